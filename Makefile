@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: MIT
+# LinnOS: everything there is to do, from a fresh clone.
+
+SHELL := /bin/bash
+BUILD := build
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+# Kept outside the clone, so that a second clone builds quickly.
+export LINNOS_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/linnos
+export CCACHE_DIR ?= $(LINNOS_CACHE)/ccache
+# Everything finds the project's own commands without being told where they are.
+export PATH := $(CURDIR)/$(VENV)/bin:$(CURDIR)/$(BUILD)/replayer:$(PATH):/usr/sbin:/sbin
+
+KERNEL := $(BUILD)/linux-um/linux
+
+.DEFAULT_GOAL := help
+.PHONY: help deps venv kernel native replayer build demo test test-unit test-lab bench eval report lint clean
+
+help: ## this list
+	@echo "LinnOS. On a fresh Debian 12: make demo, make test."
+	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# --- What the rest needs -----------------------------------------------------
+
+deps: $(BUILD)/.deps ## install the Debian packages (root, or sudo)
+$(BUILD)/.deps: debian-packages.txt
+	@mkdir -p $(BUILD)
+	@missing=; for package in $$(sed 's/#.*//' $<); do \
+	  [ "$$(dpkg-query -W -f '$${db:Status-Status}' $$package 2>/dev/null)" = installed ] \
+	    || missing="$$missing $$package"; done; \
+	if [ -n "$$missing" ]; then \
+	  echo "installing:$$missing"; \
+	  if [ "$$(id -u)" = 0 ]; then sudo=; elif command -v sudo >/dev/null; then sudo=sudo; else \
+	    echo "make deps: as root, run: apt-get install$$missing" >&2; exit 1; fi; \
+	  $$sudo apt-get update -q && \
+	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing; \
+	fi
+	@touch $@
+
+venv: $(VENV)/.installed ## the Python environment, .venv
+$(VENV)/.installed: requirements.txt pyproject.toml | $(BUILD)/.deps
+	python3 -m venv $(VENV)
+	$(PYTHON) -m pip install --disable-pip-version-check -q --upgrade pip
+	$(PYTHON) -m pip install --disable-pip-version-check -r requirements.txt
+	$(PYTHON) -m pip install --disable-pip-version-check -q --no-deps -e .
+	@touch $@
+
+kernel: $(BUILD)/.deps ## the patched UML kernel (KSRC=DIR: from another 6.12 tree)
+	kernel/build.sh um $(if $(KSRC),--ksrc $(KSRC))
+
+native: $(BUILD)/.deps ## the integer engine and the trace reader as shared libraries
+	@$(MAKE) --no-print-directory -C kernel/linnos OUT=$(CURDIR)/$(BUILD)/lib
+	@$(MAKE) --no-print-directory -C linnapp/native OUT=$(CURDIR)/$(BUILD)/lib
+
+replayer: $(BUILD)/.deps ## the trace replayer
+	@$(MAKE) --no-print-directory -C replayer OUT=$(CURDIR)/$(BUILD)/replayer
+
+build: venv kernel native replayer ## all of the above
+
+# --- What it is for ------------------------------------------------------------
+
+demo: build ## the whole loop; TRACE=FILE: on your own trace
+	$(PYTHON) -m eval.demo $(if $(TRACE),--trace $(TRACE))
+
+test: build ## every test: Python, KUnit, and in the booted kernel
+	$(PYTHON) -m pytest tests
+
+test-unit: venv native replayer ## the tests that boot no kernel
+	$(PYTHON) -m pytest tests -m "not lab"
+
+test-lab: build ## the tests that boot the kernel
+	$(PYTHON) -m pytest tests -m lab
+
+bench: build ## speed of our own code, as ratios to a reference in the same run
+	$(PYTHON) -m eval.bench
+
+eval: build ## every experiment; eval-NAME: one of them
+	$(PYTHON) -m eval
+
+eval-%: build
+	$(PYTHON) -m eval $*
+
+report: build ## one page with every figure and table
+	$(PYTHON) -m eval.report
+
+lint: venv ## formatting, types, kernel style
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	kernel/check.sh
+
+clean: ## remove what was built here; the cache outside the clone stays
+	rm -rf $(BUILD) $(VENV) .mypy_cache .ruff_cache .pytest_cache

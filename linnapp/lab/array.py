@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+"""The emulated flash array: shell commands that bring it up in a guest."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+CONFIGFS = "/sys/kernel/config/flashsim"
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array of `flashsim` drives, `/dev/flash0` and on.
+
+    Attributes
+    ----------
+    n_drives : int
+        Replicas; three in the paper.
+    profile : str
+        Profile of every drive, or several separated by commas, one a drive.
+    size_mb : int
+        Exported size of each drive.
+    seed : int
+        Drive k is seeded with ``seed + k``.
+    precondition : bool
+        Start from a drive in steady state, not from a fresh one.
+    parameters : mapping
+        More flashsim attributes, name to value, for every drive.
+    """
+
+    n_drives: int = 3
+    profile: str = "enterprise"
+    size_mb: int = 1024
+    seed: int = 1
+    precondition: bool = True
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def devices(self) -> list[str]:
+        """Paths of the drives in the guest."""
+        return [f"/dev/flash{k}" for k in range(self.n_drives)]
+
+    def setup_script(self) -> str:
+        """Shell commands that power the drives on; empty when there are none."""
+        if not self.n_drives:
+            return ""
+        profiles = self.profile.split(",")
+        if len(profiles) not in (1, self.n_drives):
+            raise ValueError(
+                f"--profile {self.profile}: {len(profiles)} profiles for {self.n_drives} drives"
+            )
+        lines = [
+            f"[ -d {CONFIGFS} ] || {{ echo 'this kernel has no flashsim driver:"
+            " build the lab kernel with `make kernel`'; exit 1; }"
+        ]
+        for k in range(self.n_drives):
+            drive = f"{CONFIGFS}/flash{k}"
+            attributes = {
+                "profile": profiles[k % len(profiles)],
+                "size_mb": str(self.size_mb),
+                "seed": str(self.seed + k),
+                **self.parameters,
+                "power": "1",
+            }
+            if self.precondition:
+                attributes["precondition"] = "1"
+            lines.append(f"mkdir {drive}")
+            for name, value in attributes.items():
+                what = shlex.quote(f"flashsim refused {name}={value} for drive flash{k}")
+                lines.append(
+                    f"echo {shlex.quote(value)} >{drive}/{shlex.quote(name)} || {{ echo {what}; exit 1; }}"
+                )
+        return "\n".join(lines) + "\n"

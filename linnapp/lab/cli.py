@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: MIT
+"""`linnapp lab`: run a command on the patched kernel with a flash array up."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from linnapp.lab.array import Array
+from linnapp.lab.uml import Guest, LabError, run
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DEFAULT_KERNEL = REPOSITORY / "build" / "linux-um" / "linux"
+
+
+@click.group()
+def lab() -> None:
+    """Run commands on the patched kernel, in virtual time, on this machine.
+
+    No root rights, no KVM and no spare drive are needed: the kernel runs as
+    an ordinary process (user-mode Linux) with this machine's files as its
+    read-only root, and the drives are emulated.
+    """
+
+
+def _parameters(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    parameters = {}
+    for value in values:
+        name, equals, setting = value.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{value}: expected NAME=VALUE")
+        parameters[name] = setting
+    return parameters
+
+
+@lab.command("run", context_settings={"ignore_unknown_options": True})
+@click.option("--drives", default=3, show_default=True, help="Drives, /dev/flash0 and on.")
+@click.option(
+    "--profile",
+    default="enterprise",
+    show_default=True,
+    help="flashsim profile; several with commas, one a drive.",
+)
+@click.option("--size-mb", default=1024, show_default=True, help="Size of each drive.")
+@click.option("--seed", default=1, show_default=True, help="Drive k is seeded with seed + k.")
+@click.option("--fresh", is_flag=True, help="Start from empty drives, not from a steady state.")
+@click.option(
+    "--set",
+    "parameters",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_parameters,
+    help="Another flashsim attribute, for every drive.",
+)
+@click.option(
+    "--out",
+    "out_dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The one folder CMD may write to, besides tmpfs. Default: none.",
+)
+@click.option("--mem-mb", default=3072, show_default=True, help="Guest memory, drive content included.")
+@click.option(
+    "--kernel",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=DEFAULT_KERNEL,
+    help="UML kernel to boot. Default: the one `make kernel` built.",
+)
+@click.option("--dmesg", type=click.Path(path_type=Path, dir_okay=False), help="Save the kernel log.")
+@click.option("--timeout", type=float, metavar="S", help="Give up after S seconds of real time.")
+@click.option("--kernel-arg", multiple=True, help="Another kernel parameter.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def run_command(
+    drives: int,
+    profile: str,
+    size_mb: int,
+    seed: int,
+    fresh: bool,
+    parameters: dict[str, str],
+    out_dir: Path | None,
+    mem_mb: int,
+    kernel: Path,
+    dmesg: Path | None,
+    timeout: float | None,
+    kernel_arg: tuple[str, ...],
+    command: tuple[str, ...],
+) -> None:
+    """Boot the patched kernel, bring the drives up and run CMD there.
+
+    CMD sees this machine's files read-only, its output and exit status come
+    back. $LINNOS_DRIVES holds the drives' paths, separated by commas, $LINNOS_OUT
+    the folder given with --out.
+
+    \b
+    linnapp lab run -- fio --name=r --filename=/dev/flash0 --rw=randread \\
+        --direct=1 --clocksource=clock_gettime --runtime=1 --time_based
+    linnapp lab run --out out/t -- linnapp trace /dev/flash0 -o out/t --duration 5
+    """
+    array = Array(drives, profile, size_mb, seed, not fresh, parameters)
+    environment = {"LINNOS_DRIVES": ",".join(array.devices)}
+    if out_dir is not None:
+        environment["LINNOS_OUT"] = str(out_dir.resolve())
+    # Commands of this project are found without their folders being named.
+    programs = [Path(sys.executable).parent, REPOSITORY / "build" / "replayer"]
+    environment["PATH"] = os.pathsep.join(
+        [*map(str, programs), os.environ.get("PATH", ""), "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
+    )
+    try:
+        guest = Guest(
+            kernel=kernel,
+            memory_mb=mem_mb,
+            out_dir=out_dir,
+            setup=array.setup_script(),
+            environment=environment,
+            kernel_args=kernel_arg,
+            timeout_s=timeout,
+        )
+        result = run(command, guest)
+    except (LabError, ValueError) as error:
+        raise click.ClickException(str(error)) from None
+    if dmesg is not None:
+        dmesg.write_text(result.dmesg)
+    sys.exit(result.status)

@@ -1,0 +1,50 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# First process of the lab's guest. The kernel hands it linnos_control, the
+# folder that the host shares with it for this one boot: setup.sh (drives),
+# command.sh (what the user asked for), status (its exit code, written here).
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null
+mount -t configfs configfs /sys/kernel/config 2>/dev/null
+mount -t devtmpfs devtmpfs /dev 2>/dev/null
+mkdir -p /dev/pts /dev/shm
+mount -t devpts devpts /dev/pts 2>/dev/null
+mount -t tmpfs tmpfs /dev/shm
+mount -t tmpfs tmpfs /run
+mkdir -p /run/tmp /run/home /run/mnt /run/lock /run/control
+ln -sf /proc/self/fd /dev/fd
+mount -t hostfs -o "$linnos_control" none /run/control
+
+# A message of the kernel must not end up in the middle of the command's
+# output: it stays in the log, which the host collects.
+stty -F /dev/ttyS0 raw -echo 2>/dev/null
+stty -F /dev/ttyS1 raw -echo 2>/dev/null
+
+if sh -eu /run/control/setup.sh >/run/setup.log 2>&1; then
+	if [ -n "${linnos_tty:-}" ]; then
+		sh /run/control/command.sh </dev/null >/dev/ttyS0 2>/dev/ttyS1
+		status=$?
+	else
+		# Through pipes, so that programs see no terminal.
+		mkfifo /run/stdout /run/stderr
+		cat </run/stdout >/dev/ttyS0 &
+		cat </run/stderr >/dev/ttyS1 &
+		sh /run/control/command.sh </dev/null >/run/stdout 2>/run/stderr
+		status=$?
+		# A daemon that the command left behind would hold the pipes
+		# open for ever; everything is flushed after a second.
+		sleep 1
+	fi
+else
+	cat /run/setup.log >/dev/ttyS1
+	status=setup
+fi
+stty -F /dev/ttyS0 raw -echo 2>/dev/null # waits until the output has drained
+dmesg >/run/control/dmesg 2>/dev/null
+echo "$status" >/run/control/status
+sync
+echo o >/proc/sysrq-trigger
+sleep 60
