@@ -26,6 +26,20 @@ def lab() -> None:
     """
 
 
+def guest_environment(array: Array, out_dir: Path | None) -> dict[str, str]:
+    """Environment of a command in the lab: the drives, and this project's commands."""
+    programs = [Path(sys.executable).parent, REPOSITORY / "build" / "replayer"]
+    environment = {
+        "LINNOS_DRIVES": ",".join(array.devices),
+        "PATH": os.pathsep.join(
+            [*map(str, programs), os.environ.get("PATH", ""), "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
+        ),
+    }
+    if out_dir is not None:
+        environment["LINNOS_OUT"] = str(out_dir.resolve())
+    return environment
+
+
 def _parameters(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     parameters = {}
     for value in values:
@@ -99,21 +113,13 @@ def run_command(
     linnapp lab run --out out/t -- linnapp trace /dev/flash0 -o out/t --duration 5
     """
     array = Array(drives, profile, size_mb, seed, not fresh, parameters)
-    environment = {"LINNOS_DRIVES": ",".join(array.devices)}
-    if out_dir is not None:
-        environment["LINNOS_OUT"] = str(out_dir.resolve())
-    # Commands of this project are found without their folders being named.
-    programs = [Path(sys.executable).parent, REPOSITORY / "build" / "replayer"]
-    environment["PATH"] = os.pathsep.join(
-        [*map(str, programs), os.environ.get("PATH", ""), "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
-    )
     try:
         guest = Guest(
             kernel=kernel,
             memory_mb=mem_mb,
             out_dir=out_dir,
             setup=array.setup_script(),
-            environment=environment,
+            environment=guest_environment(array, out_dir),
             kernel_args=kernel_arg,
             timeout_s=timeout,
         )

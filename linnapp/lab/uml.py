@@ -81,10 +81,8 @@ class Result:
 
 
 def _command_script(command: Sequence[str], guest: Guest, cwd: Path) -> str:
-    path = os.environ.get("PATH", "")
-    system = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     environment = {
-        "PATH": f"{path}:{system}" if path else system,
+        "PATH": os.environ.get("PATH", os.defpath),
         "HOME": "/run/home",
         "TMPDIR": "/run/tmp",
         "LANG": os.environ.get("LANG", "C.UTF-8"),

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: MIT
+"""`make demo`: the whole loop once, on three emulated drives in the lab.
+
+Records a read/write workload with blktrace, trains one model a drive, then
+replays a later slice of the workload under each policy while slow bursts
+wander through the array, and prints one table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eval.loop import LoopError, Scenario, read_latency_us, record, replay, train, write_summary
+from linnapp.lab.array import Array
+
+POLICIES = ("baseline", "hedge", "linnos", "linnos-hl", "oracle")
+
+#: A burst of continuous slowness on one drive at a time: every read of the
+#: drive takes 2 ms longer for 100 ms, every 500 ms, then the next drive's turn.
+INJECT = "continuous:latency_us=2000,op=read,ratio=100%,slot_ms=100,every_ms=500,rotate"
+
+#: Seconds of the workload: what the models learn from, and what they face.
+TRAIN_S = 10
+REPLAY_S = 10
+
+#: A given trace is sped up until its array serves this many I/Os a second; the
+#: public traces were recorded on disks a hundred times slower than flash.
+TARGET_IOPS = 6000
+
+COLUMNS = (
+    ("policy", "policy", "{}"),
+    ("mean_us", "mean", "{:.1f}"),
+    ("p50_us", "p50", "{:.0f}"),
+    ("p95_us", "p95", "{:.0f}"),
+    ("p99_us", "p99", "{:.0f}"),
+    ("p999_us", "p99.9", "{:.0f}"),
+    ("revoked", "revoked", "{}"),
+    ("hedged", "hedged", "{}"),
+    ("extra_io_ratio", "extra I/O", "{:.2%}"),
+    ("data_errors", "data errors", "{}"),
+)
+
+
+class Steps:
+    """Announces each step and how long it took."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.done = 0
+        self.start = time.monotonic()
+
+    @contextmanager
+    def step(self, what: str) -> Iterator[None]:
+        self.done += 1
+        print(f"[{self.done}/{self.total}] {what} ...", end="", flush=True)
+        begin = time.monotonic()
+        yield
+        now = time.monotonic()
+        print(f" {now - begin:.1f} s (total {now - self.start:.0f} s)", flush=True)
+
+
+def linnapp(*arguments: str) -> None:
+    """Run a linnapp command on the host."""
+    command = [sys.executable, "-m", "linnapp", *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise LoopError(f"linnapp {' '.join(arguments)}: {result.stderr.strip()}")
+
+
+def slice_traces(sources: list[Path], out_dir: Path, first_s: float, last_s: float) -> tuple[Path, ...]:
+    """Cut the same time slice out of each drive's trace."""
+    out_dir.mkdir(parents=True, exist_ok=True)
+    slices = []
+    for source in sources:
+        target = out_dir / source.name
+        linnapp("convert", str(source), str(target), "--slice", f"{first_s}:{last_s}")
+        slices.append(target)
+    return tuple(slices)
+
+
+def table(runs: list[dict[str, Any]]) -> str:
+    """The runs as a text table, latencies in us."""
+    rows = [[title for _, title, _ in COLUMNS]]
+    rows += [[form.format(run[key]) for key, _, form in COLUMNS] for run in runs]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
+    return "\n".join(
+        "  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
+        for row in rows
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
+    parser.add_argument("--trace", type=Path, help="a trace in any format linnapp convert knows")
+    parser.add_argument("--out", type=Path, default=Path("out/demo"))
+    parser.add_argument("--models", type=Path, default=Path("models/demo"))
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    try:
+        demo(arguments.trace, arguments.out, arguments.models, arguments.seed)
+    except LoopError as error:
+        sys.exit(f"\nmake demo: {error}")
+
+
+def demo(trace: Path | None, out: Path, models_dir: Path, seed: int) -> None:
+    """Run the demo and leave its results in ``out``."""
+    from eval.figures import latency_cdf
+
+    steps = Steps(4 + len(POLICIES))
+    array = Array(seed=seed)
+    with steps.step("preparing the workload"):
+        sources, train_s, replay_s = workload(trace, array, out / "workload", seed)
+        train_slice = slice_traces(sources, out / "train", 0, train_s)
+        replay_slice = slice_traces(sources, out / "replay", train_s, train_s + replay_s)
+
+    with steps.step("recording with blktrace"):
+        recording = Scenario("record", array, train_slice, seed)
+        blks = record(recording, out / "record")
+    with steps.step("training with TensorFlow"):
+        models = train(blks, models_dir, out / "train.txt", "--seed", str(seed))
+
+    # The timeout is what an operator would know beforehand: the 95th
+    # percentile of the recording, without the bursts to come.
+    profile = read_latency_us(out / "record" / "baseline.log")
+    p95_us = float(np.percentile(profile, 95))
+    scenario = Scenario("bursts", array, replay_slice, seed, INJECT)
+    runs = []
+    for policy in POLICIES:
+        with steps.step(f"replaying: {policy}"):
+            hedge_us = p95_us if policy.startswith("hedge") or policy == "linnos-hl" else None
+            runs.append(
+                replay(scenario, policy, out / "replays", models=models, hedge_us=hedge_us)
+            )
+
+    with steps.step("drawing"):
+        write_summary(out / "summary.json", runs)
+        latency_cdf(
+            {policy: read_latency_us(out / "replays" / f"{policy}.log") for policy in POLICIES},
+            out / "cdf.png",
+            title="Read latency, slow bursts wandering over three drives",
+        )
+    print(f"\nRead latency in us; {runs[0]['reads']} reads, a burst on one drive at a time:\n")
+    print(table(runs))
+    print(f"\n{out}/summary.json, {out}/cdf.png; models in {models_dir}/")
+
+
+def workload(
+    trace: Path | None, array: Array, out: Path, seed: int
+) -> tuple[list[Path], float, float]:
+    """The workload as one iolog a drive, and the lengths of its two slices."""
+    out.mkdir(parents=True, exist_ok=True)
+    if trace is None:
+        linnapp(
+            "generate", "demo", "-o", str(out), "--drives", str(array.n_drives),
+            "--duration", str(TRAIN_S + REPLAY_S), "--seed", str(seed),
+        )  # fmt: skip
+        return [out / f"flash{k}.iolog" for k in range(array.n_drives)], TRAIN_S, REPLAY_S
+    raise NotImplementedError(trace)
+
+
+if __name__ == "__main__":
+    main()

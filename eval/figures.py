@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""Figures of the evaluation, each drawn from data by one function."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.ticker import FixedLocator, FuncFormatter
+from numpy.typing import NDArray
+
+#: One colour and dash a policy, the same in every figure; the bound is black.
+POLICY_STYLE: dict[str, dict[str, Any]] = {
+    "baseline": {"color": "#888888"},
+    "clone": {"color": "#8c564b"},
+    "random": {"color": "#bcbd22"},
+    "hedge": {"color": "#e69f00"},
+    "hedge-ip": {"color": "#f0c060", "linestyle": "--"},
+    "heuristic": {"color": "#cc79a7"},
+    "heuristic-adv": {"color": "#cc79a7", "linestyle": "--"},
+    "linnos": {"color": "#0072b2"},
+    "linnos-hl": {"color": "#009e73"},
+    "linnos-h99": {"color": "#56b4e9", "linestyle": "--"},
+    "oracle": {"color": "black", "linestyle": ":"},
+}
+
+#: Enough points for any screen, and a small file.
+MAX_POINTS = 4000
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure beside and rename it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.tmp")
+    figure.savefig(beside, dpi=120, format=path.suffix[1:], bbox_inches="tight")
+    plt.close(figure)
+    os.replace(beside, path)
+
+
+def latency_cdf(
+    latency_us: Mapping[str, NDArray[np.float64]], path: Path, *, title: str = ""
+) -> None:
+    """Draw latency CDFs with the tail stretched: a decade of 1 - p a step.
+
+    Parameters
+    ----------
+    latency_us : mapping of str to ndarray
+        Sorted read latencies of each policy.
+    path : Path
+        The figure to write; its suffix says in which format.
+    title : str
+    """
+    figure, axes = plt.subplots(figsize=(8, 5))
+    longest = 0
+    for policy, sorted_us in latency_us.items():
+        n = len(sorted_us)
+        if not n:
+            continue
+        longest = max(longest, n)
+        # Ranks evenly spaced on the stretched axis, so that the tail is
+        # drawn from its every sample and the body from few.
+        nines = np.linspace(0, np.log10(n), MAX_POINTS)
+        rank = np.unique(np.minimum((n * (1 - 10.0**-nines)).astype(int), n - 1))
+        axes.plot(
+            sorted_us[rank], -np.log10(1 - rank / n), label=policy, **POLICY_STYLE.get(policy, {})
+        )
+    ticks = np.arange(0, max(np.log10(max(longest, 10)), 1) + 0.01)
+    axes.yaxis.set_major_locator(FixedLocator([0, 0.30103, *ticks[1:]]))
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda y, _: f"p{100 * (1 - 10.0**-y):.{max(0, int(y) - 2)}f}")
+    )
+    axes.set_xscale("log")
+    axes.set_xlabel("read latency (us)")
+    axes.set_ylabel("percentile")
+    axes.grid(alpha=0.3, which="both")
+    axes.legend(loc="lower right")
+    if title:
+        axes.set_title(title)
+    save(figure, path)

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: MIT
+"""The loop that every experiment is made of: record, train, upload, replay.
+
+Recording and replaying happen in the lab, each in a guest of its own whose
+drives start from the same state; training happens on the host.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from linnapp import replay_log
+from linnapp.lab.array import Array
+from linnapp.lab.cli import DEFAULT_KERNEL, guest_environment
+from linnapp.lab.uml import Guest, LabError, run
+
+#: Charged in virtual time for each network inference, which the guest's clock
+#: does not see: the median that `make bench` measures for the plain C engine,
+#: rounded up.
+INFERENCE_NS = 1000
+
+#: Charged between a revocation and the next try, the paper's figure.
+FAILOVER_US = 15
+
+#: Policies whose reads carry the hint, and so need a model in the kernel.
+NEEDS_MODEL = frozenset({"linnos", "linnos-hl", "linnos-h99"})
+
+
+class LoopError(RuntimeError):
+    """A step of the loop failed; the message says where its output is."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is replayed, and on what.
+
+    Attributes
+    ----------
+    name : str
+        Stands in every run's record.
+    array : Array
+        The drives.
+    traces : tuple of Path
+        One fio iolog (version 3) a drive.
+    seed : int
+        Of the replayer: the content written, and policies that draw.
+    inject : str or None
+        The replayer's `--inject`.
+    options : tuple of str
+        More options of the replayer.
+    """
+
+    name: str
+    array: Array
+    traces: tuple[Path, ...]
+    seed: int = 1
+    inject: str | None = None
+    options: tuple[str, ...] = ()
+    inference_ns: int = INFERENCE_NS
+    failover_us: int = FAILOVER_US
+
+    def config(self) -> dict[str, Any]:
+        """Everything needed to repeat a run, for its record."""
+        config = asdict(self)
+        config["traces"] = [str(trace) for trace in self.traces]
+        return config
+
+
+def _in_guest(command: Sequence[str], scenario: Scenario, out_dir: Path, log: Path) -> None:
+    """Run a command in a fresh guest; its output goes to a log file."""
+    out_dir.mkdir(parents=True, exist_ok=True)
+    guest = Guest(
+        kernel=DEFAULT_KERNEL,
+        out_dir=out_dir,
+        setup=scenario.array.setup_script() + _charge_inference(scenario.inference_ns),
+        environment=guest_environment(scenario.array, out_dir),
+    )
+    with log.open("wb") as output:
+        try:
+            result = run(command, guest, stdout=output, stderr=output)
+        except LabError as error:
+            raise LoopError(f"{error}\n{_tail(log)}") from None
+    log.with_suffix(".dmesg").write_text(result.dmesg)
+    if result.status:
+        raise LoopError(f"exit status {result.status} of {shlex.join(command)}\n{_tail(log)}")
+
+
+def _charge_inference(inference_ns: int) -> str:
+    return f"echo {inference_ns} >/sys/module/blk_linnos/parameters/charge_ns\n"
+
+
+def _tail(log: Path, lines: int = 20) -> str:
+    text = log.read_text(errors="replace").replace("\r", "\n").splitlines()
+    return "\n".join([*text[-lines:], f"(all of it: {log})"])
+
+
+def _replayer(scenario: Scenario, policy: str, out_dir: Path) -> list[str]:
+    command = [
+        "replayer",
+        "--devices",
+        ",".join(scenario.array.devices),
+        "--trace",
+        ",".join(str(trace.resolve()) for trace in scenario.traces),
+        "--policy",
+        policy,
+        "--scenario",
+        scenario.name,
+        "--seed",
+        str(scenario.seed),
+        "--failover-us",
+        str(scenario.failover_us),
+        "--json",
+        str(out_dir / f"{policy}.json"),
+        "--log",
+        str(out_dir / f"{policy}.log"),
+        *scenario.options,
+    ]
+    if scenario.inject is not None:
+        command += ["--inject", scenario.inject]
+    return command
+
+
+def record(scenario: Scenario, out_dir: Path) -> list[Path]:
+    """Replay a scenario's traces under blktrace, with no policy.
+
+    Returns
+    -------
+    list of Path
+        One blktrace file a drive, in the order of the drives.
+    """
+    out_dir = out_dir.resolve()
+    drives = scenario.array.devices
+    command = ["linnapp", "trace", *drives, "-o", str(out_dir), "--"]
+    _in_guest(
+        command + _replayer(scenario, "baseline", out_dir),
+        scenario,
+        out_dir,
+        out_dir.with_suffix(".txt"),
+    )
+    return [out_dir / f"{Path(drive).name}.blk" for drive in drives]
+
+
+def train(traces: Sequence[Path], model_dir: Path, log: Path, *options: str) -> list[Path]:
+    """Train one model a trace with `linnapp train`.
+
+    Returns
+    -------
+    list of Path
+        One model file a trace, in the order of the traces.
+    """
+    command = [sys.executable, "-m", "linnapp", "train", "-o", str(model_dir), *options]
+    for trace in traces:
+        command += ["--trace", str(trace)]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as output:
+        status = subprocess.run(command, stdout=output, stderr=output, check=False).returncode
+    if status:
+        raise LoopError(f"exit status {status} of {shlex.join(command)}\n{_tail(log)}")
+    return [model_dir / f"{trace.stem}.linnos" for trace in traces]
+
+
+def replay(
+    scenario: Scenario,
+    policy: str,
+    out_dir: Path,
+    *,
+    models: Sequence[Path] = (),
+    hedge_us: float | None = None,
+    mode: str = "enforce",
+) -> dict[str, Any]:
+    """Replay a scenario under one policy.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    policy : str
+        A policy of the replayer.
+    out_dir : Path
+        Gets the policy's JSON summary and per-I/O log.
+    models : sequence of Path
+        One model a drive, uploaded before the replay where the policy asks
+        the kernel.
+    hedge_us : float, optional
+        Timeout of the policies that hedge.
+    mode : str
+        Mode of the drives with a model.
+
+    Returns
+    -------
+    dict
+        The run's record, as it stands in ``summary.json``.
+    """
+    out_dir = out_dir.resolve()
+    command = _replayer(scenario, policy, out_dir)
+    if hedge_us is not None:
+        command += ["--hedge-us", f"{hedge_us:.0f}"]
+    script = []
+    if policy in NEEDS_MODEL:
+        for device, model in zip(scenario.array.devices, models, strict=True):
+            script.append(
+                shlex.join(
+                    ["linnapp", "upload", "--model", str(model.resolve()), "--device", device, "--mode", mode]
+                )
+            )
+    script.append("exec " + shlex.join(command))
+    _in_guest(["sh", "-ec", "\n".join(script)], scenario, out_dir, out_dir / f"{policy}.txt")
+    summary: dict[str, Any] = json.loads((out_dir / f"{policy}.json").read_text())
+    summary["config"] = {**summary.get("config", {}), "experiment": scenario.config()}
+    return summary
+
+
+def read_latency_us(log: Path, *, skip_ns: int = 0) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Latencies of the reads of a per-I/O log, in us, sorted."""
+    records = replay_log.read(log)
+    reads = records[(records["op"] == replay_log.READ) & (records["due_ns"] >= skip_ns)]
+    return np.sort(reads["latency_ns"].astype(np.float64) / 1000)
+
+
+def write_summary(path: Path, runs: Sequence[dict[str, Any]]) -> None:
+    """Write a ``summary.json`` beside and rename it."""
+    beside = path.with_suffix(".tmp")
+    beside.write_text(json.dumps({"runs": list(runs)}, indent=1) + "\n")
+    os.replace(beside, path)
+
+
+__all__ = [
+    "FAILOVER_US",
+    "INFERENCE_NS",
+    "LoopError",
+    "Scenario",
+    "read_latency_us",
+    "record",
+    "replace",
+    "replay",
+    "train",
+    "write_summary",
+]

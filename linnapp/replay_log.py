@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""The replayer's per-I/O log: its record layout, and a reader that maps the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAGIC = b"LINNOSRL"
+
+HEADER = np.dtype(
+    [
+        ("magic", "S8"),
+        ("version", "<u4"),
+        ("record_bytes", "<u4"),
+        ("n_drives", "<u4"),
+        ("reserved", "<u4"),
+        ("seed", "<u8"),
+        ("policy", "S16"),
+        ("padding", "V16"),
+    ]
+)
+
+RECORD = np.dtype(
+    [
+        ("due_ns", "<u8"),
+        ("latency_ns", "<u8"),
+        ("offset_bytes", "<u8"),
+        ("size_bytes", "<u4"),
+        ("lag_ns", "<u4"),
+        ("home", "u1"),
+        ("op", "u1"),
+        ("served_by", "u1"),
+        ("flags", "u1"),
+        ("revocations", "<u2"),
+        ("extra_ios", "<u2"),
+        ("device_latency_us", "<u4"),
+        ("reserved", "<u4"),
+    ]
+)
+
+READ, WRITE = 0, 1
+REVOKED, HEDGED, HEDGE_WON, DATA_ERROR, IO_ERROR = 1, 2, 4, 8, 16
+
+
+def is_replay_log(path: Path) -> bool:
+    """Whether a file begins as a per-I/O log does."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+def read(path: Path) -> NDArray[Any]:
+    """Map a per-I/O log into memory.
+
+    Parameters
+    ----------
+    path : Path
+        What `replayer --log` wrote.
+
+    Returns
+    -------
+    ndarray of RECORD
+        One element per user I/O, in completion order; memory-mapped, so that
+        a log larger than memory can be read in slices.
+
+    Raises
+    ------
+    ValueError
+        When the file is not such a log, or was cut short.
+    """
+    size = path.stat().st_size
+    if size < HEADER.itemsize:
+        raise ValueError(f"{path}: too short for a per-I/O log ({size} bytes)")
+    header = np.fromfile(path, HEADER, 1)[0]
+    if header["magic"] != MAGIC:
+        raise ValueError(f"{path}: not a per-I/O log of the replayer")
+    if header["version"] != 1 or header["record_bytes"] != RECORD.itemsize:
+        raise ValueError(f"{path}: per-I/O log of version {header['version']}, expected 1")
+    body = size - HEADER.itemsize
+    if body % RECORD.itemsize:
+        raise ValueError(f"{path}: cut short within a record; record it again")
+    if not body:
+        return np.empty(0, RECORD)
+    return np.memmap(path, RECORD, "r", HEADER.itemsize)
