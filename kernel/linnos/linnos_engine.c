@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * LinnOS network: reading a model file, proving that it cannot overflow, and
+ * computing its decision.
+ *
+ * Everything is integer arithmetic. Hidden weights and biases carry the scale
+ * s, output weights s and output biases s * s, so each output is s * s times
+ * that of the rounded floating-point network, exactly.
+ *
+ * A model is accepted only when no vector of decimal digits can overflow: a
+ * hidden sum stays within 32 bits, an output sum within 64. The arithmetic
+ * relies on that and checks nothing at run time.
+ */
+#include "linnos_engine.h"
+
+#ifdef __KERNEL__
+#include <linux/limits.h>
+#include <linux/string.h>
+#else
+#include <string.h>
+#define S32_MAX INT32_MAX
+#define S32_MIN INT32_MIN
+#endif
+
+#define DIGIT_MAX	9
+
+/* Byte offsets of the header's fields. */
+#define AT_MAGIC	0
+#define AT_VERSION	8
+#define AT_TOTAL_BYTES	12
+#define AT_CRC32	16
+#define AT_N_INPUTS	20
+#define AT_N_HIDDEN	22
+#define AT_N_OUTPUTS	24
+#define AT_HISTORY	26
+#define AT_PENDING_DIGITS 27
+#define AT_LATENCY_DIGITS 28
+#define AT_RESERVED_A	29
+#define AT_SCALE	32
+#define AT_THRESHOLD_US	36
+#define AT_RESERVED_B	40
+
+static const u8 model_magic[8] = { 'L', 'I', 'N', 'N', 'O', 'S', 'M', 'D' };
+
+/* The file is little-endian and may sit at any address. */
+static u32 get_u16(const u8 *p)
+{
+	return p[0] | (u32)p[1] << 8;
+}
+
+static u32 get_u32(const u8 *p)
+{
+	return get_u16(p) | get_u16(p + 2) << 16;
+}
+
+static s32 get_s32(const u8 *p)
+{
+	return (s32)get_u32(p);
+}
+
+static s64 get_s64(const u8 *p)
+{
+	return (s64)(get_u32(p) | (u64)get_u32(p + 4) << 32);
+}
+
+static u8 *put_u16(u8 *p, u32 value)
+{
+	p[0] = value;
+	p[1] = value >> 8;
+	return p + 2;
+}
+
+static u8 *put_u32(u8 *p, u32 value)
+{
+	return put_u16(put_u16(p, value), value >> 16);
+}
+
+static u8 *put_u64(u8 *p, u64 value)
+{
+	return put_u32(put_u32(p, value), value >> 32);
+}
+
+/* IEEE CRC-32, reflected, four bits a step: a model is read once. */
+static u32 crc32_nibbles(u32 crc, const u8 *p, size_t bytes)
+{
+	static const u32 table[16] = {
+		0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac,
+		0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+		0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+		0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
+	};
+
+	while (bytes--) {
+		crc ^= *p++;
+		crc = crc >> 4 ^ table[crc & 15];
+		crc = crc >> 4 ^ table[crc & 15];
+	}
+	return crc;
+}
+
+/* The file's checksum counts its own field as zero. */
+static u32 model_crc32(const u8 *file, size_t bytes)
+{
+	static const u8 zero[4];
+	u32 crc = ~0u;
+
+	crc = crc32_nibbles(crc, file, AT_CRC32);
+	crc = crc32_nibbles(crc, zero, sizeof(zero));
+	crc = crc32_nibbles(crc, file + AT_CRC32 + 4, bytes - AT_CRC32 - 4);
+	return ~crc;
+}
+
+static bool all_zero(const u8 *p, size_t bytes)
+{
+	while (bytes--)
+		if (*p++)
+			return false;
+	return true;
+}
+
+/**
+ * linnos_model_check_header() - can this be the beginning of a model file?
+ * @file: the file's first bytes
+ * @bytes: how many there are; more than the header is fine
+ *
+ * Looks at the header only, so that a wrong file is refused when its first
+ * part arrives.
+ *
+ * Return: %LINNOS_MODEL_OK, or the first check that failed.
+ */
+enum linnos_model_error linnos_model_check_header(const void *file,
+						  size_t bytes)
+{
+	const u8 *p = file;
+
+	if (bytes < sizeof(model_magic))
+		return LINNOS_MODEL_TRUNCATED;
+	if (memcmp(p + AT_MAGIC, model_magic, sizeof(model_magic)))
+		return LINNOS_MODEL_MAGIC;
+	if (bytes < LINNOS_MODEL_HEADER)
+		return LINNOS_MODEL_TRUNCATED;
+	if (get_u32(p + AT_VERSION) != LINNOS_MODEL_VERSION)
+		return LINNOS_MODEL_UNKNOWN_VERSION;
+	if (get_u16(p + AT_N_INPUTS) != LINNOS_N_INPUTS ||
+	    get_u16(p + AT_N_HIDDEN) != LINNOS_N_HIDDEN ||
+	    get_u16(p + AT_N_OUTPUTS) != LINNOS_N_OUTPUTS ||
+	    p[AT_HISTORY] != LINNOS_HISTORY ||
+	    p[AT_PENDING_DIGITS] != LINNOS_PENDING_DIGITS ||
+	    p[AT_LATENCY_DIGITS] != LINNOS_LATENCY_DIGITS)
+		return LINNOS_MODEL_SHAPE;
+	if (get_u32(p + AT_TOTAL_BYTES) != LINNOS_MODEL_BYTES)
+		return LINNOS_MODEL_SIZE;
+	if (!all_zero(p + AT_RESERVED_A, AT_SCALE - AT_RESERVED_A) ||
+	    !all_zero(p + AT_RESERVED_B, LINNOS_MODEL_HEADER - AT_RESERVED_B))
+		return LINNOS_MODEL_RESERVED;
+	if (!get_u32(p + AT_SCALE))
+		return LINNOS_MODEL_SCALE;
+	return LINNOS_MODEL_OK;
+}
+
+/*
+ * The largest and smallest value of a sum over all digit vectors is reached
+ * when each digit is 9 where its weight helps and 0 elsewhere. Any partial
+ * sum that starts from the bias lies between the two as well, so the order of
+ * the additions does not matter. Units outlive the ReLU at up to @hidden_max.
+ */
+static bool hidden_in_range(const struct linnos_model *model, int unit,
+			    s64 *hidden_max)
+{
+	s64 low = model->hidden_bias[unit];
+	s64 high = low;
+	int i;
+
+	for (i = 0; i < LINNOS_N_INPUTS; i++) {
+		s64 most = (s64)model->hidden_weights[i][unit] * DIGIT_MAX;
+
+		if (most < 0)
+			low += most;
+		else
+			high += most;
+	}
+	*hidden_max = high > 0 ? high : 0;
+	return low >= S32_MIN && high <= S32_MAX;
+}
+
+static enum linnos_model_error check_ranges(const struct linnos_model *model)
+{
+	s64 low[LINNOS_N_OUTPUTS], high[LINNOS_N_OUTPUTS];
+	bool fits = true;
+	int unit, k;
+
+	for (k = 0; k < LINNOS_N_OUTPUTS; k++)
+		low[k] = high[k] = model->output_bias[k];
+
+	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++) {
+		s64 hidden_max;
+
+		if (!hidden_in_range(model, unit, &hidden_max))
+			return LINNOS_MODEL_HIDDEN_RANGE;
+
+		for (k = 0; k < LINNOS_N_OUTPUTS; k++) {
+			/* 32 bits by 31: cannot overflow by itself */
+			s64 most = model->output_weights[unit][k] * hidden_max;
+			s64 *bound = most < 0 ? &low[k] : &high[k];
+
+			if (__builtin_add_overflow(*bound, most, bound))
+				fits = false;
+		}
+	}
+	return fits ? LINNOS_MODEL_OK : LINNOS_MODEL_OUTPUT_RANGE;
+}
+
+/**
+ * linnos_model_parse() - read a model file and check all of it
+ * @model: filled in; its content is undefined when a check fails
+ * @file: the whole file
+ * @bytes: its size
+ *
+ * Return: %LINNOS_MODEL_OK, or the first check that failed.
+ */
+enum linnos_model_error linnos_model_parse(struct linnos_model *model,
+					   const void *file, size_t bytes)
+{
+	const u8 *p = file;
+	enum linnos_model_error error;
+	int i, unit, k;
+
+	error = linnos_model_check_header(file, bytes);
+	if (error)
+		return error;
+	if (bytes < LINNOS_MODEL_BYTES)
+		return LINNOS_MODEL_TRUNCATED;
+	if (bytes > LINNOS_MODEL_BYTES)
+		return LINNOS_MODEL_SIZE;
+
+	model->id = get_u32(p + AT_CRC32);
+	if (model->id != model_crc32(p, bytes))
+		return LINNOS_MODEL_CRC;
+	model->scale = get_u32(p + AT_SCALE);
+	model->threshold_us = get_u32(p + AT_THRESHOLD_US);
+
+	p += LINNOS_MODEL_HEADER;
+	for (i = 0; i < LINNOS_N_INPUTS; i++)
+		for (unit = 0; unit < LINNOS_N_HIDDEN; unit++, p += 4)
+			model->hidden_weights[i][unit] = get_s32(p);
+	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++, p += 4)
+		model->hidden_bias[unit] = get_s32(p);
+	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
+		for (k = 0; k < LINNOS_N_OUTPUTS; k++, p += 4)
+			model->output_weights[unit][k] = get_s32(p);
+	for (k = 0; k < LINNOS_N_OUTPUTS; k++, p += 8)
+		model->output_bias[k] = get_s64(p);
+
+	return check_ranges(model);
+}
+
+/**
+ * linnos_model_store() - write a model back as the file it was read from
+ * @model: a parsed model
+ * @file: room for %LINNOS_MODEL_BYTES; byte for byte the file parsed
+ */
+void linnos_model_store(const struct linnos_model *model, void *file)
+{
+	u8 *p = file;
+	int i, unit, k;
+
+	memset(p, 0, LINNOS_MODEL_HEADER);
+	memcpy(p + AT_MAGIC, model_magic, sizeof(model_magic));
+	put_u32(p + AT_VERSION, LINNOS_MODEL_VERSION);
+	put_u32(p + AT_TOTAL_BYTES, LINNOS_MODEL_BYTES);
+	put_u32(p + AT_CRC32, model->id);
+	put_u16(p + AT_N_INPUTS, LINNOS_N_INPUTS);
+	put_u16(p + AT_N_HIDDEN, LINNOS_N_HIDDEN);
+	put_u16(p + AT_N_OUTPUTS, LINNOS_N_OUTPUTS);
+	p[AT_HISTORY] = LINNOS_HISTORY;
+	p[AT_PENDING_DIGITS] = LINNOS_PENDING_DIGITS;
+	p[AT_LATENCY_DIGITS] = LINNOS_LATENCY_DIGITS;
+	put_u32(p + AT_SCALE, model->scale);
+	put_u32(p + AT_THRESHOLD_US, model->threshold_us);
+
+	p += LINNOS_MODEL_HEADER;
+	for (i = 0; i < LINNOS_N_INPUTS; i++)
+		for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
+			p = put_u32(p, model->hidden_weights[i][unit]);
+	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
+		p = put_u32(p, model->hidden_bias[unit]);
+	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
+		for (k = 0; k < LINNOS_N_OUTPUTS; k++)
+			p = put_u32(p, model->output_weights[unit][k]);
+	for (k = 0; k < LINNOS_N_OUTPUTS; k++)
+		p = put_u64(p, model->output_bias[k]);
+}
+
+/**
+ * linnos_model_error_string() - say which check failed
+ * @error: what a check returned
+ *
+ * Return: a short phrase for a message.
+ */
+const char *linnos_model_error_string(enum linnos_model_error error)
+{
+	static const char *const strings[] = {
+		[LINNOS_MODEL_OK] = "no error",
+		[LINNOS_MODEL_TRUNCATED] = "truncated file",
+		[LINNOS_MODEL_MAGIC] = "bad magic, not a model file",
+		[LINNOS_MODEL_UNKNOWN_VERSION] = "unknown version",
+		[LINNOS_MODEL_SIZE] = "wrong size",
+		[LINNOS_MODEL_SHAPE] = "wrong network shape",
+		[LINNOS_MODEL_RESERVED] = "reserved field not zero",
+		[LINNOS_MODEL_SCALE] = "scale is zero",
+		[LINNOS_MODEL_CRC] = "checksum mismatch",
+		[LINNOS_MODEL_HIDDEN_RANGE] = "hidden sum may overflow",
+		[LINNOS_MODEL_OUTPUT_RANGE] = "output sum may overflow",
+	};
+
+	if ((unsigned int)error >= sizeof(strings) / sizeof(strings[0]))
+		return "unknown error";
+	return strings[error];
+}
+
+/**
+ * linnos_model_sizeof() - bytes to allocate for a struct linnos_model
+ *
+ * For callers that cannot see the structure.
+ *
+ * Return: sizeof(struct linnos_model).
+ */
+size_t linnos_model_sizeof(void)
+{
+	return sizeof(struct linnos_model);
+}
+
+static u8 *put_digits(u8 *digit, int n, u32 value, u32 max)
+{
+	int i;
+
+	if (value > max)
+		value = max;
+	for (i = n - 1; i >= 0; i--) {
+		digit[i] = value % 10;
+		value /= 10;
+	}
+	return digit + n;
+}
+
+/**
+ * linnos_features_encode() - turn a read's features into digits
+ * @hist_pending: pending pages when the last four reads arrived, oldest first
+ * @hist_latency_us: latency of the same reads, oldest first
+ * @pending: pending pages now, this read included
+ * @digits: filled in
+ */
+void linnos_features_encode(const u32 hist_pending[LINNOS_HISTORY],
+			    const u32 hist_latency_us[LINNOS_HISTORY],
+			    u32 pending, u8 digits[LINNOS_N_INPUTS])
+{
+	int i;
+
+	for (i = 0; i < LINNOS_HISTORY; i++)
+		digits = put_digits(digits, LINNOS_PENDING_DIGITS,
+				    hist_pending[i], LINNOS_PENDING_MAX);
+	digits = put_digits(digits, LINNOS_PENDING_DIGITS, pending,
+			    LINNOS_PENDING_MAX);
+	for (i = 0; i < LINNOS_HISTORY; i++)
+		digits = put_digits(digits, LINNOS_LATENCY_DIGITS,
+				    hist_latency_us[i], LINNOS_LATENCY_MAX);
+}
+
+/**
+ * linnos_infer() - the reference engine: decide one read
+ * @model: a parsed model
+ * @digits: the read's features, each digit 0 to 9
+ * @out: filled in: fast, slow
+ *
+ * Return: true when the network predicts a slow read.
+ */
+bool linnos_infer(const struct linnos_model *model,
+		  const u8 digits[LINNOS_N_INPUTS], s64 out[LINNOS_N_OUTPUTS])
+{
+	s64 fast = model->output_bias[0];
+	s64 slow = model->output_bias[1];
+	int i, unit;
+
+	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++) {
+		/*
+		 * The sum fits 32 bits although a single product may not, when
+		 * the bias has the other sign: add modulo 2^32.
+		 */
+		u32 sum = model->hidden_bias[unit];
+		s32 hidden;
+
+		for (i = 0; i < LINNOS_N_INPUTS; i++)
+			sum += (u32)model->hidden_weights[i][unit] * digits[i];
+		hidden = sum;
+		if (hidden <= 0)
+			continue;
+		fast += (s64)model->output_weights[unit][0] * hidden;
+		slow += (s64)model->output_weights[unit][1] * hidden;
+	}
+	out[0] = fast;
+	out[1] = slow;
+	return slow > fast;
+}
+
+/**
+ * linnos_infer_batch() - the reference engine over many feature vectors
+ * @model: a parsed model
+ * @digits: @n rows of %LINNOS_N_INPUTS
+ * @n: number of rows
+ * @out: filled in: @n rows of %LINNOS_N_OUTPUTS
+ *
+ * Return: @n, or -1 - row when a row holds a value that is not a digit.
+ */
+long linnos_infer_batch(const struct linnos_model *model, const u8 *digits,
+			long n, s64 *out)
+{
+	long row;
+	int i;
+
+	for (row = 0; row < n; row++) {
+		for (i = 0; i < LINNOS_N_INPUTS; i++)
+			if (digits[i] > DIGIT_MAX)
+				return -1 - row;
+		linnos_infer(model, digits, out);
+		digits += LINNOS_N_INPUTS;
+		out += LINNOS_N_OUTPUTS;
+	}
+	return n;
+}
