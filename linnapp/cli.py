@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""The ``linnapp`` command: a group whose subcommands are imported only when they are used.
+
+Importing TensorFlow, numpy or rich for ``linnapp --help`` would make it slow, so the group knows
+each command's name, module and one line of help, and nothing else.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import signal
+import sys
+
+import click
+
+from linnapp import __version__
+from linnapp.errors import LinnappError
+
+#: command: (module:attribute, one line of help), in the order of a user's way through them
+_COMMANDS = {
+    "trace": ("linnapp.commands.trace:trace", "Record drives with blktrace."),
+    "inspect": ("linnapp.commands.inspect:inspect", "Show what a trace or a replay's log holds."),
+    "convert": ("linnapp.commands.convert:convert", "Turn a trace into another format."),
+    "generate": ("linnapp.commands.generate:generate", "Make a workload from a profile."),
+    "label": ("linnapp.commands.label:label", "Find the inflection points of an array's drives."),
+    "train": ("linnapp.commands.train:train", "Train one model per drive."),
+    "evaluate": ("linnapp.commands.evaluate:evaluate", "Judge a model on a trace."),
+    "pack": ("linnapp.commands.pack:pack", "Make a model file from weights trained elsewhere."),
+    "predict": ("linnapp.commands.predict:predict", "Run a model on feature vectors."),
+    "upload": ("linnapp.commands.upload:upload", "Give a drive its model."),
+    "status": ("linnapp.commands.status:status", "Show what the kernel does per drive."),
+    "lab": ("linnapp.lab.cli:lab", "Run commands on the patched kernel with an array up."),
+}
+
+
+class LazyGroup(click.Group):
+    """A click group that imports a command's module when the command is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of all commands."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command's module and return the command."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module, attribute = _COMMANDS[cmd_name][0].split(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_line) for name, (_, help_line) in _COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="linnapp")
+def cli() -> None:
+    """Trace, label, train and upload the models of LinnOS.
+
+    The way from a drive to a model in the kernel:
+
+    \b
+        linnapp trace /dev/sdX -o traces --duration 60
+        linnapp train --trace traces/sdX.blk
+        linnapp upload --model models/sdX --device /dev/sdX --mode enforce
+    """
+
+
+def main() -> None:
+    """Run the command line; user errors are one line on stderr and exit status 1."""
+    try:
+        status = cli.main(standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as done:
+        status = done.exit_code
+    except click.Abort:
+        status = 128 + signal.SIGINT
+    except click.ClickException as error:
+        error.show()
+        status = error.exit_code
+    except LinnappError as error:
+        print(f"linnapp: error: {error}", file=sys.stderr)
+        status = 1
+    except BrokenPipeError:
+        # The reader (`head`, `less`) has gone; keep the interpreter from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 128 + signal.SIGPIPE
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        print(f"linnapp: error: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
+        status = 1
+    except KeyboardInterrupt:
+        status = 128 + signal.SIGINT
+    sys.exit(status if isinstance(status, int) else 0)

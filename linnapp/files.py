@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""Output that appears whole or not at all: written beside its place, then renamed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from linnapp.errors import LinnappError
+
+
+def explain_os_error(error: OSError, path: Path) -> LinnappError:
+    """Turn an ``OSError`` on `path` into an error that names the file and the reason."""
+    reason = error.strerror or str(error)
+    return LinnappError(f"{error.filename or path}: {reason}")
+
+
+@contextlib.contextmanager
+def replaced_file(path: Path, mode: str = "wb") -> Iterator[IO[bytes] | IO[str]]:
+    """Open a temporary file beside `path`; rename it onto `path` when the block succeeds.
+
+    Parameters
+    ----------
+    path : Path
+        Where the file shall appear. Its directory must exist.
+    mode : {"wb", "w"}
+        As for :func:`open`.
+
+    Raises
+    ------
+    LinnappError
+        If the directory cannot be written or the disk is full; `path` is then untouched.
+    """
+    try:
+        fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise explain_os_error(error, path.parent) from error
+    temporary = Path(name)
+    try:
+        with os.fdopen(fd, mode) as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        # mkstemp creates 0600; give what open() would have given.
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise explain_os_error(error, path) from error
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def replaced_directory(path: Path) -> Iterator[Path]:
+    """Yield a temporary directory beside `path`; it takes the place of `path` on success.
+
+    A previous `path` is moved aside first and removed last, so that a complete directory exists
+    under one of the two names at every moment.
+    """
+    parent = path.absolute().parent
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=parent))
+    except OSError as error:
+        raise explain_os_error(error, parent) from error
+    try:
+        yield temporary
+        temporary.chmod(0o755)
+        old = parent / f".{path.name}.old.{os.getpid()}"
+        if path.exists():
+            path.rename(old)
+        temporary.rename(path)
+        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise explain_os_error(error, path) from error
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise

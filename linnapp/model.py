@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: MIT
+"""The integer model and its file format (``.linnos``, docs/formats.md).
+
+A model is what the kernel runs: a network 31 -> 256 ReLU -> 2 in fixed point, the drive's
+inflection point, and the shape of the features it expects. The checks here are the kernel's:
+what this module loads, the kernel accepts, unless it lacks the shape.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.errors import ModelError
+from linnapp.files import explain_os_error, replaced_file
+
+MAGIC = b"LINNOSMD"
+VERSION = 1
+HEADER_BYTES = 64
+SCALE = 1000
+N_OUTPUTS = 2
+SUFFIX = ".linnos"
+
+#: offset of the CRC-32, which covers the whole file with this field zero
+_CRC_OFFSET = 16
+_HEADER = struct.Struct("<8sIIIHHHBBBBHII24s")
+assert _HEADER.size == HEADER_BYTES
+
+#: larger than any file this format can describe with sane sizes; bounds what load() reads
+_MAX_FILE_BYTES = 64 << 20
+
+IntArray = npt.NDArray[np.integer[Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """An integer network with the drive it belongs to described by its inflection point.
+
+    Attributes
+    ----------
+    hidden_weights : int32 array, shape (n_inputs, n_hidden)
+        Scale `scale`.
+    hidden_bias : int32 array, shape (n_hidden,)
+        Scale `scale`: the inputs are plain digits.
+    output_weights : int32 array, shape (n_hidden, 2)
+        Scale `scale`.
+    output_bias : int64 array, shape (2,)
+        Scale ``scale ** 2``.
+    threshold_us : int
+        The inflection point: a read is slow when it takes longer.
+    history : int
+        Number of past reads in the features.
+    pending_digits, latency_digits : int
+        Decimal digits of a pending count and of a latency.
+    scale : int
+        Fixed-point scale.
+    """
+
+    hidden_weights: npt.NDArray[np.int32]
+    hidden_bias: npt.NDArray[np.int32]
+    output_weights: npt.NDArray[np.int32]
+    output_bias: npt.NDArray[np.int64]
+    threshold_us: int
+    history: int = 4
+    pending_digits: int = 3
+    latency_digits: int = 4
+    scale: int = SCALE
+
+    def __post_init__(self) -> None:
+        for name, dtype in (
+            ("hidden_weights", np.int32),
+            ("hidden_bias", np.int32),
+            ("output_weights", np.int32),
+            ("output_bias", np.int64),
+        ):
+            array = np.ascontiguousarray(getattr(self, name))
+            if array.dtype != dtype:
+                array = _exact_integers(array, np.dtype(dtype), name)
+            object.__setattr__(self, name, array)
+        self.check()
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of digits in a feature vector."""
+        return int(self.hidden_weights.shape[0])
+
+    @property
+    def n_hidden(self) -> int:
+        """Number of hidden units."""
+        return int(self.hidden_weights.shape[1])
+
+    @property
+    def model_id(self) -> str:
+        """CRC-32 of the file as 8 hex digits, as the kernel prints it."""
+        return f"{struct.unpack_from('<I', self.to_bytes(), _CRC_OFFSET)[0]:08x}"
+
+    def check(self) -> None:
+        """Refuse what the kernel would refuse.
+
+        Raises
+        ------
+        ModelError
+            If the array shapes disagree, a header field is out of range, or a sum could
+            overflow for some vector of digits 0 to 9.
+        """
+        w1, b1, w2, b2 = (
+            self.hidden_weights,
+            self.hidden_bias,
+            self.output_weights,
+            self.output_bias,
+        )
+        if w1.ndim != 2 or w2.ndim != 2 or b1.ndim != 1 or b2.ndim != 1:
+            raise ModelError(
+                "model: the weights must be matrices and the biases vectors, not of shapes "
+                f"{w1.shape}, {b1.shape}, {w2.shape}, {b2.shape}"
+            )
+        if (
+            b1.shape[0] != w1.shape[1]
+            or w2.shape != (w1.shape[1], N_OUTPUTS)
+            or b2.shape != (N_OUTPUTS,)
+        ):
+            raise ModelError(
+                f"model: shapes disagree: hidden_weights {w1.shape}, hidden_bias {b1.shape}, "
+                f"output_weights {w2.shape}, output_bias {b2.shape}; "
+                "expected (n_inputs, H), (H,), (H, 2), (2,)"
+            )
+        for name, value, low, high in (
+            ("history", self.history, 1, 255),
+            ("pending_digits", self.pending_digits, 1, 9),
+            ("latency_digits", self.latency_digits, 1, 9),
+            ("n_hidden", self.n_hidden, 1, 65535),
+            ("n_inputs", self.n_inputs, 1, 65535),
+            ("scale", self.scale, 1, 2**32 - 1),
+            ("threshold_us", self.threshold_us, 1, 2**32 - 1),
+        ):
+            if not low <= value <= high:
+                raise ModelError(f"model: {name} is {value}, accepted are {low} to {high}")
+        expected = (self.history + 1) * self.pending_digits + self.history * self.latency_digits
+        if self.n_inputs != expected:
+            raise ModelError(
+                f"model: {self.n_inputs} inputs, but history {self.history} with "
+                f"{self.pending_digits} pending and {self.latency_digits} latency digits "
+                f"makes {expected}"
+            )
+        self._check_overflow()
+
+    def _check_overflow(self) -> None:
+        """Bound every sum over all digit vectors; Python integers cannot overflow themselves."""
+        w1 = self.hidden_weights.astype(np.int64)
+        high = self.hidden_bias + 9 * np.maximum(w1, 0).sum(axis=0)
+        low = self.hidden_bias + 9 * np.minimum(w1, 0).sum(axis=0)
+        int32 = np.iinfo(np.int32)
+        if int(high.max()) > int32.max or int(low.min()) < int32.min:
+            raise ModelError(
+                f"model: a hidden sum can reach {int(high.max())} or {int(low.min())}, outside "
+                "32 bits; the weights are too large for the scale"
+            )
+        int64 = np.iinfo(np.int64)
+        top = [max(0, int(h)) for h in high]
+        for column in range(N_OUTPUTS):
+            weights = [int(w) for w in self.output_weights[:, column]]
+            bias = int(self.output_bias[column])
+            most = bias + sum(h * w for h, w in zip(top, weights, strict=True) if w > 0)
+            least = bias + sum(h * w for h, w in zip(top, weights, strict=True) if w < 0)
+            if most > int64.max or least < int64.min:
+                raise ModelError(
+                    f"model: output {column} can reach {most} or {least}, outside 64 bits; "
+                    "the weights are too large for the scale"
+                )
+
+    def to_bytes(self) -> bytes:
+        """Serialise, with checksum; the result is what the kernel's ``model`` file takes."""
+        body = b"".join(
+            (
+                self.hidden_weights.astype("<i4").tobytes(),
+                self.hidden_bias.astype("<i4").tobytes(),
+                self.output_weights.astype("<i4").tobytes(),
+                self.output_bias.astype("<i8").tobytes(),
+            )
+        )
+        header = _HEADER.pack(
+            MAGIC,
+            VERSION,
+            HEADER_BYTES + len(body),
+            0,
+            self.n_inputs,
+            self.n_hidden,
+            N_OUTPUTS,
+            self.history,
+            self.pending_digits,
+            self.latency_digits,
+            0,
+            0,
+            self.scale,
+            self.threshold_us,
+            bytes(24),
+        )
+        data = bytearray(header + body)
+        struct.pack_into("<I", data, _CRC_OFFSET, zlib.crc32(data))
+        return bytes(data)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, name: str = "model") -> Model:
+        """Parse a model file's content.
+
+        Parameters
+        ----------
+        data : bytes
+            The whole file.
+        name : str
+            What to call it in errors.
+
+        Raises
+        ------
+        ModelError
+            Which check failed: magic, version, size, checksum, fields or overflow.
+        """
+        remedy = "; make it again with `linnapp train` or `linnapp pack`"
+        if len(data) < HEADER_BYTES:
+            raise ModelError(
+                f"{name}: {len(data)} bytes, shorter than a model's header of {HEADER_BYTES}"
+                + remedy
+            )
+        (
+            magic,
+            version,
+            total_bytes,
+            crc32,
+            n_inputs,
+            n_hidden,
+            n_outputs,
+            history,
+            pending_digits,
+            latency_digits,
+            reserved8,
+            reserved16,
+            scale,
+            threshold_us,
+            reserved,
+        ) = _HEADER.unpack_from(data)
+        if magic != MAGIC:
+            raise ModelError(f"{name}: not a LinnOS model (it starts with {magic!r})")
+        if version != VERSION:
+            raise ModelError(f"{name}: model format version {version}, only {VERSION} is known")
+        if total_bytes != len(data):
+            raise ModelError(
+                f"{name}: truncated or padded: {len(data)} bytes, the header says {total_bytes}"
+                + remedy
+            )
+        zeroed = bytearray(data)
+        struct.pack_into("<I", zeroed, _CRC_OFFSET, 0)
+        if zlib.crc32(zeroed) != crc32:
+            raise ModelError(
+                f"{name}: corrupt: checksum {zlib.crc32(zeroed):08x}, the header says {crc32:08x}"
+                + remedy
+            )
+        if n_outputs != N_OUTPUTS:
+            raise ModelError(f"{name}: {n_outputs} outputs, accepted are {N_OUTPUTS}")
+        if reserved8 or reserved16 or any(reserved):
+            raise ModelError(f"{name}: a reserved field is not zero; written by a newer version?")
+        counts = (n_inputs * n_hidden, n_hidden, n_hidden * n_outputs)
+        expected = HEADER_BYTES + 4 * sum(counts) + 8 * n_outputs
+        if expected != len(data):
+            raise ModelError(
+                f"{name}: {n_inputs} x {n_hidden} x {n_outputs} needs {expected} bytes, "
+                f"the file has {len(data)}" + remedy
+            )
+        parts = []
+        offset = HEADER_BYTES
+        for count in counts:
+            parts.append(np.frombuffer(data, "<i4", count, offset).astype(np.int32))
+            offset += 4 * count
+        output_bias = np.frombuffer(data, "<i8", n_outputs, offset).astype(np.int64)
+        try:
+            return cls(
+                hidden_weights=parts[0].reshape(n_inputs, n_hidden),
+                hidden_bias=parts[1],
+                output_weights=parts[2].reshape(n_hidden, n_outputs),
+                output_bias=output_bias,
+                threshold_us=threshold_us,
+                history=history,
+                pending_digits=pending_digits,
+                latency_digits=latency_digits,
+                scale=scale,
+            )
+        except ModelError as error:
+            raise ModelError(f"{name}: {error}") from error
+
+    @classmethod
+    def load(cls, path: Path) -> Model:
+        """Read a model file; see :meth:`from_bytes` for the errors."""
+        try:
+            with path.open("rb") as stream:
+                data = stream.read(_MAX_FILE_BYTES)
+        except OSError as error:
+            raise ModelError(str(explain_os_error(error, path))) from error
+        return cls.from_bytes(data, str(path))
+
+    def save(self, path: Path) -> None:
+        """Write the model file beside `path`, then rename it into place."""
+        with replaced_file(path) as stream:
+            stream.write(self.to_bytes())  # type: ignore[arg-type]
+
+
+def find_model(path: Path, drive: str | None = None) -> Path:
+    """Resolve what a user calls a model: the file, or the directory that training wrote.
+
+    Parameters
+    ----------
+    path : Path
+        A ``.linnos`` file, or a directory of them.
+    drive : str, optional
+        Disk name; in a directory of several models, the one of that name is meant.
+
+    Raises
+    ------
+    ModelError
+        If nothing, or more than one thing, matches.
+    """
+    if not path.is_dir():
+        if not path.exists():
+            raise ModelError(f"{path}: no such model; `linnapp train` makes one")
+        return path
+    models = sorted(path.glob(f"*{SUFFIX}"))
+    if len(models) == 1:
+        return models[0]
+    if drive is not None and path / f"{drive}{SUFFIX}" in models:
+        return path / f"{drive}{SUFFIX}"
+    if not models:
+        raise ModelError(f"{path}: holds no {SUFFIX} file; `linnapp train` makes one")
+    names = ", ".join(model.name for model in models)
+    raise ModelError(f"{path}: holds several models ({names}); name one of the files")
+
+
+def _exact_integers(array: npt.NDArray[Any], dtype: np.dtype[Any], name: str) -> npt.NDArray[Any]:
+    """Convert to `dtype`, refusing values that it cannot hold exactly."""
+    if array.dtype.kind not in "iu":
+        raise ModelError(
+            f"model: {name} is {array.dtype}, not integer; quantise it first (`linnapp pack` does)"
+        )
+    info = np.iinfo(dtype)
+    if array.size and (int(array.max()) > info.max or int(array.min()) < info.min):
+        raise ModelError(f"model: {name} has values outside {dtype}")
+    return array.astype(dtype)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""Loads the compiled core, ``liblinnapp_native.so``, built by `make` from the C files here."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from pathlib import Path
+
+from linnapp.errors import LinnappError
+
+LIBRARY = "liblinnapp_native.so"
+_REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def library_path(name: str, variable: str) -> Path:
+    """Where a compiled library is: environment `variable`, beside this file, or ``build/lib``."""
+    override = os.environ.get(variable)
+    if override:
+        return Path(override)
+    beside = Path(__file__).resolve().parent / name
+    return beside if beside.exists() else _REPOSITORY / "build" / "lib" / name
+
+
+def load_library(name: str, variable: str) -> ctypes.CDLL:
+    """Load a compiled library.
+
+    Raises
+    ------
+    LinnappError
+        If it is missing or unusable; the message says how to build it.
+    """
+    path = library_path(name, variable)
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        reason = "not built" if not path.exists() else str(error)
+        raise LinnappError(
+            f"{path}: {reason}; run `make native` in the repository, or set {variable}"
+        ) from error
+
+
+@functools.cache
+def native() -> ctypes.CDLL:
+    """The compiled core; loaded once."""
+    return load_library(LIBRARY, "LINNAPP_NATIVE_LIB")
