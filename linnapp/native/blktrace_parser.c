@@ -215,8 +215,8 @@ static void truncated(struct lt_parser *p, struct source *s, size_t have)
 	     (unsigned long long)s->offset, have);
 }
 
-/* Read the next event of @s into its head; pdus are skipped. */
-static void advance(struct lt_parser *p, struct source *s)
+/* Read the next event of @s, of any kind, into its head; pdus are skipped. */
+static void advance_one(struct lt_parser *p, struct source *s)
 {
 	struct blk_event *e = &s->head;
 	size_t have = fill(p, s, sizeof(*e));
@@ -273,6 +273,21 @@ static void advance(struct lt_parser *p, struct source *s)
 	s->start += sizeof(*e) + e->pdu_len;
 	s->offset += sizeof(*e) + e->pdu_len;
 	p->stats.bytes += sizeof(*e) + e->pdu_len;
+}
+
+/*
+ * Notes (process names, messages) are dropped at once: blkparse -d makes the times of all other
+ * events relative to the first and leaves those of notes absolute.
+ */
+static void advance(struct lt_parser *p, struct source *s)
+{
+	for (;;) {
+		advance_one(p, s);
+		if (p->failed || s->at_end || !(s->head.action & CAT_NOTIFY))
+			return;
+		p->stats.events++;
+		p->stats.notes++;
+	}
 }
 
 /* The earliest head of all sources; the file of the lower CPU wins a tie. */
@@ -709,10 +724,6 @@ static void on_event(struct lt_parser *p, const struct blk_event *e)
 	bool write = e->action & CAT_WRITE;
 
 	p->stats.events++;
-	if (e->action & CAT_NOTIFY) {
-		p->stats.notes++;
-		return;
-	}
 	if (!wanted_device(p, e))
 		return;
 	count_sequence(p, e);

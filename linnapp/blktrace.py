@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: MIT
+"""Reads blktrace's binary files as I/Os with the features that the kernel saw.
+
+The parsing and matching is compiled (linnapp/native/blktrace_parser.c); this module finds the
+files of a trace and hands the I/Os out in chunks of numpy columns, so that a trace of any length
+is processed in bounded memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import functools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.errors import TraceError
+from linnapp.native import native
+
+WRITE, COMPLETED, ERROR, REVOKED, MERGED, SPLIT, REQUEUED, ISSUED = (1 << bit for bit in range(8))
+
+#: larger histories need LT_MAX_HISTORY changed in blktrace_parser.h
+MAX_HISTORY = 16
+
+#: I/Os per chunk: 256 Ki rows of about 70 bytes, enough to make the calls' cost vanish
+CHUNK_IOS = 1 << 18
+
+#: after so long without a completion the block layer's own timeout has long aborted an I/O
+MAX_AGE_S = 60
+
+_PER_CPU = re.compile(r"(?P<base>.+)\.blktrace\.(?P<cpu>\d+)$")
+_MAX_DEVICES = 16
+
+
+class _Columns(ctypes.Structure):
+    _fields_ = (
+        ("arrival_ns", ctypes.c_void_p),
+        ("latency_ns", ctypes.c_void_p),
+        ("sector", ctypes.c_void_p),
+        ("bytes", ctypes.c_void_p),
+        ("pending", ctypes.c_void_p),
+        ("flags", ctypes.c_void_p),
+        ("hist_pending", ctypes.c_void_p),
+        ("hist_latency_us", ctypes.c_void_p),
+    )
+
+
+_COUNTERS = (
+    "events",
+    "bytes",
+    "notes",
+    "queued",
+    "issued",
+    "completed",
+    "back_merges",
+    "front_merges",
+    "splits",
+    "remaps",
+    "requeues",
+    "other_device",
+    "not_counted",
+    "unmatched_completions",
+    "missing_completions",
+    "revoked",
+    "errors",
+    "out_of_order",
+    "lost_events",
+    "reads",
+    "writes",
+)
+
+
+class _Stats(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_uint64) for name in _COUNTERS),
+        ("big_endian", ctypes.c_uint32),
+        ("n_devices", ctypes.c_uint32),
+        ("devices", ctypes.c_uint32 * _MAX_DEVICES),
+        ("device_events", ctypes.c_uint64 * _MAX_DEVICES),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class IoChunk:
+    """Counted I/Os (reads and writes with data) in arrival order, one array per column.
+
+    Attributes
+    ----------
+    arrival_ns : uint64 array, shape (n,)
+        Time of the Q event.
+    latency_ns : uint64 array, shape (n,)
+        From Q to the C that ends the I/O's last sector; 0 when that is missing.
+    sector : uint64 array, shape (n,)
+        First sector of 512 bytes.
+    size_bytes : uint32 array, shape (n,)
+    pending : uint32 array, shape (n,)
+        Pending 4 KiB pages at arrival, its own included.
+    flags : uint8 array, shape (n,)
+        ``WRITE``, ``COMPLETED``, ``ERROR``, ``REVOKED``, ``MERGED``, ``SPLIT``, ``REQUEUED``,
+        ``ISSUED``.
+    hist_pending, hist_latency_us : uint32 array, shape (n, history)
+        The last completed reads when this one arrived, oldest first; zeros for writes.
+    """
+
+    arrival_ns: npt.NDArray[np.uint64]
+    latency_ns: npt.NDArray[np.uint64]
+    sector: npt.NDArray[np.uint64]
+    size_bytes: npt.NDArray[np.uint32]
+    pending: npt.NDArray[np.uint32]
+    flags: npt.NDArray[np.uint8]
+    hist_pending: npt.NDArray[np.uint32]
+    hist_latency_us: npt.NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.arrival_ns)
+
+    @property
+    def is_write(self) -> npt.NDArray[np.bool_]:
+        """Which I/Os are writes."""
+        return (self.flags & WRITE) != 0
+
+    @property
+    def is_read(self) -> npt.NDArray[np.bool_]:
+        """Which I/Os are reads."""
+        return (self.flags & WRITE) == 0
+
+    @property
+    def is_served_read(self) -> npt.NDArray[np.bool_]:
+        """Which I/Os are reads that the drive answered: these have a latency to learn from."""
+        return (self.flags & (WRITE | COMPLETED | ERROR | REVOKED)) == COMPLETED
+
+    def take(self, rows: npt.NDArray[np.bool_] | slice) -> IoChunk:
+        """The I/Os that `rows` selects."""
+        return IoChunk(
+            *(getattr(self, field.name)[rows] for field in dataclasses.fields(self))
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class TraceStats:
+    """What a reader saw: counts of events, I/Os and of what was wrong.
+
+    The fields are those of ``struct lt_stats`` in linnapp/native/blktrace_parser.h.
+    """
+
+    counts: dict[str, int]
+    other_byte_order: bool
+    devices: dict[str, int]
+
+    def __getitem__(self, name: str) -> int:
+        return self.counts[name]
+
+
+def trace_files(trace: Path) -> list[Path]:
+    """Find the files of a trace.
+
+    Parameters
+    ----------
+    trace : Path
+        A merged file (``blkparse -d``), one of blktrace's per-CPU files, or their base name.
+
+    Returns
+    -------
+    list of Path
+        One merged file, or all per-CPU files in the order of the CPUs.
+
+    Raises
+    ------
+    TraceError
+        If there is no such trace.
+    """
+    match = _PER_CPU.match(trace.name)
+    if match is None and trace.is_file():
+        return [trace]
+    base = match["base"] if match else trace.name
+    if not base or not trace.parent.is_dir():
+        raise TraceError(f"{trace}: no such trace")
+    found = {}
+    for path in trace.parent.iterdir():
+        candidate = _PER_CPU.match(path.name)
+        if candidate and candidate["base"] == base:
+            found[int(candidate["cpu"])] = path
+    if not found:
+        if trace.is_dir():
+            raise TraceError(f"{trace}: a directory; name a trace in it")
+        raise TraceError(f"{trace}: no such trace, and no {base}.blktrace.0 beside it either")
+    return [found[cpu] for cpu in sorted(found)]
+
+
+def is_blktrace(trace: Path) -> bool:
+    """Whether `trace` names per-CPU files, or a file that begins as blktrace's do."""
+    try:
+        first = next(path for path in trace_files(trace) if path.stat().st_size)
+        with first.open("rb") as stream:
+            magic = stream.read(4)
+    except (TraceError, StopIteration, OSError):
+        return False
+    return magic[1:] == b"tae" or magic[:3] == b"eat"
+
+
+def parse_device(text: str) -> int:
+    """Turn "major,minor" or "major:minor" into the kernel's device number."""
+    match = re.fullmatch(r"(\d+)[,:](\d+)", text)
+    if not match:
+        raise TraceError(f"device {text!r}: expected major:minor, as `lsblk` shows")
+    return int(match[1]) << 20 | int(match[2])
+
+
+def format_device(device: int) -> str:
+    """Turn the kernel's device number into "major:minor"."""
+    return f"{device >> 20}:{device & 0xFFFFF}"
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    library = native()
+    library.lt_open.restype = ctypes.c_void_p
+    library.lt_open.argtypes = (
+        ctypes.POINTER(ctypes.c_char_p),
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_uint32,
+        ctypes.c_uint64,
+        ctypes.c_int,
+    )
+    library.lt_read.restype = ctypes.c_int64
+    library.lt_read.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.POINTER(_Columns))
+    library.lt_stats.restype = None
+    library.lt_stats.argtypes = (ctypes.c_void_p, ctypes.POINTER(_Stats))
+    library.lt_error.restype = ctypes.c_char_p
+    library.lt_error.argtypes = (ctypes.c_void_p,)
+    library.lt_close.restype = None
+    library.lt_close.argtypes = (ctypes.c_void_p,)
+    return library
+
+
+class BlktraceReader:
+    """Iterates over a trace's I/Os in chunks.
+
+    Parameters
+    ----------
+    trace : Path
+        See :func:`trace_files`.
+    history : int
+        Past reads in the features, 1 to 16.
+    device : str, optional
+        "major:minor" of the drive to keep, when the trace holds several.
+    chunk_ios : int
+        I/Os per chunk; memory is proportional.
+    max_age_s : float
+        An I/O without completion is given up after so long (trace time).
+    allow_truncated : bool
+        Take an event that is cut off as the end of the trace, instead of an error.
+
+    Raises
+    ------
+    TraceError
+        While iterating: not a blktrace file, truncated, corrupt, or of several drives.
+    """
+
+    def __init__(
+        self,
+        trace: Path,
+        *,
+        history: int = 4,
+        device: str | None = None,
+        chunk_ios: int = CHUNK_IOS,
+        max_age_s: float = MAX_AGE_S,
+        allow_truncated: bool = False,
+    ) -> None:
+        self.trace = trace
+        self.paths = trace_files(trace)
+        self.history = history
+        self.device = parse_device(device) if device else 0
+        self.chunk_ios = chunk_ios
+        self.max_age_s = max_age_s
+        self.allow_truncated = allow_truncated
+        self._stats: TraceStats | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all files of the trace."""
+        return sum(path.stat().st_size for path in self.paths)
+
+    @property
+    def stats(self) -> TraceStats:
+        """Counts so far; final after the last chunk."""
+        if self._stats is None:
+            raise RuntimeError("no chunk has been read yet")
+        return self._stats
+
+    def __iter__(self) -> Iterator[IoChunk]:
+        library = _library()
+        names = (ctypes.c_char_p * len(self.paths))(*(str(p).encode() for p in self.paths))
+        parser = library.lt_open(
+            names,
+            len(self.paths),
+            self.history,
+            self.device,
+            int(self.max_age_s * 1e9),
+            self.allow_truncated,
+        )
+        if not parser:
+            raise MemoryError
+        try:
+            self._raise_error(library, parser)
+            while True:
+                chunk = self._empty_chunk()
+                columns = _Columns(
+                    *(
+                        getattr(chunk, field.name).ctypes.data
+                        for field in dataclasses.fields(IoChunk)
+                    )
+                )
+                n = library.lt_read(parser, self.chunk_ios, ctypes.byref(columns))
+                self._stats = _read_stats(library, parser)
+                self._raise_error(library, parser)
+                if n == 0:
+                    break
+                yield chunk.take(slice(0, n))
+        finally:
+            library.lt_close(parser)
+        if not self.stats["events"]:
+            raise TraceError(f"{self.trace}: an empty trace: no event in it")
+
+    def _empty_chunk(self) -> IoChunk:
+        n = self.chunk_ios
+        return IoChunk(
+            arrival_ns=np.empty(n, np.uint64),
+            latency_ns=np.empty(n, np.uint64),
+            sector=np.empty(n, np.uint64),
+            size_bytes=np.empty(n, np.uint32),
+            pending=np.empty(n, np.uint32),
+            flags=np.empty(n, np.uint8),
+            hist_pending=np.empty((n, self.history), np.uint32),
+            hist_latency_us=np.empty((n, self.history), np.uint32),
+        )
+
+    def _raise_error(self, library: ctypes.CDLL, parser: int) -> None:
+        message = library.lt_error(parser)
+        if message:
+            raise TraceError(message.decode(errors="replace"))
+        if self._stats and not self.device and len(self._stats.devices) > 1:
+            held = ", ".join(f"{d} ({n} events)" for d, n in self._stats.devices.items())
+            raise TraceError(
+                f"{self.trace}: holds events of several drives: {held}; choose one with --dev"
+            )
+
+
+def _read_stats(library: ctypes.CDLL, parser: int) -> TraceStats:
+    raw = _Stats()
+    library.lt_stats(parser, ctypes.byref(raw))
+    return TraceStats(
+        counts={name: int(getattr(raw, name)) for name in _COUNTERS},
+        other_byte_order=bool(raw.big_endian),
+        devices={
+            format_device(raw.devices[i]): int(raw.device_events[i]) for i in range(raw.n_devices)
+        },
+    )
