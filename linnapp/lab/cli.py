@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from linnapp.lab.array import Array
-from linnapp.lab.uml import Guest, LabError, run
+from linnapp.lab.guest import Guest, LabError
+from linnapp.lab.uml import run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEFAULT_KERNEL = REPOSITORY / "build" / "linux-um" / "linux"
@@ -32,7 +33,14 @@ def guest_environment(array: Array, out_dir: Path | None) -> dict[str, str]:
     environment = {
         "LINNOS_DRIVES": ",".join(array.devices),
         "PATH": os.pathsep.join(
-            [*map(str, programs), os.environ.get("PATH", ""), "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
+            [
+                *map(str, programs),
+                os.environ.get("PATH", ""),
+                "/usr/sbin",
+                "/usr/bin",
+                "/sbin",
+                "/bin",
+            ]
         ),
     }
     if out_dir is not None:
@@ -75,14 +83,18 @@ def _parameters(_: click.Context, __: click.Parameter, values: tuple[str, ...]) 
     type=click.Path(path_type=Path, file_okay=False),
     help="The one folder CMD may write to, besides tmpfs. Default: none.",
 )
-@click.option("--mem-mb", default=3072, show_default=True, help="Guest memory, drive content included.")
+@click.option(
+    "--mem-mb", default=3072, show_default=True, help="Guest memory, drive content included."
+)
 @click.option(
     "--kernel",
     type=click.Path(path_type=Path, dir_okay=False),
     default=DEFAULT_KERNEL,
     help="UML kernel to boot. Default: the one `make kernel` built.",
 )
-@click.option("--dmesg", type=click.Path(path_type=Path, dir_okay=False), help="Save the kernel log.")
+@click.option(
+    "--dmesg", type=click.Path(path_type=Path, dir_okay=False), help="Save the kernel log."
+)
 @click.option("--timeout", type=float, metavar="S", help="Give up after S seconds of real time.")
 @click.option("--kernel-arg", multiple=True, help="Another kernel parameter.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: MIT
+"""What the labs have in common: a booted guest, one command in it, how it ended.
+
+Both labs share a folder with their guest for one boot, the control folder:
+setup.sh and command.sh go in, status and dmesg come out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+
+class LabError(RuntimeError):
+    """The guest could not be booted, or died before its command ended."""
+
+
+@dataclass
+class Guest:
+    """What to boot.
+
+    Attributes
+    ----------
+    kernel : Path
+        The guest's kernel.
+    memory_mb : int
+        Guest memory.
+    out_dir : Path or None
+        The one folder of the host that the guest may write to, seen there
+        under the same path.
+    setup : str
+        Shell commands that run before the user's; the first failure ends the
+        boot.
+    environment : mapping
+        Added to the command's environment.
+    kernel_args : sequence of str
+        More kernel parameters.
+    timeout_s : float or None
+        Host seconds after which the guest is stopped.
+    """
+
+    kernel: Path
+    memory_mb: int = 3072
+    out_dir: Path | None = None
+    setup: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    kernel_args: Sequence[str] = ()
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command in the guest ended.
+
+    Attributes
+    ----------
+    status : int
+        Its exit status.
+    dmesg : str
+        The guest's kernel log.
+    """
+
+    status: int
+    dmesg: str
+
+
+def write_control(
+    control: Path, command: Sequence[str], guest: Guest, cwd: Path, mount_out: str
+) -> None:
+    """Write what the guest's first process will run into the control folder.
+
+    Parameters
+    ----------
+    control : Path
+        The control folder.
+    command : sequence of str
+        Program and arguments.
+    guest : Guest
+        What will be booted.
+    cwd : Path
+        Working folder of the command.
+    mount_out : str
+        Shell command that mounts ``guest.out_dir`` in this kind of guest;
+        empty when there is none.
+    """
+    environment = {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": "/run/home",
+        "TMPDIR": "/run/tmp",
+        "LANG": os.environ.get("LANG", "C.UTF-8"),
+        "TERM": os.environ.get("TERM", "dumb"),
+        # A run must not depend on the order of a hash table.
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **guest.environment,
+    }
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
+    lines.append(f"cd {shlex.quote(str(cwd))} || exit 125")
+    lines.append("exec " + shlex.join(command))
+    (control / "setup.sh").write_text(mount_out + guest.setup)
+    (control / "command.sh").write_text("\n".join(lines) + "\n")
+
+
+def _pump(source: BinaryIO, sink: BinaryIO) -> None:
+    while chunk := os.read(source.fileno(), 65536):
+        try:
+            sink.write(chunk)
+            sink.flush()
+        except (BrokenPipeError, ValueError):
+            # The reader of our output went away; the guest must still be
+            # drained, or it would wait for ever.
+            continue
+
+
+def wait_for(
+    process: subprocess.Popen[bytes],
+    outputs: Sequence[tuple[int, BinaryIO]],
+    timeout_s: float | None,
+) -> None:
+    """Copy the guest's output while it runs, wait for it, leave nothing of it behind.
+
+    Parameters
+    ----------
+    process : Popen
+        The guest, leader of a session of its own.
+    outputs : sequence of (int, binary file)
+        Read end of a pipe from the guest, and where its content goes.
+    timeout_s : float or None
+        Seconds after which it is stopped.
+
+    Raises
+    ------
+    LabError
+        When the guest did not finish in time.
+    """
+    pumps = []
+    for fd, sink in outputs:
+        source = os.fdopen(fd, "rb", buffering=0)
+        pump = threading.Thread(target=_pump, args=(source, sink), daemon=True)
+        pump.start()
+        pumps.append((pump, source))
+    try:
+        process.wait(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        raise LabError(f"the guest did not finish within {timeout_s:g} s: stopped") from None
+    finally:
+        # A guest can be several processes; whatever is left of them goes too,
+        # also when the user pressed ctrl-C.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for pump, source in pumps:
+            pump.join(timeout=5)
+            source.close()
+
+
+def read_result(control: Path) -> Result:
+    """Read how the command ended from the control folder.
+
+    Raises
+    ------
+    LabError
+        When the guest died, or could not be set up.
+    """
+    try:
+        status = (control / "status").read_text().strip()
+        dmesg = (control / "dmesg").read_text(errors="replace")
+    except FileNotFoundError:
+        console = (control / "console").read_text(errors="replace")
+        tail = "\n".join(console.splitlines()[-30:])
+        raise LabError(
+            f"the guest died before its command ended; its last words:\n{tail}"
+        ) from None
+    if status == "setup":
+        raise LabError("the lab could not be set up; see the message above")
+    return Result(int(status), dmesg)

@@ -1,0 +1,45 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# First process of the QEMU lab's guest. The host shares a folder for this one
+# boot under the 9p tag `control`: setup.sh (before the command), command.sh
+# (what the user asked for), status and dmesg (how it ended, written here).
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+options=trans=virtio,version=9p2000.L
+
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null
+mount -t configfs configfs /sys/kernel/config 2>/dev/null
+mount -t devtmpfs devtmpfs /dev 2>/dev/null
+mkdir -p /dev/pts /dev/shm
+mount -t devpts devpts /dev/pts 2>/dev/null
+mount -t tmpfs tmpfs /dev/shm
+mount -t tmpfs tmpfs /run
+mkdir -p /run/tmp /run/home /run/mnt /run/lock /run/control
+ln -sf /proc/self/fd /dev/fd
+mount -t 9p -o "$options" control /run/control
+
+# The command's two outputs have a port each, apart from the kernel's console.
+mkfifo /run/stdout /run/stderr
+cat </run/stdout >/dev/vport0p1 &
+stdout_cat=$!
+cat </run/stderr >/dev/vport0p2 &
+stderr_cat=$!
+if sh -eu /run/control/setup.sh >/run/setup.log 2>&1; then
+	sh /run/control/command.sh </dev/null >/run/stdout 2>/run/stderr
+	status=$?
+else
+	: >/run/stdout
+	cat /run/setup.log >/run/stderr
+	status=setup
+fi
+# A daemon that the command left behind would hold the pipes open for ever.
+for second in 1 2 3 4 5; do
+	kill -0 "$stdout_cat" 2>/dev/null || kill -0 "$stderr_cat" 2>/dev/null || break
+	sleep 1
+done
+dmesg >/run/control/dmesg 2>/dev/null
+echo "$status" >/run/control/status
+sync
+echo b >/proc/sysrq-trigger
+sleep 60
