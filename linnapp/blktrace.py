@@ -135,9 +135,7 @@ class IoChunk:
 
     def take(self, rows: npt.NDArray[np.bool_] | slice) -> IoChunk:
         """The I/Os that `rows` selects."""
-        return IoChunk(
-            *(getattr(self, field.name)[rows] for field in dataclasses.fields(self))
-        )
+        return IoChunk(*(getattr(self, field.name)[rows] for field in dataclasses.fields(self)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,6 +227,8 @@ def _library() -> ctypes.CDLL:
     )
     library.lt_read.restype = ctypes.c_int64
     library.lt_read.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.POINTER(_Columns))
+    library.lt_merge.restype = ctypes.c_int64
+    library.lt_merge.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
     library.lt_stats.restype = None
     library.lt_stats.argtypes = (ctypes.c_void_p, ctypes.POINTER(_Stats))
     library.lt_error.restype = ctypes.c_char_p
@@ -349,6 +349,41 @@ class BlktraceReader:
             raise TraceError(
                 f"{self.trace}: holds events of several drives: {held}; choose one with --dev"
             )
+
+
+def merge(trace: Path, target: Path) -> int:
+    """Merge per-CPU files into one file in time order; notes (process names) are left out.
+
+    Parameters
+    ----------
+    trace : Path
+        See :func:`trace_files`.
+    target : Path
+        The file to write; the caller renames it into place.
+
+    Returns
+    -------
+    int
+        Number of events.
+
+    Raises
+    ------
+    TraceError
+        If a file cannot be read or `target` not be written.
+    """
+    library = _library()
+    paths = trace_files(trace)
+    names = (ctypes.c_char_p * len(paths))(*(str(p).encode() for p in paths))
+    parser = library.lt_open(names, len(paths), 1, 0, 0, True)
+    if not parser:
+        raise MemoryError
+    try:
+        events = int(library.lt_merge(parser, str(target).encode()))
+        if events < 0:
+            raise TraceError(library.lt_error(parser).decode(errors="replace"))
+        return events
+    finally:
+        library.lt_close(parser)
 
 
 def _read_stats(library: ctypes.CDLL, parser: int) -> TraceStats:

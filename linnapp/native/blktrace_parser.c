@@ -906,6 +906,51 @@ int64_t lt_read(struct lt_parser *p, int64_t rows, const struct lt_columns *colu
 	return row;
 }
 
+/**
+ * lt_merge() - copy all events of a freshly opened parser's files to one file, in time order
+ * @p: the parser; of no more use afterwards but for lt_error() and lt_close()
+ * @path: the file to create
+ *
+ * Return: events written, or -1 on an error, which lt_error() tells.
+ */
+int64_t lt_merge(struct lt_parser *p, const char *path)
+{
+	FILE *out = p->failed ? NULL : fopen(path, "wbe");
+	int64_t events = 0;
+
+	if (!out) {
+		if (!p->failed)
+			fail(p, "%s: %s", path, strerror(errno));
+		return -1;
+	}
+	for (;;) {
+		struct source *best = NULL;
+		size_t bytes;
+
+		for (int i = 0; i < p->n_sources; i++) {
+			struct source *s = &p->sources[i];
+
+			if (!s->at_end && (!best || s->head.time < best->head.time))
+				best = s;
+		}
+		if (!best)
+			break;
+		/* the head's bytes stay in the buffer until the next one is read */
+		bytes = sizeof(best->head) + best->head.pdu_len;
+		if (fwrite(best->buffer + best->start - bytes, bytes, 1, out) != 1) {
+			fail(p, "%s: %s", path, strerror(errno));
+			break;
+		}
+		events++;
+		advance(p, best);
+		if (p->failed)
+			break;
+	}
+	if (fclose(out) && !p->failed)
+		fail(p, "%s: %s", path, strerror(errno));
+	return p->failed ? -1 : events;
+}
+
 /** lt_stats() - what was seen so far; complete once lt_read() returned 0 */
 void lt_stats(const struct lt_parser *p, struct lt_stats *stats)
 {

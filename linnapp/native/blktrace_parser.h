@@ -71,6 +71,7 @@ struct lt_parser;
 struct lt_parser *lt_open(const char *const *paths, int n_paths, int history, uint32_t device,
 			  uint64_t max_age_ns, int allow_truncated);
 int64_t lt_read(struct lt_parser *p, int64_t rows, const struct lt_columns *columns);
+int64_t lt_merge(struct lt_parser *p, const char *path);
 void lt_stats(const struct lt_parser *p, struct lt_stats *stats);
 const char *lt_error(const struct lt_parser *p);
 void lt_close(struct lt_parser *p);

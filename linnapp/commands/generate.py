@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""``linnapp generate``: a workload from a profile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from linnapp.commands._options import ByteSize
+
+
+@click.command()
+@click.argument("profile", required=False)
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Directory to fill."
+)
+@click.option("--drives", type=click.IntRange(1), default=3, show_default=True)
+@click.option(
+    "--duration",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="Seconds.",
+)
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option("--drive-bytes", type=ByteSize(), help="Size of the drives, e.g. 1G.")
+@click.option(
+    "--names",
+    default="flash{}",
+    show_default=True,
+    help="Name of the drives; {} is the number. Also the name of the files.",
+)
+@click.option("--list", "list_profiles", is_flag=True, help="List the profiles and exit.")
+def generate(
+    profile: str | None,
+    output: Path | None,
+    drives: int,
+    duration: float,
+    seed: int,
+    drive_bytes: int | None,
+    names: str,
+    list_profiles: bool,
+) -> None:
+    """Make a workload from PROFILE: one fio iolog (version 3) per drive, DIR/flash0.iolog and on.
+
+    PROFILE is one of --list, or a TOML file as described in traces/README.md. Equal seeds give
+    equal files.
+    """
+    from linnapp.generation import load_profile, profile_names
+
+    if list_profiles:
+        for name in profile_names():
+            known = load_profile(name)
+            click.echo(f"{name:12} {known.mean_iops:8.0f} IOPS  {known.description}")
+        return
+    if profile is None or output is None:
+        raise click.UsageError("give a PROFILE and -o DIR, or --list")
+    if "{}" not in names and drives > 1:
+        raise click.UsageError(f"--names {names!r}: needs {{}} for the drive's number")
+
+    import numpy as np
+
+    from linnapp import iolog
+    from linnapp.errors import LinnappError
+    from linnapp.files import explain_os_error
+    from linnapp.generation import generate as draw
+
+    chosen = load_profile(profile)
+    size = drive_bytes or chosen.drive_bytes
+    largest = max(*chosen.read_sizes, *chosen.write_sizes)
+    if size < max(largest, chosen.region_bytes):
+        raise LinnappError(
+            f"--drive-bytes {size}: smaller than the profile's largest I/O or region, "
+            f"{max(largest, chosen.region_bytes)}"
+        )
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise explain_os_error(error, output) from error
+    for drive, child in enumerate(np.random.SeedSequence(seed).spawn(drives)):
+        name = names.replace("{}", str(drive))
+        path = output / f"{name}.iolog"
+        ios = iolog.write(path, draw(chosen, duration, child, size), f"/dev/{name}")
+        click.echo(f"{path}: {ios} I/Os in {duration:g} s")

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""``linnapp trace``: record drives with blktrace."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+_COMMAND = "linnapp.trace.command"
+
+
+class _TraceCommand(click.Command):
+    """Takes what follows ``--`` as the command to run, before click reads the options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Split the arguments at the first ``--``."""
+        ctx.meta[_COMMAND] = []
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[_COMMAND] = args[at + 1 :]
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_TraceCommand, options_metavar="[OPTIONS]")
+@click.argument(
+    "devices", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DEV..."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Directory for the traces, one <drive>.blk per drive.",
+)
+@click.option("--duration", type=click.FloatRange(min=0, min_open=True), help="Seconds to trace.")
+@click.pass_context
+def trace(
+    ctx: click.Context, devices: tuple[Path, ...], output: Path, duration: float | None
+) -> None:
+    """Record drives with blktrace, one DIR/<drive>.blk per drive.
+
+    Traces until the duration is over, until ctrl-C, or, when `-- CMD ...` follows, until CMD
+    ends; its exit status is passed on. Needs root and a kernel with blktrace.
+    """
+    from linnapp.recording import Progress, record
+
+    live = sys.stderr.isatty()
+
+    def show(progress: Progress) -> None:
+        drops = f", {progress.dropped} DROPPED" if progress.dropped else ""
+        print(
+            f"\r{progress.seconds:6.1f} s  {progress.events} events  "
+            f"{progress.size_bytes / 1e6:.1f} MB{drops} ",
+            end="",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    recordings, status = record(
+        devices,
+        output,
+        duration_s=duration,
+        command=ctx.meta[_COMMAND],
+        on_progress=show if live else None,
+    )
+    if live:
+        print(file=sys.stderr)
+    for recording in recordings:
+        print(f"{recording.path}: {recording.events} events", file=sys.stderr)
+        if recording.dropped:
+            print(
+                f"linnapp: warning: {recording.path}: {recording.dropped} events were dropped; "
+                "features near the gaps are wrong. Trace a shorter time, write the trace to a "
+                "faster disk than the one traced, or trace fewer drives at once",
+                file=sys.stderr,
+            )
+    ctx.exit(status)

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: MIT
+"""Records drives with blktrace: checks that it can work, runs it, merges what it wrote."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from linnapp import blktrace
+from linnapp.errors import DeviceError, LinnappError
+from linnapp.files import explain_os_error
+
+#: the only categories that the features need; plugs and inserts share "queue" with submissions
+_ACTIONS = ("queue", "requeue", "issue", "complete")
+
+#: blktrace's buffers per CPU; large enough to ride out a second of 100,000 IOPS
+_BUFFER_KIB = 1024
+_BUFFERS = 8
+
+_DEBUGFS = Path("/sys/kernel/debug")
+_LOCKDOWN = Path("/sys/kernel/security/lockdown")
+_EVENT_BYTES = 48
+_TOTAL = re.compile(
+    r"=== (?P<drive>\S+) ===.*?Total:\s+\d+ events \(dropped (?P<dropped>\d+)\)", re.S
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Recording:
+    """What was recorded of one drive.
+
+    Attributes
+    ----------
+    drive : str
+        Disk name.
+    path : Path
+        The merged trace.
+    events : int
+        Events in it.
+    dropped : int
+        Events lost because the buffers were full.
+    """
+
+    drive: str
+    path: Path
+    events: int
+    dropped: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """State of a running recording: seconds, events (from the size) and bytes so far."""
+
+    seconds: float
+    events: int
+    size_bytes: int
+    dropped: int
+
+
+def check_can_trace(devices: Sequence[Path]) -> None:
+    """Find out why blktrace would not work, before it fails with less to say.
+
+    Raises
+    ------
+    DeviceError
+        If a device is missing or no block device, or this kernel or user may not trace.
+    """
+    for device in devices:
+        try:
+            mode = device.stat().st_mode
+        except OSError as error:
+            raise DeviceError(f"{device}: {error.strerror}; `lsblk` lists the drives") from error
+        if not stat.S_ISBLK(mode):
+            raise DeviceError(f"{device}: not a block device; `lsblk` lists the drives")
+    if shutil.which("blktrace") is None:
+        raise DeviceError("blktrace is not installed; on Debian: apt-get install blktrace")
+    if os.geteuid() != 0:
+        raise DeviceError("tracing needs root; run this command with sudo")
+    if _LOCKDOWN.exists():
+        with contextlib.suppress(OSError):
+            state = _LOCKDOWN.read_text()
+            if "[confidentiality]" in state:
+                raise DeviceError(
+                    "the kernel is locked down (confidentiality), which denies tracing; boot "
+                    "without lockdown, or trace in the lab: linnapp lab run -- linnapp trace ..."
+                )
+    if not (_DEBUGFS / "block").is_dir():
+        with contextlib.suppress(OSError):
+            if not any(_DEBUGFS.iterdir()):
+                raise DeviceError(f"debugfs is not mounted; run: mount -t debugfs none {_DEBUGFS}")
+        raise DeviceError(
+            f"{_DEBUGFS}/block is missing: this kernel lacks CONFIG_BLK_DEV_IO_TRACE or denies "
+            "it; trace in the lab: linnapp lab run -- linnapp trace ..."
+        )
+
+
+def record(
+    devices: Sequence[Path],
+    out_dir: Path,
+    *,
+    duration_s: float | None = None,
+    command: Sequence[str] = (),
+    on_progress: Callable[[Progress], None] | None = None,
+) -> tuple[list[Recording], int]:
+    """Trace drives until the time is up, the command ends, or ctrl-C.
+
+    Parameters
+    ----------
+    devices : sequence of Path
+        Block devices.
+    out_dir : Path
+        Gets one ``<drive>.blk`` per device, each appearing whole.
+    duration_s : float, optional
+        Stop after so long.
+    command : sequence of str
+        Run this once tracing is on, and stop when it ends.
+    on_progress : callable, optional
+        Called twice a second.
+
+    Returns
+    -------
+    list of Recording
+        In the order of `devices`.
+    int
+        The command's exit status, 0 without a command.
+
+    Raises
+    ------
+    DeviceError
+        If blktrace cannot work here, or failed; its own words are in the message.
+    """
+    check_can_trace(devices)
+    try:
+        out_dir.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=".blktrace.", dir=out_dir))
+    except OSError as error:
+        raise explain_os_error(error, out_dir) from error
+    try:
+        status, output = _run_blktrace(devices, scratch, duration_s, command, on_progress)
+        dropped = {m["drive"]: int(m["dropped"]) for m in _TOTAL.finditer(output)}
+        recordings = []
+        for device in devices:
+            drive = device.resolve().name
+            merged = scratch / f"{drive}.blk"
+            events = blktrace.merge(scratch / drive, merged)
+            path = out_dir / f"{drive}.blk"
+            merged.replace(path)
+            recordings.append(Recording(drive, path, events, dropped.get(drive, 0)))
+        return recordings, status
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _run_blktrace(
+    devices: Sequence[Path],
+    scratch: Path,
+    duration_s: float | None,
+    command: Sequence[str],
+    on_progress: Callable[[Progress], None] | None,
+) -> tuple[int, str]:
+    arguments = ["blktrace", "-D", str(scratch), "-b", str(_BUFFER_KIB), "-n", str(_BUFFERS)]
+    for device in devices:
+        arguments += ["-d", str(device.resolve())]
+    for action in _ACTIONS:
+        arguments += ["-a", action]
+    log = scratch / "blktrace.log"
+    with log.open("wb") as stream:
+        # Its own session: a ctrl-C at the terminal reaches us, and we end it in order.
+        tracer = subprocess.Popen(
+            arguments, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    status = 0
+    try:
+        _wait_until_tracing(devices, tracer, log)
+        status = _wait_for_end(devices, scratch, tracer, duration_s, command, on_progress)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        if tracer.poll() is None:
+            tracer.send_signal(signal.SIGINT)
+            try:
+                tracer.wait(timeout=60)
+            except subprocess.TimeoutExpired:
+                tracer.kill()
+                tracer.wait()
+    output = log.read_text(errors="replace")
+    if tracer.returncode not in (0, -signal.SIGINT):
+        raise DeviceError(f"blktrace failed: {_failure(output, tracer.returncode)}")
+    return status, output
+
+
+def _wait_until_tracing(
+    devices: Sequence[Path], tracer: subprocess.Popen[bytes], log: Path
+) -> None:
+    deadline = time.monotonic() + 30
+    files = [_DEBUGFS / "block" / device.resolve().name / "dropped" for device in devices]
+    while not all(file.exists() for file in files):
+        if tracer.poll() is not None or time.monotonic() > deadline:
+            output = log.read_text(errors="replace")
+            raise DeviceError(f"blktrace did not start: {_failure(output, tracer.returncode)}")
+        time.sleep(0.01)
+    # The files appear with the setup; the start follows once all threads of blktrace are up.
+    time.sleep(0.2)
+
+
+def _wait_for_end(
+    devices: Sequence[Path],
+    scratch: Path,
+    tracer: subprocess.Popen[bytes],
+    duration_s: float | None,
+    command: Sequence[str],
+    on_progress: Callable[[Progress], None] | None,
+) -> int:
+    child = None
+    if command:
+        try:
+            child = subprocess.Popen(list(command))
+        except OSError as error:
+            raise LinnappError(f"{command[0]}: {error.strerror}") from error
+    start = time.monotonic()
+    try:
+        while tracer.poll() is None:
+            elapsed = time.monotonic() - start
+            step = 0.5
+            if duration_s is not None:
+                step = min(step, duration_s - elapsed)
+                if step <= 0:
+                    break
+            if child is None:
+                time.sleep(step)
+            else:
+                try:
+                    return child.wait(timeout=step)
+                except subprocess.TimeoutExpired:
+                    pass
+            if on_progress is not None:
+                on_progress(_progress(devices, scratch, time.monotonic() - start))
+        return 0
+    finally:
+        if child is not None and child.poll() is None:
+            child.terminate()
+            child.wait()
+
+
+def _progress(devices: Sequence[Path], scratch: Path, seconds: float) -> Progress:
+    size = sum(path.stat().st_size for path in scratch.glob("*.blktrace.*"))
+    dropped = 0
+    for device in devices:
+        with contextlib.suppress(OSError, ValueError):
+            dropped += int((_DEBUGFS / "block" / device.resolve().name / "dropped").read_text())
+    return Progress(seconds, size // _EVENT_BYTES, size, dropped)
+
+
+def _failure(output: str, status: int | None) -> str:
+    words = " ".join(output.split()) or f"exit status {status}"
+    if "Permission denied" in words or "Operation not permitted" in words:
+        words += " (this kernel denies tracing to this user; run as root on the machine itself)"
+    elif "Device or resource busy" in words or "File exists" in words:
+        words += " (the drive is being traced already; end the other blktrace first)"
+    return words
