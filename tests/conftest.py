@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""Fixtures that the tests share: a lab guest, and what was built for it."""
+
+from __future__ import annotations
+
+import io
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from linnapp.lab.array import Array
+from linnapp.lab.cli import DEFAULT_KERNEL, guest_environment
+from linnapp.lab.guest import Guest
+from linnapp.lab.uml import run
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command in the guest left behind."""
+
+    status: int
+    stdout: str
+    stderr: str
+    dmesg: str
+
+
+Boot = Callable[..., Ran]
+
+
+@pytest.fixture
+def boot(tmp_path: Path) -> Boot:
+    """Boot the lab kernel and run a shell script in it.
+
+    The script sees ``$OUT``, the test's ``tmp_path``, which it may write to.
+    """
+    if not DEFAULT_KERNEL.exists():
+        pytest.fail(f"{DEFAULT_KERNEL}: no lab kernel; `make kernel` builds it")
+
+    def boot(
+        script: str,
+        array: Array | None = None,
+        *,
+        kernel: Path = DEFAULT_KERNEL,
+        kernel_args: tuple[str, ...] = (),
+        check: bool = True,
+        timeout_s: float = 300,
+    ) -> Ran:
+        array = array or Array(size_mb=256)
+        stdout, stderr = io.BytesIO(), io.BytesIO()
+        guest = Guest(
+            kernel=kernel,
+            out_dir=tmp_path,
+            setup=array.setup_script(),
+            environment={**guest_environment(array, tmp_path), "OUT": str(tmp_path)},
+            kernel_args=kernel_args,
+            timeout_s=timeout_s,
+        )
+        result = run(["sh", "-ec", script], guest, stdout=stdout, stderr=stderr)
+        ran = Ran(
+            result.status,
+            stdout.getvalue().decode(errors="replace"),
+            stderr.getvalue().decode(errors="replace"),
+            result.dmesg,
+        )
+        if check and ran.status:
+            raise AssertionError(
+                f"status {ran.status} of {shlex.quote(script)}\n{ran.stdout}\n{ran.stderr}"
+            )
+        return ran
+
+    return boot
+
+
+@pytest.fixture(scope="session")
+def queue_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that says slow when more than 12 pages are pending, and otherwise fast.
+
+    What it decides can be told without running a network, and under load it
+    gives both answers often.
+    """
+    hidden_weights = np.zeros((31, 256), np.int32)
+    hidden_weights[12:15, 0] = [100_000, 10_000, 1_000]
+    output_weights = np.zeros((256, 2), np.int32)
+    output_weights[0, 1] = 1000
+    model = Model(
+        hidden_weights=hidden_weights,
+        hidden_bias=np.zeros(256, np.int32),
+        output_weights=output_weights,
+        output_bias=np.array([12_000_000, 0], np.int64),
+        threshold_us=200,
+    )
+    path = tmp_path_factory.mktemp("models") / "queue.linnos"
+    model.save(path)
+    return path

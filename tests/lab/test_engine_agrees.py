@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""The network in the kernel, in the shared library and in numpy agree on random vectors."""
+
+from __future__ import annotations
+
+import re
+import zlib
+
+import numpy as np
+import pytest
+
+from linnapp.engine import infer
+from linnapp.lab.array import Array
+from linnapp.model import Model
+
+pytestmark = pytest.mark.lab
+
+N_VECTORS = 100_000
+SEED = 0x4C494E4E
+
+
+def _xorshift32(n: int, seed: int) -> np.ndarray:
+    """The stream that the KUnit case draws its model and vectors from."""
+    out = np.empty(n, np.uint32)
+    x = seed
+    for i in range(n):
+        x ^= (x << 13) & 0xFFFFFFFF
+        x ^= x >> 17
+        x ^= (x << 5) & 0xFFFFFFFF
+        out[i] = x
+    return out
+
+
+@pytest.fixture(scope="module")
+def vectors() -> tuple[Model, np.ndarray]:
+    n_weights = 31 * 256 + 256 + 512 + 2
+    stream = _xorshift32(n_weights + N_VECTORS * 31, SEED)
+    weights = (stream[:n_weights] % 4001).astype(np.int64) - 2000
+    hidden, bias, output, output_bias = np.split(weights, np.cumsum([31 * 256, 256, 512]))
+    model = Model(
+        hidden_weights=hidden.reshape(31, 256).astype(np.int32),
+        hidden_bias=bias.astype(np.int32),
+        output_weights=output.reshape(256, 2).astype(np.int32),
+        output_bias=output_bias,
+        threshold_us=100,
+    )
+    return model, (stream[n_weights:] % 10).astype(np.uint8).reshape(-1, 31)
+
+
+def test_kernel_library_and_numpy_agree(boot, vectors: tuple[Model, np.ndarray]) -> None:
+    model, digits = vectors
+    by_numpy = infer(model, digits, engine="numpy")
+    by_library = infer(model, digits, engine="c")
+    np.testing.assert_array_equal(by_library, by_numpy)
+
+    ran = boot(
+        "true", Array(n_drives=0), kernel_args=("kunit.enable=1", "kunit.filter_glob=linnos*")
+    )
+    line = re.search(r"linnos_vectors: n=(\d+) crc32=([0-9a-f]{8}) slow=(\d+)", ran.dmesg)
+    assert line, "the KUnit case printed no result"
+    assert int(line[1]) == N_VECTORS
+    assert int(line[2], 16) == zlib.crc32(by_numpy.astype("<i8").tobytes())
+    slow = by_numpy[:, 1] > by_numpy[:, 0]
+    assert int(line[3]) == slow.sum() and slow.any() and not slow.all()
+
+
+def test_kunit_suites_pass(boot) -> None:
+    ran = boot(
+        "cat /sys/kernel/debug/kunit/*/results 2>/dev/null",
+        Array(n_drives=0),
+        kernel_args=("kunit.enable=1", "kunit.filter_glob=*"),
+    )
+    suites = re.findall(r"^# (linnos\S*|flashsim\S*): pass:(\d+) fail:(\d+) skip:(\d+)", ran.dmesg + ran.stdout, re.M)
+    lines = [line for line in ran.dmesg.splitlines() if "not ok" in line]
+    assert not lines, lines
+    assert any(name.startswith("linnos") and int(passed) > 0 for name, passed, _, _ in suites), ran.dmesg[-3000:]
