@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+"""``linnapp convert``: a trace from one format to another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from linnapp.commands._options import ByteSize, TimeSlice
+
+
+@click.command()
+@click.argument("source", type=click.Path(path_type=Path), metavar="IN")
+@click.argument("target", type=click.Path(path_type=Path, dir_okay=False), metavar="OUT")
+@click.option("--from", "source_format", help="Format of IN; found out when not given.")
+@click.option("--to", "target_format", default="iolog", show_default=True, help="Format of OUT.")
+@click.option("--device-name", help="The drive's name in OUT; /dev/<stem of OUT> if not given.")
+@click.option(
+    "--slice",
+    "slice_s",
+    type=TimeSlice(),
+    help="Keep this part of IN's time, in seconds; it starts at 0 in OUT.",
+)
+@click.option(
+    "--rerate",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    help="Multiply the rate of arrivals, after --slice.",
+)
+@click.option(
+    "--fit",
+    type=ByteSize(),
+    help="Wrap offsets into a drive of this size, and align to 4 KiB (e.g. 1G).",
+)
+@click.option("--dev", help="major:minor of the drive to keep, if a .blk holds several.")
+@click.option("--allow-truncated", is_flag=True, help="Use what there is of a .blk cut off.")
+def convert(
+    source: Path,
+    target: Path,
+    source_format: str | None,
+    target_format: str,
+    device_name: str | None,
+    slice_s: tuple[float, float] | None,
+    rerate: float,
+    fit: int | None,
+    dev: str | None,
+    allow_truncated: bool,
+) -> None:
+    """Convert the trace IN to OUT: any known format to fio's iolog version 3, or to --to.
+
+    IN is a blktrace recording, an iolog, or a text trace; `--from help` lists the formats.
+    """
+    from linnapp import conversion
+
+    if source_format == "help":
+        click.echo("blktrace: merged (blkparse -d) or per-CPU binary files")
+        click.echo("iolog: fio's iolog, version 3")
+        for name, text_format in conversion.TEXT_FORMATS.items():
+            click.echo(f"{name}: {text_format.description}")
+        return
+    if target_format not in conversion.output_formats():
+        raise click.UsageError(
+            f"--to {target_format}: known are {', '.join(conversion.output_formats())}"
+        )
+    name = source_format or conversion.detect_format(source)
+    options = {"device": dev, "allow_truncated": allow_truncated} if name == "blktrace" else {}
+    ios = conversion.convert(
+        source,
+        target,
+        source_format=name,
+        target_format=target_format,
+        device_name=device_name or f"/dev/{target.stem}",
+        filters=conversion.Filters(slice_s, rerate, fit),
+        **options,
+    )
+    click.echo(f"{target}: {ios} I/Os")
