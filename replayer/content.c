@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+/* What is written to a drive, and the proof that a read returned it: see content.h. */
+#include "content.h"
+#include "error.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define STEP 0x9e3779b97f4a7c15ull
+#define POISON 0x5bad5bad5bad5badull
+#define LOW_UNKNOWN UINT32_MAX
+
+/* The finaliser of splitmix64: every input bit reaches every output bit. */
+static uint64_t mix(uint64_t x)
+{
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+	return x ^ (x >> 31);
+}
+
+static uint64_t place_key(const struct content *c, uint64_t block)
+{
+	return mix(mix(c->seed + STEP * (c->drive_key + 1)) + block);
+}
+
+static uint64_t word_base(uint64_t place, uint32_t generation)
+{
+	return mix(place + generation) | 1;
+}
+
+static uint64_t word_of(uint64_t place, uint32_t generation, unsigned int i)
+{
+	if (!generation)
+		return 0;
+	return i ? word_base(place, generation) + i * STEP : place ^ generation;
+}
+
+void content_init(struct content *c, uint64_t seed, uint32_t drive_key, uint64_t n_blocks,
+		  bool unwritten_is_zero)
+{
+	c->seed = seed;
+	c->drive_key = drive_key;
+	c->n_blocks = n_blocks;
+	c->unwritten_is_zero = unwritten_is_zero;
+	c->blocks = mmap(NULL, n_blocks * sizeof(*c->blocks), PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (c->blocks == MAP_FAILED)
+		die("no memory for the generations of %llu blocks: %s",
+		    (unsigned long long)n_blocks, strerror(errno));
+}
+
+void content_free(struct content *c)
+{
+	if (c->blocks)
+		munmap(c->blocks, c->n_blocks * sizeof(*c->blocks));
+	c->blocks = NULL;
+}
+
+void content_issue(struct content *c, uint64_t block, uint32_t n, void *buffer)
+{
+	uint64_t *words = buffer;
+
+	for (uint32_t b = 0; b < n; b++, words += BLOCK_WORDS) {
+		struct generation *g = &c->blocks[block + b];
+		uint64_t place = place_key(c, block + b);
+		uint64_t base;
+
+		g->issued++;
+		if (g->span < GENERATION_UNKNOWN)
+			g->span++; /* at 65535 overlapping generations the block counts as unknown */
+		g->lone = !g->outstanding;
+		g->outstanding++;
+		words[0] = place ^ g->issued;
+		base = word_base(place, g->issued);
+		for (unsigned int i = 1; i < BLOCK_WORDS; i++)
+			words[i] = base + i * STEP;
+	}
+}
+
+void content_done(struct content *c, uint64_t block, uint32_t n, bool ok)
+{
+	for (uint32_t b = 0; b < n; b++) {
+		struct generation *g = &c->blocks[block + b];
+
+		g->outstanding--;
+		if (!ok)
+			g->span = GENERATION_UNKNOWN;
+		else if (!g->outstanding && g->lone)
+			g->span = 0;
+	}
+}
+
+void content_note(struct content *c, uint64_t block, uint32_t n, void *buffer, uint32_t *low)
+{
+	uint64_t *words = buffer;
+
+	for (uint32_t b = 0; b < n; b++, words += BLOCK_WORDS) {
+		const struct generation *g = &c->blocks[block + b];
+
+		low[b] = g->span == GENERATION_UNKNOWN ? LOW_UNKNOWN : g->issued - g->span;
+		for (unsigned int i = 0; i < BLOCK_WORDS; i += 64)
+			words[i] = POISON;
+	}
+}
+
+static bool block_matches(const uint64_t *words, uint64_t place, uint32_t generation)
+{
+	uint64_t base, differ;
+
+	if (!generation) {
+		differ = 0;
+		for (unsigned int i = 0; i < BLOCK_WORDS; i++)
+			differ |= words[i];
+		return !differ;
+	}
+	base = word_base(place, generation);
+	differ = words[0] ^ place ^ generation;
+	for (unsigned int i = 1; i < BLOCK_WORDS; i++)
+		differ |= words[i] ^ (base + i * STEP);
+	return !differ;
+}
+
+/* While a write is in flight a reader may see a part of it: each word then is of one accepted generation. */
+static bool block_is_torn(const uint64_t *words, uint64_t place, uint32_t low, uint32_t high)
+{
+	for (unsigned int i = 0; i < BLOCK_WORDS; i++) {
+		uint32_t g = low;
+
+		while (words[i] != word_of(place, g, i))
+			if (g++ == high)
+				return false;
+	}
+	return true;
+}
+
+static void describe(struct content_error *e, const uint64_t *words, uint64_t block, uint64_t place,
+		     uint32_t low, uint32_t high)
+{
+	uint64_t claim = words[0] ^ place;
+	uint32_t g = high;
+
+	e->block = block;
+	e->low = low;
+	e->high = high;
+	e->found_known = claim <= UINT32_MAX || !words[0];
+	e->found_generation = words[0] ? (uint32_t)claim : 0;
+	if (e->found_known && e->found_generation >= low && e->found_generation <= high)
+		g = e->found_generation;
+	for (e->word = 0; e->word < BLOCK_WORDS - 1; e->word++)
+		if (words[e->word] != word_of(place, g, e->word))
+			break;
+	e->expected = word_of(place, g, e->word);
+	e->found = words[e->word];
+}
+
+uint32_t content_check(struct content *c, uint64_t block, uint32_t n, const void *buffer,
+		       const uint32_t *low, struct content_error *error, uint64_t *torn,
+		       uint64_t *unverified)
+{
+	const uint64_t *words = buffer;
+	uint32_t wrong = 0;
+
+	for (uint32_t b = 0; b < n; b++, words += BLOCK_WORDS) {
+		uint64_t place = place_key(c, block + b);
+		uint32_t high = c->blocks[block + b].issued;
+		uint64_t claim = words[0] ^ place;
+		uint32_t g = words[0] ? (uint32_t)claim : 0;
+
+		if (low[b] == LOW_UNKNOWN || (!low[b] && !c->unwritten_is_zero)) {
+			++*unverified;
+			continue;
+		}
+		if ((!words[0] || claim <= UINT32_MAX) && g >= low[b] && g <= high &&
+		    block_matches(words, place, g))
+			continue;
+		if (high > low[b] && high - low[b] < 64 && block_is_torn(words, place, low[b], high)) {
+			++*torn;
+			continue;
+		}
+		if (!wrong++)
+			describe(error, words, block + b, place, low[b], high);
+	}
+	return wrong;
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+/* The drives of the array: see device.h. */
+#include "device.h"
+#include "error.h"
+#include "hint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* The kernel's name of the disk that a device number belongs to; a partition leads to its disk. */
+static char *disk_name(dev_t dev)
+{
+	char *link = xasprintf("/sys/dev/block/%u:%u", major(dev), minor(dev));
+	char *partition = xasprintf("%s/partition", link);
+	char real[PATH_MAX], *name = NULL;
+
+	if (realpath(link, real)) {
+		if (!access(partition, F_OK))
+			*strrchr(real, '/') = 0;
+		name = xstrdup(strrchr(real, '/') + 1);
+	}
+	free(partition);
+	free(link);
+	return name;
+}
+
+void device_open(struct device *d, const char *path)
+{
+	struct stat st;
+	int flags = O_RDWR | O_CLOEXEC | O_DIRECT;
+
+	memset(d, 0, sizeof(*d));
+	d->path = xstrdup(path);
+	if (stat(path, &st))
+		die("drive %s: %s", path, strerror(errno));
+	if (!S_ISBLK(st.st_mode) && !S_ISREG(st.st_mode))
+		die("drive %s: neither a block device nor a regular file", path);
+	if (S_ISBLK(st.st_mode))
+		flags |= O_EXCL;
+	d->direct = true;
+	d->fd = open(path, flags);
+	if (d->fd < 0 && errno == EINVAL && S_ISREG(st.st_mode)) {
+		d->direct = false;
+		d->fd = open(path, flags & ~O_DIRECT);
+	}
+	if (d->fd < 0 && errno == EBUSY)
+		die("drive %s: in use (mounted, or held by another program); a replay would overwrite it",
+		    path);
+	if (d->fd < 0)
+		die("drive %s: %s", path, strerror(errno));
+	if (S_ISREG(st.st_mode)) {
+		d->size_bytes = st.st_size;
+	} else {
+		if (ioctl(d->fd, BLKGETSIZE64, &d->size_bytes))
+			die("drive %s: no size: %s", path, strerror(errno));
+		d->disk = disk_name(st.st_rdev);
+	}
+	if (d->size_bytes < 4096)
+		die("drive %s: holds less than one 4 KiB block", path);
+	if (d->disk) {
+		d->linnos_dir = xasprintf("/sys/block/%s/linnos", d->disk);
+		if (access(d->linnos_dir, F_OK)) {
+			free(d->linnos_dir);
+			d->linnos_dir = NULL;
+		}
+	}
+}
+
+void device_close(struct device *d)
+{
+	close(d->fd);
+	free(d->path);
+	free(d->disk);
+	free(d->linnos_dir);
+	memset(d, 0, sizeof(*d));
+}
+
+static bool read_linnos(const struct device *d, const char *file, char *text, size_t size)
+{
+	char *path;
+	FILE *f;
+	bool ok;
+
+	if (!d->linnos_dir)
+		return false;
+	path = xasprintf("%s/%s", d->linnos_dir, file);
+	f = fopen(path, "re");
+	free(path);
+	if (!f)
+		return false;
+	ok = fgets(text, size, f);
+	fclose(f);
+	if (ok)
+		text[strcspn(text, "\n")] = 0;
+	return ok;
+}
+
+static bool read_counter(const struct device *d, const char *file, uint64_t *value)
+{
+	char text[64], *end;
+
+	if (!read_linnos(d, file, text, sizeof(text)))
+		return false;
+	*value = strtoull(text, &end, 10);
+	return end != text;
+}
+
+bool device_threshold_us(const struct device *d, uint64_t *threshold_us)
+{
+	return read_counter(d, "threshold_us", threshold_us) && *threshold_us;
+}
+
+void device_linnos_stats(const struct device *d, struct linnos_stats *stats)
+{
+	memset(stats, 0, sizeof(*stats));
+	stats->present = read_counter(d, "stats/latency_critical", &stats->latency_critical) &&
+			 read_counter(d, "stats/revoked", &stats->revoked) &&
+			 read_counter(d, "stats/probes", &stats->probes) &&
+			 read_counter(d, "stats/false_submits", &stats->false_submits);
+}
+
+/* A hinted read at the device's end touches nothing, but the kernel looks at its flags first. */
+static bool hint_is_known(const struct device *d)
+{
+	static char page[4096] __attribute__((aligned(4096)));
+	struct iovec iov = {.iov_base = page, .iov_len = sizeof(page)};
+	ssize_t n = preadv2(d->fd, &iov, 1, d->size_bytes & ~4095ull, RWF_LATCRIT);
+
+	return n >= 0 || (errno != EOPNOTSUPP && errno != EINVAL);
+}
+
+void device_require_linnos(const struct device *d, char mode[16], char model_id[16])
+{
+	if (!hint_is_known(d))
+		die("drive %s: this kernel lacks the LinnOS patch (a read with RWF_LATCRIT is not supported). "
+		    "Run inside the lab (`linnapp lab run -- replayer ...`) or on a kernel built by `make kernel`; "
+		    "the policies without \"linnos\" in their name run on any kernel",
+		    d->path);
+	if (!read_linnos(d, "mode", mode, 16) || !read_linnos(d, "model_id", model_id, 16))
+		die("drive %s: the kernel offers no LinnOS policy for it (no /sys/block/%s/linnos); "
+		    "only whole disks with a kernel built with CONFIG_BLK_LINNOS have one",
+		    d->path, d->disk ? d->disk : "?");
+	/* Kernel files that offer a choice mark the active word with brackets; a bare word is as good. */
+	if (strchr(mode, '[')) {
+		char *from = strchr(mode, '[') + 1;
+
+		memmove(mode, from, strlen(from) + 1);
+		mode[strcspn(mode, "]")] = 0;
+	}
+	if (!strcmp(model_id, "none"))
+		die("drive %s: no model uploaded; `linnapp upload --model M --device %s --mode enforce` does it",
+		    d->path, d->path);
+	if (!strcmp(mode, "off"))
+		die("drive %s: linnos mode is off; `linnapp upload --model M --device %s --mode enforce`, or write "
+		    "enforce to /sys/block/%s/linnos/mode",
+		    d->path, d->path, d->disk);
+	if (strcmp(mode, "enforce"))
+		warn_user("drive %s: linnos mode is %s, so no read will be revoked", d->path, mode);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The engine: one thread, one io_uring, one loop. It takes I/Os from the traces when they are due, lets the policy
+ * send attempts to drives, checks what comes back, and gives the user the first answer.
+ *
+ * Time. The loop sleeps in the kernel until the next completion, timer or due I/O, whichever comes first, and reads
+ * the clock once per wakeup. It never spins: in the lab's virtual time a sleep is exact and free, while a program
+ * that looks at the clock in a loop would push time forward.
+ *
+ * Every user I/O is answered exactly once and counted exactly once. An attempt keeps its buffer until the kernel
+ * has completed it, also after its race is lost.
+ */
+#ifndef REPLAYER_ENGINE_H
+#define REPLAYER_ENGINE_H
+
+#include "content.h"
+#include "device.h"
+#include "latency.h"
+#include "options.h"
+#include "policy.h"
+#include "timers.h"
+#include "trace.h"
+
+#include <liburing.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct log_file;
+struct inject;
+
+/* One I/O sent to one drive for a user I/O. */
+struct attempt {
+	struct attempt *next; /* of the same user I/O while in flight, else of the free list */
+	struct user_io *io;
+	struct buffer *buffer;
+	uint64_t submit_ns;
+	uint8_t drive;
+	bool hinted, hedge;
+};
+
+struct user_io {
+	struct timer timer; /* for the policy: failover or hedge */
+	struct user_io *next_free;
+	struct attempt *in_flight;
+	uint64_t due_ns;    /* from the run's start */
+	uint64_t submit_ns; /* absolute; of the first attempt */
+	uint64_t offset_bytes;
+	uint32_t size_bytes;
+	uint32_t lag_ns;
+	uint32_t tried, failed; /* drives, as bits: asked at all; answered with an error */
+	uint16_t revocations, sent;
+	uint8_t home, served_by, flags;
+	bool is_write, answered, warmup;
+	bool failing_over; /* the timer runs for a failover, not for a hedge */
+};
+
+enum { /* flags of user I/Os, as the per-I/O log has them */
+	IO_REVOKED = 1,
+	IO_HEDGED = 2,
+	IO_HEDGE_WON = 4,
+	IO_DATA_ERROR = 8,
+	IO_ERROR = 16,
+};
+
+#define SERVED_BY_NONE 255
+
+struct counters {
+	uint64_t reads, writes, warmup_ios;
+	uint64_t reads_failed, writes_failed; /* user I/Os that no drive answered */
+	uint64_t revoked;                     /* reads revoked at least once */
+	uint64_t revocations;
+	uint64_t hedged, hedges_won, hedges_denied;
+	uint64_t extra_ios; /* read attempts that reached a drive beyond one per read */
+	uint64_t cancels_tried, cancelled;
+	uint64_t data_errors;     /* read attempts with wrong content */
+	uint64_t blocks_checked, torn_blocks, unverified_blocks;
+	uint64_t io_errors;       /* attempts that a drive answered with an error */
+	uint64_t failovers_on_error;
+	uint64_t realigned;       /* trace I/Os widened to 4 KiB blocks */
+	uint64_t wrapped;         /* offsets folded into the drive's size by --fit */
+	uint64_t read_bytes, write_bytes;
+	uint64_t depth_stalls;    /* I/Os that waited for a place under --depth */
+	uint64_t served_by[MAX_DRIVES];
+	uint64_t prefill_blocks;
+};
+
+struct source { /* one trace and its next I/O */
+	struct trace *trace;
+	struct trace_io next;
+	bool have;
+	unsigned int drive;
+	uint64_t n; /* I/Os taken */
+};
+
+struct buffer_pool;
+
+struct replay {
+	struct options o;
+	unsigned int n_drives;
+	struct device devices[MAX_DRIVES];
+	uint64_t smallest_bytes; /* of the drives, in whole blocks: what a trace may touch */
+	struct content contents[MAX_DRIVES];
+	uint32_t pending_pages[MAX_DRIVES], in_flight[MAX_DRIVES]; /* attempts at the drive */
+	struct linnos_stats stats_before[MAX_DRIVES], stats_after[MAX_DRIVES];
+	char linnos_mode[MAX_DRIVES][16], model_id[MAX_DRIVES][16];
+
+	uint64_t hedge_ns[MAX_DRIVES]; /* by home drive; 0: no hedging */
+	double hedge_percentile_used;  /* NaN when not by percentile */
+	double false_submit_ratio_used;
+	uint64_t reads_started, hedges_sent;
+	uint64_t random_state;
+	void *policy_state;
+
+	struct source sources[MAX_DRIVES];
+	struct timers timers;
+	struct io_uring ring;
+	bool wait_is_absolute;
+	uint64_t now_ns, start_ns, end_ns;
+	uint32_t user_ios_in_flight;
+	struct user_io *free_ios;
+	struct attempt *free_attempts;
+	struct buffer_pool *buffers;
+
+	struct counters c;
+	struct latency read_latency, write_latency, lag;
+	struct log_file *log;
+	struct inject *inject;
+	const char *stop_reason; /* NULL while running to the trace's end */
+};
+
+/* Opens the ring, runs the prefill, arms the injection, replays, drains, and disarms. */
+void engine_setup(struct replay *r);
+void engine_prefill(struct replay *r);
+void engine_run(struct replay *r);
+void engine_close(struct replay *r);
+/* Async-signal-safe: the run stops issuing, drains and reports. */
+void engine_interrupt(void);
+
+/* For policies. */
+
+enum { SEND_PLAIN = 0, SEND_HINT = 1, SEND_HEDGE = 2 };
+
+/* Sends a read attempt of io to a drive; flags of SEND_. */
+void attempt_send(struct replay *r, struct user_io *io, unsigned int drive, unsigned int flags);
+/* The first drive after the home drive, cyclically, whose bit is not in mask; -1 when all are. */
+int replica_after_home(const struct replay *r, const struct user_io *io, uint32_t mask);
+/* The next pseudo-random number of the run's seed. */
+uint64_t replay_random(struct replay *r);
+static inline uint32_t io_pages(const struct user_io *io)
+{
+	return io->size_bytes / BLOCK_BYTES;
+}
+
+#endif

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+/* Errors and the allocations that end in one. */
+#include "error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void die(const char *format, ...)
+{
+	va_list args;
+
+	fflush(stdout);
+	fputs("replayer: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	exit(1);
+}
+
+void warn_user(const char *format, ...)
+{
+	va_list args;
+
+	fputs("replayer: warning: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+}
+
+void *xmalloc(unsigned long bytes)
+{
+	void *p = malloc(bytes);
+
+	if (!p)
+		die("out of memory (%lu bytes)", bytes);
+	return p;
+}
+
+void *xcalloc(unsigned long count, unsigned long bytes)
+{
+	void *p = calloc(count, bytes);
+
+	if (!p)
+		die("out of memory (%lu x %lu bytes)", count, bytes);
+	return p;
+}
+
+char *xstrdup(const char *s)
+{
+	char *p = strdup(s);
+
+	if (!p)
+		die("out of memory");
+	return p;
+}
+
+char *xasprintf(const char *format, ...)
+{
+	va_list args;
+	char *p;
+
+	va_start(args, format);
+	if (vasprintf(&p, format, args) < 0)
+		die("out of memory");
+	va_end(args);
+	return p;
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Hedging: see hedging.h.
+ *
+ * A read that is not answered in time is sent to the next replica as well, and the first answer wins. The budget
+ * caps hedges as a share of the reads started so far: when a whole array is slow, every read would be sent twice and
+ * make it slower still.
+ */
+#include "hedging.h"
+#include "engine.h"
+#include "error.h"
+#include "profile.h"
+
+#include <math.h>
+
+static void set_all(struct replay *r, double us)
+{
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		r->hedge_ns[k] = us * 1000 + 0.5;
+}
+
+void hedging_setup_percentile(struct replay *r, double percentile)
+{
+	if (r->o.hedge_percentile >= 0)
+		percentile = r->o.hedge_percentile;
+	r->hedge_percentile_used = NAN;
+	if (r->o.hedge_us >= 0) {
+		set_all(r, r->o.hedge_us);
+		return;
+	}
+	if (!r->o.profile_path)
+		die("policy %s: hedging at p%g needs to know the latencies: run once with --policy baseline --log L, then "
+		    "give --profile L here (or give the time itself with --hedge-us)",
+		    r->o.policy->name, percentile);
+	r->hedge_percentile_used = percentile;
+	set_all(r, profile_percentile_us(r->o.profile_path, percentile / 100));
+}
+
+void hedging_setup_threshold(struct replay *r)
+{
+	r->hedge_percentile_used = NAN;
+	if (r->o.hedge_us >= 0) {
+		set_all(r, r->o.hedge_us);
+		return;
+	}
+	for (unsigned int k = 0; k < r->n_drives; k++) {
+		uint64_t us;
+
+		if (!device_threshold_us(&r->devices[k], &us))
+			die("policy %s: drive %s has no inflection point (no model uploaded?); `linnapp upload` one, or "
+			    "give the time with --hedge-us",
+			    r->o.policy->name, r->devices[k].path);
+		r->hedge_ns[k] = us * 1000;
+	}
+}
+
+void hedging_arm(struct replay *r, struct user_io *io)
+{
+	if (r->n_drives > 1 && r->hedge_ns[io->home] && !(io->flags & IO_HEDGED))
+		timer_arm(&r->timers, &io->timer, io->submit_ns + r->hedge_ns[io->home]);
+}
+
+void hedging_fire(struct replay *r, struct user_io *io, unsigned int send_flags)
+{
+	int drive = replica_after_home(r, io, io->tried);
+
+	/* All have been asked: then the next one that is not at work on this read. */
+	if (drive < 0) {
+		uint32_t busy = io->failed;
+
+		for (struct attempt *a = io->in_flight; a; a = a->next)
+			busy |= 1u << a->drive;
+		drive = replica_after_home(r, io, busy);
+		if (drive < 0 && !(busy & 1u << io->home))
+			drive = io->home;
+		send_flags = SEND_PLAIN;
+	}
+	if (drive < 0)
+		return;
+	if ((double)(r->hedges_sent + 1) > r->o.hedge_budget * (double)r->reads_started) {
+		r->c.hedges_denied++;
+		return;
+	}
+	attempt_send(r, io, drive, send_flags | SEND_HEDGE);
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Slow bursts: see inject.h.
+ *
+ * A specification reads PATTERN:key=value,key,...; each drive takes at most one. `rotate` gives every drive the same
+ * slot, but drive k's turn comes k periods later and returns after as many periods as there are drives, so that one
+ * burst wanders through the array.
+ */
+#include "inject.h"
+#include "error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CONFIGFS "/sys/kernel/config/flashsim"
+
+struct inject {
+	unsigned int n;
+	char *dirs[MAX_DRIVES]; /* NULL: no injection on this drive */
+	bool armed;
+};
+
+struct spec {
+	char pattern[16], op[8];
+	uint64_t latency_us, ratio_ppm, period_ios, interval;
+	uint64_t start_us, window_us, every_us;
+	bool rotate, have_latency, have_ratio, have_interval;
+	uint32_t drives;
+};
+
+static struct inject *active; /* disarmed also when the program dies */
+
+static bool try_write_knob(const char *dir, const char *knob, const char *value)
+{
+	char *path = xasprintf("%s/%s", dir, knob);
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool ok = fd >= 0 && write(fd, value, strlen(value)) == (ssize_t)strlen(value);
+	int error = errno;
+
+	if (fd >= 0)
+		close(fd);
+	free(path);
+	errno = error;
+	return ok;
+}
+
+static void write_knob(const char *dir, const char *knob, const char *value)
+{
+	if (!try_write_knob(dir, knob, value))
+		die("injection: writing \"%s\" to %s/%s: %s", value, dir, knob, strerror(errno));
+}
+
+static void write_number(const char *dir, const char *knob, uint64_t value)
+{
+	char text[24];
+	int n = 0, i = 0;
+	char digits[24];
+
+	do
+		digits[n++] = '0' + value % 10;
+	while (value /= 10);
+	while (n)
+		text[i++] = digits[--n];
+	text[i] = 0;
+	write_knob(dir, knob, text);
+}
+
+static void bad_spec(const char *spec, const char *why, const char *what)
+{
+	die("--inject %s: %s \"%s\"; a specification reads PATTERN:key=value,... with PATTERN continuous, random or "
+	    "interval and keys latency_us, ratio (1%% or 10000ppm), interval, period_ios, op (read, write, both), "
+	    "slot_ms, every_ms, start_ms, drive (0.. or all), rotate",
+	    spec, why, what);
+}
+
+static double number(const char *spec, const char *value, const char **end)
+{
+	char *e;
+	double v;
+
+	errno = 0;
+	v = strtod(value, &e);
+	if (e == value || errno || !(v >= 0) || v > 1e15)
+		bad_spec(spec, "not a number:", value);
+	*end = e;
+	return v;
+}
+
+static double whole_number(const char *spec, const char *value)
+{
+	const char *end;
+	double v = number(spec, value, &end);
+
+	if (*end)
+		bad_spec(spec, "not a number:", value);
+	return v;
+}
+
+static struct spec parse(const char *text, unsigned int n_drives)
+{
+	struct spec s = {.op = "both", .drives = (1u << n_drives) - 1, .period_ios = 100000};
+	char *copy = xstrdup(text), *rest = copy, *item = strsep(&rest, ":");
+	const char *end;
+
+	if (strcmp(item, "continuous") && strcmp(item, "random") && strcmp(item, "interval"))
+		bad_spec(text, "unknown pattern", item);
+	strcpy(s.pattern, item);
+	while (rest && (item = strsep(&rest, ","))) {
+		char *key = strsep(&item, "="), *value = item;
+
+		if (!strcmp(key, "rotate") && !value) {
+			s.rotate = true;
+		} else if (!value) {
+			bad_spec(text, "unknown or without value:", key);
+		} else if (!strcmp(key, "latency_us")) {
+			s.latency_us = whole_number(text, value);
+			s.have_latency = true;
+		} else if (!strcmp(key, "ratio")) {
+			double v = number(text, value, &end);
+
+			if (!strcmp(end, "%"))
+				v *= 10000;
+			else if (!*end)
+				v *= 1e6;
+			else if (strcmp(end, "ppm"))
+				bad_spec(text, "ratio needs %, ppm or a share of 1:", value);
+			if (v > 1e6)
+				bad_spec(text, "ratio above 100 %:", value);
+			s.ratio_ppm = v + 0.5;
+			s.have_ratio = true;
+		} else if (!strcmp(key, "interval")) {
+			s.interval = whole_number(text, value);
+			s.have_interval = s.interval > 0;
+		} else if (!strcmp(key, "period_ios")) {
+			s.period_ios = whole_number(text, value);
+		} else if (!strcmp(key, "op")) {
+			if (strcmp(value, "read") && strcmp(value, "write") && strcmp(value, "both"))
+				bad_spec(text, "unknown op", value);
+			strcpy(s.op, value);
+		} else if (!strcmp(key, "slot_ms")) {
+			s.window_us = whole_number(text, value) * 1000;
+		} else if (!strcmp(key, "every_ms")) {
+			s.every_us = whole_number(text, value) * 1000;
+		} else if (!strcmp(key, "start_ms")) {
+			s.start_us = whole_number(text, value) * 1000;
+		} else if (!strcmp(key, "drive")) {
+			if (strcmp(value, "all")) {
+				double v = whole_number(text, value);
+
+				if (v >= n_drives)
+					bad_spec(text, "no such drive:", value);
+				s.drives = 1u << (unsigned int)v;
+			}
+		} else {
+			bad_spec(text, "unknown key", key);
+		}
+	}
+	if (!s.have_latency)
+		bad_spec(text, "missing key", "latency_us");
+	if (!strcmp(s.pattern, "interval") ? !s.have_interval : !s.have_ratio)
+		bad_spec(text, "missing key", strcmp(s.pattern, "interval") ? "ratio" : "interval");
+	if (s.rotate && (!s.window_us || !s.every_us || s.window_us > s.every_us))
+		bad_spec(text, "rotate needs slot_ms and every_ms, the slot no longer than the period:",
+			 "rotate");
+	if (s.every_us && !s.window_us)
+		bad_spec(text, "every_ms needs", "slot_ms");
+	free(copy);
+	return s;
+}
+
+static void program(const char *dir, const struct spec *s, unsigned int drive, unsigned int n_drives)
+{
+	uint64_t start = s->start_us, every = s->every_us;
+
+	if (s->rotate) {
+		start += drive * s->every_us;
+		every *= n_drives;
+	}
+	write_knob(dir, "arm", "0");
+	write_number(dir, "latency_us", s->latency_us);
+	write_knob(dir, "op", s->op);
+	write_number(dir, "ratio_ppm", s->ratio_ppm);
+	write_number(dir, "period_ios", s->period_ios);
+	if (s->have_interval)
+		write_number(dir, "interval", s->interval);
+	write_number(dir, "window_start_us", start);
+	write_number(dir, "window_us", s->window_us);
+	write_number(dir, "window_every_us", every);
+	write_knob(dir, "pattern", s->pattern);
+}
+
+static void disarm_at_exit(void)
+{
+	if (active)
+		inject_disarm(active);
+}
+
+struct inject *inject_new(char *const *specs, unsigned int n_specs, struct device *devices,
+			  unsigned int n_devices)
+{
+	struct inject *in;
+
+	if (!n_specs)
+		return NULL;
+	in = xcalloc(1, sizeof(*in));
+	in->n = n_devices;
+	for (unsigned int i = 0; i < n_specs; i++) {
+		struct spec s = parse(specs[i], n_devices);
+
+		for (unsigned int k = 0; k < n_devices; k++) {
+			if (!(s.drives & 1u << k))
+				continue;
+			if (in->dirs[k])
+				die("--inject %s: drive %u already has an injection; use drive= to give each its own",
+				    specs[i], k);
+			in->dirs[k] = xasprintf(CONFIGFS "/%s/inject",
+						devices[k].disk ? devices[k].disk : "-");
+			if (access(in->dirs[k], F_OK))
+				die("--inject %s: drive %s is not a flashsim drive (no %s); patterns need one",
+				    specs[i], devices[k].path, in->dirs[k]);
+			program(in->dirs[k], &s, k, n_devices);
+		}
+	}
+	active = in;
+	atexit(disarm_at_exit);
+	return in;
+}
+
+void inject_arm(struct inject *in)
+{
+	if (!in)
+		return;
+	for (unsigned int k = 0; k < in->n; k++)
+		if (in->dirs[k])
+			write_knob(in->dirs[k], "arm", "1");
+	in->armed = true;
+}
+
+void inject_disarm(struct inject *in)
+{
+	if (!in)
+		return;
+	for (unsigned int k = 0; k < in->n; k++)
+		if (in->dirs[k] && !(try_write_knob(in->dirs[k], "arm", "0") &&
+				     try_write_knob(in->dirs[k], "pattern", "none")))
+			warn_user("could not disarm %s: %s", in->dirs[k], strerror(errno));
+	in->armed = false;
+	active = NULL;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* The binary per-I/O log of docs/formats.md: written beside its final name and renamed when complete. */
+#ifndef REPLAYER_IO_LOG_H
+#define REPLAYER_IO_LOG_H
+
+#include <stdint.h>
+
+struct log_record {
+	uint64_t due_ns, latency_ns, offset_bytes;
+	uint32_t size_bytes, lag_ns;
+	uint8_t home, op, served_by, flags;
+	uint16_t revocations, extra_ios;
+	uint32_t device_latency_us, reserved;
+};
+
+struct log_header {
+	char magic[8];
+	uint32_t version, record_bytes, n_drives, reserved;
+	uint64_t seed;
+	char policy[16];
+	uint8_t zero[16];
+};
+
+#define LOG_MAGIC "LINNOSRL"
+#define LOG_VERSION 1
+
+_Static_assert(sizeof(struct log_record) == 48, "docs/formats.md");
+_Static_assert(sizeof(struct log_header) == 64, "docs/formats.md");
+
+struct log_file;
+
+struct log_file *log_create(const char *path, const char *policy, uint32_t n_drives, uint64_t seed);
+void log_append(struct log_file *l, const struct log_record *record);
+/* Completes the file and gives it its name. */
+void log_finish(struct log_file *l);
+
+#endif

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+/* replayer: replays block traces against an array of replicated drives. The order of a run, top to bottom. */
+#include "engine.h"
+#include "error.h"
+#include "inject.h"
+#include "io_log.h"
+#include "report.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static void on_signal(int signal_number)
+{
+	engine_interrupt();
+}
+
+static void open_devices(struct replay *r)
+{
+	struct stat a, b;
+
+	r->n_drives = r->o.n_devices;
+	for (unsigned int k = 0; k < r->n_drives; k++) {
+		device_open(&r->devices[k], r->o.devices[k]);
+		for (unsigned int i = 0; i < k; i++)
+			if (!fstat(r->devices[i].fd, &a) && !fstat(r->devices[k].fd, &b) &&
+			    a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+				die("--devices: %s and %s are the same drive", r->devices[i].path,
+				    r->devices[k].path);
+	}
+}
+
+static void require_policy(struct replay *r)
+{
+	r->hedge_percentile_used = NAN;
+	r->false_submit_ratio_used = NAN;
+	if (r->o.policy->needs_linnos)
+		for (unsigned int k = 0; k < r->n_drives; k++)
+			device_require_linnos(&r->devices[k], r->linnos_mode[k], r->model_id[k]);
+	if (r->o.policy->setup)
+		r->o.policy->setup(r);
+}
+
+int main(int argc, char **argv)
+{
+	static struct replay replay;
+	struct replay *r = &replay;
+	struct sigaction on_stop = {.sa_handler = on_signal};
+	int status = 0;
+
+	options_parse(&r->o, argc, argv);
+	open_devices(r);
+	require_policy(r);
+	r->inject = inject_new(r->o.injects, r->o.n_injects, r->devices, r->n_drives);
+	if (r->o.log_path)
+		r->log = log_create(r->o.log_path, r->o.policy->name, r->n_drives, r->o.seed);
+	sigaction(SIGINT, &on_stop, NULL);
+	sigaction(SIGTERM, &on_stop, NULL);
+	engine_setup(r);
+	if (r->o.prefill == PREFILL_TOUCHED)
+		engine_prefill(r);
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		device_linnos_stats(&r->devices[k], &r->stats_before[k]);
+	engine_run(r);
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		device_linnos_stats(&r->devices[k], &r->stats_after[k]);
+	if (r->log)
+		log_finish(r->log);
+	if (r->o.json_path)
+		report_json(r, r->o.json_path);
+	report_text(r);
+	if (r->c.data_errors || r->c.reads_failed || r->c.writes_failed)
+		status = 2;
+	if (r->stop_reason)
+		status = 130;
+	engine_close(r);
+	return status;
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+/* baseline: every read goes to its home drive, and waits for it. */
+#include "engine.h"
+
+static void baseline_read(struct replay *r, struct user_io *io)
+{
+	attempt_send(r, io, io->home, SEND_PLAIN);
+}
+
+const struct policy policy_baseline = {
+	.name = "baseline",
+	.help = "the home drive, however long it takes",
+	.read = baseline_read,
+};

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+/* random: every read goes to a replica drawn from the seed. */
+#include "engine.h"
+
+static void random_read(struct replay *r, struct user_io *io)
+{
+	attempt_send(r, io, replay_random(r) % r->n_drives, SEND_PLAIN);
+}
+
+const struct policy policy_random = {
+	.name = "random",
+	.help = "a replica drawn from --seed",
+	.read = random_read,
+};

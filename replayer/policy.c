@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+/* The table of policies. */
+#include "policy.h"
+
+#include <string.h>
+
+const struct policy *const policies[] = {
+	&policy_baseline,      &policy_clone,  &policy_random,    &policy_hedge,      &policy_hedge_ip, &policy_heuristic,
+	&policy_heuristic_adv, &policy_linnos, &policy_linnos_hl, &policy_linnos_h99, &policy_oracle,   0,
+};
+
+const struct policy *policy_find(const char *name)
+{
+	for (const struct policy *const *p = policies; *p; p++)
+		if (!strcmp((*p)->name, name))
+			return *p;
+	return NULL;
+}

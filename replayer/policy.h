@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A replay policy decides to which replica a read goes, and when another one is asked. One file a policy under
+ * policies/, one line each in policy.c. The engine calls the hooks below and offers what engine.h declares.
+ */
+#ifndef REPLAYER_POLICY_H
+#define REPLAYER_POLICY_H
+
+#include <stdbool.h>
+
+struct replay;
+struct user_io;
+struct attempt;
+
+struct policy {
+	const char *name;
+	const char *help;  /* one line for --help */
+	bool needs_linnos; /* drives must decide reads with the hint */
+
+	/* Before the run: reads what it needs, dies with the remedy when that is missing. Optional. */
+	void (*setup)(struct replay *r);
+	/* A user's read has arrived: sends at least one attempt. */
+	void (*read)(struct replay *r, struct user_io *io);
+	/* A hinted attempt came back with EBUSY. Required with needs_linnos. */
+	void (*revoked)(struct replay *r, struct user_io *io, struct attempt *a);
+	/* The timer that the policy armed has run out and the read is not answered. */
+	void (*timer)(struct replay *r, struct user_io *io);
+	/* A read attempt was answered by its drive, whether or not it won. Optional. */
+	void (*answered)(struct replay *r, struct user_io *io, struct attempt *a);
+};
+
+extern const struct policy *const policies[]; /* ends with NULL */
+const struct policy *policy_find(const char *name);
+
+extern const struct policy policy_baseline, policy_clone, policy_random, policy_hedge, policy_hedge_ip,
+	policy_heuristic, policy_heuristic_adv, policy_linnos, policy_linnos_hl, policy_linnos_h99,
+	policy_oracle;
+
+#endif

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+/* Progress of a run on stderr: see progress.h. The time comes from the engine; the clock is not read again. */
+#include "progress.h"
+#include "engine.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+void progress_start(struct progress *p, const struct replay *r)
+{
+	p->quiet = r->o.quiet;
+	p->tty = isatty(STDERR_FILENO);
+	p->every_ns = p->tty ? 500000000ull : 5000000000ull;
+	p->next_ns = r->start_ns + p->every_ns;
+	p->shown = false;
+}
+
+void progress_show(struct progress *p, const struct replay *r)
+{
+	if (p->quiet || r->now_ns < p->next_ns)
+		return;
+	p->next_ns = r->now_ns + p->every_ns;
+	p->shown = true;
+	fprintf(stderr,
+		"%s%s: %.1f s, %llu reads, %llu writes, mean read %.1f us, %llu revoked, %llu hedged, "
+		"%llu errors%s",
+		p->tty ? "\r\033[K" : "", r->o.policy->name,
+		(double)(r->now_ns - r->start_ns) / 1e9, (unsigned long long)r->c.reads,
+		(unsigned long long)r->c.writes, latency_mean(&r->read_latency) / 1000,
+		(unsigned long long)r->c.revoked, (unsigned long long)r->c.hedged,
+		(unsigned long long)(r->c.io_errors + r->c.data_errors), p->tty ? "" : "\n");
+}
+
+void progress_end(struct progress *p)
+{
+	if (p->tty && p->shown)
+		fputc('\n', stderr);
+}

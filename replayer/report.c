@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT
+/* What a run reports: see report.h. */
+#include "report.h"
+#include "engine.h"
+#include "error.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct {
+	const char *name;
+	double fraction;
+} percentiles[] = {
+	{"p50_us", 0.5},   {"p80_us", 0.8},   {"p90_us", 0.9},     {"p95_us", 0.95},
+	{"p99_us", 0.99},  {"p999_us", 0.999}, {"p9999_us", 0.9999},
+};
+#define N_PERCENTILES (sizeof(percentiles) / sizeof(*percentiles))
+
+static void set(json_t *o, const char *key, json_t *value)
+{
+	if (!value || json_object_set_new(o, key, value))
+		die("out of memory for the JSON summary, at \"%s\"", key);
+}
+
+static void set_count(json_t *o, const char *key, uint64_t v)
+{
+	set(o, key, json_integer((json_int_t)v));
+}
+
+/* Numbers that do not exist (an average of nothing, a setting not used) are null. */
+static void set_number(json_t *o, const char *key, double v)
+{
+	set(o, key, isfinite(v) ? json_real(v) : json_null());
+}
+
+static void set_text(json_t *o, const char *key, const char *v)
+{
+	json_t *s = v ? json_string(v) : json_null();
+
+	/* A path need not be UTF-8. */
+	set(o, key, s ? s : json_string("(not UTF-8)"));
+}
+
+static void set_latencies(json_t *o, const char *prefix, struct latency *l)
+{
+	char key[32];
+
+	snprintf(key, sizeof(key), "%smean_us", prefix);
+	set_number(o, key, l->count ? latency_mean(l) / 1000 : NAN);
+	for (unsigned int i = 0; i < N_PERCENTILES; i++) {
+		snprintf(key, sizeof(key), "%s%s", prefix, percentiles[i].name);
+		set_number(o, key,
+			   l->count ? (double)latency_percentile(l, percentiles[i].fraction) / 1000 : NAN);
+	}
+	snprintf(key, sizeof(key), "%smax_us", prefix);
+	set_number(o, key, l->count ? (double)l->max_ns / 1000 : NAN);
+}
+
+static double ratio(uint64_t part, uint64_t of)
+{
+	return of ? (double)part / (double)of : NAN;
+}
+
+/* False submits among the latency-critical reads that the kernel decided during the run; NaN where it counts none. */
+static double kernel_false_submit_ratio(const struct replay *r)
+{
+	uint64_t wrong = 0, decided = 0;
+
+	for (unsigned int k = 0; k < r->n_drives; k++) {
+		const struct linnos_stats *a = &r->stats_before[k], *b = &r->stats_after[k];
+
+		if (!a->present || !b->present)
+			return NAN;
+		wrong += b->false_submits - a->false_submits;
+		decided += b->latency_critical - a->latency_critical;
+	}
+	return ratio(wrong, decided);
+}
+
+static json_t *names(char *const *list, unsigned int n)
+{
+	json_t *a = json_array();
+
+	for (unsigned int i = 0; i < n; i++) {
+		json_t *s = json_string(list[i]);
+
+		json_array_append_new(a, s ? s : json_string("(not UTF-8)"));
+	}
+	return a;
+}
+
+static json_t *config(struct replay *r)
+{
+	const struct options *o = &r->o;
+	json_t *c = json_object(), *hedge = json_array(), *linnos = json_array();
+
+	set(c, "devices", names(o->devices, o->n_devices));
+	set(c, "traces", names(o->traces, o->n_traces));
+	set(c, "inject", names(o->injects, o->n_injects));
+	set_count(c, "seed", o->seed);
+	set_number(c, "failover_us", o->failover_us);
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		json_array_append_new(hedge, r->hedge_ns[k] ? json_real((double)r->hedge_ns[k] / 1000) :
+							       json_null());
+	set(c, "hedge_us", hedge);
+	set_number(c, "hedge_percentile", r->hedge_percentile_used);
+	set_number(c, "hedge_budget", o->hedge_budget);
+	set_text(c, "profile", o->profile_path);
+	set_number(c, "false_submit_ratio", r->false_submit_ratio_used);
+	set(c, "heuristic_queue_pages",
+	    o->heuristic_queue_pages ? json_integer(o->heuristic_queue_pages) : json_null());
+	set_number(c, "heuristic_busy_us", o->heuristic_busy_us < 0 ? NAN : o->heuristic_busy_us);
+	set_count(c, "clone_copies", o->clone_copies);
+	set_number(c, "duration_s", o->duration_s > 0 ? o->duration_s : NAN);
+	set_number(c, "warmup_s", o->warmup_s);
+	set_number(c, "skip_s", o->skip_s);
+	set_number(c, "rerate", o->rerate);
+	set(c, "saturate", json_boolean(o->saturate));
+	set_count(c, "depth", o->depth);
+	set(c, "replicate_writes", json_boolean(o->replicate_writes));
+	set(c, "spread", json_boolean(o->spread));
+	set(c, "fit", json_boolean(o->fit));
+	set_text(c, "prefill", o->prefill == PREFILL_TOUCHED ? "touched" : "none");
+	set_count(c, "settle_ms", o->settle_ms);
+	set_text(c, "unwritten", o->unwritten_any ? "any" : "zero");
+	if (o->policy->needs_linnos) {
+		for (unsigned int k = 0; k < r->n_drives; k++) {
+			json_t *d = json_object();
+
+			set_text(d, "mode", r->linnos_mode[k]);
+			set_text(d, "model_id", r->model_id[k]);
+			json_array_append_new(linnos, d);
+		}
+		set(c, "linnos", linnos);
+	} else {
+		json_decref(linnos);
+	}
+	return c;
+}
+
+static uint64_t skipped(struct replay *r)
+{
+	uint64_t n = 0;
+
+	for (unsigned int i = 0; i < r->o.n_traces; i++)
+		n += trace_skipped(r->sources[i].trace);
+	return n;
+}
+
+static bool all_direct(const struct replay *r)
+{
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		if (!r->devices[k].direct)
+			return false;
+	return true;
+}
+
+void report_json(struct replay *r, const char *path)
+{
+	const struct counters *c = &r->c;
+	json_t *o = json_object(), *served = json_array();
+	char *beside = xasprintf("%s.new", path);
+
+	set_text(o, "policy", r->o.policy->name);
+	set_text(o, "scenario", r->o.scenario);
+	set_count(o, "reads", c->reads);
+	set_latencies(o, "", &r->read_latency);
+	set_count(o, "writes", c->writes);
+	set_latencies(o, "write_", &r->write_latency);
+	set_count(o, "revoked", c->revoked);
+	set_count(o, "revocations", c->revocations);
+	set_count(o, "hedged", c->hedged);
+	set_count(o, "hedges_won", c->hedges_won);
+	set_count(o, "hedges_denied", c->hedges_denied);
+	set_count(o, "extra_ios", c->extra_ios);
+	set_number(o, "extra_io_ratio", ratio(c->extra_ios, c->reads));
+	set_count(o, "cancels_tried", c->cancels_tried);
+	set_count(o, "cancelled", c->cancelled);
+	set_number(o, "false_submit_ratio", kernel_false_submit_ratio(r));
+	set_count(o, "data_errors", c->data_errors);
+	set_count(o, "blocks_checked", c->blocks_checked);
+	set_count(o, "torn_blocks", c->torn_blocks);
+	set_count(o, "unverified_blocks", c->unverified_blocks);
+	set_count(o, "io_errors", c->io_errors);
+	set_count(o, "reads_failed", c->reads_failed);
+	set_count(o, "writes_failed", c->writes_failed);
+	set_count(o, "failovers_on_error", c->failovers_on_error);
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		json_array_append_new(served, json_integer((json_int_t)c->served_by[k]));
+	set(o, "reads_served_by", served);
+	set_count(o, "warmup_ios", c->warmup_ios);
+	set_count(o, "realigned_ios", c->realigned);
+	set_count(o, "folded_ios", c->wrapped);
+	set_count(o, "skipped_trace_lines", skipped(r));
+	set_count(o, "prefill_blocks", c->prefill_blocks);
+	set_count(o, "depth_stalls", c->depth_stalls);
+	set_count(o, "read_bytes", c->read_bytes);
+	set_count(o, "write_bytes", c->write_bytes);
+	set_number(o, "lag_p50_us", r->lag.count ? (double)latency_percentile(&r->lag, 0.5) / 1000 : NAN);
+	set_number(o, "lag_p99_us", r->lag.count ? (double)latency_percentile(&r->lag, 0.99) / 1000 : NAN);
+	set_number(o, "lag_max_us", r->lag.count ? (double)r->lag.max_ns / 1000 : NAN);
+	set_number(o, "elapsed_s", (double)(r->end_ns - r->start_ns) / 1e9);
+	set_text(o, "percentiles",
+		 latency_is_exact(&r->read_latency) ? "exact" : "histogram, relative error at most 1/2048");
+	set_text(o, "stopped", r->stop_reason);
+	set(o, "direct_io", json_boolean(all_direct(r)));
+	set(o, "config", config(r));
+	/* A fixed order and number of digits: two equal runs give equal files. */
+	if (json_dump_file(o, beside, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) || rename(beside, path)) {
+		int error = errno;
+
+		unlink(beside);
+		die("summary %s: %s", path, strerror(error));
+	}
+	json_decref(o);
+	free(beside);
+}
+
+static void print_latencies(const char *what, struct latency *l)
+{
+	if (!l->count)
+		return;
+	printf("%s latency (us)  mean %.1f", what, latency_mean(l) / 1000);
+	for (unsigned int i = 0; i < N_PERCENTILES; i++)
+		printf("  %.*s %.1f", (int)(strlen(percentiles[i].name) - 3), percentiles[i].name,
+		       (double)latency_percentile(l, percentiles[i].fraction) / 1000);
+	printf("  max %.1f\n", (double)l->max_ns / 1000);
+}
+
+#define ULL(x) ((unsigned long long)(x))
+
+void report_text(struct replay *r)
+{
+	const struct counters *c = &r->c;
+	double elapsed = (double)(r->end_ns - r->start_ns) / 1e9, false_submits = kernel_false_submit_ratio(r);
+
+	printf("%s%s%s: %llu reads, %llu writes in %.3f s%s%s\n", r->o.policy->name,
+	       *r->o.scenario ? ", " : "", r->o.scenario, ULL(c->reads), ULL(c->writes), elapsed,
+	       r->stop_reason ? ", " : "", r->stop_reason ? r->stop_reason : "");
+	print_latencies("read ", &r->read_latency);
+	print_latencies("write", &r->write_latency);
+	if (!latency_is_exact(&r->read_latency))
+		printf("percentiles from a histogram, within 1/2048\n");
+	printf("revoked %llu  hedged %llu (won %llu, denied by the budget %llu)  extra I/O %.2f %%  "
+	       "cancelled %llu of %llu\n",
+	       ULL(c->revoked), ULL(c->hedged), ULL(c->hedges_won), ULL(c->hedges_denied),
+	       c->reads ? 100.0 * (double)c->extra_ios / (double)c->reads : 0, ULL(c->cancelled),
+	       ULL(c->cancels_tried));
+	if (isfinite(false_submits))
+		printf("false submits %.2f %% of the decided reads\n", 100 * false_submits);
+	printf("reads served by drive:");
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		printf(" %llu", ULL(c->served_by[k]));
+	printf("\ndata errors %llu  I/O errors %llu  reads failed %llu  writes failed %llu  "
+	       "(%llu blocks checked",
+	       ULL(c->data_errors), ULL(c->io_errors), ULL(c->reads_failed), ULL(c->writes_failed),
+	       ULL(c->blocks_checked));
+	if (c->torn_blocks)
+		printf(", %llu read during their write", ULL(c->torn_blocks));
+	if (c->unverified_blocks)
+		printf(", %llu of them unverifiable", ULL(c->unverified_blocks));
+	printf(")\n");
+	if (r->lag.count)
+		printf("submission lag (us)  p50 %.1f  p99 %.1f  max %.1f\n",
+		       (double)latency_percentile(&r->lag, 0.5) / 1000,
+		       (double)latency_percentile(&r->lag, 0.99) / 1000, (double)r->lag.max_ns / 1000);
+	if (c->depth_stalls)
+		printf("%llu I/Os waited for a place under --depth %u\n", ULL(c->depth_stalls), r->o.depth);
+	if (c->realigned)
+		printf("%llu trace I/Os were widened to whole 4 KiB blocks\n", ULL(c->realigned));
+	if (c->wrapped)
+		printf("%llu trace I/Os were folded into the drives' size\n", ULL(c->wrapped));
+	if (skipped(r))
+		printf("%llu trace lines were neither read nor write and left out\n", ULL(skipped(r)));
+	if (c->warmup_ios)
+		printf("%llu I/Os of the warm-up are not counted above\n", ULL(c->warmup_ios));
+	if (!all_direct(r))
+		printf("the page cache was in use: a file system without O_DIRECT\n");
+}

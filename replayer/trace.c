@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+/* Finds the format of a trace and hands its I/Os out one by one. */
+#include "trace.h"
+#include "error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct trace_format *const formats[] = {&trace_iolog};
+
+struct trace {
+	const struct trace_format *format;
+	void *state;
+	char *path;
+};
+
+struct trace *trace_open(const char *path)
+{
+	unsigned char head[64];
+	struct trace *t;
+	ssize_t n;
+	int fd;
+
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		die("trace %s: %s", path, strerror(errno));
+	n = pread(fd, head, sizeof(head), 0);
+	if (n < 0)
+		die("trace %s: %s (a trace must be a file; pipes cannot be read twice)", path,
+		    strerror(errno));
+	for (unsigned int i = 0; i < sizeof(formats) / sizeof(*formats); i++) {
+		if (!formats[i]->matches(head, n))
+			continue;
+		t = xcalloc(1, sizeof(*t));
+		t->format = formats[i];
+		t->path = xstrdup(path);
+		t->state = formats[i]->open(fd, path);
+		return t;
+	}
+	die("trace %s: not a fio iolog of version 3 (its first line would be \"fio version 3 iolog\"); "
+	    "`linnapp convert` makes one from other formats",
+	    path);
+}
+
+bool trace_next(struct trace *t, struct trace_io *io)
+{
+	return t->format->next(t->state, io);
+}
+
+uint64_t trace_skipped(struct trace *t)
+{
+	return t->format->skipped(t->state);
+}
+
+const char *trace_path(struct trace *t)
+{
+	return t->path;
+}
+
+void trace_close(struct trace *t)
+{
+	if (!t)
+		return;
+	t->format->close(t->state);
+	free(t->path);
+	free(t);
+}

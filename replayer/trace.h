@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* Traces: a stream of timed reads and writes, one format a file, read in bounded memory. */
+#ifndef REPLAYER_TRACE_H
+#define REPLAYER_TRACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct trace_io {
+	uint64_t at_ns; /* from the trace's zero */
+	uint64_t offset_bytes;
+	uint32_t size_bytes;
+	bool is_write;
+};
+
+struct trace;
+
+struct trace_format {
+	const char *name;
+	/* True when the file's first bytes are of this format. */
+	bool (*matches)(const unsigned char *head, unsigned long n);
+	/* Takes over the descriptor, which stands at the file's start; dies on a malformed file. */
+	void *(*open)(int fd, const char *path);
+	/* False at the end. */
+	bool (*next)(void *state, struct trace_io *io);
+	/* How many lines or records were neither read nor write. */
+	uint64_t (*skipped)(void *state);
+	void (*close)(void *state);
+};
+
+extern const struct trace_format trace_iolog;
+
+/* Opens a trace of any known format; dies with a message when it cannot. */
+struct trace *trace_open(const char *path);
+bool trace_next(struct trace *t, struct trace_io *io);
+uint64_t trace_skipped(struct trace *t);
+const char *trace_path(struct trace *t);
+void trace_close(struct trace *t);
+
+#endif
