@@ -1,0 +1,1 @@
+savedcmd_drivers/block/flashsim/modules.order := {  :; } > drivers/block/flashsim/modules.order

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * flashsim: configfs. Makes drives and sets their parameters.
+ *
+ *   mkdir /sys/kernel/config/flashsim/flash0
+ *   echo consumer > .../flash0/profile
+ *   echo 1 > .../flash0/power              now /dev/flash0 exists
+ *   echo 1 > .../flash0/precondition
+ *   echo continuous > .../flash0/inject/pattern
+ *   echo 1 > .../flash0/inject/arm
+ *
+ * Parameters can be changed while the drive is off, injection at any time.
+ */
+#include <linux/module.h>
+#include <linux/string.h>
+
+#include "flashsim.h"
+
+#define DEFAULT_PROFILE		"enterprise"
+#define DEFAULT_SIZE_MB		1024
+#define MAX_SIZE_MB		(1U << 20)
+
+/* Protects power and everything that can only change while it is off. */
+static DEFINE_MUTEX(config_mutex);
+
+static struct flashsim_drive *to_drive(struct config_item *item)
+{
+	return container_of(to_config_group(item), struct flashsim_drive,
+			    group);
+}
+
+static struct flashsim_drive *inject_to_drive(struct config_item *item)
+{
+	return container_of(to_config_group(item), struct flashsim_drive,
+			    inject_group);
+}
+
+/* Set a 32-bit parameter within bounds, on a drive that is off. */
+static ssize_t store_param(struct flashsim_drive *drive, const char *name,
+			   const char *page, size_t count, u32 *field, u32 min,
+			   u32 max)
+{
+	ssize_t ret = count;
+	u32 value;
+
+	if (kstrtou32(page, 0, &value) || value < min || value > max) {
+		pr_err("flashsim: %s: must be %u to %u\n", name, min, max);
+		return -EINVAL;
+	}
+	mutex_lock(&config_mutex);
+	if (drive->power)
+		ret = -EBUSY;
+	else
+		*field = value;
+	mutex_unlock(&config_mutex);
+	return ret;
+}
+
+#define DRIVE_PARAM(_name, _min, _max)					\
+static ssize_t drive_##_name##_show(struct config_item *item,		\
+				    char *page)				\
+{									\
+	return sysfs_emit(page, "%u\n", to_drive(item)->params._name);	\
+}									\
+static ssize_t drive_##_name##_store(struct config_item *item,		\
+				     const char *page, size_t count)	\
+{									\
+	struct flashsim_drive *drive = to_drive(item);			\
+									\
+	return store_param(drive, #_name, page, count,			\
+			   &drive->params._name, _min, _max);		\
+}									\
+CONFIGFS_ATTR(drive_, _name);
+
+FLASHSIM_PARAMS(DRIVE_PARAM)
+
+static ssize_t drive_size_mb_show(struct config_item *item, char *page)
+{
+	return sysfs_emit(page, "%u\n", to_drive(item)->size_mb);
+}
+
+static ssize_t drive_size_mb_store(struct config_item *item, const char *page,
+				   size_t count)
+{
+	struct flashsim_drive *drive = to_drive(item);
+
+	return store_param(drive, "size_mb", page, count, &drive->size_mb, 1,
+			   MAX_SIZE_MB);
+}
+CONFIGFS_ATTR(drive_, size_mb);
+
+static ssize_t drive_seed_show(struct config_item *item, char *page)
+{
+	return sysfs_emit(page, "%llu\n", to_drive(item)->seed);
+}
+
+static ssize_t drive_seed_store(struct config_item *item, const char *page,
+				size_t count)
+{
+	struct flashsim_drive *drive = to_drive(item);
+	ssize_t ret = count;
+	u64 value;
+
+	if (kstrtou64(page, 0, &value))
+		return -EINVAL;
+	mutex_lock(&config_mutex);
+	if (drive->power)
+		ret = -EBUSY;
+	else
+		drive->seed = value;
+	mutex_unlock(&config_mutex);
+	return ret;
+}
+CONFIGFS_ATTR(drive_, seed);
+
+static ssize_t drive_profile_show(struct config_item *item, char *page)
+{
+	return sysfs_emit(page, "%s\n", to_drive(item)->profile);
+}
+
+static int set_profile(struct flashsim_drive *drive, const char *name)
+{
+	const struct flashsim_profile *profile = flashsim_find_profile(name);
+
+	if (!profile) {
+		pr_err("flashsim: no profile %s\n", name);
+		return -EINVAL;
+	}
+	strscpy(drive->profile, name, sizeof(drive->profile));
+	drive->params = profile->params;
+	return 0;
+}
+
+static ssize_t drive_profile_store(struct config_item *item, const char *page,
+				   size_t count)
+{
+	struct flashsim_drive *drive = to_drive(item);
+	char buf[FLASHSIM_PROFILE_NAME];
+	int err = -EBUSY;
+
+	if (strscpy(buf, page, sizeof(buf)) < 0)
+		return -EINVAL;
+	mutex_lock(&config_mutex);
+	if (!drive->power)
+		err = set_profile(drive, strim(buf));
+	mutex_unlock(&config_mutex);
+	return err ? err : count;
+}
+CONFIGFS_ATTR(drive_, profile);
+
+static ssize_t drive_power_show(struct config_item *item, char *page)
+{
+	return sysfs_emit(page, "%d\n", to_drive(item)->power);
+}
+
+static ssize_t drive_power_store(struct config_item *item, const char *page,
+				 size_t count)
+{
+	struct flashsim_drive *drive = to_drive(item);
+	int err = 0;
+	bool on;
+
+	if (kstrtobool(page, &on))
+		return -EINVAL;
+	mutex_lock(&config_mutex);
+	if (on && !drive->power)
+		err = flashsim_power_on(drive);
+	else if (!on && drive->power)
+		flashsim_power_off(drive);
+	if (!err)
+		drive->power = on;
+	mutex_unlock(&config_mutex);
+	return err ? err : count;
+}
+CONFIGFS_ATTR(drive_, power);
+
+static ssize_t drive_precondition_store(struct config_item *item,
+					const char *page, size_t count)
+{
+	struct flashsim_drive *drive = to_drive(item);
+	ssize_t ret = count;
+	bool on;
+
+	if (kstrtobool(page, &on) || !on)
+		return -EINVAL;
+	mutex_lock(&config_mutex);
+	if (drive->power)
+		flashsim_precondition(drive);
+	else
+		ret = -ENODEV;
+	mutex_unlock(&config_mutex);
+	return ret;
+}
+CONFIGFS_ATTR_WO(drive_, precondition);
+
+#define DRIVE_PARAM_ATTR(_name, _min, _max)	&drive_attr_##_name,
+
+static struct configfs_attribute *drive_attrs[] = {
+	&drive_attr_profile,
+	&drive_attr_size_mb,
+	&drive_attr_seed,
+	FLASHSIM_PARAMS(DRIVE_PARAM_ATTR)
+	&drive_attr_power,
+	&drive_attr_precondition,
+	NULL,
+};
+
+/* ---- inject/ ---- */
+
+static const char * const pattern_names[] = {
+	[FLASHSIM_INJECT_NONE] = "none",
+	[FLASHSIM_INJECT_RANDOM] = "random",
+	[FLASHSIM_INJECT_CONTINUOUS] = "continuous",
+	[FLASHSIM_INJECT_INTERVAL] = "interval",
+};
+
+static const char * const inject_op_names[] = {
+	[FLASHSIM_OP_READ] = "read",
+	[FLASHSIM_OP_WRITE] = "write",
+	[FLASHSIM_OP_READ | FLASHSIM_OP_WRITE] = "both",
+};
+
+static ssize_t inject_pattern_show(struct config_item *item, char *page)
+{
+	return sysfs_emit(page, "%s\n",
+			  pattern_names[inject_to_drive(item)->inject.pattern]);
+}
+
+static ssize_t inject_pattern_store(struct config_item *item, const char *page,
+				    size_t count)
+{
+	struct flashsim_drive *drive = inject_to_drive(item);
+	int i = sysfs_match_string(pattern_names, page);
+
+	if (i < 0)
+		return i;
+	spin_lock_irq(&drive->lock);
+	drive->inject.pattern = i;
+	spin_unlock_irq(&drive->lock);
+	return count;
+}
+CONFIGFS_ATTR(inject_, pattern);
+
+static ssize_t inject_op_show(struct config_item *item, char *page)
+{
+	return sysfs_emit(page, "%s\n",
+			  inject_op_names[inject_to_drive(item)->inject.ops]);
+}
+
+static ssize_t inject_op_store(struct config_item *item, const char *page,
+			       size_t count)
+{
+	struct flashsim_drive *drive = inject_to_drive(item);
+	u32 ops;
+
+	for (ops = 1; ops < ARRAY_SIZE(inject_op_names); ops++)
+		if (sysfs_streq(page, inject_op_names[ops]))
+			break;
+	if (ops == ARRAY_SIZE(inject_op_names))
+		return -EINVAL;
+	spin_lock_irq(&drive->lock);
+	drive->inject.ops = ops;
+	spin_unlock_irq(&drive->lock);
+	return count;
+}
+CONFIGFS_ATTR(inject_, op);
+
+#define INJECT_NUMBER(_name, _min, _max)				\
+static ssize_t inject_##_name##_show(struct config_item *item,		\
+				     char *page)			\
+{									\
+	u64 value = inject_to_drive(item)->inject._name;		\
+									\
+	return sysfs_emit(page, "%llu\n", value);			\
+}									\
+static ssize_t inject_##_name##_store(struct config_item *item,		\
+				      const char *page, size_t count)	\
+{									\
+	struct flashsim_drive *drive = inject_to_drive(item);		\
+	u64 min = _min, max = _max, value;				\
+									\
+	if (kstrtou64(page, 0, &value) || value < min || value > max) {	\
+		pr_err("flashsim: inject/" #_name			\
+		       ": must be %llu to %llu\n", min, max);		\
+		return -EINVAL;						\
+	}								\
+	spin_lock_irq(&drive->lock);					\
+	drive->inject._name = value;					\
+	spin_unlock_irq(&drive->lock);					\
+	return count;							\
+}									\
+CONFIGFS_ATTR(inject_, _name)
+
+INJECT_NUMBER(ratio_ppm, 0, 1000000);
+INJECT_NUMBER(period_ios, 1, U32_MAX);
+INJECT_NUMBER(interval, 1, U32_MAX);
+INJECT_NUMBER(latency_us, 0, 60000000);
+INJECT_NUMBER(window_start_us, 0, U64_MAX / NSEC_PER_USEC);
+INJECT_NUMBER(window_us, 0, U64_MAX / NSEC_PER_USEC);
+INJECT_NUMBER(window_every_us, 0, U64_MAX / NSEC_PER_USEC);
+
+static ssize_t inject_arm_show(struct config_item *item, char *page)
+{
+	return sysfs_emit(page, "%d\n", inject_to_drive(item)->inject.armed);
+}
+
+static ssize_t inject_arm_store(struct config_item *item, const char *page,
+				size_t count)
+{
+	struct flashsim_drive *drive = inject_to_drive(item);
+	bool on;
+
+	if (kstrtobool(page, &on))
+		return -EINVAL;
+	spin_lock_irq(&drive->lock);
+	flashsim_inject_arm(&drive->inject, on, flashsim_now(drive));
+	spin_unlock_irq(&drive->lock);
+	return count;
+}
+CONFIGFS_ATTR(inject_, arm);
+
+static struct configfs_attribute *inject_attrs[] = {
+	&inject_attr_pattern,
+	&inject_attr_ratio_ppm,
+	&inject_attr_period_ios,
+	&inject_attr_interval,
+	&inject_attr_latency_us,
+	&inject_attr_op,
+	&inject_attr_window_start_us,
+	&inject_attr_window_us,
+	&inject_attr_window_every_us,
+	&inject_attr_arm,
+	NULL,
+};
+
+static const struct config_item_type inject_type = {
+	.ct_attrs	= inject_attrs,
+	.ct_owner	= THIS_MODULE,
+};
+
+/* ---- drives ---- */
+
+static void drive_release(struct config_item *item)
+{
+	kfree(to_drive(item));
+}
+
+static struct configfs_item_operations drive_item_ops = {
+	.release	= drive_release,
+};
+
+static const struct config_item_type drive_type = {
+	.ct_item_ops	= &drive_item_ops,
+	.ct_attrs	= drive_attrs,
+	.ct_owner	= THIS_MODULE,
+};
+
+static struct config_group *make_drive(struct config_group *group,
+				       const char *name)
+{
+	struct flashsim_drive *drive;
+
+	if (strncmp(name, "flash", 5) || strlen(name) >= DISK_NAME_LEN)
+		return ERR_PTR(-EINVAL);
+	drive = kzalloc(sizeof(*drive), GFP_KERNEL);
+	if (!drive)
+		return ERR_PTR(-ENOMEM);
+	spin_lock_init(&drive->lock);
+	mutex_init(&drive->model_mutex);
+	flashsim_inject_init(&drive->inject);
+	set_profile(drive, DEFAULT_PROFILE);
+	drive->size_mb = DEFAULT_SIZE_MB;
+	config_group_init_type_name(&drive->group, name, &drive_type);
+	config_group_init_type_name(&drive->inject_group, "inject",
+				    &inject_type);
+	configfs_add_default_group(&drive->inject_group, &drive->group);
+	return &drive->group;
+}
+
+static void drop_drive(struct config_group *group, struct config_item *item)
+{
+	struct flashsim_drive *drive = to_drive(item);
+
+	mutex_lock(&config_mutex);
+	if (drive->power)
+		flashsim_power_off(drive);
+	drive->power = false;
+	mutex_unlock(&config_mutex);
+	config_item_put(item);
+}
+
+static struct configfs_group_operations root_group_ops = {
+	.make_group	= make_drive,
+	.drop_item	= drop_drive,
+};
+
+static const struct config_item_type root_type = {
+	.ct_group_ops	= &root_group_ops,
+	.ct_owner	= THIS_MODULE,
+};
+
+static struct configfs_subsystem flashsim_subsys = {
+	.su_group = {
+		.cg_item = {
+			.ci_namebuf = "flashsim",
+			.ci_type = &root_type,
+		},
+	},
+};
+
+/**
+ * flashsim_config_init() - register with configfs
+ *
+ * Return: 0 or a negative error.
+ */
+int flashsim_config_init(void)
+{
+	config_group_init(&flashsim_subsys.su_group);
+	mutex_init(&flashsim_subsys.su_mutex);
+	return configfs_register_subsystem(&flashsim_subsys);
+}
+
+/**
+ * flashsim_config_exit() - unregister; all drives are gone by then
+ */
+void flashsim_config_exit(void)
+{
+	configfs_unregister_subsystem(&flashsim_subsys);
+}

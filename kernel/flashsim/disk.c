@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * flashsim: the block device. Requests in, data moved, completions out.
+ *
+ * A request's data moves when it is submitted. Then the model is told, under the
+ * drive's lock, and names the time of completion, for which the request's own
+ * hrtimer is set. Only writes that wait for room in the buffer, and cache flushes,
+ * get their time later, when the model has advanced far enough; while there are
+ * such requests the drive's timer wakes the model at each of its events.
+ *
+ * All that depends on the kernel version is in disk_limits() and the ioctl's
+ * signature: before 6.9 the limits are set with blk_queue_*() calls on the queue,
+ * before 6.5 an ioctl takes an fmode_t.
+ */
+#include <linux/blk-mq.h>
+#include <linux/ktime.h>
+#include <linux/module.h>
+#include <linux/uaccess.h>
+
+#include "flashsim.h"
+#include "flashsim_ioctl.h"
+
+/* Longest discard taken at once: bounds the time with interrupts off. */
+#define MAX_DISCARD_SECTORS	(64U << (20 - SECTOR_SHIFT))
+
+static struct flashsim_drive *disk_drive(struct gendisk *disk)
+{
+	return disk->private_data;
+}
+
+/* Time never runs backwards for the model, whichever CPU reads the clock. */
+static u64 drive_now(struct flashsim_drive *drive)
+{
+	lockdep_assert_held(&drive->lock);
+	drive->now = max(drive->now, ktime_get_ns());
+	return drive->now;
+}
+
+/* Wake the model for those who wait for it. */
+static void drive_set_timer(struct flashsim_drive *drive)
+{
+	u64 t = flashsim_model_next_event(drive->model);
+
+	if (t != U64_MAX)
+		hrtimer_start(&drive->timer, ns_to_ktime(t), HRTIMER_MODE_ABS);
+}
+
+static enum hrtimer_restart drive_timer_fn(struct hrtimer *timer)
+{
+	struct flashsim_drive *drive = container_of(timer, struct flashsim_drive,
+						    timer);
+	unsigned long flags;
+
+	spin_lock_irqsave(&drive->lock, flags);
+	flashsim_model_advance(drive->model, drive_now(drive));
+	drive_set_timer(drive);
+	spin_unlock_irqrestore(&drive->lock, flags);
+	return HRTIMER_NORESTART;
+}
+
+/**
+ * flashsim_complete_at() - a request's time of completion is known
+ * @cmd: the request
+ * @when: the time, ns; completes at once if that is past
+ */
+void flashsim_complete_at(struct flashsim_cmd *cmd, u64 when)
+{
+	hrtimer_start(&cmd->timer, ns_to_ktime(when), HRTIMER_MODE_ABS);
+}
+
+static enum hrtimer_restart cmd_timer_fn(struct hrtimer *timer)
+{
+	struct flashsim_cmd *cmd = container_of(timer, struct flashsim_cmd,
+						timer);
+
+	blk_mq_complete_request(blk_mq_rq_from_pdu(cmd));
+	return HRTIMER_NORESTART;
+}
+
+static void disk_complete_rq(struct request *rq)
+{
+	struct flashsim_cmd *cmd = blk_mq_rq_to_pdu(rq);
+
+	blk_mq_end_request(rq, cmd->status);
+}
+
+/* Units the request touches; a discard only those it covers wholly. */
+static void cmd_set_range(struct flashsim_cmd *cmd, struct request *rq)
+{
+	u64 start = blk_rq_pos(rq);
+	u64 end = start + blk_rq_sectors(rq);
+
+	if (cmd->op == REQ_OP_DISCARD)
+		start = round_up(start, FLASHSIM_UNIT_SECTORS);
+	else
+		end = round_up(end, FLASHSIM_UNIT_SECTORS);
+	start /= FLASHSIM_UNIT_SECTORS;
+	end /= FLASHSIM_UNIT_SECTORS;
+	cmd->unit = start;
+	cmd->nr_units = end > start ? end - start : 0;
+}
+
+static void drive_count(struct flashsim_drive *drive, struct flashsim_cmd *cmd,
+			struct request *rq)
+{
+	struct flashsim_counters *c = &drive->counters;
+
+	switch (cmd->op) {
+	case REQ_OP_READ:
+		c->reads++;
+		c->read_sectors += blk_rq_sectors(rq);
+		break;
+	case REQ_OP_WRITE:
+		c->writes++;
+		c->write_sectors += blk_rq_sectors(rq);
+		break;
+	case REQ_OP_DISCARD:
+		c->discards++;
+		c->discard_sectors += blk_rq_sectors(rq);
+		break;
+	default:
+		c->cache_flushes++;
+		break;
+	}
+}
+
+static void drive_inject(struct flashsim_drive *drive, struct flashsim_cmd *cmd,
+			 u64 now)
+{
+	bool read = cmd->op == REQ_OP_READ;
+
+	if (!read && cmd->op != REQ_OP_WRITE)
+		return;
+	cmd->extra_ns = flashsim_inject_next(&drive->inject, drive->seed,
+					     read ? FLASHSIM_OP_READ :
+						    FLASHSIM_OP_WRITE, now);
+	if (!cmd->extra_ns)
+		return;
+	if (read)
+		drive->counters.injected_reads++;
+	else
+		drive->counters.injected_writes++;
+}
+
+static blk_status_t disk_queue_rq(struct blk_mq_hw_ctx *hctx,
+				  const struct blk_mq_queue_data *bd)
+{
+	struct flashsim_drive *drive = hctx->queue->queuedata;
+	struct request *rq = bd->rq;
+	struct flashsim_cmd *cmd = blk_mq_rq_to_pdu(rq);
+	unsigned long flags;
+	u64 now;
+
+	blk_mq_start_request(rq);
+	cmd->drive = drive;
+	cmd->op = req_op(rq);
+	cmd->status = BLK_STS_OK;
+	cmd->extra_ns = 0;
+	cmd->unit = 0;
+	cmd->nr_units = 0;
+
+	switch (cmd->op) {
+	case REQ_OP_READ:
+	case REQ_OP_WRITE:
+		cmd_set_range(cmd, rq);
+		cmd->status = flashsim_store_copy(&drive->store, rq);
+		break;
+	case REQ_OP_DISCARD:
+		cmd_set_range(cmd, rq);
+		flashsim_store_discard(&drive->store, blk_rq_pos(rq),
+				       blk_rq_sectors(rq));
+		break;
+	case REQ_OP_FLUSH:
+		break;
+	default:
+		return BLK_STS_NOTSUPP;
+	}
+
+	spin_lock_irqsave(&drive->lock, flags);
+	now = drive_now(drive);
+	drive_count(drive, cmd, rq);
+	drive_inject(drive, cmd, now);
+	flashsim_model_submit(drive->model, cmd, now);
+	drive_set_timer(drive);
+	spin_unlock_irqrestore(&drive->lock, flags);
+	return BLK_STS_OK;
+}
+
+static int disk_init_request(struct blk_mq_tag_set *set, struct request *rq,
+			     unsigned int hctx_idx, unsigned int numa_node)
+{
+	struct flashsim_cmd *cmd = blk_mq_rq_to_pdu(rq);
+
+	hrtimer_init(&cmd->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+	cmd->timer.function = cmd_timer_fn;
+	return 0;
+}
+
+/* A request has its timer or waits in the model: slow, but not lost. */
+static enum blk_eh_timer_return disk_timeout(struct request *rq)
+{
+	return BLK_EH_RESET_TIMER;
+}
+
+static const struct blk_mq_ops disk_mq_ops = {
+	.queue_rq	= disk_queue_rq,
+	.complete	= disk_complete_rq,
+	.init_request	= disk_init_request,
+	.timeout	= disk_timeout,
+};
+
+static int disk_oracle(struct flashsim_drive *drive, void __user *arg)
+{
+	u64 capacity = get_capacity(drive->disk);
+	struct flashsim_oracle q;
+	unsigned long flags;
+	u64 first, last, now;
+
+	if (copy_from_user(&q, arg, sizeof(q)))
+		return -EFAULT;
+	if (q.op != FLASHSIM_ORACLE_READ || !q.nr_sectors ||
+	    q.nr_sectors > FLASHSIM_MAX_SECTORS || q.sector >= capacity ||
+	    q.nr_sectors > capacity - q.sector)
+		return -EINVAL;
+	first = q.sector / FLASHSIM_UNIT_SECTORS;
+	last = (q.sector + q.nr_sectors - 1) / FLASHSIM_UNIT_SECTORS;
+
+	mutex_lock(&drive->model_mutex);
+	spin_lock_irqsave(&drive->lock, flags);
+	now = drive_now(drive);
+	q.latency_ns = flashsim_model_oracle(drive->model, first,
+					     last - first + 1, now);
+	q.latency_ns += flashsim_inject_peek(&drive->inject, drive->seed,
+					     FLASHSIM_OP_READ, now);
+	drive_set_timer(drive);
+	spin_unlock_irqrestore(&drive->lock, flags);
+	mutex_unlock(&drive->model_mutex);
+	return copy_to_user(arg, &q, sizeof(q)) ? -EFAULT : 0;
+}
+
+static int disk_ioctl(struct block_device *bdev, blk_mode_t mode,
+		      unsigned int cmd, unsigned long arg)
+{
+	if (cmd == FLASHSIM_IOC_ORACLE)
+		return disk_oracle(disk_drive(bdev->bd_disk),
+				   (void __user *)arg);
+	return -ENOTTY;
+}
+
+static const struct block_device_operations disk_fops = {
+	.owner		= THIS_MODULE,
+	.ioctl		= disk_ioctl,
+	.compat_ioctl	= blkdev_compat_ptr_ioctl,
+};
+
+static void disk_limits(const struct flashsim_drive *drive,
+			struct queue_limits *lim)
+{
+	*lim = (struct queue_limits) {
+		.logical_block_size = SECTOR_SIZE,
+		.physical_block_size = 1U << FLASHSIM_UNIT_SHIFT,
+		.io_min = 1U << FLASHSIM_UNIT_SHIFT,
+		.max_hw_sectors = FLASHSIM_MAX_SECTORS,
+		.max_segments = USHRT_MAX,
+		.max_hw_discard_sectors = MAX_DISCARD_SECTORS,
+		.discard_granularity = 1U << FLASHSIM_UNIT_SHIFT,
+		.dma_alignment = 3,
+		.features = drive->params.volatile_cache ?
+			    BLK_FEAT_WRITE_CACHE : 0,
+	};
+}
+
+/**
+ * flashsim_power_on() - make the drive's disk
+ * @drive: the drive, off; the caller holds the configuration mutex
+ *
+ * Return: 0 or a negative error.
+ */
+int flashsim_power_on(struct flashsim_drive *drive)
+{
+	u64 sectors = (u64)drive->size_mb << (20 - SECTOR_SHIFT);
+	struct blk_mq_tag_set *set = &drive->tag_set;
+	struct queue_limits lim;
+	struct gendisk *disk;
+	int err;
+
+	drive->now = ktime_get_ns();
+	drive->model = flashsim_model_create(&drive->params, &drive->counters,
+					     sectors / FLASHSIM_UNIT_SECTORS,
+					     drive->seed, drive->now);
+	if (IS_ERR(drive->model))
+		return PTR_ERR(drive->model);
+	flashsim_store_init(&drive->store);
+	hrtimer_init(&drive->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+	drive->timer.function = drive_timer_fn;
+
+	*set = (struct blk_mq_tag_set) {
+		.ops = &disk_mq_ops,
+		.nr_hw_queues = num_online_cpus(),
+		.queue_depth = drive->params.queue_depth,
+		.numa_node = NUMA_NO_NODE,
+		.cmd_size = sizeof(struct flashsim_cmd),
+		/* Like nvme: merge, but no scheduler unless asked for. */
+		.flags = BLK_MQ_F_SHOULD_MERGE | BLK_MQ_F_BLOCKING |
+			 BLK_MQ_F_NO_SCHED_BY_DEFAULT,
+	};
+	err = blk_mq_alloc_tag_set(set);
+	if (err)
+		goto err_model;
+
+	disk_limits(drive, &lim);
+	disk = blk_mq_alloc_disk(set, &lim, drive);
+	if (IS_ERR(disk)) {
+		err = PTR_ERR(disk);
+		goto err_tags;
+	}
+	drive->disk = disk;
+	disk->fops = &disk_fops;
+	disk->private_data = drive;
+	strscpy(disk->disk_name, config_item_name(&drive->group.cg_item),
+		DISK_NAME_LEN);
+	set_capacity(disk, sectors);
+	err = add_disk(disk);
+	if (err)
+		goto err_disk;
+	flashsim_stats_add(drive);
+	return 0;
+
+err_disk:
+	put_disk(disk);
+err_tags:
+	blk_mq_free_tag_set(set);
+err_model:
+	flashsim_model_destroy(drive->model);
+	drive->disk = NULL;
+	drive->model = NULL;
+	return err;
+}
+
+/**
+ * flashsim_power_off() - remove the drive's disk, and its data
+ * @drive: the drive, on; the caller holds the configuration mutex
+ */
+void flashsim_power_off(struct flashsim_drive *drive)
+{
+	flashsim_stats_remove(drive);
+	del_gendisk(drive->disk);
+	hrtimer_cancel(&drive->timer);
+	put_disk(drive->disk);
+	blk_mq_free_tag_set(&drive->tag_set);
+	flashsim_model_destroy(drive->model);
+	flashsim_store_destroy(&drive->store);
+	drive->disk = NULL;
+	drive->model = NULL;
+}
+
+/**
+ * flashsim_now() - the drive's clock
+ * @drive: the drive; the caller holds its lock
+ *
+ * Return: the time, ns.
+ */
+u64 flashsim_now(struct flashsim_drive *drive)
+{
+	return drive_now(drive);
+}
+
+/**
+ * flashsim_precondition() - age the drive
+ * @drive: the drive, on; must be idle enough to be frozen
+ */
+void flashsim_precondition(struct flashsim_drive *drive)
+{
+	/*
+	 * Seconds of work on a large drive: not under the spinlock. A frozen
+	 * queue submits nothing, so nothing waits for the model's timer either;
+	 * the mutex keeps out the oracle and debugfs.
+	 */
+	blk_mq_freeze_queue(drive->disk->queue);
+	mutex_lock(&drive->model_mutex);
+	hrtimer_cancel(&drive->timer);
+	flashsim_model_precondition(drive->model);
+	mutex_unlock(&drive->model_mutex);
+	blk_mq_unfreeze_queue(drive->disk->queue);
+}
+
+static int __init flashsim_module_init(void)
+{
+	int err;
+
+	flashsim_stats_init();
+	err = flashsim_config_init();
+	if (err)
+		flashsim_stats_exit();
+	return err;
+}
+
+static void __exit flashsim_module_exit(void)
+{
+	flashsim_config_exit();
+	flashsim_stats_exit();
+}
+
+module_init(flashsim_module_init);
+module_exit(flashsim_module_exit);
+MODULE_DESCRIPTION("Flash drive emulator");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the parts of the flash drive emulator share.
+ *
+ *   disk.c     the block device: requests in, data moved, completions out
+ *   config.c   configfs: makes drives, sets their parameters
+ *   profile.c  the drives that ship with the emulator, with their sources
+ *   model.c    time: chips, channels, the write buffer, and when an I/O is done
+ *   ftl.c      space: where each page lives, garbage collection, wear
+ *   inject.c   slowness put on top, by pattern
+ *   store.c    the data itself
+ *   stats.c    debugfs
+ *
+ * Only model.c and ftl.c know how a drive works inside; they move no data. Only
+ * store.c holds data; it knows no time.
+ */
+#ifndef FLASHSIM_H
+#define FLASHSIM_H
+
+#include <linux/blk-mq.h>
+#include <linux/configfs.h>
+#include <linux/hrtimer.h>
+#include <linux/mutex.h>
+#include <linux/rwsem.h>
+#include <linux/spinlock.h>
+#include <linux/timerqueue.h>
+#include <linux/xarray.h>
+
+/* The FTL maps units of 4 KiB, as nearly all drives do. */
+#define FLASHSIM_UNIT_SHIFT	12
+#define FLASHSIM_UNIT_SECTORS	(1U << (FLASHSIM_UNIT_SHIFT - SECTOR_SHIFT))
+#define FLASHSIM_NONE		U32_MAX
+
+/* Largest request: 1 MiB, in the middle of what NVMe drives accept. */
+#define FLASHSIM_MAX_SECTORS	2048U
+#define FLASHSIM_MAX_UNITS	(FLASHSIM_MAX_SECTORS / FLASHSIM_UNIT_SECTORS + 1)
+
+/* Most units programmed at once on one chip: 4 planes of 16 KiB. */
+#define FLASHSIM_MAX_ROW_UNITS	16U
+
+#define FLASHSIM_MAX_CHANNELS	32U
+#define FLASHSIM_MAX_CHIPS	512U
+
+/*
+ * Every parameter of a drive: name, smallest and largest accepted value. Each is
+ * a file in configfs, a field of struct flashsim_params and a column of the
+ * profile table. Meaning and sources are in profile.c.
+ */
+#define FLASHSIM_PARAMS(P)				\
+	P(channels,		1, FLASHSIM_MAX_CHANNELS)	\
+	P(chips_per_channel,	1, 16)			\
+	P(planes,		1, 4)			\
+	P(page_kb,		4, 16)			\
+	P(pages_per_block,	2, 4096)		\
+	P(block_slices,		1, 4096)		\
+	P(page_read_ns,		1000, 10000000)		\
+	P(page_program_ns,	1000, 100000000)	\
+	P(block_erase_ns,	1000, 1000000000)	\
+	P(page_spread_pct,	0, 90)			\
+	P(program_suspend_ns,	0, 100000000)		\
+	P(erase_suspend_ns,	0, 1000000000)		\
+	P(channel_transfer_ns,	0, 10000000)		\
+	P(controller_ns,	0, 10000000)		\
+	P(buffer_ns,		0, 10000000)		\
+	P(host_transfer_ns,	0, 10000000)		\
+	P(buffer_mb,		1, 4096)		\
+	P(buffer_watermark_pct,	1, 100)			\
+	P(flush_interval_us,	100, 60000000)		\
+	P(volatile_cache,	0, 1)			\
+	P(overprovision_pct,	1, 200)			\
+	P(gc_low_blocks,	1, 64)			\
+	P(gc_high_blocks,	2, 128)			\
+	P(gc_policy,		0, 1)			\
+	P(wear_delta,		1, 1000000)		\
+	P(reads_ahead,		0, 1000000)		\
+	P(queue_depth,		1, 8192)
+
+/**
+ * struct flashsim_params - the parameters of a drive, see profile.c
+ */
+struct flashsim_params {
+#define FLASHSIM_PARAM_FIELD(name, min, max)	u32 name;
+	FLASHSIM_PARAMS(FLASHSIM_PARAM_FIELD)
+#undef FLASHSIM_PARAM_FIELD
+};
+
+#define FLASHSIM_PROFILE_NAME	16
+
+/**
+ * struct flashsim_profile - a named set of parameters
+ * @name: as written to the attribute profile
+ * @params: its values
+ */
+struct flashsim_profile {
+	char name[FLASHSIM_PROFILE_NAME];
+	struct flashsim_params params;
+};
+
+const struct flashsim_profile *flashsim_find_profile(const char *name);
+
+/**
+ * struct flashsim_counters - what a drive did since it was switched on
+ *
+ * Reads and writes are requests that reached the drive, after merging and
+ * splitting by the block layer. Page counts are in 4 KiB units, erases count
+ * emulated blocks (a physical erase happens every block_slices of them).
+ */
+struct flashsim_counters {
+	u64 reads;
+	u64 writes;
+	u64 discards;
+	u64 cache_flushes;
+	u64 read_sectors;
+	u64 write_sectors;
+	u64 discard_sectors;
+	u64 injected_reads;
+	u64 injected_writes;
+	u64 buffer_hits;
+	u64 unmapped_reads;
+	u64 page_reads;
+	u64 page_programs;
+	u64 flushes;
+	u64 buffer_full_writes;
+	u64 gc_runs;
+	u64 gc_pages_moved;
+	u64 erases;
+	u64 block_erases;
+	u64 wear_moves;
+};
+
+/* Which I/Os injection hits, see inject.c. */
+enum flashsim_pattern {
+	FLASHSIM_INJECT_NONE,
+	FLASHSIM_INJECT_RANDOM,
+	FLASHSIM_INJECT_CONTINUOUS,
+	FLASHSIM_INJECT_INTERVAL,
+};
+
+#define FLASHSIM_OP_READ	BIT(0)
+#define FLASHSIM_OP_WRITE	BIT(1)
+
+/**
+ * struct flashsim_inject - slowness put on top of the drive's own, see inject.c
+ * @pattern: which I/Os are hit
+ * @ops: mask of FLASHSIM_OP_*
+ * @ratio_ppm: share of matching I/Os hit
+ * @period_ios: length of the cycle of the continuous pattern
+ * @interval: distance between hits of the interval pattern
+ * @latency_us: time added to an I/O that is hit
+ * @window_start_us: start of the active window in each cycle of the clock
+ * @window_us: its length; 0: always active
+ * @window_every_us: length of the cycle; 0: one cycle without end
+ * @armed: injection is on
+ * @armed_ns: when it was armed, the zero of the window clock
+ * @matched: matching I/Os seen since then
+ */
+struct flashsim_inject {
+	enum flashsim_pattern pattern;
+	u32 ops;
+	u32 ratio_ppm;
+	u32 period_ios;
+	u32 interval;
+	u32 latency_us;
+	u64 window_start_us;
+	u64 window_us;
+	u64 window_every_us;
+	bool armed;
+	u64 armed_ns;
+	u64 matched;
+};
+
+void flashsim_inject_init(struct flashsim_inject *inj);
+void flashsim_inject_arm(struct flashsim_inject *inj, bool on, u64 now);
+u64 flashsim_inject_peek(const struct flashsim_inject *inj, u64 seed, u32 op,
+			 u64 now);
+u64 flashsim_inject_next(struct flashsim_inject *inj, u64 seed, u32 op,
+			 u64 now);
+
+/**
+ * struct flashsim_ftl - the mapping of a drive, see ftl.c
+ * @p: the drive's parameters
+ * @counters: the drive's counters
+ * @nr_units: exported size in units
+ * @nr_chips: channels * chips_per_channel
+ * @row_units: units programmed at once on one chip (one page of each plane)
+ * @block_units: units in a block
+ * @chip_blocks: blocks of a chip, spare ones included
+ * @chip_valid_max: most valid units a chip may hold, so that collecting
+ *	garbage can always make progress
+ * @next_chip: chip that receives the next row, round robin
+ * @l2p: physical unit of each logical unit, or FLASHSIM_NONE
+ * @p2l: logical unit last written to each physical unit
+ * @blocks: nr_chips * chip_blocks blocks
+ * @chips: per chip state
+ */
+struct flashsim_ftl {
+	const struct flashsim_params *p;
+	struct flashsim_counters *counters;
+	u32 nr_units;
+	u32 nr_chips;
+	u32 row_units;
+	u32 block_units;
+	u32 chip_blocks;
+	u32 chip_valid_max;
+	u32 next_chip;
+	u32 *l2p;
+	u32 *p2l;
+	struct flashsim_block *blocks;
+	struct flashsim_ftl_chip *chips;
+};
+
+/**
+ * struct flashsim_gc_work - chip time that garbage collection asks for
+ * @rows_read: rows read
+ * @rows_programmed: rows programmed
+ * @units_moved: units that crossed the channel, each way
+ * @erases: physical erases
+ */
+struct flashsim_gc_work {
+	u32 rows_read;
+	u32 rows_programmed;
+	u32 units_moved;
+	u32 erases;
+};
+
+int flashsim_ftl_init(struct flashsim_ftl *ftl, const struct flashsim_params *p,
+		      struct flashsim_counters *counters, u32 nr_units);
+void flashsim_ftl_destroy(struct flashsim_ftl *ftl);
+u32 flashsim_ftl_write_row(struct flashsim_ftl *ftl, const u32 *lpn, u32 n,
+			   u32 *row, struct flashsim_gc_work *gc);
+void flashsim_ftl_trim(struct flashsim_ftl *ftl, u32 lpn);
+void flashsim_ftl_precondition(struct flashsim_ftl *ftl, u64 seed);
+void flashsim_ftl_wear(const struct flashsim_ftl *ftl, u32 chip, u32 *free,
+		       u32 *valid, u32 *min_erases, u32 *max_erases);
+
+/**
+ * struct flashsim_model - the drive's time, see model.c
+ */
+struct flashsim_model;
+struct flashsim_cmd;
+
+struct flashsim_model *flashsim_model_create(const struct flashsim_params *p,
+					     struct flashsim_counters *counters,
+					     u32 nr_units, u64 seed, u64 now);
+void flashsim_model_destroy(struct flashsim_model *m);
+void flashsim_model_precondition(struct flashsim_model *m);
+void flashsim_model_submit(struct flashsim_model *m, struct flashsim_cmd *cmd,
+			   u64 now);
+u64 flashsim_model_oracle(struct flashsim_model *m, u64 unit, u32 nr_units,
+			  u64 now);
+void flashsim_model_advance(struct flashsim_model *m, u64 now);
+u64 flashsim_model_next_event(struct flashsim_model *m);
+void flashsim_model_show(struct flashsim_model *m, struct seq_file *s);
+
+/**
+ * struct flashsim_cmd - a request inside the drive (the request's pdu)
+ * @timer: fires when the request is done
+ * @drive: the drive that serves it
+ * @op: REQ_OP_READ, REQ_OP_WRITE, REQ_OP_DISCARD or REQ_OP_FLUSH
+ * @unit: first unit touched
+ * @nr_units: units touched
+ * @extra_ns: injected time
+ * @wait: place in the queue of writes waiting for the buffer, or of flushes
+ * @flush_seq: flush: last program that was under way when it came
+ * @flush_left: flush: how many of them are not finished
+ * @status: what the block layer will be told
+ */
+struct flashsim_cmd {
+	struct hrtimer timer;
+	struct flashsim_drive *drive;
+	enum req_op op;
+	u32 unit;
+	u32 nr_units;
+	u64 extra_ns;
+	struct list_head wait;
+	u64 flush_seq;
+	u32 flush_left;
+	blk_status_t status;
+};
+
+void flashsim_complete_at(struct flashsim_cmd *cmd, u64 when);
+
+/**
+ * struct flashsim_store - sparse memory that holds a drive's data
+ * @pages: pages written, by unit number
+ * @lock: taken for writing by discards, which free pages
+ */
+struct flashsim_store {
+	struct xarray pages;
+	struct rw_semaphore lock;
+};
+
+void flashsim_store_init(struct flashsim_store *store);
+void flashsim_store_destroy(struct flashsim_store *store);
+blk_status_t flashsim_store_copy(struct flashsim_store *store,
+				 struct request *rq);
+void flashsim_store_discard(struct flashsim_store *store, u64 sector,
+			    u64 nr_sectors);
+
+/**
+ * struct flashsim_drive - one drive: a directory in configfs, and its disk
+ * @group: the directory
+ * @inject_group: its subdirectory inject
+ * @profile: name of the profile last chosen
+ * @params: parameters, fixed while powered
+ * @size_mb: exported size
+ * @seed: seed of all that is random in the drive
+ * @power: the disk exists; changes under flashsim_mutex
+ * @lock: protects all below that changes while I/O runs
+ * @model_mutex: held over work on the model that is too long for @lock
+ * @now: latest time the model was shown
+ * @inject: injection
+ * @counters: counters
+ * @model: time and space of the drive
+ * @timer: wakes the model while requests wait for it
+ * @store: data
+ * @tag_set: block layer tags
+ * @disk: the disk
+ * @debugfs: its directory in debugfs
+ */
+struct flashsim_drive {
+	struct config_group group;
+	struct config_group inject_group;
+	char profile[FLASHSIM_PROFILE_NAME];
+	struct flashsim_params params;
+	u32 size_mb;
+	u64 seed;
+	bool power;
+
+	spinlock_t lock;
+	struct mutex model_mutex;
+	u64 now;
+	struct flashsim_inject inject;
+	struct flashsim_counters counters;
+	struct flashsim_model *model;
+	struct hrtimer timer;
+	struct flashsim_store store;
+	struct blk_mq_tag_set tag_set;
+	struct gendisk *disk;
+	struct dentry *debugfs;
+};
+
+int flashsim_power_on(struct flashsim_drive *drive);
+void flashsim_power_off(struct flashsim_drive *drive);
+u64 flashsim_now(struct flashsim_drive *drive);
+void flashsim_precondition(struct flashsim_drive *drive);
+
+int flashsim_config_init(void);
+void flashsim_config_exit(void);
+
+void flashsim_stats_init(void);
+void flashsim_stats_exit(void);
+void flashsim_stats_add(struct flashsim_drive *drive);
+void flashsim_stats_remove(struct flashsim_drive *drive);
+
+/**
+ * flashsim_hash() - a number that looks random, the same on every run
+ * @seed: which sequence
+ * @n: which member of it
+ *
+ * Return: 64 well-mixed bits (the finaliser of SplitMix64).
+ */
+static inline u64 flashsim_hash(u64 seed, u64 n)
+{
+	u64 z = seed + (n + 1) * 0x9e3779b97f4a7c15ULL;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+	return z ^ (z >> 31);
+}
+
+#endif /* FLASHSIM_H */

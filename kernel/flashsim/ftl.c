@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * flashsim: space. Where each page lives, garbage collection, wear.
+ *
+ * A page-mapping FTL: l2p maps every 4 KiB unit of the disk to a physical unit.
+ * Flash is written in rows, one page of each plane of one chip, and rows go to
+ * the chips in turn, channel first, so that what was written together can be
+ * read in parallel. An overwrite leaves the old unit invalid in its block.
+ *
+ *   chip   | block 0 | block 1 | ... | spare blocks |
+ *   block  | row 0   | row 1   | ...
+ *   row    | unit, unit, ... | one page on each plane, programmed at once
+ *
+ * Each chip collects its own garbage: when gc_low_blocks or fewer of its blocks
+ * are free, it empties victims until gc_high_blocks are. Greedy takes the block
+ * with the fewest valid units; cost-benefit (Rosenblum and Ousterhout, SOSP
+ * '91) weighs the space won against the cost of moving, times the block's age.
+ *
+ * Wear: new data goes to the least erased free block, data that survived a
+ * collection to the most erased one, for it is cold. When a block lags the most
+ * erased one of its chip by wear_delta erases, it is emptied whatever it holds.
+ *
+ * The mapping changes at once. The chip time that this costs is handed to the
+ * model as struct flashsim_gc_work, and is queued before the row that asked for
+ * it, so a write that has to wait for space does wait.
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+
+#include "flashsim.h"
+
+/* Rewrites of the whole drive that preconditioning does. */
+#define PRECONDITION_PASSES	3
+
+#define PRECONDITION_SALT	0x7072656bULL
+
+/* Most erases of a block on a drive of this age that matter: none has failed. */
+enum block_state {
+	BLOCK_FREE,
+	BLOCK_OPEN,
+	BLOCK_CLOSED,
+};
+
+/**
+ * struct flashsim_block - an erase block across the planes of a chip
+ * @valid: units that hold current data
+ * @erases: how often it was erased
+ * @closed_at: the chip's row count when it was filled, its age
+ * @state: enum block_state
+ */
+struct flashsim_block {
+	u32 valid;
+	u32 erases;
+	u32 closed_at;
+	u8 state;
+};
+
+/**
+ * struct flashsim_ftl_chip - one chip's share of the mapping
+ * @free: free blocks
+ * @valid: valid units
+ * @rows: rows written since power on
+ * @user_block: block that takes new data, or FLASHSIM_NONE
+ * @user_row: its next row
+ * @gc_block: block that takes moved data, or FLASHSIM_NONE
+ * @gc_unit: its next unit
+ * @slices: emulated blocks erased since the last physical erase
+ */
+struct flashsim_ftl_chip {
+	u32 free;
+	u32 valid;
+	u32 rows;
+	u32 user_block;
+	u32 user_row;
+	u32 gc_block;
+	u32 gc_unit;
+	u32 slices;
+};
+
+static u32 chip_first_block(const struct flashsim_ftl *ftl, u32 chip)
+{
+	return chip * ftl->chip_blocks;
+}
+
+static void ftl_invalidate(struct flashsim_ftl *ftl, u32 lpn)
+{
+	u32 ppn = ftl->l2p[lpn];
+	u32 block;
+
+	if (ppn == FLASHSIM_NONE)
+		return;
+	block = ppn / ftl->block_units;
+	ftl->blocks[block].valid--;
+	ftl->chips[block / ftl->chip_blocks].valid--;
+	ftl->l2p[lpn] = FLASHSIM_NONE;
+}
+
+static void ftl_map(struct flashsim_ftl *ftl, u32 lpn, u32 ppn)
+{
+	u32 block = ppn / ftl->block_units;
+
+	ftl_invalidate(ftl, lpn);
+	ftl->l2p[lpn] = ppn;
+	ftl->p2l[ppn] = lpn;
+	ftl->blocks[block].valid++;
+	ftl->chips[block / ftl->chip_blocks].valid++;
+}
+
+static bool ftl_unit_valid(const struct flashsim_ftl *ftl, u32 ppn)
+{
+	u32 lpn = ftl->p2l[ppn];
+
+	return lpn != FLASHSIM_NONE && ftl->l2p[lpn] == ppn;
+}
+
+static void ftl_close(struct flashsim_ftl *ftl, u32 chip, u32 block)
+{
+	ftl->blocks[block].state = BLOCK_CLOSED;
+	ftl->blocks[block].closed_at = ftl->chips[chip].rows;
+}
+
+/* A free block of the chip; the caller knows that there is one. */
+static u32 ftl_open(struct flashsim_ftl *ftl, u32 chip, bool most_worn)
+{
+	u32 first = chip_first_block(ftl, chip);
+	u32 best = FLASHSIM_NONE;
+	u32 b;
+
+	for (b = first; b < first + ftl->chip_blocks; b++) {
+		const struct flashsim_block *blk = &ftl->blocks[b];
+
+		if (blk->state != BLOCK_FREE)
+			continue;
+		if (best == FLASHSIM_NONE ||
+		    (most_worn ? blk->erases > ftl->blocks[best].erases :
+				 blk->erases < ftl->blocks[best].erases))
+			best = b;
+	}
+	if (WARN_ON_ONCE(best == FLASHSIM_NONE))
+		return first;
+	ftl->blocks[best].state = BLOCK_OPEN;
+	ftl->chips[chip].free--;
+	return best;
+}
+
+static void ftl_erase(struct flashsim_ftl *ftl, u32 chip, u32 block,
+		      struct flashsim_gc_work *work)
+{
+	struct flashsim_ftl_chip *c = &ftl->chips[chip];
+
+	ftl->blocks[block].state = BLOCK_FREE;
+	ftl->blocks[block].erases++;
+	c->free++;
+	ftl->counters->erases++;
+	if (++c->slices >= ftl->p->block_slices) {
+		c->slices = 0;
+		ftl->counters->block_erases++;
+		work->erases++;
+	}
+}
+
+/*
+ * Cost-benefit score: (1 - u) / 2u * age, with u the valid share. In 64-bit
+ * integers, scaled so that neither factor is lost.
+ */
+static u64 ftl_score(const struct flashsim_ftl *ftl,
+		     const struct flashsim_block *blk, u32 now)
+{
+	u64 won = ftl->block_units - blk->valid;
+
+	if (!ftl->p->gc_policy)
+		return won;
+	if (!blk->valid)
+		return U64_MAX;
+	return div_u64((won * (now - blk->closed_at + 1)) << 16,
+		       2 * blk->valid);
+}
+
+static u32 ftl_victim(struct flashsim_ftl *ftl, u32 chip, bool level)
+{
+	u32 first = chip_first_block(ftl, chip);
+	u32 most_erases = 0, least_worn = FLASHSIM_NONE;
+	u32 best = FLASHSIM_NONE;
+	u64 best_score = 0;
+	u32 b;
+
+	for (b = first; b < first + ftl->chip_blocks; b++) {
+		const struct flashsim_block *blk = &ftl->blocks[b];
+		u64 score;
+
+		most_erases = max(most_erases, blk->erases);
+		if (blk->state != BLOCK_CLOSED)
+			continue;
+		if (least_worn == FLASHSIM_NONE ||
+		    blk->erases < ftl->blocks[least_worn].erases)
+			least_worn = b;
+		if (blk->valid == ftl->block_units)
+			continue;
+		score = ftl_score(ftl, blk, ftl->chips[chip].rows);
+		if (best == FLASHSIM_NONE || score > best_score) {
+			best = b;
+			best_score = score;
+		}
+	}
+	if (level && least_worn != FLASHSIM_NONE &&
+	    most_erases - ftl->blocks[least_worn].erases > ftl->p->wear_delta) {
+		ftl->counters->wear_moves++;
+		return least_worn;
+	}
+	return best;
+}
+
+/* Move what is valid in @victim to the chip's collection block, and erase it. */
+static void ftl_collect(struct flashsim_ftl *ftl, u32 chip, u32 victim,
+			struct flashsim_gc_work *work)
+{
+	struct flashsim_ftl_chip *c = &ftl->chips[chip];
+	u32 base = victim * ftl->block_units;
+	u32 last_row = FLASHSIM_NONE;
+	u32 i;
+
+	for (i = 0; i < ftl->block_units; i++) {
+		u32 ppn = base + i;
+
+		if (!ftl_unit_valid(ftl, ppn))
+			continue;
+		if (i / ftl->row_units != last_row) {
+			last_row = i / ftl->row_units;
+			work->rows_read++;
+		}
+		if (c->gc_block == FLASHSIM_NONE) {
+			c->gc_block = ftl_open(ftl, chip, true);
+			c->gc_unit = 0;
+		}
+		ftl_map(ftl, ftl->p2l[ppn],
+			c->gc_block * ftl->block_units + c->gc_unit);
+		work->units_moved++;
+		ftl->counters->gc_pages_moved++;
+		c->gc_unit++;
+		if (c->gc_unit % ftl->row_units == 0) {
+			work->rows_programmed++;
+			c->rows++;
+		}
+		if (c->gc_unit == ftl->block_units) {
+			ftl_close(ftl, chip, c->gc_block);
+			c->gc_block = FLASHSIM_NONE;
+		}
+	}
+	ftl_erase(ftl, chip, victim, work);
+}
+
+static void ftl_gc(struct flashsim_ftl *ftl, u32 chip,
+		   struct flashsim_gc_work *work)
+{
+	struct flashsim_ftl_chip *c = &ftl->chips[chip];
+	bool level = true;
+
+	ftl->counters->gc_runs++;
+	while (c->free < ftl->p->gc_high_blocks) {
+		u32 victim = ftl_victim(ftl, chip, level);
+
+		/* chip_valid_max leaves garbage somewhere, always. */
+		if (WARN_ON_ONCE(victim == FLASHSIM_NONE))
+			break;
+		ftl_collect(ftl, chip, victim, work);
+		level = false;
+	}
+}
+
+/**
+ * flashsim_ftl_write_row() - place units in the next row
+ * @ftl: the mapping
+ * @lpn: logical units
+ * @n: how many, at most row_units; the rest of the row stays empty
+ * @row: out: physical row, in units of rows since the start of the drive
+ * @gc: out, added to: work of collections that made the room
+ *
+ * Return: the chip that has to program the row.
+ */
+u32 flashsim_ftl_write_row(struct flashsim_ftl *ftl, const u32 *lpn, u32 n,
+			   u32 *row, struct flashsim_gc_work *gc)
+{
+	struct flashsim_ftl_chip *c;
+	u32 chip, first, i;
+
+	/* All chips cannot be full: their limits add up to more than the disk. */
+	for (i = 0; i < ftl->nr_chips; i++) {
+		chip = ftl->next_chip;
+		ftl->next_chip = (chip + 1) % ftl->nr_chips;
+		if (ftl->chips[chip].valid + n <= ftl->chip_valid_max)
+			break;
+	}
+	c = &ftl->chips[chip];
+	if (c->user_block == FLASHSIM_NONE) {
+		if (c->free <= ftl->p->gc_low_blocks)
+			ftl_gc(ftl, chip, gc);
+		c->user_block = ftl_open(ftl, chip, false);
+		c->user_row = 0;
+	}
+	first = c->user_block * ftl->block_units +
+		c->user_row * ftl->row_units;
+	for (i = 0; i < n; i++)
+		ftl_map(ftl, lpn[i], first + i);
+	c->rows++;
+	if (++c->user_row == ftl->p->pages_per_block) {
+		ftl_close(ftl, chip, c->user_block);
+		c->user_block = FLASHSIM_NONE;
+	}
+	*row = first / ftl->row_units;
+	return chip;
+}
+
+/**
+ * flashsim_ftl_trim() - a logical unit holds nothing any more
+ * @ftl: the mapping
+ * @lpn: the unit
+ */
+void flashsim_ftl_trim(struct flashsim_ftl *ftl, u32 lpn)
+{
+	ftl_invalidate(ftl, lpn);
+}
+
+/**
+ * flashsim_ftl_precondition() - age the mapping as long random writes would
+ * @ftl: the mapping
+ * @seed: seed of the drive
+ *
+ * Overwrites random units until the share of valid units in the blocks has
+ * settled. Takes no time in the emulated drive.
+ */
+void flashsim_ftl_precondition(struct flashsim_ftl *ftl, u64 seed)
+{
+	struct flashsim_gc_work work = {};
+	u32 lpn[FLASHSIM_MAX_ROW_UNITS];
+	u64 units = (u64)PRECONDITION_PASSES * ftl->nr_units;
+	u64 n = 0;
+	u32 next = 0, k, row;
+
+	/* A drive that was trimmed is full again first. */
+	while (next < ftl->nr_units) {
+		for (k = 0; k < ftl->row_units && next < ftl->nr_units; next++)
+			if (ftl->l2p[next] == FLASHSIM_NONE)
+				lpn[k++] = next;
+		if (k)
+			flashsim_ftl_write_row(ftl, lpn, k, &row, &work);
+	}
+	while (n < units) {
+		for (k = 0; k < ftl->row_units; k++) {
+			u64 r = flashsim_hash(seed ^ PRECONDITION_SALT, n++);
+
+			lpn[k] = ((r >> 32) * ftl->nr_units) >> 32;
+		}
+		flashsim_ftl_write_row(ftl, lpn, k, &row, &work);
+	}
+}
+
+/**
+ * flashsim_ftl_wear() - a chip's state, for debugfs
+ * @ftl: the mapping
+ * @chip: which chip
+ * @free: out: free blocks
+ * @valid: out: valid units
+ * @min_erases: out: erases of the least erased block
+ * @max_erases: out: erases of the most erased block
+ */
+void flashsim_ftl_wear(const struct flashsim_ftl *ftl, u32 chip, u32 *free,
+		       u32 *valid, u32 *min_erases, u32 *max_erases)
+{
+	u32 first = chip_first_block(ftl, chip);
+	u32 b;
+
+	*free = ftl->chips[chip].free;
+	*valid = ftl->chips[chip].valid;
+	*min_erases = U32_MAX;
+	*max_erases = 0;
+	for (b = first; b < first + ftl->chip_blocks; b++) {
+		*min_erases = min(*min_erases, ftl->blocks[b].erases);
+		*max_erases = max(*max_erases, ftl->blocks[b].erases);
+	}
+}
+
+/* Write the whole drive once, in order: drives are not empty in service. */
+static void ftl_fill(struct flashsim_ftl *ftl)
+{
+	struct flashsim_gc_work work = {};
+	u32 lpn[FLASHSIM_MAX_ROW_UNITS];
+	u32 next = 0, k, row;
+
+	while (next < ftl->nr_units) {
+		for (k = 0; k < ftl->row_units && next < ftl->nr_units; k++)
+			lpn[k] = next++;
+		flashsim_ftl_write_row(ftl, lpn, k, &row, &work);
+	}
+}
+
+/**
+ * flashsim_ftl_init() - a mapping with the whole drive written once, in order
+ * @ftl: the mapping
+ * @p: parameters, which must outlive it
+ * @counters: counters, likewise
+ * @nr_units: exported size in units
+ *
+ * Return: 0, -ENOMEM, or -EINVAL when the geometry makes no sense.
+ */
+int flashsim_ftl_init(struct flashsim_ftl *ftl, const struct flashsim_params *p,
+		      struct flashsim_counters *counters, u32 nr_units)
+{
+	u64 share, spare, nr_blocks, nr_phys;
+	u32 i;
+
+	*ftl = (struct flashsim_ftl) {
+		.p = p,
+		.counters = counters,
+		.nr_units = nr_units,
+		.nr_chips = p->channels * p->chips_per_channel,
+		.row_units = p->planes * p->page_kb / 4,
+	};
+	if (ftl->nr_chips > FLASHSIM_MAX_CHIPS ||
+	    !is_power_of_2(p->page_kb) || p->gc_high_blocks <= p->gc_low_blocks)
+		return -EINVAL;
+	ftl->block_units = ftl->row_units * p->pages_per_block;
+
+	/*
+	 * Blocks of a chip: its share of the disk and the spare ones. A small
+	 * drive's spare share may be less than collection needs to work at all
+	 * (two open blocks, the high watermark, two blocks of slack between
+	 * chips), and is then raised to that.
+	 */
+	share = DIV_ROUND_UP_ULL(nr_units,
+				 (u64)ftl->nr_chips * ftl->block_units);
+	spare = max_t(u64, div_u64(share * p->overprovision_pct, 100),
+		      p->gc_high_blocks + 6);
+	nr_blocks = (share + spare) * ftl->nr_chips;
+	nr_phys = nr_blocks * ftl->block_units;
+	if (nr_phys >= U32_MAX)
+		return -EINVAL;
+	ftl->chip_blocks = share + spare;
+	ftl->chip_valid_max = (ftl->chip_blocks - p->gc_high_blocks - 4) *
+			      ftl->block_units;
+
+	ftl->l2p = kvmalloc_array(nr_units, sizeof(u32), GFP_KERNEL);
+	ftl->p2l = kvmalloc_array(nr_phys, sizeof(u32), GFP_KERNEL);
+	ftl->blocks = kvcalloc(nr_blocks, sizeof(*ftl->blocks), GFP_KERNEL);
+	ftl->chips = kvcalloc(ftl->nr_chips, sizeof(*ftl->chips), GFP_KERNEL);
+	if (!ftl->l2p || !ftl->p2l || !ftl->blocks || !ftl->chips) {
+		flashsim_ftl_destroy(ftl);
+		return -ENOMEM;
+	}
+	memset(ftl->l2p, 0xff, nr_units * sizeof(u32));
+	memset(ftl->p2l, 0xff, nr_phys * sizeof(u32));
+	for (i = 0; i < ftl->nr_chips; i++) {
+		ftl->chips[i].free = ftl->chip_blocks;
+		ftl->chips[i].user_block = FLASHSIM_NONE;
+		ftl->chips[i].gc_block = FLASHSIM_NONE;
+		/* Chips do not all erase in the same moment. */
+		ftl->chips[i].slices = i * p->block_slices / ftl->nr_chips;
+	}
+	ftl_fill(ftl);
+	return 0;
+}
+
+/**
+ * flashsim_ftl_destroy() - free a mapping
+ * @ftl: the mapping
+ */
+void flashsim_ftl_destroy(struct flashsim_ftl *ftl)
+{
+	kvfree(ftl->l2p);
+	kvfree(ftl->p2l);
+	kvfree(ftl->blocks);
+	kvfree(ftl->chips);
+	ftl->l2p = NULL;
+	ftl->p2l = NULL;
+	ftl->blocks = NULL;
+	ftl->chips = NULL;
+}

@@ -1,0 +1,945 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * flashsim: time. Chips, channels, the write buffer, and when an I/O is done.
+ *
+ *            writes                                     reads
+ *              |                                          |
+ *        write buffer --- flush: rows, to chips in turn   |
+ *              |                                          |
+ *   channel 0  +--[backlog]--> chip 0  <---- sense -------+
+ *              +--[backlog]--> chip 1
+ *   channel 1  +--[backlog]--> chip 2      one transfer at a time on a channel
+ *              ...
+ *
+ * A chip does one thing at a time. It has a time until which it is committed
+ * (busy_until), and a backlog of programs, moves and erases that have not begun.
+ * A read goes before the backlog, but not before what the chip has begun: a read
+ * behind a program or an erase waits for its end, or for the next point where the
+ * chip can suspend it. When reads_ahead reads in a row have overtaken a chip's
+ * backlog, or the write buffer is nearly full, one step of the backlog goes
+ * first. So reads are quick while the drive is idle inside, slow in bursts while
+ * it flushes or collects garbage, and writes are not starved.
+ *
+ * A write is done when it is in the buffer. When the buffer is full it waits for
+ * a program to end. Dirty units leave the buffer when more than the watermark are
+ * dirty, and at every tick of the flush interval; always in whole rows, except on
+ * a cache flush command. Units stay readable in the buffer until programmed.
+ *
+ * Nothing here runs by itself. The state is brought up to date, event by event
+ * and in the order of their times, whenever somebody looks: flashsim_model_advance()
+ * is called with the time of each submission, and by a timer only while requests
+ * wait for the model. Advancing in one step or in many gives the same state, so a
+ * run does not depend on who looked when, and the oracle can look without a trace.
+ *
+ * Channel transfers are booked ahead, into the first gap that is long enough: a
+ * read that will finish its sense late must not keep the channel from others now.
+ */
+#include <linux/list.h>
+#include <linux/mm.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/timerqueue.h>
+
+#include "flashsim.h"
+
+/* Bookings kept per channel. Beyond that, gaps at the end are given up. */
+#define CHANNEL_SLOTS		128
+
+/* Share of the buffer in use above which the backlog no longer waits. */
+#define URGENT_PCT		90
+
+#define MODEL_SALT		0x666c757368ULL
+
+/* State of a unit in the write buffer: flags, and copies being programmed. */
+#define UNIT_DIRTY		BIT(15)
+#define UNIT_DEAD		BIT(14)
+#define UNIT_INFLIGHT		GENMASK(13, 0)
+
+enum op_type {
+	OP_PROGRAM,
+	OP_GC,
+};
+
+/**
+ * struct fs_op - work for a chip that has not begun, or is under way
+ * @next: next in the list, or FLASHSIM_NONE
+ * @n: OP_PROGRAM: units in @lpn
+ * @type: enum op_type
+ * @page_type: OP_PROGRAM: which of the pages that share a word line
+ * @reads: OP_GC: rows to read
+ * @programs: program steps
+ * @erases: OP_GC: erase steps
+ * @units_per_read: OP_GC: units transferred for each row read
+ * @seq: OP_PROGRAM: its number, for cache flushes
+ * @end: when it is done, once begun
+ * @lpn: OP_PROGRAM: logical units
+ */
+struct fs_op {
+	u32 next;
+	u16 n;
+	u8 type;
+	u8 page_type;
+	u32 reads;
+	u32 programs;
+	u32 erases;
+	u32 units_per_read;
+	u64 seq;
+	u64 end;
+	u32 lpn[FLASHSIM_MAX_ROW_UNITS];
+};
+
+/**
+ * struct fs_chip - a chip
+ * @busy_until: end of what it is committed to
+ * @head: first operation of the backlog
+ * @tail: last one
+ * @run_head: first program committed and not ended
+ * @run_tail: last one
+ * @reads: steps left of the operation at the head of the backlog
+ * @programs: likewise
+ * @erases: likewise
+ * @overtaken: reads that went before the backlog since its last step
+ * @backlog: operations in the backlog
+ * @busy_ns: time committed since power on
+ * @event: its place among the chips, by the time of its next event
+ */
+struct fs_chip {
+	u64 busy_until;
+	u32 head;
+	u32 tail;
+	u32 run_head;
+	u32 run_tail;
+	u32 reads;
+	u32 programs;
+	u32 erases;
+	u32 overtaken;
+	u32 backlog;
+	u64 busy_ns;
+	struct timerqueue_node event;
+};
+
+struct fs_slot {
+	u64 start;
+	u64 end;
+};
+
+struct fs_channel {
+	u32 n;
+	struct fs_slot slot[CHANNEL_SLOTS];
+};
+
+/**
+ * struct flashsim_model - the drive's time
+ * @p: parameters
+ * @counters: counters
+ * @ftl: space
+ * @seed: seed of the drive
+ * @now: time of the last event or submission
+ * @chips: chips, chip i on channel i % channels
+ * @channels: channels
+ * @events: chips that have an event to come
+ * @ops: pool of operations
+ * @free_op: first free one
+ * @ops_free: how many are free
+ * @unit_state: UNIT_* of every logical unit
+ * @dirty_ring: dirty units in the order of arrival
+ * @ring_size: its size
+ * @ring_head: index of the oldest
+ * @dirty: entries in the ring
+ * @buffer_units: size of the buffer
+ * @buffer_used: units dirty or being programmed
+ * @watermark: dirty units above which flushing starts
+ * @flush_phase: time of the first tick of the flush interval
+ * @next_flush: time of the next tick that has something to do
+ * @program_steps: steps a program can be suspended between
+ * @erase_steps: likewise an erase
+ * @seq: programs queued so far
+ * @programs_out: programs not ended
+ * @waiting: writes that wait for room in the buffer
+ * @flushing: cache flushes that wait for programs
+ * @dry: the oracle is at work: touch only the shadows
+ * @generation: current generation of shadows
+ * @shadow_chips: what the oracle works on
+ * @shadow_chip_gen: generation of each
+ * @shadow_channels: likewise
+ * @shadow_channel_gen: likewise
+ */
+struct flashsim_model {
+	const struct flashsim_params *p;
+	struct flashsim_counters *counters;
+	struct flashsim_ftl ftl;
+	u64 seed;
+	u64 now;
+	struct fs_chip *chips;
+	struct fs_channel *channels;
+	struct timerqueue_head events;
+	struct fs_op *ops;
+	u32 free_op;
+	u32 ops_free;
+	u16 *unit_state;
+	u32 *dirty_ring;
+	u32 ring_size;
+	u32 ring_head;
+	u32 dirty;
+	u32 buffer_units;
+	u32 buffer_used;
+	u32 watermark;
+	u64 flush_phase;
+	u64 next_flush;
+	u32 program_steps;
+	u32 erase_steps;
+	u64 seq;
+	u32 programs_out;
+	struct list_head waiting;
+	struct list_head flushing;
+	bool dry;
+	u32 generation;
+	struct fs_chip *shadow_chips;
+	u32 *shadow_chip_gen;
+	struct fs_channel *shadow_channels;
+	u32 *shadow_channel_gen;
+};
+
+/* ---- what the oracle may change: shadows of chips and channels ---- */
+
+static struct fs_chip *get_chip(struct flashsim_model *m, u32 i)
+{
+	if (!m->dry)
+		return &m->chips[i];
+	if (m->shadow_chip_gen[i] != m->generation) {
+		m->shadow_chip_gen[i] = m->generation;
+		m->shadow_chips[i] = m->chips[i];
+	}
+	return &m->shadow_chips[i];
+}
+
+static struct fs_channel *get_channel(struct flashsim_model *m, u32 chip)
+{
+	u32 i = chip % m->p->channels;
+
+	if (!m->dry)
+		return &m->channels[i];
+	if (m->shadow_channel_gen[i] != m->generation) {
+		m->shadow_channel_gen[i] = m->generation;
+		m->shadow_channels[i] = m->channels[i];
+	}
+	return &m->shadow_channels[i];
+}
+
+/* ---- channels ---- */
+
+static void channel_forget(struct fs_channel *ch, u64 now)
+{
+	u32 i = 0;
+
+	while (i < ch->n && ch->slot[i].end <= now)
+		i++;
+	if (!i)
+		return;
+	ch->n -= i;
+	memmove(ch->slot, ch->slot + i, ch->n * sizeof(ch->slot[0]));
+}
+
+/* Book the first @len ns that are free from @ready on; return their end. */
+static u64 channel_book(struct flashsim_model *m, u32 chip, u64 ready, u64 len)
+{
+	struct fs_channel *ch = get_channel(m, chip);
+	u64 start = ready;
+	u32 i;
+
+	if (!len)
+		return ready;
+	channel_forget(ch, m->now);
+	for (i = 0; i < ch->n; i++) {
+		if (start + len <= ch->slot[i].start)
+			break;
+		start = max(start, ch->slot[i].end);
+	}
+	if (i > 0 && ch->slot[i - 1].end == start) {
+		ch->slot[i - 1].end = start + len;
+		if (i < ch->n && ch->slot[i].start == start + len) {
+			ch->slot[i - 1].end = ch->slot[i].end;
+			ch->n--;
+			memmove(ch->slot + i, ch->slot + i + 1,
+				(ch->n - i) * sizeof(ch->slot[0]));
+		}
+	} else if (ch->n < CHANNEL_SLOTS) {
+		memmove(ch->slot + i + 1, ch->slot + i,
+			(ch->n - i) * sizeof(ch->slot[0]));
+		ch->slot[i].start = start;
+		ch->slot[i].end = start + len;
+		ch->n++;
+	} else {
+		start = max(ready, ch->slot[ch->n - 1].end);
+		ch->slot[ch->n - 1].end = start + len;
+	}
+	return start + len;
+}
+
+/* ---- operations and backlogs ---- */
+
+static u32 op_alloc(struct flashsim_model *m)
+{
+	u32 i = m->free_op;
+
+	m->free_op = m->ops[i].next;
+	m->ops_free--;
+	return i;
+}
+
+static void op_free(struct flashsim_model *m, u32 i)
+{
+	m->ops[i].next = m->free_op;
+	m->free_op = i;
+	m->ops_free++;
+}
+
+/* A time for the pages of a word line: early ones fast, late ones slow. */
+static u64 page_time(const struct flashsim_model *m, u64 ns, u32 page_type)
+{
+	return div_u64(ns * (100 + (int)(page_type - 1) *
+			     (int)m->p->page_spread_pct), 100);
+}
+
+static void chip_requeue(struct flashsim_model *m, struct fs_chip *c)
+{
+	u64 t = U64_MAX;
+
+	if (m->dry)
+		return;
+	if (c->run_head != FLASHSIM_NONE)
+		t = m->ops[c->run_head].end;
+	if (c->head != FLASHSIM_NONE)
+		t = min(t, max(c->busy_until, m->now));
+	if (timerqueue_node_queued(&c->event)) {
+		if (c->event.expires == t)
+			return;
+		timerqueue_del(&m->events, &c->event);
+	}
+	if (t == U64_MAX)
+		return;
+	c->event.expires = t;
+	timerqueue_add(&m->events, &c->event);
+}
+
+static void chip_load_head(struct flashsim_model *m, struct fs_chip *c)
+{
+	const struct fs_op *op = &m->ops[c->head];
+
+	c->reads = op->reads;
+	c->programs = op->programs;
+	c->erases = op->erases;
+}
+
+static void chip_enqueue(struct flashsim_model *m, struct fs_chip *c, u32 i)
+{
+	m->ops[i].next = FLASHSIM_NONE;
+	c->backlog++;
+	if (c->head == FLASHSIM_NONE) {
+		c->head = i;
+		c->tail = i;
+		c->overtaken = 0;
+		chip_load_head(m, c);
+	} else {
+		m->ops[c->tail].next = i;
+		c->tail = i;
+	}
+}
+
+/* Commit the chip to the next step of its backlog, which begins at @t. */
+static void chip_step(struct flashsim_model *m, u32 chip, u64 t)
+{
+	struct fs_chip *c = get_chip(m, chip);
+	const struct flashsim_params *p = m->p;
+	u32 i = c->head;
+	struct fs_op *op = &m->ops[i];
+	u64 end;
+
+	if (c->reads) {
+		c->reads--;
+		end = channel_book(m, chip, t + p->page_read_ns,
+				   (u64)op->units_per_read *
+				   p->channel_transfer_ns);
+	} else if (c->programs) {
+		end = t;
+		if (c->programs % m->program_steps == 0)
+			end = channel_book(m, chip, t,
+					   (u64)m->ftl.row_units *
+					   p->channel_transfer_ns);
+		c->programs--;
+		end += div_u64(page_time(m, p->page_program_ns, op->page_type),
+			       m->program_steps);
+	} else {
+		c->erases--;
+		end = t + p->block_erase_ns / m->erase_steps;
+	}
+	c->busy_ns += end - t;
+	c->busy_until = end;
+	c->overtaken = 0;
+	if (c->reads || c->programs || c->erases)
+		return;
+
+	/* Its last step: it leaves the backlog. */
+	c->head = op->next;
+	c->backlog--;
+	if (c->head != FLASHSIM_NONE)
+		chip_load_head(m, c);
+	if (m->dry)
+		return;
+	if (op->type == OP_GC) {
+		op_free(m, i);
+		return;
+	}
+	op->end = end;
+	op->next = FLASHSIM_NONE;
+	if (c->run_head == FLASHSIM_NONE)
+		c->run_head = i;
+	else
+		m->ops[c->run_tail].next = i;
+	c->run_tail = i;
+}
+
+static void chip_enqueue_gc(struct flashsim_model *m, struct fs_chip *c,
+			    const struct flashsim_gc_work *gc)
+{
+	u32 programs = gc->rows_programmed * m->program_steps;
+	u32 erases = gc->erases * m->erase_steps;
+	struct fs_op *op;
+	u32 i;
+
+	if (!gc->rows_read && !programs && !erases)
+		return;
+	m->counters->page_programs += gc->rows_programmed;
+	m->counters->page_reads += gc->rows_read;
+	i = op_alloc(m);
+	op = &m->ops[i];
+	op->type = OP_GC;
+	op->page_type = 1;
+	op->n = 0;
+	op->reads = gc->rows_read;
+	op->programs = programs;
+	op->erases = erases;
+	op->units_per_read = gc->rows_read ?
+		DIV_ROUND_UP(gc->units_moved, gc->rows_read) : 0;
+	chip_enqueue(m, c, i);
+}
+
+/* ---- the write buffer ---- */
+
+static u64 next_tick(const struct flashsim_model *m, u64 t)
+{
+	u64 interval = (u64)m->p->flush_interval_us * NSEC_PER_USEC;
+
+	if (t < m->flush_phase)
+		return m->flush_phase;
+	return m->flush_phase +
+	       (div64_u64(t - m->flush_phase, interval) + 1) * interval;
+}
+
+static u32 ring_pop(struct flashsim_model *m)
+{
+	u32 lpn = m->dirty_ring[m->ring_head];
+
+	if (++m->ring_head == m->ring_size)
+		m->ring_head = 0;
+	m->dirty--;
+	return lpn;
+}
+
+static void ring_push(struct flashsim_model *m, u32 lpn)
+{
+	u32 i = m->ring_head + m->dirty++;
+
+	if (i >= m->ring_size)
+		i -= m->ring_size;
+	m->dirty_ring[i] = lpn;
+}
+
+/* Send the oldest dirty units to a chip, as one row. */
+static void flush_row(struct flashsim_model *m)
+{
+	struct flashsim_gc_work gc = {};
+	u32 lpn[FLASHSIM_MAX_ROW_UNITS];
+	u32 n = 0, chip, row, i;
+	struct fs_chip *c;
+	struct fs_op *op;
+
+	while (m->dirty && n < m->ftl.row_units) {
+		u32 u = ring_pop(m);
+
+		m->unit_state[u] &= ~UNIT_DIRTY;
+		if (m->unit_state[u] & UNIT_DEAD) {
+			m->unit_state[u] &= ~UNIT_DEAD;
+			m->buffer_used--;
+			continue;
+		}
+		m->unit_state[u]++;
+		lpn[n++] = u;
+	}
+	if (!n)
+		return;
+	chip = flashsim_ftl_write_row(&m->ftl, lpn, n, &row, &gc);
+	c = &m->chips[chip];
+	chip_enqueue_gc(m, c, &gc);
+
+	i = op_alloc(m);
+	op = &m->ops[i];
+	op->type = OP_PROGRAM;
+	op->page_type = row % m->p->pages_per_block % 3;
+	op->n = n;
+	op->reads = 0;
+	op->programs = m->program_steps;
+	op->erases = 0;
+	op->seq = ++m->seq;
+	memcpy(op->lpn, lpn, n * sizeof(u32));
+	chip_enqueue(m, c, i);
+	m->programs_out++;
+	m->counters->page_programs++;
+	chip_requeue(m, c);
+}
+
+static void flush_rows(struct flashsim_model *m)
+{
+	if (m->dirty < m->ftl.row_units)
+		return;
+	m->counters->flushes++;
+	/* Discards make short rows; then the pool can run out before the buffer. */
+	while (m->dirty >= m->ftl.row_units && m->ops_free >= 2)
+		flush_row(m);
+}
+
+static bool buffer_fits(const struct flashsim_model *m,
+			const struct flashsim_cmd *cmd)
+{
+	return m->buffer_used + cmd->nr_units <= m->buffer_units;
+}
+
+static void buffer_admit(struct flashsim_model *m, struct flashsim_cmd *cmd,
+			 u64 t)
+{
+	const struct flashsim_params *p = m->p;
+	u32 u;
+
+	for (u = cmd->unit; u < cmd->unit + cmd->nr_units; u++) {
+		if (!(m->unit_state[u] & UNIT_DIRTY)) {
+			m->unit_state[u] |= UNIT_DIRTY;
+			ring_push(m, u);
+			m->buffer_used++;
+		}
+		m->unit_state[u] &= ~UNIT_DEAD;
+	}
+	flashsim_complete_at(cmd, t + p->controller_ns + p->buffer_ns +
+			     (u64)cmd->nr_units * p->host_transfer_ns +
+			     cmd->extra_ns);
+	if (m->dirty >= m->watermark)
+		flush_rows(m);
+	if (m->dirty >= m->ftl.row_units && m->next_flush == U64_MAX)
+		m->next_flush = next_tick(m, t);
+}
+
+static void buffer_admit_waiting(struct flashsim_model *m, u64 t)
+{
+	struct flashsim_cmd *cmd, *next;
+
+	list_for_each_entry_safe(cmd, next, &m->waiting, wait) {
+		if (!buffer_fits(m, cmd))
+			break;
+		list_del(&cmd->wait);
+		buffer_admit(m, cmd, t);
+	}
+	/* Whoever still waits needs room soon, whatever the watermark. */
+	if (!list_empty(&m->waiting))
+		flush_rows(m);
+}
+
+static void program_done(struct flashsim_model *m, u32 i)
+{
+	struct fs_op *op = &m->ops[i];
+	struct flashsim_cmd *cmd, *next;
+	u32 k;
+
+	for (k = 0; k < op->n; k++)
+		m->unit_state[op->lpn[k]]--;
+	m->buffer_used -= op->n;
+	m->programs_out--;
+	list_for_each_entry_safe(cmd, next, &m->flushing, wait) {
+		if (op->seq > cmd->flush_seq || --cmd->flush_left)
+			continue;
+		list_del(&cmd->wait);
+		flashsim_complete_at(cmd, op->end + m->p->controller_ns);
+	}
+	op_free(m, i);
+}
+
+/* ---- events ---- */
+
+static void chip_event(struct flashsim_model *m, struct fs_chip *c, u64 t)
+{
+	bool released = false;
+
+	while (c->run_head != FLASHSIM_NONE && m->ops[c->run_head].end <= t) {
+		u32 i = c->run_head;
+
+		c->run_head = m->ops[i].next;
+		program_done(m, i);
+		released = true;
+	}
+	while (c->head != FLASHSIM_NONE && c->busy_until <= t)
+		chip_step(m, c - m->chips, t);
+	chip_requeue(m, c);
+	if (released)
+		buffer_admit_waiting(m, t);
+}
+
+/**
+ * flashsim_model_advance() - let everything happen that is due
+ * @m: the model
+ * @now: the time, ns; never less than at any earlier call
+ */
+void flashsim_model_advance(struct flashsim_model *m, u64 now)
+{
+	for (;;) {
+		struct timerqueue_node *node = timerqueue_getnext(&m->events);
+		u64 t = node ? (u64)node->expires : U64_MAX;
+
+		if (min(t, m->next_flush) > now)
+			break;
+		if (m->next_flush <= t) {
+			m->now = max(m->now, m->next_flush);
+			m->next_flush = U64_MAX;
+			flush_rows(m);
+			if (m->dirty >= m->ftl.row_units)
+				m->next_flush = next_tick(m, m->now);
+			continue;
+		}
+		m->now = max(m->now, t);
+		chip_event(m, container_of(node, struct fs_chip, event),
+			   m->now);
+	}
+	m->now = max(m->now, now);
+}
+
+/**
+ * flashsim_model_next_event() - when the model has to be looked at again
+ * @m: the model
+ *
+ * Return: the time, ns, or U64_MAX while nobody waits for it.
+ */
+u64 flashsim_model_next_event(struct flashsim_model *m)
+{
+	struct timerqueue_node *node = timerqueue_getnext(&m->events);
+
+	if (list_empty(&m->waiting) && list_empty(&m->flushing))
+		return U64_MAX;
+	return min(node ? (u64)node->expires : U64_MAX, m->next_flush);
+}
+
+/* ---- reads ---- */
+
+static bool backlog_urgent(const struct flashsim_model *m)
+{
+	return !list_empty(&m->waiting) ||
+	       (u64)m->buffer_used * 100 > (u64)m->buffer_units * URGENT_PCT;
+}
+
+/* Read @n units of one row; return when they have left the channel. */
+static u64 read_row(struct flashsim_model *m, u32 row, u32 n, u64 t0)
+{
+	u32 chip = row / (m->ftl.chip_blocks * m->p->pages_per_block);
+	u32 page_type = row % m->p->pages_per_block % 3;
+	struct fs_chip *c = get_chip(m, chip);
+	u64 start, sensed, end;
+
+	if (c->head != FLASHSIM_NONE) {
+		if (backlog_urgent(m) || c->overtaken >= m->p->reads_ahead)
+			chip_step(m, chip, max(c->busy_until, m->now));
+		else
+			c->overtaken++;
+	}
+	start = max(t0, c->busy_until);
+	sensed = start + page_time(m, m->p->page_read_ns, page_type);
+	end = channel_book(m, chip, sensed,
+			   (u64)n * m->p->channel_transfer_ns);
+	c->busy_ns += sensed - start;
+	c->busy_until = sensed;
+	chip_requeue(m, c);
+	if (!m->dry)
+		m->counters->page_reads++;
+	return end;
+}
+
+static u64 read_units(struct flashsim_model *m, u32 unit, u32 nr, u64 now)
+{
+	const struct flashsim_params *p = m->p;
+	u64 t0 = now + p->controller_ns;
+	u64 done = t0 + p->buffer_ns;
+	u32 end = unit + nr;
+
+	while (unit < end) {
+		u16 state = m->unit_state[unit];
+		u32 ppn = m->ftl.l2p[unit];
+		u32 row, n;
+
+		if ((state & UNIT_INFLIGHT) ||
+		    (state & (UNIT_DIRTY | UNIT_DEAD)) == UNIT_DIRTY) {
+			if (!m->dry)
+				m->counters->buffer_hits++;
+			unit++;
+			continue;
+		}
+		if (ppn == FLASHSIM_NONE) {
+			if (!m->dry)
+				m->counters->unmapped_reads++;
+			unit++;
+			continue;
+		}
+		row = ppn / m->ftl.row_units;
+		for (n = 1; unit + n < end; n++) {
+			ppn = m->ftl.l2p[unit + n];
+			if (ppn == FLASHSIM_NONE ||
+			    ppn / m->ftl.row_units != row ||
+			    m->unit_state[unit + n])
+				break;
+		}
+		done = max(done, read_row(m, row, n, t0));
+		unit += n;
+	}
+	return done + (u64)nr * p->host_transfer_ns;
+}
+
+/**
+ * flashsim_model_oracle() - how long a read would take
+ * @m: the model
+ * @unit: first unit
+ * @nr_units: how many
+ * @now: when it would be submitted, ns
+ *
+ * Return: its latency, ns, injection not included. The model is as before.
+ */
+u64 flashsim_model_oracle(struct flashsim_model *m, u64 unit, u32 nr_units,
+			  u64 now)
+{
+	u64 done;
+
+	flashsim_model_advance(m, now);
+	m->dry = true;
+	m->generation++;
+	done = read_units(m, unit, nr_units, now);
+	m->dry = false;
+	return done - now;
+}
+
+/* ---- submission ---- */
+
+static void submit_flush(struct flashsim_model *m, struct flashsim_cmd *cmd,
+			 u64 now)
+{
+	while (m->dirty)
+		flush_row(m);
+	m->next_flush = U64_MAX;
+	if (!m->programs_out) {
+		flashsim_complete_at(cmd, now + m->p->controller_ns);
+		return;
+	}
+	cmd->flush_seq = m->seq;
+	cmd->flush_left = m->programs_out;
+	list_add_tail(&cmd->wait, &m->flushing);
+}
+
+static void submit_discard(struct flashsim_model *m, struct flashsim_cmd *cmd,
+			   u64 now)
+{
+	u32 u;
+
+	for (u = cmd->unit; u < cmd->unit + cmd->nr_units; u++) {
+		flashsim_ftl_trim(&m->ftl, u);
+		if (m->unit_state[u] & UNIT_DIRTY)
+			m->unit_state[u] |= UNIT_DEAD;
+	}
+	flashsim_complete_at(cmd, now + m->p->controller_ns +
+			     m->p->buffer_ns);
+}
+
+/**
+ * flashsim_model_submit() - a request reaches the drive
+ * @m: the model
+ * @cmd: the request; flashsim_complete_at() is called for it, now or when the
+ *	model advances to the time when that is known
+ * @now: the time, ns
+ */
+void flashsim_model_submit(struct flashsim_model *m, struct flashsim_cmd *cmd,
+			   u64 now)
+{
+	flashsim_model_advance(m, now);
+	switch (cmd->op) {
+	case REQ_OP_READ:
+		flashsim_complete_at(cmd, read_units(m, cmd->unit,
+						     cmd->nr_units, now) +
+				     cmd->extra_ns);
+		break;
+	case REQ_OP_WRITE:
+		if (list_empty(&m->waiting) && buffer_fits(m, cmd)) {
+			buffer_admit(m, cmd, now);
+			break;
+		}
+		m->counters->buffer_full_writes++;
+		list_add_tail(&cmd->wait, &m->waiting);
+		flush_rows(m);
+		break;
+	case REQ_OP_DISCARD:
+		submit_discard(m, cmd, now);
+		break;
+	default:
+		submit_flush(m, cmd, now);
+		break;
+	}
+	/* What was queued on idle chips begins in this very moment. */
+	flashsim_model_advance(m, now);
+}
+
+/**
+ * flashsim_model_precondition() - age the drive, in no time
+ * @m: the model
+ */
+void flashsim_model_precondition(struct flashsim_model *m)
+{
+	flashsim_ftl_precondition(&m->ftl, m->seed);
+}
+
+/**
+ * flashsim_model_show() - print the state, for debugfs
+ * @m: the model
+ * @s: where to
+ */
+void flashsim_model_show(struct flashsim_model *m, struct seq_file *s)
+{
+	u32 i;
+
+	seq_printf(s, "now_ns %llu\n", m->now);
+	seq_printf(s, "buffer_units %u\nbuffer_used %u\ndirty_units %u\n",
+		   m->buffer_units, m->buffer_used, m->dirty);
+	seq_printf(s, "programs_out %u\nnext_flush_ns %lld\n", m->programs_out,
+		   m->next_flush == U64_MAX ? -1 : (s64)m->next_flush);
+	seq_printf(s, "chip_blocks %u\nblock_units %u\nchip_valid_max %u\n",
+		   m->ftl.chip_blocks, m->ftl.block_units,
+		   m->ftl.chip_valid_max);
+	seq_puts(s, "chip busy_until_ns backlog busy_ns free_blocks valid_units min_erases max_erases\n");
+	for (i = 0; i < m->ftl.nr_chips; i++) {
+		const struct fs_chip *c = &m->chips[i];
+		u32 free, valid, least, most;
+
+		flashsim_ftl_wear(&m->ftl, i, &free, &valid, &least, &most);
+		seq_printf(s, "%u %llu %u %llu %u %u %u %u\n", i, c->busy_until,
+			   c->backlog, c->busy_ns, free, valid, least, most);
+	}
+}
+
+static u32 steps(u32 total_ns, u32 suspend_ns)
+{
+	return suspend_ns ? DIV_ROUND_UP(total_ns, suspend_ns) : 1;
+}
+
+/**
+ * flashsim_model_create() - a drive that has just been switched on
+ * @p: parameters, which must outlive it
+ * @counters: counters, likewise; zeroed once the mapping is set up
+ * @nr_units: exported size in units
+ * @seed: seed of all that is random
+ * @now: the time, ns
+ *
+ * Return: the model, or an ERR_PTR: -ENOMEM, or -EINVAL when the parameters do
+ * not fit together.
+ */
+struct flashsim_model *flashsim_model_create(const struct flashsim_params *p,
+					     struct flashsim_counters *counters,
+					     u32 nr_units, u64 seed, u64 now)
+{
+	u32 nr_chips = p->channels * p->chips_per_channel;
+	struct flashsim_model *m;
+	u32 nr_ops, i;
+	int err;
+
+	m = kzalloc(sizeof(*m), GFP_KERNEL);
+	if (!m)
+		return ERR_PTR(-ENOMEM);
+	err = flashsim_ftl_init(&m->ftl, p, counters, nr_units);
+	if (err) {
+		kfree(m);
+		return ERR_PTR(err);
+	}
+	*counters = (struct flashsim_counters) {};
+	m->p = p;
+	m->counters = counters;
+	m->seed = seed;
+	m->now = now;
+	m->buffer_units = p->buffer_mb << (20 - FLASHSIM_UNIT_SHIFT);
+	m->ring_size = m->buffer_units;
+	m->watermark = max_t(u32, m->ftl.row_units,
+			     (u64)m->buffer_units * p->buffer_watermark_pct /
+			     100);
+	m->flush_phase = now + flashsim_hash(seed ^ MODEL_SALT, 0) %
+			 ((u64)p->flush_interval_us * NSEC_PER_USEC);
+	m->next_flush = U64_MAX;
+	m->program_steps = steps(p->page_program_ns, p->program_suspend_ns);
+	m->erase_steps = steps(p->block_erase_ns, p->erase_suspend_ns);
+	INIT_LIST_HEAD(&m->waiting);
+	INIT_LIST_HEAD(&m->flushing);
+	timerqueue_init_head(&m->events);
+
+	/*
+	 * Programs under way hold buffer units, so the buffer bounds them: one
+	 * a row, or one a unit where cache flushes make short rows. Each may
+	 * have a collection queued before it.
+	 */
+	nr_ops = m->buffer_units;
+	if (!p->volatile_cache)
+		nr_ops = nr_ops / m->ftl.row_units + 1;
+	nr_ops = 2 * (nr_ops + nr_chips);
+
+	m->chips = kvcalloc(nr_chips, sizeof(*m->chips), GFP_KERNEL);
+	m->shadow_chips = kvcalloc(nr_chips, sizeof(*m->chips), GFP_KERNEL);
+	m->shadow_chip_gen = kvcalloc(nr_chips, sizeof(u32), GFP_KERNEL);
+	m->channels = kvcalloc(p->channels, sizeof(*m->channels), GFP_KERNEL);
+	m->shadow_channels = kvcalloc(p->channels, sizeof(*m->channels),
+				      GFP_KERNEL);
+	m->shadow_channel_gen = kvcalloc(p->channels, sizeof(u32), GFP_KERNEL);
+	m->ops = kvcalloc(nr_ops, sizeof(*m->ops), GFP_KERNEL);
+	m->unit_state = kvcalloc(nr_units, sizeof(u16), GFP_KERNEL);
+	m->dirty_ring = kvcalloc(m->ring_size, sizeof(u32), GFP_KERNEL);
+	if (!m->chips || !m->shadow_chips || !m->shadow_chip_gen ||
+	    !m->channels || !m->shadow_channels || !m->shadow_channel_gen ||
+	    !m->ops || !m->unit_state || !m->dirty_ring) {
+		flashsim_model_destroy(m);
+		return ERR_PTR(-ENOMEM);
+	}
+	for (i = 0; i < nr_chips; i++) {
+		struct fs_chip *c = &m->chips[i];
+
+		c->head = FLASHSIM_NONE;
+		c->run_head = FLASHSIM_NONE;
+		timerqueue_init(&c->event);
+	}
+	m->ops_free = nr_ops;
+	for (i = 0; i < nr_ops; i++)
+		m->ops[i].next = i + 1 < nr_ops ? i + 1 : FLASHSIM_NONE;
+	return m;
+}
+
+/**
+ * flashsim_model_destroy() - free a model that no request is in any more
+ * @m: the model
+ */
+void flashsim_model_destroy(struct flashsim_model *m)
+{
+	flashsim_ftl_destroy(&m->ftl);
+	kvfree(m->chips);
+	kvfree(m->shadow_chips);
+	kvfree(m->shadow_chip_gen);
+	kvfree(m->channels);
+	kvfree(m->shadow_channels);
+	kvfree(m->shadow_channel_gen);
+	kvfree(m->ops);
+	kvfree(m->unit_state);
+	kvfree(m->dirty_ring);
+	kfree(m);
+}
