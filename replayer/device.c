@@ -17,6 +17,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#define BUSY_TRIES 20
+#define BUSY_PAUSE_US 50000
+
 /* The kernel's name of the disk that a device number belongs to; a partition leads to its disk. */
 static char *disk_name(dev_t dev)
 {
@@ -48,7 +51,13 @@ void device_open(struct device *d, const char *path)
 	if (S_ISBLK(st.st_mode))
 		flags |= O_EXCL;
 	d->direct = true;
-	d->fd = open(path, flags);
+	/* A program that has just ended may hold the drive for another moment: io_uring lets go of it late. */
+	for (unsigned int i = 0; i < BUSY_TRIES; i++) {
+		d->fd = open(path, flags);
+		if (d->fd >= 0 || errno != EBUSY)
+			break;
+		usleep(BUSY_PAUSE_US);
+	}
 	if (d->fd < 0 && errno == EINVAL && S_ISREG(st.st_mode)) {
 		d->direct = false;
 		d->fd = open(path, flags & ~O_DIRECT);

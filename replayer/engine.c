@@ -31,6 +31,7 @@
 /* In a backlog the clock is read again after so many submissions, to keep their time stamps honest. */
 #define ISSUE_BATCH 8
 #define REPORTED_ERRORS 5
+#define START_GRID_NS 100000000ull
 #define PREFILL_BLOCKS 256u /* 1 MiB a write */
 #define PREFILL_DEPTH 16u   /* writes in flight per drive */
 
@@ -607,6 +608,19 @@ void engine_setup(struct replay *r)
 	latency_init(&r->lag, LATENCY_EXACT_MAX);
 }
 
+/* Sleeps to a round time, so that a run's place among the kernel's periodic timers does not depend on what came
+ * before it: in the lab's virtual time equal runs then are equal. */
+static uint64_t wait_for_round_time(struct replay *r)
+{
+	uint64_t at;
+
+	r->now_ns = clock_ns();
+	at = (r->now_ns / START_GRID_NS + 1) * START_GRID_NS;
+	while (r->now_ns < at && !interrupted)
+		wait_until(r, at);
+	return at < r->now_ns ? at : r->now_ns;
+}
+
 static void prefill_write(struct replay *r, unsigned int drive, uint64_t block, uint32_t n)
 {
 	struct user_io *io = io_get(r);
@@ -656,7 +670,7 @@ void engine_prefill(struct replay *r)
 			for (uint32_t b = 0; b < s->next.size_bytes / BLOCK_BYTES; b++)
 				bits[(block + b) / 64] |= 1ull << ((block + b) % 64);
 		}
-	r->now_ns = clock_ns();
+	wait_for_round_time(r);
 	do {
 		writing = 0;
 		for (unsigned int k = 0; k < r->n_drives && !interrupted; k++)
@@ -696,8 +710,8 @@ void engine_run(struct replay *r)
 	bool draining = false, stalled = false;
 
 	sources_open(r);
+	r->start_ns = wait_for_round_time(r);
 	inject_arm(r->inject);
-	r->start_ns = r->now_ns = clock_ns();
 	progress_start(&progress, r);
 	for (;;) {
 		struct source *s;
@@ -746,6 +760,8 @@ void engine_run(struct replay *r)
 
 void engine_close(struct replay *r)
 {
+	/* The kernel takes a ring apart in its own time; the drives must be free when this program has ended. */
+	io_uring_unregister_files(&r->ring);
 	io_uring_queue_exit(&r->ring);
 	for (unsigned int i = 0; i < r->o.n_traces; i++)
 		trace_close(r->sources[i].trace);
