@@ -905,9 +905,6 @@ deps_drivers/block/flashsim/ftl.o := \
     $(wildcard include/config/MEMORY_BALLOON) \
     $(wildcard include/config/BALLOON_COMPACTION) \
     $(wildcard include/config/DEBUG_STACK_USAGE) \
-  include/linux/vmalloc.h \
-    $(wildcard include/config/HAVE_ARCH_HUGE_VMALLOC) \
-  arch/um/include/asm/vmalloc.h \
   drivers/block/flashsim/flashsim.h \
   include/linux/blk-mq.h \
     $(wildcard include/config/BLK_RQ_ALLOC_TIME) \

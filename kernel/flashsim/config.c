@@ -18,7 +18,7 @@
 
 #define DEFAULT_PROFILE		"enterprise"
 #define DEFAULT_SIZE_MB		1024
-#define MAX_SIZE_MB		(1U << 20)
+#define MAX_SIZE_MB		BIT(20)
 
 /* Protects power and everything that can only change while it is off. */
 static DEFINE_MUTEX(config_mutex);
@@ -57,22 +57,57 @@ static ssize_t store_param(struct flashsim_drive *drive, const char *name,
 }
 
 #define DRIVE_PARAM(_name, _min, _max)					\
+static u32 *drive_##_name##_field(struct config_item *item)		\
+{									\
+	return &to_drive(item)->params._name;				\
+}									\
 static ssize_t drive_##_name##_show(struct config_item *item,		\
 				    char *page)				\
 {									\
-	return sysfs_emit(page, "%u\n", to_drive(item)->params._name);	\
+	return sysfs_emit(page, "%u\n", *drive_##_name##_field(item));	\
 }									\
 static ssize_t drive_##_name##_store(struct config_item *item,		\
 				     const char *page, size_t count)	\
 {									\
-	struct flashsim_drive *drive = to_drive(item);			\
-									\
-	return store_param(drive, #_name, page, count,			\
-			   &drive->params._name, _min, _max);		\
+	return store_param(to_drive(item), #_name, page, count,		\
+			   drive_##_name##_field(item), _min, _max);	\
 }									\
-CONFIGFS_ATTR(drive_, _name);
+static struct configfs_attribute drive_attr_##_name = {			\
+	.ca_name	= #_name,					\
+	.ca_mode	= 0644,						\
+	.ca_owner	= THIS_MODULE,					\
+	.show		= drive_##_name##_show,				\
+	.store		= drive_##_name##_store,			\
+}
 
-FLASHSIM_PARAMS(DRIVE_PARAM)
+/* Name, smallest and largest value that make sense at all. */
+DRIVE_PARAM(channels, 1, FLASHSIM_MAX_CHANNELS);
+DRIVE_PARAM(chips_per_channel, 1, 16);
+DRIVE_PARAM(planes, 1, 4);
+DRIVE_PARAM(page_kb, 4, 16);
+DRIVE_PARAM(pages_per_block, 2, 4096);
+DRIVE_PARAM(block_slices, 1, 4096);
+DRIVE_PARAM(page_read_ns, 1000, 10000000);
+DRIVE_PARAM(page_program_ns, 1000, 100000000);
+DRIVE_PARAM(block_erase_ns, 1000, 1000000000);
+DRIVE_PARAM(page_spread_pct, 0, 90);
+DRIVE_PARAM(program_suspend_ns, 0, 100000000);
+DRIVE_PARAM(erase_suspend_ns, 0, 1000000000);
+DRIVE_PARAM(channel_transfer_ns, 0, 10000000);
+DRIVE_PARAM(controller_ns, 0, 10000000);
+DRIVE_PARAM(buffer_ns, 0, 10000000);
+DRIVE_PARAM(host_transfer_ns, 0, 10000000);
+DRIVE_PARAM(buffer_mb, 1, 4096);
+DRIVE_PARAM(buffer_watermark_pct, 1, 100);
+DRIVE_PARAM(flush_interval_us, 100, 60000000);
+DRIVE_PARAM(volatile_cache, 0, 1);
+DRIVE_PARAM(overprovision_pct, 1, 200);
+DRIVE_PARAM(gc_low_blocks, 1, 64);
+DRIVE_PARAM(gc_high_blocks, 2, 128);
+DRIVE_PARAM(gc_policy, 0, 1);
+DRIVE_PARAM(wear_delta, 1, 1000000);
+DRIVE_PARAM(reads_ahead, 0, 1000000);
+DRIVE_PARAM(queue_depth, 1, 8192);
 
 static ssize_t drive_size_mb_show(struct config_item *item, char *page)
 {
@@ -193,13 +228,37 @@ static ssize_t drive_precondition_store(struct config_item *item,
 }
 CONFIGFS_ATTR_WO(drive_, precondition);
 
-#define DRIVE_PARAM_ATTR(_name, _min, _max)	&drive_attr_##_name,
-
 static struct configfs_attribute *drive_attrs[] = {
 	&drive_attr_profile,
 	&drive_attr_size_mb,
 	&drive_attr_seed,
-	FLASHSIM_PARAMS(DRIVE_PARAM_ATTR)
+	&drive_attr_channels,
+	&drive_attr_chips_per_channel,
+	&drive_attr_planes,
+	&drive_attr_page_kb,
+	&drive_attr_pages_per_block,
+	&drive_attr_block_slices,
+	&drive_attr_page_read_ns,
+	&drive_attr_page_program_ns,
+	&drive_attr_block_erase_ns,
+	&drive_attr_page_spread_pct,
+	&drive_attr_program_suspend_ns,
+	&drive_attr_erase_suspend_ns,
+	&drive_attr_channel_transfer_ns,
+	&drive_attr_controller_ns,
+	&drive_attr_buffer_ns,
+	&drive_attr_host_transfer_ns,
+	&drive_attr_buffer_mb,
+	&drive_attr_buffer_watermark_pct,
+	&drive_attr_flush_interval_us,
+	&drive_attr_volatile_cache,
+	&drive_attr_overprovision_pct,
+	&drive_attr_gc_low_blocks,
+	&drive_attr_gc_high_blocks,
+	&drive_attr_gc_policy,
+	&drive_attr_wear_delta,
+	&drive_attr_reads_ahead,
+	&drive_attr_queue_depth,
 	&drive_attr_power,
 	&drive_attr_precondition,
 	NULL,
@@ -265,31 +324,47 @@ static ssize_t inject_op_store(struct config_item *item, const char *page,
 }
 CONFIGFS_ATTR(inject_, op);
 
+static ssize_t store_inject(struct flashsim_drive *drive, const char *name,
+			    const char *page, size_t count, u64 *field, u64 min,
+			    u64 max)
+{
+	u64 value;
+
+	if (kstrtou64(page, 0, &value) || value < min || value > max) {
+		pr_err("flashsim: inject/%s: must be %llu to %llu\n", name, min,
+		       max);
+		return -EINVAL;
+	}
+	spin_lock_irq(&drive->lock);
+	*field = value;
+	spin_unlock_irq(&drive->lock);
+	return count;
+}
+
 #define INJECT_NUMBER(_name, _min, _max)				\
+static u64 *inject_##_name##_field(struct config_item *item)		\
+{									\
+	return &inject_to_drive(item)->inject._name;			\
+}									\
 static ssize_t inject_##_name##_show(struct config_item *item,		\
 				     char *page)			\
 {									\
-	u64 value = inject_to_drive(item)->inject._name;		\
-									\
-	return sysfs_emit(page, "%llu\n", value);			\
+	return sysfs_emit(page, "%llu\n",				\
+			  *inject_##_name##_field(item));		\
 }									\
 static ssize_t inject_##_name##_store(struct config_item *item,		\
 				      const char *page, size_t count)	\
 {									\
-	struct flashsim_drive *drive = inject_to_drive(item);		\
-	u64 min = _min, max = _max, value;				\
-									\
-	if (kstrtou64(page, 0, &value) || value < min || value > max) {	\
-		pr_err("flashsim: inject/" #_name			\
-		       ": must be %llu to %llu\n", min, max);		\
-		return -EINVAL;						\
-	}								\
-	spin_lock_irq(&drive->lock);					\
-	drive->inject._name = value;					\
-	spin_unlock_irq(&drive->lock);					\
-	return count;							\
+	return store_inject(inject_to_drive(item), #_name, page, count,	\
+			    inject_##_name##_field(item), _min, _max);	\
 }									\
-CONFIGFS_ATTR(inject_, _name)
+static struct configfs_attribute inject_attr_##_name = {		\
+	.ca_name	= #_name,					\
+	.ca_mode	= 0644,						\
+	.ca_owner	= THIS_MODULE,					\
+	.show		= inject_##_name##_show,			\
+	.store		= inject_##_name##_store,			\
+}
 
 INJECT_NUMBER(ratio_ppm, 0, 1000000);
 INJECT_NUMBER(period_ios, 1, U32_MAX);

@@ -41,47 +41,67 @@
 #define FLASHSIM_MAX_CHANNELS	32U
 #define FLASHSIM_MAX_CHIPS	512U
 
-/*
- * Every parameter of a drive: name, smallest and largest accepted value. Each is
- * a file in configfs, a field of struct flashsim_params and a column of the
- * profile table. Meaning and sources are in profile.c.
- */
-#define FLASHSIM_PARAMS(P)				\
-	P(channels,		1, FLASHSIM_MAX_CHANNELS)	\
-	P(chips_per_channel,	1, 16)			\
-	P(planes,		1, 4)			\
-	P(page_kb,		4, 16)			\
-	P(pages_per_block,	2, 4096)		\
-	P(block_slices,		1, 4096)		\
-	P(page_read_ns,		1000, 10000000)		\
-	P(page_program_ns,	1000, 100000000)	\
-	P(block_erase_ns,	1000, 1000000000)	\
-	P(page_spread_pct,	0, 90)			\
-	P(program_suspend_ns,	0, 100000000)		\
-	P(erase_suspend_ns,	0, 1000000000)		\
-	P(channel_transfer_ns,	0, 10000000)		\
-	P(controller_ns,	0, 10000000)		\
-	P(buffer_ns,		0, 10000000)		\
-	P(host_transfer_ns,	0, 10000000)		\
-	P(buffer_mb,		1, 4096)		\
-	P(buffer_watermark_pct,	1, 100)			\
-	P(flush_interval_us,	100, 60000000)		\
-	P(volatile_cache,	0, 1)			\
-	P(overprovision_pct,	1, 200)			\
-	P(gc_low_blocks,	1, 64)			\
-	P(gc_high_blocks,	2, 128)			\
-	P(gc_policy,		0, 1)			\
-	P(wear_delta,		1, 1000000)		\
-	P(reads_ahead,		0, 1000000)		\
-	P(queue_depth,		1, 8192)
-
 /**
- * struct flashsim_params - the parameters of a drive, see profile.c
+ * struct flashsim_params - the parameters of a drive, each a file in configfs
+ * @channels: channels
+ * @chips_per_channel: chips (dies) on each
+ * @planes: pages programmed at once on a chip, one on each plane
+ * @page_kb: size of a flash page
+ * @pages_per_block: pages of a plane's share of an emulated block
+ * @block_slices: emulated blocks to a physical block: one in so many erases takes
+ *	chip time
+ * @page_read_ns: sensing a page (tR), mean over the pages of a word line
+ * @page_program_ns: programming a page (tPROG), likewise
+ * @block_erase_ns: erasing a block (tBERS)
+ * @page_spread_pct: first and last page of a word line: so much faster and slower
+ * @program_suspend_ns: a read can interrupt a program every so often; 0: never
+ * @erase_suspend_ns: likewise an erase
+ * @channel_transfer_ns: 4 KiB across a channel
+ * @controller_ns: the controller's own time for a command
+ * @buffer_ns: moving data into or out of the buffer
+ * @host_transfer_ns: 4 KiB between host and drive
+ * @buffer_mb: size of the write buffer
+ * @buffer_watermark_pct: dirty share of the buffer at which it is flushed
+ * @flush_interval_us: it is also flushed every so often
+ * @volatile_cache: the buffer needs cache flush commands (no capacitors)
+ * @overprovision_pct: spare flash, in percent of the exported size
+ * @gc_low_blocks: collect garbage on a chip with so few free blocks
+ * @gc_high_blocks: until it has so many
+ * @gc_policy: victims: 0 greedy, 1 cost-benefit
+ * @wear_delta: empty a block that was erased so many times less than another
+ * @reads_ahead: reads that may overtake a chip's backlog in a row
+ * @queue_depth: commands the drive takes at once, per hardware queue
+ *
+ * Values and sources are in profile.c.
  */
 struct flashsim_params {
-#define FLASHSIM_PARAM_FIELD(name, min, max)	u32 name;
-	FLASHSIM_PARAMS(FLASHSIM_PARAM_FIELD)
-#undef FLASHSIM_PARAM_FIELD
+	u32 channels;
+	u32 chips_per_channel;
+	u32 planes;
+	u32 page_kb;
+	u32 pages_per_block;
+	u32 block_slices;
+	u32 page_read_ns;
+	u32 page_program_ns;
+	u32 block_erase_ns;
+	u32 page_spread_pct;
+	u32 program_suspend_ns;
+	u32 erase_suspend_ns;
+	u32 channel_transfer_ns;
+	u32 controller_ns;
+	u32 buffer_ns;
+	u32 host_transfer_ns;
+	u32 buffer_mb;
+	u32 buffer_watermark_pct;
+	u32 flush_interval_us;
+	u32 volatile_cache;
+	u32 overprovision_pct;
+	u32 gc_low_blocks;
+	u32 gc_high_blocks;
+	u32 gc_policy;
+	u32 wear_delta;
+	u32 reads_ahead;
+	u32 queue_depth;
 };
 
 #define FLASHSIM_PROFILE_NAME	16
@@ -157,10 +177,10 @@ enum flashsim_pattern {
 struct flashsim_inject {
 	enum flashsim_pattern pattern;
 	u32 ops;
-	u32 ratio_ppm;
-	u32 period_ios;
-	u32 interval;
-	u32 latency_us;
+	u64 ratio_ppm;
+	u64 period_ios;
+	u64 interval;
+	u64 latency_us;
 	u64 window_start_us;
 	u64 window_us;
 	u64 window_every_us;
@@ -327,7 +347,9 @@ struct flashsim_drive {
 	u64 seed;
 	bool power;
 
+	/* Taken in interrupts: the model, injection, counters. */
 	spinlock_t lock;
+	/* Taken before lock, around work on the model too long for it. */
 	struct mutex model_mutex;
 	u64 now;
 	struct flashsim_inject inject;

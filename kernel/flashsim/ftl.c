@@ -26,7 +26,6 @@
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
-#include <linux/vmalloc.h>
 
 #include "flashsim.h"
 
@@ -35,7 +34,6 @@
 
 #define PRECONDITION_SALT	0x7072656bULL
 
-/* Most erases of a block on a drive of this age that matter: none has failed. */
 enum block_state {
 	BLOCK_FREE,
 	BLOCK_OPEN,

@@ -93,7 +93,7 @@ u64 flashsim_inject_peek(const struct flashsim_inject *inj, u64 seed, u32 op,
 		break;
 	case FLASHSIM_INJECT_CONTINUOUS:
 		div64_u64_rem(n, inj->period_ios, &pos);
-		hit = pos * 1000000 < (u64)inj->period_ios * inj->ratio_ppm;
+		hit = pos * 1000000 < inj->period_ios * inj->ratio_ppm;
 		break;
 	case FLASHSIM_INJECT_INTERVAL:
 		div64_u64_rem(n + 1, inj->interval, &pos);
@@ -102,7 +102,7 @@ u64 flashsim_inject_peek(const struct flashsim_inject *inj, u64 seed, u32 op,
 	case FLASHSIM_INJECT_NONE:
 		break;
 	}
-	return hit ? (u64)inj->latency_us * NSEC_PER_USEC : 0;
+	return hit ? inj->latency_us * NSEC_PER_USEC : 0;
 }
 
 /**
