@@ -1,0 +1,253 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Build a kernel of the lab: unpack, patch, copy our sources, configure, make.
+#
+#	kernel/build.sh FLAVOUR [--ksrc DIR]
+#
+# FLAVOUR	um		LinnOS and flashsim, an ordinary process
+#		um-debug	the same with KASAN, lockdep and UBSAN
+#		um-unpatched	without LinnOS, for comparison; has flashsim
+# --ksrc DIR	take this 6.12 tree (it is copied) instead of Debian's package
+#
+# Leaves build/linux-FLAVOUR/linux. Does again only what has changed: a patch
+# means a fresh source tree, one of our own files means a few seconds.
+
+set -euo pipefail
+
+kernel_dir=$(cd "$(dirname "$0")" && pwd)
+build_dir=${BUILD:-$kernel_dir/../build}
+mkdir -p "$build_dir"
+build_dir=$(cd "$build_dir" && pwd)
+version=6.12
+tarball=/usr/src/linux-source-$version.tar.xz
+
+say() { echo "kernel: $*"; }
+die() { echo "kernel/build.sh: $*" >&2; exit 1; }
+usage() { sed -n 's/^#\t\{0,1\}//; 4,14p' "$0" >&2; exit 2; }
+
+flavour=
+ksrc=${KSRC:-}
+while [ $# -gt 0 ]; do
+	case $1 in
+	--ksrc)	[ $# -ge 2 ] || usage
+		ksrc=$2; shift ;;
+	um|um-debug|um-unpatched)
+		flavour=$1 ;;
+	*)	usage ;;
+	esac
+	shift
+done
+[ -n "$flavour" ] || usage
+
+# What goes into the source tree, and which fragments make the configuration.
+patches=$kernel_dir/patches
+series=("$patches/$version"/*.patch "$patches/lab/$version"/*.patch)
+fragments=(uml.config flashsim.config linnos.config)
+with_linnos=yes
+case $flavour in
+um-debug)
+	fragments+=(um-debug.config) ;;
+um-unpatched)
+	series=("$patches/$version"/*flashsim*.patch "$patches/lab/$version"/*.patch)
+	fragments=(uml.config flashsim.config)
+	with_linnos=no ;;
+esac
+for i in "${!fragments[@]}"; do
+	fragments[i]=$kernel_dir/config/${fragments[i]}
+done
+
+source_dir=$build_dir/linux-source
+[ $with_linnos = yes ] || source_dir=$build_dir/linux-source-unpatched
+out_dir=$build_dir/linux-$flavour
+log=$build_dir/linux-$flavour.log
+
+check_tools() {
+	local missing= tool package
+
+	while read -r tool package; do
+		command -v "$tool" >/dev/null || missing="$missing $package"
+	done <<-EOT
+		gcc gcc
+		make make
+		flex flex
+		bison bison
+		bc bc
+		perl perl
+		xz xz-utils
+		patch patch
+	EOT
+	if [ -z "$ksrc" ] && [ ! -e "$tarball" ]; then
+		missing="$missing linux-source-$version"
+	fi
+	[ -z "$missing" ] ||
+		die "missing Debian packages; as root: apt-get install$missing"
+	if [ -n "$ksrc" ]; then
+		[ -e "$ksrc/Kbuild" ] || die "$ksrc is not a kernel source tree"
+		grep -q '^VERSION = 6$' "$ksrc/Makefile" &&
+		grep -q '^PATCHLEVEL = 12$' "$ksrc/Makefile" ||
+			die "$ksrc is not Linux $version"
+	fi
+}
+
+# The source tree is good as long as its origin and the patches are the same.
+source_id() {
+	if [ -n "$ksrc" ]; then
+		echo "tree $(cd "$ksrc" && pwd)"
+		cksum "$ksrc/Makefile"
+	else
+		echo "package $(stat -L -c '%s %Y' "$tarball")"
+	fi
+	cat "${series[@]}" | sha256sum
+}
+
+unpack() {
+	local id new=$source_dir.new p
+
+	id=$(source_id)
+	if [ -e "$source_dir/.linnos-source" ] &&
+	   [ "$(cat "$source_dir/.linnos-source")" = "$id" ]; then
+		return
+	fi
+	rm -rf "$new"
+	mkdir -p "$new"
+	if [ -n "$ksrc" ]; then
+		say "copying $ksrc"
+		tar -C "$ksrc" --exclude=.git -cf - . | tar -C "$new" -xf -
+		# what an earlier build in the tree left would get in the way
+		make -s -C "$new" ARCH=um mrproper
+	else
+		say "unpacking $tarball"
+		xz -T0 -dc "$tarball" | tar -C "$new" --strip-components=1 -xf -
+	fi
+	for p in "${series[@]}"; do
+		say "applying ${p##*/}"
+		patch -d "$new" -p1 -s --no-backup-if-mismatch -i "$p" ||
+			die "${p##*/} does not apply to ${ksrc:-$tarball}"
+	done
+	echo "$id" >"$new/.linnos-source"
+	rm -rf "$source_dir"
+	mv "$new" "$source_dir"
+}
+
+# Keep the time of a file that has not changed, and so what was made from it.
+copy_in() {
+	local from=$1 to=$source_dir/$2
+
+	cmp -s "$from" "$to" && return
+	mkdir -p "${to%/*}"
+	cp "$from" "$to"
+}
+
+copy_sources() {
+	local f
+
+	for f in "$kernel_dir"/flashsim/{Kconfig,Makefile,*.c,*.h}; do
+		copy_in "$f" "drivers/block/flashsim/${f##*/}"
+	done
+	[ $with_linnos = yes ] || return 0
+	for f in "$kernel_dir"/linnos/*.[ch]; do
+		copy_in "$f" "block/${f##*/}"
+	done
+	copy_in "$kernel_dir/linnos/include/trace/events/linnos.h" \
+		include/trace/events/linnos.h
+	copy_in "$kernel_dir/../docs/ABI-sysfs-block-linnos" \
+		Documentation/ABI/testing/sysfs-block-linnos
+}
+
+kmake() {
+	make -C "$source_dir" O="$out_dir" ARCH=um SUBARCH=x86_64 "$@"
+}
+
+# A symbol that a fragment asks for and the kernel does not grant is an error:
+# a typing error or a dependency would otherwise go unnoticed.
+check_config() {
+	local line name bad=
+
+	while read -r line; do
+		case $line in
+		CONFIG_*=n|"# CONFIG_"*" is not set")
+			name=${line#\# }; name=${name%%[ =]*}
+			! grep -q "^$name=" "$out_dir/.config" || bad="$bad $line;" ;;
+		CONFIG_*)
+			grep -qxF "$line" "$out_dir/.config" || bad="$bad $line;" ;;
+		esac
+	done < <(cat "${fragments[@]}")
+	if [ -n "$bad" ]; then
+		rm -f "$out_dir/.config" "$out_dir/.linnos-config"
+		die "the kernel does not grant:$bad"
+	fi
+}
+
+configure() {
+	local id
+
+	id=$(cat "$source_dir/.linnos-source" "${fragments[@]}" \
+		"$source_dir"/block/Kconfig "$kernel_dir"/flashsim/Kconfig |
+		sha256sum)
+	if [ -e "$out_dir/.linnos-config" ] &&
+	   [ "$(cat "$out_dir/.linnos-config")" = "$id" ]; then
+		return
+	fi
+	say "configuring $flavour"
+	rm -rf "$out_dir"
+	mkdir -p "$out_dir"
+	kmake -s tinyconfig >>"$log" 2>&1 || die "tinyconfig failed, see $log"
+	(cd "$out_dir" && "$source_dir/scripts/kconfig/merge_config.sh" -m -s \
+		.config "${fragments[@]}") >>"$log" 2>&1 ||
+		die "merging the configuration failed, see $log"
+	kmake -s olddefconfig >>"$log" 2>&1 || die "olddefconfig failed, see $log"
+	check_config
+	echo "$id" >"$out_dir/.linnos-config"
+}
+
+# One line a file is too much, silence for minutes too little.
+progress() {
+	awk -v tty="$([ -t 1 ] && echo 1 || echo 0)" '
+		BEGIN { "date +%s" | getline start; close("date +%s"); last = start }
+		/^  (CC|AS|LD|AR|HOSTCC) / {
+			files++
+			"date +%s" | getline now; close("date +%s")
+			if (now - last < (tty ? 1 : 15))
+				next
+			last = now
+			printf "%skernel: %d files, %d s: %s%s", tty ? "\r\033[K" : "",
+				files, now - start, $NF, tty ? "" : "\n"
+			fflush()
+		}
+		END { if (tty) printf "\r\033[K" }'
+}
+
+compile() {
+	local cc=gcc jobs
+
+	jobs=$(nproc)
+	# With a cache, a second clone or a fresh tree builds in a minute.
+	if command -v ccache >/dev/null; then
+		cc="ccache gcc"
+		export CCACHE_BASEDIR=$build_dir CCACHE_NOHASHDIR=1
+	fi
+	# The guest must not depend on when and where it was built.
+	export KBUILD_BUILD_TIMESTAMP='Thu Jan  1 00:00:00 UTC 1970'
+	export KBUILD_BUILD_USER=linnos KBUILD_BUILD_HOST=linnos KBUILD_BUILD_VERSION=1
+
+	if ! kmake CC="$cc" -j"$jobs" linux 2>&1 | tee -a "$log" | progress; then
+		grep -E -A8 'error:|Error [0-9]|undefined reference' "$log" |
+			head -n 40 >&2
+		die "the build failed, see $log"
+	fi
+	if grep -E 'warning:' "$log" | grep -E 'linnos|flashsim'; then
+		die "warnings in our own sources, see $log"
+	fi
+}
+
+check_tools
+exec 9>"$build_dir/.kernel.lock"
+flock -n 9 || { say "waiting for another build"; flock 9; }
+start=$(date +%s)
+: >"$log"
+unpack
+copy_sources
+configure
+compile
+say "$out_dir/linux, $(($(date +%s) - start)) s"

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * LinnOS: the per-drive state, shared by the policy, its sysfs files and its
+ * tests, and by nobody else.
+ */
+#ifndef _BLK_LINNOS_POLICY_H
+#define _BLK_LINNOS_POLICY_H
+
+#include <linux/kobject.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/rcupdate.h>
+#include <linux/seqlock.h>
+#include <linux/spinlock.h>
+#include <linux/workqueue.h>
+
+#include "blk-rq-qos.h"
+#include "linnos_engine.h"
+
+enum linnos_mode {
+	LINNOS_OFF,
+	LINNOS_OBSERVE,
+	LINNOS_ENFORCE,
+};
+
+/* Without a model no read is slow. */
+#define LINNOS_NO_THRESHOLD	U32_MAX
+
+/* Why a hinted read was admitted or refused, as the trace event prints it. */
+enum linnos_reason {
+	LINNOS_PREDICTED_FAST = 0,
+	LINNOS_PREDICTED_SLOW = 1,
+	LINNOS_PROBE = 2,
+	LINNOS_OBSERVED = 3,
+	LINNOS_NO_MODEL = 4,
+};
+
+/* What a bio in flight carries in bio_linnos.verdict. */
+enum linnos_verdict {
+	LINNOS_VERDICT_NONE,
+	LINNOS_VERDICT_FAST,
+	LINNOS_VERDICT_SLOW,	/* admitted all the same: observe mode */
+	LINNOS_VERDICT_PROBE,
+};
+
+/* The last four completed reads, oldest first. */
+struct linnos_history {
+	u32 pending[LINNOS_HISTORY];
+	u32 latency_us[LINNOS_HISTORY];
+};
+
+/* Files of stats/, in the order in which they are listed. */
+enum linnos_stat {
+	LINNOS_STAT_READS,
+	LINNOS_STAT_LATENCY_CRITICAL,
+	LINNOS_STAT_ADMITTED,
+	LINNOS_STAT_REVOKED,
+	LINNOS_STAT_PROBES,
+	LINNOS_STAT_SLOW,
+	LINNOS_STAT_FALSE_SUBMITS,
+	LINNOS_STAT_FALSE_REVOKES,
+	LINNOS_STAT_INFERENCES,
+	LINNOS_STAT_INFERENCE_NS,
+	LINNOS_NR_STATS,
+};
+
+struct linnos_stats {
+	u64 count[LINNOS_NR_STATS];
+};
+
+struct linnos_active_model {
+	struct rcu_head rcu;
+	struct linnos_model model;
+};
+
+/* A model file on its way in, chunk by chunk. */
+struct linnos_upload {
+	const void *writer;	/* identity only, never dereferenced */
+	size_t bytes;
+	u8 *file;
+};
+
+/**
+ * struct blk_linnos - LinnOS on one disk
+ * @mode: what to do with hinted reads
+ * @threshold_us: that of the active model, or LINNOS_NO_THRESHOLD
+ * @model: the active model, or NULL
+ * @stats: counters, allocated when @mode first leaves off
+ * @probe_after_us: history older than this is stale; 0: never
+ * @probe_after_revokes: so is one followed by so many revocations; 0: never
+ * @pending: pages in flight in the lower half, LINNOS_DISK_REF in the upper
+ * @history_lock: serialises writers of @history
+ * @history_seq: lets a reader take @history without the lock
+ * @history: the last four completed reads
+ * @last_read_ns: when the last of them completed
+ * @revokes: revocations since then
+ * @probing: a probe is in flight
+ * @rqos: our place among the queue's policies
+ * @attached: @rqos is in the queue's list
+ * @key_held: this disk counts in blk_linnos_key
+ * @lock: serialises changes of @mode and @model
+ * @upload: the model being written
+ * @disk: the disk
+ * @kobj: /sys/block/<disk>/linnos
+ * @free_work: frees this structure
+ */
+struct blk_linnos {
+	/* read by every I/O */
+	enum linnos_mode mode;
+	u32 threshold_us;
+	struct linnos_active_model __rcu *model;
+	struct linnos_stats __percpu *stats;
+	u32 probe_after_us;
+	u32 probe_after_revokes;
+
+	/* written by every I/O */
+	atomic64_t pending ____cacheline_aligned_in_smp;
+
+	/* written by every read */
+	raw_spinlock_t history_lock ____cacheline_aligned_in_smp;
+	seqcount_raw_spinlock_t history_seq;
+	struct linnos_history history;
+	u64 last_read_ns;
+	atomic_t revokes;
+	atomic_t probing;
+
+	/* configuration */
+	struct rq_qos rqos ____cacheline_aligned_in_smp;
+	bool attached;
+	bool key_held;
+	struct mutex lock;
+	struct linnos_upload upload;
+	struct gendisk *disk;
+	struct kobject kobj;
+	struct work_struct free_work;
+};
+
+struct blk_linnos *linnos_alloc(struct gendisk *disk);
+void linnos_put_disk_ref(struct blk_linnos *linnos);
+int linnos_alloc_stats(struct blk_linnos *linnos);
+void linnos_forget_past(struct blk_linnos *linnos, u64 now_ns);
+
+u32 linnos_pending_pages(struct blk_linnos *linnos);
+bool linnos_arrive(struct blk_linnos *linnos, struct bio_linnos *io,
+		   struct bio *bio, bool latcrit);
+void linnos_complete(struct blk_linnos *linnos, const struct bio_linnos *io,
+		     bool is_read, blk_status_t status, u64 now_ns);
+bool linnos_bio_counts(const struct bio *bio);
+
+int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode);
+int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes);
+int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
+			const void *chunk, size_t offset, size_t bytes);
+u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat);
+
+extern const struct kobj_type linnos_ktype;
+
+#endif /* _BLK_LINNOS_POLICY_H */

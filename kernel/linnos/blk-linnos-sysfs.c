@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * LinnOS: /sys/block/<disk>/linnos, one file a setting or a counter.
+ * Documented in docs/ABI-sysfs-block-linnos. No decision is made here.
+ */
+#include <linux/blkdev.h>
+#include <linux/kobject.h>
+#include <linux/slab.h>
+#include <linux/sysfs.h>
+
+#include "blk-linnos-policy.h"
+
+static struct blk_linnos *to_linnos(struct kobject *kobj)
+{
+	return container_of(kobj, struct blk_linnos, kobj);
+}
+
+static const char *const mode_names[] = {
+	[LINNOS_OFF]		= "off",
+	[LINNOS_OBSERVE]	= "observe",
+	[LINNOS_ENFORCE]	= "enforce",
+};
+
+static ssize_t mode_show(struct kobject *kobj, struct kobj_attribute *attr,
+			 char *page)
+{
+	return sysfs_emit(page, "%s\n",
+			  mode_names[READ_ONCE(to_linnos(kobj)->mode)]);
+}
+
+static ssize_t mode_store(struct kobject *kobj, struct kobj_attribute *attr,
+			  const char *page, size_t bytes)
+{
+	struct blk_linnos *linnos = to_linnos(kobj);
+	int mode = sysfs_match_string(mode_names, page);
+	int ret;
+
+	if (mode < 0)
+		return mode;
+	mutex_lock(&linnos->lock);
+	ret = linnos_set_mode(linnos, mode);
+	mutex_unlock(&linnos->lock);
+	return ret ?: bytes;
+}
+
+static ssize_t model_id_show(struct kobject *kobj, struct kobj_attribute *attr,
+			     char *page)
+{
+	struct blk_linnos *linnos = to_linnos(kobj);
+	struct linnos_active_model *active;
+	ssize_t ret;
+
+	rcu_read_lock();
+	active = rcu_dereference(linnos->model);
+	if (active)
+		ret = sysfs_emit(page, "%08x\n", active->model.id);
+	else
+		ret = sysfs_emit(page, "none\n");
+	rcu_read_unlock();
+	return ret;
+}
+
+static ssize_t threshold_us_show(struct kobject *kobj,
+				 struct kobj_attribute *attr, char *page)
+{
+	struct blk_linnos *linnos = to_linnos(kobj);
+	struct linnos_active_model *active;
+	u32 threshold_us;
+
+	rcu_read_lock();
+	active = rcu_dereference(linnos->model);
+	threshold_us = active ? active->model.threshold_us : 0;
+	rcu_read_unlock();
+	return sysfs_emit(page, "%u\n", threshold_us);
+}
+
+static ssize_t probe_after_us_show(struct kobject *kobj,
+				   struct kobj_attribute *attr, char *page)
+{
+	return sysfs_emit(page, "%u\n",
+			  READ_ONCE(to_linnos(kobj)->probe_after_us));
+}
+
+static ssize_t probe_after_us_store(struct kobject *kobj,
+				    struct kobj_attribute *attr,
+				    const char *page, size_t bytes)
+{
+	u32 value;
+	int ret = kstrtou32(page, 10, &value);
+
+	if (ret)
+		return ret;
+	WRITE_ONCE(to_linnos(kobj)->probe_after_us, value);
+	return bytes;
+}
+
+static ssize_t probe_after_revokes_show(struct kobject *kobj,
+					struct kobj_attribute *attr, char *page)
+{
+	return sysfs_emit(page, "%u\n",
+			  READ_ONCE(to_linnos(kobj)->probe_after_revokes));
+}
+
+static ssize_t probe_after_revokes_store(struct kobject *kobj,
+					 struct kobj_attribute *attr,
+					 const char *page, size_t bytes)
+{
+	u32 value;
+	int ret = kstrtou32(page, 10, &value);
+
+	if (ret)
+		return ret;
+	/* compared with an atomic_t */
+	if (value > INT_MAX)
+		return -ERANGE;
+	WRITE_ONCE(to_linnos(kobj)->probe_after_revokes, value);
+	return bytes;
+}
+
+static ssize_t model_read(struct file *file, struct kobject *kobj,
+			  struct bin_attribute *attr, char *buf, loff_t offset,
+			  size_t bytes)
+{
+	struct blk_linnos *linnos = to_linnos(kobj);
+	struct linnos_active_model *active;
+	ssize_t ret = 0;
+	u8 *image;
+
+	image = kvmalloc(LINNOS_MODEL_BYTES, GFP_KERNEL);
+	if (!image)
+		return -ENOMEM;
+	mutex_lock(&linnos->lock);
+	active = rcu_dereference_protected(linnos->model,
+					   lockdep_is_held(&linnos->lock));
+	if (active) {
+		linnos_model_store(&active->model, image);
+		ret = memory_read_from_buffer(buf, bytes, &offset, image,
+					      LINNOS_MODEL_BYTES);
+	}
+	mutex_unlock(&linnos->lock);
+	kvfree(image);
+	return ret;
+}
+
+static ssize_t model_write(struct file *file, struct kobject *kobj,
+			   struct bin_attribute *attr, char *buf, loff_t offset,
+			   size_t bytes)
+{
+	struct blk_linnos *linnos = to_linnos(kobj);
+	int ret;
+
+	mutex_lock(&linnos->lock);
+	if (offset > LINNOS_MODEL_BYTES)
+		ret = -EFBIG;
+	else
+		ret = linnos_upload_chunk(linnos, file, buf, offset, bytes);
+	mutex_unlock(&linnos->lock);
+	return ret ?: bytes;
+}
+
+static struct kobj_attribute mode_attr = __ATTR_RW(mode);
+static struct kobj_attribute model_id_attr = __ATTR_RO(model_id);
+static struct kobj_attribute threshold_us_attr = __ATTR_RO(threshold_us);
+static struct kobj_attribute probe_after_us_attr = __ATTR_RW(probe_after_us);
+static struct kobj_attribute probe_after_revokes_attr =
+	__ATTR_RW(probe_after_revokes);
+static struct bin_attribute model_attr = __BIN_ATTR(model, 0644, model_read,
+						    model_write, 0);
+
+static struct attribute *linnos_attrs[] = {
+	&mode_attr.attr,
+	&model_id_attr.attr,
+	&threshold_us_attr.attr,
+	&probe_after_us_attr.attr,
+	&probe_after_revokes_attr.attr,
+	NULL,
+};
+
+static struct bin_attribute *linnos_bin_attrs[] = {
+	&model_attr,
+	NULL,
+};
+
+static const struct attribute_group linnos_group = {
+	.attrs		= linnos_attrs,
+	.bin_attrs	= linnos_bin_attrs,
+};
+
+struct stat_attribute {
+	struct kobj_attribute attr;
+	enum linnos_stat stat;
+};
+
+static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
+			 char *page)
+{
+	struct stat_attribute *stat =
+		container_of(attr, struct stat_attribute, attr);
+
+	return sysfs_emit(page, "%llu\n",
+			  linnos_stat(to_linnos(kobj), stat->stat));
+}
+
+#define STAT_ATTR(_stat, _name)						\
+	[_stat] = {							\
+		.attr = __ATTR(_name, 0444, stat_show, NULL),		\
+		.stat = (_stat),					\
+	}
+
+static struct stat_attribute stat_attrs[LINNOS_NR_STATS] = {
+	STAT_ATTR(LINNOS_STAT_READS, reads),
+	STAT_ATTR(LINNOS_STAT_LATENCY_CRITICAL, latency_critical),
+	STAT_ATTR(LINNOS_STAT_ADMITTED, admitted),
+	STAT_ATTR(LINNOS_STAT_REVOKED, revoked),
+	STAT_ATTR(LINNOS_STAT_PROBES, probes),
+	STAT_ATTR(LINNOS_STAT_SLOW, slow),
+	STAT_ATTR(LINNOS_STAT_FALSE_SUBMITS, false_submits),
+	STAT_ATTR(LINNOS_STAT_FALSE_REVOKES, false_revokes),
+	STAT_ATTR(LINNOS_STAT_INFERENCES, inferences),
+	STAT_ATTR(LINNOS_STAT_INFERENCE_NS, inference_ns),
+};
+
+static struct attribute *linnos_stat_attrs[] = {
+	&stat_attrs[LINNOS_STAT_READS].attr.attr,
+	&stat_attrs[LINNOS_STAT_LATENCY_CRITICAL].attr.attr,
+	&stat_attrs[LINNOS_STAT_ADMITTED].attr.attr,
+	&stat_attrs[LINNOS_STAT_REVOKED].attr.attr,
+	&stat_attrs[LINNOS_STAT_PROBES].attr.attr,
+	&stat_attrs[LINNOS_STAT_SLOW].attr.attr,
+	&stat_attrs[LINNOS_STAT_FALSE_SUBMITS].attr.attr,
+	&stat_attrs[LINNOS_STAT_FALSE_REVOKES].attr.attr,
+	&stat_attrs[LINNOS_STAT_INFERENCES].attr.attr,
+	&stat_attrs[LINNOS_STAT_INFERENCE_NS].attr.attr,
+	NULL,
+};
+
+static const struct attribute_group linnos_stat_group = {
+	.name	= "stats",
+	.attrs	= linnos_stat_attrs,
+};
+
+static const struct attribute_group *linnos_groups[] = {
+	&linnos_group,
+	&linnos_stat_group,
+	NULL,
+};
+
+static void linnos_release(struct kobject *kobj)
+{
+	linnos_put_disk_ref(to_linnos(kobj));
+}
+
+const struct kobj_type linnos_ktype = {
+	.default_groups	= linnos_groups,
+	.sysfs_ops	= &kobj_sysfs_ops,
+	.release	= linnos_release,
+};

@@ -1,0 +1,759 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * LinnOS: refuse a read that this drive would serve slowly.
+ *
+ * An SSD is fast most of the time and slow in bursts: garbage collection,
+ * buffer flushes, failing chips. An application that has its data on several
+ * drives can avoid a burst if it is told before it waits. It marks such a read
+ * as latency-critical (RWF_LATCRIT), and for every one of them this policy asks
+ * a small neural network whether the drive would serve it fast or slow right
+ * now. A read predicted to be slow is revoked: it ends with -EBUSY before it
+ * has a request, a tag or a place in any queue, and the application reads
+ * another replica.
+ *
+ *	submit_bio ──► split? merge? request, tag, queue ──► drive
+ *	    │      ▲                                           │
+ *	    ▼      │ fast                                      │
+ *	  arrive ──┤                                           ▼
+ *	           │ slow                    history ◄──── complete
+ *	           └──► -EBUSY                                 │
+ *	                               pending pages ◄─────────┘
+ *
+ * The drive is a black box. What the network sees is counted here:
+ *
+ *  - pending: 4 KiB pages of all reads and writes in flight, each I/O rounded
+ *    up, the one that arrives included;
+ *  - for each of the last four completed reads, its latency and what was
+ *    pending when it arrived.
+ *
+ * From the queue length and the latencies it led to the network recognises a
+ * drive that is slower than its load explains. After Hao et al., "LinnOS:
+ * Predictability on Unpredictable Flash Storage with a Light Neural Network",
+ * OSDI 2020. The arithmetic is in linnos_engine.c, training is done in user
+ * space, and a model is uploaded per drive.
+ *
+ * A bio is decided and counted once, as a whole, before the block layer splits
+ * it, and completes when the last of its parts does. Reads without the hint,
+ * writes and everything else are only counted, or not even that (discards,
+ * flushes without data, passthrough).
+ *
+ * Stale history. A drive all of whose reads are revoked completes nothing and
+ * would keep its bad name for ever. So when the last completed read is too long
+ * ago, or too many reads have been revoked since, one read that would be
+ * revoked is admitted as a probe, and no other until it has returned. A probe
+ * may be slow, so probes must stay rare enough not to become the tail
+ * themselves, while a drive that has recovered costs little for as long as
+ * its replicas serve its reads: err on the side of few. See the defaults below.
+ */
+#define pr_fmt(fmt) "linnos: " fmt
+
+#include <linux/blkdev.h>
+#include <linux/delay.h>
+#include <linux/ktime.h>
+#include <linux/math64.h>
+#include <linux/moduleparam.h>
+#include <linux/slab.h>
+
+#include "blk.h"
+#include "blk-linnos.h"
+#include "blk-linnos-policy.h"
+
+#define CREATE_TRACE_POINTS
+#include <trace/events/linnos.h>
+
+static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
+
+/*
+ * Probe at most once in so many revocations: one slow probe in a thousand
+ * hinted reads leaves their 99.9th percentile alone. The time limit is for
+ * drives with little load: bursts last from milliseconds (a flush) to a few
+ * hundred (garbage collection under load), so after a tenth of a second without
+ * a completed read the history says little about the present.
+ */
+#define PROBE_AFTER_REVOKES	1000
+#define PROBE_AFTER_US		(100 * USEC_PER_MSEC)
+
+/* Pages are counted in this unit, whatever the machine's page size. */
+#define LINNOS_PAGE_BYTES	4096
+
+/*
+ * linnos->pending is the reference count of the structure as well: the disk
+ * counts as more pages than can ever be in flight. Whoever brings it to zero,
+ * the disk or the last bio, frees.
+ */
+#define LINNOS_DISK_REF		(1LL << 32)
+
+/*
+ * Reading the clock twice costs as much as an inference: measure one in so
+ * many and let it count for all.
+ */
+#define INFERENCE_SAMPLE	64
+
+DEFINE_STATIC_KEY_FALSE(blk_linnos_key);
+
+#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
+/*
+ * Computing takes no virtual time. Let an experiment charge what an inference
+ * costs on real hardware.
+ */
+static uint inference_charge_ns;
+module_param(inference_charge_ns, uint, 0644);
+MODULE_PARM_DESC(inference_charge_ns, "virtual time that one inference takes");
+
+static void charge_inference(struct blk_linnos *linnos)
+{
+	uint ns = READ_ONCE(inference_charge_ns);
+
+	if (!ns)
+		return;
+	this_cpu_add(linnos->stats->count[LINNOS_STAT_INFERENCE_NS], ns);
+	ndelay(ns);
+}
+#else
+static inline void charge_inference(struct blk_linnos *linnos)
+{
+}
+#endif
+
+static inline void count(struct blk_linnos *linnos, enum linnos_stat stat)
+{
+	this_cpu_inc(linnos->stats->count[stat]);
+}
+
+/**
+ * linnos_stat() - read a counter
+ * @linnos: the disk's policy
+ * @stat: which
+ *
+ * Return: the sum over all CPUs, 0 if the policy has never been on.
+ */
+u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat)
+{
+	/* pairs with linnos_alloc_stats() */
+	struct linnos_stats __percpu *stats = smp_load_acquire(&linnos->stats);
+	u64 sum = 0;
+	int cpu;
+
+	if (!stats)
+		return 0;
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu_ptr(stats, cpu)->count[stat]);
+	return sum;
+}
+
+/**
+ * linnos_pending_pages() - pages in flight
+ * @linnos: the disk's policy
+ *
+ * Return: 4 KiB pages of counted I/Os submitted and not completed.
+ */
+u32 linnos_pending_pages(struct blk_linnos *linnos)
+{
+	return lower_32_bits(atomic64_read(&linnos->pending));
+}
+
+static void linnos_free_work(struct work_struct *work)
+{
+	struct blk_linnos *linnos =
+		container_of(work, struct blk_linnos, free_work);
+
+	kvfree(rcu_dereference_protected(linnos->model, true));
+	kvfree(linnos->upload.file);
+	free_percpu(linnos->stats);
+	kfree(linnos);
+}
+
+/*
+ * The last bio of a drive that is gone may end in interrupt context, where
+ * vmalloc()ed memory cannot be freed.
+ */
+static void linnos_drop(struct blk_linnos *linnos, s64 pages)
+{
+	if (unlikely(!atomic64_sub_return(pages, &linnos->pending)))
+		queue_work(system_wq, &linnos->free_work);
+}
+
+/**
+ * linnos_put_disk_ref() - the disk no longer needs the structure
+ * @linnos: the disk's policy; may be freed
+ */
+void linnos_put_disk_ref(struct blk_linnos *linnos)
+{
+	linnos_drop(linnos, LINNOS_DISK_REF);
+}
+
+/**
+ * linnos_alloc() - allocate a disk's policy, off and without a model
+ * @disk: the disk
+ *
+ * Return: the policy, owned by the caller until linnos_put_disk_ref(), or NULL.
+ */
+struct blk_linnos *linnos_alloc(struct gendisk *disk)
+{
+	struct blk_linnos *linnos = kzalloc(sizeof(*linnos), GFP_KERNEL);
+
+	if (!linnos)
+		return NULL;
+	linnos->disk = disk;
+	linnos->threshold_us = LINNOS_NO_THRESHOLD;
+	linnos->probe_after_us = PROBE_AFTER_US;
+	linnos->probe_after_revokes = PROBE_AFTER_REVOKES;
+	atomic64_set(&linnos->pending, LINNOS_DISK_REF);
+	raw_spin_lock_init(&linnos->history_lock);
+	seqcount_raw_spinlock_init(&linnos->history_seq, &linnos->history_lock);
+	mutex_init(&linnos->lock);
+	INIT_WORK(&linnos->free_work, linnos_free_work);
+	return linnos;
+}
+
+/**
+ * linnos_alloc_stats() - make the counters ready for use
+ * @linnos: the disk's policy
+ *
+ * Context: Process context, @linnos->lock held.
+ * Return: 0 or -ENOMEM.
+ */
+int linnos_alloc_stats(struct blk_linnos *linnos)
+{
+	struct linnos_stats __percpu *stats;
+
+	if (linnos->stats)
+		return 0;
+	stats = alloc_percpu(struct linnos_stats);
+	if (!stats)
+		return -ENOMEM;
+	/* linnos_stat() does not take the lock */
+	smp_store_release(&linnos->stats, stats);
+	return 0;
+}
+
+/**
+ * linnos_forget_past() - start with an empty history
+ * @linnos: the disk's policy, with no I/O in flight
+ * @now_ns: the time
+ */
+void linnos_forget_past(struct blk_linnos *linnos, u64 now_ns)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&linnos->history_lock, flags);
+	write_seqcount_begin(&linnos->history_seq);
+	memset(&linnos->history, 0, sizeof(linnos->history));
+	write_seqcount_end(&linnos->history_seq);
+	WRITE_ONCE(linnos->last_read_ns, now_ns);
+	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
+	atomic_set(&linnos->revokes, 0);
+	atomic_set(&linnos->probing, 0);
+}
+
+/*
+ * Completions write the history from interrupts, on any CPU, and must agree on
+ * an order: a lock, raw because completion may not sleep on PREEMPT_RT either,
+ * held for a few stores. Arrivals only want a consistent copy, and there may be
+ * many at once: the sequence count lets them have it without writing to the
+ * lock's cache line. An interrupt that completes a read in the midst of the
+ * copying makes the copy start again.
+ */
+static void history_read(struct blk_linnos *linnos, struct linnos_history *copy)
+{
+	unsigned int seq;
+
+	do {
+		seq = read_seqcount_begin(&linnos->history_seq);
+		*copy = linnos->history;
+	} while (read_seqcount_retry(&linnos->history_seq, seq));
+}
+
+static void history_add(struct blk_linnos *linnos, u32 pending, u32 latency_us,
+			u64 now_ns)
+{
+	struct linnos_history *h = &linnos->history;
+	unsigned long flags;
+	int i;
+
+	raw_spin_lock_irqsave(&linnos->history_lock, flags);
+	write_seqcount_begin(&linnos->history_seq);
+	for (i = 0; i < LINNOS_HISTORY - 1; i++) {
+		h->pending[i] = h->pending[i + 1];
+		h->latency_us[i] = h->latency_us[i + 1];
+	}
+	h->pending[i] = pending;
+	h->latency_us[i] = latency_us;
+	write_seqcount_end(&linnos->history_seq);
+	WRITE_ONCE(linnos->last_read_ns, now_ns);
+	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
+	atomic_set(&linnos->revokes, 0);
+}
+
+/* Is it time to look whether the drive is still slow, and are we the one? */
+static bool probe_due(struct blk_linnos *linnos, u64 now_ns)
+{
+	u64 after_ns = (u64)READ_ONCE(linnos->probe_after_us) * NSEC_PER_USEC;
+	u32 after_revokes = READ_ONCE(linnos->probe_after_revokes);
+	s64 age_ns = now_ns - READ_ONCE(linnos->last_read_ns);
+
+	/* A read that completed just now may make the age negative. */
+	if (!(after_ns && age_ns > (s64)after_ns) &&
+	    !(after_revokes && atomic_read(&linnos->revokes) >= after_revokes))
+		return false;
+	return !atomic_read(&linnos->probing) &&
+	       !atomic_cmpxchg(&linnos->probing, 0, 1);
+}
+
+static bool infer(struct blk_linnos *linnos, const struct linnos_model *model,
+		  const struct linnos_history *history, u32 pending, s64 *out)
+{
+	u64 n = this_cpu_read(linnos->stats->count[LINNOS_STAT_INFERENCES]);
+	bool sample = !(n % INFERENCE_SAMPLE);
+	u8 digits[LINNOS_N_INPUTS];
+	u64 start_ns = 0;
+	bool slow;
+
+	if (sample)
+		start_ns = ktime_get_ns();
+
+	linnos_features_encode(history->pending, history->latency_us, pending,
+			       digits);
+	slow = linnos_infer(model, digits, out);
+
+	count(linnos, LINNOS_STAT_INFERENCES);
+	if (sample)
+		this_cpu_add(linnos->stats->count[LINNOS_STAT_INFERENCE_NS],
+			     (ktime_get_ns() - start_ns) * INFERENCE_SAMPLE);
+	return slow;
+}
+
+/*
+ * Admit or refuse a latency-critical read. @io has its time of arrival and
+ * what is pending, itself included.
+ */
+static bool decide(struct blk_linnos *linnos, struct bio_linnos *io,
+		   const struct bio *bio, enum linnos_mode mode)
+{
+	enum linnos_reason reason = LINNOS_NO_MODEL;
+	s64 out[LINNOS_N_OUTPUTS] = { 0, 0 };
+	struct linnos_active_model *active;
+	struct linnos_history history;
+	bool slow = false, admit;
+
+	history_read(linnos, &history);
+
+	rcu_read_lock();
+	active = rcu_dereference(linnos->model);
+	if (active) {
+		slow = infer(linnos, &active->model, &history, io->pending,
+			     out);
+		reason = slow ? LINNOS_PREDICTED_SLOW : LINNOS_PREDICTED_FAST;
+		io->verdict = slow ? LINNOS_VERDICT_SLOW : LINNOS_VERDICT_FAST;
+		if (mode == LINNOS_OBSERVE)
+			reason = LINNOS_OBSERVED;
+	}
+	rcu_read_unlock();
+
+	if (reason == LINNOS_PREDICTED_SLOW && probe_due(linnos, io->submit_ns)) {
+		reason = LINNOS_PROBE;
+		io->verdict = LINNOS_VERDICT_PROBE;
+		count(linnos, LINNOS_STAT_PROBES);
+	}
+	admit = reason != LINNOS_PREDICTED_SLOW;
+
+	count(linnos, LINNOS_STAT_LATENCY_CRITICAL);
+	if (admit) {
+		count(linnos, LINNOS_STAT_ADMITTED);
+	} else {
+		count(linnos, LINNOS_STAT_REVOKED);
+		atomic_inc(&linnos->revokes);
+	}
+	trace_linnos_decision(disk_devt(linnos->disk), bio->bi_iter.bi_sector,
+			      bio_sectors(bio), io->pending, history.pending,
+			      history.latency_us, out, !admit, reason);
+	return admit;
+}
+
+/**
+ * linnos_bio_counts() - is this bio part of a drive's load?
+ * @bio: a bio
+ *
+ * Return: true for reads and writes with data.
+ */
+bool linnos_bio_counts(const struct bio *bio)
+{
+	if (!bio->bi_iter.bi_size)
+		return false;
+	switch (bio_op(bio)) {
+	case REQ_OP_READ:
+	case REQ_OP_WRITE:
+	case REQ_OP_ZONE_APPEND:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/**
+ * linnos_arrive() - count a bio in, and decide it if it asks for that
+ * @linnos: the disk's policy, on
+ * @io: what to remember until it completes; @io->submit_ns is set
+ * @bio: a bio that counts
+ * @latcrit: it carries the hint
+ *
+ * Return: true if the bio is admitted and counted, false if it is revoked.
+ */
+bool linnos_arrive(struct blk_linnos *linnos, struct bio_linnos *io,
+		   struct bio *bio, bool latcrit)
+{
+	enum linnos_mode mode = READ_ONCE(linnos->mode);
+	bool is_read = bio_op(bio) == REQ_OP_READ;
+
+	io->linnos = linnos;
+	io->pages = DIV_ROUND_UP(bio->bi_iter.bi_size, LINNOS_PAGE_BYTES);
+	io->verdict = LINNOS_VERDICT_NONE;
+	if (is_read)
+		count(linnos, LINNOS_STAT_READS);
+
+	if (is_read && latcrit) {
+		/* a revoked read must not be seen as pending by anyone */
+		io->pending = linnos_pending_pages(linnos) + io->pages;
+		if (!decide(linnos, io, bio, mode))
+			return false;
+		atomic64_add(io->pages, &linnos->pending);
+	} else {
+		io->pending = lower_32_bits(
+			atomic64_add_return(io->pages, &linnos->pending));
+	}
+	return true;
+}
+
+/**
+ * linnos_complete() - count a bio out, and remember how a read went
+ * @linnos: the disk's policy; may be freed
+ * @io: as linnos_arrive() left it
+ * @is_read: it was a read
+ * @status: how it ended
+ * @now_ns: the time
+ */
+void linnos_complete(struct blk_linnos *linnos, const struct bio_linnos *io,
+		     bool is_read, blk_status_t status, u64 now_ns)
+{
+	u32 threshold_us = READ_ONCE(linnos->threshold_us);
+
+	if (is_read && !status) {
+		u64 latency = div_u64(now_ns - io->submit_ns, NSEC_PER_USEC);
+		u32 latency_us = min_t(u64, latency, U32_MAX);
+		bool slow = latency_us > threshold_us;
+
+		history_add(linnos, io->pending, latency_us, now_ns);
+
+		if (slow)
+			count(linnos, LINNOS_STAT_SLOW);
+		if (slow && io->verdict == LINNOS_VERDICT_FAST)
+			count(linnos, LINNOS_STAT_FALSE_SUBMITS);
+		if (!slow && io->verdict == LINNOS_VERDICT_SLOW)
+			count(linnos, LINNOS_STAT_FALSE_REVOKES);
+	}
+	if (io->verdict == LINNOS_VERDICT_PROBE)
+		atomic_set(&linnos->probing, 0);
+	linnos_drop(linnos, io->pages);
+}
+
+static bool blk_linnos_admit(struct rq_qos *rqos, struct bio *bio, bool latcrit)
+{
+	struct blk_linnos *linnos = container_of(rqos, struct blk_linnos, rqos);
+	bool admitted;
+
+	if (READ_ONCE(linnos->mode) == LINNOS_OFF || !linnos_bio_counts(bio))
+		return true;
+	/* the remainder of a bio that was split */
+	if (bio_flagged(bio, BIO_QOS_ADMITTED))
+		return true;
+
+	/*
+	 * Not blk_time_get_ns(): its time is that of the first I/O of the
+	 * plug, which may be many submissions ago.
+	 */
+	bio->bi_linnos.submit_ns = ktime_get_ns();
+	admitted = linnos_arrive(linnos, &bio->bi_linnos, bio, latcrit);
+	if (bio->bi_linnos.verdict != LINNOS_VERDICT_NONE)
+		charge_inference(linnos);
+	if (admitted) {
+		bio_set_flag(bio, BIO_QOS_ADMITTED);
+		return true;
+	}
+
+	bio->bi_status = BLK_STS_REVOKED;
+	bio_endio(bio);
+	return false;
+}
+
+/**
+ * blk_linnos_done_bio() - an admitted bio has ended
+ * @bio: the bio, all of its parts completed
+ *
+ * Context: Any.
+ */
+void blk_linnos_done_bio(struct bio *bio)
+{
+	bio_clear_flag(bio, BIO_QOS_ADMITTED);
+	linnos_complete(bio->bi_linnos.linnos, &bio->bi_linnos,
+			bio_op(bio) == REQ_OP_READ, bio->bi_status,
+			ktime_get_ns());
+}
+
+/**
+ * blk_linnos_forget_bios() - bios go to another drive without having ended
+ * @bio: the first of a request's bios
+ *
+ * A multipath driver takes the bios of a failed request away and submits them
+ * to another path, where they are counted anew.
+ */
+void blk_linnos_forget_bios(struct bio *bio)
+{
+	for (; bio; bio = bio->bi_next) {
+		struct bio_linnos *io = &bio->bi_linnos;
+
+		if (!bio_flagged(bio, BIO_QOS_ADMITTED))
+			continue;
+		bio_clear_flag(bio, BIO_QOS_ADMITTED);
+		linnos_complete(io->linnos, io, bio_op(bio) == REQ_OP_READ,
+				BLK_STS_TRANSPORT, 0);
+	}
+}
+
+static void blk_linnos_exit(struct rq_qos *rqos)
+{
+	struct blk_linnos *linnos = container_of(rqos, struct blk_linnos, rqos);
+
+	/*
+	 * The disk is going, its sysfs files are gone and its queue is frozen.
+	 * The structure stays until the disk is released.
+	 */
+	WRITE_ONCE(linnos->mode, LINNOS_OFF);
+	linnos->attached = false;
+}
+
+static const struct rq_qos_ops blk_linnos_ops = {
+	.admit	= blk_linnos_admit,
+	.exit	= blk_linnos_exit,
+};
+
+static int attach(struct blk_linnos *linnos)
+{
+	struct request_queue *q = linnos->disk->queue;
+	int ret;
+
+	if (linnos->attached)
+		return 0;
+	mutex_lock(&q->rq_qos_mutex);
+	ret = rq_qos_add(&linnos->rqos, linnos->disk, RQ_QOS_LINNOS,
+			 &blk_linnos_ops);
+	mutex_unlock(&q->rq_qos_mutex);
+	linnos->attached = !ret;
+	return ret;
+}
+
+static void hold_key(struct blk_linnos *linnos)
+{
+	if (!linnos->key_held)
+		static_branch_inc(&blk_linnos_key);
+	linnos->key_held = true;
+}
+
+static void release_key(struct blk_linnos *linnos)
+{
+	if (linnos->key_held)
+		static_branch_dec(&blk_linnos_key);
+	linnos->key_held = false;
+}
+
+/**
+ * linnos_set_mode() - switch the policy off, to observing or to enforcing
+ * @linnos: the disk's policy
+ * @mode: the new mode
+ *
+ * Leaving off waits until the disk has no I/O in flight, so that what is
+ * pending is known, and starts with an empty history.
+ *
+ * Context: Process context, @linnos->lock held.
+ * Return: 0 or -ENOMEM.
+ */
+int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
+{
+	struct request_queue *q = linnos->disk->queue;
+	int ret;
+
+	lockdep_assert_held(&linnos->lock);
+
+	if (mode == LINNOS_OFF) {
+		WRITE_ONCE(linnos->mode, mode);
+		release_key(linnos);
+		return 0;
+	}
+	if (linnos->mode != LINNOS_OFF) {
+		WRITE_ONCE(linnos->mode, mode);
+		return 0;
+	}
+
+	ret = linnos_alloc_stats(linnos);
+	if (ret)
+		return ret;
+	ret = attach(linnos);
+	if (ret)
+		return ret;
+	hold_key(linnos);
+
+	blk_mq_freeze_queue(q);
+	linnos_forget_past(linnos, ktime_get_ns());
+	WRITE_ONCE(linnos->mode, mode);
+	blk_mq_unfreeze_queue(q);
+	return 0;
+}
+
+/**
+ * linnos_set_model() - check a model file and make it the active model
+ * @linnos: the disk's policy
+ * @file: the whole file
+ * @bytes: its size
+ *
+ * I/Os in flight see the old model or the new one, never a mixture.
+ *
+ * Context: Process context, @linnos->lock held.
+ * Return: %LINNOS_MODEL_OK, the check that failed, or -ENOMEM. On failure the
+ * old model stays active.
+ */
+int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes)
+{
+	struct linnos_active_model *fresh, *old;
+	enum linnos_model_error error;
+
+	fresh = kvmalloc(sizeof(*fresh), GFP_KERNEL);
+	if (!fresh)
+		return -ENOMEM;
+	error = linnos_model_parse(&fresh->model, file, bytes);
+	if (error) {
+		kvfree(fresh);
+		return error;
+	}
+	old = rcu_replace_pointer(linnos->model, fresh,
+				  lockdep_is_held(&linnos->lock));
+	WRITE_ONCE(linnos->threshold_us, fresh->model.threshold_us);
+	if (old)
+		kvfree_rcu(old, rcu);
+	return LINNOS_MODEL_OK;
+}
+
+static void drop_upload(struct blk_linnos *linnos)
+{
+	kvfree(linnos->upload.file);
+	memset(&linnos->upload, 0, sizeof(linnos->upload));
+}
+
+static int refuse_upload(struct blk_linnos *linnos, const char *why)
+{
+	pr_warn("%s: model refused: %s\n", linnos->disk->disk_name,
+		why);
+	drop_upload(linnos);
+	return -EINVAL;
+}
+
+/**
+ * linnos_upload_chunk() - take the next piece of a model file
+ * @linnos: the disk's policy
+ * @writer: identifies the open file, so that two writers do not mix
+ * @chunk: the piece
+ * @offset: where in the file it belongs
+ * @bytes: its size
+ *
+ * sysfs hands a write over in pieces of a page. The pieces are collected, and
+ * the one that completes the file activates the model. Offset 0 starts anew. A
+ * piece shorter than a page that does not complete the file can only be the
+ * end of a truncated one.
+ *
+ * Context: Process context, @linnos->lock held.
+ * Return: 0, -ENOMEM, or -EINVAL after a line in the kernel log that says which
+ * check failed; the old model stays active.
+ */
+int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
+			const void *chunk, size_t offset, size_t bytes)
+{
+	struct linnos_upload *upload = &linnos->upload;
+	enum linnos_model_error error;
+	int ret;
+
+	if (!offset) {
+		error = linnos_model_check_header(chunk, bytes);
+		if (error)
+			return refuse_upload(linnos,
+					     linnos_model_error_string(error));
+		if (!upload->file)
+			upload->file = kvmalloc(LINNOS_MODEL_BYTES, GFP_KERNEL);
+		if (!upload->file)
+			return -ENOMEM;
+		upload->writer = writer;
+		upload->bytes = 0;
+	}
+	if (!upload->file || upload->writer != writer ||
+	    upload->bytes != offset)
+		return refuse_upload(linnos, "written out of order");
+	if (bytes > LINNOS_MODEL_BYTES - offset)
+		return refuse_upload(linnos, linnos_model_error_string(
+						     LINNOS_MODEL_SIZE));
+
+	memcpy(upload->file + offset, chunk, bytes);
+	upload->bytes += bytes;
+	if (upload->bytes < LINNOS_MODEL_BYTES) {
+		if (bytes < PAGE_SIZE)
+			return refuse_upload(linnos,
+					     linnos_model_error_string(
+						     LINNOS_MODEL_TRUNCATED));
+		return 0;
+	}
+
+	ret = linnos_set_model(linnos, upload->file, upload->bytes);
+	if (ret > 0)
+		return refuse_upload(linnos, linnos_model_error_string(ret));
+	drop_upload(linnos);
+	return ret;
+}
+
+/**
+ * blk_linnos_register() - give a new disk its policy and its sysfs directory
+ * @disk: the disk, blk-mq
+ *
+ * Return: 0 or an errno.
+ */
+int blk_linnos_register(struct gendisk *disk)
+{
+	struct blk_linnos *linnos = linnos_alloc(disk);
+
+	if (!linnos)
+		return -ENOMEM;
+	/* blk_linnos_release() drops it, whatever happens here */
+	disk->linnos = linnos;
+	return kobject_init_and_add(&linnos->kobj, &linnos_ktype,
+				    &disk_to_dev(disk)->kobj, "linnos");
+}
+
+/**
+ * blk_linnos_unregister() - remove a disk's sysfs directory
+ * @disk: the disk; its policy remains for the bios in flight
+ */
+void blk_linnos_unregister(struct gendisk *disk)
+{
+	if (disk->linnos)
+		kobject_del(&disk->linnos->kobj);
+}
+
+/**
+ * blk_linnos_release() - the disk is released
+ * @disk: the disk
+ */
+void blk_linnos_release(struct gendisk *disk)
+{
+	struct blk_linnos *linnos = disk->linnos;
+
+	if (!linnos)
+		return;
+	disk->linnos = NULL;
+	release_key(linnos);
+	kobject_put(&linnos->kobj);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * LinnOS: what the policy (blk-linnos.c), its sysfs files (blk-linnos-sysfs.c),
+ * its tests (linnos_test.c) and the rest of the block layer share.
+ */
+#ifndef _BLK_LINNOS_H
+#define _BLK_LINNOS_H
+
+#include <linux/blk_types.h>
+#include <linux/jump_label.h>
+
+struct gendisk;
+
+#ifdef CONFIG_BLK_LINNOS
+
+DECLARE_STATIC_KEY_FALSE(blk_linnos_key);
+
+/* Does any disk use the policy? The one branch paid by those that do not. */
+static inline bool blk_linnos_enabled(void)
+{
+	return static_branch_unlikely(&blk_linnos_key);
+}
+
+void blk_linnos_done_bio(struct bio *bio);
+void blk_linnos_forget_bios(struct bio *bio);
+int blk_linnos_register(struct gendisk *disk);
+void blk_linnos_unregister(struct gendisk *disk);
+void blk_linnos_release(struct gendisk *disk);
+
+#else /* !CONFIG_BLK_LINNOS */
+
+static inline bool blk_linnos_enabled(void)
+{
+	return false;
+}
+
+static inline void blk_linnos_done_bio(struct bio *bio)
+{
+}
+
+static inline void blk_linnos_forget_bios(struct bio *bio)
+{
+}
+
+static inline int blk_linnos_register(struct gendisk *disk)
+{
+	return 0;
+}
+
+static inline void blk_linnos_unregister(struct gendisk *disk)
+{
+}
+
+static inline void blk_linnos_release(struct gendisk *disk)
+{
+}
+
+#endif /* CONFIG_BLK_LINNOS */
+
+#endif /* _BLK_LINNOS_H */

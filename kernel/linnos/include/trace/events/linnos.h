@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#undef TRACE_SYSTEM
+#define TRACE_SYSTEM linnos
+
+#if !defined(_TRACE_LINNOS_H) || defined(TRACE_HEADER_MULTI_READ)
+#define _TRACE_LINNOS_H
+
+#include <linux/tracepoint.h>
+
+#define LINNOS_TRACE_HISTORY	4
+
+/**
+ * linnos_decision - a latency-critical read was admitted or refused
+ * @dev: the disk
+ * @sector: first sector on the disk
+ * @nr_sector: sectors
+ * @pending: pages pending, this read included
+ * @hist_pending: pages pending when the last four reads arrived, oldest first
+ * @hist_latency_us: their latencies, before capping
+ * @out: both outputs of the network, zero when it was not asked
+ * @revoked: the read was refused
+ * @reason: see enum linnos_reason
+ */
+TRACE_EVENT(linnos_decision,
+
+	TP_PROTO(dev_t dev, u64 sector, u32 nr_sector, u32 pending,
+		 const u32 *hist_pending, const u32 *hist_latency_us,
+		 const s64 *out, bool revoked, u8 reason),
+
+	TP_ARGS(dev, sector, nr_sector, pending, hist_pending, hist_latency_us,
+		out, revoked, reason),
+
+	TP_STRUCT__entry(
+		__field(dev_t,	dev)
+		__field(u64,	sector)
+		__field(u32,	nr_sector)
+		__field(u32,	pending)
+		__array(u32,	hist_pending, LINNOS_TRACE_HISTORY)
+		__array(u32,	hist_latency_us, LINNOS_TRACE_HISTORY)
+		__field(s64,	out_fast)
+		__field(s64,	out_slow)
+		__field(u8,	revoked)
+		__field(u8,	reason)
+	),
+
+	TP_fast_assign(
+		__entry->dev = dev;
+		__entry->sector = sector;
+		__entry->nr_sector = nr_sector;
+		__entry->pending = pending;
+		memcpy(__entry->hist_pending, hist_pending,
+		       sizeof(__entry->hist_pending));
+		memcpy(__entry->hist_latency_us, hist_latency_us,
+		       sizeof(__entry->hist_latency_us));
+		__entry->out_fast = out[0];
+		__entry->out_slow = out[1];
+		__entry->revoked = revoked;
+		__entry->reason = reason;
+	),
+
+	TP_printk("dev=%d:%d sector=%llu nr_sector=%u pending=%u hist_pending=%u,%u,%u,%u hist_latency_us=%u,%u,%u,%u out_fast=%lld out_slow=%lld revoked=%u reason=%u",
+		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->sector,
+		  __entry->nr_sector, __entry->pending,
+		  __entry->hist_pending[0], __entry->hist_pending[1],
+		  __entry->hist_pending[2], __entry->hist_pending[3],
+		  __entry->hist_latency_us[0], __entry->hist_latency_us[1],
+		  __entry->hist_latency_us[2], __entry->hist_latency_us[3],
+		  __entry->out_fast, __entry->out_slow, __entry->revoked,
+		  __entry->reason)
+);
+
+#endif /* _TRACE_LINNOS_H */
+
+/* This part must be outside protection */
+#include <trace/define_trace.h>
