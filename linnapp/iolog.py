@@ -116,7 +116,7 @@ def read(path: Path, chunk_ios: int = 1 << 18) -> Iterator[Workload]:
                     f"{path}: {header[:40]!r} is not version 3 of fio's iolog; have fio write "
                     "it with --write_iolog"
                     if not header.startswith("fio version")
-                    else f"{path}: {header}: only version 3 is known; write it with fio 3.31 or later"
+                    else f"{path}: {header}: only version 3 is known; fio 3.31 and later write it"
                 )
             rows: list[tuple[int, int, int, bool]] = []
             for number, line in enumerate(stream, 2):

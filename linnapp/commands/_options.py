@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import click
 
@@ -44,3 +45,44 @@ class TimeSlice(click.ParamType):
         if not colon or not 0 <= parsed[0] < parsed[1]:
             self.fail(f"{value!r}: expected START:END in seconds, e.g. 0:60", param, ctx)
         return parsed
+
+
+def reader_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of reading a blktrace recording: keywords of ``BlktraceReader``."""
+    for option in (
+        click.option(
+            "--allow-truncated", is_flag=True, help="Use what there is of a trace cut off."
+        ),
+        click.option("--dev", "device", help="major:minor of the drive, if a trace holds several."),
+    ):
+        command = option(command)
+    return command
+
+
+def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of finding inflection points."""
+    for option in (
+        click.option(
+            "--failover-us",
+            type=click.FloatRange(min=0),
+            default=15.0,
+            show_default=True,
+            help="Cost of a failover in us.",
+        ),
+        click.option(
+            "--replicas",
+            type=click.IntRange(2),
+            default=3,
+            show_default=True,
+            help="Drives that hold each block.",
+        ),
+        click.option(
+            "--method",
+            type=click.Choice(["exact", "simulate"]),
+            default="exact",
+            show_default=True,
+            help="Closed form, or a million random reads.",
+        ),
+    ):
+        command = option(command)
+    return command

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""What training shows while it runs: on a terminal a live line, in a log one line per step."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from linnapp.inflection import InflectionPoint
+    from linnapp.model import Model
+    from linnapp.training import Epoch
+
+
+class TrainingDisplay:
+    """Writes an array's training to stderr; implements `linnapp.array_training.Observer`."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty()
+        self._start = time.monotonic()
+
+    def _line(self, text: str) -> None:
+        clear = "\r\x1b[K" if self._live else ""
+        print(f"{clear}{text}", file=sys.stderr, flush=True)
+
+    def reading(self, drive: str, done_bytes: int, total_bytes: int) -> None:
+        """A trace is being read."""
+        if self._live:
+            share = done_bytes / total_bytes if total_bytes else 1
+            print(f"\r{drive}: reading {share:4.0%}", end="", file=sys.stderr, flush=True)
+
+    def labelled(self, drive: str, point: InflectionPoint, n_reads: int) -> None:
+        """A drive's inflection point is known."""
+        self._line(
+            f"{drive}: {n_reads} reads; inflection point {point.threshold_us} us "
+            f"(p{point.percentile:.1f}, from p{point.start_percentile:.1f}), "
+            f"{point.slow_ratio:.2%} slow"
+        )
+
+    def epoch(self, drive: str, epoch: Epoch) -> None:
+        """An epoch is over."""
+        confusion = epoch.confusion
+        self._line(
+            f"{drive}: epoch {epoch.number:2d}  loss {epoch.loss:.4f}  "
+            f"validation {epoch.validation_loss:.4f}  "
+            f"false submits {confusion.false_submit_ratio:.2%}  "
+            f"false revokes {confusion.false_revoke_ratio:.2%}{'  *' if epoch.best else ''}"
+        )
+
+    def trained(self, drive: str, model: Model, record: dict[str, Any]) -> None:
+        """A drive's model is ready."""
+        stopped = " (interrupted: the best epoch so far)" if record["interrupted"] else ""
+        self._line(
+            f"{drive}: model {model.model_id}{stopped}, accuracy {record['accuracy']:.2%}, "
+            f"false submits {record['false_submit_ratio']:.2%}, "
+            f"false revokes {record['false_revoke_ratio']:.2%}, "
+            f"{time.monotonic() - self._start:.1f} s"
+        )

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+"""``linnapp label``: the inflection points of an array's drives."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from linnapp.commands._options import labelling_options, reader_options
+
+
+@click.command()
+@click.option(
+    "--trace",
+    "traces",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    required=True,
+    help="A drive's blktrace recording; once per drive of the array.",
+)
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@labelling_options
+@reader_options
+def label(
+    traces: tuple[Path, ...],
+    seed: int,
+    as_json: bool,
+    method: str,
+    replicas: int,
+    failover_us: float,
+    **reader: Any,
+) -> None:
+    """Find the inflection points of an array's drives: beyond it, a read is slow.
+
+    The point of a drive is where admission control over the replicas lowers the array's read
+    latency most. Several traces are each other's replicas; a single one stands for its own.
+    """
+    from linnapp.array_training import LabellingOptions, drive_name, label_array
+
+    read_sets, points = label_array(
+        traces,
+        LabellingOptions(method, replicas, failover_us),  # type: ignore[arg-type]
+        seed,
+        **reader,
+    )
+    rows = [
+        {
+            "drive": drive_name(trace),
+            "reads": len(reads),
+            "threshold_us": point.threshold_us,
+            "percentile": round(point.percentile, 2),
+            "start_percentile": round(point.start_percentile, 2),
+            "slow_ratio": point.slow_ratio,
+            "boost_area_us": point.boost_area_us,
+        }
+        for trace, reads, point in zip(traces, read_sets, points, strict=True)
+    ]
+    if as_json:
+        click.echo(json.dumps({"method": method, "replicas": replicas, "drives": rows}, indent=1))
+        return
+    click.echo(
+        f"{'drive':12} {'reads':>9} {'point':>10} {'percentile':>10} {'slow':>8} {'boost':>10}"
+    )
+    for row in rows:
+        click.echo(
+            f"{row['drive']:12} {row['reads']:9d} {row['threshold_us']:7d} us "
+            f"{row['percentile']:10.1f} {row['slow_ratio']:8.2%} {row['boost_area_us']:7.1f} us"
+        )

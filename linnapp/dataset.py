@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""The served reads of a trace, compact enough to hold a day of them in memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.blktrace import BlktraceReader, IoChunk, TraceStats
+from linnapp.errors import TraceError
+from linnapp.features import DigitArray, FeatureLayout, digits
+
+#: reads whose digits are made at a time
+_DIGIT_ROWS = 1 << 18
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadSet:
+    """Reads that the drive answered, in arrival order, with what the kernel knew of each.
+
+    Attributes
+    ----------
+    layout : FeatureLayout
+        Counts and latencies are capped at what its digits can hold.
+    latency_us : uint32 array, shape (n,)
+        Not capped.
+    pending : unsigned array, shape (n,)
+        Pending 4 KiB pages at arrival.
+    hist_pending, hist_latency_us : unsigned array, shape (n, history)
+        Of the last completed reads, oldest first.
+    stats : TraceStats
+        Of the whole trace.
+    """
+
+    layout: FeatureLayout
+    latency_us: npt.NDArray[np.uint32]
+    pending: npt.NDArray[Any]
+    hist_pending: npt.NDArray[Any]
+    hist_latency_us: npt.NDArray[Any]
+    stats: TraceStats
+
+    def __len__(self) -> int:
+        return len(self.latency_us)
+
+    def digits(self, rows: slice | npt.NDArray[np.intp] = slice(None)) -> DigitArray:
+        """Feature vectors of the selected reads; shape (n, layout.n_inputs)."""
+        pending = self.pending[rows]
+        n = len(pending)
+        hist_pending, hist_latency_us = self.hist_pending[rows], self.hist_latency_us[rows]
+        out = np.empty((n, self.layout.n_inputs), np.uint8)
+        for start in range(0, n, _DIGIT_ROWS):
+            part = slice(start, start + _DIGIT_ROWS)
+            out[part] = digits(
+                pending[part].astype(np.uint32),
+                hist_pending[part].astype(np.uint32),
+                hist_latency_us[part].astype(np.uint32),
+                self.layout,
+            )
+        return out
+
+
+def _capped(array: npt.NDArray[np.uint32], n_digits: int) -> npt.NDArray[Any]:
+    """Cap at the largest number of `n_digits` digits, in 16 bits where that is enough."""
+    cap = 10**n_digits - 1
+    capped = np.minimum(array, np.uint32(min(cap, 2**32 - 1)))
+    return capped.astype(np.uint16) if cap < 1 << 16 else capped
+
+
+def load_reads(
+    trace: Path,
+    layout: FeatureLayout | None = None,
+    *,
+    on_progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> ReadSet:
+    """Read a trace's served reads.
+
+    Parameters
+    ----------
+    trace : Path
+        See :func:`~linnapp.blktrace.trace_files`.
+    layout : FeatureLayout, optional
+    on_progress : callable, optional
+        Called with bytes read so far and in all.
+    **options
+        Those of :class:`~linnapp.blktrace.BlktraceReader`.
+
+    Raises
+    ------
+    TraceError
+        If the trace cannot be read or holds no served read.
+    """
+    layout = layout or FeatureLayout()
+    reader = BlktraceReader(trace, history=layout.history, **options)
+    parts = [_compact(chunk, layout) for chunk in _reported(reader, on_progress)]
+    n_reads = sum(len(part[0]) for part in parts)
+    if not n_reads:
+        stats = reader.stats
+        raise TraceError(
+            f"{trace}: no completed read to learn from ({stats['reads']} reads and "
+            f"{stats['writes']} writes were submitted, {stats['revoked']} revoked); "
+            "trace longer, or while the drive is in use"
+        )
+    columns = [np.concatenate([part[i] for part in parts]) for i in range(4)]
+    return ReadSet(layout, *columns, stats=reader.stats)
+
+
+def _reported(
+    reader: BlktraceReader, on_progress: Callable[[int, int], None] | None
+) -> Iterator[IoChunk]:
+    total = reader.size_bytes
+    for chunk in reader:
+        if on_progress is not None:
+            on_progress(reader.stats["bytes"], total)
+        yield chunk
+
+
+def _compact(chunk: IoChunk, layout: FeatureLayout) -> tuple[npt.NDArray[Any], ...]:
+    served = chunk.take(chunk.is_served_read)
+    latency_us = np.minimum(served.latency_ns // np.uint64(1000), np.uint64(2**32 - 1))
+    return (
+        latency_us.astype(np.uint32),
+        _capped(served.pending, layout.pending_digits),
+        _capped(served.hist_pending, layout.pending_digits),
+        _capped(served.hist_latency_us, layout.latency_digits),
+    )
+
+
+def digest(paths: list[Path]) -> str:
+    """SHA-256 over the files' contents, in order."""
+    total = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                total.update(block)
+    return total.hexdigest()
