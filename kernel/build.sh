@@ -193,7 +193,7 @@ configure() {
 	rm -rf "$out_dir"
 	mkdir -p "$out_dir"
 	kmake -s tinyconfig >>"$log" 2>&1 || die "tinyconfig failed, see $log"
-	(cd "$out_dir" && "$source_dir/scripts/kconfig/merge_config.sh" -m -s \
+	(cd "$out_dir" && "$source_dir/scripts/kconfig/merge_config.sh" -m \
 		.config "${fragments[@]}") >>"$log" 2>&1 ||
 		die "merging the configuration failed, see $log"
 	kmake -s olddefconfig >>"$log" 2>&1 || die "olddefconfig failed, see $log"
