@@ -54,6 +54,8 @@ int main(int argc, char **argv)
 	open_devices(r);
 	require_policy(r);
 	r->inject = inject_new(r->o.injects, r->o.n_injects, r->devices, r->n_drives);
+	if (r->o.json_path)
+		report_require_writable(r->o.json_path);
 	if (r->o.log_path)
 		r->log = log_create(r->o.log_path, r->o.policy->name, r->n_drives, r->o.seed);
 	sigaction(SIGINT, &on_stop, NULL);

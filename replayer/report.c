@@ -160,6 +160,18 @@ static bool all_direct(const struct replay *r)
 	return true;
 }
 
+void report_require_writable(const char *path)
+{
+	char *beside = xasprintf("%s.new", path);
+	FILE *f = fopen(beside, "we");
+
+	if (!f)
+		die("summary %s: %s", beside, strerror(errno));
+	fclose(f);
+	unlink(beside);
+	free(beside);
+}
+
 void report_json(struct replay *r, const char *path)
 {
 	const struct counters *c = &r->c;

@@ -5,6 +5,8 @@
 
 struct replay;
 
+/* Before the run: dies when the summary could not be written after it. */
+void report_require_writable(const char *path);
 /* Written beside its final name, then renamed. */
 void report_json(struct replay *r, const char *path);
 void report_text(struct replay *r);

@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: MIT
+"""The replayer on plain files: counting, content checks, outputs and errors. No latency is asserted."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from linnapp import replay_log
+
+REPLAYER = Path(__file__).parents[2] / "build/replayer/replayer"
+BLOCK = 4096
+DRIVE_BYTES = 8 << 20
+N_DRIVES = 3
+
+Io = tuple[int, str, int, int]  # microseconds, action, offset, length
+Replay = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def drives(tmp_path: Path) -> list[Path]:
+    """Three empty files that stand for drives."""
+    paths = [tmp_path / f"drive{k}" for k in range(N_DRIVES)]
+    for path in paths:
+        with path.open("wb") as file:
+            file.truncate(DRIVE_BYTES)
+    return paths
+
+
+def write_trace(path: Path, ios: Iterable[Io]) -> Path:
+    lines = ["fio version 3 iolog", "0 /dev/x add", "0 /dev/x open"]
+    lines += [f"{at} /dev/x {action} {offset} {length}" for at, action, offset, length in ios]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def mixed_ios(n: int, seed: int, every_us: int = 100, read_share: float = 0.7) -> list[Io]:
+    rng = np.random.default_rng(seed)
+    at = np.sort(rng.integers(0, n * every_us, n))
+    block = rng.integers(0, DRIVE_BYTES // BLOCK - 8, n)
+    blocks = rng.integers(1, 8, n)
+    action = np.where(rng.random(n) < read_share, "read", "write")
+    return [
+        (int(t), str(a), int(b) * BLOCK, int(c) * BLOCK)
+        for t, a, b, c in zip(at, action, block, blocks, strict=True)
+    ]
+
+
+def command(drives: list[Path], traces: list[Path], policy: str, *options: str) -> list[str]:
+    return [
+        str(REPLAYER),
+        "--devices", ",".join(map(str, drives)),
+        "--trace", ",".join(map(str, traces)),
+        "--policy", policy,
+        "--settle-ms", "0",
+        *options,
+    ]  # fmt: skip
+
+
+def replay(
+    drives: list[Path], traces: list[Path], policy: str, *options: str, status: int = 0
+) -> subprocess.CompletedProcess[str]:
+    ran = subprocess.run(
+        command(drives, traces, policy, *options), capture_output=True, text=True, timeout=120
+    )
+    assert ran.returncode == status, ran.stderr
+    return ran
+
+
+def summary(path: Path) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(path.read_text())
+    return parsed
+
+
+def start(drives: list[Path], traces: list[Path], policy: str, *options: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command(drives, traces, policy, *options),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_until_written(path: Path, offset: int, old: bytes) -> bytes:
+    """Wait until a block of a file differs from `old`; what it holds then."""
+    for _ in range(3000):
+        with path.open("rb") as file:
+            file.seek(offset)
+            block = file.read(BLOCK)
+        if block != old:
+            return block
+        time.sleep(0.01)
+    raise AssertionError(f"{path}: block at {offset} was never written")
+
+
+def overwrite(path: Path, offset: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(data)
+
+
+POLICIES = {
+    "baseline": (),
+    "clone": (),
+    "random": (),
+    "hedge": ("--hedge-us", "1"),
+    "hedge-ip": ("--hedge-us", "50"),
+    "heuristic": ("--heuristic-queue", "4"),
+    "heuristic-adv": ("--heuristic-queue", "4", "--heuristic-busy-us", "30"),
+}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("replicate", [False, True])
+def test_every_io_is_done_and_counted_once(
+    tmp_path: Path, drives: list[Path], policy: str, replicate: bool
+) -> None:
+    ios = [mixed_ios(2000, seed) for seed in range(N_DRIVES)]
+    traces = [write_trace(tmp_path / f"t{k}", ios[k]) for k in range(N_DRIVES)]
+    replay(
+        drives, traces, policy, *POLICIES[policy],
+        "--hedge-budget", "none",
+        "--json", str(tmp_path / "o.json"), "--log", str(tmp_path / "o.log"),
+        *(["--replicate-writes"] if replicate else []),
+    )  # fmt: skip
+    run, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    wanted = sorted(
+        (at * 1000, k, action == "write", offset, size)
+        for k in range(N_DRIVES)
+        for at, action, offset, size in ios[k]
+    )
+    fields = ("due_ns", "home", "op", "offset_bytes", "size_bytes")
+    done = sorted(zip(*(log[field].tolist() for field in fields), strict=True))
+    assert done == wanted
+    assert run["reads"] == sum(not io[2] for io in wanted)
+    assert run["writes"] == sum(io[2] for io in wanted)
+    assert (run["data_errors"], run["io_errors"], run["reads_failed"]) == (0, 0, 0)
+    assert run["unverified_blocks"] == 0
+    assert run["blocks_checked"] >= sum(io[4] // BLOCK for io in wanted if not io[2])
+    assert sum(run["reads_served_by"]) == run["reads"]
+    reads = log[log["op"] == replay_log.READ]
+    assert run["extra_ios"] == reads["extra_ios"].sum()
+    assert run["hedged"] == np.count_nonzero(reads["flags"] & replay_log.HEDGED)
+    if policy == "clone":
+        assert run["extra_ios"] == run["reads"]
+    if policy.startswith("hedge"):
+        assert run["extra_ios"] == run["hedged"]
+        assert run["hedges_denied"] == 0
+
+
+def test_percentiles_are_those_of_the_log(tmp_path: Path, drives: list[Path]) -> None:
+    trace = write_trace(tmp_path / "t", mixed_ios(5000, 7))
+    replay(drives, [trace], "baseline", "--spread", "--json", str(tmp_path / "o.json"),
+           "--log", str(tmp_path / "o.log"))  # fmt: skip
+    run, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    latency_us = log["latency_ns"][log["op"] == replay_log.READ] / 1000
+    for name, fraction in (("p50_us", 0.5), ("p95_us", 0.95), ("p99_us", 0.99), ("p9999_us", 0.9999)):
+        assert run[name] == np.quantile(latency_us, fraction, method="inverted_cdf")
+    assert run["mean_us"] == pytest.approx(latency_us.mean())
+    assert run["max_us"] == latency_us.max()
+    assert run["percentiles"] == "exact"
+
+
+def test_replicated_writes_leave_equal_drives(tmp_path: Path, drives: list[Path]) -> None:
+    trace = write_trace(tmp_path / "t", mixed_ios(2000, 5, read_share=0.5))
+    replay(drives, [trace], "random", "--spread", "--replicate-writes")
+    first = drives[0].read_bytes()
+    assert any(first)
+    assert all(drive.read_bytes() == first for drive in drives[1:])
+
+
+def test_unreplicated_drives_differ(tmp_path: Path, drives: list[Path]) -> None:
+    trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
+    replay(drives, [trace], "baseline")
+    blocks = {drive.read_bytes()[:BLOCK] for drive in drives}
+    assert len(blocks) == N_DRIVES
+
+
+@pytest.mark.parametrize("byte", [0, 7, 8, 513, 4095])
+def test_one_flipped_bit_is_found(tmp_path: Path, drives: list[Path], byte: int) -> None:
+    trace = write_trace(
+        tmp_path / "t", [(0, "write", 3 * BLOCK, BLOCK), (1_500_000, "read", 2 * BLOCK, 4 * BLOCK)]
+    )
+    run = start(drives, [trace], "baseline", "--prefill", "none", "--json", str(tmp_path / "o.json"))
+    block = bytearray(wait_until_written(drives[0], 3 * BLOCK, bytes(BLOCK)))
+    block[byte] ^= 16
+    overwrite(drives[0], 3 * BLOCK, bytes(block))
+    _, stderr = run.communicate(timeout=60)
+    assert run.returncode == 2
+    assert "DATA ERROR" in stderr and "block 3 " in stderr and f"word {byte // 8} " in stderr
+    assert summary(tmp_path / "o.json")["data_errors"] == 1
+
+
+def test_an_older_write_is_found(tmp_path: Path, drives: list[Path]) -> None:
+    trace = write_trace(
+        tmp_path / "t",
+        [(0, "write", 0, BLOCK), (1_000_000, "write", 0, BLOCK), (2_500_000, "read", 0, BLOCK)],
+    )
+    run = start(drives, [trace], "baseline", "--prefill", "none", "--json", str(tmp_path / "o.json"))
+    older = wait_until_written(drives[0], 0, bytes(BLOCK))
+    wait_until_written(drives[0], 0, older)
+    overwrite(drives[0], 0, older)
+    _, stderr = run.communicate(timeout=60)
+    assert run.returncode == 2
+    assert "generations 2 to 2 would do, the block claims 1" in stderr
+
+
+def test_another_drives_block_is_found(tmp_path: Path, drives: list[Path]) -> None:
+    write = write_trace(tmp_path / "w", [(0, "write", 0, BLOCK), (1_500_000, "read", 0, BLOCK)])
+    run = start(drives, [write, write, write], "baseline", "--prefill", "none")
+    block = wait_until_written(drives[1], 0, bytes(BLOCK))
+    wait_until_written(drives[0], 0, bytes(BLOCK))
+    overwrite(drives[0], 0, block)
+    _, stderr = run.communicate(timeout=60)
+    assert run.returncode == 2
+    assert stderr.count("DATA ERROR") == 1 and "drive0 block 0 " in stderr
+
+
+def test_unwritten_blocks_must_be_zeros_unless_told(tmp_path: Path, drives: list[Path]) -> None:
+    overwrite(drives[0], 5 * BLOCK + 100, b"x")
+    trace = write_trace(tmp_path / "t", [(0, "read", 0, 16 * BLOCK)])
+    ran = replay(drives, [trace], "baseline", "--prefill", "none", status=2)
+    assert "block 5 " in ran.stderr
+    replay(drives, [trace], "baseline", "--prefill", "none", "--unwritten", "any")
+    replay(drives, [trace], "baseline")
+
+
+def test_a_lost_drive_is_failed_over_and_reported(tmp_path: Path, drives: list[Path]) -> None:
+    """A file cut short answers reads with too few bytes, which is an I/O error to the replayer."""
+    trace = write_trace(tmp_path / "t", [(i * 1000, "read", i * BLOCK, BLOCK) for i in range(1500)])
+    run = start(drives, [trace], "baseline", "--json", str(tmp_path / "o.json"),
+                "--log", str(tmp_path / "o.log"))  # fmt: skip
+    wait_until_written(drives[2], 1499 * BLOCK, bytes(BLOCK))
+    time.sleep(0.3)
+    with drives[0].open("r+b") as file:
+        file.truncate(0)
+    run.communicate(timeout=60)
+    assert run.returncode == 0
+    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    assert result["reads"] == len(log) == 1500
+    assert (result["data_errors"], result["reads_failed"]) == (0, 0)
+    assert result["io_errors"] == result["failovers_on_error"] == result["reads_served_by"][1] > 0
+    assert np.array_equal(log["served_by"] == 1, (log["flags"] & replay_log.IO_ERROR) != 0)
+
+
+def test_interrupt_gives_the_summary_so_far(tmp_path: Path, drives: list[Path]) -> None:
+    trace = write_trace(tmp_path / "t", [(i * 10000, "write", 0, BLOCK) for i in range(3000)])
+    run = start(drives, [trace], "baseline", "--json", str(tmp_path / "o.json"),
+                "--log", str(tmp_path / "o.log"))  # fmt: skip
+    wait_until_written(drives[0], 0, bytes(BLOCK))
+    run.send_signal(signal.SIGINT)
+    stdout, _ = run.communicate(timeout=60)
+    assert run.returncode == 130
+    result = summary(tmp_path / "o.json")
+    assert result["stopped"] == "interrupted" and "interrupted" in stdout
+    assert 0 < result["writes"] < 3000
+    assert len(replay_log.read(tmp_path / "o.log")) == result["writes"]
+
+
+def test_profile_sets_the_hedging_time(tmp_path: Path, drives: list[Path]) -> None:
+    trace = write_trace(tmp_path / "t", mixed_ios(2000, 1))
+    replay(drives, [trace], "baseline", "--log", str(tmp_path / "p.log"))
+    replay(drives, [trace], "hedge", "--profile", str(tmp_path / "p.log"), "--hedge-percentile", "80",
+           "--json", str(tmp_path / "o.json"))  # fmt: skip
+    log = replay_log.read(tmp_path / "p.log")
+    latency_us = log["latency_ns"][log["op"] == replay_log.READ] / 1000
+    config = summary(tmp_path / "o.json")["config"]
+    p80 = float(np.quantile(latency_us, 0.8, method="inverted_cdf"))
+    assert config["hedge_us"] == pytest.approx([p80] * N_DRIVES, abs=0.001)
+    assert config["hedge_percentile"] == 80
+
+
+def test_budget_caps_hedges(tmp_path: Path, drives: list[Path]) -> None:
+    trace = write_trace(tmp_path / "t", mixed_ios(4000, 2, read_share=1))
+    replay(drives, [trace], "hedge", "--hedge-us", "1", "--hedge-budget", "2%",
+           "--json", str(tmp_path / "o.json"))  # fmt: skip
+    result = summary(tmp_path / "o.json")
+    assert result["hedged"] <= 0.02 * result["reads"]
+    assert result["hedged"] + result["hedges_denied"] > 0
+
+
+def test_small_ios_are_widened_and_far_ones_folded(tmp_path: Path, drives: list[Path]) -> None:
+    trace = write_trace(
+        tmp_path / "t", [(0, "read", 512, 512), (0, "write", 4000, 200), (0, "read", DRIVE_BYTES, BLOCK)]
+    )
+    ran = replay(drives, [trace], "baseline", status=1)
+    assert "lies beyond the smallest drive" in ran.stderr and "--fit" in ran.stderr
+    replay(drives, [trace], "baseline", "--fit", "--json", str(tmp_path / "o.json"),
+           "--log", str(tmp_path / "o.log"))  # fmt: skip
+    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    assert (result["realigned_ios"], result["folded_ios"]) == (2, 1)
+    assert sorted(zip(log["offset_bytes"].tolist(), log["size_bytes"].tolist(), strict=True)) == [
+        (0, BLOCK), (0, BLOCK), (0, 2 * BLOCK)
+    ]  # fmt: skip
+
+
+def test_rerate_skip_duration_and_warmup(tmp_path: Path, drives: list[Path]) -> None:
+    trace = write_trace(tmp_path / "t", [(i * 100_000, "read", 0, BLOCK) for i in range(40)])
+    replay(drives, [trace], "baseline", "--rerate", "4", "--skip", "1", "--duration", "0.5",
+           "--warmup", "0.2", "--json", str(tmp_path / "o.json"), "--log", str(tmp_path / "o.log"))  # fmt: skip
+    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    assert log["due_ns"].tolist() == list(range(200_000_000, 500_000_000, 25_000_000))
+    assert (result["warmup_ios"], result["reads"]) == (8, 12)
+
+
+def test_saturate_keeps_depth_in_flight(tmp_path: Path, drives: list[Path]) -> None:
+    trace = write_trace(tmp_path / "t", [(i * 1_000_000, "read", i % 64 * BLOCK, BLOCK) for i in range(20000)])
+    replay(drives, [trace], "baseline", "--saturate", "--depth", "8", "--spread",
+           "--json", str(tmp_path / "o.json"))  # fmt: skip
+    result = summary(tmp_path / "o.json")
+    assert result["reads"] == 20000
+    assert result["elapsed_s"] < 20000  # the trace's own times would take so long
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("fio version 2 iolog\n", "not a fio iolog of version 3"),
+        ("fio version 3 iolog\n0 /dev/x read 0\n", "line 2: offset or length missing"),
+        ("fio version 3 iolog\n0 /dev/x read 0 4096\nnonsense\n", "line 3: no timestamp"),
+        ("fio version 3 iolog\n5 /dev/x frobnicate 0 1\n", "line 2: unknown action"),
+        ("fio version 3 iolog\n5 /dev/x read 0 0\n", "line 2: length is 0"),
+    ],
+)
+def test_bad_traces_are_refused_and_nothing_is_written(
+    tmp_path: Path, drives: list[Path], content: str, message: str
+) -> None:
+    (tmp_path / "t").write_text(content)
+    before = sorted(tmp_path.iterdir())
+    ran = replay(drives, [tmp_path / "t"], "baseline", "--json", str(tmp_path / "o.json"),
+                 "--log", str(tmp_path / "o.log"), status=1)  # fmt: skip
+    assert message in ran.stderr
+    assert sorted(tmp_path.iterdir()) == before
+    assert not any(drive.read_bytes().strip(b"\0") for drive in drives)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--policy", "fastest"], "no such policy"),
+        (["--devices", "/nonexistent/d"], "/nonexistent/d: No such file"),
+        (["--trace", "/nonexistent/t"], "trace /nonexistent/t: No such file"),
+        (["--policy", "hedge"], "--profile"),
+        (["--policy", "linnos"], "lacks the LinnOS patch"),
+        (["--policy", "oracle"], "only flashsim drives"),
+        (["--policy", "heuristic"], "--heuristic-queue"),
+        (["--inject", "sometimes:latency_us=1"], "unknown pattern"),
+        (["--inject", "random:latency_us=5"], 'missing key "ratio"'),
+        (["--inject", "random:latency_us=5,ratio=1%"], "not a flashsim drive"),
+        (["--rerate", "0"], "expected a number"),
+        (["--json", "/nonexistent/d/o.json"], "/nonexistent/d/o.json"),
+    ],
+)
+def test_errors_name_the_thing_and_the_remedy(
+    tmp_path: Path, drives: list[Path], arguments: list[str], message: str
+) -> None:
+    trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
+    ran = replay(drives, [trace], "baseline", *arguments, status=1)
+    assert message in ran.stderr
+
+
+def test_one_drive_given_twice_is_refused(tmp_path: Path, drives: list[Path]) -> None:
+    trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
+    ran = replay([drives[0], drives[0]], [trace], "baseline", status=1)
+    assert "the same drive" in ran.stderr
