@@ -121,17 +121,17 @@ class IoChunk:
     @property
     def is_write(self) -> npt.NDArray[np.bool_]:
         """Which I/Os are writes."""
-        return (self.flags & WRITE) != 0
+        return np.asarray((self.flags & WRITE) != 0)
 
     @property
     def is_read(self) -> npt.NDArray[np.bool_]:
         """Which I/Os are reads."""
-        return (self.flags & WRITE) == 0
+        return np.asarray((self.flags & WRITE) == 0)
 
     @property
     def is_served_read(self) -> npt.NDArray[np.bool_]:
         """Which I/Os are reads that the drive answered: these have a latency to learn from."""
-        return (self.flags & (WRITE | COMPLETED | ERROR | REVOKED)) == COMPLETED
+        return np.asarray((self.flags & (WRITE | COMPLETED | ERROR | REVOKED)) == COMPLETED)
 
     def take(self, rows: npt.NDArray[np.bool_] | slice) -> IoChunk:
         """The I/Os that `rows` selects."""

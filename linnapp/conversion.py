@@ -147,7 +147,9 @@ def _matches(text_format: TextFormat, line: str) -> bool:
     return fields[columns["type"]] in text_format.read_types | text_format.write_types
 
 
-def read_workload(path: Path, source_format: str | None = None, **options: Any) -> Iterator[Workload]:
+def read_workload(
+    path: Path, source_format: str | None = None, **options: Any
+) -> Iterator[Workload]:
     """Read a trace of any known format as a workload.
 
     Parameters

@@ -107,8 +107,10 @@ def load_reads(
             f"{stats['writes']} writes were submitted, {stats['revoked']} revoked); "
             "trace longer, or while the drive is in use"
         )
-    columns = [np.concatenate([part[i] for part in parts]) for i in range(4)]
-    return ReadSet(layout, *columns, stats=reader.stats)
+    latency_us, pending, hist_pending, hist_latency_us = (
+        np.concatenate([part[i] for part in parts]) for i in range(4)
+    )
+    return ReadSet(layout, latency_us, pending, hist_pending, hist_latency_us, reader.stats)
 
 
 def _reported(

@@ -212,7 +212,8 @@ def find_inflection_points(
 def _candidates(start: float, span: float, step: float) -> FloatArray:
     n = round(span / step)
     percentiles = start + np.arange(-n, n + 1) * step
-    return percentiles[(percentiles >= step / 2) & (percentiles <= _HIGHEST_PERCENTILE + step / 2)]
+    within = (percentiles >= step / 2) & (percentiles <= _HIGHEST_PERCENTILE + step / 2)
+    return np.asarray(percentiles[within], np.float64)
 
 
 def _ring(n_drives: int, first: int, replicas: int) -> list[int]:

@@ -64,7 +64,7 @@ def quantise(
             + ", ".join(f"{name} {array.dtype}" for name, array in arrays.items())
         )
     return Model(
-        **integers,  # type: ignore[arg-type]
+        **integers,
         threshold_us=threshold_us,
         history=layout.history,
         pending_digits=layout.pending_digits,

@@ -340,7 +340,7 @@ class _Network:
             hinge = tf.nn.relu(1.0 - sign * (outputs[:, 1] - outputs[:, 0]))
             return tf.reduce_sum(tf.where(slow, bias, 1.0) * hinge)
 
-        @tf.function(
+        @tf.function(  # type: ignore[untyped-decorator]
             input_signature=[
                 tf.TensorSpec([None, None, n_inputs], tf.uint8),
                 tf.TensorSpec([None, None], tf.bool),
@@ -373,7 +373,7 @@ class _Network:
                 total += loss
             return total
 
-        @tf.function(
+        @tf.function(  # type: ignore[untyped-decorator]
             input_signature=[
                 tf.TensorSpec([None, n_inputs], tf.uint8),
                 tf.TensorSpec([None], tf.bool),

@@ -11,7 +11,7 @@ import click
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-class ByteSize(click.ParamType):
+class ByteSize(click.ParamType[int]):
     """A size in bytes, with K, M, G or T (powers of 1024)."""
 
     name = "bytes"
@@ -26,7 +26,7 @@ class ByteSize(click.ParamType):
         return int(match[1]) * _UNITS[match[2].upper()]
 
 
-class TimeSlice(click.ParamType):
+class TimeSlice(click.ParamType[tuple[float, float]]):
     """A slice of time, "A:B" in seconds; either end may be left out."""
 
     name = "A:B"

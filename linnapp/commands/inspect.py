@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""``linnapp inspect``: what a trace holds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from linnapp.commands._options import reader_options
+
+if TYPE_CHECKING:
+    from linnapp.inspection import Inspection, LatencyHistogram
+
+
+@click.command()
+@click.argument(
+    "traces", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="TRACE..."
+)
+@click.option("--from", "source_format", help="Format; found out when not given.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON: an object, or a list of several."
+)
+@reader_options
+def inspect(
+    traces: tuple[Path, ...], source_format: str | None, as_json: bool, **reader: Any
+) -> None:
+    """Show counts, mix, rates, sizes and latency percentiles of traces.
+
+    TRACE is of any format that `linnapp convert` reads, or the replayer's per-I/O log.
+    """
+    from linnapp.inspection import inspect as look
+
+    inspections = [look(trace, source_format, **reader) for trace in traces]
+    if as_json:
+        found = [inspection.to_json() for inspection in inspections]
+        click.echo(json.dumps(found[0] if len(found) == 1 else found, indent=1))
+        return
+    for inspection in inspections:
+        _show(inspection)
+
+
+def _kib(size: float) -> str:
+    return f"{size / 1024:.1f} KiB"
+
+
+def _show(inspection: Inspection) -> None:
+    s = inspection.summary
+    click.echo(f"{inspection.trace} ({inspection.trace_format})")
+    click.echo(
+        f"  {s['reads']} reads, {s['writes']} writes ({s['read_fraction']:.0%} reads) "
+        f"in {s['duration_s']:.1f} s, up to byte {s['end_bytes']}"
+    )
+    click.echo(
+        f"  IOPS mean {s['iops_mean']:.0f}, max over 10 s {s['iops_max_10s']:.0f}; "
+        f"reads {s['read_mb_s']:.1f} MB/s, writes {s['write_mb_s']:.1f} MB/s"
+    )
+    click.echo(
+        f"  size mean/max: reads {_kib(s['read_bytes_mean'])} / {_kib(s['read_bytes_max'])}, "
+        f"writes {_kib(s['write_bytes_mean'])} / {_kib(s['write_bytes_max'])}"
+    )
+    for name, latency in (("read", inspection.read_latency), ("write", inspection.write_latency)):
+        if latency.n:
+            figures = latency.to_json()
+            click.echo(
+                f"  {name} latency us: "
+                + "  ".join(
+                    f"{key.removesuffix('_us')} {value:.0f}" for key, value in figures.items()
+                )
+            )
+    if inspection.read_latency.n:
+        _draw_cdf(inspection.read_latency)
+    wrong = {
+        name.replace("_", " "): inspection.events[name]
+        for name in (
+            "missing_completions",
+            "unmatched_completions",
+            "lost_events",
+            "out_of_order",
+            "errors",
+            "revoked",
+        )
+        if inspection.events.get(name)
+    }
+    if wrong:
+        click.echo("  " + ", ".join(f"{count} {name}" for name, count in wrong.items()))
+
+
+def _draw_cdf(latency: LatencyHistogram, width: int = 50) -> None:
+    """The CDF as bars, one line per percentile step; latency on a logarithmic axis."""
+    import math
+
+    steps = (1, 10, 25, 50, 75, 90, 95, 99, 99.9, 100)
+    values = [max(latency.percentile_us(step), 0.001) for step in steps]
+    low, high = math.log(values[0]), math.log(values[-1])
+    for step, value in zip(steps, values, strict=True):
+        share = (math.log(value) - low) / (high - low) if high > low else 0.0
+        click.echo(
+            f"  p{step:<5} {'#' * (1 + round(share * (width - 1))):{width}} {value:10.0f} us"
+        )

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT
+"""``linnapp pack``: a model file from weights trained elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("weights", type=click.Path(path_type=Path, dir_okay=False), metavar="WEIGHTS.npz")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="The model file, .linnos.",
+)
+@click.option("--threshold-us", type=click.IntRange(1), help="Instead of the one in WEIGHTS.npz.")
+@click.option("--scale", type=click.IntRange(1), default=1000, show_default=True)
+def pack(weights: Path, output: Path, threshold_us: int | None, scale: int) -> None:
+    """Make a model file from WEIGHTS.npz.
+
+    It holds hidden_weights [31, H], hidden_bias [H], output_weights [H, 2], output_bias [2] and
+    threshold_us. Float arrays are quantised; integer arrays carry their scales already (s, s, s
+    and s squared) and are taken as they are.
+    """
+    import zipfile
+
+    import numpy as np
+
+    from linnapp.errors import ModelError
+    from linnapp.quantisation import quantise
+
+    try:
+        with np.load(weights, allow_pickle=False) as archive:
+            if not hasattr(archive, "files"):
+                raise ModelError(f"{weights}: a single array; expected an .npz of several")
+            arrays = {name: archive[name] for name in archive.files}
+    except (ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise ModelError(f"{weights}: not an .npz file of plain arrays ({error})") from error
+    except OSError as error:
+        raise ModelError(f"{weights}: {error.strerror or error}") from error
+    if threshold_us is None:
+        if "threshold_us" not in arrays or arrays["threshold_us"].size != 1:
+            raise ModelError(f"{weights}: no threshold_us in it; give --threshold-us")
+        threshold_us = int(arrays["threshold_us"].item())
+    model = quantise(arrays, threshold_us, scale=scale)
+    model.save(output)
+    click.echo(
+        f"{output}: model {model.model_id}, {model.n_inputs} x {model.n_hidden} x 2, "
+        f"threshold {model.threshold_us} us"
+    )

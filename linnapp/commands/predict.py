@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+"""``linnapp predict``: run a model on feature vectors."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option("--model", "model_path", type=click.Path(path_type=Path), required=True)
+@click.option(
+    "--features",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="F.npy: [n, 31] digits.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["numpy", "c"]),
+    default="numpy",
+    show_default=True,
+    help="c is the kernel's own code.",
+)
+def predict(model_path: Path, features: Path, engine: str) -> None:
+    """Print one line per feature vector: 0 (fast) or 1 (slow)."""
+    import numpy as np
+
+    from linnapp.engine import predict as run
+    from linnapp.errors import LinnappError
+    from linnapp.model import Model, find_model
+
+    model = Model.load(find_model(model_path))
+    try:
+        digits = np.load(features, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise LinnappError(f"{features}: not an .npy file of digits ({error})") from error
+    except OSError as error:
+        raise LinnappError(f"{features}: {error.strerror or error}") from error
+    if digits.ndim != 2:
+        raise LinnappError(f"{features}: shape {digits.shape}, expected (n, {model.n_inputs})")
+    for start in range(0, len(digits), 1 << 18):
+        slow = run(model, np.asarray(digits[start : start + (1 << 18)]), engine)  # type: ignore[arg-type]
+        sys.stdout.write("".join("1\n" if s else "0\n" for s in slow.tolist()))

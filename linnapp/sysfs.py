@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT
+"""The kernel's files per drive, ``/sys/block/<disk>/linnos`` (docs/ABI-sysfs-block-linnos).
+
+The only module that touches them. ``LINNAPP_SYSFS`` puts another tree in the place of ``/sys``.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from pathlib import Path
+
+from linnapp.errors import DeviceError, ModelError
+from linnapp.model import Model
+
+MODES = ("off", "observe", "enforce")
+
+#: larger than any model; a read that returns more is not one
+_MAX_MODEL_BYTES = 64 << 20
+
+
+def _root() -> Path:
+    return Path(os.environ.get("LINNAPP_SYSFS", "/sys"))
+
+
+class Drive:
+    """A disk whose kernel has LinnOS.
+
+    Parameters
+    ----------
+    device : str
+        ``/dev/nvme0n1``, ``nvme0n1``, or a partition, whose disk is then meant.
+
+    Raises
+    ------
+    DeviceError
+        If there is no such disk, or its kernel lacks the patch.
+    """
+
+    def __init__(self, device: str) -> None:
+        self.name = _disk_name(device)
+        self._directory = _root() / "block" / self.name / "linnos"
+        if not self._directory.is_dir():
+            raise DeviceError(
+                f"{device}: {self._directory} is missing: this kernel lacks the LinnOS patch "
+                "(CONFIG_BLK_LINNOS), or the disk has no request queue; boot the patched kernel"
+            )
+
+    def _read(self, name: str) -> str:
+        try:
+            return (self._directory / name).read_text().strip()
+        except OSError as error:
+            raise _explained(self._directory / name, error) from error
+
+    def _write(self, name: str, text: str) -> None:
+        path = self._directory / name
+        try:
+            path.write_text(text)
+        except OSError as error:
+            raise _explained(path, error) from error
+
+    @property
+    def mode(self) -> str:
+        """``off``, ``observe`` or ``enforce``."""
+        text = self._read("mode")
+        # Some kernels' files show all choices with the current one in brackets.
+        current = re.search(r"\[(\w+)\]", text)
+        return current[1] if current else text
+
+    def set_mode(self, mode: str) -> None:
+        """Switch the mode; a mode that needs a model is refused without one."""
+        if mode not in MODES:
+            raise DeviceError(f"mode {mode!r}: expected one of {', '.join(MODES)}")
+        self._write("mode", mode)
+
+    @property
+    def model_id(self) -> str | None:
+        """CRC-32 of the active model, or None."""
+        text = self._read("model_id")
+        return None if text == "none" else text
+
+    @property
+    def threshold_us(self) -> int:
+        """The active model's inflection point; 0 without a model."""
+        return int(self._read("threshold_us"))
+
+    @property
+    def probes(self) -> dict[str, int]:
+        """``probe_after_us`` and ``probe_after_revokes``."""
+        return {name: int(self._read(name)) for name in ("probe_after_us", "probe_after_revokes")}
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """Every counter under ``stats/``."""
+        directory = self._directory / "stats"
+        try:
+            names = sorted(path.name for path in directory.iterdir() if path.is_file())
+        except OSError as error:
+            raise _explained(directory, error) from error
+        counters = {}
+        for name in names:
+            text = self._read(f"stats/{name}")
+            if text.isdigit():
+                counters[name] = int(text)
+        return counters
+
+    def read_model(self) -> bytes | None:
+        """Content of the active model, or None."""
+        path = self._directory / "model"
+        try:
+            with path.open("rb") as stream:
+                data = stream.read(_MAX_MODEL_BYTES)
+        except OSError as error:
+            if error.errno in (errno.ENODATA, errno.ENOENT):
+                return None
+            raise _explained(path, error) from error
+        return data or None
+
+    def upload(self, model: Model) -> None:
+        """Replace the active model and check that the kernel has it.
+
+        Raises
+        ------
+        ModelError
+            If the kernel refused it; the old model is then still active.
+        DeviceError
+            If the file cannot be written.
+        """
+        path = self._directory / "model"
+        data = model.to_bytes()
+        before = self.model_id
+        try:
+            with path.open("wb", buffering=0) as stream:
+                view = memoryview(data)
+                # sysfs takes a page per call and replaces the model with the last one.
+                while view:
+                    view = view[stream.write(view) :]
+        except OSError as error:
+            if error.errno in (errno.EINVAL, errno.EFBIG, errno.ENOSPC):
+                raise ModelError(
+                    f"{path}: the kernel refused the model ({error.strerror}); `dmesg` says which "
+                    f"check failed. Still active: {before or 'no model'}"
+                ) from error
+            raise _explained(path, error) from error
+        active = self.model_id
+        if active != model.model_id or self.read_model() != data:
+            raise ModelError(
+                f"{path}: wrote model {model.model_id}, but {active or 'no model'} is active"
+            )
+
+
+def drives() -> list[str]:
+    """Names of all disks whose kernel has LinnOS."""
+    return sorted(
+        path.parent.name
+        for path in (_root() / "block").glob("*/linnos")
+        if not path.parent.name.startswith(("loop", "ram"))
+    )
+
+
+def _disk_name(device: str) -> str:
+    path = Path(device)
+    name = path.name
+    if "/" in device:
+        try:
+            resolved = path.resolve(strict=True)
+            is_block = stat.S_ISBLK(resolved.stat().st_mode)
+        except OSError as error:
+            raise DeviceError(f"{device}: {error.strerror}; `lsblk` lists the drives") from error
+        if not is_block and "LINNAPP_SYSFS" not in os.environ:
+            raise DeviceError(f"{device}: not a block device; `lsblk` lists the drives")
+        name = resolved.name
+    block = _root() / "block"
+    if (block / name).exists():
+        return name
+    # A partition's directory lies in its disk's.
+    for candidate in block.glob(f"*/{name}"):
+        return candidate.parent.name
+    raise DeviceError(f"{device}: no such disk under {block}; `lsblk` lists the drives")
+
+
+def _explained(path: Path, error: OSError) -> DeviceError:
+    reason = error.strerror or str(error)
+    if error.errno in (errno.EACCES, errno.EPERM):
+        reason += "; run as root"
+    elif error.errno == errno.EINVAL:
+        reason += "; the kernel refused the value, `dmesg` may say why"
+    return DeviceError(f"{path}: {reason}")
