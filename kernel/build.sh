@@ -8,10 +8,12 @@
 # FLAVOUR	um		LinnOS and flashsim, an ordinary process
 #		um-debug	the same with KASAN, lockdep and UBSAN
 #		um-unpatched	without LinnOS, for comparison; has flashsim
+#		x86		LinnOS and flashsim on x86-64, SMP, for QEMU
 # --ksrc DIR	take this 6.12 tree (it is copied) instead of Debian's package
 #
-# Leaves build/linux-FLAVOUR/linux. Does again only what has changed: a patch
-# means a fresh source tree, one of our own files means a few seconds.
+# Leaves build/linux-FLAVOUR/linux (x86: bzImage). Does again only what has
+# changed: a patch
+# means a fresh source tree, one of our own files a few seconds.
 
 set -euo pipefail
 
@@ -24,7 +26,7 @@ tarball=/usr/src/linux-source-$version.tar.xz
 
 say() { echo "kernel: $*"; }
 die() { echo "kernel/build.sh: $*" >&2; exit 1; }
-usage() { sed -n 's/^#\t\{0,1\}//; 4,14p' "$0" >&2; exit 2; }
+usage() { sed -n 's/^#\t\{0,1\}//; 4,15p' "$0" >&2; exit 2; }
 
 flavour=
 ksrc=${KSRC:-}
@@ -32,7 +34,7 @@ while [ $# -gt 0 ]; do
 	case $1 in
 	--ksrc)	[ $# -ge 2 ] || usage
 		ksrc=$2; shift ;;
-	um|um-debug|um-unpatched)
+	um|um-debug|um-unpatched|x86)
 		flavour=$1 ;;
 	*)	usage ;;
 	esac
@@ -45,6 +47,9 @@ patches=$kernel_dir/patches
 series=("$patches/$version"/*.patch "$patches/lab/$version"/*.patch)
 fragments=(uml.config flashsim.config linnos.config)
 with_linnos=yes
+arch=(ARCH=um SUBARCH=x86_64)
+target=linux
+image=linux
 case $flavour in
 um-debug)
 	fragments+=(um-debug.config) ;;
@@ -52,6 +57,11 @@ um-unpatched)
 	series=("$patches/$version"/*flashsim*.patch "$patches/lab/$version"/*.patch)
 	fragments=(uml.config flashsim.config)
 	with_linnos=no ;;
+x86)
+	fragments=(x86.config flashsim.config linnos.config)
+	arch=(ARCH=x86_64)
+	target=bzImage
+	image=arch/x86/boot/bzImage ;;
 esac
 for i in "${!fragments[@]}"; do
 	fragments[i]=$kernel_dir/config/${fragments[i]}
@@ -156,7 +166,7 @@ copy_sources() {
 }
 
 kmake() {
-	make -C "$source_dir" O="$out_dir" ARCH=um SUBARCH=x86_64 "$@"
+	make -C "$source_dir" O="$out_dir" "${arch[@]}" "$@"
 }
 
 # A symbol that a fragment asks for and the kernel does not grant is an error:
@@ -231,7 +241,7 @@ compile() {
 	export KBUILD_BUILD_TIMESTAMP='Thu Jan  1 00:00:00 UTC 1970'
 	export KBUILD_BUILD_USER=linnos KBUILD_BUILD_HOST=linnos KBUILD_BUILD_VERSION=1
 
-	if ! kmake CC="$cc" -j"$jobs" linux 2>&1 | tee -a "$log" | progress; then
+	if ! kmake CC="$cc" -j"$jobs" $target 2>&1 | tee -a "$log" | progress; then
 		grep -E -A8 'error:|Error [0-9]|undefined reference' "$log" |
 			head -n 40 >&2
 		die "the build failed, see $log"
@@ -250,4 +260,5 @@ unpack
 copy_sources
 configure
 compile
-say "$out_dir/linux, $(($(date +%s) - start)) s"
+[ "$image" = "$target" ] || cp "$out_dir/$image" "$out_dir/$target"
+say "$out_dir/$target, $(($(date +%s) - start)) s"

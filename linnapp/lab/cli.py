@@ -11,6 +11,7 @@ import click
 
 from linnapp.lab.array import Array
 from linnapp.lab.guest import Guest, LabError
+from linnapp.lab.qemu_cli import qemu
 from linnapp.lab.uml import run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -141,3 +142,6 @@ def run_command(
     if dmesg is not None:
         dmesg.write_text(result.dmesg)
     sys.exit(result.status)
+
+
+lab.add_command(qemu)

@@ -20,10 +20,13 @@ ln -sf /proc/self/fd /dev/fd
 mount -t 9p -o "$options" control /run/control
 
 # The command's two outputs have a port each, apart from the kernel's console.
+for port in /sys/class/virtio-ports/*; do
+	ln -s "/dev/${port##*/}" "/run/port-$(cat "$port/name")"
+done
 mkfifo /run/stdout /run/stderr
-cat </run/stdout >/dev/vport0p1 &
+cat </run/stdout >/run/port-stdout &
 stdout_cat=$!
-cat </run/stderr >/dev/vport0p2 &
+cat </run/stderr >/run/port-stderr &
 stderr_cat=$!
 if sh -eu /run/control/setup.sh >/run/setup.log 2>&1; then
 	sh /run/control/command.sh </dev/null >/run/stdout 2>/run/stderr

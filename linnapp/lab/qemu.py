@@ -9,6 +9,7 @@ several CPUs, it measures no latencies.
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
 import shutil
@@ -24,6 +25,7 @@ from linnapp.lab.guest import Guest, LabError, Result, read_result, wait_for, wr
 
 INIT = Path(__file__).with_name("init-qemu.sh")
 QEMU = "qemu-system-x86_64"
+DEFAULT_KERNEL = Path(__file__).resolve().parents[2] / "build" / "linux-x86" / "bzImage"
 
 #: 9p options that a guest needs to see the files as they are, in big messages.
 _9P = "trans=virtio,version=9p2000.L,msize=262144"
@@ -57,9 +59,42 @@ class QemuGuest(Guest):
         return [f"/dev/nvme{k}n1" for k in range(self.n_drives)]
 
 
-def kvm_works() -> bool:
-    """Whether this user may start a KVM guest here."""
-    return os.access("/dev/kvm", os.R_OK | os.W_OK)
+#: A probe under KVM takes a second. Where /dev/kvm is there but slower than
+#: translation (some nested guests), it does not even print within this time.
+_PROBE_S = 10
+
+
+@functools.cache
+def kvm_works(kernel: Path) -> bool:
+    """Whether this user can boot the kernel under KVM here, tried out once.
+
+    The device file says too little: on a machine that is a guest itself, KVM
+    may refuse the processor model, or run slower than translation.
+    """
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return False
+    arguments = [
+        *_machine("kvm", n_cpus=1, memory_mb=256),
+        *("-kernel", str(kernel), "-append", "panic=-1 quiet"),
+    ]
+    try:
+        # Without a root the kernel panics, and that ends QEMU.
+        return not subprocess.run(arguments, capture_output=True, timeout=_PROBE_S).returncode
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def _machine(accel: str, n_cpus: int, memory_mb: int) -> list[str]:
+    return [
+        QEMU,
+        "-nodefaults",
+        "-no-user-config",
+        # With this, the guest's reboot ends QEMU.
+        "-no-reboot",
+        *("-display", "none", "-machine", "q35", "-accel", accel, "-cpu", "max"),
+        # The MP table, which takes the place of ACPI here, knows sockets only.
+        *("-smp", f"{n_cpus},sockets={n_cpus}", "-m", str(memory_mb)),
+    ]
 
 
 def _arguments(guest: QemuGuest, control: Path, out_fd: int, err_fd: int) -> list[str]:
@@ -70,7 +105,7 @@ def _arguments(guest: QemuGuest, control: Path, out_fd: int, err_fd: int) -> lis
         "ro",
         "quiet",
         "console=ttyS0",
-        # With -no-reboot, a reboot ends QEMU; a panic then ends it at once.
+        # A panic reboots at once, and that ends QEMU.
         "panic=-1",
         "log_buf_len=4M",
         "mitigations=off",
@@ -80,18 +115,11 @@ def _arguments(guest: QemuGuest, control: Path, out_fd: int, err_fd: int) -> lis
         "--",
         str(INIT),
     ]
-    accel = {"kvm": ["kvm"], "tcg": ["tcg"], "auto": ["kvm", "tcg"] if kvm_works() else ["tcg"]}
+    accel = guest.accel
+    if accel == "auto":
+        accel = "kvm" if kvm_works(guest.kernel) else "tcg"
     arguments = [
-        QEMU,
-        "-nodefaults",
-        "-no-user-config",
-        "-no-reboot",
-        *("-display", "none"),
-        *("-machine", "q35"),
-        *(part for name in accel[guest.accel] for part in ("-accel", name)),
-        *("-cpu", "max"),
-        *("-smp", str(guest.n_cpus)),
-        *("-m", str(guest.memory_mb)),
+        *_machine(accel, guest.n_cpus, guest.memory_mb),
         *("-kernel", str(guest.kernel)),
         *("-append", " ".join(kernel_args)),
         *("-serial", f"file:{control / 'console'}"),
