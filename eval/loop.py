@@ -35,6 +35,9 @@ FAILOVER_US = 15
 #: Policies whose reads carry the hint, and so need a model in the kernel.
 NEEDS_MODEL = frozenset({"linnos", "linnos-hl", "linnos-h99"})
 
+#: Policies that only want a model's inflection point; the drives stay off.
+NEEDS_THRESHOLD = frozenset({"hedge-ip", "heuristic-adv"})
+
 
 class LoopError(RuntimeError):
     """A step of the loop failed; the message says where its output is."""
@@ -96,7 +99,7 @@ def _in_guest(command: Sequence[str], scenario: Scenario, out_dir: Path, log: Pa
 
 
 def _charge_inference(inference_ns: int) -> str:
-    return f"echo {inference_ns} >/sys/module/blk_linnos/parameters/charge_ns\n"
+    return f"echo {inference_ns} >/sys/module/blk_linnos/parameters/inference_charge_ns\n"
 
 
 def _tail(log: Path, lines: int = 20) -> str:
@@ -177,6 +180,8 @@ def replay(
     models: Sequence[Path] = (),
     hedge_us: float | None = None,
     mode: str = "enforce",
+    prepare: str = "",
+    finish: str = "",
 ) -> dict[str, Any]:
     """Replay a scenario under one policy.
 
@@ -194,6 +199,8 @@ def replay(
         Timeout of the policies that hedge.
     mode : str
         Mode of the drives with a model.
+    prepare, finish : str
+        Shell commands in the guest after the upload and after the replay.
 
     Returns
     -------
@@ -205,14 +212,16 @@ def replay(
     if hedge_us is not None:
         command += ["--hedge-us", f"{hedge_us:.0f}"]
     script = []
-    if policy in NEEDS_MODEL:
+    if policy in NEEDS_THRESHOLD:
+        mode = "off"
+    if models and policy in NEEDS_MODEL | NEEDS_THRESHOLD:
         for device, model in zip(scenario.array.devices, models, strict=True):
             script.append(
                 shlex.join(
                     ["linnapp", "upload", "--model", str(model.resolve()), "--device", device, "--mode", mode]
                 )
             )
-    script.append("exec " + shlex.join(command))
+    script += [prepare, shlex.join(command), finish]
     _in_guest(["sh", "-ec", "\n".join(script)], scenario, out_dir, out_dir / f"{policy}.txt")
     summary: dict[str, Any] = json.loads((out_dir / f"{policy}.json").read_text())
     summary["config"] = {**summary.get("config", {}), "experiment": scenario.config()}

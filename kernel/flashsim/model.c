@@ -485,7 +485,7 @@ static void flush_row(struct flashsim_model *m)
 	i = op_alloc(m);
 	op = &m->ops[i];
 	op->type = OP_PROGRAM;
-	op->page_type = row % m->p->pages_per_block % 3;
+	op->page_type = row % 3;
 	op->n = n;
 	op->reads = 0;
 	op->programs = m->program_steps;
@@ -646,7 +646,7 @@ static bool backlog_urgent(const struct flashsim_model *m)
 static u64 read_row(struct flashsim_model *m, u32 row, u32 n, u64 t0)
 {
 	u32 chip = row / (m->ftl.chip_blocks * m->p->pages_per_block);
-	u32 page_type = row % m->p->pages_per_block % 3;
+	u32 page_type = row % 3;
 	struct fs_chip *c = get_chip(m, chip);
 	u64 start, sensed, end;
 

@@ -5,36 +5,37 @@
  * The values come from published figures and are not fitted to any policy or
  * experiment:
  *
- *   channels, chips		4 to 32 channels of 4 to 16 chips: Chen, Lee and
- *				Zhang, HPCA '11; Hao et al., OSDI '20
+ *   channels, chips		4 to 32 channels of 4 to 16 chips: the range of the
+ *				designs in Chen, Lee and Zhang, HPCA '11, and Hao et
+ *				al., OSDI '20
  *   page_read_ns (tR)		45 to 100 us, MLC and TLC: Grupp, Davis and Swanson,
- *				FAST '12; 3D NAND at ISSCC 2014 to 2019
- *   page_program_ns (tPROG)	500 to 1000 us a page, averaged over the pages that
- *				share a word line; the same sources
- *   block_erase_ns (tBERS)	3 to 10 ms; the same sources; MQSim (FAST '18)
- *				uses 3.8 ms
- *   page_spread_pct		first and last page of a word line differ from the
- *				mean by 10 to 50 %: Grupp et al., FAST '12
- *   *_suspend_ns		Wu and He, FAST '12; MQSim uses 700 us for an erase
+ *				FAST '12; MQSim (Tavakkol et al., FAST '18) ships 75 us
+ *   page_program_ns (tPROG)	500 to 1300 us for one page of each plane, averaged
+ *				over the pages of a word line: Grupp et al.
+ *   block_erase_ns (tBERS)	3 to 10 ms: Grupp et al.; MQSim ships 3.8 ms
+ *   page_spread_pct		the pages of a word line differ in speed, the first
+ *				and last by tens of percent: Grupp et al.
+ *   erase_suspend_ns		700 us in MQSim; Wu and He, FAST '12
  *   channel_transfer_ns	4 KiB at 400 to 800 MB/s: ONFI 3 and 4 interfaces
- *   host_transfer_ns		4 KiB at the host: 550 MB/s (SATA 6 Gb/s), or 3.2 GB/s
- *				(four lanes of PCIe 3)
- *   controller_ns, buffer_ns	8 to 12 us of firmware and 3 us of DRAM: the
- *				difference between tR + transfer and the 4 KiB read
- *				latency on data sheets (80 to 110 us)
+ *   host_transfer_ns		4 KiB at 550 MB/s (SATA 6 Gb/s), or 3.2 GB/s (PCIe
+ *				3, four lanes)
+ *   controller_ns, buffer_ns	what is left of data sheet latencies: Intel P4500
+ *				85 us random read, 10 us buffered read, 13 us write;
+ *				Samsung 850 EVO 100 us read and 25 us write at queue
+ *				depth 1
  *   buffer_mb			12 to 256 MB, flush_interval_us 8 ms to 1 s
- *   overprovision_pct		7 (consumer: GB against GiB) or 28 (enterprise)
+ *   overprovision_pct		7 (consumer: GB against GiB; also MQSim), 12 to 28
+ *				(enterprise, read-intensive to mixed use)
  *
  * Scaled, because the emulated drive has about 1 GiB and not 1 TB:
  *
- *   pages_per_block		4 to 8 instead of 256 to 1536, so that each chip still
- *				has some tens of blocks to choose from. To keep the
- *				share of time that goes into erases, only one in
- *				block_slices emulated erases takes chip time, but that
- *				one takes all of tBERS: an emulated block is a slice of
- *				a physical one.
- *   gc_low/high_blocks		in emulated blocks: a collection moves less at once,
- *				and comes more often, than on a large drive.
+ *   pages_per_block		2 to 8 instead of 256 to 1536, so that each chip still
+ *				has tens of blocks to choose from. To keep the share
+ *				of time that goes into erases, only one in block_slices
+ *				emulated erases takes chip time, but that one takes all
+ *				of tBERS: an emulated block is a slice of a physical one.
+ *   gc_low/high_blocks		in emulated blocks: a collection moves less at once, and
+ *				comes more often, than on a large drive.
  *   wear			counted in emulated blocks.
  *
  * Buffer, flush interval and all times are those of a drive of normal size.
@@ -45,7 +46,7 @@
 
 static const struct flashsim_profile profiles[] = {
 	{
-		/* TLC on SATA, small volatile buffer, nothing suspended. */
+		/* TLC on SATA: few chips, small volatile buffer, nothing suspended. */
 		.name = "consumer",
 		.params = {
 			.channels = 4,
@@ -54,15 +55,15 @@ static const struct flashsim_profile profiles[] = {
 			.page_kb = 16,
 			.pages_per_block = 8,
 			.block_slices = 64,
-			.page_read_ns = 78000,
+			.page_read_ns = 74000,
 			.page_program_ns = 900000,
 			.block_erase_ns = 5000000,
 			.page_spread_pct = 20,
 			.program_suspend_ns = 0,
 			.erase_suspend_ns = 0,
 			.channel_transfer_ns = 10240,
-			.controller_ns = 8000,
-			.buffer_ns = 3000,
+			.controller_ns = 9000,
+			.buffer_ns = 7000,
 			.host_transfer_ns = 7447,
 			.buffer_mb = 12,
 			.buffer_watermark_pct = 50,
@@ -77,7 +78,7 @@ static const struct flashsim_profile profiles[] = {
 			.queue_depth = 1024,
 		},
 	}, {
-		/* MLC on NVMe, many chips, nothing suspended. */
+		/* MLC on NVMe, mixed use: nothing suspended, greedy. */
 		.name = "enterprise-a",
 		.params = {
 			.channels = 16,
@@ -86,7 +87,7 @@ static const struct flashsim_profile profiles[] = {
 			.page_kb = 16,
 			.pages_per_block = 4,
 			.block_slices = 64,
-			.page_read_ns = 65000,
+			.page_read_ns = 68000,
 			.page_program_ns = 600000,
 			.block_erase_ns = 3800000,
 			.page_spread_pct = 15,
@@ -104,6 +105,70 @@ static const struct flashsim_profile profiles[] = {
 			.gc_low_blocks = 3,
 			.gc_high_blocks = 6,
 			.gc_policy = 0,
+			.wear_delta = 100,
+			.reads_ahead = 64,
+			.queue_depth = 1024,
+		},
+	}, {
+		/* TLC on NVMe, mixed use: erases suspended, large buffer flushed often. */
+		.name = "enterprise-b",
+		.params = {
+			.channels = 8,
+			.chips_per_channel = 16,
+			.planes = 2,
+			.page_kb = 16,
+			.pages_per_block = 4,
+			.block_slices = 128,
+			.page_read_ns = 75000,
+			.page_program_ns = 750000,
+			.block_erase_ns = 5000000,
+			.page_spread_pct = 20,
+			.program_suspend_ns = 0,
+			.erase_suspend_ns = 700000,
+			.channel_transfer_ns = 7680,
+			.controller_ns = 7000,
+			.buffer_ns = 3000,
+			.host_transfer_ns = 1280,
+			.buffer_mb = 256,
+			.buffer_watermark_pct = 75,
+			.flush_interval_us = 8000,
+			.volatile_cache = 0,
+			.overprovision_pct = 28,
+			.gc_low_blocks = 3,
+			.gc_high_blocks = 6,
+			.gc_policy = 1,
+			.wear_delta = 100,
+			.reads_ahead = 64,
+			.queue_depth = 1024,
+		},
+	}, {
+		/* TLC on NVMe, read-intensive: large rows, little spare, rare flushes. */
+		.name = "enterprise-c",
+		.params = {
+			.channels = 32,
+			.chips_per_channel = 4,
+			.planes = 4,
+			.page_kb = 16,
+			.pages_per_block = 2,
+			.block_slices = 256,
+			.page_read_ns = 60000,
+			.page_program_ns = 1200000,
+			.block_erase_ns = 8000000,
+			.page_spread_pct = 30,
+			.program_suspend_ns = 0,
+			.erase_suspend_ns = 1000000,
+			.channel_transfer_ns = 5120,
+			.controller_ns = 9000,
+			.buffer_ns = 4000,
+			.host_transfer_ns = 1280,
+			.buffer_mb = 64,
+			.buffer_watermark_pct = 50,
+			.flush_interval_us = 250000,
+			.volatile_cache = 0,
+			.overprovision_pct = 12,
+			.gc_low_blocks = 3,
+			.gc_high_blocks = 6,
+			.gc_policy = 1,
 			.wear_delta = 100,
 			.reads_ahead = 64,
 			.queue_depth = 1024,

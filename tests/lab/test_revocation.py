@@ -45,7 +45,7 @@ def test_revoked_reads_never_reach_the_drive(
     delta = {name: after[name] - before.get(name, 0) for name in after}
 
     assert run["data_errors"] == 0 and run["io_errors"] == 0
-    assert delta["linnos_revoked"] == run["revoked"] > 100
+    assert delta["linnos_revoked"] == run["revocations"] > 100
     # Every user read reached a drive exactly once, whatever was revoked on
     # the way; every write reached the drives it was for.
     assert delta["reads"] == run["reads"] > 5000

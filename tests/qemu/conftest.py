@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""Fixtures of the QEMU lab's tests: boot it, and judge its kernel log."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from linnapp.lab.qemu import DEFAULT_KERNEL, QemuGuest, run
+
+#: What no test may leave in the log: the kernel found fault with itself.
+COMPLAINT = re.compile(
+    r"BUG:|WARNING:|Oops|general protection|refcount_t|KASAN|UBSAN|stall|blocked for more than"
+    r"|possible recursive locking|possible circular locking|inconsistent lock state"
+    r"|suspicious RCU usage|Bad page|list_add corruption|list_del corruption|not ok "
+)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command in the guest left behind."""
+
+    status: int
+    stdout: str
+    stderr: str
+    dmesg: str
+
+    def complaints(self) -> list[str]:
+        """Lines of the kernel log in which the kernel finds fault with itself."""
+        return [line for line in self.dmesg.splitlines() if COMPLAINT.search(line)]
+
+
+BootQemu = Callable[..., Ran]
+
+
+@pytest.fixture
+def boot_qemu(tmp_path: Path) -> BootQemu:
+    """Boot the x86-64 kernel with two CPUs and NVMe drives, run a shell script in it.
+
+    The script sees ``$OUT``, the test's ``tmp_path``, which it may write to,
+    and ``$TESTS``, this folder. The test fails when the script does, or when
+    the kernel log holds a complaint.
+    """
+    if not DEFAULT_KERNEL.exists():
+        pytest.fail(f"{DEFAULT_KERNEL}: no QEMU lab kernel; `make kernel-x86` builds it")
+
+    def boot(
+        script: str,
+        *,
+        n_drives: int = 3,
+        drive_mb: int = 256,
+        kernel_args: tuple[str, ...] = (),
+        timeout_s: float = 300,
+    ) -> Ran:
+        stdout, stderr = io.BytesIO(), io.BytesIO()
+        guest = QemuGuest(
+            kernel=Path(os.environ.get("LINNOS_X86_KERNEL", DEFAULT_KERNEL)),
+            out_dir=tmp_path,
+            environment={
+                "OUT": str(tmp_path),
+                "TESTS": str(Path(__file__).parent),
+                "PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
+            },
+            n_drives=n_drives,
+            drive_mb=drive_mb,
+            accel=os.environ.get("LINNOS_QEMU_ACCEL", "auto"),
+            kernel_args=kernel_args,
+            timeout_s=timeout_s,
+        )
+        result = run(["sh", "-ec", script], guest, stdout=stdout, stderr=stderr)
+        ran = Ran(
+            result.status,
+            stdout.getvalue().decode(errors="replace"),
+            stderr.getvalue().decode(errors="replace"),
+            result.dmesg,
+        )
+        assert not ran.status, (
+            f"status {ran.status} of {shlex.quote(script)}\n{ran.stdout}\n{ran.stderr}\n"
+            + ran.dmesg[-3000:]
+        )
+        assert not ran.complaints(), "\n".join(ran.complaints()) + "\n" + ran.dmesg[-6000:]
+        return ran
+
+    return boot

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT
+"""Runs in the guest: processes on every CPU that read a drive, with the hint or without.
+
+Every 4 KiB block of the drive's first part holds its own number, so that each
+answer can be checked: an admitted read brought the right blocks, a revoked one
+left the buffer alone. Prints one JSON object with what was counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import json
+import mmap
+import os
+import random
+import struct
+import sys
+import time
+
+RWF_LATCRIT = 0x8000
+BLOCK = 4096
+SENTINEL = b"\xa5" * BLOCK
+
+
+def block_content(number: int) -> bytes:
+    """What block `number` of the drive holds."""
+    return struct.pack("<Q", number) * (BLOCK // 8)
+
+
+def fill(device: str, n_blocks: int) -> None:
+    """Write every block's number into it."""
+    chunk = 256
+    buffer = mmap.mmap(-1, chunk * BLOCK)
+    fd = os.open(device, os.O_WRONLY | os.O_DIRECT)
+    for first in range(0, n_blocks, chunk):
+        n = min(chunk, n_blocks - first)
+        buffer[: n * BLOCK] = b"".join(block_content(first + k) for k in range(n))
+        with memoryview(buffer)[: n * BLOCK] as view:
+            assert os.pwrite(fd, view, first * BLOCK) == n * BLOCK
+    os.close(fd)
+
+
+def read_until(
+    device: str, cpu: int, n_blocks: int, n_pages: int, hint: bool, seconds: float, count: int
+) -> dict[str, int]:
+    """Read random places from one CPU until the time or the count is over, or the drive is gone."""
+    os.sched_setaffinity(0, {cpu})
+    randomly = random.Random(cpu + 1)
+    counts = {"admitted": 0, "revoked": 0, "wrong_data": 0, "touched": 0, "gone": 0, "errors": 0}
+    buffer = mmap.mmap(-1, n_pages * BLOCK)
+    try:
+        fd = os.open(device, os.O_RDONLY | os.O_DIRECT)
+    except OSError:
+        return {**counts, "gone": 1}
+    end = time.monotonic() + seconds
+    done = 0
+    while time.monotonic() < end and (not count or done < count):
+        done += 1
+        first = randomly.randrange(n_blocks - n_pages + 1)
+        buffer[:] = SENTINEL * n_pages
+        try:
+            n = os.preadv(fd, [buffer], first * BLOCK, RWF_LATCRIT if hint else 0)
+        except OSError as error:
+            if error.errno == errno.EBUSY and hint:
+                counts["revoked"] += 1
+                counts["touched"] += buffer[:] != SENTINEL * n_pages
+                continue
+            if error.errno in (errno.ENODEV, errno.ENXIO, errno.EIO):
+                counts["gone"] += 1
+                break
+            counts["errors"] += 1
+            continue
+        if n == 0:
+            # A drive that was removed has no size any more.
+            counts["gone"] += 1
+            break
+        counts["admitted"] += 1
+        expected = b"".join(block_content(first + k) for k in range(n_pages))
+        counts["wrong_data"] += n != len(expected) or buffer[:] != expected
+    os.close(fd)
+    return counts
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("device")
+    parser.add_argument("--fill", action="store_true", help="write the blocks first")
+    parser.add_argument("--blocks", type=int, default=4096, help="blocks of the drive in use")
+    parser.add_argument("--workers", type=int, default=1, help="processes, spread over the CPUs")
+    parser.add_argument("--pages", type=int, default=1, help="4 KiB blocks a read")
+    parser.add_argument("--plain", action="store_true", help="read without the hint")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--count", type=int, default=0, help="reads of each worker, 0: no limit")
+    arguments = parser.parse_args()
+    if arguments.fill:
+        fill(arguments.device, arguments.blocks)
+
+    total: dict[str, int] = {}
+    pipes = []
+    cpus = sorted(os.sched_getaffinity(0))
+    for worker in range(arguments.workers):
+        from_child, to_parent = os.pipe()
+        if os.fork() == 0:
+            counts = read_until(
+                arguments.device,
+                cpus[worker % len(cpus)],
+                arguments.blocks,
+                arguments.pages,
+                not arguments.plain,
+                arguments.seconds,
+                arguments.count,
+            )
+            os.write(to_parent, json.dumps(counts).encode())
+            os._exit(0)
+        os.close(to_parent)
+        pipes.append(from_child)
+    for pipe in pipes:
+        with os.fdopen(pipe) as file:
+            for name, value in json.loads(file.read()).items():
+                total[name] = total.get(name, 0) + value
+    print(json.dumps(total))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""Hinted reads of a real NVMe drive: revoked or admitted as the model says, data right, nothing lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.qemu
+
+
+def _loads(text: str) -> list[dict[str, int]]:
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def _stats(folder: Path) -> dict[str, int]:
+    return {file.name: int(file.read_text()) for file in folder.iterdir()}
+
+
+def _assert_data_right(load: dict[str, int]) -> None:
+    assert load["wrong_data"] == load["touched"] == load["errors"] == load["gone"] == 0
+
+
+def test_reads_are_decided_by_the_drives_own_model(
+    boot_qemu, tmp_path: Path, queue_model: Path
+) -> None:
+    # One reader at a time, so a read sees its own pages only: 4 KiB is fast
+    # for the model (1 page pending), 64 KiB slow (16 pages). The second drive
+    # has no model, the third one does not enforce.
+    ran = boot_qemu(
+        f"""
+        linnapp upload --model {queue_model} --device /dev/nvme0n1 --mode enforce
+        linnapp upload --model {queue_model} --device /dev/nvme2n1 --mode observe
+        load() {{ python3 $TESTS/hinted_load.py "$@"; }}
+        for k in 0 1 2; do
+            load /dev/nvme${{k}}n1 --fill --count 300
+            load /dev/nvme${{k}}n1 --count 300 --pages 16
+            load /dev/nvme${{k}}n1 --count 300 --pages 16 --plain
+            cp -r /sys/block/nvme${{k}}n1/linnos/stats $OUT/stats$k
+            cat /sys/block/nvme${{k}}n1/linnos/model_id >>$OUT/ids
+        done
+        cmp {queue_model} /sys/block/nvme0n1/linnos/model
+        """
+    )
+    loads = _loads(ran.stdout)
+    assert len(loads) == 9
+    for load in loads:
+        _assert_data_right(load)
+    # Probes let some of the 300 through, by age; at this pace next to none.
+    big = loads[1]
+    assert loads[0]["admitted"] == 300 and big["revoked"] + big["admitted"] == 300
+    assert big["revoked"] > 200
+    assert loads[2]["admitted"] == 300
+    for load in loads[3:]:
+        assert load["admitted"] == 300
+
+    enforcing, none, observing = (_stats(tmp_path / f"stats{k}") for k in range(3))
+    assert enforcing["revoked"] == big["revoked"]
+    assert enforcing["probes"] == big["admitted"]
+    assert enforcing["latency_critical"] == 600
+    assert none["revoked"] == none["inferences"] == 0
+    assert observing["revoked"] == 0 and observing["inferences"] >= 300
+    ids = (tmp_path / "ids").read_text().split()
+    assert ids[0] == ids[2] != ids[1] == "none"
+
+
+def test_two_cpus_share_one_drive(boot_qemu, tmp_path: Path, queue_model: Path) -> None:
+    ran = boot_qemu(
+        f"""
+        nproc >$OUT/nproc
+        cat /sys/block/nvme0n1/mq/*/cpu_list >$OUT/queues
+        d=/sys/block/nvme0n1/linnos
+        linnapp upload --model {queue_model} --device /dev/nvme0n1 --mode enforce
+        python3 $TESTS/hinted_load.py /dev/nvme0n1 --fill --count 1
+        cp -r $d/stats $OUT/before
+        # 8 readers of 3 pages each, on both CPUs: more than 12 pages pending, often.
+        python3 $TESTS/hinted_load.py /dev/nvme0n1 --workers 8 --pages 3 --seconds 8 &
+        load=$!
+        # Meanwhile mode and model change under them.
+        for round in 1 2 3 4 5 6 7 8 9 10; do
+            for mode in observe off enforce; do
+                echo $mode >$d/mode
+                cat {queue_model} >$d/model
+                sleep 0.1
+            done
+        done
+        wait $load
+        cp -r $d/stats $OUT/after
+        # Nothing is pending any more: 12 pages alone are fast, 13 slow.
+        echo 0 >$d/probe_after_us
+        echo 0 >$d/probe_after_revokes
+        python3 $TESTS/hinted_load.py /dev/nvme0n1 --count 100 --pages 12
+        python3 $TESTS/hinted_load.py /dev/nvme0n1 --count 100 --pages 13
+        """
+    )
+    assert (tmp_path / "nproc").read_text() == "2\n"
+    queues = (tmp_path / "queues").read_text().split()
+    assert sorted(queues) == ["0", "1"], "one hardware queue for each CPU"
+
+    warm_up, load, twelve, thirteen = _loads(ran.stdout)
+    for counts in (warm_up, load, twelve, thirteen):
+        _assert_data_right(counts)
+    assert load["revoked"] > 100 and load["admitted"] > 100
+    assert twelve["admitted"] == 100 and thirteen["revoked"] == 100
+
+    before, after = _stats(tmp_path / "before"), _stats(tmp_path / "after")
+    delta = {name: after[name] - before[name] for name in after}
+    # Both CPUs' counters together miss nothing that the readers saw.
+    assert delta["revoked"] == load["revoked"]
+    assert delta["latency_critical"] == delta["admitted"] + delta["revoked"]
+    assert delta["latency_critical"] <= load["revoked"] + load["admitted"]
