@@ -9,6 +9,7 @@ wander through the array, and prints one table.
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 import time
@@ -32,9 +33,13 @@ INJECT = "continuous:latency_us=2000,op=read,ratio=100%,slot_ms=100,every_ms=500
 TRAIN_S = 10
 REPLAY_S = 10
 
-#: A given trace is sped up until its array serves this many I/Os a second; the
-#: public traces were recorded on disks a hundred times slower than flash.
-TARGET_IOPS = 6000
+#: A given trace is sped up, if need be, to so many I/Os a second: the public
+#: traces were recorded on disks a hundred times slower than flash.
+TARGET_IOPS = 2000
+
+#: A given trace is one volume on the array: each read has one drive as its
+#: home, in turn, and each write goes to all drives.
+VOLUME = ("--spread", "--replicate-writes")
 
 COLUMNS = (
     ("policy", "policy", "{}"),
@@ -68,15 +73,18 @@ class Steps:
         print(f" {now - begin:.1f} s (total {now - self.start:.0f} s)", flush=True)
 
 
-def linnapp(*arguments: str) -> None:
-    """Run a linnapp command on the host."""
+def linnapp(*arguments: str) -> str:
+    """Run a linnapp command on the host and return its output."""
     command = [sys.executable, "-m", "linnapp", *arguments]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         raise LoopError(f"linnapp {' '.join(arguments)}: {result.stderr.strip()}")
+    return result.stdout
 
 
-def slice_traces(sources: list[Path], out_dir: Path, first_s: float, last_s: float) -> tuple[Path, ...]:
+def slice_traces(
+    sources: list[Path], out_dir: Path, first_s: float, last_s: float
+) -> tuple[Path, ...]:
     """Cut the same time slice out of each drive's trace."""
     out_dir.mkdir(parents=True, exist_ok=True)
     slices = []
@@ -93,7 +101,10 @@ def table(runs: list[dict[str, Any]]) -> str:
     rows += [[form.format(run[key]) for key, _, form in COLUMNS] for run in runs]
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
     return "\n".join(
-        "  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
+        "  ".join(
+            cell.ljust(w) if i == 0 else cell.rjust(w)
+            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
         for row in rows
     )
 
@@ -117,13 +128,14 @@ def demo(trace: Path | None, out: Path, models_dir: Path, seed: int) -> None:
 
     steps = Steps(4 + len(POLICIES))
     array = Array(seed=seed)
+    options = () if trace is None else VOLUME
     with steps.step("preparing the workload"):
         sources, train_s, replay_s = workload(trace, array, out / "workload", seed)
         train_slice = slice_traces(sources, out / "train", 0, train_s)
         replay_slice = slice_traces(sources, out / "replay", train_s, train_s + replay_s)
 
     with steps.step("recording with blktrace"):
-        recording = Scenario("record", array, train_slice, seed)
+        recording = Scenario("record", array, train_slice, seed, options=options)
         blks = record(recording, out / "record")
     with steps.step("training with TensorFlow"):
         models = train(blks, models_dir, out / "train.txt", "--seed", str(seed))
@@ -132,14 +144,12 @@ def demo(trace: Path | None, out: Path, models_dir: Path, seed: int) -> None:
     # percentile of the recording, without the bursts to come.
     profile = read_latency_us(out / "record" / "baseline.log")
     p95_us = float(np.percentile(profile, 95))
-    scenario = Scenario("bursts", array, replay_slice, seed, INJECT)
+    scenario = Scenario("bursts", array, replay_slice, seed, INJECT, options)
     runs = []
     for policy in POLICIES:
         with steps.step(f"replaying: {policy}"):
             hedge_us = p95_us if policy.startswith("hedge") or policy == "linnos-hl" else None
-            runs.append(
-                replay(scenario, policy, out / "replays", models=models, hedge_us=hedge_us)
-            )
+            runs.append(replay(scenario, policy, out / "replays", models=models, hedge_us=hedge_us))
 
     with steps.step("drawing"):
         write_summary(out / "summary.json", runs)
@@ -156,7 +166,7 @@ def demo(trace: Path | None, out: Path, models_dir: Path, seed: int) -> None:
 def workload(
     trace: Path | None, array: Array, out: Path, seed: int
 ) -> tuple[list[Path], float, float]:
-    """The workload as one iolog a drive, and the lengths of its two slices."""
+    """The workload as iologs, and the lengths in seconds of its two slices."""
     out.mkdir(parents=True, exist_ok=True)
     if trace is None:
         linnapp(
@@ -164,7 +174,15 @@ def workload(
             "--duration", str(TRAIN_S + REPLAY_S), "--seed", str(seed),
         )  # fmt: skip
         return [out / f"flash{k}.iolog" for k in range(array.n_drives)], TRAIN_S, REPLAY_S
-    raise NotImplementedError(trace)
+    volume = out / "volume.iolog"
+    given = json.loads(linnapp("inspect", str(trace), "--json"))
+    rerate = max(1.0, TARGET_IOPS / given["iops_mean"])
+    linnapp(
+        "convert", str(trace), str(volume),
+        "--rerate", str(rerate), "--fit", str(array.size_mb << 20),
+    )  # fmt: skip
+    half_s = given["duration_s"] / rerate / 2
+    return [volume], half_s, half_s
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ drives start from the same state; training happens on the host.
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -22,7 +21,8 @@ import numpy as np
 from linnapp import replay_log
 from linnapp.lab.array import Array
 from linnapp.lab.cli import DEFAULT_KERNEL, guest_environment
-from linnapp.lab.uml import Guest, LabError, run
+from linnapp.lab.guest import Guest, LabError
+from linnapp.lab.uml import run
 
 #: Charged in virtual time for each network inference, which the guest's clock
 #: does not see: the median that `make bench` measures for the plain C engine,
@@ -218,7 +218,16 @@ def replay(
         for device, model in zip(scenario.array.devices, models, strict=True):
             script.append(
                 shlex.join(
-                    ["linnapp", "upload", "--model", str(model.resolve()), "--device", device, "--mode", mode]
+                    [
+                        "linnapp",
+                        "upload",
+                        "--model",
+                        str(model.resolve()),
+                        "--device",
+                        device,
+                        "--mode",
+                        mode,
+                    ]
                 )
             )
     script += [prepare, shlex.join(command), finish]
@@ -239,7 +248,7 @@ def write_summary(path: Path, runs: Sequence[dict[str, Any]]) -> None:
     """Write a ``summary.json`` beside and rename it."""
     beside = path.with_suffix(".tmp")
     beside.write_text(json.dumps({"runs": list(runs)}, indent=1) + "\n")
-    os.replace(beside, path)
+    beside.replace(path)
 
 
 __all__ = [

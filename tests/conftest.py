@@ -16,6 +16,7 @@ from linnapp.lab.array import Array
 from linnapp.lab.cli import DEFAULT_KERNEL, guest_environment
 from linnapp.lab.guest import Guest
 from linnapp.lab.uml import run
+from linnapp.model import Model
 
 
 @dataclass(frozen=True)

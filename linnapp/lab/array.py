@@ -69,7 +69,6 @@ class Array:
             lines.append(f"mkdir {drive}")
             for name, value in attributes.items():
                 what = shlex.quote(f"flashsim refused {name}={value} for drive flash{k}")
-                lines.append(
-                    f"echo {shlex.quote(value)} >{drive}/{shlex.quote(name)} || {{ echo {what}; exit 1; }}"
-                )
+                target = f"{drive}/{shlex.quote(name)}"
+                lines.append(f"echo {shlex.quote(value)} >{target} || {{ echo {what}; exit 1; }}")
         return "\n".join(lines) + "\n"

@@ -70,7 +70,13 @@ def test_kunit_suites_pass(boot) -> None:
         Array(n_drives=0),
         kernel_args=("kunit.enable=1", "kunit.filter_glob=*"),
     )
-    suites = re.findall(r"^# (linnos\S*|flashsim\S*): pass:(\d+) fail:(\d+) skip:(\d+)", ran.dmesg + ran.stdout, re.M)
+    suites = re.findall(
+        r"^# (linnos\S*|flashsim\S*): pass:(\d+) fail:(\d+) skip:(\d+)",
+        ran.dmesg + ran.stdout,
+        re.M,
+    )
     lines = [line for line in ran.dmesg.splitlines() if "not ok" in line]
     assert not lines, lines
-    assert any(name.startswith("linnos") and int(passed) > 0 for name, passed, _, _ in suites), ran.dmesg[-3000:]
+    assert any(name.startswith("linnos") and int(passed) > 0 for name, passed, _, _ in suites), (
+        ran.dmesg[-3000:]
+    )

@@ -81,7 +81,9 @@ def test_kernel_and_blktrace_see_the_same(
         for event in seen:
             candidates = by_key[int(event["sector"]), int(event["nr"]) * 512]
             # Reads of the same block are in the order of their arrival.
-            rows.append(candidates.pop(0) if mode == "observe" else _closest(candidates, event, reads))
+            rows.append(
+                candidates.pop(0) if mode == "observe" else _closest(candidates, event, reads)
+            )
         row = np.array(rows)
         pending = np.array([int(e["pending"]) for e in seen], np.uint32)
         hist_pending = np.array([_numbers(e["hist_pending"]) for e in seen], np.uint32)

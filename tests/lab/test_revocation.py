@@ -12,7 +12,9 @@ pytestmark = pytest.mark.lab
 
 RUN = """
 linnapp generate demo -o /run/tmp/w --drives 3 --duration 4 --seed 11
-for d in flash0 flash1 flash2; do linnapp upload --model {model} --device /dev/$d --mode enforce; done
+for d in flash0 flash1 flash2; do
+    linnapp upload --model {model} --device /dev/$d --mode enforce
+done
 count() {{
     for d in flash0 flash1 flash2; do
         awk -v d=$d '{{ print d, $1, $2 }}' /sys/kernel/debug/flashsim/$d/counters
@@ -51,13 +53,12 @@ def test_revoked_reads_never_reach_the_drive(
     assert delta["reads"] == run["reads"] > 5000
     copies = 3 if options else 1
     assert delta["writes"] == run["writes"] * copies
-    assert (
-        delta["linnos_latency_critical"]
-        == delta["linnos_admitted"] + delta["linnos_revoked"]
-    )
+    assert delta["linnos_latency_critical"] == delta["linnos_admitted"] + delta["linnos_revoked"]
 
 
-def test_unhinted_reads_and_writes_are_never_revoked(boot, tmp_path: Path, queue_model: Path) -> None:
+def test_unhinted_reads_and_writes_are_never_revoked(
+    boot, tmp_path: Path, queue_model: Path
+) -> None:
     boot(
         f"""
 linnapp upload --model {queue_model} --device /dev/flash0 --mode enforce
