@@ -128,7 +128,7 @@ struct blk_linnos {
 	struct rq_qos rqos ____cacheline_aligned_in_smp;
 	bool attached;
 	bool key_held;
-	struct mutex lock;
+	struct mutex lock;	/* mode, model, upload */
 	struct linnos_upload upload;
 	struct gendisk *disk;
 	struct kobject kobj;

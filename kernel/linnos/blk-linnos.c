@@ -81,7 +81,7 @@ static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
  * counts as more pages than can ever be in flight. Whoever brings it to zero,
  * the disk or the last bio, frees.
  */
-#define LINNOS_DISK_REF		(1LL << 32)
+#define LINNOS_DISK_REF		((s64)BIT_ULL(32))
 
 /*
  * Reading the clock twice costs as much as an inference: measure one in so
@@ -418,8 +418,9 @@ bool linnos_arrive(struct blk_linnos *linnos, struct bio_linnos *io,
 			return false;
 		atomic64_add(io->pages, &linnos->pending);
 	} else {
-		io->pending = lower_32_bits(
-			atomic64_add_return(io->pages, &linnos->pending));
+		u64 pending = atomic64_add_return(io->pages, &linnos->pending);
+
+		io->pending = lower_32_bits(pending);
 	}
 	return true;
 }
@@ -647,10 +648,11 @@ static void drop_upload(struct blk_linnos *linnos)
 	memset(&linnos->upload, 0, sizeof(linnos->upload));
 }
 
-static int refuse_upload(struct blk_linnos *linnos, const char *why)
+static int refuse_upload(struct blk_linnos *linnos,
+			 enum linnos_model_error error)
 {
 	pr_warn("%s: model refused: %s\n", linnos->disk->disk_name,
-		why);
+		linnos_model_error_string(error));
 	drop_upload(linnos);
 	return -EINVAL;
 }
@@ -682,8 +684,7 @@ int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 	if (!offset) {
 		error = linnos_model_check_header(chunk, bytes);
 		if (error)
-			return refuse_upload(linnos,
-					     linnos_model_error_string(error));
+			return refuse_upload(linnos, error);
 		if (!upload->file)
 			upload->file = kvmalloc(LINNOS_MODEL_BYTES, GFP_KERNEL);
 		if (!upload->file)
@@ -693,24 +694,21 @@ int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 	}
 	if (!upload->file || upload->writer != writer ||
 	    upload->bytes != offset)
-		return refuse_upload(linnos, "written out of order");
+		return refuse_upload(linnos, LINNOS_MODEL_ORDER);
 	if (bytes > LINNOS_MODEL_BYTES - offset)
-		return refuse_upload(linnos, linnos_model_error_string(
-						     LINNOS_MODEL_SIZE));
+		return refuse_upload(linnos, LINNOS_MODEL_SIZE);
 
 	memcpy(upload->file + offset, chunk, bytes);
 	upload->bytes += bytes;
 	if (upload->bytes < LINNOS_MODEL_BYTES) {
 		if (bytes < PAGE_SIZE)
-			return refuse_upload(linnos,
-					     linnos_model_error_string(
-						     LINNOS_MODEL_TRUNCATED));
+			return refuse_upload(linnos, LINNOS_MODEL_TRUNCATED);
 		return 0;
 	}
 
 	ret = linnos_set_model(linnos, upload->file, upload->bytes);
 	if (ret > 0)
-		return refuse_upload(linnos, linnos_model_error_string(ret));
+		return refuse_upload(linnos, ret);
 	drop_upload(linnos);
 	return ret;
 }

@@ -18,8 +18,8 @@
 #include <linux/string.h>
 #else
 #include <string.h>
-#define S32_MAX INT32_MAX
-#define S32_MIN INT32_MIN
+#define S32_MAX __INT32_MAX__
+#define S32_MIN (-S32_MAX - 1)
 #endif
 
 #define DIGIT_MAX	9
@@ -189,8 +189,10 @@ static enum linnos_model_error check_ranges(const struct linnos_model *model)
 	bool fits = true;
 	int unit, k;
 
-	for (k = 0; k < LINNOS_N_OUTPUTS; k++)
-		low[k] = high[k] = model->output_bias[k];
+	for (k = 0; k < LINNOS_N_OUTPUTS; k++) {
+		low[k] = model->output_bias[k];
+		high[k] = low[k];
+	}
 
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++) {
 		s64 hidden_max;
@@ -311,9 +313,10 @@ const char *linnos_model_error_string(enum linnos_model_error error)
 		[LINNOS_MODEL_CRC] = "checksum mismatch",
 		[LINNOS_MODEL_HIDDEN_RANGE] = "hidden sum may overflow",
 		[LINNOS_MODEL_OUTPUT_RANGE] = "output sum may overflow",
+		[LINNOS_MODEL_ORDER] = "written out of order",
 	};
 
-	if ((unsigned int)error >= sizeof(strings) / sizeof(strings[0]))
+	if ((unsigned int)error > LINNOS_MODEL_ORDER)
 		return "unknown error";
 	return strings[error];
 }

@@ -24,12 +24,11 @@
 #else
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-typedef uint8_t u8;
-typedef uint32_t u32;
-typedef uint64_t u64;
-typedef int32_t s32;
-typedef int64_t s64;
+typedef __UINT8_TYPE__ u8;
+typedef __UINT32_TYPE__ u32;
+typedef __UINT64_TYPE__ u64;
+typedef __INT32_TYPE__ s32;
+typedef __INT64_TYPE__ s64;
 #endif
 
 #define LINNOS_HISTORY		4
@@ -68,6 +67,7 @@ typedef int64_t s64;
  * @LINNOS_MODEL_CRC: the checksum does not match
  * @LINNOS_MODEL_HIDDEN_RANGE: some digits overflow a hidden sum (32 bits)
  * @LINNOS_MODEL_OUTPUT_RANGE: some digits overflow an output sum (64 bits)
+ * @LINNOS_MODEL_ORDER: the pieces of an upload do not follow one another
  */
 enum linnos_model_error {
 	LINNOS_MODEL_OK = 0,
@@ -81,6 +81,7 @@ enum linnos_model_error {
 	LINNOS_MODEL_CRC,
 	LINNOS_MODEL_HIDDEN_RANGE,
 	LINNOS_MODEL_OUTPUT_RANGE,
+	LINNOS_MODEL_ORDER,
 };
 
 /**

@@ -199,12 +199,12 @@ static void linnos_test_infer_random(struct kunit *test)
 		for (unit = 0; unit < 256; unit++) {
 			const u8 *w = fx->file + FILE_HIDDEN_WEIGHTS + 4 * unit;
 			const u8 *v = fx->file + FILE_OUTPUT_WEIGHTS + 8 * unit;
-			s64 sum = (s32)get_unaligned_le32(
-				fx->file + FILE_HIDDEN_BIAS + 4 * unit);
+			const u8 *b = fx->file + FILE_HIDDEN_BIAS + 4 * unit;
+			s64 sum = (s32)get_unaligned_le32(b);
 
-			for (i = 0; i < 31; i++)
-				sum += (s64)(s32)get_unaligned_le32(
-					       w + 4 * 256 * i) * digits[i];
+			for (i = 0; i < 31; i++, w += 4 * 256)
+				sum += (s64)(s32)get_unaligned_le32(w) *
+				       digits[i];
 			if (sum < 0)
 				sum = 0;
 			fast += sum * (s32)get_unaligned_le32(v);
@@ -516,7 +516,7 @@ static void linnos_test_largest_bio(struct kunit *test)
 
 	fx->linnos->mode = LINNOS_OBSERVE;
 	arrive(fx, &a, REQ_OP_WRITE, UINT_MAX & ~511, false, 0);
-	KUNIT_EXPECT_EQ(test, a.io.pages, 1 << 20);
+	KUNIT_EXPECT_EQ(test, (u32)a.io.pages, 1 << 20);
 	complete_io(fx, &a, BLK_STS_OK, 0);
 	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
 }

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+/*
+ * lcread: reads with and without the latency-critical hint, one after another,
+ * and says how each ended.
+ *
+ *	lcread [-b] [-e preadv2|uring|aio] [-n COUNT] [-p] [-s BYTES] [-o OFFSET] [-u] FILE
+ *
+ * -b	buffered, not direct
+ * -e	by which interface (preadv2)
+ * -n	how many reads, each at the next offset (1)
+ * -p	print nothing but a summary: ok=N busy=N other=N
+ * -s	bytes a read (4096)
+ * -o	offset of the first (0)
+ * -u	unhinted
+ * -f	flags instead of RWF_LATCRIT, as a number
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <libaio.h>
+#include <liburing.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define RWF_LATCRIT 0x00008000
+
+static int flags = RWF_LATCRIT;
+
+static ssize_t by_preadv2(int fd, void *buffer, size_t bytes, off_t offset)
+{
+	struct iovec iov = { .iov_base = buffer, .iov_len = bytes };
+	ssize_t got = preadv2(fd, &iov, 1, offset, flags);
+
+	return got < 0 ? -errno : got;
+}
+
+static ssize_t by_uring(int fd, void *buffer, size_t bytes, off_t offset)
+{
+	static struct io_uring ring;
+	static int ready;
+	struct io_uring_sqe *sqe;
+	struct io_uring_cqe *cqe;
+	ssize_t got;
+
+	if (!ready) {
+		got = io_uring_queue_init(8, &ring, 0);
+		if (got)
+			return got;
+		ready = 1;
+	}
+	sqe = io_uring_get_sqe(&ring);
+	io_uring_prep_read(sqe, fd, buffer, bytes, offset);
+	sqe->rw_flags = flags;
+	got = io_uring_submit_and_wait(&ring, 1);
+	if (got < 0)
+		return got;
+	got = io_uring_wait_cqe(&ring, &cqe);
+	if (got)
+		return got;
+	got = cqe->res;
+	io_uring_cqe_seen(&ring, cqe);
+	return got;
+}
+
+static ssize_t by_aio(int fd, void *buffer, size_t bytes, off_t offset)
+{
+	static io_context_t context;
+	struct iocb iocb, *list = &iocb;
+	struct io_event event;
+	int ret;
+
+	if (!context) {
+		ret = io_setup(8, &context);
+		if (ret)
+			return ret;
+	}
+	io_prep_pread(&iocb, fd, buffer, bytes, offset);
+	iocb.aio_rw_flags = flags;
+	ret = io_submit(context, 1, &list);
+	if (ret < 0)
+		return ret;
+	ret = io_getevents(context, 1, 1, &event, NULL);
+	if (ret < 0)
+		return ret;
+	return (long)event.res;
+}
+
+int main(int argc, char **argv)
+{
+	ssize_t (*read_by)(int, void *, size_t, off_t) = by_preadv2;
+	long count = 1, ok = 0, busy = 0, other = 0, i;
+	int option, direct = O_DIRECT, quiet = 0, fd;
+	size_t bytes = 4096;
+	off_t offset = 0;
+	void *buffer;
+
+	while ((option = getopt(argc, argv, "be:f:n:o:ps:u")) != -1) {
+		switch (option) {
+		case 'b':
+			direct = 0;
+			break;
+		case 'e':
+			if (!strcmp(optarg, "uring"))
+				read_by = by_uring;
+			else if (!strcmp(optarg, "aio"))
+				read_by = by_aio;
+			else if (strcmp(optarg, "preadv2"))
+				return 2;
+			break;
+		case 'f':
+			flags = strtol(optarg, NULL, 0);
+			break;
+		case 'n':
+			count = atol(optarg);
+			break;
+		case 'o':
+			offset = atoll(optarg);
+			break;
+		case 'p':
+			quiet = 1;
+			break;
+		case 's':
+			bytes = atol(optarg);
+			break;
+		case 'u':
+			flags = 0;
+			break;
+		default:
+			return 2;
+		}
+	}
+	if (optind + 1 != argc)
+		return 2;
+	fd = open(argv[optind], O_RDONLY | direct);
+	if (fd < 0) {
+		fprintf(stderr, "lcread: %s: %s\n", argv[optind],
+			strerror(errno));
+		return 1;
+	}
+	if (posix_memalign(&buffer, 4096, bytes))
+		return 1;
+	for (i = 0; i < count; i++, offset += bytes) {
+		ssize_t got = read_by(fd, buffer, bytes, offset);
+
+		ok += got == (ssize_t)bytes;
+		busy += got == -EBUSY;
+		other += got != (ssize_t)bytes && got != -EBUSY;
+		if (!quiet)
+			puts(got < 0 ? strerrorname_np(-got) : "ok");
+	}
+	if (quiet)
+		printf("ok=%ld busy=%ld other=%ld\n", ok, busy, other);
+	return 0;
+}
