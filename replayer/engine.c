@@ -139,7 +139,6 @@ static struct user_io *io_get(struct replay *r)
 		io = xmalloc(sizeof(*io));
 	memset(io, 0, sizeof(*io));
 	io->served_by = SERVED_BY_NONE;
-	r->user_ios_in_flight++;
 	return io;
 }
 
@@ -148,7 +147,10 @@ static void io_put(struct replay *r, struct user_io *io)
 	timer_disarm(&r->timers, &io->timer);
 	io->next_free = r->free_ios;
 	r->free_ios = io;
-	r->user_ios_in_flight--;
+	if (io->storm)
+		r->background_in_flight--;
+	else
+		r->user_ios_in_flight--;
 }
 
 static struct attempt *attempt_new(struct replay *r, struct user_io *io, unsigned int drive)
@@ -224,6 +226,21 @@ static void write_send(struct replay *r, struct user_io *io, unsigned int drive)
 	io_uring_prep_write(sqe, drive, a->buffer->data, io->size_bytes, io->offset_bytes);
 	sqe->flags |= IOSQE_FIXED_FILE;
 	io_uring_sqe_set_data(sqe, a);
+}
+
+void background_write(struct replay *r, struct storm *s, unsigned int drive, uint64_t offset_bytes,
+		      uint32_t size_bytes)
+{
+	struct user_io *io = io_get(r);
+
+	io->storm = s;
+	io->offset_bytes = offset_bytes;
+	io->size_bytes = size_bytes;
+	io->is_write = true;
+	io->home = drive;
+	io->submit_ns = r->now_ns;
+	r->background_in_flight++;
+	write_send(r, io, drive);
 }
 
 static void cancel_losers(struct replay *r, struct user_io *io)
@@ -347,7 +364,10 @@ static void write_completed(struct replay *r, struct attempt *a, int result)
 		io->flags |= IO_ERROR;
 		report_io_error(r, a, result < 0 ? -result : EIO);
 	}
-	if (!io->in_flight) {
+	if (io->storm) {
+		io->answered = true;
+		storm_written(r, io->storm, ok);
+	} else if (!io->in_flight) {
 		a->drive = io->served_by;
 		answer(r, io, io->served_by == SERVED_BY_NONE ? NULL : a);
 	}
@@ -534,6 +554,7 @@ static void issue(struct replay *r, struct source *s)
 	io->submit_ns = r->now_ns;
 	io->lag_ns = saturate_u32(elapsed - io->due_ns);
 	io->warmup = io->due_ns < r->o.warmup_s * 1e9;
+	r->user_ios_in_flight++;
 	source_advance(r, s);
 	if (!io->is_write) {
 		r->reads_started++;
@@ -550,8 +571,13 @@ static void fire_timers(struct replay *r)
 {
 	struct timer *t;
 
-	while ((t = timer_expired(&r->timers, r->now_ns)))
-		r->o.policy->timer(r, (struct user_io *)((char *)t - offsetof(struct user_io, timer)));
+	while ((t = timer_expired(&r->timers, r->now_ns))) {
+		if (t->kind == TIMER_STORM)
+			storm_slot(r, (struct storm *)((char *)t - offsetof(struct storm, timer)));
+		else
+			r->o.policy->timer(r, (struct user_io *)((char *)t -
+								 offsetof(struct user_io, timer)));
+	}
 }
 
 /* Phases ----------------------------------------------------------------------------------------------------- */
@@ -631,6 +657,7 @@ static void prefill_write(struct replay *r, unsigned int drive, uint64_t block, 
 	io->home = drive;
 	io->submit_ns = r->now_ns;
 	io->warmup = true;
+	r->user_ios_in_flight++;
 	write_send(r, io, drive);
 	r->c.prefill_blocks += n;
 }
@@ -707,27 +734,28 @@ void engine_prefill(struct replay *r)
 void engine_run(struct replay *r)
 {
 	struct progress progress;
-	bool draining = false, stalled = false;
+	bool stalled = false;
 
 	sources_open(r);
 	r->start_ns = wait_for_round_time(r);
 	inject_arm(r->inject);
+	storms_start(r);
 	progress_start(&progress, r);
 	for (;;) {
 		struct source *s;
 		uint64_t wake;
 		unsigned int issued = 0;
 
-		if (interrupted && !draining) {
+		if (interrupted && !r->draining) {
 			r->stop_reason = "interrupted";
-			draining = true;
+			r->draining = true;
 		}
 		if (r->o.saturate && r->o.duration_s &&
 		    r->now_ns - r->start_ns >= r->o.duration_s * 1e9)
-			draining = true;
+			r->draining = true;
 		reap(r);
 		fire_timers(r);
-		s = draining ? NULL : source_first(r);
+		s = r->draining ? NULL : source_first(r);
 		while (s && r->user_ios_in_flight < r->o.depth && issued < ISSUE_BATCH &&
 		       (r->o.saturate || r->start_ns + s->next.at_ns <= r->now_ns)) {
 			r->c.depth_stalls += stalled;
@@ -742,8 +770,12 @@ void engine_run(struct replay *r)
 			wait_until(r, 0);
 			continue;
 		}
-		if (!s && !r->user_ios_in_flight)
-			break;
+		if (!s && !r->user_ios_in_flight) {
+			/* Storms end with the replay. */
+			r->draining = true;
+			if (!r->background_in_flight)
+				break;
+		}
 		wake = timer_next(&r->timers);
 		if (s && r->user_ios_in_flight >= r->o.depth) {
 			stalled = !r->o.saturate && r->start_ns + s->next.at_ns <= r->now_ns;

@@ -18,6 +18,7 @@
 #include "latency.h"
 #include "options.h"
 #include "policy.h"
+#include "storm.h"
 #include "timers.h"
 #include "trace.h"
 
@@ -42,6 +43,7 @@ struct user_io {
 	struct timer timer; /* for the policy: failover or hedge */
 	struct user_io *next_free;
 	struct attempt *in_flight;
+	struct storm *storm; /* not a user's I/O but this storm's write */
 	uint64_t due_ns;    /* from the run's start */
 	uint64_t submit_ns; /* absolute; of the first attempt */
 	uint64_t offset_bytes;
@@ -116,7 +118,8 @@ struct replay {
 	struct io_uring ring;
 	bool wait_is_absolute;
 	uint64_t now_ns, start_ns, end_ns;
-	uint32_t user_ios_in_flight;
+	uint32_t user_ios_in_flight, background_in_flight;
+	bool draining; /* nothing new is started */
 	struct user_io *free_ios;
 	struct attempt *free_attempts;
 	struct buffer_pool *buffers;
@@ -125,6 +128,8 @@ struct replay {
 	struct latency read_latency, write_latency, lag;
 	struct log_file *log;
 	struct inject *inject;
+	struct storm storms[MAX_DRIVES];
+	unsigned int n_storms;
 	const char *stop_reason; /* NULL while running to the trace's end */
 };
 
@@ -135,6 +140,10 @@ void engine_run(struct replay *r);
 void engine_close(struct replay *r);
 /* Async-signal-safe: the run stops issuing, drains and reports. */
 void engine_interrupt(void);
+
+/* A write that belongs to no user: uncounted but for its errors. */
+void background_write(struct replay *r, struct storm *s, unsigned int drive, uint64_t offset_bytes,
+		      uint32_t size_bytes);
 
 /* For policies. */
 

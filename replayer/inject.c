@@ -8,6 +8,7 @@
  */
 #include "inject.h"
 #include "error.h"
+#include "storm.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,6 +30,7 @@ struct spec {
 	char pattern[16], op[8];
 	uint64_t latency_us, ratio_ppm, period_ios, interval;
 	uint64_t start_us, window_us, every_us;
+	uint64_t storm_block_kb, storm_depth, storm_mb;
 	bool rotate, have_latency, have_ratio, have_interval;
 	uint32_t drives;
 };
@@ -72,9 +74,10 @@ static void write_number(const char *dir, const char *knob, uint64_t value)
 
 static void bad_spec(const char *spec, const char *why, const char *what)
 {
-	die("--inject %s: %s \"%s\"; a specification reads PATTERN:key=value,... with PATTERN continuous, random or "
-	    "interval and keys latency_us, ratio (1%% or 10000ppm), interval, period_ios, op (read, write, both), "
-	    "slot_ms, every_ms, start_ms, drive (0.. or all), rotate",
+	die("--inject %s: %s \"%s\"; a specification reads PATTERN:key=value,... with PATTERN continuous, random, "
+	    "interval or storm; keys of the first three: latency_us, ratio (1%% or 10000ppm), interval, period_ios, op "
+	    "(read, write, both); of storm: block_kb, depth, size_mb; of all: slot_ms, every_ms, start_ms, drive (0.. or "
+	    "all), rotate",
 	    spec, why, what);
 }
 
@@ -103,11 +106,13 @@ static double whole_number(const char *spec, const char *value)
 
 static struct spec parse(const char *text, unsigned int n_drives)
 {
-	struct spec s = {.op = "both", .drives = (1u << n_drives) - 1, .period_ios = 100000};
+	struct spec s = {.op = "both", .drives = (1u << n_drives) - 1, .period_ios = 100000,
+			 .storm_block_kb = 256, .storm_depth = 8};
 	char *copy = xstrdup(text), *rest = copy, *item = strsep(&rest, ":");
 	const char *end;
 
-	if (strcmp(item, "continuous") && strcmp(item, "random") && strcmp(item, "interval"))
+	if (strcmp(item, "continuous") && strcmp(item, "random") && strcmp(item, "interval") &&
+	    strcmp(item, "storm"))
 		bad_spec(text, "unknown pattern", item);
 	strcpy(s.pattern, item);
 	while (rest && (item = strsep(&rest, ","))) {
@@ -142,6 +147,12 @@ static struct spec parse(const char *text, unsigned int n_drives)
 			if (strcmp(value, "read") && strcmp(value, "write") && strcmp(value, "both"))
 				bad_spec(text, "unknown op", value);
 			strcpy(s.op, value);
+		} else if (!strcmp(key, "block_kb")) {
+			s.storm_block_kb = whole_number(text, value);
+		} else if (!strcmp(key, "depth")) {
+			s.storm_depth = whole_number(text, value);
+		} else if (!strcmp(key, "size_mb")) {
+			s.storm_mb = whole_number(text, value);
 		} else if (!strcmp(key, "slot_ms")) {
 			s.window_us = whole_number(text, value) * 1000;
 		} else if (!strcmp(key, "every_ms")) {
@@ -160,6 +171,21 @@ static struct spec parse(const char *text, unsigned int n_drives)
 			bad_spec(text, "unknown key", key);
 		}
 	}
+	if (!strcmp(s.pattern, "storm")) {
+		if (s.have_latency || s.have_ratio || s.have_interval)
+			bad_spec(text, "no key of a storm:",
+				 s.have_latency ? "latency_us" : s.have_ratio ? "ratio" : "interval");
+		if (!s.storm_mb && !s.window_us)
+			bad_spec(text, "a storm needs slot_ms or", "size_mb");
+		if (!s.storm_block_kb || s.storm_block_kb % 4 || s.storm_block_kb > 1024)
+			bad_spec(text, "block_kb must be a multiple of 4 up to 1024:", "block_kb");
+		if (!s.storm_depth || s.storm_depth > 256)
+			bad_spec(text, "depth must be from 1 to 256:", "depth");
+		if (s.rotate && !s.every_us)
+			bad_spec(text, "rotate needs", "every_ms");
+		free(copy);
+		return s;
+	}
 	if (!s.have_latency)
 		bad_spec(text, "missing key", "latency_us");
 	if (!strcmp(s.pattern, "interval") ? !s.have_interval : !s.have_ratio)
@@ -171,6 +197,19 @@ static struct spec parse(const char *text, unsigned int n_drives)
 		bad_spec(text, "every_ms needs", "slot_ms");
 	free(copy);
 	return s;
+}
+
+static void add_storm(struct storm *storm, const struct spec *s, unsigned int drive, unsigned int n_drives)
+{
+	*storm = (struct storm){
+		.drive = drive,
+		.block_bytes = s->storm_block_kb << 10,
+		.depth = s->storm_depth,
+		.bytes_per_slot = s->storm_mb << 20,
+		.start_ns = (s->start_us + (s->rotate ? drive * s->every_us : 0)) * 1000,
+		.slot_ns = s->window_us * 1000,
+		.every_ns = s->every_us * (s->rotate ? n_drives : 1) * 1000,
+	};
 }
 
 static void program(const char *dir, const struct spec *s, unsigned int drive, unsigned int n_drives)
@@ -201,10 +240,12 @@ static void disarm_at_exit(void)
 }
 
 struct inject *inject_new(char *const *specs, unsigned int n_specs, struct device *devices,
-			  unsigned int n_devices)
+			  unsigned int n_devices, struct storm *storms, unsigned int *n_storms)
 {
 	struct inject *in;
+	bool stormy[MAX_DRIVES] = {false}, flashsim = false;
 
+	*n_storms = 0;
 	if (!n_specs)
 		return NULL;
 	in = xcalloc(1, sizeof(*in));
@@ -215,16 +256,32 @@ struct inject *inject_new(char *const *specs, unsigned int n_specs, struct devic
 		for (unsigned int k = 0; k < n_devices; k++) {
 			if (!(s.drives & 1u << k))
 				continue;
+			if (stormy[k] && !strcmp(s.pattern, "storm"))
+				die("--inject %s: drive %u already has a storm", specs[i], k);
+			if (!strcmp(s.pattern, "storm")) {
+				if (devices[k].size_bytes < s.storm_block_kb << 10)
+					die("--inject %s: drive %s is smaller than one block of the storm", specs[i],
+					    devices[k].path);
+				add_storm(&storms[(*n_storms)++], &s, k, n_devices);
+				stormy[k] = true;
+				continue;
+			}
+			flashsim = true;
 			if (in->dirs[k])
 				die("--inject %s: drive %u already has an injection; use drive= to give each its own",
 				    specs[i], k);
 			in->dirs[k] = xasprintf(CONFIGFS "/%s/inject",
 						devices[k].disk ? devices[k].disk : "-");
 			if (access(in->dirs[k], F_OK))
-				die("--inject %s: drive %s is not a flashsim drive (no %s); patterns need one",
+				die("--inject %s: drive %s is not a flashsim drive (no %s), and only such a drive can be slowed "
+				    "by a pattern; --inject storm:slot_ms=50,every_ms=500 slows any drive by writing to it",
 				    specs[i], devices[k].path, in->dirs[k]);
 			program(in->dirs[k], &s, k, n_devices);
 		}
+	}
+	if (!flashsim) {
+		free(in);
+		return NULL;
 	}
 	active = in;
 	atexit(disarm_at_exit);

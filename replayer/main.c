@@ -53,7 +53,8 @@ int main(int argc, char **argv)
 	options_parse(&r->o, argc, argv);
 	open_devices(r);
 	require_policy(r);
-	r->inject = inject_new(r->o.injects, r->o.n_injects, r->devices, r->n_drives);
+	r->inject = inject_new(r->o.injects, r->o.n_injects, r->devices, r->n_drives, r->storms,
+			       &r->n_storms);
 	if (r->o.json_path)
 		report_require_writable(r->o.json_path);
 	if (r->o.log_path)

@@ -175,7 +175,7 @@ void report_require_writable(const char *path)
 void report_json(struct replay *r, const char *path)
 {
 	const struct counters *c = &r->c;
-	json_t *o = json_object(), *served = json_array();
+	json_t *o = json_object(), *served = json_array(), *storms = json_array();
 	char *beside = xasprintf("%s.new", path);
 
 	set_text(o, "policy", r->o.policy->name);
@@ -213,6 +213,16 @@ void report_json(struct replay *r, const char *path)
 	set_count(o, "depth_stalls", c->depth_stalls);
 	set_count(o, "read_bytes", c->read_bytes);
 	set_count(o, "write_bytes", c->write_bytes);
+	for (unsigned int i = 0; i < r->n_storms; i++) {
+		json_t *d = json_object();
+
+		set_count(d, "drive", r->storms[i].drive);
+		set_count(d, "slots", r->storms[i].slots);
+		set_count(d, "writes", r->storms[i].writes);
+		set_count(d, "bytes", r->storms[i].bytes);
+		json_array_append_new(storms, d);
+	}
+	set(o, "storms", storms);
 	set_number(o, "lag_p50_us", r->lag.count ? (double)latency_percentile(&r->lag, 0.5) / 1000 : NAN);
 	set_number(o, "lag_p99_us", r->lag.count ? (double)latency_percentile(&r->lag, 0.99) / 1000 : NAN);
 	set_number(o, "lag_max_us", r->lag.count ? (double)r->lag.max_ns / 1000 : NAN);
@@ -281,6 +291,10 @@ void report_text(struct replay *r)
 		printf("submission lag (us)  p50 %.1f  p99 %.1f  max %.1f\n",
 		       (double)latency_percentile(&r->lag, 0.5) / 1000,
 		       (double)latency_percentile(&r->lag, 0.99) / 1000, (double)r->lag.max_ns / 1000);
+	for (unsigned int i = 0; i < r->n_storms; i++)
+		printf("write storm on %s: %llu slots, %llu writes, %llu MiB\n",
+		       r->devices[r->storms[i].drive].path, ULL(r->storms[i].slots),
+		       ULL(r->storms[i].writes), ULL(r->storms[i].bytes >> 20));
 	if (c->depth_stalls)
 		printf("%llu I/Os waited for a place under --depth %u\n", ULL(c->depth_stalls), r->o.depth);
 	if (c->realigned)

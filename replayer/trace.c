@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct trace_format *const formats[] = {&trace_iolog};
+static const struct trace_format *const formats[] = {&trace_iolog, &trace_blk};
 
 struct trace {
 	const struct trace_format *format;
@@ -25,6 +25,13 @@ struct trace *trace_open(const char *path)
 	int fd;
 
 	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT) {
+		char *file = trace_blk_first_file(path);
+
+		if (file)
+			return trace_open(file);
+		errno = ENOENT;
+	}
 	if (fd < 0)
 		die("trace %s: %s", path, strerror(errno));
 	n = pread(fd, head, sizeof(head), 0);
@@ -37,11 +44,11 @@ struct trace *trace_open(const char *path)
 		t = xcalloc(1, sizeof(*t));
 		t->format = formats[i];
 		t->path = xstrdup(path);
-		t->state = formats[i]->open(fd, path);
+		t->state = formats[i]->open(fd, t->path);
 		return t;
 	}
-	die("trace %s: not a fio iolog of version 3 (its first line would be \"fio version 3 iolog\"); "
-	    "`linnapp convert` makes one from other formats",
+	die("trace %s: neither a fio iolog of version 3 (its first line would be \"fio version 3 iolog\") nor a binary "
+	    "blktrace file; `linnapp convert` makes an iolog from other formats",
 	    path);
 }
 

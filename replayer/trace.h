@@ -28,7 +28,10 @@ struct trace_format {
 	void (*close)(void *state);
 };
 
-extern const struct trace_format trace_iolog;
+extern const struct trace_format trace_iolog, trace_blk;
+
+/* Of blktrace's per-CPU files with this base name the first that exists, or NULL; the caller frees it. */
+char *trace_blk_first_file(const char *base);
 
 /* Opens a trace of any known format; dies with a message when it cannot. */
 struct trace *trace_open(const char *path);

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import signal
+import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterable
@@ -80,7 +81,9 @@ def summary(path: Path) -> dict[str, Any]:
     return parsed
 
 
-def start(drives: list[Path], traces: list[Path], policy: str, *options: str) -> subprocess.Popen[str]:
+def start(
+    drives: list[Path], traces: list[Path], policy: str, *options: str
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command(drives, traces, policy, *options),
         stdout=subprocess.PIPE,
@@ -162,7 +165,12 @@ def test_percentiles_are_those_of_the_log(tmp_path: Path, drives: list[Path]) ->
            "--log", str(tmp_path / "o.log"))  # fmt: skip
     run, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
     latency_us = log["latency_ns"][log["op"] == replay_log.READ] / 1000
-    for name, fraction in (("p50_us", 0.5), ("p95_us", 0.95), ("p99_us", 0.99), ("p9999_us", 0.9999)):
+    for name, fraction in (
+        ("p50_us", 0.5),
+        ("p95_us", 0.95),
+        ("p99_us", 0.99),
+        ("p9999_us", 0.9999),
+    ):
         assert run[name] == np.quantile(latency_us, fraction, method="inverted_cdf")
     assert run["mean_us"] == pytest.approx(latency_us.mean())
     assert run["max_us"] == latency_us.max()
@@ -189,7 +197,9 @@ def test_one_flipped_bit_is_found(tmp_path: Path, drives: list[Path], byte: int)
     trace = write_trace(
         tmp_path / "t", [(0, "write", 3 * BLOCK, BLOCK), (1_500_000, "read", 2 * BLOCK, 4 * BLOCK)]
     )
-    run = start(drives, [trace], "baseline", "--prefill", "none", "--json", str(tmp_path / "o.json"))
+    run = start(
+        drives, [trace], "baseline", "--prefill", "none", "--json", str(tmp_path / "o.json")
+    )
     block = bytearray(wait_until_written(drives[0], 3 * BLOCK, bytes(BLOCK)))
     block[byte] ^= 16
     overwrite(drives[0], 3 * BLOCK, bytes(block))
@@ -204,7 +214,9 @@ def test_an_older_write_is_found(tmp_path: Path, drives: list[Path]) -> None:
         tmp_path / "t",
         [(0, "write", 0, BLOCK), (1_000_000, "write", 0, BLOCK), (2_500_000, "read", 0, BLOCK)],
     )
-    run = start(drives, [trace], "baseline", "--prefill", "none", "--json", str(tmp_path / "o.json"))
+    run = start(
+        drives, [trace], "baseline", "--prefill", "none", "--json", str(tmp_path / "o.json")
+    )
     older = wait_until_written(drives[0], 0, bytes(BLOCK))
     wait_until_written(drives[0], 0, older)
     overwrite(drives[0], 0, older)
@@ -289,7 +301,8 @@ def test_budget_caps_hedges(tmp_path: Path, drives: list[Path]) -> None:
 
 def test_small_ios_are_widened_and_far_ones_folded(tmp_path: Path, drives: list[Path]) -> None:
     trace = write_trace(
-        tmp_path / "t", [(0, "read", 512, 512), (0, "write", 4000, 200), (0, "read", DRIVE_BYTES, BLOCK)]
+        tmp_path / "t",
+        [(0, "read", 512, 512), (0, "write", 4000, 200), (0, "read", DRIVE_BYTES, BLOCK)],
     )
     ran = replay(drives, [trace], "baseline", status=1)
     assert "lies beyond the smallest drive" in ran.stderr and "--fit" in ran.stderr
@@ -312,7 +325,9 @@ def test_rerate_skip_duration_and_warmup(tmp_path: Path, drives: list[Path]) -> 
 
 
 def test_saturate_keeps_depth_in_flight(tmp_path: Path, drives: list[Path]) -> None:
-    trace = write_trace(tmp_path / "t", [(i * 1_000_000, "read", i % 64 * BLOCK, BLOCK) for i in range(20000)])
+    trace = write_trace(
+        tmp_path / "t", [(i * 1_000_000, "read", i % 64 * BLOCK, BLOCK) for i in range(20000)]
+    )
     replay(drives, [trace], "baseline", "--saturate", "--depth", "8", "--spread",
            "--json", str(tmp_path / "o.json"))  # fmt: skip
     result = summary(tmp_path / "o.json")
@@ -320,10 +335,59 @@ def test_saturate_keeps_depth_in_flight(tmp_path: Path, drives: list[Path]) -> N
     assert result["elapsed_s"] < 20000  # the trace's own times would take so long
 
 
+def blktrace_event(sequence: int, at_ns: int, sector: int, size: int, action: int, error: int = 0) -> bytes:
+    """One event as linux/blktrace_api.h lays it out, of device 8:0."""
+    return struct.pack(
+        "<IIQQIIIIIHH", 0x65617407, sequence, at_ns, sector, size, action, 1, 8 << 20, 0, error, 0
+    )
+
+
+@pytest.mark.parametrize("name", ["az.blk", "az.blktrace.0", "az"])
+def test_blktrace_files_are_replayed(tmp_path: Path, drives: list[Path], name: str) -> None:
+    queue, issue, complete, read, write = 1, 7, 8, 1 << 16, 1 << 17
+    events = b"".join(
+        blktrace_event(i, *event)
+        for i, event in enumerate(
+            [
+                (1000, 8, 4096, queue | read),
+                (1500, 8, 4096, issue | read),
+                (2000, 64, 8192, queue | write),
+                (2500, 64, 8192, issue | write),
+                (3000, 8, 4096, complete | read),
+                (4000, 128, 4096, queue | read),
+                (4001, 128, 4096, complete | read, 16),
+                (5000, 64, 8192, complete | write),
+            ]
+        )
+    )
+    (tmp_path / ("az.blktrace.0" if name == "az" else name)).write_bytes(events)
+    replay(drives, [tmp_path / name], "baseline", "--json", str(tmp_path / "o.json"),
+           "--log", str(tmp_path / "o.log"))  # fmt: skip
+    log = replay_log.read(tmp_path / "o.log")
+    done = {tuple(int(io[f]) for f in ("due_ns", "op", "offset_bytes", "size_bytes")) for io in log}
+    assert done == {(1000, 0, 8 * 512, 4096), (2000, 1, 64 * 512, 8192)}
+    assert summary(tmp_path / "o.json")["skipped_trace_lines"] == 1  # the revoked read
+
+
+def test_write_storms_wander_and_leave_content_right(tmp_path: Path, drives: list[Path]) -> None:
+    traces = [write_trace(tmp_path / f"t{k}", mixed_ios(4000, k)) for k in range(N_DRIVES)]
+    storm = "storm:size_mb=1,block_kb=64,depth=4,every_ms=50,rotate"
+    ran = replay(drives, traces, "random", "--inject", storm, "--json", str(tmp_path / "o.json"))
+    result = summary(tmp_path / "o.json")
+    assert [storm["drive"] for storm in result["storms"]] == [0, 1, 2]
+    for storm_run in result["storms"]:
+        assert storm_run["slots"] >= 2
+        assert 0 < storm_run["bytes"] <= storm_run["slots"] << 20
+        assert storm_run["bytes"] == storm_run["writes"] << 16
+    assert result["data_errors"] == 0
+    assert result["reads"] + result["writes"] == 3 * 4000
+    assert "write storm" in ran.stdout
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("fio version 2 iolog\n", "not a fio iolog of version 3"),
+        ("fio version 2 iolog\n", "neither a fio iolog of version 3"),
         ("fio version 3 iolog\n0 /dev/x read 0\n", "line 2: offset or length missing"),
         ("fio version 3 iolog\n0 /dev/x read 0 4096\nnonsense\n", "line 3: no timestamp"),
         ("fio version 3 iolog\n5 /dev/x frobnicate 0 1\n", "line 2: unknown action"),

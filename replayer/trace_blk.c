@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+/*
+ * blktrace's own binary format: a file that `blkparse -d` merged, or the per-CPU files, named by any one of them or by
+ * their base. The matching of events is that of linnapp (linnapp/native/blktrace_parser.c), so that both agree on what
+ * an I/O is; only arrival, place and direction are used here. Revoked reads are left out: they touched nothing, and
+ * the read that their user sent to another drive is in that drive's trace.
+ */
+#include "trace.h"
+#include "error.h"
+#include "blktrace_parser.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHUNK_IOS 4096
+/* Longer than the block layer lets a request live. */
+#define MAX_AGE_NS 60000000000ull
+#define CPUS_MAX 4096
+#define PER_CPU ".blktrace."
+
+struct blk {
+	struct lt_parser *parser;
+	const char *path;
+	struct lt_columns columns;
+	int64_t n, at;
+	uint64_t skipped;
+};
+
+static bool blk_matches(const unsigned char *head, unsigned long n)
+{
+	/* The magic's upper three bytes, in either byte order. */
+	return n >= 4 && (!memcmp(head + 1, "tae", 3) || !memcmp(head, "eat", 3));
+}
+
+/* All per-CPU files of base; CPUs that were idle have none. */
+static int per_cpu_files(const char *base, char **files)
+{
+	int n = 0;
+
+	for (unsigned int cpu = 0; cpu < CPUS_MAX; cpu++) {
+		char *file = xasprintf("%s" PER_CPU "%u", base, cpu);
+
+		if (access(file, F_OK))
+			free(file);
+		else
+			files[n++] = file;
+	}
+	return n;
+}
+
+char *trace_blk_first_file(const char *base)
+{
+	char *files[CPUS_MAX], *first = NULL;
+	int n = per_cpu_files(base, files);
+
+	for (int i = 0; i < n; i++) {
+		if (i)
+			free(files[i]);
+		else
+			first = files[i];
+	}
+	return first;
+}
+
+static void *blk_open(int fd, const char *path)
+{
+	struct blk *b = xcalloc(1, sizeof(*b));
+	const char *suffix = strstr(path, PER_CPU);
+	char *files[CPUS_MAX];
+	int n;
+
+	close(fd);
+	b->path = path;
+	if (suffix && suffix[strlen(PER_CPU)] &&
+	    strspn(suffix + strlen(PER_CPU), "0123456789") == strlen(suffix + strlen(PER_CPU))) {
+		char *base = xstrdup(path);
+
+		base[suffix - path] = 0;
+		n = per_cpu_files(base, files);
+		free(base);
+	} else {
+		n = 1;
+		files[0] = xstrdup(path);
+	}
+	b->columns = (struct lt_columns){
+		.arrival_ns = xcalloc(CHUNK_IOS, sizeof(uint64_t)),
+		.latency_ns = xcalloc(CHUNK_IOS, sizeof(uint64_t)),
+		.sector = xcalloc(CHUNK_IOS, sizeof(uint64_t)),
+		.bytes = xcalloc(CHUNK_IOS, sizeof(uint32_t)),
+		.pending = xcalloc(CHUNK_IOS, sizeof(uint32_t)),
+		.flags = xcalloc(CHUNK_IOS, sizeof(uint8_t)),
+		.hist_pending = xcalloc(CHUNK_IOS, sizeof(uint32_t)),
+		.hist_latency_us = xcalloc(CHUNK_IOS, sizeof(uint32_t)),
+	};
+	/* The files' names must outlive the parser; they are few and stay. */
+	b->parser = lt_open((const char *const *)files, n, 1, 0, MAX_AGE_NS, 0);
+	if (!b->parser)
+		die("out of memory for trace %s", path);
+	return b;
+}
+
+static bool blk_next(void *state, struct trace_io *io)
+{
+	struct blk *b = state;
+
+	for (;; b->at++) {
+		if (b->at == b->n) {
+			b->n = lt_read(b->parser, CHUNK_IOS, &b->columns);
+			b->at = 0;
+			if (b->n < 0 || *lt_error(b->parser))
+				die("trace %s", lt_error(b->parser));
+			if (!b->n)
+				return false;
+		}
+		if (!(b->columns.flags[b->at] & LT_REVOKED))
+			break;
+		b->skipped++;
+	}
+	io->at_ns = b->columns.arrival_ns[b->at];
+	io->offset_bytes = b->columns.sector[b->at] * 512;
+	io->size_bytes = b->columns.bytes[b->at];
+	io->is_write = b->columns.flags[b->at] & LT_WRITE;
+	b->at++;
+	return true;
+}
+
+static uint64_t blk_skipped(void *state)
+{
+	return ((struct blk *)state)->skipped;
+}
+
+static void blk_close(void *state)
+{
+	struct blk *b = state;
+
+	lt_close(b->parser);
+	free(b->columns.arrival_ns);
+	free(b->columns.latency_ns);
+	free(b->columns.sector);
+	free(b->columns.bytes);
+	free(b->columns.pending);
+	free(b->columns.flags);
+	free(b->columns.hist_pending);
+	free(b->columns.hist_latency_us);
+	free(b);
+}
+
+const struct trace_format trace_blk = {
+	.name = "blktrace",
+	.matches = blk_matches,
+	.open = blk_open,
+	.next = blk_next,
+	.skipped = blk_skipped,
+	.close = blk_close,
+};
