@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: MIT
+"""The blktrace reader: matching of events to I/Os, features, and traces that are broken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from blktrace_builder import (
+    CGROUP,
+    DISCARD,
+    EBUSY,
+    NOTIFY,
+    PASSTHROUGH,
+    READ,
+    WRITE,
+    A,
+    C,
+    D,
+    M,
+    Q,
+    R,
+    TraceBuilder,
+    X,
+)
+
+from linnapp import blktrace
+from linnapp.blktrace import BlktraceReader, IoChunk, TraceStats
+from linnapp.errors import LinnappError, TraceError
+
+RECORDED = Path(__file__).parents[2] / "traces" / "recorded" / "nullblk.blktrace.0"
+
+
+def read_all(trace: Path, **options: object) -> tuple[IoChunk, TraceStats]:
+    reader = BlktraceReader(trace, **options)  # type: ignore[arg-type]
+    chunks = list(reader)
+    columns = [
+        np.concatenate([getattr(chunk, name) for chunk in chunks])
+        for name in IoChunk.__dataclass_fields__
+    ]
+    return IoChunk(*columns), reader.stats
+
+
+def latencies_us(chunk: IoChunk) -> list[float]:
+    return [latency / 1000 for latency in chunk.latency_ns.tolist()]
+
+
+def test_plain_reads_have_the_documented_features(tmp_path: Path) -> None:
+    t = TraceBuilder()
+    # Two reads overlap a write of 3 pages (10240 bytes, rounded up).
+    t.add(Q, 100, 800, 10240, flags=WRITE)
+    t.add(Q, 110, 0, 4096)
+    t.add(C, 150, 0, 4096)
+    t.add(Q, 160, 8, 512)
+    t.add(C, 200, 800, 10240, flags=WRITE)
+    t.add(C, 261.9, 8, 512)
+    t.add(Q, 300, 16, 4096)
+    t.add(C, 310, 16, 4096)
+    ios, stats = read_all(t.write(tmp_path / "a.blk"))
+    assert ios.pending.tolist() == [3, 4, 4, 1]
+    assert latencies_us(ios) == [100, 40, 101.9, 10]
+    assert ios.hist_latency_us.tolist() == [[0] * 4, [0] * 4, [0, 0, 0, 40], [0, 0, 40, 101]]
+    assert ios.hist_pending.tolist() == [[0] * 4, [0] * 4, [0, 0, 0, 4], [0, 0, 4, 4]]
+    assert ios.is_write.tolist() == [True, False, False, False]
+    assert (stats["reads"], stats["writes"], stats["missing_completions"]) == (3, 1, 0)
+
+
+def test_history_holds_the_last_completed_in_completion_order(tmp_path: Path) -> None:
+    t = TraceBuilder()
+    for i in range(6):
+        t.add(Q, 10 + i, i * 8)
+    for i in reversed(range(6)):
+        t.add(C, 100 - i, i * 8)
+    t.add(Q, 200, 0)
+    t.add(C, 210, 0)
+    ios, _ = read_all(t.write(tmp_path / "a.blk"), history=5)
+    completion_order = [(100 - i) - (10 + i) for i in (4, 3, 2, 1, 0)]
+    assert ios.hist_latency_us[-1].tolist() == completion_order
+    assert ios.hist_pending[-1].tolist() == [5, 4, 3, 2, 1]
+
+
+def test_merged_bios_complete_with_their_request(tmp_path: Path) -> None:
+    t = TraceBuilder()
+    t.add(Q, 10, 0, flags=WRITE)
+    t.add(Q, 11, 8, flags=WRITE).add(M, 11, 8, flags=WRITE)
+    t.add(Q, 12, 16, flags=WRITE).add(M, 12, 16, flags=WRITE)
+    t.add(D, 20, 0, 3 * 4096, flags=WRITE)
+    t.add(C, 50, 0, 3 * 4096, flags=WRITE)
+    ios, stats = read_all(t.write(tmp_path / "a.blk"))
+    assert latencies_us(ios) == [40, 39, 38]
+    assert stats["back_merges"] == 2
+    assert [bool(f & blktrace.MERGED) for f in ios.flags.tolist()] == [False, True, True]
+
+
+@pytest.mark.parametrize("traced_split", [True, False])
+def test_a_split_ends_with_its_last_piece_in_any_order(tmp_path: Path, traced_split: bool) -> None:
+    t = TraceBuilder()
+    t.add(Q, 10, 0, 16384)
+    if traced_split:
+        t.add(X, 10, 0, 8192, pdu=(16).to_bytes(8, "big"))
+    t.add(D, 11, 0, 8192)
+    t.add(D, 12, 16, 8192)
+    t.add(C, 40, 16, 8192)
+    t.add(C, 90, 0, 8192)
+    ios, stats = read_all(t.write(tmp_path / "a.blk"))
+    assert latencies_us(ios) == [80]
+    assert ios.flags[0] & blktrace.SPLIT
+    assert stats["unmatched_completions"] == 0
+
+
+def test_partial_completion_does_not_end_an_io(tmp_path: Path) -> None:
+    t = TraceBuilder()
+    t.add(Q, 10, 0, 8192).add(D, 11, 0, 8192).add(C, 20, 0, 4096).add(C, 35, 8, 4096)
+    ios, _ = read_all(t.write(tmp_path / "a.blk"))
+    assert latencies_us(ios) == [25]
+
+
+def test_requeued_io_is_one_io(tmp_path: Path) -> None:
+    t = TraceBuilder()
+    t.add(Q, 10, 0).add(D, 11, 0).add(R, 12, 0).add(D, 20, 0).add(C, 30, 0)
+    ios, stats = read_all(t.write(tmp_path / "a.blk"))
+    assert latencies_us(ios) == [20]
+    assert ios.flags[0] & blktrace.REQUEUED
+    assert stats["requeues"] == 1
+
+
+@pytest.mark.parametrize("error", [EBUSY, -EBUSY])
+def test_revoked_read_counts_neither_as_pending_nor_in_history(tmp_path: Path, error: int) -> None:
+    t = TraceBuilder()
+    t.add(Q, 10, 0).add(D, 10, 0)
+    t.add(Q, 11, 0).add(C, 12, 0, error=error)  # same sectors as the one in flight
+    t.add(Q, 13, 64).add(D, 13, 64).add(C, 33, 64)
+    t.add(C, 60, 0)
+    t.add(Q, 70, 0).add(D, 70, 0).add(C, 80, 0)
+    ios, stats = read_all(t.write(tmp_path / "a.blk"))
+    assert [bool(f & blktrace.REVOKED) for f in ios.flags.tolist()] == [False, True, False, False]
+    assert ios.pending.tolist() == [1, 2, 2, 1]
+    assert latencies_us(ios) == [50, 1, 20, 10]
+    assert ios.hist_latency_us[-1].tolist() == [0, 0, 20, 50]
+    assert ios.is_served_read.tolist() == [True, False, True, True]
+    assert (stats["revoked"], stats["errors"]) == (1, 0)
+
+
+def test_failed_read_is_an_error_not_a_revocation(tmp_path: Path) -> None:
+    t = TraceBuilder()
+    t.add(Q, 10, 0).add(D, 10, 0).add(C, 20, 0, error=-5)
+    t.add(Q, 30, 0).add(D, 30, 0).add(C, 40, 0, error=-EBUSY)  # EBUSY of the drive itself
+    t.add(Q, 50, 0).add(D, 50, 0).add(C, 61, 0)
+    ios, stats = read_all(t.write(tmp_path / "a.blk"))
+    assert (stats["revoked"], stats["errors"]) == (0, 2)
+    assert ios.hist_latency_us[-1].tolist() == [0, 0, 0, 0]
+    assert ios.is_served_read.tolist() == [False, False, True]
+
+
+def test_what_does_not_count(tmp_path: Path) -> None:
+    t = TraceBuilder()
+    t.add(Q, 10, 0, 65536, flags=WRITE | DISCARD)
+    t.add(Q, 11, 0, 0, flags=WRITE)  # an empty flush
+    t.add(D, 12, 0, 512, flags=READ | PASSTHROUGH)
+    t.add(A, 13, 0, 4096, pdu=bytes(16))
+    t.add(0, 13, flags=NOTIFY, pdu=b"fio\0")
+    t.add(Q, 14, 0).add(C, 20, 0)
+    t.add(C, 30, 0, 65536, flags=WRITE | DISCARD)
+    ios, stats = read_all(t.write(tmp_path / "a.blk"))
+    assert ios.pending.tolist() == [1]
+    assert (stats["remaps"], stats["notes"], stats["not_counted"]) == (1, 1, 4)
+
+
+def test_cgroup_ids_and_other_byte_order(tmp_path: Path) -> None:
+    for order in "<", ">":
+        t = TraceBuilder(order)
+        t.add(Q | CGROUP, 10, 8, pdu=bytes(8)).add(C | CGROUP, 30, 8, pdu=bytes(8))
+        ios, stats = read_all(t.write(tmp_path / "a.blk"))
+        assert latencies_us(ios) == [20]
+        assert ios.sector.tolist() == [8]
+        assert stats.other_byte_order == (order == ">")
+
+
+def test_per_cpu_files_are_merged_by_time(tmp_path: Path) -> None:
+    t = TraceBuilder()
+    for i in range(100):
+        t.add(Q, 10 * i, i * 8, cpu=i % 3)
+        t.add(C, 10 * i + 25, i * 8, cpu=(i + 1) % 3)
+    t.sort()
+    merged, _ = read_all(t.write(tmp_path / "one.blk"))
+    base = t.write_per_cpu(tmp_path / "many")
+    for name in base, base.with_name("many.blktrace.1"):
+        split, _ = read_all(name)
+        for column in IoChunk.__dataclass_fields__:
+            assert np.array_equal(getattr(split, column), getattr(merged, column))
+    out = tmp_path / "merged.blk"
+    assert blktrace.merge(base, out) == 200
+    again, _ = read_all(out)
+    assert np.array_equal(again.latency_ns, merged.latency_ns)
+
+
+def test_out_of_order_events_are_sorted_and_counted(tmp_path: Path) -> None:
+    t = TraceBuilder()
+    t.add(Q, 10, 0)
+    t.add(C, 30, 0)
+    t.add(Q, 20, 8)
+    t.add(C, 50, 8)
+    ios, stats = read_all(t.write(tmp_path / "a.blk"))
+    assert ios.pending.tolist() == [1, 2]
+    assert stats["out_of_order"] == 1
+
+
+def test_lost_events_are_counted_and_do_not_poison_the_rest(tmp_path: Path) -> None:
+    t = TraceBuilder()
+    t.add(C, 1, 512)  # submitted before the trace began
+    t.add(Q, 10, 0, 8192)  # its completion is lost
+    t.add(Q, 20, 64, lost=3).add(C, 30, 64)
+    t.add(Q, 62e6, 128).add(C, 62e6 + 40, 128)
+    ios, stats = read_all(t.write(tmp_path / "a.blk"))
+    assert stats["lost_events"] == 3
+    assert stats["unmatched_completions"] == 1
+    assert stats["missing_completions"] == 1
+    assert ios.pending.tolist() == [2, 3, 1]  # given up after 60 s, no longer pending
+    assert ios.is_served_read.tolist() == [False, True, True]
+
+
+def test_io_without_completion_at_the_end(tmp_path: Path) -> None:
+    t = TraceBuilder().add(Q, 10, 0).add(Q, 11, 8).add(C, 20, 8)
+    ios, stats = read_all(t.write(tmp_path / "a.blk"))
+    assert latencies_us(ios) == [0, 9]
+    assert stats["missing_completions"] == 1
+
+
+def test_small_chunks_give_the_same_ios() -> None:
+    whole, _ = read_all(RECORDED)
+    parts, stats = read_all(RECORDED, chunk_ios=7)
+    assert len(whole) == 440 == stats["reads"] + stats["writes"]
+    for column in IoChunk.__dataclass_fields__:
+        assert np.array_equal(getattr(whole, column), getattr(parts, column))
+
+
+def test_several_drives_need_a_choice(tmp_path: Path) -> None:
+    t = TraceBuilder()
+    t.io(10, 20, 0)
+    t.io(30, 45, 0, device=(8 << 20) + 16)
+    path = t.write(tmp_path / "a.blk")
+    with pytest.raises(TraceError, match=r"several drives: 8:0 .* 8:16 .*--dev"):
+        read_all(path)
+    ios, _ = read_all(path, device="8:16")
+    assert latencies_us(ios) == [15]
+
+
+def test_every_truncation_is_an_error_or_allowed(tmp_path: Path) -> None:
+    data = RECORDED.read_bytes()[:2000]
+    path = tmp_path / "cut.blk"
+    boundaries = 0
+    for size in range(60, 400):
+        path.write_bytes(data[:size])
+        try:
+            list(BlktraceReader(path))
+            boundaries += 1
+        except TraceError as error:
+            assert f"{path}: truncated: the event at byte" in str(error)
+            assert "--allow-truncated" in str(error)
+        list(BlktraceReader(path, allow_truncated=True))
+    assert 3 <= boundaries <= 8  # only cuts between two events
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "empty trace"),
+        (b"ab", "not a blktrace file"),
+        (b"fio version 3 iolog\n" * 10, "not a blktrace file"),
+        (b"\x06tae" + bytes(44), "blktrace version 6"),
+    ],
+)
+def test_files_that_are_no_trace(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "x.blk"
+    path.write_bytes(content)
+    with pytest.raises(TraceError, match=message) as caught:
+        list(BlktraceReader(path))
+    assert str(path) in str(caught.value)
+
+
+def test_corruption_in_the_middle_is_located(tmp_path: Path) -> None:
+    data = TraceBuilder().add(Q, 1, 0).add(C, 2, 0).bytes()
+    path = tmp_path / "x.blk"
+    path.write_bytes(data[:48] + b"\0" * 48)
+    with pytest.raises(TraceError, match="corrupt at byte 48"):
+        list(BlktraceReader(path))
+
+
+def test_missing_trace(tmp_path: Path) -> None:
+    for name in tmp_path / "no.blk", tmp_path / "no" / "where", tmp_path:
+        with pytest.raises(TraceError, match="no such trace|a directory"):
+            BlktraceReader(name)
+
+
+def test_missing_library_says_how_to_build_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from linnapp.native import load_library
+
+    monkeypatch.setenv("LINNAPP_NATIVE_LIB", str(tmp_path / "none.so"))
+    with pytest.raises(LinnappError, match="not built; run `make native`"):
+        load_library("liblinnapp_native.so", "LINNAPP_NATIVE_LIB")
