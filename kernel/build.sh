@@ -3,17 +3,18 @@
 #
 # Build a kernel of the lab: unpack, patch, copy our sources, configure, make.
 #
-#	kernel/build.sh FLAVOUR [--ksrc DIR]
+#	kernel/build.sh FLAVOUR [--kver VERSION] [--ksrc DIR]
 #
 # FLAVOUR	um		LinnOS and flashsim, an ordinary process
 #		um-debug	the same with KASAN, lockdep and UBSAN
 #		um-unpatched	without LinnOS, for comparison; has flashsim
 #		x86		LinnOS and flashsim on x86-64, SMP, for QEMU
-# --ksrc DIR	take this 6.12 tree (it is copied) instead of Debian's package
+# --kver VERSION	6.12 (the default) or 6.1
+# --ksrc DIR	take this tree (it is copied) instead of Debian's package
 #
-# Leaves build/linux-FLAVOUR/linux (x86: bzImage). Does again only what has
-# changed: a patch
-# means a fresh source tree, one of our own files a few seconds.
+# Leaves build/linux-FLAVOUR/linux (x86: bzImage; 6.1: linux-FLAVOUR-6.1). Does
+# again only what has changed: a patch means a fresh source tree, one of our own
+# files a few seconds.
 
 set -euo pipefail
 
@@ -22,11 +23,10 @@ build_dir=${BUILD:-$kernel_dir/../build}
 mkdir -p "$build_dir"
 build_dir=$(cd "$build_dir" && pwd)
 version=6.12
-tarball=/usr/src/linux-source-$version.tar.xz
 
 say() { echo "kernel: $*"; }
 die() { echo "kernel/build.sh: $*" >&2; exit 1; }
-usage() { sed -n 's/^#\t\{0,1\}//; 4,15p' "$0" >&2; exit 2; }
+usage() { sed -n 's/^#\t\{0,1\}//; 4,16p' "$0" >&2; exit 2; }
 
 flavour=
 ksrc=${KSRC:-}
@@ -34,6 +34,8 @@ while [ $# -gt 0 ]; do
 	case $1 in
 	--ksrc)	[ $# -ge 2 ] || usage
 		ksrc=$2; shift ;;
+	--kver)	[ $# -ge 2 ] || usage
+		version=$2; shift ;;
 	um|um-debug|um-unpatched|x86)
 		flavour=$1 ;;
 	*)	usage ;;
@@ -41,6 +43,12 @@ while [ $# -gt 0 ]; do
 	shift
 done
 [ -n "$flavour" ] || usage
+[ -d "$kernel_dir/patches/$version" ] ||
+	die "there is no patch series for Linux $version in kernel/patches"
+tarball=/usr/src/linux-source-$version.tar.xz
+# What a version other than the default has apart.
+suffix=
+[ "$version" = 6.12 ] || suffix=-$version
 
 # What goes into the source tree, and which fragments make the configuration.
 patches=$kernel_dir/patches
@@ -67,10 +75,10 @@ for i in "${!fragments[@]}"; do
 	fragments[i]=$kernel_dir/config/${fragments[i]}
 done
 
-source_dir=$build_dir/linux-source
-[ $with_linnos = yes ] || source_dir=$build_dir/linux-source-unpatched
-out_dir=$build_dir/linux-$flavour
-log=$build_dir/linux-$flavour.log
+source_dir=$build_dir/linux-source$suffix
+[ $with_linnos = yes ] || source_dir=$build_dir/linux-source-unpatched$suffix
+out_dir=$build_dir/linux-$flavour$suffix
+log=$out_dir.log
 
 check_tools() {
 	local missing= tool package
@@ -95,7 +103,7 @@ check_tools() {
 	if [ -n "$ksrc" ]; then
 		[ -e "$ksrc/Kbuild" ] || die "$ksrc is not a kernel source tree"
 		grep -q '^VERSION = 6$' "$ksrc/Makefile" &&
-		grep -q '^PATCHLEVEL = 12$' "$ksrc/Makefile" ||
+		grep -q "^PATCHLEVEL = ${version#6.}\$" "$ksrc/Makefile" ||
 			die "$ksrc is not Linux $version"
 	fi
 }
@@ -155,6 +163,12 @@ copy_sources() {
 	for f in "$kernel_dir"/flashsim/{Kconfig,Makefile,*.c,*.h}; do
 		copy_in "$f" "drivers/block/flashsim/${f##*/}"
 	done
+	# what our files use of newer kernels
+	if [ -d "$patches/$version/compat" ]; then
+		while read -r f; do
+			copy_in "$patches/$version/compat/$f" "$f"
+		done < <(cd "$patches/$version/compat" && find * -type f)
+	fi
 	[ $with_linnos = yes ] || return 0
 	for f in "$kernel_dir"/linnos/*.[ch]; do
 		copy_in "$f" "block/${f##*/}"
@@ -199,7 +213,7 @@ configure() {
 	   [ "$(cat "$out_dir/.linnos-config")" = "$id" ]; then
 		return
 	fi
-	say "configuring $flavour"
+	say "configuring $flavour$suffix"
 	rm -rf "$out_dir"
 	mkdir -p "$out_dir"
 	kmake -s tinyconfig >>"$log" 2>&1 || die "tinyconfig failed, see $log"
