@@ -96,13 +96,13 @@ DEFINE_STATIC_KEY_FALSE(blk_linnos_key);
  * Computing takes no virtual time. Let an experiment charge what an inference
  * costs on real hardware.
  */
-static uint inference_charge_ns;
-module_param(inference_charge_ns, uint, 0644);
-MODULE_PARM_DESC(inference_charge_ns, "virtual time that one inference takes");
+static uint charge_ns;
+module_param(charge_ns, uint, 0644);
+MODULE_PARM_DESC(charge_ns, "virtual time that one inference takes");
 
 static void charge_inference(struct blk_linnos *linnos)
 {
-	uint ns = READ_ONCE(inference_charge_ns);
+	uint ns = READ_ONCE(charge_ns);
 
 	if (!ns)
 		return;
@@ -406,7 +406,8 @@ bool linnos_arrive(struct blk_linnos *linnos, struct bio_linnos *io,
 	bool is_read = bio_op(bio) == REQ_OP_READ;
 
 	io->linnos = linnos;
-	io->pages = DIV_ROUND_UP(bio->bi_iter.bi_size, LINNOS_PAGE_BYTES);
+	/* the largest bio is close to 4 GiB: round up in 64 bits */
+	io->pages = DIV_ROUND_UP_ULL(bio->bi_iter.bi_size, LINNOS_PAGE_BYTES);
 	io->verdict = LINNOS_VERDICT_NONE;
 	if (is_read)
 		count(linnos, LINNOS_STAT_READS);

@@ -217,11 +217,69 @@ static void linnos_test_infer_random(struct kunit *test)
 	}
 }
 
+static u32 xorshift32(u32 *x)
+{
+	*x ^= *x << 13;
+	*x ^= *x >> 17;
+	*x ^= *x << 5;
+	return *x;
+}
+
+/*
+ * The same vectors for every implementation, also outside the kernel: a
+ * xorshift32 stream from 0x4c494e4e makes the model, field by field in the
+ * order of its file, each value x % 4001 - 2000, and then the digits, x % 10.
+ * The line in the log is compared with what the others get: the CRC-32 of all
+ * output pairs as little-endian 64-bit integers.
+ */
+#define VECTORS		100000
+
+static void linnos_test_vectors(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	u32 x = 0x4c494e4e, crc = ~0, n, slow = 0;
+	int i, unit, k;
+
+	for (i = 0; i < 31; i++)
+		for (unit = 0; unit < 256; unit++)
+			set_hidden(fx->file, i, unit,
+				   (s32)(xorshift32(&x) % 4001) - 2000);
+	for (unit = 0; unit < 256; unit++)
+		set_hidden_bias(fx->file, unit,
+				(s32)(xorshift32(&x) % 4001) - 2000);
+	for (unit = 0; unit < 256; unit++)
+		for (k = 0; k < 2; k++)
+			set_output(fx->file, unit, k,
+				   (s32)(xorshift32(&x) % 4001) - 2000);
+	for (k = 0; k < 2; k++)
+		set_output_bias(fx->file, k,
+				(s32)(xorshift32(&x) % 4001) - 2000);
+	seal(fx->file);
+	KUNIT_ASSERT_EQ(test, linnos_model_parse(&fx->model, fx->file,
+						 FILE_BYTES), LINNOS_MODEL_OK);
+
+	for (n = 0; n < VECTORS; n++) {
+		u8 digits[31];
+		__le64 pair[2];
+		s64 out[2];
+
+		for (i = 0; i < 31; i++)
+			digits[i] = xorshift32(&x) % 10;
+		slow += linnos_infer(&fx->model, digits, out);
+		pair[0] = cpu_to_le64(out[0]);
+		pair[1] = cpu_to_le64(out[1]);
+		crc = crc32_le(crc, (u8 *)pair, sizeof(pair));
+	}
+	pr_info("linnos_vectors: n=%u crc32=%08x slow=%u\n", n, ~crc, slow);
+	KUNIT_EXPECT_EQ(test, n, VECTORS);
+}
+
 static struct kunit_case linnos_engine_cases[] = {
 	KUNIT_CASE(linnos_test_features),
 	KUNIT_CASE(linnos_test_infer_by_hand),
 	KUNIT_CASE(linnos_test_equal_outputs_are_fast),
 	KUNIT_CASE(linnos_test_infer_random),
+	KUNIT_CASE(linnos_test_vectors),
 	{}
 };
 
