@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""One network, four ways to compute it: numpy, the kernel's C code, TensorFlow, big integers.
+
+They agree on every one of 100,000 random vectors of digits. (The kernel itself is compared with
+them in the lab tests.)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_model_format import random_model
+
+from linnapp import engine
+from linnapp.errors import LinnappError
+from linnapp.features import FeatureLayout, digits
+from linnapp.model import Model
+from linnapp.quantisation import quantise
+
+N = 100_000
+
+
+def trained_like_model() -> tuple[Model, dict[str, np.ndarray]]:
+    """Weights of the size that training gives, near a boundary that splits random digits."""
+    rng = np.random.default_rng(7)
+    weights = {
+        "hidden_weights": rng.normal(0, 0.2, (31, 256)).astype(np.float32),
+        "hidden_bias": rng.normal(0, 0.2, 256).astype(np.float32),
+        "output_weights": rng.normal(0, 0.2, (256, 2)).astype(np.float32),
+        "output_bias": np.array([0.3, -0.2], np.float32),
+    }
+    return quantise(weights, 100), weights
+
+
+def random_digits() -> np.ndarray:
+    return np.random.default_rng(11).integers(0, 10, (N, 31), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_c_and_numpy(seed: int) -> None:
+    model = random_model(seed)
+    x = random_digits()
+    outputs = engine.infer(model, x, "c")
+    assert np.array_equal(outputs, engine.infer(model, x, "numpy"))
+    slow = engine.predict(model, x, "c")
+    assert 0 < np.count_nonzero(slow) < N
+
+
+def test_numpy_is_exact_where_doubles_are_not() -> None:
+    bias = np.full(256, 2**30 + 1, np.int32)
+    weights = np.full((256, 2), 2**24 - 3, np.int32)
+    model = random_model(
+        hidden_weights=np.ones((31, 256), np.int32), hidden_bias=bias, output_weights=weights
+    )
+    x = random_digits()[:1000]
+    by_hand = [
+        [
+            256 * (2**30 + 1 + int(row.sum())) * (2**24 - 3) + int(model.output_bias[k])
+            for k in (0, 1)
+        ]
+        for row in x
+    ]
+    assert engine.infer(model, x, "numpy").tolist() == by_hand
+    assert engine.infer(model, x, "c").tolist() == by_hand
+
+
+def test_rounded_float_network_of_tensorflow() -> None:
+    from linnapp.training import import_tensorflow
+
+    tf = import_tensorflow()
+    model, weights = trained_like_model()
+    x = random_digits()
+    # Rounded at the scales and kept in units of them: doubles hold every sum exactly, as the
+    # integers do, so that even ties must agree.
+    w1 = tf.round(tf.constant(weights["hidden_weights"], tf.float64) * 1000)
+    b1 = tf.round(tf.constant(weights["hidden_bias"], tf.float64) * 1000)
+    w2 = tf.round(tf.constant(weights["output_weights"], tf.float64) * 1000)
+    b2 = tf.round(tf.constant(weights["output_bias"], tf.float64) * 1e6)
+    hidden = tf.nn.relu(tf.constant(x, tf.float64) @ w1 + b1)
+    outputs = (hidden @ w2 + b2).numpy()
+    assert np.array_equal(outputs, engine.infer(model, x, "c"))
+    assert np.array_equal(outputs, engine.infer(model, x, "numpy"))
+    slow = outputs[:, 1] > outputs[:, 0]
+    assert N // 10 < np.count_nonzero(slow) < N - N // 10
+    # The same network in floats, as trained, decides nearly always alike.
+    floats = tf.nn.relu(tf.cast(x, tf.float32) @ weights["hidden_weights"] + weights["hidden_bias"])
+    out = (floats @ weights["output_weights"] + weights["output_bias"]).numpy()
+    assert np.mean((out[:, 1] > out[:, 0]) != slow) < 0.01
+
+
+def test_encoding_matches_the_kernels() -> None:
+    import ctypes
+
+    from linnapp.engine import _engine
+
+    rng = np.random.default_rng(5)
+    n = 2000
+    pending = rng.integers(0, 1200, n).astype(np.uint32)
+    hist_pending = rng.integers(0, 1200, (n, 4)).astype(np.uint32)
+    hist_latency = rng.integers(0, 12000, (n, 4)).astype(np.uint32)
+    hist_latency[0] = [0, 9999, 10000, 2**32 - 1]
+    ours = digits(pending, hist_pending, hist_latency)
+    encode = _engine().linnos_features_encode
+    encode.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p)
+    encode.restype = None
+    theirs = np.empty((n, 31), np.uint8)
+    for row in range(n):
+        encode(
+            hist_pending[row].ctypes.data,
+            hist_latency[row].ctypes.data,
+            int(pending[row]),
+            theirs[row].ctypes.data,
+        )
+    assert np.array_equal(ours, theirs)
+    text = [f"{min(v, 999):03}" for v in [*hist_pending[3], pending[3]]]
+    text += [f"{min(v, 9999):04}" for v in hist_latency[3]]
+    assert "".join(map(str, ours[3])) == "".join(text)
+
+
+def test_digits_of_other_layouts() -> None:
+    layout = FeatureLayout(history=1, pending_digits=2, latency_digits=5)
+    one = np.array([123], np.uint32)
+    got = digits(one, np.array([[7]], np.uint32), np.array([[123456]], np.uint32), layout)
+    assert got.tolist() == [[0, 7, 9, 9, 9, 9, 9, 9, 9]]
+    with pytest.raises(ValueError, match="hist_pending has shape"):
+        digits(one, np.zeros((1, 2), np.uint32), np.zeros((1, 1), np.uint32), layout)
+
+
+@pytest.mark.parametrize("name", engine.ENGINES)
+def test_bad_features_are_refused(name: engine.Engine) -> None:
+    model = random_model()
+    for bad, message in (
+        (np.zeros((3, 30), np.uint8), "shape"),
+        (np.full((3, 31), 10, np.uint8), "digits 0 to 9"),
+        (np.full((3, 31), -1, np.int8), "digits 0 to 9"),
+        (np.zeros((3, 31)), "expected integers"),
+    ):
+        with pytest.raises(LinnappError, match=message):
+            engine.infer(model, bad, name)
+    assert engine.infer(model, np.zeros((0, 31), np.uint8), name).shape == (0, 2)

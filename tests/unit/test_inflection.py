@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""Inflection points: the closed form, the simulation, and the search around the knee."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from linnapp.errors import TraceError
+from linnapp.inflection import (
+    LatencyDistribution,
+    _Exact,
+    _Simulation,
+    find_inflection_points,
+    slope_one_percentile,
+)
+
+
+def bimodal(seed: int, slow_ratio: float = 0.05, n: int = 50_000) -> LatencyDistribution:
+    rng = np.random.default_rng(seed)
+    fast = 80 + rng.gamma(2, 10 + 5 * seed, n)
+    slow = 1000 + rng.exponential(500, n)
+    return LatencyDistribution(np.where(rng.random(n) < slow_ratio, slow, fast).astype(np.uint32))
+
+
+def test_closed_form_is_the_expectation_over_all_outcomes() -> None:
+    drives = [[100, 200, 900], [100, 700], [50, 60, 70, 2000]]
+    thresholds = [250.0, 300.0, 65.0]
+    failover = 15.0
+
+    total = 0.0
+    for first in range(3):
+        ring = [(first + hop) % 3 for hop in range(3)]
+        outcomes = list(itertools.product(*(drives[drive] for drive in ring)))
+        for drawn in outcomes:
+            latency = 0.0
+            for hop, value in enumerate(drawn):
+                if hop == 2 or value <= thresholds[ring[hop]]:
+                    latency += value
+                    break
+                latency += failover
+            total += latency / len(outcomes)
+
+    exact = _Exact([LatencyDistribution(np.array(d)) for d in drives], 3, failover)
+    assert exact.mean_sum(thresholds) == pytest.approx(total, rel=1e-12)
+
+
+def test_simulation_agrees_with_the_closed_form() -> None:
+    drives = [bimodal(1), bimodal(2, 0.1), bimodal(3, 0.02)]
+    exact = _Exact(drives, 3, 15.0)
+    simulated = _Simulation(drives, 3, 15.0, 400_000, seed=5)
+    for thresholds in ([200.0, 300.0, 400.0], [120.0, 150.0, 2000.0]):
+        # Standard error of the sum is about 0.5 us here.
+        assert simulated.mean_sum(thresholds) == pytest.approx(exact.mean_sum(thresholds), abs=3)
+
+
+def test_both_methods_choose_points_of_equal_worth() -> None:
+    drives = [bimodal(1), bimodal(2, 0.1)]
+    exact = find_inflection_points(drives)
+    simulated = find_inflection_points(drives, method="simulate", n_simulated=100_000)
+    judge = _Exact(drives, 3, 15.0)
+    best = judge.mean_sum([float(p.threshold_us) for p in exact])
+    close = judge.mean_sum([float(p.threshold_us) for p in simulated])
+    assert best <= close <= best * 1.005
+
+
+def test_the_point_separates_two_modes() -> None:
+    (point,) = find_inflection_points([bimodal(1)])
+    assert 100 < point.threshold_us < 1000
+    assert 0.04 < point.slow_ratio < 0.2
+    assert abs(point.percentile - point.start_percentile) <= 10.01
+    assert point.boost_area_us == pytest.approx(max(point.candidate_areas_us))
+    steps = np.diff(point.candidate_percentiles)
+    assert np.allclose(steps, 0.1)
+
+
+def test_no_candidate_beats_the_point_alone() -> None:
+    drives = [bimodal(1), bimodal(2), bimodal(3)]
+    points = find_inflection_points(drives)
+    judge = _Exact(drives, 3, 15.0)
+    chosen = [float(point.threshold_us) for point in points]
+    best = judge.mean_sum(chosen)
+    for drive, point in enumerate(points):
+        for candidate in drives[drive].percentile_us(point.candidate_percentiles):
+            tried = list(chosen)
+            tried[drive] = float(candidate)
+            assert judge.mean_sum(tried) >= best - 1e-9
+
+
+def test_equal_replicas_get_equal_points() -> None:
+    one = find_inflection_points([bimodal(1)])[0]
+    three = find_inflection_points([bimodal(1)] * 3)
+    assert len({point.threshold_us for point in three}) <= 3
+    assert all(abs(p.percentile - one.percentile) <= 5 for p in three)
+
+
+def test_slope_one_is_the_knee() -> None:
+    # 90 % at 100 us, then a line up to 1000 us: the CDF's slope drops at 90 %.
+    latency = np.concatenate([np.full(9000, 100), np.linspace(100, 1000, 1000)])
+    assert slope_one_percentile(LatencyDistribution(latency)) == pytest.approx(90, abs=0.3)
+
+
+def test_constant_latency_and_no_latency() -> None:
+    (point,) = find_inflection_points([LatencyDistribution(np.full(100, 80))])
+    assert point.threshold_us == 80
+    assert point.slow_ratio == 0
+    with pytest.raises(TraceError, match="no read latencies"):
+        LatencyDistribution(np.array([]))
+    with pytest.raises(ValueError, match="at least 2"):
+        find_inflection_points([bimodal(1)], replicas=1)

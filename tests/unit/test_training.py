@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: MIT
+"""Training: reproducible, biased, honest about its validation slice, and whole or nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from blktrace_builder import WRITE, TraceBuilder
+
+from linnapp import engine, training
+from linnapp.array_training import train_array
+from linnapp.errors import TraceError
+from linnapp.model import Model
+from linnapp.training import Confusion, Epoch, TrainingOptions, train
+
+FEW = TrainingOptions(max_epochs=4)
+
+
+def noisy_reads(n: int = 6000, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """Slow after a slow read, with noise: learnable, not perfectly."""
+    rng = np.random.default_rng(seed)
+    digits = rng.integers(0, 10, (n, 31), dtype=np.uint8)
+    slow = (digits[:, 27] >= 7) ^ (rng.random(n) < 0.1)
+    return digits, slow
+
+
+def test_same_seed_same_bits_other_seed_other_bits() -> None:
+    digits, slow = noisy_reads()
+    one, two, other = (
+        train(digits, slow, TrainingOptions(max_epochs=2, seed=seed)) for seed in (1, 1, 2)
+    )
+    for name in one.weights:
+        assert np.array_equal(one.weights[name], two.weights[name])
+    assert not np.array_equal(one.weights["hidden_weights"], other.weights["hidden_weights"])
+
+
+def test_learns_and_a_bias_trades_submits_for_revokes() -> None:
+    digits, slow = noisy_reads(20000)
+    by_bias = {}
+    for bias in (0.3, 1.0, 10.0):
+        net = train(digits, slow, TrainingOptions(max_epochs=6, bias=bias))
+        by_bias[bias] = net.best.confusion
+    assert by_bias[1.0].accuracy > 0.85
+    assert by_bias[0.3].false_submit > by_bias[1.0].false_submit > by_bias[10.0].false_submit
+    assert by_bias[0.3].false_revoke < by_bias[10.0].false_revoke
+
+
+def test_the_validation_slice_is_the_end_and_is_not_learnt_from() -> None:
+    digits, slow = noisy_reads()
+    first = training.split_point(len(slow), 0.2)
+    assert first == 4800
+    scrambled = slow.copy()
+    scrambled[first:] = ~scrambled[first:]
+    options = TrainingOptions(max_epochs=1)
+    assert all(
+        np.array_equal(a, b)
+        for a, b in zip(
+            train(digits, slow, options).weights.values(),
+            train(digits, scrambled, options).weights.values(),
+            strict=True,
+        )
+    )
+
+
+def test_confusion_counts() -> None:
+    truth = np.array([1, 1, 1, 0, 0, 0, 0], bool)
+    predicted = np.array([1, 0, 0, 1, 0, 0, 0], bool)
+    confusion = Confusion.of(truth, predicted)
+    assert (confusion.true_slow, confusion.false_submit) == (1, 2)
+    assert (confusion.false_revoke, confusion.true_fast) == (1, 3)
+    assert confusion.false_submit_ratio == pytest.approx(2 / 7)
+    assert confusion.slow_recall == pytest.approx(1 / 3)
+
+
+def test_interrupt_keeps_the_best_so_far() -> None:
+    digits, slow = noisy_reads()
+
+    def interrupt(epoch: Epoch) -> None:
+        if epoch.number == 2:
+            raise KeyboardInterrupt
+
+    net = train(digits, slow, TrainingOptions(max_epochs=9), interrupt)
+    assert net.interrupted
+    assert len(net.epochs) == 2
+    whole = train(digits, slow, TrainingOptions(max_epochs=2))
+    assert all(np.array_equal(net.weights[name], whole.weights[name]) for name in net.weights)
+
+
+def test_early_stopping_keeps_the_best_epoch() -> None:
+    rng = np.random.default_rng(1)
+    digits = rng.integers(0, 10, (3000, 31), dtype=np.uint8)
+    slow = rng.random(3000) < 0.5  # nothing to learn: overfits at once
+    net = train(digits, slow, TrainingOptions(max_epochs=60, patience_epochs=2))
+    assert len(net.epochs) == net.best.number + 2
+    assert net.best.validation_loss == min(epoch.validation_loss for epoch in net.epochs)
+
+
+def test_nothing_to_learn_is_an_error() -> None:
+    digits, slow = noisy_reads()
+    with pytest.raises(TraceError, match="too few"):
+        train(digits[:50], slow[:50])
+    with pytest.raises(TraceError, match="are fast"):
+        train(digits, np.zeros(len(slow), bool))
+
+
+def array_trace(path: Path, seed: int, n: int = 3000) -> Path:
+    """A drive that is slow in stretches of some 20 reads."""
+    rng = np.random.default_rng(seed)
+    builder = TraceBuilder()
+    now = 0.0
+    slow = False
+    for i in range(n):
+        if rng.random() < (0.05 if slow else 0.008):
+            slow = not slow
+        latency = rng.normal(1500, 100) if slow else rng.normal(100, 10)
+        builder.io(now, now + latency, 8 * i)
+        if i % 5 == 0:
+            builder.io(now + 1, now + 300, 8 * i + 10**6, 8192, flags=WRITE)
+        now += rng.exponential(700) + latency
+    return builder.sort().write(path)
+
+
+def test_array_gets_a_model_and_a_record_per_drive(tmp_path: Path) -> None:
+    traces = [array_trace(tmp_path / f"d{i}.blk", i) for i in range(2)]
+    out = tmp_path / "models" / "array"
+    models = train_array(traces, out, options=FEW)
+    assert sorted(path.name for path in out.iterdir()) == [
+        "d0.json",
+        "d0.linnos",
+        "d1.json",
+        "d1.linnos",
+    ]
+    assert [path.name for path in out.parent.iterdir()] == ["array"]
+    for i, model in enumerate(models):
+        loaded = Model.load(out / f"d{i}.linnos")
+        record = json.loads((out / f"d{i}.json").read_text())
+        assert loaded.model_id == model.model_id == record["model_id"]
+        assert loaded.threshold_us == record["threshold_us"]
+        assert 100 < loaded.threshold_us < 1500
+        assert record["accuracy"] > 0.9
+        assert record["validation"]["true_slow"] > 0
+        assert record["quantisation"]["integer_differs_from_float"] <= 0.01 * record["reads"]
+        assert record["trace"]["reads"] == 3000
+        assert len(record["trace"]["sha256"]) == 64
+        assert record["options"]["seed"] == 1
+    again = train_array(traces, out, options=FEW)
+    assert [m.to_bytes() for m in again] == [m.to_bytes() for m in models]
+
+
+def test_failure_leaves_the_old_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = array_trace(tmp_path / "d.blk", 1, 1000)
+    out = tmp_path / "m"
+    (old,) = train_array([trace], out, options=FEW)
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+
+    def no_space(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Model, "save", no_space)
+    with pytest.raises(Exception, match="No space left"):
+        train_array([trace], out, options=FEW)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d.blk", "m"]
+    assert engine.predict(old, np.zeros((1, 31), np.uint8)).shape == (1,)
+
+
+def test_traces_of_one_name_are_refused(tmp_path: Path) -> None:
+    paths = []
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        paths.append(array_trace(tmp_path / name / "sda.blk", 1, 10))
+    with pytest.raises(TraceError, match="named 'sda'"):
+        train_array(paths, tmp_path / "m")
