@@ -24,7 +24,7 @@ enum linnos_mode {
 };
 
 /* Without a model no read is slow. */
-#define LINNOS_NO_THRESHOLD	U32_MAX
+#define LINNOS_NO_THRESHOLD U32_MAX
 
 /* Why a hinted read was admitted or refused, as the trace event prints it. */
 enum linnos_reason {
@@ -39,7 +39,7 @@ enum linnos_reason {
 enum linnos_verdict {
 	LINNOS_VERDICT_NONE,
 	LINNOS_VERDICT_FAST,
-	LINNOS_VERDICT_SLOW,	/* admitted all the same: observe mode */
+	LINNOS_VERDICT_SLOW, /* admitted all the same: observe mode */
 	LINNOS_VERDICT_PROBE,
 };
 
@@ -75,7 +75,7 @@ struct linnos_active_model {
 
 /* A model file on its way in, chunk by chunk. */
 struct linnos_upload {
-	const void *writer;	/* identity only, never dereferenced */
+	const void *writer; /* identity only, never dereferenced */
 	size_t bytes;
 	u8 *file;
 };
@@ -128,7 +128,7 @@ struct blk_linnos {
 	struct rq_qos rqos ____cacheline_aligned_in_smp;
 	bool attached;
 	bool key_held;
-	struct mutex lock;	/* mode, model, upload */
+	struct mutex lock; /* mode, model, upload */
 	struct linnos_upload upload;
 	struct gendisk *disk;
 	struct kobject kobj;

@@ -16,9 +16,9 @@ static struct blk_linnos *to_linnos(struct kobject *kobj)
 }
 
 static const char *const mode_names[] = {
-	[LINNOS_OFF]		= "off",
-	[LINNOS_OBSERVE]	= "observe",
-	[LINNOS_ENFORCE]	= "enforce",
+	[LINNOS_OFF] = "off",
+	[LINNOS_OBSERVE] = "observe",
+	[LINNOS_ENFORCE] = "enforce",
 };
 
 static ssize_t mode_show(struct kobject *kobj, struct kobj_attribute *attr,
@@ -164,8 +164,8 @@ static struct kobj_attribute threshold_us_attr = __ATTR_RO(threshold_us);
 static struct kobj_attribute probe_after_us_attr = __ATTR_RW(probe_after_us);
 static struct kobj_attribute probe_after_revokes_attr =
 	__ATTR_RW(probe_after_revokes);
-static struct bin_attribute model_attr = __BIN_ATTR(model, 0644, model_read,
-						    model_write, 0);
+static struct bin_attribute model_attr =
+	__BIN_ATTR(model, 0644, model_read, model_write, 0);
 
 static struct attribute *linnos_attrs[] = {
 	&mode_attr.attr,
@@ -182,8 +182,8 @@ static struct bin_attribute *linnos_bin_attrs[] = {
 };
 
 static const struct attribute_group linnos_group = {
-	.attrs		= linnos_attrs,
-	.bin_attrs	= linnos_bin_attrs,
+	.attrs = linnos_attrs,
+	.bin_attrs = linnos_bin_attrs,
 };
 
 struct stat_attribute {
@@ -201,10 +201,10 @@ static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
 			  linnos_stat(to_linnos(kobj), stat->stat));
 }
 
-#define STAT_ATTR(_stat, _name)						\
-	[_stat] = {							\
-		.attr = __ATTR(_name, 0444, stat_show, NULL),		\
-		.stat = (_stat),					\
+#define STAT_ATTR(_stat, _name)                               \
+	[_stat] = {                                           \
+		.attr = __ATTR(_name, 0444, stat_show, NULL), \
+		.stat = (_stat),                              \
 	}
 
 static struct stat_attribute stat_attrs[LINNOS_NR_STATS] = {
@@ -235,8 +235,8 @@ static struct attribute *linnos_stat_attrs[] = {
 };
 
 static const struct attribute_group linnos_stat_group = {
-	.name	= "stats",
-	.attrs	= linnos_stat_attrs,
+	.name = "stats",
+	.attrs = linnos_stat_attrs,
 };
 
 static const struct attribute_group *linnos_groups[] = {
@@ -251,7 +251,7 @@ static void linnos_release(struct kobject *kobj)
 }
 
 const struct kobj_type linnos_ktype = {
-	.default_groups	= linnos_groups,
-	.sysfs_ops	= &kobj_sysfs_ops,
-	.release	= linnos_release,
+	.default_groups = linnos_groups,
+	.sysfs_ops = &kobj_sysfs_ops,
+	.release = linnos_release,
 };

@@ -70,24 +70,24 @@ static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
  * hundred (garbage collection under load), so after a tenth of a second without
  * a completed read the history says little about the present.
  */
-#define PROBE_AFTER_REVOKES	1000
-#define PROBE_AFTER_US		(100 * USEC_PER_MSEC)
+#define PROBE_AFTER_REVOKES 1000
+#define PROBE_AFTER_US (100 * USEC_PER_MSEC)
 
 /* Pages are counted in this unit, whatever the machine's page size. */
-#define LINNOS_PAGE_BYTES	4096
+#define LINNOS_PAGE_BYTES 4096
 
 /*
  * linnos->pending is the reference count of the structure as well: the disk
  * counts as more pages than can ever be in flight. Whoever brings it to zero,
  * the disk or the last bio, frees.
  */
-#define LINNOS_DISK_REF		((s64)BIT_ULL(32))
+#define LINNOS_DISK_REF ((s64)BIT_ULL(32))
 
 /*
  * Reading the clock twice costs as much as an inference: measure one in so
  * many and let it count for all.
  */
-#define INFERENCE_SAMPLE	64
+#define INFERENCE_SAMPLE 64
 
 DEFINE_STATIC_KEY_FALSE(blk_linnos_key);
 
@@ -350,7 +350,8 @@ static bool decide(struct blk_linnos *linnos, struct bio_linnos *io,
 	}
 	rcu_read_unlock();
 
-	if (reason == LINNOS_PREDICTED_SLOW && probe_due(linnos, io->submit_ns)) {
+	if (reason == LINNOS_PREDICTED_SLOW &&
+	    probe_due(linnos, io->submit_ns)) {
 		reason = LINNOS_PROBE;
 		io->verdict = LINNOS_VERDICT_PROBE;
 		count(linnos, LINNOS_STAT_PROBES);
@@ -534,8 +535,8 @@ static void blk_linnos_exit(struct rq_qos *rqos)
 }
 
 static const struct rq_qos_ops blk_linnos_ops = {
-	.admit	= blk_linnos_admit,
-	.exit	= blk_linnos_exit,
+	.admit = blk_linnos_admit,
+	.exit = blk_linnos_exit,
 };
 
 static int attach(struct blk_linnos *linnos)

@@ -22,23 +22,23 @@
 #define S32_MIN (-S32_MAX - 1)
 #endif
 
-#define DIGIT_MAX	9
+#define DIGIT_MAX 9
 
 /* Byte offsets of the header's fields. */
-#define AT_MAGIC	0
-#define AT_VERSION	8
-#define AT_TOTAL_BYTES	12
-#define AT_CRC32	16
-#define AT_N_INPUTS	20
-#define AT_N_HIDDEN	22
-#define AT_N_OUTPUTS	24
-#define AT_HISTORY	26
+#define AT_MAGIC 0
+#define AT_VERSION 8
+#define AT_TOTAL_BYTES 12
+#define AT_CRC32 16
+#define AT_N_INPUTS 20
+#define AT_N_HIDDEN 22
+#define AT_N_OUTPUTS 24
+#define AT_HISTORY 26
 #define AT_PENDING_DIGITS 27
 #define AT_LATENCY_DIGITS 28
-#define AT_RESERVED_A	29
-#define AT_SCALE	32
-#define AT_THRESHOLD_US	36
-#define AT_RESERVED_B	40
+#define AT_RESERVED_A 29
+#define AT_SCALE 32
+#define AT_THRESHOLD_US 36
+#define AT_RESERVED_B 40
 
 static const u8 model_magic[8] = { 'L', 'I', 'N', 'N', 'O', 'S', 'M', 'D' };
 

@@ -12,15 +12,15 @@
 
 #include "blk-linnos-policy.h"
 
-#define SEED	0x4c696e6e4f53ULL
+#define SEED 0x4c696e6e4f53ULL
 
 /* The model file's offsets, spelled out once more on purpose. */
-#define FILE_BYTES		34896
-#define FILE_CRC		16
-#define FILE_HIDDEN_WEIGHTS	64
-#define FILE_HIDDEN_BIAS	(64 + 31 * 256 * 4)
-#define FILE_OUTPUT_WEIGHTS	(FILE_HIDDEN_BIAS + 256 * 4)
-#define FILE_OUTPUT_BIAS	(FILE_OUTPUT_WEIGHTS + 256 * 2 * 4)
+#define FILE_BYTES 34896
+#define FILE_CRC 16
+#define FILE_HIDDEN_WEIGHTS 64
+#define FILE_HIDDEN_BIAS (64 + 31 * 256 * 4)
+#define FILE_OUTPUT_WEIGHTS (FILE_HIDDEN_BIAS + 256 * 4)
+#define FILE_OUTPUT_BIAS (FILE_OUTPUT_WEIGHTS + 256 * 2 * 4)
 
 struct linnos_fixture {
 	u8 file[FILE_BYTES];
@@ -40,7 +40,7 @@ static void seal(u8 *file)
 static void set_hidden(u8 *file, int input, int unit, s32 weight)
 {
 	put_unaligned_le32(weight, file + FILE_HIDDEN_WEIGHTS +
-				   4 * (input * 256 + unit));
+					   4 * (input * 256 + unit));
 }
 
 static void set_hidden_bias(u8 *file, int unit, s32 bias)
@@ -51,7 +51,7 @@ static void set_hidden_bias(u8 *file, int unit, s32 bias)
 static void set_output(u8 *file, int unit, int output, s32 weight)
 {
 	put_unaligned_le32(weight, file + FILE_OUTPUT_WEIGHTS +
-				   4 * (unit * 2 + output));
+					   4 * (unit * 2 + output));
 }
 
 static void set_output_bias(u8 *file, int output, s64 bias)
@@ -87,7 +87,8 @@ static void fill_file(u8 *file)
 
 static int linnos_test_init(struct kunit *test)
 {
-	struct linnos_fixture *fx = kunit_kzalloc(test, sizeof(*fx), GFP_KERNEL);
+	struct linnos_fixture *fx =
+		kunit_kzalloc(test, sizeof(*fx), GFP_KERNEL);
 
 	if (!fx)
 		return -ENOMEM;
@@ -116,9 +117,8 @@ static void linnos_test_features(struct kunit *test)
 	static const u32 pending[4] = { 1, 23, 456, 1000 };
 	static const u32 latency_us[4] = { 7, 89, 12345, 9999 };
 	static const u8 expected[31] = {
-		0, 0, 1,  0, 2, 3,  4, 5, 6,  9, 9, 9,
-		0, 7, 8,
-		0, 0, 0, 7,  0, 0, 8, 9,  9, 9, 9, 9,  9, 9, 9, 9,
+		0, 0, 1, 0, 2, 3, 4, 5, 6, 9, 9, 9, 0, 7, 8, 0,
+		0, 0, 7, 0, 0, 8, 9, 9, 9, 9, 9, 9, 9, 9, 9,
 	};
 	u8 digits[31];
 
@@ -132,8 +132,9 @@ static void linnos_test_infer_by_hand(struct kunit *test)
 	u8 digits[31] = { 0 };
 	s64 out[2];
 
-	KUNIT_ASSERT_EQ(test, linnos_model_parse(&fx->model, fx->file,
-						 FILE_BYTES), LINNOS_MODEL_OK);
+	KUNIT_ASSERT_EQ(test,
+			linnos_model_parse(&fx->model, fx->file, FILE_BYTES),
+			LINNOS_MODEL_OK);
 	digits[14] = 9;
 	KUNIT_EXPECT_FALSE(test, linnos_infer(&fx->model, digits, out));
 	KUNIT_EXPECT_EQ(test, out[0], 500000);
@@ -153,8 +154,9 @@ static void linnos_test_equal_outputs_are_fast(struct kunit *test)
 
 	set_output_bias(fx->file, 1, 500000);
 	seal(fx->file);
-	KUNIT_ASSERT_EQ(test, linnos_model_parse(&fx->model, fx->file,
-						 FILE_BYTES), LINNOS_MODEL_OK);
+	KUNIT_ASSERT_EQ(test,
+			linnos_model_parse(&fx->model, fx->file, FILE_BYTES),
+			LINNOS_MODEL_OK);
 	KUNIT_EXPECT_FALSE(test, linnos_infer(&fx->model, digits, out));
 	KUNIT_EXPECT_EQ(test, out[0], out[1]);
 }
@@ -168,7 +170,8 @@ static void fill_random(u8 *file, struct rnd_state *rnd)
 			set_hidden(file, i, unit,
 				   (s32)(prandom_u32_state(rnd) % 8001) - 4000);
 		set_hidden_bias(file, unit,
-				(s32)(prandom_u32_state(rnd) % 200001) - 100000);
+				(s32)(prandom_u32_state(rnd) % 200001) -
+					100000);
 		for (k = 0; k < 2; k++)
 			set_output(file, unit, k,
 				   (s32)(prandom_u32_state(rnd) % 8001) - 4000);
@@ -186,13 +189,14 @@ static void linnos_test_infer_random(struct kunit *test)
 
 	prandom_seed_state(&rnd, SEED);
 	fill_random(fx->file, &rnd);
-	KUNIT_ASSERT_EQ(test, linnos_model_parse(&fx->model, fx->file,
-						 FILE_BYTES), LINNOS_MODEL_OK);
+	KUNIT_ASSERT_EQ(test,
+			linnos_model_parse(&fx->model, fx->file, FILE_BYTES),
+			LINNOS_MODEL_OK);
 	for (n = 0; n < 500; n++) {
 		/* straight from the file, in 64 bits throughout */
 		s64 fast = (s64)get_unaligned_le64(fx->file + FILE_OUTPUT_BIAS);
-		s64 slow = (s64)get_unaligned_le64(fx->file +
-						   FILE_OUTPUT_BIAS + 8);
+		s64 slow = (s64)get_unaligned_le64(fx->file + FILE_OUTPUT_BIAS +
+						   8);
 
 		for (i = 0; i < 31; i++)
 			digits[i] = prandom_u32_state(&rnd) % 10;
@@ -232,7 +236,7 @@ static u32 xorshift32(u32 *x)
  * The line in the log is compared with what the others get: the CRC-32 of all
  * output pairs as little-endian 64-bit integers.
  */
-#define VECTORS		100000
+#define VECTORS 100000
 
 static void linnos_test_vectors(struct kunit *test)
 {
@@ -255,8 +259,9 @@ static void linnos_test_vectors(struct kunit *test)
 		set_output_bias(fx->file, k,
 				(s32)(xorshift32(&x) % 4001) - 2000);
 	seal(fx->file);
-	KUNIT_ASSERT_EQ(test, linnos_model_parse(&fx->model, fx->file,
-						 FILE_BYTES), LINNOS_MODEL_OK);
+	KUNIT_ASSERT_EQ(test,
+			linnos_model_parse(&fx->model, fx->file, FILE_BYTES),
+			LINNOS_MODEL_OK);
 
 	for (n = 0; n < VECTORS; n++) {
 		u8 digits[31];
@@ -343,8 +348,8 @@ static void linnos_test_model_header(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(wrong); i++) {
 		fx->file[wrong[i].at] ^= 0x10;
-		KUNIT_EXPECT_EQ_MSG(test, parse(fx), wrong[i].error,
-				    "byte %d", wrong[i].at);
+		KUNIT_EXPECT_EQ_MSG(test, parse(fx), wrong[i].error, "byte %d",
+				    wrong[i].at);
 		fx->file[wrong[i].at] ^= 0x10;
 	}
 	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_OK);
@@ -361,8 +366,9 @@ static void linnos_test_model_size(struct kunit *test)
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(sizes); i++)
-		KUNIT_EXPECT_EQ(test, linnos_model_parse(&fx->model, fx->file,
-							 sizes[i]),
+		KUNIT_EXPECT_EQ(test,
+				linnos_model_parse(&fx->model, fx->file,
+						   sizes[i]),
 				LINNOS_MODEL_TRUNCATED);
 }
 
@@ -493,14 +499,19 @@ static void linnos_test_upload_refused(struct kunit *test)
 	fx->file[FILE_BYTES - 1] ^= 1;
 
 	/* pieces out of order, of two writers, or past the end */
-	KUNIT_EXPECT_EQ(test, put_chunk(fx, fx, fx->file + PAGE_SIZE,
-					PAGE_SIZE, PAGE_SIZE), -EINVAL);
+	KUNIT_EXPECT_EQ(test,
+			put_chunk(fx, fx, fx->file + PAGE_SIZE, PAGE_SIZE,
+				  PAGE_SIZE),
+			-EINVAL);
 	KUNIT_EXPECT_EQ(test, upload(fx, PAGE_SIZE), 0);
-	KUNIT_EXPECT_EQ(test, put_chunk(fx, test, fx->file + PAGE_SIZE,
-					PAGE_SIZE, PAGE_SIZE), -EINVAL);
+	KUNIT_EXPECT_EQ(test,
+			put_chunk(fx, test, fx->file + PAGE_SIZE, PAGE_SIZE,
+				  PAGE_SIZE),
+			-EINVAL);
 	KUNIT_EXPECT_EQ(test, upload(fx, 8 * PAGE_SIZE), 0);
-	KUNIT_EXPECT_EQ(test, put_chunk(fx, fx, fx->file, 8 * PAGE_SIZE,
-					PAGE_SIZE), -EINVAL);
+	KUNIT_EXPECT_EQ(test,
+			put_chunk(fx, fx, fx->file, 8 * PAGE_SIZE, PAGE_SIZE),
+			-EINVAL);
 
 	KUNIT_EXPECT_EQ(test, active_id(fx), id);
 }
@@ -526,24 +537,27 @@ static struct kunit_suite linnos_model_suite = {
 /* Accounting */
 
 struct linnos_io {
-	struct bio bio;
+	enum req_op op;
 	struct bio_linnos io;
 };
 
 static bool arrive(struct linnos_fixture *fx, struct linnos_io *io,
 		   enum req_op op, unsigned int bytes, bool latcrit, u64 now_ns)
 {
-	bio_init(&io->bio, NULL, NULL, 0, op);
-	io->bio.bi_iter.bi_size = bytes;
+	struct bio bio;
+
+	bio_init(&bio, NULL, NULL, 0, op);
+	bio.bi_iter.bi_size = bytes;
+	io->op = op;
 	io->io.submit_ns = now_ns;
-	return linnos_arrive(fx->linnos, &io->io, &io->bio, latcrit);
+	return linnos_arrive(fx->linnos, &io->io, &bio, latcrit);
 }
 
 static void complete_io(struct linnos_fixture *fx, struct linnos_io *io,
 			blk_status_t status, u64 now_ns)
 {
-	linnos_complete(fx->linnos, &io->io,
-			bio_op(&io->bio) == REQ_OP_READ, status, now_ns);
+	linnos_complete(fx->linnos, &io->io, io->op == REQ_OP_READ, status,
+			now_ns);
 }
 
 static void linnos_test_pending(struct kunit *test)
@@ -668,7 +682,7 @@ static struct kunit_suite linnos_accounting_suite = {
 
 /* Admission; 40 KiB is where the model of fill_file() begins to say slow */
 
-#define SLOW_BYTES	(10 * 4096)
+#define SLOW_BYTES (10 * 4096)
 
 static void linnos_test_no_model(struct kunit *test)
 {
@@ -676,8 +690,8 @@ static void linnos_test_no_model(struct kunit *test)
 	struct linnos_io io;
 
 	fx->linnos->mode = LINNOS_ENFORCE;
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-				       0));
+	KUNIT_EXPECT_TRUE(test,
+			  arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true, 0));
 	complete_io(fx, &io, BLK_STS_OK, 10000000);
 	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_ADMITTED), 1);
 	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_INFERENCES),
@@ -693,17 +707,17 @@ static void linnos_test_enforce(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
 	fx->linnos->mode = LINNOS_ENFORCE;
 
-	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-					0));
+	KUNIT_EXPECT_FALSE(test,
+			   arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true, 0));
 	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
 	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_REVOKED), 1);
 
 	/* without the hint, or a write: whatever the network would say */
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, false,
-				       0));
+	KUNIT_EXPECT_TRUE(test,
+			  arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, false, 0));
 	complete_io(fx, &io, BLK_STS_OK, 0);
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_WRITE, SLOW_BYTES, true,
-				       0));
+	KUNIT_EXPECT_TRUE(test,
+			  arrive(fx, &io, REQ_OP_WRITE, SLOW_BYTES, true, 0));
 	complete_io(fx, &io, BLK_STS_OK, 0);
 	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_INFERENCES),
 			1);
@@ -716,8 +730,8 @@ static void linnos_test_enforce(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, 4096, true, 0));
 	complete_io(fx, &io, BLK_STS_OK, 151000);
 	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_SLOW), 1);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos,
-					  LINNOS_STAT_FALSE_SUBMITS), 1);
+	KUNIT_EXPECT_EQ(test,
+			linnos_stat(fx->linnos, LINNOS_STAT_FALSE_SUBMITS), 1);
 	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_ADMITTED), 2);
 	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
 }
@@ -729,16 +743,16 @@ static void linnos_test_observe(struct kunit *test)
 
 	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
 	fx->linnos->mode = LINNOS_OBSERVE;
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-				       0));
+	KUNIT_EXPECT_TRUE(test,
+			  arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true, 0));
 	complete_io(fx, &io, BLK_STS_OK, 100);
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-				       0));
+	KUNIT_EXPECT_TRUE(test,
+			  arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true, 0));
 	complete_io(fx, &io, BLK_STS_OK, 10000000);
 	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_REVOKED), 0);
 	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_PROBES), 0);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos,
-					  LINNOS_STAT_FALSE_REVOKES), 1);
+	KUNIT_EXPECT_EQ(test,
+			linnos_stat(fx->linnos, LINNOS_STAT_FALSE_REVOKES), 1);
 	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_INFERENCES),
 			2);
 }
@@ -757,15 +771,15 @@ static void linnos_test_probe_after_revokes(struct kunit *test)
 	for (i = 0; i < 3; i++)
 		KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ,
 						SLOW_BYTES, true, 0));
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &probe, REQ_OP_READ, SLOW_BYTES,
-				       true, 0));
+	KUNIT_EXPECT_TRUE(test,
+			  arrive(fx, &probe, REQ_OP_READ, SLOW_BYTES, true, 0));
 	/* one at a time, even one that fails */
 	for (i = 0; i < 10; i++)
 		KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ,
 						SLOW_BYTES, true, 0));
 	complete_io(fx, &probe, BLK_STS_IOERR, 0);
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &probe, REQ_OP_READ, SLOW_BYTES,
-				       true, 0));
+	KUNIT_EXPECT_TRUE(test,
+			  arrive(fx, &probe, REQ_OP_READ, SLOW_BYTES, true, 0));
 	complete_io(fx, &probe, BLK_STS_OK, 0);
 
 	/* a completed read makes the history fresh */

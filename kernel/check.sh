@@ -1,0 +1,93 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Check the style of everything that goes into a kernel: clang-format with the
+# kernel's own settings, checkpatch --strict, and sparse where a kernel has been
+# built. Silent and 0 when all is well.
+
+set -uo pipefail
+
+kernel_dir=$(cd "$(dirname "$0")" && pwd)
+build_dir=${BUILD:-$kernel_dir/../build}
+tarball=/usr/src/linux-source-6.12.tar.xz
+failed=0
+
+die() { echo "kernel/check.sh: $*" >&2; exit 1; }
+complain() { echo "kernel/check.sh: $*" >&2; failed=1; }
+
+for tool in perl clang-format sparse; do
+	command -v $tool >/dev/null ||
+		die "missing Debian package; as root: apt-get install $tool"
+done
+
+# The kernel's scripts, from the tree that build.sh unpacked or the package.
+tree=$build_dir/linux-source
+if [ ! -x "$tree/scripts/checkpatch.pl" ]; then
+	tree=$build_dir/kernel-scripts
+	if [ ! -x "$tree/scripts/checkpatch.pl" ]; then
+		[ -e $tarball ] ||
+			die "no kernel source; as root: apt-get install linux-source-6.12"
+		mkdir -p "$tree"
+		tar -C "$tree" --strip-components=1 -xJf $tarball \
+			linux-source-6.12/.clang-format \
+			linux-source-6.12/scripts/{checkpatch.pl,spelling.txt,const_structs.checkpatch} ||
+			die "$tarball holds no scripts/checkpatch.pl"
+	fi
+fi
+
+sources=("$kernel_dir"/linnos/*.[ch] "$kernel_dir"/flashsim/*.[ch])
+
+for f in "$kernel_dir"/linnos/*.[ch]; do
+	clang-format --style="file:$tree/.clang-format" --dry-run -Werror "$f" ||
+		complain "${f#"$kernel_dir"/}: not formatted; run clang-format -i with the kernel's .clang-format"
+done
+
+# --strict warns of the reuse of macro arguments that are constants, and of
+# things that a trace event or KUnit cannot avoid.
+ignore=MACRO_ARG_REUSE,FILE_PATH_CHANGES,UNCOMMENTED_DEFINITION
+for f in "${sources[@]}"; do
+	perl "$tree/scripts/checkpatch.pl" --no-tree --strict --quiet --terse \
+		--show-types --no-summary --ignore $ignore -f "$f" ||
+		complain "${f#"$kernel_dir"/}: checkpatch"
+done
+perl "$tree/scripts/checkpatch.pl" --no-tree --strict --quiet --terse \
+	--show-types --no-summary \
+	--ignore $ignore,OPEN_ENDED_LINE,PARENTHESIS_ALIGNMENT \
+	-f "$kernel_dir/linnos/include/trace/events/linnos.h" ||
+	complain "the trace event: checkpatch"
+for f in "$kernel_dir"/patches/*/*.patch "$kernel_dir"/patches/lab/*/*.patch; do
+	[ -e "$f" ] || continue
+	perl "$tree/scripts/checkpatch.pl" --no-tree --strict --quiet --terse \
+		--show-types --no-summary --ignore $ignore "$f" ||
+		complain "${f#"$kernel_dir"/}: checkpatch"
+done
+
+# sparse needs the headers that a build generates.
+out=$build_dir/linux-um
+if [ -e "$out/include/generated/autoconf.h" ]; then
+	objects=()
+	for f in "$kernel_dir"/linnos/*.c; do
+		f=${f##*/}
+		objects+=("block/${f%.c}.o")
+	done
+	for f in "$kernel_dir"/flashsim/*.c; do
+		f=${f##*/}
+		objects+=("drivers/block/flashsim/${f%.c}.o")
+	done
+	scratch=$(mktemp -d)
+	trap 'rm -rf "$scratch"' EXIT
+	(
+		# another build must not run in the tree meanwhile
+		flock 9
+
+		make -C "$out" ARCH=um SUBARCH=x86_64 C=2 CHECK="sparse" \
+			"${objects[@]}"
+	) 9>"$build_dir/.kernel.lock" >"$scratch/log" 2>&1 ||
+		complain "sparse could not run: $(tail -n 3 "$scratch/log")"
+	if grep -E '(linnos|flashsim).*(warning|error):' "$scratch/log"; then
+		complain "sparse"
+	fi
+else
+	echo "kernel/check.sh: no kernel built, sparse not run" >&2
+fi
+exit $failed
