@@ -9,7 +9,8 @@
  *   echo continuous > .../flash0/inject/pattern
  *   echo 1 > .../flash0/inject/arm
  *
- * Parameters can be changed while the drive is off, injection at any time.
+ * Parameters can be changed while the drive is off, injection at any time. The
+ * subdirectory rules is in rules.c.
  */
 #include <linux/module.h>
 #include <linux/string.h>
@@ -443,12 +444,16 @@ static struct config_group *make_drive(struct config_group *group,
 	spin_lock_init(&drive->lock);
 	mutex_init(&drive->model_mutex);
 	flashsim_inject_init(&drive->inject);
+	INIT_LIST_HEAD(&drive->rules);
 	set_profile(drive, DEFAULT_PROFILE);
 	drive->size_mb = DEFAULT_SIZE_MB;
 	config_group_init_type_name(&drive->group, name, &drive_type);
 	config_group_init_type_name(&drive->inject_group, "inject",
 				    &inject_type);
 	configfs_add_default_group(&drive->inject_group, &drive->group);
+	config_group_init_type_name(&drive->rules_group, "rules",
+				    &flashsim_rules_type);
+	configfs_add_default_group(&drive->rules_group, &drive->group);
 	return &drive->group;
 }
 

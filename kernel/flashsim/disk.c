@@ -128,18 +128,51 @@ static void drive_inject(struct flashsim_drive *drive, struct flashsim_cmd *cmd,
 			 u64 now)
 {
 	bool read = cmd->op == REQ_OP_READ;
+	u64 extra;
 
 	if (!read && cmd->op != REQ_OP_WRITE)
 		return;
-	cmd->extra_ns = flashsim_inject_next(&drive->inject, drive->seed,
-					     read ? FLASHSIM_OP_READ :
-						    FLASHSIM_OP_WRITE, now);
-	if (!cmd->extra_ns)
+	extra = flashsim_inject_next(&drive->inject, drive->seed,
+				     read ? FLASHSIM_OP_READ :
+					    FLASHSIM_OP_WRITE, now);
+	if (!extra)
 		return;
+	cmd->extra_ns += extra;
 	if (read)
 		drive->counters.injected_reads++;
 	else
 		drive->counters.injected_writes++;
+}
+
+/* Move a read's or write's data, as far as the fault rules let it. */
+static void disk_transfer(struct flashsim_drive *drive,
+			  struct flashsim_cmd *cmd, struct request *rq)
+{
+	struct flashsim_faults faults;
+	unsigned long flags;
+
+	if (!flashsim_faults_alloc(&faults, READ_ONCE(drive->nr_rules),
+				   cmd->nr_units)) {
+		cmd->status = BLK_STS_RESOURCE;
+		return;
+	}
+	if (faults.max_hits) {
+		spin_lock_irqsave(&drive->lock, flags);
+		flashsim_faults_decide(&drive->rules, drive->seed, rq, &faults);
+		if (faults.extra_ns || faults.medium_error || faults.nr_hits) {
+			if (cmd->op == REQ_OP_READ)
+				drive->counters.faulted_reads++;
+			else
+				drive->counters.faulted_writes++;
+		}
+		spin_unlock_irqrestore(&drive->lock, flags);
+	}
+	cmd->extra_ns = faults.extra_ns;
+	if (faults.medium_error)
+		cmd->status = BLK_STS_MEDIUM;
+	else
+		cmd->status = flashsim_store_copy(&drive->store, rq, &faults);
+	flashsim_faults_free(&faults);
 }
 
 static blk_status_t disk_queue_rq(struct blk_mq_hw_ctx *hctx,
@@ -163,7 +196,7 @@ static blk_status_t disk_queue_rq(struct blk_mq_hw_ctx *hctx,
 	case REQ_OP_READ:
 	case REQ_OP_WRITE:
 		cmd_set_range(cmd, rq);
-		cmd->status = flashsim_store_copy(&drive->store, rq);
+		disk_transfer(drive, cmd, rq);
 		break;
 	case REQ_OP_DISCARD:
 		cmd_set_range(cmd, rq);

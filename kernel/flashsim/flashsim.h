@@ -8,6 +8,8 @@
  *   model.c    time: chips, channels, the write buffer, and when an I/O is done
  *   ftl.c      space: where each page lives, garbage collection, wear
  *   inject.c   slowness put on top, by pattern
+ *   fault.c    faults, by rule
+ *   rules.c    configfs of the fault rules
  *   store.c    the data itself
  *   stats.c    debugfs
  *
@@ -135,6 +137,8 @@ struct flashsim_counters {
 	u64 discard_sectors;
 	u64 injected_reads;
 	u64 injected_writes;
+	u64 faulted_reads;
+	u64 faulted_writes;
 	u64 buffer_hits;
 	u64 unmapped_reads;
 	u64 page_reads;
@@ -195,6 +199,124 @@ u64 flashsim_inject_peek(const struct flashsim_inject *inj, u64 seed, u32 op,
 			 u64 now);
 u64 flashsim_inject_next(struct flashsim_inject *inj, u64 seed, u32 op,
 			 u64 now);
+
+enum flashsim_fault {
+	FLASHSIM_FAULT_DELAY,
+	FLASHSIM_FAULT_BIT_FLIP,
+	FLASHSIM_FAULT_ZEROS,
+	FLASHSIM_FAULT_ONES,
+	FLASHSIM_FAULT_MEDIUM_ERROR,
+	FLASHSIM_FAULT_LOST_WRITE,
+};
+
+enum flashsim_frequency {
+	FLASHSIM_FREQ_ALL,
+	FLASHSIM_FREQ_ALL_AFTER,
+	FLASHSIM_FREQ_INTERVAL,
+};
+
+#define FLASHSIM_MAX_RULES	16
+#define FLASHSIM_MAX_RANGES	65536
+
+/**
+ * struct flashsim_range - sectors from @start to before @end
+ * @start: first sector
+ * @end: the one after the last
+ */
+struct flashsim_range {
+	u64 start;
+	u64 end;
+};
+
+/**
+ * struct flashsim_rule_knobs - what a rule does; each a file in configfs
+ * @op: mask of FLASHSIM_OP_*
+ * @tag: I/O tag that matches; -1: any
+ * @count: count requests (0) or 4 KiB blocks (1)
+ * @frequency: which matches are hit: enum flashsim_frequency
+ * @n: parameter of @frequency
+ * @fault: what happens to them: enum flashsim_fault
+ * @latency_us: for a delay
+ * @offset: for a bit flip: which byte; -1: from the seed
+ * @bit: for a bit flip: which bit; -1: from the seed
+ */
+struct flashsim_rule_knobs {
+	s64 op;
+	s64 tag;
+	s64 count;
+	s64 frequency;
+	s64 n;
+	s64 fault;
+	s64 latency_us;
+	s64 offset;
+	s64 bit;
+};
+
+/**
+ * struct flashsim_rule - a fault rule: a directory in configfs, see fault.c
+ * @item: the directory
+ * @list: place among the drive's rules, in the order they were made
+ * @drive: the drive
+ * @enabled: it looks at I/Os
+ * @knobs: what it does
+ * @nr_ranges: ranges; 0: the whole disk
+ * @ranges: sorted, and none touches the next
+ * @matched: matches since the rule was enabled
+ * @injected: hits among them
+ */
+struct flashsim_rule {
+	struct config_item item;
+	struct list_head list;
+	struct flashsim_drive *drive;
+	bool enabled;
+	struct flashsim_rule_knobs knobs;
+	u32 nr_ranges;
+	struct flashsim_range *ranges;
+	u64 matched;
+	u64 injected;
+};
+
+/**
+ * struct flashsim_hit - damage to a part of a request
+ * @sector: where the part begins
+ * @offset: byte in the part where the damage begins
+ * @len: bytes damaged
+ * @mask: for a bit flip
+ * @fault: which damage
+ */
+struct flashsim_hit {
+	u64 sector;
+	u32 offset;
+	u32 len;
+	u8 mask;
+	u8 fault;
+};
+
+/**
+ * struct flashsim_faults - what the rules decided about a request
+ * @extra_ns: delay
+ * @medium_error: it fails
+ * @nr_hits: damaged parts
+ * @max_hits: room for them
+ * @hits: the parts
+ */
+struct flashsim_faults {
+	u64 extra_ns;
+	bool medium_error;
+	u32 nr_hits;
+	u32 max_hits;
+	struct flashsim_hit *hits;
+};
+
+bool flashsim_faults_alloc(struct flashsim_faults *faults, u32 nr_rules,
+			   u32 nr_units);
+void flashsim_faults_free(struct flashsim_faults *faults);
+void flashsim_faults_decide(struct list_head *rules, u64 seed,
+			    struct request *rq, struct flashsim_faults *faults);
+bool flashsim_faults_lost(const struct flashsim_faults *faults, u64 sector);
+void flashsim_faults_damage(const struct flashsim_faults *faults, u8 *data,
+			    u64 sector, u32 len);
+extern const struct config_item_type flashsim_rules_type;
 
 /**
  * struct flashsim_ftl - the mapping of a drive, see ftl.c
@@ -313,7 +435,8 @@ struct flashsim_store {
 void flashsim_store_init(struct flashsim_store *store);
 void flashsim_store_destroy(struct flashsim_store *store);
 blk_status_t flashsim_store_copy(struct flashsim_store *store,
-				 struct request *rq);
+				 struct request *rq,
+				 const struct flashsim_faults *faults);
 void flashsim_store_discard(struct flashsim_store *store, u64 sector,
 			    u64 nr_sectors);
 
@@ -321,6 +444,7 @@ void flashsim_store_discard(struct flashsim_store *store, u64 sector,
  * struct flashsim_drive - one drive: a directory in configfs, and its disk
  * @group: the directory
  * @inject_group: its subdirectory inject
+ * @rules_group: its subdirectory rules
  * @profile: name of the profile last chosen
  * @params: parameters, fixed while powered
  * @size_mb: exported size
@@ -330,6 +454,8 @@ void flashsim_store_discard(struct flashsim_store *store, u64 sector,
  * @model_mutex: held over work on the model that is too long for @lock
  * @now: latest time the model was shown
  * @inject: injection
+ * @rules: fault rules
+ * @nr_rules: how many
  * @counters: counters
  * @model: time and space of the drive
  * @timer: wakes the model while requests wait for it
@@ -341,6 +467,7 @@ void flashsim_store_discard(struct flashsim_store *store, u64 sector,
 struct flashsim_drive {
 	struct config_group group;
 	struct config_group inject_group;
+	struct config_group rules_group;
 	char profile[FLASHSIM_PROFILE_NAME];
 	struct flashsim_params params;
 	u32 size_mb;
@@ -353,6 +480,8 @@ struct flashsim_drive {
 	struct mutex model_mutex;
 	u64 now;
 	struct flashsim_inject inject;
+	struct list_head rules;
+	u32 nr_rules;
 	struct flashsim_counters counters;
 	struct flashsim_model *model;
 	struct hrtimer timer;

@@ -27,6 +27,8 @@ static const struct {
 	COUNTER(discard_sectors),
 	COUNTER(injected_reads),
 	COUNTER(injected_writes),
+	COUNTER(faulted_reads),
+	COUNTER(faulted_writes),
 	COUNTER(buffer_hits),
 	COUNTER(unmapped_reads),
 	COUNTER(page_reads),

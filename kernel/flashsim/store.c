@@ -59,25 +59,41 @@ static struct page *store_page(struct flashsim_store *store, unsigned long idx)
 	return xa_is_err(old) ? NULL : old;
 }
 
-static bool store_segment(struct flashsim_store *store, struct bio_vec *bv,
-			  u64 sector, bool write)
+static void store_damage(struct page *page, unsigned int off, u64 sector,
+			 unsigned int len, const struct flashsim_faults *faults)
 {
+	u8 *data;
+
+	if (!faults->nr_hits)
+		return;
+	data = kmap_local_page(page);
+	flashsim_faults_damage(faults, data + off, sector, len);
+	kunmap_local(data);
+}
+
+static bool store_segment(struct flashsim_store *store, struct bio_vec *bv,
+			  u64 sector, bool write,
+			  const struct flashsim_faults *faults)
+{
+	/* With faults about, sector by sector: a part of a write may be lost. */
+	u32 step = faults->nr_hits ? SECTOR_SIZE : PAGE_SIZE;
 	unsigned int done = 0;
 
 	while (done < bv->bv_len) {
 		unsigned int off = (sector % SECTORS_PER_PAGE) << SECTOR_SHIFT;
-		unsigned int len = min_t(unsigned int, bv->bv_len - done,
-					 PAGE_SIZE - off);
+		unsigned int len = min3(bv->bv_len - done,
+					(unsigned int)PAGE_SIZE - off, step);
 		unsigned long idx = sector / SECTORS_PER_PAGE;
 		struct page *page;
 
-		if (write) {
+		if (write && !flashsim_faults_lost(faults, sector)) {
 			page = store_page(store, idx);
 			if (!page)
 				return false;
 			memcpy_page(page, off, bv->bv_page,
 				    bv->bv_offset + done, len);
-		} else {
+			store_damage(page, off, sector, len, faults);
+		} else if (!write) {
 			page = xa_load(&store->pages, idx);
 			if (page)
 				memcpy_page(bv->bv_page, bv->bv_offset + done,
@@ -85,6 +101,8 @@ static bool store_segment(struct flashsim_store *store, struct bio_vec *bv,
 			else
 				memzero_page(bv->bv_page, bv->bv_offset + done,
 					     len);
+			store_damage(bv->bv_page, bv->bv_offset + done, sector,
+				     len, faults);
 		}
 		done += len;
 		sector += len >> SECTOR_SHIFT;
@@ -96,11 +114,13 @@ static bool store_segment(struct flashsim_store *store, struct bio_vec *bv,
  * flashsim_store_copy() - move a read's or write's data
  * @store: the store
  * @rq: the request; may sleep for memory
+ * @faults: damage to do on the way: to what is stored, or to what is read
  *
  * Return: BLK_STS_OK, or BLK_STS_RESOURCE when there is no memory.
  */
 blk_status_t flashsim_store_copy(struct flashsim_store *store,
-				 struct request *rq)
+				 struct request *rq,
+				 const struct flashsim_faults *faults)
 {
 	bool write = op_is_write(req_op(rq));
 	u64 sector = blk_rq_pos(rq);
@@ -110,7 +130,7 @@ blk_status_t flashsim_store_copy(struct flashsim_store *store,
 
 	down_read(&store->lock);
 	rq_for_each_segment(bv, rq, iter) {
-		ok = store_segment(store, &bv, sector, write);
+		ok = store_segment(store, &bv, sector, write, faults);
 		if (!ok)
 			break;
 		sector += bv.bv_len >> SECTOR_SHIFT;

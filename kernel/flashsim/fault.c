@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * flashsim: faults by rule. Which I/O is hit, and what happens to it.
+ *
+ * A rule says what it matches (kind of I/O, ranges of the disk, a tag), which of
+ * the matches are hit (all; all after the first n; every n-th), and the fault.
+ * Each rule counts its own matches, so a rule does the same on every run that
+ * presents the same I/Os.
+ *
+ * What is counted: requests, or the 4 KiB blocks that they touch. Counting
+ * blocks makes a rule independent of how the block layer merged and split what an
+ * application wrote, as long as the blocks come in the same order.
+ *
+ * The tag is the hint field of the I/O priority (bits 3 to 12), which an
+ * application sets for itself with ioprio_set(2) or for one I/O in io_uring's
+ * sqe->ioprio or libaio's aio_reqprio; it travels with direct I/O down to here,
+ * through file systems too. Tags 0 to 7 have meanings of their own in the kernel.
+ *
+ * Faults of a write damage what is stored, and stay. Faults of a read damage what
+ * is delivered, once; what is stored stays whole. In both cases only bytes of the
+ * request that lie in the rule's ranges are touched.
+ *
+ *   delay          latency_us more, as in inject.c
+ *   bit_flip       one bit: byte `offset` of the part that is hit (modulo its
+ *                  length), bit `bit`; either can be left to the seed
+ *   zeros, ones    all bits of the part
+ *   medium_error   the whole request fails; a write stores nothing
+ *   lost_write     the part is not stored, and the write reports success
+ */
+#include <linux/ioprio.h>
+#include <linux/slab.h>
+
+#include "flashsim.h"
+
+#define FAULT_SALT	0x6661756c74ULL
+
+/* Bits 3 to 12 of an I/O priority; kernels before 6.5 have no name for them. */
+#define IOPRIO_TAG(prio)	(((prio) >> 3) & 0x3ff)
+
+/* Part of [@start, @end) in a range of the rule; false if there is none. */
+static bool rule_clip(const struct flashsim_rule *rule, u64 *start, u64 *end)
+{
+	u32 lo = 0, hi = rule->nr_ranges;
+
+	if (!rule->nr_ranges)
+		return true;
+	/* Ranges are sorted and apart: find the first that ends after @start. */
+	while (lo < hi) {
+		u32 mid = (lo + hi) / 2;
+
+		if (rule->ranges[mid].end <= *start)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo == rule->nr_ranges || rule->ranges[lo].start >= *end)
+		return false;
+	*start = max(*start, rule->ranges[lo].start);
+	*end = min(*end, rule->ranges[lo].end);
+	return true;
+}
+
+/* Count a match; true if it is to be hit. */
+static bool rule_next(struct flashsim_rule *rule)
+{
+	s64 n = ++rule->matched;
+	u64 rest;
+
+	switch (rule->knobs.frequency) {
+	case FLASHSIM_FREQ_ALL:
+		return true;
+	case FLASHSIM_FREQ_ALL_AFTER:
+		return n > rule->knobs.n;
+	case FLASHSIM_FREQ_INTERVAL:
+		div64_u64_rem(n, rule->knobs.n, &rest);
+		return !rest;
+	}
+	return false;
+}
+
+/* Sectors [@start, @end) were hit by @rule: note what to do. */
+static void rule_hit(struct flashsim_rule *rule, struct flashsim_faults *faults,
+		     u64 seed, u64 start, u64 end)
+{
+	const struct flashsim_rule_knobs *knobs = &rule->knobs;
+	struct flashsim_hit *hit;
+	u32 len = (end - start) << SECTOR_SHIFT;
+	u64 dice = flashsim_hash(seed ^ FAULT_SALT, rule->matched);
+
+	rule->injected++;
+	switch (knobs->fault) {
+	case FLASHSIM_FAULT_DELAY:
+		faults->extra_ns += knobs->latency_us * NSEC_PER_USEC;
+		return;
+	case FLASHSIM_FAULT_MEDIUM_ERROR:
+		faults->medium_error = true;
+		return;
+	default:
+		break;
+	}
+	if (faults->nr_hits == faults->max_hits)
+		return;
+	hit = &faults->hits[faults->nr_hits++];
+	hit->fault = knobs->fault;
+	hit->sector = start;
+	hit->offset = 0;
+	hit->len = len;
+	hit->mask = 0xff;
+	if (knobs->fault == FLASHSIM_FAULT_BIT_FLIP) {
+		u32 byte = knobs->offset < 0 ? dice >> 8 : knobs->offset;
+		u32 bit = knobs->bit < 0 ? dice & 7 : knobs->bit;
+
+		hit->offset = byte % len;
+		hit->len = 1;
+		hit->mask = 1U << bit;
+	}
+}
+
+/**
+ * flashsim_faults_decide() - let the rules look at a request
+ * @rules: the drive's rules; the caller holds the drive's lock
+ * @seed: seed of the drive
+ * @rq: a read or write
+ * @faults: out: what is to happen to it
+ */
+void flashsim_faults_decide(struct list_head *rules, u64 seed,
+			    struct request *rq, struct flashsim_faults *faults)
+{
+	u32 op = op_is_write(req_op(rq)) ? FLASHSIM_OP_WRITE : FLASHSIM_OP_READ;
+	u32 tag = IOPRIO_TAG(req_get_ioprio(rq));
+	u64 first = blk_rq_pos(rq), last = first + blk_rq_sectors(rq);
+	struct flashsim_rule *rule;
+
+	list_for_each_entry(rule, rules, list) {
+		const struct flashsim_rule_knobs *knobs = &rule->knobs;
+		u64 pos;
+
+		if (!rule->enabled || !(knobs->op & op) ||
+		    (knobs->tag >= 0 && knobs->tag != tag))
+			continue;
+		if (!knobs->count) {
+			u64 start = first, end = last;
+
+			if (rule_clip(rule, &start, &end) && rule_next(rule))
+				rule_hit(rule, faults, seed, start, end);
+			continue;
+		}
+		for (pos = first; pos < last;) {
+			u64 next = min(last, round_down(pos,
+						FLASHSIM_UNIT_SECTORS) +
+					     FLASHSIM_UNIT_SECTORS);
+			u64 start = pos, end = next;
+
+			if (rule_clip(rule, &start, &end) && rule_next(rule))
+				rule_hit(rule, faults, seed, start, end);
+			pos = next;
+		}
+	}
+}
+
+/**
+ * flashsim_faults_alloc() - room for what rules may do to a request
+ * @faults: out: set up, nothing decided
+ * @nr_rules: rules the drive has
+ * @nr_units: units the request touches
+ *
+ * Return: false without memory; may sleep.
+ */
+bool flashsim_faults_alloc(struct flashsim_faults *faults, u32 nr_rules,
+			   u32 nr_units)
+{
+	*faults = (struct flashsim_faults) {};
+	if (!nr_rules)
+		return true;
+	faults->max_hits = nr_rules * nr_units;
+	faults->hits = kvmalloc_array(faults->max_hits, sizeof(*faults->hits),
+				      GFP_NOIO);
+	return faults->hits;
+}
+
+/**
+ * flashsim_faults_free() - free what flashsim_faults_alloc() gave
+ * @faults: the faults
+ */
+void flashsim_faults_free(struct flashsim_faults *faults)
+{
+	kvfree(faults->hits);
+}
+
+/**
+ * flashsim_faults_lost() - whether a sector of a write is lost
+ * @faults: what was decided
+ * @sector: the sector
+ *
+ * Return: true if it must not be stored.
+ */
+bool flashsim_faults_lost(const struct flashsim_faults *faults, u64 sector)
+{
+	u32 i;
+
+	for (i = 0; i < faults->nr_hits; i++) {
+		const struct flashsim_hit *hit = &faults->hits[i];
+
+		if (hit->fault == FLASHSIM_FAULT_LOST_WRITE &&
+		    sector >= hit->sector &&
+		    sector < hit->sector + (hit->len >> SECTOR_SHIFT))
+			return true;
+	}
+	return false;
+}
+
+/**
+ * flashsim_faults_damage() - do to some bytes what was decided
+ * @faults: what was decided
+ * @data: the bytes
+ * @sector: where they are on the disk
+ * @len: how many, whole sectors
+ */
+void flashsim_faults_damage(const struct flashsim_faults *faults, u8 *data,
+			    u64 sector, u32 len)
+{
+	u64 from = sector << SECTOR_SHIFT, to = from + len;
+	u32 i;
+
+	for (i = 0; i < faults->nr_hits; i++) {
+		const struct flashsim_hit *hit = &faults->hits[i];
+		u64 start = (hit->sector << SECTOR_SHIFT) + hit->offset;
+		u64 end = min(start + hit->len, to);
+
+		start = max(start, from);
+		if (start >= end)
+			continue;
+		switch (hit->fault) {
+		case FLASHSIM_FAULT_BIT_FLIP:
+			data[start - from] ^= hit->mask;
+			break;
+		case FLASHSIM_FAULT_ZEROS:
+			memset(data + (start - from), 0x00, end - start);
+			break;
+		case FLASHSIM_FAULT_ONES:
+			memset(data + (start - from), 0xff, end - start);
+			break;
+		default:
+			break;
+		}
+	}
+}

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * flashsim: configfs of the fault rules.
+ *
+ *   mkdir .../flash0/rules/r1
+ *   echo write > .../r1/op
+ *   echo interval > .../r1/frequency
+ *   echo 500 > .../r1/n
+ *   echo bit_flip > .../r1/fault
+ *   echo "2048 8192" > .../r1/ranges       first sector and length; again to add
+ *   echo 1 > .../r1/enabled                zeroes its counters
+ *   cat .../r1/matched .../r1/injected
+ *
+ * Everything but `enabled` changes only while the rule is disabled. Rules outlive
+ * power off; what they match is the next disk of the drive.
+ */
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+
+#include "flashsim.h"
+
+static struct flashsim_rule *to_rule(struct config_item *item)
+{
+	return container_of(item, struct flashsim_rule, item);
+}
+
+/* Change a rule that is disabled. */
+static ssize_t rule_set(struct flashsim_rule *rule, s64 *field, s64 value,
+			size_t count)
+{
+	ssize_t ret = count;
+
+	spin_lock_irq(&rule->drive->lock);
+	if (rule->enabled)
+		ret = -EBUSY;
+	else
+		*field = value;
+	spin_unlock_irq(&rule->drive->lock);
+	return ret;
+}
+
+/* ---- words ---- */
+
+static const char * const op_names[] = {
+	[FLASHSIM_OP_READ] = "read",
+	[FLASHSIM_OP_WRITE] = "write",
+	[FLASHSIM_OP_READ | FLASHSIM_OP_WRITE] = "both",
+};
+
+static const char * const fault_names[] = {
+	[FLASHSIM_FAULT_DELAY] = "delay",
+	[FLASHSIM_FAULT_BIT_FLIP] = "bit_flip",
+	[FLASHSIM_FAULT_ZEROS] = "zeros",
+	[FLASHSIM_FAULT_ONES] = "ones",
+	[FLASHSIM_FAULT_MEDIUM_ERROR] = "medium_error",
+	[FLASHSIM_FAULT_LOST_WRITE] = "lost_write",
+};
+
+static const char * const frequency_names[] = {
+	[FLASHSIM_FREQ_ALL] = "all",
+	[FLASHSIM_FREQ_ALL_AFTER] = "all_after",
+	[FLASHSIM_FREQ_INTERVAL] = "interval",
+};
+
+static const char * const count_names[] = { "request", "block" };
+
+static ssize_t rule_store_word(struct config_item *item, const char *page,
+			       size_t count, s64 *field,
+			       const char * const *names, int nr_names)
+{
+	int i;
+
+	for (i = 0; i < nr_names; i++)
+		if (names[i] && sysfs_streq(page, names[i]))
+			return rule_set(to_rule(item), field, i, count);
+	return -EINVAL;
+}
+
+#define RULE_WORD(_name)						\
+static s64 *rule_##_name##_field(struct config_item *item)		\
+{									\
+	return &to_rule(item)->knobs._name;					\
+}									\
+static ssize_t rule_##_name##_show(struct config_item *item, char *page) \
+{									\
+	return sysfs_emit(page, "%s\n",					\
+			  _name##_names[*rule_##_name##_field(item)]);	\
+}									\
+static ssize_t rule_##_name##_store(struct config_item *item,		\
+				    const char *page, size_t count)	\
+{									\
+	return rule_store_word(item, page, count,			\
+			       rule_##_name##_field(item),		\
+			       _name##_names, ARRAY_SIZE(_name##_names)); \
+}									\
+static struct configfs_attribute rule_attr_##_name = {			\
+	.ca_name	= #_name,					\
+	.ca_mode	= 0644,						\
+	.ca_owner	= THIS_MODULE,					\
+	.show		= rule_##_name##_show,				\
+	.store		= rule_##_name##_store,				\
+}
+
+RULE_WORD(op);
+RULE_WORD(fault);
+RULE_WORD(frequency);
+RULE_WORD(count);
+
+/* ---- numbers ---- */
+
+static ssize_t rule_store_number(struct config_item *item, const char *name,
+				 const char *page, size_t count, s64 *field,
+				 s64 min, s64 max)
+{
+	s64 value;
+
+	if (kstrtos64(page, 0, &value) || value < min || value > max) {
+		pr_err("flashsim: rule's %s: must be %lld to %lld\n", name, min,
+		       max);
+		return -EINVAL;
+	}
+	return rule_set(to_rule(item), field, value, count);
+}
+
+#define RULE_NUMBER(_name, _min, _max)					\
+static s64 *rule_##_name##_field(struct config_item *item)		\
+{									\
+	return &to_rule(item)->knobs._name;					\
+}									\
+static ssize_t rule_##_name##_show(struct config_item *item, char *page) \
+{									\
+	return sysfs_emit(page, "%lld\n", *rule_##_name##_field(item));	\
+}									\
+static ssize_t rule_##_name##_store(struct config_item *item,		\
+				    const char *page, size_t count)	\
+{									\
+	return rule_store_number(item, #_name, page, count,		\
+				 rule_##_name##_field(item), _min, _max); \
+}									\
+static struct configfs_attribute rule_attr_##_name = {			\
+	.ca_name	= #_name,					\
+	.ca_mode	= 0644,						\
+	.ca_owner	= THIS_MODULE,					\
+	.show		= rule_##_name##_show,				\
+	.store		= rule_##_name##_store,				\
+}
+
+RULE_NUMBER(tag, -1, 1023);
+RULE_NUMBER(n, 1, S64_MAX);
+RULE_NUMBER(latency_us, 0, 60000000);
+RULE_NUMBER(offset, -1, S32_MAX);
+RULE_NUMBER(bit, -1, 7);
+
+static ssize_t rule_matched_show(struct config_item *item, char *page)
+{
+	return sysfs_emit(page, "%llu\n", READ_ONCE(to_rule(item)->matched));
+}
+CONFIGFS_ATTR_RO(rule_, matched);
+
+static ssize_t rule_injected_show(struct config_item *item, char *page)
+{
+	return sysfs_emit(page, "%llu\n", READ_ONCE(to_rule(item)->injected));
+}
+CONFIGFS_ATTR_RO(rule_, injected);
+
+static ssize_t rule_enabled_show(struct config_item *item, char *page)
+{
+	return sysfs_emit(page, "%d\n", to_rule(item)->enabled);
+}
+
+static ssize_t rule_enabled_store(struct config_item *item, const char *page,
+				  size_t count)
+{
+	struct flashsim_rule *rule = to_rule(item);
+	bool on;
+
+	if (kstrtobool(page, &on))
+		return -EINVAL;
+	spin_lock_irq(&rule->drive->lock);
+	if (on && !rule->enabled) {
+		rule->matched = 0;
+		rule->injected = 0;
+	}
+	rule->enabled = on;
+	spin_unlock_irq(&rule->drive->lock);
+	return count;
+}
+CONFIGFS_ATTR(rule_, enabled);
+
+/* ---- ranges ---- */
+
+static ssize_t rule_ranges_show(struct config_item *item, char *page)
+{
+	struct flashsim_rule *rule = to_rule(item);
+	ssize_t len = 0;
+	u32 i;
+
+	spin_lock_irq(&rule->drive->lock);
+	for (i = 0; i < rule->nr_ranges && len < PAGE_SIZE - 64; i++)
+		len += sysfs_emit_at(page, len, "%llu %llu\n",
+				     rule->ranges[i].start,
+				     rule->ranges[i].end -
+				     rule->ranges[i].start);
+	spin_unlock_irq(&rule->drive->lock);
+	return len;
+}
+
+/* Put a range into the sorted array, joined with those that it touches. */
+static u32 join_range(struct flashsim_range *ranges, u32 n, u64 start, u64 end)
+{
+	u32 i = 0, j;
+
+	while (i < n && ranges[i].end < start)
+		i++;
+	for (j = i; j < n && ranges[j].start <= end; j++) {
+		start = min(start, ranges[j].start);
+		end = max(end, ranges[j].end);
+	}
+	/* Ranges i to before j become one. */
+	memmove(ranges + i + 1, ranges + j, (n - j) * sizeof(*ranges));
+	ranges[i].start = start;
+	ranges[i].end = end;
+	return n - (j - i) + 1;
+}
+
+static ssize_t rule_ranges_store(struct config_item *item, const char *page,
+				 size_t count)
+{
+	struct flashsim_rule *rule = to_rule(item);
+	struct flashsim_range *ranges, *old;
+	unsigned int lines = 1;
+	const char *p;
+	ssize_t ret = -EINVAL;
+	u32 n;
+
+	for (p = page; *p; p++)
+		lines += *p == '\n';
+	/* configfs writes of one file are serialised: nobody else changes it. */
+	n = rule->nr_ranges;
+	if (sysfs_streq(page, "none"))
+		n = 0;
+	if (n + lines > FLASHSIM_MAX_RANGES)
+		return -E2BIG;
+	ranges = kvmalloc_array(n + lines, sizeof(*ranges), GFP_KERNEL);
+	if (!ranges)
+		return -ENOMEM;
+	if (n)
+		memcpy(ranges, rule->ranges, n * sizeof(*ranges));
+	for (p = page; !sysfs_streq(page, "none") && *p;) {
+		unsigned long long start, len;
+
+		if (sscanf(p, "%llu %llu", &start, &len) != 2 || !len ||
+		    start > U64_MAX - len)
+			goto out;
+		n = join_range(ranges, n, start, start + len);
+		p = strchrnul(p, '\n');
+		p += *p == '\n';
+	}
+	ret = count;
+	spin_lock_irq(&rule->drive->lock);
+	if (rule->enabled) {
+		ret = -EBUSY;
+	} else {
+		old = rule->ranges;
+		rule->ranges = ranges;
+		rule->nr_ranges = n;
+		ranges = old;
+	}
+	spin_unlock_irq(&rule->drive->lock);
+out:
+	kvfree(ranges);
+	return ret;
+}
+CONFIGFS_ATTR(rule_, ranges);
+
+/* ---- rules ---- */
+
+static struct configfs_attribute *rule_attrs[] = {
+	&rule_attr_enabled,
+	&rule_attr_op,
+	&rule_attr_tag,
+	&rule_attr_ranges,
+	&rule_attr_count,
+	&rule_attr_frequency,
+	&rule_attr_n,
+	&rule_attr_fault,
+	&rule_attr_latency_us,
+	&rule_attr_offset,
+	&rule_attr_bit,
+	&rule_attr_matched,
+	&rule_attr_injected,
+	NULL,
+};
+
+static void rule_release(struct config_item *item)
+{
+	struct flashsim_rule *rule = to_rule(item);
+
+	kvfree(rule->ranges);
+	kfree(rule);
+}
+
+static struct configfs_item_operations rule_item_ops = {
+	.release	= rule_release,
+};
+
+static const struct config_item_type rule_type = {
+	.ct_item_ops	= &rule_item_ops,
+	.ct_attrs	= rule_attrs,
+	.ct_owner	= THIS_MODULE,
+};
+
+static struct config_item *make_rule(struct config_group *group,
+				     const char *name)
+{
+	struct flashsim_drive *drive = container_of(group,
+						    struct flashsim_drive,
+						    rules_group);
+	struct flashsim_rule *rule = kzalloc(sizeof(*rule), GFP_KERNEL);
+
+	if (!rule)
+		return ERR_PTR(-ENOMEM);
+	rule->drive = drive;
+	rule->knobs = (struct flashsim_rule_knobs) {
+		.op = FLASHSIM_OP_READ | FLASHSIM_OP_WRITE,
+		.tag = -1,
+		.n = 1,
+		.latency_us = 1000,
+		.offset = -1,
+		.bit = -1,
+	};
+	config_item_init_type_name(&rule->item, name, &rule_type);
+
+	spin_lock_irq(&drive->lock);
+	if (drive->nr_rules < FLASHSIM_MAX_RULES) {
+		list_add_tail(&rule->list, &drive->rules);
+		drive->nr_rules++;
+		spin_unlock_irq(&drive->lock);
+		return &rule->item;
+	}
+	spin_unlock_irq(&drive->lock);
+	config_item_put(&rule->item);
+	return ERR_PTR(-ENOSPC);
+}
+
+static void drop_rule(struct config_group *group, struct config_item *item)
+{
+	struct flashsim_rule *rule = to_rule(item);
+
+	spin_lock_irq(&rule->drive->lock);
+	list_del(&rule->list);
+	rule->drive->nr_rules--;
+	spin_unlock_irq(&rule->drive->lock);
+	config_item_put(item);
+}
+
+static struct configfs_group_operations rules_group_ops = {
+	.make_item	= make_rule,
+	.drop_item	= drop_rule,
+};
+
+const struct config_item_type flashsim_rules_type = {
+	.ct_group_ops	= &rules_group_ops,
+	.ct_owner	= THIS_MODULE,
+};
