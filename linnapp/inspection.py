@@ -91,7 +91,8 @@ class WorkloadSummary:
         self.writes = 0
         self._bytes = {"read": 0, "write": 0}
         self._max_bytes = {"read": 0, "write": 0}
-        self._first_us: int | None = None
+        self._origin_us: int | None = None
+        self._first_us = 0
         self._last_us = 0
         self._window_counts: dict[int, int] = {}
         self._end_bytes = 0
@@ -100,8 +101,10 @@ class WorkloadSummary:
         """Count a chunk."""
         if not len(chunk):
             return
-        if self._first_us is None:
-            self._first_us = int(chunk.time_us[0])
+        # Windows count from the first chunk's start; a log in completion order may go back a bit.
+        if self._origin_us is None:
+            self._origin_us = self._first_us = int(chunk.time_us.min())
+        self._first_us = min(self._first_us, int(chunk.time_us.min()))
         self._last_us = max(self._last_us, int(chunk.time_us.max()))
         self._end_bytes = max(self._end_bytes, int((chunk.offset_bytes + chunk.size_bytes).max()))
         for kind, rows in (("read", ~chunk.is_write), ("write", chunk.is_write)):
@@ -112,7 +115,7 @@ class WorkloadSummary:
         n_writes = int(np.count_nonzero(chunk.is_write))
         self.writes += n_writes
         self.reads += len(chunk) - n_writes
-        windows = (chunk.time_us - self._first_us) // (WINDOW_S * 1_000_000)
+        windows = (chunk.time_us - self._origin_us) // (WINDOW_S * 1_000_000)
         for window, count in zip(*np.unique(windows, return_counts=True), strict=True):
             key = int(window)
             self._window_counts[key] = self._window_counts.get(key, 0) + int(count)
@@ -120,7 +123,7 @@ class WorkloadSummary:
     def to_json(self) -> dict[str, Any]:
         """All figures by name."""
         total = self.reads + self.writes
-        span_us = self._last_us - (self._first_us or 0)
+        span_us = self._last_us - self._first_us
         duration_s = span_us / 1e6
 
         def mean(kind: str, count: int) -> float:

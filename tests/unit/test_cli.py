@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: MIT
+"""The command line as a user meets it: exit status, one-line errors, nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_model_format import random_model
+from test_training import array_trace
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(
+    *arguments: object, cwd: Path | None = None, **env: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "linnapp", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **env},
+    )
+
+
+def fails(message: str, *arguments: object, **kw: object) -> None:
+    result = run(*arguments, **kw)  # type: ignore[arg-type]
+    assert result.returncode != 0
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert len(result.stderr.strip().splitlines()) <= 4
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from linnapp.cli import cli\n"
+        "try: cli.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('numpy', 'tensorflow', 'rich', 'matplotlib') if m in sys.modules])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert result.stdout.strip().endswith("[]")
+    for command in "trace", "inspect", "train", "upload", "lab":
+        assert f"  {command} " in result.stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "trace",
+        "inspect",
+        "convert",
+        "generate",
+        "label",
+        "train",
+        "evaluate",
+        "pack",
+        "predict",
+        "upload",
+        "status",
+    ],
+)
+def test_every_command_has_help_without_tensorflow(command: str) -> None:
+    result = run(command, "--help")
+    assert result.returncode == 0
+    assert result.stdout.startswith("Usage:")
+
+
+def test_train_alone_then_evaluate_predict(tmp_path: Path) -> None:
+    array_trace(tmp_path / "az.blk", 1)
+    result = run("train", "--trace", "az.blk", "--epochs", 2, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == ["models/az/az.linnos"]
+    assert "inflection point" in result.stderr and "false submits" in result.stderr
+    result = run("evaluate", "--model", "models/az", "--trace", "az.blk", "--json", cwd=tmp_path)
+    judged = json.loads(result.stdout)
+    assert judged["reads"] == 3000
+    assert judged["accuracy"] > 0.8
+    record = json.loads((tmp_path / "models" / "az" / "az.json").read_text())
+    assert judged["false_submit"] == (
+        record["training"]["false_submit"] + record["validation"]["false_submit"]
+    )
+    features = np.random.default_rng(1).integers(0, 10, (500, 31), dtype=np.uint8)
+    np.save(tmp_path / "f.npy", features)
+    by_engine = {
+        engine: run(
+            "predict", "--model", "models/az", "--features", "f.npy", "--engine", engine,
+            cwd=tmp_path,
+        ).stdout
+        for engine in ("numpy", "c")
+    }  # fmt: skip
+    assert by_engine["numpy"] == by_engine["c"]
+    assert len(by_engine["c"].split()) == 500
+    assert set(by_engine["c"].split()) <= {"0", "1"}
+
+
+def test_label(tmp_path: Path) -> None:
+    a, b = array_trace(tmp_path / "a.blk", 1), array_trace(tmp_path / "b.blk", 2)
+    result = run("label", "--trace", a, "--trace", b, "--json")
+    found = json.loads(result.stdout)
+    assert [drive["drive"] for drive in found["drives"]] == ["a", "b"]
+    assert all(100 < drive["threshold_us"] < 1500 for drive in found["drives"])
+
+
+def test_pack_and_its_errors(tmp_path: Path) -> None:
+    model = random_model()
+    names = ("hidden_weights", "hidden_bias", "output_weights", "output_bias")
+    arrays = {name: getattr(model, name) for name in names}
+    np.savez(tmp_path / "w.npz", **arrays, threshold_us=421)
+    result = run("pack", "w.npz", "-o", "m.linnos", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "m.linnos").read_bytes() == model.to_bytes()
+
+    np.savez(tmp_path / "none.npz", **arrays)
+    fails("give --threshold-us", "pack", "none.npz", "-o", "n.linnos", cwd=tmp_path)
+    np.savez(tmp_path / "few.npz", hidden_bias=arrays["hidden_bias"], threshold_us=1)
+    fails("hidden_weights, output_weights", "pack", "few.npz", "-o", "n.linnos", cwd=tmp_path)
+    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04garbage")
+    fails("bad.npz: not an .npz", "pack", "bad.npz", "-o", "n.linnos", cwd=tmp_path)
+    fails("no.npz", "pack", "no.npz", "-o", "n.linnos", cwd=tmp_path)
+    assert not (tmp_path / "n.linnos").exists()
+
+
+def test_bad_traces(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.blk"
+    cut.write_bytes(array_trace(tmp_path / "az.blk", 1, 100).read_bytes()[:-10])
+    for command in (
+        ("train", "--trace", cut),
+        ("label", "--trace", cut),
+        ("inspect", cut),
+        ("convert", cut, tmp_path / "out.iolog"),
+    ):
+        fails("cut.blk: truncated", *command, cwd=tmp_path)
+    text = tmp_path / "text.blk"
+    text.write_text("not a trace\n" * 10)
+    fails("text.blk: not a blktrace file", "train", "--trace", text, cwd=tmp_path)
+    fails("no such trace", "train", "--trace", "missing.blk", cwd=tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["az.blk", "cut.blk", "text.blk"]
+
+
+def test_writes_only(tmp_path: Path) -> None:
+    from blktrace_builder import WRITE, TraceBuilder
+
+    t = TraceBuilder()
+    t.io(1, 2, 0, flags=WRITE)
+    t.write(tmp_path / "w.blk")
+    fails("no completed read to learn from", "train", "--trace", "w.blk", cwd=tmp_path)
+
+
+def test_corrupt_model(tmp_path: Path) -> None:
+    path = tmp_path / "m.linnos"
+    data = bytearray(random_model().to_bytes())
+    data[1000] ^= 1
+    path.write_bytes(data)
+    np.save(tmp_path / "f.npy", np.zeros((1, 31), np.uint8))
+    fails("m.linnos: corrupt", "predict", "--model", path, "--features", tmp_path / "f.npy")
+    fails("Permission denied" if os.geteuid() else "No such file", "upload", "--model", path,
+          "--device", "/dev/none/x")  # fmt: skip
+
+
+def test_no_patched_kernel(tmp_path: Path) -> None:
+    (tmp_path / "block" / "sda").mkdir(parents=True)
+    model = tmp_path / "m.linnos"
+    random_model().save(model)
+    env = {"LINNAPP_SYSFS": str(tmp_path)}
+    fails("lacks the LinnOS patch", "upload", "--model", model, "--device", "sda", **env)
+    fails("no disk has LinnOS", "status", **env)
+    fails("sdb: no such disk", "upload", "--model", model, "--device", "sdb", **env)
+
+
+def test_trace_says_why_it_cannot(tmp_path: Path) -> None:
+    fails("/dev/none: No such file", "trace", "/dev/none", "-o", tmp_path / "t")
+    fails("not a block device", "trace", "/dev/null", "-o", tmp_path / "t")
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_no_permission(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    fails("Permission denied", "generate", "demo", "-o", tmp_path / "out", "--duration", 1)
+    tmp_path.chmod(0o700)
+
+
+def test_full_disk(tmp_path: Path) -> None:
+    result = run("generate", "demo", "-o", "/dev/full/x", "--duration", 1)
+    assert result.returncode == 1
+    assert "linnapp: error:" in result.stderr
+    with Path("/dev/full").open("w") as full:
+        status = subprocess.run(
+            [sys.executable, "-m", "linnapp", "generate", "--list"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+    assert status.returncode == 1
+    assert "No space left" in status.stderr
+
+
+def test_generate_is_reproducible(tmp_path: Path) -> None:
+    for name in "a", "b":
+        run("generate", "demo", "-o", tmp_path / name, "--duration", 2, "--drives", 2, "--seed", 5)
+    for drive in "flash0.iolog", "flash1.iolog":
+        assert (tmp_path / "a" / drive).read_bytes() == (tmp_path / "b" / drive).read_bytes()
+    first, second = ((tmp_path / "a" / f"flash{i}.iolog").read_text() for i in (0, 1))
+    assert first.replace("flash0", "flash1") != second
+    shown = json.loads(run("inspect", tmp_path / "a" / "flash0.iolog", "--json").stdout)
+    assert shown["reads"] > shown["writes"] > 0

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: MIT
+"""Trace formats: reading, filtering, writing, and errors that name the line."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from linnapp import conversion, iolog
+from linnapp.conversion import Filters, convert, detect_format
+from linnapp.errors import LinnappError, TraceError
+from linnapp.iolog import Workload
+
+RECORDED = Path(__file__).parents[2] / "traces" / "recorded" / "nullblk.blktrace.0"
+
+HEIMDALL = """\
+0.000 0 200626176 4096 0
+223.412 0 3159347200 36864 0
+223.434 0 512 1024 1
+500.5 0 8192 0 1
+1000.25 0 3154132992 4096 1
+"""
+
+
+def load(path: Path) -> list[tuple[int, bool, int, int]]:
+    chunks = list(iolog.read(path))
+    return [
+        row
+        for c in chunks
+        for row in zip(
+            c.time_us.tolist(),
+            c.is_write.tolist(),
+            c.offset_bytes.tolist(),
+            c.size_bytes.tolist(),
+            strict=True,
+        )
+    ]
+
+
+@pytest.fixture
+def heimdall(tmp_path: Path) -> Path:
+    path = tmp_path / "msr.trace"
+    path.write_text(HEIMDALL)
+    return path
+
+
+def test_heimdall_to_iolog(heimdall: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.iolog"
+    assert detect_format(heimdall) == "heimdall"
+    assert convert(heimdall, out, device_name="/dev/x") == 4  # the one without data is left out
+    assert load(out) == [
+        (0, True, 200626176, 4096),
+        (223412, True, 3159347200, 36864),
+        (223434, False, 512, 1024),
+        (1000250, False, 3154132992, 4096),
+    ]
+    assert out.read_text().splitlines()[:3] == [
+        "fio version 3 iolog",
+        "0 /dev/x add",
+        "0 /dev/x open",
+    ]
+
+
+def test_filters(heimdall: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.iolog"
+    convert(heimdall, out, filters=Filters((0.2, 0.5), 10.0, 1 << 20))
+    (first, second) = load(out)
+    assert first == (2341, True, (1 << 20) - 36864, 36864)  # would reach over the end
+    assert second == (2343, False, 0, 4096)  # bytes 512 to 1536: one aligned block
+
+
+def test_fit_keeps_every_io_inside_and_aligned(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    n = 5000
+    chunk = Workload(
+        np.arange(n),
+        rng.integers(0, 1 << 40, n) * 512,
+        rng.integers(1, 4096, n) * 512,
+        rng.random(n) < 0.5,
+    )
+    drive = (1 << 20) + 5000
+    (fitted,) = conversion.filtered([chunk], Filters(fit_bytes=drive))
+    assert np.all(fitted.offset_bytes % 4096 == 0)
+    assert np.all(fitted.size_bytes % 4096 == 0)
+    assert np.all(fitted.size_bytes > 0)
+    assert np.all(fitted.offset_bytes >= 0)
+    assert np.all(fitted.offset_bytes + fitted.size_bytes <= (1 << 20) + 4096)
+    with pytest.raises(LinnappError, match="smaller than one block"):
+        list(conversion.filtered([chunk], Filters(fit_bytes=100)))
+
+
+def test_round_trip_through_heimdall(tmp_path: Path, heimdall: Path) -> None:
+    one, text, two = tmp_path / "1.iolog", tmp_path / "t.trace", tmp_path / "2.iolog"
+    convert(heimdall, one)
+    convert(one, text, target_format="heimdall")
+    convert(text, two)
+    assert load(one) == load(two)
+
+
+def test_blktrace_to_iolog(tmp_path: Path) -> None:
+    out = tmp_path / "out.iolog"
+    assert detect_format(RECORDED) == "blktrace"
+    assert convert(RECORDED, out) == 440
+    rows = load(out)
+    assert rows[0][0] == 0
+    assert all(a[0] <= b[0] for a, b in itertools.pairwise(rows))
+    assert {row[1] for row in rows} == {True, False}
+
+
+def test_several_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "big.trace"
+    path.write_text("".join(f"{i * 0.5:.3f} 0 {i * 4096} 4096 {i % 2}\n" for i in range(5000)))
+    monkeypatch.setattr(conversion, "_CHUNK_IOS", 10)
+    out = tmp_path / "out.iolog"
+    assert convert(path, out, filters=Filters((1.0, 2.0))) == 2000
+    rows = load(out)
+    assert rows[0] == (0, True, 2000 * 4096, 4096)
+    assert rows[-1] == (999500, False, 3999 * 4096, 4096)
+
+
+@pytest.mark.parametrize(
+    "line", ["0.1 0 100 4096", "x 0 100 4096 1", "0.1 0 1.5 4096 1", "0.1 0 -8 4096 1", "0 0 0 1 7"]
+)
+def test_malformed_lines_are_located(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "bad.trace"
+    path.write_text(HEIMDALL + line + "\n")
+    out = tmp_path / "out.iolog"
+    with pytest.raises(TraceError, match=f"{path}:6: .*expected time_ms"):
+        convert(path, out)
+    assert not out.exists()
+
+
+def test_nothing_left_is_an_error(heimdall: Path, tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="no I/O to convert"):
+        convert(heimdall, tmp_path / "out", filters=Filters((100, 200)))
+    assert [path.name for path in tmp_path.iterdir()] == ["msr.trace"]
+
+
+def test_unknown_content(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_text("hello world\n")
+    with pytest.raises(TraceError, match="not a trace in a known format"):
+        detect_format(path)
+    path.write_text("")
+    with pytest.raises(TraceError, match="empty"):
+        detect_format(path)
+    with pytest.raises(TraceError, match="No such file"):
+        detect_format(tmp_path / "none")
+
+
+def test_iolog_errors(tmp_path: Path) -> None:
+    path = tmp_path / "x.iolog"
+    path.write_text("fio version 2 iolog\n")
+    with pytest.raises(TraceError, match="only version 3"):
+        list(iolog.read(path))
+    path.write_text("fio version 3 iolog\n5 /dev/x read 0\n")
+    with pytest.raises(TraceError, match=":2: "):
+        list(iolog.read(path))
+
+
+def fio(directory: Path, *options: str) -> dict[str, Any]:
+    result = subprocess.run(
+        ["fio", "--name=x", "--ioengine=psync", "--output-format=json", *options],
+        check=True,
+        capture_output=True,
+        cwd=directory,
+    )
+    job: dict[str, Any] = json.loads(result.stdout)["jobs"][0]
+    return job
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio not installed")
+def test_fio_replays_what_we_write(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    target.write_bytes(bytes(1 << 20))
+    ios = Workload(
+        np.array([0, 1000, 30000]),
+        np.array([0, 4096, 8192]),
+        np.array([4096, 4096, 8192]),
+        np.array([False, True, False]),
+    )
+    log = tmp_path / "in.iolog"
+    iolog.write(log, [ios], str(target))
+    job = fio(tmp_path, f"--read_iolog={log}")
+    assert (job["read"]["total_ios"], job["write"]["total_ios"]) == (2, 1)
+    assert (job["read"]["io_bytes"], job["write"]["io_bytes"]) == (4096 + 8192, 4096)
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio not installed")
+def test_we_read_what_fio_writes(tmp_path: Path) -> None:
+    log = tmp_path / "out.iolog"
+    fio(
+        tmp_path, "--filename=file", "--size=1M", "--rw=randrw", "--bs=4k", f"--write_iolog={log}",
+        "--number_ios=20", "--thinktime=2000",
+    )  # fmt: skip
+    rows = load(log)
+    assert len(rows) == 20
+    # fio thinks for 2000 us after each I/O, so its log can only be in microseconds.
+    assert rows[-1][0] >= 19 * 2000
+    assert all(row[3] == 4096 for row in rows)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""What `inspect` reports: rates over windows, sizes, percentiles within their promised error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from blktrace_builder import WRITE, TraceBuilder
+
+from linnapp import replay_log
+from linnapp.errors import TraceError
+from linnapp.inspection import LatencyHistogram, inspect
+
+
+def test_percentiles_are_within_their_bins() -> None:
+    rng = np.random.default_rng(1)
+    latency = rng.lognormal(11, 2, 100_000).astype(np.uint64)
+    histogram = LatencyHistogram()
+    for part in np.array_split(latency, 7):
+        histogram.add(part)
+    assert histogram.mean_us == pytest.approx(latency.mean() / 1000)
+    ordered = np.sort(latency)
+    for percentile in (0.1, 1, 50, 90, 99, 99.99, 100):
+        exact = ordered[int(np.ceil(percentile / 100 * len(latency))) - 1] / 1000
+        assert exact <= histogram.percentile_us(percentile) + 1e-9
+        assert histogram.percentile_us(percentile) <= exact * (1 + 1 / 64)
+    x, share = histogram.cdf()
+    assert np.all(np.diff(x) > 0)
+    assert share[-1] == pytest.approx(1)
+
+
+def test_small_latencies_are_exact() -> None:
+    histogram = LatencyHistogram()
+    histogram.add(np.arange(128, dtype=np.uint64))
+    for value in range(128):
+        assert histogram.percentile_us((value + 1) / 1.28) * 1000 == value
+
+
+def test_blktrace(tmp_path: Path) -> None:
+    t = TraceBuilder()
+    for i in range(100):  # 10 a second for 10 s, then 1 a second
+        t.io(i * 1e5, i * 1e5 + 100, 8 * i, 8192)
+    for i in range(20):
+        t.io(10e6 + i * 1e6, 10e6 + i * 1e6 + 200, 8 * i, 4096, flags=WRITE)
+    path = t.sort().write(tmp_path / "a.blk")
+    found = inspect(path).to_json()
+    assert (found["format"], found["reads"], found["writes"]) == ("blktrace", 100, 20)
+    assert found["duration_s"] == pytest.approx(29)
+    assert found["iops_mean"] == pytest.approx(120 / 29)
+    assert found["iops_max_10s"] == pytest.approx(10)
+    assert (found["read_bytes_mean"], found["write_bytes_max"]) == (8192, 4096)
+    assert found["read_latency"]["p50_us"] == pytest.approx(100, rel=1 / 64)
+    assert found["read_latency"]["mean_us"] == pytest.approx(100)
+    assert found["write_latency"]["max_us"] == pytest.approx(200)
+    assert found["events"]["missing_completions"] == 0
+
+
+def test_replay_log(tmp_path: Path) -> None:
+    header = np.zeros(1, replay_log.HEADER)
+    header["magic"], header["version"], header["record_bytes"] = replay_log.MAGIC, 1, 48
+    records = np.zeros(3, replay_log.RECORD)
+    records["due_ns"] = [2_000_000_000, 0, 1_000_000_000]
+    records["latency_ns"] = [100_000, 200_000, 300_000]
+    records["size_bytes"] = 4096
+    records["op"] = [0, 1, 0]
+    path = tmp_path / "run.log"
+    path.write_bytes(header.tobytes() + records.tobytes())
+    found = inspect(path).to_json()
+    assert (found["format"], found["reads"], found["writes"]) == ("replay_log", 2, 1)
+    assert found["duration_s"] == pytest.approx(2)
+    assert found["read_latency"]["mean_us"] == pytest.approx(200)
+    path.write_bytes(header.tobytes() + records.tobytes()[:-1])
+    with pytest.raises(TraceError, match="cut short"):
+        inspect(path)
+
+
+def test_nothing_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "x.iolog"
+    path.write_text("fio version 3 iolog\n0 /dev/x add\n")
+    with pytest.raises(TraceError, match="no read or write"):
+        inspect(path)
