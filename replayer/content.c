@@ -99,8 +99,8 @@ void content_note(struct content *c, uint64_t block, uint32_t n, void *buffer, u
 		const struct generation *g = &c->blocks[block + b];
 
 		low[b] = g->span == GENERATION_UNKNOWN ? LOW_UNKNOWN : g->issued - g->span;
-		for (unsigned int i = 0; i < BLOCK_WORDS; i += 64)
-			words[i] = POISON;
+		words[0] = POISON;
+		words[BLOCK_WORDS - 1] = POISON;
 	}
 }
 

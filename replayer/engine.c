@@ -30,6 +30,9 @@
 #define WAIT_MAX_NS 1000000000ull
 /* In a backlog the clock is read again after so many submissions, to keep their time stamps honest. */
 #define ISSUE_BATCH 8
+/* With --saturate the loop wakes up when this part of the depth is done: a wakeup for each completion costs more than
+ * the queue gains by being full a moment earlier. */
+#define WAKE_SHARE 8
 #define REPORTED_ERRORS 5
 #define START_GRID_NS 100000000ull
 #define PREFILL_BLOCKS 256u /* 1 MiB a write */
@@ -124,6 +127,21 @@ static void wait_until(struct replay *r, uint64_t at_ns)
 	n = io_uring_enter2(r->ring.ring_fd, 0, 1, flags, (void *)&arg, sizeof(arg));
 	if (n < 0 && n != -ETIME && n != -EINTR && n != -EBUSY && n != -EAGAIN)
 		die("io_uring_enter: %s", strerror(-n));
+	r->now_ns = clock_ns();
+}
+
+static void submit_and_wait(struct replay *r)
+{
+	unsigned int wanted = r->o.depth / WAKE_SHARE;
+	int n;
+
+	/* Cancelled losers and storms may leave fewer attempts than user I/Os at the kernel, never less than one each. */
+	if (wanted > r->user_ios_in_flight)
+		wanted = r->user_ios_in_flight;
+	n = io_uring_submit_and_wait(&r->ring, wanted ? wanted : 1);
+
+	if (n < 0 && n != -EINTR && n != -EBUSY && n != -EAGAIN)
+		die("io_uring_submit_and_wait: %s", strerror(-n));
 	r->now_ns = clock_ns();
 }
 
@@ -756,13 +774,20 @@ void engine_run(struct replay *r)
 		reap(r);
 		fire_timers(r);
 		s = r->draining ? NULL : source_first(r);
-		while (s && r->user_ios_in_flight < r->o.depth && issued < ISSUE_BATCH &&
+		while (s && r->user_ios_in_flight < r->o.depth &&
+		       (issued < ISSUE_BATCH || r->o.saturate) &&
 		       (r->o.saturate || r->start_ns + s->next.at_ns <= r->now_ns)) {
 			r->c.depth_stalls += stalled;
 			stalled = false;
 			issue(r, s);
 			issued++;
 			s = source_first(r);
+		}
+		/* Nothing to be on time for: one system call submits and waits. */
+		if (r->o.saturate && !r->timers.count && r->user_ios_in_flight) {
+			submit_and_wait(r);
+			progress_show(&progress, r);
+			continue;
 		}
 		submit(r);
 		if (issued == ISSUE_BATCH) {
