@@ -99,7 +99,7 @@ def _in_guest(command: Sequence[str], scenario: Scenario, out_dir: Path, log: Pa
 
 
 def _charge_inference(inference_ns: int) -> str:
-    return f"echo {inference_ns} >/sys/module/blk_linnos/parameters/inference_charge_ns\n"
+    return f"echo {inference_ns} >/sys/module/blk_linnos/parameters/charge_ns\n"
 
 
 def _tail(log: Path, lines: int = 20) -> str:

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""`python -m eval`: run experiments, leave data, figure and reading of each.
+
+Finished experiments are not run again: an experiment is finished when its
+folder holds a record with the same parameters and the same version of the
+code. `--any-version` takes results of earlier versions as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from eval import figures
+from eval.cache import LAB_SOURCES, ROOT, Cache, code_version, digest, read_record, write_json
+from eval.experiment import Context, Experiment, Table
+from eval.experiments import NAMES, load
+from eval.loop import LoopError, write_summary
+from linnapp.errors import LinnappError
+
+RESULTS = ROOT / "eval" / "results"
+
+#: table2 stands in the same run as fig05.
+ALIASES = {"table2": "fig05"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m eval", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="experiments; default: all")
+    parser.add_argument("--list", action="store_true", help="list the experiments")
+    parser.add_argument("--force", action="store_true", help="run also what is finished")
+    parser.add_argument("--any-version", action="store_true", help="accept results of older code")
+    parser.add_argument("--redraw", action="store_true", help="only figures, tables and readings")
+    parser.add_argument("--dev", action="store_true", help="development seeds, out/eval-dev")
+    parser.add_argument("--commit", action="store_true", help="write the tables to eval/results")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="guests at a time")
+    arguments = parser.parse_args()
+
+    names = [ALIASES.get(name, name) for name in arguments.names] or list(NAMES)
+    for name in names:
+        if name not in NAMES:
+            parser.error(f"{name}: no such experiment; known are {', '.join(NAMES)}")
+    if arguments.list:
+        for name in names:
+            experiment = load(name)
+            print(f"{name:9} {experiment.source:22} {experiment.title}")
+        return
+    if arguments.jobs < 1:
+        parser.error(f"--jobs {arguments.jobs}: at least 1")
+    out = Path("out") / ("eval-dev" if arguments.dev else "eval")
+    failed = []
+    for i, name in enumerate(dict.fromkeys(names)):
+        print(f"[{i + 1}/{len(names)}] {name}", flush=True)
+        try:
+            run(load(name), out, arguments)
+        except (LoopError, LinnappError, OSError, ValueError) as error:
+            print(f"  {name} failed: {error}", file=sys.stderr, flush=True)
+            failed.append(name)
+    if failed:
+        sys.exit(f"python -m eval: failed: {', '.join(failed)}")
+
+
+def run(experiment: Experiment, out: Path, arguments: argparse.Namespace) -> None:
+    """Run one experiment unless it is finished, and draw it."""
+    folder = out / experiment.name
+    module = f"eval/experiments/{experiment.name}.py"
+    made_from = {
+        "parameters": digest([experiment.parameters, arguments.dev]),
+        "code": code_version(*LAB_SOURCES, module, *experiment.sources),
+    }
+    record = read_record(folder)
+    finished = record is not None and (
+        record["made_from"] == made_from
+        or (arguments.any_version and record["made_from"]["parameters"] == made_from["parameters"])
+    )
+    data: dict[str, Any]
+    if arguments.redraw and record is None:
+        print("  not run yet")
+        return
+    if (finished or arguments.redraw) and not arguments.force:
+        data = json.loads((folder / "data.json").read_text())
+        assert record is not None
+        print(f"  finished before, in {record['seconds']:.0f} s; see {folder}/")
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "record.json").unlink(missing_ok=True)
+        start = time.monotonic()
+        cache = Cache(out.resolve() / "cache", any_version=arguments.any_version)
+        context = Context(experiment.name, cache, arguments.jobs, arguments.dev, folder.resolve())
+        data = experiment.run(context)
+        write_json(folder / "data.json", data)
+        seconds = time.monotonic() - start
+        record = {"made_from": made_from, "parameters": experiment.parameters, "seconds": seconds}
+        print(f"  done in {seconds:.0f} s; see {folder}/", flush=True)
+    write_summary(folder / "summary.json", data.get("runs", []))
+    figures.DRAW[experiment.name](folder / "data.json", folder / "figure.png")
+    reading = experiment.reading(data)
+    (folder / "reading.md").write_text(f"# {experiment.title}\n\n{reading.strip()}\n")
+    write_json(folder / "record.json", record)
+    if arguments.commit:
+        commit(experiment, data)
+
+
+def commit(experiment: Experiment, data: dict[str, Any]) -> None:
+    """Write an experiment's tables to where they are under version control."""
+    RESULTS.mkdir(exist_ok=True)
+    tables: dict[str, Table] = experiment.table(data)
+    write_json(
+        RESULTS / f"{experiment.name}.json",
+        {
+            "command": f"make eval-{experiment.name}",
+            "title": experiment.title,
+            "parameters": experiment.parameters,
+            "tables": {
+                heading: {"header": table.header, "rows": table.rows}
+                for heading, table in tables.items()
+            },
+            "reading": experiment.reading(data),
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

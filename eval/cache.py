@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT
+"""Work that is done once: folders named after what went into them.
+
+A folder is finished when it holds its record, `record.json`: the parameters it
+was made from and the version of the code that made it. Anything else in the
+cache is a leftover of an interrupted run and is made again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORD = "record.json"
+
+#: What decides the outcome of work in the lab: the kernel, the emulator, the
+#: replayer, the tools that record and train, and the loop around them.
+LAB_SOURCES = (
+    "kernel/linnos",
+    "kernel/flashsim",
+    "kernel/patches",
+    "kernel/config/uml.config",
+    "replayer",
+    "linnapp",
+    "traces",
+    "eval/loop.py",
+    "eval/cells.py",
+)
+_SUFFIXES = frozenset({".c", ".h", ".patch", ".config", ".py", ".sh", ".toml"})
+
+
+def digest(value: Any) -> str:
+    """Hex digest of anything that JSON can hold; equal values, equal digests."""
+    text = json.dumps(value, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@functools.cache
+def code_version(*paths: str) -> str:
+    """Hex digest of source files and of all sources below folders.
+
+    Parameters
+    ----------
+    *paths : str
+        Relative to the repository.
+    """
+    total = hashlib.sha256()
+    for name in paths:
+        base = ROOT / name
+        files = [base] if base.is_file() else sorted(base.rglob("*"))
+        for path in files:
+            if path.suffix in _SUFFIXES and not path.name.endswith(".mod.c") and path.is_file():
+                total.update(f"{path.relative_to(ROOT)}\0".encode())
+                total.update(path.read_bytes())
+    return total.hexdigest()[:16]
+
+
+def read_record(folder: Path) -> dict[str, Any] | None:
+    """The record of a finished folder, or None."""
+    try:
+        record: dict[str, Any] = json.loads((folder / RECORD).read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    return record
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a JSON file beside and rename it."""
+    beside = path.with_name(f".{path.name}.tmp")
+    beside.write_text(json.dumps(value, indent=1, default=str) + "\n")
+    beside.replace(path)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+class Cache:
+    """Finished work below one folder.
+
+    Parameters
+    ----------
+    folder : Path
+    any_version : bool
+        Also take what an earlier version of the code made.
+    """
+
+    def __init__(self, folder: Path, *, any_version: bool = False) -> None:
+        self.folder = folder
+        self.any_version = any_version
+
+    def get(self, kind: str, parameters: Mapping[str, Any], make: Callable[[Path], None]) -> Path:
+        """The folder for these parameters, made now unless it is there.
+
+        Parameters
+        ----------
+        kind : str
+            What it is, the first part of the folder's name.
+        parameters : mapping
+            All that decides the content besides the code.
+        make : callable
+            Fills the folder it is given; whatever it raises leaves the
+            folder unfinished.
+        """
+        folder = self.folder / f"{kind}-{digest(parameters)}"
+        code = code_version(*LAB_SOURCES)
+        with _locked(self.folder / "locks" / folder.name):
+            record = read_record(folder)
+            if record is not None and (self.any_version or record["code"] == code):
+                return folder
+            if folder.exists():
+                shutil.rmtree(folder)
+            folder.mkdir(parents=True)
+            make(folder)
+            write_json(folder / RECORD, {"parameters": parameters, "code": code})
+        return folder

@@ -1,0 +1,616 @@
+# SPDX-License-Identifier: MIT
+"""Inside a burst: what LinnOS knows at the first, second, third ... slow read.
+
+Two parts. *Observed*: drives in `observe` mode, which decide and never revoke,
+so that the truth of every decision is known: recall and false submits by
+position within the burst, and what the misjudged reads had in common.
+*Enforced*: bursts in time that wander over the array: what the user sees at
+each position, how long a drive stays distrusted after its burst, and what
+probing it costs and saves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval import decisions
+from eval.cells import (
+    N_DRIVES,
+    Cell,
+    Replay,
+    Replayed,
+    read_log,
+    replayed,
+    trained,
+    training_records,
+)
+from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
+from eval.gain import percent
+
+#: Injection patterns, a tenth of the reads slow in each: name, options of the
+#: replayer, and how many slow reads come in a row (0: by chance).
+PATTERNS = {
+    "random 10 %": ("random:ratio=10%", 0),
+    "every 10th": ("interval:interval=10", 1),
+    "10 in a row": ("continuous:ratio=10%,period_ios=100", 10),
+    "100 in a row": ("continuous:ratio=10%,period_ios=1000", 100),
+    "400 in a row": ("continuous:ratio=10%,period_ios=4000", 400),
+}
+ADDED_US = (100, 300, 1000, 5000)
+TRAINED_ADDED_US = 1000
+
+SLOT_MS = (10, 50, 200)
+SLOT_ADDED_US = (300, 1000, 5000)
+POLICIES = ("baseline", "hedge", "heuristic-adv", "linnos", "linnos-hl", "oracle")
+
+#: Settings of the stale-history probe: name, (probe_after_us, probe_after_revokes), 0 is never.
+PROBING = {
+    "never": (0, 0),
+    "after 10 revokes": (0, 10),
+    "after 100 revokes": (0, 100),
+    "after 1000 revokes": (0, 1000),
+    "after 10 ms": (10_000, 0),
+    "after 100 ms": (100_000, 0),
+}
+
+#: Positions within a burst, first of each bin; the last bin is open.
+BINS = (1, 2, 3, 4, 5, 6, 11, 21, 51, 101, 201)
+
+PARAMETERS: dict[str, Any] = {
+    "workload": "azure",
+    "array": "enterprise",
+    "train_s": 8.0,
+    "replay_s": 4.0,
+    "patterns": PATTERNS,
+    "added_us": ADDED_US,
+    "trained_added_us": TRAINED_ADDED_US,
+    "slot_ms": SLOT_MS,
+    "slot_added_us": SLOT_ADDED_US,
+    "policies": POLICIES,
+    "probing": PROBING,
+}
+
+
+def bin_name(i: int) -> str:
+    """How a bin of positions is written."""
+    if i + 1 == len(BINS):
+        return f"{BINS[i]}-"
+    last = BINS[i + 1] - 1
+    return str(BINS[i]) if last == BINS[i] else f"{BINS[i]}-{last}"
+
+
+def _inject(pattern: str, added_us: int) -> str:
+    return f"{PATTERNS[pattern][0]},op=read,latency_us={added_us}"
+
+
+def _cell(context: Context, train_inject: str | None = None) -> Cell:
+    p = PARAMETERS
+    return Cell(
+        p["workload"], p["array"], context.seeds[0], p["train_s"], p["replay_s"], train_inject
+    )
+
+
+def run(context: Context) -> dict[str, Any]:
+    """Both parts."""
+    observed = observe(context)
+    enforced, probing, runs = enforce(context)
+    return {"observed": observed, "enforced": enforced, "probing": probing, "runs": runs}
+
+
+# --- Observed ------------------------------------------------------------------
+
+
+def observe(context: Context) -> list[dict[str, Any]]:
+    """Every pattern and added latency, decided by models trained without and with bursts."""
+    clean = _cell(context)
+    replays = []
+    for pattern in PATTERNS:
+        for added_us in ADDED_US:
+            inject = _inject(pattern, added_us)
+            kinds = {"calm recording": clean}
+            if added_us == TRAINED_ADDED_US:
+                kinds["recording with these bursts"] = _cell(context, inject)
+            for kind, models_of in kinds.items():
+                replay = Replay(
+                    clean, "linnos", inject, models_of=models_of, mode="observe",
+                    prepare=decisions.PREPARE, finish=decisions.FINISH, keep_log=True,
+                )  # fmt: skip
+                replays.append((pattern, added_us, kind, replay))
+    cells = list(dict.fromkeys(replay.models_of for _, _, _, replay in replays))
+    context.map(lambda cell: trained(context.cache, cell or clean), cells, "training")
+    done = context.map(lambda r: replayed(context.cache, r[3]), replays, "observing")
+    results = []
+    for (pattern, added_us, kind, replay), result in zip(replays, done, strict=True):
+        records = training_records(trained(context.cache, replay.models_of or clean))
+        thresholds = np.array([record["threshold_us"] for record in records], float)
+        results.append(
+            {
+                "pattern": pattern,
+                "added_us": added_us,
+                "trained_on": kind,
+                "threshold_us": thresholds.tolist(),
+                **judge_observed(result, pattern, thresholds),
+            }
+        )
+    return results
+
+
+def match_observed(result: Replayed) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
+    """Pair each decision of an observed replay with the read that it decided.
+
+    In `observe` mode every read is decided once, by its home drive, and is
+    served there: decisions and reads are the same sequence.
+    """
+    table = decisions.read(result.folder)
+    log = read_log(result.log)
+    decision_order = np.lexsort((np.arange(len(table)), table["drive"]))
+    read_order = np.lexsort((log["start_us"], log["home"]))
+    table = table[decision_order]
+    log = {name: column[read_order] for name, column in log.items()}
+    if len(table) != len(log["home"]):
+        raise ValueError(f"{result.folder}: {len(table)} decisions, {len(log['home'])} reads")
+    if np.any(table["drive"] != log["home"]):
+        raise ValueError(f"{result.folder}: decisions and reads are of different drives")
+    # Reads submitted in the same instant may stand in either order.
+    off = np.flatnonzero(table["offset_bytes"] != log["offset_bytes"])
+    for i in off:
+        if table["offset_bytes"][i] == log["offset_bytes"][i]:
+            continue
+        near = np.arange(int(i) + 1, min(int(i) + 64, len(table)))
+        same = near[
+            (log["offset_bytes"][near] == table["offset_bytes"][i])
+            & (log["home"][near] == table["drive"][i])
+        ]
+        if not len(same):
+            raise ValueError(f"{result.folder}: decision {i} belongs to no read")
+        for column in log.values():
+            column[[i, same[0]]] = column[[same[0], i]]
+    return table, log
+
+
+def positions(n: NDArray[np.int64], pattern: str) -> NDArray[np.int64]:
+    """Position within its burst of each slow read of a regular pattern; 0: not in a burst.
+
+    Parameters
+    ----------
+    n : array
+        How many reads reached the drive before this one, since injection began.
+    pattern : str
+        A key of ``PATTERNS`` that is not random.
+    """
+    in_a_row = PATTERNS[pattern][1]
+    period = in_a_row * 10
+    phase = (n + 1) % period if in_a_row == 1 else n % period
+    if in_a_row == 1:
+        return np.where(phase == 0, 1, 0)
+    return np.where(phase < in_a_row, phase + 1, 0)
+
+
+def judge_observed(
+    result: Replayed, pattern: str, thresholds: NDArray[np.float64]
+) -> dict[str, Any]:
+    """Recall and false submits by position, and causes of the misjudgements."""
+    table, log = match_observed(result)
+    drive = table["drive"].astype(int)
+    latency_us = log["device_latency_us"].astype(float)
+    added_us = float(result.replay.inject.split("latency_us=")[1]) if result.replay.inject else 0.0
+    slow = latency_us > thresholds[drive]
+    predicted = table["predicted_slow"]
+    n = np.concatenate([np.arange(np.count_nonzero(drive == k)) for k in range(N_DRIVES)])
+    if PATTERNS[pattern][1]:
+        position = positions(n, pattern)
+    else:
+        # By chance: the drive's dice are not seen from here, but its result is.
+        position = np.where(latency_us >= added_us, 1, 0)
+        for i in range(1, len(position)):
+            if position[i] and drive[i] == drive[i - 1]:
+                position[i] = position[i - 1] + 1
+    in_burst = position > 0
+    bins = np.digitize(position, BINS) - 1
+    by_position = []
+    for i in range(len(BINS)):
+        at = in_burst & (bins == i)
+        if np.any(at):
+            hit = at & slow
+            by_position.append(
+                {
+                    "position": bin_name(i),
+                    "reads": int(at.sum()),
+                    "slow": int(hit.sum()),
+                    "recall": _ratio(hit & predicted, hit),
+                    "false_submit_ratio": _ratio(hit & ~predicted, at),
+                    "mean_us": float(latency_us[at].mean()),
+                }
+            )
+    hist_slow = (table["hist_latency_us"] > thresholds[drive][:, None]).sum(axis=1)
+    missed = in_burst & slow & ~predicted
+    alarm = ~slow & predicted
+    return {
+        "reads": len(table),
+        "injected": int(in_burst.sum()),
+        "injected_and_slow": int((in_burst & slow).sum()),
+        "accuracy": float((slow == predicted).mean()),
+        "recall": _ratio(in_burst & slow & predicted, in_burst & slow),
+        "false_revoke_ratio": _ratio(alarm, np.ones_like(alarm)),
+        "by_position": by_position,
+        # What the network was shown of the reads that it let through wrongly.
+        "missed": int(missed.sum()),
+        "missed_by_slow_in_history": [int((missed & (hist_slow == k)).sum()) for k in range(5)],
+        "recall_by_slow_in_history": [
+            _ratio(hit & predicted, hit)
+            for k in range(5)
+            if (hit := in_burst & slow & (hist_slow == k)) is not None
+        ],
+        "missed_after_burst_began": _blind_time(table, log, missed, position),
+        "alarm_by_slow_in_history": [int((alarm & (hist_slow == k)).sum()) for k in range(5)],
+    }
+
+
+def _blind_time(
+    table: NDArray[Any],
+    log: dict[str, NDArray[Any]],
+    missed: NDArray[np.bool_],
+    position: NDArray[np.int64],
+) -> dict[str, float]:
+    """Misses before the burst's first read had completed: no feature could show it yet."""
+    drive = table["drive"].astype(int)
+    first = np.maximum.accumulate(np.where(position == 1, np.arange(len(position)), -1))
+    valid = missed & (first >= 0)
+    index = np.flatnonzero(valid)
+    index = index[drive[first[index]] == drive[index]]
+    if not len(index):
+        return {"missed": 0, "before_first_completion": 0}
+    began = first[index]
+    completed_us = log["start_us"][began] + log["device_latency_us"][began]
+    blind = log["start_us"][index] < completed_us
+    return {"missed": len(index), "before_first_completion": int(blind.sum())}
+
+
+def _ratio(part: NDArray[np.bool_], of: NDArray[np.bool_]) -> float | None:
+    total = int(of.sum())
+    return int(part.sum()) / total if total else None
+
+
+# --- Enforced ------------------------------------------------------------------
+
+
+def _slots(slot_ms: int, added_us: int) -> tuple[str, int]:
+    """Bursts in time, one drive at a time, each drive's turn every third period."""
+    every_ms = max(100, 2 * slot_ms)
+    inject = (
+        f"continuous:ratio=100%,op=read,latency_us={added_us},"
+        f"slot_ms={slot_ms},every_ms={every_ms},rotate"
+    )
+    return inject, every_ms
+
+
+def _probe_setting(probing: str) -> str:
+    after_us, after_revokes = PROBING[probing]
+    return (
+        "for drive in /sys/block/flash*; do"
+        f" echo {after_us} >$drive/linnos/probe_after_us;"
+        f" echo {after_revokes} >$drive/linnos/probe_after_revokes; done\n"
+    )
+
+
+def enforce(
+    context: Context,
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
+    """Bursts in time under the policies, and LinnOS with other probing."""
+    cell = _cell(context)
+    replays: list[tuple[int, int, str, Replay]] = []
+    for slot_ms in SLOT_MS:
+        for added_us in SLOT_ADDED_US:
+            inject, _ = _slots(slot_ms, added_us)
+            for policy in POLICIES:
+                traced = policy.startswith("linnos")
+                replay = Replay(
+                    cell, policy, inject, keep_log=True,
+                    prepare=decisions.PREPARE if traced else "",
+                    finish=decisions.FINISH if traced else "",
+                )  # fmt: skip
+                replays.append((slot_ms, added_us, "default", replay))
+        inject, _ = _slots(slot_ms, TRAINED_ADDED_US)
+        for probing in PROBING:
+            replay = Replay(
+                cell, "linnos", inject, keep_log=True, finish=decisions.FINISH,
+                prepare=_probe_setting(probing) + decisions.PREPARE,
+            )  # fmt: skip
+            replays.append((slot_ms, TRAINED_ADDED_US, probing, replay))
+    trained(context.cache, cell)
+    done = context.map(lambda r: replayed(context.cache, r[3]), replays, "enforcing")
+    enforced: list[dict[str, Any]] = []
+    probing_rows: list[dict[str, Any]] = []
+    for (slot_ms, added_us, probing, replay), result in zip(replays, done, strict=True):
+        row = {
+            "slot_ms": slot_ms,
+            "added_us": added_us,
+            "policy": replay.policy,
+            "probing": probing,
+            **judge_enforced(result, slot_ms),
+        }
+        (enforced if probing == "default" else probing_rows).append(row)
+    runs = [result.summary for result in done]
+    return enforced, probing_rows, runs
+
+
+def burst_of(
+    start_us: NDArray[np.float64], drive: NDArray[np.int64], slot_ms: int
+) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.float64]]:
+    """Where each moment stands towards its drive's bursts.
+
+    Parameters
+    ----------
+    start_us : array
+        Moments, from the start of the replay.
+    drive : int array
+    slot_ms : int
+
+    Returns
+    -------
+    in_burst : bool array
+        The drive is in its slot.
+    number : int array
+        How many slots of the drive had begun, less one; -1 before the first.
+    since_end_us : float array
+        Since the end of that slot; negative within it.
+    """
+    _, every_ms = _slots(slot_ms, 1)
+    period_us = every_ms * 1e3 * N_DRIVES
+    since = start_us - drive * every_ms * 1e3
+    number = np.floor(since / period_us).astype(np.int64)
+    since_begin = since - number * period_us
+    since_end = since_begin - slot_ms * 1e3
+    return (number >= 0) & (since_end < 0), number, since_end
+
+
+def judge_enforced(result: Replayed, slot_ms: int) -> dict[str, Any]:
+    """What the user sees inside bursts, and how the drive is trusted again."""
+    log = read_log(result.log)
+    home = log["home"].astype(np.int64)
+    in_burst, number, _ = burst_of(log["start_us"], home, slot_ms)
+    position = np.zeros(len(home), np.int64)
+    count: dict[tuple[int, int], int] = {}
+    for i in np.flatnonzero(in_burst):
+        key = (int(home[i]), int(number[i]))
+        count[key] = count.get(key, 0) + 1
+        position[i] = count[key]
+    anywhere = np.zeros(len(home), bool)
+    for k in range(N_DRIVES):
+        anywhere |= burst_of(log["start_us"], np.full(len(home), k), slot_ms)[0]
+    calm_us = float(log["latency_us"][~anywhere].mean())
+    bins = np.digitize(position, BINS) - 1
+    row: dict[str, Any] = {
+        "mean_us": float(log["latency_us"].mean()),
+        "calm_us": calm_us,
+        "burst_reads": int(in_burst.sum()),
+        "burst_mean_us": float(log["latency_us"][in_burst].mean()),
+        "by_position": [
+            {
+                "position": bin_name(i),
+                "reads": int((in_burst & (bins == i)).sum()),
+                "excess_us": float(log["latency_us"][in_burst & (bins == i)].mean() - calm_us),
+            }
+            for i in range(len(BINS))
+            if np.any(in_burst & (bins == i))
+        ],
+    }
+    if (result.folder / "decisions.txt").exists():
+        row.update(_trust(result, log, slot_ms))
+    return row
+
+
+def _trust(result: Replayed, log: dict[str, NDArray[Any]], slot_ms: int) -> dict[str, Any]:
+    """Recovery after bursts, and the probes."""
+    table = decisions.read(result.folder)
+    time_us = table["time_us"] - (table["time_us"][0] - log["start_us"].min())
+    drive = table["drive"].astype(np.int64)
+    in_burst, number, since_end = burst_of(time_us, drive, slot_ms)
+    recovery, revoked_after = [], []
+    for k in range(N_DRIVES):
+        for m in range(int(number[drive == k].max()) + 1):
+            after = (drive == k) & (number == m) & (since_end >= 0)
+            if not np.any(after):
+                continue
+            fast = after & (table["reason"] == decisions.FAST)
+            first_us = float(since_end[fast][0]) if np.any(fast) else None
+            if first_us is None:
+                revoked_after.append(int((after & table["revoked"]).sum()))
+                recovery.append(float("inf"))
+                continue
+            recovery.append(first_us)
+            revoked_after.append(int((after & table["revoked"] & (since_end < first_us)).sum()))
+    probe = table["reason"] == decisions.PROBE
+    latencies = [
+        found
+        for i in np.flatnonzero(probe)
+        if (found := _latency_of(log, int(drive[i]), table["offset_bytes"][i], time_us[i]))
+        is not None
+    ]
+    finite = [r for r in recovery if np.isfinite(r)]
+    calm = ~in_burst
+    return {
+        "bursts": len(recovery),
+        "never_trusted": sum(not np.isfinite(r) for r in recovery),
+        "recovery_us": {
+            "p50": float(np.percentile(finite, 50)) if finite else None,
+            "p90": float(np.percentile(finite, 90)) if finite else None,
+            "max": max(finite) if finite else None,
+        },
+        "revoked_after_burst": int(sum(revoked_after)),
+        "revoked_in_burst_ratio": _ratio(in_burst & table["revoked"], in_burst),
+        "revoked_outside_ratio": _ratio(calm & table["revoked"], calm),
+        "probes": int(probe.sum()),
+        "probes_in_burst": int((probe & in_burst).sum()),
+        "probe_mean_us": float(np.mean(latencies)) if latencies else None,
+    }
+
+
+def _latency_of(
+    log: dict[str, NDArray[Any]], drive: int, offset_bytes: int, time_us: float
+) -> float | None:
+    """Latency of the read that a decision was about; None when another drive answered it."""
+    same = np.flatnonzero((log["offset_bytes"] == offset_bytes) & (log["served_by"] == drive))
+    if not len(same):
+        return None
+    nearest = same[np.argmin(np.abs(log["start_us"][same] - time_us))]
+    return float(log["latency_us"][nearest])
+
+
+# --- In words --------------------------------------------------------------------
+
+
+def table(data: dict[str, Any]) -> dict[str, Table]:
+    """All of it, by part."""
+    observed = []
+    for row in data["observed"]:
+        for at in row["by_position"]:
+            observed.append(
+                (
+                    row["pattern"], str(row["added_us"]), row["trained_on"], at["position"],
+                    str(at["reads"]), str(at["slow"]), _percent(at["recall"]),
+                    _percent(at["false_submit_ratio"]),
+                )
+            )  # fmt: skip
+    causes = [
+        (
+            row["pattern"], str(row["added_us"]), row["trained_on"],
+            str(row["injected_and_slow"]), _percent(row["recall"]), str(row["missed"]),
+            *(str(n) for n in row["missed_by_slow_in_history"]),
+            str(row["missed_after_burst_began"]["before_first_completion"]),
+            percent(row["accuracy"]), _percent(row["false_revoke_ratio"]),
+        )
+        for row in data["observed"]
+    ]  # fmt: skip
+    enforced = []
+    for row in data["enforced"]:
+        at = {p["position"]: f"{p['excess_us']:.0f}" for p in row["by_position"]}
+        enforced.append(
+            (
+                str(row["slot_ms"]), str(row["added_us"]), row["policy"],
+                *(at.get(bin_name(i), "-") for i in range(len(BINS))), f"{row['mean_us']:.1f}",
+            )
+        )  # fmt: skip
+    probing = [
+        (
+            str(row["slot_ms"]), row["probing"], f"{row['mean_us']:.1f}",
+            f"{row['burst_mean_us']:.1f}", _us(row["recovery_us"]["p50"]),
+            _us(row["recovery_us"]["p90"]), str(row["never_trusted"]), str(row["bursts"]),
+            str(row["revoked_after_burst"]), str(row["probes"]), _us(row["probe_mean_us"]),
+        )
+        for row in [r for r in data["enforced"] if r["policy"] == "linnos"] + data["probing"]
+        if row["added_us"] == TRAINED_ADDED_US
+    ]  # fmt: skip
+    return {
+        "Observed: recall and false submits by position within the burst": Table(
+            ("pattern", "added us", "trained on", "position", "reads", "slow", "recall",
+             "false submits"),
+            tuple(observed),
+        ),
+        "Observed: missed slow reads by how many of the last four reads were slow": Table(
+            ("pattern", "added us", "trained on", "slow in bursts", "recall", "missed", "0 of 4",
+             "1 of 4", "2 of 4", "3 of 4", "4 of 4", "before the burst's first completion",
+             "accuracy", "false revokes"),
+            tuple(causes),
+        ),
+        "Enforced: mean latency above that of calm times (us), by position": Table(
+            ("slot ms", "added us", "policy", *(bin_name(i) for i in range(len(BINS))), "mean us"),
+            tuple(enforced),
+        ),
+        "Enforced: until the drive is trusted again, by probing (linnos, 1000 us added)": Table(
+            ("slot ms", "probing", "mean us", "in bursts us", "trusted again p50 us", "p90 us",
+             "never", "bursts", "revoked in that time", "probes", "mean us of a probe"),
+            tuple(probing),
+        ),
+    }  # fmt: skip
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else percent(value)
+
+
+def _us(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}"
+
+
+def reading(data: dict[str, Any]) -> str:
+    """Where recall is lost, and why."""
+    parts = []
+    for kind in dict.fromkeys(row["trained_on"] for row in data["observed"]):
+        lines = []
+        for row in data["observed"]:
+            if row["trained_on"] != kind or row["added_us"] != TRAINED_ADDED_US:
+                continue
+            recalls = {p["position"]: _percent(p["recall"]) for p in row["by_position"]}
+            lines.append(
+                f"- {row['pattern']}: recall {_percent(row['recall'])} over all "
+                f"{row['injected_and_slow']} slow reads of bursts; by position "
+                + ", ".join(f"{p}: {r}" for p, r in recalls.items())
+                + f"; false revokes {_percent(row['false_revoke_ratio'])} of all reads"
+            )
+        parts.append(
+            f"Models trained on a {kind}, {TRAINED_ADDED_US} us added:\n\n" + "\n".join(lines)
+        )
+    missed = sum(row["missed"] for row in data["observed"])
+    by_history = np.sum([row["missed_by_slow_in_history"] for row in data["observed"]], axis=0)
+    blind = sum(
+        row["missed_after_burst_began"]["before_first_completion"] for row in data["observed"]
+    )
+    if missed:
+        parts.append(
+            f"Of all {missed} missed slow reads, {percent(by_history[0] / missed)} had no slow "
+            "read among the last four completed ones: nothing that the network is shown told of "
+            f"the burst. {percent(blind / missed)} were submitted before the burst's first read "
+            "had come back, when no completed read can tell: a history of completions is blind for "
+            "as long as the slow reads take. To see the burst in that time the network would need "
+            "the age of the reads in flight. "
+            f"{percent(by_history[1:].sum() / missed)} had a slow read in their history and were "
+            "still let through: there the weights, not the features, were at fault "
+            f"({percent(by_history[3:].sum() / missed)} with three or four of four)."
+        )
+    for row in data["enforced"]:
+        if row["policy"] == "linnos" and row["added_us"] == TRAINED_ADDED_US:
+            same = {
+                r["policy"]: r
+                for r in data["enforced"]
+                if (r["slot_ms"], r["added_us"]) == (row["slot_ms"], row["added_us"])
+            }
+            recovery = row["recovery_us"]
+            parts.append(
+                f"Bursts of {row['slot_ms']} ms, {row['added_us']} us added: mean inside bursts "
+                + ", ".join(f"`{p}` {r['burst_mean_us']:.0f} us" for p, r in same.items())
+                + f". After the burst `linnos` trusts the drive again in {_us(recovery['p50'])} us "
+                f"(median; p90 {_us(recovery['p90'])} us), {row['never_trusted']} of "
+                f"{row['bursts']} times not before the drive's next burst; "
+                f"{row['revoked_after_burst']} tries were refused in that time, "
+                f"{row['probes']} probes were sent ({row['probes_in_burst']} of them into a burst)."
+            )
+    for slot_ms in SLOT_MS:
+        rows = [row for row in data["probing"] if row["slot_ms"] == slot_ms]
+        if rows:
+            best = min(rows, key=lambda row: row["mean_us"])
+            never = next(row for row in rows if row["probing"] == "never")
+            parts.append(
+                f"Probing at {slot_ms} ms: never {never['mean_us']:.1f} us on average; best of the "
+                f"settings tried: {best['probing']} with {best['mean_us']:.1f} us and "
+                f"{best['probes']} probes."
+            )
+    return "\n\n".join(parts)
+
+
+EXPERIMENT = Experiment(
+    name="bursts",
+    title="Inside a burst",
+    source="not in the papers",
+    parameters=PARAMETERS,
+    run=run,
+    table=table,
+    reading=reading,
+    paper="uScope reports that LinnOS predicts single slow I/Os but loses accuracy on continuous "
+    f"ones; its numbers: {NOT_AVAILABLE}.",
+    differs="Added latency occupies no chip of the emulated drive: a slow read delays no other.",
+    sources=("eval/decisions.py",),
+)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""How much better one policy is than another, and than what is possible."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+
+def improvement(latency_us: float, reference_us: float) -> float:
+    """Share by which a latency is below a reference; negative when above."""
+    return (reference_us - latency_us) / reference_us
+
+
+def oracle_share(
+    latency_us: float, baseline_us: float, oracle_us: float, floor: float = 0.01
+) -> float:
+    """Share of the oracle's gain that a policy reaches.
+
+    Parameters
+    ----------
+    latency_us, baseline_us, oracle_us : float
+        Means of the same workload.
+    floor : float
+        Where the oracle gains less than this share of the baseline there is
+        nothing to have, and the quotient would only be noise.
+
+    Returns
+    -------
+    float
+        (baseline - policy) / (baseline - oracle); NaN below the floor.
+    """
+    if baseline_us - oracle_us < floor * baseline_us:
+        return math.nan
+    return (baseline_us - latency_us) / (baseline_us - oracle_us)
+
+
+def by_policy(runs: Iterable[Mapping[str, Any]], key: str) -> dict[str, float]:
+    """A field of each policy's run."""
+    return {run["policy"]: float(run[key]) for run in runs}
+
+
+def quantiles(values: Sequence[float], of: Sequence[float] = (10, 50, 90)) -> list[float]:
+    """Percentiles without the NaNs; NaN when nothing is left."""
+    array = np.asarray(values, float)
+    array = array[~np.isnan(array)]
+    if not len(array):
+        return [math.nan] * len(of)
+    return [float(q) for q in np.percentile(array, of)]
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share as text."""
+    return "-" if math.isnan(share) else f"{100 * share:.{digits}f} %"

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+"""Every seed of the evaluation.
+
+Parameters and defaults were chosen while looking at runs with the development
+seeds only (`python -m eval --dev`); the evaluation seeds are for the results.
+A seed stands for a block of ten: drive k of an array takes seed + k.
+"""
+
+from __future__ import annotations
+
+#: Drives that one seed may number.
+BLOCK = 10
+
+#: Repeats of an experiment while it is being developed.
+DEVELOPMENT = (1010, 1020, 1030)
+
+#: Repeats of an experiment whose results are reported.
+EVALUATION = (2010, 2020, 2030)
+
+#: From these the random windows are drawn, and each window's own seed.
+DEVELOPMENT_WINDOWS = 4000
+EVALUATION_WINDOWS = 6000
+
+#: No experiment draws more windows than this.
+MAX_WINDOWS = 1000
+
+
+def repeats(development: bool) -> tuple[int, ...]:
+    """Seeds of the repeats of an experiment."""
+    return DEVELOPMENT if development else EVALUATION
+
+
+def window_base(development: bool) -> int:
+    """First seed of the random windows; window i has this plus i."""
+    return DEVELOPMENT_WINDOWS if development else EVALUATION_WINDOWS
