@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""Positions within bursts, and decisions read from the trace event."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eval import decisions
+from eval.experiments import bursts
+
+HEAD = "# tracer: nop\n#\n# entries-in-buffer/entries-written: {0}/{1}   #P:1\n#\n"
+EVENT = (
+    "        replayer-51      [000] .....     {time:.6f}: linnos_decision: dev=251:{minor} "
+    "sector={sector} nr_sector=8 pending={pending} hist_pending=1,2,3,4 "
+    "hist_latency_us=100,90,3000,80 out_fast={fast} out_slow={slow} revoked={revoked} "
+    "reason={reason}\n"
+)
+
+
+def _write(folder: Path, events: list[str], written: int | None = None) -> None:
+    head = HEAD.format(len(events), len(events) if written is None else written)
+    (folder / "decisions.txt").write_text(head + "".join(events))
+    (folder / "devices.txt").write_text("251:0\n251:1\n251:2\n")
+
+
+def test_decisions_are_read_back(tmp_path: Path) -> None:
+    events = [
+        EVENT.format(time=1.5, minor=2, sector=16, pending=7, fast=-5, slow=9, revoked=1, reason=1),
+        EVENT.format(time=1.6, minor=0, sector=8, pending=1, fast=5, slow=-9, revoked=0, reason=0),
+    ]
+    _write(tmp_path, events)
+    table = decisions.read(tmp_path)
+    assert table["drive"].tolist() == [2, 0]
+    assert table["offset_bytes"].tolist() == [8192, 4096]
+    assert table["predicted_slow"].tolist() == [True, False]
+    assert table["revoked"].tolist() == [True, False]
+    assert table["reason"].tolist() == [decisions.SLOW, decisions.FAST]
+    assert table["hist_latency_us"].tolist() == [[100, 90, 3000, 80]] * 2
+    assert table["time_us"] == pytest.approx([1.5e6, 1.6e6])
+
+
+def test_lost_events_are_an_error(tmp_path: Path) -> None:
+    event = EVENT.format(
+        time=1.5, minor=0, sector=16, pending=7, fast=1, slow=0, revoked=0, reason=0
+    )
+    _write(tmp_path, [event], written=3)
+    with pytest.raises(ValueError, match="2 events did not fit"):
+        decisions.read(tmp_path)
+
+
+@pytest.mark.parametrize("pattern", ["every 10th", "10 in a row", "100 in a row"])
+def test_a_tenth_of_the_reads_is_in_bursts(pattern: str) -> None:
+    position = bursts.positions(np.arange(10_000), pattern)
+    in_a_row = bursts.PATTERNS[pattern][1]
+    assert (position > 0).mean() == pytest.approx(0.1)
+    assert position.max() == in_a_row
+    # As kernel/flashsim/inject.c has it: a run begins with the cycle, while an
+    # interval ends with the slow one.
+    first = int(np.flatnonzero(position)[0])
+    assert first == (0 if in_a_row > 1 else 9)
+
+
+def test_each_drive_has_its_turn() -> None:
+    slot_ms = 50
+    _, every_ms = bursts._slots(slot_ms, 1000)
+    time_us = np.arange(0.5, 3 * every_ms) * 1000
+    turns = [
+        bursts.burst_of(time_us, np.full(len(time_us), drive), slot_ms)[0] for drive in range(3)
+    ]
+    assert not np.any(turns[0] & turns[1]) and not np.any(turns[1] & turns[2])
+    for drive, turn in enumerate(turns):
+        began_ms = time_us[turn][0] / 1000
+        assert began_ms == pytest.approx(drive * every_ms + 0.5)
+        assert turn.sum() == slot_ms
+
+
+def test_time_since_the_end_of_a_burst() -> None:
+    slot_ms = 50
+    _, every_ms = bursts._slots(slot_ms, 1000)
+    drive = np.array([1])
+    before = bursts.burst_of(np.array([every_ms * 1000.0 - 1]), drive, slot_ms)
+    assert before[1][0] == -1 and not before[0][0]
+    inside = bursts.burst_of(np.array([every_ms * 1000.0 + 10]), drive, slot_ms)
+    assert inside[0][0] and inside[2][0] == pytest.approx(10 - slot_ms * 1000)
+    after = bursts.burst_of(np.array([(every_ms + slot_ms) * 1000.0 + 7]), drive, slot_ms)
+    assert not after[0][0] and after[2][0] == pytest.approx(7)

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT
+"""Development and evaluation share no seed, not even that of a single drive."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from eval import seeds
+from eval.experiments import windows
+
+
+def _blocks(development: bool) -> set[int]:
+    return {seed + drive for seed in seeds.repeats(development) for drive in range(seeds.BLOCK)} | {
+        seeds.window_base(development) + i for i in range(seeds.MAX_WINDOWS)
+    }
+
+
+def test_development_and_evaluation_are_disjoint() -> None:
+    assert not _blocks(True) & _blocks(False)
+
+
+def test_repeats_of_one_kind_do_not_overlap() -> None:
+    for development in (True, False):
+        repeats = sorted(seeds.repeats(development))
+        assert all(b - a >= seeds.BLOCK for a, b in pairwise(repeats))
+
+
+def test_windows_stay_in_their_range_and_are_not_all_alike() -> None:
+    assert windows.PARAMETERS["windows"] <= seeds.MAX_WINDOWS
+    drawn = [windows.draw_window(seeds.window_base(True) + i, (1, 2)) for i in range(200)]
+    assert drawn == [windows.draw_window(seeds.window_base(True) + i, (1, 2)) for i in range(200)]
+    kinds = {(w["inject"] or "none").split(":")[0] for w in drawn}
+    assert kinds == {"none", "continuous", "random", "interval"}
+    assert {w["workload"] for w in drawn} == set(windows.PARAMETERS["workloads"])
