@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: MIT
+"""The replayer against drives that burst, fail and revoke, in the lab's virtual time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from linnapp import replay_log
+
+pytestmark = pytest.mark.lab
+
+BLOCK = 4096
+DRIVES = ("/dev/flash0", "/dev/flash1", "/dev/flash2")
+ROTATING = "continuous:latency_us=3000,op=read,ratio=100%,slot_ms=50,every_ms=200,rotate"
+
+
+def write_traces(folder: Path, n: int, every_us: int, read_share: float, blocks_max: int = 8) -> str:
+    """One trace a drive; what --trace takes."""
+    names = []
+    for k in range(3):
+        rng = np.random.default_rng(k)
+        at = np.sort(rng.integers(0, n * every_us, n))
+        block = rng.integers(0, (128 << 20) // BLOCK, n)
+        blocks = rng.integers(1, blocks_max + 1, n)
+        action = np.where(rng.random(n) < read_share, "read", "write")
+        path = folder / f"t{k}.iolog"
+        with path.open("w") as file:
+            file.write("fio version 3 iolog\n")
+            for t, a, b, c in zip(at, action, block, blocks, strict=True):
+                file.write(f"{t} /dev/x {a} {b * BLOCK} {c * BLOCK}\n")
+        names.append(str(path))
+    return ",".join(names)
+
+
+def summary(path: Path) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(path.read_text())
+    return parsed
+
+
+def test_two_boots_give_the_same_log(boot, tmp_path: Path) -> None:
+    traces = write_traces(tmp_path, 3000, 300, 0.7)
+    for run in ("a", "b"):
+        boot(
+            f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy hedge --hedge-us 150"
+            f" --inject {ROTATING} --json $OUT/{run}.json --log $OUT/{run}.log"
+        )
+    assert (tmp_path / "a.log").read_bytes() == (tmp_path / "b.log").read_bytes()
+    assert summary(tmp_path / "a.json") == summary(tmp_path / "b.json")
+    assert summary(tmp_path / "a.json")["hedges_won"] > 0
+
+
+def test_a_rotating_burst_hits_each_drive_in_its_slot_and_ends_with_the_run(
+    boot, tmp_path: Path
+) -> None:
+    traces = write_traces(tmp_path, 4000, 300, 1.0, blocks_max=1)
+    boot(
+        f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy baseline"
+        f" --inject {ROTATING} --json $OUT/o.json --log $OUT/o.log\n"
+        "for d in flash0 flash1 flash2; do"
+        " awk '$1 == \"injected_reads\" { print $2 }' /sys/kernel/debug/flashsim/$d/counters;"
+        " cat /sys/kernel/config/flashsim/$d/inject/pattern; done >$OUT/after"
+    )
+    log = replay_log.read(tmp_path / "o.log")
+    submit_us = (log["due_ns"] + log["lag_ns"]) / 1000
+    slow = log["latency_ns"] >= 3_000_000
+    place = submit_us % 600_000 - 200_000 * log["served_by"].astype(int)
+    # A read takes a moment from the program to the drive, where the slot is judged.
+    inside = (place >= 5) & (place < 49_995)
+    outside = (place < -5) | (place >= 50_005)
+    assert slow[inside].all() and inside.sum() > 500
+    assert not slow[outside].any()
+    after = (tmp_path / "after").read_text().split()
+    for drive in range(3):
+        assert int(after[2 * drive]) == np.count_nonzero(slow & (log["served_by"] == drive))
+        assert after[2 * drive + 1] == "none"
+
+
+def test_the_oracle_never_waits_for_a_burst_on_one_drive(boot, tmp_path: Path) -> None:
+    traces = write_traces(tmp_path, 3000, 500, 1.0, blocks_max=1)
+    boot(
+        f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy oracle"
+        f" --inject {ROTATING} --json $OUT/o.json"
+    )
+    result = summary(tmp_path / "o.json")
+    assert result["max_us"] < 3000
+    assert result["extra_ios"] == 0
+
+
+@pytest.mark.parametrize("policy", ["linnos", "linnos-hl", "linnos-h99"])
+def test_revoked_reads_fail_over_and_pay_for_it(
+    boot, tmp_path: Path, queue_model: Path, policy: str
+) -> None:
+    traces = write_traces(tmp_path, 8000, 60, 0.8)
+    boot(
+        f"for d in {' '.join(DRIVES)}; do"
+        f" linnapp upload --model {queue_model} --device $d --mode enforce; done\n"
+        f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy {policy} --hedge-us 400"
+        " --failover-us 15 --json $OUT/o.json --log $OUT/o.log\n"
+        "cat /sys/block/flash?/linnos/stats/revoked >$OUT/revoked"
+    )
+    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    revoked = log[log["revocations"] > 0]
+    assert len(log) == 3 * 8000 == result["reads"] + result["writes"]
+    assert (result["data_errors"], result["io_errors"], result["reads_failed"]) == (0, 0, 0)
+    assert result["revoked"] == len(revoked) > 100
+    assert result["revocations"] == log["revocations"].sum()
+    kernel = sum(int(line) for line in (tmp_path / "revoked").read_text().split())
+    # A hedge that is revoked after its read was answered is the kernel's count alone.
+    assert result["revocations"] <= kernel
+    if policy == "linnos":
+        assert result["revocations"] == kernel
+        assert result["extra_ios"] == 0
+        assert (revoked["served_by"] != revoked["home"]).all()
+        waited_us = revoked["latency_ns"] // 1000 - revoked["device_latency_us"]
+        assert (waited_us >= 15 * revoked["revocations"].astype(np.uint64)).all()
+    assert (revoked["op"] == replay_log.READ).all()
+    assert result["hedged"] <= 0.05 * result["reads"]
+
+
+def test_linnos_without_a_model_is_refused_with_the_remedy(boot, tmp_path: Path) -> None:
+    traces = write_traces(tmp_path, 10, 100, 1.0)
+    ran = boot(
+        f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy linnos --json $OUT/o.json",
+        check=False,
+    )
+    assert ran.status == 1
+    assert "no model uploaded" in ran.stderr and "linnapp upload" in ran.stderr
+    assert not (tmp_path / "o.json").exists()
+
+
+@pytest.mark.parametrize("policy", ["baseline", "clone", "hedge", "random"])
+def test_a_drive_failing_mid_run_loses_no_read(boot, tmp_path: Path, policy: str) -> None:
+    """null_blk's bad blocks turn one drive of three into one that answers every I/O with an error."""
+    traces = write_traces(tmp_path, 8000, 250, 0.8)
+    boot(
+        "cd /sys/kernel/config/nullb\n"
+        "for i in 1 2 3; do mkdir nullb$i; cd nullb$i; echo 256 >size; echo 1 >memory_backed;"
+        " echo 2 >irqmode; echo 80000 >completion_nsec; echo 1 >power; cd ..; done\n"
+        "(sleep 2; echo +0-524287 >nullb1/badblocks) &\n"
+        f"replayer --devices /dev/nullb1,/dev/nullb2,/dev/nullb3 --trace {traces} --policy {policy}"
+        " --hedge-us 70 --settle-ms 0 --json $OUT/o.json --log $OUT/o.log || [ $? = 2 ]"
+    )
+    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    read = log["op"] == replay_log.READ
+    assert len(log) == 3 * 8000 and result["reads"] == np.count_nonzero(read)
+    assert result["io_errors"] > 100
+    # Every read was answered, with the right content, by another drive.
+    assert (result["reads_failed"], result["data_errors"]) == (0, 0)
+    assert (log["served_by"][read] < 3).all()
+    failed_over = read & ((log["flags"] & replay_log.IO_ERROR) != 0)
+    assert failed_over.any() and (log["served_by"][failed_over] != 0).all()
+    # A write belongs to one drive here: those to the failed one cannot be saved, and are told.
+    assert result["writes_failed"] == np.count_nonzero(~read & (log["served_by"] == 255)) > 0
+    assert (log["home"][~read & (log["served_by"] == 255)] == 0).all()
