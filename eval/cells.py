@@ -39,7 +39,7 @@ POLICIES = (
 
 #: Nothing is written before a replay: the emulator reads a block that was
 #: never written as zeros, at the same speed, and the replayer checks for that.
-_REPLAYER_OPTIONS = ("--quiet", "--prefill", "none", "--settle-ms", "0")
+REPLAYER_OPTIONS = ("--quiet", "--prefill", "none", "--settle-ms", "0")
 
 #: Separates the seeds of a cell's parts: its drives, its workload, its replay.
 _WORKLOAD, _REPLAY = 1, 2
@@ -74,6 +74,11 @@ class Cell:
     def label(self) -> str:
         """Workload and array."""
         return f"{self.workload} on {self.array}"
+
+    @property
+    def replay_seed(self) -> int:
+        """Of the replayer in the cell's own replays."""
+        return self.seed + _REPLAY
 
     def drives(self) -> Array:
         """The array."""
@@ -188,7 +193,7 @@ def recorded(cache: Cache, cell: Cell) -> Path:
             _iologs(folder / "train"),
             cell.seed + _REPLAY,
             cell.train_inject,
-            _REPLAYER_OPTIONS,
+            REPLAYER_OPTIONS,
         )
         loop.record(scenario, folder / "record")
 
@@ -233,7 +238,7 @@ def replayed(cache: Cache, replay: Replay) -> Replayed:
     parameters = asdict(replay)
     source = recorded(cache, replay.cell)
     models: list[Path] = []
-    options = [*_REPLAYER_OPTIONS, "--profile", str(source / "record" / "baseline.log")]
+    options = [*REPLAYER_OPTIONS, "--profile", str(source / "record" / "baseline.log")]
     if replay.policy in loop.NEEDS_MODEL | loop.NEEDS_THRESHOLD:
         folder = trained(cache, replay.models_of or replay.cell, replay.train_options)
         models = [folder / f"flash{drive}.linnos" for drive in range(N_DRIVES)]

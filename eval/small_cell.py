@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""A small cell of Fig. 8 that can be replayed anywhere, bit for bit.
+
+    python -m eval.small_cell        # after make eval-fig08: writes eval/results/fig08-cell/
+
+Training gives equal models only on equal machines, so this cell's models and
+what else its policies learnt from the recording are under version control;
+everything else, workload and drives, comes from the seed.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eval import loop
+from eval.cache import ROOT, Cache, write_json
+from eval.cells import (
+    N_DRIVES,
+    REPLAYER_OPTIONS,
+    Cell,
+    read_log,
+    read_profile,
+    trained,
+    training_records,
+    write_workload,
+)
+from eval.experiments import fig08
+from eval.seeds import EVALUATION
+
+FOLDER = ROOT / "eval" / "results" / "fig08-cell"
+CELL = Cell(
+    fig08.PARAMETERS["workloads"][0],
+    "enterprise",
+    EVALUATION[0],
+    fig08.PARAMETERS["train_s"],
+    fig08.PARAMETERS["replay_s"],
+)
+POLICIES = ("baseline", "hedge", "linnos", "linnos-hl", "oracle")
+
+#: What of a run must be the same: all that does not name a file.
+FIELDS = (
+    "reads", "writes", "mean_us", "p50_us", "p95_us", "p99_us", "p999_us", "max_us", "revoked",
+    "hedged", "extra_ios", "data_errors", "io_errors", "false_submit_ratio",
+)  # fmt: skip
+
+
+def replay(policy: str, out_dir: Path) -> dict[str, Any]:
+    """Replay the cell under a policy with the committed models.
+
+    Parameters
+    ----------
+    policy : str
+        One of ``POLICIES``.
+    out_dir : Path
+        Gets the workload and the replay's files.
+
+    Returns
+    -------
+    dict
+        The run's ``FIELDS``.
+    """
+    learnt = json.loads((FOLDER / "learnt.json").read_text())
+    first_s, last_s = CELL.train_s, CELL.train_s + CELL.replay_s
+    write_workload(CELL.workload, [(out_dir / "workload", first_s, last_s)], CELL.seed)
+    scenario = loop.Scenario(
+        CELL.label,
+        CELL.drives(),
+        tuple(out_dir / "workload" / f"flash{k}.iolog" for k in range(N_DRIVES)),
+        CELL.replay_seed,
+        options=REPLAYER_OPTIONS,
+    )
+    summary = loop.replay(
+        scenario,
+        policy,
+        out_dir,
+        models=[FOLDER / f"flash{k}.linnos" for k in range(N_DRIVES)],
+        hedge_us=learnt["hedge_us"].get(policy),
+    )
+    return {field: summary[field] for field in FIELDS}
+
+
+def commit(cache: Cache) -> None:
+    """Copy the cell's models, and write down what its policies learnt and its numbers."""
+    models = trained(cache, CELL)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for drive in range(N_DRIVES):
+        name = f"flash{drive}.linnos"
+        (FOLDER / name).write_bytes((models / name).read_bytes())
+    latency_us = np.sort(read_log(read_profile(cache, CELL))["latency_us"])
+    ratio = float(np.mean([r["false_submit_ratio"] for r in training_records(models)]))
+    percentiles = {"hedge": 95.0, "linnos-hl": min(95.0, 100 * (1 - ratio))}
+    hedge_us = {
+        policy: float(round(float(np.percentile(latency_us, p, method="inverted_cdf"))))
+        for policy, p in percentiles.items()
+    }
+    write_json(FOLDER / "learnt.json", {"hedge_us": hedge_us, "percentile": percentiles})
+    runs = {}
+    for policy in POLICIES:
+        with tempfile.TemporaryDirectory(dir=cache.folder) as name:
+            runs[policy] = replay(policy, Path(name))
+    write_json(FOLDER / "numbers.json", {"command": "python -m eval.small_cell", "runs": runs})
+
+
+if __name__ == "__main__":
+    commit(Cache((Path("out") / "eval" / "cache").resolve(), any_version=True))
+    print(FOLDER)
