@@ -33,6 +33,7 @@ enum linnos_reason {
 	LINNOS_PROBE = 2,
 	LINNOS_OBSERVED = 3,
 	LINNOS_NO_MODEL = 4,
+	LINNOS_STALLED = 5,
 };
 
 /* What a bio in flight carries in bio_linnos.verdict. */
@@ -88,13 +89,17 @@ struct linnos_upload {
  * @stats: counters, allocated when @mode first leaves off
  * @probe_after_us: history older than this is stale; 0: never
  * @probe_after_revokes: so is one followed by so many revocations; 0: never
- * @pending: pages in flight in the lower half, LINNOS_DISK_REF in the upper
+ * @stall_us: reads are stalled when none completes for so long; 0: never
+ * @in_flight: pages, reads, and a reference of the disk, see blk-linnos.c
+ * @busy_since_ns: when the number of reads in flight last left zero
  * @history_lock: serialises writers of @history
  * @history_seq: lets a reader take @history without the lock
  * @history: the last four completed reads
  * @last_read_ns: when the last of them completed
  * @revokes: revocations since then
  * @probing: a probe is in flight
+ * @probe_again: the last probe was fast, admit the next one at once
+ * @probe_backoff: the last probes were slow, wait 2^this times as long
  * @rqos: our place among the queue's policies
  * @attached: @rqos is in the queue's list
  * @key_held: this disk counts in blk_linnos_key
@@ -112,9 +117,11 @@ struct blk_linnos {
 	struct linnos_stats __percpu *stats;
 	u32 probe_after_us;
 	u32 probe_after_revokes;
+	u32 stall_us;
 
 	/* written by every I/O */
-	atomic64_t pending ____cacheline_aligned_in_smp;
+	atomic64_t in_flight ____cacheline_aligned_in_smp;
+	u64 busy_since_ns;
 
 	/* written by every read */
 	raw_spinlock_t history_lock ____cacheline_aligned_in_smp;
@@ -123,6 +130,8 @@ struct blk_linnos {
 	u64 last_read_ns;
 	atomic_t revokes;
 	atomic_t probing;
+	bool probe_again;
+	u8 probe_backoff;
 
 	/* configuration */
 	struct rq_qos rqos ____cacheline_aligned_in_smp;

@@ -117,6 +117,24 @@ static ssize_t probe_after_revokes_store(struct kobject *kobj,
 	return bytes;
 }
 
+static ssize_t stall_us_show(struct kobject *kobj, struct kobj_attribute *attr,
+			     char *page)
+{
+	return sysfs_emit(page, "%u\n", READ_ONCE(to_linnos(kobj)->stall_us));
+}
+
+static ssize_t stall_us_store(struct kobject *kobj, struct kobj_attribute *attr,
+			      const char *page, size_t bytes)
+{
+	u32 value;
+	int ret = kstrtou32(page, 10, &value);
+
+	if (ret)
+		return ret;
+	WRITE_ONCE(to_linnos(kobj)->stall_us, value);
+	return bytes;
+}
+
 static ssize_t model_read(struct file *file, struct kobject *kobj,
 			  struct bin_attribute *attr, char *buf, loff_t offset,
 			  size_t bytes)
@@ -164,6 +182,7 @@ static struct kobj_attribute threshold_us_attr = __ATTR_RO(threshold_us);
 static struct kobj_attribute probe_after_us_attr = __ATTR_RW(probe_after_us);
 static struct kobj_attribute probe_after_revokes_attr =
 	__ATTR_RW(probe_after_revokes);
+static struct kobj_attribute stall_us_attr = __ATTR_RW(stall_us);
 static struct bin_attribute model_attr =
 	__BIN_ATTR(model, 0644, model_read, model_write, 0);
 
@@ -173,6 +192,7 @@ static struct attribute *linnos_attrs[] = {
 	&threshold_us_attr.attr,
 	&probe_after_us_attr.attr,
 	&probe_after_revokes_attr.attr,
+	&stall_us_attr.attr,
 	NULL,
 };
 

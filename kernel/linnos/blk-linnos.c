@@ -40,10 +40,22 @@
  * Stale history. A drive all of whose reads are revoked completes nothing and
  * would keep its bad name for ever. So when the last completed read is too long
  * ago, or too many reads have been revoked since, one read that would be
- * revoked is admitted as a probe, and no other until it has returned. A probe
- * may be slow, so probes must stay rare enough not to become the tail
- * themselves, while a drive that has recovered costs little for as long as
- * its replicas serve its reads: err on the side of few. See the defaults below.
+ * revoked is admitted as a probe, and no other until it has returned.
+ *
+ *	revoked, revoked, ... probe ──► slow: wait twice as long ──► probe ...
+ *	                        │
+ *	                        └► fast: the next one is a probe, at once,
+ *	                           until the network says fast by itself
+ *
+ * A probe that returns slow was a mistake, so probes become rarer while the
+ * drive stays slow. One that returns fast replaces one of four slow reads in
+ * the history: the others must follow quickly, or the drive would be shunned
+ * for four waits after it has recovered.
+ *
+ * Stalls. The history shows a burst when its first slow read completes, and not
+ * before: until then the reads that arrive look fast. The stall rule, off
+ * unless stall_us is set, refuses a read when others are in flight and none
+ * has completed for that long.
  */
 #define pr_fmt(fmt) "linnos: " fmt
 
@@ -64,24 +76,30 @@
 static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
 
 /*
- * Probe at most once in so many revocations: one slow probe in a thousand
- * hinted reads leaves their 99.9th percentile alone. The time limit is for
- * drives with little load: bursts last from milliseconds (a flush) to a few
- * hundred (garbage collection under load), so after a tenth of a second without
- * a completed read the history says little about the present.
+ * Bursts last from milliseconds (a flush) to many seconds (garbage collection,
+ * a failing chip). Look again after as long as the short ones last, or after a
+ * hundred revocations where reads come faster than that. Were every probe slow,
+ * that would make one read in a hundred slow and spoil the 99th percentile, so
+ * each slow probe doubles the wait, up to eight times as long: in a long burst
+ * at most one hinted read in 800 is a probe, or one in 80 ms, and a drive that
+ * recovers is back in use 80 ms later at worst.
  */
-#define PROBE_AFTER_REVOKES 1000
-#define PROBE_AFTER_US (100 * USEC_PER_MSEC)
+#define PROBE_AFTER_REVOKES 100
+#define PROBE_AFTER_US (10 * USEC_PER_MSEC)
+#define PROBE_MAX_BACKOFF 3
 
 /* Pages are counted in this unit, whatever the machine's page size. */
 #define LINNOS_PAGE_BYTES 4096
 
 /*
- * linnos->pending is the reference count of the structure as well: the disk
- * counts as more pages than can ever be in flight. Whoever brings it to zero,
- * the disk or the last bio, frees.
+ * linnos->in_flight counts three things at once, so that an I/O pays for one
+ * atomic operation: pages in its lower half, above them reads, and above those
+ * a reference of the disk, which makes it the reference count of the structure
+ * as well. Whoever brings it to zero, the disk or the last bio, frees.
  */
-#define LINNOS_DISK_REF ((s64)BIT_ULL(32))
+#define IN_FLIGHT_READ ((s64)BIT_ULL(32))
+#define IN_FLIGHT_DISK ((s64)BIT_ULL(56))
+#define IN_FLIGHT_READS_MASK (IN_FLIGHT_DISK - IN_FLIGHT_READ)
 
 /*
  * Reading the clock twice costs as much as an inference: measure one in so
@@ -149,7 +167,7 @@ u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat)
  */
 u32 linnos_pending_pages(struct blk_linnos *linnos)
 {
-	return lower_32_bits(atomic64_read(&linnos->pending));
+	return lower_32_bits(atomic64_read(&linnos->in_flight));
 }
 
 static void linnos_free_work(struct work_struct *work)
@@ -167,9 +185,9 @@ static void linnos_free_work(struct work_struct *work)
  * The last bio of a drive that is gone may end in interrupt context, where
  * vmalloc()ed memory cannot be freed.
  */
-static void linnos_drop(struct blk_linnos *linnos, s64 pages)
+static void linnos_drop(struct blk_linnos *linnos, s64 what)
 {
-	if (unlikely(!atomic64_sub_return(pages, &linnos->pending)))
+	if (unlikely(!atomic64_sub_return(what, &linnos->in_flight)))
 		queue_work(system_wq, &linnos->free_work);
 }
 
@@ -179,7 +197,7 @@ static void linnos_drop(struct blk_linnos *linnos, s64 pages)
  */
 void linnos_put_disk_ref(struct blk_linnos *linnos)
 {
-	linnos_drop(linnos, LINNOS_DISK_REF);
+	linnos_drop(linnos, IN_FLIGHT_DISK);
 }
 
 /**
@@ -198,7 +216,7 @@ struct blk_linnos *linnos_alloc(struct gendisk *disk)
 	linnos->threshold_us = LINNOS_NO_THRESHOLD;
 	linnos->probe_after_us = PROBE_AFTER_US;
 	linnos->probe_after_revokes = PROBE_AFTER_REVOKES;
-	atomic64_set(&linnos->pending, LINNOS_DISK_REF);
+	atomic64_set(&linnos->in_flight, IN_FLIGHT_DISK);
 	raw_spin_lock_init(&linnos->history_lock);
 	seqcount_raw_spinlock_init(&linnos->history_seq, &linnos->history_lock);
 	mutex_init(&linnos->lock);
@@ -244,6 +262,8 @@ void linnos_forget_past(struct blk_linnos *linnos, u64 now_ns)
 	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
 	atomic_set(&linnos->revokes, 0);
 	atomic_set(&linnos->probing, 0);
+	linnos->probe_again = false;
+	linnos->probe_backoff = 0;
 }
 
 /*
@@ -289,15 +309,44 @@ static void history_add(struct blk_linnos *linnos, u32 pending, u32 latency_us,
 static bool probe_due(struct blk_linnos *linnos, u64 now_ns)
 {
 	u64 after_ns = (u64)READ_ONCE(linnos->probe_after_us) * NSEC_PER_USEC;
-	u32 after_revokes = READ_ONCE(linnos->probe_after_revokes);
-	s64 age_ns = now_ns - READ_ONCE(linnos->last_read_ns);
-
+	u64 after_revokes = READ_ONCE(linnos->probe_after_revokes);
+	u8 backoff = READ_ONCE(linnos->probe_backoff);
 	/* A read that completed just now may make the age negative. */
-	if (!(after_ns && age_ns > (s64)after_ns) &&
-	    !(after_revokes && atomic_read(&linnos->revokes) >= after_revokes))
+	s64 age_ns = now_ns - READ_ONCE(linnos->last_read_ns);
+	u64 revokes = atomic_read(&linnos->revokes);
+
+	if (!READ_ONCE(linnos->probe_again) &&
+	    !(after_ns && age_ns > (s64)(after_ns << backoff)) &&
+	    !(after_revokes && revokes >= after_revokes << backoff))
 		return false;
 	return !atomic_read(&linnos->probing) &&
 	       !atomic_cmpxchg(&linnos->probing, 0, 1);
+}
+
+/* A probe has returned: was the drive still slow? */
+static void probe_done(struct blk_linnos *linnos, bool fast)
+{
+	WRITE_ONCE(linnos->probe_again, fast);
+	if (fast)
+		WRITE_ONCE(linnos->probe_backoff, 0);
+	else if (linnos->probe_backoff < PROBE_MAX_BACKOFF)
+		WRITE_ONCE(linnos->probe_backoff, linnos->probe_backoff + 1);
+	/* the next probe sees the above */
+	atomic_set_release(&linnos->probing, 0);
+}
+
+/* Reads are in flight, and none has completed for too long. */
+static bool stalled(struct blk_linnos *linnos, u64 now_ns)
+{
+	u64 stall_ns = (u64)READ_ONCE(linnos->stall_us) * NSEC_PER_USEC;
+	u64 since_ns;
+
+	if (!stall_ns ||
+	    !(atomic64_read(&linnos->in_flight) & IN_FLIGHT_READS_MASK))
+		return false;
+	since_ns = max(READ_ONCE(linnos->last_read_ns),
+		       READ_ONCE(linnos->busy_since_ns));
+	return (s64)(now_ns - since_ns) > (s64)stall_ns;
 }
 
 static bool infer(struct blk_linnos *linnos, const struct linnos_model *model,
@@ -344,19 +393,27 @@ static bool decide(struct blk_linnos *linnos, struct bio_linnos *io,
 		slow = infer(linnos, &active->model, &history, io->pending,
 			     out);
 		reason = slow ? LINNOS_PREDICTED_SLOW : LINNOS_PREDICTED_FAST;
+		if (!slow) {
+			/* the drive has its good name back */
+			if (unlikely(READ_ONCE(linnos->probe_again)))
+				WRITE_ONCE(linnos->probe_again, false);
+			slow = stalled(linnos, io->submit_ns);
+			if (slow)
+				reason = LINNOS_STALLED;
+		}
 		io->verdict = slow ? LINNOS_VERDICT_SLOW : LINNOS_VERDICT_FAST;
 		if (mode == LINNOS_OBSERVE)
 			reason = LINNOS_OBSERVED;
 	}
 	rcu_read_unlock();
 
-	if (reason == LINNOS_PREDICTED_SLOW &&
-	    probe_due(linnos, io->submit_ns)) {
+	admit = !slow || mode == LINNOS_OBSERVE;
+	if (!admit && probe_due(linnos, io->submit_ns)) {
+		admit = true;
 		reason = LINNOS_PROBE;
 		io->verdict = LINNOS_VERDICT_PROBE;
 		count(linnos, LINNOS_STAT_PROBES);
 	}
-	admit = reason != LINNOS_PREDICTED_SLOW;
 
 	count(linnos, LINNOS_STAT_LATENCY_CRITICAL);
 	if (admit) {
@@ -405,25 +462,30 @@ bool linnos_arrive(struct blk_linnos *linnos, struct bio_linnos *io,
 {
 	enum linnos_mode mode = READ_ONCE(linnos->mode);
 	bool is_read = bio_op(bio) == REQ_OP_READ;
+	s64 what, in_flight;
 
 	io->linnos = linnos;
 	/* the largest bio is close to 4 GiB: round up in 64 bits */
 	io->pages = DIV_ROUND_UP_ULL(bio->bi_iter.bi_size, LINNOS_PAGE_BYTES);
 	io->verdict = LINNOS_VERDICT_NONE;
-	if (is_read)
+	what = io->pages;
+	if (is_read) {
+		what += IN_FLIGHT_READ;
 		count(linnos, LINNOS_STAT_READS);
+	}
 
 	if (is_read && latcrit) {
 		/* a revoked read must not be seen as pending by anyone */
 		io->pending = linnos_pending_pages(linnos) + io->pages;
 		if (!decide(linnos, io, bio, mode))
 			return false;
-		atomic64_add(io->pages, &linnos->pending);
+		in_flight = atomic64_add_return(what, &linnos->in_flight);
 	} else {
-		u64 pending = atomic64_add_return(io->pages, &linnos->pending);
-
-		io->pending = lower_32_bits(pending);
+		in_flight = atomic64_add_return(what, &linnos->in_flight);
+		io->pending = lower_32_bits(in_flight);
 	}
+	if (is_read && (in_flight & IN_FLIGHT_READS_MASK) == IN_FLIGHT_READ)
+		WRITE_ONCE(linnos->busy_since_ns, io->submit_ns);
 	return true;
 }
 
@@ -438,13 +500,13 @@ bool linnos_arrive(struct blk_linnos *linnos, struct bio_linnos *io,
 void linnos_complete(struct blk_linnos *linnos, const struct bio_linnos *io,
 		     bool is_read, blk_status_t status, u64 now_ns)
 {
-	u32 threshold_us = READ_ONCE(linnos->threshold_us);
+	bool slow = true;
 
 	if (is_read && !status) {
 		u64 latency = div_u64(now_ns - io->submit_ns, NSEC_PER_USEC);
 		u32 latency_us = min_t(u64, latency, U32_MAX);
-		bool slow = latency_us > threshold_us;
 
+		slow = latency_us > READ_ONCE(linnos->threshold_us);
 		history_add(linnos, io->pending, latency_us, now_ns);
 
 		if (slow)
@@ -455,8 +517,8 @@ void linnos_complete(struct blk_linnos *linnos, const struct bio_linnos *io,
 			count(linnos, LINNOS_STAT_FALSE_REVOKES);
 	}
 	if (io->verdict == LINNOS_VERDICT_PROBE)
-		atomic_set(&linnos->probing, 0);
-	linnos_drop(linnos, io->pages);
+		probe_done(linnos, !slow);
+	linnos_drop(linnos, io->pages + (is_read ? IN_FLIGHT_READ : 0));
 }
 
 static bool blk_linnos_admit(struct rq_qos *rqos, struct bio *bio, bool latcrit)

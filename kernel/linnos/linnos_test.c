@@ -757,38 +757,79 @@ static void linnos_test_observe(struct kunit *test)
 			2);
 }
 
+/* How many of @n reads that the network calls slow are admitted? */
+static int admitted_of(struct linnos_fixture *fx, int n, struct linnos_io *last)
+{
+	int i, admitted = 0;
+
+	for (i = 0; i < n; i++) {
+		struct linnos_io io;
+
+		if (!arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true, 0))
+			continue;
+		admitted++;
+		*last = io;
+	}
+	return admitted;
+}
+
 static void linnos_test_probe_after_revokes(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
-	struct linnos_io io, probe;
-	int i;
+	struct linnos_io probe;
+	int wait;
 
 	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
 	fx->linnos->mode = LINNOS_ENFORCE;
 	fx->linnos->probe_after_us = 0;
 	fx->linnos->probe_after_revokes = 3;
 
-	for (i = 0; i < 3; i++)
-		KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ,
-						SLOW_BYTES, true, 0));
-	KUNIT_EXPECT_TRUE(test,
-			  arrive(fx, &probe, REQ_OP_READ, SLOW_BYTES, true, 0));
-	/* one at a time, even one that fails */
-	for (i = 0; i < 10; i++)
-		KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ,
-						SLOW_BYTES, true, 0));
-	complete_io(fx, &probe, BLK_STS_IOERR, 0);
-	KUNIT_EXPECT_TRUE(test,
-			  arrive(fx, &probe, REQ_OP_READ, SLOW_BYTES, true, 0));
-	complete_io(fx, &probe, BLK_STS_OK, 0);
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 3, &probe), 0);
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
+	/* one at a time */
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 50, &probe), 0);
+	KUNIT_EXPECT_EQ(test, (int)probe.io.verdict, LINNOS_VERDICT_PROBE);
+	complete_io(fx, &probe, BLK_STS_OK, 151000);
 
-	/* a completed read makes the history fresh */
-	for (i = 0; i < 3; i++)
-		KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ,
-						SLOW_BYTES, true, 0));
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_PROBES), 2);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_REVOKED), 16);
+	/* the wait doubles while probes are slow, up to eight times */
+	for (wait = 6; wait < 60; wait *= 2) {
+		int revoked = min(wait, 24);
+
+		KUNIT_EXPECT_EQ(test, admitted_of(fx, revoked, &probe), 0);
+		KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
+		complete_io(fx, &probe, BLK_STS_OK, 151000);
+	}
 	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
+}
+
+static void linnos_test_probe_again_when_fast(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_io probe, io;
+	int i;
+
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	fx->linnos->mode = LINNOS_ENFORCE;
+	fx->linnos->probe_after_us = 0;
+	fx->linnos->probe_after_revokes = 3;
+	fx->linnos->probe_backoff = 2;
+
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 12, &probe), 0);
+	for (i = 0; i < 4; i++) {
+		KUNIT_EXPECT_EQ(test, admitted_of(fx, 5, &probe), 1);
+		complete_io(fx, &probe, BLK_STS_OK, 150999);
+	}
+	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_PROBES), 4);
+
+	/* once the network says fast, a later slow must be stale again */
+	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, 4096, true, 0));
+	complete_io(fx, &io, BLK_STS_OK, 0);
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 3, &probe), 0);
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
+
+	/* an error is no sign of health */
+	complete_io(fx, &probe, BLK_STS_IOERR, 0);
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 2, &probe), 0);
 }
 
 static void linnos_test_probe_after_time(struct kunit *test)
@@ -809,12 +850,14 @@ static void linnos_test_probe_after_time(struct kunit *test)
 					1050000));
 	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
 				       1050001));
-	complete_io(fx, &io, BLK_STS_OK, 1060000);
+	complete_io(fx, &io, BLK_STS_OK, 2000000);
+
+	/* it was slow: twice the wait */
 	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-					1110000));
+					2100000));
 	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-				       1110001));
-	complete_io(fx, &io, BLK_STS_OK, 1110001);
+				       2100001));
+	complete_io(fx, &io, BLK_STS_OK, 3000000);
 
 	/* neither limit: never */
 	fx->linnos->probe_after_us = 0;
@@ -822,12 +865,52 @@ static void linnos_test_probe_after_time(struct kunit *test)
 					~0ULL / 2));
 }
 
+static void linnos_test_stall(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_io write, plain, io;
+
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	fx->linnos->mode = LINNOS_ENFORCE;
+	fx->linnos->probe_after_us = 0;
+	linnos_forget_past(fx->linnos, 1000);
+
+	/* off by default; only reads in flight count */
+	arrive(fx, &write, REQ_OP_WRITE, 4096, false, 2000);
+	KUNIT_EXPECT_TRUE(test,
+			  arrive(fx, &io, REQ_OP_READ, 4096, true, 9000000));
+	complete_io(fx, &io, BLK_STS_OK, 9000000);
+	fx->linnos->stall_us = 500;
+	KUNIT_EXPECT_TRUE(test,
+			  arrive(fx, &io, REQ_OP_READ, 4096, true, 19000000));
+	complete_io(fx, &io, BLK_STS_OK, 19000000);
+
+	/* the clock starts with the first read in flight */
+	arrive(fx, &plain, REQ_OP_READ, 4096, false, 20000000);
+	KUNIT_EXPECT_TRUE(test,
+			  arrive(fx, &io, REQ_OP_READ, 4096, true, 20500000));
+	KUNIT_EXPECT_FALSE(test, arrive(fx, &write, REQ_OP_READ, 4096, true,
+					20500001));
+	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_REVOKED), 1);
+	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 3);
+
+	/* and again with every read that completes */
+	complete_io(fx, &io, BLK_STS_OK, 20600000);
+	KUNIT_EXPECT_TRUE(test,
+			  arrive(fx, &io, REQ_OP_READ, 4096, true, 21100000));
+	complete_io(fx, &io, BLK_STS_OK, 21100000);
+	KUNIT_EXPECT_FALSE(test,
+			   arrive(fx, &io, REQ_OP_READ, 4096, true, 21600001));
+}
+
 static struct kunit_case linnos_admission_cases[] = {
 	KUNIT_CASE(linnos_test_no_model),
 	KUNIT_CASE(linnos_test_enforce),
 	KUNIT_CASE(linnos_test_observe),
 	KUNIT_CASE(linnos_test_probe_after_revokes),
+	KUNIT_CASE(linnos_test_probe_again_when_fast),
 	KUNIT_CASE(linnos_test_probe_after_time),
+	KUNIT_CASE(linnos_test_stall),
 	{}
 };
 
