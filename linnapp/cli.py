@@ -31,6 +31,7 @@ _COMMANDS = {
     "predict": ("linnapp.commands.predict:predict", "Run a model on feature vectors."),
     "upload": ("linnapp.commands.upload:upload", "Give a drive its model."),
     "status": ("linnapp.commands.status:status", "Show what the kernel does per drive."),
+    "faults": ("linnapp.commands.faults:faults", "Damage chosen requests of emulated drives."),
     "lab": ("linnapp.lab.cli:lab", "Run commands on the patched kernel with an array up."),
 }
 

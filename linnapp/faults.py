@@ -1,0 +1,447 @@
+# SPDX-License-Identifier: MIT
+"""Fault rules of flashsim drives, from the JSON rule files of the FISPDK fault injector.
+
+A rule file says which requests to which files are damaged, and how. Here each
+entry becomes one fault rule of the emulated drive that holds the file: the
+file's name is resolved to its extents, so that nothing but that file's blocks
+is touched.
+
+The form, with `write` and `read` both optional::
+
+    {"write": {"files": [
+        {"fileName": "/mnt/data/file",
+         "faultInjection": {
+             "frequency": "INTERVAL", "nRequests": 500,
+             "faultType": {"type": "CORRUPTION",
+                           "corruptionPattern": "BIT_FLIP",
+                           "offset": 0, "index": 3}}}]}}
+
+`frequency` is ALL, ALL_AFTER or INTERVAL, the last two with `nRequests`. `type`
+is CORRUPTION (with `corruptionPattern` BIT_FLIP, RANDOM_BIT_FLIP, ALL_ZEROS or
+ALL_ONES), DELAY (with `latencyUs`), MEDIUM_ERROR or LOST_WRITE. A BIT_FLIP without
+`offset` (byte) or `index` (bit) leaves it to the drive's seed. Optional, beyond
+the thesis: `tag`, the I/O tag that must match, and `count`, BLOCK (the default:
+4 KiB blocks are counted, however the kernel merged them) or REQUEST. Case, spaces,
+hyphens and underscores in the words do not matter.
+
+Source of the form and its meaning: Miranda, "Realistic Fault Assessment in
+SPDK-enabled Storage Stacks", 2023, Annex I.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import json
+import os
+import stat
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from linnapp.errors import DeviceError, LinnappError
+
+CONFIGFS = Path("/sys/kernel/config/flashsim")
+
+SECTOR_BYTES = 512
+
+_FIEMAP = 0xC020660B  # FS_IOC_FIEMAP
+_FIEMAP_FLAG_SYNC = 0x1
+_FIEMAP_HEADER = struct.Struct("=QQIIII")
+_FIEMAP_EXTENT = struct.Struct("=QQQQQIIII")
+_FIEMAP_EXTENT_LAST = 0x1
+#: The place is not known, not final, or not all the file's own.
+_FIEMAP_EXTENT_UNUSABLE = 0x2 | 0x4 | 0x8 | 0x100 | 0x200 | 0x400 | 0x2000
+_EXTENTS_PER_CALL = 512
+
+#: Ranges written to configfs at once; it takes a page.
+_RANGES_PER_WRITE = 100
+
+_FREQUENCIES = {"ALL": "all", "ALLAFTER": "all_after", "INTERVAL": "interval"}
+_PATTERNS = {
+    "BITFLIP": "bit_flip",
+    "RANDOMBITFLIP": "bit_flip",
+    "BITFLIPRANDOM": "bit_flip",
+    "ALLZEROS": "zeros",
+    "REPLACEALLZEROS": "zeros",
+    "ZEROS": "zeros",
+    "ALLONES": "ones",
+    "REPLACEALLONES": "ones",
+    "ONES": "ones",
+}
+_TYPES = {"DELAY": "delay", "MEDIUMERROR": "medium_error", "LOSTWRITE": "lost_write"}
+
+
+class FaultError(LinnappError):
+    """A rule file that is not of the form, or a file that cannot be resolved."""
+
+
+@dataclass(frozen=True)
+class FaultRule:
+    """One entry of a rule file.
+
+    Attributes
+    ----------
+    file_name : str
+        File whose blocks it is for, or a drive itself.
+    knobs : mapping
+        Attributes of the drive's rule, name to value, but for its ranges.
+    """
+
+    file_name: str
+    knobs: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Extents:
+    """Where a file lies.
+
+    Attributes
+    ----------
+    disk : str
+        Name of the disk, such as ``flash0``.
+    ranges : tuple of (int, int)
+        First sector and length, in 512-byte sectors of the disk; empty for
+        the whole disk.
+    """
+
+    disk: str
+    ranges: tuple[tuple[int, int], ...]
+
+
+def _word(where: str, entry: Mapping[str, Any], key: str, choices: Mapping[str, str]) -> str:
+    value = entry.get(key)
+    if isinstance(value, str):
+        known = choices.get("".join(c for c in value.upper() if c.isalnum()))
+        if known is not None:
+            return known
+    raise FaultError(f"{where}: {key} is {value!r}; known are {', '.join(sorted(choices))}")
+
+
+def _number(where: str, entry: Mapping[str, Any], key: str, low: int, high: int) -> int:
+    value = entry.get(key)
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise FaultError(f"{where}: {key} is {value!r}; it must be a number from {low} to {high}")
+    return value
+
+
+def _fault_knobs(where: str, fault: Mapping[str, Any]) -> dict[str, str]:
+    kinds = {**_TYPES, **_PATTERNS, "CORRUPTION": "corruption", "DATACORRUPTION": "corruption"}
+    kind = _word(where, fault, "type", kinds)
+    words = str(fault.get("type"))
+    if kind == "corruption":
+        kind = _word(where, fault, "corruptionPattern", _PATTERNS)
+        words = str(fault["corruptionPattern"])
+    knobs = {"fault": kind}
+    if kind == "delay":
+        knobs["latency_us"] = str(_number(where, fault, "latencyUs", 0, 60_000_000))
+    if kind == "bit_flip" and "RANDOM" not in words.upper():
+        if "offset" in fault:
+            knobs["offset"] = str(_number(where, fault, "offset", 0, 2**31 - 1))
+        if "index" in fault:
+            knobs["bit"] = str(_number(where, fault, "index", 0, 7))
+    return knobs
+
+
+def _entry_rule(where: str, op: str, file_name: str, entry: Mapping[str, Any]) -> FaultRule:
+    knobs = {"op": op, "count": "block"}
+    knobs["frequency"] = _word(where, entry, "frequency", _FREQUENCIES)
+    if knobs["frequency"] != "all":
+        knobs["n"] = str(_number(where, entry, "nRequests", 1, 2**62))
+    if "tag" in entry:
+        knobs["tag"] = str(_number(where, entry, "tag", 0, 1023))
+    if "count" in entry:
+        knobs["count"] = _word(where, entry, "count", {"BLOCK": "block", "REQUEST": "request"})
+    fault = entry.get("faultType")
+    if not isinstance(fault, Mapping):
+        raise FaultError(f"{where}: faultType is missing or not an object")
+    knobs.update(_fault_knobs(f"{where}.faultType", fault))
+    if knobs["fault"] == "lost_write" and op == "read":
+        raise FaultError(f"{where}: LOST_WRITE is no fault of a read; put it under write")
+    return FaultRule(file_name, knobs)
+
+
+def parse_rules(document: object) -> list[FaultRule]:
+    """Rules of a parsed rule file.
+
+    Parameters
+    ----------
+    document : object
+        What ``json.load`` gave.
+
+    Returns
+    -------
+    list of FaultRule
+        In the order of the file, `write` and `read` as they come.
+
+    Raises
+    ------
+    FaultError
+        When the document is not of the form; names the place in it.
+    """
+    if not isinstance(document, Mapping) or not document or set(document) - {"write", "read"}:
+        raise FaultError("a rule file is an object with the keys write and read")
+    rules = []
+    for op, part in document.items():
+        files = part.get("files") if isinstance(part, Mapping) else None
+        if not isinstance(files, list):
+            raise FaultError(f"{op}.files is missing or not a list")
+        for k, file in enumerate(files):
+            where = f"{op}.files[{k}]"
+            name = file.get("fileName") if isinstance(file, Mapping) else None
+            if not isinstance(name, str) or not name:
+                raise FaultError(f"{where}: fileName is missing")
+            entries = file.get("faultInjection")
+            if isinstance(entries, Mapping):
+                entries = [entries]
+            if not isinstance(entries, list) or not entries:
+                raise FaultError(f"{where}: faultInjection is missing")
+            for entry in entries:
+                if not isinstance(entry, Mapping):
+                    raise FaultError(f"{where}: faultInjection is not an object")
+                rules.append(_entry_rule(f"{where}.faultInjection", op, name, entry))
+    return rules
+
+
+def load_rules(path: Path) -> list[FaultRule]:
+    """Read a rule file.
+
+    Parameters
+    ----------
+    path : Path
+        The JSON file.
+
+    Returns
+    -------
+    list of FaultRule
+
+    Raises
+    ------
+    FaultError
+        When it cannot be read or is not of the form.
+    """
+    try:
+        return parse_rules(json.loads(path.read_text()))
+    except OSError as error:
+        raise FaultError(f"{path}: {error.strerror}") from None
+    except json.JSONDecodeError as error:
+        raise FaultError(f"{path}: not JSON: {error}") from None
+    except FaultError as error:
+        raise FaultError(f"{path}: {error}") from None
+
+
+def _disk_and_start(file_name: str, device: int) -> tuple[str, int]:
+    """Disk that a device number stands for, and where on it the device begins (sectors)."""
+    node = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}")
+    if not node.exists():
+        raise FaultError(
+            f"{file_name}: is on no block device of its own (a network or memory file system?)"
+        )
+    node = node.resolve()
+    start = node / "start"
+    if (node / "partition").exists():
+        return node.parent.name, int(start.read_text())
+    return node.name, 0
+
+
+def _file_extents(file_name: str, fd: int) -> Iterable[tuple[int, int]]:
+    """Physical extents of an open file as (first byte, bytes) of its file system's device."""
+    offset = 0
+    room = _FIEMAP_HEADER.size + _EXTENTS_PER_CALL * _FIEMAP_EXTENT.size
+    while True:
+        buffer = array.array("B", bytes(room))
+        _FIEMAP_HEADER.pack_into(
+            buffer, 0, offset, 2**64 - 1 - offset, _FIEMAP_FLAG_SYNC, 0, _EXTENTS_PER_CALL, 0
+        )
+        try:
+            fcntl.ioctl(fd, _FIEMAP, buffer)
+        except OSError as error:
+            raise FaultError(
+                f"{file_name}: its file system does not tell where it lies ({error.strerror});"
+                " use ext4, xfs or the drive itself"
+            ) from None
+        count = _FIEMAP_HEADER.unpack_from(buffer, 0)[3]
+        for k in range(count):
+            logical, physical, length, _, _, flags, *_ = _FIEMAP_EXTENT.unpack_from(
+                buffer, _FIEMAP_HEADER.size + k * _FIEMAP_EXTENT.size
+            )
+            if flags & _FIEMAP_EXTENT_UNUSABLE:
+                raise FaultError(
+                    f"{file_name}: byte {logical} has no blocks of its own on the drive"
+                    f" (FIEMAP flags {flags:#x})"
+                )
+            yield physical, length
+            offset = logical + length
+            if flags & _FIEMAP_EXTENT_LAST:
+                return
+        if not count:
+            return
+
+
+def resolve(file_name: str) -> Extents:
+    """Where a file lies.
+
+    Parameters
+    ----------
+    file_name : str
+        A file on a file system on a disk or its partition, with its blocks
+        allocated (`fallocate` does that for a file yet to be written), or a
+        block device.
+
+    Returns
+    -------
+    Extents
+        Of a partition given by name, its one range.
+
+    Raises
+    ------
+    FaultError
+        When it does not exist, has no blocks, or its blocks' places are
+        unknown.
+    """
+    try:
+        fd = os.open(file_name, os.O_RDONLY)
+    except OSError as error:
+        raise FaultError(f"{file_name}: {error.strerror}") from None
+    try:
+        status = os.fstat(fd)
+        if stat.S_ISBLK(status.st_mode):
+            disk, start = _disk_and_start(file_name, status.st_rdev)
+            if not start:
+                return Extents(disk, ())
+            length = os.lseek(fd, 0, os.SEEK_END)
+            return Extents(disk, ((start, length // SECTOR_BYTES),))
+        if not stat.S_ISREG(status.st_mode):
+            raise FaultError(f"{file_name}: neither a file nor a drive")
+        disk, start = _disk_and_start(file_name, status.st_dev)
+        ranges = tuple(
+            (start + first // SECTOR_BYTES, length // SECTOR_BYTES)
+            for first, length in _file_extents(file_name, fd)
+        )
+    finally:
+        os.close(fd)
+    if not ranges:
+        raise FaultError(f"{file_name}: has no blocks yet; give it some with fallocate")
+    return Extents(disk, ranges)
+
+
+def _drive_rules(disk: str) -> Path:
+    rules = CONFIGFS / disk / "rules"
+    if not rules.is_dir():
+        raise DeviceError(
+            f"{disk}: not a flashsim drive of this kernel ({rules} is not there);"
+            " fault rules need one"
+        )
+    return rules
+
+
+def _write(path: Path, value: str) -> None:
+    try:
+        path.write_text(value)
+    except OSError as error:
+        raise DeviceError(f"{path}: {value!r} refused: {error.strerror}") from None
+
+
+def install(rules: Iterable[FaultRule], prefix: str = "faults") -> list[Path]:
+    """Make and enable the drives' rules, all or none.
+
+    Every file is resolved before the first rule is made, and rules are enabled
+    only when all of them have been made.
+
+    Parameters
+    ----------
+    rules : iterable of FaultRule
+        What `load_rules` gave.
+    prefix : str, optional
+        Rules are called ``<prefix>0``, ``<prefix>1``, ...
+
+    Returns
+    -------
+    list of Path
+        The rules' directories in configfs; ``matched`` and ``injected`` in
+        them count.
+
+    Raises
+    ------
+    FaultError
+        When a file cannot be resolved.
+    DeviceError
+        When a file is not on a flashsim drive, or the drive refuses a rule.
+    """
+    placed = [(rule, resolve(rule.file_name)) for rule in rules]
+    for _, extents in placed:
+        _drive_rules(extents.disk)
+    made: list[Path] = []
+    try:
+        for k, (rule, extents) in enumerate(placed):
+            directory = _drive_rules(extents.disk) / f"{prefix}{k}"
+            try:
+                directory.mkdir()
+            except FileExistsError:
+                raise DeviceError(
+                    f"{directory}: there is a rule of this name; remove the rules first"
+                ) from None
+            except OSError as error:
+                raise DeviceError(
+                    f"{directory}: no room for another rule: {error.strerror}"
+                ) from None
+            made.append(directory)
+            for name, value in rule.knobs.items():
+                _write(directory / name, value)
+            for first in range(0, len(extents.ranges), _RANGES_PER_WRITE):
+                lines = (f"{s} {n}" for s, n in extents.ranges[first : first + _RANGES_PER_WRITE])
+                _write(directory / "ranges", "\n".join(lines))
+        for directory in made:
+            _write(directory / "enabled", "1")
+    except BaseException:
+        for directory in made:
+            directory.rmdir()
+        raise
+    return made
+
+
+def installed(disk: str) -> list[Path]:
+    """Rules of a drive, as directories in configfs.
+
+    Parameters
+    ----------
+    disk : str
+        Name of the drive, such as ``flash0``.
+
+    Returns
+    -------
+    list of Path
+        Sorted by name.
+
+    Raises
+    ------
+    DeviceError
+        When it is not a flashsim drive.
+    """
+    return sorted(path for path in _drive_rules(disk).iterdir() if path.is_dir())
+
+
+def remove(disk: str) -> int:
+    """Remove all rules of a drive.
+
+    Parameters
+    ----------
+    disk : str
+        Name of the drive, such as ``flash0``.
+
+    Returns
+    -------
+    int
+        How many there were.
+
+    Raises
+    ------
+    DeviceError
+        When it is not a flashsim drive.
+    """
+    rules = installed(disk)
+    for directory in rules:
+        directory.rmdir()
+    return len(rules)

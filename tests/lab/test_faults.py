@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: MIT
+"""Fault rules damage exactly what they say, the same on every run, and nothing else.
+
+The experiment of the FISPDK thesis (Miranda, 2023): a file of 316,672 4-KiB
+blocks is written while a rule is active, and read back.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from linnapp.lab.array import Array
+
+pytestmark = pytest.mark.lab
+
+HELPER = Path(__file__).with_name("write_and_compare.py")
+THESIS_BLOCKS = 316_672
+
+# Small file systems default to 1 KiB blocks; a file's 4 KiB blocks are the drive's only if
+# they are aligned.
+PREPARE = f"""
+mkfs.ext4 -q -b 4096 -E lazy_itable_init=0,lazy_journal_init=0 /dev/flash0
+mkdir -p /run/mnt && mount /dev/flash0 /run/mnt
+python3 {HELPER} /run/mnt/other 2560 --allocate-only
+python3 {HELPER} /run/mnt/file %(blocks)d --allocate-only
+"""
+
+RUN = f"""
+linnapp faults install $OUT/rules.json
+python3 {HELPER} /run/mnt/other 2560 >$OUT/other.json
+python3 {HELPER} /run/mnt/file %(blocks)d >$OUT/file.json
+linnapp faults show flash0 >$OUT/rules.txt
+linnapp faults remove flash0
+"""
+
+READ_AGAIN = f"""
+python3 {HELPER} /run/mnt/file %(blocks)d --no-write >$OUT/again.json
+"""
+
+
+def _rules(frequency: dict[str, Any], fault: dict[str, Any], op: str = "write") -> str:
+    entry = {
+        "fileName": "/run/mnt/file",
+        "faultInjection": {**frequency, "faultType": fault},
+    }
+    return json.dumps({op: {"files": [entry]}})
+
+
+def _result(out: Path, name: str) -> dict[str, Any]:
+    result = json.loads((out / f"{name}.json").read_text())
+    assert isinstance(result, dict)
+    return result
+
+
+FLIP = {"type": "CORRUPTION", "corruptionPattern": "BIT_FLIP"}
+INTERVAL = {"frequency": "INTERVAL", "nRequests": 500}
+
+
+def test_thesis_interval_is_exact_and_repeats(boot, tmp_path: Path) -> None:
+    (tmp_path / "rules.json").write_text(_rules(INTERVAL, FLIP))
+    knobs = {"blocks": THESIS_BLOCKS}
+    hashes = []
+    for _ in range(3):
+        boot(
+            PREPARE % knobs + RUN % knobs,
+            Array(n_drives=1, size_mb=2048, precondition=False),
+            timeout_s=600,
+        )
+        file = _result(tmp_path, "file")
+        assert file["damaged"] == 633
+        assert file["first"] == [500, 1000, 1500] and file["last"][-1] == 316_500
+        assert file["steps"] == [500]
+        assert _result(tmp_path, "other")["damaged"] == 0
+        assert "matched=316672 injected=633" in (tmp_path / "rules.txt").read_text()
+        hashes.append(file["sha256"])
+    assert len(set(hashes)) == 1
+
+
+@pytest.mark.parametrize(
+    ("frequency", "fault", "damaged", "first"),
+    [
+        (
+            {"frequency": "ALL"},
+            {"type": "CORRUPTION", "corruptionPattern": "ALL_ZEROS"},
+            316_672,
+            1,
+        ),
+        (
+            {"frequency": "ALL_AFTER", "nRequests": 500},
+            {"type": "CORRUPTION", "corruptionPattern": "ALL_ONES"},
+            316_172,
+            501,
+        ),
+    ],
+)
+def test_thesis_all_and_all_after(
+    boot, tmp_path: Path, frequency: dict[str, Any], fault: dict[str, Any], damaged: int, first: int
+) -> None:
+    (tmp_path / "rules.json").write_text(_rules(frequency, fault))
+    knobs = {"blocks": THESIS_BLOCKS}
+    boot(
+        PREPARE % knobs + RUN % knobs,
+        Array(n_drives=1, size_mb=2048, precondition=False),
+        timeout_s=600,
+    )
+    file = _result(tmp_path, "file")
+    assert file["damaged"] == damaged and file["first"][0] == first
+    assert _result(tmp_path, "other")["damaged"] == 0
+
+
+def test_read_fault_leaves_what_is_stored_alone(boot, tmp_path: Path) -> None:
+    (tmp_path / "rules.json").write_text(
+        _rules({"frequency": "INTERVAL", "nRequests": 7}, {**FLIP, "offset": 9, "index": 2}, "read")
+    )
+    knobs = {"blocks": 2560}
+    boot(
+        (PREPARE + RUN + READ_AGAIN) % knobs,
+        Array(n_drives=1, size_mb=128, precondition=False),
+    )
+    assert _result(tmp_path, "file")["damaged"] == 2560 // 7
+    assert _result(tmp_path, "file")["first"] == [7, 14, 21]
+    assert _result(tmp_path, "again")["damaged"] == 0
+
+
+def test_lost_write_keeps_the_old_content(boot, tmp_path: Path) -> None:
+    (tmp_path / "rules.json").write_text(
+        _rules({"frequency": "INTERVAL", "nRequests": 100}, {"type": "LOST_WRITE"})
+    )
+    knobs = {"blocks": 2560}
+    boot(
+        (PREPARE + RUN + READ_AGAIN) % knobs,
+        Array(n_drives=1, size_mb=128, precondition=False),
+    )
+    assert _result(tmp_path, "file")["damaged"] == 25
+    assert _result(tmp_path, "file")["first"] == [100, 200, 300]
+    # A write fault is in what was stored: it is still there without the rule.
+    assert _result(tmp_path, "again") == _result(tmp_path, "file")
+
+
+def test_tag_chooses_whose_io_is_hit(boot, tmp_path: Path) -> None:
+    script = r"""
+rule=/sys/kernel/config/flashsim/flash0/rules/tagged
+mkdir $rule
+echo read >$rule/op
+echo medium_error >$rule/fault
+echo 100 >$rule/tag
+echo 1 >$rule/enabled
+dd if=/dev/flash0 of=/dev/null bs=4k count=10 iflag=direct
+cat $rule/matched >$OUT/untagged
+python3 - <<'PYTHON' >$OUT/tagged
+import ctypes, mmap, os
+buffer = mmap.mmap(-1, 4096)
+fd = os.open("/dev/flash0", os.O_RDONLY | os.O_DIRECT)
+IOPRIO_SET, THIS_PROCESS, BEST_EFFORT = 251, 1, 2
+ctypes.CDLL(None).syscall(IOPRIO_SET, THIS_PROCESS, 0, BEST_EFFORT << 13 | 100 << 3)
+try:
+    os.preadv(fd, [buffer], 0)
+    print("read")
+except OSError as error:
+    print(error.errno)
+PYTHON
+cat $rule/injected >>$OUT/tagged
+"""
+    boot(script, Array(n_drives=1, size_mb=64, precondition=False))
+    assert (tmp_path / "untagged").read_text() == "0\n"
+    errno_enodata = 61  # how the block layer reports a medium error
+    assert (tmp_path / "tagged").read_text() == f"{errno_enodata}\n1\n"
+
+
+def test_bad_rule_files_are_refused_and_leave_nothing(boot, tmp_path: Path) -> None:
+    bad = {
+        "syntax": "{",
+        "frequency": _rules({"frequency": "SOMETIMES"}, FLIP),
+        "missing": _rules(INTERVAL, FLIP).replace("/run/mnt/file", "/run/mnt/none"),
+        "tmpfs": _rules(INTERVAL, FLIP).replace("/run/mnt/file", "/run/tmp/file"),
+        "read_lost": _rules(INTERVAL, {"type": "LOST_WRITE"}, "read"),
+    }
+    for name, text in bad.items():
+        (tmp_path / f"{name}.rules").write_text(text)
+    script = (
+        PREPARE % {"blocks": 256}
+        + r"""
+echo x >/run/tmp/file
+for f in $OUT/*.rules; do
+    if linnapp faults install $f 2>$f.err; then exit 9; fi
+done
+ls /sys/kernel/config/flashsim/flash0/rules | wc -l >$OUT/left
+"""
+    )
+    boot(script, Array(n_drives=1, size_mb=128, precondition=False))
+    assert (tmp_path / "left").read_text() == "0\n"
+    assert "SOMETIMES" in (tmp_path / "frequency.rules.err").read_text()
+    assert "/run/mnt/none" in (tmp_path / "missing.rules.err").read_text()
