@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: MIT
+"""Bursts of continuous slowness, added to a recorded trace for training.
+
+A network that has only seen the latencies of the recording answers arbitrarily when a drive
+becomes slower than it ever was there: to a perceptron on decimal digits, four reads of 2013 us are
+a point far from all its examples, not "much slower than 200 us". Bai et al. ("uScope", JSA
+2025) report the effect: single slow I/Os are predicted, continuous ones are not. It also never saw
+what revocation itself does: a drive that is avoided has little pending, and only old, slow reads
+in its history.
+
+So examples of both are made from the recording. Windows of time are drawn; every read that arrives
+in one takes longer by an amount drawn for the window, over all magnitudes that the digits can hold;
+in some windows most reads are left out of the drive's account, as if they had been
+revoked. Pending pages and histories are then computed anew. Reads that nothing
+can tell apart from others are not used: those of a window before its first slow read has
+completed, and those after a window as long as the latest completed read was a slow one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.blktrace import COMPLETED, IoChunk
+from linnapp.features import DigitArray, FeatureLayout, digits
+
+#: Share of a chunk's time that windows cover, and their lengths: a flush takes milliseconds, a
+#: garbage collection under load up to some hundred.
+COVERED = 0.3
+SHORTEST_NS = 2_000_000
+LONGEST_NS = 200_000_000
+
+#: Share of a window's reads that the drive is sent; the others count as revoked.
+SENT = (1.0, 1.0, 0.3, 0.1, 0.03)
+
+#: After a window, reads for so long show how trust returns.
+AFTER_NS = 5_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class BurstReads:
+    """Reads of the added bursts and of the moments after them.
+
+    Attributes
+    ----------
+    digits : uint8 array, shape (n, n_inputs)
+        Feature vectors.
+    slow : bool array, shape (n,)
+        Labels.
+    """
+
+    digits: DigitArray
+    slow: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.slow)
+
+
+def add_bursts(
+    chunk: IoChunk, threshold_us: int, layout: FeatureLayout, rng: np.random.Generator
+) -> BurstReads:
+    """Make examples of continuous slowness from recorded I/Os.
+
+    Parameters
+    ----------
+    chunk : IoChunk
+        Consecutive I/Os of one drive, in arrival order.
+    threshold_us : int
+        The drive's inflection point; added latencies start there.
+    layout : FeatureLayout
+        What to encode, and the largest latency worth drawing.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    BurstReads
+        In arrival order; may be empty.
+    """
+    done = chunk.take((chunk.flags & COMPLETED) != 0)
+    if len(done) <= layout.history:
+        return _nothing(layout)
+    arrival = done.arrival_ns.astype(np.int64)
+    is_read = done.is_read
+    pages = (done.size_bytes.astype(np.int64) + 4095) // 4096
+
+    starts, ends, added_us, sent = _windows(arrival[0], arrival[-1], threshold_us, layout, rng)
+    window = np.searchsorted(starts, arrival, side="right") - 1
+    inside = (window >= 0) & (arrival < ends[window])
+    burst = inside & is_read
+    latency = done.latency_ns.astype(np.int64) + np.where(burst, added_us[window] * 1000, 0)
+    present = ~burst | (rng.random(len(arrival)) < sent[window])
+
+    completion = arrival + latency
+    pending = _pending_pages(arrival, completion, pages, present)
+    history = _last_completed(arrival, completion, present & is_read, layout.history)
+    known = history[:, 0] >= 0
+    latest_is_slow = burst[history[:, -1]]
+    any_is_slow = burst[history].any(axis=1)
+    since_end = arrival - ends[window]
+    after = (window >= 0) & (since_end >= 0) & (since_end < AFTER_NS)
+    used = is_read & known & ((burst & any_is_slow) | (after & ~latest_is_slow))
+
+    rows = history[used]
+    latency_us = latency // 1000
+    return BurstReads(
+        digits(_capped(pending[used]), _capped(pending[rows]), _capped(latency_us[rows]), layout),
+        latency_us[used] > threshold_us,
+    )
+
+
+def _nothing(layout: FeatureLayout) -> BurstReads:
+    return BurstReads(np.empty((0, layout.n_inputs), np.uint8), np.empty(0, np.bool_))
+
+
+def _capped(array: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
+    return np.clip(array, 0, 2**32 - 1).astype(np.uint32)
+
+
+def _windows(
+    first_ns: int,
+    last_ns: int,
+    threshold_us: int,
+    layout: FeatureLayout,
+    rng: np.random.Generator,
+) -> tuple[npt.NDArray[np.int64], ...]:
+    """Draw windows: starts and ends in ns, added latency in us, share of reads sent."""
+    span = max(1, last_ns - first_ns)
+    mean_ns = (LONGEST_NS - SHORTEST_NS) / np.log(LONGEST_NS / SHORTEST_NS)
+    n = max(1, int(span * COVERED / mean_ns))
+    length = _log_uniform(SHORTEST_NS, LONGEST_NS, n, rng)
+    # Gaps of random length between windows, so that they never overlap.
+    gap = rng.dirichlet(np.ones(n + 1))[:n] * max(0, span - int(length.sum()))
+    starts = first_ns + np.cumsum(gap).astype(np.int64) + np.cumsum(length) - length
+    longest_us = 10**layout.latency_digits - 1
+    added_us = _log_uniform(max(1, threshold_us), max(threshold_us + 1, longest_us), n, rng)
+    return starts, starts + length, added_us, rng.choice(SENT, n)
+
+
+def _log_uniform(low: int, high: int, n: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    return np.exp(rng.uniform(np.log(low), np.log(high), n)).astype(np.int64)
+
+
+def _pending_pages(
+    arrival: npt.NDArray[np.int64],
+    completion: npt.NDArray[np.int64],
+    pages: npt.NDArray[np.int64],
+    present: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.int64]:
+    """Pages in flight when each I/O arrives, its own included."""
+    counted = np.where(present, pages, 0)
+    before = np.cumsum(counted) - counted
+    order = np.argsort(completion, kind="stable")
+    gone = np.concatenate([[0], np.cumsum(counted[order])])
+    in_flight: npt.NDArray[np.int64] = (
+        before - gone[np.searchsorted(completion[order], arrival, side="right")] + pages
+    )
+    return in_flight
+
+
+def _last_completed(
+    arrival: npt.NDArray[np.int64],
+    completion: npt.NDArray[np.int64],
+    counted: npt.NDArray[np.bool_],
+    history: int,
+) -> npt.NDArray[np.int64]:
+    """Indices of the last completed reads when each I/O arrives, oldest first; -1 for none."""
+    reads = np.flatnonzero(counted)
+    order = reads[np.argsort(completion[reads], kind="stable")]
+    n_done = np.searchsorted(completion[order], arrival, side="right")
+    index = n_done[:, None] + np.arange(-history, 0)
+    padded = np.concatenate([np.full(history, -1), order])
+    indices: npt.NDArray[np.int64] = padded[index + history]
+    return indices
