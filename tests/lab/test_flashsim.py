@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: MIT
+"""The emulated drive: data, times, injection, oracle, and that all of it repeats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from linnapp.lab.array import Array
+
+pytestmark = pytest.mark.lab
+
+READS = f"python3 {Path(__file__).with_name('time_reads.py')}"
+FIO = "fio --name=job --direct=1 --ioengine=io_uring --clocksource=clock_gettime --thread"
+INJECT = "/sys/kernel/config/flashsim/flash0/inject"
+PROFILES = ["consumer", "enterprise-a", "enterprise-b", "enterprise-c"]
+
+#: Two looks at the clock and a system call, in the guest's time.
+CALL_NS = 2_000
+
+
+def _counters(path: Path) -> dict[str, int]:
+    return {name: int(value) for name, value in map(str.split, path.read_text().splitlines())}
+
+
+def _drive(profile: str = "enterprise-a", size_mb: int = 256, precondition: bool = True) -> Array:
+    return Array(n_drives=1, profile=profile, size_mb=size_mb, precondition=precondition)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_data_is_what_was_written(boot, profile: str) -> None:
+    boot(
+        f"{FIO} --filename=/dev/flash0 --rw=randwrite --bsrange=512-256k --blockalign=512"
+        " --iodepth=64 --size=64m --verify=crc32c --verify_fatal=1 --verify_state_save=0"
+        " --fsync=50 >&2",
+        _drive(profile),
+    )
+
+
+def test_discarded_pages_read_as_zeros_and_give_memory_back(boot, tmp_path: Path) -> None:
+    boot(
+        r"""
+free() { awk '/^MemFree/ { print $2 }' /proc/meminfo; }
+free >$OUT/start
+tr '\0' a </dev/zero | dd of=/dev/flash0 bs=1M count=128 oflag=direct iflag=fullblock
+free >$OUT/written
+blkdiscard -o 1048576 -l 125829120 /dev/flash0
+free >$OUT/discarded
+dd if=/dev/flash0 bs=1M count=128 iflag=direct | tr -dc a | wc -c >$OUT/left
+""",
+        _drive(size_mb=128, precondition=False),
+    )
+    start, written, discarded = (
+        int((tmp_path / name).read_text()) for name in ("start", "written", "discarded")
+    )
+    assert (tmp_path / "left").read_text() == f"{8 << 20}\n"
+    mib = 1024
+    assert start - written > 120 * mib
+    assert discarded - written > 110 * mib
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_reads_alone_are_stable_and_writes_bring_a_tail(boot, tmp_path: Path, profile: str) -> None:
+    boot(
+        f"{READS} /dev/flash0 2000 $OUT/alone.npy\n"
+        f"{READS} /dev/flash0 4000 $OUT/mixed.npy --write-share 0.2 --max-kb 64",
+        _drive(profile, size_mb=1024),
+    )
+    alone = np.load(tmp_path / "alone.npy")[:, 1] / 1000
+    mixed = np.load(tmp_path / "mixed.npy")[:, 1] / 1000
+    # Data sheets: 80 to 110 us for 4 KiB at queue depth 1. The pages of a word line differ.
+    assert 70 < np.median(alone) < 115
+    assert np.percentile(alone, 99.9) < 2 * np.median(alone)
+    assert np.percentile(mixed, 99) > 3 * np.median(mixed)
+    assert mixed.max() < 50_000
+
+
+def test_random_writes_make_the_drive_collect_and_erase(boot, tmp_path: Path) -> None:
+    boot(
+        "cat /sys/kernel/debug/flashsim/flash0/counters >$OUT/before\n"
+        f"{FIO} --filename=/dev/flash0 --rw=randwrite --bs=16k --iodepth=16 --size=256m"
+        " --io_size=512m >&2\n"
+        "cat /sys/kernel/debug/flashsim/flash0/counters >$OUT/after",
+        _drive("consumer"),
+    )
+    before, after = _counters(tmp_path / "before"), _counters(tmp_path / "after")
+    delta = {name: after[name] - before[name] for name in after}
+    assert delta["write_sectors"] == 512 * 2048
+    for name in ("gc_runs", "gc_pages_moved", "erases", "block_erases", "flushes"):
+        assert delta[name] > 0, name
+    # All that was written and moved was programmed, in rows of 8 units.
+    units = delta["write_sectors"] // 8 + delta["gc_pages_moved"]
+    assert delta["page_programs"] * 8 == pytest.approx(units, rel=0.1)
+
+
+def test_two_boots_give_the_same_times(boot, tmp_path: Path) -> None:
+    script = (
+        f"{READS} /dev/flash0 1500 $OUT/reads.npy --write-share 0.3 --max-kb 1024\n"
+        "cat /sys/kernel/debug/flashsim/flash0/counters >$OUT/counters"
+    )
+    boot(script, _drive("consumer"))
+    reads, counters = np.load(tmp_path / "reads.npy"), (tmp_path / "counters").read_text()
+    boot(script, _drive("consumer"))
+    assert (np.load(tmp_path / "reads.npy")[:, 1] == reads[:, 1]).all()
+    assert (tmp_path / "counters").read_text() == counters
+
+
+@pytest.mark.parametrize("profile", ["consumer", "enterprise-b"])
+def test_oracle_says_what_is_then_measured(boot, tmp_path: Path, profile: str) -> None:
+    boot(
+        f"echo random >{INJECT}/pattern; echo 100000 >{INJECT}/ratio_ppm; echo 1 >{INJECT}/arm\n"
+        f"{READS} /dev/flash0 3000 $OUT/reads.npy --write-share 0.3 --max-kb 1024 --oracle",
+        _drive(profile),
+    )
+    _, took, said = np.load(tmp_path / "reads.npy").T
+    assert (said > 1_000_000).mean() > 0.08  # slow ones are among them
+    off = np.abs(took - said)
+    # The question itself takes about 1 us, in which a chip can turn to other work.
+    assert (off < CALL_NS).mean() > 0.995
+
+
+def test_injection_patterns_hit_what_they_say(boot, tmp_path: Path) -> None:
+    setup = f"echo read >{INJECT}/op; echo 5000 >{INJECT}/latency_us\n"
+    runs = {
+        "interval": "interval=50",
+        "continuous": "period_ios=500 ratio_ppm=100000",
+        "random": "ratio_ppm=100000",
+    }
+    script = setup
+    for pattern, knobs in runs.items():
+        script += f"echo {pattern} >{INJECT}/pattern\n"
+        for knob in knobs.split():
+            name, value = knob.split("=")
+            script += f"echo {value} >{INJECT}/{name}\n"
+        script += f"echo 1 >{INJECT}/arm\n{READS} /dev/flash0 2000 $OUT/{pattern}.npy\n"
+    script += f"echo 0 >{INJECT}/arm\n{READS} /dev/flash0 500 $OUT/disarmed.npy\n"
+    script += "cat /sys/kernel/debug/flashsim/flash0/counters >$OUT/counters"
+    boot(script, _drive())
+    slow = {
+        name: np.flatnonzero(np.load(tmp_path / f"{name}.npy")[:, 1] > 5_000_000)
+        for name in [*runs, "disarmed"]
+    }
+    assert slow["interval"].tolist() == list(range(49, 2000, 50))
+    assert slow["continuous"].tolist() == [500 * k + i for k in range(4) for i in range(50)]
+    assert 150 < len(slow["random"]) < 250
+    assert len(slow["disarmed"]) == 0
+    hits = sum(map(len, slow.values()))
+    assert _counters(tmp_path / "counters")["injected_reads"] == hits
+
+
+def test_a_window_opens_and_closes_by_the_clock(boot, tmp_path: Path) -> None:
+    # 10 ms of every 50 ms, from 20 ms after arming on.
+    boot(
+        f"""
+echo continuous >{INJECT}/pattern
+echo 1000000 >{INJECT}/ratio_ppm
+echo 1000 >{INJECT}/latency_us
+echo 20000 >{INJECT}/window_start_us
+echo 10000 >{INJECT}/window_us
+echo 50000 >{INJECT}/window_every_us
+echo 1 >{INJECT}/arm
+{READS} /dev/flash0 3000 $OUT/reads.npy
+""",
+        _drive(precondition=False),
+    )
+    start, took, _ = np.load(tmp_path / "reads.npy").T
+    slow = took > 1_000_000
+    assert slow.sum() > 30
+    # When it was armed is known only to within a read: from the first slow one.
+    read_ns = 200_000
+    phase = (start - start[slow][0] + read_ns) % 50_000_000
+    assert (phase[slow] < 10_000_000 + read_ns).all()
+    assert ((phase[~slow] > 10_000_000 - read_ns) | (phase[~slow] < read_ns)).all()
+
+
+def test_wrong_settings_are_refused(boot, tmp_path: Path) -> None:
+    boot(
+        r"""
+cd /sys/kernel/config/flashsim
+refused() { if (echo "$2" >$1) 2>/dev/null; then echo "$1=$2 accepted"; fi; }
+(refused flash0/profile nonsense
+refused flash0/inject/pattern sometimes
+refused flash0/inject/ratio_ppm 1000001
+refused flash0/inject/interval 0
+refused flash0/channels 8
+refused flash0/size_mb 64
+mkdir sda 2>/dev/null && echo 'mkdir sda accepted'
+mkdir flash9
+refused flash9/channels 33
+refused flash9/precondition 1
+echo 6 >flash9/gc_low_blocks; echo 6 >flash9/gc_high_blocks
+refused flash9/power 1) >$OUT/accepted 2>&1 || true
+rmdir flash9
+""",
+        _drive(precondition=False),
+    )
+    assert (tmp_path / "accepted").read_text() == ""
+
+
+def test_a_drive_comes_and_goes_under_load(boot) -> None:
+    boot(
+        f"""
+cd /sys/kernel/config/flashsim
+for k in 1 2 3; do
+    {FIO} --filename=/dev/flash0 --rw=randrw --bs=64k --iodepth=256 --size=64m --time_based \
+        --runtime=1 >/dev/null 2>&1 &
+    sleep 0.2
+    echo 0 >flash0/power
+    wait
+    echo 1 >flash0/power
+done
+dd if=/dev/flash0 of=/dev/null bs=1M count=4 iflag=direct
+""",
+        _drive("consumer", size_mb=64, precondition=False),
+    )
