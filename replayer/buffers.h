@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* I/O buffers in sizes of powers of two from 4 KiB, reused, and given back only when the kernel is done with them. */
+/* I/O buffers in sizes of powers of two from 4 KiB, reused, and given back only when the kernel is
+ * done with them. */
 #ifndef REPLAYER_BUFFERS_H
 #define REPLAYER_BUFFERS_H
 

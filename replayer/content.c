@@ -68,7 +68,8 @@ void content_issue(struct content *c, uint64_t block, uint32_t n, void *buffer)
 
 		g->issued++;
 		if (g->span < GENERATION_UNKNOWN)
-			g->span++; /* at 65535 overlapping generations the block counts as unknown */
+			g->span++; /* at 65535 overlapping generations the block counts as unknown
+				    */
 		g->lone = !g->outstanding;
 		g->outstanding++;
 		words[0] = place ^ g->issued;
@@ -121,7 +122,8 @@ static bool block_matches(const uint64_t *words, uint64_t place, uint32_t genera
 	return !differ;
 }
 
-/* While a write is in flight a reader may see a part of it: each word then is of one accepted generation. */
+/* While a write is in flight a reader may see a part of it: each word then is of one accepted
+ * generation. */
 static bool block_is_torn(const uint64_t *words, uint64_t place, uint32_t low, uint32_t high)
 {
 	for (unsigned int i = 0; i < BLOCK_WORDS; i++) {
@@ -174,7 +176,8 @@ uint32_t content_check(struct content *c, uint64_t block, uint32_t n, const void
 		if ((!words[0] || claim <= UINT32_MAX) && g >= low[b] && g <= high &&
 		    block_matches(words, place, g))
 			continue;
-		if (high > low[b] && high - low[b] < 64 && block_is_torn(words, place, low[b], high)) {
+		if (high > low[b] && high - low[b] < 64 &&
+		    block_is_torn(words, place, low[b], high)) {
 			++*torn;
 			continue;
 		}

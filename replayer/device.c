@@ -51,7 +51,8 @@ void device_open(struct device *d, const char *path)
 	if (S_ISBLK(st.st_mode))
 		flags |= O_EXCL;
 	d->direct = true;
-	/* A program that has just ended may hold the drive for another moment: io_uring lets go of it late. */
+	/* A program that has just ended may hold the drive for another moment: io_uring lets go of
+	 * it late. */
 	for (unsigned int i = 0; i < BUSY_TRIES; i++) {
 		d->fd = open(path, flags);
 		if (d->fd >= 0 || errno != EBUSY)
@@ -63,7 +64,8 @@ void device_open(struct device *d, const char *path)
 		d->fd = open(path, flags & ~O_DIRECT);
 	}
 	if (d->fd < 0 && errno == EBUSY)
-		die("drive %s: in use (mounted, or held by another program); a replay would overwrite it",
+		die("drive %s: in use (mounted, or held by another program); a replay would "
+		    "overwrite it",
 		    path);
 	if (d->fd < 0)
 		die("drive %s: %s", path, strerror(errno));
@@ -151,15 +153,19 @@ static bool hint_is_known(const struct device *d)
 void device_require_linnos(const struct device *d, char mode[16], char model_id[16])
 {
 	if (!hint_is_known(d))
-		die("drive %s: this kernel lacks the LinnOS patch (a read with RWF_LATCRIT is not supported). "
-		    "Run inside the lab (`linnapp lab run -- replayer ...`) or on a kernel built by `make kernel`; "
+		die("drive %s: this kernel lacks the LinnOS patch (a read with RWF_LATCRIT is not "
+		    "supported). "
+		    "Run inside the lab (`linnapp lab run -- replayer ...`) or on a kernel built "
+		    "by `make kernel`; "
 		    "the policies without \"linnos\" in their name run on any kernel",
 		    d->path);
 	if (!read_linnos(d, "mode", mode, 16) || !read_linnos(d, "model_id", model_id, 16))
-		die("drive %s: the kernel offers no LinnOS policy for it (no /sys/block/%s/linnos); "
+		die("drive %s: the kernel offers no LinnOS policy for it (no "
+		    "/sys/block/%s/linnos); "
 		    "only whole disks with a kernel built with CONFIG_BLK_LINNOS have one",
 		    d->path, d->disk ? d->disk : "?");
-	/* Kernel files that offer a choice mark the active word with brackets; a bare word is as good. */
+	/* Kernel files that offer a choice mark the active word with brackets; a bare word is as
+	 * good. */
 	if (strchr(mode, '[')) {
 		char *from = strchr(mode, '[') + 1;
 
@@ -167,10 +173,12 @@ void device_require_linnos(const struct device *d, char mode[16], char model_id[
 		mode[strcspn(mode, "]")] = 0;
 	}
 	if (!strcmp(model_id, "none"))
-		die("drive %s: no model uploaded; `linnapp upload --model M --device %s --mode enforce` does it",
+		die("drive %s: no model uploaded; `linnapp upload --model M --device %s --mode "
+		    "enforce` does it",
 		    d->path, d->path);
 	if (!strcmp(mode, "off"))
-		die("drive %s: linnos mode is off; `linnapp upload --model M --device %s --mode enforce`, or write "
+		die("drive %s: linnos mode is off; `linnapp upload --model M --device %s --mode "
+		    "enforce`, or write "
 		    "enforce to /sys/block/%s/linnos/mode",
 		    d->path, d->path, d->disk);
 	if (strcmp(mode, "enforce"))

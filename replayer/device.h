@@ -10,7 +10,7 @@
 
 struct device {
 	char *path;
-	char *disk;       /* the whole disk's kernel name, NULL for a plain file */
+	char *disk;	  /* the whole disk's kernel name, NULL for a plain file */
 	char *linnos_dir; /* /sys/block/<disk>/linnos, NULL when the kernel has none */
 	int fd;
 	bool direct; /* O_DIRECT; false only for files whose file system has none */
@@ -23,15 +23,16 @@ struct linnos_stats {
 	uint64_t latency_critical, revoked, probes, false_submits;
 };
 
-/* Opens for reading and writing; block devices exclusively, so that a mounted one is refused. Dies on failure. */
+/* Opens for reading and writing; block devices exclusively, so that a mounted one is refused. Dies
+ * on failure. */
 void device_open(struct device *d, const char *path);
 void device_close(struct device *d);
 
 /* The model's inflection point; false when the kernel does not tell. */
 bool device_threshold_us(const struct device *d, uint64_t *threshold_us);
 void device_linnos_stats(const struct device *d, struct linnos_stats *stats);
-/* Dies, with the remedy, unless reads with the hint will be decided on this drive: hint known to the kernel,
- * a model uploaded, mode not off. Returns the model's id and the mode. */
+/* Dies, with the remedy, unless reads with the hint will be decided on this drive: hint known to
+ * the kernel, a model uploaded, mode not off. Returns the model's id and the mode. */
 void device_require_linnos(const struct device *d, char mode[16], char model_id[16]);
 
 #endif

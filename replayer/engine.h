@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine: one thread, one io_uring, one loop. It takes I/Os from the traces when they are due, lets the policy
- * send attempts to drives, checks what comes back, and gives the user the first answer.
+ * The engine: one thread, one io_uring, one loop. It takes I/Os from the traces when they are due,
+ * lets the policy send attempts to drives, checks what comes back, and gives the user the first
+ * answer.
  *
- * Time. The loop sleeps in the kernel until the next completion, timer or due I/O, whichever comes first, and reads
- * the clock once per wakeup. It never spins: in the lab's virtual time a sleep is exact and free, while a program
- * that looks at the clock in a loop would push time forward.
+ * Time. The loop sleeps in the kernel until the next completion, timer or due I/O, whichever comes
+ * first, and reads the clock once per wakeup. It never spins: in the lab's virtual time a sleep is
+ * exact and free, while a program that looks at the clock in a loop would push time forward.
  *
- * Every user I/O is answered exactly once and counted exactly once. An attempt keeps its buffer until the kernel
- * has completed it, also after its race is lost.
+ * Every user I/O is answered exactly once and counted exactly once. An attempt keeps its buffer
+ * until the kernel has completed it, also after its race is lost.
  */
 #ifndef REPLAYER_ENGINE_H
 #define REPLAYER_ENGINE_H
@@ -18,9 +19,9 @@
 #include "latency.h"
 #include "options.h"
 #include "policy.h"
+#include "sources.h"
 #include "storm.h"
 #include "timers.h"
-#include "trace.h"
 
 #include <liburing.h>
 #include <stdbool.h>
@@ -44,8 +45,8 @@ struct user_io {
 	struct user_io *next_free;
 	struct attempt *in_flight;
 	struct storm *storm; /* not a user's I/O but this storm's write */
-	uint64_t due_ns;    /* from the run's start */
-	uint64_t submit_ns; /* absolute; of the first attempt */
+	uint64_t due_ns;     /* from the run's start */
+	uint64_t submit_ns;  /* absolute; of the first attempt */
 	uint64_t offset_bytes;
 	uint32_t size_bytes;
 	uint32_t lag_ns;
@@ -57,11 +58,11 @@ struct user_io {
 };
 
 enum { /* flags of user I/Os, as the per-I/O log has them */
-	IO_REVOKED = 1,
-	IO_HEDGED = 2,
-	IO_HEDGE_WON = 4,
-	IO_DATA_ERROR = 8,
-	IO_ERROR = 16,
+       IO_REVOKED = 1,
+       IO_HEDGED = 2,
+       IO_HEDGE_WON = 4,
+       IO_DATA_ERROR = 8,
+       IO_ERROR = 16,
 };
 
 #define SERVED_BY_NONE 255
@@ -69,29 +70,21 @@ enum { /* flags of user I/Os, as the per-I/O log has them */
 struct counters {
 	uint64_t reads, writes, warmup_ios;
 	uint64_t reads_failed, writes_failed; /* user I/Os that no drive answered */
-	uint64_t revoked;                     /* reads revoked at least once */
+	uint64_t revoked;		      /* reads revoked at least once */
 	uint64_t revocations;
 	uint64_t hedged, hedges_won, hedges_denied;
 	uint64_t extra_ios; /* read attempts that reached a drive beyond one per read */
 	uint64_t cancels_tried, cancelled;
-	uint64_t data_errors;     /* read attempts with wrong content */
+	uint64_t data_errors; /* read attempts with wrong content */
 	uint64_t blocks_checked, torn_blocks, unverified_blocks;
-	uint64_t io_errors;       /* attempts that a drive answered with an error */
+	uint64_t io_errors; /* attempts that a drive answered with an error */
 	uint64_t failovers_on_error;
-	uint64_t realigned;       /* trace I/Os widened to 4 KiB blocks */
-	uint64_t wrapped;         /* offsets folded into the drive's size by --fit */
+	uint64_t realigned; /* trace I/Os widened to 4 KiB blocks */
+	uint64_t wrapped;   /* offsets folded into the drive's size by --fit */
 	uint64_t read_bytes, write_bytes;
-	uint64_t depth_stalls;    /* I/Os that waited for a place under --depth */
+	uint64_t depth_stalls; /* I/Os that waited for a place under --depth */
 	uint64_t served_by[MAX_DRIVES];
 	uint64_t prefill_blocks;
-};
-
-struct source { /* one trace and its next I/O */
-	struct trace *trace;
-	struct trace_io next;
-	bool have;
-	unsigned int drive;
-	uint64_t n; /* I/Os taken */
 };
 
 struct buffer_pool;
@@ -133,13 +126,13 @@ struct replay {
 	const char *stop_reason; /* NULL while running to the trace's end */
 };
 
-/* Opens the ring, runs the prefill, arms the injection, replays, drains, and disarms. */
+/* Opens the ring; replays: arms the injection, runs to the traces' end, drains, disarms; frees. */
 void engine_setup(struct replay *r);
-void engine_prefill(struct replay *r);
 void engine_run(struct replay *r);
 void engine_close(struct replay *r);
 /* Async-signal-safe: the run stops issuing, drains and reports. */
 void engine_interrupt(void);
+bool engine_interrupted(void);
 
 /* A write that belongs to no user: uncounted but for its errors. */
 void background_write(struct replay *r, struct storm *s, unsigned int drive, uint64_t offset_bytes,

@@ -2,9 +2,9 @@
 /*
  * Hedging: see hedging.h.
  *
- * A read that is not answered in time is sent to the next replica as well, and the first answer wins. The budget
- * caps hedges as a share of the reads started so far: when a whole array is slow, every read would be sent twice and
- * make it slower still.
+ * A read that is not answered in time is sent to the next replica as well, and the first answer
+ * wins. The budget caps hedges as a share of the reads started so far: when a whole array is slow,
+ * every read would be sent twice and make it slower still.
  */
 #include "hedging.h"
 #include "engine.h"
@@ -29,7 +29,8 @@ void hedging_setup_percentile(struct replay *r, double percentile)
 		return;
 	}
 	if (!r->o.profile_path)
-		die("policy %s: hedging at p%g needs to know the latencies: run once with --policy baseline --log L, then "
+		die("policy %s: hedging at p%g needs to know the latencies: run once with --policy "
+		    "baseline --log L, then "
 		    "give --profile L here (or give the time itself with --hedge-us)",
 		    r->o.policy->name, percentile);
 	r->hedge_percentile_used = percentile;
@@ -47,7 +48,8 @@ void hedging_setup_threshold(struct replay *r)
 		uint64_t us;
 
 		if (!device_threshold_us(&r->devices[k], &us))
-			die("policy %s: drive %s has no inflection point (no model uploaded?); `linnapp upload` one, or "
+			die("policy %s: drive %s has no inflection point (no model uploaded?); "
+			    "`linnapp upload` one, or "
 			    "give the time with --hedge-us",
 			    r->o.policy->name, r->devices[k].path);
 		r->hedge_ns[k] = us * 1000;

@@ -6,13 +6,16 @@
 struct replay;
 struct user_io;
 
-/* Threshold of every home drive: --hedge-us, else the profile's percentile. Dies when neither is given. */
+/* Threshold of every home drive: --hedge-us, else the profile's percentile. Dies when neither is
+ * given. */
 void hedging_setup_percentile(struct replay *r, double percentile);
-/* Threshold of every home drive: --hedge-us, else its model's inflection point. Dies when there is none. */
+/* Threshold of every home drive: --hedge-us, else its model's inflection point. Dies when there is
+ * none. */
 void hedging_setup_threshold(struct replay *r);
 /* Starts the read's timer; it counts from the first submission. */
 void hedging_arm(struct replay *r, struct user_io *io);
-/* The timer has run out: asks one more replica, with send_flags of SEND_, unless the budget is used up. */
+/* The timer has run out: asks one more replica, with send_flags of SEND_, unless the budget is used
+ * up. */
 void hedging_fire(struct replay *r, struct user_io *io, unsigned int send_flags);
 
 #endif

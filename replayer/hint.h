@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The latency-critical hint of a patched kernel (docs/formats.md); an unpatched one answers EOPNOTSUPP. */
+/* The latency-critical hint of a patched kernel (docs/formats.md); an unpatched one answers
+ * EOPNOTSUPP. */
 #ifndef REPLAYER_HINT_H
 #define REPLAYER_HINT_H
 

@@ -2,9 +2,9 @@
 /*
  * Slow bursts: see inject.h.
  *
- * A specification reads PATTERN:key=value,key,...; each drive takes at most one. `rotate` gives every drive the same
- * slot, but drive k's turn comes k periods later and returns after as many periods as there are drives, so that one
- * burst wanders through the array.
+ * A specification reads PATTERN:key=value,key,...; each drive takes at most one. `rotate` gives
+ * every drive the same slot, but drive k's turn comes k periods later and returns after as many
+ * periods as there are drives, so that one burst wanders through the array.
  */
 #include "inject.h"
 #include "error.h"
@@ -74,9 +74,12 @@ static void write_number(const char *dir, const char *knob, uint64_t value)
 
 static void bad_spec(const char *spec, const char *why, const char *what)
 {
-	die("--inject %s: %s \"%s\"; a specification reads PATTERN:key=value,... with PATTERN continuous, random, "
-	    "interval or storm; keys of the first three: latency_us, ratio (1%% or 10000ppm), interval, period_ios, op "
-	    "(read, write, both); of storm: block_kb, depth, size_mb; of all: slot_ms, every_ms, start_ms, drive (0.. or "
+	die("--inject %s: %s \"%s\"; a specification reads PATTERN:key=value,... with PATTERN "
+	    "continuous, random, "
+	    "interval or storm; keys of the first three: latency_us, ratio (1%% or 10000ppm), "
+	    "interval, period_ios, op "
+	    "(read, write, both); of storm: block_kb, depth, size_mb; of all: slot_ms, every_ms, "
+	    "start_ms, drive (0.. or "
 	    "all), rotate",
 	    spec, why, what);
 }
@@ -106,8 +109,11 @@ static double whole_number(const char *spec, const char *value)
 
 static struct spec parse(const char *text, unsigned int n_drives)
 {
-	struct spec s = {.op = "both", .drives = (1u << n_drives) - 1, .period_ios = 100000,
-			 .storm_block_kb = 256, .storm_depth = 8};
+	struct spec s = {.op = "both",
+			 .drives = (1u << n_drives) - 1,
+			 .period_ios = 100000,
+			 .storm_block_kb = 256,
+			 .storm_depth = 8};
 	char *copy = xstrdup(text), *rest = copy, *item = strsep(&rest, ":");
 	const char *end;
 
@@ -144,7 +150,8 @@ static struct spec parse(const char *text, unsigned int n_drives)
 		} else if (!strcmp(key, "period_ios")) {
 			s.period_ios = whole_number(text, value);
 		} else if (!strcmp(key, "op")) {
-			if (strcmp(value, "read") && strcmp(value, "write") && strcmp(value, "both"))
+			if (strcmp(value, "read") && strcmp(value, "write") &&
+			    strcmp(value, "both"))
 				bad_spec(text, "unknown op", value);
 			strcpy(s.op, value);
 		} else if (!strcmp(key, "block_kb")) {
@@ -174,7 +181,9 @@ static struct spec parse(const char *text, unsigned int n_drives)
 	if (!strcmp(s.pattern, "storm")) {
 		if (s.have_latency || s.have_ratio || s.have_interval)
 			bad_spec(text, "no key of a storm:",
-				 s.have_latency ? "latency_us" : s.have_ratio ? "ratio" : "interval");
+				 s.have_latency ? "latency_us"
+				 : s.have_ratio ? "ratio"
+						: "interval");
 		if (!s.storm_mb && !s.window_us)
 			bad_spec(text, "a storm needs slot_ms or", "size_mb");
 		if (!s.storm_block_kb || s.storm_block_kb % 4 || s.storm_block_kb > 1024)
@@ -191,7 +200,8 @@ static struct spec parse(const char *text, unsigned int n_drives)
 	if (!strcmp(s.pattern, "interval") ? !s.have_interval : !s.have_ratio)
 		bad_spec(text, "missing key", strcmp(s.pattern, "interval") ? "ratio" : "interval");
 	if (s.rotate && (!s.window_us || !s.every_us || s.window_us > s.every_us))
-		bad_spec(text, "rotate needs slot_ms and every_ms, the slot no longer than the period:",
+		bad_spec(text,
+			 "rotate needs slot_ms and every_ms, the slot no longer than the period:",
 			 "rotate");
 	if (s.every_us && !s.window_us)
 		bad_spec(text, "every_ms needs", "slot_ms");
@@ -199,7 +209,8 @@ static struct spec parse(const char *text, unsigned int n_drives)
 	return s;
 }
 
-static void add_storm(struct storm *storm, const struct spec *s, unsigned int drive, unsigned int n_drives)
+static void add_storm(struct storm *storm, const struct spec *s, unsigned int drive,
+		      unsigned int n_drives)
 {
 	*storm = (struct storm){
 		.drive = drive,
@@ -212,7 +223,8 @@ static void add_storm(struct storm *storm, const struct spec *s, unsigned int dr
 	};
 }
 
-static void program(const char *dir, const struct spec *s, unsigned int drive, unsigned int n_drives)
+static void program(const char *dir, const struct spec *s, unsigned int drive,
+		    unsigned int n_drives)
 {
 	uint64_t start = s->start_us, every = s->every_us;
 
@@ -260,21 +272,25 @@ struct inject *inject_new(char *const *specs, unsigned int n_specs, struct devic
 				die("--inject %s: drive %u already has a storm", specs[i], k);
 			if (!strcmp(s.pattern, "storm")) {
 				if (devices[k].size_bytes < s.storm_block_kb << 10)
-					die("--inject %s: drive %s is smaller than one block of the storm", specs[i],
-					    devices[k].path);
+					die("--inject %s: drive %s is smaller than one block of "
+					    "the storm",
+					    specs[i], devices[k].path);
 				add_storm(&storms[(*n_storms)++], &s, k, n_devices);
 				stormy[k] = true;
 				continue;
 			}
 			flashsim = true;
 			if (in->dirs[k])
-				die("--inject %s: drive %u already has an injection; use drive= to give each its own",
+				die("--inject %s: drive %u already has an injection; use drive= to "
+				    "give each its own",
 				    specs[i], k);
 			in->dirs[k] = xasprintf(CONFIGFS "/%s/inject",
 						devices[k].disk ? devices[k].disk : "-");
 			if (access(in->dirs[k], F_OK))
-				die("--inject %s: drive %s is not a flashsim drive (no %s), and only such a drive can be slowed "
-				    "by a pattern; --inject storm:slot_ms=50,every_ms=500 slows any drive by writing to it",
+				die("--inject %s: drive %s is not a flashsim drive (no %s), and "
+				    "only such a drive can be slowed "
+				    "by a pattern; --inject storm:slot_ms=50,every_ms=500 slows "
+				    "any drive by writing to it",
 				    specs[i], devices[k].path, in->dirs[k]);
 			program(in->dirs[k], &s, k, n_devices);
 		}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Slow bursts for the run: programs flashsim's injection knobs (docs/formats.md), arms them, disarms them. */
+/* Slow bursts for the run: programs flashsim's injection knobs (docs/formats.md), arms them,
+ * disarms them. */
 #ifndef REPLAYER_INJECT_H
 #define REPLAYER_INJECT_H
 
@@ -10,8 +11,8 @@ struct inject;
 struct storm;
 
 /* Parses the specifications and programs the knobs, still disarmed. Write storms are
- * not flashsim's but the engine's: they go to storms[], at most one per drive. NULL when flashsim has nothing to do.
- * Dies on a bad specification or a drive that cannot do it. */
+ * not flashsim's but the engine's: they go to storms[], at most one per drive. NULL when flashsim
+ * has nothing to do. Dies on a bad specification or a drive that cannot do it. */
 struct inject *inject_new(char *const *specs, unsigned int n_specs, struct device *devices,
 			  unsigned int n_devices, struct storm *storms, unsigned int *n_storms);
 void inject_arm(struct inject *in);

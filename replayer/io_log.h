@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The binary per-I/O log of docs/formats.md: written beside its final name and renamed when complete. */
+/* The binary per-I/O log of docs/formats.md: written beside its final name and renamed when
+ * complete. */
 #ifndef REPLAYER_IO_LOG_H
 #define REPLAYER_IO_LOG_H
 
@@ -26,6 +27,12 @@ struct log_header {
 
 _Static_assert(sizeof(struct log_record) == 48, "docs/formats.md");
 _Static_assert(sizeof(struct log_header) == 64, "docs/formats.md");
+
+/* The log's 32-bit times hold what does not fit as their largest value. */
+static inline uint32_t saturate_u32(uint64_t v)
+{
+	return v > UINT32_MAX ? UINT32_MAX : v;
+}
 
 struct log_file;
 

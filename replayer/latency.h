@@ -2,9 +2,10 @@
 /*
  * Latencies and their percentiles in bounded memory.
  *
- * The first LATENCY_EXACT_MAX values are kept one by one and percentiles over them are exact. Beyond that the
- * values move into a log-linear histogram: 2048 buckets per power of two, so that a percentile is off by at most
- * 1/2048 of itself. latency_is_exact() tells which of the two a number came from.
+ * The first LATENCY_EXACT_MAX values are kept one by one and percentiles over them are exact.
+ * Beyond that the values move into a log-linear histogram: 2048 buckets per power of two, so that a
+ * percentile is off by at most 1/2048 of itself. latency_is_exact() tells which of the two a number
+ * came from.
  */
 #ifndef REPLAYER_LATENCY_H
 #define REPLAYER_LATENCY_H
@@ -28,7 +29,8 @@ void latency_init(struct latency *l, uint32_t exact_max);
 void latency_free(struct latency *l);
 void latency_add(struct latency *l, uint64_t ns);
 bool latency_is_exact(const struct latency *l);
-/* The smallest recorded value that is not exceeded by a share of `fraction` of all values (nearest rank), in ns. */
+/* The smallest recorded value that is not exceeded by a share of `fraction` of all values (nearest
+ * rank), in ns. */
 uint64_t latency_percentile(struct latency *l, double fraction);
 double latency_mean(const struct latency *l);
 

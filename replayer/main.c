@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* replayer: replays block traces against an array of replicated drives. The order of a run, top to bottom. */
+/* replayer: replays block traces against an array of replicated drives. The order of a run, top to
+ * bottom. */
 #include "engine.h"
 #include "error.h"
 #include "inject.h"
 #include "io_log.h"
+#include "prefill.h"
 #include "report.h"
 
 #include <math.h>
@@ -63,7 +65,7 @@ int main(int argc, char **argv)
 	sigaction(SIGTERM, &on_stop, NULL);
 	engine_setup(r);
 	if (r->o.prefill == PREFILL_TOUCHED)
-		engine_prefill(r);
+		prefill(r);
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		device_linnos_stats(&r->devices[k], &r->stats_before[k]);
 	engine_run(r);

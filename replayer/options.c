@@ -84,13 +84,19 @@ static void help(void)
 {
 	printf("Usage: replayer --devices A,B,C --trace T[,T,T] --policy P [options]\n"
 	       "\n"
-	       "Replays block traces against an array of replicated drives, checks the content of every read, and\n"
-	       "reports latencies. The drives are OVERWRITTEN by the traces' writes and by the prefill.\n"
+	       "Replays block traces against an array of replicated drives, checks the content of "
+	       "every read, and\n"
+	       "reports latencies. The drives are OVERWRITTEN by the traces' writes and by the "
+	       "prefill.\n"
 	       "\n"
-	       "A trace is a fio iolog of version 3, or blktrace's binary files (the one that `blkparse -d` wrote, or the\n"
-	       "per-CPU ones by their common name). With one trace per drive, trace k's I/Os have drive k as their\n"
-	       "home; with a single trace, drive 0 is everyone's home unless --spread is given. A read may be\n"
-	       "served by any drive (at the same offset); a write goes to its home drive, or to all of them with\n"
+	       "A trace is a fio iolog of version 3, or blktrace's binary files (the one that "
+	       "`blkparse -d` wrote, or the\n"
+	       "per-CPU ones by their common name). With one trace per drive, trace k's I/Os have "
+	       "drive k as their\n"
+	       "home; with a single trace, drive 0 is everyone's home unless --spread is given. A "
+	       "read may be\n"
+	       "served by any drive (at the same offset); a write goes to its home drive, or to "
+	       "all of them with\n"
 	       "--replicate-writes.\n"
 	       "\n"
 	       "Policies (where a read goes):\n");
@@ -103,20 +109,27 @@ static void help(void)
 	       "  --spread                single trace: home drives in turn, I/O by I/O\n"
 	       "  --skip S                leave out the trace's first S seconds\n"
 	       "  --duration S            stop after S seconds of the run's time\n"
-	       "  --warmup S              I/Os due in the first S seconds are done but not counted\n"
+	       "  --warmup S              I/Os due in the first S seconds are done but not "
+	       "counted\n"
 	       "  --rerate X              X times as fast as recorded\n"
 	       "  --saturate              ignore the trace's times: always --depth I/Os in flight\n"
-	       "  --depth N               at most N user I/Os in flight (4096; with --saturate 32)\n"
-	       "  --replicate-writes      a write goes to every drive and is done when all have it\n"
+	       "  --depth N               at most N user I/Os in flight (4096; with --saturate "
+	       "32)\n"
+	       "  --replicate-writes      a write goes to every drive and is done when all have "
+	       "it\n"
 	       "  --fit                   fold offsets beyond the smallest drive into it\n"
-	       "  --prefill touched|none  first write the blocks that reads touch (touched), on every drive\n"
+	       "  --prefill touched|none  first write the blocks that reads touch (touched), on "
+	       "every drive\n"
 	       "  --settle-ms N           pause between prefill and run (1000)\n"
-	       "  --unwritten zero|any    what a block holds that was not written (zero); any: not checked\n"
+	       "  --unwritten zero|any    what a block holds that was not written (zero); any: not "
+	       "checked\n"
 	       "  --seed N                of the written patterns and of random choices (1)\n"
 	       "\n"
 	       "Policy settings:\n"
-	       "  --failover-us X         software time charged between a revocation and the next attempt (15)\n"
-	       "  --profile LOG           --log of an earlier baseline run: thresholds are learned from it\n"
+	       "  --failover-us X         software time charged between a revocation and the next "
+	       "attempt (15)\n"
+	       "  --profile LOG           --log of an earlier baseline run: thresholds are learned "
+	       "from it\n"
 	       "  --hedge-us X            hedge after X us\n"
 	       "  --hedge-percentile P    hedge after the profile's Pth percentile (hedge: 95)\n"
 	       "  --hedge-budget X%%|none  cap on hedges as a share of reads (5%%)\n"
@@ -127,26 +140,35 @@ static void help(void)
 	       "\n"
 	       "Slow bursts (given once for all drives, or once per drive with drive=):\n"
 	       "  --inject PATTERN:key=value,...\n"
-	       "      PATTERN  continuous (of every period_ios I/Os the first ratio share, in a row), random, or\n"
+	       "      PATTERN  continuous (of every period_ios I/Os the first ratio share, in a "
+	       "row), random, or\n"
 	       "               interval (one of every N)\n"
-	       "      keys     latency_us=N ratio=1%% period_ios=N interval=N op=read|write|both drive=K|all\n"
+	       "      keys     latency_us=N ratio=1%% period_ios=N interval=N op=read|write|both "
+	       "drive=K|all\n"
 	       "               slot_ms=N every_ms=N start_ms=N rotate\n"
-	       "      These three are flashsim's. On any drive, a write storm of depth writes of block_kb in flight,\n"
+	       "      These three are flashsim's. On any drive, a write storm of depth writes of "
+	       "block_kb in flight,\n"
 	       "      for slot_ms or until size_mb are written:\n"
-	       "      PATTERN  storm, with keys block_kb=256 depth=8 size_mb=N, and slot_ms to rotate as above\n"
-	       "      Example: --inject continuous:latency_us=2000,op=read,ratio=100%%,slot_ms=50,every_ms=500,rotate\n"
-	       "               every 500 ms one drive, each in its turn, is 2 ms slower for 50 ms.\n"
+	       "      PATTERN  storm, with keys block_kb=256 depth=8 size_mb=N, and slot_ms to "
+	       "rotate as above\n"
+	       "      Example: --inject "
+	       "continuous:latency_us=2000,op=read,ratio=100%%,slot_ms=50,every_ms=500,rotate\n"
+	       "               every 500 ms one drive, each in its turn, is 2 ms slower for 50 "
+	       "ms.\n"
 	       "\n"
 	       "Results:\n"
 	       "  --json OUT              one object, the fields of a run in summary.json\n"
-	       "  --log OUT               binary per-I/O log (docs/formats.md); `linnapp inspect` reads it\n"
+	       "  --log OUT               binary per-I/O log (docs/formats.md); `linnapp inspect` "
+	       "reads it\n"
 	       "  --scenario NAME         copied into the results\n"
 	       "  --quiet                 no progress on stderr\n"
 	       "\n"
 	       "Example: two loop drives, one trace for both, a second copy of late reads:\n"
-	       "  replayer --devices /dev/loop0,/dev/loop1 --trace t.iolog --spread --policy hedge --hedge-us 300\n"
+	       "  replayer --devices /dev/loop0,/dev/loop1 --trace t.iolog --spread --policy hedge "
+	       "--hedge-us 300\n"
 	       "\n"
-	       "Exit status: 0; 1 on an error; 2 when a read returned wrong data or an I/O was answered by no drive;\n"
+	       "Exit status: 0; 1 on an error; 2 when a read returned wrong data or an I/O was "
+	       "answered by no drive;\n"
 	       "130 after an interrupt (the summary so far is written).\n",
 	       MAX_DRIVES);
 }
@@ -238,7 +260,8 @@ void options_parse(struct options *o, int argc, char **argv)
 		case OPT_POLICY:
 			o->policy = policy_find(optarg);
 			if (!o->policy)
-				die("--policy %s: no such policy; `replayer --help` lists them", optarg);
+				die("--policy %s: no such policy; `replayer --help` lists them",
+				    optarg);
 			break;
 		case OPT_INJECT:
 			if (o->n_injects == MAX_INJECTS)
@@ -347,7 +370,8 @@ void options_parse(struct options *o, int argc, char **argv)
 		die("--trace: %u traces for %u drives; give one, or one per drive", o->n_traces,
 		    o->n_devices);
 	if (o->spread && o->n_traces != 1)
-		die("--spread spreads a single trace over the drives; %u traces were given", o->n_traces);
+		die("--spread spreads a single trace over the drives; %u traces were given",
+		    o->n_traces);
 	if (!o->depth)
 		o->depth = o->saturate ? 32 : 4096;
 }

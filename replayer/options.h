@@ -23,12 +23,12 @@ struct options {
 	const char *scenario, *json_path, *log_path, *profile_path;
 	uint64_t seed;
 	double failover_us;
-	double hedge_us;         /* < 0: not given */
-	double hedge_percentile; /* < 0: the policy's own */
-	double hedge_budget;     /* share of reads; infinite when given as "none" */
-	double false_submit_ratio; /* < 0: from the kernel's counters */
+	double hedge_us;		/* < 0: not given */
+	double hedge_percentile;	/* < 0: the policy's own */
+	double hedge_budget;		/* share of reads; infinite when given as "none" */
+	double false_submit_ratio;	/* < 0: from the kernel's counters */
 	uint32_t heuristic_queue_pages; /* 0: from the profile */
-	double heuristic_busy_us;       /* < 0: the threshold that hedge-ip uses */
+	double heuristic_busy_us;	/* < 0: the threshold that hedge-ip uses */
 	unsigned int clone_copies;
 	double duration_s, warmup_s, skip_s, rerate; /* duration 0: to the trace's end */
 	bool replicate_writes, spread, fit, saturate, quiet;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A replay policy decides to which replica a read goes, and when another one is asked. One file a policy under
- * policies/, one line each in policy.c. The engine calls the hooks below and offers what engine.h declares.
+ * A replay policy decides to which replica a read goes, and when another one is asked. One file a
+ * policy under policies/, one line each in policy.c. The engine calls the hooks below and offers
+ * what engine.h declares.
  */
 #ifndef REPLAYER_POLICY_H
 #define REPLAYER_POLICY_H
@@ -17,7 +18,8 @@ struct policy {
 	const char *help;  /* one line for --help */
 	bool needs_linnos; /* drives must decide reads with the hint */
 
-	/* Before the run: reads what it needs, dies with the remedy when that is missing. Optional. */
+	/* Before the run: reads what it needs, dies with the remedy when that is missing. Optional.
+	 */
 	void (*setup)(struct replay *r);
 	/* A user's read has arrived: sends at least one attempt. */
 	void (*read)(struct replay *r, struct user_io *io);
@@ -32,8 +34,8 @@ struct policy {
 extern const struct policy *const policies[]; /* ends with NULL */
 const struct policy *policy_find(const char *name);
 
-extern const struct policy policy_baseline, policy_clone, policy_random, policy_hedge, policy_hedge_ip,
-	policy_heuristic, policy_heuristic_adv, policy_linnos, policy_linnos_hl, policy_linnos_h99,
-	policy_oracle;
+extern const struct policy policy_baseline, policy_clone, policy_random, policy_hedge,
+	policy_hedge_ip, policy_heuristic, policy_heuristic_adv, policy_linnos, policy_linnos_hl,
+	policy_linnos_h99, policy_oracle;
 
 #endif

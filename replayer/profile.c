@@ -23,7 +23,8 @@ static FILE *open_log(const char *path)
 		die("profile %s: %s", path, strerror(errno));
 	if (fread(&h, sizeof(h), 1, f) != 1 || memcmp(h.magic, LOG_MAGIC, 8) ||
 	    h.version != LOG_VERSION || h.record_bytes != sizeof(struct log_record))
-		die("profile %s: not a per-I/O log of version %d; `replayer --policy baseline --log L` writes one",
+		die("profile %s: not a per-I/O log of version %d; `replayer --policy baseline "
+		    "--log L` writes one",
 		    path, LOG_VERSION);
 	return f;
 }
@@ -87,7 +88,8 @@ uint32_t profile_pending_pages(const char *path, double fraction)
 
 		pages = (record.size_bytes + 4095) / 4096;
 		events[n++] = (struct event){at, pages, record.home, !record.op};
-		events[n++] = (struct event){at + record.latency_ns, -(int32_t)pages, record.home, false};
+		events[n++] =
+			(struct event){at + record.latency_ns, -(int32_t)pages, record.home, false};
 	}
 	fclose(f);
 	qsort(events, n, sizeof(*events), by_time);

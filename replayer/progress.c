@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Progress of a run on stderr: see progress.h. The time comes from the engine; the clock is not read again. */
+/* Progress of a run on stderr: see progress.h. The time comes from the engine; the clock is not
+ * read again. */
 #include "progress.h"
 #include "engine.h"
 
@@ -22,7 +23,8 @@ void progress_show(struct progress *p, const struct replay *r)
 	p->next_ns = r->now_ns + p->every_ns;
 	p->shown = true;
 	fprintf(stderr,
-		"%s%s: %.1f s, %llu reads, %llu writes, mean read %.1f us, %llu revoked, %llu hedged, "
+		"%s%s: %.1f s, %llu reads, %llu writes, mean read %.1f us, %llu revoked, %llu "
+		"hedged, "
 		"%llu errors%s",
 		p->tty ? "\r\033[K" : "", r->o.policy->name,
 		(double)(r->now_ns - r->start_ns) / 1e9, (unsigned long long)r->c.reads,

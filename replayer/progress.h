@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Progress of a run on stderr: a line that rewrites itself on a terminal, else a line every few seconds. */
+/* Progress of a run on stderr: a line that rewrites itself on a terminal, else a line every few
+ * seconds. */
 #ifndef REPLAYER_PROGRESS_H
 #define REPLAYER_PROGRESS_H
 

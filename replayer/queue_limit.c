@@ -11,10 +11,12 @@ void queue_limit_setup(struct replay *r)
 {
 	if (!r->o.heuristic_queue_pages) {
 		if (!r->o.profile_path)
-			die("policy %s: needs to know which queue is long: --heuristic-queue PAGES, or --profile L of a "
+			die("policy %s: needs to know which queue is long: --heuristic-queue "
+			    "PAGES, or --profile L of a "
 			    "run with --policy baseline --log L",
 			    r->o.policy->name);
-		r->o.heuristic_queue_pages = profile_pending_pages(r->o.profile_path, QUEUE_PERCENTILE);
+		r->o.heuristic_queue_pages =
+			profile_pending_pages(r->o.profile_path, QUEUE_PERCENTILE);
 	}
 }
 

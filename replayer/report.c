@@ -16,8 +16,8 @@ static const struct {
 	const char *name;
 	double fraction;
 } percentiles[] = {
-	{"p50_us", 0.5},   {"p80_us", 0.8},   {"p90_us", 0.9},     {"p95_us", 0.95},
-	{"p99_us", 0.99},  {"p999_us", 0.999}, {"p9999_us", 0.9999},
+	{"p50_us", 0.5},  {"p80_us", 0.8},    {"p90_us", 0.9},	    {"p95_us", 0.95},
+	{"p99_us", 0.99}, {"p999_us", 0.999}, {"p9999_us", 0.9999},
 };
 #define N_PERCENTILES (sizeof(percentiles) / sizeof(*percentiles))
 
@@ -55,7 +55,8 @@ static void set_latencies(json_t *o, const char *prefix, struct latency *l)
 	for (unsigned int i = 0; i < N_PERCENTILES; i++) {
 		snprintf(key, sizeof(key), "%s%s", prefix, percentiles[i].name);
 		set_number(o, key,
-			   l->count ? (double)latency_percentile(l, percentiles[i].fraction) / 1000 : NAN);
+			   l->count ? (double)latency_percentile(l, percentiles[i].fraction) / 1000
+				    : NAN);
 	}
 	snprintf(key, sizeof(key), "%smax_us", prefix);
 	set_number(o, key, l->count ? (double)l->max_ns / 1000 : NAN);
@@ -66,7 +67,8 @@ static double ratio(uint64_t part, uint64_t of)
 	return of ? (double)part / (double)of : NAN;
 }
 
-/* False submits among the latency-critical reads that the kernel decided during the run; NaN where it counts none. */
+/* False submits among the latency-critical reads that the kernel decided during the run; NaN where
+ * it counts none. */
 static double kernel_false_submit_ratio(const struct replay *r)
 {
 	uint64_t wrong = 0, decided = 0;
@@ -105,8 +107,9 @@ static json_t *config(struct replay *r)
 	set_count(c, "seed", o->seed);
 	set_number(c, "failover_us", o->failover_us);
 	for (unsigned int k = 0; k < r->n_drives; k++)
-		json_array_append_new(hedge, r->hedge_ns[k] ? json_real((double)r->hedge_ns[k] / 1000) :
-							       json_null());
+		json_array_append_new(hedge, r->hedge_ns[k]
+						     ? json_real((double)r->hedge_ns[k] / 1000)
+						     : json_null());
 	set(c, "hedge_us", hedge);
 	set_number(c, "hedge_percentile", r->hedge_percentile_used);
 	set_number(c, "hedge_budget", o->hedge_budget);
@@ -223,17 +226,21 @@ void report_json(struct replay *r, const char *path)
 		json_array_append_new(storms, d);
 	}
 	set(o, "storms", storms);
-	set_number(o, "lag_p50_us", r->lag.count ? (double)latency_percentile(&r->lag, 0.5) / 1000 : NAN);
-	set_number(o, "lag_p99_us", r->lag.count ? (double)latency_percentile(&r->lag, 0.99) / 1000 : NAN);
+	set_number(o, "lag_p50_us",
+		   r->lag.count ? (double)latency_percentile(&r->lag, 0.5) / 1000 : NAN);
+	set_number(o, "lag_p99_us",
+		   r->lag.count ? (double)latency_percentile(&r->lag, 0.99) / 1000 : NAN);
 	set_number(o, "lag_max_us", r->lag.count ? (double)r->lag.max_ns / 1000 : NAN);
 	set_number(o, "elapsed_s", (double)(r->end_ns - r->start_ns) / 1e9);
 	set_text(o, "percentiles",
-		 latency_is_exact(&r->read_latency) ? "exact" : "histogram, relative error at most 1/2048");
+		 latency_is_exact(&r->read_latency) ? "exact"
+						    : "histogram, relative error at most 1/2048");
 	set_text(o, "stopped", r->stop_reason);
 	set(o, "direct_io", json_boolean(all_direct(r)));
 	set(o, "config", config(r));
 	/* A fixed order and number of digits: two equal runs give equal files. */
-	if (json_dump_file(o, beside, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) || rename(beside, path)) {
+	if (json_dump_file(o, beside, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) ||
+	    rename(beside, path)) {
 		int error = errno;
 
 		unlink(beside);
@@ -259,7 +266,8 @@ static void print_latencies(const char *what, struct latency *l)
 void report_text(struct replay *r)
 {
 	const struct counters *c = &r->c;
-	double elapsed = (double)(r->end_ns - r->start_ns) / 1e9, false_submits = kernel_false_submit_ratio(r);
+	double elapsed = (double)(r->end_ns - r->start_ns) / 1e9,
+	       false_submits = kernel_false_submit_ratio(r);
 
 	printf("%s%s%s: %llu reads, %llu writes in %.3f s%s%s\n", r->o.policy->name,
 	       *r->o.scenario ? ", " : "", r->o.scenario, ULL(c->reads), ULL(c->writes), elapsed,
@@ -268,7 +276,8 @@ void report_text(struct replay *r)
 	print_latencies("write", &r->write_latency);
 	if (!latency_is_exact(&r->read_latency))
 		printf("percentiles from a histogram, within 1/2048\n");
-	printf("revoked %llu  hedged %llu (won %llu, denied by the budget %llu)  extra I/O %.2f %%  "
+	printf("revoked %llu  hedged %llu (won %llu, denied by the budget %llu)  extra I/O %.2f %% "
+	       " "
 	       "cancelled %llu of %llu\n",
 	       ULL(c->revoked), ULL(c->hedged), ULL(c->hedges_won), ULL(c->hedges_denied),
 	       c->reads ? 100.0 * (double)c->extra_ios / (double)c->reads : 0, ULL(c->cancelled),
@@ -290,19 +299,22 @@ void report_text(struct replay *r)
 	if (r->lag.count)
 		printf("submission lag (us)  p50 %.1f  p99 %.1f  max %.1f\n",
 		       (double)latency_percentile(&r->lag, 0.5) / 1000,
-		       (double)latency_percentile(&r->lag, 0.99) / 1000, (double)r->lag.max_ns / 1000);
+		       (double)latency_percentile(&r->lag, 0.99) / 1000,
+		       (double)r->lag.max_ns / 1000);
 	for (unsigned int i = 0; i < r->n_storms; i++)
 		printf("write storm on %s: %llu slots, %llu writes, %llu MiB\n",
 		       r->devices[r->storms[i].drive].path, ULL(r->storms[i].slots),
 		       ULL(r->storms[i].writes), ULL(r->storms[i].bytes >> 20));
 	if (c->depth_stalls)
-		printf("%llu I/Os waited for a place under --depth %u\n", ULL(c->depth_stalls), r->o.depth);
+		printf("%llu I/Os waited for a place under --depth %u\n", ULL(c->depth_stalls),
+		       r->o.depth);
 	if (c->realigned)
 		printf("%llu trace I/Os were widened to whole 4 KiB blocks\n", ULL(c->realigned));
 	if (c->wrapped)
 		printf("%llu trace I/Os were folded into the drives' size\n", ULL(c->wrapped));
 	if (skipped(r))
-		printf("%llu trace lines were neither read nor write and left out\n", ULL(skipped(r)));
+		printf("%llu trace lines were neither read nor write and left out\n",
+		       ULL(skipped(r)));
 	if (c->warmup_ios)
 		printf("%llu I/Os of the warm-up are not counted above\n", ULL(c->warmup_ios));
 	if (!all_direct(r))

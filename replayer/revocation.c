@@ -4,9 +4,9 @@
  *
  * home: hint ──EBUSY──► home + 1: hint ──EBUSY──► ... ──EBUSY──► last: plain, it cannot be revoked
  *
- * Between EBUSY and the next attempt lies --failover-us: the time that an application would spend on the way back
- * through its stack, which virtual time does not see. With hedging set up the read's timer serves both, in turn: the
- * failover while one is due, else the hedge.
+ * Between EBUSY and the next attempt lies --failover-us: the time that an application would spend
+ * on the way back through its stack, which virtual time does not see. With hedging set up the
+ * read's timer serves both, in turn: the failover while one is due, else the hedge.
  */
 #include "revocation.h"
 #include "engine.h"
@@ -41,7 +41,8 @@ static void fail_over(struct replay *r, struct user_io *io)
 	/* While another attempt runs (a hedge race), nothing more is owed. */
 	if (drive < 0 && io->in_flight)
 		return;
-	/* All were asked, and the last revoked one was a hedge whose rival failed: back to any that works. */
+	/* All were asked, and the last revoked one was a hedge whose rival failed: back to any that
+	 * works. */
 	if (drive < 0) {
 		drive = replica_after_home(r, io, io->failed);
 		attempt_send(r, io, drive < 0 ? io->home : (unsigned int)drive, SEND_PLAIN);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The hooks that the linnos policies share: hinted reads, failover on revocation, hedging when it was set up. */
+/* The hooks that the linnos policies share: hinted reads, failover on revocation, hedging when it
+ * was set up. */
 #ifndef REPLAYER_REVOCATION_H
 #define REPLAYER_REVOCATION_H
 

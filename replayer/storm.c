@@ -23,7 +23,8 @@ void storm_slot(struct replay *r, struct storm *s)
 {
 	uint64_t blocks = r->devices[s->drive].size_bytes / BLOCK_BYTES;
 
-	/* A write of the last slot may still be under way: the new slot fills up to the depth only. */
+	/* A write of the last slot may still be under way: the new slot fills up to the depth only.
+	 */
 	s->slots++;
 	s->slot_end_ns = s->slot_ns ? s->timer.at_ns + s->slot_ns : UINT64_MAX;
 	s->left_bytes = s->bytes_per_slot ? s->bytes_per_slot : UINT64_MAX;
@@ -37,7 +38,8 @@ void storm_slot(struct replay *r, struct storm *s)
 void storm_written(struct replay *r, struct storm *s, bool ok)
 {
 	s->in_flight--;
-	/* A drive that refuses would be asked again at once, and for ever: the next slot tries again. */
+	/* A drive that refuses would be asked again at once, and for ever: the next slot tries
+	 * again. */
 	if (!ok)
 		s->slot_end_ns = 0;
 	if (storm_write(r, s))

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Write storms: slow bursts for drives that have no injection of their own. In a slot, `depth` large writes are kept
- * in flight on one drive, from a random block on, in sequence; a real drive answers with full buffers and garbage
- * collection. The writes carry the replay's own pattern, so that reads of the blocks they hit still check.
+ * Write storms: slow bursts for drives that have no injection of their own. In a slot, `depth`
+ * large writes are kept in flight on one drive, from a random block on, in sequence; a real drive
+ * answers with full buffers and garbage collection. The writes carry the replay's own pattern, so
+ * that reads of the blocks they hit still check.
  */
 #ifndef REPLAYER_STORM_H
 #define REPLAYER_STORM_H
@@ -19,9 +20,9 @@ struct storm {
 	unsigned int drive;
 	uint32_t block_bytes, depth;
 	uint64_t bytes_per_slot; /* 0: as much as fits into the slot */
-	uint64_t start_ns;       /* of the first slot, from the run's start */
-	uint64_t slot_ns;        /* 0: until the bytes are written */
-	uint64_t every_ns;       /* 0: once */
+	uint64_t start_ns;	 /* of the first slot, from the run's start */
+	uint64_t slot_ns;	 /* 0: until the bytes are written */
+	uint64_t every_ns;	 /* 0: once */
 
 	uint32_t in_flight;
 	uint64_t slot_end_ns, left_bytes, offset_bytes;

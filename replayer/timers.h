@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Timers of user I/Os and storms: a binary heap by time, ties in the order of arming, so that a run repeats exactly. */
+/* Timers of user I/Os and storms: a binary heap by time, ties in the order of arming, so that a run
+ * repeats exactly. */
 #ifndef REPLAYER_TIMERS_H
 #define REPLAYER_TIMERS_H
 
@@ -8,7 +9,7 @@
 struct timer {
 	uint64_t at_ns, order;
 	uint32_t place; /* index in the heap + 1; 0: not armed */
-	uint8_t kind;   /* whose timer it is */
+	uint8_t kind;	/* whose timer it is */
 };
 
 enum { TIMER_USER_IO, TIMER_STORM };

@@ -47,7 +47,8 @@ struct trace *trace_open(const char *path)
 		t->state = formats[i]->open(fd, t->path);
 		return t;
 	}
-	die("trace %s: neither a fio iolog of version 3 (its first line would be \"fio version 3 iolog\") nor a binary "
+	die("trace %s: neither a fio iolog of version 3 (its first line would be \"fio version 3 "
+	    "iolog\") nor a binary "
 	    "blktrace file; `linnapp convert` makes an iolog from other formats",
 	    path);
 }

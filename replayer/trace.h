@@ -30,7 +30,8 @@ struct trace_format {
 
 extern const struct trace_format trace_iolog, trace_blk;
 
-/* Of blktrace's per-CPU files with this base name the first that exists, or NULL; the caller frees it. */
+/* Of blktrace's per-CPU files with this base name the first that exists, or NULL; the caller frees
+ * it. */
 char *trace_blk_first_file(const char *base);
 
 /* Opens a trace of any known format; dies with a message when it cannot. */

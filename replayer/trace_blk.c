@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * blktrace's own binary format: a file that `blkparse -d` merged, or the per-CPU files, named by any one of them or by
- * their base. The matching of events is that of linnapp (linnapp/native/blktrace_parser.c), so that both agree on what
- * an I/O is; only arrival, place and direction are used here. Revoked reads are left out: they touched nothing, and
- * the read that their user sent to another drive is in that drive's trace.
+ * blktrace's own binary format: a file that `blkparse -d` merged, or the per-CPU files, named by
+ * any one of them or by their base. The matching of events is that of linnapp
+ * (linnapp/native/blktrace_parser.c), so that both agree on what an I/O is; only arrival, place and
+ * direction are used here. Revoked reads are left out: they touched nothing, and the read that
+ * their user sent to another drive is in that drive's trace.
  */
 #include "trace.h"
 #include "error.h"

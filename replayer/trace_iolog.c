@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * fio's iolog, version 3: "timestamp filename action [offset length]" a line, timestamps in microseconds from the
- * job's start (measured with fio 3.33; a fraction is accepted too). File names are ignored: the replayer's home
- * drive follows from the trace's place on the command line. Actions other than read and write are counted, not done.
+ * fio's iolog, version 3: "timestamp filename action [offset length]" a line, timestamps in
+ * microseconds from the job's start (measured with fio 3.33; a fraction is accepted too). File
+ * names are ignored: the replayer's home drive follows from the trace's place on the command line.
+ * Actions other than read and write are counted, not done.
  */
 #include "trace.h"
 #include "error.h"
@@ -48,7 +49,8 @@ static char *next_line(struct iolog *l, size_t *length)
 		if (l->eof) {
 			if (l->start == l->end)
 				return NULL;
-			/* There is always room for this byte: the buffer is one larger than CHUNK. */
+			/* There is always room for this byte: the buffer is one larger than CHUNK.
+			 */
 			*length = l->end - l->start;
 			l->start = l->end;
 			l->line++;
@@ -128,7 +130,8 @@ static bool skip_blanks(char **p)
 
 static void bad_line(struct iolog *l, const char *why)
 {
-	die("trace %s line %llu: %s; a version 3 line reads \"timestamp_us filename action offset length\"",
+	die("trace %s line %llu: %s; a version 3 line reads \"timestamp_us filename action offset "
+	    "length\"",
 	    l->path, (unsigned long long)l->line, why);
 }
 
@@ -158,8 +161,8 @@ static bool iolog_next(void *state, struct trace_io *io)
 		} else if (word == 5 && !memcmp(action, "write", 5)) {
 			io->is_write = true;
 		} else {
-			static const char *const known[] = {"add",      "open", "close", "trim", "sync",
-							    "datasync", "wait"};
+			static const char *const known[] = {"add",  "open",	"close", "trim",
+							    "sync", "datasync", "wait"};
 			unsigned int i;
 
 			for (i = 0; i < sizeof(known) / sizeof(*known); i++)

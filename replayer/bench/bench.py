@@ -51,7 +51,9 @@ def loop_device() -> Iterator[str]:
             ["losetup", "--find", "--show", str(file)], capture_output=True, text=True, check=False
         )
         if made.returncode:
-            raise BenchError(f"losetup: {made.stderr.strip()} (root and a free loop device are needed)")
+            raise BenchError(
+                f"losetup: {made.stderr.strip()} (root and a free loop device are needed)"
+            )
         device = made.stdout.strip()
         try:
             yield device
@@ -59,7 +61,9 @@ def loop_device() -> Iterator[str]:
             subprocess.run(["losetup", "--detach", device], check=False)
 
 
-def write_trace(path: Path, device: str, iops: int, seconds: float, seed: int) -> np.ndarray[Any, Any]:
+def write_trace(
+    path: Path, device: str, iops: int, seconds: float, seed: int
+) -> np.ndarray[Any, Any]:
     """Poisson arrivals of random 4 KiB reads; their times in microseconds."""
     rng = np.random.default_rng(seed)
     n = int(iops * seconds)
@@ -102,7 +106,16 @@ def build_preload(folder: Path) -> Path:
     library = folder / "submit_times.so"
     source = HERE / "submit_times.c"
     subprocess.run(
-        [os.environ.get("CC", "gcc"), "-O2", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"],
+        [
+            os.environ.get("CC", "gcc"),
+            "-O2",
+            "-shared",
+            "-fPIC",
+            "-o",
+            str(library),
+            str(source),
+            "-ldl",
+        ],
         check=True,
     )
     return library
@@ -121,7 +134,8 @@ def fio_lag_us(
     submitted = np.fromfile(times, "<u8").astype(np.int64)
     if len(submitted) != len(at_us):
         raise BenchError(f"fio submitted {len(submitted)} I/Os of the trace's {len(at_us)}")
-    return (submitted - submitted[0]) / 1000 - (at_us - at_us[0])
+    lag: np.ndarray[Any, Any] = (submitted - submitted[0]) / 1000 - (at_us - at_us[0])
+    return lag
 
 
 def spread(values: list[float]) -> dict[str, float]:
@@ -129,7 +143,9 @@ def spread(values: list[float]) -> dict[str, float]:
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
-def run(*, iops: int = 50_000, seconds: float = 10, depth: int = 32, repeats: int = 3, seed: int = 1) -> dict[str, Any]:
+def run(
+    *, iops: int = 50_000, seconds: float = 10, depth: int = 32, repeats: int = 3, seed: int = 1
+) -> dict[str, Any]:
     """Run both comparisons.
 
     Parameters
@@ -160,7 +176,9 @@ def run(*, iops: int = 50_000, seconds: float = 10, depth: int = 32, repeats: in
         raise BenchError(f"{REPLAYER}: not built; `make replayer`")
     if not shutil.which("fio"):
         raise BenchError("fio: not installed (Debian package fio)")
-    lag: dict[str, list[float]] = {key: [] for key in ("ours_p50", "ours_p99", "fio_p50", "fio_p99")}
+    lag: dict[str, list[float]] = {
+        key: [] for key in ("ours_p50", "ours_p99", "fio_p50", "fio_p99")
+    }
     rate: dict[str, list[float]] = {"ours": [], "fio": []}
     with loop_device() as device, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -178,7 +196,12 @@ def run(*, iops: int = 50_000, seconds: float = 10, depth: int = 32, repeats: in
             lag["fio_p50"].append(float(np.percentile(theirs, 50)))
             lag["fio_p99"].append(float(np.percentile(theirs, 99)))
             ours = replayer(
-                device, saturating, folder, "--saturate", f"--depth={depth}", f"--duration={seconds}"
+                device,
+                saturating,
+                folder,
+                "--saturate",
+                f"--depth={depth}",
+                f"--duration={seconds}",
             )
             rate["ours"].append(ours["reads"] / ours["elapsed_s"])
             job = fio(

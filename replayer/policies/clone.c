@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* clone: every read goes to the home drive and to the next replicas at once; the first answer wins. It buys its tail
- * with twice the read load (--clone-copies 2) or more. */
+/* clone: every read goes to the home drive and to the next replicas at once; the first answer wins.
+ * It buys its tail with twice the read load (--clone-copies 2) or more. */
 #include "engine.h"
 
 static void clone_read(struct replay *r, struct user_io *io)

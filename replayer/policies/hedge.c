@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* hedge: the home drive first; when it has not answered by a percentile of the usual latency (p95), the next replica
- * as well. The tail beyond the percentile becomes the percentile plus another drive's latency. */
+/* hedge: the home drive first; when it has not answered by a percentile of the usual latency (p95),
+ * the next replica as well. The tail beyond the percentile becomes the percentile plus another
+ * drive's latency. */
 #include "engine.h"
 #include "hedging.h"
 
@@ -22,7 +23,8 @@ static void hedge_timer(struct replay *r, struct user_io *io)
 
 const struct policy policy_hedge = {
 	.name = "hedge",
-	.help = "a second replica when the first has not answered by p95 (--hedge-percentile, --hedge-us)",
+	.help = "a second replica when the first has not answered by p95 (--hedge-percentile, "
+		"--hedge-us)",
 	.setup = hedge_setup,
 	.read = hedge_read,
 	.timer = hedge_timer,

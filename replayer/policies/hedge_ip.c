@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* hedge-ip: hedging at the inflection point of the home drive's model, the latency from which a read counts as slow. */
+/* hedge-ip: hedging at the inflection point of the home drive's model, the latency from which a
+ * read counts as slow. */
 #include "engine.h"
 #include "hedging.h"
 

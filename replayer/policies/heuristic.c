@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * heuristic: the queue length tells. A drive with more pending 4 KiB pages than the limit, this read included, is
- * taken to be slow; the read goes to the first replica from home on that is not, or to the last one.
+ * heuristic: the queue length tells. A drive with more pending 4 KiB pages than the limit, this
+ * read included, is taken to be slow; the read goes to the first replica from home on that is not,
+ * or to the last one.
  *
- * The pending pages are those this replayer has at the drive, which is all an application can know. The limit is
+ * The pending pages are those this replayer has at the drive, which is all an application can know.
+ * The limit is
  * --heuristic-queue, else the p95 of the queue lengths that the reads of --profile met.
  */
 #include "engine.h"

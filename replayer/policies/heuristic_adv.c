@@ -8,10 +8,11 @@
  *          └───────────────────────────────────────────┘
  *           the last read was fast, or nothing was heard for STALE_NS
  *
- * A drive is passed over while it is busy or its queue is long (queue_limit.h). One slow read may be chance, two of
- * four are a burst. A drive that is passed over completes no reads and would stay busy for ever, so that after
- * STALE_NS it is tried again. Slow means longer than --heuristic-busy-us, else than the drive's inflection point
- * where a model is uploaded, else than the p95 of --profile.
+ * A drive is passed over while it is busy or its queue is long (queue_limit.h). One slow read may
+ * be chance, two of four are a burst. A drive that is passed over completes no reads and would stay
+ * busy for ever, so that after STALE_NS it is tried again. Slow means longer than
+ * --heuristic-busy-us, else than the drive's inflection point where a model is uploaded, else than
+ * the p95 of --profile.
  */
 #include "engine.h"
 #include "error.h"
@@ -20,8 +21,8 @@
 
 #define HISTORY 4
 #define SLOW_OF_HISTORY 2
-/* Buffer flushes and garbage collection keep a drive slow for some milliseconds: to ask earlier finds it slow still,
- * to wait longer leaves a recovered drive idle. */
+/* Buffer flushes and garbage collection keep a drive slow for some milliseconds: to ask earlier
+ * finds it slow still, to wait longer leaves a recovered drive idle. */
 #define STALE_NS 10000000ull
 
 struct drive_state {
@@ -47,7 +48,8 @@ static void heuristic_adv_setup(struct replay *r)
 		else if (r->o.profile_path)
 			states[k].slow_ns = profile_percentile_us(r->o.profile_path, 0.95) * 1000;
 		else
-			die("policy heuristic-adv: needs to know which read is slow: --heuristic-busy-us, an uploaded model, "
+			die("policy heuristic-adv: needs to know which read is slow: "
+			    "--heuristic-busy-us, an uploaded model, "
 			    "or --profile");
 	}
 	r->policy_state = states;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * linnos-hl: linnos, and hedging for what the network lets through wrongly. Its false submits are the slow reads that
- * remain, so a hedge need not wait longer than their share says: the threshold is the smaller of p95 and the
- * percentile 1 - false-submit ratio of the usual latency.
+ * linnos-hl: linnos, and hedging for what the network lets through wrongly. Its false submits are
+ * the slow reads that remain, so a hedge need not wait longer than their share says: the threshold
+ * is the smaller of p95 and the percentile 1 - false-submit ratio of the usual latency.
  */
 #include "engine.h"
 #include "error.h"
@@ -12,7 +12,8 @@
 /* Fewer decisions than this say nothing about the network's errors. */
 #define DECISIONS_MIN 1000
 
-/* Given, else from what the kernel has counted since the models were uploaded, else 0: the threshold is then p95. */
+/* Given, else from what the kernel has counted since the models were uploaded, else 0: the
+ * threshold is then p95. */
 static double false_submit_ratio(const struct replay *r)
 {
 	uint64_t decided = 0, wrong = 0;

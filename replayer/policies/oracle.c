@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* oracle: asks the emulator which replica would answer first, injection included, and reads there. The bound that no
- * policy which sees the drives from outside can beat; works on flashsim drives only. */
+/* oracle: asks the emulator which replica would answer first, injection included, and reads there.
+ * The bound that no policy which sees the drives from outside can beat; works on flashsim drives
+ * only. */
 #include "engine.h"
 #include "error.h"
 #include "flashsim_ioctl.h"
@@ -33,7 +34,8 @@ static void oracle_setup(struct replay *r)
 
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		if (!ask(&r->devices[k], &probe, &ns))
-			die("policy oracle: drive %s answers no oracle question (%s); only flashsim drives do",
+			die("policy oracle: drive %s answers no oracle question (%s); only "
+			    "flashsim drives do",
 			    r->devices[k].path, strerror(errno));
 }
 
@@ -56,7 +58,8 @@ static void oracle_read(struct replay *r, struct user_io *io)
 
 const struct policy policy_oracle = {
 	.name = "oracle",
-	.help = "the replica that the emulator says would be fastest: a bound, for flashsim drives only",
+	.help = "the replica that the emulator says would be fastest: a bound, for flashsim drives "
+		"only",
 	.setup = oracle_setup,
 	.read = oracle_read,
 };

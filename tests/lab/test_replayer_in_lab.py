@@ -19,7 +19,9 @@ DRIVES = ("/dev/flash0", "/dev/flash1", "/dev/flash2")
 ROTATING = "continuous:latency_us=3000,op=read,ratio=100%,slot_ms=50,every_ms=200,rotate"
 
 
-def write_traces(folder: Path, n: int, every_us: int, read_share: float, blocks_max: int = 8) -> str:
+def write_traces(
+    folder: Path, n: int, every_us: int, read_share: float, blocks_max: int = 8
+) -> str:
     """One trace a drive; what --trace takes."""
     names = []
     for k in range(3):
@@ -125,7 +127,8 @@ def test_revoked_reads_fail_over_and_pay_for_it(
 def test_linnos_without_a_model_is_refused_with_the_remedy(boot, tmp_path: Path) -> None:
     traces = write_traces(tmp_path, 10, 100, 1.0)
     ran = boot(
-        f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy linnos --json $OUT/o.json",
+        f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy linnos"
+        " --json $OUT/o.json",
         check=False,
     )
     assert ran.status == 1
@@ -135,7 +138,7 @@ def test_linnos_without_a_model_is_refused_with_the_remedy(boot, tmp_path: Path)
 
 @pytest.mark.parametrize("policy", ["baseline", "clone", "hedge", "random"])
 def test_a_drive_failing_mid_run_loses_no_read(boot, tmp_path: Path, policy: str) -> None:
-    """null_blk's bad blocks turn one drive of three into one that answers every I/O with an error."""
+    """null_blk's bad blocks make one drive of three answer every I/O with an error."""
     traces = write_traces(tmp_path, 8000, 250, 0.8)
     boot(
         "cd /sys/kernel/config/nullb\n"
@@ -157,3 +160,43 @@ def test_a_drive_failing_mid_run_loses_no_read(boot, tmp_path: Path, policy: str
     # A write belongs to one drive here: those to the failed one cannot be saved, and are told.
     assert result["writes_failed"] == np.count_nonzero(~read & (log["served_by"] == 255)) > 0
     assert (log["home"][~read & (log["served_by"] == 255)] == 0).all()
+
+
+@pytest.mark.parametrize("fault", ["bit_flip", "zeros", "ones"])
+def test_every_corrupted_read_is_found(boot, tmp_path: Path, fault: str) -> None:
+    traces = write_traces(tmp_path, 4000, 250, 0.8, blocks_max=1)
+    rule = "/sys/kernel/config/flashsim/flash1/rules/r1"
+    boot(
+        f"mkdir {rule}; echo read >{rule}/op; echo interval >{rule}/frequency; echo 50 >{rule}/n\n"
+        f"echo {fault} >{rule}/fault; echo 1 >{rule}/enabled\n"
+        f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy baseline"
+        " --json $OUT/o.json --log $OUT/o.log || [ $? = 2 ]\n"
+        f"cat {rule}/injected >$OUT/injected"
+    )
+    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    wrong = log[(log["flags"] & replay_log.DATA_ERROR) != 0]
+    assert result["data_errors"] == len(wrong) == int((tmp_path / "injected").read_text()) > 50
+    assert (wrong["served_by"] == 1).all()
+
+
+def test_lost_writes_are_found_when_their_blocks_are_read(boot, tmp_path: Path) -> None:
+    """Every block is written twice and then read; every tenth write is lost."""
+    blocks = np.random.default_rng(1).permutation(2000) * BLOCK
+    trace = tmp_path / "t.iolog"
+    with trace.open("w") as file:
+        file.write("fio version 3 iolog\n")
+        for at_us, action in ((0, "write"), (300_000, "write"), (600_000, "read")):
+            file.writelines(
+                f"{at_us + i * 100} d {action} {b} {BLOCK}\n" for i, b in enumerate(blocks)
+            )
+    rule = "/sys/kernel/config/flashsim/flash0/rules/r1"
+    boot(
+        f"mkdir {rule}; echo write >{rule}/op; echo interval >{rule}/frequency; echo 10 >{rule}/n\n"
+        f"echo lost_write >{rule}/fault; echo 1 >{rule}/enabled\n"
+        f"replayer --devices /dev/flash0 --trace {trace} --policy baseline --prefill none"
+        " --json $OUT/o.json || [ $? = 2 ]\n"
+        f"cat {rule}/injected >$OUT/injected"
+    )
+    # In either round the same blocks are hit: written neither time, they read as zeros.
+    assert int((tmp_path / "injected").read_text()) == 400
+    assert summary(tmp_path / "o.json")["data_errors"] == 200

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The replayer on plain files: counting, content checks, outputs and errors. No latency is asserted."""
+"""The replayer on plain files: counting, content checks, outputs and errors; no latencies."""
 
 from __future__ import annotations
 
@@ -280,8 +280,8 @@ def test_interrupt_gives_the_summary_so_far(tmp_path: Path, drives: list[Path]) 
 def test_profile_sets_the_hedging_time(tmp_path: Path, drives: list[Path]) -> None:
     trace = write_trace(tmp_path / "t", mixed_ios(2000, 1))
     replay(drives, [trace], "baseline", "--log", str(tmp_path / "p.log"))
-    replay(drives, [trace], "hedge", "--profile", str(tmp_path / "p.log"), "--hedge-percentile", "80",
-           "--json", str(tmp_path / "o.json"))  # fmt: skip
+    replay(drives, [trace], "hedge", "--profile", str(tmp_path / "p.log"),
+           "--hedge-percentile", "80", "--json", str(tmp_path / "o.json"))  # fmt: skip
     log = replay_log.read(tmp_path / "p.log")
     latency_us = log["latency_ns"][log["op"] == replay_log.READ] / 1000
     config = summary(tmp_path / "o.json")["config"]
@@ -318,7 +318,8 @@ def test_small_ios_are_widened_and_far_ones_folded(tmp_path: Path, drives: list[
 def test_rerate_skip_duration_and_warmup(tmp_path: Path, drives: list[Path]) -> None:
     trace = write_trace(tmp_path / "t", [(i * 100_000, "read", 0, BLOCK) for i in range(40)])
     replay(drives, [trace], "baseline", "--rerate", "4", "--skip", "1", "--duration", "0.5",
-           "--warmup", "0.2", "--json", str(tmp_path / "o.json"), "--log", str(tmp_path / "o.log"))  # fmt: skip
+           "--warmup", "0.2",
+           "--json", str(tmp_path / "o.json"), "--log", str(tmp_path / "o.log"))  # fmt: skip
     result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
     assert log["due_ns"].tolist() == list(range(200_000_000, 500_000_000, 25_000_000))
     assert (result["warmup_ios"], result["reads"]) == (8, 12)
@@ -335,7 +336,9 @@ def test_saturate_keeps_depth_in_flight(tmp_path: Path, drives: list[Path]) -> N
     assert result["elapsed_s"] < 20000  # the trace's own times would take so long
 
 
-def blktrace_event(sequence: int, at_ns: int, sector: int, size: int, action: int, error: int = 0) -> bytes:
+def blktrace_event(
+    sequence: int, at_ns: int, sector: int, size: int, action: int, error: int = 0
+) -> bytes:
     """One event as linux/blktrace_api.h lays it out, of device 8:0."""
     return struct.pack(
         "<IIQQIIIIIHH", 0x65617407, sequence, at_ns, sector, size, action, 1, 8 << 20, 0, error, 0

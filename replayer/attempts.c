@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: MIT
+/*
+ * User I/Os and the attempts that serve them: sending, checking, failing over after an error, and
+ * the one answer that the user gets.
+ */
+#include "attempts.h"
+#include "buffers.h"
+#include "engine.h"
+#include "error.h"
+#include "hint.h"
+#include "io_log.h"
+#include "ring.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REPORTED_ERRORS 5
+
+/* user_data of requests that are no attempt */
+#define TAG_CANCEL 1
+
+int replica_after_home(const struct replay *r, const struct user_io *io, uint32_t mask)
+{
+	for (unsigned int i = 1; i < r->n_drives; i++) {
+		unsigned int drive = (io->home + i) % r->n_drives;
+
+		if (!(mask & 1u << drive))
+			return drive;
+	}
+	return -1;
+}
+
+struct user_io *user_io_new(struct replay *r)
+{
+	struct user_io *io = r->free_ios;
+
+	if (io)
+		r->free_ios = io->next_free;
+	else
+		io = xmalloc(sizeof(*io));
+	memset(io, 0, sizeof(*io));
+	io->served_by = SERVED_BY_NONE;
+	return io;
+}
+
+static void user_io_free(struct replay *r, struct user_io *io)
+{
+	timer_disarm(&r->timers, &io->timer);
+	io->next_free = r->free_ios;
+	r->free_ios = io;
+	if (io->storm)
+		r->background_in_flight--;
+	else
+		r->user_ios_in_flight--;
+}
+
+static struct attempt *attempt_new(struct replay *r, struct user_io *io, unsigned int drive)
+{
+	struct attempt *a = r->free_attempts;
+
+	if (a)
+		r->free_attempts = a->next;
+	else
+		a = xmalloc(sizeof(*a));
+	a->io = io;
+	a->buffer = buffer_get(r->buffers, io->size_bytes);
+	a->submit_ns = r->now_ns;
+	a->drive = drive;
+	a->hinted = false;
+	a->hedge = false;
+	a->next = io->in_flight;
+	io->in_flight = a;
+	io->tried |= 1u << drive;
+	io->sent++;
+	r->pending_pages[drive] += io_pages(io);
+	r->in_flight[drive]++;
+	return a;
+}
+
+static void attempt_done(struct replay *r, struct attempt *a)
+{
+	struct attempt **p = &a->io->in_flight;
+
+	while (*p != a)
+		p = &(*p)->next;
+	*p = a->next;
+	r->pending_pages[a->drive] -= io_pages(a->io);
+	r->in_flight[a->drive]--;
+}
+
+static void attempt_free(struct replay *r, struct attempt *a)
+{
+	buffer_put(r->buffers, a->buffer);
+	a->next = r->free_attempts;
+	r->free_attempts = a;
+}
+
+void attempt_send(struct replay *r, struct user_io *io, unsigned int drive, unsigned int flags)
+{
+	struct attempt *a = attempt_new(r, io, drive);
+	struct io_uring_sqe *sqe = ring_sqe(r);
+
+	a->hinted = flags & SEND_HINT;
+	a->hedge = flags & SEND_HEDGE;
+	content_note(&r->contents[drive], io->offset_bytes / BLOCK_BYTES, io_pages(io),
+		     a->buffer->data, a->buffer->low);
+	io_uring_prep_read(sqe, drive, a->buffer->data, io->size_bytes, io->offset_bytes);
+	sqe->flags |= IOSQE_FIXED_FILE;
+	if (a->hinted)
+		sqe->rw_flags = RWF_LATCRIT;
+	io_uring_sqe_set_data(sqe, a);
+	if (a->hedge) {
+		io->flags |= IO_HEDGED;
+		r->hedges_sent++;
+	}
+}
+
+void write_send(struct replay *r, struct user_io *io, unsigned int drive)
+{
+	struct attempt *a = attempt_new(r, io, drive);
+	struct io_uring_sqe *sqe = ring_sqe(r);
+
+	content_issue(&r->contents[drive], io->offset_bytes / BLOCK_BYTES, io_pages(io),
+		      a->buffer->data);
+	io_uring_prep_write(sqe, drive, a->buffer->data, io->size_bytes, io->offset_bytes);
+	sqe->flags |= IOSQE_FIXED_FILE;
+	io_uring_sqe_set_data(sqe, a);
+}
+
+void background_write(struct replay *r, struct storm *s, unsigned int drive, uint64_t offset_bytes,
+		      uint32_t size_bytes)
+{
+	struct user_io *io = user_io_new(r);
+
+	io->storm = s;
+	io->offset_bytes = offset_bytes;
+	io->size_bytes = size_bytes;
+	io->is_write = true;
+	io->home = drive;
+	io->submit_ns = r->now_ns;
+	r->background_in_flight++;
+	write_send(r, io, drive);
+}
+
+static void cancel_losers(struct replay *r, struct user_io *io)
+{
+	for (struct attempt *a = io->in_flight; a; a = a->next) {
+		struct io_uring_sqe *sqe = ring_sqe(r);
+
+		io_uring_prep_cancel64(sqe, (uint64_t)(uintptr_t)a, 0);
+		sqe->user_data = TAG_CANCEL;
+		r->c.cancels_tried++;
+	}
+}
+
+/* The user has the answer: counted here and nowhere else. `by` is NULL when every drive failed. */
+static void answer(struct replay *r, struct user_io *io, struct attempt *by)
+{
+	uint64_t latency = r->now_ns - io->submit_ns;
+	uint32_t extra = 0;
+
+	io->answered = true;
+	timer_disarm(&r->timers, &io->timer);
+	if (!io->is_write && io->sent > io->revocations + 1)
+		extra = io->sent - io->revocations - 1;
+	if (by)
+		io->served_by = by->drive;
+	if (by && by->hedge)
+		io->flags |= IO_HEDGE_WON;
+	if (io->warmup) {
+		r->c.warmup_ios++;
+		return;
+	}
+	if (io->is_write) {
+		r->c.writes++;
+		r->c.write_bytes += io->size_bytes;
+		r->c.writes_failed += !by;
+		if (by)
+			latency_add(&r->write_latency, latency);
+	} else {
+		r->c.reads++;
+		r->c.read_bytes += io->size_bytes;
+		r->c.reads_failed += !by;
+		if (by) {
+			latency_add(&r->read_latency, latency);
+			r->c.served_by[by->drive]++;
+		}
+		r->c.revoked += io->revocations > 0;
+		r->c.revocations += io->revocations;
+		r->c.hedged += !!(io->flags & IO_HEDGED);
+		r->c.hedges_won += !!(io->flags & IO_HEDGE_WON);
+		r->c.extra_ios += extra;
+	}
+	latency_add(&r->lag, io->lag_ns);
+	if (r->log) {
+		struct log_record record = {
+			.due_ns = io->due_ns,
+			.latency_ns = latency,
+			.offset_bytes = io->offset_bytes,
+			.size_bytes = io->size_bytes,
+			.lag_ns = io->lag_ns,
+			.home = io->home,
+			.op = io->is_write,
+			.served_by = io->served_by,
+			.flags = io->flags | (io->revocations ? IO_REVOKED : 0),
+			.revocations = io->revocations,
+			.extra_ios = extra,
+			.device_latency_us =
+				by ? saturate_u32((r->now_ns - by->submit_ns) / 1000) : 0,
+		};
+
+		log_append(r->log, &record);
+	}
+}
+
+static void report_io_error(struct replay *r, const struct attempt *a, int error)
+{
+	if (r->c.io_errors++ >= REPORTED_ERRORS)
+		return;
+	fprintf(stderr, "replayer: %s: %s of %u bytes at %llu: %s%s\n", r->devices[a->drive].path,
+		a->io->is_write ? "write" : "read", a->io->size_bytes,
+		(unsigned long long)a->io->offset_bytes, strerror(error),
+		r->c.io_errors == REPORTED_ERRORS ? " (further I/O errors are counted, not printed)"
+						  : "");
+}
+
+static void report_data_error(struct replay *r, const struct attempt *a,
+			      const struct content_error *e, uint32_t blocks)
+{
+	if (r->c.data_errors++ >= REPORTED_ERRORS)
+		return;
+	fprintf(stderr,
+		"replayer: DATA ERROR %s block %llu (byte %llu): word %u is %016llx, expected "
+		"%016llx; "
+		"generations %u to %u would do, ",
+		r->devices[a->drive].path, (unsigned long long)e->block,
+		(unsigned long long)e->block * BLOCK_BYTES, e->word, (unsigned long long)e->found,
+		(unsigned long long)e->expected, e->low, e->high);
+	if (e->found_known)
+		fprintf(stderr, "the block claims %u", e->found_generation);
+	else
+		fprintf(stderr, "the block claims none");
+	fprintf(stderr, "; %u of %u blocks wrong%s\n", blocks, io_pages(a->io),
+		r->c.data_errors == REPORTED_ERRORS
+			? " (further data errors are counted, not printed)"
+			: "");
+}
+
+static void write_completed(struct replay *r, struct attempt *a, int result)
+{
+	struct user_io *io = a->io;
+	bool ok = result == (int)io->size_bytes;
+
+	content_done(&r->contents[a->drive], io->offset_bytes / BLOCK_BYTES, io_pages(io), ok);
+	if (ok) {
+		/* A replicated write is done when its last copy is; it then counts as served by the
+		 * home drive's. */
+		if (io->served_by == SERVED_BY_NONE || a->drive == io->home)
+			io->served_by = a->drive;
+	} else {
+		io->flags |= IO_ERROR;
+		report_io_error(r, a, result < 0 ? -result : EIO);
+	}
+	if (io->storm) {
+		io->answered = true;
+		storm_written(r, io->storm, ok);
+	} else if (!io->in_flight) {
+		a->drive = io->served_by;
+		answer(r, io, io->served_by == SERVED_BY_NONE ? NULL : a);
+	}
+}
+
+/* Asks another replica after an error: one that was not asked yet, else one that only revoked. */
+static void failover_on_error(struct replay *r, struct user_io *io)
+{
+	uint32_t all = (1u << r->n_drives) - 1;
+	int drive;
+
+	/* Another attempt, or a failover that waits for its timer, will bring the answer. */
+	if (io->in_flight || (io->failing_over && io->timer.place))
+		return;
+	drive = replica_after_home(r, io, io->tried);
+	if (drive < 0)
+		drive = replica_after_home(r, io, io->failed);
+	if (drive < 0 && !(io->failed & 1u << io->home))
+		drive = io->home;
+	if (io->failed == all || drive < 0) {
+		answer(r, io, NULL);
+		return;
+	}
+	r->c.failovers_on_error++;
+	attempt_send(r, io, drive, SEND_PLAIN);
+}
+
+static void read_completed(struct replay *r, struct attempt *a, int result)
+{
+	struct user_io *io = a->io;
+	struct content_error e;
+	uint32_t wrong;
+
+	if (result == -ECANCELED && io->answered) {
+		r->c.cancelled++;
+		return;
+	}
+	if (result == -EBUSY && a->hinted) {
+		if (io->answered)
+			return;
+		io->revocations++;
+		r->o.policy->revoked(r, io, a);
+		return;
+	}
+	if (result == -EOPNOTSUPP && a->hinted)
+		die("drive %s: the kernel refused a read with RWF_LATCRIT; it lacks the LinnOS "
+		    "patch",
+		    r->devices[a->drive].path);
+	if (result != (int)io->size_bytes) {
+		io->failed |= 1u << a->drive;
+		io->flags |= IO_ERROR;
+		report_io_error(r, a, result < 0 ? -result : EIO);
+		if (!io->answered)
+			failover_on_error(r, io);
+		return;
+	}
+	wrong = content_check(&r->contents[a->drive], io->offset_bytes / BLOCK_BYTES, io_pages(io),
+			      a->buffer->data, a->buffer->low, &e, &r->c.torn_blocks,
+			      &r->c.unverified_blocks);
+	r->c.blocks_checked += io_pages(io);
+	if (wrong) {
+		report_data_error(r, a, &e, wrong);
+		if (!io->answered)
+			io->flags |= IO_DATA_ERROR;
+	}
+	if (r->o.policy->answered)
+		r->o.policy->answered(r, io, a);
+	if (!io->answered) {
+		answer(r, io, a);
+		cancel_losers(r, io);
+	}
+}
+
+void attempts_reap(struct replay *r)
+{
+	struct io_uring_cqe *cqe;
+	unsigned int head, n;
+
+	do {
+		n = 0;
+		io_uring_for_each_cqe(&r->ring, head, cqe)
+		{
+			struct attempt *a = io_uring_cqe_get_data(cqe);
+			struct user_io *io;
+
+			n++;
+			if (cqe->user_data == TAG_CANCEL)
+				continue;
+			io = a->io;
+			attempt_done(r, a);
+			if (io->is_write)
+				write_completed(r, a, cqe->res);
+			else
+				read_completed(r, a, cqe->res);
+			attempt_free(r, a);
+			if (io->answered && !io->in_flight)
+				user_io_free(r, io);
+		}
+		io_uring_cq_advance(&r->ring, n);
+	} while (n);
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT
+/* The io_uring, the clock, and the only place where the program sleeps: see ring.h. */
+#include "ring.h"
+#include "engine.h"
+#include "error.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+/* Both came with Linux 6.12; the feature tells of the flag, which has none of its own. */
+#ifndef IORING_ENTER_ABS_TIMER
+#define IORING_ENTER_ABS_TIMER (1U << 5)
+#endif
+#ifndef IORING_FEAT_MIN_TIMEOUT
+#define IORING_FEAT_MIN_TIMEOUT (1U << 15)
+#endif
+
+/* The longest sleep: a signal that arrives just before it must not wait longer than this. */
+#define WAIT_MAX_NS 1000000000ull
+/* With --saturate the loop wakes up when this part of the depth is done: a wakeup for each
+ * completion costs more than the queue gains by being full a moment earlier. */
+#define WAKE_SHARE 8
+#define ROUND_NS 100000000ull
+
+static uint64_t clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void ring_submit(struct replay *r)
+{
+	while (io_uring_sq_ready(&r->ring)) {
+		int n = io_uring_submit(&r->ring);
+
+		if (n < 0 && n != -EINTR && n != -EAGAIN && n != -EBUSY)
+			die("io_uring_submit: %s", strerror(-n));
+		/* EBUSY: completions must be reaped first; the caller's loop does that. */
+		if (n == -EBUSY || n == -EAGAIN)
+			return;
+	}
+}
+
+struct io_uring_sqe *ring_sqe(struct replay *r)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&r->ring);
+
+	if (!sqe) {
+		ring_submit(r);
+		sqe = io_uring_get_sqe(&r->ring);
+	}
+	if (!sqe)
+		die("io_uring: submission queue of %u entries is full and does not drain; use a "
+		    "smaller --depth",
+		    *r->ring.sq.kring_entries);
+	return sqe;
+}
+
+void ring_wait_until(struct replay *r, uint64_t at_ns)
+{
+	struct __kernel_timespec ts;
+	struct io_uring_getevents_arg arg = {.ts = (uint64_t)(uintptr_t)&ts};
+	unsigned int flags = IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG;
+	int n;
+
+	if (at_ns > r->now_ns + WAIT_MAX_NS)
+		at_ns = r->now_ns + WAIT_MAX_NS;
+	if (r->wait_is_absolute) {
+		flags |= IORING_ENTER_ABS_TIMER;
+	} else {
+		at_ns = at_ns > r->now_ns ? at_ns - r->now_ns : 0;
+	}
+	ts.tv_sec = at_ns / 1000000000;
+	ts.tv_nsec = at_ns % 1000000000;
+	n = io_uring_enter2(r->ring.ring_fd, 0, 1, flags, (void *)&arg, sizeof(arg));
+	if (n < 0 && n != -ETIME && n != -EINTR && n != -EBUSY && n != -EAGAIN)
+		die("io_uring_enter: %s", strerror(-n));
+	r->now_ns = clock_ns();
+}
+
+void ring_submit_and_wait(struct replay *r)
+{
+	unsigned int wanted = r->o.depth / WAKE_SHARE;
+	int n;
+
+	/* Cancelled losers and storms may leave fewer attempts than user I/Os at the kernel, never
+	 * less than one each. */
+	if (wanted > r->user_ios_in_flight)
+		wanted = r->user_ios_in_flight;
+	n = io_uring_submit_and_wait(&r->ring, wanted ? wanted : 1);
+
+	if (n < 0 && n != -EINTR && n != -EBUSY && n != -EAGAIN)
+		die("io_uring_submit_and_wait: %s", strerror(-n));
+	r->now_ns = clock_ns();
+}
+
+static unsigned int power_of_two(unsigned int v, unsigned int max)
+{
+	unsigned int p = 64;
+
+	while (p < v && p < max)
+		p *= 2;
+	return p;
+}
+
+void ring_open(struct replay *r)
+{
+	/* The most the kernel has is used: completions handled by this thread only, when it waits
+	 * for them. */
+	static const unsigned int flags[] = {IORING_SETUP_SINGLE_ISSUER |
+						     IORING_SETUP_DEFER_TASKRUN,
+					     IORING_SETUP_COOP_TASKRUN, 0};
+	int fds[MAX_DRIVES], n = -1;
+	struct io_uring_params p;
+
+	/* Timers of a waiting thread may otherwise be 50 us late. */
+	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+	for (unsigned int i = 0; n < 0 && i < sizeof(flags) / sizeof(*flags); i++) {
+		memset(&p, 0, sizeof(p));
+		p.flags = flags[i] | IORING_SETUP_CQSIZE;
+		p.cq_entries = power_of_two(r->o.depth * 4, 65536);
+		n = io_uring_queue_init_params(power_of_two(r->o.depth, 4096), &r->ring, &p);
+	}
+	if (n < 0)
+		die("io_uring: %s; the kernel needs io_uring (Linux 5.11 or later, not switched "
+		    "off by "
+		    "kernel.io_uring_disabled)",
+		    strerror(-n));
+	if (!(p.features & IORING_FEAT_EXT_ARG))
+		die("io_uring: this kernel cannot wait with a timeout; Linux 5.11 or later is "
+		    "needed");
+	r->wait_is_absolute = p.features & IORING_FEAT_MIN_TIMEOUT;
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		fds[k] = r->devices[k].fd;
+	n = io_uring_register_files(&r->ring, fds, r->n_drives);
+	if (n)
+		die("io_uring: registering the drives: %s", strerror(-n));
+}
+
+uint64_t ring_wait_for_round_time(struct replay *r)
+{
+	uint64_t at;
+
+	r->now_ns = clock_ns();
+	at = (r->now_ns / ROUND_NS + 1) * ROUND_NS;
+	while (r->now_ns < at && !engine_interrupted())
+		ring_wait_until(r, at);
+	return at < r->now_ns ? at : r->now_ns;
+}
