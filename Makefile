@@ -14,16 +14,20 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(CURDIR)/$(BUILD)/replayer:$(PATH):/usr/sb
 KERNEL := $(BUILD)/linux-um/linux
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv kernel native replayer build demo test test-unit test-lab bench eval report lint clean
+.PHONY: help deps venv kernel kernel-x86 kernel-6.1 native replayer build demo test test-unit test-lab \
+	test-qemu test-6.1 bench eval report lint clean
 
 help: ## this list
 	@echo "LinnOS. On a fresh Debian 12: make demo, make test."
-	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9%.-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # --- What the rest needs -----------------------------------------------------
 
 deps: $(BUILD)/.deps ## install the Debian packages (root, or sudo)
 $(BUILD)/.deps: debian-packages.txt
+$(BUILD)/.deps-qemu: debian-packages-qemu.txt
+$(BUILD)/.deps-6.1: debian-packages-6.1.txt
+$(BUILD)/.deps $(BUILD)/.deps-qemu $(BUILD)/.deps-6.1:
 	@mkdir -p $(BUILD)
 	@missing=; for package in $$(sed 's/#.*//' $<); do \
 	  [ "$$(dpkg-query -W -f '$${db:Status-Status}' $$package 2>/dev/null)" = installed ] \
@@ -48,6 +52,12 @@ $(VENV)/.installed: requirements.txt pyproject.toml | $(BUILD)/.deps
 kernel: $(BUILD)/.deps ## the patched UML kernel (KSRC=DIR: from another 6.12 tree)
 	kernel/build.sh um $(if $(KSRC),--ksrc $(KSRC))
 
+kernel-x86: $(BUILD)/.deps ## the patched x86-64 kernel for QEMU
+	kernel/build.sh x86
+
+kernel-6.1: $(BUILD)/.deps $(BUILD)/.deps-6.1 ## the UML kernel from Debian's Linux 6.1
+	kernel/build.sh um --kver 6.1
+
 native: $(BUILD)/.deps ## the integer engine and the trace reader as shared libraries
 	@$(MAKE) --no-print-directory -C kernel/linnos OUT=$(CURDIR)/$(BUILD)/lib
 	@$(MAKE) --no-print-directory -C linnapp/native OUT=$(CURDIR)/$(BUILD)/lib
@@ -63,13 +73,19 @@ demo: build ## the whole loop; TRACE=FILE: on your own trace
 	$(PYTHON) -m eval.demo $(if $(TRACE),--trace $(TRACE))
 
 test: build ## every test: Python, KUnit, and in the booted kernel
-	$(PYTHON) -m pytest tests
+	$(PYTHON) -m pytest tests -m "not qemu and not linux61"
 
 test-unit: venv native replayer ## the tests that boot no kernel
-	$(PYTHON) -m pytest tests -m "not lab"
+	$(PYTHON) -m pytest tests -m "not lab and not qemu and not linux61"
 
 test-lab: build ## the tests that boot the kernel
 	$(PYTHON) -m pytest tests -m lab
+
+test-qemu: venv native $(BUILD)/.deps-qemu kernel-x86 ## x86-64 under QEMU: two CPUs, the nvme driver
+	$(PYTHON) -m pytest tests -m qemu
+
+test-6.1: build kernel-6.1 ## KUnit and a smoke test on Linux 6.1
+	$(PYTHON) -m pytest tests -m linux61
 
 bench: build ## speed of our own code, as ratios to a reference in the same run
 	$(PYTHON) -m eval.bench

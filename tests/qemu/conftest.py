@@ -18,7 +18,8 @@ from linnapp.lab.qemu import DEFAULT_KERNEL, QemuGuest, run
 
 #: What no test may leave in the log: the kernel found fault with itself.
 COMPLAINT = re.compile(
-    r"BUG:|WARNING:|Oops|general protection|refcount_t|KASAN|UBSAN|stall|blocked for more than"
+    r"BUG:|WARNING:|Oops|general protection|refcount_t|KASAN|UBSAN"
+    r"|detected stall|self-detected|soft lockup|blocked for more than"
     r"|possible recursive locking|possible circular locking|inconsistent lock state"
     r"|suspicious RCU usage|Bad page|list_add corruption|list_del corruption|not ok "
 )
@@ -47,10 +48,12 @@ def boot_qemu(tmp_path: Path) -> BootQemu:
 
     The script sees ``$OUT``, the test's ``tmp_path``, which it may write to,
     and ``$TESTS``, this folder. The test fails when the script does, or when
-    the kernel log holds a complaint.
+    the kernel log holds a complaint. $LINNOS_X86_KERNEL and $LINNOS_QEMU_ACCEL
+    choose another kernel, and kvm or tcg.
     """
-    if not DEFAULT_KERNEL.exists():
-        pytest.fail(f"{DEFAULT_KERNEL}: no QEMU lab kernel; `make kernel-x86` builds it")
+    kernel = Path(os.environ.get("LINNOS_X86_KERNEL", DEFAULT_KERNEL))
+    if not kernel.exists():
+        pytest.fail(f"{kernel}: no QEMU lab kernel; `make kernel-x86` builds it")
 
     def boot(
         script: str,
@@ -62,7 +65,7 @@ def boot_qemu(tmp_path: Path) -> BootQemu:
     ) -> Ran:
         stdout, stderr = io.BytesIO(), io.BytesIO()
         guest = QemuGuest(
-            kernel=Path(os.environ.get("LINNOS_X86_KERNEL", DEFAULT_KERNEL)),
+            kernel=kernel,
             out_dir=tmp_path,
             environment={
                 "OUT": str(tmp_path),

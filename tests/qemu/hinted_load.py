@@ -17,6 +17,7 @@ import random
 import struct
 import sys
 import time
+from pathlib import Path
 
 RWF_LATCRIT = 0x8000
 BLOCK = 4096
@@ -42,9 +43,16 @@ def fill(device: str, n_blocks: int) -> None:
 
 
 def read_until(
-    device: str, cpu: int, n_blocks: int, n_pages: int, hint: bool, seconds: float, count: int
+    device: str,
+    cpu: int,
+    n_blocks: int,
+    n_pages: int,
+    hint: bool,
+    seconds: float,
+    count: int,
+    stop_file: str,
 ) -> dict[str, int]:
-    """Read random places from one CPU until the time or the count is over, or the drive is gone."""
+    """Read random places from one CPU until told to stop, or the drive is gone."""
     os.sched_setaffinity(0, {cpu})
     randomly = random.Random(cpu + 1)
     counts = {"admitted": 0, "revoked": 0, "wrong_data": 0, "touched": 0, "gone": 0, "errors": 0}
@@ -56,6 +64,8 @@ def read_until(
     end = time.monotonic() + seconds
     done = 0
     while time.monotonic() < end and (not count or done < count):
+        if stop_file and done % 16 == 0 and Path(stop_file).exists():
+            break
         done += 1
         first = randomly.randrange(n_blocks - n_pages + 1)
         buffer[:] = SENTINEL * n_pages
@@ -92,6 +102,7 @@ def main() -> int:
     parser.add_argument("--plain", action="store_true", help="read without the hint")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--count", type=int, default=0, help="reads of each worker, 0: no limit")
+    parser.add_argument("--stop-file", default="", help="stop when this file appears")
     arguments = parser.parse_args()
     if arguments.fill:
         fill(arguments.device, arguments.blocks)
@@ -110,6 +121,7 @@ def main() -> int:
                 not arguments.plain,
                 arguments.seconds,
                 arguments.count,
+                arguments.stop_file,
             )
             os.write(to_parent, json.dumps(counts).encode())
             os._exit(0)

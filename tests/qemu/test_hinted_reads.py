@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Hinted reads of a real NVMe drive: revoked or admitted as the model says, data right, nothing lost."""
+"""Hinted reads of a real NVMe drive are revoked or admitted as the model says; data is right."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def test_drive_vanishes_and_returns_under_load(
         load() {{ python3 $TESTS/hinted_load.py "$@"; }}
         upload /dev/nvme0n1
         load /dev/nvme0n1 --fill --count 1 >/dev/null
-        load /dev/nvme0n1 --workers 2 --seconds 120 >$OUT/stays &
+        load /dev/nvme0n1 --workers 2 --seconds 300 --stop-file /run/stop >$OUT/stays &
         stays=$!
         for round in $(seq {ROUNDS}); do
             upload /dev/nvme1n1
@@ -37,8 +37,9 @@ def test_drive_vanishes_and_returns_under_load(
                 --ioengine=io_uring --iodepth=16 --time_based --runtime=60 >/dev/null 2>&1 &
             fio=$!
             # The sysfs files are read and written while they vanish, too.
-            while cat {queue_model} >/sys/block/nvme1n1/linnos/model &&
-                cat /sys/block/nvme1n1/linnos/stats/*; do :; done >/dev/null 2>&1 &
+            d=/sys/block/nvme1n1/linnos
+            while cat {queue_model} >$d/model && cat $d/stats/* && echo observe >$d/mode &&
+                echo off >$d/mode && echo enforce >$d/mode; do sleep 0.05; done >/dev/null 2>&1 &
             files=$!
             sleep 2
             echo 1 >$controller/remove
@@ -50,8 +51,9 @@ def test_drive_vanishes_and_returns_under_load(
             for try in $(seq 100); do [ -b /dev/nvme1n1 ] && break; sleep 0.1; done
         done
         kill -0 $stays
-        pkill -P $stays || true
-        """.replace("pkill -P $stays || true", "echo >$OUT/stop; wait $stays"),
+        touch /run/stop
+        wait $stays
+        """,
         timeout_s=400,
     )
     for round_ in range(1, ROUNDS + 1):
