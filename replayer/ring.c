@@ -19,9 +19,6 @@
 
 /* The longest sleep: a signal that arrives just before it must not wait longer than this. */
 #define WAIT_MAX_NS 1000000000ull
-/* With --saturate the loop wakes up when this part of the depth is done: a wakeup for each
- * completion costs more than the queue gains by being full a moment earlier. */
-#define WAKE_SHARE 8
 #define ROUND_NS 100000000ull
 
 static uint64_t clock_ns(void)
@@ -84,14 +81,7 @@ void ring_wait_until(struct replay *r, uint64_t at_ns)
 
 void ring_submit_and_wait(struct replay *r)
 {
-	unsigned int wanted = r->o.depth / WAKE_SHARE;
-	int n;
-
-	/* Cancelled losers and storms may leave fewer attempts than user I/Os at the kernel, never
-	 * less than one each. */
-	if (wanted > r->user_ios_in_flight)
-		wanted = r->user_ios_in_flight;
-	n = io_uring_submit_and_wait(&r->ring, wanted ? wanted : 1);
+	int n = io_uring_submit_and_wait(&r->ring, 1);
 
 	if (n < 0 && n != -EINTR && n != -EBUSY && n != -EAGAIN)
 		die("io_uring_submit_and_wait: %s", strerror(-n));

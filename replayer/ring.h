@@ -15,7 +15,7 @@ void ring_submit(struct replay *r);
 struct io_uring_sqe *ring_sqe(struct replay *r);
 /* Sleeps until a completion is there or the time has come, then reads the clock into r->now_ns. */
 void ring_wait_until(struct replay *r, uint64_t at_ns);
-/* Submits, sleeps until a part of the depth is done, and reads the clock. */
+/* Submits, sleeps until a completion is there, and reads the clock. */
 void ring_submit_and_wait(struct replay *r);
 /* Sleeps to a round time and returns it, so that a run's place among the kernel's periodic timers
  * does not depend on what came before it: in the lab's virtual time equal runs then are equal. */
