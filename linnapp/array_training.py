@@ -4,6 +4,9 @@
 The drives of an array are each other's replicas: their inflection points are found together, and
 each drive then gets a model of its own, ``<trace>.linnos``, with a training record beside it,
 ``<trace>.json``. The directory appears whole or not at all.
+
+Labelling needs only each drive's latency distribution, training only its own trace, so no process
+ever holds more than one trace (:mod:`linnapp.parallel` and :mod:`linnapp.fleet` spread the work).
 """
 
 from __future__ import annotations
@@ -11,8 +14,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import platform
+import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp import __version__, engine, training
+from linnapp.bias import BiasChoice, choose_bias
 from linnapp.blktrace import trace_files
+from linnapp.burst_sampling import sample_bursts
 from linnapp.dataset import ReadSet, digest, load_reads
 from linnapp.errors import TraceError
 from linnapp.features import FeatureLayout
@@ -34,8 +40,9 @@ from linnapp.inflection import (
     find_inflection_points,
 )
 from linnapp.model import SUFFIX, Model
+from linnapp.parallel import Task, run_tasks
 from linnapp.quantisation import quantise
-from linnapp.training import Confusion, Epoch, TrainedNetwork, TrainingOptions
+from linnapp.training import Confusion, Epoch, Examples, TrainedNetwork, TrainingOptions
 
 
 class Observer(Protocol):
@@ -46,6 +53,9 @@ class Observer(Protocol):
 
     def labelled(self, drive: str, point: InflectionPoint, n_reads: int) -> None:
         """A drive's inflection point is known."""
+
+    def candidate(self, drive: str, bias: float, mean_us: float) -> None:
+        """A bias was tried; the array's mean read latency would be `mean_us`."""
 
     def epoch(self, drive: str, epoch: Epoch) -> None:
         """An epoch is over."""
@@ -63,6 +73,9 @@ class SilentObserver:
     def labelled(self, drive: str, point: InflectionPoint, n_reads: int) -> None:
         """Nothing to show."""
 
+    def candidate(self, drive: str, bias: float, mean_us: float) -> None:
+        """Nothing to show."""
+
     def epoch(self, drive: str, epoch: Epoch) -> None:
         """Nothing to show."""
 
@@ -72,11 +85,48 @@ class SilentObserver:
 
 @dataclasses.dataclass(frozen=True)
 class LabellingOptions:
-    """How to find inflection points; see :func:`~linnapp.inflection.find_inflection_points`."""
+    """How to find inflection points; see :func:`~linnapp.inflection.find_inflection_points`.
+
+    Attributes
+    ----------
+    method : {"exact", "simulate"}
+    replicas : int
+        Drives that hold each block.
+    failover_us : float
+        Cost of a failover.
+    by_size : bool
+        Compare replicas within read sizes, as a failover does.
+    threshold_us : int, optional
+        Take this as every drive's point instead of searching.
+    """
 
     method: Method = "exact"
     replicas: int = REPLICAS
     failover_us: float = FAILOVER_US
+    by_size: bool = False
+    threshold_us: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """Everything that decides what a trace is trained to, besides the trace.
+
+    Attributes
+    ----------
+    labelling : LabellingOptions
+    training : TrainingOptions
+    layout : FeatureLayout
+    auto_bias : bool
+        Choose the bias by :func:`~linnapp.bias.choose_bias`.
+    reader : dict
+        Options of :class:`~linnapp.blktrace.BlktraceReader`.
+    """
+
+    labelling: LabellingOptions = dataclasses.field(default_factory=LabellingOptions)
+    training: TrainingOptions = dataclasses.field(default_factory=TrainingOptions)
+    layout: FeatureLayout = dataclasses.field(default_factory=FeatureLayout)
+    auto_bias: bool = False
+    reader: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def drive_name(trace: Path) -> str:
@@ -100,55 +150,49 @@ def drive_names(traces: Sequence[Path]) -> list[str]:
     return names
 
 
-def label_array(
-    traces: Sequence[Path],
-    options: LabellingOptions,
-    seed: int,
-    layout: FeatureLayout | None = None,
-    observer: Observer | None = None,
-    **reader_options: Any,
-) -> tuple[list[ReadSet], list[InflectionPoint]]:
-    """Read an array's traces and find its drives' inflection points.
+def read_latencies(
+    trace: Path, recipe: Recipe, observer: Observer | None = None
+) -> LatencyDistribution:
+    """Read a trace for what labelling needs of it.
 
     Raises
     ------
     TraceError
-        If a trace cannot be read or holds no served read.
+        If it cannot be read or holds no served read.
     """
     observer = observer or SilentObserver()
-    names = drive_names(traces)
-    read_sets = []
-    for name, trace in zip(names, traces, strict=True):
-        read_sets.append(
-            load_reads(
-                trace,
-                layout,
-                on_progress=lambda done, total, name=name: observer.reading(name, done, total),  # type: ignore[misc]
-                **reader_options,
-            )
-        )
-    points = find_inflection_points(
-        [LatencyDistribution(reads.latency_us) for reads in read_sets],
+    name = drive_name(trace)
+    reads = load_reads(
+        trace,
+        recipe.layout,
+        on_progress=lambda done, total: observer.reading(name, done, total),
+        **recipe.reader,
+    )
+    return LatencyDistribution(reads.latency_us, reads.pages if recipe.labelling.by_size else None)
+
+
+def label_array(
+    distributions: Sequence[LatencyDistribution], options: LabellingOptions, seed: int
+) -> list[InflectionPoint]:
+    """Find the inflection points of an array's drives."""
+    return find_inflection_points(
+        distributions,
         method=options.method,
         replicas=options.replicas,
         failover_us=options.failover_us,
+        threshold_us=options.threshold_us,
         seed=seed,
     )
-    for name, point, reads in zip(names, points, read_sets, strict=True):
-        observer.labelled(name, point, len(reads))
-    return read_sets, points
 
 
 def train_array(
     traces: Sequence[Path],
     out_dir: Path,
+    recipe: Recipe | None = None,
     *,
-    labelling: LabellingOptions | None = None,
-    options: TrainingOptions | None = None,
-    layout: FeatureLayout | None = None,
     observer: Observer | None = None,
-    **reader_options: Any,
-) -> list[Model]:
+    processes: int | None = None,
+) -> list[str]:
     """Train the models of an array.
 
     Parameters
@@ -157,80 +201,159 @@ def train_array(
         One per drive; a single one stands for its replicas.
     out_dir : Path
         Replaced by a directory with a model and a record per trace.
-    labelling : LabellingOptions, optional
-    options : TrainingOptions, optional
-    layout : FeatureLayout, optional
+    recipe : Recipe, optional
     observer : Observer, optional
-    **reader_options
-        Those of :class:`~linnapp.blktrace.BlktraceReader`.
+    processes : int, optional
+        At most so many at once; as many as there are CPUs unless given.
 
     Returns
     -------
-    list of Model
-        In the order of the traces.
+    list of str
+        The drives that have a new model. After ctrl-C those that had begun, with their best
+        epoch; for the others `out_dir` keeps what it held.
 
     Raises
     ------
     TraceError
         If a trace cannot be read, or has nothing to learn from.
+    KeyboardInterrupt
+        If ctrl-C came before any drive had a model; nothing is then written.
     """
-    labelling = labelling or LabellingOptions()
-    options = options or TrainingOptions()
-    layout = layout or FeatureLayout()
+    recipe = recipe or Recipe()
     observer = observer or SilentObserver()
-    read_sets, points = label_array(
-        traces, labelling, options.seed, layout, observer, **reader_options
+    names = drive_names(traces)
+    done, _ = run_tasks(
+        [Task(name, read_latencies, (t, recipe)) for name, t in zip(names, traces, strict=True)],
+        observer,
+        processes,
     )
-    models = []
+    if len(done) < len(names):
+        raise KeyboardInterrupt
+    distributions: list[LatencyDistribution] = [done[name] for name in names]
+    points = label_array(distributions, recipe.labelling, recipe.training.seed)
+    for name, point, distribution in zip(names, points, distributions, strict=True):
+        observer.labelled(name, point, len(distribution))
     with replaced_directory(out_dir) as directory:
-        for trace, reads, point in zip(traces, read_sets, points, strict=True):
-            name = drive_name(trace)
-            model, record = train_drive(
-                trace,
-                reads,
-                point,
-                labelling,
-                options,
-                lambda e, name=name: observer.epoch(name, e),  # type: ignore[misc]
-            )
-            model.save(directory / f"{name}{SUFFIX}")
-            (directory / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
-            observer.trained(name, model, record)
-            models.append(model)
-            if record["interrupted"]:
-                # ctrl-C: what is ready is kept, the drives that had not begun have no model.
-                break
-    return models
+        trained, interrupted = run_tasks(
+            [
+                Task(name, train_drive, (trace, point, recipe))
+                for name, trace, point in zip(names, traces, points, strict=True)
+            ],
+            observer,
+            processes,
+        )
+        if not trained:
+            raise KeyboardInterrupt
+        for name, (data, record) in trained.items():
+            save_drive(directory, name, data, record)
+        if interrupted:
+            _keep_old(out_dir, directory, set(names) - trained.keys())
+    return list(trained)
+
+
+def save_drive(directory: Path, name: str, data: bytes, record: dict[str, Any]) -> None:
+    """Write a drive's model and record."""
+    (directory / f"{name}{SUFFIX}").write_bytes(data)
+    (directory / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+def _keep_old(old: Path, new: Path, names: set[str]) -> None:
+    for name in names:
+        for suffix in (SUFFIX, ".json"):
+            if (old / f"{name}{suffix}").exists():
+                shutil.copy2(old / f"{name}{suffix}", new)
 
 
 def train_drive(
-    trace: Path,
-    reads: ReadSet,
-    point: InflectionPoint,
-    labelling: LabellingOptions,
-    options: TrainingOptions,
-    on_epoch: Callable[[Epoch], None] | None = None,
-) -> tuple[Model, dict[str, Any]]:
-    """Train one drive's model on its labelled reads; returns it with its training record."""
+    trace: Path, point: InflectionPoint, recipe: Recipe, observer: Observer | None = None
+) -> tuple[bytes, dict[str, Any]]:
+    """Train one drive's model.
+
+    Returns
+    -------
+    bytes
+        The model file.
+    dict
+        The training record.
+    """
+    observer = observer or SilentObserver()
+    name = drive_name(trace)
     begin = time.monotonic()
+    reads = load_reads(trace, recipe.layout, **recipe.reader)
     digits = reads.digits()
     slow = reads.latency_us > point.threshold_us
+    first = training.split_point(len(slow), recipe.training.validation_share)
+    added, added_validation = _bursts(trace, first, point, recipe)
+    choice: BiasChoice | None = None
+    options = recipe.training
     try:
-        network = training.train(digits, slow, options, on_epoch)
+        if recipe.auto_bias:
+            choice = choose_bias(
+                digits,
+                reads.latency_us,
+                point.threshold_us,
+                options,
+                failover_us=recipe.labelling.failover_us,
+                replicas=recipe.labelling.replicas,
+                pages=reads.pages,
+                added=added,
+                on_candidate=lambda bias, mean: observer.candidate(name, bias, mean),
+            )
+            options = dataclasses.replace(options, bias=choice.bias)
+        network = training.train(
+            digits,
+            slow,
+            options,
+            lambda epoch: observer.epoch(name, epoch),
+            added=added,
+            added_validation=added_validation,
+        )
     except TraceError as error:
         raise TraceError(f"{trace}: {error}") from error
     model = quantise(dict(network.weights), point.threshold_us, reads.layout)
-    record = _record(trace, reads, point, labelling, options, network, model, digits, slow)
+    recipe = dataclasses.replace(recipe, training=options)
+    record = _record(trace, reads, point, recipe, network, model, digits, slow)
+    if choice is not None:
+        record["bias_search"] = {str(b): mean for b, mean in choice.expected_mean_us.items()}
+    if added is not None and added_validation is not None:
+        record["bursts"] = {
+            "training_rows": len(added),
+            "training_slow": int(np.count_nonzero(added.slow)),
+            "rows": len(added_validation),
+            "slow": int(np.count_nonzero(added_validation.slow)),
+            **Confusion.of(
+                added_validation.slow, engine.predict(model, added_validation.digits)
+            ).to_json(),
+        }
     record["training_seconds"] = round(time.monotonic() - begin, 3)
-    return model, record
+    observer.trained(name, model, record)
+    return model.to_bytes(), record
+
+
+def _bursts(
+    trace: Path, first: int, point: InflectionPoint, recipe: Recipe
+) -> tuple[Examples | None, Examples | None]:
+    """Examples of added bursts for training and validation, when there are to be any."""
+    if not recipe.training.burst_share:
+        return None, None
+    parts = sample_bursts(
+        trace,
+        first,
+        recipe.training.burst_share,
+        point.threshold_us,
+        recipe.layout,
+        recipe.training.seed,
+        **recipe.reader,
+    )
+    made, made_validation = (Examples(part.digits, part.slow) for part in parts)
+    return made, made_validation
 
 
 def _record(
     trace: Path,
     reads: ReadSet,
     point: InflectionPoint,
-    labelling: LabellingOptions,
-    options: TrainingOptions,
+    recipe: Recipe,
     network: TrainedNetwork,
     model: Model,
     digits: npt.NDArray[np.uint8],
@@ -238,6 +361,7 @@ def _record(
 ) -> dict[str, Any]:
     import tensorflow as tf
 
+    options = recipe.training
     integer = engine.predict(model, digits)
     outputs = training.outputs_of(network.weights, digits)
     disagree = int(np.count_nonzero(integer != (outputs[:, 1] > outputs[:, 0])))
@@ -251,7 +375,7 @@ def _record(
         "slow_ratio": point.slow_ratio,
         "start_percentile": round(point.start_percentile, 2),
         "boost_area_us": point.boost_area_us,
-        "labelling": dataclasses.asdict(labelling),
+        "labelling": dataclasses.asdict(recipe.labelling),
         # Of the integer model on the validation slice, which training never saw.
         "accuracy": validation.accuracy,
         "false_submit_ratio": validation.false_submit_ratio,
@@ -265,7 +389,6 @@ def _record(
         "validation_reads": len(slow) - first,
         "layout": dataclasses.asdict(reads.layout),
         "options": dataclasses.asdict(options),
-        "batch_reads": training.batch_size(first),
         "interrupted": network.interrupted,
         "best_epoch": network.best.number,
         "epochs": [
@@ -273,7 +396,10 @@ def _record(
                 "epoch": epoch.number,
                 "loss": epoch.loss,
                 "validation_loss": epoch.validation_loss,
-                **{k: v for k, v in dataclasses.asdict(epoch.confusion).items() if "false" in k},
+                "false_submit": epoch.confusion.false_submit,
+                "false_revoke": epoch.confusion.false_revoke,
+                "burst_false_submit": epoch.bursts.false_submit,
+                "burst_false_revoke": epoch.bursts.false_revoke,
             }
             for epoch in network.epochs
         ],

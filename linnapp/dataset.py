@@ -30,6 +30,8 @@ class ReadSet:
         Counts and latencies are capped at what its digits can hold.
     latency_us : uint32 array, shape (n,)
         Not capped.
+    pages : uint16 array, shape (n,)
+        4 KiB pages of the read, rounded up.
     pending : unsigned array, shape (n,)
         Pending 4 KiB pages at arrival.
     hist_pending, hist_latency_us : unsigned array, shape (n, history)
@@ -40,6 +42,7 @@ class ReadSet:
 
     layout: FeatureLayout
     latency_us: npt.NDArray[np.uint32]
+    pages: npt.NDArray[np.uint16]
     pending: npt.NDArray[Any]
     hist_pending: npt.NDArray[Any]
     hist_latency_us: npt.NDArray[Any]
@@ -107,10 +110,10 @@ def load_reads(
             f"{stats['writes']} writes were submitted, {stats['revoked']} revoked); "
             "trace longer, or while the drive is in use"
         )
-    latency_us, pending, hist_pending, hist_latency_us = (
-        np.concatenate([part[i] for part in parts]) for i in range(4)
+    latency_us, pages, pending, hist_pending, hist_latency_us = (
+        np.concatenate([part[i] for part in parts]) for i in range(5)
     )
-    return ReadSet(layout, latency_us, pending, hist_pending, hist_latency_us, reader.stats)
+    return ReadSet(layout, latency_us, pages, pending, hist_pending, hist_latency_us, reader.stats)
 
 
 def _reported(
@@ -128,6 +131,7 @@ def _compact(chunk: IoChunk, layout: FeatureLayout) -> tuple[npt.NDArray[Any], .
     latency_us = np.minimum(served.latency_ns // np.uint64(1000), np.uint64(2**32 - 1))
     return (
         latency_us.astype(np.uint32),
+        np.minimum(-(-served.size_bytes.astype(np.int64) // 4096), 65535).astype(np.uint16),
         _capped(served.pending, layout.pending_digits),
         _capped(served.hist_pending, layout.pending_digits),
         _capped(served.hist_latency_us, layout.latency_digits),

@@ -16,6 +16,10 @@ their share, S(t) the share revoked, c the cost of a failover, and M the mean of
 
 ``exact`` evaluates it over the empirical distributions; ``simulate`` draws a million random reads
 as the paper does. Both return the same quantity.
+
+The paper draws every replica's latency from all reads of that drive. A failover asks for the same
+block, though, so a large read stays large: with `by_size` the draws on the replicas come from
+reads of the same size, and a point no longer looks good because it trades large reads for small.
 """
 
 from __future__ import annotations
@@ -45,43 +49,88 @@ _HIGHEST_PERCENTILE = 99.9
 #: thresholds of different drives depend on each other a little; two or three rounds settle them
 _MAX_ROUNDS = 4
 
+#: the class of all reads, when sizes do not matter
+_ALL_SIZES = -1
+
 Method = Literal["exact", "simulate"]
 FloatArray = npt.NDArray[np.float64]
 
 
+def size_classes(pages: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Size classes: 1, 2, 3 to 4, 5 to 8, ... pages are 0, 1, 2, 3, ..."""
+    return np.asarray(np.ceil(np.log2(np.maximum(pages, 1))), np.int64)
+
+
 class LatencyDistribution:
-    """Empirical distribution of a drive's read latencies.
+    """Empirical distribution of a drive's read latencies, kept as counts of whole microseconds.
+
+    Its size is the number of different latencies, not of reads.
 
     Parameters
     ----------
     latency_us : array, shape (n,)
         In any order.
+    pages : array, shape (n,), optional
+        Sizes in 4 KiB pages. When given, replicas are compared within size classes.
     """
 
-    def __init__(self, latency_us: npt.NDArray[Any]) -> None:
+    def __init__(self, latency_us: npt.NDArray[Any], pages: npt.NDArray[Any] | None = None) -> None:
         if not len(latency_us):
             raise TraceError("no read latencies to find an inflection point from")
-        self.sorted_us = np.sort(latency_us)
-        self._prefix_us = np.concatenate(([0.0], np.cumsum(self.sorted_us, dtype=np.float64)))
+        self._values_us, counts = np.unique(latency_us, return_counts=True)
+        self._below = np.concatenate(([0], np.cumsum(counts)))
+        sums = np.cumsum(self._values_us * counts.astype(np.float64))
+        self._prefix_us = np.concatenate(([0.0], sums))
+        self._by_size: dict[int, LatencyDistribution] = {}
+        if pages is not None:
+            size_class = size_classes(pages)
+            for kind in np.unique(size_class).tolist():
+                self._by_size[kind] = LatencyDistribution(latency_us[size_class == kind])
 
     def __len__(self) -> int:
-        return len(self.sorted_us)
+        return int(self._below[-1])
+
+    @property
+    def min_us(self) -> float:
+        """Smallest latency."""
+        return float(self._values_us[0])
 
     @property
     def mean_us(self) -> float:
         """Mean latency."""
         return float(self._prefix_us[-1] / len(self))
 
+    def parts(self) -> list[tuple[int, float]]:
+        """Size classes and their shares of the reads; one class of all without sizes."""
+        if not self._by_size:
+            return [(_ALL_SIZES, 1.0)]
+        return [(kind, len(part) / len(self)) for kind, part in self._by_size.items()]
+
+    def of_size(self, kind: int) -> LatencyDistribution:
+        """The reads of a size class; all reads where there are none of it."""
+        return self._by_size.get(kind, self)
+
     def percentile_us(self, percentile: npt.ArrayLike) -> npt.NDArray[Any]:
         """Smallest latency that at least this percentage of reads do not exceed."""
         rank = np.ceil(np.asarray(percentile) / 100 * len(self) - 1e-9).astype(np.int64)
-        return np.asarray(self.sorted_us[np.clip(rank - 1, 0, len(self) - 1)])
+        index = np.searchsorted(self._below, np.clip(rank, 1, len(self)), side="left") - 1
+        return np.asarray(self._values_us[index])
+
+    def share_at_most(self, latency_us: npt.ArrayLike) -> FloatArray:
+        """The CDF: share of reads that take at most so long."""
+        count = self._below[np.searchsorted(self._values_us, latency_us, side="right")]
+        return np.asarray(count / len(self), np.float64)
 
     def admitted(self, threshold_us: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
         """A(t) in us and S(t): admitted share of the mean latency, and share revoked."""
-        count = np.searchsorted(self.sorted_us, threshold_us, side="right")
+        index = np.searchsorted(self._values_us, threshold_us, side="right")
         n = len(self)
-        return self._prefix_us[count] / n, 1 - count / n
+        return self._prefix_us[index] / n, 1 - self._below[index] / n
+
+    def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """Latencies of `n` random reads, in us."""
+        rank = rng.integers(1, len(self) + 1, n)
+        return self._values_us[np.searchsorted(self._below, rank) - 1].astype(np.float64)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +170,7 @@ def slope_one_percentile(distribution: LatencyDistribution) -> float:
     """
     percentiles = np.arange(1, 1000) / 10.0
     latency_us = distribution.percentile_us(percentiles).astype(np.float64)
-    low = float(distribution.sorted_us[0])
+    low = distribution.min_us
     high = float(distribution.percentile_us(_SCALE_PERCENTILE))
     if high <= low:
         return _HIGHEST_PERCENTILE
@@ -137,6 +186,7 @@ def find_inflection_points(
     span_percentiles: float = SPAN_PERCENTILES,
     step_percentiles: float = STEP_PERCENTILES,
     n_simulated: int = N_SIMULATED,
+    threshold_us: int | None = None,
     seed: int = 1,
 ) -> list[InflectionPoint]:
     """Find the inflection points of an array's drives.
@@ -155,6 +205,8 @@ def find_inflection_points(
         Extent and spacing of the candidates around the start.
     n_simulated : int
         Random reads per drive, for "simulate".
+    threshold_us : int, optional
+        The only candidate of every drive, instead of those around its knee.
     seed : int
         For "simulate".
 
@@ -173,6 +225,8 @@ def find_inflection_points(
         evaluate = _Simulation(distributions, replicas, failover_us, n_simulated, seed)
     else:
         raise ValueError(f"method {method!r}: expected exact or simulate")
+    if threshold_us is not None:
+        return [_given_point(distributions, d, threshold_us, evaluate) for d in distributions]
     starts = [slope_one_percentile(distribution) for distribution in distributions]
     candidates = [_candidates(start, span_percentiles, step_percentiles) for start in starts]
     tables = [
@@ -209,6 +263,27 @@ def find_inflection_points(
     return points
 
 
+def _given_point(
+    distributions: Sequence[LatencyDistribution],
+    distribution: LatencyDistribution,
+    threshold_us: int,
+    evaluate: _Exact | _Simulation,
+) -> InflectionPoint:
+    """The record of a point that was not searched for."""
+    n = len(distributions)
+    area = evaluate.mean_sum([np.inf] * n) - evaluate.mean_sum([float(threshold_us)] * n)
+    slow = float(distribution.admitted(threshold_us)[1])
+    return InflectionPoint(
+        threshold_us=threshold_us,
+        percentile=100 * (1 - slow),
+        start_percentile=slope_one_percentile(distribution),
+        slow_ratio=slow,
+        boost_area_us=area,
+        candidate_percentiles=np.array([100 * (1 - slow)]),
+        candidate_areas_us=np.array([area]),
+    )
+
+
 def _candidates(start: float, span: float, step: float) -> FloatArray:
     n = round(span / step)
     percentiles = start + np.arange(-n, n + 1) * step
@@ -240,18 +315,18 @@ class _Exact:
     ) -> FloatArray:
         """The same for each candidate in place of `drive`'s threshold."""
         n_drives = len(self._distributions)
-        parts = [
-            distribution.admitted(candidates if i == drive else thresholds[i])
-            for i, distribution in enumerate(self._distributions)
-        ]
         total = np.zeros(len(candidates))
         for first in range(n_drives):
             ring = _ring(n_drives, first, self._replicas)
-            mean: FloatArray | float = self._distributions[ring[-1]].mean_us
-            for hop in reversed(ring[:-1]):
-                admitted_us, revoked = parts[hop]
-                mean = admitted_us + revoked * (self._failover_us + mean)
-            total += mean
+            for kind, share in self._distributions[first].parts():
+                replicas = [self._distributions[i].of_size(kind) for i in ring]
+                mean: FloatArray | float = replicas[-1].mean_us
+                for hop, i in reversed(list(enumerate(ring[:-1]))):
+                    admitted_us, revoked = replicas[hop].admitted(
+                        candidates if i == drive else thresholds[i]
+                    )
+                    mean = admitted_us + revoked * (self._failover_us + mean)
+                total += share * mean
         return total
 
 
@@ -270,15 +345,16 @@ class _Simulation:
         self._n_drives = len(distributions)
         self._replicas = replicas
         self._failover_us = failover_us
-        self._draws = [
-            [
-                distributions[drive]
-                .sorted_us[rng.integers(0, len(distributions[drive]), n_simulated)]
-                .astype(np.float64)
-                for drive in _ring(self._n_drives, first, replicas)
-            ]
-            for first in range(self._n_drives)
-        ]
+        self._draws = []
+        for first in range(self._n_drives):
+            ring = [distributions[i] for i in _ring(self._n_drives, first, replicas)]
+            parts = ring[0].parts()
+            counts = rng.multinomial(n_simulated, [share for _, share in parts])
+            drawn: list[list[npt.NDArray[Any]]] = [[] for _ in ring]
+            for (kind, _), count in zip(parts, counts, strict=True):
+                for hop, distribution in enumerate(ring):
+                    drawn[hop].append(distribution.of_size(kind).draw(count, rng))
+            self._draws.append([np.concatenate(hop) for hop in drawn])
 
     def mean_sum(self, thresholds: Sequence[float]) -> float:
         """Sum over the drives of the mean latency with these thresholds."""

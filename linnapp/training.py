@@ -6,6 +6,9 @@ The loss of truly slow reads is multiplied by a bias: predicting one of them fas
 costs the user the slow read, while a false revoke costs a failover. Digits go in as they are:
 no normalisation, so that the kernel needs none.
 
+Examples made otherwise than by recording (:mod:`linnapp.bursts`) can be added, to the training
+and to the validation reads each of their own.
+
 The last part of the trace, in time, is kept for validation and never trained on; training stops
 when the loss there no longer falls and keeps the weights of the best epoch. Equal seeds give
 equal models, bit for bit, on one machine type and TensorFlow version.
@@ -31,12 +34,19 @@ from linnapp.errors import TraceError
 N_HIDDEN = 256
 DEFAULT_BIAS = 5.0
 VALIDATION_SHARE = 0.2
+BURST_SHARE = 0.3
 PATIENCE_EPOCHS = 5
 MAX_EPOCHS = 60
+
+#: Training stops by itself after so many reads in all (but not before MIN_EPOCHS): a long trace
+#: has learnt in few epochs what a short one needs many for.
+READ_BUDGET = 40_000_000
+MIN_EPOCHS = 8
 LEARNING_RATE = 1e-3
 
-#: Threads are part of the recipe, not of the machine: sums are split over them.
-THREADS = 2
+#: Part of the recipe, not of the machine: threads would share sums out and change their last bits.
+#: The network is so small that a second thread gains nothing; several drives use several processes.
+THREADS = 1
 
 #: enough steps per epoch to learn from a short trace, batches large enough to be fast on a long
 _STEPS_PER_EPOCH = 256
@@ -117,12 +127,27 @@ class Confusion:
 
 @dataclasses.dataclass(frozen=True)
 class Epoch:
-    """One line of a training's history: losses, and confusion on the validation slice."""
+    """One line of a training's history.
+
+    Attributes
+    ----------
+    number : int
+        From 1.
+    loss, validation_loss : float
+        Per example; that on validation weighs recorded reads and added bursts.
+    confusion : Confusion
+        On the validation slice of the recording.
+    bursts : Confusion
+        On the added bursts of the validation slice; empty without them.
+    best : bool
+        Whether no earlier epoch had a lower validation loss.
+    """
 
     number: int
     loss: float
     validation_loss: float
     confusion: Confusion
+    bursts: Confusion
     best: bool
 
 
@@ -151,20 +176,47 @@ class TrainedNetwork:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingOptions:
-    """How to train; the defaults are the module's constants."""
+    """How to train; the defaults are the module's constants.
+
+    Attributes
+    ----------
+    bias : float
+        Multiplies the loss of truly slow reads.
+    seed : int
+    n_hidden : int
+    max_epochs : int, optional
+        At most so many; from the length of the trace unless given.
+    patience_epochs : int
+        Stop after so many without a better validation loss.
+    validation_share : float
+        Share of the reads, the last in time, kept for validation.
+    learning_rate : float
+        Of Adam.
+    burst_share : float
+        Share of added bursts among the training examples, and their weight in the validation
+        loss; 0 trains on the recording alone, as the paper does.
+    """
 
     bias: float = DEFAULT_BIAS
     seed: int = 1
     n_hidden: int = N_HIDDEN
-    max_epochs: int = MAX_EPOCHS
+    max_epochs: int | None = None
     patience_epochs: int = PATIENCE_EPOCHS
     validation_share: float = VALIDATION_SHARE
     learning_rate: float = LEARNING_RATE
+    burst_share: float = BURST_SHARE
 
 
 def split_point(n: int, validation_share: float) -> int:
     """Index of the first read, in time, of the validation slice."""
     return n - max(1, round(n * validation_share))
+
+
+def epoch_limit(n_train: int, options: TrainingOptions) -> int:
+    """How many epochs there may be."""
+    if options.max_epochs is not None:
+        return options.max_epochs
+    return min(MAX_EPOCHS, max(MIN_EPOCHS, READ_BUDGET // max(n_train, 1)))
 
 
 def batch_size(n_train: int) -> int:
@@ -173,11 +225,25 @@ def batch_size(n_train: int) -> int:
     return int(min(_MAX_BATCH, max(_MIN_BATCH, 1 << (wanted.bit_length() - 1))))
 
 
+@dataclasses.dataclass(frozen=True)
+class Examples:
+    """Feature vectors, shape (n, n_inputs), and labels, shape (n,)."""
+
+    digits: npt.NDArray[np.uint8]
+    slow: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.slow)
+
+
 def train(
     digits: npt.NDArray[np.uint8],
     slow: npt.NDArray[np.bool_],
     options: TrainingOptions | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
+    *,
+    added: Examples | None = None,
+    added_validation: Examples | None = None,
 ) -> TrainedNetwork:
     """Train a network on a drive's reads.
 
@@ -190,6 +256,8 @@ def train(
     options : TrainingOptions, optional
     on_epoch : callable, optional
         Called after each epoch.
+    added, added_validation : Examples, optional
+        More examples to train on, and to validate on.
 
     Returns
     -------
@@ -218,22 +286,37 @@ def train(
         )
     network = _Network(digits.shape[1], options)
     validation = network.tensors(digits[first:], slow[first:])
+    weigh_added = added_validation is not None and len(added_validation) > 0
+    if added_validation is not None and weigh_added:
+        burst_validation = network.tensors(added_validation.digits, added_validation.slow)
+        burst_slow = added_validation.slow
+    training_digits, training_slow = digits[:first], slow[:first]
+    if added is not None and len(added):
+        training_digits = np.concatenate((training_digits, added.digits))
+        training_slow = np.concatenate((training_slow, added.slow))
+    n_train = len(training_slow)
     rng = np.random.default_rng(options.seed)
-    size = batch_size(first)
+    size = batch_size(n_train)
     history: list[Epoch] = []
     best = network.weights()
     best_loss = np.inf
     interrupted = False
     try:
-        for number in range(1, options.max_epochs + 1):
-            order = rng.permutation(first)[: first // size * size]
-            loss = network.fit(digits, slow, order, size)
+        for number in range(1, epoch_limit(n_train, options) + 1):
+            order = rng.permutation(n_train)[: n_train // size * size]
+            loss = network.fit(training_digits, training_slow, order, size)
             outputs, validation_loss = network.evaluate(*validation)
             confusion = Confusion.of(slow[first:], outputs[:, 1] > outputs[:, 0])
+            bursts = Confusion(0, 0, 0, 0)
+            if weigh_added:
+                outputs, burst_loss = network.evaluate(*burst_validation)
+                bursts = Confusion.of(burst_slow, outputs[:, 1] > outputs[:, 0])
+                share = options.burst_share
+                validation_loss = (1 - share) * validation_loss + share * burst_loss
             better = validation_loss < best_loss
             if better:
                 best, best_loss = network.weights(), validation_loss
-            history.append(Epoch(number, loss, validation_loss, confusion, better))
+            history.append(Epoch(number, loss, validation_loss, confusion, bursts, better))
             if on_epoch is not None:
                 on_epoch(history[-1])
             last_best = max((e.number for e in history if e.best), default=number)

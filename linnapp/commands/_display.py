@@ -38,6 +38,10 @@ class TrainingDisplay:
             f"{point.slow_ratio:.2%} slow"
         )
 
+    def candidate(self, drive: str, bias: float, mean_us: float) -> None:
+        """A bias was tried."""
+        self._line(f"{drive}: bias {bias:g}: the array's mean read would take {mean_us:.1f} us")
+
     def epoch(self, drive: str, epoch: Epoch) -> None:
         """An epoch is over."""
         confusion = epoch.confusion
@@ -45,7 +49,9 @@ class TrainingDisplay:
             f"{drive}: epoch {epoch.number:2d}  loss {epoch.loss:.4f}  "
             f"validation {epoch.validation_loss:.4f}  "
             f"false submits {confusion.false_submit_ratio:.2%}  "
-            f"false revokes {confusion.false_revoke_ratio:.2%}{'  *' if epoch.best else ''}"
+            f"false revokes {confusion.false_revoke_ratio:.2%}"
+            + (f"  bursts {epoch.bursts.accuracy:.1%}" if epoch.bursts.total else "")
+            + ("  *" if epoch.best else "")
         )
 
     def trained(self, drive: str, model: Model, record: dict[str, Any]) -> None:

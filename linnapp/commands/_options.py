@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from linnapp.array_training import Recipe
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -63,6 +67,14 @@ def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of finding inflection points."""
     for option in (
         click.option(
+            "--threshold-us", type=click.IntRange(1), help="Take this point; do not search."
+        ),
+        click.option(
+            "--by-size",
+            is_flag=True,
+            help="Compare replicas within read sizes, as a failover does.",
+        ),
+        click.option(
             "--failover-us",
             type=click.FloatRange(min=0),
             default=15.0,
@@ -86,3 +98,118 @@ def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
     ):
         command = option(command)
     return command
+
+
+class Bias(click.ParamType[float | str]):
+    """A positive number, or "auto"."""
+
+    name = "number|auto"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float | str:
+        """Parse the text."""
+        if value == "auto":
+            return "auto"
+        try:
+            number = float(str(value))
+        except ValueError:
+            number = 0.0
+        if not 0 < number < float("inf"):
+            self.fail(f"{value!r}: expected a positive number, or auto", param, ctx)
+        return number
+
+
+def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of training, labelling and reading; :func:`recipe_from` takes them."""
+    for option in (
+        click.option(
+            "--hidden",
+            type=click.IntRange(1, 4096),
+            default=256,
+            show_default=True,
+            help="Hidden units. The kernel runs 256.",
+        ),
+        click.option(
+            "--history",
+            type=click.IntRange(1, 16),
+            default=4,
+            show_default=True,
+            help="Past reads in the features. The kernel runs 4.",
+        ),
+        click.option(
+            "--learning-rate",
+            type=click.FloatRange(min=0, min_open=True),
+            default=1e-3,
+            show_default=True,
+        ),
+        click.option(
+            "--validation",
+            type=click.FloatRange(0.01, 0.9),
+            default=0.2,
+            show_default=True,
+            help="Share of the trace, its end, kept for validation.",
+        ),
+        click.option(
+            "--patience",
+            type=click.IntRange(1),
+            default=5,
+            show_default=True,
+            help="Stop after so many epochs without a better validation loss.",
+        ),
+        click.option(
+            "--epochs",
+            type=click.IntRange(1),
+            help="At most; from the trace's length if not given.",
+        ),
+        click.option("--seed", type=click.IntRange(0), default=1, show_default=True),
+        click.option(
+            "--bursts",
+            type=click.FloatRange(0, 0.9),
+            default=0.3,
+            show_default=True,
+            help="Share of training examples that are added bursts of continuous slowness; 0: "
+            "the recording alone, as in the paper.",
+        ),
+        click.option(
+            "--bias",
+            type=Bias(),
+            default=5.0,
+            show_default=True,
+            help="How much worse a false submit is than a false revoke; auto: what gives the "
+            "array the lowest mean latency.",
+        ),
+    ):
+        command = option(command)
+    return labelling_options(reader_options(command))
+
+
+def recipe_from(options: dict[str, Any]) -> Recipe:
+    """What :func:`recipe_options` parsed, as a recipe."""
+    from linnapp.array_training import LabellingOptions, Recipe
+    from linnapp.features import FeatureLayout
+    from linnapp.training import TrainingOptions
+
+    bias = options["bias"]
+    return Recipe(
+        labelling=LabellingOptions(
+            options["method"],
+            options["replicas"],
+            options["failover_us"],
+            options["by_size"],
+            options["threshold_us"],
+        ),
+        training=TrainingOptions(
+            bias=1.0 if bias == "auto" else bias,
+            seed=options["seed"],
+            n_hidden=options["hidden"],
+            max_epochs=options["epochs"],
+            patience_epochs=options["patience"],
+            validation_share=options["validation"],
+            learning_rate=options["learning_rate"],
+            burst_share=options["bursts"],
+        ),
+        layout=FeatureLayout(history=options["history"]),
+        auto_bias=bias == "auto",
+        reader={"device": options["device"], "allow_truncated": options["allow_truncated"]},
+    )

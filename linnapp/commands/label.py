@@ -23,44 +23,59 @@ from linnapp.commands._options import labelling_options, reader_options
 )
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--figures",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Draw DIR/<drive>.png: CDF, candidates, boost areas, the point.",
+)
 @labelling_options
 @reader_options
 def label(
     traces: tuple[Path, ...],
     seed: int,
     as_json: bool,
-    method: str,
-    replicas: int,
-    failover_us: float,
-    **reader: Any,
+    figures: Path | None,
+    device: str | None,
+    allow_truncated: bool,
+    **labelling: Any,
 ) -> None:
     """Find the inflection points of an array's drives: beyond it, a read is slow.
 
     The point of a drive is where admission control over the replicas lowers the array's read
     latency most. Several traces are each other's replicas; a single one stands for its own.
     """
-    from linnapp.array_training import LabellingOptions, drive_name, label_array
-
-    read_sets, points = label_array(
-        traces,
-        LabellingOptions(method, replicas, failover_us),  # type: ignore[arg-type]
-        seed,
-        **reader,
+    from linnapp.array_training import (
+        LabellingOptions,
+        Recipe,
+        drive_names,
+        label_array,
+        read_latencies,
     )
+
+    options = LabellingOptions(**labelling)
+    recipe = Recipe(options, reader={"device": device, "allow_truncated": allow_truncated})
+    names = drive_names(traces)
+    distributions = [read_latencies(trace, recipe) for trace in traces]
+    points = label_array(distributions, options, seed)
+    if figures is not None:
+        from linnapp.inflection_figure import draw
+
+        for name, distribution, point in zip(names, distributions, points, strict=True):
+            draw(figures / f"{name}.png", name, distribution, point)
     rows = [
         {
-            "drive": drive_name(trace),
-            "reads": len(reads),
+            "drive": name,
+            "reads": len(distribution),
             "threshold_us": point.threshold_us,
             "percentile": round(point.percentile, 2),
             "start_percentile": round(point.start_percentile, 2),
             "slow_ratio": point.slow_ratio,
             "boost_area_us": point.boost_area_us,
         }
-        for trace, reads, point in zip(traces, read_sets, points, strict=True)
+        for name, distribution, point in zip(names, distributions, points, strict=True)
     ]
     if as_json:
-        click.echo(json.dumps({"method": method, "replicas": replicas, "drives": rows}, indent=1))
+        click.echo(json.dumps({**labelling, "drives": rows}, indent=1))
         return
     click.echo(
         f"{'drive':12} {'reads':>9} {'point':>10} {'percentile':>10} {'slow':>8} {'boost':>10}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from linnapp.commands._options import labelling_options, reader_options
+from linnapp.commands._options import recipe_from, recipe_options
 
 
 @click.command()
@@ -27,42 +27,11 @@ from linnapp.commands._options import labelling_options, reader_options
     help="Directory for the models; models/<trace> for a single trace.",
 )
 @click.option(
-    "--bias",
-    type=click.FloatRange(min=0, min_open=True),
-    default=5.0,
-    show_default=True,
-    help="How much worse a false submit is than a false revoke.",
+    "--processes", type=click.IntRange(1), help="Drives at once; the number of CPUs if not given."
 )
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
-@click.option("--epochs", type=click.IntRange(1), default=60, show_default=True, help="At most.")
-@click.option(
-    "--patience",
-    type=click.IntRange(1),
-    default=5,
-    show_default=True,
-    help="Stop after so many epochs without a better validation loss.",
-)
-@click.option(
-    "--validation",
-    type=click.FloatRange(0.01, 0.9),
-    default=0.2,
-    show_default=True,
-    help="Share of the trace, its end, kept for validation.",
-)
-@labelling_options
-@reader_options
+@recipe_options
 def train(
-    traces: tuple[Path, ...],
-    output: Path | None,
-    bias: float,
-    seed: int,
-    epochs: int,
-    patience: int,
-    validation: float,
-    method: str,
-    replicas: int,
-    failover_us: float,
-    **reader: Any,
+    traces: tuple[Path, ...], output: Path | None, processes: int | None, **options: Any
 ) -> None:
     """Train one model per drive, to DIR/<trace>.linnos, with a record of it in DIR/<trace>.json.
 
@@ -72,24 +41,12 @@ def train(
     if output is None and len(traces) > 1:
         raise click.UsageError("several traces: name the directory of their models with -o")
 
-    from linnapp.array_training import LabellingOptions, drive_name, train_array
+    from linnapp.array_training import drive_name, train_array
     from linnapp.commands._display import TrainingDisplay
-    from linnapp.training import TrainingOptions
 
     directory = output or Path("models") / drive_name(traces[0])
-    train_array(
-        traces,
-        directory,
-        labelling=LabellingOptions(method, replicas, failover_us),  # type: ignore[arg-type]
-        options=TrainingOptions(
-            bias=bias,
-            seed=seed,
-            max_epochs=epochs,
-            patience_epochs=patience,
-            validation_share=validation,
-        ),
-        observer=TrainingDisplay(),
-        **reader,
-    )
-    for model in sorted(directory.glob("*.linnos")):
-        click.echo(model)
+    recipe = recipe_from(options)
+    for drive in train_array(
+        traces, directory, recipe, observer=TrainingDisplay(), processes=processes
+    ):
+        click.echo(directory / f"{drive}.linnos")

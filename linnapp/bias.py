@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT
+"""Chooses the training bias: the one that gives the array the lowest mean read latency.
+
+For each candidate a network is trained, and its decisions on the validation slice are put into the
+array's expected latency: with A the mean latency of the reads that it admits times their share, S
+the share that it revokes, c the cost of a failover and M the drive's mean latency,
+
+    mean = A + S (c + A + S (c + ... M))
+
+over the replicas, the last of which serves every read. The drive stands for its replicas, as in
+labelling with a single trace.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp import training
+from linnapp.inflection import size_classes
+from linnapp.training import TrainingOptions
+
+#: spaced by about 1.6: the mean is flat around its minimum
+CANDIDATES = (0.5, 1.0, 1.6, 2.5, 4.0, 6.5, 10.0, 16.0)
+
+#: reads and epochs that tell candidates apart; the final training has no such limits
+SEARCH_READS = 150_000
+SEARCH_EPOCHS = 15
+
+
+@dataclasses.dataclass(frozen=True)
+class BiasChoice:
+    """The chosen bias, and the array's expected mean latency in us for each candidate."""
+
+    bias: float
+    expected_mean_us: dict[float, float]
+
+
+def expected_mean_us(
+    latency_us: npt.NDArray[np.uint32],
+    revoked: npt.NDArray[np.bool_],
+    *,
+    failover_us: float,
+    replicas: int,
+    pages: npt.NDArray[np.uint16] | None = None,
+) -> float:
+    """Mean latency of an array whose drives all behave like this one.
+
+    Parameters
+    ----------
+    latency_us : uint32 array, shape (n,)
+        What each read takes on this drive.
+    revoked : bool array, shape (n,)
+        Which reads the model would revoke.
+    failover_us : float
+        Cost of each revocation.
+    replicas : int
+        Drives that hold each block.
+    pages : uint16 array, shape (n,), optional
+        Sizes; when given, replicas serve reads of the same size class.
+    """
+    kinds = np.zeros(len(latency_us), np.int64) if pages is None else size_classes(pages)
+    total = 0.0
+    for kind in np.unique(kinds):
+        rows = kinds == kind
+        latency = latency_us[rows].astype(np.float64)
+        refused = revoked[rows]
+        admitted_us = float(np.where(refused, 0.0, latency).mean())
+        share = float(refused.mean())
+        mean = float(latency.mean())
+        for _ in range(replicas - 1):
+            mean = admitted_us + share * (failover_us + mean)
+        total += mean * float(rows.mean())
+    return total
+
+
+def choose_bias(
+    digits: npt.NDArray[np.uint8],
+    latency_us: npt.NDArray[np.uint32],
+    threshold_us: int,
+    options: TrainingOptions,
+    *,
+    failover_us: float,
+    replicas: int,
+    pages: npt.NDArray[np.uint16] | None = None,
+    added: training.Examples | None = None,
+    candidates: tuple[float, ...] = CANDIDATES,
+    on_candidate: Callable[[float, float], None] | None = None,
+) -> BiasChoice:
+    """Train with each candidate and choose.
+
+    Parameters
+    ----------
+    digits : uint8 array, shape (n, n_inputs)
+        Feature vectors in arrival order.
+    latency_us : uint32 array, shape (n,)
+    threshold_us : int
+        The inflection point.
+    options : TrainingOptions
+        Its bias is not used.
+    failover_us, replicas, pages
+        See :func:`expected_mean_us`.
+    added : Examples, optional
+        More examples to train on; they do not judge, since no drive served them.
+    candidates : tuple of float
+    on_candidate : callable, optional
+        Called with each candidate and its expected mean in us.
+
+    Returns
+    -------
+    BiasChoice
+        Of candidates within 0.1 % of the best, the one nearest to 1 (in ratio) is taken.
+    """
+    step = -(-len(latency_us) // SEARCH_READS)
+    digits, latency_us = digits[::step], latency_us[::step]
+    pages = None if pages is None else pages[::step]
+    if added is not None:
+        added = training.Examples(added.digits[::step], added.slow[::step])
+    slow = latency_us > threshold_us
+    first = training.split_point(len(slow), options.validation_share)
+    means: dict[float, float] = {}
+    for candidate in candidates:
+        tried = dataclasses.replace(
+            options,
+            bias=candidate,
+            max_epochs=min(options.max_epochs or SEARCH_EPOCHS, SEARCH_EPOCHS),
+        )
+        network = training.train(digits, slow, tried, added=added)
+        outputs = training.outputs_of(network.weights, digits[first:])
+        means[candidate] = expected_mean_us(
+            latency_us[first:],
+            outputs[:, 1] > outputs[:, 0],
+            failover_us=failover_us,
+            replicas=replicas,
+            pages=None if pages is None else pages[first:],
+        )
+        if on_candidate is not None:
+            on_candidate(candidate, means[candidate])
+    best = min(means.values())
+    good = [candidate for candidate, mean in means.items() if mean <= best * 1.001]
+    return BiasChoice(min(good, key=lambda bias: abs(np.log(bias))), means)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""Collects examples of added bursts from both parts of a trace, in chunks.
+
+Training examples come from the training part alone and validation examples from the rest, so that
+what judges a network was made from reads that it never saw. The passes go through the trace in
+chunks; a short trace is gone over again with new draws until there are enough examples.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from linnapp.blktrace import BlktraceReader, IoChunk
+from linnapp.bursts import COVERED, BurstReads, add_bursts
+from linnapp.features import FeatureLayout
+
+#: enough to learn from, whatever the length of the trace
+MAX_ROWS = 500_000
+MAX_VALIDATION_ROWS = 100_000
+
+#: Draws over the same reads become too alike to add anything.
+MAX_PASSES = 12
+
+
+def sample_bursts(
+    trace: Path,
+    first_validation: int,
+    share: float,
+    threshold_us: int,
+    layout: FeatureLayout,
+    seed: int,
+    **reader_options: Any,
+) -> tuple[BurstReads, BurstReads]:
+    """Make the examples that training and validation add to a trace's own reads.
+
+    Parameters
+    ----------
+    trace : Path
+    first_validation : int
+        Index, among the trace's served reads, of the first that is for validation.
+    share : float
+        Share of added examples among all training examples, 0 to below 1.
+    threshold_us : int
+        The drive's inflection point.
+    layout : FeatureLayout
+    seed : int
+    **reader_options
+        Those of :class:`~linnapp.blktrace.BlktraceReader`.
+
+    Returns
+    -------
+    BurstReads
+        For training; fewer than asked for where the trace is very short.
+    BurstReads
+        For validation.
+    """
+    # The drive's name is part of the seed: drives of one array get different bursts.
+    drive = zlib.crc32(trace.name.encode())
+    wanted = min(MAX_ROWS, round(first_validation * share / (1 - share)))
+    parts = []
+    for validation, limit in ((False, wanted), (True, MAX_VALIDATION_ROWS)):
+        rng = np.random.default_rng([seed, drive, int(validation)])
+        found: list[BurstReads] = []
+        n_found = 0
+        # What one pass over a long trace yields is thinned evenly, not cut off.
+        expected = max(1.0, COVERED * first_validation)
+        keep = min(1.0, 2 * limit / expected)
+        for _ in range(1 if validation else MAX_PASSES):
+            for chunk in _part(trace, first_validation, validation, layout, reader_options):
+                reads = add_bursts(chunk, threshold_us, layout, rng)
+                if keep < 1:
+                    reads = _take(reads, rng.random(len(reads)) < keep)
+                found.append(reads)
+                n_found += len(reads)
+            if n_found >= limit:
+                break
+        every = BurstReads(
+            np.concatenate(
+                [reads.digits for reads in found] or [np.empty((0, layout.n_inputs), np.uint8)]
+            ),
+            np.concatenate([reads.slow for reads in found] or [np.empty(0, np.bool_)]),
+        )
+        if n_found > limit:
+            rows = np.sort(rng.choice(n_found, limit, replace=False))
+            every = _take(every, rows)
+        parts.append(every)
+    return parts[0], parts[1]
+
+
+def _take(reads: BurstReads, rows: Any) -> BurstReads:
+    return BurstReads(reads.digits[rows], reads.slow[rows])
+
+
+def _part(
+    trace: Path,
+    first_validation: int,
+    validation: bool,
+    layout: FeatureLayout,
+    reader_options: dict[str, Any],
+) -> Iterator[IoChunk]:
+    """The I/Os up to the first validation read, or those from it on."""
+    seen = 0
+    for chunk in BlktraceReader(trace, history=layout.history, **reader_options):
+        served = np.cumsum(chunk.is_served_read)
+        # I/Os before the boundary: up to and without served read number first_validation.
+        n_before = int(np.searchsorted(served, first_validation - seen, side="right"))
+        seen += int(served[-1]) if len(served) else 0
+        part = chunk.take(slice(n_before, None) if validation else slice(0, n_before))
+        if len(part):
+            yield part
+        if not validation and seen > first_validation:
+            return

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: MIT
+"""Added bursts: features computed anew agree with the reader's, and the parts do not mix."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from blktrace_builder import READ, WRITE, TraceBuilder
+
+from linnapp import bursts
+from linnapp.blktrace import BlktraceReader, IoChunk
+from linnapp.burst_sampling import _part, sample_bursts
+from linnapp.features import FeatureLayout, digits
+
+LAYOUT = FeatureLayout()
+
+
+def busy_trace(path: Path, n: int = 3000, seed: int = 1) -> Path:
+    """Overlapping reads and writes of several sizes; no two events at the same time."""
+    rng = np.random.default_rng(seed)
+    times = rng.choice(n * 200, 2 * n, replace=False) + 0.5
+    builder = TraceBuilder()
+    starts = np.sort(times[:n])
+    latency = np.exp(rng.uniform(np.log(20), np.log(2000), n)).astype(int) + 0.25 * np.arange(n) / n
+    for i in range(n):
+        size = 4096 * int(rng.integers(1, 9)) - 512 * int(rng.integers(0, 2))
+        flags = WRITE if rng.random() < 0.3 else READ
+        builder.io(starts[i], starts[i] + latency[i], 100 * i, size, flags=flags)
+    return builder.sort().write(path)
+
+
+def whole(path: Path) -> IoChunk:
+    (chunk,) = BlktraceReader(path)
+    return chunk
+
+
+def test_features_computed_anew_are_the_readers(tmp_path: Path) -> None:
+    chunk = whole(busy_trace(tmp_path / "a.blk"))
+    arrival = chunk.arrival_ns.astype(np.int64)
+    completion = arrival + chunk.latency_ns.astype(np.int64)
+    pages = -(-chunk.size_bytes.astype(np.int64) // 4096)
+    everything = np.ones(len(chunk), bool)
+    pending = bursts._pending_pages(arrival, completion, pages, everything)
+    assert np.array_equal(pending, chunk.pending)
+    assert pending.max() > 20
+    rows = bursts._last_completed(arrival, completion, chunk.is_read, 4)
+    known = (rows[:, 0] >= 0) & chunk.is_read
+    assert np.count_nonzero(known) > 1500
+    latency_us = (chunk.latency_ns // np.uint64(1000)).astype(np.int64)
+    assert np.array_equal(latency_us[rows[known]], chunk.hist_latency_us[known])
+    assert np.array_equal(chunk.pending[rows[known]], chunk.hist_pending[known])
+
+
+def test_absent_reads_leave_no_mark(tmp_path: Path) -> None:
+    chunk = whole(busy_trace(tmp_path / "a.blk"))
+    arrival = chunk.arrival_ns.astype(np.int64)
+    completion = arrival + chunk.latency_ns.astype(np.int64)
+    pages = -(-chunk.size_bytes.astype(np.int64) // 4096)
+    present = ~chunk.is_read | (np.random.default_rng(2).random(len(chunk)) < 0.3)
+    pending = bursts._pending_pages(arrival, completion, pages, present)
+    for i in range(0, len(chunk), 37):
+        others = present & (arrival < arrival[i]) & (completion > arrival[i])
+        assert pending[i] == pages[others].sum() + pages[i]
+
+
+def test_labels_follow_from_the_added_latency(tmp_path: Path) -> None:
+    chunk = whole(busy_trace(tmp_path / "a.blk", 20000))
+    made = bursts.add_bursts(chunk, 300, LAYOUT, np.random.default_rng(1))
+    assert len(made) > 500
+    assert made.digits.max() <= 9
+    assert 0.5 < made.slow.mean() < 1  # inside windows slow, after them as recorded
+    latest = made.digits[:, 27:31] @ np.array([1000, 100, 10, 1])
+    assert np.mean(latest[made.slow] > 300) > 0.5
+
+
+def test_a_tiny_chunk_gives_nothing() -> None:
+    empty = IoChunk(
+        *(np.zeros(0, np.uint64) for _ in range(3)),
+        *(np.zeros(0, np.uint32) for _ in range(2)),
+        np.zeros(0, np.uint8),
+        *(np.zeros((0, 4), np.uint32) for _ in range(2)),
+    )
+    assert len(bursts.add_bursts(empty, 300, LAYOUT, np.random.default_rng(1))) == 0
+
+
+@pytest.mark.parametrize("boundary", [1, 700, 1999])
+def test_the_parts_split_at_the_served_read(tmp_path: Path, boundary: int) -> None:
+    path = busy_trace(tmp_path / "a.blk")
+    reader = {"chunk_ios": 100}
+    before = list(_part(path, boundary, False, LAYOUT, reader))
+    after = list(_part(path, boundary, True, LAYOUT, reader))
+    assert sum(np.count_nonzero(c.is_served_read) for c in before) == boundary
+    times = np.concatenate([c.arrival_ns for c in before + after])
+    assert np.array_equal(times, whole(path).arrival_ns)
+
+
+def test_sampling_is_seeded_and_meets_the_share(tmp_path: Path) -> None:
+    path = busy_trace(tmp_path / "a.blk", 20000)
+    n_reads = int(np.count_nonzero(whole(path).is_served_read))
+    first = round(n_reads * 0.8)
+    one, validation = sample_bursts(path, first, 0.3, 300, LAYOUT, seed=1)
+    two, _ = sample_bursts(path, first, 0.3, 300, LAYOUT, seed=1)
+    other, _ = sample_bursts(path, first, 0.3, 300, LAYOUT, seed=2)
+    assert np.array_equal(one.digits, two.digits)
+    assert not np.array_equal(one.digits, other.digits)
+    assert len(one) == pytest.approx(0.3 * (first + len(one)), rel=0.01)
+    assert 0 < len(validation) < len(one)
+
+
+def test_no_training_example_depends_on_the_validation_part(tmp_path: Path) -> None:
+    path = busy_trace(tmp_path / "a.blk")
+    chunk = whole(path)
+    n_reads = int(np.count_nonzero(chunk.is_served_read))
+    first = round(n_reads * 0.5)
+    cut_ns = int(chunk.arrival_ns[np.flatnonzero(chunk.is_served_read)[first]])
+    whole_trace, _ = sample_bursts(path, first, 0.3, 300, LAYOUT, seed=1)
+    # The same trace with other I/Os after the boundary. (The reads in flight at it keep theirs.)
+    head = TraceBuilder()
+    data = path.read_bytes()
+    import struct
+
+    starts = {}
+    for offset in range(0, len(data), 48):
+        event = data[offset : offset + 48]
+        time_ns, sector = struct.unpack_from("<QQ", event, 8)
+        starts.setdefault(sector, time_ns)
+        if starts[sector] < cut_ns:
+            head.events.append((time_ns, 0, event))
+    for i in range(100):
+        head.io(cut_ns / 1000 + 10 * i + 0.1, cut_ns / 1000 + 10 * i + 9000, 10**7 + 8 * i)
+    (tmp_path / "other").mkdir()
+    other_path = head.sort().write(tmp_path / "other" / "a.blk")
+    other, _ = sample_bursts(other_path, first, 0.3, 300, LAYOUT, seed=1)
+    assert np.array_equal(whole_trace.digits, other.digits)
+    assert np.array_equal(whole_trace.slow, other.slow)
+
+
+def test_zero_bursts_are_the_plain_features(tmp_path: Path) -> None:
+    """The digits of a read without any burst near it are the recorded ones."""
+    chunk = whole(busy_trace(tmp_path / "a.blk"))
+    reads = chunk.take(chunk.is_read)
+    arrival = chunk.arrival_ns.astype(np.int64)
+    completion = arrival + chunk.latency_ns.astype(np.int64)
+    rows = bursts._last_completed(arrival, completion, chunk.is_read, 4)[chunk.is_read]
+    known = rows[:, 0] >= 0
+    latency_us = (chunk.latency_ns // np.uint64(1000)).astype(np.uint32)
+    anew = digits(reads.pending[known], chunk.pending[rows[known]], latency_us[rows[known]])
+    plain = digits(reads.pending, reads.hist_pending, reads.hist_latency_us)[known]
+    assert np.array_equal(anew, plain)
