@@ -162,6 +162,7 @@ static void answer(struct replay *r, struct user_io *io, struct attempt *by)
 	uint32_t extra = 0;
 
 	io->answered = true;
+	r->c.unanswered--;
 	timer_disarm(&r->timers, &io->timer);
 	if (!io->is_write && io->sent > io->revocations + 1)
 		extra = io->sent - io->revocations - 1;

@@ -19,8 +19,9 @@ static volatile sig_atomic_t interrupted;
 
 void engine_interrupt(void)
 {
-	/* A second signal does not wait for drives that never answer. */
-	if (interrupted++)
+	/* The first drains, the second does not wait for drives that never answer, the third is for
+	 * despair. */
+	if (++interrupted > 2)
 		_exit(130);
 }
 
@@ -70,6 +71,7 @@ static void issue(struct replay *r, struct source *s)
 	io->lag_ns = saturate_u32(elapsed - io->due_ns);
 	io->warmup = io->due_ns < r->o.warmup_s * 1e9;
 	r->user_ios_in_flight++;
+	r->c.unanswered++;
 	source_advance(r, s);
 	if (!io->is_write) {
 		r->reads_started++;
@@ -114,6 +116,8 @@ void engine_run(struct replay *r)
 			r->stop_reason = "interrupted";
 			r->draining = true;
 		}
+		if (interrupted > 1)
+			break;
 		if (r->o.saturate && r->o.duration_s &&
 		    r->now_ns - r->start_ns >= r->o.duration_s * 1e9)
 			r->draining = true;
@@ -163,6 +167,9 @@ void engine_run(struct replay *r)
 
 void engine_close(struct replay *r)
 {
+	/* What is still at a drive owns its buffer: the kernel cleans up behind the program. */
+	if (r->user_ios_in_flight || r->background_in_flight)
+		return;
 	/* The kernel takes a ring apart in its own time; the drives must be free when this program
 	 * has ended. */
 	io_uring_unregister_files(&r->ring);

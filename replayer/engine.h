@@ -69,8 +69,10 @@ enum { /* flags of user I/Os, as the per-I/O log has them */
 
 struct counters {
 	uint64_t reads, writes, warmup_ios;
-	uint64_t reads_failed, writes_failed; /* user I/Os that no drive answered */
-	uint64_t revoked;		      /* reads revoked at least once */
+	uint64_t reads_failed,
+		writes_failed; /* user I/Os that every drive answered with an error */
+	uint64_t unanswered;   /* now; at the end those left behind by a second interrupt */
+	uint64_t revoked;      /* reads revoked at least once */
 	uint64_t revocations;
 	uint64_t hedged, hedges_won, hedges_denied;
 	uint64_t extra_ios; /* read attempts that reached a drive beyond one per read */
@@ -130,7 +132,7 @@ struct replay {
 void engine_setup(struct replay *r);
 void engine_run(struct replay *r);
 void engine_close(struct replay *r);
-/* Async-signal-safe: the run stops issuing, drains and reports. */
+/* Async-signal-safe: the run stops issuing, drains and reports; a second time it does not drain. */
 void engine_interrupt(void);
 bool engine_interrupted(void);
 

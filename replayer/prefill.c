@@ -24,6 +24,7 @@ static void prefill_write(struct replay *r, unsigned int drive, uint64_t block, 
 	io->submit_ns = r->now_ns;
 	io->warmup = true;
 	r->user_ios_in_flight++;
+	r->c.unanswered++;
 	write_send(r, io, drive);
 	r->c.prefill_blocks += n;
 }

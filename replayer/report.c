@@ -204,6 +204,7 @@ void report_json(struct replay *r, const char *path)
 	set_count(o, "io_errors", c->io_errors);
 	set_count(o, "reads_failed", c->reads_failed);
 	set_count(o, "writes_failed", c->writes_failed);
+	set_count(o, "unanswered", c->unanswered);
 	set_count(o, "failovers_on_error", c->failovers_on_error);
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		json_array_append_new(served, json_integer((json_int_t)c->served_by[k]));
@@ -315,6 +316,9 @@ void report_text(struct replay *r)
 	if (skipped(r))
 		printf("%llu trace lines were neither read nor write and left out\n",
 		       ULL(skipped(r)));
+	if (c->unanswered)
+		printf("%llu I/Os were not waited for after a second interrupt\n",
+		       ULL(c->unanswered));
 	if (c->warmup_ios)
 		printf("%llu I/Os of the warm-up are not counted above\n", ULL(c->warmup_ios));
 	if (!all_direct(r))

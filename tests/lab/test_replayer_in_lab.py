@@ -200,3 +200,19 @@ def test_lost_writes_are_found_when_their_blocks_are_read(boot, tmp_path: Path) 
     # In either round the same blocks are hit: written neither time, they read as zeros.
     assert int((tmp_path / "injected").read_text()) == 400
     assert summary(tmp_path / "o.json")["data_errors"] == 200
+
+
+def test_a_second_interrupt_does_not_wait_for_the_drives(boot, tmp_path: Path) -> None:
+    traces = write_traces(tmp_path, 500, 2000, 1.0, blocks_max=1)
+    ran = boot(
+        f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy baseline --prefill none"
+        " --inject random:latency_us=60000000,ratio=10%,op=read,drive=1 --json $OUT/o.json &\n"
+        "sleep 0.6; kill -INT $!; sleep 0.5; kill -INT $!; wait $!",
+        check=False,
+    )
+    assert ran.status == 130, ran.stderr
+    result = summary(tmp_path / "o.json")
+    assert result["stopped"] == "interrupted"
+    assert 0 < result["unanswered"] < 200
+    assert 300 < result["reads"] < 1500
+    assert result["elapsed_s"] < 2
