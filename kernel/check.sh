@@ -45,6 +45,8 @@ done
 # --strict warns of the reuse of macro arguments that are constants, and of
 # things that a trace event or KUnit cannot avoid.
 ignore=MACRO_ARG_REUSE,FILE_PATH_CHANGES,UNCOMMENTED_DEFINITION
+# The engine is compiled outside the kernel, too, and names vector types.
+ignore=$ignore,NEW_TYPEDEFS,PREFER_DEFINED_ATTRIBUTE_MACRO
 for f in "${sources[@]}"; do
 	perl "$tree/scripts/checkpatch.pl" --no-tree --strict --quiet --terse \
 		--show-types --no-summary --ignore $ignore -f "$f" ||

@@ -15,7 +15,7 @@
 #include <linux/workqueue.h>
 
 #include "blk-rq-qos.h"
-#include "linnos_engine.h"
+#include "linnos_fast.h"
 
 enum linnos_mode {
 	LINNOS_OFF,
@@ -44,10 +44,18 @@ enum linnos_verdict {
 	LINNOS_VERDICT_PROBE,
 };
 
-/* The last four completed reads, oldest first. */
+/**
+ * struct linnos_history - the last four completed reads
+ * @pending: pages pending when they arrived, oldest first
+ * @latency_us: their latencies, oldest first
+ * @generation: changes with every read that completes
+ * @cpu: where the last one completed
+ */
 struct linnos_history {
 	u32 pending[LINNOS_HISTORY];
 	u32 latency_us[LINNOS_HISTORY];
+	u32 generation;
+	u32 cpu;
 };
 
 /* Files of stats/, in the order in which they are listed. */
@@ -69,9 +77,41 @@ struct linnos_stats {
 	u64 count[LINNOS_NR_STATS];
 };
 
+/**
+ * struct linnos_active_model - what decides
+ * @rcu: frees it when nobody uses it any more
+ * @serial: never the same for two models, so that what has been prepared with
+ *	one is not taken for another's
+ * @id: CRC-32 of its file
+ * @threshold_us: a read slower than this is slow
+ * @wide: the model, should its weights not fit 16 bits; otherwise NULL
+ * @net: the packed model; not allocated if there is a @wide one
+ */
 struct linnos_active_model {
 	struct rcu_head rcu;
-	struct linnos_model model;
+	u64 serial;
+	u32 id;
+	u32 threshold_us;
+	struct linnos_model *wide;
+	struct linnos_net net;
+};
+
+/**
+ * struct linnos_prepared - what one CPU has computed ahead
+ * @past: the share of a history
+ * @generation: of this history
+ * @serial: and this model
+ * @in_use: an interrupt must leave it alone
+ * @unused: histories prepared since the last hinted read
+ * @local: how often, of late, a hinted read followed a completion on this CPU
+ */
+struct linnos_prepared {
+	struct linnos_past past;
+	u64 serial;
+	u32 generation;
+	bool in_use;
+	u8 unused;
+	u8 local;
 };
 
 /* A model file on its way in, chunk by chunk. */
@@ -87,6 +127,7 @@ struct linnos_upload {
  * @threshold_us: that of the active model, or LINNOS_NO_THRESHOLD
  * @model: the active model, or NULL
  * @stats: counters, allocated when @mode first leaves off
+ * @prepared: computed ahead, allocated with @stats
  * @probe_after_us: history older than this is stale; 0: never
  * @probe_after_revokes: so is one followed by so many revocations; 0: never
  * @stall_us: reads are stalled when none completes for so long; 0: never
@@ -115,6 +156,7 @@ struct blk_linnos {
 	u32 threshold_us;
 	struct linnos_active_model __rcu *model;
 	struct linnos_stats __percpu *stats;
+	struct linnos_prepared __percpu *prepared;
 	u32 probe_after_us;
 	u32 probe_after_revokes;
 	u32 stall_us;
@@ -146,7 +188,7 @@ struct blk_linnos {
 
 struct blk_linnos *linnos_alloc(struct gendisk *disk);
 void linnos_put_disk_ref(struct blk_linnos *linnos);
-int linnos_alloc_stats(struct blk_linnos *linnos);
+int linnos_alloc_percpu(struct blk_linnos *linnos);
 void linnos_forget_past(struct blk_linnos *linnos, u64 now_ns);
 
 u32 linnos_pending_pages(struct blk_linnos *linnos);
@@ -160,6 +202,9 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode);
 int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes);
 int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 			const void *chunk, size_t offset, size_t bytes);
+const char *linnos_engine_name(void);
+void linnos_active_store(const struct linnos_active_model *active, void *file,
+			 struct linnos_model *scratch);
 u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat);
 
 extern const struct kobj_type linnos_ktype;

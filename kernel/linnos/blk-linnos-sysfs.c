@@ -53,7 +53,7 @@ static ssize_t model_id_show(struct kobject *kobj, struct kobj_attribute *attr,
 	rcu_read_lock();
 	active = rcu_dereference(linnos->model);
 	if (active)
-		ret = sysfs_emit(page, "%08x\n", active->model.id);
+		ret = sysfs_emit(page, "%08x\n", active->id);
 	else
 		ret = sysfs_emit(page, "none\n");
 	rcu_read_unlock();
@@ -69,7 +69,7 @@ static ssize_t threshold_us_show(struct kobject *kobj,
 
 	rcu_read_lock();
 	active = rcu_dereference(linnos->model);
-	threshold_us = active ? active->model.threshold_us : 0;
+	threshold_us = active ? active->threshold_us : 0;
 	rcu_read_unlock();
 	return sysfs_emit(page, "%u\n", threshold_us);
 }
@@ -141,21 +141,26 @@ static ssize_t model_read(struct file *file, struct kobject *kobj,
 {
 	struct blk_linnos *linnos = to_linnos(kobj);
 	struct linnos_active_model *active;
-	ssize_t ret = 0;
+	struct linnos_model *scratch;
+	ssize_t ret = -ENOMEM;
 	u8 *image;
 
 	image = kvmalloc(LINNOS_MODEL_BYTES, GFP_KERNEL);
-	if (!image)
-		return -ENOMEM;
+	scratch = kvmalloc(sizeof(*scratch), GFP_KERNEL);
+	if (!image || !scratch)
+		goto out;
+	ret = 0;
 	mutex_lock(&linnos->lock);
 	active = rcu_dereference_protected(linnos->model,
 					   lockdep_is_held(&linnos->lock));
 	if (active) {
-		linnos_model_store(&active->model, image);
+		linnos_active_store(active, image, scratch);
 		ret = memory_read_from_buffer(buf, bytes, &offset, image,
 					      LINNOS_MODEL_BYTES);
 	}
 	mutex_unlock(&linnos->lock);
+out:
+	kvfree(scratch);
 	kvfree(image);
 	return ret;
 }
@@ -176,6 +181,13 @@ static ssize_t model_write(struct file *file, struct kobject *kobj,
 	return ret ?: bytes;
 }
 
+static ssize_t engine_show(struct kobject *kobj, struct kobj_attribute *attr,
+			   char *page)
+{
+	return sysfs_emit(page, "%s\n", linnos_engine_name());
+}
+
+static struct kobj_attribute engine_attr = __ATTR_RO(engine);
 static struct kobj_attribute mode_attr = __ATTR_RW(mode);
 static struct kobj_attribute model_id_attr = __ATTR_RO(model_id);
 static struct kobj_attribute threshold_us_attr = __ATTR_RO(threshold_us);
@@ -193,6 +205,7 @@ static struct attribute *linnos_attrs[] = {
 	&probe_after_us_attr.attr,
 	&probe_after_revokes_attr.attr,
 	&stall_us_attr.attr,
+	&engine_attr.attr,
 	NULL,
 };
 

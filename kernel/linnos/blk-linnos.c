@@ -65,6 +65,12 @@
 #include <linux/math64.h>
 #include <linux/moduleparam.h>
 #include <linux/slab.h>
+#include <linux/static_call.h>
+
+#ifdef CONFIG_BLK_LINNOS_AVX2
+#include <asm/cpufeature.h>
+#include <asm/fpu/api.h>
+#endif
 
 #include "blk.h"
 #include "blk-linnos.h"
@@ -133,6 +139,89 @@ static inline void charge_inference(struct blk_linnos *linnos)
 }
 #endif
 
+/*
+ * Engines. margin() is greater than zero when the read is slow; both() first
+ * computes the history's share. All give the same results, bit for bit.
+ */
+static s64 both_scalar(const struct linnos_net *net, const u8 *digits,
+		       u32 *hidden, u32 pending)
+{
+	linnos_history_scalar(net, digits, hidden);
+	return linnos_margin_scalar(net, hidden, pending);
+}
+
+DEFINE_STATIC_CALL(linnos_history, linnos_history_scalar);
+DEFINE_STATIC_CALL(linnos_margin, linnos_margin_scalar);
+DEFINE_STATIC_CALL(linnos_both, both_scalar);
+
+static const char *engine_name = "scalar";
+
+#ifdef CONFIG_BLK_LINNOS_AVX2
+/* An interrupt may find the vector registers in use: plain C then. */
+static void history_avx2(const struct linnos_net *net, const u8 *digits,
+			 u32 *hidden)
+{
+	if (!irq_fpu_usable()) {
+		linnos_history_scalar(net, digits, hidden);
+		return;
+	}
+	kernel_fpu_begin();
+	linnos_history_avx2(net, digits, hidden);
+	kernel_fpu_end();
+}
+
+static s64 margin_avx2(const struct linnos_net *net, const u32 *hidden,
+		       u32 pending)
+{
+	s64 margin;
+
+	if (!irq_fpu_usable())
+		return linnos_margin_scalar(net, hidden, pending);
+	kernel_fpu_begin();
+	margin = linnos_margin_avx2(net, hidden, pending);
+	kernel_fpu_end();
+	return margin;
+}
+
+static s64 both_avx2(const struct linnos_net *net, const u8 *digits,
+		     u32 *hidden, u32 pending)
+{
+	s64 margin;
+
+	if (!irq_fpu_usable())
+		return both_scalar(net, digits, hidden, pending);
+	kernel_fpu_begin();
+	linnos_history_avx2(net, digits, hidden);
+	margin = linnos_margin_avx2(net, hidden, pending);
+	kernel_fpu_end();
+	return margin;
+}
+
+static int __init choose_engine(void)
+{
+	if (!boot_cpu_has(X86_FEATURE_AVX2) ||
+	    !cpu_has_xfeatures(XFEATURE_MASK_SSE | XFEATURE_MASK_YMM, NULL))
+		return 0;
+	static_call_update(linnos_history, history_avx2);
+	static_call_update(linnos_margin, margin_avx2);
+	static_call_update(linnos_both, both_avx2);
+	engine_name = "avx2";
+	pr_info("using the AVX2 engine\n");
+	return 0;
+}
+arch_initcall(choose_engine);
+#endif
+
+/**
+ * linnos_engine_name() - which engine computes
+ *
+ * Return: "scalar" or "avx2".
+ */
+const char *linnos_engine_name(void)
+{
+	return engine_name;
+}
+
 static inline void count(struct blk_linnos *linnos, enum linnos_stat stat)
 {
 	this_cpu_inc(linnos->stats->count[stat]);
@@ -147,7 +236,7 @@ static inline void count(struct blk_linnos *linnos, enum linnos_stat stat)
  */
 u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat)
 {
-	/* pairs with linnos_alloc_stats() */
+	/* pairs with linnos_alloc_percpu() */
 	struct linnos_stats __percpu *stats = smp_load_acquire(&linnos->stats);
 	u64 sum = 0;
 	int cpu;
@@ -170,13 +259,43 @@ u32 linnos_pending_pages(struct blk_linnos *linnos)
 	return lower_32_bits(atomic64_read(&linnos->in_flight));
 }
 
+/* Pages exactly: kmalloc() would round a model up to the next power of two. */
+static size_t active_bytes(bool wide)
+{
+	return wide ? offsetof(struct linnos_active_model, net) :
+		      sizeof(struct linnos_active_model);
+}
+
+static struct linnos_active_model *alloc_active(bool wide)
+{
+	return alloc_pages_exact(active_bytes(wide), GFP_KERNEL | __GFP_ZERO);
+}
+
+static void free_active(struct linnos_active_model *active)
+{
+	if (!active)
+		return;
+	kvfree(active->wide);
+	free_pages_exact(active, active_bytes(active->wide));
+}
+
+static void free_active_rcu(struct rcu_head *rcu)
+{
+	struct linnos_active_model *active =
+		container_of(rcu, struct linnos_active_model, rcu);
+
+	/* vfree() of a wide model is deferred when called from here */
+	free_active(active);
+}
+
 static void linnos_free_work(struct work_struct *work)
 {
 	struct blk_linnos *linnos =
 		container_of(work, struct blk_linnos, free_work);
 
-	kvfree(rcu_dereference_protected(linnos->model, true));
+	free_active(rcu_dereference_protected(linnos->model, true));
 	kvfree(linnos->upload.file);
+	free_percpu(linnos->prepared);
 	free_percpu(linnos->stats);
 	kfree(linnos);
 }
@@ -225,16 +344,20 @@ struct blk_linnos *linnos_alloc(struct gendisk *disk)
 }
 
 /**
- * linnos_alloc_stats() - make the counters ready for use
+ * linnos_alloc_percpu() - allocate what only a policy in use needs
  * @linnos: the disk's policy
  *
  * Context: Process context, @linnos->lock held.
  * Return: 0 or -ENOMEM.
  */
-int linnos_alloc_stats(struct blk_linnos *linnos)
+int linnos_alloc_percpu(struct blk_linnos *linnos)
 {
 	struct linnos_stats __percpu *stats;
 
+	if (!linnos->prepared)
+		linnos->prepared = alloc_percpu(struct linnos_prepared);
+	if (!linnos->prepared)
+		return -ENOMEM;
 	if (linnos->stats)
 		return 0;
 	stats = alloc_percpu(struct linnos_stats);
@@ -256,7 +379,10 @@ void linnos_forget_past(struct blk_linnos *linnos, u64 now_ns)
 
 	raw_spin_lock_irqsave(&linnos->history_lock, flags);
 	write_seqcount_begin(&linnos->history_seq);
-	memset(&linnos->history, 0, sizeof(linnos->history));
+	memset(linnos->history.pending, 0, sizeof(linnos->history.pending));
+	memset(linnos->history.latency_us, 0,
+	       sizeof(linnos->history.latency_us));
+	linnos->history.generation++;
 	write_seqcount_end(&linnos->history_seq);
 	WRITE_ONCE(linnos->last_read_ns, now_ns);
 	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
@@ -285,7 +411,7 @@ static void history_read(struct blk_linnos *linnos, struct linnos_history *copy)
 }
 
 static void history_add(struct blk_linnos *linnos, u32 pending, u32 latency_us,
-			u64 now_ns)
+			u64 now_ns, struct linnos_history *copy)
 {
 	struct linnos_history *h = &linnos->history;
 	unsigned long flags;
@@ -299,7 +425,10 @@ static void history_add(struct blk_linnos *linnos, u32 pending, u32 latency_us,
 	}
 	h->pending[i] = pending;
 	h->latency_us[i] = latency_us;
+	h->generation++;
+	h->cpu = raw_smp_processor_id();
 	write_seqcount_end(&linnos->history_seq);
+	*copy = *h;
 	WRITE_ONCE(linnos->last_read_ns, now_ns);
 	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
 	atomic_set(&linnos->revokes, 0);
@@ -349,7 +478,119 @@ static bool stalled(struct blk_linnos *linnos, u64 now_ns)
 	return (s64)(now_ns - since_ns) > (s64)stall_ns;
 }
 
-static bool infer(struct blk_linnos *linnos, const struct linnos_model *model,
+/*
+ * Preparing. Of the 31 digits only three belong to the read that arrives; the
+ * share of the others in the hidden layer is computed when a read completes, on
+ * its CPU, and kept there: no CPU reads what another has computed, which would
+ * cost more than to compute it again. Whether that pays off depends:
+ *
+ *  - a drive without hinted reads has no use for it. Preparing stops after
+ *    PREPARE_UNUSED completions without a hinted read;
+ *  - where several CPUs complete reads of one drive, the next completion
+ *    elsewhere makes it void. Each CPU keeps count of whether the history it
+ *    finds was last changed by itself, and prepares only if it mostly was.
+ *
+ * Otherwise a hinted read computes all of it when it arrives.
+ */
+#define PREPARE_UNUSED 4
+#define PREPARE_LOCAL 4
+#define PREPARE_LOCAL_MAX 8
+
+static void history_digits(const struct linnos_history *history, u8 *digits)
+{
+	linnos_features_encode(history->pending, history->latency_us, 0,
+			       digits);
+}
+
+static void prepared_tag(struct linnos_prepared *prepared,
+			 const struct linnos_active_model *active,
+			 const struct linnos_history *history)
+{
+	prepared->serial = active->serial;
+	prepared->generation = history->generation;
+	prepared->past.known = 0;
+}
+
+static void prepare(struct blk_linnos *linnos,
+		    const struct linnos_history *history)
+{
+	struct linnos_active_model *active;
+	struct linnos_prepared *prepared;
+	u8 digits[LINNOS_N_INPUTS];
+
+	if (!rcu_access_pointer(linnos->model))
+		return;
+	prepared = get_cpu_ptr(linnos->prepared);
+	if (prepared->in_use || prepared->unused >= PREPARE_UNUSED ||
+	    prepared->local < PREPARE_LOCAL)
+		goto out;
+
+	prepared->in_use = true;
+	barrier();
+	rcu_read_lock();
+	active = rcu_dereference(linnos->model);
+	if (active && !active->wide) {
+		history_digits(history, digits);
+		static_call(linnos_history)(&active->net, digits,
+					    prepared->past.hidden);
+		prepared_tag(prepared, active, history);
+		prepared->unused++;
+	}
+	rcu_read_unlock();
+	barrier();
+	prepared->in_use = false;
+out:
+	put_cpu_ptr(linnos->prepared);
+}
+
+/* The decision for so many pending pages is remembered. */
+#define REMEMBERED 64
+
+static bool infer_net(struct blk_linnos *linnos,
+		      const struct linnos_active_model *active,
+		      const struct linnos_history *history, u32 pending,
+		      s64 *out)
+{
+	struct linnos_prepared *prepared = get_cpu_ptr(linnos->prepared);
+	struct linnos_past *past = &prepared->past;
+	u64 bit = pending < REMEMBERED ? BIT_ULL(pending) : 0;
+	u8 digits[LINNOS_N_INPUTS];
+	bool slow;
+
+	prepared->in_use = true;
+	barrier();
+	prepared->unused = 0;
+	if (history->cpu == smp_processor_id())
+		prepared->local = min(prepared->local + 1, PREPARE_LOCAL_MAX);
+	else if (prepared->local)
+		prepared->local--;
+
+	if (prepared->serial != active->serial ||
+	    prepared->generation != history->generation) {
+		history_digits(history, digits);
+		slow = static_call(linnos_both)(&active->net, digits,
+						past->hidden, pending) > 0;
+		prepared_tag(prepared, active, history);
+	} else if (past->known & bit) {
+		slow = past->slow & bit;
+		bit = 0;
+	} else {
+		slow = static_call(linnos_margin)(&active->net, past->hidden,
+						  pending) > 0;
+	}
+	past->known |= bit;
+	past->slow = slow ? past->slow | bit : past->slow & ~bit;
+	if (trace_linnos_decision_enabled())
+		linnos_net_outputs(&active->net, past, pending, out);
+
+	barrier();
+	prepared->in_use = false;
+	put_cpu_ptr(linnos->prepared);
+	return slow;
+}
+
+static bool infer(struct blk_linnos *linnos,
+		  const struct linnos_active_model *active,
 		  const struct linnos_history *history, u32 pending, s64 *out)
 {
 	u64 n = this_cpu_read(linnos->stats->count[LINNOS_STAT_INFERENCES]);
@@ -361,9 +602,13 @@ static bool infer(struct blk_linnos *linnos, const struct linnos_model *model,
 	if (sample)
 		start_ns = ktime_get_ns();
 
-	linnos_features_encode(history->pending, history->latency_us, pending,
-			       digits);
-	slow = linnos_infer(model, digits, out);
+	if (unlikely(active->wide)) {
+		linnos_features_encode(history->pending, history->latency_us,
+				       pending, digits);
+		slow = linnos_infer(active->wide, digits, out);
+	} else {
+		slow = infer_net(linnos, active, history, pending, out);
+	}
 
 	count(linnos, LINNOS_STAT_INFERENCES);
 	if (sample)
@@ -390,8 +635,7 @@ static bool decide(struct blk_linnos *linnos, struct bio_linnos *io,
 	rcu_read_lock();
 	active = rcu_dereference(linnos->model);
 	if (active) {
-		slow = infer(linnos, &active->model, &history, io->pending,
-			     out);
+		slow = infer(linnos, active, &history, io->pending, out);
 		reason = slow ? LINNOS_PREDICTED_SLOW : LINNOS_PREDICTED_FAST;
 		if (!slow) {
 			/* the drive has its good name back */
@@ -500,6 +744,7 @@ bool linnos_arrive(struct blk_linnos *linnos, struct bio_linnos *io,
 void linnos_complete(struct blk_linnos *linnos, const struct bio_linnos *io,
 		     bool is_read, blk_status_t status, u64 now_ns)
 {
+	struct linnos_history history;
 	bool slow = true;
 
 	if (is_read && !status) {
@@ -507,7 +752,8 @@ void linnos_complete(struct blk_linnos *linnos, const struct bio_linnos *io,
 		u32 latency_us = min_t(u64, latency, U32_MAX);
 
 		slow = latency_us > READ_ONCE(linnos->threshold_us);
-		history_add(linnos, io->pending, latency_us, now_ns);
+		history_add(linnos, io->pending, latency_us, now_ns, &history);
+		prepare(linnos, &history);
 
 		if (slow)
 			count(linnos, LINNOS_STAT_SLOW);
@@ -658,7 +904,7 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 		return 0;
 	}
 
-	ret = linnos_alloc_stats(linnos);
+	ret = linnos_alloc_percpu(linnos);
 	if (ret)
 		return ret;
 	ret = attach(linnos);
@@ -687,23 +933,65 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
  */
 int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes)
 {
+	static atomic64_t last_serial = ATOMIC64_INIT(0);
 	struct linnos_active_model *fresh, *old;
 	enum linnos_model_error error;
+	struct linnos_model *model;
 
-	fresh = kvmalloc(sizeof(*fresh), GFP_KERNEL);
-	if (!fresh)
+	model = kvmalloc(sizeof(*model), GFP_KERNEL);
+	if (!model)
 		return -ENOMEM;
-	error = linnos_model_parse(&fresh->model, file, bytes);
+	error = linnos_model_parse(model, file, bytes);
 	if (error) {
-		kvfree(fresh);
+		kvfree(model);
 		return error;
 	}
+
+	fresh = alloc_active(false);
+	if (!fresh)
+		goto no_memory;
+	if (linnos_net_pack(&fresh->net, model)) {
+		fresh->id = model->id;
+		fresh->threshold_us = model->threshold_us;
+		kvfree(model);
+	} else {
+		free_active(fresh);
+		fresh = alloc_active(true);
+		if (!fresh)
+			goto no_memory;
+		fresh->id = model->id;
+		fresh->threshold_us = model->threshold_us;
+		fresh->wide = model;
+	}
+	fresh->serial = atomic64_inc_return(&last_serial);
+
 	old = rcu_replace_pointer(linnos->model, fresh,
 				  lockdep_is_held(&linnos->lock));
-	WRITE_ONCE(linnos->threshold_us, fresh->model.threshold_us);
+	WRITE_ONCE(linnos->threshold_us, fresh->threshold_us);
 	if (old)
-		kvfree_rcu(old, rcu);
+		call_rcu(&old->rcu, free_active_rcu);
 	return LINNOS_MODEL_OK;
+
+no_memory:
+	kvfree(model);
+	return -ENOMEM;
+}
+
+/**
+ * linnos_active_store() - write the active model back as its file
+ * @active: the active model
+ * @file: room for %LINNOS_MODEL_BYTES
+ * @scratch: room for a model
+ */
+void linnos_active_store(const struct linnos_active_model *active, void *file,
+			 struct linnos_model *scratch)
+{
+	if (active->wide) {
+		linnos_model_store(active->wide, file);
+		return;
+	}
+	linnos_net_unpack(&active->net, scratch);
+	linnos_model_store(scratch, file);
 }
 
 static void drop_upload(struct blk_linnos *linnos)

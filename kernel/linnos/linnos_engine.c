@@ -172,7 +172,7 @@ static bool hidden_in_range(const struct linnos_model *model, int unit,
 	int i;
 
 	for (i = 0; i < LINNOS_N_INPUTS; i++) {
-		s64 most = (s64)model->hidden_weights[i][unit] * DIGIT_MAX;
+		s64 most = (s64)model->hidden_weights[unit][i] * DIGIT_MAX;
 
 		if (most < 0)
 			low += most;
@@ -244,7 +244,7 @@ enum linnos_model_error linnos_model_parse(struct linnos_model *model,
 	p += LINNOS_MODEL_HEADER;
 	for (i = 0; i < LINNOS_N_INPUTS; i++)
 		for (unit = 0; unit < LINNOS_N_HIDDEN; unit++, p += 4)
-			model->hidden_weights[i][unit] = get_s32(p);
+			model->hidden_weights[unit][i] = get_s32(p);
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++, p += 4)
 		model->hidden_bias[unit] = get_s32(p);
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
@@ -283,7 +283,7 @@ void linnos_model_store(const struct linnos_model *model, void *file)
 	p += LINNOS_MODEL_HEADER;
 	for (i = 0; i < LINNOS_N_INPUTS; i++)
 		for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
-			p = put_u32(p, model->hidden_weights[i][unit]);
+			p = put_u32(p, model->hidden_weights[unit][i]);
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
 		p = put_u32(p, model->hidden_bias[unit]);
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
@@ -393,7 +393,7 @@ bool linnos_infer(const struct linnos_model *model,
 		s32 hidden;
 
 		for (i = 0; i < LINNOS_N_INPUTS; i++)
-			sum += (u32)model->hidden_weights[i][unit] * digits[i];
+			sum += (u32)model->hidden_weights[unit][i] * digits[i];
 		hidden = sum;
 		if (hidden <= 0)
 			continue;

@@ -27,8 +27,10 @@
 typedef __UINT8_TYPE__ u8;
 typedef __UINT32_TYPE__ u32;
 typedef __UINT64_TYPE__ u64;
+typedef __INT16_TYPE__ s16;
 typedef __INT32_TYPE__ s32;
 typedef __INT64_TYPE__ s64;
+#define __aligned(x) __attribute__((__aligned__(x)))
 #endif
 
 #define LINNOS_HISTORY 4
@@ -85,11 +87,11 @@ enum linnos_model_error {
 };
 
 /**
- * struct linnos_model - a checked model, in the order of its file
+ * struct linnos_model - a checked model
  * @id: CRC-32 of the file
  * @scale: fixed-point scale of the weights
  * @threshold_us: a read slower than this is slow
- * @hidden_weights: [input][hidden unit]
+ * @hidden_weights: [hidden unit][input], transposed for the reference engine
  * @hidden_bias: one per hidden unit
  * @output_weights: [hidden unit][output]
  * @output_bias: one per output; output 0 is fast, output 1 is slow
@@ -98,7 +100,7 @@ struct linnos_model {
 	u32 id;
 	u32 scale;
 	u32 threshold_us;
-	s32 hidden_weights[LINNOS_N_INPUTS][LINNOS_N_HIDDEN];
+	s32 hidden_weights[LINNOS_N_HIDDEN][LINNOS_N_INPUTS];
 	s32 hidden_bias[LINNOS_N_HIDDEN];
 	s32 output_weights[LINNOS_N_HIDDEN][LINNOS_N_OUTPUTS];
 	s64 output_bias[LINNOS_N_OUTPUTS];

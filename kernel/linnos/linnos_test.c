@@ -10,6 +10,10 @@
 #include <linux/prandom.h>
 #include <linux/unaligned.h>
 
+#ifdef CONFIG_BLK_LINNOS_AVX2
+#include <asm/fpu/api.h>
+#endif
+
 #include "blk-linnos-policy.h"
 
 #define SEED 0x4c696e6e4f53ULL
@@ -26,6 +30,8 @@ struct linnos_fixture {
 	u8 file[FILE_BYTES];
 	u8 again[FILE_BYTES];
 	struct linnos_model model;
+	struct linnos_net net;
+	struct linnos_past past;
 	struct gendisk disk;
 	struct blk_linnos *linnos;
 };
@@ -98,7 +104,7 @@ static int linnos_test_init(struct kunit *test)
 	if (!fx->linnos)
 		return -ENOMEM;
 	test->priv = fx;
-	return linnos_alloc_stats(fx->linnos);
+	return linnos_alloc_percpu(fx->linnos);
 }
 
 static void linnos_test_exit(struct kunit *test)
@@ -238,6 +244,34 @@ static u32 xorshift32(u32 *x)
  */
 #define VECTORS 100000
 
+static void expect_fast_engines_agree(struct kunit *test, const u8 *digits,
+				      const s64 *out)
+{
+	struct linnos_fixture *fx = test->priv;
+	u32 pending = 100 * digits[12] + 10 * digits[13] + digits[14];
+	s64 outputs[2];
+
+	linnos_history_scalar(&fx->net, digits, fx->past.hidden);
+	KUNIT_ASSERT_EQ(test, out[1] - out[0],
+			linnos_margin_scalar(&fx->net, fx->past.hidden,
+					     pending));
+	linnos_net_outputs(&fx->net, &fx->past, pending, outputs);
+	KUNIT_ASSERT_EQ(test, outputs[0], out[0]);
+	KUNIT_ASSERT_EQ(test, outputs[1], out[1]);
+#ifdef CONFIG_BLK_LINNOS_AVX2
+	if (!strcmp(linnos_engine_name(), "avx2")) {
+		s64 margin;
+
+		memset(fx->past.hidden, 0x55, sizeof(fx->past.hidden));
+		kernel_fpu_begin();
+		linnos_history_avx2(&fx->net, digits, fx->past.hidden);
+		margin = linnos_margin_avx2(&fx->net, fx->past.hidden, pending);
+		kernel_fpu_end();
+		KUNIT_ASSERT_EQ(test, out[1] - out[0], margin);
+	}
+#endif
+}
+
 static void linnos_test_vectors(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
@@ -263,6 +297,7 @@ static void linnos_test_vectors(struct kunit *test)
 			linnos_model_parse(&fx->model, fx->file, FILE_BYTES),
 			LINNOS_MODEL_OK);
 
+	KUNIT_ASSERT_TRUE(test, linnos_net_pack(&fx->net, &fx->model));
 	for (n = 0; n < VECTORS; n++) {
 		u8 digits[31];
 		__le64 pair[2];
@@ -271,6 +306,7 @@ static void linnos_test_vectors(struct kunit *test)
 		for (i = 0; i < 31; i++)
 			digits[i] = xorshift32(&x) % 10;
 		slow += linnos_infer(&fx->model, digits, out);
+		expect_fast_engines_agree(test, digits, out);
 		pair[0] = cpu_to_le64(out[0]);
 		pair[1] = cpu_to_le64(out[1]);
 		crc = crc32_le(crc, (u8 *)pair, sizeof(pair));
@@ -458,7 +494,7 @@ static u32 active_id(struct linnos_fixture *fx)
 
 	rcu_read_lock();
 	active = rcu_dereference(fx->linnos->model);
-	id = active ? active->model.id : 0;
+	id = active ? active->id : 0;
 	rcu_read_unlock();
 	return id;
 }
