@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -20,8 +21,9 @@ from eval import figures
 from eval.cache import LAB_SOURCES, ROOT, Cache, code_version, digest, read_record, write_json
 from eval.experiment import Context, Experiment, Table
 from eval.experiments import NAMES, load
-from eval.loop import LoopError, write_summary
+from eval.loop import LoopError, use_kernel, write_summary
 from linnapp.errors import LinnappError
+from linnapp.lab.cli import DEFAULT_KERNEL
 
 RESULTS = ROOT / "eval" / "results"
 
@@ -53,6 +55,7 @@ def main() -> None:
     if arguments.jobs < 1:
         parser.error(f"--jobs {arguments.jobs}: at least 1")
     out = Path("out") / ("eval-dev" if arguments.dev else "eval")
+    keep_kernel(out)
     failed = []
     for i, name in enumerate(dict.fromkeys(names)):
         print(f"[{i + 1}/{len(names)}] {name}", flush=True)
@@ -63,6 +66,17 @@ def main() -> None:
             failed.append(name)
     if failed:
         sys.exit(f"python -m eval: failed: {', '.join(failed)}")
+
+
+def keep_kernel(out: Path) -> None:
+    """Boot a copy of the kernel, so that a build in the meantime changes nothing half-way."""
+    if not DEFAULT_KERNEL.exists():
+        raise SystemExit(f"{DEFAULT_KERNEL}: no lab kernel there; `make kernel` builds it")
+    out.mkdir(parents=True, exist_ok=True)
+    beside, kept = out / ".kernel.tmp", out / "kernel"
+    shutil.copy2(DEFAULT_KERNEL, beside)
+    beside.replace(kept)
+    use_kernel(kept.resolve())
 
 
 def run(experiment: Experiment, out: Path, arguments: argparse.Namespace) -> None:

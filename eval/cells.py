@@ -10,6 +10,7 @@ that experiments share them.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -238,10 +239,13 @@ def replayed(cache: Cache, replay: Replay) -> Replayed:
     parameters = asdict(replay)
     source = recorded(cache, replay.cell)
     models: list[Path] = []
+    mode = replay.mode
     options = [*REPLAYER_OPTIONS, "--profile", str(source / "record" / "baseline.log")]
     if replay.policy in loop.NEEDS_MODEL | loop.NEEDS_THRESHOLD:
         folder = trained(cache, replay.models_of or replay.cell, replay.train_options)
         models = [folder / f"flash{drive}.linnos" for drive in range(N_DRIVES)]
+        if replay.policy in loop.NEEDS_THRESHOLD:
+            mode = "off"
         ratios = [record["false_submit_ratio"] for record in training_records(folder)]
         if replay.policy == "linnos-hl":
             options += ["--false-submit-ratio", f"{np.mean(ratios):.6f}"]
@@ -270,9 +274,7 @@ def replayed(cache: Cache, replay: Replay) -> Replayed:
             scenario,
             replay.policy,
             folder,
-            models=models,
-            mode=replay.mode,
-            prepare=replay.prepare,
+            prepare=_upload(models, mode) + replay.prepare,
             finish=replay.finish,
         )
         (folder / "summary.json").write_text(json.dumps(summary, indent=1))
@@ -282,6 +284,16 @@ def replayed(cache: Cache, replay: Replay) -> Replayed:
     folder = cache.get("replay", parameters, make)
     summary = json.loads((folder / "summary.json").read_text())
     return Replayed(replay, summary, folder)
+
+
+def _upload(models: Sequence[Path], mode: str) -> str:
+    """Shell commands that upload models; what `linnapp upload` does, in a hundredth of its time."""
+    lines = []
+    for drive, model in enumerate(models):
+        linnos = f"/sys/block/flash{drive}/linnos"
+        lines.append(f"cat {shlex.quote(str(model.resolve()))} >{linnos}/model")
+        lines.append(f"echo {mode} >{linnos}/mode")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def read_log(path: Path) -> dict[str, np.ndarray[Any, Any]]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 _TRACING = "/sys/kernel/debug/tracing"
 
 #: Reasons, as the kernel numbers them (docs/formats.md).
-FAST, SLOW, PROBE, OBSERVED, NO_MODEL = range(5)
+FAST, SLOW, PROBE, OBSERVED, NO_MODEL, STALL = range(6)
 
 #: In the guest, before a replay: room for all events of a replay.
 PREPARE = f"""

@@ -39,6 +39,15 @@ NEEDS_MODEL = frozenset({"linnos", "linnos-hl", "linnos-h99"})
 NEEDS_THRESHOLD = frozenset({"hedge-ip", "heuristic-adv"})
 
 
+_kernel = DEFAULT_KERNEL
+
+
+def use_kernel(kernel: Path) -> None:
+    """Boot this kernel from now on, not the one that `make kernel` built."""
+    global _kernel
+    _kernel = kernel
+
+
 class LoopError(RuntimeError):
     """A step of the loop failed; the message says where its output is."""
 
@@ -83,7 +92,7 @@ def _in_guest(command: Sequence[str], scenario: Scenario, out_dir: Path, log: Pa
     """Run a command in a fresh guest; its output goes to a log file."""
     out_dir.mkdir(parents=True, exist_ok=True)
     guest = Guest(
-        kernel=DEFAULT_KERNEL,
+        kernel=_kernel,
         out_dir=out_dir,
         setup=scenario.array.setup_script() + _charge_inference(scenario.inference_ns),
         environment=guest_environment(scenario.array, out_dir),

@@ -46,14 +46,17 @@ SLOT_MS = (10, 50, 200)
 SLOT_ADDED_US = (300, 1000, 5000)
 POLICIES = ("baseline", "hedge", "heuristic-adv", "linnos", "linnos-hl", "oracle")
 
-#: Settings of the stale-history probe: name, (probe_after_us, probe_after_revokes), 0 is never.
-PROBING = {
-    "never": (0, 0),
-    "after 10 revokes": (0, 10),
-    "after 100 revokes": (0, 100),
-    "after 1000 revokes": (0, 1000),
-    "after 10 ms": (10_000, 0),
-    "after 100 ms": (100_000, 0),
+#: Knobs of the kernel's policy: how a distrusted drive is probed (0: never for this reason),
+#: and the stall rule, which refuses reads while those in flight do not come back.
+SETTINGS = {
+    "no probes": {"probe_after_us": 0, "probe_after_revokes": 0},
+    "after 10 revokes": {"probe_after_us": 0, "probe_after_revokes": 10},
+    "after 100 revokes": {"probe_after_us": 0, "probe_after_revokes": 100},
+    "after 1000 revokes": {"probe_after_us": 0, "probe_after_revokes": 1000},
+    "after 1 ms": {"probe_after_us": 1_000, "probe_after_revokes": 0},
+    "after 10 ms": {"probe_after_us": 10_000, "probe_after_revokes": 0},
+    "after 100 ms": {"probe_after_us": 100_000, "probe_after_revokes": 0},
+    "stall rule, 300 us": {"stall_us": 300},
 }
 
 #: Positions within a burst, first of each bin; the last bin is open.
@@ -62,15 +65,15 @@ BINS = (1, 2, 3, 4, 5, 6, 11, 21, 51, 101, 201)
 PARAMETERS: dict[str, Any] = {
     "workload": "azure",
     "array": "enterprise",
-    "train_s": 8.0,
-    "replay_s": 4.0,
+    "train_s": 6.0,
+    "replay_s": 3.0,
     "patterns": PATTERNS,
     "added_us": ADDED_US,
     "trained_added_us": TRAINED_ADDED_US,
     "slot_ms": SLOT_MS,
     "slot_added_us": SLOT_ADDED_US,
     "policies": POLICIES,
-    "probing": PROBING,
+    "settings": SETTINGS,
 }
 
 
@@ -238,35 +241,42 @@ def judge_observed(
         "by_position": by_position,
         # What the network was shown of the reads that it let through wrongly.
         "missed": int(missed.sum()),
-        "missed_by_slow_in_history": [int((missed & (hist_slow == k)).sum()) for k in range(5)],
-        "recall_by_slow_in_history": [
-            _ratio(hit & predicted, hit)
-            for k in range(5)
-            if (hit := in_burst & slow & (hist_slow == k)) is not None
-        ],
-        "missed_after_burst_began": _blind_time(table, log, missed, position),
+        "missed_causes": _causes(missed, _blind(table, log, position), hist_slow),
         "alarm_by_slow_in_history": [int((alarm & (hist_slow == k)).sum()) for k in range(5)],
     }
 
 
-def _blind_time(
-    table: NDArray[Any],
-    log: dict[str, NDArray[Any]],
-    missed: NDArray[np.bool_],
-    position: NDArray[np.int64],
-) -> dict[str, float]:
-    """Misses before the burst's first read had completed: no feature could show it yet."""
+def _blind(
+    table: NDArray[Any], log: dict[str, NDArray[Any]], position: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Reads of a burst submitted before its first read had completed: nothing could show it."""
     drive = table["drive"].astype(int)
     first = np.maximum.accumulate(np.where(position == 1, np.arange(len(position)), -1))
-    valid = missed & (first >= 0)
-    index = np.flatnonzero(valid)
-    index = index[drive[first[index]] == drive[index]]
-    if not len(index):
-        return {"missed": 0, "before_first_completion": 0}
-    began = first[index]
-    completed_us = log["start_us"][began] + log["device_latency_us"][began]
-    blind = log["start_us"][index] < completed_us
-    return {"missed": len(index), "before_first_completion": int(blind.sum())}
+    known = (position > 0) & (first >= 0)
+    known &= drive[np.maximum(first, 0)] == drive
+    completed_us = log["start_us"][first] + log["device_latency_us"][first]
+    return np.asarray(known & (log["start_us"] < completed_us))
+
+
+#: Why a slow read was let through, each read under the first that holds.
+CAUSES = {
+    "blind": "submitted before the burst's first slow read had come back",
+    "no sign": "none of the last four reads was slow",
+    "few signs": "one or two of the last four were slow",
+    "clear signs": "three or four of the last four were slow",
+}
+
+
+def _causes(
+    missed: NDArray[np.bool_], blind: NDArray[np.bool_], hist_slow: NDArray[np.int64]
+) -> dict[str, int]:
+    seeing = missed & ~blind
+    return {
+        "blind": int((missed & blind).sum()),
+        "no sign": int((seeing & (hist_slow == 0)).sum()),
+        "few signs": int((seeing & (hist_slow >= 1) & (hist_slow <= 2)).sum()),
+        "clear signs": int((seeing & (hist_slow >= 3)).sum()),
+    }
 
 
 def _ratio(part: NDArray[np.bool_], of: NDArray[np.bool_]) -> float | None:
@@ -287,13 +297,11 @@ def _slots(slot_ms: int, added_us: int) -> tuple[str, int]:
     return inject, every_ms
 
 
-def _probe_setting(probing: str) -> str:
-    after_us, after_revokes = PROBING[probing]
-    return (
-        "for drive in /sys/block/flash*; do"
-        f" echo {after_us} >$drive/linnos/probe_after_us;"
-        f" echo {after_revokes} >$drive/linnos/probe_after_revokes; done\n"
+def _write_knobs(setting: str) -> str:
+    writes = "".join(
+        f" echo {value} >$drive/linnos/{knob};" for knob, value in SETTINGS[setting].items()
     )
+    return f"for drive in /sys/block/flash*; do{writes} done\n"
 
 
 def enforce(
@@ -314,10 +322,10 @@ def enforce(
                 )  # fmt: skip
                 replays.append((slot_ms, added_us, "default", replay))
         inject, _ = _slots(slot_ms, TRAINED_ADDED_US)
-        for probing in PROBING:
+        for probing in SETTINGS:
             replay = Replay(
                 cell, "linnos", inject, keep_log=True, finish=decisions.FINISH,
-                prepare=_probe_setting(probing) + decisions.PREPARE,
+                prepare=_write_knobs(probing) + decisions.PREPARE,
             )  # fmt: skip
             replays.append((slot_ms, TRAINED_ADDED_US, probing, replay))
     trained(context.cache, cell)
@@ -479,8 +487,7 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
         (
             row["pattern"], str(row["added_us"]), row["trained_on"],
             str(row["injected_and_slow"]), _percent(row["recall"]), str(row["missed"]),
-            *(str(n) for n in row["missed_by_slow_in_history"]),
-            str(row["missed_after_burst_began"]["before_first_completion"]),
+            *(str(n) for n in row["missed_causes"].values()),
             percent(row["accuracy"]), _percent(row["false_revoke_ratio"]),
         )
         for row in data["observed"]
@@ -510,9 +517,8 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
              "false submits"),
             tuple(observed),
         ),
-        "Observed: missed slow reads by how many of the last four reads were slow": Table(
-            ("pattern", "added us", "trained on", "slow in bursts", "recall", "missed", "0 of 4",
-             "1 of 4", "2 of 4", "3 of 4", "4 of 4", "before the burst's first completion",
+        "Observed: why slow reads of bursts were let through": Table(
+            ("pattern", "added us", "trained on", "slow in bursts", "recall", "missed", *CAUSES,
              "accuracy", "false revokes"),
             tuple(causes),
         ),
@@ -520,8 +526,8 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
             ("slot ms", "added us", "policy", *(bin_name(i) for i in range(len(BINS))), "mean us"),
             tuple(enforced),
         ),
-        "Enforced: until the drive is trusted again, by probing (linnos, 1000 us added)": Table(
-            ("slot ms", "probing", "mean us", "in bursts us", "trusted again p50 us", "p90 us",
+        "Enforced: until the drive is trusted again, by setting (linnos, 1000 us added)": Table(
+            ("slot ms", "setting", "mean us", "in bursts us", "trusted again p50 us", "p90 us",
              "never", "bursts", "revoked in that time", "probes", "mean us of a probe"),
             tuple(probing),
         ),
@@ -554,23 +560,19 @@ def reading(data: dict[str, Any]) -> str:
         parts.append(
             f"Models trained on a {kind}, {TRAINED_ADDED_US} us added:\n\n" + "\n".join(lines)
         )
-    missed = sum(row["missed"] for row in data["observed"])
-    by_history = np.sum([row["missed_by_slow_in_history"] for row in data["observed"]], axis=0)
-    blind = sum(
-        row["missed_after_burst_began"]["before_first_completion"] for row in data["observed"]
+    parts.append(
+        "Why slow reads were let through, each under the first cause that holds ("
+        + "; ".join(f"*{name}*: {what}" for name, what in CAUSES.items())
+        + "):\n\n"
+        + "\n".join(_cause_line(data, pattern, kind) for pattern, kind in _pairs(data))
     )
-    if missed:
-        parts.append(
-            f"Of all {missed} missed slow reads, {percent(by_history[0] / missed)} had no slow "
-            "read among the last four completed ones: nothing that the network is shown told of "
-            f"the burst. {percent(blind / missed)} were submitted before the burst's first read "
-            "had come back, when no completed read can tell: a history of completions is blind for "
-            "as long as the slow reads take. To see the burst in that time the network would need "
-            "the age of the reads in flight. "
-            f"{percent(by_history[1:].sum() / missed)} had a slow read in their history and were "
-            "still let through: there the weights, not the features, were at fault "
-            f"({percent(by_history[3:].sum() / missed)} with three or four of four)."
-        )
+    parts.append(
+        "*Blind* is a limit of the features: only completed reads tell, so a burst stays unseen "
+        "for as long as its reads take. To see it earlier the network would need the age of the "
+        "reads in flight. *No sign* is a limit of the pattern: slow reads by chance or one at a "
+        "time have no neighbours to tell of them. *Clear signs* is a fault of the weights: the burst stood in all "
+        "four latencies, but the network had learnt from none like it."
+    )
     for row in data["enforced"]:
         if row["policy"] == "linnos" and row["added_us"] == TRAINED_ADDED_US:
             same = {
@@ -592,13 +594,31 @@ def reading(data: dict[str, Any]) -> str:
         rows = [row for row in data["probing"] if row["slot_ms"] == slot_ms]
         if rows:
             best = min(rows, key=lambda row: row["mean_us"])
-            never = next(row for row in rows if row["probing"] == "never")
+            never = next(row for row in rows if row["probing"] == "no probes")
             parts.append(
-                f"Probing at {slot_ms} ms: never {never['mean_us']:.1f} us on average; best of the "
-                f"settings tried: {best['probing']} with {best['mean_us']:.1f} us and "
+                f"Probing at {slot_ms} ms: without probes {never['mean_us']:.1f} us on average; best of "
+                f"the settings tried: {best['probing']} with {best['mean_us']:.1f} us and "
                 f"{best['probes']} probes."
             )
     return "\n\n".join(parts)
+
+
+def _pairs(data: dict[str, Any]) -> list[tuple[str, str]]:
+    return list(dict.fromkeys((row["pattern"], row["trained_on"]) for row in data["observed"]))
+
+
+def _cause_line(data: dict[str, Any], pattern: str, kind: str) -> str:
+    rows = [
+        row for row in data["observed"] if (row["pattern"], row["trained_on"]) == (pattern, kind)
+    ]
+    missed = sum(row["missed"] for row in rows)
+    slow = sum(row["injected_and_slow"] for row in rows)
+    causes = {
+        name: sum(row["missed_causes"][name] for row in rows) / max(missed, 1) for name in CAUSES
+    }
+    return f"- {pattern}, {kind}: {missed} of {slow} missed; " + ", ".join(
+        f"{name} {percent(share, 0)}" for name, share in causes.items()
+    )
 
 
 EXPERIMENT = Experiment(

@@ -67,10 +67,7 @@ def _three_points(
         "too high": float(first.percentile_us(high)),
     }
     rng = np.random.default_rng(seed)
-    draws = [
-        d.sorted_us[rng.integers(0, len(d), PARAMETERS["drawn"])].astype(float)
-        for d in distributions
-    ]
+    draws = [distribution.draw(PARAMETERS["drawn"], rng) for distribution in distributions]
     grid = np.linspace(0.5, 99.95, PARAMETERS["points"])
     curves = {"without": np.percentile(draws[0], grid).tolist()}
     means = {"without": float(draws[0].mean())}

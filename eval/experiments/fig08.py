@@ -16,8 +16,8 @@ PARAMETERS: dict[str, Any] = {
     "workloads": WORKLOADS,
     "arrays": ("consumer", "enterprise"),
     "policies": POLICIES,
-    "train_s": 8.0,
-    "replay_s": 4.0,
+    "train_s": 6.0,
+    "replay_s": 2.0,
 }
 
 

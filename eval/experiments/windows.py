@@ -26,7 +26,7 @@ PARAMETERS: dict[str, Any] = {
     "policies": POLICIES,
     "cell_train_s": fig08.PARAMETERS["train_s"],
     "cell_replay_s": fig08.PARAMETERS["replay_s"],
-    "window_s": 1.0,
+    "window_s": 0.6,
     "explained": 5,
 }
 
