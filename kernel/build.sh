@@ -214,7 +214,6 @@ configure() {
 		return
 	fi
 	say "configuring $flavour$suffix"
-	rm -rf "$out_dir"
 	mkdir -p "$out_dir"
 	kmake -s tinyconfig >>"$log" 2>&1 || die "tinyconfig failed, see $log"
 	(cd "$out_dir" && "$source_dir/scripts/kconfig/merge_config.sh" -m \

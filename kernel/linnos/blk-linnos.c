@@ -842,9 +842,30 @@ static void blk_linnos_exit(struct rq_qos *rqos)
 	linnos->attached = false;
 }
 
+#ifdef CONFIG_BLK_DEBUG_FS
+static int in_flight_show(void *data, struct seq_file *m)
+{
+	struct rq_qos *rqos = data;
+	struct blk_linnos *linnos = container_of(rqos, struct blk_linnos, rqos);
+	s64 in_flight = atomic64_read(&linnos->in_flight);
+
+	seq_printf(m, "%u pages, %lld reads\n", lower_32_bits(in_flight),
+		   (in_flight & IN_FLIGHT_READS_MASK) / IN_FLIGHT_READ);
+	return 0;
+}
+
+static const struct blk_mq_debugfs_attr blk_linnos_debugfs_attrs[] = {
+	{ "in_flight", 0400, in_flight_show },
+	{},
+};
+#endif
+
 static const struct rq_qos_ops blk_linnos_ops = {
 	.admit = blk_linnos_admit,
 	.exit = blk_linnos_exit,
+#ifdef CONFIG_BLK_DEBUG_FS
+	.debugfs_attrs = blk_linnos_debugfs_attrs,
+#endif
 };
 
 static int attach(struct blk_linnos *linnos)
