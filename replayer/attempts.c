@@ -233,9 +233,8 @@ static void report_data_error(struct replay *r, const struct attempt *a,
 	if (r->c.data_errors++ >= REPORTED_ERRORS)
 		return;
 	fprintf(stderr,
-		"replayer: DATA ERROR %s block %llu (byte %llu): word %u is %016llx, expected "
-		"%016llx; "
-		"generations %u to %u would do, ",
+		"replayer: DATA ERROR %s block %llu (byte %llu): word %u is %016llx, "
+		"expected %016llx; generations %u to %u would do, ",
 		r->devices[a->drive].path, (unsigned long long)e->block,
 		(unsigned long long)e->block * BLOCK_BYTES, e->word, (unsigned long long)e->found,
 		(unsigned long long)e->expected, e->low, e->high);
@@ -256,8 +255,8 @@ static void write_completed(struct replay *r, struct attempt *a, int result)
 
 	content_done(&r->contents[a->drive], io->offset_bytes / BLOCK_BYTES, io_pages(io), ok);
 	if (ok) {
-		/* A replicated write is done when its last copy is; it then counts as served by the
-		 * home drive's. */
+		/* A replicated write is done with its last copy, and counted as the home drive's.
+		 */
 		if (io->served_by == SERVED_BY_NONE || a->drive == io->home)
 			io->served_by = a->drive;
 	} else {
@@ -313,8 +312,7 @@ static void read_completed(struct replay *r, struct attempt *a, int result)
 		return;
 	}
 	if (result == -EOPNOTSUPP && a->hinted)
-		die("drive %s: the kernel refused a read with RWF_LATCRIT; it lacks the LinnOS "
-		    "patch",
+		die("drive %s: no read with RWF_LATCRIT: this kernel lacks the LinnOS patch",
 		    r->devices[a->drive].path);
 	if (result != (int)io->size_bytes) {
 		io->failed |= 1u << a->drive;

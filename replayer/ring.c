@@ -116,13 +116,12 @@ void ring_open(struct replay *r)
 		n = io_uring_queue_init_params(power_of_two(r->o.depth, 4096), &r->ring, &p);
 	}
 	if (n < 0)
-		die("io_uring: %s; the kernel needs io_uring (Linux 5.11 or later, not switched "
-		    "off by "
-		    "kernel.io_uring_disabled)",
+		die("io_uring: %s; the kernel needs io_uring (Linux 5.11 or later), and it must "
+		    "not "
+		    "be switched off by kernel.io_uring_disabled",
 		    strerror(-n));
 	if (!(p.features & IORING_FEAT_EXT_ARG))
-		die("io_uring: this kernel cannot wait with a timeout; Linux 5.11 or later is "
-		    "needed");
+		die("io_uring: waiting with a timeout needs Linux 5.11 or later");
 	r->wait_is_absolute = p.features & IORING_FEAT_MIN_TIMEOUT;
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		fds[k] = r->devices[k].fd;

@@ -37,8 +37,8 @@ bool source_advance(struct replay *r, struct source *s)
 	if (end > limit) {
 		if (!r->o.fit)
 			die("trace %s: %s of %u bytes at %llu lies beyond the smallest drive's "
-			    "%llu bytes; --fit folds "
-			    "offsets into it, or use `linnapp convert --fit BYTES`",
+			    "%llu bytes; --fit folds offsets into it, as does `linnapp convert "
+			    "--fit BYTES`",
 			    trace_path(s->trace), s->next.is_write ? "write" : "read",
 			    s->next.size_bytes, (unsigned long long)s->next.offset_bytes,
 			    (unsigned long long)limit);
