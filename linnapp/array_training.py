@@ -27,6 +27,7 @@ from linnapp import __version__, engine, training
 from linnapp.bias import BiasChoice, choose_bias
 from linnapp.blktrace import trace_files
 from linnapp.burst_sampling import sample_bursts
+from linnapp.bursts import BurstReads
 from linnapp.dataset import ReadSet, digest, load_reads
 from linnapp.errors import TraceError
 from linnapp.features import FeatureLayout
@@ -39,6 +40,7 @@ from linnapp.inflection import (
     Method,
     find_inflection_points,
 )
+from linnapp.labels import Labels, SlowLimits
 from linnapp.model import SUFFIX, Model
 from linnapp.parallel import Task, run_tasks
 from linnapp.quantisation import quantise
@@ -116,6 +118,8 @@ class Recipe:
     labelling : LabellingOptions
     training : TrainingOptions
     layout : FeatureLayout
+    labels : {"avoidable", "paper"}
+        What is taught as slow; see :mod:`linnapp.labels`.
     auto_bias : bool
         Choose the bias by :func:`~linnapp.bias.choose_bias`.
     reader : dict
@@ -125,7 +129,8 @@ class Recipe:
     labelling: LabellingOptions = dataclasses.field(default_factory=LabellingOptions)
     training: TrainingOptions = dataclasses.field(default_factory=TrainingOptions)
     layout: FeatureLayout = dataclasses.field(default_factory=FeatureLayout)
-    auto_bias: bool = False
+    labels: Labels = "avoidable"
+    auto_bias: bool = True
     reader: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
@@ -281,22 +286,24 @@ def train_drive(
     begin = time.monotonic()
     reads = load_reads(trace, recipe.layout, **recipe.reader)
     digits = reads.digits()
-    slow = reads.latency_us > point.threshold_us
-    first = training.split_point(len(slow), recipe.training.validation_share)
-    added, added_validation = _bursts(trace, first, point, recipe)
+    first = training.split_point(len(reads), recipe.training.validation_share)
+    limits = _limits(reads, first, point, recipe)
+    slow = limits.slow(reads.latency_us, reads.pages)
+    added, added_validation = _bursts(trace, first, point, limits, recipe)
     choice: BiasChoice | None = None
     options = recipe.training
     try:
         if recipe.auto_bias:
             choice = choose_bias(
                 digits,
+                slow,
                 reads.latency_us,
-                point.threshold_us,
                 options,
                 failover_us=recipe.labelling.failover_us,
                 replicas=recipe.labelling.replicas,
                 pages=reads.pages,
-                added=added,
+                added=_examples(added),
+                bursts=added_validation,
                 on_candidate=lambda bias, mean: observer.candidate(name, bias, mean),
             )
             options = dataclasses.replace(options, bias=choice.bias)
@@ -305,8 +312,8 @@ def train_drive(
             slow,
             options,
             lambda epoch: observer.epoch(name, epoch),
-            added=added,
-            added_validation=added_validation,
+            added=_examples(added),
+            added_validation=_examples(added_validation),
         )
     except TraceError as error:
         raise TraceError(f"{trace}: {error}") from error
@@ -331,22 +338,37 @@ def train_drive(
 
 
 def _bursts(
-    trace: Path, first: int, point: InflectionPoint, recipe: Recipe
-) -> tuple[Examples | None, Examples | None]:
+    trace: Path, first: int, point: InflectionPoint, limits: SlowLimits, recipe: Recipe
+) -> tuple[BurstReads | None, BurstReads | None]:
     """Examples of added bursts for training and validation, when there are to be any."""
     if not recipe.training.burst_share:
         return None, None
-    parts = sample_bursts(
+    return sample_bursts(
         trace,
         first,
         recipe.training.burst_share,
         point.threshold_us,
         recipe.layout,
         recipe.training.seed,
+        limits,
         **recipe.reader,
     )
-    made, made_validation = (Examples(part.digits, part.slow) for part in parts)
-    return made, made_validation
+
+
+def _examples(bursts: BurstReads | None) -> Examples | None:
+    return None if bursts is None else Examples(bursts.digits, bursts.slow)
+
+
+def _limits(reads: ReadSet, first: int, point: InflectionPoint, recipe: Recipe) -> SlowLimits:
+    """What to teach as slow; medians come from the training part alone."""
+    if recipe.labels == "paper":
+        return SlowLimits.of_paper(point.threshold_us)
+    return SlowLimits.of_avoidable(
+        point.threshold_us,
+        reads.latency_us[:first],
+        reads.pages[:first],
+        recipe.labelling.failover_us,
+    )
 
 
 def _record(
@@ -376,6 +398,9 @@ def _record(
         "start_percentile": round(point.start_percentile, 2),
         "boost_area_us": point.boost_area_us,
         "labelling": dataclasses.asdict(recipe.labelling),
+        # What is taught as slow; every confusion below is about these labels.
+        "labels": recipe.labels,
+        "labelled_slow_ratio": float(np.mean(slow)),
         # Of the integer model on the validation slice, which training never saw.
         "accuracy": validation.accuracy,
         "false_submit_ratio": validation.false_submit_ratio,

@@ -8,7 +8,8 @@ the share that it revokes, c the cost of a failover and M the drive's mean laten
     mean = A + S (c + A + S (c + ... M))
 
 over the replicas, the last of which serves every read. The drive stands for its replicas, as in
-labelling with a single trace.
+labelling with a single trace. A read that meets an added burst and is revoked takes, on a replica
+without the burst, what it took in the recording.
 """
 
 from __future__ import annotations
@@ -20,15 +21,19 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp import training
+from linnapp.bursts import BurstReads
 from linnapp.inflection import size_classes
 from linnapp.training import TrainingOptions
 
-#: spaced by about 1.6: the mean is flat around its minimum
-CANDIDATES = (0.5, 1.0, 1.6, 2.5, 4.0, 6.5, 10.0, 16.0)
+#: spaced by 2: the mean is flat around its minimum
+CANDIDATES = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 #: reads and epochs that tell candidates apart; the final training has no such limits
-SEARCH_READS = 150_000
-SEARCH_EPOCHS = 15
+SEARCH_READS = 100_000
+SEARCH_EPOCHS = 12
+
+#: Share of reads that are assumed to meet a burst. Drives are in one for a few percent of the time.
+BURST_PREVALENCE = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,14 +84,15 @@ def expected_mean_us(
 
 def choose_bias(
     digits: npt.NDArray[np.uint8],
+    slow: npt.NDArray[np.bool_],
     latency_us: npt.NDArray[np.uint32],
-    threshold_us: int,
     options: TrainingOptions,
     *,
     failover_us: float,
     replicas: int,
     pages: npt.NDArray[np.uint16] | None = None,
     added: training.Examples | None = None,
+    bursts: BurstReads | None = None,
     candidates: tuple[float, ...] = CANDIDATES,
     on_candidate: Callable[[float, float], None] | None = None,
 ) -> BiasChoice:
@@ -96,15 +102,17 @@ def choose_bias(
     ----------
     digits : uint8 array, shape (n, n_inputs)
         Feature vectors in arrival order.
+    slow : bool array, shape (n,)
+        Labels.
     latency_us : uint32 array, shape (n,)
-    threshold_us : int
-        The inflection point.
     options : TrainingOptions
         Its bias is not used.
     failover_us, replicas, pages
         See :func:`expected_mean_us`.
     added : Examples, optional
-        More examples to train on; they do not judge, since no drive served them.
+        More examples to train on.
+    bursts : BurstReads, optional
+        Added bursts of the validation part; they judge with weight :data:`BURST_PREVALENCE`.
     candidates : tuple of float
     on_candidate : callable, optional
         Called with each candidate and its expected mean in us.
@@ -115,11 +123,10 @@ def choose_bias(
         Of candidates within 0.1 % of the best, the one nearest to 1 (in ratio) is taken.
     """
     step = -(-len(latency_us) // SEARCH_READS)
-    digits, latency_us = digits[::step], latency_us[::step]
+    digits, slow, latency_us = digits[::step], slow[::step], latency_us[::step]
     pages = None if pages is None else pages[::step]
     if added is not None:
         added = training.Examples(added.digits[::step], added.slow[::step])
-    slow = latency_us > threshold_us
     first = training.split_point(len(slow), options.validation_share)
     means: dict[float, float] = {}
     for candidate in candidates:
@@ -137,6 +144,11 @@ def choose_bias(
             replicas=replicas,
             pages=None if pages is None else pages[first:],
         )
+        if bursts is not None and len(bursts):
+            outputs = training.outputs_of(network.weights, bursts.digits)
+            refused = outputs[:, 1] > outputs[:, 0]
+            burst_us = np.where(refused, failover_us + bursts.recorded_us, bursts.latency_us)
+            means[candidate] += BURST_PREVALENCE * (float(burst_us.mean()) - means[candidate])
         if on_candidate is not None:
             on_candidate(candidate, means[candidate])
     best = min(means.values())

@@ -8,6 +8,7 @@ chunks; a short trace is gone over again with new draws until there are enough e
 
 from __future__ import annotations
 
+import dataclasses
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ import numpy as np
 from linnapp.blktrace import BlktraceReader, IoChunk
 from linnapp.bursts import COVERED, BurstReads, add_bursts
 from linnapp.features import FeatureLayout
+from linnapp.labels import SlowLimits
 
 #: enough to learn from, whatever the length of the trace
 MAX_ROWS = 500_000
@@ -34,6 +36,7 @@ def sample_bursts(
     threshold_us: int,
     layout: FeatureLayout,
     seed: int,
+    limits: SlowLimits | None = None,
     **reader_options: Any,
 ) -> tuple[BurstReads, BurstReads]:
     """Make the examples that training and validation add to a trace's own reads.
@@ -49,6 +52,8 @@ def sample_bursts(
         The drive's inflection point.
     layout : FeatureLayout
     seed : int
+    limits : SlowLimits, optional
+        What to label slow.
     **reader_options
         Those of :class:`~linnapp.blktrace.BlktraceReader`.
 
@@ -72,28 +77,23 @@ def sample_bursts(
         keep = min(1.0, 2 * limit / expected)
         for _ in range(1 if validation else MAX_PASSES):
             for chunk in _part(trace, first_validation, validation, layout, reader_options):
-                reads = add_bursts(chunk, threshold_us, layout, rng)
+                reads = add_bursts(chunk, threshold_us, layout, rng, limits)
                 if keep < 1:
-                    reads = _take(reads, rng.random(len(reads)) < keep)
+                    reads = reads.take(rng.random(len(reads)) < keep)
                 found.append(reads)
                 n_found += len(reads)
             if n_found >= limit:
                 break
         every = BurstReads(
-            np.concatenate(
-                [reads.digits for reads in found] or [np.empty((0, layout.n_inputs), np.uint8)]
-            ),
-            np.concatenate([reads.slow for reads in found] or [np.empty(0, np.bool_)]),
+            *(
+                np.concatenate([getattr(reads, field.name) for reads in found])
+                for field in dataclasses.fields(BurstReads)
+            )
         )
         if n_found > limit:
-            rows = np.sort(rng.choice(n_found, limit, replace=False))
-            every = _take(every, rows)
+            every = every.take(np.sort(rng.choice(n_found, limit, replace=False)))
         parts.append(every)
     return parts[0], parts[1]
-
-
-def _take(reads: BurstReads, rows: Any) -> BurstReads:
-    return BurstReads(reads.digits[rows], reads.slow[rows])
 
 
 def _part(

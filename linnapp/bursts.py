@@ -19,12 +19,14 @@ completed, and those after a window as long as the latest completed read was a s
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from linnapp.blktrace import COMPLETED, IoChunk
 from linnapp.features import DigitArray, FeatureLayout, digits
+from linnapp.labels import SlowLimits
 
 #: Share of a chunk's time that windows cover, and their lengths: a flush takes milliseconds, a
 #: garbage collection under load up to some hundred.
@@ -49,17 +51,33 @@ class BurstReads:
         Feature vectors.
     slow : bool array, shape (n,)
         Labels.
+    latency_us : int64 array, shape (n,)
+        What each read takes on the drive, added latency included.
+    recorded_us : int64 array, shape (n,)
+        What it took in the recording: what a replica without the burst might take.
     """
 
     digits: DigitArray
     slow: npt.NDArray[np.bool_]
+    latency_us: npt.NDArray[np.int64]
+    recorded_us: npt.NDArray[np.int64]
+
+    def take(self, rows: npt.NDArray[Any]) -> BurstReads:
+        """The reads that `rows` selects."""
+        return BurstReads(
+            self.digits[rows], self.slow[rows], self.latency_us[rows], self.recorded_us[rows]
+        )
 
     def __len__(self) -> int:
         return len(self.slow)
 
 
 def add_bursts(
-    chunk: IoChunk, threshold_us: int, layout: FeatureLayout, rng: np.random.Generator
+    chunk: IoChunk,
+    threshold_us: int,
+    layout: FeatureLayout,
+    rng: np.random.Generator,
+    limits: SlowLimits | None = None,
 ) -> BurstReads:
     """Make examples of continuous slowness from recorded I/Os.
 
@@ -72,12 +90,15 @@ def add_bursts(
     layout : FeatureLayout
         What to encode, and the largest latency worth drawing.
     rng : numpy.random.Generator
+    limits : SlowLimits, optional
+        What to label slow; all beyond the inflection point unless given.
 
     Returns
     -------
     BurstReads
         In arrival order; may be empty.
     """
+    limits = limits or SlowLimits.of_paper(threshold_us)
     done = chunk.take((chunk.flags & COMPLETED) != 0)
     if len(done) <= layout.history:
         return _nothing(layout)
@@ -106,12 +127,15 @@ def add_bursts(
     latency_us = latency // 1000
     return BurstReads(
         digits(_capped(pending[used]), _capped(pending[rows]), _capped(latency_us[rows]), layout),
-        latency_us[used] > threshold_us,
+        limits.slow(latency_us[used], pages[used]),
+        latency_us[used],
+        done.latency_ns[used].astype(np.int64) // 1000,
     )
 
 
 def _nothing(layout: FeatureLayout) -> BurstReads:
-    return BurstReads(np.empty((0, layout.n_inputs), np.uint8), np.empty(0, np.bool_))
+    none = np.empty(0, np.int64)
+    return BurstReads(np.empty((0, layout.n_inputs), np.uint8), none.astype(bool), none, none)
 
 
 def _capped(array: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:

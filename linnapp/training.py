@@ -32,7 +32,7 @@ import numpy.typing as npt
 from linnapp.errors import TraceError
 
 N_HIDDEN = 256
-DEFAULT_BIAS = 5.0
+DEFAULT_BIAS = 2.0
 VALIDATION_SHARE = 0.2
 BURST_SHARE = 0.3
 PATIENCE_EPOCHS = 5

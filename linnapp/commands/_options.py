@@ -164,6 +164,15 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option("--seed", type=click.IntRange(0), default=1, show_default=True),
         click.option(
+            "--label",
+            "labels",
+            type=click.Choice(["avoidable", "paper"]),
+            default="avoidable",
+            show_default=True,
+            help="Teach as slow what is beyond the inflection point and longer than a failover "
+            "for the same size; or all beyond the point, as in the paper.",
+        ),
+        click.option(
             "--bursts",
             type=click.FloatRange(0, 0.9),
             default=0.3,
@@ -174,7 +183,7 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--bias",
             type=Bias(),
-            default=5.0,
+            default="auto",
             show_default=True,
             help="How much worse a false submit is than a false revoke; auto: what gives the "
             "array the lowest mean latency.",
@@ -210,6 +219,7 @@ def recipe_from(options: dict[str, Any]) -> Recipe:
             burst_share=options["bursts"],
         ),
         layout=FeatureLayout(history=options["history"]),
+        labels=options["labels"],
         auto_bias=bias == "auto",
         reader={"device": options["device"], "allow_truncated": options["allow_truncated"]},
     )

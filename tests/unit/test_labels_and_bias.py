@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT
+"""What is taught as slow, and how the bias is chosen."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from linnapp.bias import choose_bias, expected_mean_us
+from linnapp.labels import SlowLimits
+from linnapp.training import TrainingOptions
+
+
+def test_paper_labels_are_the_threshold() -> None:
+    limits = SlowLimits.of_paper(100)
+    slow = limits.slow(np.array([99, 100, 101, 5000]), np.array([1, 1, 64, 65535]))
+    assert slow.tolist() == [False, False, True, True]
+
+
+def test_a_read_that_is_only_large_is_not_avoidable() -> None:
+    latency = np.array([80] * 10 + [200] * 10)
+    pages = np.array([1] * 10 + [32] * 10)
+    limits = SlowLimits.of_avoidable(100, latency, pages, failover_us=15.0)
+    assert not limits.slow(np.array([200, 215]), np.array([32, 17])).any()
+    assert limits.slow(np.array([216, 101, 101]), np.array([32, 1, 8])).all()
+    assert not limits.slow(np.array([100]), np.array([1])).any()  # below the point is never slow
+
+
+def test_expected_mean_is_the_mean_over_all_outcomes() -> None:
+    latency = np.array([100, 100, 900, 120], np.uint32)
+    revoked = np.array([False, False, True, True])
+    total = 0.0
+    for drawn in itertools.product(range(4), repeat=3):
+        for hop, read in enumerate(drawn):
+            if hop == 2 or not revoked[read]:
+                total += (hop * 15.0 + latency[read]) / 4**3
+                break
+    got = expected_mean_us(latency, revoked, failover_us=15.0, replicas=3)
+    assert got == pytest.approx(total)
+    pages = np.array([1, 1, 9, 9], np.uint16)
+    # The large class has nothing but revoked reads: two failovers, then its mean.
+    by_size = expected_mean_us(latency, revoked, failover_us=15.0, replicas=3, pages=pages)
+    assert by_size == pytest.approx((100 + 30 + 510) / 2)
+
+
+@pytest.mark.parametrize(("failover_us", "low", "high"), [(0.0, 2.0, 8.0), (5000.0, 0.5, 1.0)])
+def test_dear_failovers_want_a_low_bias(failover_us: float, low: float, high: float) -> None:
+    rng = np.random.default_rng(1)
+    digits = rng.integers(0, 10, (8000, 31), dtype=np.uint8)
+    slow = rng.random(8000) < np.where(digits[:, 27] >= 7, 0.5, 0.02)
+    latency = np.where(slow, 2000, 100).astype(np.uint32)
+    choice = choose_bias(
+        digits,
+        slow,
+        latency,
+        TrainingOptions(max_epochs=5),
+        failover_us=failover_us,
+        replicas=3,
+    )
+    assert low <= choice.bias <= high
+    assert len(choice.expected_mean_us) == 5
