@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from linnapp import blktrace, iolog
 from linnapp.errors import LinnappError, TraceError
@@ -36,15 +35,18 @@ class TextFormat:
     delimiter : str or None
         None: white space.
     columns : dict of str to int
-        Where ``time``, ``offset``, ``size``, ``type`` and, if there is one, ``device`` are.
+        Where ``time``, ``offset``, ``size``, ``type`` and ``volume`` are.
     time_unit_us : float
-        What one unit of the time column is in microseconds.
+        What one unit of the time column is in microseconds. Whole numbers are kept whole until
+        the first is taken off: 100 ns since 1601 would not fit a double.
     read_types, write_types : set of str
         Values of the type column.
     offset_unit_bytes, size_unit_bytes : int
         Units of the two columns.
-    header_lines : int
-        Lines before the first I/O.
+    header : str
+        Start of a header line that may come first.
+    n_columns : int
+        Columns of a line.
     """
 
     description: str
@@ -55,22 +57,57 @@ class TextFormat:
     write_types: frozenset[str]
     offset_unit_bytes: int = 1
     size_unit_bytes: int = 1
-    header_lines: int = 0
-
-    @property
-    def n_columns(self) -> int:
-        """Columns that a line must at least have."""
-        return max(self.columns.values()) + 1
+    header: str = ""
+    n_columns: int = 5
 
 
 TEXT_FORMATS = {
     "heimdall": TextFormat(
         "time_ms device offset_bytes size_bytes type (1 read, 0 write), separated by spaces",
         None,
-        {"time": 0, "device": 1, "offset": 2, "size": 3, "type": 4},
+        {"time": 0, "volume": 1, "offset": 2, "size": 3, "type": 4},
         1e3,
         frozenset({"1"}),
         frozenset({"0"}),
+    ),
+    "msr": TextFormat(
+        "MSR Cambridge: time (100 ns),host,disk,Read|Write,offset_bytes,size_bytes,response_time",
+        ",",
+        {"time": 0, "volume": 2, "type": 3, "offset": 4, "size": 5},
+        0.1,
+        frozenset({"Read"}),
+        frozenset({"Write"}),
+        n_columns=7,
+    ),
+    "alibaba": TextFormat(
+        "Alibaba block traces: device,R|W,offset_bytes,size_bytes,time_us",
+        ",",
+        {"volume": 0, "type": 1, "offset": 2, "size": 3, "time": 4},
+        1.0,
+        frozenset({"R"}),
+        frozenset({"W"}),
+        header="device_id,",
+    ),
+    "tencent": TextFormat(
+        "Tencent block traces: time_s,offset_sectors,size_sectors,type (0 read, 1 write),volume",
+        ",",
+        {"time": 0, "offset": 1, "size": 2, "type": 3, "volume": 4},
+        1e6,
+        frozenset({"0"}),
+        frozenset({"1"}),
+        offset_unit_bytes=SECTOR_BYTES,
+        size_unit_bytes=SECTOR_BYTES,
+        header="Timestamp,Offset",
+    ),
+    "systor": TextFormat(
+        "Systor '17: time_s,response_s,R|W,lun,offset_bytes,size_bytes",
+        ",",
+        {"time": 0, "type": 2, "volume": 3, "offset": 4, "size": 5},
+        1e6,
+        frozenset({"R"}),
+        frozenset({"W"}),
+        header="Timestamp,Response",
+        n_columns=6,
     ),
 }
 
@@ -125,13 +162,17 @@ def detect_format(path: Path) -> str:
         raise TraceError(f"{path}: an empty file")
     lines = head.decode("utf-8", errors="replace").splitlines()
     for name, text_format in TEXT_FORMATS.items():
-        rows = lines[text_format.header_lines :][:1]
+        rows = lines[1:] if _is_header(text_format, lines[0]) else lines
         if rows and _matches(text_format, rows[0]):
             return name
     raise TraceError(
         f"{path}: not a trace in a known format ({', '.join(input_formats())}); "
         f"it starts with {head[:40]!r}"
     )
+
+
+def _is_header(text_format: TextFormat, line: str) -> bool:
+    return bool(text_format.header) and line.startswith(text_format.header)
 
 
 def _matches(text_format: TextFormat, line: str) -> bool:
@@ -158,7 +199,8 @@ def read_workload(
     source_format : str, optional
         One of :func:`input_formats`; found out when not given.
     **options
-        For blktrace: those of :class:`~linnapp.blktrace.BlktraceReader`.
+        For blktrace those of :class:`~linnapp.blktrace.BlktraceReader`; for text formats
+        ``volume``, the one to keep.
 
     Raises
     ------
@@ -171,7 +213,7 @@ def read_workload(
     if source_format == "iolog":
         return iolog.read(path)
     if source_format in TEXT_FORMATS:
-        return _read_text(path, TEXT_FORMATS[source_format])
+        return _read_text(path, TEXT_FORMATS[source_format], **options)
     raise TraceError(f"format {source_format!r} is unknown; known: {', '.join(input_formats())}")
 
 
@@ -190,39 +232,43 @@ def _read_blktrace(path: Path, **options: Any) -> Iterator[Workload]:
         )
 
 
-def _read_text(path: Path, text_format: TextFormat) -> Iterator[Workload]:
-    first_us: float | None = None
+def _read_text(
+    path: Path, text_format: TextFormat, volume: str | None = None
+) -> Iterator[Workload]:
+    first: int | float | None = None
     last_us = 0
-    number = text_format.header_lines
+    number = 0
     try:
         with path.open(encoding="utf-8", errors="replace") as stream:
-            for _ in range(text_format.header_lines):
-                stream.readline()
             while lines := stream.readlines(_CHUNK_IOS * 40):
-                time_us, workload = _parse_lines(path, number, lines, text_format)
+                if not number and _is_header(text_format, lines[0]):
+                    lines[0] = ""
+                times, workload = _parse_lines(path, number, lines, text_format, volume)
                 number += len(lines)
                 if not len(workload):
                     continue
-                if first_us is None:
-                    first_us = float(time_us[0])
+                if first is None:
+                    first = times[0]
                 # Recorders write in order of completion at times; arrivals must not go back.
-                relative = np.rint(time_us - first_us).astype(np.int64)
-                relative = np.maximum(np.maximum.accumulate(relative), last_us)
-                last_us = int(relative[-1])
-                yield dataclasses.replace(workload, time_us=relative)
+                relative = np.array([time - first for time in times], np.float64)
+                time_us = np.rint(relative * text_format.time_unit_us).astype(np.int64)
+                time_us = np.maximum(np.maximum.accumulate(time_us), last_us)
+                last_us = int(time_us[-1])
+                yield dataclasses.replace(workload, time_us=time_us)
     except OSError as error:
         raise explain_os_error(error, path) from error
 
 
 def _parse_lines(
-    path: Path, number: int, lines: list[str], text_format: TextFormat
-) -> tuple[npt.NDArray[np.float64], Workload]:
-    """Parse consecutive lines; times stay absolute, in us."""
+    path: Path, number: int, lines: list[str], text_format: TextFormat, volume: str | None
+) -> tuple[list[int | float], Workload]:
+    """Parse consecutive lines; times stay as they are in the file."""
     columns = text_format.columns
     time_at, offset_at, size_at = columns["time"], columns["offset"], columns["size"]
-    type_at, delimiter = columns["type"], text_format.delimiter
+    type_at, volume_at = columns["type"], columns["volume"]
+    delimiter = text_format.delimiter
     reads, writes = text_format.read_types, text_format.write_types
-    times: list[float] = []
+    times: list[int | float] = []
     offsets: list[int] = []
     sizes: list[int] = []
     is_write: list[bool] = []
@@ -232,36 +278,28 @@ def _parse_lines(
             continue
         try:
             kind = fields[type_at].strip()
-            if kind in writes:
-                is_write.append(True)
-            elif kind in reads:
-                is_write.append(False)
-            else:
+            if kind not in writes and kind not in reads:
                 raise ValueError(kind)
-            times.append(float(fields[time_at]))
-            offsets.append(int(fields[offset_at]))
-            sizes.append(int(fields[size_at]))
-            if sizes[-1] < 0 or offsets[-1] < 0:
+            offset, size, text = int(fields[offset_at]), int(fields[size_at]), fields[time_at]
+            time = int(text) if text.isdigit() else float(text)
+            if size < 0 or offset < 0:
                 raise ValueError(line)
+            if size == 0 or (volume is not None and fields[volume_at].strip() != volume):
+                continue
         except (ValueError, IndexError) as error:
             raise TraceError(
                 f"{path}:{at}: {line.rstrip()!r}: expected {text_format.description}"
             ) from error
-    workload = Workload(
-        np.empty(0, np.int64),
+        times.append(time)
+        offsets.append(offset)
+        sizes.append(size)
+        is_write.append(kind in writes)
+    return times, Workload(
+        np.zeros(len(times), np.int64),
         np.array(offsets, np.int64) * text_format.offset_unit_bytes,
         np.array(sizes, np.int64) * text_format.size_unit_bytes,
         np.array(is_write, np.bool_),
     )
-    kept = workload.size_bytes > 0
-    time_us = np.array(times) * text_format.time_unit_us
-    workload = Workload(
-        time_us[kept].astype(np.int64),
-        workload.offset_bytes[kept],
-        workload.size_bytes[kept],
-        workload.is_write[kept],
-    )
-    return time_us[kept], workload
 
 
 def filtered(chunks: Iterable[Workload], filters: Filters) -> Iterator[Workload]:
@@ -293,30 +331,48 @@ def _fit(chunk: Workload, drive_bytes: int) -> Workload:
     return dataclasses.replace(chunk, offset_bytes=offset, size_bytes=size)
 
 
-def _write_heimdall(path: Path, chunks: Iterable[Workload], device: str) -> int:
-    """The 5 columns of the public replayers; its device column holds a number."""
-    number = device if device.isdigit() else "0"
-    written = 0
-    with replaced_file(path, "w") as stream:
-        text: IO[str] = stream  # type: ignore[assignment]
-        for chunk in chunks:
-            text.writelines(
-                f"{time_us / 1000:.3f} {number} {offset} {size} {int(not is_write)}\n"
+def _text_writer(name: str) -> Callable[[Path, Iterable[Workload], str], int]:
+    text_format = TEXT_FORMATS[name]
+    read_type, write_type = min(text_format.read_types), min(text_format.write_types)
+
+    def write(path: Path, chunks: Iterable[Workload], device: str) -> int:
+        volume = device if device.isdigit() else "0"
+        fields = ["0"] * text_format.n_columns
+        columns = text_format.columns
+        fields[columns["volume"]] = volume
+        separator = text_format.delimiter or " "
+        # Microseconds hold whole in every unit; more digits would be made up.
+        decimals = max(0, round(np.log10(text_format.time_unit_us)))
+        written = 0
+        with replaced_file(path, "w") as stream:
+            text: IO[str] = stream  # type: ignore[assignment]
+            for chunk in chunks:
                 for time_us, offset, size, is_write in zip(
                     chunk.time_us.tolist(),
                     chunk.offset_bytes.tolist(),
                     chunk.size_bytes.tolist(),
                     chunk.is_write.tolist(),
                     strict=True,
-                )
-            )
-            written += len(chunk)
-    return written
+                ):
+                    if offset % text_format.offset_unit_bytes or size % text_format.size_unit_bytes:
+                        raise LinnappError(
+                            f"{name} holds whole sectors only; offset {offset}, size {size} is "
+                            "none: convert with --fit"
+                        )
+                    fields[columns["time"]] = f"{time_us / text_format.time_unit_us:.{decimals}f}"
+                    fields[columns["offset"]] = str(offset // text_format.offset_unit_bytes)
+                    fields[columns["size"]] = str(size // text_format.size_unit_bytes)
+                    fields[columns["type"]] = write_type if is_write else read_type
+                    text.write(separator.join(fields) + "\n")
+                written += len(chunk)
+        return written
+
+    return write
 
 
 _WRITERS: dict[str, Callable[[Path, Iterable[Workload], str], int]] = {
     "iolog": iolog.write,
-    "heimdall": _write_heimdall,
+    **{name: _text_writer(name) for name in TEXT_FORMATS},
 }
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -33,6 +34,7 @@ from linnapp.commands._options import ByteSize, TimeSlice
     type=ByteSize(),
     help="Wrap offsets into a drive of this size, and align to 4 KiB (e.g. 1G).",
 )
+@click.option("--volume", help="The volume (device, disk, LUN) to keep of a text trace of several.")
 @click.option("--dev", help="major:minor of the drive to keep, if a .blk holds several.")
 @click.option("--allow-truncated", is_flag=True, help="Use what there is of a .blk cut off.")
 def convert(
@@ -44,27 +46,28 @@ def convert(
     slice_s: tuple[float, float] | None,
     rerate: float,
     fit: int | None,
+    volume: str | None,
     dev: str | None,
     allow_truncated: bool,
 ) -> None:
     """Convert the trace IN to OUT: any known format to fio's iolog version 3, or to --to.
 
-    IN is a blktrace recording, an iolog, or a text trace; `--from help` lists the formats.
+    IN is a blktrace recording, an iolog, or a text trace; `linnapp help formats` lists them.
     """
     from linnapp import conversion
 
-    if source_format == "help":
-        click.echo("blktrace: merged (blkparse -d) or per-CPU binary files")
-        click.echo("iolog: fio's iolog, version 3")
-        for name, text_format in conversion.TEXT_FORMATS.items():
-            click.echo(f"{name}: {text_format.description}")
-        return
     if target_format not in conversion.output_formats():
         raise click.UsageError(
             f"--to {target_format}: known are {', '.join(conversion.output_formats())}"
         )
     name = source_format or conversion.detect_format(source)
-    options = {"device": dev, "allow_truncated": allow_truncated} if name == "blktrace" else {}
+    options: dict[str, Any] = {}
+    if name == "blktrace":
+        options = {"device": dev, "allow_truncated": allow_truncated}
+    elif volume is not None:
+        if name not in conversion.TEXT_FORMATS:
+            raise click.UsageError(f"--volume: {name} traces have no volumes")
+        options = {"volume": volume}
     ios = conversion.convert(
         source,
         target,
