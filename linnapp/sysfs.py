@@ -17,6 +17,9 @@ from linnapp.model import Model
 
 MODES = ("off", "observe", "enforce")
 
+#: (history, pending_digits, latency_digits, n_hidden) that the kernel's engine is compiled for
+KERNEL_SHAPE = (4, 3, 4, 256)
+
 #: larger than any model; a read that returns more is not one
 _MAX_MODEL_BYTES = 64 << 20
 
@@ -129,6 +132,7 @@ class Drive:
             If the file cannot be written.
         """
         path = self._directory / "model"
+        check_fits_kernel(model)
         data = model.to_bytes()
         before = self.model_id
         try:
@@ -149,6 +153,28 @@ class Drive:
             raise ModelError(
                 f"{path}: wrote model {model.model_id}, but {active or 'no model'} is active"
             )
+
+
+def check_fits_kernel(model: Model) -> None:
+    """Refuse a shape that the kernel does not run, with what to do about it.
+
+    Raises
+    ------
+    ModelError
+        If history, digits or hidden units differ from the kernel's.
+    """
+    shape = (model.history, model.pending_digits, model.latency_digits, model.n_hidden)
+    if shape != KERNEL_SHAPE:
+        names = ("history", "pending digits", "latency digits", "hidden units")
+        wrong = ", ".join(
+            f"{name} {has}, not {wants}"
+            for name, has, wants in zip(names, shape, KERNEL_SHAPE, strict=True)
+            if has != wants
+        )
+        raise ModelError(
+            f"the kernel does not run this model's shape ({wrong}); train with --history "
+            f"{KERNEL_SHAPE[0]} --hidden {KERNEL_SHAPE[3]}"
+        )
 
 
 def drives() -> list[str]:

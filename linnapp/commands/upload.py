@@ -13,24 +13,39 @@ import click
     "--model",
     "model_path",
     type=click.Path(path_type=Path),
-    required=True,
     help="A .linnos file, or the directory that training wrote.",
 )
+@click.option("--previous", is_flag=True, help="The model that the last upload replaced.")
 @click.option("--device", required=True, help="The drive, e.g. /dev/nvme0n1.")
 @click.option("--mode", type=click.Choice(["off", "observe", "enforce"]), help="Then switch to it.")
-def upload(model_path: Path, device: str, mode: str | None) -> None:
+def upload(model_path: Path | None, previous: bool, device: str, mode: str | None) -> None:
     """Give a drive its model, atomically, and check that the kernel has it.
 
     In a directory of several models, the one named after the drive is meant. A model that the
-    kernel refuses leaves the active one as it is.
+    kernel refuses leaves the active one as it is. The model that was active is kept, so that
+    --previous can undo the upload, and undo that.
     """
+    if previous == (model_path is not None):
+        raise click.UsageError("give either --model or --previous")
+
+    from linnapp import state
+    from linnapp.errors import LinnappError
     from linnapp.model import Model, find_model
     from linnapp.sysfs import Drive
 
     drive = Drive(device)
-    path = find_model(model_path, drive.name)
+    if model_path is None:
+        path = state.previous_model(drive.name)
+    else:
+        path = find_model(model_path, drive.name)
     model = Model.load(path)
+    active = drive.read_model()
     drive.upload(model)
+    if active is not None and active != model.to_bytes():
+        try:
+            state.save_previous_model(drive.name, active)
+        except LinnappError as error:
+            click.echo(f"linnapp: warning: --previous will not work: {error}", err=True)
     if mode is not None:
         drive.set_mode(mode)
     click.echo(

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_model_format import random_model
 
-from linnapp.errors import DeviceError, ModelError
+from linnapp.cli import cli
+from linnapp.errors import DeviceError, LinnappError, ModelError
+from linnapp.model import Model
 from linnapp.sysfs import Drive, drives
 
 
@@ -79,3 +83,85 @@ def test_refusal_by_the_kernel(tree: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(ModelError, match="kernel refused the model .*dmesg.*Still active: no"):
         Drive("sda").upload(random_model())
+
+
+def test_other_shapes_are_refused_by_name(tree: Path) -> None:
+    model = random_model(n_hidden=64)
+    with pytest.raises(ModelError, match="hidden units 64, not 256.*--hidden 256"):
+        Drive("sda").upload(model)
+    assert (tree / "model").read_bytes() == b""
+
+
+def run_cli(*arguments: str) -> None:
+    cli.main(list(arguments), standalone_mode=False)
+
+
+def activate(tree: Path) -> None:
+    """What the kernel does when a model has been written."""
+    model = Model.from_bytes((tree / "model").read_bytes())
+    (tree / "model_id").write_text(model.model_id + "\n")
+
+
+def test_upload_can_be_undone_and_the_undoing_too(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
+    real = Path.open
+
+    class Activating:
+        def __init__(self, stream: Any) -> None:
+            self.stream = stream
+
+        def __enter__(self) -> Any:
+            return self.stream.__enter__()
+
+        def __exit__(self, *arguments: Any) -> Any:
+            result = self.stream.__exit__(*arguments)
+            activate(tree)
+            return result
+
+    def fake_open(self: Path, mode: str = "r", *args: Any, **kw: Any) -> Any:
+        stream = real(self, mode, *args, **kw)
+        return Activating(stream) if self == tree / "model" and "w" in mode else stream
+
+    monkeypatch.setattr(Path, "open", fake_open)
+    one, two = random_model(1), random_model(2)
+    for i, model in enumerate((one, two)):
+        model.save(tmp_path / f"{i}.linnos")
+        run_cli("upload", "--model", str(tmp_path / f"{i}.linnos"), "--device", "sda")
+    assert (tree / "model").read_bytes() == two.to_bytes()
+    run_cli("upload", "--previous", "--device", "sda", "--mode", "enforce")
+    assert (tree / "model").read_bytes() == one.to_bytes()
+    assert (tree / "mode").read_text() == "enforce"
+    run_cli("upload", "--previous", "--device", "sda")
+    assert (tree / "model").read_bytes() == two.to_bytes()
+    with pytest.raises(LinnappError, match="no model before"):
+        run_cli("upload", "--previous", "--device", "sdb")
+
+
+def test_rates_since_the_last_look(
+    tree: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
+    now = 1000.0
+    monkeypatch.setattr("time.time", lambda: now)
+
+    def look() -> dict[str, Any]:
+        run_cli("status", "sda", "--json")
+        (row,) = json.loads(capsys.readouterr().out)["drives"]
+        return dict(row)
+
+    assert look()["per_second"] is None
+    (tree / "stats" / "reads").write_text("32\n")
+    now += 10
+    row = look()
+    assert row["per_second"] == {"reads": 2.0, "revoked": 0.0}
+    assert row["since_s"] == 10
+    (tree / "stats" / "reads").write_text("1\n")  # another boot
+    now += 1
+    assert look()["per_second"] is None
+    run_cli("status", "sda")
+    assert "sda" in capsys.readouterr().out
