@@ -98,7 +98,8 @@ DRIVE_PARAM(channel_transfer_ns, 0, 10000000);
 DRIVE_PARAM(controller_ns, 0, 10000000);
 DRIVE_PARAM(buffer_ns, 0, 10000000);
 DRIVE_PARAM(host_transfer_ns, 0, 10000000);
-DRIVE_PARAM(buffer_mb, 1, 4096);
+/* The largest request must fit beside what is on its way to flash. */
+DRIVE_PARAM(buffer_mb, 2, 4096);
 DRIVE_PARAM(buffer_watermark_pct, 1, 100);
 DRIVE_PARAM(flush_interval_us, 100, 60000000);
 DRIVE_PARAM(volatile_cache, 0, 1);
@@ -416,6 +417,7 @@ static const struct config_item_type inject_type = {
 
 /* ---- drives ---- */
 
+/* The last reference may be a disk's that somebody still holds open. */
 static void drive_release(struct config_item *item)
 {
 	kfree(to_drive(item));

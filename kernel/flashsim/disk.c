@@ -242,32 +242,48 @@ static const struct blk_mq_ops disk_mq_ops = {
 	.timeout	= disk_timeout,
 };
 
-static int disk_oracle(struct flashsim_drive *drive, void __user *arg)
+static int oracle_ask(struct flashsim_drive *drive, struct gendisk *disk,
+		      struct flashsim_oracle *q)
 {
-	u64 capacity = get_capacity(drive->disk);
-	struct flashsim_oracle q;
+	u64 capacity = get_capacity(disk);
 	unsigned long flags;
 	u64 first, last, now;
 
-	if (copy_from_user(&q, arg, sizeof(q)))
-		return -EFAULT;
-	if (q.op != FLASHSIM_ORACLE_READ || !q.nr_sectors ||
-	    q.nr_sectors > FLASHSIM_MAX_SECTORS || q.sector >= capacity ||
-	    q.nr_sectors > capacity - q.sector)
+	lockdep_assert_held(&drive->model_mutex);
+	/* It may be off, or on again as another disk, while this was open. */
+	if (drive->disk != disk || !drive->model)
+		return -ENODEV;
+	if (q->op != FLASHSIM_ORACLE_READ || !q->nr_sectors ||
+	    q->nr_sectors > FLASHSIM_MAX_SECTORS || q->sector >= capacity ||
+	    q->nr_sectors > capacity - q->sector)
 		return -EINVAL;
-	first = q.sector / FLASHSIM_UNIT_SECTORS;
-	last = (q.sector + q.nr_sectors - 1) / FLASHSIM_UNIT_SECTORS;
+	first = q->sector / FLASHSIM_UNIT_SECTORS;
+	last = (q->sector + q->nr_sectors - 1) / FLASHSIM_UNIT_SECTORS;
 
-	mutex_lock(&drive->model_mutex);
 	spin_lock_irqsave(&drive->lock, flags);
 	now = drive_now(drive);
-	q.latency_ns = flashsim_model_oracle(drive->model, first,
-					     last - first + 1, now);
-	q.latency_ns += flashsim_inject_peek(&drive->inject, drive->seed,
-					     FLASHSIM_OP_READ, now);
+	q->latency_ns = flashsim_model_oracle(drive->model, first,
+					      last - first + 1, now);
+	q->latency_ns += flashsim_inject_peek(&drive->inject, drive->seed,
+					      FLASHSIM_OP_READ, now);
 	drive_set_timer(drive);
 	spin_unlock_irqrestore(&drive->lock, flags);
+	return 0;
+}
+
+static int disk_oracle(struct gendisk *disk, void __user *arg)
+{
+	struct flashsim_drive *drive = disk_drive(disk);
+	struct flashsim_oracle q;
+	int err;
+
+	if (copy_from_user(&q, arg, sizeof(q)))
+		return -EFAULT;
+	mutex_lock(&drive->model_mutex);
+	err = oracle_ask(drive, disk, &q);
 	mutex_unlock(&drive->model_mutex);
+	if (err)
+		return err;
 	return copy_to_user(arg, &q, sizeof(q)) ? -EFAULT : 0;
 }
 
@@ -275,15 +291,20 @@ static int disk_ioctl(struct block_device *bdev, blk_mode_t mode,
 		      unsigned int cmd, unsigned long arg)
 {
 	if (cmd == FLASHSIM_IOC_ORACLE)
-		return disk_oracle(disk_drive(bdev->bd_disk),
-				   (void __user *)arg);
+		return disk_oracle(bdev->bd_disk, (void __user *)arg);
 	return -ENOTTY;
+}
+
+static void disk_free(struct gendisk *disk)
+{
+	config_item_put(&disk_drive(disk)->group.cg_item);
 }
 
 static const struct block_device_operations disk_fops = {
 	.owner		= THIS_MODULE,
 	.ioctl		= disk_ioctl,
 	.compat_ioctl	= blkdev_compat_ptr_ioctl,
+	.free_disk	= disk_free,
 };
 
 static void disk_limits(const struct flashsim_drive *drive,
@@ -356,6 +377,8 @@ int flashsim_power_on(struct flashsim_drive *drive)
 	err = add_disk(disk);
 	if (err)
 		goto err_disk;
+	/* Whoever has the disk open can ask the drive: put in disk_free(). */
+	config_item_get(&drive->group.cg_item);
 	flashsim_stats_add(drive);
 	return 0;
 
@@ -379,12 +402,14 @@ void flashsim_power_off(struct flashsim_drive *drive)
 	flashsim_stats_remove(drive);
 	del_gendisk(drive->disk);
 	hrtimer_cancel(&drive->timer);
-	put_disk(drive->disk);
-	blk_mq_free_tag_set(&drive->tag_set);
+	mutex_lock(&drive->model_mutex);
 	flashsim_model_destroy(drive->model);
-	flashsim_store_destroy(&drive->store);
-	drive->disk = NULL;
 	drive->model = NULL;
+	mutex_unlock(&drive->model_mutex);
+	put_disk(drive->disk);
+	drive->disk = NULL;
+	blk_mq_free_tag_set(&drive->tag_set);
+	flashsim_store_destroy(&drive->store);
 }
 
 /**

@@ -41,7 +41,6 @@
 #define FLASHSIM_MAX_ROW_UNITS	16U
 
 #define FLASHSIM_MAX_CHANNELS	32U
-#define FLASHSIM_MAX_CHIPS	512U
 
 /**
  * struct flashsim_params - the parameters of a drive, each a file in configfs

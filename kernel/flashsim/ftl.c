@@ -414,9 +414,15 @@ int flashsim_ftl_init(struct flashsim_ftl *ftl, const struct flashsim_params *p,
 		.nr_chips = p->channels * p->chips_per_channel,
 		.row_units = p->planes * p->page_kb / 4,
 	};
-	if (ftl->nr_chips > FLASHSIM_MAX_CHIPS ||
-	    !is_power_of_2(p->page_kb) || p->gc_high_blocks <= p->gc_low_blocks)
+	if (!is_power_of_2(p->page_kb)) {
+		pr_err("flashsim: page_kb %u: must be 4, 8 or 16\n", p->page_kb);
 		return -EINVAL;
+	}
+	if (p->gc_high_blocks <= p->gc_low_blocks) {
+		pr_err("flashsim: gc_high_blocks %u: must be more than gc_low_blocks %u\n",
+		       p->gc_high_blocks, p->gc_low_blocks);
+		return -EINVAL;
+	}
 	ftl->block_units = ftl->row_units * p->pages_per_block;
 
 	/*
@@ -431,8 +437,10 @@ int flashsim_ftl_init(struct flashsim_ftl *ftl, const struct flashsim_params *p,
 		      p->gc_high_blocks + 6);
 	nr_blocks = (share + spare) * ftl->nr_chips;
 	nr_phys = nr_blocks * ftl->block_units;
-	if (nr_phys >= U32_MAX)
+	if (nr_phys >= U32_MAX) {
+		pr_err("flashsim: flash of this geometry exceeds 16 TiB\n");
 		return -EINVAL;
+	}
 	ftl->chip_blocks = share + spare;
 	ftl->chip_valid_max = (ftl->chip_blocks - p->gc_high_blocks - 4) *
 			      ftl->block_units;

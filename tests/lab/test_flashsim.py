@@ -215,3 +215,34 @@ dd if=/dev/flash0 of=/dev/null bs=1M count=4 iflag=direct
 """,
         _drive("consumer", size_mb=64, precondition=False),
     )
+
+
+def test_an_open_disk_outlives_its_drive(boot, tmp_path: Path) -> None:
+    script = r"""
+cat >/run/tmp/hold.py <<'PYTHON'
+import fcntl, os, struct
+drive = "/sys/kernel/config/flashsim/flash0"
+fd = os.open("/dev/flash0", os.O_RDONLY)
+def ask():
+    question = bytearray(struct.pack("=QIIQ", 0, 8, 0, 0))
+    try:
+        fcntl.ioctl(fd, 3 << 30 | 24 << 16 | 0xF5 << 8 | 1, question)
+        return "latency" if struct.unpack("=QIIQ", question)[3] else "zero"
+    except OSError as error:
+        return os.strerror(error.errno)
+print(ask())
+open(drive + "/power", "w").write("0")
+print(ask())
+open(drive + "/power", "w").write("1")
+print(ask())
+os.rmdir(drive)
+print(ask())
+PYTHON
+python3 /run/tmp/hold.py >$OUT/answers
+ls /dev/flash* >$OUT/left 2>/dev/null || true
+"""
+    ran = boot(script, _drive(size_mb=64, precondition=False))
+    gone = "No such device"
+    assert (tmp_path / "answers").read_text().split("\n")[:-1] == ["latency", gone, gone, gone]
+    assert (tmp_path / "left").read_text() == ""
+    assert "BUG" not in ran.dmesg and "WARNING" not in ran.dmesg
