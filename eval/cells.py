@@ -31,12 +31,21 @@ ARRAYS = {
 }
 N_DRIVES = 3
 
+#: The workloads' rate on an array, as a multiple of their profile's. Consumer drives cannot write
+#: at the rates that enterprise drives can: at the full one two of the workloads outrun their
+#: garbage collection for good, and every read waits for tens of milliseconds.
+RATES = {"consumer": 0.4, "enterprise": 1.0}
+
 WORKLOADS = ("azure", "bingindex", "bingselect", "cosmos")
 
 POLICIES = (
     "baseline", "clone", "random", "hedge", "hedge-ip", "heuristic", "heuristic-adv",
     "linnos", "linnos-hl", "linnos-h99", "oracle",
 )  # fmt: skip
+
+#: Options of `linnapp train` for what the paper does: the recording alone, every read beyond the
+#: inflection point slow, a fixed bias. Without options it trains as this project does by default.
+PAPER_TRAINING = ("--bursts", "0", "--label", "paper", "--bias", "5")
 
 #: Nothing is written before a replay: the emulator reads a block that was
 #: never written as zeros, at the same speed, and the replayer checks for that.
@@ -75,6 +84,11 @@ class Cell:
     def label(self) -> str:
         """Workload and array."""
         return f"{self.workload} on {self.array}"
+
+    @property
+    def rate(self) -> float:
+        """Multiple of the workload's own rate."""
+        return RATES.get(self.array, 1.0)
 
     @property
     def replay_seed(self) -> int:
@@ -140,7 +154,10 @@ class Replayed:
 
 
 def write_workload(
-    name: str, folders: Sequence[tuple[Path, float, float]], seed: int, part: int = _WORKLOAD
+    name: str,
+    folders: Sequence[tuple[Path, float, float]],
+    seed: int,
+    rate: float = 1.0,
 ) -> None:
     """Draw a workload and write slices of it, one iolog a drive and slice.
 
@@ -151,15 +168,18 @@ def write_workload(
     folders : sequence of (Path, float, float)
         Where a slice goes, and its first and last second.
     seed : int
-    part : int
-        Equal seeds with different parts give different workloads.
+    rate : float
+        Multiple of the profile's rate.
     """
     profile = load_profile(name)
     drive_bytes = Array().size_mb << 20
     end_s = max(last_s for _, _, last_s in folders)
-    children = np.random.SeedSequence([seed, part]).spawn(N_DRIVES)
+    children = np.random.SeedSequence([seed, _WORKLOAD]).spawn(N_DRIVES)
     for drive, child in enumerate(children):
-        chunks = list(generate(profile, end_s, child, drive_bytes))
+        chunks = [
+            replace(chunk, time_us=(chunk.time_us / rate).astype(np.int64))
+            for chunk in generate(profile, end_s * rate, child, drive_bytes)
+        ]
         for folder, first_s, last_s in folders:
             folder.mkdir(parents=True, exist_ok=True)
             slices = []
@@ -187,7 +207,7 @@ def recorded(cache: Cache, cell: Cell) -> Path:
     def make(folder: Path) -> None:
         middle_s, end_s = cell.train_s, cell.train_s + cell.replay_s
         slices = [(folder / "train", 0.0, middle_s), (folder / "replay", middle_s, end_s)]
-        write_workload(cell.workload, slices, cell.seed)
+        write_workload(cell.workload, slices, cell.seed, cell.rate)
         scenario = loop.Scenario(
             "record",
             cell.drives(),
@@ -213,7 +233,8 @@ def trained(cache: Cache, cell: Cell, train_options: tuple[str, ...] = ()) -> Pa
 
     def make(folder: Path) -> None:
         blks = [source / "record" / f"flash{drive}.blk" for drive in range(N_DRIVES)]
-        options = ("--seed", str(cell.seed), *train_options)
+        # One process: cells are trained side by side.
+        options = ("--seed", str(cell.seed), "--processes", "1", *train_options)
         loop.train(blks, folder / "models", folder / "train.txt", *options)
 
     parameters = {"cell": asdict(cell), "options": train_options}
@@ -260,7 +281,7 @@ def replayed(cache: Cache, replay: Replay) -> Replayed:
         if replay.workload_seed is not None:
             seed = replay.workload_seed
             slices = [(folder / "workload", 0.0, replay.cell.replay_s)]
-            write_workload(replay.cell.workload, slices, seed)
+            write_workload(replay.cell.workload, slices, seed, replay.cell.rate)
             traces = _iologs(folder / "workload")
         scenario = loop.Scenario(
             f"{replay.cell.label}, seed {seed}",

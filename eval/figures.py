@@ -307,7 +307,7 @@ def uscope(data_path: Path, path: Path) -> None:
 
 
 def fig10(data_path: Path, path: Path) -> None:
-    """False submits and revokes, unbiased and biased, offline and live."""
+    """False submits and revokes by training, offline and live."""
     rows = _read(data_path)["rows"]
     cells = list(dict.fromkeys((row["workload"], row["array"]) for row in rows))
     figure, panels = plt.subplots(1, 2, figsize=(14, 4), sharey=True)
@@ -331,8 +331,8 @@ def fig10(data_path: Path, path: Path) -> None:
                         else 0.0
                     )
                 axes.bar(
-                    np.arange(len(cells)) + 0.4 * i, values, 0.35, bottom=bottoms, color=colour,
-                    alpha=0.5 if training == "unbiased" else 1,
+                    np.arange(len(cells)) + 0.28 * i, values, 0.25, bottom=bottoms, color=colour,
+                    alpha=(0.35, 0.65, 1.0)[i],
                     label=f"{field.replace('_ratio', 's').replace('_', ' ')}, {training}",
                 )  # fmt: skip
         axes.set_xticks(np.arange(len(cells)) + 0.2, [f"{w}\n{a}" for w, a in cells], fontsize=7)

@@ -66,7 +66,7 @@ def replay(policy: str, out_dir: Path) -> dict[str, Any]:
     """
     learnt = json.loads((FOLDER / "learnt.json").read_text())
     first_s, last_s = CELL.train_s, CELL.train_s + CELL.replay_s
-    write_workload(CELL.workload, [(out_dir / "workload", first_s, last_s)], CELL.seed)
+    write_workload(CELL.workload, [(out_dir / "workload", first_s, last_s)], CELL.seed, CELL.rate)
     scenario = loop.Scenario(
         CELL.label,
         CELL.drives(),

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from eval import decisions
 from eval.cells import (
     N_DRIVES,
+    PAPER_TRAINING,
     Cell,
     Replay,
     Replayed,
@@ -65,7 +66,7 @@ BINS = (1, 2, 3, 4, 5, 6, 11, 21, 51, 101, 201)
 PARAMETERS: dict[str, Any] = {
     "workload": "azure",
     "array": "enterprise",
-    "train_s": 6.0,
+    "train_s": 8.0,
     "replay_s": 3.0,
     "patterns": PATTERNS,
     "added_us": ADDED_US,
@@ -113,21 +114,25 @@ def observe(context: Context) -> list[dict[str, Any]]:
     for pattern in PATTERNS:
         for added_us in ADDED_US:
             inject = _inject(pattern, added_us)
-            kinds = {"calm recording": clean}
+            kinds = {
+                "calm recording": (clean, PAPER_TRAINING),
+                "calm recording, bursts added": (clean, ()),
+            }
             if added_us == TRAINED_ADDED_US:
-                kinds["recording with these bursts"] = _cell(context, inject)
-            for kind, models_of in kinds.items():
+                kinds["recording with these bursts"] = (_cell(context, inject), PAPER_TRAINING)
+            for kind, (models_of, options) in kinds.items():
                 replay = Replay(
-                    clean, "linnos", inject, models_of=models_of, mode="observe",
+                    clean, "linnos", inject, options, models_of, mode="observe",
                     prepare=decisions.PREPARE, finish=decisions.FINISH, keep_log=True,
                 )  # fmt: skip
                 replays.append((pattern, added_us, kind, replay))
-    cells = list(dict.fromkeys(replay.models_of for _, _, _, replay in replays))
-    context.map(lambda cell: trained(context.cache, cell or clean), cells, "training")
+    trainings = list(dict.fromkeys((r.models_of or clean, r.train_options) for *_, r in replays))
+    context.map(lambda job: trained(context.cache, *job), trainings, "training")
     done = context.map(lambda r: replayed(context.cache, r[3]), replays, "observing")
     results = []
     for (pattern, added_us, kind, replay), result in zip(replays, done, strict=True):
-        records = training_records(trained(context.cache, replay.models_of or clean))
+        models = trained(context.cache, replay.models_of or clean, replay.train_options)
+        records = training_records(models)
         thresholds = np.array([record["threshold_us"] for record in records], float)
         results.append(
             {
@@ -570,7 +575,8 @@ def reading(data: dict[str, Any]) -> str:
         "*Blind* is a limit of the features: only completed reads tell, so a burst stays unseen "
         "for as long as its reads take. To see it earlier the network would need the age of the "
         "reads in flight. *No sign* is a limit of the pattern: slow reads by chance or one at a "
-        "time have no neighbours to tell of them. *Clear signs* is a fault of the weights: the burst stood in all "
+        "time have no neighbours to tell of them. *Clear signs* is a fault of the weights: the burst stood "
+        "in all "
         "four latencies, but the network had learnt from none like it."
     )
     for row in data["enforced"]:
@@ -596,7 +602,8 @@ def reading(data: dict[str, Any]) -> str:
             best = min(rows, key=lambda row: row["mean_us"])
             never = next(row for row in rows if row["probing"] == "no probes")
             parts.append(
-                f"Probing at {slot_ms} ms: without probes {never['mean_us']:.1f} us on average; best of "
+                f"Probing at {slot_ms} ms: without probes {never['mean_us']:.1f} us on average; "
+                f"best of "
                 f"the settings tried: {best['probing']} with {best['mean_us']:.1f} us and "
                 f"{best['probes']} probes."
             )

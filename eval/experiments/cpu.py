@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from eval.cells import N_DRIVES, Cell, recorded, trained
+from eval.cells import N_DRIVES, recorded, trained
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.experiments import fig08
 from eval.gain import percent
@@ -38,12 +38,7 @@ def inference_ns(model: Model) -> float:
 
 def run(context: Context) -> dict[str, Any]:
     """Time the engine once, count the reads of each workload."""
-    cells = [
-        Cell(
-            w, PARAMETERS["array"], context.seeds[0], PARAMETERS["train_s"], PARAMETERS["replay_s"]
-        )
-        for w in PARAMETERS["workloads"]
-    ]
+    cells = [fig08.cell(w, PARAMETERS["array"], context.seeds[0]) for w in PARAMETERS["workloads"]]
     models = context.map(lambda cell: trained(context.cache, cell), cells, "training")
     ns = inference_ns(Model.load(models[0] / "flash0.linnos"))
     rows = []

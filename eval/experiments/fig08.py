@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from eval.cells import POLICIES, WORKLOADS, Cell, Replay, brief, replayed, trained
+from eval.cells import POLICIES, RATES, WORKLOADS, Cell, Replay, brief, replayed, trained
 from eval.experiment import Context, Experiment, Table
 from eval.gain import improvement, oracle_share, percent, quantiles
 
@@ -16,15 +16,25 @@ PARAMETERS: dict[str, Any] = {
     "workloads": WORKLOADS,
     "arrays": ("consumer", "enterprise"),
     "policies": POLICIES,
-    "train_s": 6.0,
-    "replay_s": 2.0,
+    # At the workload's own rate; longer where it is slowed down.
+    "train_s": 8.0,
+    "replay_s": 3.0,
+    "rates": RATES,
 }
+
+
+def cell(workload: str, array: str, seed: int) -> Cell:
+    """A cell of the grid; where the workload is slowed down, it lasts longer."""
+    stretch = 1 / RATES[array]
+    return Cell(
+        workload, array, seed, PARAMETERS["train_s"] * stretch, PARAMETERS["replay_s"] * stretch
+    )
 
 
 def cells(seeds: tuple[int, ...]) -> list[Cell]:
     """The cells of the grid, for these seeds."""
     return [
-        Cell(workload, array, seed, PARAMETERS["train_s"], PARAMETERS["replay_s"])
+        cell(workload, array, seed)
         for workload in PARAMETERS["workloads"]
         for array in PARAMETERS["arrays"]
         for seed in seeds

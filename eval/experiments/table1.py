@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eval.cells import N_DRIVES, Cell, recorded
+from eval.cells import N_DRIVES, recorded
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.experiments import fig08
 from eval.gain import percent
@@ -26,10 +26,7 @@ PARAMETERS: dict[str, Any] = {
 
 def run(context: Context) -> dict[str, Any]:
     """Count over the replayed part of each workload's first repeat."""
-    cells = [
-        Cell(w, "enterprise", context.seeds[0], PARAMETERS["train_s"], PARAMETERS["replay_s"])
-        for w in PARAMETERS["workloads"]
-    ]
+    cells = [fig08.cell(w, "enterprise", context.seeds[0]) for w in PARAMETERS["workloads"]]
     folders = context.map(lambda cell: recorded(context.cache, cell), cells, "recording")
     rows = []
     for cell, folder in zip(cells, folders, strict=True):

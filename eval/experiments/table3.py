@@ -36,12 +36,7 @@ def run(context: Context) -> dict[str, Any]:
     from linnapp.inflection import LatencyDistribution, find_inflection_points
     from linnapp.training import TrainingOptions, train
 
-    cells = [
-        Cell(
-            w, PARAMETERS["array"], context.seeds[0], PARAMETERS["train_s"], PARAMETERS["replay_s"]
-        )
-        for w in PARAMETERS["workloads"]
-    ]
+    cells = [fig08.cell(w, PARAMETERS["array"], context.seeds[0]) for w in PARAMETERS["workloads"]]
     folders = context.map(lambda cell: recorded(context.cache, cell), cells, "recording")
     time_ns = measure({name: shape_of(*model) for name, model in MODELS.items()})
 
@@ -149,7 +144,8 @@ def reading(data: dict[str, Any]) -> str:
         f"{percent(low['slow_recall'])} to {percent(paper['slow_recall'])}, at {times['A']:.0f} "
         f"and {times['C']:.0f} ns an "
         f""
-        f"inference; E reaches {percent(high['accuracy'], 2)} and {percent(high['slow_recall'])} at "
+        f"inference; E reaches {percent(high['accuracy'], 2)} and {percent(high['slow_recall'])} "
+        f"at "
         f"{times['E']:.0f} ns. Times are wall-clock times of plain C on the machine that ran the "
         "evaluation, the fastest of several repeats, and differ from machine to machine."
     )

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval import seeds
-from eval.cells import POLICIES, WORKLOADS, Cell, Replay, Replayed, read_log, replayed, trained
+from eval.cells import POLICIES, RATES, WORKLOADS, Replay, Replayed, read_log, replayed, trained
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.experiments import fig08
 from eval.gain import improvement, oracle_share, percent, quantiles
@@ -75,15 +75,13 @@ def run(context: Context) -> dict[str, Any]:
     windows = [draw_window(base + i, context.seeds) for i in range(PARAMETERS["windows"])]
     replays = []
     for window in windows:
-        models_of = Cell(
-            window["workload"], window["array"], window["cell_seed"],
-            PARAMETERS["cell_train_s"], PARAMETERS["cell_replay_s"],
-        )  # fmt: skip
+        models_of = fig08.cell(window["workload"], window["array"], window["cell_seed"])
+        window_s = PARAMETERS["window_s"] / RATES[window["array"]]
         for policy in PARAMETERS["policies"]:
             replays.append(
                 Replay(
                     models_of, policy, window["inject"], workload_seed=window["seed"],
-                    options=("--duration", str(PARAMETERS["window_s"])),
+                    options=("--duration", str(window_s)),
                     keep_log=policy in (*OURS, "baseline", "hedge"),
                 )
             )  # fmt: skip
@@ -289,7 +287,8 @@ def reading(data: dict[str, Any]) -> str:
             f""
             f"hedge {window['mean_us']['hedge']:.1f}, linnos {window['mean_us']['linnos']:.1f}, oracle "
             f"{window['mean_us']['oracle']:.1f}. Against baseline {total:+.1f} ms over "
-            f"{row['reads']} reads, most of the loss in reads *{worst}* "
+            f"{row['reads']} reads, most of the loss in reads "
+            f"*{worst}* "
             f"({groups[worst]['reads']} reads, {groups[worst]['delta_ms']:+.1f} ms; they took "
             f"{groups[worst]['linnos_mean_us']:.0f} us, under baseline "
             f"{groups[worst]['baseline_mean_us']:.0f} us). Of the revoked reads "
