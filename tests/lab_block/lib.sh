@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+# Sourced by the block-layer tests that run in the lab's guest.
+#
+# $LCREAD is the hinted reader (lcread.c), $MODELS holds slow.linnos, which calls
+# every read slow, fast.linnos and queue.linnos, slow from 10 pending pages.
+
+set -u
+
+fail()
+{
+	echo "FAIL: $*" >&2
+	exit 1
+}
+
+# expect WHAT WANTED GOT
+expect()
+{
+	[ "$2" = "$3" ] || fail "$1: expected '$2', got '$3'"
+}
+
+linnos_dir()
+{
+	echo "/sys/block/$1/linnos"
+}
+
+stat_of()
+{
+	cat "/sys/block/$1/linnos/stats/$2"
+}
+
+# null_disk NAME [ATTRIBUTE=VALUE...]: a memory-backed null_blk disk /dev/NAME,
+# 100 us an I/O
+null_disk()
+{
+	dir=/sys/kernel/config/nullb/$1
+	name=$1
+	shift
+	mkdir "$dir" || fail "no null_blk disk $name"
+	for setting in memory_backed=1 size=64 irqmode=2 completion_nsec=100000 "$@"; do
+		echo "${setting#*=}" >"$dir/${setting%%=*}" ||
+			fail "null_blk: $setting"
+	done
+	echo 1 >"$dir/power" || fail "null_blk: power"
+	[ -b "/dev/$name" ] || fail "/dev/$name did not appear"
+}
+
+remove_null_disk()
+{
+	echo 0 >"/sys/kernel/config/nullb/$1/power"
+	rmdir "/sys/kernel/config/nullb/$1"
+}
+
+# use_model DISK MODEL MODE
+use_model()
+{
+	cat "$MODELS/$2.linnos" >"/sys/block/$1/linnos/model" ||
+		fail "$1: model $2 refused"
+	echo "$3" >"/sys/block/$1/linnos/mode" || fail "$1: mode $3 refused"
+}
+
+in_flight()
+{
+	cat "/sys/kernel/debug/block/$1/rqos/linnos/in_flight"
+}
+
+# Nothing may be left in the account when nothing is in flight.
+expect_idle()
+{
+	sync
+	expect "$1: in flight" "0 pages, 0 reads" "$(in_flight "$1")"
+}
+
+# One line: ok=N busy=N other=N
+lcread()
+{
+	"$LCREAD" -p "$@" || fail "lcread $*"
+}
+
+clean_log()
+{
+	dmesg | grep -E 'BUG|WARNING|KASAN|UBSAN|INFO: |Call Trace|leak|general protection' |
+		grep -v 'KASAN' | head -n 5 | grep . && fail "the kernel log is not clean"
+	return 0
+}

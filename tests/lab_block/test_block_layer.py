@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""The policy in the block layer: one shell script a subject, run in the booted kernel.
+
+Each ``test_*.sh`` beside this file says in its first lines what it proves. They use null_blk, whose
+latency is a timer and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from linnapp.model import Model
+
+HERE = Path(__file__).parent
+SCRIPTS = sorted(path.stem for path in HERE.glob("test_*.sh"))
+DEBUG_KERNEL = HERE.parents[1] / "build" / "linux-um-debug" / "linux"
+
+
+@pytest.fixture(scope="session")
+def lcread(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The hinted reader, compiled."""
+    program = tmp_path_factory.mktemp("lcread") / "lcread"
+    subprocess.run(
+        ["gcc", "-O2", "-Wall", "-Wextra", "-o", program, HERE / "lcread.c", "-luring", "-laio"],
+        check=True,
+    )
+    return program
+
+
+def constant_model(output_bias: tuple[int, int], **weights: np.ndarray) -> Model:
+    hidden_weights = weights.get("hidden_weights", np.zeros((31, 256), np.int32))
+    output_weights = weights.get("output_weights", np.zeros((256, 2), np.int32))
+    return Model(
+        hidden_weights=hidden_weights,
+        hidden_bias=np.zeros(256, np.int32),
+        output_weights=output_weights,
+        output_bias=np.array(output_bias, np.int64),
+        threshold_us=150,
+    )
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """``slow`` and ``fast`` whatever the read; ``queue``: slow from 10 pending pages."""
+    directory = tmp_path_factory.mktemp("models")
+    constant_model((0, 1)).save(directory / "slow.linnos")
+    constant_model((1, 0)).save(directory / "fast.linnos")
+    hidden_weights = np.zeros((31, 256), np.int32)
+    hidden_weights[13, 0] = hidden_weights[12, 1] = 1000
+    output_weights = np.zeros((256, 2), np.int32)
+    output_weights[:2, 1] = 1000
+    constant_model((500_000, 0), hidden_weights=hidden_weights, output_weights=output_weights).save(
+        directory / "queue.linnos"
+    )
+    return directory
+
+
+def run_script(
+    name: str, boot: Callable[..., object], lcread: Path, models: Path, **how: object
+) -> None:
+    boot(
+        f"export TESTS={HERE} LCREAD={lcread} MODELS={models}; sh {HERE / name}.sh",
+        kernel_args=("null_blk.nr_devices=0",),
+        **how,
+    )
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_block_layer(name: str, boot: Callable[..., object], lcread: Path, models: Path) -> None:
+    if name.startswith("test_debug_"):
+        pytest.skip("needs the debug kernel")
+    run_script(name, boot, lcread, models)
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(
+    not DEBUG_KERNEL.exists() or os.environ.get("LINNOS_DEBUG_KERNEL") == "0",
+    reason="no debug kernel; kernel/build.sh um-debug builds it",
+)
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_block_layer_under_debug(
+    name: str, boot: Callable[..., object], lcread: Path, models: Path
+) -> None:
+    """The same with KASAN, lockdep and UBSAN looking on."""
+    run_script(name, boot, lcread, models, kernel=DEBUG_KERNEL, timeout_s=900)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+# The hint through every interface, on the disk and on direct I/O of files.
+. "$TESTS/lib.sh"
+
+null_disk nullb_i size=512
+disk=nullb_i
+check()
+{
+	for interface in preadv2 uring aio; do
+		use_model $disk slow enforce
+		expect "$2, $interface, hinted" "ok=0 busy=3 other=0" \
+			"$(lcread -e $interface -n 3 "$1")"
+		expect "$2, $interface, unhinted" "ok=3 busy=0 other=0" \
+			"$(lcread -u -e $interface -n 3 "$1")"
+		expect "$2, $interface, buffered" "ok=3 busy=0 other=0" \
+			"$(lcread -b -e $interface -n 3 "$1")"
+		use_model $disk fast enforce
+		expect "$2, $interface, fast" "ok=3 busy=0 other=0" \
+			"$(lcread -e $interface -n 3 "$1")"
+	done
+	expect_idle $disk
+}
+
+check /dev/$disk disk
+expect "unknown flag" "ok=0 busy=0 other=1" "$(lcread -f 0x4000 /dev/$disk)"
+
+mkdir -p /mnt/fs
+for fs in ext4 xfs f2fs; do
+	case $fs in
+	ext4)	mkfs.ext4 -q -F /dev/$disk ;;
+	xfs)	mkfs.xfs -q -f /dev/$disk ;;
+	f2fs)	mkfs.f2fs -q -f /dev/$disk ;;
+	esac || fail "mkfs.$fs"
+	echo off >/sys/block/$disk/linnos/mode
+	mount -t $fs /dev/$disk /mnt/fs || fail "mount $fs"
+	dd if=/dev/urandom of=/mnt/fs/file bs=64k count=16 conv=fsync 2>/dev/null
+	check /mnt/fs/file $fs
+	# the file system itself never asks for what may be revoked
+	use_model $disk slow enforce
+	cp /mnt/fs/file /mnt/fs/copy && sync && cmp /mnt/fs/file /mnt/fs/copy ||
+		fail "$fs under enforcement"
+	umount /mnt/fs || fail "umount $fs"
+done
+clean_log

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT
+# Root alone writes; everybody may read.
+. "$TESTS/lib.sh"
+
+null_disk nullb_u
+use_model nullb_u slow observe
+dir=$(linnos_dir nullb_u)
+as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$@"; }
+
+for file in mode probe_after_us probe_after_revokes stall_us; do
+	as_nobody sh -c "echo 1 > $dir/$file" 2>/dev/null && fail "nobody wrote $file"
+done
+as_nobody sh -c "cat $MODELS/fast.linnos > $dir/model" 2>/dev/null &&
+	fail "nobody wrote a model"
+for file in mode model model_id threshold_us probe_after_us probe_after_revokes \
+	stall_us engine stats/reads stats/inference_ns; do
+	as_nobody cat "$dir/$file" >/dev/null || fail "nobody cannot read $file"
+done
+for file in model_id threshold_us engine stats/reads; do
+	(echo 1 >"$dir/$file") 2>/dev/null && fail "root wrote $file"
+done
+expect mode observe "$(cat $dir/mode)"
+cmp $dir/model "$MODELS/slow.linnos" || fail "the model changed"
+
+# nonsense
+for value in on ENFORCE "" 1; do
+	(echo "$value" >"$dir/mode") 2>/dev/null && fail "mode '$value' was taken"
+done
+for value in -1 4294967296 x; do
+	(echo "$value" >"$dir/probe_after_us") 2>/dev/null &&
+		fail "probe_after_us '$value' was taken"
+done
+expect mode observe "$(cat $dir/mode)"
+clean_log

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT
+# A read that the block layer splits is decided once, as a whole, and counts
+# until its last part is done.
+. "$TESTS/lib.sh"
+
+null_disk nullb_s max_sectors=8
+disk=nullb_s
+[ "$(cat /sys/block/$disk/queue/max_sectors_kb)" -le 4 ] || fail "no small requests"
+use_model $disk slow enforce
+trace=/sys/kernel/tracing
+echo 1 >$trace/events/linnos/enable
+
+requests_before=$(awk '{ print $1 }' /sys/block/$disk/stat)
+expect "revoked as a whole" "ok=0 busy=1 other=0" "$(lcread -s 262144 /dev/$disk)"
+expect "no request" "$requests_before" "$(awk '{ print $1 }' /sys/block/$disk/stat)"
+expect decisions 1 "$(grep -c linnos_decision: $trace/trace)"
+
+use_model $disk fast enforce
+expect "admitted as a whole" "ok=1 busy=0 other=0" "$(lcread -s 262144 /dev/$disk)"
+expect decisions 2 "$(grep -c linnos_decision: $trace/trace)"
+expect reads 2 "$(stat_of $disk reads)"
+requests=$(($(awk '{ print $1 }' /sys/block/$disk/stat) - requests_before))
+[ $requests -ge 64 ] || fail "the read was not split: $requests requests"
+expect_idle $disk
+
+# all of its 64 pages are pending until the last is read
+null_disk nullb_t max_sectors=8 completion_nsec=50000000
+use_model nullb_t fast enforce
+lcread -s 262144 /dev/nullb_t >/dev/null &
+sleep 0.02
+expect "a split read" "64 pages, 1 reads" "$(in_flight nullb_t)"
+wait
+expect_idle nullb_t
+clean_log

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+# Stacked drivers: the hint passes where errors are handed up unchanged, and is
+# dropped everywhere else. Below, every hinted read would be revoked.
+. "$TESTS/lib.sh"
+
+null_disk nullb_x size=64
+null_disk nullb_y size=64
+for disk in nullb_x nullb_y; do
+	dd if=/dev/zero of=/dev/$disk bs=1M count=64 oflag=direct 2>/dev/null
+	use_model $disk slow enforce
+done
+revoked() { echo $(($(stat_of nullb_x revoked) + $(stat_of nullb_y revoked))); }
+asked() { echo $(($(stat_of nullb_x latency_critical) + $(stat_of nullb_y latency_critical))); }
+sectors=65536
+
+# passes NAME, drops NAME: eight hinted and eight plain reads of /dev/mapper/NAME
+passes()
+{
+	before=$(revoked)
+	expect "$1, hinted" "ok=0 busy=8 other=0" "$(lcread -n 8 -s 65536 "$2")"
+	[ "$(revoked)" -gt "$before" ] || fail "$1: nothing was revoked below"
+	expect "$1, retried" "ok=8 busy=0 other=0" "$(lcread -u -n 8 -s 65536 "$2")"
+}
+
+drops()
+{
+	before=$(asked)
+	expect "$1, hinted" "ok=8 busy=0 other=0" "$(lcread -n 8 -s 65536 "$2")"
+	expect "$1, hints below" "$before" "$(asked)"
+}
+
+dm()
+{
+	dmsetup create "$1" --table "$2" --noudevsync --noudevrules 2>/dev/null ||
+		dmsetup create "$1" --table "$2" --noudevsync || fail "dmsetup $1"
+	dmsetup mknodes "$1" || true
+	device=/dev/$(dmsetup info -c --noheadings -o blkdevname "$1")
+}
+
+dm linear "0 $sectors linear /dev/nullb_x 0"
+passes dm-linear "$device"
+dmsetup remove --noudevsync linear
+
+dm striped "0 $sectors striped 2 16 /dev/nullb_x 0 /dev/nullb_y 0"
+passes dm-striped "$device"
+errors=$(dmsetup status striped)
+case $errors in
+*D*)	fail "dm-striped counts revocations as errors: $errors" ;;
+esac
+dmsetup remove --noudevsync striped
+
+dm crypt "0 $sectors crypt aes-cbc-plain64 00112233445566778899aabbccddeeff 0 /dev/nullb_x 0"
+passes dm-crypt "$device"
+dmsetup remove --noudevsync crypt
+
+dm mirror "0 $sectors mirror core 2 1024 nosync 2 /dev/nullb_x 0 /dev/nullb_y 0"
+drops dm-mirror "$device"
+case $(dmsetup status mirror) in
+*AA*)	;;
+*)	fail "dm-mirror failed a leg: $(dmsetup status mirror)" ;;
+esac
+dmsetup remove --noudevsync mirror
+
+dm multi "0 $sectors multipath 2 queue_mode bio 0 1 1 round-robin 0 2 0 /dev/nullb_x /dev/nullb_y"
+drops dm-multipath "$device"
+case $(dmsetup status multi) in
+*" F "*) fail "dm-multipath failed a path: $(dmsetup status multi)" ;;
+esac
+dmsetup remove --noudevsync multi
+
+# a table of both kinds: the hint passes through the linear part alone
+dm mixed "0 1024 linear /dev/nullb_x 0
+1024 1024 mirror core 2 1024 nosync 2 /dev/nullb_x 1024 /dev/nullb_y 1024"
+expect "mixed table, linear part" "ok=0 busy=2 other=0" "$(lcread -n 2 "$device")"
+expect "mixed table, mirror part" "ok=2 busy=0 other=0" \
+	"$(lcread -n 2 -o 524288 "$device")"
+dmsetup remove --noudevsync mixed
+
+# md: no mirror failed, no bad block recorded, the read served
+mdadm --create /dev/md127 --run --metadata=1.2 --assume-clean --level=1 \
+	--raid-devices=2 /dev/nullb_x /dev/nullb_y >/dev/null 2>&1 || fail mdadm
+for i in $(seq 100); do [ -b /dev/md127 ] && break; sleep 0.1; done
+drops md-raid1 /dev/md127
+expect "md state" "clean" "$(cat /sys/block/md127/md/array_state | sed s/active/clean/)"
+expect "md degraded" 0 "$(cat /sys/block/md127/md/degraded)"
+for leg in /sys/block/md127/md/rd*; do
+	expect "$leg bad blocks" "" "$(cat "$leg/bad_blocks")"
+	expect "$leg errors" 0 "$(cat "$leg/errors")"
+done
+mdadm --stop /dev/md127 >/dev/null 2>&1 || fail "mdadm --stop"
+
+expect_idle nullb_x
+expect_idle nullb_y
+clean_log
