@@ -32,6 +32,11 @@ _COMMANDS = {
     "upload": ("linnapp.commands.upload:upload", "Give a drive its model."),
     "status": ("linnapp.commands.status:status", "Show what the kernel does per drive."),
     "faults": ("linnapp.commands.faults:faults", "Damage chosen requests of emulated drives."),
+    "recalibrate": (
+        "linnapp.commands.recalibrate:recalibrate",
+        "Keep an array's models current.",
+    ),
+    "fleet": ("linnapp.commands.fleet:fleet", "Train the drives of many arrays, on a cluster."),
     "lab": ("linnapp.lab.cli:lab", "Run commands on the patched kernel with an array up."),
 }
 

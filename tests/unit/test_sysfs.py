@@ -8,34 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_sysfs import activate_what_is_written, make_tree
 from test_model_format import random_model
 
 from linnapp.cli import cli
 from linnapp.errors import DeviceError, LinnappError, ModelError
-from linnapp.model import Model
 from linnapp.sysfs import Drive, drives
 
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("LINNAPP_SYSFS", str(tmp_path))
-    for disk in "sda", "sdb":
-        directory = tmp_path / "block" / disk / "linnos"
-        (directory / "stats").mkdir(parents=True)
-        for name, text in (
-            ("mode", "observe"),
-            ("model_id", "none"),
-            ("threshold_us", "0"),
-            ("probe_after_us", "1000"),
-            ("probe_after_revokes", "10"),
-            ("model", ""),
-            ("stats/reads", "12"),
-            ("stats/revoked", "3"),
-        ):
-            (directory / name).write_text(text + "\n" if text else "")
-    (tmp_path / "block" / "sda" / "sda1").mkdir()
-    (tmp_path / "block" / "sdc").mkdir()
-    return tmp_path / "block" / "sda" / "linnos"
+    return make_tree(tmp_path, monkeypatch)
 
 
 def test_state(tree: Path) -> None:
@@ -96,35 +79,11 @@ def run_cli(*arguments: str) -> None:
     cli.main(list(arguments), standalone_mode=False)
 
 
-def activate(tree: Path) -> None:
-    """What the kernel does when a model has been written."""
-    model = Model.from_bytes((tree / "model").read_bytes())
-    (tree / "model_id").write_text(model.model_id + "\n")
-
-
 def test_upload_can_be_undone_and_the_undoing_too(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
-    real = Path.open
-
-    class Activating:
-        def __init__(self, stream: Any) -> None:
-            self.stream = stream
-
-        def __enter__(self) -> Any:
-            return self.stream.__enter__()
-
-        def __exit__(self, *arguments: Any) -> Any:
-            result = self.stream.__exit__(*arguments)
-            activate(tree)
-            return result
-
-    def fake_open(self: Path, mode: str = "r", *args: Any, **kw: Any) -> Any:
-        stream = real(self, mode, *args, **kw)
-        return Activating(stream) if self == tree / "model" and "w" in mode else stream
-
-    monkeypatch.setattr(Path, "open", fake_open)
+    activate_what_is_written(tmp_path, monkeypatch)
     one, two = random_model(1), random_model(2)
     for i, model in enumerate((one, two)):
         model.save(tmp_path / f"{i}.linnos")

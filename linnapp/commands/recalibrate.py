@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""``linnapp recalibrate``: keep an array's models current."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from linnapp.commands._options import recipe_from, recipe_options
+
+
+@click.command()
+@click.argument(
+    "devices", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DEV..."
+)
+@click.option(
+    "--models",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("/var/lib/linnapp/models"),
+    show_default=True,
+    help="Where new models go.",
+)
+@click.option(
+    "--duration",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="Seconds to record.",
+)
+@click.option(
+    "--shift",
+    type=click.FloatRange(min=0),
+    default=5.0,
+    show_default=True,
+    help="Retrain when the point has moved by so many percentiles.",
+)
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Hours between runs; once if not given (a systemd timer then repeats it).",
+)
+@click.option(
+    "--recordings",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Use <drive>.blk in this directory instead of recording.",
+)
+@recipe_options
+def recalibrate(
+    devices: tuple[Path, ...],
+    models: Path,
+    duration: float,
+    shift: float,
+    every: float | None,
+    recordings: Path | None,
+    **options: Any,
+) -> None:
+    """Record the array's drives again; retrain and upload where the point has moved.
+
+    DEV... are the drives of one array, each other's replicas. A drive keeps its active model
+    until a new one is complete, and its mode. Decisions are logged to stderr and to
+    recalibration.jsonl in the drive's state. In enforce mode the recording holds only the reads
+    that were admitted; switch to observe for an unbiased one.
+    """
+    from linnapp.errors import LinnappError
+    from linnapp.recalibration import recalibrate as run
+
+    def log(line: str) -> None:
+        click.echo(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}", err=True)
+
+    recipe = recipe_from(options)
+    while True:
+        try:
+            run(
+                devices,
+                models,
+                recipe,
+                duration_s=duration,
+                shift_percentiles=shift,
+                recordings=recordings,
+                log=log,
+            )
+        except LinnappError as error:
+            # A loop outlives a bad night; a single run reports it.
+            if every is None:
+                raise
+            log(f"failed, models stay as they are: {error}")
+        if every is None:
+            break
+        sys.stderr.flush()
+        time.sleep(every * 3600)

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+"""Trains the drives of a fleet on a Dask cluster.
+
+The traces are grouped into arrays. Labelling a drive and training it are tasks of their own; each
+reads one trace from shared storage where it runs and returns something small, a latency
+distribution or a model, so that no process ever holds more than one trace. Models are saved as
+they come in: killed and started again, a fleet goes on with the drives that have no model yet.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from linnapp.array_training import (
+    Recipe,
+    drive_names,
+    label_array,
+    read_latencies,
+    train_drive,
+)
+from linnapp.errors import LinnappError
+from linnapp.files import explain_os_error, replaced_file
+from linnapp.inflection import InflectionPoint, LatencyDistribution
+from linnapp.model import SUFFIX
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """One step of the fleet: a drive trained, or what failed."""
+
+    array: str
+    drive: str
+    model_id: str | None
+    error: str | None
+
+
+def group_by_directory(traces: Iterable[Path]) -> dict[str, list[Path]]:
+    """Arrays: the traces of one directory, named after its path below what all share."""
+    arrays: dict[str, list[Path]] = {}
+    paths = sorted(trace.absolute() for trace in traces)
+    shared = Path(os.path.commonpath([trace.parent.parent for trace in paths]))
+    for trace in paths:
+        arrays.setdefault(str(trace.parent.relative_to(shared)), []).append(trace)
+    return arrays
+
+
+def train_fleet(
+    arrays: Mapping[str, Sequence[Path]],
+    out_dir: Path,
+    recipe: Recipe,
+    *,
+    scheduler: str | None = None,
+    workers: int | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> list[Progress]:
+    """Train all drives of all arrays.
+
+    Parameters
+    ----------
+    arrays : mapping of str to sequence of Path
+        The traces of each array, each other's replicas, on storage that every worker sees.
+    out_dir : Path
+        Gets ``<array>/<drive>.linnos`` and ``.json``. Drives that have both are left alone.
+    recipe : Recipe
+    scheduler : str, optional
+        Address of a Dask scheduler; a local cluster unless given.
+    workers : int, optional
+        Processes of the local cluster; the number of CPUs unless given.
+    on_progress : callable, optional
+
+    Returns
+    -------
+    list of Progress
+        One per drive that was to be trained.
+
+    Raises
+    ------
+    LinnappError
+        If Dask is not installed or the scheduler cannot be reached.
+    """
+    try:
+        from distributed import Client, LocalCluster, as_completed
+    except ImportError as error:
+        raise LinnappError(
+            f"a fleet needs Dask ({error}); install it with: pip install distributed"
+        ) from error
+    todo = {
+        name: list(traces) for name, traces in arrays.items() if _missing(out_dir, name, traces)
+    }
+    cluster = None
+    try:
+        if scheduler is None:
+            # One thread each: a worker holds one trace at a time.
+            cluster = LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
+            )
+        client = Client(cluster or scheduler, timeout="20s")
+    except OSError as error:
+        raise LinnappError(f"{scheduler}: no Dask scheduler answers there ({error})") from error
+    results: list[Progress] = []
+
+    def report(progress: Progress) -> None:
+        results.append(progress)
+        if on_progress is not None:
+            on_progress(progress)
+
+    try:
+        waiting: dict[str, dict[str, LatencyDistribution]] = {name: {} for name in todo}
+        running: dict[Any, tuple[str, Path, str]] = {}
+        completed = as_completed(with_results=False)
+        for name, traces in todo.items():
+            for trace in traces:
+                future = client.submit(read_latencies, trace, recipe, pure=False)
+                running[future] = (name, trace, "label")
+                completed.add(future)
+        failed: set[str] = set()
+        for future in completed:
+            name, trace, step = running.pop(future)
+            drive = drive_names([trace])[0]
+            try:
+                result = future.result()
+            except Exception as error:  # a worker's error may be anything; it is reported
+                failed.add(name)
+                report(Progress(name, drive, None, str(error)))
+                continue
+            finally:
+                future.release()
+            if step == "train":
+                data, record = result
+                _save(out_dir / name, drive, data, record)
+                report(Progress(name, drive, record["model_id"], None))
+                continue
+            waiting[name][drive] = result
+            traces = todo[name]
+            if len(waiting[name]) == len(traces) and name not in failed:
+                names = drive_names(traces)
+                points = label_array(
+                    [waiting[name].pop(drive) for drive in names],
+                    recipe.labelling,
+                    recipe.training.seed,
+                )
+                for trace, point in zip(traces, points, strict=True):
+                    if not _missing(out_dir, name, [trace]):
+                        continue
+                    # Before labels still to come: finish arrays one after another.
+                    future = client.submit(
+                        train_drive, trace, _light(point), recipe, pure=False, priority=10
+                    )
+                    running[future] = (name, trace, "train")
+                    completed.add(future)
+    finally:
+        client.close()
+        if cluster is not None:
+            cluster.close()
+    return results
+
+
+def _light(point: InflectionPoint) -> InflectionPoint:
+    """The point without its candidates, which training does not use."""
+    return dataclasses.replace(
+        point,
+        candidate_percentiles=point.candidate_percentiles[:0],
+        candidate_areas_us=point.candidate_areas_us[:0],
+    )
+
+
+def _missing(out_dir: Path, array: str, traces: Sequence[Path]) -> bool:
+    return not all(
+        (out_dir / array / f"{drive}{suffix}").exists()
+        for drive in drive_names(traces)
+        for suffix in (SUFFIX, ".json")
+    )
+
+
+def _save(directory: Path, drive: str, data: bytes, record: dict[str, Any]) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise explain_os_error(error, directory) from error
+    with replaced_file(directory / f"{drive}{SUFFIX}") as stream:
+        stream.write(data)  # type: ignore[arg-type]
+    # The record comes last: with both there, the drive is done.
+    with replaced_file(directory / f"{drive}.json", "w") as stream:
+        json.dump(record, stream, indent=1)  # type: ignore[arg-type]

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: MIT
+"""Keeps an array's models current: records again, labels again, and retrains what has moved.
+
+A drive's model is trained for its inflection point. When the drive ages or its load changes, the
+point moves: the active threshold then lies at another percentile of the new recording than the new
+point does. A difference of five percentiles (section 4.5 of Hao et al., OSDI 2020) calls for a new
+model. A drive always has a working model: the new one is trained beside, uploaded in one piece,
+checked, and the old one stays active whenever anything before that fails or is killed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from linnapp import state
+from linnapp.array_training import Recipe, label_array, read_latencies, train_array
+from linnapp.errors import LinnappError
+from linnapp.files import explain_os_error
+from linnapp.inflection import InflectionPoint, LatencyDistribution
+from linnapp.model import SUFFIX, Model
+from linnapp.recording import record
+from linnapp.sysfs import Drive
+
+SHIFT_PERCENTILES = 5.0
+
+#: a recording with fewer reads says nothing about a drive's percentiles
+MIN_READS = 2000
+
+Log = Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """What was decided about a drive, and why.
+
+    Attributes
+    ----------
+    drive : str
+    retrain : bool
+    reason : str
+        For the log.
+    shift_percentiles : float or None
+        How far the point has moved; None when there is no active model.
+    """
+
+    drive: str
+    retrain: bool
+    reason: str
+    shift_percentiles: float | None
+
+
+def decide(
+    drive: str,
+    active_threshold_us: int | None,
+    distribution: LatencyDistribution,
+    point: InflectionPoint,
+    shift_percentiles: float = SHIFT_PERCENTILES,
+) -> Decision:
+    """Compare a drive's active threshold with its new inflection point.
+
+    Parameters
+    ----------
+    drive : str
+    active_threshold_us : int or None
+        Of the active model; None when there is none.
+    distribution : LatencyDistribution
+        Of the new recording.
+    point : InflectionPoint
+        Found in it.
+    shift_percentiles : float
+        Retrain from this difference on.
+    """
+    if len(distribution) < MIN_READS:
+        return Decision(
+            drive,
+            False,
+            f"only {len(distribution)} reads recorded, {MIN_READS} are needed; kept as it is",
+            None,
+        )
+    if active_threshold_us is None:
+        return Decision(drive, True, "no model is active", None)
+    active = 100 * float(distribution.share_at_most(active_threshold_us))
+    new = 100 * float(distribution.share_at_most(point.threshold_us))
+    shift = abs(new - active)
+    moved = shift >= shift_percentiles
+    return Decision(
+        drive,
+        moved,
+        f"the active threshold, {active_threshold_us} us, is at p{active:.1f} of the recording, "
+        f"the new point, {point.threshold_us} us, at p{new:.1f}: moved by {shift:.1f} percentiles, "
+        f"{'at least' if moved else 'less than'} {shift_percentiles:g}",
+        shift,
+    )
+
+
+def recalibrate(
+    devices: Sequence[Path],
+    models_dir: Path,
+    recipe: Recipe,
+    *,
+    duration_s: float,
+    shift_percentiles: float = SHIFT_PERCENTILES,
+    recordings: Path | None = None,
+    log: Log = print,
+) -> list[Decision]:
+    """Go through the array once.
+
+    Parameters
+    ----------
+    devices : sequence of Path
+        The array's drives, each other's replicas.
+    models_dir : Path
+        Gets a directory per retraining; the name is the time. The last one that was uploaded is
+        remembered in the drive's state.
+    recipe : Recipe
+    duration_s : float
+        Length of the recording.
+    shift_percentiles : float
+    recordings : Path, optional
+        Use ``<drive>.blk`` here instead of recording.
+    log : callable
+        Gets one line per decision and step.
+
+    Returns
+    -------
+    list of Decision
+        In the order of the drives.
+
+    Raises
+    ------
+    LinnappError
+        If recording, training or an upload fails. Drives uploaded before that keep their new
+        model, the others their old one.
+    """
+    drives = [Drive(str(device)) for device in devices]
+    with _scratch(models_dir) as scratch:
+        directory = recordings
+        if directory is None:
+            directory = Path(scratch)
+            log(f"recording {', '.join(d.name for d in drives)} for {duration_s:g} s")
+            done, _ = record([Path(d) for d in devices], directory, duration_s=duration_s)
+            for recording in done:
+                if recording.dropped:
+                    log(f"{recording.drive}: {recording.dropped} events dropped in the recording")
+        traces = [directory / f"{drive.name}.blk" for drive in drives]
+        distributions = [read_latencies(trace, recipe) for trace in traces]
+        points = label_array(distributions, recipe.labelling, recipe.training.seed)
+        decisions = [
+            decide(
+                drive.name,
+                drive.threshold_us if drive.model_id is not None else None,
+                distribution,
+                point,
+                shift_percentiles,
+            )
+            for drive, distribution, point in zip(drives, distributions, points, strict=True)
+        ]
+        for decision in decisions:
+            verdict = "retrain" if decision.retrain else "keep"
+            log(f"{decision.drive}: {verdict}: {decision.reason}")
+        retrained = [i for i, decision in enumerate(decisions) if decision.retrain]
+        uploaded: dict[str, str] = {}
+        failures: list[str] = []
+        if retrained:
+            out = models_dir / time.strftime("%Y%m%d-%H%M%S")
+            # All traces are labelled together, as above; only those that moved are uploaded.
+            train_array(traces, out, recipe)
+            for i in retrained:
+                try:
+                    uploaded[drives[i].name] = _upload(drives[i], out, log)
+                except LinnappError as error:
+                    failures.append(f"{drives[i].name}: {error}")
+        for decision in decisions:
+            _remember(decision, uploaded.get(decision.drive))
+        if failures:
+            raise LinnappError("; ".join(failures))
+    return decisions
+
+
+def _upload(drive: Drive, directory: Path, log: Log) -> str:
+    path = directory / f"{drive.name}{SUFFIX}"
+    model = Model.load(path)
+    active = drive.read_model()
+    drive.upload(model)
+    if active is not None:
+        state.save_previous_model(drive.name, active)
+    log(f"{drive.name}: uploaded {path} ({model.model_id}, {model.threshold_us} us)")
+    return str(path)
+
+
+def _scratch(models_dir: Path) -> tempfile.TemporaryDirectory[str]:
+    try:
+        models_dir.mkdir(parents=True, exist_ok=True)
+        _remove_left_over(models_dir)
+        return tempfile.TemporaryDirectory(prefix=f".recording.{os.getpid()}.", dir=models_dir)
+    except OSError as error:
+        raise explain_os_error(error, models_dir) from error
+
+
+def _remove_left_over(models_dir: Path) -> None:
+    """Remove recordings of runs that were killed."""
+    import shutil
+
+    for path in models_dir.glob(".recording.*"):
+        pid = path.name.split(".")[2]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _remember(decision: Decision, model: str | None) -> None:
+    """Append to the drive's history of decisions."""
+    line: dict[str, Any] = {"time": time.time(), **dataclasses.asdict(decision), "uploaded": model}
+    path = state.drive_directory(decision.drive) / "recalibration.jsonl"
+    try:
+        with path.open("a") as stream:
+            stream.write(json.dumps(line) + "\n")
+    except OSError as error:
+        raise explain_os_error(error, path) from error

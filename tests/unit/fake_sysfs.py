@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+"""A tree of plain files in the place of the kernel's sysfs, for tests without the kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from linnapp.model import Model
+
+
+def make_tree(root: Path, monkeypatch: pytest.MonkeyPatch, disks: str = "sda sdb") -> Path:
+    """Make disks with LinnOS, and one, sdc, without; returns the first's directory."""
+    monkeypatch.setenv("LINNAPP_SYSFS", str(root))
+    for disk in disks.split():
+        directory = root / "block" / disk / "linnos"
+        (directory / "stats").mkdir(parents=True)
+        for name, text in (
+            ("mode", "observe"),
+            ("model_id", "none"),
+            ("threshold_us", "0"),
+            ("probe_after_us", "1000"),
+            ("probe_after_revokes", "10"),
+            ("model", ""),
+            ("stats/reads", "12"),
+            ("stats/revoked", "3"),
+        ):
+            (directory / name).write_text(text + "\n" if text else "")
+    first = root / "block" / disks.split()[0]
+    (first / f"{first.name}1").mkdir()
+    (root / "block" / "sdc").mkdir()
+    return first / "linnos"
+
+
+class _Activating:
+    """A file that, once closed, does what the kernel does with a written model."""
+
+    def __init__(self, stream: Any, path: Path) -> None:
+        self._stream = stream
+        self._path = path
+
+    def __enter__(self) -> Any:
+        return self._stream.__enter__()
+
+    def __exit__(self, *arguments: Any) -> Any:
+        result = self._stream.__exit__(*arguments)
+        model = Model.from_bytes(self._path.read_bytes())
+        (self._path.parent / "model_id").write_text(model.model_id + "\n")
+        (self._path.parent / "threshold_us").write_text(f"{model.threshold_us}\n")
+        return result
+
+
+def activate_what_is_written(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have writes to any disk's ``model`` file change its ``model_id`` and ``threshold_us``."""
+    real = Path.open
+
+    def fake_open(self: Path, mode: str = "r", *args: Any, **kw: Any) -> Any:
+        stream = real(self, mode, *args, **kw)
+        is_model = self.name == "model" and self.is_relative_to(root / "block")
+        return _Activating(stream, self) if is_model and "w" in mode else stream
+
+    monkeypatch.setattr(Path, "open", fake_open)

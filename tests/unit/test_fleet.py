@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""A fleet on Dask gives the models that training at home gives, and goes on after a stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_training import array_trace
+
+from linnapp.array_training import Recipe, train_array
+from linnapp.errors import LinnappError
+from linnapp.fleet import group_by_directory, train_fleet
+from linnapp.training import TrainingOptions
+
+pytest.importorskip("distributed")
+
+RECIPE = Recipe(training=TrainingOptions(max_epochs=2), auto_bias=False)
+
+
+def test_arrays_are_directories() -> None:
+    traces = [Path("/t/a/x.blk"), Path("/t/a/y.blk"), Path("/t/b/x.blk"), Path("/t/c/a/x.blk")]
+    grouped = {name: [t.name for t in found] for name, found in group_by_directory(traces).items()}
+    assert grouped == {"a": ["x.blk", "y.blk"], "b": ["x.blk"], "c/a": ["x.blk"]}
+
+
+def test_fleet(tmp_path: Path) -> None:
+    traces = []
+    for i, array in enumerate(("one", "two")):
+        (tmp_path / array).mkdir()
+        for j in range(2):
+            traces.append(array_trace(tmp_path / array / f"d{j}.blk", 10 * i + j, 1500))
+    arrays = group_by_directory(traces)
+    broken = tmp_path / "two" / "d1.blk"
+    whole = broken.read_bytes()
+    broken.write_bytes(whole[:-5])
+    out = tmp_path / "models"
+    results = train_fleet(arrays, out, RECIPE, workers=2)
+    errors = {(r.array, r.drive): r.error for r in results if r.error}
+    assert list(errors) == [("two", "d1")]
+    assert "truncated" in str(errors["two", "d1"])
+    assert sorted(p.name for p in (out / "one").glob("*.linnos")) == ["d0.linnos", "d1.linnos"]
+
+    broken.write_bytes(whole)
+    again = train_fleet(arrays, out, RECIPE, workers=2)
+    assert {(r.array, r.drive) for r in again} == {("two", "d0"), ("two", "d1")}
+    assert not any(r.error for r in again)
+    for name, found in arrays.items():
+        train_array(found, tmp_path / "home" / name, RECIPE, processes=1)
+        for model in (tmp_path / "home" / name).glob("*.linnos"):
+            assert model.read_bytes() == (out / name / model.name).read_bytes()
+    assert train_fleet(arrays, out, RECIPE, workers=1) == []
+
+
+def test_no_scheduler_there(tmp_path: Path) -> None:
+    trace = array_trace(tmp_path / "d.blk", 1, 10)
+    with pytest.raises(LinnappError, match="no Dask scheduler answers"):
+        train_fleet({"a": [trace]}, tmp_path / "m", RECIPE, scheduler="tcp://127.0.0.1:1")
