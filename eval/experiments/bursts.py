@@ -66,8 +66,8 @@ BINS = (1, 2, 3, 4, 5, 6, 11, 21, 51, 101, 201)
 PARAMETERS: dict[str, Any] = {
     "workload": "azure",
     "array": "enterprise",
-    "train_s": 8.0,
-    "replay_s": 3.0,
+    "train_s": 6.0,
+    "replay_s": 2.0,
     "patterns": PATTERNS,
     "added_us": ADDED_US,
     "trained_added_us": TRAINED_ADDED_US,
@@ -575,8 +575,8 @@ def reading(data: dict[str, Any]) -> str:
         "*Blind* is a limit of the features: only completed reads tell, so a burst stays unseen "
         "for as long as its reads take. To see it earlier the network would need the age of the "
         "reads in flight. *No sign* is a limit of the pattern: slow reads by chance or one at a "
-        "time have no neighbours to tell of them. *Clear signs* is a fault of the weights: the burst stood "
-        "in all "
+        "time have no neighbours to tell of them. *Clear signs* is a fault of the weights: the "
+        "burst stood in all "
         "four latencies, but the network had learnt from none like it."
     )
     for row in data["enforced"]:

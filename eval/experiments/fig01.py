@@ -22,7 +22,7 @@ PARAMETERS: dict[str, Any] = {
     "workload": "demo",
     "profiles": ("consumer", "enterprise-a", "enterprise-b", "enterprise-c"),
     "mixes": ("read-write", "read-only"),
-    "seconds": 10.0,
+    "seconds": 6.0,
     "points": 500,
 }
 

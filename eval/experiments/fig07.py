@@ -25,7 +25,7 @@ WINDOWS_MIN = (15, 60, 120)
 #: time costs nothing in the lab, I/Os do. So every 30 s the workload runs for a
 #: part of a second.
 EVERY_S = 30.0
-ACTIVE_S = 0.12
+ACTIVE_S = 0.05
 
 PARAMETERS: dict[str, Any] = {
     "workloads": ("azure", "cosmos"),

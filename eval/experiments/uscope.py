@@ -12,7 +12,7 @@ from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.gain import improvement, oracle_share, percent
 
 RATIOS = (10, 20)
-ADDED_US = (10, 100, 1000, 5000)
+ADDED_US = (10, 100, 1000)
 POLICIES = ("baseline", "hedge", "heuristic-adv", "linnos", "linnos-hl", "oracle")
 PATTERNS = ("random", "continuous", "interval")
 
@@ -23,8 +23,8 @@ PERIOD_IOS = 5000
 PARAMETERS: dict[str, Any] = {
     "workload": "azure",
     "array": "enterprise",
-    "train_s": 8.0,
-    "replay_s": 3.0,
+    "train_s": 6.0,
+    "replay_s": 2.0,
     "ratios_percent": RATIOS,
     "added_us": ADDED_US,
     "patterns": PATTERNS,

@@ -26,7 +26,7 @@ PARAMETERS: dict[str, Any] = {
     "policies": POLICIES,
     "cell_train_s": fig08.PARAMETERS["train_s"],
     "cell_replay_s": fig08.PARAMETERS["replay_s"],
-    "window_s": 0.6,
+    "window_s": 0.5,
     "explained": 5,
 }
 
@@ -284,8 +284,8 @@ def reading(data: dict[str, Any]) -> str:
         parts.append(
             f"Window {row['window']} ({window['workload']} on {window['array']}, injection "
             f"{window['inject'] or 'none'}): baseline {window['mean_us']['baseline']:.1f} us, "
-            f""
-            f"hedge {window['mean_us']['hedge']:.1f}, linnos {window['mean_us']['linnos']:.1f}, oracle "
+            f"hedge {window['mean_us']['hedge']:.1f}, linnos "
+            f"{window['mean_us']['linnos']:.1f}, oracle "
             f"{window['mean_us']['oracle']:.1f}. Against baseline {total:+.1f} ms over "
             f"{row['reads']} reads, most of the loss in reads "
             f"*{worst}* "
