@@ -8,6 +8,7 @@ disk=nullb_s
 [ "$(cat /sys/block/$disk/queue/max_sectors_kb)" -le 4 ] || fail "no small requests"
 use_model $disk slow enforce
 trace=/sys/kernel/tracing
+[ -d $trace/events ] || trace=/sys/kernel/debug/tracing
 echo 1 >$trace/events/linnos/enable
 
 requests_before=$(awk '{ print $1 }' /sys/block/$disk/stat)
