@@ -66,7 +66,7 @@ BINS = (1, 2, 3, 4, 5, 6, 11, 21, 51, 101, 201)
 PARAMETERS: dict[str, Any] = {
     "workload": "azure",
     "array": "enterprise",
-    "train_s": 6.0,
+    "train_s": 8.0,
     "replay_s": 2.0,
     "patterns": PATTERNS,
     "added_us": ADDED_US,

@@ -17,7 +17,7 @@ PARAMETERS: dict[str, Any] = {
     "arrays": ("consumer", "enterprise"),
     "policies": POLICIES,
     # At the workload's own rate; longer where it is slowed down.
-    "train_s": 6.0,
+    "train_s": 8.0,
     "replay_s": 2.0,
     "rates": RATES,
 }

@@ -23,7 +23,7 @@ PERIOD_IOS = 5000
 PARAMETERS: dict[str, Any] = {
     "workload": "azure",
     "array": "enterprise",
-    "train_s": 6.0,
+    "train_s": 8.0,
     "replay_s": 2.0,
     "ratios_percent": RATIOS,
     "added_us": ADDED_US,
