@@ -51,6 +51,7 @@ def read_until(
     seconds: float,
     count: int,
     stop_file: str,
+    started_file: str,
 ) -> dict[str, int]:
     """Read random places from one CPU until told to stop, or the drive is gone."""
     os.sched_setaffinity(0, {cpu})
@@ -85,6 +86,8 @@ def read_until(
             # A drive that was removed has no size any more.
             counts["gone"] += 1
             break
+        if started_file and not counts["admitted"]:
+            Path(started_file).touch()
         counts["admitted"] += 1
         expected = b"".join(block_content(first + k) for k in range(n_pages))
         counts["wrong_data"] += n != len(expected) or buffer[:] != expected
@@ -103,6 +106,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--count", type=int, default=0, help="reads of each worker, 0: no limit")
     parser.add_argument("--stop-file", default="", help="stop when this file appears")
+    parser.add_argument("--started-file", default="", help="made when a read has come back")
     arguments = parser.parse_args()
     if arguments.fill:
         fill(arguments.device, arguments.blocks)
@@ -122,6 +126,7 @@ def main() -> int:
                 arguments.seconds,
                 arguments.count,
                 arguments.stop_file,
+                arguments.started_file,
             )
             os.write(to_parent, json.dumps(counts).encode())
             os._exit(0)
