@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: MIT
+"""`make bench`: speed of our own code, as ratios to a reference measured in the same run.
+
+Real time on this machine, so not repeatable to the digit: medians, ratios, and for the engine
+instruction counts too. Leaves out/bench/*.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from linnapp.blktrace import BlktraceReader
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+OUT = REPOSITORY / "out" / "bench"
+MODEL = REPOSITORY / "models" / "demo" / "flash0.linnos"
+RECORDING = REPOSITORY / "out" / "demo" / "record" / "flash0.blk"
+
+
+def engine() -> None:
+    """The admission path against the plain scalar engine."""
+    folder = REPOSITORY / "build" / "bench"
+    build = ["make", "--no-print-directory", "-s", "-C", str(REPOSITORY / "kernel" / "bench")]
+    subprocess.run([*build, f"OUT={folder}"], check=True)
+    command = [str(folder / "bench_engine"), "--json", str(OUT / "engine.json")]
+    subprocess.run([*command, "--model", str(MODEL)], check=True)
+
+
+def replayer() -> None:
+    """The replayer's pacing and throughput beside fio's."""
+    script = REPOSITORY / "replayer" / "bench" / "bench.py"
+    subprocess.run([sys.executable, str(script), "--json", str(OUT / "replayer.json")], check=True)
+
+
+def reader() -> None:
+    """Parsing and features of a recording, beside blkparse on the same file."""
+    if not RECORDING.exists():
+        print(f"{RECORDING}: not there; `make demo` records it. Skipped.")
+        return
+    best_s = blkparse_s = float("inf")
+    events = 0
+    for _ in range(5):
+        begin = time.perf_counter()
+        trace = BlktraceReader(RECORDING)
+        for _chunk in trace:
+            pass
+        best_s = min(best_s, time.perf_counter() - begin)
+        events = trace.stats["events"]
+        begin = time.perf_counter()
+        with RECORDING.open("rb") as recording:
+            subprocess.run(
+                ["blkparse", "-q", "-i", "-"],
+                check=True,
+                stdin=recording,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        blkparse_s = min(blkparse_s, time.perf_counter() - begin)
+    result = {
+        "events": events,
+        "events_per_s": events / best_s,
+        "blkparse_events_per_s": events / blkparse_s,
+        "ratio": blkparse_s / best_s,
+    }
+    (OUT / "reader.json").write_text(json.dumps(result, indent=1) + "\n")
+    print(
+        f"parsed with features: {events / best_s / 1e6:.1f} million events/s on one core; "
+        f"blkparse, no features: {events / blkparse_s / 1e6:.1f}; ratio {blkparse_s / best_s:.1f}"
+    )
+
+
+PARTS = {"engine": engine, "replayer": replayer, "reader": reader}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all unless named")
+    parts = parser.parse_args().parts or list(PARTS)
+    OUT.mkdir(parents=True, exist_ok=True)
+    failed = []
+    for name in parts:
+        if name not in PARTS:
+            parser.error(f"{name}: no such benchmark; there are {', '.join(PARTS)}")
+        print(f"--- {name}: {(PARTS[name].__doc__ or '').strip()}", flush=True)
+        try:
+            PARTS[name]()
+        except subprocess.CalledProcessError as error:
+            failed.append(f"{name}: {error}")
+    if failed:
+        sys.exit("make bench: " + "; ".join(failed))
+
+
+if __name__ == "__main__":
+    main()
