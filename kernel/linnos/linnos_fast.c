@@ -211,6 +211,12 @@ static inline u64 four_weights(const struct linnos_net *net, int pair, int word)
 	return w ^ OFFSETS;
 }
 
+/* The last pair has no second digit, and its two weights a word to themselves. */
+static inline u64 low_weights(const struct linnos_net *net, int word)
+{
+	return four_weights(net, NOW_LOW, word) ^ (OFFSETS & ~LANES);
+}
+
 static inline u64 weigh(u64 four, u64 first, u64 second)
 {
 	return (four & LANES) * first + (four >> 16 & LANES) * second;
@@ -264,6 +270,7 @@ void linnos_history_scalar(const struct linnos_net *net,
 		u64 c = first[i + 1], d = second[i + 1];
 		int p = used[i], q = used[i + 1];
 
+#pragma GCC unroll 2
 		for (word = 0; word < WORDS; word++)
 			sum[word] += weigh(four_weights(net, p, word), a, b) +
 				     weigh(four_weights(net, q, word), c, d);
@@ -282,6 +289,29 @@ static inline u64 two_relu(u64 sums)
 	return sums & positive * (LINNOS_HIDDEN_OFFSET - 1);
 }
 
+static inline s64 margin_of(const struct linnos_net *net, const u32 *hidden,
+			    struct linnos_now now, bool is_high)
+{
+	u64 offsets = offsets_of(now.hundreds + now.tens + now.ones);
+	const s64 *weight = net->margin_weights;
+	s64 margin = net->margin_bias;
+	int word;
+
+#pragma GCC unroll 2
+	for (word = 0; word < WORDS; word++, weight += 2) {
+		u64 sums = two_sums(hidden, word) - offsets;
+
+		sums += low_weights(net, word) * now.ones;
+		if (is_high)
+			sums += weigh(four_weights(net, NOW_HIGH, word),
+				      now.hundreds, now.tens);
+		sums = two_relu(sums);
+		margin += (s64)(u32)sums * weight[0];
+		margin += (s64)(sums >> 32) * weight[1];
+	}
+	return margin;
+}
+
 /**
  * linnos_margin_scalar() - decide a read, plain C
  * @net: a packed model
@@ -295,23 +325,8 @@ s64 linnos_margin_scalar(const struct linnos_net *net, const u32 *hidden,
 			 u32 pending)
 {
 	struct linnos_now now = linnos_now(pending);
-	u64 offsets = offsets_of(now.hundreds + now.tens + now.ones);
-	const s64 *weight = net->margin_weights;
-	s64 margin = net->margin_bias;
-	bool high = now.hundreds | now.tens;
-	int word;
 
-	for (word = 0; word < WORDS; word++) {
-		u64 sums = two_sums(hidden, word) - offsets;
-
-		/* the second digit of the last pair is not one */
-		sums += (four_weights(net, NOW_LOW, word) & LANES) * now.ones;
-		if (high)
-			sums += weigh(four_weights(net, NOW_HIGH, word),
-				      now.hundreds, now.tens);
-		sums = two_relu(sums);
-		margin += (s64)(u32)sums * weight[2 * word];
-		margin += (s64)(sums >> 32) * weight[2 * word + 1];
-	}
-	return margin;
+	if (now.hundreds | now.tens)
+		return margin_of(net, hidden, now, true);
+	return margin_of(net, hidden, now, false);
 }
