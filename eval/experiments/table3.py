@@ -20,7 +20,8 @@ from eval.gain import percent
 MODELS = {"A": (1, 16), "B": (2, 64), "C": (4, 256), "D": (8, 512), "E": (16, 1024)}
 
 PARAMETERS: dict[str, Any] = {
-    **{key: fig08.PARAMETERS[key] for key in ("workloads", "train_s", "replay_s")},
+    **{key: fig08.PARAMETERS[key] for key in ("train_s", "replay_s")},
+    "workloads": ("azure", "bingselect"),
     "array": "enterprise",
     "models": MODELS,
     "inferences": 20_000,
