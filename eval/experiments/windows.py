@@ -241,6 +241,16 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
              "linnos us", "linnos-hl us", "oracle us"),
             tuple(lost),
         ),
+        "Every window: mean (us)": Table(
+            ("window", "workload", "array", "seed", "injection", *policies),
+            tuple(
+                (
+                    str(i), w["workload"], w["array"], str(w["seed"]), w["inject"] or "none",
+                    *(f"{w['mean_us'][p]:.1f}" for p in policies),
+                )
+                for i, w in enumerate(data["windows"])
+            ),
+        ),
         "The worst five: linnos minus the better of baseline and hedge, by what linnos did": Table(
             ("window", "linnos", "reads", "sum of differences ms", "reference mean us",
              "linnos mean us"),
@@ -296,7 +306,8 @@ def reading(data: dict[str, Any]) -> str:
             f"({groups[worst]['reads']} reads, {groups[worst]['delta_ms']:+.1f} ms; they took "
             f"{groups[worst]['linnos_mean_us']:.0f} us, under {row['reference']} "
             f"{groups[worst]['reference_mean_us']:.0f} us). Of the revoked reads "
-            f"{percent(row['revoked_though_faster'], 0)} were faster under {row['reference']}, failover "
+            f"{percent(row['revoked_though_faster'], 0)} were faster under {row['reference']}, "
+            f"failover "
             f"included; the drives served "
             + "/".join(percent(s, 0) for s in row["served_by_ratio"])
             + " of the reads."
