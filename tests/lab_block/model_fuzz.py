@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: MIT
+"""Mutated model files, and an independent judge of which of them are models.
+
+Run in the guest as ``model_fuzz.py DISK N``: writes N of them to the disk's ``model`` and checks
+that only models are taken, that a refusal leaves the active model alone, and that the kernel says
+one line for each.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+HEADER = 64
+BYTES = HEADER + 4 * 256 * (31 + 1 + 2) + 16
+I32 = np.iinfo(np.int32)
+EXTREME = np.array([0, 1, -1, I32.max, I32.min, I32.max // 9, I32.min // 9, 2**23, -(2**23)])
+
+
+def sealed(data: bytes) -> bytes:
+    """The same file with the checksum that belongs to it."""
+    blank = data[:16] + bytes(4) + data[20:]
+    return data[:16] + struct.pack("<I", zlib.crc32(blank)) + data[20:]
+
+
+def random_model(rng: np.random.Generator, bound: int = 2000) -> bytes:
+    weights = rng.integers(-bound, bound, 256 * (31 + 1 + 2)).astype("<i4").tobytes()
+    bias = rng.integers(-bound * bound, bound * bound, 2).astype("<i8").tobytes()
+    fields = (b"LINNOSMD", 1, BYTES, 0, 31, 256, 2, 4, 3, 4, 0, 0, 1000, 150)
+    header = struct.pack("<8sIIIHHHBBBBHII24x", *fields)
+    return sealed(header + weights + bias)
+
+
+def is_model(data: bytes) -> bool:
+    """What docs/formats.md says, in arithmetic that cannot overflow."""
+    if len(data) != BYTES or data[:8] != b"LINNOSMD":
+        return False
+    version, total, crc = struct.unpack_from("<III", data, 8)
+    shape = struct.unpack_from("<HHHBBB", data, 20)
+    scale = struct.unpack_from("<I", data, 32)[0]
+    if (version, total) != (1, BYTES) or shape != (31, 256, 2, 4, 3, 4) or not scale:
+        return False
+    if any(data[29:32]) or any(data[40:64]) or sealed(data)[16:20] != struct.pack("<I", crc):
+        return False
+    values = np.frombuffer(data, "<i4", 256 * 34, HEADER).astype(object)
+    hidden = np.frombuffer(data, "<i4", 256 * 31, HEADER).astype(np.int64).reshape(31, 256)
+    hidden_bias = np.frombuffer(data, "<i4", 256, HEADER + 4 * 256 * 31).astype(np.int64)
+    high = hidden_bias + 9 * np.maximum(hidden, 0).sum(0)
+    low = hidden_bias + 9 * np.minimum(hidden, 0).sum(0)
+    if high.max() > I32.max or low.min() < I32.min:
+        return False
+    active = np.maximum(high, 0).astype(object)
+    output = values[256 * 32 :].reshape(256, 2)
+    for k, bias in enumerate(struct.unpack_from("<qq", data, BYTES - 16)):
+        terms = [int(w) * int(h) for w, h in zip(output[:, k], active, strict=True)]
+        if bias + sum(t for t in terms if t > 0) > 2**63 - 1:
+            return False
+        if bias + sum(t for t in terms if t < 0) < -(2**63):
+            return False
+    return True
+
+
+def mutations(seed: int, n: int) -> Iterator[bytes]:
+    """`n` files: some models, most of them not, every check reached."""
+    rng = np.random.default_rng(seed)
+    good = random_model(rng)
+    for i in range(n):
+        if i % 1000 == 0:
+            good = random_model(rng, int(rng.choice([10, 2000, 40_000])))
+        data = bytearray(good)
+        kind = rng.integers(8)
+        if kind <= 2:  # flipped bits anywhere
+            for _ in range(rng.integers(1, 9)):
+                data[rng.integers(len(data))] ^= 1 << rng.integers(8)
+            yield bytes(data)
+        elif kind == 3:  # another length
+            length = int(rng.choice([rng.integers(BYTES), BYTES - rng.integers(1, 99)]))
+            yield bytes(data[:length])
+        elif kind == 4:  # the header, sealed again
+            data[rng.integers(HEADER)] = rng.integers(256)
+            yield sealed(bytes(data))
+        elif kind == 5:  # extreme weights, sealed again
+            for _ in range(rng.integers(1, 40)):
+                at = HEADER + 4 * int(rng.integers(256 * 34))
+                struct.pack_into("<i", data, at, int(rng.choice(EXTREME)))
+            yield sealed(bytes(data))
+        elif kind == 6:  # extreme output biases, sealed again
+            value = int(rng.choice([2**63 - 1, -(2**63), 2**62, -(2**62), 0]))
+            struct.pack_into("<q", data, BYTES - 8 * int(rng.integers(1, 3)), value)
+            yield sealed(bytes(data))
+        else:  # a stretch of noise, sealed again
+            at = int(rng.integers(len(data) - 64))
+            data[at : at + 64] = rng.bytes(64)
+            yield sealed(bytes(data)) if rng.integers(2) else bytes(data)
+
+
+def main(disk: str, n: int) -> int:
+    directory = Path("/sys/block") / disk / "linnos"
+    active = b""
+    taken = 0
+    for i, data in enumerate(mutations(2020, n)):
+        wanted = is_model(data)
+        try:
+            with (directory / "model").open("wb", buffering=BYTES + 1) as file:
+                file.write(data)
+            accepted = (directory / "model_id").read_text().strip() == (
+                f"{zlib.crc32(data[:16] + bytes(4) + data[20:]):08x}"
+            ) and len(data) == BYTES
+        except OSError:
+            accepted = False
+        if accepted != wanted:
+            print(f"file {i}: a model: {wanted}, taken: {accepted}")
+            return 1
+        if accepted:
+            active = data
+            taken += 1
+        if i % 50 == 0 and (directory / "model").read_bytes() != active:
+            print(f"file {i}: not the active model any more")
+            return 1
+    if (directory / "model").read_bytes() != active:
+        print("not the active model any more")
+        return 1
+    print(f"{n} files, {taken} of them models")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], int(sys.argv[2])))
