@@ -46,6 +46,10 @@ from linnapp.parallel import Task, run_tasks
 from linnapp.quantisation import quantise
 from linnapp.training import Confusion, Epoch, Examples, TrainedNetwork, TrainingOptions
 
+#: Of a longer trace every second, third, ... read is trained on: it bounds memory to some 500 MB,
+#: and a network of this size learns nothing more from more.
+MAX_READS = 8_000_000
+
 
 class Observer(Protocol):
     """What a caller may want to show while an array is trained."""
@@ -285,11 +289,13 @@ def train_drive(
     name = drive_name(trace)
     begin = time.monotonic()
     reads = load_reads(trace, recipe.layout, **recipe.reader)
-    digits = reads.digits()
     first = training.split_point(len(reads), recipe.training.validation_share)
     limits = _limits(reads, first, point, recipe)
-    slow = limits.slow(reads.latency_us, reads.pages)
     added, added_validation = _bursts(trace, first, point, limits, recipe)
+    if len(reads) > MAX_READS:
+        reads = reads.every(-(-len(reads) // MAX_READS))
+    digits = reads.digits()
+    slow = limits.slow(reads.latency_us, reads.pages)
     choice: BiasChoice | None = None
     options = recipe.training
     try:

@@ -51,6 +51,16 @@ class ReadSet:
     def __len__(self) -> int:
         return len(self.latency_us)
 
+    def every(self, step: int) -> ReadSet:
+        """Every `step`-th read."""
+        return dataclasses.replace(
+            self,
+            **{
+                name: getattr(self, name)[::step].copy()
+                for name in ("latency_us", "pages", "pending", "hist_pending", "hist_latency_us")
+            },
+        )
+
     def digits(self, rows: slice | npt.NDArray[np.intp] = slice(None)) -> DigitArray:
         """Feature vectors of the selected reads; shape (n, layout.n_inputs)."""
         pending = self.pending[rows]
@@ -101,8 +111,11 @@ def load_reads(
     """
     layout = layout or FeatureLayout()
     reader = BlktraceReader(trace, history=layout.history, **options)
-    parts = [_compact(chunk, layout) for chunk in _reported(reader, on_progress)]
-    n_reads = sum(len(part[0]) for part in parts)
+    parts: list[list[npt.NDArray[Any]]] = [[] for _ in range(5)]
+    for chunk in _reported(reader, on_progress):
+        for column, part in zip(parts, _compact(chunk, layout), strict=True):
+            column.append(part)
+    n_reads = sum(len(part) for part in parts[0])
     if not n_reads:
         stats = reader.stats
         raise TraceError(
@@ -110,9 +123,11 @@ def load_reads(
             f"{stats['writes']} writes were submitted, {stats['revoked']} revoked); "
             "trace longer, or while the drive is in use"
         )
-    latency_us, pages, pending, hist_pending, hist_latency_us = (
-        np.concatenate([part[i] for part in parts]) for i in range(5)
-    )
+    columns = []
+    for column in parts:
+        columns.append(np.concatenate(column))
+        column.clear()  # never hold all columns twice
+    latency_us, pages, pending, hist_pending, hist_latency_us = columns
     return ReadSet(layout, latency_us, pages, pending, hist_pending, hist_latency_us, reader.stats)
 
 
