@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 
 
 def test_library_takes_only_models() -> None:
-    """100,000 files; the judge is slow, so it only sees what was accepted and a sample of the rest."""
+    """100,000 files; the judge is slow, so it sees what was accepted and a sample of the rest."""
     taken = 0
     for i, data in enumerate(mutations(7, 100_000)):
         try:
