@@ -126,7 +126,9 @@ def _label(reads: dict[str, Any], inside: Any) -> list[tuple[int, float, int]]:
         for k in range(N_DRIVES)
     ]
     return [
-        (point.threshold_us, point.percentile, len(d))
+        # The share of the reads at or below the point; of many reads of equal latency the
+        # candidate's own percentile is only one.
+        (point.threshold_us, 100 * (1 - point.slow_ratio), len(d))
         for point, d in zip(find_inflection_points(distributions), distributions, strict=True)
     ]
 
