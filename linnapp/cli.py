@@ -37,6 +37,8 @@ _COMMANDS = {
         "Keep an array's models current.",
     ),
     "fleet": ("linnapp.commands.fleet:fleet", "Train the drives of many arrays, on a cluster."),
+    "help": ("linnapp.commands.help:help_", "Show a topic, or a command's help."),
+    "completion": ("linnapp.commands.completion:completion", "Print a shell's completion script."),
     "lab": ("linnapp.lab.cli:lab", "Run commands on the patched kernel with an array up."),
 }
 
@@ -80,7 +82,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; user errors are one line on stderr and exit status 1."""
     try:
-        status = cli.main(standalone_mode=False)
+        status = cli.main(prog_name="linnapp", standalone_mode=False)
         sys.stdout.flush()
     except click.exceptions.Exit as done:
         status = done.exit_code

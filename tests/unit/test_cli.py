@@ -220,3 +220,27 @@ def test_generate_is_reproducible(tmp_path: Path) -> None:
     assert first.replace("flash0", "flash1") != second
     shown = json.loads(run("inspect", tmp_path / "a" / "flash0.iolog", "--json").stdout)
     assert shown["reads"] > shown["writes"] > 0
+
+
+def test_help_topics_and_commands() -> None:
+    listed = run("help").stdout
+    for topic in ("traces", "formats", "labelling", "training", "drives", "environment"):
+        assert topic in listed
+        assert run("help", topic).stdout.startswith(topic.upper())
+    assert run("help", "upload").stdout.startswith("Usage: linnapp upload")
+    fails("neither a topic", "help", "nonsense")
+
+
+def test_every_input_format_is_in_its_help_topic() -> None:
+    from linnapp.conversion import input_formats
+
+    text = run("help", "formats").stdout
+    for name in input_formats():
+        assert f"\n  {name} " in text
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell: str) -> None:
+    assert "linnapp" in run("completion", shell).stdout
+    env = {"_LINNAPP_COMPLETE": "bash_complete", "COMP_WORDS": "linnapp tr", "COMP_CWORD": "1"}
+    assert run(**env).stdout.split() == ["plain,trace", "plain,train"]
