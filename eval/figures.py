@@ -81,7 +81,7 @@ def latency_cdf(
     axes.set_xlabel("read latency (us)")
     axes.set_ylabel("percentile")
     axes.grid(alpha=0.3, which="both")
-    axes.legend(loc="lower right")
+    axes.legend(loc="upper left")
     if title:
         axes.set_title(title)
     save(figure, path)

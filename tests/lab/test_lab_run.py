@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""`linnapp lab run`: output, exit status, files, virtual time and errors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.lab
+
+
+def lab_run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "linnapp", "lab", "run", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        timeout=300,
+    )
+
+
+def test_output_and_exit_status_pass_through(tmp_path: Path) -> None:
+    ran = lab_run("--drives", "0", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (7, "out\n", "err\n")
+
+
+def test_much_output_arrives_whole() -> None:
+    ran = lab_run("--drives", "0", "--", "seq", "100000")
+    assert ran.stdout == "".join(f"{n}\n" for n in range(1, 100001))
+
+
+def test_only_the_output_folder_is_writable(tmp_path: Path) -> None:
+    out, other = tmp_path / "out", tmp_path / "other"
+    other.mkdir()
+    script = f"echo kept >{out}/file; echo lost >{other}/file"
+    ran = lab_run("--drives", "0", "--out", str(out), "--", "sh", "-c", script)
+    assert ran.returncode != 0 and "Read-only file system" in ran.stderr
+    assert (out / "file").read_text() == "kept\n"
+    assert not (other / "file").exists()
+
+
+def test_drives_are_up_and_sleeping_is_free() -> None:
+    script = "test -b /dev/flash0 && test -b /dev/flash1 && echo $LINNOS_DRIVES; sleep 1000; uptime -p"
+    ran = lab_run("--drives", "2", "--size-mb", "64", "--", "sh", "-c", script)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[0] == "/dev/flash0,/dev/flash1"
+    assert "16 minutes" in ran.stdout
+
+
+def test_a_run_repeats_exactly() -> None:
+    command = (
+        "fio --name=mix --filename=/dev/flash0 --rw=randrw --bs=4k --iodepth=8 --ioengine=io_uring"
+        " --direct=1 --size=16m --randseed=5 --clocksource=clock_gettime"
+        " --output-format=terse --terse-version=3 | cut -d';' -f 6-120;"
+        " cat /sys/kernel/debug/flashsim/flash0/counters"
+    )
+    first, second = (lab_run("--drives", "1", "--", "sh", "-c", command) for _ in range(2))
+    assert first.returncode == 0 and "reads" in first.stdout
+    assert first.stdout == second.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--kernel", "/nonexistent", "--", "true"), "make kernel"),
+        (("--profile", "floppy", "--", "true"), "profile=floppy"),
+        (("--profile", "consumer,enterprise", "--", "true"), "2 profiles for 3 drives"),
+        (("--set", "channels", "--", "true"), "NAME=VALUE"),
+    ],
+)
+def test_errors_name_the_thing(arguments: tuple[str, ...], message: str) -> None:
+    ran = lab_run(*arguments)
+    assert ran.returncode != 0
+    assert message in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_crashing_guest_is_an_error() -> None:
+    ran = lab_run("--drives", "0", "--", "sh", "-c", "echo c >/proc/sysrq-trigger; sleep 10")
+    assert ran.returncode != 0
+    assert "died before its command ended" in ran.stderr
