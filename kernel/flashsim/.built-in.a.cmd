@@ -1,1 +1,0 @@
-savedcmd_drivers/block/flashsim/built-in.a := rm -f drivers/block/flashsim/built-in.a;  printf "drivers/block/flashsim/%s " disk.o config.o profile.o model.o ftl.o inject.o fault.o rules.o store.o stats.o | xargs ar cDPrST drivers/block/flashsim/built-in.a

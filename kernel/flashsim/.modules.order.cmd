@@ -1,1 +1,0 @@
-savedcmd_drivers/block/flashsim/modules.order := {  :; } > drivers/block/flashsim/modules.order
