@@ -44,7 +44,9 @@ def test_only_the_output_folder_is_writable(tmp_path: Path) -> None:
 
 
 def test_drives_are_up_and_sleeping_is_free() -> None:
-    script = "test -b /dev/flash0 && test -b /dev/flash1 && echo $LINNOS_DRIVES; sleep 1000; uptime -p"
+    script = (
+        "test -b /dev/flash0 && test -b /dev/flash1 && echo $LINNOS_DRIVES; sleep 1000; uptime -p"
+    )
     ran = lab_run("--drives", "2", "--size-mb", "64", "--", "sh", "-c", script)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines()[0] == "/dev/flash0,/dev/flash1"
