@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -244,3 +245,36 @@ def test_completion(shell: str) -> None:
     assert "linnapp" in run("completion", shell).stdout
     env = {"_LINNAPP_COMPLETE": "bash_complete", "COMP_WORDS": "linnapp tr", "COMP_CWORD": "1"}
     assert run(**env).stdout.split() == ["plain,trace", "plain,train"]
+
+
+def test_ctrl_c_keeps_the_best_epoch_of_every_drive(tmp_path: Path) -> None:
+    for i in range(2):
+        array_trace(tmp_path / f"d{i}.blk", i, 1000)
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "linnapp", "train", "--bias", "2", "-o", "m"),
+            *("--trace", "d0.blk", "--trace", "d1.blk", "--epochs", "100000"),
+            *("--patience", "100000", "--processes", "2"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,  # a terminal's ctrl-C reaches the whole group
+    )
+    assert process.stderr is not None
+    begun: set[str] = set()
+    for line in process.stderr:
+        begun |= {drive for drive in ("d0", "d1") if line.startswith(f"{drive}: epoch  2")}
+        if len(begun) == 2:
+            os.killpg(process.pid, signal.SIGINT)
+            break
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    assert out.split() == ["m/d0.linnos", "m/d1.linnos"]
+    for drive in "d0", "d1":
+        record = json.loads((tmp_path / "m" / f"{drive}.json").read_text())
+        assert record["interrupted"]
+        assert len(record["epochs"]) >= 1
+    assert "Traceback" not in err
