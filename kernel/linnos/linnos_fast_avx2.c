@@ -14,6 +14,7 @@
 typedef short v16hi __attribute__((vector_size(32), may_alias));
 typedef int v4si __attribute__((vector_size(16), may_alias));
 typedef int v8si __attribute__((vector_size(32), may_alias));
+typedef unsigned int v8su __attribute__((vector_size(32), may_alias));
 typedef long long v4di __attribute__((vector_size(32), may_alias));
 
 #define UNITS 8
@@ -56,17 +57,17 @@ void linnos_history_avx2(const struct linnos_net *net,
 		pair[n++] = both_digits(a, b);
 	}
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit += BLOCK) {
-		const v8si *bias = (const v8si *)&net->hidden_bias[unit];
-		v8si *sum = (v8si *)&hidden[unit];
-		v8si s0 = bias[0], s1 = bias[1], s2 = bias[2], s3 = bias[3];
+		const v8su *bias = (const v8su *)&net->hidden_bias[unit];
+		v8su *sum = (v8su *)&hidden[unit];
+		v8su s0 = bias[0], s1 = bias[1], s2 = bias[2], s3 = bias[3];
 
 		for (i = 0; i < n; i++) {
 			const s16(*w)[2] = weights[i] + unit;
 
-			s0 += multiply(w, pair[i]);
-			s1 += multiply(w + UNITS, pair[i]);
-			s2 += multiply(w + 2 * UNITS, pair[i]);
-			s3 += multiply(w + 3 * UNITS, pair[i]);
+			s0 += (v8su)multiply(w, pair[i]);
+			s1 += (v8su)multiply(w + UNITS, pair[i]);
+			s2 += (v8su)multiply(w + 2 * UNITS, pair[i]);
+			s3 += (v8su)multiply(w + 3 * UNITS, pair[i]);
 		}
 		sum[0] = s0;
 		sum[1] = s1;
@@ -113,13 +114,13 @@ s64 linnos_margin_avx2(const struct linnos_net *net, const u32 *hidden,
 	v8si high_digits = both_digits(now.hundreds, now.tens);
 	v8si low_digits = both_digits(now.ones, 0);
 	bool is_high = now.hundreds | now.tens;
-	s32 one = LINNOS_HIDDEN_OFFSET;
-	v8si offset = { one, one, one, one, one, one, one, one };
+	u32 one = LINNOS_HIDDEN_OFFSET;
+	v8su offset = { one, one, one, one, one, one, one, one };
 	v4di lower = { 0 }, upper = { 0 };
 	int unit;
 
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit += UNITS) {
-		v8si h = *(const v8si *)&hidden[unit] - offset;
+		v8si h = (v8si)(*(const v8su *)&hidden[unit] - offset);
 		const v4di *w = (const v4di *)&net->margin_weights[unit];
 
 		h += multiply(low + unit, low_digits);
