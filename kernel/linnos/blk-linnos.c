@@ -651,7 +651,8 @@ static bool decide(struct blk_linnos *linnos, struct bio_linnos *io,
 	}
 	rcu_read_unlock();
 
-	admit = !slow || mode == LINNOS_OBSERVE;
+	/* not "observe": the mode may have been switched off meanwhile */
+	admit = !slow || mode != LINNOS_ENFORCE;
 	if (!admit && probe_due(linnos, io->submit_ns)) {
 		admit = true;
 		reason = LINNOS_PROBE;
