@@ -273,10 +273,13 @@ static struct linnos_active_model *alloc_active(bool wide)
 
 static void free_active(struct linnos_active_model *active)
 {
+	size_t bytes;
+
 	if (!active)
 		return;
+	bytes = active_bytes(active->wide);
 	kvfree(active->wide);
-	free_pages_exact(active, active_bytes(active->wide));
+	free_pages_exact(active, bytes);
 }
 
 static void free_active_rcu(struct rcu_head *rcu)

@@ -552,24 +552,6 @@ static void linnos_test_upload_refused(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, active_id(fx), id);
 }
 
-static struct kunit_case linnos_model_cases[] = {
-	KUNIT_CASE(linnos_test_model_round_trip),
-	KUNIT_CASE(linnos_test_model_header),
-	KUNIT_CASE(linnos_test_model_size),
-	KUNIT_CASE(linnos_test_hidden_range),
-	KUNIT_CASE(linnos_test_output_range),
-	KUNIT_CASE(linnos_test_upload),
-	KUNIT_CASE(linnos_test_upload_refused),
-	{}
-};
-
-static struct kunit_suite linnos_model_suite = {
-	.name = "linnos-model",
-	.init = linnos_test_init,
-	.exit = linnos_test_exit,
-	.test_cases = linnos_model_cases,
-};
-
 /* Accounting */
 
 struct linnos_io {
@@ -955,6 +937,139 @@ static struct kunit_suite linnos_admission_suite = {
 	.init = linnos_test_init,
 	.exit = linnos_test_exit,
 	.test_cases = linnos_admission_cases,
+};
+
+/* The model in use */
+
+static void read_back(struct linnos_fixture *fx)
+{
+	mutex_lock(&fx->linnos->lock);
+	linnos_active_store(rcu_dereference_protected(fx->linnos->model, true),
+			    fx->again, &fx->model);
+	mutex_unlock(&fx->linnos->lock);
+}
+
+static bool is_packed(struct linnos_fixture *fx)
+{
+	bool packed;
+
+	rcu_read_lock();
+	packed = !rcu_dereference(fx->linnos->model)->wide;
+	rcu_read_unlock();
+	return packed;
+}
+
+/* Weights that do not fit 16 bits: not packed, and otherwise no different. */
+static void linnos_test_wide_model(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_io io;
+
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	KUNIT_EXPECT_TRUE(test, is_packed(fx));
+	read_back(fx);
+	KUNIT_EXPECT_MEMEQ(test, fx->file, fx->again, FILE_BYTES);
+
+	set_hidden(fx->file, 13, 0, 40000);
+	seal(fx->file);
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	KUNIT_EXPECT_FALSE(test, is_packed(fx));
+	read_back(fx);
+	KUNIT_EXPECT_MEMEQ(test, fx->file, fx->again, FILE_BYTES);
+
+	fx->linnos->mode = LINNOS_ENFORCE;
+	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES - 4096,
+				       true, 0));
+	complete_io(fx, &io, BLK_STS_OK, 0);
+	KUNIT_EXPECT_FALSE(test,
+			   arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true, 0));
+}
+
+/*
+ * Decisions with shares of the history prepared and remembered, against the
+ * reference engine, over a random load.
+ */
+static void linnos_test_decisions(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	static const u32 usual_pending[4] = { 100, 90, 110, 100 };
+	static const u32 usual_latency_us[4] = { 800, 1200, 1500, 700 };
+	struct linnos_io io[16];
+	struct rnd_state rnd;
+	u8 digits[31];
+	s64 out[2];
+	int n, depth = 0, slow = 0;
+	u64 now_ns = 0;
+
+	prandom_seed_state(&rnd, SEED);
+	/* undecided about a read in the middle of the load below */
+	fill_random(fx->file, &rnd);
+	KUNIT_ASSERT_EQ(test, parse(fx), LINNOS_MODEL_OK);
+	linnos_features_encode(usual_pending, usual_latency_us, 100, digits);
+	linnos_infer(&fx->model, digits, out);
+	set_output_bias(fx->file, 0,
+			fx->model.output_bias[0] + out[1] - out[0]);
+	seal(fx->file);
+	KUNIT_ASSERT_EQ(test, parse(fx), LINNOS_MODEL_OK);
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	fx->linnos->mode = LINNOS_OBSERVE;
+
+	for (n = 0; n < 5000; n++) {
+		now_ns += prandom_u32_state(&rnd) % 200000;
+		if (depth < 16 && prandom_u32_state(&rnd) % 2) {
+			u32 bytes = 512 * (1 + prandom_u32_state(&rnd) % 200);
+			struct linnos_history *h = &fx->linnos->history;
+			struct linnos_io *new = &io[depth++];
+
+			arrive(fx, new, REQ_OP_READ, bytes, true, now_ns);
+			linnos_features_encode(h->pending, h->latency_us,
+					       new->io.pending, digits);
+			slow += linnos_infer(&fx->model, digits, out);
+			KUNIT_ASSERT_EQ(test,
+					new->io.verdict == LINNOS_VERDICT_SLOW,
+					out[1] > out[0]);
+		} else if (depth) {
+			int which = prandom_u32_state(&rnd) % depth;
+
+			complete_io(fx, &io[which], BLK_STS_OK, now_ns);
+			io[which] = io[--depth];
+		}
+	}
+	KUNIT_EXPECT_GT(test, slow, 100);
+	KUNIT_EXPECT_LT(test, slow, 2400);
+}
+
+static void linnos_test_memory(struct kunit *test)
+{
+	size_t model = PAGE_ALIGN(sizeof(struct linnos_active_model));
+	size_t disk = sizeof(struct blk_linnos);
+	size_t cpu =
+		sizeof(struct linnos_prepared) + sizeof(struct linnos_stats);
+
+	kunit_info(test, "model %zu, disk %zu, each CPU %zu bytes", model, disk,
+		   cpu);
+	KUNIT_EXPECT_LE(test, model + disk + 4 * cpu, 28 * 1024);
+}
+
+static struct kunit_case linnos_model_cases[] = {
+	KUNIT_CASE(linnos_test_model_round_trip),
+	KUNIT_CASE(linnos_test_model_header),
+	KUNIT_CASE(linnos_test_model_size),
+	KUNIT_CASE(linnos_test_hidden_range),
+	KUNIT_CASE(linnos_test_output_range),
+	KUNIT_CASE(linnos_test_upload),
+	KUNIT_CASE(linnos_test_upload_refused),
+	KUNIT_CASE(linnos_test_wide_model),
+	KUNIT_CASE(linnos_test_decisions),
+	KUNIT_CASE(linnos_test_memory),
+	{}
+};
+
+static struct kunit_suite linnos_model_suite = {
+	.name = "linnos-model",
+	.init = linnos_test_init,
+	.exit = linnos_test_exit,
+	.test_cases = linnos_model_cases,
 };
 
 kunit_test_suites(&linnos_engine_suite, &linnos_model_suite,
