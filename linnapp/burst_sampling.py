@@ -3,7 +3,7 @@
 
 Training examples come from the training part alone and validation examples from the rest, so that
 what judges a network was made from reads that it never saw. The passes go through the trace in
-chunks; a short trace is gone over again with new draws until there are enough examples.
+chunks; a short trace is gone over again with new draws until there are enough bursts and examples.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from linnapp.blktrace import BlktraceReader, IoChunk
-from linnapp.bursts import COVERED, BurstReads, add_bursts
+from linnapp.bursts import COVERED, BurstReads, add_bursts, burst_count
 from linnapp.features import FeatureLayout
 from linnapp.labels import SlowLimits
 
@@ -25,8 +25,10 @@ from linnapp.labels import SlowLimits
 MAX_ROWS = 500_000
 MAX_VALIDATION_ROWS = 100_000
 
-#: Draws over the same reads become too alike to add anything.
-MAX_PASSES = 12
+#: A burst's added latency is one point on a scale of three decades, and a network learns the
+#: scale only from many: a short trace is gone over until so many bursts have been drawn.
+MIN_BURSTS = 2000
+MAX_PASSES = 100
 
 
 def sample_bursts(
@@ -75,14 +77,16 @@ def sample_bursts(
         # What one pass over a long trace yields is thinned evenly, not cut off.
         expected = max(1.0, COVERED * first_validation)
         keep = min(1.0, 2 * limit / expected)
-        for _ in range(1 if validation else MAX_PASSES):
+        n_bursts = 0
+        for _ in range(MAX_PASSES):
             for chunk in _part(trace, first_validation, validation, layout, reader_options):
+                n_bursts += burst_count(chunk)
                 reads = add_bursts(chunk, threshold_us, layout, rng, limits)
                 if keep < 1:
                     reads = reads.take(rng.random(len(reads)) < keep)
                 found.append(reads)
                 n_found += len(reads)
-            if n_found >= limit:
+            if n_bursts >= MIN_BURSTS and (validation or n_found >= limit):
                 break
         every = BurstReads(
             *(

@@ -133,6 +133,16 @@ def add_bursts(
     )
 
 
+def burst_count(chunk: IoChunk) -> int:
+    """How many bursts :func:`add_bursts` adds to a chunk."""
+    return _n_windows(int(chunk.arrival_ns[-1] - chunk.arrival_ns[0])) if len(chunk) else 0
+
+
+def _n_windows(span_ns: int) -> int:
+    mean_ns = (LONGEST_NS - SHORTEST_NS) / np.log(LONGEST_NS / SHORTEST_NS)
+    return max(1, int(span_ns * COVERED / mean_ns))
+
+
 def _nothing(layout: FeatureLayout) -> BurstReads:
     none = np.empty(0, np.int64)
     return BurstReads(np.empty((0, layout.n_inputs), np.uint8), none.astype(bool), none, none)
@@ -151,8 +161,7 @@ def _windows(
 ) -> tuple[npt.NDArray[np.int64], ...]:
     """Draw windows: starts and ends in ns, added latency in us, share of reads sent."""
     span = max(1, last_ns - first_ns)
-    mean_ns = (LONGEST_NS - SHORTEST_NS) / np.log(LONGEST_NS / SHORTEST_NS)
-    n = max(1, int(span * COVERED / mean_ns))
+    n = _n_windows(span)
     length = _log_uniform(SHORTEST_NS, LONGEST_NS, n, rng)
     # Gaps of random length between windows, so that they never overlap.
     gap = rng.dirichlet(np.ones(n + 1))[:n] * max(0, span - int(length.sum()))

@@ -36,6 +36,10 @@ DEFAULT_BIAS = 2.0
 VALIDATION_SHARE = 0.2
 BURST_SHARE = 0.3
 PATIENCE_EPOCHS = 5
+
+#: Weights of earlier epochs are kept only if there are no later ones. A calm validation slice has
+#: few slow reads, and its loss may be lowest by chance before bursts have been learnt at all.
+SETTLED_EPOCHS = 15
 MAX_EPOCHS = 60
 
 #: Training stops by itself after so many reads in all (but not before MIN_EPOCHS): a long trace
@@ -302,7 +306,9 @@ def train(
     best_loss = np.inf
     interrupted = False
     try:
-        for number in range(1, epoch_limit(n_train, options) + 1):
+        limit = epoch_limit(n_train, options)
+        settled = min(SETTLED_EPOCHS, limit)
+        for number in range(1, limit + 1):
             order = rng.permutation(n_train)[: n_train // size * size]
             loss = network.fit(training_digits, training_slow, order, size)
             outputs, validation_loss = network.evaluate(*validation)
@@ -313,6 +319,8 @@ def train(
                 bursts = Confusion.of(burst_slow, outputs[:, 1] > outputs[:, 0])
                 share = options.burst_share
                 validation_loss = (1 - share) * validation_loss + share * burst_loss
+            if number == settled:
+                best_loss = np.inf
             better = validation_loss < best_loss
             if better:
                 best, best_loss = network.weights(), validation_loss
@@ -320,7 +328,7 @@ def train(
             if on_epoch is not None:
                 on_epoch(history[-1])
             last_best = max((e.number for e in history if e.best), default=number)
-            if number - last_best >= options.patience_epochs:
+            if number - max(last_best, settled) >= options.patience_epochs:
                 break
     except KeyboardInterrupt:
         if not any(epoch.best for epoch in history):

@@ -14,7 +14,7 @@ from linnapp import array_training, training
 from linnapp.array_training import Recipe, train_array
 from linnapp.errors import LinnappError, TraceError
 from linnapp.model import Model
-from linnapp.training import Confusion, Epoch, TrainingOptions, train
+from linnapp.training import SETTLED_EPOCHS, Confusion, Epoch, TrainingOptions, train
 
 RECIPE = Recipe(training=TrainingOptions(max_epochs=4))
 
@@ -94,8 +94,10 @@ def test_early_stopping_keeps_the_best_epoch() -> None:
     digits = rng.integers(0, 10, (3000, 31), dtype=np.uint8)
     slow = rng.random(3000) < 0.5  # nothing to learn: overfits at once
     net = train(digits, slow, TrainingOptions(max_epochs=60, patience_epochs=2))
+    assert net.best.number >= SETTLED_EPOCHS
     assert len(net.epochs) == net.best.number + 2
-    assert net.best.validation_loss == min(epoch.validation_loss for epoch in net.epochs)
+    settled = net.epochs[SETTLED_EPOCHS - 1 :]
+    assert net.best.validation_loss == min(epoch.validation_loss for epoch in settled)
 
 
 def test_nothing_to_learn_is_an_error() -> None:
