@@ -40,11 +40,11 @@ PATTERNS = {
     "100 in a row": ("continuous:ratio=10%,period_ios=1000", 100),
     "400 in a row": ("continuous:ratio=10%,period_ios=4000", 400),
 }
-ADDED_US = (100, 300, 1000, 5000)
+ADDED_US = (100, 1000, 5000)
 TRAINED_ADDED_US = 1000
 
 SLOT_MS = (10, 50, 200)
-SLOT_ADDED_US = (300, 1000, 5000)
+SLOT_ADDED_US = (300, 1000)
 POLICIES = ("baseline", "hedge", "heuristic-adv", "linnos", "linnos-hl", "oracle")
 
 #: Knobs of the kernel's policy: how a distrusted drive is probed (0: never for this reason),
