@@ -106,7 +106,7 @@ def test_sampling_is_seeded_and_meets_the_share(tmp_path: Path) -> None:
     assert np.array_equal(one.digits, two.digits)
     assert not np.array_equal(one.digits, other.digits)
     assert len(one) == pytest.approx(0.3 * (first + len(one)), rel=0.01)
-    assert 0 < len(validation) < len(one)
+    assert 0 < len(validation) <= MAX_VALIDATION_ROWS
 
 
 def test_no_training_example_depends_on_the_validation_part(tmp_path: Path) -> None:
