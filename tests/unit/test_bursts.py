@@ -11,7 +11,7 @@ from blktrace_builder import READ, WRITE, TraceBuilder
 
 from linnapp import bursts
 from linnapp.blktrace import BlktraceReader, IoChunk
-from linnapp.burst_sampling import _part, sample_bursts
+from linnapp.burst_sampling import MAX_VALIDATION_ROWS, _part, sample_bursts
 from linnapp.features import FeatureLayout, digits
 
 LAYOUT = FeatureLayout()
