@@ -18,7 +18,7 @@ from linnapp.blktrace import BlktraceReader
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 OUT = REPOSITORY / "out" / "bench"
-MODEL = REPOSITORY / "models" / "demo" / "flash0.linnos"
+MODEL = REPOSITORY / "models" / "example" / "flash0.linnos"
 RECORDING = REPOSITORY / "out" / "demo" / "record" / "flash0.blk"
 
 
