@@ -120,6 +120,8 @@ def main() -> None:
         demo(arguments.trace, arguments.out, arguments.models, arguments.seed)
     except LoopError as error:
         sys.exit(f"\nmake demo: {error}")
+    except KeyboardInterrupt:
+        sys.exit("\nmake demo: stopped; the guests are gone, what was finished is in out/")
 
 
 def demo(trace: Path | None, out: Path, models_dir: Path, seed: int) -> None:
