@@ -28,7 +28,7 @@ EVERY_S = 30.0
 ACTIVE_S = 0.05
 
 PARAMETERS: dict[str, Any] = {
-    "workloads": ("azure", "cosmos"),
+    "workloads": ("azure",),
     "array": "enterprise",
     "hours": HOURS,
     "windows_min": WINDOWS_MIN,
@@ -83,7 +83,8 @@ def day(cache: Cache, workload: str, seed: int) -> Path:
         )
         loop.replay(scenario, "baseline", folder)
 
-    parameters = {"workload": workload, "seed": seed, **PARAMETERS}
+    shared = {key: value for key, value in PARAMETERS.items() if key != "workloads"}
+    parameters = {**shared, "workload": workload, "seed": seed}
     return cache.get("day", parameters, make) / "baseline.log"
 
 

@@ -21,7 +21,8 @@ TRAININGS = {
 }
 
 PARAMETERS: dict[str, Any] = {
-    **{key: fig08.PARAMETERS[key] for key in ("workloads", "arrays", "train_s", "replay_s")},
+    **{key: fig08.PARAMETERS[key] for key in ("arrays", "train_s", "replay_s")},
+    "workloads": ("azure", "bingselect"),
     "trainings": TRAININGS,
 }
 
@@ -38,6 +39,7 @@ def run(context: Context) -> dict[str, Any]:
     jobs = [
         (cell, name, options)
         for cell in fig08.cells(context.seeds[:1])
+        if cell.workload in PARAMETERS["workloads"]
         for name, options in TRAININGS.items()
     ]
     models = context.map(lambda j: trained(context.cache, j[0], j[2]), jobs, "training")
@@ -127,7 +129,7 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
                 for cell, by in worth.items()
             ),
         ),
-        "Share of the reads, average of the repeats": Table(
+        "Share of the reads": Table(
             (
                 "workload and array", "training", "where", "false submits", "false revokes",
                 "accuracy",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How good could it be: 100 random windows, every policy on each.
+"""How good could it be: random windows, every policy on each.
 
 Workload, array, the seeds and the injection of each window are drawn. No
 window is dropped; those that LinnOS loses are listed, and the worst five are
@@ -20,7 +20,7 @@ from eval.experiments import fig08
 from eval.gain import improvement, oracle_share, percent, quantiles
 
 PARAMETERS: dict[str, Any] = {
-    "windows": 100,
+    "windows": 50,
     "workloads": WORKLOADS,
     "arrays": ("consumer", "enterprise"),
     "policies": POLICIES,
@@ -330,7 +330,7 @@ def reading(data: dict[str, Any]) -> str:
 
 EXPERIMENT = Experiment(
     name="windows",
-    title="100 random windows: how good could it be",
+    title="Random windows: how good could it be",
     source="not in the papers",
     parameters=PARAMETERS,
     run=run,
