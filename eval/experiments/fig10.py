@@ -171,7 +171,8 @@ def reading(data: dict[str, Any]) -> str:
     parts.append(
         "*unbiased* and *biased* (false submits count five times) are the paper's training; "
         "*default* is this project's, which leaves out of the slow class what is slow on every "
-        "replica and adds bursts (here with a bias of 2). The kernel counts a read as slow when it is "
+        "replica and adds bursts (here with a bias of 2). The kernel counts a read as "
+        "slow when it is "
         "beyond the inflection point, whatever the training taught. "
         "Offline: the last fifth of the recording, never trained on. Live: counted by the kernel "
         "in `observe` mode over the replayed part, which comes after the recording."
