@@ -20,7 +20,7 @@ from eval.experiments import fig08
 from eval.gain import improvement, oracle_share, percent, quantiles
 
 PARAMETERS: dict[str, Any] = {
-    "windows": 50,
+    "windows": 100,
     "workloads": WORKLOADS,
     "arrays": ("consumer", "enterprise"),
     "policies": POLICIES,
@@ -330,7 +330,7 @@ def reading(data: dict[str, Any]) -> str:
 
 EXPERIMENT = Experiment(
     name="windows",
-    title="Random windows: how good could it be",
+    title="100 random windows: how good could it be",
     source="not in the papers",
     parameters=PARAMETERS,
     run=run,
