@@ -32,6 +32,10 @@ INFERENCE_NS = 1000
 #: Charged between a revocation and the next try, the paper's figure.
 FAILOVER_US = 15
 
+#: Every drive's flush interval (8 ms to 1 s) divides this: however long the
+#: guest took to get there, a replay meets the drives in the same phase. Waiting is free.
+START_EVERY_S = 8
+
 #: Policies whose reads carry the hint, and so need a model in the kernel.
 NEEDS_MODEL = frozenset({"linnos", "linnos-hl", "linnos-h99"})
 
@@ -131,6 +135,8 @@ def _replayer(scenario: Scenario, policy: str, out_dir: Path) -> list[str]:
         str(scenario.seed),
         "--failover-us",
         str(scenario.failover_us),
+        "--start-every",
+        str(START_EVERY_S),
         "--json",
         str(out_dir / f"{policy}.json"),
         "--log",

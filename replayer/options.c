@@ -21,6 +21,7 @@ enum {
 	OPT_SCENARIO,
 	OPT_SEED,
 	OPT_FAILOVER_US,
+	OPT_START_EVERY,
 	OPT_HEDGE_US,
 	OPT_HEDGE_PERCENTILE,
 	OPT_HEDGE_BUDGET,
@@ -55,6 +56,7 @@ static const struct option long_options[] = {
 	{"scenario", required_argument, NULL, OPT_SCENARIO},
 	{"seed", required_argument, NULL, OPT_SEED},
 	{"failover-us", required_argument, NULL, OPT_FAILOVER_US},
+	{"start-every", required_argument, NULL, OPT_START_EVERY},
 	{"hedge-us", required_argument, NULL, OPT_HEDGE_US},
 	{"hedge-percentile", required_argument, NULL, OPT_HEDGE_PERCENTILE},
 	{"hedge-budget", required_argument, NULL, OPT_HEDGE_BUDGET},
@@ -126,6 +128,10 @@ static void help(void)
 	       "  --seed N                of the written patterns and of random choices (1)\n"
 	       "\n"
 	       "Policy settings:\n"
+	       "  --start-every S         start when the clock is a multiple of S seconds (0.1): "
+	       "drives with\n"
+	       "                          a rhythm of their own then meet every replay in the same "
+	       "phase\n"
 	       "  --failover-us X         software time charged between a revocation and the next "
 	       "attempt (15)\n"
 	       "  --profile LOG           --log of an earlier baseline run: thresholds are learned "
@@ -233,6 +239,7 @@ void options_parse(struct options *o, int argc, char **argv)
 	*o = (struct options){
 		.seed = 1,
 		.failover_us = 15,
+		.start_every_s = 0.1,
 		.hedge_us = -1,
 		.hedge_percentile = -1,
 		.hedge_budget = 0.05,
@@ -279,6 +286,9 @@ void options_parse(struct options *o, int argc, char **argv)
 			break;
 		case OPT_FAILOVER_US:
 			o->failover_us = number(name, optarg, 0, 1e9);
+			break;
+		case OPT_START_EVERY:
+			o->start_every_s = number(name, optarg, 1e-6, 3600);
 			break;
 		case OPT_HEDGE_US:
 			o->hedge_us = number(name, optarg, 1, 1e9);

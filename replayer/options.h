@@ -23,6 +23,7 @@ struct options {
 	const char *scenario, *json_path, *log_path, *profile_path;
 	uint64_t seed;
 	double failover_us;
+	double start_every_s;
 	double hedge_us;		/* < 0: not given */
 	double hedge_percentile;	/* < 0: the policy's own */
 	double hedge_budget;		/* share of reads; infinite when given as "none" */

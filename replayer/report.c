@@ -106,6 +106,7 @@ static json_t *config(struct replay *r)
 	set(c, "inject", names(o->injects, o->n_injects));
 	set_count(c, "seed", o->seed);
 	set_number(c, "failover_us", o->failover_us);
+	set_number(c, "start_every_s", o->start_every_s);
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		json_array_append_new(hedge, r->hedge_ns[k]
 						     ? json_real((double)r->hedge_ns[k] / 1000)

@@ -19,7 +19,6 @@
 
 /* The longest sleep: a signal that arrives just before it must not wait longer than this. */
 #define WAIT_MAX_NS 1000000000ull
-#define ROUND_NS 100000000ull
 
 static uint64_t clock_ns(void)
 {
@@ -132,10 +131,11 @@ void ring_open(struct replay *r)
 
 uint64_t ring_wait_for_round_time(struct replay *r)
 {
+	uint64_t round_ns = (uint64_t)(r->o.start_every_s * 1e9);
 	uint64_t at;
 
 	r->now_ns = clock_ns();
-	at = (r->now_ns / ROUND_NS + 1) * ROUND_NS;
+	at = (r->now_ns / round_ns + 1) * round_ns;
 	while (r->now_ns < at && !engine_interrupted())
 		ring_wait_until(r, at);
 	return at < r->now_ns ? at : r->now_ns;

@@ -105,7 +105,9 @@ def write_control(
     lines = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
     lines.append(f"cd {shlex.quote(str(cwd))} || exit 125")
     lines.append("exec " + shlex.join(command))
-    (control / "setup.sh").write_text(mount_out + guest.setup)
+    # The drives first: what mount does depends on the folder's path, and would
+    # shift the moment at which they are switched on, and with it their rhythm.
+    (control / "setup.sh").write_text(guest.setup + mount_out)
     (control / "command.sh").write_text("\n".join(lines) + "\n")
 
 
