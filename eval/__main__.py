@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--any-version", action="store_true", help="accept results of older code")
     parser.add_argument("--redraw", action="store_true", help="only figures, tables and readings")
     parser.add_argument("--dev", action="store_true", help="development seeds, out/eval-dev")
-    parser.add_argument("--commit", action="store_true", help="write the tables to eval/results")
+    parser.add_argument("--commit", action="store_true", help="write the results to eval/results")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="guests at a time")
     arguments = parser.parse_args()
 
@@ -117,12 +117,13 @@ def run(experiment: Experiment, out: Path, arguments: argparse.Namespace) -> Non
     (folder / "reading.md").write_text(f"# {experiment.title}\n\n{reading.strip()}\n")
     write_json(folder / "record.json", record)
     if arguments.commit:
-        commit(experiment, data)
+        commit(experiment, data, folder / "figure.png")
 
 
-def commit(experiment: Experiment, data: dict[str, Any]) -> None:
-    """Write an experiment's tables to where they are under version control."""
+def commit(experiment: Experiment, data: dict[str, Any], figure: Path) -> None:
+    """Write an experiment's tables and figure to where they are under version control."""
     RESULTS.mkdir(exist_ok=True)
+    shutil.copyfile(figure, RESULTS / f"{experiment.name}.png")
     tables: dict[str, Table] = experiment.table(data)
     write_json(
         RESULTS / f"{experiment.name}.json",
