@@ -24,7 +24,7 @@ check()
 check /dev/$disk disk
 expect "unknown flag" "ok=0 busy=0 other=1" "$(lcread -f 0x4000 /dev/$disk)"
 
-mkdir -p /mnt/fs
+mkdir -p /run/mnt/fs
 for fs in ext4 xfs f2fs; do
 	case $fs in
 	ext4)	mkfs.ext4 -q -F /dev/$disk ;;
@@ -32,13 +32,13 @@ for fs in ext4 xfs f2fs; do
 	f2fs)	mkfs.f2fs -q -f /dev/$disk ;;
 	esac || fail "mkfs.$fs"
 	echo off >/sys/block/$disk/linnos/mode
-	mount -t $fs /dev/$disk /mnt/fs || fail "mount $fs"
-	dd if=/dev/urandom of=/mnt/fs/file bs=64k count=16 conv=fsync 2>/dev/null
-	check /mnt/fs/file $fs
+	mount -t $fs /dev/$disk /run/mnt/fs || fail "mount $fs"
+	dd if=/dev/urandom of=/run/mnt/fs/file bs=64k count=16 conv=fsync 2>/dev/null
+	check /run/mnt/fs/file $fs
 	# the file system itself never asks for what may be revoked
 	use_model $disk slow enforce
-	cp /mnt/fs/file /mnt/fs/copy && sync && cmp /mnt/fs/file /mnt/fs/copy ||
+	cp /run/mnt/fs/file /run/mnt/fs/copy && sync && cmp /run/mnt/fs/file /run/mnt/fs/copy ||
 		fail "$fs under enforcement"
-	umount /mnt/fs || fail "umount $fs"
+	umount /run/mnt/fs || fail "umount $fs"
 done
 clean_log
