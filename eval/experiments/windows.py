@@ -20,9 +20,12 @@ from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.experiments import fig08
 from eval.gain import improvement, oracle_share, percent, quantiles
 
+#: As many as there are to be.
+WINDOWS = 100
+
 PARAMETERS: dict[str, Any] = {
     # Fewer, the first of them, where time is short: the results say how many.
-    "windows": int(os.environ.get("LINNOS_WINDOWS", "100")),
+    "windows": int(os.environ.get("LINNOS_WINDOWS", WINDOWS)),
     "workloads": WORKLOADS,
     "arrays": ("consumer", "enterprise"),
     "policies": POLICIES,
@@ -265,6 +268,11 @@ def reading(data: dict[str, Any]) -> str:
     """Medians, losses, and the worst in words."""
     n = len(data["windows"])
     parts = []
+    if n < WINDOWS:
+        parts.append(
+            f"Only the first {n} of the {WINDOWS} windows were replayed, for want of time; none of "
+            "those was left out."
+        )
     for policy in OURS:
         over_hedge = quantiles(gains(data, policy, "hedge"), (0, 50, 100))
         over_base = quantiles(gains(data, policy, "baseline"), (0, 50, 100))
@@ -332,7 +340,7 @@ def reading(data: dict[str, Any]) -> str:
 
 EXPERIMENT = Experiment(
     name="windows",
-    title="100 random windows: how good could it be",
+    title="Random windows: how good could it be",
     source="not in the papers",
     parameters=PARAMETERS,
     run=run,
