@@ -86,7 +86,8 @@ def section(experiment: Experiment, folder: Path) -> str:
 {_paragraphs(experiment.reading(data))}
 <p class="paper"><b>The paper:</b> {_inline(experiment.paper)}{differs}</p>
 {tables}
-<p><small><code>make eval-{experiment.name}</code>, {record["seconds"]:.0f} s.</small></p>"""
+<p><small><code>make eval-{experiment.name}</code>, {record["seconds"]:.0f} s beyond
+what was in the cache.</small></p>"""
 
 
 def main() -> None:
