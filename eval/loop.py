@@ -36,6 +36,10 @@ FAILOVER_US = 15
 #: guest took to get there, a replay meets the drives in the same phase. Waiting is free.
 START_EVERY_S = 8
 
+#: Rest between uploading models and replaying: how long an upload takes depends on the length of
+#: the paths that it opens, and what it leaves to the kernel to tidy up must be over by then.
+REST_S = 4
+
 #: Policies whose reads carry the hint, and so need a model in the kernel.
 NEEDS_MODEL = frozenset({"linnos", "linnos-hl", "linnos-h99"})
 
@@ -245,7 +249,7 @@ def replay(
                     ]
                 )
             )
-    script += [prepare, shlex.join(command), finish]
+    script += [prepare, f"sleep {REST_S}", shlex.join(command), finish]
     _in_guest(["sh", "-ec", "\n".join(script)], scenario, out_dir, out_dir / f"{policy}.txt")
     summary: dict[str, Any] = json.loads((out_dir / f"{policy}.json").read_text())
     summary["config"] = {**summary.get("config", {}), "experiment": scenario.config()}

@@ -31,7 +31,6 @@ from eval.cells import (
 )
 from eval.experiments import fig08
 from eval.seeds import EVALUATION
-from linnapp.lab.array import Array
 
 FOLDER = ROOT / "eval" / "results" / "fig08-cell"
 CELL = Cell(
@@ -48,20 +47,6 @@ FIELDS = (
     "reads", "writes", "mean_us", "p50_us", "p95_us", "p99_us", "p999_us", "max_us", "revoked",
     "hedged", "extra_ios", "data_errors", "io_errors", "false_submit_ratio",
 )  # fmt: skip
-
-
-#: Opening files by longer paths takes a little longer, also in virtual time, and a drive's flushes
-#: count from when it was switched on: wait for a full second, so that the folders' names do not
-#: matter.
-_ALIGN = "while [ $(date +%N | cut -c1-2) != 00 ]; do sleep 0.001; done\n"
-
-
-class AlignedArray(Array):
-    """An array whose drives are switched on at a full second."""
-
-    def setup_script(self) -> str:
-        """As the base class's, after a wait."""
-        return _ALIGN + super().setup_script()
 
 
 def replay(policy: str, out_dir: Path) -> dict[str, Any]:
@@ -84,7 +69,7 @@ def replay(policy: str, out_dir: Path) -> dict[str, Any]:
     write_workload(CELL.workload, [(out_dir / "workload", first_s, last_s)], CELL.seed, CELL.rate)
     scenario = loop.Scenario(
         CELL.label,
-        AlignedArray(**vars(CELL.drives())),
+        CELL.drives(),
         tuple(out_dir / "workload" / f"flash{k}.iolog" for k in range(N_DRIVES)),
         CELL.replay_seed,
         options=REPLAYER_OPTIONS,

@@ -134,8 +134,12 @@ uint64_t ring_wait_for_round_time(struct replay *r)
 	uint64_t round_ns = (uint64_t)(r->o.start_every_s * 1e9);
 	uint64_t at;
 
+	/*
+	 * Not before a quarter of it: what the system did just now leaves traces, such as the
+	 * scheduler's timers, that a moment of rest lets run out.
+	 */
 	r->now_ns = clock_ns();
-	at = (r->now_ns / round_ns + 1) * round_ns;
+	at = ((r->now_ns + round_ns / 4) / round_ns + 1) * round_ns;
 	while (r->now_ns < at && !engine_interrupted())
 		ring_wait_until(r, at);
 	return at < r->now_ns ? at : r->now_ns;
