@@ -14,51 +14,14 @@ from typing import IO, Any
 
 import numpy as np
 
-from linnapp import blktrace, iolog
+from linnapp import blktrace, iolog, text_trace
 from linnapp.errors import LinnappError, TraceError
 from linnapp.files import explain_os_error, replaced_file
 from linnapp.iolog import Workload
+from linnapp.text_trace import SECTOR_BYTES, LineWriter, TextFormat
 
-SECTOR_BYTES = 512
 ALIGNMENT_BYTES = 4096
 _CHUNK_IOS = 1 << 18
-
-
-@dataclasses.dataclass(frozen=True)
-class TextFormat:
-    """A text trace with one I/O a line.
-
-    Attributes
-    ----------
-    description : str
-        Columns, for help and errors.
-    delimiter : str or None
-        None: white space.
-    columns : dict of str to int
-        Where ``time``, ``offset``, ``size``, ``type`` and ``volume`` are.
-    time_unit_us : float
-        What one unit of the time column is in microseconds. Whole numbers are kept whole until
-        the first is taken off: 100 ns since 1601 would not fit a double.
-    read_types, write_types : set of str
-        Values of the type column.
-    offset_unit_bytes, size_unit_bytes : int
-        Units of the two columns.
-    header : str
-        Start of a header line that may come first.
-    n_columns : int
-        Columns of a line.
-    """
-
-    description: str
-    delimiter: str | None
-    columns: dict[str, int]
-    time_unit_us: float
-    read_types: frozenset[str]
-    write_types: frozenset[str]
-    offset_unit_bytes: int = 1
-    size_unit_bytes: int = 1
-    header: str = ""
-    n_columns: int = 5
 
 
 TEXT_FORMATS = {
@@ -66,35 +29,35 @@ TEXT_FORMATS = {
         "time_ms device offset_bytes size_bytes type (1 read, 0 write), separated by spaces",
         None,
         {"time": 0, "volume": 1, "offset": 2, "size": 3, "type": 4},
-        1e3,
-        frozenset({"1"}),
-        frozenset({"0"}),
+        6,
+        ("1",),
+        ("0",),
     ),
     "msr": TextFormat(
         "MSR Cambridge: time (100 ns),host,disk,Read|Write,offset_bytes,size_bytes,response_time",
         ",",
         {"time": 0, "volume": 2, "type": 3, "offset": 4, "size": 5},
-        0.1,
-        frozenset({"Read"}),
-        frozenset({"Write"}),
+        2,
+        ("Read",),
+        ("Write",),
         n_columns=7,
     ),
     "alibaba": TextFormat(
         "Alibaba block traces: device,R|W,offset_bytes,size_bytes,time_us",
         ",",
         {"volume": 0, "type": 1, "offset": 2, "size": 3, "time": 4},
-        1.0,
-        frozenset({"R"}),
-        frozenset({"W"}),
+        3,
+        ("R",),
+        ("W",),
         header="device_id,",
     ),
     "tencent": TextFormat(
         "Tencent block traces: time_s,offset_sectors,size_sectors,type (0 read, 1 write),volume",
         ",",
         {"time": 0, "offset": 1, "size": 2, "type": 3, "volume": 4},
-        1e6,
-        frozenset({"0"}),
-        frozenset({"1"}),
+        9,
+        ("0",),
+        ("1",),
         offset_unit_bytes=SECTOR_BYTES,
         size_unit_bytes=SECTOR_BYTES,
         header="Timestamp,Offset",
@@ -103,9 +66,9 @@ TEXT_FORMATS = {
         "Systor '17: time_s,response_s,R|W,lun,offset_bytes,size_bytes",
         ",",
         {"time": 0, "type": 2, "volume": 3, "offset": 4, "size": 5},
-        1e6,
-        frozenset({"R"}),
-        frozenset({"W"}),
+        9,
+        ("R",),
+        ("W",),
         header="Timestamp,Response",
         n_columns=6,
     ),
@@ -185,7 +148,7 @@ def _matches(text_format: TextFormat, line: str) -> bool:
             float(fields[columns[name]])
     except ValueError:
         return False
-    return fields[columns["type"]] in text_format.read_types | text_format.write_types
+    return fields[columns["type"]] in text_format.read_types + text_format.write_types
 
 
 def read_workload(
@@ -235,71 +198,13 @@ def _read_blktrace(path: Path, **options: Any) -> Iterator[Workload]:
 def _read_text(
     path: Path, text_format: TextFormat, volume: str | None = None
 ) -> Iterator[Workload]:
-    first: int | float | None = None
     last_us = 0
-    number = 0
-    try:
-        with path.open(encoding="utf-8", errors="replace") as stream:
-            while lines := stream.readlines(_CHUNK_IOS * 40):
-                if not number and _is_header(text_format, lines[0]):
-                    lines[0] = ""
-                times, workload = _parse_lines(path, number, lines, text_format, volume)
-                number += len(lines)
-                if not len(workload):
-                    continue
-                if first is None:
-                    first = times[0]
-                # Recorders write in order of completion at times; arrivals must not go back.
-                relative = np.array([time - first for time in times], np.float64)
-                time_us = np.rint(relative * text_format.time_unit_us).astype(np.int64)
-                time_us = np.maximum(np.maximum.accumulate(time_us), last_us)
-                last_us = int(time_us[-1])
-                yield dataclasses.replace(workload, time_us=time_us)
-    except OSError as error:
-        raise explain_os_error(error, path) from error
-
-
-def _parse_lines(
-    path: Path, number: int, lines: list[str], text_format: TextFormat, volume: str | None
-) -> tuple[list[int | float], Workload]:
-    """Parse consecutive lines; times stay as they are in the file."""
-    columns = text_format.columns
-    time_at, offset_at, size_at = columns["time"], columns["offset"], columns["size"]
-    type_at, volume_at = columns["type"], columns["volume"]
-    delimiter = text_format.delimiter
-    reads, writes = text_format.read_types, text_format.write_types
-    times: list[int | float] = []
-    offsets: list[int] = []
-    sizes: list[int] = []
-    is_write: list[bool] = []
-    for at, line in enumerate(lines, number + 1):
-        fields = line.split(delimiter)
-        if not fields or not line.strip():
-            continue
-        try:
-            kind = fields[type_at].strip()
-            if kind not in writes and kind not in reads:
-                raise ValueError(kind)
-            offset, size, text = int(fields[offset_at]), int(fields[size_at]), fields[time_at]
-            time = int(text) if text.isdigit() else float(text)
-            if size < 0 or offset < 0:
-                raise ValueError(line)
-            if size == 0 or (volume is not None and fields[volume_at].strip() != volume):
-                continue
-        except (ValueError, IndexError) as error:
-            raise TraceError(
-                f"{path}:{at}: {line.rstrip()!r}: expected {text_format.description}"
-            ) from error
-        times.append(time)
-        offsets.append(offset)
-        sizes.append(size)
-        is_write.append(kind in writes)
-    return times, Workload(
-        np.zeros(len(times), np.int64),
-        np.array(offsets, np.int64) * text_format.offset_unit_bytes,
-        np.array(sizes, np.int64) * text_format.size_unit_bytes,
-        np.array(is_write, np.bool_),
-    )
+    for columns in text_trace.read_columns(path, text_format, volume=volume, chunk_ios=_CHUNK_IOS):
+        # Recorders write in order of completion at times; arrivals must not go back.
+        time_us = np.rint(columns.time_ns / 1000).astype(np.int64)
+        time_us = np.maximum(np.maximum.accumulate(time_us), last_us)
+        last_us = int(time_us[-1])
+        yield Workload(time_us, columns.offset_bytes, columns.size_bytes, columns.is_write)
 
 
 def filtered(chunks: Iterable[Workload], filters: Filters) -> Iterator[Workload]:
@@ -333,37 +238,26 @@ def _fit(chunk: Workload, drive_bytes: int) -> Workload:
 
 def _text_writer(name: str) -> Callable[[Path, Iterable[Workload], str], int]:
     text_format = TEXT_FORMATS[name]
-    read_type, write_type = min(text_format.read_types), min(text_format.write_types)
 
     def write(path: Path, chunks: Iterable[Workload], device: str) -> int:
         volume = device if device.isdigit() else "0"
-        fields = ["0"] * text_format.n_columns
-        columns = text_format.columns
-        fields[columns["volume"]] = volume
-        separator = text_format.delimiter or " "
-        # Microseconds hold whole in every unit; more digits would be made up.
-        decimals = max(0, round(np.log10(text_format.time_unit_us)))
+        lines = LineWriter(text_format, {text_format.columns["volume"]: volume})
         written = 0
-        with replaced_file(path, "w") as stream:
-            text: IO[str] = stream  # type: ignore[assignment]
+        with replaced_file(path, "wb") as stream:
+            binary: IO[bytes] = stream  # type: ignore[assignment]
             for chunk in chunks:
-                for time_us, offset, size, is_write in zip(
-                    chunk.time_us.tolist(),
-                    chunk.offset_bytes.tolist(),
-                    chunk.size_bytes.tolist(),
-                    chunk.is_write.tolist(),
-                    strict=True,
-                ):
-                    if offset % text_format.offset_unit_bytes or size % text_format.size_unit_bytes:
-                        raise LinnappError(
-                            f"{name} holds whole sectors only; offset {offset}, size {size} is "
-                            "none: convert with --fit"
-                        )
-                    fields[columns["time"]] = f"{time_us / text_format.time_unit_us:.{decimals}f}"
-                    fields[columns["offset"]] = str(offset // text_format.offset_unit_bytes)
-                    fields[columns["size"]] = str(size // text_format.size_unit_bytes)
-                    fields[columns["type"]] = write_type if is_write else read_type
-                    text.write(separator.join(fields) + "\n")
+                odd = np.flatnonzero(
+                    (chunk.offset_bytes % text_format.offset_unit_bytes != 0)
+                    | (chunk.size_bytes % text_format.size_unit_bytes != 0)
+                )
+                if len(odd):
+                    raise LinnappError(
+                        f"{name} holds whole sectors only; offset {chunk.offset_bytes[odd[0]]}, "
+                        f"size {chunk.size_bytes[odd[0]]} is none: convert with --fit"
+                    )
+                binary.write(
+                    lines.lines(chunk.time_us, chunk.offset_bytes, chunk.size_bytes, chunk.is_write)
+                )
                 written += len(chunk)
         return written
 

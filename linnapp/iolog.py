@@ -17,9 +17,21 @@ import numpy.typing as npt
 
 from linnapp.errors import TraceError
 from linnapp.files import explain_os_error, replaced_file
+from linnapp.text_trace import CHUNK_IOS, LineWriter, TextFormat, read_columns
 
 HEADER = "fio version 3 iolog"
-_PASSED_OVER = {"add", "open", "close", "wait", "trim", "sync", "datasync"}
+
+_LINES = TextFormat(
+    "'<us> <file> read|write <offset> <bytes>'",
+    None,
+    {"time": 0, "type": 2, "offset": 3, "size": 4},
+    3,
+    ("read",),
+    ("write",),
+    passed_over=("add", "open", "close", "wait", "trim", "sync", "datasync"),
+    header=HEADER,
+    since_first=False,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,26 +80,20 @@ def write(path: Path, chunks: Iterable[Workload], device: str) -> int:
         I/Os written.
     """
     written = 0
-    with replaced_file(path, "w") as stream:
-        text: IO[str] = stream  # type: ignore[assignment]
-        text.write(f"{HEADER}\n0 {device} add\n0 {device} open\n")
+    lines = LineWriter(_LINES, {1: device})
+    with replaced_file(path, "wb") as stream:
+        binary: IO[bytes] = stream  # type: ignore[assignment]
+        binary.write(f"{HEADER}\n0 {device} add\n0 {device} open\n".encode())
         last_us = 0
         for chunk in chunks:
             if not len(chunk):
                 continue
-            text.writelines(
-                f"{time_us} {device} {'write' if is_write else 'read'} {offset} {size}\n"
-                for time_us, is_write, offset, size in zip(
-                    chunk.time_us.tolist(),
-                    chunk.is_write.tolist(),
-                    chunk.offset_bytes.tolist(),
-                    chunk.size_bytes.tolist(),
-                    strict=True,
-                )
+            binary.write(
+                lines.lines(chunk.time_us, chunk.offset_bytes, chunk.size_bytes, chunk.is_write)
             )
             last_us = int(chunk.time_us[-1])
             written += len(chunk)
-        text.write(f"{last_us} {device} close\n")
+        binary.write(f"{last_us} {device} close\n".encode())
     return written
 
 
@@ -100,7 +106,7 @@ def is_iolog(path: Path) -> bool:
         return False
 
 
-def read(path: Path, chunk_ios: int = 1 << 18) -> Iterator[Workload]:
+def read(path: Path, chunk_ios: int = CHUNK_IOS) -> Iterator[Workload]:
     """Read an iolog in chunks.
 
     Raises
@@ -109,47 +115,19 @@ def read(path: Path, chunk_ios: int = 1 << 18) -> Iterator[Workload]:
         If it is of another version, or a line is malformed; the line is named.
     """
     try:
-        with path.open(encoding="utf-8", errors="replace") as stream:
-            header = stream.readline().rstrip()
-            if header != HEADER:
-                raise TraceError(
-                    f"{path}: {header[:40]!r} is not version 3 of fio's iolog; have fio write "
-                    "it with --write_iolog"
-                    if not header.startswith("fio version")
-                    else f"{path}: {header}: only version 3 is known; fio 3.31 and later write it"
-                )
-            rows: list[tuple[int, int, int, bool]] = []
-            for number, line in enumerate(stream, 2):
-                fields = line.split()
-                if not fields:
-                    continue
-                try:
-                    action = fields[2]
-                    if action in ("read", "write"):
-                        rows.append(
-                            (int(fields[0]), int(fields[3]), int(fields[4]), action == "write")
-                        )
-                    elif action not in _PASSED_OVER:
-                        raise ValueError(action)
-                except (ValueError, IndexError) as error:
-                    raise TraceError(
-                        f"{path}:{number}: {line.rstrip()!r}: expected "
-                        "'<us> <file> read|write <offset> <bytes>'"
-                    ) from error
-                if len(rows) == chunk_ios:
-                    yield _workload(rows)
-                    rows = []
-            if rows:
-                yield _workload(rows)
+        # Unbuffered: of a pipe no more than the header is gone when it is opened again.
+        with path.open("rb", buffering=0) as stream:
+            header = stream.readline(100).decode(errors="replace").rstrip()
     except OSError as error:
         raise explain_os_error(error, path) from error
-
-
-def _workload(rows: list[tuple[int, int, int, bool]]) -> Workload:
-    time_us, offset, size, is_write = zip(*rows, strict=True)
-    return Workload(
-        np.array(time_us, np.int64),
-        np.array(offset, np.int64),
-        np.array(size, np.int64),
-        np.array(is_write, np.bool_),
-    )
+    if header != HEADER:
+        raise TraceError(
+            f"{path}: {header[:40]!r} is not version 3 of fio's iolog; have fio write "
+            "it with --write_iolog"
+            if not header.startswith("fio version")
+            else f"{path}: {header}: only version 3 is known; fio 3.31 and later write it"
+        )
+    for columns in read_columns(path, _LINES, chunk_ios=chunk_ios):
+        yield Workload(
+            columns.time_ns // 1000, columns.offset_bytes, columns.size_bytes, columns.is_write
+        )

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: MIT
+"""Text traces, one I/O a line, as columns of numbers and back.
+
+The parsing and printing is compiled (linnapp/native/text_reader.c, text_writer.c); this module
+describes formats to it and goes through a file in chunks, so that memory does not grow with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import functools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.errors import LinnappError, TraceError
+from linnapp.files import explain_os_error
+from linnapp.native import native
+
+SECTOR_BYTES = 512
+
+#: I/Os per chunk: 25 bytes each
+CHUNK_IOS = 1 << 18
+
+_MAX_FIELDS = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class TextFormat:
+    """A text trace with one I/O a line.
+
+    Attributes
+    ----------
+    description : str
+        Columns, for help and errors.
+    delimiter : str or None
+        None: white space.
+    columns : dict of str to int
+        Where ``time``, ``offset``, ``size``, ``type`` and, if there is one, ``volume`` are.
+    time_unit_log10_ns : int
+        The unit of the time column is ten to this power nanoseconds.
+    read_types, write_types : tuple of str
+        Values of the type column; the first one is written.
+    passed_over : tuple of str
+        Values of the type column in lines that hold no I/O.
+    offset_unit_bytes, size_unit_bytes : int
+        Units of the two columns.
+    header : str
+        Start of a header line that may come first.
+    n_columns : int
+        Columns of a line.
+    since_first : bool
+        Whether times are taken from the first I/O on, not as they stand.
+    """
+
+    description: str
+    delimiter: str | None
+    columns: dict[str, int]
+    time_unit_log10_ns: int
+    read_types: tuple[str, ...]
+    write_types: tuple[str, ...]
+    passed_over: tuple[str, ...] = ()
+    offset_unit_bytes: int = 1
+    size_unit_bytes: int = 1
+    header: str = ""
+    n_columns: int = 5
+    since_first: bool = True
+
+
+class Columns(NamedTuple):
+    """Consecutive I/Os of a text trace.
+
+    Attributes
+    ----------
+    time_ns : int64 array, shape (n,)
+        As the lines have it; it may go back.
+    offset_bytes, size_bytes : int64 array, shape (n,)
+    is_write : bool array, shape (n,)
+    """
+
+    time_ns: npt.NDArray[np.int64]
+    offset_bytes: npt.NDArray[np.int64]
+    size_bytes: npt.NDArray[np.int64]
+    is_write: npt.NDArray[np.bool_]
+
+
+class _Format(ctypes.Structure):
+    _fields_ = (
+        ("delimiter", ctypes.c_int32),
+        ("time_at", ctypes.c_int32),
+        ("offset_at", ctypes.c_int32),
+        ("size_at", ctypes.c_int32),
+        ("type_at", ctypes.c_int32),
+        ("volume_at", ctypes.c_int32),
+        ("time_decimals", ctypes.c_int32),
+        ("since_first", ctypes.c_int32),
+        ("reads", ctypes.c_char_p),
+        ("writes", ctypes.c_char_p),
+        ("passed_over", ctypes.c_char_p),
+        ("header", ctypes.c_char_p),
+        ("volume", ctypes.c_char_p),
+    )
+
+
+class _Columns(ctypes.Structure):
+    _fields_ = (
+        ("time", ctypes.c_void_p),
+        ("offset", ctypes.c_void_p),
+        ("size", ctypes.c_void_p),
+        ("is_write", ctypes.c_void_p),
+    )
+
+
+class _Line(ctypes.Structure):
+    _fields_ = (
+        ("separator", ctypes.c_int32),
+        ("n_fields", ctypes.c_int32),
+        ("time_decimals", ctypes.c_int32),
+        ("fields", ctypes.c_int32 * _MAX_FIELDS),
+        ("literals", ctypes.c_char_p * _MAX_FIELDS),
+        ("read", ctypes.c_char_p),
+        ("write", ctypes.c_char_p),
+    )
+
+
+#: enum lt_text_field
+_LITERAL = 0
+_FIELDS = {"time": 1, "offset": 2, "size": 3, "type": 4}
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    library = native()
+    if not hasattr(library, "lt_text_open"):
+        raise LinnappError("the compiled trace reader is of an older version; run `make native`")
+    library.lt_text_open.restype = ctypes.c_void_p
+    library.lt_text_open.argtypes = (ctypes.c_int, ctypes.POINTER(_Format))
+    library.lt_text_read.restype = ctypes.c_int64
+    library.lt_text_read.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.POINTER(_Columns))
+    library.lt_text_line_number.restype = ctypes.c_int64
+    library.lt_text_line_number.argtypes = (ctypes.c_void_p,)
+    library.lt_text_line_text.restype = ctypes.c_char_p
+    library.lt_text_line_text.argtypes = (ctypes.c_void_p,)
+    library.lt_text_close.restype = None
+    library.lt_text_close.argtypes = (ctypes.c_void_p,)
+    library.lt_text_line_bytes.restype = ctypes.c_int64
+    library.lt_text_line_bytes.argtypes = (ctypes.POINTER(_Line),)
+    library.lt_text_write.restype = ctypes.c_int64
+    library.lt_text_write.argtypes = (
+        ctypes.POINTER(_Line),
+        ctypes.c_int64,
+        ctypes.POINTER(_Columns),
+        ctypes.c_char_p,
+    )
+    return library
+
+
+def _format_of(text_format: TextFormat, volume: str | None) -> _Format:
+    columns = text_format.columns
+
+    def words(values: tuple[str, ...]) -> bytes:
+        return " ".join(values).encode()
+
+    return _Format(
+        ord(text_format.delimiter or "\0"),
+        columns["time"],
+        columns["offset"],
+        columns["size"],
+        columns["type"],
+        columns.get("volume", 0),
+        text_format.time_unit_log10_ns,
+        text_format.since_first,
+        words(text_format.read_types),
+        words(text_format.write_types),
+        words(text_format.passed_over),
+        text_format.header.encode() or None,
+        None if volume is None else volume.encode(),
+    )
+
+
+def read_columns(
+    path: Path,
+    text_format: TextFormat,
+    *,
+    volume: str | None = None,
+    chunk_ios: int = CHUNK_IOS,
+) -> Iterator[Columns]:
+    """Read a text trace in chunks; lines without data are left out.
+
+    Parameters
+    ----------
+    path : Path
+    text_format : TextFormat
+    volume : str, optional
+        The only one to keep.
+    chunk_ios : int
+        I/Os per chunk; memory is proportional.
+
+    Raises
+    ------
+    TraceError
+        If a line is malformed; it is named.
+    LinnappError
+        If the file cannot be read.
+    """
+    library = _library()
+    description = _format_of(text_format, volume)
+    try:
+        stream = path.open("rb", buffering=0)
+    except OSError as error:
+        raise explain_os_error(error, path) from error
+    with stream:
+        reader = library.lt_text_open(stream.fileno(), ctypes.byref(description))
+        if not reader:
+            raise MemoryError
+        try:
+            n = chunk_ios
+            while n == chunk_ios:
+                time, offset, size = (np.empty(n, np.int64) for _ in range(3))
+                is_write = np.empty(n, np.bool_)
+                arrays = (time, offset, size, is_write)
+                columns = _Columns(*(array.ctypes.data for array in arrays))
+                n = library.lt_text_read(reader, chunk_ios, ctypes.byref(columns))
+                if n == -1:
+                    line = library.lt_text_line_text(reader).decode(errors="replace")
+                    raise TraceError(
+                        f"{path}:{library.lt_text_line_number(reader)}: {line!r}: expected "
+                        f"{text_format.description}"
+                    )
+                if n < 0:
+                    raise explain_os_error(OSError(-1 - n, os.strerror(-1 - n)), path)
+                if n:
+                    yield Columns(
+                        time[:n],
+                        offset[:n] * text_format.offset_unit_bytes,
+                        size[:n] * text_format.size_unit_bytes,
+                        is_write[:n],
+                    )
+        finally:
+            library.lt_text_close(reader)
+
+
+class LineWriter:
+    """Turns I/Os into the lines of a text trace.
+
+    Parameters
+    ----------
+    text_format : TextFormat
+    literals : dict of int to str
+        What columns that hold nothing of an I/O are filled with; "0" where not given.
+    """
+
+    def __init__(self, text_format: TextFormat, literals: dict[int, str]) -> None:
+        self._format = text_format
+        columns = {at: name for name, at in text_format.columns.items()}
+        fields = [_FIELDS.get(columns.get(at, ""), _LITERAL) for at in range(text_format.n_columns)]
+        # Microseconds are whole in every unit; more digits would be made up.
+        decimals = text_format.time_unit_log10_ns - 3
+        self._time_factor = 10 ** max(0, -decimals)
+        self._line = _Line(
+            ord(text_format.delimiter or " "),
+            text_format.n_columns,
+            max(0, decimals),
+            (ctypes.c_int32 * _MAX_FIELDS)(*fields),
+            (ctypes.c_char_p * _MAX_FIELDS)(
+                *(literals.get(at, "0").encode() for at in range(text_format.n_columns))
+            ),
+            text_format.read_types[0].encode(),
+            text_format.write_types[0].encode(),
+        )
+
+    def lines(
+        self,
+        time_us: npt.NDArray[np.int64],
+        offset_bytes: npt.NDArray[np.int64],
+        size_bytes: npt.NDArray[np.int64],
+        is_write: npt.NDArray[np.bool_],
+    ) -> bytes:
+        """The lines of some I/Os; arrays of shape (n,).
+
+        Offsets and sizes must be multiples of the format's units.
+        """
+        library = _library()
+        n = len(time_us)
+        arrays = (
+            np.ascontiguousarray(time_us * self._time_factor, np.int64),
+            np.ascontiguousarray(offset_bytes // self._format.offset_unit_bytes, np.int64),
+            np.ascontiguousarray(size_bytes // self._format.size_unit_bytes, np.int64),
+            np.ascontiguousarray(is_write, np.bool_),
+        )
+        out = ctypes.create_string_buffer(
+            n * library.lt_text_line_bytes(ctypes.byref(self._line)) + 1
+        )
+        columns = _Columns(*(array.ctypes.data for array in arrays))
+        written = library.lt_text_write(ctypes.byref(self._line), n, ctypes.byref(columns), out)
+        return memoryview(out)[:written].tobytes()

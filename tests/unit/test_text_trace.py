@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: MIT
+"""The compiled reader and writer of text traces, against the same in plain Python."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from linnapp import iolog, text_trace
+from linnapp.conversion import TEXT_FORMATS, convert, detect_format
+from linnapp.errors import LinnappError, TraceError
+from linnapp.iolog import Workload
+from linnapp.text_trace import LineWriter, TextFormat, read_columns
+
+
+def in_plain_python(path: Path, fmt: TextFormat) -> list[tuple[int, int, int, bool]]:
+    """What a text trace holds, by exact arithmetic, line by line."""
+    rows, first = [], None
+    for number, line in enumerate(path.read_text().splitlines()):
+        if not line.strip() or (not number and fmt.header and line.startswith(fmt.header)):
+            continue
+        fields = [field.strip() for field in line.split(fmt.delimiter)]
+        time = Fraction(fields[fmt.columns["time"]]) * 10**fmt.time_unit_log10_ns
+        size = int(fields[fmt.columns["size"]]) * fmt.size_unit_bytes
+        if not size:
+            continue
+        first = time if first is None else first
+        is_write = fields[fmt.columns["type"]] in fmt.write_types
+        offset = int(fields[fmt.columns["offset"]]) * fmt.offset_unit_bytes
+        # Digits below a nanosecond are dropped before the first time is taken off.
+        rows.append((int(time) - int(first), offset, size, is_write))
+    return rows
+
+
+def a_trace(path: Path, fmt: TextFormat, rng: random.Random, n: int) -> Path:
+    """Random I/Os with all the ways to write a number, an end of line, and nothing."""
+    unit = 10**fmt.time_unit_log10_ns
+    now_ns = 1_600_000_000 * 10**9
+    lines = [fmt.header + "...", ""] if fmt.header else []
+    for _ in range(n):
+        now_ns += rng.randrange(-(10**4), 10**8)
+        fields = [rng.choice(["0", "x", ""]) for _ in range(fmt.n_columns)]
+        whole, part = divmod(now_ns, unit)
+        digits = str(part).rjust(fmt.time_unit_log10_ns, "0")
+        time = f"{whole}.{digits}{rng.choice(['', '0', '9'])}"
+        fields[fmt.columns["time"]] = rng.choice([str(whole), time, f"+{time}", f"{whole}."])
+        fields[fmt.columns["offset"]] = str(rng.randrange(1 << 45))
+        fields[fmt.columns["size"]] = str(rng.choice([0, 1, 8, 4096, 1 << 20]))
+        fields[fmt.columns["type"]] = rng.choice(fmt.read_types + fmt.write_types)
+        if fmt.delimiter is None:
+            fields = [field or "-" for field in fields]
+        padding = rng.choice(["", "", " ", "\t"])
+        separator = padding + (fmt.delimiter or " ") + padding
+        lines.append(separator.join(fields) + rng.choice(["", "\r", "  "]))
+        if rng.random() < 0.01:
+            lines.append(rng.choice(["", "   "]))
+    path.write_text("\n".join(lines) + rng.choice(["", "\n"]))
+    return path
+
+
+@pytest.mark.parametrize("name", list(TEXT_FORMATS))
+@pytest.mark.parametrize(("n", "chunk_ios"), [(1, 10), (1000, 7), (40_000, 1 << 18)])
+def test_agrees_with_plain_python(tmp_path: Path, name: str, n: int, chunk_ios: int) -> None:
+    fmt = TEXT_FORMATS[name]
+    rng = random.Random(f"{name} {n}")
+    path = a_trace(tmp_path / "t", fmt, rng, n)  # the longest: several buffers
+    expected = in_plain_python(path, fmt)
+    chunks = list(read_columns(path, fmt, chunk_ios=chunk_ios))
+    assert all(len(chunk.time_ns) == chunk_ios for chunk in chunks[:-1])
+    rows = [row for c in chunks for row in zip(*(a.tolist() for a in c), strict=True)]
+    assert rows == expected
+
+
+def test_times_in_100_ns_since_1601_stay_exact(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    path.write_text(
+        "128166372003061629,hm,0,Read,0,512,1\n128166372003061630,hm,0,Read,0,512,1\n"
+        "128166373003061629,hm,0,Read,0,512,1\n"
+    )
+    (chunk,) = read_columns(path, TEXT_FORMATS["msr"])
+    assert chunk.time_ns.tolist() == [0, 100, 100_000_000_000]
+
+
+def test_times_with_an_exponent(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    path.write_text("1e3 0 0 512 1\n1.5e+03 0 0 512 1\n.5E4 0 0 512 1\n")
+    (chunk,) = read_columns(path, TEXT_FORMATS["heimdall"])
+    assert chunk.time_ns.tolist() == [0, 500_000_000, 4_000_000_000]
+
+
+GOOD = {
+    "heimdall": "0.5 0 8192 4096 1",
+    "msr": "128166372003061629,hm,0,Read,383496192,32768,413",
+    "alibaba": "0,R,383496192,32768,1577808000000000",
+    "tencent": "1538323200.00,749016,64,0,0",
+    "systor": "1455592800.000000,0.000413,R,0,383496192,32768",
+    "iolog": "10 /dev/x read 4096 8192",
+}
+BAD_NUMBERS = ["", "x", "1x", "-8", "0x10", "1.5", "99999999999999999999", "1 2", "٣", "--1", "nan"]
+BAD_TIMES = ["", "x", "1x", "0x10", "1.5.5", ".", "+", "1e", "nan", "inf", "1" * 30, "1:30"]
+
+
+def _formats() -> dict[str, TextFormat]:
+    return {**TEXT_FORMATS, "iolog": iolog._LINES}
+
+
+def _write(path: Path, name: str, *lines: str) -> Path:
+    head = [iolog.HEADER] if name == "iolog" else []
+    path.write_text("\n".join([*head, *lines]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("name", list(GOOD))
+def test_every_bad_field_is_located(tmp_path: Path, name: str) -> None:
+    fmt = _formats()[name]
+    fields = GOOD[name].split(fmt.delimiter)
+    bad = {
+        "time": BAD_TIMES,
+        "offset": BAD_NUMBERS,
+        "size": BAD_NUMBERS,
+        "type": ["", "q", "reads"],
+    }
+    line_number = 4 if name == "iolog" else 3
+    for column, values in bad.items():
+        for value in values:
+            if fmt.delimiter is None and (not value or " " in value):
+                continue  # shifts the columns instead
+            wrong = (fmt.delimiter or " ").join(
+                value if at == fmt.columns[column] else field for at, field in enumerate(fields)
+            )
+            path = _write(tmp_path / "t", name, GOOD[name], GOOD[name], wrong, GOOD[name])
+            with pytest.raises(TraceError) as raised:
+                convert(path, tmp_path / "out", source_format=name)
+            message = str(raised.value)
+            assert message == f"{path}:{line_number}: {wrong!r}: expected {fmt.description}"
+            assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", list(GOOD))
+def test_a_line_cut_off_is_located(tmp_path: Path, name: str) -> None:
+    fmt = _formats()[name]
+    fields = GOOD[name].split(fmt.delimiter)
+    cut = (fmt.delimiter or " ").join(fields[:2])
+    path = _write(tmp_path / "t", name, GOOD[name], cut)
+    with pytest.raises(TraceError, match=f":{3 if name == 'iolog' else 2}: .*expected"):
+        convert(path, tmp_path / "out", source_format=name)
+
+
+def test_a_malformed_line_far_in_is_told_by_its_start(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    path.write_text("0 0 0 512 1\n" * 300_000 + "y" * (3 << 20) + "\n")
+    with pytest.raises(TraceError, match=":300001: 'yyy") as raised:
+        list(read_columns(path, TEXT_FORMATS["heimdall"]))
+    assert len(str(raised.value)) < 500
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    path.write_bytes(b"0 0 0 512 1\n\xff\x00\xfe 0 0 512 1\n")
+    with pytest.raises(TraceError, match=":2: "):
+        list(read_columns(path, TEXT_FORMATS["heimdall"]))
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    for path, message in ((tmp_path / "none", "No such file"), (tmp_path, "Is a directory")):
+        with pytest.raises(LinnappError, match=message):
+            list(read_columns(path, TEXT_FORMATS["msr"]))
+
+
+def test_iolog_passes_over_what_is_no_io(tmp_path: Path) -> None:
+    path = _write(
+        tmp_path / "t", "iolog", "0 f add", "0 f open", "5 f read 0 512", "6 f sync",
+        "7 f trim 0 9", "8 f write 512 512", "9 f wait 10", "9 f close",
+    )  # fmt: skip
+    (chunk,) = iolog.read(path)
+    assert chunk.time_us.tolist() == [5, 8]
+    assert chunk.is_write.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("name", list(GOOD))
+def test_writes_what_python_would_print(name: str) -> None:
+    fmt = _formats()[name]
+    rng = np.random.default_rng(3)
+    n = 1000
+    ios = Workload(
+        np.sort(rng.integers(0, 1 << 40, n)),
+        rng.integers(0, 1 << 35, n) * 512,
+        rng.integers(1, 5000, n) * 512,
+        rng.random(n) < 0.5,
+    )
+    text = LineWriter(fmt, {1: "name"}).lines(
+        ios.time_us, ios.offset_bytes, ios.size_bytes, ios.is_write
+    )
+    # Decimals of a microsecond in the time's unit; 100 ns have none.
+    decimals = max(0, fmt.time_unit_log10_ns - 3)
+    expected = []
+    for time_us, offset, size, is_write in zip(
+        ios.time_us.tolist(), ios.offset_bytes.tolist(), ios.size_bytes.tolist(),
+        ios.is_write.tolist(), strict=True,
+    ):  # fmt: skip
+        fields = ["0"] * fmt.n_columns
+        fields[1] = "name"
+        fields[fmt.columns["time"]] = f"{time_us * 1000 / 10**fmt.time_unit_log10_ns:.{decimals}f}"
+        fields[fmt.columns["offset"]] = str(offset // fmt.offset_unit_bytes)
+        fields[fmt.columns["size"]] = str(size // fmt.size_unit_bytes)
+        fields[fmt.columns["type"]] = (fmt.write_types if is_write else fmt.read_types)[0]
+        expected.append((fmt.delimiter or " ").join(fields))
+    assert text.decode().splitlines() == expected
+
+
+def test_header_only_is_an_empty_trace(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    path.write_text("device_id,opcode,offset,length,timestamp\n")
+    with pytest.raises(TraceError, match="not a trace in a known format"):
+        detect_format(path)
+    assert not list(read_columns(path, TEXT_FORMATS["alibaba"]))
+
+
+def test_an_old_library_is_an_error_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    text_trace._library.cache_clear()
+    monkeypatch.setattr(text_trace, "native", lambda: object())
+    with pytest.raises(LinnappError, match="make native"):
+        text_trace._library()
+    text_trace._library.cache_clear()
