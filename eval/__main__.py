@@ -23,7 +23,7 @@ from eval.experiment import Context, Experiment, Table
 from eval.experiments import NAMES, load
 from eval.loop import LoopError, use_kernel, write_summary
 from linnapp.errors import LinnappError
-from linnapp.lab.cli import DEFAULT_KERNEL
+from linnapp.lab.uml import DEFAULT_KERNEL
 
 RESULTS = ROOT / "eval" / "results"
 

@@ -20,9 +20,9 @@ import numpy as np
 
 from linnapp import replay_log
 from linnapp.lab.array import Array
-from linnapp.lab.cli import DEFAULT_KERNEL, guest_environment
+from linnapp.lab.command import guest_environment
 from linnapp.lab.guest import Guest, LabError
-from linnapp.lab.uml import run
+from linnapp.lab.uml import DEFAULT_KERNEL, run
 
 #: Charged in virtual time for each network inference, which the guest's clock
 #: does not see: the median that `make bench` measures for the plain C engine,

@@ -41,9 +41,9 @@ from numpy.typing import NDArray
 
 from linnapp.inflection import LatencyDistribution, find_inflection_points
 from linnapp.lab.array import Array
-from linnapp.lab.cli import DEFAULT_KERNEL, guest_environment
+from linnapp.lab.command import guest_environment
 from linnapp.lab.guest import Guest
-from linnapp.lab.uml import run
+from linnapp.lab.uml import DEFAULT_KERNEL, run
 
 FloatArray = NDArray[np.float64]
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from linnapp.lab.array import Array
-from linnapp.lab.cli import DEFAULT_KERNEL, guest_environment
+from linnapp.lab.command import guest_environment
 from linnapp.lab.guest import Guest
-from linnapp.lab.uml import run
+from linnapp.lab.uml import DEFAULT_KERNEL, run
 from linnapp.model import Model
 
 

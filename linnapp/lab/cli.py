@@ -3,19 +3,15 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 import click
 
 from linnapp.lab.array import Array
-from linnapp.lab.guest import Guest, LabError
+from linnapp.lab.command import guest_environment, guest_options, run_and_exit
+from linnapp.lab.guest import Guest, Result
 from linnapp.lab.qemu_cli import qemu
-from linnapp.lab.uml import run
-
-REPOSITORY = Path(__file__).resolve().parents[2]
-DEFAULT_KERNEL = REPOSITORY / "build" / "linux-um" / "linux"
+from linnapp.lab.uml import DEFAULT_KERNEL, run
 
 
 @click.group()
@@ -26,27 +22,6 @@ def lab() -> None:
     an ordinary process (user-mode Linux) with this machine's files as its
     read-only root, and the drives are emulated.
     """
-
-
-def guest_environment(array: Array, out_dir: Path | None) -> dict[str, str]:
-    """Environment of a command in the lab: the drives, and this project's commands."""
-    programs = [Path(sys.executable).parent, REPOSITORY / "build" / "replayer"]
-    environment = {
-        "LINNOS_DRIVES": ",".join(array.devices),
-        "PATH": os.pathsep.join(
-            [
-                *map(str, programs),
-                os.environ.get("PATH", ""),
-                "/usr/sbin",
-                "/usr/bin",
-                "/sbin",
-                "/bin",
-            ]
-        ),
-    }
-    if out_dir is not None:
-        environment["LINNOS_OUT"] = str(out_dir.resolve())
-    return environment
 
 
 def _parameters(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -67,7 +42,6 @@ def _parameters(_: click.Context, __: click.Parameter, values: tuple[str, ...]) 
     show_default=True,
     help="flashsim profile; several with commas, one a drive.",
 )
-@click.option("--size-mb", default=1024, show_default=True, help="Size of each drive.")
 @click.option("--seed", default=1, show_default=True, help="Drive k is seeded with seed + k.")
 @click.option("--fresh", is_flag=True, help="Start from empty drives, not from a steady state.")
 @click.option(
@@ -78,27 +52,7 @@ def _parameters(_: click.Context, __: click.Parameter, values: tuple[str, ...]) 
     callback=_parameters,
     help="Another flashsim attribute, for every drive.",
 )
-@click.option(
-    "--out",
-    "out_dir",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="The one folder CMD may write to, besides tmpfs. Default: none.",
-)
-@click.option(
-    "--mem-mb", default=3072, show_default=True, help="Guest memory, drive content included."
-)
-@click.option(
-    "--kernel",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=DEFAULT_KERNEL,
-    help="UML kernel to boot. Default: the one `make kernel` built.",
-)
-@click.option(
-    "--dmesg", type=click.Path(path_type=Path, dir_okay=False), help="Save the kernel log."
-)
-@click.option("--timeout", type=float, metavar="S", help="Give up after S seconds of real time.")
-@click.option("--kernel-arg", multiple=True, help="Another kernel parameter.")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@guest_options(DEFAULT_KERNEL, "make kernel", memory_mb=3072)
 def run_command(
     drives: int,
     profile: str,
@@ -126,7 +80,8 @@ def run_command(
     linnapp lab run --out out/t -- linnapp trace /dev/flash0 -o out/t --duration 5
     """
     array = Array(drives, profile, size_mb, seed, not fresh, parameters)
-    try:
+
+    def boot() -> Result:
         guest = Guest(
             kernel=kernel,
             memory_mb=mem_mb,
@@ -136,12 +91,9 @@ def run_command(
             kernel_args=kernel_arg,
             timeout_s=timeout,
         )
-        result = run(command, guest)
-    except (LabError, ValueError) as error:
-        raise click.ClickException(str(error)) from None
-    if dmesg is not None:
-        dmesg.write_text(result.dmesg)
-    sys.exit(result.status)
+        return run(command, guest)
+
+    run_and_exit(boot, dmesg)
 
 
 lab.add_command(qemu)

@@ -12,11 +12,16 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
+import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
+
+#: Where the labs find what `make` has built.
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 class LabError(RuntimeError):
@@ -72,7 +77,7 @@ class Result:
     dmesg: str
 
 
-def write_control(
+def _write_control(
     control: Path, command: Sequence[str], guest: Guest, cwd: Path, mount_out: str
 ) -> None:
     """Write what the guest's first process will run into the control folder.
@@ -111,6 +116,76 @@ def write_control(
     (control / "command.sh").write_text("\n".join(lines) + "\n")
 
 
+def boot(
+    command: Sequence[str],
+    guest: Guest,
+    machine: Callable[[Path, int, int], tuple[list[str], Mapping[str, str]]],
+    mount_out: Callable[[str], str],
+    *,
+    cwd: Path | None = None,
+    stdout: BinaryIO | None = None,
+    stderr: BinaryIO | None = None,
+) -> Result:
+    """Boot a guest, run one command in it and wait for both.
+
+    Parameters
+    ----------
+    command : sequence of str
+        Program and arguments, found through the host's PATH.
+    guest : Guest
+        What to boot.
+    machine : callable
+        Takes the control folder and the two file descriptors that the
+        command's output shall go to; returns the program that is the machine,
+        with its arguments, and its environment.
+    mount_out : callable
+        Takes the quoted path of the folder that the guest may write to;
+        returns the shell command that mounts it in this kind of guest.
+    cwd : Path, optional
+        Working folder of the command, by default the caller's.
+    stdout, stderr : binary file, optional
+        Where the command's output goes while it runs, by default to this
+        process's own.
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    LabError
+        When the guest does not boot, crashes, or does not finish within
+        ``guest.timeout_s``.
+    """
+    out = stdout if stdout is not None else sys.stdout.buffer
+    err = stderr if stderr is not None else sys.stderr.buffer
+    with tempfile.TemporaryDirectory(prefix="linnos-lab-") as name:
+        control = Path(name)
+        mount = ""
+        if guest.out_dir is not None:
+            out_dir = guest.out_dir.resolve()
+            out_dir.mkdir(parents=True, exist_ok=True)
+            mount = mount_out(shlex.quote(str(out_dir))) + "\n"
+        _write_control(control, command, guest, cwd or Path.cwd(), mount)
+        out_read, out_write = os.pipe()
+        err_read, err_write = os.pipe()
+        arguments, environment = machine(control, out_write, err_write)
+        with (control / "machine.log").open("wb") as log:
+            process = subprocess.Popen(
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(out_write, err_write),
+                env=environment,
+                start_new_session=True,
+            )
+        os.close(out_write)
+        os.close(err_write)
+        _wait_for(process, [(out_read, out), (err_read, err)], guest.timeout_s)
+        return _read_result(control)
+
+
 def _pump(source: BinaryIO, sink: BinaryIO) -> None:
     while chunk := os.read(source.fileno(), 65536):
         try:
@@ -122,7 +197,7 @@ def _pump(source: BinaryIO, sink: BinaryIO) -> None:
             continue
 
 
-def wait_for(
+def _wait_for(
     process: subprocess.Popen[bytes],
     outputs: Sequence[tuple[int, BinaryIO]],
     timeout_s: float | None,
@@ -164,7 +239,7 @@ def wait_for(
             source.close()
 
 
-def read_result(control: Path) -> Result:
+def _read_result(control: Path) -> Result:
     """Read how the command ended from the control folder.
 
     Raises
@@ -176,8 +251,10 @@ def read_result(control: Path) -> Result:
         status = (control / "status").read_text().strip()
         dmesg = (control / "dmesg").read_text(errors="replace")
     except FileNotFoundError:
-        console = (control / "console").read_text(errors="replace")
-        tail = "\n".join(console.splitlines()[-30:])
+        # Of the machine itself, and where it is a program of its own, of the kernel in it.
+        logs = [control / "machine.log", control / "console"]
+        words = [log.read_text(errors="replace") for log in logs if log.exists()]
+        tail = "\n".join("\n".join(words).splitlines()[-30:])
         raise LabError(
             f"the guest died before its command ended; its last words:\n{tail}"
         ) from None

@@ -11,21 +11,18 @@ from __future__ import annotations
 
 import functools
 import os
-import shlex
 import shutil
 import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from linnapp.lab.guest import Guest, LabError, Result, read_result, wait_for, write_control
+from linnapp.lab.guest import REPOSITORY, Guest, LabError, Result, boot
 
 INIT = Path(__file__).with_name("init-qemu.sh")
 QEMU = "qemu-system-x86_64"
-DEFAULT_KERNEL = Path(__file__).resolve().parents[2] / "build" / "linux-x86" / "bzImage"
+DEFAULT_KERNEL = REPOSITORY / "build" / "linux-x86" / "bzImage"
 
 #: 9p options that a guest needs to see the files as they are, in big messages.
 _9P = "trans=virtio,version=9p2000.L,msize=262144"
@@ -185,34 +182,12 @@ def run(
         raise LabError(f"{QEMU} is not installed: apt-get install qemu-system-x86")
     if not guest.kernel.is_file():
         raise LabError(f"{guest.kernel}: no QEMU lab kernel there; `make kernel-x86` builds it")
-    out = stdout if stdout is not None else sys.stdout.buffer
-    err = stderr if stderr is not None else sys.stderr.buffer
-
-    with tempfile.TemporaryDirectory(prefix="linnos-qemu-") as name:
-        control = Path(name)
-        mount = ""
-        if guest.out_dir is not None:
-            guest.out_dir.mkdir(parents=True, exist_ok=True)
-            target = shlex.quote(str(guest.out_dir.resolve()))
-            mount = f"mount -t 9p -o {_9P},cache=mmap out {target}\n"
-        write_control(control, command, guest, cwd or Path.cwd(), mount)
-
-        out_read, out_write = os.pipe()
-        err_read, err_write = os.pipe()
-        with (control / "qemu.log").open("wb") as log:
-            process = subprocess.Popen(
-                _arguments(guest, control, out_write, err_write),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=(out_write, err_write),
-                start_new_session=True,
-            )
-        os.close(out_write)
-        os.close(err_write)
-        wait_for(process, [(out_read, out), (err_read, err)], guest.timeout_s)
-        if process.returncode not in (0, None) and not (control / "status").exists():
-            words = (control / "qemu.log").read_text(errors="replace").strip()
-            if words:
-                raise LabError(f"QEMU failed: {words}")
-        return read_result(control)
+    return boot(
+        command,
+        guest,
+        lambda control, out_fd, err_fd: (_arguments(guest, control, out_fd, err_fd), os.environ),
+        lambda path: f"mount -t 9p -o {_9P},cache=mmap out {path}",
+        cwd=cwd,
+        stdout=stdout,
+        stderr=stderr,
+    )

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""What the lab's two commands have in common: options, environment, exit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+import click
+
+from linnapp.lab.guest import REPOSITORY, LabError, Result
+
+
+class HasDevices(Protocol):
+    """Drives of a guest; ``devices`` are their paths there."""
+
+    @property
+    def devices(self) -> list[str]: ...
+
+
+def guest_options(
+    default_kernel: Path, made_by: str, memory_mb: int
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options and the argument that every lab command takes.
+
+    Parameters
+    ----------
+    default_kernel : Path
+        Kernel to boot unless told otherwise.
+    made_by : str
+        Command that builds it, for the help text.
+    memory_mb : int
+        Default of the guest's memory.
+    """
+    options = [
+        click.option("--size-mb", default=1024, show_default=True, help="Size of each drive."),
+        click.option(
+            "--out",
+            "out_dir",
+            type=click.Path(path_type=Path, file_okay=False),
+            help="The one folder CMD may write to, besides tmpfs. Default: none.",
+        ),
+        click.option(
+            "--mem-mb",
+            default=memory_mb,
+            show_default=True,
+            help="Guest memory, emulated drives' content included.",
+        ),
+        click.option(
+            "--kernel",
+            type=click.Path(path_type=Path, dir_okay=False),
+            default=default_kernel,
+            help=f"Kernel to boot. Default: the one `{made_by}` built.",
+        ),
+        click.option(
+            "--dmesg", type=click.Path(path_type=Path, dir_okay=False), help="Save the kernel log."
+        ),
+        click.option(
+            "--timeout", type=float, metavar="S", help="Give up after S seconds of real time."
+        ),
+        click.option("--kernel-arg", multiple=True, help="Another kernel parameter."),
+        click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED),
+    ]
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
+def guest_environment(drives: HasDevices, out_dir: Path | None) -> dict[str, str]:
+    """Environment of a command in the lab: the drives, and this project's commands.
+
+    Parameters
+    ----------
+    drives : HasDevices
+        The guest's drives.
+    out_dir : Path or None
+        The folder that the guest may write to.
+    """
+    path = [
+        str(Path(sys.executable).parent),
+        str(REPOSITORY / "build" / "replayer"),
+        os.environ.get("PATH", ""),
+        *("/usr/sbin", "/usr/bin", "/sbin", "/bin"),
+    ]
+    environment = {"LINNOS_DRIVES": ",".join(drives.devices), "PATH": os.pathsep.join(path)}
+    if out_dir is not None:
+        environment["LINNOS_OUT"] = str(out_dir.resolve())
+    return environment
+
+
+def run_and_exit(boot: Callable[[], Result], dmesg: Path | None) -> NoReturn:
+    """Boot a guest for a command of the user's, and end as it ended.
+
+    Parameters
+    ----------
+    boot : callable
+        Boots the guest and waits for it.
+    dmesg : Path or None
+        Where to save the kernel log.
+    """
+    # Asked to end, take the guest and its temporary files along.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        result = boot()
+    except (LabError, ValueError) as error:
+        raise click.ClickException(str(error)) from None
+    if dmesg is not None:
+        dmesg.write_text(result.dmesg)
+    sys.exit(result.status)
