@@ -242,6 +242,21 @@ def train_array(
     points = label_array(distributions, recipe.labelling, recipe.training.seed)
     for name, point, distribution in zip(names, points, distributions, strict=True):
         observer.labelled(name, point, len(distribution))
+    return train_labelled(traces, points, out_dir, recipe, observer=observer, processes=processes)
+
+
+def train_labelled(
+    traces: Sequence[Path],
+    points: Sequence[InflectionPoint],
+    out_dir: Path,
+    recipe: Recipe,
+    *,
+    observer: Observer | None = None,
+    processes: int | None = None,
+) -> list[str]:
+    """Train the models of drives whose inflection points are known; as :func:`train_array`."""
+    observer = observer or SilentObserver()
+    names = drive_names(traces)
     with replaced_directory(out_dir) as directory:
         trained, interrupted = run_tasks(
             [

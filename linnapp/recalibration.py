@@ -10,17 +10,19 @@ checked, and the old one stays active whenever anything before that fails or is 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fcntl
 import json
-import os
+import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from linnapp import state
-from linnapp.array_training import Recipe, label_array, read_latencies, train_array
+from linnapp.array_training import Recipe, label_array, read_latencies, train_labelled
 from linnapp.errors import LinnappError
 from linnapp.files import explain_os_error
 from linnapp.inflection import InflectionPoint, LatencyDistribution
@@ -143,7 +145,7 @@ def recalibrate(
     with _scratch(models_dir) as scratch:
         directory = recordings
         if directory is None:
-            directory = Path(scratch)
+            directory = scratch
             log(f"recording {', '.join(d.name for d in drives)} for {duration_s:g} s")
             done, _ = record([Path(d) for d in devices], directory, duration_s=duration_s)
             for recording in done:
@@ -170,8 +172,10 @@ def recalibrate(
         failures: list[str] = []
         if retrained:
             out = models_dir / time.strftime("%Y%m%d-%H%M%S")
-            # All traces are labelled together, as above; only those that moved are uploaded.
-            train_array(traces, out, recipe)
+            log(f"training {', '.join(drives[i].name for i in retrained)}")
+            train_labelled(
+                [traces[i] for i in retrained], [points[i] for i in retrained], out, recipe
+            )
             for i in retrained:
                 try:
                     uploaded[drives[i].name] = _upload(drives[i], out, log)
@@ -195,22 +199,34 @@ def _upload(drive: Drive, directory: Path, log: Log) -> str:
     return str(path)
 
 
-def _scratch(models_dir: Path) -> tempfile.TemporaryDirectory[str]:
-    try:
-        models_dir.mkdir(parents=True, exist_ok=True)
-        _remove_left_over(models_dir)
-        return tempfile.TemporaryDirectory(prefix=f".recording.{os.getpid()}.", dir=models_dir)
-    except OSError as error:
-        raise explain_os_error(error, models_dir) from error
+@contextlib.contextmanager
+def _scratch(models_dir: Path) -> Iterator[Path]:
+    """A directory for the recordings, while no other recalibration works in `models_dir`."""
+    with contextlib.ExitStack() as stack:
+        try:
+            models_dir.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context((models_dir / ".lock").open("a"))
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise LinnappError(
+                    f"{models_dir}: another recalibration is running there; wait for its end, or "
+                    "give this one a directory of its own with --models"
+                ) from None
+            _remove_left_over(models_dir)
+            scratch = tempfile.TemporaryDirectory(prefix=".recording.", dir=models_dir)
+        except OSError as error:
+            raise explain_os_error(error, models_dir) from error
+        yield Path(stack.enter_context(scratch))
 
 
 def _remove_left_over(models_dir: Path) -> None:
-    """Remove recordings of runs that were killed."""
-    import shutil
+    """Remove what runs that were killed have left: recordings, and models not yet complete.
 
-    for path in models_dir.glob(".recording.*"):
-        pid = path.name.split(".")[2]
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+    Both have names that begin with a dot; the lock says that no one is at work on them.
+    """
+    for path in models_dir.glob(".*"):
+        if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
 
 

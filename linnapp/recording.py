@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
+import fcntl
 import os
 import re
 import shutil
@@ -28,6 +30,14 @@ _BUFFER_KIB = 1024
 _BUFFERS = 8
 
 _DEBUGFS = Path("/sys/kernel/debug")
+
+#: how long the blktrace of a recording that was killed may take to end by itself
+_ORPHAN_S = 5.0
+
+# linux/fs.h and linux/prctl.h
+_BLKTRACESTOP = 0x1275
+_BLKTRACETEARDOWN = 0x1276
+_PR_SET_PDEATHSIG = 1
 _LOCKDOWN = Path("/sys/kernel/security/lockdown")
 _EVENT_BYTES = 48
 _TOTAL = re.compile(
@@ -174,10 +184,17 @@ def _run_blktrace(
     for action in _ACTIONS:
         arguments += ["-a", action]
     log = scratch / "blktrace.log"
+    _end_abandoned_traces(devices)
+    prctl = ctypes.CDLL(None).prctl
     with log.open("wb") as stream:
-        # Its own session: a ctrl-C at the terminal reaches us, and we end it in order.
         tracer = subprocess.Popen(
-            arguments, stdout=stream, stderr=subprocess.STDOUT, start_new_session=True
+            arguments,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            # Its own session: a ctrl-C at the terminal reaches us, and we end it in order.
+            start_new_session=True,
+            # When we are killed it must not go on for ever, and keep the next one from starting.
+            preexec_fn=lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGINT),
         )
     status = 0
     try:
@@ -197,6 +214,34 @@ def _run_blktrace(
     if tracer.returncode not in (0, -signal.SIGINT):
         raise DeviceError(f"blktrace failed: {_failure(output, tracer.returncode)}")
     return status, output
+
+
+def _end_abandoned_traces(devices: Sequence[Path]) -> None:
+    """Switch off tracing that was left on by a blktrace that is gone; wait for one that ends.
+
+    The kernel traces a drive for one reader at a time, and goes on when that was killed.
+    """
+    for device in devices:
+        directory = _DEBUGFS / "block" / device.resolve().name
+        deadline = time.monotonic() + _ORPHAN_S
+        while (directory / "dropped").exists():
+            if not _has_reader(directory):
+                with contextlib.suppress(OSError), device.open("rb") as drive:
+                    fcntl.ioctl(drive, _BLKTRACESTOP)
+                    fcntl.ioctl(drive, _BLKTRACETEARDOWN)
+                break
+            if time.monotonic() > deadline:
+                break  # somebody's own: blktrace will say that the drive is busy
+            time.sleep(0.1)
+
+
+def _has_reader(directory: Path) -> bool:
+    """Whether any process has a file in `directory` open."""
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if link.readlink().parent == directory:
+                return True
+    return False
 
 
 def _wait_until_tracing(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from pathlib import Path
 
@@ -99,7 +100,7 @@ def test_first_run_trains_second_keeps_and_a_moved_point_retrains(array: Path) -
     assert Model.load(array / "state" / "sda" / "previous.linnos").threshold_us == 50
 
 
-@pytest.mark.parametrize("where", ["read_latencies", "train_array", "_upload"])
+@pytest.mark.parametrize("where", ["read_latencies", "train_labelled", "_upload"])
 @pytest.mark.parametrize("how", [KeyboardInterrupt, LinnappError("no luck")])
 def test_ending_at_any_step_leaves_the_active_models(
     array: Path, monkeypatch: pytest.MonkeyPatch, where: str, how: BaseException
@@ -116,11 +117,33 @@ def test_ending_at_any_step_leaves_the_active_models(
         run(array)
     for disk in "sda", "sdb":
         assert Drive(disk).read_model() == old.to_bytes()
-    assert not [p for p in (array / "models").iterdir() if p.name.startswith(".")]
+    assert not [p for p in (array / "models").iterdir() if p.is_dir() and p.name.startswith(".")]
 
 
-def test_left_over_recordings_of_killed_runs_are_removed(array: Path) -> None:
-    left = array / "models" / ".recording.999999999.x"
-    left.mkdir(parents=True)
+def test_what_killed_runs_left_is_removed(array: Path) -> None:
+    left = [array / "models" / name for name in (".recording.x", ".20260101-000000.y")]
+    for path in left:
+        path.mkdir(parents=True)
+        (path / "file").touch()
     run(array)
-    assert not left.exists()
+    assert not any(path.exists() for path in left)
+
+
+def test_only_drives_that_moved_are_trained(array: Path) -> None:
+    run(array)
+    (first,) = (p for p in (array / "models").iterdir() if p.is_dir())
+    first.rename(array / "elsewhere")  # the next run may have the same second as its name
+    Drive("sda").upload(random_model(threshold_us=50))
+    _, lines = run(array)
+    assert "training sda" in lines
+    (out,) = (p for p in (array / "models").iterdir() if p.is_dir())
+    assert sorted(path.name for path in out.iterdir()) == ["sda.json", "sda.linnos"]
+
+
+def test_two_at_once_do_not_meet(array: Path) -> None:
+    (array / "models").mkdir()
+    with (array / "models" / ".lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(LinnappError, match="another recalibration is running"):
+            run(array)
+    run(array)
