@@ -3,20 +3,9 @@
 # First process of the QEMU lab's guest. The host shares a folder for this one
 # boot under the 9p tag `control`: setup.sh (before the command), command.sh
 # (what the user asked for), status and dmesg (how it ended, written here).
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+. "${0%/*}/init-mounts.sh"
 options=trans=virtio,version=9p2000.L
 
-mount -t proc proc /proc
-mount -t sysfs sysfs /sys
-mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null
-mount -t configfs configfs /sys/kernel/config 2>/dev/null
-mount -t devtmpfs devtmpfs /dev 2>/dev/null
-mkdir -p /dev/pts /dev/shm
-mount -t devpts devpts /dev/pts 2>/dev/null
-mount -t tmpfs tmpfs /dev/shm
-mount -t tmpfs tmpfs /run
-mkdir -p /run/tmp /run/home /run/mnt /run/lock /run/control
-ln -sf /proc/self/fd /dev/fd
 mount -t 9p -o "$options" control /run/control
 
 # The command's two outputs have a port each, apart from the kernel's console.

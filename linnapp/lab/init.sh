@@ -3,19 +3,8 @@
 # First process of the lab's guest. The kernel hands it linnos_control, the
 # folder that the host shares with it for this one boot: setup.sh (drives),
 # command.sh (what the user asked for), status (its exit code, written here).
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+. "${0%/*}/init-mounts.sh"
 
-mount -t proc proc /proc
-mount -t sysfs sysfs /sys
-mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null
-mount -t configfs configfs /sys/kernel/config 2>/dev/null
-mount -t devtmpfs devtmpfs /dev 2>/dev/null
-mkdir -p /dev/pts /dev/shm
-mount -t devpts devpts /dev/pts 2>/dev/null
-mount -t tmpfs tmpfs /dev/shm
-mount -t tmpfs tmpfs /run
-mkdir -p /run/tmp /run/home /run/mnt /run/lock /run/control
-ln -sf /proc/self/fd /dev/fd
 mount -t hostfs -o "$linnos_control" none /run/control
 
 # The scheduler's guard against starvation by real-time tasks ticks once a second from
