@@ -14,8 +14,8 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(CURDIR)/$(BUILD)/replayer:$(PATH):/usr/sb
 KERNEL := $(BUILD)/linux-um/linux
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv kernel kernel-x86 kernel-6.1 native replayer build demo test test-unit test-lab \
-	test-qemu test-6.1 bench eval report lint clean
+.PHONY: help deps venv kernel kernel-debug kernel-x86 kernel-6.1 native replayer build demo test \
+	test-unit test-lab test-debug test-qemu test-6.1 bench eval report lint clean
 
 help: ## this list
 	@echo "LinnOS. On a fresh Debian 12: make demo, make test."
@@ -52,6 +52,9 @@ $(VENV)/.installed: requirements.txt pyproject.toml | $(BUILD)/.deps
 kernel: $(BUILD)/.deps ## the patched UML kernel (KSRC=DIR: from another 6.12 tree)
 	kernel/build.sh um $(if $(KSRC),--ksrc $(KSRC))
 
+kernel-debug: $(BUILD)/.deps ## the UML kernel with KASAN, lockdep and UBSAN
+	kernel/build.sh um-debug
+
 kernel-x86: $(BUILD)/.deps ## the patched x86-64 kernel for QEMU
 	kernel/build.sh x86
 
@@ -80,6 +83,9 @@ test-unit: venv native replayer ## the tests that boot no kernel
 
 test-lab: build ## the tests that boot the kernel
 	$(PYTHON) -m pytest tests -m lab
+
+test-debug: build kernel-debug ## the block layer's tests again, under KASAN, lockdep and UBSAN
+	$(PYTHON) -m pytest tests/lab_block
 
 test-qemu: venv native $(BUILD)/.deps-qemu kernel-x86 ## x86-64 under QEMU: two CPUs, the nvme driver
 	$(PYTHON) -m pytest tests -m qemu
