@@ -268,12 +268,15 @@ def test_a_lost_drive_is_failed_over_and_reported(tmp_path: Path, drives: list[P
     assert np.array_equal(log["served_by"] == 1, (log["flags"] & replay_log.IO_ERROR) != 0)
 
 
-def test_interrupt_gives_the_summary_so_far(tmp_path: Path, drives: list[Path]) -> None:
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_interrupt_gives_the_summary_so_far(
+    tmp_path: Path, drives: list[Path], stop: signal.Signals
+) -> None:
     trace = write_trace(tmp_path / "t", [(i * 10000, "write", 0, BLOCK) for i in range(3000)])
     run = start(drives, [trace], "baseline", "--json", str(tmp_path / "o.json"),
                 "--log", str(tmp_path / "o.log"))  # fmt: skip
     wait_until_written(drives[0], 0, bytes(BLOCK))
-    run.send_signal(signal.SIGINT)
+    run.send_signal(stop)
     stdout, _ = run.communicate(timeout=60)
     assert run.returncode == 130
     result = summary(tmp_path / "o.json")
@@ -429,6 +432,8 @@ def test_bad_traces_are_refused_and_nothing_is_written(
         (["--inject", "random:latency_us=5,ratio=1%"], "not a flashsim drive"),
         (["--rerate", "0"], "expected a number"),
         (["--json", "/nonexistent/d/o.json"], "/nonexistent/d/o.json"),
+        (["--tag", "3"], "the kernel gives meanings"),
+        (["--tag", "9,9"], "2 tags for 1 traces"),
     ],
 )
 def test_errors_name_the_thing_and_the_remedy(
@@ -443,3 +448,20 @@ def test_one_drive_given_twice_is_refused(tmp_path: Path, drives: list[Path]) ->
     trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
     ran = replay([drives[0], drives[0]], [trace], "baseline", status=1)
     assert "the same drive" in ran.stderr
+
+
+def test_a_changed_header_rebuilds_what_includes_it(tmp_path: Path) -> None:
+    """However the output folder is spelt."""
+    source = REPLAYER.parents[2] / "replayer"
+    including = [
+        path
+        for path in [*source.glob("*.c"), *source.glob("policies/*.c")]
+        if '"trace.h"' in path.read_text() or '"sources.h"' in path.read_text()
+    ]
+    for out in (REPLAYER.parent, Path("../build/replayer")):
+        would = subprocess.run(
+            ["make", "-n", "-C", str(source), f"OUT={out}", "-W", "trace.h"],
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        for path in including:
+            assert f" {path.relative_to(source)}\n" in would, (out, path.name)
