@@ -19,7 +19,7 @@
 #define REPORTED_ERRORS 5
 
 /* user_data of requests that are no attempt */
-#define TAG_CANCEL 1
+#define CANCEL_USER_DATA 1
 
 int replica_after_home(const struct replay *r, const struct user_io *io, uint32_t mask)
 {
@@ -110,6 +110,7 @@ void attempt_send(struct replay *r, struct user_io *io, unsigned int drive, unsi
 	sqe->flags |= IOSQE_FIXED_FILE;
 	if (a->hinted)
 		sqe->rw_flags = RWF_LATCRIT;
+	sqe->ioprio = ioprio_with_tag(io->tag);
 	io_uring_sqe_set_data(sqe, a);
 	if (a->hedge) {
 		io->flags |= IO_HEDGED;
@@ -125,6 +126,7 @@ void write_send(struct replay *r, struct user_io *io, unsigned int drive)
 	content_issue(&r->contents[drive], io->offset_bytes / BLOCK_BYTES, io_pages(io),
 		      a->buffer->data);
 	io_uring_prep_write(sqe, drive, a->buffer->data, io->size_bytes, io->offset_bytes);
+	sqe->ioprio = ioprio_with_tag(io->tag);
 	sqe->flags |= IOSQE_FIXED_FILE;
 	io_uring_sqe_set_data(sqe, a);
 }
@@ -150,7 +152,7 @@ static void cancel_losers(struct replay *r, struct user_io *io)
 		struct io_uring_sqe *sqe = ring_sqe(r);
 
 		io_uring_prep_cancel64(sqe, (uint64_t)(uintptr_t)a, 0);
-		sqe->user_data = TAG_CANCEL;
+		sqe->user_data = CANCEL_USER_DATA;
 		r->c.cancels_tried++;
 	}
 }
@@ -352,9 +354,13 @@ void attempts_reap(struct replay *r)
 			struct user_io *io;
 
 			n++;
-			if (cqe->user_data == TAG_CANCEL)
+			if (cqe->user_data == CANCEL_USER_DATA)
 				continue;
 			io = a->io;
+			if (cqe->res == -EINVAL && io->tag)
+				die("--tag: drive %s refused an I/O with the tag %u; I/O tags need "
+				    "Linux 6.5 or later",
+				    r->devices[a->drive].path, io->tag);
 			attempt_done(r, a);
 			if (io->is_write)
 				write_completed(r, a, cqe->res);

@@ -70,6 +70,7 @@ static void issue(struct replay *r, struct source *s)
 	io->size_bytes = s->next.size_bytes;
 	io->is_write = s->next.is_write;
 	io->home = s->drive;
+	io->tag = r->o.tags[s - r->sources];
 	io->submit_ns = r->now_ns;
 	io->lag_ns = saturate_u32(elapsed - io->due_ns);
 	io->warmup = io->due_ns < r->o.warmup_s * 1e9;

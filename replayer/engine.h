@@ -52,6 +52,7 @@ struct user_io {
 	uint32_t lag_ns;
 	uint32_t tried, failed; /* drives, as bits: asked at all; answered with an error */
 	uint16_t revocations, sent;
+	uint16_t tag; /* 0: none */
 	uint8_t home, served_by, flags;
 	bool is_write, answered, warmup;
 	bool failing_over; /* the timer runs for a failover, not for a hedge */

@@ -2,6 +2,7 @@
 /* The command line: see options.h. */
 #include "options.h"
 #include "error.h"
+#include "hint.h"
 #include "policy.h"
 
 #include <errno.h>
@@ -42,6 +43,7 @@ enum {
 	OPT_UNWRITTEN,
 	OPT_SETTLE_MS,
 	OPT_DEPTH,
+	OPT_TAG,
 	OPT_QUIET,
 	OPT_HELP,
 };
@@ -77,6 +79,7 @@ static const struct option long_options[] = {
 	{"unwritten", required_argument, NULL, OPT_UNWRITTEN},
 	{"settle-ms", required_argument, NULL, OPT_SETTLE_MS},
 	{"depth", required_argument, NULL, OPT_DEPTH},
+	{"tag", required_argument, NULL, OPT_TAG},
 	{"quiet", no_argument, NULL, OPT_QUIET},
 	{"help", no_argument, NULL, OPT_HELP},
 	{NULL, 0, NULL, 0},
@@ -125,13 +128,16 @@ static void help(void)
 	       "  --settle-ms N           pause between prefill and run (1000)\n"
 	       "  --unwritten zero|any    what a block holds that was not written (zero); any: not "
 	       "checked\n"
-	       "  --seed N                of the written patterns and of random choices (1)\n"
-	       "\n"
-	       "Policy settings:\n"
 	       "  --start-every S         start when the clock is a multiple of S seconds (0.1): "
 	       "drives with\n"
 	       "                          a rhythm of their own then meet every replay in the same "
 	       "phase\n"
+	       "  --tag N[,N,N]           I/O tag (8 to 1023; 0: none) that fault rules can match: "
+	       "one for all\n"
+	       "                          or one per trace\n"
+	       "  --seed N                of the written patterns and of random choices (1)\n"
+	       "\n"
+	       "Policy settings:\n"
 	       "  --failover-us X         software time charged between a revocation and the next "
 	       "attempt (15)\n"
 	       "  --profile LOG           --log of an earlier baseline run: thresholds are learned "
@@ -230,6 +236,20 @@ static unsigned int split(const char *option, char *text, char **items)
 		items[n++] = item;
 	}
 	return n;
+}
+
+static void parse_tags(struct options *o, const char *option, char *text)
+{
+	char *items[MAX_DRIVES];
+
+	o->n_tags = split(option, text, items);
+	for (unsigned int i = 0; i < o->n_tags; i++) {
+		o->tags[i] = whole(option, items[i], 0, TAG_MAX);
+		if (o->tags[i] && o->tags[i] < TAG_MIN)
+			die("--%s %s: expected 0 for none, or %d to %d; the kernel gives meanings "
+			    "to smaller tags",
+			    option, items[i], TAG_MIN, TAG_MAX);
+	}
 }
 
 void options_parse(struct options *o, int argc, char **argv)
@@ -354,6 +374,9 @@ void options_parse(struct options *o, int argc, char **argv)
 		case OPT_DEPTH:
 			o->depth = whole(name, optarg, 1, 16384);
 			break;
+		case OPT_TAG:
+			parse_tags(o, name, optarg);
+			break;
 		case OPT_QUIET:
 			o->quiet = true;
 			break;
@@ -379,6 +402,12 @@ void options_parse(struct options *o, int argc, char **argv)
 	if (o->spread && o->n_traces != 1)
 		die("--spread spreads a single trace over the drives; %u traces were given",
 		    o->n_traces);
+	if (o->n_tags > 1 && o->n_tags != o->n_traces)
+		die("--tag: %u tags for %u traces; give one, or one per trace", o->n_tags,
+		    o->n_traces);
+	if (o->n_tags == 1)
+		for (unsigned int i = 1; i < o->n_traces; i++)
+			o->tags[i] = o->tags[0];
 	if (!o->depth)
 		o->depth = o->saturate ? 32 : 4096;
 }

@@ -15,10 +15,11 @@ struct policy;
 enum prefill { PREFILL_TOUCHED, PREFILL_NONE };
 
 struct options {
-	unsigned int n_devices, n_traces, n_injects;
+	unsigned int n_devices, n_traces, n_injects, n_tags;
 	char *devices[MAX_DRIVES];
 	char *traces[MAX_DRIVES];
 	char *injects[MAX_INJECTS];
+	uint16_t tags[MAX_DRIVES]; /* of each trace's I/Os; 0: none */
 	const struct policy *policy;
 	const char *scenario, *json_path, *log_path, *profile_path;
 	uint64_t seed;

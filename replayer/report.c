@@ -100,10 +100,14 @@ static json_t *config(struct replay *r)
 {
 	const struct options *o = &r->o;
 	json_t *c = json_object(), *hedge = json_array(), *linnos = json_array();
+	json_t *tags = json_array();
 
 	set(c, "devices", names(o->devices, o->n_devices));
 	set(c, "traces", names(o->traces, o->n_traces));
 	set(c, "inject", names(o->injects, o->n_injects));
+	for (unsigned int i = 0; i < o->n_tags; i++)
+		json_array_append_new(tags, json_integer(o->tags[i]));
+	set(c, "tags", tags);
 	set_count(c, "seed", o->seed);
 	set_number(c, "failover_us", o->failover_us);
 	set_number(c, "start_every_s", o->start_every_s);

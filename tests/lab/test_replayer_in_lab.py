@@ -179,6 +179,27 @@ def test_every_corrupted_read_is_found(boot, tmp_path: Path, fault: str) -> None
     assert (wrong["served_by"] == 1).all()
 
 
+def test_a_rule_with_a_tag_hits_the_ios_that_carry_it_and_no_others(boot, tmp_path: Path) -> None:
+    """Under `random` every drive serves every trace's reads; one trace's carry the rule's tag."""
+    traces = write_traces(tmp_path, 2000, 250, 0.8, blocks_max=1)
+    rule = "/sys/kernel/config/flashsim/flash1/rules/r1"
+    boot(
+        f"mkdir {rule}; echo read >{rule}/op; echo bit_flip >{rule}/fault; echo 100 >{rule}/tag\n"
+        f"echo 1 >{rule}/enabled\n"
+        f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy random --tag 100,0,200"
+        " --json $OUT/o.json --log $OUT/o.log || [ $? = 2 ]\n"
+        f"cat {rule}/matched {rule}/injected >$OUT/counts"
+    )
+    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    assert result["config"]["tags"] == [100, 0, 200]
+    at_drive = (log["op"] == replay_log.READ) & (log["served_by"] == 1)
+    tagged = at_drive & (log["home"] == 0)
+    wrong = (log["flags"] & replay_log.DATA_ERROR) != 0
+    assert (wrong == tagged).all()
+    assert 300 < tagged.sum() < at_drive.sum() / 2
+    assert (tmp_path / "counts").read_text().split() == [str(tagged.sum())] * 2
+
+
 def test_lost_writes_are_found_when_their_blocks_are_read(boot, tmp_path: Path) -> None:
     """Every block is written twice and then read; every tenth write is lost."""
     blocks = np.random.default_rng(1).permutation(2000) * BLOCK
