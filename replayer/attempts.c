@@ -106,7 +106,11 @@ void attempt_send(struct replay *r, struct user_io *io, unsigned int drive, unsi
 	a->hedge = flags & SEND_HEDGE;
 	content_note(&r->contents[drive], io->offset_bytes / BLOCK_BYTES, io_pages(io),
 		     a->buffer->data, a->buffer->low);
-	io_uring_prep_read(sqe, drive, a->buffer->data, io->size_bytes, io->offset_bytes);
+	if (a->buffer->registered < 0)
+		io_uring_prep_read(sqe, drive, a->buffer->data, io->size_bytes, io->offset_bytes);
+	else
+		io_uring_prep_read_fixed(sqe, drive, a->buffer->data, io->size_bytes,
+					 io->offset_bytes, a->buffer->registered);
 	sqe->flags |= IOSQE_FIXED_FILE;
 	if (a->hinted)
 		sqe->rw_flags = RWF_LATCRIT;
@@ -125,7 +129,11 @@ void write_send(struct replay *r, struct user_io *io, unsigned int drive)
 
 	content_issue(&r->contents[drive], io->offset_bytes / BLOCK_BYTES, io_pages(io),
 		      a->buffer->data);
-	io_uring_prep_write(sqe, drive, a->buffer->data, io->size_bytes, io->offset_bytes);
+	if (a->buffer->registered < 0)
+		io_uring_prep_write(sqe, drive, a->buffer->data, io->size_bytes, io->offset_bytes);
+	else
+		io_uring_prep_write_fixed(sqe, drive, a->buffer->data, io->size_bytes,
+					  io->offset_bytes, a->buffer->registered);
 	sqe->ioprio = ioprio_with_tag(io->tag);
 	sqe->flags |= IOSQE_FIXED_FILE;
 	io_uring_sqe_set_data(sqe, a);

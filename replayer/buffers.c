@@ -10,14 +10,38 @@
 
 #define N_CLASSES 15 /* 4 KiB to 64 MiB */
 #define SLAB_BYTES (256u << 10)
+#define REGISTERED_MAX 1024
 
 struct buffer_pool {
 	struct buffer *free[N_CLASSES];
+	struct io_uring *ring;
+	int n_registered, may_register;
 };
 
-struct buffer_pool *buffers_new(void)
+struct buffer_pool *buffers_new(struct io_uring *ring)
 {
-	return xcalloc(1, sizeof(struct buffer_pool));
+	struct buffer_pool *p = xcalloc(1, sizeof(*p));
+
+	p->ring = ring;
+	/* Linux before 5.19 cannot add to a table later: then nothing is registered. */
+	if (!io_uring_register_buffers_sparse(ring, REGISTERED_MAX))
+		p->may_register = REGISTERED_MAX;
+	return p;
+}
+
+/* The ring's number of this memory. Beyond the limit on locked memory there is none, and the
+ * buffers work all the same. */
+static int registered(struct buffer_pool *p, void *data, uint32_t bytes)
+{
+	struct iovec memory = {.iov_base = data, .iov_len = bytes};
+
+	if (p->n_registered == p->may_register)
+		return -1;
+	if (io_uring_register_buffers_update_tag(p->ring, p->n_registered, &memory, NULL, 1) < 0) {
+		p->may_register = p->n_registered;
+		return -1;
+	}
+	return p->n_registered++;
 }
 
 /* One mapping serves many small buffers: a mapping each would fill the process's map. */
@@ -28,13 +52,17 @@ static void grow(struct buffer_pool *p, unsigned int size_class)
 	char *data = mmap(NULL, slab, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
+	int number;
+
 	if (data == MAP_FAILED)
 		die("no memory for an I/O buffer of %u bytes: %s", slab, strerror(errno));
+	number = registered(p, data, slab);
 	for (uint32_t at = 0; at < slab; at += bytes) {
 		struct buffer *b = xcalloc(1, sizeof(*b));
 
 		b->data = data + at;
 		b->low = xcalloc(bytes / BLOCK_BYTES, sizeof(*b->low));
+		b->registered = number;
 		b->size_class = size_class;
 		b->next = p->free[size_class];
 		p->free[size_class] = b;

@@ -45,7 +45,7 @@ uint64_t replay_random(struct replay *r)
 void engine_setup(struct replay *r)
 {
 	ring_open(r);
-	r->buffers = buffers_new();
+	r->buffers = buffers_new(&r->ring);
 	r->smallest_bytes = UINT64_MAX;
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		if (r->devices[k].size_bytes < r->smallest_bytes)
