@@ -11,21 +11,23 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import shutil
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from eval import figures
+from eval import figures, workers
 from eval.cache import LAB_SOURCES, ROOT, Cache, code_version, digest, read_record, write_json
 from eval.experiment import Context, Experiment, Table
 from eval.experiments import NAMES, load
-from eval.loop import LoopError, use_kernel, write_summary
+from eval.loop import LoopError, use_copies, write_summary
 from linnapp.errors import LinnappError
 from linnapp.lab.uml import DEFAULT_KERNEL
 
 RESULTS = ROOT / "eval" / "results"
+REPLAYER = REPOSITORY / "build" / "replayer" / "replayer"
 
 #: table2 stands in the same run as fig05.
 ALIASES = {"table2": "fig05"}
@@ -55,7 +57,8 @@ def main() -> None:
     if arguments.jobs < 1:
         parser.error(f"--jobs {arguments.jobs}: at least 1")
     out = Path("out") / ("eval-dev" if arguments.dev else "eval")
-    keep_kernel(out)
+    keep_programs(out)
+    workers.use_workers(arguments.jobs)
     failed = []
     for i, name in enumerate(dict.fromkeys(names)):
         print(f"[{i + 1}/{len(names)}] {name}", flush=True)
@@ -64,19 +67,30 @@ def main() -> None:
         except (LoopError, LinnappError, OSError, ValueError) as error:
             print(f"  {name} failed: {error}", file=sys.stderr, flush=True)
             failed.append(name)
+        finally:
+            workers.stop()
     if failed:
         sys.exit(f"python -m eval: failed: {', '.join(failed)}")
 
 
-def keep_kernel(out: Path) -> None:
-    """Boot a copy of the kernel, so that a build in the meantime changes nothing half-way."""
-    if not DEFAULT_KERNEL.exists():
-        raise SystemExit(f"{DEFAULT_KERNEL}: no lab kernel there; `make kernel` builds it")
-    out.mkdir(parents=True, exist_ok=True)
-    beside, kept = out / ".kernel.tmp", out / "kernel"
-    shutil.copy2(DEFAULT_KERNEL, beside)
-    beside.replace(kept)
-    use_kernel(kept.resolve())
+def keep_programs(out: Path) -> None:
+    """Run copies of the kernel and the replayer, so that a build meanwhile changes nothing."""
+    programs = out / "bin"
+    programs.mkdir(parents=True, exist_ok=True)
+    for program, target in ((DEFAULT_KERNEL, "kernel"), (REPLAYER, "replayer")):
+        if not program.exists():
+            raise SystemExit(f"{program}: not there; `make {target}` builds it")
+        beside = programs / f".{program.name}.tmp"
+        shutil.copy2(program, beside)
+        beside.replace(programs / program.name)
+    programs = programs.resolve()
+    use_copies(programs / DEFAULT_KERNEL.name, programs)
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and of all that it has waited for."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def run(experiment: Experiment, out: Path, arguments: argparse.Namespace) -> None:
@@ -103,24 +117,36 @@ def run(experiment: Experiment, out: Path, arguments: argparse.Namespace) -> Non
     else:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "record.json").unlink(missing_ok=True)
-        start = time.monotonic()
+        start, start_cpu = time.monotonic(), cpu_seconds()
         cache = Cache(out.resolve() / "cache", any_version=arguments.any_version)
         context = Context(experiment.name, cache, arguments.jobs, arguments.dev, folder.resolve())
         data = experiment.run(context)
+        # Their CPU time is known when they have ended.
+        workers.stop()
         write_json(folder / "data.json", data)
-        seconds = time.monotonic() - start
-        record = {"made_from": made_from, "parameters": experiment.parameters, "seconds": seconds}
-        print(f"  done in {seconds:.0f} s; see {folder}/", flush=True)
+        seconds, cpu = time.monotonic() - start, cpu_seconds() - start_cpu
+        record = {
+            "made_from": made_from,
+            "parameters": experiment.parameters,
+            "seconds": seconds,
+            "cpu_seconds": cpu,
+            # Had nothing been in the cache: all that it used, as many at a time as there are jobs.
+            "alone_seconds": max(seconds, sum(cache.seconds.values()) / arguments.jobs),
+            "jobs": arguments.jobs,
+        }
+        print(f"  done in {seconds:.0f} s, {cpu:.0f} s of CPU time; see {folder}/", flush=True)
     write_summary(folder / "summary.json", data.get("runs", []))
     figures.DRAW[experiment.name](folder / "data.json", folder / "figure.png")
     reading = experiment.reading(data)
     (folder / "reading.md").write_text(f"# {experiment.title}\n\n{reading.strip()}\n")
     write_json(folder / "record.json", record)
     if arguments.commit:
-        commit(experiment, data, folder / "figure.png")
+        commit(experiment, data, record, folder / "figure.png")
 
 
-def commit(experiment: Experiment, data: dict[str, Any], figure: Path) -> None:
+def commit(
+    experiment: Experiment, data: dict[str, Any], record: dict[str, Any], figure: Path
+) -> None:
     """Write an experiment's tables and figure to where they are under version control."""
     RESULTS.mkdir(exist_ok=True)
     shutil.copyfile(figure, RESULTS / f"{experiment.name}.png")
@@ -128,9 +154,14 @@ def commit(experiment: Experiment, data: dict[str, Any], figure: Path) -> None:
     write_json(
         RESULTS / f"{experiment.name}.json",
         {
-            "command": f"make eval-{experiment.name}",
+            "command": experiment.command or f"make eval-{experiment.name}",
             "title": experiment.title,
             "parameters": experiment.parameters,
+            "code": record["made_from"]["code"],
+            **{
+                key: round(record.get(key, 0))
+                for key in ("seconds", "cpu_seconds", "alone_seconds", "jobs")
+            },
             "tables": {
                 heading: {"header": table.header, "rows": table.rows}
                 for heading, table in tables.items()

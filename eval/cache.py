@@ -13,6 +13,7 @@ import functools
 import hashlib
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,7 @@ LAB_SOURCES = (
     "traces",
     "eval/loop.py",
     "eval/cells.py",
+    "eval/workers.py",
 )
 _SUFFIXES = frozenset({".c", ".h", ".patch", ".config", ".py", ".sh", ".toml"})
 
@@ -95,11 +97,17 @@ class Cache:
     folder : Path
     any_version : bool
         Also take what an earlier version of the code made.
+
+    Attributes
+    ----------
+    seconds : dict
+        Of every folder that was asked for, by name, how long it took to make.
     """
 
     def __init__(self, folder: Path, *, any_version: bool = False) -> None:
         self.folder = folder
         self.any_version = any_version
+        self.seconds: dict[str, float] = {}
 
     def get(self, kind: str, parameters: Mapping[str, Any], make: Callable[[Path], None]) -> Path:
         """The folder for these parameters, made now unless it is there.
@@ -119,10 +127,15 @@ class Cache:
         with _locked(self.folder / "locks" / folder.name):
             record = read_record(folder)
             if record is not None and (self.any_version or record["code"] == code):
+                self.seconds[folder.name] = record.get("seconds", 0.0)
                 return folder
             if folder.exists():
                 shutil.rmtree(folder)
             folder.mkdir(parents=True)
+            start = time.monotonic()
             make(folder)
-            write_json(folder / RECORD, {"parameters": parameters, "code": code})
+            seconds = self.seconds[folder.name] = time.monotonic() - start
+            write_json(
+                folder / RECORD, {"parameters": parameters, "code": code, "seconds": seconds}
+            )
         return folder

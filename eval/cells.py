@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from eval import loop
+from eval import loop, workers
 from eval.cache import Cache, digest
 from linnapp import iolog, replay_log
 from linnapp.generation import generate, load_profile
@@ -42,10 +42,6 @@ POLICIES = (
     "baseline", "clone", "random", "hedge", "hedge-ip", "heuristic", "heuristic-adv",
     "linnos", "linnos-hl", "linnos-h99", "oracle",
 )  # fmt: skip
-
-#: Of every training that does not say otherwise: what `--bias auto` chose most often in the
-#: development cells. Its search in every cell would take longer than all the rest.
-BIAS = "2"
 
 #: Options of `linnapp train` for what the paper does: the recording alone, every read beyond the
 #: inflection point slow, a fixed bias. Without options it trains as this project does by default.
@@ -237,11 +233,10 @@ def trained(cache: Cache, cell: Cell, train_options: tuple[str, ...] = ()) -> Pa
 
     def make(folder: Path) -> None:
         blks = [source / "record" / f"flash{drive}.blk" for drive in range(N_DRIVES)]
-        # One process: cells are trained side by side.
-        options = ("--seed", str(cell.seed), "--processes", "1", "--bias", BIAS, *train_options)
-        loop.train(blks, folder / "models", folder / "train.txt", *options)
+        options = ("--seed", str(cell.seed), *train_options)
+        workers.train(blks, folder / "models", folder / "train.txt", *options)
 
-    parameters = {"cell": asdict(cell), "options": train_options, "bias": BIAS}
+    parameters = {"cell": asdict(cell), "options": train_options}
     return cache.get("models", parameters, make) / "models"
 
 

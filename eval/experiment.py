@@ -85,6 +85,10 @@ class Experiment:
         What the paper reports, as far as it is known here.
     differs : str
         What is different here, and why.
+    sources : tuple of str
+        More files that decide the outcome, relative to the repository.
+    command : str
+        What runs it; `make eval-NAME` unless given.
     """
 
     name: str
@@ -97,3 +101,4 @@ class Experiment:
     paper: str = NOT_AVAILABLE
     differs: str = ""
     sources: tuple[str, ...] = field(default=())
+    command: str = ""

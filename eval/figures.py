@@ -17,6 +17,8 @@ import numpy as np
 from matplotlib.ticker import FixedLocator, FuncFormatter
 from numpy.typing import NDArray
 
+from eval.experiments.bursts import pooled as pooled_bursts
+
 #: One colour and dash a policy, the same in every figure; the bound is black.
 POLICY_STYLE: dict[str, dict[str, Any]] = {
     "baseline": {"color": "#888888"},
@@ -176,7 +178,7 @@ def fig11(data_path: Path, path: Path) -> None:
 
 def bursts(data_path: Path, path: Path) -> None:
     """Recall by position, excess latency by position, recovery by probing."""
-    data = _read(data_path)
+    data = pooled_bursts(_read(data_path))
     figure, panels = plt.subplots(2, 2, figsize=(13, 9))
     added_us = 1000
     kinds = list(dict.fromkeys(row["trained_on"] for row in data["observed"]))
@@ -267,38 +269,44 @@ def windows(data_path: Path, path: Path) -> None:
 
 
 def uscope(data_path: Path, path: Path) -> None:
-    """Mean against the added latency by pattern, and latency over time."""
+    """Mean against the added latency by pattern and array, and latency over time."""
     data = _read(data_path)
     patterns = [p for p in dict.fromkeys(row["pattern"] for row in data["points"]) if p != "none"]
     ratios = sorted({row["ratio_percent"] for row in data["points"] if row["ratio_percent"]})
+    arrays = list(dict.fromkeys(row["array"] for row in data["points"]))
+    shown = data["series"][-1]["workload"], data["series"][-1]["array"]
+    n_rows = len(ratios) * len(arrays) + 1
     figure, panels = plt.subplots(
-        len(ratios) + 1, len(patterns), squeeze=False,
-        figsize=(5 * len(patterns), 3.4 * (len(ratios) + 1)),
-    )  # fmt: skip
+        n_rows, len(patterns), squeeze=False, figsize=(5 * len(patterns), 3.2 * n_rows)
+    )
     for i, pattern in enumerate(patterns):
-        for j, ratio in enumerate(ratios):
+        for j, (array, ratio) in enumerate((a, r) for a in arrays for r in ratios):
             axes = panels[j][i]
-            curves: dict[str, list[tuple[float, float]]] = {}
+            curves: dict[str, dict[int, list[float]]] = {}
             for row in data["points"]:
-                if (row["pattern"], row["ratio_percent"]) == (pattern, ratio):
-                    curves.setdefault(row["policy"], []).append((row["added_us"], row["mean_us"]))
-            for policy, points in curves.items():
-                axes.plot(*zip(*points, strict=True), label=policy, marker=".", **_style(policy))
+                if (row["array"], row["pattern"], row["ratio_percent"]) == (array, pattern, ratio):
+                    curve = curves.setdefault(row["policy"], {})
+                    curve.setdefault(row["added_us"], []).append(row["mean_us"])
+            for policy, curve in curves.items():
+                axes.plot(
+                    list(curve), [float(np.mean(values)) for values in curve.values()],
+                    label=policy, marker=".", **_style(policy),
+                )  # fmt: skip
             axes.set_xscale("log")
             axes.set_yscale("log")
-            axes.set_title(f"{pattern}, {ratio} % of the first drive's reads", fontsize=9)
+            axes.set_title(f"{array}: {pattern}, {ratio} % of the first drive's reads", fontsize=9)
             axes.set_xlabel("added latency (us)", fontsize=8)
             axes.set_ylabel("mean read latency (us)", fontsize=8)
             axes.grid(alpha=0.3, which="both")
         axes = panels[-1][i]
         for series in data["series"]:
-            if series["pattern"] == pattern:
+            if (series["workload"], series["array"], series["pattern"]) == (*shown, pattern):
                 values = [np.nan if v is None else v for v in series["mean_us"]]
                 time_s = np.arange(len(values)) * data["bin_ms"] / 1000
                 axes.plot(time_s, values, label=series["policy"], linewidth=0.8,
                           **_style(series["policy"]))  # fmt: skip
         axes.set_yscale("log")
-        axes.set_title(f"{pattern}: first drive's readers over time", fontsize=9)
+        axes.set_title(f"{' on '.join(shown)}: {pattern}, first drive's readers", fontsize=9)
         axes.set_xlabel("time (s)", fontsize=8)
         axes.set_ylabel(f"mean of {data['bin_ms']} ms (us)", fontsize=8)
     panels[0][0].legend(fontsize=7)

@@ -8,6 +8,7 @@ drives start from the same state; training happens on the host.
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -48,12 +49,27 @@ NEEDS_THRESHOLD = frozenset({"hedge-ip", "heuristic-adv"})
 
 
 _kernel = DEFAULT_KERNEL
+_programs: Path | None = None
 
 
-def use_kernel(kernel: Path) -> None:
-    """Boot this kernel from now on, not the one that `make kernel` built."""
-    global _kernel
-    _kernel = kernel
+def use_copies(kernel: Path, programs: Path) -> None:
+    """Boot this kernel, and look here first for programs; not in what `make` built.
+
+    Parameters
+    ----------
+    kernel : Path
+    programs : Path
+        A folder that comes first in the guests' PATH.
+    """
+    global _kernel, _programs
+    _kernel, _programs = kernel, programs
+
+
+def _environment(array: Array, out_dir: Path) -> dict[str, str]:
+    environment = guest_environment(array, out_dir)
+    if _programs is not None:
+        environment["PATH"] = f"{_programs}{os.pathsep}{environment['PATH']}"
+    return environment
 
 
 class LoopError(RuntimeError):
@@ -103,23 +119,24 @@ def _in_guest(command: Sequence[str], scenario: Scenario, out_dir: Path, log: Pa
         kernel=_kernel,
         out_dir=out_dir,
         setup=scenario.array.setup_script() + _charge_inference(scenario.inference_ns),
-        environment=guest_environment(scenario.array, out_dir),
+        environment=_environment(scenario.array, out_dir),
     )
     with log.open("wb") as output:
         try:
             result = run(command, guest, stdout=output, stderr=output)
         except LabError as error:
-            raise LoopError(f"{error}\n{_tail(log)}") from None
+            raise LoopError(f"{error}\n{tail(log)}") from None
     log.with_suffix(".dmesg").write_text(result.dmesg)
     if result.status:
-        raise LoopError(f"exit status {result.status} of {shlex.join(command)}\n{_tail(log)}")
+        raise LoopError(f"exit status {result.status} of {shlex.join(command)}\n{tail(log)}")
 
 
 def _charge_inference(inference_ns: int) -> str:
     return f"echo {inference_ns} >/sys/module/blk_linnos/parameters/charge_ns\n"
 
 
-def _tail(log: Path, lines: int = 20) -> str:
+def tail(log: Path, lines: int = 20) -> str:
+    """The end of a log file, and where the rest of it is."""
     text = log.read_text(errors="replace").replace("\r", "\n").splitlines()
     return "\n".join([*text[-lines:], f"(all of it: {log})"])
 
@@ -187,7 +204,7 @@ def train(traces: Sequence[Path], model_dir: Path, log: Path, *options: str) -> 
     with log.open("wb") as output:
         status = subprocess.run(command, stdout=output, stderr=output, check=False).returncode
     if status:
-        raise LoopError(f"exit status {status} of {shlex.join(command)}\n{_tail(log)}")
+        raise LoopError(f"exit status {status} of {shlex.join(command)}\n{tail(log)}")
     return [model_dir / f"{trace.stem}.linnos" for trace in traces]
 
 
@@ -279,6 +296,8 @@ __all__ = [
     "record",
     "replace",
     "replay",
+    "tail",
     "train",
+    "use_copies",
     "write_summary",
 ]

@@ -65,6 +65,16 @@ def _table(heading: str, table: Table) -> str:
     return f"<h4>{title}</h4>{body}"
 
 
+def _times(record: dict[str, Any]) -> str:
+    text = f"{record['seconds']:.0f} s beyond what was in the cache"
+    if "cpu_seconds" in record:
+        text += (
+            f" ({record['cpu_seconds']:.0f} s of CPU time, {record['jobs']} guests at a time), "
+            f"{record['alone_seconds']:.0f} s with it"
+        )
+    return text
+
+
 def section(experiment: Experiment, folder: Path) -> str:
     """One experiment's part of the page."""
     head = (
@@ -77,6 +87,7 @@ def section(experiment: Experiment, folder: Path) -> str:
     data: dict[str, Any] = json.loads((folder / "data.json").read_text())
     image = base64.b64encode((folder / "figure.png").read_bytes()).decode()
     tables = "".join(_table(heading, table) for heading, table in experiment.table(data).items())
+    command = experiment.command or f"make eval-{experiment.name}"
     differs = (
         f"<br><b>What differs:</b> {_inline(experiment.differs)}" if experiment.differs else ""
     )
@@ -86,8 +97,7 @@ def section(experiment: Experiment, folder: Path) -> str:
 {_paragraphs(experiment.reading(data))}
 <p class="paper"><b>The paper:</b> {_inline(experiment.paper)}{differs}</p>
 {tables}
-<p><small><code>make eval-{experiment.name}</code>, {record["seconds"]:.0f} s beyond
-what was in the cache.</small></p>"""
+<p><small><code>{command}</code>: {_times(record)}.</small></p>"""
 
 
 def main() -> None:

@@ -11,6 +11,8 @@ probing it costs and saves.
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,7 @@ from eval.cells import (
     training_records,
 )
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
+from eval.experiments import fig08
 from eval.gain import percent
 
 #: Injection patterns, a tenth of the reads slow in each: name, options of the
@@ -63,11 +66,13 @@ SETTINGS = {
 #: Positions within a burst, first of each bin; the last bin is open.
 BINS = (1, 2, 3, 4, 5, 6, 11, 21, 51, 101, 201)
 
+#: Each workload on both arrays, with a repeat's seed of its own.
+WORKLOADS = ("azure", "bingselect")
+
 PARAMETERS: dict[str, Any] = {
-    "workload": "azure",
-    "array": "enterprise",
-    "train_s": 8.0,
-    "replay_s": 2.0,
+    "workloads": WORKLOADS,
+    "arrays": ("consumer", "enterprise"),
+    **{key: fig08.PARAMETERS[key] for key in ("train_s", "replay_s")},
     "patterns": PATTERNS,
     "added_us": ADDED_US,
     "trained_added_us": TRAINED_ADDED_US,
@@ -90,11 +95,17 @@ def _inject(pattern: str, added_us: int) -> str:
     return f"{PATTERNS[pattern][0]},op=read,latency_us={added_us}"
 
 
-def _cell(context: Context, train_inject: str | None = None) -> Cell:
-    p = PARAMETERS
-    return Cell(
-        p["workload"], p["array"], context.seeds[0], p["train_s"], p["replay_s"], train_inject
-    )
+def cells(seeds: tuple[int, ...]) -> list[Cell]:
+    """The cells: drives, workload and array differ from one to the next."""
+    return [
+        fig08.cell(workload, array, seed)
+        for workload, seed in zip(WORKLOADS, seeds, strict=False)
+        for array in PARAMETERS["arrays"]
+    ]
+
+
+def _where(cell: Cell) -> dict[str, Any]:
+    return {"workload": cell.workload, "array": cell.array, "seed": cell.seed}
 
 
 def run(context: Context) -> dict[str, Any]:
@@ -109,33 +120,35 @@ def run(context: Context) -> dict[str, Any]:
 
 def observe(context: Context) -> list[dict[str, Any]]:
     """Every pattern and added latency, decided by models trained without and with bursts."""
-    clean = _cell(context)
     replays = []
-    for pattern in PATTERNS:
-        for added_us in ADDED_US:
-            inject = _inject(pattern, added_us)
-            kinds = {
-                "calm recording": (clean, PAPER_TRAINING),
-                "calm recording, bursts added": (clean, ()),
-            }
-            if added_us == TRAINED_ADDED_US:
-                kinds["recording with these bursts"] = (_cell(context, inject), PAPER_TRAINING)
-            for kind, (models_of, options) in kinds.items():
-                replay = Replay(
-                    clean, "linnos", inject, options, models_of, mode="observe",
-                    prepare=decisions.PREPARE, finish=decisions.FINISH, keep_log=True,
-                )  # fmt: skip
-                replays.append((pattern, added_us, kind, replay))
-    trainings = list(dict.fromkeys((r.models_of or clean, r.train_options) for *_, r in replays))
+    for clean in cells(context.seeds):
+        for pattern in PATTERNS:
+            for added_us in ADDED_US:
+                inject = _inject(pattern, added_us)
+                kinds = {
+                    "calm recording": (clean, PAPER_TRAINING),
+                    "calm recording, bursts added": (clean, ()),
+                }
+                if added_us == TRAINED_ADDED_US:
+                    injected = replace(clean, train_inject=inject)
+                    kinds["recording with these bursts"] = (injected, PAPER_TRAINING)
+                for kind, (models_of, options) in kinds.items():
+                    replay = Replay(
+                        clean, "linnos", inject, options, models_of, mode="observe",
+                        prepare=decisions.PREPARE, finish=decisions.FINISH, keep_log=True,
+                    )  # fmt: skip
+                    replays.append((pattern, added_us, kind, replay))
+    trainings = list(dict.fromkeys((r.models_of or r.cell, r.train_options) for *_, r in replays))
     context.map(lambda job: trained(context.cache, *job), trainings, "training")
     done = context.map(lambda r: replayed(context.cache, r[3]), replays, "observing")
     results = []
     for (pattern, added_us, kind, replay), result in zip(replays, done, strict=True):
-        models = trained(context.cache, replay.models_of or clean, replay.train_options)
+        models = trained(context.cache, replay.models_of or replay.cell, replay.train_options)
         records = training_records(models)
         thresholds = np.array([record["threshold_us"] for record in records], float)
         results.append(
             {
+                **_where(replay.cell),
                 "pattern": pattern,
                 "added_us": added_us,
                 "trained_on": kind,
@@ -228,8 +241,7 @@ def judge_observed(
                     "position": bin_name(i),
                     "reads": int(at.sum()),
                     "slow": int(hit.sum()),
-                    "recall": _ratio(hit & predicted, hit),
-                    "false_submit_ratio": _ratio(hit & ~predicted, at),
+                    "found": int((hit & predicted).sum()),
                     "mean_us": float(latency_us[at].mean()),
                 }
             )
@@ -240,9 +252,9 @@ def judge_observed(
         "reads": len(table),
         "injected": int(in_burst.sum()),
         "injected_and_slow": int((in_burst & slow).sum()),
-        "accuracy": float((slow == predicted).mean()),
-        "recall": _ratio(in_burst & slow & predicted, in_burst & slow),
-        "false_revoke_ratio": _ratio(alarm, np.ones_like(alarm)),
+        "found": int((in_burst & slow & predicted).sum()),
+        "right": int((slow == predicted).sum()),
+        "false_revokes": int(alarm.sum()),
         "by_position": by_position,
         # What the network was shown of the reads that it let through wrongly.
         "missed": int(missed.sum()),
@@ -313,9 +325,8 @@ def enforce(
     context: Context,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
     """Bursts in time under the policies, and LinnOS with other probing."""
-    cell = _cell(context)
     replays: list[tuple[int, int, str, Replay]] = []
-    for slot_ms in SLOT_MS:
+    for cell, slot_ms in itertools.product(cells(context.seeds), SLOT_MS):
         for added_us in SLOT_ADDED_US:
             inject, _ = _slots(slot_ms, added_us)
             for policy in POLICIES:
@@ -333,12 +344,12 @@ def enforce(
                 prepare=_write_knobs(probing) + decisions.PREPARE,
             )  # fmt: skip
             replays.append((slot_ms, TRAINED_ADDED_US, probing, replay))
-    trained(context.cache, cell)
     done = context.map(lambda r: replayed(context.cache, r[3]), replays, "enforcing")
     enforced: list[dict[str, Any]] = []
     probing_rows: list[dict[str, Any]] = []
     for (slot_ms, added_us, probing, replay), result in zip(replays, done, strict=True):
         row = {
+            **_where(replay.cell),
             "slot_ms": slot_ms,
             "added_us": added_us,
             "policy": replay.policy,
@@ -401,6 +412,7 @@ def judge_enforced(result: Replayed, slot_ms: int) -> dict[str, Any]:
         "calm_us": calm_us,
         "burst_reads": int(in_burst.sum()),
         "burst_mean_us": float(log["latency_us"][in_burst].mean()),
+        "reads": len(home),
         "by_position": [
             {
                 "position": bin_name(i),
@@ -444,21 +456,17 @@ def _trust(result: Replayed, log: dict[str, NDArray[Any]], slot_ms: int) -> dict
         is not None
     ]
     finite = [r for r in recovery if np.isfinite(r)]
-    calm = ~in_burst
     return {
         "bursts": len(recovery),
         "never_trusted": sum(not np.isfinite(r) for r in recovery),
-        "recovery_us": {
-            "p50": float(np.percentile(finite, 50)) if finite else None,
-            "p90": float(np.percentile(finite, 90)) if finite else None,
-            "max": max(finite) if finite else None,
-        },
+        "recovery_us": finite,
         "revoked_after_burst": int(sum(revoked_after)),
         "revoked_in_burst_ratio": _ratio(in_burst & table["revoked"], in_burst),
-        "revoked_outside_ratio": _ratio(calm & table["revoked"], calm),
+        "revoked_outside_ratio": _ratio(~in_burst & table["revoked"], ~in_burst),
         "probes": int(probe.sum()),
         "probes_in_burst": int((probe & in_burst).sum()),
-        "probe_mean_us": float(np.mean(latencies)) if latencies else None,
+        "answered_probes": len(latencies),
+        "answered_probes_us": float(np.sum(latencies)),
     }
 
 
@@ -476,8 +484,126 @@ def _latency_of(
 # --- In words --------------------------------------------------------------------
 
 
+def pool_observed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Add up the cells: one row a pattern, added latency and training."""
+    pooled = []
+    for key, same in _grouped(rows, ("pattern", "added_us", "trained_on")):
+        total = {
+            name: sum(row[name] for row in same)
+            for name in ("reads", "injected_and_slow", "found", "right", "false_revokes", "missed")
+        }
+        at: dict[str, dict[str, Any]] = {}
+        for row in same:
+            for p in row["by_position"]:
+                into = at.setdefault(p["position"], {"reads": 0, "slow": 0, "found": 0})
+                for name in into:
+                    into[name] += p[name]
+        names = sorted(at, key=lambda name: int(name.split("-")[0]))
+        pooled.append(
+            {
+                **key,
+                **total,
+                "recall": _quotient(total["found"], total["injected_and_slow"]),
+                "accuracy": total["right"] / total["reads"],
+                "false_revoke_ratio": total["false_revokes"] / total["reads"],
+                "missed_causes": {
+                    name: sum(row["missed_causes"][name] for row in same) for name in CAUSES
+                },
+                "by_position": [
+                    {
+                        "position": name,
+                        **at[name],
+                        "recall": _quotient(at[name]["found"], at[name]["slow"]),
+                        "false_submit_ratio": _quotient(
+                            at[name]["slow"] - at[name]["found"], at[name]["reads"]
+                        ),
+                    }
+                    for name in names
+                ],
+            }
+        )
+    return pooled
+
+
+def pool_enforced(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Average the cells: one row a length of burst, added latency, policy and setting.
+
+    Latencies are averages of the cells' own, so that a cell with more reads counts no more;
+    numbers of bursts, refusals and probes are sums.
+    """
+    pooled = []
+    for key, same in _grouped(rows, ("slot_ms", "added_us", "policy", "probing")):
+        at: dict[str, list[float]] = {}
+        for row in same:
+            for p in row["by_position"]:
+                at.setdefault(p["position"], []).append(p["excess_us"])
+        row = {
+            **key,
+            **{
+                name: float(np.mean([row[name] for row in same]))
+                for name in ("mean_us", "burst_mean_us", "calm_us")
+            },
+            "by_position": [
+                {"position": name, "excess_us": float(np.mean(at[name]))}
+                for name in sorted(at, key=lambda name: int(name.split("-")[0]))
+            ],
+        }
+        if all("probes" in one for one in same):
+            for name in ("bursts", "never_trusted", "revoked_after_burst", "probes",
+                         "probes_in_burst", "answered_probes", "answered_probes_us"):  # fmt: skip
+                row[name] = sum(one[name] for one in same)
+            recovery = [value for one in same for value in one["recovery_us"]]
+            row["recovery_us"] = {
+                name: float(np.percentile(recovery, q)) if recovery else None
+                for name, q in (("p50", 50), ("p90", 90))
+            }
+            row["probe_mean_us"] = _quotient(row["answered_probes_us"], row["answered_probes"])
+        pooled.append(row)
+    return pooled
+
+
+def _grouped(
+    rows: list[dict[str, Any]], names: tuple[str, ...]
+) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in names), []).append(row)
+    return [(dict(zip(names, key, strict=True)), same) for key, same in groups.items()]
+
+
+def _quotient(part: float, of: float) -> float | None:
+    return part / of if of else None
+
+
+def pooled(data: dict[str, Any]) -> dict[str, Any]:
+    """The data with its cells put together."""
+    return {
+        "observed": pool_observed(data["observed"]),
+        "enforced": pool_enforced(data["enforced"]),
+        "probing": pool_enforced(data["probing"]),
+    }
+
+
 def table(data: dict[str, Any]) -> dict[str, Table]:
     """All of it, by part."""
+    by_cell = [
+        (
+            f"{row['workload']} on {row['array']}", row["pattern"], str(row["added_us"]),
+            row["trained_on"], str(row["injected_and_slow"]),
+            _percent(_quotient(row["found"], row["injected_and_slow"])),
+            percent(row["right"] / row["reads"]), percent(row["false_revokes"] / row["reads"]),
+        )
+        for row in data["observed"]
+    ]  # fmt: skip
+    enforced_by_cell = [
+        (
+            f"{row['workload']} on {row['array']}", str(row["slot_ms"]), str(row["added_us"]),
+            row["policy"], row["probing"], f"{row['mean_us']:.1f}", f"{row['burst_mean_us']:.1f}",
+            f"{row['calm_us']:.1f}",
+        )
+        for row in (*data["enforced"], *data["probing"])
+    ]  # fmt: skip
+    data = pooled(data)
     observed = []
     for row in data["observed"]:
         for at in row["by_position"]:
@@ -536,6 +662,16 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
              "never", "bursts", "revoked in that time", "probes", "mean us of a probe"),
             tuple(probing),
         ),
+        "Observed, every cell": Table(
+            ("workload and array", "pattern", "added us", "trained on", "slow in bursts", "recall",
+             "accuracy", "false revokes"),
+            tuple(by_cell),
+        ),
+        "Enforced, every cell": Table(
+            ("workload and array", "slot ms", "added us", "policy", "setting", "mean us",
+             "in bursts us", "calm us"),
+            tuple(enforced_by_cell),
+        ),
     }  # fmt: skip
 
 
@@ -549,7 +685,12 @@ def _us(value: float | None) -> str:
 
 def reading(data: dict[str, Any]) -> str:
     """Where recall is lost, and why."""
-    parts = []
+    where = dict.fromkeys(f"{row['workload']} on {row['array']}" for row in data["observed"])
+    data = pooled(data)
+    parts = [
+        f"{len(where)} cells: {', '.join(where)}. Reads are counted over all of them, latencies "
+        "are averages of the cells'; the tables have each cell."
+    ]
     for kind in dict.fromkeys(row["trained_on"] for row in data["observed"]):
         lines = []
         for row in data["observed"]:
@@ -639,5 +780,5 @@ EXPERIMENT = Experiment(
     paper="uScope reports that LinnOS predicts single slow I/Os but loses accuracy on continuous "
     f"ones; its numbers: {NOT_AVAILABLE}.",
     differs="Added latency occupies no chip of the emulated drive: a slow read delays no other.",
-    sources=("eval/decisions.py",),
+    sources=("eval/decisions.py", "eval/experiments/fig08.py"),
 )

@@ -11,7 +11,7 @@ import numpy as np
 
 from eval import loop
 from eval.cache import Cache
-from eval.cells import ARRAYS, N_DRIVES, read_log
+from eval.cells import ARRAYS, N_DRIVES, WORKLOADS, read_log
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from linnapp import iolog
 from linnapp.generation import generate, load_profile
@@ -28,7 +28,7 @@ EVERY_S = 30.0
 ACTIVE_S = 0.05
 
 PARAMETERS: dict[str, Any] = {
-    "workloads": ("azure",),
+    "workloads": WORKLOADS,
     "array": "enterprise",
     "hours": HOURS,
     "windows_min": WINDOWS_MIN,
@@ -178,18 +178,20 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
 def reading(data: dict[str, Any]) -> str:
     """How far the point moves, by length of the window."""
     lines = []
-    for minutes in WINDOWS_MIN:
-        rows = [v for (_, m, _), v in spreads(data).items() if m == minutes]
-        lines.append(
-            f"windows of {minutes} min: from p{min(r['min'] for r in rows):.1f} to "
-            f"p{max(r['max'] for r in rows):.1f}, standard deviation within a drive "
-            f"{min(r['std'] for r in rows):.2f} to {max(r['std'] for r in rows):.2f} percentiles; "
-            f"the point of the whole day stays within 5 percentiles of its place in "
-            f"{100 * min(r['within_5'] for r in rows):.0f} to "
-            f"{100 * max(r['within_5'] for r in rows):.0f} % of the windows"
-        )
+    by_key = spreads(data)
+    for workload in dict.fromkeys(key[0] for key in by_key):
+        for minutes in WINDOWS_MIN:
+            rows = [v for (w, m, _), v in by_key.items() if (w, m) == (workload, minutes)]
+            lines.append(
+                f"- {workload}, windows of {minutes} min: from p{min(r['min'] for r in rows):.1f} "
+                f"to p{max(r['max'] for r in rows):.1f}, standard deviation within a drive "
+                f"{min(r['std'] for r in rows):.2f} to {max(r['std'] for r in rows):.2f} "
+                f"percentiles; the point of the whole day stays within 5 percentiles of its place "
+                f"in {100 * min(r['within_5'] for r in rows):.0f} to "
+                f"{100 * max(r['within_5'] for r in rows):.0f} % of a drive's windows"
+            )
     return (
-        "; ".join(lines) + ".\n\nThe load swings by half around its mean over the day. A window's "
+        "\n".join(lines) + "\n\nThe load swings by half around its mean over the day. A window's "
         "point rests on few reads (see the table), so that part of its movement is noise."
     )
 

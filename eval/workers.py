@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""Processes that train: TensorFlow is loaded once in each, not once for every cell.
+
+A worker does in one process what `linnapp train` does in a new one. Every training takes one
+thread, and leaves nothing behind that another would see.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from eval.loop import LoopError, tail
+
+#: Libraries that numpy may compute with would start a thread for each CPU in each worker.
+_ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+_lock = threading.Lock()
+_pool: ProcessPoolExecutor | None = None
+_limit = 1
+
+
+def use_workers(limit: int) -> None:
+    """Have at most so many at a time; they start when there is work."""
+    global _limit
+    _limit = limit
+
+
+def call(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Run a function of a module in a worker and wait for it.
+
+    Raises
+    ------
+    Exception
+        What the function raised.
+    """
+    global _pool
+    with _lock:
+        if _pool is None:
+            os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
+            # Not forked: this process has threads. The caller may be held on one CPU.
+            context = multiprocessing.get_context("spawn")
+            cpus = os.sched_getaffinity(os.getpid())
+            _pool = ProcessPoolExecutor(_limit, context, os.sched_setaffinity, (0, cpus))
+        pool = _pool
+    return pool.submit(function, *arguments).result()
+
+
+def stop() -> None:
+    """End the workers; the next call starts new ones."""
+    global _pool
+    with _lock:
+        pool, _pool = _pool, None
+    if pool is not None:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def train(traces: Sequence[Path], model_dir: Path, log: Path, *options: str) -> list[Path]:
+    """Train one model a trace, as `linnapp train` does.
+
+    Returns
+    -------
+    list of Path
+        One model file a trace, in the order of the traces.
+
+    Raises
+    ------
+    LoopError
+        If it failed; with the end of its output.
+    """
+    arguments = ["-o", str(model_dir), "--processes", "1", *options]
+    for trace in traces:
+        arguments += ["--trace", str(trace)]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    call(_train, arguments, log)
+    return [model_dir / f"{trace.stem}.linnos" for trace in traces]
+
+
+def _train(arguments: list[str], log: Path) -> None:
+    # Only the workers need it, and it takes a while.
+    from linnapp.commands.train import train as command
+
+    with (
+        log.open("w") as output,
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(output),
+    ):
+        failure = ""
+        try:
+            command.main(arguments, prog_name="linnapp train", standalone_mode=False)
+        except Exception as error:  # anything: it must be told in the caller's words
+            failure = str(error) or type(error).__name__
+    if failure:
+        raise LoopError(f"linnapp train {' '.join(arguments)}: {failure}\n{tail(log)}")
