@@ -27,7 +27,7 @@ from linnapp.errors import LinnappError
 from linnapp.lab.uml import DEFAULT_KERNEL
 
 RESULTS = ROOT / "eval" / "results"
-REPLAYER = REPOSITORY / "build" / "replayer" / "replayer"
+REPLAYER = ROOT / "build" / "replayer" / "replayer"
 
 #: table2 stands in the same run as fig05.
 ALIASES = {"table2": "fig05"}
