@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,3 +88,43 @@ def test_time_since_the_end_of_a_burst() -> None:
     assert inside[0][0] and inside[2][0] == pytest.approx(10 - slot_ms * 1000)
     after = bursts.burst_of(np.array([(every_ms + slot_ms) * 1000.0 + 7]), drive, slot_ms)
     assert not after[0][0] and after[2][0] == pytest.approx(7)
+
+
+def _observed(reads: int, slow: int, found: int, position: str) -> dict[str, Any]:
+    return {
+        "pattern": "random 10 %", "added_us": 100, "trained_on": "calm recording",
+        "reads": reads, "injected_and_slow": slow, "found": found, "right": reads - slow + found,
+        "false_revokes": 0, "missed": slow - found,
+        "missed_causes": {**dict.fromkeys(bursts.CAUSES, 0), "blind": slow - found},
+        "by_position": [{"position": position, "reads": slow, "slow": slow, "found": found}],
+    }  # fmt: skip
+
+
+def test_cells_are_added_up_read_by_read() -> None:
+    rows = [_observed(100, 10, 9, "11-20"), _observed(1000, 90, 1, "2"), _observed(10, 5, 0, "2")]
+    (pooled,) = bursts.pool_observed(rows)
+    assert pooled["recall"] == pytest.approx(10 / 105)
+    assert pooled["missed_causes"]["blind"] == 95
+    assert [at["position"] for at in pooled["by_position"]] == ["2", "11-20"]
+    assert pooled["by_position"][0]["recall"] == pytest.approx(1 / 95)
+    assert pooled["by_position"][0]["false_submit_ratio"] == pytest.approx(94 / 95)
+
+
+def _enforced(mean_us: float, recovery_us: list[float]) -> dict[str, Any]:
+    return {
+        "slot_ms": 50, "added_us": 1000, "policy": "linnos", "probing": "default",
+        "mean_us": mean_us, "burst_mean_us": mean_us, "calm_us": mean_us,
+        "by_position": [{"position": "1", "excess_us": mean_us}],
+        "bursts": len(recovery_us) + 1, "never_trusted": 1, "revoked_after_burst": 3,
+        "probes": 2, "probes_in_burst": 1, "answered_probes": 0, "answered_probes_us": 0.0,
+        "recovery_us": recovery_us,
+    }  # fmt: skip
+
+
+def test_latencies_of_cells_are_averaged_and_numbers_added() -> None:
+    (pooled,) = bursts.pool_enforced([_enforced(100, [1, 2, 3]), _enforced(300, [10])])
+    assert pooled["mean_us"] == 200
+    assert pooled["by_position"] == [{"position": "1", "excess_us": 200}]
+    assert (pooled["bursts"], pooled["never_trusted"], pooled["probes"]) == (6, 2, 4)
+    assert pooled["recovery_us"]["p50"] == 2.5
+    assert pooled["probe_mean_us"] is None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,13 @@ def test_new_code_makes_it_again_unless_told_otherwise(
 def test_digest_tells_values_apart() -> None:
     assert digest({"a": 1}) != digest({"a": "1"})
     assert digest([1, 2]) == digest((1, 2))
+
+
+def test_it_knows_how_long_what_was_asked_for_took(tmp_path: Path) -> None:
+    first = Cache(tmp_path)
+    name = first.get("thing", {"a": 1}, lambda folder: time.sleep(0.01)).name
+    again = Cache(tmp_path)
+    assert again.seconds == {}
+    again.get("thing", {"a": 1}, lambda folder: None)
+    assert again.seconds == first.seconds
+    assert again.seconds[name] > 0

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: MIT
+"""Workers: own processes, one thread each, and errors that come back in the caller's words."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from eval import workers
+from eval.loop import LoopError
+from eval.progress import map_parallel
+
+
+@pytest.fixture(autouse=True)
+def _stopped_afterwards() -> Iterator[None]:
+    yield
+    workers.stop()
+
+
+def test_a_worker_is_another_process_that_stays() -> None:
+    first = workers.call(os.getpid)
+    assert first != os.getpid()
+    assert workers.call(os.getpid) == first
+
+
+def test_after_a_stop_there_is_a_new_one() -> None:
+    first = workers.call(os.getpid)
+    workers.stop()
+    assert workers.call(os.getpid) != first
+
+
+def test_a_worker_is_not_held_where_its_caller_is() -> None:
+    (cpus,) = map_parallel(
+        lambda which: workers.call(os.sched_getaffinity, which), [0], jobs=1, what="test"
+    )
+    assert cpus == os.sched_getaffinity(os.getpid())
+    assert workers.call(os.getenv, "OPENBLAS_NUM_THREADS") == "1"
+
+
+def test_what_a_function_raises_comes_back() -> None:
+    with pytest.raises(ZeroDivisionError):
+        workers.call(operator.truediv, 1, 0)
+
+
+def test_a_failed_training_says_why(tmp_path: Path) -> None:
+    with pytest.raises(LoopError, match=r"nothing\.blk"):
+        workers.train([tmp_path / "nothing.blk"], tmp_path / "models", tmp_path / "train.txt")
+    assert not (tmp_path / "models").exists()
