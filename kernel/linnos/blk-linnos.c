@@ -1025,11 +1025,17 @@ static void drop_upload(struct blk_linnos *linnos)
 	memset(&linnos->upload, 0, sizeof(linnos->upload));
 }
 
-static int refuse_upload(struct blk_linnos *linnos,
-			 enum linnos_model_error error)
+static void say_refused(struct blk_linnos *linnos,
+			enum linnos_model_error error)
 {
 	pr_warn("%s: model refused: %s\n", linnos->disk->disk_name,
 		linnos_model_error_string(error));
+}
+
+static int refuse_upload(struct blk_linnos *linnos,
+			 enum linnos_model_error error)
+{
+	say_refused(linnos, error);
 	drop_upload(linnos);
 	return -EINVAL;
 }
@@ -1045,7 +1051,8 @@ static int refuse_upload(struct blk_linnos *linnos,
  * sysfs hands a write over in pieces of a page. The pieces are collected, and
  * the one that completes the file activates the model. Offset 0 starts anew. A
  * piece shorter than a page that does not complete the file can only be the
- * end of a truncated one.
+ * end of a truncated one. One truncated between two pages is found out when the
+ * next file begins, for sysfs does not say when a file is closed.
  *
  * Context: Process context, @linnos->lock held.
  * Return: 0, -ENOMEM, or -EINVAL after a line in the kernel log that says which
@@ -1059,6 +1066,10 @@ int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 	int ret;
 
 	if (!offset) {
+		if (upload->bytes) {
+			say_refused(linnos, LINNOS_MODEL_TRUNCATED);
+			upload->bytes = 0;
+		}
 		error = linnos_model_check_header(chunk, bytes);
 		if (error)
 			return refuse_upload(linnos, error);
