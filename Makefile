@@ -76,16 +76,16 @@ demo: build ## the whole loop; TRACE=FILE: on your own trace
 	$(PYTHON) -m eval.demo $(if $(TRACE),--trace $(TRACE))
 
 test: build ## every test: Python, KUnit, and in the booted kernel
-	$(PYTHON) -m pytest tests -m "not qemu and not linux61"
+	$(PYTHON) -m pytest tests -m "not qemu and not linux61 and not debug"
 
 test-unit: venv native replayer ## the tests that boot no kernel
-	$(PYTHON) -m pytest tests -m "not lab and not qemu and not linux61"
+	$(PYTHON) -m pytest tests -m "not lab and not qemu and not linux61 and not debug"
 
 test-lab: build ## the tests that boot the kernel
 	$(PYTHON) -m pytest tests -m lab
 
 test-debug: build kernel-debug ## the block layer's tests again, under KASAN, lockdep and UBSAN
-	$(PYTHON) -m pytest tests/lab_block
+	$(PYTHON) -m pytest tests -m debug
 
 test-qemu: venv native $(BUILD)/.deps-qemu kernel-x86 ## x86-64 under QEMU: two CPUs, the nvme driver
 	$(PYTHON) -m pytest tests -m qemu
