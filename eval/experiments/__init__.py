@@ -9,7 +9,7 @@ from eval.experiment import Experiment
 
 #: In the order in which they run: those that others share work with first.
 NAMES = (
-    "fig08", "fig09", "fig11", "fig05", "table1", "windows", "fig10", "bursts",
+    "fig08", "fig09", "fig11", "fig05", "table1", "bursts", "windows", "fig10",
     "uscope", "table3", "fig07", "fig01", "cpu", "fig12",
 )  # fmt: skip
 
