@@ -258,7 +258,7 @@ def judge_observed(
         "by_position": by_position,
         # What the network was shown of the reads that it let through wrongly.
         "missed": int(missed.sum()),
-        "missed_causes": _causes(missed, _blind(table, log, position), hist_slow),
+        "missed_causes": _causes(missed, position == 1, _blind(table, log, position), hist_slow),
         "alarm_by_slow_in_history": [int((alarm & (hist_slow == k)).sum()) for k in range(5)],
     }
 
@@ -277,7 +277,8 @@ def _blind(
 
 #: Why a slow read was let through, each read under the first that holds.
 CAUSES = {
-    "blind": "submitted before the burst's first slow read had come back",
+    "first": "the first slow read of its burst",
+    "blind": "a later one, submitted before the first had come back",
     "no sign": "none of the last four reads was slow",
     "few signs": "one or two of the last four were slow",
     "clear signs": "three or four of the last four were slow",
@@ -285,11 +286,15 @@ CAUSES = {
 
 
 def _causes(
-    missed: NDArray[np.bool_], blind: NDArray[np.bool_], hist_slow: NDArray[np.int64]
+    missed: NDArray[np.bool_],
+    first: NDArray[np.bool_],
+    blind: NDArray[np.bool_],
+    hist_slow: NDArray[np.int64],
 ) -> dict[str, int]:
-    seeing = missed & ~blind
+    seeing = missed & ~first & ~blind
     return {
-        "blind": int((missed & blind).sum()),
+        "first": int((missed & first).sum()),
+        "blind": int((missed & ~first & blind).sum()),
         "no sign": int((seeing & (hist_slow == 0)).sum()),
         "few signs": int((seeing & (hist_slow >= 1) & (hist_slow <= 2)).sum()),
         "clear signs": int((seeing & (hist_slow >= 3)).sum()),
@@ -713,12 +718,12 @@ def reading(data: dict[str, Any]) -> str:
         + "\n".join(_cause_line(data, pattern, kind) for pattern, kind in _pairs(data))
     )
     parts.append(
-        "*Blind* is a limit of the features: only completed reads tell, so a burst stays unseen "
-        "for as long as its reads take. To see it earlier the network would need the age of the "
-        "reads in flight. *No sign* is a limit of the pattern: slow reads by chance or one at a "
-        "time have no neighbours to tell of them. *Clear signs* is a fault of the weights: the "
-        "burst stood in all "
-        "four latencies, but the network had learnt from none like it."
+        "*First* is a limit of the pattern: nothing that has completed tells of a burst to come, "
+        "and slow reads by chance or one at a time are all firsts. *Blind* is a limit of the "
+        "features: only completed reads tell, so a burst stays unseen for as long as its reads "
+        "take. To see it earlier the network would need the age of the reads in flight. *Clear "
+        "signs* is a fault of the weights: the burst stood in the last latencies, but the network "
+        "had learnt from none like it."
     )
     for row in data["enforced"]:
         if row["policy"] == "linnos" and row["added_us"] == TRAINED_ADDED_US:
