@@ -104,8 +104,8 @@ struct drive {
 
 struct engine {
 	const char *name;
-	void (*history)(const struct linnos_net *net, const u8 *digits, u32 *hidden);
-	s64 (*margin)(const struct linnos_net *net, const u32 *hidden, u32 pending);
+	void (*history)(const struct linnos_net *net, const u8 *digits, struct linnos_past *past);
+	s64 (*margin)(const struct linnos_net *net, const struct linnos_past *past, u32 pending);
 };
 
 static const struct engine engines[] = {
@@ -147,7 +147,7 @@ __attribute__((noipa)) int decide(const struct engine *engine, struct drive *dri
 	}
 	if (past->known & bit)
 		return (past->slow & bit) != 0;
-	slow = engine->margin(drive->net, past->hidden, pending) > 0;
+	slow = engine->margin(drive->net, past, pending) > 0;
 	past->known |= bit;
 	past->slow = slow ? past->slow | bit : past->slow & ~bit;
 	return slow;
@@ -168,7 +168,7 @@ __attribute__((noipa)) void complete(const struct engine *engine, struct drive *
 		u8 digits[LINNOS_N_INPUTS];
 
 		linnos_features_encode(drive->hist_pending, drive->hist_latency_us, 0, digits);
-		engine->history(drive->net, digits, drive->past.hidden);
+		engine->history(drive->net, digits, &drive->past);
 		drive->past.known = 0;
 	}
 	atomic_fetch_sub(&drive->in_flight, e->pages);

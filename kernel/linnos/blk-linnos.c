@@ -144,10 +144,10 @@ static inline void charge_inference(struct blk_linnos *linnos)
  * computes the history's share. All give the same results, bit for bit.
  */
 static s64 both_scalar(const struct linnos_net *net, const u8 *digits,
-		       u32 *hidden, u32 pending)
+		       struct linnos_past *past, u32 pending)
 {
-	linnos_history_scalar(net, digits, hidden);
-	return linnos_margin_scalar(net, hidden, pending);
+	linnos_history_scalar(net, digits, past);
+	return linnos_margin_scalar(net, past, pending);
 }
 
 DEFINE_STATIC_CALL(linnos_history, linnos_history_scalar);
@@ -159,40 +159,40 @@ static const char *engine_name = "scalar";
 #ifdef CONFIG_BLK_LINNOS_AVX2
 /* An interrupt may find the vector registers in use: plain C then. */
 static void history_avx2(const struct linnos_net *net, const u8 *digits,
-			 u32 *hidden)
+			 struct linnos_past *past)
 {
 	if (!irq_fpu_usable()) {
-		linnos_history_scalar(net, digits, hidden);
+		linnos_history_scalar(net, digits, past);
 		return;
 	}
 	kernel_fpu_begin();
-	linnos_history_avx2(net, digits, hidden);
+	linnos_history_avx2(net, digits, past);
 	kernel_fpu_end();
 }
 
-static s64 margin_avx2(const struct linnos_net *net, const u32 *hidden,
-		       u32 pending)
+static s64 margin_avx2(const struct linnos_net *net,
+		       const struct linnos_past *past, u32 pending)
 {
 	s64 margin;
 
 	if (!irq_fpu_usable())
-		return linnos_margin_scalar(net, hidden, pending);
+		return linnos_margin_scalar(net, past, pending);
 	kernel_fpu_begin();
-	margin = linnos_margin_avx2(net, hidden, pending);
+	margin = linnos_margin_avx2(net, past, pending);
 	kernel_fpu_end();
 	return margin;
 }
 
 static s64 both_avx2(const struct linnos_net *net, const u8 *digits,
-		     u32 *hidden, u32 pending)
+		     struct linnos_past *past, u32 pending)
 {
 	s64 margin;
 
 	if (!irq_fpu_usable())
-		return both_scalar(net, digits, hidden, pending);
+		return both_scalar(net, digits, past, pending);
 	kernel_fpu_begin();
-	linnos_history_avx2(net, digits, hidden);
-	margin = linnos_margin_avx2(net, hidden, pending);
+	linnos_history_avx2(net, digits, past);
+	margin = linnos_margin_avx2(net, past, pending);
 	kernel_fpu_end();
 	return margin;
 }
@@ -535,7 +535,7 @@ static void prepare(struct blk_linnos *linnos,
 	if (active && !active->wide) {
 		history_digits(history, digits);
 		static_call(linnos_history)(&active->net, digits,
-					    prepared->past.hidden);
+					    &prepared->past);
 		prepared_tag(prepared, active, history);
 		prepared->unused++;
 	}
@@ -571,15 +571,15 @@ static bool infer_net(struct blk_linnos *linnos,
 	if (prepared->serial != active->serial ||
 	    prepared->generation != history->generation) {
 		history_digits(history, digits);
-		slow = static_call(linnos_both)(&active->net, digits,
-						past->hidden, pending) > 0;
+		slow = static_call(linnos_both)(&active->net, digits, past,
+						pending) > 0;
 		prepared_tag(prepared, active, history);
 	} else if (past->known & bit) {
 		slow = past->slow & bit;
 		bit = 0;
 	} else {
-		slow = static_call(linnos_margin)(&active->net, past->hidden,
-						  pending) > 0;
+		slow = static_call(linnos_margin)(&active->net, past, pending) >
+		       0;
 	}
 	past->known |= bit;
 	past->slow = slow ? past->slow | bit : past->slow & ~bit;

@@ -3,15 +3,20 @@
  * LinnOS network, fast: packing a model, and the engine in plain C.
  *
  * Without vector registers (a kernel has none to spare) a 64-bit word still
- * holds two 32-bit sums. With an offset of 2^15 a weight is an unsigned 16-bit
- * number; four of them, of two hidden units and two digits, are one word of the
- * packed model, and
+ * holds four 16-bit numbers, one for each of four hidden units. Multiplying the
+ * word multiplies all four, adding adds all four. The numbers disturb each
+ * other on the way, but the word as a whole is right modulo 2^64: when each of
+ * the final sums, with its offset, lies between 0 and 65535, there is only one
+ * way to split the word into four of them. That is so for a narrow model, one
+ * whose weights prove that no digits bring a sum out of range. With the weights
+ * that training leaves, nearly all are.
+ *
+ * Other models whose weights fit 16 bits take two 32-bit sums to a word:
  *
  *	(word & 0x0000ffff0000ffff) * digit
  *
- * multiplies two of them at once: 65535 * 9 * 31 needs 25 of 32 bits, so one
- * sum never disturbs the other. What the offsets add up to is known from the
- * digits alone and is taken off again.
+ * multiplies two weights at once: 65535 * 9 * 31 needs 25 of 32 bits. The
+ * biases are limited to 30.
  */
 #include "linnos_fast.h"
 
@@ -22,40 +27,97 @@
 #include <string.h>
 #define S16_MAX 32767
 #define S16_MIN (-32768)
+#define S32_MAX __INT32_MAX__
 #endif
 
-/*
- * Rarely more than 9 pages are pending or 999 us are taken: pairs of leading
- * digits are zero most of the time, those of last digits are not.
- */
-const struct linnos_pair linnos_pairs[LINNOS_N_PAIRS] = {
-	/* pending at arrival of the four last reads */
-	{ 0, 1 },
-	{ 3, 4 },
-	{ 6, 7 },
-	{ 9, 10 },
-	{ 2, 5 },
-	{ 8, 11 },
-	/* their latencies */
-	{ 15, 19 },
-	{ 23, 27 },
-	{ 16, 17 },
-	{ 20, 21 },
-	{ 24, 25 },
-	{ 28, 29 },
-	{ 18, 22 },
-	{ 26, 30 },
-	/* pending now */
-	{ 12, 13 },
-	{ 14, LINNOS_NO_DIGIT },
-};
+#define DIGIT_MAX 9
 
-#define NOW_HIGH 14 /* hundreds and tens of what is pending now */
-#define NOW_LOW 15 /* its ones */
+#define LANE_BITS 16
+#define EVEN_LANES 0x0000ffff0000ffffULL
+#define ONE_IN_EACH 0x0000000100000001ULL
+#define BIT_31 0x80000000ULL
 
-static bool fits_weight(s32 value)
+static bool fits_16_bits(s32 value)
 {
 	return value >= S16_MIN && value <= S16_MAX;
+}
+
+static u64 in_lane(u16 value, int unit)
+{
+	return (u64)value << (unit % LINNOS_LANES * LANE_BITS);
+}
+
+static s32 weight_of(const struct linnos_net *net, int digit, int unit)
+{
+	u64 word = net->weights[digit][unit / LINNOS_LANES] ^ LINNOS_OFFSETS;
+
+	return (s16)(word >> (unit % LINNOS_LANES * LANE_BITS));
+}
+
+static s32 margin_weight(const struct linnos_net *net, int unit)
+{
+	return net->output_weights[1][unit] - net->output_weights[0][unit];
+}
+
+/*
+ * The margin of a narrow model is the upper half of a sum of products of two
+ * hidden sums with two weights. Its lower half has the products that nobody
+ * wants, and must not run over into the upper one.
+ */
+static bool is_narrow(const struct linnos_net *net)
+{
+	s64 wanted = 0, unwanted = 0;
+	s32 peak[LINNOS_LANES];
+	int unit, i;
+
+	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++) {
+		s64 low = net->hidden_bias[unit], high = low;
+		s32 margin = margin_weight(net, unit);
+
+		for (i = 0; i < LINNOS_N_INPUTS; i++) {
+			s32 most = weight_of(net, i, unit) * DIGIT_MAX;
+
+			if (most < 0)
+				low += most;
+			else
+				high += most;
+		}
+		if (low < S16_MIN || high > S16_MAX || !fits_16_bits(margin))
+			return false;
+		if (high < 0)
+			high = 0;
+		wanted += high * (margin < 0 ? -margin : margin);
+		peak[unit % LINNOS_LANES] = high;
+		if (unit % LINNOS_LANES < 2)
+			continue;
+		unwanted += (s64)peak[unit % LINNOS_LANES - 2] *
+			    (margin < 0 ? -margin : margin);
+	}
+	/* leaves room for the rounding of the lower half */
+	return wanted < S32_MAX && unwanted < S32_MAX;
+}
+
+static void prepare_narrow(struct linnos_net *net)
+{
+	int unit;
+
+	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++) {
+		int word = unit / LINNOS_LANES, lane = unit % LINNOS_LANES;
+		u64 margin = (s64)margin_weight(net, unit);
+
+		net->bias[word] +=
+			in_lane(net->hidden_bias[unit] ^ 0x8000, unit);
+		net->margin_pairs[word][lane % 2] += lane < 2 ? margin << 32 :
+								margin;
+	}
+}
+
+static void prepare_wide(struct linnos_net *net)
+{
+	int unit;
+
+	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
+		net->margin_weights[unit] = margin_weight(net, unit);
 }
 
 /* The difference of the output sums must not overflow either. */
@@ -71,37 +133,29 @@ static bool fits_weight(s32 value)
  */
 bool linnos_net_pack(struct linnos_net *net, const struct linnos_model *model)
 {
-	int i, pair, unit, k;
+	int i, unit, k;
 
 	memset(net, 0, sizeof(*net));
-	for (i = 0; i < LINNOS_N_INPUTS; i++)
-		for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
-			if (!fits_weight(model->hidden_weights[unit][i]))
-				return false;
-	for (pair = 0; pair < LINNOS_N_PAIRS; pair++) {
-		int first = linnos_pairs[pair].first;
-		int second = linnos_pairs[pair].second;
-
-		for (unit = 0; unit < LINNOS_N_HIDDEN; unit++) {
-			net->weights[pair][unit][0] =
-				model->hidden_weights[unit][first];
-			if (second != LINNOS_NO_DIGIT)
-				net->weights[pair][unit][1] =
-					model->hidden_weights[unit][second];
-		}
-	}
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++) {
-		const s32 *w = model->output_weights[unit];
+		for (i = 0; i < LINNOS_N_INPUTS; i++) {
+			s32 weight = model->hidden_weights[unit][i];
 
-		if (!fits_weight(w[0]) || !fits_weight(w[1]))
-			return false;
+			if (!fits_16_bits(weight))
+				return false;
+			net->weights[i][unit / LINNOS_LANES] |=
+				in_lane(weight ^ 0x8000, unit);
+		}
+		for (k = 0; k < LINNOS_N_OUTPUTS; k++) {
+			s32 weight = model->output_weights[unit][k];
+
+			if (!fits_16_bits(weight))
+				return false;
+			net->output_weights[k][unit] = weight;
+		}
 		if (model->hidden_bias[unit] >= HIDDEN_BIAS_LIMIT ||
 		    model->hidden_bias[unit] <= -HIDDEN_BIAS_LIMIT)
 			return false;
-		net->hidden_bias[unit] =
-			model->hidden_bias[unit] + LINNOS_HIDDEN_OFFSET;
-		net->margin_weights[unit] = (s64)w[1] - w[0];
-		net->fast_weights[unit] = w[0];
+		net->hidden_bias[unit] = model->hidden_bias[unit];
 	}
 	for (k = 0; k < LINNOS_N_OUTPUTS; k++) {
 		if (model->output_bias[k] >= BIAS_LIMIT ||
@@ -113,6 +167,11 @@ bool linnos_net_pack(struct linnos_net *net, const struct linnos_model *model)
 	net->id = model->id;
 	net->scale = model->scale;
 	net->threshold_us = model->threshold_us;
+	net->narrow = is_narrow(net);
+	if (net->narrow)
+		prepare_narrow(net);
+	else
+		prepare_wide(net);
 	return true;
 }
 
@@ -123,32 +182,33 @@ bool linnos_net_pack(struct linnos_net *net, const struct linnos_model *model)
  */
 void linnos_net_unpack(const struct linnos_net *net, struct linnos_model *model)
 {
-	int pair, unit, k;
+	int i, unit, k;
 
-	for (pair = 0; pair < LINNOS_N_PAIRS; pair++) {
-		int first = linnos_pairs[pair].first;
-		int second = linnos_pairs[pair].second;
-
-		for (unit = 0; unit < LINNOS_N_HIDDEN; unit++) {
-			model->hidden_weights[unit][first] =
-				net->weights[pair][unit][0];
-			if (second != LINNOS_NO_DIGIT)
-				model->hidden_weights[unit][second] =
-					net->weights[pair][unit][1];
-		}
-	}
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++) {
-		model->hidden_bias[unit] =
-			net->hidden_bias[unit] - LINNOS_HIDDEN_OFFSET;
-		model->output_weights[unit][0] = net->fast_weights[unit];
-		model->output_weights[unit][1] =
-			net->fast_weights[unit] + net->margin_weights[unit];
+		for (i = 0; i < LINNOS_N_INPUTS; i++)
+			model->hidden_weights[unit][i] =
+				weight_of(net, i, unit);
+		for (k = 0; k < LINNOS_N_OUTPUTS; k++)
+			model->output_weights[unit][k] =
+				net->output_weights[k][unit];
+		model->hidden_bias[unit] = net->hidden_bias[unit];
 	}
 	for (k = 0; k < LINNOS_N_OUTPUTS; k++)
 		model->output_bias[k] = net->output_bias[k];
 	model->id = net->id;
 	model->scale = net->scale;
 	model->threshold_us = net->threshold_us;
+}
+
+static s64 hidden_sum(const struct linnos_net *net,
+		      const struct linnos_past *past, int unit)
+{
+	u64 word;
+
+	if (!net->narrow)
+		return (s64)past->wide[unit] - LINNOS_WIDE_OFFSET;
+	word = past->narrow[unit / LINNOS_LANES] ^ LINNOS_OFFSETS;
+	return (s16)(word >> (unit % LINNOS_LANES * LANE_BITS));
 }
 
 /**
@@ -163,151 +223,220 @@ void linnos_net_outputs(const struct linnos_net *net,
 			s64 out[LINNOS_N_OUTPUTS])
 {
 	struct linnos_now now = linnos_now(pending);
-	int unit;
+	int unit, k;
 
-	out[0] = net->output_bias[0];
-	out[1] = net->output_bias[1];
+	for (k = 0; k < LINNOS_N_OUTPUTS; k++)
+		out[k] = net->output_bias[k];
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++) {
-		s64 hidden = (s64)past->hidden[unit] - LINNOS_HIDDEN_OFFSET;
-		s64 fast = net->fast_weights[unit];
+		s64 hidden = hidden_sum(net, past, unit);
 
-		hidden += net->weights[NOW_HIGH][unit][0] * (s64)now.hundreds;
-		hidden += net->weights[NOW_HIGH][unit][1] * (s64)now.tens;
-		hidden += net->weights[NOW_LOW][unit][0] * (s64)now.ones;
+		hidden += weight_of(net, LINNOS_NOW_HUNDREDS, unit) *
+			  (s64)now.hundreds;
+		hidden += weight_of(net, LINNOS_NOW_TENS, unit) * (s64)now.tens;
+		hidden += weight_of(net, LINNOS_NOW_ONES, unit) * (s64)now.ones;
 		if (hidden <= 0)
 			continue;
-		out[0] += fast * hidden;
-		out[1] += (fast + net->margin_weights[unit]) * hidden;
+		for (k = 0; k < LINNOS_N_OUTPUTS; k++)
+			out[k] += net->output_weights[k][unit] * hidden;
 	}
 }
 
-#define WORDS (LINNOS_N_HIDDEN / 2)
-#define OFFSETS 0x8000800080008000ULL
-#define LANES 0x0000ffff0000ffffULL
-#define ONE_EACH 0x0000000100000001ULL
-#define SIGNS 0x8000000080000000ULL
-
-/* Two sums. memcpy() is a load, and may alias. */
-static inline u64 two_sums(const u32 *sums, int word)
+/* Written in any case, kept if it is not zero: no branch to mispredict. */
+static void use_digits(const struct linnos_net *net, const u8 *digits, int from,
+		       int to, struct linnos_used *used)
 {
-	u64 w;
+	int n = used->n, i;
+	u32 sum = used->sum;
 
-	memcpy(&w, &sums[2 * word], sizeof(w));
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	w = w >> 32 | w << 32;
-#endif
-	return w;
+	for (i = from; i < to; i++) {
+		used->digit[n] = digits[i];
+		used->weights[n] = net->weights[i];
+		n += digits[i] != 0;
+		sum += digits[i];
+	}
+	used->n = n;
+	used->sum = sum;
 }
 
-/* The weights of two hidden units for two digits. */
-static inline u64 four_weights(const struct linnos_net *net, int pair, int word)
+/**
+ * linnos_use_digits() - leave out the zeros of a history
+ * @net: a packed model
+ * @digits: a feature vector; what is pending now is left out as well
+ * @used: filled in
+ */
+void linnos_use_digits(const struct linnos_net *net,
+		       const u8 digits[LINNOS_N_INPUTS],
+		       struct linnos_used *used)
 {
-	u64 w;
-
-	memcpy(&w, net->weights[pair][2 * word], sizeof(w));
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	w = w >> 48 | (w >> 16 & 0xffff0000) | (w & 0xffff0000) << 16 | w << 48;
-#endif
-	return w ^ OFFSETS;
+	used->n = 0;
+	used->sum = 0;
+	use_digits(net, digits, 0, LINNOS_NOW_DIGIT, used);
+	use_digits(net, digits, LINNOS_LATENCY_DIGIT, LINNOS_N_INPUTS, used);
 }
 
-/* The last pair has no second digit, and its two weights a word to themselves. */
-static inline u64 low_weights(const struct linnos_net *net, int word)
+/* Digits are taken by fours: as many weights and digits fit the registers. */
+#define AT_ONCE 4
+
+static void history_narrow(const struct linnos_net *net,
+			   struct linnos_used *used, u64 *sums)
 {
-	return four_weights(net, NOW_LOW, word) ^ (OFFSETS & ~LANES);
+	const u64 *before = net->bias;
+	/* what the offsets of the weights will add */
+	u64 less = LINNOS_OFFSETS * used->sum;
+	int n = used->n, i, word;
+
+	/* odd ones out multiply by zero */
+	while (n % AT_ONCE || !n) {
+		used->digit[n] = 0;
+		used->weights[n] = net->weights[0];
+		n++;
+	}
+	for (i = 0; i < n; i += AT_ONCE) {
+		const u64 *p = used->weights[i], *q = used->weights[i + 1];
+		const u64 *r = used->weights[i + 2], *s = used->weights[i + 3];
+		u64 a = used->digit[i], b = used->digit[i + 1];
+		u64 c = used->digit[i + 2], d = used->digit[i + 3];
+
+#pragma GCC unroll 2
+		for (word = 0; word < LINNOS_WORDS; word++)
+			sums[word] = before[word] - less + p[word] * a +
+				     q[word] * b + r[word] * c + s[word] * d;
+		before = sums;
+		less = 0;
+	}
 }
 
-static inline u64 weigh(u64 four, u64 first, u64 second)
+/* What the offsets of weights have added to two wide sums. */
+static u64 wide_offsets(u64 digit_sum)
 {
-	return (four & LANES) * first + (four >> 16 & LANES) * second;
+	return (digit_sum << 15) * ONE_IN_EACH;
 }
 
-/* What the offsets of the weights have added to both sums. */
-static inline u64 offsets_of(u64 digit_sum)
+static u64 two_wide(u32 low, u32 high)
 {
-	return (digit_sum << 15) * ONE_EACH;
+	return low | (u64)high << 32;
+}
+
+static u64 two_biases(s32 low, s32 high)
+{
+	return two_wide(low + LINNOS_WIDE_OFFSET, high + LINNOS_WIDE_OFFSET);
+}
+
+static void history_wide(const struct linnos_net *net,
+			 const struct linnos_used *used, u32 *sums)
+{
+	const s32 *bias = net->hidden_bias;
+	u64 less = wide_offsets(used->sum);
+	int word, i;
+
+	for (word = 0; word < LINNOS_WORDS; word++) {
+		u64 even = two_biases(bias[0], bias[2]) - less;
+		u64 odd = two_biases(bias[1], bias[3]) - less;
+
+		for (i = 0; i < used->n; i++) {
+			u64 weights = used->weights[i][word];
+			u64 digit = used->digit[i];
+
+			even += (weights & EVEN_LANES) * digit;
+			odd += (weights >> LANE_BITS & EVEN_LANES) * digit;
+		}
+		sums[0] = even;
+		sums[1] = odd;
+		sums[2] = even >> 32;
+		sums[3] = odd >> 32;
+		bias += LINNOS_LANES;
+		sums += LINNOS_LANES;
+	}
 }
 
 /**
  * linnos_history_scalar() - the history's share of the hidden layer, plain C
  * @net: a packed model
  * @digits: a feature vector; what is pending now is ignored
- * @hidden: filled in: %LINNOS_N_HIDDEN sums, with their offset
+ * @past: filled in: the hidden sums
  */
 void linnos_history_scalar(const struct linnos_net *net,
-			   const u8 digits[LINNOS_N_INPUTS], u32 *hidden)
+			   const u8 digits[LINNOS_N_INPUTS],
+			   struct linnos_past *past)
 {
-	u8 used[LINNOS_HISTORY_PAIRS + 1];
-	u8 first[LINNOS_HISTORY_PAIRS + 1];
-	u8 second[LINNOS_HISTORY_PAIRS + 1];
-	u64 sum[WORDS];
-	u64 offsets = 0;
-	int n = 0, i, word;
+	struct linnos_used used;
 
-	for (i = 0; i < LINNOS_HISTORY_PAIRS; i++) {
-		u8 a = digits[linnos_pairs[i].first];
-		u8 b = digits[linnos_pairs[i].second];
-
-		used[n] = i;
-		first[n] = a;
-		second[n] = b;
-		n += (a | b) != 0;
-		offsets += a + b;
-	}
-	/* an odd one out multiplies by zero */
-	if (n & 1) {
-		used[n] = LINNOS_HISTORY_PAIRS - 1;
-		first[n] = 0;
-		second[n] = 0;
-	}
-
-	/* A sum may be too low for a while; the last addition sets it right. */
-	offsets = offsets_of(offsets);
-	for (word = 0; word < WORDS; word++)
-		sum[word] = two_sums(net->hidden_bias, word) - offsets;
-	for (i = 0; i < n; i += 2) {
-		u64 a = first[i], b = second[i];
-		u64 c = first[i + 1], d = second[i + 1];
-		int p = used[i], q = used[i + 1];
-
-#pragma GCC unroll 2
-		for (word = 0; word < WORDS; word++)
-			sum[word] += weigh(four_weights(net, p, word), a, b) +
-				     weigh(four_weights(net, q, word), c, d);
-	}
-	for (word = 0; word < WORDS; word++) {
-		hidden[2 * word] = sum[word];
-		hidden[2 * word + 1] = sum[word] >> 32;
-	}
+	linnos_use_digits(net, digits, &used);
+	if (net->narrow)
+		history_narrow(net, &used, past->narrow);
+	else
+		history_wide(net, &used, past->wide);
 }
 
-/* ReLU of two sums with their offset: the sign bit says "positive" here. */
-static inline u64 two_relu(u64 sums)
+static inline s64 margin_narrow(const struct linnos_net *net,
+				const struct linnos_past *past,
+				struct linnos_now now, int n_digits)
 {
-	u64 positive = (sums & SIGNS) >> 31;
-
-	return sums & positive * (LINNOS_HIDDEN_OFFSET - 1);
-}
-
-static inline s64 margin_of(const struct linnos_net *net, const u32 *hidden,
-			    struct linnos_now now, bool is_high)
-{
-	u64 offsets = offsets_of(now.hundreds + now.tens + now.ones);
-	const s64 *weight = net->margin_weights;
-	s64 margin = net->margin_bias;
+	u64 less = LINNOS_OFFSETS * (now.hundreds + now.tens + now.ones);
+	/* rounds the lower half, which may be negative */
+	u64 total = BIT_31;
 	int word;
 
 #pragma GCC unroll 2
-	for (word = 0; word < WORDS; word++, weight += 2) {
-		u64 sums = two_sums(hidden, word) - offsets;
+	for (word = 0; word < LINNOS_WORDS; word++) {
+		u64 sums = past->narrow[word] - less, positive;
 
-		sums += low_weights(net, word) * now.ones;
-		if (is_high)
-			sums += weigh(four_weights(net, NOW_HIGH, word),
-				      now.hundreds, now.tens);
-		sums = two_relu(sums);
-		margin += (s64)(u32)sums * weight[0];
-		margin += (s64)(sums >> 32) * weight[1];
+		sums += net->weights[LINNOS_NOW_ONES][word] * now.ones;
+		if (n_digits > 1)
+			sums += net->weights[LINNOS_NOW_TENS][word] * now.tens;
+		if (n_digits > 2)
+			sums += net->weights[LINNOS_NOW_HUNDREDS][word] *
+				now.hundreds;
+		/* ReLU: the offset's bit is set where a sum is not negative */
+		positive = sums & LINNOS_OFFSETS;
+		sums &= positive - (positive >> 15);
+		total += (sums & EVEN_LANES) * net->margin_pairs[word][0];
+		total += (sums >> LANE_BITS & EVEN_LANES) *
+			 net->margin_pairs[word][1];
+	}
+	return net->margin_bias + ((s64)total >> 32);
+}
+
+/* ReLU of two sums with their offset, which is taken off. */
+static inline u64 wide_relu(u64 sums)
+{
+	u64 positive = (sums >> 31 & ONE_IN_EACH);
+
+	return sums & positive * (LINNOS_WIDE_OFFSET - 1);
+}
+
+static s64 margin_wide(const struct linnos_net *net,
+		       const struct linnos_past *past, struct linnos_now now)
+{
+	u64 less = wide_offsets(now.hundreds + now.tens + now.ones);
+	s64 margin = net->margin_bias;
+	int word;
+
+	for (word = 0; word < LINNOS_WORDS; word++) {
+		const u32 *sums = &past->wide[word * LINNOS_LANES];
+		u64 ones = net->weights[LINNOS_NOW_ONES][word];
+		u64 even = two_wide(sums[0], sums[2]) - less;
+		u64 odd = two_wide(sums[1], sums[3]) - less;
+		const s32 *weight = &net->margin_weights[word * LINNOS_LANES];
+
+		even += (ones & EVEN_LANES) * now.ones;
+		odd += (ones >> LANE_BITS & EVEN_LANES) * now.ones;
+		if (now.hundreds | now.tens) {
+			u64 hundreds = net->weights[LINNOS_NOW_HUNDREDS][word];
+			u64 tens = net->weights[LINNOS_NOW_TENS][word];
+
+			even += (hundreds & EVEN_LANES) * now.hundreds +
+				(tens & EVEN_LANES) * now.tens;
+			odd += (hundreds >> LANE_BITS & EVEN_LANES) *
+				       now.hundreds +
+			       (tens >> LANE_BITS & EVEN_LANES) * now.tens;
+		}
+		even = wide_relu(even);
+		odd = wide_relu(odd);
+		margin += (s64)(u32)even * weight[0];
+		margin += (s64)(u32)odd * weight[1];
+		margin += (s64)(even >> 32) * weight[2];
+		margin += (s64)(odd >> 32) * weight[3];
 	}
 	return margin;
 }
@@ -315,18 +444,22 @@ static inline s64 margin_of(const struct linnos_net *net, const u32 *hidden,
 /**
  * linnos_margin_scalar() - decide a read, plain C
  * @net: a packed model
- * @hidden: the history's share of the hidden layer
+ * @past: the history's share of the hidden layer
  * @pending: pending pages now
  *
  * Return: output of slow less output of fast; the read is slow when it is
  * greater than zero.
  */
-s64 linnos_margin_scalar(const struct linnos_net *net, const u32 *hidden,
-			 u32 pending)
+s64 linnos_margin_scalar(const struct linnos_net *net,
+			 const struct linnos_past *past, u32 pending)
 {
 	struct linnos_now now = linnos_now(pending);
 
-	if (now.hundreds | now.tens)
-		return margin_of(net, hidden, now, true);
-	return margin_of(net, hidden, now, false);
+	if (!net->narrow)
+		return margin_wide(net, past, now);
+	if (now.hundreds)
+		return margin_narrow(net, past, now, 3);
+	if (now.tens)
+		return margin_narrow(net, past, now, 2);
+	return margin_narrow(net, past, now, 1);
 }

@@ -14,26 +14,28 @@
 #include "linnos_engine.h"
 
 /*
- * Digits are taken in pairs, because a multiplication of 16-bit weights adds
- * two products anyway. Digits that tend to be zero together are paired, so
- * that the pair can be skipped.
+ * Four hidden units to a 64-bit word, unit 4 n + k in bits 16 k and up: as
+ * 16-bit numbers in the order of the units where the least significant byte
+ * comes first. Each number carries an offset that keeps it positive.
  */
-#define LINNOS_N_PAIRS 16
-#define LINNOS_HISTORY_PAIRS 14 /* the last two are for what is pending now */
+#define LINNOS_LANES 4
+#define LINNOS_WORDS (LINNOS_N_HIDDEN / LINNOS_LANES)
+#define LINNOS_OFFSETS 0x8000800080008000ULL
 
-/*
- * Hidden sums carry an offset that keeps them positive, so that two of them in
- * one word do not disturb each other. Biases of a packed model are limited to
- * 30 bits; the weights add less than 24.
- */
-#define LINNOS_HIDDEN_OFFSET 0x80000000U
+/* Wide sums have 32 bits, and an offset as well. */
+#define LINNOS_WIDE_OFFSET 0x80000000U
 
 /**
  * struct linnos_net - a model whose weights fit 16 bits
- * @weights: [pair of digits][hidden unit][digit of the pair]
- * @margin_weights: output weight of slow less that of fast
- * @hidden_bias: one per hidden unit, plus LINNOS_HIDDEN_OFFSET
- * @fast_weights: output weight of fast
+ * @weights: [digit][word], with %LINNOS_OFFSETS
+ * @narrow: no digits bring a hidden sum out of 16 bits, or the difference of
+ *	the output sums out of 32
+ * @bias: of a narrow model: hidden biases, with %LINNOS_OFFSETS
+ * @margin_pairs: of a narrow model: output weights of slow less those of fast,
+ *	of the units that are even and odd in a word, the second one first
+ * @margin_weights: of any other model: the same, one per hidden unit
+ * @hidden_bias: one per hidden unit
+ * @output_weights: [output][hidden unit]
  * @output_bias: one per output
  * @margin_bias: output bias of slow less that of fast
  * @id: CRC-32 of the model file
@@ -41,26 +43,35 @@
  * @threshold_us: a read slower than this is slow
  */
 struct linnos_net {
-	s16 weights[LINNOS_N_PAIRS][LINNOS_N_HIDDEN][2];
-	s64 margin_weights[LINNOS_N_HIDDEN];
-	u32 hidden_bias[LINNOS_N_HIDDEN];
-	s16 fast_weights[LINNOS_N_HIDDEN];
+	u64 weights[LINNOS_N_INPUTS][LINNOS_WORDS];
+	u64 bias[LINNOS_WORDS];
+	union {
+		u64 margin_pairs[LINNOS_WORDS][2];
+		s32 margin_weights[LINNOS_N_HIDDEN];
+	};
+	s32 hidden_bias[LINNOS_N_HIDDEN];
+	s16 output_weights[LINNOS_N_OUTPUTS][LINNOS_N_HIDDEN];
 	s64 output_bias[LINNOS_N_OUTPUTS];
 	s64 margin_bias;
 	u32 id;
 	u32 scale;
 	u32 threshold_us;
+	bool narrow;
 } __aligned(32);
 
 /**
  * struct linnos_past - what a history contributes, ready for a decision
- * @hidden: the hidden layer before its ReLU, without what is pending now and
- *	with LINNOS_HIDDEN_OFFSET
+ * @narrow: the hidden layer before its ReLU, without what is pending now and
+ *	with %LINNOS_OFFSETS
+ * @wide: the same of a model that is not narrow, with %LINNOS_WIDE_OFFSET
  * @known: bit n: the decision for n pending pages has been made before
  * @slow: bit n: and it was slow
  */
 struct linnos_past {
-	u32 hidden[LINNOS_N_HIDDEN];
+	union {
+		u64 narrow[LINNOS_WORDS];
+		u32 wide[LINNOS_N_HIDDEN];
+	};
 	u64 known;
 	u64 slow;
 } __aligned(32);
@@ -73,28 +84,46 @@ void linnos_net_outputs(const struct linnos_net *net,
 			s64 out[LINNOS_N_OUTPUTS]);
 
 /*
- * An engine is two functions. history() computes @hidden from a vector of
- * digits, whose digits of what is pending now it ignores; margin() returns a
- * number that is greater than zero when the read is slow.
+ * An engine is two functions. history() computes the hidden layer's share from
+ * a vector of digits, whose digits of what is pending now it ignores; margin()
+ * returns a number that is greater than zero when the read is slow.
  */
 void linnos_history_scalar(const struct linnos_net *net,
-			   const u8 digits[LINNOS_N_INPUTS], u32 *hidden);
-s64 linnos_margin_scalar(const struct linnos_net *net, const u32 *hidden,
-			 u32 pending);
+			   const u8 digits[LINNOS_N_INPUTS],
+			   struct linnos_past *past);
+s64 linnos_margin_scalar(const struct linnos_net *net,
+			 const struct linnos_past *past, u32 pending);
 void linnos_history_avx2(const struct linnos_net *net,
-			 const u8 digits[LINNOS_N_INPUTS], u32 *hidden);
-s64 linnos_margin_avx2(const struct linnos_net *net, const u32 *hidden,
-		       u32 pending);
+			 const u8 digits[LINNOS_N_INPUTS],
+			 struct linnos_past *past);
+s64 linnos_margin_avx2(const struct linnos_net *net,
+		       const struct linnos_past *past, u32 pending);
 
-struct linnos_pair {
-	u8 first;
-	u8 second;
+/* Most digits of a history are zero, and need no multiplication. */
+#define LINNOS_HISTORY_DIGITS (LINNOS_N_INPUTS - LINNOS_PENDING_DIGITS)
+
+/**
+ * struct linnos_used - the digits of a history that are not zero
+ * @n: how many
+ * @sum: of all of them
+ * @digit: each
+ * @weights: and its weights
+ */
+struct linnos_used {
+	int n;
+	u32 sum;
+	u32 digit[LINNOS_HISTORY_DIGITS];
+	const u64 *weights[LINNOS_HISTORY_DIGITS];
 };
 
-extern const struct linnos_pair linnos_pairs[LINNOS_N_PAIRS];
+void linnos_use_digits(const struct linnos_net *net,
+		       const u8 digits[LINNOS_N_INPUTS],
+		       struct linnos_used *used);
 
-/* The digit beyond the last: always zero, and so is its weight. */
-#define LINNOS_NO_DIGIT LINNOS_N_INPUTS
+/* Where the digits of what is pending now are. */
+#define LINNOS_NOW_HUNDREDS LINNOS_NOW_DIGIT
+#define LINNOS_NOW_TENS (LINNOS_NOW_DIGIT + 1)
+#define LINNOS_NOW_ONES (LINNOS_NOW_DIGIT + 2)
 
 /**
  * struct linnos_now - the digits of what is pending now

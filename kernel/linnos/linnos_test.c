@@ -251,10 +251,9 @@ static void expect_fast_engines_agree(struct kunit *test, const u8 *digits,
 	u32 pending = 100 * digits[12] + 10 * digits[13] + digits[14];
 	s64 outputs[2];
 
-	linnos_history_scalar(&fx->net, digits, fx->past.hidden);
+	linnos_history_scalar(&fx->net, digits, &fx->past);
 	KUNIT_ASSERT_EQ(test, out[1] - out[0],
-			linnos_margin_scalar(&fx->net, fx->past.hidden,
-					     pending));
+			linnos_margin_scalar(&fx->net, &fx->past, pending));
 	linnos_net_outputs(&fx->net, &fx->past, pending, outputs);
 	KUNIT_ASSERT_EQ(test, outputs[0], out[0]);
 	KUNIT_ASSERT_EQ(test, outputs[1], out[1]);
@@ -262,10 +261,10 @@ static void expect_fast_engines_agree(struct kunit *test, const u8 *digits,
 	if (!strcmp(linnos_engine_name(), "avx2")) {
 		s64 margin;
 
-		memset(fx->past.hidden, 0x55, sizeof(fx->past.hidden));
+		memset(&fx->past, 0x55, sizeof(fx->past));
 		kernel_fpu_begin();
-		linnos_history_avx2(&fx->net, digits, fx->past.hidden);
-		margin = linnos_margin_avx2(&fx->net, fx->past.hidden, pending);
+		linnos_history_avx2(&fx->net, digits, &fx->past);
+		margin = linnos_margin_avx2(&fx->net, &fx->past, pending);
 		kernel_fpu_end();
 		KUNIT_ASSERT_EQ(test, out[1] - out[0], margin);
 	}
@@ -315,12 +314,65 @@ static void linnos_test_vectors(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, n, VECTORS);
 }
 
+/*
+ * Sums up to the first and last value of 16 bits: the fast engines compute such
+ * a model in another way than one that goes further by one.
+ */
+static void linnos_test_narrow(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	u32 x = 0x4c494e4e, n;
+	int beyond, i, unit, k;
+
+	for (beyond = 0; beyond < 2; beyond++) {
+		for (i = 0; i < 31; i++) {
+			for (unit = 0; unit < 256; unit++)
+				set_hidden(fx->file, i, unit,
+					   (s32)(xorshift32(&x) % 201) - 100);
+			set_hidden(fx->file, i, 8, 100);
+			set_hidden(fx->file, i, 9, -100);
+		}
+		for (unit = 0; unit < 256; unit++) {
+			set_hidden_bias(fx->file, unit,
+					(s32)(xorshift32(&x) % 4001) - 2000);
+			for (k = 0; k < 2; k++)
+				set_output(fx->file, unit, k,
+					   (s32)(xorshift32(&x) % 201) - 100);
+		}
+		/* 31 nines by 100 are 27900 */
+		set_hidden_bias(fx->file, 8, 32767 - 27900 + beyond);
+		set_hidden_bias(fx->file, 9, -32768 + 27900);
+		seal(fx->file);
+		KUNIT_ASSERT_EQ(test,
+				linnos_model_parse(&fx->model, fx->file,
+						   FILE_BYTES),
+				LINNOS_MODEL_OK);
+		KUNIT_ASSERT_TRUE(test, linnos_net_pack(&fx->net, &fx->model));
+		KUNIT_EXPECT_EQ(test, fx->net.narrow, !beyond);
+		for (n = 0; n < 10000; n++) {
+			u8 digits[31];
+			s64 out[2];
+
+			for (i = 0; i < 31; i++)
+				digits[i] = xorshift32(&x) % 10;
+			/* all zero, all nine, and mostly zero as real ones */
+			for (i = 0; n % 2 && i < 31; i++)
+				digits[i] *= xorshift32(&x) % 2;
+			if (n < 2)
+				memset(digits, n ? 9 : 0, sizeof(digits));
+			linnos_infer(&fx->model, digits, out);
+			expect_fast_engines_agree(test, digits, out);
+		}
+	}
+}
+
 static struct kunit_case linnos_engine_cases[] = {
 	KUNIT_CASE(linnos_test_features),
 	KUNIT_CASE(linnos_test_infer_by_hand),
 	KUNIT_CASE(linnos_test_equal_outputs_are_fast),
 	KUNIT_CASE(linnos_test_infer_random),
 	KUNIT_CASE(linnos_test_vectors),
+	KUNIT_CASE(linnos_test_narrow),
 	{}
 };
 

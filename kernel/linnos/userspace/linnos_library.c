@@ -13,9 +13,9 @@
 struct engine {
 	const char *name;
 	void (*history)(const struct linnos_net *net, const u8 *digits,
-			u32 *hidden);
-	s64 (*margin)(const struct linnos_net *net, const u32 *hidden,
-		      u32 pending);
+			struct linnos_past *past);
+	s64 (*margin)(const struct linnos_net *net,
+		      const struct linnos_past *past, u32 pending);
 };
 
 static const struct engine *find_engine(const char *name)
@@ -85,9 +85,9 @@ long linnos_margin_batch(const char *name, const struct linnos_model *model,
 				goto out;
 			}
 		}
-		engine->history(net, digits, past->hidden);
+		engine->history(net, digits, past);
 		margin[row] = engine->margin(
-			net, past->hidden, 100 * now[0] + 10 * now[1] + now[2]);
+			net, past, 100 * now[0] + 10 * now[1] + now[2]);
 	}
 	ret = n;
 out:
