@@ -40,6 +40,9 @@ PARAMETERS: dict[str, Any] = {
 }
 
 
+#: What training asks for when it refuses a trace.
+ENOUGH_READS = 10_000
+
 #: Of the replayer: one volume's trace for the whole array.
 OPTIONS = (
     "--quiet", "--prefill", "none", "--settle-ms", "0", "--spread", "--replicate-writes", "--fit",
@@ -89,13 +92,14 @@ def replay_trace(context: Context, path: Path) -> list[dict[str, Any]]:
 
     def learn(folder: Path) -> None:
         facts = prepare(path, folder)
-        write_json(folder / "facts.json", facts)
         loop.record(
             loop.Scenario(name, array, (folder / "train.iolog",), seed, options=OPTIONS),
             folder / "record",
         )
         blks = [folder / "record" / f"flash{k}.blk" for k in range(N_DRIVES)]
         workers.train(blks, folder / "models", folder / "train.txt", "--seed", str(seed))
+        learnt = [record["training_reads"] for record in training_records(folder / "models")]
+        write_json(folder / "facts.json", {**facts, "training_reads": sum(learnt) / N_DRIVES})
 
     source = context.cache.get("trace", made_from, learn)
     facts = json.loads((source / "facts.json").read_text())
@@ -162,14 +166,21 @@ def reading(data: dict[str, Any]) -> str:
         facts = next(row for row in data["rows"] if row["trace"] == trace)
         lines.append(
             f"{trace} ({facts['iops']:.0f} I/Os a second, replayed {facts['rerate']:.1f} times as "
-            f"fast for {facts['part_s']:.1f} s, {facts['reads']} reads): baseline "
+            f"fast for {facts['part_s']:.1f} s, {facts['reads']} reads; trained on "
+            f"{facts['training_reads']:.0f} reads a drive): baseline "
             f"{v['baseline']:.1f} us, hedge {v['hedge']:.1f}, linnos {v['linnos']:.1f} "
             f"({percent(improvement(v['linnos'], v['baseline']))} below baseline, "
             f"{percent(improvement(v['linnos'], v['hedge']))} below hedge, "
             f"{percent(oracle_share(v['linnos'], v['baseline'], v['oracle']), 0)} of the "
             "oracle's gain)."
         )
-    return "\n\n".join(lines)
+    lines.append(
+        "A model needs some ten thousand reads to learn from; with fewer, as here where the numbers "
+        "above are small, it is no better than a guess."
+        if min(row["training_reads"] for row in data["rows"]) < ENOUGH_READS
+        else ""
+    )
+    return "\n\n".join(lines).strip()
 
 
 EXPERIMENT = Experiment(
