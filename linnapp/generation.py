@@ -3,6 +3,10 @@
 
 Arrivals are a two-state Markov-modulated Poisson process, the simplest that is bursty at the
 scale of a drive's queue. Popularity follows a power law over regions scattered by a permutation.
+
+Bursts can be correlated across the drives of an array: by turns each drive follows a state
+process that all share, and its own. Both are the same process, so that one drive alone looks the
+same whatever the correlation is.
 """
 
 from __future__ import annotations
@@ -43,6 +47,7 @@ class Profile:
     region_bytes: int
     read_sizes: dict[int, float]
     write_sizes: dict[int, float]
+    burst_correlation: float = 0.0
 
     def __post_init__(self) -> None:
         def check(good: bool, what: str) -> None:
@@ -53,6 +58,10 @@ class Profile:
         check(
             min(self.calm_iops, self.burst_iops) >= 0 and max(self.calm_iops, self.burst_iops) > 0,
             "calm_iops and burst_iops must not be negative, and one of them positive",
+        )
+        check(
+            0 <= self.burst_correlation <= 1,
+            f"burst_correlation {self.burst_correlation} is not in 0..1",
         )
         check(self.calm_ms > 0 and self.burst_ms > 0, "calm_ms and burst_ms must be positive")
         check(
@@ -122,9 +131,10 @@ def _parse_profile(name: str, raw: dict[str, Any]) -> Profile:
                 flat.update(value)
             else:
                 flat[key] = value
-        known = {field.name for field in dataclasses.fields(Profile)}
-        unknown = sorted(flat.keys() - known)
-        missing = sorted(known - flat.keys())
+        fields = dataclasses.fields(Profile)
+        unknown = sorted(flat.keys() - {field.name for field in fields})
+        required = {field.name for field in fields if field.default is dataclasses.MISSING}
+        missing = sorted(required - flat.keys())
         if unknown or missing:
             raise LinnappError(
                 f"profile {name}: "
@@ -139,8 +149,20 @@ def _parse_profile(name: str, raw: dict[str, Any]) -> Profile:
         raise LinnappError(f"profile {name}: {error}") from error
 
 
+def array_seeds(
+    seed: int, n_drives: int
+) -> tuple[list[np.random.SeedSequence], np.random.SeedSequence]:
+    """Seeds for `generate`: one for each drive, and the one that they share."""
+    *own, shared = np.random.SeedSequence(seed).spawn(n_drives + 1)
+    return own, shared
+
+
 def generate(
-    profile: Profile, duration_s: float, seed: np.random.SeedSequence, drive_bytes: int
+    profile: Profile,
+    duration_s: float,
+    seed: np.random.SeedSequence,
+    drive_bytes: int,
+    shared: np.random.SeedSequence | None = None,
 ) -> Iterator[Workload]:
     """Draw one drive's workload.
 
@@ -153,16 +175,26 @@ def generate(
         Drives get different ones, spawned from one.
     drive_bytes : int
         Offsets and sizes stay below it.
+    shared : numpy.random.SeedSequence, optional
+        The same one for all drives of an array, see `array_seeds`. Needed when
+        the profile's bursts are correlated.
 
     Yields
     ------
     Workload
         Consecutive chunks.
+
+    Raises
+    ------
+    ValueError
+        When `shared` is needed and missing.
     """
+    if profile.burst_correlation and shared is None:
+        raise ValueError(f"profile {profile.name}: correlated bursts need a shared seed")
     scatter, arrivals, rest = (np.random.default_rng(child) for child in seed.spawn(3))
     n_regions = max(1, drive_bytes // profile.region_bytes)
     permutation = scatter.permutation(n_regions)
-    for times_us in _arrival_times(profile, duration_s, arrivals):
+    for times_us in _arrival_times(profile, duration_s, arrivals, shared):
         n = len(times_us)
         is_write = rest.random(n) >= profile.read_fraction
         size = np.where(
@@ -183,30 +215,80 @@ def _draw(sizes: dict[int, float], n: int, rng: np.random.Generator) -> npt.NDAr
     return rng.choice(values, n, p=weights / weights.sum())
 
 
-def _arrival_times(
-    profile: Profile, duration_s: float, rng: np.random.Generator
-) -> Iterator[npt.NDArray[np.int64]]:
-    """Arrival times in us, in batches of whole states."""
-    end_us = duration_s * 1e6
+#: a stretch of time in which a drive's state does not change: its end (us), whether it is a burst
+_Stay = tuple[float, bool]
+
+
+def _stays(profile: Profile, end_us: float, rng: np.random.Generator) -> Iterator[_Stay]:
+    """The two-state process, calm at first."""
     now_us = 0.0
     burst = False
+    while now_us < end_us:
+        mean_ms = profile.burst_ms if burst else profile.calm_ms
+        now_us = min(now_us + rng.exponential(mean_ms * 1e3), end_us)
+        yield now_us, burst
+        burst = not burst
+
+
+def _correlated_stays(
+    profile: Profile, end_us: float, rng: np.random.Generator, shared: np.random.SeedSequence
+) -> Iterator[_Stay]:
+    """A drive's own process or, for `burst_correlation` of the time, the one that all share.
+
+    Which one it is changes for all drives at the same moments, every ten bursts or so: that is
+    rare enough to leave the lengths of the stays as they are.
+    """
+    # Not spawn(): its children differ from call to call, and every drive needs the same two.
+    process, choice = (
+        np.random.default_rng(
+            np.random.SeedSequence(shared.entropy, spawn_key=(*shared.spawn_key, child))
+        )
+        for child in range(2)
+    )
+    own, common = _stays(profile, end_us, rng), _stays(profile, end_us, process)
+    own_end_us, own_burst = next(own)
+    common_end_us, common_burst = next(common)
+    epoch_us = 1e4 * (profile.calm_ms + profile.burst_ms)
+    follow_end_us, follows = 0.0, False
+    now_us = 0.0
+    while now_us < end_us:
+        while follow_end_us <= now_us:
+            follow_end_us = now_us + choice.exponential(epoch_us)
+            follows = choice.random() < profile.burst_correlation
+        now_us = min(own_end_us, common_end_us, follow_end_us, end_us)
+        yield now_us, common_burst if follows else own_burst
+        if now_us >= end_us:
+            break
+        if now_us == own_end_us:
+            own_end_us, own_burst = next(own)
+        if now_us == common_end_us:
+            common_end_us, common_burst = next(common)
+
+
+def _arrival_times(
+    profile: Profile,
+    duration_s: float,
+    rng: np.random.Generator,
+    shared: np.random.SeedSequence | None,
+) -> Iterator[npt.NDArray[np.int64]]:
+    """Arrival times in us, in batches of whole stays."""
+    end_us = duration_s * 1e6
+    now_us = 0.0
     batch: list[npt.NDArray[np.float64]] = []
     n_batch = 0
-    while now_us < end_us:
-        mean_ms, iops = (
-            (profile.burst_ms, profile.burst_iops)
-            if burst
-            else (profile.calm_ms, profile.calm_iops)
-        )
-        stay_us = min(rng.exponential(mean_ms * 1e3), end_us - now_us)
+    if profile.burst_correlation and shared is not None:
+        stays = _correlated_stays(profile, end_us, rng, shared)
+    else:
+        stays = _stays(profile, end_us, rng)
+    for stay_end_us, burst in stays:
+        stay_us = stay_end_us - now_us
         # A Poisson process given its count is that many uniform times in order.
-        n = rng.poisson(iops * stay_us / 1e6)
+        n = rng.poisson((profile.burst_iops if burst else profile.calm_iops) * stay_us / 1e6)
         batch.append(now_us + np.sort(rng.random(n)) * stay_us)
         n_batch += n
         if n_batch >= _BATCH:
             yield np.concatenate(batch).astype(np.int64)
             batch, n_batch = [], 0
-        now_us += stay_us
-        burst = not burst
+        now_us = stay_end_us
     if n_batch:
         yield np.concatenate(batch).astype(np.int64)

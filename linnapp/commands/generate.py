@@ -26,6 +26,11 @@ from linnapp.commands._options import ByteSize
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--drive-bytes", type=ByteSize(), help="Size of the drives, e.g. 1G.")
 @click.option(
+    "--burst-correlation",
+    type=click.FloatRange(0, 1),
+    help="Share of time in which all drives' bursts come together.  [default: the profile's]",
+)
+@click.option(
     "--names",
     default="flash{}",
     show_default=True,
@@ -39,6 +44,7 @@ def generate(
     duration: float,
     seed: int,
     drive_bytes: int | None,
+    burst_correlation: float | None,
     names: str,
     list_profiles: bool,
 ) -> None:
@@ -59,14 +65,17 @@ def generate(
     if "{}" not in names and drives > 1:
         raise click.UsageError(f"--names {names!r}: needs {{}} for the drive's number")
 
-    import numpy as np
+    import dataclasses
 
     from linnapp import iolog
     from linnapp.errors import LinnappError
     from linnapp.files import explain_os_error
+    from linnapp.generation import array_seeds
     from linnapp.generation import generate as draw
 
     chosen = load_profile(profile)
+    if burst_correlation is not None:
+        chosen = dataclasses.replace(chosen, burst_correlation=burst_correlation)
     size = drive_bytes or chosen.drive_bytes
     largest = max(*chosen.read_sizes, *chosen.write_sizes)
     if size < max(largest, chosen.region_bytes):
@@ -78,8 +87,9 @@ def generate(
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise explain_os_error(error, output) from error
-    for drive, child in enumerate(np.random.SeedSequence(seed).spawn(drives)):
+    own, shared = array_seeds(seed, drives)
+    for drive, child in enumerate(own):
         name = names.replace("{}", str(drive))
         path = output / f"{name}.iolog"
-        ios = iolog.write(path, draw(chosen, duration, child, size), f"/dev/{name}")
+        ios = iolog.write(path, draw(chosen, duration, child, size, shared), f"/dev/{name}")
         click.echo(f"{path}: {ios} I/Os in {duration:g} s")

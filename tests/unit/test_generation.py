@@ -4,18 +4,26 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from linnapp.cli import cli
 from linnapp.errors import LinnappError
-from linnapp.generation import Profile, generate, load_profile, profile_names
+from linnapp.generation import Profile, array_seeds, generate, load_profile, profile_names
 from linnapp.iolog import Workload
 
 
 def draw(profile: Profile, duration_s: float, seed: int, drive_bytes: int = 1 << 30) -> Workload:
-    chunks = list(generate(profile, duration_s, np.random.SeedSequence(seed), drive_bytes))
+    return join(generate(profile, duration_s, np.random.SeedSequence(seed), drive_bytes))
+
+
+def join(workloads: Iterable[Workload]) -> Workload:
+    chunks = list(workloads)
     return Workload(
         *(
             np.concatenate([getattr(c, f.name) for c in chunks])
@@ -58,6 +66,52 @@ def test_arrivals_are_burstier_than_poisson_and_offsets_skewed() -> None:
     assert hottest_tenth > 0.5
 
 
+@pytest.mark.parametrize("name", profile_names())
+def test_inspect_shows_the_profiles_own_figures(name: str, tmp_path: Path) -> None:
+    """Rate, mix and sizes within 5 %, of what the command writes and the command shows."""
+    profile = load_profile(name)
+    duration_s = 1000
+    run = CliRunner().invoke(
+        cli,
+        ["generate", name, "-o", str(tmp_path), "--drives", "1", "--duration", str(duration_s)],
+    )
+    assert run.exit_code == 0, run.output
+    run = CliRunner().invoke(cli, ["inspect", "--json", str(tmp_path / "flash0.iolog")])
+    assert run.exit_code == 0, run.output
+    shown = json.loads(run.output)
+
+    def mean_bytes(sizes: dict[int, float]) -> float:
+        return sum(size * weight for size, weight in sizes.items()) / sum(sizes.values())
+
+    ios = shown["reads"] + shown["writes"]
+    assert ios / duration_s == pytest.approx(profile.mean_iops, rel=0.05)
+    assert shown["reads"] / ios == pytest.approx(profile.read_fraction, rel=0.05)
+    assert shown["read_bytes_mean"] == pytest.approx(mean_bytes(profile.read_sizes), rel=0.05)
+    assert shown["write_bytes_mean"] == pytest.approx(mean_bytes(profile.write_sizes), rel=0.05)
+    assert shown["read_bytes_max"] == max(profile.read_sizes)
+    assert shown["write_bytes_max"] == max(profile.write_sizes)
+
+
+def test_bursts_correlate_across_drives_and_each_drive_looks_the_same() -> None:
+    def rates(correlation: float, seed: int) -> list[np.ndarray]:
+        profile = dataclasses.replace(load_profile("demo"), burst_correlation=correlation)
+        own, shared = array_seeds(seed, 3)
+        drives = (join(generate(profile, 200, child, 1 << 30, shared)) for child in own)
+        return [np.bincount(ios.time_us // 10_000, minlength=20_000) for ios in drives]
+
+    for correlation, low, high in ((0, -0.05, 0.05), (0.5, 0.3, 0.7), (1, 0.9, 1)):
+        drives = rates(correlation, 1)
+        found = np.corrcoef(drives)[np.triu_indices(3, 1)]
+        assert np.all((low <= found) & (found <= high)), (correlation, found)
+        for counts in drives:
+            assert counts.mean() == pytest.approx(30, rel=0.1)
+            # 10 % of the time in bursts of 120 arrivals in 10 ms, between 20 in calm.
+            assert np.mean(counts > 70) == pytest.approx(0.1, abs=0.03)
+    with pytest.raises(ValueError, match="shared seed"):
+        next(generate(dataclasses.replace(load_profile("demo"), burst_correlation=0.5), 1,
+                      np.random.SeedSequence(1), 1 << 30))  # fmt: skip
+
+
 def test_bad_profiles(tmp_path: Path) -> None:
     good = (Path(__file__).parents[2] / "traces" / "demo.toml").read_text()
     with pytest.raises(LinnappError, match="'none' is unknown; known are .*demo"):
@@ -69,6 +123,7 @@ def test_bad_profiles(tmp_path: Path) -> None:
         ("zipf_exponent = 0.9", "zipf_exponent = 1.0", "zipf_exponent"),
         ("4096 = 0.60", "1000 = 0.60", "multiples of 512"),
         ("calm_ms = 180", "calm_ms = ", "Invalid"),
+        ("calm_ms = 180", "calm_ms = 180\nburst_correlation = 2", "burst_correlation 2"),
         ("drive_bytes = 1073741824", "drive_bytes = 65536", "fit the drive"),
     ):
         path = tmp_path / "p.toml"
