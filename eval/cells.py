@@ -174,11 +174,12 @@ def write_workload(
     profile = load_profile(name)
     drive_bytes = Array().size_mb << 20
     end_s = max(last_s for _, _, last_s in folders)
-    children = np.random.SeedSequence([seed, _WORKLOAD]).spawn(N_DRIVES)
+    # The last is what the drives' bursts have in common.
+    *children, shared = np.random.SeedSequence([seed, _WORKLOAD]).spawn(N_DRIVES + 1)
     for drive, child in enumerate(children):
         chunks = [
             replace(chunk, time_us=(chunk.time_us / rate).astype(np.int64))
-            for chunk in generate(profile, end_s * rate, child, drive_bytes)
+            for chunk in generate(profile, end_s * rate, child, drive_bytes, shared)
         ]
         for folder, first_s, last_s in folders:
             folder.mkdir(parents=True, exist_ok=True)

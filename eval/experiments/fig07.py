@@ -14,7 +14,7 @@ from eval.cache import Cache
 from eval.cells import ARRAYS, N_DRIVES, WORKLOADS, read_log
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from linnapp import iolog
-from linnapp.generation import generate, load_profile
+from linnapp.generation import Profile, generate, load_profile
 from linnapp.inflection import LatencyDistribution, find_inflection_points
 from linnapp.lab.array import Array
 
@@ -42,18 +42,24 @@ def write_day(folder: Path, workload: str, seed: int) -> None:
     """One iolog a drive: short pieces of the workload, its rate swinging over the day."""
     profile = load_profile(workload)
     n_pieces = int(HOURS * 3600 / EVERY_S)
-    for drive, child in enumerate(np.random.SeedSequence([seed, 7]).spawn(N_DRIVES)):
+    *children, shared = np.random.SeedSequence([seed, 7]).spawn(N_DRIVES + 1)
+    for drive, child in enumerate(children):
         pieces = []
-        for i, chunk in enumerate(_pieces(profile, child, n_pieces)):
+        for i, chunk in enumerate(_pieces(profile, child, shared, n_pieces)):
             swing = 1 + PARAMETERS["load_swing"] * np.sin(2 * np.pi * i * EVERY_S / (24 * 3600))
             time_us = (chunk.time_us / swing).astype(np.int64) + int(i * EVERY_S * 1e6)
             pieces.append(replace(chunk, time_us=time_us))
         iolog.write(folder / f"flash{drive}.iolog", pieces, f"/dev/flash{drive}")
 
 
-def _pieces(profile: Any, child: np.random.SeedSequence, n_pieces: int) -> list[iolog.Workload]:
+def _pieces(
+    profile: Profile,
+    child: np.random.SeedSequence,
+    shared: np.random.SeedSequence,
+    n_pieces: int,
+) -> list[iolog.Workload]:
     """Cut one stretch of the workload into pieces that each start at 0."""
-    whole = list(generate(profile, n_pieces * ACTIVE_S, child, Array().size_mb << 20))
+    whole = list(generate(profile, n_pieces * ACTIVE_S, child, Array().size_mb << 20, shared))
     time_us = np.concatenate([chunk.time_us for chunk in whole])
     joined = iolog.Workload(
         time_us,

@@ -175,8 +175,7 @@ def reading(data: dict[str, Any]) -> str:
             "oracle's gain)."
         )
     lines.append(
-        "A model needs some ten thousand reads to learn from; with fewer, as here where the numbers "
-        "above are small, it is no better than a guess."
+        f"Training asks for some {ENOUGH_READS} reads; what models learnt from fewer says little."
         if min(row["training_reads"] for row in data["rows"]) < ENOUGH_READS
         else ""
     )
