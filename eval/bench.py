@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+from eval import bench_linnapp
 from linnapp.blktrace import BlktraceReader
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -74,13 +75,17 @@ def reader() -> None:
     )
 
 
-PARTS = {"engine": engine, "replayer": replayer, "reader": reader}
+PARTS = {"engine": engine, "replayer": replayer, "reader": reader, **bench_linnapp.PARTS}
+
+#: minutes, and gigabytes of disk
+ONLY_WHEN_NAMED = {"large"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
-    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all unless named")
-    parts = parser.parse_args().parts or list(PARTS)
+    all_but = f"all but {', '.join(ONLY_WHEN_NAMED)} unless named"
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; {all_but}")
+    parts = parser.parse_args().parts or [name for name in PARTS if name not in ONLY_WHEN_NAMED]
     OUT.mkdir(parents=True, exist_ok=True)
     failed = []
     for name in parts:
