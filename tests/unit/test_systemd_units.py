@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: MIT
+"""The units of linnapp/systemd, installed as docs/tutorial.md says and run by a real systemd.
+
+systemd is the first process of namespaces of its own, on an overlay of this machine's files. The
+kernel's files of two drives are stood in for by files and pipes that answer as the kernel does
+(tests/lab/test_recalibrate_in_lab.py has the kernel itself); all else, from the timer to training,
+is what a user gets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from test_training import array_trace
+
+from linnapp.model import Model
+
+HERE = Path(__file__).parent
+UNITS = HERE.parents[1] / "linnapp" / "systemd"
+CGROUPS = (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup"))
+
+#: as a user would with `systemctl edit`, so that six hours pass in a second; the empty line takes
+#: back every time there was, not only its own
+SOONER = """[Timer]
+OnUnitInactiveSec=
+OnBootSec=1s
+OnUnitInactiveSec=1s
+RandomizedDelaySec=0
+AccuracySec=100ms
+"""
+
+#: a machine busy with other tests would never let it through
+NOT_NICE = "[Service]\nNice=0\nIOSchedulingClass=best-effort\n"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_units_are_well_formed() -> None:
+    units = [UNITS / f"linnapp-recalibrate.{kind}" for kind in ("service", "timer")]
+    # The manual page is checked for by opening it: it is there once installed.
+    ran = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *units],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+def _cgroup_root() -> Path | None:
+    for path in CGROUPS:
+        if (path / "cgroup.procs").exists() and (path / "cgroup.controllers").exists():
+            return path
+    return None
+
+
+class Drives:
+    """What the kernel has of two drives: a model that is active from the last write on."""
+
+    def __init__(self, root: Path) -> None:
+        self._stop = threading.Event()
+        self._threads = []
+        self.directories = []
+        for disk in ("sda", "sdb"):
+            directory = root / "block" / disk / "linnos"
+            directory.mkdir(parents=True)
+            self.directories.append(directory)
+            (directory / "model").touch()
+            for name, answer in (
+                ("model_id", lambda model: model.model_id if model else "none"),
+                ("threshold_us", lambda model: str(model.threshold_us if model else 0)),
+            ):
+                os.mkfifo(directory / name)
+                thread = threading.Thread(target=self._answer, args=(directory, name, answer))
+                thread.start()
+                self._threads.append(thread)
+
+    def models(self) -> list[Model | None]:
+        """The drives' active models."""
+        return [self._active(directory) for directory in self.directories]
+
+    def close(self) -> None:
+        """Stop answering."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    @staticmethod
+    def _active(directory: Path) -> Model | None:
+        data = (directory / "model").read_bytes()
+        return Model.from_bytes(data) if data else None
+
+    def _answer(self, directory: Path, name: str, answer: Callable[[Model | None], str]) -> None:
+        while not self._stop.wait(0.01):
+            try:
+                fd = os.open(directory / name, os.O_WRONLY | os.O_NONBLOCK)
+            except OSError as error:
+                assert error.errno == errno.ENXIO, error  # nobody asks
+                continue
+            os.write(fd, (answer(self._active(directory)) + "\n").encode())
+            os.close(fd)
+            # The one who asked reads to the end; the next answer is for the next one.
+            time.sleep(0.1)
+
+
+class Machine:
+    """A running systemd; its own files lie under `directory`."""
+
+    def __init__(self, directory: Path, pid: int) -> None:
+        self.directory = directory
+        self.pid = pid
+
+    def run(self, *command: str) -> str:
+        """A command inside; its output."""
+        return subprocess.run(
+            ["nsenter", "-t", str(self.pid), "-a", "-r", "-w", *command],
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+        ).stdout
+
+
+@pytest.fixture
+def drives(tmp_path: Path) -> Iterator[Drives]:
+    drives = Drives(tmp_path / "state" / "sys")
+    yield drives
+    drives.close()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    """Systemd with the units installed and the timer enabled."""
+    root = _cgroup_root()
+    if os.geteuid() != 0 or root is None or not Path("/lib/systemd/systemd").exists():
+        pytest.skip("needs root, systemd, and a cgroup2 file system")
+    system = tmp_path / "etc" / "systemd" / "system"
+    (system / "timers.target.wants").mkdir(parents=True)
+    for unit in UNITS.iterdir():
+        shutil.copy(unit, system)
+    # What `systemctl enable` does for the timer.
+    (system / "timers.target.wants" / "linnapp-recalibrate.timer").symlink_to(
+        "../linnapp-recalibrate.timer"
+    )
+    for kind, text in (("timer", SOONER), ("service", NOT_NICE)):
+        (system / f"linnapp-recalibrate.{kind}.d").mkdir()
+        (system / f"linnapp-recalibrate.{kind}.d" / "override.conf").write_text(text)
+    (tmp_path / "etc" / "linnapp").mkdir()
+    (tmp_path / "etc" / "linnapp" / "recalibrate.conf").write_text(
+        "DRIVES=sda sdb\n"
+        "OPTIONS=--recordings /var/lib/linnapp/recordings --epochs 2 --bias 2 --bursts 0.1\n"
+        "LINNAPP_SYSFS=/var/lib/linnapp/sys\n"
+    )
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "linnapp").symlink_to(Path(sys.executable).parent / "linnapp")
+    recordings = tmp_path / "state" / "recordings"
+    recordings.mkdir(parents=True)
+    for number, disk in enumerate(("sda", "sdb"), 1):
+        array_trace(recordings / f"{disk}.blk", number)
+    group = root / f"linnos-test-{os.getpid()}"
+    namespaces = ("mount", "pid", "cgroup", "uts", "ipc", "net")
+    process = None
+    try:
+        try:
+            group.mkdir()
+        except OSError as error:
+            pytest.skip(f"{group}: {error.strerror}")
+        with (tmp_path / "boot.log").open("wb") as log:
+            process = subprocess.Popen(
+                ["sh", "-c", f'echo $$ >{group}/cgroup.procs && exec "$@"', "sh", "unshare"]
+                + [f"--{name}" for name in namespaces]
+                + ["--fork", "--kill-child", HERE / "boot_systemd.sh", tmp_path],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        pid = _first_child(process)
+        if pid is None:
+            pytest.skip(f"no systemd here: {(tmp_path / 'boot.log').read_text()[-300:]}")
+        yield Machine(tmp_path, pid)
+    finally:
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        _remove_groups(group)
+
+
+def _first_child(process: subprocess.Popen[bytes]) -> int | None:
+    """The first process of the namespaces, once it is systemd and answers."""
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        text = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        if text and Path(f"/proc/{text[0]}/comm").read_text() == "systemd\n":
+            machine = Machine(Path("/"), int(text[0]))
+            if "test" not in machine.run("systemctl", "is-system-running"):
+                return int(text[0])
+        time.sleep(0.2)
+    return None
+
+
+def _remove_groups(group: Path) -> None:
+    for _ in range(50):
+        inner = sorted(group.rglob("*/"), key=lambda path: len(path.parts), reverse=True)
+        for path in [*inner, group]:
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        if not group.exists():
+            return
+        time.sleep(0.1)
+
+
+def test_the_timer_recalibrates_again_and_again(drives: Drives, machine: Machine) -> None:
+    def journal() -> str:
+        return machine.run("journalctl", "--no-pager", "-o", "cat", "-u", "linnapp-recalibrate")
+
+    # Two whole runs: the first finds no model, the second one that still fits.
+    for _ in range(600):
+        text = journal()
+        if text.count("Finished") >= 2 or "Failed" in text:
+            break
+        time.sleep(0.5)
+    assert text.count("Finished linnapp-recalibrate.service") >= 2, text
+    assert "Failed" not in text
+    for disk in ("sda", "sdb"):
+        assert f"{disk}: retrain: no model is active" in text
+        assert f"{disk}: uploaded /var/lib/linnapp/models/" in text
+        assert f"{disk}: keep: the active threshold" in text
+    for disk, model in zip(("sda", "sdb"), drives.models(), strict=True):
+        assert model is not None
+        saved = list((machine.directory / "state" / "models").glob(f"*/{disk}.linnos"))
+        assert [Model.load(path).model_id for path in saved] == [model.model_id]
+        assert (machine.directory / "state" / disk / "recalibration.jsonl").exists()
+    # It could write nowhere else.
+    shown = machine.run("systemctl", "show", "linnapp-recalibrate", "-p", "Result,ProtectSystem")
+    assert shown.split() == ["ProtectSystem=strict", "Result=success"] or shown.split() == [
+        "Result=success",
+        "ProtectSystem=strict",
+    ]
