@@ -15,7 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval import seeds
-from eval.cells import POLICIES, RATES, WORKLOADS, Replay, Replayed, read_log, replayed, trained
+from eval.cells import (
+    POLICIES,
+    RATES,
+    WORKLOADS,
+    Replay,
+    Replayed,
+    read_log,
+    replayed,
+    trained,
+    training_records,
+)
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.experiments import fig08
 from eval.gain import improvement, oracle_share, percent, quantiles
@@ -116,7 +126,12 @@ def run(context: Context) -> dict[str, Any]:
         ),
         reverse=True,
     )[: PARAMETERS["explained"]]
-    explained = [{"window": i, **explain({r.replay.policy: r for r in results[i]})} for i in worst]
+    explained = []
+    for i in worst:
+        models = trained(context.cache, results[i][0].replay.cell)
+        thresholds = np.array([r["threshold_us"] for r in training_records(models)], float)
+        why = explain({r.replay.policy: r for r in results[i]}, thresholds)
+        explained.append({"window": i, **why})
     return {
         "windows": rows,
         "explained": explained,
@@ -124,11 +139,29 @@ def run(context: Context) -> dict[str, Any]:
     }
 
 
-def explain(results: dict[str, Replayed]) -> dict[str, Any]:
+#: What a decision was, held against the same read's latency at home under baseline.
+CAUSES = {
+    "revoked wrongly": "fast at home under baseline",
+    "revoked rightly": "beyond the inflection point at home under baseline",
+    "admitted wrongly": "beyond the inflection point at home under baseline",
+    "admitted rightly": "fast at home under baseline; what they lose is to reads that came over "
+    "from other drives",
+}
+
+
+def explain(results: dict[str, Replayed], thresholds: NDArray[np.float64]) -> dict[str, Any]:
     """Where the time went in one window: linnos against the better reference, read by read.
 
     The reads of two replays are the same; the sum over them of the difference
-    in latency is split by what linnos did with the read.
+    in latency is split by what linnos did with the read, and by whether that
+    was right.
+
+    Parameters
+    ----------
+    results : dict
+        The window's replays, by policy.
+    thresholds : array, shape (n_drives,)
+        Inflection points in us.
     """
     reference = min(REFERENCES, key=lambda policy: results[policy].summary["mean_us"])
     ours, base = read_log(results["linnos"].log), read_log(results[reference].log)
@@ -155,12 +188,25 @@ def explain(results: dict[str, Replayed]) -> dict[str, Any]:
         for name, group in groups.items()
     }
     revoked = revocations > 0
+    calm = read_log(results["baseline"].log)
+    slow = calm["latency_us"][:n] > thresholds[calm["home"][:n].astype(int)]
+    causes = dict(
+        zip(
+            CAUSES,
+            (revoked & ~slow, revoked & slow, ~revoked & slow, ~revoked & ~slow),
+            strict=True,
+        )
+    )
     top = np.argsort(delta_us)[::-1][: max(1, n // 100)]
     return {
         "reference": reference,
         "same_reads": same,
         "reads": n,
         "groups": rows,
+        "causes": {
+            name: {"reads": int(group.sum()), "delta_ms": float(delta_us[group].sum() / 1000)}
+            for name, group in causes.items()
+        },
         "revoked_though_faster": float((delta_us[revoked] > 0).mean()) if revoked.any() else 0.0,
         "loss_in_worst_percent": float(
             delta_us[top].sum() / max(delta_us[delta_us > 0].sum(), 1e-9)
@@ -221,6 +267,11 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
             )
         )  # fmt: skip
     explained = []
+    right = tuple(
+        (str(row["window"]), name, str(cause["reads"]), f"{cause['delta_ms']:+.1f}")
+        for row in data["explained"]
+        for name, cause in row["causes"].items()
+    )
     for row_ in data["explained"]:
         for name, group in row_["groups"].items():
             explained.append(
@@ -260,6 +311,9 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
             ("window", "linnos", "reads", "sum of differences ms", "reference mean us",
              "linnos mean us"),
             tuple(explained),
+        ),
+        "The worst five: the same, by whether linnos was right": Table(
+            ("window", "linnos", "reads", "sum of differences ms"), right
         ),
     }  # fmt: skip
 
@@ -320,8 +374,16 @@ def reading(data: dict[str, Any]) -> str:
             f"failover "
             f"included; the drives served "
             + "/".join(percent(s, 0) for s in row["served_by_ratio"])
-            + " of the reads."
+            + " of the reads. By what was right: "
+            + ", ".join(
+                f"{name} {cause['reads']} ({cause['delta_ms']:+.1f} ms)"
+                for name, cause in row["causes"].items()
+            )
+            + "."
         )
+    parts.append(
+        "In these five: " + "; ".join(f"*{name}*: {what}" for name, what in CAUSES.items()) + "."
+    )
     over = sum(
         share > 1.005
         for policy in data["windows"][0]["mean_us"]
