@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +150,7 @@ def _parse_profile(name: str, raw: dict[str, Any]) -> Profile:
 
 
 def array_seeds(
-    seed: int, n_drives: int
+    seed: int | Sequence[int], n_drives: int
 ) -> tuple[list[np.random.SeedSequence], np.random.SeedSequence]:
     """Seeds for `generate`: one for each drive, and the one that they share."""
     *own, shared = np.random.SeedSequence(seed).spawn(n_drives + 1)

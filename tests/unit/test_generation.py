@@ -19,7 +19,8 @@ from linnapp.iolog import Workload
 
 
 def draw(profile: Profile, duration_s: float, seed: int, drive_bytes: int = 1 << 30) -> Workload:
-    return join(generate(profile, duration_s, np.random.SeedSequence(seed), drive_bytes))
+    (own,), shared = array_seeds(seed, 1)
+    return join(generate(profile, duration_s, own, drive_bytes, shared))
 
 
 def join(workloads: Iterable[Workload]) -> Workload:
