@@ -39,7 +39,8 @@ def replaced_file(path: Path, mode: str = "wb") -> Iterator[IO[bytes] | IO[str]]
     try:
         fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
-        raise explain_os_error(error, path.parent) from error
+        # Not the temporary file's name, which means nothing to the user.
+        raise LinnappError(f"{path.parent}: {error.strerror}; {path.name} goes there") from error
     temporary = Path(name)
     try:
         with os.fdopen(fd, mode) as stream:

@@ -96,14 +96,11 @@ def check_can_trace(devices: Sequence[Path]) -> None:
         raise DeviceError("blktrace is not installed; on Debian: apt-get install blktrace")
     if os.geteuid() != 0:
         raise DeviceError("tracing needs root; run this command with sudo")
-    if _LOCKDOWN.exists():
-        with contextlib.suppress(OSError):
-            state = _LOCKDOWN.read_text()
-            if "[confidentiality]" in state:
-                raise DeviceError(
-                    "the kernel is locked down (confidentiality), which denies tracing; boot "
-                    "without lockdown, or trace in the lab: linnapp lab run -- linnapp trace ..."
-                )
+    if _lockdown() == "confidentiality":
+        raise DeviceError(
+            "the kernel is locked down (confidentiality), which denies tracing; boot without "
+            "lockdown, or trace in the lab: linnapp lab run -- linnapp trace ..."
+        )
     if not (_DEBUGFS / "block").is_dir():
         with contextlib.suppress(OSError):
             if not any(_DEBUGFS.iterdir()):
@@ -112,6 +109,15 @@ def check_can_trace(devices: Sequence[Path]) -> None:
             f"{_DEBUGFS}/block is missing: this kernel lacks CONFIG_BLK_DEV_IO_TRACE or denies "
             "it; trace in the lab: linnapp lab run -- linnapp trace ..."
         )
+
+
+def _lockdown() -> str:
+    """``none``, ``integrity`` or ``confidentiality``."""
+    with contextlib.suppress(OSError):
+        chosen = re.search(r"\[(\w+)\]", _LOCKDOWN.read_text())
+        if chosen:
+            return chosen[1]
+    return "none"
 
 
 def record(
@@ -309,7 +315,15 @@ def _progress(devices: Sequence[Path], scratch: Path, seconds: float) -> Progres
 def _failure(output: str, status: int | None) -> str:
     words = " ".join(output.split()) or f"exit status {status}"
     if "Permission denied" in words or "Operation not permitted" in words:
-        words += " (this kernel denies tracing to this user; run as root on the machine itself)"
+        state = _lockdown()
+        if state != "none":
+            # Already "integrity", which Secure Boot switches on, denies what blktrace reads from.
+            words += (
+                f" (the kernel is locked down: {state}; switch Secure Boot off, or trace in the "
+                "lab: linnapp lab run -- linnapp trace ...)"
+            )
+        else:
+            words += " (this kernel denies tracing to this user; run as root on the machine itself)"
     elif "Device or resource busy" in words or "File exists" in words:
         words += " (the drive is being traced already; end the other blktrace first)"
     return words

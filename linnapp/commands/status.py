@@ -116,7 +116,7 @@ def _table(rows: list[dict[str, Any]]) -> Table:
             row["drive"],
             row["mode"],
             row["model_id"] or "none",
-            f"{row['threshold_us']} us",
+            f"{row['threshold_us']} us" if row["model_id"] else "-",
             *(
                 f"{row['stats'].get(name, 0)}" + (f"\n{rates[name]:.1f}/s" if name in rates else "")
                 for name in _RATES

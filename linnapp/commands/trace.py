@@ -69,7 +69,8 @@ def trace(
     if live:
         print(file=sys.stderr)
     for recording in recordings:
-        print(f"{recording.path}: {recording.events} events", file=sys.stderr)
+        idle = "" if recording.events else ": the drive did nothing; trace while it is in use"
+        print(f"{recording.path}: {recording.events} events{idle}", file=sys.stderr)
         if recording.dropped:
             print(
                 f"linnapp: warning: {recording.path}: {recording.dropped} events were dropped; "

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""Why a recording cannot be made, in words that name the remedy; traces left on are ended."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from linnapp import recording
+from linnapp.errors import DeviceError
+from linnapp.recording import check_can_trace
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Root, with debugfs, no lockdown, and blktrace."""
+    (tmp_path / "debug" / "block" / "sda").mkdir(parents=True)
+    (tmp_path / "lockdown").write_text("[none] integrity confidentiality\n")
+    monkeypatch.setattr(recording, "_DEBUGFS", tmp_path / "debug")
+    monkeypatch.setattr(recording, "_LOCKDOWN", tmp_path / "lockdown")
+    monkeypatch.setattr(recording.shutil, "which", lambda _: "/usr/bin/blktrace")
+    monkeypatch.setattr(recording.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(recording.stat, "S_ISBLK", lambda _: True)
+    (tmp_path / "sda").touch()
+    return tmp_path
+
+
+def test_nothing_in_the_way(machine: Path) -> None:
+    check_can_trace([machine / "sda"])
+
+
+def test_each_obstacle_is_named(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(message: str) -> None:
+        with pytest.raises(DeviceError, match=message):
+            check_can_trace([machine / "sda"])
+
+    with monkeypatch.context() as m:
+        m.setattr(recording.shutil, "which", lambda _: None)
+        refused("blktrace is not installed; .*apt-get install blktrace")
+    with monkeypatch.context() as m:
+        m.setattr(recording.os, "geteuid", lambda: 1000)
+        refused("needs root; .*sudo")
+    (machine / "lockdown").write_text("none integrity [confidentiality]\n")
+    refused("locked down .*linnapp lab run")
+    (machine / "lockdown").unlink()
+    (machine / "debug" / "block" / "sda").rmdir()
+    (machine / "debug" / "block").rmdir()
+    refused("debugfs is not mounted; run: mount -t debugfs")
+    (machine / "debug" / "other").mkdir()
+    refused("lacks CONFIG_BLK_DEV_IO_TRACE")
+    monkeypatch.undo()
+    with pytest.raises(DeviceError, match="nope: No such file"):
+        check_can_trace([machine / "nope"])
+    with pytest.raises(DeviceError, match="not a block device"):
+        check_can_trace([machine / "sda"])
+
+
+@pytest.mark.parametrize(
+    ("lockdown", "words", "remedy"),
+    [
+        ("[none] integrity", "BLKTRACESETUP: Operation not permitted", "run as root"),
+        ("none [integrity]", "trace0: Operation not permitted", "Secure Boot"),
+        ("[none]", "BLKTRACESETUP: Device or resource busy", "end the other blktrace"),
+        ("[none]", "", "exit status 7"),
+    ],
+)
+def test_words_of_blktrace_are_explained(
+    machine: Path, lockdown: str, words: str, remedy: str
+) -> None:
+    (machine / "lockdown").write_text(lockdown)
+    text = recording._failure(words, 7)
+    assert words in text and remedy in text
+
+
+class _Ioctls:
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def __call__(self, _: Any, request: int) -> None:
+        self.seen.append(request)
+
+
+def test_a_trace_that_nobody_reads_is_ended(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ioctls = _Ioctls()
+    monkeypatch.setattr(recording.fcntl, "ioctl", ioctls)
+    recording._end_abandoned_traces([machine / "sda"])
+    assert not ioctls.seen  # none is on
+    (machine / "debug" / "block" / "sda" / "dropped").touch()
+    recording._end_abandoned_traces([machine / "sda"])
+    assert ioctls.seen == [0x1275, 0x1276]
+
+
+def test_a_trace_that_somebody_reads_is_left_alone(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ioctls = _Ioctls()
+    monkeypatch.setattr(recording.fcntl, "ioctl", ioctls)
+    monkeypatch.setattr(recording, "_ORPHAN_S", 0.3)
+    directory = machine / "debug" / "block" / "sda"
+    (directory / "dropped").touch()
+    with (directory / "trace0").open("w"):
+        begin = time.monotonic()
+        recording._end_abandoned_traces([machine / "sda"])
+        assert time.monotonic() - begin >= 0.3  # it may have been about to end
+    assert not ioctls.seen
