@@ -53,6 +53,19 @@ bool source_advance(struct replay *r, struct source *s)
 	return true;
 }
 
+/* Recordings of several drives share a clock: it starts with the first I/O of them all. */
+static void set_zero(struct replay *r)
+{
+	uint64_t zero = UINT64_MAX, at;
+
+	for (unsigned int i = 0; i < r->o.n_traces; i++)
+		if (trace_clock_start(r->sources[i].trace, &at) && at < zero)
+			zero = at;
+	for (unsigned int i = 0; i < r->o.n_traces; i++)
+		if (trace_clock_start(r->sources[i].trace, &at))
+			trace_set_zero(r->sources[i].trace, zero);
+}
+
 void sources_open(struct replay *r)
 {
 	for (unsigned int i = 0; i < r->o.n_traces; i++) {
@@ -62,8 +75,10 @@ void sources_open(struct replay *r)
 		memset(s, 0, sizeof(*s));
 		s->trace = trace_open(r->o.traces[i]);
 		s->drive = i;
-		source_advance(r, s);
 	}
+	set_zero(r);
+	for (unsigned int i = 0; i < r->o.n_traces; i++)
+		source_advance(r, &r->sources[i]);
 }
 
 /* The source whose I/O is due first; ties go to the first trace. */

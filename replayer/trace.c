@@ -15,6 +15,9 @@ struct trace {
 	const struct trace_format *format;
 	void *state;
 	char *path;
+	bool have_first;
+	struct trace_io first; /* read ahead to know when the trace begins */
+	uint64_t zero_ns;
 };
 
 struct trace *trace_open(const char *path)
@@ -45,6 +48,7 @@ struct trace *trace_open(const char *path)
 		t->format = formats[i];
 		t->path = xstrdup(path);
 		t->state = formats[i]->open(fd, t->path);
+		t->have_first = t->format->clock_times && t->format->next(t->state, &t->first);
 		return t;
 	}
 	die("trace %s: neither a fio iolog of version 3 (its first line would be \"fio version 3 "
@@ -55,7 +59,24 @@ struct trace *trace_open(const char *path)
 
 bool trace_next(struct trace *t, struct trace_io *io)
 {
-	return t->format->next(t->state, io);
+	if (t->have_first)
+		*io = t->first;
+	else if (!t->format->next(t->state, io))
+		return false;
+	t->have_first = false;
+	io->at_ns -= io->at_ns < t->zero_ns ? io->at_ns : t->zero_ns;
+	return true;
+}
+
+bool trace_clock_start(struct trace *t, uint64_t *at_ns)
+{
+	*at_ns = t->first.at_ns;
+	return t->have_first;
+}
+
+void trace_set_zero(struct trace *t, uint64_t zero_ns)
+{
+	t->zero_ns = zero_ns;
 }
 
 uint64_t trace_skipped(struct trace *t)

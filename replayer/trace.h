@@ -17,6 +17,8 @@ struct trace;
 
 struct trace_format {
 	const char *name;
+	/* Times are of a clock that ran long before the first I/O, not of the trace. */
+	bool clock_times;
 	/* True when the file's first bytes are of this format. */
 	bool (*matches)(const unsigned char *head, unsigned long n);
 	/* Takes over the descriptor, which stands at the file's start; dies on a malformed file. */
@@ -37,6 +39,11 @@ char *trace_blk_first_file(const char *base);
 /* Opens a trace of any known format; dies with a message when it cannot. */
 struct trace *trace_open(const char *path);
 bool trace_next(struct trace *t, struct trace_io *io);
+/* When the first I/O was, for traces with times of a clock, before anything was read; false for
+ * others and for an empty one. */
+bool trace_clock_start(struct trace *t, uint64_t *at_ns);
+/* What is to be taken off its times. */
+void trace_set_zero(struct trace *t, uint64_t zero_ns);
 uint64_t trace_skipped(struct trace *t);
 const char *trace_path(struct trace *t);
 void trace_close(struct trace *t);

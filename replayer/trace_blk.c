@@ -149,6 +149,7 @@ static void blk_close(void *state)
 
 const struct trace_format trace_blk = {
 	.name = "blktrace",
+	.clock_times = true,
 	.matches = blk_matches,
 	.open = blk_open,
 	.next = blk_next,
