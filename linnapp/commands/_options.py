@@ -142,6 +142,7 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
             type=click.FloatRange(min=0, min_open=True),
             default=1e-3,
             show_default=True,
+            help="Of Adam.",
         ),
         click.option(
             "--validation",
@@ -162,7 +163,13 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
             type=click.IntRange(1),
             help="At most; from the trace's length if not given.",
         ),
-        click.option("--seed", type=click.IntRange(0), default=1, show_default=True),
+        click.option(
+            "--seed",
+            type=click.IntRange(0),
+            default=1,
+            show_default=True,
+            help="Equal seeds give equal models, bit for bit.",
+        ),
         click.option(
             "--label",
             "labels",

@@ -13,9 +13,26 @@ from linnapp.commands._options import reader_options
 
 
 @click.command()
-@click.option("--model", "model_path", type=click.Path(path_type=Path), required=True)
-@click.option("--trace", type=click.Path(path_type=Path), required=True)
-@click.option("--engine", type=click.Choice(["numpy", "c"]), default="numpy", show_default=True)
+@click.option(
+    "--model",
+    "model_path",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="A .linnos file, or the directory that training wrote.",
+)
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="A blktrace recording of the drive.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["numpy", "c"]),
+    default="numpy",
+    show_default=True,
+    help="What computes; both give the same.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @reader_options
 def evaluate(model_path: Path, trace: Path, engine: str, as_json: bool, **reader: Any) -> None:

@@ -15,7 +15,7 @@ from linnapp.commands._options import ByteSize
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Directory to fill."
 )
-@click.option("--drives", type=click.IntRange(1), default=3, show_default=True)
+@click.option("--drives", type=click.IntRange(1), default=3, show_default=True, help="How many.")
 @click.option(
     "--duration",
     type=click.FloatRange(min=0, min_open=True),
@@ -23,7 +23,13 @@ from linnapp.commands._options import ByteSize
     show_default=True,
     help="Seconds.",
 )
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Equal seeds give equal files.",
+)
 @click.option("--drive-bytes", type=ByteSize(), help="Size of the drives, e.g. 1G.")
 @click.option(
     "--burst-correlation",

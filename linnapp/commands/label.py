@@ -21,7 +21,13 @@ from linnapp.commands._options import labelling_options, reader_options
     required=True,
     help="A drive's blktrace recording; once per drive of the array.",
 )
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Of --method simulate.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--figures",

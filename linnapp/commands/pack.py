@@ -18,7 +18,13 @@ import click
     help="The model file, .linnos.",
 )
 @click.option("--threshold-us", type=click.IntRange(1), help="Instead of the one in WEIGHTS.npz.")
-@click.option("--scale", type=click.IntRange(1), default=1000, show_default=True)
+@click.option(
+    "--scale",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    help="What float weights are multiplied by before rounding.",
+)
 def pack(weights: Path, output: Path, threshold_us: int | None, scale: int) -> None:
     """Make a model file from WEIGHTS.npz.
 

@@ -10,7 +10,13 @@ import click
 
 
 @click.command()
-@click.option("--model", "model_path", type=click.Path(path_type=Path), required=True)
+@click.option(
+    "--model",
+    "model_path",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="A .linnos file, or the directory that training wrote.",
+)
 @click.option(
     "--features",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -72,6 +73,9 @@ def test_help_imports_nothing_heavy() -> None:
         "predict",
         "upload",
         "status",
+        "faults",
+        "recalibrate",
+        "fleet",
     ],
 )
 def test_every_command_has_help_without_tensorflow(command: str) -> None:
@@ -230,6 +234,51 @@ def test_help_topics_and_commands() -> None:
         assert run("help", topic).stdout.startswith(topic.upper())
     assert run("help", "upload").stdout.startswith("Usage: linnapp upload")
     fails("neither a topic", "help", "nonsense")
+
+
+def test_the_manual_page_has_every_command_and_topic() -> None:
+    page = ROOT / "docs" / "linnapp.1"
+    words = page.read_text().replace("\\-", "-")
+    for command in _listed("Commands"):
+        assert f'"{command}' in words or f"I {command} " in words, command
+    for topic in _listed("Topics"):
+        assert topic in words.split("Topics are")[1].split("\n")[0]
+
+
+def _listed(what: str) -> list[str]:
+    (line,) = (x for x in run("help").stdout.splitlines() if x.startswith(f"{what}: "))
+    return line.removeprefix(f"{what}: ").split(", ")
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff not installed")
+def test_the_manual_pages_are_well_formed() -> None:
+    for page in (ROOT / "docs").glob("*.1"):
+        ran = subprocess.run(
+            ["groff", "-ww", "-man", "-Tutf8", "-z", page],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert ran.stderr == "", page
+
+
+def test_every_command_and_option_has_help() -> None:
+    import click
+
+    from linnapp.cli import cli
+
+    def check(command: click.Command, ctx: click.Context) -> None:
+        assert command.help, ctx.command_path
+        for option in command.params:
+            if isinstance(option, click.Option):
+                assert option.help, f"{ctx.command_path} {option.opts}"
+        if isinstance(command, click.Group):
+            for name in command.list_commands(ctx):
+                inner = command.get_command(ctx, name)
+                assert inner is not None
+                check(inner, click.Context(inner, info_name=name, parent=ctx))
+
+    check(cli, click.Context(cli, info_name="linnapp"))
 
 
 def test_every_input_format_is_in_its_help_topic() -> None:
