@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from eval import loop
-from eval.cache import Cache
+from eval.cache import Cache, code_version
 from eval.cells import read_log
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from linnapp import iolog
@@ -50,7 +50,8 @@ def measured(cache: Cache, profile: str, mix: str, seed: int) -> Path:
         )
         loop.replay(scenario, "baseline", folder)
 
-    parameters = {"profile": profile, "mix": mix, "seed": seed, **PARAMETERS}
+    recipe = code_version("eval/experiments/fig01.py")
+    parameters = {"profile": profile, "mix": mix, "seed": seed, "recipe": recipe, **PARAMETERS}
     return cache.get("drive", parameters, make) / "baseline.log"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from eval import loop
-from eval.cache import Cache
+from eval.cache import Cache, code_version
 from eval.cells import ARRAYS, N_DRIVES, WORKLOADS, read_log
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from linnapp import iolog
@@ -90,7 +90,8 @@ def day(cache: Cache, workload: str, seed: int) -> Path:
         loop.replay(scenario, "baseline", folder)
 
     shared = {key: value for key, value in PARAMETERS.items() if key != "workloads"}
-    parameters = {**shared, "workload": workload, "seed": seed}
+    recipe = code_version("eval/experiments/fig07.py")
+    parameters = {**shared, "workload": workload, "seed": seed, "recipe": recipe}
     return cache.get("day", parameters, make) / "baseline.log"
 
 

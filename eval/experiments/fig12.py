@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from eval import loop, workers
-from eval.cache import write_json
+from eval.cache import code_version, write_json
 from eval.cells import ARRAYS, N_DRIVES, POLICIES, brief, training_records
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.gain import improvement, oracle_share, percent
@@ -88,7 +88,8 @@ def replay_trace(context: Context, path: Path) -> list[dict[str, Any]]:
     name = path.name
     array = Array(profile=ARRAYS[PARAMETERS["array"]], seed=seed)
     shared = {key: PARAMETERS[key] for key in ("array", "target_iops", "part_s")}
-    made_from = {"file": file_id, "seed": seed, **shared}
+    recipe = code_version("eval/experiments/fig12.py")
+    made_from = {"file": file_id, "seed": seed, "recipe": recipe, **shared}
 
     def learn(folder: Path) -> None:
         facts = prepare(path, folder)
