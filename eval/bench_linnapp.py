@@ -215,6 +215,40 @@ def large() -> None:
         )
 
 
+def labelling() -> None:
+    """Inflection points of three drives: the closed form, and the simulation it stands for."""
+    from linnapp.array_training import LabellingOptions, label_array, read_latencies
+    from linnapp.array_training import Recipe as Defaults
+
+    with _directory() as name:
+        distributions = []
+        for drive in range(3):
+            trace = Path(name) / f"drive{drive}.blk"
+            write_recording(trace, TRAIN_IOS // 4, drive)
+            distributions.append(read_latencies(trace, Defaults()))
+    result: dict[str, Any] = {}
+    for method in ("exact", "simulate"):
+        # Of the processor: both run on one core.
+        begin = time.process_time()
+        points = label_array(distributions, LabellingOptions(method), 1)
+        result[method] = {
+            "seconds": time.process_time() - begin,
+            "threshold_us": [point.threshold_us for point in points],
+            "percentile": [round(point.percentile, 2) for point in points],
+            "boost_area_us": [round(point.boost_area_us, 2) for point in points],
+        }
+        print(
+            f"{method:9} {result[method]['seconds']:7.2f} s: "
+            + ", ".join(
+                f"{point.threshold_us} us (p{point.percentile:.1f}, {point.boost_area_us:.1f} us)"
+                for point in points
+            )
+        )
+    result["ratio"] = result["simulate"]["seconds"] / result["exact"]["seconds"]
+    print(f"the closed form takes {result['ratio']:.0f} times less")
+    _save("labelling", result)
+
+
 def text() -> None:
     """Text traces: I/Os and bytes a second of `convert`, beside the same lines split in Python."""
     from linnapp.conversion import TEXT_FORMATS, convert, output_formats, read_workload
@@ -318,4 +352,4 @@ def _draw_fleet(rows: list[dict[str, Any]]) -> None:
     plt.close(figure)
 
 
-PARTS = {"train": train, "text": text, "fleet": fleet, "large": large}
+PARTS = {"train": train, "labelling": labelling, "text": text, "fleet": fleet, "large": large}

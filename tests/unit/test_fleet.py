@@ -56,3 +56,16 @@ def test_no_scheduler_there(tmp_path: Path) -> None:
     trace = array_trace(tmp_path / "d.blk", 1, 10)
     with pytest.raises(LinnappError, match="no Dask scheduler answers"):
         train_fleet({"a": [trace]}, tmp_path / "m", RECIPE, scheduler="tcp://127.0.0.1:1")
+
+
+def test_a_scheduler_that_is_there_already(tmp_path: Path) -> None:
+    from distributed import LocalCluster
+
+    (tmp_path / "a").mkdir()
+    trace = array_trace(tmp_path / "a" / "d.blk", 1, 1500)
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        address = cluster.scheduler_address
+        (done,) = train_fleet({"a": [trace]}, tmp_path / "m", RECIPE, scheduler=address)
+        assert done.error is None
+        assert cluster.scheduler_info["workers"], "it is not ours to end"
+    assert (tmp_path / "m" / "a" / "d.linnos").exists()
