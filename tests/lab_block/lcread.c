@@ -3,16 +3,21 @@
  * lcread: reads with and without the latency-critical hint, one after another,
  * and says how each ended.
  *
- *	lcread [-b] [-e preadv2|uring|aio] [-n COUNT] [-p] [-s BYTES] [-o OFFSET] [-u] FILE
+ *	lcread [-b] [-e INTERFACE] [-f FLAGS] [-n COUNT] [-N] [-o OFFSET] [-p] [-s BYTES]
+ *		[-u] FILE
  *
  * -b	buffered, not direct
- * -e	by which interface (preadv2)
+ * -e	by which interface: preadv2 (the default), uring, poll (io_uring, the
+ *	reader polls for completions), aio
+ * -f	flags instead of RWF_LATCRIT, as a number
  * -n	how many reads, each at the next offset (1)
+ * -N	in the first read the first allocation of the kernel fails, in the second
+ *	the second, and so on: needs fault injection. A last line says how many
+ *	did: failed=N
  * -p	print nothing but a summary: ok=N busy=N other=N
  * -s	bytes a read (4096)
  * -o	offset of the first (0)
  * -u	unhinted
- * -f	flags instead of RWF_LATCRIT, as a number
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -37,6 +42,8 @@ static ssize_t by_preadv2(int fd, void *buffer, size_t bytes, off_t offset)
 	return got < 0 ? -errno : got;
 }
 
+static unsigned int ring_flags;
+
 static ssize_t by_uring(int fd, void *buffer, size_t bytes, off_t offset)
 {
 	static struct io_uring ring;
@@ -46,7 +53,7 @@ static ssize_t by_uring(int fd, void *buffer, size_t bytes, off_t offset)
 	ssize_t got;
 
 	if (!ready) {
-		got = io_uring_queue_init(8, &ring, 0);
+		got = io_uring_queue_init(8, &ring, ring_flags);
 		if (got)
 			return got;
 		ready = 1;
@@ -55,8 +62,12 @@ static ssize_t by_uring(int fd, void *buffer, size_t bytes, off_t offset)
 	io_uring_prep_read(sqe, fd, buffer, bytes, offset);
 	sqe->rw_flags = flags;
 	got = io_uring_submit_and_wait(&ring, 1);
-	if (got < 0)
+	if (got < 0) {
+		/* what was not submitted must not be taken for the next read */
+		io_uring_queue_exit(&ring);
+		ready = 0;
 		return got;
+	}
 	got = io_uring_wait_cqe(&ring, &cqe);
 	if (got)
 		return got;
@@ -88,16 +99,31 @@ static ssize_t by_aio(int fd, void *buffer, size_t bytes, off_t offset)
 	return (long)event.res;
 }
 
+/* Have the nth allocation from here on fail; says whether the last one did. */
+static int fail_nth(int fd, long n)
+{
+	char text[24] = "";
+	int struck;
+
+	struck = pread(fd, text, sizeof(text) - 1, 0) > 0 && !atol(text);
+	snprintf(text, sizeof(text), "%ld", n);
+	if (pwrite(fd, text, strlen(text), 0) < 0) {
+		perror("lcread: fail-nth");
+		exit(1);
+	}
+	return struck;
+}
+
 int main(int argc, char **argv)
 {
 	ssize_t (*read_by)(int, void *, size_t, off_t) = by_preadv2;
-	long count = 1, ok = 0, busy = 0, other = 0, i;
-	int option, direct = O_DIRECT, quiet = 0, fd;
+	long count = 1, ok = 0, busy = 0, other = 0, failed = 0, i;
+	int option, direct = O_DIRECT, quiet = 0, faults = -1, fd;
 	size_t bytes = 4096;
 	off_t offset = 0;
 	void *buffer;
 
-	while ((option = getopt(argc, argv, "be:f:n:o:ps:u")) != -1) {
+	while ((option = getopt(argc, argv, "be:f:n:No:ps:u")) != -1) {
 		switch (option) {
 		case 'b':
 			direct = 0;
@@ -105,6 +131,8 @@ int main(int argc, char **argv)
 		case 'e':
 			if (!strcmp(optarg, "uring"))
 				read_by = by_uring;
+			else if (!strcmp(optarg, "poll"))
+				read_by = by_uring, ring_flags = IORING_SETUP_IOPOLL;
 			else if (!strcmp(optarg, "aio"))
 				read_by = by_aio;
 			else if (strcmp(optarg, "preadv2"))
@@ -115,6 +143,13 @@ int main(int argc, char **argv)
 			break;
 		case 'n':
 			count = atol(optarg);
+			break;
+		case 'N':
+			faults = open("/proc/thread-self/fail-nth", O_RDWR);
+			if (faults < 0) {
+				perror("lcread: fail-nth");
+				return 1;
+			}
 			break;
 		case 'o':
 			offset = atoll(optarg);
@@ -142,8 +177,16 @@ int main(int argc, char **argv)
 	}
 	if (posix_memalign(&buffer, 4096, bytes))
 		return 1;
+	if (faults >= 0)
+		read_by(fd, buffer, bytes, offset); /* opens the ring */
 	for (i = 0; i < count; i++, offset += bytes) {
-		ssize_t got = read_by(fd, buffer, bytes, offset);
+		ssize_t got;
+
+		if (faults >= 0)
+			fail_nth(faults, i + 1);
+		got = read_by(fd, buffer, bytes, offset);
+		if (faults >= 0)
+			failed += fail_nth(faults, 0);
 
 		ok += got == (ssize_t)bytes;
 		busy += got == -EBUSY;
@@ -153,5 +196,7 @@ int main(int argc, char **argv)
 	}
 	if (quiet)
 		printf("ok=%ld busy=%ld other=%ld\n", ok, busy, other);
+	if (faults >= 0)
+		printf("failed=%ld\n", failed);
 	return 0;
 }

@@ -12,13 +12,6 @@ fail()
 	exit 1
 }
 
-# What the kernel or the guest does not have is no failure; pytest knows 77.
-skip()
-{
-	echo "SKIP: $*" >&2
-	exit 77
-}
-
 # expect WHAT WANTED GOT
 expect()
 {
@@ -57,12 +50,27 @@ remove_null_disk()
 	rmdir "/sys/kernel/config/nullb/$1"
 }
 
-# use_model DISK MODEL MODE
+# use_model DISK MODEL MODE: no probes, which would admit reads that are to be
+# revoked whenever the guest takes its time
 use_model()
 {
+	echo 0 >"/sys/block/$1/linnos/probe_after_us"
+	echo 0 >"/sys/block/$1/linnos/probe_after_revokes"
 	cat "$MODELS/$2.linnos" >"/sys/block/$1/linnos/model" ||
 		fail "$1: model $2 refused"
 	echo "$3" >"/sys/block/$1/linnos/mode" || fail "$1: mode $3 refused"
+}
+
+# fault_every DIRECTORY PERCENT: faults DIRECTORY says how often it has struck since
+fault_every()
+{
+	echo "$2" >"$1/probability" && echo 1000000 >"$1/times" && echo 0 >"$1/verbose" ||
+		fail "no fault injection in $1"
+}
+
+faults()
+{
+	echo $((1000000 - $(cat "$1/times")))
 }
 
 in_flight()
@@ -83,9 +91,22 @@ lcread()
 	"$LCREAD" -p "$@" || fail "lcread $*"
 }
 
+# What the kernel says of its own mistakes. Booting, KASAN announces itself.
 clean_log()
 {
-	dmesg | grep -E 'BUG|WARNING|KASAN|UBSAN|INFO: |Call Trace|leak|general protection' |
-		grep -v 'KASAN' | head -n 5 | grep . && fail "the kernel log is not clean"
+	dmesg | grep -E 'BUG|WARNING|KASAN|UBSAN|INFO: |Call Trace|ODEBUG|kmemleak: [0-9]|general protection' |
+		head -n 5 | grep . && fail "the kernel log is not clean"
 	return 0
+}
+
+# Twice: an object that somebody still held at the first look may be gone.
+no_leaks()
+{
+	leaks=/sys/kernel/debug/kmemleak
+	[ -e $leaks ] || return 0
+	sleep 6
+	echo scan >$leaks
+	sleep 6
+	echo scan >$leaks
+	[ -z "$(cat $leaks)" ] || fail "leaks: $(head -n 40 $leaks)"
 }

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
 """The policy in the block layer: one shell script a subject, run in the booted kernel.
 
-Each ``test_*.sh`` beside this file says in its first lines what it proves. They use null_blk, whose
-latency is a timer and nothing else.
+Each ``test_*.sh`` beside this file says in its first lines what it proves; ``debug_*.sh`` need what
+only the debug kernel has, above all faults on request. They use null_blk, whose latency is a timer
+and nothing else.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -23,19 +23,21 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 SCRIPTS = sorted(path.stem for path in HERE.glob("test_*.sh"))
-SKIPPED = 77
+DEBUG_SCRIPTS = sorted(path.stem for path in HERE.glob("debug_*.sh"))
 DEBUG_KERNEL = HERE.parents[1] / "build" / "linux-um-debug" / "linux"
 
 
 @pytest.fixture(scope="session")
-def lcread(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The hinted reader, compiled."""
-    program = tmp_path_factory.mktemp("lcread") / "lcread"
-    subprocess.run(
-        ["gcc", "-O2", "-Wall", "-Wextra", "-o", program, HERE / "lcread.c", "-luring", "-laio"],
-        check=True,
-    )
-    return program
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the tests' own programs, compiled: see the beginning of each."""
+    directory = tmp_path_factory.mktemp("tools")
+    for program in ("lcread", "failnth", "passthrough"):
+        compile_it = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", HERE / f"{program}.c"]
+        subprocess.run(
+            [*compile_it, "-o", directory / program, "-luring", "-laio"],
+            check=True,
+        )
+    return directory
 
 
 def constant_model(output_bias: tuple[int, int], **weights: np.ndarray) -> Model:
@@ -67,34 +69,30 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_script(
-    name: str, boot: Callable[..., Ran], lcread: Path, models: Path, **how: object
+    name: str, boot: Callable[..., Ran], tools: Path, models: Path, **how: object
 ) -> None:
     ran = boot(
-        f"export TESTS={HERE} LCREAD={lcread} MODELS={models}; sh {HERE / name}.sh",
-        kernel_args=("null_blk.nr_devices=0",),
+        f"export TESTS={HERE} TOOLS={tools} LCREAD={tools}/lcread MODELS={models}\n"
+        f"sh {HERE / name}.sh",
+        kernel_args=("null_blk.nr_devices=0", "scsi_debug.add_host=0"),
         check=False,
         **how,
     )
-    said = ran.stdout + ran.stderr
-    if ran.status == SKIPPED:
-        pytest.skip(next(line for line in said.splitlines() if line.startswith("SKIP: ")))
-    assert ran.status == 0, said
+    assert ran.status == 0, ran.stdout + ran.stderr
 
 
 @pytest.mark.lab
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_block_layer(name: str, boot: Callable[..., Ran], lcread: Path, models: Path) -> None:
-    run_script(name, boot, lcread, models)
+def test_block_layer(name: str, boot: Callable[..., Ran], tools: Path, models: Path) -> None:
+    run_script(name, boot, tools, models)
 
 
-@pytest.mark.lab
-@pytest.mark.skipif(
-    not DEBUG_KERNEL.exists() or os.environ.get("LINNOS_DEBUG_KERNEL") == "0",
-    reason="no debug kernel; kernel/build.sh um-debug builds it",
-)
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.debug
+@pytest.mark.parametrize("name", SCRIPTS + DEBUG_SCRIPTS)
 def test_block_layer_under_debug(
-    name: str, boot: Callable[..., Ran], lcread: Path, models: Path
+    name: str, boot: Callable[..., Ran], tools: Path, models: Path
 ) -> None:
     """The same with KASAN, lockdep and UBSAN looking on."""
-    run_script(name, boot, lcread, models, kernel=DEBUG_KERNEL, timeout_s=900)
+    if not DEBUG_KERNEL.exists():
+        pytest.skip(f"no {DEBUG_KERNEL}: make kernel-debug builds it")
+    run_script(name, boot, tools, models, kernel=DEBUG_KERNEL, timeout_s=900)

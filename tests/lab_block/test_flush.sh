@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+# Flushes carry no data and are no part of the load; a write that asks for a flush
+# counts once, however many requests the block layer makes of it.
+. "$TESTS/lib.sh"
+
+# 10 ms an I/O, and a cache that wants flushing; without FUA a write that must be
+# durable becomes a write and a flush
+null_disk nullb_f cache_size=8 fua=0 completion_nsec=10000000
+disk=nullb_f
+expect "write cache" "write back" "$(cat /sys/block/$disk/queue/write_cache)"
+expect fua 0 "$(cat /sys/block/$disk/queue/fua)"
+use_model $disk slow enforce
+flushes() { awk '{ print $16 }' /sys/block/$disk/stat; }
+
+# an empty flush
+before=$(flushes)
+sync /dev/$disk &
+sleep 0.005
+expect "during a flush" "0 pages, 0 reads" "$(in_flight $disk)"
+wait
+expect "empty flushes" 1 $(($(flushes) - before))
+expect_idle $disk
+
+# a write and then a flush: one I/O of four pages all the while
+before=$(flushes)
+dd if=/dev/zero of=/dev/$disk bs=16k count=1 oflag=direct,dsync 2>/dev/null &
+sleep 0.005
+expect "5 ms into a durable write" "4 pages, 0 reads" "$(in_flight $disk)"
+sleep 0.01
+expect "15 ms into a durable write" "4 pages, 0 reads" "$(in_flight $disk)"
+wait
+[ $(($(flushes) - before)) -ge 1 ] || fail "no flush"
+expect_idle $disk
+
+# many at once, and hinted reads between them
+fio --name=durable --filename=/dev/$disk --direct=1 --rw=randwrite --bsrange=4k-64k --size=16m \
+	--ioengine=io_uring --iodepth=8 --number_ios=200 --fsync=3 \
+	--clocksource=clock_gettime --output=/dev/null &
+load=$!
+expect "hinted among flushes" "ok=0 busy=16 other=0" "$(lcread -n 16 /dev/$disk)"
+wait $load || fail fio
+expect_idle $disk
+expect reads 16 "$(stat_of $disk reads)"
+clean_log

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+# Reads whose submitter polls for the completion: decided and counted like any other.
+. "$TESTS/lib.sh"
+
+# 50 ms by interrupt; whoever polls is served at once
+null_disk nullb_p submit_queues=1 poll_queues=1 completion_nsec=50000000
+disk=nullb_p
+expect "polling" 1 "$(cat /sys/block/$disk/queue/io_poll)"
+use_model $disk fast enforce
+
+milliseconds() { echo $(($(date +%s%N) / 1000000)); }
+before=$(milliseconds)
+expect "polled, admitted" "ok=64 busy=0 other=0" "$(lcread -e poll -n 64 -s 16384 /dev/$disk)"
+[ $(($(milliseconds) - before)) -lt 1000 ] || fail "nothing was polled"
+expect_idle $disk
+expect admitted 64 "$(stat_of $disk admitted)"
+
+use_model $disk slow enforce
+expect "polled, revoked" "ok=0 busy=64 other=0" "$(lcread -e poll -n 64 -s 16384 /dev/$disk)"
+expect_idle $disk
+
+# RWF_HIPRI | RWF_LATCRIT
+expect "hipri, revoked" "ok=0 busy=8 other=0" "$(lcread -f 0x8001 -n 8 /dev/$disk)"
+use_model $disk fast enforce
+expect "hipri, admitted" "ok=8 busy=0 other=0" "$(lcread -f 0x8001 -n 8 /dev/$disk)"
+expect_idle $disk
+
+# many in flight, of several sizes, reads and writes; none so large that it is split:
+# its parts are not polled, and whoever spins on them stops the guest's virtual time
+fio --name=polled --filename=/dev/$disk --direct=1 --rw=randrw --bsrange=4k-64k --size=32m \
+	--ioengine=io_uring --hipri --iodepth=16 --number_ios=4000 \
+	--clocksource=clock_gettime --output=/dev/null || fail fio
+expect_idle $disk
+
+clean_log
