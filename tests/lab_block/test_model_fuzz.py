@@ -3,17 +3,27 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
-from model_fuzz import is_model, mutations
+from model_fuzz import is_model, mutations, random_model
 
 from linnapp import engine
 from linnapp.errors import LinnappError
+from linnapp.lab.array import Array
+
+if TYPE_CHECKING:
+    from conftest import Ran
 
 HERE = Path(__file__).parent
+#: LINNOS_FUZZ_FILES=100000 takes about ten minutes.
+FILES = 3000
 
 
 def test_library_takes_only_models() -> None:
@@ -32,11 +42,28 @@ def test_library_takes_only_models() -> None:
 
 
 @pytest.mark.lab
-def test_kernel_takes_only_models(boot: Callable[..., object]) -> None:
+def test_kernel_takes_only_models(boot: Callable[..., Ran]) -> None:
+    """Every check, and what the kernel says; LINNOS_FUZZ_FILES sets how many files."""
+    n = int(os.environ.get("LINNOS_FUZZ_FILES", FILES))
     ran = boot(
-        f"{sys.executable} {HERE / 'model_fuzz.py'} flash0 3000; dmesg | tail -n 400",
+        f"{sys.executable} {HERE / 'model_fuzz.py'} flash0 {n}",
+        Array(n_drives=1, size_mb=64),
+        timeout_s=3600,
     )
-    assert "3000 files" in ran.stdout
-    log = [line for line in ran.stdout.splitlines() if "linnos" in line]
-    assert log
-    assert all("model refused: " in line for line in log)
+    assert f"{n} files" in ran.stdout
+
+
+@pytest.mark.lab
+def test_cut_upload_is_noticed(boot: Callable[..., Ran], tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    models = [tmp_path / "first.linnos", tmp_path / "second.linnos"]
+    for path in models:
+        path.write_bytes(random_model(rng))
+    ran = boot(
+        f"{sys.executable} {HERE / 'cut_upload.py'} flash0 {models[0]} {models[1]}",
+        Array(n_drives=1, size_mb=64),
+    )
+    assert len(re.findall(r"wrote model \w+, but \w+ is active", ran.stdout)) == 8
+    refusals = [line for line in ran.dmesg.splitlines() if "model refused" in line]
+    assert len(refusals) == 8, refusals
+    assert all("flash0: model refused: truncated file" in line for line in refusals)
