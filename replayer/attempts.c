@@ -228,6 +228,7 @@ static void answer(struct replay *r, struct user_io *io, struct attempt *by)
 
 static void report_io_error(struct replay *r, const struct attempt *a, int error)
 {
+	r->c.io_errors_by[a->drive]++;
 	if (r->c.io_errors++ >= REPORTED_ERRORS)
 		return;
 	fprintf(stderr, "replayer: %s: %s of %u bytes at %llu: %s%s\n", r->devices[a->drive].path,

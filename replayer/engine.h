@@ -81,6 +81,7 @@ struct counters {
 	uint64_t data_errors; /* read attempts with wrong content */
 	uint64_t blocks_checked, torn_blocks, unverified_blocks;
 	uint64_t io_errors; /* attempts that a drive answered with an error */
+	uint64_t io_errors_by[MAX_DRIVES];
 	uint64_t failovers_on_error;
 	uint64_t realigned; /* trace I/Os widened to 4 KiB blocks */
 	uint64_t wrapped;   /* offsets folded into the drive's size by --fit */

@@ -184,6 +184,7 @@ void report_json(struct replay *r, const char *path)
 {
 	const struct counters *c = &r->c;
 	json_t *o = json_object(), *served = json_array(), *storms = json_array();
+	json_t *errors = json_array();
 	char *beside = xasprintf("%s.new", path);
 
 	set_text(o, "policy", r->o.policy->name);
@@ -207,6 +208,9 @@ void report_json(struct replay *r, const char *path)
 	set_count(o, "torn_blocks", c->torn_blocks);
 	set_count(o, "unverified_blocks", c->unverified_blocks);
 	set_count(o, "io_errors", c->io_errors);
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		json_array_append_new(errors, json_integer((json_int_t)c->io_errors_by[k]));
+	set(o, "io_errors_by_drive", errors);
 	set_count(o, "reads_failed", c->reads_failed);
 	set_count(o, "writes_failed", c->writes_failed);
 	set_count(o, "unanswered", c->unanswered);
@@ -302,6 +306,10 @@ void report_text(struct replay *r)
 	if (c->unverified_blocks)
 		printf(", %llu of them unverifiable", ULL(c->unverified_blocks));
 	printf(")\n");
+	for (unsigned int k = 0; c->io_errors && k < r->n_drives; k++)
+		if (c->io_errors_by[k])
+			printf("%s answered %llu I/Os with an error\n", r->devices[k].path,
+			       ULL(c->io_errors_by[k]));
 	if (r->lag.count)
 		printf("submission lag (us)  p50 %.1f  p99 %.1f  max %.1f\n",
 		       (double)latency_percentile(&r->lag, 0.5) / 1000,

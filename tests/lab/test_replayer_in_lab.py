@@ -151,6 +151,7 @@ def test_a_drive_failing_mid_run_loses_no_read(boot, tmp_path: Path, policy: str
     result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
     read = log["op"] == replay_log.READ
     assert len(log) == 3 * 8000 and result["reads"] == np.count_nonzero(read)
+    assert result["io_errors_by_drive"] == [result["io_errors"], 0, 0]
     assert result["io_errors"] > 100
     # Every read was answered, with the right content, by another drive.
     assert (result["reads_failed"], result["data_errors"]) == (0, 0)

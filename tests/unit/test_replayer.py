@@ -259,10 +259,12 @@ def test_a_lost_drive_is_failed_over_and_reported(tmp_path: Path, drives: list[P
     time.sleep(0.3)
     with drives[0].open("r+b") as file:
         file.truncate(0)
-    run.communicate(timeout=60)
+    stdout, _ = run.communicate(timeout=60)
     assert run.returncode == 0
     result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
     assert result["reads"] == len(log) == 1500
+    assert f"{drives[0]} answered {result['io_errors']} I/Os with an error" in stdout
+    assert result["io_errors_by_drive"] == [result["io_errors"], 0, 0]
     assert (result["data_errors"], result["reads_failed"]) == (0, 0)
     assert result["io_errors"] == result["failovers_on_error"] == result["reads_served_by"][1] > 0
     assert np.array_equal(log["served_by"] == 1, (log["flags"] & replay_log.IO_ERROR) != 0)
