@@ -19,7 +19,10 @@ POLICIES = ("baseline", "hedge", "heuristic-adv", "linnos", "linnos-hl", "oracle
 PATTERNS = ("random", "continuous", "interval")
 
 #: Reads of the drive in one cycle of the continuous pattern: a replay has two or three cycles.
-PERIOD_IOS = 1000
+PERIOD_IOS = 500
+
+#: Of the cell's second part, at the workload's own rate; longer where that is slowed down.
+REPLAYED_S = 1.0
 
 #: Each workload on both arrays, with a repeat's seed of its own.
 WORKLOADS = ("azure", "bingselect")
@@ -28,6 +31,7 @@ PARAMETERS: dict[str, Any] = {
     "workloads": WORKLOADS,
     "arrays": ("consumer", "enterprise"),
     **{key: fig08.PARAMETERS[key] for key in ("train_s", "replay_s")},
+    "replayed_s": REPLAYED_S,
     "ratios_percent": RATIOS,
     "added_us": ADDED_US,
     "patterns": PATTERNS,
@@ -69,6 +73,7 @@ def run(context: Context) -> dict[str, Any]:
     replays = [
         (pattern, ratio, added, Replay(
             cell, policy, inject_spec(pattern, ratio, added) if added else None,
+            options=("--duration", str(REPLAYED_S / cell.rate)),
             keep_log=(added, ratio) == (p["series_added_us"], p["series_ratio_percent"]),
         ))
         for cell in grid
