@@ -6,7 +6,8 @@ under one read-only and three read-write loads in the lab, and leaves in
 out/eval/validate/ the latencies (`<profile>-<load>.npy`, us), `data.json`,
 `figure.png` (latency CDFs) and `reading.md`: each measure beside its published
 range, and whether the profile lies in it. Nothing is adjusted to make it lie
-there; the profiles' sources are in kernel/flashsim/profile.c.
+there; the profiles' sources are in kernel/flashsim/profile.c. `--commit` also leaves
+all but the latencies in eval/results/validate/; the table in docs/flashsim.md is `table`'s.
 
 What is compared:
 
@@ -31,6 +32,7 @@ import argparse
 import io
 import json
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,11 +44,12 @@ from numpy.typing import NDArray
 from linnapp.inflection import LatencyDistribution, find_inflection_points
 from linnapp.lab.array import Array
 from linnapp.lab.command import guest_environment
-from linnapp.lab.guest import Guest
+from linnapp.lab.guest import REPOSITORY, Guest
 from linnapp.lab.uml import DEFAULT_KERNEL, run
 
 FloatArray = NDArray[np.float64]
 
+RESULTS = REPOSITORY / "eval" / "results" / "validate"
 PROFILES = ("consumer", "enterprise-a", "enterprise-b", "enterprise-c")
 PERCENTILES = (50, 75, 90, 95, 98, 99, 99.9)
 
@@ -254,6 +257,32 @@ def reading(data: dict[str, dict[str, dict[str, float]]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def table(data: dict[str, dict[str, dict[str, float]]]) -> str:
+    """The measures as docs/flashsim.md shows them, latencies in us."""
+    lines = [
+        "| profile | load | mean | p50 | p95 | p99 | p99.9 | max | tail from | inflection"
+        " | p99/mean | p99.9/mean | slack | burstiness |",
+        "|" + "---|" * 14,
+    ]
+    for profile, loads in data.items():
+        for load, found in loads.items():
+            cells = [profile, load]
+            cells += [f"{found[f'{name}_us']:.0f}" for name in ("mean", "p50", "p95", "p99")]
+            cells += [f"{found['p999_us']:.0f}", f"{found['max_us']:.0f}"]
+            if load == "reads":
+                cells += ["", ""]
+            else:
+                cells += [
+                    f"p{found['tail_from_percentile']:.0f}",
+                    f"p{found['inflection_percentile']:.0f}",
+                ]
+            cells += [f"{found['p99_over_mean']:.1f}", f"{found['p999_over_mean']:.1f}"]
+            cells.append(f"{found['slack_pct']:.1f} %" if load == "reads" else "")
+            cells.append("" if load == "reads" else f"{found['burstiness_pct']:.0f} %")
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def draw(latency_us: dict[tuple[str, str], FloatArray], path: Path) -> None:
     """Draw the latency CDFs, a panel a profile."""
     import matplotlib
@@ -282,6 +311,7 @@ def main() -> None:
     parser.add_argument("--kernel", type=Path, default=DEFAULT_KERNEL)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="guests at a time")
     parser.add_argument("--redraw", action="store_true", help="from the latencies of the last run")
+    parser.add_argument("--commit", action="store_true", help="also write eval/results/validate/")
     arguments = parser.parse_args()
     out = arguments.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
@@ -313,7 +343,12 @@ def main() -> None:
     (out / "data.json").write_text(json.dumps(record, indent=1) + "\n")
     text = reading(data)
     (out / "reading.md").write_text(text)
+    (out / "table.md").write_text(table(data))
     draw(latency_us, out / "figure.png")
+    if arguments.commit:
+        RESULTS.mkdir(exist_ok=True)
+        for name in ("data.json", "reading.md", "figure.png"):
+            shutil.copyfile(out / name, RESULTS / name)
     print(text)
 
 

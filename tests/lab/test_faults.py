@@ -68,7 +68,7 @@ def test_thesis_interval_is_exact_and_repeats(boot, tmp_path: Path) -> None:
         boot(
             PREPARE % knobs + RUN % knobs,
             Array(n_drives=1, size_mb=2048, precondition=False),
-            timeout_s=600,
+            timeout_s=3600,
         )
         file = _result(tmp_path, "file")
         assert file["damaged"] == 633
@@ -105,7 +105,7 @@ def test_thesis_all_and_all_after(
     boot(
         PREPARE % knobs + RUN % knobs,
         Array(n_drives=1, size_mb=2048, precondition=False),
-        timeout_s=600,
+        timeout_s=3600,
     )
     file = _result(tmp_path, "file")
     assert file["damaged"] == damaged and file["first"][0] == first
