@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Speed of the replayer beside fio's, on one loop device over a tmpfs file, in real
-time.
+"""Speed of the replayer beside fio's, on one loop device over a tmpfs file, in real time.
 
 Pacing: both replay one trace of Poisson arrivals (50,000 a second by default); the
 lag of a submission behind the trace is the replayer's own report, and for fio what a
