@@ -76,14 +76,18 @@ def replaced_directory(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.chmod(0o755)
-        old = parent / f".{path.name}.old.{os.getpid()}"
-        if path.exists():
-            path.rename(old)
-        temporary.rename(path)
-        shutil.rmtree(old, ignore_errors=True)
+        _put_in_place(temporary, path)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise explain_os_error(error, path) from error
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def _put_in_place(temporary: Path, path: Path) -> None:
+    old = path.with_name(f".{path.name}.old.{os.getpid()}")
+    if path.exists():
+        path.rename(old)
+    temporary.rename(path)
+    shutil.rmtree(old, ignore_errors=True)
