@@ -23,6 +23,10 @@ PARAMETERS: dict[str, Any] = {
 }
 
 
+#: Repeats that are further apart than this share of their mean are told of.
+WIDE = 0.3
+
+
 def cell(workload: str, array: str, seed: int) -> Cell:
     """A cell of the grid; where the workload is slowed down, it lasts longer."""
     stretch = 1 / RATES[array]
@@ -151,11 +155,15 @@ def reading(data: dict[str, Any]) -> str:
     spread = defaultdict(list)
     for run_ in data["grid"]:
         spread[run_["workload"], run_["array"], run_["policy"]].append(run_["mean_us"])
-    widest = max((max(v) - min(v)) / np.mean(v) for v in spread.values())
+    width = {key: (max(v) - min(v)) / float(np.mean(v)) for key, v in spread.items()}
+    workload, array, policy = max(width, key=lambda key: width[key])
+    wide = sum(w > WIDE for w in width.values())
     errors = sum(run_["data_errors"] + run_["io_errors"] for run_ in data["grid"])
     parts.append(
-        f"The repeats of one bar differ by at most {percent(widest)}. "
-        f"Data and I/O errors: {errors}."
+        f"The repeats of a bar, each with drives, workload and training of its own, differ by "
+        f"{percent(float(np.median(list(width.values()))))} of their mean in the median, by more "
+        f"than {percent(WIDE, 0)} in {wide} of {len(width)} bars, most for `{policy}` at "
+        f"{workload} on {array} ({percent(width[workload, array, policy])}). Data and I/O errors: {errors}."
     )
     return "\n\n".join(parts)
 
