@@ -163,7 +163,8 @@ def reading(data: dict[str, Any]) -> str:
         f"The repeats of a bar, each with drives, workload and training of its own, differ by "
         f"{percent(float(np.median(list(width.values()))))} of their mean in the median, by more "
         f"than {percent(WIDE, 0)} in {wide} of {len(width)} bars, most for `{policy}` at "
-        f"{workload} on {array} ({percent(width[workload, array, policy])}). Data and I/O errors: {errors}."
+        f"{workload} on {array} ({percent(width[workload, array, policy])}). "
+        f"Data and I/O errors: {errors}."
     )
     return "\n\n".join(parts)
 
