@@ -5,13 +5,25 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Console, RenderableType
+
+_TITLES = (
+    *("drive", "mode", "model", "threshold", "reads", "hinted", "admitted", "revoked", "probes"),
+    *("slow", "false submits", "ns per inference"),
+)
+_N_TEXT = 3
+
+#: columns of the terminal that the titles need, and that each drive beside them does
+_LABEL_WIDTH = 21
+_CELL_WIDTH = 23
 
 #: counters shown as rates since the last look
 _RATES = ("reads", "latency_critical", "admitted", "revoked", "probes", "slow", "false_submits")
@@ -52,17 +64,19 @@ def status(devices: tuple[str, ...], as_json: bool, watch: bool, interval: float
     elif not watch:
         from rich.console import Console
 
-        Console().print(_table([_look(drive) for drive in found]))
+        # Nobody's terminal: whoever reads it can scroll.
+        console = (
+            Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=200)
+        )
+        console.print(_show([_look(drive) for drive in found], console))
     else:
         from rich.live import Live
 
-        with (
-            contextlib.suppress(KeyboardInterrupt),
-            Live(_table([_look(drive) for drive in found]), auto_refresh=False) as live,
-        ):
+        with contextlib.suppress(KeyboardInterrupt), Live(auto_refresh=False) as live:
             while True:
+                looks = [_look(drive) for drive in found]
+                live.update(_show(looks, live.console), refresh=True)
                 time.sleep(interval)
-                live.update(_table([_look(drive) for drive in found]), refresh=True)
 
 
 def _look(drive: Any) -> dict[str, Any]:
@@ -98,29 +112,51 @@ def _look(drive: Any) -> dict[str, Any]:
     }
 
 
-def _table(rows: list[dict[str, Any]]) -> Table:
+def _cells(row: dict[str, Any], between: str) -> list[str]:
+    """A drive's values in the order of :data:`_TITLES`; rates follow their counter."""
+    rates = row["per_second"] or {}
+    mean_ns = row["inference_ns_mean"]
+    return [
+        row["drive"],
+        row["mode"],
+        row["model_id"] or "none",
+        f"{row['threshold_us']} us" if row["model_id"] else "-",
+        *(
+            f"{row['stats'].get(name, 0)}"
+            + (f"{between}{rates[name]:.1f}/s" if name in rates else "")
+            for name in _RATES
+        ),
+        f"{mean_ns:.0f}" if mean_ns is not None else "-",
+    ]
+
+
+def _show(rows: list[dict[str, Any]], console: Console) -> RenderableType:
+    """A line per drive where that fits, else a column per drive, as many as fit side by side."""
+    from rich.console import Group
+    from rich.measure import Measurement
     from rich.table import Table
+    from rich.text import Text
 
     since = max((row["since_s"] or 0 for row in rows), default=0)
-    caption = f"second lines: per second, over the last {since:.1f} s" if since else None
-    table = Table(caption=caption, caption_justify="left")
-    for title in ("drive", "mode", "model"):
-        table.add_column(title)
-    titles = ("threshold", "reads", "hinted", "admitted", "revoked", "probes", "slow")
-    for title in (*titles, "false submits", "ns per inference"):
-        table.add_column(title, justify="right")
+    table = Table()
+    for number, title in enumerate(_TITLES):
+        table.add_column(title, justify="left" if number < _N_TEXT else "right", no_wrap=True)
     for row in rows:
-        rates = row["per_second"] or {}
-        mean_ns = row["inference_ns_mean"]
-        table.add_row(
-            row["drive"],
-            row["mode"],
-            row["model_id"] or "none",
-            f"{row['threshold_us']} us" if row["model_id"] else "-",
-            *(
-                f"{row['stats'].get(name, 0)}" + (f"\n{rates[name]:.1f}/s" if name in rates else "")
-                for name in _RATES
-            ),
-            f"{mean_ns:.0f}" if mean_ns is not None else "-",
-        )
-    return table
+        table.add_row(*_cells(row, "\n"))
+    parts: list[RenderableType] = [table]
+    unlimited = console.options.update(max_width=1000)
+    if Measurement.get(console, unlimited, table).maximum > console.width:
+        beside = max(1, (console.width - _LABEL_WIDTH) // _CELL_WIDTH)
+        parts = []
+        for start in range(0, len(rows), beside):
+            table = Table(show_header=False)
+            columns = [_cells(row, "  ") for row in rows[start : start + beside]]
+            table.add_column()
+            for _ in columns:
+                table.add_column(justify="right", no_wrap=True)
+            for number, title in enumerate(_TITLES):
+                table.add_row(title, *(column[number] for column in columns))
+            parts.append(table)
+    if since:
+        parts.append(Text(f"/s: over the last {since:.1f} s"))
+    return Group(*parts)

@@ -124,3 +124,25 @@ def test_rates_since_the_last_look(
     assert look()["per_second"] is None
     run_cli("status", "sda")
     assert "sda" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("width", [40, 80, 120, 200])
+@pytest.mark.parametrize("n_drives", [1, 3, 7])
+def test_status_is_whole_on_any_terminal(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    width: int,
+    n_drives: int,
+) -> None:
+    names = [f"nvme{number}n1" for number in range(n_drives)]
+    make_tree(tmp_path, monkeypatch, " ".join(names))
+    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("COLUMNS", str(width))
+    for _ in range(2):
+        cli.main(["status", *names], standalone_mode=False)
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= width
+    for word in (*names, "observe", "false submits", "ns per inference", "12", "0.0/s"):
+        assert word in shown
