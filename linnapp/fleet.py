@@ -9,6 +9,7 @@ they come in: killed and started again, a fleet goes on with the drives that hav
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -154,9 +155,12 @@ def train_fleet(
                     running[future] = (name, trace, "train")
                     completed.add(future)
     finally:
-        client.close()
+        # On a busy machine workers take their time to end; the models are saved by now.
+        with contextlib.suppress(TimeoutError):
+            client.close()
         if cluster is not None:
-            cluster.close()
+            with contextlib.suppress(TimeoutError):
+                cluster.close()
     return results
 
 
