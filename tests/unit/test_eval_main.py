@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""What runs an experiment: finished is finished, the programs are copies, times are recorded."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval import __main__ as command
+from eval import figures, loop
+from eval.cache import read_record
+from eval.experiment import Context, Experiment
+from linnapp.lab.array import Array
+
+
+def _arguments(**changes: Any) -> argparse.Namespace:
+    options: dict[str, Any] = dict.fromkeys(
+        ("force", "any_version", "redraw", "dev", "commit"), False
+    )
+    return argparse.Namespace(**{**options, "jobs": 1, **changes})
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> tuple[Experiment, list[str]]:
+    """An experiment that notes its runs, and draws nothing."""
+    runs: list[str] = []
+
+    def run(context: Context) -> dict[str, Any]:
+        context.cache.get("thing", {}, lambda folder: runs.append(context.name))
+        runs.append("run")
+        return {"runs": []}
+
+    monkeypatch.setitem(figures.DRAW, "cpu", lambda data, path: path.write_bytes(b"png"))
+    experiment = Experiment(
+        "cpu", "A test", "nowhere", {}, run, lambda data: {}, lambda data: "In words."
+    )
+    return experiment, runs
+
+
+def test_what_is_finished_is_not_run_again(
+    counted: tuple[Experiment, list[str]], tmp_path: Path
+) -> None:
+    experiment, runs = counted
+    command.run(experiment, tmp_path, _arguments())
+    assert runs == ["cpu", "run"]
+    command.run(experiment, tmp_path, _arguments())
+    assert runs == ["cpu", "run"]
+    command.run(experiment, tmp_path, _arguments(force=True))
+    assert runs == ["cpu", "run", "run"]
+    record = read_record(tmp_path / "cpu")
+    assert record is not None
+    assert record["alone_seconds"] >= record["seconds"] >= 0
+    assert "In words." in (tmp_path / "cpu" / "reading.md").read_text()
+
+
+def test_kernel_and_replayer_are_copied_and_come_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("linux", "replayer"):
+        (tmp_path / name).write_text(name)
+    monkeypatch.setattr(command, "DEFAULT_KERNEL", tmp_path / "linux")
+    monkeypatch.setattr(command, "REPLAYER", tmp_path / "replayer")
+    monkeypatch.setattr(loop, "_kernel", None)
+    monkeypatch.setattr(loop, "_programs", None)
+    command.keep_programs(tmp_path / "out")
+    assert loop._kernel == (tmp_path / "out" / "bin" / "linux").resolve()
+    assert (tmp_path / "out" / "bin" / "replayer").read_text() == "replayer"
+    first = loop._environment(Array(), tmp_path)["PATH"].split(":")[0]
+    assert Path(first) == (tmp_path / "out" / "bin").resolve()
+
+
+def test_without_a_replayer_it_says_what_builds_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "linux").write_text("")
+    monkeypatch.setattr(command, "DEFAULT_KERNEL", tmp_path / "linux")
+    monkeypatch.setattr(command, "REPLAYER", tmp_path / "replayer")
+    with pytest.raises(SystemExit, match="make replayer"):
+        command.keep_programs(tmp_path / "out")

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""A lost window is taken apart: every read counts once, under what was done with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eval.cells import Cell, Replay, Replayed
+from eval.experiments import windows
+from linnapp import replay_log
+
+
+def _replayed(
+    folder: Path, policy: str, latency_us: list[int], revocations: list[int] | None = None
+) -> Replayed:
+    folder.mkdir()
+    header = np.zeros(1, replay_log.HEADER)
+    header["magic"], header["version"] = replay_log.MAGIC, 1
+    header["record_bytes"], header["n_drives"] = replay_log.RECORD.itemsize, 3
+    records = np.zeros(len(latency_us), replay_log.RECORD)
+    records["due_ns"] = np.arange(len(latency_us)) * 1000
+    records["offset_bytes"] = np.arange(len(latency_us)) * 4096
+    records["latency_ns"] = np.array(latency_us) * 1000
+    if revocations:
+        records["revocations"] = revocations
+        records["served_by"] = revocations
+    # In the order of completion, as the replayer writes them.
+    order = np.argsort(records["due_ns"] + records["latency_ns"])
+    with (folder / f"{policy}.log").open("wb") as file:
+        file.write(header.tobytes() + records[order].tobytes())
+    cell = Cell("azure", "enterprise", 1, 1.0, 1.0)
+    return Replayed(Replay(cell, policy), {"mean_us": float(np.mean(latency_us))}, folder)
+
+
+def test_each_read_stands_under_one_cause(tmp_path: Path) -> None:
+    results = {
+        "baseline": _replayed(tmp_path / "b", "baseline", [100, 500, 500, 100, 100]),
+        "hedge": _replayed(tmp_path / "h", "hedge", [100, 300, 500, 100, 100]),
+        "linnos": _replayed(
+            tmp_path / "l", "linnos", [150, 120, 520, 110, 400], revocations=[1, 1, 0, 0, 2]
+        ),
+    }
+    why = windows.explain(results, np.array([200.0, 0.0, 0.0]))
+    assert why["reference"] == "hedge"
+    assert why["same_reads"]
+    assert {name: cause["reads"] for name, cause in why["causes"].items()} == {
+        "revoked wrongly": 2,
+        "revoked rightly": 1,
+        "admitted wrongly": 1,
+        "admitted rightly": 1,
+    }
+    assert why["causes"]["revoked wrongly"]["delta_ms"] == pytest.approx(0.35)
+    assert why["causes"]["revoked rightly"]["delta_ms"] == pytest.approx(-0.18)
+    total_ms = (150 + 120 + 520 + 110 + 400 - 1100) / 1000
+    for split in ("groups", "causes"):
+        parts = [part["delta_ms"] for part in why[split].values()]
+        assert sum(parts) == pytest.approx(total_ms)
+    assert why["revoked_though_faster"] == pytest.approx(2 / 3)
