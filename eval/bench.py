@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from eval import bench_linnapp
+from eval import bench_linnapp, bench_off_cost
 from linnapp.blktrace import BlktraceReader
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -30,6 +30,15 @@ def engine() -> None:
     subprocess.run([*build, f"OUT={folder}"], check=True)
     command = [str(folder / "bench_engine"), "--json", str(OUT / "engine.json")]
     subprocess.run([*command, "--model", str(MODEL)], check=True)
+
+
+def two_cores() -> None:
+    """The admission path on two cores that read from one drive."""
+    folder = REPOSITORY / "build" / "bench"
+    build = ["make", "--no-print-directory", "-s", "-C", str(REPOSITORY / "kernel" / "bench")]
+    subprocess.run([*build, f"OUT={folder}", "two_cores"], check=True)
+    command = [str(folder / "two_cores"), "--json", str(OUT / "two_cores.json")]
+    subprocess.run([*command, str(MODEL)], check=True)
 
 
 def replayer() -> None:
@@ -75,7 +84,14 @@ def reader() -> None:
     )
 
 
-PARTS = {"engine": engine, "replayer": replayer, "reader": reader, **bench_linnapp.PARTS}
+PARTS = {
+    "engine": engine,
+    "two-cores": two_cores,
+    **bench_off_cost.PARTS,
+    "replayer": replayer,
+    "reader": reader,
+    **bench_linnapp.PARTS,
+}
 
 #: minutes, and gigabytes of disk
 ONLY_WHEN_NAMED = {"large"}

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: MIT
+"""The part of `make bench` that shows what LinnOS costs those who do not use it.
+
+Two lab kernels, without and with LinnOS and otherwise configured alike, read 4 KiB at a time from
+a drive that does nothing (null_blk). Instructions of a read, from the system call to its return,
+are counted one by one: the number is exact, and the same on a busy machine. Times are medians of
+batches by the processor's time stamp counter, since the guest's clock is virtual, in rounds that
+alternate between the kernels.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from linnapp.lab.guest import Guest, LabError
+from linnapp.lab.uml import run
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+OUT = REPOSITORY / "out" / "bench"
+TOOLS = REPOSITORY / "build" / "bench"
+MODEL = REPOSITORY / "models" / "example" / "flash0.linnos"
+KERNELS = {
+    "unpatched": REPOSITORY / "build" / "linux-um-unpatched" / "linux",
+    "patched": REPOSITORY / "build" / "linux-um" / "linux",
+}
+
+ROUNDS = 9
+BATCHES = 3000
+#: The first calls are those of the dynamic linker, and the first reads fill caches.
+SKIPPED_CALLS, COUNTED_CALLS = 60, 101
+#: Reads of one CPU, completed where they are submitted: nothing waits.
+NULL_BLK = ("nr_devices=1", "queue_mode=2", "irqmode=0", "submit_queues=1")
+_POLICY = "/sys/block/nullb0/linnos"
+
+
+@dataclass
+class Case:
+    """One kernel in one mode.
+
+    Attributes
+    ----------
+    name : str
+        As printed.
+    kernel : str
+        A key of `KERNELS`.
+    mode : str or None
+        What is written to the drive's `mode`; None where there is none.
+    ns : list of float
+        Nanoseconds a read, one a round.
+    instructions : list of int
+        Of each counted read.
+    """
+
+    name: str
+    kernel: str
+    mode: str | None
+    ns: list[float] = field(default_factory=list)
+    instructions: list[int] = field(default_factory=list)
+
+
+def _boot(case: Case, kernel: Path, command: Sequence[str]) -> str:
+    setup = ""
+    if case.mode:
+        setup = f"cat {MODEL} >{_POLICY}/model\necho {case.mode} >{_POLICY}/mode\n"
+    output = io.BytesIO()
+    guest = Guest(
+        kernel=kernel,
+        memory_mb=256,
+        setup=setup,
+        kernel_args=[f"null_blk.{argument}" for argument in NULL_BLK],
+        timeout_s=600,
+    )
+    result = run([str(TOOLS / "null_reads"), "/dev/nullb0", *command], guest, stdout=output)
+    if result.status:
+        raise LabError(f"null_reads ended with status {result.status}; {result.dmesg[-500:]}")
+    return output.getvalue().decode()
+
+
+def _address(kernel: Path, symbol: str) -> str:
+    table = subprocess.run(["nm", str(kernel)], check=True, capture_output=True, text=True)
+    for line in table.stdout.splitlines():
+        if line.endswith(f" {symbol}"):
+            return line.split()[0]
+    raise LabError(f"{kernel}: has no function {symbol}")
+
+
+def _count(case: Case) -> list[int]:
+    """Instructions of each of some reads, by stepping through the kernel."""
+    kernel = KERNELS[case.kernel]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        stepper = folder / "linux"
+        stepper.write_text(
+            f'#!/bin/sh\nexec "{TOOLS}/count_steps" {_address(kernel, "sys_pread64")} '
+            f'{SKIPPED_CALLS} {COUNTED_CALLS} "{folder}/counts" "{kernel}" "$@"\n'
+        )
+        stepper.chmod(0o755)
+        _boot(case, stepper, ["--plain", str(SKIPPED_CALLS + COUNTED_CALLS)])
+        counts = [int(line) for line in (folder / "counts").read_text().split()]
+    if len(counts) != COUNTED_CALLS:
+        raise LabError(f"{kernel}: {len(counts)} reads counted, not {COUNTED_CALLS}")
+    return counts
+
+
+def off_cost() -> None:
+    """What LinnOS costs when it is off, or observes and no read has the hint."""
+    tools = ["make", "--no-print-directory", "-s", "-C", str(REPOSITORY / "kernel" / "bench")]
+    subprocess.run([*tools, f"OUT={TOOLS}", "guest-tools"], check=True)
+    for flavour in ("um-unpatched", "um"):
+        subprocess.run([str(REPOSITORY / "kernel" / "build.sh"), flavour], check=True)
+    cases = [
+        Case("unpatched", "unpatched", None),
+        Case("off", "patched", "off"),
+        Case("observe, no hints", "patched", "observe"),
+    ]
+    ticks = subprocess.run(
+        [str(TOOLS / "null_reads"), "--ticks"], check=True, capture_output=True, text=True
+    )
+    ticks_per_ns = float(ticks.stdout)
+    for case in cases:
+        case.instructions = _count(case)
+    for k in range(ROUNDS):
+        # the other way round every second time, so that a drift favours nobody
+        for case in cases[:: -1 if k % 2 else 1]:
+            median = _boot(case, KERNELS[case.kernel], ["--batches", str(BATCHES)]).split()[0]
+            case.ns.append(float(median) / ticks_per_ns)
+    report(cases)
+
+
+def report(cases: Sequence[Case]) -> None:
+    """Print a table of the cases, compared with the first, and write off_cost.json.
+
+    Parameters
+    ----------
+    cases : sequence of Case
+        With their measurements.
+    """
+    base_ns = statistics.median(cases[0].ns)
+    base_instructions = statistics.median_low(cases[0].instructions)
+    rows = []
+    print(f"{'':18} {'instructions':>12} {'':>8} {'ns a read':>10} {'':>8}  rounds from .. to")
+    for case in cases:
+        ns = statistics.median(case.ns)
+        instructions = statistics.median_low(case.instructions)
+        rows.append(
+            {
+                "case": case.name,
+                "instructions": instructions,
+                "instructions_more": instructions - base_instructions,
+                "ns": ns,
+                "ns_more": ns - base_ns,
+                "ns_of_rounds": case.ns,
+                # within what the unpatched kernel's own rounds differ by
+                "distinguishable": not min(cases[0].ns) <= ns <= max(cases[0].ns),
+            }
+        )
+        print(
+            f"{case.name:18} {instructions:12} {instructions / base_instructions - 1:+8.2%} "
+            f"{ns:10.0f} {ns / base_ns - 1:+8.2%}  {min(case.ns):.0f} .. {max(case.ns):.0f}"
+        )
+    (OUT / "off_cost.json").write_text(json.dumps(rows, indent=1) + "\n")
+
+
+PARTS = {"off-cost": off_cost}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * As much of the kernel as blk-linnos.c needs to run in a program, so that its
+ * paths for arriving and completing I/O can be timed on real cores: the same
+ * atomic operations, locks and per-CPU data. Interrupts and preemption do not
+ * exist here. What is only needed to compile aborts, or does nothing. x86-64 only.
+ */
+#ifndef _KERNEL_SHIM_H
+#define _KERNEL_SHIM_H
+
+#define _GNU_SOURCE
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "linnos_engine.h"
+
+#define CONFIG_BLK_LINNOS 1
+
+/* Words of the kernel that say nothing to a compiler. */
+#define __percpu
+#define __rcu
+#define __init
+#define __force
+#define ____cacheline_aligned_in_smp __attribute__((__aligned__(64)))
+#define KERN_ERR ""
+#define GFP_KERNEL 0
+#define __GFP_ZERO 0
+#define __maybe_unused __attribute__((__unused__))
+#define static_assert _Static_assert
+typedef unsigned int uint;
+
+#define U32_MAX 0xffffffffU
+#define PAGE_SIZE 4096
+#define NSEC_PER_USEC 1000L
+#define USEC_PER_MSEC 1000L
+#define BIT_ULL(n) (1ULL << (n))
+#define lower_32_bits(n) ((u32)(n))
+#define DIV_ROUND_UP_ULL(a, b) (((u64)(a) + (b) - 1) / (b))
+#define div_u64(a, b) ((u64)(a) / (u32)(b))
+#define min(a, b) ((a) < (b) ? (a) : (b))
+#define max(a, b) ((a) > (b) ? (a) : (b))
+#define min_t(type, a, b) min((type)(a), (type)(b))
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define container_of(p, type, member) ((type *)((char *)(p) - offsetof(type, member)))
+#define prefetchw(p) __builtin_prefetch(p, 1)
+#define barrier() __asm__ __volatile__("" ::: "memory")
+#define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
+#define WRITE_ONCE(x, value) (*(volatile typeof(x) *)&(x) = (value))
+#define smp_load_acquire(p) __atomic_load_n(p, __ATOMIC_ACQUIRE)
+#define smp_store_release(p, value) __atomic_store_n(p, value, __ATOMIC_RELEASE)
+
+/* Atomic operations; on x86 the same instructions as the kernel's. */
+typedef struct {
+	int counter;
+} atomic_t;
+typedef struct {
+	s64 counter;
+} atomic64_t;
+#define ATOMIC64_INIT(n) { (n) }
+#define atomic_read(p) READ_ONCE((p)->counter)
+#define atomic_set(p, n) WRITE_ONCE((p)->counter, n)
+#define atomic_set_release(p, n) smp_store_release(&(p)->counter, n)
+#define atomic_inc(p) ((void)__atomic_add_fetch(&(p)->counter, 1, __ATOMIC_SEQ_CST))
+#define atomic64_read(p) READ_ONCE((p)->counter)
+#define atomic64_set(p, n) WRITE_ONCE((p)->counter, n)
+#define atomic64_inc_return(p) atomic64_add_return(1, p)
+#define atomic64_add_return(n, p) __atomic_add_fetch(&(p)->counter, n, __ATOMIC_SEQ_CST)
+#define atomic64_sub_return(n, p) __atomic_sub_fetch(&(p)->counter, n, __ATOMIC_SEQ_CST)
+
+static inline int atomic_cmpxchg(atomic_t *v, int old, int new)
+{
+	__atomic_compare_exchange_n(&v->counter, &old, new, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	return old;
+}
+
+/* Locks. */
+typedef struct {
+	int locked;
+} raw_spinlock_t;
+typedef struct {
+	unsigned int sequence;
+} seqcount_raw_spinlock_t;
+struct mutex {
+	int unused;
+};
+#define raw_spin_lock_init(lock) ((lock)->locked = 0)
+#define mutex_init(lock) ((void)(lock))
+#define mutex_lock(lock) ((void)(lock))
+#define mutex_unlock(lock) ((void)(lock))
+#define lockdep_assert_held(lock) ((void)(lock))
+#define lockdep_is_held(lock) 1
+#define seqcount_raw_spinlock_init(s, lock) ((s)->sequence = 0)
+
+static inline void spin_lock(raw_spinlock_t *lock)
+{
+	while (__atomic_exchange_n(&lock->locked, 1, __ATOMIC_ACQUIRE))
+		while (READ_ONCE(lock->locked))
+			__builtin_ia32_pause();
+}
+
+#define raw_spin_lock_irqsave(lock, flags) ((void)((flags) = 0), spin_lock(lock))
+#define raw_spin_unlock_irqrestore(lock, flags) ((void)(flags), smp_store_release(&(lock)->locked, 0))
+
+static inline void write_seqcount_begin(seqcount_raw_spinlock_t *s)
+{
+	WRITE_ONCE(s->sequence, s->sequence + 1);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+static inline void write_seqcount_end(seqcount_raw_spinlock_t *s)
+{
+	smp_store_release(&s->sequence, s->sequence + 1);
+}
+
+static inline unsigned int read_seqcount_begin(const seqcount_raw_spinlock_t *s)
+{
+	unsigned int sequence;
+
+	while ((sequence = smp_load_acquire(&s->sequence)) & 1)
+		__builtin_ia32_pause();
+	return sequence;
+}
+
+static inline int read_seqcount_retry(const seqcount_raw_spinlock_t *s, unsigned int sequence)
+{
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return READ_ONCE(s->sequence) != sequence;
+}
+
+/* CPUs are threads, and their data a page apart. */
+#define SHIM_CPUS 2
+extern __thread int shim_cpu;
+#define per_cpu_ptr(p, cpu) ((typeof(p))((char *)(p) + (cpu)*PAGE_SIZE))
+#define alloc_percpu(type) ((type *)shim_alloc(SHIM_CPUS * PAGE_SIZE))
+#define free_percpu(p) free(p)
+#define get_cpu_ptr(p) per_cpu_ptr(p, shim_cpu)
+#define put_cpu_ptr(p) ((void)(p))
+#define this_cpu_read(x) (*per_cpu_ptr(&(x), shim_cpu))
+#define this_cpu_add(x, n) (*per_cpu_ptr(&(x), shim_cpu) += (n))
+#define this_cpu_inc(x) this_cpu_add(x, 1)
+#define smp_processor_id() shim_cpu
+#define raw_smp_processor_id() shim_cpu
+#define for_each_possible_cpu(cpu) for ((cpu) = 0; (cpu) < SHIM_CPUS; (cpu)++)
+
+struct rcu_head {
+	int unused;
+};
+#define rcu_read_lock() barrier()
+#define rcu_read_unlock() barrier()
+#define rcu_dereference(p) READ_ONCE(p)
+#define rcu_access_pointer(p) READ_ONCE(p)
+#define rcu_dereference_protected(p, condition) (p)
+#define rcu_replace_pointer(p, new, condition) __atomic_exchange_n(&(p), new, __ATOMIC_SEQ_CST)
+#define call_rcu(head, function) ((void)(function))
+
+/* A static call that nobody has changed yet, and a branch that is taken. */
+#define DEFINE_STATIC_CALL(name, function) static typeof(&function) name = function
+#define static_call(name) (*name)
+#define static_call_update(name, function) ((name) = (function))
+struct static_key_false {
+	int enabled;
+};
+#define DEFINE_STATIC_KEY_FALSE(name) struct static_key_false name
+#define DECLARE_STATIC_KEY_FALSE(name) extern struct static_key_false name
+#define static_branch_unlikely(key) unlikely((key)->enabled)
+#define static_branch_inc(key) ((key)->enabled++)
+#define static_branch_dec(key) ((key)->enabled--)
+
+static inline u64 ktime_get_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
+static inline void *shim_alloc(size_t bytes)
+{
+	void *p = aligned_alloc(PAGE_SIZE, (bytes + PAGE_SIZE - 1) / PAGE_SIZE * PAGE_SIZE);
+
+	if (!p)
+		abort();
+	return memset(p, 0, bytes);
+}
+
+#define kzalloc(bytes, flags) shim_alloc(bytes)
+#define kvmalloc(bytes, flags) shim_alloc(bytes)
+#define alloc_pages_exact(bytes, flags) shim_alloc(bytes)
+#define free_pages_exact(p, bytes) ((void)(bytes), free(p))
+#define kfree(p) free(p)
+#define kvfree(p) free(p)
+#define pr_warn(...) fprintf(stderr, __VA_ARGS__)
+
+struct work_struct {
+	int unused;
+};
+#define INIT_WORK(work, function) ((void)(function))
+#define system_wq NULL
+#define queue_work(queue, work) abort()
+
+struct kobject {
+	int unused;
+};
+struct kobj_type;
+#define kobject_init_and_add(...) 0
+#define kobject_del(kobj) ((void)(kobj))
+#define kobject_put(kobj) ((void)(kobj))
+
+/* The block layer. */
+typedef u8 blk_status_t;
+typedef u64 sector_t;
+#define BLK_STS_OK 0
+#define BLK_STS_TRANSPORT 1
+#define BLK_STS_REVOKED 2
+enum { REQ_OP_READ, REQ_OP_WRITE, REQ_OP_ZONE_APPEND };
+#define BIO_QOS_ADMITTED 1
+#define RQ_QOS_LINNOS 0
+
+struct device {
+	struct kobject kobj;
+};
+
+struct request_queue {
+	struct mutex rq_qos_mutex;
+};
+
+struct blk_linnos;
+struct gendisk {
+	struct request_queue *queue;
+	struct blk_linnos *linnos;
+	struct device device;
+	const char *disk_name;
+};
+
+struct bio_linnos {
+	struct blk_linnos *linnos;
+	u64 submit_ns;
+	u32 pending;
+	u32 pages : 30;
+	u32 verdict : 2;
+};
+
+struct bio {
+	struct bio *bi_next;
+	struct {
+		u32 bi_size;
+		sector_t bi_sector;
+	} bi_iter;
+	int op;
+	int flags;
+	blk_status_t bi_status;
+	struct bio_linnos bi_linnos;
+};
+#define bio_op(bio) ((bio)->op)
+#define bio_sectors(bio) ((bio)->bi_iter.bi_size >> 9)
+#define bio_flagged(bio, flag) ((bio)->flags & (flag))
+#define bio_set_flag(bio, flag) ((bio)->flags |= (flag))
+#define bio_clear_flag(bio, flag) ((bio)->flags &= ~(flag))
+#define bio_endio(bio) ((void)(bio))
+#define disk_devt(disk) 0
+#define disk_to_dev(disk) (&(disk)->device)
+
+struct rq_qos {
+	int unused;
+};
+struct rq_qos_ops {
+	bool (*admit)(struct rq_qos *rqos, struct bio *bio, bool latcrit);
+	void (*exit)(struct rq_qos *rqos);
+};
+#define rq_qos_add(...) 0
+#define blk_mq_freeze_queue(q) ((void)(q))
+#define blk_mq_unfreeze_queue(q) ((void)(q))
+
+#define LINNOS_TRACE_HISTORY 4
+#define trace_linnos_decision_enabled() 0
+#define trace_linnos_decision(...) ((void)0)
+
+#endif /* _KERNEL_SHIM_H */

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Reads of 4 KiB from a drive that does nothing (null_blk), to see what the
+ * block layer itself costs.
+ *
+ *	null_reads DEVICE --batches N [--hint]	time them: submitted 64 at a time,
+ *		prints the median and the lower and upper quartile of a batch, in
+ *		ticks of the processor's time stamp counter for each read
+ *	null_reads DEVICE --plain N		N preads, one after the other, for
+ *		those who count instructions
+ *	null_reads --ticks			prints ticks per nanosecond
+ *
+ * The time stamp counter is the host's, also in a guest in virtual time whose
+ * clock says nothing of what a program costs.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/aio_abi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#ifndef RWF_LATCRIT
+#define RWF_LATCRIT 0x00008000
+#endif
+
+#define BLOCK 4096
+#define BATCH 64
+#define SPREAD 4096 /* blocks over which the reads go */
+
+static void die(const char *what)
+{
+	fprintf(stderr, "null_reads: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void timed(int fd, char *buffer, long batches, int hint)
+{
+	static struct iocb iocbs[BATCH], *list[BATCH];
+	static struct io_event events[BATCH];
+	uint64_t *ticks = calloc(batches, sizeof(*ticks));
+	aio_context_t context = 0;
+	long i, k, block = 0;
+
+	if (!ticks || syscall(SYS_io_setup, BATCH, &context))
+		die("io_setup");
+	for (i = 0; i < batches; i++) {
+		uint64_t begin;
+
+		for (k = 0; k < BATCH; k++) {
+			iocbs[k] = (struct iocb){
+				.aio_fildes = fd,
+				.aio_lio_opcode = IOCB_CMD_PREAD,
+				.aio_buf = (uintptr_t)(buffer + k * BLOCK),
+				.aio_nbytes = BLOCK,
+				.aio_offset = block * BLOCK,
+				.aio_rw_flags = hint ? RWF_LATCRIT : 0,
+			};
+			list[k] = &iocbs[k];
+			/* not the block that follows: nothing to merge */
+			block = (block + 1037) % SPREAD;
+		}
+		begin = __rdtsc();
+		if (syscall(SYS_io_submit, context, BATCH, list) != BATCH)
+			die("io_submit");
+		if (syscall(SYS_io_getevents, context, BATCH, BATCH, events, NULL) != BATCH)
+			die("io_getevents");
+		ticks[i] = __rdtsc() - begin;
+		for (k = 0; k < BATCH; k++)
+			if (events[k].res != BLOCK && !(hint && events[k].res == -EBUSY))
+				die("read");
+	}
+	qsort(ticks, batches, sizeof(*ticks), by_value);
+	printf("%.2f %.2f %.2f\n", (double)ticks[batches / 2] / BATCH,
+	       (double)ticks[batches / 4] / BATCH, (double)ticks[batches * 3 / 4] / BATCH);
+}
+
+static double ticks_per_ns(void)
+{
+	struct timespec a, b;
+	uint64_t begin, end;
+
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	begin = __rdtsc();
+	usleep(200000);
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	end = __rdtsc();
+	return (end - begin) / ((b.tv_sec - a.tv_sec) * 1e9 + (b.tv_nsec - a.tv_nsec));
+}
+
+int main(int argc, char **argv)
+{
+	char *buffer;
+	long n, i;
+	int fd;
+
+	if (argc == 2 && !strcmp(argv[1], "--ticks")) {
+		printf("%.6f\n", ticks_per_ns());
+		return 0;
+	}
+	if (argc < 4 || (n = atol(argv[3])) < 1) {
+		fprintf(stderr, "usage: null_reads DEVICE --batches N [--hint] | --plain N\n");
+		return 2;
+	}
+	fd = open(argv[1], O_RDONLY | O_DIRECT);
+	if (fd < 0)
+		die(argv[1]);
+	buffer = aligned_alloc(BLOCK, BATCH * BLOCK);
+	if (!buffer)
+		die("memory");
+	memset(buffer, 0, BATCH * BLOCK);
+	if (!strcmp(argv[2], "--batches")) {
+		timed(fd, buffer, n, argc > 4 && !strcmp(argv[4], "--hint"));
+		return 0;
+	}
+	for (i = 0; i < n; i++)
+		if (pread(fd, buffer, BLOCK, i * 1037 % SPREAD * BLOCK) != BLOCK)
+			die("read");
+	return 0;
+}
