@@ -15,18 +15,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from eval import loop
 from eval.cache import ROOT, Cache, write_json
 from eval.cells import (
     N_DRIVES,
     REPLAYER_OPTIONS,
     Cell,
-    read_log,
-    read_profile,
+    Replay,
+    replayed,
     trained,
-    training_records,
     write_workload,
 )
 from eval.experiments import fig08
@@ -65,6 +62,7 @@ def replay(policy: str, out_dir: Path) -> dict[str, Any]:
         The run's ``FIELDS``.
     """
     learnt = json.loads((FOLDER / "learnt.json").read_text())
+    hedge_us = learnt["hedge_us"].get(policy)
     first_s, last_s = CELL.train_s, CELL.train_s + CELL.replay_s
     write_workload(CELL.workload, [(out_dir / "workload", first_s, last_s)], CELL.seed, CELL.rate)
     scenario = loop.Scenario(
@@ -72,37 +70,55 @@ def replay(policy: str, out_dir: Path) -> dict[str, Any]:
         CELL.drives(),
         tuple(out_dir / "workload" / f"flash{k}.iolog" for k in range(N_DRIVES)),
         CELL.replay_seed,
-        options=REPLAYER_OPTIONS,
+        options=(*REPLAYER_OPTIONS, *(() if hedge_us is None else ("--hedge-us", f"{hedge_us}"))),
     )
     summary = loop.replay(
         scenario,
         policy,
         out_dir,
         models=[FOLDER / f"flash{k}.linnos" for k in range(N_DRIVES)],
-        hedge_us=learnt["hedge_us"].get(policy),
     )
     return {field: summary[field] for field in FIELDS}
 
 
 def commit(cache: Cache) -> None:
-    """Copy the cell's models, and write down what its policies learnt and its numbers."""
+    """Copy the cell's models, and write down what its policies learnt and its numbers.
+
+    Raises
+    ------
+    LoopError
+        If a number is not that of Fig. 8.
+    """
     models = trained(cache, CELL)
     FOLDER.mkdir(parents=True, exist_ok=True)
     for drive in range(N_DRIVES):
         name = f"flash{drive}.linnos"
         (FOLDER / name).write_bytes((models / name).read_bytes())
-    latency_us = np.sort(read_log(read_profile(cache, CELL))["latency_us"])
-    ratio = float(np.mean([r["false_submit_ratio"] for r in training_records(models)]))
-    percentiles = {"hedge": 95.0, "linnos-hl": min(95.0, 100 * (1 - ratio))}
-    hedge_us = {
-        policy: float(round(float(np.percentile(latency_us, p, method="inverted_cdf"))))
-        for policy, p in percentiles.items()
+    of_fig08 = {policy: replayed(cache, Replay(CELL, policy)).summary for policy in POLICIES}
+    hedging = {
+        policy: summary["config"]
+        for policy, summary in of_fig08.items()
+        if summary["config"]["hedge_percentile"] is not None
     }
-    write_json(FOLDER / "learnt.json", {"hedge_us": hedge_us, "percentile": percentiles})
+    write_json(
+        FOLDER / "learnt.json",
+        {
+            "hedge_us": {policy: config["hedge_us"][0] for policy, config in hedging.items()},
+            "percentile": {
+                policy: config["hedge_percentile"] for policy, config in hedging.items()
+            },
+        },
+    )
     runs = {}
     for policy in POLICIES:
         with tempfile.TemporaryDirectory(dir=cache.folder) as name:
             runs[policy] = replay(policy, Path(name))
+        for field in FIELDS:
+            if runs[policy][field] != of_fig08[policy][field]:
+                raise loop.LoopError(
+                    f"{policy}: {field} is {runs[policy][field]} here and "
+                    f"{of_fig08[policy][field]} in Fig. 8"
+                )
     write_json(FOLDER / "numbers.json", {"command": "python -m eval.small_cell", "runs": runs})
 
 
