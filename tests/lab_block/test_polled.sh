@@ -2,8 +2,9 @@
 # Reads whose submitter polls for the completion: decided and counted like any other.
 . "$TESTS/lib.sh"
 
-# 50 ms by interrupt; whoever polls is served at once
-null_disk nullb_p submit_queues=1 poll_queues=1 completion_nsec=50000000
+# 50 ms by interrupt; whoever polls is served at once. Without memory: null_blk would
+# allocate it while it polls, where it may not sleep
+null_disk nullb_p memory_backed=0 submit_queues=1 poll_queues=1 completion_nsec=50000000
 disk=nullb_p
 expect "polling" 1 "$(cat /sys/block/$disk/queue/io_poll)"
 use_model $disk fast enforce
