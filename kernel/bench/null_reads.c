@@ -3,9 +3,9 @@
  * Reads of 4 KiB from a drive that does nothing (null_blk), to see what the
  * block layer itself costs.
  *
- *	null_reads DEVICE --batches N [--hint]	time them: submitted 64 at a time,
- *		prints the median and the lower and upper quartile of a batch, in
- *		ticks of the processor's time stamp counter for each read
+ *	null_reads DEVICE --batches N M [--hint]	time them: submitted M at a
+ *		time, prints the median and the lower and upper quartile of N
+ *		batches, in ticks of the processor's time stamp counter for a read
  *	null_reads DEVICE --plain N		N preads, one after the other, for
  *		those who count instructions
  *	null_reads --ticks			prints ticks per nanosecond
@@ -31,7 +31,7 @@
 #endif
 
 #define BLOCK 4096
-#define BATCH 64
+#define BATCH_MAX 64
 #define SPREAD 4096 /* blocks over which the reads go */
 
 static void die(const char *what)
@@ -47,20 +47,20 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void timed(int fd, char *buffer, long batches, int hint)
+static void timed(int fd, char *buffer, long batches, long batch, int hint)
 {
-	static struct iocb iocbs[BATCH], *list[BATCH];
-	static struct io_event events[BATCH];
+	static struct iocb iocbs[BATCH_MAX], *list[BATCH_MAX];
+	static struct io_event events[BATCH_MAX];
 	uint64_t *ticks = calloc(batches, sizeof(*ticks));
 	aio_context_t context = 0;
 	long i, k, block = 0;
 
-	if (!ticks || syscall(SYS_io_setup, BATCH, &context))
+	if (!ticks || syscall(SYS_io_setup, BATCH_MAX, &context))
 		die("io_setup");
 	for (i = 0; i < batches; i++) {
 		uint64_t begin;
 
-		for (k = 0; k < BATCH; k++) {
+		for (k = 0; k < batch; k++) {
 			iocbs[k] = (struct iocb){
 				.aio_fildes = fd,
 				.aio_lio_opcode = IOCB_CMD_PREAD,
@@ -74,18 +74,18 @@ static void timed(int fd, char *buffer, long batches, int hint)
 			block = (block + 1037) % SPREAD;
 		}
 		begin = __rdtsc();
-		if (syscall(SYS_io_submit, context, BATCH, list) != BATCH)
+		if (syscall(SYS_io_submit, context, batch, list) != batch)
 			die("io_submit");
-		if (syscall(SYS_io_getevents, context, BATCH, BATCH, events, NULL) != BATCH)
+		if (syscall(SYS_io_getevents, context, batch, batch, events, NULL) != batch)
 			die("io_getevents");
 		ticks[i] = __rdtsc() - begin;
-		for (k = 0; k < BATCH; k++)
+		for (k = 0; k < batch; k++)
 			if (events[k].res != BLOCK && !(hint && events[k].res == -EBUSY))
 				die("read");
 	}
 	qsort(ticks, batches, sizeof(*ticks), by_value);
-	printf("%.2f %.2f %.2f\n", (double)ticks[batches / 2] / BATCH,
-	       (double)ticks[batches / 4] / BATCH, (double)ticks[batches * 3 / 4] / BATCH);
+	printf("%.2f %.2f %.2f\n", (double)ticks[batches / 2] / batch,
+	       (double)ticks[batches / 4] / batch, (double)ticks[batches * 3 / 4] / batch);
 }
 
 static double ticks_per_ns(void)
@@ -112,18 +112,24 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	if (argc < 4 || (n = atol(argv[3])) < 1) {
-		fprintf(stderr, "usage: null_reads DEVICE --batches N [--hint] | --plain N\n");
+		fprintf(stderr, "usage: null_reads DEVICE --batches N M [--hint] | --plain N\n");
 		return 2;
 	}
 	fd = open(argv[1], O_RDONLY | O_DIRECT);
 	if (fd < 0)
 		die(argv[1]);
-	buffer = aligned_alloc(BLOCK, BATCH * BLOCK);
+	buffer = aligned_alloc(BLOCK, BATCH_MAX * BLOCK);
 	if (!buffer)
 		die("memory");
-	memset(buffer, 0, BATCH * BLOCK);
+	memset(buffer, 0, BATCH_MAX * BLOCK);
 	if (!strcmp(argv[2], "--batches")) {
-		timed(fd, buffer, n, argc > 4 && !strcmp(argv[4], "--hint"));
+		long batch = argc > 4 ? atol(argv[4]) : 0;
+
+		if (batch < 1 || batch > BATCH_MAX) {
+			fprintf(stderr, "null_reads: 1 to %d reads at a time\n", BATCH_MAX);
+			return 2;
+		}
+		timed(fd, buffer, n, batch, argc > 5 && !strcmp(argv[5], "--hint"));
 		return 0;
 	}
 	for (i = 0; i < n; i++)
