@@ -179,7 +179,7 @@ def fig11(data_path: Path, path: Path) -> None:
 def bursts(data_path: Path, path: Path) -> None:
     """Recall by position, excess latency by position, recovery by probing."""
     data = pooled_bursts(_read(data_path))
-    figure, panels = plt.subplots(2, 2, figsize=(13, 9))
+    figure, panels = plt.subplots(2, 3, figsize=(19, 9))
     added_us = 1000
     kinds = list(dict.fromkeys(row["trained_on"] for row in data["observed"]))
     for axes, kind in zip(panels[0], kinds, strict=False):
@@ -195,6 +195,7 @@ def bursts(data_path: Path, path: Path) -> None:
         axes.set_xlabel("position within the burst")
         axes.set_ylabel("slow reads predicted slow")
         axes.set_ylim(0, 1.02)
+        axes.tick_params(axis="x", rotation=30)
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)
     axes = panels[1][0]
@@ -211,6 +212,7 @@ def bursts(data_path: Path, path: Path) -> None:
     axes.set_title(f"bursts of {slot_ms} ms, {added_us} us added, enforced", fontsize=9)
     axes.set_xlabel("position within the burst")
     axes.set_ylabel("mean latency above calm times (us)")
+    axes.tick_params(axis="x", rotation=30)
     axes.legend(fontsize=7)
     axes.grid(alpha=0.3)
     axes = panels[1][1]
@@ -227,6 +229,23 @@ def bursts(data_path: Path, path: Path) -> None:
     )
     axes.set_title("probing a distrusted drive", fontsize=9)
     axes.set_ylabel("mean read latency (us)")
+    axes.legend(fontsize=7, loc="lower right")
+    axes = panels[1][2]
+    missed = [row for row in data["observed"] if row["added_us"] == added_us]
+    bottom = np.zeros(len(missed))
+    for cause in missed[0]["missed_causes"]:
+        share = [
+            100 * row["missed_causes"][cause] / max(row["injected_and_slow"], 1) for row in missed
+        ]
+        axes.barh(range(len(missed)), share, left=bottom, label=cause)
+        bottom += share
+    axes.set_yticks(
+        range(len(missed)), [f"{row['pattern']}; {row['trained_on']}" for row in missed],
+        fontsize=6,
+    )  # fmt: skip
+    axes.invert_yaxis()
+    axes.set_xlabel("share of the slow reads in bursts (%)")
+    axes.set_title(f"why they were let through, {added_us} us added", fontsize=9)
     axes.legend(fontsize=7)
     figure.tight_layout()
     save(figure, path)

@@ -187,6 +187,11 @@ def reading(data: dict[str, Any]) -> str:
         f"Of the {len(grid)} points, `linnos` is above baseline at {lost} and above hedge at "
         f"{lost_to_hedge}. Data and I/O errors: {errors}."
     )
+    parts.append(
+        "All three patterns count reads or throw dice: a read that is kept from the drive leaves "
+        "the slow one to the next. So the oracle, which decides read by read, is no strict bound "
+        "here."
+    )
     return "\n\n".join(parts)
 
 
