@@ -8,6 +8,7 @@ and nothing else.
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from linnapp.lab.array import Array
 from linnapp.model import Model
 
 if TYPE_CHECKING:
@@ -87,12 +89,32 @@ def test_block_layer(name: str, boot: Callable[..., Ran], tools: Path, models: P
     run_script(name, boot, tools, models)
 
 
+@pytest.fixture
+def debug_kernel() -> Path:
+    if not DEBUG_KERNEL.exists():
+        pytest.skip(f"no {DEBUG_KERNEL}: make kernel-debug builds it")
+    return DEBUG_KERNEL
+
+
+@pytest.mark.debug
+def test_kunit_suites_under_debug(boot: Callable[..., Ran], debug_kernel: Path) -> None:
+    ran = boot(
+        "true",
+        Array(n_drives=0),
+        kernel=debug_kernel,
+        kernel_args=("kunit.enable=1", "kunit.filter_glob=linnos*"),
+        timeout_s=900,
+    )
+    suites = re.findall(r"# (linnos[\w-]*): pass:(\d+) fail:(\d+)", ran.dmesg)
+    assert suites, ran.dmesg[-3000:]
+    assert all(int(passed) and not int(failed) for _, passed, failed in suites), suites
+    assert not re.search(r"\bnot ok\b|KASAN|UBSAN|WARNING|BUG:|INFO: ", ran.dmesg)
+
+
 @pytest.mark.debug
 @pytest.mark.parametrize("name", SCRIPTS + DEBUG_SCRIPTS)
 def test_block_layer_under_debug(
-    name: str, boot: Callable[..., Ran], tools: Path, models: Path
+    name: str, boot: Callable[..., Ran], tools: Path, models: Path, debug_kernel: Path
 ) -> None:
     """The same with KASAN, lockdep and UBSAN looking on."""
-    if not DEBUG_KERNEL.exists():
-        pytest.skip(f"no {DEBUG_KERNEL}: make kernel-debug builds it")
-    run_script(name, boot, tools, models, kernel=DEBUG_KERNEL, timeout_s=900)
+    run_script(name, boot, tools, models, kernel=debug_kernel, timeout_s=900)
