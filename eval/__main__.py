@@ -156,7 +156,8 @@ def commit(
         {
             "command": experiment.command or f"make eval-{experiment.name}",
             "title": experiment.title,
-            "parameters": experiment.parameters,
+            # Of the run that made the data: the environment may name other traces now.
+            "parameters": record["parameters"],
             "code": record["made_from"]["code"],
             **{
                 key: round(record.get(key, 0))

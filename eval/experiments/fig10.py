@@ -189,8 +189,8 @@ def reading(data: dict[str, Any]) -> str:
         "replica and adds bursts and searches the bias. The kernel counts a read as "
         "slow when it is "
         "beyond the inflection point, whatever the training taught. "
-        "Offline: the last fifth of the recording, never trained on, by the labels that the training "
-        "taught. Live: counted by the kernel "
+        "Offline: the last fifth of the recording, never trained on, by the labels that the "
+        "training taught. Live: counted by the kernel "
         "in `observe` mode over the replayed part, which comes after the recording."
     )
     return "\n\n".join(parts)
