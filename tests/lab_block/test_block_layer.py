@@ -92,7 +92,7 @@ def test_block_layer(name: str, boot: Callable[..., Ran], tools: Path, models: P
 @pytest.fixture
 def debug_kernel() -> Path:
     if not DEBUG_KERNEL.exists():
-        pytest.skip(f"no {DEBUG_KERNEL}: make kernel-debug builds it")
+        pytest.fail(f"{DEBUG_KERNEL}: no debug kernel; `make kernel-debug` builds it")
     return DEBUG_KERNEL
 
 
