@@ -16,6 +16,7 @@ from pathlib import Path
 
 from eval import bench_linnapp, bench_off_cost
 from linnapp.blktrace import BlktraceReader
+from linnapp.lab.guest import LabError
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 OUT = REPOSITORY / "out" / "bench"
@@ -110,7 +111,7 @@ def main() -> None:
         print(f"--- {name}: {(PARTS[name].__doc__ or '').strip()}", flush=True)
         try:
             PARTS[name]()
-        except subprocess.CalledProcessError as error:
+        except (subprocess.CalledProcessError, LabError) as error:
             failed.append(f"{name}: {error}")
     if failed:
         sys.exit("make bench: " + "; ".join(failed))
