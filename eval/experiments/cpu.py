@@ -100,6 +100,7 @@ EXPERIMENT = Experiment(
     table=table,
     reading=reading,
     paper=f"Inference takes 4 to 6 us (abstract); the CPU share: {NOT_AVAILABLE}.",
-    differs="Measured in user space on the machine that ran the evaluation.",
+    differs="Measured in user space on the machine that ran the evaluation, with the reference "
+    "engine; the kernel's own paths take a fraction of it (`make bench`).",
     sources=("eval/experiments/fig08.py",),
 )

@@ -28,7 +28,7 @@ EVERY_S = 30.0
 ACTIVE_S = 0.05
 
 PARAMETERS: dict[str, Any] = {
-    # Not cosmos: what it writes in this time does not fit into the guest's memory beside the drives.
+    # Not cosmos: what it writes in this time does not fit into the guest's memory.
     "workloads": tuple(workload for workload in WORKLOADS if workload != "cosmos"),
     "array": "enterprise",
     "hours": HOURS,
@@ -214,6 +214,6 @@ EXPERIMENT = Experiment(
     reading=reading,
     paper=NOT_AVAILABLE,
     differs=f"Of every {EVERY_S:.0f} s of the 20 hours {1000 * ACTIVE_S:.0f} ms carry load, so "
-    "that the evaluation ends in time; the drives are idle in between. Three workloads: what cosmos "
-    "writes in this time does not fit into the guest's memory.",
+    "that the evaluation ends in time; the drives are idle in between. Three workloads: what "
+    "cosmos writes in this time does not fit into the guest's memory.",
 )
