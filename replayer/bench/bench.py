@@ -4,8 +4,9 @@
 Pacing: both replay one trace of Poisson arrivals (50,000 a second by default); the
 lag of a submission behind the trace is the replayer's own report, and for fio what a
 preloaded io_submit() notes (submit_times.c), counted from its first submission. (At
-such a rate fio falls behind the trace for good; why was not looked into.) Saturation: random 4 KiB reads at one depth, both with
-io_uring. fio checks no content, so the replayer runs twice: over blocks that nobody
+such a rate fio falls behind the trace for good; why was not looked into.)
+
+Saturation: random 4 KiB reads at one depth, both with io_uring. fio checks no content, so the replayer runs twice: over blocks that nobody
 has written, which it does not check either, and over blocks that it has, every byte
 of which it checks.
 
