@@ -6,9 +6,9 @@ lag of a submission behind the trace is the replayer's own report, and for fio w
 preloaded io_submit() notes (submit_times.c), counted from its first submission. (At
 such a rate fio falls behind the trace for good; why was not looked into.)
 
-Saturation: random 4 KiB reads at one depth, both with io_uring. fio checks no content, so the replayer runs twice: over blocks that nobody
-has written, which it does not check either, and over blocks that it has, every byte
-of which it checks.
+Saturation: random 4 KiB reads at one depth, both with io_uring. fio checks no
+content, so the replayer runs twice: over blocks that nobody has written, which it
+does not check either, and over blocks that it has, every byte of which it checks.
 
 The runs alternate and medians are reported, because another program on the machine
 disturbs both. Needs root, for the loop device.
