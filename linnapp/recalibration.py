@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import fcntl
 import json
+import re
 import shutil
 import tempfile
 import time
@@ -34,6 +35,9 @@ SHIFT_PERCENTILES = 5.0
 
 #: a recording with fewer reads says nothing about a drive's percentiles
 MIN_READS = 2000
+
+#: directories of a run, and of a models directory not yet renamed
+_LEFT_OVER = re.compile(r"\.(recording|\d{8}-\d{6})\.")
 
 Log = Callable[[str], None]
 
@@ -223,10 +227,10 @@ def _scratch(models_dir: Path) -> Iterator[Path]:
 def _remove_left_over(models_dir: Path) -> None:
     """Remove what runs that were killed have left: recordings, and models not yet complete.
 
-    Both have names that begin with a dot; the lock says that no one is at work on them.
+    The lock says that no one is at work on them. Whatever else is there is not ours.
     """
-    for path in models_dir.glob(".*"):
-        if path.is_dir():
+    for path in models_dir.iterdir():
+        if _LEFT_OVER.match(path.name) and path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
 
 
