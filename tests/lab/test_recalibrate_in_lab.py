@@ -16,7 +16,11 @@ pytestmark = pytest.mark.lab
 HERE = Path(__file__).parent
 
 #: Quickly trained, but with enough reads to label: 2 s of 1200 reads and 300 writes a second.
-OPTIONS = "--duration 2 --epochs 2 --bias 2 --bursts 0.1"
+#: Two recordings of so few reads of one steady load can have points ten percentiles apart;
+#: the old model's point is more than eighty away.
+SHIFT_PERCENTILES = 40
+
+OPTIONS = f"--duration 2 --shift {SHIFT_PERCENTILES} --epochs 2 --bias 2 --bursts 0.1"
 
 RUN = """
 export LINNAPP_STATE=$OUT/state
@@ -88,7 +92,8 @@ def test_a_run_killed_at_any_step_leaves_every_drive_a_working_model(
         history = (tmp_path / "state" / name / "recalibration.jsonl").read_text().splitlines()
         decisions = [json.loads(line) for line in history]
         assert [d["retrain"] for d in decisions] == [True, False]
-        assert decisions[0]["shift_percentiles"] >= 5 > decisions[1]["shift_percentiles"]
+        before, after = (d["shift_percentiles"] for d in decisions)
+        assert before >= SHIFT_PERCENTILES > after
         assert Model.load(tmp_path / "state" / name / "previous.linnos").model_id == old_id
     left = [path.name for path in (tmp_path / "models").iterdir() if path.name.startswith(".")]
     assert left == [".lock"]

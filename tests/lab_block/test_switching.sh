@@ -14,16 +14,17 @@ load=$!
 (while [ ! -e /run/enough ]; do lcread -n 20 -s 16384 /dev/$disk; sleep 0.001; done) \
 	>"$OUT/hinted" &
 hinted=$!
+while [ "$(in_flight $disk)" = "0 pages, 0 reads" ]; do sleep 0.001; done
 for i in $(seq 20); do
 	for mode in observe enforce off; do
 		echo $mode >$dir/mode || fail "mode $mode"
 		expect mode $mode "$(cat $dir/mode)"
 		for model in slow fast queue; do
 			cat "$MODELS/$model.linnos" >$dir/model || fail "model $model"
+			sleep 0.001
 		done
 		head -c 20000 "$MODELS/slow.linnos" >$dir/model 2>/dev/null &&
 			fail "a truncated model was taken"
-		sleep 0.002
 	done
 done
 wait $load || fail "fio"
