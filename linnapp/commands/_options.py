@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -118,6 +119,17 @@ class Bias(click.ParamType[float | str]):
         if not 0 < number < float("inf"):
             self.fail(f"{value!r}: expected a positive number, or auto", param, ctx)
         return number
+
+
+def model_option(*, required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add ``--model``, passed on as `model_path`; :func:`linnapp.model.find_model` resolves it."""
+    return click.option(
+        "--model",
+        "model_path",
+        type=click.Path(path_type=Path),
+        required=required,
+        help="A .linnos file, or the directory that training wrote.",
+    )
 
 
 def recipe_options(command: Callable[..., None]) -> Callable[..., None]:

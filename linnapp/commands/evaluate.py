@@ -9,17 +9,11 @@ from typing import Any
 
 import click
 
-from linnapp.commands._options import reader_options
+from linnapp.commands._options import model_option, reader_options
 
 
 @click.command()
-@click.option(
-    "--model",
-    "model_path",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="A .linnos file, or the directory that training wrote.",
-)
+@model_option(required=True)
 @click.option(
     "--trace",
     type=click.Path(path_type=Path),

@@ -8,15 +8,11 @@ from pathlib import Path
 
 import click
 
+from linnapp.commands._options import model_option
+
 
 @click.command()
-@click.option(
-    "--model",
-    "model_path",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="A .linnos file, or the directory that training wrote.",
-)
+@model_option(required=True)
 @click.option(
     "--features",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -7,14 +7,11 @@ from pathlib import Path
 
 import click
 
+from linnapp.commands._options import model_option
+
 
 @click.command()
-@click.option(
-    "--model",
-    "model_path",
-    type=click.Path(path_type=Path),
-    help="A .linnos file, or the directory that training wrote.",
-)
+@model_option(required=False)
 @click.option("--previous", is_flag=True, help="The model that the last upload replaced.")
 @click.option("--device", required=True, help="The drive, e.g. /dev/nvme0n1.")
 @click.option("--mode", type=click.Choice(["off", "observe", "enforce"]), help="Then switch to it.")
