@@ -24,22 +24,22 @@ MODEL = REPOSITORY / "models" / "example" / "flash0.linnos"
 RECORDING = REPOSITORY / "out" / "demo" / "record" / "flash0.blk"
 
 
-def engine() -> None:
-    """The admission path against the plain scalar engine."""
+def _kernel_bench(program: str, *arguments: str) -> None:
+    """Build and run one of kernel/bench."""
     folder = REPOSITORY / "build" / "bench"
     build = ["make", "--no-print-directory", "-s", "-C", str(REPOSITORY / "kernel" / "bench")]
-    subprocess.run([*build, f"OUT={folder}"], check=True)
-    command = [str(folder / "bench_engine"), "--json", str(OUT / "engine.json")]
-    subprocess.run([*command, "--model", str(MODEL)], check=True)
+    subprocess.run([*build, f"OUT={folder}", str(folder / program)], check=True)
+    subprocess.run([str(folder / program), *arguments], check=True)
+
+
+def engine() -> None:
+    """The admission path against the plain scalar engine."""
+    _kernel_bench("bench_engine", "--json", str(OUT / "engine.json"), "--model", str(MODEL))
 
 
 def two_cores() -> None:
     """The admission path on two cores that read from one drive."""
-    folder = REPOSITORY / "build" / "bench"
-    build = ["make", "--no-print-directory", "-s", "-C", str(REPOSITORY / "kernel" / "bench")]
-    subprocess.run([*build, f"OUT={folder}", "two_cores"], check=True)
-    command = [str(folder / "two_cores"), "--json", str(OUT / "two_cores.json")]
-    subprocess.run([*command, str(MODEL)], check=True)
+    _kernel_bench("two_cores", "--json", str(OUT / "two_cores.json"), str(MODEL))
 
 
 def replayer() -> None:
