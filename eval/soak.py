@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linnapp import replay_log
+from linnapp import iolog, replay_log
 from linnapp.lab.array import CONFIGFS, Array
 from linnapp.lab.command import guest_environment
 from linnapp.lab.guest import REPOSITORY, Guest, LabError
@@ -64,16 +64,12 @@ def write_traces(folder: Path, reads: int, seed: int) -> list[Path]:
         is_read[rng.permutation(n)[:n_reads]] = True
         block = rng.integers(0, (SIZE_MB << 20) // BLOCK, n)
         path = folder / f"t{drive}.iolog"
-        with path.open("w") as file:
-            file.write("fio version 3 iolog\n")
-            for start in range(0, n, 1 << 16):
-                part = slice(start, start + (1 << 16))
-                file.writelines(
-                    f"0 d {'read' if r else 'write'} {b} {BLOCK}\n"
-                    for r, b in zip(
-                        is_read[part].tolist(), (block[part] * BLOCK).tolist(), strict=True
-                    )
-                )
+        at_once = np.zeros(n, np.int64)
+        iolog.write(
+            path,
+            [iolog.Workload(at_once, block * BLOCK, np.full(n, BLOCK), ~is_read)],
+            f"flash{drive}",
+        )
         paths.append(path)
     return paths
 
@@ -116,12 +112,9 @@ def trace_keys(traces: list[Path]) -> Keys:
     """The keys of all I/Os of the traces, sorted."""
     parts = []
     for drive, path in enumerate(traces):
-        with path.open() as file:
-            next(file)
-            rows = [line.split() for line in file]
-        op = np.array([row[2] == "write" for row in rows])
-        offset = np.array([int(row[3]) for row in rows], np.uint64)
-        parts.append(_keys(np.full(len(rows), drive), op, offset))
+        for chunk in iolog.read(path):
+            home = np.full(len(chunk), drive)
+            parts.append(_keys(home, chunk.is_write, chunk.offset_bytes))
     return np.sort(np.concatenate(parts))
 
 
