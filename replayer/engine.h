@@ -76,9 +76,9 @@ struct counters {
 	uint64_t revoked;      /* reads revoked at least once */
 	uint64_t revocations;
 	uint64_t hedged, hedges_won, hedges_denied;
-	uint64_t extra_ios; /* read attempts that reached a drive beyond one per read */
-	uint64_t cancels_tried, cancelled;
-	uint64_t data_errors; /* read attempts with wrong content */
+	uint64_t extra_ios; /* read attempts sent beyond one per read, the cancelled included */
+	uint64_t cancels_tried, cancelled; /* losers; cancelled: no drive ever had them */
+	uint64_t data_errors;		   /* read attempts with wrong content */
 	uint64_t blocks_checked, torn_blocks, unverified_blocks;
 	uint64_t io_errors; /* attempts that a drive answered with an error */
 	uint64_t io_errors_by[MAX_DRIVES];

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from linnapp import replay_log
+from linnapp.lab.array import Array
 
 pytestmark = pytest.mark.lab
 
@@ -238,3 +239,35 @@ def test_a_second_interrupt_does_not_wait_for_the_drives(boot, tmp_path: Path) -
     assert 0 < result["unanswered"] < 200
     assert 300 < result["reads"] < 1500
     assert result["elapsed_s"] < 2
+
+
+def test_a_loser_that_no_drive_has_yet_is_cancelled_and_counted(boot, tmp_path: Path) -> None:
+    """Two commands fill a drive here; what a burst holds up waits in the kernel's work queue.
+
+    There, and nowhere else, the kernel can take a read back.
+    """
+    traces = write_traces(tmp_path, 3000, 300, 0.8, blocks_max=1)
+    count = (
+        "for d in flash0 flash1 flash2; do awk '$1 == \"reads\" { print $2 }'"
+        " /sys/kernel/debug/flashsim/$d/counters; done"
+    )
+    boot(
+        f"{count} >$OUT/before\n"
+        f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy hedge --hedge-us 300"
+        f" --hedge-budget 50% --inject {ROTATING} --json $OUT/o.json --log $OUT/o.log\n"
+        f"{count} >$OUT/after",
+        Array(size_mb=256, parameters={"queue_depth": "2"}),
+    )
+    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    assert 100 < result["cancelled"] < result["cancels_tried"]
+    # Nothing is lost or counted twice, and what was read is right.
+    assert len(log) == 3 * 3000 == result["reads"] + result["writes"]
+    assert (result["data_errors"], result["io_errors"], result["reads_failed"]) == (0, 0, 0)
+    assert (log["served_by"] < 3).all()
+    # A read that was cancelled never reached a drive; every other attempt did, once.
+    served = result["reads"] + result["extra_ios"] - result["cancelled"]
+    before, after = (
+        sum(int(line) for line in (tmp_path / name).read_text().split())
+        for name in ("before", "after")
+    )
+    assert result["blocks_checked"] == served == after - before
