@@ -11,7 +11,10 @@ export CCACHE_DIR ?= $(LINNOS_CACHE)/ccache
 # Everything finds the project's own commands without being told where they are.
 export PATH := $(CURDIR)/$(VENV)/bin:$(CURDIR)/$(BUILD)/replayer:$(PATH):/usr/sbin:/sbin
 
-KERNEL := $(BUILD)/linux-um/linux
+# Tests at a time; a guest takes a core and up to 3 GB.
+TEST_JOBS ?= 2
+PYTEST := $(PYTHON) -m pytest tests
+PYTEST_PARALLEL := $(PYTEST) -n $(TEST_JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help deps venv kernel kernel-debug kernel-x86 kernel-6.1 native replayer build demo test \
@@ -76,22 +79,22 @@ demo: build ## the whole loop; TRACE=FILE: on your own trace
 	$(PYTHON) -m eval.demo $(if $(TRACE),--trace $(TRACE))
 
 test: build ## every test: Python, KUnit, and in the booted kernel
-	$(PYTHON) -m pytest tests -m "not qemu and not linux61 and not debug"
+	$(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug"
 
 test-unit: venv native replayer ## the tests that boot no kernel
-	$(PYTHON) -m pytest tests -m "not lab and not qemu and not linux61 and not debug"
+	$(PYTEST_PARALLEL) -m "not lab and not qemu and not linux61 and not debug"
 
 test-lab: build ## the tests that boot the kernel
-	$(PYTHON) -m pytest tests -m lab
+	$(PYTEST_PARALLEL) -m lab
 
 test-debug: build kernel-debug ## the block layer's tests again, under KASAN, lockdep and UBSAN
-	$(PYTHON) -m pytest tests -m debug
+	$(PYTEST_PARALLEL) -m debug
 
 test-qemu: venv native $(BUILD)/.deps-qemu kernel-x86 ## x86-64 under QEMU: two CPUs, the nvme driver
-	$(PYTHON) -m pytest tests -m qemu
+	$(PYTEST) -m qemu
 
 test-6.1: build kernel-6.1 ## KUnit and a smoke test on Linux 6.1
-	$(PYTHON) -m pytest tests -m linux61
+	$(PYTEST) -m linux61
 
 bench: build ## speed of our own code, as ratios to a reference in the same run
 	$(PYTHON) -m eval.bench
