@@ -12,39 +12,30 @@ import json
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-from eval import bench_linnapp, bench_off_cost
+from eval import bench_linnapp, bench_off_cost, kernel_bench
+from eval.cache import ROOT
 from linnapp.blktrace import BlktraceReader
 from linnapp.lab.guest import LabError
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-OUT = REPOSITORY / "out" / "bench"
-MODEL = REPOSITORY / "models" / "example" / "flash0.linnos"
-RECORDING = REPOSITORY / "out" / "demo" / "record" / "flash0.blk"
-
-
-def _kernel_bench(program: str, *arguments: str) -> None:
-    """Build and run one of kernel/bench."""
-    folder = REPOSITORY / "build" / "bench"
-    build = ["make", "--no-print-directory", "-s", "-C", str(REPOSITORY / "kernel" / "bench")]
-    subprocess.run([*build, f"OUT={folder}", str(folder / program)], check=True)
-    subprocess.run([str(folder / program), *arguments], check=True)
+OUT = ROOT / "out" / "bench"
+MODEL = ROOT / "models" / "example" / "flash0.linnos"
+RECORDING = ROOT / "out" / "demo" / "record" / "flash0.blk"
 
 
 def engine() -> None:
     """The admission path against the plain scalar engine."""
-    _kernel_bench("bench_engine", "--json", str(OUT / "engine.json"), "--model", str(MODEL))
+    kernel_bench.run("bench_engine", "--json", str(OUT / "engine.json"), "--model", str(MODEL))
 
 
 def two_cores() -> None:
     """The admission path on two cores that read from one drive."""
-    _kernel_bench("two_cores", "--json", str(OUT / "two_cores.json"), str(MODEL))
+    kernel_bench.run("two_cores", "--json", str(OUT / "two_cores.json"), str(MODEL))
 
 
 def replayer() -> None:
     """The replayer's pacing and throughput beside fio's."""
-    script = REPOSITORY / "replayer" / "bench" / "bench.py"
+    script = ROOT / "replayer" / "bench" / "bench.py"
     subprocess.run([sys.executable, str(script), "--json", str(OUT / "replayer.json")], check=True)
 
 

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eval.cache import ROOT
 from linnapp.iolog import Workload
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-OUT = REPOSITORY / "out" / "bench"
+OUT = ROOT / "out" / "bench"
 
 TRAIN_IOS = 2_000_000
 LARGE_IOS = 50_000_000
@@ -144,7 +144,7 @@ def measured(*arguments: str) -> dict[str, float]:
         [sys.executable, "-m", "linnapp", *arguments],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        cwd=REPOSITORY,
+        cwd=ROOT,
     )
     assert process.stderr is not None
     words = process.stderr.read()

@@ -497,7 +497,7 @@ def cpu(data_path: Path, path: Path) -> None:
     labels = [f"{row['workload']}\n{row['drive']}" for row in rows]
     axes.set_xticks(range(len(rows)), labels, fontsize=7)
     axes.set_ylabel("share of one core (%)")
-    axes.set_title(f"{data['inference_ns']:.0f} ns an inference", fontsize=9)
+    axes.set_title(f"{data['work_ns']['scalar']:.0f} ns of work a read, plain C", fontsize=9)
     save(figure, path)
 
 

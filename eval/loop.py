@@ -26,9 +26,9 @@ from linnapp.lab.guest import Guest, LabError
 from linnapp.lab.uml import DEFAULT_KERNEL, run
 
 #: Charged in virtual time for each network inference, which the guest's clock
-#: does not see: the median that `make bench` measures for the plain C engine,
-#: rounded up.
-INFERENCE_NS = 1000
+#: does not see: all of LinnOS's work on a read, history included, as `make bench`
+#: measures it for the plain C engine, rounded up.
+INFERENCE_NS = 400
 
 #: Charged between a revocation and the next try, the paper's figure.
 FAILOVER_US = 15
@@ -94,6 +94,8 @@ class Scenario:
         The replayer's `--inject`.
     options : tuple of str
         More options of the replayer.
+    memory_mb : int
+        Of the guest; the drives' data are in it.
     """
 
     name: str
@@ -104,6 +106,7 @@ class Scenario:
     options: tuple[str, ...] = ()
     inference_ns: int = INFERENCE_NS
     failover_us: int = FAILOVER_US
+    memory_mb: int = Guest.memory_mb
 
     def config(self) -> dict[str, Any]:
         """Everything needed to repeat a run, for its record."""
@@ -117,6 +120,7 @@ def _in_guest(command: Sequence[str], scenario: Scenario, out_dir: Path, log: Pa
     out_dir.mkdir(parents=True, exist_ok=True)
     guest = Guest(
         kernel=_kernel,
+        memory_mb=scenario.memory_mb,
         out_dir=out_dir,
         setup=scenario.array.setup_script() + _charge_inference(scenario.inference_ns),
         environment=_environment(scenario.array, out_dir),
