@@ -60,56 +60,52 @@ FLIP = {"type": "CORRUPTION", "corruptionPattern": "BIT_FLIP"}
 INTERVAL = {"frequency": "INTERVAL", "nRequests": 500}
 
 
-def test_thesis_interval_is_exact_and_repeats(boot, tmp_path: Path) -> None:
-    (tmp_path / "rules.json").write_text(_rules(INTERVAL, FLIP))
+# name: rule, blocks damaged, the first three of them, the last.
+THESIS = {
+    "INTERVAL": (INTERVAL, FLIP, 633, [500, 1000, 1500], 316_500),
+    "ALL": (
+        {"frequency": "ALL"},
+        {"type": "CORRUPTION", "corruptionPattern": "ALL_ZEROS"},
+        THESIS_BLOCKS,
+        [1, 2, 3],
+        THESIS_BLOCKS,
+    ),
+    "ALL_AFTER": (
+        {"frequency": "ALL_AFTER", "nRequests": 500},
+        {"type": "CORRUPTION", "corruptionPattern": "ALL_ONES"},
+        316_172,
+        [501, 502, 503],
+        THESIS_BLOCKS,
+    ),
+}
+
+
+def test_thesis_experiment_is_exact_and_three_runs_agree(boot, tmp_path: Path) -> None:
+    """Each boot runs all three frequencies, one after the other, over the same two files."""
     knobs = {"blocks": THESIS_BLOCKS}
-    hashes = []
+    script = PREPARE % knobs
+    for name, (frequency, fault, *_) in THESIS.items():
+        (tmp_path / f"{name}.rules").write_text(_rules(frequency, fault))
+        script += f"cp $OUT/{name}.rules $OUT/rules.json\n" + RUN % knobs
+        # What was written beside the file is still right after the file was damaged.
+        script += f"python3 {HELPER} /run/mnt/other 2560 --no-write >$OUT/other_after.json\n"
+        script += f"for f in file other other_after; do mv $OUT/$f.json $OUT/{name}.$f.json; done\n"
+        script += f"mv $OUT/rules.txt $OUT/{name}.txt\n"
+    hashes: dict[str, set[str]] = {name: set() for name in THESIS}
     for _ in range(3):
-        boot(
-            PREPARE % knobs + RUN % knobs,
-            Array(n_drives=1, size_mb=2048, precondition=False),
-            timeout_s=3600,
-        )
-        file = _result(tmp_path, "file")
-        assert file["damaged"] == 633
-        assert file["first"] == [500, 1000, 1500] and file["last"][-1] == 316_500
-        assert file["steps"] == [500]
-        assert _result(tmp_path, "other")["damaged"] == 0
-        assert "matched=316672 injected=633" in (tmp_path / "rules.txt").read_text()
-        hashes.append(file["sha256"])
-    assert len(set(hashes)) == 1
-
-
-@pytest.mark.parametrize(
-    ("frequency", "fault", "damaged", "first"),
-    [
-        (
-            {"frequency": "ALL"},
-            {"type": "CORRUPTION", "corruptionPattern": "ALL_ZEROS"},
-            316_672,
-            1,
-        ),
-        (
-            {"frequency": "ALL_AFTER", "nRequests": 500},
-            {"type": "CORRUPTION", "corruptionPattern": "ALL_ONES"},
-            316_172,
-            501,
-        ),
-    ],
-)
-def test_thesis_all_and_all_after(
-    boot, tmp_path: Path, frequency: dict[str, Any], fault: dict[str, Any], damaged: int, first: int
-) -> None:
-    (tmp_path / "rules.json").write_text(_rules(frequency, fault))
-    knobs = {"blocks": THESIS_BLOCKS}
-    boot(
-        PREPARE % knobs + RUN % knobs,
-        Array(n_drives=1, size_mb=2048, precondition=False),
-        timeout_s=3600,
-    )
-    file = _result(tmp_path, "file")
-    assert file["damaged"] == damaged and file["first"][0] == first
-    assert _result(tmp_path, "other")["damaged"] == 0
+        boot(script, Array(n_drives=1, size_mb=2048, precondition=False), timeout_s=3600)
+        for name, (_, _, damaged, first, last) in THESIS.items():
+            file = _result(tmp_path, f"{name}.file")
+            assert (file["damaged"], file["first"]) == (damaged, first)
+            assert (file["last"][-1], file["steps"]) == (last, [500 if name == "INTERVAL" else 1])
+            counted = f"matched={THESIS_BLOCKS} injected={damaged}"
+            assert counted in (tmp_path / f"{name}.txt").read_text()
+            other = _result(tmp_path, f"{name}.other")
+            assert other["damaged"] == 0
+            assert _result(tmp_path, f"{name}.other_after") == other
+            hashes[name].add(file["sha256"])
+    assert [len(found) for found in hashes.values()] == [1, 1, 1]
+    assert len(set().union(*hashes.values())) == 3
 
 
 def test_read_fault_leaves_what_is_stored_alone(boot, tmp_path: Path) -> None:
