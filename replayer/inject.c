@@ -287,11 +287,12 @@ struct inject *inject_new(char *const *specs, unsigned int n_specs, struct devic
 			in->dirs[k] = xasprintf(CONFIGFS "/%s/inject",
 						devices[k].disk ? devices[k].disk : "-");
 			if (access(in->dirs[k], F_OK))
-				die("--inject %s: drive %s is not a flashsim drive (no %s), and "
-				    "only such a drive can be slowed "
-				    "by a pattern; --inject storm:slot_ms=50,every_ms=500 slows "
-				    "any drive by writing to it",
-				    specs[i], devices[k].path, in->dirs[k]);
+				die("--inject %s: drive %s is not a flashsim drive, and only such "
+				    "a "
+				    "drive can be slowed by a pattern; "
+				    "--inject storm:slot_ms=50,every_ms=500 slows any drive by "
+				    "writing to it",
+				    specs[i], devices[k].path);
 			program(in->dirs[k], &s, k, n_devices);
 		}
 	}

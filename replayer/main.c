@@ -45,6 +45,22 @@ static void require_policy(struct replay *r)
 		r->o.policy->setup(r);
 }
 
+/* A --skip or --warmup that leaves nothing is a mistake, not a result. */
+static void require_counted(const struct replay *r)
+{
+	if (r->stop_reason || r->c.reads || r->c.writes)
+		return;
+	if (r->c.warmup_ios)
+		die("no I/O was counted: all %llu were due in the first %g s (--warmup)",
+		    (unsigned long long)r->c.warmup_ios, r->o.warmup_s);
+	if (r->o.duration_s)
+		die("nothing was replayed: no trace has a read or write in the %g s of --duration "
+		    "after the first %g s (--skip)",
+		    r->o.duration_s, r->o.skip_s);
+	die("nothing was replayed: no trace has a read or write after the first %g s (--skip)",
+	    r->o.skip_s);
+}
+
 int main(int argc, char **argv)
 {
 	static struct replay replay;
@@ -69,6 +85,7 @@ int main(int argc, char **argv)
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		device_linnos_stats(&r->devices[k], &r->stats_before[k]);
 	engine_run(r);
+	require_counted(r);
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		device_linnos_stats(&r->devices[k], &r->stats_after[k]);
 	if (r->log)

@@ -325,6 +325,25 @@ def test_small_ios_are_widened_and_far_ones_folded(tmp_path: Path, drives: list[
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--skip", "10"], "after the first 10 s (--skip)"),
+        (["--skip", "10", "--duration", "1"], "in the 1 s of --duration after the first 10 s"),
+        (["--warmup", "10"], "were due in the first 10 s (--warmup)"),
+    ],
+)
+def test_options_that_leave_nothing_to_count_are_an_error(
+    tmp_path: Path, drives: list[Path], options: list[str], problem: str
+) -> None:
+    trace = write_trace(tmp_path / "t", mixed_ios(50, 1))
+    log, summary = tmp_path / "o.log", tmp_path / "o.json"
+    files = ["--log", str(log), "--json", str(summary)]
+    assert problem in replay(drives, [trace], "baseline", *options, *files, status=1).stderr
+    assert not log.exists() and not summary.exists()
+    assert not list(tmp_path.glob("*.new"))
+
+
 def test_rerate_skip_duration_and_warmup(tmp_path: Path, drives: list[Path]) -> None:
     trace = write_trace(tmp_path / "t", [(i * 100_000, "read", 0, BLOCK) for i in range(40)])
     replay(drives, [trace], "baseline", "--rerate", "4", "--skip", "1", "--duration", "0.5",
