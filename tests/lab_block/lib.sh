@@ -50,6 +50,39 @@ remove_null_disk()
 	rmdir "/sys/kernel/config/nullb/$1"
 }
 
+# nvme_over DISK: an NVMe drive $nvme over a loop target on the disk; no_nvme ends it.
+# Its name is free again only some time after it is gone.
+nvme_over()
+{
+	nvmet=/sys/kernel/config/nvmet
+	subsystem=$nvmet/subsystems/linnos-test
+	mkdir $subsystem $subsystem/namespaces/1 $nvmet/ports/1 || fail "no NVMe target"
+	echo 1 >$subsystem/attr_allow_any_host
+	echo /dev/$1 >$subsystem/namespaces/1/device_path
+	echo 1 >$subsystem/namespaces/1/enable || fail "the namespace"
+	echo loop >$nvmet/ports/1/addr_trtype
+	ln -s $subsystem $nvmet/ports/1/subsystems/linnos-test || fail "the NVMe port"
+	echo transport=loop,nqn=linnos-test >/dev/nvme-fabrics || fail "nvme connect"
+	nvme=
+	for i in $(seq 100); do
+		nvme=$(cd /sys/block && echo nvme*n1)
+		[ -b "/dev/$nvme" ] && break
+		sleep 0.1
+	done
+	[ -b "/dev/$nvme" ] || fail "no NVMe disk"
+	nvme_commands=/dev/ng${nvme#nvme}
+	sleep 2 # the partition table has been read
+}
+
+no_nvme()
+{
+	echo 1 >/sys/class/nvme/${nvme%n1}/delete_controller
+	[ ! -e /sys/block/$nvme ] || fail "the NVMe disk is still there"
+	rm $nvmet/ports/1/subsystems/linnos-test
+	echo 0 >$subsystem/namespaces/1/enable
+	rmdir $nvmet/ports/1 $subsystem/namespaces/1 $subsystem
+}
+
 # use_model DISK MODEL MODE: no probes, which would admit reads that are to be
 # revoked whenever the guest takes its time
 use_model()
