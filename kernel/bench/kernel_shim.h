@@ -201,7 +201,15 @@ static inline void *shim_alloc(size_t bytes)
 struct work_struct {
 	int unused;
 };
+struct delayed_work {
+	struct work_struct work;
+};
+#define HZ 100
 #define INIT_WORK(work, function) ((void)(function))
+#define INIT_DELAYED_WORK(work, function) ((void)(function))
+#define mod_delayed_work(queue, work, delay) ((void)(work))
+#define cancel_work_sync(work) ((void)(work))
+#define cancel_delayed_work_sync(work) ((void)(work))
 #define system_wq NULL
 #define queue_work(queue, work) abort()
 
@@ -227,8 +235,10 @@ struct device {
 	struct kobject kobj;
 };
 
+struct gendisk;
 struct request_queue {
 	struct mutex rq_qos_mutex;
+	struct gendisk *disk;
 };
 
 struct blk_linnos;
@@ -239,16 +249,13 @@ struct gendisk {
 	const char *disk_name;
 };
 
-struct bio_linnos {
-	struct blk_linnos *linnos;
-	u64 submit_ns;
-	u32 pending;
-	u32 pages : 30;
-	u32 verdict : 2;
+struct block_device {
+	struct gendisk *bd_disk;
 };
 
 struct bio {
 	struct bio *bi_next;
+	struct block_device *bi_bdev;
 	struct {
 		u32 bi_size;
 		sector_t bi_sector;
@@ -256,7 +263,8 @@ struct bio {
 	int op;
 	int flags;
 	blk_status_t bi_status;
-	struct bio_linnos bi_linnos;
+	u64 bi_linnos;
+	unsigned short bi_linnos_load;
 };
 #define bio_op(bio) ((bio)->op)
 #define bio_sectors(bio) ((bio)->bi_iter.bi_size >> 9)
@@ -266,6 +274,11 @@ struct bio {
 #define bio_endio(bio) ((void)(bio))
 #define disk_devt(disk) 0
 #define disk_to_dev(disk) (&(disk)->device)
+
+struct request {
+	struct request_queue *q;
+	struct bio *bio;
+};
 
 struct rq_qos {
 	int unused;

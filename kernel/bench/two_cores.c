@@ -64,6 +64,7 @@ static void *submit_and_complete(void *argument)
 {
 	struct core *core = argument;
 	struct rq_qos *rqos = &core->disk->linnos->rqos;
+	struct block_device bdev = { .bd_disk = core->disk };
 	struct bio bios[DEPTH] = { 0 };
 	cpu_set_t set;
 	u64 begin;
@@ -74,8 +75,10 @@ static void *submit_and_complete(void *argument)
 	CPU_SET(core->cpu, &set);
 	if (pthread_setaffinity_np(pthread_self(), sizeof(set), &set))
 		fprintf(stderr, "two_cores: CPU %d is not ours\n", core->cpu);
-	for (i = 0; i < DEPTH; i++)
+	for (i = 0; i < DEPTH; i++) {
+		bios[i].bi_bdev = &bdev;
 		bios[i].bi_iter.bi_size = 4096 * (i + 1);
+	}
 	pthread_barrier_wait(&start_line);
 	begin = ktime_get_ns();
 	for (i = 0; i < READS + DEPTH; i++) {

@@ -6,7 +6,10 @@
 #ifndef _BLK_LINNOS_POLICY_H
 #define _BLK_LINNOS_POLICY_H
 
+#include <linux/bits.h>
+#include <linux/blk_types.h>
 #include <linux/kobject.h>
+#include <linux/minmax.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
 #include <linux/rcupdate.h>
@@ -36,13 +39,60 @@ enum linnos_reason {
 	LINNOS_STALLED = 5,
 };
 
-/* What a bio in flight carries in bio_linnos.verdict. */
+/* What was decided about a bio in flight; two bits are kept of it. */
 enum linnos_verdict {
 	LINNOS_VERDICT_NONE,
 	LINNOS_VERDICT_FAST,
 	LINNOS_VERDICT_SLOW, /* admitted all the same: observe mode */
 	LINNOS_VERDICT_PROBE,
 };
+
+/**
+ * struct bio_linnos - what is remembered of a bio in flight
+ * @submit_ns: when it arrived
+ * @pending: pages pending then, itself included
+ * @pages: its own
+ * @verdict: an enum linnos_verdict
+ */
+struct bio_linnos {
+	u64 submit_ns;
+	u32 pending;
+	u32 pages;
+	u32 verdict;
+};
+
+/*
+ * All bios of all drives have room for it, used or not, so it is packed: 64
+ * bits, and 16 in a hole of struct bio. A time of 44 bits is exact for bios
+ * that take less than 4.8 hours. 16383 pending pages and more are the same to a
+ * network that sees no more than 999. A bio of 4 GiB has 2^20 pages, one
+ * without data is not counted: pages less one take 20 bits.
+ */
+#define LINNOS_TIME_BITS 44
+#define LINNOS_TIME_MASK (BIT_ULL(LINNOS_TIME_BITS) - 1)
+#define LINNOS_LOAD_PENDING_BITS 14
+#define LINNOS_LOAD_PENDING_MAX ((1U << LINNOS_LOAD_PENDING_BITS) - 1)
+
+static inline void linnos_pack(struct bio *bio, const struct bio_linnos *io)
+{
+	bio->bi_linnos = (u64)(io->pages - 1) << LINNOS_TIME_BITS |
+			 (io->submit_ns & LINNOS_TIME_MASK);
+	bio->bi_linnos_load = io->verdict << LINNOS_LOAD_PENDING_BITS |
+			      min(io->pending, LINNOS_LOAD_PENDING_MAX);
+}
+
+/* @now_ns: at most LINNOS_TIME_MASK later than the bio's arrival */
+static inline struct bio_linnos linnos_unpack(const struct bio *bio, u64 now_ns)
+{
+	u64 age_ns = (now_ns - bio->bi_linnos) & LINNOS_TIME_MASK;
+
+	return (struct bio_linnos){
+		.submit_ns = now_ns - age_ns,
+		.pending = bio->bi_linnos_load & LINNOS_LOAD_PENDING_MAX,
+		.pages = (bio->bi_linnos >> LINNOS_TIME_BITS) + 1,
+		.verdict = bio->bi_linnos_load >> LINNOS_LOAD_PENDING_BITS,
+	};
+}
 
 /**
  * struct linnos_history - the last four completed reads
@@ -124,6 +174,8 @@ struct linnos_upload {
 /**
  * struct blk_linnos - LinnOS on one disk
  * @mode: what to do with hinted reads
+ * @awake: I/Os are counted; never if @mode is off
+ * @hinted: there has been a hinted read since @sleep_work last looked
  * @threshold_us: that of the active model, or LINNOS_NO_THRESHOLD
  * @model: the active model, or NULL
  * @stats: counters, allocated when @mode first leaves off
@@ -144,7 +196,9 @@ struct linnos_upload {
  * @rqos: our place among the queue's policies
  * @attached: @rqos is in the queue's list
  * @key_held: this disk counts in blk_linnos_key
- * @lock: serialises changes of @mode and @model
+ * @wake_work: wakes the drive up
+ * @sleep_work: sends it to sleep when there are no hinted reads
+ * @lock: serialises changes of @mode, @awake and @model
  * @upload: the model being written
  * @disk: the disk
  * @kobj: /sys/block/<disk>/linnos
@@ -153,6 +207,8 @@ struct linnos_upload {
 struct blk_linnos {
 	/* read by every I/O */
 	enum linnos_mode mode;
+	bool awake;
+	bool hinted;
 	u32 threshold_us;
 	struct linnos_active_model __rcu *model;
 	struct linnos_stats __percpu *stats;
@@ -179,7 +235,9 @@ struct blk_linnos {
 	struct rq_qos rqos ____cacheline_aligned_in_smp;
 	bool attached;
 	bool key_held;
-	struct mutex lock; /* mode, model, upload */
+	struct work_struct wake_work;
+	struct delayed_work sleep_work;
+	struct mutex lock; /* mode, awake, model, upload */
 	struct linnos_upload upload;
 	struct gendisk *disk;
 	struct kobject kobj;

@@ -56,6 +56,14 @@
  * before: until then the reads that arrive look fast. The stall rule, off
  * unless stall_us is set, refuses a read when others are in flight and none
  * has completed for that long.
+ *
+ * Asleep. Drives without hinted reads should not pay for those with. One that
+ * is on and gets no hinted read for SLEEP_AFTER falls asleep: nothing is
+ * counted, and I/O goes past it as if the policy were off. The next hinted read
+ * wakes it. That read, and those until it is awake, are admitted unasked, and
+ * the history starts empty. I/Os that arrived while the drive slept are not
+ * pending, those counted before are counted out when they complete, and so
+ * nothing is ever counted out that was not counted in.
  */
 #define pr_fmt(fmt) "linnos: " fmt
 
@@ -93,6 +101,12 @@ static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
 #define PROBE_AFTER_REVOKES 100
 #define PROBE_AFTER_US (10 * USEC_PER_MSEC)
 #define PROBE_MAX_BACKOFF 3
+
+/*
+ * A drive in use has hinted reads many times a second. Waking up costs the
+ * history, so do not fall asleep in the pauses of a busy application.
+ */
+#define SLEEP_AFTER (10 * HZ)
 
 /* Pages are counted in this unit, whatever the machine's page size. */
 #define LINNOS_PAGE_BYTES 4096
@@ -322,6 +336,9 @@ void linnos_put_disk_ref(struct blk_linnos *linnos)
 	linnos_drop(linnos, IN_FLIGHT_DISK);
 }
 
+static void linnos_wake_work(struct work_struct *work);
+static void linnos_sleep_work(struct work_struct *work);
+
 /**
  * linnos_alloc() - allocate a disk's policy, off and without a model
  * @disk: the disk
@@ -343,6 +360,8 @@ struct blk_linnos *linnos_alloc(struct gendisk *disk)
 	seqcount_raw_spinlock_init(&linnos->history_seq, &linnos->history_lock);
 	mutex_init(&linnos->lock);
 	INIT_WORK(&linnos->free_work, linnos_free_work);
+	INIT_WORK(&linnos->wake_work, linnos_wake_work);
+	INIT_DELAYED_WORK(&linnos->sleep_work, linnos_sleep_work);
 	return linnos;
 }
 
@@ -373,8 +392,10 @@ int linnos_alloc_percpu(struct blk_linnos *linnos)
 
 /**
  * linnos_forget_past() - start with an empty history
- * @linnos: the disk's policy, with no I/O in flight
+ * @linnos: the disk's policy
  * @now_ns: the time
+ *
+ * A probe in flight remains one, and ends as one.
  */
 void linnos_forget_past(struct blk_linnos *linnos, u64 now_ns)
 {
@@ -390,9 +411,8 @@ void linnos_forget_past(struct blk_linnos *linnos, u64 now_ns)
 	WRITE_ONCE(linnos->last_read_ns, now_ns);
 	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
 	atomic_set(&linnos->revokes, 0);
-	atomic_set(&linnos->probing, 0);
-	linnos->probe_again = false;
-	linnos->probe_backoff = 0;
+	WRITE_ONCE(linnos->probe_again, false);
+	WRITE_ONCE(linnos->probe_backoff, 0);
 }
 
 /*
@@ -634,6 +654,8 @@ static bool decide(struct blk_linnos *linnos, struct bio_linnos *io,
 	bool slow = false, admit;
 
 	history_read(linnos, &history);
+	if (!READ_ONCE(linnos->hinted))
+		WRITE_ONCE(linnos->hinted, true);
 
 	rcu_read_lock();
 	active = rcu_dereference(linnos->model);
@@ -712,7 +734,6 @@ bool linnos_arrive(struct blk_linnos *linnos, struct bio_linnos *io,
 	bool is_read = bio_op(bio) == REQ_OP_READ;
 	s64 what, in_flight;
 
-	io->linnos = linnos;
 	/* the largest bio is close to 4 GiB: round up in 64 bits */
 	io->pages = DIV_ROUND_UP_ULL(bio->bi_iter.bi_size, LINNOS_PAGE_BYTES);
 	io->verdict = LINNOS_VERDICT_NONE;
@@ -771,12 +792,30 @@ void linnos_complete(struct blk_linnos *linnos, const struct bio_linnos *io,
 	linnos_drop(linnos, io->pages + (is_read ? IN_FLIGHT_READ : 0));
 }
 
+/* A bio arrives at a drive that is off or asleep. */
+static void wake(struct blk_linnos *linnos, const struct bio *bio, bool latcrit)
+{
+	if (!latcrit || bio_op(bio) != REQ_OP_READ ||
+	    READ_ONCE(linnos->mode) == LINNOS_OFF)
+		return;
+	count(linnos, LINNOS_STAT_READS);
+	count(linnos, LINNOS_STAT_LATENCY_CRITICAL);
+	count(linnos, LINNOS_STAT_ADMITTED);
+	queue_work(system_wq, &linnos->wake_work);
+}
+
 static bool blk_linnos_admit(struct rq_qos *rqos, struct bio *bio, bool latcrit)
 {
 	struct blk_linnos *linnos = container_of(rqos, struct blk_linnos, rqos);
+	struct bio_linnos io;
 	bool admitted;
 
-	if (READ_ONCE(linnos->mode) == LINNOS_OFF || !linnos_bio_counts(bio))
+	/* pairs with wake_up_drive(): no history from before */
+	if (!smp_load_acquire(&linnos->awake)) {
+		wake(linnos, bio, latcrit);
+		return true;
+	}
+	if (!linnos_bio_counts(bio))
 		return true;
 	/* the remainder of a bio that was split */
 	if (bio_flagged(bio, BIO_QOS_ADMITTED))
@@ -786,11 +825,12 @@ static bool blk_linnos_admit(struct rq_qos *rqos, struct bio *bio, bool latcrit)
 	 * Not blk_time_get_ns(): its time is that of the first I/O of the
 	 * plug, which may be many submissions ago.
 	 */
-	bio->bi_linnos.submit_ns = ktime_get_ns();
-	admitted = linnos_arrive(linnos, &bio->bi_linnos, bio, latcrit);
-	if (bio->bi_linnos.verdict != LINNOS_VERDICT_NONE)
+	io.submit_ns = ktime_get_ns();
+	admitted = linnos_arrive(linnos, &io, bio, latcrit);
+	if (io.verdict != LINNOS_VERDICT_NONE)
 		charge_inference(linnos);
 	if (admitted) {
+		linnos_pack(bio, &io);
 		bio_set_flag(bio, BIO_QOS_ADMITTED);
 		return true;
 	}
@@ -808,29 +848,36 @@ static bool blk_linnos_admit(struct rq_qos *rqos, struct bio *bio, bool latcrit)
  */
 void blk_linnos_done_bio(struct bio *bio)
 {
+	u64 now_ns = ktime_get_ns();
+	struct bio_linnos io = linnos_unpack(bio, now_ns);
+
 	bio_clear_flag(bio, BIO_QOS_ADMITTED);
-	linnos_complete(bio->bi_linnos.linnos, &bio->bi_linnos,
-			bio_op(bio) == REQ_OP_READ, bio->bi_status,
-			ktime_get_ns());
+	linnos_complete(bio->bi_bdev->bd_disk->linnos, &io,
+			bio_op(bio) == REQ_OP_READ, bio->bi_status, now_ns);
 }
 
 /**
  * blk_linnos_forget_bios() - bios go to another drive without having ended
- * @bio: the first of a request's bios
+ * @rq: the request whose bios
  *
  * A multipath driver takes the bios of a failed request away and submits them
- * to another path, where they are counted anew.
+ * to another path, where they are counted anew. They may bear the name of
+ * another drive already; they were counted on the request's.
  */
-void blk_linnos_forget_bios(struct bio *bio)
+void blk_linnos_forget_bios(struct request *rq)
 {
-	for (; bio; bio = bio->bi_next) {
-		struct bio_linnos *io = &bio->bi_linnos;
+	struct bio *bio;
+
+	for (bio = rq->bio; bio; bio = bio->bi_next) {
+		struct bio_linnos io;
 
 		if (!bio_flagged(bio, BIO_QOS_ADMITTED))
 			continue;
 		bio_clear_flag(bio, BIO_QOS_ADMITTED);
-		linnos_complete(io->linnos, io, bio_op(bio) == REQ_OP_READ,
-				BLK_STS_TRANSPORT, 0);
+		io = linnos_unpack(bio, 0);
+		linnos_complete(rq->q->disk->linnos, &io,
+				bio_op(bio) == REQ_OP_READ, BLK_STS_TRANSPORT,
+				0);
 	}
 }
 
@@ -843,6 +890,7 @@ static void blk_linnos_exit(struct rq_qos *rqos)
 	 * The structure stays until the disk is released.
 	 */
 	WRITE_ONCE(linnos->mode, LINNOS_OFF);
+	WRITE_ONCE(linnos->awake, false);
 	linnos->attached = false;
 }
 
@@ -901,6 +949,46 @@ static void release_key(struct blk_linnos *linnos)
 	linnos->key_held = false;
 }
 
+/* Context: Process context, @linnos->lock held. */
+static void wake_up_drive(struct blk_linnos *linnos)
+{
+	linnos_forget_past(linnos, ktime_get_ns());
+	WRITE_ONCE(linnos->hinted, false);
+	/* pairs with blk_linnos_admit() */
+	smp_store_release(&linnos->awake, true);
+	mod_delayed_work(system_wq, &linnos->sleep_work, SLEEP_AFTER);
+}
+
+static void linnos_wake_work(struct work_struct *work)
+{
+	struct blk_linnos *linnos =
+		container_of(work, struct blk_linnos, wake_work);
+
+	mutex_lock(&linnos->lock);
+	if (linnos->mode != LINNOS_OFF && !linnos->awake) {
+		hold_key(linnos);
+		wake_up_drive(linnos);
+	}
+	mutex_unlock(&linnos->lock);
+}
+
+static void linnos_sleep_work(struct work_struct *work)
+{
+	struct blk_linnos *linnos =
+		container_of(work, struct blk_linnos, sleep_work.work);
+
+	mutex_lock(&linnos->lock);
+	/* it may have been switched off meanwhile */
+	if (linnos->awake && READ_ONCE(linnos->hinted)) {
+		WRITE_ONCE(linnos->hinted, false);
+		mod_delayed_work(system_wq, &linnos->sleep_work, SLEEP_AFTER);
+	} else if (linnos->awake) {
+		WRITE_ONCE(linnos->awake, false);
+		release_key(linnos);
+	}
+	mutex_unlock(&linnos->lock);
+}
+
 /**
  * linnos_set_mode() - switch the policy off, to observing or to enforcing
  * @linnos: the disk's policy
@@ -921,6 +1009,7 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 
 	if (mode == LINNOS_OFF) {
 		WRITE_ONCE(linnos->mode, mode);
+		WRITE_ONCE(linnos->awake, false);
 		release_key(linnos);
 		return 0;
 	}
@@ -938,8 +1027,8 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 	hold_key(linnos);
 
 	blk_mq_freeze_queue(q);
-	linnos_forget_past(linnos, ktime_get_ns());
 	WRITE_ONCE(linnos->mode, mode);
+	wake_up_drive(linnos);
 	blk_mq_unfreeze_queue(q);
 	return 0;
 }
@@ -1140,6 +1229,9 @@ void blk_linnos_release(struct gendisk *disk)
 	if (!linnos)
 		return;
 	disk->linnos = NULL;
+	/* its I/O has ended and its mode is off: nothing starts them again */
+	cancel_work_sync(&linnos->wake_work);
+	cancel_delayed_work_sync(&linnos->sleep_work);
 	release_key(linnos);
 	kobject_put(&linnos->kobj);
 }

@@ -10,19 +10,23 @@
 #include <linux/jump_label.h>
 
 struct gendisk;
+struct request;
 
 #ifdef CONFIG_BLK_LINNOS
 
 DECLARE_STATIC_KEY_FALSE(blk_linnos_key);
 
-/* Does any disk use the policy? The one branch paid by those that do not. */
+/*
+ * Is any disk's policy awake, on and with hinted reads? The one branch paid by
+ * those that do not use it.
+ */
 static inline bool blk_linnos_enabled(void)
 {
 	return static_branch_unlikely(&blk_linnos_key);
 }
 
 void blk_linnos_done_bio(struct bio *bio);
-void blk_linnos_forget_bios(struct bio *bio);
+void blk_linnos_forget_bios(struct request *rq);
 int blk_linnos_register(struct gendisk *disk);
 void blk_linnos_unregister(struct gendisk *disk);
 void blk_linnos_release(struct gendisk *disk);
@@ -38,7 +42,7 @@ static inline void blk_linnos_done_bio(struct bio *bio)
 {
 }
 
-static inline void blk_linnos_forget_bios(struct bio *bio)
+static inline void blk_linnos_forget_bios(struct request *rq)
 {
 }
 

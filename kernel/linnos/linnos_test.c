@@ -663,6 +663,45 @@ static void linnos_test_largest_bio(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
 }
 
+/* What is left of a bio's account after it has been packed into the bio. */
+static void linnos_test_pack(struct kunit *test)
+{
+	static const struct {
+		struct bio_linnos io;
+		u64 age_ns;
+	} cases[] = {
+		{ { 0, 1, 1, LINNOS_VERDICT_NONE }, 0 },
+		{ { 123456789, 16383, 1, LINNOS_VERDICT_FAST }, 1 },
+		{ { BIT_ULL(44) - 1, 1000, 1 << 20, LINNOS_VERDICT_SLOW }, 2 },
+		{ { BIT_ULL(44), 2, 256, LINNOS_VERDICT_PROBE }, 90000 },
+		/* the longest that is told from a shorter one, 4.8 hours */
+		{ { 7777777777777777, 2, 3, 3 }, BIT_ULL(44) - 1 },
+		{ { BIT_ULL(63) + 5, 2, 3, 3 }, BIT_ULL(43) },
+	};
+	struct bio_linnos io;
+	struct bio bio;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		io = cases[i].io;
+		linnos_pack(&bio, &io);
+		io = linnos_unpack(&bio, io.submit_ns + cases[i].age_ns);
+		KUNIT_EXPECT_EQ(test, io.submit_ns, cases[i].io.submit_ns);
+		KUNIT_EXPECT_EQ(test, io.pending, cases[i].io.pending);
+		KUNIT_EXPECT_EQ(test, io.pages, cases[i].io.pages);
+		KUNIT_EXPECT_EQ(test, io.verdict, cases[i].io.verdict);
+	}
+
+	/* more than fits is as much as fits, and touches nothing else */
+	io.pending = 1U << 30;
+	io.verdict = LINNOS_VERDICT_FAST;
+	linnos_pack(&bio, &io);
+	io = linnos_unpack(&bio, 0);
+	KUNIT_EXPECT_EQ(test, io.pending, 16383);
+	KUNIT_EXPECT_EQ(test, io.verdict, LINNOS_VERDICT_FAST);
+	KUNIT_EXPECT_EQ(test, io.pages, 3);
+}
+
 static void linnos_test_what_counts(struct kunit *test)
 {
 	static const struct {
@@ -736,11 +775,9 @@ static void linnos_test_history(struct kunit *test)
 }
 
 static struct kunit_case linnos_accounting_cases[] = {
-	KUNIT_CASE(linnos_test_pending),
-	KUNIT_CASE(linnos_test_largest_bio),
-	KUNIT_CASE(linnos_test_what_counts),
-	KUNIT_CASE(linnos_test_history),
-	{}
+	KUNIT_CASE(linnos_test_pending), KUNIT_CASE(linnos_test_largest_bio),
+	KUNIT_CASE(linnos_test_pack),	 KUNIT_CASE(linnos_test_what_counts),
+	KUNIT_CASE(linnos_test_history), {}
 };
 
 static struct kunit_suite linnos_accounting_suite = {
