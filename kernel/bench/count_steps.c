@@ -74,8 +74,12 @@ static struct user_regs_struct registers(void)
 	return regs;
 }
 
-/* From the function's first instruction to the one after its call. */
-static long count_call(struct user_regs_struct entry)
+/*
+ * From the function's first instruction to the one after its call. A signal
+ * that arrives with the last step is left in *pending: who loses one makes a
+ * kernel wait for ever.
+ */
+static long count_call(struct user_regs_struct entry, int *pending)
 {
 	unsigned long back = ptrace(PTRACE_PEEKTEXT, child, entry.rsp, NULL);
 	long steps = 0;
@@ -90,8 +94,10 @@ static long count_call(struct user_regs_struct entry)
 			signal = 0;
 		steps += !signal;
 		now = registers();
-		if (now.rip == back && now.rsp == entry.rsp + 8)
+		if (now.rip == back && now.rsp == entry.rsp + 8) {
+			*pending = signal;
 			return steps;
+		}
 	}
 }
 
@@ -148,7 +154,7 @@ int main(int argc, char **argv)
 			if (signal == SIGTRAP)
 				signal = 0;
 		} else {
-			fprintf(out, "%ld\n", count_call(regs));
+			fprintf(out, "%ld\n", count_call(regs, &signal));
 		}
 		if (hits == skip + calls)
 			fclose(out);
