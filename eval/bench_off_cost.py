@@ -46,10 +46,10 @@ BATCHES = {8: 6000, 64: 2000}
 #: and the first reads fill caches.
 COUNTED = {
     1: ("sys_pread64", 60, 101, ["--plain", "161"]),
-    64: ("sys_io_submit", 6, 9, ["--batches", "15", "64"]),
+    64: ("sys_io_submit", 3, 4, ["--batches", "7", "64"]),
 }
 #: A guest that is stepped through is slow, not hung, for so long; then it is tried once more.
-COUNT_TIMEOUT_S, COUNT_TRIES = 150, 4
+COUNT_TIMEOUT_S, COUNT_TRIES = 300, 4
 #: Reads of one CPU, completed where they are submitted: nothing waits.
 NULL_BLK = ("nr_devices=1", "queue_mode=2", "irqmode=0", "submit_queues=1")
 #: Seconds after which a drive without hinted reads has fallen asleep for certain; virtual ones.
