@@ -198,10 +198,10 @@ def inspect(trace: Path, source_format: str | None = None, **reader_options: Any
     events: dict[str, int] = {}
     if source_format is None and trace.is_file() and replay_log.is_replay_log(trace):
         source_format = "replay_log"
-        for chunk, latency_ns in _replayed(trace):
+        for chunk, latency_ns, answered in _replayed(trace):
             summary.add(chunk)
-            latencies["read"].add(latency_ns[~chunk.is_write])
-            latencies["write"].add(latency_ns[chunk.is_write])
+            latencies["read"].add(latency_ns[answered & ~chunk.is_write])
+            latencies["write"].add(latency_ns[answered & chunk.is_write])
     else:
         source_format = source_format or conversion.detect_format(trace)
         if source_format == "blktrace":
@@ -236,7 +236,10 @@ def inspect(trace: Path, source_format: str | None = None, **reader_options: Any
     )
 
 
-def _replayed(path: Path) -> Iterator[tuple[Workload, npt.NDArray[np.uint64]]]:
+def _replayed(
+    path: Path,
+) -> Iterator[tuple[Workload, npt.NDArray[np.uint64], npt.NDArray[np.bool_]]]:
+    """I/Os of a per-I/O log, their latencies in ns, and which were answered: not with an error."""
     try:
         records = replay_log.read(path)
     except ValueError as error:
@@ -254,4 +257,5 @@ def _replayed(path: Path) -> Iterator[tuple[Workload, npt.NDArray[np.uint64]]]:
                 part["op"] == replay_log.WRITE,
             ),
             part["latency_ns"].astype(np.uint64),
+            part["served_by"] != replay_log.NOBODY,
         )

@@ -43,6 +43,10 @@ RECORD = np.dtype(
 )
 
 READ, WRITE = 0, 1
+
+#: in served_by: every drive failed, or a write failed; the latency is that of the error
+NOBODY = 255
+
 REVOKED, HEDGED, HEDGE_WON, DATA_ERROR, IO_ERROR = 1, 2, 4, 8, 16
 
 

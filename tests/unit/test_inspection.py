@@ -60,17 +60,20 @@ def test_blktrace(tmp_path: Path) -> None:
 def test_replay_log(tmp_path: Path) -> None:
     header = np.zeros(1, replay_log.HEADER)
     header["magic"], header["version"], header["record_bytes"] = replay_log.MAGIC, 1, 48
-    records = np.zeros(3, replay_log.RECORD)
-    records["due_ns"] = [2_000_000_000, 0, 1_000_000_000]
-    records["latency_ns"] = [100_000, 200_000, 300_000]
+    records = np.zeros(5, replay_log.RECORD)
+    records["due_ns"] = [2_000_000_000, 0, 1_000_000_000, 1, 2]
+    records["latency_ns"] = [100_000, 200_000, 300_000, 5_000, 6_000]
     records["size_bytes"] = 4096
-    records["op"] = [0, 1, 0]
+    records["op"] = [0, 1, 0, 0, 1]
+    records["served_by"] = [0, 1, 2, replay_log.NOBODY, replay_log.NOBODY]
     path = tmp_path / "run.log"
     path.write_bytes(header.tobytes() + records.tobytes())
     found = inspect(path).to_json()
-    assert (found["format"], found["reads"], found["writes"]) == ("replay_log", 2, 1)
+    assert (found["format"], found["reads"], found["writes"]) == ("replay_log", 3, 2)
     assert found["duration_s"] == pytest.approx(2)
+    # What failed was not answered.
     assert found["read_latency"]["mean_us"] == pytest.approx(200)
+    assert found["write_latency"]["mean_us"] == pytest.approx(200)
     path.write_bytes(header.tobytes() + records.tobytes()[:-1])
     with pytest.raises(TraceError, match="cut short"):
         inspect(path)
