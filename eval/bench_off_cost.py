@@ -23,16 +23,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from eval import kernel_bench
+from eval.cache import ROOT
 from linnapp.lab.guest import Guest, LabError
 from linnapp.lab.uml import run
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-OUT = REPOSITORY / "out" / "bench"
-TOOLS = REPOSITORY / "build" / "bench"
-MODEL = REPOSITORY / "models" / "example" / "flash0.linnos"
+OUT = ROOT / "out" / "bench"
+TOOLS = kernel_bench.FOLDER
+MODEL = ROOT / "models" / "example" / "flash0.linnos"
 KERNELS = {
-    "unpatched": REPOSITORY / "build" / "linux-um-unpatched" / "linux",
-    "patched": REPOSITORY / "build" / "linux-um" / "linux",
+    "unpatched": ROOT / "build" / "linux-um-unpatched" / "linux",
+    "patched": ROOT / "build" / "linux-um" / "linux",
 }
 
 ROUNDS = 9
@@ -143,10 +144,9 @@ def _count_once(case: Case, reads: int) -> list[float]:
 
 def off_cost() -> None:
     """What LinnOS costs when it is off, or observes and no read has the hint."""
-    tools = ["make", "--no-print-directory", "-s", "-C", str(REPOSITORY / "kernel" / "bench")]
-    subprocess.run([*tools, f"OUT={TOOLS}", "guest-tools"], check=True)
+    kernel_bench.build("guest-tools")
     for flavour in ("um-unpatched", "um"):
-        subprocess.run([str(REPOSITORY / "kernel" / "build.sh"), flavour], check=True)
+        subprocess.run([str(ROOT / "kernel" / "build.sh"), flavour], check=True)
     cases = [
         Case("unpatched", "unpatched", None),
         Case("unpatched, again", "unpatched", None),

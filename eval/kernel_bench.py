@@ -7,6 +7,20 @@ import subprocess
 
 from eval.cache import ROOT
 
+FOLDER = ROOT / "build" / "bench"
+
+
+def build(target: str) -> None:
+    """Make a target of kernel/bench, into `FOLDER`.
+
+    Raises
+    ------
+    subprocess.CalledProcessError
+        It could not be built; the compiler's message stands on stderr.
+    """
+    make = ["make", "--no-print-directory", "-s", "-C", str(ROOT / "kernel" / "bench")]
+    subprocess.run([*make, f"OUT={FOLDER}", target], check=True)
+
 
 def run(program: str, *arguments: str, quiet: bool = False) -> None:
     """Build one of kernel/bench's programs and run it.
@@ -25,8 +39,7 @@ def run(program: str, *arguments: str, quiet: bool = False) -> None:
     subprocess.CalledProcessError
         It could not be built, or failed; its own message stands on stderr.
     """
-    folder = ROOT / "build" / "bench"
-    build = ["make", "--no-print-directory", "-s", "-C", str(ROOT / "kernel" / "bench")]
-    subprocess.run([*build, f"OUT={folder}", str(folder / program)], check=True)
+    path = str(FOLDER / program)
+    build(path)
     output = subprocess.DEVNULL if quiet else None
-    subprocess.run([str(folder / program), *arguments], check=True, stdout=output)
+    subprocess.run([path, *arguments], check=True, stdout=output)

@@ -63,6 +63,14 @@ def run(context: Context) -> dict[str, Any]:
     }
 
 
+def busy_shares(data: dict[str, Any]) -> dict[str, str]:
+    """Share of a core at a busy drive's rate, by engine."""
+    return {
+        engine: percent(PARAMETERS["busy_iops"] * ns * 1e-9, 1)
+        for engine, ns in data["work_ns"].items()
+    }
+
+
 def table(data: dict[str, Any]) -> dict[str, Table]:
     """One row a drive, and the engines at a busy drive's rate."""
     rows = [
@@ -70,8 +78,8 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
         for r in data["rows"]
     ]
     busy = [
-        (engine, f"{ns:.0f}", percent(PARAMETERS["busy_iops"] * ns * 1e-9, 1))
-        for engine, ns in data["work_ns"].items()
+        (engine, f"{data['work_ns'][engine]:.0f}", share)
+        for engine, share in busy_shares(data).items()
     ]
     return {
         f"One core, {ENGINE} engine": Table(
@@ -86,17 +94,13 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
 def reading(data: dict[str, Any]) -> str:
     """The share at these rates and at a busy drive's."""
     shares = [r["cpu_share"] for r in data["rows"]]
-    busy = {
-        engine: percent(PARAMETERS["busy_iops"] * ns * 1e-9, 1)
-        for engine, ns in data["work_ns"].items()
-    }
     return (
         f"All of LinnOS's work on a read takes {data['work_ns'][ENGINE]:.0f} ns of one core in "
         f"plain C (median; {data['work_ns']['reference']:.0f} ns with the reference engine). If "
         f"every read is latency-critical, that is {percent(min(shares), 3)} to "
         f"{percent(max(shares), 3)} of a core per drive at the workloads' rates; at "
         f"{PARAMETERS['busy_iops']} reads a second "
-        + ", ".join(f"{share} ({engine})" for engine, share in busy.items())
+        + ", ".join(f"{share} ({engine})" for engine, share in busy_shares(data).items())
         + "."
     )
 
