@@ -37,8 +37,8 @@ VALIDATION_SHARE = 0.2
 BURST_SHARE = 0.3
 PATIENCE_EPOCHS = 5
 
-#: Weights of earlier epochs are kept only if there are no later ones. A calm validation slice has
-#: few slow reads, and its loss may be lowest by chance before bursts have been learnt at all.
+#: Training does not stop before so many epochs: a calm validation slice has few slow reads, and its
+#: loss may rise for a while, by chance, before bursts have been learnt at all.
 SETTLED_EPOCHS = 15
 MAX_EPOCHS = 60
 
@@ -307,7 +307,6 @@ def train(
     interrupted = False
     try:
         limit = epoch_limit(n_train, options)
-        settled = min(SETTLED_EPOCHS, limit)
         for number in range(1, limit + 1):
             order = rng.permutation(n_train)[: n_train // size * size]
             loss = network.fit(training_digits, training_slow, order, size)
@@ -319,8 +318,6 @@ def train(
                 bursts = Confusion.of(burst_slow, outputs[:, 1] > outputs[:, 0])
                 share = options.burst_share
                 validation_loss = (1 - share) * validation_loss + share * burst_loss
-            if number == settled:
-                best_loss = np.inf
             better = validation_loss < best_loss
             if better:
                 best, best_loss = network.weights(), validation_loss
@@ -328,7 +325,7 @@ def train(
             if on_epoch is not None:
                 on_epoch(history[-1])
             last_best = max((e.number for e in history if e.best), default=number)
-            if number - max(last_best, settled) >= options.patience_epochs:
+            if number >= SETTLED_EPOCHS and number - last_best >= options.patience_epochs:
                 break
     except KeyboardInterrupt:
         if not any(epoch.best for epoch in history):

@@ -89,15 +89,18 @@ def test_interrupt_keeps_the_best_so_far() -> None:
     assert all(np.array_equal(net.weights[name], whole.weights[name]) for name in net.weights)
 
 
-def test_early_stopping_keeps_the_best_epoch() -> None:
+@pytest.mark.parametrize("limit", [4, SETTLED_EPOCHS, 60])
+def test_the_best_epoch_is_kept_whatever_the_limit(limit: int) -> None:
     rng = np.random.default_rng(1)
     digits = rng.integers(0, 10, (3000, 31), dtype=np.uint8)
     slow = rng.random(3000) < 0.5  # nothing to learn: overfits at once
-    net = train(digits, slow, TrainingOptions(max_epochs=60, patience_epochs=2))
-    assert net.best.number >= SETTLED_EPOCHS
-    assert len(net.epochs) == net.best.number + 2
-    settled = net.epochs[SETTLED_EPOCHS - 1 :]
-    assert net.best.validation_loss == min(epoch.validation_loss for epoch in settled)
+    net = train(digits, slow, TrainingOptions(max_epochs=limit, patience_epochs=2))
+    losses = [epoch.validation_loss for epoch in net.epochs]
+    assert net.best.number == 1 + int(np.argmin(losses)) < len(losses)
+    first = training.split_point(len(slow), training.VALIDATION_SHARE)
+    outputs = training.outputs_of(net.weights, digits[first:])
+    assert Confusion.of(slow[first:], outputs[:, 1] > outputs[:, 0]) == net.best.confusion
+    assert len(losses) == min(limit, SETTLED_EPOCHS)  # long past its best, it stops there
 
 
 def test_nothing_to_learn_is_an_error() -> None:
