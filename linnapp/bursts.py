@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.blktrace import COMPLETED, IoChunk
+from linnapp.blktrace import COMPLETED, REVOKED, IoChunk
 from linnapp.features import DigitArray, FeatureLayout, digits
 from linnapp.labels import SlowLimits
 
@@ -99,29 +99,30 @@ def add_bursts(
         In arrival order; may be empty.
     """
     limits = limits or SlowLimits.of_paper(threshold_us)
-    done = chunk.take((chunk.flags & COMPLETED) != 0)
+    # A revoked read was never on the drive; a failed I/O was, but left no trace in the history.
+    done = chunk.take((chunk.flags & (COMPLETED | REVOKED)) == COMPLETED)
     if len(done) <= layout.history:
         return _nothing(layout)
     arrival = done.arrival_ns.astype(np.int64)
-    is_read = done.is_read
+    served = done.is_served_read
     pages = (done.size_bytes.astype(np.int64) + 4095) // 4096
 
     starts, ends, added_us, sent = _windows(arrival[0], arrival[-1], threshold_us, layout, rng)
     window = np.searchsorted(starts, arrival, side="right") - 1
     inside = (window >= 0) & (arrival < ends[window])
-    burst = inside & is_read
+    burst = inside & served
     latency = done.latency_ns.astype(np.int64) + np.where(burst, added_us[window] * 1000, 0)
     present = ~burst | (rng.random(len(arrival)) < sent[window])
 
     completion = arrival + latency
     pending = _pending_pages(arrival, completion, pages, present)
-    history = _last_completed(arrival, completion, present & is_read, layout.history)
+    history = _last_completed(arrival, completion, present & served, layout.history)
     known = history[:, 0] >= 0
     latest_is_slow = burst[history[:, -1]]
     any_is_slow = burst[history].any(axis=1)
     since_end = arrival - ends[window]
     after = (window >= 0) & (since_end >= 0) & (since_end < AFTER_NS)
-    used = is_read & known & ((burst & any_is_slow) | (after & ~latest_is_slow))
+    used = served & known & ((burst & any_is_slow) | (after & ~latest_is_slow))
 
     rows = history[used]
     latency_us = latency // 1000

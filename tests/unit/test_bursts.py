@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from blktrace_builder import READ, WRITE, TraceBuilder
 
 from linnapp import bursts
-from linnapp.blktrace import BlktraceReader, IoChunk
+from linnapp.blktrace import COMPLETED, ERROR, REVOKED, BlktraceReader, IoChunk
+from linnapp.blktrace import WRITE as IS_WRITE
 from linnapp.burst_sampling import MAX_VALIDATION_ROWS, _part, sample_bursts
 from linnapp.features import FeatureLayout, digits
 
@@ -63,6 +65,43 @@ def test_absent_reads_leave_no_mark(tmp_path: Path) -> None:
     for i in range(0, len(chunk), 37):
         others = present & (arrival < arrival[i]) & (completion > arrival[i])
         assert pending[i] == pages[others].sum() + pages[i]
+
+
+def made_from(chunk: IoChunk) -> bursts.BurstReads:
+    return bursts.add_bursts(chunk, 300, LAYOUT, np.random.default_rng(1))
+
+
+def assert_equal(one: bursts.BurstReads, other: bursts.BurstReads) -> None:
+    for field in dataclasses.fields(bursts.BurstReads):
+        assert np.array_equal(getattr(one, field.name), getattr(other, field.name)), field.name
+
+
+@pytest.fixture
+def third_of_reads(tmp_path: Path) -> tuple[IoChunk, np.ndarray]:
+    """A recording, and which of its reads shall have ended otherwise."""
+    chunk = whole(busy_trace(tmp_path / "a.blk", 20000))
+    chosen = chunk.is_read & (np.random.default_rng(3).random(len(chunk)) < 0.3)
+    chosen[[0, -1]] = False
+    return chunk, chosen
+
+
+def test_revoked_reads_are_no_history_and_no_load(third_of_reads) -> None:
+    """A recording made in enforce mode: what was revoked never was on the drive."""
+    chunk, revoked = third_of_reads
+    flags = np.where(revoked, COMPLETED | REVOKED, chunk.flags).astype(np.uint8)
+    made = made_from(dataclasses.replace(chunk, flags=flags))
+    assert len(made) > 500
+    assert_equal(made, made_from(chunk.take(~revoked)))
+
+
+def test_failed_reads_are_load_but_no_history(third_of_reads) -> None:
+    """As a write of the same length is."""
+    chunk, failed = third_of_reads
+    flags = np.where(failed, COMPLETED | ERROR, chunk.flags).astype(np.uint8)
+    as_writes = np.where(failed, COMPLETED | IS_WRITE, chunk.flags).astype(np.uint8)
+    made = made_from(dataclasses.replace(chunk, flags=flags))
+    assert len(made) > 500
+    assert_equal(made, made_from(dataclasses.replace(chunk, flags=as_writes)))
 
 
 def test_labels_follow_from_the_added_latency(tmp_path: Path) -> None:
