@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from eval import figures, workers
-from eval.cache import LAB_SOURCES, ROOT, Cache, code_version, digest, read_record, write_json
+from eval.cache import LAB_SOURCES, ROOT, Cache, code_version, digest, read_record
 from eval.experiment import Context, Experiment, Table
 from eval.experiments import NAMES, load
-from eval.loop import LoopError, use_copies, write_summary
+from eval.files import write_json, write_text
+from eval.loop import LoopError, use_copies
 from linnapp.errors import LinnappError
 from linnapp.lab.uml import DEFAULT_KERNEL
 
@@ -80,6 +81,7 @@ def keep_programs(out: Path) -> None:
     for program, target in ((DEFAULT_KERNEL, "kernel"), (REPLAYER, "replayer")):
         if not program.exists():
             raise SystemExit(f"{program}: not there; `make {target}` builds it")
+        # By hand, and not as results are written: copy2 keeps what makes it executable.
         beside = programs / f".{program.name}.tmp"
         shutil.copy2(program, beside)
         beside.replace(programs / program.name)
@@ -135,10 +137,10 @@ def run(experiment: Experiment, out: Path, arguments: argparse.Namespace) -> Non
             "jobs": arguments.jobs,
         }
         print(f"  done in {seconds:.0f} s, {cpu:.0f} s of CPU time; see {folder}/", flush=True)
-    write_summary(folder / "summary.json", data.get("runs", []))
+    write_json(folder / "summary.json", {"runs": data.get("runs", [])})
     figures.DRAW[experiment.name](folder / "data.json", folder / "figure.png")
     reading = experiment.reading(data)
-    (folder / "reading.md").write_text(f"# {experiment.title}\n\n{reading.strip()}\n")
+    write_text(folder / "reading.md", f"# {experiment.title}\n\n{reading.strip()}\n")
     write_json(folder / "record.json", record)
     if arguments.commit:
         commit(experiment, data, record, folder / "figure.png")

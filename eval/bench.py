@@ -8,13 +8,13 @@ instruction counts too. Leaves out/bench/*.json.
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import time
 
 from eval import bench_linnapp, bench_off_cost, kernel_bench
 from eval.cache import ROOT
+from eval.files import write_json
 from linnapp.blktrace import BlktraceReader
 from linnapp.lab.guest import LabError
 
@@ -69,7 +69,7 @@ def reader() -> None:
         "blkparse_events_per_s": events / blkparse_s,
         "ratio": blkparse_s / best_s,
     }
-    (OUT / "reader.json").write_text(json.dumps(result, indent=1) + "\n")
+    write_json(OUT / "reader.json", result)
     print(
         f"parsed with features: {events / best_s / 1e6:.1f} million events/s on one core; "
         f"blkparse, no features: {events / blkparse_s / 1e6:.1f}; ratio {blkparse_s / best_s:.1f}"

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eval.cache import ROOT
+from eval.files import write_json
 from linnapp.iolog import Workload
 
 OUT = ROOT / "out" / "bench"
@@ -160,11 +161,6 @@ def measured(*arguments: str) -> dict[str, float]:
     }
 
 
-def _save(name: str, result: dict[str, Any]) -> None:
-    OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
-
-
 def _directory() -> tempfile.TemporaryDirectory[str]:
     """For recordings: beside the results, where a large one has room."""
     OUT.mkdir(parents=True, exist_ok=True)
@@ -186,7 +182,7 @@ def train() -> None:
         "accuracy": record["accuracy"],
         "false_submit_ratio": record["false_submit_ratio"],
     }
-    _save("train", result)
+    write_json(OUT / "train.json", result)
     print(
         f"{TRAIN_IOS / 1e6:g} million I/Os, {record['reads']} reads, {len(record['epochs'])} "
         f"epochs: {result['seconds']:.0f} s, of the processor {result['processor_seconds']:.0f} s; "
@@ -207,7 +203,7 @@ def large() -> None:
             *("train", "--trace", str(trace), "-o", f"{name}/models"),
             *("--epochs", "1", "--bias", "2"),
         )
-    _save("large", result)
+    write_json(OUT / "large.json", result)
     for what in ("inspect", "train"):
         print(
             f"{LARGE_IOS / 1e6:g} million I/Os, linnapp {what}: {result[what]['seconds']:.0f} s, "
@@ -246,7 +242,7 @@ def labelling() -> None:
         )
     result["ratio"] = result["simulate"]["seconds"] / result["exact"]["seconds"]
     print(f"the closed form takes {result['ratio']:.0f} times less")
-    _save("labelling", result)
+    write_json(OUT / "labelling.json", result)
 
 
 def text() -> None:
@@ -291,7 +287,7 @@ def text() -> None:
                 f"({size / whole_s / 1e6:4.0f} MB/s); split() alone "
                 f"{TEXT_IOS / split_s / 1e6:5.2f}: ratio {split_s / read_s:.1f}"
             )
-    _save("text", result)
+    write_json(OUT / "text.json", result)
 
 
 def _best(function: Callable[[], object], times: int = 3) -> float:
@@ -329,7 +325,7 @@ def fleet() -> None:
                 f"{used['seconds']:6.1f} s, {used['seconds'] / n_traces:5.2f} s a trace; "
                 f"largest process {used['max_rss_mb']:.0f} MB"
             )
-    _save("fleet", {"ios_per_trace": FLEET_IOS, "runs": rows})
+    write_json(OUT / "fleet.json", {"ios_per_trace": FLEET_IOS, "runs": rows})
     _draw_fleet([row for row in rows if row["traces"] == FLEET_TRACES])
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
 import shlex
 import statistics
@@ -25,6 +24,7 @@ from pathlib import Path
 
 from eval import kernel_bench
 from eval.cache import ROOT
+from eval.files import write_json
 from linnapp.lab.guest import Guest, LabError
 from linnapp.lab.uml import run
 
@@ -239,8 +239,7 @@ def report(cases: Sequence[Case]) -> None:
                 f"  {case.name:18} {ns:6.0f} {more_ns:+7.1f} "
                 f"{more_ns / statistics.median(base_ns):+8.2%}  {low_ns:+.1f} .. {high_ns:+.1f}"
             )
-    OUT.mkdir(parents=True, exist_ok=True)
-    (OUT / "off_cost.json").write_text(json.dumps(rows, indent=1) + "\n")
+    write_json(OUT / "off_cost.json", rows)
 
 
 def _quartiles(ns: Sequence[float], base_ns: Sequence[float]) -> tuple[float, float]:

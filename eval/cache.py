@@ -19,6 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from eval.files import write_json
+
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = "record.json"
 
@@ -72,13 +74,6 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, json.JSONDecodeError):
         return None
     return record
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file beside and rename it."""
-    beside = path.with_name(f".{path.name}.tmp")
-    beside.write_text(json.dumps(value, indent=1, default=str) + "\n")
-    beside.replace(path)
 
 
 @contextmanager

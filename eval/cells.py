@@ -20,6 +20,7 @@ import numpy as np
 
 from eval import loop, workers
 from eval.cache import Cache, digest
+from eval.files import write_json
 from linnapp import iolog, replay_log
 from linnapp.generation import generate, load_profile
 from linnapp.lab.array import Array
@@ -298,7 +299,7 @@ def replayed(cache: Cache, replay: Replay) -> Replayed:
             prepare=_upload(models, mode) + replay.prepare,
             finish=replay.finish,
         )
-        (folder / "summary.json").write_text(json.dumps(summary, indent=1))
+        write_json(folder / "summary.json", summary)
         if not replay.keep_log:
             (folder / f"{replay.policy}.log").unlink()
 

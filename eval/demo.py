@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from eval.loop import LoopError, Scenario, read_latency_us, record, replay, train, write_summary
+from eval.files import write_json
+from eval.loop import LoopError, Scenario, read_latency_us, record, replay, train
 from linnapp.lab.array import Array
 
 POLICIES = ("baseline", "hedge", "linnos", "linnos-hl", "oracle")
@@ -154,7 +155,7 @@ def demo(trace: Path | None, out: Path, models_dir: Path, seed: int) -> None:
             runs.append(replay(scenario, policy, out / "replays", models=models, hedge_us=hedge_us))
 
     with steps.step("drawing"):
-        write_summary(out / "summary.json", runs)
+        write_json(out / "summary.json", {"runs": runs})
         latency_cdf(
             {policy: read_latency_us(out / "replays" / f"{policy}.log") for policy in POLICIES},
             out / "cdf.png",

@@ -18,6 +18,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter
 from numpy.typing import NDArray
 
 from eval.experiments.bursts import pooled as pooled_bursts
+from linnapp.files import replaced_file
 
 #: One colour and dash a policy, the same in every figure; the bound is black.
 POLICY_STYLE: dict[str, dict[str, Any]] = {
@@ -41,10 +42,9 @@ MAX_POINTS = 4000
 def save(figure: Any, path: Path) -> None:
     """Write a figure beside and rename it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.tmp")
-    figure.savefig(beside, dpi=120, format=path.suffix[1:], bbox_inches="tight")
+    with replaced_file(path) as stream:
+        figure.savefig(stream, dpi=120, format=path.suffix[1:], bbox_inches="tight")
     plt.close(figure)
-    beside.replace(path)
 
 
 def latency_cdf(

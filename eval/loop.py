@@ -284,13 +284,6 @@ def read_latency_us(log: Path, *, skip_ns: int = 0) -> np.ndarray[Any, np.dtype[
     return np.sort(reads["latency_ns"].astype(np.float64) / 1000)
 
 
-def write_summary(path: Path, runs: Sequence[dict[str, Any]]) -> None:
-    """Write a ``summary.json`` beside and rename it."""
-    beside = path.with_suffix(".tmp")
-    beside.write_text(json.dumps({"runs": list(runs)}, indent=1) + "\n")
-    beside.replace(path)
-
-
 __all__ = [
     "FAILOVER_US",
     "INFERENCE_NS",
@@ -303,5 +296,4 @@ __all__ = [
     "tail",
     "train",
     "use_copies",
-    "write_summary",
 ]

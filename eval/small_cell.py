@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from eval import loop
-from eval.cache import ROOT, Cache, write_json
+from eval.cache import ROOT, Cache
 from eval.cells import (
     N_DRIVES,
     REPLAYER_OPTIONS,
@@ -27,6 +27,7 @@ from eval.cells import (
     write_workload,
 )
 from eval.experiments import fig08
+from eval.files import write_json
 from eval.seeds import EVALUATION
 
 FOLDER = ROOT / "eval" / "results" / "fig08-cell"

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eval.files import write_json
 from linnapp import iolog, replay_log
 from linnapp.lab.array import CONFIGFS, Array
 from linnapp.lab.command import guest_environment
@@ -222,7 +223,7 @@ def soak(
     if result.status:
         raise SoakError(f"status {result.status} in the guest:\n{sink.getvalue().decode()}")
     found = check(out, traces)
-    (out / "check.json").write_text(json.dumps(found, indent=1) + "\n")
+    write_json(out / "check.json", found)
     for path in [*traces, out / "log"]:
         path.unlink()
     return found

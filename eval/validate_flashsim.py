@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -41,6 +40,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eval.files import write_json, write_text
 from linnapp.inflection import LatencyDistribution, find_inflection_points
 from linnapp.lab.array import Array
 from linnapp.lab.command import guest_environment
@@ -340,10 +340,10 @@ def main() -> None:
         "published": {name: published.text for name, published in PUBLISHED.items()},
         "measures": data,
     }
-    (out / "data.json").write_text(json.dumps(record, indent=1) + "\n")
+    write_json(out / "data.json", record)
     text = reading(data)
-    (out / "reading.md").write_text(text)
-    (out / "table.md").write_text(table(data))
+    write_text(out / "reading.md", text)
+    write_text(out / "table.md", table(data))
     draw(latency_us, out / "figure.png")
     if arguments.commit:
         RESULTS.mkdir(exist_ok=True)

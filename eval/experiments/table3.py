@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from eval import workers
-from eval.cache import ROOT, code_version, write_json
+from eval.cache import ROOT, code_version
 from eval.cells import N_DRIVES, Cell, recorded
 from eval.experiment import Context, Experiment, Table
 from eval.experiments import fig08
+from eval.files import write_json
 from eval.gain import percent
 
 #: name: (past reads, hidden neurons); C is the paper's network, 31-256-2.
