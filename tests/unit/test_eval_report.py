@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""The report: one page with nothing outside of it, and no data taken for markup."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eval import report
+from eval.experiment import Experiment, Table
+from eval.files import write_json
+
+RECORD = {"seconds": 3.0, "cpu_seconds": 2.0, "alone_seconds": 5.0, "jobs": 2}
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """A page of two experiments; the second has not run."""
+
+    def tables(data: dict[str, Any]) -> dict[str, Table]:
+        rows = tuple((str(i), "<script>") for i in range(data["rows"]))
+        return {"Few": Table(("a", "b"), rows[:1]), "Many": Table(("a", "b"), rows)}
+
+    def load(name: str) -> Experiment:
+        return Experiment(
+            name, f"{name} & others", "nowhere", {}, lambda context: {}, tables,
+            lambda data: "`linnos` is <fast>.\n\n- one\n- *two*",
+        )  # fmt: skip
+
+    monkeypatch.setattr(report, "NAMES", ("first", "second"))
+    monkeypatch.setattr(report, "load", load)
+    (tmp_path / "first").mkdir()
+    (tmp_path / "first" / "figure.png").write_bytes(b"png")
+    write_json(tmp_path / "first" / "data.json", {"rows": 40})
+    write_json(tmp_path / "first" / "record.json", RECORD)
+    return report.page(tmp_path)
+
+
+def test_nothing_is_outside_of_the_page(page: str) -> None:
+    assert f"data:image/png;base64,{base64.b64encode(b'png').decode()}" in page
+    links = re.findall(r'(?:src|href)="([^"]*)"', page)
+    assert links and all(link.startswith(("data:", "#")) for link in links)
+
+
+def test_text_is_escaped_and_its_markdown_is_not(page: str) -> None:
+    assert "<script>" not in page and page.count("&lt;script&gt;") == 41
+    assert "first &amp; others" in page
+    assert "<p><code>linnos</code> is &lt;fast&gt;.</p>" in page
+    assert "<ul><li>one</li><li><em>two</em></li></ul>" in page
+
+
+def test_long_tables_are_folded_and_what_has_not_run_is_named(page: str) -> None:
+    assert "<summary>Many (40 rows)</summary>" in page and "<h4>Few</h4>" in page
+    assert "Not run yet: <code>make eval-second</code>" in page
+    assert "(2 s of CPU time, 2 guests at a time), 5 s with it" in page
