@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Every experiment of the evaluation, one module each.
 
-`loop` records, trains and replays in the lab; the experiments only say with
-what. `figures` draws, from data files alone.
+`loop` records, trains and replays in the lab; an experiment says with what, and
+how its data file becomes tables, words and a figure. `figures` is what these share.
 """

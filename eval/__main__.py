@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from eval import figures, workers
+from eval import workers
 from eval.cache import LAB_SOURCES, ROOT, Cache, code_version, digest, read_record
 from eval.experiment import Context, Experiment, Table
 from eval.experiments import NAMES, load
@@ -108,12 +108,10 @@ def run(experiment: Experiment, out: Path, arguments: argparse.Namespace) -> Non
         record["made_from"] == made_from
         or (arguments.any_version and record["made_from"]["parameters"] == made_from["parameters"])
     )
-    data: dict[str, Any]
     if arguments.redraw and record is None:
         print("  not run yet")
         return
     if (finished or arguments.redraw) and not arguments.force:
-        data = json.loads((folder / "data.json").read_text())
         assert record is not None
         print(f"  finished before, in {record['seconds']:.0f} s; see {folder}/")
     else:
@@ -122,10 +120,10 @@ def run(experiment: Experiment, out: Path, arguments: argparse.Namespace) -> Non
         start, start_cpu = time.monotonic(), cpu_seconds()
         cache = Cache(out.resolve() / "cache", any_version=arguments.any_version)
         context = Context(experiment.name, cache, arguments.jobs, arguments.dev, folder.resolve())
-        data = experiment.run(context)
+        measured = experiment.run(context)
         # Their CPU time is known when they have ended.
         workers.stop()
-        write_json(folder / "data.json", data)
+        write_json(folder / "data.json", measured)
         seconds, cpu = time.monotonic() - start, cpu_seconds() - start_cpu
         record = {
             "made_from": made_from,
@@ -137,8 +135,10 @@ def run(experiment: Experiment, out: Path, arguments: argparse.Namespace) -> Non
             "jobs": arguments.jobs,
         }
         print(f"  done in {seconds:.0f} s, {cpu:.0f} s of CPU time; see {folder}/", flush=True)
+    # All that is told and drawn is made from what is on disk.
+    data: dict[str, Any] = json.loads((folder / "data.json").read_text())
     write_json(folder / "summary.json", {"runs": data.get("runs", [])})
-    figures.DRAW[experiment.name](folder / "data.json", folder / "figure.png")
+    experiment.draw(data, folder / "figure.png")
     reading = experiment.reading(data)
     write_text(folder / "reading.md", f"# {experiment.title}\n\n{reading.strip()}\n")
     write_json(folder / "record.json", record)

@@ -81,6 +81,8 @@ class Experiment:
         The data as tables, by heading.
     reading : callable
         The data in words.
+    draw : callable
+        The data, and where its figure goes.
     paper : str
         What the paper reports, as far as it is known here.
     differs : str
@@ -98,6 +100,7 @@ class Experiment:
     run: Callable[[Context], dict[str, Any]]
     table: Callable[[dict[str, Any]], dict[str, Table]]
     reading: Callable[[dict[str, Any]], str]
+    draw: Callable[[dict[str, Any], Path], None]
     paper: str = NOT_AVAILABLE
     differs: str = ""
     sources: tuple[str, ...] = field(default=())

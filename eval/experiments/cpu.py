@@ -8,7 +8,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from eval import kernel_bench
+import matplotlib.pyplot as plt
+
+from eval import figures, kernel_bench
 from eval.cells import N_DRIVES, recorded, trained
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.experiments import fig08
@@ -105,6 +107,18 @@ def reading(data: dict[str, Any]) -> str:
     )
 
 
+def draw(data: dict[str, Any], path: Path) -> None:
+    """CPU share of inference by drive."""
+    figure, axes = plt.subplots(figsize=(7, 3.5))
+    rows = data["rows"]
+    axes.bar(range(len(rows)), [100 * row["cpu_share"] for row in rows])
+    labels = [f"{row['workload']}\n{row['drive']}" for row in rows]
+    axes.set_xticks(range(len(rows)), labels, fontsize=7)
+    axes.set_ylabel("share of one core (%)")
+    axes.set_title(f"{data['work_ns']['scalar']:.0f} ns of work a read, plain C", fontsize=9)
+    figures.save(figure, path)
+
+
 EXPERIMENT = Experiment(
     name="cpu",
     title="CPU share of inference",
@@ -113,6 +127,7 @@ EXPERIMENT = Experiment(
     run=run,
     table=table,
     reading=reading,
+    draw=draw,
     paper=f"Inference takes 4 to 6 us (abstract); the CPU share: {NOT_AVAILABLE}.",
     differs="The native benchmark (`make bench`): the kernel's engines compiled for user space, on "
     "the machine that ran the evaluation.",

@@ -6,9 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 
-from eval import loop
+from eval import figures, loop
 from eval.cache import Cache, code_version
 from eval.cells import read_log
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
@@ -108,6 +109,26 @@ def reading(data: dict[str, Any]) -> str:
     return "; ".join(lines) + ". What writes bring along are buffer flushes and garbage collection."
 
 
+def draw(data: dict[str, Any], path: Path) -> None:
+    """Latency CDFs of the drives, the tail stretched."""
+    rows = data["rows"]
+    figure, axes = plt.subplots(figsize=(8, 5))
+    profiles = list(dict.fromkeys(row["profile"] for row in rows))
+    for row in rows:
+        axes.plot(
+            row["latency_us"], -np.log10(1 - np.array(row["share"])),
+            color=f"C{profiles.index(row['profile'])}",
+            linestyle="-" if row["mix"] == "read-write" else ":",
+            label=f"{row['profile']}, {row['mix']}",
+        )  # fmt: skip
+    axes.set_yticks([0, 0.30103, 1, 2, 3, 4], ["p0", "p50", "p90", "p99", "p99.9", "p99.99"])
+    axes.set_xscale("log")
+    axes.set_xlabel("read latency (us)")
+    axes.legend(fontsize=7)
+    axes.grid(alpha=0.3, which="both")
+    figures.save(figure, path)
+
+
 EXPERIMENT = Experiment(
     name="fig01",
     title="Latency of the drives, with writes and without",
@@ -116,6 +137,7 @@ EXPERIMENT = Experiment(
     run=run,
     table=table,
     reading=reading,
+    draw=draw,
     paper=NOT_AVAILABLE,
     differs="Emulated drives; their parameters come from published ranges "
     "(kernel/flashsim/profile.c).",

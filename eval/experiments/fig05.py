@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 from numpy.typing import NDArray
 
+from eval import figures
 from eval.cells import N_DRIVES, recorded
 from eval.experiment import Context, Experiment, Table
 from eval.experiments import fig08
@@ -135,6 +138,38 @@ def reading(data: dict[str, Any]) -> str:
     )
 
 
+def draw(data: dict[str, Any], path: Path) -> None:
+    """CDFs with three thresholds, the area against the threshold, and all points."""
+    shown = data["shown"]
+    figure, panels = plt.subplots(1, 3, figsize=(16, 4.5))
+    axes = panels[0]
+    for name, curve in shown["curves_us"].items():
+        label = f"{name}: mean {shown['mean_us'][name]:.0f} us"
+        axes.plot(curve, shown["percentile_grid"], label=label)
+    axes.set_xscale("log")
+    axes.set_xlabel("read latency (us)")
+    axes.set_ylabel("percentile")
+    axes.legend(fontsize=8)
+    axes.grid(alpha=0.3)
+    axes = panels[1]
+    axes.plot(shown["candidate_percentiles"], shown["candidate_areas_us"])
+    axes.axvline(shown["percentile"]["chosen"], color="black", linestyle=":")
+    axes.set_xlabel("candidate percentile")
+    axes.set_ylabel("boost area (us)")
+    axes.grid(alpha=0.3)
+    axes = panels[2]
+    cells = list(dict.fromkeys((row["workload"], row["array"]) for row in data["rows"]))
+    for row in data["rows"]:
+        x = cells.index((row["workload"], row["array"])) + 0.15 * (row["drive"] - 1)
+        axes.plot(x, row["percentile"], ".", color=f"C{row['drive']}")
+    axes.set_xticks(range(len(cells)), [f"{w}\n{a}" for w, a in cells], fontsize=6)
+    axes.set_ylabel("percentile of the inflection point")
+    axes.set_title("every drive and repeat", fontsize=9)
+    axes.grid(alpha=0.3, axis="y")
+    figure.tight_layout()
+    figures.save(figure, path)
+
+
 EXPERIMENT = Experiment(
     name="fig05",
     title="Inflection points, and their values",
@@ -143,6 +178,7 @@ EXPERIMENT = Experiment(
     run=run,
     table=table,
     reading=reading,
+    draw=draw,
     paper="Inflection points from p72 to p98.",
     differs="Emulated drives; three repeats instead of one.",
     sources=("eval/experiments/fig08.py",),

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 
-from eval import loop
+from eval import figures, loop
 from eval.cache import Cache, code_version
 from eval.cells import ARRAYS, N_DRIVES, WORKLOADS, read_log
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
@@ -207,6 +208,35 @@ def reading(data: dict[str, Any]) -> str:
     )
 
 
+def draw(data: dict[str, Any], path: Path) -> None:
+    """The inflection point's percentile over the day, one panel a workload and window."""
+    rows = data["rows"]
+    workloads = list(dict.fromkeys(row["workload"] for row in rows))
+    windows_min = sorted({row["window_min"] for row in rows})
+    figure, panels = plt.subplots(
+        len(workloads), len(windows_min), squeeze=False, sharey=True,
+        figsize=(4.5 * len(windows_min), 3 * len(workloads)),
+    )  # fmt: skip
+    for j, workload in enumerate(workloads):
+        for i, minutes in enumerate(windows_min):
+            axes = panels[j][i]
+            for drive in sorted({row["drive"] for row in rows}):
+                points = [
+                    (row["start_h"], row["percentile"])
+                    for row in rows
+                    if (row["workload"], row["window_min"], row["drive"])
+                    == (workload, minutes, drive)
+                ]
+                axes.step(*zip(*points, strict=True), where="post", label=f"drive {drive}")
+            axes.set_title(f"{workload}, windows of {minutes} min", fontsize=9)
+            axes.set_xlabel("hour", fontsize=8)
+            axes.grid(alpha=0.3)
+    panels[0][0].set_ylabel("percentile of the inflection point", fontsize=8)
+    panels[0][0].legend(fontsize=7)
+    figure.tight_layout()
+    figures.save(figure, path)
+
+
 EXPERIMENT = Experiment(
     name="fig07",
     title="Stability of the inflection point over 20 hours",
@@ -215,6 +245,7 @@ EXPERIMENT = Experiment(
     run=run,
     table=table,
     reading=reading,
+    draw=draw,
     paper=NOT_AVAILABLE,
     differs=f"Of every {EVERY_S:.0f} s of the 20 hours {1000 * ACTIVE_S:.0f} ms carry load, so "
     "that the evaluation ends in time; the drives are idle in between.",

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from eval import figures
 from eval.cells import POLICIES, RATES, WORKLOADS, Cell, Replay, brief, replayed, trained
 from eval.experiment import Context, Experiment, Table
 from eval.gain import improvement, oracle_share, percent, quantiles
@@ -169,6 +171,24 @@ def reading(data: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
+def draw(data: dict[str, Any], path: Path) -> None:
+    """Bars of the mean, one panel a cell; whiskers from the least to the most of the repeats."""
+    cells = figures.by_cell(data)
+    figure, panels = figures.grid_axes(cells)
+    for cell, policies in cells.items():
+        axes = panels[cell]
+        for i, (policy, runs) in enumerate(policies.items()):
+            means = [run["mean_us"] for run in runs]
+            middle = float(np.mean(means))
+            axes.bar(i, middle, color=figures.style(policy).get("color", "grey"))
+            axes.plot([i, i], [min(means), max(means)], color="black", linewidth=1)
+        axes.set_xticks(range(len(policies)), list(policies), rotation=60, ha="right", fontsize=7)
+        axes.set_title(f"{cell[0]} on {cell[1]}", fontsize=9)
+        axes.set_ylabel("mean read latency (us)", fontsize=8)
+    figure.tight_layout()
+    figures.save(figure, path)
+
+
 EXPERIMENT = Experiment(
     name="fig08",
     title="Mean read latency, all policies",
@@ -177,6 +197,7 @@ EXPERIMENT = Experiment(
     run=run,
     table=table,
     reading=reading,
+    draw=draw,
     paper="LinnOS lowers the average latency by 9.6 to 79.6 % compared to hedging and heuristic "
     "policies (abstract).",
     differs="Emulated drives of 1 GiB and generated workloads with the statistics of the paper's, "

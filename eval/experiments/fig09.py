@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from eval import figures
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.experiments import fig08
 from eval.gain import improvement, percent
@@ -56,6 +60,28 @@ def reading(data: dict[str, Any]) -> str:
     return "\n\n".join(lines)
 
 
+def draw(data: dict[str, Any], path: Path) -> None:
+    """Percentiles, one panel a cell, one line a policy, averages of the repeats."""
+    cells = figures.by_cell(data)
+    figure, panels = figures.grid_axes(cells)
+    keys = ("p80_us", "p90_us", "p95_us", "p99_us", "p999_us", "p9999_us")
+    names = ("p80", "p90", "p95", "p99", "p99.9", "p99.99")
+    for cell, policies in cells.items():
+        axes = panels[cell]
+        for policy, runs in policies.items():
+            means = [float(np.mean([run[key] for run in runs])) for key in keys]
+            axes.plot(range(len(keys)), means, label=policy, **figures.style(policy))
+        axes.set_xticks(range(len(keys)), names, fontsize=7)
+        axes.set_yscale("log")
+        axes.set_title(f"{cell[0]} on {cell[1]}", fontsize=9)
+        axes.grid(alpha=0.3)
+    first = next(iter(panels.values()))
+    first.set_ylabel("read latency (us)", fontsize=8)
+    first.legend(fontsize=6)
+    figure.tight_layout()
+    figures.save(figure, path)
+
+
 EXPERIMENT = Experiment(
     name="fig09",
     title="Read latency percentiles, all policies",
@@ -64,6 +90,7 @@ EXPERIMENT = Experiment(
     run=run,
     table=table,
     reading=reading,
+    draw=draw,
     paper=NOT_AVAILABLE,
     differs="As for Fig. 8. p99.99 rests on few reads a replay and is to be taken with care.",
     sources=("eval/experiments/fig08.py",),

@@ -6,8 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 
+from eval import figures
 from eval.cells import PAPER_TRAINING, Replay, replayed, trained, training_records
 from eval.experiment import Context, Experiment, Table
 from eval.experiments import fig08
@@ -210,6 +212,44 @@ def _biases(data: dict[str, Any]) -> str:
     return ", ".join(f"{bias:g} for {chosen.count(bias)} drives" for bias in sorted(set(chosen)))
 
 
+def draw(data: dict[str, Any], path: Path) -> None:
+    """False submits and revokes by training, offline and live."""
+    rows = data["rows"]
+    cells = list(dict.fromkeys((row["workload"], row["array"]) for row in rows))
+    figure, panels = plt.subplots(1, 2, figsize=(14, 4), sharey=True)
+    for axes, where in zip(panels, ("offline", "live"), strict=True):
+        for i, training in enumerate(dict.fromkeys(row["training"] for row in rows)):
+            for field, bottom_field, colour in (
+                ("false_submit_ratio", None, "#d55e00"),
+                ("false_revoke_ratio", "false_submit_ratio", "#56b4e9"),
+            ):
+                values, bottoms = [], []
+                for cell in cells:
+                    same = [
+                        row for row in rows
+                        if (row["workload"], row["array"]) == cell
+                        and (row["training"], row["where"]) == (training, where)
+                    ]  # fmt: skip
+                    values.append(100 * float(np.mean([row[field] for row in same])))
+                    bottoms.append(
+                        100 * float(np.mean([row[bottom_field] for row in same]))
+                        if bottom_field
+                        else 0.0
+                    )
+                axes.bar(
+                    np.arange(len(cells)) + 0.28 * i, values, 0.25, bottom=bottoms, color=colour,
+                    alpha=(0.35, 0.65, 1.0)[i],
+                    label=f"{field.replace('_ratio', 's').replace('_', ' ')}, {training}",
+                )  # fmt: skip
+        axes.set_xticks(np.arange(len(cells)) + 0.2, [f"{w}\n{a}" for w, a in cells], fontsize=7)
+        axes.set_title(where)
+        axes.grid(alpha=0.3, axis="y")
+    panels[0].set_ylabel("share of the reads (%)")
+    panels[0].legend(fontsize=7)
+    figure.tight_layout()
+    figures.save(figure, path)
+
+
 EXPERIMENT = Experiment(
     name="fig10",
     title="False submits and false revokes, before and after biased training",
@@ -218,6 +258,7 @@ EXPERIMENT = Experiment(
     run=run,
     table=table,
     reading=reading,
+    draw=draw,
     paper="Accuracy of 87 to 97 % (abstract).",
     differs="Live counts are an addition.",
     sources=("eval/experiments/fig08.py",),

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from eval.cells import Replay, brief, replayed, trained
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
-from eval.experiments import fig08
+from eval.experiments import fig08, fig09
 from eval.gain import improvement, percent
 
 POLICIES = ("hedge", "linnos", "linnos-hl", "linnos-h99", "oracle")
@@ -78,6 +79,11 @@ def reading(data: dict[str, Any]) -> str:
     return "\n\n".join(lines)
 
 
+def draw(data: dict[str, Any], path: Path) -> None:
+    """LinnOS with and without hedging: the tail, one panel a cell."""
+    fig09.draw(data, path)
+
+
 EXPERIMENT = Experiment(
     name="fig11",
     title="LinnOS with hedging at its false-submit rate, and at p99",
@@ -86,6 +92,7 @@ EXPERIMENT = Experiment(
     run=run,
     table=table,
     reading=reading,
+    draw=draw,
     paper=NOT_AVAILABLE,
     differs="As for Fig. 8. The budget on hedges is 5 % of the reads.",
     sources=("eval/experiments/fig08.py",),

@@ -16,7 +16,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from eval import loop, workers
+import matplotlib.pyplot as plt
+
+from eval import figures, loop, workers
 from eval.cache import code_version
 from eval.cells import ARRAYS, N_DRIVES, POLICIES, brief, training_records
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
@@ -184,6 +186,27 @@ def reading(data: dict[str, Any]) -> str:
     return "\n\n".join(lines).strip()
 
 
+def draw(data: dict[str, Any], path: Path) -> None:
+    """Mean by policy of each public trace."""
+    rows = data["rows"]
+    if not rows:
+        figures.nothing(path, "no public trace was given")
+        return
+    traces = list(dict.fromkeys(row["trace"] for row in rows))
+    figure, panels = plt.subplots(1, len(traces), squeeze=False, figsize=(4.5 * len(traces), 3.5))
+    for axes, trace in zip(panels[0], traces, strict=True):
+        same = [row for row in rows if row["trace"] == trace]
+        for i, row in enumerate(same):
+            axes.bar(i, row["mean_us"], color=figures.style(row["policy"]).get("color", "grey"))
+        axes.set_xticks(
+            range(len(same)), [row["policy"] for row in same], rotation=60, ha="right", fontsize=7
+        )
+        axes.set_title(trace, fontsize=9)
+    panels[0][0].set_ylabel("mean read latency (us)")
+    figure.tight_layout()
+    figures.save(figure, path)
+
+
 EXPERIMENT = Experiment(
     name="fig12",
     title="Public traces",
@@ -192,6 +215,7 @@ EXPERIMENT = Experiment(
     run=run,
     table=table,
     reading=reading,
+    draw=draw,
     paper=NOT_AVAILABLE,
     differs="Public traces are not part of this repository; they are given by path. They were "
     "recorded on disks, so they are sped up until they load the array.",

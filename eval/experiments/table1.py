@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 
+from eval import figures
 from eval.cells import N_DRIVES, recorded
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.experiments import fig08
@@ -94,6 +97,22 @@ def reading(data: dict[str, Any]) -> str:
     )
 
 
+def draw(data: dict[str, Any], path: Path) -> None:
+    """Rates and mix of the workloads."""
+    rows = data["rows"]
+    figure, panels = plt.subplots(1, 3, figsize=(13, 3.5))
+    labels = [f"{row['workload']}\n{row['drive']}" for row in rows]
+    for axes, key, title in zip(
+        panels, ("iops", "read_ratio", "read_kb_mean"),
+        ("I/Os per second", "share of reads", "mean read (KiB)"), strict=True,
+    ):  # fmt: skip
+        axes.bar(range(len(rows)), [row[key] for row in rows])
+        axes.set_xticks(range(len(rows)), labels, fontsize=6)
+        axes.set_title(title, fontsize=9)
+    figure.tight_layout()
+    figures.save(figure, path)
+
+
 EXPERIMENT = Experiment(
     name="table1",
     title="Characteristics of the workloads",
@@ -102,6 +121,7 @@ EXPERIMENT = Experiment(
     run=run,
     table=table,
     reading=reading,
+    draw=draw,
     paper=f"The values of the paper's traces: {NOT_AVAILABLE}.",
     differs="The paper's production traces are not public; these are generated from the profiles "
     "in traces/, which name their sources.",

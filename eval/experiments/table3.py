@@ -10,9 +10,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 
-from eval import workers
+from eval import figures, workers
 from eval.cache import ROOT, code_version
 from eval.cells import N_DRIVES, Cell, recorded
 from eval.experiment import Context, Experiment, Table
@@ -171,6 +172,24 @@ def reading(data: dict[str, Any]) -> str:
     )
 
 
+def draw(data: dict[str, Any], path: Path) -> None:
+    """Accuracy and recall against inference time."""
+    figure, axes = plt.subplots(figsize=(7, 4.5))
+    for field, marker in (("accuracy", "o"), ("slow_recall", "^")):
+        for i, model in enumerate(data["shape"]):
+            values = [row[field] for row in data["rows"] if row["model"] == model]
+            axes.plot(
+                data["time_ns"][model], 100 * float(np.mean(values)), marker, color=f"C{i}",
+                label=f"{model}: {field.replace('_', ' ')}",
+            )  # fmt: skip
+    axes.set_xscale("log")
+    axes.set_xlabel("time of one inference (ns)")
+    axes.set_ylabel("share (%)")
+    axes.legend(fontsize=7)
+    axes.grid(alpha=0.3)
+    figures.save(figure, path)
+
+
 EXPERIMENT = Experiment(
     name="table3",
     title="Models A to E: accuracy against inference time",
@@ -179,6 +198,7 @@ EXPERIMENT = Experiment(
     run=run,
     table=table,
     reading=reading,
+    draw=draw,
     paper="Inference takes 4 to 6 us, accuracy is 87 to 97 % (abstract). The shapes of the paper's "
     "models A to E: not available here.",
     differs="Five shapes of our own choice around the paper's network, which is C. All but C exist "

@@ -6,8 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 
+from eval import figures
 from eval.cells import Cell, Replay, read_log, replayed, trained
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.experiments import fig08
@@ -195,6 +197,51 @@ def reading(data: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
+def draw(data: dict[str, Any], path: Path) -> None:
+    """Mean against the added latency by pattern and array, and latency over time."""
+    patterns = [p for p in dict.fromkeys(row["pattern"] for row in data["points"]) if p != "none"]
+    ratios = sorted({row["ratio_percent"] for row in data["points"] if row["ratio_percent"]})
+    arrays = list(dict.fromkeys(row["array"] for row in data["points"]))
+    shown = data["series"][-1]["workload"], data["series"][-1]["array"]
+    n_rows = len(ratios) * len(arrays) + 1
+    figure, panels = plt.subplots(
+        n_rows, len(patterns), squeeze=False, figsize=(5 * len(patterns), 3.2 * n_rows)
+    )
+    for i, pattern in enumerate(patterns):
+        for j, (array, ratio) in enumerate((a, r) for a in arrays for r in ratios):
+            axes = panels[j][i]
+            curves: dict[str, dict[int, list[float]]] = {}
+            for row in data["points"]:
+                if (row["array"], row["pattern"], row["ratio_percent"]) == (array, pattern, ratio):
+                    curve = curves.setdefault(row["policy"], {})
+                    curve.setdefault(row["added_us"], []).append(row["mean_us"])
+            for policy, curve in curves.items():
+                axes.plot(
+                    list(curve), [float(np.mean(values)) for values in curve.values()],
+                    label=policy, marker=".", **figures.style(policy),
+                )  # fmt: skip
+            axes.set_xscale("log")
+            axes.set_yscale("log")
+            axes.set_title(f"{array}: {pattern}, {ratio} % of the first drive's reads", fontsize=9)
+            axes.set_xlabel("added latency (us)", fontsize=8)
+            axes.set_ylabel("mean read latency (us)", fontsize=8)
+            axes.grid(alpha=0.3, which="both")
+        axes = panels[-1][i]
+        for series in data["series"]:
+            if (series["workload"], series["array"], series["pattern"]) == (*shown, pattern):
+                values = [np.nan if v is None else v for v in series["mean_us"]]
+                time_s = np.arange(len(values)) * data["bin_ms"] / 1000
+                axes.plot(time_s, values, label=series["policy"], linewidth=0.8,
+                          **figures.style(series["policy"]))  # fmt: skip
+        axes.set_yscale("log")
+        axes.set_title(f"{' on '.join(shown)}: {pattern}, first drive's readers", fontsize=9)
+        axes.set_xlabel("time (s)", fontsize=8)
+        axes.set_ylabel(f"mean of {data['bin_ms']} ms (us)", fontsize=8)
+    panels[0][0].legend(fontsize=7)
+    figure.tight_layout()
+    figures.save(figure, path)
+
+
 EXPERIMENT = Experiment(
     name="uscope",
     title="Slow I/Os by pattern, and latency over time",
@@ -203,6 +250,7 @@ EXPERIMENT = Experiment(
     run=run,
     table=table,
     reading=reading,
+    draw=draw,
     paper=f"LinnOS predicts single slow I/Os, and loses accuracy on continuous ones; numbers: "
     f"{NOT_AVAILABLE}.",
     differs="Slow I/Os on one drive of the three; the cycle of the continuous pattern is "

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from eval import __main__ as command
-from eval import figures, loop
+from eval import loop
 from eval.cache import read_record
 from eval.experiment import Context, Experiment
 from linnapp.lab.array import Array
@@ -24,7 +24,7 @@ def _arguments(**changes: Any) -> argparse.Namespace:
 
 
 @pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> tuple[Experiment, list[str]]:
+def counted() -> tuple[Experiment, list[str]]:
     """An experiment that notes its runs, and draws nothing."""
     runs: list[str] = []
 
@@ -33,9 +33,11 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> tuple[Experiment, list[str]]:
         runs.append("run")
         return {"runs": []}
 
-    monkeypatch.setitem(figures.DRAW, "cpu", lambda data, path: path.write_bytes(b"png"))
+    def draw(data: dict[str, Any], path: Path) -> None:
+        path.write_bytes(b"png")
+
     experiment = Experiment(
-        "cpu", "A test", "nowhere", {}, run, lambda data: {}, lambda data: "In words."
+        "cpu", "A test", "nowhere", {}, run, lambda data: {}, lambda data: "In words.", draw
     )
     return experiment, runs
 

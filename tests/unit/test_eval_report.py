@@ -28,7 +28,7 @@ def page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     def load(name: str) -> Experiment:
         return Experiment(
             name, f"{name} & others", "nowhere", {}, lambda context: {}, tables,
-            lambda data: "`linnos` is <fast>.\n\n- one\n- *two*",
+            lambda data: "`linnos` is <fast>.\n\n- one\n- *two*", lambda data, path: None,
         )  # fmt: skip
 
     monkeypatch.setattr(report, "NAMES", ("first", "second"))
