@@ -31,7 +31,7 @@ from linnapp.bursts import BurstReads
 from linnapp.dataset import ReadSet, digest, load_reads
 from linnapp.errors import TraceError
 from linnapp.features import FeatureLayout
-from linnapp.files import replaced_directory
+from linnapp.files import AnyPath, replaced_directory
 from linnapp.inflection import (
     FAILOVER_US,
     REPLICAS,
@@ -138,13 +138,13 @@ class Recipe:
     reader: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
-def drive_name(trace: Path) -> str:
+def drive_name(trace: AnyPath) -> str:
     """A trace's drive: the file name without ``.blk`` or ``.blktrace.N``."""
     name = trace_files(trace)[0].name
     return name.split(".blktrace.")[0].removesuffix(".blk")
 
 
-def drive_names(traces: Sequence[Path]) -> list[str]:
+def drive_names(traces: Sequence[AnyPath]) -> list[str]:
     """The drives of several traces.
 
     Raises
@@ -160,7 +160,7 @@ def drive_names(traces: Sequence[Path]) -> list[str]:
 
 
 def read_latencies(
-    trace: Path, recipe: Recipe, observer: Observer | None = None
+    trace: AnyPath, recipe: Recipe, observer: Observer | None = None
 ) -> LatencyDistribution:
     """Read a trace for what labelling needs of it.
 
@@ -195,8 +195,8 @@ def label_array(
 
 
 def train_array(
-    traces: Sequence[Path],
-    out_dir: Path,
+    traces: Sequence[AnyPath],
+    out_dir: AnyPath,
     recipe: Recipe | None = None,
     *,
     observer: Observer | None = None,
@@ -206,9 +206,9 @@ def train_array(
 
     Parameters
     ----------
-    traces : sequence of Path
+    traces : sequence of path
         One per drive; a single one stands for its replicas.
-    out_dir : Path
+    out_dir : path
         Replaced by a directory with a model and a record per trace.
     recipe : Recipe, optional
     observer : Observer, optional
@@ -246,15 +246,16 @@ def train_array(
 
 
 def train_labelled(
-    traces: Sequence[Path],
+    traces: Sequence[AnyPath],
     points: Sequence[InflectionPoint],
-    out_dir: Path,
+    out_dir: AnyPath,
     recipe: Recipe,
     *,
     observer: Observer | None = None,
     processes: int | None = None,
 ) -> list[str]:
     """Train the models of drives whose inflection points are known; as :func:`train_array`."""
+    out_dir = Path(out_dir)
     observer = observer or SilentObserver()
     names = drive_names(traces)
     with replaced_directory(out_dir) as directory:
@@ -275,8 +276,9 @@ def train_labelled(
     return list(trained)
 
 
-def save_drive(directory: Path, name: str, data: bytes, record: dict[str, Any]) -> None:
+def save_drive(directory: AnyPath, name: str, data: bytes, record: dict[str, Any]) -> None:
     """Write a drive's model and record."""
+    directory = Path(directory)
     (directory / f"{name}{SUFFIX}").write_bytes(data)
     (directory / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
 
@@ -289,7 +291,7 @@ def _keep_old(old: Path, new: Path, names: set[str]) -> None:
 
 
 def train_drive(
-    trace: Path, point: InflectionPoint, recipe: Recipe, observer: Observer | None = None
+    trace: AnyPath, point: InflectionPoint, recipe: Recipe, observer: Observer | None = None
 ) -> tuple[bytes, dict[str, Any]]:
     """Train one drive's model.
 
@@ -300,6 +302,7 @@ def train_drive(
     dict
         The training record.
     """
+    trace = Path(trace)
     observer = observer or SilentObserver()
     name = drive_name(trace)
     begin = time.monotonic()

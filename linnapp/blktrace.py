@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import TraceError
+from linnapp.files import AnyPath
 from linnapp.native import native
 
 WRITE, COMPLETED, ERROR, REVOKED, MERGED, SPLIT, REQUEUED, ISSUED = (1 << bit for bit in range(8))
@@ -153,12 +154,12 @@ class TraceStats:
         return self.counts[name]
 
 
-def trace_files(trace: Path) -> list[Path]:
+def trace_files(trace: AnyPath) -> list[Path]:
     """Find the files of a trace.
 
     Parameters
     ----------
-    trace : Path
+    trace : path
         A merged file (``blkparse -d``), one of blktrace's per-CPU files, or their base name.
 
     Returns
@@ -171,6 +172,7 @@ def trace_files(trace: Path) -> list[Path]:
     TraceError
         If there is no such trace.
     """
+    trace = Path(trace)
     match = _PER_CPU.match(trace.name)
     if match is None and trace.is_file():
         return [trace]
@@ -189,7 +191,7 @@ def trace_files(trace: Path) -> list[Path]:
     return [found[cpu] for cpu in sorted(found)]
 
 
-def is_blktrace(trace: Path) -> bool:
+def is_blktrace(trace: AnyPath) -> bool:
     """Whether `trace` names per-CPU files, or a file that begins as blktrace's do."""
     try:
         first = next(path for path in trace_files(trace) if path.stat().st_size)
@@ -243,7 +245,7 @@ class BlktraceReader:
 
     Parameters
     ----------
-    trace : Path
+    trace : path
         See :func:`trace_files`.
     history : int
         Past reads in the features, 1 to 16.
@@ -264,7 +266,7 @@ class BlktraceReader:
 
     def __init__(
         self,
-        trace: Path,
+        trace: AnyPath,
         *,
         history: int = 4,
         device: str | None = None,
@@ -351,14 +353,14 @@ class BlktraceReader:
             )
 
 
-def merge(trace: Path, target: Path) -> int:
+def merge(trace: AnyPath, target: AnyPath) -> int:
     """Merge per-CPU files into one file in time order; notes (process names) are left out.
 
     Parameters
     ----------
-    trace : Path
+    trace : path
         See :func:`trace_files`.
-    target : Path
+    target : path
         The file to write; the caller renames it into place.
 
     Returns

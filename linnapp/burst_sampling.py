@@ -19,6 +19,7 @@ import numpy as np
 from linnapp.blktrace import BlktraceReader, IoChunk
 from linnapp.bursts import COVERED, BurstReads, add_bursts, burst_count
 from linnapp.features import FeatureLayout
+from linnapp.files import AnyPath
 from linnapp.labels import SlowLimits
 
 #: enough to learn from, whatever the length of the trace
@@ -32,7 +33,7 @@ MAX_PASSES = 100
 
 
 def sample_bursts(
-    trace: Path,
+    trace: AnyPath,
     first_validation: int,
     share: float,
     threshold_us: int,
@@ -45,7 +46,7 @@ def sample_bursts(
 
     Parameters
     ----------
-    trace : Path
+    trace : path
     first_validation : int
         Index, among the trace's served reads, of the first that is for validation.
     share : float
@@ -67,6 +68,7 @@ def sample_bursts(
         For validation.
     """
     # The drive's name is part of the seed: drives of one array get different bursts.
+    trace = Path(trace)
     drive = zlib.crc32(trace.name.encode())
     wanted = min(MAX_ROWS, round(first_validation * share / (1 - share)))
     parts = []

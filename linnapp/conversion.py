@@ -16,7 +16,7 @@ import numpy as np
 
 from linnapp import blktrace, iolog, text_trace
 from linnapp.errors import LinnappError, TraceError
-from linnapp.files import explain_os_error, replaced_file
+from linnapp.files import AnyPath, explain_os_error, replaced_file
 from linnapp.iolog import Workload
 from linnapp.text_trace import SECTOR_BYTES, LineWriter, TextFormat
 
@@ -104,7 +104,7 @@ def output_formats() -> list[str]:
     return list(_WRITERS)
 
 
-def detect_format(path: Path) -> str:
+def detect_format(path: AnyPath) -> str:
     """Tell a trace's format from its content.
 
     Raises
@@ -112,6 +112,7 @@ def detect_format(path: Path) -> str:
     TraceError
         If it is missing, empty, or none of the known formats.
     """
+    path = Path(path)
     if blktrace.is_blktrace(path):
         return "blktrace"
     if iolog.is_iolog(path):
@@ -152,13 +153,13 @@ def _matches(text_format: TextFormat, line: str) -> bool:
 
 
 def read_workload(
-    path: Path, source_format: str | None = None, **options: Any
+    path: AnyPath, source_format: str | None = None, **options: Any
 ) -> Iterator[Workload]:
     """Read a trace of any known format as a workload.
 
     Parameters
     ----------
-    path : Path
+    path : path
     source_format : str, optional
         One of :func:`input_formats`; found out when not given.
     **options
@@ -170,6 +171,7 @@ def read_workload(
     TraceError
         If the trace cannot be read; a malformed line is named.
     """
+    path = Path(path)
     source_format = source_format or detect_format(path)
     if source_format == "blktrace":
         return _read_blktrace(path, **options)
@@ -271,8 +273,8 @@ _WRITERS: dict[str, Callable[[Path, Iterable[Workload], str], int]] = {
 
 
 def convert(
-    source: Path,
-    target: Path,
+    source: AnyPath,
+    target: AnyPath,
     *,
     source_format: str | None = None,
     target_format: str = "iolog",
@@ -284,7 +286,7 @@ def convert(
 
     Parameters
     ----------
-    source, target : Path
+    source, target : path
     source_format : str, optional
         Found out when not given.
     target_format : str
@@ -303,6 +305,7 @@ def convert(
     TraceError
         If the source cannot be read, or nothing of it is left.
     """
+    source, target = Path(source), Path(target)
     chunks = filtered(read_workload(source, source_format, **options), filters or Filters())
     return _WRITERS[target_format](target, _not_empty(source, chunks), device_name)
 

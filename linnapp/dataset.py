@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from linnapp.blktrace import BlktraceReader, IoChunk, TraceStats
 from linnapp.errors import TraceError
 from linnapp.features import DigitArray, FeatureLayout, digits
+from linnapp.files import AnyPath
 
 #: reads whose digits are made at a time
 _DIGIT_ROWS = 1 << 18
@@ -86,7 +87,7 @@ def _capped(array: npt.NDArray[np.uint32], n_digits: int) -> npt.NDArray[Any]:
 
 
 def load_reads(
-    trace: Path,
+    trace: AnyPath,
     layout: FeatureLayout | None = None,
     *,
     on_progress: Callable[[int, int], None] | None = None,
@@ -96,7 +97,7 @@ def load_reads(
 
     Parameters
     ----------
-    trace : Path
+    trace : path
         See :func:`~linnapp.blktrace.trace_files`.
     layout : FeatureLayout, optional
     on_progress : callable, optional
@@ -153,11 +154,11 @@ def _compact(chunk: IoChunk, layout: FeatureLayout) -> tuple[npt.NDArray[Any], .
     )
 
 
-def digest(paths: list[Path]) -> str:
+def digest(paths: Sequence[AnyPath]) -> str:
     """SHA-256 over the files' contents, in order."""
     total = hashlib.sha256()
     for path in paths:
-        with path.open("rb") as stream:
+        with Path(path).open("rb") as stream:
             while block := stream.read(1 << 20):
                 total.update(block)
     return total.hexdigest()

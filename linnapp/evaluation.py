@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from linnapp import engine
 from linnapp.blktrace import BlktraceReader
 from linnapp.errors import TraceError
 from linnapp.features import FeatureLayout, digits
+from linnapp.files import AnyPath
 from linnapp.model import Model
 from linnapp.training import Confusion
 
@@ -53,7 +53,7 @@ class Evaluation:
 
 
 def evaluate(
-    model: Model, trace: Path, engine_name: engine.Engine = "numpy", **reader_options: Any
+    model: Model, trace: AnyPath, engine_name: engine.Engine = "numpy", **reader_options: Any
 ) -> Evaluation:
     """Run a model over a trace's served reads, in chunks.
 

@@ -42,6 +42,7 @@ from pathlib import Path
 from typing import Any
 
 from linnapp.errors import DeviceError, LinnappError
+from linnapp.files import AnyPath
 
 CONFIGFS = Path("/sys/kernel/config/flashsim")
 
@@ -205,12 +206,12 @@ def parse_rules(document: object) -> list[FaultRule]:
     return rules
 
 
-def load_rules(path: Path) -> list[FaultRule]:
+def load_rules(path: AnyPath) -> list[FaultRule]:
     """Read a rule file.
 
     Parameters
     ----------
-    path : Path
+    path : path
         The JSON file.
 
     Returns
@@ -222,6 +223,7 @@ def load_rules(path: Path) -> list[FaultRule]:
     FaultError
         When it cannot be read or is not of the form.
     """
+    path = Path(path)
     try:
         return parse_rules(json.loads(path.read_text()))
     except OSError as error:

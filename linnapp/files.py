@@ -13,20 +13,23 @@ from typing import IO
 
 from linnapp.errors import LinnappError
 
+#: what every function of the package takes for the name of a file or folder
+AnyPath = str | os.PathLike[str]
 
-def explain_os_error(error: OSError, path: Path) -> LinnappError:
+
+def explain_os_error(error: OSError, path: AnyPath) -> LinnappError:
     """Turn an ``OSError`` on `path` into an error that names the file and the reason."""
     reason = error.strerror or str(error)
     return LinnappError(f"{error.filename or path}: {reason}")
 
 
 @contextlib.contextmanager
-def replaced_file(path: Path, mode: str = "wb") -> Iterator[IO[bytes] | IO[str]]:
+def replaced_file(path: AnyPath, mode: str = "wb") -> Iterator[IO[bytes] | IO[str]]:
     """Open a temporary file beside `path`; rename it onto `path` when the block succeeds.
 
     Parameters
     ----------
-    path : Path
+    path : path
         Where the file shall appear. Its directory must exist.
     mode : {"wb", "w"}
         As for :func:`open`.
@@ -36,6 +39,7 @@ def replaced_file(path: Path, mode: str = "wb") -> Iterator[IO[bytes] | IO[str]]
     LinnappError
         If the directory cannot be written or the disk is full; `path` is then untouched.
     """
+    path = Path(path)
     try:
         fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
@@ -61,12 +65,13 @@ def replaced_file(path: Path, mode: str = "wb") -> Iterator[IO[bytes] | IO[str]]
 
 
 @contextlib.contextmanager
-def replaced_directory(path: Path) -> Iterator[Path]:
+def replaced_directory(path: AnyPath) -> Iterator[Path]:
     """Yield a temporary directory beside `path`; it takes the place of `path` on success.
 
     A previous `path` is moved aside first and removed last, so that a complete directory exists
     under one of the two names at every moment.
     """
+    path = Path(path)
     parent = path.absolute().parent
     try:
         parent.mkdir(parents=True, exist_ok=True)

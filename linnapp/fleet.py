@@ -25,7 +25,7 @@ from linnapp.array_training import (
     train_drive,
 )
 from linnapp.errors import LinnappError
-from linnapp.files import explain_os_error, replaced_file
+from linnapp.files import AnyPath, explain_os_error, replaced_file
 from linnapp.inflection import InflectionPoint, LatencyDistribution
 from linnapp.model import SUFFIX
 
@@ -40,10 +40,10 @@ class Progress:
     error: str | None
 
 
-def group_by_directory(traces: Iterable[Path]) -> dict[str, list[Path]]:
+def group_by_directory(traces: Iterable[AnyPath]) -> dict[str, list[Path]]:
     """Arrays: the traces of one directory, named after its path below what all share."""
     arrays: dict[str, list[Path]] = {}
-    paths = sorted(trace.absolute() for trace in traces)
+    paths = sorted(Path(trace).absolute() for trace in traces)
     shared = Path(os.path.commonpath([trace.parent.parent for trace in paths]))
     for trace in paths:
         arrays.setdefault(str(trace.parent.relative_to(shared)), []).append(trace)
@@ -51,8 +51,8 @@ def group_by_directory(traces: Iterable[Path]) -> dict[str, list[Path]]:
 
 
 def train_fleet(
-    arrays: Mapping[str, Sequence[Path]],
-    out_dir: Path,
+    arrays: Mapping[str, Sequence[AnyPath]],
+    out_dir: AnyPath,
     recipe: Recipe,
     *,
     scheduler: str | None = None,
@@ -65,7 +65,7 @@ def train_fleet(
     ----------
     arrays : mapping of str to sequence of Path
         The traces of each array, each other's replicas, on storage that every worker sees.
-    out_dir : Path
+    out_dir : path
         Gets ``<array>/<drive>.linnos`` and ``.json``. Drives that have both are left alone.
     recipe : Recipe
     scheduler : str, optional
@@ -84,6 +84,7 @@ def train_fleet(
     LinnappError
         If Dask is not installed or the scheduler cannot be reached.
     """
+    out_dir = Path(out_dir)
     try:
         from distributed import Client, LocalCluster, as_completed
     except ImportError as error:
@@ -91,7 +92,9 @@ def train_fleet(
             f"a fleet needs Dask ({error}); install it with: pip install distributed"
         ) from error
     todo = {
-        name: list(traces) for name, traces in arrays.items() if _missing(out_dir, name, traces)
+        name: [Path(trace) for trace in traces]
+        for name, traces in arrays.items()
+        if _missing(out_dir, name, traces)
     }
     cluster = None
     try:
@@ -173,7 +176,7 @@ def _light(point: InflectionPoint) -> InflectionPoint:
     )
 
 
-def _missing(out_dir: Path, array: str, traces: Sequence[Path]) -> bool:
+def _missing(out_dir: Path, array: str, traces: Sequence[AnyPath]) -> bool:
     return not all(
         (out_dir / array / f"{drive}{suffix}").exists()
         for drive in drive_names(traces)

@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from linnapp.errors import LinnappError
-from linnapp.files import explain_os_error, replaced_file
+from linnapp.files import AnyPath, explain_os_error, replaced_file
 from linnapp.inflection import InflectionPoint, LatencyDistribution
 
 
-def draw(path: Path, drive: str, distribution: LatencyDistribution, point: InflectionPoint) -> None:
+def draw(
+    path: AnyPath, drive: str, distribution: LatencyDistribution, point: InflectionPoint
+) -> None:
     """Draw a PNG.
 
     Raises
@@ -20,6 +22,7 @@ def draw(path: Path, drive: str, distribution: LatencyDistribution, point: Infle
     LinnappError
         If matplotlib is missing or the file cannot be written.
     """
+    path = Path(path)
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

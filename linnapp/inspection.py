@@ -18,6 +18,7 @@ import numpy.typing as npt
 from linnapp import blktrace, conversion, replay_log
 from linnapp.blktrace import BlktraceReader
 from linnapp.errors import TraceError
+from linnapp.files import AnyPath
 from linnapp.iolog import Workload
 
 WINDOW_S = 10
@@ -185,7 +186,7 @@ class Inspection:
         return out
 
 
-def inspect(trace: Path, source_format: str | None = None, **reader_options: Any) -> Inspection:
+def inspect(trace: AnyPath, source_format: str | None = None, **reader_options: Any) -> Inspection:
     """Summarise a trace of any known format, or the replayer's per-I/O log.
 
     Raises
@@ -193,6 +194,7 @@ def inspect(trace: Path, source_format: str | None = None, **reader_options: Any
     TraceError
         If it cannot be read, or holds no I/O.
     """
+    trace = Path(trace)
     summary = WorkloadSummary()
     latencies = {"read": LatencyHistogram(), "write": LatencyHistogram()}
     events: dict[str, int] = {}

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import TraceError
-from linnapp.files import explain_os_error, replaced_file
+from linnapp.files import AnyPath, explain_os_error, replaced_file
 from linnapp.text_trace import CHUNK_IOS, LineWriter, TextFormat, read_columns
 
 HEADER = "fio version 3 iolog"
@@ -62,12 +62,12 @@ class Workload:
         )
 
 
-def write(path: Path, chunks: Iterable[Workload], device: str) -> int:
+def write(path: AnyPath, chunks: Iterable[Workload], device: str) -> int:
     """Write an iolog; it appears whole or not at all.
 
     Parameters
     ----------
-    path : Path
+    path : path
         The file.
     chunks : iterable of Workload
         Its I/Os, consecutive in time.
@@ -97,8 +97,9 @@ def write(path: Path, chunks: Iterable[Workload], device: str) -> int:
     return written
 
 
-def is_iolog(path: Path) -> bool:
+def is_iolog(path: AnyPath) -> bool:
     """Whether the file begins as an iolog does."""
+    path = Path(path)
     try:
         with path.open("rb") as stream:
             return stream.read(len("fio version")) == b"fio version"
@@ -106,7 +107,7 @@ def is_iolog(path: Path) -> bool:
         return False
 
 
-def read(path: Path, chunk_ios: int = CHUNK_IOS) -> Iterator[Workload]:
+def read(path: AnyPath, chunk_ios: int = CHUNK_IOS) -> Iterator[Workload]:
     """Read an iolog in chunks.
 
     Raises
@@ -114,6 +115,7 @@ def read(path: Path, chunk_ios: int = CHUNK_IOS) -> Iterator[Workload]:
     TraceError
         If it is of another version, or a line is malformed; the line is named.
     """
+    path = Path(path)
     try:
         # Unbuffered: of a pipe no more than the header is gone when it is opened again.
         with path.open("rb", buffering=0) as stream:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import ModelError
-from linnapp.files import explain_os_error, replaced_file
+from linnapp.files import AnyPath, explain_os_error, replaced_file
 
 MAGIC = b"LINNOSMD"
 VERSION = 1
@@ -293,8 +293,9 @@ class Model:
             raise ModelError(f"{name}: {error}") from error
 
     @classmethod
-    def load(cls, path: Path) -> Model:
+    def load(cls, path: AnyPath) -> Model:
         """Read a model file; see :meth:`from_bytes` for the errors."""
+        path = Path(path)
         try:
             with path.open("rb") as stream:
                 data = stream.read(_MAX_FILE_BYTES)
@@ -302,18 +303,18 @@ class Model:
             raise ModelError(str(explain_os_error(error, path))) from error
         return cls.from_bytes(data, str(path))
 
-    def save(self, path: Path) -> None:
+    def save(self, path: AnyPath) -> None:
         """Write the model file beside `path`, then rename it into place."""
         with replaced_file(path) as stream:
             stream.write(self.to_bytes())  # type: ignore[arg-type]
 
 
-def find_model(path: Path, drive: str | None = None) -> Path:
+def find_model(path: AnyPath, drive: str | None = None) -> Path:
     """Resolve what a user calls a model: the file, or the directory that training wrote.
 
     Parameters
     ----------
-    path : Path
+    path : path
         A ``.linnos`` file, or a directory of them.
     drive : str, optional
         Disk name; in a directory of several models, the one of that name is meant.
@@ -323,6 +324,7 @@ def find_model(path: Path, drive: str | None = None) -> Path:
     ModelError
         If nothing, or more than one thing, matches.
     """
+    path = Path(path)
     if not path.is_dir():
         if not path.exists():
             raise ModelError(f"{path}: no such model; `linnapp train` makes one")

@@ -25,7 +25,7 @@ from typing import Any
 from linnapp import state
 from linnapp.array_training import Recipe, label_array, read_latencies, train_labelled
 from linnapp.errors import LinnappError
-from linnapp.files import explain_os_error
+from linnapp.files import AnyPath, explain_os_error
 from linnapp.inflection import InflectionPoint, LatencyDistribution
 from linnapp.model import SUFFIX, Model
 from linnapp.recording import record
@@ -107,29 +107,29 @@ def decide(
 
 
 def recalibrate(
-    devices: Sequence[Path],
-    models_dir: Path,
+    devices: Sequence[AnyPath],
+    models_dir: AnyPath,
     recipe: Recipe,
     *,
     duration_s: float,
     shift_percentiles: float = SHIFT_PERCENTILES,
-    recordings: Path | None = None,
+    recordings: AnyPath | None = None,
     log: Log = print,
 ) -> list[Decision]:
     """Go through the array once.
 
     Parameters
     ----------
-    devices : sequence of Path
+    devices : sequence of path
         The array's drives, each other's replicas.
-    models_dir : Path
+    models_dir : path
         Gets a directory per retraining; the name is the time. The last one that was uploaded is
         remembered in the drive's state.
     recipe : Recipe
     duration_s : float
         Length of the recording.
     shift_percentiles : float
-    recordings : Path, optional
+    recordings : path, optional
         Use ``<drive>.blk`` here instead of recording.
     log : callable
         Gets one line per decision and step.
@@ -145,9 +145,10 @@ def recalibrate(
         If recording, training or an upload fails. Drives uploaded before that keep their new
         model, the others their old one.
     """
+    models_dir = Path(models_dir)
     drives = [Drive(str(device)) for device in devices]
     with _scratch(models_dir) as scratch:
-        directory = recordings
+        directory = None if recordings is None else Path(recordings)
         if directory is None:
             directory = scratch
             log(f"recording {', '.join(d.name for d in drives)} for {duration_s:g} s")

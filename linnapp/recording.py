@@ -20,7 +20,7 @@ from pathlib import Path
 
 from linnapp import blktrace
 from linnapp.errors import DeviceError, LinnappError
-from linnapp.files import explain_os_error
+from linnapp.files import AnyPath, explain_os_error
 
 #: the only categories that the features need; plugs and inserts share "queue" with submissions
 _ACTIONS = ("queue", "requeue", "issue", "complete")
@@ -77,7 +77,7 @@ class Progress:
     dropped: int
 
 
-def check_can_trace(devices: Sequence[Path]) -> None:
+def check_can_trace(devices: Sequence[AnyPath]) -> None:
     """Find out why blktrace would not work, before it fails with less to say.
 
     Raises
@@ -87,7 +87,7 @@ def check_can_trace(devices: Sequence[Path]) -> None:
     """
     for device in devices:
         try:
-            mode = device.stat().st_mode
+            mode = Path(device).stat().st_mode
         except OSError as error:
             raise DeviceError(f"{device}: {error.strerror}; `lsblk` lists the drives") from error
         if not stat.S_ISBLK(mode):
@@ -121,8 +121,8 @@ def _lockdown() -> str:
 
 
 def record(
-    devices: Sequence[Path],
-    out_dir: Path,
+    devices: Sequence[AnyPath],
+    out_dir: AnyPath,
     *,
     duration_s: float | None = None,
     command: Sequence[str] = (),
@@ -132,9 +132,9 @@ def record(
 
     Parameters
     ----------
-    devices : sequence of Path
+    devices : sequence of path
         Block devices.
-    out_dir : Path
+    out_dir : path
         Gets one ``<drive>.blk`` per device, each appearing whole.
     duration_s : float, optional
         Stop after so long.
@@ -155,17 +155,19 @@ def record(
     DeviceError
         If blktrace cannot work here, or failed; its own words are in the message.
     """
-    check_can_trace(devices)
+    out_dir = Path(out_dir)
+    drives = [Path(device) for device in devices]
+    check_can_trace(drives)
     try:
         out_dir.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=".blktrace.", dir=out_dir))
     except OSError as error:
         raise explain_os_error(error, out_dir) from error
     try:
-        status, output = _run_blktrace(devices, scratch, duration_s, command, on_progress)
+        status, output = _run_blktrace(drives, scratch, duration_s, command, on_progress)
         dropped = {m["drive"]: int(m["dropped"]) for m in _TOTAL.finditer(output)}
         recordings = []
-        for device in devices:
+        for device in drives:
             drive = device.resolve().name
             merged = scratch / f"{drive}.blk"
             events = blktrace.merge(scratch / drive, merged)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from linnapp.files import AnyPath
+
 MAGIC = b"LINNOSRL"
 
 HEADER = np.dtype(
@@ -50,18 +52,19 @@ NOBODY = 255
 REVOKED, HEDGED, HEDGE_WON, DATA_ERROR, IO_ERROR = 1, 2, 4, 8, 16
 
 
-def is_replay_log(path: Path) -> bool:
+def is_replay_log(path: AnyPath) -> bool:
     """Whether a file begins as a per-I/O log does."""
+    path = Path(path)
     with path.open("rb") as file:
         return file.read(len(MAGIC)) == MAGIC
 
 
-def read(path: Path) -> NDArray[Any]:
+def read(path: AnyPath) -> NDArray[Any]:
     """Map a per-I/O log into memory.
 
     Parameters
     ----------
-    path : Path
+    path : path
         What `replayer --log` wrote.
 
     Returns
@@ -75,6 +78,7 @@ def read(path: Path) -> NDArray[Any]:
     ValueError
         When the file is not such a log, or was cut short.
     """
+    path = Path(path)
     size = path.stat().st_size
     if size < HEADER.itemsize:
         raise ValueError(f"{path}: too short for a per-I/O log ({size} bytes)")

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import LinnappError, TraceError
-from linnapp.files import explain_os_error
+from linnapp.files import AnyPath, explain_os_error
 from linnapp.native import native
 
 SECTOR_BYTES = 512
@@ -184,7 +184,7 @@ def _format_of(text_format: TextFormat, volume: str | None) -> _Format:
 
 
 def read_columns(
-    path: Path,
+    path: AnyPath,
     text_format: TextFormat,
     *,
     volume: str | None = None,
@@ -194,7 +194,7 @@ def read_columns(
 
     Parameters
     ----------
-    path : Path
+    path : path
     text_format : TextFormat
     volume : str, optional
         The only one to keep.
@@ -208,6 +208,7 @@ def read_columns(
     LinnappError
         If the file cannot be read.
     """
+    path = Path(path)
     library = _library()
     description = _format_of(text_format, volume)
     try:
