@@ -21,7 +21,7 @@ from typing import Any
 from eval import workers
 from eval.cache import LAB_SOURCES, ROOT, Cache, code_version, digest, read_record
 from eval.experiment import Context, Experiment, Table
-from eval.experiments import NAMES, load
+from eval.experiments import NAMES, load, source
 from eval.files import write_json, write_text
 from eval.loop import LoopError, use_copies
 from linnapp.errors import LinnappError
@@ -98,10 +98,9 @@ def cpu_seconds() -> float:
 def run(experiment: Experiment, out: Path, arguments: argparse.Namespace) -> None:
     """Run one experiment unless it is finished, and draw it."""
     folder = out / experiment.name
-    module = f"eval/experiments/{experiment.name}.py"
     made_from = {
         "parameters": digest([experiment.parameters, arguments.dev]),
-        "code": code_version(*LAB_SOURCES, module, *experiment.sources),
+        "code": code_version(*LAB_SOURCES, source(experiment.name), *experiment.sources),
     }
     record = read_record(folder)
     finished = record is not None and (

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The experiments, one module each; a module's name is the experiment's."""
+"""The experiments, a module or a package each, of the experiment's name."""
 
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 
 from eval.experiment import Experiment
 
@@ -12,6 +13,12 @@ NAMES = (
     "fig08", "fig09", "fig11", "fig05", "table1", "bursts", "windows", "fig10",
     "uscope", "table3", "fig07", "fig01", "cpu", "fig12",
 )  # fmt: skip
+
+
+def source(name: str) -> str:
+    """Where an experiment's code is, relative to the repository."""
+    module = Path(__file__).parent / name
+    return f"eval/experiments/{name}" + ("" if module.is_dir() else ".py")
 
 
 def load(name: str) -> Experiment:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from eval import decisions
-from eval.experiments import bursts
+from eval.experiments.bursts import design, enforced, observed, pooling
 
 HEAD = "# tracer: nop\n#\n# entries-in-buffer/entries-written: {0}/{1}   #P:1\n#\n"
 EVENT = (
@@ -54,8 +54,8 @@ def test_lost_events_are_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pattern", ["every 10th", "10 in a row", "100 in a row"])
 def test_a_tenth_of_the_reads_is_in_bursts(pattern: str) -> None:
-    position = bursts.positions(np.arange(10_000), pattern)
-    in_a_row = bursts.PATTERNS[pattern][1]
+    position = observed.positions(np.arange(10_000), pattern)
+    in_a_row = design.PATTERNS[pattern][1]
     assert (position > 0).mean() == pytest.approx(0.1)
     assert position.max() == in_a_row
     # As kernel/flashsim/inject.c has it: a run begins with the cycle, while an
@@ -66,10 +66,10 @@ def test_a_tenth_of_the_reads_is_in_bursts(pattern: str) -> None:
 
 def test_each_drive_has_its_turn() -> None:
     slot_ms = 50
-    _, every_ms = bursts._slots(slot_ms, 1000)
+    _, every_ms = enforced.slots(slot_ms, 1000)
     time_us = np.arange(0.5, 3 * every_ms) * 1000
     turns = [
-        bursts.burst_of(time_us, np.full(len(time_us), drive), slot_ms)[0] for drive in range(3)
+        enforced.burst_of(time_us, np.full(len(time_us), drive), slot_ms)[0] for drive in range(3)
     ]
     assert not np.any(turns[0] & turns[1]) and not np.any(turns[1] & turns[2])
     for drive, turn in enumerate(turns):
@@ -80,13 +80,13 @@ def test_each_drive_has_its_turn() -> None:
 
 def test_time_since_the_end_of_a_burst() -> None:
     slot_ms = 50
-    _, every_ms = bursts._slots(slot_ms, 1000)
+    _, every_ms = enforced.slots(slot_ms, 1000)
     drive = np.array([1])
-    before = bursts.burst_of(np.array([every_ms * 1000.0 - 1]), drive, slot_ms)
+    before = enforced.burst_of(np.array([every_ms * 1000.0 - 1]), drive, slot_ms)
     assert before[1][0] == -1 and not before[0][0]
-    inside = bursts.burst_of(np.array([every_ms * 1000.0 + 10]), drive, slot_ms)
+    inside = enforced.burst_of(np.array([every_ms * 1000.0 + 10]), drive, slot_ms)
     assert inside[0][0] and inside[2][0] == pytest.approx(10 - slot_ms * 1000)
-    after = bursts.burst_of(np.array([(every_ms + slot_ms) * 1000.0 + 7]), drive, slot_ms)
+    after = enforced.burst_of(np.array([(every_ms + slot_ms) * 1000.0 + 7]), drive, slot_ms)
     assert not after[0][0] and after[2][0] == pytest.approx(7)
 
 
@@ -95,14 +95,14 @@ def _observed(reads: int, slow: int, found: int, position: str) -> dict[str, Any
         "pattern": "random 10 %", "added_us": 100, "trained_on": "calm recording",
         "reads": reads, "injected_and_slow": slow, "found": found, "right": reads - slow + found,
         "false_revokes": 0, "missed": slow - found,
-        "missed_causes": {**dict.fromkeys(bursts.CAUSES, 0), "blind": slow - found},
+        "missed_causes": {**dict.fromkeys(observed.CAUSES, 0), "blind": slow - found},
         "by_position": [{"position": position, "reads": slow, "slow": slow, "found": found}],
     }  # fmt: skip
 
 
 def test_cells_are_added_up_read_by_read() -> None:
     rows = [_observed(100, 10, 9, "11-20"), _observed(1000, 90, 1, "2"), _observed(10, 5, 0, "2")]
-    (pooled,) = bursts.pool_observed(rows)
+    (pooled,) = pooling.pool_observed(rows)
     assert pooled["recall"] == pytest.approx(10 / 105)
     assert pooled["missed_causes"]["blind"] == 95
     assert [at["position"] for at in pooled["by_position"]] == ["2", "11-20"]
@@ -122,7 +122,7 @@ def _enforced(mean_us: float, recovery_us: list[float]) -> dict[str, Any]:
 
 
 def test_latencies_of_cells_are_averaged_and_numbers_added() -> None:
-    (pooled,) = bursts.pool_enforced([_enforced(100, [1, 2, 3]), _enforced(300, [10])])
+    (pooled,) = pooling.pool_enforced([_enforced(100, [1, 2, 3]), _enforced(300, [10])])
     assert pooled["mean_us"] == 200
     assert pooled["by_position"] == [{"position": "1", "excess_us": 200}]
     assert (pooled["bursts"], pooled["never_trusted"], pooled["probes"]) == (6, 2, 4)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from eval import seeds
-from eval.experiments import windows
+from eval.experiments.windows import replays as windows
 
 
 def _blocks(development: bool) -> set[int]:

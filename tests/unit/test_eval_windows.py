@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eval.cells import Cell, Replay, Replayed
-from eval.experiments import windows
+from eval.experiments.windows.explanation import explain
 from linnapp import replay_log
 
 
@@ -43,7 +43,7 @@ def test_each_read_stands_under_one_cause(tmp_path: Path) -> None:
             tmp_path / "l", "linnos", [150, 120, 520, 110, 400], revocations=[1, 1, 0, 0, 2]
         ),
     }
-    why = windows.explain(results, np.array([200.0, 0.0, 0.0]))
+    why = explain(results, np.array([200.0, 0.0, 0.0]))
     assert why["reference"] == "hedge"
     assert why["same_reads"]
     assert {name: cause["reads"] for name, cause in why["causes"].items()} == {

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""What is injected into what, and how positions within a burst are counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eval.cells import Cell
+from eval.experiments import fig08
+
+#: Injection patterns, a tenth of the reads slow in each: name, options of the
+#: replayer, and how many slow reads come in a row (0: by chance).
+PATTERNS = {
+    "random 10 %": ("random:ratio=10%", 0),
+    "every 10th": ("interval:interval=10", 1),
+    "10 in a row": ("continuous:ratio=10%,period_ios=100", 10),
+    "100 in a row": ("continuous:ratio=10%,period_ios=1000", 100),
+    "400 in a row": ("continuous:ratio=10%,period_ios=4000", 400),
+}
+ADDED_US = (100, 1000, 5000)
+TRAINED_ADDED_US = 1000
+
+SLOT_MS = (10, 50, 200)
+SLOT_ADDED_US = (300, 1000)
+POLICIES = ("baseline", "hedge", "heuristic-adv", "linnos", "linnos-hl", "oracle")
+
+#: Knobs of the kernel's policy: how a distrusted drive is probed (0: never for this reason),
+#: and the stall rule, which refuses reads while those in flight do not come back.
+SETTINGS = {
+    "no probes": {"probe_after_us": 0, "probe_after_revokes": 0},
+    "after 10 revokes": {"probe_after_us": 0, "probe_after_revokes": 10},
+    "after 100 revokes": {"probe_after_us": 0, "probe_after_revokes": 100},
+    "after 1000 revokes": {"probe_after_us": 0, "probe_after_revokes": 1000},
+    "after 1 ms": {"probe_after_us": 1_000, "probe_after_revokes": 0},
+    "after 10 ms": {"probe_after_us": 10_000, "probe_after_revokes": 0},
+    "after 100 ms": {"probe_after_us": 100_000, "probe_after_revokes": 0},
+    "stall rule, 300 us": {"stall_us": 300},
+}
+
+#: Positions within a burst, first of each bin; the last bin is open.
+BINS = (1, 2, 3, 4, 5, 6, 11, 21, 51, 101, 201)
+
+#: Each workload on both arrays, with a repeat's seed of its own.
+WORKLOADS = ("azure", "bingselect")
+
+PARAMETERS: dict[str, Any] = {
+    "workloads": WORKLOADS,
+    "arrays": ("consumer", "enterprise"),
+    **{key: fig08.PARAMETERS[key] for key in ("train_s", "replay_s")},
+    "patterns": PATTERNS,
+    "added_us": ADDED_US,
+    "trained_added_us": TRAINED_ADDED_US,
+    "slot_ms": SLOT_MS,
+    "slot_added_us": SLOT_ADDED_US,
+    "policies": POLICIES,
+    "settings": SETTINGS,
+}
+
+
+def bin_name(i: int) -> str:
+    """How a bin of positions is written."""
+    if i + 1 == len(BINS):
+        return f"{BINS[i]}-"
+    last = BINS[i + 1] - 1
+    return str(BINS[i]) if last == BINS[i] else f"{BINS[i]}-{last}"
+
+
+def cells(seeds: tuple[int, ...]) -> list[Cell]:
+    """The cells: drives, workload and array differ from one to the next."""
+    return [
+        fig08.cell(workload, array, seed)
+        for workload, seed in zip(WORKLOADS, seeds, strict=False)
+        for array in PARAMETERS["arrays"]
+    ]
+
+
+def where(cell: Cell) -> dict[str, Any]:
+    """What a row of the data says of its cell."""
+    return {"workload": cell.workload, "array": cell.array, "seed": cell.seed}

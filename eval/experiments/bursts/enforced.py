@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: MIT
+"""Bursts in time under the policies: what the user sees, and how a drive is trusted again."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval import decisions
+from eval.cells import N_DRIVES, Replay, Replayed, read_log, replayed
+from eval.experiment import Context
+from eval.experiments.bursts.design import (
+    BINS,
+    POLICIES,
+    SETTINGS,
+    SLOT_ADDED_US,
+    SLOT_MS,
+    TRAINED_ADDED_US,
+    bin_name,
+    cells,
+    where,
+)
+
+
+def slots(slot_ms: int, added_us: int) -> tuple[str, int]:
+    """Bursts in time, one drive at a time, each drive's turn every third period."""
+    every_ms = max(100, 2 * slot_ms)
+    inject = (
+        f"continuous:ratio=100%,op=read,latency_us={added_us},"
+        f"slot_ms={slot_ms},every_ms={every_ms},rotate"
+    )
+    return inject, every_ms
+
+
+def _write_knobs(setting: str) -> str:
+    writes = "".join(
+        f" echo {value} >$drive/linnos/{knob};" for knob, value in SETTINGS[setting].items()
+    )
+    return f"for drive in /sys/block/flash*; do{writes} done\n"
+
+
+def enforce(
+    context: Context,
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
+    """Bursts in time under the policies, and LinnOS with other probing."""
+    replays: list[tuple[int, int, str, Replay]] = []
+    for cell, slot_ms in itertools.product(cells(context.seeds), SLOT_MS):
+        for added_us in SLOT_ADDED_US:
+            inject, _ = slots(slot_ms, added_us)
+            for policy in POLICIES:
+                traced = policy.startswith("linnos")
+                replay = Replay(
+                    cell, policy, inject, keep_log=True,
+                    prepare=decisions.PREPARE if traced else "",
+                    finish=decisions.FINISH if traced else "",
+                )  # fmt: skip
+                replays.append((slot_ms, added_us, "default", replay))
+        inject, _ = slots(slot_ms, TRAINED_ADDED_US)
+        for probing in SETTINGS:
+            replay = Replay(
+                cell, "linnos", inject, keep_log=True, finish=decisions.FINISH,
+                prepare=_write_knobs(probing) + decisions.PREPARE,
+            )  # fmt: skip
+            replays.append((slot_ms, TRAINED_ADDED_US, probing, replay))
+    done = context.map(lambda r: replayed(context.cache, r[3]), replays, "enforcing")
+    enforced: list[dict[str, Any]] = []
+    probing_rows: list[dict[str, Any]] = []
+    for (slot_ms, added_us, probing, replay), result in zip(replays, done, strict=True):
+        row = {
+            **where(replay.cell),
+            "slot_ms": slot_ms,
+            "added_us": added_us,
+            "policy": replay.policy,
+            "probing": probing,
+            **judge_enforced(result, slot_ms),
+        }
+        (enforced if probing == "default" else probing_rows).append(row)
+    runs = [result.summary for result in done]
+    return enforced, probing_rows, runs
+
+
+def burst_of(
+    start_us: NDArray[np.float64], drive: NDArray[np.int64], slot_ms: int
+) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.float64]]:
+    """Where each moment stands towards its drive's bursts.
+
+    Parameters
+    ----------
+    start_us : array
+        Moments, from the start of the replay.
+    drive : int array
+    slot_ms : int
+
+    Returns
+    -------
+    in_burst : bool array
+        The drive is in its slot.
+    number : int array
+        How many slots of the drive had begun, less one; -1 before the first.
+    since_end_us : float array
+        Since the end of that slot; negative within it.
+    """
+    _, every_ms = slots(slot_ms, 1)
+    period_us = every_ms * 1e3 * N_DRIVES
+    since = start_us - drive * every_ms * 1e3
+    number = np.floor(since / period_us).astype(np.int64)
+    since_begin = since - number * period_us
+    since_end = since_begin - slot_ms * 1e3
+    return (number >= 0) & (since_end < 0), number, since_end
+
+
+def judge_enforced(result: Replayed, slot_ms: int) -> dict[str, Any]:
+    """What the user sees inside bursts, and how the drive is trusted again."""
+    log = read_log(result.log)
+    home = log["home"].astype(np.int64)
+    in_burst, number, _ = burst_of(log["start_us"], home, slot_ms)
+    position = np.zeros(len(home), np.int64)
+    count: dict[tuple[int, int], int] = {}
+    for i in np.flatnonzero(in_burst):
+        key = (int(home[i]), int(number[i]))
+        count[key] = count.get(key, 0) + 1
+        position[i] = count[key]
+    anywhere = np.zeros(len(home), bool)
+    for k in range(N_DRIVES):
+        anywhere |= burst_of(log["start_us"], np.full(len(home), k), slot_ms)[0]
+    calm_us = float(log["latency_us"][~anywhere].mean())
+    bins = np.digitize(position, BINS) - 1
+    row: dict[str, Any] = {
+        "mean_us": float(log["latency_us"].mean()),
+        "calm_us": calm_us,
+        "burst_reads": int(in_burst.sum()),
+        "burst_mean_us": float(log["latency_us"][in_burst].mean()),
+        "reads": len(home),
+        "by_position": [
+            {
+                "position": bin_name(i),
+                "reads": int((in_burst & (bins == i)).sum()),
+                "excess_us": float(log["latency_us"][in_burst & (bins == i)].mean() - calm_us),
+            }
+            for i in range(len(BINS))
+            if np.any(in_burst & (bins == i))
+        ],
+    }
+    if (result.folder / "decisions.txt").exists():
+        row.update(_trust(result, log, slot_ms))
+    return row
+
+
+def _trust(result: Replayed, log: dict[str, NDArray[Any]], slot_ms: int) -> dict[str, Any]:
+    """Recovery after bursts, and the probes."""
+    table = decisions.read(result.folder)
+    time_us = table["time_us"] - (table["time_us"][0] - log["start_us"].min())
+    drive = table["drive"].astype(np.int64)
+    in_burst, number, since_end = burst_of(time_us, drive, slot_ms)
+    recovery, revoked_after = [], []
+    for k in range(N_DRIVES):
+        for m in range(int(number[drive == k].max()) + 1):
+            after = (drive == k) & (number == m) & (since_end >= 0)
+            if not np.any(after):
+                continue
+            fast = after & (table["reason"] == decisions.FAST)
+            first_us = float(since_end[fast][0]) if np.any(fast) else None
+            if first_us is None:
+                revoked_after.append(int((after & table["revoked"]).sum()))
+                recovery.append(float("inf"))
+                continue
+            recovery.append(first_us)
+            revoked_after.append(int((after & table["revoked"] & (since_end < first_us)).sum()))
+    probe = table["reason"] == decisions.PROBE
+    latencies = [
+        found
+        for i in np.flatnonzero(probe)
+        if (found := _latency_of(log, int(drive[i]), table["offset_bytes"][i], time_us[i]))
+        is not None
+    ]
+    finite = [r for r in recovery if np.isfinite(r)]
+    return {
+        "bursts": len(recovery),
+        "never_trusted": sum(not np.isfinite(r) for r in recovery),
+        "recovery_us": finite,
+        "revoked_after_burst": int(sum(revoked_after)),
+        "revoked_in_burst_ratio": _ratio(in_burst & table["revoked"], in_burst),
+        "revoked_outside_ratio": _ratio(~in_burst & table["revoked"], ~in_burst),
+        "probes": int(probe.sum()),
+        "probes_in_burst": int((probe & in_burst).sum()),
+        "answered_probes": len(latencies),
+        "answered_probes_us": float(np.sum(latencies)),
+    }
+
+
+def _latency_of(
+    log: dict[str, NDArray[Any]], drive: int, offset_bytes: int, time_us: float
+) -> float | None:
+    """Latency of the read that a decision was about; None when another drive answered it."""
+    same = np.flatnonzero((log["offset_bytes"] == offset_bytes) & (log["served_by"] == drive))
+    if not len(same):
+        return None
+    nearest = same[np.argmin(np.abs(log["start_us"][same] - time_us))]
+    return float(log["latency_us"][nearest])
+
+
+def _ratio(part: NDArray[np.bool_], of: NDArray[np.bool_]) -> float | None:
+    total = int(of.sum())
+    return int(part.sum()) / total if total else None

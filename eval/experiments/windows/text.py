@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT
+"""The data as tables and in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eval.experiment import Table
+from eval.experiments.windows.comparison import OURS, gains, losses, shares, wins
+from eval.experiments.windows.explanation import CAUSES
+from eval.experiments.windows.replays import WINDOWS
+from eval.gain import percent, quantiles
+
+SHOWN = ("baseline", "hedge", "linnos", "linnos-hl", "oracle")
+
+
+def table(data: dict[str, Any]) -> dict[str, Table]:
+    """Distributions by policy, the losses, the worst five."""
+    policies = list(data["windows"][0]["mean_us"])
+    spread = []
+    for policy in policies:
+        row = [policy]
+        for reference in ("hedge", "baseline"):
+            row += [
+                percent(q) for q in quantiles(gains(data, policy, reference), (0, 10, 50, 90, 100))
+            ]
+        row += [percent(q, 0) for q in quantiles(shares(data, policy), (10, 50, 90))]
+        spread.append(tuple(row))
+    lost = []
+    for i, _ in losses(data):
+        window = data["windows"][i]
+        lost.append(
+            (
+                str(i), window["workload"], window["array"], str(window["seed"]),
+                window["inject"] or "none",
+                *(f"{window['mean_us'][p]:.1f}" for p in SHOWN),
+            )
+        )  # fmt: skip
+    explained = []
+    right = tuple(
+        (str(row["window"]), name, str(cause["reads"]), f"{cause['delta_ms']:+.1f}")
+        for row in data["explained"]
+        for name, cause in row["causes"].items()
+    )
+    for row_ in data["explained"]:
+        for name, group in row_["groups"].items():
+            explained.append(
+                (
+                    str(row_["window"]),
+                    name,
+                    str(group["reads"]),
+                    f"{group['delta_ms']:+.1f}",
+                    f"{group['reference_mean_us']:.1f}",
+                    f"{group['linnos_mean_us']:.1f}",
+                )
+            )
+    return {
+        "Improvement of the mean over hedge and baseline, and share of the oracle's gain": Table(
+            (
+                "policy", "over hedge: min", "p10", "p50", "p90", "max", "over baseline: min",
+                "p10", "p50", "p90", "max", "oracle's gain: p10", "p50", "p90",
+            ),
+            tuple(spread),
+        ),
+        "Windows won, by array and injection": Table(
+            ("", *next(iter(wins(data).values()))),
+            tuple((name, *(str(n) for n in row.values())) for name, row in wins(data).items()),
+        ),
+        "Windows in which linnos has a higher mean than baseline or hedge": Table(
+            ("window", "workload", "array", "seed", "injection", "baseline us", "hedge us",
+             "linnos us", "linnos-hl us", "oracle us"),
+            tuple(lost),
+        ),
+        "Every window: mean (us)": Table(
+            ("window", "workload", "array", "seed", "injection", *policies),
+            tuple(
+                (
+                    str(i), w["workload"], w["array"], str(w["seed"]), w["inject"] or "none",
+                    *(f"{w['mean_us'][p]:.1f}" for p in policies),
+                )
+                for i, w in enumerate(data["windows"])
+            ),
+        ),
+        "The worst five: linnos minus the better of baseline and hedge, by what linnos did": Table(
+            ("window", "linnos", "reads", "sum of differences ms", "reference mean us",
+             "linnos mean us"),
+            tuple(explained),
+        ),
+        "The worst five: the same, by whether linnos was right": Table(
+            ("window", "linnos", "reads", "sum of differences ms"), right
+        ),
+    }  # fmt: skip
+
+
+def reading(data: dict[str, Any]) -> str:
+    """Medians, losses, and the worst in words."""
+    n = len(data["windows"])
+    parts = []
+    if n < WINDOWS:
+        parts.append(
+            f"Only the first {n} of the {WINDOWS} windows were replayed, for want of time; none of "
+            "those was left out."
+        )
+    for policy in OURS:
+        over_hedge = quantiles(gains(data, policy, "hedge"), (0, 50, 100))
+        over_base = quantiles(gains(data, policy, "baseline"), (0, 50, 100))
+        share = quantiles(shares(data, policy), (10, 50, 90))
+        parts.append(
+            f"`{policy}` over {n} windows: mean latency against hedge at p95 "
+            f"{percent(over_hedge[0])} to {percent(over_hedge[2])}, median "
+            f"{percent(over_hedge[1])}; against baseline {percent(over_base[0])} to "
+            f"{percent(over_base[2])}, median "
+            f"{percent(over_base[1])}. Share of the oracle's gain: median {percent(share[1], 0)}, "
+            f"p10 {percent(share[0], 0)}, p90 {percent(share[2], 0)}."
+        )
+    medians = {
+        policy: quantiles(shares(data, policy), (50,))[0]
+        for policy in data["windows"][0]["mean_us"]
+    }
+    parts.append(
+        "Median share of the oracle's gain by policy: "
+        + ", ".join(f"{policy} {percent(share, 0)}" for policy, share in medians.items())
+        + "."
+    )
+    lost = losses(data)
+    parts.append(
+        f"`linnos` lost {len(lost)} of {n} windows to baseline or hedge: "
+        f"{sum('baseline' in worse for _, worse in lost)} to baseline, "
+        f"{sum('hedge' in worse for _, worse in lost)} to hedge. All of them are in the table. "
+        "Windows in which `linnos` was below hedge: "
+        + ", ".join(
+            f"{row['linnos below hedge']} of {row['windows']} ({name})"
+            for name, row in wins(data).items()
+        )
+        + "."
+    )
+    for row in data["explained"]:
+        window = data["windows"][row["window"]]
+        groups = row["groups"]
+        worst = max(groups, key=lambda name: groups[name]["delta_ms"])
+        total = sum(group["delta_ms"] for group in groups.values())
+        parts.append(
+            f"Window {row['window']} ({window['workload']} on {window['array']}, injection "
+            f"{window['inject'] or 'none'}): baseline {window['mean_us']['baseline']:.1f} us, "
+            f"hedge {window['mean_us']['hedge']:.1f}, linnos "
+            f"{window['mean_us']['linnos']:.1f}, oracle "
+            f"{window['mean_us']['oracle']:.1f}. Against {row['reference']} {total:+.1f} ms over "
+            f"{row['reads']} reads, most of the loss in reads "
+            f"*{worst}* "
+            f"({groups[worst]['reads']} reads, {groups[worst]['delta_ms']:+.1f} ms; they took "
+            f"{groups[worst]['linnos_mean_us']:.0f} us, under {row['reference']} "
+            f"{groups[worst]['reference_mean_us']:.0f} us). Of the revoked reads "
+            f"{percent(row['revoked_though_faster'], 0)} were faster under {row['reference']}, "
+            f"failover "
+            f"included; the drives served "
+            + "/".join(percent(s, 0) for s in row["served_by_ratio"])
+            + " of the reads. By what was right: "
+            + ", ".join(
+                f"{name} {cause['reads']} ({cause['delta_ms']:+.1f} ms)"
+                for name, cause in row["causes"].items()
+            )
+            + "."
+        )
+    parts.append(
+        "In these five: " + "; ".join(f"*{name}*: {what}" for name, what in CAUSES.items()) + "."
+    )
+    over = sum(
+        share > 1.005
+        for policy in data["windows"][0]["mean_us"]
+        if policy != "oracle"
+        for share in shares(data, policy)
+    )
+    parts.append(
+        f"{over} times a policy was faster than the oracle; a policy that sends no read twice "
+        "beforehand was in "
+        + ", ".join(
+            f"{row['any but clone below oracle']} of {row['windows']} windows ({name})"
+            for name, row in wins(data).items()
+            if name.startswith("injection")
+        )
+        + ". The oracle is told of one read at a time and reads once: `clone`, which takes the "
+        "better of two reads after the fact, can beat it. And where the injection counts reads or "
+        "throws dice, a drive whose next read would be slow stays so until a read takes it: to "
+        "avoid it puts it off and leaves the drive idle, and with all drives in that state the "
+        "oracle has no good choice left. There it is no bound; shares of its gain over 100 % come "
+        "from there."
+    )
+    errors = sum(window["errors"] for window in data["windows"])
+    parts.append(f"Data and I/O errors over all replays: {errors}.")
+    return "\n\n".join(parts)
