@@ -2,8 +2,8 @@
 """Work that is done once: folders named after what went into them.
 
 A folder is finished when it holds its record, `record.json`: the parameters it
-was made from and the version of the code that made it. Anything else in the
-cache is a leftover of an interrupted run and is made again.
+was made from and the version of the code and of the libraries that made it.
+Anything else in the cache is a leftover of an interrupted run and is made again.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import functools
 import hashlib
+import importlib.metadata
 import json
 import shutil
 import time
@@ -38,6 +39,8 @@ LAB_SOURCES = (
     "eval/cells.py",
     "eval/workers.py",
 )
+#: Packages whose arithmetic decides what a recording is trained to.
+LIBRARIES = ("numpy", "tensorflow", "keras")
 _SUFFIXES = frozenset({".c", ".h", ".patch", ".config", ".py", ".sh", ".toml"})
 
 
@@ -49,7 +52,7 @@ def digest(value: Any) -> str:
 
 @functools.cache
 def code_version(*paths: str) -> str:
-    """Hex digest of source files and of all sources below folders.
+    """Hex digest of source files, of all sources below folders, and of :data:`LIBRARIES`' versions.
 
     Parameters
     ----------
@@ -57,6 +60,8 @@ def code_version(*paths: str) -> str:
         Relative to the repository.
     """
     total = hashlib.sha256()
+    for library in LIBRARIES:
+        total.update(f"{library} {_installed(library)}\0".encode())
     for name in paths:
         base = ROOT / name
         files = [base] if base.is_file() else sorted(base.rglob("*"))
@@ -65,6 +70,13 @@ def code_version(*paths: str) -> str:
                 total.update(f"{path.relative_to(ROOT)}\0".encode())
                 total.update(path.read_bytes())
     return total.hexdigest()[:16]
+
+
+def _installed(library: str) -> str:
+    try:
+        return importlib.metadata.version(library)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import time
 from pathlib import Path
 
@@ -56,6 +57,25 @@ def test_new_code_makes_it_again_unless_told_otherwise(
     assert len(made) == 2
     record = read_record(folder)
     assert record is not None and record["code"] == "other"
+
+
+@pytest.mark.parametrize("library", ["numpy", "tensorflow"])
+def test_another_version_of_a_library_makes_it_again(
+    library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Path] = []
+    real = importlib.metadata.version
+    for version in ("1.0", "2.0", "1.0"):
+        cache_module.code_version.cache_clear()
+        monkeypatch.setattr(
+            importlib.metadata,
+            "version",
+            lambda name, version=version: version if name == library else real(name),
+        )
+        Cache(tmp_path).get("x", {}, _counting(made))
+        Cache(tmp_path).get("x", {}, _counting(made))
+    cache_module.code_version.cache_clear()
+    assert len(made) == 3
 
 
 def test_digest_tells_values_apart() -> None:
