@@ -113,12 +113,12 @@ class Confusion:
         return self.false_revoke / self.total if self.total else 0.0
 
     @property
-    def slow_recall(self) -> float:
-        """Share of slow reads that were predicted."""
+    def slow_recall(self) -> float | None:
+        """Share of slow reads that were predicted; None without slow reads."""
         slow = self.true_slow + self.false_submit
-        return self.true_slow / slow if slow else 1.0
+        return self.true_slow / slow if slow else None
 
-    def to_json(self) -> dict[str, float]:
+    def to_json(self) -> dict[str, float | None]:
         """Counts and ratios by name."""
         return {
             **dataclasses.asdict(self),

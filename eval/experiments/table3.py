@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -121,14 +123,20 @@ def measure(shapes: dict[str, tuple[int, int]]) -> dict[str, float]:
 
 
 def averages(data: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Ratios of each model, averaged over workloads and drives."""
+    """Ratios of each model, averaged over workloads and drives that have them."""
     return {
         model: {
-            field: float(np.mean([r[field] for r in data["rows"] if r["model"] == model]))
+            field: _mean(r[field] for r in data["rows"] if r["model"] == model)
             for field in ("accuracy", "slow_recall", "false_submit_ratio", "false_revoke_ratio")
         }
         for model in data["shape"]
     }
+
+
+def _mean(ratios: Iterable[float | None]) -> float:
+    """Mean of those that are there: without slow reads, none can be found."""
+    known = [ratio for ratio in ratios if ratio is not None]
+    return float(np.mean(known)) if known else math.nan
 
 
 def table(data: dict[str, Any]) -> dict[str, Table]:

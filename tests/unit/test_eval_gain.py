@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from eval.experiments import table3
 from eval.gain import improvement, oracle_share, percent, quantiles
 
 
@@ -31,3 +32,12 @@ def test_no_share_where_there_is_nothing_to_gain() -> None:
 def test_quantiles_pass_over_what_does_not_exist() -> None:
     assert quantiles([1, math.nan, 3], (0, 50, 100)) == [1, 2, 3]
     assert all(math.isnan(q) for q in quantiles([math.nan]))
+
+
+def test_the_mean_recall_is_of_rows_with_slow_reads() -> None:
+    shape = {"model": "A", "accuracy": 1.0, "false_submit_ratio": 0.0, "false_revoke_ratio": 0.0}
+    rows = [{**shape, "slow_recall": None}, {**shape, "slow_recall": 0.25}]
+    mean = table3.averages({"rows": rows, "shape": {"A": (31, 256)}})
+    assert mean["A"]["slow_recall"] == 0.25
+    without = table3.averages({"rows": rows[:1], "shape": {"A": (31, 256)}})
+    assert percent(without["A"]["slow_recall"]) == "-"

@@ -75,6 +75,12 @@ def test_confusion_counts() -> None:
     assert confusion.slow_recall == pytest.approx(1 / 3)
 
 
+def test_recall_without_slow_reads_is_unknown() -> None:
+    nothing_slow = Confusion.of(np.zeros(3, bool), np.array([1, 0, 0], bool))
+    assert nothing_slow.slow_recall is None
+    assert '"slow_recall": null' in json.dumps(nothing_slow.to_json(), allow_nan=False)
+
+
 def test_interrupt_keeps_the_best_so_far() -> None:
     digits, slow = noisy_reads()
 
