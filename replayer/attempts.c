@@ -50,10 +50,6 @@ static void user_io_free(struct replay *r, struct user_io *io)
 	timer_disarm(&r->timers, &io->timer);
 	io->next_free = r->free_ios;
 	r->free_ios = io;
-	if (io->storm)
-		r->background_in_flight--;
-	else
-		r->user_ios_in_flight--;
 }
 
 static struct attempt *attempt_new(struct replay *r, struct user_io *io, unsigned int drive)
@@ -70,6 +66,7 @@ static struct attempt *attempt_new(struct replay *r, struct user_io *io, unsigne
 	a->drive = drive;
 	a->hinted = false;
 	a->hedge = false;
+	a->lost = false;
 	a->next = io->in_flight;
 	io->in_flight = a;
 	io->tried |= 1u << drive;
@@ -88,6 +85,10 @@ static void attempt_done(struct replay *r, struct attempt *a)
 	*p = a->next;
 	r->pending_pages[a->drive] -= io_pages(a->io);
 	r->in_flight[a->drive]--;
+	if (a->lost) {
+		r->losers[a->drive]--;
+		r->losers_in_flight--;
+	}
 }
 
 static void attempt_free(struct replay *r, struct attempt *a)
@@ -159,6 +160,10 @@ static void cancel_losers(struct replay *r, struct user_io *io)
 	for (struct attempt *a = io->in_flight; a; a = a->next) {
 		struct io_uring_sqe *sqe = ring_sqe(r);
 
+		a->lost = true;
+		r->losers_in_flight++;
+		if (++r->losers[a->drive] > r->c.losers_max)
+			r->c.losers_max = r->losers[a->drive];
 		io_uring_prep_cancel64(sqe, (uint64_t)(uintptr_t)a, 0);
 		sqe->user_data = CANCEL_USER_DATA;
 		r->c.cancels_tried++;
@@ -172,6 +177,7 @@ static void answer(struct replay *r, struct user_io *io, struct attempt *by)
 	uint32_t extra = 0;
 
 	io->answered = true;
+	r->user_ios_in_flight--;
 	r->c.unanswered--;
 	timer_disarm(&r->timers, &io->timer);
 	if (!io->is_write && io->sent > io->revocations + 1)
@@ -276,6 +282,7 @@ static void write_completed(struct replay *r, struct attempt *a, int result)
 	}
 	if (io->storm) {
 		io->answered = true;
+		r->background_in_flight--;
 		storm_written(r, io->storm, ok);
 	} else if (!io->in_flight) {
 		a->drive = io->served_by;

@@ -152,9 +152,12 @@ void engine_run(struct replay *r)
 			continue;
 		}
 		if (!s && !r->user_ios_in_flight) {
-			/* Storms end with the replay. */
+			/* The run is over when the last user has an answer, and storms end with it;
+			 * what still is at a drive is waited for all the same, and checked. */
+			if (!r->end_ns)
+				r->end_ns = r->now_ns;
 			r->draining = true;
-			if (!r->background_in_flight)
+			if (!r->background_in_flight && !r->losers_in_flight)
 				break;
 		}
 		wake = timer_next(&r->timers);
@@ -166,7 +169,8 @@ void engine_run(struct replay *r)
 		progress_show(&progress, r);
 		ring_wait_until(r, wake);
 	}
-	r->end_ns = r->now_ns;
+	if (!r->end_ns)
+		r->end_ns = r->now_ns;
 	progress_end(&progress);
 	inject_disarm(r->inject);
 }
@@ -174,7 +178,7 @@ void engine_run(struct replay *r)
 void engine_close(struct replay *r)
 {
 	/* What is still at a drive owns its buffer: the kernel cleans up behind the program. */
-	if (r->user_ios_in_flight || r->background_in_flight)
+	if (r->user_ios_in_flight || r->background_in_flight || r->losers_in_flight)
 		return;
 	/* The kernel takes a ring apart in its own time; the drives must be free when this program
 	 * has ended. */

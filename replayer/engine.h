@@ -8,8 +8,9 @@
  * first, and reads the clock once per wakeup. It never spins: in the lab's virtual time a sleep is
  * exact and free, while a program that looks at the clock in a loop would push time forward.
  *
- * Every user I/O is answered exactly once and counted exactly once. An attempt keeps its buffer
- * until the kernel has completed it, also after its race is lost.
+ * Every user I/O is answered exactly once and counted exactly once, and gives its place under
+ * --depth free when it is. An attempt keeps its buffer until the kernel has completed it, also
+ * after its race is lost; how many lost ones a drive may hold is bounded apart, by --losers.
  */
 #ifndef REPLAYER_ENGINE_H
 #define REPLAYER_ENGINE_H
@@ -38,6 +39,7 @@ struct attempt {
 	uint64_t submit_ns;
 	uint8_t drive;
 	bool hinted, hedge;
+	bool lost; /* the user has had another attempt's answer */
 };
 
 struct user_io {
@@ -76,7 +78,9 @@ struct counters {
 	uint64_t revoked;      /* reads revoked at least once */
 	uint64_t revocations;
 	uint64_t hedged, hedges_won, hedges_denied;
-	uint64_t extra_ios; /* read attempts sent beyond one per read, the cancelled included */
+	uint64_t copies_denied; /* reads not sent because a drive held --losers lost ones */
+	uint64_t losers_max;	/* the most lost reads that one drive has held */
+	uint64_t extra_ios;	/* read attempts sent beyond one per read, the cancelled included */
 	uint64_t cancels_tried, cancelled; /* losers; cancelled: no drive ever had them */
 	uint64_t data_errors;		   /* read attempts with wrong content */
 	uint64_t blocks_checked, torn_blocks, unverified_blocks;
@@ -100,6 +104,7 @@ struct replay {
 	uint64_t smallest_bytes; /* of the drives, in whole blocks: what a trace may touch */
 	struct content contents[MAX_DRIVES];
 	uint32_t pending_pages[MAX_DRIVES], in_flight[MAX_DRIVES]; /* attempts at the drive */
+	uint32_t losers[MAX_DRIVES], losers_in_flight;		   /* of these the lost ones; all */
 	struct linnos_stats stats_before[MAX_DRIVES], stats_after[MAX_DRIVES];
 	char linnos_mode[MAX_DRIVES][16], model_id[MAX_DRIVES][16];
 
@@ -115,7 +120,8 @@ struct replay {
 	struct io_uring ring;
 	bool wait_is_absolute;
 	uint64_t now_ns, start_ns, end_ns;
-	uint32_t user_ios_in_flight, background_in_flight;
+	uint32_t user_ios_in_flight; /* not answered yet: what --depth bounds */
+	uint32_t background_in_flight;
 	bool draining; /* nothing new is started */
 	struct user_io *free_ios;
 	struct attempt *free_attempts;
@@ -150,6 +156,12 @@ enum { SEND_PLAIN = 0, SEND_HINT = 1, SEND_HEDGE = 2 };
 void attempt_send(struct replay *r, struct user_io *io, unsigned int drive, unsigned int flags);
 /* The first drive after the home drive, cyclically, whose bit is not in mask; -1 when all are. */
 int replica_after_home(const struct replay *r, const struct user_io *io, uint32_t mask);
+/* A drive that holds --losers lost reads gets no copies of reads, nor may its own reads be raced.
+ */
+static inline bool losers_full(const struct replay *r, unsigned int drive)
+{
+	return r->losers[drive] >= r->o.losers;
+}
 /* The next pseudo-random number of the run's seed. */
 uint64_t replay_random(struct replay *r);
 static inline uint32_t io_pages(const struct user_io *io)

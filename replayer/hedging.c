@@ -62,6 +62,16 @@ void hedging_arm(struct replay *r, struct user_io *io)
 		timer_arm(&r->timers, &io->timer, io->submit_ns + r->hedge_ns[io->home]);
 }
 
+/* Whichever attempt loses stays at its drive: none of them may be full of such reads. */
+static bool would_lose_too_many(const struct replay *r, const struct user_io *io,
+				unsigned int drive)
+{
+	for (const struct attempt *a = io->in_flight; a; a = a->next)
+		if (losers_full(r, a->drive))
+			return true;
+	return losers_full(r, drive);
+}
+
 void hedging_fire(struct replay *r, struct user_io *io, unsigned int send_flags)
 {
 	int drive = replica_after_home(r, io, io->tried);
@@ -79,6 +89,10 @@ void hedging_fire(struct replay *r, struct user_io *io, unsigned int send_flags)
 	}
 	if (drive < 0)
 		return;
+	if (would_lose_too_many(r, io, drive)) {
+		r->c.copies_denied++;
+		return;
+	}
 	if ((double)(r->hedges_sent + 1) > r->o.hedge_budget * (double)r->reads_started) {
 		r->c.hedges_denied++;
 		return;

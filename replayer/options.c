@@ -43,6 +43,7 @@ enum {
 	OPT_UNWRITTEN,
 	OPT_SETTLE_MS,
 	OPT_DEPTH,
+	OPT_LOSERS,
 	OPT_TAG,
 	OPT_QUIET,
 	OPT_HELP,
@@ -79,6 +80,7 @@ static const struct option long_options[] = {
 	{"unwritten", required_argument, NULL, OPT_UNWRITTEN},
 	{"settle-ms", required_argument, NULL, OPT_SETTLE_MS},
 	{"depth", required_argument, NULL, OPT_DEPTH},
+	{"losers", required_argument, NULL, OPT_LOSERS},
 	{"tag", required_argument, NULL, OPT_TAG},
 	{"quiet", no_argument, NULL, OPT_QUIET},
 	{"help", no_argument, NULL, OPT_HELP},
@@ -118,8 +120,11 @@ static void help(void)
 	       "counted\n"
 	       "  --rerate X              X times as fast as recorded\n"
 	       "  --saturate              ignore the trace's times: always --depth I/Os in flight\n"
-	       "  --depth N               at most N user I/Os in flight (4096; with --saturate "
-	       "32)\n"
+	       "  --depth N               at most N user I/Os not answered yet (4096; with "
+	       "--saturate 32)\n"
+	       "  --losers N              a drive that holds N reads whose race is lost gets no "
+	       "further copies\n"
+	       "                          (4096)\n"
 	       "  --replicate-writes      a write goes to every drive and is done when all have "
 	       "it\n"
 	       "  --fit                   fold offsets beyond the smallest drive into it\n"
@@ -269,6 +274,7 @@ void options_parse(struct options *o, int argc, char **argv)
 		.rerate = 1,
 		.prefill = PREFILL_TOUCHED,
 		.settle_ms = 1000,
+		.losers = 4096,
 		.scenario = "",
 	};
 	while ((c = getopt_long(argc, argv, "h", long_options, &index)) != -1) {
@@ -373,6 +379,9 @@ void options_parse(struct options *o, int argc, char **argv)
 			break;
 		case OPT_DEPTH:
 			o->depth = whole(name, optarg, 1, 16384);
+			break;
+		case OPT_LOSERS:
+			o->losers = whole(name, optarg, 1, 1u << 20);
 			break;
 		case OPT_TAG:
 			parse_tags(o, name, optarg);

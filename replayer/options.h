@@ -38,6 +38,7 @@ struct options {
 	enum prefill prefill;
 	unsigned int settle_ms;
 	unsigned int depth;
+	unsigned int losers; /* lost reads that a drive may hold */
 };
 
 /* Exits after --help and --version; dies on a bad command line. */

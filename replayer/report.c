@@ -130,6 +130,7 @@ static json_t *config(struct replay *r)
 	set_number(c, "rerate", o->rerate);
 	set(c, "saturate", json_boolean(o->saturate));
 	set_count(c, "depth", o->depth);
+	set_count(c, "losers", o->losers);
 	set(c, "replicate_writes", json_boolean(o->replicate_writes));
 	set(c, "spread", json_boolean(o->spread));
 	set(c, "fit", json_boolean(o->fit));
@@ -198,6 +199,8 @@ void report_json(struct replay *r, const char *path)
 	set_count(o, "hedged", c->hedged);
 	set_count(o, "hedges_won", c->hedges_won);
 	set_count(o, "hedges_denied", c->hedges_denied);
+	set_count(o, "copies_denied", c->copies_denied);
+	set_count(o, "losers_max", c->losers_max);
 	set_count(o, "extra_ios", c->extra_ios);
 	set_number(o, "extra_io_ratio", ratio(c->extra_ios, c->reads));
 	set_count(o, "cancels_tried", c->cancels_tried);
@@ -322,6 +325,9 @@ void report_text(struct replay *r)
 	if (c->depth_stalls)
 		printf("%llu I/Os waited for a place under --depth %u\n", ULL(c->depth_stalls),
 		       r->o.depth);
+	if (c->copies_denied)
+		printf("%llu copies of reads were not sent: a drive held --losers %u lost ones\n",
+		       ULL(c->copies_denied), r->o.losers);
 	if (c->realigned)
 		printf("%llu trace I/Os were widened to whole 4 KiB blocks\n", ULL(c->realigned));
 	if (c->wrapped)

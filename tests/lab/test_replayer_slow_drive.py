@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""The replayer beside one slow drive: whom it holds up, and that what it holds up is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from linnapp import replay_log
+
+pytestmark = pytest.mark.lab
+
+BLOCK = 4096
+DRIVES = "/dev/flash0,/dev/flash1,/dev/flash2"
+QUIET = "--quiet --prefill none --settle-ms 0"
+
+
+def slow(drive: int, latency_us: int) -> str:
+    return (
+        f"--inject continuous:latency_us={latency_us},op=read,ratio=100%,period_ios=1,drive={drive}"
+    )
+
+
+def write_reads(path: Path, at_us: Iterable[int], seed: int = 1) -> Path:
+    """Reads of random blocks at these times."""
+    rng = np.random.default_rng(seed)
+    with path.open("w") as file:
+        file.write("fio version 3 iolog\n")
+        file.writelines(f"{at} d read {rng.integers(0, 20_000) * BLOCK} {BLOCK}\n" for at in at_us)
+    return path
+
+
+def summary(path: Path) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(path.read_text())
+    return parsed
+
+
+@pytest.mark.parametrize(
+    ("policy", "latency_us"),
+    [("clone", 20_000), ("hedge --hedge-us 1000 --hedge-budget none", 2_000_000)],
+)
+def test_a_slow_replica_holds_up_no_reads_but_those_that_wait_for_it(
+    boot, tmp_path: Path, policy: str, latency_us: int
+) -> None:
+    """32 places are enough: every read has its answer after 1.2 ms, the loser much later."""
+    trace = write_reads(tmp_path / "t", range(0, 8000 * 250, 250))
+    boot(
+        f"replayer --devices {DRIVES} --trace {trace} --spread --policy {policy} --depth 32"
+        f" {slow(1, latency_us)} {QUIET} --json $OUT/o.json --log $OUT/o.log"
+    )
+    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    assert result["reads"] == len(log) == 8000
+    assert result["depth_stalls"] == 0
+    assert result["lag_max_us"] < 50
+    assert result["max_us"] < 2000
+    # The losers are waited for and checked, but they are not part of the run.
+    assert result["blocks_checked"] == result["reads"] + result["extra_ios"] - result["cancelled"]
+    assert result["losers_max"] > 32
+    assert result["elapsed_s"] < 2.1
+
+
+@pytest.mark.parametrize("policy", ["clone", "hedge --hedge-us 1000 --hedge-budget none"])
+def test_losers_are_bounded(boot, tmp_path: Path, policy: str) -> None:
+    trace = write_reads(tmp_path / "t", range(0, 2000 * 250, 250))
+    ran = boot(
+        f"replayer --devices {DRIVES} --trace {trace} --spread --policy {policy} --depth 32"
+        f" --losers 8 {slow(1, 100_000)} {QUIET} --json $OUT/o.json"
+    )
+    result = summary(tmp_path / "o.json")
+    assert result["reads"] == 2000
+    # Races under way when the last place is taken still end.
+    assert 8 <= result["losers_max"] < 8 + 32
+    assert result["copies_denied"] > 100
+    assert f"{result['copies_denied']} copies of reads were not sent" in ran.stdout
+    assert result["config"]["losers"] == 8
