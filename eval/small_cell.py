@@ -15,29 +15,22 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from eval import loop
+from eval import grid, loop
 from eval.cache import ROOT, Cache
 from eval.cells import (
     N_DRIVES,
     REPLAYER_OPTIONS,
-    Cell,
+    WORKLOADS,
     Replay,
     replayed,
     trained,
     write_workload,
 )
-from eval.experiments import fig08
 from eval.files import write_json
 from eval.seeds import EVALUATION
 
 FOLDER = ROOT / "eval" / "results" / "fig08-cell"
-CELL = Cell(
-    fig08.PARAMETERS["workloads"][0],
-    "enterprise",
-    EVALUATION[0],
-    fig08.PARAMETERS["train_s"],
-    fig08.PARAMETERS["replay_s"],
-)
+CELL = grid.cell(WORKLOADS[0], "enterprise", EVALUATION[0])
 POLICIES = ("baseline", "hedge", "linnos", "linnos-hl", "oracle")
 
 #: What of a run must be the same: all that does not name a file.

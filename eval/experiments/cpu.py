@@ -10,10 +10,9 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 
-from eval import figures, kernel_bench
-from eval.cells import N_DRIVES, recorded, trained
+from eval import figures, grid, kernel_bench
+from eval.cells import N_DRIVES, WORKLOADS, recorded, trained
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
-from eval.experiments import fig08
 from eval.gain import percent
 from linnapp import iolog
 
@@ -21,7 +20,8 @@ from linnapp import iolog
 ENGINE = "scalar"
 
 PARAMETERS: dict[str, Any] = {
-    **{key: fig08.PARAMETERS[key] for key in ("workloads", "train_s", "replay_s")},
+    "workloads": WORKLOADS,
+    **grid.PARTS,
     "array": "enterprise",
     "busy_iops": 100_000,
 }
@@ -40,7 +40,7 @@ def work_ns(model: Path) -> dict[str, float]:
 
 def run(context: Context) -> dict[str, Any]:
     """Time the engine once, count the reads of each workload."""
-    cells = [fig08.cell(w, PARAMETERS["array"], context.seeds[0]) for w in PARAMETERS["workloads"]]
+    cells = [grid.cell(w, PARAMETERS["array"], context.seeds[0]) for w in PARAMETERS["workloads"]]
     models = context.map(lambda cell: trained(context.cache, cell), cells, "training")
     engines = work_ns(models[0] / "flash0.linnos")
     rows = []
@@ -131,5 +131,5 @@ EXPERIMENT = Experiment(
     paper=f"Inference takes 4 to 6 us (abstract); the CPU share: {NOT_AVAILABLE}.",
     differs="The native benchmark (`make bench`): the kernel's engines compiled for user space, on "
     "the machine that ran the evaluation.",
-    sources=("eval/experiments/fig08.py", "eval/kernel_bench.py", "kernel/bench/bench_engine.c"),
+    sources=("eval/grid.py", "eval/kernel_bench.py", "kernel/bench/bench_engine.c"),
 )

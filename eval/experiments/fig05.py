@@ -10,10 +10,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from numpy.typing import NDArray
 
-from eval import figures
-from eval.cells import N_DRIVES, recorded
+from eval import figures, grid
+from eval.cells import N_DRIVES, WORKLOADS, recorded
 from eval.experiment import Context, Experiment, Table
-from eval.experiments import fig08
 from eval.gain import percent
 from linnapp.dataset import load_reads
 from linnapp.inflection import FAILOVER_US, LatencyDistribution, find_inflection_points
@@ -22,7 +21,9 @@ from linnapp.inflection import FAILOVER_US, LatencyDistribution, find_inflection
 TOO_LOW, TOO_HIGH = 50.0, 99.9
 
 PARAMETERS: dict[str, Any] = {
-    **{key: fig08.PARAMETERS[key] for key in ("workloads", "arrays", "train_s", "replay_s")},
+    "workloads": WORKLOADS,
+    "arrays": grid.ARRAYS,
+    **grid.PARTS,
     "shown": ("azure", "enterprise"),
     "drawn": 200_000,
     "points": 400,
@@ -31,7 +32,7 @@ PARAMETERS: dict[str, Any] = {
 
 def run(context: Context) -> dict[str, Any]:
     """Label every recording of Fig. 8; draw three points of one of them."""
-    cells = fig08.cells(context.seeds)
+    cells = grid.cells(context.seeds)
     folders = context.map(lambda cell: recorded(context.cache, cell), cells, "recording")
     rows, shown = [], None
     for cell, folder in zip(cells, folders, strict=True):
@@ -43,9 +44,7 @@ def run(context: Context) -> dict[str, Any]:
         for drive, (point, distribution) in enumerate(zip(points, distributions, strict=True)):
             rows.append(
                 {
-                    "workload": cell.workload,
-                    "array": cell.array,
-                    "seed": cell.seed,
+                    **grid.where(cell),
                     "drive": drive,
                     "reads": len(distribution),
                     "threshold_us": point.threshold_us,
@@ -181,5 +180,5 @@ EXPERIMENT = Experiment(
     draw=draw,
     paper="Inflection points from p72 to p98.",
     differs="Emulated drives; three repeats instead of one.",
-    sources=("eval/experiments/fig08.py",),
+    sources=("eval/grid.py",),
 )

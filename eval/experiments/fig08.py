@@ -9,18 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from eval import figures
-from eval.cells import POLICIES, RATES, WORKLOADS, Cell, Replay, brief, replayed, trained
+from eval import figures, grid
+from eval.cells import POLICIES, RATES, WORKLOADS
 from eval.experiment import Context, Experiment, Table
 from eval.gain import improvement, oracle_share, percent, quantiles
 
 PARAMETERS: dict[str, Any] = {
     "workloads": WORKLOADS,
-    "arrays": ("consumer", "enterprise"),
+    "arrays": grid.ARRAYS,
     "policies": POLICIES,
-    # At the workload's own rate; longer where it is slowed down.
-    "train_s": 8.0,
-    "replay_s": 2.0,
+    **grid.PARTS,
     "rates": RATES,
 }
 
@@ -29,59 +27,15 @@ PARAMETERS: dict[str, Any] = {
 WIDE = 0.3
 
 
-def cell(workload: str, array: str, seed: int) -> Cell:
-    """A cell of the grid; where the workload is slowed down, it lasts longer."""
-    stretch = 1 / RATES[array]
-    return Cell(
-        workload, array, seed, PARAMETERS["train_s"] * stretch, PARAMETERS["replay_s"] * stretch
-    )
-
-
-def cells(seeds: tuple[int, ...]) -> list[Cell]:
-    """The cells of the grid, for these seeds."""
-    return [
-        cell(workload, array, seed)
-        for workload in PARAMETERS["workloads"]
-        for array in PARAMETERS["arrays"]
-        for seed in seeds
-    ]
-
-
 def run(context: Context) -> dict[str, Any]:
     """Record and train every cell, then replay it under every policy."""
-    grid = cells(context.seeds)
-    context.map(lambda cell: trained(context.cache, cell), grid, "recording and training")
-    replays = [Replay(cell, policy) for cell in grid for policy in PARAMETERS["policies"]]
-    done = context.map(lambda replay: replayed(context.cache, replay), replays, "replaying")
-    return {
-        "runs": [result.summary for result in done],
-        "grid": [
-            {
-                "workload": result.replay.cell.workload,
-                "array": result.replay.cell.array,
-                "seed": result.replay.cell.seed,
-                **brief(result.summary),
-            }
-            for result in done
-        ],
-    }
-
-
-def means(data: dict[str, Any], key: str = "mean_us") -> dict[tuple[str, str], dict[str, float]]:
-    """A field, averaged over the repeats: {(workload, array): {policy: value}}."""
-    values: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for run_ in data["grid"]:
-        values[run_["workload"], run_["array"]][run_["policy"]].append(run_[key])
-    return {
-        cell: {policy: float(np.mean(repeats)) for policy, repeats in policies.items()}
-        for cell, policies in values.items()
-    }
+    return grid.data(grid.replay(context, PARAMETERS["policies"]))
 
 
 def table(data: dict[str, Any]) -> dict[str, Table]:
     """Means by cell and policy."""
     policies = list(dict.fromkeys(run_["policy"] for run_ in data["grid"]))
-    by_cell = means(data)
+    by_cell = grid.means(data)
     mean_rows = [
         (f"{workload} on {array}", *(f"{values[policy]:.1f}" for policy in policies))
         for (workload, array), values in by_cell.items()
@@ -116,7 +70,7 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
 
 def reading(data: dict[str, Any]) -> str:
     """Where LinnOS stands, won and lost."""
-    by_cell = means(data)
+    by_cell = grid.means(data)
     parts = []
     others = [
         policy
@@ -203,4 +157,5 @@ EXPERIMENT = Experiment(
     differs="Emulated drives of 1 GiB and generated workloads with the statistics of the paper's, "
     "not its production traces on real SSDs; the bars are means over three seeds of drives and "
     "workload alike. The oracle is an addition.",
+    sources=("eval/grid.py",),
 )

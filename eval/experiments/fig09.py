@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from eval import figures
+from eval import figures, grid
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.experiments import fig08
 from eval.gain import improvement, percent
@@ -26,7 +26,7 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
     """One table a percentile."""
     tables = {}
     for key, name in zip(PERCENTILES, NAMES, strict=True):
-        by_cell = fig08.means(data, key)
+        by_cell = grid.means(data, key)
         policies = list(next(iter(by_cell.values())))
         tables[f"{name} (us), average of the repeats"] = Table(
             ("workload and array", *policies),
@@ -47,13 +47,13 @@ def reading(data: dict[str, Any]) -> str:
             for key, name in zip(PERCENTILES, NAMES, strict=True):
                 gains = [
                     improvement(values[ours], values[reference])
-                    for values in fig08.means(data, key).values()
+                    for values in grid.means(data, key).values()
                 ]
                 ranges.append(f"{name} {percent(min(gains), 0)} to {percent(max(gains), 0)}")
             lines.append(f"`{ours}` over `{reference}`: " + ", ".join(ranges) + ".")
     lost = []
     for key, name in zip(PERCENTILES, NAMES, strict=True):
-        for (workload, array), values in fig08.means(data, key).items():
+        for (workload, array), values in grid.means(data, key).items():
             if values["linnos"] > values["hedge"]:
                 lost.append(f"{workload} on {array} at {name}")
     lines.append(f"`hedge` is below `linnos` at: {', '.join(lost) if lost else 'none'}.")
@@ -93,5 +93,5 @@ EXPERIMENT = Experiment(
     draw=draw,
     paper=NOT_AVAILABLE,
     differs="As for Fig. 8. p99.99 rests on few reads a replay and is to be taken with care.",
-    sources=("eval/experiments/fig08.py",),
+    sources=("eval/experiments/fig08.py", "eval/grid.py"),
 )

@@ -9,10 +9,9 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
-from eval import figures
-from eval.cells import PAPER_TRAINING, Replay, replayed, trained, training_records
+from eval import figures, grid
+from eval.cells import PAPER_TRAINING, WORKLOADS, Replay, replayed, trained, training_records
 from eval.experiment import Context, Experiment, Table
-from eval.experiments import fig08
 from eval.gain import percent
 
 #: Options of `linnapp train`: the paper's training without and with its bias, and the default.
@@ -23,7 +22,9 @@ TRAININGS = {
 }
 
 PARAMETERS: dict[str, Any] = {
-    **{key: fig08.PARAMETERS[key] for key in ("workloads", "arrays", "train_s", "replay_s")},
+    "workloads": WORKLOADS,
+    "arrays": grid.ARRAYS,
+    **grid.PARTS,
     "trainings": TRAININGS,
 }
 
@@ -39,7 +40,7 @@ def run(context: Context) -> dict[str, Any]:
     """Train every cell each way; judge on held-out reads and in observe mode, then enforce."""
     jobs = [
         (cell, name, options)
-        for cell in fig08.cells(context.seeds)
+        for cell in grid.cells(context.seeds)
         for name, options in TRAININGS.items()
     ]
     models = context.map(lambda j: trained(context.cache, j[0], j[2]), jobs, "training")
@@ -60,7 +61,7 @@ def run(context: Context) -> dict[str, Any]:
     for (cell, name, _), folder, result, served in zip(jobs, models, live, enforced, strict=True):
         means.append(
             {
-                "workload": cell.workload, "array": cell.array, "seed": cell.seed,
+                **grid.where(cell),
                 "training": name, "bias": [r["options"]["bias"] for r in training_records(folder)],
                 **{k: served.summary[k] for k in ("mean_us", "p99_us", "revoked", "reads")},
             }
@@ -73,7 +74,7 @@ def run(context: Context) -> dict[str, Any]:
         ):  # fmt: skip
             rows.append(
                 {
-                    "workload": cell.workload, "array": cell.array, "seed": cell.seed,
+                    **grid.where(cell),
                     "training": name, "where": where, **counts,
                 }
             )  # fmt: skip
@@ -261,5 +262,5 @@ EXPERIMENT = Experiment(
     draw=draw,
     paper="Accuracy of 87 to 97 % (abstract).",
     differs="Live counts are an addition.",
-    sources=("eval/experiments/fig08.py",),
+    sources=("eval/grid.py",),
 )

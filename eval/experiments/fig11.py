@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from eval.cells import Replay, brief, replayed, trained
+from eval import grid
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.experiments import fig08, fig09
 from eval.gain import improvement, percent
@@ -18,28 +18,16 @@ PARAMETERS: dict[str, Any] = {**fig08.PARAMETERS, "policies": POLICIES}
 
 def run(context: Context) -> dict[str, Any]:
     """Part of the replays of Fig. 8."""
-    grid = fig08.cells(context.seeds)
-    context.map(lambda cell: trained(context.cache, cell), grid, "recording and training")
-    replays = [Replay(cell, policy) for cell in grid for policy in POLICIES]
-    done = context.map(lambda replay: replayed(context.cache, replay), replays, "replaying")
-    return {
-        "runs": [result.summary for result in done],
-        "grid": [
-            {
-                "workload": result.replay.cell.workload,
-                "array": result.replay.cell.array,
-                "seed": result.replay.cell.seed,
-                "hedge_percentile": result.summary["config"].get("hedge_percentile"),
-                **brief(result.summary),
-            }
-            for result in done
-        ],
-    }
+    done = grid.replay(context, POLICIES)
+    data = grid.data(done)
+    for row, result in zip(data["grid"], done, strict=True):
+        row["hedge_percentile"] = result.summary["config"].get("hedge_percentile")
+    return data
 
 
 def table(data: dict[str, Any]) -> dict[str, Table]:
     """Mean, tail and price of each policy."""
-    fields = {key: fig08.means(data, key) for key in (*KEYS, "extra_io_ratio")}
+    fields = {key: grid.means(data, key) for key in (*KEYS, "extra_io_ratio")}
     rows = []
     for cell in fields["mean_us"]:
         for policy in POLICIES:
@@ -59,7 +47,7 @@ def reading(data: dict[str, Any]) -> str:
     """What hedging adds to LinnOS, and what it costs."""
     lines = []
     for key in KEYS:
-        by_cell = fig08.means(data, key)
+        by_cell = grid.means(data, key)
         over_plain = [improvement(v["linnos-hl"], v["linnos"]) for v in by_cell.values()]
         over_h99 = [improvement(v["linnos-hl"], v["linnos-h99"]) for v in by_cell.values()]
         lines.append(
@@ -67,7 +55,7 @@ def reading(data: dict[str, Any]) -> str:
             f"`linnos` and {percent(min(over_h99))} to {percent(max(over_h99))} below `linnos-h99` "
             "(negative: above)."
         )
-    extra = fig08.means(data, "extra_io_ratio")
+    extra = grid.means(data, "extra_io_ratio")
     lines.append(
         "Reads sent twice: "
         + ", ".join(
@@ -95,5 +83,5 @@ EXPERIMENT = Experiment(
     draw=draw,
     paper=NOT_AVAILABLE,
     differs="As for Fig. 8. The budget on hedges is 5 % of the reads.",
-    sources=("eval/experiments/fig08.py",),
+    sources=("eval/grid.py",),
 )

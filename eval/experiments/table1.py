@@ -9,10 +9,9 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
-from eval import figures
-from eval.cells import N_DRIVES, recorded
+from eval import figures, grid
+from eval.cells import N_DRIVES, WORKLOADS, recorded
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
-from eval.experiments import fig08
 from eval.gain import percent
 from linnapp import iolog
 
@@ -21,7 +20,8 @@ WINDOW_MS = 10
 BURST_FACTOR = 3.0
 
 PARAMETERS: dict[str, Any] = {
-    **{key: fig08.PARAMETERS[key] for key in ("workloads", "train_s", "replay_s")},
+    "workloads": WORKLOADS,
+    **grid.PARTS,
     "window_ms": WINDOW_MS,
     "burst_factor": BURST_FACTOR,
 }
@@ -29,7 +29,7 @@ PARAMETERS: dict[str, Any] = {
 
 def run(context: Context) -> dict[str, Any]:
     """Count over the replayed part of each workload's first repeat."""
-    cells = [fig08.cell(w, "enterprise", context.seeds[0]) for w in PARAMETERS["workloads"]]
+    cells = [grid.cell(w, "enterprise", context.seeds[0]) for w in PARAMETERS["workloads"]]
     folders = context.map(lambda cell: recorded(context.cache, cell), cells, "recording")
     rows = []
     for cell, folder in zip(cells, folders, strict=True):
@@ -125,5 +125,5 @@ EXPERIMENT = Experiment(
     paper=f"The values of the paper's traces: {NOT_AVAILABLE}.",
     differs="The paper's production traces are not public; these are generated from the profiles "
     "in traces/, which name their sources.",
-    sources=("eval/experiments/fig08.py",),
+    sources=("eval/grid.py",),
 )

@@ -15,11 +15,10 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
-from eval import figures, workers
+from eval import figures, grid, workers
 from eval.cache import ROOT, code_version
-from eval.cells import N_DRIVES, Cell, recorded
+from eval.cells import N_DRIVES, WORKLOADS, Cell, recorded
 from eval.experiment import Context, Experiment, Table
-from eval.experiments import fig08
 from eval.files import write_json
 from eval.gain import percent
 
@@ -27,7 +26,8 @@ from eval.gain import percent
 MODELS = {"A": (1, 16), "B": (2, 64), "C": (4, 256), "D": (8, 512), "E": (16, 1024)}
 
 PARAMETERS: dict[str, Any] = {
-    **{key: fig08.PARAMETERS[key] for key in ("workloads", "train_s", "replay_s")},
+    "workloads": WORKLOADS,
+    **grid.PARTS,
     "array": "enterprise",
     "models": MODELS,
     "inferences": 20_000,
@@ -37,7 +37,7 @@ PARAMETERS: dict[str, Any] = {
 
 def run(context: Context) -> dict[str, Any]:
     """Train each shape on every drive of each workload; time its arithmetic."""
-    cells = [fig08.cell(w, PARAMETERS["array"], context.seeds[0]) for w in PARAMETERS["workloads"]]
+    cells = [grid.cell(w, PARAMETERS["array"], context.seeds[0]) for w in PARAMETERS["workloads"]]
     folders = context.map(lambda cell: recorded(context.cache, cell), cells, "recording")
     # Before both cores are busy with training.
     time_ns = measure({name: shape_of(*model) for name, model in MODELS.items()})
@@ -211,5 +211,5 @@ EXPERIMENT = Experiment(
     "models A to E: not available here.",
     differs="Five shapes of our own choice around the paper's network, which is C. All but C exist "
     "for this table only: the kernel runs 31-256-2.",
-    sources=("eval/experiments/fig08.py", "eval/inference_time.c"),
+    sources=("eval/grid.py", "eval/inference_time.c"),
 )

@@ -9,10 +9,9 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
-from eval import figures
-from eval.cells import Cell, Replay, read_log, replayed, trained
+from eval import figures, grid
+from eval.cells import Replay, read_log, replayed, trained
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
-from eval.experiments import fig08
 from eval.gain import improvement, oracle_share, percent, quantiles
 
 RATIOS = (10, 20)
@@ -31,8 +30,8 @@ WORKLOADS = ("azure", "bingselect")
 
 PARAMETERS: dict[str, Any] = {
     "workloads": WORKLOADS,
-    "arrays": ("consumer", "enterprise"),
-    **{key: fig08.PARAMETERS[key] for key in ("train_s", "replay_s")},
+    "arrays": grid.ARRAYS,
+    **grid.PARTS,
     "replayed_s": REPLAYED_S,
     "ratios_percent": RATIOS,
     "added_us": ADDED_US,
@@ -55,20 +54,11 @@ def inject_spec(pattern: str, ratio_percent: int, added_us: int) -> str:
     return f"{pattern}:{how},op=read,latency_us={added_us},drive=0"
 
 
-def cells(seeds: tuple[int, ...]) -> list[Cell]:
-    """The cells: drives, workload and array differ from one to the next."""
-    return [
-        fig08.cell(workload, array, seed)
-        for workload, seed in zip(WORKLOADS, seeds, strict=False)
-        for array in PARAMETERS["arrays"]
-    ]
-
-
 def run(context: Context) -> dict[str, Any]:
     """Every pattern, ratio and latency under every policy; series of some of them."""
     p = PARAMETERS
-    grid = cells(context.seeds)
-    context.map(lambda cell: trained(context.cache, cell), grid, "recording and training")
+    cells = grid.seed_a_workload(WORKLOADS, context.seeds)
+    context.map(lambda cell: trained(context.cache, cell), cells, "recording and training")
     points = [("none", 0, 0)] + [
         (pattern, ratio, added) for pattern in PATTERNS for ratio in RATIOS for added in ADDED_US
     ]
@@ -78,7 +68,7 @@ def run(context: Context) -> dict[str, Any]:
             options=("--duration", str(REPLAYED_S / cell.rate)),
             keep_log=(added, ratio) == (p["series_added_us"], p["series_ratio_percent"]),
         ))
-        for cell in grid
+        for cell in cells
         for pattern, ratio, added in points
         for policy in POLICIES
     ]  # fmt: skip
@@ -86,9 +76,10 @@ def run(context: Context) -> dict[str, Any]:
     rows, series = [], []
     for (pattern, ratio, added, replay), result in zip(replays, done, strict=True):
         where = {
-            "workload": replay.cell.workload, "array": replay.cell.array, "seed": replay.cell.seed,
-            "policy": replay.policy, "pattern": pattern,
-        }  # fmt: skip
+            **grid.where(replay.cell),
+            "policy": replay.policy,
+            "pattern": pattern,
+        }
         rows.append(
             {
                 **where, "ratio_percent": ratio, "added_us": added,
@@ -117,14 +108,14 @@ def over_time(log_path: Path) -> list[float | None]:
 Point = tuple[str, str, str, int, int]
 
 
-def _grid(data: dict[str, Any], key: str) -> dict[Point, dict[str, float]]:
-    grid: dict[Point, dict[str, float]] = {}
+def _by_point(data: dict[str, Any], key: str) -> dict[Point, dict[str, float]]:
+    points: dict[Point, dict[str, float]] = {}
     for row in data["points"]:
         point = (
             row["workload"], row["array"], row["pattern"], row["ratio_percent"], row["added_us"]
         )  # fmt: skip
-        grid.setdefault(point, {})[row["policy"]] = row[key]
-    return grid
+        points.setdefault(point, {})[row["policy"]] = row[key]
+    return points
 
 
 def table(data: dict[str, Any]) -> dict[str, Table]:
@@ -138,7 +129,7 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
                     workload, array, pattern, f"{ratio} %", str(added),
                     *(f"{values[p]:.1f}" for p in POLICIES),
                 )
-                for (workload, array, pattern, ratio, added), values in _grid(data, key).items()
+                for (workload, array, pattern, ratio, added), values in _by_point(data, key).items()
             ),
         )  # fmt: skip
     return tables
@@ -146,14 +137,14 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
 
 def reading(data: dict[str, Any]) -> str:
     """What each pattern does to each policy."""
-    grid = _grid(data, "mean_us")
-    where = list(dict.fromkeys((workload, array) for workload, array, *_ in grid))
+    points = _by_point(data, "mean_us")
+    where = list(dict.fromkeys((workload, array) for workload, array, *_ in points))
     parts = [
         f"{len(where)} cells: " + ", ".join(f"{w} on {a}" for w, a in where) + ". Without "
         "injection: "
         + "; ".join(
             f"{w} on {a} "
-            + ", ".join(f"`{p}` {v:.1f}" for p, v in grid[w, a, "none", 0, 0].items())
+            + ", ".join(f"`{p}` {v:.1f}" for p, v in points[w, a, "none", 0, 0].items())
             for w, a in where
         )
         + " us."
@@ -162,7 +153,7 @@ def reading(data: dict[str, Any]) -> str:
         lines = []
         for ratio in RATIOS:
             for added in ADDED_US:
-                values = [grid[w, a, pattern, ratio, added] for w, a in where]
+                values = [points[w, a, pattern, ratio, added] for w, a in where]
                 gains = {
                     reference: [improvement(v["linnos"], v[reference]) for v in values]
                     for reference in ("baseline", "hedge")
@@ -182,11 +173,11 @@ def reading(data: dict[str, Any]) -> str:
         parts.append(
             f"{pattern}, `linnos` over the cells (negative: above):\n\n" + "\n".join(lines)
         )
-    lost = sum(values["linnos"] > values["baseline"] for values in grid.values())
-    lost_to_hedge = sum(values["linnos"] > values["hedge"] for values in grid.values())
+    lost = sum(values["linnos"] > values["baseline"] for values in points.values())
+    lost_to_hedge = sum(values["linnos"] > values["hedge"] for values in points.values())
     errors = sum(row["data_errors"] + row["io_errors"] for row in data["points"])
     parts.append(
-        f"Of the {len(grid)} points, `linnos` is above baseline at {lost} and above hedge at "
+        f"Of the {len(points)} points, `linnos` is above baseline at {lost} and above hedge at "
         f"{lost_to_hedge}. Data and I/O errors: {errors}."
     )
     parts.append(
@@ -255,5 +246,5 @@ EXPERIMENT = Experiment(
     f"{NOT_AVAILABLE}.",
     differs="Slow I/Os on one drive of the three; the cycle of the continuous pattern is "
     f"{PERIOD_IOS} reads, not 100 000, so that two or three fit into a replay.",
-    sources=("eval/experiments/fig08.py",),
+    sources=("eval/grid.py",),
 )

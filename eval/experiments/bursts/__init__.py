@@ -40,5 +40,5 @@ EXPERIMENT = Experiment(
     paper="uScope reports that LinnOS predicts single slow I/Os but loses accuracy on continuous "
     f"ones; its numbers: {NOT_AVAILABLE}.",
     differs="Added latency occupies no chip of the emulated drive: a slow read delays no other.",
-    sources=("eval/decisions.py", "eval/experiments/fig08.py"),
+    sources=("eval/decisions.py", "eval/grid.py"),
 )

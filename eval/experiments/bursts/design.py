@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from eval.cells import Cell
-from eval.experiments import fig08
+from eval import grid
 
 #: Injection patterns, a tenth of the reads slow in each: name, options of the
 #: replayer, and how many slow reads come in a row (0: by chance).
@@ -45,8 +44,8 @@ WORKLOADS = ("azure", "bingselect")
 
 PARAMETERS: dict[str, Any] = {
     "workloads": WORKLOADS,
-    "arrays": ("consumer", "enterprise"),
-    **{key: fig08.PARAMETERS[key] for key in ("train_s", "replay_s")},
+    "arrays": grid.ARRAYS,
+    **grid.PARTS,
     "patterns": PATTERNS,
     "added_us": ADDED_US,
     "trained_added_us": TRAINED_ADDED_US,
@@ -63,17 +62,3 @@ def bin_name(i: int) -> str:
         return f"{BINS[i]}-"
     last = BINS[i + 1] - 1
     return str(BINS[i]) if last == BINS[i] else f"{BINS[i]}-{last}"
-
-
-def cells(seeds: tuple[int, ...]) -> list[Cell]:
-    """The cells: drives, workload and array differ from one to the next."""
-    return [
-        fig08.cell(workload, array, seed)
-        for workload, seed in zip(WORKLOADS, seeds, strict=False)
-        for array in PARAMETERS["arrays"]
-    ]
-
-
-def where(cell: Cell) -> dict[str, Any]:
-    """What a row of the data says of its cell."""
-    return {"workload": cell.workload, "array": cell.array, "seed": cell.seed}

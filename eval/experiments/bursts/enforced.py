@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval import decisions
+from eval import decisions, grid
 from eval.cells import N_DRIVES, Replay, Replayed, read_log, replayed
 from eval.experiment import Context
 from eval.experiments.bursts.design import (
@@ -19,9 +19,8 @@ from eval.experiments.bursts.design import (
     SLOT_ADDED_US,
     SLOT_MS,
     TRAINED_ADDED_US,
+    WORKLOADS,
     bin_name,
-    cells,
-    where,
 )
 
 
@@ -47,7 +46,7 @@ def enforce(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
     """Bursts in time under the policies, and LinnOS with other probing."""
     replays: list[tuple[int, int, str, Replay]] = []
-    for cell, slot_ms in itertools.product(cells(context.seeds), SLOT_MS):
+    for cell, slot_ms in itertools.product(grid.seed_a_workload(WORKLOADS, context.seeds), SLOT_MS):
         for added_us in SLOT_ADDED_US:
             inject, _ = slots(slot_ms, added_us)
             for policy in POLICIES:
@@ -70,7 +69,7 @@ def enforce(
     probing_rows: list[dict[str, Any]] = []
     for (slot_ms, added_us, probing, replay), result in zip(replays, done, strict=True):
         row = {
-            **where(replay.cell),
+            **grid.where(replay.cell),
             "slot_ms": slot_ms,
             "added_us": added_us,
             "policy": replay.policy,

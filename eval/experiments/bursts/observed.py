@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval import decisions
+from eval import decisions, grid
 from eval.cells import (
     N_DRIVES,
     PAPER_TRAINING,
@@ -26,9 +26,8 @@ from eval.experiments.bursts.design import (
     BINS,
     PATTERNS,
     TRAINED_ADDED_US,
+    WORKLOADS,
     bin_name,
-    cells,
-    where,
 )
 
 
@@ -39,7 +38,7 @@ def _inject(pattern: str, added_us: int) -> str:
 def observe(context: Context) -> list[dict[str, Any]]:
     """Every pattern and added latency, decided by models trained without and with bursts."""
     replays = []
-    for clean in cells(context.seeds):
+    for clean in grid.seed_a_workload(WORKLOADS, context.seeds):
         for pattern in PATTERNS:
             for added_us in ADDED_US:
                 inject = _inject(pattern, added_us)
@@ -66,7 +65,7 @@ def observe(context: Context) -> list[dict[str, Any]]:
         thresholds = np.array([record["threshold_us"] for record in records], float)
         results.append(
             {
-                **where(replay.cell),
+                **grid.where(replay.cell),
                 "pattern": pattern,
                 "added_us": added_us,
                 "trained_on": kind,

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from eval import seeds
+from eval import grid, seeds
 from eval.cells import POLICIES, RATES, WORKLOADS, Replay, replayed, trained, training_records
 from eval.experiment import Context
-from eval.experiments import fig08
 from eval.experiments.windows.comparison import OURS, REFERENCES
 from eval.experiments.windows.explanation import explain
 from eval.gain import improvement
@@ -22,10 +21,10 @@ PARAMETERS: dict[str, Any] = {
     # Fewer, the first of them, where time is short: the results say how many.
     "windows": int(os.environ.get("LINNOS_WINDOWS", WINDOWS)),
     "workloads": WORKLOADS,
-    "arrays": ("consumer", "enterprise"),
+    "arrays": grid.ARRAYS,
     "policies": POLICIES,
-    "cell_train_s": fig08.PARAMETERS["train_s"],
-    "cell_replay_s": fig08.PARAMETERS["replay_s"],
+    "cell_train_s": grid.PARTS["train_s"],
+    "cell_replay_s": grid.PARTS["replay_s"],
     "window_s": 0.5,
     "explained": 5,
 }
@@ -70,7 +69,7 @@ def run(context: Context) -> dict[str, Any]:
     windows = [draw_window(base + i, context.seeds) for i in range(PARAMETERS["windows"])]
     replays = []
     for window in windows:
-        models_of = fig08.cell(window["workload"], window["array"], window["cell_seed"])
+        models_of = grid.cell(window["workload"], window["array"], window["cell_seed"])
         window_s = PARAMETERS["window_s"] / RATES[window["array"]]
         for policy in PARAMETERS["policies"]:
             replays.append(
