@@ -96,7 +96,7 @@ test-qemu: venv native $(BUILD)/.deps-qemu kernel-x86 ## x86-64 under QEMU: two 
 test-6.1: build kernel-6.1 ## KUnit and a smoke test on Linux 6.1
 	$(PYTEST) -m linux61
 
-bench: build ## speed of our own code, as ratios to a reference in the same run
+bench: build ## speed of our own code beside a reference (python -m eval.bench --list)
 	$(PYTHON) -m eval.bench
 
 eval: build ## every experiment; eval-NAME: one of them

@@ -10,7 +10,8 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 
-from eval import figures, grid, kernel_bench
+from eval import figures, grid
+from eval.bench import kernel
 from eval.cells import N_DRIVES, WORKLOADS, recorded, trained
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.gain import percent
@@ -31,7 +32,7 @@ def work_ns(model: Path) -> dict[str, float]:
     """Time of all of LinnOS's work on a read, by engine: accounting, history and decision."""
     with tempfile.TemporaryDirectory() as name:
         result = Path(name) / "engine.json"
-        kernel_bench.run(
+        kernel.run(
             "bench_engine", "--no-count", "--json", str(result), "--model", str(model), quiet=True
         )
         engines = json.loads(result.read_text())["engines"]
@@ -131,5 +132,5 @@ EXPERIMENT = Experiment(
     paper=f"Inference takes 4 to 6 us (abstract); the CPU share: {NOT_AVAILABLE}.",
     differs="The native benchmark (`make bench`): the kernel's engines compiled for user space, on "
     "the machine that ran the evaluation.",
-    sources=("eval/grid.py", "eval/kernel_bench.py", "kernel/bench/bench_engine.c"),
+    sources=("eval/grid.py", "eval/bench/kernel.py", "kernel/bench/bench_engine.c"),
 )

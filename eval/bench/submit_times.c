@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Preloaded into fio by bench.py: notes when each I/O is submitted, since fio reports no lag behind
+ * Preloaded into fio by replayer.py: notes when each I/O is submitted, since fio reports no lag behind
  * a trace. fio's libaio engine calls io_submit() through the dynamic linker, which leads here
  * first. The times are written to $SUBMIT_TIMES as u64 nanoseconds when the process ends.
  */

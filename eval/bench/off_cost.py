@@ -22,15 +22,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eval import kernel_bench
+from eval.bench import MODEL, OUT
+from eval.bench.kernel import FOLDER as TOOLS
+from eval.bench.kernel import build
 from eval.cache import ROOT
 from eval.files import write_json
 from linnapp.lab.guest import Guest, LabError
 from linnapp.lab.uml import run
 
-OUT = ROOT / "out" / "bench"
-TOOLS = kernel_bench.FOLDER
-MODEL = ROOT / "models" / "example" / "flash0.linnos"
 KERNELS = {
     "unpatched": ROOT / "build" / "linux-um-unpatched" / "linux",
     "patched": ROOT / "build" / "linux-um" / "linux",
@@ -144,7 +143,7 @@ def _count_once(case: Case, reads: int) -> list[float]:
 
 def off_cost() -> None:
     """What LinnOS costs when it is off, or observes and no read has the hint."""
-    kernel_bench.build("guest-tools")
+    build("guest-tools")
     for flavour in ("um-unpatched", "um"):
         subprocess.run([str(ROOT / "kernel" / "build.sh"), flavour], check=True)
     cases = [
@@ -247,6 +246,3 @@ def _quartiles(ns: Sequence[float], base_ns: Sequence[float]) -> tuple[float, fl
     more = [a - b for a, b in zip(ns, base_ns, strict=True)]
     low, _, high = statistics.quantiles(more, n=4, method="inclusive")
     return low, high
-
-
-PARTS = {"off-cost": off_cost}

@@ -31,15 +31,15 @@ from typing import Any
 
 import numpy as np
 
+from eval.bench import OUT, BenchError
+from eval.cache import ROOT
+from eval.files import write_json
+
 HERE = Path(__file__).resolve().parent
-REPLAYER = HERE.parents[1] / "build/replayer/replayer"
+REPLAYER = ROOT / "build" / "replayer" / "replayer"
 BLOCK = 4096
 DRIVE_BYTES = 1 << 30
 TMPFS = Path("/dev/shm")
-
-
-class BenchError(Exception):
-    """The benchmark cannot run here; the message says what is missing."""
 
 
 @contextmanager
@@ -258,27 +258,36 @@ def table(result: dict[str, Any]) -> str:
     )
 
 
+def compare(path: Path = OUT / "replayer.json", **changes: Any) -> None:
+    """The replayer's pacing and throughput beside fio's."""
+    result = run(**changes)
+    print(table(result))
+    write_json(path, result)
+
+
 def main() -> int:
-    """Command line of the benchmark."""
-    parser = argparse.ArgumentParser(description="Compare the replayer with fio, in real time.")
+    """Command line, for other rates and lengths."""
+    parser = argparse.ArgumentParser(
+        prog="python -m eval.bench.replayer",
+        description="Compare the replayer with fio, in real time.",
+    )
     parser.add_argument("--iops", type=int, default=50_000)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--depth", type=int, default=32)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="also write the result here")
+    parser.add_argument(
+        "--json",
+        dest="path",
+        type=Path,
+        default=OUT / "replayer.json",
+        help="where the result goes",
+    )
     options = parser.parse_args()
     try:
-        result = run(
-            iops=options.iops, seconds=options.seconds, depth=options.depth, repeats=options.repeats
-        )
+        compare(**vars(options))
     except BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
-    print(table(result))
-    if options.json:
-        beside = options.json.with_name(options.json.name + ".new")
-        beside.write_text(json.dumps(result, indent=2) + "\n")
-        beside.replace(options.json)
     return 0
 
 

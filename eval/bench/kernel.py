@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 
+from eval.bench import MODEL, OUT
 from eval.cache import ROOT
 
 FOLDER = ROOT / "build" / "bench"
@@ -43,3 +44,13 @@ def run(program: str, *arguments: str, quiet: bool = False) -> None:
     build(path)
     output = subprocess.DEVNULL if quiet else None
     subprocess.run([path, *arguments], check=True, stdout=output)
+
+
+def engine() -> None:
+    """The admission path against the plain scalar engine."""
+    run("bench_engine", "--json", str(OUT / "engine.json"), "--model", str(MODEL))
+
+
+def two_cores() -> None:
+    """The admission path on two cores that read from one drive."""
+    run("two_cores", "--json", str(OUT / "two_cores.json"), str(MODEL))

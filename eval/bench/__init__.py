@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: MIT
+"""Speed of our own code, as ratios to a reference measured in the same run: `make bench`.
+
+A module for each of what is measured: the admission path (`kernel`, whose programs are in
+kernel/bench), what it costs those who do not use it (`off_cost`), the replayer beside fio
+(`replayer`), and `linnapp` on made-up recordings (`linnapp`, `recordings`).
+"""
+
+from __future__ import annotations
+
+from eval.cache import ROOT
+
+#: Where each benchmark leaves its numbers.
+OUT = ROOT / "out" / "bench"
+
+#: What the admission path decides with.
+MODEL = ROOT / "models" / "example" / "flash0.linnos"
+
+
+class BenchError(Exception):
+    """A benchmark cannot run here; the message says what is missing."""

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""`make bench`, `python -m eval.bench`: run benchmarks, all or some of them; `--list` shows which.
+
+Real time on this machine, so not repeatable to the digit: medians, ratios, and for the engine
+instruction counts too. Each leaves its numbers in out/bench/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from eval.bench import OUT, BenchError, kernel, linnapp, off_cost, replayer
+from linnapp.errors import LinnappError
+from linnapp.lab.guest import LabError
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark.
+
+    Attributes
+    ----------
+    run : callable
+        Measures, prints, and leaves its numbers in ``OUT``; its first line says what.
+    program : str
+        What it runs, relative to the repository; its module unless given.
+    needs : str
+        Besides `make build`.
+    when_named : bool
+        Leave it out unless it is asked for.
+    """
+
+    run: Callable[[], None]
+    program: str = ""
+    needs: str = ""
+    when_named: bool = False
+
+    @property
+    def source(self) -> str:
+        """The file to read for how it is measured."""
+        return self.program or f"{self.run.__module__.replace('.', '/')}.py"
+
+    @property
+    def title(self) -> str:
+        """What it measures."""
+        return (self.run.__doc__ or "").strip().splitlines()[0]
+
+
+BENCHMARKS = {
+    "engine": Benchmark(kernel.engine, "kernel/bench/bench_engine.c"),
+    "two-cores": Benchmark(kernel.two_cores, "kernel/bench/two_cores.c", needs="two free cores"),
+    "off-cost": Benchmark(off_cost.off_cost, needs="a kernel without the patch, and builds it"),
+    "replayer": Benchmark(replayer.compare, needs="fio, and root for a loop device"),
+    "reader": Benchmark(linnapp.reader, needs="what `make demo` records"),
+    "train": Benchmark(linnapp.train),
+    "labelling": Benchmark(linnapp.labelling),
+    "text": Benchmark(linnapp.text),
+    "fleet": Benchmark(linnapp.fleet),
+    "large": Benchmark(linnapp.large, needs="minutes, and gigabytes of disk", when_named=True),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="benchmarks; default: all")
+    parser.add_argument("--list", action="store_true", help="list the benchmarks")
+    arguments = parser.parse_args()
+    for name in arguments.names:
+        if name not in BENCHMARKS:
+            parser.error(f"{name}: no such benchmark; there are {', '.join(BENCHMARKS)}")
+    if arguments.list:
+        for name, benchmark in BENCHMARKS.items():
+            needs = f" Needs {benchmark.needs}." if benchmark.needs else ""
+            named = " Only when named." if benchmark.when_named else ""
+            print(f"{name:10} {benchmark.source:27} {benchmark.title}{needs}{named}")
+        return
+    names = arguments.names or [n for n, b in BENCHMARKS.items() if not b.when_named]
+    OUT.mkdir(parents=True, exist_ok=True)
+    failed = []
+    for name in names:
+        print(f"--- {name}: {BENCHMARKS[name].title}", flush=True)
+        try:
+            BENCHMARKS[name].run()
+        except (subprocess.CalledProcessError, BenchError, LabError, LinnappError) as error:
+            failed.append(f"{name}: {error}")
+    if failed:
+        sys.exit("make bench: " + "; ".join(failed))
+
+
+if __name__ == "__main__":
+    main()

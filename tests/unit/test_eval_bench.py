@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+"""The list of benchmarks: whatever there is stands in it, with what it measures and where."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from eval.bench import __main__ as command
+from eval.cache import ROOT
+
+
+def test_every_benchmark_says_what_it_measures_and_where_it_is() -> None:
+    for name, benchmark in command.BENCHMARKS.items():
+        assert benchmark.title.endswith("."), name
+        assert (ROOT / benchmark.source).is_file(), name
+
+
+def test_no_module_of_benchmarks_is_left_out() -> None:
+    listed = {benchmark.source for benchmark in command.BENCHMARKS.values()}
+    listed |= {f"{b.run.__module__.replace('.', '/')}.py" for b in command.BENCHMARKS.values()}
+    modules = {str(p.relative_to(ROOT)) for p in (ROOT / "eval" / "bench").glob("[a-z]*.py")}
+    assert modules - listed == {"eval/bench/recordings.py"}
+
+
+def test_the_list_runs_nothing() -> None:
+    listed = subprocess.run(
+        [sys.executable, "-m", "eval.bench", "--list"],
+        check=True, capture_output=True, text=True, cwd=ROOT,
+    ).stdout  # fmt: skip
+    assert [line.split()[0] for line in listed.splitlines()] == list(command.BENCHMARKS)
+
+
+def test_an_unknown_name_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench", "nothing"])
+    with pytest.raises(SystemExit, match="2"):
+        command.main()
+    assert "nothing: no such benchmark; there are engine," in capsys.readouterr().err
