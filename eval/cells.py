@@ -333,7 +333,7 @@ def read_log(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     reads = reads[order]
     columns = {name: np.asarray(reads[name]) for name in replay_log.RECORD.names or ()}
     columns["latency_us"] = reads["latency_ns"] / 1000.0
-    columns["start_us"] = (reads["due_ns"] + reads["lag_ns"].astype(np.uint64)) / 1000.0
+    columns["start_us"] = (reads["due_ns"] + reads["lag_ns"]) / 1000.0
     return columns
 
 

@@ -30,19 +30,20 @@ RECORD = np.dtype(
     [
         ("due_ns", "<u8"),
         ("latency_ns", "<u8"),
+        ("lag_ns", "<u8"),
         ("offset_bytes", "<u8"),
         ("size_bytes", "<u4"),
-        ("lag_ns", "<u4"),
+        ("device_latency_us", "<u4"),
         ("home", "u1"),
         ("op", "u1"),
         ("served_by", "u1"),
         ("flags", "u1"),
         ("revocations", "<u2"),
         ("extra_ios", "<u2"),
-        ("device_latency_us", "<u4"),
-        ("reserved", "<u4"),
     ]
 )
+
+VERSION = 2
 
 READ, WRITE = 0, 1
 
@@ -50,6 +51,15 @@ READ, WRITE = 0, 1
 NOBODY = 255
 
 REVOKED, HEDGED, HEDGE_WON, DATA_ERROR, IO_ERROR = 1, 2, 4, 8, 16
+
+
+def response_ns(records: NDArray[Any]) -> NDArray[np.uint64]:
+    """Times from when the I/Os were due until their users had the answers.
+
+    ``latency_ns`` is the service time, from the submission; it leaves out how
+    long an I/O waited to be submitted, which is ``lag_ns``.
+    """
+    return np.asarray(records["latency_ns"] + records["lag_ns"], np.uint64)
 
 
 def is_replay_log(path: AnyPath) -> bool:
@@ -85,8 +95,11 @@ def read(path: AnyPath) -> NDArray[Any]:
     header = np.fromfile(path, HEADER, 1)[0]
     if header["magic"] != MAGIC:
         raise ValueError(f"{path}: not a per-I/O log of the replayer")
-    if header["version"] != 1 or header["record_bytes"] != RECORD.itemsize:
-        raise ValueError(f"{path}: per-I/O log of version {header['version']}, expected 1")
+    if header["version"] != VERSION or header["record_bytes"] != RECORD.itemsize:
+        raise ValueError(
+            f"{path}: per-I/O log of version {header['version']}, expected {VERSION};"
+            " replay again with --log"
+        )
     body = size - HEADER.itemsize
     if body % RECORD.itemsize:
         raise ValueError(f"{path}: cut short within a record; record it again")

@@ -194,14 +194,17 @@ static void answer(struct replay *r, struct user_io *io, struct attempt *by)
 		r->c.writes++;
 		r->c.write_bytes += io->size_bytes;
 		r->c.writes_failed += !by;
-		if (by)
+		if (by) {
 			latency_add(&r->write_latency, latency);
+			latency_add(&r->write_response, io->lag_ns + latency);
+		}
 	} else {
 		r->c.reads++;
 		r->c.read_bytes += io->size_bytes;
 		r->c.reads_failed += !by;
 		if (by) {
 			latency_add(&r->read_latency, latency);
+			latency_add(&r->read_response, io->lag_ns + latency);
 			r->c.served_by[by->drive]++;
 		}
 		r->c.revoked += io->revocations > 0;
@@ -211,13 +214,14 @@ static void answer(struct replay *r, struct user_io *io, struct attempt *by)
 		r->c.extra_ios += extra;
 	}
 	latency_add(&r->lag, io->lag_ns);
+	r->c.late_ios += io->lag_ns > LATE_NS;
 	if (r->log) {
 		struct log_record record = {
 			.due_ns = io->due_ns,
 			.latency_ns = latency,
+			.lag_ns = io->lag_ns,
 			.offset_bytes = io->offset_bytes,
 			.size_bytes = io->size_bytes,
-			.lag_ns = io->lag_ns,
 			.home = io->home,
 			.op = io->is_write,
 			.served_by = io->served_by,

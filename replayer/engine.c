@@ -57,6 +57,8 @@ void engine_setup(struct replay *r)
 	r->random_state = r->o.seed;
 	latency_init(&r->read_latency, LATENCY_EXACT_MAX);
 	latency_init(&r->write_latency, LATENCY_EXACT_MAX);
+	latency_init(&r->read_response, LATENCY_EXACT_MAX);
+	latency_init(&r->write_response, LATENCY_EXACT_MAX);
 	latency_init(&r->lag, LATENCY_EXACT_MAX);
 }
 
@@ -72,7 +74,7 @@ static void issue(struct replay *r, struct source *s)
 	io->home = s->drive;
 	io->tag = r->o.tags[s - r->sources];
 	io->submit_ns = r->now_ns;
-	io->lag_ns = saturate_u32(elapsed - io->due_ns);
+	io->lag_ns = elapsed - io->due_ns;
 	io->warmup = io->due_ns < r->o.warmup_s * 1e9;
 	r->user_ios_in_flight++;
 	r->c.unanswered++;
@@ -104,7 +106,8 @@ static void fire_timers(struct replay *r)
 void engine_run(struct replay *r)
 {
 	struct progress progress;
-	bool stalled = false;
+	uint64_t full_until_ns = 0; /* I/Os due by then found no place under --depth */
+	bool full = false;
 
 	sources_open(r);
 	r->start_ns = ring_wait_for_round_time(r);
@@ -127,12 +130,16 @@ void engine_run(struct replay *r)
 			r->draining = true;
 		attempts_reap(r);
 		fire_timers(r);
+		if (full && r->user_ios_in_flight < r->o.depth) {
+			full = false;
+			full_until_ns = r->now_ns;
+		}
 		s = r->draining ? NULL : source_first(r);
 		while (s && r->user_ios_in_flight < r->o.depth &&
 		       (issued < ISSUE_BATCH || r->o.saturate) &&
 		       (r->o.saturate || r->start_ns + s->next.at_ns <= r->now_ns)) {
-			r->c.depth_stalls += stalled;
-			stalled = false;
+			r->c.depth_stalls +=
+				!r->o.saturate && r->start_ns + s->next.at_ns <= full_until_ns;
 			issue(r, s);
 			issued++;
 			if (r->o.saturate && issued % SATURATE_BATCH == 0)
@@ -162,7 +169,7 @@ void engine_run(struct replay *r)
 		}
 		wake = timer_next(&r->timers);
 		if (s && r->user_ios_in_flight >= r->o.depth) {
-			stalled = !r->o.saturate && r->start_ns + s->next.at_ns <= r->now_ns;
+			full = true;
 		} else if (s && r->start_ns + s->next.at_ns < wake) {
 			wake = r->start_ns + s->next.at_ns;
 		}
@@ -192,5 +199,7 @@ void engine_close(struct replay *r)
 	}
 	latency_free(&r->read_latency);
 	latency_free(&r->write_latency);
+	latency_free(&r->read_response);
+	latency_free(&r->write_response);
 	latency_free(&r->lag);
 }

@@ -49,9 +49,9 @@ struct user_io {
 	struct storm *storm; /* not a user's I/O but this storm's write */
 	uint64_t due_ns;     /* from the run's start */
 	uint64_t submit_ns;  /* absolute; of the first attempt */
+	uint64_t lag_ns;     /* submission minus due */
 	uint64_t offset_bytes;
 	uint32_t size_bytes;
-	uint32_t lag_ns;
 	uint32_t tried, failed; /* drives, as bits: asked at all; answered with an error */
 	uint16_t revocations, sent;
 	uint16_t tag; /* 0: none */
@@ -69,6 +69,9 @@ enum { /* flags of user I/Os, as the per-I/O log has them */
 };
 
 #define SERVED_BY_NONE 255
+
+/* Timers and batches stay below it: what is later waited for something. */
+#define LATE_NS 100000ull
 
 struct counters {
 	uint64_t reads, writes, warmup_ios;
@@ -90,7 +93,8 @@ struct counters {
 	uint64_t realigned; /* trace I/Os widened to 4 KiB blocks */
 	uint64_t wrapped;   /* offsets folded into the drive's size by --fit */
 	uint64_t read_bytes, write_bytes;
-	uint64_t depth_stalls; /* I/Os that waited for a place under --depth */
+	uint64_t depth_stalls; /* I/Os that were due while --depth had no place for them */
+	uint64_t late_ios;     /* submitted more than LATE_NS after they were due */
 	uint64_t served_by[MAX_DRIVES];
 	uint64_t prefill_blocks;
 };
@@ -128,7 +132,9 @@ struct replay {
 	struct buffer_pool *buffers;
 
 	struct counters c;
-	struct latency read_latency, write_latency, lag;
+	struct latency read_latency, write_latency;   /* service: from submission */
+	struct latency read_response, write_response; /* from the due time */
+	struct latency lag;
 	struct log_file *log;
 	struct inject *inject;
 	struct storm storms[MAX_DRIVES];

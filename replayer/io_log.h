@@ -7,11 +7,13 @@
 #include <stdint.h>
 
 struct log_record {
-	uint64_t due_ns, latency_ns, offset_bytes;
-	uint32_t size_bytes, lag_ns;
+	uint64_t due_ns;
+	uint64_t latency_ns; /* the service time; with lag_ns the response time */
+	uint64_t lag_ns;     /* submission minus due */
+	uint64_t offset_bytes;
+	uint32_t size_bytes, device_latency_us;
 	uint8_t home, op, served_by, flags;
 	uint16_t revocations, extra_ios;
-	uint32_t device_latency_us, reserved;
 };
 
 struct log_header {
@@ -23,12 +25,12 @@ struct log_header {
 };
 
 #define LOG_MAGIC "LINNOSRL"
-#define LOG_VERSION 1
+#define LOG_VERSION 2
 
 _Static_assert(sizeof(struct log_record) == 48, "docs/formats.md");
 _Static_assert(sizeof(struct log_header) == 64, "docs/formats.md");
 
-/* The log's 32-bit times hold what does not fit as their largest value. */
+/* The log's 32-bit time holds what does not fit as its largest value. */
 static inline uint32_t saturate_u32(uint64_t v)
 {
 	return v > UINT32_MAX ? UINT32_MAX : v;

@@ -192,8 +192,12 @@ void report_json(struct replay *r, const char *path)
 	set_text(o, "scenario", r->o.scenario);
 	set_count(o, "reads", c->reads);
 	set_latencies(o, "", &r->read_latency);
+	set_latencies(o, "service_", &r->read_latency);
+	set_latencies(o, "response_", &r->read_response);
 	set_count(o, "writes", c->writes);
 	set_latencies(o, "write_", &r->write_latency);
+	set_latencies(o, "write_service_", &r->write_latency);
+	set_latencies(o, "write_response_", &r->write_response);
 	set_count(o, "revoked", c->revoked);
 	set_count(o, "revocations", c->revocations);
 	set_count(o, "hedged", c->hedged);
@@ -227,6 +231,7 @@ void report_json(struct replay *r, const char *path)
 	set_count(o, "skipped_trace_lines", skipped(r));
 	set_count(o, "prefill_blocks", c->prefill_blocks);
 	set_count(o, "depth_stalls", c->depth_stalls);
+	set_count(o, "late_ios", c->late_ios);
 	set_count(o, "read_bytes", c->read_bytes);
 	set_count(o, "write_bytes", c->write_bytes);
 	for (unsigned int i = 0; i < r->n_storms; i++) {
@@ -267,7 +272,7 @@ static void print_latencies(const char *what, struct latency *l)
 {
 	if (!l->count)
 		return;
-	printf("%s latency (us)  mean %.1f", what, latency_mean(l) / 1000);
+	printf("%s time (us)  mean %.1f", what, latency_mean(l) / 1000);
 	for (unsigned int i = 0; i < N_PERCENTILES; i++)
 		printf("  %.*s %.1f", (int)(strlen(percentiles[i].name) - 3), percentiles[i].name,
 		       (double)latency_percentile(l, percentiles[i].fraction) / 1000);
@@ -285,8 +290,11 @@ void report_text(struct replay *r)
 	printf("%s%s%s: %llu reads, %llu writes in %.3f s%s%s\n", r->o.policy->name,
 	       *r->o.scenario ? ", " : "", r->o.scenario, ULL(c->reads), ULL(c->writes), elapsed,
 	       r->stop_reason ? ", " : "", r->stop_reason ? r->stop_reason : "");
-	print_latencies("read ", &r->read_latency);
-	print_latencies("write", &r->write_latency);
+	/* What a user waits begins when the I/O is due, whether or not the drives keep up. */
+	print_latencies("read  response", &r->read_response);
+	print_latencies("read  service ", &r->read_latency);
+	print_latencies("write response", &r->write_response);
+	print_latencies("write service ", &r->write_latency);
 	if (!latency_is_exact(&r->read_latency))
 		printf("percentiles from a histogram, within 1/2048\n");
 	printf("revoked %llu  hedged %llu (won %llu, denied by the budget %llu)  extra I/O %.2f %% "
@@ -318,12 +326,15 @@ void report_text(struct replay *r)
 		       (double)latency_percentile(&r->lag, 0.5) / 1000,
 		       (double)latency_percentile(&r->lag, 0.99) / 1000,
 		       (double)r->lag.max_ns / 1000);
+	if (c->late_ios)
+		printf("%llu I/Os were submitted more than %llu us after they were due\n",
+		       ULL(c->late_ios), LATE_NS / 1000);
 	for (unsigned int i = 0; i < r->n_storms; i++)
 		printf("write storm on %s: %llu slots, %llu writes, %llu MiB\n",
 		       r->devices[r->storms[i].drive].path, ULL(r->storms[i].slots),
 		       ULL(r->storms[i].writes), ULL(r->storms[i].bytes >> 20));
 	if (c->depth_stalls)
-		printf("%llu I/Os waited for a place under --depth %u\n", ULL(c->depth_stalls),
+		printf("%llu I/Os were due while --depth %u had no place for them\n", ULL(c->depth_stalls),
 		       r->o.depth);
 	if (c->copies_denied)
 		printf("%llu copies of reads were not sent: a drive held --losers %u lost ones\n",

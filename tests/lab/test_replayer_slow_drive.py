@@ -78,3 +78,41 @@ def test_losers_are_bounded(boot, tmp_path: Path, policy: str) -> None:
     assert result["copies_denied"] > 100
     assert f"{result['copies_denied']} copies of reads were not sent" in ran.stdout
     assert result["config"]["losers"] == 8
+
+
+def test_what_a_drive_cannot_keep_up_with_is_late_and_told(boot, tmp_path: Path) -> None:
+    """1000 reads a second for a drive that answers 100: the last answer comes 9 s after its time.
+
+    Every read takes 10 ms from its submission, and only that is the service time.
+    """
+    trace = write_reads(tmp_path / "t", range(0, 1_000_000, 1000))
+    ran = boot(
+        f"replayer --devices /dev/flash0 --trace {trace} --policy baseline --depth 1"
+        f" {slow(0, 10_000)} {QUIET} --json $OUT/o.json --log $OUT/o.log"
+    )
+    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    assert result["late_ios"] == result["depth_stalls"] == 999
+    assert result["lag_max_us"] > 8_900_000
+    assert result["response_max_us"] > 9_000_000
+    assert result["max_us"] == result["service_max_us"] < 11_000
+    # Submitted one after the other: what is submitted when shows in the log, beyond 32 bits too.
+    submit_ns = log["due_ns"] + log["lag_ns"]
+    assert (np.diff(submit_ns) >= 10_000_000).all()
+    for prefix, ns in (("service", log["latency_ns"]), ("response", replay_log.response_ns(log))):
+        for name, fraction in (("p50", 0.5), ("p99", 0.99)):
+            wanted = np.quantile(ns, fraction, method="inverted_cdf") / 1000
+            assert result[f"{prefix}_{name}_us"] == pytest.approx(wanted, rel=1 / 2048)
+        assert result[f"{prefix}_mean_us"] == pytest.approx(ns.mean() / 1000)
+    assert "read  response time (us)" in ran.stdout and "read  service  time" in ran.stdout
+    assert "999 I/Os were submitted more than 100 us after they were due" in ran.stdout
+
+
+def test_on_time_the_two_times_agree(boot, tmp_path: Path) -> None:
+    trace = write_reads(tmp_path / "t", range(0, 400_000, 400))
+    boot(
+        f"replayer --devices {DRIVES} --trace {trace} --spread --policy baseline"
+        f" {QUIET} --json $OUT/o.json"
+    )
+    result = summary(tmp_path / "o.json")
+    assert (result["late_ios"], result["depth_stalls"]) == (0, 0)
+    assert 0 < result["response_mean_us"] - result["service_mean_us"] < 5

@@ -45,7 +45,7 @@ def books(folder: Path, ios: list[tuple[int, int, int]], **changes: int) -> list
         record["home"], record["op"], record["offset_bytes"] = home, op, block * 4096
     records[0]["revocations"] = 1
     header = np.zeros(1, replay_log.HEADER)
-    header["magic"], header["version"] = replay_log.MAGIC, 1
+    header["magic"], header["version"] = replay_log.MAGIC, replay_log.VERSION
     header["record_bytes"], header["n_drives"] = replay_log.RECORD.itemsize, 3
     (folder / "log").write_bytes(header.tobytes() + records.tobytes())
     reads = sum(op == 0 for _, op, _ in ios)

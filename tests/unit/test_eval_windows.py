@@ -18,7 +18,7 @@ def _replayed(
 ) -> Replayed:
     folder.mkdir()
     header = np.zeros(1, replay_log.HEADER)
-    header["magic"], header["version"] = replay_log.MAGIC, 1
+    header["magic"], header["version"] = replay_log.MAGIC, replay_log.VERSION
     header["record_bytes"], header["n_drives"] = replay_log.RECORD.itemsize, 3
     records = np.zeros(len(latency_us), replay_log.RECORD)
     records["due_ns"] = np.arange(len(latency_us)) * 1000

@@ -59,7 +59,8 @@ def test_blktrace(tmp_path: Path) -> None:
 
 def test_replay_log(tmp_path: Path) -> None:
     header = np.zeros(1, replay_log.HEADER)
-    header["magic"], header["version"], header["record_bytes"] = replay_log.MAGIC, 1, 48
+    header["magic"], header["version"] = replay_log.MAGIC, replay_log.VERSION
+    header["record_bytes"] = replay_log.RECORD.itemsize
     records = np.zeros(5, replay_log.RECORD)
     records["due_ns"] = [2_000_000_000, 0, 1_000_000_000, 1, 2]
     records["latency_ns"] = [100_000, 200_000, 300_000, 5_000, 6_000]
