@@ -97,7 +97,7 @@ class LabellingOptions:
     ----------
     method : {"exact", "simulate"}
     replicas : int
-        Drives that hold each block.
+        Drives that hold each block; at most as many as there are traces, unless there is one only.
     failover_us : float
         Cost of a failover.
     by_size : bool
@@ -324,7 +324,7 @@ def train_drive(
                 reads.latency_us,
                 options,
                 failover_us=recipe.labelling.failover_us,
-                replicas=recipe.labelling.replicas,
+                replicas=point.replicas,
                 pages=reads.pages,
                 added=_examples(added),
                 bursts=added_validation,
@@ -421,7 +421,9 @@ def _record(
         "slow_ratio": point.slow_ratio,
         "start_percentile": round(point.start_percentile, 2),
         "boost_area_us": point.boost_area_us,
-        "labelling": dataclasses.asdict(recipe.labelling),
+        "searched_percentiles": [round(float(end), 2) for end in point.searched_percentiles],
+        "search_ended_at_edge": point.at_edge,
+        "labelling": {**dataclasses.asdict(recipe.labelling), "replicas": point.replicas},
         # What is taught as slow; every confusion below is about these labels.
         "labels": recipe.labels,
         "labelled_slow_ratio": float(np.mean(slow)),

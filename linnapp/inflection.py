@@ -6,7 +6,9 @@ drive would serve slower than the drive's inflection point is revoked and goes t
 replica, the last of which always serves it. For a candidate point, the *boost area* is the area
 between the CDFs of read latency without and with this admission control; the point with the
 largest area wins. Candidates lie within ten percentiles, in steps of 0.1, of the point where the
-CDF's slope is one.
+CDF's slope is one. That is where the search begins: as long as the best candidate is the lowest or
+highest of those tried, ten percentiles more are tried beyond it, so that the point found lies
+between worse ones.
 
 The area between the two CDFs is the difference of their means. Draws on different replicas are
 independent, so the mean has a closed form: with A(t) the mean latency of admitted reads times
@@ -25,7 +27,8 @@ reads of the same size, and a point no longer looks good because it trades large
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -37,6 +40,8 @@ from linnapp.errors import TraceError
 FAILOVER_US = 15.0
 
 REPLICAS = 3
+
+#: How far candidates go to either side at first, as in the paper, and how far each extension goes.
 SPAN_PERCENTILES = 10.0
 STEP_PERCENTILES = 0.1
 N_SIMULATED = 1_000_000
@@ -150,8 +155,15 @@ class InflectionPoint:
     boost_area_us : float
         The array's mean latency without admission control minus that with it, in us, summed
         over its drives.
+    searched_percentiles : tuple of float
+        The lowest and the highest that was tried.
     candidate_percentiles, candidate_areas_us : float array
         All that was tried.
+    at_edge : bool
+        Whether the search ended at an end of what can be tried, p0.1 or p99.9, with no worse
+        candidate beyond. Elsewhere the point lies between two that are worse.
+    replicas : int
+        Drives that hold each block, as the search had it.
     """
 
     threshold_us: int
@@ -159,8 +171,11 @@ class InflectionPoint:
     start_percentile: float
     slow_ratio: float
     boost_area_us: float
+    searched_percentiles: tuple[float, float]
     candidate_percentiles: FloatArray
     candidate_areas_us: FloatArray
+    at_edge: bool
+    replicas: int
 
 
 def slope_one_percentile(distribution: LatencyDistribution) -> float:
@@ -175,6 +190,11 @@ def slope_one_percentile(distribution: LatencyDistribution) -> float:
     if high <= low:
         return _HIGHEST_PERCENTILE
     return float(percentiles[np.argmax(percentiles / 100 - (latency_us - low) / (high - low))])
+
+
+def replica_count(n_drives: int, replicas: int) -> int:
+    """Drives that hold each block: no more than there are; a single one stands for all."""
+    return replicas if n_drives == 1 else min(replicas, n_drives)
 
 
 def find_inflection_points(
@@ -198,11 +218,13 @@ def find_inflection_points(
     method : {"exact", "simulate"}
         Closed form, or random reads as in the paper.
     replicas : int
-        Drives that hold each block; drive i's replicas are the drives that follow it.
+        Drives that hold each block, at most as many as there are; drive i's replicas are the drives
+        that follow it.
     failover_us : float
         Cost of each revocation, in us.
     span_percentiles, step_percentiles : float
-        Extent and spacing of the candidates around the start.
+        Extent and spacing of the candidates around the start. While the best of them lies at an
+        end of what was tried, as many again are tried beyond it.
     n_simulated : int
         Random reads per drive, for "simulate".
     threshold_us : int, optional
@@ -218,6 +240,7 @@ def find_inflection_points(
     if replicas < 2:
         raise ValueError(f"{replicas} replicas: revocation needs at least 2")
     n_drives = len(distributions)
+    replicas = replica_count(n_drives, replicas)
     evaluate: _Exact | _Simulation
     if method == "exact":
         evaluate = _Exact(distributions, replicas, failover_us)
@@ -226,38 +249,41 @@ def find_inflection_points(
     else:
         raise ValueError(f"method {method!r}: expected exact or simulate")
     if threshold_us is not None:
-        return [_given_point(distributions, d, threshold_us, evaluate) for d in distributions]
-    starts = [slope_one_percentile(distribution) for distribution in distributions]
-    candidates = [_candidates(start, span_percentiles, step_percentiles) for start in starts]
-    tables = [
-        distribution.percentile_us(percentiles)
-        for distribution, percentiles in zip(distributions, candidates, strict=True)
-    ]
-    thresholds = [float(d.percentile_us(s)) for d, s in zip(distributions, starts, strict=True)]
-    areas: list[FloatArray] = [np.zeros(0)] * n_drives
+        return [
+            _given_point(distributions, d, threshold_us, evaluate, replicas) for d in distributions
+        ]
+    windows = [_Window(d, span_percentiles, step_percentiles) for d in distributions]
+    thresholds = [float(window.thresholds_us[window.best]) for window in windows]
     baseline = sum(distribution.mean_us for distribution in distributions)
     if method == "simulate":
         baseline = evaluate.mean_sum([np.inf] * n_drives)
+
+    def areas_us(drive: int, tried_us: npt.NDArray[Any]) -> FloatArray:
+        return baseline - evaluate.mean_sums(thresholds, drive, tried_us)
+
     for _ in range(_MAX_ROUNDS):
         before = list(thresholds)
-        for drive in range(n_drives):
-            areas[drive] = baseline - evaluate.mean_sums(thresholds, drive, tables[drive])
-            thresholds[drive] = float(tables[drive][np.argmax(areas[drive])])
+        for drive, window in enumerate(windows):
+            window.search(functools.partial(areas_us, drive))
+            thresholds[drive] = float(window.thresholds_us[window.best])
         if thresholds == before or n_drives == 1:
             break
     points = []
-    for drive, distribution in enumerate(distributions):
-        best = int(np.argmax(areas[drive]))
-        threshold_us = max(1, int(tables[drive][best]))
+    for window, distribution in zip(windows, distributions, strict=True):
+        best = window.best
+        threshold_us = max(1, int(window.thresholds_us[best]))
         points.append(
             InflectionPoint(
                 threshold_us=threshold_us,
-                percentile=float(candidates[drive][best]),
-                start_percentile=starts[drive],
+                percentile=float(window.percentiles[best]),
+                start_percentile=window.start,
                 slow_ratio=float(distribution.admitted(threshold_us)[1]),
-                boost_area_us=float(areas[drive][best]),
-                candidate_percentiles=candidates[drive],
-                candidate_areas_us=areas[drive],
+                boost_area_us=float(window.areas_us[best]),
+                searched_percentiles=(float(window.percentiles[0]), float(window.percentiles[-1])),
+                candidate_percentiles=window.percentiles,
+                candidate_areas_us=window.areas_us,
+                at_edge=window.is_at_edge,
+                replicas=replicas,
             )
         )
     return points
@@ -268,6 +294,7 @@ def _given_point(
     distribution: LatencyDistribution,
     threshold_us: int,
     evaluate: _Exact | _Simulation,
+    replicas: int,
 ) -> InflectionPoint:
     """The record of a point that was not searched for."""
     n = len(distributions)
@@ -279,20 +306,77 @@ def _given_point(
         start_percentile=slope_one_percentile(distribution),
         slow_ratio=slow,
         boost_area_us=area,
+        searched_percentiles=(100 * (1 - slow), 100 * (1 - slow)),
         candidate_percentiles=np.array([100 * (1 - slow)]),
         candidate_areas_us=np.array([area]),
+        at_edge=False,
+        replicas=replicas,
     )
 
 
-def _candidates(start: float, span: float, step: float) -> FloatArray:
-    n = round(span / step)
-    percentiles = start + np.arange(-n, n + 1) * step
-    within = (percentiles >= step / 2) & (percentiles <= _HIGHEST_PERCENTILE + step / 2)
-    return np.asarray(percentiles[within], np.float64)
+class _Window:
+    """A drive's candidates: percentiles in even steps around the start, more where needed.
+
+    Attributes
+    ----------
+    start : float
+        Where the CDF's slope is one.
+    percentiles, thresholds_us, areas_us : array
+        Of the candidates, in rising order.
+    best : int
+        Index of the candidate of the largest area; of equals, the nearest to the start.
+    """
+
+    def __init__(self, distribution: LatencyDistribution, span: float, step: float) -> None:
+        self.start = slope_one_percentile(distribution)
+        self._distribution = distribution
+        self._step = step
+        self._extension = max(1, round(span / step))
+        # Candidates are counted in steps from the start; rounding keeps both ends within.
+        self._lowest = -int((self.start - step / 2) / step)
+        self._highest = int((_HIGHEST_PERCENTILE - self.start) / step + 0.5)
+        self._first = max(self._lowest, -self._extension)
+        last = min(self._highest, self._extension)
+        self.percentiles, self.thresholds_us = self._candidates(self._first, last)
+        self.areas_us = np.zeros(len(self.percentiles))
+        self.best = -self._first
+
+    def _candidates(self, first: int, last: int) -> tuple[FloatArray, npt.NDArray[Any]]:
+        percentiles = np.asarray(self.start + np.arange(first, last + 1) * self._step, np.float64)
+        return percentiles, self._distribution.percentile_us(percentiles)
+
+    @property
+    def is_at_edge(self) -> bool:
+        """Whether the best candidate, or one of the same area, is the last there is."""
+        low, high = self._best_at_ends()
+        return low or high
+
+    def search(self, areas_of: Callable[[npt.NDArray[Any]], FloatArray]) -> None:
+        """Compute the areas of all candidates, and of more until the best lies inside."""
+        self.areas_us = areas_of(self.thresholds_us)
+        while True:
+            low, high = self._best_at_ends()
+            first = max(self._lowest, self._first - self._extension) if low else self._first
+            last = self._first + len(self.percentiles) - 1
+            new_last = min(self._highest, last + self._extension) if high else last
+            if (first, new_last) == (self._first, last):
+                break
+            below, below_us = self._candidates(first, self._first - 1)
+            above, above_us = self._candidates(last + 1, new_last)
+            self.percentiles = np.concatenate((below, self.percentiles, above))
+            self.thresholds_us = np.concatenate((below_us, self.thresholds_us, above_us))
+            self.areas_us = np.concatenate((areas_of(below_us), self.areas_us, areas_of(above_us)))
+            self._first = first
+        equals = np.flatnonzero(self.areas_us == self.areas_us.max())
+        self.best = int(equals[np.argmin(np.abs(equals + self._first))])
+
+    def _best_at_ends(self) -> tuple[bool, bool]:
+        best = self.areas_us.max()
+        return bool(self.areas_us[0] == best), bool(self.areas_us[-1] == best)
 
 
 def _ring(n_drives: int, first: int, replicas: int) -> list[int]:
-    """The drives that a read of drive `first` may visit; with fewer drives some stand twice."""
+    """The drives that a read of drive `first` may visit; a single drive stands for all."""
     return [(first + hop) % n_drives for hop in range(replicas)]
 
 

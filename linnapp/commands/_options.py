@@ -87,7 +87,7 @@ def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
             type=click.IntRange(2),
             default=3,
             show_default=True,
-            help="Drives that hold each block.",
+            help="Drives that hold each block; with several traces at most as many.",
         ),
         click.option(
             "--method",

@@ -75,6 +75,9 @@ def label(
             "threshold_us": point.threshold_us,
             "percentile": round(point.percentile, 2),
             "start_percentile": round(point.start_percentile, 2),
+            "searched_percentiles": [round(end, 2) for end in point.searched_percentiles],
+            "search_ended_at_edge": point.at_edge,
+            "replicas": point.replicas,
             "slow_ratio": point.slow_ratio,
             "boost_area_us": point.boost_area_us,
         }

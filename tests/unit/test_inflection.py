@@ -60,7 +60,7 @@ def test_both_methods_choose_points_of_equal_worth() -> None:
     drives = [bimodal(1), bimodal(2, 0.1)]
     exact = find_inflection_points(drives)
     simulated = find_inflection_points(drives, method="simulate", n_simulated=100_000)
-    judge = _Exact(drives, 3, 15.0)
+    judge = _Exact(drives, 2, 15.0)
     best = judge.mean_sum([float(p.threshold_us) for p in exact])
     close = judge.mean_sum([float(p.threshold_us) for p in simulated])
     assert best <= close <= best * 1.005
@@ -92,8 +92,49 @@ def test_no_candidate_beats_the_point_alone() -> None:
 def test_equal_replicas_get_equal_points() -> None:
     one = find_inflection_points([bimodal(1)])[0]
     three = find_inflection_points([bimodal(1)] * 3)
-    assert len({point.threshold_us for point in three}) <= 3
-    assert all(abs(p.percentile - one.percentile) <= 5 for p in three)
+    assert {point.threshold_us for point in three} == {one.threshold_us}
+    assert {point.replicas for point in (one, *three)} == {3}
+
+
+def long_tailed(n: int = 20_000) -> LatencyDistribution:
+    """Its CDF's slope is one at p85.6, but so many reads are slow that more revocation pays."""
+    return LatencyDistribution((100 + np.random.default_rng(1).exponential(1000, n)).astype(int))
+
+
+@pytest.mark.parametrize("n_drives", [1, 3])
+def test_the_search_goes_on_until_the_best_lies_inside(n_drives: int) -> None:
+    drives = [long_tailed()] * n_drives
+    points = find_inflection_points(drives)
+    judge = _Exact(drives, 3, 15.0)
+    chosen = [float(point.threshold_us) for point in points]
+    for drive, point in enumerate(points):
+        assert point.start_percentile - point.percentile > 30
+        assert not point.at_edge
+        best = int(np.argmax(point.candidate_areas_us))
+        assert 0 < best < len(point.candidate_areas_us) - 1
+        assert np.allclose(np.diff(point.candidate_percentiles), 0.1)
+        # Of all percentiles, not only of those that were tried.
+        everywhere = drives[drive].percentile_us(np.arange(1, 1000) / 10)
+        means = judge.mean_sums(chosen, drive, everywhere)
+        assert judge.mean_sum(chosen) <= means.min() + 1e-9
+
+
+def test_the_search_goes_up_as_well_and_says_where_it_ended() -> None:
+    # Failovers so dear that only the slowest read of a thousand is worth one, or none.
+    (point,) = find_inflection_points([long_tailed()], failover_us=1e4)
+    assert point.at_edge
+    assert point.percentile == pytest.approx(99.9)
+    (point,) = find_inflection_points([long_tailed()], failover_us=2500)
+    assert not point.at_edge
+    assert point.start_percentile + 5 < point.percentile < 99.8
+
+
+def test_two_drives_are_two_replicas() -> None:
+    drives = [bimodal(1), bimodal(2, 0.1)]
+    points = find_inflection_points(drives, replicas=3)
+    assert [point.replicas for point in points] == [2, 2]
+    two = find_inflection_points(drives, replicas=2)
+    assert [p.threshold_us for p in points] == [p.threshold_us for p in two]
 
 
 def test_slope_one_is_the_knee() -> None:

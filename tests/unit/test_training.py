@@ -159,6 +159,9 @@ def test_array_gets_a_model_and_a_record_per_drive(tmp_path: Path) -> None:
         assert len(record["trace"]["sha256"]) == 64
         assert record["options"]["seed"] == 1
         assert record["bursts"]["rows"] > 0
+        assert record["labelling"]["replicas"] == 2
+        low, high = record["searched_percentiles"]
+        assert low < record["threshold_percentile"] < high and not record["search_ended_at_edge"]
     train_array(traces, out, RECIPE, processes=1)  # one after the other: the same bits
     assert [(out / f"d{i}.linnos").read_bytes() for i in range(2)] == models
 
