@@ -13,12 +13,13 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(CURDIR)/$(BUILD)/replayer:$(PATH):/usr/sb
 
 # Tests at a time; a guest takes a core and up to 3 GB.
 TEST_JOBS ?= 2
+FUZZ_SECONDS ?= 600
 PYTEST := $(PYTHON) -m pytest tests
 PYTEST_PARALLEL := $(PYTEST) -n $(TEST_JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help deps venv kernel kernel-debug kernel-x86 kernel-6.1 native replayer build demo test \
-	test-unit test-lab test-debug test-qemu test-6.1 bench eval report lint clean
+	test-unit test-lab test-debug test-qemu test-6.1 fuzz bench eval report lint clean
 
 help: ## this list
 	@echo "LinnOS. On a fresh Debian 12: make demo, make test."
@@ -95,6 +96,9 @@ test-qemu: venv native $(BUILD)/.deps-qemu kernel-x86 ## x86-64 under QEMU: two 
 
 test-6.1: build kernel-6.1 ## KUnit and a smoke test on Linux 6.1
 	$(PYTEST) -m linux61
+
+fuzz: $(BUILD)/.deps ## the trace readers under ASan and UBSan; FUZZ_SECONDS=600
+	@$(MAKE) --no-print-directory -C tests/fuzz OUT=$(CURDIR)/$(BUILD)/fuzz TOTAL_SECONDS=$(FUZZ_SECONDS) run
 
 bench: build ## speed of our own code beside a reference (python -m eval.bench --list)
 	$(PYTHON) -m eval.bench

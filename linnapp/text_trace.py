@@ -99,6 +99,8 @@ class _Format(ctypes.Structure):
         ("volume_at", ctypes.c_int32),
         ("time_decimals", ctypes.c_int32),
         ("since_first", ctypes.c_int32),
+        ("offset_unit_bytes", ctypes.c_int32),
+        ("size_unit_bytes", ctypes.c_int32),
         ("reads", ctypes.c_char_p),
         ("writes", ctypes.c_char_p),
         ("passed_over", ctypes.c_char_p),
@@ -136,7 +138,9 @@ _FIELDS = {"time": 1, "offset": 2, "size": 3, "type": 4}
 @functools.cache
 def _library() -> ctypes.CDLL:
     library = native()
-    if not hasattr(library, "lt_text_open"):
+    if not hasattr(
+        library, "lt_text_format_bytes"
+    ) or library.lt_text_format_bytes() != ctypes.sizeof(_Format):
         raise LinnappError("the compiled trace reader is of an older version; run `make native`")
     library.lt_text_open.restype = ctypes.c_void_p
     library.lt_text_open.argtypes = (ctypes.c_int, ctypes.POINTER(_Format))
@@ -175,6 +179,8 @@ def _format_of(text_format: TextFormat, volume: str | None) -> _Format:
         columns.get("volume", 0),
         text_format.time_unit_log10_ns,
         text_format.since_first,
+        text_format.offset_unit_bytes,
+        text_format.size_unit_bytes,
         words(text_format.read_types),
         words(text_format.write_types),
         words(text_format.passed_over),
@@ -236,12 +242,7 @@ def read_columns(
                 if n < 0:
                     raise explain_os_error(OSError(-1 - n, os.strerror(-1 - n)), path)
                 if n:
-                    yield Columns(
-                        time[:n],
-                        offset[:n] * text_format.offset_unit_bytes,
-                        size[:n] * text_format.size_unit_bytes,
-                        is_write[:n],
-                    )
+                    yield Columns(time[:n], offset[:n], size[:n], is_write[:n])
         finally:
             library.lt_text_close(reader)
 

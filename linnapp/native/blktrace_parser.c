@@ -75,13 +75,21 @@ enum { ACT_QUEUE = 1, ACT_BACKMERGE, ACT_FRONTMERGE, ACT_GETRQ, ACT_SLEEPRQ, ACT
 /* blkparse writes a merged trace in batches; within one the order is right. */
 #define WINDOW 128
 
+#ifndef BUFFER_BYTES		/* the fuzzers refill a small one often */
 #define BUFFER_BYTES (1u << 20)
+#endif
 #define MAX_CPUS 4096
 
-/* How far to look for an I/O whose split was not traced: the oldest so many in flight. */
+/*
+ * How far to look for the I/O of an event: among those in flight, and among fragments whose sectors
+ * hash alike. No drive has that many, but a trace that lost its completions does, and must not take
+ * time squared.
+ */
 #define SCAN_LIMIT 4096
+#define CHAIN_LIMIT 256
 
 #define NIL UINT32_MAX
+#define NO_IO UINT64_MAX
 
 struct source {
 	int fd;
@@ -103,6 +111,8 @@ struct io {
 	uint32_t pages;
 	uint8_t flags;
 	bool open;			/* still in flight */
+	uint32_t fragments;		/* list of those that it waits for */
+	uint64_t next_open, prev_open;	/* absolute indices */
 	uint32_t hist_pending[LT_MAX_HISTORY];
 	uint32_t hist_latency_us[LT_MAX_HISTORY];
 };
@@ -112,8 +122,9 @@ struct fragment {
 	uint64_t sector;
 	uint32_t bytes;
 	uint32_t next, prev;		/* chain, oldest first */
+	uint32_t io_next, io_prev;	/* of the same I/O */
 	uint64_t io;			/* absolute index */
-	bool write, issued, used;
+	bool write, issued;
 };
 
 struct parser_history {
@@ -138,6 +149,7 @@ struct lt_parser {
 	/* I/Os in arrival order: absolute indices head .. tail - 1, a ring of capacity 2^n */
 	struct io *ios;
 	uint64_t capacity, head, tail;
+	uint64_t first_open, last_open;
 
 	struct fragment *fragments;
 	uint32_t n_fragments, free_fragment;
@@ -408,6 +420,7 @@ static uint32_t add_fragment(struct lt_parser *p, uint64_t io, uint64_t sector, 
 			     bool write, bool issued)
 {
 	uint32_t index = p->free_fragment;
+	uint32_t *first = &io_at(p, io)->fragments;
 
 	if (index == NIL) {
 		uint32_t n = p->n_fragments * 2;
@@ -418,31 +431,66 @@ static uint32_t add_fragment(struct lt_parser *p, uint64_t io, uint64_t sector, 
 			return NIL;
 		}
 		p->fragments = bigger;
-		for (uint32_t i = p->n_fragments; i < n; i++) {
-			bigger[i].used = false;
+		for (uint32_t i = p->n_fragments; i < n; i++)
 			bigger[i].next = i + 1 < n ? i + 1 : NIL;
-		}
 		index = p->n_fragments;
 		p->n_fragments = n;
 	}
 	p->free_fragment = p->fragments[index].next;
 	p->fragments[index] = (struct fragment){
-		.sector = sector, .bytes = bytes, .io = io,
-		.write = write, .issued = issued, .used = true,
+		.sector = sector, .bytes = bytes, .io = io, .io_next = *first, .io_prev = NIL,
+		.write = write, .issued = issued,
 	};
+	if (*first != NIL)
+		p->fragments[*first].io_prev = index;
+	*first = index;
 	link_fragment(p, index);
 	return index;
 }
 
 static void drop_fragment(struct lt_parser *p, uint32_t index)
 {
+	struct fragment *f = &p->fragments[index];
+
 	unlink_fragment(p, index);
-	p->fragments[index].used = false;
-	p->fragments[index].next = p->free_fragment;
+	if (f->io_prev == NIL)
+		io_at(p, f->io)->fragments = f->io_next;
+	else
+		p->fragments[f->io_prev].io_next = f->io_next;
+	if (f->io_next != NIL)
+		p->fragments[f->io_next].io_prev = f->io_prev;
+	f->next = p->free_fragment;
 	p->free_fragment = index;
 }
 
+/* The I/O at the tail is now in flight. */
+static void link_open(struct lt_parser *p, struct io *io)
+{
+	io->next_open = NO_IO;
+	io->prev_open = p->last_open;
+	if (p->last_open == NO_IO)
+		p->first_open = p->tail - 1;
+	else
+		io_at(p, p->last_open)->next_open = p->tail - 1;
+	p->last_open = p->tail - 1;
+}
+
+static void unlink_open(struct lt_parser *p, struct io *io)
+{
+	if (io->prev_open == NO_IO)
+		p->first_open = io->next_open;
+	else
+		io_at(p, io->prev_open)->next_open = io->next_open;
+	if (io->next_open == NO_IO)
+		p->last_open = io->prev_open;
+	else
+		io_at(p, io->next_open)->prev_open = io->prev_open;
+	io->open = false;
+}
+
 enum preference { PREFER_ISSUED, PREFER_UNISSUED, PREFER_YOUNGEST_UNISSUED };
+
+#define BEST_SCORE 6
 
 /*
  * Choose among the fragments that start at @sector. The state (issued or not) counts most, then
@@ -452,24 +500,27 @@ enum preference { PREFER_ISSUED, PREFER_UNISSUED, PREFER_YOUNGEST_UNISSUED };
 static uint32_t find_fragment(struct lt_parser *p, uint64_t sector, uint32_t bytes, bool write,
 			      enum preference preference)
 {
+	bool youngest = preference == PREFER_YOUNGEST_UNISSUED;
+	uint32_t chain = chain_of(p, sector, write);
+	uint32_t i = youngest ? p->chain_tail[chain] : p->chain_head[chain];
 	uint32_t best = NIL;
 	int best_score = -1;
 
-	for (uint32_t i = p->chain_head[chain_of(p, sector, write)]; i != NIL;
-	     i = p->fragments[i].next) {
+	for (int scanned = 0; i != NIL && best_score < BEST_SCORE && scanned < CHAIN_LIMIT;
+	     scanned++) {
 		const struct fragment *f = &p->fragments[i];
 		int score;
 
-		if (f->sector != sector || f->write != write)
-			continue;
-		score = f->bytes == bytes ? 2 : f->bytes < bytes ? 1 : 0;
-		if (f->issued == (preference == PREFER_ISSUED))
-			score += 4;
-		if (score > best_score ||
-		    (score == best_score && preference == PREFER_YOUNGEST_UNISSUED)) {
-			best = i;
-			best_score = score;
+		if (f->sector == sector && f->write == write) {
+			score = f->bytes == bytes ? 2 : f->bytes < bytes ? 1 : 0;
+			if (f->issued == (preference == PREFER_ISSUED))
+				score += 4;
+			if (score > best_score) {
+				best = i;
+				best_score = score;
+			}
 		}
+		i = youngest ? f->prev : f->next;
 	}
 	return best;
 }
@@ -495,27 +546,26 @@ static uint32_t find_or_cut(struct lt_parser *p, uint64_t sector, uint32_t bytes
 			    enum preference preference)
 {
 	uint32_t found = find_fragment(p, sector, bytes, write, preference);
-	uint64_t scanned = 0;
+	int scanned = 0;
 
 	if (found != NIL)
 		return found;
-	for (uint64_t i = p->head; i < p->tail && scanned < SCAN_LIMIT; i++) {
-		const struct io *io = io_at(p, i);
+	for (uint64_t i = p->first_open; i != NO_IO && scanned < SCAN_LIMIT; scanned++) {
+		struct io *io = io_at(p, i);
 
-		if (!io->open)
-			continue;
-		scanned++;
+		i = io->next_open;
 		if (!!(io->flags & LT_WRITE) != write || sector <= io->sector ||
 		    sector >= io->sector + io->bytes / SECTOR_BYTES)
 			continue;
-		for (uint32_t f = 0; f < p->n_fragments; f++) {
+		for (uint32_t f = io->fragments; f != NIL && scanned < SCAN_LIMIT; scanned++) {
 			const struct fragment *candidate = &p->fragments[f];
 
-			if (candidate->used && candidate->io == i && candidate->sector < sector &&
+			if (candidate->sector < sector &&
 			    sector < candidate->sector + candidate->bytes / SECTOR_BYTES) {
-				io_at(p, i)->flags |= LT_SPLIT;
+				io->flags |= LT_SPLIT;
 				return cut_fragment(p, f, sector);
 			}
+			f = candidate->io_next;
 		}
 	}
 	return NIL;
@@ -538,7 +588,7 @@ static void remember(struct lt_parser *p, const struct io *io)
 
 static void close_io(struct lt_parser *p, struct io *io, const struct blk_event *e)
 {
-	io->open = false;
+	unlink_open(p, io);
 	io->flags |= LT_COMPLETED;
 	io->latency_ns = e->time > io->arrival_ns ? e->time - io->arrival_ns : 0;
 	p->pending_pages -= io->pages;
@@ -554,14 +604,12 @@ static void close_io(struct lt_parser *p, struct io *io, const struct blk_event 
 static void expire(struct lt_parser *p, uint64_t now)
 {
 	struct io *io = io_at(p, p->head);
-	uint64_t index = p->head;
 
 	if (!io->open || now - io->arrival_ns <= p->max_age_ns || now < io->arrival_ns)
 		return;
-	for (uint32_t f = 0; f < p->n_fragments; f++)
-		if (p->fragments[f].used && p->fragments[f].io == index)
-			drop_fragment(p, f);
-	io->open = false;
+	while (io->fragments != NIL)
+		drop_fragment(p, io->fragments);
+	unlink_open(p, io);
 	p->pending_pages -= io->pages;
 	p->stats.missing_completions++;
 }
@@ -576,8 +624,9 @@ static void on_queue(struct lt_parser *p, const struct blk_event *e, bool write)
 	*io = (struct io){
 		.arrival_ns = e->time, .sector = e->sector, .bytes = e->bytes,
 		.left_bytes = e->bytes, .open = true, .flags = write ? LT_WRITE : 0,
-		.pages = e->bytes / PAGE_BYTES + !!(e->bytes % PAGE_BYTES),
+		.pages = e->bytes / PAGE_BYTES + !!(e->bytes % PAGE_BYTES), .fragments = NIL,
 	};
+	link_open(p, io);
 	p->pending_pages += io->pages;
 	io->pending = p->pending_pages > UINT32_MAX ? UINT32_MAX : p->pending_pages;
 	if (write) {
@@ -682,6 +731,29 @@ static void on_complete(struct lt_parser *p, const struct blk_event *e, bool wri
 		p->stats.unmatched_completions++;
 }
 
+/*
+ * Whether an I/O's event can be one of a drive's. Parts of sectors would leave fragments of no
+ * length, and what is behind the last byte or time that fits 63 bits wraps in whoever reads on.
+ */
+static bool plausible(struct lt_parser *p, const struct blk_event *e)
+{
+	const uint64_t last = INT64_MAX;
+	const char *wrong = NULL;
+
+	if (e->bytes % SECTOR_BYTES)
+		wrong = "not whole sectors of 512 bytes";
+	else if (e->sector > (last - e->bytes) / SECTOR_BYTES)
+		wrong = "no drive has that sector";
+	else if (e->time > last)
+		wrong = "no clock shows that time";
+	if (wrong)
+		fail(p, "%s: corrupt: event %llu (%u bytes at sector %llu, time %llu ns): %s; "
+			"record or copy the trace again", p->sources[0].path,
+		     (unsigned long long)p->stats.events, e->bytes,
+		     (unsigned long long)e->sector, (unsigned long long)e->time, wrong);
+	return !wrong;
+}
+
 /* Count the event for its device; false when it belongs to another drive than the one wanted. */
 static bool wanted_device(struct lt_parser *p, const struct blk_event *e)
 {
@@ -766,6 +838,8 @@ static void on_event(struct lt_parser *p, const struct blk_event *e)
 		p->stats.not_counted++;
 		return;
 	}
+	if (!plausible(p, e))
+		return;
 	switch (act) {
 	case ACT_QUEUE:
 		on_queue(p, e, write);
@@ -815,6 +889,8 @@ struct lt_parser *lt_open(const char *const *paths, int n_paths, int history, ui
 	p->max_age_ns = max_age_ns;
 	p->allow_truncated = allow_truncated;
 	p->capacity = 1024;
+	p->first_open = NO_IO;
+	p->last_open = NO_IO;
 	p->n_fragments = 1024;
 	p->n_chains = 1 << 14;
 	p->ios = calloc(p->capacity, sizeof(*p->ios));

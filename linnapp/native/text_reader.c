@@ -16,7 +16,9 @@
 
 #include "text_trace.h"
 
+#ifndef BUFFER_BYTES		/* the fuzzers refill a small one often */
 #define BUFFER_BYTES (1 << 20)	/* also the longest line */
+#endif
 #define MAX_WORDS 16
 #define TOLD_BYTES 200		/* of a malformed line, for the message */
 
@@ -141,6 +143,12 @@ static bool read_count(struct field field, int64_t *value)
 	return read_digits(&at, field.end, value) && at == field.end;
 }
 
+/* A count of units, in bytes. */
+static bool read_bytes(struct field field, int32_t unit_bytes, int64_t *bytes)
+{
+	return read_count(field, bytes) && !__builtin_mul_overflow(*bytes, unit_bytes, bytes);
+}
+
 /* A time with an exponent, as spreadsheets and awk leave them; as exact as a double is. */
 static bool read_float_time(const struct lt_text_reader *r, struct field field, int64_t *units,
 			    int64_t *ns)
@@ -216,7 +224,7 @@ static enum outcome parse_line(struct lt_text_reader *r, struct field line, int6
 {
 	const struct lt_text_format *f = &r->format;
 	struct field fields[LT_TEXT_MAX_FIELDS];
-	int64_t units, ns;
+	int64_t units, ns, end;
 	bool is_write;
 	int n;
 
@@ -230,8 +238,9 @@ static enum outcome parse_line(struct lt_text_reader *r, struct field line, int6
 		return is_one_of(&r->passed_over, fields[f->type_at]) ? NO_IO : MALFORMED;
 	if (n < r->n_columns)
 		return MALFORMED;
-	if (!read_count(fields[f->offset_at], &columns->offset[row]) ||
-	    !read_count(fields[f->size_at], &columns->size[row]) ||
+	if (!read_bytes(fields[f->offset_at], f->offset_unit_bytes, &columns->offset[row]) ||
+	    !read_bytes(fields[f->size_at], f->size_unit_bytes, &columns->size[row]) ||
+	    __builtin_add_overflow(columns->offset[row], columns->size[row], &end) ||
 	    !read_time(r, fields[f->time_at], &units, &ns))
 		return MALFORMED;
 	if (!columns->size[row] || volume_differs(r, fields))
@@ -244,6 +253,8 @@ static enum outcome parse_line(struct lt_text_reader *r, struct field line, int6
 	if (__builtin_sub_overflow(units, r->first_units, &units) ||
 	    __builtin_mul_overflow(units, r->unit_ns, &units) ||
 	    __builtin_add_overflow(units, ns - r->first_ns, &columns->time[row]))
+		return MALFORMED;
+	if (!f->since_first && columns->time[row] < 0)
 		return MALFORMED;
 	columns->is_write[row] = is_write;
 	return AN_IO;
@@ -305,6 +316,12 @@ static void tell(struct lt_text_reader *r, struct field line)
 		length = TOLD_BYTES;
 	memcpy(r->told, line.start, length);
 	r->told[length] = '\0';
+}
+
+/** lt_text_format_bytes() - of struct lt_text_format, by which a caller knows this version */
+int64_t lt_text_format_bytes(void)
+{
+	return sizeof(struct lt_text_format);
 }
 
 /**

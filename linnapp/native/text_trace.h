@@ -22,6 +22,8 @@ struct lt_text_format {
 	int32_t volume_at;		/* looked at only when @volume is set */
 	int32_t time_decimals;		/* the time column's unit is 10^time_decimals ns */
 	int32_t since_first;		/* times from the first I/O on, not as they stand */
+	int32_t offset_unit_bytes;
+	int32_t size_unit_bytes;
 	const char *reads;		/* words of the type column */
 	const char *writes;
 	const char *passed_over;	/* lines of these types hold no I/O */
@@ -29,7 +31,10 @@ struct lt_text_format {
 	const char *volume;		/* the only volume to keep, or NULL */
 };
 
-/* Where lt_text_read() puts I/Os, and lt_text_write() takes them from; rows of each. */
+/*
+ * Where lt_text_read() puts I/Os, and lt_text_write() takes them from; rows of each. The reader
+ * gives offsets and sizes in bytes, the writer takes them in the units of its format.
+ */
 struct lt_text_columns {
 	int64_t *time;
 	int64_t *offset;
@@ -58,6 +63,7 @@ struct lt_text_line {
 
 struct lt_text_reader;
 
+int64_t lt_text_format_bytes(void);
 struct lt_text_reader *lt_text_open(int fd, const struct lt_text_format *format);
 int64_t lt_text_read(struct lt_text_reader *r, int64_t rows, const struct lt_text_columns *columns);
 int64_t lt_text_line_number(const struct lt_text_reader *r);

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +32,16 @@ from linnapp.blktrace import BlktraceReader, IoChunk, TraceStats
 from linnapp.errors import LinnappError, TraceError
 
 RECORDED = Path(__file__).parents[2] / "traces" / "recorded" / "nullblk.blktrace.0"
+
+
+blk_event = np.dtype(
+    {
+        "names": ["magic", "time", "sector", "bytes", "action", "device"],
+        "offsets": [0, 8, 16, 24, 28, 36],
+        "formats": ["u4", "u8", "u8", "u4", "u4", "u4"],
+        "itemsize": 48,
+    }
+)
 
 
 def read_all(trace: Path, **options: object) -> tuple[IoChunk, TraceStats]:
@@ -285,6 +297,64 @@ def test_corruption_in_the_middle_is_located(tmp_path: Path) -> None:
     path.write_bytes(data[:48] + b"\0" * 48)
     with pytest.raises(TraceError, match="corrupt at byte 48"):
         list(BlktraceReader(path))
+
+
+@pytest.mark.parametrize(
+    ("size", "sector", "time_us", "message"),
+    [
+        (1, 0, 2, r"event 2 \(1 bytes at sector 0.*not whole sectors"),
+        (513, 0, 2, r"513 bytes .*not whole sectors"),
+        (512, 2**55 - 1, 2, r"sector 36028797018963967.*no drive has that sector"),
+        (512, 2**64 - 1, 2, "no drive has that sector"),
+        (512, 0, 2**63 / 1000, "time 9223372036854775808 ns.*no clock shows that time"),
+    ],
+)
+@pytest.mark.parametrize("action", [Q, X, D, C, M, R])
+def test_events_that_no_drive_has_are_refused(
+    tmp_path: Path, action: int, size: int, sector: int, time_us: float, message: str
+) -> None:
+    path = TraceBuilder().add(Q, 1, 0, 512).add(action, time_us, sector, size).write(tmp_path / "x")
+    with pytest.raises(TraceError, match=message) as caught:
+        list(BlktraceReader(path))
+    assert str(caught.value).startswith(f"{path}: corrupt: ")
+
+
+def test_a_split_of_one_byte_does_not_hang(tmp_path: Path) -> None:
+    t = TraceBuilder().add(Q, 1, 0, 512).add(X, 2, 0, 1).add(C, 3, 0, 512).add(D, 4, 0, 512)
+    reading = subprocess.run(
+        [sys.executable, "-m", "linnapp", "inspect", t.write(tmp_path / "x.blk")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert reading.returncode == 1
+    assert "x.blk: corrupt: event 2 (1 bytes" in reading.stderr
+
+
+def test_ios_without_completion_do_not_take_time_squared(tmp_path: Path) -> None:
+    n = 400_000  # in flight at once, all of one sector, then given up one by one
+    events = np.zeros(3 * n, blk_event)
+    events["magic"] = 0x65617407
+    events["bytes"] = 4096
+    events["device"] = 8 << 20
+    events["action"] = np.repeat([Q | READ, D | READ, M | READ], n)
+    events["time"] = np.arange(3 * n)
+    events["time"][2 * n :] += 10**11
+    events["sector"][2 * n :] = 64
+    path = tmp_path / "lost.blk"
+    path.write_bytes(events.tobytes())
+    # CPU time: twenty times what it takes, a tenth of what time squared takes.
+    code = (
+        "import resource, sys; from pathlib import Path; from linnapp.blktrace import *\n"
+        "resource.setrlimit(resource.RLIMIT_CPU, (20, 20))\n"
+        "reader = BlktraceReader(Path(sys.argv[1]))\n"
+        "print(sum(map(len, reader)), reader.stats['missing_completions'])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, path], capture_output=True, text=True, check=False
+    )
+    assert ran.stdout.split() == [str(n), str(n)], (ran.returncode, ran.stderr)
 
 
 def test_missing_trace(tmp_path: Path) -> None:
