@@ -12,9 +12,6 @@ import argparse
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +19,7 @@ import numpy as np
 
 from eval.files import write_json
 from eval.loop import LoopError, Scenario, read_latency_us, record, replay, train
+from eval.progress import Steps
 from linnapp.lab.array import Array
 
 POLICIES = ("baseline", "hedge", "linnos", "linnos-hl", "oracle")
@@ -54,24 +52,6 @@ COLUMNS = (
     ("extra_io_ratio", "extra I/O", "{:.2%}"),
     ("data_errors", "data errors", "{}"),
 )
-
-
-class Steps:
-    """Announces each step and how long it took."""
-
-    def __init__(self, total: int) -> None:
-        self.total = total
-        self.done = 0
-        self.start = time.monotonic()
-
-    @contextmanager
-    def step(self, what: str) -> Iterator[None]:
-        self.done += 1
-        print(f"[{self.done}/{self.total}] {what} ...", end="", flush=True)
-        begin = time.monotonic()
-        yield
-        now = time.monotonic()
-        print(f" {now - begin:.1f} s (total {now - self.start:.0f} s)", flush=True)
 
 
 def linnapp(*arguments: str) -> str:

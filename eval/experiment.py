@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from eval import seeds
 from eval.cache import Cache
-from eval.progress import map_parallel
+from eval.parallel import map_parallel
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")

@@ -1,104 +1,86 @@
 # SPDX-License-Identifier: MIT
-"""Work on several things at a time, with a line that says how far it is."""
+"""How far a long piece of work is: a line that changes, and in a log one now and then."""
 
 from __future__ import annotations
 
-import itertools
-import os
-import queue
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-Item = TypeVar("Item")
-Done = TypeVar("Done")
+from rich.console import Console
+from rich.progress import Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
 
 #: Between lines where the output is no terminal.
-_QUIET_S = 15.0
+QUIET_S = 15.0
 
 
-def _clock(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
-
-
-class Progress:
-    """One line for one stage of an experiment.
+@contextmanager
+def counting(what: str, total: int) -> Iterator[Callable[[], None]]:
+    """Show on stderr how many of a number of things are done, and how long the rest may take.
 
     Parameters
     ----------
     what : str
     total : int
+
+    Yields
+    ------
+    callable
+        To be called when one more is done.
+    """
+    console = Console(stderr=True)
+    progress = Progress(
+        TextColumn("{task.description}: {task.completed}/{task.total}", markup=False),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+        # As an average of all: what takes minutes is not foretold by the last few.
+        speed_estimate_period=float("inf"),
+    )
+    task = progress.add_task(what, total=total)
+    shown_s = time.monotonic() - QUIET_S
+
+    def one_more() -> None:
+        nonlocal shown_s
+        progress.advance(task)
+        now_s = time.monotonic()
+        if progress.disable and (progress.finished or now_s - shown_s >= QUIET_S):
+            console.print(progress)
+            shown_s = now_s
+
+    with progress:
+        yield one_more
+
+
+class Steps:
+    """Announces each of some steps on stdout, and how long it took.
+
+    Parameters
+    ----------
+    total : int
     """
 
-    def __init__(self, what: str, total: int) -> None:
-        self.what = what
+    def __init__(self, total: int) -> None:
         self.total = total
         self.done = 0
         self.start = time.monotonic()
-        self._shown = -_QUIET_S
+        self.console = Console(highlight=False, markup=False, soft_wrap=True)
 
-    def step(self) -> None:
-        """One more is done."""
+    @contextmanager
+    def step(self, what: str) -> Iterator[None]:
+        """Do one of them within the block."""
         self.done += 1
-        now = time.monotonic()
-        elapsed = now - self.start
-        last = self.done == self.total
-        if not sys.stderr.isatty() and not last and now - self._shown < _QUIET_S:
-            return
-        self._shown = now
-        left = elapsed / self.done * (self.total - self.done)
-        line = f"{self.what}: {self.done}/{self.total}, {_clock(elapsed)}"
-        if not last:
-            line += f", about {_clock(left)} left"
-        if sys.stderr.isatty():
-            print(f"\r\033[K{line}", end="\n" if last else "", file=sys.stderr, flush=True)
+        line = f"[{self.done}/{self.total}] {what} ..."
+        begin = time.monotonic()
+        if self.console.is_terminal:
+            with self.console.status(Text(line)):
+                yield
         else:
-            print(line, file=sys.stderr, flush=True)
-
-
-def _stay_on(cpu: int) -> None:
-    """Keep this thread, and what it starts, on one CPU.
-
-    A guest is two processes that take turns, the kernel and what runs on it; each turn costs more
-    when it goes to another CPU.
-    """
-    os.sched_setaffinity(threading.get_native_id(), {cpu})
-
-
-def map_parallel(
-    work: Callable[[Item], Done], items: Iterable[Item], *, jobs: int, what: str
-) -> list[Done]:
-    """Apply a function to items, several at a time.
-
-    The work is to be done by other processes (guests, trainings); the threads
-    here only wait for them.
-
-    Returns
-    -------
-    list
-        In the order of the items.
-
-    Raises
-    ------
-    Exception
-        The first that the function raised; what had not begun is dropped.
-    """
-    listed = list(items)
-    results: dict[int, Done] = {}
-    progress = Progress(what, len(listed))
-    cpus: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for _, cpu in zip(range(jobs), itertools.cycle(sorted(os.sched_getaffinity(0))), strict=False):
-        cpus.put(cpu)
-    with ThreadPoolExecutor(max_workers=jobs, initializer=lambda: _stay_on(cpus.get())) as pool:
-        futures = {pool.submit(work, item): i for i, item in enumerate(listed)}
-        try:
-            for future in as_completed(futures):
-                results[futures[future]] = future.result()
-                progress.step()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return [results[i] for i in range(len(listed))]
+            self.console.print(line, end="")
+            line = ""
+            yield
+        now = time.monotonic()
+        self.console.print(f"{line} {now - begin:.1f} s (total {now - self.start:.0f} s)")

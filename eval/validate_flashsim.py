@@ -32,7 +32,6 @@ import argparse
 import io
 import os
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval.files import write_json, write_text
+from eval.parallel import map_parallel
 from linnapp.inflection import LatencyDistribution, find_inflection_points
 from linnapp.lab.array import Array
 from linnapp.lab.command import guest_environment
@@ -322,12 +322,9 @@ def main() -> None:
         profile, load = cell
         if arguments.redraw:
             return np.asarray(np.load(out / f"{profile}-{load.name}.npy"), np.float64)
-        rows = measure(profile, load, arguments.reads, arguments.seed, arguments.kernel, out)
-        print(f"{profile} {load.name}: {len(rows)} reads", flush=True)
-        return rows
+        return measure(profile, load, arguments.reads, arguments.seed, arguments.kernel, out)
 
-    with ThreadPoolExecutor(arguments.jobs) as pool:
-        runs = list(pool.map(one, cells))
+    runs = map_parallel(one, cells, jobs=arguments.jobs, what="measuring")
     data: dict[str, dict[str, dict[str, float]]] = {profile: {} for profile in PROFILES}
     latency_us: dict[tuple[str, str], FloatArray] = {}
     for (profile, load), rows in zip(cells, runs, strict=True):

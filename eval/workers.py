@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Processes that train: TensorFlow is loaded once in each, not once for every cell.
 
-A worker does in one process what `linnapp train` does in a new one. Every training takes one
-thread, and leaves nothing behind that another would see.
+Other than those of `linnapp.parallel` they stay from one training to the next, and any thread may
+ask for one. A worker does in one process what `linnapp train` does in a new one. Every training
+takes one thread, and leaves nothing behind that another would see.
 """
 
 from __future__ import annotations

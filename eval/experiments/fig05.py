@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from eval import figures, grid
 from eval.cells import N_DRIVES, WORKLOADS, recorded
 from eval.experiment import Context, Experiment, Table
-from eval.gain import percent
+from eval.metrics import percent
 from linnapp.dataset import load_reads
 from linnapp.inflection import FAILOVER_US, LatencyDistribution, find_inflection_points
 

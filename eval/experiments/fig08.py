@@ -12,7 +12,7 @@ import numpy as np
 from eval import figures, grid
 from eval.cells import POLICIES, RATES, WORKLOADS
 from eval.experiment import Context, Experiment, Table
-from eval.gain import improvement, oracle_share, percent, quantiles
+from eval.metrics import improvement, oracle_share, percent, quantiles
 
 PARAMETERS: dict[str, Any] = {
     "workloads": WORKLOADS,

@@ -11,7 +11,7 @@ import numpy as np
 from eval import figures, grid
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.experiments import fig08
-from eval.gain import improvement, percent
+from eval.metrics import improvement, percent
 
 PERCENTILES = ("p80_us", "p90_us", "p95_us", "p99_us", "p999_us", "p9999_us")
 NAMES = ("p80", "p90", "p95", "p99", "p99.9", "p99.99")

@@ -12,7 +12,7 @@ import numpy as np
 from eval import figures, grid
 from eval.cells import PAPER_TRAINING, WORKLOADS, Replay, replayed, trained, training_records
 from eval.experiment import Context, Experiment, Table
-from eval.gain import percent
+from eval.metrics import percent
 
 #: Options of `linnapp train`: the paper's training without and with its bias, and the default.
 TRAININGS = {

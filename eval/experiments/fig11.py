@@ -9,7 +9,7 @@ from typing import Any
 from eval import grid
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.experiments import fig08, fig09
-from eval.gain import improvement, percent
+from eval.metrics import improvement, percent
 
 POLICIES = ("hedge", "linnos", "linnos-hl", "linnos-h99", "oracle")
 KEYS = ("mean_us", "p95_us", "p99_us", "p999_us")

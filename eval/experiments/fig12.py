@@ -23,7 +23,7 @@ from eval.cache import code_version
 from eval.cells import ARRAYS, N_DRIVES, POLICIES, brief, training_records
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.files import write_json
-from eval.gain import improvement, oracle_share, percent
+from eval.metrics import improvement, oracle_share, percent
 from linnapp.dataset import digest as file_digest
 from linnapp.lab.array import Array
 

@@ -12,7 +12,7 @@ import numpy as np
 from eval import figures, grid
 from eval.cells import N_DRIVES, WORKLOADS, recorded
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
-from eval.gain import percent
+from eval.metrics import percent
 from linnapp import iolog
 
 #: A window in which the arrivals are counted, and what makes it a burst.

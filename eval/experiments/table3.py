@@ -20,7 +20,7 @@ from eval.cache import ROOT, code_version
 from eval.cells import N_DRIVES, WORKLOADS, Cell, recorded
 from eval.experiment import Context, Experiment, Table
 from eval.files import write_json
-from eval.gain import percent
+from eval.metrics import percent
 
 #: name: (past reads, hidden neurons); C is the paper's network, 31-256-2.
 MODELS = {"A": (1, 16), "B": (2, 64), "C": (4, 256), "D": (8, 512), "E": (16, 1024)}

@@ -12,7 +12,7 @@ import numpy as np
 from eval import figures, grid
 from eval.cells import Replay, read_log, replayed, trained
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
-from eval.gain import improvement, oracle_share, percent, quantiles
+from eval.metrics import improvement, oracle_share, percent, quantiles
 
 RATIOS = (10, 20)
 ADDED_US = (10, 100, 1000)

@@ -1,41 +1,42 @@
 # SPDX-License-Identifier: MIT
-"""Several things at a time: all of them done, in their order, each thread on one CPU."""
+"""Progress in a log: lines now and then, and whatever a name contains stands there as it is."""
 
 from __future__ import annotations
 
-import os
-import threading
-
 import pytest
 
-from eval.progress import map_parallel
+from eval import progress
 
 
-def test_results_are_in_the_order_of_the_items() -> None:
-    assert map_parallel(lambda i: i * i, range(50), jobs=3, what="test") == [
-        i * i for i in range(50)
+def test_in_a_log_stand_the_first_and_the_last(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "QUIET_S", 1e9)
+    with progress.counting("[fig08] replaying", 40) as one_more:
+        for _ in range(40):
+            one_more()
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(" 0:")[0] for line in lines] == [
+        "[fig08] replaying: 1/40",
+        "[fig08] replaying: 40/40",
     ]
 
 
-def test_threads_stay_on_one_cpu_and_the_caller_does_not() -> None:
-    before = os.sched_getaffinity(threading.get_native_id())
-    both = threading.Barrier(2, timeout=30)
-
-    def work(_: int) -> set[int]:
-        both.wait()
-        return os.sched_getaffinity(threading.get_native_id())
-
-    held = map_parallel(work, range(2), jobs=2, what="test")
-    assert all(len(cpus) == 1 for cpus in held)
-    assert set().union(*held) == set(sorted(before)[:2])
-    assert os.sched_getaffinity(threading.get_native_id()) == before
+def test_each_line_where_they_are_far_apart(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "QUIET_S", 0.0)
+    with progress.counting("training", 3) as one_more:
+        for _ in range(3):
+            one_more()
+    assert len(capsys.readouterr().err.splitlines()) == 3
 
 
-def test_an_error_ends_it() -> None:
-    def work(i: int) -> int:
-        if i == 3:
-            raise ValueError("the third")
-        return i
-
-    with pytest.raises(ValueError, match="the third"):
-        map_parallel(work, range(10), jobs=2, what="test")
+def test_steps_are_numbered_and_timed(capsys: pytest.CaptureFixture[str]) -> None:
+    steps = progress.Steps(2)
+    for what in ("recording [blktrace]", "training"):
+        with steps.step(what):
+            pass
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("[1/2] recording [blktrace] ... ")
+    assert second.startswith("[2/2] training ... ")

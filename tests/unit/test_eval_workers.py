@@ -12,7 +12,7 @@ import pytest
 
 from eval import workers
 from eval.loop import LoopError
-from eval.progress import map_parallel
+from eval.parallel import map_parallel
 
 
 @pytest.fixture(autouse=True)

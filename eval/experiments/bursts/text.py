@@ -9,7 +9,7 @@ from eval.experiment import Table
 from eval.experiments.bursts.design import BINS, SLOT_MS, TRAINED_ADDED_US, bin_name
 from eval.experiments.bursts.observed import CAUSES
 from eval.experiments.bursts.pooling import pooled, quotient
-from eval.gain import percent
+from eval.metrics import percent
 
 
 def table(data: dict[str, Any]) -> dict[str, Table]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from eval.gain import improvement, oracle_share
+from eval.metrics import improvement, oracle_share
 
 #: The policies whose losses are listed, and what they are held against.
 OURS = ("linnos", "linnos-hl")

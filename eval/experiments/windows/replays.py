@@ -13,7 +13,7 @@ from eval.cells import POLICIES, RATES, WORKLOADS, Replay, replayed, trained, tr
 from eval.experiment import Context
 from eval.experiments.windows.comparison import OURS, REFERENCES
 from eval.experiments.windows.explanation import explain
-from eval.gain import improvement
+from eval.metrics import improvement
 
 #: As many as there are to be.
 WINDOWS = 100

@@ -9,7 +9,7 @@ from eval.experiment import Table
 from eval.experiments.windows.comparison import OURS, gains, losses, shares, wins
 from eval.experiments.windows.explanation import CAUSES
 from eval.experiments.windows.replays import WINDOWS
-from eval.gain import percent, quantiles
+from eval.metrics import percent, quantiles
 
 SHOWN = ("baseline", "hedge", "linnos", "linnos-hl", "oracle")
 

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from eval.experiments import table3
-from eval.gain import improvement, oracle_share, percent, quantiles
+from eval.metrics import improvement, oracle_share, percent, quantiles
 
 
 def test_improvement_is_negative_for_a_loss() -> None:
