@@ -4,6 +4,9 @@
 A folder is finished when it holds its record, `record.json`: the parameters it
 was made from and the version of the code and of the libraries that made it.
 Anything else in the cache is a leftover of an interrupted run and is made again.
+
+Not joblib.Memory: what is kept is a folder that a guest fills, not a value, and whether it still
+holds is up to sources in C and patches, not to the bytecode of one function.
 """
 
 from __future__ import annotations
