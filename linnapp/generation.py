@@ -25,7 +25,11 @@ from linnapp.files import explain_os_error
 from linnapp.iolog import Workload
 
 ALIGNMENT_BYTES = 4096
-PROFILE_DIR = Path(__file__).resolve().parents[1] / "traces"
+
+_PACKAGE = Path(__file__).resolve().parent
+_SHIPPED = _PACKAGE / "profiles"
+#: in an installed package within it, in a checkout beside it
+PROFILE_DIR = _SHIPPED if _SHIPPED.is_dir() else _PACKAGE.parent / "traces"
 
 #: arrivals drawn at a time; bounds memory whatever the duration
 _BATCH = 1 << 16
