@@ -2,7 +2,8 @@
 """The loop that every experiment is made of: record, train, upload, replay.
 
 Recording and replaying happen in the lab, each in a guest of its own whose
-drives start from the same state; training happens on the host.
+drives start from the same state and which sees everything at fixed places;
+training happens on the host.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,8 @@ import numpy as np
 
 from linnapp import replay_log
 from linnapp.lab.array import Array
-from linnapp.lab.command import guest_environment
 from linnapp.lab.guest import Guest, LabError
+from linnapp.lab.places import Places
 from linnapp.lab.uml import DEFAULT_KERNEL, run
 
 #: Charged in virtual time for each network inference, which the guest's clock
@@ -37,8 +38,8 @@ FAILOVER_US = 15
 #: guest took to get there, a replay meets the drives in the same phase. Waiting is free.
 START_EVERY_S = 8
 
-#: Rest between uploading models and replaying: how long an upload takes depends on the length of
-#: the paths that it opens, and what it leaves to the kernel to tidy up must be over by then.
+#: Rest between uploading models and replaying: what an upload leaves to the kernel to tidy up must
+#: be over by then.
 REST_S = 4
 
 #: Policies whose reads carry the hint, and so need a model in the kernel.
@@ -47,6 +48,11 @@ NEEDS_MODEL = frozenset({"linnos", "linnos-hl", "linnos-h99"})
 #: Policies that only want a model's inflection point; the drives stay off.
 NEEDS_THRESHOLD = frozenset({"hedge-ip", "heuristic-adv"})
 
+#: Variables that TensorFlow, numpy and the libraries below them look at.
+_STEERS_NUMBERS = (
+    "TF_", "XLA_", "KERAS_", "CUDA_", "ONEDNN_", "DNNL_", "MKL_", "KMP_", "OMP_", "GOMP_",
+    "OPENBLAS_", "GOTO_", "BLIS_", "NPY_", "EIGEN_", "GLIBC_TUNABLES", "MALLOC_", "PYTHONHASHSEED",
+)  # fmt: skip
 
 _kernel = DEFAULT_KERNEL
 _programs: Path | None = None
@@ -63,13 +69,6 @@ def use_copies(kernel: Path, programs: Path) -> None:
     """
     global _kernel, _programs
     _kernel, _programs = kernel, programs
-
-
-def _environment(array: Array, out_dir: Path) -> dict[str, str]:
-    environment = guest_environment(array, out_dir)
-    if _programs is not None:
-        environment["PATH"] = f"{_programs}{os.pathsep}{environment['PATH']}"
-    return environment
 
 
 class LoopError(RuntimeError):
@@ -92,8 +91,8 @@ class Scenario:
         Of the replayer: the content written, and policies that draw.
     inject : str or None
         The replayer's `--inject`.
-    options : tuple of str
-        More options of the replayer.
+    options : tuple of str or Path
+        More options of the replayer; a file of the host as a Path.
     memory_mb : int
         Of the guest; the drives' data are in it.
     """
@@ -103,31 +102,39 @@ class Scenario:
     traces: tuple[Path, ...]
     seed: int = 1
     inject: str | None = None
-    options: tuple[str, ...] = ()
+    options: tuple[str | Path, ...] = ()
     inference_ns: int = INFERENCE_NS
     failover_us: int = FAILOVER_US
     memory_mb: int = Guest.memory_mb
 
     def config(self) -> dict[str, Any]:
-        """Everything needed to repeat a run, for its record."""
+        """Everything needed to repeat a run, for its record; nothing of where it was run."""
         config = asdict(self)
-        config["traces"] = [str(trace) for trace in self.traces]
+        config["traces"] = [_name(trace) for trace in self.traces]
+        config["options"] = [_name(o) if isinstance(o, Path) else o for o in self.options]
         return config
 
 
-def _in_guest(command: Sequence[str], scenario: Scenario, out_dir: Path, log: Path) -> None:
+def _name(path: Path) -> str:
+    """A file of a run by its folder in the run's output and its name."""
+    return "/".join(path.parts[-2:])
+
+
+def _in_guest(command: Sequence[str], scenario: Scenario, places: Places, log: Path) -> None:
     """Run a command in a fresh guest; its output goes to a log file."""
-    out_dir.mkdir(parents=True, exist_ok=True)
+    log.parent.mkdir(parents=True, exist_ok=True)
     guest = Guest(
         kernel=_kernel,
         memory_mb=scenario.memory_mb,
-        out_dir=out_dir,
-        setup=scenario.array.setup_script() + _charge_inference(scenario.inference_ns),
-        environment=_environment(scenario.array, out_dir),
+        folders=places.folders,
+        setup=scenario.array.setup_script()
+        + _charge_inference(scenario.inference_ns)
+        + places.setup(),
+        environment=places.environment(scenario.array),
     )
     with log.open("wb") as output:
         try:
-            result = run(command, guest, stdout=output, stderr=output)
+            result = run(command, guest, cwd=places.cwd, stdout=output, stderr=output)
         except LabError as error:
             raise LoopError(f"{error}\n{tail(log)}") from None
     log.with_suffix(".dmesg").write_text(result.dmesg)
@@ -145,13 +152,13 @@ def tail(log: Path, lines: int = 20) -> str:
     return "\n".join([*text[-lines:], f"(all of it: {log})"])
 
 
-def _replayer(scenario: Scenario, policy: str, out_dir: Path) -> list[str]:
+def _replayer(scenario: Scenario, policy: str, places: Places) -> list[str]:
     command = [
         "replayer",
         "--devices",
         ",".join(scenario.array.devices),
         "--trace",
-        ",".join(str(trace.resolve()) for trace in scenario.traces),
+        ",".join(places.of(trace) for trace in scenario.traces),
         "--policy",
         policy,
         "--scenario",
@@ -163,10 +170,10 @@ def _replayer(scenario: Scenario, policy: str, out_dir: Path) -> list[str]:
         "--start-every",
         str(START_EVERY_S),
         "--json",
-        str(out_dir / f"{policy}.json"),
+        f"{places.cwd}/{policy}.json",
         "--log",
-        str(out_dir / f"{policy}.log"),
-        *scenario.options,
+        f"{places.cwd}/{policy}.log",
+        *(places.of(o) if isinstance(o, Path) else o for o in scenario.options),
     ]
     if scenario.inject is not None:
         command += ["--inject", scenario.inject]
@@ -181,16 +188,19 @@ def record(scenario: Scenario, out_dir: Path) -> list[Path]:
     list of Path
         One blktrace file a drive, in the order of the drives.
     """
-    out_dir = out_dir.resolve()
+    places = Places(out_dir, _programs)
     drives = scenario.array.devices
-    command = ["linnapp", "trace", *drives, "-o", str(out_dir), "--"]
-    _in_guest(
-        command + _replayer(scenario, "baseline", out_dir),
-        scenario,
-        out_dir,
-        out_dir.with_suffix(".txt"),
-    )
+    command = ["linnapp", "trace", *drives, "-o", str(places.cwd), "--"]
+    command += _replayer(scenario, "baseline", places)
+    _in_guest(command, scenario, places, out_dir.with_suffix(".txt"))
     return [out_dir / f"{Path(drive).name}.blk" for drive in drives]
+
+
+def training_environment() -> dict[str, str]:
+    """This process's environment without what would change a training's numbers."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(_STEERS_NUMBERS)}
+    # Below a file nothing can be read or made: no settings from the user's home folder.
+    return {**kept, "PYTHONHASHSEED": "0", "KERAS_HOME": "/dev/null/keras"}
 
 
 def train(traces: Sequence[Path], model_dir: Path, log: Path, *options: str) -> list[Path]:
@@ -206,7 +216,9 @@ def train(traces: Sequence[Path], model_dir: Path, log: Path, *options: str) -> 
         command += ["--trace", str(trace)]
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
-        status = subprocess.run(command, stdout=output, stderr=output, check=False).returncode
+        status = subprocess.run(
+            command, stdout=output, stderr=output, env=training_environment(), check=False
+        ).returncode
     if status:
         raise LoopError(f"exit status {status} of {shlex.join(command)}\n{tail(log)}")
     return [model_dir / f"{trace.stem}.linnos" for trace in traces]
@@ -220,7 +232,7 @@ def replay(
     models: Sequence[Path] = (),
     hedge_us: float | None = None,
     mode: str = "enforce",
-    prepare: str = "",
+    prepare: str | Callable[[Places], str] = "",
     finish: str = "",
 ) -> dict[str, Any]:
     """Replay a scenario under one policy.
@@ -240,15 +252,16 @@ def replay(
     mode : str
         Mode of the drives with a model.
     prepare, finish : str
-        Shell commands in the guest after the upload and after the replay.
+        Shell commands in the guest after the upload and after the replay; a
+        function where they name files of the host.
 
     Returns
     -------
     dict
         The run's record, as it stands in ``summary.json``.
     """
-    out_dir = out_dir.resolve()
-    command = _replayer(scenario, policy, out_dir)
+    places = Places(out_dir, _programs)
+    command = _replayer(scenario, policy, places)
     if hedge_us is not None:
         command += ["--hedge-us", f"{hedge_us:.0f}"]
     script = []
@@ -262,7 +275,7 @@ def replay(
                         "linnapp",
                         "upload",
                         "--model",
-                        str(model.resolve()),
+                        places.of(model),
                         "--device",
                         device,
                         "--mode",
@@ -270,8 +283,9 @@ def replay(
                     ]
                 )
             )
-    script += [prepare, f"sleep {REST_S}", shlex.join(command), finish]
-    _in_guest(["sh", "-ec", "\n".join(script)], scenario, out_dir, out_dir / f"{policy}.txt")
+    prepared = prepare if isinstance(prepare, str) else prepare(places)
+    script += [prepared, f"sleep {REST_S}", shlex.join(command), finish]
+    _in_guest(["sh", "-ec", "\n".join(script)], scenario, places, out_dir / f"{policy}.txt")
     summary: dict[str, Any] = json.loads((out_dir / f"{policy}.json").read_text())
     summary["config"] = {**summary.get("config", {}), "experiment": scenario.config()}
     return summary
@@ -295,5 +309,6 @@ __all__ = [
     "replay",
     "tail",
     "train",
+    "training_environment",
     "use_copies",
 ]

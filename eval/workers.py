@@ -17,7 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from eval.loop import LoopError, tail
+from eval.loop import LoopError, tail, training_environment
 
 #: Libraries that numpy may compute with would start a thread for each CPU in each worker.
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -44,7 +44,10 @@ def call(function: Callable[..., Any], *arguments: Any) -> Any:
     global _pool
     with _lock:
         if _pool is None:
-            os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
+            clean = training_environment()
+            for name in os.environ.keys() - clean.keys():
+                del os.environ[name]
+            os.environ.update(clean, **dict.fromkeys(_ONE_THREAD, "1"))
             # Not forked: this process has threads. The caller may be held on one CPU.
             context = multiprocessing.get_context("spawn")
             cpus = os.sched_getaffinity(os.getpid())

@@ -9,13 +9,14 @@ import dataclasses
 import fcntl
 import os
 import re
+import select
 import shutil
 import signal
 import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from linnapp import blktrace
@@ -282,27 +283,37 @@ def _wait_for_end(
             raise LinnappError(f"{command[0]}: {error.strerror}") from error
     start = time.monotonic()
     try:
-        while tracer.poll() is None:
-            elapsed = time.monotonic() - start
-            step = 0.5
-            if duration_s is not None:
-                step = min(step, duration_s - elapsed)
-                if step <= 0:
-                    break
-            if child is None:
-                time.sleep(step)
-            else:
-                try:
-                    return child.wait(timeout=step)
-                except subprocess.TimeoutExpired:
-                    pass
-            if on_progress is not None:
-                on_progress(_progress(devices, scratch, time.monotonic() - start))
+        with _ends([process for process in (tracer, child) if process is not None]) as ends:
+            while tracer.poll() is None:
+                if child is not None and (status := child.poll()) is not None:
+                    return status
+                # Woken up for nothing, we would disturb what is recorded: in the lab each look at
+                # the clock moves it on.
+                steps = [] if on_progress is None else [0.5]
+                if duration_s is not None:
+                    steps.append(duration_s - (time.monotonic() - start))
+                    if steps[-1] <= 0:
+                        break
+                ends.poll(min(steps) * 1000 if steps else None)
+                if on_progress is not None:
+                    on_progress(_progress(devices, scratch, time.monotonic() - start))
         return 0
     finally:
         if child is not None and child.poll() is None:
             child.terminate()
             child.wait()
+
+
+@contextlib.contextmanager
+def _ends(processes: Sequence[subprocess.Popen[bytes]]) -> Iterator[select.poll]:
+    """Something to wait with until one of several processes ends."""
+    ends = select.poll()
+    with contextlib.ExitStack() as stack:
+        for process in processes:
+            fd = os.pidfd_open(process.pid)
+            stack.callback(os.close, fd)
+            ends.register(fd, select.POLLIN)
+        yield ends
 
 
 def _progress(devices: Sequence[Path], scratch: Path, seconds: float) -> Progress:

@@ -110,7 +110,7 @@ def replay_trace(context: Context, path: Path) -> list[dict[str, Any]]:
     records = training_records(source / "models")
     models = [source / "models" / f"flash{k}.linnos" for k in range(N_DRIVES)]
     ratio = sum(record["false_submit_ratio"] for record in records) / N_DRIVES
-    options = (*OPTIONS, "--profile", str(source / "record" / "baseline.log"))
+    options = (*OPTIONS, "--profile", source / "record" / "baseline.log")
     scenario = loop.Scenario(name, array, (source / "replay.iolog",), seed, options=options)
 
     def one(policy: str) -> dict[str, Any]:

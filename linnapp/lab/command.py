@@ -14,6 +14,9 @@ import click
 
 from linnapp.lab.guest import REPOSITORY, LabError, Result
 
+#: Besides PATH, what of the caller's environment a command in the lab has too.
+_KEPT = ("LANG", "TERM")
+
 
 class HasDevices(Protocol):
     """Drives of a guest; ``devices`` are their paths there."""
@@ -75,7 +78,11 @@ def guest_options(
 
 
 def guest_environment(drives: HasDevices, out_dir: Path | None) -> dict[str, str]:
-    """Environment of a command in the lab: the drives, and this project's commands.
+    """Environment of a user's command in the lab: the drives, and where commands are.
+
+    Commands are found as the caller would find them, and this project's besides.
+    What must come out the same for everyone runs at fixed places instead, see
+    :mod:`linnapp.lab.places`.
 
     Parameters
     ----------
@@ -91,6 +98,9 @@ def guest_environment(drives: HasDevices, out_dir: Path | None) -> dict[str, str
         *("/usr/sbin", "/usr/bin", "/sbin", "/bin"),
     ]
     environment = {"LINNOS_DRIVES": ",".join(drives.devices), "PATH": os.pathsep.join(path)}
+    for name in _KEPT:
+        if name in os.environ:
+            environment[name] = os.environ[name]
     if out_dir is not None:
         environment["LINNOS_OUT"] = str(out_dir.resolve())
     return environment

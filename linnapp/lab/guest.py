@@ -2,7 +2,8 @@
 """What the labs have in common: a booted guest, one command in it, how it ended.
 
 Both labs share a folder with their guest for one boot, the control folder:
-setup.sh and command.sh go in, status and dmesg come out.
+setup.sh and command.sh go in, status and dmesg come out. Of the caller's
+environment the command sees what it is given and nothing else.
 """
 
 from __future__ import annotations
@@ -24,8 +25,33 @@ from typing import BinaryIO
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
+#: Where a guest looks for commands unless told otherwise.
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+#: File descriptors of the machine that the command's output and errors go to,
+#: the same in every run: their numbers stand in what the guest can read.
+OUT_FD, ERR_FD = 8, 9
+_REDIRECT = f'exec {OUT_FD}>&0 {ERR_FD}>&1 0</dev/null 1>&2; exec "$@"'
+
+
 class LabError(RuntimeError):
     """The guest could not be booted, or died before its command ended."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder of the host that a guest is to see.
+
+    Attributes
+    ----------
+    source : Path
+        Where it is on the host.
+    writable : bool
+        Whether the guest may write to it.
+    """
+
+    source: Path
+    writable: bool = False
 
 
 @dataclass
@@ -39,13 +65,16 @@ class Guest:
     memory_mb : int
         Guest memory.
     out_dir : Path or None
-        The one folder of the host that the guest may write to, seen there
-        under the same path.
+        A folder of the host that the guest may write to, seen there under
+        the same path; made if it is not there.
+    folders : mapping
+        More folders of the host, by where the guest sees them.
     setup : str
         Shell commands that run before the user's; the first failure ends the
         boot.
     environment : mapping
-        Added to the command's environment.
+        The command's environment, besides a few variables that are the same
+        in every run.
     kernel_args : sequence of str
         More kernel parameters.
     timeout_s : float or None
@@ -55,10 +84,16 @@ class Guest:
     kernel: Path
     memory_mb: int = 3072
     out_dir: Path | None = None
+    folders: Mapping[str, Folder] = field(default_factory=dict)
     setup: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     kernel_args: Sequence[str] = ()
     timeout_s: float | None = None
+
+    def shared(self) -> dict[str, Folder]:
+        """All folders of the host besides its root, by where the guest sees them."""
+        out = {} if self.out_dir is None else {str(self.out_dir.resolve()): self.out_dir}
+        return {**{place: Folder(path, True) for place, path in out.items()}, **self.folders}
 
 
 @dataclass(frozen=True)
@@ -78,7 +113,7 @@ class Result:
 
 
 def _write_control(
-    control: Path, command: Sequence[str], guest: Guest, cwd: Path, mount_out: str
+    control: Path, command: Sequence[str], guest: Guest, cwd: Path, mounts: Sequence[str]
 ) -> None:
     """Write what the guest's first process will run into the control folder.
 
@@ -92,35 +127,38 @@ def _write_control(
         What will be booted.
     cwd : Path
         Working folder of the command.
-    mount_out : str
-        Shell command that mounts ``guest.out_dir`` in this kind of guest;
-        empty when there is none.
+    mounts : sequence of str
+        Shell commands that mount the guest's folders.
     """
     environment = {
-        "PATH": os.environ.get("PATH", os.defpath),
+        "PATH": DEFAULT_PATH,
         "HOME": "/run/home",
         "TMPDIR": "/run/tmp",
-        "LANG": os.environ.get("LANG", "C.UTF-8"),
-        "TERM": os.environ.get("TERM", "dumb"),
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        "PWD": str(cwd),
         # A run must not depend on the order of a hash table.
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
         **guest.environment,
     }
-    lines = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
-    lines.append(f"cd {shlex.quote(str(cwd))} || exit 125")
-    lines.append("exec " + shlex.join(command))
-    # The drives first: what mount does depends on the folder's path, and would
+    settings = [f"{name}={value}" for name, value in environment.items()]
+    lines = [
+        f"cd {shlex.quote(str(cwd))} || exit 125",
+        # Not the shell's: it has variables of its own, and those of the kernel command line.
+        "exec " + shlex.join(["/usr/bin/env", "-i", "--", *settings, *command]),
+    ]
+    # The drives first: what mount does depends on the host's folders, and would
     # shift the moment at which they are switched on, and with it their rhythm.
-    (control / "setup.sh").write_text(guest.setup + mount_out)
+    (control / "setup.sh").write_text(guest.setup + "".join(f"{line}\n" for line in mounts))
     (control / "command.sh").write_text("\n".join(lines) + "\n")
 
 
 def boot(
     command: Sequence[str],
     guest: Guest,
-    machine: Callable[[Path, int, int], tuple[list[str], Mapping[str, str]]],
-    mount_out: Callable[[str], str],
+    machine: Callable[[Path], tuple[list[str], Mapping[str, str]]],
+    mount: Callable[[str, Folder], str],
     *,
     cwd: Path | None = None,
     stdout: BinaryIO | None = None,
@@ -131,16 +169,18 @@ def boot(
     Parameters
     ----------
     command : sequence of str
-        Program and arguments, found through the host's PATH.
+        Program and arguments, found through the PATH of ``guest.environment``.
     guest : Guest
         What to boot.
     machine : callable
-        Takes the control folder and the two file descriptors that the
-        command's output shall go to; returns the program that is the machine,
-        with its arguments, and its environment.
-    mount_out : callable
-        Takes the quoted path of the folder that the guest may write to;
-        returns the shell command that mounts it in this kind of guest.
+        Takes the control folder; returns the program that is the machine,
+        with its arguments, and its environment. It runs in the control folder,
+        and what it writes to OUT_FD and ERR_FD is the command's output. Where
+        ``guest.shared()`` has its K-th folder, the control folder has a
+        symbolic link to it, ``folderK``.
+    mount : callable
+        Takes ``folderK`` and the folder; returns the shell command that mounts it in
+        this kind of guest, the mount point left out.
     cwd : Path, optional
         Working folder of the command, by default the caller's.
     stdout, stderr : binary file, optional
@@ -161,22 +201,24 @@ def boot(
     err = stderr if stderr is not None else sys.stderr.buffer
     with tempfile.TemporaryDirectory(prefix="linnos-lab-") as name:
         control = Path(name)
-        mount = ""
-        if guest.out_dir is not None:
-            out_dir = guest.out_dir.resolve()
-            out_dir.mkdir(parents=True, exist_ok=True)
-            mount = mount_out(shlex.quote(str(out_dir))) + "\n"
-        _write_control(control, command, guest, cwd or Path.cwd(), mount)
+        mounts = []
+        for k, (place, folder) in enumerate(guest.shared().items()):
+            if folder.writable:
+                folder.source.mkdir(parents=True, exist_ok=True)
+            (control / f"folder{k}").symlink_to(folder.source.resolve())
+            quoted = shlex.quote(place)
+            mounts.append(f"mkdir -p {quoted}\n{mount(f'folder{k}', folder)} {quoted}")
+        _write_control(control, command, guest, cwd or Path.cwd(), mounts)
         out_read, out_write = os.pipe()
         err_read, err_write = os.pipe()
-        arguments, environment = machine(control, out_write, err_write)
+        arguments, environment = machine(control)
         with (control / "machine.log").open("wb") as log:
             process = subprocess.Popen(
-                arguments,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
+                ["/bin/sh", "-c", _REDIRECT, "sh", *arguments],
+                stdin=out_write,
+                stdout=err_write,
                 stderr=log,
-                pass_fds=(out_write, err_write),
+                cwd=control,
                 env=environment,
                 start_new_session=True,
             )

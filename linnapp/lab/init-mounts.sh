@@ -14,3 +14,4 @@ mount -t tmpfs tmpfs /dev/shm
 mount -t tmpfs tmpfs /run
 mkdir -p /run/tmp /run/home /run/mnt /run/lock /run/control
 ln -sf /proc/self/fd /dev/fd
+echo linnos >/proc/sys/kernel/hostname

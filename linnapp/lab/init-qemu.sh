@@ -17,7 +17,7 @@ cat </run/stdout >/run/port-stdout &
 stdout_cat=$!
 cat </run/stderr >/run/port-stderr &
 stderr_cat=$!
-if sh -eu /run/control/setup.sh >/run/setup.log 2>&1; then
+if env -i PATH="$PATH" sh -eu /run/control/setup.sh >/run/setup.log 2>&1; then
 	sh /run/control/command.sh </dev/null >/run/stdout 2>/run/stderr
 	status=$?
 else

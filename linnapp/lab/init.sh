@@ -1,11 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# First process of the lab's guest. The kernel hands it linnos_control, the
-# folder that the host shares with it for this one boot: setup.sh (drives),
-# command.sh (what the user asked for), status (its exit code, written here).
-. "${0%/*}/init-mounts.sh"
+# First process of the lab's guest, read from the folder that the host shares
+# with it for this one boot: setup.sh (drives), command.sh (what the user asked
+# for), terminal (there when output goes to one), status (the command's exit
+# code, written here).
+. /run/init-mounts.sh
 
-mount -t hostfs -o "$linnos_control" none /run/control
+mount -t hostfs -o /proc/self/cwd/. none /run/control
+
+# The kernel tells there on which host, and on which kernel of it, it runs.
+sed '/^host/d' /proc/cpuinfo >/run/cpuinfo
+mount --bind /run/cpuinfo /proc/cpuinfo
 
 # The scheduler's guard against starvation by real-time tasks ticks once a second from
 # whenever something last ran, and so would carry a trace of the past into a run.
@@ -18,8 +23,8 @@ done
 stty -F /dev/ttyS0 raw -echo 2>/dev/null
 stty -F /dev/ttyS1 raw -echo 2>/dev/null
 
-if sh -eu /run/control/setup.sh >/run/setup.log 2>&1; then
-	if [ -n "${linnos_tty:-}" ]; then
+if env -i PATH="$PATH" sh -eu /run/control/setup.sh >/run/setup.log 2>&1; then
+	if [ -e /run/control/terminal ]; then
 		sh /run/control/command.sh </dev/null >/dev/ttyS0 2>/dev/ttyS1
 		status=$?
 	else

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from linnapp.lab.guest import REPOSITORY, Guest, LabError, Result, boot
+from linnapp.lab.guest import ERR_FD, OUT_FD, REPOSITORY, Folder, Guest, LabError, Result, boot
 
 INIT = Path(__file__).with_name("init-qemu.sh")
 QEMU = "qemu-system-x86_64"
@@ -94,7 +94,7 @@ def _machine(accel: str, n_cpus: int, memory_mb: int) -> list[str]:
     ]
 
 
-def _arguments(guest: QemuGuest, control: Path, out_fd: int, err_fd: int) -> list[str]:
+def _arguments(guest: QemuGuest, control: Path) -> list[str]:
     kernel_args = [
         "root=hostroot",
         "rootfstype=9p",
@@ -117,18 +117,18 @@ def _arguments(guest: QemuGuest, control: Path, out_fd: int, err_fd: int) -> lis
         accel = "kvm" if kvm_works(guest.kernel) else "tcg"
     arguments = [
         *_machine(accel, guest.n_cpus, guest.memory_mb),
-        *("-kernel", str(guest.kernel)),
+        *("-kernel", str(guest.kernel.resolve())),
         *("-append", " ".join(kernel_args)),
         *("-serial", f"file:{control / 'console'}"),
         *("-device", "virtio-rng-pci"),
         *("-device", "virtio-serial-pci"),
     ]
-    for number, (name, fd) in enumerate((("stdout", out_fd), ("stderr", err_fd)), start=1):
+    for number, (name, fd) in enumerate((("stdout", OUT_FD), ("stderr", ERR_FD)), start=1):
         arguments += ["-chardev", f"file,id={name},path=/dev/fd/{fd}"]
         arguments += ["-device", f"virtserialport,nr={number},chardev={name},name={name}"]
-    shares = [("hostroot", Path("/"), ",readonly=on"), ("control", control, "")]
-    if guest.out_dir is not None:
-        shares.append(("out", guest.out_dir.resolve(), ""))
+    shares = [("hostroot", Path("/"), _access(Folder(Path("/")))), ("control", control, "")]
+    for k, folder in enumerate(guest.shared().values()):
+        shares.append((f"folder{k}", folder.source.resolve(), _access(folder)))
     for tag, path, options in shares:
         # A comma in a QEMU option is written twice.
         escaped = str(path).replace(",", ",,")
@@ -159,7 +159,7 @@ def run(
     Parameters
     ----------
     command : sequence of str
-        Program and arguments, found through the host's PATH.
+        Program and arguments, found through the PATH of ``guest.environment``.
     guest : QemuGuest
         What to boot.
     cwd : Path, optional
@@ -185,9 +185,13 @@ def run(
     return boot(
         command,
         guest,
-        lambda control, out_fd, err_fd: (_arguments(guest, control, out_fd, err_fd), os.environ),
-        lambda path: f"mount -t 9p -o {_9P},cache=mmap out {path}",
+        lambda control: (_arguments(guest, control), os.environ),
+        lambda name, _: f"mount -t 9p -o {_9P},cache=mmap {name}",
         cwd=cwd,
         stdout=stdout,
         stderr=stderr,
     )
+
+
+def _access(folder: Folder) -> str:
+    return "" if folder.writable else ",readonly=on"

@@ -2,23 +2,32 @@
 """Boot a user-mode Linux guest in virtual time and run one command in it.
 
 The guest's root is the host's own file system, read-only; it can write to
-tmpfs and to one folder of the host. Time in the guest moves only when nothing
-in it can run (`time-travel=inf-cpu`), so a latency measured there does not
-depend on how busy the host is.
+tmpfs and to the folders of the host that it is given. Time in the guest moves
+only when nothing in it can run (`time-travel=inf-cpu`), so a latency measured
+there does not depend on how busy the host is.
+
+Nor does the machine know where it was started, by whom and with what in the
+environment: it runs in the control folder, and everything it is given has a
+short name there, which is the same in every run. On the host's side of a mount
+stands `/proc/self/cwd/NAME/.`, which the host resolves.
 """
 
 from __future__ import annotations
 
+import functools
 import os
+import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from linnapp.lab.guest import REPOSITORY, Guest, LabError, Result, boot
+from linnapp.lab.guest import ERR_FD, OUT_FD, REPOSITORY, Folder, Guest, LabError, Result, boot
 
-INIT = Path(__file__).with_name("init.sh")
+#: What the guest's first process reads.
+_INIT = ("init.sh", "init-mounts.sh")
 DEFAULT_KERNEL = REPOSITORY / "build" / "linux-um" / "linux"
 
 #: Wall clock at boot, the same in every run so that a run repeats exactly.
@@ -38,7 +47,7 @@ def run(
     Parameters
     ----------
     command : sequence of str
-        Program and arguments, found through the host's PATH.
+        Program and arguments, found through the PATH of ``guest.environment``.
     guest : Guest
         What to boot.
     cwd : Path, optional
@@ -62,29 +71,28 @@ def run(
     out = stdout if stdout is not None else sys.stdout.buffer
     terminal = bool(getattr(out, "isatty", lambda: False)())
 
-    def machine(control: Path, out_fd: int, err_fd: int) -> tuple[list[str], dict[str, str]]:
-        return _arguments(guest, control, out_fd, err_fd, terminal=terminal), {
-            **os.environ,
-            "HOME": str(control),
-            "TMPDIR": _tmpfs_dir(),
-        }
+    def machine(control: Path) -> tuple[list[str], dict[str, str]]:
+        for name in _INIT:
+            shutil.copyfile(Path(__file__).with_name(name), control / name)
+        if terminal:
+            (control / "terminal").touch()
+        (control / "linux").symlink_to(guest.kernel.resolve())
+        (control / "tmp").symlink_to(_tmpfs_dir())
+        return _arguments(guest), {"PATH": os.defpath}
 
-    return boot(
-        command,
-        guest,
-        machine,
-        lambda path: f"mount -t hostfs -o {path} none {path}",
-        cwd=cwd,
-        stdout=out,
-        stderr=stderr,
-    )
+    return boot(command, guest, machine, _mount, cwd=cwd, stdout=out, stderr=stderr)
 
 
-def _arguments(
-    guest: Guest, control: Path, out_fd: int, err_fd: int, *, terminal: bool
-) -> list[str]:
+def _mount(name: str, folder: Folder) -> str:
+    return f"mount -t hostfs{'' if folder.writable else ' -r'} -o /proc/self/cwd/{name}/. none"
+
+
+def _arguments(guest: Guest) -> list[str]:
     return [
-        str(guest.kernel),
+        *_without_randomisation(),
+        # The shell that starts us has added to the environment.
+        *("/usr/bin/env", "-i", "HOME=.", "TMPDIR=./tmp"),
+        "./linux",
         f"mem={guest.memory_mb}M",
         "root=/dev/root",
         "rootfstype=hostfs",
@@ -96,20 +104,31 @@ def _arguments(
         "con=null",
         "ssl=null",
         "con0=null,fd:2",
-        f"ssl0=null,fd:{out_fd}",
-        f"ssl1=null,fd:{err_fd}",
-        f"uml_dir={control}/",
+        f"ssl0=null,fd:{OUT_FD}",
+        f"ssl1=null,fd:{ERR_FD}",
+        "uml_dir=./",
         "umid=guest",
         "panic=-1",
         "log_buf_len=4M",
         "init=/bin/sh",
-        f"linnos_control={control}",
         *guest.kernel_args,
         # After the dashes: what the kernel hands to init.
-        "--",
-        str(INIT),
-        *(["linnos_tty=1"] if terminal else []),
+        *("--", "-c", '"mount -nrt hostfs -o /proc/self/cwd/. none /run && . /run/init.sh"'),
     ]
+
+
+@functools.cache
+def _without_randomisation() -> tuple[str, ...]:
+    """What starts a program at the same addresses each time, where the host allows it.
+
+    The guest's memory grows by the gap before the kernel's heap, whose size is otherwise random.
+    """
+    prefix = ("setarch", "-R")
+    try:
+        allowed = not subprocess.run([*prefix, "true"], capture_output=True).returncode
+    except OSError:
+        allowed = False
+    return prefix if allowed else ()
 
 
 def _tmpfs_dir() -> str:

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+"""Record and replay a piece of the demo's workload: what test_same_everywhere.py compares.
+
+python tests/lab/short_loop.py OUT        # OUT/record/flashK.blk, OUT/summary.json
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from eval import demo, loop, small_cell
+from eval.cache import write_json
+from linnapp.lab.array import Array
+
+SEED = 3
+N_DRIVES = 3
+SECONDS = 0.3
+
+
+def main(out: Path) -> None:
+    """Leave what both guests wrote."""
+    workload = out / "workload"
+    demo.linnapp(
+        "generate", "demo", "-o", str(workload), "--drives", str(N_DRIVES),
+        "--duration", str(SECONDS), "--seed", str(SEED), "--drive-bytes", "64M",
+    )  # fmt: skip
+    scenario = loop.Scenario(
+        "short",
+        Array(n_drives=N_DRIVES, size_mb=64, seed=SEED),
+        tuple(workload / f"flash{k}.iolog" for k in range(N_DRIVES)),
+        SEED,
+        memory_mb=512,
+    )
+    loop.record(scenario, out / "record")
+    models = [small_cell.FOLDER / f"flash{k}.linnos" for k in range(N_DRIVES)]
+    run = loop.replay(scenario, "linnos-hl", out / "replays", models=models, hedge_us=300)
+    write_json(out / "summary.json", {"runs": [run]})
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""A recording and a replay come out the same wherever, by whom and with what environment."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+import pytest
+
+from linnapp.lab.guest import REPOSITORY
+
+pytestmark = pytest.mark.lab
+
+#: What a clone needs to record and replay, built and not.
+FOLDERS = ("linnapp", "eval", "traces", "tests/lab")
+BUILT = ("build/linux-um/linux", "build/lib", "build/replayer/replayer")
+
+PACKAGES = Path(click.__file__).parents[1]
+SHORT_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+
+#: The user and group `nobody`.
+NOBODY = 65534
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """Somewhere that other users may look into, unlike pytest's own folders."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def python() -> str:
+    """An interpreter that every user can run: all runs take the same."""
+    candidates = [sys.executable, "/usr/bin/python3"]
+    if os.geteuid() != 0:
+        return candidates[0]
+    for candidate in candidates:
+        check = [candidate, "-c", "import click, numpy, matplotlib"]
+        environment = {"PATH": SHORT_PATH, "PYTHONPATH": str(PACKAGES)}
+        try:
+            subprocess.run(
+                check, env=environment, cwd="/", check=True, capture_output=True,
+                user=NOBODY, group=NOBODY, extra_groups=[],
+            )  # fmt: skip
+        except (OSError, subprocess.CalledProcessError):
+            continue
+        return candidate
+    return candidates[0]
+
+
+def clone(target: Path) -> Path:
+    """A second clone, with what was built in this one."""
+    ignored = shutil.ignore_patterns("__pycache__", "obj")
+    for name in (*FOLDERS, *BUILT):
+        source = REPOSITORY / name
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target / name, ignore=ignored)
+        else:
+            shutil.copy2(source, target / name)
+    return target
+
+
+def short_loop(
+    clone: Path, python: str, environment: Mapping[str, str], user: int | None = None
+) -> dict[str, str]:
+    """Hashes of what the short loop leaves, run in a clone."""
+    identity = {} if user is None else {"user": user, "group": user, "extra_groups": []}
+    ran = subprocess.run(
+        [python, "tests/lab/short_loop.py", "out/short"],
+        cwd=clone,
+        env={**environment, "PYTHONPATH": f"{clone}:{PACKAGES}", "MPLCONFIGDIR": str(clone)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        **identity,  # type: ignore[call-overload]
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    out = clone / "out" / "short"
+    files = sorted([*out.glob("record/*.blk"), out / "summary.json"])
+    assert len(files) == 4
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.fixture(scope="module")
+def expected(folder: Path, python: str) -> dict[str, str]:
+    """What comes out in a clone with a short name, with next to no environment."""
+    environment = {"PATH": SHORT_PATH, "HOME": os.environ.get("HOME", "/")}
+    return short_loop(clone(folder / "a"), python, environment)
+
+
+def test_another_folder_and_a_big_environment(
+    folder: Path, python: str, expected: dict[str, str]
+) -> None:
+    other = clone(folder / "a folder, with more in its name than the other one" / "linnos")
+    filler = {f"FILLER_{k}": "x" * 1000 for k in range(60)}
+    environment = {**os.environ, **filler, "LANG": "de_DE.UTF-8", "TZ": "Asia/Tokyo"}
+    assert short_loop(other, python, environment) == expected
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
+def test_an_ordinary_user(folder: Path, python: str, expected: dict[str, str]) -> None:
+    other = clone(folder / "ordinary")
+    for path in [other, *other.rglob("*")]:
+        os.chown(path, NOBODY, NOBODY)
+    environment = {"PATH": SHORT_PATH, "HOME": str(other)}
+    assert short_loop(other, python, environment, user=NOBODY) == expected
