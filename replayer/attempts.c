@@ -18,6 +18,11 @@
 
 #define REPORTED_ERRORS 5
 
+/* Blocks are filled and checked in pieces, between which others get their turn: see ring_worked().
+ * To prepare a block for a read costs about as much as to fill so many bytes. */
+#define PIECE_BLOCKS 16u
+#define NOTE_BYTES 512u
+
 /* user_data of requests that are no attempt */
 #define CANCEL_USER_DATA 1
 
@@ -62,7 +67,6 @@ static struct attempt *attempt_new(struct replay *r, struct user_io *io, unsigne
 		a = xmalloc(sizeof(*a));
 	a->io = io;
 	a->buffer = buffer_get(r->buffers, io->size_bytes);
-	a->submit_ns = r->now_ns;
 	a->drive = drive;
 	a->hinted = false;
 	a->hedge = false;
@@ -83,6 +87,8 @@ static void attempt_done(struct replay *r, struct attempt *a)
 	while (*p != a)
 		p = &(*p)->next;
 	*p = a->next;
+	*(a->earlier ? &a->earlier->later : &r->earliest) = a->later;
+	*(a->later ? &a->later->earlier : &r->latest) = a->earlier;
 	r->pending_pages[a->drive] -= io_pages(a->io);
 	r->in_flight[a->drive]--;
 	if (a->lost) {
@@ -98,15 +104,46 @@ static void attempt_free(struct replay *r, struct attempt *a)
 	r->free_attempts = a;
 }
 
+/* Its submission entry is complete. */
+static void attempt_prepared(struct replay *r, struct attempt *a)
+{
+	a->later = NULL;
+	a->earlier = r->latest;
+	*(r->latest ? &r->latest->later : &r->earliest) = a;
+	r->latest = a;
+	if (!r->unsubmitted)
+		r->unsubmitted = a;
+}
+
+void attempts_submitted(struct replay *r)
+{
+	for (struct attempt *a = r->unsubmitted; a; a = a->later) {
+		struct user_io *io = a->io;
+
+		a->submit_ns = r->now_ns;
+		if (io->submitted)
+			continue;
+		/* A hedge is due so long after the submission, not after the preparation. */
+		if (io->timer.place && !io->failing_over && r->now_ns > io->submit_ns)
+			timer_arm(&r->timers, &io->timer,
+				  io->timer.at_ns + (r->now_ns - io->submit_ns));
+		io->submit_ns = r->now_ns;
+		io->submitted = true;
+	}
+	r->unsubmitted = NULL;
+}
+
 void attempt_send(struct replay *r, struct user_io *io, unsigned int drive, unsigned int flags)
 {
 	struct attempt *a = attempt_new(r, io, drive);
-	struct io_uring_sqe *sqe = ring_sqe(r);
+	struct io_uring_sqe *sqe;
 
 	a->hinted = flags & SEND_HINT;
 	a->hedge = flags & SEND_HEDGE;
 	content_note(&r->contents[drive], io->offset_bytes / BLOCK_BYTES, io_pages(io),
 		     a->buffer->data, a->buffer->low);
+	ring_worked(r, io_pages(io) * NOTE_BYTES);
+	sqe = ring_sqe(r);
 	if (a->buffer->registered < 0)
 		io_uring_prep_read(sqe, drive, a->buffer->data, io->size_bytes, io->offset_bytes);
 	else
@@ -117,19 +154,50 @@ void attempt_send(struct replay *r, struct user_io *io, unsigned int drive, unsi
 		sqe->rw_flags = RWF_LATCRIT;
 	sqe->ioprio = ioprio_with_tag(io->tag);
 	io_uring_sqe_set_data(sqe, a);
+	attempt_prepared(r, a);
 	if (a->hedge) {
 		io->flags |= IO_HEDGED;
 		r->hedges_sent++;
 	}
 }
 
+static uint32_t piece(const struct user_io *io, uint32_t block)
+{
+	return io_pages(io) - block < PIECE_BLOCKS ? io_pages(io) - block : PIECE_BLOCKS;
+}
+
+/* How many blocks of an attempt's answer are wrong; *e is about the first of them. */
+static uint32_t check(struct replay *r, const struct attempt *a, struct content_error *e)
+{
+	uint64_t block = a->io->offset_bytes / BLOCK_BYTES;
+	struct content_error later;
+	uint32_t wrong = 0;
+
+	for (uint32_t n, b = 0; b < io_pages(a->io); b += n) {
+		n = piece(a->io, b);
+		wrong += content_check(&r->contents[a->drive], block + b, n,
+				       (char *)a->buffer->data + (size_t)b * BLOCK_BYTES,
+				       a->buffer->low + b, wrong ? &later : e, &r->c.torn_blocks,
+				       &r->c.unverified_blocks);
+		ring_worked(r, n * BLOCK_BYTES);
+	}
+	r->c.blocks_checked += io_pages(a->io);
+	return wrong;
+}
+
 void write_send(struct replay *r, struct user_io *io, unsigned int drive)
 {
 	struct attempt *a = attempt_new(r, io, drive);
-	struct io_uring_sqe *sqe = ring_sqe(r);
+	uint64_t block = io->offset_bytes / BLOCK_BYTES;
+	struct io_uring_sqe *sqe;
 
-	content_issue(&r->contents[drive], io->offset_bytes / BLOCK_BYTES, io_pages(io),
-		      a->buffer->data);
+	for (uint32_t n, b = 0; b < io_pages(io); b += n) {
+		n = piece(io, b);
+		content_issue(&r->contents[drive], block + b, n,
+			      (char *)a->buffer->data + (size_t)b * BLOCK_BYTES);
+		ring_worked(r, n * BLOCK_BYTES);
+	}
+	sqe = ring_sqe(r);
 	if (a->buffer->registered < 0)
 		io_uring_prep_write(sqe, drive, a->buffer->data, io->size_bytes, io->offset_bytes);
 	else
@@ -138,6 +206,7 @@ void write_send(struct replay *r, struct user_io *io, unsigned int drive)
 	sqe->ioprio = ioprio_with_tag(io->tag);
 	sqe->flags |= IOSQE_FIXED_FILE;
 	io_uring_sqe_set_data(sqe, a);
+	attempt_prepared(r, a);
 }
 
 void background_write(struct replay *r, struct storm *s, unsigned int drive, uint64_t offset_bytes,
@@ -173,7 +242,8 @@ static void cancel_losers(struct replay *r, struct user_io *io)
 /* The user has the answer: counted here and nowhere else. `by` is NULL when every drive failed. */
 static void answer(struct replay *r, struct user_io *io, struct attempt *by)
 {
-	uint64_t latency = r->now_ns - io->submit_ns;
+	uint64_t latency = r->done_ns - io->submit_ns;
+	uint64_t lag = io->submit_ns - r->start_ns - io->due_ns;
 	uint32_t extra = 0;
 
 	io->answered = true;
@@ -196,7 +266,7 @@ static void answer(struct replay *r, struct user_io *io, struct attempt *by)
 		r->c.writes_failed += !by;
 		if (by) {
 			latency_add(&r->write_latency, latency);
-			latency_add(&r->write_response, io->lag_ns + latency);
+			latency_add(&r->write_response, lag + latency);
 		}
 	} else {
 		r->c.reads++;
@@ -204,7 +274,7 @@ static void answer(struct replay *r, struct user_io *io, struct attempt *by)
 		r->c.reads_failed += !by;
 		if (by) {
 			latency_add(&r->read_latency, latency);
-			latency_add(&r->read_response, io->lag_ns + latency);
+			latency_add(&r->read_response, lag + latency);
 			r->c.served_by[by->drive]++;
 		}
 		r->c.revoked += io->revocations > 0;
@@ -213,13 +283,13 @@ static void answer(struct replay *r, struct user_io *io, struct attempt *by)
 		r->c.hedges_won += !!(io->flags & IO_HEDGE_WON);
 		r->c.extra_ios += extra;
 	}
-	latency_add(&r->lag, io->lag_ns);
-	r->c.late_ios += io->lag_ns > LATE_NS;
+	latency_add(&r->lag, lag);
+	r->c.late_ios += lag > LATE_NS;
 	if (r->log) {
 		struct log_record record = {
 			.due_ns = io->due_ns,
 			.latency_ns = latency,
-			.lag_ns = io->lag_ns,
+			.lag_ns = lag,
 			.offset_bytes = io->offset_bytes,
 			.size_bytes = io->size_bytes,
 			.home = io->home,
@@ -229,7 +299,7 @@ static void answer(struct replay *r, struct user_io *io, struct attempt *by)
 			.revocations = io->revocations,
 			.extra_ios = extra,
 			.device_latency_us =
-				by ? saturate_u32((r->now_ns - by->submit_ns) / 1000) : 0,
+				by ? saturate_u32((r->done_ns - by->submit_ns) / 1000) : 0,
 		};
 
 		log_append(r->log, &record);
@@ -344,10 +414,7 @@ static void read_completed(struct replay *r, struct attempt *a, int result)
 			failover_on_error(r, io);
 		return;
 	}
-	wrong = content_check(&r->contents[a->drive], io->offset_bytes / BLOCK_BYTES, io_pages(io),
-			      a->buffer->data, a->buffer->low, &e, &r->c.torn_blocks,
-			      &r->c.unverified_blocks);
-	r->c.blocks_checked += io_pages(io);
+	wrong = check(r, a, &e);
 	if (wrong) {
 		report_data_error(r, a, &e, wrong);
 		if (!io->answered)
@@ -374,6 +441,7 @@ void attempts_reap(struct replay *r)
 			struct user_io *io;
 
 			n++;
+			r->done_ns = ring_seen_ns(r, head);
 			if (cqe->user_data == CANCEL_USER_DATA)
 				continue;
 			io = a->io;

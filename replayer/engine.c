@@ -74,7 +74,6 @@ static void issue(struct replay *r, struct source *s)
 	io->home = s->drive;
 	io->tag = r->o.tags[s - r->sources];
 	io->submit_ns = r->now_ns;
-	io->lag_ns = elapsed - io->due_ns;
 	io->warmup = io->due_ns < r->o.warmup_s * 1e9;
 	r->user_ios_in_flight++;
 	r->c.unanswered++;

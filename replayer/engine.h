@@ -6,7 +6,10 @@
  *
  * Time. The loop sleeps in the kernel until the next completion, timer or due I/O, whichever comes
  * first, and reads the clock once per wakeup. It never spins: in the lab's virtual time a sleep is
- * exact and free, while a program that looks at the clock in a loop would push time forward.
+ * exact and free, while a program that looks at the clock in a loop would push time forward. To
+ * fill and to check blocks takes time of its own: after some microseconds' worth the clock is read
+ * again, what is ready is submitted, and completions are noted with the time (ring_worked()). An
+ * attempt's time runs from its submission to the ring.
  *
  * Every user I/O is answered exactly once and counted exactly once, and gives its place under
  * --depth free when it is. An attempt keeps its buffer until the kernel has completed it, also
@@ -34,6 +37,7 @@ struct inject;
 /* One I/O sent to one drive for a user I/O. */
 struct attempt {
 	struct attempt *next; /* of the same user I/O while in flight, else of the free list */
+	struct attempt *earlier, *later; /* of all in flight, in the order of submission */
 	struct user_io *io;
 	struct buffer *buffer;
 	uint64_t submit_ns;
@@ -49,7 +53,6 @@ struct user_io {
 	struct storm *storm; /* not a user's I/O but this storm's write */
 	uint64_t due_ns;     /* from the run's start */
 	uint64_t submit_ns;  /* absolute; of the first attempt */
-	uint64_t lag_ns;     /* submission minus due */
 	uint64_t offset_bytes;
 	uint32_t size_bytes;
 	uint32_t tried, failed; /* drives, as bits: asked at all; answered with an error */
@@ -57,6 +60,7 @@ struct user_io {
 	uint16_t tag; /* 0: none */
 	uint8_t home, served_by, flags;
 	bool is_write, answered, warmup;
+	bool submitted;	   /* else submit_ns is when its preparation began */
 	bool failing_over; /* the timer runs for a failover, not for a hedge */
 };
 
@@ -72,6 +76,13 @@ enum { /* flags of user I/Os, as the per-I/O log has them */
 
 /* Timers and batches stay below it: what is later waited for something. */
 #define LATE_NS 100000ull
+
+/* When completions were seen: those before this tail of the completion queue. */
+struct seen {
+	uint32_t tail;
+	uint64_t at_ns;
+};
+#define N_SEEN 256
 
 struct counters {
 	uint64_t reads, writes, warmup_ios;
@@ -124,6 +135,13 @@ struct replay {
 	struct io_uring ring;
 	bool wait_is_absolute;
 	uint64_t now_ns, start_ns, end_ns;
+	uint64_t done_ns;      /* when the completion in hand was seen */
+	uint64_t worked_bytes; /* of content, since the clock was read */
+	uint64_t uncollected_bytes;
+	struct attempt *earliest, *latest; /* in flight */
+	struct attempt *unsubmitted;	   /* the first of these that only lies in the ring */
+	struct seen seen[N_SEEN];
+	uint32_t n_seen, next_seen, seen_tail;
 	uint32_t user_ios_in_flight; /* not answered yet: what --depth bounds */
 	uint32_t background_in_flight;
 	bool draining; /* nothing new is started */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The io_uring, the clock, and the only place where the program sleeps: see ring.h. */
 #include "ring.h"
+#include "attempts.h"
 #include "engine.h"
 #include "error.h"
 
@@ -28,8 +29,74 @@ static uint64_t clock_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* Work on content from which the clock is read again before its reading is used, some us; and from
+ * which completions are looked for. A reading costs 256 ns of the lab's virtual time. */
+#define LOOK_BYTES (16u << 10)
+#define COLLECT_BYTES (64u << 10)
+
+static void look(struct replay *r)
+{
+	r->now_ns = clock_ns();
+	r->worked_bytes = 0;
+}
+
+static void look_after_work(struct replay *r)
+{
+	if (r->worked_bytes >= LOOK_BYTES)
+		look(r);
+}
+
+static uint32_t completion_tail(const struct replay *r)
+{
+	return __atomic_load_n(r->ring.cq.ktail, __ATOMIC_ACQUIRE);
+}
+
+static void note_completions(struct replay *r)
+{
+	uint32_t tail = completion_tail(r);
+
+	/* Without a place left those that come now are taken to be seen later. */
+	if (tail == r->seen_tail || r->n_seen == N_SEEN)
+		return;
+	r->seen[r->n_seen++] = (struct seen){tail, r->now_ns};
+	r->seen_tail = tail;
+}
+
+uint64_t ring_seen_ns(struct replay *r, uint32_t place)
+{
+	while (r->next_seen < r->n_seen) {
+		if ((int32_t)(r->seen[r->next_seen].tail - place) > 0)
+			return r->seen[r->next_seen].at_ns;
+		r->next_seen++;
+	}
+	r->next_seen = r->n_seen = 0;
+	look_after_work(r);
+	note_completions(r);
+	return r->now_ns;
+}
+
+void ring_worked(struct replay *r, uint32_t bytes)
+{
+	r->worked_bytes += bytes;
+	r->uncollected_bytes += bytes;
+	if (r->uncollected_bytes < COLLECT_BYTES)
+		return;
+	r->uncollected_bytes = 0;
+	ring_submit(r);
+	/* Completions are handed over in a system call only. */
+	io_uring_get_events(&r->ring);
+	if (completion_tail(r) != r->seen_tail) {
+		look_after_work(r);
+		note_completions(r);
+	}
+}
+
 void ring_submit(struct replay *r)
 {
+	if (r->unsubmitted) {
+		look_after_work(r);
+		attempts_submitted(r);
+	}
 	while (io_uring_sq_ready(&r->ring)) {
 		int n = io_uring_submit(&r->ring);
 
@@ -75,16 +142,23 @@ void ring_wait_until(struct replay *r, uint64_t at_ns)
 	n = io_uring_enter2(r->ring.ring_fd, 0, 1, flags, (void *)&arg, sizeof(arg));
 	if (n < 0 && n != -ETIME && n != -EINTR && n != -EBUSY && n != -EAGAIN)
 		die("io_uring_enter: %s", strerror(-n));
-	r->now_ns = clock_ns();
+	r->uncollected_bytes = 0;
+	look(r);
+	note_completions(r);
 }
 
 void ring_submit_and_wait(struct replay *r)
 {
-	int n = io_uring_submit_and_wait(&r->ring, 1);
+	int n;
 
+	look_after_work(r);
+	attempts_submitted(r);
+	n = io_uring_submit_and_wait(&r->ring, 1);
 	if (n < 0 && n != -EINTR && n != -EBUSY && n != -EAGAIN)
 		die("io_uring_submit_and_wait: %s", strerror(-n));
-	r->now_ns = clock_ns();
+	r->uncollected_bytes = 0;
+	look(r);
+	note_completions(r);
 }
 
 static unsigned int power_of_two(unsigned int v, unsigned int max)

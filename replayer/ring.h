@@ -13,6 +13,11 @@ void ring_open(struct replay *r);
 void ring_submit(struct replay *r);
 /* A free submission entry; submits what is there when the queue is full. */
 struct io_uring_sqe *ring_sqe(struct replay *r);
+/* Blocks were filled or checked: after some us' worth submits what is ready, and notes which
+ * completions are there. */
+void ring_worked(struct replay *r, uint32_t bytes);
+/* When the completion at this place of the queue was seen; asked in the queue's order. */
+uint64_t ring_seen_ns(struct replay *r, uint32_t place);
 /* Sleeps until a completion is there or the time has come, then reads the clock into r->now_ns. */
 void ring_wait_until(struct replay *r, uint64_t at_ns);
 /* Submits, sleeps until a completion is there, and reads the clock. */

@@ -80,7 +80,7 @@ static void heuristic_adv_read(struct replay *r, struct user_io *io)
 static void heuristic_adv_answered(struct replay *r, struct user_io *io, struct attempt *a)
 {
 	struct drive_state *s = (struct drive_state *)r->policy_state + a->drive;
-	bool slow = r->now_ns - a->submit_ns > s->slow_ns;
+	bool slow = r->done_ns - a->submit_ns > s->slow_ns;
 	unsigned int n = 0;
 
 	s->heard_ns = r->now_ns;

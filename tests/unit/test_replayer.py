@@ -365,6 +365,17 @@ def test_saturate_keeps_depth_in_flight(tmp_path: Path, drives: list[Path]) -> N
     assert result["elapsed_s"] < 20000  # the trace's own times would take so long
 
 
+def test_each_io_is_stamped_when_it_is_submitted(tmp_path: Path, drives: list[Path]) -> None:
+    """All are due at once; to fill a large write takes time that is no other I/O's."""
+    size = 1 << 20
+    ios = [(0, "read", 0, BLOCK), *((0, "write", i * size, size) for i in range(1, 7))]
+    replay(drives, [write_trace(tmp_path / "t", ios)], "baseline", "--spread",
+           "--log", str(tmp_path / "o.log"))  # fmt: skip
+    log = replay_log.read(tmp_path / "o.log")
+    log = log[np.argsort(log["offset_bytes"])]
+    assert (np.diff(log["lag_ns"].astype(np.int64)) > 0).all()
+
+
 def blktrace_event(
     sequence: int, at_ns: int, sector: int, size: int, action: int, error: int = 0
 ) -> bytes:
