@@ -157,7 +157,7 @@ void attempt_send(struct replay *r, struct user_io *io, unsigned int drive, unsi
 	attempt_prepared(r, a);
 	if (a->hedge) {
 		io->flags |= IO_HEDGED;
-		r->hedges_sent++;
+		r->hedge_tokens--;
 	}
 }
 

@@ -3,6 +3,7 @@
 #include "engine.h"
 #include "attempts.h"
 #include "buffers.h"
+#include "hedging.h"
 #include "inject.h"
 #include "io_log.h"
 #include "progress.h"
@@ -79,7 +80,7 @@ static void issue(struct replay *r, struct source *s)
 	r->c.unanswered++;
 	source_advance(r, s);
 	if (!io->is_write) {
-		r->reads_started++;
+		hedging_earn(r);
 		r->o.policy->read(r, io);
 	} else if (r->o.replicate_writes) {
 		for (unsigned int k = 0; k < r->n_drives; k++)

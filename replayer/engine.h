@@ -126,7 +126,7 @@ struct replay {
 	uint64_t hedge_ns[MAX_DRIVES]; /* by home drive; 0: no hedging */
 	double hedge_percentile_used;  /* NaN when not by percentile */
 	double false_submit_ratio_used;
-	uint64_t reads_started, hedges_sent;
+	double hedge_tokens; /* what hedging may still send: see hedging.h */
 	uint64_t random_state;
 	void *policy_state;
 

@@ -26,6 +26,7 @@ enum {
 	OPT_HEDGE_US,
 	OPT_HEDGE_PERCENTILE,
 	OPT_HEDGE_BUDGET,
+	OPT_HEDGE_BURST,
 	OPT_PROFILE,
 	OPT_FALSE_SUBMIT_RATIO,
 	OPT_HEURISTIC_QUEUE,
@@ -63,6 +64,7 @@ static const struct option long_options[] = {
 	{"hedge-us", required_argument, NULL, OPT_HEDGE_US},
 	{"hedge-percentile", required_argument, NULL, OPT_HEDGE_PERCENTILE},
 	{"hedge-budget", required_argument, NULL, OPT_HEDGE_BUDGET},
+	{"hedge-burst", required_argument, NULL, OPT_HEDGE_BURST},
 	{"profile", required_argument, NULL, OPT_PROFILE},
 	{"false-submit-ratio", required_argument, NULL, OPT_FALSE_SUBMIT_RATIO},
 	{"heuristic-queue", required_argument, NULL, OPT_HEURISTIC_QUEUE},
@@ -150,6 +152,7 @@ static void help(void)
 	       "  --hedge-us X            hedge after X us\n"
 	       "  --hedge-percentile P    hedge after the profile's Pth percentile (hedge: 95)\n"
 	       "  --hedge-budget X%%|none  cap on hedges as a share of reads (5%%)\n"
+	       "  --hedge-burst N         hedges that calm reads save up at most (100)\n"
 	       "  --false-submit-ratio X  for linnos-hl (default: what the kernel has counted)\n"
 	       "  --heuristic-queue N     pending 4 KiB pages from which a drive counts as slow\n"
 	       "  --heuristic-busy-us X   latency from which a read counts as slow\n"
@@ -268,6 +271,7 @@ void options_parse(struct options *o, int argc, char **argv)
 		.hedge_us = -1,
 		.hedge_percentile = -1,
 		.hedge_budget = 0.05,
+		.hedge_burst = 100,
 		.false_submit_ratio = -1,
 		.heuristic_busy_us = -1,
 		.clone_copies = 2,
@@ -324,6 +328,9 @@ void options_parse(struct options *o, int argc, char **argv)
 			break;
 		case OPT_HEDGE_BUDGET:
 			o->hedge_budget = share(name, optarg);
+			break;
+		case OPT_HEDGE_BURST:
+			o->hedge_burst = whole(name, optarg, 1, 1u << 30);
 			break;
 		case OPT_PROFILE:
 			o->profile_path = optarg;

@@ -28,6 +28,7 @@ struct options {
 	double hedge_us;		/* < 0: not given */
 	double hedge_percentile;	/* < 0: the policy's own */
 	double hedge_budget;		/* share of reads; infinite when given as "none" */
+	double hedge_burst;		/* hedges that the budget saves up at most */
 	double false_submit_ratio;	/* < 0: from the kernel's counters */
 	uint32_t heuristic_queue_pages; /* 0: from the profile */
 	double heuristic_busy_us;	/* < 0: the threshold that hedge-ip uses */

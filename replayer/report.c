@@ -118,6 +118,7 @@ static json_t *config(struct replay *r)
 	set(c, "hedge_us", hedge);
 	set_number(c, "hedge_percentile", r->hedge_percentile_used);
 	set_number(c, "hedge_budget", o->hedge_budget);
+	set_number(c, "hedge_burst", isfinite(o->hedge_budget) ? o->hedge_burst : NAN);
 	set_text(c, "profile", o->profile_path);
 	set_number(c, "false_submit_ratio", r->false_submit_ratio_used);
 	set(c, "heuristic_queue_pages",

@@ -116,3 +116,20 @@ def test_on_time_the_two_times_agree(boot, tmp_path: Path) -> None:
     result = summary(tmp_path / "o.json")
     assert (result["late_ios"], result["depth_stalls"]) == (0, 0)
     assert 0 < result["response_mean_us"] - result["service_mean_us"] < 5
+
+
+def test_calm_reads_save_up_no_more_hedges_than_the_bucket_holds(boot, tmp_path: Path) -> None:
+    """Two calm seconds earn 1000 hedges; of the slow one the budget pays for 5 % and 100 more."""
+    trace = write_reads(tmp_path / "t", range(0, 3_000_000, 100))
+    bursts = " ".join(slow(drive, 3000) + ",start_ms=2000,slot_ms=1100" for drive in range(3))
+    boot(
+        f"replayer --devices {DRIVES} --trace {trace} --spread --policy hedge --hedge-us 1000"
+        f" {bursts} {QUIET} --json $OUT/o.json --log $OUT/o.log"
+    )
+    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    hedged = (log["flags"] & replay_log.HEDGED) != 0
+    slow_second = log["due_ns"] >= 2_000_000_000
+    assert np.count_nonzero(hedged & ~slow_second) < 20
+    assert 500 <= np.count_nonzero(hedged & slow_second) <= 0.05 * 10_000 + 100
+    assert result["hedges_denied"] > 9000
+    assert result["config"]["hedge_burst"] == 100
