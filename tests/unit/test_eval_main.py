@@ -14,6 +14,7 @@ from eval import loop
 from eval.cache import read_record
 from eval.experiment import Context, Experiment
 from linnapp.lab.array import Array
+from linnapp.lab.places import Places
 
 
 def _arguments(**changes: Any) -> argparse.Namespace:
@@ -70,8 +71,10 @@ def test_kernel_and_replayer_are_copied_and_come_first(
     command.keep_programs(tmp_path / "out")
     assert loop._kernel == (tmp_path / "out" / "bin" / "linux").resolve()
     assert (tmp_path / "out" / "bin" / "replayer").read_text() == "replayer"
-    first = loop._environment(Array(), tmp_path)["PATH"].split(":")[0]
-    assert Path(first) == (tmp_path / "out" / "bin").resolve()
+    places = Places(tmp_path, loop._programs)
+    path = places.environment(Array())["PATH"].split(":")
+    first = next(places.folders[place].source for place in path if place in places.folders)
+    assert first == (tmp_path / "out" / "bin").resolve()
 
 
 def test_without_a_replayer_it_says_what_builds_one(
