@@ -23,9 +23,6 @@
 #define PIECE_BLOCKS 16u
 #define NOTE_BYTES 512u
 
-/* user_data of requests that are no attempt */
-#define CANCEL_USER_DATA 1
-
 int replica_after_home(const struct replay *r, const struct user_io *io, uint32_t mask)
 {
 	for (unsigned int i = 1; i < r->n_drives; i++) {
@@ -428,6 +425,25 @@ static void read_completed(struct replay *r, struct attempt *a, int result)
 	}
 }
 
+bool attempts_timed_out(struct replay *r)
+{
+	uint64_t limit_ns = r->o.timeout_s * 1e9;
+	struct attempt *first = r->earliest;
+
+	if (!limit_ns || !first || first == r->unsubmitted ||
+	    r->now_ns - first->submit_ns < limit_ns)
+		return false;
+	for (struct attempt *a = first; a && a != r->unsubmitted; a = a->later)
+		r->c.timed_out += r->now_ns - a->submit_ns >= limit_ns;
+	fprintf(stderr,
+		"replayer: %s: %s of %u bytes at %llu has not come back in %g s (--timeout); "
+		"%u I/Os are at this drive\n",
+		r->devices[first->drive].path, first->io->is_write ? "write" : "read",
+		first->io->size_bytes, (unsigned long long)first->io->offset_bytes, r->o.timeout_s,
+		r->in_flight[first->drive]);
+	return true;
+}
+
 void attempts_reap(struct replay *r)
 {
 	struct io_uring_cqe *cqe;
@@ -442,7 +458,9 @@ void attempts_reap(struct replay *r)
 
 			n++;
 			r->done_ns = ring_seen_ns(r, head);
-			if (cqe->user_data == CANCEL_USER_DATA)
+			if (cqe->user_data == TICK_USER_DATA)
+				ring_tick(r);
+			if (cqe->user_data <= TICK_USER_DATA)
 				continue;
 			io = a->io;
 			if (cqe->res == -EINVAL && io->tag)

@@ -114,6 +114,8 @@ void engine_run(struct replay *r)
 	inject_arm(r->inject);
 	storms_start(r);
 	progress_start(&progress, r);
+	if (r->o.saturate)
+		ring_tick(r);
 	for (;;) {
 		struct source *s;
 		uint64_t wake;
@@ -129,6 +131,10 @@ void engine_run(struct replay *r)
 		    r->now_ns - r->start_ns >= r->o.duration_s * 1e9)
 			r->draining = true;
 		attempts_reap(r);
+		if (attempts_timed_out(r)) {
+			r->stop_reason = "timeout";
+			break;
+		}
 		fire_timers(r);
 		if (full && r->user_ios_in_flight < r->o.depth) {
 			full = false;

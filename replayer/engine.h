@@ -88,7 +88,8 @@ struct counters {
 	uint64_t reads, writes, warmup_ios;
 	uint64_t reads_failed,
 		writes_failed; /* user I/Os that every drive answered with an error */
-	uint64_t unanswered;   /* now; at the end those left behind by a second interrupt */
+	uint64_t unanswered;   /* now; at the end those not waited for any longer */
+	uint64_t timed_out;    /* attempts that did not come back within --timeout */
 	uint64_t revoked;      /* reads revoked at least once */
 	uint64_t revocations;
 	uint64_t hedged, hedges_won, hedges_denied;
@@ -140,6 +141,7 @@ struct replay {
 	uint64_t uncollected_bytes;
 	struct attempt *earliest, *latest; /* in flight */
 	struct attempt *unsubmitted;	   /* the first of these that only lies in the ring */
+	struct __kernel_timespec tick;	   /* see ring_tick() */
 	struct seen seen[N_SEEN];
 	uint32_t n_seen, next_seen, seen_tail;
 	uint32_t user_ios_in_flight; /* not answered yet: what --depth bounds */

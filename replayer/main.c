@@ -96,7 +96,7 @@ int main(int argc, char **argv)
 	if (r->c.data_errors || r->c.reads_failed || r->c.writes_failed)
 		status = 2;
 	if (r->stop_reason)
-		status = 130;
+		status = r->c.timed_out ? 2 : 130;
 	engine_close(r);
 	return status;
 }

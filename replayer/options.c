@@ -45,6 +45,7 @@ enum {
 	OPT_SETTLE_MS,
 	OPT_DEPTH,
 	OPT_LOSERS,
+	OPT_TIMEOUT,
 	OPT_TAG,
 	OPT_QUIET,
 	OPT_HELP,
@@ -83,6 +84,7 @@ static const struct option long_options[] = {
 	{"settle-ms", required_argument, NULL, OPT_SETTLE_MS},
 	{"depth", required_argument, NULL, OPT_DEPTH},
 	{"losers", required_argument, NULL, OPT_LOSERS},
+	{"timeout", required_argument, NULL, OPT_TIMEOUT},
 	{"tag", required_argument, NULL, OPT_TAG},
 	{"quiet", no_argument, NULL, OPT_QUIET},
 	{"help", no_argument, NULL, OPT_HELP},
@@ -127,6 +129,8 @@ static void help(void)
 	       "  --losers N              a drive that holds N reads whose race is lost gets no "
 	       "further copies\n"
 	       "                          (4096)\n"
+	       "  --timeout S             end the run when a drive keeps an I/O for S seconds (120; 0: "
+	       "never)\n"
 	       "  --replicate-writes      a write goes to every drive and is done when all have "
 	       "it\n"
 	       "  --fit                   fold offsets beyond the smallest drive into it\n"
@@ -184,9 +188,9 @@ static void help(void)
 	       "  replayer --devices /dev/loop0,/dev/loop1 --trace t.iolog --spread --policy hedge "
 	       "--hedge-us 300\n"
 	       "\n"
-	       "Exit status: 0; 1 on an error; 2 when a read returned wrong data or an I/O was "
-	       "answered by no drive;\n"
-	       "130 after an interrupt (the summary so far is written).\n",
+	       "Exit status: 0; 1 on an error; 2 when a read returned wrong data, an I/O was "
+	       "answered by no drive,\n"
+	       "or did not come back within --timeout; 130 after an interrupt (the summary so far is written).\n",
 	       MAX_DRIVES);
 }
 
@@ -279,6 +283,7 @@ void options_parse(struct options *o, int argc, char **argv)
 		.prefill = PREFILL_TOUCHED,
 		.settle_ms = 1000,
 		.losers = 4096,
+		.timeout_s = 120,
 		.scenario = "",
 	};
 	while ((c = getopt_long(argc, argv, "h", long_options, &index)) != -1) {
@@ -386,6 +391,9 @@ void options_parse(struct options *o, int argc, char **argv)
 			break;
 		case OPT_DEPTH:
 			o->depth = whole(name, optarg, 1, 16384);
+			break;
+		case OPT_TIMEOUT:
+			o->timeout_s = number(name, optarg, 0, 1e9);
 			break;
 		case OPT_LOSERS:
 			o->losers = whole(name, optarg, 1, 1u << 20);

@@ -33,6 +33,7 @@ struct options {
 	uint32_t heuristic_queue_pages; /* 0: from the profile */
 	double heuristic_busy_us;	/* < 0: the threshold that hedge-ip uses */
 	unsigned int clone_copies;
+	double timeout_s;			     /* for an I/O at a drive; 0: none */
 	double duration_s, warmup_s, skip_s, rerate; /* duration 0: to the trace's end */
 	bool replicate_writes, spread, fit, saturate, quiet;
 	bool unwritten_any;

@@ -83,6 +83,8 @@ void prefill(struct replay *r)
 		if (r->user_ios_in_flight) {
 			ring_wait_until(r, UINT64_MAX);
 			attempts_reap(r);
+			if (attempts_timed_out(r))
+				die("prefill: a drive is unusable (or allow more with --timeout)");
 			writing = 1;
 		}
 	} while (writing);

@@ -132,6 +132,7 @@ static json_t *config(struct replay *r)
 	set(c, "saturate", json_boolean(o->saturate));
 	set_count(c, "depth", o->depth);
 	set_count(c, "losers", o->losers);
+	set_number(c, "timeout_s", o->timeout_s > 0 ? o->timeout_s : NAN);
 	set(c, "replicate_writes", json_boolean(o->replicate_writes));
 	set(c, "spread", json_boolean(o->spread));
 	set(c, "fit", json_boolean(o->fit));
@@ -222,6 +223,7 @@ void report_json(struct replay *r, const char *path)
 	set_count(o, "reads_failed", c->reads_failed);
 	set_count(o, "writes_failed", c->writes_failed);
 	set_count(o, "unanswered", c->unanswered);
+	set_count(o, "timed_out_ios", c->timed_out);
 	set_count(o, "failovers_on_error", c->failovers_on_error);
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		json_array_append_new(served, json_integer((json_int_t)c->served_by[k]));
@@ -347,9 +349,11 @@ void report_text(struct replay *r)
 	if (skipped(r))
 		printf("%llu trace lines were neither read nor write and left out\n",
 		       ULL(skipped(r)));
+	if (c->timed_out)
+		printf("%llu I/Os did not come back within %g s (--timeout)\n", ULL(c->timed_out),
+		       r->o.timeout_s);
 	if (c->unanswered)
-		printf("%llu I/Os were not waited for after a second interrupt\n",
-		       ULL(c->unanswered));
+		printf("%llu I/Os of users were not waited for\n", ULL(c->unanswered));
 	if (c->warmup_ios)
 		printf("%llu I/Os of the warm-up are not counted above\n", ULL(c->warmup_ios));
 	if (!all_direct(r))

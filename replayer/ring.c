@@ -147,6 +147,15 @@ void ring_wait_until(struct replay *r, uint64_t at_ns)
 	note_completions(r);
 }
 
+void ring_tick(struct replay *r)
+{
+	struct io_uring_sqe *sqe = ring_sqe(r);
+
+	r->tick = (struct __kernel_timespec){.tv_sec = WAIT_MAX_NS / 1000000000};
+	io_uring_prep_timeout(sqe, &r->tick, 0, 0);
+	sqe->user_data = TICK_USER_DATA;
+}
+
 void ring_submit_and_wait(struct replay *r)
 {
 	int n;

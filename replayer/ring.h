@@ -8,6 +8,10 @@
 
 struct replay;
 
+/* user_data of requests that are no attempt */
+#define CANCEL_USER_DATA 1
+#define TICK_USER_DATA 2
+
 /* Sets the ring up with the drives as its registered files; dies when the kernel cannot. */
 void ring_open(struct replay *r);
 void ring_submit(struct replay *r);
@@ -20,6 +24,8 @@ void ring_worked(struct replay *r, uint32_t bytes);
 uint64_t ring_seen_ns(struct replay *r, uint32_t place);
 /* Sleeps until a completion is there or the time has come, then reads the clock into r->now_ns. */
 void ring_wait_until(struct replay *r, uint64_t at_ns);
+/* A completion in a second, with TICK_USER_DATA: no sleep is longer then. */
+void ring_tick(struct replay *r);
 /* Submits, sleeps until a completion is there, and reads the clock. */
 void ring_submit_and_wait(struct replay *r);
 /* Sleeps to a round time and returns it, so that a run's place among the kernel's periodic timers

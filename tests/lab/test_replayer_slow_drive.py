@@ -133,3 +133,47 @@ def test_calm_reads_save_up_no_more_hedges_than_the_bucket_holds(boot, tmp_path:
     assert 500 <= np.count_nonzero(hedged & slow_second) <= 0.05 * 10_000 + 100
     assert result["hedges_denied"] > 9000
     assert result["config"]["hedge_burst"] == 100
+
+
+@pytest.mark.parametrize("how", ["", "--saturate --depth 4"])
+def test_a_drive_that_never_answers_ends_the_run(boot, tmp_path: Path, how: str) -> None:
+    trace = write_reads(tmp_path / "t", range(0, 600_000, 300))
+    ran = boot(
+        f"replayer --devices {DRIVES} --trace {trace} --spread --policy baseline --timeout 5 {how}"
+        f" {slow(1, 60_000_000)},start_ms=10,slot_ms=60000 {QUIET} --json $OUT/o.json"
+        " --log $OUT/o.log",
+        check=False,
+    )
+    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    assert ran.status == 2
+    assert "/dev/flash1: read of 4096 bytes at " in ran.stderr
+    assert "has not come back in 5 s (--timeout)" in ran.stderr
+    assert result["stopped"] == "timeout" and ", timeout" in ran.stdout
+    assert 0 < result["timed_out_ios"] <= result["unanswered"]
+    assert 0 < result["reads"] == len(log) < 2000
+    assert 5 <= result["elapsed_s"] < 7
+
+
+def test_a_loser_that_never_comes_back_is_told(boot, tmp_path: Path) -> None:
+    trace = write_reads(tmp_path / "t", range(0, 30_000, 300))
+    ran = boot(
+        f"replayer --devices {DRIVES} --trace {trace} --spread --policy clone --timeout 5"
+        f" {slow(1, 60_000_000)} {QUIET} --json $OUT/o.json",
+        check=False,
+    )
+    result = summary(tmp_path / "o.json")
+    assert ran.status == 2 and "has not come back in 5 s" in ran.stderr
+    assert (result["reads"], result["unanswered"], result["stopped"]) == (100, 0, "timeout")
+    assert result["elapsed_s"] < 0.1
+
+
+def test_a_drive_that_never_answers_ends_the_prefill(boot, tmp_path: Path) -> None:
+    trace = write_reads(tmp_path / "t", range(0, 30_000, 300))
+    ran = boot(
+        "cd /sys/kernel/config/flashsim/flash1/inject; echo 60000000 >latency_us; echo both >op\n"
+        "echo 1000000 >ratio_ppm; echo continuous >pattern; echo 1 >arm\n"
+        f"replayer --devices {DRIVES} --trace {trace} --spread --policy baseline --timeout 5",
+        check=False,
+    )
+    assert ran.status == 1
+    assert "/dev/flash1: write of " in ran.stderr and "prefill: a drive is unusable" in ran.stderr
