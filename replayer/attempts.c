@@ -68,6 +68,7 @@ static struct attempt *attempt_new(struct replay *r, struct user_io *io, unsigne
 	a->hinted = false;
 	a->hedge = false;
 	a->lost = false;
+	a->done_bytes = 0;
 	a->next = io->in_flight;
 	io->in_flight = a;
 	io->tried |= 1u << drive;
@@ -130,27 +131,59 @@ void attempts_submitted(struct replay *r)
 	r->unsubmitted = NULL;
 }
 
+/* Sends what of the attempt is not done yet. */
+static void queue(struct replay *r, struct attempt *a)
+{
+	const struct user_io *io = a->io;
+	struct io_uring_sqe *sqe = ring_sqe(r);
+	char *data = (char *)a->buffer->data + a->done_bytes;
+	uint32_t bytes = io->size_bytes - a->done_bytes;
+	uint64_t offset = io->offset_bytes + a->done_bytes;
+
+	if (io->is_write && a->buffer->registered < 0)
+		io_uring_prep_write(sqe, a->drive, data, bytes, offset);
+	else if (io->is_write)
+		io_uring_prep_write_fixed(sqe, a->drive, data, bytes, offset,
+					  a->buffer->registered);
+	else if (a->buffer->registered < 0)
+		io_uring_prep_read(sqe, a->drive, data, bytes, offset);
+	else
+		io_uring_prep_read_fixed(sqe, a->drive, data, bytes, offset, a->buffer->registered);
+	sqe->flags |= IOSQE_FIXED_FILE;
+	if (a->hinted)
+		sqe->rw_flags = RWF_LATCRIT;
+	sqe->ioprio = ioprio_with_tag(io->tag);
+	io_uring_sqe_set_data(sqe, a);
+}
+
+/* A drive may do a part only: the rest is sent again, from a whole block on, as long as it does at
+ * least one. The rest of a hinted read is plain: a part of it cannot be revoked. */
+static bool continue_short(struct replay *r, struct attempt *a, int result)
+{
+	uint32_t done;
+
+	if (result <= 0 || a->done_bytes + result >= a->io->size_bytes)
+		return false;
+	done = (a->done_bytes + result) / BLOCK_BYTES * BLOCK_BYTES;
+	if (done == a->done_bytes)
+		return false;
+	a->done_bytes = done;
+	a->hinted = false;
+	r->c.short_ios++;
+	queue(r, a);
+	return true;
+}
+
 void attempt_send(struct replay *r, struct user_io *io, unsigned int drive, unsigned int flags)
 {
 	struct attempt *a = attempt_new(r, io, drive);
-	struct io_uring_sqe *sqe;
 
 	a->hinted = flags & SEND_HINT;
 	a->hedge = flags & SEND_HEDGE;
 	content_note(&r->contents[drive], io->offset_bytes / BLOCK_BYTES, io_pages(io),
 		     a->buffer->data, a->buffer->low);
 	ring_worked(r, io_pages(io) * NOTE_BYTES);
-	sqe = ring_sqe(r);
-	if (a->buffer->registered < 0)
-		io_uring_prep_read(sqe, drive, a->buffer->data, io->size_bytes, io->offset_bytes);
-	else
-		io_uring_prep_read_fixed(sqe, drive, a->buffer->data, io->size_bytes,
-					 io->offset_bytes, a->buffer->registered);
-	sqe->flags |= IOSQE_FIXED_FILE;
-	if (a->hinted)
-		sqe->rw_flags = RWF_LATCRIT;
-	sqe->ioprio = ioprio_with_tag(io->tag);
-	io_uring_sqe_set_data(sqe, a);
+	queue(r, a);
 	attempt_prepared(r, a);
 	if (a->hedge) {
 		io->flags |= IO_HEDGED;
@@ -186,7 +219,6 @@ void write_send(struct replay *r, struct user_io *io, unsigned int drive)
 {
 	struct attempt *a = attempt_new(r, io, drive);
 	uint64_t block = io->offset_bytes / BLOCK_BYTES;
-	struct io_uring_sqe *sqe;
 
 	for (uint32_t n, b = 0; b < io_pages(io); b += n) {
 		n = piece(io, b);
@@ -194,15 +226,7 @@ void write_send(struct replay *r, struct user_io *io, unsigned int drive)
 			      (char *)a->buffer->data + (size_t)b * BLOCK_BYTES);
 		ring_worked(r, n * BLOCK_BYTES);
 	}
-	sqe = ring_sqe(r);
-	if (a->buffer->registered < 0)
-		io_uring_prep_write(sqe, drive, a->buffer->data, io->size_bytes, io->offset_bytes);
-	else
-		io_uring_prep_write_fixed(sqe, drive, a->buffer->data, io->size_bytes,
-					  io->offset_bytes, a->buffer->registered);
-	sqe->ioprio = ioprio_with_tag(io->tag);
-	sqe->flags |= IOSQE_FIXED_FILE;
-	io_uring_sqe_set_data(sqe, a);
+	queue(r, a);
 	attempt_prepared(r, a);
 }
 
@@ -303,14 +327,18 @@ static void answer(struct replay *r, struct user_io *io, struct attempt *by)
 	}
 }
 
-static void report_io_error(struct replay *r, const struct attempt *a, int error)
+/* result: a negative errno, or how many bytes were done before the drive did no more. */
+static void report_io_error(struct replay *r, const struct attempt *a, int result)
 {
+	char ended[48];
+
+	snprintf(ended, sizeof(ended), "it ended after %d bytes", result);
 	r->c.io_errors_by[a->drive]++;
 	if (r->c.io_errors++ >= REPORTED_ERRORS)
 		return;
 	fprintf(stderr, "replayer: %s: %s of %u bytes at %llu: %s%s\n", r->devices[a->drive].path,
 		a->io->is_write ? "write" : "read", a->io->size_bytes,
-		(unsigned long long)a->io->offset_bytes, strerror(error),
+		(unsigned long long)a->io->offset_bytes, result < 0 ? strerror(-result) : ended,
 		r->c.io_errors == REPORTED_ERRORS ? " (further I/O errors are counted, not printed)"
 						  : "");
 }
@@ -349,7 +377,7 @@ static void write_completed(struct replay *r, struct attempt *a, int result)
 			io->served_by = a->drive;
 	} else {
 		io->flags |= IO_ERROR;
-		report_io_error(r, a, result < 0 ? -result : EIO);
+		report_io_error(r, a, result);
 	}
 	if (io->storm) {
 		io->answered = true;
@@ -406,7 +434,7 @@ static void read_completed(struct replay *r, struct attempt *a, int result)
 	if (result != (int)io->size_bytes) {
 		io->failed |= 1u << a->drive;
 		io->flags |= IO_ERROR;
-		report_io_error(r, a, result < 0 ? -result : EIO);
+		report_io_error(r, a, result);
 		if (!io->answered)
 			failover_on_error(r, io);
 		return;
@@ -455,6 +483,7 @@ void attempts_reap(struct replay *r)
 		{
 			struct attempt *a = io_uring_cqe_get_data(cqe);
 			struct user_io *io;
+			int result;
 
 			n++;
 			r->done_ns = ring_seen_ns(r, head);
@@ -467,11 +496,14 @@ void attempts_reap(struct replay *r)
 				die("--tag: drive %s refused an I/O with the tag %u; I/O tags need "
 				    "Linux 6.5 or later",
 				    r->devices[a->drive].path, io->tag);
+			if (continue_short(r, a, cqe->res))
+				continue;
+			result = cqe->res < 0 ? cqe->res : (int)a->done_bytes + cqe->res;
 			attempt_done(r, a);
 			if (io->is_write)
-				write_completed(r, a, cqe->res);
+				write_completed(r, a, result);
 			else
-				read_completed(r, a, cqe->res);
+				read_completed(r, a, result);
 			attempt_free(r, a);
 			if (io->answered && !io->in_flight)
 				user_io_free(r, io);

@@ -41,6 +41,7 @@ struct attempt {
 	struct user_io *io;
 	struct buffer *buffer;
 	uint64_t submit_ns;
+	uint32_t done_bytes; /* by earlier completions, which were short */
 	uint8_t drive;
 	bool hinted, hedge;
 	bool lost; /* the user has had another attempt's answer */
@@ -101,6 +102,7 @@ struct counters {
 	uint64_t blocks_checked, torn_blocks, unverified_blocks;
 	uint64_t io_errors; /* attempts that a drive answered with an error */
 	uint64_t io_errors_by[MAX_DRIVES];
+	uint64_t short_ios; /* times that a drive did a part, and the rest was sent again */
 	uint64_t failovers_on_error;
 	uint64_t realigned; /* trace I/Os widened to 4 KiB blocks */
 	uint64_t wrapped;   /* offsets folded into the drive's size by --fit */
@@ -156,6 +158,7 @@ struct replay {
 	struct latency read_response, write_response; /* from the due time */
 	struct latency lag;
 	struct log_file *log;
+	const char *log_error; /* why there is none at the run's end */
 	struct inject *inject;
 	struct storm storms[MAX_DRIVES];
 	unsigned int n_storms;

@@ -15,6 +15,7 @@
 
 struct log_file {
 	int fd;
+	int error; /* errno of the write that failed */
 	uint32_t n;
 	char *path, *beside;
 	struct log_record records[RECORDS_BUFFERED];
@@ -37,8 +38,10 @@ static void write_all(struct log_file *l, const void *data, size_t bytes)
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0)
-			die("log %s: %s", l->beside, strerror(errno));
+		if (n < 0) {
+			l->error = errno;
+			return;
+		}
 		p += n;
 		bytes -= n;
 	}
@@ -62,29 +65,49 @@ struct log_file *log_create(const char *path, const char *policy, uint32_t n_dri
 	unfinished = l->beside;
 	atexit(remove_unfinished);
 	write_all(l, &header, sizeof(header));
+	if (l->error)
+		die("log %s: %s", l->beside, strerror(l->error));
 	return l;
 }
 
 static void flush(struct log_file *l)
 {
+	if (l->error)
+		return;
 	write_all(l, l->records, l->n * sizeof(*l->records));
 	l->n = 0;
+	if (l->error) {
+		warn_user("log %s: %s; the run goes on without a log", l->beside,
+			  strerror(l->error));
+		unlink(l->beside);
+	}
 }
 
 void log_append(struct log_file *l, const struct log_record *record)
 {
+	if (l->error)
+		return;
 	l->records[l->n++] = *record;
 	if (l->n == RECORDS_BUFFERED)
 		flush(l);
 }
 
-void log_finish(struct log_file *l)
+const char *log_finish(struct log_file *l)
 {
+	const char *why = NULL;
+
 	flush(l);
-	if (close(l->fd) || rename(l->beside, l->path))
-		die("log %s: %s", l->path, strerror(errno));
+	if (l->error) {
+		close(l->fd);
+		why = strerror(l->error);
+	} else if (close(l->fd) || rename(l->beside, l->path)) {
+		why = strerror(errno);
+		warn_user("log %s: %s", l->path, why);
+		unlink(l->beside);
+	}
 	unfinished = NULL;
 	free(l->path);
 	free(l->beside);
 	free(l);
+	return why;
 }

@@ -40,7 +40,8 @@ struct log_file;
 
 struct log_file *log_create(const char *path, const char *policy, uint32_t n_drives, uint64_t seed);
 void log_append(struct log_file *l, const struct log_record *record);
-/* Completes the file and gives it its name. */
-void log_finish(struct log_file *l);
+/* Completes the file and gives it its name; or tells why there is none: a log that could not be
+ * written to its end is removed, and the run goes on without it. */
+const char *log_finish(struct log_file *l);
 
 #endif

@@ -79,6 +79,8 @@ int main(int argc, char **argv)
 		r->log = log_create(r->o.log_path, r->o.policy->name, r->n_drives, r->o.seed);
 	sigaction(SIGINT, &on_stop, NULL);
 	sigaction(SIGTERM, &on_stop, NULL);
+	/* A file size limit is an error of a write like others. */
+	signal(SIGXFSZ, SIG_IGN);
 	engine_setup(r);
 	if (r->o.prefill == PREFILL_TOUCHED)
 		prefill(r);
@@ -89,9 +91,11 @@ int main(int argc, char **argv)
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		device_linnos_stats(&r->devices[k], &r->stats_after[k]);
 	if (r->log)
-		log_finish(r->log);
-	if (r->o.json_path)
-		report_json(r, r->o.json_path);
+		r->log_error = log_finish(r->log);
+	if (r->log_error)
+		status = 1;
+	if (r->o.json_path && !report_json(r, r->o.json_path))
+		status = 1;
 	report_text(r);
 	if (r->c.data_errors || r->c.reads_failed || r->c.writes_failed)
 		status = 2;

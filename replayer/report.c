@@ -183,12 +183,13 @@ void report_require_writable(const char *path)
 	free(beside);
 }
 
-void report_json(struct replay *r, const char *path)
+bool report_json(struct replay *r, const char *path)
 {
 	const struct counters *c = &r->c;
 	json_t *o = json_object(), *served = json_array(), *storms = json_array();
 	json_t *errors = json_array();
 	char *beside = xasprintf("%s.new", path);
+	bool written = true;
 
 	set_text(o, "policy", r->o.policy->name);
 	set_text(o, "scenario", r->o.scenario);
@@ -220,6 +221,7 @@ void report_json(struct replay *r, const char *path)
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		json_array_append_new(errors, json_integer((json_int_t)c->io_errors_by[k]));
 	set(o, "io_errors_by_drive", errors);
+	set_count(o, "short_ios", c->short_ios);
 	set_count(o, "reads_failed", c->reads_failed);
 	set_count(o, "writes_failed", c->writes_failed);
 	set_count(o, "unanswered", c->unanswered);
@@ -257,6 +259,7 @@ void report_json(struct replay *r, const char *path)
 		 latency_is_exact(&r->read_latency) ? "exact"
 						    : "histogram, relative error at most 1/2048");
 	set_text(o, "stopped", r->stop_reason);
+	set_text(o, "log_error", r->log_error);
 	set(o, "direct_io", json_boolean(all_direct(r)));
 	set(o, "config", config(r));
 	/* A fixed order and number of digits: two equal runs give equal files. */
@@ -265,10 +268,12 @@ void report_json(struct replay *r, const char *path)
 		int error = errno;
 
 		unlink(beside);
-		die("summary %s: %s", path, strerror(error));
+		warn_user("summary %s: %s", path, strerror(error));
+		written = false;
 	}
 	json_decref(o);
 	free(beside);
+	return written;
 }
 
 static void print_latencies(const char *what, struct latency *l)
@@ -354,6 +359,8 @@ void report_text(struct replay *r)
 		       r->o.timeout_s);
 	if (c->unanswered)
 		printf("%llu I/Os of users were not waited for\n", ULL(c->unanswered));
+	if (r->log_error)
+		printf("no per-I/O log: %s\n", r->log_error);
 	if (c->warmup_ios)
 		printf("%llu I/Os of the warm-up are not counted above\n", ULL(c->warmup_ios));
 	if (!all_direct(r))

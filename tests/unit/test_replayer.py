@@ -270,6 +270,61 @@ def test_a_lost_drive_is_failed_over_and_reported(tmp_path: Path, drives: list[P
     assert np.array_equal(log["served_by"] == 1, (log["flags"] & replay_log.IO_ERROR) != 0)
 
 
+def with_file_limit(
+    limit_bytes: int, drives: list[Path], traces: list[Path], *options: str
+) -> subprocess.CompletedProcess[str]:
+    """Replay with a limit on the size of files: writes beyond it fail, as on a full disk."""
+    return subprocess.run(
+        ["prlimit", f"--fsize={limit_bytes}", "--", *command(drives, traces, "baseline", *options)],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+
+def test_a_full_disk_costs_the_log_and_nothing_else(tmp_path: Path, drives: list[Path]) -> None:
+    trace = write_trace(tmp_path / "t", [(0, "read", i % 8 * BLOCK, BLOCK) for i in range(4000)])
+    ran = with_file_limit(
+        64 << 10, drives, [trace], "--saturate",
+        "--json", str(tmp_path / "o.json"), "--log", str(tmp_path / "o.log"),
+    )  # fmt: skip
+    assert ran.returncode == 1
+    assert "o.log.new: File too large; the run goes on without a log" in ran.stderr
+    assert not list(tmp_path.glob("o.log*"))
+    result = summary(tmp_path / "o.json")
+    assert result["reads"] == 4000 and result["data_errors"] == 0
+    assert result["log_error"] == "File too large"
+    assert "4000 reads" in ran.stdout and "no per-I/O log: File too large" in ran.stdout
+
+
+def test_a_short_write_is_continued_to_its_true_error(tmp_path: Path, drives: list[Path]) -> None:
+    """A write across the limit is short; only the rest of it tells why."""
+    trace = write_trace(tmp_path / "t", [(0, "write", 8 * BLOCK, 16 * BLOCK)])
+    for drive in drives:
+        drive.write_bytes(bytes(1 << 20))
+    ran = with_file_limit(
+        16 * BLOCK, drives, [trace], "--prefill", "none", "--json", str(tmp_path / "o.json")
+    )
+    assert ran.returncode == 2
+    assert f"write of {16 * BLOCK} bytes at {8 * BLOCK}: File too large" in ran.stderr
+    assert summary(tmp_path / "o.json")["short_ios"] == 1
+
+
+def test_a_read_that_ends_early_is_told_as_that(tmp_path: Path, drives: list[Path]) -> None:
+    trace = write_trace(
+        tmp_path / "t", [(0, "write", 0, BLOCK), (1_500_000, "read", 0, 16 * BLOCK)]
+    )
+    run = start(
+        drives, [trace], "baseline", "--prefill", "none", "--json", str(tmp_path / "o.json")
+    )
+    wait_until_written(drives[0], 0, bytes(BLOCK))
+    with drives[0].open("r+b") as file:
+        file.truncate(5 * BLOCK)
+    _, stderr = run.communicate(timeout=60)
+    assert f"read of {16 * BLOCK} bytes at 0: it ended after {5 * BLOCK} bytes" in stderr
+    result = summary(tmp_path / "o.json")
+    assert (result["io_errors"], result["short_ios"]) == (1, 1)
+    assert result["reads_served_by"] == [0, 1, 0]
+
+
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_gives_the_summary_so_far(
     tmp_path: Path, drives: list[Path], stop: signal.Signals
