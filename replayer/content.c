@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* What is written to a drive, and the proof that a read returned it: see content.h. */
 #include "content.h"
-#include "error.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define STEP 0x9e3779b97f4a7c15ull
 #define POISON 0x5bad5bad5bad5badull
 #define LOW_UNKNOWN UINT32_MAX
+#define RUN_BLOCKS 16u /* generations side by side, in 128 bytes */
 
 /* The finaliser of splitmix64: every input bit reaches every output bit. */
 static uint64_t mix(uint64_t x)
@@ -43,18 +41,40 @@ void content_init(struct content *c, uint64_t seed, uint32_t drive_key, uint64_t
 	c->drive_key = drive_key;
 	c->n_blocks = n_blocks;
 	c->unwritten_is_zero = unwritten_is_zero;
-	c->blocks = mmap(NULL, n_blocks * sizeof(*c->blocks), PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (c->blocks == MAP_FAILED)
-		die("no memory for the generations of %llu blocks: %s",
-		    (unsigned long long)n_blocks, strerror(errno));
+	sparse_init(&c->blocks, n_blocks / RUN_BLOCKS + 1, RUN_BLOCKS * sizeof(struct generation));
 }
 
 void content_free(struct content *c)
 {
-	if (c->blocks)
-		munmap(c->blocks, c->n_blocks * sizeof(*c->blocks));
-	c->blocks = NULL;
+	sparse_free(&c->blocks);
+}
+
+/* Of a block that was never written: generation 0, and none under way. */
+static struct generation generation_of(const struct content *c, uint64_t block)
+{
+	const struct generation *run = sparse_get(&c->blocks, block / RUN_BLOCKS);
+
+	return run ? run[block % RUN_BLOCKS] : (struct generation){0};
+}
+
+static struct generation *written_generation(struct content *c, uint64_t block)
+{
+	struct generation *run = sparse_make(&c->blocks, block / RUN_BLOCKS);
+
+	return &run[block % RUN_BLOCKS];
+}
+
+bool content_is_ours(const void *block)
+{
+	const uint64_t *words = block;
+
+	/* The words after the first are an odd number and its steps. */
+	if (!((words[1] - STEP) & 1))
+		return false;
+	for (unsigned int i = 2; i < BLOCK_WORDS; i++)
+		if (words[i] - words[i - 1] != STEP)
+			return false;
+	return true;
 }
 
 void content_issue(struct content *c, uint64_t block, uint32_t n, void *buffer)
@@ -62,7 +82,7 @@ void content_issue(struct content *c, uint64_t block, uint32_t n, void *buffer)
 	uint64_t *words = buffer;
 
 	for (uint32_t b = 0; b < n; b++, words += BLOCK_WORDS) {
-		struct generation *g = &c->blocks[block + b];
+		struct generation *g = written_generation(c, block + b);
 		uint64_t place = place_key(c, block + b);
 		uint64_t base;
 
@@ -82,7 +102,7 @@ void content_issue(struct content *c, uint64_t block, uint32_t n, void *buffer)
 void content_done(struct content *c, uint64_t block, uint32_t n, bool ok)
 {
 	for (uint32_t b = 0; b < n; b++) {
-		struct generation *g = &c->blocks[block + b];
+		struct generation *g = written_generation(c, block + b);
 
 		g->outstanding--;
 		if (!ok)
@@ -97,9 +117,9 @@ void content_note(struct content *c, uint64_t block, uint32_t n, void *buffer, u
 	uint64_t *words = buffer;
 
 	for (uint32_t b = 0; b < n; b++, words += BLOCK_WORDS) {
-		const struct generation *g = &c->blocks[block + b];
+		struct generation g = generation_of(c, block + b);
 
-		low[b] = g->span == GENERATION_UNKNOWN ? LOW_UNKNOWN : g->issued - g->span;
+		low[b] = g.span == GENERATION_UNKNOWN ? LOW_UNKNOWN : g.issued - g.span;
 		words[0] = POISON;
 		words[BLOCK_WORDS - 1] = POISON;
 	}
@@ -165,7 +185,7 @@ uint32_t content_check(struct content *c, uint64_t block, uint32_t n, const void
 
 	for (uint32_t b = 0; b < n; b++, words += BLOCK_WORDS) {
 		uint64_t place = place_key(c, block + b);
-		uint32_t high = c->blocks[block + b].issued;
+		uint32_t high = generation_of(c, block + b).issued;
 		uint64_t claim = words[0] ^ place;
 		uint32_t g = words[0] ? (uint32_t)claim : 0;
 

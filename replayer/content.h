@@ -7,14 +7,16 @@
  * generation; every other 8-byte word depends on all four, so that a block of another drive,
  * another place, an older write or a flipped bit shows.
  *
- * A table per drive knows for each block the last generation issued and the last one known to be on
- * the drive. A read may return any generation between the one that was complete when the read was
- * submitted and the one that was issued when the read completed. While two writes to a block
- * overlap, no one can say which of them stays: the lower bound then rests until a write that met no
- * other completes.
+ * A table per drive knows for each written block the last generation issued and the last one known
+ * to be on the drive. A read may return any generation between the one that was complete when the
+ * read was submitted and the one that was issued when the read completed. While two writes to a
+ * block overlap, no one can say which of them stays: the lower bound then rests until a write that
+ * met no other completes.
  */
 #ifndef REPLAYER_CONTENT_H
 #define REPLAYER_CONTENT_H
+
+#include "sparse.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,8 +37,8 @@ struct content {
 	uint64_t seed;
 	uint32_t drive_key;
 	uint64_t n_blocks;
-	struct generation *blocks; /* mapped without reserve: only touched blocks take memory */
-	bool unwritten_is_zero;	   /* else generation 0 is not checked */
+	struct sparse blocks;	/* of runs of struct generation: only written ones take memory */
+	bool unwritten_is_zero; /* else generation 0 is not checked */
 };
 
 struct content_error {
@@ -51,6 +53,9 @@ struct content_error {
 void content_init(struct content *c, uint64_t seed, uint32_t drive_key, uint64_t n_blocks,
 		  bool unwritten_is_zero);
 void content_free(struct content *c);
+
+/* Whether a block on some drive is what a replay of any seed wrote there. */
+bool content_is_ours(const void *block);
 
 /* A write: before submission, issue() counts the generations up and fills the buffer; done() on
  * completion. */

@@ -37,10 +37,10 @@ static char *disk_name(dev_t dev)
 	return name;
 }
 
-void device_open(struct device *d, const char *path)
+void device_open(struct device *d, const char *path, bool readonly)
 {
 	struct stat st;
-	int flags = O_RDWR | O_CLOEXEC | O_DIRECT;
+	int flags = (readonly ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_DIRECT;
 
 	memset(d, 0, sizeof(*d));
 	d->path = xstrdup(path);
@@ -48,7 +48,8 @@ void device_open(struct device *d, const char *path)
 		die("drive %s: %s", path, strerror(errno));
 	if (!S_ISBLK(st.st_mode) && !S_ISREG(st.st_mode))
 		die("drive %s: neither a block device nor a regular file", path);
-	if (S_ISBLK(st.st_mode))
+	/* Reading harms no one: a mounted drive may be read. */
+	if (S_ISBLK(st.st_mode) && !readonly)
 		flags |= O_EXCL;
 	d->direct = true;
 	/* A program that has just ended may hold the drive for another moment: io_uring lets go of
@@ -64,8 +65,10 @@ void device_open(struct device *d, const char *path)
 		d->fd = open(path, flags & ~O_DIRECT);
 	}
 	if (d->fd < 0 && errno == EBUSY)
-		die("drive %s: in use (mounted, or held by another program); a replay would "
-		    "overwrite it",
+		die("drive %s: in use: it or a part of it is mounted, a member of RAID or LVM, "
+		    "swap, "
+		    "or held by another program; a replay would overwrite it. --readonly only "
+		    "reads it",
 		    path);
 	if (d->fd < 0)
 		die("drive %s: %s", path, strerror(errno));

@@ -23,9 +23,9 @@ struct linnos_stats {
 	uint64_t latency_critical, revoked, probes, false_submits;
 };
 
-/* Opens for reading and writing; block devices exclusively, so that a mounted one is refused. Dies
- * on failure. */
-void device_open(struct device *d, const char *path);
+/* Opens for reading and writing; block devices exclusively, so that one that is mounted, whole or
+ * in part, is refused. With readonly for reading, and with others. Dies on failure. */
+void device_open(struct device *d, const char *path, bool readonly);
 void device_close(struct device *d);
 
 /* The model's inflection point; false when the kernel does not tell. */

@@ -113,7 +113,7 @@ void engine_run(struct replay *r)
 	r->start_ns = ring_wait_for_round_time(r);
 	inject_arm(r->inject);
 	storms_start(r);
-	progress_start(&progress, r);
+	progress_start(&progress, r, r->start_ns);
 	if (r->o.saturate)
 		ring_tick(r);
 	for (;;) {

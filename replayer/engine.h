@@ -104,8 +104,9 @@ struct counters {
 	uint64_t io_errors_by[MAX_DRIVES];
 	uint64_t short_ios; /* times that a drive did a part, and the rest was sent again */
 	uint64_t failovers_on_error;
-	uint64_t realigned; /* trace I/Os widened to 4 KiB blocks */
-	uint64_t wrapped;   /* offsets folded into the drive's size by --fit */
+	uint64_t realigned;	  /* trace I/Os widened to 4 KiB blocks */
+	uint64_t writes_left_out; /* by --readonly */
+	uint64_t wrapped;	  /* offsets folded into the drive's size by --fit */
 	uint64_t read_bytes, write_bytes;
 	uint64_t depth_stalls; /* I/Os that were due while --depth had no place for them */
 	uint64_t late_ios;     /* submitted more than LATE_NS after they were due */
@@ -134,6 +135,8 @@ struct replay {
 	void *policy_state;
 
 	struct source sources[MAX_DRIVES];
+	uint32_t loops;	  /* passes over the traces; 1 while they are scanned */
+	uint64_t loop_ns; /* how much later each of them is */
 	struct timers timers;
 	struct io_uring ring;
 	bool wait_is_absolute;

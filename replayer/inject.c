@@ -8,6 +8,7 @@
  */
 #include "inject.h"
 #include "error.h"
+#include "number.h"
 #include "storm.h"
 
 #include <errno.h>
@@ -19,6 +20,12 @@
 #include <unistd.h>
 
 #define CONFIGFS "/sys/kernel/config/flashsim"
+
+/* Far beyond any run, and small enough that times in ns and sizes in bytes fit 64 bits. */
+#define MS_MAX 1e9
+#define LATENCY_US_MAX 60000000u
+#define IOS_MAX UINT32_MAX
+#define STORM_MB_MAX (1u << 30)
 
 struct inject {
 	unsigned int n;
@@ -84,27 +91,47 @@ static void bad_spec(const char *spec, const char *why, const char *what)
 	    spec, why, what);
 }
 
-static double number(const char *spec, const char *value, const char **end)
+static uint64_t whole(const char *spec, const char *value, uint64_t max)
 {
-	char *e;
-	double v;
+	uint64_t v;
 
-	errno = 0;
-	v = strtod(value, &e);
-	if (e == value || errno || !(v >= 0) || v > 1e15)
-		bad_spec(spec, "not a number:", value);
-	*end = e;
+	if (!parse_whole(value, &v) || v > max)
+		bad_spec(spec, "not a whole number in range:", value);
 	return v;
 }
 
-static double whole_number(const char *spec, const char *value)
+/* Milliseconds, with a fraction if need be, to microseconds. */
+static uint64_t milliseconds(const char *spec, const char *value)
 {
-	const char *end;
-	double v = number(spec, value, &end);
+	double v;
 
-	if (*end)
-		bad_spec(spec, "not a number:", value);
-	return v;
+	if (!parse_number(value, &v) || v < 0 || v > MS_MAX)
+		bad_spec(spec, "not a time in range (ms):", value);
+	return v * 1000 + 0.5;
+}
+
+/* "1%", "10000ppm" or a share of 1, to parts per million. */
+static uint64_t ratio_ppm(const char *spec, const char *value)
+{
+	size_t n = strspn(value, "0123456789.eE+-");
+	char digits[32];
+	double v;
+
+	if (n >= sizeof(digits))
+		bad_spec(spec, "not a ratio:", value);
+	memcpy(digits, value, n);
+	digits[n] = 0;
+	if (!parse_number(digits, &v) || v < 0)
+		bad_spec(spec, "not a ratio:", value);
+	if (!strcmp(value + n, "%"))
+		v *= 10000;
+	else if (!value[n])
+		v *= 1e6;
+	else if (strcmp(value + n, "ppm"))
+		bad_spec(spec, "ratio needs %, ppm or a share of 1:", value);
+	if (v > 1e6)
+		bad_spec(spec, "ratio above 100 %:", value);
+	return v + 0.5;
 }
 
 static struct spec parse(const char *text, unsigned int n_drives)
@@ -115,7 +142,6 @@ static struct spec parse(const char *text, unsigned int n_drives)
 			 .storm_block_kb = 256,
 			 .storm_depth = 8};
 	char *copy = xstrdup(text), *rest = copy, *item = strsep(&rest, ":");
-	const char *end;
 
 	if (strcmp(item, "continuous") && strcmp(item, "random") && strcmp(item, "interval") &&
 	    strcmp(item, "storm"))
@@ -129,50 +155,40 @@ static struct spec parse(const char *text, unsigned int n_drives)
 		} else if (!value) {
 			bad_spec(text, "unknown or without value:", key);
 		} else if (!strcmp(key, "latency_us")) {
-			s.latency_us = whole_number(text, value);
+			s.latency_us = whole(text, value, LATENCY_US_MAX);
 			s.have_latency = true;
 		} else if (!strcmp(key, "ratio")) {
-			double v = number(text, value, &end);
-
-			if (!strcmp(end, "%"))
-				v *= 10000;
-			else if (!*end)
-				v *= 1e6;
-			else if (strcmp(end, "ppm"))
-				bad_spec(text, "ratio needs %, ppm or a share of 1:", value);
-			if (v > 1e6)
-				bad_spec(text, "ratio above 100 %:", value);
-			s.ratio_ppm = v + 0.5;
+			s.ratio_ppm = ratio_ppm(text, value);
 			s.have_ratio = true;
 		} else if (!strcmp(key, "interval")) {
-			s.interval = whole_number(text, value);
+			s.interval = whole(text, value, IOS_MAX);
 			s.have_interval = s.interval > 0;
 		} else if (!strcmp(key, "period_ios")) {
-			s.period_ios = whole_number(text, value);
+			s.period_ios = whole(text, value, IOS_MAX);
 		} else if (!strcmp(key, "op")) {
 			if (strcmp(value, "read") && strcmp(value, "write") &&
 			    strcmp(value, "both"))
 				bad_spec(text, "unknown op", value);
 			strcpy(s.op, value);
 		} else if (!strcmp(key, "block_kb")) {
-			s.storm_block_kb = whole_number(text, value);
+			s.storm_block_kb = whole(text, value, 1024);
 		} else if (!strcmp(key, "depth")) {
-			s.storm_depth = whole_number(text, value);
+			s.storm_depth = whole(text, value, 256);
 		} else if (!strcmp(key, "size_mb")) {
-			s.storm_mb = whole_number(text, value);
+			s.storm_mb = whole(text, value, STORM_MB_MAX);
 		} else if (!strcmp(key, "slot_ms")) {
-			s.window_us = whole_number(text, value) * 1000;
+			s.window_us = milliseconds(text, value);
 		} else if (!strcmp(key, "every_ms")) {
-			s.every_us = whole_number(text, value) * 1000;
+			s.every_us = milliseconds(text, value);
 		} else if (!strcmp(key, "start_ms")) {
-			s.start_us = whole_number(text, value) * 1000;
+			s.start_us = milliseconds(text, value);
 		} else if (!strcmp(key, "drive")) {
 			if (strcmp(value, "all")) {
-				double v = whole_number(text, value);
+				uint64_t drive;
 
-				if (v >= n_drives)
+				if (!parse_whole(value, &drive) || drive >= n_drives)
 					bad_spec(text, "no such drive:", value);
-				s.drives = 1u << (unsigned int)v;
+				s.drives = 1u << drive;
 			}
 		} else {
 			bad_spec(text, "unknown key", key);

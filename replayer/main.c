@@ -3,6 +3,7 @@
  * bottom. */
 #include "engine.h"
 #include "error.h"
+#include "guard.h"
 #include "inject.h"
 #include "io_log.h"
 #include "prefill.h"
@@ -12,7 +13,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static void on_signal(int signal_number)
 {
@@ -21,17 +21,9 @@ static void on_signal(int signal_number)
 
 static void open_devices(struct replay *r)
 {
-	struct stat a, b;
-
 	r->n_drives = r->o.n_devices;
-	for (unsigned int k = 0; k < r->n_drives; k++) {
-		device_open(&r->devices[k], r->o.devices[k]);
-		for (unsigned int i = 0; i < k; i++)
-			if (!fstat(r->devices[i].fd, &a) && !fstat(r->devices[k].fd, &b) &&
-			    a.st_dev == b.st_dev && a.st_ino == b.st_ino)
-				die("--devices: %s and %s are the same drive", r->devices[i].path,
-				    r->devices[k].path);
-	}
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		device_open(&r->devices[k], r->o.devices[k], r->o.readonly);
 }
 
 static void require_policy(struct replay *r)
@@ -45,20 +37,12 @@ static void require_policy(struct replay *r)
 		r->o.policy->setup(r);
 }
 
-/* A --skip or --warmup that leaves nothing is a mistake, not a result. */
+/* What only the run itself can tell: the scan has found the rest. */
 static void require_counted(const struct replay *r)
 {
-	if (r->stop_reason || r->c.reads || r->c.writes)
-		return;
-	if (r->c.warmup_ios)
-		die("no I/O was counted: all %llu were due in the first %g s (--warmup)",
+	if (!r->stop_reason && !r->c.reads && !r->c.writes)
+		die("no I/O was counted: all %llu were submitted in the first %g s (--warmup)",
 		    (unsigned long long)r->c.warmup_ios, r->o.warmup_s);
-	if (r->o.duration_s)
-		die("nothing was replayed: no trace has a read or write in the %g s of --duration "
-		    "after the first %g s (--skip)",
-		    r->o.duration_s, r->o.skip_s);
-	die("nothing was replayed: no trace has a read or write after the first %g s (--skip)",
-	    r->o.skip_s);
 }
 
 int main(int argc, char **argv)
@@ -69,10 +53,15 @@ int main(int argc, char **argv)
 	int status = 0;
 
 	options_parse(&r->o, argc, argv);
+	guard_names(&r->o);
 	open_devices(r);
+	if (!r->o.readonly)
+		guard_drives(&r->o);
 	require_policy(r);
 	r->inject = inject_new(r->o.injects, r->o.n_injects, r->devices, r->n_drives, r->storms,
 			       &r->n_storms);
+	if (r->o.readonly && r->n_storms)
+		die("--inject storm writes to the drives; with --readonly nothing is written");
 	if (r->o.json_path)
 		report_require_writable(r->o.json_path);
 	if (r->o.log_path)
@@ -84,6 +73,8 @@ int main(int argc, char **argv)
 	engine_setup(r);
 	if (r->o.prefill == PREFILL_TOUCHED)
 		prefill(r);
+	else
+		sources_scan(r, NULL, NULL);
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		device_linnos_stats(&r->devices[k], &r->stats_before[k]);
 	engine_run(r);

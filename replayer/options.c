@@ -5,7 +5,8 @@
 #include "hint.h"
 #include "policy.h"
 
-#include <errno.h>
+#include "number.h"
+
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>
@@ -48,6 +49,11 @@ enum {
 	OPT_TIMEOUT,
 	OPT_TAG,
 	OPT_QUIET,
+	OPT_FORCE,
+	OPT_READONLY,
+	OPT_LOOPS,
+	OPT_INTERVAL,
+	OPT_VERSION,
 	OPT_HELP,
 };
 
@@ -87,6 +93,11 @@ static const struct option long_options[] = {
 	{"timeout", required_argument, NULL, OPT_TIMEOUT},
 	{"tag", required_argument, NULL, OPT_TAG},
 	{"quiet", no_argument, NULL, OPT_QUIET},
+	{"force", required_argument, NULL, OPT_FORCE},
+	{"readonly", no_argument, NULL, OPT_READONLY},
+	{"loops", required_argument, NULL, OPT_LOOPS},
+	{"interval", required_argument, NULL, OPT_INTERVAL},
+	{"version", no_argument, NULL, OPT_VERSION},
 	{"help", no_argument, NULL, OPT_HELP},
 	{NULL, 0, NULL, 0},
 };
@@ -98,10 +109,15 @@ static void help(void)
 	       "Replays block traces against an array of replicated drives, checks the content of "
 	       "every read, and\n"
 	       "reports latencies. The drives are OVERWRITTEN by the traces' writes and by the "
-	       "prefill.\n"
+	       "prefill, unless\n"
+	       "--readonly is given. One that carries a file system, RAID, LVM or partition table "
+	       "is refused unless\n"
+	       "--force names it; one that is mounted or open elsewhere is always refused.\n"
 	       "\n"
-	       "A trace is a fio iolog of version 3, or blktrace's binary files (the one that "
-	       "`blkparse -d` wrote, or the\n"
+	       "A trace is a fio iolog of version 3, a text of five columns (time_ms device "
+	       "offset_bytes size_bytes type,\n"
+	       "1 for a read, as Heimdall's), or blktrace's binary files (the one that `blkparse "
+	       "-d` wrote, or the\n"
 	       "per-CPU ones by their common name). With one trace per drive, trace k's I/Os have "
 	       "drive k as their\n"
 	       "home; with a single trace, drive 0 is everyone's home unless --spread is given. A "
@@ -117,6 +133,13 @@ static void help(void)
 	       "Run:\n"
 	       "  --devices A,B,C         block devices or plain files, at most %d\n"
 	       "  --trace T[,T,T]         one for all drives or one per drive\n"
+	       "  --readonly              open the drives for reading only: the traces' writes are "
+	       "left out, nothing is\n"
+	       "                          prefilled, and the content of reads is not checked\n"
+	       "  --force A[,B]           overwrite these of --devices although they carry a "
+	       "signature\n"
+	       "  --loops N               the traces N times, each time after the last of them has "
+	       "ended (1)\n"
 	       "  --spread                single trace: home drives in turn, I/O by I/O\n"
 	       "  --skip S                leave out the trace's first S seconds\n"
 	       "  --duration S            stop after S seconds of the run's time\n"
@@ -162,7 +185,8 @@ static void help(void)
 	       "  --heuristic-busy-us X   latency from which a read counts as slow\n"
 	       "  --clone-copies N        reads sent by clone (2)\n"
 	       "\n"
-	       "Slow bursts, of flashsim drives (given once for all, or once per drive with drive=):\n"
+	       "Slow bursts, of flashsim drives (given once for all, or once per drive with "
+	       "drive=):\n"
 	       "  --inject PATTERN:key=value,...\n"
 	       "      PATTERN  continuous (of every period_ios I/Os the first ratio share, in a "
 	       "row), random, or\n"
@@ -174,19 +198,23 @@ static void help(void)
 	       "every_ms=500,rotate\n"
 	       "      every 500 ms one drive, each in its turn, is 2 ms slower for 50 ms.\n"
 	       "  --inject storm:key=value,...\n"
-	       "      On any drive, in place of the above: large writes, until the slot is over or size_mb are\n"
+	       "      On any drive, in place of the above: large writes, until the slot is over or "
+	       "size_mb are\n"
 	       "      written; keys block_kb=256 depth=8 size_mb=N, and drive to rotate as above.\n"
 	       "\n"
 	       "Results:\n"
 	       "  --json OUT              one object, the fields of a run in summary.json\n"
 	       "  --log OUT               binary per-I/O log (docs/formats.md); `linnapp inspect` "
 	       "reads it\n"
+	       "  --interval S            of the latency time series in the JSON (1)\n"
 	       "  --scenario NAME         copied into the results\n"
 	       "  --quiet                 no progress on stderr\n"
 	       "\n"
 	       "Example: two loop drives, one trace for both, a second copy of late reads:\n"
 	       "  replayer --devices /dev/loop0,/dev/loop1 --trace t.iolog --spread --policy hedge "
 	       "--hedge-us 300\n"
+	       "\n"
+	       "--version prints the version.\n"
 	       "\n"
 	       "Exit status: 0; 1 on an error; 2 when a read returned wrong data, an I/O was "
 	       "answered by no drive,\n"
@@ -196,43 +224,43 @@ static void help(void)
 
 static double number(const char *option, const char *text, double min, double max)
 {
-	char *end;
 	double v;
 
-	errno = 0;
-	v = strtod(text, &end);
-	if (end == text || *end || errno || !(v >= min && v <= max))
+	if (!parse_number(text, &v) || !(v >= min && v <= max))
 		die("--%s %s: expected a number from %g to %g", option, text, min, max);
 	return v;
 }
 
 static uint64_t whole(const char *option, const char *text, uint64_t min, uint64_t max)
 {
-	char *end;
 	uint64_t v;
 
-	errno = 0;
-	v = strtoull(text, &end, 0);
-	if (end == text || *end || errno || *text == '-' || v < min || v > max)
-		die("--%s %s: expected a whole number from %llu to %llu", option, text,
+	if (!parse_whole(text, &v) || v < min || v > max)
+		die("--%s %s: expected a whole number from %llu to %llu, in decimal", option, text,
 		    (unsigned long long)min, (unsigned long long)max);
 	return v;
 }
 
-/* "5%" or 0.05 or none. */
+/* "5%" or 0.05 or none. More than every read is no budget: that is what none says. */
 static double share(const char *option, const char *text)
 {
 	size_t n = strlen(text);
 	char copy[32];
+	double v;
 
 	if (!strcmp(text, "none"))
 		return INFINITY;
 	if (n && text[n - 1] == '%' && n < sizeof(copy)) {
 		memcpy(copy, text, n - 1);
 		copy[n - 1] = 0;
-		return number(option, copy, 0, 100 * MAX_DRIVES) / 100;
+		if (parse_number(copy, &v) && v >= 0 && v <= 100)
+			return v / 100;
+	} else if (parse_number(text, &v) && v >= 0 && v <= 1) {
+		return v;
 	}
-	return number(option, text, 0, MAX_DRIVES);
+	die("--%s %s: expected a share of the reads, from 0%% to 100%% or from 0 to 1, or none for "
+	    "no cap",
+	    option, text);
 }
 
 static unsigned int split(const char *option, char *text, char **items)
@@ -266,6 +294,7 @@ static void parse_tags(struct options *o, const char *option, char *text)
 
 void options_parse(struct options *o, int argc, char **argv)
 {
+	bool clone_copies_given = false, prefill_given = false;
 	int c, index = 0;
 
 	*o = (struct options){
@@ -285,6 +314,8 @@ void options_parse(struct options *o, int argc, char **argv)
 		.losers = 4096,
 		.timeout_s = 120,
 		.scenario = "",
+		.loops = 1,
+		.interval_s = 1,
 	};
 	while ((c = getopt_long(argc, argv, "h", long_options, &index)) != -1) {
 		const char *name = c == 'h' ? "help" : long_options[index].name;
@@ -351,6 +382,7 @@ void options_parse(struct options *o, int argc, char **argv)
 			break;
 		case OPT_CLONE_COPIES:
 			o->clone_copies = whole(name, optarg, 2, MAX_DRIVES);
+			clone_copies_given = true;
 			break;
 		case OPT_DURATION:
 			o->duration_s = number(name, optarg, 1e-6, 1e9);
@@ -380,6 +412,7 @@ void options_parse(struct options *o, int argc, char **argv)
 			if (strcmp(optarg, "touched") && strcmp(optarg, "none"))
 				die("--prefill %s: expected touched or none", optarg);
 			o->prefill = strcmp(optarg, "none") ? PREFILL_TOUCHED : PREFILL_NONE;
+			prefill_given = true;
 			break;
 		case OPT_UNWRITTEN:
 			if (strcmp(optarg, "zero") && strcmp(optarg, "any"))
@@ -404,6 +437,21 @@ void options_parse(struct options *o, int argc, char **argv)
 		case OPT_QUIET:
 			o->quiet = true;
 			break;
+		case OPT_FORCE:
+			o->n_forced = split(name, optarg, o->forced);
+			break;
+		case OPT_READONLY:
+			o->readonly = true;
+			break;
+		case OPT_LOOPS:
+			o->loops = whole(name, optarg, 1, UINT32_MAX);
+			break;
+		case OPT_INTERVAL:
+			o->interval_s = number(name, optarg, 1e-3, 1e6);
+			break;
+		case OPT_VERSION:
+			printf("replayer %s\n", REPLAYER_VERSION);
+			exit(0);
 		case 'h':
 		case OPT_HELP:
 			help();
@@ -432,6 +480,34 @@ void options_parse(struct options *o, int argc, char **argv)
 	if (o->n_tags == 1)
 		for (unsigned int i = 1; i < o->n_traces; i++)
 			o->tags[i] = o->tags[0];
+	if (clone_copies_given && o->clone_copies > o->n_devices)
+		die("--clone-copies %u: there are only %u drives to read from", o->clone_copies,
+		    o->n_devices);
+	if (o->duration_s && o->warmup_s >= o->duration_s)
+		die("--warmup %g: the run ends after %g s (--duration), so nothing would be "
+		    "counted",
+		    o->warmup_s, o->duration_s);
+	for (unsigned int i = 0; i < o->n_forced; i++) {
+		unsigned int k = 0;
+
+		while (k < o->n_devices && strcmp(o->forced[i], o->devices[k]))
+			k++;
+		if (k == o->n_devices)
+			die("--force %s: not one of --devices; name the drives to overwrite "
+			    "exactly "
+			    "as they are given there",
+			    o->forced[i]);
+	}
+	if (o->readonly) {
+		if (o->n_forced)
+			die("--force allows overwriting, --readonly writes nothing: give one of "
+			    "them");
+		if (prefill_given && o->prefill != PREFILL_NONE)
+			die("--prefill writes to the drives; with --readonly nothing is written");
+		o->prefill = PREFILL_NONE;
+		/* What the drives hold is not the replayer's. */
+		o->unwritten_any = true;
+	}
 	if (!o->depth)
 		o->depth = o->saturate ? 32 : 4096;
 }

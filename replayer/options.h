@@ -15,10 +15,11 @@ struct policy;
 enum prefill { PREFILL_TOUCHED, PREFILL_NONE };
 
 struct options {
-	unsigned int n_devices, n_traces, n_injects, n_tags;
+	unsigned int n_devices, n_traces, n_injects, n_tags, n_forced;
 	char *devices[MAX_DRIVES];
 	char *traces[MAX_DRIVES];
 	char *injects[MAX_INJECTS];
+	char *forced[MAX_DRIVES];  /* devices to overwrite whatever they carry */
 	uint16_t tags[MAX_DRIVES]; /* of each trace's I/Os; 0: none */
 	const struct policy *policy;
 	const char *scenario, *json_path, *log_path, *profile_path;
@@ -37,6 +38,9 @@ struct options {
 	double duration_s, warmup_s, skip_s, rerate; /* duration 0: to the trace's end */
 	bool replicate_writes, spread, fit, saturate, quiet;
 	bool unwritten_any;
+	bool readonly;
+	uint32_t loops;
+	double interval_s; /* of the time series */
 	enum prefill prefill;
 	unsigned int settle_ms;
 	unsigned int depth;

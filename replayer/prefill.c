@@ -4,14 +4,15 @@
 #include "attempts.h"
 #include "engine.h"
 #include "error.h"
+#include "progress.h"
 #include "ring.h"
 
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define WRITE_BLOCKS 256u /* 1 MiB a write */
 #define WRITE_DEPTH 16u	  /* writes in flight per drive */
+#define LEAF_BLOCKS 512u  /* bits of a leaf: 64 bytes */
 
 static void prefill_write(struct replay *r, unsigned int drive, uint64_t block, uint32_t n)
 {
@@ -29,18 +30,57 @@ static void prefill_write(struct replay *r, unsigned int drive, uint64_t block, 
 	r->c.prefill_blocks += n;
 }
 
+/* Which blocks are to be written: a bit for each. */
+struct touched {
+	struct sparse words; /* leaves of LEAF_WORDS */
+	uint64_t n_blocks, count;
+};
+
+static void touch(void *context, const struct trace_io *io)
+{
+	struct touched *t = context;
+	uint64_t block = io->offset_bytes / BLOCK_BYTES;
+
+	if (io->is_write)
+		return;
+	for (uint64_t end = block + io->size_bytes / BLOCK_BYTES; block < end; block++) {
+		uint64_t *words = sparse_make(&t->words, block / LEAF_BLOCKS);
+		uint64_t *word = &words[block % LEAF_BLOCKS / 64], bit = 1ull << block % 64;
+
+		t->count += !(*word & bit);
+		*word |= bit;
+	}
+}
+
+/* The bits of 64 blocks from a multiple of 64 on. */
+static uint64_t word_at(const struct touched *t, uint64_t block)
+{
+	const uint64_t *words = sparse_get(&t->words, block / LEAF_BLOCKS);
+
+	return words ? words[block % LEAF_BLOCKS / 64] : 0;
+}
+
 /* The next run of set bits at or after *from, at most WRITE_BLOCKS long; its length, 0 at the
  * end. */
-static uint32_t next_run(const uint64_t *bits, uint64_t n_blocks, uint64_t *from)
+static uint32_t next_run(const struct touched *t, uint64_t *from)
 {
-	uint64_t at = *from;
+	uint64_t at = *from, word;
 	uint32_t n = 0;
 
-	while (at < n_blocks && !(bits[at / 64] >> (at % 64) & 1))
-		at = bits[at / 64] >> (at % 64) ? at + 1 : (at / 64 + 1) * 64;
+	while (at < t->n_blocks) {
+		if (!(at % LEAF_BLOCKS) && !sparse_get(&t->words, at / LEAF_BLOCKS)) {
+			at += LEAF_BLOCKS;
+			continue;
+		}
+		word = word_at(t, at) >> at % 64;
+		if (word) {
+			at += __builtin_ctzll(word);
+			break;
+		}
+		at = (at / 64 + 1) * 64;
+	}
 	*from = at;
-	while (at + n < n_blocks && n < WRITE_BLOCKS &&
-	       (bits[(at + n) / 64] >> ((at + n) % 64) & 1))
+	while (at + n < t->n_blocks && n < WRITE_BLOCKS && word_at(t, at + n) >> (at + n) % 64 & 1)
 		n++;
 	return n;
 }
@@ -52,27 +92,21 @@ static uint32_t next_run(const uint64_t *bits, uint64_t n_blocks, uint64_t *from
  */
 void prefill(struct replay *r)
 {
-	uint64_t n_blocks = r->smallest_bytes / BLOCK_BYTES, at[MAX_DRIVES] = {0};
+	struct touched touched = {.n_blocks = r->smallest_bytes / BLOCK_BYTES};
+	struct progress progress;
+	uint64_t at[MAX_DRIVES] = {0};
 	uint32_t writing;
-	uint64_t *bits;
 
-	bits = xcalloc(n_blocks / 64 + 1, sizeof(*bits));
-	sources_open(r);
-	for (unsigned int i = 0; i < r->o.n_traces; i++)
-		for (struct source *s = &r->sources[i]; s->have; source_advance(r, s)) {
-			uint64_t block = s->next.offset_bytes / BLOCK_BYTES;
-
-			if (s->next.is_write)
-				continue;
-			for (uint32_t b = 0; b < s->next.size_bytes / BLOCK_BYTES; b++)
-				bits[(block + b) / 64] |= 1ull << ((block + b) % 64);
-		}
+	sparse_init(&touched.words, touched.n_blocks / LEAF_BLOCKS + 1,
+		    LEAF_BLOCKS / 64 * sizeof(uint64_t));
+	sources_scan(r, touch, &touched);
 	ring_wait_for_round_time(r);
+	progress_start(&progress, r, r->now_ns);
 	do {
 		writing = 0;
 		for (unsigned int k = 0; k < r->n_drives && !engine_interrupted(); k++)
 			while (r->in_flight[k] < WRITE_DEPTH) {
-				uint32_t n = next_run(bits, n_blocks, &at[k]);
+				uint32_t n = next_run(&touched, &at[k]);
 
 				if (!n)
 					break;
@@ -87,8 +121,10 @@ void prefill(struct replay *r)
 				die("prefill: a drive is unusable (or allow more with --timeout)");
 			writing = 1;
 		}
+		progress_show_prefill(&progress, r, touched.count * r->n_drives);
 	} while (writing);
-	free(bits);
+	progress_end(&progress);
+	sparse_free(&touched.words);
 	if (r->c.io_errors)
 		die("prefill: %llu writes failed; a drive is unusable (or use --prefill none)",
 		    (unsigned long long)r->c.io_errors);

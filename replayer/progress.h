@@ -14,7 +14,9 @@ struct progress {
 	bool tty, quiet, shown;
 };
 
-void progress_start(struct progress *p, const struct replay *r);
+void progress_start(struct progress *p, const struct replay *r, uint64_t now_ns);
+/* While the drives are prefilled, with so many blocks in all. */
+void progress_show_prefill(struct progress *p, const struct replay *r, uint64_t blocks);
 void progress_show(struct progress *p, const struct replay *r);
 void progress_end(struct progress *p);
 

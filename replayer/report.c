@@ -136,6 +136,10 @@ static json_t *config(struct replay *r)
 	set(c, "replicate_writes", json_boolean(o->replicate_writes));
 	set(c, "spread", json_boolean(o->spread));
 	set(c, "fit", json_boolean(o->fit));
+	set_count(c, "loops", o->loops);
+	set(c, "readonly", json_boolean(o->readonly));
+	set(c, "force", names(o->forced, o->n_forced));
+	set_number(c, "interval_s", o->interval_s);
 	set_text(c, "prefill", o->prefill == PREFILL_TOUCHED ? "touched" : "none");
 	set_count(c, "settle_ms", o->settle_ms);
 	set_text(c, "unwritten", o->unwritten_any ? "any" : "zero");
@@ -159,7 +163,7 @@ static uint64_t skipped(struct replay *r)
 	uint64_t n = 0;
 
 	for (unsigned int i = 0; i < r->o.n_traces; i++)
-		n += trace_skipped(r->sources[i].trace);
+		n += source_skipped(&r->sources[i]);
 	return n;
 }
 
@@ -233,6 +237,7 @@ bool report_json(struct replay *r, const char *path)
 	set_count(o, "warmup_ios", c->warmup_ios);
 	set_count(o, "realigned_ios", c->realigned);
 	set_count(o, "folded_ios", c->wrapped);
+	set_count(o, "writes_left_out", c->writes_left_out);
 	set_count(o, "skipped_trace_lines", skipped(r));
 	set_count(o, "prefill_blocks", c->prefill_blocks);
 	set_count(o, "depth_stalls", c->depth_stalls);
@@ -351,6 +356,11 @@ void report_text(struct replay *r)
 		printf("%llu trace I/Os were widened to whole 4 KiB blocks\n", ULL(c->realigned));
 	if (c->wrapped)
 		printf("%llu trace I/Os were folded into the drives' size\n", ULL(c->wrapped));
+	if (r->o.readonly)
+		printf("%llu writes of the traces left out (--readonly); what the reads returned "
+		       "was "
+		       "not checked\n",
+		       ULL(c->writes_left_out));
 	if (skipped(r))
 		printf("%llu trace lines were neither read nor write and left out\n",
 		       ULL(skipped(r)));

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 struct trace_io {
 	uint64_t at_ns; /* from the trace's zero */
@@ -19,6 +20,10 @@ struct trace_format {
 	const char *name;
 	/* Times are of a clock that ran long before the first I/O, not of the trace. */
 	bool clock_times;
+	/* Times are taken from the trace's own first I/O on. */
+	bool since_first;
+	/* I/Os need not come in the order of their times. */
+	bool steps_back;
 	/* True when the file's first bytes are of this format. */
 	bool (*matches)(const unsigned char *head, unsigned long n);
 	/* Takes over the descriptor, which stands at the file's start; dies on a malformed file. */
@@ -30,11 +35,23 @@ struct trace_format {
 	void (*close)(void *state);
 };
 
-extern const struct trace_format trace_iolog, trace_blk;
+extern const struct trace_format trace_iolog, trace_columns, trace_blk;
+
+/* What a format gets to see of a file's beginning. */
+#define TRACE_HEAD_BYTES 256
+/* By how much an I/O may be earlier than one before it in the file. */
+#define TRACE_STEP_BACK_NS 1000000000ull
 
 /* Of blktrace's per-CPU files with this base name the first that exists, or NULL; the caller frees
  * it. */
 char *trace_blk_first_file(const char *base);
+/* All files of the trace that a path names, itself alone when it is no per-CPU file; how many. The
+ * caller frees the names. */
+#define TRACE_BLK_FILES_MAX 4096
+int trace_blk_files(const char *path, char **files);
+
+/* Whether a file is the trace, or one of its per-CPU files. */
+bool trace_has_file(const char *path, const struct stat *file);
 
 /* Opens a trace of any known format; dies with a message when it cannot. */
 struct trace *trace_open(const char *path);

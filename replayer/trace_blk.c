@@ -17,7 +17,9 @@
 #define CHUNK_IOS 4096
 /* Longer than the block layer lets a request live. */
 #define MAX_AGE_NS 60000000000ull
-#define CPUS_MAX 4096
+#define CPUS_MAX TRACE_BLK_FILES_MAX
+/* Of what offsets in bytes can name, with room for the I/O's length. */
+#define SECTOR_MAX ((INT64_MAX - (uint64_t)UINT32_MAX) / 512)
 #define PER_CPU ".blktrace."
 
 struct blk {
@@ -64,26 +66,47 @@ char *trace_blk_first_file(const char *base)
 	return first;
 }
 
+/* Where a per-CPU file's name ends and the CPU's number begins, or NULL; a folder may be called
+ * anything. */
+static const char *per_cpu_suffix(const char *path)
+{
+	const char *name = strrchr(path, '/'), *suffix = NULL;
+	const char *at = name ? name + 1 : path;
+
+	while ((at = strstr(at, PER_CPU)))
+		suffix = at++;
+	if (!suffix || !suffix[strlen(PER_CPU)] ||
+	    suffix[strlen(PER_CPU) + strspn(suffix + strlen(PER_CPU), "0123456789")])
+		return NULL;
+	return suffix;
+}
+
+int trace_blk_files(const char *path, char **files)
+{
+	const char *suffix = per_cpu_suffix(path);
+	char *base;
+	int n;
+
+	if (!suffix) {
+		files[0] = xstrdup(path);
+		return 1;
+	}
+	base = xstrdup(path);
+	base[suffix - path] = 0;
+	n = per_cpu_files(base, files);
+	free(base);
+	return n;
+}
+
 static void *blk_open(int fd, const char *path)
 {
 	struct blk *b = xcalloc(1, sizeof(*b));
-	const char *suffix = strstr(path, PER_CPU);
 	char *files[CPUS_MAX];
 	int n;
 
 	close(fd);
 	b->path = path;
-	if (suffix && suffix[strlen(PER_CPU)] &&
-	    strspn(suffix + strlen(PER_CPU), "0123456789") == strlen(suffix + strlen(PER_CPU))) {
-		char *base = xstrdup(path);
-
-		base[suffix - path] = 0;
-		n = per_cpu_files(base, files);
-		free(base);
-	} else {
-		n = 1;
-		files[0] = xstrdup(path);
-	}
+	n = trace_blk_files(path, files);
 	b->columns = (struct lt_columns){
 		.arrival_ns = xcalloc(CHUNK_IOS, sizeof(uint64_t)),
 		.latency_ns = xcalloc(CHUNK_IOS, sizeof(uint64_t)),
@@ -94,10 +117,11 @@ static void *blk_open(int fd, const char *path)
 		.hist_pending = xcalloc(CHUNK_IOS, sizeof(uint32_t)),
 		.hist_latency_us = xcalloc(CHUNK_IOS, sizeof(uint32_t)),
 	};
-	/* The files' names must outlive the parser; they are few and stay. */
 	b->parser = lt_open((const char *const *)files, n, 1, 0, MAX_AGE_NS, 0);
 	if (!b->parser)
 		die("out of memory for trace %s", path);
+	for (int i = 0; i < n; i++)
+		free(files[i]);
 	return b;
 }
 
@@ -119,6 +143,9 @@ static bool blk_next(void *state, struct trace_io *io)
 		b->skipped++;
 	}
 	io->at_ns = b->columns.arrival_ns[b->at];
+	if (b->columns.sector[b->at] > SECTOR_MAX)
+		die("trace %s: an I/O at sector %llu: no drive is so large; the file is damaged",
+		    b->path, (unsigned long long)b->columns.sector[b->at]);
 	io->offset_bytes = b->columns.sector[b->at] * 512;
 	io->size_bytes = b->columns.bytes[b->at];
 	io->is_write = b->columns.flags[b->at] & LT_WRITE;

@@ -3,111 +3,35 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from replaying import (
+    BLOCK,
+    DRIVE_BYTES,
+    N_DRIVES,
+    REPLAYER,
+    make_drives,
+    mixed_ios,
+    overwrite,
+    replay,
+    start,
+    summary,
+    wait_until_written,
+    write_trace,
+)
 
 from linnapp import replay_log
-
-REPLAYER = Path(__file__).parents[2] / "build/replayer/replayer"
-BLOCK = 4096
-DRIVE_BYTES = 8 << 20
-N_DRIVES = 3
-
-Io = tuple[int, str, int, int]  # microseconds, action, offset, length
-Replay = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
 def drives(tmp_path: Path) -> list[Path]:
-    """Three empty files that stand for drives."""
-    paths = [tmp_path / f"drive{k}" for k in range(N_DRIVES)]
-    for path in paths:
-        with path.open("wb") as file:
-            file.truncate(DRIVE_BYTES)
-    return paths
-
-
-def write_trace(path: Path, ios: Iterable[Io]) -> Path:
-    lines = ["fio version 3 iolog", "0 /dev/x add", "0 /dev/x open"]
-    lines += [f"{at} /dev/x {action} {offset} {length}" for at, action, offset, length in ios]
-    path.write_text("\n".join(lines) + "\n")
-    return path
-
-
-def mixed_ios(n: int, seed: int, every_us: int = 100, read_share: float = 0.7) -> list[Io]:
-    rng = np.random.default_rng(seed)
-    at = np.sort(rng.integers(0, n * every_us, n))
-    block = rng.integers(0, DRIVE_BYTES // BLOCK - 8, n)
-    blocks = rng.integers(1, 8, n)
-    action = np.where(rng.random(n) < read_share, "read", "write")
-    return [
-        (int(t), str(a), int(b) * BLOCK, int(c) * BLOCK)
-        for t, a, b, c in zip(at, action, block, blocks, strict=True)
-    ]
-
-
-def command(drives: list[Path], traces: list[Path], policy: str, *options: str) -> list[str]:
-    return [
-        str(REPLAYER),
-        "--devices", ",".join(map(str, drives)),
-        "--trace", ",".join(map(str, traces)),
-        "--policy", policy,
-        "--settle-ms", "0",
-        *options,
-    ]  # fmt: skip
-
-
-def replay(
-    drives: list[Path], traces: list[Path], policy: str, *options: str, status: int = 0
-) -> subprocess.CompletedProcess[str]:
-    ran = subprocess.run(
-        command(drives, traces, policy, *options), capture_output=True, text=True, timeout=120
-    )
-    assert ran.returncode == status, ran.stderr
-    return ran
-
-
-def summary(path: Path) -> dict[str, Any]:
-    parsed: dict[str, Any] = json.loads(path.read_text())
-    return parsed
-
-
-def start(
-    drives: list[Path], traces: list[Path], policy: str, *options: str
-) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command(drives, traces, policy, *options),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def wait_until_written(path: Path, offset: int, old: bytes) -> bytes:
-    """Wait until a block of a file differs from `old`; what it holds then."""
-    for _ in range(3000):
-        with path.open("rb") as file:
-            file.seek(offset)
-            block = file.read(BLOCK)
-        if block != old:
-            return block
-        time.sleep(0.01)
-    raise AssertionError(f"{path}: block at {offset} was never written")
-
-
-def overwrite(path: Path, offset: int, data: bytes) -> None:
-    with path.open("r+b") as file:
-        file.seek(offset)
-        file.write(data)
+    return make_drives(tmp_path)
 
 
 POLICIES = {
@@ -385,7 +309,7 @@ def test_small_ios_are_widened_and_far_ones_folded(tmp_path: Path, drives: list[
     [
         (["--skip", "10"], "after the first 10 s (--skip)"),
         (["--skip", "10", "--duration", "1"], "in the 1 s of --duration after the first 10 s"),
-        (["--warmup", "10"], "were due in the first 10 s (--warmup)"),
+        (["--warmup", "10"], "are due in the first 10 s (--warmup)"),
     ],
 )
 def test_options_that_leave_nothing_to_count_are_an_error(

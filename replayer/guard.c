@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: MIT
+/* What a replay must not destroy: see guard.h. */
+#include "guard.h"
+#include "content.h"
+#include "error.h"
+#include "options.h"
+#include "trace.h"
+
+#include <blkid/blkid.h>
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <linux/loop.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+/* Someone may look at a drive for a moment: udev at a new one, a program that is just ending. */
+#define HOLDER_TRIES 20
+#define HOLDER_PAUSE_US 50000
+
+/* A block device is also its whole disk and its partitions: held one, held all. */
+#define RELATIVES_MAX 300
+
+struct drive {
+	const char *path;
+	struct stat st;
+	unsigned int n_devs;
+	dev_t devs[RELATIVES_MAX]; /* of a block device; the first is its own */
+};
+
+/* ---- signatures ---- */
+
+static bool is_forced(const struct options *o, const char *path)
+{
+	for (unsigned int i = 0; i < o->n_forced; i++)
+		if (!strcmp(o->forced[i], path))
+			return true;
+	return false;
+}
+
+/* Whether the block that holds what libblkid has found is a replay's. */
+static bool found_in_our_block(blkid_probe probe, int fd)
+{
+	char block[BLOCK_BYTES];
+	const char *text;
+	uint64_t at;
+
+	if (blkid_probe_lookup_value(probe, "SBMAGIC_OFFSET", &text, NULL) &&
+	    blkid_probe_lookup_value(probe, "PTMAGIC_OFFSET", &text, NULL))
+		return false;
+	at = strtoull(text, NULL, 10) / BLOCK_BYTES * BLOCK_BYTES;
+	return pread(fd, block, sizeof(block), at) == sizeof(block) && content_is_ours(block);
+}
+
+static void refuse_signature(const char *path, blkid_probe probe)
+{
+	const char *type = "an unknown type", *kind = "a signature";
+
+	if (!blkid_probe_lookup_value(probe, "TYPE", &type, NULL)) {
+		const char *usage = "";
+
+		blkid_probe_lookup_value(probe, "USAGE", &usage, NULL);
+		kind = !strcmp(usage, "filesystem") ? "a file system"
+		       : !strcmp(usage, "raid")	    ? "a member of RAID or LVM"
+		       : !strcmp(usage, "crypto")   ? "an encrypted volume"
+						    : "a signature";
+	} else if (!blkid_probe_lookup_value(probe, "PTTYPE", &type, NULL)) {
+		kind = "a partition table";
+	}
+	die("drive %s: carries %s (%s), which a replay would overwrite. --force %s overwrites it "
+	    "all "
+	    "the same, --readonly leaves it as it is",
+	    path, kind, type, path);
+}
+
+/* Through the page cache, for libblkid reads where and as much as it likes. */
+static void require_no_signature(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), found;
+	blkid_probe probe = blkid_new_probe();
+
+	if (fd < 0)
+		die("drive %s: %s", path, strerror(errno));
+	if (!probe || blkid_probe_set_device(probe, fd, 0, 0))
+		die("drive %s: libblkid cannot examine it: %s", path, strerror(errno));
+	blkid_probe_enable_superblocks(probe, true);
+	/* A damaged superblock is still somebody's. */
+	blkid_probe_set_superblocks_flags(probe, BLKID_SUBLKS_MAGIC | BLKID_SUBLKS_TYPE |
+							 BLKID_SUBLKS_USAGE | BLKID_SUBLKS_BADCSUM);
+	blkid_probe_enable_partitions(probe, true);
+	blkid_probe_set_partitions_flags(probe, BLKID_PARTS_MAGIC | BLKID_PARTS_FORCE_GPT);
+	while (!(found = blkid_do_probe(probe)))
+		if (!found_in_our_block(probe, fd))
+			refuse_signature(path, probe);
+	if (found < 0)
+		die("drive %s: cannot tell whether it carries a file system: %s. --force %s "
+		    "overwrites "
+		    "it all the same",
+		    path, strerror(errno), path);
+	blkid_free_probe(probe);
+	close(fd);
+}
+
+/* ---- holders ---- */
+
+static void add_dev(struct drive *d, const char *folder)
+{
+	char *path = xasprintf("%s/dev", folder);
+	FILE *f = fopen(path, "re");
+	unsigned int ma, mi;
+
+	if (f && fscanf(f, "%u:%u", &ma, &mi) == 2 && d->n_devs < RELATIVES_MAX)
+		d->devs[d->n_devs++] = makedev(ma, mi);
+	if (f)
+		fclose(f);
+	free(path);
+}
+
+static void find_relatives(struct drive *d)
+{
+	char *folder =
+		xasprintf("/sys/dev/block/%u:%u", major(d->st.st_rdev), minor(d->st.st_rdev));
+	char *partition = xasprintf("%s/partition", folder), *whole = xasprintf("%s/..", folder);
+	DIR *dir = opendir(folder);
+	struct dirent *entry;
+
+	d->devs[d->n_devs++] = d->st.st_rdev;
+	if (!access(partition, F_OK))
+		add_dev(d, whole);
+	while (dir && (entry = readdir(dir))) {
+		char *child = xasprintf("%s/%s", folder, entry->d_name);
+		char *number = xasprintf("%s/partition", child);
+
+		if (*entry->d_name != '.' && !access(number, F_OK))
+			add_dev(d, child);
+		free(number);
+		free(child);
+	}
+	if (dir)
+		closedir(dir);
+	free(whole);
+	free(partition);
+	free(folder);
+}
+
+static bool is_drive(const struct drive *d, const struct stat *st)
+{
+	if (S_ISREG(d->st.st_mode))
+		return st->st_dev == d->st.st_dev && st->st_ino == d->st.st_ino;
+	if (!S_ISBLK(st->st_mode))
+		return false;
+	for (unsigned int i = 0; i < d->n_devs; i++)
+		if (d->devs[i] == st->st_rdev)
+			return true;
+	return false;
+}
+
+/* The flags that a process opened a file with; -1 when it is gone. */
+static int open_flags(const char *pid, const char *fd)
+{
+	char *path = xasprintf("/proc/%s/fdinfo/%s", pid, fd), line[128];
+	FILE *f = fopen(path, "re");
+	int flags = -1;
+
+	while (f && flags < 0 && fgets(line, sizeof(line), f))
+		sscanf(line, "flags: %o", (unsigned int *)&flags);
+	if (f)
+		fclose(f);
+	free(path);
+	return flags;
+}
+
+static bool for_control_only(const struct stat *st, int flags)
+{
+	return (flags & O_PATH) ||
+	       (S_ISBLK(st->st_mode) && (flags & O_ACCMODE) == O_RDONLY && (flags & O_NONBLOCK));
+}
+
+/* A drive that this process has open, as its name for an error; NULL when it has none. */
+static const struct drive *held_by(const char *pid, const struct drive *drives, unsigned int n)
+{
+	char *folder = xasprintf("/proc/%s/fd", pid);
+	const struct drive *held = NULL;
+	DIR *dir = opendir(folder);
+	struct dirent *entry;
+	struct stat st;
+
+	while (dir && !held && (entry = readdir(dir))) {
+		if (fstatat(dirfd(dir), entry->d_name, &st, 0) ||
+		    (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)))
+			continue;
+		for (unsigned int k = 0; k < n && !held; k++)
+			if (is_drive(&drives[k], &st)) {
+				int flags = open_flags(pid, entry->d_name);
+
+				if (flags >= 0 && !for_control_only(&st, flags))
+					held = &drives[k];
+			}
+	}
+	if (dir)
+		closedir(dir);
+	free(folder);
+	return held;
+}
+
+static const struct drive *held_by_any(const struct drive *drives, unsigned int n, char pid[16])
+{
+	const struct drive *held = NULL;
+	DIR *dir = opendir("/proc");
+	struct dirent *entry;
+
+	if (!dir || access("/proc/self/fd", F_OK))
+		die("--devices: /proc is not mounted, so no one can tell who has the drives open; "
+		    "mount it");
+	while (!held && (entry = readdir(dir))) {
+		if (!isdigit(*entry->d_name) || strlen(entry->d_name) > 15 ||
+		    atoi(entry->d_name) == getpid())
+			continue;
+		held = held_by(entry->d_name, drives, n);
+		strcpy(pid, entry->d_name);
+	}
+	closedir(dir);
+	return held;
+}
+
+static void die_of_holder(const struct drive *d, const char *pid)
+{
+	char *path = xasprintf("/proc/%s/comm", pid), name[32] = "?";
+	FILE *f = fopen(path, "re");
+
+	if (f && fgets(name, sizeof(name), f))
+		name[strcspn(name, "\n")] = 0;
+	die("drive %s: in use: process %s (%s) has it open; a replay would overwrite it", d->path,
+	    pid, name);
+}
+
+static void require_not_held(const struct drive *drives, unsigned int n)
+{
+	const struct drive *held;
+	char pid[16];
+
+	for (unsigned int i = 0; (held = held_by_any(drives, n, pid)); i++) {
+		if (i == HOLDER_TRIES)
+			die_of_holder(held, pid);
+		usleep(HOLDER_PAUSE_US);
+	}
+}
+
+/* The kernel holds a loop device's file open where no process can be asked. */
+static void require_no_loop(const struct drive *drives, unsigned int n)
+{
+	DIR *dir = opendir("/sys/block");
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir))) {
+		char *attached, *node;
+		struct loop_info64 info;
+		struct stat st = {0};
+		int fd;
+
+		if (strncmp(entry->d_name, "loop", 4))
+			continue;
+		attached = xasprintf("/sys/block/%s/loop/backing_file", entry->d_name);
+		node = xasprintf("/dev/%s", entry->d_name);
+		if (!access(attached, F_OK)) {
+			char file[4096] = "";
+			FILE *f = fopen(attached, "re");
+
+			if (f && fgets(file, sizeof(file), f))
+				file[strcspn(file, "\n")] = 0;
+			if (f)
+				fclose(f);
+			stat(file, &st);
+			/* The name may lead elsewhere by now; the device knows. */
+			fd = open(node, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+			if (fd >= 0 && !ioctl(fd, LOOP_GET_STATUS64, &info)) {
+				st.st_dev = info.lo_device;
+				st.st_ino = info.lo_inode;
+				st.st_mode = S_IFREG;
+			}
+			if (fd >= 0)
+				close(fd);
+			for (unsigned int k = 0; k < n; k++)
+				if (S_ISREG(drives[k].st.st_mode) && is_drive(&drives[k], &st))
+					die("drive %s: in use: it is the backing file of %s; a "
+					    "replay would overwrite it",
+					    drives[k].path, node);
+		}
+		free(attached);
+		free(node);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+static void stat_drive(struct drive *d, const char *path)
+{
+	d->path = path;
+	d->n_devs = 0;
+	if (stat(path, &d->st))
+		die("drive %s: %s", path, strerror(errno));
+	if (!S_ISBLK(d->st.st_mode) && !S_ISREG(d->st.st_mode))
+		die("drive %s: neither a block device nor a regular file", path);
+	if (S_ISBLK(d->st.st_mode))
+		find_relatives(d);
+}
+
+/* ---- outputs ---- */
+
+static bool is_profile(const struct options *o, const struct stat *file)
+{
+	struct stat st;
+
+	return o->profile_path && !stat(o->profile_path, &st) && st.st_dev == file->st_dev &&
+	       st.st_ino == file->st_ino;
+}
+
+struct output {
+	const char *option, *path;
+	char *name, *beside; /* last parts of the path */
+	struct stat folder;
+};
+
+static void require_replaceable(const struct options *o, const char *option, const char *path)
+{
+	struct stat st;
+
+	if (lstat(path, &st)) {
+		if (errno == ENOENT)
+			return;
+		die("--%s %s: %s", option, path, strerror(errno));
+	}
+	if (!S_ISREG(st.st_mode))
+		die("--%s %s: it is %s; only a new or a regular file is written", option, path,
+		    S_ISLNK(st.st_mode)	  ? "a symbolic link"
+		    : S_ISDIR(st.st_mode) ? "a folder"
+					  : "a device node, pipe or socket");
+	for (unsigned int k = 0; k < o->n_devices; k++) {
+		struct drive d = {0};
+
+		stat_drive(&d, o->devices[k]);
+		if (is_drive(&d, &st))
+			die("--%s %s: it is the drive %s", option, path, o->devices[k]);
+	}
+	for (unsigned int i = 0; i < o->n_traces; i++)
+		if (trace_has_file(o->traces[i], &st))
+			die("--%s %s: it is the trace %s", option, path, o->traces[i]);
+	if (is_profile(o, &st))
+		die("--%s %s: it is the --profile", option, path);
+}
+
+static void look_at_output(const struct options *o, struct output *out)
+{
+	char *copy = xstrdup(out->path), *beside = xasprintf("%s.new", out->path);
+	size_t length = strlen(out->path);
+
+	if (!length || out->path[length - 1] == '/')
+		die("--%s \"%s\": not a file's name", out->option, out->path);
+	require_replaceable(o, out->option, out->path);
+	require_replaceable(o, out->option, beside);
+	if (stat(dirname(copy), &out->folder))
+		die("--%s %s: %s", out->option, out->path, strerror(errno));
+	free(copy);
+	copy = xstrdup(out->path);
+	out->name = xstrdup(basename(copy));
+	out->beside = xasprintf("%s.new", out->name);
+	free(copy);
+	free(beside);
+}
+
+static void require_outputs(const struct options *o)
+{
+	struct output outputs[2] = {{.option = "json", .path = o->json_path},
+				    {.option = "log", .path = o->log_path}};
+	struct output *a = &outputs[0], *b = &outputs[1];
+	struct stat sa, sb;
+
+	for (unsigned int i = 0; i < 2; i++)
+		if (outputs[i].path)
+			look_at_output(o, &outputs[i]);
+	if (a->path && b->path) {
+		bool same_file = !stat(a->path, &sa) && !stat(b->path, &sb) &&
+				 sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
+		bool same_folder = a->folder.st_dev == b->folder.st_dev &&
+				   a->folder.st_ino == b->folder.st_ino;
+
+		if (same_file ||
+		    (same_folder && (!strcmp(a->name, b->name) || !strcmp(a->name, b->beside) ||
+				     !strcmp(a->beside, b->name))))
+			die("--json %s and --log %s are the same file, or one is what the other is "
+			    "written to before it gets its name (.new)",
+			    a->path, b->path);
+	}
+	for (unsigned int i = 0; i < 2; i++) {
+		free(outputs[i].name);
+		free(outputs[i].beside);
+	}
+}
+
+/* ---- interface ---- */
+
+void guard_names(const struct options *o)
+{
+	struct drive drives[2];
+
+	for (unsigned int k = 0; k < o->n_devices; k++) {
+		stat_drive(&drives[0], o->devices[k]);
+		for (unsigned int i = 0; i < k; i++) {
+			stat_drive(&drives[1], o->devices[i]);
+			if (is_drive(&drives[1], &drives[0].st))
+				die("--devices: %s and %s are the same drive, or one is a part of "
+				    "the "
+				    "other",
+				    o->devices[i], o->devices[k]);
+		}
+		for (unsigned int i = 0; i < o->n_traces; i++)
+			if (trace_has_file(o->traces[i], &drives[0].st))
+				die("drive %s: it is the trace %s", o->devices[k], o->traces[i]);
+		if (is_profile(o, &drives[0].st))
+			die("drive %s: it is the --profile", o->devices[k]);
+	}
+	require_outputs(o);
+}
+
+void guard_drives(const struct options *o)
+{
+	struct drive drives[MAX_DRIVES];
+
+	for (unsigned int k = 0; k < o->n_devices; k++)
+		stat_drive(&drives[k], o->devices[k]);
+	require_no_loop(drives, o->n_devices);
+	require_not_held(drives, o->n_devices);
+	for (unsigned int k = 0; k < o->n_devices; k++)
+		if (!is_forced(o, o->devices[k]))
+			require_no_signature(o->devices[k]);
+}

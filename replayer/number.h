@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* Numbers as people write them: decimal digits, the whole text, and nothing that only C reads as a
+ * number (010 as eight, 0x10, inf, leading blanks). */
+#ifndef REPLAYER_NUMBER_H
+#define REPLAYER_NUMBER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+bool parse_whole(const char *text, uint64_t *value);
+/* With a sign, a fraction or an exponent. */
+bool parse_number(const char *text, double *value);
+
+#endif

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Text traces of five columns, as Heimdall's: "time_ms device offset_bytes size_bytes type" a line,
+ * the type 1 for a read and 0 for a write. Times are taken from the first I/O on. The device is
+ * ignored: the replayer's home drive follows from the trace's place on the command line. Lines
+ * without data (size 0) are counted, not done. All as `linnapp convert` has it.
+ */
+#include "trace.h"
+#include "error.h"
+#include "text_lines.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MS_NS 1000000
+
+struct columns {
+	struct text_lines lines;
+	uint64_t skipped;
+};
+
+static bool parse(char *p, struct trace_io *io, const char **why)
+{
+	uint64_t device, size;
+
+	*why = "no time";
+	if (!text_time_ns(&p, MS_NS, &io->at_ns) || !text_blanks(&p))
+		return false;
+	*why = "no device number";
+	if (!text_u64(&p, &device) || !text_blanks(&p))
+		return false;
+	*why = "offset or size missing or not a number";
+	if (!text_u64(&p, &io->offset_bytes) || !text_blanks(&p) || !text_u64(&p, &size) ||
+	    !text_blanks(&p))
+		return false;
+	*why = "size or offset too large";
+	if (size > UINT32_MAX / 2 || io->offset_bytes > INT64_MAX - size)
+		return false;
+	io->size_bytes = size;
+	*why = "the type is neither 1 nor 0";
+	if (*p != '0' && *p != '1')
+		return false;
+	io->is_write = *p++ == '0';
+	text_blanks(&p);
+	return !*p || *p == '\r';
+}
+
+static bool columns_matches(const unsigned char *head, unsigned long n)
+{
+	struct trace_io io;
+	char line[TRACE_HEAD_BYTES + 1];
+	const char *why;
+
+	memcpy(line, head, n);
+	line[n] = 0;
+	if (!memchr(line, '\n', n) && n == TRACE_HEAD_BYTES)
+		return false;
+	line[strcspn(line, "\n")] = 0;
+	return parse(line, &io, &why);
+}
+
+static void *columns_open(int fd, const char *path)
+{
+	struct columns *c = xcalloc(1, sizeof(*c));
+
+	text_open(&c->lines, fd, path);
+	return c;
+}
+
+static bool columns_next(void *state, struct trace_io *io)
+{
+	struct columns *c = state;
+	const char *why;
+	size_t n;
+	char *p;
+
+	while ((p = text_next(&c->lines, &n))) {
+		if (!*p || *p == '\r')
+			continue;
+		if (!parse(p, io, &why))
+			die("trace %s line %llu: %s; a line reads \"time_ms device offset_bytes "
+			    "size_bytes type\", the type 1 for a read and 0 for a write",
+			    c->lines.path, (unsigned long long)c->lines.line, why);
+		if (!io->size_bytes) {
+			c->skipped++;
+			continue;
+		}
+		text_time(&c->lines, io->at_ns);
+		return true;
+	}
+	return false;
+}
+
+static uint64_t columns_skipped(void *state)
+{
+	return ((struct columns *)state)->skipped;
+}
+
+static void columns_close(void *state)
+{
+	struct columns *c = state;
+
+	text_close(&c->lines);
+	free(c);
+}
+
+const struct trace_format trace_columns = {
+	.name = "five columns",
+	.since_first = true,
+	.steps_back = true,
+	.matches = columns_matches,
+	.open = columns_open,
+	.next = columns_next,
+	.skipped = columns_skipped,
+	.close = columns_close,
+};

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: MIT
+"""What the replayer takes: option values, traces, and how it says what it did with them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from blktrace_builder import TraceBuilder
+from replaying import (
+    BLOCK,
+    REPLAYER,
+    make_drives,
+    replay,
+    summary,
+    write_trace,
+)
+
+from linnapp import __version__, replay_log
+
+HEADER = "fio version 3 iolog\n"
+
+
+@pytest.fixture
+def drives(tmp_path: Path) -> list[Path]:
+    return make_drives(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--hedge-budget", "5"),
+        ("--hedge-budget", "500%"),
+        ("--hedge-budget", "0x1p-4"),
+        ("--hedge-budget", "-1%"),
+        ("--depth", "010"),
+        ("--depth", "0x10"),
+        ("--depth", " 10"),
+        ("--depth", "+10"),
+        ("--tag", "010"),
+        ("--duration", "0x10"),
+        ("--duration", " 1"),
+        ("--duration", "inf"),
+        ("--warmup", "nan"),
+        ("--clone-copies", "16"),
+        ("--clone-copies", "4"),
+        ("--loops", "0"),
+        ("--interval", "0"),
+        ("--inject", "storm:size_mb=1,drive=0.9"),
+        ("--inject", "storm:size_mb=1,drive=3"),
+        ("--inject", "storm:size_mb=1,every_ms=1e15"),
+        ("--inject", "storm:size_mb=1e15"),
+        ("--inject", "storm:size_mb=1,depth=1.5"),
+        ("--inject", "storm:slot_ms=-1"),
+        ("--inject", "storm:slot_ms=0x10"),
+        ("--inject", "random:latency_us=1.5,ratio=1%"),
+        ("--inject", "random:latency_us=1,ratio=0x1%"),
+        ("--inject", "interval:latency_us=1,interval=010"),
+    ],
+)
+def test_a_value_that_cannot_be_meant_is_refused(
+    tmp_path: Path, drives: list[Path], option: str, value: str
+) -> None:
+    trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
+    ran = replay(drives, [trace], "clone", option, value, status=1)
+    assert option in ran.stderr and value.rsplit("=")[-1].strip() in ran.stderr
+    assert not any(drive.read_bytes().strip(b"\0") for drive in drives)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--hedge-budget", "1"),
+        ("--hedge-budget", "100%"),
+        ("--hedge-budget", "0.5%"),
+        ("--clone-copies", "3"),
+        ("--depth", "10"),
+        ("--duration", "1e3"),
+        ("--inject", "storm:size_mb=1,every_ms=12.5,drive=2"),
+    ],
+)
+def test_a_value_that_can_be_meant_is_taken(
+    tmp_path: Path, drives: list[Path], option: str, value: str
+) -> None:
+    trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
+    replay(drives, [trace], "clone", option, value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--warmup", "10"],
+        ["--warmup", "1", "--duration", "1"],
+        ["--warmup", "0.02", "--loops", "2"],
+        ["--skip", "10"],
+    ],
+)
+@pytest.mark.parametrize("prefill", ["touched", "none"])
+def test_nothing_to_count_is_found_before_anything_is_written(
+    tmp_path: Path, drives: list[Path], options: list[str], prefill: str
+) -> None:
+    trace = write_trace(tmp_path / "t", [(i * 100, "write", i * BLOCK, BLOCK) for i in range(90)])
+    replay(drives, [trace], "baseline", "--prefill", prefill, *options, status=1)
+    assert not any(drive.read_bytes().strip(b"\0") for drive in drives)
+
+
+@pytest.mark.parametrize("sector", [2**55 - 1, 2**55 - 8, 2**54, 2**63, 2**64 - 1])
+@pytest.mark.parametrize("fit", [[], ["--fit"]])
+def test_a_sector_beyond_any_drive_is_refused(
+    tmp_path: Path, drives: list[Path], sector: int, fit: list[str]
+) -> None:
+    builder = TraceBuilder()
+    builder.io(0, 50, 0)
+    builder.io(100, 150, sector, 4096)
+    builder.io(200, 250, 8)
+    path = tmp_path / "t.blk"
+    builder.write(path)
+    ran = replay(drives, [path], "baseline", *fit, status=1)
+    assert f"sector {sector}: no drive is so large" in ran.stderr
+
+
+def test_a_huge_io_is_refused(tmp_path: Path, drives: list[Path]) -> None:
+    """Widened to whole blocks, its size would not fit 32 bits."""
+    builder = TraceBuilder()
+    builder.io(0, 50, 1, 2**32 - 512)
+    builder.write(tmp_path / "t.blk")
+    ran = replay(drives, [tmp_path / "t.blk"], "baseline", "--fit", status=1)
+    assert "is more than the replayer or the drive takes" in ran.stderr
+
+
+@pytest.mark.parametrize("folder", ["plain", "a.blktrace.0", "x.blktrace.dir"])
+@pytest.mark.parametrize("name", ["t", "t.blktrace.0", "t.blktrace.1"])
+def test_all_cpus_are_read_whatever_the_folder_is_called(
+    tmp_path: Path, drives: list[Path], folder: str, name: str
+) -> None:
+    where = tmp_path / folder
+    where.mkdir()
+    for cpu in range(2):
+        builder = TraceBuilder()
+        for i in range(10):
+            at = i * 200 + cpu * 100
+            builder.io(at, at + 50, (cpu * 10 + i) * 8, cpu=cpu)
+        builder.write(where / f"t.blktrace.{cpu}")
+    out = tmp_path / "o.json"
+    replay(drives, [where / name], "baseline", "--json", str(out))
+    assert summary(out)["reads"] == 20
+
+
+def due_us(log: Path) -> dict[int, float]:
+    found = replay_log.read(log)
+    return dict(
+        zip((found["offset_bytes"] // BLOCK).tolist(), (found["due_ns"] / 1000).tolist(),
+            strict=True)
+    )  # fmt: skip
+
+
+def test_an_early_line_waits_for_its_own_time_and_drags_no_other(
+    tmp_path: Path, drives: list[Path]
+) -> None:
+    at = [0, 100, 300_000, 200, 300, 250, 400]
+    trace = write_trace(tmp_path / "t", [(t, "read", i * BLOCK, BLOCK) for i, t in enumerate(at)])
+    replay(drives, [trace], "baseline", "--log", str(tmp_path / "o.log"))
+    assert due_us(tmp_path / "o.log") == dict(enumerate(at))
+
+
+@pytest.mark.parametrize("future", [10**9, 9 * 10**15, 2**64 // 1000 - 1])
+def test_a_time_stamp_far_in_the_future_is_refused(
+    tmp_path: Path, drives: list[Path], future: int
+) -> None:
+    ios = [(i * 100, "read", i * BLOCK, BLOCK) for i in range(20)]
+    ios[7] = (future, *ios[7][1:])
+    ran = replay(drives, [write_trace(tmp_path / "t", ios)], "baseline", status=1)
+    assert f"{tmp_path}/t line" in ran.stderr
+    assert not any(drive.read_bytes().strip(b"\0") for drive in drives)
+    ios[7], ios[19] = (700, *ios[7][1:]), (future, *ios[19][1:])
+    if future > 10**9:
+        ran = replay(drives, [write_trace(tmp_path / "t", ios)], "baseline", status=1)
+        assert "years after the start" in ran.stderr or "no timestamp" in ran.stderr
+
+
+def test_lines_far_out_of_order_are_refused(tmp_path: Path, drives: list[Path]) -> None:
+    ios = [(10_000 - i, "read", 0, BLOCK) for i in range(3000)]
+    ran = replay(drives, [write_trace(tmp_path / "t", ios)], "baseline", status=1)
+    assert "out of the order of their times" in ran.stderr
+
+
+FIVE_COLUMNS = """\
+100.000 0 200704 4096 1
+100.250 0 4096 512 1
+100.500 1 409600 8192 0
+102.123456 0 12288 0 1
+103.0 0 1000 4096 0
+"""
+
+
+def test_five_columns_are_replayed_as_their_conversion_is(
+    tmp_path: Path, drives: list[Path]
+) -> None:
+    trace, iolog = tmp_path / "t.trace", tmp_path / "t.iolog"
+    trace.write_text(FIVE_COLUMNS)
+    subprocess.run(["linnapp", "convert", trace, iolog], check=True, capture_output=True)
+    logs = []
+    for path in (trace, iolog):
+        replay(drives, [path], "baseline", "--log", str(tmp_path / "o.log"),
+               "--json", str(tmp_path / "o.json"))  # fmt: skip
+        log = replay_log.read(tmp_path / "o.log")
+        columns = ("due_ns", "op", "offset_bytes", "size_bytes")
+        logs.append(sorted(zip(*(log[c].tolist() for c in columns), strict=True)))
+    assert logs[0] == logs[1]
+    assert [due for due, *_ in logs[0]] == [0, 250_000, 500_000, 3_000_000]
+    replay(drives, [trace], "baseline", "--json", str(tmp_path / "o.json"))
+    assert summary(tmp_path / "o.json")["skipped_trace_lines"] == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("1.0 0 0 4096 2", "the type is neither 1 nor 0"),
+        ("1.0 0 x 4096 1", "offset or size missing"),
+        ("1.0 0 0 4096", "offset or size missing"),
+        ("x 0 0 4096 1", "no time"),
+        ("1.0 0 0 99999999999 1", "too large"),
+    ],
+)
+def test_a_bad_line_of_five_columns_is_named(
+    tmp_path: Path, drives: list[Path], line: str, problem: str
+) -> None:
+    trace = tmp_path / "t.trace"
+    trace.write_text(f"0.0 0 0 4096 1\n{line}\n")
+    ran = replay(drives, [trace], "baseline", status=1)
+    assert f"{trace} line 2: " in ran.stderr and problem in ran.stderr
+
+
+@pytest.mark.parametrize("spread", [[], ["--spread"]])
+def test_loops_repeat_the_traces_one_after_the_other(
+    tmp_path: Path, drives: list[Path], spread: list[str]
+) -> None:
+    at = [1000, 2000, 4000]
+    trace = write_trace(tmp_path / "t", [(t, "read", i * BLOCK, BLOCK) for i, t in enumerate(at)])
+    replay(drives, [trace], "baseline", "--loops", "3", *spread, "--warmup", "0.0045",
+           "--log", str(tmp_path / "o.log"), "--json", str(tmp_path / "o.json"))  # fmt: skip
+    due = np.sort(replay_log.read(tmp_path / "o.log")["due_ns"]) // 1000
+    assert due.tolist() == [5000, 6000, 8000, 9000, 10000, 12000]
+    found = summary(tmp_path / "o.json")
+    assert (found["warmup_ios"], found["reads"], found["config"]["loops"]) == (3, 6, 3)
+
+
+def test_loops_of_several_traces_wait_for_the_longest(tmp_path: Path, drives: list[Path]) -> None:
+    short, long = TraceBuilder(), TraceBuilder()
+    short.io(500, 550, 0)
+    long.io(1000, 1050, 8)
+    long.io(3000, 3050, 16)
+    short.write(tmp_path / "short.blk")
+    long.write(tmp_path / "long.blk")
+    traces = [tmp_path / "short.blk", tmp_path / "long.blk"]
+    replay(drives[:2], traces, "baseline", "--loops", "2", "--duration", "0.0045",
+           "--log", str(tmp_path / "o.log"))  # fmt: skip
+    log = replay_log.read(tmp_path / "o.log")
+    found = sorted(zip((log["due_ns"] // 1000).tolist(), log["home"].tolist(), strict=True))
+    assert found == [(0, 0), (500, 1), (2500, 0), (2500, 1), (3000, 1)]
+
+
+def test_version_is_the_projects() -> None:
+    ran = subprocess.run([REPLAYER, "--version"], capture_output=True, text=True, check=True)
+    assert ran.stdout == f"replayer {__version__}\n"
