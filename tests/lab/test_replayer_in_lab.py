@@ -254,7 +254,9 @@ def test_a_loser_that_no_drive_has_yet_is_cancelled_and_counted(boot, tmp_path: 
     boot(
         f"{count} >$OUT/before\n"
         f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy hedge --hedge-us 300"
-        f" --hedge-budget 50% --inject {ROTATING} --json $OUT/o.json --log $OUT/o.log\n"
+        f" --hedge-budget 50% --inject {ROTATING} --json $OUT/o.json --log $OUT/o.log"
+        # No look at what the drives carry: it would be counted.
+        f" --force {','.join(DRIVES)}\n"
         f"{count} >$OUT/after",
         Array(size_mb=256, parameters={"queue_depth": "2"}),
     )
