@@ -90,6 +90,8 @@ static void require_no_signature(const char *path)
 		die("drive %s: %s", path, strerror(errno));
 	if (!probe || blkid_probe_set_device(probe, fd, 0, 0))
 		die("drive %s: libblkid cannot examine it: %s", path, strerror(errno));
+	/* Without reading ahead: what it asks for and no more. */
+	posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
 	blkid_probe_enable_superblocks(probe, true);
 	/* A damaged superblock is still somebody's. */
 	blkid_probe_set_superblocks_flags(probe, BLKID_SUBLKS_MAGIC | BLKID_SUBLKS_TYPE |

@@ -118,7 +118,7 @@ def test_a_sector_beyond_any_drive_is_refused(
     path = tmp_path / "t.blk"
     builder.write(path)
     ran = replay(drives, [path], "baseline", *fit, status=1)
-    assert f"sector {sector}: no drive is so large" in ran.stderr
+    assert f"sector {sector}" in ran.stderr and "no drive" in ran.stderr
 
 
 def test_a_huge_io_is_refused(tmp_path: Path, drives: list[Path]) -> None:
