@@ -16,6 +16,7 @@ from replaying import (
     DRIVE_BYTES,
     N_DRIVES,
     REPLAYER,
+    command,
     make_drives,
     mixed_ios,
     overwrite,
