@@ -11,6 +11,8 @@
 #define SUB_BUCKETS (1u << SUB_BITS)
 #define N_BUCKETS ((64 - SUB_BITS + 1) * SUB_BUCKETS)
 
+#define CHUNK_VALUES 65536u /* 256 KiB */
+
 /* Values below 2048 ns have a bucket each; above, the top 12 bits choose it. */
 static uint32_t bucket_of(uint64_t v)
 {
@@ -40,43 +42,38 @@ void latency_init(struct latency *l, uint32_t exact_max)
 	memset(l, 0, sizeof(*l));
 	l->min_ns = UINT64_MAX;
 	l->exact_max = exact_max;
-	if (!exact_max)
-		l->buckets = xcalloc(N_BUCKETS, sizeof(*l->buckets));
+	l->exact = exact_max;
+	l->buckets = xcalloc(N_BUCKETS, sizeof(*l->buckets));
+	l->chunks = xcalloc(exact_max / CHUNK_VALUES + 1, sizeof(*l->chunks));
 }
 
 void latency_free(struct latency *l)
 {
-	free(l->values);
+	while (l->n_chunks)
+		free(l->chunks[--l->n_chunks]);
+	free(l->chunks);
+	free(l->sorted);
 	free(l->buckets);
 	memset(l, 0, sizeof(*l));
 }
 
-static void move_to_histogram(struct latency *l)
+static void keep(struct latency *l, uint32_t ns)
 {
-	l->buckets = xcalloc(N_BUCKETS, sizeof(*l->buckets));
-	for (uint64_t i = 0; i < l->count; i++)
-		l->buckets[bucket_of(l->values[i])]++;
-	free(l->values);
-	l->values = NULL;
+	if (l->count == (uint64_t)l->n_chunks * CHUNK_VALUES)
+		l->chunks[l->n_chunks++] = xmalloc(CHUNK_VALUES * sizeof(**l->chunks));
+	l->chunks[l->count / CHUNK_VALUES][l->count % CHUNK_VALUES] = ns;
 }
 
 void latency_add(struct latency *l, uint64_t ns)
 {
-	/* A value of 4.3 s and more does not fit a u32: it takes the histogram with it. */
-	if (!l->buckets && (l->count == l->exact_max || ns > UINT32_MAX))
-		move_to_histogram(l);
-	if (l->buckets) {
-		l->buckets[bucket_of(ns)]++;
-	} else {
-		if (l->count == l->allocated) {
-			l->allocated = l->allocated ? l->allocated * 2 : 4096;
-			l->values = realloc(l->values, l->allocated * sizeof(*l->values));
-			if (!l->values)
-				die("out of memory for %u latencies", l->allocated);
-		}
-		l->values[l->count] = ns;
-		l->sorted = false;
-	}
+	l->buckets[bucket_of(ns)]++;
+	/* A value of 4.3 s and more does not fit a u32. */
+	if (l->count >= l->exact_max || ns > UINT32_MAX)
+		l->exact = false;
+	if (l->exact)
+		keep(l, ns);
+	else if (l->n_chunks)
+		free(l->chunks[--l->n_chunks]);
 	l->count++;
 	l->sum_ns += ns;
 	if (ns < l->min_ns)
@@ -87,7 +84,7 @@ void latency_add(struct latency *l, uint64_t ns)
 
 bool latency_is_exact(const struct latency *l)
 {
-	return !l->buckets;
+	return l->exact;
 }
 
 static int by_value(const void *a, const void *b)
@@ -95,6 +92,20 @@ static int by_value(const void *a, const void *b)
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
 	return x < y ? -1 : x > y;
+}
+
+static void sort(struct latency *l)
+{
+	if (l->n_sorted == l->count)
+		return;
+	free(l->sorted);
+	l->sorted = xmalloc(l->count * sizeof(*l->sorted));
+	for (uint64_t i = 0; i < l->count; i += CHUNK_VALUES)
+		memcpy(l->sorted + i, l->chunks[i / CHUNK_VALUES],
+		       (l->count - i < CHUNK_VALUES ? l->count - i : CHUNK_VALUES) *
+			       sizeof(*l->sorted));
+	qsort(l->sorted, l->count, sizeof(*l->sorted), by_value);
+	l->n_sorted = l->count;
 }
 
 uint64_t latency_percentile(struct latency *l, double fraction)
@@ -109,12 +120,9 @@ uint64_t latency_percentile(struct latency *l, double fraction)
 		rank = 1;
 	if (rank > l->count)
 		rank = l->count;
-	if (!l->buckets) {
-		if (!l->sorted) {
-			qsort(l->values, l->count, sizeof(*l->values), by_value);
-			l->sorted = true;
-		}
-		return l->values[rank - 1];
+	if (l->exact) {
+		sort(l);
+		return l->sorted[rank - 1];
 	}
 	if (rank == l->count)
 		return l->max_ns;

@@ -2,10 +2,11 @@
 /*
  * Latencies and their percentiles in bounded memory.
  *
- * The first LATENCY_EXACT_MAX values are kept one by one and percentiles over them are exact.
- * Beyond that the values move into a log-linear histogram: 2048 buckets per power of two, so that a
- * percentile is off by at most 1/2048 of itself. latency_is_exact() tells which of the two a number
- * came from.
+ * Every value is counted in a log-linear histogram: 2048 buckets per power of two, so that a
+ * percentile is off by at most 1/2048 of itself. The first LATENCY_EXACT_MAX values are kept one by
+ * one as well, and as long as there are no more, percentiles are exact. latency_is_exact() tells
+ * which of the two a number came from. No value takes notably longer than others to add: the kept
+ * ones lie in chunks, and what is no longer of use is given back a chunk at a time.
  */
 #ifndef REPLAYER_LATENCY_H
 #define REPLAYER_LATENCY_H
@@ -17,14 +18,15 @@
 
 struct latency {
 	uint64_t count, sum_ns, min_ns, max_ns;
-	uint32_t *values; /* ns; grown by doubling; NULL once the histogram took over */
-	uint32_t allocated;
-	uint32_t exact_max;
-	bool sorted;
 	uint64_t *buckets;
+	uint32_t **chunks; /* of kept values, ns */
+	uint32_t n_chunks, exact_max;
+	bool exact;
+	uint32_t *sorted; /* all kept values, once a percentile was asked for */
+	uint64_t n_sorted;
 };
 
-/* exact_max 0 starts with the histogram. */
+/* exact_max 0 keeps no values. */
 void latency_init(struct latency *l, uint32_t exact_max);
 void latency_free(struct latency *l);
 void latency_add(struct latency *l, uint64_t ns);

@@ -22,11 +22,13 @@ class Latency(ctypes.Structure):
         ("sum_ns", ctypes.c_uint64),
         ("min_ns", ctypes.c_uint64),
         ("max_ns", ctypes.c_uint64),
-        ("values", ctypes.c_void_p),
-        ("allocated", ctypes.c_uint32),
-        ("exact_max", ctypes.c_uint32),
-        ("sorted", ctypes.c_bool),
         ("buckets", ctypes.c_void_p),
+        ("chunks", ctypes.c_void_p),
+        ("n_chunks", ctypes.c_uint32),
+        ("exact_max", ctypes.c_uint32),
+        ("exact", ctypes.c_bool),
+        ("sorted", ctypes.c_void_p),
+        ("n_sorted", ctypes.c_uint64),
     )
 
 
@@ -81,6 +83,24 @@ def test_the_histogram_is_within_its_bound(library: ctypes.CDLL, exact_max: int)
     assert not exact
     for got, wanted in zip(found, nearest_rank(values), strict=True):
         assert abs(got - wanted) <= wanted / 2048
+
+
+def test_no_value_pays_for_those_before_it(library: ctypes.CDLL) -> None:
+    """The first that is too many moves nothing: all are in the histogram, memory goes in steps."""
+    chunk, n_chunks = 65536, 4
+    latency = Latency()
+    library.latency_init(ctypes.byref(latency), n_chunks * chunk)
+    for _ in range(n_chunks * chunk):
+        library.latency_add(ctypes.byref(latency), 1000)
+    buckets = ctypes.cast(latency.buckets, ctypes.POINTER(ctypes.c_uint64))
+    assert buckets[1000] == n_chunks * chunk
+    assert latency.n_chunks == n_chunks and library.latency_is_exact(ctypes.byref(latency))
+    for left in range(n_chunks - 1, -1, -1):
+        library.latency_add(ctypes.byref(latency), 1000)
+        assert latency.n_chunks == left
+    assert not library.latency_is_exact(ctypes.byref(latency))
+    assert library.latency_percentile(ctypes.byref(latency), 0.5) == 1000
+    library.latency_free(ctypes.byref(latency))
 
 
 def test_a_value_beyond_32_bits_moves_to_the_histogram(library: ctypes.CDLL) -> None:
