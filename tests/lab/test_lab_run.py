@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +65,47 @@ def test_a_run_repeats_exactly() -> None:
     first, second = (lab_run("--drives", "1", "--", "sh", "-c", command) for _ in range(2))
     assert first.returncode == 0 and "reads" in first.stdout
     assert first.stdout == second.stdout
+
+
+def test_nothing_of_the_host_but_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_SECRET", "of-the-caller")
+    monkeypatch.chdir(tmp_path)
+    script = (
+        "env; cat /proc/1/environ /proc/cmdline; hostname; ! grep ^host /proc/cpuinfo; date +%s"
+    )
+    ran = lab_run("--drives", "0", "--", "sh", "-ec", script)
+    assert ran.returncode == 0, ran.stderr
+    assert "A_SECRET" not in ran.stdout and "linnos_control" not in ran.stdout
+    # The working folder is the caller's, and named nowhere else.
+    assert ran.stdout.count(str(tmp_path)) == ran.stdout.count(f"PWD={tmp_path}") == 1
+    assert "linnos\n1600000000\n" in ran.stdout
+    assert {"HOME=/run/home", f"PATH={_path(ran.stdout)}"} <= set(ran.stdout.splitlines())
+
+
+def _path(output: str) -> str:
+    """PATH in the output of env: the caller's is in it, so that its tools are found."""
+    (path,) = (line for line in output.splitlines() if line.startswith("PATH="))
+    assert os.environ["PATH"] in path
+    return path.removeprefix("PATH=")
+
+
+def test_output_to_a_terminal_is_one_in_the_guest() -> None:
+    command = shlex.join(
+        [sys.executable, "-m", "linnapp", "lab", "run", "--drives", "0", "--", "test", "-t", "1"]
+    )
+    ran = subprocess.run(
+        ["script", "-qec", command, "/dev/null"], capture_output=True, text=True, timeout=300
+    )
+    assert ran.returncode == 0, ran.stdout
+
+
+def test_folders_with_awkward_names(tmp_path: Path) -> None:
+    out = tmp_path / "a folder, 'quoted' = $odd"
+    script = 'echo kept >"$LINNOS_OUT/file" && cat "$LINNOS_OUT/file" && echo here >relative'
+    out.mkdir()
+    ran = lab_run("--drives", "0", "--out", ".", "--", "sh", "-c", script, cwd=out)
+    assert (ran.returncode, ran.stdout) == (0, "kept\n"), ran.stderr
+    assert (out / "relative").read_text() == "here\n"
 
 
 @pytest.mark.parametrize(
