@@ -44,11 +44,19 @@ from linnapp.labels import Labels, SlowLimits
 from linnapp.model import SUFFIX, Model
 from linnapp.parallel import Task, run_tasks
 from linnapp.quantisation import quantise
-from linnapp.training import Confusion, Epoch, Examples, TrainedNetwork, TrainingOptions
+from linnapp.training import Confusion, Epoch, Examples, Split, TrainedNetwork, TrainingOptions
 
 #: Of a longer trace every second, third, ... read is trained on: it bounds memory to some 500 MB,
 #: and a network of this size learns nothing more from more.
 MAX_READS = 8_000_000
+
+
+#: What each slice of a trace decides. Figures on a slice flatter a model as far as it decided.
+DECIDED_BY = {
+    "training": ["threshold_us", "labels", "weights"],
+    "validation": ["bias", "epoch"],
+    "test": [],
+}
 
 
 class Observer(Protocol):
@@ -58,7 +66,7 @@ class Observer(Protocol):
         """A trace is being read."""
 
     def labelled(self, drive: str, point: InflectionPoint, n_reads: int) -> None:
-        """A drive's inflection point is known."""
+        """A drive's inflection point is known, from so many reads."""
 
     def candidate(self, drive: str, bias: float, mean_us: float) -> None:
         """A bias was tried; the array's mean read latency would be `mean_us`."""
@@ -160,9 +168,12 @@ def drive_names(traces: Sequence[AnyPath]) -> list[str]:
 
 
 def read_latencies(
-    trace: AnyPath, recipe: Recipe, observer: Observer | None = None
+    trace: AnyPath, recipe: Recipe, observer: Observer | None = None, *, whole: bool = False
 ) -> LatencyDistribution:
-    """Read a trace for what labelling needs of it.
+    """Read a trace for what labelling needs of it: its training slice, or all of it.
+
+    A point that is trained for must come from the training slice alone, or figures on the others
+    would be of reads that had a say in what counts as slow.
 
     Raises
     ------
@@ -177,7 +188,10 @@ def read_latencies(
         on_progress=lambda done, total: observer.reading(name, done, total),
         **recipe.reader,
     )
-    return LatencyDistribution(reads.latency_us, reads.pages if recipe.labelling.by_size else None)
+    rows = slice(None) if whole else training.split(len(reads), recipe.training).training
+    return LatencyDistribution(
+        reads.latency_us[rows], reads.pages[rows] if recipe.labelling.by_size else None
+    )
 
 
 def label_array(
@@ -307,9 +321,9 @@ def train_drive(
     name = drive_name(trace)
     begin = time.monotonic()
     reads = load_reads(trace, recipe.layout, **recipe.reader)
-    first = training.split_point(len(reads), recipe.training.validation_share)
-    limits = _limits(reads, first, point, recipe)
-    added, added_validation = _bursts(trace, first, point, limits, recipe)
+    parts = training.split(len(reads), recipe.training)
+    limits = _limits(reads, parts.training, point, recipe)
+    added, added_validation, added_test = _bursts(trace, parts, point, limits, recipe)
     if len(reads) > MAX_READS:
         reads = reads.every(-(-len(reads) // MAX_READS))
     digits = reads.digits()
@@ -346,15 +360,14 @@ def train_drive(
     record = _record(trace, reads, point, recipe, network, model, digits, slow)
     if choice is not None:
         record["bias_search"] = {str(b): mean for b, mean in choice.expected_mean_us.items()}
-    if added is not None and added_validation is not None:
+    if added is not None and added_validation is not None and added_test is not None:
         record["bursts"] = {
             "training_rows": len(added),
             "training_slow": int(np.count_nonzero(added.slow)),
-            "rows": len(added_validation),
-            "slow": int(np.count_nonzero(added_validation.slow)),
-            **Confusion.of(
-                added_validation.slow, engine.predict(model, added_validation.digits)
-            ).to_json(),
+            "validation_rows": len(added_validation),
+            "rows": len(added_test),
+            "slow": int(np.count_nonzero(added_test.slow)),
+            **Confusion.of(added_test.slow, engine.predict(model, added_test.digits)).to_json(),
         }
     record["training_seconds"] = round(time.monotonic() - begin, 3)
     observer.trained(name, model, record)
@@ -362,14 +375,14 @@ def train_drive(
 
 
 def _bursts(
-    trace: Path, first: int, point: InflectionPoint, limits: SlowLimits, recipe: Recipe
-) -> tuple[BurstReads | None, BurstReads | None]:
-    """Examples of added bursts for training and validation, when there are to be any."""
+    trace: Path, parts: Split, point: InflectionPoint, limits: SlowLimits, recipe: Recipe
+) -> tuple[BurstReads | None, BurstReads | None, BurstReads | None]:
+    """Examples of added bursts for training, validation and test, when there are to be any."""
     if not recipe.training.burst_share:
-        return None, None
+        return None, None, None
     return sample_bursts(
         trace,
-        first,
+        parts,
         recipe.training.burst_share,
         point.threshold_us,
         recipe.layout,
@@ -383,14 +396,14 @@ def _examples(bursts: BurstReads | None) -> Examples | None:
     return None if bursts is None else Examples(bursts.digits, bursts.slow)
 
 
-def _limits(reads: ReadSet, first: int, point: InflectionPoint, recipe: Recipe) -> SlowLimits:
+def _limits(reads: ReadSet, rows: slice, point: InflectionPoint, recipe: Recipe) -> SlowLimits:
     """What to teach as slow; medians come from the training part alone."""
     if recipe.labels == "paper":
         return SlowLimits.of_paper(point.threshold_us)
     return SlowLimits.of_avoidable(
         point.threshold_us,
-        reads.latency_us[:first],
-        reads.pages[:first],
+        reads.latency_us[rows],
+        reads.pages[rows],
         recipe.labelling.failover_us,
     )
 
@@ -411,8 +424,9 @@ def _record(
     integer = engine.predict(model, digits)
     outputs = training.outputs_of(network.weights, digits)
     disagree = int(np.count_nonzero(integer != (outputs[:, 1] > outputs[:, 0])))
-    first = training.split_point(len(slow), options.validation_share)
-    validation = Confusion.of(slow[first:], integer[first:])
+    parts = training.split(len(slow), options)
+    by_slice = {name: Confusion.of(slow[rows], integer[rows]) for name, rows in vars(parts).items()}
+    test = by_slice["test"]
     paths = trace_files(trace)
     return {
         "model_id": model.model_id,
@@ -427,17 +441,16 @@ def _record(
         # What is taught as slow; every confusion below is about these labels.
         "labels": recipe.labels,
         "labelled_slow_ratio": float(np.mean(slow)),
-        # Of the integer model on the validation slice, which training never saw.
-        "accuracy": validation.accuracy,
-        "false_submit_ratio": validation.false_submit_ratio,
-        "false_revoke_ratio": validation.false_revoke_ratio,
-        "slow_recall": validation.slow_recall,
-        "validation": validation.to_json(),
-        "training": Confusion.of(slow[:first], integer[:first]).to_json(),
+        # Of the integer model on the test slice, which decided nothing.
+        "accuracy": test.accuracy,
+        "false_submit_ratio": test.false_submit_ratio,
+        "false_revoke_ratio": test.false_revoke_ratio,
+        "slow_recall": test.slow_recall,
+        **{name: confusion.to_json() for name, confusion in by_slice.items()},
+        "decided_by": DECIDED_BY,
         "quantisation": {"reads": len(slow), "integer_differs_from_float": disagree},
         "reads": len(reads),
-        "training_reads": first,
-        "validation_reads": len(slow) - first,
+        **{f"{name}_reads": confusion.total for name, confusion in by_slice.items()},
         "layout": dataclasses.asdict(reads.layout),
         "options": dataclasses.asdict(options),
         "interrupted": network.interrupted,

@@ -127,7 +127,7 @@ def choose_bias(
     pages = None if pages is None else pages[::step]
     if added is not None:
         added = training.Examples(added.digits[::step], added.slow[::step])
-    first = training.split_point(len(slow), options.validation_share)
+    judged = training.split(len(slow), options).validation
     means: dict[float, float] = {}
     for candidate in candidates:
         tried = dataclasses.replace(
@@ -136,13 +136,13 @@ def choose_bias(
             max_epochs=min(options.max_epochs or SEARCH_EPOCHS, SEARCH_EPOCHS),
         )
         network = training.train(digits, slow, tried, added=added)
-        outputs = training.outputs_of(network.weights, digits[first:])
+        outputs = training.outputs_of(network.weights, digits[judged])
         means[candidate] = expected_mean_us(
-            latency_us[first:],
+            latency_us[judged],
             outputs[:, 1] > outputs[:, 0],
             failover_us=failover_us,
             replicas=replicas,
-            pages=None if pages is None else pages[first:],
+            pages=None if pages is None else pages[judged],
         )
         if bursts is not None and len(bursts):
             outputs = training.outputs_of(network.weights, bursts.digits)

@@ -102,7 +102,7 @@ def add_bursts(
     # A revoked read was never on the drive; a failed I/O was, but left no trace in the history.
     done = chunk.take((chunk.flags & (COMPLETED | REVOKED)) == COMPLETED)
     if len(done) <= layout.history:
-        return _nothing(layout)
+        return no_reads(layout)
     arrival = done.arrival_ns.astype(np.int64)
     served = done.is_served_read
     pages = (done.size_bytes.astype(np.int64) + 4095) // 4096
@@ -144,7 +144,8 @@ def _n_windows(span_ns: int) -> int:
     return max(1, int(span_ns * COVERED / mean_ns))
 
 
-def _nothing(layout: FeatureLayout) -> BurstReads:
+def no_reads(layout: FeatureLayout) -> BurstReads:
+    """Reads of no burst."""
     none = np.empty(0, np.int64)
     return BurstReads(np.empty((0, layout.n_inputs), np.uint8), none.astype(bool), none, none)
 

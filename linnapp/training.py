@@ -9,9 +9,11 @@ no normalisation, so that the kernel needs none.
 Examples made otherwise than by recording (:mod:`linnapp.bursts`) can be added, to the training
 and to the validation reads each of their own.
 
-The last part of the trace, in time, is kept for validation and never trained on; training stops
-when the loss there no longer falls and keeps the weights of the best epoch. Equal seeds give
-equal models, bit for bit, on one machine type and TensorFlow version.
+The trace is split in three, in order of time (:func:`split`). The first part is trained on. The
+second, for validation, chooses: training stops when the loss there no longer falls and keeps the
+weights of the best epoch. The last, for testing, decides nothing, so that figures on it say what to
+expect of reads still to come. Equal seeds give equal models, bit for bit, on one machine type and
+TensorFlow version.
 
 The graph takes many batches per call from arrays that are shuffled beforehand: with a network
 this small, anything done per sample in Python or in an input pipeline would take most of the time.
@@ -33,7 +35,8 @@ from linnapp.errors import TraceError
 
 N_HIDDEN = 256
 DEFAULT_BIAS = 2.0
-VALIDATION_SHARE = 0.2
+VALIDATION_SHARE = 0.15
+TEST_SHARE = 0.15
 BURST_SHARE = 0.3
 PATIENCE_EPOCHS = 5
 
@@ -166,11 +169,14 @@ class TrainedNetwork:
     epochs : list of Epoch
     interrupted : bool
         Whether ctrl-C ended training early.
+    test : Confusion
+        Of these weights on the test slice.
     """
 
     weights: Weights
     epochs: list[Epoch]
     interrupted: bool
+    test: Confusion
 
     @property
     def best(self) -> Epoch:
@@ -192,8 +198,8 @@ class TrainingOptions:
         At most so many; from the length of the trace unless given.
     patience_epochs : int
         Stop after so many without a better validation loss.
-    validation_share : float
-        Share of the reads, the last in time, kept for validation.
+    validation_share, test_share : float
+        Shares of the reads that are kept for validation and for testing; see :func:`split`.
     learning_rate : float
         Of Adam.
     burst_share : float
@@ -207,13 +213,34 @@ class TrainingOptions:
     max_epochs: int | None = None
     patience_epochs: int = PATIENCE_EPOCHS
     validation_share: float = VALIDATION_SHARE
+    test_share: float = TEST_SHARE
     learning_rate: float = LEARNING_RATE
     burst_share: float = BURST_SHARE
 
 
-def split_point(n: int, validation_share: float) -> int:
-    """Index of the first read, in time, of the validation slice."""
-    return n - max(1, round(n * validation_share))
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """Three parts of a trace's reads, in order of time.
+
+    Attributes
+    ----------
+    training, validation, test : slice
+    """
+
+    training: slice
+    validation: slice
+    test: slice
+
+
+def split(n: int, options: TrainingOptions) -> Split:
+    """Split `n` reads: what is trained on, then what chooses, then what only judges."""
+    first_test = n - max(1, round(n * options.test_share))
+    first_validation = first_test - max(1, round(n * options.validation_share))
+    return Split(
+        slice(0, max(0, first_validation)),
+        slice(max(0, first_validation), first_test),
+        slice(first_test, n),
+    )
 
 
 def epoch_limit(n_train: int, options: TrainingOptions) -> int:
@@ -254,7 +281,7 @@ def train(
     Parameters
     ----------
     digits : uint8 array, shape (n, n_inputs)
-        Feature vectors in arrival order.
+        Feature vectors in arrival order; :func:`split` says what each serves for.
     slow : bool array, shape (n,)
         Labels.
     options : TrainingOptions, optional
@@ -276,7 +303,8 @@ def train(
         If ctrl-C comes before the first epoch is over.
     """
     options = options or TrainingOptions()
-    first = split_point(len(slow), options.validation_share)
+    parts = split(len(slow), options)
+    first = parts.training.stop
     if first < _MIN_BATCH:
         raise TraceError(
             f"{len(slow)} reads are too few to learn from: at least {2 * _MIN_BATCH} are needed, "
@@ -289,7 +317,7 @@ def train(
             "no change to be learnt; trace longer, under the load that it is slow under"
         )
     network = _Network(digits.shape[1], options)
-    validation = network.tensors(digits[first:], slow[first:])
+    validation = network.tensors(digits[parts.validation], slow[parts.validation])
     weigh_added = added_validation is not None and len(added_validation) > 0
     if added_validation is not None and weigh_added:
         burst_validation = network.tensors(added_validation.digits, added_validation.slow)
@@ -311,7 +339,7 @@ def train(
             order = rng.permutation(n_train)[: n_train // size * size]
             loss = network.fit(training_digits, training_slow, order, size)
             outputs, validation_loss = network.evaluate(*validation)
-            confusion = Confusion.of(slow[first:], outputs[:, 1] > outputs[:, 0])
+            confusion = Confusion.of(slow[parts.validation], outputs[:, 1] > outputs[:, 0])
             bursts = Confusion(0, 0, 0, 0)
             if weigh_added:
                 outputs, burst_loss = network.evaluate(*burst_validation)
@@ -333,7 +361,9 @@ def train(
         interrupted = True
     if not any(epoch.best for epoch in history):
         raise TraceError("training diverged: the loss was never a number; lower --learning-rate")
-    return TrainedNetwork(best, history, interrupted)
+    outputs = outputs_of(best, digits[parts.test])
+    test = Confusion.of(slow[parts.test], outputs[:, 1] > outputs[:, 0])
+    return TrainedNetwork(best, history, interrupted, test)
 
 
 def outputs_of(weights: Weights, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:

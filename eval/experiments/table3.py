@@ -77,22 +77,25 @@ def train_shape(name: str, workload: str, seed: int, folder: Path) -> list[dict[
     from linnapp.dataset import load_reads
     from linnapp.features import FeatureLayout
     from linnapp.inflection import LatencyDistribution, find_inflection_points
-    from linnapp.training import TrainingOptions, train
+    from linnapp.training import TrainingOptions, split, train
 
     history, n_hidden = MODELS[name]
     layout = FeatureLayout(history=history)
     sets = [load_reads(folder / "record" / f"flash{k}.blk", layout) for k in range(N_DRIVES)]
-    points = find_inflection_points([LatencyDistribution(s.latency_us) for s in sets])
+    options = TrainingOptions(seed=seed, n_hidden=n_hidden)
+    points = find_inflection_points(
+        [LatencyDistribution(s.latency_us[split(len(s), options).training]) for s in sets]
+    )
     rows = []
     for drive, (reads, point) in enumerate(zip(sets, points, strict=True)):
         slow = reads.latency_us > point.threshold_us
-        network = train(reads.digits(), slow, TrainingOptions(seed=seed, n_hidden=n_hidden))
+        network = train(reads.digits(), slow, options)
         rows.append(
             {
                 "model": name,
                 "workload": workload,
                 "drive": drive,
-                **network.best.confusion.to_json(),
+                **network.test.to_json(),
             }
         )
     return rows

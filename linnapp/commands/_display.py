@@ -33,7 +33,7 @@ class TrainingDisplay:
     def labelled(self, drive: str, point: InflectionPoint, n_reads: int) -> None:
         """A drive's inflection point is known."""
         self._line(
-            f"{drive}: {n_reads} reads; inflection point {point.threshold_us} us "
+            f"{drive}: {n_reads} reads to learn from; inflection point {point.threshold_us} us "
             f"(p{point.percentile:.1f}, from p{point.start_percentile:.1f}), "
             f"{point.slow_ratio:.2%} slow"
         )

@@ -159,9 +159,16 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--validation",
             type=click.FloatRange(0.01, 0.9),
-            default=0.2,
+            default=0.15,
             show_default=True,
-            help="Share of the trace, its end, kept for validation.",
+            help="Share of the trace that chooses bias and epoch: what comes before the test's.",
+        ),
+        click.option(
+            "--test",
+            type=click.FloatRange(0.01, 0.9),
+            default=0.15,
+            show_default=True,
+            help="Share of the trace, its end, that decides nothing and only judges.",
         ),
         click.option(
             "--patience",
@@ -219,6 +226,11 @@ def recipe_from(options: dict[str, Any]) -> Recipe:
     from linnapp.training import TrainingOptions
 
     bias = options["bias"]
+    if options["validation"] + options["test"] > 0.95:
+        raise click.UsageError(
+            f"--validation {options['validation']:g} and --test {options['test']:g} leave too "
+            "little to train on; together they may be 0.95"
+        )
     return Recipe(
         labelling=LabellingOptions(
             options["method"],
@@ -234,6 +246,7 @@ def recipe_from(options: dict[str, Any]) -> Recipe:
             max_epochs=options["epochs"],
             patience_epochs=options["patience"],
             validation_share=options["validation"],
+            test_share=options["test"],
             learning_rate=options["learning_rate"],
             burst_share=options["bursts"],
         ),

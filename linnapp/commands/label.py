@@ -49,6 +49,7 @@ def label(
 
     The point of a drive is where admission control over the replicas lowers the array's read
     latency most. Several traces are each other's replicas; a single one stands for its own.
+    Whole traces are labelled here; training labels by the part that it trains on.
     """
     from linnapp.array_training import (
         LabellingOptions,
@@ -61,7 +62,7 @@ def label(
     options = LabellingOptions(**labelling)
     recipe = Recipe(options, reader={"device": device, "allow_truncated": allow_truncated})
     names = drive_names(traces)
-    distributions = [read_latencies(trace, recipe) for trace in traces]
+    distributions = [read_latencies(trace, recipe, whole=True) for trace in traces]
     points = label_array(distributions, options, seed)
     if figures is not None:
         from linnapp.inflection_figure import draw

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,10 @@ from blktrace_builder import READ, WRITE, TraceBuilder
 from linnapp import bursts
 from linnapp.blktrace import COMPLETED, ERROR, REVOKED, BlktraceReader, IoChunk
 from linnapp.blktrace import WRITE as IS_WRITE
-from linnapp.burst_sampling import MAX_VALIDATION_ROWS, _part, sample_bursts
+from linnapp.burst_sampling import MAX_HELD_OUT_ROWS, _part, sample_bursts
 from linnapp.features import FeatureLayout, digits
+from linnapp.labels import SlowLimits
+from linnapp.training import Split
 
 LAYOUT = FeatureLayout()
 
@@ -104,14 +107,29 @@ def test_failed_reads_are_load_but_no_history(third_of_reads) -> None:
     assert_equal(made, made_from(dataclasses.replace(chunk, flags=as_writes)))
 
 
-def test_labels_follow_from_the_added_latency(tmp_path: Path) -> None:
-    chunk = whole(busy_trace(tmp_path / "a.blk", 20000))
-    made = bursts.add_bursts(chunk, 300, LAYOUT, np.random.default_rng(1))
-    assert len(made) > 500
-    assert made.digits.max() <= 9
-    assert 0.5 < made.slow.mean() < 1  # inside windows slow, after them as recorded
-    latest = made.digits[:, 27:31] @ np.array([1000, 100, 10, 1])
-    assert np.mean(latest[made.slow] > 300) > 0.5
+def test_labels_follow_from_the_added_latency(third_of_reads) -> None:
+    """Read by read: slow is what takes longer, added latency included, than its size may."""
+    chunk, _ = third_of_reads
+    large = (chunk.latency_ns // np.uint64(1000)) % np.uint64(2) == 1
+    sizes = np.where(large, 32 * 4096, 4096).astype(np.uint32)
+    limit_us = np.full(17, 300.0)
+    limit_us[5] = 2500.0  # the class of 32 pages
+    made = bursts.add_bursts(
+        dataclasses.replace(chunk, size_bytes=sizes),
+        300,
+        LAYOUT,
+        np.random.default_rng(1),
+        SlowLimits(limit_us),
+    )
+    added_us = made.latency_us - made.recorded_us
+    assert np.all((added_us == 0) | (added_us >= 300))
+    assert 0.3 < np.mean(added_us > 0) < 1  # the others come after a window
+    is_large = made.recorded_us % 2 == 1
+    expected = made.latency_us > np.where(is_large, 2500, 300)
+    assert np.array_equal(made.slow, expected)
+    for kind in (is_large, ~is_large):
+        assert 50 < np.count_nonzero(expected[kind]) < np.count_nonzero(kind) - 50
+    assert np.count_nonzero(made.slow & (made.recorded_us <= 300)) > 100  # slow by the burst alone
 
 
 def test_a_tiny_chunk_gives_nothing() -> None:
@@ -124,37 +142,50 @@ def test_a_tiny_chunk_gives_nothing() -> None:
     assert len(bursts.add_bursts(empty, 300, LAYOUT, np.random.default_rng(1))) == 0
 
 
-@pytest.mark.parametrize("boundary", [1, 700, 1999])
-def test_the_parts_split_at_the_served_read(tmp_path: Path, boundary: int) -> None:
+def split_at(path: Path, *shares: float) -> Split:
+    n = int(np.count_nonzero(whole(path).is_served_read))
+    first_validation, first_test = (round(n * share) for share in shares)
+    return Split(
+        slice(0, first_validation), slice(first_validation, first_test), slice(first_test, n)
+    )
+
+
+@pytest.mark.parametrize("boundaries", [(1, 2), (700, 701), (700, 1400), (1998, 1999)])
+def test_the_parts_split_at_the_served_read(tmp_path: Path, boundaries: tuple[int, int]) -> None:
     path = busy_trace(tmp_path / "a.blk")
-    reader = {"chunk_ios": 100}
-    before = list(_part(path, boundary, False, LAYOUT, reader))
-    after = list(_part(path, boundary, True, LAYOUT, reader))
-    assert sum(np.count_nonzero(c.is_served_read) for c in before) == boundary
-    times = np.concatenate([c.arrival_ns for c in before + after])
+    n = int(np.count_nonzero(whole(path).is_served_read))
+    ends = (0, *boundaries, n)
+    parts = [
+        list(_part(path, slice(start, stop), LAYOUT, {"chunk_ios": 100}))
+        for start, stop in itertools.pairwise(ends)
+    ]
+    counts = [sum(np.count_nonzero(c.is_served_read) for c in part) for part in parts]
+    assert counts == np.diff(ends).tolist()
+    times = np.concatenate([c.arrival_ns for part in parts for c in part])
     assert np.array_equal(times, whole(path).arrival_ns)
 
 
 def test_sampling_is_seeded_and_meets_the_share(tmp_path: Path) -> None:
     path = busy_trace(tmp_path / "a.blk", 20000)
-    n_reads = int(np.count_nonzero(whole(path).is_served_read))
-    first = round(n_reads * 0.8)
-    one, validation = sample_bursts(path, first, 0.3, 300, LAYOUT, seed=1)
-    two, _ = sample_bursts(path, first, 0.3, 300, LAYOUT, seed=1)
-    other, _ = sample_bursts(path, first, 0.3, 300, LAYOUT, seed=2)
+    parts = split_at(path, 0.7, 0.85)
+    first = parts.validation.start
+    one, validation, test = sample_bursts(path, parts, 0.3, 300, LAYOUT, seed=1)
+    two, *_ = sample_bursts(path, parts, 0.3, 300, LAYOUT, seed=1)
+    other, *_ = sample_bursts(path, parts, 0.3, 300, LAYOUT, seed=2)
     assert np.array_equal(one.digits, two.digits)
     assert not np.array_equal(one.digits, other.digits)
     assert len(one) == pytest.approx(0.3 * (first + len(one)), rel=0.01)
-    assert 0 < len(validation) <= MAX_VALIDATION_ROWS
+    assert 0 < len(validation) <= MAX_HELD_OUT_ROWS
+    assert 0 < len(test) <= MAX_HELD_OUT_ROWS
+    assert not np.array_equal(validation.digits, test.digits)
 
 
 def test_no_training_example_depends_on_the_validation_part(tmp_path: Path) -> None:
     path = busy_trace(tmp_path / "a.blk")
     chunk = whole(path)
-    n_reads = int(np.count_nonzero(chunk.is_served_read))
-    first = round(n_reads * 0.5)
-    cut_ns = int(chunk.arrival_ns[np.flatnonzero(chunk.is_served_read)[first]])
-    whole_trace, _ = sample_bursts(path, first, 0.3, 300, LAYOUT, seed=1)
+    parts = split_at(path, 0.5, 0.75)
+    cut_ns = int(chunk.arrival_ns[np.flatnonzero(chunk.is_served_read)[parts.validation.start]])
+    whole_trace, *_ = sample_bursts(path, parts, 0.3, 300, LAYOUT, seed=1)
     # The same trace with other I/Os after the boundary. (The reads in flight at it keep theirs.)
     head = TraceBuilder()
     data = path.read_bytes()
@@ -171,7 +202,7 @@ def test_no_training_example_depends_on_the_validation_part(tmp_path: Path) -> N
         head.io(cut_ns / 1000 + 10 * i + 0.1, cut_ns / 1000 + 10 * i + 9000, 10**7 + 8 * i)
     (tmp_path / "other").mkdir()
     other_path = head.sort().write(tmp_path / "other" / "a.blk")
-    other, _ = sample_bursts(other_path, first, 0.3, 300, LAYOUT, seed=1)
+    other, *_ = sample_bursts(other_path, parts, 0.3, 300, LAYOUT, seed=1)
     assert np.array_equal(whole_trace.digits, other.digits)
     assert np.array_equal(whole_trace.slow, other.slow)
 

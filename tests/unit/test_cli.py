@@ -96,7 +96,9 @@ def test_train_alone_then_evaluate_predict(tmp_path: Path) -> None:
     assert judged["accuracy"] > 0.8
     record = json.loads((tmp_path / "models" / "az" / "az.json").read_text())
     assert judged["false_submit"] == (
-        record["training"]["false_submit"] + record["validation"]["false_submit"]
+        record["training"]["false_submit"]
+        + record["validation"]["false_submit"]
+        + record["test"]["false_submit"]
     )
     features = np.random.default_rng(1).integers(0, 10, (500, 31), dtype=np.uint8)
     np.save(tmp_path / "f.npy", features)
@@ -110,6 +112,13 @@ def test_train_alone_then_evaluate_predict(tmp_path: Path) -> None:
     assert by_engine["numpy"] == by_engine["c"]
     assert len(by_engine["c"].split()) == 500
     assert set(by_engine["c"].split()) <= {"0", "1"}
+
+
+def test_training_must_have_reads_left(tmp_path: Path) -> None:
+    array_trace(tmp_path / "az.blk", 1)
+    result = run("train", "--trace", "az.blk", "--validation", 0.5, "--test", 0.5, cwd=tmp_path)
+    assert result.returncode == 2
+    assert "--validation 0.5 and --test 0.5 leave too little" in result.stderr
 
 
 def test_label(tmp_path: Path) -> None:

@@ -12,9 +12,17 @@ from blktrace_builder import WRITE, TraceBuilder
 
 from linnapp import array_training, training
 from linnapp.array_training import Recipe, train_array
+from linnapp.bias import choose_bias
 from linnapp.errors import LinnappError, TraceError
 from linnapp.model import Model
-from linnapp.training import SETTLED_EPOCHS, Confusion, Epoch, TrainingOptions, train
+from linnapp.training import (
+    SETTLED_EPOCHS,
+    Confusion,
+    Epoch,
+    TrainedNetwork,
+    TrainingOptions,
+    train,
+)
 
 RECIPE = Recipe(training=TrainingOptions(max_epochs=4))
 
@@ -38,7 +46,7 @@ def test_same_seed_same_bits_other_seed_other_bits() -> None:
 
 
 def test_learns_and_a_bias_trades_submits_for_revokes() -> None:
-    digits, slow = noisy_reads(20000)
+    digits, slow = noisy_reads(24000)
     by_bias = {}
     for bias in (0.3, 1.0, 10.0):
         net = train(digits, slow, TrainingOptions(max_epochs=6, bias=bias))
@@ -48,21 +56,49 @@ def test_learns_and_a_bias_trades_submits_for_revokes() -> None:
     assert by_bias[0.3].false_revoke < by_bias[10.0].false_revoke
 
 
-def test_the_validation_slice_is_the_end_and_is_not_learnt_from() -> None:
-    digits, slow = noisy_reads()
-    first = training.split_point(len(slow), 0.2)
-    assert first == 4800
-    scrambled = slow.copy()
-    scrambled[first:] = ~scrambled[first:]
-    options = TrainingOptions(max_epochs=1)
-    assert all(
-        np.array_equal(a, b)
-        for a, b in zip(
-            train(digits, slow, options).weights.values(),
-            train(digits, scrambled, options).weights.values(),
-            strict=True,
-        )
+def test_three_slices_in_order_of_time() -> None:
+    options = TrainingOptions(validation_share=0.2, test_share=0.1)
+    parts = training.split(1000, options)
+    assert (parts.training, parts.validation, parts.test) == (
+        slice(0, 700),
+        slice(700, 900),
+        slice(900, 1000),
     )
+
+
+def scrambled_end(slow: np.ndarray, first: int) -> np.ndarray:
+    return np.concatenate((slow[:first], ~slow[first:]))
+
+
+def same_weights(one: TrainedNetwork, other: TrainedNetwork) -> bool:
+    return all(np.array_equal(one.weights[name], other.weights[name]) for name in one.weights)
+
+
+def test_the_validation_slice_is_not_learnt_from() -> None:
+    digits, slow = noisy_reads()
+    options = TrainingOptions(max_epochs=1)
+    first = training.split(len(slow), options).validation.start
+    one, other = (train(digits, labels, options) for labels in (slow, scrambled_end(slow, first)))
+    assert same_weights(one, other)
+
+
+def test_the_test_slice_decides_nothing_and_judges() -> None:
+    digits, slow = noisy_reads()
+    options = TrainingOptions(max_epochs=4)
+    parts = training.split(len(slow), options)
+    scrambled = scrambled_end(slow, parts.test.start)
+    one, other = train(digits, slow, options), train(digits, scrambled, options)
+    assert one.epochs == other.epochs
+    assert same_weights(one, other)
+    assert one.test.total == other.test.total == parts.test.stop - parts.test.start
+    assert one.test.accuracy == pytest.approx(1 - other.test.accuracy)
+    latency = np.where(slow, 2000, 100).astype(np.uint32)
+    longer = np.where(np.arange(len(slow)) < parts.test.start, latency, 9000).astype(np.uint32)
+    choices = [
+        choose_bias(digits, labels, times, options, failover_us=15.0, replicas=3)
+        for labels, times in ((slow, latency), (scrambled, longer))
+    ]
+    assert choices[0] == choices[1]
 
 
 def test_confusion_counts() -> None:
@@ -103,9 +139,10 @@ def test_the_best_epoch_is_kept_whatever_the_limit(limit: int) -> None:
     net = train(digits, slow, TrainingOptions(max_epochs=limit, patience_epochs=2))
     losses = [epoch.validation_loss for epoch in net.epochs]
     assert net.best.number == 1 + int(np.argmin(losses)) < len(losses)
-    first = training.split_point(len(slow), training.VALIDATION_SHARE)
-    outputs = training.outputs_of(net.weights, digits[first:])
-    assert Confusion.of(slow[first:], outputs[:, 1] > outputs[:, 0]) == net.best.confusion
+    parts = training.split(len(slow), TrainingOptions())
+    for part, confusion in ((parts.validation, net.best.confusion), (parts.test, net.test)):
+        outputs = training.outputs_of(net.weights, digits[part])
+        assert Confusion.of(slow[part], outputs[:, 1] > outputs[:, 0]) == confusion
     assert len(losses) == min(limit, SETTLED_EPOCHS)  # long past its best, it stops there
 
 
@@ -117,8 +154,8 @@ def test_nothing_to_learn_is_an_error() -> None:
         train(digits, np.zeros(len(slow), bool))
 
 
-def array_trace(path: Path, seed: int, n: int = 3000) -> Path:
-    """A drive that is slow in stretches of some 20 reads."""
+def array_trace(path: Path, seed: int, n: int = 3000, slower_from: int | None = None) -> Path:
+    """A drive that is slow in stretches of some 20 reads, and from a read on all the time."""
     rng = np.random.default_rng(seed)
     builder = TraceBuilder()
     now = 0.0
@@ -127,6 +164,7 @@ def array_trace(path: Path, seed: int, n: int = 3000) -> Path:
         if rng.random() < (0.05 if slow else 0.008):
             slow = not slow
         latency = rng.normal(1500, 100) if slow else rng.normal(100, 10)
+        latency += 700 if slower_from is not None and i >= slower_from else 0
         builder.io(now, now + latency, 8 * i)
         if i % 5 == 0:
             builder.io(now + 1, now + 300, 8 * i + 10**6, 8192, flags=WRITE)
@@ -164,6 +202,33 @@ def test_array_gets_a_model_and_a_record_per_drive(tmp_path: Path) -> None:
         assert low < record["threshold_percentile"] < high and not record["search_ended_at_edge"]
     train_array(traces, out, RECIPE, processes=1)  # one after the other: the same bits
     assert [(out / f"d{i}.linnos").read_bytes() for i in range(2)] == models
+
+
+def test_nothing_that_is_trained_depends_on_the_test_slice(tmp_path: Path) -> None:
+    """Neither the point, the labels and the bias, nor the epoch."""
+    recipe = Recipe(training=TrainingOptions(max_epochs=2))
+    records = []
+    for name, slower_from in (("calm", None), ("slow", 2560)):
+        (tmp_path / name).mkdir()
+        trace = array_trace(tmp_path / name / "d.blk", 1, slower_from=slower_from)
+        train_array([trace], tmp_path / name / "out", recipe)
+        records.append(json.loads((tmp_path / name / "out" / "d.json").read_text()))
+    one, other = records
+    assert one["model_id"] == other["model_id"]
+    assert one["threshold_us"] == other["threshold_us"]
+    assert one["bias_search"] == other["bias_search"]
+    assert one["training"] == other["training"] and one["validation"] == other["validation"]
+    assert one["test"] != other["test"]
+    # The figures by which a model is called good are those of the slice that decided nothing.
+    assert one["decided_by"]["test"] == []
+    for record in records:
+        assert record["accuracy"] == record["test"]["accuracy"]
+        assert record["slow_recall"] == record["test"]["slow_recall"]
+        assert (record["training_reads"], record["validation_reads"], record["test_reads"]) == (
+            2100,
+            450,
+            450,
+        )
 
 
 def test_failure_leaves_the_old_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
