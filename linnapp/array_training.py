@@ -267,8 +267,12 @@ def train_labelled(
     *,
     observer: Observer | None = None,
     processes: int | None = None,
+    keep_interrupted: bool = True,
 ) -> list[str]:
-    """Train the models of drives whose inflection points are known; as :func:`train_array`."""
+    """Train the models of drives whose inflection points are known; as :func:`train_array`.
+
+    With `keep_interrupted` false, ctrl-C leaves `out_dir` as it was and raises KeyboardInterrupt.
+    """
     out_dir = Path(out_dir)
     observer = observer or SilentObserver()
     names = drive_names(traces)
@@ -281,7 +285,7 @@ def train_labelled(
             observer,
             processes,
         )
-        if not trained:
+        if not trained or (interrupted and not keep_interrupted):
             raise KeyboardInterrupt
         for name, (data, record) in trained.items():
             save_drive(directory, name, data, record)

@@ -121,6 +121,11 @@ def choose_bias(
     -------
     BiasChoice
         Of candidates within 0.1 % of the best, the one nearest to 1 (in ratio) is taken.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If ctrl-C comes.
     """
     step = -(-len(latency_us) // SEARCH_READS)
     digits, slow, latency_us = digits[::step], slow[::step], latency_us[::step]
@@ -136,6 +141,8 @@ def choose_bias(
             max_epochs=min(options.max_epochs or SEARCH_EPOCHS, SEARCH_EPOCHS),
         )
         network = training.train(digits, slow, tried, added=added)
+        if network.interrupted:
+            raise KeyboardInterrupt  # half a search has chosen nothing
         outputs = training.outputs_of(network.weights, digits[judged])
         means[candidate] = expected_mean_us(
             latency_us[judged],

@@ -77,12 +77,28 @@ class LatencyDistribution:
         In any order.
     pages : array, shape (n,), optional
         Sizes in 4 KiB pages. When given, replicas are compared within size classes.
+    counts : integer array, shape (n,), optional
+        How many reads each entry stands for; one unless given.
     """
 
-    def __init__(self, latency_us: npt.NDArray[Any], pages: npt.NDArray[Any] | None = None) -> None:
-        if not len(latency_us):
+    def __init__(
+        self,
+        latency_us: npt.NDArray[Any],
+        pages: npt.NDArray[Any] | None = None,
+        counts: npt.NDArray[np.int64] | None = None,
+    ) -> None:
+        if not len(latency_us) or (counts is not None and not counts.any()):
             raise TraceError("no read latencies to find an inflection point from")
-        self._values_us, counts = np.unique(latency_us, return_counts=True)
+        if counts is None:
+            self._values_us, counts = np.unique(latency_us, return_counts=True)
+            entries = np.ones(len(latency_us), np.int64)
+        else:
+            entries = counts
+            there = entries > 0
+            latency_us, entries = latency_us[there], entries[there]
+            pages = None if pages is None else pages[there]
+            self._values_us, index = np.unique(latency_us, return_inverse=True)
+            counts = np.bincount(index, weights=entries).astype(np.int64)
         self._below = np.concatenate(([0], np.cumsum(counts)))
         sums = np.cumsum(self._values_us * counts.astype(np.float64))
         self._prefix_us = np.concatenate(([0.0], sums))
@@ -90,7 +106,9 @@ class LatencyDistribution:
         if pages is not None:
             size_class = size_classes(pages)
             for kind in np.unique(size_class).tolist():
-                self._by_size[kind] = LatencyDistribution(latency_us[size_class == kind])
+                self._by_size[kind] = LatencyDistribution(
+                    latency_us[size_class == kind], counts=entries[size_class == kind]
+                )
 
     def __len__(self) -> int:
         return int(self._below[-1])

@@ -3,9 +3,13 @@
 
 A drive's model is trained for its inflection point. When the drive ages or its load changes, the
 point moves: the active threshold then lies at another percentile of the new recording than the new
-point does. A difference of five percentiles (section 4.5 of Hao et al., OSDI 2020) calls for a new
-model. A drive always has a working model: the new one is trained beside, uploaded in one piece,
-checked, and the old one stays active whenever anything before that fails or is killed.
+point does. A difference of five percentiles (section 4.5 of Hao et al., OSDI 2020) beyond what
+sampling explains (:mod:`linnapp.resampling`) calls for a new model.
+
+The newest reads of the recording are kept out of training, and the new model must serve them
+better than the active one, or that stays. A drive always has a working model: the new one is
+trained beside, uploaded in one piece, checked, and the old one stays active whenever anything
+before that fails, is interrupted or is killed.
 """
 
 from __future__ import annotations
@@ -22,19 +26,26 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from linnapp import state
-from linnapp.array_training import Recipe, label_array, read_latencies, train_labelled
+import numpy as np
+
+from linnapp import engine, state
+from linnapp.array_training import Recipe, label_array, train_labelled
+from linnapp.bias import expected_mean_us
+from linnapp.dataset import load_reads
 from linnapp.errors import LinnappError
+from linnapp.features import FeatureLayout
 from linnapp.files import AnyPath, explain_os_error
 from linnapp.inflection import InflectionPoint, LatencyDistribution
 from linnapp.model import SUFFIX, Model
 from linnapp.recording import record
+from linnapp.resampling import LatencyBlocks, sampling_percentiles
 from linnapp.sysfs import Drive
+from linnapp.training import split
 
 SHIFT_PERCENTILES = 5.0
 
-#: a recording with fewer reads says nothing about a drive's percentiles
-MIN_READS = 2000
+#: fewer reads to label by say nothing about a drive's percentiles
+MIN_READS = 1400
 
 #: directories of a run, and of a models directory not yet renamed
 _LEFT_OVER = re.compile(r"\.(recording|\d{8}-\d{6})\.")
@@ -54,12 +65,15 @@ class Decision:
         For the log.
     shift_percentiles : float or None
         How far the point has moved; None when there is no active model.
+    sampling_percentiles : float or None
+        How far it may seem to have moved by chance.
     """
 
     drive: str
     retrain: bool
     reason: str
     shift_percentiles: float | None
+    sampling_percentiles: float | None = None
 
 
 def decide(
@@ -68,6 +82,7 @@ def decide(
     distribution: LatencyDistribution,
     point: InflectionPoint,
     shift_percentiles: float = SHIFT_PERCENTILES,
+    sampling_percentiles: float = 0.0,
 ) -> Decision:
     """Compare a drive's active threshold with its new inflection point.
 
@@ -81,13 +96,16 @@ def decide(
     point : InflectionPoint
         Found in it.
     shift_percentiles : float
-        Retrain from this difference on.
+        Retrain from this difference on,
+    sampling_percentiles : float
+        beyond what chance alone may be.
     """
     if len(distribution) < MIN_READS:
         return Decision(
             drive,
             False,
-            f"only {len(distribution)} reads recorded, {MIN_READS} are needed; kept as it is",
+            f"only {len(distribution)} reads recorded to label by, {MIN_READS} are needed; "
+            "kept as it is",
             None,
         )
     if active_threshold_us is None:
@@ -95,15 +113,86 @@ def decide(
     active = 100 * float(distribution.share_at_most(active_threshold_us))
     new = 100 * float(distribution.share_at_most(point.threshold_us))
     shift = abs(new - active)
-    moved = shift >= shift_percentiles
+    needed = shift_percentiles + sampling_percentiles
+    moved = shift >= needed
     return Decision(
         drive,
         moved,
         f"the active threshold, {active_threshold_us} us, is at p{active:.1f} of the recording, "
         f"the new point, {point.threshold_us} us, at p{new:.1f}: moved by {shift:.1f} percentiles, "
-        f"{'at least' if moved else 'less than'} {shift_percentiles:g}",
+        f"{'at least' if moved else 'less than'} {needed:.1f} ({shift_percentiles:g}, and "
+        f"{sampling_percentiles:.1f} that sampling explains)",
         shift,
+        sampling_percentiles,
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """The new model against the active one on the newest reads, which trained neither.
+
+    Attributes
+    ----------
+    reads : int
+    new_mean_us, active_mean_us : float
+        The array's expected mean latency; see :func:`~linnapp.bias.expected_mean_us`. Without an
+        active model, that of admitting every read.
+    """
+
+    reads: int
+    new_mean_us: float
+    active_mean_us: float
+
+    @property
+    def new_is_better(self) -> bool:
+        """Whether the new model shall replace the active one."""
+        return self.new_mean_us < self.active_mean_us
+
+    def __str__(self) -> str:
+        return (
+            f"with the newest {self.reads} reads, which it was not trained on, the array's mean "
+            f"latency would be {self.new_mean_us:.1f} us, with what is active "
+            f"{self.active_mean_us:.1f} us"
+        )
+
+
+def compare(
+    trace: AnyPath, new: Model, active: Model | None, recipe: Recipe, replicas: int
+) -> Comparison:
+    """Judge two models by the test slice of a recording.
+
+    Parameters
+    ----------
+    trace : path
+    new : Model
+    active : Model, optional
+    recipe : Recipe
+        That the new one was trained by.
+    replicas : int
+        Drives that hold each block.
+    """
+
+    def mean_us(model: Model | None) -> tuple[int, float]:
+        layout = recipe.layout
+        if model is not None:
+            layout = FeatureLayout(model.history, model.pending_digits, model.latency_digits)
+        reads = load_reads(trace, layout, **recipe.reader)
+        rows = split(len(reads), recipe.training).test
+        latency_us = reads.latency_us[rows]
+        revoked = np.zeros(len(latency_us), bool)
+        if model is not None:
+            revoked = engine.predict(model, reads.digits(rows))
+        mean = expected_mean_us(
+            latency_us,
+            revoked,
+            failover_us=recipe.labelling.failover_us,
+            replicas=replicas,
+            pages=reads.pages[rows],
+        )
+        return len(latency_us), mean
+
+    n, new_us = mean_us(new)
+    return Comparison(n, new_us, mean_us(active)[1])
 
 
 def recalibrate(
@@ -124,7 +213,7 @@ def recalibrate(
         The array's drives, each other's replicas.
     models_dir : path
         Gets a directory per retraining; the name is the time. The last one that was uploaded is
-        remembered in the drive's state.
+        remembered in the drive's state. A model that is no better than the active one stays there.
     recipe : Recipe
     duration_s : float
         Length of the recording.
@@ -144,6 +233,8 @@ def recalibrate(
     LinnappError
         If recording, training or an upload fails. Drives uploaded before that keep their new
         model, the others their old one.
+    KeyboardInterrupt
+        If ctrl-C comes; before the uploads begin no drive gets a new model.
     """
     models_dir = Path(models_dir)
     drives = [Drive(str(device)) for device in devices]
@@ -157,8 +248,10 @@ def recalibrate(
                 if recording.dropped:
                     log(f"{recording.drive}: {recording.dropped} events dropped in the recording")
         traces = [directory / f"{drive.name}.blk" for drive in drives]
-        distributions = [read_latencies(trace, recipe) for trace in traces]
+        blocks = [_read_blocks(trace, recipe) for trace in traces]
+        distributions = [drive.distribution() for drive in blocks]
         points = label_array(distributions, recipe.labelling, recipe.training.seed)
+        sampling = sampling_percentiles(blocks, recipe.labelling, recipe.training.seed)
         decisions = [
             decide(
                 drive.name,
@@ -166,31 +259,61 @@ def recalibrate(
                 distribution,
                 point,
                 shift_percentiles,
+                by_chance,
             )
-            for drive, distribution, point in zip(drives, distributions, points, strict=True)
+            for drive, distribution, point, by_chance in zip(
+                drives, distributions, points, sampling, strict=True
+            )
         ]
         for decision in decisions:
             verdict = "retrain" if decision.retrain else "keep"
             log(f"{decision.drive}: {verdict}: {decision.reason}")
         retrained = [i for i, decision in enumerate(decisions) if decision.retrain]
         uploaded: dict[str, str] = {}
+        compared: dict[str, Comparison] = {}
         failures: list[str] = []
         if retrained:
             out = models_dir / time.strftime("%Y%m%d-%H%M%S")
             log(f"training {', '.join(drives[i].name for i in retrained)}")
             train_labelled(
-                [traces[i] for i in retrained], [points[i] for i in retrained], out, recipe
+                [traces[i] for i in retrained],
+                [points[i] for i in retrained],
+                out,
+                recipe,
+                keep_interrupted=False,
             )
+            # All of them before the first upload: ctrl-C until here changes no drive.
             for i in retrained:
+                new = Model.load(out / f"{drives[i].name}{SUFFIX}")
+                data = drives[i].read_model()
+                active = None if data is None else Model.from_bytes(data, drives[i].name)
+                compared[drives[i].name] = compare(
+                    traces[i], new, active, recipe, points[i].replicas
+                )
+            for i in retrained:
+                comparison = compared[drives[i].name]
+                if not comparison.new_is_better:
+                    log(f"{drives[i].name}: not uploaded, no better: {comparison}")
+                    continue
+                log(f"{drives[i].name}: better: {comparison}")
                 try:
                     uploaded[drives[i].name] = _upload(drives[i], out, log)
                 except LinnappError as error:
                     failures.append(f"{drives[i].name}: {error}")
         for decision in decisions:
-            _remember(decision, uploaded.get(decision.drive))
+            _remember(decision, uploaded.get(decision.drive), compared.get(decision.drive))
         if failures:
             raise LinnappError("; ".join(failures))
     return decisions
+
+
+def _read_blocks(trace: Path, recipe: Recipe) -> LatencyBlocks:
+    """What labelling needs of a recording: its training slice."""
+    reads = load_reads(trace, recipe.layout, **recipe.reader)
+    rows = split(len(reads), recipe.training).training
+    return LatencyBlocks(
+        reads.latency_us[rows], reads.pages[rows] if recipe.labelling.by_size else None
+    )
 
 
 def _upload(drive: Drive, directory: Path, log: Log) -> str:
@@ -235,9 +358,14 @@ def _remove_left_over(models_dir: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _remember(decision: Decision, model: str | None) -> None:
+def _remember(decision: Decision, model: str | None, comparison: Comparison | None) -> None:
     """Append to the drive's history of decisions."""
-    line: dict[str, Any] = {"time": time.time(), **dataclasses.asdict(decision), "uploaded": model}
+    line: dict[str, Any] = {
+        "time": time.time(),
+        **dataclasses.asdict(decision),
+        "comparison": None if comparison is None else dataclasses.asdict(comparison),
+        "uploaded": model,
+    }
     path = state.drive_directory(decision.drive) / "recalibration.jsonl"
     try:
         with path.open("a") as stream:

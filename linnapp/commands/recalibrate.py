@@ -36,7 +36,7 @@ from linnapp.commands._options import recipe_from, recipe_options
     type=click.FloatRange(min=0),
     default=5.0,
     show_default=True,
-    help="Retrain when the point has moved by so many percentiles.",
+    help="Retrain when the point has moved by so many percentiles more than sampling explains.",
 )
 @click.option(
     "--every",
@@ -61,7 +61,8 @@ def recalibrate(
     """Record the array's drives again; retrain and upload where the point has moved.
 
     DEV... are the drives of one array, each other's replicas. A drive keeps its active model
-    until a new one is complete, and its mode. Decisions are logged to stderr and to
+    until a new one is complete and serves the newest reads better, and its mode. Ctrl-C uploads
+    nothing. Decisions are logged to stderr and to
     recalibration.jsonl in the drive's state. In enforce mode the recording holds only the reads
     that were admitted; switch to observe for an unbiased one.
     """

@@ -40,14 +40,14 @@ BOTH_ARE_NEW = {"second uploaded", "remembering"}
 
 @pytest.fixture
 def old_model(queue_model: Path, tmp_path: Path) -> Path:
-    """A model whose point no drive has any more: all reads are beyond it."""
+    """A model whose point no drive has any more, all reads are beyond it, and that revokes all."""
     model = Model.load(queue_model)
     path = tmp_path / "old.linnos"
     Model(
         hidden_weights=model.hidden_weights,
         hidden_bias=model.hidden_bias,
         output_weights=model.output_weights,
-        output_bias=model.output_bias,
+        output_bias=model.output_bias - [10**12, 0],
         threshold_us=1,
     ).save(path)
     return path
@@ -87,6 +87,7 @@ def test_a_run_killed_at_any_step_leaves_every_drive_a_working_model(
         assert drive["model_id"] != old_id and drive["threshold_us"] > 50
         saved = [Model.load(path).model_id for path in tmp_path.glob(f"models/*/{name}.linnos")]
         assert drive["model_id"] in saved
+        assert f"{name}: better: with the newest" in log
         assert f"{name}: keep: the active threshold, {drive['threshold_us']} us" in kept
         assert second[name]["model_id"] == drive["model_id"]
         history = (tmp_path / "state" / name / "recalibration.jsonl").read_text().splitlines()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
 import json
 from pathlib import Path
@@ -13,8 +14,9 @@ from fake_sysfs import activate_what_is_written, make_tree
 from test_model_format import random_model
 from test_training import array_trace
 
-from linnapp import recalibration
+from linnapp import array_training, recalibration, training
 from linnapp.array_training import LabellingOptions, Recipe, label_array
+from linnapp.dataset import load_reads
 from linnapp.errors import LinnappError
 from linnapp.inflection import LatencyDistribution
 from linnapp.model import Model
@@ -23,6 +25,18 @@ from linnapp.sysfs import Drive
 from linnapp.training import TrainingOptions
 
 RECIPE = Recipe(training=TrainingOptions(max_epochs=2), auto_bias=False)
+
+
+def always_slow(threshold_us: int) -> Model:
+    """Revokes every read."""
+    model = random_model(threshold_us=threshold_us)
+    return dataclasses.replace(model, output_bias=np.array([-(10**12), 10**12]))
+
+
+def always_fast(threshold_us: int) -> Model:
+    """Admits every read."""
+    model = random_model(threshold_us=threshold_us)
+    return dataclasses.replace(model, output_bias=np.array([10**12, -(10**12)]))
 
 
 def uniform(n: int = 10_000) -> LatencyDistribution:
@@ -41,6 +55,16 @@ def test_five_percentiles(active_us: int | None, retrain: bool) -> None:
         expected = abs(active_us - 900) / 10
         assert decision.shift_percentiles == pytest.approx(expected, abs=0.11)
         assert f"threshold, {active_us} us" in decision.reason
+
+
+def test_what_sampling_explains_comes_on_top() -> None:
+    distribution = uniform()
+    (point,) = label_array([distribution], LabellingOptions(threshold_us=900), 1)
+    for sampling, retrain in ((0.0, True), (2.0, True), (4.0, False)):
+        decision = decide("sda", 830, distribution, point, 5.0, sampling)
+        assert decision.retrain == retrain
+        assert decision.sampling_percentiles == sampling
+    assert "less than 9.0 (5, and 4.0 that sampling explains)" in decision.reason
 
 
 def test_too_few_reads_change_nothing() -> None:
@@ -87,7 +111,7 @@ def test_first_run_trains_second_keeps_and_a_moved_point_retrains(array: Path) -
     assert Drive("sda").model_id == first
     assert all("keep: the active threshold" in line for line in lines)
 
-    Drive("sda").upload(random_model(threshold_us=50))  # far below the point of this recording
+    Drive("sda").upload(always_slow(50))  # far below the point of this recording
     decisions, _ = run(array)
     assert [d.retrain for d in decisions] == [True, False]
     assert Drive("sda").model_id == first  # the same recording and seed give the same model
@@ -100,7 +124,7 @@ def test_first_run_trains_second_keeps_and_a_moved_point_retrains(array: Path) -
     assert Model.load(array / "state" / "sda" / "previous.linnos").threshold_us == 50
 
 
-@pytest.mark.parametrize("where", ["read_latencies", "train_labelled", "_upload"])
+@pytest.mark.parametrize("where", ["_read_blocks", "train_labelled", "compare", "_upload"])
 @pytest.mark.parametrize("how", [KeyboardInterrupt, LinnappError("no luck")])
 def test_ending_at_any_step_leaves_the_active_models(
     array: Path, monkeypatch: pytest.MonkeyPatch, where: str, how: BaseException
@@ -120,6 +144,87 @@ def test_ending_at_any_step_leaves_the_active_models(
     assert not [p for p in (array / "models").iterdir() if p.is_dir() and p.name.startswith(".")]
 
 
+@pytest.mark.parametrize("auto_bias", [False, True])
+def test_ctrl_c_while_training_uploads_nothing(
+    array: Path, monkeypatch: pytest.MonkeyPatch, auto_bias: bool
+) -> None:
+    """Not even the best so far, which is what `linnapp train` keeps."""
+    old = always_slow(50)
+    for disk in "sda", "sdb":
+        Drive(disk).upload(old)
+    real = training._Network.evaluate
+    calls = 0
+
+    def interrupted(self: training._Network, *arguments: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == 5:  # the second epoch of the first drive, or of its first candidate
+            raise KeyboardInterrupt
+        return real(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(training._Network, "evaluate", interrupted)
+    lines: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        recalibrate(
+            [Path("sda"), Path("sdb")],
+            array / "models",
+            Recipe(training=TrainingOptions(max_epochs=4), auto_bias=auto_bias),
+            duration_s=1,
+            recordings=array / "rec",
+            log=lines.append,
+        )
+    assert calls == 5
+    assert not any("uploaded" in line for line in lines)
+    for disk in "sda", "sdb":
+        assert Drive(disk).read_model() == old.to_bytes()
+    assert [path.name for path in (array / "models").iterdir()] == [".lock"]
+
+
+def test_a_model_that_serves_the_newest_reads_no_better_is_not_uploaded(
+    array: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The load has moved, but what was learnt from it does not help: sdb's network admits all."""
+    old = {"sda": always_slow(50), "sdb": always_fast(50)}
+    for disk, model in old.items():
+        Drive(disk).upload(model)
+    real = array_training.quantise
+    monkeypatch.setattr(
+        array_training,
+        "quantise",
+        lambda weights, threshold_us, layout: always_fast(threshold_us),
+    )
+    decisions, lines = run(array)
+    assert [decision.retrain for decision in decisions] == [True, True]
+    assert Drive("sda").model_id != old["sda"].model_id  # to admit all is better than nothing
+    assert Drive("sdb").read_model() == old["sdb"].to_bytes()
+    assert any(line.startswith("sda: better: with the newest 450 reads") for line in lines)
+    assert any(line.startswith("sdb: not uploaded, no better: with the newest") for line in lines)
+    (line,) = (array / "state" / "sdb" / "recalibration.jsonl").read_text().splitlines()
+    remembered = json.loads(line)
+    assert remembered["uploaded"] is None
+    comparison = remembered["comparison"]
+    assert comparison["new_mean_us"] == comparison["active_mean_us"]
+
+    monkeypatch.setattr(array_training, "quantise", real)
+    (first,) = (p for p in (array / "models").iterdir() if p.is_dir())
+    first.rename(array / "elsewhere")  # the next run may have the same second as its name
+    run(array)  # what is really learnt from the recording is better than admitting all
+    assert Drive("sdb").read_model() != old["sdb"].to_bytes()
+
+
+def test_models_are_compared_on_the_test_slice_alone(array: Path) -> None:
+    trace = array / "rec" / "sda.blk"
+    reads = load_reads(trace)
+    newest = reads.latency_us[training.split(len(reads), RECIPE.training).test].astype(float)
+    compared = recalibration.compare(trace, always_fast(90), always_slow(90), RECIPE, 2)
+    assert compared.reads == len(newest) == 450
+    assert compared.new_mean_us == pytest.approx(newest.mean())
+    assert compared.active_mean_us == pytest.approx(newest.mean() + 15)
+    assert compared.new_is_better
+    without = recalibration.compare(trace, always_fast(90), None, RECIPE, 2)
+    assert without.active_mean_us == pytest.approx(newest.mean()) and not without.new_is_better
+
+
 def test_what_killed_runs_left_is_removed(array: Path) -> None:
     left = [array / "models" / name for name in (".recording.x", ".20260101-000000.y")]
     for path in left:
@@ -133,7 +238,7 @@ def test_only_drives_that_moved_are_trained(array: Path) -> None:
     run(array)
     (first,) = (p for p in (array / "models").iterdir() if p.is_dir())
     first.rename(array / "elsewhere")  # the next run may have the same second as its name
-    Drive("sda").upload(random_model(threshold_us=50))
+    Drive("sda").upload(always_slow(50))
     _, lines = run(array)
     assert "training sda" in lines
     (out,) = (p for p in (array / "models").iterdir() if p.is_dir())

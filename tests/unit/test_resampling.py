@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""What sampling explains of a point's movement, and that a real movement is more."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from linnapp.array_training import LabellingOptions, label_array
+from linnapp.inflection import LatencyDistribution
+from linnapp.recalibration import SHIFT_PERCENTILES, Decision, decide
+from linnapp.resampling import LatencyBlocks, sampling_percentiles
+
+OPTIONS = LabellingOptions()
+
+
+def recording(seed: int, n: int = 8000, slow_us: float = 400.0) -> np.ndarray:
+    """A steady load on a drive whose garbage collection slows some hundred reads at a time."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.geometric(1 / 200, n // 50)
+    slow = np.repeat(np.arange(len(lengths)) % 2 == 1, lengths)[:n]
+    return (80 + rng.gamma(2, 15, n) + slow * rng.exponential(slow_us, n)).astype(np.uint32)
+
+
+def decided(old: np.ndarray, new: np.ndarray, *, by_chance: bool = True) -> Decision:
+    """What is decided about a model trained on one recording, from another one."""
+    (active,) = label_array([LatencyDistribution(old)], OPTIONS, 1)
+    blocks = [LatencyBlocks(new)]
+    (point,) = label_array([blocks[0].distribution()], OPTIONS, 1)
+    sampling = sampling_percentiles(blocks, OPTIONS, 1)[0] if by_chance else 0.0
+    return decide(
+        "sda", active.threshold_us, blocks[0].distribution(), point, SHIFT_PERCENTILES, sampling
+    )
+
+
+def test_noise_of_a_steady_load_retrains_nothing_a_new_load_does() -> None:
+    recordings = [recording(seed) for seed in range(16)]
+    pairs = list(itertools.pairwise(recordings))
+    naive = [decided(*pair, by_chance=False).retrain for pair in pairs]
+    assert sum(naive) >= 3  # five percentiles alone mistake noise for change
+    decisions = [decided(*pair) for pair in pairs]
+    assert not any(decision.retrain for decision in decisions)
+    for seed, old in enumerate(recordings[:4]):
+        aged = decided(old, recording(100 + seed, slow_us=3000.0) + 300)
+        assert aged.retrain, aged.reason
+        assert aged.sampling_percentiles is not None and aged.sampling_percentiles > 0
+        assert f"{aged.sampling_percentiles:.1f} that sampling explains" in aged.reason
+
+
+def test_reads_that_come_in_bursts_say_less_than_as_many_alone() -> None:
+    latency_us = recording(1)
+    (bursty,) = sampling_percentiles([LatencyBlocks(latency_us)], OPTIONS, 1)
+    alone = np.random.default_rng(1).permutation(latency_us)
+    (independent,) = sampling_percentiles([LatencyBlocks(alone)], OPTIONS, 1)
+    assert bursty > 1.5 * independent > 0
+    assert sampling_percentiles([LatencyBlocks(latency_us)], OPTIONS, 1) == [bursty]
+    given = LabellingOptions(threshold_us=200)
+    assert sampling_percentiles([LatencyBlocks(latency_us)], given, 1) == [0.0]
+
+
+@pytest.mark.parametrize("by_size", [False, True])
+def test_a_resample_is_its_blocks_put_together(by_size: bool) -> None:
+    rng = np.random.default_rng(1)
+    latency_us = rng.integers(50, 500, 1000).astype(np.uint32)
+    pages = rng.integers(1, 40, 1000)
+    blocks = LatencyBlocks(latency_us, pages if by_size else None, n_blocks=10)
+    times = np.array([0, 3, 1, 0, 0, 2, 0, 1, 1, 2])
+    rows = np.concatenate(
+        [np.arange(100 * b, 100 * b + 100).repeat(t) for b, t in enumerate(times)]
+    )
+    for got, chosen in ((blocks.distribution(), slice(None)), (blocks.distribution(times), rows)):
+        expected = LatencyDistribution(latency_us[chosen], pages[chosen] if by_size else None)
+        assert len(got) == len(expected) == 1000
+        assert got.parts() == expected.parts()
+        for kind, _ in expected.parts():
+            one, other = got.of_size(kind), expected.of_size(kind)
+            assert len(one) == len(other)
+            assert one.mean_us == pytest.approx(other.mean_us)
+            percentiles = np.arange(1, 100)
+            assert np.array_equal(one.percentile_us(percentiles), other.percentile_us(percentiles))
+            for t in (60.0, 200.0, 450.0):
+                assert one.admitted(t) == pytest.approx(other.admitted(t))
+
+
+def test_fewer_reads_than_blocks_are_left_as_they_are() -> None:
+    few = LatencyBlocks(np.array([100, 200], np.uint32))
+    assert sampling_percentiles([few], OPTIONS, 1) == [0.0]
