@@ -103,6 +103,15 @@ static void fire_timers(struct replay *r)
 	}
 }
 
+static void reserve_buffers(struct replay *r)
+{
+	unsigned int copies = r->o.replicate_writes ? r->n_drives : r->n_drives > 1 ? 2 : 1;
+
+	for (unsigned int i = 0; i < r->n_storms; i++)
+		buffers_expect_more(r->buffers, r->storms[i].block_bytes, r->storms[i].depth);
+	buffers_reserve(r->buffers, copies, r->o.depth);
+}
+
 void engine_run(struct replay *r)
 {
 	struct progress progress;
@@ -110,6 +119,7 @@ void engine_run(struct replay *r)
 	bool full = false;
 
 	sources_open(r);
+	reserve_buffers(r);
 	r->start_ns = ring_wait_for_round_time(r);
 	inject_arm(r->inject);
 	storms_start(r);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* What a run reports: see report.h. */
 #include "report.h"
+#include "buffers.h"
 #include "engine.h"
 #include "error.h"
 
@@ -242,6 +243,7 @@ bool report_json(struct replay *r, const char *path)
 	set_count(o, "prefill_blocks", c->prefill_blocks);
 	set_count(o, "depth_stalls", c->depth_stalls);
 	set_count(o, "late_ios", c->late_ios);
+	set_count(o, "buffers_mapped_late", buffers_mapped_late(r->buffers));
 	set_count(o, "read_bytes", c->read_bytes);
 	set_count(o, "write_bytes", c->write_bytes);
 	for (unsigned int i = 0; i < r->n_storms; i++) {

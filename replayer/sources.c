@@ -192,15 +192,20 @@ static uint64_t scan_pass(struct replay *r, scan_visit *visit, void *context, ui
 	uint64_t ios = 0;
 
 	sources_open(r);
-	for (unsigned int i = 0; i < r->o.n_traces; i++)
+	for (unsigned int i = 0; i < r->o.n_traces; i++) {
+		buffers_expect_trace(r->buffers);
 		for (struct source *s = &r->sources[i]; s->have; source_advance(r, s)) {
 			ios++;
+			/* Without the traces' times all may come at once, up to --depth. */
+			buffers_expect(r->buffers, r->o.saturate ? 0 : s->next.at_ns,
+				       s->next.size_bytes);
 			if (s->next.at_ns > *last_ns)
 				*last_ns = s->next.at_ns;
 			*any_counts |= counts(r, s->next.at_ns);
 			if (visit)
 				visit(context, &s->next);
 		}
+	}
 	return ios;
 }
 

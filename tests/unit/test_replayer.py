@@ -356,6 +356,17 @@ def test_each_io_is_stamped_when_it_is_submitted(tmp_path: Path, drives: list[Pa
     assert (np.diff(log["lag_ns"].astype(np.int64)) > 0).all()
 
 
+def test_buffers_for_the_traces_bursts_are_there_before_the_run(
+    tmp_path: Path, drives: list[Path]
+) -> None:
+    """The burst after a second is of other sizes than what came before."""
+    sizes = [4, 16, 256, 1024]
+    burst = [(1_000_000 + i, "write", i % 7 << 20, sizes[i % len(sizes)] << 10) for i in range(60)]
+    trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK), *burst])
+    replay(drives, [trace], "baseline", "--prefill", "none", "--json", str(tmp_path / "o.json"))
+    assert summary(tmp_path / "o.json")["buffers_mapped_late"] == 0
+
+
 def blktrace_event(
     sequence: int, at_ns: int, sector: int, size: int, action: int, error: int = 0
 ) -> bytes:
