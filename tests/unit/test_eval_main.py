@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +54,26 @@ def test_what_is_finished_is_not_run_again(
     assert runs == ["cpu", "run"]
     command.run(experiment, tmp_path, _arguments(force=True))
     assert runs == ["cpu", "run", "run"]
-    record = read_record(tmp_path / "cpu")
-    assert record is not None
-    assert record["alone_seconds"] >= record["seconds"] >= 0
     assert "In words." in (tmp_path / "cpu" / "reading.md").read_text()
+
+
+def test_alone_it_would_take_what_was_cached_too(
+    counted: tuple[Experiment, list[str]], tmp_path: Path
+) -> None:
+    experiment, _ = counted
+
+    def recorded(**changes: Any) -> dict[str, Any]:
+        command.run(experiment, tmp_path, _arguments(**changes))
+        record = read_record(tmp_path / "cpu")
+        assert record is not None
+        return record
+
+    first = recorded()
+    assert first["alone_seconds"] == first["seconds"] > 0  # it made all that it needed
+    (thing,) = (tmp_path / "cache").glob("thing-*/record.json")
+    thing.write_text(json.dumps({**json.loads(thing.read_text()), "seconds": 1e6}))
+    again = recorded(force=True, jobs=4)
+    assert again["alone_seconds"] == 250_000 > again["seconds"]
 
 
 def test_kernel_and_replayer_are_copied_and_come_first(
