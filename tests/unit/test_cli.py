@@ -16,6 +16,10 @@ import pytest
 from test_model_format import random_model
 from test_training import array_trace
 
+from linnapp import engine
+from linnapp.dataset import load_reads
+from linnapp.model import Model
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -92,26 +96,36 @@ def test_train_alone_then_evaluate_predict(tmp_path: Path) -> None:
     assert "inflection point" in result.stderr and "false submits" in result.stderr
     result = run("evaluate", "--model", "models/az", "--trace", "az.blk", "--json", cwd=tmp_path)
     judged = json.loads(result.stdout)
+    reads = load_reads(tmp_path / "az.blk")
+    model = Model.load(tmp_path / "models" / "az" / "az.linnos")
+    admitted = ~engine.predict(model, reads.digits())
     assert judged["reads"] == 3000
     assert judged["accuracy"] > 0.8
+    assert judged["mean_us"] == pytest.approx(reads.latency_us.mean())
+    assert judged["mean_admitted_us"] == pytest.approx(reads.latency_us[admitted].mean())
+    slow = reads.latency_us > model.threshold_us
+    assert judged["true_slow"] == np.count_nonzero(slow & ~admitted) > 0
+    assert judged["false_revoke"] == np.count_nonzero(~slow & ~admitted)
     record = json.loads((tmp_path / "models" / "az" / "az.json").read_text())
     assert judged["false_submit"] == (
         record["training"]["false_submit"]
         + record["validation"]["false_submit"]
         + record["test"]["false_submit"]
     )
-    features = np.random.default_rng(1).integers(0, 10, (500, 31), dtype=np.uint8)
+    features = reads.digits(slice(0, 500))
     np.save(tmp_path / "f.npy", features)
     by_engine = {
-        engine: run(
-            "predict", "--model", "models/az", "--features", "f.npy", "--engine", engine,
+        name: run(
+            "predict", "--model", "models/az", "--features", "f.npy", "--engine", name,
             cwd=tmp_path,
         ).stdout
-        for engine in ("numpy", "c")
+        for name in ("numpy", "c")
     }  # fmt: skip
     assert by_engine["numpy"] == by_engine["c"]
-    assert len(by_engine["c"].split()) == 500
-    assert set(by_engine["c"].split()) <= {"0", "1"}
+    outputs = engine.infer(model, features)
+    expected = (outputs[:, 1] > outputs[:, 0]).astype(int)
+    assert by_engine["c"].split() == [str(verdict) for verdict in expected]
+    assert 0 < expected.sum() < 500
 
 
 def test_training_must_have_reads_left(tmp_path: Path) -> None:

@@ -129,6 +129,28 @@ def test_the_search_goes_up_as_well_and_says_where_it_ended() -> None:
     assert point.start_percentile + 5 < point.percentile < 99.8
 
 
+def test_by_size_a_replica_serves_a_read_of_the_same_size() -> None:
+    """To revoke what is large, and so takes long on every drive, gains nothing."""
+    latency_us = np.array([100] * 45 + [900] * 45 + [5000] * 10)
+    pages = np.array([1] * 45 + [64] * 45 + [1, 64] * 5)
+    sized, mixed = LatencyDistribution(latency_us, pages), LatencyDistribution(latency_us)
+    failover = 15.0
+    # One threshold, two replicas: small and large reads are averaged over their own latencies.
+    expected = 0.0
+    for size in (1, 64):
+        own = latency_us[pages == size].astype(float)
+        revoked = own > 500
+        mean = own[~revoked].sum() / len(own) + revoked.mean() * (failover + own.mean())
+        expected += mean * len(own) / 100
+    assert _Exact([sized], 2, failover).mean_sum([500.0]) == pytest.approx(expected)
+    drawn = _Simulation([sized], 2, failover, 400_000, seed=5)
+    assert drawn.mean_sum([500.0]) == pytest.approx(expected, abs=15)
+    (by_size,) = find_inflection_points([sized])
+    (by_any,) = find_inflection_points([mixed])
+    assert by_any.threshold_us == 100  # trades large reads for small ones
+    assert by_size.threshold_us == 900
+
+
 def test_two_drives_are_two_replicas() -> None:
     drives = [bimodal(1), bimodal(2, 0.1)]
     points = find_inflection_points(drives, replicas=3)
