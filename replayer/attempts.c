@@ -10,6 +10,7 @@
 #include "hint.h"
 #include "io_log.h"
 #include "ring.h"
+#include "series.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -296,6 +297,7 @@ static void answer(struct replay *r, struct user_io *io, struct attempt *by)
 		if (by) {
 			latency_add(&r->read_latency, latency);
 			latency_add(&r->read_response, lag + latency);
+			series_add(r->series, r->done_ns - r->start_ns, latency, lag + latency);
 			r->c.served_by[by->drive]++;
 		}
 		r->c.revoked += io->revocations > 0;
@@ -445,6 +447,8 @@ static void read_completed(struct replay *r, struct attempt *a, int result)
 		if (!io->answered)
 			io->flags |= IO_DATA_ERROR;
 	}
+	if (!io->warmup)
+		latency_add(&r->drive_latency[a->drive], r->done_ns - a->submit_ns);
 	if (r->o.policy->answered)
 		r->o.policy->answered(r, io, a);
 	if (!io->answered) {

@@ -8,6 +8,7 @@
 #include "io_log.h"
 #include "progress.h"
 #include "ring.h"
+#include "series.h"
 
 #include <signal.h>
 #include <stddef.h>
@@ -61,6 +62,9 @@ void engine_setup(struct replay *r)
 	latency_init(&r->read_response, LATENCY_EXACT_MAX);
 	latency_init(&r->write_response, LATENCY_EXACT_MAX);
 	latency_init(&r->lag, LATENCY_EXACT_MAX);
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		latency_init(&r->drive_latency[k], 0);
+	r->series = series_new(r->o.interval_s);
 }
 
 static void issue(struct replay *r, struct source *s)
@@ -211,6 +215,7 @@ void engine_close(struct replay *r)
 		trace_close(r->sources[i].trace);
 	for (unsigned int k = 0; k < r->n_drives; k++) {
 		content_free(&r->contents[k]);
+		latency_free(&r->drive_latency[k]);
 		device_close(&r->devices[k]);
 	}
 	latency_free(&r->read_latency);
@@ -218,4 +223,5 @@ void engine_close(struct replay *r)
 	latency_free(&r->read_response);
 	latency_free(&r->write_response);
 	latency_free(&r->lag);
+	series_free(r->series);
 }

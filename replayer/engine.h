@@ -33,6 +33,7 @@
 
 struct log_file;
 struct inject;
+struct series;
 
 /* One I/O sent to one drive for a user I/O. */
 struct attempt {
@@ -160,6 +161,9 @@ struct replay {
 	struct latency read_latency, write_latency;   /* service: from submission */
 	struct latency read_response, write_response; /* from the due time */
 	struct latency lag;
+	/* Of every read that the drive answered, the losers of races included. */
+	struct latency drive_latency[MAX_DRIVES];
+	struct series *series;
 	struct log_file *log;
 	const char *log_error; /* why there is none at the run's end */
 	struct inject *inject;

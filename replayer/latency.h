@@ -34,6 +34,12 @@ bool latency_is_exact(const struct latency *l);
 /* The smallest recorded value that is not exceeded by a share of `fraction` of all values (nearest
  * rank), in ns. */
 uint64_t latency_percentile(struct latency *l, double fraction);
+/* Whether so many values have one beyond the percentile: of fewer, it would be the maximum by
+ * another name. */
+static inline bool latency_is_enough(uint64_t count, double fraction)
+{
+	return (double)count * (1 - fraction) >= 1 - 1e-9;
+}
 double latency_mean(const struct latency *l);
 
 #endif

@@ -152,7 +152,8 @@ static void help(void)
 	       "  --losers N              a drive that holds N reads whose race is lost gets no "
 	       "further copies\n"
 	       "                          (4096)\n"
-	       "  --timeout S             end the run when a drive keeps an I/O for S seconds (120; 0: "
+	       "  --timeout S             end the run when a drive keeps an I/O for S seconds "
+	       "(120; 0: "
 	       "never)\n"
 	       "  --replicate-writes      a write goes to every drive and is done when all have "
 	       "it\n"
@@ -218,7 +219,8 @@ static void help(void)
 	       "\n"
 	       "Exit status: 0; 1 on an error; 2 when a read returned wrong data, an I/O was "
 	       "answered by no drive,\n"
-	       "or did not come back within --timeout; 130 after an interrupt (the summary so far is written).\n",
+	       "or did not come back within --timeout; 130 after an interrupt (the summary so far "
+	       "is written).\n",
 	       MAX_DRIVES);
 }
 
@@ -292,12 +294,24 @@ static void parse_tags(struct options *o, const char *option, char *text)
 	}
 }
 
+/* As it was given: what follows takes lists apart, and getopt sorts. */
+static char **copy_of(int argc, char **argv)
+{
+	char **copy = xcalloc(argc + 1, sizeof(*copy));
+
+	for (int i = 0; i < argc; i++)
+		copy[i] = xstrdup(argv[i]);
+	return copy;
+}
+
 void options_parse(struct options *o, int argc, char **argv)
 {
 	bool clone_copies_given = false, prefill_given = false;
 	int c, index = 0;
 
 	*o = (struct options){
+		.argc = argc,
+		.argv = copy_of(argc, argv),
 		.seed = 1,
 		.failover_us = 15,
 		.start_every_s = 0.1,

@@ -15,6 +15,8 @@ struct policy;
 enum prefill { PREFILL_TOUCHED, PREFILL_NONE };
 
 struct options {
+	int argc;
+	char *const *argv;
 	unsigned int n_devices, n_traces, n_injects, n_tags, n_forced;
 	char *devices[MAX_DRIVES];
 	char *traces[MAX_DRIVES];

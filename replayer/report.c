@@ -4,13 +4,16 @@
 #include "buffers.h"
 #include "engine.h"
 #include "error.h"
+#include "series.h"
 
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 static const struct {
@@ -47,6 +50,14 @@ static void set_text(json_t *o, const char *key, const char *v)
 	set(o, key, s ? s : json_string("(not UTF-8)"));
 }
 
+/* NaN when there are too few values to know. */
+static double percentile_us(struct latency *l, double fraction)
+{
+	return latency_is_enough(l->count, fraction)
+		       ? (double)latency_percentile(l, fraction) / 1000
+		       : NAN;
+}
+
 static void set_latencies(json_t *o, const char *prefix, struct latency *l)
 {
 	char key[32];
@@ -55,9 +66,7 @@ static void set_latencies(json_t *o, const char *prefix, struct latency *l)
 	set_number(o, key, l->count ? latency_mean(l) / 1000 : NAN);
 	for (unsigned int i = 0; i < N_PERCENTILES; i++) {
 		snprintf(key, sizeof(key), "%s%s", prefix, percentiles[i].name);
-		set_number(o, key,
-			   l->count ? (double)latency_percentile(l, percentiles[i].fraction) / 1000
-				    : NAN);
+		set_number(o, key, percentile_us(l, percentiles[i].fraction));
 	}
 	snprintf(key, sizeof(key), "%smax_us", prefix);
 	set_number(o, key, l->count ? (double)l->max_ns / 1000 : NAN);
@@ -168,6 +177,77 @@ static uint64_t skipped(struct replay *r)
 	return n;
 }
 
+static json_t *drives(struct replay *r)
+{
+	json_t *a = json_array();
+
+	for (unsigned int k = 0; k < r->n_drives; k++) {
+		json_t *d = json_object();
+
+		set_text(d, "device", r->devices[k].path);
+		set_count(d, "reads", r->drive_latency[k].count);
+		set_latencies(d, "", &r->drive_latency[k]);
+		json_array_append_new(a, d);
+	}
+	return a;
+}
+
+/* Columns, for they are plotted: one value per interval in which a read was answered. */
+static json_t *series(struct replay *r)
+{
+	static const struct {
+		const char *name;
+		size_t at;
+	} columns[] = {
+		{"mean_us", offsetof(struct series_row, service.mean_us)},
+		{"p50_us", offsetof(struct series_row, service.p50_us)},
+		{"p99_us", offsetof(struct series_row, service.p99_us)},
+		{"max_us", offsetof(struct series_row, service.max_us)},
+		{"response_mean_us", offsetof(struct series_row, response.mean_us)},
+		{"response_p50_us", offsetof(struct series_row, response.p50_us)},
+		{"response_p99_us", offsetof(struct series_row, response.p99_us)},
+		{"response_max_us", offsetof(struct series_row, response.max_us)},
+	};
+	json_t *o = json_object(), *at = json_array(), *reads = json_array();
+	const struct series_row *rows;
+	uint64_t n = series_rows(r->series, &rows);
+
+	set_number(o, "interval_s", r->o.interval_s);
+	for (uint64_t i = 0; i < n; i++) {
+		json_array_append_new(at, json_real((double)rows[i].interval * r->o.interval_s));
+		json_array_append_new(reads, json_integer((json_int_t)rows[i].reads));
+	}
+	set(o, "at_s", at);
+	set(o, "reads", reads);
+	for (unsigned int c = 0; c < sizeof(columns) / sizeof(*columns); c++) {
+		json_t *a = json_array();
+
+		for (uint64_t i = 0; i < n; i++) {
+			double v = *(const double *)((const char *)&rows[i] + columns[c].at);
+
+			json_array_append_new(a, isfinite(v) ? json_real(v) : json_null());
+		}
+		set(o, columns[c].name, a);
+	}
+	return o;
+}
+
+/* What ran, on what, and how it was called. */
+static void set_environment(json_t *o, const struct replay *r)
+{
+	struct utsname u;
+	char *kernel;
+
+	set_text(o, "version", REPLAYER_VERSION);
+	if (uname(&u))
+		die("uname: %s", strerror(errno));
+	kernel = xasprintf("%s %s %s %s", u.sysname, u.release, u.version, u.machine);
+	set_text(o, "kernel", kernel);
+	set_text(o, "host", u.nodename);
+	set(o, "argv", names(r->o.argv, r->o.argc));
+	free(kernel);
+}
+
 static bool all_direct(const struct replay *r)
 {
 	for (unsigned int k = 0; k < r->n_drives; k++)
@@ -256,10 +336,8 @@ bool report_json(struct replay *r, const char *path)
 		json_array_append_new(storms, d);
 	}
 	set(o, "storms", storms);
-	set_number(o, "lag_p50_us",
-		   r->lag.count ? (double)latency_percentile(&r->lag, 0.5) / 1000 : NAN);
-	set_number(o, "lag_p99_us",
-		   r->lag.count ? (double)latency_percentile(&r->lag, 0.99) / 1000 : NAN);
+	set_number(o, "lag_p50_us", percentile_us(&r->lag, 0.5));
+	set_number(o, "lag_p99_us", percentile_us(&r->lag, 0.99));
 	set_number(o, "lag_max_us", r->lag.count ? (double)r->lag.max_ns / 1000 : NAN);
 	set_number(o, "elapsed_s", (double)(r->end_ns - r->start_ns) / 1e9);
 	set_text(o, "percentiles",
@@ -268,6 +346,9 @@ bool report_json(struct replay *r, const char *path)
 	set_text(o, "stopped", r->stop_reason);
 	set_text(o, "log_error", r->log_error);
 	set(o, "direct_io", json_boolean(all_direct(r)));
+	set(o, "drives", drives(r));
+	set(o, "series", series(r));
+	set_environment(o, r);
 	set(o, "config", config(r));
 	/* A fixed order and number of digits: two equal runs give equal files. */
 	if (json_dump_file(o, beside, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) ||
@@ -288,9 +369,12 @@ static void print_latencies(const char *what, struct latency *l)
 	if (!l->count)
 		return;
 	printf("%s time (us)  mean %.1f", what, latency_mean(l) / 1000);
-	for (unsigned int i = 0; i < N_PERCENTILES; i++)
-		printf("  %.*s %.1f", (int)(strlen(percentiles[i].name) - 3), percentiles[i].name,
-		       (double)latency_percentile(l, percentiles[i].fraction) / 1000);
+	for (unsigned int i = 0; i < N_PERCENTILES; i++) {
+		double us = percentile_us(l, percentiles[i].fraction);
+
+		printf("  %.*s ", (int)(strlen(percentiles[i].name) - 3), percentiles[i].name);
+		printf(isfinite(us) ? "%.1f" : "-", us);
+	}
 	printf("  max %.1f\n", (double)l->max_ns / 1000);
 }
 
@@ -349,8 +433,8 @@ void report_text(struct replay *r)
 		       r->devices[r->storms[i].drive].path, ULL(r->storms[i].slots),
 		       ULL(r->storms[i].writes), ULL(r->storms[i].bytes >> 20));
 	if (c->depth_stalls)
-		printf("%llu I/Os were due while --depth %u had no place for them\n", ULL(c->depth_stalls),
-		       r->o.depth);
+		printf("%llu I/Os were due while --depth %u had no place for them\n",
+		       ULL(c->depth_stalls), r->o.depth);
 	if (c->copies_denied)
 		printf("%llu copies of reads were not sent: a drive held --losers %u lost ones\n",
 		       ULL(c->copies_denied), r->o.losers);

@@ -85,7 +85,7 @@ def test_every_io_is_done_and_counted_once(
 
 
 def test_percentiles_are_those_of_the_log(tmp_path: Path, drives: list[Path]) -> None:
-    trace = write_trace(tmp_path / "t", mixed_ios(5000, 7))
+    trace = write_trace(tmp_path / "t", mixed_ios(16000, 7))
     replay(drives, [trace], "baseline", "--spread", "--json", str(tmp_path / "o.json"),
            "--log", str(tmp_path / "o.log"))  # fmt: skip
     run, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import subprocess
 from pathlib import Path
 
@@ -12,7 +14,9 @@ from blktrace_builder import TraceBuilder
 from replaying import (
     BLOCK,
     REPLAYER,
+    command,
     make_drives,
+    mixed_ios,
     replay,
     summary,
     write_trace,
@@ -265,3 +269,147 @@ def test_loops_of_several_traces_wait_for_the_longest(tmp_path: Path, drives: li
 def test_version_is_the_projects() -> None:
     ran = subprocess.run([REPLAYER, "--version"], capture_output=True, text=True, check=True)
     assert ran.stdout == f"replayer {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("reads", "known"),
+    [
+        (1, []),
+        (5, ["p50", "p80"]),
+        (99, ["p50", "p80", "p90", "p95"]),
+        (100, ["p50", "p80", "p90", "p95", "p99"]),
+        (1000, ["p50", "p80", "p90", "p95", "p99", "p999"]),
+        (10000, ["p50", "p80", "p90", "p95", "p99", "p999", "p9999"]),
+    ],
+)
+def test_a_percentile_of_too_few_reads_is_null(
+    tmp_path: Path, drives: list[Path], reads: int, known: list[str]
+) -> None:
+    trace = write_trace(tmp_path / "t", [(i, "read", 0, BLOCK) for i in range(reads)])
+    ran = replay(drives, [trace], "baseline", "--json", str(tmp_path / "o.json"))
+    run = summary(tmp_path / "o.json")
+    names = ["p50", "p80", "p90", "p95", "p99", "p999", "p9999"]
+    for prefix in ("", "response_"):
+        assert [n for n in names if run[f"{prefix}{n}_us"] is not None] == known
+        assert run[f"{prefix}mean_us"] > 0 and run[f"{prefix}max_us"] > 0
+    assert ("p9999 -" in ran.stdout) == ("p9999" not in known)
+    assert run["write_p50_us"] is None
+
+
+def test_each_drives_own_latency(tmp_path: Path, drives: list[Path]) -> None:
+    trace = write_trace(tmp_path / "t", mixed_ios(4000, 5))
+    replay(drives, [trace], "random", "--warmup", "0.1", "--json", str(tmp_path / "o.json"),
+           "--log", str(tmp_path / "o.log"))  # fmt: skip
+    run, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    reads = log[log["op"] == replay_log.READ]
+    assert [drive["device"] for drive in run["drives"]] == [str(drive) for drive in drives]
+    for k, drive in enumerate(run["drives"]):
+        own = reads["latency_ns"][reads["served_by"] == k] / 1000
+        assert drive["reads"] == len(own) > 200
+        assert drive["max_us"] == own.max() and drive["mean_us"] == pytest.approx(own.mean())
+        p90 = np.quantile(own, 0.9, method="inverted_cdf")
+        assert drive["p90_us"] == pytest.approx(p90, rel=1 / 1024)
+        assert drive["p9999_us"] is None
+
+
+def test_losers_of_races_count_for_their_drive(tmp_path: Path, drives: list[Path]) -> None:
+    trace = write_trace(tmp_path / "t", [(i * 100, "read", 0, BLOCK) for i in range(300)])
+    replay(drives, [trace], "clone", "--json", str(tmp_path / "o.json"))
+    run = summary(tmp_path / "o.json")
+    answered = 2 * 300 - run["cancelled"]
+    assert sum(drive["reads"] for drive in run["drives"]) == answered
+
+
+def test_the_time_series_is_the_log_by_intervals(tmp_path: Path, drives: list[Path]) -> None:
+    ios = [(i * 100, "read", i % 500 * BLOCK, BLOCK) for i in range(2500)]
+    # Nothing is due for three intervals.
+    ios += [(at + 550_000, *rest) for at, *rest in ios]
+    trace = write_trace(tmp_path / "t", ios)
+    replay(drives, [trace], "baseline", "--interval", "0.1", "--warmup", "0.05",
+           "--json", str(tmp_path / "o.json"), "--log", str(tmp_path / "o.log"))  # fmt: skip
+    series, log = summary(tmp_path / "o.json")["series"], replay_log.read(tmp_path / "o.log")
+    response_us = (log["lag_ns"] + log["latency_ns"]) / 1000
+    interval = ((log["due_ns"] / 1000 + response_us) // 100_000).astype(int)
+    assert series["interval_s"] == 0.1
+    assert series["at_s"] == pytest.approx([0.1 * i for i in np.unique(interval)])
+    assert len(series["at_s"]) < 9
+    for row, i in enumerate(np.unique(interval)):
+        of = interval == i
+        service_us = log["latency_ns"][of] / 1000
+        assert series["reads"][row] == of.sum()
+        assert series["mean_us"][row] == pytest.approx(service_us.mean())
+        assert series["max_us"][row] == service_us.max()
+        assert series["response_mean_us"][row] == pytest.approx(response_us[of].mean())
+        for name, fraction in (("p50_us", 0.5), ("p99_us", 0.99)):
+            if of.sum() < 100:
+                continue
+            exact = np.quantile(service_us, fraction, method="inverted_cdf")
+            assert series[name][row] == pytest.approx(exact, rel=1 / 64)
+
+
+def test_the_record_says_what_ran_where_and_how(tmp_path: Path, drives: list[Path]) -> None:
+    trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
+    options = ["--json", str(tmp_path / "o.json"), "--tag", "0,0,0"]
+    replay(drives, [trace] * 3, "baseline", *options)
+    run = summary(tmp_path / "o.json")
+    assert run["argv"] == command(drives, [trace] * 3, "baseline", *options)
+    assert (run["version"], run["host"]) == (__version__, platform.node())
+    assert run["kernel"].startswith(f"Linux {platform.release()} ")
+
+
+def peak_memory_mib(arguments: list[str]) -> float:
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return usage.ru_maxrss / 1024
+
+
+def test_few_blocks_of_a_large_drive_take_little_memory(tmp_path: Path) -> None:
+    """Also where every mapping gets huge pages; a table with all blocks takes 8 GB here."""
+    drive = tmp_path / "large"
+    with drive.open("wb") as file:
+        file.truncate(4 << 40)
+    rng = np.random.default_rng(1)
+    block = rng.integers(0, (4 << 40) // BLOCK, 8000)
+    few, many = (
+        write_trace(tmp_path / f"t{n}", [(i, "read", int(b) * BLOCK, BLOCK)
+                                         for i, b in enumerate(block[:n])])
+        for n in (1, 8000)
+    )  # fmt: skip
+    base, used = (peak_memory_mib(command([drive], [t], "baseline")) for t in (few, many))
+    assert used - base < 24
+
+
+def test_progress_is_shown_during_prefill(tmp_path: Path, drives: list[Path]) -> None:
+    trace = write_trace(tmp_path / "t", [(0, "read", 0, 8 << 20)])
+    source = REPLAYER.parents[2] / "replayer"
+    shown = tmp_path / "shown"
+    program = tmp_path / "shown.c"
+    program.write_text(
+        """
+#include "engine.h"
+#include "progress.h"
+int main(void)
+{
+	static struct replay r;
+	struct progress p;
+
+	progress_start(&p, &r, 0);
+	r.c.prefill_blocks = 512;
+	r.now_ns = 1;
+	progress_show_prefill(&p, &r, 1024);
+	r.now_ns = 6000000000ull;
+	progress_show_prefill(&p, &r, 1024);
+	return 0;
+}
+"""
+    )
+    subprocess.run(
+        ["gcc", "-D_GNU_SOURCE", f"-I{source}", "-o", shown, program, source / "progress.c",
+         source / "latency.c", source / "error.c", "-lm"],
+        check=True,
+    )  # fmt: skip
+    ran = subprocess.run([shown], capture_output=True, text=True, check=True)
+    assert ran.stderr == "prefill: 2 of 4 MiB\n"
+    assert "prefill" not in replay(drives, [trace], "baseline", "--quiet").stderr
