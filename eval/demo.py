@@ -79,7 +79,10 @@ def slice_traces(
 def table(runs: list[dict[str, Any]]) -> str:
     """The runs as a text table, latencies in us."""
     rows = [[title for _, title, _ in COLUMNS]]
-    rows += [[form.format(run[key]) for key, _, form in COLUMNS] for run in runs]
+    rows += [
+        ["-" if run[key] is None else form.format(run[key]) for key, _, form in COLUMNS]
+        for run in runs
+    ]
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
     return "\n".join(
         "  ".join(

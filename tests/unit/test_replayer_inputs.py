@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 from pathlib import Path
 
@@ -413,3 +414,31 @@ int main(void)
     ran = subprocess.run([shown], capture_output=True, text=True, check=True)
     assert ran.stderr == "prefill: 2 of 4 MiB\n"
     assert "prefill" not in replay(drives, [trace], "baseline", "--quiet").stderr
+
+
+def test_install_puts_program_and_man_page_in_place(tmp_path: Path) -> None:
+    def make(*arguments: str) -> None:
+        folder = REPLAYER.parents[2] / "replayer"
+        subprocess.run(
+            ["make", "-C", folder, f"OUT={REPLAYER.parent}", *arguments],
+            check=True, capture_output=True,
+        )  # fmt: skip
+
+    make("install", f"DESTDIR={tmp_path}/image", "PREFIX=/opt/replayer")
+    root = tmp_path / "image/opt/replayer"
+    found = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    assert found == [root / "bin/replayer", root / "share/man/man1/replayer.1"]
+    ran = subprocess.run([root / "bin/replayer", "--version"], capture_output=True, text=True)
+    assert ran.stdout == f"replayer {__version__}\n"
+    make("uninstall", f"DESTDIR={tmp_path}/image", "PREFIX=/opt/replayer")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_every_option_is_in_help_and_man_page() -> None:
+    source = (REPLAYER.parents[2] / "replayer/options.c").read_text()
+    options = set(re.findall(r'^\t\{"([a-z-]+)", (?:no|required)_argument', source, re.MULTILINE))
+    shown = subprocess.run([REPLAYER, "--help"], capture_output=True, text=True, check=True).stdout
+    page = (REPLAYER.parents[2] / "docs/replayer.1").read_text().replace("\\-", "-")
+    assert len(options) > 30
+    assert {option for option in options - {"help"} if f"--{option}" not in shown} == set()
+    assert {option for option in options - {"help"} if f"--{option}" not in page} == set()
