@@ -70,7 +70,7 @@ uint64_t ring_seen_ns(struct replay *r, uint32_t place)
 		r->next_seen++;
 	}
 	r->next_seen = r->n_seen = 0;
-	look_after_work(r);
+	look(r);
 	note_completions(r);
 	return r->now_ns;
 }
@@ -86,7 +86,7 @@ void ring_worked(struct replay *r, uint32_t bytes)
 	/* Completions are handed over in a system call only. */
 	io_uring_get_events(&r->ring);
 	if (completion_tail(r) != r->seen_tail) {
-		look_after_work(r);
+		look(r);
 		note_completions(r);
 	}
 }
