@@ -44,6 +44,7 @@ from linnapp.labels import Labels, SlowLimits
 from linnapp.model import SUFFIX, Model
 from linnapp.parallel import Task, run_tasks
 from linnapp.quantisation import quantise
+from linnapp.recorded import drive_of
 from linnapp.training import Confusion, Epoch, Examples, Split, TrainedNetwork, TrainingOptions
 
 #: Of a longer trace every second, third, ... read is trained on: it bounds memory to some 500 MB,
@@ -135,7 +136,7 @@ class Recipe:
     auto_bias : bool
         Choose the bias by :func:`~linnapp.bias.choose_bias`.
     reader : dict
-        Options of :class:`~linnapp.blktrace.BlktraceReader`.
+        Options of :func:`~linnapp.recorded.open_recording`.
     """
 
     labelling: LabellingOptions = dataclasses.field(default_factory=LabellingOptions)
@@ -147,9 +148,8 @@ class Recipe:
 
 
 def drive_name(trace: AnyPath) -> str:
-    """A trace's drive: the file name without ``.blk`` or ``.blktrace.N``."""
-    name = trace_files(trace)[0].name
-    return name.split(".blktrace.")[0].removesuffix(".blk")
+    """A trace's drive: the file name without ``.blk``, ``.blktrace.N`` or the like."""
+    return drive_of(trace_files(trace)[0].name)
 
 
 def drive_names(traces: Sequence[AnyPath]) -> list[str]:

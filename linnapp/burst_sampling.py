@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from linnapp.blktrace import BlktraceReader, IoChunk
+from linnapp.blktrace import IoChunk
 from linnapp.bursts import COVERED, BurstReads, add_bursts, burst_count, no_reads
 from linnapp.features import FeatureLayout
 from linnapp.files import AnyPath
 from linnapp.labels import SlowLimits
+from linnapp.recorded import open_recording
 from linnapp.training import Split
 
 #: enough to learn from, whatever the length of the trace
@@ -60,7 +61,7 @@ def sample_bursts(
     limits : SlowLimits, optional
         What to label slow.
     **reader_options
-        Those of :class:`~linnapp.blktrace.BlktraceReader`.
+        Those of :func:`~linnapp.recorded.open_recording`.
 
     Returns
     -------
@@ -118,7 +119,7 @@ def _part(
 ) -> Iterator[IoChunk]:
     """The I/Os from the part's first served read, or the trace's begin, up to the next part's."""
     seen = 0
-    for chunk in BlktraceReader(trace, history=layout.history, **reader_options):
+    for chunk in open_recording(trace, history=layout.history, **reader_options):
         served = np.cumsum(chunk.is_served_read)
         # Served read number `index` and all I/Os after it begin at this row of the chunk.
         begin, end = (

@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from linnapp.blktrace import COMPLETED, REVOKED, IoChunk
 from linnapp.features import DigitArray, FeatureLayout, digits
+from linnapp.in_flight import last_completed, pending_pages
 from linnapp.labels import SlowLimits
 
 #: Share of a chunk's time that windows cover, and their lengths: a flush takes milliseconds, a
@@ -115,8 +116,8 @@ def add_bursts(
     present = ~burst | (rng.random(len(arrival)) < sent[window])
 
     completion = arrival + latency
-    pending = _pending_pages(arrival, completion, pages, present)
-    history = _last_completed(arrival, completion, present & served, layout.history)
+    pending = pending_pages(arrival, completion, pages, present)
+    history = last_completed(arrival, completion, present & served, layout.history)
     known = history[:, 0] >= 0
     latest_is_slow = burst[history[:, -1]]
     any_is_slow = burst[history].any(axis=1)
@@ -175,36 +176,3 @@ def _windows(
 
 def _log_uniform(low: int, high: int, n: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
     return np.exp(rng.uniform(np.log(low), np.log(high), n)).astype(np.int64)
-
-
-def _pending_pages(
-    arrival: npt.NDArray[np.int64],
-    completion: npt.NDArray[np.int64],
-    pages: npt.NDArray[np.int64],
-    present: npt.NDArray[np.bool_],
-) -> npt.NDArray[np.int64]:
-    """Pages in flight when each I/O arrives, its own included."""
-    counted = np.where(present, pages, 0)
-    before = np.cumsum(counted) - counted
-    order = np.argsort(completion, kind="stable")
-    gone = np.concatenate([[0], np.cumsum(counted[order])])
-    in_flight: npt.NDArray[np.int64] = (
-        before - gone[np.searchsorted(completion[order], arrival, side="right")] + pages
-    )
-    return in_flight
-
-
-def _last_completed(
-    arrival: npt.NDArray[np.int64],
-    completion: npt.NDArray[np.int64],
-    counted: npt.NDArray[np.bool_],
-    history: int,
-) -> npt.NDArray[np.int64]:
-    """Indices of the last completed reads when each I/O arrives, oldest first; -1 for none."""
-    reads = np.flatnonzero(counted)
-    order = reads[np.argsort(completion[reads], kind="stable")]
-    n_done = np.searchsorted(completion[order], arrival, side="right")
-    index = n_done[:, None] + np.arange(-history, 0)
-    padded = np.concatenate([np.full(history, -1), order])
-    indices: npt.NDArray[np.int64] = padded[index + history]
-    return indices

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from linnapp import blktrace, iolog, text_trace
+from linnapp import blktrace, iolog, latency_log, text_trace
 from linnapp.errors import LinnappError, TraceError
 from linnapp.files import AnyPath, explain_os_error, replaced_file
 from linnapp.iolog import Workload
@@ -71,6 +71,17 @@ TEXT_FORMATS = {
         ("W",),
         header="Timestamp,Response",
         n_columns=6,
+    ),
+    "flashnet": TextFormat(
+        "FlashNet's log of a replay: "
+        "arrival_ms,latency_us,type (1 read, 0 write),size_bytes,offset_bytes,submit_ms,size_bytes",
+        ",",
+        {"latency": 1, "type": 2, "size": 3, "offset": 4, "time": 5},
+        6,
+        ("1",),
+        ("0",),
+        n_columns=7,
+        latency_unit_log10_ns=3,
     ),
 }
 
@@ -200,6 +211,9 @@ def _read_blktrace(path: Path, **options: Any) -> Iterator[Workload]:
 def _read_text(
     path: Path, text_format: TextFormat, volume: str | None = None
 ) -> Iterator[Workload]:
+    if text_format.has_latency:
+        yield from _read_latency_log(path, text_format, volume)
+        return
     last_us = 0
     for columns in text_trace.read_columns(path, text_format, volume=volume, chunk_ios=_CHUNK_IOS):
         # Recorders write in order of completion at times; arrivals must not go back.
@@ -207,6 +221,24 @@ def _read_text(
         time_us = np.maximum(np.maximum.accumulate(time_us), last_us)
         last_us = int(time_us[-1])
         yield Workload(time_us, columns.offset_bytes, columns.size_bytes, columns.is_write)
+
+
+def _read_latency_log(
+    path: Path, text_format: TextFormat, volume: str | None
+) -> Iterator[Workload]:
+    """A log of completed I/Os: lines stand where the I/O was over, not where it began."""
+    first_ns: int | None = None
+    for columns in latency_log.sorted_columns(
+        path, text_format, volume=volume, chunk_ios=_CHUNK_IOS
+    ):
+        if first_ns is None:
+            first_ns = int(columns.time_ns[0])
+        yield Workload(
+            (columns.time_ns - first_ns) // 1000,
+            columns.offset_bytes,
+            columns.size_bytes,
+            columns.is_write,
+        )
 
 
 def filtered(chunks: Iterable[Workload], filters: Filters) -> Iterator[Workload]:
@@ -268,7 +300,8 @@ def _text_writer(name: str) -> Callable[[Path, Iterable[Workload], str], int]:
 
 _WRITERS: dict[str, Callable[[Path, Iterable[Workload], str], int]] = {
     "iolog": iolog.write,
-    **{name: _text_writer(name) for name in TEXT_FORMATS},
+    # A workload has no latencies to write.
+    **{name: _text_writer(name) for name, known in TEXT_FORMATS.items() if not known.has_latency},
 }
 
 

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.blktrace import BlktraceReader, IoChunk, TraceStats
+from linnapp.blktrace import IoChunk, TraceStats
 from linnapp.errors import TraceError
 from linnapp.features import DigitArray, FeatureLayout, digits
 from linnapp.files import AnyPath
+from linnapp.recorded import Reader, open_recording
 
 #: reads whose digits are made at a time
 _DIGIT_ROWS = 1 << 18
@@ -98,12 +99,12 @@ def load_reads(
     Parameters
     ----------
     trace : path
-        See :func:`~linnapp.blktrace.trace_files`.
+        See :func:`~linnapp.recorded.open_recording`.
     layout : FeatureLayout, optional
     on_progress : callable, optional
         Called with bytes read so far and in all.
     **options
-        Those of :class:`~linnapp.blktrace.BlktraceReader`.
+        Those of :func:`~linnapp.recorded.open_recording`.
 
     Raises
     ------
@@ -111,7 +112,7 @@ def load_reads(
         If the trace cannot be read or holds no served read.
     """
     layout = layout or FeatureLayout()
-    reader = BlktraceReader(trace, history=layout.history, **options)
+    reader = open_recording(trace, history=layout.history, **options)
     parts: list[list[npt.NDArray[Any]]] = [[] for _ in range(5)]
     for chunk in _reported(reader, on_progress):
         for column, part in zip(parts, _compact(chunk, layout), strict=True):
@@ -132,9 +133,7 @@ def load_reads(
     return ReadSet(layout, latency_us, pages, pending, hist_pending, hist_latency_us, reader.stats)
 
 
-def _reported(
-    reader: BlktraceReader, on_progress: Callable[[int, int], None] | None
-) -> Iterator[IoChunk]:
+def _reported(reader: Reader, on_progress: Callable[[int, int], None] | None) -> Iterator[IoChunk]:
     total = reader.size_bytes
     for chunk in reader:
         if on_progress is not None:

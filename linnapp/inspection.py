@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp import blktrace, conversion, replay_log
-from linnapp.blktrace import BlktraceReader
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
 from linnapp.iolog import Workload
+from linnapp.recorded import open_recording
 
 WINDOW_S = 10
 PERCENTILES = (50, 80, 90, 95, 99, 99.9, 99.99)
@@ -164,7 +164,7 @@ class Inspection:
     read_latency, write_latency : LatencyHistogram
         Empty for formats without latencies.
     events : dict of str to int
-        For blktrace: counts of events and of what was wrong with them.
+        For formats with latencies: counts of events and of what was wrong with them.
     """
 
     trace: str
@@ -206,8 +206,9 @@ def inspect(trace: AnyPath, source_format: str | None = None, **reader_options: 
             latencies["write"].add(latency_ns[answered & chunk.is_write])
     else:
         source_format = source_format or conversion.detect_format(trace)
-        if source_format == "blktrace":
-            reader = BlktraceReader(trace, **reader_options)
+        text_format = conversion.TEXT_FORMATS.get(source_format)
+        if source_format == "blktrace" or (text_format is not None and text_format.has_latency):
+            reader = open_recording(trace, text_format=text_format, **reader_options)
             for io in reader:
                 summary.add(
                     Workload(

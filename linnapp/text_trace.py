@@ -11,7 +11,7 @@ import ctypes
 import dataclasses
 import functools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,7 +41,8 @@ class TextFormat:
     delimiter : str or None
         None: white space.
     columns : dict of str to int
-        Where ``time``, ``offset``, ``size``, ``type`` and, if there is one, ``volume`` are.
+        Where ``time``, ``offset``, ``size``, ``type`` and, if there are such, ``volume`` and
+        ``latency`` are.
     time_unit_log10_ns : int
         The unit of the time column is ten to this power nanoseconds.
     read_types, write_types : tuple of str
@@ -56,6 +57,8 @@ class TextFormat:
         Columns of a line.
     since_first : bool
         Whether times are taken from the first I/O on, not as they stand.
+    latency_unit_log10_ns : int
+        As `time_unit_log10_ns`, of the latency column.
     """
 
     description: str
@@ -70,6 +73,12 @@ class TextFormat:
     header: str = ""
     n_columns: int = 5
     since_first: bool = True
+    latency_unit_log10_ns: int = 0
+
+    @property
+    def has_latency(self) -> bool:
+        """Whether lines say how long the I/O took."""
+        return "latency" in self.columns
 
 
 class Columns(NamedTuple):
@@ -81,12 +90,19 @@ class Columns(NamedTuple):
         As the lines have it; it may go back.
     offset_bytes, size_bytes : int64 array, shape (n,)
     is_write : bool array, shape (n,)
+    latency_ns : int64 array, shape (n,)
+        0 where the line does not say.
     """
 
     time_ns: npt.NDArray[np.int64]
     offset_bytes: npt.NDArray[np.int64]
     size_bytes: npt.NDArray[np.int64]
     is_write: npt.NDArray[np.bool_]
+    latency_ns: npt.NDArray[np.int64]
+
+    def take(self, rows: npt.NDArray[np.intp]) -> Columns:
+        """The I/Os that `rows` selects, in that order."""
+        return Columns._make(column[rows] for column in self)
 
 
 class _Format(ctypes.Structure):
@@ -106,6 +122,9 @@ class _Format(ctypes.Structure):
         ("passed_over", ctypes.c_char_p),
         ("header", ctypes.c_char_p),
         ("volume", ctypes.c_char_p),
+        ("has_latency", ctypes.c_int32),
+        ("latency_at", ctypes.c_int32),
+        ("latency_decimals", ctypes.c_int32),
     )
 
 
@@ -115,6 +134,7 @@ class _Columns(ctypes.Structure):
         ("offset", ctypes.c_void_p),
         ("size", ctypes.c_void_p),
         ("is_write", ctypes.c_void_p),
+        ("latency", ctypes.c_void_p),
     )
 
 
@@ -186,6 +206,9 @@ def _format_of(text_format: TextFormat, volume: str | None) -> _Format:
         words(text_format.passed_over),
         text_format.header.encode() or None,
         None if volume is None else volume.encode(),
+        text_format.has_latency,
+        columns.get("latency", 0),
+        text_format.latency_unit_log10_ns,
     )
 
 
@@ -195,6 +218,7 @@ def read_columns(
     *,
     volume: str | None = None,
     chunk_ios: int = CHUNK_IOS,
+    on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[Columns]:
     """Read a text trace in chunks; lines without data are left out.
 
@@ -206,6 +230,8 @@ def read_columns(
         The only one to keep.
     chunk_ios : int
         I/Os per chunk; memory is proportional.
+    on_progress : callable, optional
+        Called after each chunk with the bytes of the file that have been read.
 
     Raises
     ------
@@ -230,7 +256,8 @@ def read_columns(
             while n == chunk_ios:
                 time, offset, size = (np.empty(n, np.int64) for _ in range(3))
                 is_write = np.empty(n, np.bool_)
-                arrays = (time, offset, size, is_write)
+                latency = np.zeros(n, np.int64)
+                arrays = (time, offset, size, is_write, latency)
                 columns = _Columns(*(array.ctypes.data for array in arrays))
                 n = library.lt_text_read(reader, chunk_ios, ctypes.byref(columns))
                 if n == -1:
@@ -241,8 +268,10 @@ def read_columns(
                     )
                 if n < 0:
                     raise explain_os_error(OSError(-1 - n, os.strerror(-1 - n)), path)
+                if on_progress is not None:
+                    on_progress(stream.tell())
                 if n:
-                    yield Columns(time[:n], offset[:n], size[:n], is_write[:n])
+                    yield Columns(time[:n], offset[:n], size[:n], is_write[:n], latency[:n])
         finally:
             library.lt_text_close(reader)
 
@@ -298,6 +327,6 @@ class LineWriter:
         out = ctypes.create_string_buffer(
             n * library.lt_text_line_bytes(ctypes.byref(self._line)) + 1
         )
-        columns = _Columns(*(array.ctypes.data for array in arrays))
+        columns = _Columns(*(array.ctypes.data for array in arrays), None)
         written = library.lt_text_write(ctypes.byref(self._line), n, ctypes.byref(columns), out)
         return memoryview(out)[:written].tobytes()

@@ -65,7 +65,7 @@ def convert(
     if name == "blktrace":
         options = {"device": dev, "allow_truncated": allow_truncated}
     elif volume is not None:
-        if name not in conversion.TEXT_FORMATS:
+        if "volume" not in getattr(conversion.TEXT_FORMATS.get(name), "columns", ()):
             raise click.UsageError(f"--volume: {name} traces have no volumes")
         options = {"volume": volume}
     ios = conversion.convert(

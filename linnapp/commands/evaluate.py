@@ -18,7 +18,7 @@ from linnapp.commands._options import model_option, reader_options
     "--trace",
     type=click.Path(path_type=Path),
     required=True,
-    help="A blktrace recording of the drive.",
+    help="A blktrace recording of the drive, or a log with latencies.",
 )
 @click.option(
     "--engine",
@@ -27,25 +27,48 @@ from linnapp.commands._options import model_option, reader_options
     show_default=True,
     help="What computes; both give the same.",
 )
+@click.option(
+    "--bound",
+    is_flag=True,
+    help="Also what a black box could know: boosted trees on all that can be observed.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @reader_options
-def evaluate(model_path: Path, trace: Path, engine: str, as_json: bool, **reader: Any) -> None:
-    """Judge a model on the reads of a trace: accuracy, false submits, false revokes."""
+def evaluate(
+    model_path: Path, trace: Path, engine: str, bound: bool, as_json: bool, **reader: Any
+) -> None:
+    """Judge a model on the reads of a trace: accuracy, false submits, false revokes, ranking.
+
+    The area under the ROC curve is the chance that the model gives a slow read a higher score than
+    a fast one: 0.5 is guessing. Beside it stand two simple numbers that a model must beat, the mean
+    of the last reads' latencies and the pending pages, and with --bound gradient-boosted trees that
+    are trained on the trace itself, each fifth of it judged by trees that never saw it.
+    """
     from linnapp.blktrace import trace_files
     from linnapp.evaluation import evaluate as judge
     from linnapp.model import Model, find_model
+    from linnapp.recorded import drive_of
 
-    drive = trace_files(trace)[0].name.split(".blk")[0]
+    drive = drive_of(trace_files(trace)[0].name)
     path = find_model(model_path, drive)
     result = judge(Model.load(path), trace, engine, **reader)  # type: ignore[arg-type]
+    auc_bound = None
+    if bound:
+        from linnapp.bound import black_box_auc
+
+        auc_bound = black_box_auc(trace, result.threshold_us, **reader)
     if as_json:
-        click.echo(
-            json.dumps({"model": str(path), "trace": str(trace), **result.to_json()}, indent=1)
-        )
+        record = {"model": str(path), "trace": str(trace), **result.to_json()}
+        if bound:
+            record["auc_bound"] = auc_bound
+        click.echo(json.dumps(record, indent=1))
         return
     c = result.confusion
     click.echo(f"model {result.model_id} ({path}), slow above {result.threshold_us} us")
-    click.echo(f"{c.total} reads, accuracy {c.accuracy:.2%}")
+    click.echo(
+        f"{c.total} reads, accuracy {c.accuracy:.2%}, "
+        f"of predicting all fast {result.always_fast_accuracy:.2%}"
+    )
     click.echo(f"{'':12} {'predicted fast':>16} {'predicted slow':>16}")
     for truth, fast, slow, wrong, ratio in (
         ("fast", c.true_fast, c.false_revoke, "false revokes", c.false_revoke_ratio),
@@ -55,4 +78,15 @@ def evaluate(model_path: Path, trace: Path, engine: str, as_json: bool, **reader
     click.echo(
         f"mean latency {result.mean_us:.1f} us, "
         f"of the reads it admits {result.mean_admitted_us:.1f} us"
+    )
+    areas = {
+        "this model": result.auc,
+        "last latencies": result.auc_last_latencies,
+        "pending pages": result.auc_pending,
+    }
+    if bound:
+        areas["boosted trees"] = auc_bound
+    click.echo(
+        "area under ROC: "
+        + ", ".join(f"{name} {'-' if a is None else f'{a:.3f}'}" for name, a in areas.items())
     )

@@ -42,7 +42,7 @@ struct lt_text_reader {
 	struct lt_text_format format;
 	struct words reads, writes, passed_over;
 	int n_columns;		/* that must be looked at */
-	int64_t unit_ns;
+	int64_t unit_ns, latency_unit_ns;
 	char *buffer;
 	size_t start, end;	/* what of the buffer is not parsed yet */
 	bool at_end;
@@ -150,8 +150,7 @@ static bool read_bytes(struct field field, int32_t unit_bytes, int64_t *bytes)
 }
 
 /* A time with an exponent, as spreadsheets and awk leave them; as exact as a double is. */
-static bool read_float_time(const struct lt_text_reader *r, struct field field, int64_t *units,
-			    int64_t *ns)
+static bool read_float_time(int64_t unit_ns, struct field field, int64_t *units, int64_t *ns)
 {
 	char text[64], *end;
 	size_t length = field.end - field.start;
@@ -169,16 +168,15 @@ static bool read_float_time(const struct lt_text_reader *r, struct field field, 
 		return false;
 	whole = (double)(int64_t)value;
 	*units = (int64_t)value;
-	*ns = (int64_t)((value - whole) * (double)r->unit_ns);
+	*ns = (int64_t)((value - whole) * (double)unit_ns);
 	return true;
 }
 
 /* A time as whole units of its column and nanoseconds on top; digits below 1 ns are dropped. */
-static bool read_time(const struct lt_text_reader *r, struct field field, int64_t *units,
-		      int64_t *ns)
+static bool read_time(int64_t unit_ns, struct field field, int64_t *units, int64_t *ns)
 {
 	const char *at = field.start;
-	int64_t scale = r->unit_ns;
+	int64_t scale = unit_ns;
 	bool negative = false, digits;
 
 	if (at < field.end && (*at == '+' || *at == '-'))
@@ -195,12 +193,22 @@ static bool read_time(const struct lt_text_reader *r, struct field field, int64_
 		}
 	}
 	if (at < field.end && digits)
-		return read_float_time(r, field, units, ns);
+		return read_float_time(unit_ns, field, units, ns);
 	if (negative) {
 		*units = -*units;
 		*ns = -*ns;
 	}
 	return digits;
+}
+
+/* A latency in ns; not negative. */
+static bool read_latency(const struct lt_text_reader *r, struct field field, int64_t *latency)
+{
+	int64_t units, ns;
+
+	return read_time(r->latency_unit_ns, field, &units, &ns) && units >= 0 && ns >= 0 &&
+	       !__builtin_mul_overflow(units, r->latency_unit_ns, &units) &&
+	       !__builtin_add_overflow(units, ns, latency);
 }
 
 static bool volume_differs(const struct lt_text_reader *r, const struct field *fields)
@@ -241,7 +249,7 @@ static enum outcome parse_line(struct lt_text_reader *r, struct field line, int6
 	if (!read_bytes(fields[f->offset_at], f->offset_unit_bytes, &columns->offset[row]) ||
 	    !read_bytes(fields[f->size_at], f->size_unit_bytes, &columns->size[row]) ||
 	    __builtin_add_overflow(columns->offset[row], columns->size[row], &end) ||
-	    !read_time(r, fields[f->time_at], &units, &ns))
+	    !read_time(r->unit_ns, fields[f->time_at], &units, &ns))
 		return MALFORMED;
 	if (!columns->size[row] || volume_differs(r, fields))
 		return NO_IO;
@@ -255,6 +263,9 @@ static enum outcome parse_line(struct lt_text_reader *r, struct field line, int6
 	    __builtin_add_overflow(units, ns - r->first_ns, &columns->time[row]))
 		return MALFORMED;
 	if (!f->since_first && columns->time[row] < 0)
+		return MALFORMED;
+	if (f->has_latency &&
+	    !read_latency(r, fields[f->latency_at], &columns->latency[row]))
 		return MALFORMED;
 	columns->is_write[row] = is_write;
 	return AN_IO;
@@ -324,6 +335,15 @@ int64_t lt_text_format_bytes(void)
 	return sizeof(struct lt_text_format);
 }
 
+static int64_t power_of_ten(int32_t exponent)
+{
+	int64_t power = 1;
+
+	while (exponent-- > 0)
+		power *= 10;
+	return power;
+}
+
 /**
  * lt_text_open() - start reading a text trace
  * @fd: the open file; stays the caller's
@@ -336,6 +356,7 @@ struct lt_text_reader *lt_text_open(int fd, const struct lt_text_format *format)
 {
 	const int32_t columns[] = { format->time_at, format->offset_at, format->size_at,
 				    format->type_at,
+				    format->has_latency ? format->latency_at : 0,
 				    format->volume ? format->volume_at : 0 };
 	struct lt_text_reader *r = calloc(1, sizeof(*r));
 
@@ -344,9 +365,8 @@ struct lt_text_reader *lt_text_open(int fd, const struct lt_text_format *format)
 	r->buffer = malloc(BUFFER_BYTES);
 	r->fd = fd;
 	r->format = *format;
-	r->unit_ns = 1;
-	for (int i = 0; i < format->time_decimals; i++)
-		r->unit_ns *= 10;
+	r->unit_ns = power_of_ten(format->time_decimals);
+	r->latency_unit_ns = power_of_ten(format->latency_decimals);
 	split_words(&r->reads, format->reads);
 	split_words(&r->writes, format->writes);
 	split_words(&r->passed_over, format->passed_over);

@@ -29,6 +29,9 @@ struct lt_text_format {
 	const char *passed_over;	/* lines of these types hold no I/O */
 	const char *header;		/* start of a first line that is none, or NULL */
 	const char *volume;		/* the only volume to keep, or NULL */
+	int32_t has_latency;
+	int32_t latency_at;		/* looked at only when there is one */
+	int32_t latency_decimals;	/* its unit, as time_decimals */
 };
 
 /*
@@ -40,6 +43,7 @@ struct lt_text_columns {
 	int64_t *offset;
 	int64_t *size;
 	uint8_t *is_write;
+	int64_t *latency;		/* in ns; not looked at where the format has none */
 };
 
 /* A line to be written: literals, with the columns of an I/O among them. */

@@ -20,6 +20,7 @@ static const struct lt_text_format formats[] = {
 	{ ',', 4, 2, 3, 1, 0, 3, 1, 1, 1, "R", "W", "", "device_id,", NULL },
 	{ ',', 0, 1, 2, 3, 4, 9, 1, 512, 512, "0", "1", "", "Timestamp,Offset", NULL },
 	{ ',', 0, 4, 5, 2, 3, 9, 1, 1, 1, "R", "W", "", "Timestamp,Response", NULL },
+	{ ',', 5, 4, 3, 2, 0, 6, 1, 1, 1, "1", "0", "", NULL, NULL, 1, 1, 3 },
 };
 
 static const struct lt_text_line line = {
@@ -35,11 +36,13 @@ static const struct lt_text_line line = {
 struct ios {
 	int64_t time[FUZZ_ROWS], offset[FUZZ_ROWS], size[FUZZ_ROWS];
 	uint8_t is_write[FUZZ_ROWS];
+	int64_t latency[FUZZ_ROWS];
 };
 
 static struct lt_text_columns columns_of(struct ios *ios)
 {
-	return (struct lt_text_columns){ ios->time, ios->offset, ios->size, ios->is_write };
+	return (struct lt_text_columns){ ios->time, ios->offset, ios->size, ios->is_write,
+					 ios->latency };
 }
 
 /* Times of a format that counts from its first I/O may be negative; an iolog's are not. */
@@ -90,7 +93,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	columns = columns_of(&ios);
 	while ((n = lt_text_read(reader, FUZZ_ROWS, &columns)) > 0) {
 		for (int64_t i = 0; i < n; i++)
-			if (ios.offset[i] < 0 || ios.size[i] <= 0 || ios.offset[i] + ios.size[i] < 0)
+			if (ios.offset[i] < 0 || ios.size[i] <= 0 || ios.offset[i] + ios.size[i] < 0 ||
+			    (format.has_latency && ios.latency[i] < 0))
 				abort();
 		write_and_read(&ios, n);
 	}

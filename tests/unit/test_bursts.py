@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from blktrace_builder import READ, WRITE, TraceBuilder
 
-from linnapp import bursts
+from linnapp import bursts, in_flight
 from linnapp.blktrace import COMPLETED, ERROR, REVOKED, BlktraceReader, IoChunk
 from linnapp.blktrace import WRITE as IS_WRITE
 from linnapp.burst_sampling import MAX_HELD_OUT_ROWS, _part, sample_bursts
@@ -47,10 +47,10 @@ def test_features_computed_anew_are_the_readers(tmp_path: Path) -> None:
     completion = arrival + chunk.latency_ns.astype(np.int64)
     pages = -(-chunk.size_bytes.astype(np.int64) // 4096)
     everything = np.ones(len(chunk), bool)
-    pending = bursts._pending_pages(arrival, completion, pages, everything)
+    pending = in_flight.pending_pages(arrival, completion, pages, everything)
     assert np.array_equal(pending, chunk.pending)
     assert pending.max() > 20
-    rows = bursts._last_completed(arrival, completion, chunk.is_read, 4)
+    rows = in_flight.last_completed(arrival, completion, chunk.is_read, 4)
     known = (rows[:, 0] >= 0) & chunk.is_read
     assert np.count_nonzero(known) > 1500
     latency_us = (chunk.latency_ns // np.uint64(1000)).astype(np.int64)
@@ -64,7 +64,7 @@ def test_absent_reads_leave_no_mark(tmp_path: Path) -> None:
     completion = arrival + chunk.latency_ns.astype(np.int64)
     pages = -(-chunk.size_bytes.astype(np.int64) // 4096)
     present = ~chunk.is_read | (np.random.default_rng(2).random(len(chunk)) < 0.3)
-    pending = bursts._pending_pages(arrival, completion, pages, present)
+    pending = in_flight.pending_pages(arrival, completion, pages, present)
     for i in range(0, len(chunk), 37):
         others = present & (arrival < arrival[i]) & (completion > arrival[i])
         assert pending[i] == pages[others].sum() + pages[i]
@@ -213,7 +213,7 @@ def test_zero_bursts_are_the_plain_features(tmp_path: Path) -> None:
     reads = chunk.take(chunk.is_read)
     arrival = chunk.arrival_ns.astype(np.int64)
     completion = arrival + chunk.latency_ns.astype(np.int64)
-    rows = bursts._last_completed(arrival, completion, chunk.is_read, 4)[chunk.is_read]
+    rows = in_flight.last_completed(arrival, completion, chunk.is_read, 4)[chunk.is_read]
     known = rows[:, 0] >= 0
     latency_us = (chunk.latency_ns // np.uint64(1000)).astype(np.uint32)
     anew = digits(reads.pending[known], chunk.pending[rows[known]], latency_us[rows[known]])

@@ -17,7 +17,7 @@ from linnapp.iolog import Workload
 from linnapp.text_trace import LineWriter, TextFormat, read_columns
 
 
-def in_plain_python(path: Path, fmt: TextFormat) -> list[tuple[int, int, int, bool]]:
+def in_plain_python(path: Path, fmt: TextFormat) -> list[tuple[int, int, int, bool, int]]:
     """What a text trace holds, by exact arithmetic, line by line."""
     rows, first = [], None
     for number, line in enumerate(path.read_text().splitlines()):
@@ -32,7 +32,10 @@ def in_plain_python(path: Path, fmt: TextFormat) -> list[tuple[int, int, int, bo
         is_write = fields[fmt.columns["type"]] in fmt.write_types
         offset = int(fields[fmt.columns["offset"]]) * fmt.offset_unit_bytes
         # Digits below a nanosecond are dropped before the first time is taken off.
-        rows.append((int(time) - int(first), offset, size, is_write))
+        latency = 0
+        if fmt.has_latency:
+            latency = int(fields[fmt.columns["latency"]]) * 10**fmt.latency_unit_log10_ns
+        rows.append((int(time) - int(first), offset, size, is_write, latency))
     return rows
 
 
@@ -51,6 +54,8 @@ def a_trace(path: Path, fmt: TextFormat, rng: random.Random, n: int) -> Path:
         fields[fmt.columns["offset"]] = str(rng.randrange(1 << 45))
         fields[fmt.columns["size"]] = str(rng.choice([0, 1, 8, 4096, 1 << 20]))
         fields[fmt.columns["type"]] = rng.choice(fmt.read_types + fmt.write_types)
+        if fmt.has_latency:
+            fields[fmt.columns["latency"]] = str(rng.randrange(10**6))
         if fmt.delimiter is None:
             fields = [field or "-" for field in fields]
         padding = rng.choice(["", "", " ", "\t"])

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: MIT
+"""Reads a log with one completed I/O a line as I/Os with what a kernel would have seen of each.
+
+Such a log says when each I/O was submitted and how long it took, and so what was in flight and what
+had completed at any moment: all that :class:`~linnapp.blktrace.BlktraceReader` finds out from
+events. Logs are seldom in order of submission (threads write when an I/O is over); they are put
+in order within a window, so that memory does not grow with the log.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp import text_trace
+from linnapp.blktrace import CHUNK_IOS, COMPLETED, ISSUED, WRITE, IoChunk, TraceStats
+from linnapp.errors import TraceError
+from linnapp.files import AnyPath
+from linnapp.in_flight import last_completed, pending_pages
+from linnapp.text_trace import SECTOR_BYTES, Columns, TextFormat
+
+_Int64 = npt.NDArray[np.int64]
+
+
+class LatencyLogReader:
+    """Iterates over a log's I/Os in chunks, in order of submission.
+
+    Parameters
+    ----------
+    trace : path
+    text_format : TextFormat
+        One with latencies.
+    history : int
+        Past reads in the features.
+    chunk_ios : int
+        I/Os per chunk, and how many lines too late an I/O may stand; memory is proportional.
+
+    Raises
+    ------
+    TraceError
+        While iterating: a malformed line, one more than `chunk_ios` lines out of order, no I/O.
+    """
+
+    def __init__(
+        self,
+        trace: AnyPath,
+        text_format: TextFormat,
+        *,
+        history: int = 4,
+        chunk_ios: int = CHUNK_IOS,
+    ) -> None:
+        self.trace = Path(trace)
+        self.text_format = text_format
+        self.history = history
+        self.chunk_ios = chunk_ios
+        self._counts = dict.fromkeys(
+            ("bytes", "queued", "completed", "missing_completions", "revoked", "reads", "writes"), 0
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the log."""
+        return self.trace.stat().st_size
+
+    @property
+    def stats(self) -> TraceStats:
+        """Counts so far; final after the last chunk."""
+        return TraceStats(dict(self._counts), False, {})
+
+    def __iter__(self) -> Iterator[IoChunk]:
+        origin_ns: int | None = None
+        past = _Past(self.history)
+        for columns in sorted_columns(
+            self.trace, self.text_format, chunk_ios=self.chunk_ios, on_progress=self._progress
+        ):
+            if origin_ns is None:
+                origin_ns = int(columns.time_ns[0])
+            chunk = past.observe(columns._replace(time_ns=columns.time_ns - origin_ns))
+            self._count(chunk)
+            yield chunk
+        if origin_ns is None:
+            raise TraceError(f"{self.trace}: an empty trace: no I/O in it")
+
+    def _progress(self, done_bytes: int) -> None:
+        self._counts["bytes"] = done_bytes
+
+    def _count(self, chunk: IoChunk) -> None:
+        counts = self._counts
+        n_writes = int(np.count_nonzero(chunk.is_write))
+        n_completed = int(np.count_nonzero(chunk.flags & COMPLETED))
+        counts["queued"] += len(chunk)
+        counts["completed"] += n_completed
+        counts["missing_completions"] += len(chunk) - n_completed
+        counts["writes"] += n_writes
+        counts["reads"] += len(chunk) - n_writes
+
+
+def sorted_columns(
+    trace: AnyPath,
+    text_format: TextFormat,
+    *,
+    volume: str | None = None,
+    chunk_ios: int = CHUNK_IOS,
+    on_progress: Callable[[int], None] | None = None,
+) -> Iterator[Columns]:
+    """A text trace in order of its times; as :func:`linnapp.text_trace.read_columns`.
+
+    Raises
+    ------
+    TraceError
+        If an I/O stands more than `chunk_ios` lines behind a later one.
+    """
+    held: Columns | None = None
+    last_ns: int | None = None
+
+    def emitted(part: Columns) -> Columns:
+        nonlocal last_ns
+        if last_ns is not None and len(part.time_ns) and int(part.time_ns[0]) < last_ns:
+            raise TraceError(
+                f"{trace}: an I/O stands more than {chunk_ios} lines behind one that was submitted "
+                "later; sort the log by its time of submission"
+            )
+        last_ns = int(part.time_ns[-1])
+        return part
+
+    for columns in text_trace.read_columns(
+        trace, text_format, volume=volume, chunk_ios=chunk_ios, on_progress=on_progress
+    ):
+        together = columns
+        if held is not None:
+            pairs = zip(held, columns, strict=True)
+            together = Columns._make(np.concatenate(pair) for pair in pairs)
+        order = np.argsort(together.time_ns, kind="stable")
+        ready = max(0, len(order) - chunk_ios)
+        if ready:
+            yield emitted(together.take(order[:ready]))
+        held = together.take(order[ready:])
+    if held is not None and len(held.time_ns):
+        yield emitted(held)
+
+
+@dataclasses.dataclass
+class _Ios:
+    """Columns of I/Os in order of submission; what later ones need to know of them."""
+
+    arrival_ns: _Int64
+    completion_ns: _Int64
+    pages: _Int64
+    pending: _Int64
+    is_read: npt.NDArray[np.bool_]
+    completed: npt.NDArray[np.bool_]
+
+    def take(self, rows: npt.NDArray[np.bool_]) -> _Ios:
+        return _Ios(*(getattr(self, field.name)[rows] for field in dataclasses.fields(self)))
+
+
+class _Past:
+    """What a drive's earlier I/Os still mean for those to come."""
+
+    def __init__(self, history: int) -> None:
+        self._history = history
+        none = np.empty(0, np.int64)
+        self._kept = _Ios(none, none, none, none, none.astype(bool), none.astype(bool))
+
+    def observe(self, columns: Columns) -> IoChunk:
+        """Features of the next I/Os; they become part of the past."""
+        kept, n_kept = self._kept, len(self._kept.arrival_ns)
+        completed = columns.latency_ns > 0
+        new = _Ios(
+            columns.time_ns,
+            columns.time_ns + columns.latency_ns,
+            -(-columns.size_bytes // 4096),
+            np.zeros_like(columns.time_ns),
+            ~columns.is_write,
+            completed,
+        )
+        every = _Ios(
+            *(
+                np.concatenate((getattr(kept, field.name), getattr(new, field.name)))
+                for field in dataclasses.fields(_Ios)
+            )
+        )
+        pending = pending_pages(every.arrival_ns, every.completion_ns, every.pages, every.completed)
+        pending[:n_kept] = kept.pending
+        every.pending = pending
+        answered = every.completed & every.is_read
+        rows = last_completed(every.arrival_ns, every.completion_ns, answered, self._history)
+        self._kept = self._still_needed(every, answered)
+
+        rows = rows[n_kept:]
+        known = (rows >= 0) & ~columns.is_write[:, None]
+        latency_us = (every.completion_ns - every.arrival_ns) // 1000
+        return IoChunk(
+            arrival_ns=columns.time_ns.astype(np.uint64),
+            latency_ns=columns.latency_ns.astype(np.uint64),
+            sector=(columns.offset_bytes // SECTOR_BYTES).astype(np.uint64),
+            size_bytes=np.minimum(columns.size_bytes, 2**32 - 1).astype(np.uint32),
+            pending=_uint32(pending[n_kept:]),
+            flags=(
+                np.where(columns.is_write, WRITE, 0) | np.where(completed, COMPLETED | ISSUED, 0)
+            ).astype(np.uint8),
+            hist_pending=_uint32(np.where(known, pending[rows], 0)),
+            hist_latency_us=_uint32(np.where(known, latency_us[rows], 0)),
+        )
+
+    def _still_needed(self, every: _Ios, answered: npt.NDArray[np.bool_]) -> _Ios:
+        """Those in flight at the last submission, and the last reads completed before it."""
+        now_ns = every.arrival_ns[-1]
+        needed = every.completed & (every.completion_ns > now_ns)
+        over = np.flatnonzero(answered & ~needed)
+        latest = over[np.argsort(every.completion_ns[over], kind="stable")[-self._history :]]
+        needed[latest] = True
+        return every.take(needed)
+
+
+def _uint32(array: _Int64) -> npt.NDArray[np.uint32]:
+    return np.clip(array, 0, 2**32 - 1).astype(np.uint32)

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: MIT
+"""Logs with latencies: features as a kernel would have seen them, in order, in chunks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from linnapp.blktrace import IoChunk
+from linnapp.cli import cli
+from linnapp.conversion import convert, detect_format
+from linnapp.errors import TraceError
+from linnapp.iolog import read as read_iolog
+from linnapp.latency_log import LatencyLogReader
+from linnapp.recorded import drive_of, open_recording
+
+#: submit_ms, latency_us, read, bytes; written below in order of completion
+IOS = [
+    (0.000, 100, 1, 4096),  # over at 0.100
+    (0.010, 500, 0, 65536),  # over at 0.510
+    (0.050, 20, 1, 8192),  # over at 0.070
+    (0.120, 30, 1, 512),  # over at 0.150
+    (0.600, 40, 1, 4096),
+]
+
+
+def line(submit_ms: float, latency_us: int, read: int, size: int, offset: int = 4096) -> str:
+    return f"0.000,{latency_us},{read},{size},{offset},{submit_ms:.3f},{size}\n"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "az.trace"
+    by_end = sorted(IOS, key=lambda io: io[0] * 1000 + io[1])
+    path.write_text("".join(line(*io) for io in by_end))
+    return path
+
+
+def random_log(path: Path, n: int = 3000, seed: int = 1) -> None:
+    """Reads that are slow in stretches, so that past latencies tell something."""
+    rng = np.random.default_rng(seed)
+    submit_us = np.cumsum(rng.integers(1, 400, n))
+    slow = (submit_us // 20_000) % 3 == 0
+    latency_us = rng.integers(80, 120, n) + np.where(slow, rng.integers(0, 3000, n), 0)
+    read = rng.random(n) < 0.7
+    size = rng.choice([4096, 16384], n)
+    order = np.argsort(submit_us + latency_us)
+    path.write_text(
+        "".join(
+            line(submit_us[i] / 1000, latency_us[i], int(read[i]), size[i], 4096 * int(i))
+            for i in order
+        )
+    )
+
+
+def test_features(log: Path) -> None:
+    assert detect_format(log) == "flashnet"
+    (chunk,) = open_recording(log)
+    assert chunk.arrival_ns.tolist() == [0, 10_000, 50_000, 120_000, 600_000]
+    assert chunk.latency_ns.tolist() == [100_000, 500_000, 20_000, 30_000, 40_000]
+    assert chunk.is_read.tolist() == [True, False, True, True, True]
+    # Pages in flight, its own included: 1; 1+16; 1+16+2; 16+1; 1.
+    assert chunk.pending.tolist() == [1, 17, 19, 17, 1]
+    assert chunk.hist_latency_us[3].tolist() == [0, 0, 20, 100]
+    assert chunk.hist_pending[3].tolist() == [0, 0, 19, 1]
+    assert chunk.hist_latency_us[4].tolist() == [0, 20, 100, 30]
+    assert chunk.hist_latency_us[1].tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("chunk_ios", [64, 500, 2999])
+def test_chunks_do_not_show(tmp_path: Path, chunk_ios: int) -> None:
+    path = tmp_path / "random.trace"
+    random_log(path)
+    (whole,) = open_recording(path)
+    parts = list(open_recording(path, chunk_ios=chunk_ios))
+    assert len(parts) > 1
+    for name in IoChunk.__dataclass_fields__:
+        together = np.concatenate([getattr(part, name) for part in parts])
+        np.testing.assert_array_equal(together, getattr(whole, name), err_msg=name)
+    assert np.all(np.diff(whole.arrival_ns.astype(np.int64)) >= 0)
+
+
+def test_a_line_far_too_late_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "late.trace"
+    lines = [line(float(k), 10, 1, 4096) for k in range(100)]
+    path.write_text("".join(lines[1:] + lines[:1]))
+    with pytest.raises(TraceError, match="more than 20 lines behind"):
+        list(open_recording(path, chunk_ios=20))
+    assert sum(len(chunk) for chunk in open_recording(path)) == 100
+
+
+@pytest.mark.parametrize("bad", ["-5", "nan", "x", "99999999999999999999"])
+def test_a_latency_that_is_none_names_its_line(tmp_path: Path, bad: str) -> None:
+    path = tmp_path / "bad.trace"
+    path.write_text(line(0, 10, 1, 4096) + line(1, 10, 1, 4096).replace(",10,", f",{bad},", 1))
+    with pytest.raises(TraceError, match=r"bad\.trace:2"):
+        list(open_recording(path))
+
+
+def test_zero_latency_is_no_completion(tmp_path: Path) -> None:
+    path = tmp_path / "zero.trace"
+    path.write_text(line(0, 0, 1, 4096) + line(1, 10, 1, 4096))
+    reader = open_recording(path)
+    (chunk,) = reader
+    assert isinstance(reader, LatencyLogReader)
+    assert chunk.is_served_read.tolist() == [False, True]
+    assert chunk.pending.tolist() == [1, 1]
+    assert reader.stats["missing_completions"] == 1
+
+
+def test_traces_without_latencies_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "heimdall.trace"
+    path.write_text("0.0 0 4096 4096 1\n1.0 0 4096 4096 0\n")
+    with pytest.raises(TraceError, match="heimdall trace, which does not say how long"):
+        open_recording(path)
+
+
+def test_dev_means_nothing_for_a_log(log: Path) -> None:
+    with pytest.raises(TraceError, match="--dev"):
+        open_recording(log, device="8:0")
+
+
+def test_convert_sorts(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.iolog"
+    assert convert(log, out) == 5
+    (chunk,) = read_iolog(out)
+    assert chunk.time_us.tolist() == [0, 10, 50, 120, 600]
+
+
+@pytest.mark.parametrize(
+    ("name", "drive"),
+    [("az.blk", "az"), ("az.blktrace.3", "az"), ("az.trace", "az"), ("a.b.csv", "a.b")],
+)
+def test_drive_names(name: str, drive: str) -> None:
+    assert drive_of(name) == drive
+
+
+def test_inspect_shows_latencies(log: Path) -> None:
+    result = CliRunner().invoke(cli, ["inspect", str(log), "--json"])
+    found = json.loads(result.output)
+    assert (found["reads"], found["writes"]) == (4, 1)
+    assert found["read_latency"]["max_us"] == 100
+
+
+def test_train_and_evaluate(tmp_path: Path) -> None:
+    random_log(tmp_path / "drive.trace", 6000)
+    random_log(tmp_path / "later.trace", 6000, seed=2)
+    run = CliRunner().invoke
+    trained = run(
+        cli,
+        ["train", "--trace", str(tmp_path / "drive.trace"), "-o", str(tmp_path / "models"),
+         "--epochs", "6", "--bias", "2"],
+    )  # fmt: skip
+    assert trained.exit_code == 0, trained.output
+    model = tmp_path / "models" / "drive.linnos"
+    judged = run(
+        cli,
+        ["evaluate", "--model", str(model), "--trace", str(tmp_path / "later.trace"), "--json",
+         "--bound"],
+    )  # fmt: skip
+    assert judged.exit_code == 0, judged.output
+    found = json.loads(judged.output)
+    slow = found["false_submit"] + found["true_slow"]
+    assert found["always_fast_accuracy"] == pytest.approx(1 - slow / found["reads"])
+    fast = found["reads"] - slow
+    assert found["false_revoke_share"] == pytest.approx(found["false_revoke"] / fast)
+    for name in ("auc", "auc_pending", "auc_last_latencies", "auc_bound"):
+        assert 0.6 < found[name] < 1, name
