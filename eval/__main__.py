@@ -20,10 +20,11 @@ from typing import Any
 
 from eval import workers
 from eval.cache import LAB_SOURCES, ROOT, Cache, code_version, digest, read_record
+from eval.errors import StepError
 from eval.experiment import Context, Experiment, Table
 from eval.experiments import NAMES, load, source
 from eval.files import write_json, write_text
-from eval.loop import LoopError, use_copies
+from eval.guests import use_copies
 from linnapp.errors import LinnappError
 from linnapp.lab.uml import DEFAULT_KERNEL
 
@@ -65,7 +66,7 @@ def main() -> None:
         print(f"[{i + 1}/{len(names)}] {name}", flush=True)
         try:
             run(load(name), out, arguments)
-        except (LoopError, LinnappError, OSError, ValueError) as error:
+        except (StepError, LinnappError, OSError, ValueError) as error:
             print(f"  {name} failed: {error}", file=sys.stderr, flush=True)
             failed.append(name)
         finally:

@@ -38,7 +38,8 @@ LAB_SOURCES = (
     "replayer",
     "linnapp",
     "traces",
-    "eval/loop.py",
+    "eval/guests.py",
+    "eval/host.py",
     "eval/cells.py",
     "eval/workers.py",
 )

@@ -10,7 +10,6 @@ that experiments share them.
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from eval import loop, workers
+from eval import guests, workers
 from eval.cache import Cache, digest
 from eval.files import write_json
 from linnapp import iolog, replay_log
@@ -210,7 +209,7 @@ def recorded(cache: Cache, cell: Cell) -> Path:
         middle_s, end_s = cell.train_s, cell.train_s + cell.replay_s
         slices = [(folder / "train", 0.0, middle_s), (folder / "replay", middle_s, end_s)]
         write_workload(cell.workload, slices, cell.seed, cell.rate)
-        scenario = loop.Scenario(
+        scenario = guests.Scenario(
             "record",
             cell.drives(),
             _iologs(folder / "train"),
@@ -218,7 +217,7 @@ def recorded(cache: Cache, cell: Cell) -> Path:
             cell.train_inject,
             REPLAYER_OPTIONS,
         )
-        loop.record(scenario, folder / "record")
+        guests.record(scenario, folder / "record")
 
     return cache.get("cell", asdict(cell), make)
 
@@ -261,13 +260,10 @@ def replayed(cache: Cache, replay: Replay) -> Replayed:
     parameters = asdict(replay)
     source = recorded(cache, replay.cell)
     models: list[Path] = []
-    mode = replay.mode
     options: list[str | Path] = [*REPLAYER_OPTIONS, "--profile", source / "record" / "baseline.log"]
-    if replay.policy in loop.NEEDS_MODEL | loop.NEEDS_THRESHOLD:
+    if replay.policy in guests.NEEDS_MODEL | guests.NEEDS_THRESHOLD:
         folder = trained(cache, replay.models_of or replay.cell, replay.train_options)
         models = [folder / f"flash{drive}.linnos" for drive in range(N_DRIVES)]
-        if replay.policy in loop.NEEDS_THRESHOLD:
-            mode = "off"
         ratios = [record["false_submit_ratio"] for record in training_records(folder)]
         if replay.policy == "linnos-hl":
             options += ["--false-submit-ratio", f"{np.mean(ratios):.6f}"]
@@ -284,7 +280,7 @@ def replayed(cache: Cache, replay: Replay) -> Replayed:
             slices = [(folder / "workload", 0.0, replay.cell.replay_s)]
             write_workload(replay.cell.workload, slices, seed, replay.cell.rate)
             traces = _iologs(folder / "workload")
-        scenario = loop.Scenario(
+        scenario = guests.Scenario(
             f"{replay.cell.label}, seed {seed}",
             replay.cell.drives(),
             traces,
@@ -292,11 +288,13 @@ def replayed(cache: Cache, replay: Replay) -> Replayed:
             replay.inject,
             (*options, *replay.options),
         )
-        summary = loop.replay(
+        summary = guests.replay(
             scenario,
             replay.policy,
             folder,
-            prepare=lambda places: _upload([places.of(m) for m in models], mode) + replay.prepare,
+            models=models,
+            mode=replay.mode,
+            prepare=replay.prepare,
             finish=replay.finish,
         )
         write_json(folder / "summary.json", summary)
@@ -306,16 +304,6 @@ def replayed(cache: Cache, replay: Replay) -> Replayed:
     folder = cache.get("replay", parameters, make)
     summary = json.loads((folder / "summary.json").read_text())
     return Replayed(replay, summary, folder)
-
-
-def _upload(models: Sequence[str], mode: str) -> str:
-    """Shell commands that upload models; what `linnapp upload` does, in a hundredth of its time."""
-    lines = []
-    for drive, model in enumerate(models):
-        linnos = f"/sys/block/flash{drive}/linnos"
-        lines.append(f"cat {shlex.quote(model)} >{linnos}/model")
-        lines.append(f"echo {mode} >{linnos}/mode")
-    return "".join(f"{line}\n" for line in lines)
 
 
 def read_log(path: Path) -> dict[str, np.ndarray[Any, Any]]:

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from eval.errors import StepError
 from eval.files import write_json
-from eval.loop import LoopError, Scenario, read_latency_us, record, replay, train
+from eval.guests import Scenario, read_latency_us, record, replay
+from eval.host import linnapp, train
 from eval.progress import Steps
 from linnapp.lab.array import Array
 
@@ -52,15 +53,6 @@ COLUMNS = (
     ("extra_io_ratio", "extra I/O", "{:.2%}"),
     ("data_errors", "data errors", "{}"),
 )
-
-
-def linnapp(*arguments: str) -> str:
-    """Run a linnapp command on the host and return its output."""
-    command = [sys.executable, "-m", "linnapp", *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if result.returncode:
-        raise LoopError(f"linnapp {' '.join(arguments)}: {result.stderr.strip()}")
-    return result.stdout
 
 
 def slice_traces(
@@ -102,7 +94,7 @@ def main() -> None:
     arguments = parser.parse_args()
     try:
         demo(arguments.trace, arguments.out, arguments.models, arguments.seed)
-    except LoopError as error:
+    except StepError as error:
         sys.exit(f"\nmake demo: {error}")
     except KeyboardInterrupt:
         sys.exit("\nmake demo: stopped; the guests are gone, what was finished is in out/")

@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from eval import grid, loop
+from eval import grid, guests
 from eval.cache import ROOT, Cache
 from eval.cells import (
     N_DRIVES,
@@ -29,6 +29,7 @@ from eval.cells import (
     trained,
     write_workload,
 )
+from eval.errors import StepError
 from eval.files import write_json
 from eval.seeds import EVALUATION
 
@@ -62,14 +63,14 @@ def replay(policy: str, out_dir: Path) -> dict[str, Any]:
     hedge_us = learnt["hedge_us"].get(policy)
     first_s, last_s = CELL.train_s, CELL.train_s + CELL.replay_s
     write_workload(CELL.workload, [(out_dir / "workload", first_s, last_s)], CELL.seed, CELL.rate)
-    scenario = loop.Scenario(
+    scenario = guests.Scenario(
         CELL.label,
         CELL.drives(),
         tuple(out_dir / "workload" / f"flash{k}.iolog" for k in range(N_DRIVES)),
         CELL.replay_seed,
         options=(*REPLAYER_OPTIONS, *(() if hedge_us is None else ("--hedge-us", f"{hedge_us}"))),
     )
-    summary = loop.replay(
+    summary = guests.replay(
         scenario,
         policy,
         out_dir,
@@ -83,7 +84,7 @@ def commit(cache: Cache) -> None:
 
     Raises
     ------
-    LoopError
+    StepError
         If a number is not that of Fig. 8.
     """
     models = trained(cache, CELL)
@@ -110,7 +111,7 @@ def commit(cache: Cache) -> None:
     for policy in POLICIES:
         for field in FIELDS:
             if runs[policy][field] != of_fig08[policy][field]:
-                raise loop.LoopError(
+                raise StepError(
                     f"{policy}: {field} is {runs[policy][field]} here and "
                     f"{of_fig08[policy][field]} in Fig. 8"
                 )
@@ -143,7 +144,7 @@ def main() -> None:
             write_numbers(replay_all())
         else:
             commit(Cache((Path("out") / "eval" / "cache").resolve(), any_version=True))
-    except loop.LoopError as error:
+    except StepError as error:
         sys.exit(f"python -m eval.small_cell: {error}")
     print(FOLDER)
 

@@ -17,7 +17,8 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from eval.loop import LoopError, tail, training_environment
+from eval.errors import StepError, tail
+from eval.host import models_of, train_arguments, training_environment
 
 #: Libraries that numpy may compute with would start a thread for each CPU in each worker.
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -75,15 +76,13 @@ def train(traces: Sequence[Path], model_dir: Path, log: Path, *options: str) -> 
 
     Raises
     ------
-    LoopError
+    StepError
         If it failed; with the end of its output.
     """
-    arguments = ["-o", str(model_dir), "--processes", "1", *options]
-    for trace in traces:
-        arguments += ["--trace", str(trace)]
+    arguments = train_arguments(traces, model_dir, "--processes", "1", *options)
     log.parent.mkdir(parents=True, exist_ok=True)
     call(_train, arguments, log)
-    return [model_dir / f"{trace.stem}.linnos" for trace in traces]
+    return models_of(traces, model_dir)
 
 
 def _train(arguments: list[str], log: Path) -> None:
@@ -101,4 +100,4 @@ def _train(arguments: list[str], log: Path) -> None:
         except Exception as error:  # anything: it must be told in the caller's words
             failure = str(error) or type(error).__name__
     if failure:
-        raise LoopError(f"linnapp train {' '.join(arguments)}: {failure}\n{tail(log)}")
+        raise StepError(f"linnapp train {' '.join(arguments)}: {failure}\n{tail(log)}")

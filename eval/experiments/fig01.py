@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
-from eval import figures, loop
+from eval import figures, guests
 from eval.cache import Cache, code_version
 from eval.cells import read_log
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
@@ -42,14 +42,14 @@ def measured(cache: Cache, profile: str, mix: str, seed: int) -> Path:
         if mix == "read-only":
             chunks = (chunk.take(~chunk.is_write) for chunk in chunks)
         iolog.write(folder / "flash0.iolog", chunks, "/dev/flash0")
-        scenario = loop.Scenario(
+        scenario = guests.Scenario(
             f"{profile}, {mix}",
             Array(n_drives=1, profile=profile, seed=seed),
             (folder / "flash0.iolog",),
             seed,
             options=("--quiet", "--prefill", "none", "--settle-ms", "0"),
         )
-        loop.replay(scenario, "baseline", folder)
+        guests.replay(scenario, "baseline", folder)
 
     recipe = code_version("eval/experiments/fig01.py")
     parameters = {"profile": profile, "mix": mix, "seed": seed, "recipe": recipe, **PARAMETERS}

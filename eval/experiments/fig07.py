@@ -10,7 +10,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
-from eval import figures, loop
+from eval import figures, guests
 from eval.cache import Cache, code_version
 from eval.cells import ARRAYS, N_DRIVES, WORKLOADS, read_log
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
@@ -84,7 +84,7 @@ def day(cache: Cache, workload: str, seed: int) -> Path:
 
     def make(folder: Path) -> None:
         write_day(folder, workload, seed)
-        scenario = loop.Scenario(
+        scenario = guests.Scenario(
             f"20 hours of {workload}",
             Array(profile=ARRAYS[PARAMETERS["array"]], seed=seed),
             tuple(folder / f"flash{k}.iolog" for k in range(N_DRIVES)),
@@ -92,7 +92,7 @@ def day(cache: Cache, workload: str, seed: int) -> Path:
             options=("--quiet", "--prefill", "none", "--settle-ms", "0"),
             memory_mb=MEMORY_MB,
         )
-        loop.replay(scenario, "baseline", folder)
+        guests.replay(scenario, "baseline", folder)
 
     shared = {key: value for key, value in PARAMETERS.items() if key != "workloads"}
     recipe = code_version("eval/experiments/fig07.py")

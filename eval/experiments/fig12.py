@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
 
-from eval import figures, loop, workers
+from eval import figures, guests, workers
 from eval.cache import code_version
 from eval.cells import ARRAYS, N_DRIVES, POLICIES, brief, training_records
+from eval.errors import StepError
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.files import write_json
+from eval.host import linnapp
 from eval.metrics import improvement, oracle_share, percent
 from linnapp.dataset import digest as file_digest
 from linnapp.lab.array import Array
@@ -52,14 +53,6 @@ OPTIONS = (
 )  # fmt: skip
 
 
-def _linnapp(*arguments: str) -> str:
-    command = [sys.executable, "-m", "linnapp", *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if result.returncode:
-        raise loop.LoopError(f"linnapp {' '.join(arguments)}: {result.stderr.strip()}")
-    return result.stdout
-
-
 def prepare(source: Path, folder: Path) -> dict[str, float]:
     """Convert a trace and cut it in two, sped up until it loads the array.
 
@@ -68,13 +61,13 @@ def prepare(source: Path, folder: Path) -> dict[str, float]:
     folder.mkdir(parents=True, exist_ok=True)
     whole = folder / "whole.iolog"
     fit = str(Array().size_mb << 20)
-    _linnapp("convert", str(source), str(whole), "--fit", fit, "--device-name", "/dev/flash0")
-    facts = json.loads(_linnapp("inspect", str(whole), "--json"))
+    linnapp("convert", str(source), str(whole), "--fit", fit, "--device-name", "/dev/flash0")
+    facts = json.loads(linnapp("inspect", str(whole), "--json"))
     iops = (facts["reads"] + facts["writes"]) / facts["duration_s"]
     rerate = max(1.0, PARAMETERS["target_iops"] / iops)
     part_s = min(PARAMETERS["part_s"] * rerate, facts["duration_s"] / 2)
     for name, first_s in (("train", 0.0), ("replay", part_s)):
-        _linnapp(
+        linnapp(
             "convert", str(whole), str(folder / f"{name}.iolog"),
             "--slice", f"{first_s}:{first_s + part_s}", "--rerate", f"{rerate}",
             "--device-name", "/dev/flash0",
@@ -85,7 +78,7 @@ def prepare(source: Path, folder: Path) -> dict[str, float]:
 def replay_trace(context: Context, path: Path) -> list[dict[str, Any]]:
     """One trace under every policy."""
     if not path.is_file():
-        raise loop.LoopError(f"{path}: no such file (named in {VARIABLE})")
+        raise StepError(f"{path}: no such file (named in {VARIABLE})")
     file_id = file_digest([path])[:16]
     seed = context.seeds[0]
     name = path.name
@@ -96,8 +89,8 @@ def replay_trace(context: Context, path: Path) -> list[dict[str, Any]]:
 
     def learn(folder: Path) -> None:
         facts = prepare(path, folder)
-        loop.record(
-            loop.Scenario(name, array, (folder / "train.iolog",), seed, options=OPTIONS),
+        guests.record(
+            guests.Scenario(name, array, (folder / "train.iolog",), seed, options=OPTIONS),
             folder / "record",
         )
         blks = [folder / "record" / f"flash{k}.blk" for k in range(N_DRIVES)]
@@ -111,15 +104,15 @@ def replay_trace(context: Context, path: Path) -> list[dict[str, Any]]:
     models = [source / "models" / f"flash{k}.linnos" for k in range(N_DRIVES)]
     ratio = sum(record["false_submit_ratio"] for record in records) / N_DRIVES
     options = (*OPTIONS, "--profile", source / "record" / "baseline.log")
-    scenario = loop.Scenario(name, array, (source / "replay.iolog",), seed, options=options)
+    scenario = guests.Scenario(name, array, (source / "replay.iolog",), seed, options=options)
 
     def one(policy: str) -> dict[str, Any]:
         def make(folder: Path) -> None:
             chosen = scenario
             if policy == "linnos-hl":
                 extra = ("--false-submit-ratio", f"{ratio:.6f}")
-                chosen = loop.replace(scenario, options=(*scenario.options, *extra))
-            write_json(folder / "run.json", loop.replay(chosen, policy, folder, models=models))
+                chosen = replace(scenario, options=(*scenario.options, *extra))
+            write_json(folder / "run.json", guests.replay(chosen, policy, folder, models=models))
 
         folder = context.cache.get("trace-replay", {**made_from, "policy": policy}, make)
         summary: dict[str, Any] = json.loads((folder / "run.json").read_text())

@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from eval import demo, loop, small_cell
-from eval.cache import write_json
+from eval import guests, host, small_cell
+from eval.files import write_json
 from linnapp.lab.array import Array
 
 SEED = 3
@@ -21,20 +21,20 @@ SECONDS = 0.3
 def main(out: Path) -> None:
     """Leave what both guests wrote."""
     workload = out / "workload"
-    demo.linnapp(
+    host.linnapp(
         "generate", "demo", "-o", str(workload), "--drives", str(N_DRIVES),
         "--duration", str(SECONDS), "--seed", str(SEED), "--drive-bytes", "64M",
     )  # fmt: skip
-    scenario = loop.Scenario(
+    scenario = guests.Scenario(
         "short",
         Array(n_drives=N_DRIVES, size_mb=64, seed=SEED),
         tuple(workload / f"flash{k}.iolog" for k in range(N_DRIVES)),
         SEED,
         memory_mb=512,
     )
-    loop.record(scenario, out / "record")
+    guests.record(scenario, out / "record")
     models = [small_cell.FOLDER / f"flash{k}.linnos" for k in range(N_DRIVES)]
-    run = loop.replay(scenario, "linnos-hl", out / "replays", models=models, hedge_us=300)
+    run = guests.replay(scenario, "linnos-hl", out / "replays", models=models, hedge_us=300)
     write_json(out / "summary.json", {"runs": [run]})
 
 

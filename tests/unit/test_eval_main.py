@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from eval import __main__ as command
-from eval import loop
+from eval import guests
 from eval.cache import read_record
 from eval.experiment import Context, Experiment
 from linnapp.lab.array import Array
@@ -83,12 +83,12 @@ def test_kernel_and_replayer_are_copied_and_come_first(
         (tmp_path / name).write_text(name)
     monkeypatch.setattr(command, "DEFAULT_KERNEL", tmp_path / "linux")
     monkeypatch.setattr(command, "REPLAYER", tmp_path / "replayer")
-    monkeypatch.setattr(loop, "_kernel", None)
-    monkeypatch.setattr(loop, "_programs", None)
+    monkeypatch.setattr(guests, "_kernel", None)
+    monkeypatch.setattr(guests, "_programs", None)
     command.keep_programs(tmp_path / "out")
-    assert loop._kernel == (tmp_path / "out" / "bin" / "linux").resolve()
+    assert guests._kernel == (tmp_path / "out" / "bin" / "linux").resolve()
     assert (tmp_path / "out" / "bin" / "replayer").read_text() == "replayer"
-    places = Places(tmp_path, loop._programs)
+    places = Places(tmp_path, guests._programs)
     path = places.environment(Array())["PATH"].split(":")
     first = next(places.folders[place].source for place in path if place in places.folders)
     assert first == (tmp_path / "out" / "bin").resolve()

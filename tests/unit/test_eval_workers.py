@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from eval import workers
-from eval.loop import LoopError
+from eval.errors import StepError
 from eval.parallel import map_parallel
 
 
@@ -47,6 +47,6 @@ def test_what_a_function_raises_comes_back() -> None:
 
 
 def test_a_failed_training_says_why(tmp_path: Path) -> None:
-    with pytest.raises(LoopError, match=r"nothing\.blk"):
+    with pytest.raises(StepError, match=r"nothing\.blk"):
         workers.train([tmp_path / "nothing.blk"], tmp_path / "models", tmp_path / "train.txt")
     assert not (tmp_path / "models").exists()

@@ -1,25 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""The loop that every experiment is made of: record, train, upload, replay.
+"""Recordings and replays, each in a guest of its own.
 
-Recording and replaying happen in the lab, each in a guest of its own whose
-drives start from the same state and which sees everything at fixed places;
-training happens on the host.
+Its drives start from the same state, and it sees everything at fixed places.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from eval.errors import StepError, tail
 from linnapp import replay_log
 from linnapp.lab.array import Array
 from linnapp.lab.guest import Guest, LabError
@@ -48,12 +44,6 @@ NEEDS_MODEL = frozenset({"linnos", "linnos-hl", "linnos-h99"})
 #: Policies that only want a model's inflection point; the drives stay off.
 NEEDS_THRESHOLD = frozenset({"hedge-ip", "heuristic-adv"})
 
-#: Variables that TensorFlow, numpy and the libraries below them look at.
-_STEERS_NUMBERS = (
-    "TF_", "XLA_", "KERAS_", "CUDA_", "ONEDNN_", "DNNL_", "MKL_", "KMP_", "OMP_", "GOMP_",
-    "OPENBLAS_", "GOTO_", "BLIS_", "NPY_", "EIGEN_", "GLIBC_TUNABLES", "MALLOC_", "PYTHONHASHSEED",
-)  # fmt: skip
-
 _kernel = DEFAULT_KERNEL
 _programs: Path | None = None
 
@@ -69,10 +59,6 @@ def use_copies(kernel: Path, programs: Path) -> None:
     """
     global _kernel, _programs
     _kernel, _programs = kernel, programs
-
-
-class LoopError(RuntimeError):
-    """A step of the loop failed; the message says where its output is."""
 
 
 @dataclass(frozen=True)
@@ -136,20 +122,14 @@ def _in_guest(command: Sequence[str], scenario: Scenario, places: Places, log: P
         try:
             result = run(command, guest, cwd=places.cwd, stdout=output, stderr=output)
         except LabError as error:
-            raise LoopError(f"{error}\n{tail(log)}") from None
+            raise StepError(f"{error}\n{tail(log)}") from None
     log.with_suffix(".dmesg").write_text(result.dmesg)
     if result.status:
-        raise LoopError(f"exit status {result.status} of {shlex.join(command)}\n{tail(log)}")
+        raise StepError(f"exit status {result.status} of {shlex.join(command)}\n{tail(log)}")
 
 
 def _charge_inference(inference_ns: int) -> str:
     return f"echo {inference_ns} >/sys/module/blk_linnos/parameters/charge_ns\n"
-
-
-def tail(log: Path, lines: int = 20) -> str:
-    """The end of a log file, and where the rest of it is."""
-    text = log.read_text(errors="replace").replace("\r", "\n").splitlines()
-    return "\n".join([*text[-lines:], f"(all of it: {log})"])
 
 
 def _replayer(scenario: Scenario, policy: str, places: Places) -> list[str]:
@@ -196,32 +176,23 @@ def record(scenario: Scenario, out_dir: Path) -> list[Path]:
     return [out_dir / f"{Path(drive).name}.blk" for drive in drives]
 
 
-def training_environment() -> dict[str, str]:
-    """This process's environment without what would change a training's numbers."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(_STEERS_NUMBERS)}
-    # Below a file nothing can be read or made: no settings from the user's home folder.
-    return {**kept, "PYTHONHASHSEED": "0", "KERAS_HOME": "/dev/null/keras"}
+def upload(devices: Iterable[str], models: Iterable[str], mode: str) -> str:
+    """Shell commands that upload models; what `linnapp upload` does, in a hundredth of its time.
 
-
-def train(traces: Sequence[Path], model_dir: Path, log: Path, *options: str) -> list[Path]:
-    """Train one model a trace with `linnapp train`.
-
-    Returns
-    -------
-    list of Path
-        One model file a trace, in the order of the traces.
+    Parameters
+    ----------
+    devices : iterable of str
+    models : iterable of str
+        One model a drive, by its name in the guest.
+    mode : str
+        Of the drives.
     """
-    command = [sys.executable, "-m", "linnapp", "train", "-o", str(model_dir), *options]
-    for trace in traces:
-        command += ["--trace", str(trace)]
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as output:
-        status = subprocess.run(
-            command, stdout=output, stderr=output, env=training_environment(), check=False
-        ).returncode
-    if status:
-        raise LoopError(f"exit status {status} of {shlex.join(command)}\n{tail(log)}")
-    return [model_dir / f"{trace.stem}.linnos" for trace in traces]
+    lines = []
+    for device, model in zip(devices, models, strict=True):
+        linnos = f"/sys/block/{Path(device).name}/linnos"
+        lines.append(f"cat {shlex.quote(model)} >{linnos}/model")
+        lines.append(f"echo {mode} >{linnos}/mode")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def replay(
@@ -232,7 +203,7 @@ def replay(
     models: Sequence[Path] = (),
     hedge_us: float | None = None,
     mode: str = "enforce",
-    prepare: str | Callable[[Places], str] = "",
+    prepare: str = "",
     finish: str = "",
 ) -> dict[str, Any]:
     """Replay a scenario under one policy.
@@ -252,8 +223,7 @@ def replay(
     mode : str
         Mode of the drives with a model.
     prepare, finish : str
-        Shell commands in the guest after the upload and after the replay; a
-        function where they name files of the host.
+        Shell commands in the guest after the upload and after the replay.
 
     Returns
     -------
@@ -268,23 +238,8 @@ def replay(
     if policy in NEEDS_THRESHOLD:
         mode = "off"
     if models and policy in NEEDS_MODEL | NEEDS_THRESHOLD:
-        for device, model in zip(scenario.array.devices, models, strict=True):
-            script.append(
-                shlex.join(
-                    [
-                        "linnapp",
-                        "upload",
-                        "--model",
-                        places.of(model),
-                        "--device",
-                        device,
-                        "--mode",
-                        mode,
-                    ]
-                )
-            )
-    prepared = prepare if isinstance(prepare, str) else prepare(places)
-    script += [prepared, f"sleep {REST_S}", shlex.join(command), finish]
+        script.append(upload(scenario.array.devices, map(places.of, models), mode))
+    script += [prepare, f"sleep {REST_S}", shlex.join(command), finish]
     _in_guest(["sh", "-ec", "\n".join(script)], scenario, places, out_dir / f"{policy}.txt")
     summary: dict[str, Any] = json.loads((out_dir / f"{policy}.json").read_text())
     summary["config"] = {**summary.get("config", {}), "experiment": scenario.config()}
@@ -296,19 +251,3 @@ def read_latency_us(log: Path, *, skip_ns: int = 0) -> np.ndarray[Any, np.dtype[
     records = replay_log.read(log)
     reads = records[(records["op"] == replay_log.READ) & (records["due_ns"] >= skip_ns)]
     return np.sort(reads["latency_ns"].astype(np.float64) / 1000)
-
-
-__all__ = [
-    "FAILOVER_US",
-    "INFERENCE_NS",
-    "LoopError",
-    "Scenario",
-    "read_latency_us",
-    "record",
-    "replace",
-    "replay",
-    "tail",
-    "train",
-    "training_environment",
-    "use_copies",
-]
