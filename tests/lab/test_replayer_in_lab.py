@@ -273,3 +273,66 @@ def test_a_loser_that_no_drive_has_yet_is_cancelled_and_counted(boot, tmp_path: 
         for name in ("before", "after")
     )
     assert result["blocks_checked"] == served == after - before
+
+
+def test_a_drive_that_carries_something_or_is_mounted_is_left_alone(boot, tmp_path: Path) -> None:
+    trace = tmp_path / "t"
+    trace.write_text(f"fio version 3 iolog\n0 /dev/x read 0 {BLOCK}\n0 /dev/x write 0 {BLOCK}\n")
+    boot(
+        f"""
+run() {{
+    name=$1; shift
+    status=0
+    replayer --trace {trace} --policy baseline "$@" >$OUT/$name 2>&1 || status=$?
+    echo "status $status" >>$OUT/$name
+}}
+run fresh --devices /dev/flash0
+run again --devices /dev/flash0
+mkfs.ext4 -q /dev/flash1
+run ext4 --devices /dev/flash0,/dev/flash1
+mkdir /run/tmp/m
+mount /dev/flash1 /run/tmp/m
+run mounted --devices /dev/flash1 --force /dev/flash1
+run readonly --devices /dev/flash1 --readonly
+umount /run/tmp/m
+sleep 1000 </dev/flash2 &
+run held --devices /dev/flash2 --force /dev/flash2
+kill $!
+run forced --devices /dev/flash1 --force /dev/flash1
+# One partition, from sector 2048 on, of 65536.
+printf '\\0\\0\\0\\0\\203\\0\\0\\0\\0\\10\\0\\0\\0\\0\\1\\0' |
+    dd of=/dev/flash2 bs=1 seek=446 conv=notrunc 2>/dev/null
+printf '\\125\\252' | dd of=/dev/flash2 bs=1 seek=510 conv=notrunc 2>/dev/null
+blockdev --rereadpt /dev/flash2
+run table --devices /dev/flash2
+run part --devices /dev/flash2p1
+run both --devices /dev/flash2,/dev/flash2p1 --force /dev/flash2
+sleep 1000 </dev/flash2p1 &
+run part_held --devices /dev/flash2 --force /dev/flash2
+kill $!
+mkfs.ext4 -q /dev/flash2p1
+mount /dev/flash2p1 /run/tmp/m
+run part_mounted --devices /dev/flash2 --force /dev/flash2
+umount /run/tmp/m
+""",
+        Array(size_mb=64),
+    )
+    said = {
+        name: (tmp_path / name).read_text()
+        for name in (
+            "fresh", "again", "ext4", "mounted", "readonly", "held", "forced",
+            "table", "part", "both", "part_held", "part_mounted",
+        )
+    }  # fmt: skip
+    status = {name: int(text.split()[-1]) for name, text in said.items()}
+    assert status == {
+        "fresh": 0, "again": 0, "ext4": 1, "mounted": 1, "readonly": 0, "held": 1, "forced": 0,
+        "table": 1, "part": 0, "both": 1, "part_held": 1, "part_mounted": 1,
+    }, said  # fmt: skip
+    assert "drive /dev/flash1: carries a file system (ext4)" in said["ext4"]
+    assert "drive /dev/flash1: in use" in said["mounted"]
+    assert "drive /dev/flash2: in use: process" in said["held"]
+    assert "carries a partition table (dos)" in said["table"]
+    assert "or one is a part of the other" in said["both"]
+    assert "drive /dev/flash2: in use: process" in said["part_held"]
+    assert "drive /dev/flash2: in use: it or a part of it is mounted" in said["part_mounted"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import stat
 import struct
 import subprocess
 import sys
@@ -149,7 +150,7 @@ def test_a_drive_open_in_another_process_is_refused_even_by_force(
 
 @pytest.fixture
 def loop(tmp_path: Path) -> Iterator[tuple[Path, Path]]:
-    """A loop device and its file, with a partition table whose partition 1 holds an ext4."""
+    """A loop device and its file."""
     image = tmp_path / "image"
     with image.open("wb") as file:
         file.truncate(16 << 20)
@@ -193,6 +194,33 @@ def test_a_mounted_drive_is_refused_but_may_be_read(
         replay([device], [trace], "baseline", "--readonly")
     finally:
         subprocess.run(["umount", folder], check=True)
+
+
+def test_a_partition_in_use_guards_its_whole_disk(
+    tmp_path: Path, loop: tuple[Path, Path], trace: Path
+) -> None:
+    device, image = loop
+    partition_table(image)
+    subprocess.run(["/sbin/blockdev", "--rereadpt", device], check=True)
+    number = Path(f"/sys/block/{device.name}/{device.name}p1/dev")
+    if not number.exists():
+        pytest.skip("no partitions on loop devices here; the same is tested in the lab")
+    major, minor = (int(part) for part in number.read_text().split(":"))
+    partition = tmp_path / "partition"
+    os.mknod(partition, stat.S_IFBLK | 0o600, os.makedev(major, minor))
+    for drives, known in (([device], "partition table (dos)"), ([partition], None)):
+        ran = replay(drives, [trace], "baseline", status=1 if known else 0)
+        assert known is None or known in ran.stderr
+    ran = replay([device, partition], [trace], "baseline", status=1)
+    assert "or one is a part of the other" in ran.stderr
+    for held, drive in ((partition, device), (device, partition)):
+        with holder(held, "os.O_RDONLY") as process:
+            ran = replay([drive], [trace], "baseline", "--force", str(drive), status=1)
+            process.communicate()
+        assert f"{drive}: in use: process {process.pid}" in ran.stderr
+    with holder(partition, "os.O_RDONLY | os.O_NONBLOCK") as process:
+        replay([partition], [trace], "baseline")
+        process.communicate()
 
 
 def test_readonly_reads_and_leaves_writes_out(tmp_path: Path, drives: list[Path]) -> None:
