@@ -50,7 +50,8 @@ def test_two_boots_give_the_same_log(boot, tmp_path: Path) -> None:
     for run in ("a", "b"):
         boot(
             f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy hedge --hedge-us 150"
-            f" --inject {ROTATING} --json $OUT/{run}.json --log $OUT/{run}.log"
+            f" --inject {ROTATING} --json $OUT/o.json --log $OUT/o.log\n"
+            f"mv $OUT/o.json $OUT/{run}.json; mv $OUT/o.log $OUT/{run}.log"
         )
     assert (tmp_path / "a.log").read_bytes() == (tmp_path / "b.log").read_bytes()
     assert summary(tmp_path / "a.json") == summary(tmp_path / "b.json")
