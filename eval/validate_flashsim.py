@@ -43,8 +43,8 @@ from eval.files import write_json, write_text
 from eval.parallel import map_parallel
 from linnapp.inflection import LatencyDistribution, find_inflection_points
 from linnapp.lab.array import Array
-from linnapp.lab.command import guest_environment
 from linnapp.lab.guest import REPOSITORY, Guest
+from linnapp.lab.places import Places
 from linnapp.lab.uml import DEFAULT_KERNEL, run
 
 FloatArray = NDArray[np.float64]
@@ -151,32 +151,33 @@ def measure(profile: str, load: Load, reads: int, seed: int, kernel: Path, out: 
     array, shape (n, 2)
         Time since the start (ms), latency (us), in the order of completion.
     """
-    parse = (
-        "import sys, numpy as np;"
-        "a = np.loadtxt('/run/tmp/r_clat.1.log', delimiter=',', usecols=(0, 1));"
-        "a[:, 1] /= 1000; np.save(sys.argv[1], a)"
-    )
     target = out / f"{profile}-{load.name}.npy"
+    log = target.with_suffix(".log")
+    places = Places(out)
     script = f"""
 cd /run/tmp
 {_fio(load, profile, reads, seed)}
-python3 -c "{parse}" {target}
-cp /sys/kernel/debug/flashsim/flash0/counters {target.with_suffix(".counters")}
+cp r_clat.1.log {places.of(log)}
+cp /sys/kernel/debug/flashsim/flash0/counters {places.of(target.with_suffix(".counters"))}
 """
     array = Array(n_drives=1, profile=profile, seed=seed)
     sink = io.BytesIO()
     guest = Guest(
         kernel=kernel,
-        out_dir=out,
-        setup=array.setup_script(),
-        environment=guest_environment(array, out),
+        folders=places.folders,
+        setup=array.setup_script() + places.setup(),
+        environment=places.environment(array),
     )
-    result = run(["sh", "-ec", script], guest, stdout=sink, stderr=sink)
+    result = run(["sh", "-ec", script], guest, cwd=places.cwd, stdout=sink, stderr=sink)
     if result.status:
         raise SystemExit(
             f"{profile} {load.name}: status {result.status}\n{sink.getvalue().decode()}"
         )
-    return np.asarray(np.load(target), np.float64)
+    rows = np.loadtxt(log, delimiter=",", usecols=(0, 1))
+    log.unlink()
+    rows[:, 1] /= 1000
+    np.save(target, rows)
+    return rows
 
 
 def describe(rows: FloatArray, alone: bool) -> dict[str, float]:
