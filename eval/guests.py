@@ -17,7 +17,7 @@ import numpy as np
 
 from eval.errors import StepError, tail
 from linnapp import replay_log
-from linnapp.lab.array import Array
+from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
 from linnapp.lab.guest import Guest, LabError
 from linnapp.lab.places import Places
 from linnapp.lab.uml import DEFAULT_KERNEL, run
@@ -171,7 +171,9 @@ def record(scenario: Scenario, out_dir: Path) -> list[Path]:
     places = Places(out_dir, _programs)
     drives = scenario.array.devices
     command = ["linnapp", "trace", *drives, "-o", str(places.cwd), "--"]
-    command += _replayer(scenario, "baseline", places)
+    # What a replay writes beforehand is recorded as well.
+    replayer = f"{WAIT_FOR_FULL_SECOND}exec {shlex.join(_replayer(scenario, 'baseline', places))}"
+    command += ["sh", "-ec", replayer]
     _in_guest(command, scenario, places, out_dir.with_suffix(".txt"))
     return [out_dir / f"{Path(drive).name}.blk" for drive in drives]
 
@@ -239,7 +241,7 @@ def replay(
         mode = "off"
     if models and policy in NEEDS_MODEL | NEEDS_THRESHOLD:
         script.append(upload(scenario.array.devices, map(places.of, models), mode))
-    script += [prepare, f"sleep {REST_S}", shlex.join(command), finish]
+    script += [prepare, f"sleep {REST_S}", WAIT_FOR_FULL_SECOND + shlex.join(command), finish]
     _in_guest(["sh", "-ec", "\n".join(script)], scenario, places, out_dir / f"{policy}.txt")
     summary: dict[str, Any] = json.loads((out_dir / f"{policy}.json").read_text())
     summary["config"] = {**summary.get("config", {}), "experiment": scenario.config()}

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 
 CONFIGFS = "/sys/kernel/config/flashsim"
 
-#: A drive's flushes count from when it was switched on, and what ran before that took a little
-#: longer where folders have longer names, also in virtual time. So wait for a full second of the
-#: guest's clock, to the nanosecond: every step from reading the clock to the drives is the same in
-#: every boot.
-_WAIT_FOR_FULL_SECOND = """\
+#: A drive's flushes count from when it was switched on, and what ran before that may have taken a
+#: little longer elsewhere, also in virtual time. So wait for a full second of the guest's clock, to
+#: the nanosecond: every step from reading the clock to what follows is the same in every boot.
+WAIT_FOR_FULL_SECOND = """\
 left_ns=$((1000000000 - $(/bin/date +%s%N) % 1000000000))
 /bin/sleep "$((left_ns / 1000000000)).$(printf %09d $((left_ns % 1000000000)))"
 """
@@ -63,7 +62,7 @@ class Array:
         lines = [
             f"[ -d {CONFIGFS} ] || {{ echo 'this kernel has no flashsim driver:"
             " build the lab kernel with `make kernel`'; exit 1; }",
-            _WAIT_FOR_FULL_SECOND,
+            WAIT_FOR_FULL_SECOND,
         ]
         for k in range(self.n_drives):
             drive = f"{CONFIGFS}/flash{k}"

@@ -18,20 +18,24 @@ N_DRIVES = 3
 SECONDS = 0.3
 
 
-def main(out: Path) -> None:
-    """Leave what both guests wrote."""
-    workload = out / "workload"
+def short_scenario(workload: Path) -> guests.Scenario:
+    """The workload, written to a folder, on small drives."""
     host.linnapp(
         "generate", "demo", "-o", str(workload), "--drives", str(N_DRIVES),
         "--duration", str(SECONDS), "--seed", str(SEED), "--drive-bytes", "64M",
     )  # fmt: skip
-    scenario = guests.Scenario(
+    return guests.Scenario(
         "short",
         Array(n_drives=N_DRIVES, size_mb=64, seed=SEED),
         tuple(workload / f"flash{k}.iolog" for k in range(N_DRIVES)),
         SEED,
         memory_mb=512,
     )
+
+
+def main(out: Path) -> None:
+    """Leave what both guests wrote."""
+    scenario = short_scenario(out / "workload")
     guests.record(scenario, out / "record")
     models = [small_cell.FOLDER / f"flash{k}.linnos" for k in range(N_DRIVES)]
     run = guests.replay(scenario, "linnos-hl", out / "replays", models=models, hedge_us=300)

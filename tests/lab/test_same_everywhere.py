@@ -14,7 +14,9 @@ from pathlib import Path
 
 import click
 import pytest
+from short_loop import short_scenario
 
+from eval import guests
 from linnapp.lab.guest import REPOSITORY
 
 pytestmark = pytest.mark.lab
@@ -115,3 +117,13 @@ def test_an_ordinary_user(folder: Path, python: str, expected: dict[str, str]) -
         os.chown(path, NOBODY, NOBODY)
     environment = {"PATH": SHORT_PATH, "HOME": str(other)}
     assert short_loop(other, python, environment, user=NOBODY) == expected
+
+
+def test_what_ran_before_leaves_no_trace(tmp_path: Path) -> None:
+    """Nor do other versions of it: how often they look at the clock, and when they sleep."""
+    scenario = short_scenario(tmp_path / "workload")
+    logs = []
+    for k, before in enumerate(["", "date; date; sleep 0.0123456; date +%N"]):
+        guests.replay(scenario, "hedge", tmp_path / str(k), hedge_us=300, prepare=before)
+        logs.append((tmp_path / str(k) / "hedge.log").read_bytes())
+    assert logs[0] == logs[1]
