@@ -189,6 +189,11 @@ def read_latencies(
         **recipe.reader,
     )
     rows = slice(None) if whole else training.split(len(reads), recipe.training).training
+    if not len(reads.latency_us[rows]):
+        raise TraceError(
+            f"{trace}: {len(reads)} completed reads are too few to train on and to judge by; "
+            "record more"
+        )
     return LatencyDistribution(
         reads.latency_us[rows], reads.pages[rows] if recipe.labelling.by_size else None
     )
@@ -276,7 +281,7 @@ def train_labelled(
     out_dir = Path(out_dir)
     observer = observer or SilentObserver()
     names = drive_names(traces)
-    with replaced_directory(out_dir) as directory:
+    with replaced_directory(out_dir, (SUFFIX, ".json")) as directory:
         trained, interrupted = run_tasks(
             [
                 Task(name, train_drive, (trace, point, recipe))

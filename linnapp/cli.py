@@ -7,7 +7,6 @@ each command's name, module and one line of help, and nothing else.
 
 from __future__ import annotations
 
-import errno
 import importlib
 import os
 import signal
@@ -99,9 +98,11 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 128 + signal.SIGPIPE
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS):
-            raise
+        # Of the machine or a name that the user gave (too long, no permission, disk full, ...).
         print(f"linnapp: error: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
+        status = 1
+    except MemoryError:
+        print("linnapp: error: out of memory", file=sys.stderr)
         status = 1
     except KeyboardInterrupt:
         status = 128 + signal.SIGINT

@@ -201,7 +201,8 @@ def _read_blktrace(path: Path, **options: Any) -> Iterator[Workload]:
             first_ns = int(chunk.arrival_ns[0])
         kept = chunk.take((chunk.flags & blktrace.REVOKED) == 0)
         yield Workload(
-            ((kept.arrival_ns - np.uint64(first_ns)) // np.uint64(1000)).astype(np.int64),
+            # Events that lie further apart than the reader sorts may go back.
+            np.maximum(kept.arrival_ns.astype(np.int64) - first_ns, 0) // 1000,
             (kept.sector * np.uint64(SECTOR_BYTES)).astype(np.int64),
             kept.size_bytes.astype(np.int64),
             kept.is_write,
@@ -251,8 +252,12 @@ def filtered(chunks: Iterable[Workload], filters: Filters) -> Iterator[Workload]
             chunk = chunk.take((chunk.time_us >= start_us) & (chunk.time_us < end_us))
             chunk = dataclasses.replace(chunk, time_us=chunk.time_us - int(start_us))
         if filters.rerate != 1.0:
-            rerated = np.rint(chunk.time_us / filters.rerate).astype(np.int64)
-            chunk = dataclasses.replace(chunk, time_us=rerated)
+            rerated = np.rint(chunk.time_us / filters.rerate)
+            if len(rerated) and rerated.max() >= 2.0**62:
+                raise LinnappError(
+                    f"--rerate {filters.rerate:g}: the trace would last {rerated.max() / 1e6:g} s"
+                )
+            chunk = dataclasses.replace(chunk, time_us=rerated.astype(np.int64))
         if filters.fit_bytes is not None:
             chunk = _fit(chunk, filters.fit_bytes)
         if len(chunk):

@@ -112,6 +112,15 @@ class Extents:
     ranges: tuple[tuple[int, int], ...]
 
 
+def _only(where: str, entry: Mapping[str, Any], *allowed: str) -> None:
+    """Refuse other keys: a word misspelt is a fault not injected, which looks like one survived."""
+    unknown = sorted(set(entry) - set(allowed))
+    if unknown:
+        raise FaultError(
+            f"{where}: unknown key {', '.join(map(repr, unknown))}; known are {', '.join(allowed)}"
+        )
+
+
 def _word(where: str, entry: Mapping[str, Any], key: str, choices: Mapping[str, str]) -> str:
     value = entry.get(key)
     if isinstance(value, str):
@@ -129,6 +138,7 @@ def _number(where: str, entry: Mapping[str, Any], key: str, low: int, high: int)
 
 
 def _fault_knobs(where: str, fault: Mapping[str, Any]) -> dict[str, str]:
+    _only(where, fault, "type", "corruptionPattern", "latencyUs", "offset", "index")
     kinds = {**_TYPES, **_PATTERNS, "CORRUPTION": "corruption", "DATACORRUPTION": "corruption"}
     kind = _word(where, fault, "type", kinds)
     words = str(fault.get("type"))
@@ -147,6 +157,7 @@ def _fault_knobs(where: str, fault: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _entry_rule(where: str, op: str, file_name: str, entry: Mapping[str, Any]) -> FaultRule:
+    _only(where, entry, "frequency", "nRequests", "faultType", "tag", "count")
     knobs = {"op": op, "count": "block"}
     knobs["frequency"] = _word(where, entry, "frequency", _FREQUENCIES)
     if knobs["frequency"] != "all":
@@ -162,6 +173,15 @@ def _entry_rule(where: str, op: str, file_name: str, entry: Mapping[str, Any]) -
     if knobs["fault"] == "lost_write" and op == "read":
         raise FaultError(f"{where}: LOST_WRITE is no fault of a read; put it under write")
     return FaultRule(file_name, knobs)
+
+
+def _encodes(name: str) -> bool:
+    """Whether a file can have this name; half of a surrogate pair is no character."""
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def parse_rules(document: object) -> list[FaultRule]:
@@ -182,18 +202,23 @@ def parse_rules(document: object) -> list[FaultRule]:
     FaultError
         When the document is not of the form; names the place in it.
     """
-    if not isinstance(document, Mapping) or not document or set(document) - {"write", "read"}:
+    if not isinstance(document, Mapping) or not document:
         raise FaultError("a rule file is an object with the keys write and read")
+    _only("a rule file is an object with the keys write and read", document, "write", "read")
     rules = []
     for op, part in document.items():
         files = part.get("files") if isinstance(part, Mapping) else None
         if not isinstance(files, list):
             raise FaultError(f"{op}.files is missing or not a list")
+        _only(op, part, "files")
         for k, file in enumerate(files):
             where = f"{op}.files[{k}]"
             name = file.get("fileName") if isinstance(file, Mapping) else None
             if not isinstance(name, str) or not name:
                 raise FaultError(f"{where}: fileName is missing")
+            if "\0" in name or not _encodes(name):
+                raise FaultError(f"{where}: fileName is {name!r}; no file can be called that")
+            _only(where, file, "fileName", "faultInjection")
             entries = file.get("faultInjection")
             if isinstance(entries, Mapping):
                 entries = [entries]
@@ -225,10 +250,14 @@ def load_rules(path: AnyPath) -> list[FaultRule]:
     """
     path = Path(path)
     try:
-        return parse_rules(json.loads(path.read_text()))
+        return parse_rules(json.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise FaultError(f"{path}: {error.strerror}") from None
-    except json.JSONDecodeError as error:
+    except UnicodeDecodeError as error:
+        raise FaultError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from None
+    except RecursionError:
+        raise FaultError(f"{path}: not a rule file: nested too deeply") from None
+    except ValueError as error:  # JSONDecodeError, or a number of thousands of digits
         raise FaultError(f"{path}: not JSON: {error}") from None
     except FaultError as error:
         raise FaultError(f"{path}: {error}") from None

@@ -37,9 +37,10 @@ def replaced_file(path: AnyPath, mode: str = "wb") -> Iterator[IO[bytes] | IO[st
     Raises
     ------
     LinnappError
-        If the directory cannot be written or the disk is full; `path` is then untouched.
+        If the directory cannot be written or the disk is full, or `path` is there and no regular
+        file: a rename would put a file in a device's place. `path` is then untouched.
     """
-    path = Path(path)
+    path = _replaceable(Path(path), directory=False)
     try:
         fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
@@ -64,16 +65,50 @@ def replaced_file(path: AnyPath, mode: str = "wb") -> Iterator[IO[bytes] | IO[st
         raise
 
 
+def _replaceable(path: Path, *, directory: bool) -> Path:
+    """What `path` really names, a link followed, when it is absent or of the right kind."""
+    try:
+        real = path.resolve()
+        if real.exists() and not (real.is_dir() if directory else real.is_file()):
+            wanted = "a directory" if directory else "a regular file"
+            found = "a directory" if real.is_dir() else "a file, or a device"
+            raise LinnappError(f"{path}: {found}; the output is {wanted}")
+    except (OSError, RuntimeError) as error:  # a loop of links, or a name too long
+        raise LinnappError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    return real
+
+
 @contextlib.contextmanager
-def replaced_directory(path: AnyPath) -> Iterator[Path]:
+def replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Iterator[Path]:
     """Yield a temporary directory beside `path`; it takes the place of `path` on success.
 
     A previous `path` is moved aside first and removed last, so that a complete directory exists
     under one of the two names at every moment.
+
+    Parameters
+    ----------
+    path : path
+    suffixes : tuple of str
+        Of the files that a previous `path` may hold. One with others is somebody's own.
+
+    Raises
+    ------
+    LinnappError
+        If the disk is full, or `path` cannot be written or holds anything else.
     """
-    path = Path(path)
-    parent = path.absolute().parent
+    path = _replaceable(Path(path), directory=True)
+    parent = path.parent
     try:
+        others = sorted(
+            entry.name
+            for entry in (path.iterdir() if path.exists() else ())
+            if entry.suffix not in suffixes or not entry.is_file()
+        )
+        if others:
+            raise LinnappError(
+                f"{path}: holds {others[0]}, which is none of {', '.join(suffixes)}; it would be "
+                "replaced as a whole: name another directory, or a new one"
+            )
         parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=parent))
     except OSError as error:

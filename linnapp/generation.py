@@ -12,6 +12,7 @@ same whatever the correlation is.
 from __future__ import annotations
 
 import dataclasses
+import math
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -33,6 +34,31 @@ PROFILE_DIR = _SHIPPED if _SHIPPED.is_dir() else _PACKAGE.parent / "traces"
 
 #: arrivals drawn at a time; bounds memory whatever the duration
 _BATCH = 1 << 16
+
+
+#: where in the file a field is, but for the tables of sizes
+_TABLES = {
+    "arrivals": ("calm_iops", "burst_iops", "calm_ms", "burst_ms", "burst_correlation"),
+    "offsets": ("zipf_exponent", "region_bytes"),
+}
+_TOP = ("description", "drive_bytes", "read_fraction")
+_SIZES = ("read_sizes", "write_sizes")
+
+#: the numbers, and what is more than any drive has; fractions are checked more closely
+_MOST = {
+    "drive_bytes": 1 << 60,
+    "read_fraction": math.inf,
+    "calm_iops": 1e9,
+    "burst_iops": 1e9,
+    "calm_ms": 1e12,
+    "burst_ms": 1e12,
+    "zipf_exponent": math.inf,
+    "region_bytes": 1 << 60,
+    "burst_correlation": math.inf,
+}
+_WHOLE = ("drive_bytes", "region_bytes")
+_SHORTEST_MS = 0.001
+_MOST_REGIONS = 1 << 26
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +84,15 @@ class Profile:
             if not good:
                 raise LinnappError(f"profile {self.name}: {what}")
 
+        for name, most in _MOST.items():
+            value = getattr(self, name)
+            # Not isinstance(): a bool is an int, and means something else.
+            whole = type(value) is int
+            check(
+                whole or (type(value) is float and name not in _WHOLE and math.isfinite(value)),
+                f"{name} is {value!r}; it must be a {'whole ' if name in _WHOLE else ''}number",
+            )
+            check(value <= most, f"{name} is {value}, more than {most:g}")
         check(0 <= self.read_fraction <= 1, f"read_fraction {self.read_fraction} is not in 0..1")
         check(
             min(self.calm_iops, self.burst_iops) >= 0 and max(self.calm_iops, self.burst_iops) > 0,
@@ -67,7 +102,10 @@ class Profile:
             0 <= self.burst_correlation <= 1,
             f"burst_correlation {self.burst_correlation} is not in 0..1",
         )
-        check(self.calm_ms > 0 and self.burst_ms > 0, "calm_ms and burst_ms must be positive")
+        check(
+            min(self.calm_ms, self.burst_ms) >= _SHORTEST_MS,
+            f"calm_ms and burst_ms must be at least {_SHORTEST_MS}",
+        )
         check(
             0 <= self.zipf_exponent < 1, f"zipf_exponent {self.zipf_exponent} is not in 0..1 (open)"
         )
@@ -82,10 +120,24 @@ class Profile:
                 "sizes must be multiples of 512 that fit the drive",
             )
             check(
-                all(w >= 0 for w in sizes.values()) and sum(sizes.values()) > 0,
-                "weights must not be negative, and one of them positive",
+                all(w >= 0 for w in sizes.values()) and 0 < sum(sizes.values()) < math.inf,
+                "weights must be finite and not negative, and one of them positive",
             )
         check(self.drive_bytes >= self.region_bytes, "the drive is smaller than a region")
+        self.check_regions(self.drive_bytes)
+
+    def check_regions(self, drive_bytes: int) -> None:
+        """Refuse a drive of more regions than fit memory.
+
+        Raises
+        ------
+        LinnappError
+        """
+        if drive_bytes // self.region_bytes > _MOST_REGIONS:
+            raise LinnappError(
+                f"profile {self.name}: a drive of {drive_bytes} bytes has more than "
+                f"{_MOST_REGIONS} regions of {self.region_bytes}; enlarge region_bytes"
+            )
 
     @property
     def mean_iops(self) -> float:
@@ -120,37 +172,54 @@ def load_profile(name: str) -> Profile:
             raw = tomllib.load(stream)
     except OSError as error:
         raise explain_os_error(error, path) from error
-    except tomllib.TOMLDecodeError as error:
+    except UnicodeDecodeError as error:
+        raise LinnappError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from error
+    except RecursionError as error:
+        raise LinnappError(f"{path}: not a profile: nested too deeply") from error
+    except ValueError as error:  # TOMLDecodeError, or a number of thousands of digits
         raise LinnappError(f"{path}: {error}") from error
     return _parse_profile(path.stem, raw)
 
 
 def _parse_profile(name: str, raw: dict[str, Any]) -> Profile:
+    flat: dict[str, Any] = {"name": name}
+    unknown = []
+    for key, value in raw.items():
+        if key in _TOP:
+            flat[key] = value
+        elif key in _SIZES:
+            flat[key] = _sizes(name, key, value)
+        elif key in _TABLES and isinstance(value, dict):
+            unknown += [f"{key}.{field}" for field in value if field not in _TABLES[key]]
+            flat.update(value)
+        else:
+            unknown.append(key)
+    fields = dataclasses.fields(Profile)
+    required = {field.name for field in fields if field.default is dataclasses.MISSING}
+    missing = sorted(required - flat.keys())
+    wrong = [f"missing: {', '.join(missing)}"] if missing else []
+    if unknown:
+        known = [*_TOP, *(f"{table}.{field}" for table in _TABLES for field in _TABLES[table])]
+        wrong.append(
+            f"unknown: {', '.join(unknown)}; known are {', '.join(known)} and tables of bytes = "
+            f"weight, {', '.join(_SIZES)}"
+        )
+    if wrong:
+        raise LinnappError(f"profile {name}: {'; '.join(wrong)}")
+    return Profile(**flat)
+
+
+def _sizes(name: str, key: str, table: object) -> dict[int, float]:
+    """A table of sizes in bytes and their weights."""
     try:
-        flat: dict[str, Any] = {"name": name}
-        for key, value in raw.items():
-            if key in ("read_sizes", "write_sizes"):
-                flat[key] = {int(size): float(weight) for size, weight in value.items()}
-            elif isinstance(value, dict):
-                flat.update(value)
-            else:
-                flat[key] = value
-        fields = dataclasses.fields(Profile)
-        unknown = sorted(flat.keys() - {field.name for field in fields})
-        required = {field.name for field in fields if field.default is dataclasses.MISSING}
-        missing = sorted(required - flat.keys())
-        if unknown or missing:
-            raise LinnappError(
-                f"profile {name}: "
-                + "; ".join(
-                    f"{what} {', '.join(keys)}"
-                    for what, keys in (("missing:", missing), ("unknown:", unknown))
-                    if keys
-                )
-            )
-        return Profile(**flat)
-    except (TypeError, ValueError) as error:
-        raise LinnappError(f"profile {name}: {error}") from error
+        if isinstance(table, dict):
+            return {int(size): float(weight) for size, weight in table.items()}
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise LinnappError(
+        f"profile {name}: {key} is {table!r:.80}; it must be a table of bytes = weight, such as "
+        f"[{key}] with the line 4096 = 1"
+    )
 
 
 def array_seeds(

@@ -24,6 +24,9 @@ from linnapp.recorded import open_recording
 WINDOW_S = 10
 PERCENTILES = (50, 80, 90, 95, 99, 99.9, 99.99)
 
+#: beyond it no time or place is
+_LAST = 2**62
+
 _SUB_BINS = 64
 _SUB_BITS = 6
 
@@ -252,6 +255,9 @@ def _replayed(
     first_ns = int(records["due_ns"].min())
     for start in range(0, len(records), 1 << 18):
         part = records[start : start + (1 << 18)]
+        for name in ("due_ns", "latency_ns", "offset_bytes"):
+            if int(part[name].max()) > _LAST:
+                raise TraceError(f"{path}: corrupt: {name} is {part[name].max()}; record it again")
         yield (
             Workload(
                 (part["due_ns"].astype(np.int64) - first_ns) // 1000,

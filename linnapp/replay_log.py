@@ -65,8 +65,11 @@ def response_ns(records: NDArray[Any]) -> NDArray[np.uint64]:
 def is_replay_log(path: AnyPath) -> bool:
     """Whether a file begins as a per-I/O log does."""
     path = Path(path)
-    with path.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
 
 
 def read(path: AnyPath) -> NDArray[Any]:

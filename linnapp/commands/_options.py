@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,24 @@ import click
 if TYPE_CHECKING:
     from linnapp.array_training import Recipe
 
+#: nearly three centuries, whose nanoseconds fit 63 bits
+_MOST_SECONDS = 9e9
+#: an EiB; offsets and what is computed of them fit 63 bits
+_MOST_BYTES = 1 << 60
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+class FiniteRange(click.FloatRange):
+    """A number between bounds; "nan" and "inf", which ``float`` takes too, are none."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Parse the text."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
 
 
 class ByteSize(click.ParamType[int]):
@@ -28,7 +46,12 @@ class ByteSize(click.ParamType[int]):
         match = re.fullmatch(r"(\d+)([KMGT]?)(i?B)?", str(value), re.I)
         if not match:
             self.fail(f"{value!r}: expected a number of bytes, or e.g. 512M, 1G", param, ctx)
-        return int(match[1]) * _UNITS[match[2].upper()]
+        # Counted, not parsed: int() refuses thousands of digits.
+        digits = match[1].lstrip("0") or "0"
+        size = int(digits) * _UNITS[match[2].upper()] if len(digits) < 20 else _MOST_BYTES + 1
+        if size > _MOST_BYTES:
+            self.fail(f"{value!r}: no drive has more than {_MOST_BYTES} bytes", param, ctx)
+        return size
 
 
 class TimeSlice(click.ParamType[tuple[float, float]]):
@@ -47,7 +70,7 @@ class TimeSlice(click.ParamType[tuple[float, float]]):
             parsed = float(start or 0), float(end or "inf")
         except ValueError:
             parsed = (1.0, 0.0)
-        if not colon or not 0 <= parsed[0] < parsed[1]:
+        if not colon or not 0 <= parsed[0] < parsed[1] or parsed[0] > _MOST_SECONDS:
             self.fail(f"{value!r}: expected START:END in seconds, e.g. 0:60", param, ctx)
         return parsed
 
@@ -68,7 +91,9 @@ def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of finding inflection points."""
     for option in (
         click.option(
-            "--threshold-us", type=click.IntRange(1), help="Take this point; do not search."
+            "--threshold-us",
+            type=click.IntRange(1, 2**32 - 1),
+            help="Take this point; do not search.",
         ),
         click.option(
             "--by-size",
@@ -77,14 +102,14 @@ def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--failover-us",
-            type=click.FloatRange(min=0),
+            type=FiniteRange(0, 1e9),
             default=15.0,
             show_default=True,
             help="Cost of a failover in us.",
         ),
         click.option(
             "--replicas",
-            type=click.IntRange(2),
+            type=click.IntRange(2, 100),
             default=3,
             show_default=True,
             help="Drives that hold each block; with several traces at most as many.",
@@ -151,40 +176,40 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--learning-rate",
-            type=click.FloatRange(min=0, min_open=True),
+            type=FiniteRange(min=0, min_open=True),
             default=1e-3,
             show_default=True,
             help="Of Adam.",
         ),
         click.option(
             "--validation",
-            type=click.FloatRange(0.01, 0.9),
+            type=FiniteRange(0.01, 0.9),
             default=0.15,
             show_default=True,
             help="Share of the trace that chooses bias and epoch: what comes before the test's.",
         ),
         click.option(
             "--test",
-            type=click.FloatRange(0.01, 0.9),
+            type=FiniteRange(0.01, 0.9),
             default=0.15,
             show_default=True,
             help="Share of the trace, its end, that decides nothing and only judges.",
         ),
         click.option(
             "--patience",
-            type=click.IntRange(1),
+            type=click.IntRange(1, 1_000_000),
             default=5,
             show_default=True,
             help="Stop after so many epochs without a better validation loss.",
         ),
         click.option(
             "--epochs",
-            type=click.IntRange(1),
+            type=click.IntRange(1, 1_000_000),
             help="At most; from the trace's length if not given.",
         ),
         click.option(
             "--seed",
-            type=click.IntRange(0),
+            type=click.IntRange(0, 2**32 - 1),
             default=1,
             show_default=True,
             help="Equal seeds give equal models, bit for bit.",
@@ -200,7 +225,7 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--bursts",
-            type=click.FloatRange(0, 0.9),
+            type=FiniteRange(0, 0.9),
             default=0.3,
             show_default=True,
             help="Share of training examples that are added bursts of continuous slowness; 0: "

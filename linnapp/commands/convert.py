@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from linnapp.commands._options import ByteSize, TimeSlice
+from linnapp.commands._options import ByteSize, FiniteRange, TimeSlice
 
 
 @click.command()
@@ -25,7 +25,7 @@ from linnapp.commands._options import ByteSize, TimeSlice
 )
 @click.option(
     "--rerate",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(1e-6, 1e6),
     default=1.0,
     help="Multiply the rate of arrivals, after --slice.",
 )

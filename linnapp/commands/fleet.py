@@ -27,7 +27,7 @@ from linnapp.commands._options import recipe_from, recipe_options
 @click.option(
     "--scheduler", metavar="ADDRESS", help="A Dask scheduler; a local cluster if not given."
 )
-@click.option("--workers", type=click.IntRange(1), help="Processes of the local cluster.")
+@click.option("--workers", type=click.IntRange(1, 1024), help="Processes of the local cluster.")
 @click.option(
     "--alone", is_flag=True, help="Every trace is an array of its own, not those of a directory."
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from linnapp.commands._options import ByteSize
+from linnapp.commands._options import ByteSize, FiniteRange
 
 
 @click.command()
@@ -15,17 +15,19 @@ from linnapp.commands._options import ByteSize
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Directory to fill."
 )
-@click.option("--drives", type=click.IntRange(1), default=3, show_default=True, help="How many.")
+@click.option(
+    "--drives", type=click.IntRange(1, 1000), default=3, show_default=True, help="How many."
+)
 @click.option(
     "--duration",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(0, 1e9, min_open=True),
     default=60.0,
     show_default=True,
     help="Seconds.",
 )
 @click.option(
     "--seed",
-    type=click.IntRange(0),
+    type=click.IntRange(0, 2**63 - 1),
     default=1,
     show_default=True,
     help="Equal seeds give equal files.",
@@ -33,7 +35,7 @@ from linnapp.commands._options import ByteSize
 @click.option("--drive-bytes", type=ByteSize(), help="Size of the drives, e.g. 1G.")
 @click.option(
     "--burst-correlation",
-    type=click.FloatRange(0, 1),
+    type=FiniteRange(0, 1),
     help="Share of time in which all drives' bursts come together.  [default: the profile's]",
 )
 @click.option(
@@ -89,6 +91,7 @@ def generate(
             f"--drive-bytes {size}: smaller than the profile's largest I/O or region, "
             f"{max(largest, chosen.region_bytes)}"
         )
+    chosen.check_regions(size)
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:

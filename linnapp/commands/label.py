@@ -23,7 +23,7 @@ from linnapp.commands._options import labelling_options, reader_options
 )
 @click.option(
     "--seed",
-    type=click.IntRange(0),
+    type=click.IntRange(0, 2**32 - 1),
     default=1,
     show_default=True,
     help="Of --method simulate.",

@@ -17,10 +17,12 @@ import click
     required=True,
     help="The model file, .linnos.",
 )
-@click.option("--threshold-us", type=click.IntRange(1), help="Instead of the one in WEIGHTS.npz.")
+@click.option(
+    "--threshold-us", type=click.IntRange(1, 2**32 - 1), help="Instead of the one in WEIGHTS.npz."
+)
 @click.option(
     "--scale",
-    type=click.IntRange(1),
+    type=click.IntRange(1, 2**32 - 1),
     default=1000,
     show_default=True,
     help="What float weights are multiplied by before rounding.",
@@ -40,9 +42,10 @@ def pack(weights: Path, output: Path, threshold_us: int | None, scale: int) -> N
     from linnapp.quantisation import quantise
 
     try:
-        with np.load(weights, allow_pickle=False) as archive:
-            if not hasattr(archive, "files"):
-                raise ModelError(f"{weights}: a single array; expected an .npz of several")
+        archive = np.load(weights, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise ModelError(f"{weights}: a single array; expected an .npz of several")
+        with archive:
             arrays = {name: archive[name] for name in archive.files}
     except (ValueError, zipfile.BadZipFile, EOFError) as error:
         raise ModelError(f"{weights}: not an .npz file of plain arrays ({error})") from error
@@ -51,7 +54,14 @@ def pack(weights: Path, output: Path, threshold_us: int | None, scale: int) -> N
     if threshold_us is None:
         if "threshold_us" not in arrays or arrays["threshold_us"].size != 1:
             raise ModelError(f"{weights}: no threshold_us in it; give --threshold-us")
-        threshold_us = int(arrays["threshold_us"].item())
+        number = arrays["threshold_us"]
+        # Not astype(): it would take text, and what is behind a decimal point off.
+        if number.dtype.kind not in "iuf" or not float(number.item()).is_integer():
+            raise ModelError(
+                f"{weights}: threshold_us is {number.item()!r}; expected a whole number of us, or "
+                "give --threshold-us"
+            )
+        threshold_us = int(number.item())
     model = quantise(arrays, threshold_us, scale=scale)
     model.save(output)
     click.echo(

@@ -41,6 +41,8 @@ def predict(model_path: Path, features: Path, engine: str) -> None:
         raise LinnappError(f"{features}: not an .npy file of digits ({error})") from error
     except OSError as error:
         raise LinnappError(f"{features}: {error.strerror or error}") from error
+    if not isinstance(digits, np.ndarray):
+        raise LinnappError(f"{features}: an .npz file; expected an .npy file of one array")
     if digits.ndim != 2:
         raise LinnappError(f"{features}: shape {digits.shape}, expected (n, {model.n_inputs})")
     for start in range(0, len(digits), 1 << 18):

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from linnapp.commands._options import recipe_from, recipe_options
+from linnapp.commands._options import FiniteRange, recipe_from, recipe_options
 
 
 @click.command()
@@ -26,21 +26,21 @@ from linnapp.commands._options import recipe_from, recipe_options
 )
 @click.option(
     "--duration",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(0, 1e6, min_open=True),
     default=60.0,
     show_default=True,
     help="Seconds to record.",
 )
 @click.option(
     "--shift",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(0, 100),
     default=5.0,
     show_default=True,
     help="Retrain when the point has moved by so many percentiles more than sampling explains.",
 )
 @click.option(
     "--every",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(0, 1e6, min_open=True),
     help="Hours between runs; once if not given (a systemd timer then repeats it).",
 )
 @click.option(

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from linnapp.commands._options import FiniteRange
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
@@ -35,7 +37,7 @@ _RATES = ("reads", "latency_critical", "admitted", "revoked", "probes", "slow", 
 @click.option("--watch", is_flag=True, help="Look again and again, until ctrl-C.")
 @click.option(
     "--interval",
-    type=click.FloatRange(0.1),
+    type=FiniteRange(0.1, 1e6),
     default=1.0,
     show_default=True,
     help="Seconds between looks of --watch.",

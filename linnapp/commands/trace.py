@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from linnapp.commands._options import FiniteRange
+
 _COMMAND = "linnapp.trace.command"
 
 
@@ -35,7 +37,7 @@ class _TraceCommand(click.Command):
     required=True,
     help="Directory for the traces, one <drive>.blk per drive.",
 )
-@click.option("--duration", type=click.FloatRange(min=0, min_open=True), help="Seconds to trace.")
+@click.option("--duration", type=FiniteRange(0, 1e9, min_open=True), help="Seconds to trace.")
 @click.pass_context
 def trace(
     ctx: click.Context, devices: tuple[Path, ...], output: Path, duration: float | None

@@ -27,7 +27,9 @@ from linnapp.commands._options import recipe_from, recipe_options
     help="Directory for the models; models/<trace> for a single trace.",
 )
 @click.option(
-    "--processes", type=click.IntRange(1), help="Drives at once; the number of CPUs if not given."
+    "--processes",
+    type=click.IntRange(1, 1024),
+    help="Drives at once; the number of CPUs if not given.",
 )
 @recipe_options
 def train(

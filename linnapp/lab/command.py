@@ -12,6 +12,7 @@ from typing import Any, NoReturn, Protocol
 
 import click
 
+from linnapp.commands._options import FiniteRange
 from linnapp.lab.guest import REPOSITORY, LabError, Result
 
 #: Besides PATH, what of the caller's environment a command in the lab has too.
@@ -63,7 +64,10 @@ def guest_options(
             "--dmesg", type=click.Path(path_type=Path, dir_okay=False), help="Save the kernel log."
         ),
         click.option(
-            "--timeout", type=float, metavar="S", help="Give up after S seconds of real time."
+            "--timeout",
+            type=FiniteRange(0, 1e9, min_open=True),
+            metavar="S",
+            help="Give up after S seconds of real time.",
         ),
         click.option("--kernel-arg", multiple=True, help="Another kernel parameter."),
         click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED),
@@ -116,6 +120,8 @@ def run_and_exit(boot: Callable[[], Result], dmesg: Path | None) -> NoReturn:
     dmesg : Path or None
         Where to save the kernel log.
     """
+    if dmesg is not None:
+        _check_writable(dmesg)
     # Asked to end, take the guest and its temporary files along.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
@@ -123,5 +129,21 @@ def run_and_exit(boot: Callable[[], Result], dmesg: Path | None) -> NoReturn:
     except (LabError, ValueError) as error:
         raise click.ClickException(str(error)) from None
     if dmesg is not None:
-        dmesg.write_text(result.dmesg)
+        try:
+            dmesg.write_text(result.dmesg)
+        except OSError as error:
+            raise click.ClickException(f"--dmesg {dmesg}: {error.strerror}") from None
     sys.exit(result.status)
+
+
+def _check_writable(path: Path) -> None:
+    """Fail on a place that cannot be written to before the boot, not after it."""
+    try:
+        existed = path.exists()
+        # Appending leaves a file that is there as it is until there is something to replace it.
+        with path.open("a"):
+            pass
+        if not existed:
+            path.unlink()
+    except OSError as error:
+        raise click.ClickException(f"--dmesg {path}: {error.strerror}") from None

@@ -120,7 +120,11 @@ def test_bad_profiles(tmp_path: Path) -> None:
     for old, new, message in (
         ("read_fraction = 0.6", "read_fraction = 1.6", "read_fraction 1.6"),
         ("read_fraction = 0.6", "", "missing: read_fraction"),
-        ("calm_ms = 180", "calm_ms = 180\nextra = 1", "unknown: extra"),
+        (
+            "calm_ms = 180",
+            "calm_ms = 180\nextra = 1",
+            "unknown: arrivals.extra; known are .*arrivals.burst_ms",
+        ),
         ("zipf_exponent = 0.9", "zipf_exponent = 1.0", "zipf_exponent"),
         ("4096 = 0.60", "1000 = 0.60", "multiples of 512"),
         ("calm_ms = 180", "calm_ms = ", "Invalid"),

@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: MIT
+"""Every command on files, numbers and places that cannot be right: an error, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from blktrace_builder import WRITE, C, Q, TraceBuilder
+from test_model_format import random_model
+from test_training import array_trace
+
+from linnapp import cli, replay_log
+from linnapp.faults import FaultError, parse_rules
+from linnapp.generation import load_profile
+from linnapp.lab.guest import Result
+
+Run = Callable[..., tuple[int, str]]
+
+#: of each the name as a user gives it
+FILES = {
+    "empty.toml": b"",
+    "junk.toml": np.random.default_rng(1).bytes(5000),
+    "zeros.toml": bytes(5000),
+    "text.toml": b"not what was asked for\n" * 10,
+    "utf16.toml": "{}\n".encode("utf-16"),
+    "log.toml": replay_log.MAGIC,
+}
+WRITERS = [
+    "convert good.blk @",
+    "convert --to msr good.iolog @",
+    "pack good.npz -o @",
+    "generate demo --duration 0.01 -o @",
+    "train --trace good.blk -o @",
+    "trace /dev/null -o @",
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Hostile files, and a right one of each kind."""
+    path = tmp_path_factory.mktemp("hostile")
+    for name, content in FILES.items():
+        (path / name).write_bytes(content)
+    (path / "folder.toml").mkdir()
+    (path / "sys" / "block" / "sda").mkdir(parents=True)
+    array_trace(path / "good.blk", 1, 300)
+    model = random_model()
+    model.save(path / "good.linnos")
+    np.save(path / "good.npy", np.zeros((3, 31), np.uint8))
+    np.savez(path / "good.npz", **weights(), threshold_us=421)
+    (path / "good.iolog").write_text("fio version 3 iolog\n0 a read 0 4096\n9 a read 0 4096\n")
+    one = TraceBuilder()
+    one.io(1, 2, 0)
+    one.write(path / "one.blk")
+    writes = TraceBuilder()
+    writes.io(1, 2, 0, flags=WRITE)
+    writes.write(path / "writes.blk")
+    TraceBuilder().add(Q, 1, 0).write(path / "unanswered.blk")
+    return path
+
+
+def weights() -> dict[str, Any]:
+    """Of a network that the format takes."""
+    model = random_model()
+    names = ("hidden_weights", "hidden_bias", "output_weights", "output_bias")
+    return {name: getattr(model, name) for name in names}
+
+
+@pytest.fixture
+def run(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Run:
+    """Run a command line in the folder; its status and what it wrote to stderr."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("LINNAPP_SYSFS", str(folder / "sys"))
+    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path))
+
+    def run(*arguments: object) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["linnapp", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        status = ended.value.code
+        assert isinstance(status, int)
+        return status, capfd.readouterr().err
+
+    return run
+
+
+def refused(run: Run, *arguments: object) -> str:
+    """The few lines with which a command refused its arguments."""
+    status, said = run(*arguments)
+    assert status in (1, 2), said
+    assert 1 <= len(said.strip().splitlines()) <= 5
+    return said
+
+
+def test_an_output_that_is_a_link_stays_one(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    assert run("convert", "good.iolog", tmp_path / "link")[0] == 0
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_text().startswith("fio version 3 iolog")
+
+
+def test_training_replaces_no_directory_of_other_things(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("kept")
+    said = refused(run, "train", "--trace", "good.blk", "-o", tmp_path, "--epochs", 1)
+    assert "holds thesis.tex" in said and "name another directory" in said
+    assert (tmp_path / "thesis.tex").read_text() == "kept"
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of two pages."""
+    place = tmp_path / "full"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", place]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small tmpfs needs root")
+    yield place
+    subprocess.run(["umount", place], check=True)
+
+
+@pytest.mark.parametrize("line", WRITERS[:4])
+def test_a_full_disk_is_an_error_and_leaves_nothing(run: Run, full_disk: Path, line: str) -> None:
+    line = line.replace("good.iolog", "good.blk").replace("0.01", "2")
+    said = refused(run, *(full_disk / "o" if word == "@" else word for word in shlex.split(line)))
+    assert "No space left" in said
+    assert [path.name for path in full_disk.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize(
+    ("threshold", "message"),
+    [
+        (np.nan, "threshold_us is nan"),
+        (np.inf, "threshold_us is inf"),
+        ("abc", "threshold_us is 'abc'"),
+        ("42", "threshold_us is '42'"),
+        (420.5, "threshold_us is 420.5"),
+        (True, "threshold_us is True"),
+        (1j, "threshold_us is 1j"),
+        (np.datetime64("2020-01-01"), "threshold_us is "),
+        (-5, "threshold_us is -5"),
+        (2.0**70, "threshold_us is 1180591620717411303424"),
+    ],
+)
+def test_pack_takes_whole_thresholds_only(
+    run: Run, tmp_path: Path, threshold: object, message: str
+) -> None:
+    np.savez(tmp_path / "w.npz", **weights(), threshold_us=threshold)
+    assert message in refused(run, "pack", tmp_path / "w.npz", "-o", tmp_path / "m.linnos")
+    assert not (tmp_path / "m.linnos").exists()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
+@pytest.mark.parametrize("name", ["hidden_weights", "output_bias"])
+def test_pack_refuses_weights_that_are_no_numbers(
+    run: Run, tmp_path: Path, name: str, value: float
+) -> None:
+    floats = {key: array.astype(float) for key, array in weights().items()}
+    floats[name] = np.full_like(floats[name], value)
+    np.savez(tmp_path / "w.npz", **floats, threshold_us=421)
+    said = refused(run, "pack", tmp_path / "w.npz", "-o", tmp_path / "m.linnos")
+    assert f"weights: {name}" in said
+
+
+def test_arrays_of_the_wrong_kind(run: Run) -> None:
+    assert "a single array" in refused(run, "pack", "good.npy", "-o", "out/m")
+    said = refused(run, "predict", "--model", "good.linnos", "--features", "good.npz")
+    assert "expected an .npy file of one array" in said
+
+
+def test_traces_of_next_to_nothing(run: Run) -> None:
+    for name in "one.blk", "writes.blk", "unanswered.blk":
+        assert name in refused(run, "train", "--trace", name, "-o", "out/m")
+
+
+def test_times_that_go_back_start_at_zero(run: Run, tmp_path: Path) -> None:
+    t = TraceBuilder()
+    for start in (*range(1000, 1300), 5):
+        t.add(Q, start, start * 8).add(C, start + 0.5, start * 8)
+    assert run("convert", t.write(tmp_path / "back.blk"), tmp_path / "o")[0] == 0
+    times = [int(line.split()[0]) for line in (tmp_path / "o").read_text().splitlines()[3:]]
+    assert min(times) >= 0 and max(times) < 1000
+
+
+def test_a_trace_slowed_down_beyond_all_time(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "late").write_text("fio version 3 iolog\n9000000000000000 a read 0 4096\n")
+    said = refused(run, "convert", "--rerate", "0.00001", tmp_path / "late", tmp_path / "o")
+    assert "--rerate 1e-05: the trace would last" in said
+
+
+@pytest.mark.parametrize("field", ["due_ns", "latency_ns", "offset_bytes"])
+def test_replay_logs_with_numbers_that_wrap(run: Run, tmp_path: Path, field: str) -> None:
+    header = np.zeros(1, replay_log.HEADER)
+    header["magic"], header["record_bytes"] = replay_log.MAGIC, replay_log.RECORD.itemsize
+    records = np.zeros(2, replay_log.RECORD)
+    records[field][1] = 2**64 - 1
+    for version in range(1, 10):
+        header["version"] = version
+        (tmp_path / "x.log").write_bytes(header.tobytes() + records.tobytes())
+        said = refused(run, "inspect", tmp_path / "x.log")
+        if "version" not in said:
+            break
+    assert f"corrupt: {field} is 18446744073709551615" in said
+
+
+PROFILE = (Path(__file__).parents[2] / "traces" / "demo.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "[read_sizes]",
+            "read_sizes = 4096\n[x]",
+            "unknown: offsets.read_sizes, x; known are description",
+        ),
+        ("[arrivals]\n", "[arrivals]\ncolour = 1\n", "unknown: arrivals.colour; known are"),
+        ("drive_bytes =", "zipf_exponent = 0.5\ndrive_bytes =", "unknown: zipf_exponent; known"),
+        ("drive_bytes = 1073741824", "drive_bytes = nan", "drive_bytes is nan.*whole number"),
+        ("drive_bytes = 1073741824", "drive_bytes = '1G'", "drive_bytes is '1G'"),
+        ("drive_bytes = 1073741824", f"drive_bytes = {2**61}", "drive_bytes is .*more than"),
+        ("drive_bytes = 1073741824", f"drive_bytes = {2**60}", "enlarge region_bytes"),
+        ("read_fraction = 0.6", "read_fraction = true", "read_fraction is True"),
+        ("read_fraction = 0.6", "read_fraction = nan", "read_fraction is nan"),
+        ("calm_iops = 2000", "calm_iops = inf", "calm_iops is inf"),
+        ("calm_iops = 2000", "calm_iops = 1e300", "calm_iops is 1e.300, more than"),
+        ("calm_ms = 180", "calm_ms = 1e-300", "calm_ms and burst_ms must be at least"),
+        ("calm_ms = 180", "calm_ms = [180]", r"calm_ms is \[180\]"),
+        ("4096 = 0.60", "4096 = nan", "finite"),
+        ("4096 = 0.60", "4096 = 'x'", "read_sizes is .*a table of bytes = weight"),
+        ("4096 = 0.60", "big = 1", "read_sizes is .*a table of bytes = weight"),
+    ],
+)
+def test_profiles_that_no_workload_has(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in PROFILE
+    path = tmp_path / "p.toml"
+    path.write_text(PROFILE.replace(old, new, 1))
+    with pytest.raises(cli.LinnappError, match=message):
+        load_profile(str(path))
+
+
+@pytest.mark.parametrize("kind", ["read", "write"])
+def test_sizes_that_are_no_table(tmp_path: Path, kind: str) -> None:
+    other = {"read": "write", "write": "read"}[kind]
+    path = tmp_path / "p.toml"
+    path.write_text(f"{kind}_sizes = 4096\n{other}_sizes = {{4096 = 1}}\n")
+    with pytest.raises(cli.LinnappError, match=rf"{kind}_sizes is 4096; .*\[{kind}_sizes\]"):
+        load_profile(str(path))
+
+
+def rule(**changes: object) -> dict[str, Any]:
+    """A rule file, with changes to its one fault."""
+    fault = {"frequency": "ALL", "faultType": {"type": "MEDIUM_ERROR"}, **changes}
+    return {"read": {"files": [{"fileName": "/data/f", "faultInjection": fault}]}}
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"raed": {}}, "unknown key 'raed'; known are write, read"),
+        ({"read": {"files": [], "file": 1}}, "read: unknown key 'file'; known are files"),
+        (
+            {"read": {"files": [{**rule()["read"]["files"][0], "offset": 1}]}},
+            r"read.files\[0\]: unknown key 'offset'; known are fileName, faultInjection",
+        ),
+        (rule(nrequests=5), "unknown key 'nrequests'; known are frequency, nRequests, faultType"),
+        (
+            rule(faultType={"type": "MEDIUM_ERROR", "latency_us": 1}),
+            "faultType: unknown key 'latency_us'; known are type, corruptionPattern, latencyUs",
+        ),
+    ],
+)
+def test_unknown_keys_of_rules_are_refused(document: object, message: str) -> None:
+    parse_rules(rule())
+    with pytest.raises(FaultError, match=message):
+        parse_rules(document)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (json.dumps(rule()).encode("utf-16"), "not UTF-8"),
+        (json.dumps(rule()).replace("/data/f", "/data/\\u0000").encode(), "no file can be called"),
+        (json.dumps(rule()).replace("/data/f", "/data/\\ud800").encode(), "no file can be called"),
+        (json.dumps(rule()).replace("/data/f", "/" + "f" * 5000).encode(), "File name too long"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"read": ' + b"9" * 5000 + b"}", "not JSON: Exceeds the limit"),
+    ],
+)
+def test_rule_files_that_are_none(run: Run, tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "rules.json").write_bytes(content)
+    assert message in refused(run, "faults", "install", tmp_path / "rules.json")
+
+
+@pytest.mark.parametrize("command", ["run", "qemu"])
+def test_a_kernel_log_that_cannot_be_written_is_seen_before_the_boot(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    from linnapp.lab import cli as lab_cli
+    from linnapp.lab import qemu_cli
+
+    booted = []
+
+    def boot(*_: object) -> Result:
+        booted.append(True)
+        return Result(0, "the kernel's log\n")
+
+    monkeypatch.setattr({"run": lab_cli, "qemu": qemu_cli}[command], "run", boot)
+    said = refused(run, "lab", command, "--dmesg", tmp_path / "missing" / "x", "--", "true")
+    assert f"--dmesg {tmp_path}/missing/x: No such file or directory" in said
+    assert not booted
+    log = tmp_path / "log"
+    log.write_text("of the last boot\n")
+    assert run("lab", command, "--dmesg", log, "--", "true")[0] == 0
+    assert booted and log.read_text() == "the kernel's log\n"
