@@ -141,8 +141,8 @@ class Bias(click.ParamType[float | str]):
             number = float(str(value))
         except ValueError:
             number = 0.0
-        if not 0 < number < float("inf"):
-            self.fail(f"{value!r}: expected a positive number, or auto", param, ctx)
+        if not 0 < number <= 1e6:
+            self.fail(f"{value!r}: expected a positive number up to 1e6, or auto", param, ctx)
         return number
 
 
@@ -176,7 +176,7 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--learning-rate",
-            type=FiniteRange(min=0, min_open=True),
+            type=FiniteRange(0, 10, min_open=True),
             default=1e-3,
             show_default=True,
             help="Of Adam.",
