@@ -241,7 +241,8 @@ static void set_environment(json_t *o, const struct replay *r)
 	set_text(o, "version", REPLAYER_VERSION);
 	if (uname(&u))
 		die("uname: %s", strerror(errno));
-	kernel = xasprintf("%s %s %s %s", u.sysname, u.release, u.version, u.machine);
+	/* Not the version, which is when the kernel was built. */
+	kernel = xasprintf("%s %s %s", u.sysname, u.release, u.machine);
 	set_text(o, "kernel", kernel);
 	set_text(o, "host", u.nodename);
 	set(o, "argv", names(r->o.argv, r->o.argc));
