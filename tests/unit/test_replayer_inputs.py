@@ -205,7 +205,9 @@ def test_five_columns_are_replayed_as_their_conversion_is(
 ) -> None:
     trace, iolog = tmp_path / "t.trace", tmp_path / "t.iolog"
     trace.write_text(FIVE_COLUMNS)
-    subprocess.run(["linnapp", "convert", trace, iolog], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "linnapp", "convert", trace, iolog], check=True, capture_output=True
+    )
     logs = []
     for path in (trace, iolog):
         replay(drives, [path], "baseline", "--log", str(tmp_path / "o.log"),
