@@ -59,8 +59,9 @@ perl "$tree/scripts/checkpatch.pl" --no-tree --strict --quiet --terse \
 	complain "the trace event: checkpatch"
 for f in "$kernel_dir"/patches/*/*.patch "$kernel_dir"/patches/lab/*/*.patch; do
 	[ -e "$f" ] || continue
+	# a file that git knows, given by its name, is no patch to checkpatch
 	perl "$tree/scripts/checkpatch.pl" --no-tree --strict --quiet --terse \
-		--show-types --no-summary --ignore $ignore "$f" ||
+		--show-types --no-summary --ignore $ignore - <"$f" ||
 		complain "${f#"$kernel_dir"/}: checkpatch"
 done
 
