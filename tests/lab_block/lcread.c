@@ -3,12 +3,13 @@
  * lcread: reads with and without the latency-critical hint, one after another,
  * and says how each ended.
  *
- *	lcread [-b] [-e INTERFACE] [-f FLAGS] [-n COUNT] [-N] [-o OFFSET] [-p] [-s BYTES]
- *		[-u] FILE
+ *	lcread [-b | -t] [-e INTERFACE] [-f FLAGS] [-n COUNT] [-N] [-o OFFSET] [-p]
+ *		[-s BYTES] [-u] FILE
  *
  * -b	buffered, not direct
- * -e	by which interface: preadv2 (the default), uring, poll (io_uring, the
- *	reader polls for completions), aio
+ * -t	opened buffered, made direct by fcntl()
+ * -e	by which interface: preadv2 (the default), uring, fixed (io_uring, a
+ *	registered file), poll (io_uring, the reader polls for completions), aio
  * -f	flags instead of RWF_LATCRIT, as a number
  * -n	how many reads, each at the next offset (1)
  * -N	in the first read the first allocation of the kernel fails, in the second
@@ -43,6 +44,7 @@ static ssize_t by_preadv2(int fd, void *buffer, size_t bytes, off_t offset)
 }
 
 static unsigned int ring_flags;
+static int registered;
 
 static ssize_t by_uring(int fd, void *buffer, size_t bytes, off_t offset)
 {
@@ -56,10 +58,17 @@ static ssize_t by_uring(int fd, void *buffer, size_t bytes, off_t offset)
 		got = io_uring_queue_init(8, &ring, ring_flags);
 		if (got)
 			return got;
+		if (registered) {
+			got = io_uring_register_files(&ring, &fd, 1);
+			if (got)
+				return got;
+		}
 		ready = 1;
 	}
 	sqe = io_uring_get_sqe(&ring);
-	io_uring_prep_read(sqe, fd, buffer, bytes, offset);
+	io_uring_prep_read(sqe, registered ? 0 : fd, buffer, bytes, offset);
+	if (registered)
+		sqe->flags |= IOSQE_FIXED_FILE;
 	sqe->rw_flags = flags;
 	got = io_uring_submit_and_wait(&ring, 1);
 	if (got < 0) {
@@ -118,12 +127,12 @@ int main(int argc, char **argv)
 {
 	ssize_t (*read_by)(int, void *, size_t, off_t) = by_preadv2;
 	long count = 1, ok = 0, busy = 0, other = 0, failed = 0, i;
-	int option, direct = O_DIRECT, quiet = 0, faults = -1, fd;
-	size_t bytes = 4096;
+	int option, direct = O_DIRECT, quiet = 0, toggle = 0, faults = -1, fd;
+	size_t bytes = 4096, step;
 	off_t offset = 0;
 	void *buffer;
 
-	while ((option = getopt(argc, argv, "be:f:n:No:ps:u")) != -1) {
+	while ((option = getopt(argc, argv, "be:f:n:No:ps:tu")) != -1) {
 		switch (option) {
 		case 'b':
 			direct = 0;
@@ -131,6 +140,8 @@ int main(int argc, char **argv)
 		case 'e':
 			if (!strcmp(optarg, "uring"))
 				read_by = by_uring;
+			else if (!strcmp(optarg, "fixed"))
+				read_by = by_uring, registered = 1;
 			else if (!strcmp(optarg, "poll"))
 				read_by = by_uring, ring_flags = IORING_SETUP_IOPOLL;
 			else if (!strcmp(optarg, "aio"))
@@ -160,6 +171,9 @@ int main(int argc, char **argv)
 		case 's':
 			bytes = atol(optarg);
 			break;
+		case 't':
+			toggle = 1;
+			break;
 		case 'u':
 			flags = 0;
 			break;
@@ -169,14 +183,18 @@ int main(int argc, char **argv)
 	}
 	if (optind + 1 != argc)
 		return 2;
-	fd = open(argv[optind], O_RDONLY | direct);
-	if (fd < 0) {
+	fd = open(argv[optind], O_RDONLY | (toggle ? 0 : direct));
+	if (fd < 0 || (toggle && fcntl(fd, F_SETFL, O_DIRECT))) {
 		fprintf(stderr, "lcread: %s: %s\n", argv[optind],
 			strerror(errno));
 		return 1;
 	}
 	if (posix_memalign(&buffer, 4096, bytes))
 		return 1;
+	/* even pages first: neighbours are apart in memory, a bio holds 256 pages */
+	for (step = 0; step < 8192; step += 4096)
+		for (size_t at = step; at < bytes; at += 8192)
+			((volatile char *)buffer)[at] = 0;
 	if (faults >= 0)
 		read_by(fd, buffer, bytes, offset); /* opens the ring */
 	for (i = 0; i < count; i++, offset += bytes) {

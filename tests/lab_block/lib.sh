@@ -125,6 +125,19 @@ lcread()
 }
 
 # What the kernel says of mistakes. One kind is no concern of ours: under
+# refuses WHAT FILE [OPTION...]: no answer but EOPNOTSUPP, by any interface
+refuses()
+{
+	what=$1 file=$2
+	shift 2
+	for interface in preadv2 uring fixed aio; do
+		expect "$what, $interface, hinted" "EOPNOTSUPP EOPNOTSUPP " \
+			"$("$LCREAD" -e $interface -n 2 "$@" "$file" | tr '\n' ' ')"
+		expect "$what, $interface, unhinted" "ok=2 busy=0 other=0" \
+			"$(lcread -u -e $interface -n 2 "$@" "$file")"
+	done
+}
+
 # CONFIG_DEBUG_KOBJECT_RELEASE a disk may go before the kobject of its queue/ directory,
 # which is a part of it, and an NVMe namespace before that of its character device.
 clean_log()

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 SCRIPTS = sorted(path.stem for path in HERE.glob("test_*.sh"))
 DEBUG_SCRIPTS = sorted(path.stem for path in HERE.glob("debug_*.sh"))
+#: Drives for those that need other than the usual: xfs takes no less than 300 MB.
+ARRAYS = {"test_opt_in": Array(n_drives=2, size_mb=512)}
 DEBUG_KERNEL = HERE.parents[1] / "build" / "linux-um-debug" / "linux"
 
 
@@ -83,6 +85,7 @@ def run_script(
     assert ran.status == 0, ran.stdout + ran.stderr
 
 
+        ARRAYS.get(name),
 @pytest.mark.lab
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_block_layer(name: str, boot: Callable[..., Ran], tools: Path, models: Path) -> None:

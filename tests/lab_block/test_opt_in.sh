@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: MIT
+# Who takes the hint: block devices and files of ext4, xfs and f2fs, through every
+# interface. Everybody else says so, and nothing is repaired or blamed on a drive.
+. "$TESTS/lib.sh"
+
+a=flash0
+b=flash1
+for disk in $a $b; do use_model $disk slow enforce; done
+mnt=/run/mnt/fs
+mkdir -p $mnt
+
+takes()
+{
+	for interface in preadv2 uring fixed aio; do
+		expect "$1, $interface, hinted" "ok=0 busy=2 other=0" \
+			"$(lcread -e $interface -n 2 "$2")"
+		expect "$1, $interface, unhinted" "ok=2 busy=0 other=0" \
+			"$(lcread -u -e $interface -n 2 "$2")"
+		expect "$1, $interface, buffered" "ok=2 busy=0 other=0" \
+			"$(lcread -b -e $interface -n 2 "$2")"
+		expect "$1, $interface, direct since" "ok=0 busy=2 other=0" \
+			"$(lcread -t -e $interface -n 2 "$2")"
+	done
+}
+
+make_file()
+{
+	dd if=/dev/urandom of="$1" bs=64k count=4 conv=fsync 2>/dev/null || fail "write $1"
+}
+
+# a ring lets go of its registered file some time after its process has ended
+unmount()
+{
+	for i in $(seq 50); do
+		umount "$1" 2>/dev/null && return
+		sleep 0.1
+	done
+	fail "umount $1"
+}
+
+writes_of() { awk '{ print $5 }' "/sys/block/$1/stat"; }
+
+takes disk /dev/$a
+for fs in ext4 xfs f2fs; do
+	case $fs in
+	ext4)	mkfs.ext4 -q -F /dev/$a ;;
+	xfs)	mkfs.xfs -q -f /dev/$a ;;
+	f2fs)	mkfs.f2fs -q -f /dev/$a ;;
+	esac || fail "mkfs.$fs"
+	mount -t $fs /dev/$a $mnt || fail "mount $fs"
+	make_file $mnt/file
+	takes $fs $mnt/file
+
+	# frozen, remounted read-only and thawed under an open file: as before
+	fsfreeze -f $mnt || fail "freeze $fs"
+	expect "$fs frozen" "ok=0 busy=2 other=0" "$(lcread -n 2 $mnt/file)"
+	fsfreeze -u $mnt
+	mount -o remount,ro $mnt || fail "remount $fs"
+	writes=$(writes_of $a)
+	expect "$fs read-only" "ok=0 busy=20 other=0" "$(lcread -n 20 -s 8192 $mnt/file)"
+	expect "$fs, writes" "$writes" "$(writes_of $a)"
+	mount -o remount,rw $mnt || fail "remount $fs"
+
+	if [ $fs = ext4 ]; then
+		# overlayfs hands the file of the layer below to its own
+		mkdir -p $mnt/lower $mnt/upper $mnt/work /run/mnt/over
+		make_file $mnt/lower/file
+		mount -t overlay overlay /run/mnt/over \
+			-o lowerdir=$mnt/lower,upperdir=$mnt/upper,workdir=$mnt/work ||
+			fail "mount overlay"
+		refuses overlayfs /run/mnt/over/file
+		unmount /run/mnt/over
+		# a loop device is a block device
+		loop=$(losetup --find --show --direct-io=on $mnt/file) || fail losetup
+		expect "loop device" "ok=2 busy=0 other=0" "$(lcread -n 2 "$loop")"
+		losetup -d "$loop"
+	fi
+	unmount $mnt
+done
+
+# btrfs takes an error of a read for a bad block: with one copy the read fails, with
+# two it writes the block anew
+btrfs_log='read error corrected|failed to repair|unable to fixup|bdev .* errs:'
+for data in single raid1; do
+	second=
+	[ $data = single ] || second=/dev/$b
+	mkfs.btrfs -q -f -d $data -m raid1 /dev/$a /dev/$b >/dev/null || fail "mkfs.btrfs $data"
+	mount -t btrfs -o device=/dev/$a,device=/dev/$b,noatime /dev/$a $mnt || fail "mount btrfs $data"
+	make_file $mnt/file
+	sync
+	sleep 1
+	writes=$(($(writes_of $a) + $(writes_of $b)))
+	asked=$(($(stat_of $a latency_critical) + $(stat_of $b latency_critical)))
+	expect "btrfs $data" "20 EOPNOTSUPP" \
+		"$("$LCREAD" -n 20 -s 4096 $mnt/file | sort | uniq -c | sed 's/^ *//')"
+	refuses "btrfs $data" $mnt/file
+	expect "btrfs $data, writes" "$writes" $(($(writes_of $a) + $(writes_of $b)))
+	expect "btrfs $data, hints below" "$asked" \
+		$(($(stat_of $a latency_critical) + $(stat_of $b latency_critical)))
+	unmount $mnt
+done
+dmesg | grep -E "$btrfs_log" && fail "btrfs blamed the drive"
+
+# what is no file on a disk
+head -c 65536 /dev/urandom >/run/tmp/file
+refuses tmpfs /run/tmp/file -b
+refuses hostfs "$LCREAD" -b
+refuses "a device of characters" /dev/zero -b
+python3 - <<'END' || fail "pipe or socket"
+import errno, os, socket
+reader, writer = os.pipe()
+os.write(writer, b"x")
+left, right = socket.socketpair()
+right.send(b"x")
+for what, fd in (("pipe", reader), ("socket", left.fileno())):
+    try:
+        os.preadv(fd, [bytearray(1)], -1, 0x8000)
+        raise SystemExit(f"{what}: read with the hint")
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise SystemExit(f"{what}: {error}")
+    assert os.read(fd, 1) == b"x", what
+END
+expect_idle $a
+expect_idle $b
+clean_log

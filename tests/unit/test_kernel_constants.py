@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: MIT
+"""The values that the patches take are free: in mainline, in the tree they are for, in newer ones.
+
+The list of mainline's is kernel/patches/mainline-values.txt. Where kernel headers are installed or
+a tree has been unpacked, these are looked into as well.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+PATCHES = REPOSITORY / "kernel" / "patches"
+HEADERS = (
+    "include/uapi/linux/fs.h",
+    "include/linux/fs.h",
+    "include/linux/blkdev.h",
+    "include/linux/blk_types.h",
+    "include/linux/device-mapper.h",
+)
+#: Families of constants that the patches add to; numbers, not bits.
+NUMBERS = {"BLK_STS_", "QUEUE_FLAG_"}
+DEFINE = re.compile(
+    r"^#define\s+(IOCB_|RWF_|FMODE_|BLK_FEAT_|DM_TARGET_|BLK_STS_|QUEUE_FLAG_)(\w+)"
+    r"[\s\\]+(?:\(*(?:__force\s+)?\w+_t\)\s*)?\(*(0x[0-9a-fA-F]+|\d+)(?:u?\s*<<\s*(\d+))?(?![\w<])",
+    re.MULTILINE,
+)
+OURS = re.compile(r"LATCRIT|REVOKED")
+
+
+def defines(text: str) -> dict[tuple[str, str], int]:
+    """(family, name) of every constant defined in a header, and its value.
+
+    Of two definitions the first counts: the other is what it is without some option, 0.
+    """
+    values: dict[tuple[str, str], int] = {}
+    for family, name, value, shift in DEFINE.findall(text):
+        values.setdefault((family, name), int(value, 0) << int(shift or 0))
+    return values
+
+
+def ours(version: str) -> dict[tuple[str, str], int]:
+    """What the series for `version` defines."""
+    added = "\n".join(
+        line[1:]
+        for patch in sorted((PATCHES / version).glob("*.patch"))
+        for line in patch.read_text().splitlines()
+        if line.startswith("+") and not line.startswith("+++")
+    )
+    return {key: value for key, value in defines(added).items() if OURS.search(key[1]) and value}
+
+
+def mainline() -> dict[tuple[str, str], int]:
+    values = {}
+    for line in (PATCHES / "mainline-values.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            family, value, name = line.split("\t")
+            number, _, shift = value.partition("<<")
+            values[family, name] = int(number, 0) << int(shift or 0)
+    return values
+
+
+def clashes(mine: dict[tuple[str, str], int], others: dict[tuple[str, str], int]) -> list[str]:
+    """Which of our constants share a bit, or the number, with another of their family."""
+    return [
+        f"{family}{name} = {value:#x} is {other_family}{other} = {theirs:#x}"
+        for (family, name), value in mine.items()
+        for (other_family, other), theirs in others.items()
+        # what an RWF_ flag sets in a kiocb is the IOCB_ flag of the same value
+        if other_family in ({family} | ({"IOCB_"} if family == "RWF_" else set()))
+        and not OURS.search(other)
+        and (value == theirs if family in NUMBERS else value & theirs)
+    ]
+
+
+def trees() -> list[Path]:
+    """Kernel trees and headers at hand."""
+    build = [path for path in REPOSITORY.glob("build/linux-source*") if path.is_dir()]
+    return [*build, *Path("/usr/src").glob("linux-headers-*-common"), Path("/usr")]
+
+
+def version_of(tree: Path) -> tuple[int, int]:
+    match = re.search(
+        r"^VERSION = (\d+)\nPATCHLEVEL = (\d+)", (tree / "Makefile").read_text(), re.MULTILINE
+    )
+    assert match, tree
+    return int(match[1]), int(match[2])
+
+
+@pytest.mark.parametrize("version", ["6.12", "6.1"])
+def test_every_constant_of_the_patches_is_seen(version: str) -> None:
+    names = {family + name for family, name in ours(version)}
+    stacked = "BLK_FEAT_PASSES_LATCRIT" if version == "6.12" else "QUEUE_FLAG_PASSES_LATCRIT"
+    assert names == {
+        "RWF_LATCRIT",
+        "FMODE_CAN_LATCRIT",
+        "DM_TARGET_PASSES_LATCRIT",
+        "BLK_STS_REVOKED",
+        stacked,
+    }
+
+
+def test_no_value_is_mainlines() -> None:
+    assert not clashes(ours("6.12"), mainline())
+
+
+def test_6_1_shares_what_outlives_a_file() -> None:
+    """The bit of an open file's mode, which no other program sees, may differ."""
+    newer, older = ours("6.12"), ours("6.1")
+    for key in newer.keys() & older.keys() - {("FMODE_", "CAN_LATCRIT")}:
+        assert newer[key] == older[key], key
+    older.pop(("FMODE_", "CAN_LATCRIT"))
+    assert not clashes(older, mainline())
+
+
+def test_trees_at_hand() -> None:
+    looked_at = 0
+    for tree in trees():
+        text = "\n".join(
+            (tree / header).read_text() for header in HEADERS if (tree / header).exists()
+        )
+        if (tree / "include/linux/device-mapper.h").exists():
+            mine = ours("6.1" if version_of(tree) < (6, 12) else "6.12")
+        else:
+            # user space has the RWF_ flags alone
+            text = (tree / "include/linux/fs.h").read_text()
+            mine = {key: value for key, value in ours("6.12").items() if key[0] == "RWF_"}
+        assert ("RWF_", "NOWAIT") in defines(text), tree
+        assert not clashes(mine, defines(text)), tree
+        looked_at += 1
+    assert looked_at
+
+
+@pytest.mark.parametrize("version", ["6.12", "6.1"])
+@pytest.mark.parametrize("policy", [True, False])
+def test_no_file_takes_the_hint_without_a_policy(
+    tmp_path: Path, version: str, policy: bool
+) -> None:
+    """The test for FMODE_CAN_LATCRIT fails for every mode a file can have."""
+    patch = next((PATCHES / version).glob("0001-*.patch")).read_text()
+    start = patch.index("+#ifdef CONFIG_BLK_LATCRIT")
+    end = patch.index("+#endif", start)
+    lines = [line[1:] for line in patch[start:end].splitlines()] + ["#endif"]
+    source = tmp_path / "fmode.c"
+    source.write_text(
+        "typedef unsigned int fmode_t;\n#define __force\n"
+        + "\n".join(lines)
+        + "\nint main(void) { return (~0u & FMODE_CAN_LATCRIT) ? 0 : 95; }\n"
+    )
+    flags = ["-DCONFIG_BLK_LATCRIT"] if policy else []
+    subprocess.run(["gcc", *flags, source, "-o", tmp_path / "fmode"], check=True)
+    ran = subprocess.run([tmp_path / "fmode"], check=False)
+    assert ran.returncode == (0 if policy else 95)
