@@ -228,6 +228,7 @@ typedef u64 sector_t;
 #define BLK_STS_TRANSPORT 1
 #define BLK_STS_REVOKED 2
 enum { REQ_OP_READ, REQ_OP_WRITE, REQ_OP_ZONE_APPEND };
+#define REQ_LATCRIT 1
 #define BIO_QOS_ADMITTED 1
 #define RQ_QOS_LINNOS 0
 
@@ -261,6 +262,7 @@ struct bio {
 		sector_t bi_sector;
 	} bi_iter;
 	int op;
+	unsigned int bi_opf;
 	int flags;
 	blk_status_t bi_status;
 	u64 bi_linnos;
@@ -271,7 +273,6 @@ struct bio {
 #define bio_flagged(bio, flag) ((bio)->flags & (flag))
 #define bio_set_flag(bio, flag) ((bio)->flags |= (flag))
 #define bio_clear_flag(bio, flag) ((bio)->flags &= ~(flag))
-#define bio_endio(bio) ((void)(bio))
 #define disk_devt(disk) 0
 #define disk_to_dev(disk) (&(disk)->device)
 
@@ -284,7 +285,7 @@ struct rq_qos {
 	int unused;
 };
 struct rq_qos_ops {
-	bool (*admit)(struct rq_qos *rqos, struct bio *bio, bool latcrit);
+	void (*arrive)(struct rq_qos *rqos, struct bio *bio);
 	void (*exit)(struct rq_qos *rqos);
 };
 #define rq_qos_add(...) 0

@@ -87,8 +87,12 @@ static void *submit_and_complete(void *argument)
 		work();
 		if (i >= DEPTH)
 			blk_linnos_done_bio(bio);
-		if (i < READS && blk_linnos_ops.admit(rqos, bio, true))
+		if (i >= READS)
+			continue;
+		bio->bi_opf |= REQ_LATCRIT;
+		if (!blk_linnos_decide(bio))
 			core->decided++;
+		blk_linnos_ops.arrive(rqos, bio);
 	}
 	core->seconds = (ktime_get_ns() - begin) * 1e-9;
 	return NULL;

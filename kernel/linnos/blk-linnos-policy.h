@@ -250,8 +250,10 @@ int linnos_alloc_percpu(struct blk_linnos *linnos);
 void linnos_forget_past(struct blk_linnos *linnos, u64 now_ns);
 
 u32 linnos_pending_pages(struct blk_linnos *linnos);
-bool linnos_arrive(struct blk_linnos *linnos, struct bio_linnos *io,
-		   struct bio *bio, bool latcrit);
+bool linnos_decide(struct blk_linnos *linnos, struct bio_linnos *io,
+		   const struct bio *bio);
+void linnos_arrive(struct blk_linnos *linnos, struct bio_linnos *io,
+		   const struct bio *bio, bool decided);
 void linnos_complete(struct blk_linnos *linnos, const struct bio_linnos *io,
 		     bool is_read, blk_status_t status, u64 now_ns);
 bool linnos_bio_counts(const struct bio *bio);

@@ -8,16 +8,17 @@
  * as latency-critical (RWF_LATCRIT), and for every one of them this policy asks
  * a small neural network whether the drive would serve it fast or slow right
  * now. A read predicted to be slow is revoked: it ends with -EBUSY before it
- * has a request, a tag or a place in any queue, and the application reads
- * another replica.
+ * is throttled or accounted to a cgroup and before it has a request, a tag or a
+ * place in any queue, and the application reads another replica.
  *
- *	submit_bio ──► split? merge? request, tag, queue ──► drive
- *	    │      ▲                                           │
- *	    ▼      │ fast                                      │
- *	  arrive ──┤                                           ▼
- *	           │ slow                    history ◄──── complete
- *	           └──► -EBUSY                                 │
- *	                               pending pages ◄─────────┘
+ *	submit_bio
+ *	    │
+ *	    ▼    fast
+ *	  decide ──► cgroup limits ──► arrive ──► request ──► drive
+ *	    │                            │                      │
+ *	    │ slow                       ▼                      ▼
+ *	    └► -EBUSY            pending pages ◄─────────── complete
+ *	                               history ◄──────────────┘
  *
  * The drive is a black box. What the network sees is counted here:
  *
@@ -32,8 +33,9 @@
  * OSDI 2020. The arithmetic is in linnos_engine.c, training is done in user
  * space, and a model is uploaded per drive.
  *
- * A bio is decided and counted once, as a whole, before the block layer splits
- * it, and completes when the last of its parts does. Reads without the hint,
+ * A bio is decided when it is submitted, and counted when it reaches the queue,
+ * each once and as a whole, before the block layer splits it. It completes when
+ * the last of its parts does. Reads without the hint,
  * writes and everything else are only counted, or not even that (discards,
  * flushes without data, passthrough).
  *
@@ -640,18 +642,34 @@ static bool infer(struct blk_linnos *linnos,
 	return slow;
 }
 
-/*
- * Admit or refuse a latency-critical read. @io has its time of arrival and
- * what is pending, itself included.
- */
-static bool decide(struct blk_linnos *linnos, struct bio_linnos *io,
-		   const struct bio *bio, enum linnos_mode mode)
+/* The largest bio is close to 4 GiB: round up in 64 bits. */
+static u32 linnos_bio_pages(const struct bio *bio)
 {
+	return DIV_ROUND_UP_ULL(bio->bi_iter.bi_size, LINNOS_PAGE_BYTES);
+}
+
+/**
+ * linnos_decide() - admit or refuse a latency-critical read
+ * @linnos: the disk's policy, on
+ * @io: @io->submit_ns is set; gets the verdict
+ * @bio: the read
+ *
+ * Return: true if it is admitted.
+ */
+bool linnos_decide(struct blk_linnos *linnos, struct bio_linnos *io,
+		   const struct bio *bio)
+{
+	enum linnos_mode mode = READ_ONCE(linnos->mode);
 	enum linnos_reason reason = LINNOS_NO_MODEL;
 	s64 out[LINNOS_N_OUTPUTS] = { 0, 0 };
 	struct linnos_active_model *active;
 	struct linnos_history history;
 	bool slow = false, admit;
+
+	io->pages = linnos_bio_pages(bio);
+	io->pending = linnos_pending_pages(linnos) + io->pages;
+	io->verdict = LINNOS_VERDICT_NONE;
+	count(linnos, LINNOS_STAT_READS);
 
 	history_read(linnos, &history);
 	if (!READ_ONCE(linnos->hinted))
@@ -686,12 +704,9 @@ static bool decide(struct blk_linnos *linnos, struct bio_linnos *io,
 	}
 
 	count(linnos, LINNOS_STAT_LATENCY_CRITICAL);
-	if (admit) {
-		count(linnos, LINNOS_STAT_ADMITTED);
-	} else {
-		count(linnos, LINNOS_STAT_REVOKED);
+	count(linnos, admit ? LINNOS_STAT_ADMITTED : LINNOS_STAT_REVOKED);
+	if (!admit)
 		atomic_inc(&linnos->revokes);
-	}
 	trace_linnos_decision(disk_devt(linnos->disk), bio->bi_iter.bi_sector,
 			      bio_sectors(bio), io->pending, history.pending,
 			      history.latency_us, out, !admit, reason);
@@ -719,43 +734,33 @@ bool linnos_bio_counts(const struct bio *bio)
 }
 
 /**
- * linnos_arrive() - count a bio in, and decide it if it asks for that
+ * linnos_arrive() - count a bio in
  * @linnos: the disk's policy, on
- * @io: what to remember until it completes; @io->submit_ns is set
+ * @io: what to remember until it completes; @io->submit_ns is set, and
+ *	@io->verdict if @decided
  * @bio: a bio that counts
- * @latcrit: it carries the hint
- *
- * Return: true if the bio is admitted and counted, false if it is revoked.
+ * @decided: linnos_decide() has admitted it
  */
-bool linnos_arrive(struct blk_linnos *linnos, struct bio_linnos *io,
-		   struct bio *bio, bool latcrit)
+void linnos_arrive(struct blk_linnos *linnos, struct bio_linnos *io,
+		   const struct bio *bio, bool decided)
 {
-	enum linnos_mode mode = READ_ONCE(linnos->mode);
 	bool is_read = bio_op(bio) == REQ_OP_READ;
 	s64 what, in_flight;
 
-	/* the largest bio is close to 4 GiB: round up in 64 bits */
-	io->pages = DIV_ROUND_UP_ULL(bio->bi_iter.bi_size, LINNOS_PAGE_BYTES);
-	io->verdict = LINNOS_VERDICT_NONE;
+	io->pages = linnos_bio_pages(bio);
 	what = io->pages;
-	if (is_read) {
+	if (is_read)
 		what += IN_FLIGHT_READ;
-		count(linnos, LINNOS_STAT_READS);
+	if (!decided) {
+		io->verdict = LINNOS_VERDICT_NONE;
+		if (is_read)
+			count(linnos, LINNOS_STAT_READS);
 	}
 
-	if (is_read && latcrit) {
-		/* a revoked read must not be seen as pending by anyone */
-		io->pending = linnos_pending_pages(linnos) + io->pages;
-		if (!decide(linnos, io, bio, mode))
-			return false;
-		in_flight = atomic64_add_return(what, &linnos->in_flight);
-	} else {
-		in_flight = atomic64_add_return(what, &linnos->in_flight);
-		io->pending = lower_32_bits(in_flight);
-	}
+	in_flight = atomic64_add_return(what, &linnos->in_flight);
+	io->pending = lower_32_bits(in_flight);
 	if (is_read && (in_flight & IN_FLIGHT_READS_MASK) == IN_FLIGHT_READ)
 		WRITE_ONCE(linnos->busy_since_ns, io->submit_ns);
-	return true;
 }
 
 /**
@@ -792,10 +797,25 @@ void linnos_complete(struct blk_linnos *linnos, const struct bio_linnos *io,
 	linnos_drop(linnos, io->pages + (is_read ? IN_FLIGHT_READ : 0));
 }
 
-/* A bio arrives at a drive that is off or asleep. */
-static void wake(struct blk_linnos *linnos, const struct bio *bio, bool latcrit)
+/**
+ * linnos_cancel() - an admitted read ended before it arrived
+ * @linnos: the disk's policy
+ * @io: as linnos_decide() left it
+ *
+ * Its queue was gone, or it was not to wait: it says nothing about the drive.
+ */
+static void linnos_cancel(struct blk_linnos *linnos,
+			  const struct bio_linnos *io)
 {
-	if (!latcrit || bio_op(bio) != REQ_OP_READ ||
+	if (io->verdict == LINNOS_VERDICT_PROBE)
+		atomic_set_release(&linnos->probing, 0);
+}
+
+/* A read with the hint, for a drive that is off or asleep, goes unasked. */
+static void wake(struct blk_linnos *linnos)
+{
+	/* pairs with linnos_alloc_percpu(); the counters are there once on */
+	if (!smp_load_acquire(&linnos->stats) ||
 	    READ_ONCE(linnos->mode) == LINNOS_OFF)
 		return;
 	count(linnos, LINNOS_STAT_READS);
@@ -804,40 +824,77 @@ static void wake(struct blk_linnos *linnos, const struct bio *bio, bool latcrit)
 	queue_work(system_wq, &linnos->wake_work);
 }
 
-static bool blk_linnos_admit(struct rq_qos *rqos, struct bio *bio, bool latcrit)
+/**
+ * blk_linnos_decide() - may this read go to its drive?
+ * @bio: a read with REQ_LATCRIT, not yet throttled nor accounted
+ *
+ * No reference on the queue is held: whoever submits a bio holds the disk, and
+ * the disk the policy.
+ *
+ * A read that was asked about and admitted bears both BIO_QOS_ADMITTED and
+ * REQ_LATCRIT until it arrives at its queue, however long it is throttled on
+ * the way, and from then on the former alone. One that was not asked about
+ * loses its hint.
+ *
+ * Context: Process context.
+ * Return: BLK_STS_OK, or BLK_STS_REVOKED for one that must be ended.
+ */
+blk_status_t blk_linnos_decide(struct bio *bio)
 {
-	struct blk_linnos *linnos = container_of(rqos, struct blk_linnos, rqos);
+	struct blk_linnos *linnos = bio->bi_bdev->bd_disk->linnos;
 	struct bio_linnos io;
 	bool admitted;
 
+	/* a stacked driver leaves it to the drives below */
+	if (!linnos || bio_flagged(bio, BIO_QOS_ADMITTED))
+		return BLK_STS_OK;
+	if (bio_op(bio) != REQ_OP_READ || !linnos_bio_counts(bio)) {
+		bio->bi_opf &= ~REQ_LATCRIT;
+		return BLK_STS_OK;
+	}
 	/* pairs with wake_up_drive(): no history from before */
 	if (!smp_load_acquire(&linnos->awake)) {
-		wake(linnos, bio, latcrit);
-		return true;
+		bio->bi_opf &= ~REQ_LATCRIT;
+		wake(linnos);
+		return BLK_STS_OK;
 	}
-	if (!linnos_bio_counts(bio))
-		return true;
+
+	io.submit_ns = ktime_get_ns();
+	admitted = linnos_decide(linnos, &io, bio);
+	if (io.verdict != LINNOS_VERDICT_NONE)
+		charge_inference(linnos);
+	if (!admitted)
+		return BLK_STS_REVOKED;
+	linnos_pack(bio, &io);
+	bio_set_flag(bio, BIO_QOS_ADMITTED);
+	return BLK_STS_OK;
+}
+
+static void blk_linnos_arrive(struct rq_qos *rqos, struct bio *bio)
+{
+	struct blk_linnos *linnos = container_of(rqos, struct blk_linnos, rqos);
+	bool admitted = bio_flagged(bio, BIO_QOS_ADMITTED);
+	bool decided = admitted && bio->bi_opf & REQ_LATCRIT;
+	struct bio_linnos io;
+
+	/* pairs with wake_up_drive(): no history from before */
+	if (!smp_load_acquire(&linnos->awake) || !linnos_bio_counts(bio))
+		return;
 	/* the remainder of a bio that was split */
-	if (bio_flagged(bio, BIO_QOS_ADMITTED))
-		return true;
+	if (admitted && !decided)
+		return;
 
 	/*
 	 * Not blk_time_get_ns(): its time is that of the first I/O of the
 	 * plug, which may be many submissions ago.
 	 */
 	io.submit_ns = ktime_get_ns();
-	admitted = linnos_arrive(linnos, &io, bio, latcrit);
-	if (io.verdict != LINNOS_VERDICT_NONE)
-		charge_inference(linnos);
-	if (admitted) {
-		linnos_pack(bio, &io);
-		bio_set_flag(bio, BIO_QOS_ADMITTED);
-		return true;
-	}
-
-	bio->bi_status = BLK_STS_REVOKED;
-	bio_endio(bio);
-	return false;
+	if (decided)
+		io.verdict = linnos_unpack(bio, io.submit_ns).verdict;
+	linnos_arrive(linnos, &io, bio, decided);
+	linnos_pack(bio, &io);
+	bio_set_flag(bio, BIO_QOS_ADMITTED);
+	bio->bi_opf &= ~REQ_LATCRIT;
 }
 
 /**
@@ -850,10 +907,14 @@ void blk_linnos_done_bio(struct bio *bio)
 {
 	u64 now_ns = ktime_get_ns();
 	struct bio_linnos io = linnos_unpack(bio, now_ns);
+	struct blk_linnos *linnos = bio->bi_bdev->bd_disk->linnos;
 
 	bio_clear_flag(bio, BIO_QOS_ADMITTED);
-	linnos_complete(bio->bi_bdev->bd_disk->linnos, &io,
-			bio_op(bio) == REQ_OP_READ, bio->bi_status, now_ns);
+	if (unlikely(bio->bi_opf & REQ_LATCRIT))
+		linnos_cancel(linnos, &io);
+	else
+		linnos_complete(linnos, &io, bio_op(bio) == REQ_OP_READ,
+				bio->bi_status, now_ns);
 }
 
 /**
@@ -875,9 +936,12 @@ void blk_linnos_forget_bios(struct request *rq)
 			continue;
 		bio_clear_flag(bio, BIO_QOS_ADMITTED);
 		io = linnos_unpack(bio, 0);
-		linnos_complete(rq->q->disk->linnos, &io,
-				bio_op(bio) == REQ_OP_READ, BLK_STS_TRANSPORT,
-				0);
+		if (bio->bi_opf & REQ_LATCRIT)
+			linnos_cancel(rq->q->disk->linnos, &io);
+		else
+			linnos_complete(rq->q->disk->linnos, &io,
+					bio_op(bio) == REQ_OP_READ,
+					BLK_STS_TRANSPORT, 0);
 	}
 }
 
@@ -913,7 +977,7 @@ static const struct blk_mq_debugfs_attr blk_linnos_debugfs_attrs[] = {
 #endif
 
 static const struct rq_qos_ops blk_linnos_ops = {
-	.admit = blk_linnos_admit,
+	.arrive = blk_linnos_arrive,
 	.exit = blk_linnos_exit,
 #ifdef CONFIG_BLK_DEBUG_FS
 	.debugfs_attrs = blk_linnos_debugfs_attrs,
@@ -954,7 +1018,7 @@ static void wake_up_drive(struct blk_linnos *linnos)
 {
 	linnos_forget_past(linnos, ktime_get_ns());
 	WRITE_ONCE(linnos->hinted, false);
-	/* pairs with blk_linnos_admit() */
+	/* pairs with blk_linnos_decide() and blk_linnos_arrive() */
 	smp_store_release(&linnos->awake, true);
 	mod_delayed_work(system_wq, &linnos->sleep_work, SLEEP_AFTER);
 }

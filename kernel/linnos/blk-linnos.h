@@ -25,6 +25,7 @@ static inline bool blk_linnos_enabled(void)
 	return static_branch_unlikely(&blk_linnos_key);
 }
 
+blk_status_t blk_linnos_decide(struct bio *bio);
 void blk_linnos_done_bio(struct bio *bio);
 void blk_linnos_forget_bios(struct request *rq);
 int blk_linnos_register(struct gendisk *disk);
@@ -36,6 +37,11 @@ void blk_linnos_release(struct gendisk *disk);
 static inline bool blk_linnos_enabled(void)
 {
 	return false;
+}
+
+static inline blk_status_t blk_linnos_decide(struct bio *bio)
+{
+	return BLK_STS_OK;
 }
 
 static inline void blk_linnos_done_bio(struct bio *bio)

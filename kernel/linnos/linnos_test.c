@@ -614,13 +614,17 @@ struct linnos_io {
 static bool arrive(struct linnos_fixture *fx, struct linnos_io *io,
 		   enum req_op op, unsigned int bytes, bool latcrit, u64 now_ns)
 {
+	bool asks = latcrit && op == REQ_OP_READ;
 	struct bio bio;
 
 	bio_init(&bio, NULL, NULL, 0, op);
 	bio.bi_iter.bi_size = bytes;
 	io->op = op;
 	io->io.submit_ns = now_ns;
-	return linnos_arrive(fx->linnos, &io->io, &bio, latcrit);
+	if (asks && !linnos_decide(fx->linnos, &io->io, &bio))
+		return false;
+	linnos_arrive(fx->linnos, &io->io, &bio, asks);
+	return true;
 }
 
 static void complete_io(struct linnos_fixture *fx, struct linnos_io *io,

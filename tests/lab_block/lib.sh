@@ -2,7 +2,8 @@
 # Sourced by the block-layer tests that run in the lab's guest.
 #
 # $LCREAD is the hinted reader (lcread.c), $MODELS holds slow.linnos, which calls
-# every read slow, fast.linnos and queue.linnos, slow from 10 pending pages.
+# every read slow, fast.linnos, and queue.linnos and deep.linnos, slow from 10 and
+# 300 pending pages.
 
 set -u
 
@@ -124,7 +125,6 @@ lcread()
 	"$LCREAD" -p "$@" || fail "lcread $*"
 }
 
-# What the kernel says of mistakes. One kind is no concern of ours: under
 # refuses WHAT FILE [OPTION...]: no answer but EOPNOTSUPP, by any interface
 refuses()
 {
@@ -138,6 +138,7 @@ refuses()
 	done
 }
 
+# What the kernel says of mistakes. One kind is no concern of ours: under
 # CONFIG_DEBUG_KOBJECT_RELEASE a disk may go before the kobject of its queue/ directory,
 # which is a part of it, and an NVMe namespace before that of its character device.
 clean_log()

@@ -58,7 +58,9 @@ def constant_model(output_bias: tuple[int, int], **weights: np.ndarray) -> Model
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """``slow`` and ``fast`` whatever the read; ``queue``: slow from 10 pending pages."""
+    """``slow`` and ``fast`` whatever the read; ``queue`` and ``deep``: slow from 10 and 300 pending
+    pages.
+    """
     directory = tmp_path_factory.mktemp("models")
     constant_model((0, 1)).save(directory / "slow.linnos")
     constant_model((1, 0)).save(directory / "fast.linnos")
@@ -69,6 +71,11 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     constant_model((500_000, 0), hidden_weights=hidden_weights, output_weights=output_weights).save(
         directory / "queue.linnos"
     )
+    hidden_weights = np.zeros((31, 256), np.int32)
+    hidden_weights[12, 0] = 1000
+    constant_model(
+        (2_500_000, 0), hidden_weights=hidden_weights, output_weights=output_weights
+    ).save(directory / "deep.linnos")
     return directory
 
 
@@ -78,6 +85,7 @@ def run_script(
     ran = boot(
         f"export TESTS={HERE} TOOLS={tools} LCREAD={tools}/lcread MODELS={models}\n"
         f"sh {HERE / name}.sh",
+        ARRAYS.get(name),
         kernel_args=("null_blk.nr_devices=0", "scsi_debug.add_host=0"),
         check=False,
         **how,
@@ -85,7 +93,6 @@ def run_script(
     assert ran.status == 0, ran.stdout + ran.stderr
 
 
-        ARRAYS.get(name),
 @pytest.mark.lab
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_block_layer(name: str, boot: Callable[..., Ran], tools: Path, models: Path) -> None:
