@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 _TRACING = "/sys/kernel/debug/tracing"
 
-#: Reasons, as the kernel numbers them (docs/formats.md).
-FAST, SLOW, PROBE, OBSERVED, NO_MODEL, STALL = range(6)
+#: What the kernel found, as its trace event numbers and names it (docs/formats.md).
+FAST, SLOW, PROBE, NO_MODEL, STALL = 0, 1, 2, 4, 5
+_REASONS = {b"fast": FAST, b"slow": SLOW, b"probe": PROBE, b"no-model": NO_MODEL, b"stalled": STALL}
 
 #: In the guest, before a replay: room for all events of a replay.
 PREPARE = f"""
@@ -46,7 +47,7 @@ DECISION = np.dtype(
 _LINE = re.compile(
     rb" (\d+\.\d+): linnos_decision: dev=(\d+:\d+) sector=(\d+) nr_sector=\d+ pending=(\d+)"
     rb" hist_pending=(\d+),(\d+),(\d+),(\d+) hist_latency_us=(\d+),(\d+),(\d+),(\d+)"
-    rb" out_fast=(-?\d+) out_slow=(-?\d+) revoked=(\d) reason=(\d)"
+    rb" out_fast=(-?\d+) out_slow=(-?\d+) revoked=(\d) reason=([a-z-]+)"
 )
 
 
@@ -84,11 +85,11 @@ def read(folder: Path) -> NDArray[Any]:
     table["time_us"] = [float(row[0]) * 1e6 for row in rows]
     table["drive"] = [drive_of[row[1]] for row in rows]
     table["offset_bytes"] = [int(row[2]) * 512 for row in rows]
-    numbers = np.array([row[3:] for row in rows]).astype(np.int64)
+    numbers = np.array([row[3:-1] for row in rows]).astype(np.int64)
     table["pending"] = numbers[:, 0]
     table["hist_pending"] = numbers[:, 1:5]
     table["hist_latency_us"] = numbers[:, 5:9]
     table["predicted_slow"] = numbers[:, 10] > numbers[:, 9]
     table["revoked"] = numbers[:, 11] == 1
-    table["reason"] = numbers[:, 12]
+    table["reason"] = [_REASONS[row[-1]] for row in rows]
     return table

@@ -129,7 +129,7 @@ def _in_guest(command: Sequence[str], scenario: Scenario, places: Places, log: P
 
 
 def _charge_inference(inference_ns: int) -> str:
-    return f"echo {inference_ns} >/sys/module/blk_linnos/parameters/charge_ns\n"
+    return f"echo {inference_ns} >/sys/module/flashsim/parameters/charge_ns\n"
 
 
 def _replayer(scenario: Scenario, policy: str, places: Places) -> list[str]:

@@ -293,6 +293,14 @@ struct rq_qos_ops {
 #define blk_mq_unfreeze_queue(q) ((void)(q))
 
 #define LINNOS_TRACE_HISTORY 4
+enum linnos_reason {
+	LINNOS_PREDICTED_FAST,
+	LINNOS_PREDICTED_SLOW,
+	LINNOS_PROBE,
+	LINNOS_NO_MODEL,
+	LINNOS_STALLED,
+};
+#define EXPORT_TRACEPOINT_SYMBOL_GPL(event)
 #define trace_linnos_decision_enabled() 0
 #define trace_linnos_decision(...) ((void)0)
 

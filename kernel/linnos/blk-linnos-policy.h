@@ -29,16 +29,6 @@ enum linnos_mode {
 /* Without a model no read is slow. */
 #define LINNOS_NO_THRESHOLD U32_MAX
 
-/* Why a hinted read was admitted or refused, as the trace event prints it. */
-enum linnos_reason {
-	LINNOS_PREDICTED_FAST = 0,
-	LINNOS_PREDICTED_SLOW = 1,
-	LINNOS_PROBE = 2,
-	LINNOS_OBSERVED = 3,
-	LINNOS_NO_MODEL = 4,
-	LINNOS_STALLED = 5,
-};
-
 /* What was decided about a bio in flight; two bits are kept of it. */
 enum linnos_verdict {
 	LINNOS_VERDICT_NONE,
@@ -114,6 +104,7 @@ enum linnos_stat {
 	LINNOS_STAT_LATENCY_CRITICAL,
 	LINNOS_STAT_ADMITTED,
 	LINNOS_STAT_REVOKED,
+	LINNOS_STAT_STALLED,
 	LINNOS_STAT_PROBES,
 	LINNOS_STAT_SLOW,
 	LINNOS_STAT_FALSE_SUBMITS,

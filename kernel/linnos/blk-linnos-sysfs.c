@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * LinnOS: /sys/block/<disk>/linnos, one file a setting or a counter.
- * Documented in docs/ABI-sysfs-block-linnos. No decision is made here.
+ * Documented in Documentation/ABI/testing/sysfs-block-linnos. No decision is
+ * made here.
  */
 #include <linux/blkdev.h>
 #include <linux/kobject.h>
@@ -245,6 +246,7 @@ static struct stat_attribute stat_attrs[LINNOS_NR_STATS] = {
 	STAT_ATTR(LINNOS_STAT_LATENCY_CRITICAL, latency_critical),
 	STAT_ATTR(LINNOS_STAT_ADMITTED, admitted),
 	STAT_ATTR(LINNOS_STAT_REVOKED, revoked),
+	STAT_ATTR(LINNOS_STAT_STALLED, stalled),
 	STAT_ATTR(LINNOS_STAT_PROBES, probes),
 	STAT_ATTR(LINNOS_STAT_SLOW, slow),
 	STAT_ATTR(LINNOS_STAT_FALSE_SUBMITS, false_submits),
@@ -258,6 +260,7 @@ static struct attribute *linnos_stat_attrs[] = {
 	&stat_attrs[LINNOS_STAT_LATENCY_CRITICAL].attr.attr,
 	&stat_attrs[LINNOS_STAT_ADMITTED].attr.attr,
 	&stat_attrs[LINNOS_STAT_REVOKED].attr.attr,
+	&stat_attrs[LINNOS_STAT_STALLED].attr.attr,
 	&stat_attrs[LINNOS_STAT_PROBES].attr.attr,
 	&stat_attrs[LINNOS_STAT_SLOW].attr.attr,
 	&stat_attrs[LINNOS_STAT_FALSE_SUBMITS].attr.attr,

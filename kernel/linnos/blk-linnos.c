@@ -70,10 +70,8 @@
 #define pr_fmt(fmt) "linnos: " fmt
 
 #include <linux/blkdev.h>
-#include <linux/delay.h>
 #include <linux/ktime.h>
 #include <linux/math64.h>
-#include <linux/moduleparam.h>
 #include <linux/slab.h>
 #include <linux/static_call.h>
 
@@ -88,6 +86,8 @@
 
 #define CREATE_TRACE_POINTS
 #include <trace/events/linnos.h>
+
+EXPORT_TRACEPOINT_SYMBOL_GPL(linnos_decision);
 
 static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
 
@@ -130,30 +130,6 @@ static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
 #define INFERENCE_SAMPLE 64
 
 DEFINE_STATIC_KEY_FALSE(blk_linnos_key);
-
-#ifdef CONFIG_UML_TIME_TRAVEL_SUPPORT
-/*
- * Computing takes no virtual time. Let an experiment charge what an inference
- * costs on real hardware.
- */
-static uint charge_ns;
-module_param(charge_ns, uint, 0644);
-MODULE_PARM_DESC(charge_ns, "virtual time that one inference takes");
-
-static void charge_inference(struct blk_linnos *linnos)
-{
-	uint ns = READ_ONCE(charge_ns);
-
-	if (!ns)
-		return;
-	this_cpu_add(linnos->stats->count[LINNOS_STAT_INFERENCE_NS], ns);
-	ndelay(ns);
-}
-#else
-static inline void charge_inference(struct blk_linnos *linnos)
-{
-}
-#endif
 
 /*
  * Engines. margin() is greater than zero when the read is slow; both() first
@@ -689,8 +665,6 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio_linnos *io,
 				reason = LINNOS_STALLED;
 		}
 		io->verdict = slow ? LINNOS_VERDICT_SLOW : LINNOS_VERDICT_FAST;
-		if (mode == LINNOS_OBSERVE)
-			reason = LINNOS_OBSERVED;
 	}
 	rcu_read_unlock();
 
@@ -707,6 +681,8 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio_linnos *io,
 	count(linnos, admit ? LINNOS_STAT_ADMITTED : LINNOS_STAT_REVOKED);
 	if (!admit)
 		atomic_inc(&linnos->revokes);
+	if (reason == LINNOS_STALLED)
+		count(linnos, LINNOS_STAT_STALLED);
 	trace_linnos_decision(disk_devt(linnos->disk), bio->bi_iter.bi_sector,
 			      bio_sectors(bio), io->pending, history.pending,
 			      history.latency_us, out, !admit, reason);
@@ -843,7 +819,6 @@ blk_status_t blk_linnos_decide(struct bio *bio)
 {
 	struct blk_linnos *linnos = bio->bi_bdev->bd_disk->linnos;
 	struct bio_linnos io;
-	bool admitted;
 
 	/* a stacked driver leaves it to the drives below */
 	if (!linnos || bio_flagged(bio, BIO_QOS_ADMITTED))
@@ -860,10 +835,7 @@ blk_status_t blk_linnos_decide(struct bio *bio)
 	}
 
 	io.submit_ns = ktime_get_ns();
-	admitted = linnos_decide(linnos, &io, bio);
-	if (io.verdict != LINNOS_VERDICT_NONE)
-		charge_inference(linnos);
-	if (!admitted)
+	if (!linnos_decide(linnos, &io, bio))
 		return BLK_STS_REVOKED;
 	linnos_pack(bio, &io);
 	bio_set_flag(bio, BIO_QOS_ADMITTED);

@@ -49,7 +49,10 @@ typedef __INT64_TYPE__ s64;
 #define LINNOS_N_HIDDEN 256
 #define LINNOS_N_OUTPUTS 2
 
-/* Model file, version 1; docs/formats.md describes it field by field. */
+/*
+ * Model file, version 1; Documentation/ABI/testing/sysfs-block-linnos describes
+ * it field by field.
+ */
 #define LINNOS_MODEL_VERSION 1
 #define LINNOS_MODEL_HEADER 64
 #define LINNOS_MODEL_BYTES                                                \

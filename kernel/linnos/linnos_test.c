@@ -1003,6 +1003,7 @@ static void linnos_test_stall(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, arrive(fx, &write, REQ_OP_READ, 4096, true,
 					20500001));
 	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_REVOKED), 1);
+	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_STALLED), 1);
 	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 3);
 
 	/* and again with every read that completes */
@@ -1012,6 +1013,16 @@ static void linnos_test_stall(struct kunit *test)
 	complete_io(fx, &io, BLK_STS_OK, 21100000);
 	KUNIT_EXPECT_FALSE(test,
 			   arrive(fx, &io, REQ_OP_READ, 4096, true, 21600001));
+
+	/* observed, it is admitted, counted, and wrong if it was fast */
+	fx->linnos->mode = LINNOS_OBSERVE;
+	KUNIT_EXPECT_TRUE(test,
+			  arrive(fx, &io, REQ_OP_READ, 4096, true, 21600001));
+	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_REVOKED), 2);
+	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_STALLED), 3);
+	complete_io(fx, &io, BLK_STS_OK, 21600001);
+	KUNIT_EXPECT_EQ(test,
+			linnos_stat(fx->linnos, LINNOS_STAT_FALSE_REVOKES), 1);
 }
 
 static struct kunit_case linnos_admission_cases[] = {

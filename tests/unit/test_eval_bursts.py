@@ -29,8 +29,12 @@ def _write(folder: Path, events: list[str], written: int | None = None) -> None:
 
 def test_decisions_are_read_back(tmp_path: Path) -> None:
     events = [
-        EVENT.format(time=1.5, minor=2, sector=16, pending=7, fast=-5, slow=9, revoked=1, reason=1),
-        EVENT.format(time=1.6, minor=0, sector=8, pending=1, fast=5, slow=-9, revoked=0, reason=0),
+        EVENT.format(
+            time=1.5, minor=2, sector=16, pending=7, fast=-5, slow=9, revoked=1, reason="slow"
+        ),
+        EVENT.format(
+            time=1.6, minor=0, sector=8, pending=1, fast=5, slow=-9, revoked=0, reason="fast"
+        ),
     ]
     _write(tmp_path, events)
     table = decisions.read(tmp_path)
@@ -45,7 +49,7 @@ def test_decisions_are_read_back(tmp_path: Path) -> None:
 
 def test_lost_events_are_an_error(tmp_path: Path) -> None:
     event = EVENT.format(
-        time=1.5, minor=0, sector=16, pending=7, fast=1, slow=0, revoked=0, reason=0
+        time=1.5, minor=0, sector=16, pending=7, fast=1, slow=0, revoked=0, reason="fast"
     )
     _write(tmp_path, [event], written=3)
     with pytest.raises(ValueError, match="2 events did not fit"):

@@ -7,7 +7,35 @@
 
 #include <linux/tracepoint.h>
 
+#ifndef _TRACE_LINNOS_REASON
+#define _TRACE_LINNOS_REASON
+
 #define LINNOS_TRACE_HISTORY	4
+
+/* What was found about a latency-critical read. */
+enum linnos_reason {
+	LINNOS_PREDICTED_FAST = 0,
+	LINNOS_PREDICTED_SLOW = 1,
+	LINNOS_PROBE = 2, /* slow, and admitted all the same */
+	LINNOS_NO_MODEL = 4,
+	LINNOS_STALLED = 5, /* the network said fast, the stall rule slow */
+};
+
+#endif /* _TRACE_LINNOS_REASON */
+
+TRACE_DEFINE_ENUM(LINNOS_PREDICTED_FAST);
+TRACE_DEFINE_ENUM(LINNOS_PREDICTED_SLOW);
+TRACE_DEFINE_ENUM(LINNOS_PROBE);
+TRACE_DEFINE_ENUM(LINNOS_NO_MODEL);
+TRACE_DEFINE_ENUM(LINNOS_STALLED);
+
+#define show_linnos_reason(reason)				\
+	__print_symbolic(reason,				\
+		{ LINNOS_PREDICTED_FAST,	"fast" },	\
+		{ LINNOS_PREDICTED_SLOW,	"slow" },	\
+		{ LINNOS_PROBE,			"probe" },	\
+		{ LINNOS_NO_MODEL,		"no-model" },	\
+		{ LINNOS_STALLED,		"stalled" })
 
 /**
  * linnos_decision - a latency-critical read was admitted or refused
@@ -18,8 +46,8 @@
  * @hist_pending: pages pending when the last four reads arrived, oldest first
  * @hist_latency_us: their latencies, before capping
  * @out: both outputs of the network, zero when it was not asked
- * @revoked: the read was refused
- * @reason: see enum linnos_reason
+ * @revoked: the read was refused; never in observe mode, whatever the reason
+ * @reason: an enum linnos_reason
  */
 TRACE_EVENT(linnos_decision,
 
@@ -58,7 +86,7 @@ TRACE_EVENT(linnos_decision,
 		__entry->reason = reason;
 	),
 
-	TP_printk("dev=%d:%d sector=%llu nr_sector=%u pending=%u hist_pending=%u,%u,%u,%u hist_latency_us=%u,%u,%u,%u out_fast=%lld out_slow=%lld revoked=%u reason=%u",
+	TP_printk("dev=%d:%d sector=%llu nr_sector=%u pending=%u hist_pending=%u,%u,%u,%u hist_latency_us=%u,%u,%u,%u out_fast=%lld out_slow=%lld revoked=%u reason=%s",
 		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->sector,
 		  __entry->nr_sector, __entry->pending,
 		  __entry->hist_pending[0], __entry->hist_pending[1],
@@ -66,7 +94,7 @@ TRACE_EVENT(linnos_decision,
 		  __entry->hist_latency_us[0], __entry->hist_latency_us[1],
 		  __entry->hist_latency_us[2], __entry->hist_latency_us[3],
 		  __entry->out_fast, __entry->out_slow, __entry->revoked,
-		  __entry->reason)
+		  show_linnos_reason(__entry->reason))
 );
 
 #endif /* _TRACE_LINNOS_H */

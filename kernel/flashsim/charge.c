@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * flashsim: what an inference costs.
+ *
+ * Computing takes no virtual time. An experiment writes to the parameter
+ * charge_ns what one inference of LinnOS takes on real hardware, and whoever
+ * submits a read that is asked about waits for so long.
+ */
+#include <linux/delay.h>
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+#include <trace/events/linnos.h>
+
+static uint charge_ns;
+
+static void charge_inference(void *data, dev_t dev, u64 sector, u32 nr_sector,
+			     u32 pending, const u32 *hist_pending,
+			     const u32 *hist_latency_us, const s64 *out,
+			     bool revoked, u8 reason)
+{
+	if (reason != LINNOS_NO_MODEL)
+		ndelay(READ_ONCE(charge_ns));
+}
+
+/* Context: parameters are written one at a time. */
+static int charge_ns_set(const char *text, const struct kernel_param *param)
+{
+	uint before = charge_ns;
+	int ret = param_set_uint(text, param);
+
+	if (ret)
+		return ret;
+	if (charge_ns && !before)
+		return register_trace_linnos_decision(charge_inference, NULL);
+	if (!charge_ns && before)
+		unregister_trace_linnos_decision(charge_inference, NULL);
+	return 0;
+}
+
+static const struct kernel_param_ops charge_ns_ops = {
+	.set = charge_ns_set,
+	.get = param_get_uint,
+};
+
+module_param_cb(charge_ns, &charge_ns_ops, &charge_ns, 0644);
+MODULE_PARM_DESC(charge_ns, "virtual time that one LinnOS inference takes");

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+# The trace event names what was found; observing shows all that enforcing would have
+# refused, stalls too; the lab charges each inference its time.
+. "$TESTS/lib.sh"
+
+# 20 ms an I/O
+null_disk nullb_e completion_nsec=20000000
+disk=nullb_e
+trace=/sys/kernel/tracing
+[ -d $trace/events ] || trace=/sys/kernel/debug/tracing
+event=$trace/events/linnos/linnos_decision
+echo 1 >$event/enable
+# what the last decision found
+found() { tail -n 1 $trace/trace | sed 's/.*revoked=/revoked=/'; }
+
+grep -q '{ 0, "fast" }, { 1, "slow" }, { 2, "probe" }, { 4, "no-model" }, { 5, "stalled" }' \
+	$event/format || fail "no names for user space: $(tail -n 1 $event/format)"
+
+echo enforce >/sys/block/$disk/linnos/mode
+lcread /dev/$disk >/dev/null
+expect "no model" "revoked=0 reason=no-model" "$(found)"
+use_model $disk fast enforce
+lcread /dev/$disk >/dev/null
+expect fast "revoked=0 reason=fast" "$(found)"
+use_model $disk slow observe
+lcread /dev/$disk >/dev/null
+expect "slow, observed" "revoked=0 reason=slow" "$(found)"
+use_model $disk slow enforce
+lcread /dev/$disk >/dev/null
+expect slow "revoked=1 reason=slow" "$(found)"
+echo 1 >/sys/block/$disk/linnos/probe_after_revokes
+lcread /dev/$disk >/dev/null
+expect probe "revoked=0 reason=probe" "$(found)"
+
+# a read is in flight, and none has come back for 5 ms
+echo 5000 >/sys/block/$disk/linnos/stall_us
+for mode in observe enforce; do
+	use_model $disk fast $mode
+	lcread -u /dev/$disk >/dev/null &
+	sleep 0.01
+	answer=$("$LCREAD" /dev/$disk)
+	wait
+	case $mode in
+	observe)
+		expect "a stall, observed" "ok revoked=0 reason=stalled" "$answer $(found)"
+		expect "stalls observed" "1 0" \
+			"$(stat_of $disk stalled) $(($(stat_of $disk revoked) - 1))" ;;
+	enforce)
+		expect "a stall" "EBUSY revoked=1 reason=stalled" "$answer $(found)"
+		expect "stalls" "2 1" \
+			"$(stat_of $disk stalled) $(($(stat_of $disk revoked) - 1))" ;;
+	esac
+done
+echo 0 >/sys/block/$disk/linnos/stall_us
+echo 0 >$event/enable
+
+# 1 ms an inference: 100 reads that are refused at once take as long as that
+charge=/sys/module/flashsim/parameters/charge_ns
+uptime_ms() { awk '{ print int($1 * 1000) }' /proc/uptime; }
+use_model $disk slow enforce
+for charge_ns in 1000000 0; do
+	echo $charge_ns >$charge || fail "no $charge"
+	before=$(uptime_ms)
+	expect "refused, $charge_ns ns" "ok=0 busy=100 other=0" "$(lcread -n 100 /dev/$disk)"
+	took=$(($(uptime_ms) - before))
+	case $charge_ns in
+	0)	[ $took -lt 50 ] || fail "100 refused reads took $took ms" ;;
+	*)	[ $took -ge 90 ] || fail "100 inferences of 1 ms took $took ms" ;;
+	esac
+done
+expect_idle $disk
+clean_log
