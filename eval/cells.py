@@ -20,9 +20,9 @@ import numpy as np
 from eval import guests, workers
 from eval.cache import Cache, digest
 from eval.files import write_json
-from linnapp import iolog, replay_log
-from linnapp.generation import generate, load_profile
 from linnapp.lab.array import Array
+from linnapp.trace import iolog, replay_log
+from linnapp.trace.generation import generate, load_profile
 
 #: The two arrays: three equal consumer drives, three different enterprise ones.
 ARRAYS = {

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from eval.errors import StepError, tail
-from linnapp import replay_log
 from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
 from linnapp.lab.guest import Guest, LabError
 from linnapp.lab.places import Places
 from linnapp.lab.uml import DEFAULT_KERNEL, run
+from linnapp.trace import replay_log
 
 #: Charged in virtual time for each network inference, which the guest's clock
 #: does not see: all of LinnOS's work on a read, history included, as `make bench`

@@ -30,11 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval.files import write_json
-from linnapp import iolog, replay_log
 from linnapp.lab.array import CONFIGFS, Array
 from linnapp.lab.command import guest_environment
 from linnapp.lab.guest import REPOSITORY, Guest, LabError
 from linnapp.lab.uml import DEFAULT_KERNEL, run
+from linnapp.trace import iolog, replay_log
 
 N_DRIVES = 3
 BLOCK = 4096

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Processes that train: TensorFlow is loaded once in each, not once for every cell.
 
-Other than those of `linnapp.parallel` they stay from one training to the next, and any thread may
-ask for one. A worker does in one process what `linnapp train` does in a new one. Every training
+Other than those of `linnapp.learn.parallel` they stay from one training to the next, and any thread
+may ask for one. A worker does in one process what `linnapp train` does in a new one. Every training
 takes one thread, and leaves nothing behind that another would see.
 """
 

@@ -21,7 +21,7 @@ from eval.bench import OUT
 from eval.bench.recordings import workload, write_recording
 from eval.cache import ROOT
 from eval.files import write_json
-from linnapp.blktrace import BlktraceReader
+from linnapp.trace.blktrace import BlktraceReader
 
 #: `make demo` leaves it.
 RECORDING = ROOT / "out" / "demo" / "record" / "flash0.blk"
@@ -145,8 +145,8 @@ def large() -> None:
 
 def labelling() -> None:
     """Inflection points of three drives: the closed form, and the simulation it stands for."""
-    from linnapp.array_training import LabellingOptions, label_array, read_latencies
-    from linnapp.array_training import Recipe as Defaults
+    from linnapp.learn.recipe import LabellingOptions, label_array, read_latencies
+    from linnapp.learn.recipe import Recipe as Defaults
 
     with _directory() as name:
         distributions = []
@@ -179,13 +179,13 @@ def labelling() -> None:
 
 def text() -> None:
     """Text traces: I/Os and bytes a second of `convert`, beside the same lines split in Python."""
-    from linnapp.conversion import TEXT_FORMATS, convert, output_formats, read_workload
+    from linnapp.trace.conversion import TEXT_FORMATS, convert, output_formats, read_workload
 
     result: dict[str, Any] = {"ios": TEXT_IOS, "formats": {}}
     with _directory() as name:
         source, target = Path(name) / "source", Path(name) / "target"
         iolog = Path(name) / "w.iolog"
-        from linnapp.iolog import write
+        from linnapp.trace.iolog import write
 
         write(iolog, workload(TEXT_IOS, 1), "/dev/flash0")
         for kind in output_formats():

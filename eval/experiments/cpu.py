@@ -15,7 +15,7 @@ from eval.bench import kernel
 from eval.cells import N_DRIVES, WORKLOADS, recorded, trained
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.metrics import percent
-from linnapp import iolog
+from linnapp.trace import iolog
 
 #: Whose share is given by workload: the one that every processor can run.
 ENGINE = "scalar"

@@ -13,9 +13,9 @@ from eval import figures, guests
 from eval.cache import Cache, code_version
 from eval.cells import read_log
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
-from linnapp import iolog
-from linnapp.generation import generate, load_profile
 from linnapp.lab.array import Array
+from linnapp.trace import iolog
+from linnapp.trace.generation import generate, load_profile
 
 QUANTILES = {"p50_us": 50, "p90_us": 90, "p95_us": 95, "p99_us": 99, "p999_us": 99.9}
 

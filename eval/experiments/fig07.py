@@ -14,10 +14,10 @@ from eval import figures, guests
 from eval.cache import Cache, code_version
 from eval.cells import ARRAYS, N_DRIVES, WORKLOADS, read_log
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
-from linnapp import iolog
-from linnapp.generation import Profile, generate, load_profile
-from linnapp.inflection import LatencyDistribution, find_inflection_points
 from linnapp.lab.array import Array
+from linnapp.learn.inflection import LatencyDistribution, find_inflection_points
+from linnapp.trace import iolog
+from linnapp.trace.generation import Profile, generate, load_profile
 
 HOURS = 20
 WINDOWS_MIN = (15, 60, 120)

@@ -25,8 +25,8 @@ from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.files import write_json
 from eval.host import linnapp
 from eval.metrics import improvement, oracle_share, percent
-from linnapp.dataset import digest as file_digest
 from linnapp.lab.array import Array
+from linnapp.learn.dataset import digest as file_digest
 
 VARIABLE = "LINNOS_TRACES"
 

@@ -13,7 +13,7 @@ from eval import figures, grid
 from eval.cells import N_DRIVES, WORKLOADS, recorded
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.metrics import percent
-from linnapp import iolog
+from linnapp.trace import iolog
 
 #: A window in which the arrivals are counted, and what makes it a burst.
 WINDOW_MS = 10

@@ -74,10 +74,10 @@ def run(context: Context) -> dict[str, Any]:
 def train_shape(name: str, workload: str, seed: int, folder: Path) -> list[dict[str, Any]]:
     """Train a model of one shape for each drive of a recording, and judge it on held-out reads."""
     # Imported here: it takes seconds, and only the workers need it.
-    from linnapp.dataset import load_reads
-    from linnapp.features import FeatureLayout
-    from linnapp.inflection import LatencyDistribution, find_inflection_points
-    from linnapp.training import TrainingOptions, split, train
+    from linnapp.learn.dataset import load_reads
+    from linnapp.learn.features import FeatureLayout
+    from linnapp.learn.inflection import LatencyDistribution, find_inflection_points
+    from linnapp.learn.training import TrainingOptions, split, train
 
     history, n_hidden = MODELS[name]
     layout = FeatureLayout(history=history)
@@ -103,7 +103,7 @@ def train_shape(name: str, workload: str, seed: int, folder: Path) -> list[dict[
 
 def shape_of(history: int, n_hidden: int) -> tuple[int, int]:
     """Inputs and hidden neurons of a model."""
-    from linnapp.features import FeatureLayout
+    from linnapp.learn.features import FeatureLayout
 
     return FeatureLayout(history=history).n_inputs, n_hidden
 

@@ -8,13 +8,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from linnapp.inflection import InflectionPoint
+    from linnapp.learn.inflection import InflectionPoint
+    from linnapp.learn.training import Epoch
     from linnapp.model import Model
-    from linnapp.training import Epoch
 
 
 class TrainingDisplay:
-    """Writes an array's training to stderr; implements `linnapp.array_training.Observer`."""
+    """Writes an array's training to stderr; implements `linnapp.learn.recipe.Observer`."""
 
     def __init__(self) -> None:
         self._live = sys.stderr.isatty()

@@ -1,78 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""Option types that several commands share."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from linnapp.option_types import Bias, FiniteRange
+
 if TYPE_CHECKING:
-    from linnapp.array_training import Recipe
-
-#: nearly three centuries, whose nanoseconds fit 63 bits
-_MOST_SECONDS = 9e9
-#: an EiB; offsets and what is computed of them fit 63 bits
-_MOST_BYTES = 1 << 60
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
-
-class FiniteRange(click.FloatRange):
-    """A number between bounds; "nan" and "inf", which ``float`` takes too, are none."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Parse the text."""
-        number = float(super().convert(value, param, ctx))
-        if not math.isfinite(number):
-            self.fail(f"{value!r} is not a finite number.", param, ctx)
-        return number
-
-
-class ByteSize(click.ParamType[int]):
-    """A size in bytes, with K, M, G or T (powers of 1024)."""
-
-    name = "bytes"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
-        """Parse the text."""
-        match = re.fullmatch(r"(\d+)([KMGT]?)(i?B)?", str(value), re.I)
-        if not match:
-            self.fail(f"{value!r}: expected a number of bytes, or e.g. 512M, 1G", param, ctx)
-        # Counted, not parsed: int() refuses thousands of digits.
-        digits = match[1].lstrip("0") or "0"
-        size = int(digits) * _UNITS[match[2].upper()] if len(digits) < 20 else _MOST_BYTES + 1
-        if size > _MOST_BYTES:
-            self.fail(f"{value!r}: no drive has more than {_MOST_BYTES} bytes", param, ctx)
-        return size
-
-
-class TimeSlice(click.ParamType[tuple[float, float]]):
-    """A slice of time, "A:B" in seconds; either end may be left out."""
-
-    name = "A:B"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[float, float]:
-        """Parse the text."""
-        if isinstance(value, tuple):
-            return value
-        start, colon, end = str(value).partition(":")
-        try:
-            parsed = float(start or 0), float(end or "inf")
-        except ValueError:
-            parsed = (1.0, 0.0)
-        if not colon or not 0 <= parsed[0] < parsed[1] or parsed[0] > _MOST_SECONDS:
-            self.fail(f"{value!r}: expected START:END in seconds, e.g. 0:60", param, ctx)
-        return parsed
+    from linnapp.learn.recipe import Recipe
 
 
 def reader_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -124,26 +64,6 @@ def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
     ):
         command = option(command)
     return command
-
-
-class Bias(click.ParamType[float | str]):
-    """A positive number, or "auto"."""
-
-    name = "number|auto"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float | str:
-        """Parse the text."""
-        if value == "auto":
-            return "auto"
-        try:
-            number = float(str(value))
-        except ValueError:
-            number = 0.0
-        if not 0 < number <= 1e6:
-            self.fail(f"{value!r}: expected a positive number up to 1e6, or auto", param, ctx)
-        return number
 
 
 def model_option(*, required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -246,9 +166,9 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def recipe_from(options: dict[str, Any]) -> Recipe:
     """What :func:`recipe_options` parsed, as a recipe."""
-    from linnapp.array_training import LabellingOptions, Recipe
-    from linnapp.features import FeatureLayout
-    from linnapp.training import TrainingOptions
+    from linnapp.learn.features import FeatureLayout
+    from linnapp.learn.recipe import LabellingOptions, Recipe
+    from linnapp.learn.training import TrainingOptions
 
     bias = options["bias"]
     if options["validation"] + options["test"] > 0.95:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from linnapp.commands._options import ByteSize, FiniteRange, TimeSlice
+from linnapp.option_types import ByteSize, FiniteRange, TimeSlice
 
 
 @click.command()
@@ -54,7 +54,7 @@ def convert(
 
     IN is a blktrace recording, an iolog, or a text trace; `linnapp help formats` lists them.
     """
-    from linnapp import conversion
+    from linnapp.trace import conversion
 
     if target_format not in conversion.output_formats():
         raise click.UsageError(

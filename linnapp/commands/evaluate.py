@@ -44,17 +44,17 @@ def evaluate(
     of the last reads' latencies and the pending pages, and with --bound gradient-boosted trees that
     are trained on the trace itself, each fifth of it judged by trees that never saw it.
     """
-    from linnapp.blktrace import trace_files
-    from linnapp.evaluation import evaluate as judge
+    from linnapp.learn.evaluation import evaluate as judge
     from linnapp.model import Model, find_model
-    from linnapp.recorded import drive_of
+    from linnapp.trace.blktrace import trace_files
+    from linnapp.trace.recorded import drive_of
 
     drive = drive_of(trace_files(trace)[0].name)
     path = find_model(model_path, drive)
     result = judge(Model.load(path), trace, engine, **reader)  # type: ignore[arg-type]
     auc_bound = None
     if bound:
-        from linnapp.bound import black_box_auc
+        from linnapp.learn.bound import black_box_auc
 
         auc_bound = black_box_auc(trace, result.threshold_us, **reader)
     if as_json:

@@ -17,7 +17,7 @@ def faults() -> None:
 @click.argument("rule_file", type=click.Path(path_type=Path, dir_okay=False), metavar="RULES.json")
 def install_command(rule_file: Path) -> None:
     """Turn a FISPDK rule file into rules of the drives that hold its files."""
-    from linnapp.faults import install, load_rules
+    from linnapp.lab.faults import install, load_rules
 
     for directory in install(load_rules(rule_file)):
         click.echo(directory)
@@ -27,7 +27,7 @@ def install_command(rule_file: Path) -> None:
 @click.argument("disks", nargs=-1, required=True, metavar="DRIVE...")
 def show_command(disks: tuple[str, ...]) -> None:
     """Show the rules of drives, and what they have hit."""
-    from linnapp.faults import installed
+    from linnapp.lab.faults import installed
 
     for disk in disks:
         for rule in installed(Path(disk).name):
@@ -43,7 +43,7 @@ def show_command(disks: tuple[str, ...]) -> None:
 @click.argument("disks", nargs=-1, required=True, metavar="DRIVE...")
 def remove_command(disks: tuple[str, ...]) -> None:
     """Remove all rules of drives."""
-    from linnapp.faults import remove
+    from linnapp.lab.faults import remove
 
     for disk in disks:
         click.echo(f"{Path(disk).name}: {remove(Path(disk).name)} rules removed")

@@ -46,7 +46,7 @@ def fleet(
     a record in DIR are left alone, so a fleet that was stopped goes on where it was.
     """
     from linnapp.errors import LinnappError
-    from linnapp.fleet import Progress, group_by_directory, train_fleet
+    from linnapp.learn.fleet import Progress, group_by_directory, train_fleet
 
     found: list[Path] = []
     for path in traces:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from linnapp.commands._options import ByteSize, FiniteRange
+from linnapp.option_types import ByteSize, FiniteRange
 
 
 @click.command()
@@ -61,7 +61,7 @@ def generate(
     PROFILE is one of --list, or a TOML file as described in traces/README.md. Equal seeds give
     equal files.
     """
-    from linnapp.generation import load_profile, profile_names
+    from linnapp.trace.generation import load_profile, profile_names
 
     if list_profiles:
         for name in profile_names():
@@ -75,11 +75,11 @@ def generate(
 
     import dataclasses
 
-    from linnapp import iolog
     from linnapp.errors import LinnappError
     from linnapp.files import explain_os_error
-    from linnapp.generation import array_seeds
-    from linnapp.generation import generate as draw
+    from linnapp.trace import iolog
+    from linnapp.trace.generation import array_seeds
+    from linnapp.trace.generation import generate as draw
 
     chosen = load_profile(profile)
     if burst_correlation is not None:

@@ -12,7 +12,7 @@ import click
 from linnapp.commands._options import reader_options
 
 if TYPE_CHECKING:
-    from linnapp.inspection import Inspection, LatencyHistogram
+    from linnapp.trace.inspection import Inspection, LatencyHistogram
 
 
 @click.command()
@@ -31,7 +31,7 @@ def inspect(
 
     TRACE is of any format that `linnapp convert` reads, or the replayer's per-I/O log.
     """
-    from linnapp.inspection import inspect as look
+    from linnapp.trace.inspection import inspect as look
 
     inspections = [look(trace, source_format, **reader) for trace in traces]
     if as_json:

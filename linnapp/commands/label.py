@@ -51,7 +51,7 @@ def label(
     latency most. Several traces are each other's replicas; a single one stands for its own.
     Whole traces are labelled here; training labels by the part that it trains on.
     """
-    from linnapp.array_training import (
+    from linnapp.learn.recipe import (
         LabellingOptions,
         Recipe,
         drive_names,
@@ -65,7 +65,7 @@ def label(
     distributions = [read_latencies(trace, recipe, whole=True) for trace in traces]
     points = label_array(distributions, options, seed)
     if figures is not None:
-        from linnapp.inflection_figure import draw
+        from linnapp.learn.inflection_figure import draw
 
         for name, distribution, point in zip(names, distributions, points, strict=True):
             draw(figures / f"{name}.png", name, distribution, point)

@@ -39,7 +39,7 @@ def pack(weights: Path, output: Path, threshold_us: int | None, scale: int) -> N
     import numpy as np
 
     from linnapp.errors import ModelError
-    from linnapp.quantisation import quantise
+    from linnapp.learn.quantisation import quantise
 
     try:
         archive = np.load(weights, allow_pickle=False)

@@ -30,9 +30,9 @@ def predict(model_path: Path, features: Path, engine: str) -> None:
     """Print one line per feature vector: 0 (fast) or 1 (slow)."""
     import numpy as np
 
-    from linnapp.engine import predict as run
     from linnapp.errors import LinnappError
     from linnapp.model import Model, find_model
+    from linnapp.model.engine import predict as run
 
     model = Model.load(find_model(model_path))
     try:

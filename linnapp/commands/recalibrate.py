@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from linnapp.commands._options import FiniteRange, recipe_from, recipe_options
+from linnapp.commands._options import recipe_from, recipe_options
+from linnapp.option_types import FiniteRange
 
 
 @click.command()
@@ -66,8 +67,8 @@ def recalibrate(
     recalibration.jsonl in the drive's state. In enforce mode the recording holds only the reads
     that were admitted; switch to observe for an unbiased one.
     """
+    from linnapp.drive.recalibration import recalibrate as run
     from linnapp.errors import LinnappError
-    from linnapp.recalibration import recalibrate as run
 
     def log(line: str) -> None:
         click.echo(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}", err=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from linnapp.commands._options import FiniteRange
+from linnapp.option_types import FiniteRange
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -47,8 +47,8 @@ def status(devices: tuple[str, ...], as_json: bool, watch: bool, interval: float
 
     Rates are those since the last look, of this command or of --watch.
     """
+    from linnapp.drive.sysfs import Drive, drives
     from linnapp.errors import DeviceError
-    from linnapp.sysfs import Drive, drives
 
     names = list(devices) or drives()
     if not names:
@@ -82,7 +82,7 @@ def status(devices: tuple[str, ...], as_json: bool, watch: bool, interval: float
 
 
 def _look(drive: Any) -> dict[str, Any]:
-    from linnapp import state
+    from linnapp.drive import state
     from linnapp.errors import LinnappError
 
     stats = drive.stats

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from linnapp.commands._options import FiniteRange
+from linnapp.option_types import FiniteRange
 
 _COMMAND = "linnapp.trace.command"
 
@@ -47,7 +47,7 @@ def trace(
     Traces until the duration is over, until ctrl-C, or, when `-- CMD ...` follows, until CMD
     ends; its exit status is passed on. Needs root and a kernel with blktrace.
     """
-    from linnapp.recording import Progress, record
+    from linnapp.trace.recording import Progress, record
 
     live = sys.stderr.isatty()
 

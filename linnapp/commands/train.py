@@ -43,8 +43,8 @@ def train(
     if output is None and len(traces) > 1:
         raise click.UsageError("several traces: name the directory of their models with -o")
 
-    from linnapp.array_training import drive_name, train_array
     from linnapp.commands._display import TrainingDisplay
+    from linnapp.learn.recipe import drive_name, train_array
 
     directory = output or Path("models") / drive_name(traces[0])
     recipe = recipe_from(options)

@@ -25,10 +25,10 @@ def upload(model_path: Path | None, previous: bool, device: str, mode: str | Non
     if previous == (model_path is not None):
         raise click.UsageError("give either --model or --previous")
 
-    from linnapp import state
+    from linnapp.drive import state
+    from linnapp.drive.sysfs import Drive
     from linnapp.errors import LinnappError
     from linnapp.model import Model, find_model
-    from linnapp.sysfs import Drive
 
     drive = Drive(device)
     if model_path is None:

@@ -12,8 +12,8 @@ from typing import Any, NoReturn, Protocol
 
 import click
 
-from linnapp.commands._options import FiniteRange
 from linnapp.lab.guest import REPOSITORY, LabError, Result
+from linnapp.option_types import FiniteRange
 
 #: Besides PATH, what of the caller's environment a command in the lab has too.
 _KEPT = ("LANG", "TERM")

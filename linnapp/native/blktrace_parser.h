@@ -2,7 +2,7 @@
 /*
  * From blktrace's binary events to I/Os with the features that the kernel saw.
  *
- * The interface that linnapp/blktrace.py loads through ctypes. See the comment at the head of
+ * The interface that linnapp/trace/blktrace.py loads through ctypes. See the comment at the head of
  * blktrace_parser.c for what is matched with what.
  */
 #ifndef LINNAPP_BLKTRACE_PARSER_H

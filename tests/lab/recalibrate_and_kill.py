@@ -26,10 +26,13 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from linnapp import array_training, blktrace, files, recalibration, state, training
+from linnapp import files
 from linnapp.cli import cli
+from linnapp.drive import recalibration, state
+from linnapp.drive.sysfs import Drive
+from linnapp.learn import recipe, training
 from linnapp.model import Model
-from linnapp.sysfs import Drive
+from linnapp.trace import blktrace
 
 RWF_LATCRIT = 0x8000
 HINTED_READS = 50
@@ -172,7 +175,7 @@ def copies(report: Callable[[str, int], None], reset: Callable[[], None]) -> Ite
         ),
         after=False,
     )
-    hook(array_training, "save_drive", lambda: copy("saving", None), after=True)
+    hook(recipe, "save_drive", lambda: copy("saving", None), after=True)
     hook(files, "_put_in_place", lambda: copy("renaming", None), after=False)
     hook(
         recalibration,

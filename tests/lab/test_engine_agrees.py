@@ -9,9 +9,9 @@ import zlib
 import numpy as np
 import pytest
 
-from linnapp.engine import infer
 from linnapp.lab.array import Array
 from linnapp.model import Model
+from linnapp.model.engine import infer
 
 pytestmark = pytest.mark.lab
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from linnapp.blktrace import REVOKED, BlktraceReader, IoChunk
-from linnapp.engine import infer
-from linnapp.features import digits
+from linnapp.learn.features import digits
 from linnapp.model import Model
+from linnapp.model.engine import infer
+from linnapp.trace.blktrace import REVOKED, BlktraceReader, IoChunk
 
 pytestmark = pytest.mark.lab
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from linnapp import replay_log
 from linnapp.cli import cli
+from linnapp.trace import replay_log
 
 RECORDED = Path(__file__).parents[2] / "traces" / "recorded"
 NAMES = ("fio", "pgbench")

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linnapp import replay_log
 from linnapp.lab.array import Array
+from linnapp.trace import replay_log
 
 pytestmark = pytest.mark.lab
 

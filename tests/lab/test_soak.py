@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from eval import soak
-from linnapp import replay_log
 from linnapp.lab.guest import REPOSITORY
 from linnapp.lab.uml import DEFAULT_KERNEL
+from linnapp.trace import replay_log
 
 
 @pytest.mark.lab

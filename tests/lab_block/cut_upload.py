@@ -11,9 +11,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from linnapp.drive.sysfs import Drive
 from linnapp.errors import ModelError
 from linnapp.model import Model
-from linnapp.sysfs import Drive
 
 PAGE = 4096
 disk, first_path, second_path = sys.argv[1:]

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from model_fuzz import is_model, mutations, random_model
 
-from linnapp import engine
 from linnapp.errors import LinnappError
 from linnapp.lab.array import Array
+from linnapp.model import engine
 
 if TYPE_CHECKING:
     from conftest import Ran

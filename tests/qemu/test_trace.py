@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from linnapp import blktrace
-from linnapp.blktrace import BlktraceReader
+from linnapp.trace import blktrace
+from linnapp.trace.blktrace import BlktraceReader
 
 pytestmark = pytest.mark.qemu
 

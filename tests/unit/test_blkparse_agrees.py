@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from linnapp.blktrace import BlktraceReader
+from linnapp.trace.blktrace import BlktraceReader
 
 BASE = Path(__file__).parents[2] / "traces" / "recorded" / "nullblk"
 SECTOR = 512

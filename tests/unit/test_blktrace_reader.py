@@ -27,9 +27,9 @@ from blktrace_builder import (
     X,
 )
 
-from linnapp import blktrace
-from linnapp.blktrace import BlktraceReader, IoChunk, TraceStats
 from linnapp.errors import LinnappError, TraceError
+from linnapp.trace import blktrace
+from linnapp.trace.blktrace import BlktraceReader, IoChunk, TraceStats
 
 RECORDED = Path(__file__).parents[2] / "traces" / "recorded" / "nullblk.blktrace.0"
 
@@ -346,7 +346,7 @@ def test_ios_without_completion_do_not_take_time_squared(tmp_path: Path) -> None
     path.write_bytes(events.tobytes())
     # CPU time: twenty times what it takes, a tenth of what time squared takes.
     code = (
-        "import resource, sys; from pathlib import Path; from linnapp.blktrace import *\n"
+        "import resource, sys; from pathlib import Path; from linnapp.trace.blktrace import *\n"
         "resource.setrlimit(resource.RLIMIT_CPU, (20, 20))\n"
         "reader = BlktraceReader(Path(sys.argv[1]))\n"
         "print(sum(map(len, reader)), reader.stats['missing_completions'])"

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from blktrace_builder import READ, WRITE, TraceBuilder
 
-from linnapp import bursts, in_flight
-from linnapp.blktrace import COMPLETED, ERROR, REVOKED, BlktraceReader, IoChunk
-from linnapp.blktrace import WRITE as IS_WRITE
-from linnapp.burst_sampling import MAX_HELD_OUT_ROWS, _part, sample_bursts
-from linnapp.features import FeatureLayout, digits
-from linnapp.labels import SlowLimits
-from linnapp.training import Split
+from linnapp.learn import augmentation
+from linnapp.learn.burst_sampling import MAX_HELD_OUT_ROWS, _part, sample_bursts
+from linnapp.learn.features import FeatureLayout, digits
+from linnapp.learn.labels import SlowLimits
+from linnapp.learn.training import Split
+from linnapp.trace import in_flight
+from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, BlktraceReader, IoChunk
+from linnapp.trace.blktrace import WRITE as IS_WRITE
 
 LAYOUT = FeatureLayout()
 
@@ -70,12 +71,12 @@ def test_absent_reads_leave_no_mark(tmp_path: Path) -> None:
         assert pending[i] == pages[others].sum() + pages[i]
 
 
-def made_from(chunk: IoChunk) -> bursts.BurstReads:
-    return bursts.add_bursts(chunk, 300, LAYOUT, np.random.default_rng(1))
+def made_from(chunk: IoChunk) -> augmentation.BurstReads:
+    return augmentation.add_bursts(chunk, 300, LAYOUT, np.random.default_rng(1))
 
 
-def assert_equal(one: bursts.BurstReads, other: bursts.BurstReads) -> None:
-    for field in dataclasses.fields(bursts.BurstReads):
+def assert_equal(one: augmentation.BurstReads, other: augmentation.BurstReads) -> None:
+    for field in dataclasses.fields(augmentation.BurstReads):
         assert np.array_equal(getattr(one, field.name), getattr(other, field.name)), field.name
 
 
@@ -114,7 +115,7 @@ def test_labels_follow_from_the_added_latency(third_of_reads) -> None:
     sizes = np.where(large, 32 * 4096, 4096).astype(np.uint32)
     limit_us = np.full(17, 300.0)
     limit_us[5] = 2500.0  # the class of 32 pages
-    made = bursts.add_bursts(
+    made = augmentation.add_bursts(
         dataclasses.replace(chunk, size_bytes=sizes),
         300,
         LAYOUT,
@@ -139,7 +140,7 @@ def test_a_tiny_chunk_gives_nothing() -> None:
         np.zeros(0, np.uint8),
         *(np.zeros((0, 4), np.uint32) for _ in range(2)),
     )
-    assert len(bursts.add_bursts(empty, 300, LAYOUT, np.random.default_rng(1))) == 0
+    assert len(augmentation.add_bursts(empty, 300, LAYOUT, np.random.default_rng(1))) == 0
 
 
 def split_at(path: Path, *shares: float) -> Split:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linnapp import conversion, iolog
-from linnapp.conversion import Filters, convert, detect_format
 from linnapp.errors import LinnappError, TraceError
-from linnapp.iolog import Workload
+from linnapp.trace import conversion, iolog
+from linnapp.trace.conversion import Filters, convert, detect_format
+from linnapp.trace.iolog import Workload
 
 RECORDED = Path(__file__).parents[2] / "traces" / "recorded" / "nullblk.blktrace.0"
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from blktrace_builder import EBUSY, READ, WRITE, C, D, Q, TraceBuilder
 
-from linnapp import dataset
-from linnapp.blktrace import BlktraceReader
-from linnapp.dataset import load_reads
 from linnapp.errors import TraceError
-from linnapp.features import FeatureLayout, digits
+from linnapp.learn import dataset
+from linnapp.learn.dataset import load_reads
+from linnapp.learn.features import FeatureLayout, digits
+from linnapp.trace.blktrace import BlktraceReader
 
 
 def a_trace(path: Path) -> Path:

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 from test_model_format import random_model
 
-from linnapp import engine
 from linnapp.errors import LinnappError
-from linnapp.features import FeatureLayout, digits
-from linnapp.model import Model
-from linnapp.quantisation import quantise
+from linnapp.learn.features import FeatureLayout, digits
+from linnapp.learn.quantisation import quantise
+from linnapp.model import Model, engine
 
 N = 100_000
 
@@ -65,7 +64,7 @@ def test_numpy_is_exact_where_doubles_are_not() -> None:
 
 
 def test_rounded_float_network_of_tensorflow() -> None:
-    from linnapp.training import import_tensorflow
+    from linnapp.learn.training import import_tensorflow
 
     tf = import_tensorflow()
     model, weights = trained_like_model()
@@ -91,7 +90,7 @@ def test_rounded_float_network_of_tensorflow() -> None:
 def test_encoding_matches_the_kernels() -> None:
     import ctypes
 
-    from linnapp.engine import _engine
+    from linnapp.model.engine import _engine
 
     rng = np.random.default_rng(5)
     n = 2000

@@ -10,7 +10,7 @@ import pytest
 
 from eval.cells import Cell, Replay, Replayed
 from eval.experiments.windows.explanation import explain
-from linnapp import replay_log
+from linnapp.trace import replay_log
 
 
 def _replayed(

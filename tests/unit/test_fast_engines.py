@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 from test_model_format import random_model
 
-from linnapp import engine
-from linnapp.engine import _engine
-from linnapp.model import Model
+from linnapp.model import Model, engine
+from linnapp.model.engine import _engine
 
 N = 100_000
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from linnapp.errors import DeviceError
-from linnapp.faults import FaultError, FaultRule, install, load_rules, parse_rules, resolve
+from linnapp.lab.faults import FaultError, FaultRule, install, load_rules, parse_rules, resolve
 
 
 def _document(op: str = "write", **entry: Any) -> dict[str, Any]:

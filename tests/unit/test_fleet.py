@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from test_training import array_trace
 
-from linnapp.array_training import Recipe, train_array
 from linnapp.errors import LinnappError
-from linnapp.fleet import group_by_directory, train_fleet
-from linnapp.training import TrainingOptions
+from linnapp.learn.fleet import group_by_directory, train_fleet
+from linnapp.learn.recipe import Recipe, train_array
+from linnapp.learn.training import TrainingOptions
 
 pytest.importorskip("distributed")
 

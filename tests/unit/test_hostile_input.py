@@ -20,10 +20,11 @@ from blktrace_builder import WRITE, C, Q, TraceBuilder
 from test_model_format import random_model
 from test_training import array_trace
 
-from linnapp import cli, replay_log
-from linnapp.faults import FaultError, parse_rules
-from linnapp.generation import load_profile
+from linnapp import cli
+from linnapp.lab.faults import FaultError, parse_rules
 from linnapp.lab.guest import Result
+from linnapp.trace import replay_log
+from linnapp.trace.generation import load_profile
 
 Run = Callable[..., tuple[int, str]]
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from blktrace_builder import WRITE, TraceBuilder
 
-from linnapp import replay_log
 from linnapp.errors import TraceError
-from linnapp.inspection import LatencyHistogram, inspect
+from linnapp.trace import replay_log
+from linnapp.trace.inspection import LatencyHistogram, inspect
 
 
 def test_percentiles_are_within_their_bins() -> None:

@@ -8,9 +8,9 @@ import itertools
 import numpy as np
 import pytest
 
-from linnapp.bias import choose_bias, expected_mean_us
-from linnapp.labels import SlowLimits
-from linnapp.training import TrainingOptions
+from linnapp.learn.bias import choose_bias, expected_mean_us
+from linnapp.learn.labels import SlowLimits
+from linnapp.learn.training import TrainingOptions
 
 
 def test_paper_labels_are_the_threshold() -> None:

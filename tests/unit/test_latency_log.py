@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from linnapp.blktrace import IoChunk
 from linnapp.cli import cli
-from linnapp.conversion import convert, detect_format
 from linnapp.errors import TraceError
-from linnapp.iolog import read as read_iolog
-from linnapp.latency_log import LatencyLogReader
-from linnapp.recorded import drive_of, open_recording
+from linnapp.trace.blktrace import IoChunk
+from linnapp.trace.conversion import convert, detect_format
+from linnapp.trace.iolog import read as read_iolog
+from linnapp.trace.latency_log import LatencyLogReader
+from linnapp.trace.recorded import drive_of, open_recording
 
 #: submit_ms, latency_us, read, bytes; written below in order of completion
 IOS = [

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from linnapp.engine import check_kernel_accepts
 from linnapp.errors import LinnappError, ModelError
-from linnapp.features import FeatureLayout
+from linnapp.learn.features import FeatureLayout
+from linnapp.learn.quantisation import quantise
 from linnapp.model import Model, find_model
-from linnapp.quantisation import quantise
+from linnapp.model.engine import check_kernel_accepts
 
 
 def random_model(seed: int = 1, n_hidden: int = 256, **changes: object) -> Model:

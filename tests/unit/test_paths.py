@@ -14,13 +14,13 @@ from test_model_format import random_model
 from test_training import array_trace
 
 import linnapp
-from linnapp.array_training import Recipe, train_array
-from linnapp.conversion import convert, detect_format
-from linnapp.dataset import load_reads
-from linnapp.evaluation import evaluate
-from linnapp.inspection import inspect as inspect_trace
+from linnapp.learn.dataset import load_reads
+from linnapp.learn.evaluation import evaluate
+from linnapp.learn.recipe import Recipe, train_array
+from linnapp.learn.training import TrainingOptions
 from linnapp.model import Model, find_model
-from linnapp.training import TrainingOptions
+from linnapp.trace.conversion import convert, detect_format
+from linnapp.trace.inspection import inspect as inspect_trace
 
 
 def public_functions() -> Iterator[tuple[str, object]]:

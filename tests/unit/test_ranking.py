@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from linnapp import evaluation
-from linnapp.ranking import area_under_roc
+from linnapp.learn import evaluation
+from linnapp.learn.ranking import area_under_roc
 
 
 @pytest.mark.parametrize("n_values", [2, 5, 1000])

@@ -14,15 +14,16 @@ from fake_sysfs import activate_what_is_written, make_tree
 from test_model_format import random_model
 from test_training import array_trace
 
-from linnapp import array_training, recalibration, training
-from linnapp.array_training import LabellingOptions, Recipe, label_array
-from linnapp.dataset import load_reads
+from linnapp.drive import recalibration
+from linnapp.drive.recalibration import decide, recalibrate
+from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
-from linnapp.inflection import LatencyDistribution
+from linnapp.learn import recipe, training
+from linnapp.learn.dataset import load_reads
+from linnapp.learn.inflection import LatencyDistribution
+from linnapp.learn.recipe import LabellingOptions, Recipe, label_array
+from linnapp.learn.training import TrainingOptions
 from linnapp.model import Model
-from linnapp.recalibration import decide, recalibrate
-from linnapp.sysfs import Drive
-from linnapp.training import TrainingOptions
 
 RECIPE = Recipe(training=TrainingOptions(max_epochs=2), auto_bias=False)
 
@@ -187,9 +188,9 @@ def test_a_model_that_serves_the_newest_reads_no_better_is_not_uploaded(
     old = {"sda": always_slow(50), "sdb": always_fast(50)}
     for disk, model in old.items():
         Drive(disk).upload(model)
-    real = array_training.quantise
+    real = recipe.quantise
     monkeypatch.setattr(
-        array_training,
+        recipe,
         "quantise",
         lambda weights, threshold_us, layout: always_fast(threshold_us),
     )
@@ -205,7 +206,7 @@ def test_a_model_that_serves_the_newest_reads_no_better_is_not_uploaded(
     comparison = remembered["comparison"]
     assert comparison["new_mean_us"] == comparison["active_mean_us"]
 
-    monkeypatch.setattr(array_training, "quantise", real)
+    monkeypatch.setattr(recipe, "quantise", real)
     (first,) = (p for p in (array / "models").iterdir() if p.is_dir())
     first.rename(array / "elsewhere")  # the next run may have the same second as its name
     run(array)  # what is really learnt from the recording is better than admitting all

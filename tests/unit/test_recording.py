@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from linnapp import recording
 from linnapp.errors import DeviceError
-from linnapp.recording import check_can_trace
+from linnapp.trace import recording
+from linnapp.trace.recording import check_can_trace
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from replaying import (
     write_trace,
 )
 
-from linnapp import replay_log
+from linnapp.trace import replay_log
 
 
 @pytest.fixture

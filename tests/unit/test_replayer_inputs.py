@@ -23,7 +23,8 @@ from replaying import (
     write_trace,
 )
 
-from linnapp import __version__, replay_log
+from linnapp import __version__
+from linnapp.trace import replay_log
 
 HEADER = "fio version 3 iolog\n"
 

@@ -8,10 +8,10 @@ import itertools
 import numpy as np
 import pytest
 
-from linnapp.array_training import LabellingOptions, label_array
-from linnapp.inflection import LatencyDistribution
-from linnapp.recalibration import SHIFT_PERCENTILES, Decision, decide
-from linnapp.resampling import LatencyBlocks, sampling_percentiles
+from linnapp.drive.recalibration import SHIFT_PERCENTILES, Decision, decide
+from linnapp.learn.inflection import LatencyDistribution
+from linnapp.learn.recipe import LabellingOptions, label_array
+from linnapp.learn.resampling import LatencyBlocks, sampling_percentiles
 
 OPTIONS = LabellingOptions()
 

@@ -12,8 +12,8 @@ from fake_sysfs import activate_what_is_written, make_tree
 from test_model_format import random_model
 
 from linnapp.cli import cli
+from linnapp.drive.sysfs import Drive, drives
 from linnapp.errors import DeviceError, LinnappError, ModelError
-from linnapp.sysfs import Drive, drives
 
 
 @pytest.fixture

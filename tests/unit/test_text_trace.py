@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from linnapp import iolog, text_trace
-from linnapp.conversion import TEXT_FORMATS, convert, detect_format
 from linnapp.errors import LinnappError, TraceError
-from linnapp.iolog import Workload
-from linnapp.text_trace import LineWriter, TextFormat, read_columns
+from linnapp.trace import iolog, text_trace
+from linnapp.trace.conversion import TEXT_FORMATS, convert, detect_format
+from linnapp.trace.iolog import Workload
+from linnapp.trace.text_trace import LineWriter, TextFormat, read_columns
 
 
 def in_plain_python(path: Path, fmt: TextFormat) -> list[tuple[int, int, int, bool, int]]:

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from blktrace_builder import WRITE, TraceBuilder
 
-from linnapp import array_training, training
-from linnapp.array_training import Recipe, train_array
-from linnapp.bias import choose_bias
 from linnapp.errors import LinnappError, TraceError
-from linnapp.model import Model
-from linnapp.training import (
+from linnapp.learn import recipe, training
+from linnapp.learn.bias import choose_bias
+from linnapp.learn.recipe import Recipe, train_array
+from linnapp.learn.training import (
     SETTLED_EPOCHS,
     Confusion,
     Epoch,
@@ -23,6 +22,7 @@ from linnapp.training import (
     TrainingOptions,
     train,
 )
+from linnapp.model import Model
 
 RECIPE = Recipe(training=TrainingOptions(max_epochs=4))
 
@@ -206,12 +206,12 @@ def test_array_gets_a_model_and_a_record_per_drive(tmp_path: Path) -> None:
 
 def test_nothing_that_is_trained_depends_on_the_test_slice(tmp_path: Path) -> None:
     """Neither the point, the labels and the bias, nor the epoch."""
-    recipe = Recipe(training=TrainingOptions(max_epochs=2))
+    short = Recipe(training=TrainingOptions(max_epochs=2))
     records = []
     for name, slower_from in (("calm", None), ("slow", 2560)):
         (tmp_path / name).mkdir()
         trace = array_trace(tmp_path / name / "d.blk", 1, slower_from=slower_from)
-        train_array([trace], tmp_path / name / "out", recipe)
+        train_array([trace], tmp_path / name / "out", short)
         records.append(json.loads((tmp_path / name / "out" / "d.json").read_text()))
     one, other = records
     assert one["model_id"] == other["model_id"]
@@ -240,7 +240,7 @@ def test_failure_leaves_the_old_models(tmp_path: Path, monkeypatch: pytest.Monke
     def no_space(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(array_training, "save_drive", no_space)
+    monkeypatch.setattr(recipe, "save_drive", no_space)
     with pytest.raises(LinnappError, match="No space left"):
         train_array([trace], out, RECIPE)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before

@@ -23,11 +23,11 @@ import numpy.typing as npt
 
 from linnapp.errors import LinnappError
 from linnapp.files import explain_os_error
-from linnapp.iolog import Workload
+from linnapp.trace.iolog import Workload
 
 ALIGNMENT_BYTES = 4096
 
-_PACKAGE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parents[1]
 _SHIPPED = _PACKAGE / "profiles"
 #: in an installed package within it, in a checkout beside it
 PROFILE_DIR = _SHIPPED if _SHIPPED.is_dir() else _PACKAGE.parent / "traces"

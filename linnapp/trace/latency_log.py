@@ -2,7 +2,7 @@
 """Reads a log with one completed I/O a line as I/Os with what a kernel would have seen of each.
 
 Such a log says when each I/O was submitted and how long it took, and so what was in flight and what
-had completed at any moment: all that :class:`~linnapp.blktrace.BlktraceReader` finds out from
+had completed at any moment: all that :class:`~linnapp.trace.blktrace.BlktraceReader` finds out from
 events. Logs are seldom in order of submission (threads write when an I/O is over); they are put
 in order within a window, so that memory does not grow with the log.
 """
@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from linnapp import text_trace
-from linnapp.blktrace import CHUNK_IOS, COMPLETED, ISSUED, WRITE, IoChunk, TraceStats
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
-from linnapp.in_flight import last_completed, pending_pages
-from linnapp.text_trace import SECTOR_BYTES, Columns, TextFormat
+from linnapp.trace import text_trace
+from linnapp.trace.blktrace import CHUNK_IOS, COMPLETED, ISSUED, WRITE, IoChunk, TraceStats
+from linnapp.trace.in_flight import last_completed, pending_pages
+from linnapp.trace.text_trace import SECTOR_BYTES, Columns, TextFormat
 
 _Int64 = npt.NDArray[np.int64]
 
@@ -107,7 +107,7 @@ def sorted_columns(
     chunk_ios: int = CHUNK_IOS,
     on_progress: Callable[[int], None] | None = None,
 ) -> Iterator[Columns]:
-    """A text trace in order of its times; as :func:`linnapp.text_trace.read_columns`.
+    """A text trace in order of its times; as :func:`linnapp.trace.text_trace.read_columns`.
 
     Raises
     ------

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from linnapp.blktrace import IoChunk
-from linnapp.bursts import COVERED, BurstReads, add_bursts, burst_count, no_reads
-from linnapp.features import FeatureLayout
 from linnapp.files import AnyPath
-from linnapp.labels import SlowLimits
-from linnapp.recorded import open_recording
-from linnapp.training import Split
+from linnapp.learn.augmentation import COVERED, BurstReads, add_bursts, burst_count, no_reads
+from linnapp.learn.features import FeatureLayout
+from linnapp.learn.labels import SlowLimits
+from linnapp.learn.training import Split
+from linnapp.trace.blktrace import IoChunk
+from linnapp.trace.recorded import open_recording
 
 #: enough to learn from, whatever the length of the trace
 MAX_ROWS = 500_000
@@ -61,7 +61,7 @@ def sample_bursts(
     limits : SlowLimits, optional
         What to label slow.
     **reader_options
-        Those of :func:`~linnapp.recorded.open_recording`.
+        Those of :func:`~linnapp.trace.recorded.open_recording`.
 
     Returns
     -------

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import ModelError
-from linnapp.features import FeatureLayout
+from linnapp.learn.features import FeatureLayout
 from linnapp.model import SCALE, Model
 
 _NAMES = ("hidden_weights", "hidden_bias", "output_weights", "output_bias")

@@ -6,12 +6,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from linnapp import conversion
-from linnapp.blktrace import BlktraceReader, is_blktrace
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
-from linnapp.latency_log import LatencyLogReader
-from linnapp.text_trace import TextFormat
+from linnapp.trace import conversion
+from linnapp.trace.blktrace import BlktraceReader, is_blktrace
+from linnapp.trace.latency_log import LatencyLogReader
+from linnapp.trace.text_trace import TextFormat
 
 #: Ends of names that say what kind of file it is, and nothing of the drive.
 _SUFFIXES = (".trace", ".csv", ".log", ".txt")
@@ -27,14 +27,14 @@ def open_recording(
     Parameters
     ----------
     trace : path
-        A blktrace recording, see :func:`~linnapp.blktrace.trace_files`, or a text trace in a
+        A blktrace recording, see :func:`~linnapp.trace.blktrace.trace_files`, or a text trace in a
         format with latencies.
     text_format : TextFormat, optional
         What the trace is, if it is text; found out when not given.
     history : int
         Past reads in the features.
     **options
-        Those of :class:`~linnapp.blktrace.BlktraceReader`; for a log only `chunk_ios` means
+        Those of :class:`~linnapp.trace.blktrace.BlktraceReader`; for a log only `chunk_ios` means
         something, and `device` must not be given.
 
     Raises

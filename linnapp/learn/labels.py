@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.inflection import size_classes
+from linnapp.learn.inflection import size_classes
 
 Labels = Literal["avoidable", "paper"]
 LABELS: tuple[Labels, ...] = ("avoidable", "paper")
@@ -30,7 +30,7 @@ class SlowLimits:
     Attributes
     ----------
     limit_us : float array, shape (17,)
-        By :func:`~linnapp.inflection.size_classes`.
+        By :func:`~linnapp.learn.inflection.size_classes`.
     """
 
     limit_us: npt.NDArray[np.float64]

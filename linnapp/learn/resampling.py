@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.array_training import LabellingOptions, label_array
-from linnapp.inflection import LatencyDistribution, size_classes
+from linnapp.learn.inflection import LatencyDistribution, size_classes
+from linnapp.learn.recipe import LabellingOptions, label_array
 
 #: Long enough to hold a burst, and enough of them to draw from: 1 s each of a minute's recording.
 N_BLOCKS = 42
@@ -38,7 +38,7 @@ class LatencyBlocks:
     latency_us : array, shape (n,)
         In the order of arrival.
     pages : array, shape (n,), optional
-        As for :class:`~linnapp.inflection.LatencyDistribution`.
+        As for :class:`~linnapp.learn.inflection.LatencyDistribution`.
     n_blocks : int
     """
 

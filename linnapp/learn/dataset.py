@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.blktrace import IoChunk, TraceStats
 from linnapp.errors import TraceError
-from linnapp.features import DigitArray, FeatureLayout, digits
 from linnapp.files import AnyPath
-from linnapp.recorded import Reader, open_recording
+from linnapp.learn.features import DigitArray, FeatureLayout, digits
+from linnapp.trace.blktrace import IoChunk, TraceStats
+from linnapp.trace.recorded import Reader, open_recording
 
 #: reads whose digits are made at a time
 _DIGIT_ROWS = 1 << 18
@@ -99,12 +99,12 @@ def load_reads(
     Parameters
     ----------
     trace : path
-        See :func:`~linnapp.recorded.open_recording`.
+        See :func:`~linnapp.trace.recorded.open_recording`.
     layout : FeatureLayout, optional
     on_progress : callable, optional
         Called with bytes read so far and in all.
     **options
-        Those of :func:`~linnapp.recorded.open_recording`.
+        Those of :func:`~linnapp.trace.recorded.open_recording`.
 
     Raises
     ------

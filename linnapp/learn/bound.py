@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.blktrace import COMPLETED, ERROR, REVOKED
 from linnapp.errors import LinnappError, TraceError
 from linnapp.files import AnyPath
-from linnapp.in_flight import last_completed
-from linnapp.ranking import area_under_roc
-from linnapp.recorded import open_recording
+from linnapp.learn.ranking import area_under_roc
+from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED
+from linnapp.trace.in_flight import last_completed
+from linnapp.trace.recorded import open_recording
 
 HISTORY = 4
 
@@ -95,7 +95,7 @@ def black_box_auc(trace: AnyPath, threshold_us: int, **reader_options: Any) -> f
     threshold_us : int
         Reads that take longer are slow.
     **reader_options
-        Those of :func:`~linnapp.recorded.open_recording`.
+        Those of :func:`~linnapp.trace.recorded.open_recording`.
 
     Returns
     -------

@@ -20,10 +20,10 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from linnapp import training
-from linnapp.bursts import BurstReads
-from linnapp.inflection import size_classes
-from linnapp.training import TrainingOptions
+from linnapp.learn import training
+from linnapp.learn.augmentation import BurstReads
+from linnapp.learn.inflection import size_classes
+from linnapp.learn.training import TrainingOptions
 
 #: spaced by 2: the mean is flat around its minimum
 CANDIDATES = (0.5, 1.0, 2.0, 4.0, 8.0)

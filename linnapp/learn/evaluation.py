@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp import engine
 from linnapp.errors import TraceError
-from linnapp.features import FeatureLayout, digits
 from linnapp.files import AnyPath
-from linnapp.model import Model
-from linnapp.ranking import area_under_roc
-from linnapp.recorded import open_recording
-from linnapp.training import Confusion
+from linnapp.learn.features import FeatureLayout, digits
+from linnapp.learn.ranking import area_under_roc
+from linnapp.learn.training import Confusion
+from linnapp.model import Model, engine
+from linnapp.trace.recorded import open_recording
 
 #: Ranking needs all scores at once. Of a longer trace every second, fourth, ... read is ranked,
 #: which bounds memory to 200 MB and moves an area by less than 0.001.

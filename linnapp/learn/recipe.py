@@ -6,7 +6,8 @@ each drive then gets a model of its own, ``<trace>.linnos``, with a training rec
 ``<trace>.json``. The directory appears whole or not at all.
 
 Labelling needs only each drive's latency distribution, training only its own trace, so no process
-ever holds more than one trace (:mod:`linnapp.parallel` and :mod:`linnapp.fleet` spread the work).
+ever holds more than one trace (:mod:`linnapp.learn.parallel` and :mod:`linnapp.learn.fleet` spread
+the work).
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from linnapp import __version__, engine, training
-from linnapp.bias import BiasChoice, choose_bias
-from linnapp.blktrace import trace_files
-from linnapp.burst_sampling import sample_bursts
-from linnapp.bursts import BurstReads
-from linnapp.dataset import ReadSet, digest, load_reads
+from linnapp import __version__
 from linnapp.errors import TraceError
-from linnapp.features import FeatureLayout
 from linnapp.files import AnyPath, replaced_directory
-from linnapp.inflection import (
+from linnapp.learn import training
+from linnapp.learn.augmentation import BurstReads
+from linnapp.learn.bias import BiasChoice, choose_bias
+from linnapp.learn.burst_sampling import sample_bursts
+from linnapp.learn.dataset import ReadSet, digest, load_reads
+from linnapp.learn.features import FeatureLayout
+from linnapp.learn.inflection import (
     FAILOVER_US,
     REPLICAS,
     InflectionPoint,
@@ -40,12 +41,20 @@ from linnapp.inflection import (
     Method,
     find_inflection_points,
 )
-from linnapp.labels import Labels, SlowLimits
-from linnapp.model import SUFFIX, Model
-from linnapp.parallel import Task, run_tasks
-from linnapp.quantisation import quantise
-from linnapp.recorded import drive_of
-from linnapp.training import Confusion, Epoch, Examples, Split, TrainedNetwork, TrainingOptions
+from linnapp.learn.labels import Labels, SlowLimits
+from linnapp.learn.parallel import Task, run_tasks
+from linnapp.learn.quantisation import quantise
+from linnapp.learn.training import (
+    Confusion,
+    Epoch,
+    Examples,
+    Split,
+    TrainedNetwork,
+    TrainingOptions,
+)
+from linnapp.model import SUFFIX, Model, engine
+from linnapp.trace.blktrace import trace_files
+from linnapp.trace.recorded import drive_of
 
 #: Of a longer trace every second, third, ... read is trained on: it bounds memory to some 500 MB,
 #: and a network of this size learns nothing more from more.
@@ -100,7 +109,7 @@ class SilentObserver:
 
 @dataclasses.dataclass(frozen=True)
 class LabellingOptions:
-    """How to find inflection points; see :func:`~linnapp.inflection.find_inflection_points`.
+    """How to find inflection points; see :func:`~linnapp.learn.inflection.find_inflection_points`.
 
     Attributes
     ----------
@@ -132,11 +141,11 @@ class Recipe:
     training : TrainingOptions
     layout : FeatureLayout
     labels : {"avoidable", "paper"}
-        What is taught as slow; see :mod:`linnapp.labels`.
+        What is taught as slow; see :mod:`linnapp.learn.labels`.
     auto_bias : bool
-        Choose the bias by :func:`~linnapp.bias.choose_bias`.
+        Choose the bias by :func:`~linnapp.learn.bias.choose_bias`.
     reader : dict
-        Options of :func:`~linnapp.recorded.open_recording`.
+        Options of :func:`~linnapp.trace.recorded.open_recording`.
     """
 
     labelling: LabellingOptions = dataclasses.field(default_factory=LabellingOptions)

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp import blktrace, conversion, replay_log
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
-from linnapp.iolog import Workload
-from linnapp.recorded import open_recording
+from linnapp.trace import blktrace, conversion, replay_log
+from linnapp.trace.iolog import Workload
+from linnapp.trace.recorded import open_recording
 
 WINDOW_S = 10
 PERCENTILES = (50, 80, 90, 95, 99, 99.9, 99.99)
@@ -161,7 +161,7 @@ class Inspection:
     ----------
     trace : str
     trace_format : str
-        As :func:`linnapp.conversion.detect_format` calls it, or ``replay_log``.
+        As :func:`linnapp.trace.conversion.detect_format` calls it, or ``replay_log``.
     summary : dict
         Counts, rates and sizes.
     read_latency, write_latency : LatencyHistogram

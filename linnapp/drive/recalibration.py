@@ -4,7 +4,7 @@
 A drive's model is trained for its inflection point. When the drive ages or its load changes, the
 point moves: the active threshold then lies at another percentile of the new recording than the new
 point does. A difference of five percentiles (section 4.5 of Hao et al., OSDI 2020) beyond what
-sampling explains (:mod:`linnapp.resampling`) calls for a new model.
+sampling explains (:mod:`linnapp.learn.resampling`) calls for a new model.
 
 The newest reads of the recording are kept out of training, and the new model must serve them
 better than the active one, or that stays. A drive always has a working model: the new one is
@@ -28,19 +28,19 @@ from typing import Any
 
 import numpy as np
 
-from linnapp import engine, state
-from linnapp.array_training import Recipe, label_array, train_labelled
-from linnapp.bias import expected_mean_us
-from linnapp.dataset import load_reads
+from linnapp.drive import state
+from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
-from linnapp.features import FeatureLayout
 from linnapp.files import AnyPath, explain_os_error
-from linnapp.inflection import InflectionPoint, LatencyDistribution
-from linnapp.model import SUFFIX, Model
-from linnapp.recording import record
-from linnapp.resampling import LatencyBlocks, sampling_percentiles
-from linnapp.sysfs import Drive
-from linnapp.training import split
+from linnapp.learn.bias import expected_mean_us
+from linnapp.learn.dataset import load_reads
+from linnapp.learn.features import FeatureLayout
+from linnapp.learn.inflection import InflectionPoint, LatencyDistribution
+from linnapp.learn.recipe import Recipe, label_array, train_labelled
+from linnapp.learn.resampling import LatencyBlocks, sampling_percentiles
+from linnapp.learn.training import split
+from linnapp.model import SUFFIX, Model, engine
+from linnapp.trace.recording import record
 
 SHIFT_PERCENTILES = 5.0
 
@@ -135,8 +135,8 @@ class Comparison:
     ----------
     reads : int
     new_mean_us, active_mean_us : float
-        The array's expected mean latency; see :func:`~linnapp.bias.expected_mean_us`. Without an
-        active model, that of admitting every read.
+        The array's expected mean latency; see :func:`~linnapp.learn.bias.expected_mean_us`. Without
+        an active model, that of admitting every read.
     """
 
     reads: int

@@ -17,16 +17,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from linnapp.array_training import (
+from linnapp.errors import LinnappError
+from linnapp.files import AnyPath, explain_os_error, replaced_file
+from linnapp.learn.inflection import InflectionPoint, LatencyDistribution
+from linnapp.learn.recipe import (
     Recipe,
     drive_names,
     label_array,
     read_latencies,
     train_drive,
 )
-from linnapp.errors import LinnappError
-from linnapp.files import AnyPath, explain_os_error, replaced_file
-from linnapp.inflection import InflectionPoint, LatencyDistribution
 from linnapp.model import SUFFIX
 
 

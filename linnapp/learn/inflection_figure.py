@@ -9,7 +9,7 @@ import numpy as np
 
 from linnapp.errors import LinnappError
 from linnapp.files import AnyPath, explain_os_error, replaced_file
-from linnapp.inflection import InflectionPoint, LatencyDistribution
+from linnapp.learn.inflection import InflectionPoint, LatencyDistribution
 
 
 def draw(

@@ -6,8 +6,8 @@ The loss of truly slow reads is multiplied by a bias: predicting one of them fas
 costs the user the slow read, while a false revoke costs a failover. Digits go in as they are:
 no normalisation, so that the kernel needs none.
 
-Examples made otherwise than by recording (:mod:`linnapp.bursts`) can be added, to the training
-and to the validation reads each of their own.
+Examples made otherwise than by recording (:mod:`linnapp.learn.augmentation`) can be added, to the
+training and to the validation reads each of their own.
 
 The trace is split in three, in order of time (:func:`split`). The first part is trained on. The
 second, for validation, chooses: training stops when the loss there no longer falls and keeps the
@@ -165,7 +165,7 @@ class TrainedNetwork:
     Attributes
     ----------
     weights : dict of str to float32 array
-        As :func:`linnapp.quantisation.quantise` takes them.
+        As :func:`linnapp.learn.quantisation.quantise` takes them.
     epochs : list of Epoch
     interrupted : bool
         Whether ctrl-C ended training early.

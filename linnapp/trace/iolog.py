@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath, explain_os_error, replaced_file
-from linnapp.text_trace import CHUNK_IOS, LineWriter, TextFormat, read_columns
+from linnapp.trace.text_trace import CHUNK_IOS, LineWriter, TextFormat, read_columns
 
 HEADER = "fio version 3 iolog"
 

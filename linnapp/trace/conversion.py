@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Traces from one format to another, in chunks: a table of readers, one of writers, filters.
 
-A format's reader yields :class:`~linnapp.iolog.Workload` chunks with times from the trace's first
-I/O on. Formats are told apart by their first line or magic; ``--from`` overrules that.
+A format's reader yields :class:`~linnapp.trace.iolog.Workload` chunks with times from the trace's
+first I/O on. Formats are told apart by their first line or magic; ``--from`` overrules that.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from linnapp import blktrace, iolog, latency_log, text_trace
 from linnapp.errors import LinnappError, TraceError
 from linnapp.files import AnyPath, explain_os_error, replaced_file
-from linnapp.iolog import Workload
-from linnapp.text_trace import SECTOR_BYTES, LineWriter, TextFormat
+from linnapp.trace import blktrace, iolog, latency_log, text_trace
+from linnapp.trace.iolog import Workload
+from linnapp.trace.text_trace import SECTOR_BYTES, LineWriter, TextFormat
 
 ALIGNMENT_BYTES = 4096
 _CHUNK_IOS = 1 << 18
@@ -174,7 +174,7 @@ def read_workload(
     source_format : str, optional
         One of :func:`input_formats`; found out when not given.
     **options
-        For blktrace those of :class:`~linnapp.blktrace.BlktraceReader`; for text formats
+        For blktrace those of :class:`~linnapp.trace.blktrace.BlktraceReader`; for text formats
         ``volume``, the one to keep.
 
     Raises

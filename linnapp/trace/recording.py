@@ -19,9 +19,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from linnapp import blktrace
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath, explain_os_error
+from linnapp.trace import blktrace
 
 #: the only categories that the features need; plugs and inserts share "queue" with submissions
 _ACTIONS = ("queue", "requeue", "issue", "complete")

@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.blktrace import COMPLETED, REVOKED, IoChunk
-from linnapp.features import DigitArray, FeatureLayout, digits
-from linnapp.in_flight import last_completed, pending_pages
-from linnapp.labels import SlowLimits
+from linnapp.learn.features import DigitArray, FeatureLayout, digits
+from linnapp.learn.labels import SlowLimits
+from linnapp.trace.blktrace import COMPLETED, REVOKED, IoChunk
+from linnapp.trace.in_flight import last_completed, pending_pages
 
 #: Share of a chunk's time that windows cover, and their lengths: a flush takes milliseconds, a
 #: garbage collection under load up to some hundred.

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""Types of command-line options: what they take, and what they say to what they do not take."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import click
+
+#: nearly three centuries, whose nanoseconds fit 63 bits
+_MOST_SECONDS = 9e9
+#: an EiB; offsets and what is computed of them fit 63 bits
+_MOST_BYTES = 1 << 60
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+class FiniteRange(click.FloatRange):
+    """A number between bounds; "nan" and "inf", which ``float`` takes too, are none."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Parse the text."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
+
+
+class ByteSize(click.ParamType[int]):
+    """A size in bytes, with K, M, G or T (powers of 1024)."""
+
+    name = "bytes"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Parse the text."""
+        match = re.fullmatch(r"(\d+)([KMGT]?)(i?B)?", str(value), re.I)
+        if not match:
+            self.fail(f"{value!r}: expected a number of bytes, or e.g. 512M, 1G", param, ctx)
+        # Counted, not parsed: int() refuses thousands of digits.
+        digits = match[1].lstrip("0") or "0"
+        size = int(digits) * _UNITS[match[2].upper()] if len(digits) < 20 else _MOST_BYTES + 1
+        if size > _MOST_BYTES:
+            self.fail(f"{value!r}: no drive has more than {_MOST_BYTES} bytes", param, ctx)
+        return size
+
+
+class TimeSlice(click.ParamType[tuple[float, float]]):
+    """A slice of time, "A:B" in seconds; either end may be left out."""
+
+    name = "A:B"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, float]:
+        """Parse the text."""
+        if isinstance(value, tuple):
+            return value
+        start, colon, end = str(value).partition(":")
+        try:
+            parsed = float(start or 0), float(end or "inf")
+        except ValueError:
+            parsed = (1.0, 0.0)
+        if not colon or not 0 <= parsed[0] < parsed[1] or parsed[0] > _MOST_SECONDS:
+            self.fail(f"{value!r}: expected START:END in seconds, e.g. 0:60", param, ctx)
+        return parsed
+
+
+class Bias(click.ParamType[float | str]):
+    """A positive number, or "auto"."""
+
+    name = "number|auto"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float | str:
+        """Parse the text."""
+        if value == "auto":
+            return "auto"
+        try:
+            number = float(str(value))
+        except ValueError:
+            number = 0.0
+        if not 0 < number <= 1e6:
+            self.fail(f"{value!r}: expected a positive number up to 1e6, or auto", param, ctx)
+        return number

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Recording drives, and reading, converting and making traces."""

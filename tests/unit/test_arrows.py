@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""The rooms of the linnapp package: imports go down the way of the data and never in a circle."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "linnapp"
+
+#: Each room may import from those named; all may import from what lies at the top of the package
+#: (errors, files, types of options). The lab stands beside: it may be used by commands alone.
+MAY_IMPORT = {
+    "commands": {"drive", "learn", "model", "trace", "lab", "native"},
+    "drive": {"learn", "model", "trace"},
+    "learn": {"trace", "model", "native"},
+    "model": {"native"},
+    "trace": {"native"},
+    "lab": {"trace"},
+    "native": set(),
+}
+GROUND = {"errors", "files", "option_types"}
+
+
+def modules() -> dict[str, Path]:
+    """Dotted name below linnapp -> file."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = list(path.relative_to(PACKAGE).with_suffix("").parts)
+        if parts[-1] == "__init__":
+            parts.pop()
+        found[".".join(parts)] = path
+    return found
+
+
+def imports(path: Path) -> Iterator[str]:
+    """What of linnapp a file imports, also inside functions; not for types alone."""
+    tree = ast.parse(path.read_text())
+    typing_only = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in typing_only:
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            if node.module == "linnapp":
+                yield from (alias.name for alias in node.names)
+            elif node.module.startswith("linnapp."):
+                below = node.module.removeprefix("linnapp.")
+                yield below
+                yield from (f"{below}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (
+                alias.name.removeprefix("linnapp.")
+                for alias in node.names
+                if alias.name.startswith("linnapp.")
+            )
+
+
+@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
+def test_arrows_point_down(room: str) -> None:
+    climbing = []
+    for name, path in modules().items():
+        if name.split(".")[0] != room:
+            continue
+        for target in imports(path):
+            to = target.split(".")[0]
+            if to in MAY_IMPORT and to != room and to not in MAY_IMPORT[room]:
+                climbing.append(f"{name} imports {target}")
+    assert not climbing
+
+
+def test_every_module_has_a_room() -> None:
+    at_the_top = {name for name in modules() if name and "." not in name} - MAY_IMPORT.keys()
+    assert at_the_top == GROUND | {"cli", "__main__"}
+
+
+def test_no_circles() -> None:
+    known = modules()
+    arrows = {
+        name: {target for target in imports(path) if target in known and target != name}
+        for name, path in known.items()
+    }
+    # A module imports the packages around it; that is no use of what they hold.
+    for name, targets in arrows.items():
+        targets -= {around for around in known if name.startswith(f"{around}.")}
+    while removable := [name for name, targets in arrows.items() if not targets & arrows.keys()]:
+        for name in removable:
+            del arrows[name]
+    assert not arrows, f"in or behind a circle: {sorted(arrows)}"
