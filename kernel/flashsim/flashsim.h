@@ -258,6 +258,7 @@ struct flashsim_rule_knobs {
  * @drive: the drive
  * @enabled: it looks at I/Os
  * @knobs: what it does
+ * @ranges_mutex: serialises those who replace @ranges
  * @nr_ranges: ranges; 0: the whole disk
  * @ranges: sorted, and none touches the next
  * @matched: matches since the rule was enabled
@@ -269,6 +270,7 @@ struct flashsim_rule {
 	struct flashsim_drive *drive;
 	bool enabled;
 	struct flashsim_rule_knobs knobs;
+	struct mutex ranges_mutex; /* of writers; @drive->lock for readers */
 	u32 nr_ranges;
 	struct flashsim_range *ranges;
 	u64 matched;

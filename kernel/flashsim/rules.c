@@ -231,20 +231,27 @@ static ssize_t rule_ranges_store(struct config_item *item, const char *page,
 	struct flashsim_range *ranges, *old;
 	unsigned int lines = 1;
 	const char *p;
-	ssize_t ret = -EINVAL;
+	ssize_t ret;
 	u32 n;
 
 	for (p = page; *p; p++)
 		lines += *p == '\n';
-	/* configfs writes of one file are serialised: nobody else changes it. */
+	/*
+	 * configfs serialises the writes of one open file only, and the drive's
+	 * spinlock cannot be held while memory is allocated.
+	 */
+	mutex_lock(&rule->ranges_mutex);
 	n = rule->nr_ranges;
 	if (sysfs_streq(page, "none"))
 		n = 0;
+	ret = -E2BIG;
 	if (n + lines > FLASHSIM_MAX_RANGES)
-		return -E2BIG;
+		goto out_unlock;
+	ret = -ENOMEM;
 	ranges = kvmalloc_array(n + lines, sizeof(*ranges), GFP_KERNEL);
 	if (!ranges)
-		return -ENOMEM;
+		goto out_unlock;
+	ret = -EINVAL;
 	if (n)
 		memcpy(ranges, rule->ranges, n * sizeof(*ranges));
 	for (p = page; !sysfs_streq(page, "none") && *p;) {
@@ -270,6 +277,8 @@ static ssize_t rule_ranges_store(struct config_item *item, const char *page,
 	spin_unlock_irq(&rule->drive->lock);
 out:
 	kvfree(ranges);
+out_unlock:
+	mutex_unlock(&rule->ranges_mutex);
 	return ret;
 }
 CONFIGFS_ATTR(rule_, ranges);
@@ -322,6 +331,7 @@ static struct config_item *make_rule(struct config_group *group,
 	if (!rule)
 		return ERR_PTR(-ENOMEM);
 	rule->drive = drive;
+	mutex_init(&rule->ranges_mutex);
 	rule->knobs = (struct flashsim_rule_knobs) {
 		.op = FLASHSIM_OP_READ | FLASHSIM_OP_WRITE,
 		.tag = -1,
