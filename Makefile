@@ -19,7 +19,7 @@ PYTEST_PARALLEL := $(PYTEST) -n $(TEST_JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help deps venv kernel kernel-debug kernel-x86 kernel-6.1 native replayer build demo test \
-	test-unit test-lab test-debug test-qemu test-6.1 fuzz bench eval report lint clean
+	kernel-x86-kasan kernel-x86-kcsan test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 fuzz bench eval report lint clean
 
 help: ## this list
 	@echo "LinnOS. On a fresh Debian 12: make demo, make test."
@@ -62,6 +62,9 @@ kernel-debug: $(BUILD)/.deps ## the UML kernel with KASAN, lockdep and UBSAN
 kernel-x86: $(BUILD)/.deps ## the patched x86-64 kernel for QEMU
 	kernel/build.sh x86
 
+kernel-x86-kasan kernel-x86-kcsan: kernel-%: $(BUILD)/.deps
+	kernel/build.sh $*
+
 kernel-6.1: $(BUILD)/.deps $(BUILD)/.deps-6.1 ## the UML kernel from Debian's Linux 6.1
 	kernel/build.sh um --kver 6.1
 
@@ -93,6 +96,12 @@ test-debug: build kernel-debug ## the block layer's tests again, under KASAN, lo
 
 test-qemu: venv native $(BUILD)/.deps-qemu kernel-x86 ## x86-64 under QEMU: two CPUs, the nvme driver
 	$(PYTEST) -m qemu
+
+test-debug-smp: venv native $(BUILD)/.deps-qemu kernel-x86-kasan kernel-x86-kcsan ## two CPUs under KASAN, then under KCSAN (long)
+	for kernel in kasan kcsan; do \
+	  LINNOS_X86_KERNEL=$(CURDIR)/$(BUILD)/linux-x86-$$kernel/bzImage LINNOS_QEMU_PATIENCE=6 \
+	    $(PYTEST) -m qemu || exit 1; \
+	done
 
 test-6.1: build kernel-6.1 ## KUnit and a smoke test on Linux 6.1
 	$(PYTEST) -m linux61

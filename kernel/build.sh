@@ -9,6 +9,8 @@
 #		um-debug	the same with KASAN, lockdep and UBSAN
 #		um-unpatched	without LinnOS, for comparison; has flashsim
 #		x86		LinnOS and flashsim on x86-64, SMP, for QEMU
+#		x86-kasan	the same with KASAN: memory that is gone
+#		x86-kcsan	the same with KCSAN: races of two CPUs
 # --kver VERSION	6.12 (the default) or 6.1
 # --ksrc DIR	take this tree (it is copied) instead of Debian's package
 #
@@ -26,7 +28,7 @@ version=6.12
 
 say() { echo "kernel: $*"; }
 die() { echo "kernel/build.sh: $*" >&2; exit 1; }
-usage() { sed -n 's/^#\t\{0,1\}//; 4,17p' "$0" >&2; exit 2; }
+usage() { sed -n 's/^#\t\{0,1\}//; 4,19p' "$0" >&2; exit 2; }
 
 flavour=
 ksrc=${KSRC:-}
@@ -36,7 +38,7 @@ while [ $# -gt 0 ]; do
 		ksrc=$2; shift ;;
 	--kver)	[ $# -ge 2 ] || usage
 		version=$2; shift ;;
-	um|um-debug|um-unpatched|x86)
+	um|um-debug|um-unpatched|x86|x86-kasan|x86-kcsan)
 		flavour=$1 ;;
 	*)	usage ;;
 	esac
@@ -65,8 +67,9 @@ um-unpatched)
 	series=("$patches/$version"/*flashsim*.patch "$patches/lab/$version"/*.patch)
 	fragments=(uml.config flashsim.config)
 	with_linnos=no ;;
-x86)
+x86|x86-*)
 	fragments=(x86.config flashsim.config linnos.config)
+	[ $flavour = x86 ] || fragments+=($flavour.config)
 	arch=(ARCH=x86_64)
 	target=bzImage
 	image=arch/x86/boot/bzImage ;;

@@ -18,11 +18,17 @@ from linnapp.lab.qemu import DEFAULT_KERNEL, QemuGuest, run
 
 #: What no test may leave in the log: the kernel found fault with itself.
 COMPLAINT = re.compile(
-    r"BUG:|WARNING:|Oops|general protection|refcount_t|KASAN|UBSAN"
+    r"BUG: (?!KCSAN)|WARNING:|Oops|general protection|refcount_t|KASAN|UBSAN"
     r"|detected stall|self-detected|soft lockup|blocked for more than"
     r"|possible recursive locking|possible circular locking|inconsistent lock state"
     r"|suspicious RCU usage|Bad page|list_add corruption|list_del corruption|not ok "
 )
+
+
+#: KCSAN tells of every race of the kernel at large; those in our code are ours. A report ends
+#: with a line of "=".
+KCSAN_REPORT = re.compile(r"BUG: KCSAN:.*?(?=={20}|\Z)", re.DOTALL)
+OURS = re.compile(r"linnos|flashsim")
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,9 @@ class Ran:
 
     def complaints(self) -> list[str]:
         """Lines of the kernel log in which the kernel finds fault with itself."""
-        return [line for line in self.dmesg.splitlines() if COMPLAINT.search(line)]
+        lines = [line for line in self.dmesg.splitlines() if COMPLAINT.search(line)]
+        races = [report for report in KCSAN_REPORT.findall(self.dmesg) if OURS.search(report)]
+        return lines + races
 
 
 BootQemu = Callable[..., Ran]
@@ -49,11 +57,14 @@ def boot_qemu(tmp_path: Path) -> BootQemu:
     The script sees ``$OUT``, the test's ``tmp_path``, which it may write to,
     and ``$TESTS``, this folder. The test fails when the script does, or when
     the kernel log holds a complaint. $LINNOS_X86_KERNEL and $LINNOS_QEMU_ACCEL
-    choose another kernel, and kvm or tcg.
+    choose another kernel, and kvm or tcg; $LINNOS_QEMU_PATIENCE is for a slow one, how
+    many times the usual time a test may take.
     """
     kernel = Path(os.environ.get("LINNOS_X86_KERNEL", DEFAULT_KERNEL))
     if not kernel.exists():
         pytest.fail(f"{kernel}: no QEMU lab kernel; `make kernel-x86` builds it")
+
+    patience = float(os.environ.get("LINNOS_QEMU_PATIENCE", "1"))
 
     def boot(
         script: str,
@@ -76,7 +87,7 @@ def boot_qemu(tmp_path: Path) -> BootQemu:
             drive_mb=drive_mb,
             accel=os.environ.get("LINNOS_QEMU_ACCEL", "auto"),
             kernel_args=kernel_args,
-            timeout_s=timeout_s,
+            timeout_s=timeout_s * patience,
         )
         result = run(["sh", "-ec", script], guest, stdout=stdout, stderr=stderr)
         ran = Ran(
