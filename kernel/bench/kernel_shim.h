@@ -40,6 +40,10 @@ typedef unsigned int uint;
 #define NSEC_PER_USEC 1000L
 #define USEC_PER_MSEC 1000L
 #define BIT_ULL(n) (1ULL << (n))
+#define GENMASK_ULL(high, low) ((~0ULL >> (63 - (high))) & (~0ULL << (low)))
+#define GENMASK(high, low) GENMASK_ULL(high, low)
+#define FIELD_PREP(mask, value) (((u64)(value) << __builtin_ctzll(mask)) & (mask))
+#define FIELD_GET(mask, value) (((u64)(value) & (mask)) >> __builtin_ctzll(mask))
 #define lower_32_bits(n) ((u32)(n))
 #define DIV_ROUND_UP_ULL(a, b) (((u64)(a) + (b) - 1) / (b))
 #define div_u64(a, b) ((u64)(a) / (u32)(b))
@@ -69,6 +73,8 @@ typedef struct {
 #define atomic_set_release(p, n) smp_store_release(&(p)->counter, n)
 #define atomic_inc(p) ((void)__atomic_add_fetch(&(p)->counter, 1, __ATOMIC_SEQ_CST))
 #define atomic64_read(p) READ_ONCE((p)->counter)
+#define atomic64_read_acquire(p) smp_load_acquire(&(p)->counter)
+#define atomic64_add(n, p) ((void)atomic64_add_return(n, p))
 #define atomic64_set(p, n) WRITE_ONCE((p)->counter, n)
 #define atomic64_inc_return(p) atomic64_add_return(1, p)
 #define atomic64_add_return(n, p) __atomic_add_fetch(&(p)->counter, n, __ATOMIC_SEQ_CST)
@@ -230,6 +236,7 @@ typedef u64 sector_t;
 enum { REQ_OP_READ, REQ_OP_WRITE, REQ_OP_ZONE_APPEND };
 #define REQ_LATCRIT 1
 #define BIO_QOS_ADMITTED 1
+#define BIO_CHAIN 2
 #define RQ_QOS_LINNOS 0
 
 struct device {
@@ -242,10 +249,20 @@ struct request_queue {
 	struct gendisk *disk;
 };
 
+struct module;
+struct block_device_operations {
+	struct module *owner;
+};
+#define __module_get(module) ((void)(module))
+#define module_put(module) ((void)(module))
+#define get_device(device) ((void)(device))
+#define put_disk(disk) ((void)(disk))
+
 struct blk_linnos;
 struct gendisk {
 	struct request_queue *queue;
 	struct blk_linnos *linnos;
+	const struct block_device_operations *fops;
 	struct device device;
 	const char *disk_name;
 };
@@ -265,6 +282,8 @@ struct bio {
 	unsigned int bi_opf;
 	int flags;
 	blk_status_t bi_status;
+	void (*bi_end_io)(struct bio *bio);
+	void *bi_private;
 	u64 bi_linnos;
 	unsigned short bi_linnos_load;
 };
@@ -276,19 +295,29 @@ struct bio {
 #define disk_devt(disk) 0
 #define disk_to_dev(disk) (&(disk)->device)
 
+static inline void bio_chain_endio(struct bio *bio)
+{
+	abort();
+}
+
 struct request {
 	struct request_queue *q;
 	struct bio *bio;
+	u64 io_start_time_ns;
 };
+#define req_op(rq) bio_op((rq)->bio)
 
 struct rq_qos {
 	int unused;
 };
 struct rq_qos_ops {
 	void (*arrive)(struct rq_qos *rqos, struct bio *bio);
+	void (*track)(struct rq_qos *rqos, struct request *rq, struct bio *bio);
+	void (*merge)(struct rq_qos *rqos, struct request *rq, struct bio *bio);
 	void (*exit)(struct rq_qos *rqos);
 };
 #define rq_qos_add(...) 0
+#define rq_qos_del(rqos) ((void)(rqos))
 #define blk_mq_freeze_queue(q) ((void)(q))
 #define blk_mq_unfreeze_queue(q) ((void)(q))
 

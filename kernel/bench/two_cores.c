@@ -66,6 +66,7 @@ static void *submit_and_complete(void *argument)
 	struct rq_qos *rqos = &core->disk->linnos->rqos;
 	struct block_device bdev = { .bd_disk = core->disk };
 	struct bio bios[DEPTH] = { 0 };
+	struct request requests[DEPTH] = { 0 };
 	cpu_set_t set;
 	u64 begin;
 	long i;
@@ -78,6 +79,8 @@ static void *submit_and_complete(void *argument)
 	for (i = 0; i < DEPTH; i++) {
 		bios[i].bi_bdev = &bdev;
 		bios[i].bi_iter.bi_size = 4096 * (i + 1);
+		requests[i].q = core->disk->queue;
+		requests[i].bio = &bios[i];
 	}
 	pthread_barrier_wait(&start_line);
 	begin = ktime_get_ns();
@@ -85,14 +88,19 @@ static void *submit_and_complete(void *argument)
 		struct bio *bio = &bios[i % DEPTH];
 
 		work();
-		if (i >= DEPTH)
+		if (i >= DEPTH) {
+			__blk_linnos_complete_rq(&requests[i % DEPTH],
+						 bio->bi_iter.bi_size);
 			blk_linnos_done_bio(bio);
+		}
 		if (i >= READS)
 			continue;
 		bio->bi_opf |= REQ_LATCRIT;
 		if (!blk_linnos_decide(bio))
 			core->decided++;
 		blk_linnos_ops.arrive(rqos, bio);
+		blk_linnos_ops.track(rqos, &requests[i % DEPTH], bio);
+		__blk_linnos_issue_rq(&requests[i % DEPTH]);
 	}
 	core->seconds = (ktime_get_ns() - begin) * 1e-9;
 	return NULL;
@@ -131,6 +139,7 @@ static struct gendisk *make_drive(const void *model, size_t bytes)
 	struct gendisk *disk = shim_alloc(sizeof(*disk));
 
 	disk->queue = shim_alloc(sizeof(*disk->queue));
+	disk->queue->disk = disk;
 	disk->disk_name = "drive";
 	disk->linnos = linnos_alloc(disk);
 	if (linnos_set_model(disk->linnos, model, bytes) ||

@@ -6,6 +6,7 @@
 #ifndef _BLK_LINNOS_POLICY_H
 #define _BLK_LINNOS_POLICY_H
 
+#include <linux/bitfield.h>
 #include <linux/bits.h>
 #include <linux/blk_types.h>
 #include <linux/kobject.h>
@@ -39,48 +40,58 @@ enum linnos_verdict {
 
 /**
  * struct bio_linnos - what is remembered of a bio in flight
- * @submit_ns: when it arrived
- * @pending: pages pending then, itself included
- * @pages: its own
+ * @pending: pages pending when it arrived, itself included
  * @verdict: an enum linnos_verdict
+ * @pages: its own, as long as they are pending
+ * @decided: linnos_decide() has admitted it, and it has not arrived yet
+ * @part: it is a part of another, which the block layer split
+ * @served_us: how long the drive took, or %LINNOS_NOT_SERVED
  */
 struct bio_linnos {
-	u64 submit_ns;
 	u32 pending;
-	u32 pages;
 	u32 verdict;
+	u32 pages;
+	bool decided;
+	bool part;
+	u32 served_us;
 };
+
+#define LINNOS_NOT_SERVED U32_MAX
+#define LINNOS_SERVED_MAX (LINNOS_NOT_SERVED - 1)
 
 /*
  * All bios of all drives have room for it, used or not, so it is packed: 64
- * bits, and 16 in a hole of struct bio. A time of 44 bits is exact for bios
- * that take less than 4.8 hours. 16383 pending pages and more are the same to a
- * network that sees no more than 999. A bio of 4 GiB has 2^20 pages, one
- * without data is not counted: pages less one take 20 bits.
+ * bits, and 16 in a hole of struct bio. 16383 pending pages and more are the
+ * same to a network that sees no more than 999. A bio of 4 GiB has 2^20 pages.
  */
-#define LINNOS_TIME_BITS 44
-#define LINNOS_TIME_MASK (BIT_ULL(LINNOS_TIME_BITS) - 1)
-#define LINNOS_LOAD_PENDING_BITS 14
-#define LINNOS_LOAD_PENDING_MAX ((1U << LINNOS_LOAD_PENDING_BITS) - 1)
+#define LINNOS_BIO_PENDING GENMASK(13, 0)
+#define LINNOS_BIO_VERDICT GENMASK(15, 14)
+#define LINNOS_BIO_SERVED_US GENMASK_ULL(31, 0)
+#define LINNOS_BIO_PAGES GENMASK_ULL(52, 32)
+#define LINNOS_BIO_DECIDED BIT_ULL(62)
+#define LINNOS_BIO_PART BIT_ULL(63)
 
 static inline void linnos_pack(struct bio *bio, const struct bio_linnos *io)
 {
-	bio->bi_linnos = (u64)(io->pages - 1) << LINNOS_TIME_BITS |
-			 (io->submit_ns & LINNOS_TIME_MASK);
-	bio->bi_linnos_load = io->verdict << LINNOS_LOAD_PENDING_BITS |
-			      min(io->pending, LINNOS_LOAD_PENDING_MAX);
+	u32 pending = min_t(u32, io->pending, LINNOS_BIO_PENDING);
+
+	bio->bi_linnos_load = FIELD_PREP(LINNOS_BIO_PENDING, pending) |
+			      FIELD_PREP(LINNOS_BIO_VERDICT, io->verdict);
+	bio->bi_linnos = FIELD_PREP(LINNOS_BIO_SERVED_US, io->served_us) |
+			 FIELD_PREP(LINNOS_BIO_PAGES, io->pages) |
+			 (io->decided ? LINNOS_BIO_DECIDED : 0) |
+			 (io->part ? LINNOS_BIO_PART : 0);
 }
 
-/* @now_ns: at most LINNOS_TIME_MASK later than the bio's arrival */
-static inline struct bio_linnos linnos_unpack(const struct bio *bio, u64 now_ns)
+static inline struct bio_linnos linnos_unpack(const struct bio *bio)
 {
-	u64 age_ns = (now_ns - bio->bi_linnos) & LINNOS_TIME_MASK;
-
 	return (struct bio_linnos){
-		.submit_ns = now_ns - age_ns,
-		.pending = bio->bi_linnos_load & LINNOS_LOAD_PENDING_MAX,
-		.pages = (bio->bi_linnos >> LINNOS_TIME_BITS) + 1,
-		.verdict = bio->bi_linnos_load >> LINNOS_LOAD_PENDING_BITS,
+		.pending = FIELD_GET(LINNOS_BIO_PENDING, bio->bi_linnos_load),
+		.verdict = FIELD_GET(LINNOS_BIO_VERDICT, bio->bi_linnos_load),
+		.pages = FIELD_GET(LINNOS_BIO_PAGES, bio->bi_linnos),
+		.decided = bio->bi_linnos & LINNOS_BIO_DECIDED,
+		.part = bio->bi_linnos & LINNOS_BIO_PART,
+		.served_us = FIELD_GET(LINNOS_BIO_SERVED_US, bio->bi_linnos),
 	};
 }
 
@@ -175,17 +186,18 @@ struct linnos_upload {
  * @probe_after_revokes: so is one followed by so many revocations; 0: never
  * @stall_us: reads are stalled when none completes for so long; 0: never
  * @in_flight: pages, reads, and a reference of the disk, see blk-linnos.c
- * @busy_since_ns: when the number of reads in flight last left zero
+ * @busy_since_ns: when the number of reads in flight last left zero, or
+ *	@stall_us was set
  * @history_lock: serialises writers of @history
  * @history_seq: lets a reader take @history without the lock
  * @history: the last four completed reads
- * @last_read_ns: when the last of them completed
+ * @last_read_ns: when the drive last answered a read
  * @revokes: revocations since then
  * @probing: a probe is in flight
  * @probe_again: the last probe was fast, admit the next one at once
  * @probe_backoff: the last probes were slow, wait 2^this times as long
  * @rqos: our place among the queue's policies
- * @attached: @rqos is in the queue's list
+ * @attached: @rqos is in the queue's list; never if @mode is off
  * @key_held: this disk counts in blk_linnos_key
  * @wake_work: wakes the drive up
  * @sleep_work: sends it to sleep when there are no hinted reads
@@ -193,7 +205,7 @@ struct linnos_upload {
  * @upload: the model being written
  * @disk: the disk
  * @kobj: /sys/block/<disk>/linnos
- * @free_work: frees this structure
+ * @idle_work: lets go of a disk that is gone when its last bio has ended
  */
 struct blk_linnos {
 	/* read by every I/O */
@@ -232,21 +244,22 @@ struct blk_linnos {
 	struct linnos_upload upload;
 	struct gendisk *disk;
 	struct kobject kobj;
-	struct work_struct free_work;
+	struct work_struct idle_work;
 };
 
 struct blk_linnos *linnos_alloc(struct gendisk *disk);
-void linnos_put_disk_ref(struct blk_linnos *linnos);
+void linnos_free(struct blk_linnos *linnos);
 int linnos_alloc_percpu(struct blk_linnos *linnos);
 void linnos_forget_past(struct blk_linnos *linnos, u64 now_ns);
 
 u32 linnos_pending_pages(struct blk_linnos *linnos);
-bool linnos_decide(struct blk_linnos *linnos, struct bio_linnos *io,
-		   const struct bio *bio);
-void linnos_arrive(struct blk_linnos *linnos, struct bio_linnos *io,
-		   const struct bio *bio, bool decided);
-void linnos_complete(struct blk_linnos *linnos, const struct bio_linnos *io,
-		     bool is_read, blk_status_t status, u64 now_ns);
+bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns);
+void linnos_arrive(struct blk_linnos *linnos, struct bio *bio);
+void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns);
+void linnos_served(struct blk_linnos *linnos, struct bio *bio, u64 latency_ns,
+		   u64 now_ns);
+void linnos_end(struct blk_linnos *linnos, struct bio *bio,
+		blk_status_t status);
 bool linnos_bio_counts(const struct bio *bio);
 
 int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode);

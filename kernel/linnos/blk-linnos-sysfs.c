@@ -6,6 +6,7 @@
  */
 #include <linux/blkdev.h>
 #include <linux/kobject.h>
+#include <linux/ktime.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
 
@@ -127,12 +128,16 @@ static ssize_t stall_us_show(struct kobject *kobj, struct kobj_attribute *attr,
 static ssize_t stall_us_store(struct kobject *kobj, struct kobj_attribute *attr,
 			      const char *page, size_t bytes)
 {
+	struct blk_linnos *linnos = to_linnos(kobj);
 	u32 value;
 	int ret = kstrtou32(page, 10, &value);
 
 	if (ret)
 		return ret;
-	WRITE_ONCE(to_linnos(kobj)->stall_us, value);
+	/* it has not been kept while nobody asked */
+	WRITE_ONCE(linnos->busy_since_ns, ktime_get_ns());
+	/* pairs with stalled() */
+	smp_store_release(&linnos->stall_us, value);
 	return bytes;
 }
 
@@ -283,7 +288,7 @@ static const struct attribute_group *linnos_groups[] = {
 
 static void linnos_release(struct kobject *kobj)
 {
-	linnos_put_disk_ref(to_linnos(kobj));
+	linnos_free(to_linnos(kobj));
 }
 
 const struct kobj_type linnos_ktype = {

@@ -14,11 +14,12 @@
  *	submit_bio
  *	    │
  *	    ▼    fast
- *	  decide ──► cgroup limits ──► arrive ──► request ──► drive
- *	    │                            │                      │
- *	    │ slow                       ▼                      ▼
- *	    └► -EBUSY            pending pages ◄─────────── complete
- *	                               history ◄──────────────┘
+ *	  decide ──► cgroup limits, tag ──► request ──► issue
+ *	    │                                  │          │
+ *	    │ slow                             ▼          ▼
+ *	    └► -EBUSY                  pending pages    drive
+ *	                                       ▲          │
+ *	                            history ◄──┴── complete
  *
  * The drive is a black box. What the network sees is counted here:
  *
@@ -27,17 +28,26 @@
  *  - for each of the last four completed reads, its latency and what was
  *    pending when it arrived.
  *
+ * Both are the drive's and not the host's. The latency of a read is the time
+ * from its issue to the driver to its completion: what a cgroup's limits, the
+ * wait for a tag, a scheduler or a plug add is not in it. An I/O is in flight
+ * from when it has a request, or has been merged into one, until it ends: what
+ * is plugged or scheduled will reach the drive before those that come later,
+ * but a bio that iocost, io.max or a lack of tags holds back is no load, and
+ * must not give the drive a bad name with everyone else.
+ *
  * From the queue length and the latencies it led to the network recognises a
  * drive that is slower than its load explains. After Hao et al., "LinnOS:
  * Predictability on Unpredictable Flash Storage with a Light Neural Network",
  * OSDI 2020. The arithmetic is in linnos_engine.c, training is done in user
  * space, and a model is uploaded per drive.
  *
- * A bio is decided when it is submitted, and counted when it reaches the queue,
- * each once and as a whole, before the block layer splits it. It completes when
- * the last of its parts does. Reads without the hint,
- * writes and everything else are only counted, or not even that (discards,
- * flushes without data, passthrough).
+ * A bio is decided when it is submitted, and remembered when it reaches the
+ * queue, each once and as a whole, before the block layer splits it. It
+ * completes when the last of its parts does. Each part is pending from its own
+ * request on, and the latency of the whole is that of the part that the drive
+ * took longest over. Reads without the hint, writes and everything else are
+ * only counted, or not even that (discards, flushes without data, passthrough).
  *
  * Stale history. A drive all of whose reads are revoked completes nothing and
  * would keep its bad name for ever. So when the last completed read is too long
@@ -52,7 +62,8 @@
  * A probe that returns slow was a mistake, so probes become rarer while the
  * drive stays slow. One that returns fast replaces one of four slow reads in
  * the history: the others must follow quickly, or the drive would be shunned
- * for four waits after it has recovered.
+ * for four waits after it has recovered. One that fails, or ends before it
+ * reaches the drive, has told nothing: the next read may be a probe.
  *
  * Stalls. The history shows a burst when its first slow read completes, and not
  * before: until then the reads that arrive look fast. The stall rule, off
@@ -66,6 +77,8 @@
  * the history starts empty. I/Os that arrived while the drive slept are not
  * pending, those counted before are counted out when they complete, and so
  * nothing is ever counted out that was not counted in.
+ *
+ * Off. The policy is in the queue's list only while its mode is not off.
  */
 #define pr_fmt(fmt) "linnos: " fmt
 
@@ -116,8 +129,8 @@ static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
 /*
  * linnos->in_flight counts three things at once, so that an I/O pays for one
  * atomic operation: pages in its lower half, above them reads, and above those
- * a reference of the disk, which makes it the reference count of the structure
- * as well. Whoever brings it to zero, the disk or the last bio, frees.
+ * that the disk is there. Once that is gone, whoever brings it to zero lets go
+ * of the disk; see hold_disk().
  */
 #define IN_FLIGHT_READ ((s64)BIT_ULL(32))
 #define IN_FLIGHT_DISK ((s64)BIT_ULL(56))
@@ -244,7 +257,7 @@ u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat)
  * linnos_pending_pages() - pages in flight
  * @linnos: the disk's policy
  *
- * Return: 4 KiB pages of counted I/Os submitted and not completed.
+ * Return: 4 KiB pages of counted I/Os that have a request and have not ended.
  */
 u32 linnos_pending_pages(struct blk_linnos *linnos)
 {
@@ -283,11 +296,14 @@ static void free_active_rcu(struct rcu_head *rcu)
 	free_active(active);
 }
 
-static void linnos_free_work(struct work_struct *work)
+/**
+ * linnos_free() - free what linnos_alloc() gave
+ * @linnos: a policy that nobody uses any more
+ *
+ * Context: Process context.
+ */
+void linnos_free(struct blk_linnos *linnos)
 {
-	struct blk_linnos *linnos =
-		container_of(work, struct blk_linnos, free_work);
-
 	free_active(rcu_dereference_protected(linnos->model, true));
 	kvfree(linnos->upload.file);
 	free_percpu(linnos->prepared);
@@ -295,22 +311,36 @@ static void linnos_free_work(struct work_struct *work)
 	kfree(linnos);
 }
 
-/*
- * The last bio of a drive that is gone may end in interrupt context, where
- * vmalloc()ed memory cannot be freed.
- */
 static void linnos_drop(struct blk_linnos *linnos, s64 what)
 {
 	if (unlikely(!atomic64_sub_return(what, &linnos->in_flight)))
-		queue_work(system_wq, &linnos->free_work);
+		queue_work(system_wq, &linnos->idle_work);
 }
 
-/**
- * linnos_put_disk_ref() - the disk no longer needs the structure
- * @linnos: the disk's policy; may be freed
- */
-void linnos_put_disk_ref(struct blk_linnos *linnos)
+static void linnos_idle_work(struct work_struct *work)
 {
+	struct blk_linnos *linnos =
+		container_of(work, struct blk_linnos, idle_work);
+	struct gendisk *disk = linnos->disk;
+	struct module *owner = disk->fops->owner;
+
+	/* this may free linnos */
+	put_disk(disk);
+	module_put(owner);
+}
+
+/*
+ * A bio that was split may outlive the disk that counts it: its last part was
+ * taken to another path by a multipath driver, the rest completed here, and
+ * then this path was removed. Its end looks the disk up. So keep a disk that
+ * goes while such bios are in flight, as one that somebody has open is kept.
+ */
+static void hold_disk(struct blk_linnos *linnos)
+{
+	if (atomic64_read(&linnos->in_flight) == IN_FLIGHT_DISK)
+		return;
+	__module_get(linnos->disk->fops->owner);
+	get_device(disk_to_dev(linnos->disk));
 	linnos_drop(linnos, IN_FLIGHT_DISK);
 }
 
@@ -321,7 +351,7 @@ static void linnos_sleep_work(struct work_struct *work);
  * linnos_alloc() - allocate a disk's policy, off and without a model
  * @disk: the disk
  *
- * Return: the policy, owned by the caller until linnos_put_disk_ref(), or NULL.
+ * Return: the policy, to be freed with linnos_free(), or NULL.
  */
 struct blk_linnos *linnos_alloc(struct gendisk *disk)
 {
@@ -337,7 +367,7 @@ struct blk_linnos *linnos_alloc(struct gendisk *disk)
 	raw_spin_lock_init(&linnos->history_lock);
 	seqcount_raw_spinlock_init(&linnos->history_seq, &linnos->history_lock);
 	mutex_init(&linnos->lock);
-	INIT_WORK(&linnos->free_work, linnos_free_work);
+	INIT_WORK(&linnos->idle_work, linnos_idle_work);
 	INIT_WORK(&linnos->wake_work, linnos_wake_work);
 	INIT_DELAYED_WORK(&linnos->sleep_work, linnos_sleep_work);
 	return linnos;
@@ -412,7 +442,7 @@ static void history_read(struct blk_linnos *linnos, struct linnos_history *copy)
 }
 
 static void history_add(struct blk_linnos *linnos, u32 pending, u32 latency_us,
-			u64 now_ns, struct linnos_history *copy)
+			struct linnos_history *copy)
 {
 	struct linnos_history *h = &linnos->history;
 	unsigned long flags;
@@ -430,7 +460,6 @@ static void history_add(struct blk_linnos *linnos, u32 pending, u32 latency_us,
 	h->cpu = raw_smp_processor_id();
 	write_seqcount_end(&linnos->history_seq);
 	*copy = *h;
-	WRITE_ONCE(linnos->last_read_ns, now_ns);
 	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
 	atomic_set(&linnos->revokes, 0);
 }
@@ -453,14 +482,22 @@ static bool probe_due(struct blk_linnos *linnos, u64 now_ns)
 	       !atomic_cmpxchg(&linnos->probing, 0, 1);
 }
 
-/* A probe has returned: was the drive still slow? */
-static void probe_done(struct blk_linnos *linnos, bool fast)
+/*
+ * A probe has returned: was the drive still slow? One that failed, went to
+ * another path or never got as far as the drive (-EAGAIN for want of a tag)
+ * does not tell: the next read may be a probe, at the same wait as this.
+ */
+static void probe_done(struct blk_linnos *linnos, bool told, bool slow)
 {
-	WRITE_ONCE(linnos->probe_again, fast);
-	if (fast)
-		WRITE_ONCE(linnos->probe_backoff, 0);
-	else if (linnos->probe_backoff < PROBE_MAX_BACKOFF)
-		WRITE_ONCE(linnos->probe_backoff, linnos->probe_backoff + 1);
+	u8 backoff = READ_ONCE(linnos->probe_backoff);
+
+	if (told) {
+		WRITE_ONCE(linnos->probe_again, !slow);
+		if (!slow)
+			WRITE_ONCE(linnos->probe_backoff, 0);
+		else if (backoff < PROBE_MAX_BACKOFF)
+			WRITE_ONCE(linnos->probe_backoff, backoff + 1);
+	}
 	/* the next probe sees the above */
 	atomic_set_release(&linnos->probing, 0);
 }
@@ -468,11 +505,13 @@ static void probe_done(struct blk_linnos *linnos, bool fast)
 /* Reads are in flight, and none has completed for too long. */
 static bool stalled(struct blk_linnos *linnos, u64 now_ns)
 {
-	u64 stall_ns = (u64)READ_ONCE(linnos->stall_us) * NSEC_PER_USEC;
+	/* pairs with stall_us_store() */
+	u64 stall_ns = (u64)smp_load_acquire(&linnos->stall_us) * NSEC_PER_USEC;
 	u64 since_ns;
 
+	/* pairs with linnos_start(): since when, if there are any */
 	if (!stall_ns ||
-	    !(atomic64_read(&linnos->in_flight) & IN_FLIGHT_READS_MASK))
+	    !(atomic64_read_acquire(&linnos->in_flight) & IN_FLIGHT_READS_MASK))
 		return false;
 	since_ns = max(READ_ONCE(linnos->last_read_ns),
 		       READ_ONCE(linnos->busy_since_ns));
@@ -624,17 +663,30 @@ static u32 linnos_bio_pages(const struct bio *bio)
 	return DIV_ROUND_UP_ULL(bio->bi_iter.bi_size, LINNOS_PAGE_BYTES);
 }
 
+/*
+ * What arrives waits for what is pending: not for what the host holds back.
+ */
+static u32 pending_with(struct blk_linnos *linnos, const struct bio *bio)
+{
+	return linnos_pending_pages(linnos) + linnos_bio_pages(bio);
+}
+
 /**
  * linnos_decide() - admit or refuse a latency-critical read
  * @linnos: the disk's policy, on
- * @io: @io->submit_ns is set; gets the verdict
  * @bio: the read
+ * @now_ns: the time
  *
  * Return: true if it is admitted.
  */
-bool linnos_decide(struct blk_linnos *linnos, struct bio_linnos *io,
-		   const struct bio *bio)
+bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 {
+	struct bio_linnos io = {
+		.pending = pending_with(linnos, bio),
+		.verdict = LINNOS_VERDICT_NONE,
+		.served_us = LINNOS_NOT_SERVED,
+		.decided = true,
+	};
 	enum linnos_mode mode = READ_ONCE(linnos->mode);
 	enum linnos_reason reason = LINNOS_NO_MODEL;
 	s64 out[LINNOS_N_OUTPUTS] = { 0, 0 };
@@ -642,9 +694,6 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio_linnos *io,
 	struct linnos_history history;
 	bool slow = false, admit;
 
-	io->pages = linnos_bio_pages(bio);
-	io->pending = linnos_pending_pages(linnos) + io->pages;
-	io->verdict = LINNOS_VERDICT_NONE;
 	count(linnos, LINNOS_STAT_READS);
 
 	history_read(linnos, &history);
@@ -654,26 +703,26 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio_linnos *io,
 	rcu_read_lock();
 	active = rcu_dereference(linnos->model);
 	if (active) {
-		slow = infer(linnos, active, &history, io->pending, out);
+		slow = infer(linnos, active, &history, io.pending, out);
 		reason = slow ? LINNOS_PREDICTED_SLOW : LINNOS_PREDICTED_FAST;
 		if (!slow) {
 			/* the drive has its good name back */
 			if (unlikely(READ_ONCE(linnos->probe_again)))
 				WRITE_ONCE(linnos->probe_again, false);
-			slow = stalled(linnos, io->submit_ns);
+			slow = stalled(linnos, now_ns);
 			if (slow)
 				reason = LINNOS_STALLED;
 		}
-		io->verdict = slow ? LINNOS_VERDICT_SLOW : LINNOS_VERDICT_FAST;
+		io.verdict = slow ? LINNOS_VERDICT_SLOW : LINNOS_VERDICT_FAST;
 	}
 	rcu_read_unlock();
 
 	/* not "observe": the mode may have been switched off meanwhile */
 	admit = !slow || mode != LINNOS_ENFORCE;
-	if (!admit && probe_due(linnos, io->submit_ns)) {
+	if (!admit && probe_due(linnos, now_ns)) {
 		admit = true;
 		reason = LINNOS_PROBE;
-		io->verdict = LINNOS_VERDICT_PROBE;
+		io.verdict = LINNOS_VERDICT_PROBE;
 		count(linnos, LINNOS_STAT_PROBES);
 	}
 
@@ -684,8 +733,12 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio_linnos *io,
 	if (reason == LINNOS_STALLED)
 		count(linnos, LINNOS_STAT_STALLED);
 	trace_linnos_decision(disk_devt(linnos->disk), bio->bi_iter.bi_sector,
-			      bio_sectors(bio), io->pending, history.pending,
+			      bio_sectors(bio), io.pending, history.pending,
 			      history.latency_us, out, !admit, reason);
+	if (admit) {
+		linnos_pack(bio, &io);
+		bio_set_flag(bio, BIO_QOS_ADMITTED);
+	}
 	return admit;
 }
 
@@ -710,55 +763,140 @@ bool linnos_bio_counts(const struct bio *bio)
 }
 
 /**
- * linnos_arrive() - count a bio in
+ * linnos_arrive() - remember a bio that has reached its queue
  * @linnos: the disk's policy, on
- * @io: what to remember until it completes; @io->submit_ns is set, and
- *	@io->verdict if @decided
  * @bio: a bio that counts
- * @decided: linnos_decide() has admitted it
  */
-void linnos_arrive(struct blk_linnos *linnos, struct bio_linnos *io,
-		   const struct bio *bio, bool decided)
+void linnos_arrive(struct blk_linnos *linnos, struct bio *bio)
 {
-	bool is_read = bio_op(bio) == REQ_OP_READ;
-	s64 what, in_flight;
+	struct bio_linnos io = {
+		.verdict = LINNOS_VERDICT_NONE,
+		.served_us = LINNOS_NOT_SERVED,
+	};
 
-	io->pages = linnos_bio_pages(bio);
-	what = io->pages;
-	if (is_read)
-		what += IN_FLIGHT_READ;
-	if (!decided) {
-		io->verdict = LINNOS_VERDICT_NONE;
-		if (is_read)
-			count(linnos, LINNOS_STAT_READS);
+	if (bio_flagged(bio, BIO_QOS_ADMITTED)) {
+		io = linnos_unpack(bio);
+		/* the remainder of a bio that was split */
+		if (!io.decided)
+			return;
+		/* it may have been throttled on the way */
+		io.decided = false;
+	} else if (bio_op(bio) == REQ_OP_READ) {
+		count(linnos, LINNOS_STAT_READS);
 	}
+	io.pending = pending_with(linnos, bio);
+	linnos_pack(bio, &io);
+	bio_set_flag(bio, BIO_QOS_ADMITTED);
+}
 
-	in_flight = atomic64_add_return(what, &linnos->in_flight);
-	io->pending = lower_32_bits(in_flight);
-	if (is_read && (in_flight & IN_FLIGHT_READS_MASK) == IN_FLIGHT_READ)
-		WRITE_ONCE(linnos->busy_since_ns, io->submit_ns);
+/*
+ * Is this a part of a bio in the account of the same disk? Only the last part
+ * of a bio that is split is the bio itself.
+ */
+static bool is_part(struct bio *bio)
+{
+	struct bio *whole = bio->bi_private;
+
+	return bio->bi_end_io == bio_chain_endio &&
+	       whole->bi_bdev == bio->bi_bdev &&
+	       bio_flagged(whole, BIO_QOS_ADMITTED) &&
+	       !(whole->bi_linnos & LINNOS_BIO_PART);
 }
 
 /**
- * linnos_complete() - count a bio out, and remember how a read went
- * @linnos: the disk's policy; may be freed
- * @io: as linnos_arrive() left it
- * @is_read: it was a read
- * @status: how it ended
+ * linnos_start() - a bio has a request now: count it in
+ * @linnos: the disk's policy
+ * @bio: a bio, maybe a part of one
+ * @now_ns: the time, or 0 if nobody will want to know
+ */
+void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
+{
+	s64 what, in_flight;
+	u32 pages;
+
+	if (!bio_flagged(bio, BIO_QOS_ADMITTED)) {
+		if (!is_part(bio))
+			return;
+		linnos_pack(bio, &(struct bio_linnos){ .part = true });
+		bio_set_flag(bio, BIO_QOS_ADMITTED);
+	} else if (bio->bi_linnos & (LINNOS_BIO_PAGES | LINNOS_BIO_PART)) {
+		return;
+	}
+	pages = linnos_bio_pages(bio);
+	bio->bi_linnos |= FIELD_PREP(LINNOS_BIO_PAGES, pages);
+	what = pages;
+
+	if (bio_op(bio) != REQ_OP_READ || bio->bi_linnos & LINNOS_BIO_PART) {
+		atomic64_add(what, &linnos->in_flight);
+		return;
+	}
+	/*
+	 * Whoever sees a read in flight must know since when: before it can be
+	 * seen. And again if another was the only one then and has ended since.
+	 */
+	if (now_ns &&
+	    !(atomic64_read(&linnos->in_flight) & IN_FLIGHT_READS_MASK))
+		WRITE_ONCE(linnos->busy_since_ns, now_ns);
+	in_flight =
+		atomic64_add_return(what + IN_FLIGHT_READ, &linnos->in_flight);
+	if (now_ns && (in_flight & IN_FLIGHT_READS_MASK) == IN_FLIGHT_READ)
+		WRITE_ONCE(linnos->busy_since_ns, now_ns);
+}
+
+static void keep_longest(struct bio *bio, u32 us)
+{
+	u32 old = FIELD_GET(LINNOS_BIO_SERVED_US, bio->bi_linnos);
+
+	if (old != LINNOS_NOT_SERVED && old >= us)
+		return;
+	bio->bi_linnos &= ~LINNOS_BIO_SERVED_US;
+	bio->bi_linnos |= FIELD_PREP(LINNOS_BIO_SERVED_US, us);
+}
+
+/**
+ * linnos_served() - the drive has answered a read, or a part of it
+ * @linnos: the disk's policy
+ * @bio: the bio, or the part
+ * @latency_ns: how long it took
  * @now_ns: the time
  */
-void linnos_complete(struct blk_linnos *linnos, const struct bio_linnos *io,
-		     bool is_read, blk_status_t status, u64 now_ns)
+void linnos_served(struct blk_linnos *linnos, struct bio *bio, u64 latency_ns,
+		   u64 now_ns)
 {
+	u32 us = min_t(u64, div_u64(latency_ns, NSEC_PER_USEC),
+		       LINNOS_SERVED_MAX);
+	unsigned long flags;
+
+	WRITE_ONCE(linnos->last_read_ns, now_ns);
+	if (bio->bi_linnos & LINNOS_BIO_PART) {
+		struct bio *whole = bio->bi_private;
+
+		/* a multipath driver may have taken it elsewhere */
+		if (!bio_flagged(whole, BIO_QOS_ADMITTED) ||
+		    whole->bi_bdev != bio->bi_bdev)
+			return;
+		bio = whole;
+	}
+	if (likely(!bio_flagged(bio, BIO_CHAIN))) {
+		keep_longest(bio, us);
+		return;
+	}
+	/* parts complete on several CPUs at once, but not often */
+	raw_spin_lock_irqsave(&linnos->history_lock, flags);
+	keep_longest(bio, us);
+	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
+}
+
+static void read_ended(struct blk_linnos *linnos, const struct bio_linnos *io,
+		       blk_status_t status)
+{
+	bool told = !status && io->served_us != LINNOS_NOT_SERVED;
 	struct linnos_history history;
-	bool slow = true;
+	bool slow = false;
 
-	if (is_read && !status) {
-		u64 latency = div_u64(now_ns - io->submit_ns, NSEC_PER_USEC);
-		u32 latency_us = min_t(u64, latency, U32_MAX);
-
-		slow = latency_us > READ_ONCE(linnos->threshold_us);
-		history_add(linnos, io->pending, latency_us, now_ns, &history);
+	if (told) {
+		slow = io->served_us > READ_ONCE(linnos->threshold_us);
+		history_add(linnos, io->pending, io->served_us, &history);
 		prepare(linnos, &history);
 
 		if (slow)
@@ -769,22 +907,26 @@ void linnos_complete(struct blk_linnos *linnos, const struct bio_linnos *io,
 			count(linnos, LINNOS_STAT_FALSE_REVOKES);
 	}
 	if (io->verdict == LINNOS_VERDICT_PROBE)
-		probe_done(linnos, !slow);
-	linnos_drop(linnos, io->pages + (is_read ? IN_FLIGHT_READ : 0));
+		probe_done(linnos, told, slow);
 }
 
 /**
- * linnos_cancel() - an admitted read ended before it arrived
- * @linnos: the disk's policy
- * @io: as linnos_decide() left it
- *
- * Its queue was gone, or it was not to wait: it says nothing about the drive.
+ * linnos_end() - count a bio out, and remember how a read went
+ * @linnos: the disk's policy; may be freed
+ * @bio: a bio in the account
+ * @status: how it ended
  */
-static void linnos_cancel(struct blk_linnos *linnos,
-			  const struct bio_linnos *io)
+void linnos_end(struct blk_linnos *linnos, struct bio *bio, blk_status_t status)
 {
-	if (io->verdict == LINNOS_VERDICT_PROBE)
-		atomic_set_release(&linnos->probing, 0);
+	struct bio_linnos io = linnos_unpack(bio);
+	bool is_read = bio_op(bio) == REQ_OP_READ && !io.part;
+
+	bio_clear_flag(bio, BIO_QOS_ADMITTED);
+	if (is_read)
+		read_ended(linnos, &io, status);
+	/* not if it failed before it had a request */
+	if (io.pages)
+		linnos_drop(linnos, io.pages + (is_read ? IN_FLIGHT_READ : 0));
 }
 
 /* A read with the hint, for a drive that is off or asleep, goes unasked. */
@@ -807,10 +949,9 @@ static void wake(struct blk_linnos *linnos)
  * No reference on the queue is held: whoever submits a bio holds the disk, and
  * the disk the policy.
  *
- * A read that was asked about and admitted bears both BIO_QOS_ADMITTED and
- * REQ_LATCRIT until it arrives at its queue, however long it is throttled on
- * the way, and from then on the former alone. One that was not asked about
- * loses its hint.
+ * However it is answered, the read loses its hint. One that was asked about and
+ * admitted bears BIO_QOS_ADMITTED from now on, however long it is throttled
+ * before it arrives at its queue.
  *
  * Context: Process context.
  * Return: BLK_STS_OK, or BLK_STS_REVOKED for one that must be ended.
@@ -818,75 +959,104 @@ static void wake(struct blk_linnos *linnos)
 blk_status_t blk_linnos_decide(struct bio *bio)
 {
 	struct blk_linnos *linnos = bio->bi_bdev->bd_disk->linnos;
-	struct bio_linnos io;
 
 	/* a stacked driver leaves it to the drives below */
-	if (!linnos || bio_flagged(bio, BIO_QOS_ADMITTED))
+	if (!linnos)
 		return BLK_STS_OK;
-	if (bio_op(bio) != REQ_OP_READ || !linnos_bio_counts(bio)) {
-		bio->bi_opf &= ~REQ_LATCRIT;
+	bio->bi_opf &= ~REQ_LATCRIT;
+	if (bio_op(bio) != REQ_OP_READ || !linnos_bio_counts(bio) ||
+	    bio_flagged(bio, BIO_QOS_ADMITTED))
 		return BLK_STS_OK;
-	}
 	/* pairs with wake_up_drive(): no history from before */
 	if (!smp_load_acquire(&linnos->awake)) {
-		bio->bi_opf &= ~REQ_LATCRIT;
 		wake(linnos);
 		return BLK_STS_OK;
 	}
-
-	io.submit_ns = ktime_get_ns();
-	if (!linnos_decide(linnos, &io, bio))
-		return BLK_STS_REVOKED;
-	linnos_pack(bio, &io);
-	bio_set_flag(bio, BIO_QOS_ADMITTED);
-	return BLK_STS_OK;
+	/*
+	 * Not blk_time_get_ns(): its time is that of the first I/O of the
+	 * plug, which may be many submissions ago.
+	 */
+	return linnos_decide(linnos, bio, ktime_get_ns()) ? BLK_STS_OK :
+							    BLK_STS_REVOKED;
 }
 
 static void blk_linnos_arrive(struct rq_qos *rqos, struct bio *bio)
 {
 	struct blk_linnos *linnos = container_of(rqos, struct blk_linnos, rqos);
-	bool admitted = bio_flagged(bio, BIO_QOS_ADMITTED);
-	bool decided = admitted && bio->bi_opf & REQ_LATCRIT;
-	struct bio_linnos io;
 
 	/* pairs with wake_up_drive(): no history from before */
-	if (!smp_load_acquire(&linnos->awake) || !linnos_bio_counts(bio))
-		return;
-	/* the remainder of a bio that was split */
-	if (admitted && !decided)
-		return;
+	if (smp_load_acquire(&linnos->awake) && linnos_bio_counts(bio))
+		linnos_arrive(linnos, bio);
+}
 
-	/*
-	 * Not blk_time_get_ns(): its time is that of the first I/O of the
-	 * plug, which may be many submissions ago.
-	 */
-	io.submit_ns = ktime_get_ns();
-	if (decided)
-		io.verdict = linnos_unpack(bio, io.submit_ns).verdict;
-	linnos_arrive(linnos, &io, bio, decided);
-	linnos_pack(bio, &io);
-	bio_set_flag(bio, BIO_QOS_ADMITTED);
-	bio->bi_opf &= ~REQ_LATCRIT;
+static void blk_linnos_track(struct rq_qos *rqos, struct request *rq,
+			     struct bio *bio)
+{
+	struct blk_linnos *linnos = container_of(rqos, struct blk_linnos, rqos);
+
+	linnos_start(linnos, bio,
+		     READ_ONCE(linnos->stall_us) ? ktime_get_ns() : 0);
+}
+
+/* The first bio may be one that is not counted: only its request is not timed. */
+static bool timed(const struct request *rq)
+{
+	return req_op(rq) == REQ_OP_READ && rq->bio &&
+	       bio_flagged(rq->bio, BIO_QOS_ADMITTED);
+}
+
+/**
+ * __blk_linnos_issue_rq() - the drive gets a request
+ * @rq: the request
+ *
+ * Context: Any.
+ */
+void __blk_linnos_issue_rq(struct request *rq)
+{
+	/* not blk_time_get_ns(), as above */
+	if (timed(rq))
+		rq->io_start_time_ns = ktime_get_ns();
+}
+
+/**
+ * __blk_linnos_complete_rq() - the drive has answered a request without error
+ * @rq: the request
+ * @nr_bytes: as far as this
+ *
+ * Context: Any.
+ */
+void __blk_linnos_complete_rq(struct request *rq, unsigned int nr_bytes)
+{
+	u64 latency_ns, now_ns;
+	struct bio *bio;
+
+	/* 0: issued before the policy was on */
+	if (!timed(rq) || !rq->io_start_time_ns)
+		return;
+	now_ns = ktime_get_ns();
+	latency_ns = now_ns - rq->io_start_time_ns;
+	for (bio = rq->bio; bio; bio = bio->bi_next) {
+		if (bio_flagged(bio, BIO_QOS_ADMITTED))
+			linnos_served(rq->q->disk->linnos, bio, latency_ns,
+				      now_ns);
+		if (bio->bi_iter.bi_size >= nr_bytes)
+			break;
+		nr_bytes -= bio->bi_iter.bi_size;
+	}
 }
 
 /**
  * blk_linnos_done_bio() - an admitted bio has ended
  * @bio: the bio, all of its parts completed
  *
+ * The disk is there: a bio ends with a reference on the queue, or is one for
+ * which hold_disk() keeps it, or its submitter has it open.
+ *
  * Context: Any.
  */
 void blk_linnos_done_bio(struct bio *bio)
 {
-	u64 now_ns = ktime_get_ns();
-	struct bio_linnos io = linnos_unpack(bio, now_ns);
-	struct blk_linnos *linnos = bio->bi_bdev->bd_disk->linnos;
-
-	bio_clear_flag(bio, BIO_QOS_ADMITTED);
-	if (unlikely(bio->bi_opf & REQ_LATCRIT))
-		linnos_cancel(linnos, &io);
-	else
-		linnos_complete(linnos, &io, bio_op(bio) == REQ_OP_READ,
-				bio->bi_status, now_ns);
+	linnos_end(bio->bi_bdev->bd_disk->linnos, bio, bio->bi_status);
 }
 
 /**
@@ -901,33 +1071,14 @@ void blk_linnos_forget_bios(struct request *rq)
 {
 	struct bio *bio;
 
-	for (bio = rq->bio; bio; bio = bio->bi_next) {
-		struct bio_linnos io;
-
-		if (!bio_flagged(bio, BIO_QOS_ADMITTED))
-			continue;
-		bio_clear_flag(bio, BIO_QOS_ADMITTED);
-		io = linnos_unpack(bio, 0);
-		if (bio->bi_opf & REQ_LATCRIT)
-			linnos_cancel(rq->q->disk->linnos, &io);
-		else
-			linnos_complete(rq->q->disk->linnos, &io,
-					bio_op(bio) == REQ_OP_READ,
-					BLK_STS_TRANSPORT, 0);
-	}
+	for (bio = rq->bio; bio; bio = bio->bi_next)
+		if (bio_flagged(bio, BIO_QOS_ADMITTED))
+			linnos_end(rq->q->disk->linnos, bio, BLK_STS_TRANSPORT);
 }
 
+/* Never: a disk that goes has been switched off. But the list asks for one. */
 static void blk_linnos_exit(struct rq_qos *rqos)
 {
-	struct blk_linnos *linnos = container_of(rqos, struct blk_linnos, rqos);
-
-	/*
-	 * The disk is going, its sysfs files are gone and its queue is frozen.
-	 * The structure stays until the disk is released.
-	 */
-	WRITE_ONCE(linnos->mode, LINNOS_OFF);
-	WRITE_ONCE(linnos->awake, false);
-	linnos->attached = false;
 }
 
 #ifdef CONFIG_BLK_DEBUG_FS
@@ -950,6 +1101,8 @@ static const struct blk_mq_debugfs_attr blk_linnos_debugfs_attrs[] = {
 
 static const struct rq_qos_ops blk_linnos_ops = {
 	.arrive = blk_linnos_arrive,
+	.track = blk_linnos_track,
+	.merge = blk_linnos_track,
 	.exit = blk_linnos_exit,
 #ifdef CONFIG_BLK_DEBUG_FS
 	.debugfs_attrs = blk_linnos_debugfs_attrs,
@@ -969,6 +1122,19 @@ static int attach(struct blk_linnos *linnos)
 	mutex_unlock(&q->rq_qos_mutex);
 	linnos->attached = !ret;
 	return ret;
+}
+
+/* Waits for the I/O in flight. */
+static void detach(struct blk_linnos *linnos)
+{
+	struct request_queue *q = linnos->disk->queue;
+
+	if (!linnos->attached)
+		return;
+	mutex_lock(&q->rq_qos_mutex);
+	rq_qos_del(&linnos->rqos);
+	mutex_unlock(&q->rq_qos_mutex);
+	linnos->attached = false;
 }
 
 static void hold_key(struct blk_linnos *linnos)
@@ -1031,7 +1197,8 @@ static void linnos_sleep_work(struct work_struct *work)
  * @mode: the new mode
  *
  * Leaving off waits until the disk has no I/O in flight, so that what is
- * pending is known, and starts with an empty history.
+ * pending is known, and starts with an empty history. So does switching off:
+ * the policy is taken off the queue, and I/O costs what it did without.
  *
  * Context: Process context, @linnos->lock held.
  * Return: 0 or -ENOMEM.
@@ -1047,6 +1214,7 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 		WRITE_ONCE(linnos->mode, mode);
 		WRITE_ONCE(linnos->awake, false);
 		release_key(linnos);
+		detach(linnos);
 		return 0;
 	}
 	if (linnos->mode != LINNOS_OFF) {
@@ -1245,13 +1413,26 @@ int blk_linnos_register(struct gendisk *disk)
 }
 
 /**
- * blk_linnos_unregister() - remove a disk's sysfs directory
- * @disk: the disk; its policy remains for the bios in flight
+ * blk_linnos_unregister() - a disk goes: switch its policy off for good
+ * @disk: the disk; it may stay open for long
+ *
+ * Context: Process context.
  */
 void blk_linnos_unregister(struct gendisk *disk)
 {
-	if (disk->linnos)
-		kobject_del(&disk->linnos->kobj);
+	struct blk_linnos *linnos = disk->linnos;
+
+	if (!linnos)
+		return;
+	/* nobody can switch it on again */
+	kobject_del(&linnos->kobj);
+	mutex_lock(&linnos->lock);
+	linnos_set_mode(linnos, LINNOS_OFF);
+	mutex_unlock(&linnos->lock);
+	/* it is off, so nothing starts them again, nor they themselves */
+	cancel_work_sync(&linnos->wake_work);
+	cancel_delayed_work_sync(&linnos->sleep_work);
+	hold_disk(linnos);
 }
 
 /**
@@ -1265,9 +1446,5 @@ void blk_linnos_release(struct gendisk *disk)
 	if (!linnos)
 		return;
 	disk->linnos = NULL;
-	/* its I/O has ended and its mode is off: nothing starts them again */
-	cancel_work_sync(&linnos->wake_work);
-	cancel_delayed_work_sync(&linnos->sleep_work);
-	release_key(linnos);
 	kobject_put(&linnos->kobj);
 }

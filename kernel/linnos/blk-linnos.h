@@ -26,6 +26,25 @@ static inline bool blk_linnos_enabled(void)
 }
 
 blk_status_t blk_linnos_decide(struct bio *bio);
+void __blk_linnos_issue_rq(struct request *rq);
+void __blk_linnos_complete_rq(struct request *rq, unsigned int nr_bytes);
+
+/* A driver starts a request, for the first time or again. */
+static inline void blk_linnos_issue_rq(struct request *rq)
+{
+	if (blk_linnos_enabled())
+		__blk_linnos_issue_rq(rq);
+}
+
+/* The drive has answered the first @nr_bytes that are left of a request. */
+static inline void blk_linnos_complete_rq(struct request *rq,
+					  blk_status_t status,
+					  unsigned int nr_bytes)
+{
+	if (blk_linnos_enabled() && !status)
+		__blk_linnos_complete_rq(rq, nr_bytes);
+}
+
 void blk_linnos_done_bio(struct bio *bio);
 void blk_linnos_forget_bios(struct request *rq);
 int blk_linnos_register(struct gendisk *disk);
@@ -42,6 +61,16 @@ static inline bool blk_linnos_enabled(void)
 static inline blk_status_t blk_linnos_decide(struct bio *bio)
 {
 	return BLK_STS_OK;
+}
+
+static inline void blk_linnos_issue_rq(struct request *rq)
+{
+}
+
+static inline void blk_linnos_complete_rq(struct request *rq,
+					  blk_status_t status,
+					  unsigned int nr_bytes)
+{
 }
 
 static inline void blk_linnos_done_bio(struct bio *bio)

@@ -14,6 +14,7 @@
 #include <asm/fpu/api.h>
 #endif
 
+#include "blk.h"
 #include "blk-linnos-policy.h"
 
 #define SEED 0x4c696e6e4f53ULL
@@ -113,7 +114,7 @@ static void linnos_test_exit(struct kunit *test)
 
 	if (!fx || !fx->linnos)
 		return;
-	linnos_put_disk_ref(fx->linnos);
+	linnos_free(fx->linnos);
 }
 
 /* Engine */
@@ -607,31 +608,35 @@ static void linnos_test_upload_refused(struct kunit *test)
 /* Accounting */
 
 struct linnos_io {
-	enum req_op op;
+	struct bio bio;
 	struct bio_linnos io;
+	u64 start_ns;
 };
 
+/* A read or write arrives, has its request and is issued, all at once. */
 static bool arrive(struct linnos_fixture *fx, struct linnos_io *io,
 		   enum req_op op, unsigned int bytes, bool latcrit, u64 now_ns)
 {
 	bool asks = latcrit && op == REQ_OP_READ;
-	struct bio bio;
 
-	bio_init(&bio, NULL, NULL, 0, op);
-	bio.bi_iter.bi_size = bytes;
-	io->op = op;
-	io->io.submit_ns = now_ns;
-	if (asks && !linnos_decide(fx->linnos, &io->io, &bio))
+	bio_init(&io->bio, NULL, NULL, 0, op);
+	io->bio.bi_iter.bi_size = bytes;
+	io->start_ns = now_ns;
+	if (asks && !linnos_decide(fx->linnos, &io->bio, now_ns))
 		return false;
-	linnos_arrive(fx->linnos, &io->io, &bio, asks);
+	linnos_arrive(fx->linnos, &io->bio);
+	linnos_start(fx->linnos, &io->bio, now_ns);
+	io->io = linnos_unpack(&io->bio);
 	return true;
 }
 
 static void complete_io(struct linnos_fixture *fx, struct linnos_io *io,
 			blk_status_t status, u64 now_ns)
 {
-	linnos_complete(fx->linnos, &io->io, io->op == REQ_OP_READ, status,
-			now_ns);
+	if (!status)
+		linnos_served(fx->linnos, &io->bio, now_ns - io->start_ns,
+			      now_ns);
+	linnos_end(fx->linnos, &io->bio, status);
 }
 
 static void linnos_test_pending(struct kunit *test)
@@ -667,43 +672,112 @@ static void linnos_test_largest_bio(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
 }
 
-/* What is left of a bio's account after it has been packed into the bio. */
+/* What a bio is packed into is what it was. */
 static void linnos_test_pack(struct kunit *test)
 {
-	static const struct {
-		struct bio_linnos io;
-		u64 age_ns;
-	} cases[] = {
-		{ { 0, 1, 1, LINNOS_VERDICT_NONE }, 0 },
-		{ { 123456789, 16383, 1, LINNOS_VERDICT_FAST }, 1 },
-		{ { BIT_ULL(44) - 1, 1000, 1 << 20, LINNOS_VERDICT_SLOW }, 2 },
-		{ { BIT_ULL(44), 2, 256, LINNOS_VERDICT_PROBE }, 90000 },
-		/* the longest that is told from a shorter one, 4.8 hours */
-		{ { 7777777777777777, 2, 3, 3 }, BIT_ULL(44) - 1 },
-		{ { BIT_ULL(63) + 5, 2, 3, 3 }, BIT_ULL(43) },
+	static const struct bio_linnos cases[] = {
+		{ 1, LINNOS_VERDICT_NONE, 1, false, false, LINNOS_NOT_SERVED },
+		{ 16383, LINNOS_VERDICT_FAST, 0, true, false, 0 },
+		{ 1000, LINNOS_VERDICT_SLOW, 1 << 20, false, false, 90 },
+		{ 2, LINNOS_VERDICT_PROBE, 256, false, true,
+		  LINNOS_SERVED_MAX },
 	};
 	struct bio_linnos io;
 	struct bio bio;
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		io = cases[i].io;
-		linnos_pack(&bio, &io);
-		io = linnos_unpack(&bio, io.submit_ns + cases[i].age_ns);
-		KUNIT_EXPECT_EQ(test, io.submit_ns, cases[i].io.submit_ns);
-		KUNIT_EXPECT_EQ(test, io.pending, cases[i].io.pending);
-		KUNIT_EXPECT_EQ(test, io.pages, cases[i].io.pages);
-		KUNIT_EXPECT_EQ(test, io.verdict, cases[i].io.verdict);
+		linnos_pack(&bio, &cases[i]);
+		io = linnos_unpack(&bio);
+		KUNIT_EXPECT_EQ(test, io.pending, cases[i].pending);
+		KUNIT_EXPECT_EQ(test, io.verdict, cases[i].verdict);
+		KUNIT_EXPECT_EQ(test, io.pages, cases[i].pages);
+		KUNIT_EXPECT_EQ(test, io.decided, cases[i].decided);
+		KUNIT_EXPECT_EQ(test, io.part, cases[i].part);
+		KUNIT_EXPECT_EQ(test, io.served_us, cases[i].served_us);
 	}
 
 	/* more than fits is as much as fits, and touches nothing else */
 	io.pending = 1U << 30;
 	io.verdict = LINNOS_VERDICT_FAST;
 	linnos_pack(&bio, &io);
-	io = linnos_unpack(&bio, 0);
+	io = linnos_unpack(&bio);
 	KUNIT_EXPECT_EQ(test, io.pending, 16383);
 	KUNIT_EXPECT_EQ(test, io.verdict, LINNOS_VERDICT_FAST);
-	KUNIT_EXPECT_EQ(test, io.pages, 3);
+	KUNIT_EXPECT_EQ(test, io.pages, 256);
+}
+
+/* What the host holds back is neither load nor a slow drive. */
+static void linnos_test_held_back(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_history *h = &fx->linnos->history;
+	struct linnos_io held, io;
+
+	fx->linnos->mode = LINNOS_OBSERVE;
+	bio_init(&held.bio, NULL, NULL, 0, REQ_OP_READ);
+	held.bio.bi_iter.bi_size = 65536;
+	KUNIT_EXPECT_TRUE(test, linnos_decide(fx->linnos, &held.bio, 1000));
+	linnos_arrive(fx->linnos, &held.bio);
+	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
+	arrive(fx, &io, REQ_OP_READ, 4096, true, 2000);
+	KUNIT_EXPECT_EQ(test, io.io.pending, 1);
+
+	/* it has a request a second later, and is issued after another */
+	linnos_start(fx->linnos, &held.bio, NSEC_PER_SEC);
+	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 17);
+	held.start_ns = 2 * NSEC_PER_SEC;
+	complete_io(fx, &held, BLK_STS_OK, 2 * NSEC_PER_SEC + 90000);
+	KUNIT_EXPECT_EQ(test, h->latency_us[3], 90);
+	KUNIT_EXPECT_EQ(test, h->pending[3], 16);
+	complete_io(fx, &io, BLK_STS_OK, 92000);
+
+	/* refused for want of a tag: never counted */
+	KUNIT_EXPECT_TRUE(test, linnos_decide(fx->linnos, &held.bio, 1000));
+	linnos_arrive(fx->linnos, &held.bio);
+	linnos_end(fx->linnos, &held.bio, BLK_STS_AGAIN);
+	KUNIT_EXPECT_EQ(test, h->pending[3], 1);
+	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
+}
+
+/* A bio and two parts of it; the slowest names the latency of the whole. */
+static void linnos_test_parts(struct kunit *test)
+{
+	static const u64 latency_ns[3] = { 80000, 300000, 100000 };
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_history *h = &fx->linnos->history;
+	struct bio whole, part[2];
+	int i;
+
+	fx->linnos->mode = LINNOS_OBSERVE;
+	bio_init(&whole, NULL, NULL, 0, REQ_OP_READ);
+	whole.bi_iter.bi_size = 65536;
+	linnos_arrive(fx->linnos, &whole);
+	for (i = 0; i < 2; i++) {
+		bio_init(&part[i], NULL, NULL, 0, REQ_OP_READ);
+		part[i].bi_iter.bi_size = 16384;
+		part[i].bi_private = &whole;
+		part[i].bi_end_io = bio_chain_endio;
+		linnos_start(fx->linnos, &part[i], 0);
+		KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos),
+				4 * (i + 1));
+	}
+	whole.bi_iter.bi_size = 32768;
+	linnos_start(fx->linnos, &whole, 0);
+	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 16);
+
+	linnos_served(fx->linnos, &whole, latency_ns[0], 0);
+	for (i = 0; i < 2; i++) {
+		linnos_served(fx->linnos, &part[i], latency_ns[i + 1], 0);
+		linnos_end(fx->linnos, &part[i], BLK_STS_OK);
+	}
+	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 8);
+	KUNIT_EXPECT_EQ(test, h->latency_us[3], 0);
+	linnos_end(fx->linnos, &whole, BLK_STS_OK);
+	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
+	KUNIT_EXPECT_EQ(test, h->latency_us[3], 300);
+	KUNIT_EXPECT_EQ(test, h->pending[3], 16);
+	KUNIT_EXPECT_EQ(test, h->latency_us[2], 0);
 }
 
 static void linnos_test_what_counts(struct kunit *test)
@@ -770,7 +844,7 @@ static void linnos_test_history(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, h->pending[3], 5);
 
 	complete_io(fx, &io[3], BLK_STS_OK, ~0ULL / 2);
-	KUNIT_EXPECT_EQ(test, h->latency_us[3], U32_MAX);
+	KUNIT_EXPECT_EQ(test, h->latency_us[3], LINNOS_SERVED_MAX);
 	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
 
 	linnos_forget_past(fx->linnos, 0);
@@ -781,7 +855,8 @@ static void linnos_test_history(struct kunit *test)
 static struct kunit_case linnos_accounting_cases[] = {
 	KUNIT_CASE(linnos_test_pending), KUNIT_CASE(linnos_test_largest_bio),
 	KUNIT_CASE(linnos_test_pack),	 KUNIT_CASE(linnos_test_what_counts),
-	KUNIT_CASE(linnos_test_history), {}
+	KUNIT_CASE(linnos_test_history), KUNIT_CASE(linnos_test_held_back),
+	KUNIT_CASE(linnos_test_parts),	 {}
 };
 
 static struct kunit_suite linnos_accounting_suite = {
@@ -938,9 +1013,39 @@ static void linnos_test_probe_again_when_fast(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, admitted_of(fx, 3, &probe), 0);
 	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
 
-	/* an error is no sign of health */
+	/* an error is no sign of health, the next read is to find out */
 	complete_io(fx, &probe, BLK_STS_IOERR, 0);
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 2, &probe), 0);
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 2, &probe), 1);
+	complete_io(fx, &probe, BLK_STS_OK, 151000);
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 6, &probe), 0);
+}
+
+/* A probe that does not come back from the drive says nothing about it. */
+static void linnos_test_probe_without_verdict(struct kunit *test)
+{
+	static const blk_status_t ends[] = { BLK_STS_AGAIN, BLK_STS_TRANSPORT,
+					     BLK_STS_IOERR, BLK_STS_TIMEOUT };
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_io probe;
+	int i;
+
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	fx->linnos->mode = LINNOS_ENFORCE;
+	fx->linnos->probe_after_us = 0;
+	fx->linnos->probe_after_revokes = 3;
+
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 3, &probe), 0);
+	for (i = 0; i < ARRAY_SIZE(ends); i++) {
+		KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
+		complete_io(fx, &probe, ends[i], 151000);
+		KUNIT_EXPECT_EQ(test, (int)fx->linnos->probe_backoff, 0);
+		KUNIT_EXPECT_FALSE(test, fx->linnos->probe_again);
+	}
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
+	complete_io(fx, &probe, BLK_STS_OK, 151000);
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 6, &probe), 0);
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
+	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 10);
 }
 
 static void linnos_test_probe_after_time(struct kunit *test)
@@ -1031,6 +1136,7 @@ static struct kunit_case linnos_admission_cases[] = {
 	KUNIT_CASE(linnos_test_observe),
 	KUNIT_CASE(linnos_test_probe_after_revokes),
 	KUNIT_CASE(linnos_test_probe_again_when_fast),
+	KUNIT_CASE(linnos_test_probe_without_verdict),
 	KUNIT_CASE(linnos_test_probe_after_time),
 	KUNIT_CASE(linnos_test_stall),
 	{}
@@ -1098,13 +1204,15 @@ static void linnos_test_decisions(struct kunit *test)
 	struct linnos_fixture *fx = test->priv;
 	static const u32 usual_pending[4] = { 100, 90, 110, 100 };
 	static const u32 usual_latency_us[4] = { 800, 1200, 1500, 700 };
-	struct linnos_io io[16];
+	struct linnos_io *io;
 	struct rnd_state rnd;
 	u8 digits[31];
 	s64 out[2];
 	int n, depth = 0, slow = 0;
 	u64 now_ns = 0;
 
+	io = kunit_kcalloc(test, 16, sizeof(*io), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, io);
 	prandom_seed_state(&rnd, SEED);
 	/* undecided about a read in the middle of the load below */
 	fill_random(fx->file, &rnd);

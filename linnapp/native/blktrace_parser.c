@@ -14,14 +14,16 @@
  * (split) cuts a fragment in two, since the pieces may complete in any order. A D marks the
  * fragments in its range issued, a requeue takes that back. A C covers a range of sectors: one
  * fragment, several (merged bios share a request), or the front of one (partial completion). When
- * nothing of an I/O is left it is complete. M and F need no work: the Q of a merged bio already
+ * nothing of an I/O is left it is complete. M and F end nothing: the Q of a merged bio already
  * opened its I/O, and the C of the request covers it.
  *
  * Two I/Os in flight on the same sectors cannot be told apart; a completion takes the issued one
  * that waited longest, and one with EBUSY or EAGAIN takes the youngest not issued, because a
  * refusal follows its submission at once.
  *
- * Features. Pending pages rise at Q and fall at the completion that ends the I/O. A read that
+ * Features. Pending pages rise when a fragment gets its request (G) or is merged into one (M, F),
+ * and fall when it completes; in a trace without G they rise at Q. The latency is the drive's, from
+ * D to C: of the fragment that took longest, and from Q only where no D was traced. A read that
  * completes without error enters the history. A revoked I/O (EBUSY and no issue) leaves neither.
  *
  * Memory. I/Os leave in arrival order, so one that never completes would hold back all that came
@@ -107,10 +109,12 @@ struct io {
 	uint64_t sector;
 	uint32_t bytes;
 	uint32_t left_bytes;
+	uint64_t served_ns;		/* the longest that the drive took over a part */
 	uint32_t pending;
-	uint32_t pages;
+	uint32_t held_pages;		/* of its last part, which has completed */
 	uint8_t flags;
 	bool open;			/* still in flight */
+	bool served;
 	uint32_t fragments;		/* list of those that it waits for */
 	uint64_t next_open, prev_open;	/* absolute indices */
 	uint32_t hist_pending[LT_MAX_HISTORY];
@@ -124,7 +128,9 @@ struct fragment {
 	uint32_t next, prev;		/* chain, oldest first */
 	uint32_t io_next, io_prev;	/* of the same I/O */
 	uint64_t io;			/* absolute index */
-	bool write, issued;
+	uint64_t issued_ns;
+	uint32_t pages;			/* pending, if it is counted */
+	bool write, issued, counted;
 };
 
 struct parser_history {
@@ -157,6 +163,7 @@ struct lt_parser {
 	uint32_t n_chains;
 
 	uint64_t pending_pages;
+	bool has_requests;		/* the trace has G events */
 	struct parser_history past;
 
 	uint32_t *first_sequence, *last_sequence;
@@ -525,6 +532,39 @@ static uint32_t find_fragment(struct lt_parser *p, uint64_t sector, uint32_t byt
 	return best;
 }
 
+static uint32_t pages_of(uint32_t bytes)
+{
+	return bytes / PAGE_BYTES + !!(bytes % PAGE_BYTES);
+}
+
+/* The fragment has a request, or shares one: it is pending from now on. */
+static void count_fragment(struct lt_parser *p, uint32_t index)
+{
+	struct fragment *f = &p->fragments[index];
+
+	if (f->counted)
+		return;
+	f->counted = true;
+	f->pages = pages_of(f->bytes);
+	p->pending_pages += f->pages;
+}
+
+/*
+ * Nothing is left of the fragment. Its pages are no longer pending, but for the last part of an
+ * I/O, which in the kernel is the I/O itself and waits for the others.
+ */
+static void end_fragment(struct lt_parser *p, uint32_t index)
+{
+	struct fragment *f = &p->fragments[index];
+	struct io *io = io_at(p, f->io);
+
+	if (f->sector + f->bytes / SECTOR_BYTES == io->sector + io->bytes / SECTOR_BYTES)
+		io->held_pages += f->pages;
+	else
+		p->pending_pages -= f->pages;
+	drop_fragment(p, index);
+}
+
 /* Cut fragment @index so that one starts at @sector; returns the later part. */
 static uint32_t cut_fragment(struct lt_parser *p, uint32_t index, uint64_t sector)
 {
@@ -532,10 +572,22 @@ static uint32_t cut_fragment(struct lt_parser *p, uint32_t index, uint64_t secto
 	uint32_t front = (sector - f->sector) * SECTOR_BYTES;
 	uint64_t io = f->io;
 	uint32_t rest = f->bytes - front;
-	bool write = f->write, issued = f->issued;
+	bool write = f->write, issued = f->issued, counted = f->counted;
+	uint64_t issued_ns = f->issued_ns;
+	uint32_t pages = 0, later;
 
+	if (counted) {
+		pages = f->pages < pages_of(rest) ? f->pages : pages_of(rest);
+		f->pages -= pages;
+	}
 	f->bytes = front;
-	return add_fragment(p, io, sector, rest, write, issued);
+	later = add_fragment(p, io, sector, rest, write, issued);
+	if (later != NIL) {
+		p->fragments[later].issued_ns = issued_ns;
+		p->fragments[later].counted = counted;
+		p->fragments[later].pages = pages;
+	}
+	return later;
 }
 
 /*
@@ -590,8 +642,11 @@ static void close_io(struct lt_parser *p, struct io *io, const struct blk_event 
 {
 	unlink_open(p, io);
 	io->flags |= LT_COMPLETED;
-	io->latency_ns = e->time > io->arrival_ns ? e->time - io->arrival_ns : 0;
-	p->pending_pages -= io->pages;
+	if (io->served)
+		io->latency_ns = io->served_ns;
+	else
+		io->latency_ns = e->time > io->arrival_ns ? e->time - io->arrival_ns : 0;
+	p->pending_pages -= io->held_pages;
 	if (io->flags & LT_REVOKED)
 		p->stats.revoked++;
 	else if (io->flags & LT_ERROR)
@@ -607,15 +662,19 @@ static void expire(struct lt_parser *p, uint64_t now)
 
 	if (!io->open || now - io->arrival_ns <= p->max_age_ns || now < io->arrival_ns)
 		return;
-	while (io->fragments != NIL)
+	while (io->fragments != NIL) {
+		p->pending_pages -= p->fragments[io->fragments].pages;
 		drop_fragment(p, io->fragments);
+	}
 	unlink_open(p, io);
-	p->pending_pages -= io->pages;
+	p->pending_pages -= io->held_pages;
 	p->stats.missing_completions++;
 }
 
 static void on_queue(struct lt_parser *p, const struct blk_event *e, bool write)
 {
+	uint64_t pending = p->pending_pages + pages_of(e->bytes);
+	uint32_t fragment;
 	struct io *io;
 
 	if (!push_io(p))
@@ -624,11 +683,9 @@ static void on_queue(struct lt_parser *p, const struct blk_event *e, bool write)
 	*io = (struct io){
 		.arrival_ns = e->time, .sector = e->sector, .bytes = e->bytes,
 		.left_bytes = e->bytes, .open = true, .flags = write ? LT_WRITE : 0,
-		.pages = e->bytes / PAGE_BYTES + !!(e->bytes % PAGE_BYTES), .fragments = NIL,
+		.pending = pending > UINT32_MAX ? UINT32_MAX : pending, .fragments = NIL,
 	};
 	link_open(p, io);
-	p->pending_pages += io->pages;
-	io->pending = p->pending_pages > UINT32_MAX ? UINT32_MAX : p->pending_pages;
 	if (write) {
 		p->stats.writes++;
 	} else {
@@ -638,7 +695,19 @@ static void on_queue(struct lt_parser *p, const struct blk_event *e, bool write)
 			io->hist_latency_us[i] = p->past.latency_us[i];
 		}
 	}
-	add_fragment(p, p->tail - 1, e->sector, e->bytes, write, false);
+	fragment = add_fragment(p, p->tail - 1, e->sector, e->bytes, write, false);
+	/* a trace that does not tell when a bio has its request */
+	if (fragment != NIL && !p->has_requests)
+		count_fragment(p, fragment);
+}
+
+static void on_getrq(struct lt_parser *p, const struct blk_event *e, bool write)
+{
+	uint32_t found = find_fragment(p, e->sector, e->bytes, write, PREFER_UNISSUED);
+
+	p->has_requests = true;
+	if (found != NIL)
+		count_fragment(p, found);
 }
 
 static void on_split(struct lt_parser *p, const struct blk_event *e, bool write)
@@ -652,13 +721,15 @@ static void on_split(struct lt_parser *p, const struct blk_event *e, bool write)
 		cut_fragment(p, found, e->sector + e->bytes / SECTOR_BYTES);
 }
 
-/* Mark what a merge added: only a count, the fragment's I/O completes with its request. */
+/* A merge: the fragment shares a request from now on, and completes with it. */
 static void on_merge(struct lt_parser *p, const struct blk_event *e, bool write)
 {
 	uint32_t found = find_fragment(p, e->sector, e->bytes, write, PREFER_UNISSUED);
 
-	if (found != NIL)
-		io_at(p, p->fragments[found].io)->flags |= LT_MERGED;
+	if (found == NIL)
+		return;
+	count_fragment(p, found);
+	io_at(p, p->fragments[found].io)->flags |= LT_MERGED;
 }
 
 static void on_issue(struct lt_parser *p, const struct blk_event *e, bool write, bool requeue)
@@ -683,6 +754,10 @@ static void on_issue(struct lt_parser *p, const struct blk_event *e, bool write,
 			step = left;
 		}
 		p->fragments[found].issued = !requeue;
+		if (!requeue) {
+			p->fragments[found].issued_ns = e->time;
+			count_fragment(p, found);
+		}
 		io_at(p, p->fragments[found].io)->flags |= requeue ? LT_REQUEUED : LT_ISSUED;
 		sector += step / SECTOR_BYTES;
 		left -= step;
@@ -713,8 +788,15 @@ static void on_complete(struct lt_parser *p, const struct blk_event *e, bool wri
 		step = f->bytes < left ? f->bytes : left;
 		if (error)
 			io->flags |= error == EBUSY && !f->issued ? LT_REVOKED : LT_ERROR;
+		if (!error && f->issued) {
+			uint64_t ns = e->time > f->issued_ns ? e->time - f->issued_ns : 0;
+
+			if (ns > io->served_ns)
+				io->served_ns = ns;
+			io->served = true;
+		}
 		if (step == f->bytes) {
-			drop_fragment(p, found);
+			end_fragment(p, found);
 		} else {
 			unlink_fragment(p, found);
 			f->sector += step / SECTOR_BYTES;
@@ -831,6 +913,8 @@ static void on_event(struct lt_parser *p, const struct blk_event *e)
 	case ACT_REQUEUE:
 		p->stats.requeues++;
 		break;
+	case ACT_GETRQ:
+		break;
 	default:
 		return;
 	}
@@ -859,6 +943,9 @@ static void on_event(struct lt_parser *p, const struct blk_event *e)
 		break;
 	case ACT_SPLIT:
 		on_split(p, e, write);
+		break;
+	case ACT_GETRQ:
+		on_getrq(p, e, write);
 		break;
 	}
 }

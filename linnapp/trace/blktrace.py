@@ -94,7 +94,8 @@ class IoChunk:
     arrival_ns : uint64 array, shape (n,)
         Time of the Q event.
     latency_ns : uint64 array, shape (n,)
-        From Q to the C that ends the I/O's last sector; 0 when that is missing.
+        The drive's: from D to C, of the part that took longest; from Q where no D was traced;
+        0 when the C of its last sector is missing.
     sector : uint64 array, shape (n,)
         First sector of 512 bytes.
     size_bytes : uint32 array, shape (n,)

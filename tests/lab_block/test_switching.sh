@@ -33,6 +33,10 @@ wait $hinted || fail "hinted reads"
 grep -q 'other=[1-9]' "$OUT/hinted" && fail "a hinted read failed otherwise"
 grep -q 'busy=[1-9]' "$OUT/hinted" || fail "nothing was revoked"
 grep -q 'ok=[1-9]' "$OUT/hinted" || fail "nothing was admitted"
+# off is off the queue
+expect mode off "$(cat $dir/mode)"
+[ ! -e /sys/kernel/debug/block/$disk/rqos/linnos ] || fail "off, and still in the queue"
+echo observe >$dir/mode
 expect_idle $disk
 cmp $dir/model "$MODELS/queue.linnos" || fail "not the last model"
 clean_log

@@ -8,7 +8,7 @@ from pathlib import Path
 
 _EVENT = "IIQQIIIIIHH"
 
-Q, M, F, D, C, X, R, A = 1, 2, 3, 7, 8, 13, 6, 15
+Q, M, F, G, D, C, X, R, A = 1, 2, 3, 4, 7, 8, 13, 6, 15
 READ, WRITE = 1 << 16, 1 << 17
 NOTIFY, DISCARD, PASSTHROUGH = 1 << 26, 1 << 29, 1 << 25
 CGROUP = 1 << 8

@@ -49,7 +49,7 @@ def test_event_counts() -> None:
 
 
 def ios_from_text(text: str) -> list[tuple[int, int, int, bool, int]]:
-    """Match by sets of sectors, another way than the reader's."""
+    """Match by sets of sectors, another way than the reader's; from the issue to the end."""
     waiting: list[dict[str, object]] = []
     done = []
     for line in text.splitlines():
@@ -60,16 +60,24 @@ def ios_from_text(text: str) -> list[tuple[int, int, int, bool, int]]:
         sectors = set(range(int(match["sector"]), int(match["sector"]) + int(match["sectors"])))
         write = "W" in match["rwbs"]
         if match["action"] == "Q":
-            waiting.append({"start": now, "left": set(sectors), "all": sectors, "write": write})
+            waiting.append(
+                {"start": now, "left": set(sectors), "all": sectors, "write": write, "issued": {}}
+            )
+        elif match["action"] == "D":
+            for io in waiting:
+                if io["write"] == write:
+                    io["issued"] |= dict.fromkeys(io["left"] & sectors, now)  # type: ignore[operator]
         elif match["action"] == "C":
             for io in waiting:
                 hit = io["left"] & sectors if io["write"] == write else set()  # type: ignore[operator]
                 io["left"] -= hit  # type: ignore[operator]
                 sectors -= hit
+                took = [now - io["issued"][sector] for sector in hit]  # type: ignore[index]
+                io["longest"] = max([*took, io.get("longest", 0)])  # type: ignore[type-var]
                 if hit and not io["left"]:
                     every = io["all"]
                     done.append(
-                        (io["start"], min(every), len(every) * SECTOR, write, now - io["start"])  # type: ignore
+                        (io["start"], min(every), len(every) * SECTOR, write, io["longest"])  # type: ignore
                     )
             waiting = [io for io in waiting if io["left"]]
     assert not waiting

@@ -27,6 +27,8 @@ static inline int linnos_rq_qos_add(struct rq_qos *rqos, struct gendisk *disk,
 #define rq_qos_add(rqos, disk, id, ops) \
 	linnos_rq_qos_add(rqos, disk, id, (struct rq_qos_ops *)(ops))
 
+#define rq_qos_del(rqos) rq_qos_del((rqos)->q, rqos)
+
 #ifndef KUNIT_EXPECT_MEMEQ
 #define KUNIT_EXPECT_MEMEQ(test, left, right, bytes) \
 	KUNIT_EXPECT_EQ(test, memcmp(left, right, bytes), 0)
