@@ -1,30 +1,23 @@
 // SPDX-License-Identifier: MIT
 /* What is written to a drive, and the proof that a read returned it: see content.h. */
 #include "content.h"
+#include "splitmix.h"
 
 #include <string.h>
 
-#define STEP 0x9e3779b97f4a7c15ull
+#define STEP SPLITMIX_STEP
 #define POISON 0x5bad5bad5bad5badull
 #define LOW_UNKNOWN UINT32_MAX
 #define RUN_BLOCKS 16u /* generations side by side, in 128 bytes */
 
-/* The finaliser of splitmix64: every input bit reaches every output bit. */
-static uint64_t mix(uint64_t x)
-{
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-	return x ^ (x >> 31);
-}
-
 static uint64_t place_key(const struct content *c, uint64_t block)
 {
-	return mix(mix(c->seed + STEP * (c->drive_key + 1)) + block);
+	return splitmix_mix(splitmix_mix(c->seed + STEP * (c->drive_key + 1)) + block);
 }
 
 static uint64_t word_base(uint64_t place, uint32_t generation)
 {
-	return mix(place + generation) | 1;
+	return splitmix_mix(place + generation) | 1;
 }
 
 static uint64_t word_of(uint64_t place, uint32_t generation, unsigned int i)

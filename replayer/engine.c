@@ -35,15 +35,6 @@ bool engine_interrupted(void)
 	return interrupted;
 }
 
-uint64_t replay_random(struct replay *r)
-{
-	uint64_t x = r->random_state += 0x9e3779b97f4a7c15ull;
-
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-	return x ^ (x >> 31);
-}
-
 void engine_setup(struct replay *r)
 {
 	ring_open(r);

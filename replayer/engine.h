@@ -131,8 +131,8 @@ struct replay {
 	uint64_t hedge_ns[MAX_DRIVES]; /* by home drive; 0: no hedging */
 	double hedge_percentile_used;  /* NaN when not by percentile */
 	double false_submit_ratio_used;
-	double hedge_tokens; /* what hedging may still send: see hedging.h */
-	uint64_t random_state;
+	double hedge_tokens;   /* what hedging may still send: see hedging.h */
+	uint64_t random_state; /* splitmix_next() */
 	void *policy_state;
 
 	struct source sources[MAX_DRIVES];
@@ -198,8 +198,6 @@ static inline bool losers_full(const struct replay *r, unsigned int drive)
 {
 	return r->losers[drive] >= r->o.losers;
 }
-/* The next pseudo-random number of the run's seed. */
-uint64_t replay_random(struct replay *r);
 static inline uint32_t io_pages(const struct user_io *io)
 {
 	return io->size_bytes / BLOCK_BYTES;

@@ -2,6 +2,7 @@
 /* Write storms: see storm.h. */
 #include "storm.h"
 #include "engine.h"
+#include "splitmix.h"
 
 static bool storm_write(struct replay *r, struct storm *s)
 {
@@ -28,7 +29,7 @@ void storm_slot(struct replay *r, struct storm *s)
 	s->slots++;
 	s->slot_end_ns = s->slot_ns ? s->timer.at_ns + s->slot_ns : UINT64_MAX;
 	s->left_bytes = s->bytes_per_slot ? s->bytes_per_slot : UINT64_MAX;
-	s->offset_bytes = replay_random(r) % blocks * BLOCK_BYTES;
+	s->offset_bytes = splitmix_next(&r->random_state) % blocks * BLOCK_BYTES;
 	if (s->every_ns)
 		timer_arm(&r->timers, &s->timer, s->timer.at_ns + s->every_ns);
 	while (s->in_flight < s->depth && storm_write(r, s))

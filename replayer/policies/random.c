@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 /* random: every read goes to a replica drawn from the seed. */
 #include "engine.h"
+#include "splitmix.h"
 
 static void random_read(struct replay *r, struct user_io *io)
 {
-	attempt_send(r, io, replay_random(r) % r->n_drives, SEND_PLAIN);
+	attempt_send(r, io, splitmix_next(&r->random_state) % r->n_drives, SEND_PLAIN);
 }
 
 const struct policy policy_random = {
