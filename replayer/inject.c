@@ -66,17 +66,10 @@ static void write_knob(const char *dir, const char *knob, const char *value)
 
 static void write_number(const char *dir, const char *knob, uint64_t value)
 {
-	char text[24];
-	int n = 0, i = 0;
-	char digits[24];
+	char *text = xasprintf("%llu", (unsigned long long)value);
 
-	do
-		digits[n++] = '0' + value % 10;
-	while (value /= 10);
-	while (n)
-		text[i++] = digits[--n];
-	text[i] = 0;
 	write_knob(dir, knob, text);
+	free(text);
 }
 
 static void bad_spec(const char *spec, const char *why, const char *what)
@@ -113,21 +106,16 @@ static uint64_t milliseconds(const char *spec, const char *value)
 /* "1%", "10000ppm" or a share of 1, to parts per million. */
 static uint64_t ratio_ppm(const char *spec, const char *value)
 {
-	size_t n = strspn(value, "0123456789.eE+-");
-	char digits[32];
+	const char *unit;
 	double v;
 
-	if (n >= sizeof(digits))
+	if (!parse_number_unit(value, &v, &unit) || v < 0)
 		bad_spec(spec, "not a ratio:", value);
-	memcpy(digits, value, n);
-	digits[n] = 0;
-	if (!parse_number(digits, &v) || v < 0)
-		bad_spec(spec, "not a ratio:", value);
-	if (!strcmp(value + n, "%"))
+	if (!strcmp(unit, "%"))
 		v *= 10000;
-	else if (!value[n])
+	else if (!*unit)
 		v *= 1e6;
-	else if (strcmp(value + n, "ppm"))
+	else if (strcmp(unit, "ppm"))
 		bad_spec(spec, "ratio needs %, ppm or a share of 1:", value);
 	if (v > 1e6)
 		bad_spec(spec, "ratio above 100 %:", value);

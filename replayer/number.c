@@ -7,24 +7,44 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool number_take(const char **text, uint64_t *value)
+{
+	const char *s = *text;
+	uint64_t v = 0;
+
+	if (*s < '0' || *s > '9')
+		return false;
+	for (; *s >= '0' && *s <= '9'; s++) {
+		if (v > (UINT64_MAX - 9) / 10)
+			return false;
+		v = v * 10 + (*s - '0');
+	}
+	*value = v;
+	*text = s;
+	return true;
+}
+
 bool parse_whole(const char *text, uint64_t *value)
 {
-	size_t digits = strspn(text, "0123456789");
+	const char *end = text;
 
-	if (!digits || text[digits] || (*text == '0' && digits > 1))
-		return false;
+	return number_take(&end, value) && !*end && (*text != '0' || end == text + 1);
+}
+
+bool parse_number_unit(const char *text, double *value, const char **unit)
+{
+	size_t n = strspn(text, "0123456789.eE+-");
+	char *end;
+
 	errno = 0;
-	*value = strtoull(text, NULL, 10);
-	return !errno;
+	*value = strtod(text, &end);
+	*unit = end;
+	return n && end == text + n && !errno && isfinite(*value);
 }
 
 bool parse_number(const char *text, double *value)
 {
-	char *end;
+	const char *unit;
 
-	if (!*text || text[strspn(text, "0123456789.eE+-")])
-		return false;
-	errno = 0;
-	*value = strtod(text, &end);
-	return end != text && !*end && !errno && isfinite(*value);
+	return parse_number_unit(text, value, &unit) && !*unit;
 }

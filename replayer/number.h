@@ -10,5 +10,10 @@
 bool parse_whole(const char *text, uint64_t *value);
 /* With a sign, a fraction or an exponent. */
 bool parse_number(const char *text, double *value);
+/* The same, and what follows it. */
+bool parse_number_unit(const char *text, double *value, const char **unit);
+/* Takes the digits off the front of a text, leading zeros and all; false, and nothing taken, when
+ * there are none or too many for 64 bits. */
+bool number_take(const char **text, uint64_t *value);
 
 #endif

@@ -246,19 +246,16 @@ static uint64_t whole(const char *option, const char *text, uint64_t min, uint64
 /* "5%" or 0.05 or none. More than every read is no budget: that is what none says. */
 static double share(const char *option, const char *text)
 {
-	size_t n = strlen(text);
-	char copy[32];
+	const char *unit;
 	double v;
 
 	if (!strcmp(text, "none"))
 		return INFINITY;
-	if (n && text[n - 1] == '%' && n < sizeof(copy)) {
-		memcpy(copy, text, n - 1);
-		copy[n - 1] = 0;
-		if (parse_number(copy, &v) && v >= 0 && v <= 100)
+	if (parse_number_unit(text, &v, &unit) && v >= 0) {
+		if (!strcmp(unit, "%") && v <= 100)
 			return v / 100;
-	} else if (parse_number(text, &v) && v >= 0 && v <= 1) {
-		return v;
+		if (!*unit && v <= 1)
+			return v;
 	}
 	die("--%s %s: expected a share of the reads, from 0%% to 100%% or from 0 to 1, or none for "
 	    "no cap",

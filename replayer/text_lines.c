@@ -2,6 +2,7 @@
 /* The lines of a text trace: see text_lines.h. */
 #include "text_lines.h"
 #include "error.h"
+#include "number.h"
 #include "trace.h"
 
 #include <errno.h>
@@ -75,29 +76,12 @@ void text_time(struct text_lines *l, uint64_t at_ns)
 	}
 }
 
-bool text_u64(char **p, uint64_t *value)
-{
-	uint64_t v = 0;
-	char *s = *p;
-
-	if (*s < '0' || *s > '9')
-		return false;
-	for (; *s >= '0' && *s <= '9'; s++) {
-		if (v > (UINT64_MAX - 9) / 10)
-			return false;
-		v = v * 10 + (*s - '0');
-	}
-	*value = v;
-	*p = s;
-	return true;
-}
-
-bool text_time_ns(char **p, uint64_t unit_ns, uint64_t *ns)
+bool text_time_ns(const char **p, uint64_t unit_ns, uint64_t *ns)
 {
 	uint64_t whole, unit = unit_ns;
-	char *s = *p;
+	const char *s = *p;
 
-	if (!text_u64(&s, &whole) || whole > UINT64_MAX / 2 / unit_ns)
+	if (!number_take(&s, &whole) || whole > UINT64_MAX / 2 / unit_ns)
 		return false;
 	*ns = whole * unit_ns;
 	if (*s == '.')
@@ -107,9 +91,9 @@ bool text_time_ns(char **p, uint64_t unit_ns, uint64_t *ns)
 	return true;
 }
 
-bool text_blanks(char **p)
+bool text_blanks(const char **p)
 {
-	char *s = *p;
+	const char *s = *p;
 
 	while (*s == ' ' || *s == '\t')
 		s++;

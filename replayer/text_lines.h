@@ -26,10 +26,10 @@ char *text_next(struct text_lines *l, size_t *length);
  */
 void text_time(struct text_lines *l, uint64_t at_ns);
 
-/* Each takes what it reads off the front of *p; false, and nothing taken, when it is not there. */
-bool text_u64(char **p, uint64_t *value);
+/* Each takes what it reads off the front of *p, as number_take() does whole numbers; false, and
+ * nothing taken, when it is not there. */
 /* A time with an optional fraction; one is unit_ns, a power of ten. */
-bool text_time_ns(char **p, uint64_t unit_ns, uint64_t *ns);
-bool text_blanks(char **p);
+bool text_time_ns(const char **p, uint64_t unit_ns, uint64_t *ns);
+bool text_blanks(const char **p);
 
 #endif

@@ -7,6 +7,7 @@
  */
 #include "trace.h"
 #include "error.h"
+#include "number.h"
 #include "text_lines.h"
 
 #include <stdlib.h>
@@ -19,7 +20,7 @@ struct columns {
 	uint64_t skipped;
 };
 
-static bool parse(char *p, struct trace_io *io, const char **why)
+static bool parse(const char *p, struct trace_io *io, const char **why)
 {
 	uint64_t device, size;
 
@@ -27,10 +28,10 @@ static bool parse(char *p, struct trace_io *io, const char **why)
 	if (!text_time_ns(&p, MS_NS, &io->at_ns) || !text_blanks(&p))
 		return false;
 	*why = "no device number";
-	if (!text_u64(&p, &device) || !text_blanks(&p))
+	if (!number_take(&p, &device) || !text_blanks(&p))
 		return false;
 	*why = "offset or size missing or not a number";
-	if (!text_u64(&p, &io->offset_bytes) || !text_blanks(&p) || !text_u64(&p, &size) ||
+	if (!number_take(&p, &io->offset_bytes) || !text_blanks(&p) || !number_take(&p, &size) ||
 	    !text_blanks(&p))
 		return false;
 	*why = "size or offset too large";
@@ -70,9 +71,8 @@ static void *columns_open(int fd, const char *path)
 static bool columns_next(void *state, struct trace_io *io)
 {
 	struct columns *c = state;
-	const char *why;
+	const char *why, *p;
 	size_t n;
-	char *p;
 
 	while ((p = text_next(&c->lines, &n))) {
 		if (!*p || *p == '\r')

@@ -7,6 +7,7 @@
  */
 #include "trace.h"
 #include "error.h"
+#include "number.h"
 #include "text_lines.h"
 
 #include <stdlib.h>
@@ -46,7 +47,7 @@ static bool iolog_next(void *state, struct trace_io *io)
 	struct iolog *l = state;
 	uint64_t offset, size;
 	size_t n, word;
-	char *p, *action;
+	const char *p, *action;
 
 	for (;;) {
 		p = text_next(&l->lines, &n);
@@ -81,8 +82,8 @@ static bool iolog_next(void *state, struct trace_io *io)
 				l->skipped++;
 			continue;
 		}
-		if (!text_blanks(&p) || !text_u64(&p, &offset) || !text_blanks(&p) ||
-		    !text_u64(&p, &size))
+		if (!text_blanks(&p) || !number_take(&p, &offset) || !text_blanks(&p) ||
+		    !number_take(&p, &size))
 			bad_line(l, "offset or length missing or not a number");
 		if (*p && *p != '\r' && *p != ' ')
 			bad_line(l, "something follows the length");
