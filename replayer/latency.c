@@ -3,39 +3,11 @@
 #include "latency.h"
 #include "error.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SUB_BITS 11
-#define SUB_BUCKETS (1u << SUB_BITS)
-#define N_BUCKETS ((64 - SUB_BITS + 1) * SUB_BUCKETS)
-
+#define HISTOGRAM_BITS 11   /* a percentile is off by 1/2048 at most */
 #define CHUNK_VALUES 65536u /* 256 KiB */
-
-/* Values below 2048 ns have a bucket each; above, the top 12 bits choose it. */
-static uint32_t bucket_of(uint64_t v)
-{
-	unsigned int shift;
-
-	if (v < SUB_BUCKETS)
-		return v;
-	shift = 63 - __builtin_clzll(v) - SUB_BITS;
-	return (shift + 1) * SUB_BUCKETS + ((v >> shift) - SUB_BUCKETS);
-}
-
-/* The middle of a bucket. */
-static uint64_t bucket_value(uint32_t b)
-{
-	unsigned int shift;
-	uint64_t low;
-
-	if (b < SUB_BUCKETS)
-		return b;
-	shift = b / SUB_BUCKETS - 1;
-	low = ((uint64_t)(b % SUB_BUCKETS) + SUB_BUCKETS) << shift;
-	return low + ((1ull << shift) >> 1);
-}
 
 void latency_init(struct latency *l, uint32_t exact_max)
 {
@@ -43,7 +15,7 @@ void latency_init(struct latency *l, uint32_t exact_max)
 	l->min_ns = UINT64_MAX;
 	l->exact_max = exact_max;
 	l->exact = exact_max;
-	l->buckets = xcalloc(N_BUCKETS, sizeof(*l->buckets));
+	histogram_init(&l->histogram, HISTOGRAM_BITS);
 	l->chunks = xcalloc(exact_max / CHUNK_VALUES + 1, sizeof(*l->chunks));
 }
 
@@ -53,7 +25,7 @@ void latency_free(struct latency *l)
 		free(l->chunks[--l->n_chunks]);
 	free(l->chunks);
 	free(l->sorted);
-	free(l->buckets);
+	histogram_free(&l->histogram);
 	memset(l, 0, sizeof(*l));
 }
 
@@ -66,7 +38,7 @@ static void keep(struct latency *l, uint32_t ns)
 
 void latency_add(struct latency *l, uint64_t ns)
 {
-	l->buckets[bucket_of(ns)]++;
+	histogram_add(&l->histogram, ns);
 	/* A value of 4.3 s and more does not fit a u32. */
 	if (l->count >= l->exact_max || ns > UINT32_MAX)
 		l->exact = false;
@@ -110,31 +82,19 @@ static void sort(struct latency *l)
 
 uint64_t latency_percentile(struct latency *l, double fraction)
 {
-	uint64_t rank, seen = 0;
+	uint64_t rank, value;
 
 	if (!l->count)
 		return 0;
-	/* The small subtraction keeps 0.95 * 100 from becoming rank 96. */
-	rank = (uint64_t)ceil(fraction * (double)l->count - 1e-9);
-	if (rank < 1)
-		rank = 1;
-	if (rank > l->count)
-		rank = l->count;
+	rank = nearest_rank(l->count, fraction);
 	if (l->exact) {
 		sort(l);
 		return l->sorted[rank - 1];
 	}
 	if (rank == l->count)
 		return l->max_ns;
-	for (uint32_t b = 0; b < N_BUCKETS; b++) {
-		seen += l->buckets[b];
-		if (seen >= rank) {
-			uint64_t v = bucket_value(b);
-
-			return v > l->max_ns ? l->max_ns : v < l->min_ns ? l->min_ns : v;
-		}
-	}
-	return l->max_ns;
+	value = histogram_at_rank(&l->histogram, rank);
+	return value > l->max_ns ? l->max_ns : value < l->min_ns ? l->min_ns : value;
 }
 
 double latency_mean(const struct latency *l)

@@ -11,6 +11,8 @@
 #ifndef REPLAYER_LATENCY_H
 #define REPLAYER_LATENCY_H
 
+#include "histogram.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -18,7 +20,7 @@
 
 struct latency {
 	uint64_t count, sum_ns, min_ns, max_ns;
-	uint64_t *buckets;
+	struct histogram histogram;
 	uint32_t **chunks; /* of kept values, ns */
 	uint32_t n_chunks, exact_max;
 	bool exact;

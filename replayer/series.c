@@ -2,19 +2,17 @@
 /* Read latency over the run: see series.h. */
 #include "series.h"
 #include "error.h"
+#include "histogram.h"
 #include "latency.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#define SUB_BITS 6
-#define SUB_BUCKETS (1u << SUB_BITS)
-#define N_BUCKETS ((64 - SUB_BITS + 1) * SUB_BUCKETS)
+#define HISTOGRAM_BITS 6 /* a percentile is off by 1/64 at most */
 
 struct values {
 	uint64_t sum_ns, max_ns;
-	uint32_t buckets[N_BUCKETS];
+	struct histogram histogram;
 };
 
 struct series {
@@ -25,57 +23,34 @@ struct series {
 	uint64_t n, allocated;
 };
 
-static uint32_t bucket_of(uint64_t v)
-{
-	unsigned int shift;
-
-	if (v < SUB_BUCKETS)
-		return v;
-	shift = 63 - __builtin_clzll(v) - SUB_BITS;
-	return (shift + 1) * SUB_BUCKETS + ((v >> shift) - SUB_BUCKETS);
-}
-
-/* The middle of a bucket. */
-static uint64_t bucket_value(uint32_t b)
-{
-	unsigned int shift;
-
-	if (b < SUB_BUCKETS)
-		return b;
-	shift = b / SUB_BUCKETS - 1;
-	return (((uint64_t)(b % SUB_BUCKETS) + SUB_BUCKETS) << shift) + ((1ull << shift) >> 1);
-}
-
 struct series *series_new(double interval_s)
 {
 	struct series *s = xcalloc(1, sizeof(*s));
 
 	s->interval_ns = interval_s * 1e9;
+	histogram_init(&s->service.histogram, HISTOGRAM_BITS);
+	histogram_init(&s->response.histogram, HISTOGRAM_BITS);
 	return s;
 }
 
 void series_free(struct series *s)
 {
-	if (s)
-		free(s->rows);
+	if (!s)
+		return;
+	histogram_free(&s->service.histogram);
+	histogram_free(&s->response.histogram);
+	free(s->rows);
 	free(s);
 }
 
 static double percentile_us(const struct values *v, uint64_t count, double fraction)
 {
-	uint64_t rank = (uint64_t)ceil(fraction * (double)count - 1e-9), seen = 0;
+	uint64_t value;
 
 	if (!latency_is_enough(count, fraction))
 		return NAN;
-	for (uint32_t b = 0; b < N_BUCKETS; b++) {
-		seen += v->buckets[b];
-		if (seen >= rank) {
-			uint64_t value = bucket_value(b);
-
-			return (double)(value > v->max_ns ? v->max_ns : value) / 1000;
-		}
-	}
-	return (double)v->max_ns / 1000;
+	value = histogram_at_rank(&v->histogram, nearest_rank(count, fraction));
+	return (double)(value > v->max_ns ? v->max_ns : value) / 1000;
 }
 
 static struct series_column column(const struct values *v, uint64_t count)
@@ -86,6 +61,12 @@ static struct series_column column(const struct values *v, uint64_t count)
 		.p99_us = percentile_us(v, count, 0.99),
 		.max_us = (double)v->max_ns / 1000,
 	};
+}
+
+static void clear(struct values *v)
+{
+	v->sum_ns = v->max_ns = 0;
+	histogram_clear(&v->histogram);
 }
 
 static void close_interval(struct series *s)
@@ -106,13 +87,13 @@ static void close_interval(struct series *s)
 		.response = column(&s->response, s->reads),
 	};
 	s->reads = 0;
-	memset(&s->service, 0, sizeof(s->service));
-	memset(&s->response, 0, sizeof(s->response));
+	clear(&s->service);
+	clear(&s->response);
 }
 
 static void add(struct values *v, uint64_t ns)
 {
-	v->buckets[bucket_of(ns)]++;
+	histogram_add(&v->histogram, ns);
 	v->sum_ns += ns;
 	if (ns > v->max_ns)
 		v->max_ns = ns;

@@ -421,7 +421,7 @@ int main(void)
     )
     subprocess.run(
         ["gcc", "-D_GNU_SOURCE", f"-I{source}", "-o", shown, program, source / "progress.c",
-         source / "latency.c", source / "error.c", "-lm"],
+         source / "latency.c", source / "histogram.c", source / "error.c", "-lm"],
         check=True,
     )  # fmt: skip
     ran = subprocess.run([shown], capture_output=True, text=True, check=True)

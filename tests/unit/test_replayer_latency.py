@@ -22,6 +22,7 @@ class Latency(ctypes.Structure):
         ("sum_ns", ctypes.c_uint64),
         ("min_ns", ctypes.c_uint64),
         ("max_ns", ctypes.c_uint64),
+        ("bits", ctypes.c_uint),  # of the struct histogram
         ("buckets", ctypes.c_void_p),
         ("chunks", ctypes.c_void_p),
         ("n_chunks", ctypes.c_uint32),
@@ -35,7 +36,7 @@ class Latency(ctypes.Structure):
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     path = tmp_path_factory.mktemp("lib") / "latency.so"
-    sources = [str(REPLAYER / "latency.c"), str(REPLAYER / "error.c")]
+    sources = [str(REPLAYER / f"{name}.c") for name in ("latency", "histogram", "error")]
     subprocess.run(
         ["gcc", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", "-o", str(path), *sources, "-lm"],
         check=True,
