@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of single modules: TEST(name) { ... } with plain asserts. A test program is linked with the
+ * modules that its file tests and those that they need, and with nothing else of the replayer. It
+ * runs the tests that are named on its command line, else all.
+ */
+#ifndef REPLAYER_TEST_H
+#define REPLAYER_TEST_H
+
+#undef NDEBUG
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct {
+	const char *name;
+	void (*run)(void);
+} tests[64];
+static unsigned int n_tests;
+
+#define TEST(test)                                                                                 \
+	static void test(void);                                                                    \
+	__attribute__((constructor)) static void add_##test(void)                                  \
+	{                                                                                          \
+		assert(n_tests < sizeof(tests) / sizeof(*tests));                                  \
+		tests[n_tests].name = #test;                                                       \
+		tests[n_tests++].run = test;                                                       \
+	}                                                                                          \
+	static void test(void)
+
+int main(int argc, char **argv)
+{
+	unsigned int n_run = 0;
+
+	for (unsigned int i = 0; i < n_tests; i++)
+		for (int k = argc > 1 ? 1 : 0; k < argc; k++)
+			if (argc == 1 || !strcmp(argv[k], tests[i].name)) {
+				tests[i].run();
+				n_run++;
+			}
+	printf("%u tests passed\n", n_run);
+	return n_run ? 0 : 1;
+}
+
+#endif
