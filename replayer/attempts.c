@@ -188,7 +188,7 @@ void attempt_send(struct replay *r, struct user_io *io, unsigned int drive, unsi
 	attempt_prepared(r, a);
 	if (a->hedge) {
 		io->flags |= IO_HEDGED;
-		r->hedge_tokens--;
+		budget_spend(&r->hedge_budget);
 	}
 }
 

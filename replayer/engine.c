@@ -3,7 +3,6 @@
 #include "engine.h"
 #include "attempts.h"
 #include "buffers.h"
-#include "hedging.h"
 #include "inject.h"
 #include "io_log.h"
 #include "progress.h"
@@ -48,6 +47,7 @@ void engine_setup(struct replay *r)
 		content_init(&r->contents[k], r->o.seed, r->o.replicate_writes ? 0 : k,
 			     r->devices[k].size_bytes / BLOCK_BYTES, !r->o.unwritten_any);
 	r->random_state = r->o.seed;
+	r->hedge_budget = (struct budget){.share = r->o.hedge_budget, .burst = r->o.hedge_burst};
 	latency_init(&r->read_latency, LATENCY_EXACT_MAX);
 	latency_init(&r->write_latency, LATENCY_EXACT_MAX);
 	latency_init(&r->read_response, LATENCY_EXACT_MAX);
@@ -75,7 +75,7 @@ static void issue(struct replay *r, struct source *s)
 	r->c.unanswered++;
 	source_advance(r, s);
 	if (!io->is_write) {
-		hedging_earn(r);
+		budget_earn(&r->hedge_budget);
 		r->o.policy->read(r, io);
 	} else if (r->o.replicate_writes) {
 		for (unsigned int k = 0; k < r->n_drives; k++)

@@ -18,6 +18,7 @@
 #ifndef REPLAYER_ENGINE_H
 #define REPLAYER_ENGINE_H
 
+#include "budget.h"
 #include "content.h"
 #include "device.h"
 #include "latency.h"
@@ -131,7 +132,7 @@ struct replay {
 	uint64_t hedge_ns[MAX_DRIVES]; /* by home drive; 0: no hedging */
 	double hedge_percentile_used;  /* NaN when not by percentile */
 	double false_submit_ratio_used;
-	double hedge_tokens;   /* what hedging may still send: see hedging.h */
+	struct budget hedge_budget;
 	uint64_t random_state; /* splitmix_next() */
 	void *policy_state;
 

@@ -13,24 +13,6 @@
 
 #include <math.h>
 
-/* Twenty times 0.05 may come out as less than 1. */
-#define ROUNDING 1e-6
-
-static void add_tokens(struct replay *r, double tokens)
-{
-	r->hedge_tokens = fmin(r->hedge_tokens + tokens, r->o.hedge_burst);
-}
-
-void hedging_earn(struct replay *r)
-{
-	add_tokens(r, r->o.hedge_budget);
-}
-
-void hedging_refund(struct replay *r)
-{
-	add_tokens(r, 1);
-}
-
 static void set_all(struct replay *r, double us)
 {
 	for (unsigned int k = 0; k < r->n_drives; k++)
@@ -74,6 +56,17 @@ void hedging_setup_threshold(struct replay *r)
 	}
 }
 
+void hedging_read(struct replay *r, struct user_io *io)
+{
+	attempt_send(r, io, io->home, SEND_PLAIN);
+	hedging_arm(r, io);
+}
+
+void hedging_timer(struct replay *r, struct user_io *io)
+{
+	hedging_fire(r, io, SEND_PLAIN);
+}
+
 void hedging_arm(struct replay *r, struct user_io *io)
 {
 	if (r->n_drives > 1 && r->hedge_ns[io->home] && !(io->flags & IO_HEDGED))
@@ -111,7 +104,7 @@ void hedging_fire(struct replay *r, struct user_io *io, unsigned int send_flags)
 		r->c.copies_denied++;
 		return;
 	}
-	if (isfinite(r->o.hedge_budget) && r->hedge_tokens < 1 - ROUNDING) {
+	if (!budget_allows(&r->hedge_budget)) {
 		r->c.hedges_denied++;
 		return;
 	}

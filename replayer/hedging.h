@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Hedging as several policies use it: a timer per read, a budget for the array.
- *
- * The budget is a token bucket. It starts empty; each read that is started earns --hedge-budget of
- * a token (0.05), a hedge costs one, and the bucket holds no more than --hedge-burst (100). So
- * hedges are never more than that share of the reads so far, and however long the drives were calm,
- * of n reads in a row at most 0.05 n + 100 are hedged.
- */
+/* Hedging as several policies use it: a timer per read, a budget for the array (budget.h). */
 #ifndef REPLAYER_HEDGING_H
 #define REPLAYER_HEDGING_H
 
@@ -21,12 +14,13 @@ void hedging_setup_percentile(struct replay *r, double percentile);
 void hedging_setup_threshold(struct replay *r);
 /* Starts the read's timer; it counts from the first submission. */
 void hedging_arm(struct replay *r, struct user_io *io);
-/* A read is started. */
-void hedging_earn(struct replay *r);
-/* A hedge was revoked: no drive has had it. */
-void hedging_refund(struct replay *r);
 /* The timer has run out: asks one more replica, with send_flags of SEND_, unless the budget is used
  * up. */
 void hedging_fire(struct replay *r, struct user_io *io, unsigned int send_flags);
+
+/* The hooks of a policy that only hedges: a plain read to the home drive, and a plain copy when its
+ * timer has run out. */
+void hedging_read(struct replay *r, struct user_io *io);
+void hedging_timer(struct replay *r, struct user_io *io);
 
 #endif

@@ -55,7 +55,7 @@ void revocation_revoked(struct replay *r, struct user_io *io, struct attempt *a)
 {
 	/* A revoked hedge has cost the array nothing: the budget gets it back. */
 	if (a->hedge)
-		hedging_refund(r);
+		budget_refund(&r->hedge_budget);
 	if (r->o.failover_us <= 0) {
 		fail_over(r, io);
 		return;
