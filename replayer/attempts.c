@@ -112,6 +112,7 @@ static void attempt_prepared(struct replay *r, struct attempt *a)
 	r->latest = a;
 	if (!r->unsubmitted)
 		r->unsubmitted = a;
+	ring_mark(&r->ring);
 }
 
 void attempts_submitted(struct replay *r)
@@ -119,14 +120,14 @@ void attempts_submitted(struct replay *r)
 	for (struct attempt *a = r->unsubmitted; a; a = a->later) {
 		struct user_io *io = a->io;
 
-		a->submit_ns = r->now_ns;
+		a->submit_ns = r->ring.now_ns;
 		if (io->submitted)
 			continue;
 		/* A hedge is due so long after the submission, not after the preparation. */
-		if (io->timer.place && !io->failing_over && r->now_ns > io->submit_ns)
+		if (io->timer.place && !io->failing_over && r->ring.now_ns > io->submit_ns)
 			timer_arm(&r->timers, &io->timer,
-				  io->timer.at_ns + (r->now_ns - io->submit_ns));
-		io->submit_ns = r->now_ns;
+				  io->timer.at_ns + (r->ring.now_ns - io->submit_ns));
+		io->submit_ns = r->ring.now_ns;
 		io->submitted = true;
 	}
 	r->unsubmitted = NULL;
@@ -136,7 +137,7 @@ void attempts_submitted(struct replay *r)
 static void queue(struct replay *r, struct attempt *a)
 {
 	const struct user_io *io = a->io;
-	struct io_uring_sqe *sqe = ring_sqe(r);
+	struct io_uring_sqe *sqe = ring_sqe(&r->ring);
 	char *data = (char *)a->buffer->data + a->done_bytes;
 	uint32_t bytes = io->size_bytes - a->done_bytes;
 	uint64_t offset = io->offset_bytes + a->done_bytes;
@@ -183,7 +184,7 @@ void attempt_send(struct replay *r, struct user_io *io, unsigned int drive, unsi
 	a->hedge = flags & SEND_HEDGE;
 	content_note(&r->contents[drive], io->offset_bytes / BLOCK_BYTES, io_pages(io),
 		     a->buffer->data, a->buffer->low);
-	ring_worked(r, io_pages(io) * NOTE_BYTES);
+	ring_worked(&r->ring, io_pages(io) * NOTE_BYTES);
 	queue(r, a);
 	attempt_prepared(r, a);
 	if (a->hedge) {
@@ -210,7 +211,7 @@ static uint32_t check(struct replay *r, const struct attempt *a, struct content_
 				       (char *)a->buffer->data + (size_t)b * BLOCK_BYTES,
 				       a->buffer->low + b, wrong ? &later : e, &r->c.torn_blocks,
 				       &r->c.unverified_blocks);
-		ring_worked(r, n * BLOCK_BYTES);
+		ring_worked(&r->ring, n * BLOCK_BYTES);
 	}
 	r->c.blocks_checked += io_pages(a->io);
 	return wrong;
@@ -225,7 +226,7 @@ void write_send(struct replay *r, struct user_io *io, unsigned int drive)
 		n = piece(io, b);
 		content_issue(&r->contents[drive], block + b, n,
 			      (char *)a->buffer->data + (size_t)b * BLOCK_BYTES);
-		ring_worked(r, n * BLOCK_BYTES);
+		ring_worked(&r->ring, n * BLOCK_BYTES);
 	}
 	queue(r, a);
 	attempt_prepared(r, a);
@@ -241,7 +242,7 @@ void background_write(struct replay *r, struct storm *s, unsigned int drive, uin
 	io->size_bytes = size_bytes;
 	io->is_write = true;
 	io->home = drive;
-	io->submit_ns = r->now_ns;
+	io->submit_ns = r->ring.now_ns;
 	r->background_in_flight++;
 	write_send(r, io, drive);
 }
@@ -249,7 +250,7 @@ void background_write(struct replay *r, struct storm *s, unsigned int drive, uin
 static void cancel_losers(struct replay *r, struct user_io *io)
 {
 	for (struct attempt *a = io->in_flight; a; a = a->next) {
-		struct io_uring_sqe *sqe = ring_sqe(r);
+		struct io_uring_sqe *sqe = ring_sqe(&r->ring);
 
 		a->lost = true;
 		r->losers_in_flight++;
@@ -463,10 +464,10 @@ bool attempts_timed_out(struct replay *r)
 	struct attempt *first = r->earliest;
 
 	if (!limit_ns || !first || first == r->unsubmitted ||
-	    r->now_ns - first->submit_ns < limit_ns)
+	    r->ring.now_ns - first->submit_ns < limit_ns)
 		return false;
 	for (struct attempt *a = first; a && a != r->unsubmitted; a = a->later)
-		r->c.timed_out += r->now_ns - a->submit_ns >= limit_ns;
+		r->c.timed_out += r->ring.now_ns - a->submit_ns >= limit_ns;
 	fprintf(stderr,
 		"replayer: %s: %s of %u bytes at %llu has not come back in %g s (--timeout); "
 		"%u I/Os are at this drive\n",
@@ -483,16 +484,16 @@ void attempts_reap(struct replay *r)
 
 	do {
 		n = 0;
-		io_uring_for_each_cqe(&r->ring, head, cqe)
+		io_uring_for_each_cqe(&r->ring.uring, head, cqe)
 		{
 			struct attempt *a = io_uring_cqe_get_data(cqe);
 			struct user_io *io;
 			int result;
 
 			n++;
-			r->done_ns = ring_seen_ns(r, head);
+			r->done_ns = ring_seen_ns(&r->ring, head);
 			if (cqe->user_data == TICK_USER_DATA)
-				ring_tick(r);
+				ring_tick(&r->ring);
 			if (cqe->user_data <= TICK_USER_DATA)
 				continue;
 			io = a->io;
@@ -512,6 +513,6 @@ void attempts_reap(struct replay *r)
 			if (io->answered && !io->in_flight)
 				user_io_free(r, io);
 		}
-		io_uring_cq_advance(&r->ring, n);
+		io_uring_cq_advance(&r->ring.uring, n);
 	} while (n);
 }

@@ -29,15 +29,26 @@ void engine_interrupt(void)
 		_exit(130);
 }
 
-bool engine_interrupted(void)
+static void submitting(void *replay)
 {
-	return interrupted;
+	attempts_submitted(replay);
+}
+
+static void open_ring(struct replay *r)
+{
+	int drives[MAX_DRIVES];
+
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		drives[k] = r->devices[k].fd;
+	ring_open(&r->ring, r->o.depth, drives, r->n_drives, ring_monotonic_ns, &interrupted);
+	r->ring.submitting = submitting;
+	r->ring.context = r;
 }
 
 void engine_setup(struct replay *r)
 {
-	ring_open(r);
-	r->buffers = buffers_new(&r->ring);
+	open_ring(r);
+	r->buffers = buffers_new(&r->ring.uring);
 	r->smallest_bytes = UINT64_MAX;
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		if (r->devices[k].size_bytes < r->smallest_bytes)
@@ -61,7 +72,7 @@ void engine_setup(struct replay *r)
 static void issue(struct replay *r, struct source *s)
 {
 	struct user_io *io = user_io_new(r);
-	uint64_t elapsed = r->now_ns - r->start_ns;
+	uint64_t elapsed = r->ring.now_ns - r->start_ns;
 
 	io->due_ns = r->o.saturate ? elapsed : s->next.at_ns;
 	io->offset_bytes = s->next.offset_bytes;
@@ -69,7 +80,7 @@ static void issue(struct replay *r, struct source *s)
 	io->is_write = s->next.is_write;
 	io->home = s->drive;
 	io->tag = r->o.tags[s - r->sources];
-	io->submit_ns = r->now_ns;
+	io->submit_ns = r->ring.now_ns;
 	io->warmup = io->due_ns < r->o.warmup_s * 1e9;
 	r->user_ios_in_flight++;
 	r->c.unanswered++;
@@ -89,7 +100,7 @@ static void fire_timers(struct replay *r)
 {
 	struct timer *t;
 
-	while ((t = timer_expired(&r->timers, r->now_ns))) {
+	while ((t = timer_expired(&r->timers, r->ring.now_ns))) {
 		if (t->kind == TIMER_STORM)
 			storm_slot(r, (struct storm *)((char *)t - offsetof(struct storm, timer)));
 		else
@@ -115,12 +126,12 @@ void engine_run(struct replay *r)
 
 	sources_open(r);
 	reserve_buffers(r);
-	r->start_ns = ring_wait_for_round_time(r);
+	r->start_ns = ring_wait_for_round_time(&r->ring, r->o.start_every_s * 1e9);
 	inject_arm(r->inject);
 	storms_start(r);
 	progress_start(&progress, r, r->start_ns);
 	if (r->o.saturate)
-		ring_tick(r);
+		ring_tick(&r->ring);
 	for (;;) {
 		struct source *s;
 		uint64_t wake;
@@ -133,7 +144,7 @@ void engine_run(struct replay *r)
 		if (interrupted > 1)
 			break;
 		if (r->o.saturate && r->o.duration_s &&
-		    r->now_ns - r->start_ns >= r->o.duration_s * 1e9)
+		    r->ring.now_ns - r->start_ns >= r->o.duration_s * 1e9)
 			r->draining = true;
 		attempts_reap(r);
 		if (attempts_timed_out(r)) {
@@ -143,37 +154,37 @@ void engine_run(struct replay *r)
 		fire_timers(r);
 		if (full && r->user_ios_in_flight < r->o.depth) {
 			full = false;
-			full_until_ns = r->now_ns;
+			full_until_ns = r->ring.now_ns;
 		}
 		s = r->draining ? NULL : source_first(r);
 		while (s && r->user_ios_in_flight < r->o.depth &&
 		       (issued < ISSUE_BATCH || r->o.saturate) &&
-		       (r->o.saturate || r->start_ns + s->next.at_ns <= r->now_ns)) {
+		       (r->o.saturate || r->start_ns + s->next.at_ns <= r->ring.now_ns)) {
 			r->c.depth_stalls +=
 				!r->o.saturate && r->start_ns + s->next.at_ns <= full_until_ns;
 			issue(r, s);
 			issued++;
 			if (r->o.saturate && issued % SATURATE_BATCH == 0)
-				ring_submit(r);
+				ring_submit(&r->ring);
 			s = source_first(r);
 		}
 		/* Nothing to be on time for: one system call submits and waits. */
 		if (r->o.saturate && !r->timers.count && r->user_ios_in_flight) {
-			ring_submit_and_wait(r);
+			ring_submit_and_wait(&r->ring);
 			progress_show(&progress, r);
 			continue;
 		}
-		ring_submit(r);
+		ring_submit(&r->ring);
 		if (issued == ISSUE_BATCH) {
 			/* More may be due: no sleep, but a look at clock and completions. */
-			ring_wait_until(r, 0);
+			ring_wait_until(&r->ring, 0);
 			continue;
 		}
 		if (!s && !r->user_ios_in_flight) {
 			/* The run is over when the last user has an answer, and storms end with it;
 			 * what still is at a drive is waited for all the same, and checked. */
 			if (!r->end_ns)
-				r->end_ns = r->now_ns;
+				r->end_ns = r->ring.now_ns;
 			r->draining = true;
 			if (!r->background_in_flight && !r->losers_in_flight)
 				break;
@@ -185,10 +196,10 @@ void engine_run(struct replay *r)
 			wake = r->start_ns + s->next.at_ns;
 		}
 		progress_show(&progress, r);
-		ring_wait_until(r, wake);
+		ring_wait_until(&r->ring, wake);
 	}
 	if (!r->end_ns)
-		r->end_ns = r->now_ns;
+		r->end_ns = r->ring.now_ns;
 	progress_end(&progress);
 	inject_disarm(r->inject);
 }
@@ -198,10 +209,7 @@ void engine_close(struct replay *r)
 	/* What is still at a drive owns its buffer: the kernel cleans up behind the program. */
 	if (r->user_ios_in_flight || r->background_in_flight || r->losers_in_flight)
 		return;
-	/* The kernel takes a ring apart in its own time; the drives must be free when this program
-	 * has ended. */
-	io_uring_unregister_files(&r->ring);
-	io_uring_queue_exit(&r->ring);
+	ring_close(&r->ring);
 	for (unsigned int i = 0; i < r->o.n_traces; i++)
 		trace_close(r->sources[i].trace);
 	for (unsigned int k = 0; k < r->n_drives; k++) {

@@ -24,11 +24,11 @@
 #include "latency.h"
 #include "options.h"
 #include "policy.h"
+#include "ring.h"
 #include "sources.h"
 #include "storm.h"
 #include "timers.h"
 
-#include <liburing.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -79,13 +79,6 @@ enum { /* flags of user I/Os, as the per-I/O log has them */
 
 /* Timers and batches stay below it: what is later waited for something. */
 #define LATE_NS 100000ull
-
-/* When completions were seen: those before this tail of the completion queue. */
-struct seen {
-	uint32_t tail;
-	uint64_t at_ns;
-};
-#define N_SEEN 256
 
 struct counters {
 	uint64_t reads, writes, warmup_ios;
@@ -140,18 +133,12 @@ struct replay {
 	uint32_t loops;	  /* passes over the traces; 1 while they are scanned */
 	uint64_t loop_ns; /* how much later each of them is */
 	struct timers timers;
-	struct io_uring ring;
-	bool wait_is_absolute;
-	uint64_t now_ns, start_ns, end_ns;
-	uint64_t done_ns;      /* when the completion in hand was seen */
-	uint64_t worked_bytes; /* of content, since the clock was read */
-	uint64_t uncollected_bytes;
+	struct ring ring;
+	uint64_t start_ns, end_ns;
+	uint64_t done_ns;		   /* when the completion in hand was seen */
 	struct attempt *earliest, *latest; /* in flight */
 	struct attempt *unsubmitted;	   /* the first of these that only lies in the ring */
-	struct __kernel_timespec tick;	   /* see ring_tick() */
-	struct seen seen[N_SEEN];
-	uint32_t n_seen, next_seen, seen_tail;
-	uint32_t user_ios_in_flight; /* not answered yet: what --depth bounds */
+	uint32_t user_ios_in_flight;	   /* not answered yet: what --depth bounds */
 	uint32_t background_in_flight;
 	bool draining; /* nothing new is started */
 	struct user_io *free_ios;
@@ -179,7 +166,6 @@ void engine_run(struct replay *r);
 void engine_close(struct replay *r);
 /* Async-signal-safe: the run stops issuing, drains and reports; a second time it does not drain. */
 void engine_interrupt(void);
-bool engine_interrupted(void);
 
 /* A write that belongs to no user: uncounted but for its errors. */
 void background_write(struct replay *r, struct storm *s, unsigned int drive, uint64_t offset_bytes,

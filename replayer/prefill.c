@@ -22,7 +22,7 @@ static void prefill_write(struct replay *r, unsigned int drive, uint64_t block, 
 	io->size_bytes = n * BLOCK_BYTES;
 	io->is_write = true;
 	io->home = drive;
-	io->submit_ns = r->now_ns;
+	io->submit_ns = r->ring.now_ns;
 	io->warmup = true;
 	r->user_ios_in_flight++;
 	r->c.unanswered++;
@@ -100,11 +100,11 @@ void prefill(struct replay *r)
 	sparse_init(&touched.words, touched.n_blocks / LEAF_BLOCKS + 1,
 		    LEAF_BLOCKS / 64 * sizeof(uint64_t));
 	sources_scan(r, touch, &touched);
-	ring_wait_for_round_time(r);
-	progress_start(&progress, r, r->now_ns);
+	ring_wait_for_round_time(&r->ring, r->o.start_every_s * 1e9);
+	progress_start(&progress, r, r->ring.now_ns);
 	do {
 		writing = 0;
-		for (unsigned int k = 0; k < r->n_drives && !engine_interrupted(); k++)
+		for (unsigned int k = 0; k < r->n_drives && !ring_is_stopped(&r->ring); k++)
 			while (r->in_flight[k] < WRITE_DEPTH) {
 				uint32_t n = next_run(&touched, &at[k]);
 
@@ -113,9 +113,9 @@ void prefill(struct replay *r)
 				prefill_write(r, k, at[k], n);
 				at[k] += n;
 			}
-		ring_submit(r);
+		ring_submit(&r->ring);
 		if (r->user_ios_in_flight) {
-			ring_wait_until(r, UINT64_MAX);
+			ring_wait_until(&r->ring, UINT64_MAX);
 			attempts_reap(r);
 			if (attempts_timed_out(r))
 				die("prefill: a drive is unusable (or allow more with --timeout)");
@@ -129,12 +129,8 @@ void prefill(struct replay *r)
 		die("prefill: %llu writes failed; a drive is unusable (or use --prefill none)",
 		    (unsigned long long)r->c.io_errors);
 	/* Lets the drives put away what they buffered, so that the run does not start inside it. */
-	if (r->c.prefill_blocks) {
-		uint64_t until = r->now_ns + r->o.settle_ms * 1000000ull;
-
-		while (r->now_ns < until && !engine_interrupted())
-			ring_wait_until(r, until);
-	}
+	if (r->c.prefill_blocks)
+		ring_sleep_until(&r->ring, r->ring.now_ns + r->o.settle_ms * 1000000ull);
 	/* Only the prefill's own block count outlives it. */
 	memset(&r->c, 0, offsetof(struct counters, prefill_blocks));
 }

@@ -18,9 +18,9 @@ void progress_start(struct progress *p, const struct replay *r, uint64_t now_ns)
 
 static bool is_time(struct progress *p, const struct replay *r)
 {
-	if (p->quiet || r->now_ns < p->next_ns)
+	if (p->quiet || r->ring.now_ns < p->next_ns)
 		return false;
-	p->next_ns = r->now_ns + p->every_ns;
+	p->next_ns = r->ring.now_ns + p->every_ns;
 	p->shown = true;
 	return true;
 }
@@ -43,7 +43,7 @@ void progress_show(struct progress *p, const struct replay *r)
 		"hedged, "
 		"%llu errors%s",
 		p->tty ? "\r\033[K" : "", r->o.policy->name,
-		(double)(r->now_ns - r->start_ns) / 1e9, (unsigned long long)r->c.reads,
+		(double)(r->ring.now_ns - r->start_ns) / 1e9, (unsigned long long)r->c.reads,
 		(unsigned long long)r->c.writes, latency_mean(&r->read_latency) / 1000,
 		(unsigned long long)r->c.revoked, (unsigned long long)r->c.hedged,
 		(unsigned long long)(r->c.io_errors + r->c.data_errors), p->tty ? "" : "\n");

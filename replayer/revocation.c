@@ -61,7 +61,7 @@ void revocation_revoked(struct replay *r, struct user_io *io, struct attempt *a)
 		return;
 	}
 	io->failing_over = true;
-	timer_arm(&r->timers, &io->timer, r->now_ns + (uint64_t)(r->o.failover_us * 1000));
+	timer_arm(&r->timers, &io->timer, r->ring.now_ns + (uint64_t)(r->o.failover_us * 1000));
 }
 
 void revocation_timer(struct replay *r, struct user_io *io)

@@ -8,7 +8,7 @@ static bool storm_write(struct replay *r, struct storm *s)
 {
 	uint64_t end = r->devices[s->drive].size_bytes / BLOCK_BYTES * BLOCK_BYTES;
 
-	if (r->draining || r->now_ns >= s->slot_end_ns || s->left_bytes < s->block_bytes)
+	if (r->draining || r->ring.now_ns >= s->slot_end_ns || s->left_bytes < s->block_bytes)
 		return false;
 	if (s->offset_bytes + s->block_bytes > end)
 		s->offset_bytes = 0;

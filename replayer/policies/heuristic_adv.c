@@ -59,7 +59,7 @@ static bool is_slow(struct replay *r, const struct user_io *io, unsigned int dri
 {
 	struct drive_state *s = (struct drive_state *)r->policy_state + drive;
 
-	if (s->busy && r->now_ns - s->heard_ns > STALE_NS) {
+	if (s->busy && r->ring.now_ns - s->heard_ns > STALE_NS) {
 		*s = (struct drive_state){.slow_ns = s->slow_ns, .heard_ns = s->heard_ns};
 	}
 	return s->busy || queue_is_long(r, io, drive);
@@ -83,7 +83,7 @@ static void heuristic_adv_answered(struct replay *r, struct user_io *io, struct 
 	bool slow = r->done_ns - a->submit_ns > s->slow_ns;
 	unsigned int n = 0;
 
-	s->heard_ns = r->now_ns;
+	s->heard_ns = r->ring.now_ns;
 	s->slow[s->next++ % HISTORY] = slow;
 	for (unsigned int i = 0; i < HISTORY; i++)
 		n += s->slow[i];

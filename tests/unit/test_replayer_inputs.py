@@ -411,9 +411,9 @@ int main(void)
 
 	progress_start(&p, &r, 0);
 	r.c.prefill_blocks = 512;
-	r.now_ns = 1;
+	r.ring.now_ns = 1;
 	progress_show_prefill(&p, &r, 1024);
-	r.now_ns = 6000000000ull;
+	r.ring.now_ns = 6000000000ull;
 	progress_show_prefill(&p, &r, 1024);
 	return 0;
 }
