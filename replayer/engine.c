@@ -45,15 +45,22 @@ static void open_ring(struct replay *r)
 	r->ring.context = r;
 }
 
+static uint64_t smallest_bytes(const struct replay *r)
+{
+	uint64_t bytes = UINT64_MAX;
+
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		if (r->devices[k].size_bytes < bytes)
+			bytes = r->devices[k].size_bytes;
+	return bytes - bytes % BLOCK_BYTES;
+}
+
 void engine_setup(struct replay *r)
 {
 	open_ring(r);
 	r->buffers = buffers_new(&r->ring.uring);
-	r->smallest_bytes = UINT64_MAX;
-	for (unsigned int k = 0; k < r->n_drives; k++)
-		if (r->devices[k].size_bytes < r->smallest_bytes)
-			r->smallest_bytes = r->devices[k].size_bytes;
-	r->smallest_bytes -= r->smallest_bytes % BLOCK_BYTES;
+	r->sources = (struct sources){
+		.o = &r->o, .n_drives = r->n_drives, .limit_bytes = smallest_bytes(r)};
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		content_init(&r->contents[k], r->o.seed, r->o.replicate_writes ? 0 : k,
 			     r->devices[k].size_bytes / BLOCK_BYTES, !r->o.unwritten_any);
@@ -69,6 +76,34 @@ void engine_setup(struct replay *r)
 	r->series = series_new(r->o.interval_s);
 }
 
+struct scan {
+	struct replay *r;
+	unsigned int trace;
+	scan_visit *visit;
+	void *context;
+};
+
+static void expect_buffers(void *context, unsigned int trace, const struct trace_io *io)
+{
+	struct scan *scan = context;
+	struct replay *r = scan->r;
+
+	if (trace != scan->trace)
+		buffers_expect_trace(r->buffers);
+	scan->trace = trace;
+	/* Without the traces' times all may come at once, up to --depth. */
+	buffers_expect(r->buffers, r->o.saturate ? 0 : io->at_ns, io->size_bytes);
+	if (scan->visit)
+		scan->visit(scan->context, trace, io);
+}
+
+void engine_scan(struct replay *r, scan_visit *visit, void *context)
+{
+	struct scan scan = {.r = r, .visit = visit, .context = context};
+
+	sources_scan(&r->sources, expect_buffers, &scan);
+}
+
 static void issue(struct replay *r, struct source *s)
 {
 	struct user_io *io = user_io_new(r);
@@ -79,12 +114,12 @@ static void issue(struct replay *r, struct source *s)
 	io->size_bytes = s->next.size_bytes;
 	io->is_write = s->next.is_write;
 	io->home = s->drive;
-	io->tag = r->o.tags[s - r->sources];
+	io->tag = r->o.tags[s - r->sources.each];
 	io->submit_ns = r->ring.now_ns;
 	io->warmup = io->due_ns < r->o.warmup_s * 1e9;
 	r->user_ios_in_flight++;
 	r->c.unanswered++;
-	source_advance(r, s);
+	source_advance(&r->sources, s);
 	if (!io->is_write) {
 		budget_earn(&r->hedge_budget);
 		r->o.policy->read(r, io);
@@ -124,7 +159,7 @@ void engine_run(struct replay *r)
 	uint64_t full_until_ns = 0; /* I/Os due by then found no place under --depth */
 	bool full = false;
 
-	sources_open(r);
+	sources_open(&r->sources);
 	reserve_buffers(r);
 	r->start_ns = ring_wait_for_round_time(&r->ring, r->o.start_every_s * 1e9);
 	inject_arm(r->inject);
@@ -156,7 +191,7 @@ void engine_run(struct replay *r)
 			full = false;
 			full_until_ns = r->ring.now_ns;
 		}
-		s = r->draining ? NULL : source_first(r);
+		s = r->draining ? NULL : source_first(&r->sources);
 		while (s && r->user_ios_in_flight < r->o.depth &&
 		       (issued < ISSUE_BATCH || r->o.saturate) &&
 		       (r->o.saturate || r->start_ns + s->next.at_ns <= r->ring.now_ns)) {
@@ -166,7 +201,7 @@ void engine_run(struct replay *r)
 			issued++;
 			if (r->o.saturate && issued % SATURATE_BATCH == 0)
 				ring_submit(&r->ring);
-			s = source_first(r);
+			s = source_first(&r->sources);
 		}
 		/* Nothing to be on time for: one system call submits and waits. */
 		if (r->o.saturate && !r->timers.count && r->user_ios_in_flight) {
@@ -210,8 +245,7 @@ void engine_close(struct replay *r)
 	if (r->user_ios_in_flight || r->background_in_flight || r->losers_in_flight)
 		return;
 	ring_close(&r->ring);
-	for (unsigned int i = 0; i < r->o.n_traces; i++)
-		trace_close(r->sources[i].trace);
+	sources_close(&r->sources);
 	for (unsigned int k = 0; k < r->n_drives; k++) {
 		content_free(&r->contents[k]);
 		latency_free(&r->drive_latency[k]);

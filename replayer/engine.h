@@ -99,9 +99,6 @@ struct counters {
 	uint64_t io_errors_by[MAX_DRIVES];
 	uint64_t short_ios; /* times that a drive did a part, and the rest was sent again */
 	uint64_t failovers_on_error;
-	uint64_t realigned;	  /* trace I/Os widened to 4 KiB blocks */
-	uint64_t writes_left_out; /* by --readonly */
-	uint64_t wrapped;	  /* offsets folded into the drive's size by --fit */
 	uint64_t read_bytes, write_bytes;
 	uint64_t depth_stalls; /* I/Os that were due while --depth had no place for them */
 	uint64_t late_ios;     /* submitted more than LATE_NS after they were due */
@@ -115,7 +112,6 @@ struct replay {
 	struct options o;
 	unsigned int n_drives;
 	struct device devices[MAX_DRIVES];
-	uint64_t smallest_bytes; /* of the drives, in whole blocks: what a trace may touch */
 	struct content contents[MAX_DRIVES];
 	uint32_t pending_pages[MAX_DRIVES], in_flight[MAX_DRIVES]; /* attempts at the drive */
 	uint32_t losers[MAX_DRIVES], losers_in_flight;		   /* of these the lost ones; all */
@@ -129,9 +125,7 @@ struct replay {
 	uint64_t random_state; /* splitmix_next() */
 	void *policy_state;
 
-	struct source sources[MAX_DRIVES];
-	uint32_t loops;	  /* passes over the traces; 1 while they are scanned */
-	uint64_t loop_ns; /* how much later each of them is */
+	struct sources sources;
 	struct timers timers;
 	struct ring ring;
 	uint64_t start_ns, end_ns;
@@ -160,8 +154,10 @@ struct replay {
 	const char *stop_reason; /* NULL while running to the trace's end */
 };
 
-/* Opens the ring; replays: arms the injection, runs to the traces' end, drains, disarms; frees. */
+/* Opens the ring; scans the traces (sources_scan()) and so learns which buffers the run wants;
+ * replays: arms the injection, runs to the traces' end, drains, disarms; frees. */
 void engine_setup(struct replay *r);
+void engine_scan(struct replay *r, scan_visit *visit, void *context);
 void engine_run(struct replay *r);
 void engine_close(struct replay *r);
 /* Async-signal-safe: the run stops issuing, drains and reports; a second time it does not drain. */

@@ -74,7 +74,7 @@ int main(int argc, char **argv)
 	if (r->o.prefill == PREFILL_TOUCHED)
 		prefill(r);
 	else
-		sources_scan(r, NULL, NULL);
+		engine_scan(r, NULL, NULL);
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		device_linnos_stats(&r->devices[k], &r->stats_before[k]);
 	engine_run(r);

@@ -36,7 +36,7 @@ struct touched {
 	uint64_t n_blocks, count;
 };
 
-static void touch(void *context, const struct trace_io *io)
+static void touch(void *context, unsigned int trace, const struct trace_io *io)
 {
 	struct touched *t = context;
 	uint64_t block = io->offset_bytes / BLOCK_BYTES;
@@ -92,14 +92,14 @@ static uint32_t next_run(const struct touched *t, uint64_t *from)
  */
 void prefill(struct replay *r)
 {
-	struct touched touched = {.n_blocks = r->smallest_bytes / BLOCK_BYTES};
+	struct touched touched = {.n_blocks = r->sources.limit_bytes / BLOCK_BYTES};
 	struct progress progress;
 	uint64_t at[MAX_DRIVES] = {0};
 	uint32_t writing;
 
 	sparse_init(&touched.words, touched.n_blocks / LEAF_BLOCKS + 1,
 		    LEAF_BLOCKS / 64 * sizeof(uint64_t));
-	sources_scan(r, touch, &touched);
+	engine_scan(r, touch, &touched);
 	ring_wait_for_round_time(&r->ring, r->o.start_every_s * 1e9);
 	progress_start(&progress, r, r->ring.now_ns);
 	do {

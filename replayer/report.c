@@ -168,15 +168,6 @@ static json_t *config(struct replay *r)
 	return c;
 }
 
-static uint64_t skipped(struct replay *r)
-{
-	uint64_t n = 0;
-
-	for (unsigned int i = 0; i < r->o.n_traces; i++)
-		n += source_skipped(&r->sources[i]);
-	return n;
-}
-
 static json_t *drives(struct replay *r)
 {
 	json_t *a = json_array();
@@ -317,10 +308,10 @@ bool report_json(struct replay *r, const char *path)
 		json_array_append_new(served, json_integer((json_int_t)c->served_by[k]));
 	set(o, "reads_served_by", served);
 	set_count(o, "warmup_ios", c->warmup_ios);
-	set_count(o, "realigned_ios", c->realigned);
-	set_count(o, "folded_ios", c->wrapped);
-	set_count(o, "writes_left_out", c->writes_left_out);
-	set_count(o, "skipped_trace_lines", skipped(r));
+	set_count(o, "realigned_ios", r->sources.realigned);
+	set_count(o, "folded_ios", r->sources.folded);
+	set_count(o, "writes_left_out", r->sources.writes_left_out);
+	set_count(o, "skipped_trace_lines", sources_skipped(&r->sources));
 	set_count(o, "prefill_blocks", c->prefill_blocks);
 	set_count(o, "depth_stalls", c->depth_stalls);
 	set_count(o, "late_ios", c->late_ios);
@@ -439,18 +430,20 @@ void report_text(struct replay *r)
 	if (c->copies_denied)
 		printf("%llu copies of reads were not sent: a drive held --losers %u lost ones\n",
 		       ULL(c->copies_denied), r->o.losers);
-	if (c->realigned)
-		printf("%llu trace I/Os were widened to whole 4 KiB blocks\n", ULL(c->realigned));
-	if (c->wrapped)
-		printf("%llu trace I/Os were folded into the drives' size\n", ULL(c->wrapped));
+	if (r->sources.realigned)
+		printf("%llu trace I/Os were widened to whole 4 KiB blocks\n",
+		       ULL(r->sources.realigned));
+	if (r->sources.folded)
+		printf("%llu trace I/Os were folded into the drives' size\n",
+		       ULL(r->sources.folded));
 	if (r->o.readonly)
 		printf("%llu writes of the traces left out (--readonly); what the reads returned "
 		       "was "
 		       "not checked\n",
-		       ULL(c->writes_left_out));
-	if (skipped(r))
+		       ULL(r->sources.writes_left_out));
+	if (sources_skipped(&r->sources))
 		printf("%llu trace lines were neither read nor write and left out\n",
-		       ULL(skipped(r)));
+		       ULL(sources_skipped(&r->sources)));
 	if (c->timed_out)
 		printf("%llu I/Os did not come back within %g s (--timeout)\n", ULL(c->timed_out),
 		       r->o.timeout_s);

@@ -2,7 +2,7 @@
 /* The traces of a run as one stream of I/Os by due time: see sources.h. */
 #include "sources.h"
 #include "buffers.h"
-#include "engine.h"
+#include "content.h"
 #include "error.h"
 
 #include <string.h>
@@ -20,16 +20,16 @@ static void open_trace(struct source *s, const char *path)
 
 /* The next I/O of the trace, which begins again as often as --loops says; every time the whole
  * replay later. */
-static bool next_io(struct replay *r, struct source *s)
+static bool next_io(struct sources *all, struct source *s)
 {
 	while (!trace_next(s->trace, &s->next)) {
 		char *path;
 
-		if (s->loop + 1 >= r->loops)
+		if (s->loop + 1 >= all->loops)
 			return false;
 		s->loop++;
 		s->skipped += trace_skipped(s->trace);
-		path = r->o.traces[s - r->sources];
+		path = all->o->traces[s - all->each];
 		trace_close(s->trace);
 		open_trace(s, path);
 	}
@@ -38,28 +38,29 @@ static bool next_io(struct replay *r, struct source *s)
 
 /* Widens to 4 KiB blocks and makes sure that every drive has them, for any may serve it; false when
  * the I/O lies beyond the run's end. */
-bool source_advance(struct replay *r, struct source *s)
+bool source_advance(struct sources *all, struct source *s)
 {
-	uint64_t limit = r->smallest_bytes;
-	uint64_t skip_ns = r->o.skip_s * 1e9, offset, end;
+	uint64_t limit = all->limit_bytes;
+	uint64_t skip_ns = all->o->skip_s * 1e9, offset, end;
 
 	do {
-		s->have = next_io(r, s);
-		if (s->have && s->next.at_ns >= skip_ns && s->next.is_write && r->o.readonly)
-			r->c.writes_left_out++;
-	} while (s->have && (s->next.at_ns < skip_ns || (s->next.is_write && r->o.readonly)));
+		s->have = next_io(all, s);
+		if (s->have && s->next.at_ns >= skip_ns && s->next.is_write && all->o->readonly)
+			all->writes_left_out++;
+	} while (s->have && (s->next.at_ns < skip_ns || (s->next.is_write && all->o->readonly)));
 	if (!s->have)
 		return false;
 	s->next.at_ns -= skip_ns;
-	if ((double)s->next.at_ns / r->o.rerate > TIME_MAX_NS)
+	if ((double)s->next.at_ns / all->o->rerate > TIME_MAX_NS)
 		die("trace %s: an I/O is due %.0f years after the start; its time stamp is wrong, "
 		    "or "
 		    "--rerate is",
-		    trace_path(s->trace), (double)s->next.at_ns / r->o.rerate / 31556952e9);
-	if (r->o.rerate != 1)
-		s->next.at_ns = (double)s->next.at_ns / r->o.rerate;
-	s->next.at_ns += s->loop * r->loop_ns;
-	if (!r->o.saturate && r->o.duration_s && s->next.at_ns >= r->o.duration_s * 1e9)
+		    trace_path(s->trace), (double)s->next.at_ns / all->o->rerate / 31556952e9);
+	if (all->o->rerate != 1)
+		s->next.at_ns = (double)s->next.at_ns / all->o->rerate;
+	s->next.at_ns += s->loop * all->loop_ns;
+	if (!all->o->saturate && all->o->duration_s && !all->endless &&
+	    s->next.at_ns >= all->o->duration_s * 1e9)
 		return s->have = false;
 	offset = s->next.offset_bytes;
 	if (s->next.size_bytes > BUFFER_BYTES_MAX || s->next.size_bytes > limit)
@@ -75,14 +76,14 @@ bool source_advance(struct replay *r, struct source *s)
 		end = (end + BLOCK_BYTES - 1) & ~(uint64_t)(BLOCK_BYTES - 1);
 		s->next.offset_bytes = offset;
 		s->next.size_bytes = end - offset;
-		r->c.realigned++;
+		all->realigned++;
 		if (s->next.size_bytes > BUFFER_BYTES_MAX || s->next.size_bytes > limit)
 			die("trace %s: an I/O of %u bytes, widened to whole blocks, is more than "
 			    "the replayer or the drive takes",
 			    trace_path(s->trace), s->next.size_bytes);
 	}
 	if (end > limit) {
-		if (!r->o.fit)
+		if (!all->o->fit)
 			die("trace %s: %s of %u bytes at %llu lies beyond the smallest drive's "
 			    "%llu bytes; --fit folds offsets into it, as does `linnapp convert "
 			    "--fit BYTES`",
@@ -92,57 +93,66 @@ bool source_advance(struct replay *r, struct source *s)
 		s->next.offset_bytes %= limit;
 		if (s->next.offset_bytes + s->next.size_bytes > limit)
 			s->next.offset_bytes = limit - s->next.size_bytes;
-		r->c.wrapped++;
+		all->folded++;
 	}
-	if (r->o.spread)
-		s->drive = s->n % r->n_drives;
+	if (all->o->spread)
+		s->drive = s->n % all->n_drives;
 	s->n++;
 	return true;
 }
 
 /* Recordings of several drives share a clock: it starts with the first I/O of them all. */
-static void set_zero(struct replay *r)
+static void set_zero(struct sources *all)
 {
 	uint64_t zero = UINT64_MAX, at;
 
-	for (unsigned int i = 0; i < r->o.n_traces; i++)
-		if (trace_clock_start(r->sources[i].trace, &at) && at < zero)
+	for (unsigned int i = 0; i < all->o->n_traces; i++)
+		if (trace_clock_start(all->each[i].trace, &at) && at < zero)
 			zero = at;
-	for (unsigned int i = 0; i < r->o.n_traces; i++)
-		if (trace_clock_start(r->sources[i].trace, &at)) {
-			r->sources[i].zero_ns = zero;
-			r->sources[i].have_zero = true;
-			trace_set_zero(r->sources[i].trace, zero);
+	for (unsigned int i = 0; i < all->o->n_traces; i++)
+		if (trace_clock_start(all->each[i].trace, &at)) {
+			all->each[i].zero_ns = zero;
+			all->each[i].have_zero = true;
+			trace_set_zero(all->each[i].trace, zero);
 		}
 }
 
-void sources_open(struct replay *r)
+void sources_open(struct sources *all)
 {
-	for (unsigned int i = 0; i < r->o.n_traces; i++) {
-		struct source *s = &r->sources[i];
+	for (unsigned int i = 0; i < all->o->n_traces; i++) {
+		struct source *s = &all->each[i];
 
 		trace_close(s->trace);
 		memset(s, 0, sizeof(*s));
 		s->drive = i;
-		open_trace(s, r->o.traces[i]);
+		open_trace(s, all->o->traces[i]);
 	}
-	set_zero(r);
-	for (unsigned int i = 0; i < r->o.n_traces; i++)
-		source_advance(r, &r->sources[i]);
+	set_zero(all);
+	for (unsigned int i = 0; i < all->o->n_traces; i++)
+		source_advance(all, &all->each[i]);
 }
 
-uint64_t source_skipped(const struct source *s)
+void sources_close(struct sources *all)
 {
-	return s->skipped + trace_skipped(s->trace);
+	for (unsigned int i = 0; i < all->o->n_traces; i++)
+		trace_close(all->each[i].trace);
 }
 
-/* The source whose I/O is due first; ties go to the first trace. */
-struct source *source_first(struct replay *r)
+uint64_t sources_skipped(const struct sources *all)
+{
+	uint64_t n = 0;
+
+	for (unsigned int i = 0; i < all->o->n_traces; i++)
+		n += all->each[i].skipped + trace_skipped(all->each[i].trace);
+	return n;
+}
+
+struct source *source_first(struct sources *all)
 {
 	struct source *first = NULL;
 
-	for (unsigned int i = 0; i < r->o.n_traces; i++) {
-		struct source *s = &r->sources[i];
+	for (unsigned int i = 0; i < all->o->n_traces; i++) {
+		struct source *s = &all->each[i];
 
 		if (s->have && (!first || s->next.at_ns < first->next.at_ns))
 			first = s;
@@ -152,83 +162,82 @@ struct source *source_first(struct replay *r)
 
 /* Whether one pass's I/O is due after the warm-up and before the end, in this pass or a later one.
  */
-static bool counts(const struct replay *r, uint64_t at_ns)
+static bool counts(const struct sources *all, uint64_t at_ns)
 {
-	uint64_t warmup_ns = r->o.warmup_s * 1e9, loop = 0;
+	uint64_t warmup_ns = all->o->warmup_s * 1e9, loop = 0;
 
-	if (r->o.saturate)
+	if (all->o->saturate)
 		return true;
-	if (at_ns < warmup_ns && r->loop_ns)
-		loop = (warmup_ns - at_ns + r->loop_ns - 1) / r->loop_ns;
-	at_ns += loop * r->loop_ns;
-	return loop < r->o.loops && at_ns >= warmup_ns &&
-	       (!r->o.duration_s || at_ns < r->o.duration_s * 1e9);
+	if (at_ns < warmup_ns && all->loop_ns)
+		loop = (warmup_ns - at_ns + all->loop_ns - 1) / all->loop_ns;
+	at_ns += loop * all->loop_ns;
+	return loop < all->o->loops && at_ns >= warmup_ns &&
+	       (!all->o->duration_s || at_ns < all->o->duration_s * 1e9);
 }
 
 /* A --skip or --warmup that leaves nothing is a mistake, not a result. */
-static void die_of_nothing(const struct replay *r, uint64_t ios)
+static void die_of_nothing(const struct sources *all, uint64_t ios)
 {
 	if (ios)
 		die("no I/O would be counted: all %llu are due in the first %g s (--warmup)%s",
-		    (unsigned long long)ios, r->o.warmup_s,
-		    r->o.duration_s ? " or after the run's end (--duration)" : "");
-	if (r->c.writes_left_out)
+		    (unsigned long long)ios, all->o->warmup_s,
+		    all->o->duration_s ? " or after the run's end (--duration)" : "");
+	if (all->writes_left_out)
 		die("nothing to replay: with --readonly the traces' %llu writes are left out, and "
 		    "there is no read",
-		    (unsigned long long)r->c.writes_left_out);
-	if (r->o.duration_s)
+		    (unsigned long long)all->writes_left_out);
+	if (all->o->duration_s)
 		die("nothing to replay: no trace has a read or write in the %g s of --duration "
 		    "after the first %g s (--skip)",
-		    r->o.duration_s, r->o.skip_s);
+		    all->o->duration_s, all->o->skip_s);
 	die("nothing to replay: no trace has a read or write after the first %g s (--skip)",
-	    r->o.skip_s);
+	    all->o->skip_s);
 }
 
 /* One pass over all traces, as they stand in the first loop; how many I/Os, and whether one of them
  * counts. */
-static uint64_t scan_pass(struct replay *r, scan_visit *visit, void *context, uint64_t *last_ns,
+static uint64_t scan_pass(struct sources *all, scan_visit *visit, void *context, uint64_t *last_ns,
 			  bool *any_counts)
 {
 	uint64_t ios = 0;
 
-	sources_open(r);
-	for (unsigned int i = 0; i < r->o.n_traces; i++) {
-		buffers_expect_trace(r->buffers);
-		for (struct source *s = &r->sources[i]; s->have; source_advance(r, s)) {
+	sources_open(all);
+	for (unsigned int i = 0; i < all->o->n_traces; i++)
+		for (struct source *s = &all->each[i]; s->have; source_advance(all, s)) {
 			ios++;
-			/* Without the traces' times all may come at once, up to --depth. */
-			buffers_expect(r->buffers, r->o.saturate ? 0 : s->next.at_ns,
-				       s->next.size_bytes);
 			if (s->next.at_ns > *last_ns)
 				*last_ns = s->next.at_ns;
-			*any_counts |= counts(r, s->next.at_ns);
+			*any_counts |= counts(all, s->next.at_ns);
 			if (visit)
-				visit(context, &s->next);
+				visit(context, i, &s->next);
 		}
-	}
 	return ios;
 }
 
-void sources_scan(struct replay *r, scan_visit *visit, void *context)
+static void forget_counts(struct sources *all)
 {
-	double duration_s = r->o.duration_s;
+	all->realigned = all->folded = all->writes_left_out = 0;
+}
+
+void sources_scan(struct sources *all, scan_visit *visit, void *context)
+{
 	uint64_t last_ns = 0, ios;
 	bool any_counts = false;
 
-	r->loops = 1;
-	r->loop_ns = 0;
-	if (r->o.loops > 1) {
+	all->loops = 1;
+	all->loop_ns = 0;
+	if (all->o->loops > 1) {
 		/* The whole traces, however long the run: they begin again where they end. */
-		r->o.duration_s = 0;
-		scan_pass(r, NULL, NULL, &last_ns, &any_counts);
-		r->o.duration_s = duration_s;
-		r->loop_ns = last_ns;
+		all->endless = true;
+		scan_pass(all, NULL, NULL, &last_ns, &any_counts);
+		all->endless = false;
+		all->loop_ns = last_ns;
 		any_counts = false;
-		memset(&r->c, 0, sizeof(r->c));
+		forget_counts(all);
 	}
-	ios = scan_pass(r, visit, context, &last_ns, &any_counts);
+	ios = scan_pass(all, visit, context, &last_ns, &any_counts);
 	if (!any_counts)
-		die_of_nothing(r, ios);
-	memset(&r->c, 0, sizeof(r->c));
-	r->loops = r->o.loops;
+		die_of_nothing(all, ios);
+	forget_counts(all);
+	all->loops = all->o->loops;
 }

@@ -3,12 +3,11 @@
 #ifndef REPLAYER_SOURCES_H
 #define REPLAYER_SOURCES_H
 
+#include "options.h"
 #include "trace.h"
 
 #include <stdbool.h>
 #include <stdint.h>
-
-struct replay;
 
 struct source { /* one trace and its next I/O */
 	struct trace *trace;
@@ -21,20 +20,36 @@ struct source { /* one trace and its next I/O */
 	uint64_t zero_ns, skipped; /* the clock's start; what earlier loops passed over */
 };
 
-typedef void scan_visit(void *context, const struct trace_io *io);
+struct sources {
+	const struct options *o; /* which traces, and what of them */
+	unsigned int n_drives;
+	uint64_t limit_bytes; /* of the smallest drive, in whole blocks: what a trace may touch */
+	uint32_t loops;	      /* passes over the traces; 1 while they are scanned */
+	uint64_t loop_ns;     /* how much later each of them is */
+	bool endless;	      /* whatever --duration says */
+	struct source each[MAX_DRIVES];
+
+	uint64_t realigned;	  /* I/Os widened to 4 KiB blocks */
+	uint64_t folded;	  /* offsets folded into the drive's size by --fit */
+	uint64_t writes_left_out; /* by --readonly */
+};
+
+/* An I/O of this trace, by its place on the command line. */
+typedef void scan_visit(void *context, unsigned int trace, const struct trace_io *io);
 
 /* Before anything is written: reads every trace to its end, so that a bad line, an I/O that no
  * drive can take, and a run in which nothing would be counted are found now; tells visit() of every
  * I/O. Learns how long a loop is. */
-void sources_scan(struct replay *r, scan_visit *visit, void *context);
+void sources_scan(struct sources *all, scan_visit *visit, void *context);
 /* Opens all traces, again from their start, and reads the first I/O of each. */
-void sources_open(struct replay *r);
+void sources_open(struct sources *all);
+void sources_close(struct sources *all);
 /* Reads the next I/O of a trace; false at its end or the run's. Dies on one that no drive can take.
  */
-bool source_advance(struct replay *r, struct source *s);
-/* How many lines or records were neither read nor write. */
-uint64_t source_skipped(const struct source *s);
+bool source_advance(struct sources *all, struct source *s);
 /* The source whose I/O is due first, or NULL; ties go to the first trace. */
-struct source *source_first(struct replay *r);
+struct source *source_first(struct sources *all);
+/* How many lines or records were neither read nor write. */
+uint64_t sources_skipped(const struct sources *all);
 
 #endif

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT
+/* The traces of a run as one stream of I/Os. */
+#include "sources.h"
+
+#include "test.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define MIB (1u << 20)
+
+/* A fio iolog with these lines. */
+static char *trace(const char *lines)
+{
+	char path[] = "/tmp/traceXXXXXX";
+	FILE *f = fdopen(mkstemp(path), "w");
+
+	assert(f);
+	fprintf(f, "fio version 3 iolog\n%s", lines);
+	fclose(f);
+	return strdup(path);
+}
+
+static struct options o;
+static struct sources all;
+
+static void open_traces(const char *first, const char *second)
+{
+	o.traces[0] = trace(first);
+	o.n_traces = 1;
+	if (second)
+		o.traces[o.n_traces++] = trace(second);
+	all = (struct sources){.o = &o, .n_drives = 2, .limit_bytes = MIB};
+	if (!o.rerate)
+		o.rerate = 1;
+	if (!o.loops)
+		o.loops = 1;
+}
+
+static void close_traces(void)
+{
+	sources_close(&all);
+	for (unsigned int i = 0; i < o.n_traces; i++) {
+		unlink(o.traces[i]);
+		free(o.traces[i]);
+	}
+	o = (struct options){0};
+}
+
+/* The next I/O of them all, which is due at this time and place. */
+static void next_is(unsigned int source, uint64_t at_us, uint64_t offset_bytes, uint32_t size_bytes)
+{
+	struct source *s = source_first(&all);
+
+	assert(s == &all.each[source] && s->next.at_ns == at_us * 1000);
+	assert(s->next.offset_bytes == offset_bytes && s->next.size_bytes == size_bytes);
+	source_advance(&all, s);
+}
+
+static void end_is_here(void)
+{
+	assert(!source_first(&all));
+	close_traces();
+}
+
+TEST(traces_merge_by_due_time_and_ties_go_to_the_first)
+{
+	open_traces("10 x read 0 4096\n30 x read 4096 4096\n",
+		    "10 x read 8192 4096\n20 x read 12288 4096\n");
+	sources_scan(&all, NULL, NULL);
+	sources_open(&all);
+	next_is(0, 10, 0, 4096);
+	next_is(1, 10, 8192, 4096);
+	next_is(1, 20, 12288, 4096);
+	next_is(0, 30, 4096, 4096);
+	end_is_here();
+}
+
+TEST(parts_of_blocks_are_widened)
+{
+	open_traces("1 x read 512 512\n2 x write 4095 2\n", NULL);
+	sources_scan(&all, NULL, NULL);
+	assert(!all.realigned);
+	sources_open(&all);
+	next_is(0, 1, 0, 4096);
+	next_is(0, 2, 0, 8192);
+	assert(all.realigned == 2);
+	end_is_here();
+}
+
+TEST(fit_folds_what_lies_beyond_the_drive)
+{
+	open_traces("1 x read 1052672 4096\n2 x read 1044480 8192\n", NULL);
+	o.fit = true;
+	sources_open(&all);
+	next_is(0, 1, 4096, 4096);
+	next_is(0, 2, MIB - 8192, 8192);
+	assert(all.folded == 2);
+	end_is_here();
+}
+
+TEST(skip_rerate_and_duration_are_of_the_runs_time)
+{
+	open_traces("1000000 x read 0 4096\n3000000 x read 0 4096\n5000000 x read 0 4096\n", NULL);
+	o.skip_s = 2;
+	o.rerate = 2;
+	o.duration_s = 1;
+	sources_scan(&all, NULL, NULL);
+	sources_open(&all);
+	next_is(0, 500000, 0, 4096);
+	end_is_here();
+}
+
+TEST(readonly_leaves_writes_out_and_counts_them)
+{
+	open_traces("1 x write 0 4096\n2 x read 0 4096\n3 x write 0 4096\n", NULL);
+	o.readonly = true;
+	sources_scan(&all, NULL, NULL);
+	sources_open(&all);
+	next_is(0, 2, 0, 4096);
+	assert(all.writes_left_out == 2);
+	end_is_here();
+}
+
+TEST(loops_begin_where_the_last_one_ended)
+{
+	open_traces("1 x read 0 4096\n7 x read 4096 4096\n", NULL);
+	o.loops = 3;
+	sources_scan(&all, NULL, NULL);
+	sources_open(&all);
+	for (unsigned int i = 0; i < 3; i++) {
+		next_is(0, 7 * i + 1, 0, 4096);
+		next_is(0, 7 * i + 7, 4096, 4096);
+	}
+	end_is_here();
+}
+
+TEST(spread_gives_each_drive_its_turn)
+{
+	open_traces("1 x read 0 4096\n2 x read 0 4096\n3 x read 0 4096\n", NULL);
+	o.spread = true;
+	sources_open(&all);
+	for (unsigned int i = 0; i < 3; i++) {
+		assert(all.each[0].drive == i % 2);
+		source_advance(&all, &all.each[0]);
+	}
+	end_is_here();
+}
+
+static void add_up(void *context, unsigned int number, const struct trace_io *io)
+{
+	uint64_t *bytes = context;
+
+	bytes[number] += io->size_bytes;
+}
+
+TEST(a_scan_tells_of_every_io_once)
+{
+	uint64_t bytes[2] = {0};
+
+	open_traces("1 x read 0 4096\n2 x write 0 8192\n", "1 x read 0 65536\n9 x trim 0 1\n");
+	o.loops = 2;
+	sources_scan(&all, add_up, bytes);
+	assert(bytes[0] == 12288 && bytes[1] == 65536);
+	assert(sources_skipped(&all) == 1);
+	close_traces();
+}
