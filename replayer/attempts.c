@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: MIT
-/*
- * User I/Os and the attempts that serve them: sending, checking, failing over after an error, and
- * the one answer that the user gets.
- */
+/* I/Os and the attempts that serve them: see attempts.h. */
 #include "attempts.h"
 #include "buffers.h"
-#include "engine.h"
 #include "error.h"
 #include "hint.h"
-#include "io_log.h"
-#include "ring.h"
-#include "series.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +17,7 @@
 #define PIECE_BLOCKS 16u
 #define NOTE_BYTES 512u
 
-int replica_after_home(const struct replay *r, const struct user_io *io, uint32_t mask)
+int replica_after_home(const struct replay *r, const struct io *io, uint32_t mask)
 {
 	for (unsigned int i = 1; i < r->n_drives; i++) {
 		unsigned int drive = (io->home + i) % r->n_drives;
@@ -35,9 +28,9 @@ int replica_after_home(const struct replay *r, const struct user_io *io, uint32_
 	return -1;
 }
 
-struct user_io *user_io_new(struct replay *r)
+struct io *io_new(struct replay *r)
 {
-	struct user_io *io = r->free_ios;
+	struct io *io = r->free_ios;
 
 	if (io)
 		r->free_ios = io->next_free;
@@ -48,14 +41,14 @@ struct user_io *user_io_new(struct replay *r)
 	return io;
 }
 
-static void user_io_free(struct replay *r, struct user_io *io)
+static void io_free(struct replay *r, struct io *io)
 {
 	timer_disarm(&r->timers, &io->timer);
 	io->next_free = r->free_ios;
 	r->free_ios = io;
 }
 
-static struct attempt *attempt_new(struct replay *r, struct user_io *io, unsigned int drive)
+static struct attempt *attempt_new(struct replay *r, struct io *io, unsigned int drive)
 {
 	struct attempt *a = r->free_attempts;
 
@@ -118,7 +111,7 @@ static void attempt_prepared(struct replay *r, struct attempt *a)
 void attempts_submitted(struct replay *r)
 {
 	for (struct attempt *a = r->unsubmitted; a; a = a->later) {
-		struct user_io *io = a->io;
+		struct io *io = a->io;
 
 		a->submit_ns = r->ring.now_ns;
 		if (io->submitted)
@@ -136,7 +129,7 @@ void attempts_submitted(struct replay *r)
 /* Sends what of the attempt is not done yet. */
 static void queue(struct replay *r, struct attempt *a)
 {
-	const struct user_io *io = a->io;
+	const struct io *io = a->io;
 	struct io_uring_sqe *sqe = ring_sqe(&r->ring);
 	char *data = (char *)a->buffer->data + a->done_bytes;
 	uint32_t bytes = io->size_bytes - a->done_bytes;
@@ -176,7 +169,7 @@ static bool continue_short(struct replay *r, struct attempt *a, int result)
 	return true;
 }
 
-void attempt_send(struct replay *r, struct user_io *io, unsigned int drive, unsigned int flags)
+void attempt_send(struct replay *r, struct io *io, unsigned int drive, unsigned int flags)
 {
 	struct attempt *a = attempt_new(r, io, drive);
 
@@ -193,13 +186,12 @@ void attempt_send(struct replay *r, struct user_io *io, unsigned int drive, unsi
 	}
 }
 
-static uint32_t piece(const struct user_io *io, uint32_t block)
+static uint32_t piece(const struct io *io, uint32_t block)
 {
 	return io_pages(io) - block < PIECE_BLOCKS ? io_pages(io) - block : PIECE_BLOCKS;
 }
 
-/* How many blocks of an attempt's answer are wrong; *e is about the first of them. */
-static uint32_t check(struct replay *r, const struct attempt *a, struct content_error *e)
+uint32_t attempt_check(struct replay *r, const struct attempt *a, struct content_error *e)
 {
 	uint64_t block = a->io->offset_bytes / BLOCK_BYTES;
 	struct content_error later;
@@ -217,7 +209,7 @@ static uint32_t check(struct replay *r, const struct attempt *a, struct content_
 	return wrong;
 }
 
-void write_send(struct replay *r, struct user_io *io, unsigned int drive)
+void write_send(struct replay *r, struct io *io, unsigned int drive)
 {
 	struct attempt *a = attempt_new(r, io, drive);
 	uint64_t block = io->offset_bytes / BLOCK_BYTES;
@@ -232,22 +224,23 @@ void write_send(struct replay *r, struct user_io *io, unsigned int drive)
 	attempt_prepared(r, a);
 }
 
-void background_write(struct replay *r, struct storm *s, unsigned int drive, uint64_t offset_bytes,
-		      uint32_t size_bytes)
+void background_write(struct replay *r, unsigned int drive, uint64_t offset_bytes,
+		      uint32_t size_bytes, void (*done)(struct replay *, struct attempt *, int),
+		      void *owner)
 {
-	struct user_io *io = user_io_new(r);
+	struct io *io = io_new(r);
 
-	io->storm = s;
+	io->done = done;
+	io->owner = owner;
 	io->offset_bytes = offset_bytes;
 	io->size_bytes = size_bytes;
 	io->is_write = true;
 	io->home = drive;
 	io->submit_ns = r->ring.now_ns;
-	r->background_in_flight++;
 	write_send(r, io, drive);
 }
 
-static void cancel_losers(struct replay *r, struct user_io *io)
+void attempts_cancel(struct replay *r, struct io *io)
 {
 	for (struct attempt *a = io->in_flight; a; a = a->next) {
 		struct io_uring_sqe *sqe = ring_sqe(&r->ring);
@@ -262,76 +255,7 @@ static void cancel_losers(struct replay *r, struct user_io *io)
 	}
 }
 
-/* The user has the answer: counted here and nowhere else. `by` is NULL when every drive failed. */
-static void answer(struct replay *r, struct user_io *io, struct attempt *by)
-{
-	uint64_t latency = r->done_ns - io->submit_ns;
-	uint64_t lag = io->submit_ns - r->start_ns - io->due_ns;
-	uint32_t extra = 0;
-
-	io->answered = true;
-	r->user_ios_in_flight--;
-	r->c.unanswered--;
-	timer_disarm(&r->timers, &io->timer);
-	if (!io->is_write && io->sent > io->revocations + 1)
-		extra = io->sent - io->revocations - 1;
-	if (by)
-		io->served_by = by->drive;
-	if (by && by->hedge)
-		io->flags |= IO_HEDGE_WON;
-	if (io->warmup) {
-		r->c.warmup_ios++;
-		return;
-	}
-	if (io->is_write) {
-		r->c.writes++;
-		r->c.write_bytes += io->size_bytes;
-		r->c.writes_failed += !by;
-		if (by) {
-			latency_add(&r->write_latency, latency);
-			latency_add(&r->write_response, lag + latency);
-		}
-	} else {
-		r->c.reads++;
-		r->c.read_bytes += io->size_bytes;
-		r->c.reads_failed += !by;
-		if (by) {
-			latency_add(&r->read_latency, latency);
-			latency_add(&r->read_response, lag + latency);
-			series_add(r->series, r->done_ns - r->start_ns, latency, lag + latency);
-			r->c.served_by[by->drive]++;
-		}
-		r->c.revoked += io->revocations > 0;
-		r->c.revocations += io->revocations;
-		r->c.hedged += !!(io->flags & IO_HEDGED);
-		r->c.hedges_won += !!(io->flags & IO_HEDGE_WON);
-		r->c.extra_ios += extra;
-	}
-	latency_add(&r->lag, lag);
-	r->c.late_ios += lag > LATE_NS;
-	if (r->log) {
-		struct log_record record = {
-			.due_ns = io->due_ns,
-			.latency_ns = latency,
-			.lag_ns = lag,
-			.offset_bytes = io->offset_bytes,
-			.size_bytes = io->size_bytes,
-			.home = io->home,
-			.op = io->is_write,
-			.served_by = io->served_by,
-			.flags = io->flags | (io->revocations ? IO_REVOKED : 0),
-			.revocations = io->revocations,
-			.extra_ios = extra,
-			.device_latency_us =
-				by ? saturate_u32((r->done_ns - by->submit_ns) / 1000) : 0,
-		};
-
-		log_append(r->log, &record);
-	}
-}
-
-/* result: a negative errno, or how many bytes were done before the drive did no more. */
-static void report_io_error(struct replay *r, const struct attempt *a, int result)
+void attempt_failed(struct replay *r, const struct attempt *a, int result)
 {
 	char ended[48];
 
@@ -344,118 +268,6 @@ static void report_io_error(struct replay *r, const struct attempt *a, int resul
 		(unsigned long long)a->io->offset_bytes, result < 0 ? strerror(-result) : ended,
 		r->c.io_errors == REPORTED_ERRORS ? " (further I/O errors are counted, not printed)"
 						  : "");
-}
-
-static void report_data_error(struct replay *r, const struct attempt *a,
-			      const struct content_error *e, uint32_t blocks)
-{
-	if (r->c.data_errors++ >= REPORTED_ERRORS)
-		return;
-	fprintf(stderr,
-		"replayer: DATA ERROR %s block %llu (byte %llu): word %u is %016llx, "
-		"expected %016llx; generations %u to %u would do, ",
-		r->devices[a->drive].path, (unsigned long long)e->block,
-		(unsigned long long)e->block * BLOCK_BYTES, e->word, (unsigned long long)e->found,
-		(unsigned long long)e->expected, e->low, e->high);
-	if (e->found_known)
-		fprintf(stderr, "the block claims %u", e->found_generation);
-	else
-		fprintf(stderr, "the block claims none");
-	fprintf(stderr, "; %u of %u blocks wrong%s\n", blocks, io_pages(a->io),
-		r->c.data_errors == REPORTED_ERRORS
-			? " (further data errors are counted, not printed)"
-			: "");
-}
-
-static void write_completed(struct replay *r, struct attempt *a, int result)
-{
-	struct user_io *io = a->io;
-	bool ok = result == (int)io->size_bytes;
-
-	content_done(&r->contents[a->drive], io->offset_bytes / BLOCK_BYTES, io_pages(io), ok);
-	if (ok) {
-		/* A replicated write is done with its last copy, and counted as the home drive's.
-		 */
-		if (io->served_by == SERVED_BY_NONE || a->drive == io->home)
-			io->served_by = a->drive;
-	} else {
-		io->flags |= IO_ERROR;
-		report_io_error(r, a, result);
-	}
-	if (io->storm) {
-		io->answered = true;
-		r->background_in_flight--;
-		storm_written(r, io->storm, ok);
-	} else if (!io->in_flight) {
-		a->drive = io->served_by;
-		answer(r, io, io->served_by == SERVED_BY_NONE ? NULL : a);
-	}
-}
-
-/* Asks another replica after an error: one that was not asked yet, else one that only revoked. */
-static void failover_on_error(struct replay *r, struct user_io *io)
-{
-	uint32_t all = (1u << r->n_drives) - 1;
-	int drive;
-
-	/* Another attempt, or a failover that waits for its timer, will bring the answer. */
-	if (io->in_flight || (io->failing_over && io->timer.place))
-		return;
-	drive = replica_after_home(r, io, io->tried);
-	if (drive < 0)
-		drive = replica_after_home(r, io, io->failed);
-	if (drive < 0 && !(io->failed & 1u << io->home))
-		drive = io->home;
-	if (io->failed == all || drive < 0) {
-		answer(r, io, NULL);
-		return;
-	}
-	r->c.failovers_on_error++;
-	attempt_send(r, io, drive, SEND_PLAIN);
-}
-
-static void read_completed(struct replay *r, struct attempt *a, int result)
-{
-	struct user_io *io = a->io;
-	struct content_error e;
-	uint32_t wrong;
-
-	if (result == -ECANCELED && io->answered) {
-		r->c.cancelled++;
-		return;
-	}
-	if (result == -EBUSY && a->hinted) {
-		if (io->answered)
-			return;
-		io->revocations++;
-		r->o.policy->revoked(r, io, a);
-		return;
-	}
-	if (result == -EOPNOTSUPP && a->hinted)
-		die("drive %s: no read with RWF_LATCRIT: this kernel lacks the LinnOS patch",
-		    r->devices[a->drive].path);
-	if (result != (int)io->size_bytes) {
-		io->failed |= 1u << a->drive;
-		io->flags |= IO_ERROR;
-		report_io_error(r, a, result);
-		if (!io->answered)
-			failover_on_error(r, io);
-		return;
-	}
-	wrong = check(r, a, &e);
-	if (wrong) {
-		report_data_error(r, a, &e, wrong);
-		if (!io->answered)
-			io->flags |= IO_DATA_ERROR;
-	}
-	if (!io->warmup)
-		latency_add(&r->drive_latency[a->drive], r->done_ns - a->submit_ns);
-	if (r->o.policy->answered)
-		r->o.policy->answered(r, io, a);
-	if (!io->answered) {
-		answer(r, io, a);
-		cancel_losers(r, io);
-	}
 }
 
 bool attempts_timed_out(struct replay *r)
@@ -487,7 +299,7 @@ void attempts_reap(struct replay *r)
 		io_uring_for_each_cqe(&r->ring.uring, head, cqe)
 		{
 			struct attempt *a = io_uring_cqe_get_data(cqe);
-			struct user_io *io;
+			struct io *io;
 			int result;
 
 			n++;
@@ -506,12 +318,12 @@ void attempts_reap(struct replay *r)
 			result = cqe->res < 0 ? cqe->res : (int)a->done_bytes + cqe->res;
 			attempt_done(r, a);
 			if (io->is_write)
-				write_completed(r, a, result);
-			else
-				read_completed(r, a, result);
+				content_done(&r->contents[a->drive], io->offset_bytes / BLOCK_BYTES,
+					     io_pages(io), result == (int)io->size_bytes);
+			io->done(r, a, result);
 			attempt_free(r, a);
 			if (io->answered && !io->in_flight)
-				user_io_free(r, io);
+				io_free(r, io);
 		}
 		io_uring_cq_advance(&r->ring.uring, n);
 	} while (n);

@@ -4,13 +4,12 @@
 #include "attempts.h"
 #include "buffers.h"
 #include "inject.h"
-#include "io_log.h"
 #include "progress.h"
-#include "ring.h"
 #include "series.h"
+#include "storm.h"
+#include "users.h"
 
 #include <signal.h>
-#include <stddef.h>
 #include <unistd.h>
 
 /* In a backlog the clock is read again after so many submissions, to keep their stamps honest. */
@@ -106,7 +105,7 @@ void engine_scan(struct replay *r, scan_visit *visit, void *context)
 
 static void issue(struct replay *r, struct source *s)
 {
-	struct user_io *io = user_io_new(r);
+	struct io *io = io_new(r);
 	uint64_t elapsed = r->ring.now_ns - r->start_ns;
 
 	io->due_ns = r->o.saturate ? elapsed : s->next.at_ns;
@@ -115,41 +114,25 @@ static void issue(struct replay *r, struct source *s)
 	io->is_write = s->next.is_write;
 	io->home = s->drive;
 	io->tag = r->o.tags[s - r->sources.each];
-	io->submit_ns = r->ring.now_ns;
-	io->warmup = io->due_ns < r->o.warmup_s * 1e9;
-	r->user_ios_in_flight++;
-	r->c.unanswered++;
 	source_advance(&r->sources, s);
-	if (!io->is_write) {
-		budget_earn(&r->hedge_budget);
-		r->o.policy->read(r, io);
-	} else if (r->o.replicate_writes) {
-		for (unsigned int k = 0; k < r->n_drives; k++)
-			write_send(r, io, k);
-	} else {
-		write_send(r, io, io->home);
-	}
+	user_io_start(r, io);
 }
 
 static void fire_timers(struct replay *r)
 {
 	struct timer *t;
 
-	while ((t = timer_expired(&r->timers, r->ring.now_ns))) {
-		if (t->kind == TIMER_STORM)
-			storm_slot(r, (struct storm *)((char *)t - offsetof(struct storm, timer)));
-		else
-			r->o.policy->timer(
-				r, (struct user_io *)((char *)t - offsetof(struct user_io, timer)));
-	}
+	while ((t = timer_expired(&r->timers, r->ring.now_ns)))
+		t->expired(r, t);
 }
 
 static void reserve_buffers(struct replay *r)
 {
 	unsigned int copies = r->o.replicate_writes ? r->n_drives : r->n_drives > 1 ? 2 : 1;
 
-	for (unsigned int i = 0; i < r->n_storms; i++)
-		buffers_expect_more(r->buffers, r->storms[i].block_bytes, r->storms[i].depth);
+	for (unsigned int i = 0; i < r->storms->n; i++)
+		buffers_expect_more(r->buffers, r->storms->each[i].block_bytes,
+				    r->storms->each[i].depth);
 	buffers_reserve(r->buffers, copies, r->o.depth);
 }
 
@@ -221,7 +204,7 @@ void engine_run(struct replay *r)
 			if (!r->end_ns)
 				r->end_ns = r->ring.now_ns;
 			r->draining = true;
-			if (!r->background_in_flight && !r->losers_in_flight)
+			if (!storms_in_flight(r->storms) && !r->losers_in_flight)
 				break;
 		}
 		wake = timer_next(&r->timers);
@@ -242,7 +225,7 @@ void engine_run(struct replay *r)
 void engine_close(struct replay *r)
 {
 	/* What is still at a drive owns its buffer: the kernel cleans up behind the program. */
-	if (r->user_ios_in_flight || r->background_in_flight || r->losers_in_flight)
+	if (r->user_ios_in_flight || storms_in_flight(r->storms) || r->losers_in_flight)
 		return;
 	ring_close(&r->ring);
 	sources_close(&r->sources);

@@ -7,8 +7,9 @@
  * slower still.
  */
 #include "hedging.h"
-#include "engine.h"
+#include "attempts.h"
 #include "error.h"
+#include "policy.h"
 #include "profile.h"
 
 #include <math.h>
@@ -56,26 +57,25 @@ void hedging_setup_threshold(struct replay *r)
 	}
 }
 
-void hedging_read(struct replay *r, struct user_io *io)
+void hedging_read(struct replay *r, struct io *io)
 {
 	attempt_send(r, io, io->home, SEND_PLAIN);
 	hedging_arm(r, io);
 }
 
-void hedging_timer(struct replay *r, struct user_io *io)
+void hedging_timer(struct replay *r, struct io *io)
 {
 	hedging_fire(r, io, SEND_PLAIN);
 }
 
-void hedging_arm(struct replay *r, struct user_io *io)
+void hedging_arm(struct replay *r, struct io *io)
 {
 	if (r->n_drives > 1 && r->hedge_ns[io->home] && !(io->flags & IO_HEDGED))
 		timer_arm(&r->timers, &io->timer, io->submit_ns + r->hedge_ns[io->home]);
 }
 
 /* Whichever attempt loses stays at its drive: none of them may be full of such reads. */
-static bool would_lose_too_many(const struct replay *r, const struct user_io *io,
-				unsigned int drive)
+static bool would_lose_too_many(const struct replay *r, const struct io *io, unsigned int drive)
 {
 	for (const struct attempt *a = io->in_flight; a; a = a->next)
 		if (losers_full(r, a->drive))
@@ -83,7 +83,7 @@ static bool would_lose_too_many(const struct replay *r, const struct user_io *io
 	return losers_full(r, drive);
 }
 
-void hedging_fire(struct replay *r, struct user_io *io, unsigned int send_flags)
+void hedging_fire(struct replay *r, struct io *io, unsigned int send_flags)
 {
 	int drive = replica_after_home(r, io, io->tried);
 

@@ -4,7 +4,7 @@
 #define REPLAYER_HEDGING_H
 
 struct replay;
-struct user_io;
+struct io;
 
 /* Threshold of every home drive: --hedge-us, else the profile's percentile. Dies when neither is
  * given. */
@@ -13,14 +13,14 @@ void hedging_setup_percentile(struct replay *r, double percentile);
  * none. */
 void hedging_setup_threshold(struct replay *r);
 /* Starts the read's timer; it counts from the first submission. */
-void hedging_arm(struct replay *r, struct user_io *io);
+void hedging_arm(struct replay *r, struct io *io);
 /* The timer has run out: asks one more replica, with send_flags of SEND_, unless the budget is used
  * up. */
-void hedging_fire(struct replay *r, struct user_io *io, unsigned int send_flags);
+void hedging_fire(struct replay *r, struct io *io, unsigned int send_flags);
 
 /* The hooks of a policy that only hedges: a plain read to the home drive, and a plain copy when its
  * timer has run out. */
-void hedging_read(struct replay *r, struct user_io *io);
-void hedging_timer(struct replay *r, struct user_io *io);
+void hedging_read(struct replay *r, struct io *io);
+void hedging_timer(struct replay *r, struct io *io);
 
 #endif

@@ -256,12 +256,12 @@ static void disarm_at_exit(void)
 }
 
 struct inject *inject_new(char *const *specs, unsigned int n_specs, struct device *devices,
-			  unsigned int n_devices, struct storm *storms, unsigned int *n_storms)
+			  unsigned int n_devices, struct storms *storms)
 {
 	struct inject *in;
 	bool stormy[MAX_DRIVES] = {false}, flashsim = false;
 
-	*n_storms = 0;
+	storms->n = 0;
 	if (!n_specs)
 		return NULL;
 	in = xcalloc(1, sizeof(*in));
@@ -279,7 +279,7 @@ struct inject *inject_new(char *const *specs, unsigned int n_specs, struct devic
 					die("--inject %s: drive %s is smaller than one block of "
 					    "the storm",
 					    specs[i], devices[k].path);
-				add_storm(&storms[(*n_storms)++], &s, k, n_devices);
+				add_storm(&storms->each[storms->n++], &s, k, n_devices);
 				stormy[k] = true;
 				continue;
 			}

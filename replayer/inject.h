@@ -8,13 +8,13 @@
 
 struct inject;
 
-struct storm;
+struct storms;
 
 /* Parses the specifications and programs the knobs, still disarmed. Write storms are
- * not flashsim's but the engine's: they go to storms[], at most one per drive. NULL when flashsim
+ * not flashsim's but the engine's: they go to *storms, at most one per drive. NULL when flashsim
  * has nothing to do. Dies on a bad specification or a drive that cannot do it. */
 struct inject *inject_new(char *const *specs, unsigned int n_specs, struct device *devices,
-			  unsigned int n_devices, struct storm *storms, unsigned int *n_storms);
+			  unsigned int n_devices, struct storms *storms);
 void inject_arm(struct inject *in);
 void inject_disarm(struct inject *in);
 

@@ -6,8 +6,11 @@
 #include "guard.h"
 #include "inject.h"
 #include "io_log.h"
+#include "policy.h"
 #include "prefill.h"
+#include "replay.h"
 #include "report.h"
+#include "storm.h"
 
 #include <math.h>
 #include <signal.h>
@@ -47,7 +50,8 @@ static void require_counted(const struct replay *r)
 
 int main(int argc, char **argv)
 {
-	static struct replay replay;
+	static struct storms storms;
+	static struct replay replay = {.storms = &storms};
 	struct replay *r = &replay;
 	struct sigaction on_stop = {.sa_handler = on_signal};
 	int status = 0;
@@ -58,9 +62,8 @@ int main(int argc, char **argv)
 	if (!r->o.readonly)
 		guard_drives(&r->o);
 	require_policy(r);
-	r->inject = inject_new(r->o.injects, r->o.n_injects, r->devices, r->n_drives, r->storms,
-			       &r->n_storms);
-	if (r->o.readonly && r->n_storms)
+	r->inject = inject_new(r->o.injects, r->o.n_injects, r->devices, r->n_drives, r->storms);
+	if (r->o.readonly && r->storms->n)
 		die("--inject storm writes to the drives; with --readonly nothing is written");
 	if (r->o.json_path)
 		report_require_writable(r->o.json_path);

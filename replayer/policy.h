@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 struct replay;
-struct user_io;
+struct io;
 struct attempt;
 
 struct policy {
@@ -22,13 +22,13 @@ struct policy {
 	 */
 	void (*setup)(struct replay *r);
 	/* A user's read has arrived: sends at least one attempt. */
-	void (*read)(struct replay *r, struct user_io *io);
+	void (*read)(struct replay *r, struct io *io);
 	/* A hinted attempt came back with EBUSY. Required with needs_linnos. */
-	void (*revoked)(struct replay *r, struct user_io *io, struct attempt *a);
+	void (*revoked)(struct replay *r, struct io *io, struct attempt *a);
 	/* The timer that the policy armed has run out and the read is not answered. */
-	void (*timer)(struct replay *r, struct user_io *io);
+	void (*timer)(struct replay *r, struct io *io);
 	/* A read attempt was answered by its drive, whether or not it won. Optional. */
-	void (*answered)(struct replay *r, struct user_io *io, struct attempt *a);
+	void (*answered)(struct replay *r, struct io *io, struct attempt *a);
 };
 
 extern const struct policy *const policies[]; /* ends with NULL */

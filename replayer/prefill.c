@@ -5,8 +5,8 @@
 #include "engine.h"
 #include "error.h"
 #include "progress.h"
-#include "ring.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -14,20 +14,15 @@
 #define WRITE_DEPTH 16u	  /* writes in flight per drive */
 #define LEAF_BLOCKS 512u  /* bits of a leaf: 64 bytes */
 
-static void prefill_write(struct replay *r, unsigned int drive, uint64_t block, uint32_t n)
+/* The owner of the prefill's writes is the number of those at the drives. */
+static void write_done(struct replay *r, struct attempt *a, int result)
 {
-	struct user_io *io = user_io_new(r);
+	uint32_t *writing = a->io->owner;
 
-	io->offset_bytes = block * BLOCK_BYTES;
-	io->size_bytes = n * BLOCK_BYTES;
-	io->is_write = true;
-	io->home = drive;
-	io->submit_ns = r->ring.now_ns;
-	io->warmup = true;
-	r->user_ios_in_flight++;
-	r->c.unanswered++;
-	write_send(r, io, drive);
-	r->c.prefill_blocks += n;
+	a->io->answered = true;
+	--*writing;
+	if (result != (int)a->io->size_bytes)
+		attempt_failed(r, a, result);
 }
 
 /* Which blocks are to be written: a bit for each. */
@@ -95,7 +90,8 @@ void prefill(struct replay *r)
 	struct touched touched = {.n_blocks = r->sources.limit_bytes / BLOCK_BYTES};
 	struct progress progress;
 	uint64_t at[MAX_DRIVES] = {0};
-	uint32_t writing;
+	uint32_t writing = 0;
+	bool waited;
 
 	sparse_init(&touched.words, touched.n_blocks / LEAF_BLOCKS + 1,
 		    LEAF_BLOCKS / 64 * sizeof(uint64_t));
@@ -103,26 +99,28 @@ void prefill(struct replay *r)
 	ring_wait_for_round_time(&r->ring, r->o.start_every_s * 1e9);
 	progress_start(&progress, r, r->ring.now_ns);
 	do {
-		writing = 0;
 		for (unsigned int k = 0; k < r->n_drives && !ring_is_stopped(&r->ring); k++)
 			while (r->in_flight[k] < WRITE_DEPTH) {
 				uint32_t n = next_run(&touched, &at[k]);
 
 				if (!n)
 					break;
-				prefill_write(r, k, at[k], n);
+				writing++;
+				background_write(r, k, at[k] * BLOCK_BYTES, n * BLOCK_BYTES,
+						 write_done, &writing);
+				r->c.prefill_blocks += n;
 				at[k] += n;
 			}
 		ring_submit(&r->ring);
-		if (r->user_ios_in_flight) {
+		waited = writing;
+		if (waited) {
 			ring_wait_until(&r->ring, UINT64_MAX);
 			attempts_reap(r);
 			if (attempts_timed_out(r))
 				die("prefill: a drive is unusable (or allow more with --timeout)");
-			writing = 1;
 		}
 		progress_show_prefill(&progress, r, touched.count * r->n_drives);
-	} while (writing);
+	} while (waited);
 	progress_end(&progress);
 	sparse_free(&touched.words);
 	if (r->c.io_errors)

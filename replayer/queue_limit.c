@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* The queue length from which the heuristic policies take a drive to be slow: see queue_limit.h. */
 #include "queue_limit.h"
-#include "engine.h"
+#include "attempts.h"
 #include "error.h"
+#include "policy.h"
 #include "profile.h"
 
 #define QUEUE_PERCENTILE 0.95
@@ -20,7 +21,7 @@ void queue_limit_setup(struct replay *r)
 	}
 }
 
-bool queue_is_long(const struct replay *r, const struct user_io *io, unsigned int drive)
+bool queue_is_long(const struct replay *r, const struct io *io, unsigned int drive)
 {
 	return r->pending_pages[drive] + io_pages(io) > r->o.heuristic_queue_pages;
 }

@@ -6,10 +6,10 @@
 #include <stdbool.h>
 
 struct replay;
-struct user_io;
+struct io;
 
 void queue_limit_setup(struct replay *r);
 /* With this read, would the drive have more pages pending than the limit? */
-bool queue_is_long(const struct replay *r, const struct user_io *io, unsigned int drive);
+bool queue_is_long(const struct replay *r, const struct io *io, unsigned int drive);
 
 #endif

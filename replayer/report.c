@@ -2,9 +2,11 @@
 /* What a run reports: see report.h. */
 #include "report.h"
 #include "buffers.h"
-#include "engine.h"
 #include "error.h"
+#include "policy.h"
+#include "replay.h"
 #include "series.h"
+#include "storm.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -318,13 +320,13 @@ bool report_json(struct replay *r, const char *path)
 	set_count(o, "buffers_mapped_late", buffers_mapped_late(r->buffers));
 	set_count(o, "read_bytes", c->read_bytes);
 	set_count(o, "write_bytes", c->write_bytes);
-	for (unsigned int i = 0; i < r->n_storms; i++) {
+	for (unsigned int i = 0; i < r->storms->n; i++) {
 		json_t *d = json_object();
 
-		set_count(d, "drive", r->storms[i].drive);
-		set_count(d, "slots", r->storms[i].slots);
-		set_count(d, "writes", r->storms[i].writes);
-		set_count(d, "bytes", r->storms[i].bytes);
+		set_count(d, "drive", r->storms->each[i].drive);
+		set_count(d, "slots", r->storms->each[i].slots);
+		set_count(d, "writes", r->storms->each[i].writes);
+		set_count(d, "bytes", r->storms->each[i].bytes);
 		json_array_append_new(storms, d);
 	}
 	set(o, "storms", storms);
@@ -420,10 +422,10 @@ void report_text(struct replay *r)
 	if (c->late_ios)
 		printf("%llu I/Os were submitted more than %llu us after they were due\n",
 		       ULL(c->late_ios), LATE_NS / 1000);
-	for (unsigned int i = 0; i < r->n_storms; i++)
+	for (unsigned int i = 0; i < r->storms->n; i++)
 		printf("write storm on %s: %llu slots, %llu writes, %llu MiB\n",
-		       r->devices[r->storms[i].drive].path, ULL(r->storms[i].slots),
-		       ULL(r->storms[i].writes), ULL(r->storms[i].bytes >> 20));
+		       r->devices[r->storms->each[i].drive].path, ULL(r->storms->each[i].slots),
+		       ULL(r->storms->each[i].writes), ULL(r->storms->each[i].bytes >> 20));
 	if (c->depth_stalls)
 		printf("%llu I/Os were due while --depth %u had no place for them\n",
 		       ULL(c->depth_stalls), r->o.depth);

@@ -9,18 +9,18 @@
  * read's timer serves both, in turn: the failover while one is due, else the hedge.
  */
 #include "revocation.h"
-#include "engine.h"
+#include "attempts.h"
 #include "hedging.h"
 
 /* Is this replica the only one left that could still answer? Then the read must not be revoked. */
-static bool is_last(const struct replay *r, const struct user_io *io, unsigned int drive)
+static bool is_last(const struct replay *r, const struct io *io, unsigned int drive)
 {
 	uint32_t all = (1u << r->n_drives) - 1;
 
 	return !io->in_flight && (io->tried | 1u << drive) == all;
 }
 
-static void send_to(struct replay *r, struct user_io *io, unsigned int drive)
+static void send_to(struct replay *r, struct io *io, unsigned int drive)
 {
 	/* With another attempt at work this one continues a revoked hedge. */
 	unsigned int hedge = io->in_flight ? SEND_HEDGE : 0;
@@ -29,12 +29,12 @@ static void send_to(struct replay *r, struct user_io *io, unsigned int drive)
 	hedging_arm(r, io);
 }
 
-void revocation_read(struct replay *r, struct user_io *io)
+void revocation_read(struct replay *r, struct io *io)
 {
 	send_to(r, io, io->home);
 }
 
-static void fail_over(struct replay *r, struct user_io *io)
+static void fail_over(struct replay *r, struct io *io)
 {
 	int drive = replica_after_home(r, io, io->tried);
 
@@ -51,7 +51,7 @@ static void fail_over(struct replay *r, struct user_io *io)
 	send_to(r, io, drive);
 }
 
-void revocation_revoked(struct replay *r, struct user_io *io, struct attempt *a)
+void revocation_revoked(struct replay *r, struct io *io, struct attempt *a)
 {
 	/* A revoked hedge has cost the array nothing: the budget gets it back. */
 	if (a->hedge)
@@ -64,7 +64,7 @@ void revocation_revoked(struct replay *r, struct user_io *io, struct attempt *a)
 	timer_arm(&r->timers, &io->timer, r->ring.now_ns + (uint64_t)(r->o.failover_us * 1000));
 }
 
-void revocation_timer(struct replay *r, struct user_io *io)
+void revocation_timer(struct replay *r, struct io *io)
 {
 	if (io->failing_over) {
 		io->failing_over = false;

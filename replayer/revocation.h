@@ -5,11 +5,11 @@
 #define REPLAYER_REVOCATION_H
 
 struct replay;
-struct user_io;
+struct io;
 struct attempt;
 
-void revocation_read(struct replay *r, struct user_io *io);
-void revocation_revoked(struct replay *r, struct user_io *io, struct attempt *a);
-void revocation_timer(struct replay *r, struct user_io *io);
+void revocation_read(struct replay *r, struct io *io);
+void revocation_revoked(struct replay *r, struct io *io, struct attempt *a);
+void revocation_timer(struct replay *r, struct io *io);
 
 #endif

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
 /* Write storms: see storm.h. */
 #include "storm.h"
-#include "engine.h"
+#include "attempts.h"
 #include "splitmix.h"
 
-static bool storm_write(struct replay *r, struct storm *s)
+#include <stddef.h>
+
+static void write_done(struct replay *r, struct attempt *a, int result);
+
+static bool write_next(struct replay *r, struct storm *s)
 {
 	uint64_t end = r->devices[s->drive].size_bytes / BLOCK_BYTES * BLOCK_BYTES;
 
@@ -12,7 +16,8 @@ static bool storm_write(struct replay *r, struct storm *s)
 		return false;
 	if (s->offset_bytes + s->block_bytes > end)
 		s->offset_bytes = 0;
-	background_write(r, s, s->drive, s->offset_bytes, s->block_bytes);
+	s->in_flight++;
+	background_write(r, s->drive, s->offset_bytes, s->block_bytes, write_done, s);
 	s->offset_bytes += s->block_bytes;
 	s->left_bytes -= s->block_bytes;
 	s->writes++;
@@ -20,37 +25,53 @@ static bool storm_write(struct replay *r, struct storm *s)
 	return true;
 }
 
-void storm_slot(struct replay *r, struct storm *s)
+static void write_done(struct replay *r, struct attempt *a, int result)
 {
+	struct storm *s = a->io->owner;
+
+	a->io->answered = true;
+	s->in_flight--;
+	if (result != (int)a->io->size_bytes) {
+		attempt_failed(r, a, result);
+		/* A drive that refuses would be asked again at once, and for ever: the next slot
+		 * tries again. */
+		s->slot_end_ns = 0;
+	}
+	write_next(r, s);
+}
+
+/* A slot begins. */
+static void begin_slot(void *replay, struct timer *t)
+{
+	struct storm *s = (struct storm *)((char *)t - offsetof(struct storm, timer));
+	struct replay *r = replay;
 	uint64_t blocks = r->devices[s->drive].size_bytes / BLOCK_BYTES;
 
-	/* A write of the last slot may still be under way: the new slot fills up to the depth only.
-	 */
 	s->slots++;
-	s->slot_end_ns = s->slot_ns ? s->timer.at_ns + s->slot_ns : UINT64_MAX;
+	s->slot_end_ns = s->slot_ns ? t->at_ns + s->slot_ns : UINT64_MAX;
 	s->left_bytes = s->bytes_per_slot ? s->bytes_per_slot : UINT64_MAX;
 	s->offset_bytes = splitmix_next(&r->random_state) % blocks * BLOCK_BYTES;
 	if (s->every_ns)
-		timer_arm(&r->timers, &s->timer, s->timer.at_ns + s->every_ns);
-	while (s->in_flight < s->depth && storm_write(r, s))
-		s->in_flight++;
-}
-
-void storm_written(struct replay *r, struct storm *s, bool ok)
-{
-	s->in_flight--;
-	/* A drive that refuses would be asked again at once, and for ever: the next slot tries
-	 * again. */
-	if (!ok)
-		s->slot_end_ns = 0;
-	if (storm_write(r, s))
-		s->in_flight++;
+		timer_arm(&r->timers, t, t->at_ns + s->every_ns);
+	/* A write of the last slot may still be under way: the new slot fills up to the depth only.
+	 */
+	while (s->in_flight < s->depth && write_next(r, s))
+		;
 }
 
 void storms_start(struct replay *r)
 {
-	for (unsigned int i = 0; i < r->n_storms; i++) {
-		r->storms[i].timer.kind = TIMER_STORM;
-		timer_arm(&r->timers, &r->storms[i].timer, r->start_ns + r->storms[i].start_ns);
+	for (struct storm *s = r->storms->each; s < r->storms->each + r->storms->n; s++) {
+		s->timer.expired = begin_slot;
+		timer_arm(&r->timers, &s->timer, r->start_ns + s->start_ns);
 	}
+}
+
+uint32_t storms_in_flight(const struct storms *all)
+{
+	uint32_t n = 0;
+
+	for (unsigned int i = 0; i < all->n; i++)
+		n += all->each[i].in_flight;
+	return n;
 }

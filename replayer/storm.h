@@ -8,9 +8,9 @@
 #ifndef REPLAYER_STORM_H
 #define REPLAYER_STORM_H
 
+#include "device.h"
 #include "timers.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct replay;
@@ -29,10 +29,13 @@ struct storm {
 	uint64_t slots, writes, bytes;
 };
 
+struct storms {
+	unsigned int n;
+	struct storm each[MAX_DRIVES];
+};
+
 void storms_start(struct replay *r);
-/* The storm's timer: a slot begins. */
-void storm_slot(struct replay *r, struct storm *s);
-/* One of its writes is done. */
-void storm_written(struct replay *r, struct storm *s, bool ok);
+/* How many of their writes are at the drives. */
+uint32_t storms_in_flight(const struct storms *all);
 
 #endif

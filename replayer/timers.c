@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Timers of user I/Os: see timers.h. */
+/* Timers: see timers.h. */
 #include "timers.h"
 #include "error.h"
 

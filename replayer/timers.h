@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Timers of user I/Os and storms: a binary heap by time, ties in the order of arming, so that a run
+/* Timers: a binary heap by time, ties in the order of arming, so that a run
  * repeats exactly. */
 #ifndef REPLAYER_TIMERS_H
 #define REPLAYER_TIMERS_H
@@ -9,10 +9,9 @@
 struct timer {
 	uint64_t at_ns, order;
 	uint32_t place; /* index in the heap + 1; 0: not armed */
-	uint8_t kind;	/* whose timer it is */
+	/* What its owner does then; whoever takes it off the heap calls it. */
+	void (*expired)(void *context, struct timer *timer);
 };
-
-enum { TIMER_USER_IO, TIMER_STORM };
 
 struct timers {
 	struct timer **heap;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* baseline: every read goes to its home drive, and waits for it. */
-#include "engine.h"
+#include "attempts.h"
+#include "policy.h"
 
-static void baseline_read(struct replay *r, struct user_io *io)
+static void baseline_read(struct replay *r, struct io *io)
 {
 	attempt_send(r, io, io->home, SEND_PLAIN);
 }

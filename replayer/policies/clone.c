@@ -2,9 +2,10 @@
 /* clone: every read goes to the home drive and to the next replicas at once; the first answer wins.
  * It buys its tail with twice the read load (--clone-copies 2) or more. A drive that holds --losers
  * lost reads is left out. */
-#include "engine.h"
+#include "attempts.h"
+#include "policy.h"
 
-static void clone_read(struct replay *r, struct user_io *io)
+static void clone_read(struct replay *r, struct io *io)
 {
 	unsigned int copies = r->o.clone_copies < r->n_drives ? r->o.clone_copies : r->n_drives;
 

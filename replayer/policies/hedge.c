@@ -2,8 +2,8 @@
 /* hedge: the home drive first; when it has not answered by a percentile of the usual latency (p95),
  * the next replica as well. The tail beyond the percentile becomes the percentile plus another
  * drive's latency. */
-#include "policy.h"
 #include "hedging.h"
+#include "policy.h"
 
 static void hedge_setup(struct replay *r)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* hedge-ip: hedging at the inflection point of the home drive's model, the latency from which a
  * read counts as slow. */
-#include "policy.h"
 #include "hedging.h"
+#include "policy.h"
 
 const struct policy policy_hedge_ip = {
 	.name = "hedge-ip",

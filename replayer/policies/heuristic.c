@@ -8,11 +8,12 @@
  * The limit is
  * --heuristic-queue, else the p95 of the queue lengths that the reads of --profile met.
  */
-#include "engine.h"
+#include "attempts.h"
+#include "policy.h"
 #include "error.h"
 #include "queue_limit.h"
 
-static void heuristic_read(struct replay *r, struct user_io *io)
+static void heuristic_read(struct replay *r, struct io *io)
 {
 	unsigned int drive = io->home;
 

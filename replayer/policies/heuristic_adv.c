@@ -14,7 +14,8 @@
  * --heuristic-busy-us, else than the drive's inflection point where a model is uploaded, else than
  * the p95 of --profile.
  */
-#include "engine.h"
+#include "attempts.h"
+#include "policy.h"
 #include "error.h"
 #include "profile.h"
 #include "queue_limit.h"
@@ -55,7 +56,7 @@ static void heuristic_adv_setup(struct replay *r)
 	r->policy_state = states;
 }
 
-static bool is_slow(struct replay *r, const struct user_io *io, unsigned int drive)
+static bool is_slow(struct replay *r, const struct io *io, unsigned int drive)
 {
 	struct drive_state *s = (struct drive_state *)r->policy_state + drive;
 
@@ -65,7 +66,7 @@ static bool is_slow(struct replay *r, const struct user_io *io, unsigned int dri
 	return s->busy || queue_is_long(r, io, drive);
 }
 
-static void heuristic_adv_read(struct replay *r, struct user_io *io)
+static void heuristic_adv_read(struct replay *r, struct io *io)
 {
 	unsigned int drive = io->home;
 
@@ -77,7 +78,7 @@ static void heuristic_adv_read(struct replay *r, struct user_io *io)
 	attempt_send(r, io, drive, SEND_PLAIN);
 }
 
-static void heuristic_adv_answered(struct replay *r, struct user_io *io, struct attempt *a)
+static void heuristic_adv_answered(struct replay *r, struct io *io, struct attempt *a)
 {
 	struct drive_state *s = (struct drive_state *)r->policy_state + a->drive;
 	bool slow = r->done_ns - a->submit_ns > s->slow_ns;

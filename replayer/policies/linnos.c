@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* linnos: reads carry the latency-critical hint; a revoked one goes to the next replica, the last
  * one plain. */
-#include "engine.h"
+#include "attempts.h"
+#include "policy.h"
 #include "revocation.h"
 
 const struct policy policy_linnos = {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* linnos-h99: linnos, and hedging at p99 of the usual latency, for the rare false submit only. */
-#include "engine.h"
+#include "attempts.h"
+#include "policy.h"
 #include "hedging.h"
 #include "revocation.h"
 

@@ -4,9 +4,10 @@
  * the slow reads that remain, so a hedge need not wait longer than their share says: the threshold
  * is the smaller of p95 and the percentile 1 - false-submit ratio of the usual latency.
  */
-#include "engine.h"
+#include "attempts.h"
 #include "error.h"
 #include "hedging.h"
+#include "policy.h"
 #include "revocation.h"
 
 /* Fewer decisions than this say nothing about the network's errors. */

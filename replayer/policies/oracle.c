@@ -2,7 +2,8 @@
 /* oracle: asks the emulator which replica would answer first, injection included, and reads there.
  * The bound that no policy which sees the drives from outside can beat; works on flashsim drives
  * only. */
-#include "engine.h"
+#include "attempts.h"
+#include "policy.h"
 #include "error.h"
 #include "flashsim_ioctl.h"
 
@@ -13,7 +14,7 @@
 /* One question covers at most this much; the kernel splits larger reads anyway. */
 #define SECTORS_MAX 256u
 
-static bool ask(const struct device *d, const struct user_io *io, uint64_t *latency_ns)
+static bool ask(const struct device *d, const struct io *io, uint64_t *latency_ns)
 {
 	struct flashsim_oracle q = {.sector = io->offset_bytes / 512,
 				    .nr_sectors = io->size_bytes / 512,
@@ -29,7 +30,7 @@ static bool ask(const struct device *d, const struct user_io *io, uint64_t *late
 
 static void oracle_setup(struct replay *r)
 {
-	struct user_io probe = {.size_bytes = 4096};
+	struct io probe = {.size_bytes = 4096};
 	uint64_t ns;
 
 	for (unsigned int k = 0; k < r->n_drives; k++)
@@ -39,7 +40,7 @@ static void oracle_setup(struct replay *r)
 			    r->devices[k].path, strerror(errno));
 }
 
-static void oracle_read(struct replay *r, struct user_io *io)
+static void oracle_read(struct replay *r, struct io *io)
 {
 	uint64_t best_ns = UINT64_MAX, ns;
 	unsigned int best = io->home;

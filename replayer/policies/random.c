@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* random: every read goes to a replica drawn from the seed. */
-#include "engine.h"
+#include "attempts.h"
+#include "policy.h"
 #include "splitmix.h"
 
-static void random_read(struct replay *r, struct user_io *io)
+static void random_read(struct replay *r, struct io *io)
 {
 	attempt_send(r, io, splitmix_next(&r->random_state) % r->n_drives, SEND_PLAIN);
 }

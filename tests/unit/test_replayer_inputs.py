@@ -402,7 +402,7 @@ def test_progress_is_shown_during_prefill(tmp_path: Path, drives: list[Path]) ->
     program = tmp_path / "shown.c"
     program.write_text(
         """
-#include "engine.h"
+#include "replay.h"
 #include "progress.h"
 int main(void)
 {

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Callable
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -19,16 +21,78 @@ TESTS = [
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("replayer")
+def programs() -> Path:
     subprocess.run(
-        ["make", "-s", "-C", SOURCE, f"OUT={out}", "CFLAGS=-O1 -g", "tests"],
+        ["make", "-s", "-C", SOURCE, f"OUT={REPLAYER.parent}", "tests"],
         check=True, capture_output=True,
     )  # fmt: skip
-    return out / "tests"
+    return REPLAYER.parent / "tests"
 
 
 @pytest.mark.parametrize(("program", "test"), TESTS)
 def test_module(programs: Path, program: str, test: str) -> None:
     ran = subprocess.run([programs / program, test], capture_output=True, text=True, timeout=60)
     assert (ran.returncode, ran.stdout) == (0, "1 tests passed\n"), ran.stderr
+
+
+def modules() -> dict[str, list[Path]]:
+    """The sources of each module: its .c and its .h."""
+    found: dict[str, list[Path]] = {}
+    for path in [*SOURCE.glob("*.[ch]"), *SOURCE.glob("policies/*.c")]:
+        found.setdefault(path.stem, []).append(path)
+    return found
+
+
+def includes() -> dict[str, set[str]]:
+    names = modules()
+    return {
+        name: {
+            Path(header).stem
+            for path in paths
+            for header in re.findall(r'^#include "(.+)"', path.read_text(), re.MULTILINE)
+            if Path(header).stem in names
+        }
+        - {name}
+        for name, paths in names.items()
+    }
+
+
+def calls() -> dict[str, set[str]]:
+    """Whose functions and data each module's object uses, as the linker sees it."""
+    defines: dict[str, str] = {}
+    uses: dict[str, set[str]] = {}
+    for name in modules():
+        objects = list((REPLAYER.parent / "obj").glob(f"**/{name}.o"))
+        if not objects:  # a header alone
+            continue
+        symbols = subprocess.run(["nm", *objects], capture_output=True, text=True, check=True)
+        for line in symbols.stdout.splitlines():
+            kind, symbol = line.split()[-2:]
+            if kind == "U":
+                uses.setdefault(name, set()).add(symbol)
+            elif kind.isupper():
+                defines[symbol] = name
+    return {
+        name: {defines[symbol] for symbol in symbols if symbol in defines}
+        for name, symbols in uses.items()
+    }
+
+
+@pytest.mark.parametrize("graph", [includes, calls])
+def test_no_module_needs_one_that_needs_it(graph: Callable[[], dict[str, set[str]]]) -> None:
+    edges = graph()
+    assert sum(map(len, edges.values())) > 100
+    order = [*TopologicalSorter(edges).static_order()]  # raises CycleError, which names the circle
+    assert order.index("ring") < order.index("attempts") < order.index("engine")
+
+
+def test_what_is_tested_alone_knows_no_replay() -> None:
+    """Not even through what it includes."""
+    edges = includes()
+
+    def known(module: str) -> set[str]:
+        return edges[module].union(*(known(other) for other in edges[module]))
+
+    alone = {"budget", "content", "histogram", "latency", "number", "ring", "series", "sources"}
+    for module in alone | {"device", "io_log", "options", "profile", "timers", "trace"}:
+        assert not known(module) & {"replay", "attempts", "engine"}, module
