@@ -812,6 +812,7 @@ static bool is_part(struct bio *bio)
 void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 {
 	s64 what, in_flight;
+	unsigned long flags;
 	u32 pages;
 
 	if (!bio_flagged(bio, BIO_QOS_ADMITTED)) {
@@ -823,7 +824,14 @@ void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 		return;
 	}
 	pages = linnos_bio_pages(bio);
-	bio->bi_linnos |= FIELD_PREP(LINNOS_BIO_PAGES, pages);
+	if (likely(!bio_flagged(bio, BIO_CHAIN))) {
+		bio->bi_linnos |= FIELD_PREP(LINNOS_BIO_PAGES, pages);
+	} else {
+		/* its first parts may complete meanwhile: linnos_served() */
+		raw_spin_lock_irqsave(&linnos->history_lock, flags);
+		bio->bi_linnos |= FIELD_PREP(LINNOS_BIO_PAGES, pages);
+		raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
+	}
 	what = pages;
 
 	if (bio_op(bio) != REQ_OP_READ || bio->bi_linnos & LINNOS_BIO_PART) {
