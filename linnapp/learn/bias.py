@@ -23,6 +23,7 @@ import numpy.typing as npt
 from linnapp.learn import training
 from linnapp.learn.augmentation import BurstReads
 from linnapp.learn.inflection import size_classes
+from linnapp.learn.network import outputs_of
 from linnapp.learn.training import TrainingOptions
 
 #: spaced by 2: the mean is flat around its minimum
@@ -143,7 +144,7 @@ def choose_bias(
         network = training.train(digits, slow, tried, added=added)
         if network.interrupted:
             raise KeyboardInterrupt  # half a search has chosen nothing
-        outputs = training.outputs_of(network.weights, digits[judged])
+        outputs = outputs_of(network.weights, digits[judged])
         means[candidate] = expected_mean_us(
             latency_us[judged],
             outputs[:, 1] > outputs[:, 0],
@@ -152,7 +153,7 @@ def choose_bias(
             pages=None if pages is None else pages[judged],
         )
         if bursts is not None and len(bursts):
-            outputs = training.outputs_of(network.weights, bursts.digits)
+            outputs = outputs_of(network.weights, bursts.digits)
             refused = outputs[:, 1] > outputs[:, 0]
             burst_us = np.where(refused, failover_us + bursts.recorded_us, bursts.latency_us)
             means[candidate] += BURST_PREVALENCE * (float(burst_us.mean()) - means[candidate])

@@ -42,6 +42,7 @@ from linnapp.learn.inflection import (
     find_inflection_points,
 )
 from linnapp.learn.labels import Labels, SlowLimits
+from linnapp.learn.network import outputs_of
 from linnapp.learn.parallel import Task, run_tasks
 from linnapp.learn.quantisation import quantise
 from linnapp.learn.training import (
@@ -440,7 +441,7 @@ def _record(
 
     options = recipe.training
     integer = engine.predict(model, digits)
-    outputs = training.outputs_of(network.weights, digits)
+    outputs = outputs_of(network.weights, digits)
     disagree = int(np.count_nonzero(integer != (outputs[:, 1] > outputs[:, 0])))
     parts = training.split(len(slow), options)
     by_slice = {name: Confusion.of(slow[rows], integer[rows]) for name, rows in vars(parts).items()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Trains a drive's network with TensorFlow.
+"""Trains a drive's network (:mod:`linnapp.learn.network`).
 
 31 digits -> 256 ReLU -> 2, categorical hinge loss, sections 4.3 and 4.4 of Hao et al., OSDI 2020.
 The loss of truly slow reads is multiplied by a bias: predicting one of them fast (a false submit)
@@ -14,24 +14,28 @@ second, for validation, chooses: training stops when the loss there no longer fa
 weights of the best epoch. The last, for testing, decides nothing, so that figures on it say what to
 expect of reads still to come. Equal seeds give equal models, bit for bit, on one machine type and
 TensorFlow version.
-
-The graph takes many batches per call from arrays that are shuffled beforehand: with a network
-this small, anything done per sample in Python or in an input pipeline would take most of the time.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import os
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import TraceError
+from linnapp.learn.network import (
+    Weights,
+    batches,
+    build,
+    hinge,
+    import_tensorflow,
+    named_weights,
+    outputs_now,
+    outputs_of,
+)
 
 N_HIDDEN = 256
 DEFAULT_BIAS = 2.0
@@ -51,19 +55,10 @@ READ_BUDGET = 40_000_000
 MIN_EPOCHS = 8
 LEARNING_RATE = 1e-3
 
-#: Part of the recipe, not of the machine: threads would share sums out and change their last bits.
-#: The network is so small that a second thread gains nothing; several drives use several processes.
-THREADS = 1
-
 #: enough steps per epoch to learn from a short trace, batches large enough to be fast on a long
 _STEPS_PER_EPOCH = 256
 _MIN_BATCH = 64
 _MAX_BATCH = 4096
-
-#: steps per call of the graph; ctrl-C is noticed between calls
-_STEPS_PER_CALL = 128
-
-Weights = dict[str, npt.NDArray[np.float32]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -316,231 +311,71 @@ def train(
             f"all {first} reads to learn from are {'slow' if n_slow else 'fast'}: the drive showed "
             "no change to be learnt; trace longer, under the load that it is slow under"
         )
-    network = _Network(digits.shape[1], options)
-    validation = network.tensors(digits[parts.validation], slow[parts.validation])
-    weigh_added = added_validation is not None and len(added_validation) > 0
-    if added_validation is not None and weigh_added:
-        burst_validation = network.tensors(added_validation.digits, added_validation.slow)
-        burst_slow = added_validation.slow
+    recorded = Examples(digits[parts.validation], slow[parts.validation])
     training_digits, training_slow = digits[:first], slow[:first]
     if added is not None and len(added):
         training_digits = np.concatenate((training_digits, added.digits))
         training_slow = np.concatenate((training_slow, added.slow))
     n_train = len(training_slow)
-    rng = np.random.default_rng(options.seed)
-    size = batch_size(n_train)
+    keras = import_tensorflow().keras
+    network = build(
+        digits.shape[1], options.n_hidden, options.bias, options.learning_rate, options.seed
+    )
     history: list[Epoch] = []
-    best = network.weights()
-    best_loss = np.inf
+    latest: Epoch
+
+    def judge(index: int, logs: dict[str, float]) -> None:
+        nonlocal latest
+        confusion, loss = _judged(network, recorded, options.bias)
+        bursts = Confusion(0, 0, 0, 0)
+        if added_validation is not None and len(added_validation):
+            bursts, burst_loss = _judged(network, added_validation, options.bias)
+            loss = (1 - options.burst_share) * loss + options.burst_share * burst_loss
+        # In 32 bits: Keras compares in them, and the history must call the same epoch best.
+        logs["val_loss"] = loss = float(np.float32(loss))
+        best = loss < min((e.validation_loss for e in history if e.best), default=np.inf)
+        latest = Epoch(index + 1, logs["loss"], loss, confusion, bursts, best)
+
+    def settle(index: int, _: dict[str, float]) -> None:
+        history.append(latest)
+        if index + 1 < SETTLED_EPOCHS:
+            network.stop_training = False
+        if on_epoch is not None:
+            on_epoch(latest)
+
+    stopping = keras.callbacks.EarlyStopping(
+        "val_loss", mode="min", patience=options.patience_epochs, restore_best_weights=True
+    )
     interrupted = False
     try:
-        limit = epoch_limit(n_train, options)
-        for number in range(1, limit + 1):
-            order = rng.permutation(n_train)[: n_train // size * size]
-            loss = network.fit(training_digits, training_slow, order, size)
-            outputs, validation_loss = network.evaluate(*validation)
-            confusion = Confusion.of(slow[parts.validation], outputs[:, 1] > outputs[:, 0])
-            bursts = Confusion(0, 0, 0, 0)
-            if weigh_added:
-                outputs, burst_loss = network.evaluate(*burst_validation)
-                bursts = Confusion.of(burst_slow, outputs[:, 1] > outputs[:, 0])
-                share = options.burst_share
-                validation_loss = (1 - share) * validation_loss + share * burst_loss
-            better = validation_loss < best_loss
-            if better:
-                best, best_loss = network.weights(), validation_loss
-            history.append(Epoch(number, loss, validation_loss, confusion, bursts, better))
-            if on_epoch is not None:
-                on_epoch(history[-1])
-            last_best = max((e.number for e in history if e.best), default=number)
-            if number >= SETTLED_EPOCHS and number - last_best >= options.patience_epochs:
-                break
+        network.fit(
+            batches(training_digits, training_slow, batch_size(n_train), options.seed),
+            epochs=epoch_limit(n_train, options),
+            shuffle=False,
+            verbose=0,
+            callbacks=[
+                keras.callbacks.LambdaCallback(on_epoch_end=judge),
+                stopping,
+                keras.callbacks.LambdaCallback(on_epoch_end=settle),
+            ],
+        )
     except KeyboardInterrupt:
         if not any(epoch.best for epoch in history):
             raise
         interrupted = True
     if not any(epoch.best for epoch in history):
         raise TraceError("training diverged: the loss was never a number; lower --learning-rate")
-    outputs = outputs_of(best, digits[parts.test])
-    test = Confusion.of(slow[parts.test], outputs[:, 1] > outputs[:, 0])
+    best = named_weights(stopping.best_weights)
+    test = _confusion(outputs_of(best, digits[parts.test]), slow[parts.test])
     return TrainedNetwork(best, history, interrupted, test)
 
 
-def outputs_of(weights: Weights, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-    """Outputs of the float network, computed in numpy; shape (n, 2)."""
-    out = np.empty((len(digits), 2), np.float32)
-    for start in range(0, len(digits), 1 << 16):
-        part = slice(start, start + (1 << 16))
-        hidden = digits[part].astype(np.float32) @ weights["hidden_weights"]
-        hidden = np.maximum(hidden + weights["hidden_bias"], 0)
-        out[part] = hidden @ weights["output_weights"] + weights["output_bias"]
-    return out
+def _judged(network: Any, examples: Examples, bias: float) -> tuple[Confusion, float]:
+    """How a network in training does on examples, and the mean loss there."""
+    outputs = outputs_now(network, examples.digits)
+    loss = hinge(np, examples.slow.astype(np.float32), outputs, bias)
+    return _confusion(outputs, examples.slow), float(loss.mean(dtype=np.float64))
 
 
-def import_tensorflow() -> Any:
-    """Import TensorFlow, quietly, with the threads and determinism that training needs.
-
-    Raises
-    ------
-    TraceError
-        If it is not installed.
-    """
-    # Read once at import: no banner on each start, no oneDNN path that differs between CPUs.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
-    try:
-        # It reports missing GPUs before any setting of its own can keep it from that.
-        with _silenced_stderr():
-            import tensorflow as tf
-    except ImportError as error:
-        raise TraceError(
-            f"training needs TensorFlow ({error}); install it with: pip install tensorflow"
-        ) from error
-    # Set once per process; a second call, after first use, is refused and not needed.
-    with contextlib.suppress(RuntimeError):
-        tf.config.threading.set_intra_op_parallelism_threads(THREADS)
-        tf.config.threading.set_inter_op_parallelism_threads(1)
-    tf.config.experimental.enable_op_determinism()
-    return tf
-
-
-@contextlib.contextmanager
-def _silenced_stderr() -> Iterator[None]:
-    """Send what C++ code writes to file descriptor 2 to nowhere."""
-    sys.stderr.flush()
-    saved = os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    os.close(nowhere)
-    try:
-        yield
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
-
-
-class _Network:
-    """Variables and compiled functions of one training."""
-
-    def __init__(self, n_inputs: int, options: TrainingOptions) -> None:
-        tf = self._tf = import_tensorflow()
-        rng = np.random.default_rng([options.seed, 1])
-
-        def glorot(rows: int, columns: int) -> npt.NDArray[np.float32]:
-            limit = np.sqrt(6 / (rows + columns))
-            return rng.uniform(-limit, limit, (rows, columns)).astype(np.float32)
-
-        # Digits average 4.5, not 0: start smaller, as normalised inputs would have it.
-        initial = {
-            "hidden_weights": glorot(n_inputs, options.n_hidden) / np.float32(4.5),
-            "hidden_bias": np.zeros(options.n_hidden, np.float32),
-            "output_weights": glorot(options.n_hidden, 2),
-            "output_bias": np.zeros(2, np.float32),
-        }
-        self._variables = {name: tf.Variable(value) for name, value in initial.items()}
-        variables = list(self._variables.values())
-        first = [tf.Variable(tf.zeros_like(v)) for v in variables]
-        second = [tf.Variable(tf.zeros_like(v)) for v in variables]
-        beta1, beta2, epsilon = 0.9, 0.999, 1e-7
-        beta1_power, beta2_power = tf.Variable(1.0), tf.Variable(1.0)
-        bias = tf.constant(options.bias, tf.float32)
-        rate = tf.constant(options.learning_rate, tf.float32)
-
-        def forward(digits: Any) -> Any:
-            w1, b1, w2, b2 = variables
-            hidden = tf.nn.relu(tf.linalg.matmul(tf.cast(digits, tf.float32), w1) + b1)
-            return tf.linalg.matmul(hidden, w2) + b2
-
-        def loss_sum(outputs: Any, slow: Any) -> Any:
-            # Of two classes the categorical hinge is max(0, 1 - (right - wrong)).
-            sign = tf.where(slow, 1.0, -1.0)
-            hinge = tf.nn.relu(1.0 - sign * (outputs[:, 1] - outputs[:, 0]))
-            return tf.reduce_sum(tf.where(slow, bias, 1.0) * hinge)
-
-        @tf.function(  # type: ignore[untyped-decorator]
-            input_signature=[
-                tf.TensorSpec([None, None, n_inputs], tf.uint8),
-                tf.TensorSpec([None, None], tf.bool),
-            ]
-        )
-        def fit(digits: Any, slow: Any) -> Any:
-            size = tf.cast(tf.shape(slow)[1], tf.float32)
-            total = tf.constant(0.0)
-            for step in tf.range(tf.shape(slow)[0]):
-                with tf.GradientTape() as tape:
-                    loss = loss_sum(forward(digits[step]), slow[step])
-                gradients = tape.gradient(loss, variables)
-                beta1_power.assign(beta1_power * beta1)
-                beta2_power.assign(beta2_power * beta2)
-                for variable, m, v, gradient in zip(
-                    variables, first, second, gradients, strict=True
-                ):
-                    tf.raw_ops.ResourceApplyAdam(
-                        var=variable.handle,
-                        m=m.handle,
-                        v=v.handle,
-                        beta1_power=beta1_power,
-                        beta2_power=beta2_power,
-                        lr=rate,
-                        beta1=beta1,
-                        beta2=beta2,
-                        epsilon=epsilon,
-                        grad=gradient / size,
-                    )
-                total += loss
-            return total
-
-        @tf.function(  # type: ignore[untyped-decorator]
-            input_signature=[
-                tf.TensorSpec([None, n_inputs], tf.uint8),
-                tf.TensorSpec([None], tf.bool),
-            ]
-        )
-        def evaluate(digits: Any, slow: Any) -> Any:
-            outputs = forward(digits)
-            return outputs, loss_sum(outputs, slow)
-
-        self._fit = fit
-        self._evaluate = evaluate
-
-    def weights(self) -> Weights:
-        """A copy of the current weights."""
-        return {name: variable.numpy().copy() for name, variable in self._variables.items()}
-
-    def tensors(
-        self, digits: npt.NDArray[np.uint8], slow: npt.NDArray[np.bool_]
-    ) -> tuple[Any, Any]:
-        """Copy arrays into TensorFlow once, for repeated use."""
-        return self._tf.constant(digits), self._tf.constant(slow)
-
-    def fit(
-        self,
-        digits: npt.NDArray[np.uint8],
-        slow: npt.NDArray[np.bool_],
-        order: npt.NDArray[np.int64],
-        size: int,
-    ) -> float:
-        """One epoch over the rows in `order`, a multiple of `size`; the mean loss per read."""
-        total = 0.0
-        per_call = _STEPS_PER_CALL * size
-        for start in range(0, len(order), per_call):
-            rows = order[start : start + per_call]
-            total += float(
-                self._fit(
-                    digits[rows].reshape(-1, size, digits.shape[1]), slow[rows].reshape(-1, size)
-                )
-            )
-        return total / len(order)
-
-    def evaluate(self, digits: Any, slow: Any) -> tuple[npt.NDArray[np.float32], float]:
-        """Outputs of shape (n, 2), and the mean loss per read."""
-        n = int(slow.shape[0])
-        outputs = np.empty((n, 2), np.float32)
-        total = 0.0
-        for start in range(0, n, 1 << 15):
-            part = slice(start, start + (1 << 15))
-            out, loss = self._evaluate(digits[part], slow[part])
-            outputs[part] = out.numpy()
-            total += float(loss)
-        return outputs, total / n
+def _confusion(outputs: npt.NDArray[np.float32], slow: npt.NDArray[np.bool_]) -> Confusion:
+    return Confusion.of(slow, outputs[:, 1] > outputs[:, 0])

@@ -31,6 +31,7 @@ from linnapp.cli import cli
 from linnapp.drive import recalibration, state
 from linnapp.drive.sysfs import Drive
 from linnapp.learn import recipe, training
+from linnapp.learn.network import import_tensorflow
 from linnapp.model import Model
 from linnapp.trace import blktrace
 
@@ -169,10 +170,7 @@ def copies(report: Callable[[str, int], None], reset: Callable[[], None]) -> Ite
     hook(
         recalibration,
         "label_array",
-        lambda: (
-            copy("labelling", None)
-            or copy("training", lambda: before(training._Network, "evaluate", 3))
-        ),
+        lambda: copy("labelling", None) or copy("training", lambda: before(training, "_judged", 3)),
         after=False,
     )
     hook(recipe, "save_drive", lambda: copy("saving", None), after=True)
@@ -279,7 +277,7 @@ def main() -> None:
             log.write(f"--- {step}\n")
         report(step, run(arguments, given.log, at))
 
-    training.import_tensorflow()
+    import_tensorflow()
     arguments = [*given.devices, "--models", str(given.models), *given.options]
     for step, at in WHILE_RECORDING.items():
         reset()

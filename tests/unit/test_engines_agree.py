@@ -64,7 +64,7 @@ def test_numpy_is_exact_where_doubles_are_not() -> None:
 
 
 def test_rounded_float_network_of_tensorflow() -> None:
-    from linnapp.learn.training import import_tensorflow
+    from linnapp.learn.network import import_tensorflow
 
     tf = import_tensorflow()
     model, weights = trained_like_model()

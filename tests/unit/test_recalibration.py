@@ -153,17 +153,17 @@ def test_ctrl_c_while_training_uploads_nothing(
     old = always_slow(50)
     for disk in "sda", "sdb":
         Drive(disk).upload(old)
-    real = training._Network.evaluate
+    real = training._judged
     calls = 0
 
-    def interrupted(self: training._Network, *arguments: object) -> object:
+    def interrupted(*arguments: object) -> object:
         nonlocal calls
         calls += 1
         if calls == 3:  # after the first epoch of the first drive, or of its first candidate
             raise KeyboardInterrupt
-        return real(self, *arguments)  # type: ignore[arg-type]
+        return real(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(training._Network, "evaluate", interrupted)
+    monkeypatch.setattr(training, "_judged", interrupted)
     lines: list[str] = []
     with pytest.raises(KeyboardInterrupt):
         recalibrate(

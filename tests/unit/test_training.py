@@ -13,6 +13,7 @@ from blktrace_builder import WRITE, TraceBuilder
 from linnapp.errors import LinnappError, TraceError
 from linnapp.learn import recipe, training
 from linnapp.learn.bias import choose_bias
+from linnapp.learn.network import outputs_of
 from linnapp.learn.recipe import Recipe, train_array
 from linnapp.learn.training import (
     SETTLED_EPOCHS,
@@ -141,7 +142,7 @@ def test_the_best_epoch_is_kept_whatever_the_limit(limit: int) -> None:
     assert net.best.number == 1 + int(np.argmin(losses)) < len(losses)
     parts = training.split(len(slow), TrainingOptions())
     for part, confusion in ((parts.validation, net.best.confusion), (parts.test, net.test)):
-        outputs = training.outputs_of(net.weights, digits[part])
+        outputs = outputs_of(net.weights, digits[part])
         assert Confusion.of(slow[part], outputs[:, 1] > outputs[:, 0]) == confusion
     assert len(losses) == min(limit, SETTLED_EPOCHS)  # long past its best, it stops there
 

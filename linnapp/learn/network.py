@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: MIT
+"""The float network, in Keras: 31 digits -> 256 ReLU -> 2.
+
+TensorFlow is imported by what trains and by nothing else. The network is so small that anything
+done per read in Python or in an input pipeline would take most of the time: Keras takes many
+batches per call of the graph, from arrays that are shuffled beforehand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.errors import TraceError
+
+#: Part of the recipe, not of the machine: threads would share sums out and change their last bits.
+#: The network is so small that a second thread gains nothing; several drives use several processes.
+THREADS = 1
+
+#: batches per call of the graph; ctrl-C is noticed between calls
+_STEPS_PER_CALL = 128
+
+#: reads whose outputs are computed at a time
+_OUTPUT_ROWS = 1 << 15
+
+#: Digits average 4.5, not 0: weights start smaller, as normalised inputs would have it.
+_INPUT_MEAN = 4.5
+
+Weights = dict[str, npt.NDArray[np.float32]]
+
+#: in the order in which Keras lists the variables
+_NAMES = ("hidden_weights", "hidden_bias", "output_weights", "output_bias")
+
+
+def import_tensorflow() -> Any:
+    """Import TensorFlow, quietly, with the threads and determinism that training needs.
+
+    Raises
+    ------
+    TraceError
+        If it is not installed.
+    """
+    # Read once at import: no banner on each start, no oneDNN path that differs between CPUs.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+    # Keras runs on other libraries too; a user's choice among them is for the user's own models.
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    try:
+        # It reports missing GPUs before any setting of its own can keep it from that.
+        with _silenced_stderr():
+            import tensorflow as tf
+    except ImportError as error:
+        raise TraceError(
+            f"training needs TensorFlow ({error}); install it with: pip install tensorflow"
+        ) from error
+    # Set once per process; a second call, after first use, is refused and not needed.
+    with contextlib.suppress(RuntimeError):
+        tf.config.threading.set_intra_op_parallelism_threads(THREADS)
+        tf.config.threading.set_inter_op_parallelism_threads(1)
+    tf.config.experimental.enable_op_determinism()
+    return tf
+
+
+@contextlib.contextmanager
+def _silenced_stderr() -> Iterator[None]:
+    """Send what C++ code writes to file descriptor 2 to nowhere."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+
+
+def build(n_inputs: int, n_hidden: int, bias: float, learning_rate: float, seed: int) -> Any:
+    """Make a network, ready for ``fit`` on what :func:`batches` makes.
+
+    Parameters
+    ----------
+    n_inputs, n_hidden : int
+    bias : float
+        Multiplies the loss of truly slow reads.
+    learning_rate : float
+        Of Adam.
+    seed : int
+        Of the first weights.
+
+    Returns
+    -------
+    keras.Sequential
+    """
+    tf = import_tensorflow()
+    keras = tf.keras
+    seeds = np.random.default_rng([seed, 1]).integers(2**31, size=2)
+
+    def glorot(scale: float, seed: np.int64) -> Any:
+        return keras.initializers.VarianceScaling(scale, "fan_avg", "uniform", int(seed))
+
+    def loss(slow: Any, outputs: Any) -> Any:
+        return hinge(tf, slow, outputs, bias)
+
+    network = keras.Sequential(
+        [
+            keras.Input((n_inputs,)),
+            keras.layers.Dense(
+                n_hidden, "relu", kernel_initializer=glorot(1 / _INPUT_MEAN**2, seeds[0])
+            ),
+            keras.layers.Dense(2, kernel_initializer=glorot(1.0, seeds[1])),
+        ]
+    )
+    network.compile(
+        keras.optimizers.Adam(learning_rate),
+        loss,
+        steps_per_execution=_STEPS_PER_CALL,
+        jit_compile=False,
+    )
+    return network
+
+
+def hinge(library: Any, slow: Any, outputs: Any, bias: float) -> Any:
+    """Loss of each read: of two classes, the categorical hinge is max(0, 1 - (right - wrong)).
+
+    Parameters
+    ----------
+    library : module
+        ``tensorflow`` or ``numpy``.
+    slow : float array, shape (n,)
+        1 for slow, 0 for fast.
+    outputs : float array, shape (n, 2)
+    bias : float
+        Multiplies the loss of slow reads.
+    """
+    margin = (2 * slow - 1) * (outputs[:, 1] - outputs[:, 0])
+    return (1 + (bias - 1) * slow) * library.maximum(1 - margin, 0)
+
+
+def batches(
+    digits: npt.NDArray[np.uint8], slow: npt.NDArray[np.bool_], size: int, seed: int
+) -> Any:
+    """A dataset of batches, in another order in each epoch; what fills no batch waits for the next.
+
+    The arrays stay where they are. (Keras shuffles arrays itself, but copies them first, and with
+    a seed repeats one order in all epochs.)
+
+    Parameters
+    ----------
+    digits : uint8 array, shape (n, n_inputs)
+    slow : bool array, shape (n,)
+    size : int
+        Reads per batch, at most n.
+    seed : int
+
+    Returns
+    -------
+    tf.data.Dataset
+        Of digits, shape (size, n_inputs), and labels, shape (size,), as floats.
+    """
+    tf = import_tensorflow()
+    rng = np.random.default_rng(seed)
+    n_inputs = digits.shape[1]
+    n_batches = len(slow) // size
+
+    def shuffled() -> Iterator[tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]]:
+        order = rng.permutation(len(slow))[: n_batches * size].reshape(n_batches, size)
+        for start in range(0, n_batches, _STEPS_PER_CALL):
+            rows = order[start : start + _STEPS_PER_CALL]
+            yield digits[rows], slow[rows]
+
+    many = tf.data.Dataset.from_generator(
+        shuffled,
+        output_signature=(
+            tf.TensorSpec((None, size, n_inputs), tf.uint8),
+            tf.TensorSpec((None, size), tf.bool),
+        ),
+    )
+    each = many.flat_map(lambda *columns: tf.data.Dataset.from_tensor_slices(columns))
+    floats = each.map(lambda x, y: (tf.cast(x, tf.float32), tf.cast(y, tf.float32)))
+    return floats.apply(tf.data.experimental.assert_cardinality(n_batches))
+
+
+def outputs_now(network: Any, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+    """Outputs of a network in training; shape (n, 2)."""
+    out = np.empty((len(digits), 2), np.float32)
+    for start in range(0, len(digits), _OUTPUT_ROWS):
+        part = slice(start, start + _OUTPUT_ROWS)
+        out[part] = network.predict_on_batch(digits[part].astype(np.float32))
+    return out
+
+
+def named_weights(arrays: list[npt.NDArray[np.float32]]) -> Weights:
+    """What Keras calls the weights of a network, by name."""
+    return dict(zip(_NAMES, arrays, strict=True))
+
+
+def outputs_of(weights: Weights, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+    """Outputs of the float network, computed in numpy; shape (n, 2)."""
+    out = np.empty((len(digits), 2), np.float32)
+    for start in range(0, len(digits), _OUTPUT_ROWS):
+        part = slice(start, start + _OUTPUT_ROWS)
+        hidden = digits[part].astype(np.float32) @ weights["hidden_weights"]
+        hidden = np.maximum(hidden + weights["hidden_bias"], 0)
+        out[part] = hidden @ weights["output_weights"] + weights["output_bias"]
+    return out
