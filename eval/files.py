@@ -7,14 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from linnapp.files import replaced_file
+from linnapp.files import replace_text
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file; its directory is made where there is none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replaced_file(path) as stream:
-        stream.write(text.encode())  # type: ignore[arg-type]
+    replace_text(path, text)
 
 
 def write_json(path: Path, value: Any) -> None:

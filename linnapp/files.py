@@ -24,15 +24,13 @@ def explain_os_error(error: OSError, path: AnyPath) -> LinnappError:
 
 
 @contextlib.contextmanager
-def replaced_file(path: AnyPath, mode: str = "wb") -> Iterator[IO[bytes] | IO[str]]:
+def replaced_file(path: AnyPath) -> Iterator[IO[bytes]]:
     """Open a temporary file beside `path`; rename it onto `path` when the block succeeds.
 
     Parameters
     ----------
     path : path
         Where the file shall appear. Its directory must exist.
-    mode : {"wb", "w"}
-        As for :func:`open`.
 
     Raises
     ------
@@ -48,7 +46,7 @@ def replaced_file(path: AnyPath, mode: str = "wb") -> Iterator[IO[bytes] | IO[st
         raise LinnappError(f"{path.parent}: {error.strerror}; {path.name} goes there") from error
     temporary = Path(name)
     try:
-        with os.fdopen(fd, mode) as stream:
+        with os.fdopen(fd, "wb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -63,6 +61,12 @@ def replaced_file(path: AnyPath, mode: str = "wb") -> Iterator[IO[bytes] | IO[st
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def replace_text(path: AnyPath, text: str) -> None:
+    """Write a text file in UTF-8, whole or not at all; see :func:`replaced_file`."""
+    with replaced_file(path) as stream:
+        stream.write(text.encode())
 
 
 def _replaceable(path: Path, *, directory: bool) -> Path:

@@ -11,10 +11,10 @@ import contextlib
 import json
 import os
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from linnapp.errors import LinnappError
-from linnapp.files import explain_os_error, replaced_file
+from linnapp.files import explain_os_error, replace_text, replaced_file
 
 
 def state_directory() -> Path:
@@ -46,7 +46,7 @@ def drive_directory(drive: str) -> Path:
 def save_previous_model(drive: str, data: bytes) -> None:
     """Remember the model that an upload is about to replace."""
     with replaced_file(drive_directory(drive) / "previous.linnos") as stream:
-        stream.write(data)  # type: ignore[arg-type]
+        stream.write(data)
 
 
 def previous_model(drive: str) -> Path:
@@ -74,7 +74,4 @@ def load_json(drive: str, name: str) -> dict[str, Any]:
 
 def save_json(drive: str, name: str, content: dict[str, Any]) -> None:
     """Remember an object; it replaces the old one at once or not at all."""
-    with replaced_file(drive_directory(drive) / f"{name}.json", "w") as stream:
-        text: IO[str] = stream  # type: ignore[assignment]
-        json.dump(content, text, indent=1)
-        text.write("\n")
+    replace_text(drive_directory(drive) / f"{name}.json", json.dumps(content, indent=1) + "\n")

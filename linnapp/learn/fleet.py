@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from linnapp.errors import LinnappError
-from linnapp.files import AnyPath, explain_os_error, replaced_file
+from linnapp.files import AnyPath, explain_os_error, replace_text, replaced_file
 from linnapp.learn.inflection import InflectionPoint, LatencyDistribution
 from linnapp.learn.recipe import (
     Recipe,
@@ -190,7 +190,6 @@ def _save(directory: Path, drive: str, data: bytes, record: dict[str, Any]) -> N
     except OSError as error:
         raise explain_os_error(error, directory) from error
     with replaced_file(directory / f"{drive}{SUFFIX}") as stream:
-        stream.write(data)  # type: ignore[arg-type]
+        stream.write(data)
     # The record comes last: with both there, the drive is done.
-    with replaced_file(directory / f"{drive}.json", "w") as stream:
-        json.dump(record, stream, indent=1)  # type: ignore[arg-type]
+    replace_text(directory / f"{drive}.json", json.dumps(record, indent=1) + "\n")

@@ -306,7 +306,7 @@ class Model:
     def save(self, path: AnyPath) -> None:
         """Write the model file beside `path`, then rename it into place."""
         with replaced_file(path) as stream:
-            stream.write(self.to_bytes())  # type: ignore[arg-type]
+            stream.write(self.to_bytes())
 
 
 def find_model(path: AnyPath, drive: str | None = None) -> Path:

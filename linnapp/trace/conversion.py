@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -282,8 +282,7 @@ def _text_writer(name: str) -> Callable[[Path, Iterable[Workload], str], int]:
         volume = device if device.isdigit() else "0"
         lines = LineWriter(text_format, {text_format.columns["volume"]: volume})
         written = 0
-        with replaced_file(path, "wb") as stream:
-            binary: IO[bytes] = stream  # type: ignore[assignment]
+        with replaced_file(path) as stream:
             for chunk in chunks:
                 odd = np.flatnonzero(
                     (chunk.offset_bytes % text_format.offset_unit_bytes != 0)
@@ -294,7 +293,7 @@ def _text_writer(name: str) -> Callable[[Path, Iterable[Workload], str], int]:
                         f"{name} holds whole sectors only; offset {chunk.offset_bytes[odd[0]]}, "
                         f"size {chunk.size_bytes[odd[0]]} is none: convert with --fit"
                     )
-                binary.write(
+                stream.write(
                     lines.lines(chunk.time_us, chunk.offset_bytes, chunk.size_bytes, chunk.is_write)
                 )
                 written += len(chunk)

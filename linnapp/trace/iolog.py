@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import numpy.typing as npt
@@ -81,19 +80,18 @@ def write(path: AnyPath, chunks: Iterable[Workload], device: str) -> int:
     """
     written = 0
     lines = LineWriter(_LINES, {1: device})
-    with replaced_file(path, "wb") as stream:
-        binary: IO[bytes] = stream  # type: ignore[assignment]
-        binary.write(f"{HEADER}\n0 {device} add\n0 {device} open\n".encode())
+    with replaced_file(path) as stream:
+        stream.write(f"{HEADER}\n0 {device} add\n0 {device} open\n".encode())
         last_us = 0
         for chunk in chunks:
             if not len(chunk):
                 continue
-            binary.write(
+            stream.write(
                 lines.lines(chunk.time_us, chunk.offset_bytes, chunk.size_bytes, chunk.is_write)
             )
             last_us = int(chunk.time_us[-1])
             written += len(chunk)
-        binary.write(f"{last_us} {device} close\n".encode())
+        stream.write(f"{last_us} {device} close\n".encode())
     return written
 
 
