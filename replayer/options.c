@@ -3,195 +3,164 @@
 #include "options.h"
 #include "error.h"
 #include "hint.h"
-#include "policy.h"
-
 #include "number.h"
+#include "policy.h"
 
 #include <getopt.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	OPT_DEVICES = 1000,
-	OPT_TRACE,
-	OPT_POLICY,
-	OPT_INJECT,
-	OPT_JSON,
-	OPT_LOG,
-	OPT_SCENARIO,
-	OPT_SEED,
-	OPT_FAILOVER_US,
-	OPT_START_EVERY,
-	OPT_HEDGE_US,
-	OPT_HEDGE_PERCENTILE,
-	OPT_HEDGE_BUDGET,
-	OPT_HEDGE_BURST,
-	OPT_PROFILE,
-	OPT_FALSE_SUBMIT_RATIO,
-	OPT_HEURISTIC_QUEUE,
-	OPT_HEURISTIC_BUSY_US,
-	OPT_CLONE_COPIES,
-	OPT_DURATION,
-	OPT_WARMUP,
-	OPT_SKIP,
-	OPT_RERATE,
-	OPT_SATURATE,
-	OPT_REPLICATE_WRITES,
-	OPT_SPREAD,
-	OPT_FIT,
-	OPT_PREFILL,
-	OPT_UNWRITTEN,
-	OPT_SETTLE_MS,
-	OPT_DEPTH,
-	OPT_LOSERS,
-	OPT_TIMEOUT,
-	OPT_TAG,
-	OPT_QUIET,
-	OPT_FORCE,
-	OPT_READONLY,
-	OPT_LOOPS,
-	OPT_INTERVAL,
-	OPT_VERSION,
-	OPT_HELP,
+#define TEXT_OF(x) #x
+#define AS_TEXT(x) TEXT_OF(x)
+#define AT(field) .at = offsetof(struct options, field)
+
+#define HEADING(title)                                                                             \
+	{                                                                                          \
+		.help = title                                                                      \
+	}
+#define FLAG(word, field, key, text)                                                               \
+	{                                                                                          \
+		.name = word, .kind = OPTION_FLAG, AT(field), .json = key, .help = text            \
+	}
+#define WHOLE_AS(how, word, arg, field, from, to, start, key, text)                                \
+	{                                                                                          \
+		.name = word, .argument = arg, .kind = how, AT(field), .first = from, .last = to,  \
+		.initial = start, .json = key, .help = text                                        \
+	}
+#define NUMBER_AS(how, word, arg, field, from, to, start, key, text)                               \
+	{                                                                                          \
+		.name = word, .argument = arg, .kind = how, AT(field), .min = from, .max = to,     \
+		.initial = start, .json = key, .help = text                                        \
+	}
+#define TEXT_AS(how, word, arg, field, key, text)                                                  \
+	{                                                                                          \
+		.name = word, .argument = arg, .kind = how, AT(field), .json = key, .help = text   \
+	}
+#define LIST_AS(how, word, arg, field, count, key, text)                                           \
+	{                                                                                          \
+		.name = word, .argument = arg, .kind = how, AT(field),                             \
+		.count_at = offsetof(struct options, count), .json = key, .help = text             \
+	}
+#define WHOLE(...) WHOLE_AS(OPTION_WHOLE, __VA_ARGS__)
+#define NUMBER(...) NUMBER_AS(OPTION_NUMBER, __VA_ARGS__)
+#define TEXT(...) TEXT_AS(OPTION_TEXT, __VA_ARGS__)
+#define CHOICE(...) TEXT_AS(OPTION_CHOICE, __VA_ARGS__)
+#define LIST(...) LIST_AS(OPTION_LIST, __VA_ARGS__)
+
+/* Name, argument, field, range, initial value, name in the results' config, help. */
+const struct option_row option_rows[] = {
+	HEADING("Run"),
+	LIST("devices", "A,B,C", devices, n_devices, "devices",
+	     "block devices or plain files, at most " AS_TEXT(MAX_DRIVES)),
+	LIST("trace", "T[,T,T]", traces, n_traces, "traces", "one for all drives or one per drive"),
+	TEXT_AS(OPTION_POLICY, "policy", "P", policy, NULL,
+		"where a read goes: one of those above"),
+	FLAG("readonly", readonly, "readonly",
+	     "open the drives for reading only: the traces' writes are left out, nothing is "
+	     "prefilled, and the content of reads is not checked"),
+	LIST("force", "A[,B]", forced, n_forced, "force",
+	     "overwrite these of --devices although they carry a signature"),
+	WHOLE("loops", "N", loops, 1, UINT32_MAX, 1, "loops",
+	      "the traces N times, each time after the last of them has ended (1)"),
+	FLAG("spread", spread, "spread", "single trace: home drives in turn, I/O by I/O"),
+	NUMBER("skip", "S", skip_s, 0, 1e9, 0, "skip_s", "leave out the trace's first S seconds"),
+	NUMBER("duration", "S", duration_s, 1e-6, 1e9, 0, "duration_s",
+	       "stop after S seconds of the run's time"),
+	NUMBER("warmup", "S", warmup_s, 0, 1e9, 0, "warmup_s",
+	       "I/Os due in the first S seconds are done but not counted"),
+	NUMBER("rerate", "X", rerate, 1e-6, 1e6, 1, "rerate", "X times as fast as recorded"),
+	FLAG("saturate", saturate, "saturate",
+	     "ignore the trace's times: always --depth I/Os in flight"),
+	WHOLE("depth", "N", depth, 1, 16384, 0, "depth",
+	      "at most N user I/Os not answered yet (4096; with --saturate 32)"),
+	WHOLE("losers", "N", losers, 1, 1u << 20, 4096, "losers",
+	      "a drive that holds N reads whose race is lost gets no further copies (4096)"),
+	NUMBER("timeout", "S", timeout_s, 0, 1e9, 120, "timeout_s",
+	       "end the run when a drive keeps an I/O for S seconds (120; 0: never)"),
+	FLAG("replicate-writes", replicate_writes, "replicate_writes",
+	     "a write goes to every drive and is done when all have it"),
+	FLAG("fit", fit, "fit", "fold offsets beyond the smallest drive into it"),
+	CHOICE("prefill", "touched|none", prefill, "prefill",
+	       "first write the blocks that reads touch (touched), on every drive"),
+	WHOLE("settle-ms", "N", settle_ms, 0, 1000000, 1000, "settle_ms",
+	      "pause between prefill and run (1000)"),
+	CHOICE("unwritten", "zero|any", unwritten, "unwritten",
+	       "what a block holds that was not written (zero); any: not checked"),
+	NUMBER("start-every", "S", start_every_s, 1e-6, 3600, 0.1, "start_every_s",
+	       "start when the clock is a multiple of S seconds (0.1): drives with a rhythm of "
+	       "their own then meet every replay in the same phase"),
+	LIST_AS(OPTION_TAGS, "tag", "N[,N,N]", tags, n_tags, "tags",
+		"I/O tag (8 to 1023; 0: none) that fault rules can match: one for all or one per "
+		"trace"),
+	WHOLE_AS(OPTION_WHOLE64, "seed", "N", seed, 0, INT64_MAX, 1, "seed",
+		 "of the written patterns and of random choices (1)"),
+
+	HEADING("Policy settings"),
+	NUMBER("failover-us", "X", failover_us, 0, 1e9, 15, "failover_us",
+	       "software time charged between a revocation and the next attempt (15)"),
+	TEXT("profile", "LOG", profile_path, "profile",
+	     "--log of an earlier baseline run: thresholds are learned from it"),
+	NUMBER("hedge-us", "X", hedge_us, 1, 1e9, -1, NULL, "hedge after X us"),
+	NUMBER("hedge-percentile", "P", hedge_percentile, 0, 100, -1, NULL,
+	       "hedge after the profile's Pth percentile (hedge: 95)"),
+	NUMBER_AS(OPTION_SHARE, "hedge-budget", "X%|none", hedge_budget, 0, 1, 0.05, "hedge_budget",
+		  "cap on hedges as a share of reads (5%)"),
+	WHOLE_AS(OPTION_WHOLE_NUMBER, "hedge-burst", "N", hedge_burst, 1, 1u << 30, 100,
+		 "hedge_burst", "hedges that calm reads save up at most (100)"),
+	NUMBER("false-submit-ratio", "X", false_submit_ratio, 0, 1, -1, NULL,
+	       "for linnos-hl (default: what the kernel has counted)"),
+	WHOLE("heuristic-queue", "N", heuristic_queue_pages, 1, 1u << 30, 0,
+	      "heuristic_queue_pages", "pending 4 KiB pages from which a drive counts as slow"),
+	NUMBER("heuristic-busy-us", "X", heuristic_busy_us, 0, 1e9, -1, "heuristic_busy_us",
+	       "latency from which a read counts as slow"),
+	WHOLE("clone-copies", "N", clone_copies, 2, MAX_DRIVES, 2, "clone_copies",
+	      "reads sent by clone (2)"),
+
+	HEADING("Slow bursts"),
+	LIST_AS(OPTION_REPEATED, "inject", "PATTERN:key=value,...", injects, n_injects, "inject",
+		"given once for all drives, or once per drive with drive="),
+
+	HEADING("Results"),
+	TEXT("json", "OUT", json_path, NULL, "one object, the fields of a run in summary.json"),
+	TEXT("log", "OUT", log_path, NULL,
+	     "binary per-I/O log (docs/formats.md); `linnapp inspect` reads it"),
+	NUMBER("interval", "S", interval_s, 1e-3, 1e6, 1, "interval_s",
+	       "of the latency time series in the JSON (1)"),
+	TEXT("scenario", "NAME", scenario, NULL, "copied into the results"),
+	FLAG("quiet", quiet, NULL, "no progress on stderr"),
+	{.name = "version", .kind = OPTION_VERSION, .help = "print the version"},
+	{.name = "help", .kind = OPTION_HELP, .help = "print this"},
+};
+const unsigned int n_option_rows = sizeof(option_rows) / sizeof(*option_rows);
+
+#define N_ROWS (sizeof(option_rows) / sizeof(*option_rows))
+#define SHORT_HELP 'h'
+#define FIRST_ROW 1000 /* getopt's number of the table's first row */
+
+/* Paragraphs of --help. */
+static const char *const introduction[] = {
+	"Replays block traces against an array of replicated drives, checks the content of every "
+	"read, and reports latencies. The drives are OVERWRITTEN by the traces' writes and by the "
+	"prefill, unless --readonly is given. One that carries a file system, RAID, LVM or "
+	"partition table is refused unless --force names it; one that is mounted or open elsewhere "
+	"is always refused.",
+	"",
+	"A trace is a fio iolog of version 3, a text of five columns (time_ms device offset_bytes "
+	"size_bytes type, 1 for a read, as Heimdall's), or blktrace's binary files (the one that "
+	"`blkparse -d` wrote, or the per-CPU ones by their common name). With one trace per drive, "
+	"trace k's I/Os have drive k as their home; with a single trace, drive 0 is everyone's "
+	"home unless --spread is given. A read may be served by any drive (at the same offset); a "
+	"write goes to its home drive, or to all of them with --replicate-writes.",
 };
 
-static const struct option long_options[] = {
-	{"devices", required_argument, NULL, OPT_DEVICES},
-	{"trace", required_argument, NULL, OPT_TRACE},
-	{"policy", required_argument, NULL, OPT_POLICY},
-	{"inject", required_argument, NULL, OPT_INJECT},
-	{"json", required_argument, NULL, OPT_JSON},
-	{"log", required_argument, NULL, OPT_LOG},
-	{"scenario", required_argument, NULL, OPT_SCENARIO},
-	{"seed", required_argument, NULL, OPT_SEED},
-	{"failover-us", required_argument, NULL, OPT_FAILOVER_US},
-	{"start-every", required_argument, NULL, OPT_START_EVERY},
-	{"hedge-us", required_argument, NULL, OPT_HEDGE_US},
-	{"hedge-percentile", required_argument, NULL, OPT_HEDGE_PERCENTILE},
-	{"hedge-budget", required_argument, NULL, OPT_HEDGE_BUDGET},
-	{"hedge-burst", required_argument, NULL, OPT_HEDGE_BURST},
-	{"profile", required_argument, NULL, OPT_PROFILE},
-	{"false-submit-ratio", required_argument, NULL, OPT_FALSE_SUBMIT_RATIO},
-	{"heuristic-queue", required_argument, NULL, OPT_HEURISTIC_QUEUE},
-	{"heuristic-busy-us", required_argument, NULL, OPT_HEURISTIC_BUSY_US},
-	{"clone-copies", required_argument, NULL, OPT_CLONE_COPIES},
-	{"duration", required_argument, NULL, OPT_DURATION},
-	{"warmup", required_argument, NULL, OPT_WARMUP},
-	{"skip", required_argument, NULL, OPT_SKIP},
-	{"rerate", required_argument, NULL, OPT_RERATE},
-	{"saturate", no_argument, NULL, OPT_SATURATE},
-	{"replicate-writes", no_argument, NULL, OPT_REPLICATE_WRITES},
-	{"spread", no_argument, NULL, OPT_SPREAD},
-	{"fit", no_argument, NULL, OPT_FIT},
-	{"prefill", required_argument, NULL, OPT_PREFILL},
-	{"unwritten", required_argument, NULL, OPT_UNWRITTEN},
-	{"settle-ms", required_argument, NULL, OPT_SETTLE_MS},
-	{"depth", required_argument, NULL, OPT_DEPTH},
-	{"losers", required_argument, NULL, OPT_LOSERS},
-	{"timeout", required_argument, NULL, OPT_TIMEOUT},
-	{"tag", required_argument, NULL, OPT_TAG},
-	{"quiet", no_argument, NULL, OPT_QUIET},
-	{"force", required_argument, NULL, OPT_FORCE},
-	{"readonly", no_argument, NULL, OPT_READONLY},
-	{"loops", required_argument, NULL, OPT_LOOPS},
-	{"interval", required_argument, NULL, OPT_INTERVAL},
-	{"version", no_argument, NULL, OPT_VERSION},
-	{"help", no_argument, NULL, OPT_HELP},
-	{NULL, 0, NULL, 0},
-};
-
-static void help(void)
+static void print_injections(void)
 {
-	printf("Usage: replayer --devices A,B,C --trace T[,T,T] --policy P [options]\n"
-	       "\n"
-	       "Replays block traces against an array of replicated drives, checks the content of "
-	       "every read, and\n"
-	       "reports latencies. The drives are OVERWRITTEN by the traces' writes and by the "
-	       "prefill, unless\n"
-	       "--readonly is given. One that carries a file system, RAID, LVM or partition table "
-	       "is refused unless\n"
-	       "--force names it; one that is mounted or open elsewhere is always refused.\n"
-	       "\n"
-	       "A trace is a fio iolog of version 3, a text of five columns (time_ms device "
-	       "offset_bytes size_bytes type,\n"
-	       "1 for a read, as Heimdall's), or blktrace's binary files (the one that `blkparse "
-	       "-d` wrote, or the\n"
-	       "per-CPU ones by their common name). With one trace per drive, trace k's I/Os have "
-	       "drive k as their\n"
-	       "home; with a single trace, drive 0 is everyone's home unless --spread is given. A "
-	       "read may be\n"
-	       "served by any drive (at the same offset); a write goes to its home drive, or to "
-	       "all of them with\n"
-	       "--replicate-writes.\n"
-	       "\n"
-	       "Policies (where a read goes):\n");
-	for (const struct policy *const *p = policies; *p; p++)
-		printf("  %-15s %s\n", (*p)->name, (*p)->help);
-	printf("\n"
-	       "Run:\n"
-	       "  --devices A,B,C         block devices or plain files, at most %d\n"
-	       "  --trace T[,T,T]         one for all drives or one per drive\n"
-	       "  --readonly              open the drives for reading only: the traces' writes are "
-	       "left out, nothing is\n"
-	       "                          prefilled, and the content of reads is not checked\n"
-	       "  --force A[,B]           overwrite these of --devices although they carry a "
-	       "signature\n"
-	       "  --loops N               the traces N times, each time after the last of them has "
-	       "ended (1)\n"
-	       "  --spread                single trace: home drives in turn, I/O by I/O\n"
-	       "  --skip S                leave out the trace's first S seconds\n"
-	       "  --duration S            stop after S seconds of the run's time\n"
-	       "  --warmup S              I/Os due in the first S seconds are done but not "
-	       "counted\n"
-	       "  --rerate X              X times as fast as recorded\n"
-	       "  --saturate              ignore the trace's times: always --depth I/Os in flight\n"
-	       "  --depth N               at most N user I/Os not answered yet (4096; with "
-	       "--saturate 32)\n"
-	       "  --losers N              a drive that holds N reads whose race is lost gets no "
-	       "further copies\n"
-	       "                          (4096)\n"
-	       "  --timeout S             end the run when a drive keeps an I/O for S seconds "
-	       "(120; 0: "
-	       "never)\n"
-	       "  --replicate-writes      a write goes to every drive and is done when all have "
-	       "it\n"
-	       "  --fit                   fold offsets beyond the smallest drive into it\n"
-	       "  --prefill touched|none  first write the blocks that reads touch (touched), on "
-	       "every drive\n"
-	       "  --settle-ms N           pause between prefill and run (1000)\n"
-	       "  --unwritten zero|any    what a block holds that was not written (zero); any: not "
-	       "checked\n"
-	       "  --start-every S         start when the clock is a multiple of S seconds (0.1): "
-	       "drives with\n"
-	       "                          a rhythm of their own then meet every replay in the same "
-	       "phase\n"
-	       "  --tag N[,N,N]           I/O tag (8 to 1023; 0: none) that fault rules can match: "
-	       "one for all\n"
-	       "                          or one per trace\n"
-	       "  --seed N                of the written patterns and of random choices (1)\n"
-	       "\n"
-	       "Policy settings:\n"
-	       "  --failover-us X         software time charged between a revocation and the next "
-	       "attempt (15)\n"
-	       "  --profile LOG           --log of an earlier baseline run: thresholds are learned "
-	       "from it\n"
-	       "  --hedge-us X            hedge after X us\n"
-	       "  --hedge-percentile P    hedge after the profile's Pth percentile (hedge: 95)\n"
-	       "  --hedge-budget X%%|none  cap on hedges as a share of reads (5%%)\n"
-	       "  --hedge-burst N         hedges that calm reads save up at most (100)\n"
-	       "  --false-submit-ratio X  for linnos-hl (default: what the kernel has counted)\n"
-	       "  --heuristic-queue N     pending 4 KiB pages from which a drive counts as slow\n"
-	       "  --heuristic-busy-us X   latency from which a read counts as slow\n"
-	       "  --clone-copies N        reads sent by clone (2)\n"
-	       "\n"
-	       "Slow bursts, of flashsim drives (given once for all, or once per drive with "
-	       "drive=):\n"
-	       "  --inject PATTERN:key=value,...\n"
-	       "      PATTERN  continuous (of every period_ios I/Os the first ratio share, in a "
+	printf("      PATTERN  continuous (of every period_ios I/Os the first ratio share, in a "
 	       "row), random, or\n"
-	       "               interval (one of every N)\n"
+	       "               interval (one of every N): slow bursts of flashsim drives\n"
 	       "      keys     latency_us=N ratio=1%% period_ios=N interval=N op=read|write|both "
 	       "drive=K|all\n"
 	       "               slot_ms=N every_ms=N start_ms=N rotate\n"
@@ -201,27 +170,72 @@ static void help(void)
 	       "  --inject storm:key=value,...\n"
 	       "      On any drive, in place of the above: large writes, until the slot is over or "
 	       "size_mb are\n"
-	       "      written; keys block_kb=256 depth=8 size_mb=N, and drive to rotate as above.\n"
-	       "\n"
-	       "Results:\n"
-	       "  --json OUT              one object, the fields of a run in summary.json\n"
-	       "  --log OUT               binary per-I/O log (docs/formats.md); `linnapp inspect` "
-	       "reads it\n"
-	       "  --interval S            of the latency time series in the JSON (1)\n"
-	       "  --scenario NAME         copied into the results\n"
-	       "  --quiet                 no progress on stderr\n"
-	       "\n"
+	       "      written; keys block_kb=256 depth=8 size_mb=N, and drive to rotate as "
+	       "above.\n");
+}
+
+#define HELP_COLUMNS 110
+#define HELP_INDENT 26
+
+/* Words up to the last column, further lines indented; the first begins at column `at`. */
+static void print_wrapped(const char *text, int at, int indent)
+{
+	while (*text) {
+		int n = strcspn(text, " ");
+
+		if (at > indent && at + 1 + n > HELP_COLUMNS) {
+			printf("\n%*s", indent, "");
+			at = indent;
+		} else if (at > indent) {
+			putchar(' ');
+			at++;
+		}
+		printf("%.*s", n, text);
+		at += n;
+		text += n + (text[n] == ' ');
+	}
+	putchar('\n');
+}
+
+static void print_row(const struct option_row *row)
+{
+	int at;
+
+	if (!row->name) {
+		printf("\n%s:\n", row->help);
+		return;
+	}
+	at = printf("  --%s%s%s", row->name, row->argument ? " " : "",
+		    row->argument ? row->argument : "");
+	if (at < HELP_INDENT)
+		at += printf("%*s", HELP_INDENT - at, "");
+	else
+		at = printf("\n%*s", HELP_INDENT, "") - 1;
+	print_wrapped(row->help, at, HELP_INDENT);
+	if (row->kind == OPTION_REPEATED)
+		print_injections();
+}
+
+static void help(void)
+{
+	printf("Usage: replayer --devices A,B,C --trace T[,T,T] --policy P [options]\n\n");
+	for (unsigned int i = 0; i < sizeof(introduction) / sizeof(*introduction); i++)
+		print_wrapped(introduction[i], 0, 0);
+	printf("\nPolicies (where a read goes):\n");
+	for (const struct policy *const *p = policies; *p; p++)
+		printf("  %-15s %s\n", (*p)->name, (*p)->help);
+	for (unsigned int i = 0; i < N_ROWS; i++)
+		print_row(&option_rows[i]);
+	printf("\n"
 	       "Example: two loop drives, one trace for both, a second copy of late reads:\n"
 	       "  replayer --devices /dev/loop0,/dev/loop1 --trace t.iolog --spread --policy hedge "
 	       "--hedge-us 300\n"
-	       "\n"
-	       "--version prints the version.\n"
-	       "\n"
-	       "Exit status: 0; 1 on an error; 2 when a read returned wrong data, an I/O was "
-	       "answered by no drive,\n"
-	       "or did not come back within --timeout; 130 after an interrupt (the summary so far "
-	       "is written).\n",
-	       MAX_DRIVES);
+	       "\n");
+	print_wrapped(
+		"Exit status: 0; 1 on an error; 2 when a read returned wrong data, an I/O was "
+		"answered by no drive, or did not come back within --timeout; 130 after an "
+		"interrupt (the summary so far is written).",
+		0, 0);
 }
 
 static double number(const char *option, const char *text, double min, double max)
@@ -301,178 +315,159 @@ static char **copy_of(int argc, char **argv)
 	return copy;
 }
 
-void options_parse(struct options *o, int argc, char **argv)
+static unsigned int choice(const struct option_row *row, const char *text)
 {
-	bool clone_copies_given = false, prefill_given = false;
-	int c, index = 0;
+	unsigned int n = 0;
+	size_t length;
 
-	*o = (struct options){
-		.argc = argc,
-		.argv = copy_of(argc, argv),
-		.seed = 1,
-		.failover_us = 15,
-		.start_every_s = 0.1,
-		.hedge_us = -1,
-		.hedge_percentile = -1,
-		.hedge_budget = 0.05,
-		.hedge_burst = 100,
-		.false_submit_ratio = -1,
-		.heuristic_busy_us = -1,
-		.clone_copies = 2,
-		.rerate = 1,
-		.prefill = PREFILL_TOUCHED,
-		.settle_ms = 1000,
-		.losers = 4096,
-		.timeout_s = 120,
-		.scenario = "",
-		.loops = 1,
-		.interval_s = 1,
-	};
-	while ((c = getopt_long(argc, argv, "h", long_options, &index)) != -1) {
-		const char *name = c == 'h' ? "help" : long_options[index].name;
+	for (const char *word = row->argument; *word; word += length + (word[length] == '|'), n++) {
+		length = strcspn(word, "|");
+		if (strlen(text) == length && !memcmp(word, text, length))
+			return n;
+	}
+	die("--%s %s: expected %s", row->name, text, row->argument);
+}
 
-		switch (c) {
-		case OPT_DEVICES:
-			o->n_devices = split(name, optarg, o->devices);
-			break;
-		case OPT_TRACE:
-			o->n_traces = split(name, optarg, o->traces);
-			break;
-		case OPT_POLICY:
-			o->policy = policy_find(optarg);
-			if (!o->policy)
-				die("--policy %s: no such policy; `replayer --help` lists them",
-				    optarg);
-			break;
-		case OPT_INJECT:
-			if (o->n_injects == MAX_INJECTS)
-				die("--inject: given more than %d times", MAX_INJECTS);
-			o->injects[o->n_injects++] = optarg;
-			break;
-		case OPT_JSON:
-			o->json_path = optarg;
-			break;
-		case OPT_LOG:
-			o->log_path = optarg;
-			break;
-		case OPT_SCENARIO:
-			o->scenario = optarg;
-			break;
-		case OPT_SEED:
-			o->seed = whole(name, optarg, 0, INT64_MAX);
-			break;
-		case OPT_FAILOVER_US:
-			o->failover_us = number(name, optarg, 0, 1e9);
-			break;
-		case OPT_START_EVERY:
-			o->start_every_s = number(name, optarg, 1e-6, 3600);
-			break;
-		case OPT_HEDGE_US:
-			o->hedge_us = number(name, optarg, 1, 1e9);
-			break;
-		case OPT_HEDGE_PERCENTILE:
-			o->hedge_percentile = number(name, optarg, 0, 100);
-			break;
-		case OPT_HEDGE_BUDGET:
-			o->hedge_budget = share(name, optarg);
-			break;
-		case OPT_HEDGE_BURST:
-			o->hedge_burst = whole(name, optarg, 1, 1u << 30);
-			break;
-		case OPT_PROFILE:
-			o->profile_path = optarg;
-			break;
-		case OPT_FALSE_SUBMIT_RATIO:
-			o->false_submit_ratio = number(name, optarg, 0, 1);
-			break;
-		case OPT_HEURISTIC_QUEUE:
-			o->heuristic_queue_pages = whole(name, optarg, 1, 1u << 30);
-			break;
-		case OPT_HEURISTIC_BUSY_US:
-			o->heuristic_busy_us = number(name, optarg, 0, 1e9);
-			break;
-		case OPT_CLONE_COPIES:
-			o->clone_copies = whole(name, optarg, 2, MAX_DRIVES);
-			clone_copies_given = true;
-			break;
-		case OPT_DURATION:
-			o->duration_s = number(name, optarg, 1e-6, 1e9);
-			break;
-		case OPT_WARMUP:
-			o->warmup_s = number(name, optarg, 0, 1e9);
-			break;
-		case OPT_SKIP:
-			o->skip_s = number(name, optarg, 0, 1e9);
-			break;
-		case OPT_RERATE:
-			o->rerate = number(name, optarg, 1e-6, 1e6);
-			break;
-		case OPT_SATURATE:
-			o->saturate = true;
-			break;
-		case OPT_REPLICATE_WRITES:
-			o->replicate_writes = true;
-			break;
-		case OPT_SPREAD:
-			o->spread = true;
-			break;
-		case OPT_FIT:
-			o->fit = true;
-			break;
-		case OPT_PREFILL:
-			if (strcmp(optarg, "touched") && strcmp(optarg, "none"))
-				die("--prefill %s: expected touched or none", optarg);
-			o->prefill = strcmp(optarg, "none") ? PREFILL_TOUCHED : PREFILL_NONE;
-			prefill_given = true;
-			break;
-		case OPT_UNWRITTEN:
-			if (strcmp(optarg, "zero") && strcmp(optarg, "any"))
-				die("--unwritten %s: expected zero or any", optarg);
-			o->unwritten_any = !strcmp(optarg, "any");
-			break;
-		case OPT_SETTLE_MS:
-			o->settle_ms = whole(name, optarg, 0, 1000000);
-			break;
-		case OPT_DEPTH:
-			o->depth = whole(name, optarg, 1, 16384);
-			break;
-		case OPT_TIMEOUT:
-			o->timeout_s = number(name, optarg, 0, 1e9);
-			break;
-		case OPT_LOSERS:
-			o->losers = whole(name, optarg, 1, 1u << 20);
-			break;
-		case OPT_TAG:
-			parse_tags(o, name, optarg);
-			break;
-		case OPT_QUIET:
-			o->quiet = true;
-			break;
-		case OPT_FORCE:
-			o->n_forced = split(name, optarg, o->forced);
-			break;
-		case OPT_READONLY:
-			o->readonly = true;
-			break;
-		case OPT_LOOPS:
-			o->loops = whole(name, optarg, 1, UINT32_MAX);
-			break;
-		case OPT_INTERVAL:
-			o->interval_s = number(name, optarg, 1e-3, 1e6);
-			break;
-		case OPT_VERSION:
-			printf("replayer %s\n", REPLAYER_VERSION);
-			exit(0);
-		case 'h':
-		case OPT_HELP:
+static void set(struct options *o, const struct option_row *row, char *text)
+{
+	void *at = (char *)o + row->at;
+	unsigned int *count = (unsigned int *)((char *)o + row->count_at);
+
+	switch (row->kind) {
+	case OPTION_FLAG:
+		*(bool *)at = true;
+		break;
+	case OPTION_WHOLE:
+		*(uint32_t *)at = whole(row->name, text, row->first, row->last);
+		break;
+	case OPTION_WHOLE64:
+		*(uint64_t *)at = whole(row->name, text, row->first, row->last);
+		break;
+	case OPTION_WHOLE_NUMBER:
+		*(double *)at = whole(row->name, text, row->first, row->last);
+		break;
+	case OPTION_NUMBER:
+		*(double *)at = number(row->name, text, row->min, row->max);
+		break;
+	case OPTION_SHARE:
+		*(double *)at = share(row->name, text);
+		break;
+	case OPTION_TEXT:
+		*(const char **)at = text;
+		break;
+	case OPTION_CHOICE:
+		*(unsigned int *)at = choice(row, text);
+		break;
+	case OPTION_LIST:
+		*count = split(row->name, text, at);
+		break;
+	case OPTION_REPEATED:
+		if (*count == MAX_INJECTS)
+			die("--%s: given more than %d times", row->name, MAX_INJECTS);
+		((char **)at)[(*count)++] = text;
+		break;
+	case OPTION_TAGS:
+		parse_tags(o, row->name, text);
+		break;
+	case OPTION_POLICY:
+		o->policy = policy_find(text);
+		if (!o->policy)
+			die("--policy %s: no such policy; `replayer --help` lists them", text);
+		break;
+	case OPTION_VERSION:
+		printf("replayer %s\n", REPLAYER_VERSION);
+		exit(0);
+	case OPTION_HELP:
+		help();
+		exit(0);
+	}
+}
+
+static void set_initial(struct options *o)
+{
+	for (const struct option_row *row = option_rows; row < option_rows + N_ROWS; row++) {
+		void *at = (char *)o + row->at;
+
+		if (row->kind == OPTION_WHOLE)
+			*(uint32_t *)at = row->initial;
+		else if (row->kind == OPTION_WHOLE64)
+			*(uint64_t *)at = row->initial;
+		else if (row->kind == OPTION_NUMBER || row->kind == OPTION_SHARE ||
+			 row->kind == OPTION_WHOLE_NUMBER)
+			*(double *)at = row->initial;
+	}
+}
+
+/* What getopt needs of the table. */
+static void long_options(struct option *options)
+{
+	for (unsigned int i = 0; i < N_ROWS; i++)
+		if (option_rows[i].name)
+			*options++ = (struct option){.name = option_rows[i].name,
+						     .has_arg = option_rows[i].argument != NULL,
+						     .val = FIRST_ROW + i};
+}
+
+/* Option by option, as the table has it. */
+static void parse_each(struct options *o, int argc, char **argv)
+{
+	struct option options[N_ROWS + 1] = {0};
+	int c;
+
+	long_options(options);
+	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		if (c == SHORT_HELP) {
 			help();
 			exit(0);
-		default:
-			die("`replayer --help` lists the options");
 		}
+		if (c < FIRST_ROW)
+			die("`replayer --help` lists the options");
+		set(o, &option_rows[c - FIRST_ROW], optarg);
+		o->given[c - FIRST_ROW] = true;
 	}
 	if (optind < argc)
 		die("%s: unexpected argument; `replayer --help` shows the usage", argv[optind]);
+}
+
+/* Whether the option of this field was given. */
+static bool is_given(const struct options *o, size_t at)
+{
+	for (unsigned int i = 0; i < N_ROWS; i++)
+		if (option_rows[i].name && option_rows[i].at == at && o->given[i])
+			return true;
+	return false;
+}
+
+static void require_forced_devices(const struct options *o)
+{
+	for (unsigned int i = 0; i < o->n_forced; i++) {
+		unsigned int k = 0;
+
+		while (k < o->n_devices && strcmp(o->forced[i], o->devices[k]))
+			k++;
+		if (k == o->n_devices)
+			die("--force %s: not one of --devices; name the drives to overwrite "
+			    "exactly "
+			    "as they are given there",
+			    o->forced[i]);
+	}
+}
+
+static void make_readonly(struct options *o)
+{
+	if (o->n_forced)
+		die("--force allows overwriting, --readonly writes nothing: give one of "
+		    "them");
+	if (is_given(o, offsetof(struct options, prefill)) && o->prefill != PREFILL_NONE)
+		die("--prefill writes to the drives; with --readonly nothing is written");
+	o->prefill = PREFILL_NONE;
+	/* What the drives hold is not the replayer's. */
+	o->unwritten = UNWRITTEN_ANY;
+}
+
+/* What no option says alone. */
+static void require_agreement(struct options *o)
+{
 	if (!o->n_devices)
 		die("--devices is missing; `replayer --help` shows the usage");
 	if (!o->n_traces)
@@ -491,34 +486,24 @@ void options_parse(struct options *o, int argc, char **argv)
 	if (o->n_tags == 1)
 		for (unsigned int i = 1; i < o->n_traces; i++)
 			o->tags[i] = o->tags[0];
-	if (clone_copies_given && o->clone_copies > o->n_devices)
+	if (is_given(o, offsetof(struct options, clone_copies)) && o->clone_copies > o->n_devices)
 		die("--clone-copies %u: there are only %u drives to read from", o->clone_copies,
 		    o->n_devices);
 	if (o->duration_s && o->warmup_s >= o->duration_s)
 		die("--warmup %g: the run ends after %g s (--duration), so nothing would be "
 		    "counted",
 		    o->warmup_s, o->duration_s);
-	for (unsigned int i = 0; i < o->n_forced; i++) {
-		unsigned int k = 0;
+}
 
-		while (k < o->n_devices && strcmp(o->forced[i], o->devices[k]))
-			k++;
-		if (k == o->n_devices)
-			die("--force %s: not one of --devices; name the drives to overwrite "
-			    "exactly "
-			    "as they are given there",
-			    o->forced[i]);
-	}
-	if (o->readonly) {
-		if (o->n_forced)
-			die("--force allows overwriting, --readonly writes nothing: give one of "
-			    "them");
-		if (prefill_given && o->prefill != PREFILL_NONE)
-			die("--prefill writes to the drives; with --readonly nothing is written");
-		o->prefill = PREFILL_NONE;
-		/* What the drives hold is not the replayer's. */
-		o->unwritten_any = true;
-	}
+void options_parse(struct options *o, int argc, char **argv)
+{
+	*o = (struct options){.argc = argc, .argv = copy_of(argc, argv), .scenario = ""};
+	set_initial(o);
+	parse_each(o, argc, argv);
+	require_agreement(o);
+	require_forced_devices(o);
+	if (o->readonly)
+		make_readonly(o);
 	if (!o->depth)
 		o->depth = o->saturate ? 32 : 4096;
 }

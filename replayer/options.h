@@ -6,13 +6,17 @@
 #include "device.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define MAX_INJECTS 64
 
 struct policy;
 
-enum prefill { PREFILL_TOUCHED, PREFILL_NONE };
+enum { PREFILL_TOUCHED, PREFILL_NONE };
+enum { UNWRITTEN_ZERO, UNWRITTEN_ANY };
+
+#define MAX_OPTIONS 64
 
 struct options {
 	int argc;
@@ -39,15 +43,51 @@ struct options {
 	double timeout_s;			     /* for an I/O at a drive; 0: none */
 	double duration_s, warmup_s, skip_s, rerate; /* duration 0: to the trace's end */
 	bool replicate_writes, spread, fit, saturate, quiet;
-	bool unwritten_any;
 	bool readonly;
 	uint32_t loops;
-	double interval_s; /* of the time series */
-	enum prefill prefill;
+	double interval_s;		 /* of the time series */
+	unsigned int prefill, unwritten; /* PREFILL_, UNWRITTEN_ */
 	unsigned int settle_ms;
 	unsigned int depth;
-	unsigned int losers; /* lost reads that a drive may hold */
+	unsigned int losers;	 /* lost reads that a drive may hold */
+	bool given[MAX_OPTIONS]; /* by place in option_rows[] */
 };
+
+/* What an option's field of struct options holds. */
+enum option_kind {
+	OPTION_FLAG,	     /* bool */
+	OPTION_WHOLE,	     /* uint32_t */
+	OPTION_WHOLE64,	     /* uint64_t */
+	OPTION_WHOLE_NUMBER, /* double */
+	OPTION_NUMBER,	     /* double; < 0: not given */
+	OPTION_SHARE,	     /* double, of 1; infinite for "none" */
+	OPTION_TEXT,	     /* const char * */
+	OPTION_CHOICE,	     /* unsigned int, the place of the word in .argument */
+	OPTION_LIST,	     /* char *[MAX_DRIVES], how many at .count_at */
+	OPTION_REPEATED,     /* char *[MAX_INJECTS], likewise; given several times */
+	OPTION_TAGS,	     /* uint16_t[MAX_DRIVES], likewise */
+	OPTION_POLICY,	     /* const struct policy * */
+	OPTION_VERSION,
+	OPTION_HELP,
+};
+
+/* All there is to know of an option: the command line is parsed with it, --help and the results'
+ * config are made of it, and the man page is checked against it. Without a name it is a heading of
+ * --help. */
+struct option_row {
+	const char *name;
+	const char *argument; /* as --help shows it; NULL: takes none */
+	enum option_kind kind;
+	size_t at, count_at;  /* in struct options */
+	uint64_t first, last; /* of whole numbers */
+	double min, max;      /* of others; below min only the initial value: there is none */
+	double initial;
+	const char *json; /* its name in config; NULL: not there */
+	const char *help;
+};
+
+extern const struct option_row option_rows[];
+extern const unsigned int n_option_rows;
 
 /* Exits after --help and --version; dies on a bad command line. */
 void options_parse(struct options *o, int argc, char **argv);

@@ -33,23 +33,28 @@ static void set(json_t *o, const char *key, json_t *value)
 		die("out of memory for the JSON summary, at \"%s\"", key);
 }
 
-static void set_count(json_t *o, const char *key, uint64_t v)
+static json_t *count(uint64_t v)
 {
-	set(o, key, json_integer((json_int_t)v));
+	return json_integer((json_int_t)v);
 }
 
 /* Numbers that do not exist (an average of nothing, a setting not used) are null. */
-static void set_number(json_t *o, const char *key, double v)
+static json_t *number(double v)
 {
-	set(o, key, isfinite(v) ? json_real(v) : json_null());
+	return isfinite(v) ? json_real(v) : json_null();
 }
 
-static void set_text(json_t *o, const char *key, const char *v)
+static json_t *text_of(const char *v, size_t length)
 {
-	json_t *s = v ? json_string(v) : json_null();
+	json_t *s = json_stringn(v, length);
 
 	/* A path need not be UTF-8. */
-	set(o, key, s ? s : json_string("(not UTF-8)"));
+	return s ? s : json_string("(not UTF-8)");
+}
+
+static json_t *text(const char *v)
+{
+	return v ? text_of(v, strlen(v)) : json_null();
 }
 
 /* NaN when there are too few values to know. */
@@ -65,13 +70,13 @@ static void set_latencies(json_t *o, const char *prefix, struct latency *l)
 	char key[32];
 
 	snprintf(key, sizeof(key), "%smean_us", prefix);
-	set_number(o, key, l->count ? latency_mean(l) / 1000 : NAN);
+	set(o, key, number(l->count ? latency_mean(l) / 1000 : NAN));
 	for (unsigned int i = 0; i < N_PERCENTILES; i++) {
 		snprintf(key, sizeof(key), "%s%s", prefix, percentiles[i].name);
-		set_number(o, key, percentile_us(l, percentiles[i].fraction));
+		set(o, key, number(percentile_us(l, percentiles[i].fraction)));
 	}
 	snprintf(key, sizeof(key), "%smax_us", prefix);
-	set_number(o, key, l->count ? (double)l->max_ns / 1000 : NAN);
+	set(o, key, number(l->count ? (double)l->max_ns / 1000 : NAN));
 }
 
 static double ratio(uint64_t part, uint64_t of)
@@ -100,75 +105,108 @@ static json_t *names(char *const *list, unsigned int n)
 {
 	json_t *a = json_array();
 
-	for (unsigned int i = 0; i < n; i++) {
-		json_t *s = json_string(list[i]);
+	for (unsigned int i = 0; i < n; i++)
+		json_array_append_new(a, text(list[i]));
+	return a;
+}
 
-		json_array_append_new(a, s ? s : json_string("(not UTF-8)"));
+/* ---- config ---- */
+
+/* A choice's word, of "this|that". */
+static json_t *word(const char *words, unsigned int place)
+{
+	while (place--)
+		words = strchr(words, '|') + 1;
+	return text_of(words, strcspn(words, "|"));
+}
+
+/* An option's value. A number below the option's range stands for none, and is null. */
+static json_t *option_value(const struct options *o, const struct option_row *row)
+{
+	const void *at = (const char *)o + row->at;
+	unsigned int n = *(const unsigned int *)((const char *)o + row->count_at);
+	json_t *a;
+
+	switch (row->kind) {
+	case OPTION_FLAG:
+		return json_boolean(*(const bool *)at);
+	case OPTION_WHOLE:
+		return *(const uint32_t *)at < row->first ? json_null()
+							  : count(*(const uint32_t *)at);
+	case OPTION_WHOLE64:
+		return count(*(const uint64_t *)at);
+	case OPTION_NUMBER:
+		return *(const double *)at < row->min ? json_null() : number(*(const double *)at);
+	case OPTION_WHOLE_NUMBER:
+	case OPTION_SHARE:
+		return number(*(const double *)at);
+	case OPTION_TEXT:
+		return text(*(const char *const *)at);
+	case OPTION_CHOICE:
+		return word(row->argument, *(const unsigned int *)at);
+	case OPTION_LIST:
+	case OPTION_REPEATED:
+		return names(at, n);
+	case OPTION_TAGS:
+		a = json_array();
+		for (unsigned int i = 0; i < n; i++)
+			json_array_append_new(a, count(((const uint16_t *)at)[i]));
+		return a;
+	case OPTION_POLICY:
+	case OPTION_VERSION:
+	case OPTION_HELP:
+		break;
+	}
+	return NULL;
+}
+
+static json_t *hedge_us(const struct replay *r)
+{
+	json_t *a = json_array();
+
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		json_array_append_new(a,
+				      number(r->hedge_ns[k] ? (double)r->hedge_ns[k] / 1000 : NAN));
+	return a;
+}
+
+static json_t *linnos(const struct replay *r)
+{
+	json_t *a = json_array();
+
+	for (unsigned int k = 0; k < r->n_drives; k++) {
+		json_t *d = json_object();
+
+		set(d, "mode", text(r->linnos_mode[k]));
+		set(d, "model_id", text(r->model_id[k]));
+		json_array_append_new(a, d);
 	}
 	return a;
 }
 
+/* Every setting, as the options table has them; what a policy has found out in its own place. */
 static json_t *config(struct replay *r)
 {
 	const struct options *o = &r->o;
-	json_t *c = json_object(), *hedge = json_array(), *linnos = json_array();
-	json_t *tags = json_array();
+	json_t *c = json_object();
 
-	set(c, "devices", names(o->devices, o->n_devices));
-	set(c, "traces", names(o->traces, o->n_traces));
-	set(c, "inject", names(o->injects, o->n_injects));
-	for (unsigned int i = 0; i < o->n_tags; i++)
-		json_array_append_new(tags, json_integer(o->tags[i]));
-	set(c, "tags", tags);
-	set_count(c, "seed", o->seed);
-	set_number(c, "failover_us", o->failover_us);
-	set_number(c, "start_every_s", o->start_every_s);
-	for (unsigned int k = 0; k < r->n_drives; k++)
-		json_array_append_new(hedge, r->hedge_ns[k]
-						     ? json_real((double)r->hedge_ns[k] / 1000)
-						     : json_null());
-	set(c, "hedge_us", hedge);
-	set_number(c, "hedge_percentile", r->hedge_percentile_used);
-	set_number(c, "hedge_budget", o->hedge_budget);
-	set_number(c, "hedge_burst", isfinite(o->hedge_budget) ? o->hedge_burst : NAN);
-	set_text(c, "profile", o->profile_path);
-	set_number(c, "false_submit_ratio", r->false_submit_ratio_used);
-	set(c, "heuristic_queue_pages",
-	    o->heuristic_queue_pages ? json_integer(o->heuristic_queue_pages) : json_null());
-	set_number(c, "heuristic_busy_us", o->heuristic_busy_us < 0 ? NAN : o->heuristic_busy_us);
-	set_count(c, "clone_copies", o->clone_copies);
-	set_number(c, "duration_s", o->duration_s > 0 ? o->duration_s : NAN);
-	set_number(c, "warmup_s", o->warmup_s);
-	set_number(c, "skip_s", o->skip_s);
-	set_number(c, "rerate", o->rerate);
-	set(c, "saturate", json_boolean(o->saturate));
-	set_count(c, "depth", o->depth);
-	set_count(c, "losers", o->losers);
-	set_number(c, "timeout_s", o->timeout_s > 0 ? o->timeout_s : NAN);
-	set(c, "replicate_writes", json_boolean(o->replicate_writes));
-	set(c, "spread", json_boolean(o->spread));
-	set(c, "fit", json_boolean(o->fit));
-	set_count(c, "loops", o->loops);
-	set(c, "readonly", json_boolean(o->readonly));
-	set(c, "force", names(o->forced, o->n_forced));
-	set_number(c, "interval_s", o->interval_s);
-	set_text(c, "prefill", o->prefill == PREFILL_TOUCHED ? "touched" : "none");
-	set_count(c, "settle_ms", o->settle_ms);
-	set_text(c, "unwritten", o->unwritten_any ? "any" : "zero");
-	if (o->policy->needs_linnos) {
-		for (unsigned int k = 0; k < r->n_drives; k++) {
-			json_t *d = json_object();
-
-			set_text(d, "mode", r->linnos_mode[k]);
-			set_text(d, "model_id", r->model_id[k]);
-			json_array_append_new(linnos, d);
-		}
-		set(c, "linnos", linnos);
-	} else {
-		json_decref(linnos);
-	}
+	for (const struct option_row *row = option_rows; row < option_rows + n_option_rows; row++)
+		if (row->json)
+			set(c, row->json, option_value(o, row));
+	set(c, "hedge_us", hedge_us(r));
+	set(c, "hedge_percentile", number(r->hedge_percentile_used));
+	set(c, "false_submit_ratio", number(r->false_submit_ratio_used));
+	/* Without a budget nothing is saved up; a timeout of 0 is none. */
+	if (!isfinite(o->hedge_budget))
+		set(c, "hedge_burst", json_null());
+	if (!(o->timeout_s > 0))
+		set(c, "timeout_s", json_null());
+	if (o->policy->needs_linnos)
+		set(c, "linnos", linnos(r));
 	return c;
 }
+
+/* ---- results ---- */
 
 static json_t *drives(struct replay *r)
 {
@@ -177,8 +215,8 @@ static json_t *drives(struct replay *r)
 	for (unsigned int k = 0; k < r->n_drives; k++) {
 		json_t *d = json_object();
 
-		set_text(d, "device", r->devices[k].path);
-		set_count(d, "reads", r->drive_latency[k].count);
+		set(d, "device", text(r->devices[k].path));
+		set(d, "reads", count(r->drive_latency[k].count));
 		set_latencies(d, "", &r->drive_latency[k]);
 		json_array_append_new(a, d);
 	}
@@ -205,10 +243,10 @@ static json_t *series(struct replay *r)
 	const struct series_row *rows;
 	uint64_t n = series_rows(r->series, &rows);
 
-	set_number(o, "interval_s", r->o.interval_s);
+	set(o, "interval_s", number(r->o.interval_s));
 	for (uint64_t i = 0; i < n; i++) {
 		json_array_append_new(at, json_real((double)rows[i].interval * r->o.interval_s));
-		json_array_append_new(reads, json_integer((json_int_t)rows[i].reads));
+		json_array_append_new(reads, count(rows[i].reads));
 	}
 	set(o, "at_s", at);
 	set(o, "reads", reads);
@@ -218,28 +256,27 @@ static json_t *series(struct replay *r)
 		for (uint64_t i = 0; i < n; i++) {
 			double v = *(const double *)((const char *)&rows[i] + columns[c].at);
 
-			json_array_append_new(a, isfinite(v) ? json_real(v) : json_null());
+			json_array_append_new(a, number(v));
 		}
 		set(o, columns[c].name, a);
 	}
 	return o;
 }
 
-/* What ran, on what, and how it was called. */
-static void set_environment(json_t *o, const struct replay *r)
+static json_t *storms(struct replay *r)
 {
-	struct utsname u;
-	char *kernel;
+	json_t *a = json_array();
 
-	set_text(o, "version", REPLAYER_VERSION);
-	if (uname(&u))
-		die("uname: %s", strerror(errno));
-	/* Not the version, which is when the kernel was built. */
-	kernel = xasprintf("%s %s %s", u.sysname, u.release, u.machine);
-	set_text(o, "kernel", kernel);
-	set_text(o, "host", u.nodename);
-	set(o, "argv", names(r->o.argv, r->o.argc));
-	free(kernel);
+	for (struct storm *s = r->storms->each; s < r->storms->each + r->storms->n; s++) {
+		json_t *d = json_object();
+
+		set(d, "drive", count(s->drive));
+		set(d, "slots", count(s->slots));
+		set(d, "writes", count(s->writes));
+		set(d, "bytes", count(s->bytes));
+		json_array_append_new(a, d);
+	}
+	return a;
 }
 
 static bool all_direct(const struct replay *r)
@@ -248,6 +285,224 @@ static bool all_direct(const struct replay *r)
 		if (!r->devices[k].direct)
 			return false;
 	return true;
+}
+
+/* ---- what is neither counted nor measured as it stands ---- */
+
+static json_t *policy(struct replay *r)
+{
+	return text(r->o.policy->name);
+}
+
+static json_t *extra_io_ratio(struct replay *r)
+{
+	return number(ratio(r->c.extra_ios, r->c.reads));
+}
+
+static json_t *false_submit_ratio(struct replay *r)
+{
+	return number(kernel_false_submit_ratio(r));
+}
+
+static json_t *skipped_trace_lines(struct replay *r)
+{
+	return count(sources_skipped(&r->sources));
+}
+
+static json_t *mapped_late(struct replay *r)
+{
+	return count(buffers_mapped_late(r->buffers));
+}
+
+static json_t *lag_p50_us(struct replay *r)
+{
+	return number(percentile_us(&r->lag, 0.5));
+}
+
+static json_t *lag_p99_us(struct replay *r)
+{
+	return number(percentile_us(&r->lag, 0.99));
+}
+
+static json_t *lag_max_us(struct replay *r)
+{
+	return number(r->lag.count ? (double)r->lag.max_ns / 1000 : NAN);
+}
+
+static json_t *elapsed_s(struct replay *r)
+{
+	return number((double)(r->end_ns - r->start_ns) / 1e9);
+}
+
+static json_t *exactness(struct replay *r)
+{
+	return text(latency_is_exact(&r->read_latency)
+			    ? "exact"
+			    : "histogram, relative error at most 1/2048");
+}
+
+static json_t *direct_io(struct replay *r)
+{
+	return json_boolean(all_direct(r));
+}
+
+static json_t *version(struct replay *r)
+{
+	return text(REPLAYER_VERSION);
+}
+
+static struct utsname system_name(void)
+{
+	struct utsname u;
+
+	if (uname(&u))
+		die("uname: %s", strerror(errno));
+	return u;
+}
+
+/* Without its version, which is when the kernel was built. */
+static json_t *kernel(struct replay *r)
+{
+	struct utsname u = system_name();
+	char *name = xasprintf("%s %s %s", u.sysname, u.release, u.machine);
+	json_t *v = text(name);
+
+	free(name);
+	return v;
+}
+
+static json_t *host(struct replay *r)
+{
+	struct utsname u = system_name();
+
+	return text(u.nodename);
+}
+
+static json_t *command_line(struct replay *r)
+{
+	return names(r->o.argv, r->o.argc);
+}
+
+/* ---- the JSON ---- */
+
+struct field {
+	const char *key;
+	enum { COUNT, BY_DRIVE, LATENCIES, TEXT, VALUE } kind;
+	size_t at; /* in struct replay; of LATENCIES the key is what their names begin with */
+	json_t *(*value)(struct replay *r);
+};
+
+#define COUNT(name, field)                                                                         \
+	{                                                                                          \
+		name, COUNT, offsetof(struct replay, field), NULL                                  \
+	}
+#define BY_DRIVE(name, field)                                                                      \
+	{                                                                                          \
+		name, BY_DRIVE, offsetof(struct replay, field), NULL                               \
+	}
+#define LATENCIES(prefix, field)                                                                   \
+	{                                                                                          \
+		prefix, LATENCIES, offsetof(struct replay, field), NULL                            \
+	}
+#define TEXT(name, field)                                                                          \
+	{                                                                                          \
+		name, TEXT, offsetof(struct replay, field), NULL                                   \
+	}
+#define VALUE(name, function)                                                                      \
+	{                                                                                          \
+		name, VALUE, 0, function                                                           \
+	}
+
+static const struct field fields[] = {
+	VALUE("policy", policy),
+	TEXT("scenario", o.scenario),
+	COUNT("reads", c.reads),
+	LATENCIES("", read_latency),
+	LATENCIES("service_", read_latency),
+	LATENCIES("response_", read_response),
+	COUNT("writes", c.writes),
+	LATENCIES("write_", write_latency),
+	LATENCIES("write_service_", write_latency),
+	LATENCIES("write_response_", write_response),
+	COUNT("revoked", c.revoked),
+	COUNT("revocations", c.revocations),
+	COUNT("hedged", c.hedged),
+	COUNT("hedges_won", c.hedges_won),
+	COUNT("hedges_denied", c.hedges_denied),
+	COUNT("copies_denied", c.copies_denied),
+	COUNT("losers_max", c.losers_max),
+	COUNT("extra_ios", c.extra_ios),
+	VALUE("extra_io_ratio", extra_io_ratio),
+	COUNT("cancels_tried", c.cancels_tried),
+	COUNT("cancelled", c.cancelled),
+	VALUE("false_submit_ratio", false_submit_ratio),
+	COUNT("data_errors", c.data_errors),
+	COUNT("blocks_checked", c.blocks_checked),
+	COUNT("torn_blocks", c.torn_blocks),
+	COUNT("unverified_blocks", c.unverified_blocks),
+	COUNT("io_errors", c.io_errors),
+	BY_DRIVE("io_errors_by_drive", c.io_errors_by),
+	COUNT("short_ios", c.short_ios),
+	COUNT("reads_failed", c.reads_failed),
+	COUNT("writes_failed", c.writes_failed),
+	COUNT("unanswered", c.unanswered),
+	COUNT("timed_out_ios", c.timed_out),
+	COUNT("failovers_on_error", c.failovers_on_error),
+	BY_DRIVE("reads_served_by", c.served_by),
+	COUNT("warmup_ios", c.warmup_ios),
+	COUNT("realigned_ios", sources.realigned),
+	COUNT("folded_ios", sources.folded),
+	COUNT("writes_left_out", sources.writes_left_out),
+	VALUE("skipped_trace_lines", skipped_trace_lines),
+	COUNT("prefill_blocks", c.prefill_blocks),
+	COUNT("depth_stalls", c.depth_stalls),
+	COUNT("late_ios", c.late_ios),
+	VALUE("buffers_mapped_late", mapped_late),
+	COUNT("read_bytes", c.read_bytes),
+	COUNT("write_bytes", c.write_bytes),
+	VALUE("storms", storms),
+	VALUE("lag_p50_us", lag_p50_us),
+	VALUE("lag_p99_us", lag_p99_us),
+	VALUE("lag_max_us", lag_max_us),
+	VALUE("elapsed_s", elapsed_s),
+	VALUE("percentiles", exactness),
+	TEXT("stopped", stop_reason),
+	TEXT("log_error", log_error),
+	VALUE("direct_io", direct_io),
+	VALUE("drives", drives),
+	VALUE("series", series),
+	VALUE("version", version),
+	VALUE("kernel", kernel),
+	VALUE("host", host),
+	VALUE("argv", command_line),
+	VALUE("config", config),
+};
+
+static void put(json_t *o, const struct field *f, struct replay *r)
+{
+	void *at = (char *)r + f->at;
+	json_t *a;
+
+	switch (f->kind) {
+	case COUNT:
+		set(o, f->key, count(*(uint64_t *)at));
+		break;
+	case BY_DRIVE:
+		a = json_array();
+		for (unsigned int k = 0; k < r->n_drives; k++)
+			json_array_append_new(a, count(((uint64_t *)at)[k]));
+		set(o, f->key, a);
+		break;
+	case LATENCIES:
+		set_latencies(o, f->key, at);
+		break;
+	case TEXT:
+		set(o, f->key, text(*(const char **)at));
+		break;
+	case VALUE:
+		set(o, f->key, f->value(r));
+		break;
+	}
 }
 
 void report_require_writable(const char *path)
@@ -264,86 +519,12 @@ void report_require_writable(const char *path)
 
 bool report_json(struct replay *r, const char *path)
 {
-	const struct counters *c = &r->c;
-	json_t *o = json_object(), *served = json_array(), *storms = json_array();
-	json_t *errors = json_array();
+	json_t *o = json_object();
 	char *beside = xasprintf("%s.new", path);
 	bool written = true;
 
-	set_text(o, "policy", r->o.policy->name);
-	set_text(o, "scenario", r->o.scenario);
-	set_count(o, "reads", c->reads);
-	set_latencies(o, "", &r->read_latency);
-	set_latencies(o, "service_", &r->read_latency);
-	set_latencies(o, "response_", &r->read_response);
-	set_count(o, "writes", c->writes);
-	set_latencies(o, "write_", &r->write_latency);
-	set_latencies(o, "write_service_", &r->write_latency);
-	set_latencies(o, "write_response_", &r->write_response);
-	set_count(o, "revoked", c->revoked);
-	set_count(o, "revocations", c->revocations);
-	set_count(o, "hedged", c->hedged);
-	set_count(o, "hedges_won", c->hedges_won);
-	set_count(o, "hedges_denied", c->hedges_denied);
-	set_count(o, "copies_denied", c->copies_denied);
-	set_count(o, "losers_max", c->losers_max);
-	set_count(o, "extra_ios", c->extra_ios);
-	set_number(o, "extra_io_ratio", ratio(c->extra_ios, c->reads));
-	set_count(o, "cancels_tried", c->cancels_tried);
-	set_count(o, "cancelled", c->cancelled);
-	set_number(o, "false_submit_ratio", kernel_false_submit_ratio(r));
-	set_count(o, "data_errors", c->data_errors);
-	set_count(o, "blocks_checked", c->blocks_checked);
-	set_count(o, "torn_blocks", c->torn_blocks);
-	set_count(o, "unverified_blocks", c->unverified_blocks);
-	set_count(o, "io_errors", c->io_errors);
-	for (unsigned int k = 0; k < r->n_drives; k++)
-		json_array_append_new(errors, json_integer((json_int_t)c->io_errors_by[k]));
-	set(o, "io_errors_by_drive", errors);
-	set_count(o, "short_ios", c->short_ios);
-	set_count(o, "reads_failed", c->reads_failed);
-	set_count(o, "writes_failed", c->writes_failed);
-	set_count(o, "unanswered", c->unanswered);
-	set_count(o, "timed_out_ios", c->timed_out);
-	set_count(o, "failovers_on_error", c->failovers_on_error);
-	for (unsigned int k = 0; k < r->n_drives; k++)
-		json_array_append_new(served, json_integer((json_int_t)c->served_by[k]));
-	set(o, "reads_served_by", served);
-	set_count(o, "warmup_ios", c->warmup_ios);
-	set_count(o, "realigned_ios", r->sources.realigned);
-	set_count(o, "folded_ios", r->sources.folded);
-	set_count(o, "writes_left_out", r->sources.writes_left_out);
-	set_count(o, "skipped_trace_lines", sources_skipped(&r->sources));
-	set_count(o, "prefill_blocks", c->prefill_blocks);
-	set_count(o, "depth_stalls", c->depth_stalls);
-	set_count(o, "late_ios", c->late_ios);
-	set_count(o, "buffers_mapped_late", buffers_mapped_late(r->buffers));
-	set_count(o, "read_bytes", c->read_bytes);
-	set_count(o, "write_bytes", c->write_bytes);
-	for (unsigned int i = 0; i < r->storms->n; i++) {
-		json_t *d = json_object();
-
-		set_count(d, "drive", r->storms->each[i].drive);
-		set_count(d, "slots", r->storms->each[i].slots);
-		set_count(d, "writes", r->storms->each[i].writes);
-		set_count(d, "bytes", r->storms->each[i].bytes);
-		json_array_append_new(storms, d);
-	}
-	set(o, "storms", storms);
-	set_number(o, "lag_p50_us", percentile_us(&r->lag, 0.5));
-	set_number(o, "lag_p99_us", percentile_us(&r->lag, 0.99));
-	set_number(o, "lag_max_us", r->lag.count ? (double)r->lag.max_ns / 1000 : NAN);
-	set_number(o, "elapsed_s", (double)(r->end_ns - r->start_ns) / 1e9);
-	set_text(o, "percentiles",
-		 latency_is_exact(&r->read_latency) ? "exact"
-						    : "histogram, relative error at most 1/2048");
-	set_text(o, "stopped", r->stop_reason);
-	set_text(o, "log_error", r->log_error);
-	set(o, "direct_io", json_boolean(all_direct(r)));
-	set(o, "drives", drives(r));
-	set(o, "series", series(r));
-	set_environment(o, r);
-	set(o, "config", config(r));
+	for (unsigned int i = 0; i < sizeof(fields) / sizeof(*fields); i++)
+		put(o, &fields[i], r);
 	/* A fixed order and number of digits: two equal runs give equal files. */
 	if (json_dump_file(o, beside, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) ||
 	    rename(beside, path)) {

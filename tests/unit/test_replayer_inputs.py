@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import platform
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -447,11 +448,44 @@ def test_install_puts_program_and_man_page_in_place(tmp_path: Path) -> None:
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+def man_page_options() -> set[str]:
+    """What the man page's list of options has in its headings, each with its argument."""
+    page = (REPLAYER.parents[2] / "docs/replayer.1").read_text()
+    listed = page[page.index(".SH OPTIONS") : page.index(".SH CONTENT CHECKS")]
+    headings = re.findall(r"^\.TP\n\.(?:B|BI|BR) (.+)$", listed, re.MULTILINE)
+    found: set[str] = set()
+    for heading in headings:
+        plain = "".join(shlex.split(re.sub(r"\\f[IBR]", "", heading.replace(r"\-", "-"))))
+        found.update(re.split(r", (?=--)", plain))
+    return found
+
+
 def test_every_option_is_in_help_and_man_page() -> None:
+    """The help is made of the table that the command line is parsed with."""
     source = (REPLAYER.parents[2] / "replayer/options.c").read_text()
-    options = set(re.findall(r'^\t\{"([a-z-]+)", (?:no|required)_argument', source, re.MULTILINE))
+    name = r'^\t(?:\{\.name = |[A-Z]+\(|[A-Z]+_AS\(\w+, )"([a-z-]+)",'
+    options = set(re.findall(name, source, re.MULTILINE))
     shown = subprocess.run([REPLAYER, "--help"], capture_output=True, text=True, check=True).stdout
-    page = (REPLAYER.parents[2] / "docs/replayer.1").read_text().replace("\\-", "-")
+    rows = re.findall(r"^  (--[a-z-]+(?: \S+)?)(?:  .*)?$", shown, re.MULTILINE)
+    rows.remove("--inject storm:key=value,...")
     assert len(options) > 30
-    assert {option for option in options - {"help"} if f"--{option}" not in shown} == set()
-    assert {option for option in options - {"help"} if f"--{option}" not in page} == set()
+    assert {row.split()[0] for row in rows} == {f"--{option}" for option in options}
+    assert man_page_options() == set(rows)
+
+
+def test_the_config_of_the_results_has_every_setting(tmp_path: Path, drives: list[Path]) -> None:
+    """Numbers that are none are null; what a policy learned is under its option's name."""
+    trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
+    given = ["--hedge-us", "77", "--timeout", "0", "--hedge-budget", "none", "--tag", "0"]
+    replay(drives, [trace], "hedge", *given, "--json", str(tmp_path / "o.json"))
+    config = summary(tmp_path / "o.json")["config"]
+    assert config == {
+        "devices": [str(drive) for drive in drives], "traces": [str(trace)], "readonly": False,
+        "force": [], "loops": 1, "spread": False, "skip_s": 0, "duration_s": None, "warmup_s": 0,
+        "rerate": 1, "saturate": False, "depth": 4096, "losers": 4096, "timeout_s": None,
+        "replicate_writes": False, "fit": False, "prefill": "touched", "settle_ms": 0,
+        "unwritten": "zero", "start_every_s": 0.1, "tags": [0], "seed": 1, "failover_us": 15,
+        "profile": None, "hedge_us": [77, 77, 77], "hedge_percentile": None, "hedge_budget": None,
+        "hedge_burst": None, "false_submit_ratio": None, "heuristic_queue_pages": None,
+        "heuristic_busy_us": None, "clone_copies": 2, "inject": [], "interval_s": 1,
+    }  # fmt: skip
