@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,8 @@
 #define MS_MAX 1e9
 #define LATENCY_US_MAX 60000000u
 #define IOS_MAX UINT32_MAX
+#define STORM_BLOCK_KB_MAX 1024u
+#define STORM_DEPTH_MAX 256u
 #define STORM_MB_MAX (1u << 30)
 
 struct inject {
@@ -38,8 +41,9 @@ struct spec {
 	uint64_t latency_us, ratio_ppm, period_ios, interval;
 	uint64_t start_us, window_us, every_us;
 	uint64_t storm_block_kb, storm_depth, storm_mb;
-	bool rotate, have_latency, have_ratio, have_interval;
-	uint32_t drives;
+	bool rotate;
+	uint64_t drives; /* as bits */
+	uint32_t given;	 /* keys, as bits of their places in keys[] */
 };
 
 static struct inject *active; /* disarmed also when the program dies */
@@ -72,7 +76,7 @@ static void write_number(const char *dir, const char *knob, uint64_t value)
 	free(text);
 }
 
-static void bad_spec(const char *spec, const char *why, const char *what)
+__attribute__((noreturn)) static void bad_spec(const char *spec, const char *why, const char *what)
 {
 	die("--inject %s: %s \"%s\"; a specification reads PATTERN:key=value,... with PATTERN "
 	    "continuous, random, "
@@ -84,12 +88,12 @@ static void bad_spec(const char *spec, const char *why, const char *what)
 	    spec, why, what);
 }
 
-static uint64_t whole(const char *spec, const char *value, uint64_t max)
+static uint64_t whole(const char *spec, const char *value, const char *what, uint64_t max)
 {
 	uint64_t v;
 
 	if (!parse_whole(value, &v) || v > max)
-		bad_spec(spec, "not a whole number in range:", value);
+		bad_spec(spec, what, value);
 	return v;
 }
 
@@ -122,8 +126,112 @@ static uint64_t ratio_ppm(const char *spec, const char *value)
 	return v + 0.5;
 }
 
+/* Name, what its value is, field, largest value. */
+static const struct key {
+	const char *name;
+	enum { WHOLE, TIME_MS, RATIO, OP, DRIVE, FLAG } kind;
+	size_t at;
+	uint64_t max;
+} keys[] = {
+	{"latency_us", WHOLE, offsetof(struct spec, latency_us), LATENCY_US_MAX},
+	{"ratio", RATIO, offsetof(struct spec, ratio_ppm), 0},
+	{"interval", WHOLE, offsetof(struct spec, interval), IOS_MAX},
+	{"period_ios", WHOLE, offsetof(struct spec, period_ios), IOS_MAX},
+	{"op", OP, offsetof(struct spec, op), 0},
+	{"block_kb", WHOLE, offsetof(struct spec, storm_block_kb), STORM_BLOCK_KB_MAX},
+	{"depth", WHOLE, offsetof(struct spec, storm_depth), STORM_DEPTH_MAX},
+	{"size_mb", WHOLE, offsetof(struct spec, storm_mb), STORM_MB_MAX},
+	{"slot_ms", TIME_MS, offsetof(struct spec, window_us), 0},
+	{"every_ms", TIME_MS, offsetof(struct spec, every_us), 0},
+	{"start_ms", TIME_MS, offsetof(struct spec, start_us), 0},
+	{"drive", DRIVE, offsetof(struct spec, drives), 0},
+	{"rotate", FLAG, offsetof(struct spec, rotate), 0},
+};
+#define N_KEYS (sizeof(keys) / sizeof(*keys))
+
+static bool is_given(const struct spec *s, const char *name)
+{
+	for (unsigned int i = 0; i < N_KEYS; i++)
+		if (!strcmp(keys[i].name, name))
+			return s->given & 1u << i;
+	return false;
+}
+
+static void set(struct spec *s, const struct key *key, const char *spec, const char *value,
+		unsigned int n_drives)
+{
+	void *at = (char *)s + key->at;
+
+	switch (key->kind) {
+	case WHOLE:
+		*(uint64_t *)at = whole(spec, value, "not a whole number in range:", key->max);
+		break;
+	case TIME_MS:
+		*(uint64_t *)at = milliseconds(spec, value);
+		break;
+	case RATIO:
+		*(uint64_t *)at = ratio_ppm(spec, value);
+		break;
+	case OP:
+		if (strcmp(value, "read") && strcmp(value, "write") && strcmp(value, "both"))
+			bad_spec(spec, "unknown op", value);
+		strcpy(at, value);
+		break;
+	case DRIVE:
+		if (strcmp(value, "all"))
+			*(uint64_t *)at = 1u << whole(spec, value, "no such drive:", n_drives - 1);
+		break;
+	case FLAG:
+		*(bool *)at = true;
+		break;
+	}
+	s->given |= 1u << (key - keys);
+}
+
+static const struct key *find_key(const char *spec, const char *name, bool has_value)
+{
+	for (const struct key *key = keys; key < keys + N_KEYS; key++)
+		if (!strcmp(key->name, name) && has_value == (key->kind != FLAG))
+			return key;
+	bad_spec(spec, has_value ? "unknown key" : "unknown or without value:", name);
+}
+
+static void require_storm(const struct spec *s, const char *text)
+{
+	if (is_given(s, "latency_us") || is_given(s, "ratio") || s->interval)
+		bad_spec(text, "no key of a storm:",
+			 is_given(s, "latency_us") ? "latency_us"
+			 : is_given(s, "ratio")	   ? "ratio"
+						   : "interval");
+	if (!s->storm_mb && !s->window_us)
+		bad_spec(text, "a storm needs slot_ms or", "size_mb");
+	if (!s->storm_block_kb || s->storm_block_kb % 4)
+		bad_spec(text, "block_kb must be a multiple of 4 up to 1024:", "block_kb");
+	if (!s->storm_depth)
+		bad_spec(text, "depth must be from 1 to 256:", "depth");
+	if (s->rotate && !s->every_us)
+		bad_spec(text, "rotate needs", "every_ms");
+}
+
+static void require_pattern(const struct spec *s, const char *text)
+{
+	bool by_interval = !strcmp(s->pattern, "interval");
+
+	if (!is_given(s, "latency_us"))
+		bad_spec(text, "missing key", "latency_us");
+	if (by_interval ? !s->interval : !is_given(s, "ratio"))
+		bad_spec(text, "missing key", by_interval ? "interval" : "ratio");
+	if (s->rotate && (!s->window_us || !s->every_us || s->window_us > s->every_us))
+		bad_spec(text,
+			 "rotate needs slot_ms and every_ms, the slot no longer than the period:",
+			 "rotate");
+	if (s->every_us && !s->window_us)
+		bad_spec(text, "every_ms needs", "slot_ms");
+}
+
 static struct spec parse(const char *text, unsigned int n_drives)
 {
+	static const char *const patterns[] = {"continuous", "random", "interval", "storm"};
 	struct spec s = {.op = "both",
 			 .drives = (1u << n_drives) - 1,
 			 .period_ios = 100000,
@@ -131,84 +239,20 @@ static struct spec parse(const char *text, unsigned int n_drives)
 			 .storm_depth = 8};
 	char *copy = xstrdup(text), *rest = copy, *item = strsep(&rest, ":");
 
-	if (strcmp(item, "continuous") && strcmp(item, "random") && strcmp(item, "interval") &&
-	    strcmp(item, "storm"))
+	for (unsigned int i = 0; i < sizeof(patterns) / sizeof(*patterns); i++)
+		if (!strcmp(item, patterns[i]))
+			strcpy(s.pattern, item);
+	if (!*s.pattern)
 		bad_spec(text, "unknown pattern", item);
-	strcpy(s.pattern, item);
 	while (rest && (item = strsep(&rest, ","))) {
-		char *key = strsep(&item, "="), *value = item;
+		char *name = strsep(&item, "="), *value = item;
 
-		if (!strcmp(key, "rotate") && !value) {
-			s.rotate = true;
-		} else if (!value) {
-			bad_spec(text, "unknown or without value:", key);
-		} else if (!strcmp(key, "latency_us")) {
-			s.latency_us = whole(text, value, LATENCY_US_MAX);
-			s.have_latency = true;
-		} else if (!strcmp(key, "ratio")) {
-			s.ratio_ppm = ratio_ppm(text, value);
-			s.have_ratio = true;
-		} else if (!strcmp(key, "interval")) {
-			s.interval = whole(text, value, IOS_MAX);
-			s.have_interval = s.interval > 0;
-		} else if (!strcmp(key, "period_ios")) {
-			s.period_ios = whole(text, value, IOS_MAX);
-		} else if (!strcmp(key, "op")) {
-			if (strcmp(value, "read") && strcmp(value, "write") &&
-			    strcmp(value, "both"))
-				bad_spec(text, "unknown op", value);
-			strcpy(s.op, value);
-		} else if (!strcmp(key, "block_kb")) {
-			s.storm_block_kb = whole(text, value, 1024);
-		} else if (!strcmp(key, "depth")) {
-			s.storm_depth = whole(text, value, 256);
-		} else if (!strcmp(key, "size_mb")) {
-			s.storm_mb = whole(text, value, STORM_MB_MAX);
-		} else if (!strcmp(key, "slot_ms")) {
-			s.window_us = milliseconds(text, value);
-		} else if (!strcmp(key, "every_ms")) {
-			s.every_us = milliseconds(text, value);
-		} else if (!strcmp(key, "start_ms")) {
-			s.start_us = milliseconds(text, value);
-		} else if (!strcmp(key, "drive")) {
-			if (strcmp(value, "all")) {
-				uint64_t drive;
-
-				if (!parse_whole(value, &drive) || drive >= n_drives)
-					bad_spec(text, "no such drive:", value);
-				s.drives = 1u << drive;
-			}
-		} else {
-			bad_spec(text, "unknown key", key);
-		}
+		set(&s, find_key(text, name, value != NULL), text, value, n_drives);
 	}
-	if (!strcmp(s.pattern, "storm")) {
-		if (s.have_latency || s.have_ratio || s.have_interval)
-			bad_spec(text, "no key of a storm:",
-				 s.have_latency ? "latency_us"
-				 : s.have_ratio ? "ratio"
-						: "interval");
-		if (!s.storm_mb && !s.window_us)
-			bad_spec(text, "a storm needs slot_ms or", "size_mb");
-		if (!s.storm_block_kb || s.storm_block_kb % 4 || s.storm_block_kb > 1024)
-			bad_spec(text, "block_kb must be a multiple of 4 up to 1024:", "block_kb");
-		if (!s.storm_depth || s.storm_depth > 256)
-			bad_spec(text, "depth must be from 1 to 256:", "depth");
-		if (s.rotate && !s.every_us)
-			bad_spec(text, "rotate needs", "every_ms");
-		free(copy);
-		return s;
-	}
-	if (!s.have_latency)
-		bad_spec(text, "missing key", "latency_us");
-	if (!strcmp(s.pattern, "interval") ? !s.have_interval : !s.have_ratio)
-		bad_spec(text, "missing key", strcmp(s.pattern, "interval") ? "ratio" : "interval");
-	if (s.rotate && (!s.window_us || !s.every_us || s.window_us > s.every_us))
-		bad_spec(text,
-			 "rotate needs slot_ms and every_ms, the slot no longer than the period:",
-			 "rotate");
-	if (s.every_us && !s.window_us)
-		bad_spec(text, "every_ms needs", "slot_ms");
+	if (!strcmp(s.pattern, "storm"))
+		require_storm(&s, text);
+	else
+		require_pattern(&s, text);
 	free(copy);
 	return s;
 }
@@ -241,7 +285,7 @@ static void program(const char *dir, const struct spec *s, unsigned int drive,
 	write_knob(dir, "op", s->op);
 	write_number(dir, "ratio_ppm", s->ratio_ppm);
 	write_number(dir, "period_ios", s->period_ios);
-	if (s->have_interval)
+	if (s->interval)
 		write_number(dir, "interval", s->interval);
 	write_number(dir, "window_start_us", start);
 	write_number(dir, "window_us", s->window_us);
