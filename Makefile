@@ -125,6 +125,7 @@ lint: venv ## formatting, types, kernel style
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	clang-format --dry-run -Werror replayer/*.[ch] replayer/*/*.[ch]
 	kernel/check.sh
 
 clean: ## remove what was built here; the cache outside the clone stays

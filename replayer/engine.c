@@ -62,7 +62,8 @@ void engine_setup(struct replay *r)
 		.o = &r->o, .n_drives = r->n_drives, .limit_bytes = smallest_bytes(r)};
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		content_init(&r->contents[k], r->o.seed, r->o.replicate_writes ? 0 : k,
-			     r->devices[k].size_bytes / BLOCK_BYTES, r->o.unwritten == UNWRITTEN_ZERO);
+			     r->devices[k].size_bytes / BLOCK_BYTES,
+			     r->o.unwritten == UNWRITTEN_ZERO);
 	r->random_state = r->o.seed;
 	r->hedge_budget = (struct budget){.share = r->o.hedge_budget, .burst = r->o.hedge_burst};
 	latency_init(&r->read_latency, LATENCY_EXACT_MAX);
