@@ -23,6 +23,18 @@
 /* Longest discard taken at once: bounds the time with interrupts off. */
 #define MAX_DISCARD_SECTORS	(64U << (20 - SECTOR_SHIFT))
 
+/**
+ * struct disk_rq - what the driver adds to a request (its pdu)
+ * @cmd: what the model knows of it
+ * @timer: fires when it is done
+ * @status: what the block layer will be told
+ */
+struct disk_rq {
+	struct flashsim_cmd cmd;
+	struct hrtimer timer;
+	blk_status_t status;
+};
+
 static struct flashsim_drive *disk_drive(struct gendisk *disk)
 {
 	return disk->private_data;
@@ -58,30 +70,27 @@ static enum hrtimer_restart drive_timer_fn(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-/**
- * flashsim_complete_at() - a request's time of completion is known
- * @cmd: the request
- * @when: the time, ns; completes at once if that is past
- */
-void flashsim_complete_at(struct flashsim_cmd *cmd, u64 when)
+/* The model knows when a request will be done. */
+static void disk_complete_at(struct flashsim_cmd *cmd, u64 when)
 {
-	hrtimer_start(&cmd->timer, ns_to_ktime(when), HRTIMER_MODE_ABS);
+	struct disk_rq *drq = container_of(cmd, struct disk_rq, cmd);
+
+	hrtimer_start(&drq->timer, ns_to_ktime(when), HRTIMER_MODE_ABS);
 }
 
-static enum hrtimer_restart cmd_timer_fn(struct hrtimer *timer)
+static enum hrtimer_restart disk_rq_timer_fn(struct hrtimer *timer)
 {
-	struct flashsim_cmd *cmd = container_of(timer, struct flashsim_cmd,
-						timer);
+	struct disk_rq *drq = container_of(timer, struct disk_rq, timer);
 
-	blk_mq_complete_request(blk_mq_rq_from_pdu(cmd));
+	blk_mq_complete_request(blk_mq_rq_from_pdu(drq));
 	return HRTIMER_NORESTART;
 }
 
 static void disk_complete_rq(struct request *rq)
 {
-	struct flashsim_cmd *cmd = blk_mq_rq_to_pdu(rq);
+	struct disk_rq *drq = blk_mq_rq_to_pdu(rq);
 
-	blk_mq_end_request(rq, cmd->status);
+	blk_mq_end_request(rq, drq->status);
 }
 
 /* Units the request touches; a discard only those it covers wholly. */
@@ -145,15 +154,16 @@ static void drive_inject(struct flashsim_drive *drive, struct flashsim_cmd *cmd,
 }
 
 /* Move a read's or write's data, as far as the fault rules let it. */
-static void disk_transfer(struct flashsim_drive *drive,
-			  struct flashsim_cmd *cmd, struct request *rq)
+static void disk_transfer(struct flashsim_drive *drive, struct disk_rq *drq,
+			  struct request *rq)
 {
+	struct flashsim_cmd *cmd = &drq->cmd;
 	struct flashsim_faults faults;
 	unsigned long flags;
 
 	if (!flashsim_faults_alloc(&faults, READ_ONCE(drive->nr_rules),
 				   cmd->nr_units)) {
-		cmd->status = BLK_STS_RESOURCE;
+		drq->status = BLK_STS_RESOURCE;
 		return;
 	}
 	if (faults.max_hits) {
@@ -169,9 +179,9 @@ static void disk_transfer(struct flashsim_drive *drive,
 	}
 	cmd->extra_ns = faults.extra_ns;
 	if (faults.medium_error)
-		cmd->status = BLK_STS_MEDIUM;
+		drq->status = BLK_STS_MEDIUM;
 	else
-		cmd->status = flashsim_store_copy(&drive->store, rq, &faults);
+		drq->status = flashsim_store_copy(&drive->store, rq, &faults);
 	flashsim_faults_free(&faults);
 }
 
@@ -180,14 +190,14 @@ static blk_status_t disk_queue_rq(struct blk_mq_hw_ctx *hctx,
 {
 	struct flashsim_drive *drive = hctx->queue->queuedata;
 	struct request *rq = bd->rq;
-	struct flashsim_cmd *cmd = blk_mq_rq_to_pdu(rq);
+	struct disk_rq *drq = blk_mq_rq_to_pdu(rq);
+	struct flashsim_cmd *cmd = &drq->cmd;
 	unsigned long flags;
 	u64 now;
 
 	blk_mq_start_request(rq);
-	cmd->drive = drive;
+	drq->status = BLK_STS_OK;
 	cmd->op = req_op(rq);
-	cmd->status = BLK_STS_OK;
 	cmd->extra_ns = 0;
 	cmd->unit = 0;
 	cmd->nr_units = 0;
@@ -196,7 +206,7 @@ static blk_status_t disk_queue_rq(struct blk_mq_hw_ctx *hctx,
 	case REQ_OP_READ:
 	case REQ_OP_WRITE:
 		cmd_set_range(cmd, rq);
-		disk_transfer(drive, cmd, rq);
+		disk_transfer(drive, drq, rq);
 		break;
 	case REQ_OP_DISCARD:
 		cmd_set_range(cmd, rq);
@@ -222,10 +232,10 @@ static blk_status_t disk_queue_rq(struct blk_mq_hw_ctx *hctx,
 static int disk_init_request(struct blk_mq_tag_set *set, struct request *rq,
 			     unsigned int hctx_idx, unsigned int numa_node)
 {
-	struct flashsim_cmd *cmd = blk_mq_rq_to_pdu(rq);
+	struct disk_rq *drq = blk_mq_rq_to_pdu(rq);
 
-	hrtimer_init(&cmd->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
-	cmd->timer.function = cmd_timer_fn;
+	hrtimer_init(&drq->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+	drq->timer.function = disk_rq_timer_fn;
 	return 0;
 }
 
@@ -341,7 +351,8 @@ int flashsim_power_on(struct flashsim_drive *drive)
 	drive->now = ktime_get_ns();
 	drive->model = flashsim_model_create(&drive->params, &drive->counters,
 					     sectors / FLASHSIM_UNIT_SECTORS,
-					     drive->seed, drive->now);
+					     drive->seed, drive->now,
+					     disk_complete_at);
 	if (IS_ERR(drive->model))
 		return PTR_ERR(drive->model);
 	flashsim_store_init(&drive->store);
@@ -353,7 +364,7 @@ int flashsim_power_on(struct flashsim_drive *drive)
 		.nr_hw_queues = num_online_cpus(),
 		.queue_depth = drive->params.queue_depth,
 		.numa_node = NUMA_NO_NODE,
-		.cmd_size = sizeof(struct flashsim_cmd),
+		.cmd_size = sizeof(struct disk_rq),
 		/* Like nvme: merge, but no scheduler unless asked for. */
 		.flags = BLK_MQ_F_SHOULD_MERGE | BLK_MQ_F_BLOCKING |
 			 BLK_MQ_F_NO_SCHED_BY_DEFAULT,

@@ -132,6 +132,7 @@ struct fs_channel {
  * struct flashsim_model - the drive's time
  * @p: parameters
  * @counters: counters
+ * @complete: told of every request when it will be done
  * @ftl: space
  * @seed: seed of the drive
  * @now: time of the last event or submission
@@ -167,6 +168,7 @@ struct fs_channel {
 struct flashsim_model {
 	const struct flashsim_params *p;
 	struct flashsim_counters *counters;
+	flashsim_complete_fn complete;
 	struct flashsim_ftl ftl;
 	u64 seed;
 	u64 now;
@@ -528,9 +530,9 @@ static void buffer_admit(struct flashsim_model *m, struct flashsim_cmd *cmd,
 		}
 		m->unit_state[u] &= ~UNIT_DEAD;
 	}
-	flashsim_complete_at(cmd, t + p->controller_ns + p->buffer_ns +
-			     (u64)cmd->nr_units * p->host_transfer_ns +
-			     cmd->extra_ns);
+	m->complete(cmd, t + p->controller_ns + p->buffer_ns +
+			 (u64)cmd->nr_units * p->host_transfer_ns +
+			 cmd->extra_ns);
 	if (m->dirty >= m->watermark)
 		flush_rows(m);
 	if (m->dirty >= m->ftl.row_units && m->next_flush == U64_MAX)
@@ -566,7 +568,7 @@ static void program_done(struct flashsim_model *m, u32 i)
 		if (op->seq > cmd->flush_seq || --cmd->flush_left)
 			continue;
 		list_del(&cmd->wait);
-		flashsim_complete_at(cmd, op->end + m->p->controller_ns);
+		m->complete(cmd, op->end + m->p->controller_ns);
 	}
 	op_free(m, i);
 }
@@ -738,7 +740,7 @@ static void submit_flush(struct flashsim_model *m, struct flashsim_cmd *cmd,
 		flush_row(m);
 	m->next_flush = U64_MAX;
 	if (!m->programs_out) {
-		flashsim_complete_at(cmd, now + m->p->controller_ns);
+		m->complete(cmd, now + m->p->controller_ns);
 		return;
 	}
 	cmd->flush_seq = m->seq;
@@ -756,15 +758,14 @@ static void submit_discard(struct flashsim_model *m, struct flashsim_cmd *cmd,
 		if (m->unit_state[u] & UNIT_DIRTY)
 			m->unit_state[u] |= UNIT_DEAD;
 	}
-	flashsim_complete_at(cmd, now + m->p->controller_ns +
-			     m->p->buffer_ns);
+	m->complete(cmd, now + m->p->controller_ns + m->p->buffer_ns);
 }
 
 /**
  * flashsim_model_submit() - a request reaches the drive
  * @m: the model
- * @cmd: the request; flashsim_complete_at() is called for it, now or when the
- *	model advances to the time when that is known
+ * @cmd: the request; it is completed now, or when the model advances to the
+ *	time when it is known how long that takes
  * @now: the time, ns
  */
 void flashsim_model_submit(struct flashsim_model *m, struct flashsim_cmd *cmd,
@@ -773,9 +774,8 @@ void flashsim_model_submit(struct flashsim_model *m, struct flashsim_cmd *cmd,
 	flashsim_model_advance(m, now);
 	switch (cmd->op) {
 	case REQ_OP_READ:
-		flashsim_complete_at(cmd, read_units(m, cmd->unit,
-						     cmd->nr_units, now) +
-				     cmd->extra_ns);
+		m->complete(cmd, read_units(m, cmd->unit, cmd->nr_units, now) +
+				 cmd->extra_ns);
 		break;
 	case REQ_OP_WRITE:
 		if (list_empty(&m->waiting) && buffer_fits(m, cmd)) {
@@ -846,13 +846,15 @@ static u32 steps(u32 total_ns, u32 suspend_ns)
  * @nr_units: exported size in units
  * @seed: seed of all that is random
  * @now: the time, ns
+ * @complete: called once for each request
  *
  * Return: the model, or an ERR_PTR: -ENOMEM, or -EINVAL when the parameters do
  * not fit together.
  */
 struct flashsim_model *flashsim_model_create(const struct flashsim_params *p,
 					     struct flashsim_counters *counters,
-					     u32 nr_units, u64 seed, u64 now)
+					     u32 nr_units, u64 seed, u64 now,
+					     flashsim_complete_fn complete)
 {
 	u32 nr_chips = p->channels * p->chips_per_channel;
 	struct flashsim_model *m;
@@ -870,6 +872,7 @@ struct flashsim_model *flashsim_model_create(const struct flashsim_params *p,
 	*counters = (struct flashsim_counters) {};
 	m->p = p;
 	m->counters = counters;
+	m->complete = complete;
 	m->seed = seed;
 	m->now = now;
 	m->buffer_units = p->buffer_mb << (20 - FLASHSIM_UNIT_SHIFT);
