@@ -390,7 +390,7 @@ static ssize_t inject_arm_store(struct config_item *item, const char *page,
 	if (kstrtobool(page, &on))
 		return -EINVAL;
 	spin_lock_irq(&drive->lock);
-	flashsim_inject_arm(&drive->inject, on, flashsim_now(drive));
+	flashsim_inject_arm(&drive->inject, on, flashsim_now(&drive->clock));
 	spin_unlock_irq(&drive->lock);
 	return count;
 }

@@ -40,14 +40,6 @@ static struct flashsim_drive *disk_drive(struct gendisk *disk)
 	return disk->private_data;
 }
 
-/* Time never runs backwards for the model, whichever CPU reads the clock. */
-static u64 drive_now(struct flashsim_drive *drive)
-{
-	lockdep_assert_held(&drive->lock);
-	drive->now = max(drive->now, ktime_get_ns());
-	return drive->now;
-}
-
 /* Wake the model for those who wait for it. */
 static void drive_set_timer(struct flashsim_drive *drive)
 {
@@ -64,7 +56,7 @@ static enum hrtimer_restart drive_timer_fn(struct hrtimer *timer)
 	unsigned long flags;
 
 	spin_lock_irqsave(&drive->lock, flags);
-	flashsim_model_advance(drive->model, drive_now(drive));
+	flashsim_model_advance(drive->model, flashsim_now(&drive->clock));
 	drive_set_timer(drive);
 	spin_unlock_irqrestore(&drive->lock, flags);
 	return HRTIMER_NORESTART;
@@ -220,7 +212,7 @@ static blk_status_t disk_queue_rq(struct blk_mq_hw_ctx *hctx,
 	}
 
 	spin_lock_irqsave(&drive->lock, flags);
-	now = drive_now(drive);
+	now = flashsim_now(&drive->clock);
 	drive_count(drive, cmd, rq);
 	drive_inject(drive, cmd, now);
 	flashsim_model_submit(drive->model, cmd, now);
@@ -271,7 +263,7 @@ static int oracle_ask(struct flashsim_drive *drive, struct gendisk *disk,
 	last = (q->sector + q->nr_sectors - 1) / FLASHSIM_UNIT_SECTORS;
 
 	spin_lock_irqsave(&drive->lock, flags);
-	now = drive_now(drive);
+	now = flashsim_now(&drive->clock);
 	q->latency_ns = flashsim_model_oracle(drive->model, first,
 					      last - first + 1, now);
 	q->latency_ns += flashsim_inject_peek(&drive->inject, drive->seed,
@@ -346,13 +338,15 @@ int flashsim_power_on(struct flashsim_drive *drive)
 	struct blk_mq_tag_set *set = &drive->tag_set;
 	struct queue_limits lim;
 	struct gendisk *disk;
+	u64 now;
 	int err;
 
-	drive->now = ktime_get_ns();
+	spin_lock_irq(&drive->lock);
+	now = flashsim_now(&drive->clock);
+	spin_unlock_irq(&drive->lock);
 	drive->model = flashsim_model_create(&drive->params, &drive->counters,
 					     sectors / FLASHSIM_UNIT_SECTORS,
-					     drive->seed, drive->now,
-					     disk_complete_at);
+					     drive->seed, now, disk_complete_at);
 	if (IS_ERR(drive->model))
 		return PTR_ERR(drive->model);
 	flashsim_store_init(&drive->store);
@@ -424,17 +418,6 @@ void flashsim_power_off(struct flashsim_drive *drive)
 }
 
 /**
- * flashsim_now() - the drive's clock
- * @drive: the drive; the caller holds its lock
- *
- * Return: the time, ns.
- */
-u64 flashsim_now(struct flashsim_drive *drive)
-{
-	return drive_now(drive);
-}
-
-/**
  * flashsim_precondition() - age the drive
  * @drive: the drive, on; must be idle enough to be frozen
  */
@@ -452,25 +435,3 @@ void flashsim_precondition(struct flashsim_drive *drive)
 	mutex_unlock(&drive->model_mutex);
 	blk_mq_unfreeze_queue(drive->disk->queue);
 }
-
-static int __init flashsim_module_init(void)
-{
-	int err;
-
-	flashsim_stats_init();
-	err = flashsim_config_init();
-	if (err)
-		flashsim_stats_exit();
-	return err;
-}
-
-static void __exit flashsim_module_exit(void)
-{
-	flashsim_config_exit();
-	flashsim_stats_exit();
-}
-
-module_init(flashsim_module_init);
-module_exit(flashsim_module_exit);
-MODULE_DESCRIPTION("Flash drive emulator");
-MODULE_LICENSE("GPL");

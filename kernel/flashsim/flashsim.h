@@ -2,10 +2,12 @@
 /*
  * What the parts of the flash drive emulator share.
  *
+ *   main.c     the module
  *   disk.c     the block device: requests in, data moved, completions out
  *   config.c   configfs: makes drives, sets their parameters
  *   profile.c  the drives that ship with the emulator, with their sources
- *   model.c    time: chips, channels, the write buffer, and when an I/O is done
+ *   model.c    time: chips, channels, the write buffer, and when an I/O is done;
+ *              and the clock
  *   ftl.c      space: where each page lives, garbage collection, wear
  *   inject.c   slowness put on top, by pattern
  *   fault.c    faults, by rule
@@ -377,6 +379,16 @@ void flashsim_ftl_wear(const struct flashsim_ftl *ftl, u32 chip, u32 *free,
 		       u32 *valid, u32 *min_erases, u32 *max_erases);
 
 /**
+ * struct flashsim_clock - the time that a model is shown
+ * @latest: the latest, ns
+ */
+struct flashsim_clock {
+	u64 latest;
+};
+
+u64 flashsim_now(struct flashsim_clock *clock);
+
+/**
  * struct flashsim_model - the drive's time, see model.c
  */
 struct flashsim_model;
@@ -454,7 +466,7 @@ void flashsim_store_discard(struct flashsim_store *store, u64 sector,
  * @power: the disk exists; changes under flashsim_mutex
  * @lock: protects all below that changes while I/O runs
  * @model_mutex: held over work on the model that is too long for @lock
- * @now: latest time the model was shown
+ * @clock: the drive's clock
  * @inject: injection
  * @rules: fault rules
  * @nr_rules: how many
@@ -480,7 +492,7 @@ struct flashsim_drive {
 	spinlock_t lock;
 	/* Taken before lock, around work on the model too long for it. */
 	struct mutex model_mutex;
-	u64 now;
+	struct flashsim_clock clock;
 	struct flashsim_inject inject;
 	struct list_head rules;
 	u32 nr_rules;
@@ -495,7 +507,6 @@ struct flashsim_drive {
 
 int flashsim_power_on(struct flashsim_drive *drive);
 void flashsim_power_off(struct flashsim_drive *drive);
-u64 flashsim_now(struct flashsim_drive *drive);
 void flashsim_precondition(struct flashsim_drive *drive);
 
 int flashsim_config_init(void);

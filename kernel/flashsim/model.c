@@ -34,6 +34,7 @@
  * Channel transfers are booked ahead, into the first gap that is long enough: a
  * read that will finish its sense late must not keep the channel from others now.
  */
+#include <linux/ktime.h>
 #include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/seq_file.h>
@@ -201,6 +202,20 @@ struct flashsim_model {
 	struct fs_channel *shadow_channels;
 	u32 *shadow_channel_gen;
 };
+
+/**
+ * flashsim_now() - what time it is
+ * @clock: the drive's clock; calls for it come one at a time
+ *
+ * Time never runs backwards for the model, whichever CPU reads the clock.
+ *
+ * Return: the time, ns.
+ */
+u64 flashsim_now(struct flashsim_clock *clock)
+{
+	clock->latest = max(clock->latest, ktime_get_ns());
+	return clock->latest;
+}
 
 /* ---- what the oracle may change: shadows of chips and channels ---- */
 

@@ -64,7 +64,7 @@ static int state_show(struct seq_file *s, void *unused)
 
 	mutex_lock(&drive->model_mutex);
 	spin_lock_irq(&drive->lock);
-	flashsim_model_advance(drive->model, flashsim_now(drive));
+	flashsim_model_advance(drive->model, flashsim_now(&drive->clock));
 	flashsim_model_show(drive->model, s);
 	spin_unlock_irq(&drive->lock);
 	mutex_unlock(&drive->model_mutex);
