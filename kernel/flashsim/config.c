@@ -15,11 +15,18 @@
 #include <linux/module.h>
 #include <linux/string.h>
 
+#include "config.h"
+#include "disk.h"
+#include "drive.h"
 #include "flashsim.h"
+#include "rules.h"
 
 #define DEFAULT_PROFILE		"enterprise"
 #define DEFAULT_SIZE_MB		1024
+/* 1 TiB: what the mapping's 32 bits could number is 16 times as much. */
 #define MAX_SIZE_MB		BIT(20)
+/* The widest design among the sources of profile.c. */
+#define MAX_CHANNELS		32U
 
 /* Protects power and everything that can only change while it is off. */
 static DEFINE_MUTEX(config_mutex);
@@ -82,7 +89,7 @@ static struct configfs_attribute drive_attr_##_name = {			\
 }
 
 /* Name, smallest and largest value that make sense at all. */
-DRIVE_PARAM(channels, 1, FLASHSIM_MAX_CHANNELS);
+DRIVE_PARAM(channels, 1, MAX_CHANNELS);
 DRIVE_PARAM(chips_per_channel, 1, 16);
 DRIVE_PARAM(planes, 1, 4);
 DRIVE_PARAM(page_kb, 4, 16);

@@ -17,8 +17,15 @@
 #include <linux/module.h>
 #include <linux/uaccess.h>
 
+#include "disk.h"
+#include "drive.h"
+#include "fault.h"
 #include "flashsim.h"
 #include "flashsim_ioctl.h"
+#include "stats.h"
+
+/* Largest request: 1 MiB, in the middle of what NVMe drives accept. */
+#define MAX_SECTORS		2048U
 
 /* Longest discard taken at once: bounds the time with interrupts off. */
 #define MAX_DISCARD_SECTORS	(64U << (20 - SECTOR_SHIFT))
@@ -256,7 +263,7 @@ static int oracle_ask(struct flashsim_drive *drive, struct gendisk *disk,
 	if (drive->disk != disk || !drive->model)
 		return -ENODEV;
 	if (q->op != FLASHSIM_ORACLE_READ || !q->nr_sectors ||
-	    q->nr_sectors > FLASHSIM_MAX_SECTORS || q->sector >= capacity ||
+	    q->nr_sectors > MAX_SECTORS || q->sector >= capacity ||
 	    q->nr_sectors > capacity - q->sector)
 		return -EINVAL;
 	first = q->sector / FLASHSIM_UNIT_SECTORS;
@@ -316,7 +323,7 @@ static void disk_limits(const struct flashsim_drive *drive,
 		.logical_block_size = SECTOR_SIZE,
 		.physical_block_size = 1U << FLASHSIM_UNIT_SHIFT,
 		.io_min = 1U << FLASHSIM_UNIT_SHIFT,
-		.max_hw_sectors = FLASHSIM_MAX_SECTORS,
+		.max_hw_sectors = MAX_SECTORS,
 		.max_segments = USHRT_MAX,
 		.max_hw_discard_sectors = MAX_DISCARD_SECTORS,
 		.discard_granularity = 1U << FLASHSIM_UNIT_SHIFT,

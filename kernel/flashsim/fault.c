@@ -27,9 +27,12 @@
  *   medium_error   the whole request fails; a write stores nothing
  *   lost_write     the part is not stored, and the write reports success
  */
+#include <linux/blk-mq.h>
 #include <linux/ioprio.h>
+#include <linux/math64.h>
 #include <linux/slab.h>
 
+#include "fault.h"
 #include "flashsim.h"
 
 #define FAULT_SALT	0x6661756c74ULL

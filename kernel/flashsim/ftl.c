@@ -27,7 +27,10 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
+#include "counters.h"
 #include "flashsim.h"
+#include "ftl.h"
+#include "profile.h"
 
 /* Rewrites of the whole drive that preconditioning does. */
 #define PRECONDITION_PASSES	3

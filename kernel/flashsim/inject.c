@@ -18,7 +18,11 @@
  * I/Os are not held up, as if this one had needed retries that the drive did
  * with resources of its own.
  */
+#include <linux/math64.h>
+#include <linux/time64.h>
+
 #include "flashsim.h"
+#include "inject.h"
 
 /* Keeps the dice of injection apart from those of the model. */
 #define INJECT_SALT	0x696e6a656374ULL

@@ -4,7 +4,8 @@
  */
 #include <linux/module.h>
 
-#include "flashsim.h"
+#include "config.h"
+#include "stats.h"
 
 static int __init flashsim_module_init(void)
 {

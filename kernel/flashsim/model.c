@@ -36,12 +36,17 @@
  */
 #include <linux/ktime.h>
 #include <linux/list.h>
+#include <linux/math64.h>
 #include <linux/mm.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/timerqueue.h>
 
+#include "counters.h"
 #include "flashsim.h"
+#include "ftl.h"
+#include "model.h"
+#include "profile.h"
 
 /* Bookings kept per channel. Beyond that, gaps at the end are given up. */
 #define CHANNEL_SLOTS		128

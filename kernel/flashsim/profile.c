@@ -40,9 +40,10 @@
  *
  * Buffer, flush interval and all times are those of a drive of normal size.
  */
+#include <linux/kernel.h>
 #include <linux/string.h>
 
-#include "flashsim.h"
+#include "profile.h"
 
 static const struct flashsim_profile profiles[] = {
 	{

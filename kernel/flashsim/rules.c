@@ -18,7 +18,16 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
+#include "drive.h"
+#include "fault.h"
 #include "flashsim.h"
+#include "rules.h"
+
+/* Every I/O is shown to every rule, under the drive's lock. */
+#define MAX_RULES	16
+
+/* A mebibyte for each rule. */
+#define MAX_RANGES	65536
 
 static struct flashsim_rule *to_rule(struct config_item *item)
 {
@@ -245,7 +254,7 @@ static ssize_t rule_ranges_store(struct config_item *item, const char *page,
 	if (sysfs_streq(page, "none"))
 		n = 0;
 	ret = -E2BIG;
-	if (n + lines > FLASHSIM_MAX_RANGES)
+	if (n + lines > MAX_RANGES)
 		goto out_unlock;
 	ret = -ENOMEM;
 	ranges = kvmalloc_array(n + lines, sizeof(*ranges), GFP_KERNEL);
@@ -343,7 +352,7 @@ static struct config_item *make_rule(struct config_group *group,
 	config_item_init_type_name(&rule->item, name, &rule_type);
 
 	spin_lock_irq(&drive->lock);
-	if (drive->nr_rules < FLASHSIM_MAX_RULES) {
+	if (drive->nr_rules < MAX_RULES) {
 		list_add_tail(&rule->list, &drive->rules);
 		drive->nr_rules++;
 		spin_unlock_irq(&drive->lock);

@@ -8,7 +8,8 @@
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>
 
-#include "flashsim.h"
+#include "drive.h"
+#include "stats.h"
 
 static struct dentry *stats_root;
 

@@ -7,10 +7,12 @@
  * request is submitted: a request takes effect somewhere between submission and
  * completion, and that is as good a point as any.
  */
+#include <linux/blk-mq.h>
 #include <linux/highmem.h>
 #include <linux/pagemap.h>
 
-#include "flashsim.h"
+#include "fault.h"
+#include "store.h"
 
 #define SECTORS_PER_PAGE	(PAGE_SIZE >> SECTOR_SHIFT)
 

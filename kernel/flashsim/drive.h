@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * flashsim: a drive: what configfs, the disk and debugfs share.
+ */
+#ifndef FLASHSIM_DRIVE_H
+#define FLASHSIM_DRIVE_H
+
+#include <linux/blk-mq.h>
+#include <linux/configfs.h>
+#include <linux/hrtimer.h>
+#include <linux/mutex.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+
+#include "counters.h"
+#include "inject.h"
+#include "model.h"
+#include "profile.h"
+#include "store.h"
+
+/**
+ * struct flashsim_drive - one drive: a directory in configfs, and its disk
+ * @group: the directory
+ * @inject_group: its subdirectory inject
+ * @rules_group: its subdirectory rules
+ * @profile: name of the profile last chosen
+ * @params: parameters, fixed while powered
+ * @size_mb: exported size
+ * @seed: seed of all that is random in the drive
+ * @power: the disk exists; changes under flashsim_mutex
+ * @lock: protects all below that changes while I/O runs
+ * @model_mutex: held over work on the model that is too long for @lock
+ * @clock: the drive's clock
+ * @inject: injection
+ * @rules: fault rules
+ * @nr_rules: how many
+ * @counters: counters
+ * @model: time and space of the drive
+ * @timer: wakes the model while requests wait for it
+ * @store: data
+ * @tag_set: block layer tags
+ * @disk: the disk
+ * @debugfs: its directory in debugfs
+ */
+struct flashsim_drive {
+	struct config_group group;
+	struct config_group inject_group;
+	struct config_group rules_group;
+	char profile[FLASHSIM_PROFILE_NAME];
+	struct flashsim_params params;
+	u32 size_mb;
+	u64 seed;
+	bool power;
+
+	/* Taken in interrupts: the model, injection, counters. */
+	spinlock_t lock;
+	/* Taken before lock, around work on the model too long for it. */
+	struct mutex model_mutex;
+	struct flashsim_clock clock;
+	struct flashsim_inject inject;
+	struct list_head rules;
+	u32 nr_rules;
+	struct flashsim_counters counters;
+	struct flashsim_model *model;
+	struct hrtimer timer;
+	struct flashsim_store store;
+	struct blk_mq_tag_set tag_set;
+	struct gendisk *disk;
+	struct dentry *debugfs;
+};
+
+#endif /* FLASHSIM_DRIVE_H */

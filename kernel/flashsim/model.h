@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * flashsim: time, and the clock.
+ */
+#ifndef FLASHSIM_MODEL_H
+#define FLASHSIM_MODEL_H
+
+#include <linux/blk_types.h>
+#include <linux/list.h>
+#include <linux/types.h>
+
+struct flashsim_counters;
+struct flashsim_params;
+struct seq_file;
+
+/**
+ * struct flashsim_clock - the time that a model is shown
+ * @latest: the latest, ns
+ */
+struct flashsim_clock {
+	u64 latest;
+};
+
+u64 flashsim_now(struct flashsim_clock *clock);
+
+/**
+ * struct flashsim_model - the drive's time, see model.c
+ */
+struct flashsim_model;
+
+/**
+ * struct flashsim_cmd - a request, as the model sees it
+ * @op: REQ_OP_READ, REQ_OP_WRITE, REQ_OP_DISCARD or REQ_OP_FLUSH
+ * @unit: first unit touched
+ * @nr_units: units touched
+ * @extra_ns: injected time
+ * @wait: place in the queue of writes waiting for the buffer, or of flushes
+ * @flush_seq: flush: last program that was under way when it came
+ * @flush_left: flush: how many of them are not finished
+ */
+struct flashsim_cmd {
+	enum req_op op;
+	u32 unit;
+	u32 nr_units;
+	u64 extra_ns;
+	struct list_head wait;
+	u64 flush_seq;
+	u32 flush_left;
+};
+
+/**
+ * typedef flashsim_complete_fn - a request's time of completion is known
+ * @cmd: the request; the model has forgotten it
+ * @when: the time, ns; at once if that is past
+ *
+ * Context: that of the call that made the model advance, its locks held.
+ */
+typedef void (*flashsim_complete_fn)(struct flashsim_cmd *cmd, u64 when);
+
+struct flashsim_model *flashsim_model_create(const struct flashsim_params *p,
+					     struct flashsim_counters *counters,
+					     u32 nr_units, u64 seed, u64 now,
+					     flashsim_complete_fn complete);
+void flashsim_model_destroy(struct flashsim_model *m);
+void flashsim_model_precondition(struct flashsim_model *m);
+void flashsim_model_submit(struct flashsim_model *m, struct flashsim_cmd *cmd,
+			   u64 now);
+u64 flashsim_model_oracle(struct flashsim_model *m, u64 unit, u32 nr_units,
+			  u64 now);
+void flashsim_model_advance(struct flashsim_model *m, u64 now);
+u64 flashsim_model_next_event(struct flashsim_model *m);
+void flashsim_model_show(struct flashsim_model *m, struct seq_file *s);
+
+#endif /* FLASHSIM_MODEL_H */
