@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from linnapp.commands._options import reader_options
+from linnapp.option_types import FiniteRange
 
 if TYPE_CHECKING:
     from linnapp.trace.inspection import Inspection, LatencyHistogram
@@ -23,17 +24,40 @@ if TYPE_CHECKING:
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON: an object, or a list of several."
 )
+@click.option(
+    "--queue-depth",
+    type=click.IntRange(1, 1_000_000),
+    default=32,
+    show_default=True,
+    help="I/Os a drive takes at once, for burstiness: 32 is SATA's, NVMe drives take more.",
+)
+@click.option(
+    "--service",
+    type=(FiniteRange(0, 1e9), FiniteRange(0, 1e9, min_open=True)),
+    metavar="US MB_S",
+    help="For workloads without latencies: assume a drive that takes US for an I/O and moves "
+    "MB_S, one I/O after another.",
+)
 @reader_options
 def inspect(
-    traces: tuple[Path, ...], source_format: str | None, as_json: bool, **reader: Any
+    traces: tuple[Path, ...],
+    source_format: str | None,
+    as_json: bool,
+    queue_depth: int,
+    service: tuple[float, float] | None,
+    **reader: Any,
 ) -> None:
-    """Show counts, mix, rates, sizes and latency percentiles of traces.
+    """Show counts, mix, rates, sizes, queueing and latency percentiles of traces.
 
-    TRACE is of any format that `linnapp convert` reads, or the replayer's per-I/O log.
+    TRACE is of any format that `linnapp convert` reads, or the replayer's per-I/O log. What slack
+    and burstiness are, `linnapp help traces` says.
     """
     from linnapp.trace.inspection import inspect as look
 
-    inspections = [look(trace, source_format, **reader) for trace in traces]
+    inspections = [
+        look(trace, source_format, queue_depth=queue_depth, service=service, **reader)
+        for trace in traces
+    ]
     if as_json:
         found = [inspection.to_json() for inspection in inspections]
         click.echo(json.dumps(found[0] if len(found) == 1 else found, indent=1))
@@ -61,6 +85,18 @@ def _show(inspection: Inspection) -> None:
         f"  size mean/max: reads {_kib(s['read_bytes_mean'])} / {_kib(s['read_bytes_max'])}, "
         f"writes {_kib(s['write_bytes_mean'])} / {_kib(s['write_bytes_max'])}"
     )
+    queue = inspection.queue
+    if queue.slack is not None and queue.burstiness is not None:
+        assumed = inspection.service
+        click.echo(
+            f"  slack {queue.slack:.1%}, burstiness {queue.burstiness:.1%} at queue depth "
+            f"{queue.queue_depth}"
+            + (
+                f", assuming {assumed.io_us:g} us an I/O and {assumed.mb_s:g} MB/s"
+                if assumed
+                else ""
+            )
+        )
     for name, latency in (("read", inspection.read_latency), ("write", inspection.write_latency)):
         if latency.n:
             figures = latency.to_json()

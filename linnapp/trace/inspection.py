@@ -18,6 +18,7 @@ import numpy.typing as npt
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
 from linnapp.trace import blktrace, conversion, replay_log
+from linnapp.trace.in_flight import QUEUE_DEPTH, AssumedService, QueueSummary
 from linnapp.trace.iolog import Workload
 from linnapp.trace.recorded import open_recording
 
@@ -168,6 +169,10 @@ class Inspection:
         Empty for formats without latencies.
     events : dict of str to int
         For formats with latencies: counts of events and of what was wrong with them.
+    queue : QueueSummary
+        Of no I/O when there are neither latencies nor an assumption.
+    service : AssumedService, optional
+        What stood in for latencies.
     """
 
     trace: str
@@ -176,10 +181,16 @@ class Inspection:
     read_latency: LatencyHistogram
     write_latency: LatencyHistogram
     events: dict[str, int]
+    queue: QueueSummary
+    service: AssumedService | None
 
     def to_json(self) -> dict[str, Any]:
         """All figures by name; latencies only where the format has them."""
         out: dict[str, Any] = {"trace": self.trace, "format": self.trace_format, **self.summary}
+        out["slack"], out["burstiness"] = self.queue.slack, self.queue.burstiness
+        out["queue_depth"] = self.queue.queue_depth
+        if self.service is not None:
+            out["assumed_service"] = {"io_us": self.service.io_us, "mb_s": self.service.mb_s}
         if self.read_latency.n:
             out["read_latency"] = self.read_latency.to_json()
         if self.write_latency.n:
@@ -189,8 +200,28 @@ class Inspection:
         return out
 
 
-def inspect(trace: AnyPath, source_format: str | None = None, **reader_options: Any) -> Inspection:
+def inspect(
+    trace: AnyPath,
+    source_format: str | None = None,
+    *,
+    queue_depth: int = QUEUE_DEPTH,
+    service: tuple[float, float] | None = None,
+    **reader_options: Any,
+) -> Inspection:
     """Summarise a trace of any known format, or the replayer's per-I/O log.
+
+    Parameters
+    ----------
+    trace : path
+    source_format : str, optional
+        Found out when not given.
+    queue_depth : int
+        Others in flight from which on an I/O has to wait for the drive's queue.
+    service : (float, float), optional
+        Of a workload that has no latencies: us per I/O and MB/s of the drive to assume. Other
+        traces do not use it.
+    **reader_options
+        Those of :func:`linnapp.trace.recorded.open_recording`.
 
     Raises
     ------
@@ -201,6 +232,8 @@ def inspect(trace: AnyPath, source_format: str | None = None, **reader_options: 
     summary = WorkloadSummary()
     latencies = {"read": LatencyHistogram(), "write": LatencyHistogram()}
     events: dict[str, int] = {}
+    queue = QueueSummary(queue_depth)
+    assumed = None
     if source_format is None and trace.is_file() and replay_log.is_replay_log(trace):
         source_format = "replay_log"
         for chunk, latency_ns, answered in _replayed(trace):
@@ -226,10 +259,17 @@ def inspect(trace: AnyPath, source_format: str | None = None, **reader_options: 
                 )
                 latencies["read"].add(io.latency_ns[served & io.is_read])
                 latencies["write"].add(io.latency_ns[served & io.is_write])
+                # One that failed was in the drive all the same, one that was revoked never.
+                rows = (io.latency_ns > 0) & ((io.flags & blktrace.REVOKED) == 0)
+                arrival_ns = io.arrival_ns[rows].astype(np.int64)
+                queue.add(arrival_ns, arrival_ns + io.latency_ns[rows].astype(np.int64))
             events = reader.stats.counts
         else:
+            assumed = None if service is None else AssumedService(*service)
             for chunk in conversion.read_workload(trace, source_format):
                 summary.add(chunk)
+                if assumed is not None and len(chunk):
+                    queue.add(*assumed.serve(chunk.time_us, chunk.size_bytes))
     if not summary.reads + summary.writes:
         raise TraceError(f"{trace}: holds no read or write")
     return Inspection(
@@ -239,6 +279,8 @@ def inspect(trace: AnyPath, source_format: str | None = None, **reader_options: 
         latencies["read"],
         latencies["write"],
         events,
+        queue,
+        assumed,
     )
 
 
