@@ -60,6 +60,9 @@ def generate(
 
     PROFILE is one of --list, or a TOML file as described in traces/README.md. Equal seeds give
     equal files.
+
+    The eight of the LinnOS paper's Table 1, az-c to co-e, have all its figures in 120 s and more; a
+    shorter file has the mean rate, and a maximum over 10 s that may be lower.
     """
     from linnapp.trace.generation import load_profile, profile_names
 

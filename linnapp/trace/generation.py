@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Workloads from profiles: seeded arrivals, sizes and offsets (traces/README.md).
 
-Arrivals are a two-state Markov-modulated Poisson process, the simplest that is bursty at the
-scale of a drive's queue. Popularity follows a power law over regions scattered by a permutation.
-
-Bursts can be correlated across the drives of an array: by turns each drive follows a state
-process that all share, and its own. Both are the same process, so that one drive alone looks the
-same whatever the correlation is.
+Arrivals are one of the processes of :mod:`linnapp.trace.arrivals`. Popularity follows a power law
+over regions scattered by a permutation.
 """
 
 from __future__ import annotations
@@ -14,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +19,7 @@ import numpy.typing as npt
 
 from linnapp.errors import LinnappError
 from linnapp.files import explain_os_error
+from linnapp.trace.arrivals import TwoState, Windowed, power_law_sizes
 from linnapp.trace.iolog import Workload
 
 ALIGNMENT_BYTES = 4096
@@ -32,32 +29,27 @@ _SHIPPED = _PACKAGE / "profiles"
 #: in an installed package within it, in a checkout beside it
 PROFILE_DIR = _SHIPPED if _SHIPPED.is_dir() else _PACKAGE.parent / "traces"
 
-#: arrivals drawn at a time; bounds memory whatever the duration
-_BATCH = 1 << 16
-
+#: the forms that arrivals take; which one it is, the fields tell
+_ARRIVALS: tuple[type[TwoState | Windowed], ...] = (TwoState, Windowed)
 
 #: where in the file a field is, but for the tables of sizes
 _TABLES = {
-    "arrivals": ("calm_iops", "burst_iops", "calm_ms", "burst_ms", "burst_correlation"),
+    "arrivals": (*(field for form in _ARRIVALS for field in form.most), "burst_correlation"),
     "offsets": ("zipf_exponent", "region_bytes"),
 }
 _TOP = ("description", "drive_bytes", "read_fraction")
 _SIZES = ("read_sizes", "write_sizes")
+_SIZE_FIGURES = ("mean_bytes", "max_bytes")
 
 #: the numbers, and what is more than any drive has; fractions are checked more closely
 _MOST = {
     "drive_bytes": 1 << 60,
     "read_fraction": math.inf,
-    "calm_iops": 1e9,
-    "burst_iops": 1e9,
-    "calm_ms": 1e12,
-    "burst_ms": 1e12,
     "zipf_exponent": math.inf,
     "region_bytes": 1 << 60,
     "burst_correlation": math.inf,
 }
 _WHOLE = ("drive_bytes", "region_bytes")
-_SHORTEST_MS = 0.001
 _MOST_REGIONS = 1 << 26
 
 
@@ -69,10 +61,7 @@ class Profile:
     description: str
     drive_bytes: int
     read_fraction: float
-    calm_iops: float
-    burst_iops: float
-    calm_ms: float
-    burst_ms: float
+    arrivals: TwoState | Windowed
     zipf_exponent: float
     region_bytes: int
     read_sizes: dict[int, float]
@@ -84,27 +73,21 @@ class Profile:
             if not good:
                 raise LinnappError(f"profile {self.name}: {what}")
 
-        for name, most in _MOST.items():
-            value = getattr(self, name)
-            # Not isinstance(): a bool is an int, and means something else.
-            whole = type(value) is int
-            check(
-                whole or (type(value) is float and name not in _WHOLE and math.isfinite(value)),
-                f"{name} is {value!r}; it must be a {'whole ' if name in _WHOLE else ''}number",
-            )
-            check(value <= most, f"{name} is {value}, more than {most:g}")
+        for owner, limits in ((self, _MOST), (self.arrivals, self.arrivals.most)):
+            for name, most in limits.items():
+                value = getattr(owner, name)
+                # Not isinstance(): a bool is an int, and means something else.
+                whole = type(value) is int
+                check(
+                    whole or (type(value) is float and name not in _WHOLE and math.isfinite(value)),
+                    f"{name} is {value!r}; it must be a {'whole ' if name in _WHOLE else ''}number",
+                )
+                check(value <= most, f"{name} is {value}, more than {most:g}")
+        self.arrivals.check(check)
         check(0 <= self.read_fraction <= 1, f"read_fraction {self.read_fraction} is not in 0..1")
-        check(
-            min(self.calm_iops, self.burst_iops) >= 0 and max(self.calm_iops, self.burst_iops) > 0,
-            "calm_iops and burst_iops must not be negative, and one of them positive",
-        )
         check(
             0 <= self.burst_correlation <= 1,
             f"burst_correlation {self.burst_correlation} is not in 0..1",
-        )
-        check(
-            min(self.calm_ms, self.burst_ms) >= _SHORTEST_MS,
-            f"calm_ms and burst_ms must be at least {_SHORTEST_MS}",
         )
         check(
             0 <= self.zipf_exponent < 1, f"zipf_exponent {self.zipf_exponent} is not in 0..1 (open)"
@@ -141,9 +124,8 @@ class Profile:
 
     @property
     def mean_iops(self) -> float:
-        """Long-run average of arrivals per second."""
-        busy = self.calm_iops * self.calm_ms + self.burst_iops * self.burst_ms
-        return busy / (self.calm_ms + self.burst_ms)
+        """Average of arrivals per second."""
+        return self.arrivals.mean_iops
 
 
 def profile_names() -> list[str]:
@@ -194,23 +176,31 @@ def _parse_profile(name: str, raw: dict[str, Any]) -> Profile:
             flat.update(value)
         else:
             unknown.append(key)
+    # The form with the most of its fields there is the one meant; that of two states when in doubt.
+    form = max(_ARRIVALS, key=lambda form: len(flat.keys() & form.most.keys()))
+    others = {field for other in _ARRIVALS for field in other.most} - form.most.keys()
+    unknown += [f"arrivals.{field}" for field in sorted(others & flat.keys())]
     fields = dataclasses.fields(Profile)
     required = {field.name for field in fields if field.default is dataclasses.MISSING}
-    missing = sorted(required - flat.keys())
+    missing = sorted((required - {"arrivals"} | form.most.keys()) - flat.keys())
     wrong = [f"missing: {', '.join(missing)}"] if missing else []
     if unknown:
-        known = [*_TOP, *(f"{table}.{field}" for table in _TABLES for field in _TABLES[table])]
+        tables = {**_TABLES, "arrivals": (*form.most, "burst_correlation")}
+        known = [*_TOP, *(f"{table}.{field}" for table in tables for field in tables[table])]
         wrong.append(
             f"unknown: {', '.join(unknown)}; known are {', '.join(known)} and tables of bytes = "
             f"weight, {', '.join(_SIZES)}"
         )
     if wrong:
         raise LinnappError(f"profile {name}: {'; '.join(wrong)}")
-    return Profile(**flat)
+    arrivals = form(**{field: flat.pop(field) for field in form.most})
+    return Profile(arrivals=arrivals, **flat)
 
 
 def _sizes(name: str, key: str, table: object) -> dict[int, float]:
-    """A table of sizes in bytes and their weights."""
+    """A table of sizes in bytes and their weights, or of the sizes' mean and maximum."""
+    if isinstance(table, dict) and table.keys() & set(_SIZE_FIGURES):
+        return _sizes_from_figures(name, key, table)
     try:
         if isinstance(table, dict):
             return {int(size): float(weight) for size, weight in table.items()}
@@ -218,8 +208,30 @@ def _sizes(name: str, key: str, table: object) -> dict[int, float]:
         pass
     raise LinnappError(
         f"profile {name}: {key} is {table!r:.80}; it must be a table of bytes = weight, such as "
-        f"[{key}] with the line 4096 = 1"
+        f"[{key}] with the line 4096 = 1, or of {' and '.join(_SIZE_FIGURES)}"
     )
+
+
+def _sizes_from_figures(name: str, key: str, table: dict[str, Any]) -> dict[int, float]:
+    wrong = [f"missing: {figure}" for figure in _SIZE_FIGURES if figure not in table]
+    wrong += [f"unknown: {figure}" for figure in table if figure not in _SIZE_FIGURES]
+    if wrong:
+        raise LinnappError(
+            f"profile {name}: {key}: {'; '.join(wrong)}; it has {' and '.join(_SIZE_FIGURES)} "
+            "alone, or bytes = weight alone"
+        )
+    mean, most = table["mean_bytes"], table["max_bytes"]
+    if type(most) is not int or most <= 0 or most % ALIGNMENT_BYTES or most > _MOST["drive_bytes"]:
+        raise LinnappError(
+            f"profile {name}: {key}.max_bytes is {most!r:.80}; it must be a multiple of "
+            f"{ALIGNMENT_BYTES} that fits the drive"
+        )
+    if type(mean) not in (int, float) or not ALIGNMENT_BYTES <= mean <= most:
+        raise LinnappError(
+            f"profile {name}: {key}.mean_bytes is {mean!r:.80}; it must be a number from "
+            f"{ALIGNMENT_BYTES}, the smallest I/O drawn, to max_bytes, {most}"
+        )
+    return power_law_sizes(mean, most, ALIGNMENT_BYTES)
 
 
 def array_seeds(
@@ -267,12 +279,12 @@ def generate(
     scatter, arrivals, rest = (np.random.default_rng(child) for child in seed.spawn(3))
     n_regions = max(1, drive_bytes // profile.region_bytes)
     permutation = scatter.permutation(n_regions)
-    for times_us in _arrival_times(profile, duration_s, arrivals, shared):
+    draw = _even_draw if isinstance(profile.arrivals, Windowed) else _draw
+    draw_read, draw_write = (draw(sizes) for sizes in (profile.read_sizes, profile.write_sizes))
+    for times_us in profile.arrivals.times(duration_s, profile.burst_correlation, arrivals, shared):
         n = len(times_us)
         is_write = rest.random(n) >= profile.read_fraction
-        size = np.where(
-            is_write, _draw(profile.write_sizes, n, rest), _draw(profile.read_sizes, n, rest)
-        )
+        size = np.where(is_write, draw_write(is_write, rest), draw_read(~is_write, rest))
         # Inverse of the power law's CDF: rank ~ u ** (1 / (1 - s)).
         rank = (rest.random(n) ** (1 / (1 - profile.zipf_exponent)) * n_regions).astype(np.int64)
         region = permutation[np.minimum(rank, n_regions - 1)]
@@ -282,86 +294,43 @@ def generate(
         yield Workload(times_us, np.minimum(offset, last), size, is_write)
 
 
-def _draw(sizes: dict[int, float], n: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+#: from which rows are wanted to sizes; those of the other rows mean nothing
+_Draw = Callable[[npt.NDArray[np.bool_], np.random.Generator], npt.NDArray[np.int64]]
+
+
+def _draw(sizes: dict[int, float]) -> _Draw:
+    """Sizes drawn each for itself."""
     values = np.array(list(sizes), np.int64)
     weights = np.array(list(sizes.values()))
-    return rng.choice(values, n, p=weights / weights.sum())
+
+    def draw(wanted: npt.NDArray[np.bool_], rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        return rng.choice(values, len(wanted), p=weights / weights.sum())
+
+    return draw
 
 
-#: a stretch of time in which a drive's state does not change: its end (us), whether it is a burst
-_Stay = tuple[float, bool]
+#: 2 ** 64 over the golden ratio: its multiples fall evenly, however many there are
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def _stays(profile: Profile, end_us: float, rng: np.random.Generator) -> Iterator[_Stay]:
-    """The two-state process, calm at first."""
-    now_us = 0.0
-    burst = False
-    while now_us < end_us:
-        mean_ms = profile.burst_ms if burst else profile.calm_ms
-        now_us = min(now_us + rng.exponential(mean_ms * 1e3), end_us)
-        yield now_us, burst
-        burst = not burst
+def _even_draw(sizes: dict[int, float]) -> _Draw:
+    """Sizes in an order that is random, and in numbers that are not.
 
-
-def _correlated_stays(
-    profile: Profile, end_us: float, rng: np.random.Generator, shared: np.random.SeedSequence
-) -> Iterator[_Stay]:
-    """A drive's own process or, for `burst_correlation` of the time, the one that all share.
-
-    Which one it is changes for all drives at the same moments, every ten bursts or so: that is
-    rare enough to leave the lengths of the stays as they are.
+    Of a size that is one I/O in thousands and half of the bytes, drawn freely, ten minutes hold
+    now twice as many, now none.
     """
-    # Not spawn(): its children differ from call to call, and every drive needs the same two.
-    process, choice = (
-        np.random.default_rng(
-            np.random.SeedSequence(shared.entropy, spawn_key=(*shared.spawn_key, child))
-        )
-        for child in range(2)
-    )
-    own, common = _stays(profile, end_us, rng), _stays(profile, end_us, process)
-    own_end_us, own_burst = next(own)
-    common_end_us, common_burst = next(common)
-    epoch_us = 1e4 * (profile.calm_ms + profile.burst_ms)
-    follow_end_us, follows = 0.0, False
-    now_us = 0.0
-    while now_us < end_us:
-        while follow_end_us <= now_us:
-            follow_end_us = now_us + choice.exponential(epoch_us)
-            follows = choice.random() < profile.burst_correlation
-        now_us = min(own_end_us, common_end_us, follow_end_us, end_us)
-        yield now_us, common_burst if follows else own_burst
-        if now_us >= end_us:
-            break
-        if now_us == own_end_us:
-            own_end_us, own_burst = next(own)
-        if now_us == common_end_us:
-            common_end_us, common_burst = next(common)
+    values = np.array(list(sizes), np.int64)
+    cumulative = np.cumsum(list(sizes.values()))
+    n_drawn = 0
 
+    def draw(wanted: npt.NDArray[np.bool_], rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        nonlocal n_drawn
+        n = int(np.count_nonzero(wanted))
+        even = np.arange(n_drawn, n_drawn + n, dtype=np.uint64) * _GOLDEN
+        n_drawn += n
+        place = np.searchsorted(cumulative, even / 2.0**64 * cumulative[-1], side="right")
+        drawn = np.zeros(len(wanted), np.int64)
+        drawn[wanted] = values[rng.permutation(np.minimum(place, len(values) - 1))]
+        return drawn
 
-def _arrival_times(
-    profile: Profile,
-    duration_s: float,
-    rng: np.random.Generator,
-    shared: np.random.SeedSequence | None,
-) -> Iterator[npt.NDArray[np.int64]]:
-    """Arrival times in us, in batches of whole stays."""
-    end_us = duration_s * 1e6
-    now_us = 0.0
-    batch: list[npt.NDArray[np.float64]] = []
-    n_batch = 0
-    if profile.burst_correlation and shared is not None:
-        stays = _correlated_stays(profile, end_us, rng, shared)
-    else:
-        stays = _stays(profile, end_us, rng)
-    for stay_end_us, burst in stays:
-        stay_us = stay_end_us - now_us
-        # A Poisson process given its count is that many uniform times in order.
-        n = rng.poisson((profile.burst_iops if burst else profile.calm_iops) * stay_us / 1e6)
-        batch.append(now_us + np.sort(rng.random(n)) * stay_us)
-        n_batch += n
-        if n_batch >= _BATCH:
-            yield np.concatenate(batch).astype(np.int64)
-            batch, n_batch = [], 0
-        now_us = stay_end_us
-    if n_batch:
-        yield np.concatenate(batch).astype(np.int64)
+    return draw

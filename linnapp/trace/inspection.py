@@ -18,11 +18,11 @@ import numpy.typing as npt
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
 from linnapp.trace import blktrace, conversion, replay_log
+from linnapp.trace.arrivals import WINDOW_S
 from linnapp.trace.in_flight import QUEUE_DEPTH, AssumedService, QueueSummary
 from linnapp.trace.iolog import Workload
 from linnapp.trace.recorded import open_recording
 
-WINDOW_S = 10
 PERCENTILES = (50, 80, 90, 95, 99, 99.9, 99.99)
 
 #: beyond it no time or place is

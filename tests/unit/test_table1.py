@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: MIT
+"""The eight workloads of the paper's Table 1: every figure, on each drive, whatever the seed."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from linnapp.cli import cli
+from linnapp.errors import LinnappError
+from linnapp.trace.arrivals import BATCH, Windowed, power_law_sizes
+from linnapp.trace.generation import Profile, array_seeds, generate, load_profile
+from linnapp.trace.in_flight import AssumedService, QueueSummary
+from linnapp.trace.inspection import WorkloadSummary
+
+K, M = 1 << 10, 1 << 20
+
+#: IOPS mean and maximum over 10 s, reads per I/O, sizes of reads and writes: mean and maximum. BI/E
+#: has 23:17 in the paper, which must be 23:77: the others' add up to 100.
+TABLE1 = {
+    "az-c": (745, 4900, 0.27, 24 * K, 18 * K, 64 * K, 64 * K),
+    "bi-c": (361, 1800, 0.17, 57 * K, 30 * K, 64 * K, 1 * M),
+    "bs-c": (114, 1100, 0.22, 163 * K, 73 * K, 2 * M, 9 * M),
+    "co-c": (113, 623, 0.32, 479 * K, 121 * K, 6 * M, 32 * M),
+    "az-e": (13_000, 31_000, 0.25, 25 * K, 17 * K, 64 * K, 64 * K),
+    "bi-e": (2400, 9200, 0.23, 55 * K, 30 * K, 512 * K, 1 * M),
+    "bs-e": (1300, 4300, 0.27, 196 * K, 73 * K, 2 * M, 9 * M),
+    "co-e": (2500, 7200, 0.22, 430 * K, 107 * K, 7 * M, 32 * M),
+}
+FIGURES = (
+    "iops_mean",
+    "iops_max_10s",
+    "read_fraction",
+    "read_bytes_mean",
+    "write_bytes_mean",
+    "read_bytes_max",
+    "write_bytes_max",
+)
+
+#: drives that slack and burstiness are computed for, by the last letter: us an I/O, and MB/s
+DRIVES = {"c": (20, 500), "e": (5, 2000)}
+
+
+def check_figures(name: str, shown: dict[str, float]) -> None:
+    for figure, expected in zip(FIGURES, TABLE1[name], strict=True):
+        assert shown[figure] == pytest.approx(expected, rel=0.05), (name, figure)
+
+
+@pytest.mark.parametrize(
+    ("name", "seed", "n_drives"),
+    [(name, 1, 1) for name in TABLE1]
+    + [(name, seed, 3) for name in ("az-c", "bi-c", "bs-c", "co-c") for seed in (2, 3, 4, 5)]
+    + [("bs-e", 2, 3)],
+)
+def test_ten_minutes_hold_every_figure(name: str, seed: int, n_drives: int) -> None:
+    profile = load_profile(name)
+    own, shared = array_seeds(seed, 3)
+    firsts = []
+    for child in own[:n_drives]:
+        summary, queue, drive = WorkloadSummary(), QueueSummary(), AssumedService(*DRIVES[name[-1]])
+        last_us = 0
+        for chunk in generate(profile, 600, child, profile.drive_bytes, shared):
+            if not last_us:
+                firsts.append(chunk)
+            assert len(chunk) <= 2 * BATCH, "memory is to be bounded"
+            assert chunk.time_us[0] >= last_us and np.all(np.diff(chunk.time_us) >= 0)
+            assert np.all(chunk.offset_bytes % 4096 == 0) and np.all(chunk.size_bytes % 4096 == 0)
+            assert np.all(chunk.offset_bytes + chunk.size_bytes <= profile.drive_bytes)
+            last_us = int(chunk.time_us[-1])
+            summary.add(chunk)
+            queue.add(*drive.serve(chunk.time_us, chunk.size_bytes))
+        assert last_us < 600e6
+        check_figures(name, summary.to_json())
+        assert queue.slack is not None and queue.burstiness is not None
+        assert queue.slack < 0.05
+        assert 0.05 <= queue.burstiness <= 0.3
+    for one, other in itertools.combinations(firsts, 2):
+        n = min(len(one), len(other))
+        for column in ("time_us", "offset_bytes", "size_bytes"):
+            assert np.mean(getattr(one, column)[:n] != getattr(other, column)[:n]) > 0.3, column
+
+
+def test_the_commands_show_them(tmp_path: Path) -> None:
+    def run(*arguments: object) -> str:
+        result = CliRunner().invoke(cli, [str(argument) for argument in arguments])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    run("generate", "bs-c", "-o", tmp_path, "--duration", 600, "--drives", 2)
+    for drive in range(2):
+        shown = json.loads(run("inspect", "--json", tmp_path / f"flash{drive}.iolog"))
+        check_figures("bs-c", shown)
+        assert (shown["slack"], shown["burstiness"], shown["queue_depth"]) == (None, None, 32)
+    trace = tmp_path / "flash0.iolog"
+    shown = json.loads(run("inspect", "--json", "--service", 20, 500, trace))
+    assert 0 < shown["slack"] < 0.05 and 0.05 <= shown["burstiness"] <= 0.3
+    assert shown["assumed_service"] == {"io_us": 20, "mb_s": 500}
+    text = run("inspect", "--service", 20, 500, "--queue-depth", 64, trace)
+    assert re.search(
+        r"slack \d\.\d%, burstiness \d\.\d% at queue depth 64, assuming 20 us an I/O and 500 MB/s",
+        text,
+    )
+    listed = {line.split()[0] for line in run("generate", "--list").splitlines()}
+    assert TABLE1.keys() <= listed
+
+
+def drives(profile: Profile, seed: int, duration_s: float = 600) -> np.ndarray:
+    """Arrivals in each 10 ms, a row for each of three drives."""
+    own, shared = array_seeds(seed, 3)
+    counts = np.zeros((3, int(duration_s * 100)))
+    for row, child in zip(counts, own, strict=True):
+        for chunk in generate(profile, duration_s, child, profile.drive_bytes, shared):
+            row += np.bincount(chunk.time_us // 10_000, minlength=len(row))
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("correlation", "lowest", "highest"), [(None, 0.5, 0.95), (0.0, -0.35, 0.35), (1.0, 0.9, 1)]
+)
+def test_bursts_are_correlated_across_drives_in_10_ms_and_10_s(
+    correlation: float | None, lowest: float, highest: float
+) -> None:
+    profile = load_profile("bi-c")
+    if correlation is not None:
+        profile = dataclasses.replace(profile, burst_correlation=correlation)
+    fine = drives(profile, 1)
+    coarse = fine.reshape(3, 60, 1000).sum(2)
+    for counts in fine, coarse:
+        found = np.corrcoef(counts)[np.triu_indices(3, 1)]
+        assert np.all((lowest <= found) & (found <= highest)), found
+    if correlation is None:
+        assert len({row.tobytes() for row in coarse}) == 3, "three different traces"
+
+
+@pytest.mark.parametrize("name", TABLE1)
+def test_from_how_long_on_a_trace_has_its_busiest_window(name: str) -> None:
+    arrivals = load_profile(name).arrivals
+    assert isinstance(arrivals, Windowed)
+    assert 30 <= arrivals.shortest_s <= 120
+    check_rates(arrivals)
+
+
+@pytest.mark.parametrize("ratio", [1, 1.01, 1.5, 3, 50])
+def test_any_mean_and_maximum_can_be_had(ratio: float) -> None:
+    check_rates(Windowed(100, 100 * ratio, clump_ios=1, clump_ms=1))
+
+
+def check_rates(arrivals: Windowed) -> None:
+    for n_windows in range(1, 80):
+        rates = arrivals.rates(n_windows)
+        assert rates.mean() == pytest.approx(arrivals.iops_mean, rel=1e-6)
+        assert np.all(np.diff(rates) >= 0) and rates[0] > 0
+        enough = 10 * n_windows >= arrivals.shortest_s
+        assert (rates[-1] == pytest.approx(arrivals.iops_max_10s)) == enough, n_windows
+
+
+@pytest.mark.parametrize("duration_s", [1e-7, 0.0005, 0.25, 9.999, 10, 25.5])
+def test_short_traces_have_the_mean(duration_s: float) -> None:
+    profile = load_profile("bi-e")
+    (own,), shared = array_seeds(1, 1)
+    times = [c.time_us for c in generate(profile, duration_s, own, profile.drive_bytes, shared)]
+    n = sum(map(len, times))
+    assert abs(n - 2400 * duration_s) <= 0.5 + 1e-6
+    assert all(part[0] >= 0 and part[-1] < duration_s * 1e6 for part in times)
+
+
+def test_equal_seeds_equal_traces_and_rates_beyond_a_batch() -> None:
+    profile = dataclasses.replace(
+        load_profile("az-e"), arrivals=Windowed(40_000, 60_000, clump_ios=3000, clump_ms=500)
+    )
+
+    def times(seed: int) -> np.ndarray:
+        (own,), shared = array_seeds(seed, 1)
+        chunks = generate(profile, 20, own, profile.drive_bytes, shared)
+        return np.concatenate([chunk.time_us for chunk in chunks])
+
+    one = times(1)
+    assert len(one) == 800_000 and np.all(np.diff(one) >= 0)
+    assert np.array_equal(one, times(1)) and not np.array_equal(one, times(2))
+
+
+@pytest.mark.parametrize("mean", [4096, 4100, 20_000, 400_000, 7 * M - 4096, 7 * M])
+@pytest.mark.parametrize("most", [7 * M, 8 * M])
+def test_power_laws_have_their_mean(mean: int, most: int) -> None:
+    sizes = power_law_sizes(mean, most, 4096)
+    assert sum(sizes.values()) == pytest.approx(1)
+    assert sum(size * weight for size, weight in sizes.items()) == pytest.approx(mean, rel=1e-6)
+    assert (min(sizes), max(sizes)) == (4096, most)
+    assert power_law_sizes(4096, 4096, 4096) == {4096: 1}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("iops_mean = 745", "", "missing: iops_mean"),
+        ("iops_mean = 745", "iops_mean = 0", "iops_mean 0 is not positive"),
+        ("iops_mean = 745", "iops_mean = true", "iops_mean is True; it must be a number"),
+        ("iops_mean = 745", "iops_mean = 5000", "iops_max_10s 4900 is below iops_mean 5000"),
+        ("iops_max_10s = 4900", "iops_max_10s = 1e8", "iops_max_10s is 1.*, more than 1e.07"),
+        ("iops_max_10s = 4900", "iops_max_10s = inf", "iops_max_10s is inf"),
+        ("clump_ios = 25", "clump_ios = 0.5", "clump_ios 0.5 is below 1"),
+        ("clump_ms = 1", "clump_ms = 0", "clump_ms 0 is below 0.001"),
+        ("clump_ms = 1", "clump_ms = 2000", "clump_ms is 2000, more than 1000"),
+        ("clump_ms = 1", "clump_ms = 1\ncalm_ms = 1", "unknown: arrivals.calm_ms; known.*clump_ms"),
+        ("mean_bytes = 24576", "", "read_sizes: missing: mean_bytes"),
+        ("mean_bytes = 24576", "mean_bytes = 24576\n4096 = 1", "read_sizes: unknown: 4096"),
+        ("mean_bytes = 24576", "mean_bytes = 70000", "read_sizes.mean_bytes is 70000.*65536"),
+        ("mean_bytes = 24576", "mean_bytes = 512", "read_sizes.mean_bytes is 512; .* 4096"),
+        ("mean_bytes = 24576", "mean_bytes = nan", "read_sizes.mean_bytes is nan"),
+        ("max_bytes = 65536", "max_bytes = 65000", "read_sizes.max_bytes is 65000; .*of 4096"),
+        ("max_bytes = 65536", "max_bytes = '64K'", "read_sizes.max_bytes is '64K'"),
+        ("max_bytes = 65536", f"max_bytes = {2**50}", "sizes must be .* fit the drive"),
+    ],
+)
+def test_bad_profiles(tmp_path: Path, old: str, new: str, message: str) -> None:
+    good = (Path(__file__).parents[2] / "traces" / "az-c.toml").read_text()
+    assert old in good
+    path = tmp_path / "p.toml"
+    path.write_text(good.replace(old, new, 1))
+    with pytest.raises(LinnappError, match=message):
+        load_profile(str(path))
