@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The engine: one thread, one io_uring, one loop. It takes I/Os from the traces when they are due,
- * lets the policy send attempts to drives, checks what comes back, and gives the user the first
- * answer.
+ * and fires the timers; users.h, storm.h and the policies send attempts, and take back what has
+ * completed. replay.h shows the way of a read.
  *
  * Time. The loop sleeps in the kernel until the next completion, timer or due I/O, whichever comes
  * first, and reads the clock once per wakeup. It never spins: in the lab's virtual time a sleep is

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A replay policy decides to which replica a read goes, and when another one is asked. One file a
- * policy under policies/, one line each in policy.c. The engine calls the hooks below and offers
- * what engine.h declares.
+ * policy under policies/, one line each in policy.c. users.c calls the hooks below; attempts.h is
+ * what they work with.
  */
 #ifndef REPLAYER_POLICY_H
 #define REPLAYER_POLICY_H

@@ -1,5 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* A replay: what the engine, the I/Os, the policies and the report share. */
+/*
+ * A replay: what the engine, the I/Os, the policies and the report share.
+ *
+ * The way of a read, from the trace's file to the JSON:
+ *
+ *   trace_iolog, trace_columns, trace_blk   parse it
+ *   trace                                   by time
+ *   sources                                 of all traces the next, in whole blocks, on the drives
+ *   engine                                  when it is due
+ *   users                                   begins it
+ *   policies/                               choose the drive; hedging and revocation help
+ *   attempts                                buffer, content, submission
+ *   ring                                    to the kernel and back
+ *   attempts                                whose completion, is it whole
+ *   users                                   checks it; another attempt, or the answer
+ *   latency, series, io_log                 keep it
+ *   report                                  writes it down
+ *
+ * Calls go from engine to sources to trace, and from engine to users to policies to attempts to
+ * ring. The only way back is an I/O's done(), which attempts calls.
+ */
 #ifndef REPLAYER_REPLAY_H
 #define REPLAYER_REPLAY_H
 
