@@ -12,15 +12,26 @@
 
 #define CHUNK (64 * 1024)
 
-void text_open(struct text_lines *l, int fd, const char *path)
+void *text_open(int fd, const char *path)
 {
+	struct text_lines *l = xcalloc(1, sizeof(*l));
+
 	*l = (struct text_lines){.fd = fd, .path = path, .buffer = xmalloc(CHUNK + 1)};
+	return l;
 }
 
-void text_close(struct text_lines *l)
+uint64_t text_skipped(void *lines)
 {
+	return ((struct text_lines *)lines)->skipped;
+}
+
+void text_close(void *lines)
+{
+	struct text_lines *l = lines;
+
 	close(l->fd);
 	free(l->buffer);
+	free(l);
 }
 
 char *text_next(struct text_lines *l, size_t *length)

@@ -15,11 +15,14 @@ struct text_lines {
 	bool eof;
 	uint64_t line;
 	uint64_t latest_ns, latest_line; /* text_time() */
+	uint64_t skipped;		 /* lines that were neither read nor write */
 };
 
-/* Takes over the descriptor. */
-void text_open(struct text_lines *l, int fd, const char *path);
-void text_close(struct text_lines *l);
+/* The hooks of a trace format whose state is its lines. */
+void *text_open(int fd, const char *path);
+uint64_t text_skipped(void *lines);
+void text_close(void *lines);
+
 /* The next line without its newline, or NULL at the end. Valid until the next call. */
 char *text_next(struct text_lines *l, size_t *length);
 /* A line's time: dies on one that is far before an earlier line's, for either of the two is wrong.

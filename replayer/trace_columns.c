@@ -10,15 +10,9 @@
 #include "number.h"
 #include "text_lines.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define MS_NS 1000000
-
-struct columns {
-	struct text_lines lines;
-	uint64_t skipped;
-};
 
 static bool parse(const char *p, struct trace_io *io, const char **why)
 {
@@ -60,48 +54,27 @@ static bool columns_matches(const unsigned char *head, unsigned long n)
 	return parse(line, &io, &why);
 }
 
-static void *columns_open(int fd, const char *path)
-{
-	struct columns *c = xcalloc(1, sizeof(*c));
-
-	text_open(&c->lines, fd, path);
-	return c;
-}
-
 static bool columns_next(void *state, struct trace_io *io)
 {
-	struct columns *c = state;
+	struct text_lines *l = state;
 	const char *why, *p;
 	size_t n;
 
-	while ((p = text_next(&c->lines, &n))) {
+	while ((p = text_next(l, &n))) {
 		if (!*p || *p == '\r')
 			continue;
 		if (!parse(p, io, &why))
 			die("trace %s line %llu: %s; a line reads \"time_ms device offset_bytes "
 			    "size_bytes type\", the type 1 for a read and 0 for a write",
-			    c->lines.path, (unsigned long long)c->lines.line, why);
+			    l->path, (unsigned long long)l->line, why);
 		if (!io->size_bytes) {
-			c->skipped++;
+			l->skipped++;
 			continue;
 		}
-		text_time(&c->lines, io->at_ns);
+		text_time(l, io->at_ns);
 		return true;
 	}
 	return false;
-}
-
-static uint64_t columns_skipped(void *state)
-{
-	return ((struct columns *)state)->skipped;
-}
-
-static void columns_close(void *state)
-{
-	struct columns *c = state;
-
-	text_close(&c->lines);
-	free(c);
 }
 
 const struct trace_format trace_columns = {
@@ -109,8 +82,8 @@ const struct trace_format trace_columns = {
 	.since_first = true,
 	.steps_back = true,
 	.matches = columns_matches,
-	.open = columns_open,
+	.open = text_open,
 	.next = columns_next,
-	.skipped = columns_skipped,
-	.close = columns_close,
+	.skipped = text_skipped,
+	.close = text_close,
 };

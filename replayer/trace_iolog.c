@@ -10,15 +10,9 @@
 #include "number.h"
 #include "text_lines.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define HEADER "fio version 3 iolog"
-
-struct iolog {
-	struct text_lines lines;
-	uint64_t skipped;
-};
 
 static bool iolog_matches(const unsigned char *head, unsigned long n)
 {
@@ -27,30 +21,29 @@ static bool iolog_matches(const unsigned char *head, unsigned long n)
 
 static void *iolog_open(int fd, const char *path)
 {
-	struct iolog *l = xcalloc(1, sizeof(*l));
+	struct text_lines *l = text_open(fd, path);
 	size_t n;
 
-	text_open(&l->lines, fd, path);
-	text_next(&l->lines, &n);
+	text_next(l, &n);
 	return l;
 }
 
-static void bad_line(struct iolog *l, const char *why)
+static void bad_line(struct text_lines *l, const char *why)
 {
 	die("trace %s line %llu: %s; a version 3 line reads \"timestamp_us filename action offset "
 	    "length\"",
-	    l->lines.path, (unsigned long long)l->lines.line, why);
+	    l->path, (unsigned long long)l->line, why);
 }
 
 static bool iolog_next(void *state, struct trace_io *io)
 {
-	struct iolog *l = state;
+	struct text_lines *l = state;
 	uint64_t offset, size;
 	size_t n, word;
 	const char *p, *action;
 
 	for (;;) {
-		p = text_next(&l->lines, &n);
+		p = text_next(l, &n);
 		if (!p)
 			return false;
 		if (!*p || *p == '\r')
@@ -91,22 +84,9 @@ static bool iolog_next(void *state, struct trace_io *io)
 			bad_line(l, "length is 0 or too large");
 		io->offset_bytes = offset;
 		io->size_bytes = size;
-		text_time(&l->lines, io->at_ns);
+		text_time(l, io->at_ns);
 		return true;
 	}
-}
-
-static uint64_t iolog_skipped(void *state)
-{
-	return ((struct iolog *)state)->skipped;
-}
-
-static void iolog_close(void *state)
-{
-	struct iolog *l = state;
-
-	text_close(&l->lines);
-	free(l);
 }
 
 const struct trace_format trace_iolog = {
@@ -116,6 +96,6 @@ const struct trace_format trace_iolog = {
 	.matches = iolog_matches,
 	.open = iolog_open,
 	.next = iolog_next,
-	.skipped = iolog_skipped,
-	.close = iolog_close,
+	.skipped = text_skipped,
+	.close = text_close,
 };
