@@ -8,7 +8,9 @@ into a histogram with 64 bins per power of two, which bounds the error of a perc
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import itertools
+import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +156,75 @@ class WorkloadSummary:
         }
 
 
+class ArrivalCounts:
+    """I/Os in each 10 ms, to compare drives; of each 10 s with an I/O in it, 4 KB of them."""
+
+    _BIN_US = 10_000
+    _BINS = WINDOW_S * 1_000_000 // _BIN_US
+
+    def __init__(self) -> None:
+        self._windows: dict[int, npt.NDArray[np.uint32]] = {}
+
+    def add(self, time_us: npt.NDArray[np.int64]) -> None:
+        """Count arrivals."""
+        window, place = np.divmod(time_us // self._BIN_US, self._BINS)
+        for key in np.unique(window).tolist():
+            counts = self._windows.setdefault(key, np.zeros(self._BINS, np.uint32))
+            counts += np.bincount(place[window == key], minlength=self._BINS).astype(np.uint32)
+
+    def correlations(self, other: ArrivalCounts) -> dict[str, float | None]:
+        """Pearson's correlation of the counts in 10 ms and in 10 s; None where one is constant."""
+        n = max(itertools.chain(self._windows, other._windows), default=0) + 1
+
+        def at(windows: int, coarse: bool) -> float | None:
+            def column(counts: ArrivalCounts) -> dict[int, npt.NDArray[np.float64]]:
+                return {
+                    key: np.asarray(row.sum(keepdims=True) if coarse else row, np.float64)
+                    for key, row in counts._windows.items()
+                }
+
+            x, y = column(self), column(other)
+            mean_x, mean_y = (sum(float(v.sum()) for v in c.values()) / windows for c in (x, y))
+            # Of windows without I/O, which are not kept, only the number matters.
+            var_x, var_y = (
+                sum(float(v @ v) for v in c.values()) / windows - mean**2
+                for c, mean in ((x, mean_x), (y, mean_y))
+            )
+            both = sum(float(x[key] @ y[key]) for key in x.keys() & y.keys()) / windows
+            if min(var_x, var_y) <= 1e-9 * max(mean_x, mean_y) ** 2:
+                return None
+            return (both - mean_x * mean_y) / math.sqrt(var_x * var_y)
+
+        return {"10ms": at(n * self._BINS, False), "10s": at(n, True)}
+
+
+def burst_correlations(inspections: Sequence[Inspection]) -> list[dict[str, float | None] | None]:
+    """How each drive's bursts correlate with the others', on average.
+
+    Returns
+    -------
+    list
+        An element per inspection: by scale of time; None for traces whose times have no origin in
+        common with another's, all but iologs.
+    """
+    shown: list[dict[str, float | None] | None] = []
+    for one in inspections:
+        found = [
+            one.arrivals.correlations(other.arrivals)
+            for other in inspections
+            if other is not one and one.arrivals is not None and other.arrivals is not None
+        ]
+        shown.append(
+            {scale: _mean([f[scale] for f in found]) for scale in found[0]} if found else None
+        )
+    return shown
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
 @dataclasses.dataclass(frozen=True)
 class Inspection:
     """What a trace holds.
@@ -173,6 +244,8 @@ class Inspection:
         Of no I/O when there are neither latencies nor an assumption.
     service : AssumedService, optional
         What stood in for latencies.
+    arrivals : ArrivalCounts, optional
+        When asked for, and the format has times that drives have in common.
     """
 
     trace: str
@@ -183,6 +256,7 @@ class Inspection:
     events: dict[str, int]
     queue: QueueSummary
     service: AssumedService | None
+    arrivals: ArrivalCounts | None
 
     def to_json(self) -> dict[str, Any]:
         """All figures by name; latencies only where the format has them."""
@@ -206,6 +280,7 @@ def inspect(
     *,
     queue_depth: int = QUEUE_DEPTH,
     service: tuple[float, float] | None = None,
+    count_arrivals: bool = False,
     **reader_options: Any,
 ) -> Inspection:
     """Summarise a trace of any known format, or the replayer's per-I/O log.
@@ -220,6 +295,8 @@ def inspect(
     service : (float, float), optional
         Of a workload that has no latencies: us per I/O and MB/s of the drive to assume. Other
         traces do not use it.
+    count_arrivals : bool
+        Keep what :func:`burst_correlations` needs.
     **reader_options
         Those of :func:`linnapp.trace.recorded.open_recording`.
 
@@ -233,7 +310,7 @@ def inspect(
     latencies = {"read": LatencyHistogram(), "write": LatencyHistogram()}
     events: dict[str, int] = {}
     queue = QueueSummary(queue_depth)
-    assumed = None
+    assumed = arrivals = None
     if source_format is None and trace.is_file() and replay_log.is_replay_log(trace):
         source_format = "replay_log"
         for chunk, latency_ns, answered in _replayed(trace):
@@ -266,8 +343,12 @@ def inspect(
             events = reader.stats.counts
         else:
             assumed = None if service is None else AssumedService(*service)
+            # Times in other formats count from a trace's own first I/O.
+            arrivals = ArrivalCounts() if count_arrivals and source_format == "iolog" else None
             for chunk in conversion.read_workload(trace, source_format):
                 summary.add(chunk)
+                if arrivals is not None:
+                    arrivals.add(chunk.time_us)
                 if assumed is not None and len(chunk):
                     queue.add(*assumed.serve(chunk.time_us, chunk.size_bytes))
     if not summary.reads + summary.writes:
@@ -281,6 +362,7 @@ def inspect(
         events,
         queue,
         assumed,
+        arrivals,
     )
 
 
