@@ -23,6 +23,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from linnapp.errors import LinnappError
+
 #: those of `linnapp inspect`, which the busiest one is measured with
 WINDOW_S = 10
 _WINDOW_US = WINDOW_S * 1_000_000
@@ -37,6 +39,9 @@ _SHORTEST_MS = 0.001
 
 #: rate of the quietest window, in means
 _QUIET = 0.2
+
+#: four months; their rates are made at once
+_MOST_WINDOWS = 1 << 20
 
 #: windows over which the rate changes, about
 _SMOOTH = 3
@@ -224,6 +229,11 @@ class Windowed:
     ) -> Times:
         """Arrival times in us, in batches of whole clumps."""
         n_full = int(duration_s // WINDOW_S)
+        if n_full > _MOST_WINDOWS:
+            raise LinnappError(
+                f"a duration of {duration_s:g} s: profiles with iops_max_10s have at most "
+                f"{_MOST_WINDOWS * WINDOW_S} s; make several, with different seeds"
+            )
         rates = np.append(self._ordered(n_full, correlation, rng, shared), self.iops_mean)
         lengths_us = np.full(n_full + 1, float(_WINDOW_US))
         lengths_us[-1] = duration_s * 1e6 - n_full * _WINDOW_US

@@ -171,6 +171,13 @@ def test_short_traces_have_the_mean(duration_s: float) -> None:
     assert all(part[0] >= 0 and part[-1] < duration_s * 1e6 for part in times)
 
 
+def test_durations_beyond_months_are_refused() -> None:
+    profile = load_profile("co-c")
+    (own,), shared = array_seeds(1, 1)
+    with pytest.raises(LinnappError, match="at most 10485760 s; make several"):
+        next(generate(profile, 1e9, own, profile.drive_bytes, shared))
+
+
 def test_equal_seeds_equal_traces_and_rates_beyond_a_batch() -> None:
     profile = dataclasses.replace(
         load_profile("az-e"), arrivals=Windowed(40_000, 60_000, clump_ios=3000, clump_ms=500)
