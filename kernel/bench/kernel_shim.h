@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * As much of the kernel as blk-linnos.c needs to run in a program, so that its
- * paths for arriving and completing I/O can be timed on real cores: the same
+ * As much of the kernel as blk-linnos.c and blk-linnos-model.c need to run in a
+ * program, so that their paths for arriving and completing I/O can be timed on real cores: the same
  * atomic operations, locks and per-CPU data. Interrupts and preemption do not
  * exist here. What is only needed to compile aborts, or does nothing. x86-64 only.
  */

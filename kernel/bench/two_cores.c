@@ -4,15 +4,16 @@
  *
  *	two_cores [--json FILE] MODEL
  *
- * The kernel's own blk-linnos.c, compiled into this program (kernel_shim.h),
- * admits and completes hinted reads on two pinned threads: on one drive that
- * both use, and on a drive each. The latter is what the machine's cores give at
- * most. There is no block layer and no drive here. Their work, done in between,
- * keeps the cores from meeting all the time: once there is none of it, the worst
- * case, and once 1 us of work that scales by itself, less than a read from
- * null_blk takes in a kernel without LinnOS.
+ * The kernel's own blk-linnos.c and blk-linnos-model.c, compiled into this
+ * program (kernel_shim.h), admit and complete hinted reads on two pinned
+ * threads: on one drive that both use, and on a drive each. The latter is what
+ * the machine's cores give at most. There is no block layer and no drive here.
+ * Their work, done in between, keeps the cores from meeting all the time: once
+ * there is none of it, the worst case, and once 1 us of work that scales by
+ * itself, less than a read from null_blk takes in a kernel without LinnOS.
  */
 #include "kernel_shim.h"
+#include "blk-linnos-model.c"
 #include "blk-linnos.c"
 
 #include <sched.h>

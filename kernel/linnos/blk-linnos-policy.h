@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * LinnOS: the per-drive state, shared by the policy, its sysfs files and its
- * tests, and by nobody else.
+ * LinnOS: the per-drive state, shared by the policy, its model, its sysfs files
+ * and its tests, and by nobody else.
  */
 #ifndef _BLK_LINNOS_POLICY_H
 #define _BLK_LINNOS_POLICY_H
@@ -247,11 +247,19 @@ struct blk_linnos {
 	struct work_struct idle_work;
 };
 
+static inline void linnos_count(struct blk_linnos *linnos,
+				enum linnos_stat stat)
+{
+	this_cpu_inc(linnos->stats->count[stat]);
+}
+
+/* blk-linnos.c */
 struct blk_linnos *linnos_alloc(struct gendisk *disk);
 void linnos_free(struct blk_linnos *linnos);
 int linnos_alloc_percpu(struct blk_linnos *linnos);
 void linnos_forget_past(struct blk_linnos *linnos, u64 now_ns);
-
+int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode);
+u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat);
 u32 linnos_pending_pages(struct blk_linnos *linnos);
 bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns);
 void linnos_arrive(struct blk_linnos *linnos, struct bio *bio);
@@ -262,15 +270,22 @@ void linnos_end(struct blk_linnos *linnos, struct bio *bio,
 		blk_status_t status);
 bool linnos_bio_counts(const struct bio *bio);
 
-int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode);
+/* blk-linnos-model.c */
+bool linnos_predict(struct blk_linnos *linnos,
+		    const struct linnos_active_model *active,
+		    const struct linnos_history *history, u32 pending,
+		    s64 *out);
+void linnos_prepare(struct blk_linnos *linnos,
+		    const struct linnos_history *history);
 int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes);
 int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 			const void *chunk, size_t offset, size_t bytes);
 const char *linnos_engine_name(void);
 void linnos_active_store(const struct linnos_active_model *active, void *file,
 			 struct linnos_model *scratch);
-u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat);
+void linnos_active_free(struct linnos_active_model *active);
 
+/* blk-linnos-sysfs.c */
 extern const struct kobj_type linnos_ktype;
 
 #endif /* _BLK_LINNOS_POLICY_H */

@@ -40,7 +40,7 @@
  * drive that is slower than its load explains. After Hao et al., "LinnOS:
  * Predictability on Unpredictable Flash Storage with a Light Neural Network",
  * OSDI 2020. The arithmetic is in linnos_engine.c, training is done in user
- * space, and a model is uploaded per drive.
+ * space, and a model is uploaded per drive: blk-linnos-model.c.
  *
  * A bio is decided when it is submitted, and remembered when it reaches the
  * queue, each once and as a whole, before the block layer splits it. It
@@ -80,18 +80,10 @@
  *
  * Off. The policy is in the queue's list only while its mode is not off.
  */
-#define pr_fmt(fmt) "linnos: " fmt
-
 #include <linux/blkdev.h>
 #include <linux/ktime.h>
 #include <linux/math64.h>
 #include <linux/slab.h>
-#include <linux/static_call.h>
-
-#ifdef CONFIG_BLK_LINNOS_AVX2
-#include <asm/cpufeature.h>
-#include <asm/fpu/api.h>
-#endif
 
 #include "blk.h"
 #include "blk-linnos.h"
@@ -136,101 +128,7 @@ static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
 #define IN_FLIGHT_DISK ((s64)BIT_ULL(56))
 #define IN_FLIGHT_READS_MASK (IN_FLIGHT_DISK - IN_FLIGHT_READ)
 
-/*
- * Reading the clock twice costs as much as an inference: measure one in so
- * many and let it count for all.
- */
-#define INFERENCE_SAMPLE 64
-
 DEFINE_STATIC_KEY_FALSE(blk_linnos_key);
-
-/*
- * Engines. margin() is greater than zero when the read is slow; both() first
- * computes the history's share. All give the same results, bit for bit.
- */
-static s64 both_scalar(const struct linnos_net *net, const u8 *digits,
-		       struct linnos_past *past, u32 pending)
-{
-	linnos_history_scalar(net, digits, past);
-	return linnos_margin_scalar(net, past, pending);
-}
-
-DEFINE_STATIC_CALL(linnos_history, linnos_history_scalar);
-DEFINE_STATIC_CALL(linnos_margin, linnos_margin_scalar);
-DEFINE_STATIC_CALL(linnos_both, both_scalar);
-
-static const char *engine_name = "scalar";
-
-#ifdef CONFIG_BLK_LINNOS_AVX2
-/* An interrupt may find the vector registers in use: plain C then. */
-static void history_avx2(const struct linnos_net *net, const u8 *digits,
-			 struct linnos_past *past)
-{
-	if (!irq_fpu_usable()) {
-		linnos_history_scalar(net, digits, past);
-		return;
-	}
-	kernel_fpu_begin();
-	linnos_history_avx2(net, digits, past);
-	kernel_fpu_end();
-}
-
-static s64 margin_avx2(const struct linnos_net *net,
-		       const struct linnos_past *past, u32 pending)
-{
-	s64 margin;
-
-	if (!irq_fpu_usable())
-		return linnos_margin_scalar(net, past, pending);
-	kernel_fpu_begin();
-	margin = linnos_margin_avx2(net, past, pending);
-	kernel_fpu_end();
-	return margin;
-}
-
-static s64 both_avx2(const struct linnos_net *net, const u8 *digits,
-		     struct linnos_past *past, u32 pending)
-{
-	s64 margin;
-
-	if (!irq_fpu_usable())
-		return both_scalar(net, digits, past, pending);
-	kernel_fpu_begin();
-	linnos_history_avx2(net, digits, past);
-	margin = linnos_margin_avx2(net, past, pending);
-	kernel_fpu_end();
-	return margin;
-}
-
-static int __init choose_engine(void)
-{
-	if (!boot_cpu_has(X86_FEATURE_AVX2) ||
-	    !cpu_has_xfeatures(XFEATURE_MASK_SSE | XFEATURE_MASK_YMM, NULL))
-		return 0;
-	static_call_update(linnos_history, history_avx2);
-	static_call_update(linnos_margin, margin_avx2);
-	static_call_update(linnos_both, both_avx2);
-	engine_name = "avx2";
-	pr_info("using the AVX2 engine\n");
-	return 0;
-}
-arch_initcall(choose_engine);
-#endif
-
-/**
- * linnos_engine_name() - which engine computes
- *
- * Return: "scalar" or "avx2".
- */
-const char *linnos_engine_name(void)
-{
-	return engine_name;
-}
-
-static inline void count(struct blk_linnos *linnos, enum linnos_stat stat)
-{
-	this_cpu_inc(linnos->stats->count[stat]);
-}
 
 /**
  * linnos_stat() - read a counter
@@ -264,38 +162,6 @@ u32 linnos_pending_pages(struct blk_linnos *linnos)
 	return lower_32_bits(atomic64_read(&linnos->in_flight));
 }
 
-/* Pages exactly: kmalloc() would round a model up to the next power of two. */
-static size_t active_bytes(bool wide)
-{
-	return wide ? offsetof(struct linnos_active_model, net) :
-		      sizeof(struct linnos_active_model);
-}
-
-static struct linnos_active_model *alloc_active(bool wide)
-{
-	return alloc_pages_exact(active_bytes(wide), GFP_KERNEL | __GFP_ZERO);
-}
-
-static void free_active(struct linnos_active_model *active)
-{
-	size_t bytes;
-
-	if (!active)
-		return;
-	bytes = active_bytes(active->wide);
-	kvfree(active->wide);
-	free_pages_exact(active, bytes);
-}
-
-static void free_active_rcu(struct rcu_head *rcu)
-{
-	struct linnos_active_model *active =
-		container_of(rcu, struct linnos_active_model, rcu);
-
-	/* vfree() of a wide model is deferred when called from here */
-	free_active(active);
-}
-
 /**
  * linnos_free() - free what linnos_alloc() gave
  * @linnos: a policy that nobody uses any more
@@ -304,7 +170,7 @@ static void free_active_rcu(struct rcu_head *rcu)
  */
 void linnos_free(struct blk_linnos *linnos)
 {
-	free_active(rcu_dereference_protected(linnos->model, true));
+	linnos_active_free(rcu_dereference_protected(linnos->model, true));
 	kvfree(linnos->upload.file);
 	free_percpu(linnos->prepared);
 	free_percpu(linnos->stats);
@@ -518,145 +384,6 @@ static bool stalled(struct blk_linnos *linnos, u64 now_ns)
 	return (s64)(now_ns - since_ns) > (s64)stall_ns;
 }
 
-/*
- * Preparing. Of the 31 digits only three belong to the read that arrives; the
- * share of the others in the hidden layer is computed when a read completes, on
- * its CPU, and kept there: no CPU reads what another has computed, which would
- * cost more than to compute it again. Whether that pays off depends:
- *
- *  - a drive without hinted reads has no use for it. Preparing stops after
- *    PREPARE_UNUSED completions without a hinted read;
- *  - where several CPUs complete reads of one drive, the next completion
- *    elsewhere makes it void. Each CPU keeps count of whether the history it
- *    finds was last changed by itself, and prepares only if it mostly was.
- *
- * Otherwise a hinted read computes all of it when it arrives.
- */
-#define PREPARE_UNUSED 4
-#define PREPARE_LOCAL 4
-#define PREPARE_LOCAL_MAX 8
-
-static void history_digits(const struct linnos_history *history, u8 *digits)
-{
-	linnos_features_encode(history->pending, history->latency_us, 0,
-			       digits);
-}
-
-static void prepared_tag(struct linnos_prepared *prepared,
-			 const struct linnos_active_model *active,
-			 const struct linnos_history *history)
-{
-	prepared->serial = active->serial;
-	prepared->generation = history->generation;
-	prepared->past.known = 0;
-}
-
-static void prepare(struct blk_linnos *linnos,
-		    const struct linnos_history *history)
-{
-	struct linnos_active_model *active;
-	struct linnos_prepared *prepared;
-	u8 digits[LINNOS_N_INPUTS];
-
-	if (!rcu_access_pointer(linnos->model))
-		return;
-	prepared = get_cpu_ptr(linnos->prepared);
-	if (prepared->in_use || prepared->unused >= PREPARE_UNUSED ||
-	    prepared->local < PREPARE_LOCAL)
-		goto out;
-
-	prepared->in_use = true;
-	barrier();
-	rcu_read_lock();
-	active = rcu_dereference(linnos->model);
-	if (active && !active->wide) {
-		history_digits(history, digits);
-		static_call(linnos_history)(&active->net, digits,
-					    &prepared->past);
-		prepared_tag(prepared, active, history);
-		prepared->unused++;
-	}
-	rcu_read_unlock();
-	barrier();
-	prepared->in_use = false;
-out:
-	put_cpu_ptr(linnos->prepared);
-}
-
-/* The decision for so many pending pages is remembered. */
-#define REMEMBERED 64
-
-static bool infer_net(struct blk_linnos *linnos,
-		      const struct linnos_active_model *active,
-		      const struct linnos_history *history, u32 pending,
-		      s64 *out)
-{
-	struct linnos_prepared *prepared = get_cpu_ptr(linnos->prepared);
-	struct linnos_past *past = &prepared->past;
-	u64 bit = pending < REMEMBERED ? BIT_ULL(pending) : 0;
-	u8 digits[LINNOS_N_INPUTS];
-	bool slow;
-
-	prepared->in_use = true;
-	barrier();
-	prepared->unused = 0;
-	if (history->cpu == smp_processor_id())
-		prepared->local = min(prepared->local + 1, PREPARE_LOCAL_MAX);
-	else if (prepared->local)
-		prepared->local--;
-
-	if (prepared->serial != active->serial ||
-	    prepared->generation != history->generation) {
-		history_digits(history, digits);
-		slow = static_call(linnos_both)(&active->net, digits, past,
-						pending) > 0;
-		prepared_tag(prepared, active, history);
-	} else if (past->known & bit) {
-		slow = past->slow & bit;
-		bit = 0;
-	} else {
-		slow = static_call(linnos_margin)(&active->net, past, pending) >
-		       0;
-	}
-	past->known |= bit;
-	past->slow = slow ? past->slow | bit : past->slow & ~bit;
-	if (trace_linnos_decision_enabled())
-		linnos_net_outputs(&active->net, past, pending, out);
-
-	barrier();
-	prepared->in_use = false;
-	put_cpu_ptr(linnos->prepared);
-	return slow;
-}
-
-static bool infer(struct blk_linnos *linnos,
-		  const struct linnos_active_model *active,
-		  const struct linnos_history *history, u32 pending, s64 *out)
-{
-	u64 n = this_cpu_read(linnos->stats->count[LINNOS_STAT_INFERENCES]);
-	bool sample = !(n % INFERENCE_SAMPLE);
-	u8 digits[LINNOS_N_INPUTS];
-	u64 start_ns = 0;
-	bool slow;
-
-	if (sample)
-		start_ns = ktime_get_ns();
-
-	if (unlikely(active->wide)) {
-		linnos_features_encode(history->pending, history->latency_us,
-				       pending, digits);
-		slow = linnos_infer(active->wide, digits, out);
-	} else {
-		slow = infer_net(linnos, active, history, pending, out);
-	}
-
-	count(linnos, LINNOS_STAT_INFERENCES);
-	if (sample)
-		this_cpu_add(linnos->stats->count[LINNOS_STAT_INFERENCE_NS],
-			     (ktime_get_ns() - start_ns) * INFERENCE_SAMPLE);
-	return slow;
-}
-
 /* The largest bio is close to 4 GiB: round up in 64 bits. */
 static u32 linnos_bio_pages(const struct bio *bio)
 {
@@ -694,7 +421,7 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	struct linnos_history history;
 	bool slow = false, admit;
 
-	count(linnos, LINNOS_STAT_READS);
+	linnos_count(linnos, LINNOS_STAT_READS);
 
 	history_read(linnos, &history);
 	if (!READ_ONCE(linnos->hinted))
@@ -703,7 +430,9 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	rcu_read_lock();
 	active = rcu_dereference(linnos->model);
 	if (active) {
-		slow = infer(linnos, active, &history, io.pending, out);
+		slow = linnos_predict(linnos, active, &history, io.pending,
+				      trace_linnos_decision_enabled() ? out :
+									NULL);
 		reason = slow ? LINNOS_PREDICTED_SLOW : LINNOS_PREDICTED_FAST;
 		if (!slow) {
 			/* the drive has its good name back */
@@ -723,15 +452,16 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 		admit = true;
 		reason = LINNOS_PROBE;
 		io.verdict = LINNOS_VERDICT_PROBE;
-		count(linnos, LINNOS_STAT_PROBES);
+		linnos_count(linnos, LINNOS_STAT_PROBES);
 	}
 
-	count(linnos, LINNOS_STAT_LATENCY_CRITICAL);
-	count(linnos, admit ? LINNOS_STAT_ADMITTED : LINNOS_STAT_REVOKED);
+	linnos_count(linnos, LINNOS_STAT_LATENCY_CRITICAL);
+	linnos_count(linnos,
+		     admit ? LINNOS_STAT_ADMITTED : LINNOS_STAT_REVOKED);
 	if (!admit)
 		atomic_inc(&linnos->revokes);
 	if (reason == LINNOS_STALLED)
-		count(linnos, LINNOS_STAT_STALLED);
+		linnos_count(linnos, LINNOS_STAT_STALLED);
 	trace_linnos_decision(disk_devt(linnos->disk), bio->bi_iter.bi_sector,
 			      bio_sectors(bio), io.pending, history.pending,
 			      history.latency_us, out, !admit, reason);
@@ -782,7 +512,7 @@ void linnos_arrive(struct blk_linnos *linnos, struct bio *bio)
 		/* it may have been throttled on the way */
 		io.decided = false;
 	} else if (bio_op(bio) == REQ_OP_READ) {
-		count(linnos, LINNOS_STAT_READS);
+		linnos_count(linnos, LINNOS_STAT_READS);
 	}
 	io.pending = pending_with(linnos, bio);
 	linnos_pack(bio, &io);
@@ -905,14 +635,14 @@ static void read_ended(struct blk_linnos *linnos, const struct bio_linnos *io,
 	if (told) {
 		slow = io->served_us > READ_ONCE(linnos->threshold_us);
 		history_add(linnos, io->pending, io->served_us, &history);
-		prepare(linnos, &history);
+		linnos_prepare(linnos, &history);
 
 		if (slow)
-			count(linnos, LINNOS_STAT_SLOW);
+			linnos_count(linnos, LINNOS_STAT_SLOW);
 		if (slow && io->verdict == LINNOS_VERDICT_FAST)
-			count(linnos, LINNOS_STAT_FALSE_SUBMITS);
+			linnos_count(linnos, LINNOS_STAT_FALSE_SUBMITS);
 		if (!slow && io->verdict == LINNOS_VERDICT_SLOW)
-			count(linnos, LINNOS_STAT_FALSE_REVOKES);
+			linnos_count(linnos, LINNOS_STAT_FALSE_REVOKES);
 	}
 	if (io->verdict == LINNOS_VERDICT_PROBE)
 		probe_done(linnos, told, slow);
@@ -944,9 +674,9 @@ static void wake(struct blk_linnos *linnos)
 	if (!smp_load_acquire(&linnos->stats) ||
 	    READ_ONCE(linnos->mode) == LINNOS_OFF)
 		return;
-	count(linnos, LINNOS_STAT_READS);
-	count(linnos, LINNOS_STAT_LATENCY_CRITICAL);
-	count(linnos, LINNOS_STAT_ADMITTED);
+	linnos_count(linnos, LINNOS_STAT_READS);
+	linnos_count(linnos, LINNOS_STAT_LATENCY_CRITICAL);
+	linnos_count(linnos, LINNOS_STAT_ADMITTED);
 	queue_work(system_wq, &linnos->wake_work);
 }
 
@@ -1243,163 +973,6 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 	wake_up_drive(linnos);
 	blk_mq_unfreeze_queue(q);
 	return 0;
-}
-
-/**
- * linnos_set_model() - check a model file and make it the active model
- * @linnos: the disk's policy
- * @file: the whole file
- * @bytes: its size
- *
- * I/Os in flight see the old model or the new one, never a mixture.
- *
- * Context: Process context, @linnos->lock held.
- * Return: %LINNOS_MODEL_OK, the check that failed, or -ENOMEM. On failure the
- * old model stays active.
- */
-int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes)
-{
-	static atomic64_t last_serial = ATOMIC64_INIT(0);
-	struct linnos_active_model *fresh, *old;
-	enum linnos_model_error error;
-	struct linnos_model *model;
-
-	model = kvmalloc(sizeof(*model), GFP_KERNEL);
-	if (!model)
-		return -ENOMEM;
-	error = linnos_model_parse(model, file, bytes);
-	if (error) {
-		kvfree(model);
-		return error;
-	}
-
-	fresh = alloc_active(false);
-	if (!fresh)
-		goto no_memory;
-	if (linnos_net_pack(&fresh->net, model)) {
-		fresh->id = model->id;
-		fresh->threshold_us = model->threshold_us;
-		kvfree(model);
-	} else {
-		free_active(fresh);
-		fresh = alloc_active(true);
-		if (!fresh)
-			goto no_memory;
-		fresh->id = model->id;
-		fresh->threshold_us = model->threshold_us;
-		fresh->wide = model;
-	}
-	fresh->serial = atomic64_inc_return(&last_serial);
-
-	old = rcu_replace_pointer(linnos->model, fresh,
-				  lockdep_is_held(&linnos->lock));
-	WRITE_ONCE(linnos->threshold_us, fresh->threshold_us);
-	if (old)
-		call_rcu(&old->rcu, free_active_rcu);
-	return LINNOS_MODEL_OK;
-
-no_memory:
-	kvfree(model);
-	return -ENOMEM;
-}
-
-/**
- * linnos_active_store() - write the active model back as its file
- * @active: the active model
- * @file: room for %LINNOS_MODEL_BYTES
- * @scratch: room for a model
- */
-void linnos_active_store(const struct linnos_active_model *active, void *file,
-			 struct linnos_model *scratch)
-{
-	if (active->wide) {
-		linnos_model_store(active->wide, file);
-		return;
-	}
-	linnos_net_unpack(&active->net, scratch);
-	linnos_model_store(scratch, file);
-}
-
-static void drop_upload(struct blk_linnos *linnos)
-{
-	kvfree(linnos->upload.file);
-	memset(&linnos->upload, 0, sizeof(linnos->upload));
-}
-
-static void say_refused(struct blk_linnos *linnos,
-			enum linnos_model_error error)
-{
-	pr_warn("%s: model refused: %s\n", linnos->disk->disk_name,
-		linnos_model_error_string(error));
-}
-
-static int refuse_upload(struct blk_linnos *linnos,
-			 enum linnos_model_error error)
-{
-	say_refused(linnos, error);
-	drop_upload(linnos);
-	return -EINVAL;
-}
-
-/**
- * linnos_upload_chunk() - take the next piece of a model file
- * @linnos: the disk's policy
- * @writer: identifies the open file, so that two writers do not mix
- * @chunk: the piece
- * @offset: where in the file it belongs
- * @bytes: its size
- *
- * sysfs hands a write over in pieces of a page. The pieces are collected, and
- * the one that completes the file activates the model. Offset 0 starts anew. A
- * piece shorter than a page that does not complete the file can only be the
- * end of a truncated one. One truncated between two pages is found out when the
- * next file begins, for sysfs does not say when a file is closed.
- *
- * Context: Process context, @linnos->lock held.
- * Return: 0, -ENOMEM, or -EINVAL after a line in the kernel log that says which
- * check failed; the old model stays active.
- */
-int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
-			const void *chunk, size_t offset, size_t bytes)
-{
-	struct linnos_upload *upload = &linnos->upload;
-	enum linnos_model_error error;
-	int ret;
-
-	if (!offset) {
-		if (upload->bytes) {
-			say_refused(linnos, LINNOS_MODEL_TRUNCATED);
-			upload->bytes = 0;
-		}
-		error = linnos_model_check_header(chunk, bytes);
-		if (error)
-			return refuse_upload(linnos, error);
-		if (!upload->file)
-			upload->file = kvmalloc(LINNOS_MODEL_BYTES, GFP_KERNEL);
-		if (!upload->file)
-			return -ENOMEM;
-		upload->writer = writer;
-		upload->bytes = 0;
-	}
-	if (!upload->file || upload->writer != writer ||
-	    upload->bytes != offset)
-		return refuse_upload(linnos, LINNOS_MODEL_ORDER);
-	if (bytes > LINNOS_MODEL_BYTES - offset)
-		return refuse_upload(linnos, LINNOS_MODEL_SIZE);
-
-	memcpy(upload->file + offset, chunk, bytes);
-	upload->bytes += bytes;
-	if (upload->bytes < LINNOS_MODEL_BYTES) {
-		if (bytes < PAGE_SIZE)
-			return refuse_upload(linnos, LINNOS_MODEL_TRUNCATED);
-		return 0;
-	}
-
-	ret = linnos_set_model(linnos, upload->file, upload->bytes);
-	if (ret > 0)
-		return refuse_upload(linnos, ret);
-	drop_upload(linnos);
-	return ret;
 }
 
 /**

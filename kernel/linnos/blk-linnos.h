@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * LinnOS: what the policy (blk-linnos.c), its sysfs files (blk-linnos-sysfs.c),
- * its tests (linnos_test.c) and the rest of the block layer share.
+ * LinnOS: what the policy (blk-linnos.c) and the rest of the block layer share.
  */
 #ifndef _BLK_LINNOS_H
 #define _BLK_LINNOS_H

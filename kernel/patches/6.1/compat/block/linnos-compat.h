@@ -6,9 +6,6 @@
 #ifndef _LINNOS_COMPAT_H
 #define _LINNOS_COMPAT_H
 
-/* As in blk-linnos.c, which comes too late to say so. */
-#define pr_fmt(fmt) "linnos: " fmt
-
 #include <linux/blkdev.h>
 #include <kunit/test.h>
 
