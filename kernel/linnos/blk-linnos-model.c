@@ -24,8 +24,8 @@
  * Engines. margin() is greater than zero when the read is slow; both() first
  * computes the history's share. All give the same results, bit for bit.
  */
-static s64 both_scalar(const struct linnos_net *net, const u8 *digits,
-		       struct linnos_past *past, u32 pending)
+static s64 linnos_both_scalar(const struct linnos_net *net, const u8 *digits,
+			      struct linnos_past *past, u32 pending)
 {
 	linnos_history_scalar(net, digits, past);
 	return linnos_margin_scalar(net, past, pending);
@@ -33,14 +33,14 @@ static s64 both_scalar(const struct linnos_net *net, const u8 *digits,
 
 DEFINE_STATIC_CALL(linnos_history, linnos_history_scalar);
 DEFINE_STATIC_CALL(linnos_margin, linnos_margin_scalar);
-DEFINE_STATIC_CALL(linnos_both, both_scalar);
+DEFINE_STATIC_CALL(linnos_both, linnos_both_scalar);
 
-static const char *engine_name = "scalar";
+static const char *linnos_engine = "scalar";
 
 #ifdef CONFIG_BLK_LINNOS_AVX2
 /* An interrupt may find the vector registers in use: plain C then. */
-static void history_avx2(const struct linnos_net *net, const u8 *digits,
-			 struct linnos_past *past)
+static void linnos_history_fpu(const struct linnos_net *net, const u8 *digits,
+			       struct linnos_past *past)
 {
 	if (!irq_fpu_usable()) {
 		linnos_history_scalar(net, digits, past);
@@ -51,8 +51,8 @@ static void history_avx2(const struct linnos_net *net, const u8 *digits,
 	kernel_fpu_end();
 }
 
-static s64 margin_avx2(const struct linnos_net *net,
-		       const struct linnos_past *past, u32 pending)
+static s64 linnos_margin_fpu(const struct linnos_net *net,
+			     const struct linnos_past *past, u32 pending)
 {
 	s64 margin;
 
@@ -64,13 +64,13 @@ static s64 margin_avx2(const struct linnos_net *net,
 	return margin;
 }
 
-static s64 both_avx2(const struct linnos_net *net, const u8 *digits,
-		     struct linnos_past *past, u32 pending)
+static s64 linnos_both_fpu(const struct linnos_net *net, const u8 *digits,
+			   struct linnos_past *past, u32 pending)
 {
 	s64 margin;
 
 	if (!irq_fpu_usable())
-		return both_scalar(net, digits, past, pending);
+		return linnos_both_scalar(net, digits, past, pending);
 	kernel_fpu_begin();
 	linnos_history_avx2(net, digits, past);
 	margin = linnos_margin_avx2(net, past, pending);
@@ -78,19 +78,19 @@ static s64 both_avx2(const struct linnos_net *net, const u8 *digits,
 	return margin;
 }
 
-static int __init choose_engine(void)
+static int __init linnos_choose_engine(void)
 {
 	if (!boot_cpu_has(X86_FEATURE_AVX2) ||
 	    !cpu_has_xfeatures(XFEATURE_MASK_SSE | XFEATURE_MASK_YMM, NULL))
 		return 0;
-	static_call_update(linnos_history, history_avx2);
-	static_call_update(linnos_margin, margin_avx2);
-	static_call_update(linnos_both, both_avx2);
-	engine_name = "avx2";
+	static_call_update(linnos_history, linnos_history_fpu);
+	static_call_update(linnos_margin, linnos_margin_fpu);
+	static_call_update(linnos_both, linnos_both_fpu);
+	linnos_engine = "avx2";
 	pr_info("using the AVX2 engine\n");
 	return 0;
 }
-arch_initcall(choose_engine);
+arch_initcall(linnos_choose_engine);
 #endif
 
 /**
@@ -100,19 +100,20 @@ arch_initcall(choose_engine);
  */
 const char *linnos_engine_name(void)
 {
-	return engine_name;
+	return linnos_engine;
 }
 
 /* Pages exactly: kmalloc() would round a model up to the next power of two. */
-static size_t active_bytes(bool wide)
+static size_t linnos_active_bytes(bool wide)
 {
 	return wide ? offsetof(struct linnos_active_model, net) :
 		      sizeof(struct linnos_active_model);
 }
 
-static struct linnos_active_model *alloc_active(bool wide)
+static struct linnos_active_model *linnos_active_alloc(bool wide)
 {
-	return alloc_pages_exact(active_bytes(wide), GFP_KERNEL | __GFP_ZERO);
+	return alloc_pages_exact(linnos_active_bytes(wide),
+				 GFP_KERNEL | __GFP_ZERO);
 }
 
 /**
@@ -125,12 +126,12 @@ void linnos_active_free(struct linnos_active_model *active)
 
 	if (!active)
 		return;
-	bytes = active_bytes(active->wide);
+	bytes = linnos_active_bytes(active->wide);
 	kvfree(active->wide);
 	free_pages_exact(active, bytes);
 }
 
-static void free_active_rcu(struct rcu_head *rcu)
+static void linnos_active_free_rcu(struct rcu_head *rcu)
 {
 	struct linnos_active_model *active =
 		container_of(rcu, struct linnos_active_model, rcu);
@@ -153,19 +154,22 @@ static void free_active_rcu(struct rcu_head *rcu)
  *
  * Otherwise a hinted read computes all of it when it arrives.
  */
-#define PREPARE_UNUSED 4
-#define PREPARE_LOCAL 4
+/* So much is computed in vain after the last hinted read: a whole history. */
+#define PREPARE_UNUSED LINNOS_HISTORY
+/* Of late is among eight hinted reads, mostly is half of them. */
 #define PREPARE_LOCAL_MAX 8
+#define PREPARE_LOCAL (PREPARE_LOCAL_MAX / 2)
 
-static void history_digits(const struct linnos_history *history, u8 *digits)
+static void linnos_history_digits(const struct linnos_history *history,
+				  u8 *digits)
 {
 	linnos_features_encode(history->pending, history->latency_us, 0,
 			       digits);
 }
 
-static void prepared_tag(struct linnos_prepared *prepared,
-			 const struct linnos_active_model *active,
-			 const struct linnos_history *history)
+static void linnos_prepared_tag(struct linnos_prepared *prepared,
+				const struct linnos_active_model *active,
+				const struct linnos_history *history)
 {
 	prepared->serial = active->serial;
 	prepared->generation = history->generation;
@@ -198,10 +202,10 @@ void linnos_prepare(struct blk_linnos *linnos,
 	rcu_read_lock();
 	active = rcu_dereference(linnos->model);
 	if (active && !active->wide) {
-		history_digits(history, digits);
+		linnos_history_digits(history, digits);
 		static_call(linnos_history)(&active->net, digits,
 					    &prepared->past);
-		prepared_tag(prepared, active, history);
+		linnos_prepared_tag(prepared, active, history);
 		prepared->unused++;
 	}
 	rcu_read_unlock();
@@ -213,17 +217,17 @@ out:
 
 /*
  * Reading the clock twice costs as much as an inference: measure one in so
- * many and let it count for all.
+ * many and let it count for all, which costs less than two percent.
  */
 #define INFERENCE_SAMPLE 64
 
-/* The decision for so many pending pages is remembered. */
+/* Decisions for fewer pending pages are remembered, a bit each in a word. */
 #define REMEMBERED 64
 
-static bool predict_net(struct blk_linnos *linnos,
-			const struct linnos_active_model *active,
-			const struct linnos_history *history, u32 pending,
-			s64 *out)
+static bool linnos_predict_net(struct blk_linnos *linnos,
+			       const struct linnos_active_model *active,
+			       const struct linnos_history *history,
+			       u32 pending, s64 *out)
 {
 	struct linnos_prepared *prepared = get_cpu_ptr(linnos->prepared);
 	struct linnos_past *past = &prepared->past;
@@ -241,10 +245,10 @@ static bool predict_net(struct blk_linnos *linnos,
 
 	if (prepared->serial != active->serial ||
 	    prepared->generation != history->generation) {
-		history_digits(history, digits);
+		linnos_history_digits(history, digits);
 		slow = static_call(linnos_both)(&active->net, digits, past,
 						pending) > 0;
-		prepared_tag(prepared, active, history);
+		linnos_prepared_tag(prepared, active, history);
 	} else if (past->known & bit) {
 		slow = past->slow & bit;
 		bit = 0;
@@ -292,7 +296,8 @@ bool linnos_predict(struct blk_linnos *linnos,
 				       pending, digits);
 		slow = linnos_infer(active->wide, digits, out ?: both);
 	} else {
-		slow = predict_net(linnos, active, history, pending, out);
+		slow = linnos_predict_net(linnos, active, history, pending,
+					  out);
 	}
 
 	linnos_count(linnos, LINNOS_STAT_INFERENCES);
@@ -330,7 +335,7 @@ int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes)
 		return error;
 	}
 
-	fresh = alloc_active(false);
+	fresh = linnos_active_alloc(false);
 	if (!fresh)
 		goto no_memory;
 	if (linnos_net_pack(&fresh->net, model)) {
@@ -339,7 +344,7 @@ int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes)
 		kvfree(model);
 	} else {
 		linnos_active_free(fresh);
-		fresh = alloc_active(true);
+		fresh = linnos_active_alloc(true);
 		if (!fresh)
 			goto no_memory;
 		fresh->id = model->id;
@@ -352,7 +357,7 @@ int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes)
 				  lockdep_is_held(&linnos->lock));
 	WRITE_ONCE(linnos->threshold_us, fresh->threshold_us);
 	if (old)
-		call_rcu(&old->rcu, free_active_rcu);
+		call_rcu(&old->rcu, linnos_active_free_rcu);
 	return LINNOS_MODEL_OK;
 
 no_memory:
@@ -377,24 +382,24 @@ void linnos_active_store(const struct linnos_active_model *active, void *file,
 	linnos_model_store(scratch, file);
 }
 
-static void drop_upload(struct blk_linnos *linnos)
+static void linnos_upload_drop(struct blk_linnos *linnos)
 {
 	kvfree(linnos->upload.file);
 	memset(&linnos->upload, 0, sizeof(linnos->upload));
 }
 
-static void say_refused(struct blk_linnos *linnos,
-			enum linnos_model_error error)
+static void linnos_say_refused(struct blk_linnos *linnos,
+			       enum linnos_model_error error)
 {
 	pr_warn("%s: model refused: %s\n", linnos->disk->disk_name,
 		linnos_model_error_string(error));
 }
 
-static int refuse_upload(struct blk_linnos *linnos,
-			 enum linnos_model_error error)
+static int linnos_upload_refuse(struct blk_linnos *linnos,
+				enum linnos_model_error error)
 {
-	say_refused(linnos, error);
-	drop_upload(linnos);
+	linnos_say_refused(linnos, error);
+	linnos_upload_drop(linnos);
 	return -EINVAL;
 }
 
@@ -425,12 +430,12 @@ int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 
 	if (!offset) {
 		if (upload->bytes) {
-			say_refused(linnos, LINNOS_MODEL_TRUNCATED);
+			linnos_say_refused(linnos, LINNOS_MODEL_TRUNCATED);
 			upload->bytes = 0;
 		}
 		error = linnos_model_check_header(chunk, bytes);
 		if (error)
-			return refuse_upload(linnos, error);
+			return linnos_upload_refuse(linnos, error);
 		if (!upload->file)
 			upload->file = kvmalloc(LINNOS_MODEL_BYTES, GFP_KERNEL);
 		if (!upload->file)
@@ -440,21 +445,22 @@ int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 	}
 	if (!upload->file || upload->writer != writer ||
 	    upload->bytes != offset)
-		return refuse_upload(linnos, LINNOS_MODEL_ORDER);
+		return linnos_upload_refuse(linnos, LINNOS_MODEL_ORDER);
 	if (bytes > LINNOS_MODEL_BYTES - offset)
-		return refuse_upload(linnos, LINNOS_MODEL_SIZE);
+		return linnos_upload_refuse(linnos, LINNOS_MODEL_SIZE);
 
 	memcpy(upload->file + offset, chunk, bytes);
 	upload->bytes += bytes;
 	if (upload->bytes < LINNOS_MODEL_BYTES) {
 		if (bytes < PAGE_SIZE)
-			return refuse_upload(linnos, LINNOS_MODEL_TRUNCATED);
+			return linnos_upload_refuse(linnos,
+						    LINNOS_MODEL_TRUNCATED);
 		return 0;
 	}
 
 	ret = linnos_set_model(linnos, upload->file, upload->bytes);
 	if (ret > 0)
-		return refuse_upload(linnos, ret);
-	drop_upload(linnos);
+		return linnos_upload_refuse(linnos, ret);
+	linnos_upload_drop(linnos);
 	return ret;
 }

@@ -136,7 +136,7 @@ static ssize_t stall_us_store(struct kobject *kobj, struct kobj_attribute *attr,
 		return ret;
 	/* it has not been kept while nobody asked */
 	WRITE_ONCE(linnos->busy_since_ns, ktime_get_ns());
-	/* pairs with stalled() */
+	/* pairs with linnos_stalled() */
 	smp_store_release(&linnos->stall_us, value);
 	return bytes;
 }

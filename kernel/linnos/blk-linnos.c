@@ -120,9 +120,10 @@ static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
 
 /*
  * linnos->in_flight counts three things at once, so that an I/O pays for one
- * atomic operation: pages in its lower half, above them reads, and above those
- * that the disk is there. Once that is gone, whoever brings it to zero lets go
- * of the disk; see hold_disk().
+ * atomic operation: pages in its lower half, 16 TiB of them at most, above them
+ * 2^24 reads, more than a drive has tags for, and above those that the disk is
+ * there. Once that is gone, whoever brings it to zero lets go
+ * of the disk; see linnos_hold_disk().
  */
 #define IN_FLIGHT_READ ((s64)BIT_ULL(32))
 #define IN_FLIGHT_DISK ((s64)BIT_ULL(56))
@@ -201,7 +202,7 @@ static void linnos_idle_work(struct work_struct *work)
  * then this path was removed. Its end looks the disk up. So keep a disk that
  * goes while such bios are in flight, as one that somebody has open is kept.
  */
-static void hold_disk(struct blk_linnos *linnos)
+static void linnos_hold_disk(struct blk_linnos *linnos)
 {
 	if (atomic64_read(&linnos->in_flight) == IN_FLIGHT_DISK)
 		return;
@@ -297,7 +298,8 @@ void linnos_forget_past(struct blk_linnos *linnos, u64 now_ns)
  * lock's cache line. An interrupt that completes a read in the midst of the
  * copying makes the copy start again.
  */
-static void history_read(struct blk_linnos *linnos, struct linnos_history *copy)
+static void linnos_history_read(struct blk_linnos *linnos,
+				struct linnos_history *copy)
 {
 	unsigned int seq;
 
@@ -307,8 +309,8 @@ static void history_read(struct blk_linnos *linnos, struct linnos_history *copy)
 	} while (read_seqcount_retry(&linnos->history_seq, seq));
 }
 
-static void history_add(struct blk_linnos *linnos, u32 pending, u32 latency_us,
-			struct linnos_history *copy)
+static void linnos_history_add(struct blk_linnos *linnos, u32 pending,
+			       u32 latency_us, struct linnos_history *copy)
 {
 	struct linnos_history *h = &linnos->history;
 	unsigned long flags;
@@ -331,7 +333,7 @@ static void history_add(struct blk_linnos *linnos, u32 pending, u32 latency_us,
 }
 
 /* Is it time to look whether the drive is still slow, and are we the one? */
-static bool probe_due(struct blk_linnos *linnos, u64 now_ns)
+static bool linnos_probe_due(struct blk_linnos *linnos, u64 now_ns)
 {
 	u64 after_ns = (u64)READ_ONCE(linnos->probe_after_us) * NSEC_PER_USEC;
 	u64 after_revokes = READ_ONCE(linnos->probe_after_revokes);
@@ -353,7 +355,7 @@ static bool probe_due(struct blk_linnos *linnos, u64 now_ns)
  * another path or never got as far as the drive (-EAGAIN for want of a tag)
  * does not tell: the next read may be a probe, at the same wait as this.
  */
-static void probe_done(struct blk_linnos *linnos, bool told, bool slow)
+static void linnos_probe_done(struct blk_linnos *linnos, bool told, bool slow)
 {
 	u8 backoff = READ_ONCE(linnos->probe_backoff);
 
@@ -369,7 +371,7 @@ static void probe_done(struct blk_linnos *linnos, bool told, bool slow)
 }
 
 /* Reads are in flight, and none has completed for too long. */
-static bool stalled(struct blk_linnos *linnos, u64 now_ns)
+static bool linnos_stalled(struct blk_linnos *linnos, u64 now_ns)
 {
 	/* pairs with stall_us_store() */
 	u64 stall_ns = (u64)smp_load_acquire(&linnos->stall_us) * NSEC_PER_USEC;
@@ -393,7 +395,7 @@ static u32 linnos_bio_pages(const struct bio *bio)
 /*
  * What arrives waits for what is pending: not for what the host holds back.
  */
-static u32 pending_with(struct blk_linnos *linnos, const struct bio *bio)
+static u32 linnos_pending_with(struct blk_linnos *linnos, const struct bio *bio)
 {
 	return linnos_pending_pages(linnos) + linnos_bio_pages(bio);
 }
@@ -409,7 +411,7 @@ static u32 pending_with(struct blk_linnos *linnos, const struct bio *bio)
 bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 {
 	struct bio_linnos io = {
-		.pending = pending_with(linnos, bio),
+		.pending = linnos_pending_with(linnos, bio),
 		.verdict = LINNOS_VERDICT_NONE,
 		.served_us = LINNOS_NOT_SERVED,
 		.decided = true,
@@ -423,7 +425,7 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 
 	linnos_count(linnos, LINNOS_STAT_READS);
 
-	history_read(linnos, &history);
+	linnos_history_read(linnos, &history);
 	if (!READ_ONCE(linnos->hinted))
 		WRITE_ONCE(linnos->hinted, true);
 
@@ -438,7 +440,7 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 			/* the drive has its good name back */
 			if (unlikely(READ_ONCE(linnos->probe_again)))
 				WRITE_ONCE(linnos->probe_again, false);
-			slow = stalled(linnos, now_ns);
+			slow = linnos_stalled(linnos, now_ns);
 			if (slow)
 				reason = LINNOS_STALLED;
 		}
@@ -448,7 +450,7 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 
 	/* not "observe": the mode may have been switched off meanwhile */
 	admit = !slow || mode != LINNOS_ENFORCE;
-	if (!admit && probe_due(linnos, now_ns)) {
+	if (!admit && linnos_probe_due(linnos, now_ns)) {
 		admit = true;
 		reason = LINNOS_PROBE;
 		io.verdict = LINNOS_VERDICT_PROBE;
@@ -514,7 +516,7 @@ void linnos_arrive(struct blk_linnos *linnos, struct bio *bio)
 	} else if (bio_op(bio) == REQ_OP_READ) {
 		linnos_count(linnos, LINNOS_STAT_READS);
 	}
-	io.pending = pending_with(linnos, bio);
+	io.pending = linnos_pending_with(linnos, bio);
 	linnos_pack(bio, &io);
 	bio_set_flag(bio, BIO_QOS_ADMITTED);
 }
@@ -523,7 +525,7 @@ void linnos_arrive(struct blk_linnos *linnos, struct bio *bio)
  * Is this a part of a bio in the account of the same disk? Only the last part
  * of a bio that is split is the bio itself.
  */
-static bool is_part(struct bio *bio)
+static bool linnos_is_part(struct bio *bio)
 {
 	struct bio *whole = bio->bi_private;
 
@@ -546,7 +548,7 @@ void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	u32 pages;
 
 	if (!bio_flagged(bio, BIO_QOS_ADMITTED)) {
-		if (!is_part(bio))
+		if (!linnos_is_part(bio))
 			return;
 		linnos_pack(bio, &(struct bio_linnos){ .part = true });
 		bio_set_flag(bio, BIO_QOS_ADMITTED);
@@ -581,7 +583,7 @@ void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 		WRITE_ONCE(linnos->busy_since_ns, now_ns);
 }
 
-static void keep_longest(struct bio *bio, u32 us)
+static void linnos_keep_longest(struct bio *bio, u32 us)
 {
 	u32 old = FIELD_GET(LINNOS_BIO_SERVED_US, bio->bi_linnos);
 
@@ -616,17 +618,17 @@ void linnos_served(struct blk_linnos *linnos, struct bio *bio, u64 latency_ns,
 		bio = whole;
 	}
 	if (likely(!bio_flagged(bio, BIO_CHAIN))) {
-		keep_longest(bio, us);
+		linnos_keep_longest(bio, us);
 		return;
 	}
 	/* parts complete on several CPUs at once, but not often */
 	raw_spin_lock_irqsave(&linnos->history_lock, flags);
-	keep_longest(bio, us);
+	linnos_keep_longest(bio, us);
 	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
 }
 
-static void read_ended(struct blk_linnos *linnos, const struct bio_linnos *io,
-		       blk_status_t status)
+static void linnos_read_ended(struct blk_linnos *linnos,
+			      const struct bio_linnos *io, blk_status_t status)
 {
 	bool told = !status && io->served_us != LINNOS_NOT_SERVED;
 	struct linnos_history history;
@@ -634,7 +636,8 @@ static void read_ended(struct blk_linnos *linnos, const struct bio_linnos *io,
 
 	if (told) {
 		slow = io->served_us > READ_ONCE(linnos->threshold_us);
-		history_add(linnos, io->pending, io->served_us, &history);
+		linnos_history_add(linnos, io->pending, io->served_us,
+				   &history);
 		linnos_prepare(linnos, &history);
 
 		if (slow)
@@ -645,7 +648,7 @@ static void read_ended(struct blk_linnos *linnos, const struct bio_linnos *io,
 			linnos_count(linnos, LINNOS_STAT_FALSE_REVOKES);
 	}
 	if (io->verdict == LINNOS_VERDICT_PROBE)
-		probe_done(linnos, told, slow);
+		linnos_probe_done(linnos, told, slow);
 }
 
 /**
@@ -661,14 +664,14 @@ void linnos_end(struct blk_linnos *linnos, struct bio *bio, blk_status_t status)
 
 	bio_clear_flag(bio, BIO_QOS_ADMITTED);
 	if (is_read)
-		read_ended(linnos, &io, status);
+		linnos_read_ended(linnos, &io, status);
 	/* not if it failed before it had a request */
 	if (io.pages)
 		linnos_drop(linnos, io.pages + (is_read ? IN_FLIGHT_READ : 0));
 }
 
 /* A read with the hint, for a drive that is off or asleep, goes unasked. */
-static void wake(struct blk_linnos *linnos)
+static void linnos_wake(struct blk_linnos *linnos)
 {
 	/* pairs with linnos_alloc_percpu(); the counters are there once on */
 	if (!smp_load_acquire(&linnos->stats) ||
@@ -705,9 +708,9 @@ blk_status_t blk_linnos_decide(struct bio *bio)
 	if (bio_op(bio) != REQ_OP_READ || !linnos_bio_counts(bio) ||
 	    bio_flagged(bio, BIO_QOS_ADMITTED))
 		return BLK_STS_OK;
-	/* pairs with wake_up_drive(): no history from before */
+	/* pairs with linnos_set_awake(): no history from before */
 	if (!smp_load_acquire(&linnos->awake)) {
-		wake(linnos);
+		linnos_wake(linnos);
 		return BLK_STS_OK;
 	}
 	/*
@@ -722,7 +725,7 @@ static void blk_linnos_arrive(struct rq_qos *rqos, struct bio *bio)
 {
 	struct blk_linnos *linnos = container_of(rqos, struct blk_linnos, rqos);
 
-	/* pairs with wake_up_drive(): no history from before */
+	/* pairs with linnos_set_awake(): no history from before */
 	if (smp_load_acquire(&linnos->awake) && linnos_bio_counts(bio))
 		linnos_arrive(linnos, bio);
 }
@@ -737,7 +740,7 @@ static void blk_linnos_track(struct rq_qos *rqos, struct request *rq,
 }
 
 /* The first bio may be one that is not counted: only its request is not timed. */
-static bool timed(const struct request *rq)
+static bool linnos_timed(const struct request *rq)
 {
 	return req_op(rq) == REQ_OP_READ && rq->bio &&
 	       bio_flagged(rq->bio, BIO_QOS_ADMITTED);
@@ -752,7 +755,7 @@ static bool timed(const struct request *rq)
 void __blk_linnos_issue_rq(struct request *rq)
 {
 	/* not blk_time_get_ns(), as above */
-	if (timed(rq))
+	if (linnos_timed(rq))
 		rq->io_start_time_ns = ktime_get_ns();
 }
 
@@ -769,7 +772,7 @@ void __blk_linnos_complete_rq(struct request *rq, unsigned int nr_bytes)
 	struct bio *bio;
 
 	/* 0: issued before the policy was on */
-	if (!timed(rq) || !rq->io_start_time_ns)
+	if (!linnos_timed(rq) || !rq->io_start_time_ns)
 		return;
 	now_ns = ktime_get_ns();
 	latency_ns = now_ns - rq->io_start_time_ns;
@@ -788,7 +791,7 @@ void __blk_linnos_complete_rq(struct request *rq, unsigned int nr_bytes)
  * @bio: the bio, all of its parts completed
  *
  * The disk is there: a bio ends with a reference on the queue, or is one for
- * which hold_disk() keeps it, or its submitter has it open.
+ * which linnos_hold_disk() keeps it, or its submitter has it open.
  *
  * Context: Any.
  */
@@ -820,7 +823,7 @@ static void blk_linnos_exit(struct rq_qos *rqos)
 }
 
 #ifdef CONFIG_BLK_DEBUG_FS
-static int in_flight_show(void *data, struct seq_file *m)
+static int linnos_in_flight_show(void *data, struct seq_file *m)
 {
 	struct rq_qos *rqos = data;
 	struct blk_linnos *linnos = container_of(rqos, struct blk_linnos, rqos);
@@ -832,7 +835,7 @@ static int in_flight_show(void *data, struct seq_file *m)
 }
 
 static const struct blk_mq_debugfs_attr blk_linnos_debugfs_attrs[] = {
-	{ "in_flight", 0400, in_flight_show },
+	{ "in_flight", 0400, linnos_in_flight_show },
 	{},
 };
 #endif
@@ -847,7 +850,7 @@ static const struct rq_qos_ops blk_linnos_ops = {
 #endif
 };
 
-static int attach(struct blk_linnos *linnos)
+static int linnos_attach(struct blk_linnos *linnos)
 {
 	struct request_queue *q = linnos->disk->queue;
 	int ret;
@@ -863,7 +866,7 @@ static int attach(struct blk_linnos *linnos)
 }
 
 /* Waits for the I/O in flight. */
-static void detach(struct blk_linnos *linnos)
+static void linnos_detach(struct blk_linnos *linnos)
 {
 	struct request_queue *q = linnos->disk->queue;
 
@@ -875,14 +878,14 @@ static void detach(struct blk_linnos *linnos)
 	linnos->attached = false;
 }
 
-static void hold_key(struct blk_linnos *linnos)
+static void linnos_hold_key(struct blk_linnos *linnos)
 {
 	if (!linnos->key_held)
 		static_branch_inc(&blk_linnos_key);
 	linnos->key_held = true;
 }
 
-static void release_key(struct blk_linnos *linnos)
+static void linnos_release_key(struct blk_linnos *linnos)
 {
 	if (linnos->key_held)
 		static_branch_dec(&blk_linnos_key);
@@ -890,7 +893,7 @@ static void release_key(struct blk_linnos *linnos)
 }
 
 /* Context: Process context, @linnos->lock held. */
-static void wake_up_drive(struct blk_linnos *linnos)
+static void linnos_set_awake(struct blk_linnos *linnos)
 {
 	linnos_forget_past(linnos, ktime_get_ns());
 	WRITE_ONCE(linnos->hinted, false);
@@ -906,8 +909,8 @@ static void linnos_wake_work(struct work_struct *work)
 
 	mutex_lock(&linnos->lock);
 	if (linnos->mode != LINNOS_OFF && !linnos->awake) {
-		hold_key(linnos);
-		wake_up_drive(linnos);
+		linnos_hold_key(linnos);
+		linnos_set_awake(linnos);
 	}
 	mutex_unlock(&linnos->lock);
 }
@@ -924,7 +927,7 @@ static void linnos_sleep_work(struct work_struct *work)
 		mod_delayed_work(system_wq, &linnos->sleep_work, SLEEP_AFTER);
 	} else if (linnos->awake) {
 		WRITE_ONCE(linnos->awake, false);
-		release_key(linnos);
+		linnos_release_key(linnos);
 	}
 	mutex_unlock(&linnos->lock);
 }
@@ -951,8 +954,8 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 	if (mode == LINNOS_OFF) {
 		WRITE_ONCE(linnos->mode, mode);
 		WRITE_ONCE(linnos->awake, false);
-		release_key(linnos);
-		detach(linnos);
+		linnos_release_key(linnos);
+		linnos_detach(linnos);
 		return 0;
 	}
 	if (linnos->mode != LINNOS_OFF) {
@@ -963,14 +966,14 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 	ret = linnos_alloc_percpu(linnos);
 	if (ret)
 		return ret;
-	ret = attach(linnos);
+	ret = linnos_attach(linnos);
 	if (ret)
 		return ret;
-	hold_key(linnos);
+	linnos_hold_key(linnos);
 
 	blk_mq_freeze_queue(q);
 	WRITE_ONCE(linnos->mode, mode);
-	wake_up_drive(linnos);
+	linnos_set_awake(linnos);
 	blk_mq_unfreeze_queue(q);
 	return 0;
 }
@@ -1013,7 +1016,7 @@ void blk_linnos_unregister(struct gendisk *disk)
 	/* it is off, so nothing starts them again, nor they themselves */
 	cancel_work_sync(&linnos->wake_work);
 	cancel_delayed_work_sync(&linnos->sleep_work);
-	hold_disk(linnos);
+	linnos_hold_disk(linnos);
 }
 
 /**

@@ -22,6 +22,7 @@
 #define S32_MIN (-S32_MAX - 1)
 #endif
 
+/* Digits are decimal. */
 #define DIGIT_MAX 9
 
 /* Byte offsets of the header's fields. */
@@ -81,7 +82,7 @@ static u8 *put_u64(u8 *p, u64 value)
 }
 
 /* IEEE CRC-32, reflected, four bits a step: a model is read once. */
-static u32 crc32_nibbles(u32 crc, const u8 *p, size_t bytes)
+static u32 linnos_crc32_nibbles(u32 crc, const u8 *p, size_t bytes)
 {
 	static const u32 table[16] = {
 		0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac,
@@ -99,14 +100,15 @@ static u32 crc32_nibbles(u32 crc, const u8 *p, size_t bytes)
 }
 
 /* The file's checksum counts its own field as zero. */
-static u32 model_crc32(const u8 *file, size_t bytes)
+static u32 linnos_model_crc32(const u8 *file, size_t bytes)
 {
 	static const u8 zero[4];
 	u32 crc = ~0u;
 
-	crc = crc32_nibbles(crc, file, AT_CRC32);
-	crc = crc32_nibbles(crc, zero, sizeof(zero));
-	crc = crc32_nibbles(crc, file + AT_CRC32 + 4, bytes - AT_CRC32 - 4);
+	crc = linnos_crc32_nibbles(crc, file, AT_CRC32);
+	crc = linnos_crc32_nibbles(crc, zero, sizeof(zero));
+	crc = linnos_crc32_nibbles(crc, file + AT_CRC32 + 4,
+				   bytes - AT_CRC32 - 4);
 	return ~crc;
 }
 
@@ -164,8 +166,8 @@ enum linnos_model_error linnos_model_check_header(const void *file,
  * sum that starts from the bias lies between the two as well, so the order of
  * the additions does not matter. Units outlive the ReLU at up to @hidden_max.
  */
-static bool hidden_in_range(const struct linnos_model *model, int unit,
-			    s64 *hidden_max)
+static bool linnos_hidden_in_range(const struct linnos_model *model, int unit,
+				   s64 *hidden_max)
 {
 	s64 low = model->hidden_bias[unit];
 	s64 high = low;
@@ -183,7 +185,8 @@ static bool hidden_in_range(const struct linnos_model *model, int unit,
 	return low >= S32_MIN && high <= S32_MAX;
 }
 
-static enum linnos_model_error check_ranges(const struct linnos_model *model)
+static enum linnos_model_error
+linnos_check_ranges(const struct linnos_model *model)
 {
 	s64 low[LINNOS_N_OUTPUTS], high[LINNOS_N_OUTPUTS];
 	bool fits = true;
@@ -197,7 +200,7 @@ static enum linnos_model_error check_ranges(const struct linnos_model *model)
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++) {
 		s64 hidden_max;
 
-		if (!hidden_in_range(model, unit, &hidden_max))
+		if (!linnos_hidden_in_range(model, unit, &hidden_max))
 			return LINNOS_MODEL_HIDDEN_RANGE;
 
 		for (k = 0; k < LINNOS_N_OUTPUTS; k++) {
@@ -236,7 +239,7 @@ enum linnos_model_error linnos_model_parse(struct linnos_model *model,
 		return LINNOS_MODEL_SIZE;
 
 	model->id = get_u32(p + AT_CRC32);
-	if (model->id != model_crc32(p, bytes))
+	if (model->id != linnos_model_crc32(p, bytes))
 		return LINNOS_MODEL_CRC;
 	model->scale = get_u32(p + AT_SCALE);
 	model->threshold_us = get_u32(p + AT_THRESHOLD_US);
@@ -253,7 +256,7 @@ enum linnos_model_error linnos_model_parse(struct linnos_model *model,
 	for (k = 0; k < LINNOS_N_OUTPUTS; k++, p += 8)
 		model->output_bias[k] = get_s64(p);
 
-	return check_ranges(model);
+	return linnos_check_ranges(model);
 }
 
 /**
@@ -333,7 +336,7 @@ size_t linnos_model_sizeof(void)
 	return sizeof(struct linnos_model);
 }
 
-static u8 *put_digits(u8 *digit, int n, u32 value, u32 max)
+static u8 *linnos_put_digits(u8 *digit, int n, u32 value, u32 max)
 {
 	int i;
 
@@ -360,13 +363,14 @@ void linnos_features_encode(const u32 hist_pending[LINNOS_HISTORY],
 	int i;
 
 	for (i = 0; i < LINNOS_HISTORY; i++)
-		digits = put_digits(digits, LINNOS_PENDING_DIGITS,
-				    hist_pending[i], LINNOS_PENDING_MAX);
-	digits = put_digits(digits, LINNOS_PENDING_DIGITS, pending,
-			    LINNOS_PENDING_MAX);
+		digits = linnos_put_digits(digits, LINNOS_PENDING_DIGITS,
+					   hist_pending[i], LINNOS_PENDING_MAX);
+	digits = linnos_put_digits(digits, LINNOS_PENDING_DIGITS, pending,
+				   LINNOS_PENDING_MAX);
 	for (i = 0; i < LINNOS_HISTORY; i++)
-		digits = put_digits(digits, LINNOS_LATENCY_DIGITS,
-				    hist_latency_us[i], LINNOS_LATENCY_MAX);
+		digits = linnos_put_digits(digits, LINNOS_LATENCY_DIGITS,
+					   hist_latency_us[i],
+					   LINNOS_LATENCY_MAX);
 }
 
 /**

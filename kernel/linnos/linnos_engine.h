@@ -34,9 +34,11 @@ typedef __INT64_TYPE__ s64;
 #define __aligned(x) __attribute__((__aligned__(x)))
 #endif
 
+/* The paper's network: so many reads, of so many decimal digits each. */
 #define LINNOS_HISTORY 4
 #define LINNOS_PENDING_DIGITS 3
 #define LINNOS_LATENCY_DIGITS 4
+/* What so many digits can say; more is as much. */
 #define LINNOS_PENDING_MAX 999
 #define LINNOS_LATENCY_MAX 9999
 
@@ -46,6 +48,7 @@ typedef __INT64_TYPE__ s64;
 
 #define LINNOS_N_INPUTS \
 	(LINNOS_LATENCY_DIGIT + LINNOS_HISTORY * LINNOS_LATENCY_DIGITS)
+/* The paper's: one hidden layer; fast and slow. */
 #define LINNOS_N_HIDDEN 256
 #define LINNOS_N_OUTPUTS 2
 

@@ -30,8 +30,10 @@
 #define S32_MAX __INT32_MAX__
 #endif
 
+/* Digits are decimal. */
 #define DIGIT_MAX 9
 
+/* A word's lanes, see LINNOS_LANES, and what takes every other of them. */
 #define LANE_BITS 16
 #define EVEN_LANES 0x0000ffff0000ffffULL
 #define ONE_IN_EACH 0x0000000100000001ULL
@@ -47,14 +49,14 @@ static u64 in_lane(u16 value, int unit)
 	return (u64)value << (unit % LINNOS_LANES * LANE_BITS);
 }
 
-static s32 weight_of(const struct linnos_net *net, int digit, int unit)
+static s32 linnos_weight_of(const struct linnos_net *net, int digit, int unit)
 {
 	u64 word = net->weights[digit][unit / LINNOS_LANES] ^ LINNOS_OFFSETS;
 
 	return (s16)(word >> (unit % LINNOS_LANES * LANE_BITS));
 }
 
-static s32 margin_weight(const struct linnos_net *net, int unit)
+static s32 linnos_margin_weight(const struct linnos_net *net, int unit)
 {
 	return net->output_weights[1][unit] - net->output_weights[0][unit];
 }
@@ -64,7 +66,7 @@ static s32 margin_weight(const struct linnos_net *net, int unit)
  * hidden sums with two weights. Its lower half has the products that nobody
  * wants, and must not run over into the upper one.
  */
-static bool is_narrow(const struct linnos_net *net)
+static bool linnos_is_narrow(const struct linnos_net *net)
 {
 	s64 wanted = 0, unwanted = 0;
 	s32 peak[LINNOS_LANES];
@@ -72,10 +74,10 @@ static bool is_narrow(const struct linnos_net *net)
 
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++) {
 		s64 low = net->hidden_bias[unit], high = low;
-		s32 margin = margin_weight(net, unit);
+		s32 margin = linnos_margin_weight(net, unit);
 
 		for (i = 0; i < LINNOS_N_INPUTS; i++) {
-			s32 most = weight_of(net, i, unit) * DIGIT_MAX;
+			s32 most = linnos_weight_of(net, i, unit) * DIGIT_MAX;
 
 			if (most < 0)
 				low += most;
@@ -97,13 +99,13 @@ static bool is_narrow(const struct linnos_net *net)
 	return wanted < S32_MAX && unwanted < S32_MAX;
 }
 
-static void prepare_narrow(struct linnos_net *net)
+static void linnos_prepare_narrow(struct linnos_net *net)
 {
 	int unit;
 
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++) {
 		int word = unit / LINNOS_LANES, lane = unit % LINNOS_LANES;
-		u64 margin = (s64)margin_weight(net, unit);
+		u64 margin = (s64)linnos_margin_weight(net, unit);
 
 		net->bias[word] +=
 			in_lane(net->hidden_bias[unit] ^ 0x8000, unit);
@@ -112,17 +114,21 @@ static void prepare_narrow(struct linnos_net *net)
 	}
 }
 
-static void prepare_wide(struct linnos_net *net)
+static void linnos_prepare_wide(struct linnos_net *net)
 {
 	int unit;
 
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
-		net->margin_weights[unit] = margin_weight(net, unit);
+		net->margin_weights[unit] = linnos_margin_weight(net, unit);
 }
 
-/* The difference of the output sums must not overflow either. */
-#define BIAS_LIMIT 0x2000000000000000LL
-#define HIDDEN_BIAS_LIMIT 0x40000000
+/*
+ * With weights of 16 bits a hidden sum is less than 2^24 and its bias: 31 bits
+ * and a sign. The difference of the output sums is less than 2^8 units times
+ * 2^31 times 2^16, and the two biases: it must not overflow either.
+ */
+#define HIDDEN_BIAS_LIMIT 0x40000000 /* 2^30 */
+#define BIAS_LIMIT 0x2000000000000000LL /* 2^61 */
 
 /**
  * linnos_net_pack() - bring a model into the form that the engines use
@@ -167,11 +173,11 @@ bool linnos_net_pack(struct linnos_net *net, const struct linnos_model *model)
 	net->id = model->id;
 	net->scale = model->scale;
 	net->threshold_us = model->threshold_us;
-	net->narrow = is_narrow(net);
+	net->narrow = linnos_is_narrow(net);
 	if (net->narrow)
-		prepare_narrow(net);
+		linnos_prepare_narrow(net);
 	else
-		prepare_wide(net);
+		linnos_prepare_wide(net);
 	return true;
 }
 
@@ -187,7 +193,7 @@ void linnos_net_unpack(const struct linnos_net *net, struct linnos_model *model)
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++) {
 		for (i = 0; i < LINNOS_N_INPUTS; i++)
 			model->hidden_weights[unit][i] =
-				weight_of(net, i, unit);
+				linnos_weight_of(net, i, unit);
 		for (k = 0; k < LINNOS_N_OUTPUTS; k++)
 			model->output_weights[unit][k] =
 				net->output_weights[k][unit];
@@ -200,8 +206,8 @@ void linnos_net_unpack(const struct linnos_net *net, struct linnos_model *model)
 	model->threshold_us = net->threshold_us;
 }
 
-static s64 hidden_sum(const struct linnos_net *net,
-		      const struct linnos_past *past, int unit)
+static s64 linnos_hidden_sum(const struct linnos_net *net,
+			     const struct linnos_past *past, int unit)
 {
 	u64 word;
 
@@ -228,12 +234,14 @@ void linnos_net_outputs(const struct linnos_net *net,
 	for (k = 0; k < LINNOS_N_OUTPUTS; k++)
 		out[k] = net->output_bias[k];
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++) {
-		s64 hidden = hidden_sum(net, past, unit);
+		s64 hidden = linnos_hidden_sum(net, past, unit);
 
-		hidden += weight_of(net, LINNOS_NOW_HUNDREDS, unit) *
+		hidden += linnos_weight_of(net, LINNOS_NOW_HUNDREDS, unit) *
 			  (s64)now.hundreds;
-		hidden += weight_of(net, LINNOS_NOW_TENS, unit) * (s64)now.tens;
-		hidden += weight_of(net, LINNOS_NOW_ONES, unit) * (s64)now.ones;
+		hidden += linnos_weight_of(net, LINNOS_NOW_TENS, unit) *
+			  (s64)now.tens;
+		hidden += linnos_weight_of(net, LINNOS_NOW_ONES, unit) *
+			  (s64)now.ones;
 		if (hidden <= 0)
 			continue;
 		for (k = 0; k < LINNOS_N_OUTPUTS; k++)
@@ -242,8 +250,8 @@ void linnos_net_outputs(const struct linnos_net *net,
 }
 
 /* Written in any case, kept if it is not zero: no branch to mispredict. */
-static void use_digits(const struct linnos_net *net, const u8 *digits, int from,
-		       int to, struct linnos_used *used)
+static void linnos_use_range(const struct linnos_net *net, const u8 *digits,
+			     int from, int to, struct linnos_used *used)
 {
 	int n = used->n, i;
 	u32 sum = used->sum;
@@ -270,15 +278,16 @@ void linnos_use_digits(const struct linnos_net *net,
 {
 	used->n = 0;
 	used->sum = 0;
-	use_digits(net, digits, 0, LINNOS_NOW_DIGIT, used);
-	use_digits(net, digits, LINNOS_LATENCY_DIGIT, LINNOS_N_INPUTS, used);
+	linnos_use_range(net, digits, 0, LINNOS_NOW_DIGIT, used);
+	linnos_use_range(net, digits, LINNOS_LATENCY_DIGIT, LINNOS_N_INPUTS,
+			 used);
 }
 
 /* Digits are taken by fours: as many weights and digits fit the registers. */
 #define AT_ONCE 4
 
-static void history_narrow(const struct linnos_net *net,
-			   struct linnos_used *used, u64 *sums)
+static void linnos_history_narrow(const struct linnos_net *net,
+				  struct linnos_used *used, u64 *sums)
 {
 	const u64 *before = net->bias;
 	/* what the offsets of the weights will add */
@@ -322,8 +331,8 @@ static u64 two_biases(s32 low, s32 high)
 	return two_wide(low + LINNOS_WIDE_OFFSET, high + LINNOS_WIDE_OFFSET);
 }
 
-static void history_wide(const struct linnos_net *net,
-			 const struct linnos_used *used, u32 *sums)
+static void linnos_history_wide(const struct linnos_net *net,
+				const struct linnos_used *used, u32 *sums)
 {
 	const s32 *bias = net->hidden_bias;
 	u64 less = wide_offsets(used->sum);
@@ -363,14 +372,14 @@ void linnos_history_scalar(const struct linnos_net *net,
 
 	linnos_use_digits(net, digits, &used);
 	if (net->narrow)
-		history_narrow(net, &used, past->narrow);
+		linnos_history_narrow(net, &used, past->narrow);
 	else
-		history_wide(net, &used, past->wide);
+		linnos_history_wide(net, &used, past->wide);
 }
 
-static inline s64 margin_narrow(const struct linnos_net *net,
-				const struct linnos_past *past,
-				struct linnos_now now, int n_digits)
+static inline s64 linnos_margin_narrow(const struct linnos_net *net,
+				       const struct linnos_past *past,
+				       struct linnos_now now, int n_digits)
 {
 	u64 less = LINNOS_OFFSETS * (now.hundreds + now.tens + now.ones);
 	/* rounds the lower half, which may be negative */
@@ -405,8 +414,9 @@ static inline u64 wide_relu(u64 sums)
 	return sums & positive * (LINNOS_WIDE_OFFSET - 1);
 }
 
-static s64 margin_wide(const struct linnos_net *net,
-		       const struct linnos_past *past, struct linnos_now now)
+static s64 linnos_margin_wide(const struct linnos_net *net,
+			      const struct linnos_past *past,
+			      struct linnos_now now)
 {
 	u64 less = wide_offsets(now.hundreds + now.tens + now.ones);
 	s64 margin = net->margin_bias;
@@ -456,10 +466,10 @@ s64 linnos_margin_scalar(const struct linnos_net *net,
 	struct linnos_now now = linnos_now(pending);
 
 	if (!net->narrow)
-		return margin_wide(net, past, now);
+		return linnos_margin_wide(net, past, now);
 	if (now.hundreds)
-		return margin_narrow(net, past, now, 3);
+		return linnos_margin_narrow(net, past, now, 3);
 	if (now.tens)
-		return margin_narrow(net, past, now, 2);
-	return margin_narrow(net, past, now, 1);
+		return linnos_margin_narrow(net, past, now, 2);
+	return linnos_margin_narrow(net, past, now, 1);
 }

@@ -22,6 +22,7 @@ typedef unsigned long long v4du __attribute__((vector_size(32), may_alias));
 /* Registers that hold the hidden layer. */
 #define REGISTERS (LINNOS_N_HIDDEN / 16)
 #define WIDE_REGISTERS (LINNOS_N_HIDDEN / 8)
+/* Digits are taken by fours: as many weights and digits fit the registers. */
 #define AT_ONCE 4
 
 static inline v16hu all(u16 value)
@@ -38,8 +39,9 @@ static inline v16hu offsets_of(u32 digit_sum)
 	return all(digit_sum << 15);
 }
 
-static void history_narrow(const struct linnos_net *net,
-			   const struct linnos_used *used, v16hu *sums)
+static void linnos_history_narrow_avx2(const struct linnos_net *net,
+				       const struct linnos_used *used,
+				       v16hu *sums)
 {
 	const v16hu *bias = (const v16hu *)net->bias;
 	v16hu less = offsets_of(used->sum);
@@ -80,8 +82,8 @@ static inline v8su all_wide(u32 value)
 	return v;
 }
 
-static void history_wide(const struct linnos_net *net,
-			 const struct linnos_used *used, v8su *sums)
+static void linnos_history_wide_avx2(const struct linnos_net *net,
+				     const struct linnos_used *used, v8su *sums)
 {
 	const v8su *bias = (const v8su *)net->hidden_bias;
 	v8su more = all_wide(LINNOS_WIDE_OFFSET - (used->sum << 15));
@@ -123,9 +125,9 @@ void linnos_history_avx2(const struct linnos_net *net,
 
 	linnos_use_digits(net, digits, &used);
 	if (net->narrow)
-		history_narrow(net, &used, (v16hu *)past->narrow);
+		linnos_history_narrow_avx2(net, &used, (v16hu *)past->narrow);
 	else
-		history_wide(net, &used, (v8su *)past->wide);
+		linnos_history_wide_avx2(net, &used, (v8su *)past->wide);
 }
 
 static inline v16hu weights(const struct linnos_net *net, int digit, int at)
@@ -133,8 +135,9 @@ static inline v16hu weights(const struct linnos_net *net, int digit, int at)
 	return ((const v16hu *)net->weights[digit])[at];
 }
 
-static s64 margin_narrow(const struct linnos_net *net,
-			 const struct linnos_past *past, struct linnos_now now)
+static s64 linnos_margin_narrow_avx2(const struct linnos_net *net,
+				     const struct linnos_past *past,
+				     struct linnos_now now)
 {
 	const v16hi *fast = (const v16hi *)net->output_weights[0];
 	const v16hi *slow = (const v16hi *)net->output_weights[1];
@@ -176,8 +179,9 @@ static inline v8si shift(v8si v)
 	return (v8si)((v4du)v >> 32);
 }
 
-static s64 margin_wide(const struct linnos_net *net,
-		       const struct linnos_past *past, struct linnos_now now)
+static s64 linnos_margin_wide_avx2(const struct linnos_net *net,
+				   const struct linnos_past *past,
+				   struct linnos_now now)
 {
 	const v8si *margin = (const v8si *)net->margin_weights;
 	const v8su *before = (const v8su *)past->wide;
@@ -220,6 +224,6 @@ s64 linnos_margin_avx2(const struct linnos_net *net,
 	struct linnos_now now = linnos_now(pending);
 
 	if (net->narrow)
-		return margin_narrow(net, past, now);
-	return margin_wide(net, past, now);
+		return linnos_margin_narrow_avx2(net, past, now);
+	return linnos_margin_wide_avx2(net, past, now);
 }
