@@ -1,609 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit tests of LinnOS: the network, the model file, accounting, decisions
- * and uploads. No disk is involved; the lab tests do that.
+ * KUnit tests of LinnOS: accounting, decisions and probes. No disk is involved;
+ * the lab tests do that.
  */
-#include <kunit/test.h>
 #include <linux/bio.h>
-#include <linux/blkdev.h>
-#include <linux/crc32.h>
-#include <linux/prandom.h>
-#include <linux/unaligned.h>
-
-#ifdef CONFIG_BLK_LINNOS_AVX2
-#include <asm/fpu/api.h>
-#endif
 
 #include "blk.h"
-#include "blk-linnos-policy.h"
-
-#define SEED 0x4c696e6e4f53ULL
-
-/* The model file's offsets, spelled out once more on purpose. */
-#define FILE_BYTES 34896
-#define FILE_CRC 16
-#define FILE_HIDDEN_WEIGHTS 64
-#define FILE_HIDDEN_BIAS (64 + 31 * 256 * 4)
-#define FILE_OUTPUT_WEIGHTS (FILE_HIDDEN_BIAS + 256 * 4)
-#define FILE_OUTPUT_BIAS (FILE_OUTPUT_WEIGHTS + 256 * 2 * 4)
-
-struct linnos_fixture {
-	u8 file[FILE_BYTES];
-	u8 again[FILE_BYTES];
-	struct linnos_model model;
-	struct linnos_net net;
-	struct linnos_past past;
-	struct gendisk disk;
-	struct blk_linnos *linnos;
-};
-
-/* The kernel's own CRC, not the engine's. */
-static void seal(u8 *file)
-{
-	put_unaligned_le32(0, file + FILE_CRC);
-	put_unaligned_le32(~crc32_le(~0, file, FILE_BYTES), file + FILE_CRC);
-}
-
-static void set_hidden(u8 *file, int input, int unit, s32 weight)
-{
-	put_unaligned_le32(weight, file + FILE_HIDDEN_WEIGHTS +
-					   4 * (input * 256 + unit));
-}
-
-static void set_hidden_bias(u8 *file, int unit, s32 bias)
-{
-	put_unaligned_le32(bias, file + FILE_HIDDEN_BIAS + 4 * unit);
-}
-
-static void set_output(u8 *file, int unit, int output, s32 weight)
-{
-	put_unaligned_le32(weight, file + FILE_OUTPUT_WEIGHTS +
-					   4 * (unit * 2 + output));
-}
-
-static void set_output_bias(u8 *file, int output, s64 bias)
-{
-	put_unaligned_le64(bias, file + FILE_OUTPUT_BIAS + 8 * output);
-}
-
-/*
- * A network one can check by hand: slow when 10 pages or more are pending.
- * Unit 0 passes on the tens of what is pending now, unit 1 the hundreds.
- */
-static void fill_file(u8 *file)
-{
-	memset(file, 0, FILE_BYTES);
-	memcpy(file, "LINNOSMD", 8);
-	put_unaligned_le32(1, file + 8);
-	put_unaligned_le32(FILE_BYTES, file + 12);
-	put_unaligned_le16(31, file + 20);
-	put_unaligned_le16(256, file + 22);
-	put_unaligned_le16(2, file + 24);
-	file[26] = 4;
-	file[27] = 3;
-	file[28] = 4;
-	put_unaligned_le32(1000, file + 32);
-	put_unaligned_le32(150, file + 36);
-	set_hidden(file, 13, 0, 1000);
-	set_hidden(file, 12, 1, 1000);
-	set_output(file, 0, 1, 1000);
-	set_output(file, 1, 1, 1000);
-	set_output_bias(file, 0, 500000);
-	seal(file);
-}
-
-static int linnos_test_init(struct kunit *test)
-{
-	struct linnos_fixture *fx =
-		kunit_kzalloc(test, sizeof(*fx), GFP_KERNEL);
-
-	if (!fx)
-		return -ENOMEM;
-	strscpy(fx->disk.disk_name, "testdisk", sizeof(fx->disk.disk_name));
-	fill_file(fx->file);
-	fx->linnos = linnos_alloc(&fx->disk);
-	if (!fx->linnos)
-		return -ENOMEM;
-	test->priv = fx;
-	return linnos_alloc_percpu(fx->linnos);
-}
-
-static void linnos_test_exit(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-
-	if (!fx || !fx->linnos)
-		return;
-	linnos_free(fx->linnos);
-}
-
-/* Engine */
-
-static void linnos_test_features(struct kunit *test)
-{
-	static const u32 pending[4] = { 1, 23, 456, 1000 };
-	static const u32 latency_us[4] = { 7, 89, 12345, 9999 };
-	static const u8 expected[31] = {
-		0, 0, 1, 0, 2, 3, 4, 5, 6, 9, 9, 9, 0, 7, 8, 0,
-		0, 0, 7, 0, 0, 8, 9, 9, 9, 9, 9, 9, 9, 9, 9,
-	};
-	u8 digits[31];
-
-	linnos_features_encode(pending, latency_us, 78, digits);
-	KUNIT_EXPECT_MEMEQ(test, digits, expected, sizeof(digits));
-}
-
-static void linnos_test_infer_by_hand(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	u8 digits[31] = { 0 };
-	s64 out[2];
-
-	KUNIT_ASSERT_EQ(test,
-			linnos_model_parse(&fx->model, fx->file, FILE_BYTES),
-			LINNOS_MODEL_OK);
-	digits[14] = 9;
-	KUNIT_EXPECT_FALSE(test, linnos_infer(&fx->model, digits, out));
-	KUNIT_EXPECT_EQ(test, out[0], 500000);
-	KUNIT_EXPECT_EQ(test, out[1], 0);
-	digits[13] = 2;
-	digits[12] = 3;
-	KUNIT_EXPECT_TRUE(test, linnos_infer(&fx->model, digits, out));
-	KUNIT_EXPECT_EQ(test, out[0], 500000);
-	KUNIT_EXPECT_EQ(test, out[1], 5000000);
-}
-
-static void linnos_test_equal_outputs_are_fast(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	u8 digits[31] = { 0 };
-	s64 out[2];
-
-	set_output_bias(fx->file, 1, 500000);
-	seal(fx->file);
-	KUNIT_ASSERT_EQ(test,
-			linnos_model_parse(&fx->model, fx->file, FILE_BYTES),
-			LINNOS_MODEL_OK);
-	KUNIT_EXPECT_FALSE(test, linnos_infer(&fx->model, digits, out));
-	KUNIT_EXPECT_EQ(test, out[0], out[1]);
-}
-
-static void fill_random(u8 *file, struct rnd_state *rnd)
-{
-	int i, unit, k;
-
-	for (unit = 0; unit < 256; unit++) {
-		for (i = 0; i < 31; i++)
-			set_hidden(file, i, unit,
-				   (s32)(prandom_u32_state(rnd) % 8001) - 4000);
-		set_hidden_bias(file, unit,
-				(s32)(prandom_u32_state(rnd) % 200001) -
-					100000);
-		for (k = 0; k < 2; k++)
-			set_output(file, unit, k,
-				   (s32)(prandom_u32_state(rnd) % 8001) - 4000);
-	}
-	seal(file);
-}
-
-static void linnos_test_infer_random(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	struct rnd_state rnd;
-	u8 digits[31];
-	int n, i, unit;
-	s64 out[2];
-
-	prandom_seed_state(&rnd, SEED);
-	fill_random(fx->file, &rnd);
-	KUNIT_ASSERT_EQ(test,
-			linnos_model_parse(&fx->model, fx->file, FILE_BYTES),
-			LINNOS_MODEL_OK);
-	for (n = 0; n < 500; n++) {
-		/* straight from the file, in 64 bits throughout */
-		s64 fast = (s64)get_unaligned_le64(fx->file + FILE_OUTPUT_BIAS);
-		s64 slow = (s64)get_unaligned_le64(fx->file + FILE_OUTPUT_BIAS +
-						   8);
-
-		for (i = 0; i < 31; i++)
-			digits[i] = prandom_u32_state(&rnd) % 10;
-		for (unit = 0; unit < 256; unit++) {
-			const u8 *w = fx->file + FILE_HIDDEN_WEIGHTS + 4 * unit;
-			const u8 *v = fx->file + FILE_OUTPUT_WEIGHTS + 8 * unit;
-			const u8 *b = fx->file + FILE_HIDDEN_BIAS + 4 * unit;
-			s64 sum = (s32)get_unaligned_le32(b);
-
-			for (i = 0; i < 31; i++, w += 4 * 256)
-				sum += (s64)(s32)get_unaligned_le32(w) *
-				       digits[i];
-			if (sum < 0)
-				sum = 0;
-			fast += sum * (s32)get_unaligned_le32(v);
-			slow += sum * (s32)get_unaligned_le32(v + 4);
-		}
-		KUNIT_ASSERT_EQ(test, linnos_infer(&fx->model, digits, out),
-				slow > fast);
-		KUNIT_ASSERT_EQ(test, out[0], fast);
-		KUNIT_ASSERT_EQ(test, out[1], slow);
-	}
-}
-
-static u32 xorshift32(u32 *x)
-{
-	*x ^= *x << 13;
-	*x ^= *x >> 17;
-	*x ^= *x << 5;
-	return *x;
-}
-
-/*
- * The same vectors for every implementation, also outside the kernel: a
- * xorshift32 stream from 0x4c494e4e makes the model, field by field in the
- * order of its file, each value x % 4001 - 2000, and then the digits, x % 10.
- * The line in the log is compared with what the others get: the CRC-32 of all
- * output pairs as little-endian 64-bit integers.
- */
-#define VECTORS 100000
-
-static void expect_fast_engines_agree(struct kunit *test, const u8 *digits,
-				      const s64 *out)
-{
-	struct linnos_fixture *fx = test->priv;
-	u32 pending = 100 * digits[12] + 10 * digits[13] + digits[14];
-	s64 outputs[2];
-
-	linnos_history_scalar(&fx->net, digits, &fx->past);
-	KUNIT_ASSERT_EQ(test, out[1] - out[0],
-			linnos_margin_scalar(&fx->net, &fx->past, pending));
-	linnos_net_outputs(&fx->net, &fx->past, pending, outputs);
-	KUNIT_ASSERT_EQ(test, outputs[0], out[0]);
-	KUNIT_ASSERT_EQ(test, outputs[1], out[1]);
-#ifdef CONFIG_BLK_LINNOS_AVX2
-	if (!strcmp(linnos_engine_name(), "avx2")) {
-		s64 margin;
-
-		memset(&fx->past, 0x55, sizeof(fx->past));
-		kernel_fpu_begin();
-		linnos_history_avx2(&fx->net, digits, &fx->past);
-		margin = linnos_margin_avx2(&fx->net, &fx->past, pending);
-		kernel_fpu_end();
-		KUNIT_ASSERT_EQ(test, out[1] - out[0], margin);
-	}
-#endif
-}
-
-static void linnos_test_vectors(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	u32 x = 0x4c494e4e, crc = ~0, n, slow = 0;
-	int i, unit, k;
-
-	for (i = 0; i < 31; i++)
-		for (unit = 0; unit < 256; unit++)
-			set_hidden(fx->file, i, unit,
-				   (s32)(xorshift32(&x) % 4001) - 2000);
-	for (unit = 0; unit < 256; unit++)
-		set_hidden_bias(fx->file, unit,
-				(s32)(xorshift32(&x) % 4001) - 2000);
-	for (unit = 0; unit < 256; unit++)
-		for (k = 0; k < 2; k++)
-			set_output(fx->file, unit, k,
-				   (s32)(xorshift32(&x) % 4001) - 2000);
-	for (k = 0; k < 2; k++)
-		set_output_bias(fx->file, k,
-				(s32)(xorshift32(&x) % 4001) - 2000);
-	seal(fx->file);
-	KUNIT_ASSERT_EQ(test,
-			linnos_model_parse(&fx->model, fx->file, FILE_BYTES),
-			LINNOS_MODEL_OK);
-
-	KUNIT_ASSERT_TRUE(test, linnos_net_pack(&fx->net, &fx->model));
-	for (n = 0; n < VECTORS; n++) {
-		u8 digits[31];
-		__le64 pair[2];
-		s64 out[2];
-
-		for (i = 0; i < 31; i++)
-			digits[i] = xorshift32(&x) % 10;
-		slow += linnos_infer(&fx->model, digits, out);
-		expect_fast_engines_agree(test, digits, out);
-		pair[0] = cpu_to_le64(out[0]);
-		pair[1] = cpu_to_le64(out[1]);
-		crc = crc32_le(crc, (u8 *)pair, sizeof(pair));
-	}
-	pr_info("linnos_vectors: n=%u crc32=%08x slow=%u\n", n, ~crc, slow);
-	KUNIT_EXPECT_EQ(test, n, VECTORS);
-}
-
-/*
- * Sums up to the first and last value of 16 bits: the fast engines compute such
- * a model in another way than one that goes further by one.
- */
-static void linnos_test_narrow(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	u32 x = 0x4c494e4e, n;
-	int beyond, i, unit, k;
-
-	for (beyond = 0; beyond < 2; beyond++) {
-		for (i = 0; i < 31; i++) {
-			for (unit = 0; unit < 256; unit++)
-				set_hidden(fx->file, i, unit,
-					   (s32)(xorshift32(&x) % 201) - 100);
-			set_hidden(fx->file, i, 8, 100);
-			set_hidden(fx->file, i, 9, -100);
-		}
-		for (unit = 0; unit < 256; unit++) {
-			set_hidden_bias(fx->file, unit,
-					(s32)(xorshift32(&x) % 4001) - 2000);
-			for (k = 0; k < 2; k++)
-				set_output(fx->file, unit, k,
-					   (s32)(xorshift32(&x) % 201) - 100);
-		}
-		/* 31 nines by 100 are 27900 */
-		set_hidden_bias(fx->file, 8, 32767 - 27900 + beyond);
-		set_hidden_bias(fx->file, 9, -32768 + 27900);
-		seal(fx->file);
-		KUNIT_ASSERT_EQ(test,
-				linnos_model_parse(&fx->model, fx->file,
-						   FILE_BYTES),
-				LINNOS_MODEL_OK);
-		KUNIT_ASSERT_TRUE(test, linnos_net_pack(&fx->net, &fx->model));
-		KUNIT_EXPECT_EQ(test, fx->net.narrow, !beyond);
-		for (n = 0; n < 10000; n++) {
-			u8 digits[31];
-			s64 out[2];
-
-			for (i = 0; i < 31; i++)
-				digits[i] = xorshift32(&x) % 10;
-			/* all zero, all nine, and mostly zero as real ones */
-			for (i = 0; n % 2 && i < 31; i++)
-				digits[i] *= xorshift32(&x) % 2;
-			if (n < 2)
-				memset(digits, n ? 9 : 0, sizeof(digits));
-			linnos_infer(&fx->model, digits, out);
-			expect_fast_engines_agree(test, digits, out);
-		}
-	}
-}
-
-static struct kunit_case linnos_engine_cases[] = {
-	KUNIT_CASE(linnos_test_features),
-	KUNIT_CASE(linnos_test_infer_by_hand),
-	KUNIT_CASE(linnos_test_equal_outputs_are_fast),
-	KUNIT_CASE(linnos_test_infer_random),
-	KUNIT_CASE(linnos_test_vectors),
-	KUNIT_CASE(linnos_test_narrow),
-	{}
-};
-
-static struct kunit_suite linnos_engine_suite = {
-	.name = "linnos-engine",
-	.init = linnos_test_init,
-	.exit = linnos_test_exit,
-	.test_cases = linnos_engine_cases,
-};
-
-/* Model file */
-
-static enum linnos_model_error parse(struct linnos_fixture *fx)
-{
-	return linnos_model_parse(&fx->model, fx->file, FILE_BYTES);
-}
-
-static void linnos_test_model_round_trip(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	struct rnd_state rnd;
-
-	prandom_seed_state(&rnd, SEED);
-	fill_random(fx->file, &rnd);
-	KUNIT_ASSERT_EQ(test, LINNOS_MODEL_BYTES, FILE_BYTES);
-	KUNIT_ASSERT_EQ(test, parse(fx), LINNOS_MODEL_OK);
-	KUNIT_EXPECT_EQ(test, fx->model.threshold_us, 150);
-	linnos_model_store(&fx->model, fx->again);
-	KUNIT_EXPECT_MEMEQ(test, fx->file, fx->again, FILE_BYTES);
-}
-
-static void linnos_test_model_header(struct kunit *test)
-{
-	static const struct {
-		int at;
-		enum linnos_model_error error;
-	} wrong[] = {
-		{ 0, LINNOS_MODEL_MAGIC },
-		{ 7, LINNOS_MODEL_MAGIC },
-		{ 8, LINNOS_MODEL_UNKNOWN_VERSION },
-		{ 12, LINNOS_MODEL_SIZE },
-		{ 15, LINNOS_MODEL_SIZE },
-		{ 16, LINNOS_MODEL_CRC },
-		{ 20, LINNOS_MODEL_SHAPE },
-		{ 22, LINNOS_MODEL_SHAPE },
-		{ 24, LINNOS_MODEL_SHAPE },
-		{ 26, LINNOS_MODEL_SHAPE },
-		{ 27, LINNOS_MODEL_SHAPE },
-		{ 28, LINNOS_MODEL_SHAPE },
-		{ 29, LINNOS_MODEL_RESERVED },
-		{ 31, LINNOS_MODEL_RESERVED },
-		{ 33, LINNOS_MODEL_CRC },
-		{ 36, LINNOS_MODEL_CRC },
-		{ 40, LINNOS_MODEL_RESERVED },
-		{ 63, LINNOS_MODEL_RESERVED },
-		{ 64, LINNOS_MODEL_CRC },
-		{ FILE_BYTES - 1, LINNOS_MODEL_CRC },
-	};
-	struct linnos_fixture *fx = test->priv;
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(wrong); i++) {
-		fx->file[wrong[i].at] ^= 0x10;
-		KUNIT_EXPECT_EQ_MSG(test, parse(fx), wrong[i].error, "byte %d",
-				    wrong[i].at);
-		fx->file[wrong[i].at] ^= 0x10;
-	}
-	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_OK);
-
-	put_unaligned_le32(0, fx->file + 32);
-	seal(fx->file);
-	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_SCALE);
-}
-
-static void linnos_test_model_size(struct kunit *test)
-{
-	static const int sizes[] = { 0, 7, 8, 63, 64, 4096, FILE_BYTES - 1 };
-	struct linnos_fixture *fx = test->priv;
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(sizes); i++)
-		KUNIT_EXPECT_EQ(test,
-				linnos_model_parse(&fx->model, fx->file,
-						   sizes[i]),
-				LINNOS_MODEL_TRUNCATED);
-}
-
-static void linnos_test_hidden_range(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	u8 digits[31];
-	s64 out[2];
-
-	/* 9 * 7 + bias is exactly the largest, with digits that do not help */
-	set_hidden(fx->file, 3, 255, 7);
-	set_hidden(fx->file, 4, 255, -7);
-	set_hidden_bias(fx->file, 255, S32_MAX - 63);
-	seal(fx->file);
-	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_OK);
-	set_hidden_bias(fx->file, 255, S32_MAX - 62);
-	seal(fx->file);
-	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_HIDDEN_RANGE);
-	set_hidden_bias(fx->file, 255, S32_MIN + 63);
-	seal(fx->file);
-	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_OK);
-	set_hidden_bias(fx->file, 255, S32_MIN + 62);
-	seal(fx->file);
-	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_HIDDEN_RANGE);
-
-	/* a product beyond 32 bits that the bias brings back into range */
-	set_hidden(fx->file, 4, 255, 0);
-	set_hidden(fx->file, 3, 255, 400000000);
-	set_hidden_bias(fx->file, 255, S32_MIN);
-	set_output(fx->file, 255, 0, 1);
-	seal(fx->file);
-	KUNIT_ASSERT_EQ(test, parse(fx), LINNOS_MODEL_OK);
-	memset(digits, 0, sizeof(digits));
-	digits[3] = 9;
-	linnos_infer(&fx->model, digits, out);
-	KUNIT_EXPECT_EQ(test, out[0], 500000 + 3600000000LL + S32_MIN);
-}
-
-static void linnos_test_output_range(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	s64 largest;
-
-	/* unit 7 reaches 9 * 1000 */
-	set_hidden(fx->file, 0, 7, 1000);
-	set_output(fx->file, 7, 0, S32_MAX);
-	largest = 9000LL * S32_MAX;
-	set_output_bias(fx->file, 0, S64_MAX - largest);
-	seal(fx->file);
-	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_OK);
-	set_output_bias(fx->file, 0, S64_MAX - largest + 1);
-	seal(fx->file);
-	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_OUTPUT_RANGE);
-	set_output(fx->file, 7, 0, S32_MIN);
-	set_output_bias(fx->file, 0, S64_MIN + 9000LL * -(s64)S32_MIN - 1);
-	seal(fx->file);
-	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_OUTPUT_RANGE);
-}
-
-static int put_chunk(struct linnos_fixture *fx, const void *writer,
-		     const void *chunk, size_t at, size_t bytes)
-{
-	int ret;
-
-	mutex_lock(&fx->linnos->lock);
-	ret = linnos_upload_chunk(fx->linnos, writer, chunk, at, bytes);
-	mutex_unlock(&fx->linnos->lock);
-	return ret;
-}
-
-/* Write @fx->file as sysfs would, in pages. */
-static int upload(struct linnos_fixture *fx, size_t bytes)
-{
-	size_t at;
-	int ret = 0;
-
-	for (at = 0; at < bytes && !ret; at += PAGE_SIZE)
-		ret = put_chunk(fx, fx, fx->file + at, at,
-				min_t(size_t, PAGE_SIZE, bytes - at));
-	return ret;
-}
-
-static u32 active_id(struct linnos_fixture *fx)
-{
-	struct linnos_active_model *active;
-	u32 id;
-
-	rcu_read_lock();
-	active = rcu_dereference(fx->linnos->model);
-	id = active ? active->id : 0;
-	rcu_read_unlock();
-	return id;
-}
-
-static void linnos_test_upload(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	u32 first, second;
-
-	KUNIT_EXPECT_EQ(test, upload(fx, FILE_BYTES), 0);
-	first = get_unaligned_le32(fx->file + FILE_CRC);
-	KUNIT_EXPECT_EQ(test, active_id(fx), first);
-	KUNIT_EXPECT_EQ(test, fx->linnos->threshold_us, 150);
-
-	/* nothing happens before the last byte, and a restart is fine */
-	set_output_bias(fx->file, 0, 700000);
-	seal(fx->file);
-	second = get_unaligned_le32(fx->file + FILE_CRC);
-	KUNIT_EXPECT_EQ(test, upload(fx, 8 * PAGE_SIZE), 0);
-	KUNIT_EXPECT_EQ(test, active_id(fx), first);
-	KUNIT_EXPECT_EQ(test, upload(fx, FILE_BYTES), 0);
-	KUNIT_EXPECT_EQ(test, active_id(fx), second);
-}
-
-static void linnos_test_upload_refused(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	u32 id;
-
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	id = active_id(fx);
-
-	KUNIT_EXPECT_EQ(test, upload(fx, FILE_BYTES - 1), -EINVAL);
-	KUNIT_EXPECT_EQ(test, upload(fx, 10), -EINVAL);
-
-	fx->file[FILE_BYTES - 1] ^= 1;
-	KUNIT_EXPECT_EQ(test, upload(fx, FILE_BYTES), -EINVAL);
-	fx->file[FILE_BYTES - 1] ^= 1;
-
-	/* pieces out of order, of two writers, or past the end */
-	KUNIT_EXPECT_EQ(test,
-			put_chunk(fx, fx, fx->file + PAGE_SIZE, PAGE_SIZE,
-				  PAGE_SIZE),
-			-EINVAL);
-	KUNIT_EXPECT_EQ(test, upload(fx, PAGE_SIZE), 0);
-	KUNIT_EXPECT_EQ(test,
-			put_chunk(fx, test, fx->file + PAGE_SIZE, PAGE_SIZE,
-				  PAGE_SIZE),
-			-EINVAL);
-	KUNIT_EXPECT_EQ(test, upload(fx, 8 * PAGE_SIZE), 0);
-	KUNIT_EXPECT_EQ(test,
-			put_chunk(fx, fx, fx->file, 8 * PAGE_SIZE, PAGE_SIZE),
-			-EINVAL);
-
-	KUNIT_EXPECT_EQ(test, active_id(fx), id);
-}
+#include "linnos_test.h"
 
 /* Accounting */
 
@@ -746,7 +149,8 @@ static void linnos_test_parts(struct kunit *test)
 	static const u64 latency_ns[3] = { 80000, 300000, 100000 };
 	struct linnos_fixture *fx = test->priv;
 	struct linnos_history *h = &fx->linnos->history;
-	struct bio whole, part[2];
+	struct bio whole, first, second;
+	struct bio *part[2] = { &first, &second };
 	int i;
 
 	fx->linnos->mode = LINNOS_OBSERVE;
@@ -754,11 +158,11 @@ static void linnos_test_parts(struct kunit *test)
 	whole.bi_iter.bi_size = 65536;
 	linnos_arrive(fx->linnos, &whole);
 	for (i = 0; i < 2; i++) {
-		bio_init(&part[i], NULL, NULL, 0, REQ_OP_READ);
-		part[i].bi_iter.bi_size = 16384;
-		part[i].bi_private = &whole;
-		part[i].bi_end_io = bio_chain_endio;
-		linnos_start(fx->linnos, &part[i], 0);
+		bio_init(part[i], NULL, NULL, 0, REQ_OP_READ);
+		part[i]->bi_iter.bi_size = 16384;
+		part[i]->bi_private = &whole;
+		part[i]->bi_end_io = bio_chain_endio;
+		linnos_start(fx->linnos, part[i], 0);
 		KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos),
 				4 * (i + 1));
 	}
@@ -768,8 +172,8 @@ static void linnos_test_parts(struct kunit *test)
 
 	linnos_served(fx->linnos, &whole, latency_ns[0], 0);
 	for (i = 0; i < 2; i++) {
-		linnos_served(fx->linnos, &part[i], latency_ns[i + 1], 0);
-		linnos_end(fx->linnos, &part[i], BLK_STS_OK);
+		linnos_served(fx->linnos, part[i], latency_ns[i + 1], 0);
+		linnos_end(fx->linnos, part[i], BLK_STS_OK);
 	}
 	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 8);
 	KUNIT_EXPECT_EQ(test, h->latency_us[3], 0);
@@ -814,10 +218,12 @@ static void linnos_test_history(struct kunit *test)
 {
 	struct linnos_history *h;
 	struct linnos_fixture *fx = test->priv;
-	struct linnos_io io[5], other;
+	struct linnos_io *io, other;
 	int i;
 
 	h = &fx->linnos->history;
+	io = kunit_kcalloc(test, 5, sizeof(*io), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, io);
 	fx->linnos->mode = LINNOS_OBSERVE;
 	for (i = 0; i < 5; i++)
 		arrive(fx, &io[i], REQ_OP_READ, 4096, false, 1000 * i);
@@ -1130,27 +536,6 @@ static void linnos_test_stall(struct kunit *test)
 			linnos_stat(fx->linnos, LINNOS_STAT_FALSE_REVOKES), 1);
 }
 
-static struct kunit_case linnos_admission_cases[] = {
-	KUNIT_CASE(linnos_test_no_model),
-	KUNIT_CASE(linnos_test_enforce),
-	KUNIT_CASE(linnos_test_observe),
-	KUNIT_CASE(linnos_test_probe_after_revokes),
-	KUNIT_CASE(linnos_test_probe_again_when_fast),
-	KUNIT_CASE(linnos_test_probe_without_verdict),
-	KUNIT_CASE(linnos_test_probe_after_time),
-	KUNIT_CASE(linnos_test_stall),
-	{}
-};
-
-static struct kunit_suite linnos_admission_suite = {
-	.name = "linnos-admission",
-	.init = linnos_test_init,
-	.exit = linnos_test_exit,
-	.test_cases = linnos_admission_cases,
-};
-
-/* The model in use */
-
 static void read_back(struct linnos_fixture *fx)
 {
 	mutex_lock(&fx->linnos->lock);
@@ -1251,38 +636,25 @@ static void linnos_test_decisions(struct kunit *test)
 	KUNIT_EXPECT_LT(test, slow, 2400);
 }
 
-static void linnos_test_memory(struct kunit *test)
-{
-	size_t model = PAGE_ALIGN(sizeof(struct linnos_active_model));
-	size_t disk = sizeof(struct blk_linnos);
-	size_t cpu =
-		sizeof(struct linnos_prepared) + sizeof(struct linnos_stats);
-
-	kunit_info(test, "model %zu, disk %zu, each CPU %zu bytes", model, disk,
-		   cpu);
-	KUNIT_EXPECT_LE(test, model + disk + 4 * cpu, 28 * 1024);
-}
-
-static struct kunit_case linnos_model_cases[] = {
-	KUNIT_CASE(linnos_test_model_round_trip),
-	KUNIT_CASE(linnos_test_model_header),
-	KUNIT_CASE(linnos_test_model_size),
-	KUNIT_CASE(linnos_test_hidden_range),
-	KUNIT_CASE(linnos_test_output_range),
-	KUNIT_CASE(linnos_test_upload),
-	KUNIT_CASE(linnos_test_upload_refused),
+static struct kunit_case linnos_admission_cases[] = {
+	KUNIT_CASE(linnos_test_no_model),
+	KUNIT_CASE(linnos_test_enforce),
+	KUNIT_CASE(linnos_test_observe),
+	KUNIT_CASE(linnos_test_probe_after_revokes),
+	KUNIT_CASE(linnos_test_probe_again_when_fast),
+	KUNIT_CASE(linnos_test_probe_without_verdict),
+	KUNIT_CASE(linnos_test_probe_after_time),
+	KUNIT_CASE(linnos_test_stall),
 	KUNIT_CASE(linnos_test_wide_model),
 	KUNIT_CASE(linnos_test_decisions),
-	KUNIT_CASE(linnos_test_memory),
 	{}
 };
 
-static struct kunit_suite linnos_model_suite = {
-	.name = "linnos-model",
+static struct kunit_suite linnos_admission_suite = {
+	.name = "linnos-admission",
 	.init = linnos_test_init,
 	.exit = linnos_test_exit,
-	.test_cases = linnos_model_cases,
+	.test_cases = linnos_admission_cases,
 };
 
-kunit_test_suites(&linnos_engine_suite, &linnos_model_suite,
-		  &linnos_accounting_suite, &linnos_admission_suite);
+kunit_test_suites(&linnos_accounting_suite, &linnos_admission_suite);

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit tests of LinnOS: the model file, its upload, and what a model takes.
+ */
+#include "linnos_test.h"
+
+static void linnos_test_model_round_trip(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct rnd_state rnd;
+
+	prandom_seed_state(&rnd, SEED);
+	fill_random(fx->file, &rnd);
+	KUNIT_ASSERT_EQ(test, LINNOS_MODEL_BYTES, FILE_BYTES);
+	KUNIT_ASSERT_EQ(test, parse(fx), LINNOS_MODEL_OK);
+	KUNIT_EXPECT_EQ(test, fx->model.threshold_us, 150);
+	linnos_model_store(&fx->model, fx->again);
+	KUNIT_EXPECT_MEMEQ(test, fx->file, fx->again, FILE_BYTES);
+}
+
+static void linnos_test_model_header(struct kunit *test)
+{
+	static const struct {
+		int at;
+		enum linnos_model_error error;
+	} wrong[] = {
+		{ 0, LINNOS_MODEL_MAGIC },
+		{ 7, LINNOS_MODEL_MAGIC },
+		{ 8, LINNOS_MODEL_UNKNOWN_VERSION },
+		{ 12, LINNOS_MODEL_SIZE },
+		{ 15, LINNOS_MODEL_SIZE },
+		{ 16, LINNOS_MODEL_CRC },
+		{ 20, LINNOS_MODEL_SHAPE },
+		{ 22, LINNOS_MODEL_SHAPE },
+		{ 24, LINNOS_MODEL_SHAPE },
+		{ 26, LINNOS_MODEL_SHAPE },
+		{ 27, LINNOS_MODEL_SHAPE },
+		{ 28, LINNOS_MODEL_SHAPE },
+		{ 29, LINNOS_MODEL_RESERVED },
+		{ 31, LINNOS_MODEL_RESERVED },
+		{ 33, LINNOS_MODEL_CRC },
+		{ 36, LINNOS_MODEL_CRC },
+		{ 40, LINNOS_MODEL_RESERVED },
+		{ 63, LINNOS_MODEL_RESERVED },
+		{ 64, LINNOS_MODEL_CRC },
+		{ FILE_BYTES - 1, LINNOS_MODEL_CRC },
+	};
+	struct linnos_fixture *fx = test->priv;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(wrong); i++) {
+		fx->file[wrong[i].at] ^= 0x10;
+		KUNIT_EXPECT_EQ_MSG(test, parse(fx), wrong[i].error, "byte %d",
+				    wrong[i].at);
+		fx->file[wrong[i].at] ^= 0x10;
+	}
+	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_OK);
+
+	put_unaligned_le32(0, fx->file + 32);
+	seal(fx->file);
+	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_SCALE);
+}
+
+static void linnos_test_model_size(struct kunit *test)
+{
+	static const int sizes[] = { 0, 7, 8, 63, 64, 4096, FILE_BYTES - 1 };
+	struct linnos_fixture *fx = test->priv;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(sizes); i++)
+		KUNIT_EXPECT_EQ(test,
+				linnos_model_parse(&fx->model, fx->file,
+						   sizes[i]),
+				LINNOS_MODEL_TRUNCATED);
+}
+
+static void linnos_test_hidden_range(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	u8 digits[31];
+	s64 out[2];
+
+	/* 9 * 7 + bias is exactly the largest, with digits that do not help */
+	set_hidden(fx->file, 3, 255, 7);
+	set_hidden(fx->file, 4, 255, -7);
+	set_hidden_bias(fx->file, 255, S32_MAX - 63);
+	seal(fx->file);
+	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_OK);
+	set_hidden_bias(fx->file, 255, S32_MAX - 62);
+	seal(fx->file);
+	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_HIDDEN_RANGE);
+	set_hidden_bias(fx->file, 255, S32_MIN + 63);
+	seal(fx->file);
+	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_OK);
+	set_hidden_bias(fx->file, 255, S32_MIN + 62);
+	seal(fx->file);
+	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_HIDDEN_RANGE);
+
+	/* a product beyond 32 bits that the bias brings back into range */
+	set_hidden(fx->file, 4, 255, 0);
+	set_hidden(fx->file, 3, 255, 400000000);
+	set_hidden_bias(fx->file, 255, S32_MIN);
+	set_output(fx->file, 255, 0, 1);
+	seal(fx->file);
+	KUNIT_ASSERT_EQ(test, parse(fx), LINNOS_MODEL_OK);
+	memset(digits, 0, sizeof(digits));
+	digits[3] = 9;
+	linnos_infer(&fx->model, digits, out);
+	KUNIT_EXPECT_EQ(test, out[0], 500000 + 3600000000LL + S32_MIN);
+}
+
+static void linnos_test_output_range(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	s64 largest;
+
+	/* unit 7 reaches 9 * 1000 */
+	set_hidden(fx->file, 0, 7, 1000);
+	set_output(fx->file, 7, 0, S32_MAX);
+	largest = 9000LL * S32_MAX;
+	set_output_bias(fx->file, 0, S64_MAX - largest);
+	seal(fx->file);
+	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_OK);
+	set_output_bias(fx->file, 0, S64_MAX - largest + 1);
+	seal(fx->file);
+	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_OUTPUT_RANGE);
+	set_output(fx->file, 7, 0, S32_MIN);
+	set_output_bias(fx->file, 0, S64_MIN + 9000LL * -(s64)S32_MIN - 1);
+	seal(fx->file);
+	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_OUTPUT_RANGE);
+}
+
+static u32 active_id(struct linnos_fixture *fx)
+{
+	struct linnos_active_model *active;
+	u32 id;
+
+	rcu_read_lock();
+	active = rcu_dereference(fx->linnos->model);
+	id = active ? active->id : 0;
+	rcu_read_unlock();
+	return id;
+}
+
+static void linnos_test_upload(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	u32 first, second;
+
+	KUNIT_EXPECT_EQ(test, upload(fx, FILE_BYTES), 0);
+	first = get_unaligned_le32(fx->file + FILE_CRC);
+	KUNIT_EXPECT_EQ(test, active_id(fx), first);
+	KUNIT_EXPECT_EQ(test, fx->linnos->threshold_us, 150);
+
+	/* nothing happens before the last byte, and a restart is fine */
+	set_output_bias(fx->file, 0, 700000);
+	seal(fx->file);
+	second = get_unaligned_le32(fx->file + FILE_CRC);
+	KUNIT_EXPECT_EQ(test, upload(fx, 8 * PAGE_SIZE), 0);
+	KUNIT_EXPECT_EQ(test, active_id(fx), first);
+	KUNIT_EXPECT_EQ(test, upload(fx, FILE_BYTES), 0);
+	KUNIT_EXPECT_EQ(test, active_id(fx), second);
+}
+
+static void linnos_test_upload_refused(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	u32 id;
+
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	id = active_id(fx);
+
+	KUNIT_EXPECT_EQ(test, upload(fx, FILE_BYTES - 1), -EINVAL);
+	KUNIT_EXPECT_EQ(test, upload(fx, 10), -EINVAL);
+
+	fx->file[FILE_BYTES - 1] ^= 1;
+	KUNIT_EXPECT_EQ(test, upload(fx, FILE_BYTES), -EINVAL);
+	fx->file[FILE_BYTES - 1] ^= 1;
+
+	/* pieces out of order, of two writers, or past the end */
+	KUNIT_EXPECT_EQ(test,
+			put_chunk(fx, fx, fx->file + PAGE_SIZE, PAGE_SIZE,
+				  PAGE_SIZE),
+			-EINVAL);
+	KUNIT_EXPECT_EQ(test, upload(fx, PAGE_SIZE), 0);
+	KUNIT_EXPECT_EQ(test,
+			put_chunk(fx, test, fx->file + PAGE_SIZE, PAGE_SIZE,
+				  PAGE_SIZE),
+			-EINVAL);
+	KUNIT_EXPECT_EQ(test, upload(fx, 8 * PAGE_SIZE), 0);
+	KUNIT_EXPECT_EQ(test,
+			put_chunk(fx, fx, fx->file, 8 * PAGE_SIZE, PAGE_SIZE),
+			-EINVAL);
+
+	KUNIT_EXPECT_EQ(test, active_id(fx), id);
+}
+
+static void linnos_test_memory(struct kunit *test)
+{
+	size_t model = PAGE_ALIGN(sizeof(struct linnos_active_model));
+	size_t disk = sizeof(struct blk_linnos);
+	size_t cpu =
+		sizeof(struct linnos_prepared) + sizeof(struct linnos_stats);
+
+	kunit_info(test, "model %zu, disk %zu, each CPU %zu bytes", model, disk,
+		   cpu);
+	KUNIT_EXPECT_LE(test, model + disk + 4 * cpu, 28 * 1024);
+}
+
+static struct kunit_case linnos_model_cases[] = {
+	KUNIT_CASE(linnos_test_model_round_trip),
+	KUNIT_CASE(linnos_test_model_header),
+	KUNIT_CASE(linnos_test_model_size),
+	KUNIT_CASE(linnos_test_hidden_range),
+	KUNIT_CASE(linnos_test_output_range),
+	KUNIT_CASE(linnos_test_upload),
+	KUNIT_CASE(linnos_test_upload_refused),
+	KUNIT_CASE(linnos_test_memory),
+	{}
+};
+
+static struct kunit_suite linnos_model_suite = {
+	.name = "linnos-model",
+	.init = linnos_test_init,
+	.exit = linnos_test_exit,
+	.test_cases = linnos_model_cases,
+};
+
+kunit_test_suite(linnos_model_suite);

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the KUnit tests of LinnOS share: a model file, and a policy without a
+ * disk.
+ */
+#ifndef _LINNOS_TEST_H
+#define _LINNOS_TEST_H
+
+#include <kunit/test.h>
+#include <linux/blkdev.h>
+#include <linux/crc32.h>
+#include <linux/prandom.h>
+#include <linux/unaligned.h>
+
+#include "blk-linnos-policy.h"
+
+#define SEED 0x4c696e6e4f53ULL
+
+/* The model file's offsets, spelled out once more on purpose. */
+#define FILE_BYTES 34896
+#define FILE_CRC 16
+#define FILE_HIDDEN_WEIGHTS 64
+#define FILE_HIDDEN_BIAS (64 + 31 * 256 * 4)
+#define FILE_OUTPUT_WEIGHTS (FILE_HIDDEN_BIAS + 256 * 4)
+#define FILE_OUTPUT_BIAS (FILE_OUTPUT_WEIGHTS + 256 * 2 * 4)
+
+struct linnos_fixture {
+	u8 file[FILE_BYTES];
+	u8 again[FILE_BYTES];
+	struct linnos_model model;
+	struct linnos_net net;
+	struct linnos_past past;
+	struct gendisk disk;
+	struct blk_linnos *linnos;
+};
+
+/* The kernel's own CRC, not the engine's. */
+static inline void seal(u8 *file)
+{
+	put_unaligned_le32(0, file + FILE_CRC);
+	put_unaligned_le32(~crc32_le(~0, file, FILE_BYTES), file + FILE_CRC);
+}
+
+static inline void set_hidden(u8 *file, int input, int unit, s32 weight)
+{
+	put_unaligned_le32(weight, file + FILE_HIDDEN_WEIGHTS +
+					   4 * (input * 256 + unit));
+}
+
+static inline void set_hidden_bias(u8 *file, int unit, s32 bias)
+{
+	put_unaligned_le32(bias, file + FILE_HIDDEN_BIAS + 4 * unit);
+}
+
+static inline void set_output(u8 *file, int unit, int output, s32 weight)
+{
+	put_unaligned_le32(weight, file + FILE_OUTPUT_WEIGHTS +
+					   4 * (unit * 2 + output));
+}
+
+static inline void set_output_bias(u8 *file, int output, s64 bias)
+{
+	put_unaligned_le64(bias, file + FILE_OUTPUT_BIAS + 8 * output);
+}
+
+/*
+ * A network one can check by hand: slow when 10 pages or more are pending.
+ * Unit 0 passes on the tens of what is pending now, unit 1 the hundreds.
+ */
+static inline void fill_file(u8 *file)
+{
+	memset(file, 0, FILE_BYTES);
+	memcpy(file, "LINNOSMD", 8);
+	put_unaligned_le32(1, file + 8);
+	put_unaligned_le32(FILE_BYTES, file + 12);
+	put_unaligned_le16(31, file + 20);
+	put_unaligned_le16(256, file + 22);
+	put_unaligned_le16(2, file + 24);
+	file[26] = 4;
+	file[27] = 3;
+	file[28] = 4;
+	put_unaligned_le32(1000, file + 32);
+	put_unaligned_le32(150, file + 36);
+	set_hidden(file, 13, 0, 1000);
+	set_hidden(file, 12, 1, 1000);
+	set_output(file, 0, 1, 1000);
+	set_output(file, 1, 1, 1000);
+	set_output_bias(file, 0, 500000);
+	seal(file);
+}
+
+static inline int linnos_test_init(struct kunit *test)
+{
+	struct linnos_fixture *fx =
+		kunit_kzalloc(test, sizeof(*fx), GFP_KERNEL);
+
+	if (!fx)
+		return -ENOMEM;
+	strscpy(fx->disk.disk_name, "testdisk", sizeof(fx->disk.disk_name));
+	fill_file(fx->file);
+	fx->linnos = linnos_alloc(&fx->disk);
+	if (!fx->linnos)
+		return -ENOMEM;
+	test->priv = fx;
+	return linnos_alloc_percpu(fx->linnos);
+}
+
+static inline void linnos_test_exit(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+
+	if (!fx || !fx->linnos)
+		return;
+	linnos_free(fx->linnos);
+}
+
+static inline void fill_random(u8 *file, struct rnd_state *rnd)
+{
+	int i, unit, k;
+
+	for (unit = 0; unit < 256; unit++) {
+		for (i = 0; i < 31; i++)
+			set_hidden(file, i, unit,
+				   (s32)(prandom_u32_state(rnd) % 8001) - 4000);
+		set_hidden_bias(file, unit,
+				(s32)(prandom_u32_state(rnd) % 200001) -
+					100000);
+		for (k = 0; k < 2; k++)
+			set_output(file, unit, k,
+				   (s32)(prandom_u32_state(rnd) % 8001) - 4000);
+	}
+	seal(file);
+}
+
+static inline enum linnos_model_error parse(struct linnos_fixture *fx)
+{
+	return linnos_model_parse(&fx->model, fx->file, FILE_BYTES);
+}
+
+static inline int put_chunk(struct linnos_fixture *fx, const void *writer,
+			    const void *chunk, size_t at, size_t bytes)
+{
+	int ret;
+
+	mutex_lock(&fx->linnos->lock);
+	ret = linnos_upload_chunk(fx->linnos, writer, chunk, at, bytes);
+	mutex_unlock(&fx->linnos->lock);
+	return ret;
+}
+
+/* Write @fx->file as sysfs would, in pages. */
+static inline int upload(struct linnos_fixture *fx, size_t bytes)
+{
+	size_t at;
+	int ret = 0;
+
+	for (at = 0; at < bytes && !ret; at += PAGE_SIZE)
+		ret = put_chunk(fx, fx, fx->file + at, at,
+				min_t(size_t, PAGE_SIZE, bytes - at));
+	return ret;
+}
+
+#endif /* _LINNOS_TEST_H */
