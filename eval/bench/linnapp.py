@@ -145,8 +145,9 @@ def large() -> None:
 
 def labelling() -> None:
     """Inflection points of three drives: the closed form, and the simulation it stands for."""
-    from linnapp.learn.recipe import LabellingOptions, label_array, read_latencies
-    from linnapp.learn.recipe import Recipe as Defaults
+    from linnapp.learn.options import LabellingOptions
+    from linnapp.learn.options import Recipe as Defaults
+    from linnapp.learn.recipe import label_array, read_latencies
 
     with _directory() as name:
         distributions = []

@@ -26,7 +26,7 @@ from eval.files import write_json
 from eval.host import linnapp
 from eval.metrics import improvement, oracle_share, percent
 from linnapp.lab.array import Array
-from linnapp.learn.dataset import digest as file_digest
+from linnapp.trace.recorded import digest as file_digest
 
 VARIABLE = "LINNOS_TRACES"
 

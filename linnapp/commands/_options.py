@@ -12,7 +12,7 @@ import click
 from linnapp.option_types import Bias, FiniteRange
 
 if TYPE_CHECKING:
-    from linnapp.learn.recipe import Recipe
+    from linnapp.learn.options import Recipe
 
 
 def reader_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -167,7 +167,7 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
 def recipe_from(options: dict[str, Any]) -> Recipe:
     """What :func:`recipe_options` parsed, as a recipe."""
     from linnapp.learn.features import FeatureLayout
-    from linnapp.learn.recipe import LabellingOptions, Recipe
+    from linnapp.learn.options import LabellingOptions, Recipe
     from linnapp.learn.training import TrainingOptions
 
     bias = options["bias"]

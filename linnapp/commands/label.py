@@ -51,13 +51,8 @@ def label(
     latency most. Several traces are each other's replicas; a single one stands for its own.
     Whole traces are labelled here; training labels by the part that it trains on.
     """
-    from linnapp.learn.recipe import (
-        LabellingOptions,
-        Recipe,
-        drive_names,
-        label_array,
-        read_latencies,
-    )
+    from linnapp.learn.options import LabellingOptions, Recipe
+    from linnapp.learn.recipe import drive_names, label_array, read_latencies
 
     options = LabellingOptions(**labelling)
     recipe = Recipe(options, reader={"device": device, "allow_truncated": allow_truncated})

@@ -44,7 +44,8 @@ def train(
         raise click.UsageError("several traces: name the directory of their models with -o")
 
     from linnapp.commands._display import TrainingDisplay
-    from linnapp.learn.recipe import drive_name, train_array
+    from linnapp.learn.recipe import train_array
+    from linnapp.trace.recorded import drive_name
 
     directory = output or Path("models") / drive_name(traces[0])
     recipe = recipe_from(options)

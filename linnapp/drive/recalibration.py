@@ -36,7 +36,8 @@ from linnapp.learn.bias import expected_mean_us
 from linnapp.learn.dataset import load_reads
 from linnapp.learn.features import FeatureLayout
 from linnapp.learn.inflection import InflectionPoint, LatencyDistribution
-from linnapp.learn.recipe import Recipe, label_array, train_labelled
+from linnapp.learn.options import Recipe
+from linnapp.learn.recipe import label_array, train_labelled
 from linnapp.learn.resampling import LatencyBlocks, sampling_percentiles
 from linnapp.learn.training import split
 from linnapp.model import SUFFIX, Model, engine

@@ -12,18 +12,16 @@ from __future__ import annotations
 import dataclasses
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from linnapp.files import AnyPath
 from linnapp.learn.augmentation import COVERED, BurstReads, add_bursts, burst_count, no_reads
 from linnapp.learn.features import FeatureLayout
 from linnapp.learn.labels import SlowLimits
 from linnapp.learn.training import Split
 from linnapp.trace.blktrace import IoChunk
-from linnapp.trace.recorded import open_recording
+from linnapp.trace.recorded import Recorded, name_of, open_recording
 
 #: enough to learn from, whatever the length of the trace
 MAX_ROWS = 500_000
@@ -36,7 +34,7 @@ MAX_PASSES = 100
 
 
 def sample_bursts(
-    trace: AnyPath,
+    trace: Recorded,
     parts: Split,
     share: float,
     threshold_us: int,
@@ -49,7 +47,7 @@ def sample_bursts(
 
     Parameters
     ----------
-    trace : path
+    trace : path or IoTable
     parts : Split
         Of the trace's served reads.
     share : float
@@ -73,8 +71,7 @@ def sample_bursts(
         For testing.
     """
     # The drive's name is part of the seed: drives of one array get different bursts.
-    trace = Path(trace)
-    drive = zlib.crc32(trace.name.encode())
+    drive = zlib.crc32(name_of(trace).encode())
     n_train = parts.training.stop
     wanted = min(MAX_ROWS, round(n_train * share / (1 - share)))
     made = []
@@ -115,7 +112,7 @@ def sample_bursts(
 
 
 def _part(
-    trace: Path, part: slice, layout: FeatureLayout, reader_options: dict[str, Any]
+    trace: Recorded, part: slice, layout: FeatureLayout, reader_options: dict[str, Any]
 ) -> Iterator[IoChunk]:
     """The I/Os from the part's first served read, or the trace's begin, up to the next part's."""
     seen = 0

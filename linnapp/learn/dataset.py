@@ -4,19 +4,16 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import TraceError
-from linnapp.files import AnyPath
 from linnapp.learn.features import DigitArray, FeatureLayout, digits
 from linnapp.trace.blktrace import IoChunk, TraceStats
-from linnapp.trace.recorded import Reader, open_recording
+from linnapp.trace.recorded import Reader, Recorded, open_recording
 
 #: reads whose digits are made at a time
 _DIGIT_ROWS = 1 << 18
@@ -88,7 +85,7 @@ def _capped(array: npt.NDArray[np.uint32], n_digits: int) -> npt.NDArray[Any]:
 
 
 def load_reads(
-    trace: AnyPath,
+    trace: Recorded,
     layout: FeatureLayout | None = None,
     *,
     on_progress: Callable[[int, int], None] | None = None,
@@ -98,7 +95,7 @@ def load_reads(
 
     Parameters
     ----------
-    trace : path
+    trace : path or IoTable
         See :func:`~linnapp.trace.recorded.open_recording`.
     layout : FeatureLayout, optional
     on_progress : callable, optional
@@ -151,13 +148,3 @@ def _compact(chunk: IoChunk, layout: FeatureLayout) -> tuple[npt.NDArray[Any], .
         _capped(served.hist_pending, layout.pending_digits),
         _capped(served.hist_latency_us, layout.latency_digits),
     )
-
-
-def digest(paths: Sequence[AnyPath]) -> str:
-    """SHA-256 over the files' contents, in order."""
-    total = hashlib.sha256()
-    for path in paths:
-        with Path(path).open("rb") as stream:
-            while block := stream.read(1 << 20):
-                total.update(block)
-    return total.hexdigest()

@@ -10,12 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import TraceError
-from linnapp.files import AnyPath
 from linnapp.learn.features import FeatureLayout, digits
 from linnapp.learn.ranking import area_under_roc
 from linnapp.learn.training import Confusion
 from linnapp.model import Model, engine
-from linnapp.trace.recorded import open_recording
+from linnapp.trace.recorded import Recorded, open_recording
 
 #: Ranking needs all scores at once. Of a longer trace every second, fourth, ... read is ranked,
 #: which bounds memory to 200 MB and moves an area by less than 0.001.
@@ -108,7 +107,7 @@ class _Scores:
 
 
 def evaluate(
-    model: Model, trace: AnyPath, engine_name: engine.Engine = "numpy", **reader_options: Any
+    model: Model, trace: Recorded, engine_name: engine.Engine = "numpy", **reader_options: Any
 ) -> Evaluation:
     """Run a model over a trace's served reads, in chunks.
 

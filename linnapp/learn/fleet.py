@@ -11,22 +11,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from linnapp.errors import LinnappError
-from linnapp.files import AnyPath, explain_os_error, replace_text, replaced_file
+from linnapp.files import AnyPath, explain_os_error
+from linnapp.learn.drive_training import TrainedDrive, train_drive
 from linnapp.learn.inflection import InflectionPoint, LatencyDistribution
-from linnapp.learn.recipe import (
-    Recipe,
-    drive_names,
-    label_array,
-    read_latencies,
-    train_drive,
-)
+from linnapp.learn.options import Recipe
+from linnapp.learn.recipe import drive_names, label_array, read_latencies, save_drive
 from linnapp.model import SUFFIX
 
 
@@ -135,9 +130,8 @@ def train_fleet(
             finally:
                 future.release()
             if step == "train":
-                data, record = result
-                _save(out_dir / name, drive, data, record)
-                report(Progress(name, drive, record["model_id"], None))
+                _save(out_dir / name, drive, result)
+                report(Progress(name, drive, result.model.model_id, None))
                 continue
             waiting[name][drive] = result
             traces = todo[name]
@@ -184,12 +178,9 @@ def _missing(out_dir: Path, array: str, traces: Sequence[AnyPath]) -> bool:
     )
 
 
-def _save(directory: Path, drive: str, data: bytes, record: dict[str, Any]) -> None:
+def _save(directory: Path, drive: str, result: TrainedDrive) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise explain_os_error(error, directory) from error
-    with replaced_file(directory / f"{drive}{SUFFIX}") as stream:
-        stream.write(data)
-    # The record comes last: with both there, the drive is done.
-    replace_text(directory / f"{drive}.json", json.dumps(record, indent=1) + "\n")
+    save_drive(directory, drive, result)

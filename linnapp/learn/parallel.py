@@ -98,10 +98,8 @@ def _run_here(tasks: Sequence[Task], observer: Any) -> tuple[dict[str, Any], boo
             done[task.name] = task.function(*task.arguments, observer)
         except KeyboardInterrupt:
             return done, True
-        result = done[task.name]
         # A task that turned ctrl-C into a result says so; the ones after it are not begun.
-        record = result[-1] if isinstance(result, tuple) else None
-        if isinstance(record, dict) and record.get("interrupted"):
+        if getattr(done[task.name], "interrupted", False):
             return done, True
     return done, False
 

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.learn.inflection import LatencyDistribution, size_classes
-from linnapp.learn.recipe import LabellingOptions, label_array
+from linnapp.learn.options import LabellingOptions
+from linnapp.learn.recipe import label_array
 
 #: Long enough to hold a burst, and enough of them to draw from: 1 s each of a minute's recording.
 N_BLOCKS = 42

@@ -137,7 +137,7 @@ class IoChunk:
 
     def take(self, rows: npt.NDArray[np.bool_] | slice) -> IoChunk:
         """The I/Os that `rows` selects."""
-        return IoChunk(*(getattr(self, field.name)[rows] for field in dataclasses.fields(self)))
+        return IoChunk(*(getattr(self, field.name)[rows] for field in dataclasses.fields(IoChunk)))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,32 +3,41 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
 from linnapp.trace import conversion
-from linnapp.trace.blktrace import BlktraceReader, is_blktrace
+from linnapp.trace.blktrace import BlktraceReader, IoChunk, is_blktrace, trace_files
 from linnapp.trace.latency_log import LatencyLogReader
+from linnapp.trace.table import IoTable, TableReader
 from linnapp.trace.text_trace import TextFormat
 
 #: Ends of names that say what kind of file it is, and nothing of the drive.
 _SUFFIXES = (".trace", ".csv", ".log", ".txt")
 
-Reader = BlktraceReader | LatencyLogReader
+Reader = BlktraceReader | LatencyLogReader | TableReader
+
+#: what everything that goes through a recording takes: its path, or what :func:`load` made of it
+Recorded = AnyPath | IoTable
 
 
 def open_recording(
-    trace: AnyPath, *, text_format: TextFormat | None = None, history: int = 4, **options: Any
+    trace: Recorded, *, text_format: TextFormat | None = None, history: int = 4, **options: Any
 ) -> Reader:
     """A reader of a recording's I/Os with their features and latencies.
 
     Parameters
     ----------
-    trace : path
+    trace : path or IoTable
         A blktrace recording, see :func:`~linnapp.trace.blktrace.trace_files`, or a text trace in a
-        format with latencies.
+        format with latencies; or what :func:`load` has read.
     text_format : TextFormat, optional
         What the trace is, if it is text; found out when not given.
     history : int
@@ -42,6 +51,8 @@ def open_recording(
     TraceError
         If there is no such trace, or its format has no latencies.
     """
+    if isinstance(trace, IoTable):
+        return TableReader(trace, history=history)
     trace = Path(trace)
     text_format = text_format or _log_format(trace)
     if text_format is None:
@@ -50,6 +61,74 @@ def open_recording(
         raise TraceError(f"{trace}: --dev is for blktrace recordings; a log holds one drive")
     chunk = {name: options[name] for name in ("chunk_ios",) if name in options}
     return LatencyLogReader(trace, text_format, history=history, **chunk)
+
+
+def load(trace: AnyPath, *, history: int = 4, **options: Any) -> IoTable:
+    """Read a recording into memory.
+
+    Parameters
+    ----------
+    trace : path
+        Any recording that says how long I/Os took.
+    history : int
+        Past reads in the features.
+    **options
+        Those of :func:`open_recording`.
+
+    Raises
+    ------
+    TraceError
+        If it cannot be read.
+    """
+    reader = open_recording(trace, history=history, **options)
+    parts: dict[str, list[Any]] = {field.name: [] for field in dataclasses.fields(IoChunk)}
+    ends = [0]
+    for chunk in reader:
+        for name, part in parts.items():
+            # A copy: a chunk may be a view of a buffer that is longer than it.
+            part.append(getattr(chunk, name).copy())
+        ends.append(ends[-1] + len(chunk))
+    if len(ends) == 1:
+        raise TraceError(f"{trace}: holds no read or write")
+    paths = trace_files(trace)
+    return IoTable(
+        **{name: np.concatenate(part) for name, part in parts.items()},
+        name=Path(trace).name,
+        files=tuple(path.name for path in paths),
+        sha256=digest(paths),
+        stats=reader.stats,
+        chunk_ends=tuple(ends[1:]),
+    )
+
+
+def name_of(trace: Recorded) -> str:
+    """A recording's file name."""
+    return trace.name if isinstance(trace, IoTable) else Path(trace).name
+
+
+def drive_name(trace: Recorded) -> str:
+    """A recording's drive; see :func:`drive_of`."""
+    if isinstance(trace, IoTable):
+        return drive_of(trace.files[0])
+    return drive_of(trace_files(trace)[0].name)
+
+
+def contents_of(trace: Recorded) -> tuple[list[str], str]:
+    """Names of a recording's files, and the SHA-256 over their contents, in order."""
+    if isinstance(trace, IoTable):
+        return list(trace.files), trace.sha256
+    paths = trace_files(trace)
+    return [path.name for path in paths], digest(paths)
+
+
+def digest(paths: Sequence[AnyPath]) -> str:
+    """SHA-256 over files' contents, in order."""
+    total = hashlib.sha256()
+    for path in paths:
+        with Path(path).open("rb") as stream:
+            while block := stream.read(1 << 20):
+                total.update(block)
+    return total.hexdigest()
 
 
 def drive_of(name: str) -> str:

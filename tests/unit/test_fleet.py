@@ -10,7 +10,8 @@ from test_training import array_trace
 
 from linnapp.errors import LinnappError
 from linnapp.learn.fleet import group_by_directory, train_fleet
-from linnapp.learn.recipe import Recipe, train_array
+from linnapp.learn.options import Recipe
+from linnapp.learn.recipe import train_array
 from linnapp.learn.training import TrainingOptions
 
 pytest.importorskip("distributed")

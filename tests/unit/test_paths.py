@@ -16,7 +16,8 @@ from test_training import array_trace
 import linnapp
 from linnapp.learn.dataset import load_reads
 from linnapp.learn.evaluation import evaluate
-from linnapp.learn.recipe import Recipe, train_array
+from linnapp.learn.options import Recipe
+from linnapp.learn.recipe import train_array
 from linnapp.learn.training import TrainingOptions
 from linnapp.model import Model, find_model
 from linnapp.trace.conversion import convert, detect_format

@@ -18,10 +18,11 @@ from linnapp.drive import recalibration
 from linnapp.drive.recalibration import decide, recalibrate
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
-from linnapp.learn import recipe, training
+from linnapp.learn import drive_training, training
 from linnapp.learn.dataset import load_reads
 from linnapp.learn.inflection import LatencyDistribution
-from linnapp.learn.recipe import LabellingOptions, Recipe, label_array
+from linnapp.learn.options import LabellingOptions, Recipe
+from linnapp.learn.recipe import label_array
 from linnapp.learn.training import TrainingOptions
 from linnapp.model import Model
 
@@ -188,9 +189,9 @@ def test_a_model_that_serves_the_newest_reads_no_better_is_not_uploaded(
     old = {"sda": always_slow(50), "sdb": always_fast(50)}
     for disk, model in old.items():
         Drive(disk).upload(model)
-    real = recipe.quantise
+    real = drive_training.quantise
     monkeypatch.setattr(
-        recipe,
+        drive_training,
         "quantise",
         lambda weights, threshold_us, layout: always_fast(threshold_us),
     )
@@ -206,7 +207,7 @@ def test_a_model_that_serves_the_newest_reads_no_better_is_not_uploaded(
     comparison = remembered["comparison"]
     assert comparison["new_mean_us"] == comparison["active_mean_us"]
 
-    monkeypatch.setattr(recipe, "quantise", real)
+    monkeypatch.setattr(drive_training, "quantise", real)
     (first,) = (p for p in (array / "models").iterdir() if p.is_dir())
     first.rename(array / "elsewhere")  # the next run may have the same second as its name
     run(array)  # what is really learnt from the recording is better than admitting all

@@ -10,7 +10,8 @@ import pytest
 
 from linnapp.drive.recalibration import SHIFT_PERCENTILES, Decision, decide
 from linnapp.learn.inflection import LatencyDistribution
-from linnapp.learn.recipe import LabellingOptions, label_array
+from linnapp.learn.options import LabellingOptions
+from linnapp.learn.recipe import label_array
 from linnapp.learn.resampling import LatencyBlocks, sampling_percentiles
 
 OPTIONS = LabellingOptions()

@@ -14,7 +14,8 @@ from linnapp.errors import LinnappError, TraceError
 from linnapp.learn import recipe, training
 from linnapp.learn.bias import choose_bias
 from linnapp.learn.network import outputs_of
-from linnapp.learn.recipe import Recipe, train_array
+from linnapp.learn.options import Recipe
+from linnapp.learn.recipe import train_array
 from linnapp.learn.training import (
     SETTLED_EPOCHS,
     Confusion,

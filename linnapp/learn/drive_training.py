@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: MIT
+"""From one drive's trace and inflection point to its model and the record of how it was made."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+import time
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp import __version__
+from linnapp.errors import TraceError
+from linnapp.learn import training
+from linnapp.learn.augmentation import BurstReads
+from linnapp.learn.bias import BiasChoice, choose_bias
+from linnapp.learn.burst_sampling import sample_bursts
+from linnapp.learn.dataset import ReadSet, load_reads
+from linnapp.learn.inflection import InflectionPoint
+from linnapp.learn.labels import SlowLimits
+from linnapp.learn.network import import_tensorflow, outputs_of
+from linnapp.learn.options import Observer, Recipe, SilentObserver
+from linnapp.learn.quantisation import quantise
+from linnapp.learn.training import Confusion, Examples, Split, TrainedNetwork, TrainingOptions
+from linnapp.model import Model, engine
+from linnapp.trace.recorded import Recorded, contents_of, drive_name
+
+#: Of a longer trace every second, third, ... read is trained on: it bounds memory to some 500 MB,
+#: and a network of this size learns nothing more from more.
+MAX_READS = 8_000_000
+
+
+#: What each slice of a trace decides. Figures on a slice flatter a model as far as it decided.
+DECIDED_BY = {
+    "training": ["threshold_us", "labels", "weights"],
+    "validation": ["bias", "epoch"],
+    "test": [],
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedDrive:
+    """What a drive was trained to.
+
+    Attributes
+    ----------
+    model : Model
+    record : dict
+        How it was made and how good it is (models/README.md), as JSON takes it.
+    """
+
+    model: Model
+    record: dict[str, Any]
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether ctrl-C ended training early."""
+        return bool(self.record["interrupted"])
+
+
+def train_drive(
+    trace: Recorded, point: InflectionPoint, recipe: Recipe, observer: Observer | None = None
+) -> TrainedDrive:
+    """Train one drive's model."""
+    shown = observer or SilentObserver()
+    name = drive_name(trace)
+    begin = time.monotonic()
+    lesson = _prepare(trace, point, recipe)
+    try:
+        choice = _choose_bias(lesson, point, recipe, shown, name) if recipe.auto_bias else None
+        options = recipe.training
+        if choice is not None:
+            options = dataclasses.replace(options, bias=choice.bias)
+        network = training.train(
+            lesson.digits,
+            lesson.slow,
+            options,
+            lambda epoch: shown.epoch(name, epoch),
+            added=_examples(lesson.bursts.training),
+            added_validation=_examples(lesson.bursts.validation),
+        )
+    except TraceError as error:
+        raise TraceError(f"{trace}: {error}") from error
+    model = quantise(dict(network.weights), point.threshold_us, lesson.reads.layout)
+    record = {
+        "model_id": model.model_id,
+        **_of_point(point, recipe),
+        **_of_labels(lesson, recipe),
+        **_of_decisions(lesson, network, model, options),
+        "layout": dataclasses.asdict(lesson.reads.layout),
+        "options": dataclasses.asdict(options),
+        **_of_epochs(network),
+        "trace": _of_trace(trace, lesson.reads),
+        "versions": _versions(),
+        **_of_bias(choice),
+        **_of_bursts(lesson.bursts, model),
+        "training_seconds": round(time.monotonic() - begin, 3),
+    }
+    shown.trained(name, model, record)
+    return TrainedDrive(model, record)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Bursts:
+    """Examples of added bursts for each part of the trace, when there are to be any."""
+
+    training: BurstReads | None = None
+    validation: BurstReads | None = None
+    test: BurstReads | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Lesson:
+    """What there is to learn from a trace: its reads, their digits and labels, added bursts."""
+
+    reads: ReadSet
+    digits: npt.NDArray[np.uint8]
+    slow: npt.NDArray[np.bool_]
+    bursts: _Bursts
+
+
+def _prepare(trace: Recorded, point: InflectionPoint, recipe: Recipe) -> _Lesson:
+    reads = load_reads(trace, recipe.layout, **recipe.reader)
+    parts = training.split(len(reads), recipe.training)
+    limits = _limits(reads, parts.training, point, recipe)
+    bursts = _sample(trace, parts, point, limits, recipe)
+    if len(reads) > MAX_READS:
+        reads = reads.every(-(-len(reads) // MAX_READS))  # the others are let go of here
+    return _Lesson(reads, reads.digits(), limits.slow(reads.latency_us, reads.pages), bursts)
+
+
+def _sample(
+    trace: Recorded, parts: Split, point: InflectionPoint, limits: SlowLimits, recipe: Recipe
+) -> _Bursts:
+    if not recipe.training.burst_share:
+        return _Bursts()
+    return _Bursts(
+        *sample_bursts(
+            trace,
+            parts,
+            recipe.training.burst_share,
+            point.threshold_us,
+            recipe.layout,
+            recipe.training.seed,
+            limits,
+            **recipe.reader,
+        )
+    )
+
+
+def _examples(bursts: BurstReads | None) -> Examples | None:
+    return None if bursts is None else Examples(bursts.digits, bursts.slow)
+
+
+def _limits(reads: ReadSet, rows: slice, point: InflectionPoint, recipe: Recipe) -> SlowLimits:
+    """What to teach as slow; medians come from the training part alone."""
+    if recipe.labels == "paper":
+        return SlowLimits.of_paper(point.threshold_us)
+    return SlowLimits.of_avoidable(
+        point.threshold_us,
+        reads.latency_us[rows],
+        reads.pages[rows],
+        recipe.labelling.failover_us,
+    )
+
+
+def _choose_bias(
+    lesson: _Lesson, point: InflectionPoint, recipe: Recipe, observer: Observer, name: str
+) -> BiasChoice:
+    return choose_bias(
+        lesson.digits,
+        lesson.slow,
+        lesson.reads.latency_us,
+        recipe.training,
+        failover_us=recipe.labelling.failover_us,
+        replicas=point.replicas,
+        pages=lesson.reads.pages,
+        added=_examples(lesson.bursts.training),
+        bursts=lesson.bursts.validation,
+        on_candidate=lambda bias, mean_us: observer.candidate(name, bias, mean_us),
+    )
+
+
+def _of_point(point: InflectionPoint, recipe: Recipe) -> dict[str, Any]:
+    return {
+        "threshold_us": point.threshold_us,
+        "threshold_percentile": round(point.percentile, 2),
+        "slow_ratio": point.slow_ratio,
+        "start_percentile": round(point.start_percentile, 2),
+        "boost_area_us": point.boost_area_us,
+        "searched_percentiles": [round(float(end), 2) for end in point.searched_percentiles],
+        "search_ended_at_edge": point.at_edge,
+        "labelling": {**dataclasses.asdict(recipe.labelling), "replicas": point.replicas},
+    }
+
+
+def _of_labels(lesson: _Lesson, recipe: Recipe) -> dict[str, Any]:
+    return {
+        # What is taught as slow; every confusion below is about these labels.
+        "labels": recipe.labels,
+        "labelled_slow_ratio": float(np.mean(lesson.slow)),
+    }
+
+
+def _of_decisions(
+    lesson: _Lesson, network: TrainedNetwork, model: Model, options: TrainingOptions
+) -> dict[str, Any]:
+    slow = lesson.slow
+    integer = engine.predict(model, lesson.digits)
+    outputs = outputs_of(network.weights, lesson.digits)
+    disagree = int(np.count_nonzero(integer != (outputs[:, 1] > outputs[:, 0])))
+    parts = training.split(len(slow), options)
+    by_slice = {name: Confusion.of(slow[rows], integer[rows]) for name, rows in vars(parts).items()}
+    test = by_slice["test"]
+    return {
+        # Of the integer model on the test slice, which decided nothing.
+        "accuracy": test.accuracy,
+        "false_submit_ratio": test.false_submit_ratio,
+        "false_revoke_ratio": test.false_revoke_ratio,
+        "slow_recall": test.slow_recall,
+        **{name: confusion.to_json() for name, confusion in by_slice.items()},
+        "decided_by": DECIDED_BY,
+        "quantisation": {"reads": len(slow), "integer_differs_from_float": disagree},
+        "reads": len(slow),
+        **{f"{name}_reads": confusion.total for name, confusion in by_slice.items()},
+    }
+
+
+def _of_epochs(network: TrainedNetwork) -> dict[str, Any]:
+    return {
+        "interrupted": network.interrupted,
+        "best_epoch": network.best.number,
+        "epochs": [
+            {
+                "epoch": epoch.number,
+                "loss": epoch.loss,
+                "validation_loss": epoch.validation_loss,
+                "false_submit": epoch.confusion.false_submit,
+                "false_revoke": epoch.confusion.false_revoke,
+                "burst_false_submit": epoch.bursts.false_submit,
+                "burst_false_revoke": epoch.bursts.false_revoke,
+            }
+            for epoch in network.epochs
+        ],
+    }
+
+
+def _of_trace(trace: Recorded, reads: ReadSet) -> dict[str, Any]:
+    files, sha256 = contents_of(trace)
+    return {"files": files, "sha256": sha256, **reads.stats.counts}
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "linnapp": __version__,
+        "tensorflow": import_tensorflow().__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _of_bias(choice: BiasChoice | None) -> dict[str, Any]:
+    if choice is None:
+        return {}
+    return {"bias_search": {str(b): mean for b, mean in choice.expected_mean_us.items()}}
+
+
+def _of_bursts(bursts: _Bursts, model: Model) -> dict[str, Any]:
+    added, validation, test = bursts.training, bursts.validation, bursts.test
+    if added is None or validation is None or test is None:
+        return {}
+    return {
+        "bursts": {
+            "training_rows": len(added),
+            "training_slow": int(np.count_nonzero(added.slow)),
+            "validation_rows": len(validation),
+            "rows": len(test),
+            "slow": int(np.count_nonzero(test.slow)),
+            **Confusion.of(test.slow, engine.predict(model, test.digits)).to_json(),
+        }
+    }

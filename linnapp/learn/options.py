@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""What decides what a trace is trained to, and who is told of it meanwhile."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Protocol
+
+from linnapp.learn.features import FeatureLayout
+from linnapp.learn.inflection import FAILOVER_US, REPLICAS, InflectionPoint, Method
+from linnapp.learn.labels import Labels
+from linnapp.learn.training import Epoch, TrainingOptions
+from linnapp.model import Model
+
+
+class Observer(Protocol):
+    """What a caller may want to show while an array is trained."""
+
+    def reading(self, drive: str, done_bytes: int, total_bytes: int) -> None:
+        """A trace is being read."""
+
+    def labelled(self, drive: str, point: InflectionPoint, n_reads: int) -> None:
+        """A drive's inflection point is known, from so many reads."""
+
+    def candidate(self, drive: str, bias: float, mean_us: float) -> None:
+        """A bias was tried; the array's mean read latency would be `mean_us`."""
+
+    def epoch(self, drive: str, epoch: Epoch) -> None:
+        """An epoch is over."""
+
+    def trained(self, drive: str, model: Model, record: dict[str, Any]) -> None:
+        """A drive's model is ready."""
+
+
+class SilentObserver:
+    """Shows nothing."""
+
+    def reading(self, drive: str, done_bytes: int, total_bytes: int) -> None:
+        """Nothing to show."""
+
+    def labelled(self, drive: str, point: InflectionPoint, n_reads: int) -> None:
+        """Nothing to show."""
+
+    def candidate(self, drive: str, bias: float, mean_us: float) -> None:
+        """Nothing to show."""
+
+    def epoch(self, drive: str, epoch: Epoch) -> None:
+        """Nothing to show."""
+
+    def trained(self, drive: str, model: Model, record: dict[str, Any]) -> None:
+        """Nothing to show."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LabellingOptions:
+    """How to find inflection points; see :func:`~linnapp.learn.inflection.find_inflection_points`.
+
+    Attributes
+    ----------
+    method : {"exact", "simulate"}
+    replicas : int
+        Drives that hold each block; at most as many as there are traces, unless there is one only.
+    failover_us : float
+        Cost of a failover.
+    by_size : bool
+        Compare replicas within read sizes, as a failover does.
+    threshold_us : int, optional
+        Take this as every drive's point instead of searching.
+    """
+
+    method: Method = "exact"
+    replicas: int = REPLICAS
+    failover_us: float = FAILOVER_US
+    by_size: bool = False
+    threshold_us: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """Everything that decides what a trace is trained to, besides the trace.
+
+    Attributes
+    ----------
+    labelling : LabellingOptions
+    training : TrainingOptions
+    layout : FeatureLayout
+    labels : {"avoidable", "paper"}
+        What is taught as slow; see :mod:`linnapp.learn.labels`.
+    auto_bias : bool
+        Choose the bias by :func:`~linnapp.learn.bias.choose_bias`.
+    reader : dict
+        Options of :func:`~linnapp.trace.recorded.open_recording`.
+    """
+
+    labelling: LabellingOptions = dataclasses.field(default_factory=LabellingOptions)
+    training: TrainingOptions = dataclasses.field(default_factory=TrainingOptions)
+    layout: FeatureLayout = dataclasses.field(default_factory=FeatureLayout)
+    labels: Labels = "avoidable"
+    auto_bias: bool = True
+    reader: dict[str, Any] = dataclasses.field(default_factory=dict)

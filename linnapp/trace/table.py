@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+"""A recording in memory: its I/Os as a table of arrays, to look at and to compute with.
+
+What takes a recording takes such a table in the place of a path and goes through it in the same
+chunks, so that the results are the same. A table needs some 70 bytes an I/O; where that is too
+much, give the path.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from linnapp.errors import LinnappError, TraceError
+from linnapp.trace.blktrace import IoChunk, TraceStats
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class IoTable(IoChunk):
+    """All I/Os of a recording: the columns of :class:`~linnapp.trace.blktrace.IoChunk`.
+
+    Attributes
+    ----------
+    name : str
+        The recording's file name.
+    files : tuple of str
+        Names of all its files.
+    sha256 : str
+        Over their contents, in order.
+    stats : TraceStats
+    chunk_ends : tuple of int
+        Where each chunk that was read ends.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    sha256: str
+    stats: TraceStats
+    chunk_ends: tuple[int, ...]
+
+    @property
+    def history(self) -> int:
+        """Past reads in the features."""
+        return int(self.hist_pending.shape[1])
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<IoTable {self.name}: {len(self)} I/Os>"
+
+    def with_history(self, history: int) -> IoTable:
+        """The same I/Os with fewer past reads in the features.
+
+        Raises
+        ------
+        TraceError
+            If it was read with fewer.
+        """
+        if history > self.history:
+            raise TraceError(
+                f"{self.name}: read with {self.history} past reads in the features, {history} are "
+                f"needed; load it with history={history}"
+            )
+        return dataclasses.replace(
+            self,
+            hist_pending=self.hist_pending[:, self.history - history :],
+            hist_latency_us=self.hist_latency_us[:, self.history - history :],
+        )
+
+    def to_pandas(self) -> Any:
+        """As a ``pandas.DataFrame``, a row per I/O; ``hist_latency_us_1`` is the latest read's.
+
+        Raises
+        ------
+        LinnappError
+            If pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise LinnappError(
+                f"a data frame needs pandas ({error}); install it with: pip install pandas"
+            ) from error
+        columns: dict[str, Any] = {}
+        for field in dataclasses.fields(IoChunk):
+            array = getattr(self, field.name)
+            if array.ndim == 1:
+                columns[field.name] = array
+            else:
+                for ago in range(1, self.history + 1):
+                    columns[f"{field.name}_{ago}"] = array[:, -ago]
+        return pd.DataFrame(
+            columns | {"is_read": self.is_read, "is_served_read": self.is_served_read}
+        )
+
+
+class TableReader:
+    """Iterates over a table's I/Os in the chunks in which they were read.
+
+    Parameters
+    ----------
+    table : IoTable
+    history : int
+        Past reads in the features; at most as many as it was read with.
+    """
+
+    def __init__(self, table: IoTable, *, history: int = 4) -> None:
+        self.stats = table.stats
+        self._table = table.with_history(history)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the recording's files."""
+        return self.stats["bytes"]
+
+    def __iter__(self) -> Iterator[IoChunk]:
+        start = 0
+        for end in self._table.chunk_ends:
+            yield self._table.take(slice(start, end))
+            start = end
