@@ -27,24 +27,18 @@ def upload(model_path: Path | None, previous: bool, device: str, mode: str | Non
 
     from linnapp.drive import state
     from linnapp.drive.sysfs import Drive
-    from linnapp.errors import LinnappError
+    from linnapp.drive.uploading import upload as give
     from linnapp.model import Model, find_model
 
-    drive = Drive(device)
-    if model_path is None:
-        path = state.previous_model(drive.name)
-    else:
-        path = find_model(model_path, drive.name)
+    name = Drive(device).name
+    path = state.previous_model(name) if model_path is None else find_model(model_path, name)
     model = Model.load(path)
-    active = drive.read_model()
-    drive.upload(model)
-    if active is not None and active != model.to_bytes():
-        try:
-            state.save_previous_model(drive.name, active)
-        except LinnappError as error:
-            click.echo(f"linnapp: warning: --previous will not work: {error}", err=True)
-    if mode is not None:
-        drive.set_mode(mode)
+    drive = give(
+        model,
+        device,
+        mode=mode,
+        warn=lambda words: click.echo(f"linnapp: warning: {words}", err=True),
+    )
     click.echo(
         f"{drive.name}: model {model.model_id} ({path}), threshold {model.threshold_us} us, "
         f"mode {drive.mode}"

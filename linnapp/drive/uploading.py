@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""Gives a drive its model, and keeps the one before for the way back."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+
+from linnapp.drive import state
+from linnapp.drive.sysfs import Drive
+from linnapp.errors import LinnappError
+from linnapp.files import AnyPath
+from linnapp.model import Model
+
+
+def upload(
+    model: Model,
+    device: AnyPath,
+    *,
+    mode: str | None = None,
+    warn: Callable[[str], None] = warnings.warn,
+) -> Drive:
+    """Give a drive its model, atomically, check that the kernel has it, then switch the mode.
+
+    Parameters
+    ----------
+    model : Model
+    device : path
+        ``/dev/nvme0n1``, a partition, whose disk is then meant, or the disk's bare name.
+    mode : {"off", "observe", "enforce"}, optional
+        Left as it is unless given.
+    warn : callable
+        Told when the model that was active cannot be kept for ``linnapp upload --previous``.
+
+    Returns
+    -------
+    Drive
+
+    Raises
+    ------
+    DeviceError
+        If there is no such disk, its kernel lacks LinnOS, or it cannot be written.
+    ModelError
+        If the kernel refused the model; the old one is then still active.
+    """
+    drive = Drive(os.fspath(device))
+    active = drive.read_model()
+    drive.upload(model)
+    if active is not None and active != model.to_bytes():
+        try:
+            state.save_previous_model(drive.name, active)
+        except LinnappError as error:
+            warn(f"--previous will not work: {error}")
+    if mode is not None:
+        drive.set_mode(mode)
+    return drive

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""The library: what docs/library.md shows gives what the commands give."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from fake_sysfs import activate_what_is_written, make_tree
+from test_cli import run
+from test_training import array_trace
+
+import linnapp
+from linnapp.errors import TraceError
+from linnapp.trace.blktrace import BlktraceReader
+from linnapp.trace.recorded import open_recording
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "library.md"
+
+
+def test_the_documents_example_gives_what_the_commands_give(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    drive = make_tree(tmp_path / "sys", monkeypatch, "nvme0n1")
+    (drive / "mode").write_text("off")
+    activate_what_is_written(tmp_path / "sys", monkeypatch)
+    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
+    array_trace(Path("az.blk"), 1, 1000)
+    array_trace(Path("later.blk"), 2, 1000)
+    [example] = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.S)
+    assert example.count("/dev/nvme0n1") == 1
+    names: dict[str, object] = {}
+    exec(example.replace("/dev/nvme0n1", "nvme0n1"), names)
+
+    result = run("train", "--trace", "az.blk", "-o", "models", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert Path("az.linnos").read_bytes() == Path("models/az.linnos").read_bytes()
+    result = run("evaluate", "--model", "az.linnos", "--trace", "later.blk", "--json", cwd=tmp_path)
+    judged = json.loads(result.stdout)
+    shown = names["result"].to_json()  # type: ignore[attr-defined]
+    assert {name: judged[name] for name in shown} == shown
+    result = run("label", "--trace", "az.blk", "--json", cwd=tmp_path)
+    [row] = json.loads(result.stdout)["drives"]
+    assert row["threshold_us"] == names["point"].threshold_us  # type: ignore[attr-defined]
+    assert (drive / "model").read_bytes() == Path("az.linnos").read_bytes()
+    assert (drive / "mode").read_text() == "observe"
+
+
+def test_a_table_goes_through_in_the_recordings_own_chunks(tmp_path: Path) -> None:
+    """Bursts are drawn per chunk: with other chunks, training would see others."""
+    path = array_trace(tmp_path / "az.blk", 1, 1000)
+    table = linnapp.load(str(path), chunk_ios=300)
+    chunks = list(BlktraceReader(path, chunk_ios=300))
+    again = list(open_recording(table))
+    assert [len(chunk) for chunk in again] == [len(chunk) for chunk in chunks]
+    assert len(chunks) > 3
+    for name in ("arrival_ns", "latency_ns", "flags", "hist_latency_us"):
+        whole = np.concatenate([getattr(chunk, name) for chunk in chunks])
+        assert np.array_equal(getattr(table, name), whole)
+    assert np.count_nonzero(table.is_served_read) == 1000
+
+
+def test_fewer_past_reads_can_be_had_of_a_table_more_cannot(tmp_path: Path) -> None:
+    path = array_trace(tmp_path / "az.blk", 1, 300)
+    table = linnapp.load(path)
+    two = linnapp.load(path, history=2)
+    assert np.array_equal(table.with_history(2).hist_latency_us, two.hist_latency_us)
+    with pytest.raises(TraceError, match="load it with history=5"):
+        table.with_history(5)
+
+
+def test_as_a_data_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # All that is asked of pandas is its constructor, which takes a dict of columns.
+    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=dict))
+    table = linnapp.load(array_trace(tmp_path / "az.blk", 1, 300))
+    frame = table.to_pandas()
+    assert {len(column) for column in frame.values()} == {len(table)}
+    assert {column.ndim for column in frame.values()} == {1}
+    assert np.array_equal(frame["hist_latency_us_1"], table.hist_latency_us[:, -1])
+    assert frame["is_served_read"].sum() == 300
+
+
+def test_without_pandas_there_is_an_error_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    table = linnapp.load(array_trace(tmp_path / "az.blk", 1, 50))
+    with pytest.raises(linnapp.LinnappError, match="pip install pandas"):
+        table.to_pandas()
+
+
+def test_import_is_light_and_every_name_is_there() -> None:
+    heavy = subprocess.run(
+        [sys.executable, "-c", "import linnapp, sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert not {"numpy", "tensorflow", "click", "rich"} & set(heavy)
+    for name in linnapp.__all__:
+        assert getattr(linnapp, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = linnapp.nothing
