@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.errors import TraceError
+from linnapp.errors import LinnappError, TraceError
 from linnapp.files import AnyPath, explain_os_error, replaced_file
 from linnapp.trace.text_trace import CHUNK_IOS, LineWriter, TextFormat, read_columns
 
@@ -78,6 +78,13 @@ def write(path: AnyPath, chunks: Iterable[Workload], device: str) -> int:
     int
         I/Os written.
     """
+    try:
+        device.encode()
+    except UnicodeEncodeError as error:
+        raise LinnappError(
+            f"drive name {device!a}: holds what is no text, and an iolog is text; name the drive "
+            "otherwise"
+        ) from error
     written = 0
     lines = LineWriter(_LINES, {1: device})
     with replaced_file(path) as stream:

@@ -127,6 +127,15 @@ def test_train_alone_then_evaluate_predict(tmp_path: Path) -> None:
     assert 0 < expected.sum() < 500
 
 
+def test_a_drive_name_that_is_no_text_is_an_error(tmp_path: Path) -> None:
+    generate = ("generate", "demo", "-o", "out", "--drives", 1, "--duration", 0.01)
+    fails("holds what is no text", *generate, "--names", "\udcff", cwd=tmp_path)
+    assert run(*generate, cwd=tmp_path).returncode == 0
+    source = "out/flash0.iolog"
+    fails("holds what is no text", "convert", source, "\udcff.iolog", cwd=tmp_path)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["flash0.iolog"]
+
+
 def test_training_must_have_reads_left(tmp_path: Path) -> None:
     array_trace(tmp_path / "az.blk", 1)
     result = run("train", "--trace", "az.blk", "--validation", 0.5, "--test", 0.5, cwd=tmp_path)
