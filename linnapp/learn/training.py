@@ -96,19 +96,19 @@ class Confusion:
         return self.true_fast + self.true_slow + self.false_submit + self.false_revoke
 
     @property
-    def accuracy(self) -> float:
-        """Share of reads predicted as they were."""
-        return (self.true_fast + self.true_slow) / self.total if self.total else 0.0
+    def accuracy(self) -> float | None:
+        """Share of reads predicted as they were; None without reads."""
+        return (self.true_fast + self.true_slow) / self.total if self.total else None
 
     @property
-    def false_submit_ratio(self) -> float:
-        """False submits per read (the paper's rate)."""
-        return self.false_submit / self.total if self.total else 0.0
+    def false_submit_ratio(self) -> float | None:
+        """False submits per read (the paper's rate); None without reads."""
+        return self.false_submit / self.total if self.total else None
 
     @property
-    def false_revoke_ratio(self) -> float:
-        """False revokes per read."""
-        return self.false_revoke / self.total if self.total else 0.0
+    def false_revoke_ratio(self) -> float | None:
+        """False revokes per read; None without reads."""
+        return self.false_revoke / self.total if self.total else None
 
     @property
     def slow_recall(self) -> float | None:

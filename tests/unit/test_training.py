@@ -119,6 +119,12 @@ def test_recall_without_slow_reads_is_unknown() -> None:
     assert '"slow_recall": null' in json.dumps(nothing_slow.to_json(), allow_nan=False)
 
 
+def test_ratios_of_no_reads_are_unknown() -> None:
+    nothing = Confusion.of(np.zeros(0, bool), np.zeros(0, bool)).to_json()
+    for ratio in ("accuracy", "false_submit_ratio", "false_revoke_ratio", "slow_recall"):
+        assert nothing[ratio] is None
+
+
 def test_interrupt_keeps_the_best_so_far() -> None:
     digits, slow = noisy_reads()
 
