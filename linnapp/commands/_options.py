@@ -28,7 +28,10 @@ def reader_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of finding inflection points."""
+    """Add the options of finding inflection points; their defaults are the library's."""
+    from linnapp.learn.options import LabellingOptions
+
+    default = LabellingOptions()
     for option in (
         click.option(
             "--threshold-us",
@@ -43,21 +46,21 @@ def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--failover-us",
             type=FiniteRange(0, 1e9),
-            default=15.0,
+            default=default.failover_us,
             show_default=True,
             help="Cost of a failover in us.",
         ),
         click.option(
             "--replicas",
             type=click.IntRange(2, 100),
-            default=3,
+            default=default.replicas,
             show_default=True,
             help="Drives that hold each block; with several traces at most as many.",
         ),
         click.option(
             "--method",
             type=click.Choice(["exact", "simulate"]),
-            default="exact",
+            default=default.method,
             show_default=True,
             help="Closed form, or a million random reads.",
         ),
@@ -79,46 +82,50 @@ def model_option(*, required: bool) -> Callable[[Callable[..., None]], Callable[
 
 def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of training, labelling and reading; :func:`recipe_from` takes them."""
+    from linnapp.learn.labels import LABELS
+    from linnapp.learn.options import Recipe
+
+    default = Recipe()
     for option in (
         click.option(
             "--hidden",
             type=click.IntRange(1, 4096),
-            default=256,
+            default=default.training.n_hidden,
             show_default=True,
             help="Hidden units. The kernel runs 256.",
         ),
         click.option(
             "--history",
             type=click.IntRange(1, 16),
-            default=4,
+            default=default.layout.history,
             show_default=True,
             help="Past reads in the features. The kernel runs 4.",
         ),
         click.option(
             "--learning-rate",
             type=FiniteRange(0, 10, min_open=True),
-            default=1e-3,
+            default=default.training.learning_rate,
             show_default=True,
             help="Of Adam.",
         ),
         click.option(
             "--validation",
             type=FiniteRange(0.01, 0.9),
-            default=0.15,
+            default=default.training.validation_share,
             show_default=True,
             help="Share of the trace that chooses bias and epoch: what comes before the test's.",
         ),
         click.option(
             "--test",
             type=FiniteRange(0.01, 0.9),
-            default=0.15,
+            default=default.training.test_share,
             show_default=True,
             help="Share of the trace, its end, that decides nothing and only judges.",
         ),
         click.option(
             "--patience",
             type=click.IntRange(1, 1_000_000),
-            default=5,
+            default=default.training.patience_epochs,
             show_default=True,
             help="Stop after so many epochs without a better validation loss.",
         ),
@@ -130,15 +137,15 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--seed",
             type=click.IntRange(0, 2**32 - 1),
-            default=1,
+            default=default.training.seed,
             show_default=True,
             help="Equal seeds give equal models, bit for bit.",
         ),
         click.option(
             "--label",
             "labels",
-            type=click.Choice(["avoidable", "paper"]),
-            default="avoidable",
+            type=click.Choice(LABELS),
+            default=default.labels,
             show_default=True,
             help="Teach as slow what is beyond the inflection point and longer than a failover "
             "for the same size; or all beyond the point, as in the paper.",
@@ -146,7 +153,7 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--bursts",
             type=FiniteRange(0, 0.9),
-            default=0.3,
+            default=default.training.burst_share,
             show_default=True,
             help="Share of training examples that are added bursts of continuous slowness; 0: "
             "the recording alone, as in the paper.",
@@ -154,7 +161,7 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--bias",
             type=Bias(),
-            default="auto",
+            default="auto" if default.auto_bias else default.training.bias,
             show_default=True,
             help="How much worse a false submit is than a false revoke; auto: what gives the "
             "array the lowest mean latency.",
@@ -185,7 +192,7 @@ def recipe_from(options: dict[str, Any]) -> Recipe:
             options["threshold_us"],
         ),
         training=TrainingOptions(
-            bias=1.0 if bias == "auto" else bias,
+            bias=TrainingOptions.bias if bias == "auto" else bias,
             seed=options["seed"],
             n_hidden=options["hidden"],
             max_epochs=options["epochs"],
