@@ -193,11 +193,12 @@ void linnos_prepare(struct blk_linnos *linnos,
 	if (!rcu_access_pointer(linnos->model))
 		return;
 	prepared = get_cpu_ptr(linnos->prepared);
-	if (prepared->in_use || prepared->unused >= PREPARE_UNUSED ||
+	/* written on this CPU alone: by an interrupt, and by what it interrupts */
+	if (READ_ONCE(prepared->in_use) || prepared->unused >= PREPARE_UNUSED ||
 	    prepared->local < PREPARE_LOCAL)
 		goto out;
 
-	prepared->in_use = true;
+	WRITE_ONCE(prepared->in_use, true);
 	barrier();
 	rcu_read_lock();
 	active = rcu_dereference(linnos->model);
@@ -210,7 +211,7 @@ void linnos_prepare(struct blk_linnos *linnos,
 	}
 	rcu_read_unlock();
 	barrier();
-	prepared->in_use = false;
+	WRITE_ONCE(prepared->in_use, false);
 out:
 	put_cpu_ptr(linnos->prepared);
 }
@@ -235,7 +236,7 @@ static bool linnos_predict_net(struct blk_linnos *linnos,
 	u8 digits[LINNOS_N_INPUTS];
 	bool slow;
 
-	prepared->in_use = true;
+	WRITE_ONCE(prepared->in_use, true);
 	barrier();
 	prepared->unused = 0;
 	if (history->cpu == smp_processor_id())
@@ -262,7 +263,7 @@ static bool linnos_predict_net(struct blk_linnos *linnos,
 		linnos_net_outputs(&active->net, past, pending, out);
 
 	barrier();
-	prepared->in_use = false;
+	WRITE_ONCE(prepared->in_use, false);
 	put_cpu_ptr(linnos->prepared);
 	return slow;
 }

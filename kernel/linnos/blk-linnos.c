@@ -507,10 +507,10 @@ void linnos_arrive(struct blk_linnos *linnos, struct bio *bio)
 	};
 
 	if (bio_flagged(bio, BIO_QOS_ADMITTED)) {
-		io = linnos_unpack(bio);
-		/* the remainder of a bio that was split */
-		if (!io.decided)
+		/* the remainder of one that was split; linnos_served() may run */
+		if (!(READ_ONCE(bio->bi_linnos) & LINNOS_BIO_DECIDED))
 			return;
+		io = linnos_unpack(bio);
 		/* it may have been throttled on the way */
 		io.decided = false;
 	} else if (bio_op(bio) == REQ_OP_READ) {
@@ -532,7 +532,8 @@ static bool linnos_is_part(struct bio *bio)
 	return bio->bi_end_io == bio_chain_endio &&
 	       whole->bi_bdev == bio->bi_bdev &&
 	       bio_flagged(whole, BIO_QOS_ADMITTED) &&
-	       !(whole->bi_linnos & LINNOS_BIO_PART);
+	       /* another part may be in linnos_served() */
+	       !(READ_ONCE(whole->bi_linnos) & LINNOS_BIO_PART);
 }
 
 /**
@@ -552,7 +553,8 @@ void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 			return;
 		linnos_pack(bio, &(struct bio_linnos){ .part = true });
 		bio_set_flag(bio, BIO_QOS_ADMITTED);
-	} else if (bio->bi_linnos & (LINNOS_BIO_PAGES | LINNOS_BIO_PART)) {
+	} else if (READ_ONCE(bio->bi_linnos) &
+		   (LINNOS_BIO_PAGES | LINNOS_BIO_PART)) {
 		return;
 	}
 	pages = linnos_bio_pages(bio);
@@ -566,7 +568,8 @@ void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	}
 	what = pages;
 
-	if (bio_op(bio) != REQ_OP_READ || bio->bi_linnos & LINNOS_BIO_PART) {
+	if (bio_op(bio) != REQ_OP_READ ||
+	    READ_ONCE(bio->bi_linnos) & LINNOS_BIO_PART) {
 		atomic64_add(what, &linnos->in_flight);
 		return;
 	}
