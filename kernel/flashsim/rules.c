@@ -233,6 +233,22 @@ static u32 join_range(struct flashsim_range *ranges, u32 n, u64 start, u64 end)
 	return n - (j - i) + 1;
 }
 
+/* Two numbers in a line and nothing else; sscanf() goes on in the next one. */
+static bool parse_range(const char *p, u64 *start, u64 *len)
+{
+	const char *end = strchrnul(p, '\n');
+	char line[48], *second;
+
+	if (end - p >= sizeof(line))
+		return false;
+	strscpy(line, p, end - p + 1);
+	second = strim(line);
+	p = strsep(&second, " \t");
+	return second && !kstrtou64(p, 10, start) &&
+	       !kstrtou64(skip_spaces(second), 10, len) && *len &&
+	       *start <= U64_MAX - *len;
+}
+
 static ssize_t rule_ranges_store(struct config_item *item, const char *page,
 				 size_t count)
 {
@@ -264,10 +280,9 @@ static ssize_t rule_ranges_store(struct config_item *item, const char *page,
 	if (n)
 		memcpy(ranges, rule->ranges, n * sizeof(*ranges));
 	for (p = page; !sysfs_streq(page, "none") && *p;) {
-		unsigned long long start, len;
+		u64 start, len;
 
-		if (sscanf(p, "%llu %llu", &start, &len) != 2 || !len ||
-		    start > U64_MAX - len)
+		if (!parse_range(p, &start, &len))
 			goto out;
 		n = join_range(ranges, n, start, start + len);
 		p = strchrnul(p, '\n');
