@@ -80,7 +80,16 @@ dmsetup remove --noudevsync mixed
 mdadm --create /dev/md127 --run --metadata=1.2 --assume-clean --level=1 \
 	--raid-devices=2 /dev/nullb_x /dev/nullb_y >/dev/null 2>&1 || fail mdadm
 for i in $(seq 100); do [ -b /dev/md127 ] && break; sleep 0.1; done
-drops md-raid1 /dev/md127
+before=$(asked)
+refuses md-raid1 /dev/md127
+expect "md-raid1, hints below" "$before" "$(asked)"
+mkfs.ext4 -q -F /dev/md127 || fail "mkfs.ext4 on md"
+mkdir -p /run/mnt/md
+mount -t ext4 /dev/md127 /run/mnt/md || fail "mount ext4 on md"
+dd if=/dev/zero of=/run/mnt/md/file bs=64k count=1 conv=fsync 2>/dev/null
+refuses "ext4 on md" /run/mnt/md/file
+expect "ext4 on md, hints below" "$before" "$(asked)"
+for i in $(seq 50); do umount /run/mnt/md 2>/dev/null && break; sleep 0.1; done
 expect "md state" "clean" "$(cat /sys/block/md127/md/array_state | sed s/active/clean/)"
 expect "md degraded" 0 "$(cat /sys/block/md127/md/degraded)"
 for leg in /sys/block/md127/md/rd*; do
