@@ -314,7 +314,9 @@ bool linnos_predict(struct blk_linnos *linnos,
  * @file: the whole file
  * @bytes: its size
  *
- * I/Os in flight see the old model or the new one, never a mixture.
+ * A decision is made by the old model or by the new one, never by a mixture. A
+ * read in flight was decided by the old one and is held against the threshold of
+ * the new: slow and the counters of mistakes may be off by as many.
  *
  * Context: Process context, @linnos->lock held.
  * Return: %LINNOS_MODEL_OK, the check that failed, or -ENOMEM. On failure the

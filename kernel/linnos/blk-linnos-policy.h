@@ -40,8 +40,9 @@ enum linnos_verdict {
 
 /**
  * struct bio_linnos - what is remembered of a bio in flight
- * @pending: pages pending when it arrived, itself included
+ * @pending: pages pending when it was counted in, all of itself included
  * @verdict: an enum linnos_verdict
+ * @probe: which one, if it is a probe
  * @pages: its own, as long as they are pending
  * @decided: linnos_decide() has admitted it, and it has not arrived yet
  * @part: it is a part of another, which the block layer split
@@ -50,6 +51,7 @@ enum linnos_verdict {
 struct bio_linnos {
 	u32 pending;
 	u32 verdict;
+	u32 probe;
 	u32 pages;
 	bool decided;
 	bool part;
@@ -64,13 +66,16 @@ struct bio_linnos {
  * All bios of all drives have room for it, used or not, so it is packed: 64
  * bits, and 16 in a hole of struct bio. 16383 pending pages and more are the
  * same to a network that sees no more than 999. A bio of 4 GiB has 2^20 pages.
+ *
+ * The first parts of a bio may complete, on other CPUs, while its last one is
+ * submitted. So what completions write, served_us, is a word of its own.
  */
 #define LINNOS_BIO_PENDING GENMASK(13, 0)
 #define LINNOS_BIO_VERDICT GENMASK(15, 14)
-#define LINNOS_BIO_SERVED_US GENMASK_ULL(31, 0)
-#define LINNOS_BIO_PAGES GENMASK_ULL(52, 32)
-#define LINNOS_BIO_DECIDED BIT_ULL(62)
-#define LINNOS_BIO_PART BIT_ULL(63)
+#define LINNOS_BIO_PAGES GENMASK(20, 0)
+#define LINNOS_BIO_PROBE GENMASK(29, 21)
+#define LINNOS_BIO_DECIDED BIT(30)
+#define LINNOS_BIO_PART BIT(31)
 
 static inline void linnos_pack(struct bio *bio, const struct bio_linnos *io)
 {
@@ -78,8 +83,9 @@ static inline void linnos_pack(struct bio *bio, const struct bio_linnos *io)
 
 	bio->bi_linnos_load = FIELD_PREP(LINNOS_BIO_PENDING, pending) |
 			      FIELD_PREP(LINNOS_BIO_VERDICT, io->verdict);
-	bio->bi_linnos = FIELD_PREP(LINNOS_BIO_SERVED_US, io->served_us) |
-			 FIELD_PREP(LINNOS_BIO_PAGES, io->pages) |
+	bio->bi_linnos_served_us = io->served_us;
+	bio->bi_linnos = FIELD_PREP(LINNOS_BIO_PAGES, io->pages) |
+			 FIELD_PREP(LINNOS_BIO_PROBE, io->probe) |
 			 (io->decided ? LINNOS_BIO_DECIDED : 0) |
 			 (io->part ? LINNOS_BIO_PART : 0);
 }
@@ -89,16 +95,17 @@ static inline struct bio_linnos linnos_unpack(const struct bio *bio)
 	return (struct bio_linnos){
 		.pending = FIELD_GET(LINNOS_BIO_PENDING, bio->bi_linnos_load),
 		.verdict = FIELD_GET(LINNOS_BIO_VERDICT, bio->bi_linnos_load),
+		.probe = FIELD_GET(LINNOS_BIO_PROBE, bio->bi_linnos),
 		.pages = FIELD_GET(LINNOS_BIO_PAGES, bio->bi_linnos),
 		.decided = bio->bi_linnos & LINNOS_BIO_DECIDED,
 		.part = bio->bi_linnos & LINNOS_BIO_PART,
-		.served_us = FIELD_GET(LINNOS_BIO_SERVED_US, bio->bi_linnos),
+		.served_us = READ_ONCE(bio->bi_linnos_served_us),
 	};
 }
 
 /**
  * struct linnos_history - the last four completed reads
- * @pending: pages pending when they arrived, oldest first
+ * @pending: pages pending when they were counted in, oldest first
  * @latency_us: their latencies, oldest first
  * @generation: changes with every read that completes
  * @cpu: where the last one completed
@@ -194,7 +201,8 @@ struct linnos_upload {
  * @history: the last four completed reads
  * @last_read_ns: when the drive last answered a read
  * @revokes: revocations since then
- * @probing: a probe is in flight
+ * @probe: the probe in flight, or the last one, see PROBE_IN_FLIGHT
+ * @probe_since_ns: when it was chosen
  * @probe_again: the last probe was fast, admit the next one at once
  * @probe_backoff: the last probes were slow, wait 2^this times as long
  * @rqos: our place among the queue's policies
@@ -231,7 +239,8 @@ struct blk_linnos {
 	struct linnos_history history;
 	u64 last_read_ns;
 	atomic_t revokes;
-	atomic_t probing;
+	atomic_t probe;
+	u64 probe_since_ns;
 	bool probe_again;
 	u8 probe_backoff;
 
@@ -265,6 +274,8 @@ u32 linnos_pending_pages(struct blk_linnos *linnos);
 bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns);
 void linnos_arrive(struct blk_linnos *linnos, struct bio *bio);
 void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns);
+void linnos_issued(struct blk_linnos *linnos, const struct bio *bio);
+void linnos_tried(struct bio *bio, u64 time_ns);
 void linnos_served(struct blk_linnos *linnos, struct bio *bio, u64 latency_ns,
 		   u64 now_ns);
 void linnos_end(struct blk_linnos *linnos, struct bio *bio,

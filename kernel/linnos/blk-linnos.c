@@ -26,11 +26,12 @@
  *  - pending: 4 KiB pages of all reads and writes in flight, each I/O rounded
  *    up, the one that arrives included;
  *  - for each of the last four completed reads, its latency and what was
- *    pending when it arrived.
+ *    pending when it joined them, itself included.
  *
  * Both are the drive's and not the host's. The latency of a read is the time
  * from its issue to the driver to its completion: what a cgroup's limits, the
- * wait for a tag, a scheduler or a plug add is not in it. An I/O is in flight
+ * wait for a tag, a scheduler or a plug add is not in it. If the driver hands
+ * it back and is given it again, the longest of these times. An I/O is in flight
  * from when it has a request, or has been merged into one, until it ends: what
  * is plugged or scheduled will reach the drive before those that come later,
  * but a bio that iocost, io.max or a lack of tags holds back is no load, and
@@ -65,14 +66,22 @@
  * for four waits after it has recovered. One that fails, or ends before it
  * reaches the drive, has told nothing: the next read may be a probe.
  *
+ * A probe is chosen when it is submitted, and may then be held up by the limits
+ * of its cgroup or for want of a tag, for as long as others care to hold it up.
+ * It must not take the rest hostage: if the drive has not been given it within
+ * a wait, another is sent, and its own end tells nothing any more.
+ *
  * Stalls. The history shows a burst when its first slow read completes, and not
  * before: until then the reads that arrive look fast. The stall rule, off
  * unless stall_us is set, refuses a read when others are in flight and none
- * has completed for that long.
+ * has completed for that long. In flight is from the request on, as above: what
+ * a scheduler or a plug holds back is in this time.
  *
  * Asleep. Drives without hinted reads should not pay for those with. One that
  * is on and gets no hinted read for SLEEP_AFTER falls asleep: nothing is
- * counted, and I/O goes past it as if the policy were off. The next hinted read
+ * counted, and I/O goes past it with a test or two. It stays in the queue's
+ * list: to leave it, and to come back, the queue would have to be drained, and
+ * all I/O would wait meanwhile for the slowest in flight. The next hinted read
  * wakes it. That read, and those until it is awake, are admitted unasked, and
  * the history starts empty. I/Os that arrived while the drive slept are not
  * pending, those counted before are counted out when they complete, and so
@@ -128,6 +137,19 @@ static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
 #define IN_FLIGHT_READ ((s64)BIT_ULL(32))
 #define IN_FLIGHT_DISK ((s64)BIT_ULL(56))
 #define IN_FLIGHT_READS_MASK (IN_FLIGHT_DISK - IN_FLIGHT_READ)
+
+/*
+ * linnos->probe says whether a probe is in flight, whether the drive has been
+ * given it, and above that which one it is. They are numbered, so that one that
+ * was given up and ends after all is not taken for another. A bio bears the low
+ * bits of its number.
+ */
+#define PROBE_IN_FLIGHT BIT(0)
+#define PROBE_ISSUED BIT(1)
+#define PROBE_STATE (PROBE_IN_FLIGHT | PROBE_ISSUED)
+#define PROBE_NUMBER GENMASK(10, 2)
+
+static_assert(PROBE_NUMBER >> 2 == LINNOS_BIO_PROBE >> 21);
 
 DEFINE_STATIC_KEY_FALSE(blk_linnos_key);
 
@@ -332,22 +354,63 @@ static void linnos_history_add(struct blk_linnos *linnos, u32 pending,
 	atomic_set(&linnos->revokes, 0);
 }
 
-/* Is it time to look whether the drive is still slow, and are we the one? */
-static bool linnos_probe_due(struct blk_linnos *linnos, u64 now_ns)
+/*
+ * Is it time to look whether the drive is still slow, and are we the one? If
+ * so, *@number is the probe's.
+ */
+static bool linnos_probe_claim(struct blk_linnos *linnos, u64 now_ns,
+			       u32 *number)
 {
-	u64 after_ns = (u64)READ_ONCE(linnos->probe_after_us) * NSEC_PER_USEC;
+	/* pairs with linnos_probe_done(): what the last one has told */
+	u32 probe = atomic_read_acquire(&linnos->probe);
+	u32 next = ((probe | PROBE_STATE) + 1) | PROBE_IN_FLIGHT;
+	u32 after_us = READ_ONCE(linnos->probe_after_us);
+	u64 after_ns = (u64)after_us * NSEC_PER_USEC;
+	u64 patience_ns = (u64)(after_us ?: PROBE_AFTER_US) * NSEC_PER_USEC;
 	u64 after_revokes = READ_ONCE(linnos->probe_after_revokes);
 	u8 backoff = READ_ONCE(linnos->probe_backoff);
 	/* A read that completed just now may make the age negative. */
 	s64 age_ns = now_ns - READ_ONCE(linnos->last_read_ns);
+	s64 held_ns = now_ns - READ_ONCE(linnos->probe_since_ns);
 	u64 revokes = atomic_read(&linnos->revokes);
 
 	if (!READ_ONCE(linnos->probe_again) &&
 	    !(after_ns && age_ns > (s64)(after_ns << backoff)) &&
 	    !(after_revokes && revokes >= after_revokes << backoff))
 		return false;
-	return !atomic_read(&linnos->probing) &&
-	       !atomic_cmpxchg(&linnos->probing, 0, 1);
+	/* one at a time, but not if the host holds it back */
+	if (probe & PROBE_ISSUED)
+		return false;
+	if (probe & PROBE_IN_FLIGHT && held_ns <= (s64)(patience_ns << backoff))
+		return false;
+	/* before anyone can see the probe that it is the time of */
+	WRITE_ONCE(linnos->probe_since_ns, now_ns);
+	/* not if another has come, even gone, since we looked: think again */
+	if (atomic_cmpxchg(&linnos->probe, probe, next) != probe)
+		return false;
+	*number = FIELD_GET(PROBE_NUMBER, next);
+	return true;
+}
+
+/* Is this bio the probe in flight, rather than one that was given up? */
+static bool linnos_is_probe(u32 probe, const struct bio_linnos *io)
+{
+	return io->verdict == LINNOS_VERDICT_PROBE && probe & PROBE_IN_FLIGHT &&
+	       FIELD_GET(PROBE_NUMBER, probe) == io->probe;
+}
+
+/**
+ * linnos_issued() - the drive is given a read: no other probe, if it is one
+ * @linnos: the disk's policy
+ * @bio: a bio in the account
+ */
+void linnos_issued(struct blk_linnos *linnos, const struct bio *bio)
+{
+	struct bio_linnos io = linnos_unpack(bio);
+	u32 probe = atomic_read(&linnos->probe);
+
+	if (!(probe & PROBE_ISSUED) && linnos_is_probe(probe, &io))
+		atomic_cmpxchg(&linnos->probe, probe, probe | PROBE_ISSUED);
 }
 
 /*
@@ -355,10 +418,14 @@ static bool linnos_probe_due(struct blk_linnos *linnos, u64 now_ns)
  * another path or never got as far as the drive (-EAGAIN for want of a tag)
  * does not tell: the next read may be a probe, at the same wait as this.
  */
-static void linnos_probe_done(struct blk_linnos *linnos, bool told, bool slow)
+static void linnos_probe_done(struct blk_linnos *linnos,
+			      const struct bio_linnos *io, bool told, bool slow)
 {
+	u32 probe = atomic_read(&linnos->probe);
 	u8 backoff = READ_ONCE(linnos->probe_backoff);
 
+	if (!linnos_is_probe(probe, io))
+		return;
 	if (told) {
 		WRITE_ONCE(linnos->probe_again, !slow);
 		if (!slow)
@@ -366,8 +433,12 @@ static void linnos_probe_done(struct blk_linnos *linnos, bool told, bool slow)
 		else if (backoff < PROBE_MAX_BACKOFF)
 			WRITE_ONCE(linnos->probe_backoff, backoff + 1);
 	}
-	/* the next probe sees the above */
-	atomic_set_release(&linnos->probing, 0);
+	/*
+	 * Whoever is to send the next one sees the above; pairs with
+	 * linnos_probe_claim(). No loop: if it is another by now, this one had
+	 * been given up.
+	 */
+	atomic_cmpxchg_release(&linnos->probe, probe, probe & ~PROBE_STATE);
 }
 
 /* Reads are in flight, and none has completed for too long. */
@@ -411,11 +482,11 @@ static u32 linnos_pending_with(struct blk_linnos *linnos, const struct bio *bio)
 bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 {
 	struct bio_linnos io = {
-		.pending = linnos_pending_with(linnos, bio),
 		.verdict = LINNOS_VERDICT_NONE,
 		.served_us = LINNOS_NOT_SERVED,
 		.decided = true,
 	};
+	u32 pending = linnos_pending_with(linnos, bio);
 	enum linnos_mode mode = READ_ONCE(linnos->mode);
 	enum linnos_reason reason = LINNOS_NO_MODEL;
 	s64 out[LINNOS_N_OUTPUTS] = { 0, 0 };
@@ -432,7 +503,7 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	rcu_read_lock();
 	active = rcu_dereference(linnos->model);
 	if (active) {
-		slow = linnos_predict(linnos, active, &history, io.pending,
+		slow = linnos_predict(linnos, active, &history, pending,
 				      trace_linnos_decision_enabled() ? out :
 									NULL);
 		reason = slow ? LINNOS_PREDICTED_SLOW : LINNOS_PREDICTED_FAST;
@@ -450,7 +521,7 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 
 	/* not "observe": the mode may have been switched off meanwhile */
 	admit = !slow || mode != LINNOS_ENFORCE;
-	if (!admit && linnos_probe_due(linnos, now_ns)) {
+	if (!admit && linnos_probe_claim(linnos, now_ns, &io.probe)) {
 		admit = true;
 		reason = LINNOS_PROBE;
 		io.verdict = LINNOS_VERDICT_PROBE;
@@ -465,7 +536,7 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	if (reason == LINNOS_STALLED)
 		linnos_count(linnos, LINNOS_STAT_STALLED);
 	trace_linnos_decision(disk_devt(linnos->disk), bio->bi_iter.bi_sector,
-			      bio_sectors(bio), io.pending, history.pending,
+			      bio_sectors(bio), pending, history.pending,
 			      history.latency_us, out, !admit, reason);
 	if (admit) {
 		linnos_pack(bio, &io);
@@ -507,7 +578,7 @@ void linnos_arrive(struct blk_linnos *linnos, struct bio *bio)
 	};
 
 	if (bio_flagged(bio, BIO_QOS_ADMITTED)) {
-		/* the remainder of one that was split; linnos_served() may run */
+		/* the remainder of one that was split */
 		if (!(READ_ONCE(bio->bi_linnos) & LINNOS_BIO_DECIDED))
 			return;
 		io = linnos_unpack(bio);
@@ -516,7 +587,6 @@ void linnos_arrive(struct blk_linnos *linnos, struct bio *bio)
 	} else if (bio_op(bio) == REQ_OP_READ) {
 		linnos_count(linnos, LINNOS_STAT_READS);
 	}
-	io.pending = linnos_pending_with(linnos, bio);
 	linnos_pack(bio, &io);
 	bio_set_flag(bio, BIO_QOS_ADMITTED);
 }
@@ -532,8 +602,37 @@ static bool linnos_is_part(struct bio *bio)
 	return bio->bi_end_io == bio_chain_endio &&
 	       whole->bi_bdev == bio->bi_bdev &&
 	       bio_flagged(whole, BIO_QOS_ADMITTED) &&
-	       /* another part may be in linnos_served() */
-	       !(READ_ONCE(whole->bi_linnos) & LINNOS_BIO_PART);
+	       !(READ_ONCE(whole->bi_linnos) &
+		 (LINNOS_BIO_PART | LINNOS_BIO_DECIDED));
+}
+
+/*
+ * What goes into the history beside the latency: what was pending when the bio,
+ * or its first part, was counted in, all of itself included. Not when it
+ * arrived: it may since have waited for the host.
+ */
+static void linnos_keep_pending(struct bio *bio, u32 pending)
+{
+	u16 load = READ_ONCE(bio->bi_linnos_load);
+
+	pending = min_t(u32, pending, LINNOS_BIO_PENDING);
+	if (!(load & LINNOS_BIO_PENDING))
+		WRITE_ONCE(bio->bi_linnos_load,
+			   load | FIELD_PREP(LINNOS_BIO_PENDING, pending));
+}
+
+static void linnos_start_part(struct blk_linnos *linnos, struct bio *part,
+			      u32 pages)
+{
+	s64 in_flight = atomic64_add_return(pages, &linnos->in_flight);
+	struct bio *whole = part->bi_private;
+	u64 bytes = part->bi_iter.bi_size;
+
+	/* what is left of the whole follows this part */
+	bytes += READ_ONCE(whole->bi_iter.bi_size);
+	linnos_keep_pending(whole,
+			    lower_32_bits(in_flight) - pages +
+				    DIV_ROUND_UP_ULL(bytes, LINNOS_PAGE_BYTES));
 }
 
 /**
@@ -544,8 +643,7 @@ static bool linnos_is_part(struct bio *bio)
  */
 void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 {
-	s64 what, in_flight;
-	unsigned long flags;
+	s64 in_flight;
 	u32 pages;
 
 	if (!bio_flagged(bio, BIO_QOS_ADMITTED)) {
@@ -553,24 +651,20 @@ void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 			return;
 		linnos_pack(bio, &(struct bio_linnos){ .part = true });
 		bio_set_flag(bio, BIO_QOS_ADMITTED);
-	} else if (READ_ONCE(bio->bi_linnos) &
-		   (LINNOS_BIO_PAGES | LINNOS_BIO_PART)) {
+	} else if (bio->bi_linnos &
+		   (LINNOS_BIO_PAGES | LINNOS_BIO_PART | LINNOS_BIO_DECIDED)) {
+		/* counted, or it arrived while the drive slept */
 		return;
 	}
 	pages = linnos_bio_pages(bio);
-	if (likely(!bio_flagged(bio, BIO_CHAIN))) {
-		bio->bi_linnos |= FIELD_PREP(LINNOS_BIO_PAGES, pages);
-	} else {
-		/* its first parts may complete meanwhile: linnos_served() */
-		raw_spin_lock_irqsave(&linnos->history_lock, flags);
-		bio->bi_linnos |= FIELD_PREP(LINNOS_BIO_PAGES, pages);
-		raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
-	}
-	what = pages;
+	bio->bi_linnos |= FIELD_PREP(LINNOS_BIO_PAGES, pages);
 
-	if (bio_op(bio) != REQ_OP_READ ||
-	    READ_ONCE(bio->bi_linnos) & LINNOS_BIO_PART) {
-		atomic64_add(what, &linnos->in_flight);
+	if (bio_op(bio) != REQ_OP_READ) {
+		atomic64_add(pages, &linnos->in_flight);
+		return;
+	}
+	if (bio->bi_linnos & LINNOS_BIO_PART) {
+		linnos_start_part(linnos, bio, pages);
 		return;
 	}
 	/*
@@ -581,19 +675,46 @@ void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	    !(atomic64_read(&linnos->in_flight) & IN_FLIGHT_READS_MASK))
 		WRITE_ONCE(linnos->busy_since_ns, now_ns);
 	in_flight =
-		atomic64_add_return(what + IN_FLIGHT_READ, &linnos->in_flight);
+		atomic64_add_return(pages + IN_FLIGHT_READ, &linnos->in_flight);
 	if (now_ns && (in_flight & IN_FLIGHT_READS_MASK) == IN_FLIGHT_READ)
 		WRITE_ONCE(linnos->busy_since_ns, now_ns);
+	linnos_keep_pending(bio, lower_32_bits(in_flight));
 }
 
+/* Parts complete on several CPUs at once. */
 static void linnos_keep_longest(struct bio *bio, u32 us)
 {
-	u32 old = FIELD_GET(LINNOS_BIO_SERVED_US, bio->bi_linnos);
+	u32 old = READ_ONCE(bio->bi_linnos_served_us);
 
-	if (old != LINNOS_NOT_SERVED && old >= us)
-		return;
-	bio->bi_linnos &= ~LINNOS_BIO_SERVED_US;
-	bio->bi_linnos |= FIELD_PREP(LINNOS_BIO_SERVED_US, us);
+	do {
+		if (old != LINNOS_NOT_SERVED && old >= us)
+			return;
+	} while (!try_cmpxchg(&bio->bi_linnos_served_us, &old, us));
+}
+
+/**
+ * linnos_tried() - the drive has had a read, or a part of it, for some time
+ * @bio: the bio, or the part
+ * @time_ns: for how long, until it was served or handed back
+ */
+void linnos_tried(struct bio *bio, u64 time_ns)
+{
+	u32 us = min_t(u64, div_u64(time_ns, NSEC_PER_USEC), LINNOS_SERVED_MAX);
+
+	if (bio->bi_linnos & LINNOS_BIO_PART) {
+		struct bio *whole = bio->bi_private;
+
+		/* a multipath driver may have taken it elsewhere */
+		if (!bio_flagged(whole, BIO_QOS_ADMITTED) ||
+		    whole->bi_bdev != bio->bi_bdev)
+			return;
+		bio = whole;
+	}
+	if (likely(!bio_flagged(bio, BIO_CHAIN) &&
+		   bio->bi_linnos_served_us == LINNOS_NOT_SERVED))
+		WRITE_ONCE(bio->bi_linnos_served_us, us);
+	else
+		linnos_keep_longest(bio, us);
 }
 
 /**
@@ -606,34 +727,15 @@ static void linnos_keep_longest(struct bio *bio, u32 us)
 void linnos_served(struct blk_linnos *linnos, struct bio *bio, u64 latency_ns,
 		   u64 now_ns)
 {
-	u32 us = min_t(u64, div_u64(latency_ns, NSEC_PER_USEC),
-		       LINNOS_SERVED_MAX);
-	unsigned long flags;
-
 	WRITE_ONCE(linnos->last_read_ns, now_ns);
-	if (bio->bi_linnos & LINNOS_BIO_PART) {
-		struct bio *whole = bio->bi_private;
-
-		/* a multipath driver may have taken it elsewhere */
-		if (!bio_flagged(whole, BIO_QOS_ADMITTED) ||
-		    whole->bi_bdev != bio->bi_bdev)
-			return;
-		bio = whole;
-	}
-	if (likely(!bio_flagged(bio, BIO_CHAIN))) {
-		linnos_keep_longest(bio, us);
-		return;
-	}
-	/* parts complete on several CPUs at once, but not often */
-	raw_spin_lock_irqsave(&linnos->history_lock, flags);
-	linnos_keep_longest(bio, us);
-	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
+	linnos_tried(bio, latency_ns);
 }
 
 static void linnos_read_ended(struct blk_linnos *linnos,
 			      const struct bio_linnos *io, blk_status_t status)
 {
-	bool told = !status && io->served_us != LINNOS_NOT_SERVED;
+	/* nor does one that was not counted, for the drive slept */
+	bool told = !status && io->pages && io->served_us != LINNOS_NOT_SERVED;
 	struct linnos_history history;
 	bool slow = false;
 
@@ -651,7 +753,7 @@ static void linnos_read_ended(struct blk_linnos *linnos,
 			linnos_count(linnos, LINNOS_STAT_FALSE_REVOKES);
 	}
 	if (io->verdict == LINNOS_VERDICT_PROBE)
-		linnos_probe_done(linnos, told, slow);
+		linnos_probe_done(linnos, io, told, slow);
 }
 
 /**
@@ -674,8 +776,14 @@ void linnos_end(struct blk_linnos *linnos, struct bio *bio, blk_status_t status)
 }
 
 /* A read with the hint, for a drive that is off or asleep, goes unasked. */
-static void linnos_wake(struct blk_linnos *linnos)
+static void linnos_wake(struct blk_linnos *linnos, struct bio *bio)
 {
+	struct bio_linnos io = {
+		.verdict = LINNOS_VERDICT_NONE,
+		.served_us = LINNOS_NOT_SERVED,
+		.decided = true,
+	};
+
 	/* pairs with linnos_alloc_percpu(); the counters are there once on */
 	if (!smp_load_acquire(&linnos->stats) ||
 	    READ_ONCE(linnos->mode) == LINNOS_OFF)
@@ -683,6 +791,9 @@ static void linnos_wake(struct blk_linnos *linnos)
 	linnos_count(linnos, LINNOS_STAT_READS);
 	linnos_count(linnos, LINNOS_STAT_LATENCY_CRITICAL);
 	linnos_count(linnos, LINNOS_STAT_ADMITTED);
+	/* it may be awake when the read arrives, which is not another one then */
+	linnos_pack(bio, &io);
+	bio_set_flag(bio, BIO_QOS_ADMITTED);
 	queue_work(system_wq, &linnos->wake_work);
 }
 
@@ -693,9 +804,9 @@ static void linnos_wake(struct blk_linnos *linnos)
  * No reference on the queue is held: whoever submits a bio holds the disk, and
  * the disk the policy.
  *
- * However it is answered, the read loses its hint. One that was asked about and
- * admitted bears BIO_QOS_ADMITTED from now on, however long it is throttled
- * before it arrives at its queue.
+ * However it is answered, the read loses its hint. One that was admitted bears
+ * BIO_QOS_ADMITTED from now on, however long it is throttled before it arrives
+ * at its queue.
  *
  * Context: Process context.
  * Return: BLK_STS_OK, or BLK_STS_REVOKED for one that must be ended.
@@ -713,7 +824,7 @@ blk_status_t blk_linnos_decide(struct bio *bio)
 		return BLK_STS_OK;
 	/* pairs with linnos_set_awake(): no history from before */
 	if (!smp_load_acquire(&linnos->awake)) {
-		linnos_wake(linnos);
+		linnos_wake(linnos, bio);
 		return BLK_STS_OK;
 	}
 	/*
@@ -738,6 +849,9 @@ static void blk_linnos_track(struct rq_qos *rqos, struct request *rq,
 {
 	struct blk_linnos *linnos = container_of(rqos, struct blk_linnos, rqos);
 
+	/* asleep */
+	if (!READ_ONCE(linnos->awake))
+		return;
 	linnos_start(linnos, bio,
 		     READ_ONCE(linnos->stall_us) ? ktime_get_ns() : 0);
 }
@@ -757,9 +871,40 @@ static bool linnos_timed(const struct request *rq)
  */
 void __blk_linnos_issue_rq(struct request *rq)
 {
+	struct blk_linnos *linnos;
+	struct bio *bio;
+
+	if (!linnos_timed(rq))
+		return;
 	/* not blk_time_get_ns(), as above */
-	if (linnos_timed(rq))
-		rq->io_start_time_ns = ktime_get_ns();
+	rq->io_start_time_ns = ktime_get_ns();
+	linnos = rq->q->disk->linnos;
+	/* is a probe on its way to the drive? */
+	if (likely((atomic_read(&linnos->probe) & PROBE_STATE) !=
+		   PROBE_IN_FLIGHT))
+		return;
+	for (bio = rq->bio; bio; bio = bio->bi_next)
+		if (bio_flagged(bio, BIO_QOS_ADMITTED))
+			linnos_issued(linnos, bio);
+}
+
+/*
+ * The driver hands a request back, to be given it again: it was busy, or the
+ * drive has failed it or not answered in time. That, too, is time that the
+ * drive took; else a read that was lost and repeated would have been fast.
+ */
+static void blk_linnos_requeue(struct rq_qos *rqos, struct request *rq)
+{
+	u64 time_ns;
+	struct bio *bio;
+
+	if (!linnos_timed(rq) || !rq->io_start_time_ns ||
+	    !blk_mq_request_started(rq))
+		return;
+	time_ns = ktime_get_ns() - rq->io_start_time_ns;
+	for (bio = rq->bio; bio; bio = bio->bi_next)
+		if (bio_flagged(bio, BIO_QOS_ADMITTED))
+			linnos_tried(bio, time_ns);
 }
 
 /**
@@ -801,6 +946,22 @@ void __blk_linnos_complete_rq(struct request *rq, unsigned int nr_bytes)
 void blk_linnos_done_bio(struct bio *bio)
 {
 	linnos_end(bio->bi_bdev->bd_disk->linnos, bio, bio->bi_status);
+}
+
+/**
+ * blk_linnos_forget_bio() - a bio finds that its disk has gone
+ * @bio: a bio that cannot get a request any more
+ *
+ * Its first parts may have been counted, and a multipath driver may have taken
+ * them to another path. The bio ends with the last of them, when this disk may
+ * not be there any more to be looked up. So it leaves the account now.
+ *
+ * Context: Process context, whoever submits the bio holds the disk.
+ */
+void blk_linnos_forget_bio(struct bio *bio)
+{
+	if (bio_flagged(bio, BIO_QOS_ADMITTED))
+		linnos_end(bio->bi_bdev->bd_disk->linnos, bio, BLK_STS_IOERR);
 }
 
 /**
@@ -847,6 +1008,7 @@ static const struct rq_qos_ops blk_linnos_ops = {
 	.arrive = blk_linnos_arrive,
 	.track = blk_linnos_track,
 	.merge = blk_linnos_track,
+	.requeue = blk_linnos_requeue,
 	.exit = blk_linnos_exit,
 #ifdef CONFIG_BLK_DEBUG_FS
 	.debugfs_attrs = blk_linnos_debugfs_attrs,
@@ -1016,7 +1178,10 @@ void blk_linnos_unregister(struct gendisk *disk)
 	mutex_lock(&linnos->lock);
 	linnos_set_mode(linnos, LINNOS_OFF);
 	mutex_unlock(&linnos->lock);
-	/* it is off, so nothing starts them again, nor they themselves */
+	/*
+	 * It is off, so they do nothing, and sleep_work does not come again.
+	 * wake_work may: blk_linnos_release().
+	 */
 	cancel_work_sync(&linnos->wake_work);
 	cancel_delayed_work_sync(&linnos->sleep_work);
 	linnos_hold_disk(linnos);
@@ -1033,5 +1198,11 @@ void blk_linnos_release(struct gendisk *disk)
 	if (!linnos)
 		return;
 	disk->linnos = NULL;
+	/*
+	 * A read that found the policy on may have queued it since it was
+	 * switched off. Whoever submitted that held the disk.
+	 */
+	cancel_work_sync(&linnos->wake_work);
+	cancel_delayed_work_sync(&linnos->sleep_work);
 	kobject_put(&linnos->kobj);
 }

@@ -45,6 +45,7 @@ static inline void blk_linnos_complete_rq(struct request *rq,
 }
 
 void blk_linnos_done_bio(struct bio *bio);
+void blk_linnos_forget_bio(struct bio *bio);
 void blk_linnos_forget_bios(struct request *rq);
 int blk_linnos_register(struct gendisk *disk);
 void blk_linnos_unregister(struct gendisk *disk);
@@ -73,6 +74,10 @@ static inline void blk_linnos_complete_rq(struct request *rq,
 }
 
 static inline void blk_linnos_done_bio(struct bio *bio)
+{
+}
+
+static inline void blk_linnos_forget_bio(struct bio *bio)
 {
 }
 

@@ -29,6 +29,7 @@ static bool arrive(struct linnos_fixture *fx, struct linnos_io *io,
 		return false;
 	linnos_arrive(fx->linnos, &io->bio);
 	linnos_start(fx->linnos, &io->bio, now_ns);
+	linnos_issued(fx->linnos, &io->bio);
 	io->io = linnos_unpack(&io->bio);
 	return true;
 }
@@ -51,7 +52,7 @@ static void linnos_test_pending(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, arrive(fx, &a, REQ_OP_READ, 512, false, 0));
 	KUNIT_EXPECT_EQ(test, a.io.pending, 1);
 	KUNIT_EXPECT_TRUE(test, arrive(fx, &b, REQ_OP_WRITE, 4097, false, 0));
-	KUNIT_EXPECT_EQ(test, b.io.pending, 3);
+	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 3);
 	KUNIT_EXPECT_TRUE(test, arrive(fx, &c, REQ_OP_READ, 65536, true, 0));
 	KUNIT_EXPECT_EQ(test, c.io.pending, 19);
 	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 19);
@@ -79,10 +80,11 @@ static void linnos_test_largest_bio(struct kunit *test)
 static void linnos_test_pack(struct kunit *test)
 {
 	static const struct bio_linnos cases[] = {
-		{ 1, LINNOS_VERDICT_NONE, 1, false, false, LINNOS_NOT_SERVED },
-		{ 16383, LINNOS_VERDICT_FAST, 0, true, false, 0 },
-		{ 1000, LINNOS_VERDICT_SLOW, 1 << 20, false, false, 90 },
-		{ 2, LINNOS_VERDICT_PROBE, 256, false, true,
+		{ 1, LINNOS_VERDICT_NONE, 0, 1, false, false,
+		  LINNOS_NOT_SERVED },
+		{ 16383, LINNOS_VERDICT_FAST, 0, 0, true, false, 0 },
+		{ 1000, LINNOS_VERDICT_SLOW, 0, 1 << 20, false, false, 90 },
+		{ 2, LINNOS_VERDICT_PROBE, 511, 256, false, true,
 		  LINNOS_SERVED_MAX },
 	};
 	struct bio_linnos io;
@@ -94,6 +96,7 @@ static void linnos_test_pack(struct kunit *test)
 		io = linnos_unpack(&bio);
 		KUNIT_EXPECT_EQ(test, io.pending, cases[i].pending);
 		KUNIT_EXPECT_EQ(test, io.verdict, cases[i].verdict);
+		KUNIT_EXPECT_EQ(test, io.probe, cases[i].probe);
 		KUNIT_EXPECT_EQ(test, io.pages, cases[i].pages);
 		KUNIT_EXPECT_EQ(test, io.decided, cases[i].decided);
 		KUNIT_EXPECT_EQ(test, io.part, cases[i].part);
@@ -132,7 +135,8 @@ static void linnos_test_held_back(struct kunit *test)
 	held.start_ns = 2 * NSEC_PER_SEC;
 	complete_io(fx, &held, BLK_STS_OK, 2 * NSEC_PER_SEC + 90000);
 	KUNIT_EXPECT_EQ(test, h->latency_us[3], 90);
-	KUNIT_EXPECT_EQ(test, h->pending[3], 16);
+	/* the other one is before it by now */
+	KUNIT_EXPECT_EQ(test, h->pending[3], 17);
 	complete_io(fx, &io, BLK_STS_OK, 92000);
 
 	/* refused for want of a tag: never counted */
@@ -160,13 +164,13 @@ static void linnos_test_parts(struct kunit *test)
 	for (i = 0; i < 2; i++) {
 		bio_init(part[i], NULL, NULL, 0, REQ_OP_READ);
 		part[i]->bi_iter.bi_size = 16384;
+		whole.bi_iter.bi_size -= 16384;
 		part[i]->bi_private = &whole;
 		part[i]->bi_end_io = bio_chain_endio;
 		linnos_start(fx->linnos, part[i], 0);
 		KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos),
 				4 * (i + 1));
 	}
-	whole.bi_iter.bi_size = 32768;
 	linnos_start(fx->linnos, &whole, 0);
 	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 16);
 
@@ -182,6 +186,60 @@ static void linnos_test_parts(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, h->latency_us[3], 300);
 	KUNIT_EXPECT_EQ(test, h->pending[3], 16);
 	KUNIT_EXPECT_EQ(test, h->latency_us[2], 0);
+}
+
+/* The drive had it for a second and handed it back: that was not fast. */
+static void linnos_test_tried_again(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_history *h = &fx->linnos->history;
+	struct linnos_io io;
+
+	fx->linnos->mode = LINNOS_OBSERVE;
+	arrive(fx, &io, REQ_OP_READ, 4096, true, 0);
+	linnos_tried(&io.bio, NSEC_PER_SEC);
+	io.start_ns = 2 * NSEC_PER_SEC;
+	complete_io(fx, &io, BLK_STS_OK, 2 * NSEC_PER_SEC + 90000);
+	KUNIT_EXPECT_EQ(test, h->latency_us[3], USEC_PER_SEC);
+
+	/* refused by a busy driver: the try that was answered */
+	arrive(fx, &io, REQ_OP_READ, 4096, true, 0);
+	linnos_tried(&io.bio, 1000);
+	complete_io(fx, &io, BLK_STS_OK, 90000);
+	KUNIT_EXPECT_EQ(test, h->latency_us[3], 90);
+}
+
+/* Its disk has gone when a part of it is still on its way, maybe elsewhere. */
+static void linnos_test_disk_gone(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct block_device *bdev;
+	struct linnos_io whole, part;
+
+	bdev = kunit_kzalloc(test, sizeof(*bdev), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, bdev);
+	bdev->bd_disk = &fx->disk;
+	fx->disk.linnos = fx->linnos;
+	fx->linnos->mode = LINNOS_OBSERVE;
+
+	bio_init(&whole.bio, NULL, NULL, 0, REQ_OP_READ);
+	whole.bio.bi_bdev = bdev;
+	whole.bio.bi_iter.bi_size = 8192;
+	linnos_arrive(fx->linnos, &whole.bio);
+	bio_init(&part.bio, NULL, NULL, 0, REQ_OP_READ);
+	part.bio.bi_bdev = bdev;
+	part.bio.bi_iter.bi_size = 4096;
+	part.bio.bi_private = &whole.bio;
+	part.bio.bi_end_io = bio_chain_endio;
+	linnos_start(fx->linnos, &part.bio, 0);
+
+	blk_linnos_forget_bio(&whole.bio);
+	KUNIT_EXPECT_FALSE(test, bio_flagged(&whole.bio, BIO_QOS_ADMITTED));
+	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 1);
+	linnos_served(fx->linnos, &part.bio, 1000, 1000);
+	linnos_end(fx->linnos, &part.bio, BLK_STS_OK);
+	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
+	KUNIT_EXPECT_EQ(test, fx->linnos->history.latency_us[3], 0);
 }
 
 static void linnos_test_what_counts(struct kunit *test)
@@ -259,10 +317,11 @@ static void linnos_test_history(struct kunit *test)
 }
 
 static struct kunit_case linnos_accounting_cases[] = {
-	KUNIT_CASE(linnos_test_pending), KUNIT_CASE(linnos_test_largest_bio),
-	KUNIT_CASE(linnos_test_pack),	 KUNIT_CASE(linnos_test_what_counts),
-	KUNIT_CASE(linnos_test_history), KUNIT_CASE(linnos_test_held_back),
-	KUNIT_CASE(linnos_test_parts),	 {}
+	KUNIT_CASE(linnos_test_pending),   KUNIT_CASE(linnos_test_largest_bio),
+	KUNIT_CASE(linnos_test_pack),	   KUNIT_CASE(linnos_test_what_counts),
+	KUNIT_CASE(linnos_test_history),   KUNIT_CASE(linnos_test_held_back),
+	KUNIT_CASE(linnos_test_parts),	   KUNIT_CASE(linnos_test_tried_again),
+	KUNIT_CASE(linnos_test_disk_gone), {}
 };
 
 static struct kunit_suite linnos_accounting_suite = {
@@ -452,6 +511,49 @@ static void linnos_test_probe_without_verdict(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, admitted_of(fx, 6, &probe), 0);
 	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
 	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 10);
+}
+
+/*
+ * A probe that a cgroup's limits hold up is given up, and what becomes of it
+ * later is not taken for the end of its successor.
+ */
+static void linnos_test_probe_held_up(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_io held, probe, io;
+
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	fx->linnos->mode = LINNOS_ENFORCE;
+	fx->linnos->probe_after_us = 50;
+	fx->linnos->probe_after_revokes = 0;
+
+	bio_init(&held.bio, NULL, NULL, 0, REQ_OP_READ);
+	held.bio.bi_iter.bi_size = SLOW_BYTES;
+	held.start_ns = 1000000;
+	KUNIT_ASSERT_TRUE(test, linnos_decide(fx->linnos, &held.bio, 100000));
+	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
+					150000));
+	KUNIT_EXPECT_TRUE(test, arrive(fx, &probe, REQ_OP_READ, SLOW_BYTES,
+				       true, 150001));
+	KUNIT_EXPECT_EQ(test, (int)probe.io.verdict, LINNOS_VERDICT_PROBE);
+	KUNIT_EXPECT_NE(test, probe.io.probe, linnos_unpack(&held.bio).probe);
+	/* the drive has been given this one: no other, however long it takes */
+	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
+					900000));
+
+	/* the old one comes after all: the new one is still out */
+	linnos_arrive(fx->linnos, &held.bio);
+	linnos_start(fx->linnos, &held.bio, 1000000);
+	linnos_issued(fx->linnos, &held.bio);
+	complete_io(fx, &held, BLK_STS_OK, 1000001);
+	KUNIT_EXPECT_FALSE(test, fx->linnos->probe_again);
+	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
+					9000000));
+	complete_io(fx, &probe, BLK_STS_OK, 9000000);
+	KUNIT_EXPECT_EQ(test, (int)fx->linnos->probe_backoff, 1);
+	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
+				       9200000));
+	complete_io(fx, &io, BLK_STS_OK, 9200000);
 }
 
 static void linnos_test_probe_after_time(struct kunit *test)
@@ -644,6 +746,7 @@ static struct kunit_case linnos_admission_cases[] = {
 	KUNIT_CASE(linnos_test_probe_again_when_fast),
 	KUNIT_CASE(linnos_test_probe_without_verdict),
 	KUNIT_CASE(linnos_test_probe_after_time),
+	KUNIT_CASE(linnos_test_probe_held_up),
 	KUNIT_CASE(linnos_test_stall),
 	KUNIT_CASE(linnos_test_wide_model),
 	KUNIT_CASE(linnos_test_decisions),

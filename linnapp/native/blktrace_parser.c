@@ -23,8 +23,10 @@
  *
  * Features. Pending pages rise when a fragment gets its request (G) or is merged into one (M, F),
  * and fall when it completes; in a trace without G they rise at Q. The latency is the drive's, from
- * D to C: of the fragment that took longest, and from Q only where no D was traced. A read that
- * completes without error enters the history. A revoked I/O (EBUSY and no issue) leaves neither.
+ * D to C, or to R if it was requeued: of the fragment and the try that took longest, and from Q only
+ * where no D was traced. A read that completes without error enters the history, with what was
+ * pending when its first fragment was counted: what the host held it back by is in neither. A
+ * revoked I/O (EBUSY and no issue) leaves neither.
  *
  * Memory. I/Os leave in arrival order, so one that never completes would hold back all that came
  * later: after max_age_ns of trace time it is given up and counted as missing its completion.
@@ -110,7 +112,8 @@ struct io {
 	uint32_t bytes;
 	uint32_t left_bytes;
 	uint64_t served_ns;		/* the longest that the drive took over a part */
-	uint32_t pending;
+	uint32_t pending;		/* when it arrived */
+	uint32_t counted_pending;	/* when its first part was counted; 0 before */
 	uint32_t held_pages;		/* of its last part, which has completed */
 	uint8_t flags;
 	bool open;			/* still in flight */
@@ -541,12 +544,16 @@ static uint32_t pages_of(uint32_t bytes)
 static void count_fragment(struct lt_parser *p, uint32_t index)
 {
 	struct fragment *f = &p->fragments[index];
+	struct io *io = io_at(p, f->io);
+	uint64_t pending = p->pending_pages + pages_of(io->bytes);
 
 	if (f->counted)
 		return;
 	f->counted = true;
 	f->pages = pages_of(f->bytes);
 	p->pending_pages += f->pages;
+	if (!io->counted_pending)
+		io->counted_pending = pending > UINT32_MAX ? UINT32_MAX : pending;
 }
 
 /*
@@ -634,7 +641,7 @@ static void remember(struct lt_parser *p, const struct io *io)
 		p->past.pending[i] = p->past.pending[i + 1];
 		p->past.latency_us[i] = p->past.latency_us[i + 1];
 	}
-	p->past.pending[last] = io->pending;
+	p->past.pending[last] = io->counted_pending ? io->counted_pending : io->pending;
 	p->past.latency_us[last] = latency_us > UINT32_MAX ? UINT32_MAX : latency_us;
 }
 
@@ -732,6 +739,16 @@ static void on_merge(struct lt_parser *p, const struct blk_event *e, bool write)
 	io_at(p, p->fragments[found].io)->flags |= LT_MERGED;
 }
 
+/* The drive has had the fragment until now. */
+static void served(struct io *io, const struct fragment *f, uint64_t now)
+{
+	uint64_t ns = now > f->issued_ns ? now - f->issued_ns : 0;
+
+	if (ns > io->served_ns)
+		io->served_ns = ns;
+	io->served = true;
+}
+
 static void on_issue(struct lt_parser *p, const struct blk_event *e, bool write, bool requeue)
 {
 	uint64_t sector = e->sector;
@@ -753,6 +770,8 @@ static void on_issue(struct lt_parser *p, const struct blk_event *e, bool write,
 			io_at(p, p->fragments[found].io)->flags |= LT_SPLIT;
 			step = left;
 		}
+		if (requeue && p->fragments[found].issued)
+			served(io_at(p, p->fragments[found].io), &p->fragments[found], e->time);
 		p->fragments[found].issued = !requeue;
 		if (!requeue) {
 			p->fragments[found].issued_ns = e->time;
@@ -788,13 +807,8 @@ static void on_complete(struct lt_parser *p, const struct blk_event *e, bool wri
 		step = f->bytes < left ? f->bytes : left;
 		if (error)
 			io->flags |= error == EBUSY && !f->issued ? LT_REVOKED : LT_ERROR;
-		if (!error && f->issued) {
-			uint64_t ns = e->time > f->issued_ns ? e->time - f->issued_ns : 0;
-
-			if (ns > io->served_ns)
-				io->served_ns = ns;
-			io->served = true;
-		}
+		if (!error && f->issued)
+			served(io, f, e->time);
 		if (step == f->bytes) {
 			end_fragment(p, found);
 		} else {

@@ -142,6 +142,33 @@ def test_host_delay_is_not_the_drives(tmp_path: Path) -> None:
     assert ios.hist_pending[-1].tolist() == [1, 1, 16, 17]
 
 
+def test_history_pairs_a_latency_with_what_was_pending_at_its_request(tmp_path: Path) -> None:
+    t = TraceBuilder()
+    t.add(Q, 0, 0).add(G, 0, 0).add(D, 0, 0)
+    t.add(Q, 10, 800, 65536)  # sees one page, and is held back until nothing is pending
+    t.add(C, 50, 0)
+    # then it comes in two pieces: all of it is pending with the first
+    t.add(X, 900, 800, 32768, pdu=(864).to_bytes(8, "big"))
+    t.add(G, 900, 800, 32768).add(D, 900, 800, 32768)
+    t.add(G, 901, 864, 32768).add(D, 901, 864, 32768)
+    t.add(C, 990, 800, 32768).add(C, 1000, 864, 32768)
+    t.add(Q, 2000, 8).add(G, 2000, 8).add(D, 2000, 8).add(C, 2010, 8)
+    ios, _ = read_all(t.write(tmp_path / "a.blk"))
+    assert ios.pending.tolist() == [1, 17, 1]
+    assert ios.hist_pending[-1].tolist() == [0, 0, 1, 16]
+    assert ios.hist_latency_us[-1].tolist() == [0, 0, 50, 99]
+
+
+def test_a_read_that_was_handed_back_took_its_longest_try(tmp_path: Path) -> None:
+    t = TraceBuilder()
+    t.add(Q, 0, 0).add(G, 0, 0).add(D, 10, 0).add(R, 3010, 0)
+    t.add(D, 5000, 0).add(C, 5080, 0)
+    t.add(Q, 6000, 8).add(G, 6000, 8).add(D, 6000, 8).add(R, 6001, 8)
+    t.add(D, 7000, 8).add(C, 7090, 8)
+    ios, _ = read_all(t.write(tmp_path / "a.blk"))
+    assert latencies_us(ios) == [3000, 90]
+
+
 def test_pieces_are_pending_one_by_one(tmp_path: Path) -> None:
     t = TraceBuilder()
     t.add(Q, 0, 800).add(G, 0, 800).add(D, 0, 800).add(C, 10, 800)
