@@ -1,17 +1,33 @@
 # SPDX-License-Identifier: MIT
-# What the host adds to a read is not the drive's: the wait for a tag, a scheduler.
+# What the host adds to a read is not the drive's: the limits of a cgroup (io.max,
+# iocost), the wait for a tag, a scheduler. Neither does what it holds back count
+# as pending. So one cgroup's limit gives the drive no bad name with another.
 . "$TESTS/lib.sh"
+
+cgroups=/run/cgroup
+mkdir $cgroups
+mount -t cgroup2 none $cgroups || fail "no cgroup2"
+echo +io >$cgroups/cgroup.subtree_control || fail "no io controller"
+mkdir $cgroups/limited $cgroups/free
 
 trace=/sys/kernel/tracing
 [ -d $trace/events ] || trace=/sys/kernel/debug/tracing
 echo 1 >$trace/events/linnos/enable
+
+# in_cgroup NAME COMMAND...
+in_cgroup()
+{
+	group=$1
+	shift
+	sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$cgroups/$group" "$@"
+}
 
 # drive_time DISK WHAT: the last hinted read, from another cgroup, saw a drive that
 # takes 100 us, and nothing pending but itself
 drive_time()
 {
 	expect "$2: a read of another cgroup" "ok=1 busy=0 other=0" \
-		"$("$LCREAD" -p "/dev/$1")"
+		"$(in_cgroup free "$LCREAD" -p "/dev/$1")"
 	last=$(grep linnos_decision: $trace/trace | tail -n 1)
 	for us in $(echo "$last" | sed 's/.*hist_latency_us=//; s/ .*//; s/[{},]/ /g'); do
 		[ $((us)) -le 2000 ] || fail "$2: in the history: $last"
@@ -28,6 +44,45 @@ expect_no_slow()
 {
 	expect "$2: slow reads" 0 "$(stat_of "$1" slow)"
 }
+
+# io.max: the parts of a read that is split are held back one by one
+null_disk nullb_m max_sectors=8
+use_model nullb_m fast observe
+lcread -n 2 /dev/nullb_m >/dev/null
+device=$(cat /sys/block/nullb_m/dev)
+echo "$device riops=20" >$cgroups/limited/io.max || fail "no io.max"
+in_cgroup limited "$LCREAD" -p -n 1 -s 262144 /dev/nullb_m >/dev/null &
+sleep 1
+drive_time nullb_m "io.max, while"
+[ "$(pending_of)" -le 2 ] || fail "io.max: $(pending_of) pages pending"
+wait
+drive_time nullb_m "io.max, after"
+expect_no_slow nullb_m io.max
+expect_idle nullb_m
+
+# iocost: a reader that must wait for its share
+null_disk nullb_c
+use_model nullb_c fast observe
+lcread -n 2 /dev/nullb_c >/dev/null
+device=$(cat /sys/block/nullb_c/dev)
+echo "$device ctrl=user model=linear rbps=4096000 rseqiops=100 rrandiops=100 wbps=4096000 wseqiops=100 wrandiops=100" \
+	>$cgroups/io.cost.model || fail "no io.cost.model"
+echo "$device enable=1 ctrl=user rpct=0 wpct=0 min=100.00 max=100.00" \
+	>$cgroups/io.cost.qos || fail "no io.cost.qos"
+before=$(awk '{ print $1 }' /proc/uptime)
+in_cgroup limited fio --name=many --filename=/dev/nullb_c --direct=1 --rw=randread \
+	--bs=4k --ioengine=psync --numjobs=16 --thread --number_ios=12 \
+	--clocksource=clock_gettime --output=/dev/null &
+sleep 1
+drive_time nullb_c "iocost, while"
+[ "$(pending_of)" -le 4 ] || fail "iocost: $(pending_of) pages pending"
+wait
+after=$(awk '{ print $1 }' /proc/uptime)
+awk -v a="$after" -v b="$before" 'BEGIN { exit !(a - b > 1) }' ||
+	fail "iocost held nobody back: $before to $after"
+drive_time nullb_c "iocost, after"
+expect_no_slow nullb_c iocost
+expect_idle nullb_c
 
 # one tag, many readers
 null_disk nullb_q hw_queue_depth=1
