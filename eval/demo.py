@@ -39,10 +39,12 @@ class Row(NamedTuple):
         """What the table and the figure call it."""
         return f"{self.policy}, {CAP} cap" if self.capped else self.policy
 
-    @property
-    def options(self) -> tuple[str, ...]:
-        """Of the replayer."""
-        return ("--hedge-budget", CAP if self.capped else "none")
+    def options(self, profile: Path) -> tuple[str | Path, ...]:
+        """Of the replayer; what a heuristic wants to know beforehand is in the recording's log."""
+        options: tuple[str | Path, ...] = ("--hedge-budget", CAP if self.capped else "none")
+        if self.policy.startswith("heuristic"):
+            options += ("--profile", profile)
+        return options
 
     @property
     def hedges(self) -> bool:
@@ -161,14 +163,14 @@ def demo(trace: Path | None, out: Path, models_dir: Path, seed: int) -> None:
 
     # The timeout is what an operator would know beforehand: the 95th
     # percentile of the recording, without the bursts to come.
-    profile = read_latency_us(out / "record" / "baseline.log")
-    p95_us = float(np.percentile(profile, 95))
+    recorded = out / "record" / "baseline.log"
+    p95_us = float(np.percentile(read_latency_us(recorded), 95))
     scenario = Scenario("bursts", array, replay_slice, seed, INJECT, options)
     runs = []
     for row in ROWS:
         with steps.step(f"replaying: {row.name}"):
             run = replay(
-                replace(scenario, options=(*scenario.options, *row.options)),
+                replace(scenario, options=(*scenario.options, *row.options(recorded))),
                 row.policy,
                 folder(out, row),
                 models=models,
