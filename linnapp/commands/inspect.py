@@ -49,8 +49,9 @@ def inspect(
 ) -> None:
     """Show counts, mix, rates, sizes, queueing and latency percentiles of traces.
 
-    TRACE is of any format that `linnapp convert` reads, or the replayer's per-I/O log. What slack
-    and burstiness are, `linnapp help traces` says.
+    TRACE is of any format that `linnapp convert` reads, or the replayer's per-I/O log. Of that, the
+    latency counts from submission, the response time from when the I/O was due. What slack and
+    burstiness are, `linnapp help traces` says.
     """
     from linnapp.trace.inspection import burst_correlations
     from linnapp.trace.inspection import inspect as look
@@ -117,11 +118,16 @@ def _show(inspection: Inspection) -> None:
                 else ""
             )
         )
-    for name, latency in (("read", inspection.read_latency), ("write", inspection.write_latency)):
+    for name, latency in (
+        ("read latency", inspection.read_latency),
+        ("write latency", inspection.write_latency),
+        ("read response", inspection.read_response),
+        ("write response", inspection.write_response),
+    ):
         if latency.n:
             figures = latency.to_json()
             click.echo(
-                f"  {name} latency us: "
+                f"  {name} us: "
                 + "  ".join(
                     f"{key.removesuffix('_us')} {value:.0f}" for key, value in figures.items()
                 )

@@ -246,6 +246,8 @@ class Inspection:
         What stood in for latencies.
     arrivals : ArrivalCounts, optional
         When asked for, and the format has times that drives have in common.
+    read_response, write_response : LatencyHistogram
+        From when an I/O was due, not from its submission; of a replay's log only.
     """
 
     trace: str
@@ -257,6 +259,8 @@ class Inspection:
     queue: QueueSummary
     service: AssumedService | None
     arrivals: ArrivalCounts | None
+    read_response: LatencyHistogram
+    write_response: LatencyHistogram
 
     def to_json(self) -> dict[str, Any]:
         """All figures by name; latencies only where the format has them."""
@@ -265,10 +269,10 @@ class Inspection:
         out["queue_depth"] = self.queue.queue_depth
         if self.service is not None:
             out["assumed_service"] = {"io_us": self.service.io_us, "mb_s": self.service.mb_s}
-        if self.read_latency.n:
-            out["read_latency"] = self.read_latency.to_json()
-        if self.write_latency.n:
-            out["write_latency"] = self.write_latency.to_json()
+        for name in ("read_latency", "write_latency", "read_response", "write_response"):
+            histogram: LatencyHistogram = getattr(self, name)
+            if histogram.n:
+                out[name] = histogram.to_json()
         if self.events:
             out["events"] = self.events
         return out
@@ -308,15 +312,20 @@ def inspect(
     trace = Path(trace)
     summary = WorkloadSummary()
     latencies = {"read": LatencyHistogram(), "write": LatencyHistogram()}
+    responses = {"read": LatencyHistogram(), "write": LatencyHistogram()}
     events: dict[str, int] = {}
     queue = QueueSummary(queue_depth)
     assumed = arrivals = None
     if source_format is None and trace.is_file() and replay_log.is_replay_log(trace):
         source_format = "replay_log"
-        for chunk, latency_ns, answered in _replayed(trace):
+        for chunk, records in _replayed(trace):
             summary.add(chunk)
-            latencies["read"].add(latency_ns[answered & ~chunk.is_write])
-            latencies["write"].add(latency_ns[answered & chunk.is_write])
+            # What failed was not answered.
+            answered = records["served_by"] != replay_log.NOBODY
+            for kind, rows in (("read", ~chunk.is_write), ("write", chunk.is_write)):
+                served = records[answered & rows]
+                latencies[kind].add(served["latency_ns"].astype(np.uint64))
+                responses[kind].add(replay_log.response_ns(served))
     else:
         source_format = source_format or conversion.detect_format(trace)
         text_format = conversion.TEXT_FORMATS.get(source_format)
@@ -363,13 +372,13 @@ def inspect(
         queue,
         assumed,
         arrivals,
+        responses["read"],
+        responses["write"],
     )
 
 
-def _replayed(
-    path: Path,
-) -> Iterator[tuple[Workload, npt.NDArray[np.uint64], npt.NDArray[np.bool_]]]:
-    """I/Os of a per-I/O log, their latencies in ns, and which were answered: not with an error."""
+def _replayed(path: Path) -> Iterator[tuple[Workload, npt.NDArray[Any]]]:
+    """I/Os of a per-I/O log, and its records of them."""
     try:
         records = replay_log.read(path)
     except ValueError as error:
@@ -379,7 +388,7 @@ def _replayed(
     first_ns = int(records["due_ns"].min())
     for start in range(0, len(records), 1 << 18):
         part = records[start : start + (1 << 18)]
-        for name in ("due_ns", "latency_ns", "offset_bytes"):
+        for name in ("due_ns", "latency_ns", "lag_ns", "offset_bytes"):
             if int(part[name].max()) > _LAST:
                 raise TraceError(f"{path}: corrupt: {name} is {part[name].max()}; record it again")
         yield (
@@ -389,6 +398,5 @@ def _replayed(
                 part["size_bytes"].astype(np.int64),
                 part["op"] == replay_log.WRITE,
             ),
-            part["latency_ns"].astype(np.uint64),
-            part["served_by"] != replay_log.NOBODY,
+            part,
         )

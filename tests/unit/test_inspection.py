@@ -64,6 +64,7 @@ def test_replay_log(tmp_path: Path) -> None:
     records = np.zeros(5, replay_log.RECORD)
     records["due_ns"] = [2_000_000_000, 0, 1_000_000_000, 1, 2]
     records["latency_ns"] = [100_000, 200_000, 300_000, 5_000, 6_000]
+    records["lag_ns"] = [50_000, 0, 150_000, 7_000_000, 0]
     records["size_bytes"] = 4096
     records["op"] = [0, 1, 0, 0, 1]
     records["served_by"] = [0, 1, 2, replay_log.NOBODY, replay_log.NOBODY]
@@ -75,6 +76,9 @@ def test_replay_log(tmp_path: Path) -> None:
     # What failed was not answered.
     assert found["read_latency"]["mean_us"] == pytest.approx(200)
     assert found["write_latency"]["mean_us"] == pytest.approx(200)
+    assert found["read_response"]["mean_us"] == pytest.approx(300)
+    assert found["read_response"]["max_us"] == pytest.approx(450)
+    assert found["write_response"]["mean_us"] == pytest.approx(200)
     path.write_bytes(header.tobytes() + records.tobytes()[:-1])
     with pytest.raises(TraceError, match="cut short"):
         inspect(path)
