@@ -12,7 +12,7 @@ pytestmark = pytest.mark.qemu
 ROUNDS = 300
 
 SCRIPT = f"""
-drive=/sys/kernel/config/flashsim/race
+drive=/sys/kernel/config/flashsim/flashrace
 mkdir $drive
 echo 1 >$drive/power
 mkdir $drive/rules/r
