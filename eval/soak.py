@@ -214,9 +214,9 @@ def soak(
         setup=array.setup_script(),
         environment=guest_environment(array, out),
     )
-    # Of the reads a third are the failing drive's, and revocations bring about as many as they
-    # take away: half of a third is the middle.
-    commands = script(replayer, traces, models, reads // (2 * N_DRIVES), out)
+    # A third of the reads are the failing drive's. Under this load many of them are revoked, and
+    # how many reach it is the model's affair: a quarter of the third is well before the end.
+    commands = script(replayer, traces, models, reads // (4 * N_DRIVES), out)
     result = run(["sh", "-ec", commands], guest, stdout=sink, stderr=sink)
     (out / "dmesg").write_text(result.dmesg)
     (out / "output").write_bytes(sink.getvalue())
