@@ -30,6 +30,7 @@ import numpy as np
 
 from linnapp.drive import state
 from linnapp.drive.sysfs import Drive
+from linnapp.drive.uploading import replace_model
 from linnapp.errors import LinnappError
 from linnapp.files import AnyPath, explain_os_error
 from linnapp.learn.bias import expected_mean_us
@@ -320,10 +321,7 @@ def _read_blocks(trace: Path, recipe: Recipe) -> LatencyBlocks:
 def _upload(drive: Drive, directory: Path, log: Log) -> str:
     path = directory / f"{drive.name}{SUFFIX}"
     model = Model.load(path)
-    active = drive.read_model()
-    drive.upload(model)
-    if active is not None:
-        state.save_previous_model(drive.name, active)
+    replace_model(drive, model, lambda problem: log(f"{drive.name}: {problem}"))
     log(f"{drive.name}: uploaded {path} ({model.model_id}, {model.threshold_us} us)")
     return str(path)
 

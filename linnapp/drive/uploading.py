@@ -45,6 +45,22 @@ def upload(
         If the kernel refused the model; the old one is then still active.
     """
     drive = Drive(os.fspath(device))
+    replace_model(drive, model, warn)
+    if mode is not None:
+        drive.set_mode(mode)
+    return drive
+
+
+def replace_model(drive: Drive, model: Model, warn: Callable[[str], None]) -> None:
+    """Give a drive its model, and keep the one that was active; errors as :func:`upload` has them.
+
+    Parameters
+    ----------
+    drive : Drive
+    model : Model
+    warn : callable
+        Told when the model that was active cannot be kept.
+    """
     active = drive.read_model()
     drive.upload(model)
     if active is not None and active != model.to_bytes():
@@ -52,6 +68,3 @@ def upload(
             state.save_previous_model(drive.name, active)
         except LinnappError as error:
             warn(f"--previous will not work: {error}")
-    if mode is not None:
-        drive.set_mode(mode)
-    return drive
