@@ -112,3 +112,44 @@ def test_two_cpus_share_one_drive(boot_qemu, tmp_path: Path, queue_model: Path) 
     assert delta["revoked"] == load["revoked"]
     assert delta["latency_critical"] == delta["admitted"] + delta["revoked"]
     assert delta["latency_critical"] <= load["revoked"] + load["admitted"]
+
+
+def test_split_reads_of_two_cpus_are_decided_whole(
+    boot_qemu, tmp_path: Path, queue_model: Path
+) -> None:
+    """Every read is cut in three by the drive's limit; a part's end on one CPU meets the other's."""
+    ran = boot_qemu(
+        f"""
+        d=/sys/block/nvme0n1/linnos
+        echo 4 >/sys/block/nvme0n1/queue/max_sectors_kb
+        linnapp upload --model {queue_model} --device /dev/nvme0n1 --mode enforce
+        python3 $TESTS/hinted_load.py /dev/nvme0n1 --fill --count 1
+        cp -r $d/stats $OUT/before
+        parts=$(awk '{{print $1}}' /sys/block/nvme0n1/stat)
+        python3 $TESTS/hinted_load.py /dev/nvme0n1 --workers 8 --pages 3 --seconds 6 &
+        load=$!
+        for round in 1 2 3 4 5; do
+            for mode in observe off enforce; do
+                echo $mode >$d/mode
+                sleep 0.1
+            done
+        done
+        wait $load
+        echo $(($(awk '{{print $1}}' /sys/block/nvme0n1/stat) - parts)) >$OUT/parts
+        cp -r $d/stats $OUT/after
+        # Nothing is left pending, neither by parts nor by what was refused.
+        echo 0 >$d/probe_after_us
+        echo 0 >$d/probe_after_revokes
+        python3 $TESTS/hinted_load.py /dev/nvme0n1 --count 100 --pages 12 --wake
+        python3 $TESTS/hinted_load.py /dev/nvme0n1 --count 100 --pages 13 --wake
+        """
+    )
+    _, load, twelve, thirteen = _loads(ran.stdout)
+    for counts in (load, twelve, thirteen):
+        _assert_data_right(counts)
+    assert load["revoked"] > 100 and load["admitted"] > 100
+    assert twelve["admitted"] == 100 and thirteen["revoked"] == 100
+    # Three requests a read that was admitted, none for one that was refused.
+    assert int((tmp_path / "parts").read_text()) == 3 * load["admitted"]
+    before, after = _stats(tmp_path / "before"), _stats(tmp_path / "after")
+    assert after["revoked"] - before["revoked"] == load["revoked"]
