@@ -38,6 +38,8 @@ class QemuGuest(Guest):
         CPUs of the guest.
     n_drives : int
         NVMe controllers with one namespace each, ``/dev/nvme0n1`` and on.
+    n_paths : int
+        Controllers in front of each drive. With more than one, the drives are multipath ones.
     drive_mb : int
         Size of each; the backing files are sparse and vanish with the guest.
     accel : str
@@ -47,6 +49,7 @@ class QemuGuest(Guest):
     memory_mb: int = 2048
     n_cpus: int = 2
     n_drives: int = 3
+    n_paths: int = 1
     drive_mb: int = 1024
     accel: str = "auto"
 
@@ -92,6 +95,17 @@ def _machine(accel: str, n_cpus: int, memory_mb: int) -> list[str]:
         # The MP table, which takes the place of ACPI here, knows sockets only.
         *("-smp", f"{n_cpus},sockets={n_cpus}", "-m", str(memory_mb)),
     ]
+
+
+def _drive(number: int, n_paths: int) -> list[str]:
+    """A drive's controllers, and where there are several, the namespace that they share."""
+    if n_paths == 1:
+        return ["-device", f"nvme,drive=drive{number},serial=linnos{number}"]
+    arguments = ["-device", f"nvme-subsys,id=subsystem{number},nqn=linnos{number}"]
+    for path in range(n_paths):
+        controller = f"nvme,id=path{number}-{path},serial=linnos{number},subsys=subsystem{number}"
+        arguments += ["-device", controller]
+    return [*arguments, "-device", f"nvme-ns,drive=drive{number},bus=path{number}-0,shared=on"]
 
 
 def _arguments(guest: QemuGuest, control: Path) -> list[str]:
@@ -142,7 +156,7 @@ def _arguments(guest: QemuGuest, control: Path) -> list[str]:
         with image.open("wb") as file:
             file.truncate(guest.drive_mb << 20)
         arguments += ["-drive", f"if=none,id=drive{k},file={image},format=raw,cache=unsafe"]
-        arguments += ["-device", f"nvme,drive=drive{k},serial=linnos{k}"]
+        arguments += _drive(k, guest.n_paths)
     return arguments
 
 

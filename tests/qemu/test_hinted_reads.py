@@ -117,7 +117,7 @@ def test_two_cpus_share_one_drive(boot_qemu, tmp_path: Path, queue_model: Path) 
 def test_split_reads_of_two_cpus_are_decided_whole(
     boot_qemu, tmp_path: Path, queue_model: Path
 ) -> None:
-    """Every read is cut in three by the drive's limit; a part's end on one CPU meets the other's."""
+    """Every read is cut in three by the drive's limit; its parts end on whichever CPU."""
     ran = boot_qemu(
         f"""
         d=/sys/block/nvme0n1/linnos
