@@ -25,10 +25,10 @@ COMPLAINT = re.compile(
 )
 
 
-#: KCSAN tells of every race of the kernel at large; those in our code are ours. A report ends
-#: with a line of "=".
+#: KCSAN tells of every race of the kernel at large; those with one of our functions on a stack are
+#: ours. (The kernel's release bears our name in every report.) A report ends with a line of "=".
 KCSAN_REPORT = re.compile(r"BUG: KCSAN:.*?(?=={20}|\Z)", re.DOTALL)
-OURS = re.compile(r"linnos|flashsim")
+OURS = re.compile(r"(?:linnos|flashsim)\w*\+0x")
 
 
 @dataclass(frozen=True)

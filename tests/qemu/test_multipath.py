@@ -55,10 +55,11 @@ END
 python3 $TESTS/hinted_load.py /dev/$head --fill --count 1 >/dev/null
 python3 $TESTS/hinted_load.py /dev/$head --workers 6 --pages 16 --plain --seconds 600 \\
     --stop-file /run/stop >$OUT/reads &
-reads=$!
+readers=$!
 fio --name=w --filename=/dev/$head --allow_file_create=0 --offset=64m --size=32m --rw=randrw \\
     --bsrange=4k-64k --direct=1 --ioengine=io_uring --iodepth=16 --verify=crc32c \\
-    --verify_fatal=1 --verify_backlog=32 --time_based --runtime=600 --output=$OUT/fio &
+    --verify_fatal=1 --verify_backlog=32 --verify_state_save=0 --time_based --runtime=600 \\
+    --output=$OUT/fio &
 fio=$!
 for round in $(seq {rounds}); do
     enforce
@@ -72,15 +73,16 @@ for round in $(seq {rounds}); do
     echo 1 >/sys/bus/pci/rescan
     wait_for two_paths
 done
+enforce
+sleep 1
 touch /run/stop
-wait $reads
+wait $readers
 kill -INT $fio
 wait $fio || true
 for disk in /sys/block/nvme*c*n1; do
     cat /sys/kernel/debug/block/${{disk##*/}}/rqos/linnos/in_flight >>$OUT/in_flight
     cat $disk/linnos/stats/revoked >>$OUT/revoked
 done
-dmesg | grep -c "I/O Cmd\\|Failing\\|failover" >$OUT/words || true
 """
 
 
