@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: MIT
+"""The bound `learnt`: what a black box could know.
+
+Boosted trees predict a read's latency at each replica from all that can be seen of a drive from
+outside, and the lowest prediction is chosen. No policy can do that at such a cost in the kernel;
+what these trees cannot tell apart, no predictor without a look inside will.
+
+What the choice is worth is told after the fact by the replay under `random`: there a die chose the
+replica of each read, so the reads for which it happened to choose as the trees would are a fair
+sample of all reads, a third of them, and their measured latencies are those of following the trees
+at the load of that replay. No emulator is asked. The trees learn from the recording and from the
+parts of that replay that they do not judge (consecutive parts, in turn).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval import workers
+from eval.cache import Cache, code_version
+from eval.cells import N_DRIVES, Replayed, read_profile
+from eval.files import write_json
+from linnapp.trace import replay_log
+
+HISTORY = 4
+
+#: Consecutive parts of a replay; each is judged by trees that have not seen it.
+PARTS = 3
+
+#: Back from a read's arrival, stretches of time over which the drive's I/Os are counted.
+STRETCHES_MS = (1, 10, 100, 1000)
+
+PAGE_BYTES = 4096
+
+TREES: dict[str, Any] = {
+    # The mean of what cannot be told apart, whatever the scale: slow reads must weigh.
+    "loss": "gamma",
+    "max_iter": 120,
+    "learning_rate": 0.1,
+    "max_leaf_nodes": 31,
+    "min_samples_leaf": 50,
+    "random_state": 0,
+}
+
+Int64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class DriveLog:
+    """The I/Os that a drive served, in the order of their submission; times in ns."""
+
+    start: Int64
+    end: Int64
+    size: Int64
+    offset: Int64
+    is_read: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, records: NDArray[Any], drive: int) -> DriveLog:
+        """Of a per-I/O log of a policy that sends each I/O to one drive."""
+        here = records[records["served_by"] == drive]
+        start = (here["due_ns"] + here["lag_ns"]).astype(np.int64)
+        order = np.argsort(start, kind="stable")
+        return cls(
+            start[order],
+            (start + here["latency_ns"].astype(np.int64))[order],
+            here["size_bytes"].astype(np.int64)[order],
+            here["offset_bytes"].astype(np.int64)[order],
+            (here["op"] == replay_log.READ)[order],
+        )
+
+
+def observed(log: DriveLog, at: Int64, size: Int64, offset: Int64) -> NDArray[np.float32]:
+    """What can be seen from outside of a drive at moments when it might be sent reads.
+
+    Only what was submitted before a moment counts, and only what had completed by then has a
+    latency.
+
+    Parameters
+    ----------
+    log : DriveLog
+    at : array, shape (n,)
+        Moments, in ns.
+    size, offset : array, shape (n,)
+        Of the reads that might be sent.
+
+    Returns
+    -------
+    float32 array, shape (n, features)
+        NaN for what there is none of; times in us.
+    """
+    pages = -(-log.size // PAGE_BYTES)
+    begun = np.searchsorted(log.start, at, side="left")
+    by_end = np.argsort(log.end, kind="stable")
+    end = log.end[by_end]
+    done = np.searchsorted(end, at, side="right")
+    # Of I/Os that begin at the same moment and end at once there is none; so done <= begun.
+    all_pages, done_pages = _upto(pages), _upto(pages[by_end])
+    written, done_written = _upto(pages * ~log.is_read), _upto((pages * ~log.is_read)[by_end])
+    # The first I/O still in flight is the first that ends later than any before it has ended.
+    latest_end = np.maximum.accumulate(log.end) if len(log.end) else log.end
+    oldest = np.searchsorted(latest_end, at, side="right")
+    columns: list[Any] = [
+        size,
+        all_pages[begun] - done_pages[done],
+        written[begun] - done_written[done],
+        begun - done,
+        _age_us(at, log.start, oldest, oldest < begun),
+        _age_us(at, end, done - 1, done > 0),
+        _age_us(at, log.start, begun - 1, begun > 0),
+    ]
+    for stretch_ms in STRETCHES_MS:
+        since = np.searchsorted(log.start, at - stretch_ms * 1_000_000, side="left")
+        columns += [
+            written[begun] - written[since],
+            (all_pages[begun] - written[begun]) - (all_pages[since] - written[since]),
+        ]
+    pending_then = all_pages[:-1] - done_pages[np.searchsorted(end, log.start, side="right")]
+    for kind in (log.is_read, ~log.is_read):
+        of_kind = by_end[kind[by_end]]
+        ends = log.end[of_kind]
+        last = np.searchsorted(ends, at, side="right")
+        for back in range(1, HISTORY + 1 if kind is log.is_read else 2):
+            known = last >= back
+            row = of_kind[np.maximum(last - back, 0)] if len(of_kind) else np.zeros(len(at), int)
+            columns += [
+                _if(known, (log.end - log.start) / 1e3, row),
+                _if(known, log.size, row),
+                _if(known, pending_then, row),
+                _age_us(at, log.end, row, known),
+            ]
+    columns += _block_ages(log, at, offset, begun, written)
+    return np.stack([np.asarray(column, np.float32) for column in columns], axis=1)
+
+
+def _upto(values: Int64) -> Int64:
+    """Sums of the first 0, 1, 2, ... values."""
+    return np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
+
+
+def _if(known: NDArray[np.bool_], values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
+    if not len(values):
+        return np.full(len(known), np.nan)
+    return np.where(known, values[np.clip(rows, 0, len(values) - 1)], np.nan)
+
+
+def _age_us(at: Int64, since: Int64, rows: NDArray[Any], known: NDArray[np.bool_]) -> NDArray[Any]:
+    return _if(known, since / 1e3, rows) * -1 + at / 1e3
+
+
+def _block_ages(
+    log: DriveLog, at: Int64, offset: Int64, begun: Int64, written: Int64
+) -> list[NDArray[Any]]:
+    """How long ago a read's first block was written here, and how much has been since."""
+    writes = np.flatnonzero(~log.is_read)
+    pages = -(-log.size[writes] // PAGE_BYTES)
+    owner = np.repeat(writes, pages)
+    first = np.repeat(log.offset[writes] // PAGE_BYTES, pages)
+    within = np.arange(len(owner)) - np.repeat(_upto(pages)[:-1], pages)
+    # One number for block and moment: the last write of a block before a moment is next to it.
+    n = len(log.start) + 1
+    keys = np.sort((first + within) * n + owner)
+    wanted = offset // PAGE_BYTES
+    found = np.searchsorted(keys, wanted * n + begun, side="left") - 1
+    if not len(keys):
+        return [np.full(len(at), np.nan)] * 2
+    key = keys[np.maximum(found, 0)]
+    known = (found >= 0) & (key // n == wanted)
+    write = key % n
+    return [
+        _age_us(at, log.start, write, known),
+        np.where(known, written[begun] - written[np.minimum(write, len(log.start) - 1)], np.nan),
+    ]
+
+
+def predict(
+    recording: NDArray[Any], replay: NDArray[Any], n_drives: int = N_DRIVES
+) -> NDArray[np.float32]:
+    """Predicted latency of each read of a replay at each drive.
+
+    Parameters
+    ----------
+    recording, replay : array of replay_log.RECORD
+        The baseline run of the first part, and the `random` run of the second; the reads of the
+        latter in the order wanted.
+
+    Returns
+    -------
+    float32 array, shape (reads of the replay, n_drives)
+        In us.
+    """
+    from sklearn.ensemble import HistGradientBoostingRegressor
+    from threadpoolctl import threadpool_limits
+
+    reads = replay[replay["op"] == replay_log.READ]
+    at = (reads["due_ns"] + reads["lag_ns"]).astype(np.int64)
+    size, offset = reads["size_bytes"].astype(np.int64), reads["offset_bytes"].astype(np.int64)
+    by_time = np.argsort(at, kind="stable")
+    part = np.empty(len(at), np.int64)
+    part[by_time] = np.arange(len(at)) * PARTS // max(len(at), 1)
+    latency_us = reads["latency_ns"] / 1e3
+    predicted = np.empty((len(at), n_drives), np.float32)
+    for drive in range(n_drives):
+        before = DriveLog.of(recording, drive)
+        known_x = observed(before, *(v[before.is_read] for v in
+                                     (before.start, before.size, before.offset)))  # fmt: skip
+        known_y = ((before.end - before.start) / 1e3)[before.is_read]
+        features = observed(DriveLog.of(replay, drive), at, size, offset)
+        served = reads["served_by"] == drive
+        for k in range(PARTS):
+            learn = served & (part != k)
+            train_x = np.concatenate((known_x, features[learn]))
+            # What was never seen (no write, say) teaches nothing, and has no bins.
+            useful = np.isfinite(train_x).any(axis=0)
+            trees = HistGradientBoostingRegressor(**TREES)
+            # Its threads wait for each other by spinning: on a busy machine that takes minutes.
+            with threadpool_limits(1):
+                trees.fit(
+                    train_x[:, useful],
+                    np.maximum(np.concatenate((known_y, latency_us[learn])), 1.0),
+                )
+                predicted[part == k, drive] = trees.predict(features[part == k][:, useful])
+    return predicted
+
+
+def choices(predicted: NDArray[np.float32], home: NDArray[Any]) -> NDArray[np.int64]:
+    """The drive with the lowest prediction; from home on, so that a tie stays there."""
+    n_drives = predicted.shape[1]
+    ring = (home[:, None].astype(np.int64) + np.arange(n_drives)) % n_drives
+    best = np.argmin(np.take_along_axis(predicted, ring, axis=1), axis=1)
+    return np.asarray(np.take_along_axis(ring, best[:, None], axis=1)[:, 0])
+
+
+def _make(recording: Path, log: Path, target: Path) -> None:
+    records = np.array(replay_log.read(log))
+    reads = records["op"] == replay_log.READ
+    # As eval.cells.read_log orders them.
+    order = np.lexsort(
+        (records["offset_bytes"][reads], records["home"][reads], records["due_ns"][reads])
+    )
+    predicted = predict(np.array(replay_log.read(recording)), records)[order]
+    home = records["home"][reads][order]
+    served = records["served_by"][reads][order]
+    chosen = choices(predicted, home)
+    latency_us = records["latency_ns"][reads][order] / 1e3
+    was = np.take_along_axis(predicted, served[:, None].astype(np.int64), axis=1)[:, 0]
+    np.savez(target, chosen=chosen.astype(np.uint8))
+    write_json(
+        target.with_suffix(".json"),
+        {
+            "followed": float((served == chosen).mean()),
+            "home_chosen": float((chosen == home).mean()),
+            "rank_correlation": _rank_correlation(was, latency_us),
+        },
+    )
+
+
+def _rank_correlation(a: NDArray[Any], b: NDArray[Any]) -> float:
+    """Spearman's, ties in order of appearance."""
+    rank_a, rank_b = (np.argsort(np.argsort(v, kind="stable"), kind="stable") for v in (a, b))
+    return float(np.corrcoef(rank_a, rank_b)[0, 1])
+
+
+def chosen(cache: Cache, random: Replayed) -> tuple[NDArray[np.uint8], dict[str, Any]]:
+    """The drive that the trees choose for each read of a cell, and how well they know it.
+
+    Parameters
+    ----------
+    cache : Cache
+    random : Replayed
+        The cell under `random`, its log kept; reads are in the order of ``eval.cells.reads_of``.
+    """
+    recording = read_profile(cache, random.replay.cell)
+
+    def make(folder: Path) -> None:
+        workers.call(_make, recording, random.log, folder / "chosen.npz")
+
+    parameters = {
+        "replay": asdict(random.replay), "trees": TREES, "parts": PARTS,
+        "recipe": code_version("eval/learnt.py"),
+    }  # fmt: skip
+    folder = cache.get("learnt", parameters, make)
+    with np.load(folder / "chosen.npz") as kept:
+        drives = kept["chosen"]
+    quality: dict[str, Any] = json.loads((folder / "chosen.json").read_text())
+    return drives, quality
