@@ -14,6 +14,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(CURDIR)/$(BUILD)/replayer:$(PATH):/usr/sb
 # Tests at a time; a guest takes a core and up to 3 GB.
 TEST_JOBS ?= 2
 FUZZ_SECONDS ?= 600
+EVAL_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS))
 PYTEST := $(PYTHON) -m pytest tests
 PYTEST_PARALLEL := $(PYTEST) -n $(TEST_JOBS) --dist worksteal
 
@@ -112,11 +113,11 @@ fuzz: $(BUILD)/.deps ## the trace readers under ASan and UBSan; FUZZ_SECONDS=600
 bench: build ## speed of our own code beside a reference (python -m eval.bench --list)
 	$(PYTHON) -m eval.bench
 
-eval: build ## every experiment; eval-NAME: one of them
-	$(PYTHON) -m eval
+eval: build ## every experiment; eval-NAME: one of them; SEEDS=1: only so many seeds
+	$(PYTHON) -m eval $(EVAL_OPTIONS)
 
 eval-%: build
-	$(PYTHON) -m eval $*
+	$(PYTHON) -m eval $(EVAL_OPTIONS) $*
 
 report: build ## one page with every figure and table
 	$(PYTHON) -m eval.report

@@ -9,16 +9,18 @@ code. `--any-version` takes results of earlier versions as well.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import resource
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from eval import workers
+from eval import seeds, workers
 from eval.cache import LAB_SOURCES, ROOT, Cache, code_version, digest, read_record
 from eval.errors import StepError
 from eval.experiment import Context, Experiment, Table
@@ -44,6 +46,7 @@ def main() -> None:
     parser.add_argument("--redraw", action="store_true", help="only figures, tables and readings")
     parser.add_argument("--dev", action="store_true", help="development seeds, out/eval-dev")
     parser.add_argument("--commit", action="store_true", help="write the results to eval/results")
+    parser.add_argument("--seeds", type=int, metavar="N", help="only the first N seeds")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="guests at a time")
     arguments = parser.parse_args()
 
@@ -58,12 +61,16 @@ def main() -> None:
         return
     if arguments.jobs < 1:
         parser.error(f"--jobs {arguments.jobs}: at least 1")
+    if arguments.seeds is not None and arguments.seeds < 1:
+        parser.error(f"--seeds {arguments.seeds}: at least 1")
     out = Path("out") / ("eval-dev" if arguments.dev else "eval")
     keep_programs(out)
     workers.use_workers(arguments.jobs)
     failed = []
-    for i, name in enumerate(dict.fromkeys(names)):
-        print(f"[{i + 1}/{len(names)}] {name}", flush=True)
+    names = list(dict.fromkeys(names))
+    plan = Plan(out, names)
+    for i, name in enumerate(names):
+        print(f"[{i + 1}/{len(names)}] {name}{plan.left(i)}", flush=True)
         try:
             run(load(name), out, arguments)
         except (StepError, LinnappError, OSError, ValueError) as error:
@@ -90,6 +97,46 @@ def keep_programs(out: Path) -> None:
     use_copies(programs / DEFAULT_KERNEL.name, programs)
 
 
+class Plan:
+    """What is left to do, as far as earlier runs tell how long each experiment takes.
+
+    Parameters
+    ----------
+    out : Path
+        The experiments' folders are in it.
+    names : sequence of str
+        In the order in which they run.
+    """
+
+    def __init__(self, out: Path, names: Sequence[str]) -> None:
+        self.start = time.monotonic()
+        self.expected = [self._expected(out, name) for name in names]
+
+    @staticmethod
+    def _expected(out: Path, name: str) -> float:
+        record = read_record(out / name)
+        if record is None:
+            committed = RESULTS / f"{name}.json"
+            record = json.loads(committed.read_text()) if committed.exists() else {}
+        return float(record.get("seconds", 0.0))
+
+    def left(self, i: int) -> str:
+        """How long experiment i and those after it took when they last ran, in words."""
+        took_s = time.monotonic() - self.start
+        left_s = sum(self.expected[i:])
+        if not left_s:
+            return ""
+        return (
+            f" ({took_s / 60:.0f} min gone; from here on it took {left_s / 60:.0f} min last time)"
+        )
+
+
+def data_digest(folder: Path) -> str | None:
+    """Digest of the data that an experiment left, or None."""
+    path = folder / "data.json"
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.exists() else None
+
+
 def cpu_seconds() -> float:
     """CPU time of this process and of all that it has waited for."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
@@ -100,7 +147,13 @@ def run(experiment: Experiment, out: Path, arguments: argparse.Namespace) -> Non
     """Run one experiment unless it is finished, and draw it."""
     folder = out / experiment.name
     made_from = {
-        "parameters": digest([experiment.parameters, arguments.dev]),
+        "parameters": digest(
+            [
+                experiment.parameters,
+                seeds.repeats(arguments.dev, arguments.seeds),
+                [data_digest(out / name) for name in experiment.uses],
+            ]
+        ),
         "code": code_version(*LAB_SOURCES, source(experiment.name), *experiment.sources),
     }
     record = read_record(folder)
@@ -119,7 +172,9 @@ def run(experiment: Experiment, out: Path, arguments: argparse.Namespace) -> Non
         (folder / "record.json").unlink(missing_ok=True)
         start, start_cpu = time.monotonic(), cpu_seconds()
         cache = Cache(out.resolve() / "cache", any_version=arguments.any_version)
-        context = Context(experiment.name, cache, arguments.jobs, arguments.dev, folder.resolve())
+        context = Context(
+            experiment.name, cache, arguments.jobs, arguments.dev, folder.resolve(), arguments.seeds
+        )
         measured = experiment.run(context)
         # Their CPU time is known when they have ended.
         workers.stop()
@@ -133,6 +188,7 @@ def run(experiment: Experiment, out: Path, arguments: argparse.Namespace) -> Non
             # Had nothing been in the cache: all that it used, as many at a time as there are jobs.
             "alone_seconds": max(seconds, sum(cache.seconds.values()) / arguments.jobs),
             "jobs": arguments.jobs,
+            "seeds": list(context.seeds),
         }
         print(f"  done in {seconds:.0f} s, {cpu:.0f} s of CPU time; see {folder}/", flush=True)
     # All that is told and drawn is made from what is on disk.
@@ -161,6 +217,7 @@ def commit(
             # Of the run that made the data: the environment may name other traces now.
             "parameters": record["parameters"],
             "code": record["made_from"]["code"],
+            "seeds": record.get("seeds"),
             **{
                 key: round(record.get(key, 0))
                 for key in ("seconds", "cpu_seconds", "alone_seconds", "jobs")

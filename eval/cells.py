@@ -31,17 +31,12 @@ ARRAYS = {
 }
 N_DRIVES = 3
 
-#: The workloads' rate on an array, as a multiple of their profile's. Consumer drives cannot write
-#: at the rates that enterprise drives can: at the full one two of the workloads outrun their
-#: garbage collection for good, and every read waits for tens of milliseconds.
-RATES = {"consumer": 0.4, "enterprise": 1.0}
+#: Those of the paper's Table 1: Azure, Bing Index, Bing Select and Cosmos, each with the rates and
+#: sizes of its row for the consumer array (-c) and for the enterprise array (-e).
+WORKLOADS = ("az-c", "bi-c", "bs-c", "co-c", "az-e", "bi-e", "bs-e", "co-e")
 
-WORKLOADS = ("azure", "bingindex", "bingselect", "cosmos")
-
-POLICIES = (
-    "baseline", "clone", "random", "hedge", "hedge-ip", "heuristic", "heuristic-adv",
-    "linnos", "linnos-hl", "linnos-h99", "oracle",
-)  # fmt: skip
+#: Which array a workload is for.
+ARRAY_OF = {name: "consumer" if name.endswith("-c") else "enterprise" for name in WORKLOADS}
 
 #: Options of `linnapp train` for what the paper does: the recording alone, every read beyond the
 #: inflection point slow, a fixed bias. Without options it trains as this project does by default.
@@ -53,6 +48,16 @@ REPLAYER_OPTIONS = ("--quiet", "--prefill", "none", "--settle-ms", "0")
 
 #: Separates the seeds of a cell's parts: its drives, its workload, its replay.
 _WORKLOAD, _REPLAY = 1, 2
+
+#: A workload's rate changes every so many seconds (linnapp.trace.arrivals).
+WINDOW_S = 10.0
+
+#: Of a guest, besides what its drives may hold (and a tenth of that to find it again): without room
+#: to spare it would spend its time looking for some.
+MEMORY_MB = 1536
+
+#: Reads of a replay, in a replay's folder: see ``write_reads``.
+READS = "reads.npz"
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,11 @@ class Cell:
         Lengths of the two parts, in seconds of the workload's time.
     train_inject : str or None
         The replayer's `--inject` while recording.
+    kept_s : float
+        Of each ``WINDOW_S`` of the workload its first so many seconds are kept, and joined: the
+        cell sees the rates of a longer stretch of time than it replays.
+    size_mb : int
+        Exported size of each drive.
     """
 
     workload: str
@@ -79,16 +89,13 @@ class Cell:
     train_s: float
     replay_s: float
     train_inject: str | None = None
+    kept_s: float = WINDOW_S
+    size_mb: int = Array.size_mb
 
     @property
     def label(self) -> str:
         """Workload and array."""
         return f"{self.workload} on {self.array}"
-
-    @property
-    def rate(self) -> float:
-        """Multiple of the workload's own rate."""
-        return RATES.get(self.array, 1.0)
 
     @property
     def replay_seed(self) -> int:
@@ -97,7 +104,17 @@ class Cell:
 
     def drives(self) -> Array:
         """The array."""
-        return Array(n_drives=N_DRIVES, profile=ARRAYS.get(self.array, self.array), seed=self.seed)
+        return Array(
+            n_drives=N_DRIVES,
+            profile=ARRAYS.get(self.array, self.array),
+            size_mb=self.size_mb,
+            seed=self.seed,
+        )
+
+    @property
+    def memory_mb(self) -> int:
+        """Of its guests: the drives' data are in it."""
+        return max(guests.Scenario.memory_mb, MEMORY_MB + N_DRIVES * self.size_mb * 11 // 10)
 
 
 @dataclass(frozen=True)
@@ -118,6 +135,8 @@ class Replay:
         Of the drives with a model.
     workload_seed : int or None
         Replay a fresh workload of the same profile, not the cell's second part.
+    part : str
+        Which part of the cell is replayed: "replay", or "train", what the models saw.
     options : tuple of str
         More options of the replayer.
     prepare, finish : str
@@ -133,6 +152,7 @@ class Replay:
     models_of: Cell | None = None
     mode: str = "enforce"
     workload_seed: int | None = None
+    part: str = "replay"
     options: tuple[str, ...] = ()
     prepare: str = ""
     finish: str = ""
@@ -157,7 +177,9 @@ def write_workload(
     name: str,
     folders: Sequence[tuple[Path, float, float]],
     seed: int,
-    rate: float = 1.0,
+    *,
+    kept_s: float = WINDOW_S,
+    size_mb: int = Array.size_mb,
 ) -> None:
     """Draw a workload and write slices of it, one iolog a drive and slice.
 
@@ -168,19 +190,18 @@ def write_workload(
     folders : sequence of (Path, float, float)
         Where a slice goes, and its first and last second.
     seed : int
-    rate : float
-        Multiple of the profile's rate.
+    kept_s : float
+        See :class:`Cell`.
+    size_mb : int
+        Of the drives.
     """
     profile = load_profile(name)
-    drive_bytes = Array().size_mb << 20
     end_s = max(last_s for _, _, last_s in folders)
     # The last is what the drives' bursts have in common.
     *children, shared = np.random.SeedSequence([seed, _WORKLOAD]).spawn(N_DRIVES + 1)
     for drive, child in enumerate(children):
-        chunks = [
-            replace(chunk, time_us=(chunk.time_us / rate).astype(np.int64))
-            for chunk in generate(profile, end_s * rate, child, drive_bytes, shared)
-        ]
+        drawn = generate(profile, end_s * WINDOW_S / kept_s, child, size_mb << 20, shared)
+        chunks = [_kept(chunk, kept_s) for chunk in drawn]
         for folder, first_s, last_s in folders:
             folder.mkdir(parents=True, exist_ok=True)
             slices = []
@@ -189,6 +210,16 @@ def write_workload(
                 cut = chunk.take(inside)
                 slices.append(replace(cut, time_us=cut.time_us - int(first_s * 1e6)))
             iolog.write(folder / f"flash{drive}.iolog", slices, f"/dev/flash{drive}")
+
+
+def _kept(chunk: iolog.Workload, kept_s: float) -> iolog.Workload:
+    """The first seconds of each window, joined."""
+    if kept_s >= WINDOW_S:
+        return chunk
+    window, within_us = np.divmod(chunk.time_us, round(WINDOW_S * 1e6))
+    kept_us = round(kept_s * 1e6)
+    inside = within_us < kept_us
+    return replace(chunk.take(inside), time_us=(window * kept_us + within_us)[inside])
 
 
 def _iologs(folder: Path) -> tuple[Path, ...]:
@@ -208,7 +239,7 @@ def recorded(cache: Cache, cell: Cell) -> Path:
     def make(folder: Path) -> None:
         middle_s, end_s = cell.train_s, cell.train_s + cell.replay_s
         slices = [(folder / "train", 0.0, middle_s), (folder / "replay", middle_s, end_s)]
-        write_workload(cell.workload, slices, cell.seed, cell.rate)
+        write_workload(cell.workload, slices, cell.seed, kept_s=cell.kept_s, size_mb=cell.size_mb)
         scenario = guests.Scenario(
             "record",
             cell.drives(),
@@ -216,6 +247,7 @@ def recorded(cache: Cache, cell: Cell) -> Path:
             cell.seed + _REPLAY,
             cell.train_inject,
             REPLAYER_OPTIONS,
+            memory_mb=cell.memory_mb,
         )
         guests.record(scenario, folder / "record")
 
@@ -273,12 +305,18 @@ def replayed(cache: Cache, replay: Replay) -> Replayed:
             parameters.pop(key)
 
     def make(folder: Path) -> None:
-        traces = _iologs(source / "replay")
+        traces = _iologs(source / replay.part)
         seed = replay.cell.seed
         if replay.workload_seed is not None:
             seed = replay.workload_seed
             slices = [(folder / "workload", 0.0, replay.cell.replay_s)]
-            write_workload(replay.cell.workload, slices, seed, replay.cell.rate)
+            write_workload(
+                replay.cell.workload,
+                slices,
+                seed,
+                kept_s=replay.cell.kept_s,
+                size_mb=replay.cell.size_mb,
+            )
             traces = _iologs(folder / "workload")
         scenario = guests.Scenario(
             f"{replay.cell.label}, seed {seed}",
@@ -287,6 +325,7 @@ def replayed(cache: Cache, replay: Replay) -> Replayed:
             seed + _REPLAY,
             replay.inject,
             (*options, *replay.options),
+            memory_mb=replay.cell.memory_mb,
         )
         summary = guests.replay(
             scenario,
@@ -297,6 +336,7 @@ def replayed(cache: Cache, replay: Replay) -> Replayed:
             prepare=replay.prepare,
             finish=replay.finish,
         )
+        write_reads(folder / f"{replay.policy}.log", folder / READS)
         write_json(folder / "summary.json", summary)
         if not replay.keep_log:
             (folder / f"{replay.policy}.log").unlink()
@@ -304,6 +344,30 @@ def replayed(cache: Cache, replay: Replay) -> Replayed:
     folder = cache.get("replay", parameters, make)
     summary = json.loads((folder / "summary.json").read_text())
     return Replayed(replay, summary, folder)
+
+
+def write_reads(log: Path, path: Path) -> None:
+    """Keep of a per-I/O log what statistics need: its reads, a fifth of its size.
+
+    The reads are in the order of :func:`read_log`, which is the same for every policy. Latencies
+    are response times, from when the workload wants a read: how long it waited to be submitted
+    would otherwise be left out where the drives do not keep up.
+    """
+    reads = read_log(log)
+    np.savez(
+        path,
+        due_us=(reads["due_ns"] / 1000).astype(np.float64),
+        latency_us=((reads["latency_ns"] + reads["lag_ns"]) / 1000).astype(np.float32),
+        home=reads["home"],
+        served_by=reads["served_by"],
+        revocations=np.minimum(reads["revocations"], 255).astype(np.uint8),
+    )
+
+
+def reads_of(done: Replayed) -> dict[str, np.ndarray[Any, Any]]:
+    """What :func:`write_reads` kept of a replay."""
+    with np.load(done.folder / READS) as kept:
+        return {name: kept[name] for name in kept.files}
 
 
 def read_log(path: Path) -> dict[str, np.ndarray[Any, Any]]:

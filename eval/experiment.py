@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 
 from eval import seeds
 from eval.cache import Cache
+from eval.errors import StepError
 from eval.parallel import map_parallel
 
 Item = TypeVar("Item")
@@ -34,7 +36,9 @@ class Context:
     development : bool
         Use the development seeds.
     folder : Path
-        The experiment's output; for what is too big for its data file.
+        The experiment's output; for what is too big for its data file. The others' are beside it.
+    n_seeds : int or None
+        Only the first so many seeds.
     """
 
     name: str
@@ -42,11 +46,26 @@ class Context:
     jobs: int
     development: bool
     folder: Path
+    n_seeds: int | None = None
 
     @property
     def seeds(self) -> tuple[int, ...]:
         """Seeds of the repeats."""
-        return seeds.repeats(self.development)
+        return seeds.repeats(self.development, self.n_seeds)
+
+    def data_of(self, name: str) -> dict[str, Any]:
+        """The data that another experiment left.
+
+        Raises
+        ------
+        StepError
+            If it has not run.
+        """
+        path = self.folder.parent / name / "data.json"
+        if not path.exists():
+            raise StepError(f"{path}: not there; `make eval-{name}` makes it")
+        data: dict[str, Any] = json.loads(path.read_text())
+        return data
 
     def map(self, work: Callable[[Item], Done], items: Iterable[Item], what: str) -> list[Done]:
         """Apply a function to items, as many at a time as there are jobs."""
@@ -91,6 +110,8 @@ class Experiment:
         More files that decide the outcome, relative to the repository.
     command : str
         What runs it; `make eval-NAME` unless given.
+    uses : tuple of str
+        Experiments whose data it reads; it is finished only as long as they stay the same.
     """
 
     name: str
@@ -105,3 +126,4 @@ class Experiment:
     differs: str = ""
     sources: tuple[str, ...] = field(default=())
     command: str = ""
+    uses: tuple[str, ...] = ()

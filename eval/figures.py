@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,18 @@ POLICY_STYLE: dict[str, dict[str, Any]] = {
     "clone": {"color": "#8c564b"},
     "random": {"color": "#bcbd22"},
     "hedge": {"color": "#e69f00"},
+    "hedge, 5% cap": {"color": "#e69f00", "linestyle": ":"},
     "hedge-ip": {"color": "#f0c060", "linestyle": "--"},
+    "hedge-ip, 5% cap": {"color": "#f0c060", "linestyle": ":"},
     "heuristic": {"color": "#cc79a7"},
     "heuristic-adv": {"color": "#cc79a7", "linestyle": "--"},
     "linnos": {"color": "#0072b2"},
     "linnos-hl": {"color": "#009e73"},
+    "linnos-hl, 5% cap": {"color": "#009e73", "linestyle": ":"},
     "linnos-h99": {"color": "#56b4e9", "linestyle": "--"},
     "oracle": {"color": "black", "linestyle": ":"},
+    "verdict": {"color": "#555555", "linestyle": "-."},
+    "learnt": {"color": "#d55e00", "linestyle": "-."},
 }
 
 #: Enough points for any screen, and a small file.
@@ -98,26 +103,26 @@ def nothing(path: Path, why: str) -> None:
     save(figure, path)
 
 
-def by_cell(data: dict[str, Any]) -> dict[tuple[str, str], dict[str, list[dict[str, Any]]]]:
-    """Runs of a grid: {(workload, array): {policy: repeats}}."""
-    cells: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
-    for run in data["grid"]:
-        policies = cells.setdefault((run["workload"], run["array"]), {})
-        policies.setdefault(run["policy"], []).append(run)
-    return cells
-
-
-def grid_axes(cells: Mapping[tuple[str, str], Any], height: float = 3.2) -> tuple[Any, Any]:
-    """A figure with a panel a cell: a column a workload, a row an array."""
-    workloads = list(dict.fromkeys(workload for workload, _ in cells))
+def grid_axes(cells: Sequence[tuple[str, str]], height: float = 3.2) -> tuple[Any, Any]:
+    """A figure with a panel a cell, by (workload, array): a row an array, in the cells' order."""
     arrays = list(dict.fromkeys(array for _, array in cells))
+    of_array = {array: [cell for cell in cells if cell[1] == array] for array in arrays}
+    n_columns = max(len(same) for same in of_array.values())
     figure, axes = plt.subplots(
-        len(arrays), len(workloads), squeeze=False,
-        figsize=(3.6 * len(workloads), height * len(arrays)),
+        len(arrays), n_columns, squeeze=False,
+        figsize=(3.6 * n_columns, height * len(arrays)),
     )  # fmt: skip
-    panels = {
-        (workload, array): axes[j][i]
-        for i, workload in enumerate(workloads)
-        for j, array in enumerate(arrays)
-    }
+    for spare in axes.flat:
+        spare.set_visible(False)
+    panels = {}
+    for j, array in enumerate(arrays):
+        for i, cell in enumerate(of_array[array]):
+            panels[cell] = axes[j][i]
+            panels[cell].set_visible(True)
     return figure, panels
+
+
+def whisker(axes: Any, x: float, triple: Sequence[float | None] | None) -> None:
+    """The 95 % interval of a bar."""
+    if triple is not None and triple[1] is not None:
+        axes.plot([x, x], triple[1:], color="black", linewidth=1)

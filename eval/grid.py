@@ -1,43 +1,95 @@
 # SPDX-License-Identifier: MIT
-"""The evaluation's cells: every workload on both arrays, and how long each takes."""
+"""The evaluation's cells: the paper's eight workloads, each on its array, and how long each takes.
+
+Lengths are such that a model learns from at least ``TRAINING_READS`` reads of its drive, and that
+five replays together have some 100,000 reads, on which p99.9 can rest; half as many where reads and
+writes are large and take the lab long (Bing Select, Cosmos). What those take differs by two orders
+of magnitude between the workloads; the time that a replay takes is that of its I/Os.
+On the consumer array the workloads run as they are. On the enterprise array each ten seconds of the
+workload, in which its rate is constant, are represented by their first part (``kept_s``): so a
+replay of seconds still meets a dozen rates, from quiet to the maximum.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from eval.cells import RATES, WORKLOADS, Cell, Replay, Replayed, brief, replayed, trained
+from eval import contenders, tuning
+from eval.cache import Cache
+from eval.cells import (
+    ARRAY_OF,
+    WINDOW_S,
+    WORKLOADS,
+    Cell,
+    Replay,
+    Replayed,
+    brief,
+    replayed,
+    trained,
+    training_records,
+)
+from eval.contenders import Contender
 from eval.experiment import Context
+from linnapp.lab.array import Array
 
 ARRAYS = ("consumer", "enterprise")
 
-#: Seconds of the two parts at the workload's own rate; longer where it is slowed down.
-PARTS = {"train_s": 8.0, "replay_s": 2.0}
+#: A model should have so many to learn from; where it has fewer the results say so.
+TRAINING_READS = 20_000
+
+#: Of each drive. The profiles are made for 16 GiB; what a drive holds is memory of the guest.
+SIZE_MB = Array.size_mb
 
 
-def cell(workload: str, array: str, seed: int) -> Cell:
-    """A cell of the grid; where the workload is slowed down, it lasts longer."""
-    stretch = 1 / RATES[array]
-    return Cell(workload, array, seed, PARTS["train_s"] * stretch, PARTS["replay_s"] * stretch)
+@dataclass(frozen=True)
+class Length:
+    """Of a cell: seconds of its two parts, and of each ten seconds what is kept."""
+
+    train_s: float
+    replay_s: float
+    kept_s: float = WINDOW_S
 
 
-def cells(seeds: Sequence[int]) -> list[Cell]:
-    """All cells of the grid, for each of these seeds."""
-    return [
-        cell(workload, array, seed) for workload in WORKLOADS for array in ARRAYS for seed in seeds
-    ]
+LENGTHS = {
+    "az-c": Length(150, 40),
+    "bi-c": Length(480, 120),
+    "bs-c": Length(1150, 140),
+    "co-c": Length(800, 95),
+    "az-e": Length(10, 3, 0.5),
+    "bi-e": Length(54, 13, 1),
+    "bs-e": Length(84, 10, 1),
+    "co-e": Length(54, 7, 0.5),
+}
+
+#: What stands in the record of every experiment on these cells.
+PARTS: dict[str, Any] = {
+    "lengths": {name: vars(length) for name, length in LENGTHS.items()},
+    "size_mb": SIZE_MB,
+}
+
+
+def cell(workload: str, seed: int, array: str | None = None) -> Cell:
+    """A cell of the grid; on its own array unless another is named."""
+    length = LENGTHS[workload]
+    return Cell(
+        workload, array or ARRAY_OF[workload], seed, length.train_s, length.replay_s,
+        kept_s=length.kept_s, size_mb=SIZE_MB,
+    )  # fmt: skip
+
+
+def cells(seeds: Sequence[int], workloads: Sequence[str] = WORKLOADS) -> list[Cell]:
+    """All cells of the grid, for each of these seeds.
+
+    A seed's cells come together: what is stopped early has whole seeds.
+    """
+    return [cell(workload, seed) for seed in seeds for workload in workloads]
 
 
 def seed_a_workload(workloads: Sequence[str], seeds: Sequence[int]) -> list[Cell]:
-    """Some workloads on both arrays, each with one seed of its own."""
-    return [
-        cell(workload, array, seed)
-        for workload, seed in zip(workloads, seeds, strict=False)
-        for array in ARRAYS
-    ]
+    """Some workloads, each with one seed of its own; as many as there are seeds."""
+    return [cell(workload, seed) for workload, seed in zip(workloads, seeds, strict=False)]
 
 
 def where(cell: Cell) -> dict[str, Any]:
@@ -45,28 +97,68 @@ def where(cell: Cell) -> dict[str, Any]:
     return {"workload": cell.workload, "array": cell.array, "seed": cell.seed}
 
 
-def replay(context: Context, policies: Sequence[str]) -> list[Replayed]:
-    """Record and train every cell of the grid, then replay it under these policies."""
-    grid = cells(context.seeds)
+def replay_of(cache: Cache, cell: Cell, contender: Contender, **changes: Any) -> Replay:
+    """The replay of a cell under a contender, its thresholds learnt from the recording."""
+    options = contender.options
+    if contender.policy == "heuristic":
+        options += tuning.heuristic_options(cache, cell)
+    elif contender.policy == "heuristic-adv":
+        options += tuple(tuning.tune(cache, cell)["options"])
+    # What `learnt` is told from needs every I/O.
+    made = Replay(cell, contender.policy, options=options, keep_log=contender.policy == "random")
+    return replace(made, **{**changes, "options": (*options, *changes.get("options", ()))})
+
+
+def prepare(context: Context, grid: Sequence[Cell]) -> None:
+    """Record and train cells, and tune what is tuned; before their replays."""
     context.map(lambda cell: trained(context.cache, cell), grid, "recording and training")
-    replays = [Replay(cell, policy) for cell in grid for policy in policies]
-    return context.map(lambda replay: replayed(context.cache, replay), replays, "replaying")
+    context.map(lambda cell: tuning.tune(context.cache, cell), grid, "tuning heuristic-adv")
 
 
-def data(done: Sequence[Replayed]) -> dict[str, Any]:
-    """An experiment's data of replays of the grid: ``runs`` and, in brief, ``grid``."""
-    return {
-        "runs": [result.summary for result in done],
-        "grid": [{**where(result.replay.cell), **brief(result.summary)} for result in done],
-    }
+def replay(
+    context: Context, grid: Sequence[Cell], who: Sequence[Contender]
+) -> dict[Cell, dict[str, Replayed]]:
+    """Record and train these cells, then replay them under these contenders: {cell: {name: run}}.
+
+    Those that the replayer does not know are left out.
+    """
+    who = contenders.available(who)
+    prepare(context, grid)
+    pairs = [(cell, contender) for cell in grid for contender in who]
+    done = context.map(
+        lambda pair: replayed(context.cache, replay_of(context.cache, *pair)), pairs, "replaying"
+    )
+    results: dict[Cell, dict[str, Replayed]] = {cell: {} for cell in grid}
+    for (cell_, contender), result in zip(pairs, done, strict=True):
+        results[cell_][contender.name] = result
+    return results
 
 
-def means(data: dict[str, Any], key: str = "mean_us") -> dict[tuple[str, str], dict[str, float]]:
-    """A field, averaged over the repeats: {(workload, array): {policy: value}}."""
-    values: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for run in data["grid"]:
-        values[run["workload"], run["array"]][run["policy"]].append(run[key])
-    return {
-        cell: {policy: float(np.mean(repeats)) for policy, repeats in policies.items()}
-        for cell, policies in values.items()
-    }
+def rows(results: dict[Cell, dict[str, Replayed]]) -> list[dict[str, Any]]:
+    """A row a replay, in brief: ``policy`` is the contender's name."""
+    return [
+        {
+            **where(cell),
+            **brief(result.summary),
+            "policy": name,
+            "hedge_percentile": result.summary["config"].get("hedge_percentile"),
+        }
+        for cell, by_name in results.items()
+        for name, result in by_name.items()
+    ]
+
+
+def learnt_from(cache: Cache, grid: Sequence[Cell]) -> list[dict[str, Any]]:
+    """Of each cell how many reads its models had, and what `heuristic-adv` was tuned to."""
+    found = []
+    for cell_ in grid:
+        records = training_records(trained(cache, cell_))
+        found.append(
+            {
+                **where(cell_),
+                "training_reads": [record["training_reads"] for record in records],
+                "enough": min(r["training_reads"] for r in records) >= TRAINING_READS,
+                "heuristic_adv": tuning.tune(cache, cell_),
+            }
+        )
+    return found

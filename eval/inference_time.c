@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Time of one inference of an n_inputs -> n_hidden ReLU -> 2 network in plain integer C, for networks of shapes that
- * the kernel's engine does not have. Prints ns, the fastest of several repeats.
+ * Time of one inference of an n_inputs -> hidden layers with ReLU -> 2 network in plain integer C, for networks of
+ * shapes that the kernel's engine does not have. Prints ns, the fastest of several repeats.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdint.h>
@@ -38,61 +38,80 @@ static void *allocate(size_t n, size_t size)
 	return p;
 }
 
+/*
+ * One layer: out = in * weights, in the order of the inputs; inputs of 0 cost nothing. Sums may wrap: what they are
+ * does not matter here, only what they cost.
+ */
+static void layer(const int32_t *in, long n_in, const uint32_t *weights, int32_t *out, long n_out)
+{
+	uint32_t *sums = (uint32_t *)out;
+
+	for (long j = 0; j < n_out; j++)
+		sums[j] = 0;
+	for (long i = 0; i < n_in; i++) {
+		uint32_t value = in[i];
+		const uint32_t *row = weights + i * n_out;
+
+		if (in[i] <= 0)
+			continue;
+		for (long j = 0; j < n_out; j++)
+			sums[j] += value * row[j];
+	}
+}
+
 int main(int argc, char **argv)
 {
-	long n_inputs, n_hidden, inferences, repeats, slow = 0;
+	long inferences, repeats, slow = 0, n_layers = argc - 3;
 	double best = 1e18;
 
-	if (argc != 5) {
-		fputs("usage: inference_time N_INPUTS N_HIDDEN INFERENCES REPEATS\n", stderr);
+	if (argc < 5) {
+		fputs("usage: inference_time INFERENCES REPEATS N_INPUTS N_HIDDEN...\n", stderr);
 		return 1;
 	}
-	n_inputs = atol(argv[1]);
-	n_hidden = atol(argv[2]);
-	inferences = atol(argv[3]);
-	repeats = atol(argv[4]);
-	if (n_inputs < 1 || n_hidden < 1 || inferences < 1 || repeats < 1) {
-		fputs("inference_time: all four numbers must be positive\n", stderr);
-		return 1;
+	inferences = atol(argv[1]);
+	repeats = atol(argv[2]);
+
+	/* The last layer has two outputs, fast and slow. */
+	long *size = allocate(n_layers + 1, sizeof(long));
+	uint32_t **weights = allocate(n_layers, sizeof(*weights));
+	int32_t **values = allocate(n_layers + 1, sizeof(*values));
+
+	for (long k = 0; k < n_layers; k++)
+		size[k] = atol(argv[k + 3]);
+	size[n_layers] = 2;
+	for (long k = 0; k <= n_layers; k++) {
+		if (size[k] < 1 || inferences < 1 || repeats < 1) {
+			fputs("inference_time: all numbers must be positive\n", stderr);
+			return 1;
+		}
+		values[k] = allocate(size[k], sizeof(int32_t));
+	}
+	for (long k = 0; k < n_layers; k++) {
+		weights[k] = allocate(size[k] * size[k + 1], sizeof(int32_t));
+		for (long i = 0; i < size[k] * size[k + 1]; i++)
+			weights[k][i] = next() % 4001 - 2000;
 	}
 
-	int32_t *hidden_weights = allocate(n_inputs * n_hidden, sizeof(int32_t));
-	int32_t *output_weights = allocate(n_hidden * 2, sizeof(int32_t));
-	int32_t *hidden = allocate(n_hidden, sizeof(int32_t));
-	uint8_t *digits = allocate(n_inputs * 64, 1);
+	uint8_t *digits = allocate(size[0] * 64, 1);
 
-	for (long i = 0; i < n_inputs * n_hidden; i++)
-		hidden_weights[i] = (int32_t)(next() % 4001) - 2000;
-	for (long i = 0; i < n_hidden * 2; i++)
-		output_weights[i] = (int32_t)(next() % 4001) - 2000;
-	for (long i = 0; i < n_inputs * 64; i++)
+	for (long i = 0; i < size[0] * 64; i++)
 		digits[i] = next() % 10;
 
 	for (long r = 0; r < repeats; r++) {
 		double start = now_ns();
 
 		for (long n = 0; n < inferences; n++) {
-			const uint8_t *x = digits + n % 64 * n_inputs;
-			int64_t out[2] = {0, 0};
+			const uint8_t *x = digits + n % 64 * size[0];
 
-			for (long j = 0; j < n_hidden; j++)
-				hidden[j] = 0;
-			for (long i = 0; i < n_inputs; i++) {
-				int32_t digit = x[i];
-				const int32_t *row = hidden_weights + i * n_hidden;
-
-				if (!digit)
-					continue;
-				for (long j = 0; j < n_hidden; j++)
-					hidden[j] += digit * row[j];
+			for (long i = 0; i < size[0]; i++)
+				values[0][i] = x[i];
+			for (long k = 0; k < n_layers; k++) {
+				layer(values[k], size[k], weights[k], values[k + 1], size[k + 1]);
+				/* As many digits as the next layer's sums have room for. */
+				for (long j = 0; k + 1 < n_layers && j < size[k + 1]; j++)
+					values[k + 1][j] >>= 10;
 			}
-			for (long j = 0; j < n_hidden; j++) {
-				if (hidden[j] <= 0)
-					continue;
-				out[0] += (int64_t)hidden[j] * output_weights[2 * j];
-				out[1] += (int64_t)hidden[j] * output_weights[2 * j + 1];
-			}
-			slow += out[1] > out[0];
+			slow += values[n_layers][1] > values[n_layers][0];
 		}
 		double each = (now_ns() - start) / inferences;
 

@@ -223,7 +223,8 @@ class Resamples:
         One a seed; only policies that all of them have are resampled.
     percents : sequence of float
         Percentiles wanted of each resample.
-    n_resamples : int
+    n_resamples : int, optional
+        ``RESAMPLES`` unless given.
     seed : int
         Of the drawing.
     """
@@ -233,11 +234,12 @@ class Resamples:
         seeds: Sequence[Blocks],
         percents: Sequence[float] = (),
         *,
-        n_resamples: int = RESAMPLES,
+        n_resamples: int | None = None,
         seed: int = 1,
     ) -> None:
         if not seeds:
             raise ValueError("no replay to draw from")
+        n_resamples = n_resamples or RESAMPLES
         rng = np.random.default_rng(seed)
         self.policies = [
             policy for policy in seeds[0].policies if all(policy in s.count for s in seeds)
@@ -266,8 +268,7 @@ class Resamples:
                     w.astype(np.float32) @ s.histogram[policy]
                     for w, s in zip(weights, seeds, strict=True)
                 )
-                for i, percent in enumerate(self.percents):
-                    self._percentile[i, rows, column] = _percentiles(np.asarray(pooled), percent)
+                self._percentile[:, rows, column] = _percentiles(np.asarray(pooled), self.percents)
 
     def _column(self, policy: str) -> int:
         return self.policies.index(policy)
@@ -318,14 +319,22 @@ def _means(total: Any, count: Any) -> Floats:
         return np.asarray(total / count, np.float64)
 
 
-def _percentiles(histograms: NDArray[Any], percent: float) -> Floats:
-    """A percentile of each histogram, shape (n, _N_BINS); evenly spread within a bin."""
+def _percentiles(histograms: NDArray[Any], percents: Sequence[float]) -> Floats:
+    """Percentiles of each histogram, shape (n, _N_BINS); evenly spread within a bin.
+
+    Returns
+    -------
+    float64 array, shape (len(percents), n)
+    """
     upto = np.cumsum(histograms, axis=1, dtype=np.float64)
-    wanted = upto[:, -1] * (percent / 100)
-    bins = np.minimum((upto < wanted[:, None]).sum(axis=1), _N_BINS - 1)
     rows = np.arange(len(upto))
-    inside = histograms[rows, bins]
-    before = upto[rows, bins] - inside
-    with np.errstate(divide="ignore", invalid="ignore"):
-        part = np.where(inside > 0, (wanted - before) / inside, 0.5)
-    return np.asarray(_LOWEST_US * np.exp((bins + part) * _STEP), np.float64)
+    found = np.empty((len(percents), len(upto)))
+    for i, percent in enumerate(percents):
+        wanted = upto[:, -1] * (percent / 100)
+        bins = np.minimum((upto < wanted[:, None]).sum(axis=1), _N_BINS - 1)
+        inside = histograms[rows, bins]
+        before = upto[rows, bins] - inside
+        with np.errstate(divide="ignore", invalid="ignore"):
+            part = np.where(inside > 0, (wanted - before) / inside, 0.5)
+        found[i] = _LOWEST_US * np.exp((bins + part) * _STEP)
+    return found

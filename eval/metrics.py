@@ -38,6 +38,24 @@ def oracle_share(
     return (baseline_us - latency_us) / (baseline_us - oracle_us)
 
 
+def ranked_share(
+    latency_us: float, baseline_us: float, oracle_us: float, floor: float = 0.01
+) -> float:
+    """The oracle's share for a rank statistic: no case drops out.
+
+    Returns
+    -------
+    float
+        As :func:`oracle_share` where that is defined. Where there was nothing to gain: 0, a tie,
+        within the floor of the baseline; minus infinity, a loss, above it; 1 below it.
+    """
+    share = oracle_share(latency_us, baseline_us, oracle_us, floor)
+    if not math.isnan(share):
+        return share
+    difference = improvement(latency_us, baseline_us)
+    return 0.0 if abs(difference) <= floor else 1.0 if difference > 0 else -math.inf
+
+
 def by_policy(runs: Iterable[Mapping[str, Any]], key: str) -> dict[str, float]:
     """A field of each policy's run."""
     return {run["policy"]: float(run[key]) for run in runs}
@@ -49,9 +67,14 @@ def quantiles(values: Sequence[float], of: Sequence[float] = (10, 50, 90)) -> li
     array = array[~np.isnan(array)]
     if not len(array):
         return [math.nan] * len(of)
-    return [float(q) for q in np.percentile(array, of)]
+    # Of ranks where a value is infinite: nothing lies between it and the next.
+    if np.isfinite(array).all():
+        return [float(q) for q in np.percentile(array, of)]
+    return [float(q) for q in np.percentile(array, of, method="nearest")]
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """A share as text."""
+    """A share as text; one that is infinitely low is a loss that has no number."""
+    if math.isinf(share):
+        return "a loss" if share < 0 else "a gain"
     return "-" if math.isnan(share) else f"{100 * share:.{digits}f} %"

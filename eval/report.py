@@ -33,6 +33,11 @@ def inline(text: str) -> Markup:
     return Markup(re.sub(r"\*([^*]+)\*", r"<em>\1</em>", escaped))
 
 
+def strong(text: str) -> Markup:
+    """A cell of a table; what stands between double asterisks is bold."""
+    return Markup(re.sub(r"\*\*([^*]+)\*\*", r"<b>\1</b>", str(escape(text))))
+
+
 def paragraphs(text: str) -> Markup:
     """The same with paragraphs and lists, which an empty line separates."""
     parts = []
@@ -102,7 +107,7 @@ def page(out: Path) -> str:
         autoescape=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(inline=inline, paragraphs=paragraphs)
+    environment.filters.update(inline=inline, paragraphs=paragraphs, strong=strong)
     return environment.get_template("report.html.j2").render(
         sections=[section(load(name), out / name) for name in NAMES],
         times=times(out),

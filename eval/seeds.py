@@ -12,10 +12,10 @@ from __future__ import annotations
 BLOCK = 10
 
 #: Repeats of an experiment while it is being developed.
-DEVELOPMENT = (1010, 1020, 1030)
+DEVELOPMENT = (1010, 1020, 1030, 1040, 1050)
 
 #: Repeats of an experiment whose results are reported.
-EVALUATION = (2010, 2020, 2030)
+EVALUATION = (2010, 2020, 2030, 2040, 2050)
 
 #: From these the random windows are drawn, and each window's own seed.
 DEVELOPMENT_WINDOWS = 4000
@@ -25,9 +25,9 @@ EVALUATION_WINDOWS = 6000
 MAX_WINDOWS = 1000
 
 
-def repeats(development: bool) -> tuple[int, ...]:
-    """Seeds of the repeats of an experiment."""
-    return DEVELOPMENT if development else EVALUATION
+def repeats(development: bool, n: int | None = None) -> tuple[int, ...]:
+    """Seeds of the repeats of an experiment: all, or the first so many."""
+    return (DEVELOPMENT if development else EVALUATION)[:n]
 
 
 def window_base(development: bool) -> int:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A small cell of Fig. 8 that can be replayed anywhere, bit for bit.
+"""A small cell that can be replayed anywhere, bit for bit.
 
-    python -m eval.small_cell             # after make eval-fig08: writes eval/results/fig08-cell/
+    python -m eval.small_cell             # trains it anew: writes eval/results/fig08-cell/
     python -m eval.small_cell --numbers   # only replays the committed models: numbers.json
 
 Training gives equal models only on equal machines, so this cell's models and
@@ -18,12 +18,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from eval import grid, guests
+from eval import guests
 from eval.cache import ROOT, Cache
 from eval.cells import (
     N_DRIVES,
     REPLAYER_OPTIONS,
-    WORKLOADS,
+    Cell,
     Replay,
     replayed,
     trained,
@@ -34,7 +34,7 @@ from eval.files import write_json
 from eval.seeds import EVALUATION
 
 FOLDER = ROOT / "eval" / "results" / "fig08-cell"
-CELL = grid.cell(WORKLOADS[0], "enterprise", EVALUATION[0])
+CELL = Cell("azure", "enterprise", EVALUATION[0], train_s=8.0, replay_s=2.0)
 POLICIES = ("baseline", "hedge", "linnos", "linnos-hl", "oracle")
 
 #: What of a run must be the same: all that does not name a file.
@@ -62,7 +62,7 @@ def replay(policy: str, out_dir: Path) -> dict[str, Any]:
     learnt = json.loads((FOLDER / "learnt.json").read_text())
     hedge_us = learnt["hedge_us"].get(policy)
     first_s, last_s = CELL.train_s, CELL.train_s + CELL.replay_s
-    write_workload(CELL.workload, [(out_dir / "workload", first_s, last_s)], CELL.seed, CELL.rate)
+    write_workload(CELL.workload, [(out_dir / "workload", first_s, last_s)], CELL.seed)
     scenario = guests.Scenario(
         CELL.label,
         CELL.drives(),
@@ -85,17 +85,17 @@ def commit(cache: Cache) -> None:
     Raises
     ------
     StepError
-        If a number is not that of Fig. 8.
+        If a number is not that of the replay in the cache.
     """
     models = trained(cache, CELL)
     FOLDER.mkdir(parents=True, exist_ok=True)
     for drive in range(N_DRIVES):
         name = f"flash{drive}.linnos"
         (FOLDER / name).write_bytes((models / name).read_bytes())
-    of_fig08 = {policy: replayed(cache, Replay(CELL, policy)).summary for policy in POLICIES}
+    expected = {policy: replayed(cache, Replay(CELL, policy)).summary for policy in POLICIES}
     hedging = {
         policy: summary["config"]
-        for policy, summary in of_fig08.items()
+        for policy, summary in expected.items()
         if summary["config"]["hedge_percentile"] is not None
     }
     write_json(
@@ -110,10 +110,10 @@ def commit(cache: Cache) -> None:
     runs = replay_all()
     for policy in POLICIES:
         for field in FIELDS:
-            if runs[policy][field] != of_fig08[policy][field]:
+            if runs[policy][field] != expected[policy][field]:
                 raise StepError(
                     f"{policy}: {field} is {runs[policy][field]} here and "
-                    f"{of_fig08[policy][field]} in Fig. 8"
+                    f"{expected[policy][field]} in {cache.folder}"
                 )
     write_numbers(runs)
 
@@ -137,7 +137,7 @@ def main() -> None:
     parser.add_argument(
         "--numbers",
         action="store_true",
-        help="keep the models; replay them and write their numbers, without regard to Fig. 8",
+        help="keep the models; replay them and write their numbers",
     )
     try:
         if parser.parse_args().numbers:

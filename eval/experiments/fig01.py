@@ -12,18 +12,18 @@ import numpy as np
 from eval import figures, guests
 from eval.cache import Cache, code_version
 from eval.cells import read_log
-from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
+from eval.experiment import Context, Experiment, Table
 from linnapp.lab.array import Array
 from linnapp.trace import iolog
 from linnapp.trace.generation import generate, load_profile
 
-QUANTILES = {"p50_us": 50, "p90_us": 90, "p95_us": 95, "p99_us": 99, "p999_us": 99.9}
+QUANTILES = {"p50_us": 50, "p90_us": 90, "p95_us": 95, "p99_us": 99}
 
 PARAMETERS: dict[str, Any] = {
-    "workload": "demo",
+    "workload": "az-c",
     "profiles": ("consumer", "enterprise-a", "enterprise-b", "enterprise-c"),
     "mixes": ("read-write", "read-only"),
-    "seconds": 6.0,
+    "seconds": 100.0,
     "points": 500,
 }
 
@@ -32,12 +32,13 @@ def measured(cache: Cache, profile: str, mix: str, seed: int) -> Path:
     """The per-I/O log of one drive under one mix."""
 
     def make(folder: Path) -> None:
-        child = np.random.SeedSequence([seed, 3])
+        child, shared = np.random.SeedSequence([seed, 3]).spawn(2)
         chunks = generate(
             load_profile(PARAMETERS["workload"]),
             PARAMETERS["seconds"],
             child,
-            Array().size_mb << 20,
+            Array.size_mb << 20,
+            shared,
         )
         if mix == "read-only":
             chunks = (chunk.take(~chunk.is_write) for chunk in chunks)
@@ -83,10 +84,10 @@ def run(context: Context) -> dict[str, Any]:
 
 def table(data: dict[str, Any]) -> dict[str, Table]:
     """Percentiles of each profile and mix."""
-    keys = ("mean_us", "p50_us", "p90_us", "p95_us", "p99_us", "p999_us")
+    keys = ("mean_us", "p50_us", "p90_us", "p95_us", "p99_us")
     return {
         "Read latency (us)": Table(
-            ("profile", "mix", "reads", "mean", "p50", "p90", "p95", "p99", "p99.9"),
+            ("profile", "mix", "reads", "mean", "p50", "p90", "p95", "p99"),
             tuple(
                 (r["profile"], r["mix"], str(r["reads"]), *(f"{r[k]:.0f}" for k in keys))
                 for r in data["rows"]
@@ -102,8 +103,8 @@ def reading(data: dict[str, Any]) -> str:
     for profile in PARAMETERS["profiles"]:
         rw, ro = by[profile, "read-write"], by[profile, "read-only"]
         lines.append(
-            f"{profile}: p99.9 over median {rw['p999_us'] / rw['p50_us']:.1f} with writes and "
-            f"{ro['p999_us'] / ro['p50_us']:.1f} without, mean {rw['mean_us']:.0f} and "
+            f"{profile}: p99 over median {rw['p99_us'] / rw['p50_us']:.1f} with writes and "
+            f"{ro['p99_us'] / ro['p50_us']:.1f} without, mean {rw['mean_us']:.0f} and "
             f"{ro['mean_us']:.0f} us"
         )
     return "; ".join(lines) + ". What writes bring along are buffer flushes and garbage collection."
@@ -138,7 +139,8 @@ EXPERIMENT = Experiment(
     table=table,
     reading=reading,
     draw=draw,
-    paper=NOT_AVAILABLE,
+    paper="Read latencies have a tail from p75, p90 or p98 on, by model of drive, and hardly any "
+    "without writes; its axis has no numbers.",
     differs="Emulated drives; their parameters come from published ranges "
     "(kernel/flashsim/profile.c).",
 )

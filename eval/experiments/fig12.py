@@ -17,9 +17,10 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 
-from eval import figures, guests, workers
+from eval import contenders, figures, guests, workers
 from eval.cache import code_version
-from eval.cells import ARRAYS, N_DRIVES, POLICIES, brief, training_records
+from eval.cells import ARRAYS, N_DRIVES, brief, training_records
+from eval.contenders import Contender
 from eval.errors import StepError
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.files import write_json
@@ -38,7 +39,7 @@ PARAMETERS: dict[str, Any] = {
         [path.name, file_digest([path])[:16] if path.is_file() else "missing"] for path in TRACES
     ],
     "array": "enterprise",
-    "policies": POLICIES,
+    "contenders": contenders.NAMES,
     "target_iops": 6000,
     "part_s": 8.0,
 }
@@ -106,19 +107,21 @@ def replay_trace(context: Context, path: Path) -> list[dict[str, Any]]:
     options = (*OPTIONS, "--profile", source / "record" / "baseline.log")
     scenario = guests.Scenario(name, array, (source / "replay.iolog",), seed, options=options)
 
-    def one(policy: str) -> dict[str, Any]:
+    def one(contender: Contender) -> dict[str, Any]:
         def make(folder: Path) -> None:
-            chosen = scenario
-            if policy == "linnos-hl":
-                extra = ("--false-submit-ratio", f"{ratio:.6f}")
-                chosen = replace(scenario, options=(*scenario.options, *extra))
-            write_json(folder / "run.json", guests.replay(chosen, policy, folder, models=models))
+            extra = contender.options
+            if contender.policy == "linnos-hl":
+                extra += ("--false-submit-ratio", f"{ratio:.6f}")
+            chosen = replace(scenario, options=(*scenario.options, *extra))
+            run_ = guests.replay(chosen, contender.policy, folder, models=models)
+            write_json(folder / "run.json", run_)
 
-        folder = context.cache.get("trace-replay", {**made_from, "policy": policy}, make)
+        parameters = {**made_from, "contender": contender.name}
+        folder = context.cache.get("trace-replay", parameters, make)
         summary: dict[str, Any] = json.loads((folder / "run.json").read_text())
-        return summary
+        return {**summary, "policy": contender.name}
 
-    runs = context.map(one, PARAMETERS["policies"], name)
+    runs = context.map(one, contenders.available(), name)
     return [{"trace": name, **facts, **brief(run_), "full": run_} for run_ in runs]
 
 
@@ -139,11 +142,12 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
     """Mean and p99 of each trace and policy."""
     if not data["rows"]:
         return {}
+    policies = list(dict.fromkeys(row["policy"] for row in data["rows"]))
     return {
         f"{name} (us)": Table(
-            ("trace", *POLICIES),
+            ("trace", *policies),
             tuple(
-                (trace, *(f"{values[p]:.1f}" for p in POLICIES))
+                (trace, *(f"{values[p]:.1f}" for p in policies))
                 for trace, values in _by_trace(data, key).items()
             ),
         )
@@ -211,6 +215,7 @@ EXPERIMENT = Experiment(
     draw=draw,
     paper=NOT_AVAILABLE,
     differs="Public traces are not part of this repository; they are given by path. They were "
-    "recorded on disks, so they are sped up until they load the array.",
+    "recorded on disks, so they are sped up until they load the array. The heuristics have the "
+    "replayer's own thresholds; no intervals.",
     command=f"make eval-fig12 {VARIABLE}=FILE:FILE",
 )

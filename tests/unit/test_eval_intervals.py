@@ -15,8 +15,8 @@ from eval.intervals import Blocks, Interval, Resamples
 
 N_SEEDS = 5
 LENGTH_US = 1e6
-TRIALS = 150
-FEW = 600
+TRIALS = 100
+FEW = 400
 
 #: Of a seed: drives and workload of its own make all its reads slower or faster.
 SEED_SPREAD = 0.2

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 
 from eval import __main__ as command
 from eval import guests
-from eval.cache import read_record
+from eval.cache import Cache, read_record
+from eval.errors import StepError
 from eval.experiment import Context, Experiment
 from linnapp.lab.array import Array
 from linnapp.lab.places import Places
@@ -22,7 +24,7 @@ def _arguments(**changes: Any) -> argparse.Namespace:
     options: dict[str, Any] = dict.fromkeys(
         ("force", "any_version", "redraw", "dev", "commit"), False
     )
-    return argparse.Namespace(**{**options, "jobs": 1, **changes})
+    return argparse.Namespace(**{**options, "jobs": 1, "seeds": None, **changes})
 
 
 @pytest.fixture
@@ -55,6 +57,43 @@ def test_what_is_finished_is_not_run_again(
     command.run(experiment, tmp_path, _arguments(force=True))
     assert runs == ["cpu", "run", "run"]
     assert "In words." in (tmp_path / "cpu" / "reading.md").read_text()
+
+
+def test_other_seeds_and_other_data_to_build_on_are_not_finished(
+    counted: tuple[Experiment, list[str]], tmp_path: Path
+) -> None:
+    experiment, runs = counted
+    based = replace(experiment, uses=("fig08",))
+    (tmp_path / "fig08").mkdir()
+    data = tmp_path / "fig08" / "data.json"
+    data.write_text("{}")
+    command.run(based, tmp_path, _arguments())
+    command.run(based, tmp_path, _arguments())
+    assert runs.count("run") == 1
+    data.write_text('{"cells": []}')
+    command.run(based, tmp_path, _arguments())
+    assert runs.count("run") == 2
+    command.run(based, tmp_path, _arguments(seeds=1))
+    assert runs.count("run") == 3
+    record = read_record(tmp_path / "cpu")
+    assert record is not None and len(record["seeds"]) == 1
+
+
+def test_what_another_experiment_left_is_asked_for_by_name(tmp_path: Path) -> None:
+    context = Context("claims", Cache(tmp_path), 1, True, tmp_path / "claims")
+    with pytest.raises(StepError, match=r"fig08/data.json: not there; `make eval-fig08` makes it"):
+        context.data_of("fig08")
+    assert len(Context("x", Cache(tmp_path), 1, True, tmp_path, n_seeds=2).seeds) == 2
+
+
+def test_what_is_left_is_told_from_the_last_time(tmp_path: Path) -> None:
+    for name, seconds in (("first", 600.0), ("second", 120.0)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "record.json").write_text(json.dumps({"seconds": seconds}))
+    plan = command.Plan(tmp_path, ["first", "second", "never-run"])
+    assert "from here on it took 12 min" in plan.left(0)
+    assert "from here on it took 2 min" in plan.left(1)
+    assert plan.left(2) == ""
 
 
 def test_alone_it_would_take_what_was_cached_too(

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from eval.experiments import table3
-from eval.metrics import improvement, oracle_share, percent, quantiles
+from eval.metrics import improvement, oracle_share, percent, quantiles, ranked_share
 
 
 def test_improvement_is_negative_for_a_loss() -> None:
@@ -29,6 +29,17 @@ def test_no_share_where_there_is_nothing_to_gain() -> None:
     assert percent(math.nan) == "-"
 
 
+def test_where_there_is_nothing_to_gain_it_is_a_tie_or_a_loss_but_never_dropped() -> None:
+    assert ranked_share(80, 100, 60) == pytest.approx(0.5)
+    assert ranked_share(100.5, 100, 99.5) == 0
+    assert ranked_share(150, 100, 99.5) == -math.inf
+    assert ranked_share(90, 100, 99.5) == 1
+    shares = [ranked_share(latency, 100, 99.5) for latency in (150, 160, 170)] + [0.4, 0.5]
+    assert quantiles(shares, (50,)) == [-math.inf]
+    assert quantiles(shares, (100,)) == [0.5]
+    assert percent(-math.inf) == "a loss"
+
+
 def test_quantiles_pass_over_what_does_not_exist() -> None:
     assert quantiles([1, math.nan, 3], (0, 50, 100)) == [1, 2, 3]
     assert all(math.isnan(q) for q in quantiles([math.nan]))
@@ -37,7 +48,22 @@ def test_quantiles_pass_over_what_does_not_exist() -> None:
 def test_the_mean_recall_is_of_rows_with_slow_reads() -> None:
     shape = {"model": "A", "accuracy": 1.0, "false_submit_ratio": 0.0, "false_revoke_ratio": 0.0}
     rows = [{**shape, "slow_recall": None}, {**shape, "slow_recall": 0.25}]
-    mean = table3.averages({"rows": rows, "shape": {"A": (31, 256)}})
+    mean = table3.averages({"rows": rows})
     assert mean["A"]["slow_recall"] == 0.25
-    without = table3.averages({"rows": rows[:1], "shape": {"A": (31, 256)}})
+    without = table3.averages({"rows": rows[:1]})
     assert percent(without["A"]["slow_recall"]) == "-"
+
+
+def test_the_papers_shapes_have_the_papers_numbers_of_features() -> None:
+    inputs = {name: shape.n_inputs for name, shape in table3.MODELS.items()}
+    assert inputs == {"LinnOS": 31, "A": 17, "B": 24, "C": 31, "D": 73, "E": 2048}
+
+
+def test_a_models_gain_is_of_the_same_reads() -> None:
+    def row(model: str, workload: str, right: float) -> dict[str, object]:
+        return {"model": model, "workload": workload, "accuracy_by_block": [right, right + 0.1] * 9}
+
+    rows = [row("LinnOS", "az-e", 0.5), row("LinnOS", "bi-e", 0.1), row("E", "az-e", 0.55)]
+    found = table3.gain({"rows": rows}, "E")
+    # bi-e, which E was not trained on, is not held against it.
+    assert found.value == pytest.approx(0.05) and found.is_above

@@ -22,7 +22,7 @@ def page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     """A page of two experiments; the second has not run."""
 
     def tables(data: dict[str, Any]) -> dict[str, Table]:
-        rows = tuple((str(i), "<script>") for i in range(data["rows"]))
+        rows = tuple((str(i), "<script> **<best>**") for i in range(data["rows"]))
         return {"Few": Table(("a", "b"), rows[:1]), "Many": Table(("a", "b"), rows)}
 
     def load(name: str) -> Experiment:
@@ -48,6 +48,7 @@ def test_nothing_is_outside_of_the_page(page: str) -> None:
 
 def test_text_is_escaped_and_its_markdown_is_not(page: str) -> None:
     assert "<script>" not in page and page.count("&lt;script&gt;") == 41
+    assert page.count("<b>&lt;best&gt;</b>") == 41
     assert "first &amp; others" in page
     assert "<p><code>linnos</code> is &lt;fast&gt;.</p>" in page
     assert "<ul><li>one</li><li><em>two</em></li></ul>" in page

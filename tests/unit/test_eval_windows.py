@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from eval.cells import Cell, Replay, Replayed
+from eval.experiments.windows import comparison, text
 from eval.experiments.windows.explanation import explain
 from linnapp.trace import replay_log
 
@@ -31,7 +33,7 @@ def _replayed(
     order = np.argsort(records["due_ns"] + records["latency_ns"])
     with (folder / f"{policy}.log").open("wb") as file:
         file.write(header.tobytes() + records[order].tobytes())
-    cell = Cell("azure", "enterprise", 1, 1.0, 1.0)
+    cell = Cell("az-e", "enterprise", 1, 1.0, 1.0)
     return Replayed(Replay(cell, policy), {"mean_us": float(np.mean(latency_us))}, folder)
 
 
@@ -59,3 +61,58 @@ def test_each_read_stands_under_one_cause(tmp_path: Path) -> None:
         parts = [part["delta_ms"] for part in why[split].values()]
         assert sum(parts) == pytest.approx(total_ms)
     assert why["revoked_though_faster"] == pytest.approx(2 / 3)
+
+
+def _window(mean_us: dict[str, float], below: tuple[float, float, float]) -> dict[str, Any]:
+    pairs = [
+        {"policy": ours, "reference": reference, "below": list(below)}
+        for ours in comparison.OURS
+        for reference in comparison.REFERENCES
+    ]
+    return {
+        "array": "enterprise", "workload": "az-e", "seed": 1, "inject": None, "errors": 0,
+        "mean_us": {"hedge-ip": 100.0, "heuristic-adv": 100.0, "clone": 150.0, **mean_us},
+        "compared": pairs,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def windows() -> dict[str, Any]:
+    """A gain, a tie where nothing can be gained, and losses there."""
+
+    def means(base: float, linnos: float, oracle: float) -> dict[str, float]:
+        return {
+            "baseline": base,
+            "hedge": base,
+            "linnos": linnos,
+            "linnos-hl": base,
+            "oracle": oracle,
+        }
+
+    return {
+        "windows": [
+            _window(means(100, 80, 60), (0.2, 0.1, 0.3)),
+            _window(means(100, 100.5, 99.9), (-0.005, -0.01, 0.01)),
+            _window(means(100, 130, 99.9), (-0.3, -0.4, -0.2)),
+            _window(means(100, 140, 99.9), (-0.4, -0.5, -0.3)),
+        ],
+        "explained": [],
+    }
+
+
+def test_windows_without_a_share_are_named_and_counted(windows: dict[str, Any]) -> None:
+    assert comparison.without_share(windows, "linnos") == [1, 2, 3]
+    assert comparison.shares(windows, "linnos") == [pytest.approx(0.5), 0, -np.inf, -np.inf]
+    words = text.reading(windows)
+    assert "In 3 of 4 windows (1, 2, 3) the oracle gains less than 1 %" in words
+    assert "`linnos`: 1 ties, 2 losses, 0 below baseline" in words
+    # Dropped, they would have left a median of 50 %.
+    assert "Share of the oracle's gain: median 0 %, p10 a loss" in words
+    text.table(windows)
+
+
+def test_a_window_is_won_where_the_intervals_part(windows: dict[str, Any]) -> None:
+    assert comparison.said(windows["windows"][0], "linnos", "hedge") == "below"
+    assert comparison.said(windows["windows"][1], "linnos", "hedge") == "undecided"
+    row = comparison.wins(windows)["enterprise drives"]
+    assert (row["linnos below hedge"], row["linnos above hedge"]) == (1, 2)

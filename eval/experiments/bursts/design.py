@@ -16,10 +16,10 @@ PATTERNS = {
     "100 in a row": ("continuous:ratio=10%,period_ios=1000", 100),
     "400 in a row": ("continuous:ratio=10%,period_ios=4000", 400),
 }
-ADDED_US = (100, 1000, 5000)
+ADDED_US = (1000, 5000)
 TRAINED_ADDED_US = 1000
 
-SLOT_MS = (10, 50, 200)
+SLOT_MS = (50, 200)
 SLOT_ADDED_US = (300, 1000)
 POLICIES = ("baseline", "hedge", "heuristic-adv", "linnos", "linnos-hl", "oracle")
 
@@ -39,12 +39,15 @@ SETTINGS = {
 #: Positions within a burst, first of each bin; the last bin is open.
 BINS = (1, 2, 3, 4, 5, 6, 11, 21, 51, 101, 201)
 
-#: Each workload on both arrays, with a repeat's seed of its own.
-WORKLOADS = ("azure", "bingselect")
+#: Each with a seed of its own.
+WORKLOADS = ("az-e", "az-c")
+
+#: Seconds of the cell's second part, some six thousand reads of a drive.
+REPLAYED_S = {"az-c": 30.0, "az-e": 1.5}
 
 PARAMETERS: dict[str, Any] = {
     "workloads": WORKLOADS,
-    "arrays": grid.ARRAYS,
+    "replayed_s": REPLAYED_S,
     **grid.PARTS,
     "patterns": PATTERNS,
     "added_us": ADDED_US,
@@ -62,3 +65,8 @@ def bin_name(i: int) -> str:
         return f"{BINS[i]}-"
     last = BINS[i + 1] - 1
     return str(BINS[i]) if last == BINS[i] else f"{BINS[i]}-{last}"
+
+
+def only_part(workload: str) -> tuple[str, ...]:
+    """Of the replayer: so much of the second part is enough."""
+    return ("--duration", f"{REPLAYED_S[workload]:g}")

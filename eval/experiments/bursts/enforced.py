@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval import decisions, grid
+from eval import contenders, decisions, grid
 from eval.cells import N_DRIVES, Replay, Replayed, read_log, replayed
 from eval.experiment import Context
 from eval.experiments.bursts.design import (
@@ -21,6 +21,7 @@ from eval.experiments.bursts.design import (
     TRAINED_ADDED_US,
     WORKLOADS,
     bin_name,
+    only_part,
 )
 
 
@@ -46,13 +47,16 @@ def enforce(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
     """Bursts in time under the policies, and LinnOS with other probing."""
     replays: list[tuple[int, int, str, Replay]] = []
-    for cell, slot_ms in itertools.product(grid.seed_a_workload(WORKLOADS, context.seeds), SLOT_MS):
+    cells = grid.seed_a_workload(WORKLOADS, context.seeds)
+    grid.prepare(context, cells)
+    for cell, slot_ms in itertools.product(cells, SLOT_MS):
         for added_us in SLOT_ADDED_US:
             inject, _ = slots(slot_ms, added_us)
-            for policy in POLICIES:
-                traced = policy.startswith("linnos")
-                replay = Replay(
-                    cell, policy, inject, keep_log=True,
+            for contender in contenders.named(POLICIES):
+                traced = contender.kind == contenders.LINNOS
+                replay = grid.replay_of(
+                    context.cache, cell, contender, inject=inject, keep_log=True,
+                    options=only_part(cell.workload),
                     prepare=decisions.PREPARE if traced else "",
                     finish=decisions.FINISH if traced else "",
                 )  # fmt: skip
@@ -61,6 +65,7 @@ def enforce(
         for probing in SETTINGS:
             replay = Replay(
                 cell, "linnos", inject, keep_log=True, finish=decisions.FINISH,
+                options=only_part(cell.workload),
                 prepare=_write_knobs(probing) + decisions.PREPARE,
             )  # fmt: skip
             replays.append((slot_ms, TRAINED_ADDED_US, probing, replay))

@@ -28,6 +28,7 @@ from eval.experiments.bursts.design import (
     TRAINED_ADDED_US,
     WORKLOADS,
     bin_name,
+    only_part,
 )
 
 
@@ -52,6 +53,7 @@ def observe(context: Context) -> list[dict[str, Any]]:
                 for kind, (models_of, options) in kinds.items():
                     replay = Replay(
                         clean, "linnos", inject, options, models_of, mode="observe",
+                        options=only_part(clean.workload),
                         prepare=decisions.PREPARE, finish=decisions.FINISH, keep_log=True,
                     )  # fmt: skip
                     replays.append((pattern, added_us, kind, replay))

@@ -25,5 +25,5 @@ EXPERIMENT = Experiment(
     paper=f"The paper's own random windows: {NOT_AVAILABLE}.",
     differs="The windows' workloads and injections are new to the models, which were trained on "
     "the cells of Fig. 8 (same drives, same kind of workload, no injection).",
-    sources=("eval/grid.py", "eval/seeds.py"),
+    sources=("eval/grid.py", "eval/seeds.py", "eval/scores.py", "eval/intervals.py"),
 )

@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from eval.metrics import improvement, oracle_share
+from eval import scores
+from eval.intervals import Interval
+from eval.metrics import improvement, oracle_share, ranked_share
 
 #: The policies whose losses are listed, and what they are held against.
 OURS = ("linnos", "linnos-hl")
 REFERENCES = ("baseline", "hedge")
+
+#: Neither LinnOS nor a bound; `clone` doubles the load, and answers after the fact.
+RIVALS = ("baseline", "hedge", "hedge-ip", "heuristic-adv", "clone")
 
 
 def gains(data: dict[str, Any], policy: str, reference: str) -> list[float]:
@@ -18,11 +24,32 @@ def gains(data: dict[str, Any], policy: str, reference: str) -> list[float]:
 
 
 def shares(data: dict[str, Any], policy: str) -> list[float]:
-    """Share of the oracle's gain, window by window."""
+    """Share of the oracle's gain, window by window; a tie or a loss where there was none."""
     return [
-        oracle_share(w["mean_us"][policy], w["mean_us"]["baseline"], w["mean_us"]["oracle"])
+        ranked_share(w["mean_us"][policy], w["mean_us"]["baseline"], w["mean_us"]["oracle"])
         for w in data["windows"]
     ]
+
+
+def without_share(data: dict[str, Any], policy: str) -> list[int]:
+    """Windows in which the oracle gains too little for a share of it to be told."""
+    return [
+        i
+        for i, w in enumerate(data["windows"])
+        if math.isnan(
+            oracle_share(w["mean_us"][policy], w["mean_us"]["baseline"], w["mean_us"]["oracle"])
+        )
+    ]
+
+
+def said(window: dict[str, Any], policy: str, reference: str) -> str:
+    """What may be said of a policy's mean against a reference's in a window."""
+    (found,) = (
+        pair["below"]
+        for pair in window["compared"]
+        if (pair["policy"], pair["reference"]) == (policy, reference)
+    )
+    return scores.verdict(Interval.from_json(found))
 
 
 def losses(data: dict[str, Any]) -> list[tuple[int, dict[str, float]]]:
@@ -54,16 +81,21 @@ def wins(data: dict[str, Any]) -> dict[str, dict[str, int]]:
         name: {
             "windows": len(groups[name]),
             **{
-                f"linnos below {r}": sum(
-                    w["mean_us"]["linnos"] < w["mean_us"][r] for w in groups[name]
+                f"{policy} {what} {reference}": sum(
+                    said(w, policy, reference) == what for w in groups[name]
                 )
-                for r in REFERENCES
+                for policy, reference in (
+                    ("linnos", "baseline"),
+                    ("linnos", "hedge"),
+                    ("linnos-hl", "hedge"),
+                )
+                for what in ("below", "above")
             },
-            "linnos-hl below hedge": sum(
-                w["mean_us"]["linnos-hl"] < w["mean_us"]["hedge"] for w in groups[name]
+            "linnos the lowest": sum(
+                w["mean_us"]["linnos"] < min(w["mean_us"][r] for r in RIVALS) for w in groups[name]
             ),
             "any but clone below oracle": sum(
-                min(v for p, v in w["mean_us"].items() if p not in ("clone", "oracle"))
+                min(v for p, v in w["mean_us"].items() if p not in ("clone", "oracle", "verdict"))
                 < w["mean_us"]["oracle"]
                 for w in groups[name]
             ),

@@ -10,6 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from eval import figures
+from eval.experiments.windows.comparison import shares
 
 
 def draw(data: dict[str, Any], path: Path) -> None:
@@ -31,13 +32,10 @@ def draw(data: dict[str, Any], path: Path) -> None:
         axes.grid(alpha=0.3)
     axes = panels[2]
     for policy in policies:
-        share = []
-        for r in rows:
-            base, best = r["mean_us"]["baseline"], r["mean_us"]["oracle"]
-            if base - best >= 0.01 * base:
-                share.append((base - r["mean_us"][policy]) / (base - best))
+        # Windows without a share stand at its ends, or at 0: see ranked_share.
+        share = np.clip(shares(data, policy), -10, 10)
         axes.plot(
-            np.array(sorted(share)) * 100, (np.arange(len(share)) + 1) / max(len(share), 1),
+            np.array(sorted(share)) * 100, rank,
             label=policy, **figures.style(policy),
         )  # fmt: skip
     axes.set_xlim(-100, 110)

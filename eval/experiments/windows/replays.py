@@ -8,26 +8,37 @@ from typing import Any
 
 import numpy as np
 
-from eval import grid, seeds
-from eval.cells import POLICIES, RATES, WORKLOADS, Replay, replayed, trained, training_records
+from eval import contenders, grid, scores, seeds
+from eval.cells import ARRAY_OF, WORKLOADS, replayed, trained, training_records
 from eval.experiment import Context
 from eval.experiments.windows.comparison import OURS, REFERENCES
 from eval.experiments.windows.explanation import explain
 from eval.metrics import improvement
 
-#: As many as there are to be.
-WINDOWS = 100
+#: As many as there are to be; with fewer seeds than five a fifth for each.
+WINDOWS = 60
+A_SEED = 12
+
+POLICIES = (
+    "baseline", "clone", "hedge", "hedge-ip", "heuristic-adv", "linnos", "linnos-hl", "oracle",
+    "verdict",
+)  # fmt: skip
+
 PARAMETERS: dict[str, Any] = {
     # Fewer, the first of them, where time is short: the results say how many.
     "windows": int(os.environ.get("LINNOS_WINDOWS", WINDOWS)),
     "workloads": WORKLOADS,
-    "arrays": grid.ARRAYS,
     "policies": POLICIES,
-    "cell_train_s": grid.PARTS["train_s"],
-    "cell_replay_s": grid.PARTS["replay_s"],
-    "window_s": 0.5,
+    **grid.PARTS,
+    # Of a cell's second part.
+    "share_of_replay": 0.125,
     "explained": 5,
 }
+
+
+def window_s(workload: str) -> float:
+    """Length of a window; some two thousand reads or more."""
+    return float(PARAMETERS["share_of_replay"]) * grid.LENGTHS[workload].replay_s
 
 
 def draw_window(seed: int, cell_seeds: tuple[int, ...]) -> dict[str, Any]:
@@ -40,10 +51,11 @@ def draw_window(seed: int, cell_seeds: tuple[int, ...]) -> dict[str, Any]:
     window: dict[str, Any] = {
         "seed": seed,
         "workload": str(rng.choice(PARAMETERS["workloads"])),
-        "array": str(rng.choice(PARAMETERS["arrays"])),
         "cell_seed": int(rng.choice(cell_seeds)),
+        "start": float(rng.uniform(0, 1 - PARAMETERS["share_of_replay"])),
         "inject": None,
     }
+    window["array"] = ARRAY_OF[window["workload"]]
     kind = rng.choice(["none", "continuous", "random", "interval"], p=[0.5, 0.3, 0.1, 0.1])
     latency_us = round(float(np.exp(rng.uniform(np.log(50), np.log(10_000)))))
     if kind == "continuous":
@@ -66,33 +78,44 @@ def draw_window(seed: int, cell_seeds: tuple[int, ...]) -> dict[str, Any]:
 def run(context: Context) -> dict[str, Any]:
     """Draw the windows, replay each under every policy, explain the worst."""
     base = seeds.window_base(context.development)
-    windows = [draw_window(base + i, context.seeds) for i in range(PARAMETERS["windows"])]
+    n_windows = min(PARAMETERS["windows"], A_SEED * len(context.seeds))
+    windows = [draw_window(base + i, context.seeds) for i in range(n_windows)]
+    cells = [grid.cell(window["workload"], window["cell_seed"]) for window in windows]
+    grid.prepare(context, list(dict.fromkeys(cells)))
+    who = contenders.available(contenders.named(PARAMETERS["policies"]))
     replays = []
-    for window in windows:
-        models_of = grid.cell(window["workload"], window["array"], window["cell_seed"])
-        window_s = PARAMETERS["window_s"] / RATES[window["array"]]
-        for policy in PARAMETERS["policies"]:
+    for window, cell in zip(windows, cells, strict=True):
+        # Whole milliseconds: that is what the replayer is told.
+        start_s = round(window["start"] * cell.replay_s, 3)
+        for contender in who:
             replays.append(
-                Replay(
-                    models_of, policy, window["inject"], workload_seed=window["seed"],
-                    options=("--duration", str(window_s)),
-                    keep_log=policy in (*OURS, "baseline", "hedge"),
+                grid.replay_of(
+                    context.cache, cell, contender, inject=window["inject"],
+                    workload_seed=window["seed"],
+                    options=("--skip", f"{start_s:g}",
+                             "--duration", f"{window_s(cell.workload):g}"),
+                    keep_log=contender.name in (*OURS, "baseline", "hedge"),
                 )
             )  # fmt: skip
-    cells = list(dict.fromkeys(replay.cell for replay in replays))
-    context.map(lambda cell: trained(context.cache, cell), cells, "recording and training")
     done = context.map(lambda replay: replayed(context.cache, replay), replays, "replaying")
-    n = len(PARAMETERS["policies"])
-    results = [done[i : i + n] for i in range(0, len(done), n)]
+    n = len(who)
+    results = [
+        dict(zip((c.name for c in who), done[i : i + n], strict=True))
+        for i in range(0, len(done), n)
+    ]
     rows = []
     for window, result in zip(windows, results, strict=True):
-        summaries = {r.replay.policy: r.summary for r in result}
+        summaries = {name: r.summary for name, r in result.items()}
         rows.append(
             {
                 **window,
                 "reads": summaries["baseline"]["reads"],
-                "mean_us": {p: s["mean_us"] for p, s in summaries.items()},
-                "p99_us": {p: s["p99_us"] for p, s in summaries.items()},
+                "mean_us": {p: s["response_mean_us"] for p, s in summaries.items()},
+                "compared": scores.compared(
+                    result,
+                    window_s(window["workload"]),
+                    [(ours, reference) for ours in OURS for reference in REFERENCES],
+                ),
                 "revoked": {p: s["revoked"] for p, s in summaries.items()},
                 "extra_io_ratio": {p: s["extra_io_ratio"] for p, s in summaries.items()},
                 "errors": sum(s["data_errors"] + s["io_errors"] for s in summaries.values()),
@@ -107,9 +130,9 @@ def run(context: Context) -> dict[str, Any]:
     )[: PARAMETERS["explained"]]
     explained = []
     for i in worst:
-        models = trained(context.cache, results[i][0].replay.cell)
+        models = trained(context.cache, results[i]["baseline"].replay.cell)
         thresholds = np.array([r["threshold_us"] for r in training_records(models)], float)
-        why = explain({r.replay.policy: r for r in results[i]}, thresholds)
+        why = explain(results[i], thresholds)
         explained.append({"window": i, **why})
     return {
         "windows": rows,

@@ -5,10 +5,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from eval.experiment import Table
-from eval.experiments.windows.comparison import OURS, gains, losses, shares, wins
+from eval.experiments.windows.comparison import (
+    OURS,
+    REFERENCES,
+    gains,
+    losses,
+    said,
+    shares,
+    wins,
+    without_share,
+)
 from eval.experiments.windows.explanation import CAUSES
 from eval.experiments.windows.replays import WINDOWS
+from eval.intervals import of_values
 from eval.metrics import percent, quantiles
 
 SHOWN = ("baseline", "hedge", "linnos", "linnos-hl", "oracle")
@@ -19,12 +31,14 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
     policies = list(data["windows"][0]["mean_us"])
     spread = []
     for policy in policies:
+        low, high = _median_interval(data, policy)
         row = [policy]
         for reference in ("hedge", "baseline"):
             row += [
                 percent(q) for q in quantiles(gains(data, policy, reference), (0, 10, 50, 90, 100))
             ]
         row += [percent(q, 0) for q in quantiles(shares(data, policy), (10, 50, 90))]
+        row.append(f"[{percent(low, 0)}, {percent(high, 0)}]")
         spread.append(tuple(row))
     lost = []
     for i, _ in losses(data):
@@ -34,6 +48,7 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
                 str(i), window["workload"], window["array"], str(window["seed"]),
                 window["inject"] or "none",
                 *(f"{window['mean_us'][p]:.1f}" for p in SHOWN),
+                *(said(window, "linnos", reference) for reference in REFERENCES),
             )
         )  # fmt: skip
     explained = []
@@ -59,16 +74,18 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
             (
                 "policy", "over hedge: min", "p10", "p50", "p90", "max", "over baseline: min",
                 "p10", "p50", "p90", "max", "oracle's gain: p10", "p50", "p90",
+                "95 % interval of the p50",
             ),
             tuple(spread),
         ),
-        "Windows won, by array and injection": Table(
+        "Windows won, by array and injection: only where the intervals part": Table(
             ("", *next(iter(wins(data).values()))),
             tuple((name, *(str(n) for n in row.values())) for name, row in wins(data).items()),
         ),
         "Windows in which linnos has a higher mean than baseline or hedge": Table(
             ("window", "workload", "array", "seed", "injection", "baseline us", "hedge us",
-             "linnos us", "linnos-hl us", "oracle us"),
+             "linnos us", "linnos-hl us", "oracle us",
+             *(f"linnos and {reference}" for reference in REFERENCES)),
             tuple(lost),
         ),
         "Every window: mean (us)": Table(
@@ -92,15 +109,20 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
     }  # fmt: skip
 
 
+def _median_interval(data: dict[str, Any], policy: str) -> tuple[float, float]:
+    """Of a policy's median share, over the windows."""
+    interval = of_values(shares(data, policy), lambda v, axis: np.quantile(
+        v, 0.5, axis=axis, method="nearest"
+    ))  # fmt: skip
+    return interval.low, interval.high
+
+
 def reading(data: dict[str, Any]) -> str:
     """Medians, losses, and the worst in words."""
     n = len(data["windows"])
     parts = []
     if n < WINDOWS:
-        parts.append(
-            f"Only the first {n} of the {WINDOWS} windows were replayed, for want of time; none of "
-            "those was left out."
-        )
+        parts.append(f"The first {n} of the {WINDOWS} windows; none of them was left out.")
     for policy in OURS:
         over_hedge = quantiles(gains(data, policy, "hedge"), (0, 50, 100))
         over_base = quantiles(gains(data, policy, "baseline"), (0, 50, 100))
@@ -122,14 +144,32 @@ def reading(data: dict[str, Any]) -> str:
         + ", ".join(f"{policy} {percent(share, 0)}" for policy, share in medians.items())
         + "."
     )
+    none = without_share(data, "linnos")
+    if none:
+        ranked = {policy: [shares(data, policy)[i] for i in none] for policy in OURS}
+        parts.append(
+            f"In {len(none)} of {n} windows ({', '.join(map(str, none))}) the oracle gains less "
+            "than 1 % over baseline, and a share of that says nothing. They stay in the medians: "
+            "within 1 % of baseline as a tie (0 %), above it as a loss, below it as all there was "
+            "to gain. "
+            + "; ".join(
+                f"`{policy}`: {sum(s == 0 for s in ranked[policy])} ties, "
+                f"{sum(s < 0 for s in ranked[policy])} losses, "
+                f"{sum(s > 0 for s in ranked[policy])} below baseline"
+                for policy in OURS
+            )
+            + "."
+        )
     lost = losses(data)
     parts.append(
         f"`linnos` lost {len(lost)} of {n} windows to baseline or hedge: "
         f"{sum('baseline' in worse for _, worse in lost)} to baseline, "
-        f"{sum('hedge' in worse for _, worse in lost)} to hedge. All of them are in the table. "
-        "Windows in which `linnos` was below hedge: "
+        f"{sum('hedge' in worse for _, worse in lost)} to hedge. All of them are in the table, "
+        "with what may be said of them. Windows in which `linnos` was below hedge, above it, "
+        "and the intervals part: "
         + ", ".join(
-            f"{row['linnos below hedge']} of {row['windows']} ({name})"
+            f"{row['linnos below hedge']} and {row['linnos above hedge']} of {row['windows']} "
+            f"({name})"
             for name, row in wins(data).items()
         )
         + "."

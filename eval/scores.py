@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: MIT
+"""Replays of cells as numbers with their intervals: seeds pooled, policies paired by block."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from eval import contenders, intervals, learnt
+from eval.cache import Cache
+from eval.cells import Cell, Replayed, reads_of
+from eval.intervals import Blocks, Interval, Resamples
+
+#: Percentiles of the tables, and those whose differences are given too.
+PERCENTS = (50.0, 80.0, 90.0, 95.0, 99.0, 99.9, 99.99)
+COMPARED = (95.0, 99.0)
+
+#: Reads that stayed at home in the replay from which `learnt` is told: its own baseline.
+HOME = "home, at random's load"
+
+
+def key(percent: float) -> str:
+    """A percentile's field: p50_us, p999_us."""
+    return f"p{percent:g}_us".replace(".", "")
+
+
+def blocks_of(
+    cache: Cache | None, cell: Cell, results: Mapping[str, Replayed]
+) -> tuple[Blocks, dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
+    """One seed's replays of a cell, cut into blocks; latencies by policy; of `learnt` how good.
+
+    Raises
+    ------
+    ValueError
+        If two policies did not replay the same reads.
+    """
+    blocks: Blocks | None = None
+    latencies: dict[str, np.ndarray[Any, Any]] = {}
+    quality: dict[str, Any] = {}
+    due_us = np.empty(0)
+    for name, result in results.items():
+        reads = reads_of(result)
+        if blocks is None:
+            due_us = reads["due_us"]
+            blocks = Blocks(due_us, cell.replay_s * 1e6)
+        elif not np.array_equal(due_us, reads["due_us"]):
+            raise ValueError(f"{result.folder}: not the reads of {next(iter(results))}")
+        latencies[name] = reads["latency_us"]
+        blocks.add(name, reads["latency_us"])
+        if name == "random" and cache is not None:
+            drives, quality = learnt.chosen(cache, result)
+            for bound, drive in ((contenders.LEARNT, drives), (HOME, reads["home"])):
+                among = reads["served_by"] == drive
+                latencies[bound] = reads["latency_us"][among]
+                blocks.add(bound, reads["latency_us"], among)
+    assert blocks is not None
+    return blocks, latencies, quality
+
+
+def score(
+    blocks: Sequence[Blocks],
+    latencies: Sequence[Mapping[str, np.ndarray[Any, Any]]],
+    n_resamples: int | None = None,
+) -> dict[str, Any]:
+    """A cell's numbers over its seeds.
+
+    Returns
+    -------
+    dict
+        ``reads``, ``seeds``, ``policies``: {name: {field: [value, low, high]}}, a percentile that
+        rests on too few reads null; ``below``: {name: {other: [share, low, high]}}, by how much
+        the mean of a policy is below another's; ``tail_below`` likewise of percentiles.
+    """
+    drawn = Resamples(blocks, PERCENTS, n_resamples=n_resamples)
+    names = drawn.policies
+    pooled = {name: np.concatenate([one[name] for one in latencies]) for name in names}
+    policies: dict[str, dict[str, Any]] = {}
+    values: dict[float, dict[str, float]] = {percent: {} for percent in PERCENTS}
+    for name in names:
+        policies[name] = {"mean_us": drawn.mean(name).to_json(), "reads": len(pooled[name])}
+        for percent in PERCENTS:
+            value = intervals.percentile(pooled[name], percent)
+            policies[name][key(percent)] = None
+            if value is not None:
+                values[percent][name] = value
+                interval = drawn.percentile(name, percent, value)
+                policies[name][key(percent)] = interval.to_json()
+        for bound in (contenders.LEARNT, "oracle", "verdict"):
+            if bound in names and "baseline" in names:
+                policies[name][f"share_of_{bound}"] = drawn.share(name, bound).to_json()
+    below: dict[str, dict[str, Any]] = {name: {} for name in names}
+    tail: dict[str, dict[str, dict[str, Any]]] = {key(p): {} for p in COMPARED}
+    for a, b in itertools.permutations(names, 2):
+        below[a][b] = drawn.below(a, b).to_json()
+        for percent in COMPARED:
+            known = values[percent]
+            # Of LinnOS only: that is what is claimed of tails.
+            if a in known and b in known and a in contenders.ours(names):
+                interval = drawn.percentile_below(a, b, percent, (known[a], known[b]))
+                tail[key(percent)].setdefault(a, {})[b] = interval.to_json()
+    return {
+        "seeds": len(blocks),
+        "reads": len(pooled[names[0]]),
+        "policies": policies,
+        "below": below,
+        "tail_below": tail,
+    }
+
+
+def scored(
+    cache: Cache, results: Mapping[Cell, Mapping[str, Replayed]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Scores of every workload over its seeds; and of each seed what `learnt` knew."""
+    groups: dict[tuple[str, str], list[Cell]] = {}
+    for cell in results:
+        groups.setdefault((cell.workload, cell.array), []).append(cell)
+    scores, knew = [], []
+    for (workload, array), same in groups.items():
+        blocks, latencies = [], []
+        for cell in same:
+            one, latency, quality = blocks_of(cache, cell, results[cell])
+            blocks.append(one)
+            latencies.append(latency)
+            if quality:
+                knew.append({"workload": workload, "seed": cell.seed, **quality})
+        cost = _cost(results[cell] for cell in same)
+        made = score(blocks, latencies)
+        for name, fields in made["policies"].items():
+            fields.update(cost.get(name, {}))
+        scores.append({"workload": workload, "array": array, **made})
+    return scores, knew
+
+
+def compared(
+    results: Mapping[str, Replayed], length_s: float, pairs: Iterable[tuple[str, str]]
+) -> list[dict[str, Any]]:
+    """By how much means are below others' in replays of one seed, with their intervals.
+
+    Parameters
+    ----------
+    results : mapping
+        Replays of the same reads, by the contender's name.
+    length_s : float
+        Of the replays.
+    pairs : iterable of (str, str)
+        A policy and its reference.
+    """
+    blocks: Blocks | None = None
+    due_us = np.empty(0)
+    for name, result in results.items():
+        reads = reads_of(result)
+        if blocks is None:
+            due_us = reads["due_us"]
+            blocks = Blocks(due_us, length_s * 1e6)
+        elif not np.array_equal(due_us, reads["due_us"]):
+            raise ValueError(f"{result.folder}: not the reads of {next(iter(results))}")
+        blocks.add(name, reads["latency_us"])
+    assert blocks is not None
+    drawn = Resamples([blocks])
+    return [{"policy": a, "reference": b, "below": drawn.below(a, b).to_json()} for a, b in pairs]
+
+
+def _cost(runs: Iterable[Mapping[str, Replayed]]) -> dict[str, dict[str, float]]:
+    """Of each policy, over all seeds: reads sent twice and refused, as shares of the reads."""
+    total: dict[str, dict[str, float]] = {}
+    for by_name in runs:
+        for name, result in by_name.items():
+            summary = result.summary
+            into = total.setdefault(name, dict.fromkeys(("reads", "extra", "revoked", "errors"), 0))
+            into["reads"] += summary["reads"]
+            into["extra"] += summary["extra_io_ratio"] * summary["reads"]
+            into["revoked"] += summary["revoked"]
+            into["errors"] += summary["data_errors"] + summary["io_errors"]
+    return {
+        name: {
+            "extra_io_ratio": t["extra"] / t["reads"],
+            "revoked_ratio": t["revoked"] / t["reads"],
+            "errors": t["errors"],
+        }
+        for name, t in total.items()
+    }
+
+
+def below(cell: Mapping[str, Any], policy: str, reference: str) -> Interval:
+    """By what share a policy's mean is below a reference's, of a scored cell."""
+    return Interval.from_json(cell["below"][policy][reference])
+
+
+def best_rival(cell: Mapping[str, Any], field: str = "mean_us") -> str:
+    """The policy with the lowest number that is neither LinnOS nor a bound."""
+    policies = cell["policies"]
+    known = [name for name in contenders.rivals(policies) if policies[name][field] is not None]
+    return min(known, key=lambda name: policies[name][field][0])
+
+
+def verdict(difference: Interval) -> str:
+    """What may be said of a difference: below, above, or nothing."""
+    return "below" if difference.is_above else "above" if difference.is_below else "undecided"
+
+
+def number(triple: Sequence[float | None] | None, digits: int = 0, scale: float = 1.0) -> str:
+    """A number with its interval as text; a dash where there is none."""
+    if triple is None or triple[0] is None:
+        return "-"
+    value, low, high = (math.nan if v is None else v * scale for v in triple)
+    if math.isnan(low):
+        return f"{value:.{digits}f}"
+    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def percent(triple: Sequence[float | None] | None, digits: int = 0) -> str:
+    """A share with its interval as text."""
+    text = number(triple, digits, 100.0)
+    return text if text == "-" else f"{text} %"

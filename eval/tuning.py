@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""The thresholds of the heuristics, from the recording alone.
+
+`heuristic` is set as the paper sets it: the queue length at the inflection point's percentile.
+`heuristic-adv` is tuned as 5.6.1 of the paper tuned its own by hand: run it on a slice of what was
+recorded, look, change a threshold, run it again. Here the search is code: first the queue length
+from which a drive is passed over, then the latency from which a read counts as slow, each time
+keeping what had the lowest mean. It sees the part of the cell that the models learn from, never the
+part that is replayed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval.cache import Cache
+from eval.cells import Cell, Replay, read_profile, replayed, trained, training_records
+from linnapp.trace import replay_log
+
+#: Candidates, as percentiles of what the recording shows; None: no limit, and each drive's
+#: inflection point. They are where the replayer's own defaults are, and on either side.
+QUEUE_PERCENTS = (80.0, 95.0, None)
+BUSY_PERCENTS = (None, 90.0, 99.0)
+
+#: Longer than any queue.
+NO_LIMIT_PAGES = 1 << 30
+
+
+def queue_pages(records: NDArray[Any], percent: float) -> int:
+    """A percentile of the pending 4 KiB pages that reads met at their drive, their own included.
+
+    Parameters
+    ----------
+    records : array of replay_log.RECORD
+        Of a run in which home drives served all I/Os.
+    percent : float
+    """
+    met = []
+    for drive in np.unique(records["home"]):
+        here = records[records["home"] == drive]
+        start = here["due_ns"] + here["lag_ns"]
+        end = start + here["latency_ns"]
+        pages = -(-here["size_bytes"].astype(np.int64) // 4096)
+        by_start, by_end = np.argsort(start, kind="stable"), np.argsort(end, kind="stable")
+        arrived = np.cumsum(pages[by_start])
+        left = np.concatenate(([0], np.cumsum(pages[by_end])))
+        pending = arrived - left[np.searchsorted(end[by_end], start[by_start], side="right")]
+        met.append(pending[here["op"][by_start] == replay_log.READ])
+    return int(np.percentile(np.concatenate(met), percent))
+
+
+def _read_percentile_us(records: NDArray[Any], percent: float) -> int:
+    reads = records[records["op"] == replay_log.READ]
+    return round(float(np.percentile(reads["latency_ns"], percent)) / 1000)
+
+
+def heuristic_options(cache: Cache, cell: Cell) -> tuple[str, ...]:
+    """Of `heuristic`: the queue length at the percentile of the inflection points."""
+    records = replay_log.read(read_profile(cache, cell))
+    slow = [record["slow_ratio"] for record in training_records(trained(cache, cell))]
+    pages = queue_pages(records, 100 * (1 - float(np.mean(slow))))
+    return ("--heuristic-queue", str(max(1, pages)))
+
+
+def candidates(log: Path) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    """Options to try for the queue length, and for the latency."""
+    records = replay_log.read(log)
+    queues = [
+        NO_LIMIT_PAGES if percent is None else max(1, queue_pages(records, percent))
+        for percent in QUEUE_PERCENTS
+    ]
+    busy: list[tuple[str, ...]] = [
+        () if percent is None
+        else ("--heuristic-busy-us", str(_read_percentile_us(records, percent)))
+        for percent in BUSY_PERCENTS
+    ]  # fmt: skip
+    return [("--heuristic-queue", str(pages)) for pages in dict.fromkeys(queues)], busy
+
+
+def tune(cache: Cache, cell: Cell) -> dict[str, Any]:
+    """Search the thresholds of `heuristic-adv` on the end of a cell's first part.
+
+    Returns
+    -------
+    dict
+        ``options`` of the replayer, and ``tried``: of each run its options and its mean.
+    """
+    slice_s = min(cell.replay_s, cell.train_s)
+    where = ("--skip", f"{cell.train_s - slice_s:g}", "--duration", f"{slice_s:g}")
+    tried: dict[tuple[str, ...], float] = {}
+
+    def mean_us(options: tuple[str, ...]) -> float:
+        if options not in tried:
+            replay = Replay(cell, "heuristic-adv", part="train", options=(*where, *options))
+            tried[options] = float(replayed(cache, replay).summary["response_mean_us"])
+        return tried[options]
+
+    queues, busy = candidates(read_profile(cache, cell))
+    queue = min(queues, key=mean_us)
+    best = min([(*queue, *latency) for latency in busy], key=mean_us)
+    return {
+        "options": list(best),
+        "tried": [{"options": list(o), "mean_us": mean} for o, mean in tried.items()],
+    }
