@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: MIT
+"""Replays become numbers with intervals, and only what they say is said."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from eval import cells, scores
+from eval.cells import READS, Cell, Replay, Replayed
+from eval.experiments import fig08, fig09, fig11
+from eval.experiments.claims import BETTER, SAME, UNKNOWN, WORSE, Claim, judge
+from eval.intervals import Interval
+from linnapp.trace import iolog, replay_log
+
+N_READS = 4000
+POLICIES = {
+    "baseline": 1.0, "clone": 1.2, "random": 1.0, "hedge": 0.81, "heuristic-adv": 0.8,
+    "linnos": 0.6, "linnos-hl": 0.8, "linnos-h99": 0.82, "oracle": 0.4,
+}  # fmt: skip
+
+
+def _cell(seed: int) -> Cell:
+    return Cell("az-e", "enterprise", seed, train_s=4.0, replay_s=2.0)
+
+
+def _replayed(
+    folder: Path, name: str, seed: int, latency_us: NDArray[Any], **more: Any
+) -> Replayed:
+    folder.mkdir(parents=True)
+    n = len(latency_us)
+    reads = {
+        "due_us": np.linspace(0, 2e6, n, endpoint=False), "latency_us": latency_us,
+        "home": np.arange(n) % 3, "served_by": np.arange(n) % 3,
+        "revocations": np.zeros(n, np.uint8), **more,
+    }  # fmt: skip
+    np.savez(folder / READS, **reads)
+    summary = {"reads": n, "extra_io_ratio": 0.1 * (name == "hedge"), "revoked": 0,
+               "data_errors": 0, "io_errors": 0}  # fmt: skip
+    return Replayed(Replay(_cell(seed), name.split(",")[0]), summary, folder)
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A cell of three seeds whose policies differ by known factors, hard and easy blocks alike."""
+    results: dict[Cell, dict[str, Replayed]] = {}
+    for seed in (1, 2, 3):
+        rng = np.random.default_rng(seed)
+        hard = np.repeat(rng.exponential(1, 40), N_READS // 40)
+        folder = tmp_path_factory.mktemp(f"seed{seed}")
+        results[_cell(seed)] = {
+            name: _replayed(
+                folder / name, name, seed, 100 * factor * hard * rng.uniform(0.9, 1.1, N_READS)
+            )
+            for name, factor in POLICIES.items()
+        }
+    # Without a cache there is nothing to tell `learnt` from.
+    made = []
+    for cell, by_name in results.items():
+        made.append(scores.blocks_of(None, cell, by_name)[:2])
+    numbers = scores.score(
+        [blocks for blocks, _ in made], [latency for _, latency in made], n_resamples=500
+    )
+    cost = scores._cost(results.values())
+    for name, fields in numbers["policies"].items():
+        fields.update(cost[name])
+    return {"workload": "az-e", "array": "enterprise", **numbers}
+
+
+def test_pooled_over_seeds_and_a_tail_only_where_it_rests_on_enough(scored: dict[str, Any]) -> None:
+    assert scored["seeds"] == 3 and scored["reads"] == 3 * N_READS
+    baseline = scored["policies"]["baseline"]
+    assert baseline["p99_us"] is not None
+    assert baseline["p999_us"] is None and baseline["p9999_us"] is None
+    assert scores.number(baseline["p999_us"]) == "-"
+    value, low, high = baseline["mean_us"]
+    assert low < value < high
+
+
+def test_a_difference_is_called_only_where_there_is_one(scored: dict[str, Any]) -> None:
+    assert scores.verdict(scores.below(scored, "linnos", "hedge")) == "below"
+    assert scores.verdict(scores.below(scored, "hedge", "linnos")) == "above"
+    assert scores.below(scored, "linnos", "hedge").value == pytest.approx(0.26, abs=0.02)
+    # The same but for noise.
+    assert scores.verdict(scores.below(scored, "linnos-hl", "heuristic-adv")) == "undecided"
+    # Their own intervals overlap by far: it is the pairing that tells them apart.
+    ours, theirs = (scored["policies"][p]["mean_us"] for p in ("linnos", "hedge"))
+    assert ours[2] > theirs[1]
+
+
+def test_the_best_rival_is_no_bound_and_not_ours(scored: dict[str, Any]) -> None:
+    assert scores.best_rival(scored) == "heuristic-adv"
+    assert scored["policies"]["linnos"]["share_of_oracle"][0] == pytest.approx(2 / 3, abs=0.03)
+
+
+def test_other_reads_cannot_be_compared(tmp_path: Path) -> None:
+    latency_us = np.ones(100)
+    results = {
+        "baseline": _replayed(tmp_path / "a", "baseline", 1, latency_us),
+        "hedge": _replayed(tmp_path / "b", "hedge", 1, latency_us, due_us=np.arange(100.0)),
+    }
+    with pytest.raises(ValueError, match="not the reads of baseline"):
+        scores.blocks_of(None, _cell(1), results)
+
+
+def test_tables_and_words_are_made_of_the_scores(scored: dict[str, Any], tmp_path: Path) -> None:
+    grid = [
+        {"workload": "az-e", "array": "enterprise", "seed": 1, "policy": p, "reads": 1, "writes": 1,
+         "response_mean_us": 1.0, "revoked": 0, "hedged": 0, "late_ios": 2, "data_errors": 0,
+         "io_errors": 0, "hedge_percentile": 95.0}
+        for p in POLICIES
+    ]  # fmt: skip
+    with_cap = {**scored, "policies": {**scored["policies"]}, "below": {**scored["below"]}}
+    with_cap["policies"]["linnos-hl, 5% cap"] = with_cap["policies"]["linnos-hl"]
+    with_cap["below"]["linnos-hl, 5% cap"] = with_cap["below"]["linnos-hl"]
+    tuned = {"options": ["--heuristic-queue", "3"], "tried": []}
+    prepared = [
+        {
+            "workload": "az-e", "seed": 1, "training_reads": [5, 6, 7], "enough": False,
+            "heuristic_adv": tuned,
+        }
+    ]  # fmt: skip
+    data = {"cells": [with_cap], "grid": grid, "prepared": prepared, "learnt": [], "runs": []}
+    tables = fig08.table(data)
+    standing = tables["Mean below the best rival's: a difference only where zero is outside"]
+    assert standing.rows[0][2].endswith(": **below**")
+    assert standing.rows[0][3].endswith(": undecided")
+    words = fig08.reading(data)
+    assert "`linnos` against it: below in az-e; above in none" in words
+    assert "neither can be said of az-e" in words
+    assert "Fewer than 20000 training reads of some drive: az-e seed 1" in words
+    assert "az-e seed 1 (100.0 % of its I/Os)" in words
+    assert "p99.9 of az-e" in fig09.reading(data) and "p99 (us)" in fig09.table(data)
+    assert "p99.9 (us)" not in fig09.table(data)
+    hedged = {**data, "hedge_percentile": {"az-e": [95.0]}}
+    assert "Mean of `linnos-hl` against `linnos`: above: az-e" in fig11.reading(hedged)
+    fig11.table(hedged)
+    for experiment in (fig08, fig09, fig11):
+        experiment.draw(data, tmp_path / "figure.png")
+        assert (tmp_path / "figure.png").stat().st_size > 1000
+
+
+def _claim(low: float, high: float, *, more: bool = True) -> Claim:
+    return Claim("", low, high, "", lambda data: {}, more_is_better=more)
+
+
+def test_claims_are_judged_by_their_intervals() -> None:
+    inside, above = Interval(0.30, 0.25, 0.35), Interval(0.9, 0.85, 0.95)
+    unsure, lost = Interval(0.05, -0.1, 0.2), Interval(-0.2, -0.3, -0.1)
+    claim = _claim(9.6, 79.6)
+    assert judge(claim, [inside, inside]) == SAME
+    assert judge(claim, [inside, unsure]) == SAME
+    assert judge(claim, [inside, lost]) == WORSE
+    assert judge(claim, [above, lost]) == WORSE
+    assert judge(claim, [above, above]) == BETTER
+    assert judge(claim, []) == UNKNOWN
+    assert judge(claim, [Interval(math.nan, math.nan, math.nan)]) == UNKNOWN
+    # Of rates of errors less is better; a single number has no interval.
+    wrong = _claim(0.7, 5.7, more=False)
+    assert judge(wrong, [Interval(0.03, 0.02, 0.04)]) == SAME
+    assert judge(wrong, [Interval(0.001, 0.0005, 0.002)]) == BETTER
+    assert judge(wrong, [Interval(0.09, 0.05, 0.12)]) == SAME
+    assert judge(wrong, [Interval(0.09, 0.08, 0.12)]) == WORSE
+    assert judge(wrong, [Interval(0.09, math.nan, math.nan)]) == WORSE
+
+
+def test_of_each_ten_seconds_the_first_are_kept_and_joined() -> None:
+    time_us = np.array([0, 400_000, 600_000, 9_999_999, 10_000_000, 10_499_999, 20_100_000])
+    n = len(time_us)
+    chunk = iolog.Workload(time_us, np.arange(n), np.full(n, 4096), np.zeros(n, bool))
+    kept = cells._kept(chunk, 0.5)
+    assert kept.time_us.tolist() == [0, 400_000, 500_000, 999_999, 1_100_000]
+    assert kept.offset_bytes.tolist() == [0, 1, 4, 5, 6]
+    assert cells._kept(chunk, 10.0) is chunk
+
+
+def test_kept_reads_have_response_times_in_the_workloads_order(tmp_path: Path) -> None:
+    header = np.zeros(1, replay_log.HEADER)
+    header["magic"], header["version"] = replay_log.MAGIC, replay_log.VERSION
+    header["record_bytes"] = replay_log.RECORD.itemsize
+    records = np.zeros(3, replay_log.RECORD)
+    records["due_ns"] = [5000, 1000, 3000]
+    records["lag_ns"], records["latency_ns"] = [0, 500, 0], [2000, 1000, 7000]
+    records["op"] = [replay_log.READ, replay_log.READ, replay_log.WRITE]
+    records["home"] = [2, 1, 0]
+    (tmp_path / "log").write_bytes(header.tobytes() + records.tobytes())
+    cells.write_reads(tmp_path / "log", tmp_path / READS)
+    kept = cells.reads_of(Replayed(Replay(_cell(1), "x"), {}, tmp_path))
+    assert kept["due_us"].tolist() == [1, 5]
+    assert kept["latency_us"].tolist() == [1.5, 2]
+    assert kept["home"].tolist() == [1, 2]
