@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""Who is compared, and what the heuristics are set to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eval import cells, contenders, grid, tuning
+from eval.cache import Cache
+from eval.cells import Replay, Replayed
+from eval.contenders import Contender
+from eval.experiments import unseen
+from linnapp.trace import replay_log
+
+HELP = """Usage: replayer
+
+Policies (where a read goes):
+  baseline        the home drive
+  hedge           a second replica
+                  and more of it
+  linnos-hl       linnos, and hedging
+
+Run:
+  --inject PATTERN:key=value,...
+      PATTERN  continuous, random
+      keys     latency_us=N ratio=1% drive=K|all slot_ms=N every_ms=N start_ms=N rotate op=read
+Results:
+  region_mb
+"""
+
+
+def test_a_cap_is_a_contender_of_its_own() -> None:
+    assert len(set(contenders.NAMES)) == len(contenders.NAMES)
+    free, capped = contenders.named(("hedge", "hedge, 5% cap"))
+    assert free.options == ("--hedge-budget", "none")
+    assert capped.options == ("--hedge-budget", "5%")
+    assert free.policy == capped.policy
+    assert Contender("baseline").options == ()
+
+
+def test_rivals_are_neither_ours_nor_bounds() -> None:
+    rivals = contenders.rivals((*contenders.NAMES, contenders.LEARNT, "home"))
+    assert {"baseline", "clone", "hedge, 5% cap", "heuristic-adv"} <= set(rivals)
+    assert not {"oracle", "verdict", "learnt", "linnos", "linnos-hl, 5% cap", "home"} & set(rivals)
+    assert set(contenders.ours(contenders.NAMES)) == {
+        "linnos", "linnos-hl", "linnos-hl, 5% cap", "linnos-h99",
+    }  # fmt: skip
+
+
+def test_what_the_replayer_does_not_know_is_left_out_and_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(contenders, "_help", lambda: HELP)
+    assert contenders.known_policies() == {"baseline", "hedge", "linnos-hl"}
+    who = contenders.available(contenders.named(("baseline", "hedge", "verdict", "oracle")))
+    assert [c.name for c in who] == ["baseline", "hedge"]
+    assert "does not know them: oracle, verdict" in capsys.readouterr().out
+
+
+def test_kinds_that_cannot_be_injected_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contenders, "_help", lambda: HELP)
+    kinds = unseen.offered(unseen.KINDS, contenders.known_injections())
+    assert [kind.name for kind in kinds] == [
+        "none", "constant, one drive after another",
+        "fail-slow, one drive from a fifth of the time on",
+    ]  # fmt: skip
+    everything = contenders.known_injections() | {
+        "shape", "ramp", "queue", "pareto", "tail", "at_depth", "region_start_mb", "region_mb",
+        "at_once",
+    }  # fmt: skip
+    assert unseen.offered(unseen.KINDS, everything) == unseen.KINDS
+    assert {kind.seen for kind in unseen.KINDS} == {True, False}
+
+
+def test_slots_fit_into_the_replayed_time() -> None:
+    for workload, seconds in unseen.REPLAYED_S.items():
+        for kind in unseen.KINDS:
+            text = unseen.spec(kind, workload)
+            assert text is None or "{" not in text
+        (slow,) = (unseen.spec(k, workload) for k in unseen.KINDS if k.name.startswith("fail-slow"))
+        assert slow is not None
+        start, slot = (int(part.split("=")[1]) for part in slow.split(",")[-2:])
+        assert start + slot == pytest.approx(1000 * seconds)
+
+
+def _log(path: Path, start_us: list[int], latency_us: list[int], pages: list[int],
+         op: list[int]) -> Path:  # fmt: skip
+    header = np.zeros(1, replay_log.HEADER)
+    header["magic"], header["version"] = replay_log.MAGIC, replay_log.VERSION
+    header["record_bytes"], header["n_drives"] = replay_log.RECORD.itemsize, 3
+    records = np.zeros(len(start_us), replay_log.RECORD)
+    records["due_ns"] = np.array(start_us) * 1000
+    records["latency_ns"] = np.array(latency_us) * 1000
+    records["size_bytes"], records["op"] = np.array(pages) * 4096, op
+    path.write_bytes(header.tobytes() + records.tobytes())
+    return path
+
+
+def test_queues_are_those_that_reads_met(tmp_path: Path) -> None:
+    read, write = replay_log.READ, replay_log.WRITE
+    log = _log(
+        tmp_path / "log", [0, 10, 20, 200, 210], [100, 100, 300, 10, 10], [4, 1, 2, 1, 1],
+        [write, read, read, write, read],
+    )  # fmt: skip
+    records = replay_log.read(log)
+    # 4 + 1; 4 + 1 + 2; at 210 the first two have left, and the write at 200 at that moment.
+    assert [tuning.queue_pages(records, q) for q in (0, 50, 100)] == [3, 5, 7]
+    # Another drive's do not count.
+    records = np.array(records)
+    records["home"][2:] = 1
+    assert tuning.queue_pages(records, 100) == 5
+
+
+CELL = cells.Cell("az-e", "enterprise", 1, train_s=10.0, replay_s=3.0)
+
+
+def test_the_search_sees_the_recording_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = _log(
+        tmp_path / "log", list(range(0, 10_000, 10)), [50] * 900 + [4000] * 100, [1] * 1000,
+        [replay_log.READ] * 1000,
+    )  # fmt: skip
+    asked: list[Replay] = []
+
+    def replayed(cache: Cache, replay: Replay) -> Replayed:
+        asked.append(replay)
+        # The best: no limit on the queue, and 4 ms as what is slow.
+        worse = (str(tuning.NO_LIMIT_PAGES) not in replay.options) + 2 * (
+            "4000" not in replay.options
+        )
+        return Replayed(replay, {"response_mean_us": 100.0 + worse}, tmp_path)
+
+    monkeypatch.setattr(tuning, "replayed", replayed)
+    monkeypatch.setattr(tuning, "read_profile", lambda cache, cell: log)
+    found = tuning.tune(Cache(tmp_path / "cache"), CELL)
+    assert found["options"] == [
+        "--heuristic-queue", str(tuning.NO_LIMIT_PAGES), "--heuristic-busy-us", "4000",
+    ]  # fmt: skip
+    assert {replay.part for replay in asked} == {"train"}
+    assert all(replay.policy == "heuristic-adv" for replay in asked)
+    assert all(replay.options[:4] == ("--skip", "7", "--duration", "3") for replay in asked)
+    assert len(found["tried"]) == len({replay.options for replay in asked}) == len(asked)
+    assert min(t["mean_us"] for t in found["tried"]) == 100.0
+
+
+def test_a_contender_is_replayed_with_what_it_learnt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = Cache(tmp_path)
+    monkeypatch.setattr(tuning, "tune", lambda cache, cell: {"options": ["--heuristic-queue", "9"]})
+    monkeypatch.setattr(tuning, "heuristic_options", lambda cache, cell: ("--heuristic-queue", "5"))
+    made: dict[str, Any] = {
+        contender.name: grid.replay_of(cache, CELL, contender, options=("--duration", "2"))
+        for contender in contenders.CONTENDERS
+    }
+    assert made["heuristic-adv"].options == ("--heuristic-queue", "9", "--duration", "2")
+    assert made["heuristic"].options == ("--heuristic-queue", "5", "--duration", "2")
+    assert made["linnos-hl, 5% cap"].options == ("--hedge-budget", "5%", "--duration", "2")
+    assert made["baseline"].options == ("--duration", "2")
+    # The bound `learnt` is told from every I/O of `random`.
+    assert made["random"].keep_log and not made["baseline"].keep_log
