@@ -117,6 +117,31 @@ def of_values(
     return Interval(value, min(float(low), value), max(float(high), value))
 
 
+def of_ratio(parts: Sequence[float], wholes: Sequence[float], *, seed: int = 1) -> Interval:
+    """The interval of a share, counted by blocks of time: sum of the parts over sum of the wholes.
+
+    Parameters
+    ----------
+    parts, wholes : sequence of float
+        One a block; blocks are drawn.
+    seed : int
+        Of the drawing.
+    """
+    part, whole = np.asarray(parts, float), np.asarray(wholes, float)
+    # A block without any of the whole says nothing of the share, and is no block to draw.
+    part, whole = part[whole > 0], whole[whole > 0]
+    if not len(whole):
+        return Interval(math.nan, math.nan, math.nan)
+    value = float(part.sum() / whole.sum())
+    if len(whole) < 2:
+        return Interval(value, math.nan, math.nan)
+    rows = np.random.default_rng(seed).integers(len(whole), size=(RESAMPLES, len(whole)))
+    drawn = part[rows].sum(axis=1) / whole[rows].sum(axis=1)
+    beyond = tail(len(whole))
+    low, high = np.quantile(drawn, [beyond, 1 - beyond])
+    return Interval(value, min(float(low), value), max(float(high), value))
+
+
 class Blocks:
     """The reads of one seed's replays, added up by block of time and policy.
 

@@ -11,15 +11,16 @@ import argparse
 import base64
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import jinja2
 from markupsafe import Markup, escape
 
-from eval.cache import read_record
+from eval.cache import LAB_SOURCES, code_version, read_record
 from eval.experiment import Experiment, Table
-from eval.experiments import NAMES, load
+from eval.experiments import NAMES, load, source
 from eval.files import write_text
 
 #: Longer tables are folded.
@@ -56,12 +57,17 @@ def section(experiment: Experiment, folder: Path) -> dict[str, Any]:
     finished = None
     if record is not None:
         data: dict[str, Any] = json.loads((folder / "data.json").read_text())
-        finished = {
-            "image": base64.b64encode((folder / "figure.png").read_bytes()).decode(),
-            "reading": experiment.reading(data),
-            "tables": experiment.table(data),
-            "took": took(record),
-        }
+        try:
+            finished = {
+                "image": base64.b64encode((folder / "figure.png").read_bytes()).decode(),
+                "reading": experiment.reading(data),
+                "tables": experiment.table(data),
+                "took": took(record),
+            }
+        except (KeyError, IndexError, TypeError):
+            # Of an earlier version, whose data had another form; else it is a fault to be seen.
+            if not made_by_others(experiment, record):
+                raise
     return {
         "name": experiment.name,
         "title": experiment.title,
@@ -71,6 +77,12 @@ def section(experiment: Experiment, folder: Path) -> dict[str, Any]:
         "command": experiment.command or f"make eval-{experiment.name}",
         "finished": finished,
     }
+
+
+def made_by_others(experiment: Experiment, record: Mapping[str, Any]) -> bool:
+    """Whether an experiment's data are of another version of the code than this."""
+    code = code_version(*LAB_SOURCES, source(experiment.name), *experiment.sources)
+    return bool(record.get("made_from", {}).get("code") != code)
 
 
 def took(record: dict[str, Any]) -> str:

@@ -153,3 +153,26 @@ def test_equal_seeds_give_equal_intervals_and_json_keeps_them() -> None:
     assert Interval.from_json(first.to_json()) == first
     nothing = Interval.from_json(Interval(math.nan, math.nan, math.nan).to_json())
     assert math.isnan(nothing.value) and not nothing.is_apart
+
+
+def test_a_share_is_as_sure_as_its_blocks_are_alike() -> None:
+    rng = np.random.default_rng(7)
+    held = 0
+    for trial in range(TRIALS):
+        wholes = rng.integers(5, 50, 40)
+        # Blocks are alike within and differ from each other: found all, or hardly any.
+        parts = np.where(rng.random(40) < 0.5, wholes, 0)
+        found = intervals.of_ratio(parts, wholes, seed=trial)
+        held += found.low <= 0.5 <= found.high
+    assert 0.9 <= held / TRIALS <= 1.0
+    assert intervals.of_ratio([3, 0], [6, 0]).value == 0.5
+    assert math.isnan(intervals.of_ratio([0, 0], [0, 0]).value)
+
+
+def test_independent_values_have_an_interval_that_few_make_wide() -> None:
+    few, many = ([1.0, 2.0, 3.0] * n for n in (1, 30))
+    assert intervals.of_values(few).value == intervals.of_values(many).value == 2
+    assert intervals.of_values(many).high - intervals.of_values(many).low < 0.5
+    assert intervals.of_values(few).high - intervals.of_values(few).low > 1.9
+    assert math.isnan(intervals.of_values([4.0]).low)
+    assert math.isnan(intervals.of_values([math.nan]).value)

@@ -56,5 +56,23 @@ def test_text_is_escaped_and_its_markdown_is_not(page: str) -> None:
 
 def test_long_tables_are_folded_and_what_has_not_run_is_named(page: str) -> None:
     assert "<summary>Many (40 rows)</summary>" in page and "<h4>Few</h4>" in page
-    assert "Not run yet: <code>make eval-second</code>" in page
+    assert "Not run yet, or by an earlier version: <code>make eval-second</code>" in page
     assert "(2 s of CPU time, 2 guests at a time), 5 s with it" in page
+
+
+def test_data_of_an_earlier_version_are_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def tables(data: dict[str, Any]) -> dict[str, Table]:
+        return data["what was called otherwise"]  # type: ignore[no-any-return]
+
+    experiment = Experiment(
+        "cpu", "", "", {}, lambda context: {}, tables, lambda data: "", lambda data, path: None
+    )
+    (tmp_path / "figure.png").write_bytes(b"png")
+    write_json(tmp_path / "data.json", {"rows": 40})
+    write_json(tmp_path / "record.json", {**RECORD, "made_from": {"code": "earlier"}})
+    assert report.section(experiment, tmp_path)["finished"] is None
+    monkeypatch.setattr(report, "code_version", lambda *paths: "earlier")
+    with pytest.raises(KeyError):
+        report.section(experiment, tmp_path)

@@ -23,9 +23,7 @@ from eval.experiments.bursts.text import reading, table
 
 def run(context: Context) -> dict[str, Any]:
     """Both parts."""
-    observed = observe(context)
-    enforced, probing, runs = enforce(context)
-    return {"observed": observed, "enforced": enforced, "probing": probing, "runs": runs}
+    return {"observed": observe(context), **enforce(context)}
 
 
 EXPERIMENT = Experiment(
@@ -40,5 +38,11 @@ EXPERIMENT = Experiment(
     paper="uScope reports that LinnOS predicts single slow I/Os but loses accuracy on continuous "
     f"ones; its numbers: {NOT_AVAILABLE}.",
     differs="Added latency occupies no chip of the emulated drive: a slow read delays no other.",
-    sources=("eval/decisions.py", "eval/grid.py"),
+    sources=(
+        "eval/decisions.py",
+        "eval/grid.py",
+        "eval/contenders.py",
+        "eval/scores.py",
+        "eval/intervals.py",
+    ),
 )

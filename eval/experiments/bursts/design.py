@@ -23,6 +23,13 @@ SLOT_MS = (50, 200)
 SLOT_ADDED_US = (300, 1000)
 POLICIES = ("baseline", "hedge", "heuristic-adv", "linnos", "linnos-hl", "oracle")
 
+#: A policy, and what its mean is held against.
+PAIRS = tuple(
+    (ours, reference)
+    for ours in ("linnos", "linnos-hl")
+    for reference in ("baseline", "hedge", "heuristic-adv")
+)
+
 #: Knobs of the kernel's policy: how a distrusted drive is probed (0: never for this reason),
 #: and the stall rule, which refuses reads while those in flight do not come back.
 SETTINGS = {

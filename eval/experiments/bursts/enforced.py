@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from eval import contenders, decisions, grid
-from eval.cells import N_DRIVES, Replay, Replayed, read_log, replayed
+from eval import contenders, decisions, grid, scores
+from eval.cells import N_DRIVES, Cell, Replay, Replayed, read_log, replayed
 from eval.experiment import Context
 from eval.experiments.bursts.design import (
     BINS,
+    PAIRS,
     POLICIES,
+    REPLAYED_S,
     SETTINGS,
     SLOT_ADDED_US,
     SLOT_MS,
@@ -44,7 +46,7 @@ def _write_knobs(setting: str) -> str:
 
 def enforce(
     context: Context,
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
+) -> dict[str, list[dict[str, Any]]]:
     """Bursts in time under the policies, and LinnOS with other probing."""
     replays: list[tuple[int, int, str, Replay]] = []
     cells = grid.seed_a_workload(WORKLOADS, context.seeds)
@@ -82,8 +84,32 @@ def enforce(
             **judge_enforced(result, slot_ms),
         }
         (enforced if probing == "default" else probing_rows).append(row)
-    runs = [result.summary for result in done]
-    return enforced, probing_rows, runs
+    return {
+        "enforced": enforced,
+        "probing": probing_rows,
+        "pairs": _compared(replays, done),
+        "runs": [result.summary for result in done],
+    }
+
+
+def _compared(
+    replays: list[tuple[int, int, str, Replay]], done: list[Replayed]
+) -> list[dict[str, Any]]:
+    """Means below others', for each cell, length of burst and added latency."""
+    groups: dict[tuple[Cell, int, int], dict[str, Replayed]] = {}
+    for (slot_ms, added_us, probing, replay), result in zip(replays, done, strict=True):
+        if probing == "default":
+            # Without caps policies are contenders by their own names.
+            groups.setdefault((replay.cell, slot_ms, added_us), {})[replay.policy] = result
+    return [
+        {
+            **grid.where(cell),
+            "slot_ms": slot_ms,
+            "added_us": added_us,
+            "compared": scores.compared(results, REPLAYED_S[cell.workload], PAIRS),
+        }
+        for (cell, slot_ms, added_us), results in groups.items()
+    ]
 
 
 def burst_of(

@@ -31,6 +31,9 @@ from eval.experiments.bursts.design import (
     only_part,
 )
 
+#: Stretches that a drive's reads are cut into.
+BLOCKS = 20
+
 
 def _inject(pattern: str, added_us: int) -> str:
     return f"{PATTERNS[pattern][0]},op=read,latency_us={added_us}"
@@ -164,6 +167,14 @@ def judge_observed(
                     "mean_us": float(latency_us[at].mean()),
                 }
             )
+    # Neighbours are found or missed together: what can be drawn anew are stretches of reads.
+    block = np.concatenate(
+        [k * BLOCKS + np.arange(c) * BLOCKS // c for k, c in enumerate(np.bincount(drive)) if c]
+    )
+    by_block = {
+        name: np.bincount(block, of).astype(int).tolist()
+        for name, of in (("slow", in_burst & slow), ("found", in_burst & slow & predicted))
+    }
     hist_slow = (table["hist_latency_us"] > thresholds[drive][:, None]).sum(axis=1)
     missed = in_burst & slow & ~predicted
     alarm = ~slow & predicted
@@ -175,6 +186,7 @@ def judge_observed(
         "right": int((slow == predicted).sum()),
         "false_revokes": int(alarm.sum()),
         "by_position": by_position,
+        "by_block": by_block,
         # What the network was shown of the reads that it let through wrongly.
         "missed": int(missed.sum()),
         "missed_causes": _causes(missed, position == 1, _blind(table, log, position), hist_slow),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from eval.experiments.bursts.observed import CAUSES
+from eval.intervals import of_ratio
 
 
 def pool_observed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -30,6 +31,7 @@ def pool_observed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 **key,
                 **total,
                 "recall": quotient(total["found"], total["injected_and_slow"]),
+                "recall_interval": recall_interval(same),
                 "accuracy": total["right"] / total["reads"],
                 "false_revoke_ratio": total["false_revokes"] / total["reads"],
                 "missed_causes": {
@@ -49,6 +51,12 @@ def pool_observed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             }
         )
     return pooled
+
+
+def recall_interval(rows: list[dict[str, Any]]) -> list[float | None]:
+    """Recall with its interval, over the stretches of all of these cells' reads."""
+    found, slow = ([n for row in rows for n in row["by_block"][name]] for name in ("found", "slow"))
+    return of_ratio(found, slow).to_json()
 
 
 def pool_enforced(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

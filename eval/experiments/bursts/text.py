@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from eval import scores
 from eval.experiment import Table
-from eval.experiments.bursts.design import BINS, SLOT_MS, TRAINED_ADDED_US, bin_name
+from eval.experiments.bursts.design import BINS, PAIRS, SLOT_MS, TRAINED_ADDED_US, bin_name
 from eval.experiments.bursts.observed import CAUSES
-from eval.experiments.bursts.pooling import pooled, quotient
+from eval.experiments.bursts.pooling import pooled, recall_interval
 from eval.metrics import percent
 
 
@@ -18,7 +19,7 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
         (
             f"{row['workload']} on {row['array']}", row["pattern"], str(row["added_us"]),
             row["trained_on"], str(row["injected_and_slow"]),
-            _percent(quotient(row["found"], row["injected_and_slow"])),
+            scores.percent(recall_interval([row]), 1),
             percent(row["right"] / row["reads"]), percent(row["false_revokes"] / row["reads"]),
         )
         for row in data["observed"]
@@ -31,6 +32,7 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
         )
         for row in (*data["enforced"], *data["probing"])
     ]  # fmt: skip
+    pairs = data["pairs"]
     data = pooled(data)
     observed = []
     for row in data["observed"]:
@@ -45,7 +47,8 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
     causes = [
         (
             row["pattern"], str(row["added_us"]), row["trained_on"],
-            str(row["injected_and_slow"]), _percent(row["recall"]), str(row["missed"]),
+            str(row["injected_and_slow"]), scores.percent(row["recall_interval"], 1),
+            str(row["missed"]),
             *(str(n) for n in row["missed_causes"].values()),
             percent(row["accuracy"]), _percent(row["false_revoke_ratio"]),
         )
@@ -85,6 +88,19 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
             ("slot ms", "added us", "policy", *(bin_name(i) for i in range(len(BINS))), "mean us"),
             tuple(enforced),
         ),
+        "Enforced: mean below that of others, 95 % interval: a difference only where zero is "
+        "outside": Table(
+            ("workload and array", "slot ms", "added us",
+             *(f"{ours} below {reference}" for ours, reference in PAIRS)),
+            tuple(
+                (
+                    f"{row['workload']} on {row['array']}", str(row["slot_ms"]),
+                    str(row["added_us"]),
+                    *(scores.percent(pair["below"], 1) for pair in row["compared"]),
+                )
+                for row in pairs
+            ),
+        ),
         "Enforced: until the drive is trusted again, by setting (linnos, 1000 us added)": Table(
             ("slot ms", "setting", "mean us", "in bursts us", "trusted again p50 us", "p90 us",
              "never", "bursts", "revoked in that time", "probes", "mean us of a probe"),
@@ -118,7 +134,7 @@ def reading(data: dict[str, Any]) -> str:
                 continue
             recalls = {p["position"]: _percent(p["recall"]) for p in row["by_position"]}
             lines.append(
-                f"- {row['pattern']}: recall {_percent(row['recall'])} over all "
+                f"- {row['pattern']}: recall {scores.percent(row['recall_interval'], 1)} over all "
                 f"{row['injected_and_slow']} slow reads of bursts; by position "
                 + ", ".join(f"{p}: {r}" for p, r in recalls.items())
                 + f"; false revokes {_percent(row['false_revoke_ratio'])} of all reads"
