@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""Experiments from the workloads to their tables, on a lab where what must come out is known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import made_up_lab
+import pytest
+
+from eval import contenders, tuning
+from eval.cache import Cache
+from eval.experiment import Context, Experiment
+from eval.experiments import claims, fig08, fig09, fig11, unseen, uscope
+from eval.experiments.windows import EXPERIMENT as WINDOWS
+from eval.experiments.windows import replays
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Context]:
+    """The data of Fig. 8 with two seeds of one workload, and the context that it ran in."""
+    out = tmp_path_factory.mktemp("eval")
+    with pytest.MonkeyPatch.context() as patch:
+        made_up_lab.install(patch)
+        patch.setitem(fig08.PARAMETERS, "workloads", ("bs-c",))
+        context = Context("fig08", Cache(out / "cache"), 1, True, out / "fig08", n_seeds=2)
+        data = json.loads(json.dumps(fig08.run(context)))
+    (out / "fig08").mkdir()
+    (out / "fig08" / "data.json").write_text(json.dumps(data))
+    return data, context
+
+
+def test_every_contender_comes_to_what_the_rule_says(lab: tuple[dict[str, Any], Context]) -> None:
+    (cell,) = lab[0]["cells"]
+    assert (cell["workload"], cell["array"], cell["seeds"]) == ("bs-c", "consumer", 2)
+    mean = {name: fields["mean_us"][0] for name, fields in cell["policies"].items()}
+    assert mean["oracle"] < mean["linnos"] < mean["hedge"] < mean["baseline"]
+    assert mean["oracle"] == pytest.approx(made_up_lab.FAST_US, rel=0.1)
+    assert mean["linnos"] < made_up_lab.FAST_US * 1.1 + made_up_lab.FAILOVER_US
+    assert set(mean) == {*contenders.NAMES, "learnt", "home, at random's load"} - {"verdict"}
+    for name, fields in cell["policies"].items():
+        value, low, high = fields["mean_us"]
+        assert low <= value <= high, name
+    assert cell["policies"]["hedge, 5% cap"]["extra_io_ratio"] == 0.05
+
+
+def test_a_black_box_can_know_what_comes_in_turns(lab: tuple[dict[str, Any], Context]) -> None:
+    (cell,) = lab[0]["cells"]
+    mean = {name: fields["mean_us"][0] for name, fields in cell["policies"].items()}
+    assert mean["oracle"] <= mean["learnt"] < mean["home, at random's load"]
+    assert len(lab[0]["learnt"]) == 2
+    assert all(0.2 < row["followed"] < 0.5 for row in lab[0]["learnt"])
+
+
+def test_what_is_tuned_and_too_short_is_on_record(lab: tuple[dict[str, Any], Context]) -> None:
+    for row in lab[0]["prepared"]:
+        assert row["training_reads"] == [900, 901, 902] and not row["enough"]
+        tried = row["heuristic_adv"]["tried"]
+        assert len(tried) == len(tuning.QUEUE_PERCENTS) + len(tuning.BUSY_PERCENTS) - 1
+        assert row["heuristic_adv"]["options"] in [t["options"] for t in tried]
+
+
+def test_figures_tables_and_claims_follow(
+    lab: tuple[dict[str, Any], Context], tmp_path: Path
+) -> None:
+    data, context = lab
+    summary = next(iter(fig08.table(data).values()))
+    # Cloning is free here but for its I/O, which stands beside it.
+    assert summary.rows[0][2] == "clone (100.00 %)"
+    assert "Fewer than 20000 training reads" in fig08.reading(data)
+    for module in (fig09, fig11):
+        module.reading(made := module.run(context))
+        assert module.table(made)
+        module.draw(made, tmp_path / "figure.png")
+    fig08.draw(data, tmp_path / "figure.png")
+    made = claims.run(context)
+    judged = {row["claim"]: row["judged"] for row in made["claims"]}
+    assert judged["mean of LinnOS+HL below hedging at p95"] != claims.UNKNOWN
+    assert judged["inflection points, percentile"] == claims.UNKNOWN
+    assert "Not run" in claims.reading(made)
+    rows = next(iter(claims.table(made).values())).rows
+    assert len(rows) == len(claims.CLAIMS)
+    claims.draw(made, tmp_path / "claims.png")
+
+
+@pytest.mark.parametrize("name", ["unseen", "uscope", "windows"])
+def test_what_is_injected_is_replayed_compared_and_told(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_up_lab.install(monkeypatch)
+    monkeypatch.setattr(contenders, "known_injections", lambda: frozenset({"continuous", "ratio",
+        "latency_us", "op", "slot_ms", "every_ms", "rotate", "drive", "start_ms"}))  # fmt: skip
+    for module in (unseen, uscope):
+        monkeypatch.setattr(module, "REPLAYED_S", {"az-e": 0.4, "az-c": 0.4})
+    monkeypatch.setitem(replays.PARAMETERS, "windows", 3)
+    monkeypatch.setitem(replays.PARAMETERS, "workloads", ("bs-c",))
+    experiment: Experiment = {
+        "unseen": unseen.EXPERIMENT, "uscope": uscope.EXPERIMENT, "windows": WINDOWS
+    }[name]  # fmt: skip
+    context = Context(name, Cache(tmp_path / "cache"), 1, True, tmp_path, n_seeds=1)
+    data = json.loads(json.dumps(experiment.run(context)))
+    words = experiment.reading(data)
+    assert "Data and I/O errors" in words
+    assert any(table.rows for table in experiment.table(data).values())
+    experiment.draw(data, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 1000
+    if name == "unseen":
+        assert data["left_out"] and "Left out, the replayer could not inject: ramp" in words
+        assert {row["seen"] for row in data["rows"]} == {True, False}

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: MIT
+"""Tables, words and figures of experiments on drives and models, from made-up data."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eval.cells import ARRAY_OF, WORKLOADS
+from eval.experiments import claims, fig05, fig07, fig10, table1, table3
+
+
+def _points() -> dict[str, Any]:
+    rows = [
+        {
+            "workload": workload, "array": ARRAY_OF[workload], "seed": seed, "drive": drive,
+            "reads": 1000, "threshold_us": 200 + seed, "percentile": 80.0 + drive + seed,
+            "slow_ratio": 0.2, "lowest_candidate": 50.0, "start_percentile": 85.0,
+            "at_edge": False, "gain_us": 10.0, "mean_us": 150.0,
+        }
+        for workload, seed, drive in itertools.product(("az-c", "az-e"), range(5), range(3))
+    ]  # fmt: skip
+    names = ("too low", "chosen", "too high")
+    shown = {
+        "percentile_grid": [1.0, 50.0, 99.0],
+        "curves_us": {name: [1.0, 2.0, 3.0] for name in ("without", *names)},
+        "mean_us": dict.fromkeys(("without", *names), 100.0),
+        "threshold_us": dict.fromkeys(names, 200.0), "percentile": dict.fromkeys(names, 90.0),
+        "candidate_percentiles": [80.0, 90.0], "candidate_areas_us": [1.0, 2.0],
+    }  # fmt: skip
+    return {"rows": rows, "shown": shown, "runs": []}
+
+
+def _day(jump: float) -> dict[str, Any]:
+    """Points that stay for ten hours and then are elsewhere."""
+    rows = []
+    for minutes in fig07.WINDOWS_MIN:
+        for i in range(fig07.HOURS * 60 // minutes):
+            hour = i * minutes / 60
+            rows.append(
+                {
+                    "workload": "az-e", "window_min": minutes, "start_h": hour, "drive": 0,
+                    "threshold_us": 100, "percentile": 85.0 + jump * (hour >= 10), "reads": 900,
+                    "day_threshold_us": 100, "day_percentile": 85.0,
+                    "percentile_of_day_threshold": 85.0,
+                }
+            )  # fmt: skip
+    return {"rows": rows, "runs": []}
+
+
+def _judged() -> dict[str, Any]:
+    rows = [
+        {
+            "workload": workload, "array": ARRAY_OF[workload], "seed": seed, "drive": drive,
+            "training": training, "where": where, "bias": 2.0, "accuracy": 0.9,
+            "false_submit_ratio": 0.03, "false_revoke_ratio": 0.07,
+        }
+        for workload, seed, drive, (training, where) in itertools.product(
+            ("az-c", "az-e"), (1, 2), range(3),
+            [(t, "offline") for t in fig10.TRAININGS] + [(t, "live") for t in fig10.LIVE],
+        )
+    ]  # fmt: skip
+    means = [
+        {"workload": w, "array": ARRAY_OF[w], "seed": 1, "training": t, "response_mean_us": 200.0,
+         "p99_us": 1.0, "revoked": 10, "reads": 100}
+        for w, t in itertools.product(("az-c", "az-e"), fig10.LIVE)
+    ]  # fmt: skip
+    return {"rows": rows, "means": means, "runs": []}
+
+
+def _shapes() -> dict[str, Any]:
+    rows = [
+        {
+            "model": name, "workload": workload, "accuracy": 0.9, "slow_recall": 0.7,
+            "false_submit_ratio": 0.03, "false_revoke_ratio": 0.07, "epochs": 12,
+            "accuracy_by_block": [0.9 + 0.001 * len(shape.hidden)] * table3.BLOCKS,
+        }
+        for name, shape in table3.MODELS.items()
+        for workload in table3.WORKLOADS_OF[name]
+    ]  # fmt: skip
+    return {"rows": rows, "time_ns": dict.fromkeys(table3.MODELS, 100.0), "runs": []}
+
+
+def _workloads() -> dict[str, Any]:
+    rows = [
+        {
+            "workload": workload, "drive": drive,
+            **dict(zip(table1.FIELDS, table1.PAPER[workload], strict=True)),
+            "slack": 0.03, "burstiness": 0.1, "recorded_reads": 5, "late_ratio": 0.0,
+            "service_mean_us": 100.0, "response_mean_us": 101.0,
+        }
+        for workload in WORKLOADS
+        for drive in range(3)
+    ]  # fmt: skip
+    rows[0]["iops_mean"] *= 1.04
+    for row in rows:
+        if row["workload"] == "co-c":
+            row["late_ratio"] = 0.3
+    return {"rows": rows, "runs": []}
+
+
+@pytest.mark.parametrize(
+    ("module", "data", "words"),
+    [
+        (fig05, _points(), "from p80.0 to p86.0"),
+        (fig07, _day(2.0), "in 100 % of the windows, in all of them on 1 of 1 drives"),
+        (fig10, _judged(), "false submit ratio 3.00 % to 3.00 %"),
+        (table3, _shapes(), "1.0 times the time"),
+        (table1, _workloads(), "iops_mean of az-c, by 4.0 %"),
+    ],
+)
+def test_data_become_tables_words_and_a_figure(
+    module: ModuleType, data: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    assert words in module.reading(data)
+    tables = module.table(data)
+    assert tables and all(table.rows for table in tables.values())
+    for table in tables.values():
+        assert {len(row) for row in table.rows} == {len(table.header)}
+    module.draw(data, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 1000
+
+
+def test_drives_that_fall_behind_are_named() -> None:
+    words = table1.reading(_workloads())
+    assert "more than one in a hundred: co-c (30.0 %)" in words
+
+
+def test_a_point_that_moves_within_fifteen_hours_is_not_steady() -> None:
+    moved = fig07.deviations(_day(7.0), 60)
+    # Windows that begin before the tenth hour and see it within fifteen: 0 to 4 have 15 after them.
+    assert [row["first"] for row in moved] == [0, 1, 2, 3, 4]
+    assert all(row["deviation"] == pytest.approx(7.0) for row in moved)
+    assert fig07.within_bound(_day(7.0), 60) == {("az-e", 0): 0.0}
+    assert fig07.within_bound(_day(4.9), 60) == {("az-e", 0): 1.0}
+
+
+def test_the_kernels_counts_are_read_drive_by_drive(tmp_path: Path) -> None:
+    counts = {"latency_critical": 100, "false_submits": 4, "false_revokes": 6, "probes": 1}
+    lines = [f"flash{k} {name} {n * (k + 1)}" for k in range(2) for name, n in counts.items()]
+    (tmp_path / "stats.txt").write_text("\n".join(lines))
+    for ratios in fig10._live(tmp_path / "stats.txt"):
+        assert ratios == {
+            "accuracy": pytest.approx(0.9), "false_submit_ratio": 0.04, "false_revoke_ratio": 0.06,
+        }  # fmt: skip
+
+
+def test_claims_are_measured_on_such_data() -> None:
+    sources = {"fig05": _points(), "fig07": _day(7.0), "fig10": _judged(), "table3": _shapes()}
+    judged = {
+        claim.text: claims.judge(claim, list(claims._measured(claim, sources).values()))
+        for claim in claims.CLAIMS
+    }
+    assert judged["inflection points, percentile"] == claims.SAME
+    assert judged["false submits with the bias"] == claims.SAME
+    assert judged["accuracy"] == claims.SAME
+    # One drive alone has no interval: seven percentiles are more than five.
+    assert judged[
+        "inflection point of an hour, largest deviation in 15 hours, percentiles"
+    ] == claims.WORSE  # fmt: skip
+    assert judged["model E over LinnOS's accuracy"] == claims.WORSE
+    assert judged["mean of LinnOS+HL below hedging at p95"] == claims.UNKNOWN
+
+
+def test_digits_of_offsets_are_those_of_bytes() -> None:
+    powers = 10 ** np.arange(table3.OFFSET_DIGITS - 1, -1, -1)
+    largest = (16 << 30) - 4096
+    digits = (largest // powers) % 10
+    assert "".join(str(d) for d in digits) == str(largest)
