@@ -155,32 +155,45 @@ def features(
     from linnapp.learn.dataset import load_reads
     from linnapp.learn.features import FeatureLayout
 
-    layout = FeatureLayout(history=shape.history)
     names = [folder / "record" / f"flash{k}.blk" for k in range(3)]
     others_us = [load_reads(n).latency_us for k, n in enumerate(names) if k != DRIVE]
-    reads = load_reads(names[DRIVE], layout)
-    digits = reads.digits()
     if shape.offsets:
-        digits = np.concatenate((digits, _offset_digits(names[DRIVE], shape.history)), axis=1)
-    return digits, reads.latency_us, others_us
+        return *_with_offsets(names[DRIVE], shape.history), others_us
+    reads = load_reads(names[DRIVE], FeatureLayout(history=shape.history))
+    return reads.digits(), reads.latency_us, others_us
 
 
-def _offset_digits(blk: Path, history: int) -> NDArray[np.uint8]:
-    """Where each read is, and where the last completed ones were, as digits."""
+def _with_offsets(blk: Path, history: int) -> tuple[NDArray[np.uint8], NDArray[Any]]:
+    """The same with where each read is, and for more past reads than the kernel could keep."""
     from linnapp.trace.in_flight import last_completed
     from linnapp.trace.recorded import open_recording
 
     parts = []
-    for chunk in open_recording(blk, history=history):
+    for chunk in open_recording(blk, history=1):
         served = chunk.take(chunk.is_served_read)
-        parts.append((served.arrival_ns, served.latency_ns, served.sector * np.uint64(512)))
-    arrival, latency, offset = (
+        offset_bytes = served.sector * np.uint64(512)
+        parts.append((served.arrival_ns, served.latency_ns, served.pending, offset_bytes))
+    arrival, latency, pending, offset = (
         np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True)
     )
     rows = last_completed(arrival, arrival + latency, np.ones(len(arrival), bool), history)
-    wanted = np.concatenate((np.where(rows >= 0, offset[rows], 0), offset[:, None]), axis=1)
-    powers = 10 ** np.arange(OFFSET_DIGITS - 1, -1, -1)
-    return ((wanted[:, :, None] // powers) % 10).astype(np.uint8).reshape(len(arrival), -1)
+    # Before the first reads there are none: zeros, as in the kernel.
+    past = np.where(rows >= 0, rows, len(arrival))
+    now = np.arange(len(arrival))[:, None]
+    columns = [
+        _digits(np.append(pending, 0)[np.concatenate((past, now), axis=1)], 3),
+        _digits(np.append(offset, 0)[np.concatenate((past, now), axis=1)], OFFSET_DIGITS),
+        _digits(np.append(latency // 1000, 0)[past], 4),
+    ]
+    return np.concatenate(columns, axis=1), (latency // 1000).astype(np.uint32)
+
+
+def _digits(values: NDArray[np.int64], n: int) -> NDArray[np.uint8]:
+    """Digits, most significant first, of numbers that are capped at as many: shape (rows, -1)."""
+    capped = np.minimum(values, 10**n - 1)
+    powers = 10 ** np.arange(n - 1, -1, -1)
+    digits: NDArray[np.uint8] = ((capped[:, :, None] // powers) % 10).astype(np.uint8)
+    return digits.reshape(len(values), -1)
 
 
 def _fit(

@@ -167,8 +167,10 @@ def test_claims_are_measured_on_such_data() -> None:
     assert judged["mean of LinnOS+HL below hedging at p95"] == claims.UNKNOWN
 
 
-def test_digits_of_offsets_are_those_of_bytes() -> None:
-    powers = 10 ** np.arange(table3.OFFSET_DIGITS - 1, -1, -1)
+def test_digits_are_of_whole_numbers_and_capped() -> None:
     largest = (16 << 30) - 4096
-    digits = (largest // powers) % 10
-    assert "".join(str(d) for d in digits) == str(largest)
+    digits = table3._digits(np.array([[largest, 0], [5, 123]]), table3.OFFSET_DIGITS)
+    assert ["".join(map(str, row)) for row in digits.tolist()] == [
+        f"{largest}{0:011d}", f"{5:011d}{123:011d}",
+    ]  # fmt: skip
+    assert table3._digits(np.array([[12_345]]), 4).tolist() == [[9, 9, 9, 9]]
