@@ -55,7 +55,7 @@ def boot_qemu(tmp_path: Path) -> BootQemu:
     """Boot the x86-64 kernel with two CPUs and NVMe drives, run a shell script in it.
 
     The script sees ``$OUT``, the test's ``tmp_path``, which it may write to,
-    and ``$TESTS``, this folder. The test fails when the script does, or when
+    ``$TESTS``, this folder, and ``$PATIENCE``. The test fails when the script does, or when
     the kernel log holds a complaint. $LINNOS_X86_KERNEL and $LINNOS_QEMU_ACCEL
     choose another kernel, and kvm or tcg; $LINNOS_QEMU_PATIENCE is for a slow one, how
     many times the usual time a test may take.
@@ -82,6 +82,7 @@ def boot_qemu(tmp_path: Path) -> BootQemu:
             environment={
                 "OUT": str(tmp_path),
                 "TESTS": str(Path(__file__).parent),
+                "PATIENCE": str(round(patience)),
                 "PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
             },
             n_drives=n_drives,

@@ -4,11 +4,16 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 pytestmark = pytest.mark.qemu
+
+#: Reads that must have been refused, and admitted, under a mixed load. A kernel that needs patience
+#: has few in flight at a time, and refuses few.
+ENOUGH = 100 if os.environ.get("LINNOS_QEMU_PATIENCE", "1") == "1" else 10
 
 
 def _loads(text: str) -> list[dict[str, int]]:
@@ -77,10 +82,11 @@ def test_two_cpus_share_one_drive(boot_qemu, tmp_path: Path, queue_model: Path) 
         python3 $TESTS/hinted_load.py /dev/nvme0n1 --fill --count 1
         cp -r $d/stats $OUT/before
         # 8 readers of 3 pages each, on both CPUs: more than 12 pages pending, often.
-        python3 $TESTS/hinted_load.py /dev/nvme0n1 --workers 8 --pages 3 --seconds 8 &
+        python3 $TESTS/hinted_load.py /dev/nvme0n1 --workers 8 --pages 3 \\
+            --seconds $((8 * PATIENCE)) &
         load=$!
         # Meanwhile mode and model change under them.
-        for round in 1 2 3 4 5 6 7 8 9 10; do
+        for round in $(seq $((10 * PATIENCE))); do
             for mode in observe off enforce; do
                 echo $mode >$d/mode
                 cat {queue_model} >$d/model
@@ -103,7 +109,7 @@ def test_two_cpus_share_one_drive(boot_qemu, tmp_path: Path, queue_model: Path) 
     warm_up, load, twelve, thirteen = _loads(ran.stdout)
     for counts in (warm_up, load, twelve, thirteen):
         _assert_data_right(counts)
-    assert load["revoked"] > 100 and load["admitted"] > 100
+    assert min(load["revoked"], load["admitted"]) > ENOUGH
     assert twelve["admitted"] == 100 and thirteen["revoked"] == 100
 
     before, after = _stats(tmp_path / "before"), _stats(tmp_path / "after")
@@ -126,9 +132,10 @@ def test_split_reads_of_two_cpus_are_decided_whole(
         python3 $TESTS/hinted_load.py /dev/nvme0n1 --fill --count 1
         cp -r $d/stats $OUT/before
         parts=$(awk '{{print $1}}' /sys/block/nvme0n1/stat)
-        python3 $TESTS/hinted_load.py /dev/nvme0n1 --workers 8 --pages 3 --seconds 6 &
+        python3 $TESTS/hinted_load.py /dev/nvme0n1 --workers 8 --pages 3 \\
+            --seconds $((6 * PATIENCE)) &
         load=$!
-        for round in 1 2 3 4 5; do
+        for round in $(seq $((5 * PATIENCE))); do
             for mode in observe off enforce; do
                 echo $mode >$d/mode
                 sleep 0.1
@@ -147,7 +154,7 @@ def test_split_reads_of_two_cpus_are_decided_whole(
     _, load, twelve, thirteen = _loads(ran.stdout)
     for counts in (load, twelve, thirteen):
         _assert_data_right(counts)
-    assert load["revoked"] > 100 and load["admitted"] > 100
+    assert min(load["revoked"], load["admitted"]) > ENOUGH
     assert twelve["admitted"] == 100 and thirteen["revoked"] == 100
     # Three requests a read that was admitted, none for one that was refused.
     assert int((tmp_path / "parts").read_text()) == 3 * load["admitted"]

@@ -37,7 +37,7 @@ wait $tracer
 """
 
 LINE = re.compile(
-    r"\s*\d+,\d+\s+(?P<cpu>\d+)\s+\d+\s+(?P<s>\d+)\.(?P<ns>\d{9})\s+\d+\s+(?P<action>[QC])\s+"
+    r"\s*\d+,\d+\s+(?P<cpu>\d+)\s+\d+\s+(?P<s>\d+)\.(?P<ns>\d{9})\s+\d+\s+(?P<action>[QDC])\s+"
     r"(?P<rwbs>\w+)\s+(?P<sector>\d+) \+ (?P<sectors>\d+)"
 )
 
@@ -67,6 +67,10 @@ def _ios(text: str) -> tuple[list[tuple[int, int, bool, int]], set[int]]:
         io = (int(match["sector"]), int(match["sectors"]), "W" in match["rwbs"])
         if match["action"] == "Q":
             assert io not in begun
+            begun[io] = now
+        elif match["action"] == "D":
+            # Before it was issued the host had it, not the drive.
+            assert io in begun
             begun[io] = now
         else:
             ios.append((*io, now - begun.pop(io)))
