@@ -91,7 +91,10 @@ def test_paths_go_and_come_back_under_load(boot_qemu, tmp_path: Path, queue_mode
         SCRIPT.format(model=queue_model, rounds=ROUNDS),
         n_drives=1,
         n_paths=2,
-        kernel_args=("sysctl.kernel.hung_task_panic=1",),
+        kernel_args=(
+            "sysctl.kernel.hung_task_timeout_secs=60",
+            "sysctl.kernel.hung_task_panic=1",
+        ),
         timeout_s=600,
     )
     assert (tmp_path / "head").read_text() == "", "a head has no policy of its own"
