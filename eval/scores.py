@@ -89,8 +89,9 @@ def score(
                 values[percent][name] = value
                 interval = drawn.percentile(name, percent, value)
                 policies[name][key(percent)] = interval.to_json()
-        for bound in (contenders.LEARNT, "oracle", "verdict"):
-            if bound in names and "baseline" in names:
+        for bound in ("oracle", "verdict"):
+            # Where a bound gains nothing that can be told from chance, a share of it says nothing.
+            if bound in names and "baseline" in names and drawn.below(bound, "baseline").is_above:
                 policies[name][f"share_of_{bound}"] = drawn.share(name, bound).to_json()
     below: dict[str, dict[str, Any]] = {name: {} for name in names}
     tail: dict[str, dict[str, dict[str, Any]]] = {key(p): {} for p in COMPARED}
@@ -190,10 +191,25 @@ def below(cell: Mapping[str, Any], policy: str, reference: str) -> Interval:
     return Interval.from_json(cell["below"][policy][reference])
 
 
-def best_rival(cell: Mapping[str, Any], field: str = "mean_us") -> str:
-    """The policy with the lowest number that is neither LinnOS nor a bound."""
+def best_rival(
+    cell: Mapping[str, Any], field: str = "mean_us", most_extra: float = math.inf
+) -> str:
+    """The policy with the lowest number that is neither LinnOS nor a bound.
+
+    Parameters
+    ----------
+    cell : mapping
+        A scored cell.
+    field : str
+    most_extra : float
+        Only of those that send at most this share of the reads twice.
+    """
     policies = cell["policies"]
-    known = [name for name in contenders.rivals(policies) if policies[name][field] is not None]
+    known = [
+        name
+        for name in contenders.rivals(policies)
+        if policies[name][field] is not None and policies[name]["extra_io_ratio"] <= most_extra
+    ]
     return min(known, key=lambda name: policies[name][field][0])
 
 

@@ -32,8 +32,8 @@ WINDOWS_MIN = (15, 60, 120)
 #: except where they are large.
 EVERY_S = 300.0
 ACTIVE_S = {
-    "az-c": 0.4, "bi-c": 1.0, "bs-c": 3.0, "co-c": 1.25,
-    "az-e": 0.03, "bi-e": 0.125, "bs-e": 0.25, "co-e": 0.06,
+    "az-c": 0.3, "bi-c": 0.8, "bs-c": 1.6, "co-c": 0.8,
+    "az-e": 0.02, "bi-e": 0.1, "bs-e": 0.15, "co-e": 0.05,
 }  # fmt: skip
 
 #: Windows that one hour's point is held against: the paper says 15 hours.

@@ -26,7 +26,10 @@ TRAININGS = {
 LIVE = ("biased", "default")
 
 #: Two trainings more for every cell take their time.
-SEEDS = 2
+SEEDS = 1
+
+#: Of the second part this share is enough to count decisions.
+OBSERVED_SHARE = 0.5
 
 PARAMETERS: dict[str, Any] = {
     "workloads": WORKLOADS,
@@ -34,6 +37,7 @@ PARAMETERS: dict[str, Any] = {
     "trainings": TRAININGS,
     "live": LIVE,
     "seeds": SEEDS,
+    "observed_share": OBSERVED_SHARE,
 }
 
 RATIOS = ("accuracy", "false_submit_ratio", "false_revoke_ratio")
@@ -60,7 +64,14 @@ def run(context: Context) -> dict[str, Any]:
     observed = context.map(
         lambda j: replayed(
             context.cache,
-            Replay(j[0], "linnos", train_options=j[2], mode="observe", finish=_FINISH),
+            Replay(
+                j[0],
+                "linnos",
+                train_options=j[2],
+                mode="observe",
+                finish=_FINISH,
+                options=("--duration", f"{OBSERVED_SHARE * j[0].replay_s:g}"),
+            ),
         ),
         online,
         "observing",

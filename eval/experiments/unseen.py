@@ -78,7 +78,7 @@ KINDS = (
 )
 
 #: Each with a seed of its own, and how long it is replayed.
-REPLAYED_S = {"az-e": 1.5, "az-c": 30.0}
+REPLAYED_S = {"az-e": 1.5, "az-c": 20.0}
 
 #: Of the replayed time: how long a burst is, and how often one comes.
 SLOT_SHARE, EVERY_SHARE = 0.04, 0.2

@@ -14,13 +14,12 @@ PATTERNS = {
     "every 10th": ("interval:interval=10", 1),
     "10 in a row": ("continuous:ratio=10%,period_ios=100", 10),
     "100 in a row": ("continuous:ratio=10%,period_ios=1000", 100),
-    "400 in a row": ("continuous:ratio=10%,period_ios=4000", 400),
 }
-ADDED_US = (1000, 5000)
+ADDED_US = (1000,)
 TRAINED_ADDED_US = 1000
 
 SLOT_MS = (50, 200)
-SLOT_ADDED_US = (300, 1000)
+SLOT_ADDED_US = (1000,)
 POLICIES = ("baseline", "hedge", "heuristic-adv", "linnos", "linnos-hl", "oracle")
 
 #: A policy, and what its mean is held against.
@@ -50,7 +49,7 @@ BINS = (1, 2, 3, 4, 5, 6, 11, 21, 51, 101, 201)
 WORKLOADS = ("az-e", "az-c")
 
 #: Seconds of the cell's second part, some six thousand reads of a drive.
-REPLAYED_S = {"az-c": 30.0, "az-e": 1.5}
+REPLAYED_S = {"az-c": 20.0, "az-e": 1.5}
 
 PARAMETERS: dict[str, Any] = {
     "workloads": WORKLOADS,

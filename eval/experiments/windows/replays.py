@@ -16,8 +16,8 @@ from eval.experiments.windows.explanation import explain
 from eval.metrics import improvement
 
 #: As many as there are to be; with fewer seeds than five a fifth for each.
-WINDOWS = 60
-A_SEED = 12
+WINDOWS = 40
+A_SEED = 8
 
 POLICIES = (
     "baseline", "clone", "hedge", "hedge-ip", "heuristic-adv", "linnos", "linnos-hl", "oracle",
