@@ -26,6 +26,9 @@ from linnapp.trace import replay_log
 QUEUE_PERCENTS = (80.0, 95.0, None)
 BUSY_PERCENTS = (None, 90.0, 99.0)
 
+#: Length of the slice, as a share of a replay's; three rates of the workload or more.
+SLICE = 0.7
+
 #: Longer than any queue.
 NO_LIMIT_PAGES = 1 << 30
 
@@ -89,7 +92,8 @@ def tune(cache: Cache, cell: Cell) -> dict[str, Any]:
     dict
         ``options`` of the replayer, and ``tried``: of each run its options and its mean.
     """
-    slice_s = min(cell.replay_s, cell.train_s)
+    slice_s = cell.kept_s * max(3, round(SLICE * cell.replay_s / cell.kept_s))
+    slice_s = min(slice_s, cell.train_s)
     where = ("--skip", f"{cell.train_s - slice_s:g}", "--duration", f"{slice_s:g}")
     tried: dict[tuple[str, ...], float] = {}
 

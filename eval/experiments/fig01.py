@@ -23,7 +23,7 @@ PARAMETERS: dict[str, Any] = {
     "workload": "az-c",
     "profiles": ("consumer", "enterprise-a", "enterprise-b", "enterprise-c"),
     "mixes": ("read-write", "read-only"),
-    "seconds": 100.0,
+    "seconds": 60.0,
     "points": 500,
 }
 

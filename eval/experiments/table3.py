@@ -66,7 +66,7 @@ MODELS = {
 
 #: The largest takes minutes to train.
 WORKLOADS_OF = {
-    **dict.fromkeys(MODELS, ("az-e", "bi-e", "bs-e")),
+    **dict.fromkeys(MODELS, ("az-e", "bs-e")),
     "E": ("az-e",),
 }
 DRIVE = 0

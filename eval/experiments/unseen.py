@@ -78,13 +78,13 @@ KINDS = (
 )
 
 #: Each with a seed of its own, and how long it is replayed.
-REPLAYED_S = {"az-e": 1.5, "az-c": 20.0}
+REPLAYED_S = {"az-e": 1.0, "az-c": 20.0}
 
 #: Of the replayed time: how long a burst is, and how often one comes.
 SLOT_SHARE, EVERY_SHARE = 0.04, 0.2
 
 POLICIES = (
-    "baseline", "clone", "hedge", "hedge, 5% cap", "heuristic-adv", "linnos", "linnos-hl", "oracle",
+    "baseline", "hedge", "hedge, 5% cap", "heuristic-adv", "linnos", "linnos-hl", "oracle",
 )  # fmt: skip
 OURS = ("linnos", "linnos-hl")
 

@@ -31,7 +31,7 @@ PAIRS = tuple(
 PERIOD_IOS = 500
 
 #: Seconds of the cell's second part, some six thousand reads of the first drive.
-REPLAYED_S = {"az-c": 20.0, "az-e": 1.5}
+REPLAYED_S = {"az-c": 20.0, "az-e": 1.0}
 
 #: Each with a seed of its own.
 WORKLOADS = ("az-e", "az-c")

@@ -115,7 +115,7 @@ def test_queues_are_those_that_reads_met(tmp_path: Path) -> None:
     assert tuning.queue_pages(records, 100) == 5
 
 
-CELL = cells.Cell("az-e", "enterprise", 1, train_s=10.0, replay_s=3.0)
+CELL = cells.Cell("az-e", "enterprise", 1, train_s=10.0, replay_s=4.0, kept_s=1.0)
 
 
 def test_the_search_sees_the_recording_alone(
