@@ -42,7 +42,7 @@ REST_S = 4
 NEEDS_MODEL = frozenset({"linnos", "linnos-hl", "linnos-h99"})
 
 #: Policies that only want a model's inflection point; the drives stay off.
-NEEDS_THRESHOLD = frozenset({"hedge-ip", "heuristic-adv"})
+NEEDS_THRESHOLD = frozenset({"hedge-ip", "heuristic-adv", "verdict"})
 
 _kernel = DEFAULT_KERNEL
 _programs: Path | None = None

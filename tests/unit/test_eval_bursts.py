@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from eval import decisions
-from eval.experiments.bursts import design, enforced, observed, pooling
+from eval.experiments.bursts import design, enforced, figure, observed, pooling, text
 
 HEAD = "# tracer: nop\n#\n# entries-in-buffer/entries-written: {0}/{1}   #P:1\n#\n"
 EVENT = (
@@ -137,3 +137,38 @@ def test_latencies_of_cells_are_averaged_and_numbers_added() -> None:
     assert (pooled["bursts"], pooled["never_trusted"], pooled["probes"]) == (6, 2, 4)
     assert pooled["recovery_us"]["p50"] == 2.5
     assert pooled["probe_mean_us"] is None
+
+
+def test_the_whole_becomes_tables_words_and_a_figure(tmp_path: Path) -> None:
+    where = {"workload": "az-e", "array": "enterprise"}
+    pair = {"policy": "linnos", "reference": "hedge", "below": [0.1, 0.05, 0.2]}
+    patterns = list(design.PATTERNS)
+    data = {
+        "observed": [
+            {**where, **_observed(100, 10, 6, "2"), "pattern": p, "added_us": 1000,
+             "trained_on": kind}
+            for p in patterns
+            for kind in ("calm recording", "calm recording, bursts added")
+        ],
+        "enforced": [
+            {**where, **_enforced(100, [1, 2]), "slot_ms": slot_ms, "policy": policy}
+            for slot_ms in design.SLOT_MS
+            for policy in design.POLICIES
+        ],
+        "probing": [
+            {**where, **_enforced(100, [1, 2]), "slot_ms": slot_ms, "probing": setting}
+            for slot_ms in design.SLOT_MS
+            for setting in design.SETTINGS
+        ],
+        "pairs": [
+            {**where, "slot_ms": 50, "added_us": 1000, "compared": [pair] * len(design.PAIRS)}
+        ],
+    }  # fmt: skip
+    tables = text.table(data)
+    for table in tables.values():
+        assert table.rows and {len(row) for row in table.rows} == {len(table.header)}
+    compared = next(t for heading, t in tables.items() if heading.startswith("Enforced: mean bel"))
+    assert compared.rows[0][3] == "10.0 [5.0, 20.0] %"
+    assert "recall 60.0 [" in text.reading(data)
+    figure.draw(data, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 1000
