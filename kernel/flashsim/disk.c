@@ -327,7 +327,8 @@ static void disk_limits(const struct flashsim_drive *drive,
 		.max_segments = USHRT_MAX,
 		.max_hw_discard_sectors = MAX_DISCARD_SECTORS,
 		.discard_granularity = 1U << FLASHSIM_UNIT_SHIFT,
-		.dma_alignment = 3,
+		/* A segment of memory is whole sectors: faults hit such. */
+		.dma_alignment = SECTOR_SIZE - 1,
 		.features = drive->params.volatile_cache ?
 			    BLK_FEAT_WRITE_CACHE : 0,
 	};

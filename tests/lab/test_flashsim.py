@@ -61,6 +61,34 @@ dd if=/dev/flash0 bs=1M count=128 iflag=direct | tr -dc a | wc -c >$OUT/left
     assert discarded - written > 110 * mib
 
 
+def test_a_buffer_that_splits_sectors_is_refused(boot, tmp_path: Path) -> None:
+    script = r"""
+cat >/run/tmp/aligned.py <<'PYTHON'
+import mmap, os
+fd = os.open("/dev/flash0", os.O_RDWR | os.O_DIRECT)
+memory = memoryview(mmap.mmap(-1, 1 << 20))
+for shift in (4, 256, 512):
+    data = os.urandom(64 << 10)
+    part = memory[shift : shift + len(data)]
+    part[:] = data
+    try:
+        os.pwritev(fd, [part], 8192)
+        part[:] = bytes(len(data))
+        os.preadv(fd, [part], 8192)
+        print(shift, "right" if part == data else "wrong")
+    except OSError as error:
+        print(shift, error.strerror)
+PYTHON
+python3 /run/tmp/aligned.py >$OUT/answers
+"""
+    boot(script, _drive(size_mb=64, precondition=False))
+    assert (tmp_path / "answers").read_text().splitlines() == [
+        "4 Invalid argument",
+        "256 Invalid argument",
+        "512 right",
+    ]
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 def test_reads_alone_are_stable_and_writes_bring_a_tail(boot, tmp_path: Path, profile: str) -> None:
     boot(
