@@ -209,8 +209,9 @@ static blk_status_t disk_queue_rq(struct blk_mq_hw_ctx *hctx,
 		break;
 	case REQ_OP_DISCARD:
 		cmd_set_range(cmd, rq);
-		flashsim_store_discard(&drive->store, blk_rq_pos(rq),
-				       blk_rq_sectors(rq));
+		drq->status = flashsim_store_discard(&drive->store,
+						     blk_rq_pos(rq),
+						     blk_rq_sectors(rq));
 		break;
 	case REQ_OP_FLUSH:
 		break;

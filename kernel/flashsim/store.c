@@ -6,6 +6,12 @@
  * memory follows what was written, not the drive's size. Data moves when the
  * request is submitted: a request takes effect somewhere between submission and
  * completion, and that is as good a point as any.
+ *
+ * A page whose 64-bit words, but for the first, are an arithmetic series is kept
+ * as its first word, base and step: a page of zeros or of one byte is such a
+ * series, and so is what the replayer writes. Drives of many GiB then fit into
+ * memory. Written in part, or with anything else, it becomes a page, and stays
+ * one until it is discarded.
  */
 #include <linux/blk-mq.h>
 #include <linux/highmem.h>
@@ -15,6 +21,41 @@
 #include "store.h"
 
 #define SECTORS_PER_PAGE	(PAGE_SIZE >> SECTOR_SHIFT)
+
+#define SERIES_WORDS		(PAGE_SIZE / sizeof(u64))
+
+/* Marks pointers in the tree that are to a series. */
+#define SERIES			1
+
+/**
+ * struct series - a page whose words are base + i * step, but for the first
+ * @first: word 0
+ * @base: word 1, less @step
+ * @step: from one word to the next
+ */
+struct series {
+	u64 first;
+	u64 base;
+	u64 step;
+};
+
+static bool is_series(const void *entry)
+{
+	return xa_pointer_tag((void *)entry) == SERIES;
+}
+
+static struct series *to_series(void *entry)
+{
+	return xa_untag_pointer(entry);
+}
+
+static void store_free(void *entry)
+{
+	if (is_series(entry))
+		kfree(to_series(entry));
+	else if (entry)
+		__free_page(entry);
+}
 
 /**
  * flashsim_store_init() - an empty store
@@ -32,33 +73,166 @@ void flashsim_store_init(struct flashsim_store *store)
  */
 void flashsim_store_destroy(struct flashsim_store *store)
 {
-	struct page *page;
 	unsigned long idx;
+	void *entry;
 
-	xa_for_each(&store->pages, idx, page) {
-		__free_page(page);
+	xa_for_each(&store->pages, idx, entry) {
+		store_free(entry);
 		cond_resched();
 	}
 	xa_destroy(&store->pages);
 }
 
-/* The page at @idx, made if it is not there. NULL without memory. */
+/* Write bytes @off to @off + @len of the page, whole words, to @data. */
+static void series_expand(const struct series *series, void *data, u32 off,
+			  u32 len)
+{
+	u64 word = series->base + off / sizeof(word) * series->step;
+	void *at = data;
+
+	for (; at < data + len; at += sizeof(word), word += series->step)
+		memcpy(at, &word, sizeof(word));
+	if (!off)
+		memcpy(data, &series->first, sizeof(word));
+}
+
+/* Return whether the page at @data is a series, and set @series to it. */
+static bool series_find(struct series *series, const void *data)
+{
+	u64 word, next;
+	u32 i;
+
+	memcpy(&series->first, data, sizeof(word));
+	memcpy(&word, data + sizeof(word), sizeof(word));
+	memcpy(&next, data + 2 * sizeof(word), sizeof(word));
+	series->step = next - word;
+	series->base = word - series->step;
+	for (i = 2; i < SERIES_WORDS; i++) {
+		word += series->step;
+		memcpy(&next, data + i * sizeof(word), sizeof(word));
+		if (next != word)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The page at @idx, made if there is none, of its series if there is one. NULL
+ * without memory.
+ */
 static struct page *store_page(struct flashsim_store *store, unsigned long idx)
 {
-	struct page *page = xa_load(&store->pages, idx);
-	struct page *old;
+	struct page *page = NULL;
+	void *entry, *data;
 
-	if (page)
-		return page;
-	page = alloc_page(GFP_NOIO | __GFP_ZERO | __GFP_HIGHMEM);
+	for (;;) {
+		xa_lock(&store->pages);
+		entry = xa_load(&store->pages, idx);
+		if (is_series(entry) && page) {
+			data = kmap_local_page(page);
+			series_expand(to_series(entry), data, 0, PAGE_SIZE);
+			kunmap_local(data);
+			/* It takes a place that is there: needs no memory. */
+			__xa_store(&store->pages, idx, page, 0);
+		}
+		xa_unlock(&store->pages);
+		if (is_series(entry) && page) {
+			kfree(to_series(entry));
+			return page;
+		}
+		if (entry && !is_series(entry)) {
+			if (page)
+				__free_page(page);
+			return entry;
+		}
+		if (!page)
+			page = alloc_page(GFP_NOIO | __GFP_ZERO |
+					  __GFP_HIGHMEM);
+		if (!page)
+			return NULL;
+		if (entry)
+			continue;
+		entry = xa_cmpxchg(&store->pages, idx, NULL, page, GFP_NOIO);
+		if (!entry)
+			return page;
+		/* Another write was first, or the tree has no memory. */
+		if (xa_is_err(entry)) {
+			__free_page(page);
+			return NULL;
+		}
+	}
+}
+
+/* Keep a whole page as a series, unless there is a page already. */
+static bool store_series(struct flashsim_store *store, unsigned long idx,
+			 const struct series *series)
+{
+	struct series *new = NULL;
+	void *entry;
+
+	for (;;) {
+		xa_lock(&store->pages);
+		entry = xa_load(&store->pages, idx);
+		if (is_series(entry))
+			*to_series(entry) = *series;
+		xa_unlock(&store->pages);
+		if (!entry && !new)
+			new = kmemdup(series, sizeof(*series), GFP_NOIO);
+		if (entry || !new)
+			break;
+		entry = xa_cmpxchg(&store->pages, idx, NULL,
+				   xa_tag_pointer(new, SERIES), GFP_NOIO);
+		if (!entry)
+			return true;
+		if (xa_is_err(entry))
+			break;
+	}
+	kfree(new);
+	return is_series(entry);
+}
+
+static bool store_write(struct flashsim_store *store, unsigned long idx,
+			u32 off, struct page *from, u32 from_off, u32 len)
+{
+	struct series series;
+	struct page *page;
+	bool found = false;
+	void *data;
+
+	if (len == PAGE_SIZE) {
+		data = kmap_local_page(from);
+		found = series_find(&series, data + from_off);
+		kunmap_local(data);
+	}
+	if (found && store_series(store, idx, &series))
+		return true;
+	page = store_page(store, idx);
 	if (!page)
-		return NULL;
-	old = xa_cmpxchg(&store->pages, idx, NULL, page, GFP_NOIO);
-	if (!old)
-		return page;
-	/* Another write made it first, or the tree has no memory. */
-	__free_page(page);
-	return xa_is_err(old) ? NULL : old;
+		return false;
+	memcpy_page(page, off, from, from_off, len);
+	return true;
+}
+
+static void store_read(struct flashsim_store *store, unsigned long idx, u32 off,
+		       struct page *to, u32 to_off, u32 len)
+{
+	struct series series;
+	void *entry, *data;
+
+	xa_lock(&store->pages);
+	entry = xa_load(&store->pages, idx);
+	if (is_series(entry))
+		series = *to_series(entry);
+	xa_unlock(&store->pages);
+	if (!entry) {
+		memzero_page(to, to_off, len);
+	} else if (is_series(entry)) {
+		data = kmap_local_page(to);
+		series_expand(&series, data + to_off, off, len);
+		kunmap_local(data);
+	} else {
+		memcpy_page(to, to_off, entry, off, len);
+	}
 }
 
 static void store_damage(struct page *page, unsigned int off, u64 sector,
@@ -86,23 +260,18 @@ static bool store_segment(struct flashsim_store *store, struct bio_vec *bv,
 		unsigned int len = min3(bv->bv_len - done,
 					(unsigned int)PAGE_SIZE - off, step);
 		unsigned long idx = sector / SECTORS_PER_PAGE;
-		struct page *page;
 
 		if (write && !flashsim_faults_lost(faults, sector)) {
-			page = store_page(store, idx);
-			if (!page)
+			if (!store_write(store, idx, off, bv->bv_page,
+					 bv->bv_offset + done, len))
 				return false;
-			memcpy_page(page, off, bv->bv_page,
-				    bv->bv_offset + done, len);
-			store_damage(page, off, sector, len, faults);
+			/* With faults about it was less than a page. */
+			if (faults->nr_hits)
+				store_damage(xa_load(&store->pages, idx), off,
+					     sector, len, faults);
 		} else if (!write) {
-			page = xa_load(&store->pages, idx);
-			if (page)
-				memcpy_page(bv->bv_page, bv->bv_offset + done,
-					    page, off, len);
-			else
-				memzero_page(bv->bv_page, bv->bv_offset + done,
-					     len);
+			store_read(store, idx, off, bv->bv_page,
+				   bv->bv_offset + done, len);
 			store_damage(bv->bv_page, bv->bv_offset + done, sector,
 				     len, faults);
 		}
@@ -146,31 +315,36 @@ blk_status_t flashsim_store_copy(struct flashsim_store *store,
  * @store: the store
  * @sector: first sector
  * @nr_sectors: length
+ *
+ * Return: BLK_STS_OK, or BLK_STS_RESOURCE when there is no memory to keep what
+ * is left of a page.
  */
-void flashsim_store_discard(struct flashsim_store *store, u64 sector,
-			    u64 nr_sectors)
+blk_status_t flashsim_store_discard(struct flashsim_store *store, u64 sector,
+				    u64 nr_sectors)
 {
+	blk_status_t status = BLK_STS_OK;
 	u64 end = sector + nr_sectors;
 
 	down_write(&store->lock);
-	while (sector < end) {
+	while (sector < end && status == BLK_STS_OK) {
 		u64 next = min_t(u64, end, round_down(sector, SECTORS_PER_PAGE) +
 				 SECTORS_PER_PAGE);
 		unsigned long idx = sector / SECTORS_PER_PAGE;
 		struct page *page;
 
 		if (next - sector == SECTORS_PER_PAGE) {
-			page = xa_erase(&store->pages, idx);
-			if (page)
-				__free_page(page);
-		} else {
-			page = xa_load(&store->pages, idx);
+			store_free(xa_erase(&store->pages, idx));
+		} else if (xa_load(&store->pages, idx)) {
+			page = store_page(store, idx);
 			if (page)
 				memzero_page(page, (sector % SECTORS_PER_PAGE)
 					     << SECTOR_SHIFT,
 					     (next - sector) << SECTOR_SHIFT);
+			else
+				status = BLK_STS_RESOURCE;
 		}
 		sector = next;
 	}
 	up_write(&store->lock);
+	return status;
 }

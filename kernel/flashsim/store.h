@@ -15,7 +15,7 @@ struct request;
 
 /**
  * struct flashsim_store - sparse memory that holds a drive's data
- * @pages: pages written, by unit number
+ * @pages: pages written, by unit number; see store.c for what else is there
  * @lock: taken for writing by discards, which free pages
  */
 struct flashsim_store {
@@ -28,7 +28,7 @@ void flashsim_store_destroy(struct flashsim_store *store);
 blk_status_t flashsim_store_copy(struct flashsim_store *store,
 				 struct request *rq,
 				 const struct flashsim_faults *faults);
-void flashsim_store_discard(struct flashsim_store *store, u64 sector,
-			    u64 nr_sectors);
+blk_status_t flashsim_store_discard(struct flashsim_store *store, u64 sector,
+				    u64 nr_sectors);
 
 #endif /* FLASHSIM_STORE_H */
