@@ -3,13 +3,13 @@
  * flashsim: time. Chips, channels, the write buffer, and when an I/O is done.
  *
  *            writes                                     reads
- *              |                                          |
+ *              |  link to the drive                       ^  link to the host
  *        write buffer --- flush: rows, to chips in turn   |
  *              |                                          |
- *   channel 0  +--[backlog]--> chip 0  <---- sense -------+
+ *   channel 0  +--[backlog]--> chip 0  ----- sense -------+
  *              +--[backlog]--> chip 1
  *   channel 1  +--[backlog]--> chip 2      one transfer at a time on a channel
- *              ...
+ *              ...                         and in each direction of the link
  *
  * A chip does one thing at a time. It has a time until which it is committed
  * (busy_until), and a backlog of programs, moves and erases that have not begun.
@@ -20,8 +20,9 @@
  * first. So reads are quick while the drive is idle inside, slow in bursts while
  * it flushes or collects garbage, and writes are not starved.
  *
- * A write is done when it is in the buffer. When the buffer is full it waits for
- * a program to end. Dirty units leave the buffer when more than the watermark are
+ * A write first gets its room in the buffer; when that is full it waits for a
+ * program to end. Then its data crosses the link, one write after another, and it
+ * is done when they are in the buffer, and dirty. Dirty units leave the buffer when more than the watermark are
  * dirty, and at every tick of the flush interval; always in whole rows, except on
  * a cache flush command. Units stay readable in the buffer until programmed.
  *
@@ -33,6 +34,8 @@
  *
  * Channel transfers are booked ahead, into the first gap that is long enough: a
  * read that will finish its sense late must not keep the channel from others now.
+ * So is the link to the host: what a read has of a row goes there when it has left
+ * the channel, between the rows of others, not when all of the read is there.
  */
 #include <linux/ktime.h>
 #include <linux/list.h>
@@ -48,8 +51,11 @@
 #include "model.h"
 #include "profile.h"
 
-/* Bookings kept per channel. Beyond that, gaps at the end are given up. */
-#define CHANNEL_SLOTS		128
+/*
+ * Bookings kept per channel: more than its chips leave apart under the largest
+ * reads. Beyond that the shortest gap between two is given up.
+ */
+#define CHANNEL_SLOTS		512
 
 /* Share of the buffer in use above which the backlog no longer waits. */
 #define URGENT_PCT		90
@@ -124,11 +130,24 @@ struct fs_chip {
 	struct timerqueue_node event;
 };
 
+/**
+ * struct fs_arrival - a write whose data is on the link
+ * @when: all of it is in the buffer
+ * @unit: first unit
+ * @nr_units: how many
+ */
+struct fs_arrival {
+	u64 when;
+	u32 unit;
+	u32 nr_units;
+};
+
 struct fs_slot {
 	u64 start;
 	u64 end;
 };
 
+/* What takes one transfer at a time: a channel, or a direction of the link. */
 struct fs_channel {
 	u32 n;
 	struct fs_slot slot[CHANNEL_SLOTS];
@@ -143,7 +162,11 @@ struct fs_channel {
  * @seed: seed of the drive
  * @now: time of the last event or submission
  * @chips: chips, chip i on channel i % channels
- * @channels: channels
+ * @channels: channels, and after them the link to the host
+ * @link_free: until when the link to the drive is taken
+ * @arrivals: writes on it, as many as the buffer has units at most, a ring
+ * @arrival_head: index of the first
+ * @nr_arrivals: how many
  * @events: chips that have an event to come
  * @ops: pool of operations
  * @free_op: first free one
@@ -154,7 +177,7 @@ struct fs_channel {
  * @ring_head: index of the oldest
  * @dirty: entries in the ring
  * @buffer_units: size of the buffer
- * @buffer_used: units dirty or being programmed
+ * @buffer_used: units promised to writes, dirty or being programmed
  * @watermark: dirty units above which flushing starts
  * @flush_phase: time of the first tick of the flush interval
  * @next_flush: time of the next tick that has something to do
@@ -180,6 +203,10 @@ struct flashsim_model {
 	u64 now;
 	struct fs_chip *chips;
 	struct fs_channel *channels;
+	u64 link_free;
+	struct fs_arrival *arrivals;
+	u32 arrival_head;
+	u32 nr_arrivals;
 	struct timerqueue_head events;
 	struct fs_op *ops;
 	u32 free_op;
@@ -235,15 +262,17 @@ static struct fs_chip *get_chip(struct flashsim_model *m, u32 i)
 	return &m->shadow_chips[i];
 }
 
-static struct fs_channel *get_channel(struct flashsim_model *m, u32 chip)
+static struct fs_channel *get_channel(struct flashsim_model *m, u32 i)
 {
-	u32 i = chip % m->p->channels;
+	const struct fs_channel *ch = &m->channels[i];
 
 	if (!m->dry)
 		return &m->channels[i];
 	if (m->shadow_channel_gen[i] != m->generation) {
 		m->shadow_channel_gen[i] = m->generation;
-		m->shadow_channels[i] = m->channels[i];
+		m->shadow_channels[i].n = ch->n;
+		memcpy(m->shadow_channels[i].slot, ch->slot,
+		       ch->n * sizeof(ch->slot[0]));
 	}
 	return &m->shadow_channels[i];
 }
@@ -262,16 +291,34 @@ static void channel_forget(struct fs_channel *ch, u64 now)
 	memmove(ch->slot, ch->slot + i, ch->n * sizeof(ch->slot[0]));
 }
 
-/* Book the first @len ns that are free from @ready on; return their end. */
-static u64 channel_book(struct flashsim_model *m, u32 chip, u64 ready, u64 len)
+/* One booking instead of two, where least time is lost between them. */
+static void channel_close_gap(struct fs_channel *ch)
 {
-	struct fs_channel *ch = get_channel(m, chip);
+	u32 i, best = 1;
+
+	for (i = 2; i < ch->n; i++)
+		if (ch->slot[i].start - ch->slot[i - 1].end <
+		    ch->slot[best].start - ch->slot[best - 1].end)
+			best = i;
+	ch->slot[best - 1].end = ch->slot[best].end;
+	ch->n--;
+	memmove(ch->slot + best, ch->slot + best + 1,
+		(ch->n - best) * sizeof(ch->slot[0]));
+}
+
+/* Book the first @len ns that are free from @ready on; return their end. */
+static u64 channel_book(struct flashsim_model *m, u32 channel, u64 ready,
+			u64 len)
+{
+	struct fs_channel *ch = get_channel(m, channel);
 	u64 start = ready;
 	u32 i;
 
 	if (!len)
 		return ready;
 	channel_forget(ch, m->now);
+	if (ch->n == CHANNEL_SLOTS)
+		channel_close_gap(ch);
 	for (i = 0; i < ch->n; i++) {
 		if (start + len <= ch->slot[i].start)
 			break;
@@ -285,15 +332,14 @@ static u64 channel_book(struct flashsim_model *m, u32 chip, u64 ready, u64 len)
 			memmove(ch->slot + i, ch->slot + i + 1,
 				(ch->n - i) * sizeof(ch->slot[0]));
 		}
-	} else if (ch->n < CHANNEL_SLOTS) {
+	} else if (i < ch->n && ch->slot[i].start == start + len) {
+		ch->slot[i].start = start;
+	} else {
 		memmove(ch->slot + i + 1, ch->slot + i,
 			(ch->n - i) * sizeof(ch->slot[0]));
 		ch->slot[i].start = start;
 		ch->slot[i].end = start + len;
 		ch->n++;
-	} else {
-		start = max(ready, ch->slot[ch->n - 1].end);
-		ch->slot[ch->n - 1].end = start + len;
 	}
 	return start + len;
 }
@@ -379,13 +425,13 @@ static void chip_step(struct flashsim_model *m, u32 chip, u64 t)
 
 	if (c->reads) {
 		c->reads--;
-		end = channel_book(m, chip, t + p->page_read_ns,
+		end = channel_book(m, chip % p->channels, t + p->page_read_ns,
 				   (u64)op->units_per_read *
 				   p->channel_transfer_ns);
 	} else if (c->programs) {
 		end = t;
 		if (c->programs % m->program_steps == 0)
-			end = channel_book(m, chip, t,
+			end = channel_book(m, chip % p->channels, t,
 					   (u64)m->ftl.row_units *
 					   p->channel_transfer_ns);
 		c->programs--;
@@ -536,27 +582,25 @@ static bool buffer_fits(const struct flashsim_model *m,
 	return m->buffer_used + cmd->nr_units <= m->buffer_units;
 }
 
+/* A write has its room: its data sets out. */
 static void buffer_admit(struct flashsim_model *m, struct flashsim_cmd *cmd,
 			 u64 t)
 {
 	const struct flashsim_params *p = m->p;
-	u32 u;
+	u32 i = m->arrival_head + m->nr_arrivals++;
 
-	for (u = cmd->unit; u < cmd->unit + cmd->nr_units; u++) {
-		if (!(m->unit_state[u] & UNIT_DIRTY)) {
-			m->unit_state[u] |= UNIT_DIRTY;
-			ring_push(m, u);
-			m->buffer_used++;
-		}
-		m->unit_state[u] &= ~UNIT_DEAD;
-	}
-	m->complete(cmd, t + p->controller_ns + p->buffer_ns +
-			 (u64)cmd->nr_units * p->host_transfer_ns +
+	m->link_free = max(m->link_free, t) +
+		       (u64)cmd->nr_units * p->host_transfer_ns;
+	m->buffer_used += cmd->nr_units;
+	if (i >= m->buffer_units)
+		i -= m->buffer_units;
+	m->arrivals[i] = (struct fs_arrival) {
+		.when = m->link_free,
+		.unit = cmd->unit,
+		.nr_units = cmd->nr_units,
+	};
+	m->complete(cmd, m->link_free + p->controller_ns + p->buffer_ns +
 			 cmd->extra_ns);
-	if (m->dirty >= m->watermark)
-		flush_rows(m);
-	if (m->dirty >= m->ftl.row_units && m->next_flush == U64_MAX)
-		m->next_flush = next_tick(m, t);
 }
 
 static void buffer_admit_waiting(struct flashsim_model *m, u64 t)
@@ -572,6 +616,37 @@ static void buffer_admit_waiting(struct flashsim_model *m, u64 t)
 	/* Whoever still waits needs room soon, whatever the watermark. */
 	if (!list_empty(&m->waiting))
 		flush_rows(m);
+}
+
+static u64 next_arrival(const struct flashsim_model *m)
+{
+	return m->nr_arrivals ? m->arrivals[m->arrival_head].when : U64_MAX;
+}
+
+/* The first write on the link is in the buffer. */
+static void buffer_arrive(struct flashsim_model *m, u64 t)
+{
+	struct fs_arrival *a = &m->arrivals[m->arrival_head];
+	u32 u;
+
+	if (++m->arrival_head == m->buffer_units)
+		m->arrival_head = 0;
+	m->nr_arrivals--;
+	for (u = a->unit; u < a->unit + a->nr_units; u++) {
+		if (m->unit_state[u] & UNIT_DIRTY) {
+			/* In the place of what was there. */
+			m->buffer_used--;
+		} else {
+			m->unit_state[u] |= UNIT_DIRTY;
+			ring_push(m, u);
+		}
+		m->unit_state[u] &= ~UNIT_DEAD;
+	}
+	if (m->dirty >= m->watermark)
+		flush_rows(m);
+	if (m->dirty >= m->ftl.row_units && m->next_flush == U64_MAX)
+		m->next_flush = next_tick(m, t);
+	buffer_admit_waiting(m, t);
 }
 
 static void program_done(struct flashsim_model *m, u32 i)
@@ -623,9 +698,15 @@ void flashsim_model_advance(struct flashsim_model *m, u64 now)
 	for (;;) {
 		struct timerqueue_node *node = timerqueue_getnext(&m->events);
 		u64 t = node ? (u64)node->expires : U64_MAX;
+		u64 arrival = next_arrival(m);
 
-		if (min(t, m->next_flush) > now)
+		if (min3(t, m->next_flush, arrival) > now)
 			break;
+		if (arrival <= min(t, m->next_flush)) {
+			m->now = max(m->now, arrival);
+			buffer_arrive(m, m->now);
+			continue;
+		}
 		if (m->next_flush <= t) {
 			m->now = max(m->now, m->next_flush);
 			m->next_flush = U64_MAX;
@@ -653,7 +734,8 @@ u64 flashsim_model_next_event(struct flashsim_model *m)
 
 	if (list_empty(&m->waiting) && list_empty(&m->flushing))
 		return U64_MAX;
-	return min(node ? (u64)node->expires : U64_MAX, m->next_flush);
+	return min3(node ? (u64)node->expires : U64_MAX, m->next_flush,
+		    next_arrival(m));
 }
 
 /* ---- reads ---- */
@@ -680,7 +762,7 @@ static u64 read_row(struct flashsim_model *m, u32 row, u32 n, u64 t0)
 	}
 	start = max(t0, c->busy_until);
 	sensed = start + page_time(m, m->p->page_read_ns, page_type);
-	end = channel_book(m, chip, sensed,
+	end = channel_book(m, chip % m->p->channels, sensed,
 			   (u64)n * m->p->channel_transfer_ns);
 	c->busy_ns += sensed - start;
 	c->busy_until = sensed;
@@ -690,43 +772,69 @@ static u64 read_row(struct flashsim_model *m, u32 row, u32 n, u64 t0)
 	return end;
 }
 
+static bool unit_is_buffered(const struct flashsim_model *m, u32 unit)
+{
+	u16 state = m->unit_state[unit];
+
+	return (state & UNIT_INFLIGHT) ||
+	       (state & (UNIT_DIRTY | UNIT_DEAD)) == UNIT_DIRTY;
+}
+
+/* Units from @unit on that are in the buffer or nowhere. */
+static u32 units_without_flash(struct flashsim_model *m, u32 unit, u32 end)
+{
+	u32 n;
+
+	for (n = 0; unit + n < end; n++) {
+		bool buffered = unit_is_buffered(m, unit + n);
+
+		if (!buffered && m->ftl.l2p[unit + n] != FLASHSIM_NONE)
+			break;
+		if (!m->dry && buffered)
+			m->counters->buffer_hits++;
+		else if (!m->dry)
+			m->counters->unmapped_reads++;
+	}
+	return n;
+}
+
+/* Units from @unit on, itself on flash, that lie in the same row. */
+static u32 units_of_row(const struct flashsim_model *m, u32 unit, u32 end)
+{
+	u32 row = m->ftl.l2p[unit] / m->ftl.row_units;
+	u32 n;
+
+	for (n = 1; unit + n < end; n++) {
+		u32 ppn = m->ftl.l2p[unit + n];
+
+		if (ppn == FLASHSIM_NONE || ppn / m->ftl.row_units != row ||
+		    m->unit_state[unit + n])
+			break;
+	}
+	return n;
+}
+
 static u64 read_units(struct flashsim_model *m, u32 unit, u32 nr, u64 now)
 {
 	const struct flashsim_params *p = m->p;
 	u64 t0 = now + p->controller_ns;
-	u64 done = t0 + p->buffer_ns;
+	u64 done = 0;
 	u32 end = unit + nr;
+	u32 n;
 
-	while (unit < end) {
-		u16 state = m->unit_state[unit];
-		u32 ppn = m->ftl.l2p[unit];
-		u32 row, n;
+	for (; unit < end; unit += n) {
+		u64 ready = t0 + p->buffer_ns;
 
-		if ((state & UNIT_INFLIGHT) ||
-		    (state & (UNIT_DIRTY | UNIT_DEAD)) == UNIT_DIRTY) {
-			if (!m->dry)
-				m->counters->buffer_hits++;
-			unit++;
-			continue;
+		n = units_without_flash(m, unit, end);
+		if (!n) {
+			n = units_of_row(m, unit, end);
+			ready = read_row(m, m->ftl.l2p[unit] / m->ftl.row_units,
+					 n, t0);
 		}
-		if (ppn == FLASHSIM_NONE) {
-			if (!m->dry)
-				m->counters->unmapped_reads++;
-			unit++;
-			continue;
-		}
-		row = ppn / m->ftl.row_units;
-		for (n = 1; unit + n < end; n++) {
-			ppn = m->ftl.l2p[unit + n];
-			if (ppn == FLASHSIM_NONE ||
-			    ppn / m->ftl.row_units != row ||
-			    m->unit_state[unit + n])
-				break;
-		}
-		done = max(done, read_row(m, row, n, t0));
-		unit += n;
+		done = max(done, channel_book(m, p->channels, ready,
+					      (u64)n * p->host_transfer_ns));
 	}
-	return done + (u64)nr * p->host_transfer_ns;
+	return done;
 }
 
 /**
@@ -922,16 +1030,20 @@ struct flashsim_model *flashsim_model_create(const struct flashsim_params *p,
 	m->chips = kvcalloc(nr_chips, sizeof(*m->chips), GFP_KERNEL);
 	m->shadow_chips = kvcalloc(nr_chips, sizeof(*m->chips), GFP_KERNEL);
 	m->shadow_chip_gen = kvcalloc(nr_chips, sizeof(u32), GFP_KERNEL);
-	m->channels = kvcalloc(p->channels, sizeof(*m->channels), GFP_KERNEL);
-	m->shadow_channels = kvcalloc(p->channels, sizeof(*m->channels),
+	m->channels = kvcalloc(p->channels + 1, sizeof(*m->channels),
+			       GFP_KERNEL);
+	m->shadow_channels = kvcalloc(p->channels + 1, sizeof(*m->channels),
 				      GFP_KERNEL);
-	m->shadow_channel_gen = kvcalloc(p->channels, sizeof(u32), GFP_KERNEL);
+	m->shadow_channel_gen = kvcalloc(p->channels + 1, sizeof(u32),
+					 GFP_KERNEL);
+	m->arrivals = kvcalloc(m->buffer_units, sizeof(*m->arrivals),
+			       GFP_KERNEL);
 	m->ops = kvcalloc(nr_ops, sizeof(*m->ops), GFP_KERNEL);
 	m->unit_state = kvcalloc(nr_units, sizeof(u16), GFP_KERNEL);
 	m->dirty_ring = kvcalloc(m->ring_size, sizeof(u32), GFP_KERNEL);
 	if (!m->chips || !m->shadow_chips || !m->shadow_chip_gen ||
 	    !m->channels || !m->shadow_channels || !m->shadow_channel_gen ||
-	    !m->ops || !m->unit_state || !m->dirty_ring) {
+	    !m->arrivals || !m->ops || !m->unit_state || !m->dirty_ring) {
 		flashsim_model_destroy(m);
 		return ERR_PTR(-ENOMEM);
 	}
@@ -961,6 +1073,7 @@ void flashsim_model_destroy(struct flashsim_model *m)
 	kvfree(m->channels);
 	kvfree(m->shadow_channels);
 	kvfree(m->shadow_channel_gen);
+	kvfree(m->arrivals);
 	kvfree(m->ops);
 	kvfree(m->unit_state);
 	kvfree(m->dirty_ring);

@@ -185,6 +185,31 @@ def test_random_writes_make_the_drive_collect_and_erase(boot, tmp_path: Path) ->
     assert delta["page_programs"] * 8 == pytest.approx(units, rel=0.1)
 
 
+@pytest.mark.parametrize("profile", ["consumer", "enterprise-a"])
+def test_large_io_takes_its_time_on_the_link(boot, tmp_path: Path, profile: str) -> None:
+    script = r"""
+cat >/run/tmp/large.py <<'PYTHON'
+import mmap, os, time
+fd = os.open("/dev/flash0", os.O_RDWR | os.O_DIRECT)
+memory = mmap.mmap(-1, 8 << 20)
+def took(call):
+    start = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    assert call(fd, [memory], 0) == len(memory)
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC) - start
+write = took(os.pwritev)
+time.sleep(3)
+print(write, took(os.preadv))
+PYTHON
+python3 /run/tmp/large.py >$OUT/took
+cat /sys/kernel/config/flashsim/flash0/host_transfer_ns >>$OUT/took
+"""
+    boot(script, _drive(profile, size_mb=64, precondition=False))
+    write_ns, read_ns, transfer_ns = map(int, (tmp_path / "took").read_text().split())
+    link_ns = 2048 * transfer_ns  # of 8 MiB
+    assert link_ns < write_ns < 1.05 * link_ns
+    assert link_ns < read_ns < 1.3 * link_ns
+
+
 def test_two_boots_give_the_same_times(boot, tmp_path: Path) -> None:
     script = (
         f"{READS} /dev/flash0 1500 $OUT/reads.npy --write-share 0.3 --max-kb 1024\n"
