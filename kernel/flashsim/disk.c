@@ -27,6 +27,9 @@
 /* Largest request: 1 MiB, in the middle of what NVMe drives accept. */
 #define MAX_SECTORS		2048U
 
+/* Longest read the oracle is asked about: bounds that time too. */
+#define MAX_ORACLE_SECTORS	(64U << (20 - SECTOR_SHIFT))
+
 /* Longest discard taken at once: bounds the time with interrupts off. */
 #define MAX_DISCARD_SECTORS	(64U << (20 - SECTOR_SHIFT))
 
@@ -252,30 +255,62 @@ static const struct blk_mq_ops disk_mq_ops = {
 	.timeout	= disk_timeout,
 };
 
+/* How much of a read the block layer makes the first request. */
+static u32 oracle_part(struct gendisk *disk, u64 sector, u32 nr_sectors)
+{
+	u32 max_sectors = queue_max_sectors(disk->queue);
+	u32 start = sector % FLASHSIM_UNIT_SECTORS;
+	u32 end = round_down(start + max_sectors, FLASHSIM_UNIT_SECTORS);
+
+	return min(nr_sectors, end > start ? end - start : max_sectors);
+}
+
+/* The requests of one read, all submitted at once: the last one counts. */
+static u64 oracle_read(struct flashsim_drive *drive, struct gendisk *disk,
+		       u64 sector, u32 nr_sectors, u64 now)
+{
+	/* They would be counted; this one's count is thrown away. */
+	struct flashsim_inject inject = drive->inject;
+	u64 done = 0;
+
+	flashsim_model_oracle_begin(drive->model, now);
+	while (nr_sectors) {
+		u32 n = oracle_part(disk, sector, nr_sectors);
+		u32 first = sector / FLASHSIM_UNIT_SECTORS;
+		u32 last = (sector + n - 1) / FLASHSIM_UNIT_SECTORS;
+		u64 part = flashsim_model_oracle_read(drive->model, first,
+						      last - first + 1);
+
+		part += flashsim_inject_next(&inject, drive->seed,
+					     FLASHSIM_OP_READ, now);
+		done = max(done, part);
+		sector += n;
+		nr_sectors -= n;
+	}
+	flashsim_model_oracle_end(drive->model);
+	return done;
+}
+
 static int oracle_ask(struct flashsim_drive *drive, struct gendisk *disk,
 		      struct flashsim_oracle *q)
 {
 	u64 capacity = get_capacity(disk);
 	unsigned long flags;
-	u64 first, last, now;
+	u64 now;
 
 	lockdep_assert_held(&drive->model_mutex);
 	/* It may be off, or on again as another disk, while this was open. */
 	if (drive->disk != disk || !drive->model)
 		return -ENODEV;
 	if (q->op != FLASHSIM_ORACLE_READ || !q->nr_sectors ||
-	    q->nr_sectors > MAX_SECTORS || q->sector >= capacity ||
+	    q->nr_sectors > MAX_ORACLE_SECTORS || q->sector >= capacity ||
 	    q->nr_sectors > capacity - q->sector)
 		return -EINVAL;
-	first = q->sector / FLASHSIM_UNIT_SECTORS;
-	last = (q->sector + q->nr_sectors - 1) / FLASHSIM_UNIT_SECTORS;
 
 	spin_lock_irqsave(&drive->lock, flags);
 	now = flashsim_now(&drive->clock);
-	q->latency_ns = flashsim_model_oracle(drive->model, first,
-					      last - first + 1, now);
-	q->latency_ns += flashsim_inject_peek(&drive->inject, drive->seed,
-					      FLASHSIM_OP_READ, now);
+	q->latency_ns = oracle_read(drive, disk, q->sector, q->nr_sectors,
+				    now) - now;
 	drive_set_timer(drive);
 	spin_unlock_irqrestore(&drive->lock, flags);
 	return 0;

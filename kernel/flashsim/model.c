@@ -22,9 +22,10 @@
  *
  * A write first gets its room in the buffer; when that is full it waits for a
  * program to end. Then its data crosses the link, one write after another, and it
- * is done when they are in the buffer, and dirty. Dirty units leave the buffer when more than the watermark are
- * dirty, and at every tick of the flush interval; always in whole rows, except on
- * a cache flush command. Units stay readable in the buffer until programmed.
+ * is done when they are in the buffer, and dirty. Dirty units leave the buffer when
+ * more than the watermark are dirty, and at every tick of the flush interval;
+ * always in whole rows, except on a cache flush command. Units stay readable in the
+ * buffer until programmed.
  *
  * Nothing here runs by itself. The state is brought up to date, event by event
  * and in the order of their times, whenever somebody looks: flashsim_model_advance()
@@ -838,25 +839,39 @@ static u64 read_units(struct flashsim_model *m, u32 unit, u32 nr, u64 now)
 }
 
 /**
- * flashsim_model_oracle() - how long a read would take
+ * flashsim_model_oracle_begin() - ask about reads that are not submitted
  * @m: the model
- * @unit: first unit
- * @nr_units: how many
- * @now: when it would be submitted, ns
- *
- * Return: its latency, ns, injection not included. The model is as before.
+ * @now: when they would be, ns
  */
-u64 flashsim_model_oracle(struct flashsim_model *m, u64 unit, u32 nr_units,
-			  u64 now)
+void flashsim_model_oracle_begin(struct flashsim_model *m, u64 now)
 {
-	u64 done;
-
 	flashsim_model_advance(m, now);
 	m->dry = true;
 	m->generation++;
-	done = read_units(m, unit, nr_units, now);
+}
+
+/**
+ * flashsim_model_oracle_read() - when a read would be done
+ * @m: the model, between flashsim_model_oracle_begin() and _end()
+ * @unit: first unit
+ * @nr_units: how many
+ *
+ * It is taken to be submitted behind those asked about before.
+ *
+ * Return: the time, ns, injection not included.
+ */
+u64 flashsim_model_oracle_read(struct flashsim_model *m, u32 unit, u32 nr_units)
+{
+	return read_units(m, unit, nr_units, m->now);
+}
+
+/**
+ * flashsim_model_oracle_end() - forget them; the model is as before
+ * @m: the model
+ */
+void flashsim_model_oracle_end(struct flashsim_model *m)
+{
 	m->dry = false;
-	return done - now;
 }
 
 /* ---- submission ---- */

@@ -65,8 +65,10 @@ void flashsim_model_destroy(struct flashsim_model *m);
 void flashsim_model_precondition(struct flashsim_model *m);
 void flashsim_model_submit(struct flashsim_model *m, struct flashsim_cmd *cmd,
 			   u64 now);
-u64 flashsim_model_oracle(struct flashsim_model *m, u64 unit, u32 nr_units,
-			  u64 now);
+void flashsim_model_oracle_begin(struct flashsim_model *m, u64 now);
+u64 flashsim_model_oracle_read(struct flashsim_model *m, u32 unit,
+			       u32 nr_units);
+void flashsim_model_oracle_end(struct flashsim_model *m);
 void flashsim_model_advance(struct flashsim_model *m, u64 now);
 u64 flashsim_model_next_event(struct flashsim_model *m);
 void flashsim_model_show(struct flashsim_model *m, struct seq_file *s);

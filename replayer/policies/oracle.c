@@ -1,44 +1,15 @@
 // SPDX-License-Identifier: MIT
-/* oracle: asks the emulator which replica would answer first, injection included, and reads there.
- * The bound that no policy which sees the drives from outside can beat; works on flashsim drives
- * only. */
+/*
+ * oracle: asks the emulator which replica would answer first, injection included, and reads there.
+ *
+ * A bound for policies that see the drives from outside and send a read once: for each read by
+ * itself nothing better can be chosen. It does not know which reads come later. It is no bound
+ * where injection hits reads by count or by chance: there a drive that is passed over keeps its
+ * slow reads for later, and a policy that takes them at once may fare better.
+ */
+#include "oracle.h"
 #include "attempts.h"
 #include "policy.h"
-#include "error.h"
-#include "flashsim_ioctl.h"
-
-#include <errno.h>
-#include <string.h>
-#include <sys/ioctl.h>
-
-/* One question covers at most this much; the kernel splits larger reads anyway. */
-#define SECTORS_MAX 256u
-
-static bool ask(const struct device *d, const struct io *io, uint64_t *latency_ns)
-{
-	struct flashsim_oracle q = {.sector = io->offset_bytes / 512,
-				    .nr_sectors = io->size_bytes / 512,
-				    .op = FLASHSIM_ORACLE_READ};
-
-	if (q.nr_sectors > SECTORS_MAX)
-		q.nr_sectors = SECTORS_MAX;
-	if (ioctl(d->fd, FLASHSIM_IOC_ORACLE, &q))
-		return false;
-	*latency_ns = q.latency_ns;
-	return true;
-}
-
-static void oracle_setup(struct replay *r)
-{
-	struct io probe = {.size_bytes = 4096};
-	uint64_t ns;
-
-	for (unsigned int k = 0; k < r->n_drives; k++)
-		if (!ask(&r->devices[k], &probe, &ns))
-			die("policy oracle: drive %s answers no oracle question (%s); only "
-			    "flashsim drives do",
-			    r->devices[k].path, strerror(errno));
-}
 
 static void oracle_read(struct replay *r, struct io *io)
 {
@@ -49,7 +20,7 @@ static void oracle_read(struct replay *r, struct io *io)
 	for (unsigned int i = 0; i < r->n_drives; i++) {
 		unsigned int drive = (io->home + i) % r->n_drives;
 
-		if (ask(&r->devices[drive], io, &ns) && ns < best_ns) {
+		if (oracle_ask(&r->devices[drive], io, &ns) && ns < best_ns) {
 			best_ns = ns;
 			best = drive;
 		}
@@ -59,8 +30,9 @@ static void oracle_read(struct replay *r, struct io *io)
 
 const struct policy policy_oracle = {
 	.name = "oracle",
-	.help = "the replica that the emulator says would be fastest: a bound, for flashsim drives "
-		"only",
-	.setup = oracle_setup,
+	.help = "the replica that the emulator says would answer the whole read first: a bound, "
+		"but "
+		"not where injection counts reads or hits them by chance; flashsim drives only",
+	.setup = oracle_require,
 	.read = oracle_read,
 };

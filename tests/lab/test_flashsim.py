@@ -236,6 +236,34 @@ def test_oracle_says_what_is_then_measured(boot, tmp_path: Path, profile: str) -
     assert (off < CALL_NS).mean() > 0.995
 
 
+@pytest.mark.parametrize("profile", ["consumer", "enterprise-a"])
+def test_oracle_knows_when_the_last_part_of_a_read_is_there(
+    boot, tmp_path: Path, profile: str
+) -> None:
+    # Four requests; of these every third is late, the last ones of a read among them.
+    slow = f"echo 3 >{INJECT}/interval; echo 3000 >{INJECT}/latency_us; echo read >{INJECT}/op\n"
+    slow += f"echo interval >{INJECT}/pattern\n"
+    boot(
+        f"{READS} /dev/flash0 30 $OUT/idle.npy --read-kb 4096 --oracle\n"
+        f"{READS} /dev/flash0 60 $OUT/busy.npy --read-kb 4096 --oracle --write-share 0.7"
+        " --max-kb 1024\n"
+        f"sleep 3\n{slow} echo 1 >{INJECT}/arm\n"
+        f"{READS} /dev/flash0 30 $OUT/injected.npy --read-kb 4096 --oracle\n",
+        _drive(profile),
+    )
+    exact, said = {}, {}
+    for load in ("idle", "busy", "injected"):
+        _, took, said[load] = np.load(tmp_path / f"{load}.npy").T
+        # To look at the clock takes 256 ns of the guest's time, and it is looked at twice.
+        exact[load] = np.abs(took - said[load]) <= 2 * 256
+    assert exact["idle"].all() and exact["injected"].all()
+    # A chip can turn to other work between the question and the read.
+    assert exact["busy"].mean() > 0.95
+    idle = np.median(said["idle"])
+    assert said["busy"].max() > 1.5 * idle
+    assert np.median(said["injected"]) > idle + 700_000
+
+
 def test_injection_patterns_hit_what_they_say(boot, tmp_path: Path) -> None:
     setup = f"echo read >{INJECT}/op; echo 5000 >{INJECT}/latency_us\n"
     runs = {
