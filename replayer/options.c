@@ -116,6 +116,8 @@ const struct option_row option_rows[] = {
 	      "heuristic_queue_pages", "pending 4 KiB pages from which a drive counts as slow"),
 	NUMBER("heuristic-busy-us", "X", heuristic_busy_us, 0, 1e9, -1, "heuristic_busy_us",
 	       "latency from which a read counts as slow"),
+	WHOLE("threshold-us", "N", threshold_us, 1, 1u << 30, 0, NULL,
+	      "verdict: a read that takes more is slow (each drive's sysfs threshold_us)"),
 	WHOLE("clone-copies", "N", clone_copies, 2, MAX_DRIVES, 2, "clone_copies",
 	      "reads sent by clone (2)"),
 

@@ -38,6 +38,7 @@ struct options {
 	double hedge_burst;		/* hedges that the budget saves up at most */
 	double false_submit_ratio;	/* < 0: from the kernel's counters */
 	uint32_t heuristic_queue_pages; /* 0: from the profile */
+	uint32_t threshold_us;		/* 0: the drives' own */
 	double heuristic_busy_us;	/* < 0: the threshold that hedge-ip uses */
 	unsigned int clone_copies;
 	double timeout_s;			     /* for an I/O at a drive; 0: none */

@@ -82,8 +82,9 @@ struct replay {
 	struct linnos_stats stats_before[MAX_DRIVES], stats_after[MAX_DRIVES];
 	char linnos_mode[MAX_DRIVES][16], model_id[MAX_DRIVES][16];
 
-	uint64_t hedge_ns[MAX_DRIVES]; /* by home drive; 0: no hedging */
-	double hedge_percentile_used;  /* NaN when not by percentile */
+	uint64_t hedge_ns[MAX_DRIVES];	   /* by home drive; 0: no hedging */
+	double hedge_percentile_used;	   /* NaN when not by percentile */
+	uint64_t threshold_us[MAX_DRIVES]; /* from which verdict counts a read as slow; 0: unused */
 	double false_submit_ratio_used;
 	struct budget hedge_budget;
 	uint64_t random_state; /* splitmix_next() */

@@ -170,6 +170,16 @@ static json_t *hedge_us(const struct replay *r)
 	return a;
 }
 
+static json_t *threshold_us(const struct replay *r)
+{
+	json_t *a = json_array();
+
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		json_array_append_new(a,
+				      r->threshold_us[k] ? count(r->threshold_us[k]) : json_null());
+	return a;
+}
+
 static json_t *linnos(const struct replay *r)
 {
 	json_t *a = json_array();
@@ -194,6 +204,7 @@ static json_t *config(struct replay *r)
 		if (row->json)
 			set(c, row->json, option_value(o, row));
 	set(c, "hedge_us", hedge_us(r));
+	set(c, "threshold_us", threshold_us(r));
 	set(c, "hedge_percentile", number(r->hedge_percentile_used));
 	set(c, "false_submit_ratio", number(r->false_submit_ratio_used));
 	/* Without a budget nothing is saved up; a timeout of 0 is none. */

@@ -95,6 +95,55 @@ def test_the_oracle_never_waits_for_a_burst_on_one_drive(boot, tmp_path: Path) -
     assert result["extra_ios"] == 0
 
 
+def test_verdict_walks_the_ring_and_knows(boot, tmp_path: Path) -> None:
+    traces = write_traces(tmp_path, 3000, 500, 1.0, blocks_max=1)
+    boot(
+        f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy verdict"
+        f" --inject {ROTATING} --threshold-us 2000 --failover-us 40"
+        " --json $OUT/o.json --log $OUT/o.log"
+    )
+    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    assert (result["data_errors"], result["reads_failed"], result["extra_ios"]) == (0, 0, 0)
+    assert result["config"]["threshold_us"] == [2000] * 3
+    # No read waits for a burst; the next drive, which is not in one, takes it.
+    assert result["max_us"] < 2000
+    passed = log[log["revocations"] > 0]
+    assert 0.03 < len(passed) / len(log) < 0.13  # a slot is 50 of 600 ms
+    assert (passed["revocations"] == 1).all()
+    assert (passed["served_by"] == (passed["home"] + 1) % 3).all()
+    assert (log["served_by"] == log["home"])[log["revocations"] == 0].all()
+    over_us = passed["latency_ns"] // 1000 - passed["device_latency_us"]
+    assert (over_us >= 40).all() and (over_us <= 42).all()
+
+
+def test_with_all_drives_slow_the_last_takes_the_read(boot, tmp_path: Path) -> None:
+    traces = write_traces(tmp_path, 200, 2000, 1.0, blocks_max=1)
+    boot(
+        f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy verdict"
+        " --inject continuous:latency_us=500,ratio=100% --threshold-us 300"
+        " --json $OUT/o.json --log $OUT/o.log"
+    )
+    log = replay_log.read(tmp_path / "o.log")
+    assert (log["revocations"] == 2).all()
+    assert (log["served_by"] == (log["home"] + 2) % 3).all()
+    assert (log["latency_ns"] // 1000 - log["device_latency_us"] >= 30).all()
+
+
+def test_verdict_takes_each_drives_own_inflection_point(
+    boot, tmp_path: Path, queue_model: Path
+) -> None:
+    traces = write_traces(tmp_path, 500, 1000, 1.0, blocks_max=1)
+    replay = f"replayer --devices {','.join(DRIVES)} --trace {traces} --policy verdict"
+    boot(
+        f"{replay} 2>$OUT/refused && exit 1\n"
+        f"for d in {' '.join(DRIVES)}; do linnapp upload --model {queue_model} --device $d; done\n"
+        f"{replay} --json $OUT/o.json"
+    )
+    assert "no inflection point" in (tmp_path / "refused").read_text()
+    assert "--threshold-us" in (tmp_path / "refused").read_text()
+    assert summary(tmp_path / "o.json")["config"]["threshold_us"] == [200] * 3
+
+
 @pytest.mark.parametrize("policy", ["linnos", "linnos-hl", "linnos-h99"])
 def test_revoked_reads_fail_over_and_pay_for_it(
     boot, tmp_path: Path, queue_model: Path, policy: str

@@ -460,6 +460,8 @@ def test_bad_traces_are_refused_and_nothing_is_written(
         (["--policy", "hedge"], "--profile"),
         (["--policy", "linnos"], "lacks the LinnOS patch"),
         (["--policy", "oracle"], "only flashsim drives"),
+        (["--policy", "verdict", "--threshold-us", "200"], "only flashsim drives"),
+        (["--policy", "verdict", "--threshold-us", "0"], "expected a whole number"),
         (["--policy", "heuristic"], "--heuristic-queue"),
         (["--inject", "sometimes:latency_us=1"], "unknown pattern"),
         (["--inject", "random:latency_us=5"], 'missing key "ratio"'),

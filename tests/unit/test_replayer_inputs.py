@@ -487,5 +487,6 @@ def test_the_config_of_the_results_has_every_setting(tmp_path: Path, drives: lis
         "unwritten": "zero", "start_every_s": 0.1, "tags": [0], "seed": 1, "failover_us": 15,
         "profile": None, "hedge_us": [77, 77, 77], "hedge_percentile": None, "hedge_budget": None,
         "hedge_burst": None, "false_submit_ratio": None, "heuristic_queue_pages": None,
-        "heuristic_busy_us": None, "clone_copies": 2, "inject": [], "interval_s": 1,
+        "heuristic_busy_us": None, "threshold_us": [None] * 3, "clone_copies": 2, "inject": [],
+        "interval_s": 1,
     }  # fmt: skip
