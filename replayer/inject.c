@@ -33,7 +33,7 @@
 struct inject {
 	unsigned int n;
 	char *dirs[MAX_DRIVES]; /* NULL: no injection on this drive */
-	bool armed;
+	bool armed, counts_reads;
 };
 
 struct spec {
@@ -271,6 +271,16 @@ static void add_storm(struct storm *storm, const struct spec *s, unsigned int dr
 	};
 }
 
+/* Every read of a slot, or none: then only the clock decides. */
+static bool counts_reads(const struct spec *s)
+{
+	if (!strcmp(s->op, "write") || !s->latency_us)
+		return false;
+	if (!strcmp(s->pattern, "interval"))
+		return s->interval > 1;
+	return s->ratio_ppm > 0 && s->ratio_ppm < 1000000;
+}
+
 static void program(const char *dir, const struct spec *s, unsigned int drive,
 		    unsigned int n_drives)
 {
@@ -328,6 +338,7 @@ struct inject *inject_new(char *const *specs, unsigned int n_specs, struct devic
 				continue;
 			}
 			flashsim = true;
+			in->counts_reads |= counts_reads(&s);
 			if (in->dirs[k])
 				die("--inject %s: drive %u already has an injection; use drive= to "
 				    "give each its own",
@@ -351,6 +362,11 @@ struct inject *inject_new(char *const *specs, unsigned int n_specs, struct devic
 	active = in;
 	atexit(disarm_at_exit);
 	return in;
+}
+
+bool inject_counts_reads(const struct inject *in)
+{
+	return in && in->counts_reads;
 }
 
 void inject_arm(struct inject *in)

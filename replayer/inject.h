@@ -6,6 +6,8 @@
 
 #include "device.h"
 
+#include <stdbool.h>
+
 struct inject;
 
 struct storms;
@@ -15,6 +17,9 @@ struct storms;
  * has nothing to do. Dies on a bad specification or a drive that cannot do it. */
 struct inject *inject_new(char *const *specs, unsigned int n_specs, struct device *devices,
 			  unsigned int n_devices, struct storms *storms);
+/* Whether a read's fate hangs on how many came before it, or on chance: then no policy that looks
+ * ahead by one read is a bound. A null pointer injects nothing. */
+bool inject_counts_reads(const struct inject *in);
 void inject_arm(struct inject *in);
 void inject_disarm(struct inject *in);
 

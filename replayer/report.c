@@ -3,6 +3,7 @@
 #include "report.h"
 #include "buffers.h"
 #include "error.h"
+#include "inject.h"
 #include "policy.h"
 #include "replay.h"
 #include "series.h"
@@ -305,6 +306,14 @@ static json_t *policy(struct replay *r)
 	return text(r->o.policy->name);
 }
 
+/* Null where the policy is none. */
+static json_t *bound_holds(struct replay *r)
+{
+	if (!r->o.policy->is_bound)
+		return json_null();
+	return json_boolean(!inject_counts_reads(r->inject));
+}
+
 static json_t *extra_io_ratio(struct replay *r)
 {
 	return number(ratio(r->c.extra_ios, r->c.reads));
@@ -426,6 +435,7 @@ struct field {
 
 static const struct field fields[] = {
 	VALUE("policy", policy),
+	VALUE("bound_holds", bound_holds),
 	TEXT("scenario", o.scenario),
 	COUNT("reads", c.reads),
 	LATENCIES("", read_latency),

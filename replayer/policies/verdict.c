@@ -66,6 +66,7 @@ const struct policy policy_verdict = {
 	.name = "verdict",
 	.help = "linnos with a network that is never wrong, from the emulator (sysfs threshold_us, "
 		"or --threshold-us): a bound as the oracle is, flashsim drives only",
+	.is_bound = true,
 	.setup = verdict_setup,
 	.read = walk,
 	.timer = verdict_timer,

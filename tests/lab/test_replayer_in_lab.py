@@ -104,6 +104,7 @@ def test_verdict_walks_the_ring_and_knows(boot, tmp_path: Path) -> None:
     )
     result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
     assert (result["data_errors"], result["reads_failed"], result["extra_ios"]) == (0, 0, 0)
+    assert result["bound_holds"] is True
     assert result["config"]["threshold_us"] == [2000] * 3
     # No read waits for a burst; the next drive, which is not in one, takes it.
     assert result["max_us"] < 2000
@@ -142,6 +143,30 @@ def test_verdict_takes_each_drives_own_inflection_point(
     assert "no inflection point" in (tmp_path / "refused").read_text()
     assert "--threshold-us" in (tmp_path / "refused").read_text()
     assert summary(tmp_path / "o.json")["config"]["threshold_us"] == [200] * 3
+
+
+INJECTED = {
+    "": True,
+    "--inject continuous:latency_us=500,ratio=100%,slot_ms=50,every_ms=200": True,
+    "--inject interval:latency_us=500,interval=1": True,
+    "--inject storm:size_mb=4": True,
+    "--inject continuous:latency_us=500,ratio=1%,op=write": True,
+    "--inject continuous:latency_us=500,ratio=1%": False,
+    "--inject interval:latency_us=500,interval=20,op=read": False,
+    "--inject random:latency_us=500,ratio=2%,drive=1": False,
+}
+
+
+def test_a_bound_says_whether_it_holds(boot, tmp_path: Path) -> None:
+    traces = write_traces(tmp_path, 50, 1000, 1.0, blocks_max=1)
+    replay = f"replayer --devices {','.join(DRIVES)} --trace {traces}"
+    script = f"{replay} --policy baseline --json $OUT/none.json\n"
+    for number, inject in enumerate(INJECTED):
+        script += f"{replay} --policy oracle {inject} --json $OUT/{number}.json\n"
+    boot(script)
+    assert summary(tmp_path / "none.json")["bound_holds"] is None
+    for number, (inject, holds) in enumerate(INJECTED.items()):
+        assert summary(tmp_path / f"{number}.json")["bound_holds"] is holds, inject
 
 
 @pytest.mark.parametrize("policy", ["linnos", "linnos-hl", "linnos-h99"])
