@@ -31,7 +31,7 @@ PARAMETERS: dict[str, Any] = {
 
 def run(context: Context) -> dict[str, Any]:
     """Label every recording of Fig. 8; draw three points of one of them."""
-    cells = grid.cells(context.seeds)
+    cells = grid.cells(context.seeds, PARAMETERS["workloads"])
     folders = context.map(lambda cell: recorded(context.cache, cell), cells, "recording")
     rows, shown = [], None
     for cell, folder in zip(cells, folders, strict=True):

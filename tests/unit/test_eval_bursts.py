@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from eval import decisions
+from eval.cells import Cell, Replay, Replayed
 from eval.experiments.bursts import design, enforced, figure, observed, pooling, text
 
 HEAD = "# tracer: nop\n#\n# entries-in-buffer/entries-written: {0}/{1}   #P:1\n#\n"
@@ -54,6 +55,35 @@ def test_lost_events_are_an_error(tmp_path: Path) -> None:
     _write(tmp_path, [event], written=3)
     with pytest.raises(ValueError, match="2 events did not fit"):
         decisions.read(tmp_path)
+
+
+@pytest.mark.parametrize("woken", [0, 1])
+def test_a_read_that_wakes_its_drive_has_no_decision(
+    woken: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two drives; of the second the first read has no event, or every read has one."""
+    home = np.array([0, 1, 0, 1, 1])
+    offset = np.arange(5) * 4096
+    events = [
+        EVENT.format(
+            time=1 + i / 10, minor=home[i], sector=offset[i] // 512, pending=1, fast=1, slow=0,
+            revoked=0, reason="fast",
+        )
+        for i in range(5)
+        if not (woken and i == 1)
+    ]  # fmt: skip
+    _write(tmp_path, events)
+    log = {"home": home, "offset_bytes": offset, "start_us": np.arange(5.0)}
+    monkeypatch.setattr(observed, "read_log", lambda path: log)
+    result = Replayed(Replay(Cell("az-e", "enterprise", 1, 1.0, 1.0), "linnos"), {}, tmp_path)
+    table, reads = observed.match_observed(result)
+    assert table["offset_bytes"].tolist() == reads["offset_bytes"].tolist()
+    assert reads["home"].tolist() == ([0, 0, 1, 1] if woken else [0, 0, 1, 1, 1])
+    # How many reached the drive before counts those without an event: injection counts them too.
+    assert reads["nth"].tolist() == ([0, 1, 1, 2] if woken else [0, 1, 0, 1, 2])
+    _write(tmp_path, events[:-2])
+    with pytest.raises(ValueError, match="decisions, "):
+        observed.match_observed(result)
 
 
 @pytest.mark.parametrize("pattern", ["every 10th", "10 in a row", "100 in a row"])

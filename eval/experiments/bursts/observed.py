@@ -85,7 +85,14 @@ def match_observed(result: Replayed) -> tuple[NDArray[Any], dict[str, NDArray[An
     """Pair each decision of an observed replay with the read that it decided.
 
     In `observe` mode every read is decided once, by its home drive, and is
-    served there: decisions and reads are the same sequence.
+    served there: decisions and reads are the same sequence, but for a drive's
+    first read where the drive had been without hinted ones: it wakes the drive,
+    unasked and without an event (docs/formats.md).
+
+    Returns
+    -------
+    decisions, reads
+        In the same order; of each read ``nth``, how many reads reached the drive before it.
     """
     table = decisions.read(result.folder)
     log = read_log(result.log)
@@ -93,6 +100,11 @@ def match_observed(result: Replayed) -> tuple[NDArray[Any], dict[str, NDArray[An
     read_order = np.lexsort((log["start_us"], log["home"]))
     table = table[decision_order]
     log = {name: column[read_order] for name, column in log.items()}
+    drives, first = np.unique(log["home"], return_index=True)
+    log["nth"] = np.arange(len(log["home"])) - first[np.searchsorted(drives, log["home"])]
+    decided = np.bincount(table["drive"], minlength=N_DRIVES)[log["home"]]
+    woke = (log["nth"] == 0) & (decided == np.bincount(log["home"])[log["home"]] - 1)
+    log = {name: column[~woke] for name, column in log.items()}
     if len(table) != len(log["home"]):
         raise ValueError(f"{result.folder}: {len(table)} decisions, {len(log['home'])} reads")
     if np.any(table["drive"] != log["home"]):
@@ -142,7 +154,7 @@ def judge_observed(
     added_us = float(result.replay.inject.split("latency_us=")[1]) if result.replay.inject else 0.0
     slow = latency_us > thresholds[drive]
     predicted = table["predicted_slow"]
-    n = np.concatenate([np.arange(np.count_nonzero(drive == k)) for k in range(N_DRIVES)])
+    n = log["nth"]
     if PATTERNS[pattern][1]:
         position = positions(n, pattern)
     else:
