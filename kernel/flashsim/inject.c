@@ -56,20 +56,29 @@ void flashsim_inject_arm(struct flashsim_inject *inj, bool on, u64 now)
 	inj->matched = 0;
 }
 
-static bool inject_matches(const struct flashsim_inject *inj, u32 op, u64 now)
+/*
+ * The first window opens window_start_us after arming, the next ones every
+ * window_every_us after it.
+ */
+static bool inject_in_window(const struct flashsim_inject *inj, u64 now)
 {
-	u64 t_us;
+	u64 start = inj->window_start_us * NSEC_PER_USEC;
+	u64 t = now - inj->armed_ns;
 
-	if (!inj->armed || inj->pattern == FLASHSIM_INJECT_NONE ||
-	    !(inj->ops & op))
-		return false;
 	if (!inj->window_us)
 		return true;
-	t_us = div_u64(now - inj->armed_ns, NSEC_PER_USEC);
+	if (t < start)
+		return false;
+	t -= start;
 	if (inj->window_every_us)
-		div64_u64_rem(t_us, inj->window_every_us, &t_us);
-	return t_us >= inj->window_start_us &&
-	       t_us - inj->window_start_us < inj->window_us;
+		div64_u64_rem(t, inj->window_every_us * NSEC_PER_USEC, &t);
+	return t < inj->window_us * NSEC_PER_USEC;
+}
+
+static bool inject_matches(const struct flashsim_inject *inj, u32 op, u64 now)
+{
+	return inj->armed && inj->pattern != FLASHSIM_INJECT_NONE &&
+	       (inj->ops & op) && inject_in_window(inj, now);
 }
 
 /**

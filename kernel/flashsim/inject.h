@@ -23,9 +23,9 @@ enum flashsim_pattern {
  * @period_ios: length of the cycle of the continuous pattern
  * @interval: distance between hits of the interval pattern
  * @latency_us: time added to an I/O that is hit
- * @window_start_us: start of the active window in each cycle of the clock
- * @window_us: its length; 0: always active
- * @window_every_us: length of the cycle; 0: one cycle without end
+ * @window_start_us: when the first active window opens, after arming
+ * @window_us: how long it is open; 0: always active
+ * @window_every_us: from one window's opening to the next; 0: there is one
  * @armed: injection is on
  * @armed_ns: when it was armed, the zero of the window clock
  * @matched: matching I/Os seen since then

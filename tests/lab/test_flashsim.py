@@ -318,6 +318,31 @@ echo 1 >{INJECT}/arm
     assert ((phase[~slow] > 10_000_000 - read_ns) | (phase[~slow] < read_ns)).all()
 
 
+def test_slots_begin_at_the_start_and_keep_their_length(boot, tmp_path: Path) -> None:
+    """Windows of 20 ms, every 50 ms from 190 ms on: later than a period, and across its end."""
+    boot(
+        f"""
+echo continuous >{INJECT}/pattern
+echo 1000000 >{INJECT}/ratio_ppm
+echo 1000 >{INJECT}/latency_us
+echo 190000 >{INJECT}/window_start_us
+echo 20000 >{INJECT}/window_us
+echo 50000 >{INJECT}/window_every_us
+echo 1 >{INJECT}/arm
+{READS} /dev/flash0 3000 $OUT/reads.npy
+""",
+        _drive(precondition=False),
+    )
+    start, took, _ = np.load(tmp_path / "reads.npy").T
+    slow = took > 1_000_000
+    # When it was armed is known to within 2 ms: soon before the first read.
+    t_ms = (start - start[0]) / 1e6 - 190
+    phase_ms = t_ms % 50
+    sure = (phase_ms > 2) & (phase_ms < 48) & (np.abs(phase_ms - 20) > 2)
+    assert (slow == ((t_ms >= 0) & (phase_ms < 20)))[sure].all()
+    assert slow[sure].sum() > 30
+
+
 def test_wrong_settings_are_refused(boot, tmp_path: Path) -> None:
     boot(
         r"""
