@@ -277,9 +277,17 @@ static struct configfs_attribute *drive_attrs[] = {
 
 static const char * const pattern_names[] = {
 	[FLASHSIM_INJECT_NONE] = "none",
+	[FLASHSIM_INJECT_ALL] = "all",
 	[FLASHSIM_INJECT_RANDOM] = "random",
 	[FLASHSIM_INJECT_CONTINUOUS] = "continuous",
 	[FLASHSIM_INJECT_INTERVAL] = "interval",
+};
+
+static const char * const shape_names[] = {
+	[FLASHSIM_INJECT_CONSTANT] = "constant",
+	[FLASHSIM_INJECT_RAMP] = "ramp",
+	[FLASHSIM_INJECT_QUEUE] = "queue",
+	[FLASHSIM_INJECT_PARETO] = "pareto",
 };
 
 static const char * const inject_op_names[] = {
@@ -308,6 +316,27 @@ static ssize_t inject_pattern_store(struct config_item *item, const char *page,
 	return count;
 }
 CONFIGFS_ATTR(inject_, pattern);
+
+static ssize_t inject_shape_show(struct config_item *item, char *page)
+{
+	return sysfs_emit(page, "%s\n",
+			  shape_names[inject_to_drive(item)->inject.shape]);
+}
+
+static ssize_t inject_shape_store(struct config_item *item, const char *page,
+				  size_t count)
+{
+	struct flashsim_drive *drive = inject_to_drive(item);
+	int i = sysfs_match_string(shape_names, page);
+
+	if (i < 0)
+		return i;
+	spin_lock_irq(&drive->lock);
+	drive->inject.shape = i;
+	spin_unlock_irq(&drive->lock);
+	return count;
+}
+CONFIGFS_ATTR(inject_, shape);
 
 static ssize_t inject_op_show(struct config_item *item, char *page)
 {
@@ -378,10 +407,16 @@ static struct configfs_attribute inject_attr_##_name = {		\
 INJECT_NUMBER(ratio_ppm, 0, 1000000);
 INJECT_NUMBER(period_ios, 1, U32_MAX);
 INJECT_NUMBER(interval, 1, U32_MAX);
-INJECT_NUMBER(latency_us, 0, 60000000);
+INJECT_NUMBER(latency_us, 0, FLASHSIM_INJECT_MAX_US);
+INJECT_NUMBER(at_depth, 1, U16_MAX);
+INJECT_NUMBER(tail_milli, 500, 100000);
+INJECT_NUMBER(region_sector, 0, U64_MAX);
+INJECT_NUMBER(region_sectors, 0, U64_MAX);
 INJECT_NUMBER(window_start_us, 0, U64_MAX / NSEC_PER_USEC);
 INJECT_NUMBER(window_us, 0, U64_MAX / NSEC_PER_USEC);
 INJECT_NUMBER(window_every_us, 0, U64_MAX / NSEC_PER_USEC);
+INJECT_NUMBER(window_turns, 1, FLASHSIM_INJECT_MAX_TURNS);
+INJECT_NUMBER(window_turn_mask, 0, U64_MAX);
 
 static ssize_t inject_arm_show(struct config_item *item, char *page)
 {
@@ -393,26 +428,35 @@ static ssize_t inject_arm_store(struct config_item *item, const char *page,
 {
 	struct flashsim_drive *drive = inject_to_drive(item);
 	bool on;
+	int err;
 
 	if (kstrtobool(page, &on))
 		return -EINVAL;
 	spin_lock_irq(&drive->lock);
-	flashsim_inject_arm(&drive->inject, on, flashsim_now(&drive->clock));
+	err = flashsim_inject_arm(&drive->inject, on,
+				  flashsim_now(&drive->clock));
 	spin_unlock_irq(&drive->lock);
-	return count;
+	return err ? err : count;
 }
 CONFIGFS_ATTR(inject_, arm);
 
 static struct configfs_attribute *inject_attrs[] = {
 	&inject_attr_pattern,
+	&inject_attr_shape,
 	&inject_attr_ratio_ppm,
 	&inject_attr_period_ios,
 	&inject_attr_interval,
 	&inject_attr_latency_us,
+	&inject_attr_at_depth,
+	&inject_attr_tail_milli,
+	&inject_attr_region_sector,
+	&inject_attr_region_sectors,
 	&inject_attr_op,
 	&inject_attr_window_start_us,
 	&inject_attr_window_us,
 	&inject_attr_window_every_us,
+	&inject_attr_window_turns,
+	&inject_attr_window_turn_mask,
 	&inject_attr_arm,
 	NULL,
 };

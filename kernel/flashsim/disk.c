@@ -83,8 +83,11 @@ static void disk_complete_at(struct flashsim_cmd *cmd, u64 when)
 static enum hrtimer_restart disk_rq_timer_fn(struct hrtimer *timer)
 {
 	struct disk_rq *drq = container_of(timer, struct disk_rq, timer);
+	struct request *rq = blk_mq_rq_from_pdu(drq);
+	struct flashsim_drive *drive = rq->q->queuedata;
 
-	blk_mq_complete_request(blk_mq_rq_from_pdu(drq));
+	atomic_dec(&drive->in_flight);
+	blk_mq_complete_request(rq);
 	return HRTIMER_NORESTART;
 }
 
@@ -136,16 +139,20 @@ static void drive_count(struct flashsim_drive *drive, struct flashsim_cmd *cmd,
 }
 
 static void drive_inject(struct flashsim_drive *drive, struct flashsim_cmd *cmd,
-			 u64 now)
+			 struct request *rq, u64 now)
 {
 	bool read = cmd->op == REQ_OP_READ;
+	struct flashsim_inject_io io = {
+		.op = read ? FLASHSIM_OP_READ : FLASHSIM_OP_WRITE,
+		.sector = blk_rq_pos(rq),
+		.nr_sectors = blk_rq_sectors(rq),
+		.in_flight = atomic_read(&drive->in_flight),
+	};
 	u64 extra;
 
 	if (!read && cmd->op != REQ_OP_WRITE)
 		return;
-	extra = flashsim_inject_next(&drive->inject, drive->seed,
-				     read ? FLASHSIM_OP_READ :
-					    FLASHSIM_OP_WRITE, now);
+	extra = flashsim_inject_next(&drive->inject, drive->seed, &io, now);
 	if (!extra)
 		return;
 	cmd->extra_ns += extra;
@@ -225,7 +232,8 @@ static blk_status_t disk_queue_rq(struct blk_mq_hw_ctx *hctx,
 	spin_lock_irqsave(&drive->lock, flags);
 	now = flashsim_now(&drive->clock);
 	drive_count(drive, cmd, rq);
-	drive_inject(drive, cmd, now);
+	drive_inject(drive, cmd, rq, now);
+	atomic_inc(&drive->in_flight);
 	flashsim_model_submit(drive->model, cmd, now);
 	drive_set_timer(drive);
 	spin_unlock_irqrestore(&drive->lock, flags);
@@ -271,6 +279,10 @@ static u64 oracle_read(struct flashsim_drive *drive, struct gendisk *disk,
 {
 	/* They would be counted; this one's count is thrown away. */
 	struct flashsim_inject inject = drive->inject;
+	struct flashsim_inject_io io = {
+		.op = FLASHSIM_OP_READ,
+		.in_flight = atomic_read(&drive->in_flight),
+	};
 	u64 done = 0;
 
 	flashsim_model_oracle_begin(drive->model, now);
@@ -281,8 +293,10 @@ static u64 oracle_read(struct flashsim_drive *drive, struct gendisk *disk,
 		u64 part = flashsim_model_oracle_read(drive->model, first,
 						      last - first + 1);
 
-		part += flashsim_inject_next(&inject, drive->seed,
-					     FLASHSIM_OP_READ, now);
+		io.sector = sector;
+		io.nr_sectors = n;
+		part += flashsim_inject_next(&inject, drive->seed, &io, now);
+		io.in_flight++;
 		done = max(done, part);
 		sector += n;
 		nr_sectors -= n;

@@ -5,6 +5,7 @@
 #ifndef FLASHSIM_DRIVE_H
 #define FLASHSIM_DRIVE_H
 
+#include <linux/atomic.h>
 #include <linux/blk-mq.h>
 #include <linux/configfs.h>
 #include <linux/hrtimer.h>
@@ -31,6 +32,7 @@
  * @lock: protects all below that changes while I/O runs
  * @model_mutex: held over work on the model that is too long for @lock
  * @clock: the drive's clock
+ * @in_flight: requests in the drive
  * @inject: injection
  * @rules: fault rules
  * @nr_rules: how many
@@ -57,6 +59,7 @@ struct flashsim_drive {
 	/* Taken before lock, around work on the model too long for it. */
 	struct mutex model_mutex;
 	struct flashsim_clock clock;
+	atomic_t in_flight;
 	struct flashsim_inject inject;
 	struct list_head rules;
 	u32 nr_rules;

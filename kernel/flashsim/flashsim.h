@@ -13,7 +13,7 @@
  *   ftl.c      space: where each page lives, garbage collection, wear
  *   store.c    the data itself
  *   fault.c    faults, by rule
- *   inject.c   slowness put on top, by pattern
+ *   inject.c   slowness put on top, by pattern, shape, place and time
  *   profile.c  the drives that ship with the emulator, with their sources
  *
  * Each calls only those below it. Only model.c and ftl.c know how a drive works
