@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Slow bursts for the run: programs flashsim's injection knobs (docs/formats.md), arms them,
- * disarms them. */
+/* Slow drives for the run: programs flashsim's injection knobs (docs/formats.md) as --inject says
+ * (inject_spec.h), arms them, disarms them. */
 #ifndef REPLAYER_INJECT_H
 #define REPLAYER_INJECT_H
 

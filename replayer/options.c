@@ -123,7 +123,7 @@ const struct option_row option_rows[] = {
 
 	HEADING("Slow bursts"),
 	LIST_AS(OPTION_REPEATED, "inject", "PATTERN:key=value,...", injects, n_injects, "inject",
-		"given once for all drives, or once per drive with drive="),
+		"given once for all drives, or once for each drive or few with drive="),
 
 	HEADING("Results"),
 	TEXT("json", "OUT", json_path, NULL, "one object, the fields of a run in summary.json"),
@@ -160,20 +160,31 @@ static const char *const introduction[] = {
 
 static void print_injections(void)
 {
-	printf("      PATTERN  continuous (of every period_ios I/Os the first ratio share, in a "
-	       "row), random, or\n"
-	       "               interval (one of every N): slow bursts of flashsim drives\n"
-	       "      keys     latency_us=N ratio=1%% period_ios=N interval=N op=read|write|both "
-	       "drive=K|all\n"
-	       "               slot_ms=N every_ms=N start_ms=N rotate\n"
+	printf("      Slows flashsim drives. PATTERN, which I/Os: all, continuous (of every "
+	       "period_ios=N the first\n"
+	       "      ratio=1%% share, in a row), random (ratio=1%%), interval (one of every "
+	       "interval=N). Keys:\n"
+	       "      how slow  latency_us=N shape=constant\n"
+	       "                shape=ramp       from 0 to latency_us and back over the slot\n"
+	       "                shape=queue,at_depth=N   latency_us for every N requests in the "
+	       "drive\n"
+	       "                shape=pareto,tail=X      by chance: median latency_us, tail index "
+	       "X\n"
+	       "      where     drive=all|K|K+K, region_start_mb=N region_mb=N (only I/O that "
+	       "touches it)\n"
+	       "      which     op=both|read|write\n"
+	       "      when      start_ms=N slot_ms=N every_ms=N; rotate: the drives have the slots "
+	       "in turn,\n"
+	       "                with at_once=N so many in each\n"
 	       "      Example: --inject continuous:latency_us=2000,op=read,ratio=100%%,slot_ms=50,"
 	       "every_ms=500,rotate\n"
 	       "      every 500 ms one drive, each in its turn, is 2 ms slower for 50 ms.\n"
+	       "      Example: --inject all:latency_us=5000,start_ms=20000,slot_ms=60000,drive=1\n"
+	       "      one drive is slow for a minute.\n"
 	       "  --inject storm:key=value,...\n"
 	       "      On any drive, in place of the above: large writes, until the slot is over or "
 	       "size_mb are\n"
-	       "      written; keys block_kb=256 depth=8 size_mb=N, and drive to rotate as "
-	       "above.\n");
+	       "      written; keys block_kb=256 depth=8 size_mb=N, drive and when as above.\n");
 }
 
 #define HELP_COLUMNS 110

@@ -40,6 +40,18 @@ static void write_done(struct replay *r, struct attempt *a, int result)
 	write_next(r, s);
 }
 
+/* From one of the storm's turns to the next, in ns. */
+static uint64_t to_next_turn(struct storm *s)
+{
+	uint64_t ns = 0;
+
+	do {
+		s->turn = (s->turn + 1) % s->turns;
+		ns += s->every_ns;
+	} while (!(s->turn_mask & 1ull << s->turn));
+	return ns;
+}
+
 /* A slot begins. */
 static void begin_slot(void *replay, struct timer *t)
 {
@@ -52,7 +64,7 @@ static void begin_slot(void *replay, struct timer *t)
 	s->left_bytes = s->bytes_per_slot ? s->bytes_per_slot : UINT64_MAX;
 	s->offset_bytes = splitmix_next(&r->random_state) % blocks * BLOCK_BYTES;
 	if (s->every_ns)
-		timer_arm(&r->timers, t, t->at_ns + s->every_ns);
+		timer_arm(&r->timers, t, t->at_ns + to_next_turn(s));
 	/* A write of the last slot may still be under way: the new slot fills up to the depth only.
 	 */
 	while (s->in_flight < s->depth && write_next(r, s))
@@ -62,8 +74,10 @@ static void begin_slot(void *replay, struct timer *t)
 void storms_start(struct replay *r)
 {
 	for (struct storm *s = r->storms->each; s < r->storms->each + r->storms->n; s++) {
+		uint64_t first_ns = s->turn_mask & 1 ? 0 : to_next_turn(s);
+
 		s->timer.expired = begin_slot;
-		timer_arm(&r->timers, &s->timer, r->start_ns + s->start_ns);
+		timer_arm(&r->timers, &s->timer, r->start_ns + s->start_ns + first_ns);
 	}
 }
 

@@ -23,7 +23,10 @@ struct storm {
 	uint64_t start_ns;	 /* of the first slot, from the run's start */
 	uint64_t slot_ns;	 /* 0: until the bytes are written */
 	uint64_t every_ns;	 /* 0: once */
+	unsigned int turns;	 /* the slots are dealt in so many */
+	uint64_t turn_mask;	 /* which of them are this storm's, as bits; never none */
 
+	unsigned int turn; /* of the slot to come */
 	uint32_t in_flight;
 	uint64_t slot_end_ns, left_bytes, offset_bytes;
 	uint64_t slots, writes, bytes;

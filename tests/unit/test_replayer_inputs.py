@@ -65,6 +65,20 @@ def drives(tmp_path: Path) -> list[Path]:
         ("--inject", "random:latency_us=1.5,ratio=1%"),
         ("--inject", "random:latency_us=1,ratio=0x1%"),
         ("--inject", "interval:latency_us=1,interval=010"),
+        ("--inject", "interval:latency_us=1,interval=0"),
+        ("--inject", "all:latency_us=1,op=discard"),
+        ("--inject", "all:latency_us=1,shape=square"),
+        ("--inject", "all:latency_us=1,shape=queue,at_depth=0"),
+        ("--inject", "all:latency_us=1,shape=queue,at_depth=70000"),
+        ("--inject", "all:latency_us=1,shape=pareto,tail=0.4"),
+        ("--inject", "all:latency_us=1,shape=pareto,tail=heavy"),
+        ("--inject", "all:latency_us=1,region_mb=0"),
+        ("--inject", "all:latency_us=1,region_mb=1.5"),
+        ("--inject", "all:latency_us=1,drive=0+3"),
+        ("--inject", "all:latency_us=1,drive=1+1"),
+        ("--inject", "all:latency_us=1,drive="),
+        ("--inject", "all:latency_us=1,slot_ms=1,every_ms=5,rotate,at_once=0"),
+        ("--inject", "all:latency_us=1,slot_ms=1,every_ms=5,rotate,at_once=4"),
     ],
 )
 def test_a_value_that_cannot_be_meant_is_refused(
@@ -86,6 +100,7 @@ def test_a_value_that_cannot_be_meant_is_refused(
         ("--depth", "10"),
         ("--duration", "1e3"),
         ("--inject", "storm:size_mb=1,every_ms=12.5,drive=2"),
+        ("--inject", "storm:size_mb=1,every_ms=12.5,rotate,at_once=2"),
     ],
 )
 def test_a_value_that_can_be_meant_is_taken(
@@ -93,6 +108,43 @@ def test_a_value_that_can_be_meant_is_taken(
 ) -> None:
     trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
     replay(drives, [trace], "clone", option, value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("sometimes:latency_us=1", 'unknown pattern "sometimes"'),
+        ("all:ratio=1%,latency_us=1", 'no key of this pattern: "ratio"'),
+        ("random:ratio=1%,latency_us=1,interval=3", 'no key of this pattern: "interval"'),
+        ("all:latency_us=1,size_mb=1", 'no key of this pattern: "size_mb"'),
+        ("storm:size_mb=1,shape=ramp", 'no key of this pattern: "shape"'),
+        ("storm:size_mb=1,latency_us=1", 'no key of this pattern: "latency_us"'),
+        ("all:latency_us=1,where=here", 'unknown key "where"'),
+        ("all:latency_us", 'without value: "latency_us"'),
+        ("all:latency_us=1,", 'unknown key ""'),
+        ("all:latency_us=1,rotate=2", 'takes no value: "rotate"'),
+        ("all:latency_us=1,latency_us=2", 'given twice: "latency_us"'),
+        ("all:latency_us=1,drive=0,drive=2", 'given twice (several are drive=0+2): "drive"'),
+        ("all:slot_ms=5", 'missing key "latency_us"'),
+        ("all:latency_us=1,shape=ramp", "needs slot_ms, in which it rises and falls"),
+        ("all:latency_us=1,shape=ramp,slot_ms=6,every_ms=5", "no longer than every_ms"),
+        ("all:latency_us=1,shape=queue", 'missing key "at_depth"'),
+        ("all:latency_us=1,shape=pareto", 'missing key "tail"'),
+        ("all:latency_us=1,at_depth=4", 'at_depth is for shape=queue, not "constant"'),
+        ("all:latency_us=1,shape=queue,at_depth=4,tail=2", 'tail is for shape=pareto, not "queue"'),
+        ("all:latency_us=1,region_start_mb=4", 'missing key "region_mb"'),
+        ("all:latency_us=1,slot_ms=5,every_ms=9,at_once=2", 'at_once needs "rotate"'),
+        ("storm:size_mb=1,at_once=2", 'at_once needs "rotate"'),
+    ],
+)
+def test_a_specification_of_slowness_that_says_nothing_clear_is_refused(
+    tmp_path: Path, drives: list[Path], spec: str, message: str
+) -> None:
+    trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
+    ran = replay(drives, [trace], "baseline", "--inject", spec, status=1)
+    assert f"--inject {spec}: " in ran.stderr and message in ran.stderr
+    # What could be meant instead.
+    assert "rotate" in ran.stderr or "the patterns: all, continuous, random" in ran.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: MIT
+"""Slow drives of kinds beside the plain burst: how slow, where, when and which, by the replayer's
+specification, and that the emulator's oracle knows them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from linnapp.lab.array import Array
+from linnapp.trace import replay_log
+
+pytestmark = pytest.mark.lab
+
+BLOCK = 4096
+DRIVES = [f"/dev/flash{k}" for k in range(3)]
+CONFIG = "/sys/kernel/config/flashsim"
+READS = f"python3 {Path(__file__).with_name('time_reads.py')}"
+
+#: What a read or write of a quiet drive takes at most, in us.
+QUIET_US = 200
+
+#: A buffer that all writes fit into: what is slow is slow by injection.
+ALL_BUFFERED = {
+    "buffer_mb": "256",
+    "buffer_watermark_pct": "100",
+    "flush_interval_us": "60000000",
+}
+
+#: From the replayer's clock to the drive's, where slots are judged, at most.
+SUBMIT_US = 10
+
+
+def replay(
+    boot: Any, folder: Path, spec: str, n: int = 4000, every_us: int = 250, blocks_max: int = 1
+) -> NDArray[Any]:
+    """The log of reads and writes, each drive's own, at even distances, from 31 to 34 MiB."""
+    rng = np.random.default_rng(1)
+    for k in range(3):
+        with (folder / f"t{k}").open("w") as file:
+            file.write("fio version 3 iolog\n")
+            for i in range(n):
+                action = "write" if rng.random() < 0.2 else "read"
+                block, blocks = rng.integers(7936, 8704), rng.integers(1, blocks_max + 1)
+                at_us = i * every_us + k * every_us // 3
+                file.write(f"{at_us} d {action} {block * BLOCK} {blocks * BLOCK}\n")
+    boot(
+        f"replayer --devices {','.join(DRIVES)} --trace $OUT/t0,$OUT/t1,$OUT/t2 --policy baseline"
+        f" --prefill none --inject {spec} --json $OUT/o.json --log $OUT/o.log\n"
+        f"cat {CONFIG}/flash?/inject/pattern {CONFIG}/flash?/inject/arm >$OUT/after",
+        Array(size_mb=256, precondition=False, parameters=ALL_BUFFERED),
+    )
+    assert json.loads((folder / "o.json").read_text())["config"]["inject"] == [spec]
+    assert (folder / "after").read_text().split() == ["none"] * 3 + ["0"] * 3
+    log = replay_log.read(folder / "o.log")
+    assert len(log) == 3 * n
+    return log
+
+
+def submitted_ms(log: NDArray[Any]) -> NDArray[np.float64]:
+    return (log["due_ns"] + log["lag_ns"]) / 1e6
+
+
+def slow(log: NDArray[Any], than_us: int = QUIET_US) -> NDArray[np.bool_]:
+    return log["latency_ns"] > than_us * 1000
+
+
+def slots(
+    log: NDArray[Any], slot_ms: float, every_ms: float
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The slot of each I/O, whether it is in there, and whether that is sure."""
+    turn, place = np.divmod(submitted_ms(log), every_ms)
+    margin = SUBMIT_US / 1000
+    sure = (place > margin) & (np.abs(place - slot_ms) > margin) & (place < every_ms - margin)
+    return turn, place < slot_ms, sure
+
+
+def test_two_drives_are_slow_at_once_and_others_later(boot, tmp_path: Path) -> None:
+    log = replay(boot, tmp_path, "all:latency_us=3000,slot_ms=40,every_ms=150,rotate,at_once=2")
+    turn, inside, sure = slots(log, 40, 150)
+    mine = np.isin((log["home"] - turn) % 3, (0, 1))
+    assert (slow(log) == (inside & mine))[sure].all()
+    assert slow(log).sum() > 1000
+    assert (slow(log)[log["op"] == replay_log.WRITE]).sum() > 100
+
+
+def test_a_drive_is_slow_for_a_minute_from_a_stated_time(boot, tmp_path: Path) -> None:
+    """All of its I/O, and nothing before, after, or on another drive."""
+    log = replay(
+        boot,
+        tmp_path,
+        "all:latency_us=5000,start_ms=20000,slot_ms=60000,drive=1",
+        n=2000,
+        every_us=50_000,
+    )
+    at_ms = submitted_ms(log)
+    due = (log["home"] == 1) & (at_ms > 20_000) & (at_ms < 80_000)
+    np.testing.assert_array_equal(slow(log), due)
+    assert due.sum() == 1200
+
+
+def test_slow_from_a_stated_time_to_the_end(boot, tmp_path: Path) -> None:
+    log = replay(boot, tmp_path, "all:latency_us=5000,start_ms=400,op=read,drive=0+2")
+    due = (log["home"] != 1) & (log["op"] == replay_log.READ) & (submitted_ms(log) > 400)
+    sure = np.abs(submitted_ms(log) - 400) > 1
+    np.testing.assert_array_equal(slow(log)[sure], due[sure])
+
+
+def test_a_ramp_rises_and_falls_in_its_slot(boot, tmp_path: Path) -> None:
+    log = replay(boot, tmp_path, "all:latency_us=8000,shape=ramp,op=read,slot_ms=80,every_ms=200")
+    log = log[log["op"] == replay_log.READ]
+    place_ms = submitted_ms(log) % 200
+    expected_us = 8000 * np.maximum(0, 1 - np.abs(place_ms / 40 - 1))
+    own_us = log["latency_ns"] / 1000 - expected_us
+    # 0.2 us of latency for each us between program and drive.
+    assert (own_us > -0.2 * SUBMIT_US).all() and (own_us < QUIET_US).all()
+    assert (expected_us > 7000).sum() > 100
+
+
+def test_only_io_that_touches_a_slow_region_is_slow(boot, tmp_path: Path) -> None:
+    log = replay(
+        boot,
+        tmp_path,
+        "all:latency_us=3000,region_start_mb=32,region_mb=1,drive=2",
+        blocks_max=16,
+    )
+    first, end = log["offset_bytes"], log["offset_bytes"] + log["size_bytes"]
+    touches = (log["home"] == 2) & (first < 33 << 20) & (end > 32 << 20)
+    np.testing.assert_array_equal(slow(log, 1000), touches)
+    assert 300 < touches.sum() < 3000
+    # Some reach into it from outside, some end or begin at its border.
+    assert (touches & (first < 32 << 20)).any()
+    assert (~touches & ((end == 32 << 20) | (first == 33 << 20))).any()
+
+
+def test_a_heavy_tail_has_the_median_and_the_tail_stated(boot, tmp_path: Path) -> None:
+    log = replay(
+        boot, tmp_path, "all:latency_us=1000,shape=pareto,tail=1.5,op=read", n=8000, every_us=2000
+    )
+    log = log[log["op"] == replay_log.READ]
+    for share, times in ((0.5, 1), (0.25, 2 ** (1 / 1.5)), (0.01, 50 ** (1 / 1.5))):
+        above = (log["latency_ns"] > (1000 * times + QUIET_US / 2) * 1000).mean()
+        assert share * 0.85 < above < share * 1.15, share
+
+
+def test_a_region_beyond_the_drive_is_refused(boot) -> None:
+    ran = boot(
+        "printf 'fio version 3 iolog\\n0 d read 0 4096\\n' >/run/tmp/t\n"
+        "replayer --devices /dev/flash0 --trace /run/tmp/t --policy baseline"
+        " --inject all:latency_us=1,region_start_mb=200,region_mb=57",
+        check=False,
+    )
+    assert ran.status == 1
+    assert "the region ends at 257 MiB, drive /dev/flash0 at 256" in ran.stderr
+
+
+#: Knobs of each kind of slowness, and what the oracle's answers must show.
+KINDS = {
+    "ramp": "shape=ramp latency_us=3000 window_us=30000 window_every_us=70000",
+    "queue": "shape=queue latency_us=1000 at_depth=4",
+    "pareto": "shape=pareto latency_us=300 tail_milli=1500",
+    "region": "latency_us=2000 region_sector=131072 region_sectors=131072",
+    "turns": "latency_us=2000 window_us=20000 window_every_us=30000 window_turns=3"
+    " window_turn_mask=5",
+    "fail-slow": "latency_us=4000 window_start_us=40000 window_us=60000",
+}
+
+
+def knobs_of(kind: str) -> dict[str, str]:
+    return dict(knob.split("=") for knob in KINDS[kind].split())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_oracle_says_what_is_then_measured(boot, tmp_path: Path, kind: str) -> None:
+    """With five requests in the drive all the time: reads that a fault rule holds there."""
+    knobs = "\n".join(f"echo {value} >{name}" for name, value in knobs_of(kind).items())
+    boot(
+        f"""
+mkdir {CONFIG}/flash0/rules/held; cd {CONFIG}/flash0/rules/held
+echo delay >fault; echo all >frequency; echo 60000000 >latency_us; echo '0 8' >ranges
+echo 1 >enabled
+for k in 1 2 3 4 5; do dd if=/dev/flash0 of=/dev/null bs=4k count=1 iflag=direct 2>/dev/null & done
+sleep 0.1
+cd {CONFIG}/flash0/inject
+echo all >pattern
+{knobs}
+echo 1 >arm
+{READS} /dev/flash0 2000 $OUT/reads.npy --max-kb 64 --oracle
+echo 0 >arm
+wait
+""",
+        Array(n_drives=1, profile="enterprise-b", size_mb=256),
+    )
+    _, took, said = np.load(tmp_path / "reads.npy").T
+    # The question and the read are about 1 us apart, in which a ramp goes on and a slot can end.
+    assert (np.abs(took - said) < 2_000).mean() > 0.995
+    extra_us = said / 1000 - 85
+    if kind == "queue":
+        assert (np.abs(extra_us - 1250) < 400).all()
+    elif kind == "pareto":
+        assert 0.4 < (extra_us > 300).mean() < 0.75 and 0.002 < (extra_us > 4070).mean() < 0.03
+    else:
+        slow_us = int(knobs_of(kind)["latency_us"])
+        assert (extra_us > slow_us / 3).sum() > 10 and (extra_us < 200).sum() > 10
+        assert extra_us.max() < slow_us + 400
