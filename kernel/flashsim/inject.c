@@ -250,28 +250,6 @@ static u64 inject_extra(const struct flashsim_inject *inj, u64 seed,
 }
 
 /**
- * flashsim_inject_peek() - what an I/O would get
- * @inj: the injection
- * @seed: seed of the drive
- * @io: the I/O
- * @ahead: matching I/Os that would reach the drive before it
- * @now: when it would reach the drive, ns
- *
- * Return: time to add, ns; 0 when the I/O is not hit.
- */
-u64 flashsim_inject_peek(const struct flashsim_inject *inj, u64 seed,
-			 const struct flashsim_inject_io *io, u32 ahead,
-			 u64 now)
-{
-	u64 into;
-
-	if (!inject_matches(inj, io, now, &into) ||
-	    !inject_hits(inj, seed, inj->matched + ahead))
-		return 0;
-	return inject_extra(inj, seed, io, now, into);
-}
-
-/**
  * flashsim_inject_next() - what this I/O gets; it is counted
  * @inj: the injection
  * @seed: seed of the drive

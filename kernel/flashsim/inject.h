@@ -95,9 +95,6 @@ struct flashsim_inject_io {
 
 void flashsim_inject_init(struct flashsim_inject *inj);
 int flashsim_inject_arm(struct flashsim_inject *inj, bool on, u64 now);
-u64 flashsim_inject_peek(const struct flashsim_inject *inj, u64 seed,
-			 const struct flashsim_inject_io *io, u32 ahead,
-			 u64 now);
 u64 flashsim_inject_next(struct flashsim_inject *inj, u64 seed,
 			 const struct flashsim_inject_io *io, u64 now);
 

@@ -149,6 +149,8 @@ INJECTED = {
     "": True,
     "--inject continuous:latency_us=500,ratio=100%,slot_ms=50,every_ms=200": True,
     "--inject interval:latency_us=500,interval=1": True,
+    "--inject all:latency_us=500,shape=pareto,tail=2": True,
+    "--inject random:latency_us=500,ratio=100%,region_mb=1": True,
     "--inject storm:size_mb=4": True,
     "--inject continuous:latency_us=500,ratio=1%,op=write": True,
     "--inject continuous:latency_us=500,ratio=1%": False,
