@@ -7,8 +7,8 @@
  * where injection hits reads by count or by chance: there a drive that is passed over keeps its
  * slow reads for later, and a policy that takes them at once may fare better.
  */
-#include "oracle.h"
 #include "attempts.h"
+#include "oracle_query.h"
 #include "policy.h"
 
 static void oracle_read(struct replay *r, struct io *io)

@@ -13,7 +13,7 @@
  */
 #include "attempts.h"
 #include "error.h"
-#include "oracle.h"
+#include "oracle_query.h"
 #include "policy.h"
 
 static void verdict_setup(struct replay *r)

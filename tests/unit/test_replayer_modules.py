@@ -43,6 +43,11 @@ def modules() -> dict[str, list[Path]]:
     return found
 
 
+def test_no_two_modules_have_one_name() -> None:
+    for name, paths in modules().items():
+        assert len([path for path in paths if path.suffix == ".c"]) <= 1, name
+
+
 def includes() -> dict[str, set[str]]:
     names = modules()
     return {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* What flashsim drives know of themselves: see oracle.h. */
-#include "oracle.h"
+/* What flashsim drives know of themselves: see oracle_query.h. */
+#include "oracle_query.h"
 #include "attempts.h"
 #include "error.h"
 #include "flashsim_ioctl.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What flashsim drives know of themselves, for the policies that are bounds. */
-#ifndef REPLAYER_ORACLE_H
-#define REPLAYER_ORACLE_H
+#ifndef REPLAYER_ORACLE_QUERY_H
+#define REPLAYER_ORACLE_QUERY_H
 
 #include <stdbool.h>
 #include <stdint.h>
