@@ -293,15 +293,17 @@ def test_injection_patterns_hit_what_they_say(boot, tmp_path: Path) -> None:
     assert _counters(tmp_path / "counters")["injected_reads"] == hits
 
 
-def test_a_window_opens_and_closes_by_the_clock(boot, tmp_path: Path) -> None:
-    # 10 ms of every 50 ms, from 20 ms after arming on.
+def _reads_in_windows(
+    boot, tmp_path: Path, *, start_us: int, open_us: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Reads while windows open every 50 ms: when each was sent (ns), and whether it was slow."""
     boot(
         f"""
 echo continuous >{INJECT}/pattern
 echo 1000000 >{INJECT}/ratio_ppm
 echo 1000 >{INJECT}/latency_us
-echo 20000 >{INJECT}/window_start_us
-echo 10000 >{INJECT}/window_us
+echo {start_us} >{INJECT}/window_start_us
+echo {open_us} >{INJECT}/window_us
 echo 50000 >{INJECT}/window_every_us
 echo 1 >{INJECT}/arm
 {READS} /dev/flash0 3000 $OUT/reads.npy
@@ -310,6 +312,12 @@ echo 1 >{INJECT}/arm
     )
     start, took, _ = np.load(tmp_path / "reads.npy").T
     slow = took > 1_000_000
+    return start, slow
+
+
+def test_a_window_opens_and_closes_by_the_clock(boot, tmp_path: Path) -> None:
+    # 10 ms of every 50 ms, from 20 ms after arming on.
+    start, slow = _reads_in_windows(boot, tmp_path, start_us=20_000, open_us=10_000)
     assert slow.sum() > 30
     # When it was armed is known only to within a read: from the first slow one.
     read_ns = 200_000
@@ -320,21 +328,7 @@ echo 1 >{INJECT}/arm
 
 def test_slots_begin_at_the_start_and_keep_their_length(boot, tmp_path: Path) -> None:
     """Windows of 20 ms, every 50 ms from 190 ms on: later than a period, and across its end."""
-    boot(
-        f"""
-echo continuous >{INJECT}/pattern
-echo 1000000 >{INJECT}/ratio_ppm
-echo 1000 >{INJECT}/latency_us
-echo 190000 >{INJECT}/window_start_us
-echo 20000 >{INJECT}/window_us
-echo 50000 >{INJECT}/window_every_us
-echo 1 >{INJECT}/arm
-{READS} /dev/flash0 3000 $OUT/reads.npy
-""",
-        _drive(precondition=False),
-    )
-    start, took, _ = np.load(tmp_path / "reads.npy").T
-    slow = took > 1_000_000
+    start, slow = _reads_in_windows(boot, tmp_path, start_us=190_000, open_us=20_000)
     # When it was armed is known to within 2 ms: soon before the first read.
     t_ms = (start - start[0]) / 1e6 - 190
     phase_ms = t_ms % 50

@@ -16,18 +16,11 @@ ROUNDS = 4
 # keep the drive busy; it is removed when each of the readers has begun and
 # reads have been revoked.
 SCRIPT = """
+. $TESTS/lib.sh
 load() {{ python3 $TESTS/hinted_load.py "$@"; }}
 enforce() {{
     cat {model} >/sys/block/$1/linnos/model
     echo enforce >/sys/block/$1/linnos/mode
-}}
-wait_for() {{
-    for try in $(seq 600); do
-        if "$@"; then return 0; fi
-        sleep 0.1
-    done
-    echo "waited in vain for: $*" >&2
-    exit 1
 }}
 revoked() {{ [ $(cat /sys/block/nvme1n1/linnos/stats/revoked) -gt 20 ]; }}
 written() {{ read reads rm rs rt writes rest </sys/block/nvme1n1/stat && [ $writes -gt 100 ]; }}

@@ -16,14 +16,7 @@ ROUNDS = 3
 # the other is removed and comes back: what was on its way there goes another way, and what was cut
 # in two may have its halves on two paths.
 SCRIPT = """
-wait_for() {{
-    for try in $(seq 600); do
-        if "$@"; then return 0; fi
-        sleep 0.1
-    done
-    echo "waited in vain for: $*" >&2
-    exit 1
-}}
+. $TESTS/lib.sh
 two_paths() {{
     set -- /sys/block/nvme*c*n1
     [ $# = 2 ] && [ -e $1/linnos/mode ] && [ -e $2/linnos/mode ]
