@@ -84,7 +84,8 @@ REPLAYED_S = {"az-e": 1.0, "az-c": 20.0}
 SLOT_SHARE, EVERY_SHARE = 0.04, 0.2
 
 POLICIES = (
-    "baseline", "hedge", "hedge, 5% cap", "heuristic-adv", "linnos", "linnos-hl", "oracle",
+    "baseline", "clone", "hedge", "hedge, 5% cap", "hedge-ip", "heuristic-adv",
+    "linnos", "linnos-hl", "oracle",
 )  # fmt: skip
 OURS = ("linnos", "linnos-hl")
 
