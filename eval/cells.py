@@ -370,6 +370,11 @@ def reads_of(done: Replayed) -> dict[str, np.ndarray[Any, Any]]:
         return {name: kept[name] for name in kept.files}
 
 
+def due_order(reads: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The order in which a log's reads were due, the same for every policy."""
+    return np.lexsort((reads["offset_bytes"], reads["home"], reads["due_ns"]))
+
+
 def read_log(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     """Reads of a per-I/O log in the order in which they were due.
 
@@ -381,8 +386,7 @@ def read_log(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     """
     records = replay_log.read(path)
     reads = records[records["op"] == replay_log.READ]
-    order = np.lexsort((reads["offset_bytes"], reads["home"], reads["due_ns"]))
-    reads = reads[order]
+    reads = reads[due_order(reads)]
     columns = {name: np.asarray(reads[name]) for name in replay_log.RECORD.names or ()}
     columns["latency_us"] = reads["latency_ns"] / 1000.0
     columns["start_us"] = (reads["due_ns"] + reads["lag_ns"]) / 1000.0

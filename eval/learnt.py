@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from eval import workers
 from eval.cache import Cache, code_version
-from eval.cells import N_DRIVES, Replayed, read_profile
+from eval.cells import N_DRIVES, Replayed, due_order, read_profile
 from eval.files import write_json
 from linnapp.trace import replay_log
 
@@ -239,16 +239,13 @@ def choices(predicted: NDArray[np.float32], home: NDArray[Any]) -> NDArray[np.in
 
 def _make(recording: Path, log: Path, target: Path) -> None:
     records = np.array(replay_log.read(log))
-    reads = records["op"] == replay_log.READ
-    # As eval.cells.read_log orders them.
-    order = np.lexsort(
-        (records["offset_bytes"][reads], records["home"][reads], records["due_ns"][reads])
-    )
+    reads = records[records["op"] == replay_log.READ]
+    order = due_order(reads)
     predicted = predict(np.array(replay_log.read(recording)), records)[order]
-    home = records["home"][reads][order]
-    served = records["served_by"][reads][order]
+    reads = reads[order]
+    home, served = reads["home"], reads["served_by"]
     chosen = choices(predicted, home)
-    latency_us = records["latency_ns"][reads][order] / 1e3
+    latency_us = reads["latency_ns"] / 1e3
     was = np.take_along_axis(predicted, served[:, None].astype(np.int64), axis=1)[:, 0]
     np.savez(target, chosen=chosen.astype(np.uint8))
     write_json(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,29 @@ def key(percent: float) -> str:
     return f"p{percent:g}_us".replace(".", "")
 
 
+def _add_paired(
+    results: Mapping[str, Replayed], length_s: float
+) -> Iterator[tuple[Blocks, str, dict[str, np.ndarray[Any, Any]]]]:
+    """Add replays of the same reads to blocks, one by one: the blocks, a name, and its reads.
+
+    Raises
+    ------
+    ValueError
+        If two policies did not replay the same reads.
+    """
+    blocks: Blocks | None = None
+    due_us = np.empty(0)
+    for name, result in results.items():
+        reads = reads_of(result)
+        if blocks is None:
+            due_us = reads["due_us"]
+            blocks = Blocks(due_us, length_s * 1e6)
+        elif not np.array_equal(due_us, reads["due_us"]):
+            raise ValueError(f"{result.folder}: not the reads of {next(iter(results))}")
+        blocks.add(name, reads["latency_us"])
+        yield blocks, name, reads
+
+
 def blocks_of(
     cache: Cache | None, cell: Cell, results: Mapping[str, Replayed]
 ) -> tuple[Blocks, dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
@@ -38,26 +61,16 @@ def blocks_of(
     ValueError
         If two policies did not replay the same reads.
     """
-    blocks: Blocks | None = None
     latencies: dict[str, np.ndarray[Any, Any]] = {}
     quality: dict[str, Any] = {}
-    due_us = np.empty(0)
-    for name, result in results.items():
-        reads = reads_of(result)
-        if blocks is None:
-            due_us = reads["due_us"]
-            blocks = Blocks(due_us, cell.replay_s * 1e6)
-        elif not np.array_equal(due_us, reads["due_us"]):
-            raise ValueError(f"{result.folder}: not the reads of {next(iter(results))}")
+    for blocks, name, reads in _add_paired(results, cell.replay_s):
         latencies[name] = reads["latency_us"]
-        blocks.add(name, reads["latency_us"])
         if name == "random" and cache is not None:
-            drives, quality = learnt.chosen(cache, result)
+            drives, quality = learnt.chosen(cache, results[name])
             for bound, drive in ((contenders.LEARNT, drives), (HOME, reads["home"])):
                 among = reads["served_by"] == drive
                 latencies[bound] = reads["latency_us"][among]
                 blocks.add(bound, reads["latency_us"], among)
-    assert blocks is not None
     return blocks, latencies, quality
 
 
@@ -150,17 +163,7 @@ def compared(
     pairs : iterable of (str, str)
         A policy and its reference.
     """
-    blocks: Blocks | None = None
-    due_us = np.empty(0)
-    for name, result in results.items():
-        reads = reads_of(result)
-        if blocks is None:
-            due_us = reads["due_us"]
-            blocks = Blocks(due_us, length_s * 1e6)
-        elif not np.array_equal(due_us, reads["due_us"]):
-            raise ValueError(f"{result.folder}: not the reads of {next(iter(results))}")
-        blocks.add(name, reads["latency_us"])
-    assert blocks is not None
+    *_, (blocks, _, _) = _add_paired(results, length_s)
     drawn = Resamples([blocks])
     return [{"policy": a, "reference": b, "below": drawn.below(a, b).to_json()} for a, b in pairs]
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from eval.cache import Cache
 from eval.cells import Cell, Replay, read_profile, replayed, trained, training_records
 from linnapp.trace import replay_log
+from linnapp.trace.in_flight import pending_pages
 
 #: Candidates, as percentiles of what the recording shows; None: no limit, and each drive's
 #: inflection point. They are where the replayer's own defaults are, and on either side.
@@ -48,10 +49,9 @@ def queue_pages(records: NDArray[Any], percent: float) -> int:
         start = here["due_ns"] + here["lag_ns"]
         end = start + here["latency_ns"]
         pages = -(-here["size_bytes"].astype(np.int64) // 4096)
-        by_start, by_end = np.argsort(start, kind="stable"), np.argsort(end, kind="stable")
-        arrived = np.cumsum(pages[by_start])
-        left = np.concatenate(([0], np.cumsum(pages[by_end])))
-        pending = arrived - left[np.searchsorted(end[by_end], start[by_start], side="right")]
+        by_start = np.argsort(start, kind="stable")
+        everything = np.ones(len(here), bool)
+        pending = pending_pages(start[by_start], end[by_start], pages[by_start], everything)
         met.append(pending[here["op"][by_start] == replay_log.READ])
     return int(np.percentile(np.concatenate(met), percent))
 
