@@ -290,77 +290,48 @@ static const char * const shape_names[] = {
 	[FLASHSIM_INJECT_PARETO] = "pareto",
 };
 
-static const char * const inject_op_names[] = {
+static const char * const op_names[] = {
 	[FLASHSIM_OP_READ] = "read",
 	[FLASHSIM_OP_WRITE] = "write",
 	[FLASHSIM_OP_READ | FLASHSIM_OP_WRITE] = "both",
 };
 
-static ssize_t inject_pattern_show(struct config_item *item, char *page)
+/* Unlike sysfs_match_string(), goes on behind a number without a name. */
+static int find_name(const char * const *names, int n, const char *page)
 {
-	return sysfs_emit(page, "%s\n",
-			  pattern_names[inject_to_drive(item)->inject.pattern]);
+	int i;
+
+	for (i = 0; i < n; i++)
+		if (names[i] && sysfs_streq(page, names[i]))
+			return i;
+	return -EINVAL;
 }
 
-static ssize_t inject_pattern_store(struct config_item *item, const char *page,
-				    size_t count)
-{
-	struct flashsim_drive *drive = inject_to_drive(item);
-	int i = sysfs_match_string(pattern_names, page);
+#define INJECT_NAME(_name)						\
+static ssize_t inject_##_name##_show(struct config_item *item,		\
+				     char *page)			\
+{									\
+	return sysfs_emit(page, "%s\n",					\
+			  _name##_names[inject_to_drive(item)->inject._name]); \
+}									\
+static ssize_t inject_##_name##_store(struct config_item *item,		\
+				      const char *page, size_t count)	\
+{									\
+	struct flashsim_drive *drive = inject_to_drive(item);		\
+	int i = find_name(_name##_names, ARRAY_SIZE(_name##_names), page); \
+									\
+	if (i < 0)							\
+		return i;						\
+	spin_lock_irq(&drive->lock);					\
+	drive->inject._name = i;					\
+	spin_unlock_irq(&drive->lock);					\
+	return count;							\
+}									\
+CONFIGFS_ATTR(inject_, _name)
 
-	if (i < 0)
-		return i;
-	spin_lock_irq(&drive->lock);
-	drive->inject.pattern = i;
-	spin_unlock_irq(&drive->lock);
-	return count;
-}
-CONFIGFS_ATTR(inject_, pattern);
-
-static ssize_t inject_shape_show(struct config_item *item, char *page)
-{
-	return sysfs_emit(page, "%s\n",
-			  shape_names[inject_to_drive(item)->inject.shape]);
-}
-
-static ssize_t inject_shape_store(struct config_item *item, const char *page,
-				  size_t count)
-{
-	struct flashsim_drive *drive = inject_to_drive(item);
-	int i = sysfs_match_string(shape_names, page);
-
-	if (i < 0)
-		return i;
-	spin_lock_irq(&drive->lock);
-	drive->inject.shape = i;
-	spin_unlock_irq(&drive->lock);
-	return count;
-}
-CONFIGFS_ATTR(inject_, shape);
-
-static ssize_t inject_op_show(struct config_item *item, char *page)
-{
-	return sysfs_emit(page, "%s\n",
-			  inject_op_names[inject_to_drive(item)->inject.ops]);
-}
-
-static ssize_t inject_op_store(struct config_item *item, const char *page,
-			       size_t count)
-{
-	struct flashsim_drive *drive = inject_to_drive(item);
-	u32 ops;
-
-	for (ops = 1; ops < ARRAY_SIZE(inject_op_names); ops++)
-		if (sysfs_streq(page, inject_op_names[ops]))
-			break;
-	if (ops == ARRAY_SIZE(inject_op_names))
-		return -EINVAL;
-	spin_lock_irq(&drive->lock);
-	drive->inject.ops = ops;
-	spin_unlock_irq(&drive->lock);
-	return count;
-}
-CONFIGFS_ATTR(inject_, op);
+INJECT_NAME(pattern);
+INJECT_NAME(shape);
+INJECT_NAME(op);
 
 static ssize_t store_inject(struct flashsim_drive *drive, const char *name,
 			    const char *page, size_t count, u64 *field, u64 min,

@@ -64,7 +64,7 @@ void flashsim_inject_init(struct flashsim_inject *inj)
 	*inj = (struct flashsim_inject) {
 		.pattern = FLASHSIM_INJECT_NONE,
 		.shape = FLASHSIM_INJECT_CONSTANT,
-		.ops = FLASHSIM_OP_READ | FLASHSIM_OP_WRITE,
+		.op = FLASHSIM_OP_READ | FLASHSIM_OP_WRITE,
 		.ratio_ppm = 10000,
 		.period_ios = 100000,
 		.interval = 100,
@@ -139,7 +139,7 @@ static bool inject_matches(const struct flashsim_inject *inj,
 			   u64 *into)
 {
 	return inj->armed && inj->pattern != FLASHSIM_INJECT_NONE &&
-	       (inj->ops & io->op) && inject_in_region(inj, io) &&
+	       (inj->op & io->op) && inject_in_region(inj, io) &&
 	       inject_in_window(inj, now, into);
 }
 

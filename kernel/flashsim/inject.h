@@ -38,7 +38,7 @@ enum flashsim_shape {
  * struct flashsim_inject - slowness put on top of the drive's own, see inject.c
  * @pattern: which I/Os are hit
  * @shape: how much time is added to them
- * @ops: mask of FLASHSIM_OP_*
+ * @op: mask of FLASHSIM_OP_*
  * @ratio_ppm: share of matching I/Os hit
  * @period_ios: length of the cycle of the continuous pattern
  * @interval: distance between hits of the interval pattern
@@ -60,7 +60,7 @@ enum flashsim_shape {
 struct flashsim_inject {
 	enum flashsim_pattern pattern;
 	enum flashsim_shape shape;
-	u32 ops;
+	u32 op;
 	u64 ratio_ppm;
 	u64 period_ios;
 	u64 interval;
