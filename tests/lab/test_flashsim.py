@@ -15,7 +15,7 @@ pytestmark = pytest.mark.lab
 READS = f"python3 {Path(__file__).with_name('time_reads.py')}"
 FIO = "fio --name=job --direct=1 --ioengine=io_uring --clocksource=clock_gettime --thread"
 INJECT = "/sys/kernel/config/flashsim/flash0/inject"
-PROFILES = ["consumer", "enterprise-a", "enterprise-b", "enterprise-c"]
+PROFILES = ["consumer", "consumer-nvme", "enterprise-a", "enterprise-b", "enterprise-c"]
 
 #: Two looks at the clock and a system call, in the guest's time.
 CALL_NS = 2_000
