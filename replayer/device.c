@@ -134,6 +134,17 @@ bool device_threshold_us(const struct device *d, uint64_t *threshold_us)
 	return read_counter(d, "threshold_us", threshold_us) && *threshold_us;
 }
 
+uint64_t device_require_threshold_us(const struct device *d, const char *policy, const char *option)
+{
+	uint64_t us;
+
+	if (!device_threshold_us(d, &us))
+		die("policy %s: drive %s has no inflection point (no model uploaded?); "
+		    "`linnapp upload` one, or give the time with %s",
+		    policy, d->path, option);
+	return us;
+}
+
 void device_linnos_stats(const struct device *d, struct linnos_stats *stats)
 {
 	memset(stats, 0, sizeof(*stats));

@@ -30,6 +30,9 @@ void device_close(struct device *d);
 
 /* The model's inflection point; false when the kernel does not tell. */
 bool device_threshold_us(const struct device *d, uint64_t *threshold_us);
+/* The same; dies, with the option that gives the time instead, when the kernel does not tell. */
+uint64_t device_require_threshold_us(const struct device *d, const char *policy,
+				     const char *option);
 void device_linnos_stats(const struct device *d, struct linnos_stats *stats);
 /* Dies, with the remedy, unless reads with the hint will be decided on this drive: hint known to
  * the kernel, a model uploaded, mode not off. Returns the model's id and the mode. */

@@ -45,16 +45,9 @@ void hedging_setup_threshold(struct replay *r)
 		set_all(r, r->o.hedge_us);
 		return;
 	}
-	for (unsigned int k = 0; k < r->n_drives; k++) {
-		uint64_t us;
-
-		if (!device_threshold_us(&r->devices[k], &us))
-			die("policy %s: drive %s has no inflection point (no model uploaded?); "
-			    "`linnapp upload` one, or "
-			    "give the time with --hedge-us",
-			    r->o.policy->name, r->devices[k].path);
-		r->hedge_ns[k] = us * 1000;
-	}
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		r->hedge_ns[k] = 1000 * device_require_threshold_us(
+						&r->devices[k], r->o.policy->name, "--hedge-us");
 }
 
 void hedging_read(struct replay *r, struct io *io)

@@ -19,14 +19,12 @@
 static void verdict_setup(struct replay *r)
 {
 	oracle_require(r);
-	for (unsigned int k = 0; k < r->n_drives; k++) {
-		if (r->o.threshold_us)
-			r->threshold_us[k] = r->o.threshold_us;
-		else if (!device_threshold_us(&r->devices[k], &r->threshold_us[k]))
-			die("policy %s: drive %s has no inflection point (no model uploaded?); "
-			    "`linnapp upload` one, or give the time with --threshold-us",
-			    r->o.policy->name, r->devices[k].path);
-	}
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		r->threshold_us[k] =
+			r->o.threshold_us
+				? r->o.threshold_us
+				: device_require_threshold_us(&r->devices[k], r->o.policy->name,
+							      "--threshold-us");
 }
 
 static bool would_be_slow(const struct replay *r, const struct io *io, unsigned int drive)
