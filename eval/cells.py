@@ -24,9 +24,10 @@ from linnapp.lab.array import Array
 from linnapp.trace import iolog, replay_log
 from linnapp.trace.generation import generate, load_profile
 
-#: The two arrays: three equal consumer drives, three different enterprise ones.
+#: The two arrays: three equal consumer drives, of the class of the paper's SM951, and three
+#: different enterprise ones.
 ARRAYS = {
-    "consumer": "consumer",
+    "consumer": "consumer-nvme",
     "enterprise": "enterprise-a,enterprise-b,enterprise-c",
 }
 N_DRIVES = 3

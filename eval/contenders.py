@@ -3,13 +3,8 @@
 
 from __future__ import annotations
 
-import functools
-import re
-import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-
-from eval import guests
 
 #: Extra I/O that the capped ones may cause: in an outage hedging would otherwise double the load.
 CAP = "5%"
@@ -95,42 +90,3 @@ def ours(names: Iterable[str]) -> list[str]:
     """Those of these names that are LinnOS's."""
     kinds = {contender.name: contender.kind for contender in CONTENDERS}
     return [name for name in names if kinds.get(name, BOUND) == LINNOS]
-
-
-@functools.cache
-def _help() -> str:
-    return subprocess.run(
-        [guests.replayer(), "--help"], capture_output=True, text=True, check=True
-    ).stdout
-
-
-def known_policies() -> frozenset[str]:
-    """The policies that the replayer offers, by its own help."""
-    lines = iter(_help().splitlines())
-    for line in lines:
-        if line.startswith("Policies"):
-            break
-    found = []
-    for line in lines:
-        if not line.startswith("  "):
-            break
-        if line[2] != " ":
-            found.append(line.split()[0])
-    return frozenset(found)
-
-
-def known_injections() -> frozenset[str]:
-    """The words that the replayer's help uses for what `--inject` takes."""
-    text = _help()
-    return frozenset(re.findall(r"[a-z_]+", text[text.find("--inject") : text.find("Results:")]))
-
-
-def available(
-    contenders: Sequence[Contender] = CONTENDERS, *, tell: bool = True
-) -> tuple[Contender, ...]:
-    """Those that the replayer knows; of the others it says that they are left out."""
-    known = known_policies()
-    missing = sorted({c.policy for c in contenders if c.policy not in known})
-    if missing and tell:
-        print(f"  left out, this replayer does not know them: {', '.join(missing)}", flush=True)
-    return tuple(c for c in contenders if c.policy in known)

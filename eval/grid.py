@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eval import contenders, tuning
+from eval import tuning
 from eval.cache import Cache
 from eval.cells import (
     ARRAY_OF,
@@ -120,11 +120,7 @@ def prepare(context: Context, grid: Sequence[Cell]) -> None:
 def replay(
     context: Context, grid: Sequence[Cell], who: Sequence[Contender]
 ) -> dict[Cell, dict[str, Replayed]]:
-    """Record and train these cells, then replay them under these contenders: {cell: {name: run}}.
-
-    Those that the replayer does not know are left out.
-    """
-    who = contenders.available(who)
+    """Record and train cells, then replay them under these contenders: {cell: {name: run}}."""
     prepare(context, grid)
     pairs = [(cell, contender) for cell in grid for contender in who]
     done = context.map(

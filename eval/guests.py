@@ -61,11 +61,6 @@ def use_copies(kernel: Path, programs: Path) -> None:
     _kernel, _programs = kernel, programs
 
 
-def replayer() -> str:
-    """The replayer that the guests run."""
-    return "replayer" if _programs is None else str(_programs / "replayer")
-
-
 @dataclass(frozen=True)
 class Scenario:
     """What is replayed, and on what.

@@ -121,7 +121,7 @@ def replay_trace(context: Context, path: Path) -> list[dict[str, Any]]:
         summary: dict[str, Any] = json.loads((folder / "run.json").read_text())
         return {**summary, "policy": contender.name}
 
-    runs = context.map(one, contenders.available(), name)
+    runs = context.map(one, contenders.CONTENDERS, name)
     return [{"trace": name, **facts, **brief(run_), "full": run_} for run_ in runs]
 
 

@@ -8,7 +8,6 @@ gains on others. So kinds that no model has seen are injected too, and told apar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,7 +38,7 @@ class Kind(NamedTuple):
     seen: bool
 
 
-#: All that is injected. A pattern that the replayer does not know is left out, with a message.
+#: All that is injected.
 _SLOTS = "op=read,slot_ms={slot_ms},every_ms={every_ms},rotate"
 KINDS = (
     Kind("none", None, True),
@@ -110,28 +109,12 @@ def spec(kind: Kind, workload: str) -> str | None:
     )
 
 
-def offered(kinds: Sequence[Kind], words: frozenset[str]) -> tuple[Kind, ...]:
-    """The kinds whose pattern and keys are among the words of the replayer's help."""
-    return tuple(kind for kind in kinds if kind.spec is None or _words(kind.spec) <= words)
-
-
-def _words(text: str) -> set[str]:
-    """The pattern, the keys, and how slow."""
-    pattern, _, keys = text.partition(":")
-    pairs = [key.partition("=") for key in keys.split(",")]
-    return {pattern, *(key for key, _, _ in pairs), *(v for key, _, v in pairs if key == "shape")}
-
-
 def run(context: Context) -> dict[str, Any]:
-    """Every kind that the replayer offers, under every policy."""
-    kinds = offered(KINDS, contenders.known_injections())
-    left_out = [kind.name for kind in KINDS if kind not in kinds]
-    if left_out:
-        print(f"  left out, this replayer cannot inject them: {', '.join(left_out)}", flush=True)
+    """Every kind under every policy."""
     cells = grid.seed_a_workload(tuple(REPLAYED_S), context.seeds)
     grid.prepare(context, cells)
-    who = contenders.available(contenders.named(POLICIES))
-    pairs = [(cell, kind) for cell in cells for kind in kinds]
+    who = contenders.named(POLICIES)
+    pairs = [(cell, kind) for cell in cells for kind in KINDS]
     replays = [
         grid.replay_of(
             context.cache, cell, contender, inject=spec(kind, cell.workload),
@@ -160,7 +143,7 @@ def run(context: Context) -> dict[str, Any]:
                 ),
             }
         )  # fmt: skip
-    return {"rows": rows, "left_out": left_out, "runs": [result.summary for result in done]}
+    return {"rows": rows, "runs": [result.summary for result in done]}
 
 
 def best_rival(row: dict[str, Any]) -> str:
@@ -225,8 +208,6 @@ def reading(data: dict[str, Any]) -> str:
                 f"{words.count('below')}, above {words.count('above')}, undecided "
                 f"{words.count('undecided')}."
             )
-    if data["left_out"]:
-        parts.append(f"Left out, the replayer could not inject: {', '.join(data['left_out'])}.")
     errors = sum(row["errors"] for row in data["rows"])
     parts.append(f"Data and I/O errors: {errors}.")
     return "\n\n".join(parts)

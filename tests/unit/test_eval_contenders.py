@@ -16,22 +16,6 @@ from eval.contenders import Contender
 from eval.experiments import unseen
 from linnapp.trace import replay_log
 
-HELP = """Usage: replayer
-
-Policies (where a read goes):
-  baseline        the home drive
-  hedge           a second replica
-                  and more of it
-  linnos-hl       linnos, and hedging
-
-Run:
-  --inject PATTERN:key=value,...
-      PATTERN  continuous, random
-      keys     latency_us=N ratio=1% drive=K|all slot_ms=N every_ms=N start_ms=N rotate op=read
-Results:
-  region_mb
-"""
-
 
 def test_a_cap_is_a_contender_of_its_own() -> None:
     assert len(set(contenders.NAMES)) == len(contenders.NAMES)
@@ -49,31 +33,6 @@ def test_rivals_are_neither_ours_nor_bounds() -> None:
     assert set(contenders.ours(contenders.NAMES)) == {
         "linnos", "linnos-hl", "linnos-hl, 5% cap", "linnos-h99",
     }  # fmt: skip
-
-
-def test_what_the_replayer_does_not_know_is_left_out_and_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(contenders, "_help", lambda: HELP)
-    assert contenders.known_policies() == {"baseline", "hedge", "linnos-hl"}
-    who = contenders.available(contenders.named(("baseline", "hedge", "verdict", "oracle")))
-    assert [c.name for c in who] == ["baseline", "hedge"]
-    assert "does not know them: oracle, verdict" in capsys.readouterr().out
-
-
-def test_kinds_that_cannot_be_injected_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contenders, "_help", lambda: HELP)
-    kinds = unseen.offered(unseen.KINDS, contenders.known_injections())
-    assert [kind.name for kind in kinds] == [
-        "none", "constant, one drive after another",
-        "fail-slow, one drive from a fifth of the time on",
-    ]  # fmt: skip
-    everything = contenders.known_injections() | {
-        "shape", "ramp", "queue", "pareto", "tail", "at_depth", "region_start_mb", "region_mb",
-        "at_once",
-    }  # fmt: skip
-    assert unseen.offered(unseen.KINDS, everything) == unseen.KINDS
-    assert {kind.seen for kind in unseen.KINDS} == {True, False}
 
 
 def test_slots_fit_into_the_replayed_time() -> None:

@@ -82,7 +82,7 @@ def run(context: Context) -> dict[str, Any]:
     windows = [draw_window(base + i, context.seeds) for i in range(n_windows)]
     cells = [grid.cell(window["workload"], window["cell_seed"]) for window in windows]
     grid.prepare(context, list(dict.fromkeys(cells)))
-    who = contenders.available(contenders.named(PARAMETERS["policies"]))
+    who = contenders.named(PARAMETERS["policies"])
     replays = []
     for window, cell in zip(windows, cells, strict=True):
         # Whole milliseconds: that is what the replayer is told.
