@@ -62,6 +62,16 @@ CONTENDERS = (
     Contender("verdict", BOUND),
 )
 
+#: Where slowness is injected: as published, and what the means of LinnOS's are held against.
+INJECTED = (
+    "baseline", "clone", "hedge", "hedge-ip", "heuristic-adv", "linnos", "linnos-hl", "oracle",
+)  # fmt: skip
+INJECTED_PAIRS = tuple(
+    (ours, reference)
+    for ours in ("linnos", "linnos-hl")
+    for reference in ("baseline", "clone", "hedge", "hedge-ip", "heuristic-adv")
+)
+
 #: A bound that is computed after the fact, from replays (eval/learnt.py).
 LEARNT = "learnt"
 

@@ -52,9 +52,18 @@ def _add_paired(
 
 
 def blocks_of(
-    cache: Cache | None, cell: Cell, results: Mapping[str, Replayed]
+    cache: Cache | None, length_s: float, results: Mapping[str, Replayed]
 ) -> tuple[Blocks, dict[str, np.ndarray[Any, Any]], dict[str, Any]]:
-    """One seed's replays of a cell, cut into blocks; latencies by policy; of `learnt` how good.
+    """One seed's replays, cut into blocks; latencies by policy; of `learnt` how good.
+
+    Parameters
+    ----------
+    cache : Cache or None
+        None: without `learnt`.
+    length_s : float
+        Of the replays.
+    results : mapping
+        Replays of the same reads, by the contender's name.
 
     Raises
     ------
@@ -63,7 +72,7 @@ def blocks_of(
     """
     latencies: dict[str, np.ndarray[Any, Any]] = {}
     quality: dict[str, Any] = {}
-    for blocks, name, reads in _add_paired(results, cell.replay_s):
+    for blocks, name, reads in _add_paired(results, length_s):
         latencies[name] = reads["latency_us"]
         if name == "random" and cache is not None:
             drives, quality = learnt.chosen(cache, results[name])
@@ -136,17 +145,36 @@ def scored(
     for (workload, array), same in groups.items():
         blocks, latencies = [], []
         for cell in same:
-            one, latency, quality = blocks_of(cache, cell, results[cell])
+            one, latency, quality = blocks_of(cache, cell.replay_s, results[cell])
             blocks.append(one)
             latencies.append(latency)
             if quality:
                 knew.append({"workload": workload, "seed": cell.seed, **quality})
-        cost = _cost(results[cell] for cell in same)
-        made = score(blocks, latencies)
-        for name, fields in made["policies"].items():
-            fields.update(cost.get(name, {}))
+        made = with_cost(score(blocks, latencies), [results[cell] for cell in same])
         scores.append({"workload": workload, "array": array, **made})
     return scores, knew
+
+
+def of_one_seed(results: Mapping[str, Replayed], length_s: float) -> dict[str, Any]:
+    """Scores of replays of the same reads, with what they cost; see :func:`score`.
+
+    Parameters
+    ----------
+    results : mapping
+        By the contender's name.
+    length_s : float
+        Of the replays.
+    """
+    blocks, latencies, _ = blocks_of(None, length_s, results)
+    return with_cost(score([blocks], [latencies]), [results])
+
+
+def with_cost(made: dict[str, Any], runs: Iterable[Mapping[str, Replayed]]) -> dict[str, Any]:
+    """A score with what each policy cost in the replays that it is of."""
+    cost = _cost(runs)
+    for name, fields in made["policies"].items():
+        fields.update(cost.get(name, {}))
+    return made
 
 
 def compared(

@@ -17,15 +17,24 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 
-from eval import contenders, figures, guests, workers
+from eval import contenders, figures, guests, scores, workers
 from eval.cache import code_version
-from eval.cells import ARRAYS, N_DRIVES, brief, training_records
+from eval.cells import (
+    ARRAYS,
+    N_DRIVES,
+    READS,
+    Cell,
+    Replay,
+    Replayed,
+    training_records,
+    write_reads,
+)
 from eval.contenders import Contender
 from eval.errors import StepError
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
+from eval.experiments.fig08 import cell_table
 from eval.files import write_json
 from eval.host import linnapp
-from eval.metrics import improvement, oracle_share, percent
 from linnapp.lab.array import Array
 from linnapp.trace.recorded import digest as file_digest
 
@@ -76,7 +85,7 @@ def prepare(source: Path, folder: Path) -> dict[str, float]:
     return {"iops": iops, "rerate": rerate, "part_s": part_s / rerate}
 
 
-def replay_trace(context: Context, path: Path) -> list[dict[str, Any]]:
+def replay_trace(context: Context, path: Path) -> dict[str, Any]:
     """One trace under every policy."""
     if not path.is_file():
         raise StepError(f"{path}: no such file (named in {VARIABLE})")
@@ -107,98 +116,96 @@ def replay_trace(context: Context, path: Path) -> list[dict[str, Any]]:
     options = (*OPTIONS, "--profile", source / "record" / "baseline.log")
     scenario = guests.Scenario(name, array, (source / "replay.iolog",), seed, options=options)
 
-    def one(contender: Contender) -> dict[str, Any]:
+    cell = Cell(name, PARAMETERS["array"], seed, facts["part_s"], facts["part_s"])
+
+    def one(contender: Contender) -> Replayed:
         def make(folder: Path) -> None:
             extra = contender.options
             if contender.policy == "linnos-hl":
                 extra += ("--false-submit-ratio", f"{ratio:.6f}")
             chosen = replace(scenario, options=(*scenario.options, *extra))
             run_ = guests.replay(chosen, contender.policy, folder, models=models)
+            write_reads(folder / f"{contender.policy}.log", folder / READS)
             write_json(folder / "run.json", run_)
 
         parameters = {**made_from, "contender": contender.name}
         folder = context.cache.get("trace-replay", parameters, make)
         summary: dict[str, Any] = json.loads((folder / "run.json").read_text())
-        return {**summary, "policy": contender.name}
+        return Replayed(
+            Replay(cell, contender.policy), {**summary, "policy": contender.name}, folder
+        )
 
-    runs = context.map(one, contenders.CONTENDERS, name)
-    return [{"trace": name, **facts, **brief(run_), "full": run_} for run_ in runs]
+    done = context.map(one, contenders.CONTENDERS, name)
+    results = dict(zip(contenders.NAMES, done, strict=True))
+    return {
+        "trace": name, **facts, **scores.of_one_seed(results, cell.replay_s),
+        "runs": [one.summary for one in done],
+    }  # fmt: skip
 
 
 def run(context: Context) -> dict[str, Any]:
     """Every trace that was named."""
-    rows = [row for path in TRACES for row in replay_trace(context, path)]
-    return {"runs": [row.pop("full") for row in rows], "rows": rows}
-
-
-def _by_trace(data: dict[str, Any], key: str) -> dict[str, dict[str, float]]:
-    grid: dict[str, dict[str, float]] = {}
-    for row in data["rows"]:
-        grid.setdefault(row["trace"], {})[row["policy"]] = row[key]
-    return grid
+    traces = [replay_trace(context, path) for path in TRACES]
+    return {"runs": [run_ for trace in traces for run_ in trace.pop("runs")], "traces": traces}
 
 
 def table(data: dict[str, Any]) -> dict[str, Table]:
-    """Mean and p99 of each trace and policy."""
-    if not data["rows"]:
-        return {}
-    policies = list(dict.fromkeys(row["policy"] for row in data["rows"]))
-    return {
-        f"{name} (us)": Table(
-            ("trace", *policies),
-            tuple(
-                (trace, *(f"{values[p]:.1f}" for p in policies))
-                for trace, values in _by_trace(data, key).items()
-            ),
-        )
-        for key, name in (("mean_us", "Mean"), ("p99_us", "p99"))
-    }
+    """A table a trace, as Fig. 8 has one a cell."""
+    return {f"{trace['trace']}: {trace['reads']} reads": cell_table(trace)
+            for trace in data["traces"]}  # fmt: skip
 
 
 def reading(data: dict[str, Any]) -> str:
-    """One line a trace."""
-    if not data["rows"]:
+    """One paragraph a trace."""
+    if not data["traces"]:
         return (
             f"No public trace was given, so nothing was measured. Name files in {VARIABLE}, "
             "separated by colons: `make eval-fig12 LINNOS_TRACES=a.csv:b.blk`."
         )
-    lines = []
-    for trace, v in _by_trace(data, "mean_us").items():
-        facts = next(row for row in data["rows"] if row["trace"] == trace)
-        lines.append(
-            f"{trace} ({facts['iops']:.0f} I/Os a second, replayed {facts['rerate']:.1f} times as "
-            f"fast for {facts['part_s']:.1f} s, {facts['reads']} reads; trained on "
-            f"{facts['training_reads']:.0f} reads a drive): baseline "
-            f"{v['baseline']:.1f} us, hedge {v['hedge']:.1f}, linnos {v['linnos']:.1f} "
-            f"({percent(improvement(v['linnos'], v['baseline']))} below baseline, "
-            f"{percent(improvement(v['linnos'], v['hedge']))} below hedge, "
-            f"{percent(oracle_share(v['linnos'], v['baseline'], v['oracle']), 0)} of the "
-            "oracle's gain)."
+    parts = []
+    for trace in data["traces"]:
+        rival = scores.best_rival(trace)
+        mean = {name: scores.number(p["mean_us"], 1) for name, p in trace["policies"].items()}
+        parts.append(
+            f"{trace['trace']} ({trace['iops']:.0f} I/Os a second, replayed {trace['rerate']:.1f} "
+            f"times as fast for {trace['part_s']:.1f} s, {trace['reads']} reads; trained on "
+            f"{trace['training_reads']:.0f} reads a drive): baseline {mean['baseline']} us, best "
+            f"rival `{rival}` {mean[rival]}; "
+            + "; ".join(
+                f"`{name}` {mean[name]}, against the best rival "
+                f"{scores.verdict(scores.below(trace, name, rival))}, against baseline "
+                f"{scores.verdict(scores.below(trace, name, 'baseline'))}"
+                for name in ("linnos", "linnos-hl")
+            )
+            + "."
         )
-    lines.append(
-        f"Training asks for some {ENOUGH_READS} reads; what models learnt from fewer says little."
-        if min(row["training_reads"] for row in data["rows"]) < ENOUGH_READS
-        else ""
-    )
-    return "\n\n".join(lines).strip()
+    if min(trace["training_reads"] for trace in data["traces"]) < ENOUGH_READS:
+        parts.append(
+            f"Training asks for some {ENOUGH_READS} reads; what models learnt from fewer says "
+            "little."
+        )
+    return "\n\n".join(parts)
 
 
 def draw(data: dict[str, Any], path: Path) -> None:
-    """Mean by policy of each public trace."""
-    rows = data["rows"]
-    if not rows:
+    """Mean by policy of each public trace, with its interval."""
+    traces = data["traces"]
+    if not traces:
         figures.nothing(path, "no public trace was given")
         return
-    traces = list(dict.fromkeys(row["trace"] for row in rows))
     figure, panels = plt.subplots(1, len(traces), squeeze=False, figsize=(4.5 * len(traces), 3.5))
     for axes, trace in zip(panels[0], traces, strict=True):
-        same = [row for row in rows if row["trace"] == trace]
-        for i, row in enumerate(same):
-            axes.bar(i, row["mean_us"], color=figures.style(row["policy"]).get("color", "grey"))
+        for i, (name, fields) in enumerate(trace["policies"].items()):
+            value, low, high = fields["mean_us"]
+            axes.bar(
+                i, value, yerr=[[value - low], [high - value]],
+                color=figures.style(name).get("color", "grey"), capsize=2,
+            )  # fmt: skip
         axes.set_xticks(
-            range(len(same)), [row["policy"] for row in same], rotation=60, ha="right", fontsize=7
-        )
-        axes.set_title(trace, fontsize=9)
+            range(len(trace["policies"])), list(trace["policies"]), rotation=60, ha="right",
+            fontsize=7,
+        )  # fmt: skip
+        axes.set_title(trace["trace"], fontsize=9)
     panels[0][0].set_ylabel("mean read latency (us)")
     figure.tight_layout()
     figures.save(figure, path)
@@ -216,6 +223,7 @@ EXPERIMENT = Experiment(
     paper=NOT_AVAILABLE,
     differs="Public traces are not part of this repository; they are given by path. They were "
     "recorded on disks, so they are sped up until they load the array. The heuristics have the "
-    "replayer's own thresholds; no intervals.",
+    "replayer's own thresholds. Intervals are of these drives and this stretch of the trace.",
+    sources=("eval/contenders.py", "eval/scores.py", "eval/intervals.py"),
     command=f"make eval-fig12 {VARIABLE}=FILE:FILE",
 )

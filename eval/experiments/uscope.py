@@ -17,15 +17,8 @@ from eval.metrics import improvement, oracle_share, percent, quantiles
 
 RATIOS = (10,)
 ADDED_US = (100, 1000)
-POLICIES = ("baseline", "hedge", "heuristic-adv", "linnos", "linnos-hl", "oracle")
+POLICIES = contenders.INJECTED
 PATTERNS = ("random", "continuous", "interval")
-
-#: A policy, and what its mean is held against.
-PAIRS = tuple(
-    (ours, reference)
-    for ours in ("linnos", "linnos-hl")
-    for reference in ("baseline", "hedge", "heuristic-adv")
-)
 
 #: Reads of the drive in one cycle of the continuous pattern: a replay has two or three cycles.
 PERIOD_IOS = 500
@@ -106,7 +99,7 @@ def run(context: Context) -> dict[str, Any]:
                                              "added_us")},
             "compared": scores.compared(
                 dict(zip(POLICIES, done[i : i + n], strict=True)),
-                REPLAYED_S[rows[i]["workload"]], PAIRS,
+                REPLAYED_S[rows[i]["workload"]], contenders.INJECTED_PAIRS,
             ),
         }
         for i in range(0, len(done), n)
@@ -156,7 +149,7 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
     tables["Mean below that of others, 95 % interval: a difference only where zero is outside"] = (
         Table(
             ("workload", "pattern", "share", "added us",
-             *(f"{ours} below {reference}" for ours, reference in PAIRS)),
+             *(f"{ours} below {reference}" for ours, reference in contenders.INJECTED_PAIRS)),
             tuple(
                 (
                     row["workload"], row["pattern"], f"{row['ratio_percent']} %",
@@ -215,7 +208,8 @@ def reading(data: dict[str, Any]) -> str:
             for pair in row["compared"]
             if (pair["policy"], pair["reference"]) == ("linnos", reference)
         ]
-        for reference in ("baseline", "hedge", "heuristic-adv")
+        for policy, reference in contenders.INJECTED_PAIRS
+        if policy == "linnos"
     }
     errors = sum(row["data_errors"] + row["io_errors"] for row in data["points"])
     parts.append(

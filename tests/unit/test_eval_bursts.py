@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eval import decisions
+from eval import contenders, decisions
 from eval.cells import Cell, Replay, Replayed
 from eval.experiments.bursts import design, enforced, figure, observed, pooling, text
 
@@ -183,7 +183,7 @@ def test_the_whole_becomes_tables_words_and_a_figure(tmp_path: Path) -> None:
         "enforced": [
             {**where, **_enforced(100, [1, 2]), "slot_ms": slot_ms, "policy": policy}
             for slot_ms in design.SLOT_MS
-            for policy in design.POLICIES
+            for policy in contenders.INJECTED
         ],
         "probing": [
             {**where, **_enforced(100, [1, 2]), "slot_ms": slot_ms, "probing": setting}
@@ -191,7 +191,10 @@ def test_the_whole_becomes_tables_words_and_a_figure(tmp_path: Path) -> None:
             for setting in design.SETTINGS
         ],
         "pairs": [
-            {**where, "slot_ms": 50, "added_us": 1000, "compared": [pair] * len(design.PAIRS)}
+            {
+                **where, "slot_ms": 50, "added_us": 1000,
+                "compared": [pair] * len(contenders.INJECTED_PAIRS),
+            }
         ],
     }  # fmt: skip
     tables = text.table(data)

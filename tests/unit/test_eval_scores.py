@@ -62,7 +62,7 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     # Without a cache there is nothing to tell `learnt` from.
     made = []
     for cell, by_name in results.items():
-        made.append(scores.blocks_of(None, cell, by_name)[:2])
+        made.append(scores.blocks_of(None, cell.replay_s, by_name)[:2])
     numbers = scores.score(
         [blocks for blocks, _ in made], [latency for _, latency in made], n_resamples=500
     )
@@ -105,7 +105,7 @@ def test_other_reads_cannot_be_compared(tmp_path: Path) -> None:
         "hedge": _replayed(tmp_path / "b", "hedge", 1, latency_us, due_us=np.arange(100.0)),
     }
     with pytest.raises(ValueError, match="not the reads of baseline"):
-        scores.blocks_of(None, _cell(1), results)
+        scores.blocks_of(None, _cell(1).replay_s, results)
 
 
 def test_tables_and_words_are_made_of_the_scores(scored: dict[str, Any], tmp_path: Path) -> None:

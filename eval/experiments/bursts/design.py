@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from eval import grid
+from eval.contenders import INJECTED
 
 #: Injection patterns, a tenth of the reads slow in each: name, options of the
 #: replayer, and how many slow reads come in a row (0: by chance).
@@ -20,14 +21,6 @@ TRAINED_ADDED_US = 1000
 
 SLOT_MS = (50, 200)
 SLOT_ADDED_US = (1000,)
-POLICIES = ("baseline", "hedge", "heuristic-adv", "linnos", "linnos-hl", "oracle")
-
-#: A policy, and what its mean is held against.
-PAIRS = tuple(
-    (ours, reference)
-    for ours in ("linnos", "linnos-hl")
-    for reference in ("baseline", "hedge", "heuristic-adv")
-)
 
 #: Knobs of the kernel's policy: how a distrusted drive is probed (0: never for this reason),
 #: and the stall rule, which refuses reads while those in flight do not come back.
@@ -56,7 +49,7 @@ PARAMETERS: dict[str, Any] = {
     "trained_added_us": TRAINED_ADDED_US,
     "slot_ms": SLOT_MS,
     "slot_added_us": SLOT_ADDED_US,
-    "policies": POLICIES,
+    "policies": INJECTED,
     "settings": SETTINGS,
 }
 

@@ -14,8 +14,6 @@ from eval.cells import N_DRIVES, Cell, Replay, Replayed, read_log, replayed
 from eval.experiment import Context
 from eval.experiments.bursts.design import (
     BINS,
-    PAIRS,
-    POLICIES,
     REPLAYED_S,
     SETTINGS,
     SLOT_ADDED_US,
@@ -54,7 +52,7 @@ def enforce(
     for cell, slot_ms in itertools.product(cells, SLOT_MS):
         for added_us in SLOT_ADDED_US:
             inject, _ = slots(slot_ms, added_us)
-            for contender in contenders.named(POLICIES):
+            for contender in contenders.named(contenders.INJECTED):
                 traced = contender.kind == contenders.LINNOS
                 replay = grid.replay_of(
                     context.cache, cell, contender, inject=inject, keep_log=True,
@@ -106,7 +104,9 @@ def _compared(
             **grid.where(cell),
             "slot_ms": slot_ms,
             "added_us": added_us,
-            "compared": scores.compared(results, REPLAYED_S[cell.workload], PAIRS),
+            "compared": scores.compared(
+                results, REPLAYED_S[cell.workload], contenders.INJECTED_PAIRS
+            ),
         }
         for (cell, slot_ms, added_us), results in groups.items()
     ]
