@@ -13,7 +13,7 @@ import stat
 from pathlib import Path
 
 from linnapp.errors import DeviceError, ModelError
-from linnapp.model import Model
+from linnapp.model import LatencyModel, Model
 
 MODES = ("off", "observe", "enforce")
 
@@ -121,7 +121,7 @@ class Drive:
             raise _explained(path, error) from error
         return data or None
 
-    def upload(self, model: Model) -> None:
+    def upload(self, model: Model | LatencyModel) -> None:
         """Replace the active model and check that the kernel has it.
 
         Raises
@@ -132,7 +132,7 @@ class Drive:
             If the file cannot be written.
         """
         path = self._directory / "model"
-        check_fits_kernel(model)
+        model = check_fits_kernel(model)
         data = model.to_bytes()
         before = self.model_id
         try:
@@ -155,14 +155,19 @@ class Drive:
             )
 
 
-def check_fits_kernel(model: Model) -> None:
-    """Refuse a shape that the kernel does not run, with what to do about it.
+def check_fits_kernel(model: Model | LatencyModel) -> Model:
+    """Refuse what the kernel does not run, with what to do about it; return what it does.
 
     Raises
     ------
     ModelError
-        If history, digits or hidden units differ from the kernel's.
+        If it is no network, or history, digits or hidden units differ from the kernel's.
     """
+    if isinstance(model, LatencyModel):
+        raise ModelError(
+            f"model {model.model_id} is a latency model, which no kernel runs yet; upload a "
+            "network, which `linnapp train` makes unless told otherwise"
+        )
     shape = (model.history, model.pending_digits, model.latency_digits, model.n_hidden)
     if shape != KERNEL_SHAPE:
         names = ("history", "pending digits", "latency digits", "hidden units")
@@ -175,6 +180,7 @@ def check_fits_kernel(model: Model) -> None:
             f"the kernel does not run this model's shape ({wrong}); train with --history "
             f"{KERNEL_SHAPE[0]} --hidden {KERNEL_SHAPE[3]}"
         )
+    return model
 
 
 def drives() -> list[str]:

@@ -11,11 +11,11 @@ from linnapp.drive import state
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
 from linnapp.files import AnyPath
-from linnapp.model import Model
+from linnapp.model import LatencyModel, Model
 
 
 def upload(
-    model: Model,
+    model: Model | LatencyModel,
     device: AnyPath,
     *,
     mode: str | None = None,
@@ -25,7 +25,8 @@ def upload(
 
     Parameters
     ----------
-    model : Model
+    model : Model or LatencyModel
+        No kernel runs the latter yet: it is refused.
     device : path
         ``/dev/nvme0n1``, a partition, whose disk is then meant, or the disk's bare name.
     mode : {"off", "observe", "enforce"}, optional
@@ -42,7 +43,7 @@ def upload(
     DeviceError
         If there is no such disk, its kernel lacks LinnOS, or it cannot be written.
     ModelError
-        If the kernel refused the model; the old one is then still active.
+        If it is no network, or the kernel refused it; the old model is then still active.
     """
     drive = Drive(os.fspath(device))
     replace_model(drive, model, warn)
@@ -51,13 +52,13 @@ def upload(
     return drive
 
 
-def replace_model(drive: Drive, model: Model, warn: Callable[[str], None]) -> None:
+def replace_model(drive: Drive, model: Model | LatencyModel, warn: Callable[[str], None]) -> None:
     """Give a drive its model, and keep the one that was active; errors as :func:`upload` has them.
 
     Parameters
     ----------
     drive : Drive
-    model : Model
+    model : Model or LatencyModel
     warn : callable
         Told when the model that was active cannot be kept.
     """

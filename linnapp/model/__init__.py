@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""The model file and the integer engine that runs it."""
+"""The model files and the integer engines that run them."""
 
+from linnapp.model.envelope import HEADER_BYTES, MAGIC, SUFFIX
+from linnapp.model.latency_model import LatencyModel
 from linnapp.model.model_file import (
-    HEADER_BYTES,
-    MAGIC,
     N_OUTPUTS,
     SCALE,
-    SUFFIX,
     VERSION,
     Model,
     find_model,
+    load_model,
 )
 
 __all__ = [
@@ -19,6 +19,8 @@ __all__ = [
     "SCALE",
     "SUFFIX",
     "VERSION",
+    "LatencyModel",
     "Model",
     "find_model",
+    "load_model",
 ]

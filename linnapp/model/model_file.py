@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import ModelError
-from linnapp.files import AnyPath, explain_os_error, replaced_file
+from linnapp.files import AnyPath, replaced_file
+from linnapp.model import envelope
+from linnapp.model.envelope import HEADER_BYTES, REMEDY, SUFFIX
+from linnapp.model.latency_model import LatencyModel
 
-MAGIC = b"LINNOSMD"
-VERSION = 1
-HEADER_BYTES = 64
+VERSION = envelope.NETWORK
 SCALE = 1000
 N_OUTPUTS = 2
-SUFFIX = ".linnos"
 
-#: offset of the CRC-32, which covers the whole file with this field zero
-_CRC_OFFSET = 16
-_HEADER = struct.Struct("<8sIIIHHHBBBBHII24s")
-assert _HEADER.size == HEADER_BYTES
-
-#: larger than any file this format can describe with sane sizes; bounds what load() reads
-_MAX_FILE_BYTES = 64 << 20
+#: what follows the checksum
+_FIELDS = struct.Struct("<HHHBBBBHII24s")
 
 IntArray = npt.NDArray[np.integer[Any]]
 
@@ -98,7 +92,7 @@ class Model:
     @property
     def model_id(self) -> str:
         """CRC-32 of the file as 8 hex digits, as the kernel prints it."""
-        return f"{struct.unpack_from('<I', self.to_bytes(), _CRC_OFFSET)[0]:08x}"
+        return envelope.model_id(self.to_bytes())
 
     def check(self) -> None:
         """Refuse what the kernel would refuse.
@@ -184,11 +178,7 @@ class Model:
                 self.output_bias.astype("<i8").tobytes(),
             )
         )
-        header = _HEADER.pack(
-            MAGIC,
-            VERSION,
-            HEADER_BYTES + len(body),
-            0,
+        fields = _FIELDS.pack(
             self.n_inputs,
             self.n_hidden,
             N_OUTPUTS,
@@ -201,9 +191,7 @@ class Model:
             self.threshold_us,
             bytes(24),
         )
-        data = bytearray(header + body)
-        struct.pack_into("<I", data, _CRC_OFFSET, zlib.crc32(data))
-        return bytes(data)
+        return envelope.sealed(fields, body, VERSION)
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str = "model") -> Model:
@@ -221,17 +209,8 @@ class Model:
         ModelError
             Which check failed: magic, version, size, checksum, fields or overflow.
         """
-        remedy = "; make it again with `linnapp train` or `linnapp pack`"
-        if len(data) < HEADER_BYTES:
-            raise ModelError(
-                f"{name}: {len(data)} bytes, shorter than a model's header of {HEADER_BYTES}"
-                + remedy
-            )
+        envelope.check(data, VERSION, name)
         (
-            magic,
-            version,
-            total_bytes,
-            crc32,
             n_inputs,
             n_hidden,
             n_outputs,
@@ -243,23 +222,7 @@ class Model:
             scale,
             threshold_us,
             reserved,
-        ) = _HEADER.unpack_from(data)
-        if magic != MAGIC:
-            raise ModelError(f"{name}: not a LinnOS model (it starts with {magic!r})")
-        if version != VERSION:
-            raise ModelError(f"{name}: model format version {version}, only {VERSION} is known")
-        if total_bytes != len(data):
-            raise ModelError(
-                f"{name}: truncated or padded: {len(data)} bytes, the header says {total_bytes}"
-                + remedy
-            )
-        zeroed = bytearray(data)
-        struct.pack_into("<I", zeroed, _CRC_OFFSET, 0)
-        if zlib.crc32(zeroed) != crc32:
-            raise ModelError(
-                f"{name}: corrupt: checksum {zlib.crc32(zeroed):08x}, the header says {crc32:08x}"
-                + remedy
-            )
+        ) = _FIELDS.unpack_from(data, envelope.FIELDS_OFFSET)
         if n_outputs != N_OUTPUTS:
             raise ModelError(f"{name}: {n_outputs} outputs, accepted are {N_OUTPUTS}")
         if reserved8 or reserved16 or any(reserved):
@@ -269,7 +232,7 @@ class Model:
         if expected != len(data):
             raise ModelError(
                 f"{name}: {n_inputs} x {n_hidden} x {n_outputs} needs {expected} bytes, "
-                f"the file has {len(data)}" + remedy
+                f"the file has {len(data)}" + REMEDY
             )
         parts = []
         offset = HEADER_BYTES
@@ -295,18 +258,20 @@ class Model:
     @classmethod
     def load(cls, path: AnyPath) -> Model:
         """Read a model file; see :meth:`from_bytes` for the errors."""
-        path = Path(path)
-        try:
-            with path.open("rb") as stream:
-                data = stream.read(_MAX_FILE_BYTES)
-        except OSError as error:
-            raise ModelError(str(explain_os_error(error, path))) from error
-        return cls.from_bytes(data, str(path))
+        return cls.from_bytes(envelope.read(path), str(path))
 
     def save(self, path: AnyPath) -> None:
         """Write the model file beside `path`, then rename it into place."""
         with replaced_file(path) as stream:
             stream.write(self.to_bytes())
+
+
+def load_model(path: AnyPath) -> Model | LatencyModel:
+    """Read a model file of any kind; see :meth:`Model.from_bytes` for the errors."""
+    data, name = envelope.read(path), str(path)
+    if envelope.version(data, name) == envelope.LATENCY:
+        return LatencyModel.from_bytes(data, name)
+    return Model.from_bytes(data, name)
 
 
 def find_model(path: AnyPath, drive: str | None = None) -> Path:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fake_sysfs import activate_what_is_written, make_tree
+from test_latency_model import random_trees
 from test_model_format import random_model
 
 from linnapp.cli import cli
@@ -72,6 +73,13 @@ def test_other_shapes_are_refused_by_name(tree: Path) -> None:
     model = random_model(n_hidden=64)
     with pytest.raises(ModelError, match="hidden units 64, not 256.*--hidden 256"):
         Drive("sda").upload(model)
+    assert (tree / "model").read_bytes() == b""
+
+
+def test_a_latency_model_is_refused_by_name(tree: Path, tmp_path: Path) -> None:
+    random_trees().save(tmp_path / "sda.linnos")
+    with pytest.raises(ModelError, match="is a latency model, which no kernel runs yet"):
+        run_cli("upload", "--model", str(tmp_path / "sda.linnos"), "--device", "sda")
     assert (tree / "model").read_bytes() == b""
 
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * What only the user-space library has: the fast engines by name, over many
- * feature vectors, for tests and benchmarks.
+ * What only the user-space library has: the fast engines by name and the latency
+ * model, over many feature vectors, for tests and benchmarks.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "linnos_fast.h"
+#include "linnos_latency.h"
 
 #define DIGIT_MAX 9
 
@@ -94,4 +95,28 @@ out:
 	free(past);
 	free(net);
 	return ret;
+}
+
+/**
+ * linnos_latency_batch() - predict many reads
+ * @model: a parsed model
+ * @features: @n rows of %LINNOS_N_FEATURES
+ * @n: number of rows
+ * @us: filled in: one a row
+ *
+ * Return: @n, or -1 - row when a row holds a number above %LINNOS_LATENCY_CAP.
+ */
+long linnos_latency_batch(const struct linnos_latency *model,
+			  const u32 *features, long n, u32 *us)
+{
+	long row;
+	int i;
+
+	for (row = 0; row < n; row++, features += LINNOS_N_FEATURES) {
+		for (i = 0; i < LINNOS_N_FEATURES; i++)
+			if (features[i] > LINNOS_LATENCY_CAP)
+				return -1 - row;
+		us[row] = linnos_latency_us(model, features);
+	}
+	return n;
 }

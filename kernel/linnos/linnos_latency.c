@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * LinnOS latency model: reading a model file, and predicting.
+ *
+ * A file is accepted only when no features whatever could make a prediction
+ * read outside of the model or overflow: every split names a feature that
+ * there is, every tree is complete, and 256 leaves of 16 bits fit 32. The
+ * arithmetic relies on that and checks nothing at run time.
+ */
+#include "linnos_latency.h"
+
+#ifdef __KERNEL__
+#include <linux/compiler.h>
+#include <linux/string.h>
+#else
+#include <string.h>
+#endif
+
+/* Byte offsets of the header's fields. */
+#define AT_MAGIC 0
+#define AT_VERSION 8
+#define AT_TOTAL_BYTES 12
+#define AT_CRC32 16
+#define AT_N_FEATURES 20
+#define AT_N_TREES 22
+#define AT_DEPTH 24
+#define AT_HISTORY 25
+#define AT_LOG_BITS 26
+#define AT_RESERVED_A 27
+#define AT_OVERDUE_US 28
+#define AT_REFUSE_US 32
+#define AT_THRESHOLD_US 36
+#define AT_BASE 40
+#define AT_RESERVED_B 44
+
+/* Of the sum of all leaves: 0 is 1 us, and the cap of the features the end. */
+#define LOG_END (24 << LINNOS_LOG_BITS)
+
+/* Between two entries of the table of powers, straight lines. */
+#define STEP_BITS 5
+#define POWER_BITS 16
+
+/* The file is little-endian and may sit at any address. */
+static u32 get_u16(const u8 *p)
+{
+	return p[0] | (u32)p[1] << 8;
+}
+
+static u32 get_u32(const u8 *p)
+{
+	return get_u16(p) | get_u16(p + 2) << 16;
+}
+
+/* IEEE CRC-32, reflected, a bit a step: a model is read once. */
+static u32 linnos_latency_crc32(const u8 *p, size_t bytes)
+{
+	u32 crc = ~0u;
+	size_t at;
+	int bit;
+
+	for (at = 0; at < bytes; at++) {
+		/* The file's checksum counts its own field as zero. */
+		if (at < AT_CRC32 || at >= AT_CRC32 + 4)
+			crc ^= p[at];
+		for (bit = 0; bit < 8; bit++)
+			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
+	}
+	return ~crc;
+}
+
+static size_t linnos_latency_body(u32 n_trees, u32 depth)
+{
+	size_t n_leaves = (size_t)1 << depth;
+
+	return n_trees *
+	       (sizeof(u32) * (n_leaves - 1) + sizeof(s16) * n_leaves);
+}
+
+static enum linnos_latency_error linnos_latency_check_header(const u8 *p,
+							     size_t bytes)
+{
+	static const u8 magic[8] = { 'L', 'I', 'N', 'N', 'O', 'S', 'M', 'D' };
+	u32 n_trees, depth, overdue_us, base;
+	int at;
+
+	if (bytes < sizeof(magic))
+		return LINNOS_LATENCY_TRUNCATED;
+	if (memcmp(p + AT_MAGIC, magic, sizeof(magic)))
+		return LINNOS_LATENCY_MAGIC;
+	if (bytes < LINNOS_MODEL_HEADER)
+		return LINNOS_LATENCY_TRUNCATED;
+	if (get_u32(p + AT_VERSION) != LINNOS_LATENCY_VERSION)
+		return LINNOS_LATENCY_UNKNOWN_VERSION;
+	n_trees = get_u16(p + AT_N_TREES);
+	depth = p[AT_DEPTH];
+	if (get_u16(p + AT_N_FEATURES) != LINNOS_N_FEATURES ||
+	    p[AT_HISTORY] != LINNOS_HISTORY ||
+	    p[AT_LOG_BITS] != LINNOS_LOG_BITS || !depth ||
+	    depth > LINNOS_LATENCY_MAX_DEPTH ||
+	    n_trees > LINNOS_LATENCY_MAX_TREES)
+		return LINNOS_LATENCY_SHAPE;
+	if (get_u32(p + AT_TOTAL_BYTES) > LINNOS_LATENCY_MAX_BYTES ||
+	    get_u32(p + AT_TOTAL_BYTES) !=
+		    LINNOS_MODEL_HEADER + linnos_latency_body(n_trees, depth))
+		return LINNOS_LATENCY_SIZE;
+	if (p[AT_RESERVED_A])
+		return LINNOS_LATENCY_RESERVED;
+	for (at = AT_RESERVED_B; at < LINNOS_MODEL_HEADER; at++)
+		if (p[at])
+			return LINNOS_LATENCY_RESERVED;
+	overdue_us = get_u32(p + AT_OVERDUE_US);
+	base = get_u32(p + AT_BASE);
+	if (!overdue_us || overdue_us > LINNOS_LATENCY_CAP ||
+	    !get_u32(p + AT_REFUSE_US) || !get_u32(p + AT_THRESHOLD_US) ||
+	    base + 0x8000 > 0xffff)
+		return LINNOS_LATENCY_RANGE;
+	return LINNOS_LATENCY_OK;
+}
+
+/**
+ * linnos_latency_sizeof() - bytes to allocate for a model
+ * @file_bytes: size of its file
+ *
+ * Return: enough for linnos_latency_parse() of a file of that size.
+ */
+size_t linnos_latency_sizeof(size_t file_bytes)
+{
+	return sizeof(struct linnos_latency) + file_bytes;
+}
+
+/**
+ * linnos_latency_parse() - read a model file and check all of it
+ * @model: linnos_latency_sizeof() bytes; undefined when a check fails
+ * @file: the whole file
+ * @bytes: its size
+ *
+ * Return: %LINNOS_LATENCY_OK, or the first check that failed.
+ */
+enum linnos_latency_error linnos_latency_parse(struct linnos_latency *model,
+					       const void *file, size_t bytes)
+{
+	const u8 *p = file;
+	enum linnos_latency_error error;
+	u32 i, n_splits, n_leaves;
+	s16 *leaves;
+
+	error = linnos_latency_check_header(p, bytes);
+	if (error)
+		return error;
+	if (bytes < get_u32(p + AT_TOTAL_BYTES))
+		return LINNOS_LATENCY_TRUNCATED;
+	if (bytes > get_u32(p + AT_TOTAL_BYTES))
+		return LINNOS_LATENCY_SIZE;
+	model->id = get_u32(p + AT_CRC32);
+	if (model->id != linnos_latency_crc32(p, bytes))
+		return LINNOS_LATENCY_CRC;
+
+	model->threshold_us = get_u32(p + AT_THRESHOLD_US);
+	model->refuse_us = get_u32(p + AT_REFUSE_US);
+	model->overdue_us = get_u32(p + AT_OVERDUE_US);
+	model->base = (s32)get_u32(p + AT_BASE);
+	model->n_trees = get_u16(p + AT_N_TREES);
+	model->depth = p[AT_DEPTH];
+	n_splits = model->n_trees * ((1u << model->depth) - 1);
+	n_leaves = (u32)model->n_trees << model->depth;
+	leaves = (s16 *)(model->splits + n_splits);
+	model->leaves = leaves;
+
+	p += LINNOS_MODEL_HEADER;
+	for (i = 0; i < n_splits; i++, p += 4) {
+		model->splits[i] = get_u32(p);
+		if (model->splits[i] >> LINNOS_SPLIT_SHIFT >= LINNOS_N_FEATURES)
+			return LINNOS_LATENCY_SPLIT;
+	}
+	for (i = 0; i < n_leaves; i++, p += 2)
+		leaves[i] = (s16)get_u16(p);
+	return LINNOS_LATENCY_OK;
+}
+
+/**
+ * linnos_latency_error_string() - say which check failed
+ * @error: what a check returned
+ *
+ * Return: a short phrase for a message.
+ */
+const char *linnos_latency_error_string(enum linnos_latency_error error)
+{
+	static const char *const strings[] = {
+		[LINNOS_LATENCY_OK] = "no error",
+		[LINNOS_LATENCY_TRUNCATED] = "truncated file",
+		[LINNOS_LATENCY_MAGIC] = "bad magic, not a model file",
+		[LINNOS_LATENCY_UNKNOWN_VERSION] = "unknown version",
+		[LINNOS_LATENCY_SIZE] = "wrong size",
+		[LINNOS_LATENCY_SHAPE] = "wrong features or trees",
+		[LINNOS_LATENCY_RESERVED] = "reserved field not zero",
+		[LINNOS_LATENCY_RANGE] = "a number out of range",
+		[LINNOS_LATENCY_CRC] = "checksum mismatch",
+		[LINNOS_LATENCY_SPLIT] = "split by an unknown feature",
+	};
+
+	if ((unsigned int)error > LINNOS_LATENCY_SPLIT)
+		return "unknown error";
+	return strings[error];
+}
+
+/*
+ * Trees do not wait for each other: while one loads the split that its last one
+ * led to, a processor has the next ones under way.
+ */
+static inline s32 linnos_trees_sum(const struct linnos_latency *model,
+				   const u32 *features, u32 depth)
+{
+	const u32 *splits = model->splits;
+	const s16 *leaves = model->leaves;
+	u32 n_leaves = 1u << depth;
+	s32 sum = model->base;
+	u32 tree, level;
+
+	for (tree = 0; tree < model->n_trees; tree++) {
+		u32 node = 0;
+
+		for (level = 0; level < depth; level++) {
+			u32 split = splits[node];
+			u32 value = features[split >> LINNOS_SPLIT_SHIFT];
+
+			node = 2 * node + 1 +
+			       (value > (split & LINNOS_LATENCY_CAP));
+		}
+		sum += leaves[node + 1 - n_leaves];
+		splits += n_leaves - 1;
+		leaves += n_leaves;
+	}
+	return sum;
+}
+
+/* 2^(@log / 2^LINNOS_LOG_BITS), rounded: us of a logarithm. */
+static u32 linnos_latency_power(s32 log)
+{
+	/* 2^(k / 32) with POWER_BITS behind the point, rounded */
+	static const u32 power[(1 << STEP_BITS) + 1] = {
+		65536,	66971,	68438,	69936,	71468,	73032,	74632,
+		76266,	77936,	79642,	81386,	83169,	84990,	86851,
+		88752,	90696,	92682,	94711,	96785,	98905,	101070,
+		103283, 105545, 107856, 110218, 112631, 115098, 117618,
+		120194, 122825, 125515, 128263, 131072,
+	};
+	const u32 within = LINNOS_LOG_BITS - STEP_BITS;
+	u32 whole, fraction, low, high;
+	u64 us;
+
+	if (log < 0)
+		log = 0;
+	if (log >= LOG_END)
+		return LINNOS_LATENCY_CAP;
+	whole = log >> LINNOS_LOG_BITS;
+	fraction = log & ((1 << LINNOS_LOG_BITS) - 1);
+	low = power[fraction >> within];
+	high = power[(fraction >> within) + 1];
+	us = low + ((high - low) * (fraction & ((1 << within) - 1)) >> within);
+	us = ((us << whole) + (1 << (POWER_BITS - 1))) >> POWER_BITS;
+	return us < LINNOS_LATENCY_CAP ? us : LINNOS_LATENCY_CAP;
+}
+
+/**
+ * linnos_latency_us() - how long is a read expected to take?
+ * @model: a parsed model
+ * @features: of the read, each at most %LINNOS_LATENCY_CAP
+ *
+ * However fast the reads have been that were answered: where one has not been
+ * for longer than is usual, a new one is not expected to be answered in less
+ * time than that one has been overdue.
+ *
+ * Return: us, 1 to %LINNOS_LATENCY_CAP.
+ */
+u32 linnos_latency_us(const struct linnos_latency *model,
+		      const u32 features[LINNOS_N_FEATURES])
+{
+	u32 oldest_us = features[LINNOS_OLDEST_US];
+	u32 us = 0;
+	s32 log;
+	int ago;
+
+	if (!model->n_trees) {
+		for (ago = 0; ago < LINNOS_HISTORY; ago++)
+			us += features[LINNOS_PAST + ago * LINNOS_N_PAST +
+				       LINNOS_PAST_LATENCY_US];
+		us /= LINNOS_HISTORY;
+		us = us ? us : 1;
+	} else {
+		/* What training makes is 4 deep: the compiler unrolls it. */
+		if (model->depth == 4)
+			log = linnos_trees_sum(model, features, 4);
+		else
+			log = linnos_trees_sum(model, features, model->depth);
+		us = linnos_latency_power(log);
+	}
+	if (oldest_us > model->overdue_us && us < oldest_us - model->overdue_us)
+		us = oldest_us - model->overdue_us;
+	return us;
+}

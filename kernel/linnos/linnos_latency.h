@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * LinnOS latency model: how long a read would take, from integers.
+ *
+ * The second kind of model, beside the network of linnos_engine.h. It is a sum
+ * of small decision trees, trained by gradient boosting (Friedman, Annals of
+ * Statistics 29, 2001). Each tree is complete: all of its leaves have the same
+ * depth, so that a prediction takes the same steps whatever the read, without a
+ * branch that could be mispredicted. A leaf is a logarithm in fixed point; the
+ * sum over the trees is the logarithm of the expected latency.
+ */
+#ifndef _LINNOS_LATENCY_H
+#define _LINNOS_LATENCY_H
+
+#include "linnos_engine.h"
+
+#define LINNOS_LATENCY_VERSION 2
+
+/*
+ * Features, all at most %LINNOS_LATENCY_CAP; docs/formats.md defines them. Those
+ * of the last four reads stand together, the read that completed last first.
+ */
+enum linnos_latency_feature {
+	LINNOS_OWN_PAGES,
+	LINNOS_READ_PAGES,
+	LINNOS_WRITE_PAGES,
+	LINNOS_READS_IN_FLIGHT,
+	LINNOS_OLDEST_US,
+	LINNOS_OVERDUE,
+	LINNOS_PAST,
+};
+
+enum linnos_latency_past {
+	LINNOS_PAST_LATENCY_US,
+	LINNOS_PAST_PENDING,
+	LINNOS_PAST_PAGES,
+	LINNOS_PAST_AGE_US,
+	LINNOS_N_PAST,
+};
+
+#define LINNOS_N_FEATURES (LINNOS_PAST + LINNOS_HISTORY * LINNOS_N_PAST)
+
+/* 16.8 s in us; what has never been is as old. */
+#define LINNOS_LATENCY_CAP 0xffffff
+
+/* A split is its feature's number and, below it, the threshold. */
+#define LINNOS_SPLIT_SHIFT 24
+
+#define LINNOS_LATENCY_MAX_DEPTH 6
+#define LINNOS_LATENCY_MAX_TREES 256
+#define LINNOS_LATENCY_MAX_BYTES (32 << 10)
+
+/* Leaves are log2 of us, with so many bits behind the point. */
+#define LINNOS_LOG_BITS 10
+
+/**
+ * enum linnos_latency_error - which check a file failed
+ * @LINNOS_LATENCY_OK: none
+ * @LINNOS_LATENCY_TRUNCATED: fewer bytes than a header, or than it says
+ * @LINNOS_LATENCY_MAGIC: the file does not begin with LINNOSMD
+ * @LINNOS_LATENCY_UNKNOWN_VERSION: a version other than 2
+ * @LINNOS_LATENCY_SIZE: not as large as its trees, or larger than allowed
+ * @LINNOS_LATENCY_SHAPE: other features or fixed point, too many trees, too deep
+ * @LINNOS_LATENCY_RESERVED: a reserved field is not zero
+ * @LINNOS_LATENCY_RANGE: a number in the header is zero or too large
+ * @LINNOS_LATENCY_CRC: the checksum does not match
+ * @LINNOS_LATENCY_SPLIT: a split by a feature that there is not
+ */
+enum linnos_latency_error {
+	LINNOS_LATENCY_OK = 0,
+	LINNOS_LATENCY_TRUNCATED,
+	LINNOS_LATENCY_MAGIC,
+	LINNOS_LATENCY_UNKNOWN_VERSION,
+	LINNOS_LATENCY_SIZE,
+	LINNOS_LATENCY_SHAPE,
+	LINNOS_LATENCY_RESERVED,
+	LINNOS_LATENCY_RANGE,
+	LINNOS_LATENCY_CRC,
+	LINNOS_LATENCY_SPLIT,
+};
+
+/**
+ * struct linnos_latency - a checked model
+ * @id: CRC-32 of the file
+ * @threshold_us: a read slower than this is slow
+ * @refuse_us: as a verdict: a read predicted to be slower than this is refused
+ * @overdue_us: a read in flight for longer is overdue
+ * @base: what the leaves are added to
+ * @n_trees: number of trees; with none, the mean of the last latencies it is
+ * @depth: splits from a root to each leaf
+ * @leaves: where the leaves begin
+ * @splits: of each tree 2^@depth - 1, level by level, then the leaves
+ */
+struct linnos_latency {
+	u32 id;
+	u32 threshold_us;
+	u32 refuse_us;
+	u32 overdue_us;
+	s32 base;
+	u16 n_trees;
+	u16 depth;
+	const s16 *leaves;
+	u32 splits[];
+};
+
+size_t linnos_latency_sizeof(size_t file_bytes);
+enum linnos_latency_error linnos_latency_parse(struct linnos_latency *model,
+					       const void *file, size_t bytes);
+const char *linnos_latency_error_string(enum linnos_latency_error error);
+
+u32 linnos_latency_us(const struct linnos_latency *model,
+		      const u32 features[LINNOS_N_FEATURES]);
+
+#endif /* _LINNOS_LATENCY_H */

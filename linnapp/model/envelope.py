@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: MIT
+"""What all kinds of model files have in common: how they begin, and their checksum."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+
+from linnapp.errors import ModelError
+from linnapp.files import AnyPath, explain_os_error
+
+MAGIC = b"LINNOSMD"
+HEADER_BYTES = 64
+SUFFIX = ".linnos"
+
+#: The kinds of model, each with a format version of its own.
+NETWORK, LATENCY = 1, 2
+KINDS = {NETWORK: "network", LATENCY: "latency model"}
+
+_BEGIN = struct.Struct("<8sIII")
+
+#: where the fields of a kind begin
+FIELDS_OFFSET = _BEGIN.size
+
+#: offset of the CRC-32, which covers the whole file with this field zero
+_CRC_OFFSET = 16
+
+#: larger than any file these formats can describe with sane sizes; bounds what is read
+_MAX_FILE_BYTES = 64 << 20
+
+REMEDY = "; make it again with `linnapp train` or `linnapp pack`"
+
+
+def read(path: AnyPath) -> bytes:
+    """Read a model file.
+
+    Raises
+    ------
+    ModelError
+        If it cannot be read.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as stream:
+            return stream.read(_MAX_FILE_BYTES)
+    except OSError as error:
+        raise ModelError(str(explain_os_error(error, path))) from error
+
+
+def version(data: bytes, name: str) -> int:
+    """The version of a model file's content; nothing behind it is looked at.
+
+    Raises
+    ------
+    ModelError
+        If it is too short, does not begin as a model does, or is of a version not known.
+    """
+    if len(data) < HEADER_BYTES:
+        raise ModelError(
+            f"{name}: {len(data)} bytes, shorter than a model's header of {HEADER_BYTES}" + REMEDY
+        )
+    magic, number, _, _ = _BEGIN.unpack_from(data)
+    if magic != MAGIC:
+        raise ModelError(f"{name}: not a LinnOS model (it starts with {magic!r})")
+    if number not in KINDS:
+        known = " and ".join(f"{n} ({kind})" for n, kind in KINDS.items())
+        raise ModelError(f"{name}: model format version {number}, only {known} are known")
+    return int(number)
+
+
+def check(data: bytes, wanted: int, name: str) -> None:
+    """Check what comes before the fields of a kind: magic, version, size and checksum.
+
+    Parameters
+    ----------
+    data : bytes
+        The whole file.
+    wanted : int
+        The version that it must have.
+    name : str
+        What to call it in errors.
+
+    Raises
+    ------
+    ModelError
+        Which check failed.
+    """
+    number = version(data, name)
+    if number != wanted:
+        raise ModelError(
+            f"{name}: model format version {number}, a {KINDS[number]}; "
+            f"expected a {KINDS[wanted]}, version {wanted}"
+        )
+    _, _, total_bytes, crc32 = _BEGIN.unpack_from(data)
+    if total_bytes != len(data):
+        raise ModelError(
+            f"{name}: truncated or padded: {len(data)} bytes, the header says {total_bytes}"
+            + REMEDY
+        )
+    found = _checksum(data)
+    if found != crc32:
+        raise ModelError(
+            f"{name}: corrupt: checksum {found:08x}, the header says {crc32:08x}" + REMEDY
+        )
+
+
+def sealed(fields: bytes, body: bytes, number: int) -> bytes:
+    """A whole file from the header's fields behind the checksum, and what follows the header."""
+    fields = fields.ljust(HEADER_BYTES - _BEGIN.size, b"\0")
+    begin = _BEGIN.pack(MAGIC, number, HEADER_BYTES + len(body), 0)
+    data = bytearray(begin + fields + body)
+    struct.pack_into("<I", data, _CRC_OFFSET, zlib.crc32(data))
+    return bytes(data)
+
+
+def model_id(data: bytes) -> str:
+    """CRC-32 of the file as 8 hex digits, as the kernel prints it."""
+    return f"{struct.unpack_from('<I', data, _CRC_OFFSET)[0]:08x}"
+
+
+def _checksum(data: bytes) -> int:
+    zeroed = bytearray(data)
+    struct.pack_into("<I", zeroed, _CRC_OFFSET, 0)
+    return zlib.crc32(zeroed)

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: MIT
+"""Runs a latency model on features: in numpy, or with the C code that a kernel would run.
+
+``c`` is kernel/linnos/linnos_latency.c built as a shared library; ``numpy`` is independent of it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.errors import LinnappError, ModelError
+from linnapp.model.engine import LIBRARY, Engine
+from linnapp.model.latency_model import (
+    CAP,
+    FEATURES,
+    FRACTION_BITS,
+    LATENCIES,
+    N_FEATURES,
+    LatencyModel,
+)
+from linnapp.native import load_library
+
+#: rows at a time
+_CHUNK_ROWS = 1 << 14
+
+#: 2^(k / 32) with 16 bits behind the point; between two of them, straight lines
+_STEP_BITS = 5
+_POWER_BITS = 16
+_POWER = np.rint(2.0 ** (np.arange(2**_STEP_BITS + 1) / 2**_STEP_BITS + _POWER_BITS)).astype(
+    np.int64
+)
+
+
+def predict_us(
+    model: LatencyModel, features: npt.NDArray[Any], engine: Engine = "numpy"
+) -> npt.NDArray[np.uint32]:
+    """How long each read is expected to take.
+
+    Parameters
+    ----------
+    model : LatencyModel
+    features : integer array, shape (n, len(FEATURES))
+        0 to `CAP`.
+    engine : {"numpy", "c"}
+
+    Returns
+    -------
+    uint32 array, shape (n,)
+        In us.
+
+    Raises
+    ------
+    LinnappError
+        If the shape or a value is wrong, or the C engine is not built or refuses the model.
+    """
+    if features.ndim != 2 or features.shape[1] != N_FEATURES:
+        raise LinnappError(
+            f"features of shape {features.shape}: a latency model takes (n, {N_FEATURES})"
+        )
+    if features.dtype.kind not in "iu":
+        raise LinnappError(f"features of type {features.dtype}: expected integers")
+    if features.size and (int(features.min()) < 0 or int(features.max()) > CAP):
+        raise LinnappError(
+            f"features hold values from {features.min()} to {features.max()}: expected 0 to {CAP}"
+        )
+    rows = np.ascontiguousarray(features, np.uint32)
+    return _predict_c(model, rows) if engine == "c" else _predict_numpy(model, rows)
+
+
+def _predict_numpy(model: LatencyModel, features: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    if model.n_trees:
+        us = np.empty(len(features), np.int64)
+        for start in range(0, len(features), _CHUNK_ROWS):
+            part = slice(start, start + _CHUNK_ROWS)
+            us[part] = power(_sum(model, features[part]))
+    else:
+        latencies = features[:, list(LATENCIES)].sum(axis=1, dtype=np.int64)
+        us = np.maximum(latencies // len(LATENCIES), 1)
+    oldest_us = features[:, FEATURES.index("oldest_us")].astype(np.int64)
+    return np.maximum(us, oldest_us - model.overdue_us).astype(np.uint32)
+
+
+def _sum(model: LatencyModel, features: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
+    """Logarithms of the expected latencies."""
+    total = np.full(len(features), model.base, np.int64)
+    place, threshold = model.splits >> 24, model.splits & np.uint32(CAP)
+    here = np.arange(len(features))
+    for tree in range(model.n_trees):
+        node = np.zeros(len(features), np.intp)
+        for _ in range(model.depth):
+            right = features[here, place[tree, node]] > threshold[tree, node]
+            node = 2 * node + 1 + right
+        total += model.leaves[tree, node + 1 - (1 << model.depth)]
+    return total
+
+
+def power(log: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """2 to the power of fixed-point numbers, rounded: 1 to `CAP`."""
+    log = np.clip(log, 0, 24 << FRACTION_BITS)
+    whole, fraction = log >> FRACTION_BITS, log & ((1 << FRACTION_BITS) - 1)
+    within = FRACTION_BITS - _STEP_BITS
+    low, high = _POWER[fraction >> within], _POWER[(fraction >> within) + 1]
+    value = low + ((high - low) * (fraction & ((1 << within) - 1)) >> within)
+    rounded = ((value << whole) + (1 << (_POWER_BITS - 1))) >> _POWER_BITS
+    return np.asarray(np.minimum(rounded, CAP))
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    library = load_library(LIBRARY, "LINNOS_ENGINE")
+    library.linnos_latency_sizeof.restype = ctypes.c_size_t
+    library.linnos_latency_sizeof.argtypes = (ctypes.c_size_t,)
+    library.linnos_latency_parse.restype = ctypes.c_int
+    library.linnos_latency_parse.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+    library.linnos_latency_error_string.restype = ctypes.c_char_p
+    library.linnos_latency_error_string.argtypes = (ctypes.c_int,)
+    library.linnos_latency_batch.restype = ctypes.c_long
+    library.linnos_latency_batch.argtypes = (
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_long,
+        ctypes.c_void_p,
+    )
+    return library
+
+
+def parse_in_c(data: bytes, name: str = "model") -> Any:
+    """Have the C engine look at a model file; what it made of it.
+
+    Raises
+    ------
+    ModelError
+        With the engine's word for the check that failed.
+    """
+    library = _library()
+    parsed = ctypes.create_string_buffer(library.linnos_latency_sizeof(len(data)))
+    error = library.linnos_latency_parse(parsed, data, len(data))
+    if error:
+        reason = library.linnos_latency_error_string(error).decode()
+        raise ModelError(f"{name}: the C engine refuses it: {reason}")
+    return parsed
+
+
+def _predict_c(model: LatencyModel, features: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    parsed = parse_in_c(model.to_bytes())
+    out = np.empty(len(features), np.uint32)
+    _library().linnos_latency_batch(parsed, features.ctypes.data, len(features), out.ctypes.data)
+    return out

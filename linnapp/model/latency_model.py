@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: MIT
+"""The second kind of model: how long a read would take (``.linnos`` version 2, docs/formats.md).
+
+Boosted trees over integers that a kernel has, complete to one depth, so that a prediction is the
+same few steps for each tree. Leaves are logarithms in fixed point; their sum is that of the
+expected latency.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.errors import ModelError
+from linnapp.files import AnyPath, replaced_file
+from linnapp.model import envelope
+from linnapp.model.envelope import HEADER_BYTES, REMEDY
+
+VERSION = envelope.LATENCY
+
+#: Past reads among the features.
+HISTORY = 4
+
+#: No feature is larger: 16.8 s in us, which a drive that is in use does not reach.
+CAP = 2**24 - 1
+
+#: Features of the read and of the drive; then of each of the last reads, the latest first, `PAST`.
+NOW = (
+    "pages",
+    "read_pages",
+    "write_pages",
+    "reads_in_flight",
+    "oldest_us",
+    "overdue",
+)
+PAST = ("latency_us", "pending", "pages", "age_us")
+
+#: All features in their order; `latency_us_1` is the latency of the read that completed last.
+FEATURES = NOW + tuple(f"{name}_{ago}" for ago in range(1, HISTORY + 1) for name in PAST)
+N_FEATURES = len(FEATURES)
+
+#: Where in a row the last reads' latencies stand.
+LATENCIES = tuple(FEATURES.index(f"latency_us_{ago}") for ago in range(1, HISTORY + 1))
+
+MAX_DEPTH = 6
+MAX_TREES = 256
+#: What a drive's model may take in a kernel.
+MAX_FILE_BYTES = 32 << 10
+
+#: Leaves and `base` are log2 of us with so many bits behind the point.
+FRACTION_BITS = 10
+
+#: what follows the checksum
+_FIELDS = struct.Struct("<HHBBBBIIIi")
+
+#: A split that sends every read to the left.
+NO_SPLIT = CAP
+
+
+@dataclasses.dataclass(frozen=True)
+class LatencyModel:
+    """Boosted trees; without any, the mean of the last reads' latencies is the prediction.
+
+    Attributes
+    ----------
+    splits : uint32 array, shape (n_trees, 2**depth - 1)
+        Level by level: the feature's place times 2**24, plus a threshold; a read with more than
+        that goes right.
+    leaves : int16 array, shape (n_trees, 2**depth)
+        From left to right; fixed point with `FRACTION_BITS`.
+    base : int
+        What the leaves are added to.
+    threshold_us : int
+        The inflection point: a read is slow when it takes longer.
+    refuse_us : int
+        As a verdict: what is predicted to take longer is not worth waiting for.
+    overdue_us : int
+        A read in flight for longer is overdue, and so long is the least that is predicted.
+    """
+
+    splits: npt.NDArray[np.uint32]
+    leaves: npt.NDArray[np.int16]
+    base: int
+    threshold_us: int
+    refuse_us: int
+    overdue_us: int
+
+    def __post_init__(self) -> None:
+        for name, dtype in (("splits", np.uint32), ("leaves", np.int16)):
+            array = np.ascontiguousarray(getattr(self, name))
+            if array.ndim != 2:
+                raise ModelError(f"model: {name} has shape {array.shape}, expected two dimensions")
+            info = np.iinfo(dtype)
+            if array.dtype.kind not in "iu" or (
+                array.size and (int(array.min()) < info.min or int(array.max()) > info.max)
+            ):
+                raise ModelError(f"model: {name} must be integers of {np.dtype(dtype)}")
+            object.__setattr__(self, name, array.astype(dtype))
+        self.check()
+
+    @classmethod
+    def mean_of_last(cls, threshold_us: int, refuse_us: int, overdue_us: int) -> LatencyModel:
+        """The simple one: what the last reads took, on average."""
+        none = np.empty((0, 1), np.uint32), np.empty((0, 2), np.int16)
+        return cls(*none, 0, threshold_us, refuse_us, overdue_us)
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.leaves)
+
+    @property
+    def depth(self) -> int:
+        """Splits from a tree's root to each of its leaves."""
+        return int(self.leaves.shape[1]).bit_length() - 1
+
+    @property
+    def model_id(self) -> str:
+        """CRC-32 of the file as 8 hex digits."""
+        return envelope.model_id(self.to_bytes())
+
+    def check(self) -> None:
+        """Refuse what the C engine would refuse.
+
+        Raises
+        ------
+        ModelError
+            If shapes disagree, a field is out of range, or a split names no feature.
+        """
+        n_leaves = self.leaves.shape[1]
+        if not 1 <= self.depth <= MAX_DEPTH or n_leaves != 1 << self.depth:
+            raise ModelError(
+                f"model: trees of {n_leaves} leaves; accepted are 2, 4, ... {1 << MAX_DEPTH}"
+            )
+        if self.splits.shape != (self.n_trees, n_leaves - 1):
+            raise ModelError(
+                f"model: splits have shape {self.splits.shape}, leaves {self.leaves.shape}; "
+                f"expected ({self.n_trees}, {n_leaves - 1})"
+            )
+        for name, value, low, high in (
+            ("n_trees", self.n_trees, 0, MAX_TREES),
+            ("base", self.base, -(2**15), 2**15 - 1),
+            ("threshold_us", self.threshold_us, 1, 2**32 - 1),
+            ("refuse_us", self.refuse_us, 1, 2**32 - 1),
+            ("overdue_us", self.overdue_us, 1, CAP),
+        ):
+            if not low <= value <= high:
+                raise ModelError(f"model: {name} is {value}, accepted are {low} to {high}")
+        if self.splits.size and int(self.splits.max()) >> 24 >= N_FEATURES:
+            raise ModelError(
+                f"model: a split by feature {int(self.splits.max()) >> 24}; "
+                f"there are 0 to {N_FEATURES - 1}"
+            )
+        n_bytes = HEADER_BYTES + self.splits.nbytes + self.leaves.nbytes
+        if n_bytes > MAX_FILE_BYTES:
+            raise ModelError(f"model: {n_bytes} bytes, accepted are {MAX_FILE_BYTES}")
+
+    def to_bytes(self) -> bytes:
+        """Serialise, with checksum."""
+        fields = _FIELDS.pack(
+            N_FEATURES,
+            self.n_trees,
+            self.depth,
+            HISTORY,
+            FRACTION_BITS,
+            0,
+            self.overdue_us,
+            self.refuse_us,
+            self.threshold_us,
+            self.base,
+        )
+        body = self.splits.astype("<u4").tobytes() + self.leaves.astype("<i2").tobytes()
+        return envelope.sealed(fields, body, VERSION)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, name: str = "model") -> LatencyModel:
+        """Parse a model file's content.
+
+        Parameters
+        ----------
+        data : bytes
+            The whole file.
+        name : str
+            What to call it in errors.
+
+        Raises
+        ------
+        ModelError
+            Which check failed: magic, version, size, checksum or fields.
+        """
+        envelope.check(data, VERSION, name)
+        (
+            n_features,
+            n_trees,
+            depth,
+            history,
+            fraction_bits,
+            reserved,
+            overdue_us,
+            refuse_us,
+            threshold_us,
+            base,
+        ) = _FIELDS.unpack_from(data, envelope.FIELDS_OFFSET)
+        for field, value, known in (
+            ("features", n_features, N_FEATURES),
+            ("past reads", history, HISTORY),
+            ("bits behind the point", fraction_bits, FRACTION_BITS),
+        ):
+            if value != known:
+                raise ModelError(f"{name}: {value} {field}, only {known} are known")
+        if reserved or any(data[envelope.FIELDS_OFFSET + _FIELDS.size : HEADER_BYTES]):
+            raise ModelError(f"{name}: a reserved field is not zero; written by a newer version?")
+        if not 1 <= depth <= MAX_DEPTH or n_trees > MAX_TREES:
+            raise ModelError(
+                f"{name}: {n_trees} trees of depth {depth}; accepted are at most {MAX_TREES}, of "
+                f"depth 1 to {MAX_DEPTH}"
+            )
+        n_splits, n_leaves = n_trees * ((1 << depth) - 1), n_trees << depth
+        expected = HEADER_BYTES + 4 * n_splits + 2 * n_leaves
+        if expected != len(data):
+            raise ModelError(
+                f"{name}: {n_trees} trees of depth {depth} need {expected} bytes, the file has "
+                f"{len(data)}" + REMEDY
+            )
+        splits = np.frombuffer(data, "<u4", n_splits, HEADER_BYTES)
+        leaves = np.frombuffer(data, "<i2", n_leaves, HEADER_BYTES + 4 * n_splits)
+        try:
+            return cls(
+                splits.reshape(n_trees, (1 << depth) - 1),
+                leaves.reshape(n_trees, 1 << depth),
+                base,
+                threshold_us,
+                refuse_us,
+                overdue_us,
+            )
+        except ModelError as error:
+            raise ModelError(f"{name}: {error}") from error
+
+    @classmethod
+    def load(cls, path: AnyPath) -> LatencyModel:
+        """Read a model file; see :meth:`from_bytes` for the errors."""
+        return cls.from_bytes(envelope.read(path), str(path))
+
+    def save(self, path: AnyPath) -> None:
+        """Write the model file beside `path`, then rename it into place."""
+        with replaced_file(path) as stream:
+            stream.write(self.to_bytes())

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: MIT
+"""The latency model's file, and its two engines: they refuse the same, and predict the same."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_model_format import random_model, with_checksum
+
+from linnapp.errors import LinnappError, ModelError
+from linnapp.model import LatencyModel, Model, load_model
+from linnapp.model.engine import ENGINES, check_kernel_accepts
+from linnapp.model.latency_engine import parse_in_c, power, predict_us
+from linnapp.model.latency_model import (
+    CAP,
+    FEATURES,
+    FRACTION_BITS,
+    MAX_FILE_BYTES,
+    N_FEATURES,
+)
+
+N = 100_000
+
+
+def random_trees(seed: int = 1, n_trees: int = 48, depth: int = 4, **changes: int) -> LatencyModel:
+    rng = np.random.default_rng(seed)
+    place = rng.integers(0, N_FEATURES, (n_trees, 2**depth - 1)).astype(np.uint32)
+    threshold = rng.choice([0, 1, 3, 100, 900, CAP - 1, CAP], place.shape).astype(np.uint32)
+    fields = {"base": 7 << FRACTION_BITS, "threshold_us": 421, "refuse_us": 500, "overdue_us": 900}
+    return LatencyModel(
+        splits=place << np.uint32(24) | threshold,
+        leaves=rng.integers(-900, 900, (n_trees, 2**depth)).astype(np.int16),
+        **(fields | changes),
+    )
+
+
+def random_features(n: int = N, seed: int = 3) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    top = rng.choice([2, 200, 2000, CAP], (n, N_FEATURES))
+    return (rng.random((n, N_FEATURES)) * (top + 1)).astype(np.uint32)
+
+
+def one_by_one(model: LatencyModel, row: list[int]) -> int:
+    """A prediction in Python's own integers."""
+    if not model.n_trees:
+        us = max(1, sum(row[FEATURES.index(f"latency_us_{ago}")] for ago in (1, 2, 3, 4)) // 4)
+    else:
+        log = model.base
+        for splits, leaves in zip(model.splits.tolist(), model.leaves.tolist(), strict=True):
+            node = 0
+            for _ in range(model.depth):
+                node = 2 * node + (2 if row[splits[node] >> 24] > splits[node] % 2**24 else 1)
+            log += leaves[node - len(splits)]
+        us = int(power(np.array([log]))[0])
+    return max(us, row[FEATURES.index("oldest_us")] - model.overdue_us)
+
+
+@pytest.mark.parametrize("depth", [1, 4, 6])
+def test_numpy_and_c_agree(depth: int) -> None:
+    model = random_trees(depth, n_trees=40, depth=depth)
+    x = random_features()
+    ours = predict_us(model, x, "numpy")
+    assert np.array_equal(ours, predict_us(model, x, "c"))
+    assert len(np.unique(ours)) > 1000
+    assert ours[:200].tolist() == [one_by_one(model, row) for row in x[:200].tolist()]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_extremes(engine: str) -> None:
+    x = np.array([[0] * N_FEATURES, [CAP] * N_FEATURES], np.uint32)
+    least = random_trees(n_trees=256, depth=1)
+    for leaf, us in ((-(2**15), 1), (2**15 - 1, CAP)):
+        model = LatencyModel(
+            least.splits, np.full_like(least.leaves, leaf), 0, 1, 1, overdue_us=CAP
+        )
+        assert predict_us(model, x, engine).tolist() == [us, us]
+    # A split of CAP sends none to the right: more there is not.
+    none = LatencyModel(
+        np.full((1, 1), CAP, np.uint32), np.array([[0, 1024]], np.int16), 0, 1, 1, CAP
+    )
+    assert predict_us(none, x, engine).tolist() == [1, 1]
+    # A read is expected to take no less than the oldest has been overdue.
+    assert predict_us(
+        LatencyModel(none.splits, none.leaves, 0, 1, 1, overdue_us=CAP - 5), x, engine
+    ).tolist() == [1, 5]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_mean_of_the_last(engine: str) -> None:
+    model = LatencyModel.mean_of_last(100, 200, overdue_us=CAP)
+    x = random_features(1000)
+    got = predict_us(model, x, engine)
+    assert got.tolist() == [one_by_one(model, row) for row in x.tolist()]
+    assert predict_us(model, np.zeros((1, N_FEATURES), int), engine).tolist() == [1]
+
+
+def test_powers() -> None:
+    log = np.arange(-5, 24 << FRACTION_BITS)
+    exact = 2.0 ** (np.maximum(log, 0) / 2**FRACTION_BITS)
+    got = power(log)
+    assert np.all(np.diff(got) >= 0)
+    assert np.all(np.abs(got - exact) <= 0.5 + exact * 1e-4)
+    assert power(np.array([24 << FRACTION_BITS, 10**6])).tolist() == [CAP, CAP]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_bad_features_are_refused(engine: str) -> None:
+    model = random_trees()
+    for bad, message in (
+        (np.zeros((3, 31), np.uint8), "shape"),
+        (np.full((3, N_FEATURES), CAP + 1, np.uint32), "expected 0 to"),
+        (np.full((3, N_FEATURES), -1), "expected 0 to"),
+        (np.zeros((3, N_FEATURES)), "expected integers"),
+    ):
+        with pytest.raises(LinnappError, match=message):
+            predict_us(model, bad, engine)
+    assert len(predict_us(model, np.zeros((0, N_FEATURES), np.uint32), engine)) == 0
+
+
+@pytest.mark.parametrize("depth", [1, 4, 6])
+@pytest.mark.parametrize("n_trees", [0, 1, 48])
+def test_round_trip(tmp_path: Path, depth: int, n_trees: int) -> None:
+    model = random_trees(2, n_trees, depth)
+    path = tmp_path / "m.linnos"
+    model.save(path)
+    again = LatencyModel.load(path)
+    assert again.to_bytes() == model.to_bytes() == path.read_bytes()
+    loaded = load_model(path)
+    assert isinstance(loaded, LatencyModel)
+    assert (loaded.n_trees, loaded.depth, loaded.base) == (n_trees, depth, model.base)
+    assert (loaded.threshold_us, loaded.refuse_us, loaded.overdue_us) == (421, 500, 900)
+    parse_in_c(model.to_bytes())
+
+
+def test_layout_is_the_documented_one() -> None:
+    model = random_trees(n_trees=48, depth=4)
+    data = model.to_bytes()
+    assert data[:8] == b"LINNOSMD"
+    assert struct.unpack_from("<II", data, 8) == (2, 64 + 48 * (15 * 4 + 16 * 2))
+    assert struct.unpack_from("<HH", data, 20) == (22, 48)
+    assert tuple(data[24:28]) == (4, 4, 10, 0)
+    assert struct.unpack_from("<IIIi", data, 28) == (900, 500, 421, 7 << 10)
+    assert struct.unpack_from("<I", data, 64)[0] == model.splits[0, 0]
+    assert struct.unpack_from("<h", data, 64 + 48 * 60)[0] == model.leaves[0, 0]
+
+
+@pytest.mark.parametrize(
+    ("offset", "value", "message"),
+    [
+        (0, b"X", "not a LinnOS model"),
+        (8, b"\x03", r"version 3, only 1 \(network\) and 2 \(latency model\)"),
+        (8, b"\x01", "a network; expected a latency model"),
+        (12, b"\x00", "truncated or padded"),
+        (16, b"\x00\x00\x00\x00", "checksum"),
+        (1000, b"\xaa\xbb", "checksum"),
+    ],
+)
+def test_damage_is_named(tmp_path: Path, offset: int, value: bytes, message: str) -> None:
+    data = bytearray(random_trees().to_bytes())
+    data[offset : offset + len(value)] = value
+    path = tmp_path / "bad.linnos"
+    path.write_bytes(data)
+    with pytest.raises(ModelError, match=message) as caught:
+        LatencyModel.load(path)
+    assert str(path) in str(caught.value)
+    with pytest.raises(ModelError, match="C engine refuses"):
+        parse_in_c(bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("offset", "format_", "value", "message"),
+    [
+        (20, "<H", 21, "21 features"),
+        (22, "<H", 47, "need .* bytes"),
+        (22, "<H", 257, "257 trees"),
+        (24, "<B", 3, "need .* bytes"),
+        (24, "<B", 0, "depth 0"),
+        (24, "<B", 7, "depth 7"),
+        (25, "<B", 5, "5 past reads"),
+        (26, "<B", 9, "9 bits"),
+        (27, "<B", 1, "reserved"),
+        (28, "<I", 0, "overdue_us is 0"),
+        (28, "<I", CAP + 1, "overdue_us is 16777216"),
+        (32, "<I", 0, "refuse_us is 0"),
+        (36, "<I", 0, "threshold_us is 0"),
+        (40, "<i", 2**15, "base is 32768"),
+        (40, "<i", -(2**15) - 1, "base is -32769"),
+        (44, "<I", 1, "reserved"),
+        (60, "<I", 1 << 24, "reserved"),
+        (64 + 4 * 700, "<I", 22 << 24, "a split by feature 22; there are 0 to 21"),
+    ],
+)
+def test_wrong_fields_with_a_right_checksum(
+    offset: int, format_: str, value: int, message: str
+) -> None:
+    data = bytearray(random_trees().to_bytes())
+    struct.pack_into(format_, data, offset, value)
+    damaged = with_checksum(data)
+    with pytest.raises(ModelError, match=message):
+        LatencyModel.from_bytes(damaged)
+    with pytest.raises(ModelError, match="C engine refuses"):
+        parse_in_c(damaged)
+
+
+def test_every_truncation_is_refused() -> None:
+    data = random_trees().to_bytes()
+    for size in [*range(0, 80), 2000, len(data) - 1]:
+        with pytest.raises(ModelError):
+            LatencyModel.from_bytes(data[:size])
+        with pytest.raises(ModelError):
+            parse_in_c(data[:size])
+    with pytest.raises(ModelError, match="truncated or padded"):
+        LatencyModel.from_bytes(data + b"\0")
+    with pytest.raises(ModelError, match="wrong size"):
+        parse_in_c(data + b"\0")
+
+
+def test_no_more_than_a_drive_may_take() -> None:
+    fits = MAX_FILE_BYTES // (63 * 4 + 64 * 2)
+    parse_in_c(random_trees(n_trees=fits, depth=6).to_bytes())
+    with pytest.raises(ModelError, match="accepted are 32768"):
+        random_trees(n_trees=fits + 1, depth=6)
+    many = np.zeros((257, 1), np.uint32), np.zeros((257, 2), np.int16)
+    with pytest.raises(ModelError, match="n_trees is 257"):
+        LatencyModel(*many, 0, 1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"leaves": np.zeros((2, 3), np.int16)}, "trees of 3 leaves"),
+        ({"leaves": np.zeros((2, 4), np.int16)}, "splits have shape"),
+        ({"leaves": np.zeros(2, np.int16)}, "two dimensions"),
+        ({"leaves": np.zeros((2, 2))}, "integers of int16"),
+        ({"splits": np.full((2, 1), -1)}, "integers of uint32"),
+    ],
+)
+def test_wrong_arrays(changes: dict[str, np.ndarray], message: str) -> None:
+    arrays = {"splits": np.zeros((2, 1), np.uint32), "leaves": np.zeros((2, 2), np.int16)}
+    with pytest.raises(ModelError, match=message):
+        LatencyModel(**(arrays | changes), base=0, threshold_us=1, refuse_us=1, overdue_us=1)
+
+
+def test_a_kind_is_not_taken_for_the_other(tmp_path: Path) -> None:
+    network, trees = random_model().to_bytes(), random_trees().to_bytes()
+    with pytest.raises(ModelError, match="version 1, a network; expected a latency model"):
+        LatencyModel.from_bytes(network)
+    with pytest.raises(ModelError, match="version 2, a latency model; expected a network"):
+        Model.from_bytes(trees)
+    with pytest.raises(ModelError, match="unknown version"):
+        check_kernel_accepts(trees)
+    with pytest.raises(ModelError, match="unknown version"):
+        parse_in_c(network)
+    path = tmp_path / "m.linnos"
+    path.write_bytes(network)
+    assert isinstance(load_model(path), Model)
