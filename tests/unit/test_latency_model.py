@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_latency_log import random_log
 from test_model_format import random_model, with_checksum
 
 from linnapp.errors import LinnappError, ModelError
+from linnapp.learn.latency_features import Observer
 from linnapp.model import LatencyModel, Model, load_model
 from linnapp.model.engine import ENGINES, check_kernel_accepts
 from linnapp.model.latency_engine import parse_in_c, power, predict_us
@@ -21,6 +23,7 @@ from linnapp.model.latency_model import (
     MAX_FILE_BYTES,
     N_FEATURES,
 )
+from linnapp.trace.recorded import open_recording
 
 N = 100_000
 
@@ -66,6 +69,15 @@ def test_numpy_and_c_agree(depth: int) -> None:
     assert np.array_equal(ours, predict_us(model, x, "c"))
     assert len(np.unique(ours)) > 1000
     assert ours[:200].tolist() == [one_by_one(model, row) for row in x[:200].tolist()]
+
+
+def test_numpy_and_c_agree_on_a_log(tmp_path: Path) -> None:
+    random_log(tmp_path / "az.trace", n=150_000)
+    observer = Observer(300)
+    x = np.concatenate([observer.observe(chunk) for chunk in open_recording(tmp_path / "az.trace")])
+    assert len(x) >= N
+    model = random_trees(5)
+    assert np.array_equal(predict_us(model, x, "numpy"), predict_us(model, x, "c"))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
