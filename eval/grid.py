@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The evaluation's cells: the paper's eight workloads, each on its array, and how long each takes.
 
-Lengths are such that a model learns from at least ``TRAINING_READS`` reads of its drive, and that
-all of it takes four hours on two cores. Five replays of Azure have the 100,000 reads on which p99.9
-can rest; the others, whose reads and writes are larger and take the lab longer, some 50,000. What
-those take differs by two orders of magnitude between the workloads; the time that a replay takes is
-that of its I/Os.
+Lengths are such that a model learns from at least ``TRAINING_READS`` reads of its drive, whatever
+rates a seed draws, and that all of it takes four hours on two cores. Five replays of Azure have the
+100,000 reads on which p99.9 can rest; the others, whose reads and writes are larger and take the
+lab longer, some 50,000. What those take differs by two orders of magnitude between the workloads;
+the time that a replay takes is that of its I/Os.
 
 On the consumer array the workloads run as they are. On the enterprise array each ten seconds of the
 workload, in which its rate is constant, are represented by their first part (``kept_s``): so a
@@ -55,14 +55,14 @@ class Length:
 
 
 LENGTHS = {
-    "az-c": Length(150, 35),
-    "bi-c": Length(480, 70),
-    "bs-c": Length(1150, 140),
-    "co-c": Length(800, 70),
-    "az-e": Length(10, 2.5, 0.5),
-    "bi-e": Length(54, 9, 1),
-    "bs-e": Length(84, 10, 1),
-    "co-e": Length(54, 6, 0.5),
+    "az-c": Length(260, 35),
+    "bi-c": Length(600, 70),
+    "bs-c": Length(1500, 140),
+    "co-c": Length(960, 70),
+    "az-e": Length(12, 2.5, 0.5),
+    "bi-e": Length(65, 9, 1),
+    "bs-e": Length(99, 10, 1),
+    "co-e": Length(65, 6, 0.5),
 }
 
 #: What stands in the record of every experiment on these cells.
