@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-_TRACING = "/sys/kernel/debug/tracing"
+from linnapp.trace.blktrace import parse_device
+from linnapp.trace.decisions import lost_events, parse_decisions
 
-#: What the kernel found, as its trace event numbers and names it (docs/formats.md).
-FAST, SLOW, PROBE, NO_MODEL, STALL = 0, 1, 2, 4, 5
-_REASONS = {b"fast": FAST, b"slow": SLOW, b"probe": PROBE, b"no-model": NO_MODEL, b"stalled": STALL}
+_TRACING = "/sys/kernel/debug/tracing"
 
 #: In the guest, before a replay: room for all events of a replay.
 PREPARE = f"""
@@ -44,12 +42,6 @@ DECISION = np.dtype(
     ]
 )
 
-_LINE = re.compile(
-    rb" (\d+\.\d+): linnos_decision: dev=(\d+:\d+) sector=(\d+) nr_sector=\d+ pending=(\d+)"
-    rb" hist_pending=(\d+),(\d+),(\d+),(\d+) hist_latency_us=(\d+),(\d+),(\d+),(\d+)"
-    rb" out_fast=(-?\d+) out_slow=(-?\d+) revoked=(\d) reason=([a-z-]+)"
-)
-
 
 def read(folder: Path) -> NDArray[Any]:
     """Read the decisions that a replay left in its folder.
@@ -70,26 +62,21 @@ def read(folder: Path) -> NDArray[Any]:
         When events were lost, or there are none.
     """
     text = (folder / "decisions.txt").read_bytes()
-    lost = re.search(rb"# entries-in-buffer/entries-written: (\d+)/(\d+)", text)
-    if lost is not None and lost[1] != lost[2]:
+    lost = lost_events(text)
+    if lost:
         raise ValueError(
-            f"{folder}/decisions.txt: {int(lost[2]) - int(lost[1])} events did not fit the buffer; "
+            f"{folder}/decisions.txt: {lost} events did not fit the buffer; "
             "replay less, or raise buffer_size_kb"
         )
     devices = (folder / "devices.txt").read_text().split()
-    drive_of = {device.encode(): drive for drive, device in enumerate(devices)}
-    rows = _LINE.findall(text)
-    if not rows:
+    drive_of = {parse_device(device): drive for drive, device in enumerate(devices)}
+    seen = parse_decisions(text)
+    if not len(seen):
         raise ValueError(f"{folder}/decisions.txt: no decision in it")
-    table = np.empty(len(rows), DECISION)
-    table["time_us"] = [float(row[0]) * 1e6 for row in rows]
-    table["drive"] = [drive_of[row[1]] for row in rows]
-    table["offset_bytes"] = [int(row[2]) * 512 for row in rows]
-    numbers = np.array([row[3:-1] for row in rows]).astype(np.int64)
-    table["pending"] = numbers[:, 0]
-    table["hist_pending"] = numbers[:, 1:5]
-    table["hist_latency_us"] = numbers[:, 5:9]
-    table["predicted_slow"] = numbers[:, 10] > numbers[:, 9]
-    table["revoked"] = numbers[:, 11] == 1
-    table["reason"] = [_REASONS[row[-1]] for row in rows]
+    table = np.empty(len(seen), DECISION)
+    table["drive"] = [drive_of[device] for device in seen["device"].tolist()]
+    table["offset_bytes"] = seen["sector"] * np.uint64(512)
+    table["predicted_slow"] = seen["out_slow"] > seen["out_fast"]
+    for name in ("time_us", "pending", "hist_pending", "hist_latency_us", "revoked", "reason"):
+        table[name] = seen[name]
     return table

@@ -12,6 +12,7 @@ import pytest
 from eval import contenders, decisions
 from eval.cells import Cell, Replay, Replayed
 from eval.experiments.bursts import design, enforced, figure, observed, pooling, text
+from linnapp.trace.decisions import FAST, SLOW
 
 HEAD = "# tracer: nop\n#\n# entries-in-buffer/entries-written: {0}/{1}   #P:1\n#\n"
 EVENT = (
@@ -43,7 +44,7 @@ def test_decisions_are_read_back(tmp_path: Path) -> None:
     assert table["offset_bytes"].tolist() == [8192, 4096]
     assert table["predicted_slow"].tolist() == [True, False]
     assert table["revoked"].tolist() == [True, False]
-    assert table["reason"].tolist() == [decisions.SLOW, decisions.FAST]
+    assert table["reason"].tolist() == [SLOW, FAST]
     assert table["hist_latency_us"].tolist() == [[100, 90, 3000, 80]] * 2
     assert table["time_us"] == pytest.approx([1.5e6, 1.6e6])
 

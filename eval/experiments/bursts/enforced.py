@@ -23,6 +23,7 @@ from eval.experiments.bursts.design import (
     bin_name,
     only_part,
 )
+from linnapp.trace.decisions import FAST, PROBE
 
 
 def slots(slot_ms: int, added_us: int) -> tuple[str, int]:
@@ -194,7 +195,7 @@ def _trust(result: Replayed, log: dict[str, NDArray[Any]], slot_ms: int) -> dict
             after = (drive == k) & (number == m) & (since_end >= 0)
             if not np.any(after):
                 continue
-            fast = after & (table["reason"] == decisions.FAST)
+            fast = after & (table["reason"] == FAST)
             first_us = float(since_end[fast][0]) if np.any(fast) else None
             if first_us is None:
                 revoked_after.append(int((after & table["revoked"]).sum()))
@@ -202,7 +203,7 @@ def _trust(result: Replayed, log: dict[str, NDArray[Any]], slot_ms: int) -> dict
                 continue
             recovery.append(first_us)
             revoked_after.append(int((after & table["revoked"] & (since_end < first_us)).sum()))
-    probe = table["reason"] == decisions.PROBE
+    probe = table["reason"] == PROBE
     latencies = [
         found
         for i in np.flatnonzero(probe)

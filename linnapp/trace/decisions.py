@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: MIT
+"""The kernel's decisions, one a latency-critical read, from its trace event as text.
+
+The text is what tracefs prints (``cat trace``) or ``trace-cmd report``: lines of the event
+``linnos_decision`` (docs/formats.md), and where they were recorded too, of ``block_rq_issue`` and
+``block_rq_complete``, which tell how long admitted reads took.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.trace.blktrace import parse_device
+
+#: What the kernel found, as its trace event numbers and names it.
+FAST, SLOW, PROBE, NO_MODEL, STALLED = 0, 1, 2, 4, 5
+REASONS = {FAST: "fast", SLOW: "slow", PROBE: "probe", NO_MODEL: "no-model", STALLED: "stalled"}
+_REASON_OF = {name.encode(): number for number, name in REASONS.items()}
+
+#: `latency_us` of a read that was revoked, or whose end was not seen
+UNKNOWN = -1
+
+_DECISION = re.compile(
+    rb" (\d+)\.(\d{6}): linnos_decision: +dev=(\d+:\d+) sector=(\d+) nr_sector=(\d+) pending=(\d+)"
+    rb" hist_pending=(\d+),(\d+),(\d+),(\d+) hist_latency_us=(\d+),(\d+),(\d+),(\d+)"
+    rb" out_fast=(-?\d+) out_slow=(-?\d+) revoked=(\d) reason=([a-z-]+)"
+)
+_REQUEST = re.compile(
+    rb" (\d+)\.(\d{6}): block_rq_(issue|complete): +(\d+),(\d+) R[A-Z]*"
+    rb" (?:\d+ )?\([^)\n]*\) (\d+) \+ (\d+) [^\n]*\[([^]\n]*)\]"
+)
+_LOST = re.compile(rb"# entries-in-buffer/entries-written: (\d+)/(\d+)")
+
+
+def decision_dtype(history: int = 4) -> np.dtype[Any]:
+    """Columns of a table of decisions.
+
+    Times are of the trace's clock. `hist_*` are oldest first and not capped; `latency_us` is
+    that of the drive, from issue to completion, or ``UNKNOWN``.
+    """
+    return np.dtype(
+        [
+            ("time_us", "<i8"),
+            ("device", "<u4"),
+            ("sector", "<u8"),
+            ("n_sectors", "<u4"),
+            ("pending", "<u4"),
+            ("hist_pending", "<u4", history),
+            ("hist_latency_us", "<u4", history),
+            ("out_fast", "<i8"),
+            ("out_slow", "<i8"),
+            ("revoked", "?"),
+            ("reason", "u1"),
+            ("latency_us", "<i8"),
+            ("failed", "?"),
+        ]
+    )
+
+
+def lost_events(text: bytes) -> int:
+    """How many events the buffer had no room for, by the head of the text; 0 without one."""
+    counts = _LOST.search(text)
+    return int(counts[2]) - int(counts[1]) if counts else 0
+
+
+def parse_decisions(text: bytes) -> npt.NDArray[Any]:
+    """All decisions in a text, in the order of their lines; latencies are left unknown."""
+    rows = _DECISION.findall(text)
+    table = np.zeros(len(rows), decision_dtype())
+    table["latency_us"] = UNKNOWN
+    if not rows:
+        return table
+    numbers = np.array([(*row[:2], *row[3:-1]) for row in rows]).astype(np.int64)
+    table["time_us"] = numbers[:, 0] * 1_000_000 + numbers[:, 1]
+    table["device"] = [parse_device(row[2].decode()) for row in rows]
+    for column, name in enumerate(("sector", "n_sectors", "pending"), 2):
+        table[name] = numbers[:, column]
+    table["hist_pending"] = numbers[:, 5:9]
+    table["hist_latency_us"] = numbers[:, 9:13]
+    table["out_fast"] = numbers[:, 13]
+    table["out_slow"] = numbers[:, 14]
+    table["revoked"] = numbers[:, 15] == 1
+    table["reason"] = [_REASON_OF[row[-1]] for row in rows]
+    return table
+
+
+class _Read:
+    """An admitted read between its decision and its end."""
+
+    def __init__(self, row: int, first: int, end: int) -> None:
+        self.row = row
+        self.first = first
+        self.end = end
+        self.not_issued = self.not_completed = end - first
+        self.latency_us = 0
+        self.failed = False
+
+
+class _Request:
+    """Sectors that were given to the driver in one piece, and the reads that they are part of."""
+
+    def __init__(self, first: int, end: int, issued_us: int, reads: list[_Read]) -> None:
+        self.first = first
+        self.end = end
+        self.issued_us = issued_us
+        self.reads = reads
+
+
+def add_answers(text: bytes, table: npt.NDArray[Any]) -> None:
+    """Fill in how long the admitted reads took, from the same text's block requests.
+
+    A request is a decision's when it reads its sectors on its drive, and is the next to do so: a
+    decision and a request know nothing else of each other. The latency of a read that was split is
+    that of the part that took longest, as the kernel counts it.
+
+    Parameters
+    ----------
+    text : bytes
+    table : ndarray
+        As :func:`parse_decisions` returns it; `latency_us` and `failed` are written.
+    """
+    waiting: dict[int, list[_Read]] = {}
+    in_drive: dict[int, list[_Request]] = {}
+    order = np.argsort(table["time_us"], kind="stable").tolist()
+    times = table["time_us"][order].tolist()
+    k = 0
+    for seconds, micros, what, major, minor, sector, count, tail in _REQUEST.findall(text):
+        time_us = int(seconds) * 1_000_000 + int(micros)
+        # What was decided in the same microsecond was decided before.
+        while k < len(order) and times[k] <= time_us:
+            row = table[order[k]]
+            if not row["revoked"]:
+                first = int(row["sector"])
+                waiting.setdefault(int(row["device"]), []).append(
+                    _Read(order[k], first, first + int(row["n_sectors"]))
+                )
+            k += 1
+        device = int(major) << 20 | int(minor)
+        first, end = int(sector), int(sector) + int(count)
+        if what == b"issue":
+            reads = _taken(waiting.get(device, []), first, end)
+            if reads:
+                request = _Request(first, end, time_us, reads)
+                in_drive.setdefault(device, []).append(request)
+        else:
+            _complete(in_drive.get(device, []), first, end, time_us, int(tail) != 0, table)
+
+
+def _taken(waiting: list[_Read], first: int, end: int) -> list[_Read]:
+    """The oldest reads that these sectors are of, no sector twice."""
+    taken: list[_Read] = []
+    for read in waiting:
+        low, high = max(read.first, first), min(read.end, end)
+        if low < high and not any(low < t.end and t.first < high for t in taken):
+            taken.append(read)
+            read.not_issued -= high - low
+    waiting[:] = [read for read in waiting if read.not_issued > 0]
+    return taken
+
+
+def _complete(
+    in_drive: list[_Request], first: int, end: int, time_us: int, failed: bool, table: Any
+) -> None:
+    """Sectors are done; a request that completes in pieces does so from its beginning on."""
+    for request in in_drive:
+        if request.first == first and end <= request.end:
+            break
+    else:
+        return
+    for read in request.reads:
+        overlap = min(read.end, end) - max(read.first, first)
+        if overlap <= 0:
+            continue
+        read.not_completed -= overlap
+        read.latency_us = max(read.latency_us, time_us - request.issued_us)
+        read.failed |= failed
+        if read.not_completed <= 0:
+            table["latency_us"][read.row] = read.latency_us
+            table["failed"][read.row] = read.failed
+    request.first = end
+    if end == request.end:
+        in_drive.remove(request)
