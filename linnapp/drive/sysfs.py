@@ -14,17 +14,16 @@ from pathlib import Path
 
 from linnapp.errors import DeviceError, ModelError
 from linnapp.model import LatencyModel, Model
+from linnapp.model.model_file import KERNEL_SHAPE, shape_of
 
 MODES = ("off", "observe", "enforce")
-
-#: (history, pending_digits, latency_digits, n_hidden) that the kernel's engine is compiled for
-KERNEL_SHAPE = (4, 3, 4, 256)
 
 #: larger than any model; a read that returns more is not one
 _MAX_MODEL_BYTES = 64 << 20
 
 
-def _root() -> Path:
+def sysfs_root() -> Path:
+    """Where sysfs is: ``/sys``, unless ``LINNAPP_SYSFS`` says otherwise."""
     return Path(os.environ.get("LINNAPP_SYSFS", "/sys"))
 
 
@@ -44,7 +43,7 @@ class Drive:
 
     def __init__(self, device: str) -> None:
         self.name = _disk_name(device)
-        self._directory = _root() / "block" / self.name / "linnos"
+        self._directory = sysfs_root() / "block" / self.name / "linnos"
         if not self._directory.is_dir():
             raise DeviceError(
                 f"{device}: {self._directory} is missing: this kernel lacks the LinnOS patch "
@@ -63,6 +62,16 @@ class Drive:
             path.write_text(text)
         except OSError as error:
             raise _explained(path, error) from error
+
+    @property
+    def device_number(self) -> int:
+        """The disk's number, as the kernel keeps it: major << 20 | minor."""
+        path = self._directory.parent / "dev"
+        try:
+            major, minor = path.read_text().split(":")
+        except OSError as error:
+            raise _explained(path, error) from error
+        return int(major) << 20 | int(minor)
 
     @property
     def mode(self) -> str:
@@ -168,7 +177,7 @@ def check_fits_kernel(model: Model | LatencyModel) -> Model:
             f"model {model.model_id} is a latency model, which no kernel runs yet; upload a "
             "network, which `linnapp train` makes unless told otherwise"
         )
-    shape = (model.history, model.pending_digits, model.latency_digits, model.n_hidden)
+    shape = shape_of(model)
     if shape != KERNEL_SHAPE:
         names = ("history", "pending digits", "latency digits", "hidden units")
         wrong = ", ".join(
@@ -187,7 +196,7 @@ def drives() -> list[str]:
     """Names of all disks whose kernel has LinnOS."""
     return sorted(
         path.parent.name
-        for path in (_root() / "block").glob("*/linnos")
+        for path in (sysfs_root() / "block").glob("*/linnos")
         if not path.parent.name.startswith(("loop", "ram"))
     )
 
@@ -204,7 +213,7 @@ def _disk_name(device: str) -> str:
         if not is_block and "LINNAPP_SYSFS" not in os.environ:
             raise DeviceError(f"{device}: not a block device; `lsblk` lists the drives")
         name = resolved.name
-    block = _root() / "block"
+    block = sysfs_root() / "block"
     if (block / name).exists():
         return name
     # A partition's directory lies in its disk's.

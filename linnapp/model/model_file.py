@@ -29,6 +29,9 @@ N_OUTPUTS = 2
 #: what follows the checksum
 _FIELDS = struct.Struct("<HHHBBBBHII24s")
 
+#: what :func:`shape_of` says of the models that the kernel's engine is compiled for
+KERNEL_SHAPE = (4, 3, 4, 256)
+
 IntArray = npt.NDArray[np.integer[Any]]
 
 
@@ -272,6 +275,11 @@ def load_model(path: AnyPath) -> Model | LatencyModel:
     if envelope.version(data, name) == envelope.LATENCY:
         return LatencyModel.from_bytes(data, name)
     return Model.from_bytes(data, name)
+
+
+def shape_of(model: Model) -> tuple[int, int, int, int]:
+    """History, digits of a pending count and of a latency, and hidden units."""
+    return (model.history, model.pending_digits, model.latency_digits, model.n_hidden)
 
 
 def find_model(path: AnyPath, drive: str | None = None) -> Path:

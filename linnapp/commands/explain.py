@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: MIT
+"""``linnapp explain``: decisions in words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from linnapp.commands._options import model_option, reader_options
+from linnapp.option_types import FiniteRange
+
+if TYPE_CHECKING:
+    from linnapp.learn.explanation import Explanation, Reference
+
+
+@click.command()
+@click.argument("drive", metavar="[DEV]", required=False)
+@click.option(
+    "--last",
+    type=click.IntRange(1, 10_000),
+    default=10,
+    show_default=True,
+    help="Explain so many decisions, the newest.",
+)
+@click.option(
+    "--slow",
+    is_flag=True,
+    help="Explain reads that were admitted and took longer than the model's point, slowest first.",
+)
+@click.option(
+    "--duration",
+    type=FiniteRange(0, 1e6, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="Watch DEV for so many seconds at most; without --slow, until there are enough.",
+)
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path),
+    help="Explain a recording's reads, a blktrace recording or a log with latencies.",
+)
+@click.option(
+    "--events",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Explain decisions that tracefs or `trace-cmd report` has printed into a file.",
+)
+@model_option(required=False)
+@click.option(
+    "--reference",
+    type=click.Choice(["typical", "zeros"]),
+    default="typical",
+    show_default=True,
+    help="What inputs are held against: the medians of the reads predicted fast; an empty history.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@reader_options
+def explain(
+    drive: str | None,
+    last: int,
+    slow: bool,
+    duration: float,
+    trace: Path | None,
+    events: Path | None,
+    model_path: Path | None,
+    reference: str,
+    as_json: bool,
+    device: str | None,
+    allow_truncated: bool,
+) -> None:
+    """Say of decisions what the model saw, what it said, why, and what happened.
+
+    DEV is watched as it works, through the kernel's trace event (as root). --trace and --events
+    look at what was recorded, with the model that --model names.
+
+    Why: each of the numbers that the network saw has a part in its margin, the slow output less the
+    fast one, beyond what it says to the reference. The parts (Shapley values, rounded to integers)
+    and the reference's margin add up to the margin exactly. What would have turned the verdict is
+    found by trying every value of each number, the others unchanged.
+    """
+    if sum(source is not None for source in (drive, trace, events)) != 1:
+        raise click.UsageError("give one of DEV, --trace FILE and --events FILE")
+    if drive is None and model_path is None:
+        raise click.UsageError("--trace and --events need --model: a recording holds no model")
+    if drive is not None and device is not None:
+        raise click.UsageError("--dev chooses a drive of a recording; DEV names one already")
+
+    from linnapp.learn import explanation
+
+    chosen = explanation.Choice(last, slow)
+    if drive is not None:
+        looked = _watch(drive, chosen, duration, model_path)
+    elif trace is not None:
+        looked = _recorded(trace, chosen, model_path, device, allow_truncated)
+    else:
+        assert events is not None
+        looked = _printed(events, chosen, model_path, device)
+    held_against = explanation.reference_of(looked, reference)
+    found = explanation.explain(looked, held_against)
+    if as_json:
+        click.echo(
+            json.dumps(
+                {
+                    "source": looked.source,
+                    "model_id": looked.model.model_id,
+                    "threshold_us": looked.model.threshold_us,
+                    "decisions_seen": looked.n_seen,
+                    "notes": looked.notes,
+                    "reference": held_against.to_json(),
+                    "decisions": [each.to_json() for each in found],
+                },
+                indent=1,
+            )
+        )
+        return
+    click.echo(
+        f"{looked.source}: model {looked.model.model_id}, slow above "
+        f"{looked.model.threshold_us} us; {len(found)} of {looked.n_seen} decisions"
+    )
+    for note in looked.notes:
+        click.echo(f"note: {note}")
+    click.echo(_reference_in_words(held_against))
+    for each in found:
+        click.echo("\n" + in_words(each, held_against))
+
+
+def _model(path: Path, drive: str | None) -> Any:
+    from linnapp.model import Model, find_model
+
+    return Model.load(find_model(path, drive))
+
+
+def _recorded(
+    trace: Path, chosen: Any, model_path: Path | None, device: str | None, allow_truncated: bool
+) -> Any:
+    from linnapp.learn.explanation import from_recording
+    from linnapp.trace.recorded import drive_name
+
+    assert model_path is not None
+    model = _model(model_path, drive_name(trace))
+    return from_recording(trace, model, chosen, device=device, allow_truncated=allow_truncated)
+
+
+def _printed(events: Path, chosen: Any, model_path: Path | None, device: str | None) -> Any:
+    from linnapp.files import explain_os_error
+    from linnapp.learn.explanation import from_events
+
+    try:
+        text = events.read_bytes()
+    except OSError as error:
+        raise explain_os_error(error, events) from error
+    assert model_path is not None
+    return from_events(text, _model(model_path, None), chosen, str(events), device=device)
+
+
+def _watch(name: str, chosen: Any, duration_s: float, model_path: Path | None) -> Any:
+    import time
+
+    from linnapp.drive import tracefs
+    from linnapp.drive.sysfs import Drive
+    from linnapp.errors import DeviceError
+    from linnapp.learn.explanation import from_events
+    from linnapp.model import Model
+    from linnapp.trace.blktrace import format_device
+
+    drive = Drive(name)
+    data = drive.read_model()
+    if data is None or drive.mode == "off":
+        raise DeviceError(
+            f"{drive.name}: mode {drive.mode}, {'no model' if data is None else 'a model'}: it "
+            "decides nothing; `linnapp upload --mode observe` makes it"
+        )
+    model = Model.from_bytes(data, drive.name) if model_path is None else _model(model_path, name)
+    device = drive.device_number
+    with tracefs.recording((tracefs.DECISION, *tracefs.REQUESTS), device) as recorder:
+        hinted = drive.stats.get("latency_critical", 0)
+        end = time.monotonic() + duration_s
+        try:
+            while (left := end - time.monotonic()) > 0:
+                time.sleep(min(left, 0.05))
+                if not chosen.slow and drive.stats["latency_critical"] >= hinted + chosen.last:
+                    # The last of them may still be in the drive.
+                    time.sleep(0.05)
+                    break
+        except KeyboardInterrupt:
+            click.echo("stopped early: what was seen until here", err=True)
+        recorder.stop()
+        text = recorder.text()
+    return from_events(text, model, chosen, drive.name, device=format_device(device))
+
+
+def _reference_in_words(reference: Reference) -> str:
+    return (
+        f"held against {reference.name}: {_sight(reference.numbers)}; margin {reference.margin:+,}"
+    )
+
+
+def _sight(numbers: list[int]) -> str:
+    """What the model saw, newest read first."""
+    history = len(numbers) // 2
+    pending, now, latency = numbers[:history], numbers[history], numbers[history + 1 :]
+    past = ", ".join(
+        f"{us} us at {pages}" for us, pages in zip(latency[::-1], pending[::-1], strict=True)
+    )
+    return f"{now} page{'s' * (now != 1)} pending; last reads {past}"
+
+
+def in_words(each: Explanation, reference: Reference) -> str:
+    """A decision as a paragraph, its parts a line each, the largest first.
+
+    Parameters
+    ----------
+    each : Explanation
+    reference : Reference
+        That it was explained with.
+    """
+    verdict = "slow" if each.slow else "fast"
+    lines = [
+        f"{each.time_us / 1e6:.6f} s, read of {each.n_sectors / 2:g} KiB at sector {each.sector}",
+        f"  saw       {_sight(each.numbers)}",
+        f"  said      fast {each.out_fast:,}, slow {each.out_slow:,}: margin {each.margin:+,}, "
+        f"{verdict}",
+        f"  happened  {each.outcome}",
+    ]
+    rows = [(reference.margin, "the reference", "")]
+    names = each.names
+    for i in sorted(range(len(names)), key=lambda i: -abs(each.parts[i])):
+        if each.numbers[i] != reference.numbers[i]:
+            rows.append((each.parts[i], names[i], f"{each.numbers[i]}, not {reference.numbers[i]}"))
+    rows.append((each.margin, "the margin", verdict))
+    width = max(len(f"{amount:+,}") for amount, _, _ in rows)
+    wide = max(len(name) for _, name, _ in rows)
+    for number, (amount, name, values) in enumerate(rows):
+        head = "because" if number == 0 else "=" if number == len(rows) - 1 else ""
+        lines.append(f"  {head:9} {amount:>+{width},}  {name:{wide}}  {values}".rstrip())
+    other = "fast" if each.slow else "slow"
+    changes = each.nearest()
+    if changes:
+        ways = "; or ".join(f"{name} {value}, not {now}" for name, value, now in changes)
+        lines.append(f"  {other} with {ways}")
+    else:
+        lines.append(f"  {other} with no other value of any one number")
+    return "\n".join(lines)

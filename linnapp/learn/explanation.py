@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: MIT
+"""Decisions and why they were made: chosen from a recording, then taken apart."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.errors import TraceError
+from linnapp.learn.attribution import NetworkPredictor, attribute, smallest_changes, whole
+from linnapp.model import Model
+from linnapp.trace import decisions
+from linnapp.trace.blktrace import ERROR, REVOKED, IoChunk, format_device, parse_device
+from linnapp.trace.recorded import Recorded, name_of, open_recording
+
+_ORDINALS = ("last", "2nd last", "3rd last")
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """Which decisions to explain.
+
+    Attributes
+    ----------
+    last : int
+        At most so many, the newest.
+    slow : bool
+        Of the admitted reads that took longer than the model's point, the slowest, instead.
+    """
+
+    last: int = 10
+    slow: bool = False
+
+    def take(self, table: npt.NDArray[Any], threshold_us: int) -> npt.NDArray[Any]:
+        """The chosen rows, in order of time, or the slowest first."""
+        if not self.slow:
+            return table[-self.last :]
+        late = table[table["latency_us"] > threshold_us]
+        return late[np.argsort(-late["latency_us"], kind="stable")[: self.last]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Looked:
+    """Decisions that were looked at.
+
+    Attributes
+    ----------
+    source : str
+        A drive's or file's name.
+    model : Model
+    chosen : ndarray of decision_dtype
+        Those to explain.
+    recent : ndarray of decision_dtype
+        All decisions, or of a long recording the last: what a reference is made of.
+    n_seen : int
+        How many decisions there were.
+    notes : list of str
+        What one should know about them.
+    """
+
+    source: str
+    model: Model
+    chosen: npt.NDArray[Any]
+    recent: npt.NDArray[Any]
+    n_seen: int
+    notes: list[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Reference:
+    """What inputs are held against; `numbers` as :class:`NetworkPredictor` orders them."""
+
+    name: str
+    numbers: list[int]
+    margin: int
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields by name."""
+        history = len(self.numbers) // 2
+        return {"name": self.name, **_named(self.numbers, history), "margin": self.margin}
+
+
+@dataclasses.dataclass(frozen=True)
+class Explanation:
+    """One decision, taken apart.
+
+    Attributes
+    ----------
+    time_us : int
+        On the recording's clock.
+    sector, n_sectors : int
+    numbers : list of int
+        What the network saw, capped at what its digits can write.
+    out_fast, out_slow : int
+        What it said.
+    parts : list of int
+        Of each number in the margin beyond the reference's; with it they add up to the margin.
+    turns : list of int or None
+        For each number the nearest value that alone would turn the verdict.
+    reason : str
+        As the kernel names it.
+    revoked : bool
+    latency_us : int or None
+    outcome : str
+        What happened, in words.
+    """
+
+    time_us: int
+    sector: int
+    n_sectors: int
+    numbers: list[int]
+    out_fast: int
+    out_slow: int
+    parts: list[int]
+    turns: list[int | None]
+    reason: str
+    revoked: bool
+    latency_us: int | None
+    outcome: str
+
+    @property
+    def margin(self) -> int:
+        """Slow output less fast output; slow when positive."""
+        return self.out_slow - self.out_fast
+
+    @property
+    def slow(self) -> bool:
+        """The network's verdict."""
+        return self.out_slow > self.out_fast
+
+    @property
+    def names(self) -> list[str]:
+        """Of the numbers, in words."""
+        history = len(self.numbers) // 2
+        reads = [_read_name(age) for age in range(history, 0, -1)]
+        return [
+            *(f"pages pending at the {read} read" for read in reads),
+            "pages pending now",
+            *(f"us of the {read} read" for read in reads),
+        ]
+
+    def nearest(self) -> list[tuple[str, int, int]]:
+        """The smallest change in pages and the smallest in us: name, value, and what it was."""
+        history = len(self.numbers) // 2
+        found = []
+        for group in (slice(0, history + 1), slice(history + 1, None)):
+            changes = [
+                (abs(value - now), name, value, now)
+                for name, value, now in zip(
+                    self.names[group], self.turns[group], self.numbers[group], strict=True
+                )
+                if value is not None
+            ]
+            if changes:
+                _, name, value, now = min(changes)
+                found.append((name, value, now))
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields by name; numbers, parts and turns under the trace event's names."""
+        history = len(self.numbers) // 2
+        return {
+            "time_us": self.time_us,
+            "sector": self.sector,
+            "n_sectors": self.n_sectors,
+            "saw": _named(self.numbers, history),
+            "out_fast": self.out_fast,
+            "out_slow": self.out_slow,
+            "margin": self.margin,
+            "predicted": "slow" if self.slow else "fast",
+            "parts": _named(self.parts, history),
+            "would_turn": _named(self.turns, history),
+            "reason": self.reason,
+            "revoked": self.revoked,
+            "latency_us": self.latency_us,
+            "outcome": self.outcome,
+        }
+
+
+def from_events(
+    text: bytes, model: Model, choice: Choice, source: str, *, device: str | None = None
+) -> Looked:
+    """Choose from what the kernel's trace events say.
+
+    Parameters
+    ----------
+    text : bytes
+        As :mod:`linnapp.trace.decisions` reads it.
+    model : Model
+        That was active.
+    choice : Choice
+    source : str
+        What to call it.
+    device : str, optional
+        "major:minor" of the drive, when there are several.
+
+    Raises
+    ------
+    TraceError
+        If there is no decision of the drive with this model.
+    """
+    table = decisions.parse_decisions(text)
+    decisions.add_answers(text, table)
+    notes = []
+    lost = decisions.lost_events(text)
+    if lost:
+        notes.append(f"{lost} older events did not fit the buffer")
+    if device is not None:
+        table = table[table["device"] == parse_device(device)]
+    found = np.unique(table["device"]).tolist()
+    if len(found) > 1:
+        names = ", ".join(format_device(number) for number in found)
+        raise TraceError(f"{source}: decisions of several drives ({names}); choose one with --dev")
+    without = table["reason"] == decisions.NO_MODEL
+    if without.any():
+        notes.append(f"{np.count_nonzero(without)} decisions without a model left out")
+    table = table[~without]
+    if not len(table):
+        raise TraceError(
+            f"{source}: no decision seen; only reads with the hint RWF_LATCRIT are decided, while "
+            "a model is active and the mode not off"
+        )
+    outputs = NetworkPredictor(model).outputs(_numbers(table))
+    same = (outputs[:, 0] == table["out_fast"]) & (outputs[:, 1] == table["out_slow"])
+    if not same.all():
+        notes.append(f"{np.count_nonzero(~same)} decisions of another model left out")
+        table = table[same]
+    if not len(table):
+        raise TraceError(
+            f"{source}: all decisions are of another model than {model.model_id}; name the one "
+            "that was active then with --model"
+        )
+    # What is still in the drive has no answer yet; it would be the newest.
+    answered = table["revoked"] | (table["latency_us"] != decisions.UNKNOWN)
+    if answered.any() and not answered.all():
+        notes.append(f"{np.count_nonzero(~answered)} reads whose end was not seen left out")
+        table = table[answered]
+    elif not answered.any():
+        notes.append(
+            "no end of a read was seen; with block_rq_issue and block_rq_complete recorded too, "
+            "what happened is known"
+        )
+    return Looked(source, model, choice.take(table, model.threshold_us), table, len(table), notes)
+
+
+def from_recording(trace: Recorded, model: Model, choice: Choice, **reader_options: Any) -> Looked:
+    """Choose from a recording's reads: what the model would have said to each.
+
+    Parameters
+    ----------
+    trace : path or IoTable
+        See :func:`~linnapp.trace.recorded.open_recording`, which takes `reader_options`.
+    model : Model
+    choice : Choice
+
+    Raises
+    ------
+    TraceError
+        If the trace cannot be read or holds no read.
+    """
+    predictor = NetworkPredictor(model)
+    chosen = previous = recent = np.zeros(0, decisions.decision_dtype(model.history))
+    n_seen = 0
+    for chunk in open_recording(trace, history=model.history, **reader_options):
+        table = _decided(chunk.take(chunk.is_read), predictor)
+        n_seen += len(table)
+        chosen = choice.take(np.concatenate([chosen, table]), model.threshold_us)
+        if len(table):
+            previous, recent = recent, table
+    if not n_seen:
+        raise TraceError(f"{trace}: no read to explain")
+    return Looked(
+        name_of(trace),
+        model,
+        chosen,
+        np.concatenate([previous, recent]),
+        n_seen,
+        ["whether the recorded reads were latency-critical is not in a recording; each is taken "
+         "for one"],
+    )  # fmt: skip
+
+
+def _decided(reads: IoChunk, predictor: NetworkPredictor) -> npt.NDArray[Any]:
+    table = np.zeros(len(reads), decisions.decision_dtype(predictor.history))
+    table["time_us"] = reads.arrival_ns // np.uint64(1000)
+    table["sector"] = reads.sector
+    table["n_sectors"] = reads.size_bytes // np.uint32(512)
+    for name in ("pending", "hist_pending", "hist_latency_us"):
+        table[name] = getattr(reads, name)
+    table["revoked"] = (reads.flags & REVOKED) != 0
+    table["failed"] = ((reads.flags & ERROR) != 0) & ~table["revoked"]
+    table["latency_us"] = np.where(
+        reads.is_served_read, reads.latency_ns // np.uint64(1000), decisions.UNKNOWN
+    )
+    if len(reads):
+        outputs = predictor.outputs(_numbers(table))
+        table["out_fast"], table["out_slow"] = outputs[:, 0], outputs[:, 1]
+    table["reason"] = np.where(
+        table["out_slow"] > table["out_fast"], decisions.SLOW, decisions.FAST
+    )
+    return table
+
+
+def reference_of(looked: Looked, kind: str) -> Reference:
+    """What to hold the decisions against.
+
+    Parameters
+    ----------
+    looked : Looked
+    kind : {"typical", "zeros"}
+        The median of each number over the reads predicted fast, or the history that a drive starts
+        with and nothing pending but one page. Where no read was predicted fast, the latter.
+    """
+    predictor = NetworkPredictor(looked.model)
+    history = predictor.history
+    name = "an empty history"
+    numbers = [0] * history + [1] + [0] * history
+    fast = looked.recent[looked.recent["out_slow"] <= looked.recent["out_fast"]]
+    if kind == "typical" and len(fast):
+        name = f"the medians of {len(fast)} reads predicted fast"
+        capped = np.minimum(_numbers(fast), np.asarray(predictor.highest, np.uint32))
+        middle = (len(fast) - 1) // 2
+        numbers = np.sort(capped, axis=0)[middle].tolist()
+    (margin,) = predictor.margins(np.array([numbers], np.uint32))
+    return Reference(name, numbers, margin)
+
+
+def explain(looked: Looked, reference: Reference) -> list[Explanation]:
+    """Take the chosen decisions apart.
+
+    Parameters
+    ----------
+    looked : Looked
+    reference : Reference
+
+    Returns
+    -------
+    list of Explanation
+        In the order in which they were chosen.
+    """
+    predictor = NetworkPredictor(looked.model)
+    highest = predictor.highest
+    found = []
+    for row in looked.chosen:
+        (seen,) = np.minimum(_numbers(row[np.newaxis]), np.asarray(highest, np.uint32)).tolist()
+        # This read itself is among what is pending.
+        own_pages = min(max(1, -(-int(row["n_sectors"]) // 8)), seen[predictor.history])
+        lowest = [0] * predictor.history + [own_pages] + [0] * predictor.history
+        latency_us = int(row["latency_us"])
+        found.append(
+            Explanation(
+                time_us=int(row["time_us"]),
+                sector=int(row["sector"]),
+                n_sectors=int(row["n_sectors"]),
+                numbers=seen,
+                out_fast=int(row["out_fast"]),
+                out_slow=int(row["out_slow"]),
+                parts=whole(attribute(predictor, seen, reference.numbers)),
+                turns=smallest_changes(predictor, seen, lowest, highest),
+                reason=decisions.REASONS[int(row["reason"])],
+                revoked=bool(row["revoked"]),
+                latency_us=None if latency_us == decisions.UNKNOWN else latency_us,
+                outcome=_outcome(row, looked.model.threshold_us),
+            )
+        )
+    return found
+
+
+def _outcome(row: Any, threshold_us: int) -> str:
+    """What became of a read, in words."""
+    why = {
+        decisions.PROBE: "admitted all the same, as a probe",
+        decisions.STALLED: "stalled: reads are in flight and none has come back",
+    }.get(int(row["reason"]))
+    if row["revoked"]:
+        return f"{why + '; ' if why else ''}revoked; how long it would have taken nobody knows"
+    predicted_slow = bool(row["out_slow"] > row["out_fast"] or row["reason"] == decisions.STALLED)
+    words = why or ("predicted slow and admitted" if predicted_slow else "admitted")
+    latency_us = int(row["latency_us"])
+    if row["failed"]:
+        return f"{words}; failed"
+    if latency_us == decisions.UNKNOWN:
+        return f"{words}; its end was not seen"
+    slow = latency_us > threshold_us
+    judged = {
+        (True, True): "rightly",
+        (True, False): "a false revoke, had it been refused",
+        (False, True): "a false submit",
+        (False, False): "rightly",
+    }[predicted_slow, slow]
+    return f"{words}; took {latency_us} us, {'slow' if slow else 'fast'}: {judged}"
+
+
+def _numbers(table: npt.NDArray[Any]) -> npt.NDArray[np.uint32]:
+    """What the network saw of each decision, in its order, not capped."""
+    return np.concatenate(
+        [table["hist_pending"], table["pending"][:, np.newaxis], table["hist_latency_us"]], axis=1
+    ).astype(np.uint32)
+
+
+def _named(values: Any, history: int) -> dict[str, Any]:
+    """Values of all numbers under the trace event's names."""
+    return {
+        "pending": values[history],
+        "hist_pending": list(values[:history]),
+        "hist_latency_us": list(values[history + 1 :]),
+    }
+
+
+def _read_name(age: int) -> str:
+    return _ORDINALS[age - 1] if age <= len(_ORDINALS) else f"{age}th last"

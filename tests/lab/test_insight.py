@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""What is shown of a drive at work is what the kernel did."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from linnapp.lab.array import Array
+
+pytestmark = pytest.mark.lab
+
+HERE = Path(__file__).parent
+
+#: Reads one at a time, every fifth 3 ms slower.
+RUN = """
+export LINNAPP_STATE=/run/tmp/state
+linnapp upload --model {model} --device /dev/flash0 --mode enforce
+cd /sys/kernel/config/flashsim/flash0/inject
+echo interval >pattern && echo 5 >interval && echo 3000 >latency_us && echo read >op
+echo 1 >arm
+python {here}/hinted_reads.py /dev/flash0 100000 &
+reader=$!
+sleep 0.5
+linnapp explain flash0 --last 20 --json >$OUT/last.json
+linnapp explain /dev/flash0 --slow --duration 0.5 --last 5 --json >$OUT/slow.json
+linnapp explain flash0 --last 1 >$OUT/words.txt
+kill $reader
+ls -d /sys/kernel/debug/tracing/instances/* >$OUT/instances.txt 2>/dev/null || :
+"""
+
+
+def test_what_is_shown_is_what_the_kernel_did(boot, tmp_path: Path, queue_model: Path) -> None:
+    boot(RUN.format(model=queue_model, here=HERE), Array(n_drives=1, size_mb=64))
+    last = json.loads((tmp_path / "last.json").read_text())
+    decisions: list[dict[str, Any]] = last["decisions"]
+    assert len(decisions) == 20
+    reference = last["reference"]["margin"]
+    for each in decisions:
+        parts = each["parts"]
+        total = parts["pending"] + sum(parts["hist_pending"]) + sum(parts["hist_latency_us"])
+        assert reference + total == each["margin"]
+        assert each["saw"]["pending"] == 1
+        assert each["would_turn"]["pending"] == 13
+    # One read at a time: what a read took is the newest number that the next one saw.
+    for each, following in itertools.pairwise(decisions):
+        assert abs(each["latency_us"] - following["saw"]["hist_latency_us"][3]) <= 1
+    slow = [each for each in decisions if each["latency_us"] > 3000]
+    assert len(slow) == 4
+    assert all(each["outcome"].endswith("slow: a false submit") for each in slow)
+
+    slowest = json.loads((tmp_path / "slow.json").read_text())["decisions"]
+    assert len(slowest) == 5
+    assert all(3000 < each["latency_us"] < 4000 for each in slowest)
+    assert "  because " in (tmp_path / "words.txt").read_text()
+    assert (tmp_path / "instances.txt").read_text() == ""  # nothing is left behind

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: MIT
+"""`linnapp explain`: from a recording, from printed trace events, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pytest
+from blktrace_builder import EBUSY, C, Q, TraceBuilder
+from fake_sysfs import make_tree
+from test_cli import fails, run
+from test_eval_bursts import EVENT, HEAD
+
+from linnapp.cli import cli
+from linnapp.errors import LinnappError
+from linnapp.learn.features import digits
+from linnapp.model import Model, engine
+from linnapp.trace import decisions
+from linnapp.trace.blktrace import BlktraceReader
+
+DEV = 251 << 20
+ISSUE = "  w-1 [000] ..... {:.6f}: block_rq_issue: 251,{} {} 4096 () {} + {} be,0,4 [a b]\n"
+COMPLETE = "  w-1 [000] ..... {:.6f}: block_rq_complete: 251,{} R () {} + {} be,0,4 [{}]\n"
+
+
+Explain = Callable[..., Any]
+
+
+@pytest.fixture
+def explain(capsys: pytest.CaptureFixture[str]) -> Explain:
+    """Run the command in this process; returns its JSON, or a list of lines."""
+
+    def explain(*arguments: object, as_json: bool = True) -> Any:
+        words = ["explain", *map(str, arguments), *(["--json"] if as_json else [])]
+        cli.main(words, standalone_mode=False)
+        text = capsys.readouterr().out
+        return json.loads(text) if as_json else text.splitlines()
+
+    return explain
+
+
+def decision(
+    time: float, sector: int, n_sectors: int = 8, *, minor: int = 0, revoked: int = 0, **kw: Any
+) -> str:
+    values = {"pending": 7, "fast": 5, "slow": -9, "reason": "fast", **kw}
+    line = EVENT.format(time=time, minor=minor, sector=sector, revoked=revoked, **values)
+    return line.replace("nr_sector=8", f"nr_sector={n_sectors}")
+
+
+def answers(*lines: str) -> list[tuple[int, bool]]:
+    text = "".join(lines).encode()
+    table = decisions.parse_decisions(text)
+    decisions.add_answers(text, table)
+    return [(int(row["latency_us"]), bool(row["failed"])) for row in table]
+
+
+def test_answers_are_found_by_sector_and_drive() -> None:
+    assert answers(
+        decision(1.0, 16),
+        decision(1.0, 16, minor=1),
+        decision(1.000001, 64),
+        decision(1.000002, 800, revoked=1, fast=-9, slow=5, reason="slow"),
+        ISSUE.format(1.00001, 0, "R", 16, 8),
+        ISSUE.format(1.00002, 0, "RA", 64, 8),
+        ISSUE.format(1.00003, 1, "R", 16, 8),
+        ISSUE.format(1.00003, 0, "R", 800, 8),  # somebody else's
+        ISSUE.format(1.00003, 1, "WS", 16, 8),
+        COMPLETE.format(1.00011, 0, 16, 8, 0),
+        COMPLETE.format(1.00523, 1, 16, 8, 0),
+        COMPLETE.format(1.0006, 0, 800, 8, 0),
+        COMPLETE.format(1.0007, 0, 64, 8, -5),
+    ) == [(100, False), (5200, False), (680, True), (-1, False)]
+
+
+def test_answers_of_reads_that_were_merged_split_or_repeated() -> None:
+    assert answers(
+        decision(1.0, 0),
+        decision(1.0, 8),
+        ISSUE.format(1.0001, 0, "R", 0, 16),
+        COMPLETE.format(1.0002, 0, 0, 8, 0),
+        COMPLETE.format(1.0003, 0, 8, 8, 0),
+    ) == [(100, False), (200, False)]
+    assert answers(
+        decision(1.0, 0, 16),
+        ISSUE.format(1.0001, 0, "R", 0, 8),
+        ISSUE.format(1.0002, 0, "R", 8, 8),
+        COMPLETE.format(1.0009, 0, 8, 8, 0),
+        COMPLETE.format(1.0010, 0, 0, 8, 0),
+    ) == [(900, False)]
+    # The same block twice, and a third read that is still in the drive.
+    assert answers(
+        decision(1.0, 0),
+        decision(1.0, 0),
+        decision(1.0, 0),
+        ISSUE.format(1.0001, 0, "R", 0, 8),
+        ISSUE.format(1.0002, 0, "R", 0, 8),
+        COMPLETE.format(1.0003, 0, 0, 8, 0),
+        COMPLETE.format(1.0005, 0, 0, 8, 0),
+    ) == [(200, False), (300, False), (-1, False)]
+
+
+def test_lost_events_are_counted() -> None:
+    assert decisions.lost_events(HEAD.format(3, 5).encode()) == 2
+    assert decisions.lost_events(b"") == 0
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """Reads of 100 us, a burst of them at 30 deep that take 3 to 4 ms, and one that was revoked."""
+    t = TraceBuilder()
+    for i in range(200):
+        t.io(i * 200, i * 200 + 100, 8 * i)
+    for i in range(30):
+        t.io(50_000 + i, 53_000 + 40 * i, 8 * (300 + i))
+    t.add(Q, 60_000, 4000).add(C, 60_001, 4000, error=EBUSY)
+    return t.sort().write(tmp_path / "az.blk")
+
+
+def test_a_recording_explained(explain: Explain, recorded: Path, queue_model: Path) -> None:
+    shown = explain("--trace", recorded, "--model", queue_model, "--last", 4)
+    assert shown["decisions_seen"] == 231
+    reference = shown["reference"]
+    assert reference["pending"] == 1
+    assert reference["hist_latency_us"] == [100] * 4
+    model = Model.load(queue_model)
+    (chunk,) = BlktraceReader(recorded)
+    reads = chunk.take(slice(-4, None))
+    outputs = engine.infer(
+        model, digits(reads.pending, reads.hist_pending, reads.hist_latency_us), "c"
+    )
+    for each, (fast, slow) in zip(shown["decisions"], outputs.tolist(), strict=True):
+        assert each["margin"] == slow - fast == each["out_slow"] - each["out_fast"]
+        parts = each["parts"]
+        total = parts["pending"] + sum(parts["hist_pending"]) + sum(parts["hist_latency_us"])
+        assert reference["margin"] + total == each["margin"]
+    burst, revoked = shown["decisions"][-2:]
+    assert burst["predicted"] == "slow"
+    assert burst["saw"]["pending"] == 30
+    assert burst["would_turn"]["pending"] == 12  # slow above 12
+    assert burst["would_turn"]["hist_latency_us"] == [None] * 4
+    assert burst["latency_us"] == 4131
+    assert burst["outcome"] == "predicted slow and admitted; took 4131 us, slow: rightly"
+    assert revoked["revoked"] and revoked["latency_us"] is None
+    assert "revoked; how long it would have taken nobody knows" in revoked["outcome"]
+    assert revoked["would_turn"]["pending"] == 13
+
+
+def test_slow_ones_come_slowest_first(explain: Explain, recorded: Path, queue_model: Path) -> None:
+    slow = explain("--trace", recorded, "--model", queue_model, "--slow", "--last", 2)["decisions"]
+    assert [each["latency_us"] for each in slow] == [4131, 4092]
+    few = explain("--events", _one_slow(recorded), "--model", queue_model, "--slow")["decisions"]
+    assert [each["outcome"] for each in few] == ["admitted; took 3000 us, slow: a false submit"]
+
+
+def _one_slow(beside: Path) -> Path:
+    path = beside.with_name("events.txt")
+    few = {"fast": 12_000_000, "slow": 7_000_000}
+    path.write_text(
+        decision(1.0, 16, **few)
+        + ISSUE.format(1.001, 0, "R", 16, 8)
+        + COMPLETE.format(1.004, 0, 16, 8, 0)
+        + decision(2.0, 16, **few)
+        + ISSUE.format(2.0, 0, "R", 16, 8)
+        + COMPLETE.format(2.0002, 0, 16, 8, 0)  # no longer than the model's point
+    )
+    return path
+
+
+def test_in_words(recorded: Path, queue_model: Path) -> None:
+    ran = run("explain", "--trace", recorded, "--model", queue_model, "--slow", "--last", 1)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines() == [
+        f"az.blk: model {Model.load(queue_model).model_id}, slow above 200 us; 1 of 231 decisions",
+        "note: whether the recorded reads were latency-critical is not in a recording; each is "
+        "taken for one",
+        "held against the medians of 213 reads predicted fast: 1 page pending; last reads "
+        "100 us at 1, 100 us at 1, 100 us at 1, 100 us at 1; margin -11,000,000",
+        "",
+        "0.050029 s, read of 4 KiB at sector 2632",
+        "  saw       30 pages pending; last reads 100 us at 1, 100 us at 1, 100 us at 1, "
+        "100 us at 1",
+        "  said      fast 12,000,000, slow 30,000,000: margin +18,000,000, slow",
+        "  happened  predicted slow and admitted; took 4131 us, slow: rightly",
+        "  because   -11,000,000  the reference",
+        "            +29,000,000  pages pending now  30, not 1",
+        "  =         +18,000,000  the margin         slow",
+        "  fast with pages pending now 12, not 30",
+    ]
+
+
+def events(*lines: str) -> str:
+    return HEAD.format(9, 9) + "".join(lines)
+
+
+def test_printed_events_explained(explain: Explain, tmp_path: Path, queue_model: Path) -> None:
+    path = tmp_path / "events.txt"
+    told = {"fast": 12_000_000, "slow": 13_000_000, "pending": 13}
+    few = {"fast": 12_000_000, "slow": 7_000_000}
+    path.write_text(
+        events(
+            decision(1.0, 16, **few),
+            ISSUE.format(1.00001, 0, "R", 16, 8),
+            decision(1.1, 8, revoked=1, reason="slow", **told),
+            decision(1.2, 8, reason="probe", **told),
+            ISSUE.format(1.20001, 0, "R", 8, 8),
+            decision(1.3, 24, reason="stalled", revoked=1, **few),
+            decision(1.4, 24, reason="no-model", fast=0, slow=0),
+            decision(1.5, 24, fast=1, slow=2),
+            decision(1.6, 24, **few),
+            COMPLETE.format(2.5, 0, 16, 8, 0),
+            COMPLETE.format(1.2001, 0, 8, 8, 0),
+        )
+    )
+    arguments = ("--events", path, "--model", queue_model)
+    shown = explain(*arguments)
+    assert shown["notes"] == [
+        "1 decisions without a model left out",
+        "1 decisions of another model left out",
+        "1 reads whose end was not seen left out",
+    ]
+    assert [each["outcome"] for each in shown["decisions"]] == [
+        "admitted; took 1499990 us, slow: a false submit",
+        "revoked; how long it would have taken nobody knows",
+        "admitted all the same, as a probe; took 90 us, fast: a false revoke, had it been refused",
+        "stalled: reads are in flight and none has come back; revoked; how long it would have "
+        "taken nobody knows",
+    ]
+    with path.open("a") as more:
+        more.write(decision(3.0, 8, minor=1, **few))
+    with pytest.raises(LinnappError, match=r"several drives \(251:0, 251:1\); choose .* --dev"):
+        explain(*arguments)
+    (other,) = explain(*arguments, "--dev", "251:1")["decisions"]
+    assert other["time_us"] == 3_000_000
+    path.write_text(events(decision(1.5, 24, fast=1, slow=2)))
+    with pytest.raises(LinnappError, match="all decisions are of another model than"):
+        explain(*arguments)
+    path.write_text("nothing\n")
+    with pytest.raises(LinnappError, match="no decision seen; only reads with the hint"):
+        explain(*arguments)
+
+
+def test_where_nothing_is_fast_the_history_is_empty(
+    explain: Explain, tmp_path: Path, queue_model: Path
+) -> None:
+    path = tmp_path / "events.txt"
+    told = {"fast": 12_000_000, "slow": 13_000_000, "pending": 13}
+    path.write_text(events(decision(1.1, 8, revoked=1, reason="slow", **told)))
+    shown = explain("--events", path, "--model", queue_model)
+    assert shown["reference"]["name"] == "an empty history"
+    assert shown["reference"]["hist_latency_us"] == [0] * 4
+
+
+def test_what_cannot_be_explained(
+    explain: Explain, tmp_path: Path, queue_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails("give one of DEV, --trace FILE and --events FILE", "explain")
+    for message, *arguments in (
+        ("need --model", "--trace", tmp_path / "x"),
+        ("DEV names one already", "sda", "--dev", "8:0"),
+    ):
+        with pytest.raises(click.UsageError, match=message):
+            explain(*arguments)
+    with pytest.raises(LinnappError, match="No such file"):
+        explain("--events", tmp_path / "x", "--model", queue_model)
+    tree = make_tree(tmp_path, monkeypatch)
+    with pytest.raises(LinnappError, match="sda: mode observe, no model: .*`linnapp upload"):
+        explain("sda")
+    (tree / "model").write_bytes(queue_model.read_bytes())
+    (tree.parent / "dev").write_text("8:0\n")
+    with pytest.raises(LinnappError, match="tracefs is not mounted"):
+        explain("sda")
+    (tmp_path / "kernel" / "tracing" / "events").mkdir(parents=True)
+    with pytest.raises(LinnappError, match="linnos_decision is missing: this kernel has no such"):
+        explain("sda")
+
+
+def test_events_and_recordings_agree_on_the_numbers(queue_model: Path) -> None:
+    table = decisions.parse_decisions(decision(1.5, 16, 24, pending=9).encode())
+    (row,) = table
+    assert (row["time_us"], row["device"], row["sector"], row["n_sectors"]) == (
+        *(1_500_000, DEV, 16, 24),
+    )
+    np.testing.assert_array_equal(row["hist_pending"], [1, 2, 3, 4])
+    np.testing.assert_array_equal(row["hist_latency_us"], [100, 90, 3000, 80])
