@@ -32,6 +32,7 @@ _COMMANDS = {
     "explain": ("linnapp.commands.explain:explain", "Say why reads were decided as they were."),
     "status": ("linnapp.commands.status:status", "Show what the kernel does per drive."),
     "faults": ("linnapp.commands.faults:faults", "Damage chosen requests of emulated drives."),
+    "exporter": ("linnapp.commands.exporter:exporter", "Serve the drives' counters to Prometheus."),
     "recalibrate": (
         "linnapp.commands.recalibrate:recalibrate",
         "Keep an array's models current.",

@@ -10,11 +10,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 from linnapp.errors import LinnappError
 from linnapp.files import explain_os_error, replace_text, replaced_file
+
+_OF_ROOT = Path("/var/lib/linnapp")
 
 
 def state_directory() -> Path:
@@ -22,7 +25,7 @@ def state_directory() -> Path:
     if "LINNAPP_STATE" in os.environ:
         return Path(os.environ["LINNAPP_STATE"])
     if os.geteuid() == 0:
-        return Path("/var/lib/linnapp")
+        return _OF_ROOT
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "linnapp"
 
@@ -63,15 +66,51 @@ def previous_model(drive: str) -> Path:
     return path
 
 
+def save_upload(drive: str, model_id: str) -> None:
+    """Remember that a drive was given a model just now."""
+    save_json(drive, "upload", {"model_id": model_id, "time": time.time()})
+
+
+def uploaded_at(drive: str, model_id: str) -> float | None:
+    """When a drive was given a model, in seconds since 1970.
+
+    Only root uploads, but everybody may ask: root's state is looked at too.
+
+    Parameters
+    ----------
+    drive : str
+    model_id : str
+        The active model; another one's upload is not its.
+
+    Returns
+    -------
+    float or None
+        None when it was not `linnapp` that uploaded it, or it could not remember it.
+    """
+    directories = [state_directory()]
+    if "LINNAPP_STATE" not in os.environ:
+        directories.append(_OF_ROOT)
+    for directory in directories:
+        upload = _load(directory / drive / "upload.json")
+        when = upload.get("time")
+        if upload.get("model_id") == model_id and isinstance(when, int | float):
+            return float(when)
+    return None
+
+
 def load_json(drive: str, name: str) -> dict[str, Any]:
     """A remembered object, empty when there is none or it is unreadable."""
-    with contextlib.suppress(OSError, ValueError):
-        loaded = json.loads((state_directory() / drive / f"{name}.json").read_text())
-        if isinstance(loaded, dict):
-            return loaded
-    return {}
+    return _load(state_directory() / drive / f"{name}.json")
 
 
 def save_json(drive: str, name: str, content: dict[str, Any]) -> None:
     """Remember an object; it replaces the old one at once or not at all."""
     replace_text(drive_directory(drive) / f"{name}.json", json.dumps(content, indent=1) + "\n")
+
+
+def _load(path: Path) -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError):
+        loaded = json.loads(path.read_text())
+        if isinstance(loaded, dict):
+            return loaded
+    return {}

@@ -18,6 +18,13 @@ from linnapp.model.model_file import KERNEL_SHAPE, shape_of
 
 MODES = ("off", "observe", "enforce")
 
+#: columns of /sys/block/<disk>/stat (Documentation/block/stat.rst); times are in ms
+_DISK_STAT = (
+    *("read_ios", "read_merges", "read_sectors", "read_ms"),
+    *("write_ios", "write_merges", "write_sectors", "write_ms"),
+    *("in_flight", "busy_ms"),
+)
+
 #: larger than any model; a read that returns more is not one
 _MAX_MODEL_BYTES = 64 << 20
 
@@ -117,6 +124,30 @@ class Drive:
             if text.isdigit():
                 counters[name] = int(text)
         return counters
+
+    @property
+    def disk_stat(self) -> dict[str, int]:
+        """What the block layer counts of the disk, whatever the policy's mode.
+
+        `read_ios`, `read_merges`, `read_sectors`, `read_ms`, the same of writes, `in_flight` and
+        `busy_ms`. The times are from request to completion: what a scheduler adds is in them.
+        """
+        path = self._directory.parent / "stat"
+        try:
+            columns = path.read_text().split()
+        except OSError as error:
+            raise _explained(path, error) from error
+        return {name: int(value) for name, value in zip(_DISK_STAT, columns, strict=False)}
+
+    @property
+    def pending_pages(self) -> int | None:
+        """Pages of 4 KiB that the policy has in flight; None where debugfs cannot be read."""
+        path = sysfs_root() / "kernel/debug/block" / self.name / "rqos/linnos/in_flight"
+        try:
+            counts = re.match(r"(\d+) pages", path.read_text())
+        except OSError:
+            return None
+        return int(counts[1]) if counts else None
 
     def read_model(self) -> bytes | None:
         """Content of the active model, or None."""

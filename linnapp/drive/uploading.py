@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 from collections.abc import Callable
@@ -69,3 +70,6 @@ def replace_model(drive: Drive, model: Model | LatencyModel, warn: Callable[[str
             state.save_previous_model(drive.name, active)
         except LinnappError as error:
             warn(f"--previous will not work: {error}")
+    # Where nothing can be remembered, the model's age is shown as unknown.
+    with contextlib.suppress(LinnappError):
+        state.save_upload(drive.name, model.model_id)

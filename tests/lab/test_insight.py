@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from linnapp.lab.array import Array
+from linnapp.model import Model
 
 pytestmark = pytest.mark.lab
 
@@ -30,6 +31,12 @@ linnapp explain flash0 --last 20 --json >$OUT/last.json
 linnapp explain /dev/flash0 --slow --duration 0.5 --last 5 --json >$OUT/slow.json
 linnapp explain flash0 --last 1 >$OUT/words.txt
 kill $reader
+wait $reader || :
+linnapp exporter --once flash0 >$OUT/metrics.txt
+for file in stats/revoked stats/reads stats/slow stats/false_submits stats/inference_ns; do
+    echo $(basename $file) $(cat /sys/block/flash0/linnos/$file)
+done >$OUT/counters.txt
+cat /sys/block/flash0/stat >$OUT/stat.txt
 ls -d /sys/kernel/debug/tracing/instances/* >$OUT/instances.txt 2>/dev/null || :
 """
 
@@ -58,3 +65,37 @@ def test_what_is_shown_is_what_the_kernel_did(boot, tmp_path: Path, queue_model:
     assert all(3000 < each["latency_us"] < 4000 for each in slowest)
     assert "  because " in (tmp_path / "words.txt").read_text()
     assert (tmp_path / "instances.txt").read_text() == ""  # nothing is left behind
+    _check_metrics(tmp_path, Model.load(queue_model))
+
+
+def _check_metrics(folder: Path, model: Model) -> None:
+    """The exporter's values are the kernel's; nothing read the drive meanwhile."""
+    metrics = {}
+    for line in (folder / "metrics.txt").read_text().splitlines():
+        if not line.startswith("#"):
+            name, _, value = line.rpartition(" ")
+            metrics[name] = float(value)
+    counters = {
+        name: int(value)
+        for name, value in (
+            line.split() for line in (folder / "counters.txt").read_text().splitlines()
+        )
+    }
+    drive = '{drive="flash0"}'
+    assert metrics["linnos_drives"] == 1
+    assert metrics[f"linnos_reads_total{drive}"] == counters["reads"] > 100
+    assert metrics[f"linnos_revoked_total{drive}"] == counters["revoked"] == 0
+    assert metrics[f"linnos_slow_reads_total{drive}"] == counters["slow"] > 20
+    assert metrics[f"linnos_false_submits_total{drive}"] == counters["false_submits"] > 20
+    assert metrics[f"linnos_inference_seconds_total{drive}"] == counters["inference_ns"] / 1e9
+    read_ios, _, sectors, read_ms = map(int, (folder / "stat.txt").read_text().split()[:4])
+    assert metrics[f"linnos_disk_reads_total{drive}"] == read_ios
+    assert metrics[f"linnos_disk_read_bytes_total{drive}"] == sectors * 512
+    assert metrics[f"linnos_disk_read_seconds_total{drive}"] == pytest.approx(read_ms / 1e3)
+    assert metrics[f"linnos_pending_pages{drive}"] == 0
+    assert metrics['linnos_mode{drive="flash0",mode="enforce"}'] == 1
+    assert metrics['linnos_mode{drive="flash0",mode="off"}'] == 0
+    named = f'{{drive="flash0",model_id="{model.model_id}"}}'
+    assert metrics[f"linnos_model_info{named}"] == 1
+    assert metrics[f"linnos_threshold_seconds{drive}"] == model.threshold_us / 1e6
+    assert metrics[f"linnos_model_uploaded_timestamp_seconds{drive}"] > 1.5e9

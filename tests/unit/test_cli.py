@@ -48,7 +48,7 @@ def test_help_imports_nothing_heavy() -> None:
         "import sys; from linnapp.cli import cli\n"
         "try: cli.main(['--help'])\n"
         "except SystemExit: pass\n"
-        "heavy = ('numpy', 'tensorflow', 'rich', 'matplotlib')\n"
+        "heavy = ('numpy', 'tensorflow', 'rich', 'matplotlib', 'prometheus_client')\n"
         "print([m for m in heavy if m in sys.modules])"
     )
     result = subprocess.run(
@@ -79,6 +79,7 @@ def test_help_imports_nothing_heavy() -> None:
         "explain",
         "status",
         "faults",
+        "exporter",
         "recalibrate",
         "fleet",
     ],

@@ -54,7 +54,8 @@ def test_a_wheel_holds_the_core_and_the_profiles(wheel: Path) -> None:
     missing = {
         str(path.relative_to(ROOT))
         for path in (ROOT / "linnapp").rglob("*")
-        if path.is_file() and path.suffix in (".py", ".txt", ".sh", ".service", ".timer")
+        if path.is_file()
+        and path.suffix in (".py", ".txt", ".sh", ".service", ".timer", ".yaml", ".json")
     } - names
     assert not missing
     # Of this machine only, but of every Python 3.

@@ -1,0 +1,374 @@
+# SPDX-License-Identifier: MIT
+"""`linnapp exporter`, and that rules and dashboard ask for what it has, as Prometheus sees it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from fake_sysfs import activate_what_is_written, make_tree
+from test_cli import ROOT, fails
+from test_model_format import random_model
+
+from linnapp.cli import cli
+from linnapp.drive import state
+from linnapp.drive.sysfs import Drive
+from linnapp.errors import LinnappError
+
+MONITORING = ROOT / "linnapp" / "monitoring"
+RULES = MONITORING / "linnos-rules.yaml"
+DASHBOARD = MONITORING / "linnos-dashboard.json"
+
+COUNTERS = (
+    *("reads", "latency_critical", "admitted", "revoked", "stalled", "probes", "slow"),
+    *("false_submits", "false_revokes", "inferences", "inference_ns"),
+)
+STAT = "1000 0 8000 250 500 0 4000 125 3 300 375 0 0 0 0 0 0\n"
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two drives whose counters are 100, 200, ... in the order above; the first has a model."""
+    make_tree(tmp_path, monkeypatch)
+    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
+    for disk in "sda", "sdb":
+        (tmp_path / "block" / disk / "stat").write_text(STAT)
+        for number, name in enumerate(COUNTERS, 1):
+            path = tmp_path / "block" / disk / "linnos" / "stats" / name
+            path.write_text(f"{number * 100}\n")
+    model = random_model()
+    linnos = tmp_path / "block" / "sda" / "linnos"
+    (linnos / "model_id").write_text(f"{model.model_id}\n")
+    (linnos / "threshold_us").write_text("421\n")
+    (linnos / "mode").write_text("enforce\n")
+    state.save_upload("sda", model.model_id)
+    flight = tmp_path / "kernel" / "debug" / "block" / "sda" / "rqos" / "linnos" / "in_flight"
+    flight.parent.mkdir(parents=True)
+    flight.write_text("17 pages, 5 reads\n")
+    return tmp_path
+
+
+def once(capsys: pytest.CaptureFixture[str], *devices: str) -> dict[str, float]:
+    cli.main(["exporter", "--once", *devices], standalone_mode=False)
+    lines = capsys.readouterr().out.splitlines()
+    return {
+        name: float(value)
+        for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")
+    }
+
+
+def test_values_are_the_kernels(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = once(capsys)
+    model_id = Drive("sda").model_id
+    assert found["linnos_drives"] == 2
+    for name, value in {
+        'linnos_reads_total{drive="sda"}': 100,
+        'linnos_revoked_total{drive="sdb"}': 400,
+        'linnos_slow_reads_total{drive="sda"}': 700,
+        'linnos_inference_seconds_total{drive="sda"}': 1100e-9,
+        'linnos_disk_reads_total{drive="sda"}': 1000,
+        'linnos_disk_read_seconds_total{drive="sda"}': 0.25,
+        'linnos_disk_read_bytes_total{drive="sda"}': 8000 * 512,
+        'linnos_disk_busy_seconds_total{drive="sda"}': 0.3,
+        'linnos_disk_in_flight{drive="sdb"}': 3,
+        'linnos_pending_pages{drive="sda"}': 17,
+        'linnos_mode{drive="sda",mode="enforce"}': 1,
+        'linnos_mode{drive="sda",mode="observe"}': 0,
+        'linnos_model_loaded{drive="sda"}': 1,
+        'linnos_model_loaded{drive="sdb"}': 0,
+        f'linnos_model_info{{drive="sda",model_id="{model_id}"}}': 1,
+        'linnos_threshold_seconds{drive="sda"}': 421e-6,
+    }.items():
+        assert found[name] == pytest.approx(value), name
+    age = time.time() - found['linnos_model_uploaded_timestamp_seconds{drive="sda"}']
+    assert 0 <= age < 1000
+    assert 'linnos_threshold_seconds{drive="sdb"}' not in found
+    assert 'linnos_pending_pages{drive="sdb"}' not in found
+    only = once(capsys, "sdb")
+    assert only["linnos_drives"] == 1
+    assert not any('drive="sda"' in name for name in only)
+
+
+def test_a_drive_that_goes_away_is_left_out(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.rmtree(tree / "block" / "sda" / "linnos" / "stats")
+    found = once(capsys)
+    assert found["linnos_drives"] == 1
+    assert not any('drive="sda"' in name for name in found)
+
+
+def test_a_kernel_without_some_counter_has_no_such_metric(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tree / "block" / "sda" / "linnos" / "stats" / "stalled").unlink()
+    found = once(capsys)
+    assert 'linnos_stalled_total{drive="sda"}' not in found
+    assert 'linnos_stalled_total{drive="sdb"}' in found
+
+
+def test_an_upload_is_remembered_for_its_model_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_tree(tmp_path, monkeypatch)
+    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
+    activate_what_is_written(tmp_path, monkeypatch)
+    model = random_model(3)
+    model.save(tmp_path / "m.linnos")
+    before = time.time()
+    cli.main(
+        ["upload", "--model", str(tmp_path / "m.linnos"), "--device", "sda"], standalone_mode=False
+    )
+    when = state.uploaded_at("sda", model.model_id)
+    assert when is not None and before <= when <= time.time()
+    assert state.uploaded_at("sda", "00000000") is None
+    assert state.uploaded_at("sdb", model.model_id) is None
+    (tmp_path / "state" / "sda" / "upload.json").write_text("{")
+    assert state.uploaded_at("sda", model.model_id) is None
+
+
+def test_wrong_addresses_are_errors(tree: Path) -> None:
+    fails("expected [HOST:]PORT", "exporter", "--listen", "nowhere")
+    with pytest.raises(LinnappError, match=r"--listen 192\.0\.2\.1:1: .*choose another"):
+        cli.main(["exporter", "--listen", "192.0.2.1:1"], standalone_mode=False)
+    shutil.rmtree(tree / "block")
+    with pytest.raises(LinnappError, match="no disk has LinnOS"):
+        cli.main(["exporter", "--once"], standalone_mode=False)
+
+
+def dashboard_queries() -> list[str]:
+    """Every expression of the dashboard, its variables filled in as Grafana would."""
+    dashboard = json.loads(DASHBOARD.read_text())
+    queries = [
+        target["expr"].replace("$__rate_interval", "10s").replace("$drive", ".*")
+        for panel in dashboard["panels"]
+        for target in panel["targets"]
+    ]
+    assert len(queries) > 15
+    assert not any("$" in query for query in queries)
+    return queries
+
+
+def rule_queries() -> list[str]:
+    (group,) = yaml.safe_load(RULES.read_text())["groups"]
+    return [rule["expr"] for rule in group["rules"]]
+
+
+def test_rules_and_dashboard_ask_for_what_there_is(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    has = {name.partition("{")[0] for name in once(capsys)}
+    (group,) = yaml.safe_load(RULES.read_text())["groups"]
+    recorded = {rule["record"] for rule in group["rules"] if "record" in rule}
+    variables = json.loads(DASHBOARD.read_text())["templating"]["list"]
+    asked = set()
+    for query in [*dashboard_queries(), *rule_queries(), *(str(v["query"]) for v in variables)]:
+        asked |= set(re.findall(r"\blinnos[_:][\w:]+", query))
+    assert len(asked) > 15
+    assert asked <= has | recorded, asked - has - recorded
+    assert {rule["alert"] for rule in group["rules"] if "alert" in rule} == {
+        *("LinnosFalseSubmitsUp", "LinnosDriveFailSlow", "LinnosModelStale", "LinnosNoModel"),
+    }
+
+
+needs_prometheus = pytest.mark.skipif(
+    shutil.which("prometheus") is None or shutil.which("promtool") is None,
+    reason="Debian's prometheus is not installed (debian-packages-prometheus.txt)",
+)
+
+RULE_TEST = """
+rule_files: [{rules}]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - series: linnos_admitted_total{{drive="a",instance="i"}}
+        values: 0+1000x1500
+      - series: linnos_false_submits_total{{drive="a",instance="i"}}
+        values: 0+15x1440 21600+40x60
+      - series: linnos_admitted_total{{drive="b",instance="i"}}
+        values: 0+1000x1500
+      - series: linnos_false_submits_total{{drive="b",instance="i"}}
+        values: 0+40x1500
+      - series: linnos_disk_reads_total{{drive="a",instance="i"}}
+        values: 0+1000x60
+      - series: linnos_disk_read_seconds_total{{drive="a",instance="i"}}
+        values: 0+0.1x60
+      - series: linnos_disk_reads_total{{drive="b",instance="i"}}
+        values: 0+1000x60
+      - series: linnos_disk_read_seconds_total{{drive="b",instance="i"}}
+        values: 0+0.4x60
+      - series: linnos_disk_reads_total{{drive="c",instance="i"}}
+        values: 0+1000x60
+      - series: linnos_disk_read_seconds_total{{drive="c",instance="i"}}
+        values: 0+0.12x60
+      - series: linnos_mode{{drive="a",instance="i",mode="enforce"}}
+        values: 1x60
+      - series: linnos_mode{{drive="b",instance="i",mode="observe"}}
+        values: 1x60
+      - series: linnos_model_loaded{{drive="a",instance="i"}}
+        values: 1x60
+      - series: linnos_model_loaded{{drive="b",instance="i"}}
+        values: 0x60
+    promql_expr_test:
+      - expr: ALERTS{{alertname="LinnosFalseSubmitsUp",alertstate="firing"}}
+        eval_time: 1435m
+      - expr: ALERTS{{alertname="LinnosFalseSubmitsUp",alertstate="firing"}}
+        eval_time: 1480m
+        exp_samples:
+          - labels: 'ALERTS{{alertname="LinnosFalseSubmitsUp",alertstate="firing",drive="a",
+              instance="i",severity="warning"}}'
+            value: 1
+      - expr: ALERTS{{alertname="LinnosDriveFailSlow",alertstate="firing"}}
+        eval_time: 30m
+        exp_samples:
+          - labels: 'ALERTS{{alertname="LinnosDriveFailSlow",alertstate="firing",drive="b",
+              instance="i",severity="warning"}}'
+            value: 1
+      - expr: ALERTS{{alertname="LinnosNoModel",alertstate="firing"}}
+        eval_time: 30m
+        exp_samples:
+          - labels: 'ALERTS{{alertname="LinnosNoModel",alertstate="firing",drive="b",
+              instance="i",mode="observe",severity="warning"}}'
+            value: 1
+"""
+
+STALE_TEST = """
+rule_files: [{rules}]
+evaluation_interval: 1h
+tests:
+  - interval: 1h
+    input_series:
+      - series: linnos_model_uploaded_timestamp_seconds{{drive="a",instance="i"}}
+        values: 0x800
+    promql_expr_test:
+      - expr: ALERTS{{alertname="LinnosModelStale",alertstate="firing"}}
+        eval_time: 29d
+      - expr: ALERTS{{alertname="LinnosModelStale",alertstate="firing"}}
+        eval_time: 31d
+        exp_samples:
+          - labels: 'ALERTS{{alertname="LinnosModelStale",alertstate="firing",drive="a",
+              instance="i",severity="info"}}'
+            value: 1
+"""
+
+
+@needs_prometheus
+def test_alerts_fire_when_they_should_and_only_then(tmp_path: Path) -> None:
+    (tmp_path / "test.yaml").write_text(RULE_TEST.format(rules=RULES))
+    (tmp_path / "stale.yaml").write_text(STALE_TEST.format(rules=RULES))
+    ran = subprocess.run(
+        ["promtool", "test", "rules", tmp_path / "test.yaml", tmp_path / "stale.yaml"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+CONFIG = """
+global: {{scrape_interval: 500ms, evaluation_interval: 500ms}}
+rule_files: [{rules}]
+scrape_configs:
+  - job_name: linnos
+    static_configs: [{{targets: ["{target}"]}}]
+"""
+
+
+@pytest.fixture
+def exporter(tree: Path) -> Iterator[str]:
+    """An exporter of the tree as another process; yields its HOST:PORT."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "linnapp", "exporter", "--listen", "0"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    match = re.fullmatch(r"listening on http://(127\.0\.0\.1:\d+)/metrics\n", line)
+    assert match, line
+    yield match[1]
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    assert process.stderr.read().strip() == ""
+    process.stderr.close()
+
+
+def get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return str(answer.read().decode())
+
+
+def test_the_exporter_reads_anew_each_time(exporter: str, tree: Path) -> None:
+    assert 'linnos_reads_total{drive="sda"} 100.0' in get(f"http://{exporter}/metrics")
+    (tree / "block" / "sda" / "linnos" / "stats" / "reads").write_text("101\n")
+    assert 'linnos_reads_total{drive="sda"} 101.0' in get(f"http://{exporter}/metrics")
+
+
+@needs_prometheus
+def test_prometheus_answers_every_query(exporter: str, tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "prometheus.yaml").write_text(CONFIG.format(rules=RULES, target=exporter))
+    with (tmp_path / "log").open("w") as log:
+        server = subprocess.Popen(
+            [
+                "prometheus",
+                f"--config.file={tmp_path}/prometheus.yaml",
+                f"--storage.tsdb.path={tmp_path}/data",
+                "--web.listen-address=127.0.0.1:0",
+            ],
+            stderr=log,
+        )
+    try:
+        _ask_everything(_address(tmp_path / "log", server), tree)
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def _address(log: Path, server: subprocess.Popen[bytes]) -> str:
+    while server.poll() is None:
+        match = re.search(r'address="?(127\.0\.0\.1:[1-9]\d*)', log.read_text())
+        if match:
+            return match[1]
+        time.sleep(0.1)
+    raise AssertionError(log.read_text())
+
+
+def _ask_everything(address: str, tree: Path) -> None:
+    def ask(query: str) -> list[Any]:
+        where = f"http://{address}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
+        answer = json.loads(get(where))
+        assert answer["status"] == "success", query
+        return list(answer["data"]["result"])
+
+    # Counters that move, until the rates over the dashboard's interval are there.
+    number = 0
+    while not ask("rate(linnos_inferences_total[10s]) > 0"):
+        number += 1
+        for disk in "sda", "sdb":
+            directory = tree / "block" / disk
+            for factor, name in enumerate(COUNTERS, 1):
+                (directory / "linnos" / "stats" / name).write_text(f"{factor * (100 + number)}\n")
+            (directory / "stat").write_text(
+                " ".join(str(int(word) + 10 * number) for word in STAT.split()) + "\n"
+            )
+        time.sleep(0.2)
+    assert ask('up{job="linnos"}')[0]["value"][1] == "1"
+    for query in dashboard_queries():
+        assert ask(query), query
+    for query in rule_queries():
+        ask(query)
+    rules = json.loads(get(f"http://{address}/api/v1/rules"))["data"]["groups"][0]["rules"]
+    assert all(rule["health"] in ("ok", "unknown") for rule in rules), rules
