@@ -29,6 +29,7 @@ _COMMANDS = {
     "pack": ("linnapp.commands.pack:pack", "Make a model file from weights trained elsewhere."),
     "predict": ("linnapp.commands.predict:predict", "Run a model on feature vectors."),
     "upload": ("linnapp.commands.upload:upload", "Give a drive its model."),
+    "top": ("linnapp.commands.top:top", "Show the drives at work, live."),
     "explain": ("linnapp.commands.explain:explain", "Say why reads were decided as they were."),
     "status": ("linnapp.commands.status:status", "Show what the kernel does per drive."),
     "faults": ("linnapp.commands.faults:faults", "Damage chosen requests of emulated drives."),

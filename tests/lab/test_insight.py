@@ -30,6 +30,7 @@ sleep 0.5
 linnapp explain flash0 --last 20 --json >$OUT/last.json
 linnapp explain /dev/flash0 --slow --duration 0.5 --last 5 --json >$OUT/slow.json
 linnapp explain flash0 --last 1 >$OUT/words.txt
+linnapp top flash0 --once --json --percentiles >$OUT/top.json
 kill $reader
 wait $reader || :
 linnapp exporter --once flash0 >$OUT/metrics.txt
@@ -65,6 +66,14 @@ def test_what_is_shown_is_what_the_kernel_did(boot, tmp_path: Path, queue_model:
     assert all(3000 < each["latency_us"] < 4000 for each in slowest)
     assert "  because " in (tmp_path / "words.txt").read_text()
     assert (tmp_path / "instances.txt").read_text() == ""  # nothing is left behind
+    (row,) = json.loads((tmp_path / "top.json").read_text())["drives"]
+    seen = row["read_us_percentiles"]
+    assert 0 < seen["p50"] < 1000 and 3000 < seen["p99"] < 4000
+    assert seen["p50"] < row["read_us_mean"] < seen["p99"]
+    assert row["reads_per_s"] == pytest.approx(row["per_second"]["reads"], abs=5)
+    assert seen["reads"] == pytest.approx(row["reads_per_s"] * row["interval_s"], abs=5)
+    assert row["per_second"]["slow"] == pytest.approx(row["reads_per_s"] / 5, rel=0.1)
+    assert row["pending_pages"] in (0, 1)
     _check_metrics(tmp_path, Model.load(queue_model))
 
 

@@ -76,6 +76,7 @@ def test_help_imports_nothing_heavy() -> None:
         "pack",
         "predict",
         "upload",
+        "top",
         "explain",
         "status",
         "faults",

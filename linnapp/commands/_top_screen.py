@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: MIT
+"""What ``linnapp top`` draws, and the keys it listens to."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import select
+import sys
+import termios
+import time
+import tty
+from collections.abc import Callable, Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from linnapp.drive.watching import Row
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+#: columns: title, width at least, how dispensable; the most dispensable goes first where all do
+#: not fit
+_COLUMNS = (
+    ("drive", 8, 0),
+    ("mode", 7, 4),
+    ("latency", 10, 3),
+    ("us", 7, 0),
+    ("p50", 6, 1),
+    ("p99", 6, 1),
+    ("reads/s", 8, 1),
+    ("flight", 6, 5),
+    ("admit/s", 8, 1),
+    ("revoke/s", 8, 0),
+    ("probe/s", 7, 6),
+    ("false/s", 7, 2),
+    ("burst", 7, 2),
+    ("model", 8, 8),
+    ("age", 6, 7),
+)
+_LEFT = ("drive", "mode", "latency", "model")
+
+#: what `s` goes through: title, value
+_SORTS: tuple[tuple[str, Callable[[Row], float | str]], ...] = (
+    ("drive", lambda row: row.drive),
+    ("us", lambda row: -(row.read_us_mean or 0)),
+    ("reads/s", lambda row: -row.reads_per_s),
+    ("revoke/s", lambda row: -row.per_second.get("revoked", 0)),
+    ("false/s", lambda row: -row.per_second.get("false_submits", 0)),
+)
+
+
+def sparkline(values: Sequence[float | None], width: int) -> str:
+    """The last values as bars, on a logarithmic scale from the least to the most shown."""
+    shown = list(values[-width:])
+    logs = [math.log(value) if value else None for value in shown]
+    known = [log for log in logs if log is not None]
+    low, high = (min(known), max(known)) if known else (0.0, 0.0)
+    # A factor of two at least, or noise would look like bursts.
+    span = max(high - low, math.log(2))
+    bars = "".join(
+        " " if log is None else _BARS[min(7, int((log - low) / span * 8))] for log in logs
+    )
+    return bars.rjust(width)
+
+
+def age(seconds: float | None) -> str:
+    """A time in its largest unit."""
+    if seconds is None:
+        return "-"
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+
+
+def _rate(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.1f}" if 0 < value < 10 else f"{value:.0f}"
+
+
+def _cells(row: Row, spark_width: int) -> dict[str, str]:
+    rates = row.per_second
+    us = row.read_us_mean
+    return {
+        "drive": row.drive,
+        "mode": row.mode,
+        "latency": sparkline(row.latencies_us, spark_width),
+        "us": "-" if us is None else f"{us:.0f}",
+        "p50": _rate(row.read_us_percentiles.get("p50")),
+        "p99": _rate(row.read_us_percentiles.get("p99")),
+        "reads/s": _rate(row.reads_per_s),
+        "flight": f"{row.in_flight if row.pending_pages is None else row.pending_pages}",
+        "admit/s": _rate(rates.get("admitted")),
+        "revoke/s": _rate(rates.get("revoked")),
+        "probe/s": _rate(rates.get("probes")),
+        "false/s": _rate(rates.get("false_submits")),
+        "burst": age(row.burst_s),
+        "model": row.model_id or "none",
+        "age": age(row.model_age_s),
+    }
+
+
+def table(rows: Sequence[Row], width: int, selected: str | None = None) -> Table:
+    """A row a drive, with as many columns as fit, and the rest for the bars.
+
+    Parameters
+    ----------
+    rows : sequence of Row
+    width : int
+        Columns of the terminal.
+    selected : str, optional
+        Drive to mark.
+    """
+    columns = [
+        (title, at_least, spare)
+        for title, at_least, spare in _COLUMNS
+        if title not in ("p50", "p99") or any(row.read_us_percentiles for row in rows)
+    ]
+    cells = [_cells(row, 1) for row in rows]
+    widths = {
+        title: max([at_least, *(len(each[title]) for each in cells)])
+        for title, at_least, _ in columns
+    }
+    while sum(widths[title] + 2 for title, _, _ in columns) > width and len(columns) > 1:
+        columns.remove(max(columns, key=lambda column: column[2]))
+    spare = width - sum(widths[title] + 2 for title, _, _ in columns)
+    spark_width = max(widths["latency"], min(60, widths["latency"] + spare))
+    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for title, _, _ in columns:
+        shown.add_column(
+            title,
+            justify="left" if title in _LEFT else "right",
+            no_wrap=True,
+            min_width=spark_width if title == "latency" else widths[title],
+        )
+    for row in rows:
+        values = _cells(row, spark_width)
+        style = "reverse" if row.drive == selected else "bold" if row.burst_s else ""
+        shown.add_row(*(values[title] for title, _, _ in columns), style=style)
+    return shown
+
+
+def opened(row: Row, width: int) -> RenderableType:
+    """One drive: a wide sparkline, every counter and knob."""
+    spark = sparkline(row.latencies_us, max(10, min(len(row.latencies_us), width - 2)))
+    known = [value for value in row.latencies_us if value is not None]
+    scale = f"{min(known):.0f} to {max(known):.0f} us" if known else "no reads yet"
+    counters = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in ("counter", "total", "per second"):
+        counters.add_column(title, justify="left" if title == "counter" else "right")
+    for name, total in row.totals.items():
+        counters.add_row(name, f"{total}", _rate(row.per_second[name]))
+    knobs = ", ".join(f"{name} {value}" for name, value in row.settings.items())
+    return Group(
+        Text(
+            f"{row.drive}: {row.mode}, model {row.model_id or 'none'}, uploaded "
+            f"{age(row.model_age_s)} ago, slow above {row.threshold_us} us"
+        ),
+        Text(f"mean read of each look, {scale}:"),
+        Text(spark),
+        Text(
+            f"{_rate(row.reads_per_s)} reads/s, {_rate(row.writes_per_s)} writes/s, "
+            f"{row.in_flight} in flight, "
+            f"pending {'-' if row.pending_pages is None else row.pending_pages} pages"
+        ),
+        Text(knobs),
+        counters,
+    )
+
+
+class Screen:
+    """What is shown, and what keys do to it."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.paused = False
+        self.sort = 0
+        self.reversed = False
+        self.selected: str | None = None
+        self.open = False
+        self.done = False
+
+    def ordered(self) -> list[Row]:
+        """The rows as sorted."""
+        return sorted(self.rows, key=_SORTS[self.sort][1], reverse=self.reversed)
+
+    def press(self, key: bytes) -> None:
+        """React to a key; others are ignored."""
+        if key in (b"q", b"Q"):
+            self.done = True
+        elif key in (b"p", b"P", b" "):
+            self.paused = not self.paused
+        elif key == b"s":
+            self.sort = (self.sort + 1) % len(_SORTS)
+        elif key == b"r":
+            self.reversed = not self.reversed
+        elif key in (b"j", b"\x1b[B", b"\x1bOB"):
+            self._move(1)
+        elif key in (b"k", b"\x1b[A", b"\x1bOA"):
+            self._move(-1)
+        elif key in (b"\r", b"\n") and self.rows:
+            self._move(0)
+            self.open = True
+        elif key in (b"\x1b", b"\x7f", b"\x08"):
+            self.open = False
+
+    def _move(self, by: int) -> None:
+        names = [row.drive for row in self.ordered()]
+        if self.selected in names:
+            self.selected = names[(names.index(self.selected) + by) % len(names)]
+        elif names:
+            self.selected = names[0 if by >= 0 else -1]
+
+    def draw(self, width: int) -> RenderableType:
+        """The whole screen."""
+        rows = self.ordered()
+        chosen = next((row for row in rows if row.drive == self.selected), None)
+        body: RenderableType
+        if not rows:
+            body = Text("looking ...")
+        elif self.open and chosen is not None:
+            body = opened(chosen, width)
+        else:
+            body = table(rows, width, self.selected)
+        what = f"sorted by {_SORTS[self.sort][0]}" + (", reversed" if self.reversed else "")
+        state = "paused" if self.paused else what
+        keys = "q quit  p pause  s sort  r reverse  ↑↓ choose  Enter open  Esc back"
+        return Group(
+            Text(f"linnapp top  {state}", style="bold", no_wrap=True),
+            body,
+            Text(keys, style="dim", no_wrap=True),
+        )
+
+
+def _keys(data: bytes) -> Iterator[bytes]:
+    """Split what a terminal sent into keys; an arrow is an escape sequence of three bytes."""
+    while data:
+        length = 3 if data[:2] in (b"\x1b[", b"\x1bO") and len(data) > 2 else 1
+        yield data[:length]
+        data = data[length:]
+
+
+@contextlib.contextmanager
+def _keys_at_once(terminal: int) -> Iterator[None]:
+    """Have keys arrive when they are pressed, unseen; ctrl-C still interrupts."""
+    before = termios.tcgetattr(terminal)
+    tty.setcbreak(terminal)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def run(look: Callable[[], list[Row]], interval_s: float) -> None:
+    """Look and draw until somebody quits.
+
+    Parameters
+    ----------
+    look : callable
+        Returns the rows since it was called last.
+    interval_s : float
+        Between looks.
+    """
+    terminal = sys.stdin.fileno()
+    screen = Screen()
+    look()
+    with (
+        _keys_at_once(terminal),
+        contextlib.suppress(KeyboardInterrupt),
+        Live(screen=True, auto_refresh=False) as live,
+    ):
+        due = time.monotonic() + interval_s
+        while not screen.done:
+            live.update(screen.draw(live.console.width), refresh=True)
+            left = max(0.0, due - time.monotonic())
+            if select.select([terminal], [], [], left)[0]:
+                data = os.read(terminal, 64)
+                if not data:
+                    return  # the terminal has gone
+                for key in _keys(data):
+                    screen.press(key)
+            if time.monotonic() >= due:
+                due = time.monotonic() + interval_s
+                rows = look()
+                if not screen.paused:
+                    screen.rows = rows

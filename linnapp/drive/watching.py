@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: MIT
+"""Drives looked at again and again: what changed between two looks, and what came before."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import time
+from typing import Any
+
+from linnapp.drive import state
+from linnapp.drive.sysfs import Drive
+from linnapp.errors import DeviceError
+
+#: looks that a sparkline shows at most
+HISTORY = 120
+
+#: From this share of refused hinted reads on a drive is taken to be in a burst.
+BURST_SHARE = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """Everything the kernel says of a drive at one time."""
+
+    time_s: float
+    mode: str
+    model_id: str | None
+    threshold_us: int
+    stats: dict[str, int]
+    disk: dict[str, int]
+    pending_pages: int | None
+    settings: dict[str, int]
+
+    @classmethod
+    def at(cls, drive: Drive) -> Look:
+        """Look now; errors as :class:`~linnapp.drive.sysfs.Drive` has them."""
+        return cls(
+            time.monotonic(),
+            drive.mode,
+            drive.model_id,
+            drive.threshold_us,
+            drive.stats,
+            drive.disk_stat,
+            drive.pending_pages,
+            drive.probes,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A drive between two looks.
+
+    Attributes
+    ----------
+    drive, mode : str
+    interval_s : float
+        Between the looks.
+    read_us_mean : float or None
+        Mean latency of the reads that completed, from request to completion, a scheduler's time
+        included; None without reads.
+    read_us_percentiles : dict
+        Where they are asked for, by name; from issue to completion, of the newest reads.
+    reads_per_s, writes_per_s : float
+        Completed.
+    in_flight : int
+        I/Os, now.
+    pending_pages : int or None
+        Pages of 4 KiB in flight, as the policy counts them; None where only root may know.
+    per_second : dict
+        Of every counter of ``stats/``.
+    burst_s : float or None
+        For how long at least half of the hinted reads have been refused; None if they are not.
+    model_id : str or None
+    model_age_s : float or None
+        Since the upload; None where `linnapp` did not do it.
+    threshold_us : int
+    latencies_us : list
+        `read_us_mean` of this and the looks before, oldest first.
+    totals, settings : dict
+        The counters themselves, and the knobs.
+    """
+
+    drive: str
+    mode: str
+    interval_s: float
+    read_us_mean: float | None
+    read_us_percentiles: dict[str, float]
+    reads_per_s: float
+    writes_per_s: float
+    in_flight: int
+    pending_pages: int | None
+    per_second: dict[str, float]
+    burst_s: float | None
+    model_id: str | None
+    model_age_s: float | None
+    threshold_us: int
+    latencies_us: list[float | None]
+    totals: dict[str, int]
+    settings: dict[str, int]
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields by name, without the looks before."""
+        fields = dataclasses.asdict(self)
+        del fields["latencies_us"]
+        return fields
+
+
+class Watched:
+    """A drive and what was seen of it.
+
+    Parameters
+    ----------
+    name : str
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._drive = Drive(name)
+        self._before: Look | None = None
+        self._latencies_us: collections.deque[float | None] = collections.deque(maxlen=HISTORY)
+        self._burst_since_s: float | None = None
+
+    def look(self, percentiles: dict[str, float] | None = None) -> Row | None:
+        """Look at the drive; None at the first look, or when its counters began anew."""
+        now = Look.at(self._drive)
+        before, self._before = self._before, now
+        if before is None or now.time_s <= before.time_s:
+            return None
+        moved = {name: now.stats[name] - before.stats.get(name, 0) for name in now.stats}
+        disk = {name: now.disk[name] - before.disk.get(name, 0) for name in now.disk}
+        if min([*moved.values(), disk["read_ios"], disk["write_ios"]]) < 0:
+            return None  # another disk of that name
+        interval_s = now.time_s - before.time_s
+        read_us = disk["read_ms"] * 1e3 / disk["read_ios"] if disk["read_ios"] else None
+        self._latencies_us.append(read_us)
+        hinted = moved.get("latency_critical", 0)
+        if hinted and moved.get("revoked", 0) >= BURST_SHARE * hinted:
+            if self._burst_since_s is None:
+                self._burst_since_s = before.time_s
+        else:
+            self._burst_since_s = None
+        uploaded = state.uploaded_at(self.name, now.model_id) if now.model_id else None
+        return Row(
+            drive=self.name,
+            mode=now.mode,
+            interval_s=interval_s,
+            read_us_mean=read_us,
+            read_us_percentiles=percentiles or {},
+            reads_per_s=disk["read_ios"] / interval_s,
+            writes_per_s=disk["write_ios"] / interval_s,
+            in_flight=now.disk["in_flight"],
+            pending_pages=now.pending_pages,
+            per_second={name: delta / interval_s for name, delta in moved.items()},
+            burst_s=None if self._burst_since_s is None else now.time_s - self._burst_since_s,
+            model_id=now.model_id,
+            model_age_s=None if uploaded is None else max(0.0, time.time() - uploaded),
+            threshold_us=now.threshold_us,
+            latencies_us=list(self._latencies_us),
+            totals=now.stats,
+            settings=now.settings,
+        )
+
+
+class Array:
+    """Drives that come and go.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Those to watch; all that have LinnOS at the time when empty.
+    """
+
+    def __init__(self, names: list[str]) -> None:
+        self._names = names
+        self._watched: dict[str, Watched] = {}
+
+    def names(self) -> list[str]:
+        """Those that are there."""
+        from linnapp.drive.sysfs import drives
+
+        return self._names or drives()
+
+    def look(self, percentiles: dict[str, dict[str, float]] | None = None) -> list[Row]:
+        """Look at all drives; those seen for the first time, or gone, have no row."""
+        rows = []
+        names = self.names()
+        self._watched = {name: w for name, w in self._watched.items() if name in names}
+        for name in names:
+            try:
+                watched = self._watched.get(name) or Watched(name)
+                row = watched.look((percentiles or {}).get(name))
+            except DeviceError:
+                self._watched.pop(name, None)
+                continue
+            self._watched[name] = watched
+            if row is not None:
+                rows.append(row)
+        return rows

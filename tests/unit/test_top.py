@@ -1,0 +1,429 @@
+# SPDX-License-Identifier: MIT
+"""`linnapp top`: its figures on a made-up tree, and its screen and keys in a pseudo-terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import html
+import io
+import itertools
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyte
+import pytest
+from fake_sysfs import make_tree
+from rich.console import Console
+from rich.style import Style
+from rich.text import Text
+from test_cli import ROOT, fails
+from test_explain import COMPLETE, ISSUE
+from test_model_format import random_model
+
+from linnapp.cli import cli
+from linnapp.commands._top_screen import Screen, age, sparkline, table
+from linnapp.drive import state, watching
+from linnapp.drive.watching import Array, Row
+from linnapp.errors import LinnappError
+from linnapp.trace.decisions import read_latencies_us
+
+COUNTERS = ("latency_critical", "admitted", "revoked", "probes", "slow", "false_submits")
+
+
+class Kernel:
+    """Drives at work, the last of which has slow reads, refuses reads, and has a model."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, disks: str = "sda sdb") -> None:
+        self.root = root
+        make_tree(root, monkeypatch, disks)
+        monkeypatch.setenv("LINNAPP_STATE", str(root / "state"))
+        self.totals = {disk: dict.fromkeys((*COUNTERS, "reads"), 0) for disk in disks.split()}
+        self.read_ms = dict.fromkeys(self.totals, 0.0)
+        self.model = random_model()
+        self.last = disks.split()[-1]
+        (root / "block" / self.last / "linnos" / "model_id").write_text(self.model.model_id)
+        state.save_upload(self.last, self.model.model_id)
+        self.goes_on(0)
+
+    def goes_on(self, reads: int, us: float = 100, revoked: int = 0) -> None:
+        """Count `reads` more on each drive, those of the last `us` long and `revoked` refused."""
+        for disk, totals in self.totals.items():
+            refused = revoked if disk == self.last else 0
+            totals["reads"] += reads
+            totals["latency_critical"] += reads
+            totals["revoked"] += refused
+            totals["admitted"] += reads - refused
+            self.read_ms[disk] += (reads - refused) * (us if disk == self.last else 100) / 1e3
+            directory = self.root / "block" / disk
+            for name, total in totals.items():
+                self._write(directory / "linnos" / "stats" / name, f"{total}\n")
+            self._write(
+                directory / "stat",
+                f"{totals['admitted']} 0 0 {self.read_ms[disk]:.0f} 0 0 0 0 7 0 0\n",
+            )
+
+    @staticmethod
+    def _write(path: Path, text: str) -> None:
+        """At once, as the kernel's files are never half there."""
+        # Written elsewhere: in stats/ every file is a counter.
+        beside = path.parents[1] / f".{path.name}"
+        beside.write_text(text)
+        beside.replace(path)
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    return Kernel(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Time of the looks; call it to let so many seconds pass."""
+    now = [1000.0]
+    monkeypatch.setattr(watching.time, "monotonic", lambda: now[0])
+
+    def passes(seconds: float) -> None:
+        now[0] += seconds
+
+    return passes
+
+
+def test_rates_means_and_bursts(kernel: Kernel, clock: Callable[[float], None]) -> None:
+    array = Array([])
+    assert array.look() == []
+    rows = []
+    for reads, us, revoked in ((2000, 100, 0), (2000, 150, 1000), (4000, 400, 3900), (10, 100, 4)):
+        clock(2)
+        kernel.goes_on(reads, us, revoked)
+        first, second = array.look()
+        rows.append(second)
+    assert (first.drive, first.mode, first.burst_s, first.model_id) == (
+        "sda",
+        "observe",
+        None,
+        None,
+    )
+    assert [row.read_us_mean for row in rows[:3]] == [100, 150, 400]
+    assert [row.reads_per_s for row in rows] == [1000, 500, 50, 3]
+    assert [row.per_second["revoked"] for row in rows] == [0, 500, 1950, 2]
+    assert [row.burst_s for row in rows] == [None, 2, 4, None]
+    assert rows[2].latencies_us == [100, 150, 400]
+    assert rows[0].in_flight == 7 and rows[0].pending_pages is None
+    assert rows[0].model_id == kernel.model.model_id
+    assert rows[0].model_age_s is not None and rows[0].model_age_s < 1000
+    clock(1)
+    (_, idle) = array.look()
+    assert (idle.read_us_mean, idle.reads_per_s, idle.burst_s) == (None, 0, None)
+
+
+def test_drives_that_go_and_come_back(kernel: Kernel, clock: Callable[[float], None]) -> None:
+    kernel.goes_on(10)
+    array = Array([])
+    array.look()
+    gone = kernel.root / "block" / "sdb"
+    gone.rename(kernel.root / "away")
+    clock(1)
+    assert [row.drive for row in array.look()] == ["sda"]
+    (kernel.root / "away").rename(gone)
+    clock(1)
+    assert [row.drive for row in array.look()] == ["sda"]
+    clock(1)
+    assert [row.drive for row in array.look()] == ["sda", "sdb"]
+    kernel.totals["sdb"]["reads"] = 3  # another disk of that name
+    kernel.goes_on(0)
+    clock(1)
+    assert [row.drive for row in array.look()] == ["sda"]
+
+
+def test_latencies_of_requests() -> None:
+    text = (
+        ISSUE.format(1.0, 0, "R", 16, 8)
+        + ISSUE.format(1.0, 0, "WS", 32, 8)
+        + ISSUE.format(1.00001, 0, "RA", 64, 16)
+        + COMPLETE.format(1.0001, 0, 16, 8, 0)
+        + COMPLETE.format(1.0002, 0, 99, 8, 0)
+        + COMPLETE.format(1.0005, 0, 64, 8, 0)
+        + COMPLETE.format(1.0009, 0, 72, 8, 0)
+    )
+    assert read_latencies_us(text.encode()) == [100, 490]
+
+
+def test_sparkline() -> None:
+    assert sparkline([], 3) == "   "
+    assert sparkline([100], 2) == " ▁"
+    assert sparkline([100, None, 100], 3) == "▁ ▁"
+    assert sparkline([9, 100, 10_000, 2000], 3) == "▁█▆"
+    assert sparkline([100, 110], 2) == "▁▂"  # noise is no burst
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        *((None, "-"), (0.25, "0.2 s"), (59, "59 s"), (60, "1 min"), (7200, "2 h")),
+        (86400 * 3, "3 d"),
+    ],
+)
+def test_age(seconds: float | None, shown: str) -> None:
+    assert age(seconds) == shown
+
+
+@pytest.mark.parametrize("width", [30, 60, 80, 100, 160])
+def test_a_table_fits_its_terminal(
+    kernel: Kernel, clock: Callable[[float], None], width: int
+) -> None:
+    array = Array([])
+    array.look()
+    clock(1)
+    kernel.goes_on(123456, 250, 70000)
+    rows = array.look({"sdb": {"p50": 201.0, "p99": 3500.0}})
+    console = Console(width=width, record=True, file=(kernel.root / "out").open("w"))
+    console.print(table(rows, width))
+    shown = console.export_text()
+    assert max(map(len, shown.splitlines())) <= width
+    assert "…" not in shown
+    for word in ("sda", "sdb", "250", "70000", *(["3500"] if width >= 60 else [])):
+        assert word in shown
+    assert (kernel.model.model_id in shown) == (width >= 160)
+
+
+def test_keys(kernel: Kernel, clock: Callable[[float], None]) -> None:
+    array = Array([])
+    array.look()
+    clock(1)
+    kernel.goes_on(100, 200, 50)
+    screen = Screen()
+    screen.press(b"\r")
+    assert not screen.open
+    screen.rows = array.look()
+
+    def order() -> list[str]:
+        return [row.drive for row in screen.ordered()]
+
+    assert order() == ["sda", "sdb"]
+    screen.press(b"s")
+    assert order() == ["sdb", "sda"]  # by latency, the slowest first
+    screen.press(b"r")
+    assert order() == ["sda", "sdb"]
+    for key, chosen in ((b"j", "sda"), (b"\x1b[B", "sdb"), (b"j", "sda"), (b"k", "sdb")):
+        screen.press(key)
+        assert screen.selected == chosen
+    screen.press(b"\r")
+    assert screen.open
+    screen.press(b"\x1b")
+    assert not screen.open
+    for _ in range(4):
+        screen.press(b"s")
+    assert screen.sort == 0
+    screen.press(b"x")
+    screen.press(b"q")
+    assert screen.done
+
+
+def test_once_and_json(
+    kernel: Kernel, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = time.sleep
+    monkeypatch.setattr(time, "sleep", lambda seconds: (kernel.goes_on(40, 300), real(seconds)))
+    arguments = ["top", "--once", "--interval", "0.1"]
+    cli.main([*arguments, "--json", "sdb"], standalone_mode=False)
+    (row,) = json.loads(capsys.readouterr().out)["drives"]
+    assert row["drive"] == "sdb"
+    assert row["read_us_mean"] == 300
+    assert row["totals"]["admitted"] == 40
+    assert 0 < row["per_second"]["admitted"] <= 400
+    cli.main(arguments, standalone_mode=False)
+    shown = capsys.readouterr().out
+    assert re.search(r"^drive +mode +latency +us", shown)
+    assert kernel.model.model_id in shown
+
+
+def test_what_top_refuses(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    fails("top needs a terminal; --once prints one look", "top")
+    with pytest.raises(LinnappError, match="sdz: no such disk"):
+        cli.main(["top", "sdz", "--once"], standalone_mode=False)
+    (kernel.root / "block" / "sda" / "dev").write_text("8:0\n")
+    with pytest.raises(LinnappError, match="tracefs is not mounted"):
+        cli.main(["top", "sda", "--once", "--percentiles"], standalone_mode=False)
+    monkeypatch.setenv("LINNAPP_SYSFS", str(kernel.root / "none"))
+    with pytest.raises(LinnappError, match="no disk has LinnOS"):
+        cli.main(["top", "--once"], standalone_mode=False)
+
+
+class Terminal:
+    """`linnapp top` in a pseudo-terminal of 120 x 30, and what is on its screen."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._screen = pyte.Screen(120, 30)
+        self._stream = pyte.ByteStream(self._screen)
+        self.sent = b""
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 30, 120, 0, 0))
+        self._slave = slave
+        self.settings = termios.tcgetattr(slave)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "linnapp", "top", "--interval", "0.2"],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"},
+            start_new_session=True,
+        )
+
+    def press(self, keys: bytes) -> None:
+        os.write(self._master, keys)
+
+    def line(self, start: str) -> str:
+        """The line of the screen that begins so, or nothing."""
+        return next((line for line in self._screen.display if line.startswith(start)), "")
+
+    def until(self, seen: Callable[[], object], us: float = 100, revoked: int = 0) -> None:
+        """Let the drives work and the screen be drawn until something is seen on it."""
+        end = time.monotonic() + 60
+        while not seen():
+            assert time.monotonic() < end, "\n".join(self._screen.display)
+            assert self.process.poll() is None, "\n".join(self._screen.display)
+            self._kernel.goes_on(100, us, revoked)
+            self._read(0.1)
+
+    def _read(self, timeout_s: float) -> None:
+        if select.select([self._master], [], [], timeout_s)[0]:
+            data = os.read(self._master, 65536)
+            self.sent += data
+            self._stream.feed(data)
+
+    def picture(self) -> str:
+        """The screen as SVG, in whatever monospaced font there is."""
+        console = Console(record=True, width=120, file=io.StringIO(), force_terminal=True)
+        for number in range(self._screen.cursor.y + 1):
+            cells = [self._screen.buffer[number][column] for column in range(120)]
+            line = Text()
+            for (bold, reverse), run in itertools.groupby(cells, lambda c: (c.bold, c.reverse)):
+                line.append("".join(c.data for c in run), Style(bold=bold, reverse=reverse))
+            line.rstrip()
+            console.print(line)
+        svg = console.export_svg(title="linnapp top")
+        return re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)
+
+    def ends(self) -> int:
+        while self.process.poll() is None:
+            self._read(0.1)
+        self._read(0)
+        return self.process.returncode
+
+    def settings_now(self) -> list[object]:
+        return termios.tcgetattr(self._slave)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+        os.close(self._slave)
+
+
+@pytest.fixture
+def terminal(kernel: Kernel) -> Iterator[Terminal]:
+    terminal = Terminal(kernel)
+    yield terminal
+    terminal.close()
+
+
+def test_a_session_in_a_terminal(terminal: Terminal) -> None:
+    t = terminal
+    t.until(lambda: re.match(r"sdb +observe .*▁ +100 ", t.line("sdb")))
+    assert t.line("linnapp top").split() == ["linnapp", "top", "sorted", "by", "drive"]
+    # A burst on the second drive.
+    t.until(lambda: re.search(r" 500 .* \d+\.\d s ", t.line("sdb")), us=500, revoked=80)
+    assert "█" in t.line("sdb")
+    assert not re.search(r"\d s ", t.line("sda"))
+    # Sorted by latency it comes first.
+    t.press(b"s")
+    t.until(lambda: "sorted by us" in t.line("linnapp top"), us=500, revoked=80)
+    drives = [line[:3] for line in t._screen.display if line.startswith("sd")]
+    assert drives == ["sdb", "sda"]
+    # Paused, nothing moves though the drives do.
+    t.press(b"p")
+    t.until(lambda: "paused" in t.line("linnapp top"))
+    before = t.line("sdb")
+    for _ in range(8):
+        t._kernel.goes_on(100, 900)
+        t._read(0.1)
+    assert t.line("sdb") == before
+    t.press(b"p")
+    t.until(lambda: " 900 " in t.line("sdb"), us=900)
+    # Chosen with an arrow, and opened.
+    t.press(b"\x1b[B\r")
+    t.until(lambda: t.line("false_submits"))
+    assert t.line("sdb: observe, model ")
+    assert t.line("probe_after_revokes 10, probe_after_us 1000") or t.line("probe_after_us 1000")
+    assert not t.line("sda")
+    t.press(b"\x1b")
+    t.until(lambda: t.line("sda"))
+    t.press(b"q")
+    assert t.ends() == 0
+    assert t.settings_now() == t.settings
+    # It leaves the alternate screen and shows the cursor again.
+    assert t.sent.rindex(b"\x1b[?1049l") > t.sent.rindex(b"\x1b[?1049h")
+    assert t.sent.rindex(b"\x1b[?25h") > t.sent.rindex(b"\x1b[?25l")
+
+
+def test_ctrl_c_ends_it_tidily(terminal: Terminal) -> None:
+    terminal.until(lambda: terminal.line("sda"))
+    terminal.process.send_signal(signal.SIGINT)
+    assert terminal.ends() == 0
+    assert terminal.settings_now() == terminal.settings
+    assert b"Traceback" not in terminal.sent
+
+
+def test_the_picture_in_the_docs_is_of_this_screen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LINNOS_PICTURES=docs has it drawn anew."""
+    kernel = Kernel(tmp_path, monkeypatch, "nvme0n1 nvme1n1 nvme2n1")
+    for drive in kernel.totals:
+        (tmp_path / "block" / drive / "linnos" / "mode").write_text("enforce\n")
+        (tmp_path / "block" / drive / "linnos" / "model_id").write_text(kernel.model.model_id)
+        state.save_upload(drive, kernel.model.model_id)
+    terminal = Terminal(kernel)
+    try:
+        for us in (90, 110, 400, 95, 100, 120, 90, 105):
+            shown = rf"nvme2n1 .* {us} "
+            terminal.until(lambda shown=shown: re.search(shown, terminal.line("nvme2n1")), us)
+        shown = r" 2400 .* 1\.\d s "
+        terminal.until(lambda: re.search(shown, terminal.line("nvme2n1")), 2400, 90)
+        picture = terminal.picture()
+    finally:
+        terminal.close()
+    if "LINNOS_PICTURES" in os.environ:
+        (Path(os.environ["LINNOS_PICTURES"]) / "top.svg").write_text(picture)
+    kept = (ROOT / "docs" / "top.svg").read_text()
+    titles = _titles(picture)
+    assert {"drive", "revoke/s", "burst", "nvme2n1"} <= titles
+    assert titles == _titles(kept)
+
+
+def _titles(picture: str) -> set[str]:
+    """The words of a picture that are no figures or bars."""
+    text = html.unescape(" ".join(re.findall(r"<text[^>]*>([^<]*)</text>", picture)))
+    return set(re.findall(r"(?<!\S)[a-zA-Z][a-z/0-9]*(?!\S)", text.replace("\xa0", " ")))
+
+
+def test_rows_are_what_is_printed(kernel: Kernel, clock: Callable[[float], None]) -> None:
+    array = Array(["sda"])
+    array.look()
+    clock(1)
+    (row,) = array.look()
+    shown = row.to_json()
+    assert "latencies_us" not in shown
+    assert set(shown) | {"latencies_us"} == set(Row.__dataclass_fields__)
