@@ -44,13 +44,14 @@ def _day(jump: float) -> dict[str, Any]:
             hour = i * minutes / 60
             rows.append(
                 {
-                    "workload": "az-e", "window_min": minutes, "start_h": hour, "drive": 0,
+                    "workload": "az-e", "window_min": minutes, "window": i,
+                    "start_h": hour, "drive": 0,
                     "threshold_us": 100, "percentile": 85.0 + jump * (hour >= 10), "reads": 900,
                     "day_threshold_us": 100, "day_percentile": 85.0,
                     "percentile_of_day_threshold": 85.0,
                 }
             )  # fmt: skip
-    return {"rows": rows, "runs": []}
+    return {"rows": rows, "without": [], "runs": []}
 
 
 def _judged() -> dict[str, Any]:
@@ -143,6 +144,20 @@ def test_a_point_that_moves_within_fifteen_hours_is_not_steady() -> None:
     assert all(row["deviation"] == pytest.approx(7.0) for row in moved)
     assert fig07.within_bound(_day(7.0), 60) == {("az-e", 0): 0.0}
     assert fig07.within_bound(_day(4.9), 60) == {("az-e", 0): 1.0}
+
+
+def test_a_window_without_a_point_is_passed_over_and_told() -> None:
+    data = _day(7.0)
+    # The third window of an hour, and all that come after the jump at ten hours.
+    gone = [
+        r for r in data["rows"] if r["window_min"] == 60 and (r["window"] in (2, *range(10, 20)))
+    ]
+    data["rows"] = [row for row in data["rows"] if row not in gone]
+    data["without"] = [{k: row[k] for k in ("workload", "window_min", "window")} for row in gone]
+    moved = fig07.deviations(data, 60)
+    assert [row["first"] for row in moved] == [0, 1, 3, 4]
+    assert all(row["deviation"] == 0 for row in moved)
+    assert "11 of 160 windows left out" in fig07.reading(data)
 
 
 def test_the_kernels_counts_are_read_drive_by_drive(tmp_path: Path) -> None:
