@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from linnapp.commands._options import model_option, reader_options
 from linnapp.option_types import FiniteRange
-
-if TYPE_CHECKING:
-    from linnapp.learn.explanation import Explanation, Reference
 
 
 @click.command()
@@ -79,6 +76,9 @@ def explain(
     fast one, beyond what it says to the reference. The parts (Shapley values, rounded to integers)
     and the reference's margin add up to the margin exactly. What would have turned the verdict is
     found by trying every value of each number, the others unchanged.
+
+    A latency model (--trace only) says how long a read would take. Its trees add up to a logarithm,
+    in 1024ths of a doubling, and so do the parts: each multiplies the expected latency.
     """
     if sum(source is not None for source in (drive, trace, events)) != 1:
         raise click.UsageError("give one of DEV, --trace FILE and --events FILE")
@@ -87,13 +87,24 @@ def explain(
     if drive is not None and device is not None:
         raise click.UsageError("--dev chooses a drive of a recording; DEV names one already")
 
+    from linnapp.commands import _decision_words as words
     from linnapp.learn import explanation
+    from linnapp.model import LatencyModel
 
     chosen = explanation.Choice(last, slow)
+    if trace is not None:
+        assert model_path is not None
+        model = _model(model_path, trace)
+        if isinstance(model, LatencyModel):
+            reader = {"device": device, "allow_truncated": allow_truncated}
+            _explain_latencies(trace, model, chosen, reference, as_json, reader)
+            return
     if drive is not None:
         looked = _watch(drive, chosen, duration, model_path)
     elif trace is not None:
-        looked = _recorded(trace, chosen, model_path, device, allow_truncated)
+        looked = explanation.from_recording(
+            trace, model, chosen, device=device, allow_truncated=allow_truncated
+        )
     else:
         assert events is not None
         looked = _printed(events, chosen, model_path, device)
@@ -121,26 +132,66 @@ def explain(
     )
     for note in looked.notes:
         click.echo(f"note: {note}")
-    click.echo(_reference_in_words(held_against))
+    click.echo(words.reference(held_against))
     for each in found:
-        click.echo("\n" + in_words(each, held_against))
+        click.echo("\n" + words.decision(each, held_against))
 
 
-def _model(path: Path, drive: str | None) -> Any:
-    from linnapp.model import Model, find_model
-
-    return Model.load(find_model(path, drive))
-
-
-def _recorded(
-    trace: Path, chosen: Any, model_path: Path | None, device: str | None, allow_truncated: bool
-) -> Any:
-    from linnapp.learn.explanation import from_recording
+def _model(path: Path, trace: Path) -> Any:
+    from linnapp.model import find_model, load_model
     from linnapp.trace.recorded import drive_name
 
-    assert model_path is not None
-    model = _model(model_path, drive_name(trace))
-    return from_recording(trace, model, chosen, device=device, allow_truncated=allow_truncated)
+    return load_model(find_model(path, drive_name(trace)))
+
+
+def _network(path: Path, drive: str | None) -> Any:
+    """A model that the kernel's decisions can be of."""
+    from linnapp.errors import ModelError
+    from linnapp.model import LatencyModel, find_model, load_model
+
+    model = load_model(find_model(path, drive))
+    if isinstance(model, LatencyModel):
+        raise ModelError(
+            f"{path}: a latency model, which no kernel runs yet; explain a recording: --trace"
+        )
+    return model
+
+
+def _explain_latencies(
+    trace: Path, model: Any, chosen: Any, reference: str, as_json: bool, reader: dict[str, Any]
+) -> None:
+    from linnapp.commands import _decision_words as words
+    from linnapp.learn import latency_explanation
+
+    looked = latency_explanation.from_recording(trace, model, chosen, **reader)
+    held_against = latency_explanation.reference_of(looked, reference)
+    found = latency_explanation.explain(looked, held_against)
+    if as_json:
+        click.echo(
+            json.dumps(
+                {
+                    "source": looked.source,
+                    "model_id": model.model_id,
+                    "threshold_us": model.threshold_us,
+                    "decisions_seen": looked.n_seen,
+                    "notes": looked.notes,
+                    "unit": looked.unit,
+                    "reference": held_against.to_json(),
+                    "decisions": [each.to_json() for each in found],
+                },
+                indent=1,
+            )
+        )
+        return
+    click.echo(
+        f"{looked.source}: latency model {model.model_id}, slow above {model.threshold_us} us, "
+        f"not worth waiting for above {model.refuse_us} us; {len(found)} of {looked.n_seen} reads"
+    )
+    for note in looked.notes:
+        click.echo(f"note: {note}")
+    click.echo(words.latency_reference(held_against))
+    for each in found:
+        click.echo("\n" + words.expected(each, held_against, logarithmic=model.n_trees > 0))
 
 
 def _printed(events: Path, chosen: Any, model_path: Path | None, device: str | None) -> Any:
@@ -152,7 +203,7 @@ def _printed(events: Path, chosen: Any, model_path: Path | None, device: str | N
     except OSError as error:
         raise explain_os_error(error, events) from error
     assert model_path is not None
-    return from_events(text, _model(model_path, None), chosen, str(events), device=device)
+    return from_events(text, _network(model_path, None), chosen, str(events), device=device)
 
 
 def _watch(name: str, chosen: Any, duration_s: float, model_path: Path | None) -> Any:
@@ -172,7 +223,7 @@ def _watch(name: str, chosen: Any, duration_s: float, model_path: Path | None) -
             f"{drive.name}: mode {drive.mode}, {'no model' if data is None else 'a model'}: it "
             "decides nothing; `linnapp upload --mode observe` makes it"
         )
-    model = Model.from_bytes(data, drive.name) if model_path is None else _model(model_path, name)
+    model = Model.from_bytes(data, drive.name) if model_path is None else _network(model_path, name)
     device = drive.device_number
     with tracefs.recording((tracefs.DECISION, *tracefs.REQUESTS), device) as recorder:
         hinted = drive.stats.get("latency_critical", 0)
@@ -189,57 +240,3 @@ def _watch(name: str, chosen: Any, duration_s: float, model_path: Path | None) -
         recorder.stop()
         text = recorder.text()
     return from_events(text, model, chosen, drive.name, device=format_device(device))
-
-
-def _reference_in_words(reference: Reference) -> str:
-    return (
-        f"held against {reference.name}: {_sight(reference.numbers)}; margin {reference.margin:+,}"
-    )
-
-
-def _sight(numbers: list[int]) -> str:
-    """What the model saw, newest read first."""
-    history = len(numbers) // 2
-    pending, now, latency = numbers[:history], numbers[history], numbers[history + 1 :]
-    past = ", ".join(
-        f"{us} us at {pages}" for us, pages in zip(latency[::-1], pending[::-1], strict=True)
-    )
-    return f"{now} page{'s' * (now != 1)} pending; last reads {past}"
-
-
-def in_words(each: Explanation, reference: Reference) -> str:
-    """A decision as a paragraph, its parts a line each, the largest first.
-
-    Parameters
-    ----------
-    each : Explanation
-    reference : Reference
-        That it was explained with.
-    """
-    verdict = "slow" if each.slow else "fast"
-    lines = [
-        f"{each.time_us / 1e6:.6f} s, read of {each.n_sectors / 2:g} KiB at sector {each.sector}",
-        f"  saw       {_sight(each.numbers)}",
-        f"  said      fast {each.out_fast:,}, slow {each.out_slow:,}: margin {each.margin:+,}, "
-        f"{verdict}",
-        f"  happened  {each.outcome}",
-    ]
-    rows = [(reference.margin, "the reference", "")]
-    names = each.names
-    for i in sorted(range(len(names)), key=lambda i: -abs(each.parts[i])):
-        if each.numbers[i] != reference.numbers[i]:
-            rows.append((each.parts[i], names[i], f"{each.numbers[i]}, not {reference.numbers[i]}"))
-    rows.append((each.margin, "the margin", verdict))
-    width = max(len(f"{amount:+,}") for amount, _, _ in rows)
-    wide = max(len(name) for _, name, _ in rows)
-    for number, (amount, name, values) in enumerate(rows):
-        head = "because" if number == 0 else "=" if number == len(rows) - 1 else ""
-        lines.append(f"  {head:9} {amount:>+{width},}  {name:{wide}}  {values}".rstrip())
-    other = "fast" if each.slow else "slow"
-    changes = each.nearest()
-    if changes:
-        ways = "; or ".join(f"{name} {value}, not {now}" for name, value, now in changes)
-        lines.append(f"  {other} with {ways}")
-    else:
-        lines.append(f"  {other} with no other value of any one number")
-    return "\n".join(lines)

@@ -16,6 +16,10 @@ from linnapp.trace import decisions
 from linnapp.trace.blktrace import ERROR, REVOKED, IoChunk, format_device, parse_device
 from linnapp.trace.recorded import Recorded, name_of, open_recording
 
+NOTE_ON_RECORDINGS = (
+    "whether the recorded reads were latency-critical is not in a recording; each is taken for one"
+)
+
 _ORDINALS = ("last", "2nd last", "3rd last")
 
 
@@ -278,9 +282,8 @@ def from_recording(trace: Recorded, model: Model, choice: Choice, **reader_optio
         chosen,
         np.concatenate([previous, recent]),
         n_seen,
-        ["whether the recorded reads were latency-critical is not in a recording; each is taken "
-         "for one"],
-    )  # fmt: skip
+        [NOTE_ON_RECORDINGS],
+    )
 
 
 def _decided(reads: IoChunk, predictor: NetworkPredictor) -> npt.NDArray[Any]:
