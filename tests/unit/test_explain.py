@@ -104,6 +104,20 @@ def test_answers_of_reads_that_were_merged_split_or_repeated() -> None:
     ) == [(200, False), (300, False), (-1, False)]
 
 
+def test_events_as_trace_cmd_and_older_kernels_print_them() -> None:
+    padded = [
+        line.replace("decision: ", "decision:      ").replace("issue: ", "issue:        ")
+        for line in (decision(1.0, 16), ISSUE.format(1.00001, 0, "R", 16, 8))
+    ]
+    assert answers(*padded, COMPLETE.format(1.00011, 0, 16, 8, 0)) == [(100, False)]
+    # Before Linux 6.11 there was no I/O priority.
+    older = [
+        line.replace(" be,0,4", "")
+        for line in (ISSUE.format(1.00001, 0, "R", 16, 8), COMPLETE.format(1.00011, 0, 16, 8, 0))
+    ]
+    assert answers(decision(1.0, 16), *older) == [(100, False)]
+
+
 def test_lost_events_are_counted() -> None:
     assert decisions.lost_events(HEAD.format(3, 5).encode()) == 2
     assert decisions.lost_events(b"") == 0
