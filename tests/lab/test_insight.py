@@ -29,7 +29,6 @@ reader=$!
 sleep 0.5
 linnapp explain flash0 --last 20 --json >$OUT/last.json
 linnapp explain /dev/flash0 --slow --duration 0.5 --last 5 --json >$OUT/slow.json
-linnapp explain flash0 --last 1 >$OUT/words.txt
 linnapp top flash0 --once --json --percentiles >$OUT/top.json
 kill $reader
 wait $reader || :
@@ -43,7 +42,7 @@ ls -d /sys/kernel/debug/tracing/instances/* >$OUT/instances.txt 2>/dev/null || :
 
 
 def test_what_is_shown_is_what_the_kernel_did(boot, tmp_path: Path, queue_model: Path) -> None:
-    boot(RUN.format(model=queue_model, here=HERE), Array(n_drives=1, size_mb=64))
+    boot(RUN.format(model=queue_model, here=HERE), Array(n_drives=1, size_mb=64), timeout_s=600)
     last = json.loads((tmp_path / "last.json").read_text())
     decisions: list[dict[str, Any]] = last["decisions"]
     assert len(decisions) == 20
@@ -64,7 +63,6 @@ def test_what_is_shown_is_what_the_kernel_did(boot, tmp_path: Path, queue_model:
     slowest = json.loads((tmp_path / "slow.json").read_text())["decisions"]
     assert len(slowest) == 5
     assert all(3000 < each["latency_us"] < 4000 for each in slowest)
-    assert "  because " in (tmp_path / "words.txt").read_text()
     assert (tmp_path / "instances.txt").read_text() == ""  # nothing is left behind
     (row,) = json.loads((tmp_path / "top.json").read_text())["drives"]
     seen = row["read_us_percentiles"]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -19,7 +21,7 @@ from typing import Any
 
 import pytest
 import yaml
-from fake_sysfs import activate_what_is_written, make_tree
+from fake_sysfs import activate_what_is_written, make_tree, replaced
 from test_cli import ROOT, fails
 from test_model_format import random_model
 
@@ -338,10 +340,13 @@ def test_prometheus_answers_every_query(exporter: str, tree: Path, tmp_path: Pat
 
 
 def _address(log: Path, server: subprocess.Popen[bytes]) -> str:
+    """Where the server answers, once it does."""
     while server.poll() is None:
         match = re.search(r'address="?(127\.0\.0\.1:[1-9]\d*)', log.read_text())
         if match:
-            return match[1]
+            with contextlib.suppress(urllib.error.URLError):
+                get(f"http://{match[1]}/-/ready")
+                return match[1]
         time.sleep(0.1)
     raise AssertionError(log.read_text())
 
@@ -353,21 +358,22 @@ def _ask_everything(address: str, tree: Path) -> None:
         assert answer["status"] == "success", query
         return list(answer["data"]["result"])
 
-    # Counters that move, until the rates over the dashboard's interval are there.
+    # Counters that move, until there are rates over the dashboard's interval.
+    unanswered = dashboard_queries()
+    end = time.monotonic() + 60
     number = 0
-    while not ask("rate(linnos_inferences_total[10s]) > 0"):
+    while unanswered:
+        assert time.monotonic() < end, unanswered
         number += 1
         for disk in "sda", "sdb":
             directory = tree / "block" / disk
             for factor, name in enumerate(COUNTERS, 1):
-                (directory / "linnos" / "stats" / name).write_text(f"{factor * (100 + number)}\n")
-            (directory / "stat").write_text(
-                " ".join(str(int(word) + 10 * number) for word in STAT.split()) + "\n"
-            )
+                replaced(directory / "linnos" / "stats" / name, f"{factor * (100 + number)}\n")
+            moved = " ".join(str(int(word) + 10 * number) for word in STAT.split())
+            replaced(directory / "stat", f"{moved}\n")
         time.sleep(0.2)
+        unanswered = [query for query in unanswered if not ask(query)]
     assert ask('up{job="linnos"}')[0]["value"][1] == "1"
-    for query in dashboard_queries():
-        assert ask(query), query
     for query in rule_queries():
         ask(query)
     rules = json.loads(get(f"http://{address}/api/v1/rules"))["data"]["groups"][0]["rules"]

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pyte
 import pytest
-from fake_sysfs import make_tree
+from fake_sysfs import make_tree, replaced
 from rich.console import Console
 from rich.style import Style
 from rich.text import Text
@@ -71,19 +71,11 @@ class Kernel:
             self.read_ms[disk] += (reads - refused) * (us if disk == self.last else 100) / 1e3
             directory = self.root / "block" / disk
             for name, total in totals.items():
-                self._write(directory / "linnos" / "stats" / name, f"{total}\n")
-            self._write(
+                replaced(directory / "linnos" / "stats" / name, f"{total}\n")
+            replaced(
                 directory / "stat",
                 f"{totals['admitted']} 0 0 {self.read_ms[disk]:.0f} 0 0 0 0 7 0 0\n",
             )
-
-    @staticmethod
-    def _write(path: Path, text: str) -> None:
-        """At once, as the kernel's files are never half there."""
-        # Written elsewhere: in stats/ every file is a counter.
-        beside = path.parents[1] / f".{path.name}"
-        beside.write_text(text)
-        beside.replace(path)
 
 
 @pytest.fixture
