@@ -39,9 +39,10 @@ WORKLOADS = ("az-c", "bi-c", "bs-c", "co-c", "az-e", "bi-e", "bs-e", "co-e")
 #: Which array a workload is for.
 ARRAY_OF = {name: "consumer" if name.endswith("-c") else "enterprise" for name in WORKLOADS}
 
-#: Options of `linnapp train` for what the paper does: the recording alone, every read beyond the
-#: inflection point slow, a fixed bias. Without options it trains as this project does by default.
-PAPER_TRAINING = ("--bursts", "0", "--label", "paper", "--bias", "5")
+#: Options of `linnapp train` for what the paper does: the recording alone, an inflection point near
+#: the CDF's knee, every read beyond it slow, a fixed bias. Without options it trains as this
+#: project does by default.
+PAPER_TRAINING = ("--search", "paper", "--bursts", "0", "--label", "paper", "--bias", "5")
 
 #: Nothing is written before a replay: the emulator reads a block that was
 #: never written as zeros, at the same speed, and the replayer checks for that.

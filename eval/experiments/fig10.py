@@ -26,7 +26,7 @@ from eval.metrics import percent
 
 #: Options of `linnapp train`: the paper's training without and with its bias, and the default.
 TRAININGS = {
-    "unbiased": ("--bursts", "0", "--label", "paper", "--bias", "1"),
+    "unbiased": (*PAPER_TRAINING[:-1], "1"),
     "biased": PAPER_TRAINING,
     "default": (),
 }

@@ -39,6 +39,14 @@ def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
             help="Take this point; do not search.",
         ),
         click.option(
+            "--search",
+            type=click.Choice(["wide", "paper"]),
+            default=default.search,
+            show_default=True,
+            help="How far from the CDF's knee: on while the best candidate is the last one tried, "
+            "or ten percentiles to either side, as the paper does.",
+        ),
+        click.option(
             "--by-size",
             is_flag=True,
             help="Compare replicas within read sizes, as a failover does.",
@@ -190,6 +198,7 @@ def recipe_from(options: dict[str, Any]) -> Recipe:
             options["failover_us"],
             options["by_size"],
             options["threshold_us"],
+            options["search"],
         ),
         training=TrainingOptions(
             bias=TrainingOptions.bias if bias == "auto" else bias,

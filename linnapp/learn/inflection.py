@@ -8,7 +8,7 @@ between the CDFs of read latency without and with this admission control; the po
 largest area wins. Candidates lie within ten percentiles, in steps of 0.1, of the point where the
 CDF's slope is one. That is where the search begins: as long as the best candidate is the lowest or
 highest of those tried, ten percentiles more are tried beyond it, so that the point found lies
-between worse ones.
+between worse ones; `search="paper"` ends it there.
 
 The area between the two CDFs is the difference of their means. Draws on different replicas are
 independent, so the mean has a closed form: with A(t) the mean latency of admitted reads times
@@ -58,6 +58,7 @@ _MAX_ROUNDS = 4
 _ALL_SIZES = -1
 
 Method = Literal["exact", "simulate"]
+Search = Literal["wide", "paper"]
 FloatArray = npt.NDArray[np.float64]
 
 
@@ -219,6 +220,7 @@ def find_inflection_points(
     distributions: Sequence[LatencyDistribution],
     *,
     method: Method = "exact",
+    search: Search = "wide",
     replicas: int = REPLICAS,
     failover_us: float = FAILOVER_US,
     span_percentiles: float = SPAN_PERCENTILES,
@@ -235,14 +237,17 @@ def find_inflection_points(
         One per drive. A single drive stands for all its replicas.
     method : {"exact", "simulate"}
         Closed form, or random reads as in the paper.
+    search : {"wide", "paper"}
+        Try more while the best candidate lies at an end of what was tried, or leave it at the
+        paper's ten percentiles.
     replicas : int
         Drives that hold each block, at most as many as there are; drive i's replicas are the drives
         that follow it.
     failover_us : float
         Cost of each revocation, in us.
     span_percentiles, step_percentiles : float
-        Extent and spacing of the candidates around the start. While the best of them lies at an
-        end of what was tried, as many again are tried beyond it.
+        Extent and spacing of the candidates around the start; a wide search goes on in steps of
+        the same extent.
     n_simulated : int
         Random reads per drive, for "simulate".
     threshold_us : int, optional
@@ -270,7 +275,10 @@ def find_inflection_points(
         return [
             _given_point(distributions, d, threshold_us, evaluate, replicas) for d in distributions
         ]
-    windows = [_Window(d, span_percentiles, step_percentiles) for d in distributions]
+    windows = [
+        _Window(d, span_percentiles, step_percentiles, widens=search == "wide")
+        for d in distributions
+    ]
     thresholds = [float(window.thresholds_us[window.best]) for window in windows]
     baseline = sum(distribution.mean_us for distribution in distributions)
     if method == "simulate":
@@ -345,7 +353,10 @@ class _Window:
         Index of the candidate of the largest area; of equals, the nearest to the start.
     """
 
-    def __init__(self, distribution: LatencyDistribution, span: float, step: float) -> None:
+    def __init__(
+        self, distribution: LatencyDistribution, span: float, step: float, *, widens: bool
+    ) -> None:
+        self._widens = widens
         self.start = slope_one_percentile(distribution)
         self._distribution = distribution
         self._step = step
@@ -370,9 +381,9 @@ class _Window:
         return low or high
 
     def search(self, areas_of: Callable[[npt.NDArray[Any]], FloatArray]) -> None:
-        """Compute the areas of all candidates, and of more until the best lies inside."""
+        """Compute the areas of all candidates; if wide, of more until the best lies inside."""
         self.areas_us = areas_of(self.thresholds_us)
-        while True:
+        while self._widens:
             low, high = self._best_at_ends()
             first = max(self._lowest, self._first - self._extension) if low else self._first
             last = self._first + len(self.percentiles) - 1

@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any, Protocol
 
 from linnapp.learn.features import FeatureLayout
-from linnapp.learn.inflection import FAILOVER_US, REPLICAS, InflectionPoint, Method
+from linnapp.learn.inflection import FAILOVER_US, REPLICAS, InflectionPoint, Method, Search
 from linnapp.learn.labels import Labels
 from linnapp.learn.training import Epoch, TrainingOptions
 from linnapp.model import Model
@@ -66,6 +66,8 @@ class LabellingOptions:
         Compare replicas within read sizes, as a failover does.
     threshold_us : int, optional
         Take this as every drive's point instead of searching.
+    search : {"wide", "paper"}
+        How far from the knee.
     """
 
     method: Method = "exact"
@@ -73,6 +75,7 @@ class LabellingOptions:
     failover_us: float = FAILOVER_US
     by_size: bool = False
     threshold_us: int | None = None
+    search: Search = "wide"
 
 
 @dataclasses.dataclass(frozen=True)

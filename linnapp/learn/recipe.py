@@ -88,6 +88,7 @@ def label_array(
     return find_inflection_points(
         distributions,
         method=options.method,
+        search=options.search,
         replicas=options.replicas,
         failover_us=options.failover_us,
         threshold_us=options.threshold_us,

@@ -129,6 +129,15 @@ def test_the_search_goes_up_as_well_and_says_where_it_ended() -> None:
     assert point.start_percentile + 5 < point.percentile < 99.8
 
 
+def test_the_papers_search_stays_within_ten_percentiles() -> None:
+    (wide,) = find_inflection_points([long_tailed()])
+    (paper,) = find_inflection_points([long_tailed()], search="paper")
+    assert paper.start_percentile == wide.start_percentile
+    assert paper.percentile == pytest.approx(paper.start_percentile - 10, abs=0.1)
+    assert paper.at_edge
+    assert paper.boost_area_us < wide.boost_area_us
+
+
 def test_by_size_a_replica_serves_a_read_of_the_same_size() -> None:
     """To revoke what is large, and so takes long on every drive, gains nothing."""
     latency_us = np.array([100] * 45 + [900] * 45 + [5000] * 10)
