@@ -36,6 +36,10 @@
 /* Of the sum of all leaves: 0 is 1 us, and the cap of the features the end. */
 #define LOG_END (24 << LINNOS_LOG_BITS)
 
+/* A tree in the file: its splits from the root on, level by level. */
+#define N_SPLITS (LINNOS_TREE_LEAVES - 1)
+#define TREE_BYTES (4 * N_SPLITS + 2 * LINNOS_TREE_LEAVES)
+
 /* Between two entries of the table of powers, straight lines. */
 #define STEP_BITS 5
 #define POWER_BITS 16
@@ -68,19 +72,11 @@ static u32 linnos_latency_crc32(const u8 *p, size_t bytes)
 	return ~crc;
 }
 
-static size_t linnos_latency_body(u32 n_trees, u32 depth)
-{
-	size_t n_leaves = (size_t)1 << depth;
-
-	return n_trees *
-	       (sizeof(u32) * (n_leaves - 1) + sizeof(s16) * n_leaves);
-}
-
 static enum linnos_latency_error linnos_latency_check_header(const u8 *p,
 							     size_t bytes)
 {
 	static const u8 magic[8] = { 'L', 'I', 'N', 'N', 'O', 'S', 'M', 'D' };
-	u32 n_trees, depth, overdue_us, base;
+	u32 n_trees, overdue_us, base;
 	int at;
 
 	if (bytes < sizeof(magic))
@@ -92,16 +88,13 @@ static enum linnos_latency_error linnos_latency_check_header(const u8 *p,
 	if (get_u32(p + AT_VERSION) != LINNOS_LATENCY_VERSION)
 		return LINNOS_LATENCY_UNKNOWN_VERSION;
 	n_trees = get_u16(p + AT_N_TREES);
-	depth = p[AT_DEPTH];
 	if (get_u16(p + AT_N_FEATURES) != LINNOS_N_FEATURES ||
 	    p[AT_HISTORY] != LINNOS_HISTORY ||
-	    p[AT_LOG_BITS] != LINNOS_LOG_BITS || !depth ||
-	    depth > LINNOS_LATENCY_MAX_DEPTH ||
-	    n_trees > LINNOS_LATENCY_MAX_TREES)
+	    p[AT_LOG_BITS] != LINNOS_LOG_BITS ||
+	    p[AT_DEPTH] != LINNOS_TREE_DEPTH || n_trees > LINNOS_TREES_MAX)
 		return LINNOS_LATENCY_SHAPE;
-	if (get_u32(p + AT_TOTAL_BYTES) > LINNOS_LATENCY_MAX_BYTES ||
-	    get_u32(p + AT_TOTAL_BYTES) !=
-		    LINNOS_MODEL_HEADER + linnos_latency_body(n_trees, depth))
+	if (get_u32(p + AT_TOTAL_BYTES) !=
+	    LINNOS_MODEL_HEADER + n_trees * TREE_BYTES)
 		return LINNOS_LATENCY_SIZE;
 	if (p[AT_RESERVED_A])
 		return LINNOS_LATENCY_RESERVED;
@@ -125,7 +118,25 @@ static enum linnos_latency_error linnos_latency_check_header(const u8 *p,
  */
 size_t linnos_latency_sizeof(size_t file_bytes)
 {
-	return sizeof(struct linnos_latency) + file_bytes;
+	return sizeof(struct linnos_latency) +
+	       file_bytes / TREE_BYTES * sizeof(struct linnos_tree);
+}
+
+static bool linnos_tree_parse(struct linnos_tree *tree, const u8 *p)
+{
+	bool known = true;
+	int i;
+
+	/* There is no split 0. */
+	tree->limit[0] = 0;
+	tree->feature[0] = 0;
+	for (i = 1; i <= N_SPLITS; i++, p += 4) {
+		tree->limit[i] = get_u32(p) & LINNOS_LATENCY_CAP;
+		tree->feature[i] = get_u32(p) >> LINNOS_SPLIT_SHIFT;
+		if (tree->feature[i] >= LINNOS_N_FEATURES)
+			known = false;
+	}
+	return known;
 }
 
 /**
@@ -141,8 +152,7 @@ enum linnos_latency_error linnos_latency_parse(struct linnos_latency *model,
 {
 	const u8 *p = file;
 	enum linnos_latency_error error;
-	u32 i, n_splits, n_leaves;
-	s16 *leaves;
+	u32 tree, i;
 
 	error = linnos_latency_check_header(p, bytes);
 	if (error)
@@ -160,20 +170,14 @@ enum linnos_latency_error linnos_latency_parse(struct linnos_latency *model,
 	model->overdue_us = get_u32(p + AT_OVERDUE_US);
 	model->base = (s32)get_u32(p + AT_BASE);
 	model->n_trees = get_u16(p + AT_N_TREES);
-	model->depth = p[AT_DEPTH];
-	n_splits = model->n_trees * ((1u << model->depth) - 1);
-	n_leaves = (u32)model->n_trees << model->depth;
-	leaves = (s16 *)(model->splits + n_splits);
-	model->leaves = leaves;
 
 	p += LINNOS_MODEL_HEADER;
-	for (i = 0; i < n_splits; i++, p += 4) {
-		model->splits[i] = get_u32(p);
-		if (model->splits[i] >> LINNOS_SPLIT_SHIFT >= LINNOS_N_FEATURES)
+	for (tree = 0; tree < model->n_trees; tree++, p += 4 * N_SPLITS)
+		if (!linnos_tree_parse(&model->trees[tree], p))
 			return LINNOS_LATENCY_SPLIT;
-	}
-	for (i = 0; i < n_leaves; i++, p += 2)
-		leaves[i] = (s16)get_u16(p);
+	for (tree = 0; tree < model->n_trees; tree++)
+		for (i = 0; i < LINNOS_TREE_LEAVES; i++, p += 2)
+			model->trees[tree].leaf[i] = (s16)get_u16(p);
 	return LINNOS_LATENCY_OK;
 }
 
@@ -203,32 +207,32 @@ const char *linnos_latency_error_string(enum linnos_latency_error error)
 	return strings[error];
 }
 
+/* Both have 24 bits: the difference is negative where the feature is larger. */
+static inline u32 linnos_tree_step(const struct linnos_tree *tree,
+				   const u32 *features, u32 at)
+{
+	return 2 * at + ((tree->limit[at] - features[tree->feature[at]]) >> 31);
+}
+
 /*
  * Trees do not wait for each other: while one loads the split that its last one
  * led to, a processor has the next ones under way.
  */
-static inline s32 linnos_trees_sum(const struct linnos_latency *model,
-				   const u32 *features, u32 depth)
+static s32 linnos_trees_sum(const struct linnos_latency *model,
+			    const u32 *features)
 {
-	const u32 *splits = model->splits;
-	const s16 *leaves = model->leaves;
-	u32 n_leaves = 1u << depth;
+	const struct linnos_tree *tree = model->trees;
+	const struct linnos_tree *end = tree + model->n_trees;
 	s32 sum = model->base;
-	u32 tree, level;
 
-	for (tree = 0; tree < model->n_trees; tree++) {
-		u32 node = 0;
+	for (; tree < end; tree++) {
+		u32 at = 1;
 
-		for (level = 0; level < depth; level++) {
-			u32 split = splits[node];
-			u32 value = features[split >> LINNOS_SPLIT_SHIFT];
-
-			node = 2 * node + 1 +
-			       (value > (split & LINNOS_LATENCY_CAP));
-		}
-		sum += leaves[node + 1 - n_leaves];
-		splits += n_leaves - 1;
-		leaves += n_leaves;
+		at = linnos_tree_step(tree, features, at);
+		at = linnos_tree_step(tree, features, at);
+		at = linnos_tree_step(tree, features, at);
+		at = linnos_tree_step(tree, features, at);
+		sum += tree->leaf[at - LINNOS_TREE_LEAVES];
 	}
 	return sum;
 }
@@ -277,7 +281,6 @@ u32 linnos_latency_us(const struct linnos_latency *model,
 {
 	u32 oldest_us = features[LINNOS_OLDEST_US];
 	u32 us = 0;
-	s32 log;
 	int ago;
 
 	if (!model->n_trees) {
@@ -287,12 +290,7 @@ u32 linnos_latency_us(const struct linnos_latency *model,
 		us /= LINNOS_HISTORY;
 		us = us ? us : 1;
 	} else {
-		/* What training makes is 4 deep: the compiler unrolls it. */
-		if (model->depth == 4)
-			log = linnos_trees_sum(model, features, 4);
-		else
-			log = linnos_trees_sum(model, features, model->depth);
-		us = linnos_latency_power(log);
+		us = linnos_latency_power(linnos_trees_sum(model, features));
 	}
 	if (oldest_us > model->overdue_us && us < oldest_us - model->overdue_us)
 		us = oldest_us - model->overdue_us;

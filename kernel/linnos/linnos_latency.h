@@ -4,10 +4,12 @@
  *
  * The second kind of model, beside the network of linnos_engine.h. It is a sum
  * of small decision trees, trained by gradient boosting (Friedman, Annals of
- * Statistics 29, 2001). Each tree is complete: all of its leaves have the same
- * depth, so that a prediction takes the same steps whatever the read, without a
- * branch that could be mispredicted. A leaf is a logarithm in fixed point; the
- * sum over the trees is the logarithm of the expected latency.
+ * Statistics 29, 2001). Each tree is complete: four splits lie between its root
+ * and each of its leaves, so that a prediction takes the same steps whatever
+ * the read, without a branch that could be mispredicted. A leaf is a logarithm
+ * in fixed point; the sum over the trees is that of the expected latency.
+ *
+ * Compiled into the user-space library only: no kernel runs it yet.
  */
 #ifndef _LINNOS_LATENCY_H
 #define _LINNOS_LATENCY_H
@@ -43,12 +45,12 @@ enum linnos_latency_past {
 /* 16.8 s in us; what has never been is as old. */
 #define LINNOS_LATENCY_CAP 0xffffff
 
-/* A split is its feature's number and, below it, the threshold. */
+/* In the file, a split is its feature's number and, below it, the limit. */
 #define LINNOS_SPLIT_SHIFT 24
 
-#define LINNOS_LATENCY_MAX_DEPTH 6
-#define LINNOS_LATENCY_MAX_TREES 256
-#define LINNOS_LATENCY_MAX_BYTES (32 << 10)
+#define LINNOS_TREE_DEPTH 4
+#define LINNOS_TREE_LEAVES 16 /* 2^depth */
+#define LINNOS_TREES_MAX 256
 
 /* Leaves are log2 of us, with so many bits behind the point. */
 #define LINNOS_LOG_BITS 10
@@ -59,8 +61,8 @@ enum linnos_latency_past {
  * @LINNOS_LATENCY_TRUNCATED: fewer bytes than a header, or than it says
  * @LINNOS_LATENCY_MAGIC: the file does not begin with LINNOSMD
  * @LINNOS_LATENCY_UNKNOWN_VERSION: a version other than 2
- * @LINNOS_LATENCY_SIZE: not as large as its trees, or larger than allowed
- * @LINNOS_LATENCY_SHAPE: other features or fixed point, too many trees, too deep
+ * @LINNOS_LATENCY_SIZE: total_bytes is not that of the trees, or more follow
+ * @LINNOS_LATENCY_SHAPE: other features, trees or fixed point, or too many trees
  * @LINNOS_LATENCY_RESERVED: a reserved field is not zero
  * @LINNOS_LATENCY_RANGE: a number in the header is zero or too large
  * @LINNOS_LATENCY_CRC: the checksum does not match
@@ -80,6 +82,19 @@ enum linnos_latency_error {
 };
 
 /**
+ * struct linnos_tree - a complete tree
+ * @limit: of each split, from 1: those of n are 2 n and, where the feature is
+ *	larger than the limit, 2 n + 1
+ * @feature: of each split, the same
+ * @leaf: by what the last split leads to, less %LINNOS_TREE_LEAVES
+ */
+struct linnos_tree {
+	u32 limit[LINNOS_TREE_LEAVES];
+	u8 feature[LINNOS_TREE_LEAVES];
+	s16 leaf[LINNOS_TREE_LEAVES];
+};
+
+/**
  * struct linnos_latency - a checked model
  * @id: CRC-32 of the file
  * @threshold_us: a read slower than this is slow
@@ -87,9 +102,7 @@ enum linnos_latency_error {
  * @overdue_us: a read in flight for longer is overdue
  * @base: what the leaves are added to
  * @n_trees: number of trees; with none, the mean of the last latencies it is
- * @depth: splits from a root to each leaf
- * @leaves: where the leaves begin
- * @splits: of each tree 2^@depth - 1, level by level, then the leaves
+ * @trees: the trees
  */
 struct linnos_latency {
 	u32 id;
@@ -97,10 +110,8 @@ struct linnos_latency {
 	u32 refuse_us;
 	u32 overdue_us;
 	s32 base;
-	u16 n_trees;
-	u16 depth;
-	const s16 *leaves;
-	u32 splits[];
+	u32 n_trees;
+	struct linnos_tree trees[];
 };
 
 size_t linnos_latency_sizeof(size_t file_bytes);

@@ -17,10 +17,12 @@ from linnapp.errors import LinnappError, ModelError
 from linnapp.model.engine import LIBRARY, Engine
 from linnapp.model.latency_model import (
     CAP,
+    DEPTH,
     FEATURES,
     FRACTION_BITS,
     LATENCIES,
     N_FEATURES,
+    N_SPLITS,
     LatencyModel,
 )
 from linnapp.native import load_library
@@ -77,26 +79,32 @@ def _predict_numpy(model: LatencyModel, features: npt.NDArray[np.uint32]) -> npt
         us = np.empty(len(features), np.int64)
         for start in range(0, len(features), _CHUNK_ROWS):
             part = slice(start, start + _CHUNK_ROWS)
-            us[part] = power(_sum(model, features[part]))
+            leaves = leaves_of(model, features[part])
+            us[part] = power(model.base + leaves.sum(axis=1, dtype=np.int64))
     else:
-        latencies = features[:, list(LATENCIES)].sum(axis=1, dtype=np.int64)
-        us = np.maximum(latencies // len(LATENCIES), 1)
+        us = mean_of_last_us(features)
     oldest_us = features[:, FEATURES.index("oldest_us")].astype(np.int64)
     return np.maximum(us, oldest_us - model.overdue_us).astype(np.uint32)
 
 
-def _sum(model: LatencyModel, features: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
-    """Logarithms of the expected latencies."""
-    total = np.full(len(features), model.base, np.int64)
+def mean_of_last_us(features: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
+    """Mean of the last reads' latencies, rounded down, at least 1."""
+    latencies = features[:, list(LATENCIES)].sum(axis=1, dtype=np.int64)
+    return np.asarray(np.maximum(latencies // len(LATENCIES), 1))
+
+
+def leaves_of(model: LatencyModel, features: npt.NDArray[np.uint32]) -> npt.NDArray[np.int16]:
+    """The leaf that each read comes to in each tree; shape (n, n_trees)."""
     place, threshold = model.splits >> 24, model.splits & np.uint32(CAP)
     here = np.arange(len(features))
+    leaves = np.empty((len(features), model.n_trees), np.int16)
     for tree in range(model.n_trees):
         node = np.zeros(len(features), np.intp)
-        for _ in range(model.depth):
+        for _ in range(DEPTH):
             right = features[here, place[tree, node]] > threshold[tree, node]
             node = 2 * node + 1 + right
-        total += model.leaves[tree, node + 1 - (1 << model.depth)]
-    return total
+        leaves[:, tree] = model.leaves[tree, node - N_SPLITS]
+    return leaves
 
 
 def power(log: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The second kind of model: how long a read would take (``.linnos`` version 2, docs/formats.md).
 
-Boosted trees over integers that a kernel has, complete to one depth, so that a prediction is the
-same few steps for each tree. Leaves are logarithms in fixed point; their sum is that of the
+Boosted trees over integers that a kernel has, all complete, so that a prediction is the same four
+steps for each tree. Leaves are logarithms in fixed point; their sum is that of the
 expected latency.
 """
 
@@ -45,13 +45,16 @@ N_FEATURES = len(FEATURES)
 #: Where in a row the last reads' latencies stand.
 LATENCIES = tuple(FEATURES.index(f"latency_us_{ago}") for ago in range(1, HISTORY + 1))
 
-MAX_DEPTH = 6
+#: Splits from a tree's root to each of its leaves.
+DEPTH = 4
+N_SPLITS, N_LEAVES = (1 << DEPTH) - 1, 1 << DEPTH
 MAX_TREES = 256
-#: What a drive's model may take in a kernel.
-MAX_FILE_BYTES = 32 << 10
 
 #: Leaves and `base` are log2 of us with so many bits behind the point.
 FRACTION_BITS = 10
+
+#: Leaves have 16 bits.
+LEAF_LIMIT = 1 << 15
 
 #: what follows the checksum
 _FIELDS = struct.Struct("<HHBBBBIIIi")
@@ -66,10 +69,10 @@ class LatencyModel:
 
     Attributes
     ----------
-    splits : uint32 array, shape (n_trees, 2**depth - 1)
+    splits : uint32 array, shape (n_trees, 15)
         Level by level: the feature's place times 2**24, plus a threshold; a read with more than
         that goes right.
-    leaves : int16 array, shape (n_trees, 2**depth)
+    leaves : int16 array, shape (n_trees, 16)
         From left to right; fixed point with `FRACTION_BITS`.
     base : int
         What the leaves are added to.
@@ -104,18 +107,13 @@ class LatencyModel:
     @classmethod
     def mean_of_last(cls, threshold_us: int, refuse_us: int, overdue_us: int) -> LatencyModel:
         """The simple one: what the last reads took, on average."""
-        none = np.empty((0, 1), np.uint32), np.empty((0, 2), np.int16)
+        none = np.empty((0, N_SPLITS), np.uint32), np.empty((0, N_LEAVES), np.int16)
         return cls(*none, 0, threshold_us, refuse_us, overdue_us)
 
     @property
     def n_trees(self) -> int:
         """Number of trees."""
         return len(self.leaves)
-
-    @property
-    def depth(self) -> int:
-        """Splits from a tree's root to each of its leaves."""
-        return int(self.leaves.shape[1]).bit_length() - 1
 
     @property
     def model_id(self) -> str:
@@ -130,15 +128,11 @@ class LatencyModel:
         ModelError
             If shapes disagree, a field is out of range, or a split names no feature.
         """
-        n_leaves = self.leaves.shape[1]
-        if not 1 <= self.depth <= MAX_DEPTH or n_leaves != 1 << self.depth:
-            raise ModelError(
-                f"model: trees of {n_leaves} leaves; accepted are 2, 4, ... {1 << MAX_DEPTH}"
-            )
-        if self.splits.shape != (self.n_trees, n_leaves - 1):
+        expected = (self.n_trees, N_SPLITS), (self.n_trees, N_LEAVES)
+        if (self.splits.shape, self.leaves.shape) != expected:
             raise ModelError(
                 f"model: splits have shape {self.splits.shape}, leaves {self.leaves.shape}; "
-                f"expected ({self.n_trees}, {n_leaves - 1})"
+                f"expected (n, {N_SPLITS}) and (n, {N_LEAVES})"
             )
         for name, value, low, high in (
             ("n_trees", self.n_trees, 0, MAX_TREES),
@@ -154,16 +148,13 @@ class LatencyModel:
                 f"model: a split by feature {int(self.splits.max()) >> 24}; "
                 f"there are 0 to {N_FEATURES - 1}"
             )
-        n_bytes = HEADER_BYTES + self.splits.nbytes + self.leaves.nbytes
-        if n_bytes > MAX_FILE_BYTES:
-            raise ModelError(f"model: {n_bytes} bytes, accepted are {MAX_FILE_BYTES}")
 
     def to_bytes(self) -> bytes:
         """Serialise, with checksum."""
         fields = _FIELDS.pack(
             N_FEATURES,
             self.n_trees,
-            self.depth,
+            DEPTH,
             HISTORY,
             FRACTION_BITS,
             0,
@@ -206,6 +197,7 @@ class LatencyModel:
         ) = _FIELDS.unpack_from(data, envelope.FIELDS_OFFSET)
         for field, value, known in (
             ("features", n_features, N_FEATURES),
+            ("splits to a leaf", depth, DEPTH),
             ("past reads", history, HISTORY),
             ("bits behind the point", fraction_bits, FRACTION_BITS),
         ):
@@ -213,24 +205,18 @@ class LatencyModel:
                 raise ModelError(f"{name}: {value} {field}, only {known} are known")
         if reserved or any(data[envelope.FIELDS_OFFSET + _FIELDS.size : HEADER_BYTES]):
             raise ModelError(f"{name}: a reserved field is not zero; written by a newer version?")
-        if not 1 <= depth <= MAX_DEPTH or n_trees > MAX_TREES:
-            raise ModelError(
-                f"{name}: {n_trees} trees of depth {depth}; accepted are at most {MAX_TREES}, of "
-                f"depth 1 to {MAX_DEPTH}"
-            )
-        n_splits, n_leaves = n_trees * ((1 << depth) - 1), n_trees << depth
+        n_splits, n_leaves = n_trees * N_SPLITS, n_trees * N_LEAVES
         expected = HEADER_BYTES + 4 * n_splits + 2 * n_leaves
         if expected != len(data):
             raise ModelError(
-                f"{name}: {n_trees} trees of depth {depth} need {expected} bytes, the file has "
-                f"{len(data)}" + REMEDY
+                f"{name}: {n_trees} trees need {expected} bytes, the file has {len(data)}" + REMEDY
             )
         splits = np.frombuffer(data, "<u4", n_splits, HEADER_BYTES)
         leaves = np.frombuffer(data, "<i2", n_leaves, HEADER_BYTES + 4 * n_splits)
         try:
             return cls(
-                splits.reshape(n_trees, (1 << depth) - 1),
-                leaves.reshape(n_trees, 1 << depth),
+                splits.reshape(n_trees, N_SPLITS),
+                leaves.reshape(n_trees, N_LEAVES),
                 base,
                 threshold_us,
                 refuse_us,

@@ -42,7 +42,7 @@ class Totals:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_parts_add_up_to_what_the_engine_says(seed: int) -> None:
-    model = random_trees(seed, depth=6, overdue_us=CAP)
+    model = random_trees(seed, overdue_us=CAP)
     x, reference = random_features(2, seed).tolist()
     parts = attribute_latency(model, x, reference)
     total, reference_total = tree_total(model, x), tree_total(model, reference)
