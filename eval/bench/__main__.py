@@ -52,6 +52,7 @@ class Benchmark:
 
 BENCHMARKS = {
     "engine": Benchmark(kernel.engine, "kernel/bench/bench_engine.c"),
+    "latency": Benchmark(kernel.latency, "kernel/bench/bench_latency.c"),
     "two-cores": Benchmark(kernel.two_cores, "kernel/bench/two_cores.c", needs="two free cores"),
     "off-cost": Benchmark(off_cost.off_cost, needs="a kernel without the patch, and builds it"),
     "replayer": Benchmark(replayer.compare, needs="fio, and root for a loop device"),

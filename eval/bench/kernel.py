@@ -51,6 +51,29 @@ def engine() -> None:
     run("bench_engine", "--json", str(OUT / "engine.json"), "--model", str(MODEL))
 
 
+def latency() -> None:
+    """One prediction of a latency model, of the size that training makes, beside the network's."""
+    import numpy as np
+
+    from linnapp.learn.latency_training import N_TREES
+    from linnapp.model.latency_model import N_FEATURES, N_LEAVES, N_SPLITS, LatencyModel
+
+    # What it costs does not depend on where its splits lead.
+    random = np.random.default_rng(1)
+    splits = random.integers(0, N_FEATURES, (N_TREES, N_SPLITS)) << 24
+    splits |= random.integers(0, 1000, splits.shape)
+    model = LatencyModel(
+        splits.astype(np.uint32),
+        random.integers(-100, 100, (N_TREES, N_LEAVES)).astype(np.int16),
+        base=7 << 10,
+        threshold_us=100,
+        refuse_us=100,
+        overdue_us=2**23,
+    )
+    model.save(OUT / "latency.linnos")
+    run("bench_latency", str(OUT / "latency.linnos"), str(MODEL), str(OUT / "latency.json"))
+
+
 def two_cores() -> None:
     """The admission path on two cores that read from one drive."""
     run("two_cores", "--json", str(OUT / "two_cores.json"), str(MODEL))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from linnapp.learn.inflection import InflectionPoint
     from linnapp.learn.training import Epoch
-    from linnapp.model import Model
+    from linnapp.model import LatencyModel, Model
 
 
 class TrainingDisplay:
@@ -54,12 +54,37 @@ class TrainingDisplay:
             + ("  *" if epoch.best else "")
         )
 
-    def trained(self, drive: str, model: Model, record: dict[str, Any]) -> None:
+    def trained(self, drive: str, model: Model | LatencyModel, record: dict[str, Any]) -> None:
         """A drive's model is ready."""
         stopped = " (interrupted: the best epoch so far)" if record["interrupted"] else ""
+        if record.get("kind") == "latency":
+            self._latency(drive, record)
         self._line(
             f"{drive}: model {model.model_id}{stopped}, accuracy {record['accuracy']:.2%}, "
             f"false submits {record['false_submit_ratio']:.2%}, "
             f"false revokes {record['false_revoke_ratio']:.2%}, "
             f"{time.monotonic() - self._start:.1f} s"
+        )
+
+    def _latency(self, drive: str, record: dict[str, Any]) -> None:
+        """What a latency model predicts by, and how well."""
+        if record["why_no_trees"]:
+            self._line(
+                f"{drive}: {record['why_no_trees']}; "
+                "the model is the mean of the last four reads' latencies"
+            )
+        else:
+            self._line(f"{drive}: {record['n_trees']} trees")
+        areas = ", ".join(
+            f"{name} {'-' if record[key] is None else format(record[key], '.3f')}"
+            for name, key in (
+                ("this model", "auc"),
+                ("last latencies", "auc_last_latencies"),
+                ("pending pages", "auc_pending"),
+            )
+        )
+        refused = record["refuse_us"]
+        self._line(
+            f"{drive}: area under ROC: {areas}; "
+            + ("refuses nothing" if refused is None else f"refuses beyond {refused} us")
         )

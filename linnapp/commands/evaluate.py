@@ -43,15 +43,19 @@ def evaluate(
     a fast one: 0.5 is guessing. Beside it stand two simple numbers that a model must beat, the mean
     of the last reads' latencies and the pending pages, and with --bound gradient-boosted trees that
     are trained on the trace itself, each fifth of it judged by trees that never saw it.
+
+    A latency model is judged as the verdict that it makes beyond its refuse_us, and by how far off
+    its predictions are: the geometric mean of the factors.
     """
+    from linnapp.learn.evaluation import LatencyEvaluation
     from linnapp.learn.evaluation import evaluate as judge
-    from linnapp.model import Model, find_model
+    from linnapp.model import find_model, load_model
     from linnapp.trace.blktrace import trace_files
     from linnapp.trace.recorded import drive_of
 
     drive = drive_of(trace_files(trace)[0].name)
     path = find_model(model_path, drive)
-    result = judge(Model.load(path), trace, engine, **reader)  # type: ignore[arg-type]
+    result = judge(load_model(path), trace, engine, **reader)  # type: ignore[arg-type]
     auc_bound = None
     if bound:
         from linnapp.learn.bound import black_box_auc
@@ -79,6 +83,12 @@ def evaluate(
         f"mean latency {result.mean_us:.1f} us, "
         f"of the reads it admits {result.mean_admitted_us:.1f} us"
     )
+    if isinstance(result, LatencyEvaluation):
+        click.echo(
+            f"predicted {result.mean_predicted_us:.1f} us on average, off by a factor of "
+            f"{2**result.mean_abs_log2_error:.2f}; the mean of the last latencies by "
+            f"{2**result.mean_abs_log2_error_last_latencies:.2f}"
+        )
     areas = {
         "this model": result.auc,
         "last latencies": result.auc_last_latencies,

@@ -17,7 +17,7 @@ from linnapp.commands._options import model_option
     "--features",
     type=click.Path(path_type=Path, dir_okay=False),
     required=True,
-    help="F.npy: [n, 31] digits.",
+    help="F.npy: [n, 31] digits; for a latency model [n, 22] integers.",
 )
 @click.option(
     "--engine",
@@ -27,14 +27,17 @@ from linnapp.commands._options import model_option
     help="c is the kernel's own code.",
 )
 def predict(model_path: Path, features: Path, engine: str) -> None:
-    """Print one line per feature vector: 0 (fast) or 1 (slow)."""
+    """Print one line per feature vector: 0 (fast) or 1 (slow), or of a latency model the us."""
     import numpy as np
 
     from linnapp.errors import LinnappError
-    from linnapp.model import Model, find_model
-    from linnapp.model.engine import predict as run
+    from linnapp.model import Model, find_model, load_model
+    from linnapp.model.engine import predict as verdicts
+    from linnapp.model.latency_engine import predict_us
+    from linnapp.model.latency_model import N_FEATURES
 
-    model = Model.load(find_model(model_path))
+    model = load_model(find_model(model_path))
+    n_inputs = model.n_inputs if isinstance(model, Model) else N_FEATURES
     try:
         digits = np.load(features, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
@@ -44,7 +47,11 @@ def predict(model_path: Path, features: Path, engine: str) -> None:
     if not isinstance(digits, np.ndarray):
         raise LinnappError(f"{features}: an .npz file; expected an .npy file of one array")
     if digits.ndim != 2:
-        raise LinnappError(f"{features}: shape {digits.shape}, expected (n, {model.n_inputs})")
+        raise LinnappError(f"{features}: shape {digits.shape}, expected (n, {n_inputs})")
     for start in range(0, len(digits), 1 << 18):
-        slow = run(model, np.asarray(digits[start : start + (1 << 18)]), engine)  # type: ignore[arg-type]
-        sys.stdout.write("".join("1\n" if s else "0\n" for s in slow.tolist()))
+        part = np.asarray(digits[start : start + (1 << 18)])
+        if isinstance(model, Model):
+            answers = verdicts(model, part, engine).astype(int)  # type: ignore[arg-type]
+        else:
+            answers = predict_us(model, part, engine)  # type: ignore[arg-type]
+        sys.stdout.write("".join(f"{answer}\n" for answer in answers.tolist()))

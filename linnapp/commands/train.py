@@ -3,12 +3,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
+from click.core import ParameterSource
 
 from linnapp.commands._options import recipe_from, recipe_options
+
+#: Options that say nothing to the training of a latency model.
+OF_NETWORKS = (
+    "bias",
+    "bursts",
+    "labels",
+    "epochs",
+    "patience",
+    "learning_rate",
+    "history",
+    "hidden",
+)
 
 
 @click.command()
@@ -31,24 +45,44 @@ from linnapp.commands._options import recipe_from, recipe_options
     type=click.IntRange(1, 1024),
     help="Drives at once; the number of CPUs if not given.",
 )
+@click.option(
+    "--kind",
+    type=click.Choice(["network", "latency"]),
+    default="network",
+    show_default=True,
+    help="What predicts: the paper's network, slow or fast; or trees, how long a read will take. "
+    "No kernel runs the latter yet.",
+)
 @recipe_options
+@click.pass_context
 def train(
-    traces: tuple[Path, ...], output: Path | None, processes: int | None, **options: Any
+    context: click.Context,
+    /,
+    traces: tuple[Path, ...],
+    output: Path | None,
+    processes: int | None,
+    kind: Literal["network", "latency"],
+    **options: Any,
 ) -> None:
     """Train one model per drive, to DIR/<trace>.linnos, with a record of it in DIR/<trace>.json.
 
     Several traces are the drives of one array, each other's replicas. A single trace stands for
-    its replicas too. Ctrl-C keeps the best model so far.
+    its replicas too. Ctrl-C keeps the best model so far; of a latency model, none.
     """
     if output is None and len(traces) > 1:
         raise click.UsageError("several traces: name the directory of their models with -o")
+    if kind == "latency":
+        for name in OF_NETWORKS:
+            if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+                option = "label" if name == "labels" else name.replace("_", "-")
+                raise click.UsageError(f"--{option} is of networks; leave it out or --kind latency")
 
     from linnapp.commands._display import TrainingDisplay
     from linnapp.learn.recipe import train_array
     from linnapp.trace.recorded import drive_name
 
     directory = output or Path("models") / drive_name(traces[0])
-    recipe = recipe_from(options)
+    recipe = dataclasses.replace(recipe_from(options), kind=kind)
     for drive in train_array(
         traces, directory, recipe, observer=TrainingDisplay(), processes=processes
     ):

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
-import platform
 import time
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from linnapp import __version__
 from linnapp.errors import TraceError
 from linnapp.learn import training
 from linnapp.learn.augmentation import BurstReads
@@ -23,9 +21,15 @@ from linnapp.learn.labels import SlowLimits
 from linnapp.learn.network import import_tensorflow, outputs_of
 from linnapp.learn.options import Observer, Recipe, SilentObserver
 from linnapp.learn.quantisation import quantise
+from linnapp.learn.record import (
+    TrainedDrive,
+    record_of_point,
+    record_of_trace,
+    record_of_versions,
+)
 from linnapp.learn.training import Confusion, Examples, Split, TrainedNetwork, TrainingOptions
 from linnapp.model import Model, engine
-from linnapp.trace.recorded import Recorded, contents_of, drive_name
+from linnapp.trace.recorded import Recorded, drive_name
 
 #: Of a longer trace every second, third, ... read is trained on: it bounds memory to some 500 MB,
 #: and a network of this size learns nothing more from more.
@@ -40,30 +44,14 @@ DECIDED_BY = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class TrainedDrive:
-    """What a drive was trained to.
-
-    Attributes
-    ----------
-    model : Model
-    record : dict
-        How it was made and how good it is (models/README.md), as JSON takes it.
-    """
-
-    model: Model
-    record: dict[str, Any]
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether ctrl-C ended training early."""
-        return bool(self.record["interrupted"])
-
-
 def train_drive(
     trace: Recorded, point: InflectionPoint, recipe: Recipe, observer: Observer | None = None
 ) -> TrainedDrive:
-    """Train one drive's model."""
+    """Train one drive's model, of the kind that the recipe says."""
+    if recipe.kind == "latency":
+        from linnapp.learn.latency_training import train_latency
+
+        return train_latency(trace, point, recipe, observer)
     shown = observer or SilentObserver()
     name = drive_name(trace)
     begin = time.monotonic()
@@ -86,14 +74,14 @@ def train_drive(
     model = quantise(dict(network.weights), point.threshold_us, lesson.reads.layout)
     record = {
         "model_id": model.model_id,
-        **_of_point(point, recipe),
+        **record_of_point(point, recipe),
         **_of_labels(lesson, recipe),
         **_of_decisions(lesson, network, model, options),
         "layout": dataclasses.asdict(lesson.reads.layout),
         "options": dataclasses.asdict(options),
         **_of_epochs(network),
-        "trace": _of_trace(trace, lesson.reads),
-        "versions": _versions(),
+        "trace": record_of_trace(trace, lesson.reads.stats),
+        "versions": record_of_versions({"tensorflow": import_tensorflow().__version__}),
         **_of_bias(choice),
         **_of_bursts(lesson.bursts, model),
         "training_seconds": round(time.monotonic() - begin, 3),
@@ -183,19 +171,6 @@ def _choose_bias(
     )
 
 
-def _of_point(point: InflectionPoint, recipe: Recipe) -> dict[str, Any]:
-    return {
-        "threshold_us": point.threshold_us,
-        "threshold_percentile": round(point.percentile, 2),
-        "slow_ratio": point.slow_ratio,
-        "start_percentile": round(point.start_percentile, 2),
-        "boost_area_us": point.boost_area_us,
-        "searched_percentiles": [round(float(end), 2) for end in point.searched_percentiles],
-        "search_ended_at_edge": point.at_edge,
-        "labelling": {**dataclasses.asdict(recipe.labelling), "replicas": point.replicas},
-    }
-
-
 def _of_labels(lesson: _Lesson, recipe: Recipe) -> dict[str, Any]:
     return {
         # What is taught as slow; every confusion below is about these labels.
@@ -244,20 +219,6 @@ def _of_epochs(network: TrainedNetwork) -> dict[str, Any]:
             }
             for epoch in network.epochs
         ],
-    }
-
-
-def _of_trace(trace: Recorded, reads: ReadSet) -> dict[str, Any]:
-    files, sha256 = contents_of(trace)
-    return {"files": files, "sha256": sha256, **reads.stats.counts}
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "linnapp": __version__,
-        "tensorflow": import_tensorflow().__version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
     }
 
 

@@ -11,9 +11,13 @@ import numpy.typing as npt
 
 from linnapp.errors import TraceError
 from linnapp.learn.features import FeatureLayout, digits
+from linnapp.learn.latency_features import Observer
 from linnapp.learn.ranking import area_under_roc
 from linnapp.learn.training import Confusion
-from linnapp.model import Model, engine
+from linnapp.model import LatencyModel, Model, engine
+from linnapp.model.latency_engine import predict_us
+from linnapp.model.latency_model import HISTORY
+from linnapp.trace.blktrace import IoChunk
 from linnapp.trace.recorded import Recorded, open_recording
 
 #: Ranking needs all scores at once. Of a longer trace every second, fourth, ... read is ranked,
@@ -84,6 +88,36 @@ class Evaluation:
         }
 
 
+@dataclasses.dataclass(frozen=True)
+class LatencyEvaluation(Evaluation):
+    """A latency model against a trace; as a verdict it refuses what it predicts beyond `refuse_us`.
+
+    Attributes
+    ----------
+    refuse_us : int
+    mean_predicted_us : float
+    mean_abs_log2_error, mean_abs_log2_error_last_latencies : float
+        Mean distance of the latency from the prediction, and from the mean of the last reads'
+        latencies, in powers of two.
+    """
+
+    refuse_us: int
+    mean_predicted_us: float
+    mean_abs_log2_error: float
+    mean_abs_log2_error_last_latencies: float
+
+    def to_json(self) -> dict[str, Any]:
+        """All figures by name."""
+        return {
+            "kind": "latency",
+            **super().to_json(),
+            "refuse_us": self.refuse_us,
+            "mean_predicted_us": self.mean_predicted_us,
+            "mean_abs_log2_error": self.mean_abs_log2_error,
+            "mean_abs_log2_error_last_latencies": self.mean_abs_log2_error_last_latencies,
+        }
+
+
 class _Scores:
     """What reads are ranked by; of very many every second, fourth, ... one."""
 
@@ -106,51 +140,119 @@ class _Scores:
         return [np.concatenate(column) for column in zip(*self._parts, strict=True)]
 
 
+class _Tally:
+    """What is counted of the reads, chunk by chunk."""
+
+    def __init__(self, threshold_us: int) -> None:
+        self._threshold_us = threshold_us
+        self._counts = np.zeros(4, np.int64)
+        self._sum_us = self._sum_admitted_us = 0.0
+        self._n_admitted = 0
+        self._scores = _Scores()
+
+    def add(
+        self,
+        served: IoChunk,
+        refused: npt.NDArray[np.bool_],
+        score: npt.NDArray[Any],
+    ) -> npt.NDArray[np.uint64]:
+        """The next served reads, whether the model refuses them, how slow it takes them to be."""
+        latency_us = served.latency_ns // np.uint64(1000)
+        slow = latency_us > np.uint64(self._threshold_us)
+        self._counts += np.array(dataclasses.astuple(Confusion.of(slow, refused)))
+        self._sum_us += float(latency_us.sum())
+        self._sum_admitted_us += float(latency_us[~refused].sum())
+        self._n_admitted += int(np.count_nonzero(~refused))
+        self._scores.add(
+            score, served.hist_latency_us.sum(axis=1, dtype=np.uint64), served.pending, slow
+        )
+        return latency_us
+
+    def result(self, model_id: str, trace: Recorded) -> Evaluation:
+        """What came of it.
+
+        Raises
+        ------
+        TraceError
+            If there was no read.
+        """
+        confusion = Confusion(*(int(count) for count in self._counts))
+        if not confusion.total:
+            raise TraceError(f"{trace}: no completed read to evaluate on")
+        score, last_latencies, pending, slow = self._scores.columns()
+        return Evaluation(
+            model_id,
+            self._threshold_us,
+            confusion,
+            self._sum_us / confusion.total,
+            self._sum_admitted_us / self._n_admitted if self._n_admitted else 0.0,
+            area_under_roc(score, slow),
+            area_under_roc(last_latencies, slow),
+            area_under_roc(pending, slow),
+        )
+
+
 def evaluate(
-    model: Model, trace: Recorded, engine_name: engine.Engine = "numpy", **reader_options: Any
+    model: Model | LatencyModel,
+    trace: Recorded,
+    engine_name: engine.Engine = "numpy",
+    **reader_options: Any,
 ) -> Evaluation:
     """Run a model over a trace's served reads, in chunks.
+
+    Returns
+    -------
+    Evaluation
+        Of a latency model, a :class:`LatencyEvaluation`.
 
     Raises
     ------
     TraceError
         If the trace cannot be read or holds no served read.
     """
+    if isinstance(model, LatencyModel):
+        return _evaluate_latency(model, trace, engine_name, reader_options)
     layout = FeatureLayout(model.history, model.pending_digits, model.latency_digits)
-    counts = np.zeros(4, np.int64)
-    sum_us = sum_admitted_us = 0.0
-    n_admitted = 0
-    scores = _Scores()
+    tally = _Tally(model.threshold_us)
     for chunk in open_recording(trace, history=model.history, **reader_options):
         served = chunk.take(chunk.is_served_read)
         if not len(served):
             continue
         vectors = digits(served.pending, served.hist_pending, served.hist_latency_us, layout)
         outputs = engine.infer(model, vectors, engine_name)
-        predicted = outputs[:, 1] > outputs[:, 0]
-        latency_us = served.latency_ns // np.uint64(1000)
-        slow = latency_us > np.uint64(model.threshold_us)
-        counts += np.array(dataclasses.astuple(Confusion.of(slow, predicted)))
-        sum_us += float(latency_us.sum())
-        sum_admitted_us += float(latency_us[~predicted].sum())
-        n_admitted += int(np.count_nonzero(~predicted))
-        scores.add(
-            outputs[:, 1] - outputs[:, 0],
-            served.hist_latency_us.sum(axis=1, dtype=np.uint64),
-            served.pending,
-            slow,
+        tally.add(served, outputs[:, 1] > outputs[:, 0], outputs[:, 1] - outputs[:, 0])
+    return tally.result(model.model_id, trace)
+
+
+def _evaluate_latency(
+    model: LatencyModel, trace: Recorded, engine_name: engine.Engine, reader_options: dict[str, Any]
+) -> LatencyEvaluation:
+    tally = _Tally(model.threshold_us)
+    observer = Observer(model.overdue_us)
+    sums = np.zeros(3)
+    for chunk in open_recording(trace, history=HISTORY, **reader_options):
+        features = observer.observe(chunk)
+        served = chunk.take(chunk.is_served_read)
+        if not len(served):
+            continue
+        predicted_us = predict_us(model, features, engine_name)
+        latency_us = np.maximum(tally.add(served, predicted_us > model.refuse_us, predicted_us), 1)
+        last_us = np.maximum(served.hist_latency_us.mean(axis=1), 1)
+        sums += (
+            predicted_us.sum(dtype=np.float64),
+            np.abs(np.log2(latency_us / predicted_us)).sum(),
+            np.abs(np.log2(latency_us / last_us)).sum(),
         )
-    confusion = Confusion(*(int(count) for count in counts))
-    if not confusion.total:
-        raise TraceError(f"{trace}: no completed read to evaluate on")
-    margin, last_latencies, pending, ranked_slow = scores.columns()
-    return Evaluation(
-        model.model_id,
-        model.threshold_us,
-        confusion,
-        sum_us / confusion.total,
-        sum_admitted_us / n_admitted if n_admitted else 0.0,
-        area_under_roc(margin, ranked_slow),
-        area_under_roc(last_latencies, ranked_slow),
-        area_under_roc(pending, ranked_slow),
+    whole = tally.result(model.model_id, trace)
+    fields = {field.name: getattr(whole, field.name) for field in dataclasses.fields(Evaluation)}
+    return LatencyEvaluation(
+        **fields,
+        refuse_us=model.refuse_us,
+        **dict(
+            zip(
+                ("mean_predicted_us", "mean_abs_log2_error", "mean_abs_log2_error_last_latencies"),
+                (sums / whole.confusion.total).tolist(),
+                strict=True,
+            )
+        ),
     )

@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from linnapp.learn.features import FeatureLayout
 from linnapp.learn.inflection import FAILOVER_US, REPLICAS, InflectionPoint, Method, Search
 from linnapp.learn.labels import Labels
 from linnapp.learn.training import Epoch, TrainingOptions
-from linnapp.model import Model
+from linnapp.model import LatencyModel, Model
+
+#: What is predicted: slow or fast, by the paper's network; or how long a read will take, by trees.
+Kind = Literal["network", "latency"]
+KINDS: tuple[Kind, ...] = ("network", "latency")
 
 
 class Observer(Protocol):
@@ -28,7 +32,7 @@ class Observer(Protocol):
     def epoch(self, drive: str, epoch: Epoch) -> None:
         """An epoch is over."""
 
-    def trained(self, drive: str, model: Model, record: dict[str, Any]) -> None:
+    def trained(self, drive: str, model: Model | LatencyModel, record: dict[str, Any]) -> None:
         """A drive's model is ready."""
 
 
@@ -47,7 +51,7 @@ class SilentObserver:
     def epoch(self, drive: str, epoch: Epoch) -> None:
         """Nothing to show."""
 
-    def trained(self, drive: str, model: Model, record: dict[str, Any]) -> None:
+    def trained(self, drive: str, model: Model | LatencyModel, record: dict[str, Any]) -> None:
         """Nothing to show."""
 
 
@@ -93,6 +97,8 @@ class Recipe:
         Choose the bias by :func:`~linnapp.learn.bias.choose_bias`.
     reader : dict
         Options of :func:`~linnapp.trace.recorded.open_recording`.
+    kind : {"network", "latency"}
+        Of the latter's training, labelling, seed and slices are all that there is to choose.
     """
 
     labelling: LabellingOptions = dataclasses.field(default_factory=LabellingOptions)
@@ -101,3 +107,4 @@ class Recipe:
     labels: Labels = "avoidable"
     auto_bias: bool = True
     reader: dict[str, Any] = dataclasses.field(default_factory=dict)
+    kind: Kind = "network"

@@ -21,7 +21,7 @@ from linnapp.errors import TraceError
 from linnapp.files import AnyPath, replace_text, replaced_directory
 from linnapp.learn import training
 from linnapp.learn.dataset import load_reads
-from linnapp.learn.drive_training import TrainedDrive, train_drive
+from linnapp.learn.drive_training import train_drive
 from linnapp.learn.inflection import (
     InflectionPoint,
     LatencyDistribution,
@@ -29,7 +29,8 @@ from linnapp.learn.inflection import (
 )
 from linnapp.learn.options import LabellingOptions, Observer, Recipe, SilentObserver
 from linnapp.learn.parallel import Task, run_tasks
-from linnapp.model import SUFFIX, Model
+from linnapp.learn.record import TrainedDrive
+from linnapp.model import SUFFIX, LatencyModel, Model
 from linnapp.trace.recorded import Recorded, drive_name
 from linnapp.trace.table import IoTable
 
@@ -215,7 +216,9 @@ def inflection_point(reads: IoTable, options: LabellingOptions | None = None) ->
     return label_array([distribution], recipe.labelling, recipe.training.seed)[0]
 
 
-def fit(reads: IoTable, recipe: Recipe | None = None, *, observer: Observer | None = None) -> Model:
+def fit(
+    reads: IoTable, recipe: Recipe | None = None, *, observer: Observer | None = None
+) -> Model | LatencyModel:
     """Train a drive's model. As ``linnapp train`` does for a single trace.
 
     Parameters
@@ -227,8 +230,9 @@ def fit(reads: IoTable, recipe: Recipe | None = None, *, observer: Observer | No
 
     Returns
     -------
-    Model
-        For its training record too, see :func:`~linnapp.learn.drive_training.train_drive`.
+    Model or LatencyModel
+        By the recipe's kind. For its training record too, see
+        :func:`~linnapp.learn.drive_training.train_drive`.
 
     Raises
     ------

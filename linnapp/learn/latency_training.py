@@ -1,0 +1,460 @@
+# SPDX-License-Identifier: MIT
+"""From one drive's trace to its latency model.
+
+Gradient boosting (Friedman, Annals of Statistics 29, 2001) with gamma deviance: what is learnt is
+the mean of reads that cannot be told apart, as a logarithm, so that slow reads weigh and fast ones
+are still told apart. scikit-learn grows the trees; here they are made complete and integer.
+
+Later reads judge what earlier ones taught. Trees of the training slice show on the validation slice
+whether they are worth more than the mean of the last reads' latencies, and beyond which prediction
+a read is to be refused; trees of both slices show on the test slice what to expect. The model's own
+are then grown from all, the latest reads being the likest to those to come.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.errors import LinnappError, TraceError
+from linnapp.learn import training
+from linnapp.learn.bias import expected_mean_us
+from linnapp.learn.inflection import InflectionPoint
+from linnapp.learn.latency_features import FeatureArray, Observer
+from linnapp.learn.options import Observer as TrainingObserver
+from linnapp.learn.options import Recipe, SilentObserver
+from linnapp.learn.ranking import area_under_roc
+from linnapp.learn.record import (
+    TrainedDrive,
+    record_of_point,
+    record_of_trace,
+    record_of_versions,
+)
+from linnapp.learn.training import Confusion, Split
+from linnapp.model.latency_engine import leaves_of, mean_of_last_us, predict_us
+from linnapp.model.latency_model import (
+    CAP,
+    DEPTH,
+    FRACTION_BITS,
+    HISTORY,
+    LEAF_LIMIT,
+    N_FEATURES,
+    NO_SPLIT,
+    LatencyModel,
+)
+from linnapp.trace.blktrace import TraceStats
+from linnapp.trace.recorded import Recorded, drive_name, open_recording
+
+#: 128 steps a prediction. More trees, deeper ones, or several times as much of both ranked later
+#: reads no better (docs/latency-model.md); nor did a number of trees that the validation slice
+#: chose: it is small, and not like what comes after.
+N_TREES = 32
+
+#: What each tree corrects of what is left.
+LEARNING_RATE = 0.15
+
+#: Reads that a leaf must be learnt from.
+MIN_LEAF_READS = 50
+
+#: Reads to train on below which there are no trees.
+MIN_READS = 1000
+
+#: Of more, every second, third, ... is used: trees of this size learn nothing more from more.
+MAX_READS = 2_000_000
+
+#: A read is overdue when it has taken longer than so many percent of all do.
+OVERDUE_PERCENTILE = 90
+
+#: At most so many of the fast reads of the training slice and of the validation slice are refused:
+#: of later ones it may be more.
+MAX_REFUSED_FAST = 0.10
+
+#: Predictions that are tried as the one beyond which reads are refused.
+_REFUSE_CANDIDATES = 64
+
+NEVER = 2**32 - 1
+
+#: What each slice of a trace decides, as in :data:`linnapp.learn.drive_training.DECIDED_BY`. The
+#: figures on the test slice are of trees that had not seen it.
+DECIDED_BY = {
+    "training": ["threshold_us", "overdue_us", "trees"],
+    "validation": ["prediction", "refuse_us", "trees"],
+    "test": ["trees"],
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class LatencyReads:
+    """A trace's served reads, in order of arrival.
+
+    Attributes
+    ----------
+    features : uint32 array, shape (n, N_FEATURES)
+    latency_us : uint32 array, shape (n,)
+    pending : uint32 array, shape (n,)
+        Pending pages at arrival.
+    """
+
+    features: FeatureArray
+    latency_us: npt.NDArray[np.uint32]
+    pending: npt.NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.latency_us)
+
+    @property
+    def pages(self) -> npt.NDArray[np.uint32]:
+        """Their sizes."""
+        return self.features[:, 0]
+
+    def take(self, rows: slice) -> LatencyReads:
+        """Some of them."""
+        return LatencyReads(self.features[rows], self.latency_us[rows], self.pending[rows])
+
+
+def load_latency_reads(
+    trace: Recorded, overdue_us: int, step: int = 1, **reader: Any
+) -> tuple[LatencyReads, TraceStats]:
+    """Every `step`-th served read of a trace.
+
+    Raises
+    ------
+    TraceError
+        If the trace cannot be read.
+    """
+    opened = open_recording(trace, history=HISTORY, **reader)
+    observer = Observer(overdue_us)
+    features = [np.empty((0, N_FEATURES), np.uint32)]
+    latency_us, pending = [np.empty(0, np.uint32)], [np.empty(0, np.uint32)]
+    n_seen = 0
+    for chunk in opened:
+        seen = observer.observe(chunk)
+        served = chunk.take(chunk.is_served_read)
+        rows = slice(-n_seen % step, None, step)
+        n_seen += len(served)
+        features.append(seen[rows].copy())
+        latency_us.append(_whole_us(served.latency_ns)[rows])
+        pending.append(served.pending[rows].copy())
+    reads = LatencyReads(*(np.concatenate(part) for part in (features, latency_us, pending)))
+    return reads, opened.stats
+
+
+def _whole_us(latency_ns: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
+    whole_us = np.minimum(latency_ns // np.uint64(1000), np.uint64(2**32 - 1))
+    return np.asarray(whole_us, np.uint32)
+
+
+def train_latency(
+    trace: Recorded,
+    point: InflectionPoint,
+    recipe: Recipe,
+    observer: TrainingObserver | None = None,
+) -> TrainedDrive:
+    """Train one drive's latency model; as :func:`linnapp.learn.drive_training.train_drive`.
+
+    Raises
+    ------
+    LinnappError
+        If scikit-learn is not installed.
+    TraceError
+        If the trace cannot be read, or is too short to be split.
+    """
+    shown = observer or SilentObserver()
+    begin = time.monotonic()
+    overdue_us, step = _overdue_us(trace, recipe)
+    reads, stats = load_latency_reads(trace, overdue_us, step, **recipe.reader)
+    parts = training.split(len(reads), recipe.training)
+    judged = reads.take(parts.validation)
+    simple = LatencyModel.mean_of_last(point.threshold_us, NEVER, overdue_us)
+    simple_quality = Quality.of(simple, judged)
+    tried: Quality | None = None
+    chosen, drift = simple, 0.0
+    n_training = len(reads.latency_us[parts.training])
+    if n_training < MIN_READS:
+        why = f"{n_training} reads to train on are too few for trees: {MIN_READS} are needed"
+    else:
+        trees, _ = grow(reads.take(parts.training), simple, recipe.training.seed)
+        tried = Quality.of(trees, judged)
+        why = tried.worse_than(simple_quality)
+        chosen = simple if why else trees
+    chosen = dataclasses.replace(
+        chosen,
+        refuse_us=_refuse_us(chosen, reads.take(parts.training), judged, recipe, point),
+    )
+    model = expected = chosen
+    if chosen.n_trees:
+        before = reads.take(slice(0, parts.validation.stop))
+        expected, _ = grow(before, chosen, recipe.training.seed)
+        model, drift = grow(reads, chosen, recipe.training.seed)
+    record = {
+        "model_id": model.model_id,
+        "kind": "latency",
+        "prediction": "trees" if model.n_trees else "mean of the last latencies",
+        "why_no_trees": why or None,
+        "n_trees": model.n_trees,
+        "overdue_us": overdue_us,
+        "refuse_us": None if model.refuse_us == NEVER else model.refuse_us,
+        **record_of_point(point, recipe),
+        **_of_test(expected, simple, reads, parts),
+        "validation_quality": {
+            "trees": tried.to_json() if tried else None,
+            "mean of the last latencies": simple_quality.to_json(),
+        },
+        "decided_by": DECIDED_BY,
+        "quantisation": {"largest_difference_log2": drift},
+        "reads": len(reads),
+        **{f"{name}_reads": len(reads.latency_us[rows]) for name, rows in vars(parts).items()},
+        "options": {
+            "seed": recipe.training.seed,
+            "validation_share": recipe.training.validation_share,
+            "test_share": recipe.training.test_share,
+        },
+        "interrupted": False,
+        "trace": record_of_trace(trace, stats),
+        "versions": record_of_versions(_versions() if model.n_trees else {}),
+        "training_seconds": round(time.monotonic() - begin, 3),
+    }
+    shown.trained(drive_name(trace), model, record)
+    return TrainedDrive(model, record)
+
+
+def _overdue_us(trace: Recorded, recipe: Recipe) -> tuple[int, int]:
+    """From when a read is overdue, and every how manieth read is used."""
+    latency_us = np.concatenate(
+        [np.empty(0, np.uint32)]
+        + [
+            _whole_us(chunk.latency_ns[chunk.is_served_read])
+            for chunk in open_recording(trace, history=HISTORY, **recipe.reader)
+        ]
+    )
+    step = max(1, -(-len(latency_us) // MAX_READS))
+    kept = latency_us[::step]
+    taught = kept[training.split(len(kept), recipe.training).training]
+    if not len(taught):
+        raise TraceError(
+            f"{trace}: {len(latency_us)} completed reads are too few to train on and to judge by; "
+            "record more"
+        )
+    overdue_us = int(np.percentile(taught, OVERDUE_PERCENTILE))
+    return min(max(overdue_us, 1), CAP), step
+
+
+@dataclasses.dataclass(frozen=True)
+class Quality:
+    """How well a model predicts reads.
+
+    Attributes
+    ----------
+    deviance : float
+        Gamma deviance of the latencies, half of it: what training makes small.
+    mean_abs_log2_error : float
+        Mean distance of prediction and latency, in powers of two.
+    auc : float or None
+        Area under the ROC curve of the prediction, for slow reads; None without slow or fast ones.
+    """
+
+    deviance: float
+    mean_abs_log2_error: float
+    auc: float | None
+
+    @classmethod
+    def of(cls, model: LatencyModel, reads: LatencyReads) -> Quality:
+        """Judge a model."""
+        predicted_us = predict_us(model, reads.features)
+        return cls(
+            deviance(predicted_us, reads.latency_us),
+            mean_abs_log2_error(predicted_us, reads.latency_us),
+            area_under_roc(predicted_us, reads.latency_us > model.threshold_us),
+        )
+
+    def worse_than(self, other: Quality) -> str:
+        """In what this is worse, in words; empty if in nothing."""
+        if self.deviance > other.deviance:
+            return (
+                "trees predict the validation slice worse than the mean of the last latencies: "
+                f"deviance {self.deviance:.3f}, not {other.deviance:.3f}"
+            )
+        if self.auc is not None and other.auc is not None and self.auc < other.auc:
+            return (
+                "trees rank the validation slice worse than the mean of the last latencies: "
+                f"area under ROC {self.auc:.3f}, not {other.auc:.3f}"
+            )
+        return ""
+
+    def to_json(self) -> dict[str, float | None]:
+        """All figures by name."""
+        return dataclasses.asdict(self)
+
+
+def deviance(predicted_us: npt.NDArray[Any], latency_us: npt.NDArray[Any]) -> float:
+    """Half the mean gamma deviance; latencies count as 1 us at least."""
+    ratio = np.maximum(latency_us, 1) / predicted_us
+    return float(np.mean(ratio - np.log(ratio) - 1))
+
+
+def mean_abs_log2_error(predicted_us: npt.NDArray[Any], latency_us: npt.NDArray[Any]) -> float:
+    """Mean distance in powers of two; latencies count as 1 us at least."""
+    return float(np.mean(np.abs(np.log2(np.maximum(latency_us, 1) / predicted_us))))
+
+
+def grow(reads: LatencyReads, like: LatencyModel, seed: int) -> tuple[LatencyModel, float]:
+    """Grow trees.
+
+    Parameters
+    ----------
+    reads : LatencyReads
+    like : LatencyModel
+        Has what is no tree: the model's thresholds.
+    seed : int
+
+    Returns
+    -------
+    LatencyModel
+    float
+        The largest difference to the trees as grown, in powers of two.
+
+    Raises
+    ------
+    LinnappError
+        If scikit-learn is not installed, or its trees are not what they were.
+    """
+    try:
+        from sklearn.ensemble import HistGradientBoostingRegressor
+        from threadpoolctl import threadpool_limits
+    except ImportError as error:
+        raise LinnappError(
+            f"latency models need scikit-learn ({error}); install it with: pip install scikit-learn"
+        ) from error
+    boosting = HistGradientBoostingRegressor(
+        loss="gamma",
+        max_iter=N_TREES,
+        learning_rate=LEARNING_RATE,
+        max_depth=DEPTH,
+        max_leaf_nodes=1 << DEPTH,
+        min_samples_leaf=MIN_LEAF_READS,
+        early_stopping=False,
+        random_state=seed,
+    )
+    x = reads.features.astype(np.float32)  # exact: no feature has more than 24 bits
+    # Its threads wait for each other by spinning: on a busy machine that takes minutes. And sums
+    # in another order would be other trees.
+    with threadpool_limits(1):
+        boosting.fit(x, np.maximum(reads.latency_us, 1).astype(np.float64))
+        sample = slice(0, None, max(1, len(x) // 10_000))
+        exact = np.log2(boosting.predict(x[sample]))
+    scale = (1 << FRACTION_BITS) / math.log(2)
+    trees = [_complete(tree.nodes, scale) for [tree] in boosting._predictors]
+    model = dataclasses.replace(
+        like,
+        splits=np.stack([splits for splits, _ in trees]),
+        leaves=np.stack([leaves for _, leaves in trees]),
+        base=round(float(boosting._baseline_prediction.item()) * scale),
+    )
+    total = model.base + leaves_of(model, reads.features[sample]).sum(axis=1, dtype=np.int64)
+    drift = float(np.abs(total / (1 << FRACTION_BITS) - exact).max())
+    if drift > (N_TREES + 1) / (1 << FRACTION_BITS):
+        raise LinnappError(
+            f"the trees as integers are off by 2^{drift:.3f}: this version of scikit-learn keeps "
+            "them in another way; install the one in requirements.txt"
+        )
+    return model, drift
+
+
+def _complete(
+    nodes: npt.NDArray[Any], scale: float
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int16]]:
+    """A tree with all leaves at one depth: below a leaf, everything goes left."""
+    splits = np.full((1 << DEPTH) - 1, NO_SPLIT, np.uint32)
+    leaves = np.zeros(1 << DEPTH, np.int16)
+    waiting = [(0, 0, 0)]  # node, level, place in the level
+    while waiting:
+        at, level, place = waiting.pop()
+        node = nodes[at]
+        if node["is_leaf"]:
+            first = place << (DEPTH - level)
+            value = round(float(node["value"]) * scale)
+            leaves[first : first + (1 << (DEPTH - level))] = np.clip(
+                value, -LEAF_LIMIT, LEAF_LIMIT - 1
+            )
+            continue
+        threshold = min(math.floor(node["num_threshold"]), CAP)
+        splits[(1 << level) - 1 + place] = int(node["feature_idx"]) << 24 | threshold
+        waiting.append((int(node["left"]), level + 1, 2 * place))
+        waiting.append((int(node["right"]), level + 1, 2 * place + 1))
+    return splits, leaves
+
+
+def _refuse_us(
+    model: LatencyModel,
+    taught: LatencyReads,
+    judged: LatencyReads,
+    recipe: Recipe,
+    point: InflectionPoint,
+) -> int:
+    """Beyond which prediction refusing reads gives the array the lowest mean latency."""
+    predicted_us = predict_us(model, judged.features)
+    least_us = max(_quantile_of_fast(model, taught), _quantile_of_fast(model, judged))
+
+    def mean_us(refused: npt.NDArray[np.bool_]) -> float:
+        return expected_mean_us(
+            judged.latency_us,
+            refused,
+            failover_us=recipe.labelling.failover_us,
+            replicas=point.replicas,
+            pages=np.minimum(judged.pages, 65535).astype(np.uint16),
+        )
+
+    best_us, best = NEVER, mean_us(np.zeros(len(judged), np.bool_))
+    shares = np.linspace(0, 100, _REFUSE_CANDIDATES)
+    candidates = np.percentile(predicted_us, shares, method="lower")
+    for candidate in np.unique(np.maximum(candidates, least_us)).tolist():
+        mean = mean_us(predicted_us > candidate)
+        if mean < best:
+            best_us, best = int(candidate), mean
+    return best_us
+
+
+def _quantile_of_fast(model: LatencyModel, reads: LatencyReads) -> int:
+    """What so many of the fast reads are predicted to take that the others may be refused."""
+    fast = reads.latency_us <= model.threshold_us
+    if not fast.any():
+        return 1
+    predicted_us = predict_us(model, reads.features[fast])
+    share = 100 * (1 - MAX_REFUSED_FAST)
+    return int(np.percentile(predicted_us, share, method="higher"))
+
+
+def _versions() -> dict[str, str]:
+    import sklearn
+
+    return {"scikit-learn": sklearn.__version__}
+
+
+def _of_test(
+    model: LatencyModel, simple: LatencyModel, reads: LatencyReads, parts: Split
+) -> dict[str, Any]:
+    """Figures on the test slice, which decided nothing."""
+    test = reads.take(parts.test)
+    predicted_us = predict_us(model, test.features)
+    slow = test.latency_us > model.threshold_us
+    confusion = Confusion.of(slow, predicted_us > model.refuse_us)
+    quality, simple_quality = Quality.of(model, test), Quality.of(simple, test)
+    fast = confusion.true_fast + confusion.false_revoke
+    return {
+        "accuracy": confusion.accuracy,
+        "false_submit_ratio": confusion.false_submit_ratio,
+        "false_revoke_ratio": confusion.false_revoke_ratio,
+        "false_revoke_share": confusion.false_revoke / fast if fast else None,
+        "slow_recall": confusion.slow_recall,
+        "test": confusion.to_json(),
+        "auc": quality.auc,
+        "auc_last_latencies": area_under_roc(mean_of_last_us(test.features), slow),
+        "auc_pending": area_under_roc(test.pending, slow),
+        "mean_abs_log2_error": quality.mean_abs_log2_error,
+        "mean_abs_log2_error_last_latencies": simple_quality.mean_abs_log2_error,
+    }

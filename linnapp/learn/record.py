@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+"""What training a drive gives: a model, and the record of how it was made, whatever its kind."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+from typing import Any
+
+import numpy as np
+
+from linnapp import __version__
+from linnapp.learn.inflection import InflectionPoint
+from linnapp.learn.options import Recipe
+from linnapp.model import LatencyModel, Model
+from linnapp.trace.blktrace import TraceStats
+from linnapp.trace.recorded import Recorded, contents_of
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedDrive:
+    """What a drive was trained to.
+
+    Attributes
+    ----------
+    model : Model or LatencyModel
+    record : dict
+        How it was made and how good it is (models/README.md), as JSON takes it.
+    """
+
+    model: Model | LatencyModel
+    record: dict[str, Any]
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether ctrl-C ended training early."""
+        return bool(self.record["interrupted"])
+
+
+def record_of_point(point: InflectionPoint, recipe: Recipe) -> dict[str, Any]:
+    """How a drive's inflection point was found."""
+    return {
+        "threshold_us": point.threshold_us,
+        "threshold_percentile": round(point.percentile, 2),
+        "slow_ratio": point.slow_ratio,
+        "start_percentile": round(point.start_percentile, 2),
+        "boost_area_us": point.boost_area_us,
+        "searched_percentiles": [round(float(end), 2) for end in point.searched_percentiles],
+        "search_ended_at_edge": point.at_edge,
+        "labelling": {**dataclasses.asdict(recipe.labelling), "replicas": point.replicas},
+    }
+
+
+def record_of_trace(trace: Recorded, stats: TraceStats) -> dict[str, Any]:
+    """What was trained from."""
+    files, sha256 = contents_of(trace)
+    return {"files": files, "sha256": sha256, **stats.counts}
+
+
+def record_of_versions(trainer: dict[str, str]) -> dict[str, str]:
+    """What trained: this program, the libraries `trainer`, and what all stand on."""
+    return {
+        "linnapp": __version__,
+        **trainer,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }

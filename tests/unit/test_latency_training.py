@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: MIT
+"""Training of latency models: reproducible, judged by later reads, never worse than the simple."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from test_latency_log import line, random_log
+
+from linnapp.cli import cli
+from linnapp.errors import LinnappError, TraceError
+from linnapp.learn import latency_training
+from linnapp.learn.drive_training import train_drive
+from linnapp.learn.evaluation import LatencyEvaluation, evaluate
+from linnapp.learn.latency_training import NEVER, load_latency_reads
+from linnapp.learn.options import LabellingOptions, Recipe
+from linnapp.learn.ranking import area_under_roc
+from linnapp.learn.recipe import label_array, read_latencies
+from linnapp.learn.training import TrainingOptions, split
+from linnapp.model import LatencyModel, load_model
+from linnapp.model.latency_engine import mean_of_last_us, predict_us
+
+RECIPE = Recipe(kind="latency")
+
+
+def trained(path: Path, recipe: Recipe = RECIPE) -> tuple[LatencyModel, dict[str, Any]]:
+    [point] = label_array([read_latencies(path, recipe)], recipe.labelling, 1)
+    drive = train_drive(path, point, recipe)
+    assert isinstance(drive.model, LatencyModel)
+    return drive.model, drive.record
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("log") / "az.trace"
+    random_log(path, n=9000)
+    return path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+def test_same_seed_same_bytes_and_it_learns(log: Path) -> None:
+    model, record = trained(log)
+    again, _ = trained(log)
+    assert model.to_bytes() == again.to_bytes()
+    assert (record["prediction"], record["n_trees"], record["why_no_trees"]) == ("trees", 32, None)
+    assert record["auc"] > max(record["auc_last_latencies"], record["auc_pending"])
+    assert record["mean_abs_log2_error"] < record["mean_abs_log2_error_last_latencies"]
+    assert record["quantisation"]["largest_difference_log2"] < 33 / 1024
+    assert record["model_id"] == model.model_id
+    json.dumps(record)
+
+
+def test_the_figures_of_a_slice_are_of_trees_that_had_not_seen_it(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grown = []
+    real = latency_training.grow
+
+    def grow(reads: Any, like: LatencyModel, seed: int) -> tuple[LatencyModel, float]:
+        result = real(reads, like, seed)
+        grown.append((len(reads), result[0]))
+        return result
+
+    monkeypatch.setattr(latency_training, "grow", grow)
+    model, record = trained(log)
+    reads, _ = load_latency_reads(log, record["overdue_us"])
+    parts = split(len(reads), TrainingOptions())
+    assert [n for n, _ in grown] == [parts.training.stop, parts.validation.stop, len(reads)]
+    assert grown[2][1].to_bytes() == model.to_bytes()
+    test = reads.take(parts.test)
+    slow = test.latency_us > model.threshold_us
+    predicted_us = predict_us(grown[1][1], test.features)
+    assert record["auc"] == area_under_roc(predicted_us, slow)
+    refused = predicted_us > model.refuse_us
+    assert record["test"]["false_revoke"] == np.count_nonzero(refused & ~slow)
+
+
+def test_what_the_test_slice_holds_decides_nothing_but_the_trees(log: Path, tmp_path: Path) -> None:
+    ios = [row.split(",") for row in log.read_text().splitlines()]
+    ios.sort(key=lambda io: float(io[5]))
+    n = round(len(ios) * 0.9)
+    late = [[io[0], str(3 * int(io[1])), *io[2:]] for io in ios[n:]]
+    changed = tmp_path / "az.trace"
+    changed.write_text("".join(",".join(io) + "\n" for io in ios[:n] + late))
+    _, before = trained(log)
+    _, after = trained(changed)
+    for key in ("threshold_us", "overdue_us", "refuse_us", "validation_quality"):
+        assert before[key] == after[key], key
+    assert before["auc"] != after["auc"]
+
+
+def test_few_reads_are_predicted_by_the_mean_of_the_last(tmp_path: Path) -> None:
+    path = tmp_path / "few.trace"
+    random_log(path, n=700)
+    result = run("train", "--kind", "latency", "--trace", path, "-o", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+    assert "reads to train on are too few for trees: 1000 are needed; the model is the mean of" in (
+        result.stderr
+    )
+    model = load_model(tmp_path / "m" / "few.linnos")
+    assert isinstance(model, LatencyModel) and model.n_trees == 0
+    reads, _ = load_latency_reads(path, model.overdue_us)
+    expected = mean_of_last_us(reads.features)
+    overdue = reads.features[:, 4].astype(int) - model.overdue_us
+    assert np.array_equal(predict_us(model, reads.features), np.maximum(expected, overdue))
+
+
+def turning_log(path: Path, n: int = 6000) -> None:
+    """Large reads are the slow ones at first, later the small ones: trees are misled."""
+    rng = np.random.default_rng(2)
+    large = (np.arange(n) // 20) % 2 == 0
+    slow = np.where(np.arange(n) < 0.7 * n, large, ~large)
+    latency_us = np.where(slow, 900, 100) + rng.integers(0, 50, n)
+    path.write_text(
+        "".join(line(i * 1.0, int(latency_us[i]), 1, 65536 if large[i] else 4096) for i in range(n))
+    )
+
+
+def test_trees_that_later_reads_show_worse_are_not_used(tmp_path: Path) -> None:
+    path = tmp_path / "turning.trace"
+    turning_log(path)
+    model, record = trained(path)
+    assert record["prediction"] == "mean of the last latencies"
+    assert record["why_no_trees"].startswith("trees predict the validation slice worse")
+    assert model.n_trees == 0
+    tried = record["validation_quality"]["trees"]
+    simple = record["validation_quality"]["mean of the last latencies"]
+    assert tried["deviance"] > simple["deviance"]
+
+
+def test_a_worse_ranking_is_enough() -> None:
+    simple = latency_training.Quality(0.5, 1.0, 0.7)
+    assert dataclasses.replace(simple, deviance=0.4).worse_than(simple) == ""
+    assert dataclasses.replace(simple, auc=None).worse_than(simple) == ""
+    worse = dataclasses.replace(simple, deviance=0.4, auc=0.69).worse_than(simple)
+    assert worse == (
+        "trees rank the validation slice worse than the mean of the last latencies: "
+        "area under ROC 0.690, not 0.700"
+    )
+
+
+def test_reads_are_refused_only_where_it_helps(log: Path, tmp_path: Path) -> None:
+    model, record = trained(log)
+    reads, _ = load_latency_reads(log, model.overdue_us)
+    parts = split(len(reads), TrainingOptions())
+    for rows in (parts.training, parts.validation):
+        part = reads.take(rows)
+        fast = part.latency_us <= model.threshold_us
+        refused = predict_us(model, part.features) > model.refuse_us
+        assert 0 < refused[fast].mean() < 0.12
+        assert part.latency_us[refused].mean() > 2 * part.latency_us[~refused].mean()
+    # Where a failover costs more than any read takes, nothing is refused.
+    dear = dataclasses.replace(RECIPE, labelling=LabellingOptions(failover_us=1e6))
+    model, record = trained(log, dear)
+    assert (model.refuse_us, record["refuse_us"]) == (NEVER, None)
+
+
+def test_of_many_reads_every_third(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, _ = load_latency_reads(log, 500)
+    monkeypatch.setattr(latency_training, "MAX_READS", len(whole) // 2 - 100)
+    _, record = trained(log)
+    assert record["reads"] == -(-len(whole) // 3)
+    for chunk_ios in (100, 5000):
+        third, _ = load_latency_reads(log, 500, 3, chunk_ios=chunk_ios)
+        assert np.array_equal(third.features, whole.features[::3])
+        assert np.array_equal(third.latency_us, whole.latency_us[::3])
+
+
+def test_trees_that_are_kept_in_another_way_are_an_error(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = latency_training._complete
+
+    def backwards(*arguments: Any) -> Any:
+        splits, leaves = real(*arguments)
+        return splits, leaves[::-1]
+
+    monkeypatch.setattr(latency_training, "_complete", backwards)
+    with pytest.raises(LinnappError, match="this version of scikit-learn"):
+        trained(log)
+
+
+def test_without_scikit_learn(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
+    with pytest.raises(LinnappError, match="pip install scikit-learn"):
+        trained(log)
+
+
+def test_too_short_to_split(tmp_path: Path) -> None:
+    path = tmp_path / "one.trace"
+    path.write_text(line(0.0, 100, 1, 4096))
+    with pytest.raises(TraceError, match="too few"):
+        trained(path)
+
+
+def test_evaluation(log: Path) -> None:
+    model, _ = trained(log)
+    result = evaluate(model, log)
+    assert isinstance(result, LatencyEvaluation)
+    reads, _ = load_latency_reads(log, model.overdue_us)
+    predicted_us = predict_us(model, reads.features)
+    slow = reads.latency_us > model.threshold_us
+    assert result.auc == area_under_roc(predicted_us, slow)
+    assert result.auc_pending == area_under_roc(reads.pending, slow)
+    assert result.confusion.true_slow == np.count_nonzero(slow & (predicted_us > model.refuse_us))
+    assert result.mean_predicted_us == pytest.approx(predicted_us.mean())
+    error = np.abs(np.log2(np.maximum(reads.latency_us, 1) / predicted_us)).mean()
+    assert result.mean_abs_log2_error == pytest.approx(error)
+    for engine, chunk_ios in (("numpy", 333), ("c", 10**6)):
+        again = evaluate(model, log, engine, chunk_ios=chunk_ios).to_json()
+        for name, value in result.to_json().items():
+            # Sums of chunks round differently.
+            expected = value if isinstance(value, str) else pytest.approx(value, rel=1e-12)
+            assert again[name] == expected, name
+
+
+def test_commands(log: Path, tmp_path: Path) -> None:
+    result = run("train", "--kind", "latency", "--trace", log, "-o", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+    assert "32 trees" in result.stderr and "area under ROC: this model 0." in result.stderr
+    judged = run("evaluate", "--model", tmp_path / "m", "--trace", log)
+    assert "off by a factor of" in judged.output and "last latencies 0." in judged.output
+    judged = run("evaluate", "--model", tmp_path / "m", "--trace", log, "--json", "--engine", "c")
+    figures = json.loads(judged.output)
+    assert figures["kind"] == "latency" and figures["auc"] > figures["auc_last_latencies"]
+    model = load_model(tmp_path / "m" / "az.linnos")
+    assert isinstance(model, LatencyModel)
+    reads, _ = load_latency_reads(log, model.overdue_us)
+    np.save(tmp_path / "f.npy", reads.features[:500])
+    for engine in ("numpy", "c"):
+        said = run("predict", "--model", tmp_path / "m", "--features", tmp_path / "f.npy",
+                   "--engine", engine)  # fmt: skip
+        assert [int(us) for us in said.output.split()] == predict_us(
+            model, reads.features[:500]
+        ).tolist()
+    np.save(tmp_path / "digits.npy", np.zeros((3, 31), np.uint8))
+    said = run("predict", "--model", tmp_path / "m", "--features", tmp_path / "digits.npy")
+    assert isinstance(said.exception, LinnappError) and "(n, 22)" in str(said.exception)
+    np.save(tmp_path / "flat.npy", np.zeros(3, np.uint8))
+    said = run("predict", "--model", tmp_path / "m", "--features", tmp_path / "flat.npy")
+    assert "expected (n, 22)" in str(said.exception)
+
+
+@pytest.mark.parametrize("option", ["--bias=2", "--label=paper", "--hidden=256", "--epochs=3"])
+def test_options_of_networks_are_refused(log: Path, tmp_path: Path, option: str) -> None:
+    result = run("train", "--kind", "latency", "--trace", log, "-o", tmp_path / "m", option)
+    assert result.exit_code == 2
+    assert f"{option.split('=')[0]} is of networks" in result.stderr
+    assert not (tmp_path / "m").exists()
+
+
+def test_tensorflow_stays_out_of_it(log: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; from linnapp.cli import cli\n"
+        f"cli.main(['train', '--kind', 'latency', '--trace', {str(log)!r}, '-o', "
+        f"{str(tmp_path / 'm')!r}], standalone_mode=False)\n"
+        "assert 'tensorflow' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, cwd=tmp_path)
