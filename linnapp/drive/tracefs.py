@@ -14,6 +14,7 @@ from pathlib import Path
 
 from linnapp.drive.sysfs import sysfs_root
 from linnapp.errors import DeviceError
+from linnapp.files import AnyPath
 
 DECISION = "linnos/linnos_decision"
 REQUESTS = ("block/block_rq_issue", "block/block_rq_complete")
@@ -22,8 +23,8 @@ REQUESTS = ("block/block_rq_issue", "block/block_rq_complete")
 class Recorder:
     """A running recording; :func:`recording` makes one."""
 
-    def __init__(self, instance: Path, events: Sequence[str]) -> None:
-        self._instance = instance
+    def __init__(self, instance: AnyPath, events: Sequence[str]) -> None:
+        self._instance = Path(instance)
         self._events = events
 
     def write(self, name: str, text: str) -> None:
