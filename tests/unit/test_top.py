@@ -78,6 +78,12 @@ class Kernel:
             )
 
 
+@pytest.fixture(autouse=True)
+def width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The terminal's own, and 80 where there is none: pytest-xdist tells its workers' children."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     return Kernel(tmp_path, monkeypatch)
