@@ -88,10 +88,10 @@ def _offline(field: str, training: str) -> Callable[[dict[str, Any]], dict[str, 
 
 
 def _points(data: dict[str, Any]) -> dict[str, Interval]:
-    """Percentile of the inflection points of a workload's drives, over the seeds."""
+    """Percentile of the inflection points by the paper's search, a drive, over the seeds."""
     by: dict[str, list[float]] = {}
     for row in data["rows"]:
-        by.setdefault(f"{row['workload']} drive {row['drive']}", []).append(row["percentile"])
+        by.setdefault(f"{row['workload']} drive {row['drive']}", []).append(row["paper_percentile"])
     return {case: of_values(values) for case, values in by.items()}
 
 

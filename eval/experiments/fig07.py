@@ -163,11 +163,12 @@ def _label(reads: dict[str, Any], inside: Any) -> list[tuple[int, float, int]]:
         LatencyDistribution(reads["device_latency_us"][inside & (reads["home"] == k)])
         for k in range(N_DRIVES)
     ]
+    points = find_inflection_points(distributions, search="paper")
     return [
         # The share of the reads at or below the point; of many reads of equal latency the
         # candidate's own percentile is only one.
         (point.threshold_us, 100 * (1 - point.slow_ratio), len(d))
-        for point, d in zip(find_inflection_points(distributions), distributions, strict=True)
+        for point, d in zip(points, distributions, strict=True)
     ]
 
 

@@ -20,7 +20,8 @@ def _points() -> dict[str, Any]:
         {
             "workload": workload, "array": ARRAY_OF[workload], "seed": seed, "drive": drive,
             "reads": 1000, "threshold_us": 200 + seed, "percentile": 80.0 + drive + seed,
-            "slow_ratio": 0.2, "lowest_candidate": 50.0, "start_percentile": 85.0,
+            "paper_percentile": 82.0 + drive, "slow_ratio": 0.2, "lowest_candidate": 50.0,
+            "start_percentile": 85.0,
             "at_edge": False, "gain_us": 10.0, "mean_us": 150.0,
         }
         for workload, seed, drive in itertools.product(("az-c", "az-e"), range(5), range(3))
