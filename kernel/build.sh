@@ -176,8 +176,9 @@ copy_sources() {
 	for f in "$kernel_dir"/linnos/*.[ch]; do
 		copy_in "$f" "block/${f##*/}"
 	done
-	copy_in "$kernel_dir/linnos/include/trace/events/linnos.h" \
-		include/trace/events/linnos.h
+	for f in linux/blk-linnos.h trace/events/linnos.h; do
+		copy_in "$kernel_dir/linnos/include/$f" "include/$f"
+	done
 	copy_in "$kernel_dir/../docs/ABI-sysfs-block-linnos" \
 		Documentation/ABI/testing/sysfs-block-linnos
 }

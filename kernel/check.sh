@@ -35,9 +35,10 @@ if [ ! -x "$tree/scripts/checkpatch.pl" ]; then
 	fi
 fi
 
-sources=("$kernel_dir"/linnos/*.[ch] "$kernel_dir"/flashsim/*.[ch])
+ours=("$kernel_dir"/linnos/*.[ch] "$kernel_dir"/linnos/include/linux/*.h)
+sources=("${ours[@]}" "$kernel_dir"/flashsim/*.[ch])
 
-for f in "$kernel_dir"/linnos/*.[ch]; do
+for f in "${ours[@]}"; do
 	clang-format --style="file:$tree/.clang-format" --dry-run -Werror "$f" ||
 		complain "${f#"$kernel_dir"/}: not formatted; run clang-format -i with the kernel's .clang-format"
 done
@@ -57,11 +58,12 @@ perl "$tree/scripts/checkpatch.pl" --no-tree --strict --quiet --terse \
 	--ignore $ignore,OPEN_ENDED_LINE,PARENTHESIS_ALIGNMENT \
 	-f "$kernel_dir/linnos/include/trace/events/linnos.h" ||
 	complain "the trace event: checkpatch"
+# md's flags are named like that.
 for f in "$kernel_dir"/patches/*/*.patch "$kernel_dir"/patches/lab/*/*.patch; do
 	[ -e "$f" ] || continue
 	# a file that git knows, given by its name, is no patch to checkpatch
 	perl "$tree/scripts/checkpatch.pl" --no-tree --strict --quiet --terse \
-		--show-types --no-summary --ignore $ignore - <"$f" ||
+		--show-types --no-summary --ignore $ignore,CAMELCASE - <"$f" ||
 		complain "${f#"$kernel_dir"/}: checkpatch"
 done
 

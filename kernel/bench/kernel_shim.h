@@ -24,6 +24,7 @@
 
 /* Words of the kernel that say nothing to a compiler. */
 #define __percpu
+#define __packed __attribute__((__packed__))
 #define __rcu
 #define __init
 #define __force
@@ -39,6 +40,7 @@ typedef unsigned int uint;
 #define PAGE_SIZE 4096
 #define NSEC_PER_USEC 1000L
 #define USEC_PER_MSEC 1000L
+#define BIT(n) (1UL << (n))
 #define BIT_ULL(n) (1ULL << (n))
 #define GENMASK_ULL(high, low) ((~0ULL >> (63 - (high))) & (~0ULL << (low)))
 #define GENMASK(high, low) GENMASK_ULL(high, low)
@@ -329,8 +331,10 @@ enum linnos_reason {
 	LINNOS_NO_MODEL,
 	LINNOS_STALLED,
 };
+#define EXPORT_SYMBOL_GPL(symbol)
 #define EXPORT_TRACEPOINT_SYMBOL_GPL(event)
 #define trace_linnos_decision_enabled() 0
 #define trace_linnos_decision(...) ((void)0)
+#define trace_linnos_expected(...) ((void)0)
 
 #endif /* _KERNEL_SHIM_H */

@@ -4,7 +4,7 @@
  *
  * Computing takes no virtual time. An experiment writes to the parameter
  * charge_ns what one inference of LinnOS takes on real hardware, and whoever
- * submits a read that is asked about waits for so long.
+ * submits a read that is asked about, or asks about one, waits for so long.
  */
 #include <linux/delay.h>
 #include <linux/module.h>
@@ -22,6 +22,12 @@ static void charge_inference(void *data, dev_t dev, u64 sector, u32 nr_sector,
 		ndelay(READ_ONCE(charge_ns));
 }
 
+static void charge_question(void *data, dev_t dev, u32 pending, u8 expected)
+{
+	if (expected != BLK_LINNOS_UNKNOWN)
+		ndelay(READ_ONCE(charge_ns));
+}
+
 /* Context: parameters are written one at a time. */
 static int charge_ns_set(const char *text, const struct kernel_param *param)
 {
@@ -30,10 +36,15 @@ static int charge_ns_set(const char *text, const struct kernel_param *param)
 
 	if (ret)
 		return ret;
-	if (charge_ns && !before)
-		return register_trace_linnos_decision(charge_inference, NULL);
-	if (!charge_ns && before)
+	if (charge_ns && !before) {
+		ret = register_trace_linnos_decision(charge_inference, NULL);
+		return ret ?: register_trace_linnos_expected(charge_question,
+							     NULL);
+	}
+	if (!charge_ns && before) {
 		unregister_trace_linnos_decision(charge_inference, NULL);
+		unregister_trace_linnos_expected(charge_question, NULL);
+	}
 	return 0;
 }
 

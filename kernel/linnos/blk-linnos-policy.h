@@ -8,6 +8,7 @@
 
 #include <linux/bitfield.h>
 #include <linux/bits.h>
+#include <linux/blk-linnos.h>
 #include <linux/blk_types.h>
 #include <linux/kobject.h>
 #include <linux/minmax.h>
@@ -185,7 +186,8 @@ struct linnos_upload {
  * struct blk_linnos - LinnOS on one disk
  * @mode: what to do with hinted reads
  * @awake: I/Os are counted; never if @mode is off
- * @hinted: there has been a hinted read since @sleep_work last looked
+ * @hinted: there has been a hinted read, or a question, since @sleep_work last
+ *	looked
  * @threshold_us: that of the active model, or LINNOS_NO_THRESHOLD
  * @model: the active model, or NULL
  * @stats: counters, allocated when @mode first leaves off
@@ -200,7 +202,7 @@ struct linnos_upload {
  * @history_seq: lets a reader take @history without the lock
  * @history: the last four completed reads
  * @last_read_ns: when the drive last answered a read
- * @revokes: revocations since then
+ * @revokes: revocations since then, and answers that it is slow
  * @probe: the probe in flight, or the last one, see PROBE_IN_FLIGHT
  * @probe_since_ns: when it was chosen
  * @probe_again: the last probe was fast, admit the next one at once
@@ -272,6 +274,8 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode);
 u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat);
 u32 linnos_pending_pages(struct blk_linnos *linnos);
 bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns);
+enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos,
+				       unsigned int bytes, u64 now_ns);
 void linnos_arrive(struct blk_linnos *linnos, struct bio *bio);
 void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns);
 void linnos_issued(struct blk_linnos *linnos, const struct bio *bio);

@@ -77,18 +77,30 @@
  * has completed for that long. In flight is from the request on, as above: what
  * a scheduler or a plug holds back is in this time.
  *
+ * Asked. Whoever has the same data on several drives, as md raid1 has, need not
+ * try one after the other: before it sends a read it asks each of them what to
+ * expect, blk_linnos_expect(), and sends the read, without the hint, to one
+ * that should be fast. Nothing is revoked then and nothing decided, and
+ * observing is enough. What the drive does with the reads that it is given
+ * tells of it as ever. A drive that is not chosen goes stale like one whose
+ * reads are revoked, and the same rule has it looked at: the answer is to send
+ * it this read, and the next read to arrive there, which has no hint to be
+ * known by, is the probe.
+ *
  * Asleep. Drives without hinted reads should not pay for those with. One that
- * is on and gets no hinted read for SLEEP_AFTER falls asleep: nothing is
- * counted, and I/O goes past it with a test or two. It stays in the queue's
- * list: to leave it, and to come back, the queue would have to be drained, and
- * all I/O would wait meanwhile for the slowest in flight. The next hinted read
- * wakes it. That read, and those until it is awake, are admitted unasked, and
- * the history starts empty. I/Os that arrived while the drive slept are not
- * pending, those counted before are counted out when they complete, and so
- * nothing is ever counted out that was not counted in.
+ * is on and gets neither a hinted read nor a question for SLEEP_AFTER falls
+ * asleep: nothing is counted, and I/O goes past it with a test or two. It stays
+ * in the queue's list: to leave it, and to come back, the queue would have to be
+ * drained, and all I/O would wait meanwhile for the slowest in flight. The next
+ * hinted read or question wakes it. Until it is awake reads are admitted unasked
+ * and nothing is known, and then the history starts empty. I/Os that arrived
+ * while the drive slept are not pending, those counted before are counted out
+ * when they complete, and so nothing is ever counted out that was not counted
+ * in.
  *
  * Off. The policy is in the queue's list only while its mode is not off.
  */
+#include <linux/blk-linnos.h>
 #include <linux/blkdev.h>
 #include <linux/ktime.h>
 #include <linux/math64.h>
@@ -102,6 +114,7 @@
 #include <trace/events/linnos.h>
 
 EXPORT_TRACEPOINT_SYMBOL_GPL(linnos_decision);
+EXPORT_TRACEPOINT_SYMBOL_GPL(linnos_expected);
 
 static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
 
@@ -140,16 +153,18 @@ static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
 
 /*
  * linnos->probe says whether a probe is in flight, whether the drive has been
- * given it, and above that which one it is. They are numbered, so that one that
- * was given up and ends after all is not taken for another. A bio bears the low
- * bits of its number.
+ * given it, whether the next read to arrive will be it, because somebody who
+ * asked was told to send one, and above that which one it is. They are numbered,
+ * so that one that was given up and ends after all is not taken for another. A
+ * bio bears the low bits of its number.
  */
 #define PROBE_IN_FLIGHT BIT(0)
 #define PROBE_ISSUED BIT(1)
-#define PROBE_STATE (PROBE_IN_FLIGHT | PROBE_ISSUED)
-#define PROBE_NUMBER GENMASK(10, 2)
+#define PROBE_OPEN BIT(2)
+#define PROBE_STATE (PROBE_IN_FLIGHT | PROBE_ISSUED | PROBE_OPEN)
+#define PROBE_NUMBER GENMASK(11, 3)
 
-static_assert(PROBE_NUMBER >> 2 == LINNOS_BIO_PROBE >> 21);
+static_assert(PROBE_NUMBER >> 3 == LINNOS_BIO_PROBE >> 21);
 
 DEFINE_STATIC_KEY_FALSE(blk_linnos_key);
 
@@ -356,14 +371,15 @@ static void linnos_history_add(struct blk_linnos *linnos, u32 pending,
 
 /*
  * Is it time to look whether the drive is still slow, and are we the one? If
- * so, *@number is the probe's.
+ * so, *@number is the probe's; without @number the next read to arrive is it.
  */
 static bool linnos_probe_claim(struct blk_linnos *linnos, u64 now_ns,
 			       u32 *number)
 {
 	/* pairs with linnos_probe_done(): what the last one has told */
 	u32 probe = atomic_read_acquire(&linnos->probe);
-	u32 next = ((probe | PROBE_STATE) + 1) | PROBE_IN_FLIGHT;
+	u32 next = ((probe | PROBE_STATE) + 1) | PROBE_IN_FLIGHT |
+		   (number ? 0 : PROBE_OPEN);
 	u32 after_us = READ_ONCE(linnos->probe_after_us);
 	u64 after_ns = (u64)after_us * NSEC_PER_USEC;
 	u64 patience_ns = (u64)(after_us ?: PROBE_AFTER_US) * NSEC_PER_USEC;
@@ -388,8 +404,22 @@ static bool linnos_probe_claim(struct blk_linnos *linnos, u64 now_ns,
 	/* not if another has come, even gone, since we looked: think again */
 	if (atomic_cmpxchg(&linnos->probe, probe, next) != probe)
 		return false;
-	*number = FIELD_GET(PROBE_NUMBER, next);
+	if (number)
+		*number = FIELD_GET(PROBE_NUMBER, next);
+	linnos_count(linnos, LINNOS_STAT_PROBES);
 	return true;
+}
+
+/* A read without the hint arrives: is it the probe that somebody was to send? */
+static void linnos_probe_take(struct blk_linnos *linnos, struct bio_linnos *io)
+{
+	u32 probe = atomic_read(&linnos->probe);
+
+	if (likely(!(probe & PROBE_OPEN)) ||
+	    atomic_cmpxchg(&linnos->probe, probe, probe & ~PROBE_OPEN) != probe)
+		return;
+	io->verdict = LINNOS_VERDICT_PROBE;
+	io->probe = FIELD_GET(PROBE_NUMBER, probe);
 }
 
 /* Is this bio the probe in flight, rather than one that was given up? */
@@ -458,17 +488,58 @@ static bool linnos_stalled(struct blk_linnos *linnos, u64 now_ns)
 }
 
 /* The largest bio is close to 4 GiB: round up in 64 bits. */
+static u32 linnos_pages(unsigned int bytes)
+{
+	return DIV_ROUND_UP_ULL(bytes, LINNOS_PAGE_BYTES);
+}
+
 static u32 linnos_bio_pages(const struct bio *bio)
 {
-	return DIV_ROUND_UP_ULL(bio->bi_iter.bi_size, LINNOS_PAGE_BYTES);
+	return linnos_pages(bio->bi_iter.bi_size);
 }
 
 /*
  * What arrives waits for what is pending: not for what the host holds back.
  */
-static u32 linnos_pending_with(struct blk_linnos *linnos, const struct bio *bio)
+static u32 linnos_pending_with(struct blk_linnos *linnos, u32 pages)
 {
-	return linnos_pending_pages(linnos) + linnos_bio_pages(bio);
+	return linnos_pending_pages(linnos) + pages;
+}
+
+/*
+ * What is predicted for a read with which so many pages are pending? Whoever
+ * asks keeps the drive awake.
+ */
+static enum linnos_reason linnos_foresee(struct blk_linnos *linnos, u32 pending,
+					 u64 now_ns,
+					 struct linnos_history *history,
+					 s64 *out)
+{
+	enum linnos_reason reason = LINNOS_NO_MODEL;
+	struct linnos_active_model *active;
+
+	linnos_history_read(linnos, history);
+	if (!READ_ONCE(linnos->hinted))
+		WRITE_ONCE(linnos->hinted, true);
+
+	rcu_read_lock();
+	active = rcu_dereference(linnos->model);
+	if (active && linnos_predict(linnos, active, history, pending, out)) {
+		reason = LINNOS_PREDICTED_SLOW;
+	} else if (active) {
+		/* the drive has its good name back */
+		if (unlikely(READ_ONCE(linnos->probe_again)))
+			WRITE_ONCE(linnos->probe_again, false);
+		reason = linnos_stalled(linnos, now_ns) ? LINNOS_STALLED :
+							  LINNOS_PREDICTED_FAST;
+	}
+	rcu_read_unlock();
+	return reason;
+}
+
+static bool linnos_is_slow(enum linnos_reason reason)
+{
+	return reason == LINNOS_PREDICTED_SLOW || reason == LINNOS_STALLED;
 }
 
 /**
@@ -486,38 +557,19 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 		.served_us = LINNOS_NOT_SERVED,
 		.decided = true,
 	};
-	u32 pending = linnos_pending_with(linnos, bio);
+	u32 pending = linnos_pending_with(linnos, linnos_bio_pages(bio));
 	enum linnos_mode mode = READ_ONCE(linnos->mode);
-	enum linnos_reason reason = LINNOS_NO_MODEL;
 	s64 out[LINNOS_N_OUTPUTS] = { 0, 0 };
-	struct linnos_active_model *active;
 	struct linnos_history history;
-	bool slow = false, admit;
+	enum linnos_reason reason;
+	bool slow, admit;
 
 	linnos_count(linnos, LINNOS_STAT_READS);
-
-	linnos_history_read(linnos, &history);
-	if (!READ_ONCE(linnos->hinted))
-		WRITE_ONCE(linnos->hinted, true);
-
-	rcu_read_lock();
-	active = rcu_dereference(linnos->model);
-	if (active) {
-		slow = linnos_predict(linnos, active, &history, pending,
-				      trace_linnos_decision_enabled() ? out :
-									NULL);
-		reason = slow ? LINNOS_PREDICTED_SLOW : LINNOS_PREDICTED_FAST;
-		if (!slow) {
-			/* the drive has its good name back */
-			if (unlikely(READ_ONCE(linnos->probe_again)))
-				WRITE_ONCE(linnos->probe_again, false);
-			slow = linnos_stalled(linnos, now_ns);
-			if (slow)
-				reason = LINNOS_STALLED;
-		}
+	reason = linnos_foresee(linnos, pending, now_ns, &history,
+				trace_linnos_decision_enabled() ? out : NULL);
+	slow = linnos_is_slow(reason);
+	if (reason != LINNOS_NO_MODEL)
 		io.verdict = slow ? LINNOS_VERDICT_SLOW : LINNOS_VERDICT_FAST;
-	}
-	rcu_read_unlock();
 
 	/* not "observe": the mode may have been switched off meanwhile */
 	admit = !slow || mode != LINNOS_ENFORCE;
@@ -525,7 +577,6 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 		admit = true;
 		reason = LINNOS_PROBE;
 		io.verdict = LINNOS_VERDICT_PROBE;
-		linnos_count(linnos, LINNOS_STAT_PROBES);
 	}
 
 	linnos_count(linnos, LINNOS_STAT_LATENCY_CRITICAL);
@@ -543,6 +594,37 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 		bio_set_flag(bio, BIO_QOS_ADMITTED);
 	}
 	return admit;
+}
+
+/**
+ * linnos_expect() - what to expect of a read, should it be sent
+ * @linnos: the disk's policy, awake
+ * @bytes: its size
+ * @now_ns: the time
+ *
+ * Return: what blk_linnos_expect() returns.
+ */
+enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos,
+				       unsigned int bytes, u64 now_ns)
+{
+	u32 pending = linnos_pending_with(linnos, linnos_pages(bytes));
+	enum blk_linnos_expected expected = BLK_LINNOS_FAST;
+	struct linnos_history history;
+	enum linnos_reason reason;
+
+	reason = linnos_foresee(linnos, pending, now_ns, &history, NULL);
+	if (reason == LINNOS_NO_MODEL) {
+		expected = BLK_LINNOS_UNKNOWN;
+	} else if (linnos_is_slow(reason)) {
+		expected = BLK_LINNOS_SLOW;
+		if (linnos_probe_claim(linnos, now_ns, NULL))
+			expected = BLK_LINNOS_PROBE;
+		else
+			/* it goes stale as one whose reads are revoked */
+			atomic_inc(&linnos->revokes);
+	}
+	trace_linnos_expected(disk_devt(linnos->disk), pending, expected);
+	return expected;
 }
 
 /**
@@ -586,6 +668,7 @@ void linnos_arrive(struct blk_linnos *linnos, struct bio *bio)
 		io.decided = false;
 	} else if (bio_op(bio) == REQ_OP_READ) {
 		linnos_count(linnos, LINNOS_STAT_READS);
+		linnos_probe_take(linnos, &io);
 	}
 	linnos_pack(bio, &io);
 	bio_set_flag(bio, BIO_QOS_ADMITTED);
@@ -775,6 +858,17 @@ void linnos_end(struct blk_linnos *linnos, struct bio *bio, blk_status_t status)
 		linnos_drop(linnos, io.pages + (is_read ? IN_FLIGHT_READ : 0));
 }
 
+/* Is the drive on? Then wake it up: somebody wants to know. */
+static bool linnos_wake_up(struct blk_linnos *linnos)
+{
+	/* pairs with linnos_alloc_percpu(); the counters are there once on */
+	if (!smp_load_acquire(&linnos->stats) ||
+	    READ_ONCE(linnos->mode) == LINNOS_OFF)
+		return false;
+	queue_work(system_wq, &linnos->wake_work);
+	return true;
+}
+
 /* A read with the hint, for a drive that is off or asleep, goes unasked. */
 static void linnos_wake(struct blk_linnos *linnos, struct bio *bio)
 {
@@ -784,9 +878,7 @@ static void linnos_wake(struct blk_linnos *linnos, struct bio *bio)
 		.decided = true,
 	};
 
-	/* pairs with linnos_alloc_percpu(); the counters are there once on */
-	if (!smp_load_acquire(&linnos->stats) ||
-	    READ_ONCE(linnos->mode) == LINNOS_OFF)
+	if (!linnos_wake_up(linnos))
 		return;
 	linnos_count(linnos, LINNOS_STAT_READS);
 	linnos_count(linnos, LINNOS_STAT_LATENCY_CRITICAL);
@@ -794,7 +886,6 @@ static void linnos_wake(struct blk_linnos *linnos, struct bio *bio)
 	/* it may be awake when the read arrives, which is not another one then */
 	linnos_pack(bio, &io);
 	bio_set_flag(bio, BIO_QOS_ADMITTED);
-	queue_work(system_wq, &linnos->wake_work);
 }
 
 /**
@@ -834,6 +925,40 @@ blk_status_t blk_linnos_decide(struct bio *bio)
 	return linnos_decide(linnos, bio, ktime_get_ns()) ? BLK_STS_OK :
 							    BLK_STS_REVOKED;
 }
+
+/**
+ * blk_linnos_expect() - what would a drive do with a read now?
+ * @bdev: the drive, or a part of it, held open by the caller
+ * @bytes: the size of the read
+ *
+ * For those who have the same data elsewhere, to be asked for each drive that
+ * may serve a read, right before it is sent to one of them without the hint;
+ * blk_linnos_best() tells which. That is no decision: nothing is revoked nor
+ * counted but the inference (and a probe), and modes observe and enforce answer
+ * alike. A question keeps the drive awake, or wakes it, as a hinted read does.
+ *
+ * Faults are not foreseen. Of a drive that has failed and is gone nothing is
+ * known; of one that fails its reads, what it did with the last that it served.
+ *
+ * Context: Process context. Takes no lock, does not sleep, allocates nothing.
+ * Return: see enum blk_linnos_expected.
+ */
+enum blk_linnos_expected blk_linnos_expect(struct block_device *bdev,
+					   unsigned int bytes)
+{
+	struct blk_linnos *linnos = bdev->bd_disk->linnos;
+
+	/* a stacked driver has no policy */
+	if (!linnos)
+		return BLK_LINNOS_UNKNOWN;
+	/* pairs with linnos_set_awake(): no history from before */
+	if (!smp_load_acquire(&linnos->awake)) {
+		linnos_wake_up(linnos);
+		return BLK_LINNOS_UNKNOWN;
+	}
+	return linnos_expect(linnos, bytes, ktime_get_ns());
+}
+EXPORT_SYMBOL_GPL(blk_linnos_expect);
 
 static void blk_linnos_arrive(struct rq_qos *rqos, struct bio *bio)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit tests of LinnOS: accounting, decisions and probes. No disk is involved;
- * the lab tests do that.
+ * KUnit tests of LinnOS: accounting, decisions, probes, and what is expected of a
+ * read. No disk is involved; the lab tests do that.
  */
 #include <linux/bio.h>
 
@@ -738,6 +738,254 @@ static void linnos_test_decisions(struct kunit *test)
 	KUNIT_EXPECT_LT(test, slow, 2400);
 }
 
+/* Which of several drives */
+
+static void linnos_test_best(struct kunit *test)
+{
+	static const struct {
+		enum blk_linnos_expected answers[4];
+		unsigned long best;
+	} cases[] = {
+#define P BLK_LINNOS_PROBE
+#define F BLK_LINNOS_FAST
+#define U BLK_LINNOS_UNKNOWN
+#define S BLK_LINNOS_SLOW
+#define N BLK_LINNOS_NOT_ASKED
+		{ { F, F, F, F }, 0xf }, { { S, S, S, S }, 0xf },
+		{ { U, U, U, U }, 0xf }, { { N, N, N, N }, 0x0 },
+		{ { S, F, S, F }, 0xa }, { { F, S, S, S }, 0x1 },
+		{ { S, S, S, F }, 0x8 }, { { U, S, F, N }, 0x5 },
+		{ { S, U, S, S }, 0x2 }, { { N, S, N, S }, 0xa },
+		{ { F, U, P, S }, 0x4 }, { { P, F, F, F }, 0x1 },
+		{ { S, N, N, N }, 0x1 }, { { N, N, F, S }, 0x4 },
+#undef P
+#undef F
+#undef U
+#undef S
+#undef N
+	};
+	enum blk_linnos_expected many[BITS_PER_LONG];
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++)
+		KUNIT_EXPECT_EQ(test, blk_linnos_best(cases[i].answers, 4),
+				cases[i].best);
+	/* no more than was given */
+	KUNIT_EXPECT_EQ(test, blk_linnos_best(cases[0].answers, 2), 0x3);
+	KUNIT_EXPECT_EQ(test, blk_linnos_best(cases[0].answers, 0), 0);
+
+	memset(many, BLK_LINNOS_SLOW, sizeof(many));
+	KUNIT_EXPECT_EQ(test, blk_linnos_best(many, BITS_PER_LONG), ~0UL);
+	many[BITS_PER_LONG - 1] = BLK_LINNOS_FAST;
+	KUNIT_EXPECT_EQ(test, blk_linnos_best(many, BITS_PER_LONG),
+			BIT(BITS_PER_LONG - 1));
+}
+
+/* A question is no decision: nothing is counted but the inference. */
+static void linnos_test_expect(struct kunit *test)
+{
+	static const enum linnos_mode modes[] = { LINNOS_OBSERVE,
+						  LINNOS_ENFORCE };
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_io io;
+	int i;
+
+	fx->linnos->mode = LINNOS_ENFORCE;
+	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, SLOW_BYTES, 0),
+			BLK_LINNOS_UNKNOWN);
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	for (i = 0; i < ARRAY_SIZE(modes); i++) {
+		fx->linnos->mode = modes[i];
+		KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, 0),
+				BLK_LINNOS_FAST);
+		KUNIT_EXPECT_EQ(test,
+				(int)linnos_expect(fx->linnos, SLOW_BYTES, 0),
+				BLK_LINNOS_SLOW);
+		/* rounded up, as the read would be */
+		KUNIT_EXPECT_EQ(test,
+				(int)linnos_expect(fx->linnos,
+						   SLOW_BYTES - 4095, 0),
+				BLK_LINNOS_SLOW);
+	}
+	/* with what is pending */
+	arrive(fx, &io, REQ_OP_WRITE, SLOW_BYTES - 4096, false, 0);
+	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, 0),
+			BLK_LINNOS_SLOW);
+	complete_io(fx, &io, BLK_STS_OK, 0);
+
+	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
+	for (i = 0; i < LINNOS_STAT_INFERENCES; i++)
+		KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, i), 0);
+	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_INFERENCES),
+			7);
+}
+
+/* A stalled drive is slow whatever the network says. */
+static void linnos_test_expect_stalled(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_io io;
+
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	fx->linnos->mode = LINNOS_OBSERVE;
+	fx->linnos->probe_after_us = 0;
+	fx->linnos->stall_us = 500;
+	linnos_forget_past(fx->linnos, 1000);
+	arrive(fx, &io, REQ_OP_READ, 4096, false, 20000000);
+	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, 20500000),
+			BLK_LINNOS_FAST);
+	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, 20500001),
+			BLK_LINNOS_SLOW);
+	complete_io(fx, &io, BLK_STS_OK, 20600000);
+	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, 20600001),
+			BLK_LINNOS_FAST);
+}
+
+static enum blk_linnos_expected slow_at(struct linnos_fixture *fx, u64 now_ns)
+{
+	return linnos_expect(fx->linnos, SLOW_BYTES, now_ns);
+}
+
+/* Who asks when it is time to look again is told to send his read. */
+static void linnos_test_expect_probe(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_io probe, io;
+
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	fx->linnos->mode = LINNOS_OBSERVE;
+	fx->linnos->probe_after_us = 50;
+	fx->linnos->probe_after_revokes = 0;
+	linnos_forget_past(fx->linnos, 1000000);
+
+	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 1050000), BLK_LINNOS_SLOW);
+	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 1050001), BLK_LINNOS_PROBE);
+	/* one at a time */
+	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 1050002), BLK_LINNOS_SLOW);
+	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_PROBES), 1);
+
+	/* the next read is it, a hinted one excepted, and no other */
+	arrive(fx, &io, REQ_OP_READ, 4096, true, 1050003);
+	KUNIT_EXPECT_EQ(test, (int)io.io.verdict, LINNOS_VERDICT_FAST);
+	complete_io(fx, &io, BLK_STS_IOERR, 1050003);
+	arrive(fx, &io, REQ_OP_WRITE, 4096, false, 1050003);
+	KUNIT_EXPECT_EQ(test, (int)io.io.verdict, LINNOS_VERDICT_NONE);
+	complete_io(fx, &io, BLK_STS_OK, 1050003);
+	arrive(fx, &probe, REQ_OP_READ, SLOW_BYTES, false, 1050003);
+	KUNIT_EXPECT_EQ(test, (int)probe.io.verdict, LINNOS_VERDICT_PROBE);
+	arrive(fx, &io, REQ_OP_READ, 4096, false, 1050003);
+	KUNIT_EXPECT_EQ(test, (int)io.io.verdict, LINNOS_VERDICT_NONE);
+	complete_io(fx, &io, BLK_STS_IOERR, 1050003);
+
+	/* slow: twice the wait; and none while the drive has one */
+	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 1900000), BLK_LINNOS_SLOW);
+	complete_io(fx, &probe, BLK_STS_OK, 2000000);
+	KUNIT_EXPECT_EQ(test, (int)fx->linnos->probe_backoff, 1);
+	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2100000), BLK_LINNOS_SLOW);
+	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2100001), BLK_LINNOS_PROBE);
+
+	/* it was not sent after all: another, when the wait is over */
+	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2200001), BLK_LINNOS_SLOW);
+	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2200002), BLK_LINNOS_PROBE);
+
+	/* fast: the next at once, until the network says so by itself */
+	arrive(fx, &probe, REQ_OP_READ, 4096, false, 2200003);
+	complete_io(fx, &probe, BLK_STS_OK, 2300000);
+	KUNIT_EXPECT_EQ(test, (int)fx->linnos->probe_backoff, 0);
+	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2300001), BLK_LINNOS_PROBE);
+	arrive(fx, &probe, REQ_OP_READ, 4096, false, 2300002);
+	complete_io(fx, &probe, BLK_STS_OK, 2310000);
+	KUNIT_EXPECT_TRUE(test, fx->linnos->probe_again);
+	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, 2310001),
+			BLK_LINNOS_FAST);
+	KUNIT_EXPECT_FALSE(test, fx->linnos->probe_again);
+	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2310002), BLK_LINNOS_SLOW);
+}
+
+/* Reads that went elsewhere make it stale as revoked ones do. */
+static void linnos_test_expect_probe_after_answers(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_io probe;
+	int i;
+
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	fx->linnos->mode = LINNOS_ENFORCE;
+	fx->linnos->probe_after_us = 0;
+	fx->linnos->probe_after_revokes = 3;
+	for (i = 0; i < 3; i++)
+		KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 0), BLK_LINNOS_SLOW);
+	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 0), BLK_LINNOS_PROBE);
+	/* what is promised to a read without the hint, no hinted one takes */
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 0);
+	arrive(fx, &probe, REQ_OP_READ, 4096, false, 0);
+	KUNIT_EXPECT_EQ(test, (int)probe.io.verdict, LINNOS_VERDICT_PROBE);
+	complete_io(fx, &probe, BLK_STS_OK, 1000);
+	/* and the other way round */
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
+	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 0), BLK_LINNOS_SLOW);
+	complete_io(fx, &probe, BLK_STS_OK, 1000);
+}
+
+/* Drives that nobody can tell of; a question wakes one that is asleep. */
+static void linnos_test_expect_unknown(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct blk_linnos *linnos = fx->linnos;
+	struct block_device *bdev;
+
+	bdev = kunit_kzalloc(test, sizeof(*bdev), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, bdev);
+	bdev->bd_disk = &fx->disk;
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+
+	/* no policy, or off as that of a drive that is gone */
+	fx->disk.linnos = NULL;
+	KUNIT_EXPECT_EQ(test, (int)blk_linnos_expect(bdev, SLOW_BYTES),
+			BLK_LINNOS_UNKNOWN);
+	fx->disk.linnos = linnos;
+	KUNIT_EXPECT_EQ(test, (int)blk_linnos_expect(bdev, SLOW_BYTES),
+			BLK_LINNOS_UNKNOWN);
+	flush_work(&linnos->wake_work);
+	KUNIT_EXPECT_FALSE(test, linnos->awake);
+
+	linnos->mode = LINNOS_OBSERVE;
+	linnos->probe_after_us = 0;
+	KUNIT_EXPECT_EQ(test, (int)blk_linnos_expect(bdev, SLOW_BYTES),
+			BLK_LINNOS_UNKNOWN);
+	flush_work(&linnos->wake_work);
+	KUNIT_EXPECT_TRUE(test, linnos->awake);
+	KUNIT_EXPECT_FALSE(test, linnos->hinted);
+	KUNIT_EXPECT_EQ(test, (int)blk_linnos_expect(bdev, SLOW_BYTES),
+			BLK_LINNOS_SLOW);
+	/* and keeps it awake */
+	KUNIT_EXPECT_TRUE(test, linnos->hinted);
+
+	mutex_lock(&linnos->lock);
+	linnos_set_mode(linnos, LINNOS_OFF);
+	mutex_unlock(&linnos->lock);
+	cancel_delayed_work_sync(&linnos->sleep_work);
+	KUNIT_EXPECT_EQ(test, (int)blk_linnos_expect(bdev, SLOW_BYTES),
+			BLK_LINNOS_UNKNOWN);
+}
+
+static struct kunit_case linnos_expectation_cases[] = {
+	KUNIT_CASE(linnos_test_best),
+	KUNIT_CASE(linnos_test_expect),
+	KUNIT_CASE(linnos_test_expect_stalled),
+	KUNIT_CASE(linnos_test_expect_probe),
+	KUNIT_CASE(linnos_test_expect_probe_after_answers),
+	KUNIT_CASE(linnos_test_expect_unknown),
+	{}
+};
+
+static struct kunit_suite linnos_expectation_suite = {
+	.name = "linnos-expectation",
+	.init = linnos_test_init,
+	.exit = linnos_test_exit,
+	.test_cases = linnos_expectation_cases,
+};
+
 static struct kunit_case linnos_admission_cases[] = {
 	KUNIT_CASE(linnos_test_no_model),
 	KUNIT_CASE(linnos_test_enforce),
@@ -760,4 +1008,5 @@ static struct kunit_suite linnos_admission_suite = {
 	.test_cases = linnos_admission_cases,
 };
 
-kunit_test_suites(&linnos_accounting_suite, &linnos_admission_suite);
+kunit_test_suites(&linnos_accounting_suite, &linnos_admission_suite,
+		  &linnos_expectation_suite);

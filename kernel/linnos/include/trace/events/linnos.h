@@ -5,6 +5,7 @@
 #if !defined(_TRACE_LINNOS_H) || defined(TRACE_HEADER_MULTI_READ)
 #define _TRACE_LINNOS_H
 
+#include <linux/blk-linnos.h>
 #include <linux/tracepoint.h>
 
 #ifndef _TRACE_LINNOS_REASON
@@ -28,6 +29,10 @@ TRACE_DEFINE_ENUM(LINNOS_PREDICTED_SLOW);
 TRACE_DEFINE_ENUM(LINNOS_PROBE);
 TRACE_DEFINE_ENUM(LINNOS_NO_MODEL);
 TRACE_DEFINE_ENUM(LINNOS_STALLED);
+TRACE_DEFINE_ENUM(BLK_LINNOS_PROBE);
+TRACE_DEFINE_ENUM(BLK_LINNOS_FAST);
+TRACE_DEFINE_ENUM(BLK_LINNOS_UNKNOWN);
+TRACE_DEFINE_ENUM(BLK_LINNOS_SLOW);
 
 #define show_linnos_reason(reason)				\
 	__print_symbolic(reason,				\
@@ -36,6 +41,13 @@ TRACE_DEFINE_ENUM(LINNOS_STALLED);
 		{ LINNOS_PROBE,			"probe" },	\
 		{ LINNOS_NO_MODEL,		"no-model" },	\
 		{ LINNOS_STALLED,		"stalled" })
+
+#define show_linnos_expected(expected)				\
+	__print_symbolic(expected,				\
+		{ BLK_LINNOS_PROBE,		"probe" },	\
+		{ BLK_LINNOS_FAST,		"fast" },	\
+		{ BLK_LINNOS_UNKNOWN,		"unknown" },	\
+		{ BLK_LINNOS_SLOW,		"slow" })
 
 /**
  * linnos_decision - a latency-critical read was admitted or refused
@@ -95,6 +107,35 @@ TRACE_EVENT(linnos_decision,
 		  __entry->hist_latency_us[2], __entry->hist_latency_us[3],
 		  __entry->out_fast, __entry->out_slow, __entry->revoked,
 		  show_linnos_reason(__entry->reason))
+);
+
+/**
+ * linnos_expected - somebody asked what to expect of a read
+ * @dev: the disk
+ * @pending: pages pending, the read included
+ * @expected: the answer, an enum blk_linnos_expected
+ */
+TRACE_EVENT(linnos_expected,
+
+	TP_PROTO(dev_t dev, u32 pending, u8 expected),
+
+	TP_ARGS(dev, pending, expected),
+
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(u32, pending)
+		__field(u8, expected)
+	),
+
+	TP_fast_assign(
+		__entry->dev = dev;
+		__entry->pending = pending;
+		__entry->expected = expected;
+	),
+
+	TP_printk("dev=%d:%d pending=%u expected=%s",
+		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->pending,
+		  show_linnos_expected(__entry->expected))
 );
 
 #endif /* _TRACE_LINNOS_H */
