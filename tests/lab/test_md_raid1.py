@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: MIT
+"""md raid1 over drives that LinnOS knows: reads go to a mirror that is not slow right now, and md
+keeps its promises meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from linnapp.lab.array import Array
+from linnapp.model import Model
+
+BUILD = Path(__file__).parents[2] / "build"
+KERNELS = {
+    "lab": BUILD / "linux-um" / "linux",
+    "debug": BUILD / "linux-um-debug" / "linux",
+    "linux61": Path(os.environ.get("LINNOS_61_KERNEL", BUILD / "linux-um-6.1" / "linux")),
+}
+
+READS = f"python3 {Path(__file__).with_name('paced_reads.py')} /dev/md0"
+
+#: What a burst adds to each read; one of the drives has one at any time, for 100 ms.
+BURST_US = 2000
+
+#: Three ways to read, 2 s each: a database's, the same through the page cache, and readahead.
+WAYS = {
+    "direct": "4000 500",
+    "buffered": "3800 500 --buffered",
+    "readahead": "4000 --sequential",
+}
+
+BEGIN = f"""
+md=/sys/block/md0/md
+bursts() # on or off
+{{
+	for k in 0 1 2; do
+		cd /sys/kernel/config/flashsim/flash$k/inject
+		echo 0 >arm
+		echo all >pattern
+		echo read >op
+		echo {BURST_US} >latency_us
+		echo 100000 >window_us
+		echo 100000 >window_every_us
+		echo 3 >window_turns
+		echo $((1 << k)) >window_turn_mask
+		echo $1 >arm
+	done
+	cd /
+}}
+stats() # FILE...: the sum over the drives
+{{
+	for file; do
+		cat /sys/block/flash?/linnos/stats/$file | paste -sd+ | sed "s/.*/echo $file \\$((&))/" | sh
+	done
+}}
+state() {{ echo $(cat $md/degraded $md/array_state $md/dev-flash?/errors); }}
+whole() {{ until [ "$(cat $md/degraded)" = 0 ]; do sleep 0.01; done; }}
+
+mdadm --create /dev/md1 --run --force --metadata=1.2 --level=0 --raid-devices=1 /dev/flash0 2>&1
+cat /sys/block/md1/md/linnos >$OUT/raid0
+! echo on >/sys/block/md1/md/linnos || exit 1
+cat /sys/block/md1/md/linnos >>$OUT/raid0
+mdadm --stop /dev/md1
+mdadm --zero-superblock /dev/flash0
+
+mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --bitmap=internal --level=1 \
+	--raid-devices=3 /dev/flash0 /dev/flash1 /dev/flash2 2>&1
+cat $md/linnos >$OUT/attribute
+for bad in 1 ON enforce ''; do
+	echo "$bad" | tee $md/linnos 2>>$OUT/refused >/dev/null && exit 1
+done
+setpriv --reuid=65534 --clear-groups sh -c "echo on | tee $md/linnos" 2>>$OUT/refused && exit 1
+cat $md/linnos >>$OUT/attribute
+
+{READS} --fill
+for k in 0 1 2; do
+	cat $OUT/recent.linnos >/sys/block/flash$k/linnos/model
+	echo observe >/sys/block/flash$k/linnos/mode
+done
+sleep 1
+"""
+
+#: A mirror fails and comes back by the bitmap, another is wiped and comes back wholly, under load.
+LOSSES = f"""
+bursts 1
+echo on >$md/linnos
+echo 500000 >$md/sync_speed_min
+{READS} 6000 500 --writes >$OUT/losses &
+load=$!
+sleep 1
+mdadm --fail /dev/md0 /dev/flash1
+sleep 0.1
+mdadm --remove /dev/md0 /dev/flash1
+sleep 0.5
+mdadm --add /dev/md0 /dev/flash1
+whole
+mdadm --fail /dev/md0 /dev/flash0
+sleep 0.1
+mdadm --remove /dev/md0 /dev/flash0
+mdadm --zero-superblock /dev/flash0
+dd if=/dev/zero of=/dev/flash0 bs=1M oflag=direct 2>/dev/null || true
+mdadm --add /dev/md0 /dev/flash0
+whole
+kill -0 $load || exit 1
+wait $load
+state >$OUT/after_losses
+"""
+
+#: A mirror with a bad spot, and one that is not to be read.
+ODD_MIRRORS = f"""
+echo writemostly >$md/dev-flash2/state
+before=$(cat /sys/block/flash2/linnos/stats/reads)
+rule=/sys/kernel/config/flashsim/flash0/rules/errs
+mkdir $rule
+echo read >$rule/op
+echo medium_error >$rule/fault
+echo 10240 256 >$rule/ranges
+echo 1 >$rule/enabled
+{READS} 1000 500 >$OUT/odd
+echo $(($(cat /sys/block/flash2/linnos/stats/reads) - before)) >$OUT/write_mostly_reads
+rmdir $rule
+state >$OUT/after_odd
+cat $md/dev-flash0/bad_blocks >$OUT/bad_blocks
+echo -writemostly >$md/dev-flash2/state
+bursts 0
+echo check >$md/sync_action
+until [ "$(cat $md/sync_action)" = idle ]; do sleep 0.1; done
+cat $md/mismatch_cnt >$OUT/mismatches
+stats latency_critical revoked probes >$OUT/stats
+mdadm --stop /dev/md0
+"""
+
+
+def recent_model() -> Model:
+    """Slow if one of the last four reads took a millisecond or more."""
+    hidden_weights = np.zeros((31, 256), np.int32)
+    hidden_weights[[15, 19, 23, 27], 0] = 1000
+    output_weights = np.zeros((256, 2), np.int32)
+    output_weights[0, 1] = 1000
+    return Model(
+        hidden_weights=hidden_weights,
+        hidden_bias=np.zeros(256, np.int32),
+        output_weights=output_weights,
+        output_bias=np.array((500_000, 0), np.int64),
+        threshold_us=1000,
+    )
+
+
+@pytest.mark.parametrize(
+    "kernel", [pytest.param(name, marks=getattr(pytest.mark, name)) for name in KERNELS]
+)
+def test_raid1_reads_from_a_mirror_that_is_not_slow(boot: Any, tmp_path: Path, kernel: str) -> None:
+    if not KERNELS[kernel].exists():
+        pytest.fail(f"{KERNELS[kernel]}: no kernel; see `make help`")
+    recent_model().save(tmp_path / "recent.linnos")
+    script = BEGIN
+    for state in ("off", "on"):
+        script += f"echo {state} >$md/linnos\n"
+        for way, how in WAYS.items():
+            script += f"bursts 1\n{READS} {how} >$OUT/{way}_{state}\n"
+        script += f"stats inferences >$OUT/asked_{state}\n"
+    ran = boot(
+        script + LOSSES + ODD_MIRRORS,
+        Array(size_mb=32, precondition=False),
+        kernel=KERNELS[kernel],
+        timeout_s=900,
+    )
+
+    def text(name: str) -> str:
+        return (tmp_path / name).read_text()
+
+    def result(name: str) -> dict[str, Any]:
+        """Of a run of paced_reads.py, which lost and changed nothing."""
+        one: dict[str, Any] = json.loads(text(name))
+        assert one["errors"] == [] and one["wrong"] == [], name
+        return one
+
+    assert text("raid0").split() == ["n/a", "n/a"]
+    assert text("attribute").split() == ["off", "off"]
+    refused = text("refused").splitlines()
+    assert len(refused) == 5
+    assert all("Invalid argument" in line for line in refused[:4]), refused
+    assert "Permission denied" in refused[4]
+
+    assert text("asked_off").split() == ["inferences", "0"]
+    for way in WAYS:
+        off, on = result(f"{way}_off"), result(f"{way}_on")
+        assert off["reads"] == on["reads"]
+        assert on["mean_us"] < 0.65 * off["mean_us"], way
+        assert on["slow"] < off["slow"] / 3, way
+
+    assert result("losses")["reads"] == 6000
+    assert result("losses")["written"] > 500
+    degraded, array_state, *errors = text("after_losses").split()
+    assert degraded == "0" and array_state in ("active", "clean") and errors == ["0", "0", "0"]
+    assert result("odd")["reads"] == 1000
+    assert text("write_mostly_reads").split() == ["0"]
+    assert text("after_odd").split()[0] == "0"
+    bad = [int(line.split()[0]) for line in text("bad_blocks").splitlines()]
+    assert bad and all(10240 <= sector < 10496 for sector in bad)
+    assert text("mismatches").split() == ["0"]
+
+    stats = dict(re.findall(r"(\w+) (\d+)", text("stats")))
+    assert stats["latency_critical"] == stats["revoked"] == "0"
+    assert int(stats["probes"]) > 10
+    assert not re.search(r"BUG|WARNING|INFO: |KASAN|UBSAN|cut here|Call Trace", ran.dmesg)
