@@ -71,6 +71,7 @@ typedef struct {
 } atomic64_t;
 #define ATOMIC64_INIT(n) { (n) }
 #define atomic_read(p) READ_ONCE((p)->counter)
+#define atomic_read_acquire(p) smp_load_acquire(&(p)->counter)
 #define atomic_set(p, n) WRITE_ONCE((p)->counter, n)
 #define atomic_set_release(p, n) smp_store_release(&(p)->counter, n)
 #define atomic_inc(p) ((void)__atomic_add_fetch(&(p)->counter, 1, __ATOMIC_SEQ_CST))
@@ -87,6 +88,10 @@ static inline int atomic_cmpxchg(atomic_t *v, int old, int new)
 	__atomic_compare_exchange_n(&v->counter, &old, new, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 	return old;
 }
+
+#define atomic_cmpxchg_release(v, old, new) atomic_cmpxchg(v, old, new)
+#define try_cmpxchg(p, old, new) \
+	__atomic_compare_exchange_n(p, old, new, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
 
 /* Locks. */
 typedef struct {
@@ -235,6 +240,7 @@ typedef u64 sector_t;
 #define BLK_STS_OK 0
 #define BLK_STS_TRANSPORT 1
 #define BLK_STS_REVOKED 2
+#define BLK_STS_IOERR 3
 enum { REQ_OP_READ, REQ_OP_WRITE, REQ_OP_ZONE_APPEND };
 #define REQ_LATCRIT 1
 #define BIO_QOS_ADMITTED 1
@@ -286,7 +292,8 @@ struct bio {
 	blk_status_t bi_status;
 	void (*bi_end_io)(struct bio *bio);
 	void *bi_private;
-	u64 bi_linnos;
+	u32 bi_linnos;
+	u32 bi_linnos_served_us;
 	unsigned short bi_linnos_load;
 };
 #define bio_op(bio) ((bio)->op)
@@ -308,6 +315,7 @@ struct request {
 	u64 io_start_time_ns;
 };
 #define req_op(rq) bio_op((rq)->bio)
+#define blk_mq_request_started(rq) ((void)(rq), 1)
 
 struct rq_qos {
 	int unused;
@@ -316,6 +324,7 @@ struct rq_qos_ops {
 	void (*arrive)(struct rq_qos *rqos, struct bio *bio);
 	void (*track)(struct rq_qos *rqos, struct request *rq, struct bio *bio);
 	void (*merge)(struct rq_qos *rqos, struct request *rq, struct bio *bio);
+	void (*requeue)(struct rq_qos *rqos, struct request *rq);
 	void (*exit)(struct rq_qos *rqos);
 };
 #define rq_qos_add(...) 0
