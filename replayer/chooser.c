@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+/* Chooses the replica that is predicted to answer first: see chooser.h. */
+#include "chooser.h"
+
+/* After all predictions. */
+#define FAILING_US UINT32_MAX
+
+void chooser_init(struct chooser *c, unsigned int n_drives, struct observer *drives,
+		  struct linnos_latency *const *models, uint64_t explore_ns,
+		  unsigned int margin_percent)
+{
+	*c = (struct chooser){
+		.n_drives = n_drives,
+		.drives = drives,
+		.models = models,
+		.explore_ns = explore_ns,
+		.margin_percent = margin_percent,
+		.budget = {.share = EXPLORED_SHARE, .burst = EXPLORED_BURST},
+	};
+	for (unsigned int k = 0; k < n_drives; k++)
+		observer_init(&drives[k], models[k]->overdue_us);
+}
+
+static uint32_t predicted_us(struct chooser *c, unsigned int drive, uint32_t pages, uint64_t now_ns)
+{
+	uint32_t features[LINNOS_N_FEATURES];
+
+	observer_features(&c->drives[drive], pages, now_ns, features);
+	return linnos_latency_us(c->models[drive], features);
+}
+
+/* How long a drive has been silent, in us; 0 while a read is under way that will tell. */
+static uint64_t silent_us(const struct chooser *c, unsigned int drive, uint64_t now_ns)
+{
+	const struct observer *o = &c->drives[drive];
+	uint64_t heard_ns = o->heard_ns > c->start_ns ? o->heard_ns : c->start_ns;
+
+	if (o->reads_in_flight || now_ns <= heard_ns || now_ns - heard_ns < c->explore_ns)
+		return 0;
+	return (now_ns - heard_ns) / 1000;
+}
+
+/* As chooser_lowest(); us[] get the predictions. */
+static int lowest(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns,
+		  uint32_t mask, uint32_t *us)
+{
+	int best = -1;
+
+	for (unsigned int i = 0; i < c->n_drives; i++) {
+		unsigned int drive = (home + i) % c->n_drives;
+		uint32_t rank;
+
+		if (mask & 1u << drive)
+			continue;
+		us[drive] = predicted_us(c, drive, pages, now_ns);
+		rank = c->drives[drive].failing ? FAILING_US : us[drive];
+		if (best < 0 || rank < (c->drives[best].failing ? FAILING_US : us[best]))
+			best = drive;
+	}
+	if (best < 0 || mask & 1u << home || c->drives[home].failing)
+		return best;
+	if ((uint64_t)us[home] * (100 - c->margin_percent) <= us[best] * 100ull)
+		return home;
+	return best;
+}
+
+int chooser_lowest(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns,
+		   uint32_t mask)
+{
+	uint32_t us[MAX_DRIVES];
+
+	return lowest(c, home, pages, now_ns, mask, us);
+}
+
+unsigned int chooser_read(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns,
+			  bool *explored)
+{
+	uint64_t longest_us = 0;
+	uint32_t us[MAX_DRIVES];
+	unsigned int best, silent;
+
+	if (!c->start_ns)
+		c->start_ns = now_ns;
+	budget_earn(&c->budget);
+	*explored = false;
+	silent = best = lowest(c, home, pages, now_ns, 0, us);
+	if (!c->explore_ns || !budget_allows(&c->budget))
+		return best;
+	for (unsigned int drive = 0; drive < c->n_drives; drive++) {
+		uint64_t for_us = silent_us(c, drive, now_ns);
+
+		if (for_us >= us[drive] && for_us > longest_us) {
+			longest_us = for_us;
+			silent = drive;
+		}
+	}
+	if (silent == best)
+		return best;
+	budget_spend(&c->budget);
+	*explored = true;
+	return silent;
+}

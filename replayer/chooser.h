@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Chooses the replica that is predicted to answer first.
+ *
+ * Predictions are off by more than replicas usually differ. If the least difference counted, then
+ * all reads of a moment would go to one drive for nothing, and meet there. So a read stays at its
+ * home drive unless another is predicted to take less by more than a margin.
+ *
+ * A drive that is not read is not heard of either, and would be judged by its last words for ever.
+ * So a drive that has answered no read for explore_ns, and has none in flight that would tell, gets
+ * the next read that is not predicted to take longer there than the drive has been silent: however
+ * bad the last words were, they are asked again after as much time, and who asks hardly waits
+ * longer than that. At most EXPLORED_SHARE of all reads are spent on it.
+ */
+#ifndef REPLAYER_CHOOSER_H
+#define REPLAYER_CHOOSER_H
+
+#include "budget.h"
+#include "device.h"
+#include "observer.h"
+
+#define EXPLORED_SHARE 0.01
+/* What calm reads save up. */
+#define EXPLORED_BURST 10
+
+struct chooser {
+	unsigned int n_drives;
+	struct observer *drives;
+	struct linnos_latency *const *models;
+	uint64_t explore_ns; /* 0: never */
+	unsigned int margin_percent;
+	uint64_t start_ns; /* of the first read: from then on drives are silent */
+	struct budget budget;
+};
+
+void chooser_init(struct chooser *c, unsigned int n_drives, struct observer *drives,
+		  struct linnos_latency *const *models, uint64_t explore_ns,
+		  unsigned int margin_percent);
+/* The drive with the lowest prediction of those whose bit is not in mask, -1 when all are. Home
+ * itself unless another is lower by more than the margin; of equals the first after home; a drive
+ * whose last read failed comes after all others. */
+int chooser_lowest(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns,
+		   uint32_t mask);
+/* Where a new read goes; *explored: not to the lowest prediction, but to hear of the drive. */
+unsigned int chooser_read(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns,
+			  bool *explored);
+
+#endif

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+/* What an observer makes of a drive's I/Os. That it is the same as what training makes of a
+ * recording, tests/unit/test_replayer_observer.py shows. */
+#include "observer.h"
+
+#include "test.h"
+
+#include <stdlib.h>
+
+#define US 1000ull
+#define PAST(ago, what) f[LINNOS_PAST + ((ago)-1) * LINNOS_N_PAST + LINNOS_PAST_##what]
+
+TEST(nothing_is_known_of_a_new_drive)
+{
+	struct observer o;
+	uint32_t f[LINNOS_N_FEATURES];
+
+	observer_init(&o, 100);
+	observer_features(&o, 3, 5 * US, f);
+	for (unsigned int i = 0; i < LINNOS_N_FEATURES; i++)
+		if (i == LINNOS_OWN_PAGES)
+			assert(f[i] == 3);
+		else if (i >= LINNOS_PAST &&
+			 (i - LINNOS_PAST) % LINNOS_N_PAST == LINNOS_PAST_AGE_US)
+			assert(f[i] == LINNOS_LATENCY_CAP);
+		else
+			assert(f[i] == 0);
+}
+
+TEST(what_is_sent_counts_at_once)
+{
+	struct observer o;
+	struct observed read, write;
+	uint32_t f[LINNOS_N_FEATURES];
+
+	observer_init(&o, 100);
+	observer_sent(&o, &write, 0, 8, false);
+	observer_sent(&o, &read, 0, 2, true);
+	observer_features(&o, 1, 0, f);
+	assert(f[LINNOS_READ_PAGES] == 2 && f[LINNOS_WRITE_PAGES] == 8);
+	assert(f[LINNOS_READS_IN_FLIGHT] == 1 && f[LINNOS_OLDEST_US] == 0);
+	observer_submitted(&read, 10 * US);
+	observer_ended(&o, &write, 50 * US, OBSERVED_ANSWERED);
+	observer_ended(&o, &read, 90 * US + 999, OBSERVED_ANSWERED);
+	observer_features(&o, 1, 100 * US, f);
+	assert(f[LINNOS_READ_PAGES] == 0 && f[LINNOS_WRITE_PAGES] == 0);
+	assert(PAST(1, LATENCY_US) == 80 && PAST(1, PENDING) == 10 && PAST(1, PAGES) == 2);
+	assert(PAST(1, AGE_US) == 9 && PAST(2, AGE_US) == LINNOS_LATENCY_CAP);
+}
+
+TEST(a_read_is_overdue_from_after_its_time_until_it_ends)
+{
+	struct observer o;
+	struct observed first, second;
+	uint32_t f[LINNOS_N_FEATURES];
+
+	observer_init(&o, 100);
+	observer_sent(&o, &first, 0, 1, true);
+	observer_sent(&o, &second, 50 * US, 1, true);
+	observer_features(&o, 1, 100 * US, f);
+	assert(f[LINNOS_OVERDUE] == 0);
+	observer_features(&o, 1, 100 * US + 1, f);
+	assert(f[LINNOS_OVERDUE] == 1 && f[LINNOS_OLDEST_US] == 100);
+	observer_features(&o, 1, 151 * US, f);
+	assert(f[LINNOS_OVERDUE] == 2 && f[LINNOS_OLDEST_US] == 151);
+	observer_ended(&o, &first, 160 * US, OBSERVED_ANSWERED);
+	observer_features(&o, 1, 160 * US, f);
+	assert(f[LINNOS_OVERDUE] == 1 && f[LINNOS_OLDEST_US] == 110);
+	observer_ended(&o, &second, 170 * US, OBSERVED_ANSWERED);
+	observer_features(&o, 1, 170 * US, f);
+	assert(f[LINNOS_OVERDUE] == 0 && f[LINNOS_OLDEST_US] == 0);
+}
+
+TEST(reads_that_fail_or_are_taken_back_are_no_history)
+{
+	struct observer o;
+	struct observed io;
+	uint32_t f[LINNOS_N_FEATURES];
+
+	observer_init(&o, 100);
+	observer_sent(&o, &io, 0, 1, true);
+	observer_ended(&o, &io, 10 * US, OBSERVED_TAKEN_BACK);
+	assert(!o.failing && !o.heard_ns);
+	observer_sent(&o, &io, 20 * US, 1, true);
+	observer_ended(&o, &io, 30 * US, OBSERVED_FAILED);
+	assert(o.failing && o.heard_ns == 30 * US);
+	observer_features(&o, 1, 40 * US, f);
+	assert(PAST(1, AGE_US) == LINNOS_LATENCY_CAP && f[LINNOS_READS_IN_FLIGHT] == 0);
+	observer_sent(&o, &io, 50 * US, 1, true);
+	observer_ended(&o, &io, 60 * US, OBSERVED_ANSWERED);
+	assert(!o.failing);
+}
+
+/* The list of reads and the first that is due stay right in whatever order reads end. */
+TEST(any_order_of_ends_gives_what_counting_gives)
+{
+	enum { N = 40 };
+	struct observer o;
+	struct observed ios[N];
+	bool flying[N] = {false};
+
+	observer_init(&o, 30);
+	srand(1);
+	for (uint64_t now = 1; now < 20000; now++) {
+		unsigned int k = rand() % N, reads = 0, overdue = 0;
+		uint64_t oldest = now * US, pages = 0;
+		uint32_t f[LINNOS_N_FEATURES];
+
+		if (flying[k])
+			observer_ended(&o, &ios[k], now * US, rand() % 3);
+		else
+			observer_sent(&o, &ios[k], now * US, 1 + k, k % 4);
+		flying[k] = !flying[k];
+		for (unsigned int i = 0; i < N; i++) {
+			if (!flying[i] || !ios[i].is_read)
+				continue;
+			reads++;
+			pages += 1 + i;
+			overdue += now * US - ios[i].start_ns > 30 * US;
+			if (ios[i].start_ns < oldest)
+				oldest = ios[i].start_ns;
+		}
+		/* Not at every step: several become overdue at once. */
+		if (rand() % 4)
+			continue;
+		observer_features(&o, 1, now * US, f);
+		assert(f[LINNOS_READS_IN_FLIGHT] == reads && f[LINNOS_READ_PAGES] == pages);
+		assert(f[LINNOS_OVERDUE] == overdue);
+		assert(f[LINNOS_OLDEST_US] == (now * US - oldest) / US);
+	}
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Walks an observer through I/Os and prints what it makes of each of them, for tests that know
+ * better. From standard input, in order of time: "s NUMBER NOW_NS PAGES IS_READ", an I/O is sent;
+ * "e NUMBER NOW_NS IS_ANSWERED", it ends. For each "s" a line of features, those before it counts.
+ */
+#include "observer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define N_IOS 100000u
+
+int main(int argc, char **argv)
+{
+	static struct observed ios[N_IOS];
+	unsigned int number, pages, flag;
+	struct observer o;
+	uint64_t now_ns;
+	char event;
+
+	observer_init(&o, argc > 1 ? atoi(argv[1]) : 0);
+	while (scanf(" %c %u %" SCNu64, &event, &number, &now_ns) == 3 && number < N_IOS) {
+		uint32_t features[LINNOS_N_FEATURES];
+
+		if (event == 'e' && scanf("%u", &flag) == 1) {
+			observer_ended(&o, &ios[number], now_ns,
+				       flag ? OBSERVED_ANSWERED : OBSERVED_FAILED);
+			continue;
+		}
+		if (event != 's' || scanf("%u %u", &pages, &flag) != 2)
+			return 1;
+		observer_features(&o, pages, now_ns, features);
+		for (unsigned int i = 0; i < LINNOS_N_FEATURES; i++)
+			printf("%" PRIu32 "%c", features[i],
+			       i + 1 < LINNOS_N_FEATURES ? ' ' : '\n');
+		observer_sent(&o, &ios[number], now_ns, pages, flag);
+	}
+	return !feof(stdin);
+}
