@@ -69,10 +69,21 @@ static struct attempt *attempt_new(struct replay *r, struct io *io, unsigned int
 	io->sent++;
 	r->pending_pages[drive] += io_pages(io);
 	r->in_flight[drive]++;
+	observer_sent(&r->observers[drive], &a->observed, r->ring.now_ns, io_pages(io),
+		      !io->is_write);
 	return a;
 }
 
-static void attempt_done(struct replay *r, struct attempt *a)
+static enum observed_end end_of(const struct attempt *a, int result)
+{
+	if (result == (int)a->io->size_bytes)
+		return OBSERVED_ANSWERED;
+	if ((a->lost && result == -ECANCELED) || (a->hinted && result == -EBUSY))
+		return OBSERVED_TAKEN_BACK;
+	return OBSERVED_FAILED;
+}
+
+static void attempt_done(struct replay *r, struct attempt *a, int result)
 {
 	struct attempt **p = &a->io->in_flight;
 
@@ -83,6 +94,7 @@ static void attempt_done(struct replay *r, struct attempt *a)
 	*(a->later ? &a->later->earlier : &r->latest) = a->earlier;
 	r->pending_pages[a->drive] -= io_pages(a->io);
 	r->in_flight[a->drive]--;
+	observer_ended(&r->observers[a->drive], &a->observed, r->done_ns, end_of(a, result));
 	if (a->lost) {
 		r->losers[a->drive]--;
 		r->losers_in_flight--;
@@ -114,6 +126,7 @@ void attempts_submitted(struct replay *r)
 		struct io *io = a->io;
 
 		a->submit_ns = r->ring.now_ns;
+		observer_submitted(&a->observed, r->ring.now_ns);
 		if (io->submitted)
 			continue;
 		/* A hedge is due so long after the submission, not after the preparation. */
@@ -316,7 +329,7 @@ void attempts_reap(struct replay *r)
 			if (continue_short(r, a, cqe->res))
 				continue;
 			result = cqe->res < 0 ? cqe->res : (int)a->done_bytes + cqe->res;
-			attempt_done(r, a);
+			attempt_done(r, a, result);
 			if (io->is_write)
 				content_done(&r->contents[a->drive], io->offset_bytes / BLOCK_BYTES,
 					     io_pages(io), result == (int)io->size_bytes);

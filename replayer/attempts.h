@@ -6,6 +6,7 @@
 #ifndef REPLAYER_ATTEMPTS_H
 #define REPLAYER_ATTEMPTS_H
 
+#include "observer.h"
 #include "replay.h"
 
 #include <stdbool.h>
@@ -17,6 +18,7 @@ struct attempt {
 	struct attempt *earlier, *later; /* of all in flight, in the order of submission */
 	struct io *io;
 	struct buffer *buffer;
+	struct observed observed;
 	uint64_t submit_ns;
 	uint32_t done_bytes; /* by earlier completions, which were short */
 	uint8_t drive;
@@ -51,6 +53,7 @@ enum { /* flags of user I/Os, as the per-I/O log has them */
        IO_HEDGE_WON = 4,
        IO_DATA_ERROR = 8,
        IO_ERROR = 16,
+       IO_EXPLORED = 32,
 };
 
 #define SERVED_BY_NONE 255

@@ -316,12 +316,22 @@ static void stat_drive(struct drive *d, const char *path)
 
 /* ---- outputs ---- */
 
-static bool is_profile(const struct options *o, const struct stat *file)
+static bool is_file(const char *path, const struct stat *file)
 {
 	struct stat st;
 
-	return o->profile_path && !stat(o->profile_path, &st) && st.st_dev == file->st_dev &&
-	       st.st_ino == file->st_ino;
+	return path && !stat(path, &st) && st.st_dev == file->st_dev && st.st_ino == file->st_ino;
+}
+
+/* The option that reads this file, other than --trace; NULL: none. */
+static const char *read_by(const struct options *o, const struct stat *file)
+{
+	if (is_file(o->profile_path, file))
+		return "--profile";
+	for (unsigned int i = 0; i < o->n_latency_models; i++)
+		if (is_file(o->latency_models[i], file))
+			return "--latency-model";
+	return NULL;
 }
 
 struct output {
@@ -354,8 +364,8 @@ static void require_replaceable(const struct options *o, const char *option, con
 	for (unsigned int i = 0; i < o->n_traces; i++)
 		if (trace_has_file(o->traces[i], &st))
 			die("--%s %s: it is the trace %s", option, path, o->traces[i]);
-	if (is_profile(o, &st))
-		die("--%s %s: it is the --profile", option, path);
+	if (read_by(o, &st))
+		die("--%s %s: it is the %s", option, path, read_by(o, &st));
 }
 
 static void look_at_output(const struct options *o, struct output *out)
@@ -425,8 +435,8 @@ void guard_names(const struct options *o)
 		for (unsigned int i = 0; i < o->n_traces; i++)
 			if (trace_has_file(o->traces[i], &drives[0].st))
 				die("drive %s: it is the trace %s", o->devices[k], o->traces[i]);
-		if (is_profile(o, &drives[0].st))
-			die("drive %s: it is the --profile", o->devices[k]);
+		if (read_by(o, &drives[0].st))
+			die("drive %s: it is the %s", o->devices[k], read_by(o, &drives[0].st));
 	}
 	require_outputs(o);
 }

@@ -76,6 +76,19 @@ static bool would_lose_too_many(const struct replay *r, const struct io *io, uns
 	return losers_full(r, drive);
 }
 
+void hedging_send(struct replay *r, struct io *io, unsigned int drive, unsigned int send_flags)
+{
+	if (would_lose_too_many(r, io, drive)) {
+		r->c.copies_denied++;
+		return;
+	}
+	if (!budget_allows(&r->hedge_budget)) {
+		r->c.hedges_denied++;
+		return;
+	}
+	attempt_send(r, io, drive, send_flags | SEND_HEDGE);
+}
+
 void hedging_fire(struct replay *r, struct io *io, unsigned int send_flags)
 {
 	int drive = replica_after_home(r, io, io->tried);
@@ -93,13 +106,5 @@ void hedging_fire(struct replay *r, struct io *io, unsigned int send_flags)
 	}
 	if (drive < 0)
 		return;
-	if (would_lose_too_many(r, io, drive)) {
-		r->c.copies_denied++;
-		return;
-	}
-	if (!budget_allows(&r->hedge_budget)) {
-		r->c.hedges_denied++;
-		return;
-	}
-	attempt_send(r, io, drive, send_flags | SEND_HEDGE);
+	hedging_send(r, io, drive, send_flags);
 }

@@ -18,6 +18,9 @@ void hedging_arm(struct replay *r, struct io *io);
  * up. */
 void hedging_fire(struct replay *r, struct io *io, unsigned int send_flags);
 
+/* The same, asking this drive. */
+void hedging_send(struct replay *r, struct io *io, unsigned int drive, unsigned int send_flags);
+
 /* The hooks of a policy that only hedges: a plain read to the home drive, and a plain copy when its
  * timer has run out. */
 void hedging_read(struct replay *r, struct io *io);

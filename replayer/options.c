@@ -118,6 +118,14 @@ const struct option_row option_rows[] = {
 	       "latency from which a read counts as slow"),
 	WHOLE("threshold-us", "N", threshold_us, 1, 1u << 30, 0, NULL,
 	      "verdict: a read that takes more is slow (each drive's sysfs threshold_us)"),
+	LIST("latency-model", "F[,F]", latency_models, n_latency_models, "latency_model",
+	     "lowest: a model of latencies for each drive, by `linnapp train --kind latency`"),
+	WHOLE("home-margin", "P", home_margin, 0, 100, 25, "home_margin",
+	      "lowest: a read leaves its home drive for a prediction more than P percent lower "
+	      "(25)"),
+	NUMBER("explore-ms", "X", explore_ms, 0, 1e9, 20, "explore_ms",
+	       "lowest: a drive unheard of for X ms gets a read, of at most 1 in 100 (20; 0: "
+	       "never)"),
 	WHOLE("clone-copies", "N", clone_copies, 2, MAX_DRIVES, 2, "clone_copies",
 	      "reads sent by clone (2)"),
 

@@ -28,6 +28,10 @@ struct options {
 	char *forced[MAX_DRIVES];  /* devices to overwrite whatever they carry */
 	uint16_t tags[MAX_DRIVES]; /* of each trace's I/Os; 0: none */
 	const struct policy *policy;
+	char *latency_models[MAX_DRIVES];
+	unsigned int n_latency_models;
+	double explore_ms;    /* 0: never */
+	uint32_t home_margin; /* percent */
 	const char *scenario, *json_path, *log_path, *profile_path;
 	uint64_t seed;
 	double failover_us;

@@ -27,6 +27,7 @@
 #include "content.h"
 #include "device.h"
 #include "latency.h"
+#include "observer.h"
 #include "options.h"
 #include "ring.h"
 #include "sources.h"
@@ -55,6 +56,7 @@ struct counters {
 	uint64_t revoked;      /* reads revoked at least once */
 	uint64_t revocations;
 	uint64_t hedged, hedges_won, hedges_denied;
+	uint64_t explored;	/* reads sent to hear of a drive */
 	uint64_t copies_denied; /* reads not sent because a drive held --losers lost ones */
 	uint64_t losers_max;	/* the most lost reads that one drive has held */
 	uint64_t extra_ios;	/* read attempts sent beyond one per read, the cancelled included */
@@ -78,6 +80,7 @@ struct replay {
 	struct device devices[MAX_DRIVES];
 	struct content contents[MAX_DRIVES];
 	uint32_t pending_pages[MAX_DRIVES], in_flight[MAX_DRIVES]; /* attempts at the drive */
+	struct observer observers[MAX_DRIVES];			   /* of the same */
 	uint32_t losers[MAX_DRIVES], losers_in_flight;		   /* of these the lost ones; all */
 	struct linnos_stats stats_before[MAX_DRIVES], stats_after[MAX_DRIVES];
 	char linnos_mode[MAX_DRIVES][16], model_id[MAX_DRIVES][16];

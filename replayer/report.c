@@ -447,6 +447,7 @@ static const struct field fields[] = {
 	LATENCIES("write_response_", write_response),
 	COUNT("revoked", c.revoked),
 	COUNT("revocations", c.revocations),
+	COUNT("explored", c.explored),
 	COUNT("hedged", c.hedged),
 	COUNT("hedges_won", c.hedges_won),
 	COUNT("hedges_denied", c.hedges_denied),
@@ -598,6 +599,9 @@ void report_text(struct replay *r)
 	       ULL(c->revoked), ULL(c->hedged), ULL(c->hedges_won), ULL(c->hedges_denied),
 	       c->reads ? 100.0 * (double)c->extra_ios / (double)c->reads : 0, ULL(c->cancelled),
 	       ULL(c->cancels_tried));
+	if (c->explored)
+		printf("explored %llu: sent to hear of a drive, not to the lowest prediction\n",
+		       ULL(c->explored));
 	if (isfinite(false_submits))
 		printf("false submits %.2f %% of the decided reads\n", 100 * false_submits);
 	printf("reads served by drive:");

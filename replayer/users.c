@@ -53,6 +53,7 @@ static void answer(struct replay *r, struct io *io, struct attempt *by)
 		}
 		r->c.revoked += io->revocations > 0;
 		r->c.revocations += io->revocations;
+		r->c.explored += !!(io->flags & IO_EXPLORED);
 		r->c.hedged += !!(io->flags & IO_HEDGED);
 		r->c.hedges_won += !!(io->flags & IO_HEDGE_WON);
 		r->c.extra_ios += extra;

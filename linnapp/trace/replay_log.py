@@ -50,7 +50,7 @@ READ, WRITE = 0, 1
 #: in served_by: every drive failed, or a write failed; the latency is that of the error
 NOBODY = 255
 
-REVOKED, HEDGED, HEDGE_WON, DATA_ERROR, IO_ERROR = 1, 2, 4, 8, 16
+REVOKED, HEDGED, HEDGE_WON, DATA_ERROR, IO_ERROR, EXPLORED = 1, 2, 4, 8, 16, 32
 
 
 def response_ns(records: NDArray[Any]) -> NDArray[np.uint64]:

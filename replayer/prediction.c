@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+/* Reading where the answer is predicted first: see prediction.h. */
+#include "prediction.h"
+#include "attempts.h"
+#include "chooser.h"
+#include "error.h"
+#include "hedging.h"
+#include "policy.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* More than any model has. */
+#define FILE_BYTES_MAX (64u << 10)
+#define REMEDY "`linnapp train --kind latency` makes one"
+#define VERSION_AT 8
+
+struct predictor {
+	struct chooser chooser;
+	struct linnos_latency *models[MAX_DRIVES];
+};
+
+static size_t read_file(const char *path, unsigned char *file)
+{
+	FILE *f = fopen(path, "re");
+	size_t bytes;
+
+	if (!f)
+		die("--latency-model %s: %s; " REMEDY, path, strerror(errno));
+	bytes = fread(file, 1, FILE_BYTES_MAX, f);
+	if (ferror(f))
+		die("--latency-model %s: %s; " REMEDY, path, strerror(errno));
+	fclose(f);
+	return bytes;
+}
+
+static struct linnos_latency *model_read(const char *path)
+{
+	unsigned char *file = xmalloc(FILE_BYTES_MAX);
+	size_t bytes = read_file(path, file);
+	struct linnos_latency *model = xmalloc(linnos_latency_sizeof(bytes));
+	enum linnos_latency_error error = linnos_latency_parse(model, file, bytes);
+
+	if (error == LINNOS_LATENCY_UNKNOWN_VERSION && file[VERSION_AT] == LINNOS_MODEL_VERSION)
+		die("--latency-model %s: a network that says slow or fast, not how long; " REMEDY
+		    " that does",
+		    path);
+	if (error)
+		die("--latency-model %s: %s; " REMEDY, path, linnos_latency_error_string(error));
+	free(file);
+	return model;
+}
+
+void prediction_setup(struct replay *r)
+{
+	struct predictor *p = xcalloc(1, sizeof(*p));
+
+	if (!r->o.n_latency_models)
+		die("policy %s: needs a model of latencies for each drive: --latency-model F,F,F, "
+		    "in the order of --devices; `linnapp train --kind latency` makes one of a "
+		    "drive's recording",
+		    r->o.policy->name);
+	if (r->o.n_latency_models != r->n_drives)
+		die("--latency-model: %u models for %u drives; give one for each, in the order of "
+		    "--devices",
+		    r->o.n_latency_models, r->n_drives);
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		p->models[k] = model_read(r->o.latency_models[k]);
+	chooser_init(&p->chooser, r->n_drives, r->observers, p->models, r->o.explore_ms * 1e6,
+		     r->o.home_margin);
+	r->policy_state = p;
+}
+
+void prediction_read(struct replay *r, struct io *io)
+{
+	struct predictor *p = r->policy_state;
+	bool explored;
+	unsigned int drive =
+		chooser_read(&p->chooser, io->home, io_pages(io), r->ring.now_ns, &explored);
+
+	if (explored)
+		io->flags |= IO_EXPLORED;
+	attempt_send(r, io, drive, SEND_PLAIN);
+	hedging_arm(r, io);
+}
+
+void prediction_timer(struct replay *r, struct io *io)
+{
+	struct predictor *p = r->policy_state;
+	int drive = chooser_lowest(&p->chooser, io->home, io_pages(io), r->ring.now_ns, io->tried);
+
+	if (drive < 0)
+		hedging_fire(r, io, SEND_PLAIN);
+	else
+		hedging_send(r, io, drive, SEND_PLAIN);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* The hooks of policies that read where the answer is predicted first (chooser.h), and hedge where
+ * it is predicted next when the policy's setup has armed hedging. */
+#ifndef REPLAYER_PREDICTION_H
+#define REPLAYER_PREDICTION_H
+
+struct replay;
+struct io;
+
+/* Reads the models of --latency-model; dies when one is missing or is none. */
+void prediction_setup(struct replay *r);
+void prediction_read(struct replay *r, struct io *io);
+void prediction_timer(struct replay *r, struct io *io);
+
+#endif

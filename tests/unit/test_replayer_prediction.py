@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: MIT
+"""The replayer's policies that predict: their models, what they send, what they report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from replaying import (
+    BLOCK,
+    DRIVE_BYTES,
+    N_DRIVES,
+    make_drives,
+    mixed_ios,
+    replay,
+    summary,
+    write_trace,
+)
+from test_latency_model import random_trees
+from test_model_format import random_model
+
+from linnapp.model.latency_model import LatencyModel
+from linnapp.trace import replay_log
+
+MEAN_OF_LAST = LatencyModel.mean_of_last(threshold_us=900, refuse_us=900, overdue_us=900)
+
+
+@pytest.fixture
+def drives(tmp_path: Path) -> list[Path]:
+    return make_drives(tmp_path)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return write_trace(tmp_path / "t", mixed_ios(3000, 1))
+
+
+def models(folder: Path, model: LatencyModel = MEAN_OF_LAST) -> str:
+    paths = [folder / f"m{k}.linnos" for k in range(N_DRIVES)]
+    for path in paths:
+        model.save(path)
+    return ",".join(map(str, paths))
+
+
+def test_it_reads_and_writes_and_says_how_often_it_explored(
+    tmp_path: Path, drives: list[Path]
+) -> None:
+    """Drives without a difference, read once a ms: two of them are silent most of the time."""
+    rng = np.random.default_rng(1)
+    trace = write_trace(
+        tmp_path / "t",
+        [(i * 1000, ("read", "write")[i % 8 == 7], int(b) * BLOCK, BLOCK)
+         for i, b in enumerate(rng.integers(0, DRIVE_BYTES // BLOCK, 1200))],
+    )  # fmt: skip
+    ran = replay(
+        drives, [trace], "lowest", "--latency-model", models(tmp_path, random_trees()),
+        "--explore-ms", "1", "--replicate-writes",
+        "--json", str(tmp_path / "o.json"), "--log", str(tmp_path / "o.log"),
+    )  # fmt: skip
+    run, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    assert (run["data_errors"], run["io_errors"], run["extra_ios"], run["hedged"]) == (0, 0, 0, 0)
+    assert run["reads"] == 1050
+    assert 0 < run["explored"] <= 10
+    assert run["explored"] == np.count_nonzero(log["flags"] & replay_log.EXPLORED)
+    assert f"explored {run['explored']}: " in ran.stdout
+    assert run["config"]["latency_model"] == models(tmp_path).split(",")
+    assert run["config"]["explore_ms"] == 1
+
+
+def test_exploration_can_be_turned_off(tmp_path: Path, drives: list[Path], trace: Path) -> None:
+    replay(drives, [trace], "lowest", "--latency-model", models(tmp_path, random_trees()),
+           "--explore-ms", "0", "--json", str(tmp_path / "o.json"))  # fmt: skip
+    assert summary(tmp_path / "o.json")["explored"] == 0
+
+
+@pytest.mark.parametrize(("policy", "hedges"), [("lowest", False), ("lowest-h95", True)])
+def test_hedges_come_on_top_under_their_budget(
+    tmp_path: Path, drives: list[Path], trace: Path, policy: str, hedges: bool
+) -> None:
+    replay(drives, [trace], policy, "--latency-model", models(tmp_path), "--spread",
+           "--hedge-us", "1", "--hedge-budget", "5%", "--replicate-writes",
+           "--json", str(tmp_path / "o.json"))  # fmt: skip
+    run = summary(tmp_path / "o.json")
+    assert run["data_errors"] == 0
+    assert (run["hedged"] > 0) == hedges
+    assert run["hedged"] <= 0.05 * run["reads"]
+    assert run["extra_ios"] == run["hedged"]
+
+
+def of_another_kind(folder: Path) -> str:
+    random_model(1).save(folder / "network.linnos")
+    return f"{folder}/network.linnos: a network that says slow or fast, not how long"
+
+
+def cut_short(folder: Path) -> str:
+    random_trees().save(folder / "cut.linnos")
+    data = (folder / "cut.linnos").read_bytes()
+    (folder / "cut.linnos").write_bytes(data[:-1])
+    return f"{folder}/cut.linnos: truncated file"
+
+
+def damaged(folder: Path) -> str:
+    random_trees().save(folder / "damaged.linnos")
+    data = bytearray((folder / "damaged.linnos").read_bytes())
+    data[100] ^= 1
+    (folder / "damaged.linnos").write_bytes(data)
+    return f"{folder}/damaged.linnos: checksum mismatch"
+
+
+def a_text(folder: Path) -> str:
+    (folder / "text").write_text("latencies")
+    return f"{folder}/text: bad magic, not a model file"
+
+
+def nothing(folder: Path) -> str:
+    return f"{folder}/nothing: No such file or directory"
+
+
+def a_folder(folder: Path) -> str:
+    return f"{folder}: Is a directory"
+
+
+@pytest.mark.parametrize("bad", [of_another_kind, cut_short, damaged, a_text, nothing, a_folder])
+def test_bad_models_are_named_with_the_remedy(
+    tmp_path: Path, drives: list[Path], trace: Path, bad: Callable[[Path], str]
+) -> None:
+    message = bad(tmp_path)
+    good = models(tmp_path).split(",")
+    given = ",".join([*good[:2], message.split(": ")[0]])
+    ran = replay(drives, [trace], "lowest", "--latency-model", given, status=1)
+    assert f"--latency-model {message}" in ran.stderr
+    assert "`linnapp train --kind latency`" in ran.stderr
+    assert not any(drive.read_bytes().strip(b"\0") for drive in drives)
+
+
+def test_there_is_a_model_for_each_drive(tmp_path: Path, drives: list[Path], trace: Path) -> None:
+    ran = replay(drives, [trace], "lowest", status=1)
+    assert "policy lowest: needs a model of latencies for each drive" in ran.stderr
+    one = models(tmp_path).split(",")[0]
+    ran = replay(drives, [trace], "lowest-h95", "--latency-model", one, status=1)
+    assert "--latency-model: 1 models for 3 drives; give one for each" in ran.stderr
+
+
+def test_a_model_is_not_overwritten(tmp_path: Path, drives: list[Path], trace: Path) -> None:
+    given = models(tmp_path)
+    first = given.split(",")[0]
+    before = Path(first).read_bytes()
+    ran = replay(
+        drives, [trace], "lowest", "--latency-model", given, "--json", first, status=1
+    )  # fmt: skip
+    assert f"--json {first}: it is the --latency-model" in ran.stderr
+    ran = replay([Path(first), *drives[1:]], [trace], "lowest", "--latency-model", given, status=1)
+    assert f"drive {first}: it is the --latency-model" in ran.stderr
+    assert Path(first).read_bytes() == before
