@@ -44,7 +44,7 @@ LAB_SOURCES = (
     "eval/workers.py",
 )
 #: Packages whose arithmetic decides what a recording is trained to.
-LIBRARIES = ("numpy", "tensorflow", "keras")
+LIBRARIES = ("numpy", "tensorflow", "keras", "scikit-learn")
 _SUFFIXES = frozenset({".c", ".h", ".patch", ".config", ".py", ".sh", ".toml"})
 
 

@@ -295,7 +295,11 @@ def replayed(cache: Cache, replay: Replay) -> Replayed:
     source = recorded(cache, replay.cell)
     models: list[Path] = []
     options: list[str | Path] = [*REPLAYER_OPTIONS, "--profile", source / "record" / "baseline.log"]
-    if replay.policy in guests.NEEDS_MODEL | guests.NEEDS_THRESHOLD:
+    if replay.policy in guests.NEEDS_LATENCY_MODEL:
+        kind = ("--kind", "latency", *replay.train_options)
+        folder = trained(cache, replay.models_of or replay.cell, kind)
+        models = [folder / f"flash{drive}.linnos" for drive in range(N_DRIVES)]
+    elif replay.policy in guests.NEEDS_MODEL | guests.NEEDS_THRESHOLD:
         folder = trained(cache, replay.models_of or replay.cell, replay.train_options)
         models = [folder / f"flash{drive}.linnos" for drive in range(N_DRIVES)]
         ratios = [record["false_submit_ratio"] for record in training_records(folder)]

@@ -44,6 +44,9 @@ NEEDS_MODEL = frozenset({"linnos", "linnos-hl", "linnos-h99"})
 #: Policies that only want a model's inflection point; the drives stay off.
 NEEDS_THRESHOLD = frozenset({"hedge-ip", "heuristic-adv", "verdict"})
 
+#: Policies that run models of latencies themselves.
+NEEDS_LATENCY_MODEL = frozenset({"lowest", "lowest-h95"})
+
 _kernel = DEFAULT_KERNEL
 _programs: Path | None = None
 
@@ -219,7 +222,7 @@ def replay(
         Gets the policy's JSON summary and per-I/O log.
     models : sequence of Path
         One model a drive, uploaded before the replay where the policy asks
-        the kernel.
+        the kernel, and given to the replayer where it predicts itself.
     hedge_us : float, optional
         Timeout of the policies that hedge.
     mode : str
@@ -236,6 +239,8 @@ def replay(
     command = _replayer(scenario, policy, places)
     if hedge_us is not None:
         command += ["--hedge-us", f"{hedge_us:.0f}"]
+    if models and policy in NEEDS_LATENCY_MODEL:
+        command += ["--latency-model", ",".join(map(places.of, models))]
     script = []
     if policy in NEEDS_THRESHOLD:
         mode = "off"
