@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "linnos_fast.h"
+#include "measure.h"
 
 /*
  * The stream: a queue of reads of 1 to 16 pages whose depth wanders between 1
@@ -40,16 +41,6 @@ struct event {
 	uint32_t pages;
 	uint32_t latency_us;
 };
-
-static uint32_t random_state = 0x4c494e4e;
-
-static uint32_t rnd(void)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 17;
-	random_state ^= random_state << 5;
-	return random_state;
-}
 
 static long make_stream(struct event *events, long reads)
 {
@@ -184,14 +175,6 @@ static void start(const struct engine *engine, struct drive *drive)
 	complete(engine, drive, &nothing);
 }
 
-static uint64_t clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ULL + t.tv_nsec;
-}
-
 #ifdef __x86_64__
 #define TICKS "rdtsc"
 static uint64_t ticks(void)
@@ -209,19 +192,6 @@ static uint64_t ticks(void)
 	return clock_ns();
 }
 #endif
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double quantile(double *values, long n, double q)
-{
-	qsort(values, n, sizeof(*values), by_value);
-	return values[(long)(q * (n - 1))];
-}
 
 static double ns_per_tick(void)
 {

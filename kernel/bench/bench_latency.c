@@ -18,6 +18,7 @@
 
 #include "linnos_fast.h"
 #include "linnos_latency.h"
+#include "measure.h"
 
 /* Few enough for a first-level cache, where a read's features are. */
 #define VECTORS 128
@@ -25,37 +26,6 @@
 #define BATCHES 101
 #define COLD_READS 501
 #define COLD_BYTES (2 << 20)
-
-static uint32_t random_state = 0x4c494e4e;
-
-static uint32_t rnd(void)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 17;
-	random_state ^= random_state << 5;
-	return random_state;
-}
-
-static double now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1e9 + t.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(double *values, int n)
-{
-	qsort(values, n, sizeof(*values), compare);
-	return values[n / 2];
-}
 
 static uint8_t *read_file(const char *path, size_t *bytes)
 {
@@ -117,13 +87,13 @@ static double warm_ns(void (*run)(int i))
 	double times[BATCHES];
 
 	for (int batch = 0; batch < BATCHES; batch++) {
-		double start = now_ns();
+		double start = clock_ns();
 
 		for (int i = 0; i < BATCH_READS; i++)
 			run(i % VECTORS);
-		times[batch] = (now_ns() - start) / BATCH_READS;
+		times[batch] = (clock_ns() - start) / BATCH_READS;
 	}
-	return median(times, BATCHES);
+	return quantile(times, BATCHES, 0.5);
 }
 
 static double cold_ns(void (*run)(int i))
@@ -133,12 +103,12 @@ static double cold_ns(void (*run)(int i))
 
 	for (int i = 0; i < COLD_READS; i++) {
 		memset(elsewhere, i, sizeof(elsewhere));
-		double start = now_ns();
+		double start = clock_ns();
 
 		run(i % VECTORS);
-		times[i] = now_ns() - start;
+		times[i] = clock_ns() - start;
 	}
-	return median(times, COLD_READS);
+	return quantile(times, COLD_READS, 0.5);
 }
 
 int main(int argc, char **argv)
