@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,28 @@ def explain(
         assert events is not None
         looked = _printed(events, chosen, model_path, device)
     held_against = explanation.reference_of(looked, reference)
-    found = explanation.explain(looked, held_against)
+    _show(
+        looked, held_against, explanation.explain(looked, held_against), as_json,
+        about=f"model {looked.model.model_id}, slow above {looked.model.threshold_us} us",
+        what="decisions",
+        against=words.reference(held_against),
+        each=lambda found: words.decision(found, held_against),
+    )  # fmt: skip
+
+
+def _show(
+    looked: Any,
+    held_against: Any,
+    found: Sequence[Any],
+    as_json: bool,
+    *,
+    about: str,
+    what: str,
+    against: str,
+    each: Callable[[Any], str],
+    **also: Any,
+) -> None:
+    """Print what was looked at, what it is held against, and every explanation."""
     if as_json:
         click.echo(
             json.dumps(
@@ -119,22 +141,20 @@ def explain(
                     "threshold_us": looked.model.threshold_us,
                     "decisions_seen": looked.n_seen,
                     "notes": looked.notes,
+                    **also,
                     "reference": held_against.to_json(),
-                    "decisions": [each.to_json() for each in found],
+                    "decisions": [one.to_json() for one in found],
                 },
                 indent=1,
             )
         )
         return
-    click.echo(
-        f"{looked.source}: model {looked.model.model_id}, slow above "
-        f"{looked.model.threshold_us} us; {len(found)} of {looked.n_seen} decisions"
-    )
+    click.echo(f"{looked.source}: {about}; {len(found)} of {looked.n_seen} {what}")
     for note in looked.notes:
         click.echo(f"note: {note}")
-    click.echo(words.reference(held_against))
-    for each in found:
-        click.echo("\n" + words.decision(each, held_against))
+    click.echo(against)
+    for one in found:
+        click.echo("\n" + each(one))
 
 
 def _model(path: Path, trace: Path) -> Any:
@@ -165,33 +185,15 @@ def _explain_latencies(
 
     looked = latency_explanation.from_recording(trace, model, chosen, **reader)
     held_against = latency_explanation.reference_of(looked, reference)
-    found = latency_explanation.explain(looked, held_against)
-    if as_json:
-        click.echo(
-            json.dumps(
-                {
-                    "source": looked.source,
-                    "model_id": model.model_id,
-                    "threshold_us": model.threshold_us,
-                    "decisions_seen": looked.n_seen,
-                    "notes": looked.notes,
-                    "unit": looked.unit,
-                    "reference": held_against.to_json(),
-                    "decisions": [each.to_json() for each in found],
-                },
-                indent=1,
-            )
-        )
-        return
-    click.echo(
-        f"{looked.source}: latency model {model.model_id}, slow above {model.threshold_us} us, "
-        f"not worth waiting for above {model.refuse_us} us; {len(found)} of {looked.n_seen} reads"
-    )
-    for note in looked.notes:
-        click.echo(f"note: {note}")
-    click.echo(words.latency_reference(held_against))
-    for each in found:
-        click.echo("\n" + words.expected(each, held_against, logarithmic=model.n_trees > 0))
+    _show(
+        looked, held_against, latency_explanation.explain(looked, held_against), as_json,
+        about=f"latency model {model.model_id}, slow above {model.threshold_us} us, "
+        f"not worth waiting for above {model.refuse_us} us",
+        what="reads",
+        against=words.latency_reference(held_against),
+        each=lambda found: words.expected(found, held_against, logarithmic=model.n_trees > 0),
+        unit=looked.unit,
+    )  # fmt: skip
 
 
 def _printed(events: Path, chosen: Any, model_path: Path | None, device: str | None) -> Any:

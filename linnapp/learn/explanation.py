@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import TraceError
 from linnapp.learn.attribution import NetworkPredictor, attribute, smallest_changes, whole
-from linnapp.model import Model
+from linnapp.model import LatencyModel, Model
 from linnapp.trace import decisions
 from linnapp.trace.blktrace import ERROR, REVOKED, IoChunk, format_device, parse_device
 from linnapp.trace.recorded import Recorded, name_of, open_recording
@@ -19,6 +20,8 @@ from linnapp.trace.recorded import Recorded, name_of, open_recording
 NOTE_ON_RECORDINGS = (
     "whether the recorded reads were latency-critical is not in a recording; each is taken for one"
 )
+
+AnyModel = TypeVar("AnyModel", Model, LatencyModel)
 
 _ORDINALS = ("last", "2nd last", "3rd last")
 
@@ -47,17 +50,17 @@ class Choice:
 
 
 @dataclasses.dataclass(frozen=True)
-class Looked:
+class Looked(Generic[AnyModel]):
     """Decisions that were looked at.
 
     Attributes
     ----------
     source : str
         A drive's or file's name.
-    model : Model
-    chosen : ndarray of decision_dtype
+    model : Model or LatencyModel
+    chosen : structured array
         Those to explain.
-    recent : ndarray of decision_dtype
+    recent : structured array
         All decisions, or of a long recording the last: what a reference is made of.
     n_seen : int
         How many decisions there were.
@@ -66,11 +69,52 @@ class Looked:
     """
 
     source: str
-    model: Model
+    model: AnyModel
     chosen: npt.NDArray[Any]
     recent: npt.NDArray[Any]
     n_seen: int
     notes: list[str]
+
+    @classmethod
+    def through(
+        cls,
+        trace: Recorded,
+        model: AnyModel,
+        tables: Iterable[npt.NDArray[Any]],
+        choice: Choice,
+        what: str,
+    ) -> Self:
+        """Look at a recording's decisions, chunk by chunk.
+
+        Parameters
+        ----------
+        trace : path or IoTable
+            Where they come from.
+        model : Model or LatencyModel
+        tables : iterable of structured array
+            Of equal type, a chunk each.
+        choice : Choice
+        what : str
+            What to say was not there if there is none.
+
+        Raises
+        ------
+        TraceError
+            If there is none.
+        """
+        chosen = previous = recent = None
+        n_seen = 0
+        for table in tables:
+            n_seen += len(table)
+            met = table if chosen is None else np.concatenate([chosen, table])
+            chosen = choice.take(met, model.threshold_us)
+            if len(table):
+                previous, recent = recent, table
+        if chosen is None or recent is None:
+            raise TraceError(f"{trace}: no {what} to explain")
+        if previous is not None:
+            recent = np.concatenate([previous, recent])
+        return cls(name_of(trace), model, chosen, recent, n_seen, [NOTE_ON_RECORDINGS])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,7 +230,7 @@ class Explanation:
 
 def from_events(
     text: bytes, model: Model, choice: Choice, source: str, *, device: str | None = None
-) -> Looked:
+) -> Looked[Model]:
     """Choose from what the kernel's trace events say.
 
     Parameters
@@ -250,7 +294,9 @@ def from_events(
     return Looked(source, model, choice.take(table, model.threshold_us), table, len(table), notes)
 
 
-def from_recording(trace: Recorded, model: Model, choice: Choice, **reader_options: Any) -> Looked:
+def from_recording(
+    trace: Recorded, model: Model, choice: Choice, **reader_options: Any
+) -> Looked[Model]:
     """Choose from a recording's reads: what the model would have said to each.
 
     Parameters
@@ -266,24 +312,9 @@ def from_recording(trace: Recorded, model: Model, choice: Choice, **reader_optio
         If the trace cannot be read or holds no read.
     """
     predictor = NetworkPredictor(model)
-    chosen = previous = recent = np.zeros(0, decisions.decision_dtype(model.history))
-    n_seen = 0
-    for chunk in open_recording(trace, history=model.history, **reader_options):
-        table = _decided(chunk.take(chunk.is_read), predictor)
-        n_seen += len(table)
-        chosen = choice.take(np.concatenate([chosen, table]), model.threshold_us)
-        if len(table):
-            previous, recent = recent, table
-    if not n_seen:
-        raise TraceError(f"{trace}: no read to explain")
-    return Looked(
-        name_of(trace),
-        model,
-        chosen,
-        np.concatenate([previous, recent]),
-        n_seen,
-        [NOTE_ON_RECORDINGS],
-    )
+    chunks = open_recording(trace, history=model.history, **reader_options)
+    tables = (_decided(chunk.take(chunk.is_read), predictor) for chunk in chunks)
+    return Looked.through(trace, model, tables, choice, "read")
 
 
 def _decided(reads: IoChunk, predictor: NetworkPredictor) -> npt.NDArray[Any]:
@@ -307,7 +338,7 @@ def _decided(reads: IoChunk, predictor: NetworkPredictor) -> npt.NDArray[Any]:
     return table
 
 
-def reference_of(looked: Looked, kind: str) -> Reference:
+def reference_of(looked: Looked[Model], kind: str) -> Reference:
     """What to hold the decisions against.
 
     Parameters
@@ -331,7 +362,7 @@ def reference_of(looked: Looked, kind: str) -> Reference:
     return Reference(name, numbers, margin)
 
 
-def explain(looked: Looked, reference: Reference) -> list[Explanation]:
+def explain(looked: Looked[Model], reference: Reference) -> list[Explanation]:
     """Take the chosen decisions apart.
 
     Parameters

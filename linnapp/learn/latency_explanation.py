@@ -23,14 +23,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.errors import TraceError
 from linnapp.learn.attribution import attribute, whole
-from linnapp.learn.explanation import NOTE_ON_RECORDINGS, Choice
+from linnapp.learn.explanation import Choice, Looked
 from linnapp.learn.latency_features import Observer
 from linnapp.model import LatencyModel
 from linnapp.model.latency_engine import predict_us
 from linnapp.model.latency_model import CAP, FEATURES, FRACTION_BITS, LATENCIES, N_FEATURES
-from linnapp.trace.recorded import Recorded, name_of, open_recording
+from linnapp.trace.blktrace import IoChunk
+from linnapp.trace.recorded import Recorded, open_recording
 
 #: what the parts count: 1024ths of a doubling, or without trees us
 LOG_UNIT = f"log2 us / {1 << FRACTION_BITS}"
@@ -157,16 +157,8 @@ class LatencyExplanation:
         return {**fields, "predicted": "slow" if self.refused else "fast"}
 
 
-@dataclasses.dataclass(frozen=True)
-class LatencyLooked:
-    """Reads that were looked at; the fields are those of :class:`explanation.Looked`."""
-
-    source: str
-    model: LatencyModel
-    chosen: npt.NDArray[Any]
-    recent: npt.NDArray[Any]
-    n_seen: int
-    notes: list[str]
+class LatencyLooked(Looked[LatencyModel]):
+    """Reads that were looked at."""
 
     @property
     def unit(self) -> str:
@@ -192,32 +184,22 @@ def from_recording(
         If the trace cannot be read or holds no such read.
     """
     observer = Observer(model.overdue_us)
-    chosen = previous = recent = np.zeros(0, _DECISION)
-    n_seen = 0
-    for chunk in open_recording(trace, **reader_options):
-        features = observer.observe(chunk)
-        reads = chunk.take(chunk.is_served_read)
-        table = np.zeros(len(reads), _DECISION)
-        table["time_us"] = reads.arrival_ns // np.uint64(1000)
-        table["sector"] = reads.sector
-        table["n_sectors"] = reads.size_bytes // np.uint32(512)
-        table["features"] = features
-        table["predicted_us"] = predict_us(model, features)
-        table["latency_us"] = reads.latency_ns // np.uint64(1000)
-        n_seen += len(table)
-        chosen = choice.take(np.concatenate([chosen, table]), model.threshold_us)
-        if len(table):
-            previous, recent = recent, table
-    if not n_seen:
-        raise TraceError(f"{trace}: no completed read to explain")
-    return LatencyLooked(
-        name_of(trace),
-        model,
-        chosen,
-        np.concatenate([previous, recent]),
-        n_seen,
-        [NOTE_ON_RECORDINGS],
-    )
+    chunks = open_recording(trace, **reader_options)
+    tables = (_expected(chunk, model, observer) for chunk in chunks)
+    return LatencyLooked.through(trace, model, tables, choice, "completed read")
+
+
+def _expected(chunk: IoChunk, model: LatencyModel, observer: Observer) -> npt.NDArray[Any]:
+    features = observer.observe(chunk)
+    reads = chunk.take(chunk.is_served_read)
+    table = np.zeros(len(reads), _DECISION)
+    table["time_us"] = reads.arrival_ns // np.uint64(1000)
+    table["sector"] = reads.sector
+    table["n_sectors"] = reads.size_bytes // np.uint32(512)
+    table["features"] = features
+    table["predicted_us"] = predict_us(model, features)
+    table["latency_us"] = reads.latency_ns // np.uint64(1000)
+    return table
 
 
 def reference_of(looked: LatencyLooked, kind: str) -> LatencyReference:
