@@ -25,7 +25,8 @@ def test_nothing_is_wrong_lost_or_counted_twice(tmp_path: Path) -> None:
     assert found["problems"] == []
     assert found["reads"] == 60_000
     assert min(found["revoked"], found["hedges_won"], found["io_errors"]) > 50
-    assert found["injected_errors"]["flash2 dead"] > 5000
+    # How many reads still ask the dead drive is the model's affair; one in 64 does in any case.
+    assert found["injected_errors"]["flash2 dead"] > 15_000 / 64
 
 
 def books(folder: Path, ios: list[tuple[int, int, int]], **changes: int) -> list[Path]:
