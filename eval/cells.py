@@ -44,6 +44,9 @@ ARRAY_OF = {name: "consumer" if name.endswith("-c") else "enterprise" for name i
 #: project does by default.
 PAPER_TRAINING = ("--search", "paper", "--bursts", "0", "--label", "paper", "--bias", "5")
 
+#: And for a model of latencies, with which `lowest` chooses.
+LATENCY_TRAINING = ("--kind", "latency")
+
 #: Nothing is written before a replay: the emulator reads a block that was
 #: never written as zeros, at the same speed, and the replayer checks for that.
 REPLAYER_OPTIONS = ("--quiet", "--prefill", "none", "--settle-ms", "0")
@@ -296,8 +299,8 @@ def replayed(cache: Cache, replay: Replay) -> Replayed:
     models: list[Path] = []
     options: list[str | Path] = [*REPLAYER_OPTIONS, "--profile", source / "record" / "baseline.log"]
     if replay.policy in guests.NEEDS_LATENCY_MODEL:
-        kind = ("--kind", "latency", *replay.train_options)
-        folder = trained(cache, replay.models_of or replay.cell, kind)
+        options_of_kind = (*LATENCY_TRAINING, *replay.train_options)
+        folder = trained(cache, replay.models_of or replay.cell, options_of_kind)
         models = [folder / f"flash{drive}.linnos" for drive in range(N_DRIVES)]
     elif replay.policy in guests.NEEDS_MODEL | guests.NEEDS_THRESHOLD:
         folder = trained(cache, replay.models_of or replay.cell, replay.train_options)

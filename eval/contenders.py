@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Who is compared: rivals as published and as operators run them, LinnOS likewise, and bounds."""
+"""Who is compared: rivals as published and as operators run them, LinnOS likewise, and bounds.
+
+Beside LinnOS stands what goes beyond it, which asks the replica that a model of latencies predicts
+to answer first.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from dataclasses import dataclass
 #: Extra I/O that the capped ones may cause: in an outage hedging would otherwise double the load.
 CAP = "5%"
 
-RIVAL, LINNOS, BOUND = "rival", "linnos", "bound"
+RIVAL, LINNOS, LATENCY, BOUND = "rival", "linnos", "latency", "bound"
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,7 @@ class Contender:
     policy : str
         Of the replayer.
     kind : str
-        ``RIVAL``, ``LINNOS`` or ``BOUND``.
+        ``RIVAL``, ``LINNOS``, ``LATENCY`` or ``BOUND``.
     hedges : bool
         Whether it sends reads twice when they are late.
     capped : bool
@@ -58,18 +62,24 @@ CONTENDERS = (
     Contender("linnos-hl", LINNOS, hedges=True),
     Contender("linnos-hl", LINNOS, hedges=True, capped=True),
     Contender("linnos-h99", LINNOS, hedges=True),
+    Contender("lowest", LATENCY),
+    Contender("lowest-h95", LATENCY, hedges=True, capped=True),
     Contender("oracle", BOUND),
     Contender("verdict", BOUND),
 )
 
 #: Where slowness is injected: as published, and what the means of LinnOS's are held against.
 INJECTED = (
-    "baseline", "clone", "hedge", "hedge-ip", "heuristic-adv", "linnos", "linnos-hl", "oracle",
+    "baseline", "clone", "hedge", "hedge-ip", "heuristic-adv", "linnos", "linnos-hl", "lowest",
+    "oracle",
 )  # fmt: skip
-INJECTED_PAIRS = tuple(
-    (ours, reference)
-    for ours in ("linnos", "linnos-hl")
-    for reference in ("baseline", "clone", "hedge", "hedge-ip", "heuristic-adv")
+INJECTED_PAIRS = (
+    *(
+        (ours, reference)
+        for ours in ("linnos", "linnos-hl", "lowest")
+        for reference in ("baseline", "clone", "hedge", "hedge-ip", "heuristic-adv")
+    ),
+    ("lowest", "linnos"),
 )
 
 #: A bound that is computed after the fact, from replays (eval/learnt.py).
@@ -91,12 +101,12 @@ def named(names: Iterable[str]) -> tuple[Contender, ...]:
 
 
 def rivals(names: Iterable[str]) -> list[str]:
-    """Those of these names that are neither LinnOS nor a bound."""
+    """Those of these names that are neither ours nor a bound."""
     kinds = {contender.name: contender.kind for contender in CONTENDERS}
     return [name for name in names if kinds.get(name, BOUND) == RIVAL]
 
 
 def ours(names: Iterable[str]) -> list[str]:
-    """Those of these names that are LinnOS's."""
+    """Those of these names that are LinnOS's or go beyond it."""
     kinds = {contender.name: contender.kind for contender in CONTENDERS}
-    return [name for name in names if kinds.get(name, BOUND) == LINNOS]
+    return [name for name in names if kinds.get(name, BOUND) in (LINNOS, LATENCY)]

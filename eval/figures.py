@@ -33,6 +33,8 @@ POLICY_STYLE: dict[str, dict[str, Any]] = {
     "linnos-hl": {"color": "#009e73"},
     "linnos-hl, 5% cap": {"color": "#009e73", "linestyle": ":"},
     "linnos-h99": {"color": "#56b4e9", "linestyle": "--"},
+    "lowest": {"color": "#aa3377"},
+    "lowest-h95, 5% cap": {"color": "#aa3377", "linestyle": ":"},
     "oracle": {"color": "black", "linestyle": ":"},
     "verdict": {"color": "#555555", "linestyle": "-."},
     "learnt": {"color": "#d55e00", "linestyle": "-."},

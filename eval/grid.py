@@ -22,6 +22,7 @@ from eval import tuning
 from eval.cache import Cache
 from eval.cells import (
     ARRAY_OF,
+    LATENCY_TRAINING,
     WINDOW_S,
     WORKLOADS,
     Cell,
@@ -114,6 +115,9 @@ def replay_of(cache: Cache, cell: Cell, contender: Contender, **changes: Any) ->
 def prepare(context: Context, grid: Sequence[Cell]) -> None:
     """Record and train cells, and tune what is tuned; before their replays."""
     context.map(lambda cell: trained(context.cache, cell), grid, "recording and training")
+    context.map(
+        lambda cell: trained(context.cache, cell, LATENCY_TRAINING), grid, "models of latencies"
+    )
     context.map(lambda cell: tuning.tune(context.cache, cell), grid, "tuning heuristic-adv")
 
 

@@ -121,7 +121,7 @@ def score(
         below[a][b] = drawn.below(a, b).to_json()
         for percent in COMPARED:
             known = values[percent]
-            # Of LinnOS only: that is what is claimed of tails.
+            # Of ours only: that is what is claimed of tails.
             if a in known and b in known and a in contenders.ours(names):
                 interval = drawn.percentile_below(a, b, percent, (known[a], known[b]))
                 tail[key(percent)].setdefault(a, {})[b] = interval.to_json()
@@ -225,7 +225,7 @@ def below(cell: Mapping[str, Any], policy: str, reference: str) -> Interval:
 def best_rival(
     cell: Mapping[str, Any], field: str = "mean_us", most_extra: float = math.inf
 ) -> str:
-    """The policy with the lowest number that is neither LinnOS nor a bound.
+    """The policy with the lowest number that is neither ours nor a bound.
 
     Parameters
     ----------

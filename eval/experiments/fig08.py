@@ -28,8 +28,8 @@ PARAMETERS: dict[str, Any] = {
 #: Extra I/O that operators put up with; a cap may be overshot by the last hedge.
 LITTLE = 0.0505
 
-#: LinnOS as the paper runs it, and as operators would have it.
-OURS = ("linnos", "linnos-hl", "linnos-hl, 5% cap")
+#: LinnOS as the paper runs it, and as operators would have it; and what goes beyond it.
+OURS = ("linnos", "linnos-hl", "linnos-hl, 5% cap", "lowest", "lowest-h95, 5% cap")
 
 
 def run(context: Context) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from eval import contenders, figures, guests, scores, workers
 from eval.cache import code_version
 from eval.cells import (
     ARRAYS,
+    LATENCY_TRAINING,
     N_DRIVES,
     READS,
     Cell,
@@ -104,14 +105,16 @@ def replay_trace(context: Context, path: Path) -> dict[str, Any]:
             folder / "record",
         )
         blks = [folder / "record" / f"flash{k}.blk" for k in range(N_DRIVES)]
-        workers.train(blks, folder / "models", folder / "train.txt", "--seed", str(seed))
+        for kind, options in (("models", ()), ("latency", LATENCY_TRAINING)):
+            workers.train(
+                blks, folder / kind, folder / f"{kind}.txt", "--seed", str(seed), *options
+            )
         learnt = [record["training_reads"] for record in training_records(folder / "models")]
         write_json(folder / "facts.json", {**facts, "training_reads": sum(learnt) / N_DRIVES})
 
     source = context.cache.get("trace", made_from, learn)
     facts = json.loads((source / "facts.json").read_text())
     records = training_records(source / "models")
-    models = [source / "models" / f"flash{k}.linnos" for k in range(N_DRIVES)]
     ratio = sum(record["false_submit_ratio"] for record in records) / N_DRIVES
     options = (*OPTIONS, "--profile", source / "record" / "baseline.log")
     scenario = guests.Scenario(name, array, (source / "replay.iolog",), seed, options=options)
@@ -124,6 +127,8 @@ def replay_trace(context: Context, path: Path) -> dict[str, Any]:
             if contender.policy == "linnos-hl":
                 extra += ("--false-submit-ratio", f"{ratio:.6f}")
             chosen = replace(scenario, options=(*scenario.options, *extra))
+            kind = "latency" if contender.policy in guests.NEEDS_LATENCY_MODEL else "models"
+            models = [source / kind / f"flash{k}.linnos" for k in range(N_DRIVES)]
             run_ = guests.replay(chosen, contender.policy, folder, models=models)
             write_reads(folder / f"{contender.policy}.log", folder / READS)
             write_json(folder / "run.json", run_)
@@ -175,7 +180,7 @@ def reading(data: dict[str, Any]) -> str:
                 f"`{name}` {mean[name]}, against the best rival "
                 f"{scores.verdict(scores.below(trace, name, rival))}, against baseline "
                 f"{scores.verdict(scores.below(trace, name, 'baseline'))}"
-                for name in ("linnos", "linnos-hl")
+                for name in ("linnos", "linnos-hl", "lowest")
             )
             + "."
         )

@@ -84,9 +84,9 @@ SLOT_SHARE, EVERY_SHARE = 0.04, 0.2
 
 POLICIES = (
     "baseline", "clone", "hedge", "hedge, 5% cap", "hedge-ip", "heuristic-adv",
-    "linnos", "linnos-hl", "oracle",
+    "linnos", "linnos-hl", "lowest", "oracle",
 )  # fmt: skip
-OURS = ("linnos", "linnos-hl")
+OURS = ("linnos", "linnos-hl", "lowest")
 
 PARAMETERS: dict[str, Any] = {
     "kinds": [tuple(kind) for kind in KINDS],
@@ -147,7 +147,7 @@ def run(context: Context) -> dict[str, Any]:
 
 
 def best_rival(row: dict[str, Any]) -> str:
-    """The policy with the lowest mean that is neither LinnOS nor a bound."""
+    """The policy with the lowest mean that is neither ours nor a bound."""
     return min(contenders.rivals(row["mean_us"]), key=lambda name: row["mean_us"][name])
 
 

@@ -31,7 +31,7 @@ def test_rivals_are_neither_ours_nor_bounds() -> None:
     assert {"baseline", "clone", "hedge, 5% cap", "heuristic-adv"} <= set(rivals)
     assert not {"oracle", "verdict", "learnt", "linnos", "linnos-hl, 5% cap", "home"} & set(rivals)
     assert set(contenders.ours(contenders.NAMES)) == {
-        "linnos", "linnos-hl", "linnos-hl, 5% cap", "linnos-h99",
+        "linnos", "linnos-hl", "linnos-hl, 5% cap", "linnos-h99", "lowest", "lowest-h95, 5% cap",
     }  # fmt: skip
 
 

@@ -86,6 +86,7 @@ def windows() -> dict[str, Any]:
             "hedge": base,
             "linnos": linnos,
             "linnos-hl": base,
+            "lowest": base,
             "oracle": oracle,
         }
 

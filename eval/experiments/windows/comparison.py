@@ -11,7 +11,7 @@ from eval.intervals import Interval
 from eval.metrics import improvement, oracle_share, ranked_share
 
 #: The policies whose losses are listed, and what they are held against.
-OURS = ("linnos", "linnos-hl")
+OURS = ("linnos", "linnos-hl", "lowest")
 REFERENCES = ("baseline", "hedge")
 
 #: Neither LinnOS nor a bound; `clone` doubles the load, and answers after the fact.
