@@ -7,6 +7,8 @@ import re
 
 import click
 
+from linnapp.option_types import FiniteRange
+
 _DEFAULT = "127.0.0.1:9870"
 
 
@@ -36,22 +38,41 @@ class Address(click.ParamType[tuple[str, int]]):
     show_default=True,
     help="Where to answer; other machines reach it only if HOST is one of this one's addresses.",
 )
+@click.option(
+    "--look-every",
+    type=FiniteRange(0.1, 60.0),
+    default=5.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds between two looks at the drives, for the page.",
+)
+@click.option("--no-page", is_flag=True, help="Metrics alone; look at drives when asked only.")
 @click.option("--once", is_flag=True, help="Print the metrics and exit.")
-def exporter(devices: tuple[str, ...], listen: tuple[str, int], once: bool) -> None:
-    """Serve the drives' counters to Prometheus, until ctrl-C.
+def exporter(
+    devices: tuple[str, ...],
+    listen: tuple[str, int],
+    look_every: float,
+    no_page: bool,
+    once: bool,
+) -> None:
+    """Serve the drives' counters to Prometheus, and their last hour as a page, until ctrl-C.
 
-    Of the drives named, or of all that have LinnOS at the time of a scrape. The kernel's files are
-    read when Prometheus asks, and only then. Needs no root; as root it has the pending pages too.
+    \b
+    /metrics    for Prometheus, read from the kernel's files when it asks
+    /           the last hour of every drive: latencies, decisions, bursts
+    /hour.json  the page's numbers
 
-    Alert rules and a Grafana dashboard are in linnapp/monitoring.
+    Of the drives named, or of all that have LinnOS at the time. Needs no root; as root it has the
+    pending pages too. Alert rules and a Grafana dashboard are in linnapp/monitoring.
     """
     from linnapp.errors import DeviceError, LinnappError
 
     try:
+        import jinja2  # noqa: F401
         import prometheus_client
     except ImportError as error:
         raise LinnappError(
-            "prometheus_client is not installed; pip install 'linnapp[exporter]'"
+            f"{error.name} is not installed; pip install 'linnapp[exporter]'"
         ) from error
     from linnapp.drive.metrics import DriveCollector
     from linnapp.drive.sysfs import Drive, drives
@@ -67,16 +88,6 @@ def exporter(devices: tuple[str, ...], listen: tuple[str, int], once: bool) -> N
     if once:
         click.echo(prometheus_client.generate_latest(registry), nl=False)
         return
-    host, port = listen
-    try:
-        server, thread = prometheus_client.start_http_server(port, host, registry)
-    except OSError as error:
-        raise LinnappError(
-            f"--listen {host}:{port}: {error.strerror or error}; choose another"
-        ) from error
-    shown = f"[{host}]" if ":" in host else host
-    click.echo(f"listening on http://{shown}:{server.server_port}/metrics", err=True)
-    try:
-        thread.join()
-    finally:
-        server.shutdown()
+    from linnapp.commands._exporter_server import serve
+
+    serve(registry, listen, None if no_page else (names, look_every))

@@ -291,8 +291,14 @@ scrape_configs:
 @pytest.fixture
 def exporter(tree: Path) -> Iterator[str]:
     """An exporter of the tree as another process; yields its HOST:PORT."""
+    with an_exporter("--look-every", "0.1") as address:
+        yield address
+
+
+@contextlib.contextmanager
+def an_exporter(*options: str) -> Iterator[str]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "linnapp", "exporter", "--listen", "0"],
+        [sys.executable, "-m", "linnapp", "exporter", "--listen", "0", *options],
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -301,6 +307,8 @@ def exporter(tree: Path) -> Iterator[str]:
     line = process.stderr.readline()
     match = re.fullmatch(r"listening on http://(127\.0\.0\.1:\d+)/metrics\n", line)
     assert match, line
+    if "--no-page" not in options:
+        assert process.stderr.readline() == f"the last hour is on http://{match[1]}/\n"
     yield match[1]
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 130
@@ -317,6 +325,32 @@ def test_the_exporter_reads_anew_each_time(exporter: str, tree: Path) -> None:
     assert 'linnos_reads_total{drive="sda"} 100.0' in get(f"http://{exporter}/metrics")
     (tree / "block" / "sda" / "linnos" / "stats" / "reads").write_text("101\n")
     assert 'linnos_reads_total{drive="sda"} 101.0' in get(f"http://{exporter}/metrics")
+
+
+def test_the_page_shows_what_the_looks_saw(exporter: str, tree: Path) -> None:
+    stats = tree / "block" / "sda" / "linnos" / "stats"
+    deadline = time.monotonic() + 60
+    revoked = 0.0
+    # The kernel's counter moves on between two looks.
+    for number in range(1000):
+        replaced(stats / "revoked", f"{1000 + number}\n")
+        found = json.loads(get(f"http://{exporter}/hour.json"))["drives"]
+        revoked = sum(m["revoked"] for d in found if d["drive"] == "sda" for m in d["minutes"])
+        if revoked > 10 or time.monotonic() > deadline:
+            break
+        time.sleep(0.05)
+    assert [d["drive"] for d in found] == ["sda", "sdb"]
+    assert revoked > 10
+    page = get(f"http://{exporter}/")
+    assert "<h2>sda</h2>" in page and Drive("sda").model_id in page
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        get(f"http://{exporter}/hour.html")
+
+
+def test_without_the_page_there_are_metrics_alone(tree: Path) -> None:
+    with an_exporter("--no-page") as address:
+        assert "linnos_drives 2.0" in get(f"http://{address}/metrics")
+        assert "linnos_drives 2.0" in get(f"http://{address}/")
 
 
 @needs_prometheus

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""What answers for the exporter: metrics, the page, the page's numbers."""
+
+from __future__ import annotations
+
+import json
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Iterable
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from wsgiref.types import StartResponse, WSGIEnvironment
+
+import click
+from prometheus_client import CollectorRegistry, make_wsgi_app
+
+from linnapp.commands import _hour_page
+from linnapp.drive.hour import Hour
+from linnapp.drive.watching import Array
+from linnapp.errors import LinnappError
+
+#: The page needs nothing but itself, and may load nothing else.
+_PAGE_HEADERS = (
+    ("Content-Type", "text/html; charset=utf-8"),
+    ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:"),
+    ("Cache-Control", "no-store"),
+)
+_JSON_HEADERS = (("Content-Type", "application/json"), ("Cache-Control", "no-store"))
+
+
+class _Server(socketserver.ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+
+class _Silent(WSGIRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing of every request."""
+
+
+def _application(
+    registry: CollectorRegistry, hour: Hour | None, every_s: float
+) -> Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]:
+    metrics = make_wsgi_app(registry)
+
+    def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "/")
+        if path == "/metrics" or hour is None:
+            found: Iterable[bytes] = metrics(environ, start)
+            return found
+        if path == "/":
+            start("200 OK", [*_PAGE_HEADERS])
+            return [_hour_page.page(hour, every_s).encode()]
+        if path == "/hour.json":
+            # A list of its own: the server adds to it.
+            start("200 OK", [*_JSON_HEADERS])
+            return [json.dumps(_hour_page.data(hour)).encode()]
+        start("404 Not Found", [("Content-Type", "text/plain")])
+        return [b"there are /, /hour.json and /metrics\n"]
+
+    return answer
+
+
+def _look(hour: Hour, names: list[str], every_s: float) -> None:
+    array = Array(names)
+    while True:
+        hour.add(array.look(), time.time())
+        time.sleep(every_s)
+
+
+def serve(
+    registry: CollectorRegistry,
+    listen: tuple[str, int],
+    looks: tuple[list[str], float] | None,
+) -> None:
+    """Answer until interrupted.
+
+    Parameters
+    ----------
+    registry : CollectorRegistry
+    listen : (str, int)
+        Address and port; port 0 is any that is free.
+    looks : (list of str, float) or None
+        Drives of the page, all when empty, and seconds between two looks; None: metrics alone.
+    """
+    host, port = listen
+    hour = None if looks is None else Hour()
+    every_s = 0.0 if looks is None else looks[1]
+    try:
+        server = make_server(
+            host,
+            port,
+            _application(registry, hour, every_s),
+            _Server6 if ":" in host else _Server,
+            _Silent,
+        )
+    except OSError as error:
+        raise LinnappError(
+            f"--listen {host}:{port}: {error.strerror or error}; choose another"
+        ) from error
+    if hour is not None and looks is not None:
+        threading.Thread(target=_look, args=(hour, *looks), daemon=True).start()
+    shown = f"[{host}]" if ":" in host else host
+    click.echo(f"listening on http://{shown}:{server.server_port}/metrics", err=True)
+    if hour is not None:
+        click.echo(f"the last hour is on http://{shown}:{server.server_port}/", err=True)
+    with server:
+        server.serve_forever()

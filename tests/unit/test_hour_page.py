@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: MIT
+"""The exporter's page: what it says of the last hour, and that a browser shows it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from linnapp.commands import _hour_page
+from linnapp.commands._hour_page import Scale
+from linnapp.drive.hour import MINUTES, Hour, Minute
+from linnapp.drive.watching import Row
+
+NOW_S = 1_800_000_000.0 // 60 * 60 + 30
+
+
+def row(drive: str = "sda", **changes: Any) -> Row:
+    """A look at a drive in five seconds of which 50 reads completed."""
+    seen = Row(
+        drive=drive,
+        mode="enforce",
+        interval_s=5.0,
+        read_us_mean=120.0,
+        read_us_percentiles={},
+        reads_per_s=10.0,
+        writes_per_s=1.0,
+        in_flight=2,
+        pending_pages=None,
+        per_second={"admitted": 8.0, "revoked": 2.0, "probes": 1.0, "false_submits": 0.5},
+        burst_s=None,
+        model_id="12345678",
+        model_age_s=90.0,
+        threshold_us=421,
+        latencies_us=[120.0],
+        totals={"reads": 50},
+        settings={},
+    )
+    return dataclasses.replace(seen, **changes)
+
+
+def test_a_minute_is_the_sum_of_its_looks() -> None:
+    hour = Hour()
+    hour.add([row()], NOW_S)
+    hour.add([row(read_us_mean=480.0, reads_per_s=20.0, burst_s=3.0)], NOW_S + 5)
+    hour.add([row(read_us_mean=None, reads_per_s=0.0, per_second={})], NOW_S + 10)
+    ((last, (minute,)),) = hour.drives().values()
+    assert last is not None and last.read_us_mean is None
+    assert (minute.looks, minute.in_burst, minute.reads) == (3, 1, 150)
+    assert minute.read_us == pytest.approx((120 * 50 + 480 * 100) / 150)
+    assert (minute.lowest_us, minute.highest_us) == (120, 480)
+    # Probes are among what the kernel counts as admitted.
+    assert (minute.admitted, minute.revoked, minute.probes) == (70, 20, 10)
+
+
+def test_what_is_older_than_an_hour_is_forgotten() -> None:
+    hour = Hour()
+    for minute in range(MINUTES + 5):
+        hour.add([row("sda")] + ([row("gone")] if minute < 3 else []), NOW_S + 60 * minute)
+    (only,) = hour.drives().items()
+    assert only[0] == "sda" and len(only[1][1]) == MINUTES
+    hour.add([], NOW_S + 60 * (MINUTES + 5))
+    assert hour.drives()["sda"][0] is None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "bottom", "top"),
+    [(120, 480, 100, 500), (99, 500, 50, 1000), (1000, 1000, 1000, 2000), (0.5, 3e6, 1, 5e6)],
+)
+def test_the_axis_shows_all_and_little_more(
+    low: float, high: float, bottom: float, top: float
+) -> None:
+    scale = Scale.of([Minute(0, reads=1, lowest_us=low, highest_us=high)])
+    assert (scale.low_us, scale.high_us) == (bottom, top)
+    ticks = scale.ticks()
+    assert len(ticks) <= 8 and all(0 <= up <= 100 for _, up in ticks)
+    assert 0 <= scale.percent(low) <= scale.percent(high) <= 100
+
+
+class Outline(HTMLParser):
+    """What a page refers to, and whether its elements are closed."""
+
+    VOID = frozenset({"meta", "link"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.links: list[str] = []
+        self.errors: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.errors.append(tag)
+
+
+def an_hour() -> Hour:
+    """Three drives, of which each in its turn is in a burst; the last is gone."""
+    hour = Hour()
+    for look in range(60 * 12):
+        rows = []
+        for k, name in enumerate(("nvme0n1", "nvme1n1", "nvme2n1")):
+            slow = look // 60 % 4 == k
+            if name == "nvme2n1" and look > 600:
+                continue
+            rows.append(
+                row(
+                    name,
+                    read_us_mean=(1800.0 if slow else 95.0) * (1 + look * 7 % 10 / 30),
+                    per_second={"admitted": 5.0, "revoked": 40.0 if slow else 0.3, "probes": 1.0},
+                    burst_s=2.0 if slow else None,
+                )
+            )
+        hour.add(rows, NOW_S - 3600 + 5 * look)
+    return hour
+
+
+def test_the_page_is_whole_and_needs_nothing_else() -> None:
+    html = _hour_page.page(an_hour(), 5.0, NOW_S)
+    outline = Outline()
+    outline.feed(html)
+    assert (outline.open, outline.errors) == ([], [])
+    assert set(outline.links) == {"data:,", "hour.json", "metrics"}
+    assert "http" not in html.replace('http-equiv="refresh"', "") and "<script" not in html
+    assert html.count('class="latency"') == html.count('class="decisions"') == 3
+    assert "Not there any more." in html
+    drawings = re.findall(r'<svg class="(?:latency|decisions)".*?</svg>', html, re.DOTALL)
+    for drawing in drawings:
+        for element in ET.fromstring(drawing).iter():
+            for name in ("x", "y"):
+                assert -0.01 <= float(element.get(name, 0)) <= 100
+    # A burst in one of four stretches of five minutes, of what is still in the hour.
+    (said,) = re.findall(r'aria-label="nvme1n1, ([^"]*)"', html)
+    assert re.search(r"in a burst in 1[5-8] of the minutes", said)
+
+
+def test_names_are_text_and_nothing_else() -> None:
+    hour = Hour()
+    hour.add([row("<script>x</script>", model_id='"><b>')], NOW_S)
+    html = _hour_page.page(hour, 5.0, NOW_S)
+    assert "<script>" not in html and "<b>" not in html and "&lt;script&gt;" in html
+
+
+def test_before_the_first_numbers_the_page_says_so() -> None:
+    assert "No look at a drive yet" in _hour_page.page(Hour(), 5.0, NOW_S)
+
+
+def test_the_numbers_are_json() -> None:
+    hour = Hour()
+    hour.add([row(read_us_mean=None, reads_per_s=0.0)], NOW_S)
+    (drive,) = json.loads(json.dumps(_hour_page.data(hour), allow_nan=False))["drives"]
+    assert drive["drive"] == "sda" and drive["now"]["mode"] == "enforce"
+    (minute,) = drive["minutes"]
+    assert minute["lowest_us"] is None and minute["revoked"] == 10
+
+
+CHROMIUM = shutil.which("chromium")
+
+
+@pytest.mark.skipif(
+    CHROMIUM is None, reason="chromium is not installed (debian-packages-chromium.txt)"
+)
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [390, 1100])
+def test_a_browser_shows_it(tmp_path: Path, dark: bool, width: int) -> None:
+    """In the colours asked for, and nothing wider than the window."""
+    probe = (
+        "<script>addEventListener('load', () => { document.title = [innerWidth, "
+        "document.documentElement.scrollWidth, getComputedStyle(document.body).backgroundColor, "
+        "[...document.querySelectorAll('svg.latency')].map(s => s.clientHeight)].join(' ') })"
+        "</script>"
+    )
+    # A frame: a window of chromium is never as narrow as a phone.
+    (tmp_path / "page.html").write_text(
+        _hour_page.page(an_hour(), 5.0, NOW_S).replace("</body>", probe + "</body>")
+    )
+    (tmp_path / "frame.html").write_text(
+        f'<iframe src="page.html" style="width:{width}px;height:2000px;border:0"></iframe>'
+        "<script>onload = () => setTimeout(() => document.title = "
+        "frames[0].document.title, 200)</script>"
+    )
+    assert CHROMIUM is not None
+    ran = subprocess.run(
+        [
+            CHROMIUM,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--allow-file-access-from-files",
+            f"--user-data-dir={tmp_path}/profile",
+            "--virtual-time-budget=3000",
+            *(["--blink-settings=preferredColorScheme=0"] if dark else []),
+            "--window-size=1300,2200",
+            "--dump-dom",
+            f"file://{tmp_path}/frame.html",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    title = re.search(r"<title>(.*?)</title>", ran.stdout)
+    assert title, ran.stdout[:2000] + ran.stderr[-2000:]
+    inner, scrolled, *colour, heights = title[1].replace(", ", ",").split(" ")
+    assert int(inner) == width and int(scrolled) <= width
+    assert colour == (["rgb(20,23,26)"] if dark else ["rgb(255,255,255)"])
+    assert len(heights.split(",")) == 3 and min(map(int, heights.split(","))) > 100
