@@ -126,7 +126,7 @@ lint: venv ## formatting, types, kernel style
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	clang-format --dry-run -Werror replayer/*.[ch] replayer/*/*.[ch]
+	clang-format --dry-run -Werror {replayer,liblinnos}/*.[ch] {replayer,liblinnos}/*/*.[ch]
 	kernel/check.sh
 
 clean: ## remove what was built here; the cache outside the clone stays

@@ -36,6 +36,7 @@ LAB_SOURCES = (
     "kernel/patches",
     "kernel/config/uml.config",
     "replayer",
+    "liblinnos",
     "linnapp",
     "traces",
     "eval/guests.py",

@@ -3,13 +3,9 @@
 #ifndef REPLAYER_HINT_H
 #define REPLAYER_HINT_H
 
-#include <stdint.h>
+#include "latcrit.h"
 
-/* The latency-critical hint of a patched kernel (docs/formats.md); an unpatched one answers
- * EOPNOTSUPP. */
-#ifndef RWF_LATCRIT
-#define RWF_LATCRIT 0x00008000
-#endif
+#include <stdint.h>
 
 /* The I/O tag that flashsim's fault rules match is the hint field of the I/O priority, which
  * Linux 6.5 brought. The kernel gives meanings to values below 8. */

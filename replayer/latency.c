@@ -15,7 +15,8 @@ void latency_init(struct latency *l, uint32_t exact_max)
 	l->min_ns = UINT64_MAX;
 	l->exact_max = exact_max;
 	l->exact = exact_max;
-	histogram_init(&l->histogram, HISTOGRAM_BITS);
+	if (!histogram_init(&l->histogram, HISTOGRAM_BITS))
+		die("out of memory");
 	l->chunks = xcalloc(exact_max / CHUNK_VALUES + 1, sizeof(*l->chunks));
 }
 

@@ -5,51 +5,24 @@
 #include "chooser.h"
 #include "error.h"
 #include "hedging.h"
+#include "model_file.h"
 #include "policy.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* More than any model has. */
-#define FILE_BYTES_MAX (64u << 10)
-#define REMEDY "`linnapp train --kind latency` makes one"
-#define VERSION_AT 8
+_Static_assert(MAX_DRIVES <= CHOOSER_DRIVES_MAX, "the chooser knows fewer drives");
 
 struct predictor {
 	struct chooser chooser;
 	struct linnos_latency *models[MAX_DRIVES];
 };
 
-static size_t read_file(const char *path, unsigned char *file)
-{
-	FILE *f = fopen(path, "re");
-	size_t bytes;
-
-	if (!f)
-		die("--latency-model %s: %s; " REMEDY, path, strerror(errno));
-	bytes = fread(file, 1, FILE_BYTES_MAX, f);
-	if (ferror(f))
-		die("--latency-model %s: %s; " REMEDY, path, strerror(errno));
-	fclose(f);
-	return bytes;
-}
-
 static struct linnos_latency *model_read(const char *path)
 {
-	unsigned char *file = xmalloc(FILE_BYTES_MAX);
-	size_t bytes = read_file(path, file);
-	struct linnos_latency *model = xmalloc(linnos_latency_sizeof(bytes));
-	enum linnos_latency_error error = linnos_latency_parse(model, file, bytes);
+	char why[MODEL_WHY_BYTES];
+	int error;
+	struct linnos_latency *model = model_file_read(path, &error, why);
 
-	if (error == LINNOS_LATENCY_UNKNOWN_VERSION && file[VERSION_AT] == LINNOS_MODEL_VERSION)
-		die("--latency-model %s: a network that says slow or fast, not how long; " REMEDY
-		    " that does",
-		    path);
-	if (error)
-		die("--latency-model %s: %s; " REMEDY, path, linnos_latency_error_string(error));
-	free(file);
+	if (!model)
+		die("--latency-model %s", why);
 	return model;
 }
 

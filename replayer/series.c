@@ -28,8 +28,9 @@ struct series *series_new(double interval_s)
 	struct series *s = xcalloc(1, sizeof(*s));
 
 	s->interval_ns = interval_s * 1e9;
-	histogram_init(&s->service.histogram, HISTOGRAM_BITS);
-	histogram_init(&s->response.histogram, HISTOGRAM_BITS);
+	if (!histogram_init(&s->service.histogram, HISTOGRAM_BITS) ||
+	    !histogram_init(&s->response.histogram, HISTOGRAM_BITS))
+		die("out of memory");
 	return s;
 }
 

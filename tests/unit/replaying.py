@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 
 REPLAYER = Path(__file__).parents[2] / "build/replayer/replayer"
+#: Some of its modules are those of liblinnos.
+LIBRARY = REPLAYER.parents[2] / "liblinnos"
+BUILT = REPLAYER.parents[2] / "build/liblinnos"
 BLOCK = 4096
 DRIVE_BYTES = 8 << 20
 N_DRIVES = 3

@@ -473,9 +473,9 @@ int main(void)
 """
     )
     subprocess.run(
-        ["gcc", "-D_GNU_SOURCE", f"-I{source}", f"-I{source}/../kernel/linnos", "-o", shown,
-         program, source / "progress.c", source / "latency.c", source / "histogram.c",
-         source / "error.c", "-lm"],
+        ["gcc", "-D_GNU_SOURCE", f"-I{source}", f"-I{source}/../kernel/linnos",
+         f"-I{source}/../liblinnos", "-o", shown, program, source / "progress.c",
+         source / "latency.c", source / "../liblinnos/histogram.c", source / "error.c", "-lm"],
         check=True,
     )  # fmt: skip
     ran = subprocess.run([shown], capture_output=True, text=True, check=True)

@@ -36,11 +36,13 @@ class Latency(ctypes.Structure):
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     path = tmp_path_factory.mktemp("lib") / "latency.so"
-    sources = [str(REPLAYER / f"{name}.c") for name in ("latency", "histogram", "error")]
+    shared = REPLAYER.parent / "liblinnos"
+    sources = [REPLAYER / "latency.c", REPLAYER / "error.c", shared / "histogram.c"]
     subprocess.run(
-        ["gcc", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", "-o", str(path), *sources, "-lm"],
+        ["gcc", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", f"-I{shared}", "-o", path, *sources,
+         "-lm"],
         check=True,
-    )
+    )  # fmt: skip
     library = ctypes.CDLL(str(path))
     library.latency_add.argtypes = (ctypes.POINTER(Latency), ctypes.c_uint64)
     library.latency_percentile.argtypes = (ctypes.POINTER(Latency), ctypes.c_double)

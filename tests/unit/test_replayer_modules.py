@@ -10,9 +10,10 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
-from replaying import REPLAYER
+from replaying import LIBRARY, REPLAYER
 
 SOURCE = REPLAYER.parents[2] / "replayer"
+SHARED = ("budget", "chooser", "histogram", "model_file", "observer")
 TESTS = [
     (path.stem, test)
     for path in sorted(SOURCE.glob("tests/test_*.c"))
@@ -36,9 +37,10 @@ def test_module(programs: Path, program: str, test: str) -> None:
 
 
 def modules() -> dict[str, list[Path]]:
-    """The sources of each module: its .c and its .h."""
+    """The sources of each module, the library's that it shares among them: its .c and its .h."""
     found: dict[str, list[Path]] = {}
-    for path in [*SOURCE.glob("*.[ch]"), *SOURCE.glob("policies/*.c")]:
+    shared = [LIBRARY / f"{name}.{kind}" for name in SHARED for kind in "ch"]
+    for path in [*SOURCE.glob("*.[ch]"), *SOURCE.glob("policies/*.c"), *shared]:
         found.setdefault(path.stem, []).append(path)
     return found
 
@@ -46,6 +48,11 @@ def modules() -> dict[str, list[Path]]:
 def test_no_two_modules_have_one_name() -> None:
     for name, paths in modules().items():
         assert len([path for path in paths if path.suffix == ".c"]) <= 1, name
+
+
+def test_what_is_shared_has_one_home() -> None:
+    for name in SHARED:
+        assert not [*SOURCE.glob(f"**/{name}.[ch]")]
 
 
 def includes() -> dict[str, set[str]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from replaying import REPLAYER
+from replaying import BUILT, LIBRARY
 from test_latency_features import made_up
 from test_latency_log import random_log
 
@@ -31,11 +31,11 @@ def walked_in_c(chunk: IoChunk, overdue_us: int) -> np.ndarray:
     events += [(arrival[i], 1, i, f"s {i} {arrival[i]} {pages[i]} {int(not flags[i] & WRITE)}")
                for i in counted]  # fmt: skip
     subprocess.run(
-        ["make", "-s", "-C", REPLAYER.parents[2] / "replayer", f"OUT={REPLAYER.parent}", "tests"],
+        ["make", "-s", "-C", LIBRARY, f"OUT={BUILT}", BUILT / "tests/walk_log"],
         check=True, capture_output=True,
     )  # fmt: skip
     ran = subprocess.run(
-        [REPLAYER.parent / "tests/walk_log", str(overdue_us)],
+        [BUILT / "tests/walk_log", str(overdue_us)],
         input="\n".join(event[-1] for event in sorted(events)),
         capture_output=True, text=True, check=True,
     )  # fmt: skip

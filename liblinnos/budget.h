@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The hedges' budget, a token bucket. It starts empty; each read that is started earns
- * --hedge-budget of a token (0.05), a hedge costs one, and the bucket holds no more than
- * --hedge-burst (100). So hedges are never more than that share of the reads so far, and however
- * long the drives were calm, of n reads in a row at most 0.05 n + 100 are hedged.
+ * The hedges' budget, a token bucket. It starts empty; each read that is started earns a share of a
+ * token (0.05), a hedge costs one, and the bucket holds no more than its burst (100). So hedges are
+ * never more than that share of the reads so far, and however long the drives were calm, of n reads
+ * in a row at most 0.05 n + 100 are hedged.
  */
-#ifndef REPLAYER_BUDGET_H
-#define REPLAYER_BUDGET_H
+#ifndef LINNOS_BUDGET_H
+#define LINNOS_BUDGET_H
 
 #include <stdbool.h>
 

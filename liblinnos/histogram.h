@@ -4,9 +4,10 @@
  * have a bucket each, above them every power of two has 2^bits buckets, so that a value is known
  * within 1/2^bits of itself.
  */
-#ifndef REPLAYER_HISTOGRAM_H
-#define REPLAYER_HISTOGRAM_H
+#ifndef LINNOS_HISTOGRAM_H
+#define LINNOS_HISTOGRAM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct histogram {
@@ -14,9 +15,12 @@ struct histogram {
 	uint64_t *counts;
 };
 
-void histogram_init(struct histogram *h, unsigned int bits);
+/* False when there is no memory. */
+bool histogram_init(struct histogram *h, unsigned int bits);
 void histogram_free(struct histogram *h);
 void histogram_clear(struct histogram *h);
+/* Half of all counts is forgotten; how many there are then. */
+uint64_t histogram_fade(struct histogram *h);
 /* The middle of the bucket that holds the rank-th smallest value, from 1; UINT64_MAX when there are
  * not so many. */
 uint64_t histogram_at_rank(const struct histogram *h, uint64_t rank);

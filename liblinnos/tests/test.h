@@ -4,8 +4,8 @@
  * modules that its file tests and those that they need, and with nothing else of the replayer. It
  * runs the tests that are named on its command line, else all.
  */
-#ifndef REPLAYER_TEST_H
-#define REPLAYER_TEST_H
+#ifndef LINNOS_TEST_H
+#define LINNOS_TEST_H
 
 #undef NDEBUG
 #include <assert.h>

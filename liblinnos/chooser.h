@@ -12,12 +12,13 @@
  * bad the last words were, they are asked again after as much time, and who asks hardly waits
  * longer than that. At most EXPLORED_SHARE of all reads are spent on it.
  */
-#ifndef REPLAYER_CHOOSER_H
-#define REPLAYER_CHOOSER_H
+#ifndef LINNOS_CHOOSER_H
+#define LINNOS_CHOOSER_H
 
 #include "budget.h"
-#include "device.h"
 #include "observer.h"
+
+#define CHOOSER_DRIVES_MAX 16
 
 #define EXPLORED_SHARE 0.01
 /* What calm reads save up. */
@@ -29,7 +30,9 @@ struct chooser {
 	struct linnos_latency *const *models;
 	uint64_t explore_ns; /* 0: never */
 	unsigned int margin_percent;
-	uint64_t start_ns; /* of the first read: from then on drives are silent */
+	uint64_t start_ns;		 /* of the first read: from then on drives are silent */
+	uint32_t us[CHOOSER_DRIVES_MAX]; /* predicted by the last choice, of the drives it was
+					    between */
 	struct budget budget;
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* A log-linear histogram: see histogram.h. */
 #include "histogram.h"
-#include "error.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,10 +22,11 @@ static uint64_t middle(const struct histogram *h, uint32_t bucket)
 	return ((uint64_t)(bucket % per_power + per_power) << shift) + ((1ull << shift) >> 1);
 }
 
-void histogram_init(struct histogram *h, unsigned int bits)
+bool histogram_init(struct histogram *h, unsigned int bits)
 {
 	h->bits = bits;
-	h->counts = xcalloc(n_buckets(h), sizeof(*h->counts));
+	h->counts = calloc(n_buckets(h), sizeof(*h->counts));
+	return h->counts;
 }
 
 void histogram_free(struct histogram *h)
@@ -38,6 +38,15 @@ void histogram_free(struct histogram *h)
 void histogram_clear(struct histogram *h)
 {
 	memset(h->counts, 0, n_buckets(h) * sizeof(*h->counts));
+}
+
+uint64_t histogram_fade(struct histogram *h)
+{
+	uint64_t left = 0;
+
+	for (uint32_t b = 0; b < n_buckets(h); b++)
+		left += h->counts[b] /= 2;
+	return left;
 }
 
 uint64_t histogram_at_rank(const struct histogram *h, uint64_t rank)

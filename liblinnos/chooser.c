@@ -40,10 +40,10 @@ static uint64_t silent_us(const struct chooser *c, unsigned int drive, uint64_t 
 	return (now_ns - heard_ns) / 1000;
 }
 
-/* As chooser_lowest(); us[] get the predictions. */
-static int lowest(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns,
-		  uint32_t mask, uint32_t *us)
+int chooser_lowest(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns,
+		   uint32_t mask)
 {
+	uint32_t *us = c->us;
 	int best = -1;
 
 	for (unsigned int i = 0; i < c->n_drives; i++) {
@@ -64,32 +64,23 @@ static int lowest(struct chooser *c, unsigned int home, uint32_t pages, uint64_t
 	return best;
 }
 
-int chooser_lowest(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns,
-		   uint32_t mask)
-{
-	uint32_t us[MAX_DRIVES];
-
-	return lowest(c, home, pages, now_ns, mask, us);
-}
-
 unsigned int chooser_read(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns,
 			  bool *explored)
 {
 	uint64_t longest_us = 0;
-	uint32_t us[MAX_DRIVES];
 	unsigned int best, silent;
 
 	if (!c->start_ns)
 		c->start_ns = now_ns;
 	budget_earn(&c->budget);
 	*explored = false;
-	silent = best = lowest(c, home, pages, now_ns, 0, us);
+	silent = best = chooser_lowest(c, home, pages, now_ns, 0);
 	if (!c->explore_ns || !budget_allows(&c->budget))
 		return best;
 	for (unsigned int drive = 0; drive < c->n_drives; drive++) {
 		uint64_t for_us = silent_us(c, drive, now_ns);
 
-		if (for_us >= us[drive] && for_us > longest_us) {
+		if (for_us >= c->us[drive] && for_us > longest_us) {
 			longest_us = for_us;
 			silent = drive;
 		}

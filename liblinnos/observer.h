@@ -6,8 +6,8 @@
  *
  * It knows of this program's I/Os alone. Times are absolute and never go back.
  */
-#ifndef REPLAYER_OBSERVER_H
-#define REPLAYER_OBSERVER_H
+#ifndef LINNOS_OBSERVER_H
+#define LINNOS_OBSERVER_H
 
 #include "linnos_latency.h"
 
