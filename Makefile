@@ -19,7 +19,7 @@ PYTEST := $(PYTHON) -m pytest tests
 PYTEST_PARALLEL := $(PYTEST) -n $(TEST_JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv kernel kernel-debug kernel-x86 kernel-6.1 native replayer build demo test \
+.PHONY: help deps venv kernel kernel-debug kernel-x86 kernel-6.1 native replayer liblinnos install-lib build demo test \
 	kernel-x86-kasan kernel-x86-kcsan test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 fuzz bench eval report lint clean
 
 help: ## this list
@@ -76,7 +76,13 @@ native: $(BUILD)/.deps ## the integer engine and the trace reader as shared libr
 replayer: $(BUILD)/.deps ## the trace replayer
 	@$(MAKE) --no-print-directory -C replayer OUT=$(CURDIR)/$(BUILD)/replayer
 
-build: venv kernel native replayer ## all of the above
+liblinnos: $(BUILD)/.deps ## the library that reads from the best replica, on any kernel
+	@$(MAKE) --no-print-directory -C liblinnos OUT=$(CURDIR)/$(BUILD)/liblinnos
+
+build: venv kernel native replayer liblinnos ## all of the above
+
+install-lib: liblinnos ## library, header, pkg-config file, man pages; PREFIX=/usr/local
+	@$(MAKE) --no-print-directory -C liblinnos OUT=$(CURDIR)/$(BUILD)/liblinnos install
 
 # --- What it is for ------------------------------------------------------------
 
@@ -86,7 +92,7 @@ demo: build ## the whole loop; TRACE=FILE: on your own trace
 test: build ## every test: Python, KUnit, and in the booted kernel
 	$(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug"
 
-test-unit: venv native replayer ## the tests that boot no kernel
+test-unit: venv native replayer liblinnos ## the tests that boot no kernel
 	$(PYTEST_PARALLEL) -m "not lab and not qemu and not linux61 and not debug"
 
 test-lab: build ## the tests that boot the kernel

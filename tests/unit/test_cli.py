@@ -287,7 +287,7 @@ def _listed(what: str) -> list[str]:
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="groff not installed")
 def test_the_manual_pages_are_well_formed() -> None:
-    for page in (ROOT / "docs").glob("*.1"):
+    for page in (ROOT / "docs").glob("*.[13]"):
         ran = subprocess.run(
             ["groff", "-ww", "-man", "-Tutf8", "-z", page],
             capture_output=True,

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The modules that the replayer chooses by: their C tests."""
+"""liblinnos: its C tests, under sanitizers too; what it shows, what is installed and documented."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -10,6 +11,10 @@ from pathlib import Path
 import pytest
 from replaying import BUILT, LIBRARY
 
+from linnapp import __version__
+
+HEADER = LIBRARY / "liblinnos.h"
+PAGES = sorted((LIBRARY.parent / "docs").glob("*.3"))
 TESTS = [
     (path.stem, test)
     for path in sorted(LIBRARY.glob("tests/test_*.c"))
@@ -17,12 +22,28 @@ TESTS = [
 ]
 
 
+def make(*arguments: object) -> str:
+    ran = subprocess.run(
+        ["make", "-s", "-C", LIBRARY, f"OUT={BUILT}", *map(str, arguments)],
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
 @pytest.fixture(scope="module")
 def built() -> Path:
-    subprocess.run(
-        ["make", "-s", "-C", LIBRARY, f"OUT={BUILT}", "tests"], check=True, capture_output=True
-    )
+    make("all")
     return BUILT
+
+
+def names(text: str, pattern: str) -> set[str]:
+    found = set(re.findall(pattern, text, re.MULTILINE))
+    assert found
+    return found
+
+
+FUNCTIONS = names(HEADER.read_text(), r"^[\w ]+?[ *](linnos_\w+)\(")
 
 
 @pytest.mark.parametrize(("program", "test"), TESTS)
@@ -31,3 +52,108 @@ def test_library_module(built: Path, program: str, test: str) -> None:
         [built / "tests" / program, test], capture_output=True, text=True, timeout=120
     )
     assert (ran.returncode, ran.stdout) == (0, "1 tests passed\n"), ran.stderr
+
+
+def test_it_is_clean_under_asan_ubsan_and_tsan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LINNOS_READS", "4000")
+    ran = make("check-sanitized")
+    assert ran.count("tests passed") == 9
+
+
+def test_what_can_be_seen_is_what_the_header_has(built: Path) -> None:
+    assert names((LIBRARY / "liblinnos.map").read_text(), r"^\t(linnos_\w+);") == FUNCTIONS
+    for library, arguments in (
+        ("liblinnos.a", ["-g", "--defined-only"]),
+        ("liblinnos.so", ["-D", "--defined-only"]),
+    ):
+        listed = subprocess.run(
+            ["nm", *arguments, built / library], capture_output=True, text=True, check=True
+        ).stdout
+        assert names(listed, r" T ([a-z]\w+)(?:@@LIBLINNOS_0)?$") == FUNCTIONS
+
+
+def test_it_neither_prints_nor_ends_the_program(built: Path) -> None:
+    used = subprocess.run(
+        ["nm", "-u", built / "liblinnos.a"], capture_output=True, text=True, check=True
+    ).stdout
+    calls = names(used, r" U (\w+)")
+    assert "preadv2" in calls
+    forbidden = {"exit", "_exit", "abort", "printf", "fprintf", "puts", "fputs", "perror"}
+    assert not calls & (forbidden | {"stdout", "stderr", "__assert_fail", "__fprintf_chk"})
+
+
+def test_it_has_no_state_of_its_own(built: Path) -> None:
+    """No variables, that is; what is written down in a program is no state."""
+    listed = subprocess.run(
+        ["nm", built / "liblinnos.a"], capture_output=True, text=True, check=True
+    ).stdout
+    assert not re.findall(r" [bBdDcC] (\w+)$", listed, re.MULTILINE)
+
+
+PROGRAM = """
+#include <liblinnos.h>
+#include <stdio.h>
+int main(void)
+{
+	const char *paths[] = {"/nowhere"};
+	struct linnos_options options = LINNOS_OPTIONS_INIT;
+	struct linnos_array *array;
+	char text[512];
+	int error = linnos_open(&array, 1, paths, 0, &options);
+
+	linnos_error(array, text, sizeof(text));
+	printf("%d %s\\n", error, text);
+	return linnos_close(array);
+}
+"""
+
+
+def test_c_plus_plus_takes_the_header() -> None:
+    subprocess.run(
+        ["clang", "-x", "c++", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", HEADER], check=True
+    )
+
+
+@pytest.mark.parametrize("how", ["shared", "static"])
+def test_a_program_finds_what_is_installed(tmp_path: Path, how: str) -> None:
+    root = tmp_path / "opt"
+    make("install", f"PREFIX={root}")
+    (tmp_path / "p.c").write_text(PROGRAM)
+    flags = subprocess.run(
+        ["pkg-config", "--cflags", "--libs", "liblinnos"],
+        env={**os.environ, "PKG_CONFIG_PATH": str(root / "lib/pkgconfig")},
+        capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    if how == "static":
+        flags = [f"-I{root}/include", f"{root}/lib/liblinnos.a", "-luring", "-lm", "-pthread"]
+    subprocess.run(
+        ["gcc", "-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-o", tmp_path / "p",
+         tmp_path / "p.c", *flags],
+        check=True,
+    )  # fmt: skip
+    ran = subprocess.run(
+        [tmp_path / "p"], env={"LD_LIBRARY_PATH": f"{root}/lib"}, capture_output=True, text=True
+    )
+    assert (ran.returncode, ran.stdout) == (0, "-2 replica /nowhere: No such file or directory\n")
+    (tmp_path / "p").unlink()
+    (tmp_path / "p.c").unlink()
+    installed = {str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir()}
+    assert installed == {
+        "include/liblinnos.h", "lib/liblinnos.a", "lib/liblinnos.so", "lib/liblinnos.so.0",
+        f"lib/liblinnos.so.{__version__}", "lib/pkgconfig/liblinnos.pc",
+        *(f"share/man/man3/{page.name}" for page in PAGES),
+    }  # fmt: skip
+    make("uninstall", f"PREFIX={root}")
+    assert not [path for path in tmp_path.rglob("*") if not path.is_dir()]
+
+
+def test_the_man_pages_have_all_that_the_header_has() -> None:
+    pages = "\n".join(page.read_text().replace("\\-", "-") for page in PAGES)
+    header = HEADER.read_text()
+    members = names(header, r"^ \* @(\w+):")
+    for name in FUNCTIONS | names(header, r"\b(LINNOS_[A-Z_]+)\b"):
+        assert name in pages, name
+    for struct in ("linnos_options", "linnos_stats", "linnos_completion"):
+        body = header[header.index(f"struct {struct} {{") :]
+        for name in re.findall(r"\b(\w+)(?:\[\w+\])?;$", body[: body.index("\n};")], re.M):
+            assert name == "reserved" or (name in members and name in pages), name

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: MIT
+/* Opening an array, and what it tells of itself. */
+#include "array.h"
+#include "lanes.h"
+#include "latcrit.h"
+#include "model_file.h"
+#include "reads.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+_Static_assert(LINNOS_REPLICAS_MAX == CHOOSER_DRIVES_MAX, "the chooser knows as many");
+
+#define KNOWN_FLAGS (LINNOS_BUFFERED | LINNOS_HINT)
+/* The options of the first version: less is none. */
+#define OPTIONS_BYTES_MIN sizeof(struct linnos_options)
+/* Without a model: what no drive in order takes. */
+#define OVERDUE_US 10000
+/* A percentile of hedging is off by 1/64 at most. */
+#define HISTOGRAM_BITS 6
+
+uint64_t array_clock_ns(const struct linnos_array *a)
+{
+	struct timespec t;
+
+	if (a->hooks.clock_ns)
+		return a->hooks.clock_ns(a->hooks.context);
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+uint64_t array_time(struct linnos_array *a, uint64_t clock_ns)
+{
+	if (clock_ns > a->now_ns)
+		a->now_ns = clock_ns;
+	return a->now_ns;
+}
+
+int array_fail(struct linnos_array *a, int error, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(a->error, sizeof(a->error), format, args);
+	va_end(args);
+	return error;
+}
+
+uint64_t array_size_now(const struct linnos_array *a)
+{
+	uint64_t largest = 0;
+
+	for (unsigned int k = 0; k < a->n; k++) {
+		uint64_t bytes = a->replicas[k].size_bytes;
+		struct stat st;
+
+		if (!fstat(a->replicas[k].fd, &st) && S_ISREG(st.st_mode))
+			bytes = st.st_size;
+		if (bytes > largest)
+			largest = bytes;
+	}
+	return largest;
+}
+
+/* What the caller's structure does not have yet keeps its default; what this library does not know
+ * yet must be zero. */
+static int take_options(struct linnos_array *a, const struct linnos_options *o)
+{
+	struct linnos_options defaults = LINNOS_OPTIONS_INIT;
+
+	a->o = defaults;
+	if (!o)
+		return 0;
+	if (o->size < OPTIONS_BYTES_MIN)
+		return array_fail(a, -EINVAL,
+				  "options of %zu bytes; begin with struct linnos_options o = "
+				  "LINNOS_OPTIONS_INIT, which sets .size",
+				  o->size);
+	for (size_t i = sizeof(a->o); i < o->size; i++)
+		if (((const char *)o)[i])
+			return array_fail(a, -E2BIG,
+					  "options that this liblinnos does not know (byte %zu is "
+					  "not zero); it is older than the program's header",
+					  i);
+	memcpy(&a->o, o, sizeof(a->o));
+	return 0;
+}
+
+static int check_options(struct linnos_array *a, unsigned int n)
+{
+	const struct linnos_options *o = &a->o;
+
+	if (o->flags & ~KNOWN_FLAGS)
+		return array_fail(a, -EINVAL, "options: flags 0x%x; known are 0x%x", o->flags,
+				  KNOWN_FLAGS);
+	if (o->home != LINNOS_HOME_TURNS && (o->home < 0 || (unsigned int)o->home >= n))
+		return array_fail(a, -EINVAL,
+				  "options: home %d of %u replicas; give 0 to %u, or "
+				  "LINNOS_HOME_TURNS",
+				  o->home, n, n - 1);
+	if (o->home_margin_percent > 100)
+		return array_fail(a, -EINVAL, "options: home_margin_percent %u; 0 to 100 can be",
+				  o->home_margin_percent);
+	if (!(o->extra_io_percent >= 0 && o->extra_io_percent <= 100))
+		return array_fail(a, -EINVAL, "options: extra_io_percent %g; 0 to 100 can be",
+				  o->extra_io_percent);
+	if (!(o->hedge_percentile >= 0 && o->hedge_percentile < 100))
+		return array_fail(
+			a, -EINVAL,
+			"options: hedge_percentile %g; above 0 and below 100 can be, 0 is "
+			"none",
+			o->hedge_percentile);
+	if (o->hedge_us && o->hedge_percentile > 0)
+		return array_fail(a, -EINVAL,
+				  "options: both hedge_us and hedge_percentile; give one of them");
+	return 0;
+}
+
+static int open_path(struct linnos_array *a, struct replica *r, const char *path)
+{
+	int flags = O_RDONLY | O_CLOEXEC;
+
+	r->fd = open(path, a->o.flags & LINNOS_BUFFERED ? flags : flags | O_DIRECT);
+	/* A file system without O_DIRECT. */
+	if (r->fd < 0 && errno == EINVAL)
+		r->fd = open(path, flags);
+	if (r->fd >= 0) {
+		r->is_ours = true;
+		return 0;
+	}
+	return array_fail(a, -errno, "replica %s: %s%s", path, strerror(errno),
+			  errno == EACCES ? "; drives are read by root and the group disk" : "");
+}
+
+static int look_at(struct linnos_array *a, struct replica *r)
+{
+	int flags = fcntl(r->fd, F_GETFL);
+	struct stat st;
+
+	if (flags < 0 || fstat(r->fd, &st))
+		return array_fail(a, -errno, "replica %s: %s", r->name, strerror(errno));
+	if ((flags & O_ACCMODE) == O_WRONLY)
+		return array_fail(a, -EBADF, "replica %s: not open for reading", r->name);
+	r->is_direct = flags & O_DIRECT;
+	if (S_ISREG(st.st_mode)) {
+		r->size_bytes = st.st_size;
+	} else if (!S_ISBLK(st.st_mode)) {
+		return array_fail(a, -EINVAL,
+				  "replica %s: neither a block device nor a regular file", r->name);
+	} else if (ioctl(r->fd, BLKGETSIZE64, &r->size_bytes)) {
+		return array_fail(a, -errno, "replica %s: no size: %s", r->name, strerror(errno));
+	}
+	if (r->size_bytes > a->size_bytes)
+		a->size_bytes = r->size_bytes;
+	return 0;
+}
+
+/* A hinted read at the end touches nothing, but the kernel looks at its flags first. */
+static bool hint_is_known(const struct replica *r)
+{
+	struct iovec iov;
+	ssize_t n;
+	int error;
+
+	if (posix_memalign(&iov.iov_base, BOUNCE_ALIGN, BOUNCE_ALIGN))
+		return false;
+	iov.iov_len = BOUNCE_ALIGN;
+	n = preadv2(r->fd, &iov, 1, r->size_bytes & ~(uint64_t)(BOUNCE_ALIGN - 1), RWF_LATCRIT);
+	error = errno;
+	free(iov.iov_base);
+	return n >= 0 || error == EBUSY;
+}
+
+static int open_replica(struct linnos_array *a, const char *path, int fd, const char *model)
+{
+	struct replica *r = &a->replicas[a->n];
+	char why[MODEL_WHY_BYTES], number[32];
+	int error = 0;
+
+	snprintf(number, sizeof(number), "descriptor %d", fd);
+	r->fd = fd;
+	r->name = strdup(path ? path : number);
+	a->n++;
+	if (!r->name)
+		return array_fail(a, -ENOMEM, "out of memory");
+	if (path)
+		error = open_path(a, r, path);
+	if (!error)
+		error = look_at(a, r);
+	if (error)
+		return error;
+	if (model)
+		a->models[a->n - 1] = model_file_read(model, &error, why);
+	else
+		a->models[a->n - 1] = model_mean_of_last(OVERDUE_US);
+	if (a->models[a->n - 1])
+		return 0;
+	if (!model)
+		return array_fail(a, -ENOMEM, "out of memory");
+	return array_fail(a, error, "model of replica %s: %s", r->name, why);
+}
+
+static int set_up(struct linnos_array *a)
+{
+	a->hint = a->o.flags & LINNOS_HINT;
+	for (unsigned int k = 0; k < a->n; k++)
+		a->hint = a->hint && hint_is_known(&a->replicas[k]);
+	a->hedging = a->n > 1 && (a->o.hedge_us || a->o.hedge_percentile > 0) &&
+		     a->o.extra_io_percent > 0;
+	a->hedge_ns = a->o.hedge_us * 1000ull;
+	a->hedge_budget =
+		(struct budget){.share = a->o.extra_io_percent / 100, .burst = a->o.extra_io_burst};
+	chooser_init(&a->chooser, a->n, a->drives, a->models, a->o.explore_ms * 1000000ull,
+		     a->o.home_margin_percent);
+	if (!histogram_init(&a->latencies, HISTOGRAM_BITS))
+		return array_fail(a, -ENOMEM, "out of memory");
+	return a->hedging ? lanes_start(a) : 0;
+}
+
+static void give_back(struct linnos_array *a)
+{
+	lanes_stop(a);
+	for (unsigned int k = 0; k < a->n; k++) {
+		if (a->replicas[k].is_ours)
+			close(a->replicas[k].fd);
+		free(a->replicas[k].name);
+		free(a->models[k]);
+	}
+	a->n = 0;
+	histogram_free(&a->latencies);
+	attempts_free(a);
+	bounces_free(&a->bounces);
+}
+
+static int open_array(struct linnos_array **array, unsigned int n, const char *const *paths,
+		      const int *fds, const char *const *models,
+		      const struct linnos_options *options)
+{
+	struct linnos_array *a = calloc(1, sizeof(*a));
+	int error;
+
+	*array = a;
+	if (!a)
+		return -ENOMEM;
+	pthread_mutex_init(&a->lock, NULL);
+	if (!n || n > LINNOS_REPLICAS_MAX)
+		return array_fail(a, -EINVAL, "an array of %u replicas; 1 to %u can be", n,
+				  LINNOS_REPLICAS_MAX);
+	error = take_options(a, options);
+	if (!error)
+		error = check_options(a, n);
+	for (unsigned int k = 0; !error && k < n; k++)
+		error = open_replica(a, paths ? paths[k] : NULL, fds ? fds[k] : -1,
+				     models ? models[k] : NULL);
+	if (!error)
+		error = set_up(a);
+	if (error)
+		give_back(a);
+	return error;
+}
+
+int linnos_open(struct linnos_array **array, unsigned int n_replicas, const char *const *paths,
+		const char *const *models, const struct linnos_options *options)
+{
+	return open_array(array, n_replicas, paths, NULL, models, options);
+}
+
+int linnos_open_fds(struct linnos_array **array, unsigned int n_replicas, const int *fds,
+		    const char *const *models, const struct linnos_options *options)
+{
+	return open_array(array, n_replicas, NULL, fds, models, options);
+}
+
+int linnos_close(struct linnos_array *a)
+{
+	if (!a)
+		return 0;
+	if (a->n_uring)
+		return array_fail(a, -EBUSY,
+				  "%llu attempts of linnos_prep_read() are under way; give their "
+				  "completions to linnos_complete() first",
+				  (unsigned long long)a->n_uring);
+	give_back(a);
+	reads_free(a);
+	pthread_mutex_destroy(&a->lock);
+	free(a);
+	return 0;
+}
+
+void linnos_error(struct linnos_array *a, char *text, size_t bytes)
+{
+	if (!bytes)
+		return;
+	if (!a) {
+		snprintf(text, bytes, "out of memory");
+		return;
+	}
+	array_lock(a);
+	snprintf(text, bytes, "%s", a->error);
+	array_unlock(a);
+}
+
+void linnos_get_stats(struct linnos_array *a, struct linnos_stats *stats, size_t bytes)
+{
+	memset(stats, 0, bytes);
+	array_lock(a);
+	memcpy(stats, &a->stats, bytes < sizeof(a->stats) ? bytes : sizeof(a->stats));
+	array_unlock(a);
+}
+
+uint64_t linnos_size(const struct linnos_array *a)
+{
+	return a->size_bytes;
+}
+
+int linnos_hint_is_used(const struct linnos_array *a)
+{
+	return a->hint;
+}

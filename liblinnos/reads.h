@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reads and the attempts that serve them: which replica is asked next, and when a read is over.
+ *
+ *   read_begin ──► attempt ──► attempt_ended ──► DONE
+ *                     ▲              │  │
+ *                     └──── AGAIN ◄──┘  └──► NOTHING: another attempt is under way, or the read
+ *   read_hedge ──► attempt                            was over before
+ *
+ * A read is one thread's at a time. An attempt may outlive its read: it is lost then, has memory of
+ * its own, and belongs to whoever hears of its end.
+ */
+#ifndef LINNOS_READS_H
+#define LINNOS_READS_H
+
+#include "array.h"
+
+/* Larger reads are not hedged: they would be copied. */
+#define HEDGED_BYTES_MAX (1u << 20)
+#define READ_BYTES_MAX 0x7ffff000u
+
+struct attempt {
+	struct attempt *next;	  /* of the free list */
+	struct linnos_read *read; /* NULL: over without this attempt */
+	struct observed observed;
+	struct bounce *bounce; /* NULL: reads into the caller's memory */
+	char *data;
+	uint64_t offset; /* of data in the replica */
+	size_t lead;	 /* of the read in data */
+	size_t bytes;	 /* to read, alignment included */
+	size_t want;	 /* of them, from the start, for the read */
+	size_t from;	 /* the next submission's place in data */
+	size_t got;	 /* bytes of data that are there */
+	uint64_t lost_ns;
+	unsigned int replica;
+	bool is_hedge, hinted, lost_to_hedge;
+};
+
+struct linnos_read {
+	struct linnos_read *earlier, *later; /* of those that may be hedged; of the free list */
+	char *buf;
+	size_t bytes;
+	uint64_t offset;
+	void *user;
+	uint64_t start_ns;
+	unsigned int home, replica;
+	uint32_t tried;
+	uint32_t home_us; /* predicted */
+	bool moved, is_timed, is_listed;
+	size_t got; /* bytes for the caller */
+	int error;  /* of the last attempt; 0: its replica ends too early */
+	ssize_t result;
+	struct attempt *flying[2];
+	struct attempt *next; /* to be sent */
+};
+
+/* Chooses the first replica: r->next is to be sent. Returns 0 or a negative errno. */
+int read_begin(struct linnos_array *a, struct linnos_read *r, void *buf, size_t bytes,
+	       off_t offset);
+/* An attempt has come back with this result. *read is its read, NULL when that is over already;
+ * with LINNOS_AGAIN its next is to be sent. */
+enum linnos_outcome attempt_ended(struct linnos_array *a, struct attempt *at, int result,
+				  struct linnos_read **read);
+/* The time to hedge has come: r->next is to be sent if true. */
+bool read_hedge(struct linnos_array *a, struct linnos_read *r);
+/* When it comes; UINT64_MAX: never, as things are. Under the lock. */
+uint64_t read_hedge_ns(const struct linnos_array *a, const struct linnos_read *r);
+/* Takes the attempt that is to be sent. */
+struct attempt *read_take_next(struct linnos_read *r);
+/* For a ring. */
+void attempt_prepare(const struct linnos_array *a, struct attempt *at, struct io_uring_sqe *sqe);
+uint64_t user_data_of_nop(void);
+bool user_data_is_ours(uint64_t user_data);
+/* NULL: a no-op's. */
+struct attempt *attempt_of_user_data(uint64_t user_data);
+void attempts_free(struct linnos_array *a);
+void reads_free(struct linnos_array *a);
+
+#endif

@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: MIT
+/* linnos_open() and linnos_pread(): the choice, failover, ends of files, sizes, what is said. */
+#include "made_up.h"
+
+#include "test.h"
+
+#include <fcntl.h>
+#include <math.h>
+
+#define N 3
+#define BYTES (1u << 20)
+
+/* What replicas take, and how they fail; every answer is written down. */
+struct drives {
+	uint64_t now_ns;
+	uint64_t latency_us[N];
+	int error[N]; /* 0: none */
+	unsigned int asked[64], n_asked;
+	int interrupted; /* so many answers more */
+	int at_most;	 /* bytes that an answer has; 0: all */
+};
+
+static uint64_t clock_ns(void *context)
+{
+	return ((struct drives *)context)->now_ns;
+}
+
+static int answer(void *context, unsigned int replica, uint64_t offset, int result)
+{
+	struct drives *d = context;
+
+	(void)offset;
+	d->now_ns += d->latency_us[replica] * US;
+	if (d->n_asked < sizeof(d->asked) / sizeof(*d->asked))
+		d->asked[d->n_asked] = replica;
+	d->n_asked++;
+	if (d->interrupted) {
+		d->interrupted--;
+		return -EINTR;
+	}
+	if (d->error[replica])
+		return d->error[replica];
+	return d->at_most && result > d->at_most ? d->at_most : result;
+}
+
+static struct linnos_array *array_on(struct drives *d, int *fds, const struct linnos_options *o)
+{
+	struct linnos_array *a = made_up_array(N, BYTES, fds, o);
+
+	a->hooks = (struct hooks){.clock_ns = clock_ns, .answer = answer, .context = d};
+	return a;
+}
+
+TEST(any_size_at_any_offset_comes_back_whole)
+{
+	uint64_t seed = 1;
+
+	for (int direct = 0; direct < 2; direct++) {
+		int fds[N];
+		struct linnos_array *a = made_up_array(N, BYTES, fds, NULL);
+		char *buf = malloc(BYTES + 64);
+
+		/* As if the replicas wanted whole blocks. */
+		for (unsigned int k = 0; k < N; k++)
+			a->replicas[k].is_direct = direct;
+		for (int i = 0; i < 2000; i++) {
+			size_t bytes = chance(&seed) % (i % 10 ? 10000 : BYTES);
+			uint64_t offset = chance(&seed) % (BYTES - bytes);
+			char *to = buf + chance(&seed) % 64;
+
+			memset(to, 0, bytes);
+			assert(linnos_pread(a, to, bytes, offset) == (ssize_t)bytes);
+			assert(is_right(to, bytes, offset));
+		}
+		assert(stats_of(a).failovers == 0 && stats_of(a).errors == 0);
+		free(buf);
+		put_away(a, N, fds);
+	}
+}
+
+TEST(nothing_beside_the_bytes_asked_for_is_touched)
+{
+	int fds[N];
+	struct linnos_array *a = made_up_array(N, BYTES, fds, NULL);
+	char buf[300];
+
+	for (unsigned int k = 0; k < N; k++)
+		a->replicas[k].is_direct = true;
+	memset(buf, 'x', sizeof(buf));
+	assert(linnos_pread(a, buf + 100, 100, 4050) == 100);
+	assert(is_right(buf + 100, 100, 4050));
+	for (int i = 0; i < 100; i++)
+		assert(buf[i] == 'x' && buf[200 + i] == 'x');
+	put_away(a, N, fds);
+}
+
+TEST(a_read_ends_where_the_array_ends)
+{
+	for (int direct = 0; direct < 2; direct++) {
+		int fds[N];
+		struct linnos_array *a = made_up_array(N, 10000, fds, NULL);
+		char buf[8192];
+
+		for (unsigned int k = 0; k < N; k++)
+			a->replicas[k].is_direct = direct;
+		assert(linnos_size(a) == 10000);
+		assert(linnos_pread(a, buf, sizeof(buf), 9000) == 1000 &&
+		       is_right(buf, 1000, 9000));
+		assert(linnos_pread(a, buf, sizeof(buf), 10000) == 0);
+		assert(linnos_pread(a, buf, sizeof(buf), 1 << 20) == 0);
+		assert(linnos_pread(a, buf, 0, 0) == 0);
+		assert(stats_of(a).errors == 0 && stats_of(a).failovers == 0);
+		/* A file may grow. */
+		for (unsigned int k = 0; k < N; k++)
+			assert(pwrite(fds[k], "more", 4, 10000) == 4);
+		assert(linnos_pread(a, buf, 100, 10000) == 4 && !memcmp(buf, "more", 4));
+		put_away(a, N, fds);
+	}
+}
+
+TEST(a_replica_that_lost_its_end_is_no_end)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	int fds[N];
+	struct linnos_array *a;
+	char buf[5000];
+
+	o.home = 1;
+	a = made_up_array(N, BYTES, fds, &o);
+	assert(!ftruncate(fds[1], 6000));
+	assert(linnos_pread(a, buf, sizeof(buf), 3000) == sizeof(buf));
+	assert(is_right(buf, sizeof(buf), 3000));
+	assert(stats_of(a).errors_by[1] == 1 && stats_of(a).failovers == 1);
+	assert(linnos_pread(a, buf, sizeof(buf), 100000) == sizeof(buf));
+	assert(is_right(buf, sizeof(buf), 100000));
+	/* If the others are dead, its end is still no end. */
+	assert(dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), fds[0]) == fds[0]);
+	assert(dup2(fds[0], fds[2]) == fds[2]);
+	assert(linnos_pread(a, buf, sizeof(buf), 100000) < 0);
+	assert(linnos_pread(a, buf, 1000, 3000) == 1000);
+	put_away(a, N, fds);
+}
+
+TEST(reads_stay_at_home_until_another_is_predicted_lower_by_the_margin)
+{
+	struct drives d = {.now_ns = MS, .latency_us = {200, 160, 190}};
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct linnos_array *a;
+	struct linnos_stats s;
+	int fds[N];
+	char buf[4096];
+
+	o.explore_ms = 0;
+	a = array_on(&d, fds, &o);
+	/* Each has its turn. */
+	for (int i = 0; i < 8 * N; i++)
+		assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+	s = stats_of(a);
+	assert(s.served_by[0] == 8 && s.served_by[1] == 8 && s.served_by[2] == 8 && !s.moved);
+	d.latency_us[2] = 400;
+	for (int i = 0; i < 100 * N; i++)
+		assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+	s = stats_of(a);
+	assert(s.moved > 90 && s.served_by[2] < 20 && s.served_by[1] > 190);
+	assert(s.reads == 108 * N && s.bytes == 108 * N * sizeof(buf));
+	put_away(a, N, fds);
+}
+
+TEST(the_estimate_is_predicted_home_less_measured)
+{
+	struct drives d = {.now_ns = MS, .latency_us = {1000, 100, 100}};
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct linnos_array *a;
+	int fds[N];
+	char buf[4096];
+
+	o.explore_ms = 0;
+	o.home = 0;
+	o.home_margin_percent = 0;
+	a = array_on(&d, fds, &o);
+	/* Nothing is known of the others: as low as a prediction can be. */
+	assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf) && !stats_of(a).moved);
+	/* One of the last four reads took 1000 us: 250 on average; elsewhere it took 100. */
+	assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+	assert(stats_of(a).moved == 1 && stats_of(a).saved_us_estimate == 150);
+	d.latency_us[1] = d.latency_us[2] = 3000;
+	assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+	assert(stats_of(a).moved == 2 && stats_of(a).saved_us_estimate == 150 - 2750);
+	put_away(a, N, fds);
+}
+
+TEST(a_silent_replica_is_looked_at_again)
+{
+	struct drives d = {.now_ns = MS, .latency_us = {5000, 100, 100}};
+	struct linnos_array *a;
+	int fds[N];
+	char buf[4096];
+
+	a = array_on(&d, fds, NULL);
+	for (int i = 0; i < 20000; i++)
+		assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+	assert(stats_of(a).explored > 10 && stats_of(a).explored <= 200);
+	assert(stats_of(a).served_by[0] < 300);
+	d.latency_us[0] = 90;
+	for (int i = 0; i < 3000; i++)
+		assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+	assert(stats_of(a).served_by[0] > 600);
+	put_away(a, N, fds);
+}
+
+TEST(an_error_goes_to_the_next_best)
+{
+	struct drives d = {.now_ns = MS, .latency_us = {100, 300, 200}};
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct linnos_array *a;
+	int fds[N];
+	char buf[4096];
+
+	o.explore_ms = 0;
+	o.home_margin_percent = 100;
+	a = array_on(&d, fds, &o);
+	for (int i = 0; i < 8 * N; i++)
+		assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+	a->chooser.margin_percent = 0;
+	d.n_asked = 0;
+	d.error[0] = -EIO;
+	assert(linnos_pread(a, buf, sizeof(buf), 4096) == sizeof(buf));
+	assert(is_right(buf, sizeof(buf), 4096));
+	assert(d.n_asked == 2 && d.asked[0] == 0 && d.asked[1] == 2);
+	/* From now on the others are asked first, and when they fail too, it is asked last. */
+	d.error[1] = d.error[2] = -ENODATA;
+	d.error[0] = 0;
+	d.n_asked = 0;
+	assert(linnos_pread(a, buf, sizeof(buf), 8192) == sizeof(buf));
+	assert(d.n_asked == 3 && d.asked[0] == 2 && d.asked[1] == 1 && d.asked[2] == 0);
+	assert(stats_of(a).failovers == 3 && stats_of(a).errors == 3 && !stats_of(a).failed);
+	assert(stats_of(a).errors_by[0] == 1 && stats_of(a).errors_by[2] == 1);
+	put_away(a, N, fds);
+}
+
+TEST(when_all_fail_the_read_fails_and_says_so)
+{
+	struct drives d = {.now_ns = MS, .error = {-EIO, -EIO, -EIO}};
+	struct linnos_array *a;
+	int fds[N];
+	char buf[4096], name[64];
+
+	a = array_on(&d, fds, NULL);
+	assert(linnos_pread(a, buf, sizeof(buf), 12288) == -EIO);
+	assert(d.n_asked == N && stats_of(a).failed == 1 && stats_of(a).errors == N);
+	assert(stats_of(a).in_flight == 0 && stats_of(a).bytes == 0);
+	snprintf(name, sizeof(name), "descriptor %d: Input/output error", fds[d.asked[2]]);
+	assert(says(a, "read of 4096 bytes at 12288: no replica of 3 has them") && says(a, name));
+	memset(d.error, 0, sizeof(d.error));
+	assert(linnos_pread(a, buf, sizeof(buf), 12288) == sizeof(buf));
+	assert(is_right(buf, sizeof(buf), 12288));
+	put_away(a, N, fds);
+}
+
+TEST(a_descriptor_closed_under_it_is_a_failover)
+{
+	int fds[N];
+	struct linnos_array *a = made_up_array(N, BYTES, fds, NULL);
+	char buf[512];
+
+	close(fds[0]);
+	for (int i = 0; i < 30; i++)
+		assert(linnos_pread(a, buf, sizeof(buf), i * 512) == sizeof(buf) &&
+		       is_right(buf, sizeof(buf), i * 512));
+	assert(stats_of(a).errors_by[0] == 1 && !stats_of(a).served_by[0]);
+	put_away(a, N, fds);
+}
+
+TEST(answers_in_parts_and_interrupted_ones_go_on)
+{
+	for (int direct = 0; direct < 2; direct++) {
+		struct drives d = {.now_ns = MS, .at_most = 5000, .interrupted = 2};
+		struct linnos_array *a;
+		int fds[N];
+		char buf[20000];
+
+		a = array_on(&d, fds, NULL);
+		for (unsigned int k = 0; k < N; k++)
+			a->replicas[k].is_direct = direct;
+		assert(linnos_pread(a, buf, sizeof(buf), 100) == sizeof(buf));
+		assert(is_right(buf, sizeof(buf), 100));
+		/* In whole blocks, of 5000 bytes 4096 are made use of. */
+		assert(d.n_asked == (direct ? 2 + 5 : 2 + 4));
+		assert(stats_of(a).errors == 0 && stats_of(a).failovers == 0);
+		put_away(a, N, fds);
+	}
+}
+
+TEST(an_answer_of_no_more_than_before_is_an_end)
+{
+	struct drives d = {.now_ns = MS, .at_most = 1000};
+	struct linnos_array *a;
+	int fds[N];
+	char buf[8192];
+
+	/* A block a time is the least that a drive can do. */
+	a = array_on(&d, fds, NULL);
+	for (unsigned int k = 0; k < N; k++)
+		a->replicas[k].is_direct = true;
+	assert(linnos_pread(a, buf, sizeof(buf), 0) == -EIO);
+	assert(says(a, "it ends before the others do"));
+	put_away(a, N, fds);
+}
+
+TEST(memory_that_is_none_is_the_callers_fault)
+{
+	struct linnos_array *a;
+	int fds[N];
+	char *none = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), buf[4096];
+
+	a = made_up_array(N, BYTES, fds, NULL);
+	assert(linnos_pread(a, none, 4096, 0) == -EFAULT);
+	assert(stats_of(a).errors == 0 && stats_of(a).failovers == 0 && stats_of(a).failed == 1);
+	assert(linnos_pread(a, buf, 4096, -1) == -EINVAL && says(a, "at -1: no such offset"));
+	assert(linnos_pread(a, buf, 4096, INT64_MAX - 10) == -EINVAL);
+	assert(linnos_pread(a, buf, 4096, 0) == 4096);
+	munmap(none, 4096);
+	put_away(a, N, fds);
+}
+
+/* A kernel that revokes every read with the hint: whatever this one says to the hint. */
+static int refuse_hinted(void *context, unsigned int replica, uint64_t offset, int result)
+{
+	unsigned int *asked = context;
+
+	(void)offset;
+	asked[replica]++;
+	return result == -EOPNOTSUPP || result == -EINVAL ? -EBUSY : result;
+}
+
+TEST(revoked_reads_walk_on_and_the_last_one_is_plain)
+{
+	unsigned int asked[N] = {0};
+	struct linnos_array *a;
+	int fds[N];
+	char buf[4096];
+
+	a = made_up_array(N, BYTES, fds, NULL);
+	assert(!linnos_hint_is_used(a));
+	a->hint = true;
+	a->hooks = (struct hooks){.answer = refuse_hinted, .context = asked};
+	for (unsigned int i = 1; i <= 10; i++) {
+		assert(linnos_pread(a, buf, sizeof(buf), 4096) == sizeof(buf));
+		assert(is_right(buf, sizeof(buf), 4096));
+		assert(stats_of(a).refused == 2 * i && stats_of(a).failovers == 2 * i);
+		assert(asked[0] == i && asked[1] == i && asked[2] == i);
+	}
+	/* A refusal says nothing against the drive. */
+	assert(stats_of(a).errors == 0);
+	put_away(a, N, fds);
+}
+
+TEST(a_hint_that_the_kernel_does_not_know_is_not_used)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct linnos_array *a;
+	int fds[N];
+	char buf[4096];
+
+	o.flags = LINNOS_HINT;
+	a = made_up_array(N, BYTES, fds, &o);
+	assert(!linnos_hint_is_used(a));
+	assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+	assert(stats_of(a).refused == 0 && stats_of(a).failovers == 0);
+	put_away(a, N, fds);
+}
+
+static bool refused(const struct linnos_options *o, int error, const char *why)
+{
+	int fds[N] = {made_up_replica(4096), made_up_replica(4096), made_up_replica(4096)};
+	struct linnos_array *a;
+	char buf[16];
+	bool as_said = linnos_open_fds(&a, N, fds, NULL, o) == error && says(a, why);
+
+	/* What could not be opened reads nothing. */
+	as_said = as_said && linnos_pread(a, buf, sizeof(buf), 0) == -EBADF;
+	put_away(a, N, fds);
+	return as_said;
+}
+
+TEST(options_that_cannot_be_are_named)
+{
+	const struct linnos_options good = LINNOS_OPTIONS_INIT;
+	struct linnos_options o = good;
+	struct {
+		struct linnos_options o;
+		uint64_t of_tomorrow;
+	} newer = {.o = good};
+
+	o.size = 0;
+	assert(refused(&o, -EINVAL, "LINNOS_OPTIONS_INIT"));
+	o = good, o.flags = 1u << 20;
+	assert(refused(&o, -EINVAL, "flags 0x100000"));
+	o = good, o.home = N;
+	assert(refused(&o, -EINVAL, "home 3 of 3 replicas; give 0 to 2"));
+	o = good, o.home_margin_percent = 101;
+	assert(refused(&o, -EINVAL, "home_margin_percent 101"));
+	o = good, o.extra_io_percent = 101;
+	assert(refused(&o, -EINVAL, "extra_io_percent 101"));
+	o = good, o.extra_io_percent = NAN;
+	assert(refused(&o, -EINVAL, "extra_io_percent"));
+	o = good, o.hedge_percentile = 100;
+	assert(refused(&o, -EINVAL, "hedge_percentile 100"));
+	o = good, o.hedge_percentile = 95, o.hedge_us = 100;
+	assert(refused(&o, -EINVAL, "both hedge_us and hedge_percentile"));
+	/* A program of a newer header: what is not set is not missed. */
+	newer.o.size = sizeof(newer);
+	newer.of_tomorrow = 1;
+	assert(refused(&newer.o, -E2BIG, "older than the program's header"));
+	newer.of_tomorrow = 0;
+	put_away(made_up_array(N, 4096, (int[N]){0}, &newer.o), 0, NULL);
+}
+
+TEST(what_cannot_be_opened_is_named)
+{
+	const char *none[] = {"/nowhere/replica"}, *folder[] = {"/tmp"}, *pipe_[] = {"/dev/null"};
+	const char *no_model[] = {"/nowhere/model"}, *self[] = {"/proc/self/exe"};
+	struct linnos_array *a;
+
+	assert(linnos_open(&a, 1, none, NULL, NULL) == -ENOENT);
+	assert(says(a, "replica /nowhere/replica: No such file") && !linnos_close(a));
+	assert(linnos_open(&a, 1, folder, NULL, NULL) == -EINVAL);
+	assert(says(a, "/tmp: neither a block device nor a regular file") && !linnos_close(a));
+	assert(linnos_open(&a, 1, pipe_, NULL, NULL) == -EINVAL && !linnos_close(a));
+	assert(linnos_open(&a, 0, none, NULL, NULL) == -EINVAL);
+	assert(says(a, "an array of 0 replicas; 1 to 16 can be") && !linnos_close(a));
+	assert(linnos_open(&a, 17, none, NULL, NULL) == -EINVAL && !linnos_close(a));
+	assert(linnos_open(&a, 1, self, no_model, NULL) == -ENOENT);
+	assert(says(a, "/nowhere/model: No such file") && says(a, "linnapp train --kind latency"));
+	assert(!linnos_close(a));
+	assert(linnos_open(&a, 1, self, self, NULL) == -EINVAL);
+	assert(says(a, "bad magic, not a model file") && !linnos_close(a));
+	assert(linnos_open_fds(&a, 1, (int[]){-1}, NULL, NULL) == -EBADF);
+	assert(says(a, "descriptor -1: Bad file descriptor") && !linnos_close(a));
+	assert(!linnos_close(NULL));
+}
+
+TEST(older_programs_get_the_statistics_they_know)
+{
+	int fds[N];
+	struct linnos_array *a = made_up_array(N, BYTES, fds, NULL);
+	uint64_t few[3] = {7, 7, 7}, many[200];
+	char buf[16];
+
+	assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+	linnos_get_stats(a, (struct linnos_stats *)few, 2 * sizeof(*few));
+	assert(few[0] == 1 && few[1] == sizeof(buf) && few[2] == 7);
+	memset(many, 7, sizeof(many));
+	linnos_get_stats(a, (struct linnos_stats *)many, sizeof(many));
+	assert(many[0] == 1 && many[199] == 0);
+	put_away(a, N, fds);
+}

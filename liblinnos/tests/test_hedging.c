@@ -1,0 +1,565 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The calls for io_uring and hedging, with this file in the kernel's place: it has the requests,
+ * and answers them when and how a test wants. And linnos_pread() with hedging, in a ring.
+ */
+#include "made_up.h"
+
+#include "test.h"
+
+#include <liburing.h>
+#include <sched.h>
+
+#define N 3
+#define BYTES (1u << 20)
+#define READ_BYTES 4096
+#define PENDING_MAX 256
+
+struct kernel {
+	uint64_t now_ns;
+	struct io_uring_sqe pending[PENDING_MAX];
+	unsigned int n_pending;
+};
+
+static uint64_t clock_ns(void *context)
+{
+	return ((struct kernel *)context)->now_ns;
+}
+
+static struct linnos_array *array_on(struct kernel *k, int *fds, const struct linnos_options *o)
+{
+	struct linnos_array *a = made_up_array(N, BYTES, fds, o);
+
+	k->now_ns = MS;
+	a->hooks = (struct hooks){.clock_ns = clock_ns, .context = k};
+	return a;
+}
+
+static struct io_uring_sqe *new_sqe(struct kernel *k)
+{
+	assert(k->n_pending < PENDING_MAX);
+	return &k->pending[k->n_pending++];
+}
+
+static enum linnos_outcome complete_as(struct linnos_array *a, struct kernel *k, unsigned int i,
+				       int result, struct linnos_completion *c)
+{
+	struct io_uring_cqe cqe = {.user_data = k->pending[i].user_data, .res = result};
+	enum linnos_outcome outcome;
+
+	k->pending[i] = k->pending[--k->n_pending];
+	assert(linnos_is_ours(&cqe));
+	outcome = linnos_complete(a, &cqe, c);
+	assert((outcome == LINNOS_AGAIN) == (c->read != NULL));
+	if (outcome == LINNOS_AGAIN)
+		linnos_prep_again(a, c->read, new_sqe(k));
+	return outcome;
+}
+
+/* Does as it was asked, at most so many bytes. */
+static enum linnos_outcome complete(struct linnos_array *a, struct kernel *k, unsigned int i,
+				    size_t at_most, struct linnos_completion *c)
+{
+	const struct io_uring_sqe *sqe = &k->pending[i];
+	size_t bytes = sqe->len < at_most ? sqe->len : at_most;
+
+	assert(sqe->opcode == IORING_OP_READ);
+	return complete_as(a, k, i, pread(sqe->fd, (void *)(uintptr_t)sqe->addr, bytes, sqe->off),
+			   c);
+}
+
+static struct linnos_options hedged(uint32_t hedge_us, double percent)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+
+	o.hedge_us = hedge_us;
+	o.extra_io_percent = percent;
+	return o;
+}
+
+/* Reads that are answered at once: they earn the hedges of later ones. */
+static void calm(struct linnos_array *a, struct kernel *k, unsigned int reads)
+{
+	char buf[READ_BYTES];
+
+	for (unsigned int i = 0; i < reads; i++) {
+		struct linnos_completion c;
+
+		assert(!linnos_prep_read(a, new_sqe(k), buf, sizeof(buf), 0, NULL));
+		k->now_ns += 50 * US;
+		assert(complete(a, k, k->n_pending - 1, -1, &c) == LINNOS_DONE);
+	}
+}
+
+TEST(a_read_comes_back_to_whom_it_belongs)
+{
+	struct kernel k = {0};
+	struct linnos_completion c;
+	struct linnos_array *a;
+	char bufs[8][READ_BYTES];
+	int fds[N];
+
+	a = array_on(&k, fds, NULL);
+	for (int i = 0; i < 8; i++)
+		assert(!linnos_prep_read(a, new_sqe(&k), bufs[i], READ_BYTES, 1000 * i, bufs[i]));
+	assert(stats_of(a).in_flight == 8 && linnos_close(a) == -EBUSY);
+	assert(says(a, "8 attempts of linnos_prep_read() are under way"));
+	while (k.n_pending) {
+		assert(complete(a, &k, k.n_pending / 2, -1, &c) == LINNOS_DONE);
+		assert(c.result == READ_BYTES);
+		assert(is_right(c.user, READ_BYTES,
+				1000 * (((char *)c.user - bufs[0]) / READ_BYTES)));
+	}
+	assert(linnos_hedge_wait_ns(a) == -1 && !linnos_hedge_due(a));
+	put_away(a, N, fds);
+}
+
+TEST(what_fails_goes_on_at_another_replica_and_what_is_short_at_the_same)
+{
+	struct kernel k = {0};
+	struct linnos_completion c;
+	struct linnos_array *a;
+	char buf[READ_BYTES];
+	int fds[N], first;
+
+	a = array_on(&k, fds, NULL);
+	assert(!linnos_prep_read(a, new_sqe(&k), buf, sizeof(buf), 77, &k));
+	first = k.pending[0].fd;
+	assert(complete(a, &k, 0, 1000, &c) == LINNOS_AGAIN && c.user == &k);
+	assert(k.pending[0].fd == first && k.pending[0].off == 1077 && k.pending[0].len == 3096);
+	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_AGAIN);
+	assert(k.pending[0].fd != first && k.pending[0].off == 77);
+	assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE && c.result == READ_BYTES);
+	assert(is_right(buf, sizeof(buf), 77) && fds[c.replica] != first);
+
+	assert(!linnos_prep_read(a, new_sqe(&k), buf, sizeof(buf), 0, &k));
+	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_AGAIN);
+	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_AGAIN);
+	assert(complete_as(a, &k, 0, -ENODATA, &c) == LINNOS_DONE);
+	assert(c.result == -ENODATA && c.user == &k && says(a, "No data available"));
+	put_away(a, N, fds);
+}
+
+TEST(what_cannot_be_prepared_is_a_no_op)
+{
+	struct kernel k = {0};
+	struct linnos_completion c;
+	struct linnos_array *a;
+	char buf[16];
+	int fds[N];
+
+	a = array_on(&k, fds, NULL);
+	assert(linnos_prep_read(a, new_sqe(&k), buf, sizeof(buf), -5, NULL) == -EINVAL);
+	assert(k.pending[0].opcode == IORING_OP_NOP);
+	assert(complete_as(a, &k, 0, 0, &c) == LINNOS_NOTHING);
+	put_away(a, N, fds);
+}
+
+TEST(a_hedge_wins_and_the_loser_harms_nobody)
+{
+	struct linnos_options o = hedged(500, 100);
+	struct kernel k = {0};
+	struct linnos_completion c;
+	struct linnos_array *a;
+	struct linnos_read *due;
+	char *buf = malloc(READ_BYTES);
+	int fds[N];
+
+	a = array_on(&k, fds, &o);
+	calm(a, &k, 10);
+	assert(!linnos_prep_read(a, new_sqe(&k), buf, READ_BYTES, 4096, buf));
+	assert(linnos_hedge_wait_ns(a) == 500 * US && !linnos_hedge_due(a));
+	k.now_ns += 499 * US;
+	assert(linnos_hedge_wait_ns(a) == 1 * US && !linnos_hedge_due(a));
+	k.now_ns += 1 * US;
+	due = linnos_hedge_due(a);
+	assert(due && !linnos_hedge_due(a) && linnos_hedge_wait_ns(a) == -1);
+	linnos_prep_again(a, due, new_sqe(&k));
+	assert(k.pending[0].fd != k.pending[1].fd && k.pending[0].addr != k.pending[1].addr);
+	k.now_ns += 80 * US;
+	assert(complete(a, &k, 1, -1, &c) == LINNOS_DONE && c.user == buf);
+	assert(c.result == READ_BYTES && is_right(buf, READ_BYTES, 4096));
+	/* The caller has done with it; the drive has not. */
+	free(buf);
+	memset((void *)(uintptr_t)k.pending[0].addr, 0xff, READ_BYTES);
+	k.now_ns += 3000 * US;
+	assert(linnos_close(a) == -EBUSY);
+	assert(complete_as(a, &k, 0, READ_BYTES, &c) == LINNOS_NOTHING && !c.user);
+	assert(stats_of(a).hedges == 1 && stats_of(a).hedges_won == 1);
+	assert(stats_of(a).hedges_saved_us == 3000 && stats_of(a).in_flight == 0);
+	put_away(a, N, fds);
+}
+
+TEST(a_hedge_that_loses_is_no_win)
+{
+	struct linnos_options o = hedged(500, 100);
+	struct kernel k = {0};
+	struct linnos_completion c;
+	struct linnos_array *a;
+	char buf[READ_BYTES];
+	int fds[N];
+
+	a = array_on(&k, fds, &o);
+	calm(a, &k, 10);
+	assert(!linnos_prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, buf));
+	k.now_ns += 600 * US;
+	linnos_prep_again(a, linnos_hedge_due(a), new_sqe(&k));
+	assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE && is_right(buf, READ_BYTES, 0));
+	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_NOTHING);
+	assert(stats_of(a).hedges == 1 && !stats_of(a).hedges_won && !stats_of(a).hedges_saved_us);
+	assert(stats_of(a).errors == 1 && !stats_of(a).failovers);
+	put_away(a, N, fds);
+}
+
+TEST(a_failure_waits_for_the_attempt_beside_it)
+{
+	struct linnos_options o = hedged(500, 100);
+	struct kernel k = {0};
+	struct linnos_completion c;
+	struct linnos_array *a;
+	char buf[READ_BYTES];
+	int fds[N];
+
+	a = array_on(&k, fds, &o);
+	calm(a, &k, 10);
+	assert(!linnos_prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, buf));
+	k.now_ns += 600 * US;
+	linnos_prep_again(a, linnos_hedge_due(a), new_sqe(&k));
+	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_NOTHING && !c.user);
+	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_AGAIN);
+	assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE && is_right(buf, READ_BYTES, 0));
+	assert(c.result == READ_BYTES && stats_of(a).failovers == 1 && !stats_of(a).hedges_won);
+	put_away(a, N, fds);
+}
+
+TEST(by_percentile_it_begins_when_enough_was_seen)
+{
+	struct linnos_options o = hedged(0, 50);
+	struct kernel k = {0};
+	struct linnos_completion c;
+	struct linnos_array *a;
+	char buf[READ_BYTES];
+	int fds[N];
+
+	o.hedge_percentile = 90;
+	o.explore_ms = 0;
+	a = array_on(&k, fds, &o);
+	for (unsigned int i = 0; i < 400; i++) {
+		assert(!linnos_prep_read(a, new_sqe(&k), buf, sizeof(buf), 0, NULL));
+		/* p90 is 100 us: of twenty reads one takes ten times as long. */
+		assert((linnos_hedge_wait_ns(a) == -1) == (i < 128));
+		if (i >= 128)
+			assert(llabs(linnos_hedge_wait_ns(a) - (int64_t)(100 * US)) <
+			       (int64_t)(2 * US));
+		k.now_ns += i % 20 ? 100 * US : 1000 * US;
+		assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE);
+	}
+	put_away(a, N, fds);
+}
+
+TEST(large_reads_are_not_hedged)
+{
+	struct linnos_options o = hedged(1, 100);
+	struct kernel k = {0};
+	struct linnos_completion c;
+	struct linnos_array *a;
+	static char buf[(1 << 20) + 1];
+	int fds[N];
+
+	a = array_on(&k, fds, &o);
+	assert(!linnos_prep_read(a, new_sqe(&k), buf, sizeof(buf), 0, NULL));
+	assert(k.pending[0].addr == (uintptr_t)buf && linnos_hedge_wait_ns(a) == -1);
+	/* A byte more than there is: the end shows when nothing follows. */
+	assert(complete(a, &k, 0, -1, &c) == LINNOS_AGAIN);
+	assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE && c.result == 1 << 20);
+	put_away(a, N, fds);
+}
+
+/* --- Whatever happens ------------------------------------------------------------ */
+
+struct user {
+	char buf[READ_BYTES];
+	uint64_t offset;
+	bool waits;
+};
+
+static void assert_cap(struct linnos_array *a, double percent)
+{
+	struct linnos_stats s = stats_of(a);
+
+	assert((double)s.hedges * 100 <= percent * (double)s.reads);
+	assert(s.hedges_won <= s.hedges);
+}
+
+/* One kernel's luck, from a seed: reads begin, time goes by, answers come in any order, whole, in
+ * part or not at all. Returns the hedges. */
+static uint64_t live(uint64_t seed, double percent, uint32_t burst, unsigned int steps)
+{
+	enum { USERS = 40 };
+	struct linnos_options o = hedged(1 + chance(&seed) % 300, percent);
+	struct kernel k = {0};
+	struct user *users = calloc(USERS, sizeof(*users));
+	unsigned int waiting = 0;
+	uint64_t n_failed = 0, n_done = 0, hedges;
+	struct linnos_array *a;
+	int fds[N];
+
+	o.extra_io_burst = burst;
+	a = array_on(&k, fds, &o);
+	for (unsigned int step = 0; step < steps || waiting || k.n_pending; step++) {
+		struct user *u = &users[chance(&seed) % USERS];
+		struct linnos_read *due;
+
+		if (step < steps && !u->waits && chance(&seed) % 3) {
+			u->offset = chance(&seed) % (BYTES - READ_BYTES);
+			u->waits = true;
+			waiting++;
+			assert(!linnos_prep_read(a, new_sqe(&k), u->buf, READ_BYTES, u->offset, u));
+		}
+		k.now_ns += chance(&seed) % (100 * US);
+		while ((due = linnos_hedge_due(a))) {
+			linnos_prep_again(a, due, new_sqe(&k));
+			assert_cap(a, percent);
+		}
+		if (k.n_pending && chance(&seed) % 2) {
+			unsigned int i = chance(&seed) % k.n_pending, how = chance(&seed) % 8;
+			struct linnos_completion c;
+			enum linnos_outcome outcome;
+
+			if (how < 2)
+				outcome = complete_as(a, &k, i, how ? -EIO : -EINTR, &c);
+			else
+				outcome = complete(
+					a, &k, i,
+					how == 2 ? chance(&seed) % READ_BYTES + 1 : READ_BYTES, &c);
+			if (outcome == LINNOS_DONE) {
+				u = c.user;
+				assert(u->waits);
+				u->waits = false;
+				waiting--;
+				n_failed += c.result == -EIO;
+				n_done += c.result == READ_BYTES;
+				assert(c.result == -EIO ||
+				       (c.result == READ_BYTES &&
+					is_right(u->buf, READ_BYTES, u->offset)));
+			}
+		}
+		assert_cap(a, percent);
+	}
+	hedges = stats_of(a).hedges;
+	assert(stats_of(a).reads == n_done + n_failed && stats_of(a).failed == n_failed);
+	assert(stats_of(a).in_flight == 0 && n_done > 10 * n_failed);
+	free(users);
+	put_away(a, N, fds);
+	return hedges;
+}
+
+TEST(extra_io_never_exceeds_its_cap_at_any_moment)
+{
+	static const double percents[] = {100, 33.3, 5, 1, 0.1};
+
+	for (uint64_t seed = 0; seed < 15; seed++) {
+		double percent = percents[seed % 5];
+
+		assert(live(seed, percent, 1 + seed * 7, 4000) > 0 || percent < 1);
+	}
+}
+
+TEST(without_a_share_nothing_is_hedged)
+{
+	assert(live(1, 0, 100, 2000) == 0);
+}
+
+TEST(calm_times_save_up_no_more_than_the_burst)
+{
+	struct linnos_options o = hedged(500, 10);
+	struct kernel k = {0};
+	struct linnos_completion c;
+	struct linnos_array *a;
+	struct linnos_read *due;
+	static char bufs[60][READ_BYTES];
+	int fds[N];
+
+	o.extra_io_burst = 4;
+	a = array_on(&k, fds, &o);
+	calm(a, &k, 1000);
+	for (int i = 0; i < 60; i++)
+		assert(!linnos_prep_read(a, new_sqe(&k), bufs[i], READ_BYTES, 0, NULL));
+	k.now_ns += 600 * US;
+	while ((due = linnos_hedge_due(a)))
+		linnos_prep_again(a, due, new_sqe(&k));
+	assert(stats_of(a).hedges == 4 && stats_of(a).hedges_denied == 56);
+	while (k.n_pending)
+		complete(a, &k, 0, -1, &c);
+	put_away(a, N, fds);
+}
+
+/* --- In a ring ------------------------------------------------------------------------ */
+
+static struct io_uring_sqe *sqe_of(struct io_uring *ring)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+
+	assert(sqe);
+	return sqe;
+}
+
+/* The loop of linnos_prep_read(3). One replica's descriptor is none any more: io_uring says so, not
+ * a test. */
+TEST(a_program_reads_in_its_own_ring)
+{
+	enum { DEPTH = 16, READS = 4000 };
+	struct linnos_options o = hedged(200, 20);
+	static char bufs[DEPTH][READ_BYTES];
+	uint64_t offsets[DEPTH], seed = 1;
+	unsigned int begun = 0, done = 0;
+	struct linnos_array *a;
+	struct io_uring ring;
+	int fds[N];
+
+	assert(!io_uring_queue_init(4 * DEPTH, &ring, 0));
+	a = made_up_array(N, BYTES, fds, &o);
+	close(fds[1]);
+	while (done < READS || stats_of(a).in_flight) {
+		struct io_uring_cqe *cqe;
+		struct linnos_read *due;
+		struct __kernel_timespec ts = {0};
+		int64_t wait_ns;
+
+		for (unsigned int i = begun; begun < DEPTH; i++, begun++) {
+			offsets[i] = chance(&seed) % (BYTES - READ_BYTES);
+			assert(!linnos_prep_read(a, sqe_of(&ring), bufs[i], READ_BYTES, offsets[i],
+						 &offsets[i]));
+		}
+		wait_ns = linnos_hedge_wait_ns(a);
+		ts.tv_nsec = wait_ns;
+		io_uring_submit_and_wait_timeout(&ring, &cqe, 1, wait_ns < 0 ? NULL : &ts, NULL);
+		while (!io_uring_peek_cqe(&ring, &cqe)) {
+			struct linnos_completion c;
+			enum linnos_outcome outcome = linnos_complete(a, cqe, &c);
+
+			io_uring_cqe_seen(&ring, cqe);
+			if (outcome == LINNOS_AGAIN)
+				linnos_prep_again(a, c.read, sqe_of(&ring));
+			if (outcome == LINNOS_DONE) {
+				uint64_t *offset = c.user, i = offset - offsets;
+
+				assert(c.result == READ_BYTES && c.replica != 1);
+				assert(is_right(bufs[i], READ_BYTES, *offset));
+				done++;
+				if (done + DEPTH > READS)
+					continue;
+				*offset = chance(&seed) % (BYTES - READ_BYTES);
+				assert(!linnos_prep_read(a, sqe_of(&ring), bufs[i], READ_BYTES,
+							 *offset, offset));
+			}
+		}
+		while ((due = linnos_hedge_due(a)))
+			linnos_prep_again(a, due, sqe_of(&ring));
+	}
+	assert(done == READS && stats_of(a).reads == READS && !stats_of(a).failed);
+	assert(stats_of(a).errors_by[1] >= 1 && stats_of(a).failovers >= 1);
+	io_uring_queue_exit(&ring);
+	put_away(a, N, fds);
+}
+
+/* --- linnos_pread() in a ring of the array's ----------------------------------------- */
+
+/* Replica 0 answers when something is written to a pipe. */
+struct held {
+	int pipe[2];
+};
+
+static void hold(void *context, unsigned int replica, struct io_uring_sqe *sqe)
+{
+	struct held *h = context;
+	uint64_t user_data = sqe->user_data;
+
+	if (replica)
+		return;
+	io_uring_prep_read(sqe, h->pipe[0], (void *)(uintptr_t)sqe->addr, 1, 0);
+	sqe->user_data = user_data;
+}
+
+static int as_whole(void *context, unsigned int replica, uint64_t offset, int result)
+{
+	(void)context;
+	(void)offset;
+	return replica || result < 0 ? result : READ_BYTES;
+}
+
+TEST(pread_is_answered_by_the_hedge_and_the_loser_is_heard_of_later)
+{
+	struct linnos_options o = hedged(1000, 100);
+	struct linnos_array *a;
+	struct held h;
+	char buf[READ_BYTES];
+	int fds[N];
+
+	assert(!pipe(h.pipe));
+	o.home = 0;
+	o.explore_ms = 0;
+	a = made_up_array(N, BYTES, fds, &o);
+	a->hooks = (struct hooks){.answer = as_whole, .prepared = hold, .context = &h};
+	assert(linnos_pread(a, buf, sizeof(buf), 8192) == sizeof(buf));
+	assert(is_right(buf, sizeof(buf), 8192));
+	assert(stats_of(a).hedges == 1 && stats_of(a).hedges_won == 1);
+	assert(stats_of(a).in_flight == 1 && a->drives[0].reads_in_flight == 1);
+	/* What has not been answered is known of: the next reads do not wait for it. */
+	usleep(20000);
+	for (int i = 0; i < 100; i++)
+		assert(linnos_pread(a, buf, sizeof(buf), i) == sizeof(buf) &&
+		       is_right(buf, 100, i));
+	assert(stats_of(a).served_by[0] == 0 && stats_of(a).moved == 100);
+	assert(write(h.pipe[1], "x", 1) == 1);
+	while (stats_of(a).in_flight)
+		sched_yield();
+	assert(stats_of(a).hedges_saved_us >= 20000);
+	put_away(a, N, fds);
+	close(h.pipe[0]);
+	close(h.pipe[1]);
+}
+
+TEST(without_a_race_pread_in_a_ring_is_pread)
+{
+	struct linnos_options o = hedged(60000000, 100);
+	struct linnos_array *a;
+	uint64_t seed = 1;
+	char buf[20000];
+	int fds[N];
+
+	a = made_up_array(N, BYTES, fds, &o);
+	for (int i = 0; i < 2000; i++) {
+		size_t bytes = chance(&seed) % sizeof(buf);
+		uint64_t offset = chance(&seed) % (BYTES - bytes);
+
+		a->replicas[i % N].is_direct = i & 8;
+		assert(linnos_pread(a, buf, bytes, offset) == (ssize_t)bytes);
+		assert(is_right(buf, bytes, offset));
+	}
+	assert(linnos_pread(a, buf, 100, BYTES - 10) == 10);
+	assert(linnos_pread(a, buf, 100, BYTES) == 0);
+	assert(stats_of(a).hedges == 0 && stats_of(a).errors == 0);
+	put_away(a, N, fds);
+}
+
+TEST(close_waits_for_the_loser)
+{
+	struct linnos_options o = hedged(1000, 100);
+	struct linnos_array *a;
+	struct held h;
+	char buf[READ_BYTES];
+	int fds[N];
+
+	assert(!pipe(h.pipe));
+	o.home = 0;
+	o.home_margin_percent = 100;
+	a = made_up_array(N, BYTES, fds, &o);
+	a->hooks = (struct hooks){.answer = as_whole, .prepared = hold, .context = &h};
+	assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+	/* It would wait for ever. */
+	assert(stats_of(a).in_flight == 1 && write(h.pipe[1], "x", 1) == 1);
+	put_away(a, N, fds);
+	close(h.pipe[0]);
+	close(h.pipe[1]);
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Many threads read one array whose replicas fail at random moments: no read is lost, none is
+ *wrong. LINNOS_READS=N: so many reads a test (20,000), with all of:
+ *
+ *	LINNOS_READS=200000 build/liblinnos/tests/test_threads
+ */
+#include "made_up.h"
+
+#include "test.h"
+
+#include <fcntl.h>
+
+#define N 3
+#define N_THREADS 4
+#define BYTES (4u << 20)
+#define READ_MAX 9000
+
+/* Which replicas failed the read that this thread is in; an attempt that has lost its race ends in
+ * a thread of the array's. */
+static __thread unsigned int failed;
+
+struct many {
+	struct linnos_array *array;
+	atomic_ulong answers, reads_failed, reads_done;
+	unsigned int fail_of_256;
+	unsigned long n_reads;
+	uint64_t seed;
+};
+
+static int fail_at_random(void *context, unsigned int replica, uint64_t offset, int result)
+{
+	struct many *m = context;
+	uint64_t state = atomic_fetch_add(&m->answers, 1) + m->seed;
+
+	(void)offset;
+	if (chance(&state) % 256 < m->fail_of_256)
+		result = -EIO;
+	if (result <= 0)
+		failed |= 1u << replica;
+	return result;
+}
+
+static void *read_many(void *context)
+{
+	struct many *m = context;
+	uint64_t seed = atomic_fetch_add(&m->answers, 1) << 32;
+	static const unsigned int all = (1u << N) - 1;
+	char buf[READ_MAX];
+
+	for (unsigned long i = 0; i < m->n_reads / N_THREADS; i++) {
+		size_t bytes = 1 + chance(&seed) % READ_MAX;
+		uint64_t offset = chance(&seed) % (BYTES - bytes);
+		ssize_t n;
+
+		failed = 0;
+		n = linnos_pread(m->array, buf, bytes, offset);
+		if (n == (ssize_t)bytes && is_right(buf, bytes, offset)) {
+			atomic_fetch_add(&m->reads_done, 1);
+			continue;
+		}
+		/* Only where every one of them has failed it. */
+		assert(n == -EIO && failed == all);
+		atomic_fetch_add(&m->reads_failed, 1);
+	}
+	return NULL;
+}
+
+static unsigned long reads_asked_for(void)
+{
+	const char *given = getenv("LINNOS_READS");
+
+	return given ? strtoul(given, NULL, 10) / N_THREADS * N_THREADS : 20000;
+}
+
+static void run(struct many *m)
+{
+	pthread_t threads[N_THREADS];
+
+	m->array->hooks = (struct hooks){.answer = fail_at_random, .context = m};
+	for (unsigned int i = 0; i < N_THREADS; i++)
+		assert(!pthread_create(&threads[i], NULL, read_many, m));
+	for (unsigned int i = 0; i < N_THREADS; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static void check(struct many *m)
+{
+	struct linnos_stats s = stats_of(m->array);
+
+	assert(m->reads_done + m->reads_failed == m->n_reads && s.reads == m->n_reads);
+	assert(s.failed == m->reads_failed);
+	assert(s.served_by[0] + s.served_by[1] + s.served_by[2] == m->reads_done);
+	assert((double)s.hedges * 100 <= m->array->o.extra_io_percent * (double)s.reads);
+}
+
+TEST(drives_fail_at_random_moments_and_no_read_is_lost_or_wrong)
+{
+	struct many m = {.fail_of_256 = 60, .seed = 1, .n_reads = reads_asked_for()};
+	int fds[N];
+
+	m.array = made_up_array(N, BYTES, fds, NULL);
+	run(&m);
+	check(&m);
+	assert(m.reads_failed > 0 && m.reads_failed < m.n_reads / 20);
+	assert(stats_of(m.array).failovers > m.n_reads / 10 && !stats_of(m.array).in_flight);
+	put_away(m.array, N, fds);
+}
+
+TEST(hedges_are_in_flight_beside_it_all)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct many m = {.fail_of_256 = 60, .seed = 2, .n_reads = reads_asked_for()};
+	int fds[N];
+
+	o.hedge_us = 1;
+	o.extra_io_percent = 20;
+	m.array = made_up_array(N, BYTES, fds, &o);
+	run(&m);
+	check(&m);
+	put_away(m.array, N, fds);
+}
+
+static void *lose_two(void *context)
+{
+	struct many *m = context;
+	int none = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	while (atomic_load(&m->reads_done) < m->n_reads / 3)
+		sched_yield();
+	assert(!ftruncate(m->array->replicas[1].fd, BYTES / 3));
+	while (atomic_load(&m->reads_done) < m->n_reads / 3 * 2)
+		sched_yield();
+	assert(dup2(none, m->array->replicas[2].fd) >= 0);
+	close(none);
+	return NULL;
+}
+
+TEST(a_replica_is_cut_short_and_another_one_goes_away_while_reads_are_under_way)
+{
+	struct many m = {.seed = 3, .n_reads = reads_asked_for()};
+	pthread_t loses;
+	int fds[N];
+
+	m.array = made_up_array(N, BYTES, fds, NULL);
+	assert(!pthread_create(&loses, NULL, lose_two, &m));
+	run(&m);
+	pthread_join(loses, NULL);
+	check(&m);
+	assert(!m.reads_failed && stats_of(m.array).errors_by[1] && stats_of(m.array).errors_by[2]);
+	put_away(m.array, N, fds);
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+/* Reads in the caller's io_uring: prepared and heard of here, submitted and waited for there. */
+#include "reads.h"
+
+#include <errno.h>
+#include <liburing.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct linnos_read *read_new(struct linnos_array *a)
+{
+	struct linnos_read *r;
+
+	array_lock(a);
+	r = a->free_reads;
+	if (r)
+		a->free_reads = r->later;
+	array_unlock(a);
+	return r ? r : malloc(sizeof(*r));
+}
+
+static void read_put(struct linnos_array *a, struct linnos_read *r)
+{
+	array_lock(a);
+	r->later = a->free_reads;
+	a->free_reads = r;
+	array_unlock(a);
+}
+
+void reads_free(struct linnos_array *a)
+{
+	while (a->free_reads) {
+		struct linnos_read *r = a->free_reads;
+
+		a->free_reads = r->later;
+		free(r);
+	}
+}
+
+/* Reads that may be hedged are in the order in which they began, which is that of their times. */
+static void list_add(struct linnos_array *a, struct linnos_read *r)
+{
+	array_lock(a);
+	r->later = NULL;
+	r->earlier = a->newest;
+	*(a->newest ? &a->newest->later : &a->oldest) = r;
+	a->newest = r;
+	r->is_listed = true;
+	array_unlock(a);
+}
+
+static void list_remove(struct linnos_array *a, struct linnos_read *r)
+{
+	array_lock(a);
+	if (r->is_listed) {
+		*(r->earlier ? &r->earlier->later : &a->oldest) = r->later;
+		*(r->later ? &r->later->earlier : &a->newest) = r->earlier;
+		r->is_listed = false;
+	}
+	array_unlock(a);
+}
+
+static void count(struct linnos_array *a, int more)
+{
+	array_lock(a);
+	a->n_uring += more;
+	array_unlock(a);
+}
+
+int linnos_prep_read(struct linnos_array *a, struct io_uring_sqe *sqe, void *buf, size_t bytes,
+		     off_t offset, void *user)
+{
+	struct linnos_read *r = read_new(a);
+	int error = r ? read_begin(a, r, buf, bytes, offset) : -ENOMEM;
+
+	if (error) {
+		if (r)
+			read_put(a, r);
+		io_uring_prep_nop(sqe);
+		sqe->user_data = user_data_of_nop();
+		return error;
+	}
+	r->user = user;
+	if (r->is_timed)
+		list_add(a, r);
+	linnos_prep_again(a, r, sqe);
+	return 0;
+}
+
+void linnos_prep_again(struct linnos_array *a, struct linnos_read *r, struct io_uring_sqe *sqe)
+{
+	count(a, 1);
+	attempt_prepare(a, read_take_next(r), sqe);
+}
+
+int linnos_is_ours(const struct io_uring_cqe *cqe)
+{
+	return user_data_is_ours(cqe->user_data);
+}
+
+enum linnos_outcome linnos_complete(struct linnos_array *a, const struct io_uring_cqe *cqe,
+				    struct linnos_completion *c)
+{
+	struct attempt *at = attempt_of_user_data(cqe->user_data);
+	enum linnos_outcome outcome;
+	struct linnos_read *r;
+
+	memset(c, 0, sizeof(*c));
+	if (!at)
+		return LINNOS_NOTHING;
+	outcome = attempt_ended(a, at, cqe->res, &r);
+	count(a, -1);
+	if (outcome == LINNOS_NOTHING)
+		return outcome;
+	c->user = r->user;
+	if (outcome == LINNOS_AGAIN) {
+		c->read = r;
+		return outcome;
+	}
+	c->result = r->result;
+	c->replica = r->replica;
+	list_remove(a, r);
+	read_put(a, r);
+	return outcome;
+}
+
+int64_t linnos_hedge_wait_ns(struct linnos_array *a)
+{
+	uint64_t clock_ns = array_clock_ns(a), now_ns, at_ns;
+
+	array_lock(a);
+	now_ns = array_time(a, clock_ns);
+	at_ns = a->oldest ? read_hedge_ns(a, a->oldest) : UINT64_MAX;
+	array_unlock(a);
+	if (at_ns == UINT64_MAX)
+		return -1;
+	return at_ns > now_ns ? at_ns - now_ns : 0;
+}
+
+struct linnos_read *linnos_hedge_due(struct linnos_array *a)
+{
+	while (!linnos_hedge_wait_ns(a)) {
+		struct linnos_read *r = a->oldest;
+
+		list_remove(a, r);
+		if (read_hedge(a, r))
+			return r;
+	}
+	return NULL;
+}
