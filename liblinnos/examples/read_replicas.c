@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Reads random blocks of an array, one at a time, and tells how long they took:
+ *
+ *	read_replicas [options] REPLICA[=MODEL] REPLICA[=MODEL] ...
+ *
+ * With --home-only each read goes to its home replica, the replicas in turn, as a program would do
+ * that knows nothing of the drives: what the library is worth is the difference.
+ */
+#include <liblinnos.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BLOCK_BYTES 4096
+#define HELP                                                                                       \
+	"usage: read_replicas [options] REPLICA[=MODEL] REPLICA[=MODEL] ...\n"                     \
+	"Reads random 4 KiB blocks of replicas that hold the same, and prints the latencies.\n\n"  \
+	"  --reads N             how many (10000)\n"                                               \
+	"  --every-us N          one every so many us, not as fast as they are answered (0)\n"     \
+	"  --seed N              of the blocks' places (1)\n"                                      \
+	"  --slow-us N           count reads that take longer (1000)\n"                            \
+	"  --home-only           each read waits for its home replica: liblinnos is not asked\n"   \
+	"  --hedge-percentile P  ask a second replica after this percentile of the latencies\n"    \
+	"  --extra-io PERCENT    so many hedges at most (5)\n"
+
+struct settings {
+	unsigned long reads, every_us, seed, slow_us;
+	int home_only;
+	double hedge_percentile, extra_io;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void sleep_until(uint64_t at_ns)
+{
+	struct timespec t = {.tv_sec = at_ns / 1000000000, .tv_nsec = at_ns % 1000000000};
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+		;
+}
+
+/* SplitMix64 */
+static uint64_t draw(uint64_t *state)
+{
+	uint64_t x = *state += 0x9e3779b97f4a7c15;
+
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+	x = (x ^ x >> 27) * 0x94d049bb133111eb;
+	return x ^ x >> 31;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void tell(const struct settings *s, uint64_t *ns, unsigned long n)
+{
+	unsigned long slow = 0;
+	uint64_t sum_ns = 0;
+
+	for (unsigned long i = 0; i < n; i++) {
+		sum_ns += ns[i];
+		slow += ns[i] > s->slow_us * 1000;
+	}
+	qsort(ns, n, sizeof(*ns), by_value);
+	printf("reads %lu\nmean_us %.1f\np50_us %.1f\np99_us %.1f\nmax_us %.1f\nslow %lu\n", n,
+	       (double)sum_ns / (double)n / 1000, (double)ns[(n - 1) / 2] / 1000,
+	       (double)ns[(n - 1) * 99 / 100] / 1000, (double)ns[n - 1] / 1000, slow);
+}
+
+static void tell_stats(struct linnos_array *array)
+{
+	struct linnos_stats s;
+
+	linnos_get_stats(array, &s, sizeof(s));
+	printf("moved %llu\nexplored %llu\nfailovers %llu\nhedges %llu\nhedges_won %llu\n"
+	       "saved_us_estimate %lld\n",
+	       (unsigned long long)s.moved, (unsigned long long)s.explored,
+	       (unsigned long long)s.failovers, (unsigned long long)s.hedges,
+	       (unsigned long long)s.hedges_won, (long long)s.saved_us_estimate);
+}
+
+static ssize_t read_home(const int *fds, unsigned int n, unsigned long i, void *buf, off_t offset)
+{
+	ssize_t bytes = pread(fds[i % n], buf, BLOCK_BYTES, offset);
+
+	return bytes < 0 ? -errno : bytes;
+}
+
+/* Returns how many have been read. */
+static unsigned long read_all(const struct settings *s, struct linnos_array *array, const int *fds,
+			      unsigned int n, uint64_t *ns)
+{
+	uint64_t state = s->seed, blocks = linnos_size(array) / BLOCK_BYTES, due_ns = now_ns();
+	void *buf;
+
+	if (!blocks || posix_memalign(&buf, BLOCK_BYTES, BLOCK_BYTES))
+		return 0;
+	for (unsigned long i = 0; i < s->reads; i++) {
+		off_t offset = (off_t)(draw(&state) % blocks) * BLOCK_BYTES;
+		uint64_t start_ns;
+		ssize_t bytes;
+
+		due_ns += s->every_us * 1000;
+		if (s->every_us)
+			sleep_until(due_ns);
+		start_ns = now_ns();
+		bytes = s->home_only ? read_home(fds, n, i, buf, offset)
+				     : linnos_pread(array, buf, BLOCK_BYTES, offset);
+		ns[i] = now_ns() - start_ns;
+		if (bytes != BLOCK_BYTES) {
+			char text[512] = "";
+
+			linnos_error(array, text, sizeof(text));
+			fprintf(stderr, "read_replicas: %s\n",
+				bytes < 0 && !*text ? strerror((int)-bytes) : text);
+			free(buf);
+			return i;
+		}
+	}
+	free(buf);
+	return s->reads;
+}
+
+static int run(const struct settings *s, char **arguments, unsigned int n)
+{
+	const char *paths[LINNOS_REPLICAS_MAX], *models[LINNOS_REPLICAS_MAX];
+	struct linnos_options options = LINNOS_OPTIONS_INIT;
+	uint64_t *ns = calloc(s->reads, sizeof(*ns));
+	int fds[LINNOS_REPLICAS_MAX];
+	struct linnos_array *array;
+	unsigned long n_read = 0;
+	char text[512];
+
+	for (unsigned int k = 0; k < n; k++) {
+		char *equals = strrchr(arguments[k], '=');
+
+		if (equals)
+			*equals = 0;
+		paths[k] = arguments[k];
+		models[k] = equals ? equals + 1 : NULL;
+		fds[k] = open(paths[k], O_RDONLY | O_DIRECT | O_CLOEXEC);
+	}
+	options.hedge_percentile = s->hedge_percentile;
+	options.extra_io_percent = s->extra_io;
+	if (linnos_open(&array, n, paths, models, &options)) {
+		linnos_error(array, text, sizeof(text));
+		fprintf(stderr, "read_replicas: %s\n", text);
+	} else if (ns) {
+		n_read = read_all(s, array, fds, n, ns);
+		if (n_read)
+			tell(s, ns, n_read);
+		if (!s->home_only)
+			tell_stats(array);
+	}
+	linnos_close(array);
+	for (unsigned int k = 0; k < n; k++)
+		if (fds[k] >= 0)
+			close(fds[k]);
+	free(ns);
+	return n_read == s->reads ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option known[] = {
+		{"reads", required_argument, NULL, 'n'},
+		{"every-us", required_argument, NULL, 'e'},
+		{"seed", required_argument, NULL, 's'},
+		{"slow-us", required_argument, NULL, 'l'},
+		{"home-only", no_argument, NULL, 'o'},
+		{"hedge-percentile", required_argument, NULL, 'p'},
+		{"extra-io", required_argument, NULL, 'x'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	struct settings s = {.reads = 10000, .seed = 1, .slow_us = 1000, .extra_io = 5};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", known, NULL)) >= 0)
+		switch (c) {
+		case 'n':
+			s.reads = strtoul(optarg, NULL, 10);
+			break;
+		case 'e':
+			s.every_us = strtoul(optarg, NULL, 10);
+			break;
+		case 's':
+			s.seed = strtoul(optarg, NULL, 10);
+			break;
+		case 'l':
+			s.slow_us = strtoul(optarg, NULL, 10);
+			break;
+		case 'o':
+			s.home_only = 1;
+			break;
+		case 'p':
+			s.hedge_percentile = strtod(optarg, NULL);
+			break;
+		case 'x':
+			s.extra_io = strtod(optarg, NULL);
+			break;
+		case 'h':
+			fputs(HELP, stdout);
+			return 0;
+		default:
+			fputs(HELP, stderr);
+			return 1;
+		}
+	if (argc - optind < 1 || argc - optind > LINNOS_REPLICAS_MAX || !s.reads) {
+		fputs(HELP, stderr);
+		return 1;
+	}
+	return run(&s, argv + optind, argc - optind);
+}

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: MIT
+"""liblinnos from Python, and its examples: what is read, what is counted, what is said."""
+
+from __future__ import annotations
+
+import errno
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from replaying import BUILT, LIBRARY
+from test_latency_model import random_trees
+
+from linnapp import replicas
+from linnapp.errors import LinnappError
+from linnapp.replicas import Replicas
+
+BYTES = 1 << 20
+EXAMPLE = BUILT / "examples" / "read_replicas"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def built() -> None:
+    subprocess.run(["make", "-s", "-C", LIBRARY, f"OUT={BUILT}"], check=True, capture_output=True)
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[Path]:
+    """Three replicas in which each word is its number."""
+    found = [tmp_path / f"replica{k}" for k in range(3)]
+    for path in found:
+        path.write_bytes(np.arange(BYTES // 8, dtype=np.uint64).tobytes())
+    return found
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> list[Path]:
+    found = [tmp_path / f"m{k}.linnos" for k in range(3)]
+    for path in found:
+        random_trees().save(path)
+    return found
+
+
+def test_it_reads_what_is_there(paths: list[Path], models: list[Path]) -> None:
+    content = paths[0].read_bytes()
+    rng = np.random.default_rng(1)
+    with Replicas(paths, models) as array:
+        assert array.size == BYTES and not array.uses_hint
+        for _ in range(300):
+            size, offset = int(rng.integers(0, 20_000)), int(rng.integers(0, BYTES))
+            assert array.pread(size, offset) == content[offset : offset + size]
+        words = np.zeros((16, 32), np.uint64)
+        assert array.preadinto(words, 4096) == words.nbytes
+        assert np.array_equal(words.ravel(), np.arange(512, 1024, dtype=np.uint64))
+        some = bytearray(10)
+        assert array.preadinto(memoryview(some)[2:5], 8) == 3
+        assert some == b"\0\0" + content[8:11] + b"\0" * 5
+        assert array.pread(100, BYTES - 30) == content[-30:]
+        assert array.pread(100, BYTES + 30) == b"" == array.pread(0, 0)
+
+
+def test_threads_share_an_array(paths: list[Path]) -> None:
+    def check(seed: int) -> int:
+        offsets = np.random.default_rng(seed).integers(0, BYTES // 4096, 200) * 4096
+        words = np.zeros(512, np.uint64)
+        for offset in offsets.tolist():
+            assert array.preadinto(words, offset) == 4096
+            assert words[0] == offset // 8 and words[511] == offset // 8 + 511
+        return len(offsets)
+
+    with Replicas(paths, hedge_us=100, extra_io_percent=10) as array:
+        with ThreadPoolExecutor(4) as pool:
+            assert sum(pool.map(check, range(4))) == 800
+        stats = array.stats()
+    assert stats.reads == 800 == sum(stats.served_by) and stats.bytes == 800 * 4096
+    assert stats.hedges <= 80 and stats.failed == 0
+
+
+def test_a_replica_that_loses_its_bytes_is_left(paths: list[Path]) -> None:
+    with Replicas(paths, home=1) as array:
+        with paths[1].open("r+b") as file:
+            file.truncate(4096)
+        words = np.zeros(8192, np.uint64)
+        assert array.preadinto(words, 0) == words.nbytes
+        assert np.array_equal(words, np.arange(8192, dtype=np.uint64))
+        stats = array.stats()
+        assert (stats.errors_by, stats.failovers) == ((0, 1, 0), 1)
+        for path in paths[::2]:
+            with path.open("r+b") as file:
+                file.truncate(4096 * 2)
+        with Replicas([paths[0]]) as one:
+            assert one.size == 8192
+        assert array.preadinto(words, 0) == 8192
+
+
+def test_one_replica_is_enough_and_offsets_that_cannot_be_are_named(paths: list[Path]) -> None:
+    with Replicas(paths) as array:
+        for path in paths[1:]:
+            with path.open("r+b") as file:
+                file.truncate(0)
+        assert array.pread(8, 8) == (1).to_bytes(8, "little")
+        with pytest.raises(OSError, match="read at -1: no such offset"):
+            array.pread(8, -1)
+        with pytest.raises(OSError, match="no such offset") as raised:
+            array.pread(8, 1 << 64)
+        assert raised.value.errno == errno.EINVAL
+
+
+def test_what_cannot_be_opened_is_named(tmp_path: Path, paths: list[Path]) -> None:
+    with pytest.raises(FileNotFoundError, match=f"replica {tmp_path}/none: No such file"):
+        Replicas([*paths, tmp_path / "none"])
+    (tmp_path / "text").write_text("no model")
+    with pytest.raises(OSError, match="bad magic, not a model file.*linnapp train --kind latency"):
+        Replicas(paths, [None, None, tmp_path / "text"])
+    with pytest.raises(OSError, match="extra_io_percent 200"):
+        Replicas(paths, extra_io_percent=200)
+    with pytest.raises(OSError, match="home 3 of 3 replicas"):
+        Replicas(paths, home=3)
+    with pytest.raises(ValueError, match="1 models for 3 replicas"):
+        Replicas(paths, [None])
+    with pytest.raises(ValueError, match="hedge_us 4294967296"):
+        Replicas(paths, hedge_us=1 << 32)
+    with pytest.raises(OSError, match="an array of 0 replicas"):
+        Replicas([])
+
+
+def test_buffers_that_cannot_be_read_into_are_refused(paths: list[Path]) -> None:
+    with Replicas(paths) as array:
+        with pytest.raises(TypeError, match="read-only"):
+            array.preadinto(b"1234", 0)
+        with pytest.raises(TypeError):
+            array.preadinto(np.zeros((8, 8))[:, ::2], 0)
+        assert array.stats().reads == 0
+    array.close()
+    with pytest.raises(ValueError, match="the array is closed"):
+        array.pread(1, 0)
+
+
+def test_without_the_library_the_remedy_is_told(
+    paths: list[Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("LINNOS_LIB", str(tmp_path / "liblinnos.so"))
+    replicas._library.cache_clear()
+    with pytest.raises(LinnappError, match="liblinnos.so: .*make liblinnos.*LINNOS_LIB"):
+        Replicas(paths)
+    replicas._library.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("struct", "mirror"),
+    [("linnos_options", replicas._Options), ("linnos_stats", replicas._Stats)],
+)
+def test_structures_are_those_of_the_header(struct: str, mirror: type) -> None:
+    header = (LIBRARY / "liblinnos.h").read_text()
+    body = header[header.index(f"struct {struct} {{") :]
+    fields = re.findall(r"^\t(\w+) (\w+)(?:\[\w+\])?;$", body[: body.index("\n};")], re.M)
+    types = {"double": "c_double", "size_t": "c_ulong", "uint64_t": "c_ulong",
+             "int64_t": "c_long", "uint32_t": "c_uint", "int32_t": "c_int"}  # fmt: skip
+    assert [(types[kind], name) for kind, name in fields] == [
+        (getattr(kind, "_type_", kind).__name__ if "Array" in kind.__name__ else kind.__name__,
+         name)
+        for name, kind in mirror._fields_  # type: ignore[attr-defined]
+    ]  # fmt: skip
+
+
+def test_the_documents_example_runs(
+    paths: list[Path], models: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = (LIBRARY.parent / "docs" / "liblinnos.md").read_text()
+    [example] = re.findall(r"```python\n(.*?)```", document, re.S)
+    monkeypatch.chdir(paths[0].parent)
+    example = re.sub(r"/dev/nvme(\d)n1", r"replica\1", example)
+    example = re.sub(r"models/nvme(\d)n1/nvme\dn1.linnos", r"m\1.linnos", example)
+    names: dict[str, object] = {}
+    exec(example, names)
+    assert names["header"] == paths[0].read_bytes()[:512]
+    assert np.array_equal(names["block"], np.arange(512, 1024, dtype=np.uint64))  # type: ignore[arg-type]
+
+
+def test_the_example_in_c_tells_latencies(paths: list[Path], models: list[Path]) -> None:
+    given = [f"{path}={model}" for path, model in zip(paths, models, strict=True)]
+
+    def run(*arguments: str) -> dict[str, float]:
+        ran = subprocess.run(
+            [EXAMPLE, "--reads", "500", *arguments, *given], capture_output=True, text=True
+        )
+        assert ran.returncode == 0, ran.stderr
+        return {name: float(value) for name, value in map(str.split, ran.stdout.splitlines())}
+
+    home, best = run("--home-only"), run("--hedge-percentile", "90", "--extra-io", "10")
+    assert home["reads"] == best["reads"] == 500
+    assert best["hedges"] <= 50 and best["failovers"] == 0
+    assert {"moved", "saved_us_estimate"} <= best.keys() - home.keys()
+    for bad in (["/nowhere"], [], ["--reads", "0", str(paths[0])], ["--bad", str(paths[0])]):
+        ran = subprocess.run([EXAMPLE, *bad], capture_output=True, text=True)
+        assert ran.returncode == 1 and ran.stdout == "" and ran.stderr
+
+
+def test_the_example_in_python_reads(paths: list[Path], models: list[Path]) -> None:
+    given = [f"{path}={model}" for path, model in zip(paths, models, strict=True)]
+    example = [sys.executable, LIBRARY / "examples" / "read_replicas.py"]
+    ran = subprocess.run([*example, *given], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert re.fullmatch(r"16384000 bytes, \d+ of 4000 reads not from home, 0 errors\n", ran.stdout)
+    ran = subprocess.run([*example, "/nowhere"], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == "read_replicas.py: replica /nowhere: No such file or directory\n"
