@@ -251,7 +251,7 @@ struct linnos_read;
  * @array: an array
  * @sqe: a free entry of the caller's ring, whose flags and priority may be set afterwards but for
  *	IOSQE_FIXED_FILE; submit it soon, since predictions count it from now on
- * @buf: the caller's until %LINNOS_DONE
+ * @buf: the library's until %LINNOS_DONE
  * @bytes: as for linnos_pread()
  * @offset: likewise
  * @user: comes back in &linnos_completion.user

@@ -24,6 +24,7 @@ struct many {
 	struct linnos_array *array;
 	atomic_ulong answers, reads_failed, reads_done;
 	unsigned int fail_of_256;
+	bool loses_two; /* a replica after a third of the reads, another after two thirds */
 	unsigned long n_reads;
 	uint64_t seed;
 };
@@ -41,6 +42,19 @@ static int fail_at_random(void *context, unsigned int replica, uint64_t offset, 
 	return result;
 }
 
+static void lose(const struct linnos_array *a, bool second)
+{
+	int none;
+
+	if (!second) {
+		assert(!ftruncate(a->replicas[1].fd, BYTES / 3));
+		return;
+	}
+	none = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	assert(dup2(none, a->replicas[2].fd) >= 0);
+	close(none);
+}
+
 static void *read_many(void *context)
 {
 	struct many *m = context;
@@ -56,7 +70,10 @@ static void *read_many(void *context)
 		failed = 0;
 		n = linnos_pread(m->array, buf, bytes, offset);
 		if (n == (ssize_t)bytes && is_right(buf, bytes, offset)) {
-			atomic_fetch_add(&m->reads_done, 1);
+			unsigned long done = atomic_fetch_add(&m->reads_done, 1);
+
+			if (m->loses_two && (done == m->n_reads / 3 || done == m->n_reads / 3 * 2))
+				lose(m->array, done > m->n_reads / 2);
 			continue;
 		}
 		/* Only where every one of them has failed it. */
@@ -121,31 +138,16 @@ TEST(hedges_are_in_flight_beside_it_all)
 	put_away(m.array, N, fds);
 }
 
-static void *lose_two(void *context)
-{
-	struct many *m = context;
-	int none = open("/dev/null", O_RDONLY | O_CLOEXEC);
-
-	while (atomic_load(&m->reads_done) < m->n_reads / 3)
-		sched_yield();
-	assert(!ftruncate(m->array->replicas[1].fd, BYTES / 3));
-	while (atomic_load(&m->reads_done) < m->n_reads / 3 * 2)
-		sched_yield();
-	assert(dup2(none, m->array->replicas[2].fd) >= 0);
-	close(none);
-	return NULL;
-}
-
 TEST(a_replica_is_cut_short_and_another_one_goes_away_while_reads_are_under_way)
 {
-	struct many m = {.seed = 3, .n_reads = reads_asked_for()};
-	pthread_t loses;
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct many m = {.loses_two = true, .seed = 3, .n_reads = reads_asked_for()};
 	int fds[N];
 
-	m.array = made_up_array(N, BYTES, fds, NULL);
-	assert(!pthread_create(&loses, NULL, lose_two, &m));
+	/* Each has its turn until it fails. */
+	o.home_margin_percent = 100;
+	m.array = made_up_array(N, BYTES, fds, &o);
 	run(&m);
-	pthread_join(loses, NULL);
 	check(&m);
 	assert(!m.reads_failed && stats_of(m.array).errors_by[1] && stats_of(m.array).errors_by[2]);
 	put_away(m.array, N, fds);
