@@ -20,6 +20,7 @@ from linnapp.errors import LinnappError
 #: command: (module:attribute, one line of help), in the order of a user's way through them
 _COMMANDS = {
     "trace": ("linnapp.commands.trace:trace", "Record drives with blktrace."),
+    "layers": ("linnapp.commands.layers:layers", "Show where the time of each I/O goes."),
     "inspect": ("linnapp.commands.inspect:inspect", "Show what a trace or a replay's log holds."),
     "convert": ("linnapp.commands.convert:convert", "Turn a trace into another format."),
     "generate": ("linnapp.commands.generate:generate", "Make a workload from a profile."),

@@ -15,6 +15,23 @@ if TYPE_CHECKING:
     from linnapp.learn.options import Recipe
 
 
+#: where :class:`BeforeACommand` leaves the command in the context's ``meta``
+COMMAND = "linnapp.command"
+
+
+class BeforeACommand(click.Command):
+    """Takes what follows ``--`` as the command to run, before click reads the options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Split the arguments at the first ``--``."""
+        ctx.meta[COMMAND] = []
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[COMMAND] = args[at + 1 :]
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
 def reader_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of reading a blktrace recording: keywords of ``BlktraceReader``."""
     for option in (

@@ -8,25 +8,11 @@ from pathlib import Path
 
 import click
 
+from linnapp.commands._options import COMMAND, BeforeACommand
 from linnapp.option_types import FiniteRange
 
-_COMMAND = "linnapp.trace.command"
 
-
-class _TraceCommand(click.Command):
-    """Takes what follows ``--`` as the command to run, before click reads the options."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Split the arguments at the first ``--``."""
-        ctx.meta[_COMMAND] = []
-        if "--" in args:
-            at = args.index("--")
-            ctx.meta[_COMMAND] = args[at + 1 :]
-            args = args[:at]
-        return super().parse_args(ctx, args)
-
-
-@click.command(cls=_TraceCommand, options_metavar="[OPTIONS]")
+@click.command(cls=BeforeACommand, options_metavar="[OPTIONS]")
 @click.argument(
     "devices", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DEV..."
 )
@@ -65,7 +51,7 @@ def trace(
         devices,
         output,
         duration_s=duration,
-        command=ctx.meta[_COMMAND],
+        command=ctx.meta[COMMAND],
         on_progress=show if live else None,
     )
     if live:

@@ -115,6 +115,9 @@ struct io {
 	uint32_t pending;		/* when it arrived */
 	uint32_t counted_pending;	/* when its first part was counted; 0 before */
 	uint32_t held_pages;		/* of its last part, which has completed */
+	uint64_t to_request_ns;		/* of the part that ended last: Q to G */
+	uint64_t to_issue_ns;		/* G to D */
+	uint64_t to_completion_ns;	/* and D to C */
 	uint8_t flags;
 	bool open;			/* still in flight */
 	bool served;
@@ -131,6 +134,7 @@ struct fragment {
 	uint32_t next, prev;		/* chain, oldest first */
 	uint32_t io_next, io_prev;	/* of the same I/O */
 	uint64_t io;			/* absolute index */
+	uint64_t requested_ns;		/* 0: not told */
 	uint64_t issued_ns;
 	uint32_t pages;			/* pending, if it is counted */
 	bool write, issued, counted;
@@ -580,7 +584,7 @@ static uint32_t cut_fragment(struct lt_parser *p, uint32_t index, uint64_t secto
 	uint64_t io = f->io;
 	uint32_t rest = f->bytes - front;
 	bool write = f->write, issued = f->issued, counted = f->counted;
-	uint64_t issued_ns = f->issued_ns;
+	uint64_t issued_ns = f->issued_ns, requested_ns = f->requested_ns;
 	uint32_t pages = 0, later;
 
 	if (counted) {
@@ -592,6 +596,7 @@ static uint32_t cut_fragment(struct lt_parser *p, uint32_t index, uint64_t secto
 	if (later != NIL) {
 		p->fragments[later].issued_ns = issued_ns;
 		p->fragments[later].counted = counted;
+		p->fragments[later].requested_ns = requested_ns;
 		p->fragments[later].pages = pages;
 	}
 	return later;
@@ -708,13 +713,19 @@ static void on_queue(struct lt_parser *p, const struct blk_event *e, bool write)
 		count_fragment(p, fragment);
 }
 
+static void has_request(struct lt_parser *p, uint32_t index, uint64_t now)
+{
+	p->fragments[index].requested_ns = now;
+	count_fragment(p, index);
+}
+
 static void on_getrq(struct lt_parser *p, const struct blk_event *e, bool write)
 {
 	uint32_t found = find_fragment(p, e->sector, e->bytes, write, PREFER_UNISSUED);
 
 	p->has_requests = true;
 	if (found != NIL)
-		count_fragment(p, found);
+		has_request(p, found, e->time);
 }
 
 static void on_split(struct lt_parser *p, const struct blk_event *e, bool write)
@@ -735,7 +746,7 @@ static void on_merge(struct lt_parser *p, const struct blk_event *e, bool write)
 
 	if (found == NIL)
 		return;
-	count_fragment(p, found);
+	has_request(p, found, e->time);
 	io_at(p, p->fragments[found].io)->flags |= LT_MERGED;
 }
 
@@ -747,6 +758,17 @@ static void served(struct io *io, const struct fragment *f, uint64_t now)
 	if (ns > io->served_ns)
 		io->served_ns = ns;
 	io->served = true;
+}
+
+/* Where the time of a part went; that of the last one stays. */
+static void note_layers(struct io *io, const struct fragment *f, uint64_t now)
+{
+	uint64_t requested_ns =
+		f->requested_ns > io->arrival_ns ? f->requested_ns : io->arrival_ns;
+
+	io->to_request_ns = requested_ns - io->arrival_ns;
+	io->to_issue_ns = f->issued_ns > requested_ns ? f->issued_ns - requested_ns : 0;
+	io->to_completion_ns = now > f->issued_ns ? now - f->issued_ns : 0;
 }
 
 static void on_issue(struct lt_parser *p, const struct blk_event *e, bool write, bool requeue)
@@ -809,6 +831,8 @@ static void on_complete(struct lt_parser *p, const struct blk_event *e, bool wri
 			io->flags |= error == EBUSY && !f->issued ? LT_REVOKED : LT_ERROR;
 		if (!error && f->issued)
 			served(io, f, e->time);
+		if (f->issued)
+			note_layers(io, f, e->time);
 		if (step == f->bytes) {
 			end_fragment(p, found);
 		} else {
@@ -1064,6 +1088,12 @@ int64_t lt_read(struct lt_parser *p, int64_t rows, const struct lt_columns *colu
 			       p->history * sizeof(uint32_t));
 			memcpy(columns->hist_latency_us + past, io->hist_latency_us,
 			       p->history * sizeof(uint32_t));
+			if (columns->to_request_ns)
+				columns->to_request_ns[row] = io->to_request_ns;
+			if (columns->to_issue_ns)
+				columns->to_issue_ns[row] = io->to_issue_ns;
+			if (columns->to_completion_ns)
+				columns->to_completion_ns[row] = io->to_completion_ns;
 			p->head++;
 			row++;
 			continue;

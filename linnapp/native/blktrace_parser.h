@@ -64,6 +64,10 @@ struct lt_columns {
 	uint8_t *flags;
 	uint32_t *hist_pending;		/* [rows][history], oldest first; reads only */
 	uint32_t *hist_latency_us;	/* [rows][history], oldest first; reads only */
+	/* NULL where nobody asks; of the part that ended last: from Q to G, to D and to C */
+	uint64_t *to_request_ns;
+	uint64_t *to_issue_ns;
+	uint64_t *to_completion_ns;
 };
 
 struct lt_parser;

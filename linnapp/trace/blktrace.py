@@ -24,6 +24,9 @@ from linnapp.native import native
 
 WRITE, COMPLETED, ERROR, REVOKED, MERGED, SPLIT, REQUEUED, ISSUED = (1 << bit for bit in range(8))
 
+#: where the time of an I/O went: rows of what :meth:`BlktraceReader.with_layers` gives
+TO_REQUEST, TO_ISSUE, TO_COMPLETION = range(3)
+
 #: larger histories need LT_MAX_HISTORY changed in blktrace_parser.h
 MAX_HISTORY = 16
 
@@ -47,6 +50,10 @@ class _Columns(ctypes.Structure):
         ("flags", ctypes.c_void_p),
         ("hist_pending", ctypes.c_void_p),
         ("hist_latency_us", ctypes.c_void_p),
+        # In the order of the rows.
+        ("to_request_ns", ctypes.c_void_p),
+        ("to_issue_ns", ctypes.c_void_p),
+        ("to_completion_ns", ctypes.c_void_p),
     )
 
 
@@ -297,6 +304,21 @@ class BlktraceReader:
         return self._stats
 
     def __iter__(self) -> Iterator[IoChunk]:
+        return (chunk for chunk, _ in self._chunks(0))
+
+    def with_layers(self) -> Iterator[tuple[IoChunk, npt.NDArray[np.uint64]]]:
+        """Chunks, and where the time of their I/Os went.
+
+        Yields
+        ------
+        IoChunk
+        uint64 array, shape (3, n)
+            In ns: from Q to the request (G, or a merge), from there to D, from D to C; of the part
+            that completed last. Zeros for I/Os that were never issued.
+        """
+        return self._chunks(3)
+
+    def _chunks(self, n_layers: int) -> Iterator[tuple[IoChunk, npt.NDArray[np.uint64]]]:
         library = _library()
         names = (ctypes.c_char_p * len(self.paths))(*(str(p).encode() for p in self.paths))
         parser = library.lt_open(
@@ -313,18 +335,20 @@ class BlktraceReader:
             self._raise_error(library, parser)
             while True:
                 chunk = self._empty_chunk()
+                layers_ns = np.empty((n_layers, self.chunk_ios), np.uint64)
                 columns = _Columns(
                     *(
                         getattr(chunk, field.name).ctypes.data
                         for field in dataclasses.fields(IoChunk)
-                    )
+                    ),
+                    *(row.ctypes.data for row in layers_ns),
                 )
                 n = library.lt_read(parser, self.chunk_ios, ctypes.byref(columns))
                 self._stats = _read_stats(library, parser)
                 self._raise_error(library, parser)
                 if n == 0:
                     break
-                yield chunk.take(slice(0, n))
+                yield chunk.take(slice(0, n)), layers_ns[:, :n]
         finally:
             library.lt_close(parser)
         if not self.stats["events"]:

@@ -45,6 +45,8 @@ READERS = [
     "inspect --from blktrace @",
     "inspect --from iolog @",
     "inspect --from msr --json @",
+    "layers @",
+    "layers --device @ -- true",
     "convert @ out",
     "convert --from heimdall @ out",
     "generate @ -o out --duration 0.01",
@@ -79,6 +81,7 @@ WRITERS = [
     "generate demo --duration 0.01 -o @",
     "train --trace good.blk -o @",
     "trace /dev/null -o @",
+    "layers good.blk -o @",
 ]
 
 

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""``linnapp layers``: where the time of each I/O goes."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from linnapp.commands._options import COMMAND, BeforeACommand, reader_options
+
+if TYPE_CHECKING:
+    from linnapp.trace.layers import Layers
+
+#: a layer in a bar of the picture
+_LETTERS = {"request": "r", "issue": "q", "drive": "d"}
+_BAR = 56
+
+
+@click.command(cls=BeforeACommand, options_metavar="[OPTIONS]")
+@click.argument("traces", nargs=-1, type=click.Path(path_type=Path), metavar="[TRACE...]")
+@click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DEV",
+    help="A drive to record while `-- CMD ...` runs; may be given several times.",
+)
+@click.option("--writes", is_flag=True, help="Of writes; else of reads.")
+@click.option(
+    "--compare", is_flag=True, help="Of two recordings: which layer's time has changed, most first."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also a picture; its suffix says of which kind, .png or .svg.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@reader_options
+@click.pass_context
+def layers(
+    ctx: click.Context,
+    /,
+    traces: tuple[Path, ...],
+    devices: tuple[Path, ...],
+    writes: bool,
+    compare: bool,
+    output: Path | None,
+    as_json: bool,
+    **reader: Any,
+) -> None:
+    """Show where the time of each I/O goes, from blktrace recordings.
+
+    \b
+    linnapp layers az.blk                        a recording
+    linnapp layers --compare old.blk new.blk     what changed
+    linnapp layers --device /dev/nvme0n1 -- fio job.fio
+
+    \b
+    request   until it has a request: waiting for a free tag
+    issue     plug, scheduler, dispatch
+    drive     the driver and the drive
+
+    An I/O counts from when the block layer queues it: what a file system, the page cache or a
+    cgroup's io.max held it back by before that is not seen. If it was split, its layers are those
+    of the part that completed last. With `-- CMD` its exit status is passed on, unless it is 0.
+    """
+    from linnapp.trace.layers import changes, layers_of
+
+    command: list[str] = ctx.meta[COMMAND]
+    if bool(command) != bool(devices):
+        raise click.UsageError("--device names what to record while `-- CMD ...` runs: give both")
+    if bool(command) == bool(traces):
+        raise click.UsageError("give recordings, or --device DEV -- CMD")
+    if compare and len(traces) != 2:
+        raise click.UsageError("--compare takes two recordings, before and after")
+    status = 0
+    with tempfile.TemporaryDirectory(prefix="linnapp-") as folder:
+        if command:
+            from linnapp.trace.recording import record
+
+            recordings, status = record(devices, Path(folder), command=command)
+            traces = tuple(recording.path for recording in recordings)
+        found = [(str(trace), layers_of(trace, writes=writes, **reader)) for trace in traces]
+    if command:
+        # The recordings are gone.
+        found = [(path.name, each) for path, (_, each) in zip(devices, found, strict=True)]
+    changed = changes(found[0][1], found[1][1]) if compare else []
+    if output is not None:
+        from linnapp.trace.layers_figure import draw
+
+        draw(found, output)
+    kind = "writes" if writes else "reads"
+    if as_json:
+        said: dict[str, Any] = {"recordings": [{"name": n, **f.to_json()} for n, f in found]}
+        if compare:
+            said["changes"] = [
+                {**vars(change), "beyond_chance": change.is_beyond_chance} for change in changed
+            ]
+        click.echo(json.dumps(said, indent=1))
+    else:
+        for name, each in found:
+            _show(name, kind, each)
+        if compare:
+            _show_changes(changed)
+    ctx.exit(status)
+
+
+def _show(name: str, kind: str, found: Layers) -> None:
+    from linnapp.trace.layers import LAYERS
+
+    click.echo(f"{name}: {found.n} {kind}, us")
+    columns = ("mean", "p50", "p95", "p99", "p999", "max")
+    click.echo(f"  {'':8}" + "".join(f"{column:>11}" for column in (*columns, "share")))
+    whole = found.total.mean_us
+    for layer, histogram in (*found.by_layer.items(), ("total", found.total)):
+        figures = histogram.to_json()
+        share = histogram.mean_us / whole if whole else 0.0
+        click.echo(
+            f"  {layer:8}"
+            + "".join(f"{figures[f'{column}_us']:>11.1f}" for column in columns)
+            + f"{share:>11.1%}"
+        )
+    bands = found.bands()
+    click.echo(
+        "  " + ", ".join(f"{_LETTERS[layer]} {layer}: {words}" for layer, words in LAYERS.items())
+    )
+    for band in bands:
+        whole = sum(band.mean_us.values())
+        bar = "".join(
+            _LETTERS[layer] * round(us / whole * _BAR) if whole else ""
+            for layer, us in band.mean_us.items()
+        )
+        click.echo(f"  p{band.low:<5g}to p{band.high:<5g} {band.n:>9} {whole:>11.1f} us  {bar}")
+
+
+def _show_changes(changed: Sequence[Any]) -> None:
+    click.echo("mean of the second, less that of the first, us")
+    for change in changed:
+        if change.low_us is None:
+            chance = "too short a recording to tell it from chance"
+        else:
+            chance = f"[{change.low_us:.1f}, {change.high_us:.1f}]" + (
+                "" if change.is_beyond_chance else ", could be chance"
+            )
+        click.echo(f"  {change.layer:8} {change.us:>+11.1f}  {chance}")
+    told = next((change for change in changed if change.is_beyond_chance), None)
+    click.echo(
+        "no layer changed beyond chance"
+        if told is None
+        else f"it is the {told.layer}" + ("" if told.us > 0 else ", which takes less")
+    )

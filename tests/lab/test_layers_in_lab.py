@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""`linnapp layers` names the layer into which a delay was put, and how long it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from linnapp.trace.layers import LAYERS, Layers, changes, layers_of
+
+#: In flight from fio, and what the drive is given at a time where that is limited.
+DEPTH, TAGS = 16, 4
+DELAY_US = 700
+
+
+def means_us(found: Layers) -> dict[str, float]:
+    return {layer: found.mean_us(layer) for layer in LAYERS}
+
+
+@pytest.mark.lab
+def test_delays_are_found_where_they_were_put(boot, tmp_path: Path) -> None:
+    fio = (
+        "fio --name=x --filename=/dev/flash0 --rw=randread --bs=4k --direct=1 --ioengine=libaio"
+        f" --iodepth={DEPTH} --number_ios=3000 --clocksource=clock_gettime --randseed=1"
+        " --output-format=json --output=$OUT/"
+    )
+    rule = "/sys/kernel/config/flashsim/flash0/rules/late"
+    queue = "/sys/block/flash0/queue"
+    record = "linnapp trace /dev/flash0 -o $OUT/"
+    boot(
+        f"{record}plain -- {fio}plain.json\n"
+        f"mkdir {rule}; echo read >{rule}/op; echo all >{rule}/frequency\n"
+        f"echo delay >{rule}/fault; echo {DELAY_US} >{rule}/latency_us; echo 1 >{rule}/enabled\n"
+        f"{record}late -- {fio}late.json\n"
+        # Few tags: who finds none waits for a request.
+        f"echo {TAGS} >{queue}/nr_requests\n"
+        f"{record}tags -- {fio}tags.json\n"
+        # As few, and a scheduler with requests to spare: they wait in it.
+        f"echo mq-deadline >{queue}/scheduler; echo {4 * DEPTH} >{queue}/nr_requests\n"
+        f"{record}sched -- {fio}sched.json\n"
+    )
+    found = {
+        name: layers_of(tmp_path / name / "flash0.blk")
+        for name in ("plain", "late", "tags", "sched")
+    }
+    told = changes(found["plain"], found["late"])
+    assert told[0].layer == "drive" and told[0].is_beyond_chance
+    assert told[0].us == pytest.approx(DELAY_US, rel=0.05)
+    # A closed loop: TAGS reads are at the drive, and the others wait. Who finds no tag waits in
+    # io_submit(), so that there is only one of them; in a scheduler all the others are.
+    for name, layer, waiting in (("tags", "request", 1), ("sched", "issue", DEPTH - TAGS)):
+        means, total = means_us(found[name]), found[name].total.mean_us
+        assert means[layer] / total == pytest.approx(waiting / (waiting + TAGS), rel=0.05)
+        assert means["drive"] / total == pytest.approx(TAGS / (waiting + TAGS), rel=0.05)
+        told = changes(found["late"], found[name])
+        assert told[0].layer == layer and told[0].is_beyond_chance

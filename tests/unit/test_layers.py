@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: MIT
+"""Where the time of an I/O goes: of made-up recordings whose layers are known."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from pathlib import Path
+
+import numpy as np
+import pytest
+from blktrace_builder import EBUSY, WRITE, C, D, F, G, M, Q, R, TraceBuilder, X
+from click.testing import CliRunner, Result
+
+from linnapp.cli import cli
+from linnapp.errors import LinnappError, TraceError
+from linnapp.trace.blktrace import BlktraceReader
+from linnapp.trace.layers import BANDS, Layers, changes, layers_of
+
+RECORDED = Path(__file__).parents[2] / "traces" / "recorded"
+
+
+def unpack(name: str, folder: Path) -> Path:
+    path = folder / f"{name}.blk"
+    path.write_bytes(lzma.decompress((RECORDED / f"{name}.blk.xz").read_bytes()))
+    return path
+
+
+def times_us(builder: TraceBuilder, folder: Path) -> list[list[float]]:
+    reader = BlktraceReader(builder.sort().write(folder / "t.blk"))
+    ((_, times),) = reader.with_layers()
+    return [[float(ns) / 1000 for ns in io] for io in times.T]
+
+
+def test_a_plain_io_has_three_layers(tmp_path: Path) -> None:
+    made = TraceBuilder().add(Q, 5).add(G, 15).add(D, 45).add(C, 145)
+    assert times_us(made, tmp_path) == [[10, 30, 100]]
+
+
+def test_without_requests_the_time_before_the_issue_is_one(tmp_path: Path) -> None:
+    assert times_us(TraceBuilder().add(Q, 5).add(D, 45).add(C, 145), tmp_path) == [[0, 40, 100]]
+
+
+@pytest.mark.parametrize(("kind", "sectors"), [(M, (0, 8)), (F, (8, 0))])
+def test_one_that_is_merged_shares_the_others_request(
+    tmp_path: Path, kind: int, sectors: tuple[int, int]
+) -> None:
+    made = TraceBuilder().add(Q, 0, sectors[0]).add(G, 1, sectors[0])
+    made.add(Q, 10, sectors[1]).add(kind, 12, sectors[1])
+    made.add(D, 20, 0, 8192).add(C, 120, 0, 8192)
+    assert times_us(made, tmp_path) == [[1, 19, 100], [2, 8, 100]]
+
+
+def test_of_one_that_is_split_the_part_that_ends_last_counts(tmp_path: Path) -> None:
+    made = TraceBuilder().add(Q, 0, 0, 8192).add(X, 1, 0, 4096)
+    made.add(G, 2, 0).add(D, 3, 0).add(G, 10, 8).add(D, 30, 8).add(C, 50, 8).add(C, 203, 0)
+    assert times_us(made, tmp_path) == [[2, 1, 200]]
+    late = TraceBuilder().add(Q, 0, 0, 8192).add(X, 1, 0, 4096)
+    late.add(G, 2, 0).add(D, 3, 0).add(G, 10, 8).add(D, 30, 8).add(C, 50, 0).add(C, 203, 8)
+    assert times_us(late, tmp_path) == [[10, 20, 173]]
+
+
+def test_what_was_handed_back_waits_again(tmp_path: Path) -> None:
+    made = TraceBuilder().add(Q, 0).add(G, 1).add(D, 2).add(R, 10).add(D, 50).add(C, 150)
+    assert times_us(made, tmp_path) == [[1, 49, 100]]
+
+
+def test_only_what_the_drive_served_is_told_of(tmp_path: Path) -> None:
+    made = TraceBuilder()
+    made.add(Q, 0, 0).add(C, 1, 0, error=EBUSY)
+    made.add(Q, 2, 8).add(G, 2, 8).add(D, 2, 8).add(C, 90, 8, error=5)
+    made.add(Q, 3, 16).add(G, 4, 16).add(D, 8, 16).add(C, 16, 16)
+    made.add(Q, 3, 24, flags=WRITE).add(G, 3, 24, flags=WRITE).add(D, 3, 24, flags=WRITE)
+    made.add(C, 4, 24, flags=WRITE)
+    path = made.sort().write(tmp_path / "t.blk")
+    found = layers_of(path)
+    assert found.n == 1
+    assert [found.mean_us(layer) for layer in ("request", "issue", "drive")] == [1, 4, 8]
+    assert layers_of(path, writes=True).mean_us("drive") == 1
+    made = TraceBuilder().add(Q, 0, 0).add(C, 1, 0, error=EBUSY)
+    with pytest.raises(TraceError, match=r"no read from its issue .* try --writes"):
+        layers_of(made.write(tmp_path / "none.blk"))
+
+
+@pytest.mark.parametrize("name", ["fio", "pgbench"])
+def test_layers_add_up(name: str, tmp_path: Path) -> None:
+    """Of a recording: no part of an I/O's time is lost, none counted twice."""
+    for chunk, times in BlktraceReader(unpack(name, tmp_path)).with_layers():
+        issued = times.sum(axis=0) > 0
+        assert issued.mean() > 0.9
+        # Where nothing was split or merged the drive's time is what training learns from.
+        plain = issued & (chunk.flags == chunk.flags[issued][0])
+        assert np.array_equal(times[2, plain], chunk.latency_ns[plain])
+
+
+def made_up(shift_us: float, seed: int, n: int = 20_000) -> Layers:
+    rng = np.random.default_rng(seed)
+    found = Layers()
+    for _ in range(2):
+        times = rng.gamma(2, 20_000, (3, n)) + np.array([[0], [1000 * shift_us], [0]])
+        found.add(np.sort(rng.integers(0, 10**10, n)).astype(np.uint64), times.astype(np.uint64))
+    return found
+
+
+def test_what_changed_is_named_and_chance_is_not() -> None:
+    told = changes(made_up(0, 1), made_up(5, 2))
+    assert told[0].layer == "issue" and told[0].is_beyond_chance
+    assert told[0].us == pytest.approx(5, abs=1)
+    assert not any(change.is_beyond_chance for change in changes(made_up(0, 1), made_up(0, 2)))
+    short = Layers()
+    short.add(np.zeros(5, np.uint64), np.ones((3, 5), np.uint64))
+    assert not changes(short, made_up(50, 1))[0].is_beyond_chance
+
+
+def test_of_a_long_recording_no_more_blocks_are_kept() -> None:
+    """The intervals are those of a fresh count with the longer blocks, and memory is bounded."""
+    found = Layers()
+    for hour in range(50):
+        arrival = np.arange(2000, dtype=np.uint64) * np.uint64(1_800_000_000)
+        found.add(arrival + np.uint64(hour * 3600 * 10**9), np.full((3, 2000), 7000, np.uint64))
+    assert len(found._blocks) <= 4096
+    assert sum(float(column[0]) for column in found._blocks.values()) == found.n == 100_000
+    drawn = found.resampled_us(1)
+    assert drawn is not None and np.allclose(drawn, 7)
+
+
+def test_intervals_hold_what_they_say() -> None:
+    """Of 60 pairs without a difference some three may be called one, of each layer."""
+    called = sum(
+        change.is_beyond_chance
+        for seed in range(60)
+        for change in changes(made_up(0, 2 * seed, 500), made_up(0, 2 * seed + 1, 500))
+    )
+    assert called <= 20
+
+
+def test_bands_hold_every_io_once() -> None:
+    found = made_up(0, 3)
+    bands = found.bands()
+    assert [band.low for band in bands] == list(BANDS[:-1])
+    assert sum(band.n for band in bands) == found.n == 40_000
+    whole = [sum(band.mean_us.values()) for band in bands]
+    assert whole == sorted(whole)
+    mean = sum(w * band.n for w, band in zip(whole, bands, strict=True)) / found.n
+    assert mean == pytest.approx(found.total.mean_us)
+    for band in bands[:-1]:
+        assert band.n == pytest.approx((band.high - band.low) / 100 * found.n, rel=0.2)
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["layers", *map(str, arguments)])
+
+
+def test_the_command(tmp_path: Path) -> None:
+    trace = unpack("fio", tmp_path)
+    shown = run(trace, "-o", tmp_path / "l.svg")
+    assert shown.exit_code == 0, shown.output
+    assert "14060 reads" in shown.output and "until it has a request" in shown.output
+    assert (tmp_path / "l.svg").read_text().count("p99.9 to p100") == 1
+    compared = run("--compare", "--json", trace, trace)
+    found = json.loads(compared.output)
+    assert [change["beyond_chance"] for change in found["changes"]] == [False] * 3
+    assert found["recordings"][0]["ios"] == 14060
+    assert "no layer changed beyond chance" in run("--compare", trace, trace).output
+    assert "give both" in run("--device", "/dev/null").output
+    assert "give recordings" in run().output
+    assert "takes two recordings" in run("--compare", trace).output
+    wrong = run(trace, "-o", tmp_path / "l.txt")
+    assert isinstance(wrong.exception, LinnappError) and ".png or .svg" in str(wrong.exception)
