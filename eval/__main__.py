@@ -24,7 +24,7 @@ from eval import seeds, workers
 from eval.cache import LAB_SOURCES, ROOT, Cache, code_version, digest, read_record
 from eval.errors import StepError
 from eval.experiment import Context, Experiment, Table
-from eval.experiments import NAMES, load, source
+from eval.experiments import NAMES, ON_REQUEST, load, source
 from eval.files import write_json, write_text
 from eval.guests import use_copies
 from linnapp.errors import LinnappError
@@ -39,7 +39,12 @@ ALIASES = {"table2": "fig05"}
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m eval", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="experiments; default: all")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"experiments; default: all but {', '.join(ON_REQUEST)}",
+    )
     parser.add_argument("--list", action="store_true", help="list the experiments")
     parser.add_argument("--force", action="store_true", help="run also what is finished")
     parser.add_argument("--any-version", action="store_true", help="accept results of older code")
@@ -52,10 +57,11 @@ def main() -> None:
 
     names = [ALIASES.get(name, name) for name in arguments.names] or list(NAMES)
     for name in names:
-        if name not in NAMES:
-            parser.error(f"{name}: no such experiment; known are {', '.join(NAMES)}")
+        if name not in (*NAMES, *ON_REQUEST):
+            known = ", ".join((*NAMES, *ON_REQUEST))
+            parser.error(f"{name}: no such experiment; known are {known}")
     if arguments.list:
-        for name in names:
+        for name in names if arguments.names else (*names, *ON_REQUEST):
             experiment = load(name)
             print(f"{name:9} {experiment.source:22} {experiment.title}")
         return

@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 
 from eval.cache import LAB_SOURCES, code_version, read_record
 from eval.experiment import Experiment, Table
-from eval.experiments import NAMES, load, source
+from eval.experiments import NAMES, ON_REQUEST, load, source
 from eval.files import write_text
 
 #: Longer tables are folded.
@@ -99,7 +99,7 @@ def took(record: dict[str, Any]) -> str:
 def times(out: Path) -> Table:
     """What each part took, and the least that all would take on two cores."""
     rows, total = [], [0.0, 0.0]
-    for name in NAMES:
+    for name in (*NAMES, *ON_REQUEST):
         record = read_record(out / name)
         if record is None or "cpu_seconds" not in record:
             continue
@@ -119,9 +119,10 @@ def page(out: Path) -> str:
         autoescape=True,
         undefined=jinja2.StrictUndefined,
     )
+    asked_for = [name for name in ON_REQUEST if read_record(out / name) is not None]
     environment.filters.update(inline=inline, paragraphs=paragraphs, strong=strong)
     return environment.get_template("report.html.j2").render(
-        sections=[section(load(name), out / name) for name in NAMES],
+        sections=[section(load(name), out / name) for name in (*NAMES, *asked_for)],
         times=times(out),
         fold_rows=FOLD_ROWS,
     )

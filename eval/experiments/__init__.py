@@ -14,6 +14,9 @@ NAMES = (
     "windows", "unseen", "bursts", "uscope", "fig01", "fig12",
 )  # fmt: skip
 
+#: Those that run only when they are named: they need more installed, or more time.
+ON_REQUEST = ("apps",)
+
 
 def source(name: str) -> str:
     """Where an experiment's code is, relative to the repository."""
@@ -29,7 +32,7 @@ def load(name: str) -> Experiment:
     KeyError
         When there is none of that name.
     """
-    if name not in NAMES:
+    if name not in (*NAMES, *ON_REQUEST):
         raise KeyError(name)
     experiment = importlib.import_module(f"eval.experiments.{name}").EXPERIMENT
     assert isinstance(experiment, Experiment)

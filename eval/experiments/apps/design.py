@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""Which applications run on what, beside what; and their runs."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from eval import grid
+from eval.cells import Cell, trained
+from eval.errors import StepError
+from eval.experiment import Context
+from eval.experiments.apps import lab
+from eval.experiments.apps.comparison import OFF, ON, score, summed
+from eval.experiments.apps.lab import Case, Ran, run_case
+from eval.experiments.apps.programs import APPLICATIONS, require, version
+
+VARIABLE = "LINNOS_APPS"
+
+NAMES = tuple(name for name in os.environ.get(VARIABLE, "").split(",") if name) or tuple(
+    APPLICATIONS
+)
+
+#: The background: those of Table 1 for the enterprise array, which the paper's Fig. 13 is of, each
+#: with a seed of its own. The longest first.
+WORKLOADS = ("az-e", "co-e", "bi-e", "bs-e")
+
+FILE_SYSTEM = "ext4"
+
+#: SQLite stands for MongoDB, which Debian does not have; so it is what meets other file systems.
+ON_OTHERS = "sqlite"
+OTHERS = ("xfs", "f2fs", "btrfs")
+OTHERS_BESIDE = "co-e"
+
+#: btrfs keeps three copies by itself, and reads the one that the reader's process number says.
+BTRFS = "btrfs"
+
+PARAMETERS: dict[str, Any] = {
+    "applications": {
+        name: {"data": APPLICATIONS[name].data, "load": APPLICATIONS[name].load}
+        for name in NAMES
+        if name in APPLICATIONS
+    },
+    "asked_for": NAMES,
+    "workloads": WORKLOADS,
+    "file_systems": [FILE_SYSTEM, *OTHERS],
+    "others_beside": OTHERS_BESIDE,
+    "mirror_mb": lab.MIRROR_MB,
+    **grid.PARTS,
+}
+
+
+def cases(cell: Cell) -> list[Case]:
+    """What runs beside a cell's workload."""
+    made = [Case(name, FILE_SYSTEM, mode) for name in NAMES for mode in (OFF, ON)]
+    if cell.workload == OTHERS_BESIDE and ON_OTHERS in NAMES:
+        made += [Case(ON_OTHERS, system, mode) for system in OTHERS for mode in (OFF, ON)]
+        made.append(Case(ON_OTHERS, "btrfs", BTRFS))
+    return made
+
+
+def run(context: Context) -> dict[str, Any]:
+    """Every application, off and on, beside every workload; content compared in each run."""
+    for name in NAMES:
+        if name not in APPLICATIONS:
+            raise StepError(
+                f"{VARIABLE}: {name}: no such application; known are {', '.join(APPLICATIONS)}"
+            )
+    chosen = [APPLICATIONS[name] for name in NAMES]
+    require(chosen)
+    cells = grid.seed_a_workload(WORKLOADS, context.seeds)
+    context.map(lambda cell: trained(context.cache, cell), cells, "recording and training")
+    context.map(lambda app: lab.data(context.cache, app), chosen, "data")
+    pairs = [(cell, case) for cell in cells for case in cases(cell)]
+    ran = context.map(lambda pair: run_case(context.cache, *pair), pairs, "running")
+    return {
+        "loads": loads_of(ran),
+        "versions": {app.name: version(app) for app in chosen},
+        "runs": [{**one.record, "policy": one.case.mode} for one in ran],
+    }
+
+
+def loads_of(ran: list[Ran]) -> list[dict[str, Any]]:
+    """A row a load of an application on a file system: over all workloads, and beside each."""
+    rows: dict[tuple[str, str], list[Ran]] = {}
+    for one in ran:
+        rows.setdefault((one.case.application, one.case.file_system), []).append(one)
+    found = []
+    for (name, system), group in rows.items():
+        cells = list(dict.fromkeys(one.cell for one in group))
+        modes = list(dict.fromkeys(one.case.mode for one in group))
+        reports = {(one.cell, one.case.mode): one.operations() for one in group}
+        for load, title in APPLICATIONS[name].loads.items():
+            by_cell = [{mode: reports[cell, mode][load] for mode in modes} for cell in cells]
+            found.append(
+                {
+                    "load": load, "title": title, "application": name, "file_system": system,
+                    "workloads": [cell.workload for cell in cells],
+                    **score(by_cell),
+                    "beside": [
+                        {**grid.where(cell), **score([runs])}
+                        for cell, runs in zip(cells, by_cell, strict=True)
+                    ],
+                    "counted": {
+                        mode: summed(one.record["counted"] for one in group
+                                     if one.case.mode == mode)
+                        for mode in modes
+                    },
+                    "errors": sum(one.record["data_errors"] + one.record["io_errors"]
+                                  for one in group),
+                }
+            )  # fmt: skip
+    return found

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+# For the scripts of the applications: the array, and what is on it. Each drive has two parts
+# (../lab.py): the first is a mirror, on the second the background is replayed.
+
+here=/run/linnos/linnapp/eval/experiments/apps/guest
+files=/run/mnt
+parts="/dev/flash0p1 /dev/flash1p1 /dev/flash2p1"
+
+# array_up KIND FILE_SYSTEM STATE: an empty file system, mounted. KIND is md or btrfs; STATE, of md's
+# attribute, on or off.
+array_up()
+{
+	device=/dev/md0
+	if [ "$1" = btrfs ]; then
+		mkfs.btrfs -q -f -m raid1c3 -d raid1c3 $parts
+		mount -o device=/dev/flash0p1,device=/dev/flash1p1,device=/dev/flash2p1 /dev/flash0p1 $files
+		return
+	fi
+	mdadm --create $device --run --metadata=1.2 --assume-clean --bitmap=internal --level=1 \
+		--raid-devices=3 $parts
+	case $2 in
+	ext4) mkfs.ext4 -q -b 4096 -E lazy_itable_init=0,lazy_journal_init=0 $device ;;
+	xfs | btrfs | f2fs) mkfs.$2 -f $device >/dev/null ;;
+	*) echo "no file system $2 here" >&2 && return 1 ;;
+	esac
+	mount -t "$2" $device $files
+	echo "$3" >/sys/block/md0/md/linnos
+}
+
+# fill: what was made beforehand is laid out anew, and nothing of it stays in memory.
+fill()
+{
+	tar -C $files -xf "$LINNOS_OUT/data.tar"
+	sync
+	echo 3 >/proc/sys/vm/drop_caches
+}
+
+# reads_of NAME: reads that each mirror has done, and what the kernel was asked, so far.
+reads_of()
+{
+	for k in 0 1 2; do
+		set -- "$1" $(cat /sys/class/block/flash${k}p1/stat)
+		echo "mirror$k $2"
+	done >"$LINNOS_OUT/$1"
+	for what in inferences probes; do
+		echo $what $(cat /sys/block/flash?/linnos/stats/$what)
+	done >>"$LINNOS_OUT/$1"
+}
+
+# array_down KIND: every block is the same on all mirrors, or this fails.
+array_down()
+{
+	if [ "$1" = btrfs ]; then
+		found=$(btrfs scrub start -B $files 2>/dev/null)
+		umount $files
+		case $found in
+		*"no errors found"*) return ;;
+		esac
+		echo "$found" >&2
+		return 1
+	fi
+	umount $files
+	md=/sys/block/md0/md
+	echo 2000000 >$md/sync_speed_max
+	echo check >$md/sync_action
+	until [ "$(cat $md/sync_action)" = idle ]; do sleep 0.05; done
+	if [ "$(cat $md/mismatch_cnt) $(cat $md/degraded)" != "0 0" ]; then
+		echo "the mirrors differ: mismatch_cnt $(cat $md/mismatch_cnt), degraded $(cat $md/degraded)" >&2
+		return 1
+	fi
+}
+
+# wait_until EPOCH_S: to the nanosecond.
+wait_until()
+{
+	left_ns=$(($1 * 1000000000 - $(date +%s%N)))
+	if [ $left_ns -lt 0 ]; then
+		echo "not ready in time: $left_ns ns too late" >&2
+		return 1
+	fi
+	sleep "$((left_ns / 1000000000)).$(printf %09d $((left_ns % 1000000000)))"
+}
+
+# ended_beside EPOCH_S SECONDS: now, that the replay is over, it must have been beside.
+ended_beside()
+{
+	took=$(($(date +%s) - $1))
+	if [ $took -lt $(($2 - 1)) ] || [ $took -gt $(($2 + 2)) ]; then
+		echo "the background ended $took s after the application began, not $2" >&2
+		return 1
+	fi
+}

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT
+"""The applications: what each needs, how it is run in the guest, and what it reports."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from eval.errors import StepError
+from eval.experiments.apps import reports
+from eval.experiments.apps.reports import Operations
+
+#: What only this experiment needs, by name.
+PACKAGES = "debian-packages-apps.txt"
+
+#: Where a guest's commands are, and so where they are looked for; PostgreSQL's have a folder for
+#: each version.
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_POSTGRES = "/usr/lib/postgresql"
+
+
+@dataclass(frozen=True)
+class Application:
+    """An application, and the load it is put under.
+
+    Attributes
+    ----------
+    name : str
+        Its script is guest/NAME.sh.
+    title : str
+    programs : mapping of str to str
+        The commands that must be there, and the Debian package of each.
+    data : tuple of int
+        Arguments of the script's `make_data`, how much there is to read.
+    load : tuple of int
+        Arguments of its `run_app` between the time and the seed.
+    seconds : float
+        How long it runs.
+    loads : mapping of str to str
+        What it is measured doing: name and title.
+    operations : callable
+        Reads its reports in a folder: {load: operations}.
+    """
+
+    name: str
+    title: str
+    programs: Mapping[str, str]
+    data: tuple[int, ...]
+    load: tuple[int, ...]
+    seconds: float
+    loads: Mapping[str, str]
+    operations: Callable[[Application, Path], dict[str, Operations]]
+
+    def missing(self) -> list[tuple[str, str]]:
+        """Commands that are not installed, each with its Debian package."""
+        return [(c, package) for c, package in self.programs.items() if find(c) is None]
+
+
+def find(command: str) -> str | None:
+    """Where a command is that a guest's script would run; the newest of PostgreSQL's."""
+    if "/" in command:
+        found = Path(_POSTGRES).glob(f"*/{command}")
+        return str(max(found, key=lambda path: float(path.parts[-3]), default="")) or None
+    return shutil.which(command, path=_PATH)
+
+
+def require(applications: Sequence[Application]) -> None:
+    """Refuse to begin without the programs.
+
+    Raises
+    ------
+    StepError
+        Naming each that is missing, its package, and what to do.
+    """
+    missing = [
+        (app, command, package) for app in applications for command, package in app.missing()
+    ]
+    if missing:
+        named = "; ".join(f"{app.title}: no {command}, of the Debian package {package}"
+                          for app, command, package in missing)  # fmt: skip
+        packages = " ".join(dict.fromkeys(package for _, _, package in missing))
+        raise StepError(
+            f"not installed: {named}. `apt-get install --no-install-recommends {packages}` (all "
+            f"are in {PACKAGES}), or run the others only: LINNOS_APPS=NAME,NAME of "
+            f"{', '.join(APPLICATIONS)}"
+        )
+
+
+def _sqlite(app: Application, folder: Path) -> dict[str, Operations]:
+    return {"sqlite": reports.of_client(folder / "reads.csv", app.seconds)}
+
+
+def _postgres(app: Application, folder: Path) -> dict[str, Operations]:
+    seconds = {"select": app.load[1], "tpcb": app.load[3]}
+    found = {}
+    for name, length_s in seconds.items():
+        logs = [path for path in folder.glob(f"{name}.*") if path.suffix[1:].isdigit()]
+        start_s = float((folder / f"{name}.start").read_text())
+        log = reports.one(logs, f"logs of pgbench in {folder}")
+        found[name] = reports.of_pgbench(log, start_s, length_s)
+    return found
+
+
+def _rocksdb(app: Application, folder: Path) -> dict[str, Operations]:
+    return {"rocksdb": reports.of_db_bench(folder / "db_bench.txt")}
+
+
+def _fio(app: Application, folder: Path) -> dict[str, Operations]:
+    log = reports.one(list(folder.glob("fio_lat.*.log")), f"latency logs of fio in {folder}")
+    return {"fio": reports.of_fio(log, folder / "fio.json", app.seconds)}
+
+
+APPLICATIONS = {
+    app.name: app
+    for app in (
+        Application(
+            "sqlite", "SQLite", {"python3": "python3"}, (250_000,), (250_000, 3200, 8), 8.0,
+            {"sqlite": "SQLite: one row by key"}, _sqlite,
+        ),
+        Application(
+            "postgres", "PostgreSQL",
+            {"bin/initdb": "postgresql", "bin/pgbench": "postgresql"},
+            (14,), (1200, 5, 500, 5), 10.0,
+            {"select": "PostgreSQL: read-only", "tpcb": "PostgreSQL: TPC-B"}, _postgres,
+        ),
+        Application(
+            "rocksdb", "RocksDB", {"db_bench": "rocksdb-tools"}, (260_000,), (260_000, 6), 6.0,
+            {"rocksdb": "RocksDB: random reads"}, _rocksdb,
+        ),
+        Application(
+            "fio", "fio", {"fio": "fio"}, (), (6,), 6.0, {"fio": "fio: random reads"}, _fio,
+        ),
+    )
+}  # fmt: skip
+
+
+def version(app: Application) -> str:
+    """The installed version: the library's of SQLite, else in the program's own words."""
+    asked = ("-Ic", "import sqlite3; print(sqlite3.sqlite_version)")
+    command = list(app.programs)[-1 if app.name == "postgres" else 0]
+    result = subprocess.run(
+        [find(command) or command, *(asked if app.name == "sqlite" else ("--version",))],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return f"{app.title} {re.sub(r'^[^0-9]*', '', result.stdout.strip())}"

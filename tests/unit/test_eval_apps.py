@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: MIT
+"""Applications on raid1: what they report is read right or refused, and counted and told right."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eval import experiments, grid
+from eval.cache import ROOT, Cache
+from eval.cells import Cell
+from eval.errors import StepError
+from eval.experiment import Context
+from eval.experiments.apps import EXPERIMENT, comparison, design, lab, programs, reports
+from eval.experiments.apps.comparison import OFF, ON
+from eval.experiments.apps.reports import Operations
+
+CLIENT = ROOT / "eval" / "experiments" / "apps" / "guest" / "sqlite_client.py"
+
+#: Two repeats of db_bench 7.8, most of what it says of itself left out.
+DB_BENCH = """\
+Keys:       16 bytes each (+ 0 bytes user-defined timestamp)
+DB path: [/run/mnt/db]
+readrandom   :   89.2 micros/op 11202 ops/sec 1.0 seconds 40 operations; 10.9 MB/s (40 of 40 found)
+
+Microseconds per read:
+Count: 40 Average: 90.5000  StdDev: 29.78
+Min: 0  Median: 92.2873  Max: 861
+Percentiles: P50: 92.29 P75: 101.21 P99: 109.78 P99.9: 602.33 P99.99: 843.23
+------------------------------------------------------
+[       0,       1 ]       10  25.000%  25.000% #####
+(      76,     110 ]       30  75.000% 100.000% ###############
+
+DB path: [/run/mnt/db]
+readrandom   :   200.0 micros/op 5000 ops/sec 3.0 seconds 20 operations; 4.9 MB/s (20 of 20 found)
+
+Microseconds per read:
+Count: 20 Average: 200.0000  StdDev: 1.0
+Min: 170  Median: 210.0  Max: 250
+Percentiles: P50: 210 P75: 230 P99: 249 P99.9: 250 P99.99: 250
+------------------------------------------------------
+(     170,     250 ]       20 100.000% 100.000% ####################
+
+readrandom [AVG    2 runs] : 8101 (± 0) ops/sec;    7.9 (± 0.0) MB/sec
+readrandom [MEDIAN 2 runs] : 8101 ops/sec;    7.9 MB/sec
+"""
+
+
+def _write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_the_client_of_sqlite_compares_every_row(tmp_path: Path) -> None:
+    database, report = str(tmp_path / "kv.db"), tmp_path / "reads.csv"
+
+    def client(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-I", str(CLIENT), *arguments],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    assert client("make", database, "50").returncode == 0
+    reading = ("read", database, "50", "4000", "0.1", "7", str(report))
+    assert client(*reading).returncode == 0
+    assert client("check", database).returncode == 0
+    read = reports.of_client(report, 0.1)
+    assert 300 < len(read.start_us) < 500
+    assert read.start_us.min() >= 0 and read.start_us.max() < 0.1e6
+    assert read.latency_us.min() > 0
+
+    content = Path(database).read_bytes()
+    # One byte in the middle of one value.
+    at = content.index(_value(20)) + 500
+    Path(database).write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+    report.unlink()
+    wrong = client(*reading)
+    assert wrong.returncode and "row 20 is not what was written" in wrong.stderr
+    assert not report.exists()
+
+
+def _value(key: int) -> bytes:
+    import hashlib
+
+    return hashlib.shake_128(key.to_bytes(8, "little")).digest(1000)
+
+
+def test_a_log_of_pgbench(tmp_path: Path) -> None:
+    # client, transaction, us, script, seconds and us when it ended, us that it was late
+    log = _write(
+        tmp_path / "log.12", "0 1 711 0 1600000001 586287 50\n1 1 348 0 1600000001 500000 9\n"
+    )
+    ran = reports.of_pgbench(log, 1600000001.25, 6)
+    assert ran.latency_us.tolist() == [348, 711]
+    assert ran.start_us == pytest.approx([250000 - 348, 336287 - 711], abs=1)
+    assert ran.seconds == 6
+
+
+def test_a_latency_log_of_fio(tmp_path: Path) -> None:
+    log = _write(tmp_path / "fio_lat.1.log", "0, 74240, 0, 4096, 0\n5, 94464, 0, 4096, 0\n")
+    report = tmp_path / "fio.json"
+
+    def said(error: int, reads: int) -> None:
+        report.write_text(json.dumps({"jobs": [{"error": error, "read": {"total_ios": reads}}]}))
+
+    said(0, 2)
+    ran = reports.of_fio(log, report, 8.0)
+    assert ran.latency_us == pytest.approx([74.24, 94.464])
+    assert ran.start_us == pytest.approx([0, 5000 - 94.464])
+    said(84, 2)
+    with pytest.raises(StepError, match="fio found 84 errors"):
+        reports.of_fio(log, report, 8.0)
+    said(0, 3)
+    with pytest.raises(StepError, match="2 lines of 3 reads"):
+        reports.of_fio(log, report, 8.0)
+
+
+def test_a_report_of_db_bench(tmp_path: Path) -> None:
+    ran = reports.of_db_bench(_write(tmp_path / "db_bench.txt", DB_BENCH))
+    assert ran.seconds == 4.0 and len(ran.latency_us) == 60
+    # Exact sums, not those of the classes.
+    assert ran.totals_us is not None and ran.totals_us.tolist() == [40 * 90.5, 20 * 200.0]
+    assert np.bincount((ran.start_us / 2e6).astype(int)).tolist() == [40, 20]
+    assert (ran.latency_us <= 1).sum() == 10
+    assert np.median(ran.latency_us[-20:]) == pytest.approx(210)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("(20 of 20 found)", "(19 of 20 found)"), "19 of 20 keys found"),
+        ((" 20 100.000%", " 19 100.000%"), r"\[40, 20\] reads, \[40, 19\] of them in a histogram"),
+        (("readrandom   :", "fillseq :"), "0 repeats"),
+    ],
+)
+def test_a_report_of_db_bench_that_does_not_add_up(
+    tmp_path: Path, change: tuple[str, str], said: str
+) -> None:
+    with pytest.raises(StepError, match=said):
+        reports.of_db_bench(_write(tmp_path / "db_bench.txt", DB_BENCH.replace(*change)))
+
+
+@pytest.mark.parametrize("text", ["", "nonsense\n", "1,2\n3\n"])
+def test_what_is_no_report_is_refused_by_name(tmp_path: Path, text: str) -> None:
+    path = _write(tmp_path / "report", text)
+    for read in (
+        lambda: reports.of_client(path, 1.0),
+        lambda: reports.of_pgbench(path, 0.0, 1.0),
+        lambda: reports.of_fio(path, path, 1.0),
+        lambda: reports.of_db_bench(path),
+        lambda: reports.of_client(tmp_path / "none", 1.0),
+    ):
+        with pytest.raises(StepError, match=str(tmp_path)):
+            read()
+
+
+def test_counts_are_of_the_run_alone(tmp_path: Path) -> None:
+    look = "mirror0 {}\nmirror1 13\nmirror2 13\ninferences {} 5 5\nprobes 0 0 0\n"
+    before = _write(tmp_path / "before", look.format(20, 5))
+    after = _write(tmp_path / "after", look.format(120, 7))
+    assert reports.counters(before, after) == {
+        "mirrors": [100, 0, 0], "inferences": [2, 0, 0], "probes": [0, 0, 0],
+    }  # fmt: skip
+
+
+def test_a_missing_application_is_named_with_its_package(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(programs, "find", lambda command: None if "bench" in command else "/bin/sh")
+    context = Context("apps", Cache(tmp_path / "cache"), 1, True, tmp_path)
+    with pytest.raises(StepError) as refused:
+        EXPERIMENT.run(context)
+    assert "RocksDB: no db_bench, of the Debian package rocksdb-tools" in str(refused.value)
+    assert "apt-get install --no-install-recommends postgresql rocksdb-tools" in str(refused.value)
+    assert not (tmp_path / "cache").exists(), "work had begun"
+    packages = (ROOT / programs.PACKAGES).read_text().splitlines()
+    everyone = (ROOT / "debian-packages.txt").read_text().splitlines()
+    for app in programs.APPLICATIONS.values():
+        assert all(package in packages + everyone for package in app.programs.values())
+
+
+def test_an_application_that_nobody_knows_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(design, "NAMES", ("sqlite", "mongodb"))
+    with pytest.raises(StepError, match="LINNOS_APPS: mongodb: no such application; known are"):
+        EXPERIMENT.run(Context("apps", Cache(tmp_path / "cache"), 1, True, tmp_path))
+
+
+def test_it_runs_only_when_it_is_asked_for() -> None:
+    assert "apps" in experiments.ON_REQUEST and "apps" not in experiments.NAMES
+    assert experiments.load("apps") is EXPERIMENT
+
+
+def _operations(rng: np.random.Generator, n: int, mean_us: float) -> Operations:
+    start_us = np.sort(rng.uniform(0, 8e6, n))
+    # Stretches of time that are hard for all.
+    hard = np.where((start_us // 400_000).astype(int) % 5 == 0, 5.0, 1.0)
+    return Operations(start_us, mean_us * hard * rng.exponential(1.0, n), 8.0)
+
+
+def test_what_is_half_as_slow_is_found_to_be() -> None:
+    rng = np.random.default_rng(3)
+    cells = [{OFF: _operations(rng, 20000, 100.0), ON: _operations(rng, 21000, 50.0)}
+             for _ in range(4)]  # fmt: skip
+    scored = comparison.score(cells)
+    assert scored["cells"] == 4
+    assert scored["operations"] == {OFF: 80000, ON: 84000}
+    assert scored["per_s"] == {OFF: 2500.0, ON: 2625.0}
+    for field in ("mean_us", "p95_us", "p99_us"):
+        value, low, high = scored["below"][field]
+        assert value == pytest.approx(0.5, abs=0.03) and 0.4 < low < value < high < 0.6, field
+    value, low, high = scored["throughput"]
+    assert value == pytest.approx(1.05) and low <= value <= high
+    # It would rest on 80 of the 80,000.
+    assert scored["modes"][OFF]["p999_us"] is None and scored["below"]["p999_us"] is None
+
+
+def test_the_mean_of_classes_is_the_one_that_was_reported() -> None:
+    n = 4000
+    start_us = np.repeat([1e6, 3e6, 5e6, 7e6], n // 4)
+    runs = {
+        mode: Operations(start_us, np.full(n, 100.0), 8.0, np.full(4, mean * n / 4))
+        for mode, mean in ((OFF, 92.0), (ON, 46.0))
+    }
+    scored = comparison.score([runs])
+    assert scored["modes"][OFF]["mean_us"][0] == pytest.approx(92.0)
+    assert scored["below"]["mean_us"][0] == pytest.approx(0.5)
+    assert scored["modes"][OFF]["p95_us"][0] == pytest.approx(100.0)
+
+
+@pytest.fixture
+def data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
+    """What the experiment leaves, of runs that are made up: on is a third below off."""
+    rng = np.random.default_rng(4)
+    made: dict[Path, dict[str, Operations]] = {}
+
+    def run_case(cache: Cache, cell: Cell, case: lab.Case) -> lab.Ran:
+        folder = tmp_path / f"{len(made)}"
+        folder.mkdir()
+        mean_us = {OFF: 150.0, ON: 100.0}.get(case.mode, 120.0)
+        made[folder] = {
+            load: _operations(rng, 15000, mean_us)
+            for load in programs.APPLICATIONS[case.application].loads
+        }
+        counted = {"mirrors": [10, 1, 0], "inferences": [3, 2, 1], "probes": [0, 0, 1]}
+        record = {"reads": 5, "data_errors": 0, "io_errors": 0, "counted": counted}
+        (folder / "run.json").write_text(json.dumps(record))
+        return lab.Ran(case, cell, folder)
+
+    monkeypatch.setattr(programs, "find", lambda command: "/bin/true")
+    monkeypatch.setattr(comparison, "RESAMPLES", 100)
+    monkeypatch.setattr(design, "trained", lambda cache, cell: None)
+    monkeypatch.setattr(lab, "data", lambda cache, app: None)
+    monkeypatch.setattr(design, "run_case", run_case)
+    monkeypatch.setattr(lab.Ran, "operations", lambda ran: made[ran.folder])
+    context = Context("apps", Cache(tmp_path / "cache"), 1, True, tmp_path)
+    return json.loads(json.dumps(EXPERIMENT.run(context)))  # type: ignore[no-any-return]
+
+
+def test_every_load_is_told_with_what_it_rests_on(data: dict[str, Any], tmp_path: Path) -> None:
+    rows = {(row["load"], row["file_system"]): row for row in data["loads"]}
+    assert {load for load, _ in rows} == {"sqlite", "select", "tpcb", "rocksdb", "fio"}
+    assert {system for load, system in rows if load == "sqlite"} == {"ext4", "xfs", "f2fs", "btrfs"}
+    everywhere, once = rows["sqlite", "ext4"], rows["sqlite", "f2fs"]
+    assert everywhere["workloads"] == list(design.WORKLOADS)
+    assert once["workloads"] == [design.OTHERS_BESIDE] and len(once["beside"]) == 1
+    assert set(rows["sqlite", "btrfs"]["modes"]) == {OFF, ON, design.BTRFS}
+    assert everywhere["counted"][ON] == {
+        "mirrors": [40, 4, 0], "inferences": [12, 8, 4], "probes": [0, 0, 4],
+    }  # fmt: skip
+    assert len({cell["seed"] for cell in everywhere["beside"]}) == 4
+    tables = EXPERIMENT.table(data)
+    for table in tables.values():
+        assert table.rows and all(len(row) == len(table.header) for row in table.rows)
+    words = EXPERIMENT.reading(data)
+    assert "SQLite: one row by key, ext4: mean" in words and "76.7 %" in words
+    assert "(below)" in words and "Errors of the background: 0." in words
+    EXPERIMENT.draw(data, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_background_is_on_another_part_and_another_stretch_of_the_workload(
+    tmp_path: Path,
+) -> None:
+    cell = grid.cell("bs-e", 1030)
+    drives = lab.drives_of(cell)
+    assert drives.devices == ["/dev/flash0p2", "/dev/flash1p2", "/dev/flash2p2"]
+    assert "addpart /dev/flash2 2 1048576 1048576" in drives.setup_script()
+    traces = lab.background(Cache(tmp_path), cell, 1.0)
+    lines = traces[1].read_text().splitlines()
+    ios = [line.split() for line in lines if line.split()[-3:-2] in (["read"], ["write"])]
+    assert len(ios) > 10
+    ends = [int(offset) + int(size) for *_, offset, size in ios]
+    assert max(ends) <= (cell.size_mb - lab.MIRROR_MB) << 20
+    assert max(float(io[0]) for io in ios) <= 1e6
