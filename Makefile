@@ -19,7 +19,7 @@ PYTEST := $(PYTHON) -m pytest tests
 PYTEST_PARALLEL := $(PYTEST) -n $(TEST_JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv kernel kernel-debug kernel-x86 kernel-6.1 native replayer liblinnos install-lib build demo test \
+.PHONY: help deps venv kernel kernel-debug kernel-x86 kernel-6.1 native replayer liblinnos install-lib build deb demo test \
 	kernel-x86-kasan kernel-x86-kcsan test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 fuzz bench eval report lint clean
 
 help: ## this list
@@ -83,6 +83,9 @@ build: venv kernel native replayer liblinnos ## all of the above
 
 install-lib: liblinnos ## library, header, pkg-config file, man pages; PREFIX=/usr/local
 	@$(MAKE) --no-print-directory -C liblinnos OUT=$(CURDIR)/$(BUILD)/liblinnos install
+
+deb: venv liblinnos replayer ## Debian packages of the commands and the library, in build/deb
+	PYTHON=$(PYTHON) packaging/build.sh $(BUILD)/deb
 
 # --- What it is for ------------------------------------------------------------
 

@@ -5,9 +5,20 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from click import ParamType as ParamType
+else:
+
+    class ParamType(click.ParamType):
+        """click's, which took no type arguments before 8.4."""
+
+        def __class_getitem__(cls, _: object) -> type[ParamType]:
+            return cls
+
 
 #: nearly three centuries, whose nanoseconds fit 63 bits
 _MOST_SECONDS = 9e9
@@ -29,7 +40,7 @@ class FiniteRange(click.FloatRange):
         return number
 
 
-class ByteSize(click.ParamType[int]):
+class ByteSize(ParamType[int]):
     """A size in bytes, with K, M, G or T (powers of 1024)."""
 
     name = "bytes"
@@ -49,7 +60,7 @@ class ByteSize(click.ParamType[int]):
         return size
 
 
-class TimeSlice(click.ParamType[tuple[float, float]]):
+class TimeSlice(ParamType[tuple[float, float]]):
     """A slice of time, "A:B" in seconds; either end may be left out."""
 
     name = "A:B"
@@ -70,7 +81,7 @@ class TimeSlice(click.ParamType[tuple[float, float]]):
         return parsed
 
 
-class Bias(click.ParamType[float | str]):
+class Bias(ParamType[float | str]):
     """A positive number, or "auto"."""
 
     name = "number|auto"

@@ -7,12 +7,12 @@ import re
 
 import click
 
-from linnapp.option_types import FiniteRange
+from linnapp.option_types import FiniteRange, ParamType
 
 _DEFAULT = "127.0.0.1:9870"
 
 
-class Address(click.ParamType[tuple[str, int]]):
+class Address(ParamType[tuple[str, int]]):
     """HOST:PORT, :PORT or PORT; without HOST this machine alone."""
 
     name = "[HOST:]PORT"

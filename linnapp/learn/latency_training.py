@@ -321,7 +321,7 @@ def grow(reads: LatencyReads, like: LatencyModel, seed: int) -> tuple[LatencyMod
     Raises
     ------
     LinnappError
-        If scikit-learn is not installed, or its trees are not what they were.
+        If scikit-learn is not installed or too old, or its trees are not what they were.
     """
     try:
         from sklearn.ensemble import HistGradientBoostingRegressor
@@ -330,6 +330,12 @@ def grow(reads: LatencyReads, like: LatencyModel, seed: int) -> tuple[LatencyMod
         raise LinnappError(
             f"latency models need scikit-learn ({error}); install it with: pip install scikit-learn"
         ) from error
+    version = str(_versions()["scikit-learn"])
+    if tuple(int(part) for part in version.split(".")[:2]) < (1, 3):
+        raise LinnappError(
+            f"latency models need scikit-learn 1.3 or newer, here is {version}; install one with: "
+            "pip install -U scikit-learn"
+        )
     boosting = HistGradientBoostingRegressor(
         loss="gamma",
         max_iter=N_TREES,

@@ -1,0 +1,136 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Builds the Debian packages linnos-tools, liblinnos0 and liblinnos-dev: `packaging/build.sh OUT`
+# leaves them in OUT. Needs dpkg-dev, and a Python with pip and the network or a wheel cache for
+# the wheel's build; installs nothing and asks for no root.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+[ $# = 1 ] || { echo "usage: packaging/build.sh OUT" >&2; exit 2; }
+mkdir -p "$1"
+out=$(realpath "$1")
+python=${PYTHON:-python3}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' pyproject.toml)
+architecture=$(dpkg --print-architecture)
+multiarch=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
+maintainer="The LinnOS developers <maintainers@linnos.invalid>"
+# Equal sources give equal packages.
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y pyproject.toml)
+export SOURCE_DATE_EPOCH
+# What the machine's own linker and compiler flags of a package are.
+CFLAGS="$(dpkg-buildflags --get CFLAGS) $(dpkg-buildflags --get CPPFLAGS)"
+LDFLAGS=$(dpkg-buildflags --get LDFLAGS)
+export LDFLAGS
+
+# finish PACKAGE SECTION DEPENDS RECOMMENDS SUGGESTS SUMMARY DESCRIPTION: from what is staged.
+finish() {
+	local root=$work/$1 doc=$work/$1/usr/share/doc/$1 depends=$3
+	install -d -m 755 "$root/DEBIAN" "$doc"
+	install -m 644 packaging/copyright "$doc/copyright"
+	printf '%s (%s) unstable; urgency=medium\n\n  * See the repository.\n\n -- %s  %s\n' linnos \
+		"$version" "$maintainer" "$(date -Ru -d "@$SOURCE_DATE_EPOCH")" |
+		gzip -9n >"$doc/changelog.gz"
+	chmod 644 "$doc/changelog.gz"
+	find "$root/usr/share/man" -type f -exec gzip -9n {} + 2>/dev/null || :
+	shared_libraries "$1" depends
+	{
+		printf 'Package: %s\nSource: linnos\nVersion: %s\nArchitecture: %s\n' "$1" "$version" \
+			"$architecture"
+		printf 'Maintainer: %s\nSection: %s\nPriority: optional\n' "$maintainer" "$2"
+		printf 'Installed-Size: %s\n' "$(du -sk --exclude=DEBIAN "$root" | cut -f1)"
+		[ -z "$depends" ] || printf 'Depends: %s\n' "$depends"
+		[ -z "$4" ] || printf 'Recommends: %s\n' "$4"
+		[ -z "$5" ] || printf 'Suggests: %s\n' "$5"
+		[ "$1" != liblinnos0 ] || printf 'Multi-Arch: same\n'
+		printf 'Description: %s\n%s\n' "$6" "$7"
+	} >"$root/DEBIAN/control"
+	(cd "$root" && find . -path ./DEBIAN -prune -o -type f -printf '%P\0' | sort -z |
+		xargs -0 md5sum) >"$root/DEBIAN/md5sums"
+	find "$root" -newermt "@$SOURCE_DATE_EPOCH" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
+	dpkg-deb --root-owner-group --build "$root" "$work/$1.deb" >/dev/null
+	mv "$work/$1.deb" "$out/${1}_${version}_$architecture.deb"
+	echo "$out/${1}_${version}_$architecture.deb"
+}
+
+# shared_libraries PACKAGE VARIABLE: add to it the packages whose libraries the programs need.
+shared_libraries() {
+	local -n list=$2
+	local found needed
+	mapfile -t found < <(find "$work/$1/usr" -type f \( -perm /111 -o -name '*.so*' \) -exec sh -c \
+		'head -c4 "$1" | grep -q ELF && echo "$1"' _ {} \;)
+	[ ${#found[@]} != 0 ] || return 0
+	mkdir -p "$work/shlibs/debian"
+	printf 'Source: linnos\n\nPackage: %s\nArchitecture: any\n' "$1" >"$work/shlibs/debian/control"
+	needed=$(cd "$work/shlibs" && dpkg-shlibdeps -O "${found[@]/#/-e}" 2>/dev/null |
+		sed -n 's/^shlibs:Depends=//p')
+	list=${list:+$list, }$needed
+}
+
+library() {
+	local root=$work/library lib=usr/lib/$multiarch
+	make -s -C liblinnos OUT="$work/lib" CFLAGS="$CFLAGS" DESTDIR="$root" PREFIX=/usr install \
+		>/dev/null
+	install -d "$work/liblinnos0/$lib" "$work/liblinnos-dev/$lib/pkgconfig"
+	mv "$root"/usr/lib/liblinnos.so.* "$work/liblinnos0/$lib/"
+	strip --strip-unneeded "$work/liblinnos0/$lib"/liblinnos.so.*.*
+	chmod 644 "$work/liblinnos0/$lib"/liblinnos.so.*.*
+	mv "$root"/usr/lib/liblinnos.so "$root"/usr/lib/liblinnos.a "$work/liblinnos-dev/$lib/"
+	strip --strip-debug "$work/liblinnos-dev/$lib/liblinnos.a"
+	sed "s|/lib\$|/lib/$multiarch|" "$root/usr/lib/pkgconfig/liblinnos.pc" \
+		>"$work/liblinnos-dev/$lib/pkgconfig/liblinnos.pc"
+	mv "$root/usr/include" "$root/usr/share" "$work/liblinnos-dev/usr/"
+	install -d "$work/liblinnos0/DEBIAN"
+	echo "liblinnos 0 liblinnos0" >"$work/liblinnos0/DEBIAN/shlibs"
+	echo "activate-noawait ldconfig" >"$work/liblinnos0/DEBIAN/triggers"
+	finish liblinnos0 libs "" "" "" \
+		"reads from the replica that is predicted to answer first" \
+		" A program that has its data on several drives opens them as an array. Each
+ read goes to the drive whose model of latencies predicts the shortest time;
+ errors fail over, and late reads are hedged under a cap. Works on any kernel."
+	finish liblinnos-dev libdevel "liblinnos0 (= $version)" "" "" \
+		"reads from the replica that is predicted to answer first: development" \
+		" Header, static library, pkg-config file and manual pages of liblinnos."
+}
+
+tools() {
+	local root=$work/linnos-tools
+	local python_dir=$root/usr/lib/python3/dist-packages
+	"$python" -m pip wheel -q --disable-pip-version-check --no-deps -w "$work/wheel" .
+	install -d "$python_dir" "$root/usr/bin" "$root/usr/lib/systemd/system"
+	"$python" -m zipfile -e "$work"/wheel/linnapp-*.whl "$python_dir"
+	rm -rf "$python_dir"/linnapp/systemd
+	find "$python_dir" -type d -exec chmod 755 {} + -o -type f -exec chmod 644 {} +
+	strip --strip-unneeded "$python_dir"/linnapp/native/*.so
+	install -m 644 linnapp/systemd/*.service linnapp/systemd/*.timer "$root/usr/lib/systemd/system/"
+	install -m 755 packaging/linnapp "$root/usr/bin/linnapp"
+	make -s -C replayer OUT="$work/replayer" CFLAGS="$CFLAGS" DESTDIR="$root" PREFIX=/usr install \
+		>/dev/null
+	strip "$root/usr/bin/replayer"
+	install -D -m 644 docs/linnapp.1 "$root/usr/share/man/man1/linnapp.1"
+	install -d "$root/usr/share/bash-completion/completions" "$root/usr/share/doc/linnos-tools"
+	PYTHONPATH=. "$python" -m linnapp completion bash \
+		>"$root/usr/share/bash-completion/completions/linnapp"
+	install -m 644 docs/*.md docs/ABI-sysfs-block-linnos "$root/usr/share/doc/linnos-tools/"
+	install -d "$root/DEBIAN"
+	install -m 755 packaging/linnos-tools.postinst "$root/DEBIAN/postinst"
+	install -m 755 packaging/linnos-tools.prerm "$root/DEBIAN/prerm"
+	install -m 755 packaging/linnos-tools.postrm "$root/DEBIAN/postrm"
+	finish linnos-tools admin \
+		"python3 (>= 3.11), python3-click (>= 8.1), python3-numpy (>= 1:1.24), python3-rich (>= 13)" \
+		"blktrace, python3-prometheus-client (>= 0.16), python3-jinja2, python3-matplotlib" \
+		"python3-sklearn (>= 1.3)" \
+		"train, upload and watch models that predict slow reads of SSDs" \
+		" linnapp records drives with blktrace, finds their inflection points, trains a
+ model for each, uploads it to a kernel with LinnOS and shows what it does.
+ replayer replays traces on an array of replicas under several policies.
+ .
+ Recording, labelling, evaluating and everything that looks at drives work with
+ the packages that this one depends on. Training wants TensorFlow, or for models
+ of latencies scikit-learn 1.3, from PyPI."
+}
+
+rm -f "$out"/{linnos-tools,liblinnos0,liblinnos-dev}_*.deb
+library
+tools

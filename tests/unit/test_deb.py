@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+"""`make deb`: packages that hold what they should, and switch nothing on."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NAMES = ("liblinnos-dev", "liblinnos0", "linnos-tools")
+
+
+def said(*command: str | Path, **environment: str) -> str:
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True, env={**os.environ, **environment}
+    ).stdout
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The packages by name."""
+    out = tmp_path_factory.mktemp("deb")
+    said(ROOT / "packaging" / "build.sh", out, PYTHON=sys.executable)
+    found = {path.name.split("_")[0]: path for path in sorted(out.iterdir())}
+    assert tuple(found) == NAMES
+    return found
+
+
+@pytest.fixture(scope="module")
+def unpacked(packages: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All of them in one tree."""
+    root = tmp_path_factory.mktemp("root")
+    for package in packages.values():
+        said("dpkg-deb", "-x", package, root)
+    return root
+
+
+def test_they_hold_what_their_names_say(packages: dict[str, Path]) -> None:
+    holds = {
+        name: {line.split()[5] for line in said("dpkg-deb", "-c", package).splitlines()}
+        for name, package in packages.items()
+    }
+    for name, files in {
+        "linnos-tools": (
+            *("./usr/bin/linnapp", "./usr/bin/replayer", "./usr/share/man/man1/linnapp.1.gz"),
+            "./usr/lib/systemd/system/linnapp-exporter.service",
+            "./usr/share/bash-completion/completions/linnapp",
+            "./usr/lib/python3/dist-packages/linnapp/monitoring/hour.html.j2",
+        ),
+        "liblinnos-dev": ("./usr/include/liblinnos.h", "./usr/share/man/man3/linnos_pread.3.gz"),
+    }.items():
+        assert set(files) <= holds[name]
+    assert any(re.search(r"/liblinnos\.so\.0$", name) for name in holds["liblinnos0"])
+    for name, files in holds.items():
+        assert f"./usr/share/doc/{name}/copyright" in files
+        others = set().union(*(holds[other] for other in NAMES if other != name))
+        assert not {path for path in files & others if not path.endswith("/")}
+
+
+def test_what_needs_a_library_says_so(packages: dict[str, Path]) -> None:
+    needs = {name: said("dpkg-deb", "-f", path, "Depends") for name, path in packages.items()}
+    version = said("dpkg-deb", "-f", packages["liblinnos0"], "Version").strip()
+    assert f"liblinnos0 (= {version})" in needs["liblinnos-dev"]
+    for library in ("libc6", "liburing2"):
+        assert library in needs["liblinnos0"] and library in needs["linnos-tools"]
+    assert "python3-click" in needs["linnos-tools"] and "libblkid1" in needs["linnos-tools"]
+
+
+def test_the_command_runs_where_it_is_put(unpacked: Path, tmp_path: Path) -> None:
+    modules = unpacked / "usr" / "lib" / "python3" / "dist-packages"
+    command = [sys.executable, unpacked / "usr" / "bin" / "linnapp"]
+    shown = subprocess.run(
+        [*command, "generate", "demo", "--duration", "0.01", "-o", tmp_path / "w"],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(modules), "PYTHONSAFEPATH": "1"},
+    )
+    assert (tmp_path / "w" / "flash0.iolog").exists(), shown.stderr
+    assert "--policy" in said(unpacked / "usr" / "bin" / "replayer", "--help")
+
+
+def test_a_program_is_built_against_the_library(unpacked: Path, tmp_path: Path) -> None:
+    (config,) = (unpacked / "usr" / "lib").glob("*/pkgconfig")
+    (tmp_path / "p.c").write_text(
+        "#include <liblinnos.h>\nint main(void) { linnos_close(0); return 0; }\n"
+    )
+    flags = said(
+        *("pkg-config", "--cflags", "--libs", "liblinnos"),
+        PKG_CONFIG_PATH=str(config),
+        PKG_CONFIG_SYSROOT_DIR=str(unpacked),
+    ).split()
+    said("cc", "-o", tmp_path / "p", tmp_path / "p.c", *flags)
+    said(tmp_path / "p", LD_LIBRARY_PATH=str(config.parent))
+    needed = said("objdump", "-p", tmp_path / "p")
+    assert "liblinnos.so.0" in needed
+
+
+def test_no_trace_of_the_machine_that_built_them(unpacked: Path) -> None:
+    """Files name neither the checkout nor a temporary folder."""
+    here = str(ROOT).encode()
+    for path in unpacked.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            content = path.read_bytes()
+            assert here not in content and b"/tmp/tmp." not in content, path
+
+
+def test_scripts_switch_nothing_on(packages: dict[str, Path], tmp_path: Path) -> None:
+    said("dpkg-deb", "-e", packages["linnos-tools"], tmp_path)
+    for script in ("postinst", "prerm", "postrm"):
+        text = (tmp_path / script).read_text()
+        said("sh", "-n", tmp_path / script)
+        assert not re.search(r"\b(enable|start|restart|preset)\b|/sys/", text), script
+
+
+@pytest.mark.skipif(shutil.which("lintian") is None, reason="lintian is not installed")
+def test_lintian_finds_no_errors(packages: dict[str, Path]) -> None:
+    ran = subprocess.run(
+        ["lintian", "--fail-on", "error", *packages.values()],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout
