@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """`make demo`: the whole loop once, on three emulated drives in the lab.
 
-Records a read/write workload with blktrace, trains one model a drive, then
-replays a later slice of the workload under each policy while slow bursts
-wander through the array, and prints one table.
+Records a read/write workload with blktrace, trains the paper's network and a
+model of latencies for each drive, then replays a later slice of the workload
+under each policy while slow bursts wander through the array, and prints one
+table.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from eval.cells import LATENCY_TRAINING
 from eval.errors import StepError
 from eval.files import write_json
-from eval.guests import Scenario, read_latency_us, record, replay
+from eval.guests import NEEDS_LATENCY_MODEL, Scenario, read_latency_us, record, replay
 from eval.host import linnapp, train
 from eval.progress import Steps
 from linnapp.lab.array import Array
@@ -49,10 +51,11 @@ class Row(NamedTuple):
     @property
     def hedges(self) -> bool:
         """Whether it wants to know after how long to hedge."""
-        return self.policy.startswith("hedge") or self.policy == "linnos-hl"
+        return self.policy.startswith("hedge") or self.policy in ("linnos-hl", "lowest-h95")
 
 
-#: Rivals as published and as one would run them, then LinnOS likewise, then the bound.
+#: Rivals as published and as one would run them, then LinnOS likewise, what goes beyond it, and the
+#: bound.
 ROWS = (
     Row("baseline"),
     Row("clone"),
@@ -62,11 +65,13 @@ ROWS = (
     Row("linnos"),
     Row("linnos-hl"),
     Row("linnos-hl", capped=True),
+    Row("lowest"),
+    Row("lowest-h95", capped=True),
     Row("oracle"),
 )
 
 #: Drawn; all of them would hide each other.
-DRAWN = ("baseline", "hedge", "linnos", "linnos-hl", "oracle")
+DRAWN = ("baseline", "hedge", "linnos", "linnos-hl", "lowest", "oracle")
 
 #: A burst of continuous slowness on one drive at a time: every read of the
 #: drive takes 2 ms longer for 100 ms, every 500 ms, then the next drive's turn.
@@ -147,7 +152,7 @@ def demo(trace: Path | None, out: Path, models_dir: Path, seed: int) -> None:
     """Run the demo and leave its results in ``out``."""
     from eval.figures import latency_cdf
 
-    steps = Steps(4 + len(ROWS))
+    steps = Steps(5 + len(ROWS))
     array = Array(seed=seed)
     options = () if trace is None else VOLUME
     with steps.step("preparing the workload"):
@@ -159,7 +164,11 @@ def demo(trace: Path | None, out: Path, models_dir: Path, seed: int) -> None:
         recording = Scenario("record", array, train_slice, seed, options=options)
         blks = record(recording, out / "record")
     with steps.step("training with TensorFlow"):
-        models = train(blks, models_dir, out / "train.txt", "--seed", str(seed))
+        networks = train(blks, models_dir, out / "train.txt", "--seed", str(seed))
+    with steps.step("training models of latencies"):
+        log = out / "train-latency.txt"
+        options_of_kind = ("--seed", str(seed), *LATENCY_TRAINING)
+        trees = train(blks, models_dir / "latency", log, *options_of_kind)
 
     # The timeout is what an operator would know beforehand: the 95th
     # percentile of the recording, without the bursts to come.
@@ -173,7 +182,7 @@ def demo(trace: Path | None, out: Path, models_dir: Path, seed: int) -> None:
                 replace(scenario, options=(*scenario.options, *row.options(recorded))),
                 row.policy,
                 folder(out, row),
-                models=models,
+                models=trees if row.policy in NEEDS_LATENCY_MODEL else networks,
                 hedge_us=p95_us if row.hedges else None,
             )
             runs.append({"name": row.name, **run})
