@@ -75,8 +75,6 @@ if [ -e "$out/include/generated/autoconf.h" ]; then
 		f=${f##*/}
 		# sparse does not know the compiler's vector types
 		[ "$f" = linnos_fast_avx2.c ] && continue
-		# no kernel runs it yet
-		[ "$f" = linnos_latency.c ] && continue
 		objects+=("block/${f%.c}.o")
 	done
 	for f in "$kernel_dir"/flashsim/*.c; do

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * As much of the kernel as blk-linnos.c and blk-linnos-model.c need to run in a
- * program, so that their paths for arriving and completing I/O can be timed on real cores: the same
+ * As much of the kernel as blk-linnos.c and its like need to run in a program, so that their paths for arriving and completing I/O can be timed on real cores: the same
  * atomic operations, locks and per-CPU data. Interrupts and preemption do not
  * exist here. What is only needed to compile aborts, or does nothing. x86-64 only.
  */
@@ -42,6 +41,10 @@ typedef unsigned int uint;
 #define USEC_PER_MSEC 1000L
 #define BIT(n) (1UL << (n))
 #define BIT_ULL(n) (1ULL << (n))
+#define BITS_PER_LONG 64
+#define BITS_TO_LONGS(n) (((n) + BITS_PER_LONG - 1) / BITS_PER_LONG)
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define __ffs(word) ((unsigned int)__builtin_ctzl(word))
 #define GENMASK_ULL(high, low) ((~0ULL >> (63 - (high))) & (~0ULL << (low)))
 #define GENMASK(high, low) GENMASK_ULL(high, low)
 #define FIELD_PREP(mask, value) (((u64)(value) << __builtin_ctzll(mask)) & (mask))
@@ -81,6 +84,7 @@ typedef struct {
 #define atomic64_set(p, n) WRITE_ONCE((p)->counter, n)
 #define atomic64_inc_return(p) atomic64_add_return(1, p)
 #define atomic64_add_return(n, p) __atomic_add_fetch(&(p)->counter, n, __ATOMIC_SEQ_CST)
+#define atomic64_sub(n, p) ((void)atomic64_sub_return(n, p))
 #define atomic64_sub_return(n, p) __atomic_sub_fetch(&(p)->counter, n, __ATOMIC_SEQ_CST)
 
 static inline int atomic_cmpxchg(atomic_t *v, int old, int new)
@@ -88,6 +92,14 @@ static inline int atomic_cmpxchg(atomic_t *v, int old, int new)
 	__atomic_compare_exchange_n(&v->counter, &old, new, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 	return old;
 }
+
+static inline bool test_and_set_bit_lock(unsigned int bit, unsigned long *word)
+{
+	return __atomic_fetch_or(word, BIT(bit), __ATOMIC_ACQUIRE) & BIT(bit);
+}
+
+#define clear_bit_unlock(bit, word) ((void)__atomic_fetch_and(word, ~BIT(bit), __ATOMIC_RELEASE))
+#define get_unaligned_le32(p) (*(const u32 *)(p))
 
 #define atomic_cmpxchg_release(v, old, new) atomic_cmpxchg(v, old, new)
 #define try_cmpxchg(p, old, new) \

@@ -4,8 +4,8 @@
  *
  *	two_cores [--json FILE] MODEL
  *
- * The kernel's own blk-linnos.c and blk-linnos-model.c, compiled into this
- * program (kernel_shim.h), admit and complete hinted reads on two pinned
+ * The kernel's own blk-linnos.c and its like, compiled into this program
+ * (kernel_shim.h), admit and complete hinted reads on two pinned
  * threads: on one drive that both use, and on a drive each. The latter is what
  * the machine's cores give at most. There is no block layer and no drive here.
  * Their work, done in between, keeps the cores from meeting all the time: once
@@ -13,6 +13,7 @@
  * itself, less than a read from null_blk takes in a kernel without LinnOS.
  */
 #include "kernel_shim.h"
+#include "blk-linnos-watch.c"
 #include "blk-linnos-model.c"
 #include "blk-linnos.c"
 
@@ -138,14 +139,15 @@ static double measure(int cores, struct gendisk **disks)
 static struct gendisk *make_drive(const void *model, size_t bytes)
 {
 	struct gendisk *disk = shim_alloc(sizeof(*disk));
+	const char *why = "out of memory";
 
 	disk->queue = shim_alloc(sizeof(*disk->queue));
 	disk->queue->disk = disk;
 	disk->disk_name = "drive";
 	disk->linnos = linnos_alloc(disk);
-	if (linnos_set_model(disk->linnos, model, bytes) ||
+	if (linnos_set_model(disk->linnos, model, bytes, &why) ||
 	    linnos_set_mode(disk->linnos, LINNOS_OBSERVE)) {
-		fprintf(stderr, "two_cores: the model is not one\n");
+		fprintf(stderr, "two_cores: the model: %s\n", why);
 		exit(1);
 	}
 	return disk;

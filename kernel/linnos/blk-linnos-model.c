@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * LinnOS: what the network says, and which network.
+ * LinnOS: what the model says, and which model.
  *
  * Here are the engine that the processor allows, the model that is active on a
  * drive, what is computed ahead with it, and the upload of another. When to
- * ask, and what to do with the answer, is the policy's: blk-linnos.c.
+ * ask, and what to do with the answer, is the policy's: blk-linnos.c. The most is
+ * about networks: of a model of latencies all is computed when it is asked.
  */
 #define pr_fmt(fmt) "linnos: " fmt
 
@@ -12,6 +13,7 @@
 #include <linux/ktime.h>
 #include <linux/slab.h>
 #include <linux/static_call.h>
+#include <linux/unaligned.h>
 
 #ifdef CONFIG_BLK_LINNOS_AVX2
 #include <asm/cpufeature.h>
@@ -19,6 +21,8 @@
 #endif
 
 #include "blk-linnos-policy.h"
+
+static_assert(LINNOS_LATENCY_BYTES_MAX <= LINNOS_MODEL_BYTES);
 
 /*
  * Engines. margin() is greater than zero when the read is slow; both() first
@@ -104,15 +108,15 @@ const char *linnos_engine_name(void)
 }
 
 /* Pages exactly: kmalloc() would round a model up to the next power of two. */
-static size_t linnos_active_bytes(bool wide)
+static size_t linnos_active_bytes(bool packed)
 {
-	return wide ? offsetof(struct linnos_active_model, net) :
-		      sizeof(struct linnos_active_model);
+	return packed ? sizeof(struct linnos_active_model) :
+			offsetof(struct linnos_active_model, net);
 }
 
-static struct linnos_active_model *linnos_active_alloc(bool wide)
+static struct linnos_active_model *linnos_active_alloc(bool packed)
 {
-	return alloc_pages_exact(linnos_active_bytes(wide),
+	return alloc_pages_exact(linnos_active_bytes(packed),
 				 GFP_KERNEL | __GFP_ZERO);
 }
 
@@ -126,8 +130,9 @@ void linnos_active_free(struct linnos_active_model *active)
 
 	if (!active)
 		return;
-	bytes = linnos_active_bytes(active->wide);
+	bytes = linnos_active_bytes(!active->wide && !active->latency);
 	kvfree(active->wide);
+	kvfree(active->latency);
 	free_pages_exact(active, bytes);
 }
 
@@ -136,7 +141,7 @@ static void linnos_active_free_rcu(struct rcu_head *rcu)
 	struct linnos_active_model *active =
 		container_of(rcu, struct linnos_active_model, rcu);
 
-	/* vfree() of a wide model is deferred when called from here */
+	/* vfree() of a large model is deferred when called from here */
 	linnos_active_free(active);
 }
 
@@ -202,7 +207,7 @@ void linnos_prepare(struct blk_linnos *linnos,
 	barrier();
 	rcu_read_lock();
 	active = rcu_dereference(linnos->model);
-	if (active && !active->wide) {
+	if (active && !active->wide && !active->latency) {
 		linnos_history_digits(history, digits);
 		static_call(linnos_history)(&active->net, digits,
 					    &prepared->past);
@@ -227,9 +232,10 @@ out:
 
 static bool linnos_predict_net(struct blk_linnos *linnos,
 			       const struct linnos_active_model *active,
-			       const struct linnos_history *history,
-			       u32 pending, s64 *out)
+			       struct linnos_view *view)
 {
+	const struct linnos_history *history = &view->history;
+	u32 pending = view->pending;
 	struct linnos_prepared *prepared = get_cpu_ptr(linnos->prepared);
 	struct linnos_past *past = &prepared->past;
 	u64 bit = pending < REMEMBERED ? BIT_ULL(pending) : 0;
@@ -259,8 +265,8 @@ static bool linnos_predict_net(struct blk_linnos *linnos,
 	}
 	past->known |= bit;
 	past->slow = slow ? past->slow | bit : past->slow & ~bit;
-	if (out)
-		linnos_net_outputs(&active->net, past, pending, out);
+	if (view->traced)
+		linnos_net_outputs(&active->net, past, pending, view->out);
 
 	barrier();
 	WRITE_ONCE(prepared->in_use, false);
@@ -268,38 +274,55 @@ static bool linnos_predict_net(struct blk_linnos *linnos,
 	return slow;
 }
 
+static bool linnos_predict_wide(const struct linnos_active_model *active,
+				struct linnos_view *view)
+{
+	u8 digits[LINNOS_N_INPUTS];
+
+	linnos_features_encode(view->history.pending, view->history.latency_us,
+			       view->pending, digits);
+	return linnos_infer(active->wide, digits, view->out);
+}
+
+/* In us; slow is what is not worth waiting for, as an output of a network. */
+static bool linnos_predict_latency(struct blk_linnos *linnos,
+				   const struct linnos_active_model *active,
+				   struct linnos_view *view)
+{
+	const struct linnos_latency *model = active->latency;
+
+	linnos_features(linnos, view, model->overdue_us);
+	view->out[0] = model->refuse_us;
+	view->out[1] = linnos_latency_us(model, view->features);
+	return view->out[1] > view->out[0];
+}
+
 /**
- * linnos_predict() - ask the network about a read
+ * linnos_predict() - ask the model about a read
  * @linnos: the disk's policy, awake once
  * @active: its model
- * @history: the last completed reads
- * @pending: pages pending, the read included
- * @out: the network's outputs, for fast and for slow; NULL if nobody asks
+ * @view: the read and what it finds; outputs are filled in
  *
  * Return: true if it will be slow.
  */
 bool linnos_predict(struct blk_linnos *linnos,
 		    const struct linnos_active_model *active,
-		    const struct linnos_history *history, u32 pending, s64 *out)
+		    struct linnos_view *view)
 {
 	u64 n = this_cpu_read(linnos->stats->count[LINNOS_STAT_INFERENCES]);
 	bool sample = !(n % INFERENCE_SAMPLE);
-	s64 both[LINNOS_N_OUTPUTS];
-	u8 digits[LINNOS_N_INPUTS];
 	u64 start_ns = 0;
 	bool slow;
 
 	if (sample)
 		start_ns = ktime_get_ns();
 
-	if (unlikely(active->wide)) {
-		linnos_features_encode(history->pending, history->latency_us,
-				       pending, digits);
-		slow = linnos_infer(active->wide, digits, out ?: both);
-	} else {
-		slow = linnos_predict_net(linnos, active, history, pending,
-					  out);
-	}
+	if (active->latency)
+		slow = linnos_predict_latency(linnos, active, view);
+	else if (unlikely(active->wide))
+		slow = linnos_predict_wide(active, view);
+	else
+		slow = linnos_predict_net(linnos, active, view);
 
 	linnos_count(linnos, LINNOS_STAT_INFERENCES);
 	if (sample)
@@ -308,81 +331,164 @@ bool linnos_predict(struct blk_linnos *linnos,
 	return slow;
 }
 
-/**
- * linnos_set_model() - check a model file and make it the active model
- * @linnos: the disk's policy
- * @file: the whole file
- * @bytes: its size
- *
- * A decision is made by the old model or by the new one, never by a mixture. A
- * read in flight was decided by the old one and is held against the threshold of
- * the new: slow and the counters of mistakes may be off by as many.
- *
- * Context: Process context, @linnos->lock held.
- * Return: %LINNOS_MODEL_OK, the check that failed, or -ENOMEM. On failure the
- * old model stays active.
- */
-int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes)
+static int linnos_read_network(const void *file, size_t bytes,
+			       struct linnos_active_model **fresh,
+			       const char **why)
 {
-	static atomic64_t last_serial = ATOMIC64_INIT(0);
-	struct linnos_active_model *fresh, *old;
+	struct linnos_active_model *active = NULL;
 	enum linnos_model_error error;
 	struct linnos_model *model;
+	int ret = -ENOMEM;
 
 	model = kvmalloc(sizeof(*model), GFP_KERNEL);
 	if (!model)
 		return -ENOMEM;
 	error = linnos_model_parse(model, file, bytes);
 	if (error) {
-		kvfree(model);
-		return error;
+		*why = linnos_model_error_string(error);
+		ret = -EINVAL;
+		goto out;
 	}
+	active = linnos_active_alloc(true);
+	if (active && !linnos_net_pack(&active->net, model)) {
+		linnos_active_free(active);
+		active = linnos_active_alloc(false);
+		if (active)
+			active->wide = model;
+	}
+	if (!active)
+		goto out;
+	active->id = model->id;
+	active->threshold_us = model->threshold_us;
+	*fresh = active;
+	ret = 0;
+out:
+	if (!active || !active->wide)
+		kvfree(model);
+	return ret;
+}
 
-	fresh = linnos_active_alloc(false);
-	if (!fresh)
-		goto no_memory;
-	if (linnos_net_pack(&fresh->net, model)) {
-		fresh->id = model->id;
-		fresh->threshold_us = model->threshold_us;
+static int linnos_read_latency(const void *file, size_t bytes,
+			       struct linnos_active_model **fresh,
+			       const char **why)
+{
+	struct linnos_active_model *active;
+	enum linnos_latency_error error;
+	struct linnos_latency *model;
+
+	model = kvmalloc(linnos_latency_sizeof(bytes), GFP_KERNEL);
+	if (!model)
+		return -ENOMEM;
+	error = linnos_latency_parse(model, file, bytes);
+	if (error) {
+		*why = linnos_latency_error_string(error);
 		kvfree(model);
-	} else {
-		linnos_active_free(fresh);
-		fresh = linnos_active_alloc(true);
-		if (!fresh)
-			goto no_memory;
-		fresh->id = model->id;
-		fresh->threshold_us = model->threshold_us;
-		fresh->wide = model;
+		return -EINVAL;
 	}
+	active = linnos_active_alloc(false);
+	if (!active) {
+		kvfree(model);
+		return -ENOMEM;
+	}
+	active->latency = model;
+	active->id = model->id;
+	active->threshold_us = model->threshold_us;
+	*fresh = active;
+	return 0;
+}
+
+/* Which kind? One that is neither is refused as a network would be. */
+static bool linnos_is_latency_file(const void *file, size_t bytes)
+{
+	return bytes >= LINNOS_MODEL_HEADER &&
+	       get_unaligned_le32(file + LINNOS_FILE_VERSION) ==
+		       LINNOS_LATENCY_VERSION;
+}
+
+/*
+ * What only a model of latencies sees is kept from now on, or not any more. Of
+ * the reads before it nothing is known. Those in flight are not watched.
+ */
+static void linnos_set_watching(struct blk_linnos *linnos, bool on)
+{
+	unsigned long flags;
+
+	if (on && !linnos->watching) {
+		raw_spin_lock_irqsave(&linnos->history_lock, flags);
+		write_seqcount_begin(&linnos->history_seq);
+		memset(&linnos->answered, 0, sizeof(linnos->answered));
+		write_seqcount_end(&linnos->history_seq);
+		raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
+	}
+	/* pairs with linnos_watch(): @watch is there */
+	smp_store_release(&linnos->watching, on);
+}
+
+/**
+ * linnos_set_model() - check a model file and make it the active model
+ * @linnos: the disk's policy
+ * @file: the whole file, of either kind
+ * @bytes: its size
+ * @why: set to the check that failed
+ *
+ * A decision is made by the old model or by the new one, never by a mixture. A
+ * read in flight was decided by the old one and is held against the threshold of
+ * the new: slow and the counters of mistakes may be off by as many.
+ *
+ * Context: Process context, @linnos->lock held.
+ * Return: 0, -EINVAL or -ENOMEM. On failure the old model stays active.
+ */
+int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes,
+		     const char **why)
+{
+	static atomic64_t last_serial = ATOMIC64_INIT(0);
+	bool latency = linnos_is_latency_file(file, bytes);
+	struct linnos_active_model *fresh, *old;
+	int ret;
+
+	if (latency && !linnos->watch) {
+		struct linnos_watch *watch =
+			kzalloc(sizeof(*watch), GFP_KERNEL);
+
+		if (!watch)
+			return -ENOMEM;
+		WRITE_ONCE(linnos->watch, watch);
+	}
+	ret = latency ? linnos_read_latency(file, bytes, &fresh, why) :
+			linnos_read_network(file, bytes, &fresh, why);
+	if (ret)
+		return ret;
 	fresh->serial = atomic64_inc_return(&last_serial);
 
+	if (latency)
+		linnos_set_watching(linnos, true);
 	old = rcu_replace_pointer(linnos->model, fresh,
 				  lockdep_is_held(&linnos->lock));
 	WRITE_ONCE(linnos->threshold_us, fresh->threshold_us);
+	if (!latency)
+		linnos_set_watching(linnos, false);
 	if (old)
 		call_rcu(&old->rcu, linnos_active_free_rcu);
-	return LINNOS_MODEL_OK;
-
-no_memory:
-	kvfree(model);
-	return -ENOMEM;
+	return 0;
 }
 
 /**
  * linnos_active_store() - write the active model back as its file
  * @active: the active model
- * @file: room for %LINNOS_MODEL_BYTES
+ * @file: room for %LINNOS_MODEL_BYTES, more than either kind has
  * @scratch: room for a model
+ *
+ * Return: its size.
  */
-void linnos_active_store(const struct linnos_active_model *active, void *file,
-			 struct linnos_model *scratch)
+size_t linnos_active_store(const struct linnos_active_model *active, void *file,
+			   struct linnos_model *scratch)
 {
-	if (active->wide) {
-		linnos_model_store(active->wide, file);
-		return;
-	}
-	linnos_net_unpack(&active->net, scratch);
-	linnos_model_store(scratch, file);
+	if (active->latency)
+		return linnos_latency_store(active->latency, file);
+	if (!active->wide)
+		linnos_net_unpack(&active->net, scratch);
+	linnos_model_store(active->wide ?: scratch, file);
+	return LINNOS_MODEL_BYTES;
 }
 
 static void linnos_upload_drop(struct blk_linnos *linnos)
@@ -391,19 +497,37 @@ static void linnos_upload_drop(struct blk_linnos *linnos)
 	memset(&linnos->upload, 0, sizeof(linnos->upload));
 }
 
-static void linnos_say_refused(struct blk_linnos *linnos,
-			       enum linnos_model_error error)
+static void linnos_say_refused(struct blk_linnos *linnos, const char *why)
 {
-	pr_warn("%s: model refused: %s\n", linnos->disk->disk_name,
-		linnos_model_error_string(error));
+	pr_warn("%s: model refused: %s\n", linnos->disk->disk_name, why);
 }
 
 static int linnos_upload_refuse(struct blk_linnos *linnos,
 				enum linnos_model_error error)
 {
-	linnos_say_refused(linnos, error);
+	linnos_say_refused(linnos, linnos_model_error_string(error));
 	linnos_upload_drop(linnos);
 	return -EINVAL;
+}
+
+/* How large will the file be that begins like this? NULL, or why it is none. */
+static const char *linnos_upload_size(const void *chunk, size_t bytes,
+				      size_t *total_bytes)
+{
+	enum linnos_latency_error latency_error;
+	enum linnos_model_error error;
+
+	if (linnos_is_latency_file(chunk, bytes)) {
+		latency_error = linnos_latency_check_header(chunk, bytes);
+		*total_bytes =
+			get_unaligned_le32(chunk + LINNOS_FILE_TOTAL_BYTES);
+		return latency_error ?
+			       linnos_latency_error_string(latency_error) :
+			       NULL;
+	}
+	error = linnos_model_check_header(chunk, bytes);
+	*total_bytes = LINNOS_MODEL_BYTES;
+	return error ? linnos_model_error_string(error) : NULL;
 }
 
 /**
@@ -428,42 +552,47 @@ int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 			const void *chunk, size_t offset, size_t bytes)
 {
 	struct linnos_upload *upload = &linnos->upload;
-	enum linnos_model_error error;
+	size_t total_bytes;
+	const char *why;
 	int ret;
 
 	if (!offset) {
-		if (upload->bytes) {
-			linnos_say_refused(linnos, LINNOS_MODEL_TRUNCATED);
-			upload->bytes = 0;
-		}
-		error = linnos_model_check_header(chunk, bytes);
-		if (error)
-			return linnos_upload_refuse(linnos, error);
+		if (upload->bytes)
+			linnos_upload_refuse(linnos, LINNOS_MODEL_TRUNCATED);
+		why = linnos_upload_size(chunk, bytes, &total_bytes);
+		if (why)
+			goto refuse;
 		if (!upload->file)
 			upload->file = kvmalloc(LINNOS_MODEL_BYTES, GFP_KERNEL);
 		if (!upload->file)
 			return -ENOMEM;
 		upload->writer = writer;
 		upload->bytes = 0;
+		upload->total_bytes = total_bytes;
 	}
 	if (!upload->file || upload->writer != writer ||
 	    upload->bytes != offset)
 		return linnos_upload_refuse(linnos, LINNOS_MODEL_ORDER);
-	if (bytes > LINNOS_MODEL_BYTES - offset)
+	if (bytes > upload->total_bytes - offset)
 		return linnos_upload_refuse(linnos, LINNOS_MODEL_SIZE);
 
 	memcpy(upload->file + offset, chunk, bytes);
 	upload->bytes += bytes;
-	if (upload->bytes < LINNOS_MODEL_BYTES) {
+	if (upload->bytes < upload->total_bytes) {
 		if (bytes < PAGE_SIZE)
 			return linnos_upload_refuse(linnos,
 						    LINNOS_MODEL_TRUNCATED);
 		return 0;
 	}
 
-	ret = linnos_set_model(linnos, upload->file, upload->bytes);
-	if (ret > 0)
-		return linnos_upload_refuse(linnos, ret);
+	ret = linnos_set_model(linnos, upload->file, upload->bytes, &why);
+	if (ret == -EINVAL)
+		goto refuse;
 	linnos_upload_drop(linnos);
 	return ret;
+
+refuse:
+	linnos_say_refused(linnos, why);
+	linnos_upload_drop(linnos);
+	return -EINVAL;
 }

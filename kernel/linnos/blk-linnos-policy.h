@@ -21,6 +21,7 @@
 
 #include "blk-rq-qos.h"
 #include "linnos_fast.h"
+#include "linnos_latency.h"
 
 enum linnos_mode {
 	LINNOS_OFF,
@@ -48,6 +49,9 @@ enum linnos_verdict {
  * @decided: linnos_decide() has admitted it, and it has not arrived yet
  * @part: it is a part of another, which the block layer split
  * @served_us: how long the drive took, or %LINNOS_NOT_SERVED
+ * @watched: of a read that is no probe, 1 more than its place in struct
+ *	linnos_watch, 0 if it has none; of a write, 1 if it is counted among
+ *	@write_pages
  */
 struct bio_linnos {
 	u32 pending;
@@ -57,6 +61,7 @@ struct bio_linnos {
 	bool decided;
 	bool part;
 	u32 served_us;
+	u32 watched;
 };
 
 /* In the place of the longest of latencies, 71 minutes, which is cut by 1 us. */
@@ -67,6 +72,7 @@ struct bio_linnos {
  * All bios of all drives have room for it, used or not, so it is packed: 64
  * bits, and 16 in a hole of struct bio. 16383 pending pages and more are the
  * same to a network that sees no more than 999. A bio of 4 GiB has 2^20 pages.
+ * A number is a probe's, or what any other bio has as @watched.
  *
  * The first parts of a bio may complete, on other CPUs, while its last one is
  * submitted. So what completions write, served_us, is a word of its own.
@@ -74,29 +80,36 @@ struct bio_linnos {
 #define LINNOS_BIO_PENDING GENMASK(13, 0)
 #define LINNOS_BIO_VERDICT GENMASK(15, 14)
 #define LINNOS_BIO_PAGES GENMASK(20, 0)
-#define LINNOS_BIO_PROBE GENMASK(29, 21)
+#define LINNOS_BIO_NUMBER GENMASK(29, 21)
 #define LINNOS_BIO_DECIDED BIT(30)
 #define LINNOS_BIO_PART BIT(31)
 
 static inline void linnos_pack(struct bio *bio, const struct bio_linnos *io)
 {
 	u32 pending = min_t(u32, io->pending, LINNOS_BIO_PENDING);
+	u32 number = io->verdict == LINNOS_VERDICT_PROBE ? io->probe :
+							   io->watched;
 
 	bio->bi_linnos_load = FIELD_PREP(LINNOS_BIO_PENDING, pending) |
 			      FIELD_PREP(LINNOS_BIO_VERDICT, io->verdict);
 	bio->bi_linnos_served_us = io->served_us;
 	bio->bi_linnos = FIELD_PREP(LINNOS_BIO_PAGES, io->pages) |
-			 FIELD_PREP(LINNOS_BIO_PROBE, io->probe) |
+			 FIELD_PREP(LINNOS_BIO_NUMBER, number) |
 			 (io->decided ? LINNOS_BIO_DECIDED : 0) |
 			 (io->part ? LINNOS_BIO_PART : 0);
 }
 
 static inline struct bio_linnos linnos_unpack(const struct bio *bio)
 {
+	u32 verdict = FIELD_GET(LINNOS_BIO_VERDICT, bio->bi_linnos_load);
+	u32 number = FIELD_GET(LINNOS_BIO_NUMBER, bio->bi_linnos);
+	bool is_probe = verdict == LINNOS_VERDICT_PROBE;
+
 	return (struct bio_linnos){
 		.pending = FIELD_GET(LINNOS_BIO_PENDING, bio->bi_linnos_load),
-		.verdict = FIELD_GET(LINNOS_BIO_VERDICT, bio->bi_linnos_load),
-		.probe = FIELD_GET(LINNOS_BIO_PROBE, bio->bi_linnos),
+		.verdict = verdict,
+		.probe = is_probe ? number : 0,
+		.watched = is_probe ? 0 : number,
 		.pages = FIELD_GET(LINNOS_BIO_PAGES, bio->bi_linnos),
 		.decided = bio->bi_linnos & LINNOS_BIO_DECIDED,
 		.part = bio->bi_linnos & LINNOS_BIO_PART,
@@ -116,6 +129,61 @@ struct linnos_history {
 	u32 latency_us[LINNOS_HISTORY];
 	u32 generation;
 	u32 cpu;
+};
+
+/**
+ * struct linnos_answered - what else a model of latencies sees of these reads
+ * @pages: their own, oldest first
+ * @end_ns: when they completed; 0 of one that is not known
+ */
+struct linnos_answered {
+	u32 pages[LINNOS_HISTORY];
+	u64 end_ns[LINNOS_HISTORY];
+};
+
+/*
+ * So many reads in flight are watched, and the probe besides. A bio has 9 bits
+ * for its place.
+ */
+#define LINNOS_WATCHED 128
+
+/**
+ * struct linnos_watch - since when the reads in flight are
+ * @taken: a bit for each place in use
+ * @start_ns: since when; 0 in a place that is free
+ * @pages: of the whole read, should it have been split
+ *
+ * The last place is the probe's. See blk-linnos-watch.c.
+ */
+struct linnos_watch {
+	unsigned long taken[BITS_TO_LONGS(LINNOS_WATCHED)];
+	u64 start_ns[LINNOS_WATCHED + 1];
+	u32 pages[LINNOS_WATCHED + 1];
+};
+
+/**
+ * struct linnos_view - a drive as a read finds it
+ * @now_ns: when
+ * @pages: the read's own
+ * @pending: pages pending, these included
+ * @traced: the network's outputs are asked for
+ * @history: the last completed reads
+ * @answered: the same, if the model is one of latencies
+ * @n_features: how many @features there are: none, unless it is
+ * @features: what a model of latencies sees
+ * @out: outputs of the network for fast and for slow, if @traced; of a model of
+ *	latencies what is worth waiting for and what it predicts, in us
+ */
+struct linnos_view {
+	u64 now_ns;
+	u32 pages;
+	u32 pending;
+	bool traced;
+	struct linnos_history history;
+	struct linnos_answered answered;
+	u32 n_features;
+	u32 features[LINNOS_N_FEATURES];
+	s64 out[LINNOS_N_OUTPUTS];
 };
 
 /* Files of stats/, in the order in which they are listed. */
@@ -145,14 +213,16 @@ struct linnos_stats {
  *	one is not taken for another's
  * @id: CRC-32 of its file
  * @threshold_us: a read slower than this is slow
+ * @latency: the model, if it is one of latencies; otherwise NULL
  * @wide: the model, should its weights not fit 16 bits; otherwise NULL
- * @net: the packed model; not allocated if there is a @wide one
+ * @net: the packed model; not allocated if it is one of the others
  */
 struct linnos_active_model {
 	struct rcu_head rcu;
 	u64 serial;
 	u32 id;
 	u32 threshold_us;
+	struct linnos_latency *latency;
 	struct linnos_model *wide;
 	struct linnos_net net;
 };
@@ -179,6 +249,7 @@ struct linnos_prepared {
 struct linnos_upload {
 	const void *writer; /* identity only, never dereferenced */
 	size_t bytes;
+	size_t total_bytes;
 	u8 *file;
 };
 
@@ -195,12 +266,16 @@ struct linnos_upload {
  * @probe_after_us: history older than this is stale; 0: never
  * @probe_after_revokes: so is one followed by so many revocations; 0: never
  * @stall_us: reads are stalled when none completes for so long; 0: never
+ * @watching: the model is one of latencies: what only these see is kept
+ * @watch: since when reads are in flight, allocated with the first such model
  * @in_flight: pages, reads, and a reference of the disk, see blk-linnos.c
+ * @write_pages: of the pages those of writes, while @watching
  * @busy_since_ns: when the number of reads in flight last left zero, or
  *	@stall_us was set
  * @history_lock: serialises writers of @history
  * @history_seq: lets a reader take @history without the lock
  * @history: the last four completed reads
+ * @answered: the same reads, while @watching
  * @last_read_ns: when the drive last answered a read
  * @revokes: revocations since then, and answers that it is slow
  * @probe: the probe in flight, or the last one, see PROBE_IN_FLIGHT
@@ -230,15 +305,19 @@ struct blk_linnos {
 	u32 probe_after_us;
 	u32 probe_after_revokes;
 	u32 stall_us;
+	bool watching;
+	struct linnos_watch *watch;
 
 	/* written by every I/O */
 	atomic64_t in_flight ____cacheline_aligned_in_smp;
+	atomic64_t write_pages;
 	u64 busy_since_ns;
 
 	/* written by every read */
 	raw_spinlock_t history_lock ____cacheline_aligned_in_smp;
 	seqcount_raw_spinlock_t history_seq;
 	struct linnos_history history;
+	struct linnos_answered answered;
 	u64 last_read_ns;
 	atomic_t revokes;
 	atomic_t probe;
@@ -273,6 +352,7 @@ void linnos_forget_past(struct blk_linnos *linnos, u64 now_ns);
 int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode);
 u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat);
 u32 linnos_pending_pages(struct blk_linnos *linnos);
+u32 linnos_reads_in_flight(struct blk_linnos *linnos);
 bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns);
 enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos,
 				       unsigned int bytes, u64 now_ns);
@@ -286,19 +366,26 @@ void linnos_end(struct blk_linnos *linnos, struct bio *bio,
 		blk_status_t status);
 bool linnos_bio_counts(const struct bio *bio);
 
+/* blk-linnos-watch.c */
+u32 linnos_watch_take(struct linnos_watch *watch, u32 pages, u64 now_ns);
+void linnos_watch_probe(struct linnos_watch *watch, u32 pages, u64 now_ns);
+u32 linnos_watch_end(struct linnos_watch *watch, u32 place);
+void linnos_features(struct blk_linnos *linnos, struct linnos_view *view,
+		     u32 overdue_us);
+
 /* blk-linnos-model.c */
 bool linnos_predict(struct blk_linnos *linnos,
 		    const struct linnos_active_model *active,
-		    const struct linnos_history *history, u32 pending,
-		    s64 *out);
+		    struct linnos_view *view);
 void linnos_prepare(struct blk_linnos *linnos,
 		    const struct linnos_history *history);
-int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes);
+int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes,
+		     const char **why);
 int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 			const void *chunk, size_t offset, size_t bytes);
 const char *linnos_engine_name(void);
-void linnos_active_store(const struct linnos_active_model *active, void *file,
-			 struct linnos_model *scratch);
+size_t linnos_active_store(const struct linnos_active_model *active, void *file,
+			   struct linnos_model *scratch);
 void linnos_active_free(struct linnos_active_model *active);
 
 /* blk-linnos-sysfs.c */

@@ -62,6 +62,21 @@ static ssize_t model_id_show(struct kobject *kobj, struct kobj_attribute *attr,
 	return ret;
 }
 
+static ssize_t model_kind_show(struct kobject *kobj,
+			       struct kobj_attribute *attr, char *page)
+{
+	struct blk_linnos *linnos = to_linnos(kobj);
+	struct linnos_active_model *active;
+	const char *kind = "none";
+
+	rcu_read_lock();
+	active = rcu_dereference(linnos->model);
+	if (active)
+		kind = active->latency ? "latency" : "network";
+	rcu_read_unlock();
+	return sysfs_emit(page, "%s\n", kind);
+}
+
 static ssize_t threshold_us_show(struct kobject *kobj,
 				 struct kobj_attribute *attr, char *page)
 {
@@ -149,6 +164,7 @@ static ssize_t model_read(struct file *file, struct kobject *kobj,
 	struct linnos_active_model *active;
 	struct linnos_model *scratch;
 	ssize_t ret = -ENOMEM;
+	size_t model_bytes;
 	u8 *image;
 
 	image = kvmalloc(LINNOS_MODEL_BYTES, GFP_KERNEL);
@@ -160,9 +176,9 @@ static ssize_t model_read(struct file *file, struct kobject *kobj,
 	active = rcu_dereference_protected(linnos->model,
 					   lockdep_is_held(&linnos->lock));
 	if (active) {
-		linnos_active_store(active, image, scratch);
+		model_bytes = linnos_active_store(active, image, scratch);
 		ret = memory_read_from_buffer(buf, bytes, &offset, image,
-					      LINNOS_MODEL_BYTES);
+					      model_bytes);
 	}
 	mutex_unlock(&linnos->lock);
 out:
@@ -196,6 +212,7 @@ static ssize_t engine_show(struct kobject *kobj, struct kobj_attribute *attr,
 static struct kobj_attribute engine_attr = __ATTR_RO(engine);
 static struct kobj_attribute mode_attr = __ATTR_RW(mode);
 static struct kobj_attribute model_id_attr = __ATTR_RO(model_id);
+static struct kobj_attribute model_kind_attr = __ATTR_RO(model_kind);
 static struct kobj_attribute threshold_us_attr = __ATTR_RO(threshold_us);
 static struct kobj_attribute probe_after_us_attr = __ATTR_RW(probe_after_us);
 static struct kobj_attribute probe_after_revokes_attr =
@@ -207,6 +224,7 @@ static struct bin_attribute model_attr =
 static struct attribute *linnos_attrs[] = {
 	&mode_attr.attr,
 	&model_id_attr.attr,
+	&model_kind_attr.attr,
 	&threshold_us_attr.attr,
 	&probe_after_us_attr.attr,
 	&probe_after_revokes_attr.attr,

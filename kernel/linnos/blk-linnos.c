@@ -43,6 +43,12 @@
  * OSDI 2020. The arithmetic is in linnos_engine.c, training is done in user
  * space, and a model is uploaded per drive: blk-linnos-model.c.
  *
+ * There is a second kind of model, which says how long a read would take: trees
+ * in the place of the network, linnos_latency.c. A read is slow when that is
+ * longer than the model finds worth waiting for. Trees see more of the drive,
+ * above all ages: blk-linnos-watch.c. What only they see is kept while a drive
+ * has such a model. All else is the same for both.
+ *
  * A bio is decided when it is submitted, and remembered when it reaches the
  * queue, each once and as a whole, before the block layer splits it. It
  * completes when the last of its parts does. Each part is pending from its own
@@ -164,7 +170,7 @@ static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
 #define PROBE_STATE (PROBE_IN_FLIGHT | PROBE_ISSUED | PROBE_OPEN)
 #define PROBE_NUMBER GENMASK(11, 3)
 
-static_assert(PROBE_NUMBER >> 3 == LINNOS_BIO_PROBE >> 21);
+static_assert(PROBE_NUMBER >> 3 == LINNOS_BIO_NUMBER >> 21);
 
 DEFINE_STATIC_KEY_FALSE(blk_linnos_key);
 
@@ -201,6 +207,19 @@ u32 linnos_pending_pages(struct blk_linnos *linnos)
 }
 
 /**
+ * linnos_reads_in_flight() - reads in flight
+ * @linnos: the disk's policy
+ *
+ * Return: counted reads that have a request, all of it, and have not ended.
+ */
+u32 linnos_reads_in_flight(struct blk_linnos *linnos)
+{
+	s64 in_flight = atomic64_read(&linnos->in_flight);
+
+	return (u64)(in_flight & IN_FLIGHT_READS_MASK) / IN_FLIGHT_READ;
+}
+
+/**
  * linnos_free() - free what linnos_alloc() gave
  * @linnos: a policy that nobody uses any more
  *
@@ -210,6 +229,7 @@ void linnos_free(struct blk_linnos *linnos)
 {
 	linnos_active_free(rcu_dereference_protected(linnos->model, true));
 	kvfree(linnos->upload.file);
+	kfree(linnos->watch);
 	free_percpu(linnos->prepared);
 	free_percpu(linnos->stats);
 	kfree(linnos);
@@ -318,6 +338,7 @@ void linnos_forget_past(struct blk_linnos *linnos, u64 now_ns)
 	memset(linnos->history.pending, 0, sizeof(linnos->history.pending));
 	memset(linnos->history.latency_us, 0,
 	       sizeof(linnos->history.latency_us));
+	memset(&linnos->answered, 0, sizeof(linnos->answered));
 	linnos->history.generation++;
 	write_seqcount_end(&linnos->history_seq);
 	WRITE_ONCE(linnos->last_read_ns, now_ns);
@@ -336,18 +357,35 @@ void linnos_forget_past(struct blk_linnos *linnos, u64 now_ns)
  * copying makes the copy start again.
  */
 static void linnos_history_read(struct blk_linnos *linnos,
-				struct linnos_history *copy)
+				struct linnos_view *view, bool answered)
 {
 	unsigned int seq;
 
 	do {
 		seq = read_seqcount_begin(&linnos->history_seq);
-		*copy = linnos->history;
+		view->history = linnos->history;
+		if (answered)
+			view->answered = linnos->answered;
 	} while (read_seqcount_retry(&linnos->history_seq, seq));
 }
 
+/* When: the drive has answered this read, and another at most an instant later. */
+static void linnos_answered_add(struct blk_linnos *linnos, u32 pages)
+{
+	struct linnos_answered *a = &linnos->answered;
+	int i;
+
+	for (i = 0; i < LINNOS_HISTORY - 1; i++) {
+		a->pages[i] = a->pages[i + 1];
+		a->end_ns[i] = a->end_ns[i + 1];
+	}
+	a->pages[i] = pages;
+	a->end_ns[i] = READ_ONCE(linnos->last_read_ns);
+}
+
 static void linnos_history_add(struct blk_linnos *linnos, u32 pending,
-			       u32 latency_us, struct linnos_history *copy)
+			       u32 latency_us, u32 pages,
+			       struct linnos_history *copy)
 {
 	struct linnos_history *h = &linnos->history;
 	unsigned long flags;
@@ -363,6 +401,8 @@ static void linnos_history_add(struct blk_linnos *linnos, u32 pending,
 	h->latency_us[i] = latency_us;
 	h->generation++;
 	h->cpu = raw_smp_processor_id();
+	if (READ_ONCE(linnos->watching))
+		linnos_answered_add(linnos, pages);
 	write_seqcount_end(&linnos->history_seq);
 	*copy = *h;
 	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
@@ -404,6 +444,9 @@ static bool linnos_probe_claim(struct blk_linnos *linnos, u64 now_ns,
 	/* not if another has come, even gone, since we looked: think again */
 	if (atomic_cmpxchg(&linnos->probe, probe, next) != probe)
 		return false;
+	/* the last one may have been given up, and be in flight */
+	if (READ_ONCE(linnos->watch))
+		linnos_watch_probe(linnos->watch, 0, 0);
 	if (number)
 		*number = FIELD_GET(PROBE_NUMBER, next);
 	linnos_count(linnos, LINNOS_STAT_PROBES);
@@ -506,32 +549,42 @@ static u32 linnos_pending_with(struct blk_linnos *linnos, u32 pages)
 	return linnos_pending_pages(linnos) + pages;
 }
 
-/*
- * What is predicted for a read with which so many pages are pending? Whoever
- * asks keeps the drive awake.
- */
-static enum linnos_reason linnos_foresee(struct blk_linnos *linnos, u32 pending,
-					 u64 now_ns,
-					 struct linnos_history *history,
-					 s64 *out)
+/* What a read of so many pages finds; linnos_foresee() looks at the rest. */
+static void linnos_view_init(struct blk_linnos *linnos,
+			     struct linnos_view *view, u32 pages, u64 now_ns,
+			     bool traced)
+{
+	view->now_ns = now_ns;
+	view->pages = pages;
+	view->pending = linnos_pending_with(linnos, pages);
+	view->traced = traced;
+	view->n_features = 0;
+	view->out[0] = 0;
+	view->out[1] = 0;
+}
+
+/* What is predicted for a read? Whoever asks keeps the drive awake. */
+static enum linnos_reason linnos_foresee(struct blk_linnos *linnos,
+					 struct linnos_view *view)
 {
 	enum linnos_reason reason = LINNOS_NO_MODEL;
 	struct linnos_active_model *active;
 
-	linnos_history_read(linnos, history);
 	if (!READ_ONCE(linnos->hinted))
 		WRITE_ONCE(linnos->hinted, true);
 
 	rcu_read_lock();
 	active = rcu_dereference(linnos->model);
-	if (active && linnos_predict(linnos, active, history, pending, out)) {
+	linnos_history_read(linnos, view, active && active->latency);
+	if (active && linnos_predict(linnos, active, view)) {
 		reason = LINNOS_PREDICTED_SLOW;
 	} else if (active) {
 		/* the drive has its good name back */
 		if (unlikely(READ_ONCE(linnos->probe_again)))
 			WRITE_ONCE(linnos->probe_again, false);
-		reason = linnos_stalled(linnos, now_ns) ? LINNOS_STALLED :
-							  LINNOS_PREDICTED_FAST;
+		reason = linnos_stalled(linnos, view->now_ns) ?
+				 LINNOS_STALLED :
+				 LINNOS_PREDICTED_FAST;
 	}
 	rcu_read_unlock();
 	return reason;
@@ -557,16 +610,15 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 		.served_us = LINNOS_NOT_SERVED,
 		.decided = true,
 	};
-	u32 pending = linnos_pending_with(linnos, linnos_bio_pages(bio));
 	enum linnos_mode mode = READ_ONCE(linnos->mode);
-	s64 out[LINNOS_N_OUTPUTS] = { 0, 0 };
-	struct linnos_history history;
 	enum linnos_reason reason;
+	struct linnos_view view;
 	bool slow, admit;
 
 	linnos_count(linnos, LINNOS_STAT_READS);
-	reason = linnos_foresee(linnos, pending, now_ns, &history,
-				trace_linnos_decision_enabled() ? out : NULL);
+	linnos_view_init(linnos, &view, linnos_bio_pages(bio), now_ns,
+			 trace_linnos_decision_enabled());
+	reason = linnos_foresee(linnos, &view);
 	slow = linnos_is_slow(reason);
 	if (reason != LINNOS_NO_MODEL)
 		io.verdict = slow ? LINNOS_VERDICT_SLOW : LINNOS_VERDICT_FAST;
@@ -587,8 +639,10 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	if (reason == LINNOS_STALLED)
 		linnos_count(linnos, LINNOS_STAT_STALLED);
 	trace_linnos_decision(disk_devt(linnos->disk), bio->bi_iter.bi_sector,
-			      bio_sectors(bio), pending, history.pending,
-			      history.latency_us, out, !admit, reason);
+			      bio_sectors(bio), view.pending,
+			      view.history.pending, view.history.latency_us,
+			      view.out, !admit, reason, view.features,
+			      view.n_features);
 	if (admit) {
 		linnos_pack(bio, &io);
 		bio_set_flag(bio, BIO_QOS_ADMITTED);
@@ -607,12 +661,12 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos,
 				       unsigned int bytes, u64 now_ns)
 {
-	u32 pending = linnos_pending_with(linnos, linnos_pages(bytes));
 	enum blk_linnos_expected expected = BLK_LINNOS_FAST;
-	struct linnos_history history;
 	enum linnos_reason reason;
+	struct linnos_view view;
 
-	reason = linnos_foresee(linnos, pending, now_ns, &history, NULL);
+	linnos_view_init(linnos, &view, linnos_pages(bytes), now_ns, false);
+	reason = linnos_foresee(linnos, &view);
 	if (reason == LINNOS_NO_MODEL) {
 		expected = BLK_LINNOS_UNKNOWN;
 	} else if (linnos_is_slow(reason)) {
@@ -623,7 +677,7 @@ enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos,
 			/* it goes stale as one whose reads are revoked */
 			atomic_inc(&linnos->revokes);
 	}
-	trace_linnos_expected(disk_devt(linnos->disk), pending, expected);
+	trace_linnos_expected(disk_devt(linnos->disk), view.pending, expected);
 	return expected;
 }
 
@@ -704,18 +758,68 @@ static void linnos_keep_pending(struct bio *bio, u32 pending)
 			   load | FIELD_PREP(LINNOS_BIO_PENDING, pending));
 }
 
+/*
+ * A read is in flight, from its request on or that of its first part, which
+ * knows how large the whole is. For a model of latencies only.
+ */
+static void linnos_watch(struct blk_linnos *linnos, struct bio *bio, u32 pages,
+			 u64 now_ns)
+{
+	struct bio_linnos io = linnos_unpack(bio);
+
+	/* pairs with linnos_set_watching() */
+	if (!now_ns || !smp_load_acquire(&linnos->watching))
+		return;
+	if (io.verdict == LINNOS_VERDICT_PROBE) {
+		if (linnos_is_probe(atomic_read(&linnos->probe), &io))
+			linnos_watch_probe(linnos->watch, pages, now_ns);
+	} else if (!io.watched) {
+		io.watched = linnos_watch_take(linnos->watch, pages, now_ns);
+		bio->bi_linnos |= FIELD_PREP(LINNOS_BIO_NUMBER, io.watched);
+	}
+}
+
+/*
+ * A read is not in flight any more, if it ever was. Of how many pages was it? Of
+ * a read that was split while it was not watched those of its last part.
+ */
+static u32 linnos_unwatch(struct blk_linnos *linnos,
+			  const struct bio_linnos *io)
+{
+	struct linnos_watch *watch = READ_ONCE(linnos->watch);
+	u32 pages = 0;
+
+	if (io->watched ||
+	    (watch && linnos_is_probe(atomic_read(&linnos->probe), io)))
+		pages = linnos_watch_end(watch, io->watched);
+	return pages ?: io->pages;
+}
+
+/* A write is counted in, or a part of one. */
+static void linnos_start_write(struct blk_linnos *linnos, struct bio *bio,
+			       u32 pages)
+{
+	atomic64_add(pages, &linnos->in_flight);
+	if (!READ_ONCE(linnos->watching))
+		return;
+	atomic64_add(pages, &linnos->write_pages);
+	bio->bi_linnos |= FIELD_PREP(LINNOS_BIO_NUMBER, 1);
+}
+
 static void linnos_start_part(struct blk_linnos *linnos, struct bio *part,
-			      u32 pages)
+			      u32 pages, u64 now_ns)
 {
 	s64 in_flight = atomic64_add_return(pages, &linnos->in_flight);
 	struct bio *whole = part->bi_private;
 	u64 bytes = part->bi_iter.bi_size;
+	u32 whole_pages;
 
 	/* what is left of the whole follows this part */
 	bytes += READ_ONCE(whole->bi_iter.bi_size);
+	whole_pages = DIV_ROUND_UP_ULL(bytes, LINNOS_PAGE_BYTES);
 	linnos_keep_pending(whole,
-			    lower_32_bits(in_flight) - pages +
-				    DIV_ROUND_UP_ULL(bytes, LINNOS_PAGE_BYTES));
+			    lower_32_bits(in_flight) - pages + whole_pages);
+	linnos_watch(linnos, whole, whole_pages, now_ns);
 }
 
 /**
@@ -743,13 +847,14 @@ void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	bio->bi_linnos |= FIELD_PREP(LINNOS_BIO_PAGES, pages);
 
 	if (bio_op(bio) != REQ_OP_READ) {
-		atomic64_add(pages, &linnos->in_flight);
+		linnos_start_write(linnos, bio, pages);
 		return;
 	}
 	if (bio->bi_linnos & LINNOS_BIO_PART) {
-		linnos_start_part(linnos, bio, pages);
+		linnos_start_part(linnos, bio, pages, now_ns);
 		return;
 	}
+	linnos_watch(linnos, bio, pages, now_ns);
 	/*
 	 * Whoever sees a read in flight must know since when: before it can be
 	 * seen. And again if another was the only one then and has ended since.
@@ -817,6 +922,7 @@ void linnos_served(struct blk_linnos *linnos, struct bio *bio, u64 latency_ns,
 static void linnos_read_ended(struct blk_linnos *linnos,
 			      const struct bio_linnos *io, blk_status_t status)
 {
+	u32 pages = linnos_unwatch(linnos, io);
 	/* nor does one that was not counted, for the drive slept */
 	bool told = !status && io->pages && io->served_us != LINNOS_NOT_SERVED;
 	struct linnos_history history;
@@ -824,7 +930,7 @@ static void linnos_read_ended(struct blk_linnos *linnos,
 
 	if (told) {
 		slow = io->served_us > READ_ONCE(linnos->threshold_us);
-		linnos_history_add(linnos, io->pending, io->served_us,
+		linnos_history_add(linnos, io->pending, io->served_us, pages,
 				   &history);
 		linnos_prepare(linnos, &history);
 
@@ -853,6 +959,8 @@ void linnos_end(struct blk_linnos *linnos, struct bio *bio, blk_status_t status)
 	bio_clear_flag(bio, BIO_QOS_ADMITTED);
 	if (is_read)
 		linnos_read_ended(linnos, &io, status);
+	else if (io.watched)
+		atomic64_sub(io.pages, &linnos->write_pages);
 	/* not if it failed before it had a request */
 	if (io.pages)
 		linnos_drop(linnos, io.pages + (is_read ? IN_FLIGHT_READ : 0));
@@ -973,12 +1081,15 @@ static void blk_linnos_track(struct rq_qos *rqos, struct request *rq,
 			     struct bio *bio)
 {
 	struct blk_linnos *linnos = container_of(rqos, struct blk_linnos, rqos);
+	u64 now_ns = 0;
 
 	/* asleep */
 	if (!READ_ONCE(linnos->awake))
 		return;
-	linnos_start(linnos, bio,
-		     READ_ONCE(linnos->stall_us) ? ktime_get_ns() : 0);
+	if (bio_op(bio) == REQ_OP_READ &&
+	    (READ_ONCE(linnos->stall_us) || READ_ONCE(linnos->watching)))
+		now_ns = ktime_get_ns();
+	linnos_start(linnos, bio, now_ns);
 }
 
 /* The first bio may be one that is not counted: only its request is not timed. */
@@ -1116,10 +1227,9 @@ static int linnos_in_flight_show(void *data, struct seq_file *m)
 {
 	struct rq_qos *rqos = data;
 	struct blk_linnos *linnos = container_of(rqos, struct blk_linnos, rqos);
-	s64 in_flight = atomic64_read(&linnos->in_flight);
 
-	seq_printf(m, "%u pages, %lld reads\n", lower_32_bits(in_flight),
-		   (in_flight & IN_FLIGHT_READS_MASK) / IN_FLIGHT_READ);
+	seq_printf(m, "%u pages, %u reads\n", linnos_pending_pages(linnos),
+		   linnos_reads_in_flight(linnos));
 	return 0;
 }
 

@@ -18,8 +18,8 @@
 
 /* Byte offsets of the header's fields. */
 #define AT_MAGIC 0
-#define AT_VERSION 8
-#define AT_TOTAL_BYTES 12
+#define AT_VERSION LINNOS_FILE_VERSION
+#define AT_TOTAL_BYTES LINNOS_FILE_TOTAL_BYTES
 #define AT_CRC32 16
 #define AT_N_FEATURES 20
 #define AT_N_TREES 22
@@ -38,7 +38,6 @@
 
 /* A tree in the file: its splits from the root on, level by level. */
 #define N_SPLITS (LINNOS_TREE_LEAVES - 1)
-#define TREE_BYTES (4 * N_SPLITS + 2 * LINNOS_TREE_LEAVES)
 
 /* Between two entries of the table of powers, straight lines. */
 #define STEP_BITS 5
@@ -54,6 +53,20 @@ static u32 get_u32(const u8 *p)
 {
 	return get_u16(p) | get_u16(p + 2) << 16;
 }
+
+static u8 *put_u16(u8 *p, u32 value)
+{
+	p[0] = value;
+	p[1] = value >> 8;
+	return p + 2;
+}
+
+static u8 *put_u32(u8 *p, u32 value)
+{
+	return put_u16(put_u16(p, value), value >> 16);
+}
+
+static const u8 latency_magic[8] = { 'L', 'I', 'N', 'N', 'O', 'S', 'M', 'D' };
 
 /* IEEE CRC-32, reflected, a bit a step: a model is read once. */
 static u32 linnos_latency_crc32(const u8 *p, size_t bytes)
@@ -72,16 +85,25 @@ static u32 linnos_latency_crc32(const u8 *p, size_t bytes)
 	return ~crc;
 }
 
-static enum linnos_latency_error linnos_latency_check_header(const u8 *p,
-							     size_t bytes)
+/**
+ * linnos_latency_check_header() - can this be the beginning of a model file?
+ * @file: the file's first bytes
+ * @bytes: how many there are; more than the header is fine
+ *
+ * Looks at the header only; the file has %LINNOS_FILE_TOTAL_BYTES if it is one.
+ *
+ * Return: %LINNOS_LATENCY_OK, or the first check that failed.
+ */
+enum linnos_latency_error linnos_latency_check_header(const void *file,
+						      size_t bytes)
 {
-	static const u8 magic[8] = { 'L', 'I', 'N', 'N', 'O', 'S', 'M', 'D' };
+	const u8 *p = file;
 	u32 n_trees, overdue_us, base;
 	int at;
 
-	if (bytes < sizeof(magic))
+	if (bytes < sizeof(latency_magic))
 		return LINNOS_LATENCY_TRUNCATED;
-	if (memcmp(p + AT_MAGIC, magic, sizeof(magic)))
+	if (memcmp(p + AT_MAGIC, latency_magic, sizeof(latency_magic)))
 		return LINNOS_LATENCY_MAGIC;
 	if (bytes < LINNOS_MODEL_HEADER)
 		return LINNOS_LATENCY_TRUNCATED;
@@ -94,7 +116,7 @@ static enum linnos_latency_error linnos_latency_check_header(const u8 *p,
 	    p[AT_DEPTH] != LINNOS_TREE_DEPTH || n_trees > LINNOS_TREES_MAX)
 		return LINNOS_LATENCY_SHAPE;
 	if (get_u32(p + AT_TOTAL_BYTES) !=
-	    LINNOS_MODEL_HEADER + n_trees * TREE_BYTES)
+	    LINNOS_MODEL_HEADER + n_trees * LINNOS_TREE_BYTES)
 		return LINNOS_LATENCY_SIZE;
 	if (p[AT_RESERVED_A])
 		return LINNOS_LATENCY_RESERVED;
@@ -119,7 +141,7 @@ static enum linnos_latency_error linnos_latency_check_header(const u8 *p,
 size_t linnos_latency_sizeof(size_t file_bytes)
 {
 	return sizeof(struct linnos_latency) +
-	       file_bytes / TREE_BYTES * sizeof(struct linnos_tree);
+	       file_bytes / LINNOS_TREE_BYTES * sizeof(struct linnos_tree);
 }
 
 static bool linnos_tree_parse(struct linnos_tree *tree, const u8 *p)
@@ -179,6 +201,48 @@ enum linnos_latency_error linnos_latency_parse(struct linnos_latency *model,
 		for (i = 0; i < LINNOS_TREE_LEAVES; i++, p += 2)
 			model->trees[tree].leaf[i] = (s16)get_u16(p);
 	return LINNOS_LATENCY_OK;
+}
+
+/**
+ * linnos_latency_store() - write a model back as a file
+ * @model: a checked model
+ * @file: room for all of it, %LINNOS_LATENCY_BYTES_MAX at most
+ *
+ * Return: the bytes written, the same as were parsed.
+ */
+size_t linnos_latency_store(const struct linnos_latency *model, void *file)
+{
+	const struct linnos_tree *end = model->trees + model->n_trees;
+	size_t bytes = LINNOS_MODEL_HEADER + model->n_trees * LINNOS_TREE_BYTES;
+	const struct linnos_tree *tree;
+	u8 *p = file;
+	u32 i;
+
+	memset(p, 0, LINNOS_MODEL_HEADER);
+	memcpy(p + AT_MAGIC, latency_magic, sizeof(latency_magic));
+	put_u32(p + AT_VERSION, LINNOS_LATENCY_VERSION);
+	put_u32(p + AT_TOTAL_BYTES, bytes);
+	put_u32(p + AT_CRC32, model->id);
+	put_u16(p + AT_N_FEATURES, LINNOS_N_FEATURES);
+	put_u16(p + AT_N_TREES, model->n_trees);
+	p[AT_DEPTH] = LINNOS_TREE_DEPTH;
+	p[AT_HISTORY] = LINNOS_HISTORY;
+	p[AT_LOG_BITS] = LINNOS_LOG_BITS;
+	put_u32(p + AT_OVERDUE_US, model->overdue_us);
+	put_u32(p + AT_REFUSE_US, model->refuse_us);
+	put_u32(p + AT_THRESHOLD_US, model->threshold_us);
+	put_u32(p + AT_BASE, model->base);
+
+	p += LINNOS_MODEL_HEADER;
+	for (tree = model->trees; tree < end; tree++)
+		for (i = 1; i <= N_SPLITS; i++)
+			p = put_u32(p, tree->limit[i] |
+					       (u32)tree->feature[i]
+						       << LINNOS_SPLIT_SHIFT);
+	for (tree = model->trees; tree < end; tree++)
+		for (i = 0; i < LINNOS_TREE_LEAVES; i++)
+			p = put_u16(p, tree->leaf[i]);
+	return bytes;
 }
 
 /**

@@ -9,7 +9,8 @@
  * the read, without a branch that could be mispredicted. A leaf is a logarithm
  * in fixed point; the sum over the trees is that of the expected latency.
  *
- * Compiled into the user-space library only: no kernel runs it yet.
+ * As linnos_engine.[ch], compiled unchanged into the kernel, its KUnit suite and
+ * the user-space library.
  */
 #ifndef _LINNOS_LATENCY_H
 #define _LINNOS_LATENCY_H
@@ -51,6 +52,12 @@ enum linnos_latency_past {
 #define LINNOS_TREE_DEPTH 4
 #define LINNOS_TREE_LEAVES 16 /* 2^depth */
 #define LINNOS_TREES_MAX 256
+
+/* In the file, a tree has its splits and its leaves, of 32 and 16 bits. */
+#define LINNOS_TREE_BYTES \
+	(4 * (LINNOS_TREE_LEAVES - 1) + 2 * LINNOS_TREE_LEAVES)
+#define LINNOS_LATENCY_BYTES_MAX \
+	(LINNOS_MODEL_HEADER + LINNOS_TREES_MAX * LINNOS_TREE_BYTES)
 
 /* Leaves are log2 of us, with so many bits behind the point. */
 #define LINNOS_LOG_BITS 10
@@ -114,9 +121,12 @@ struct linnos_latency {
 	struct linnos_tree trees[];
 };
 
+enum linnos_latency_error linnos_latency_check_header(const void *file,
+						      size_t bytes);
 size_t linnos_latency_sizeof(size_t file_bytes);
 enum linnos_latency_error linnos_latency_parse(struct linnos_latency *model,
 					       const void *file, size_t bytes);
+size_t linnos_latency_store(const struct linnos_latency *model, void *file);
 const char *linnos_latency_error_string(enum linnos_latency_error error);
 
 u32 linnos_latency_us(const struct linnos_latency *model,

@@ -10,39 +10,6 @@
 
 /* Accounting */
 
-struct linnos_io {
-	struct bio bio;
-	struct bio_linnos io;
-	u64 start_ns;
-};
-
-/* A read or write arrives, has its request and is issued, all at once. */
-static bool arrive(struct linnos_fixture *fx, struct linnos_io *io,
-		   enum req_op op, unsigned int bytes, bool latcrit, u64 now_ns)
-{
-	bool asks = latcrit && op == REQ_OP_READ;
-
-	bio_init(&io->bio, NULL, NULL, 0, op);
-	io->bio.bi_iter.bi_size = bytes;
-	io->start_ns = now_ns;
-	if (asks && !linnos_decide(fx->linnos, &io->bio, now_ns))
-		return false;
-	linnos_arrive(fx->linnos, &io->bio);
-	linnos_start(fx->linnos, &io->bio, now_ns);
-	linnos_issued(fx->linnos, &io->bio);
-	io->io = linnos_unpack(&io->bio);
-	return true;
-}
-
-static void complete_io(struct linnos_fixture *fx, struct linnos_io *io,
-			blk_status_t status, u64 now_ns)
-{
-	if (!status)
-		linnos_served(fx->linnos, &io->bio, now_ns - io->start_ns,
-			      now_ns);
-	linnos_end(fx->linnos, &io->bio, status);
-}
-
 static void linnos_test_pending(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;

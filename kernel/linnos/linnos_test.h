@@ -7,6 +7,7 @@
 #define _LINNOS_TEST_H
 
 #include <kunit/test.h>
+#include <linux/bio.h>
 #include <linux/blkdev.h>
 #include <linux/crc32.h>
 #include <linux/prandom.h>
@@ -158,6 +159,40 @@ static inline int upload(struct linnos_fixture *fx, size_t bytes)
 		ret = put_chunk(fx, fx, fx->file + at, at,
 				min_t(size_t, PAGE_SIZE, bytes - at));
 	return ret;
+}
+
+struct linnos_io {
+	struct bio bio;
+	struct bio_linnos io;
+	u64 start_ns;
+};
+
+/* A read or write arrives, has its request and is issued, all at once. */
+static inline bool arrive(struct linnos_fixture *fx, struct linnos_io *io,
+			  enum req_op op, unsigned int bytes, bool latcrit,
+			  u64 now_ns)
+{
+	bool asks = latcrit && op == REQ_OP_READ;
+
+	bio_init(&io->bio, NULL, NULL, 0, op);
+	io->bio.bi_iter.bi_size = bytes;
+	io->start_ns = now_ns;
+	if (asks && !linnos_decide(fx->linnos, &io->bio, now_ns))
+		return false;
+	linnos_arrive(fx->linnos, &io->bio);
+	linnos_start(fx->linnos, &io->bio, now_ns);
+	linnos_issued(fx->linnos, &io->bio);
+	io->io = linnos_unpack(&io->bio);
+	return true;
+}
+
+static inline void complete_io(struct linnos_fixture *fx, struct linnos_io *io,
+			       blk_status_t status, u64 now_ns)
+{
+	if (!status)
+		linnos_served(fx->linnos, &io->bio, now_ns - io->start_ns,
+			      now_ns);
+	linnos_end(fx->linnos, &io->bio, status);
 }
 
 #endif /* _LINNOS_TEST_H */

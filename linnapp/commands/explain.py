@@ -172,7 +172,7 @@ def _network(path: Path, drive: str | None) -> Any:
     model = load_model(find_model(path, drive))
     if isinstance(model, LatencyModel):
         raise ModelError(
-            f"{path}: a latency model, which no kernel runs yet; explain a recording: --trace"
+            f"{path}: a latency model; what these expect is explained from a recording: --trace"
         )
     return model
 
@@ -224,6 +224,11 @@ def _watch(name: str, chosen: Any, duration_s: float, model_path: Path | None) -
         raise DeviceError(
             f"{drive.name}: mode {drive.mode}, {'no model' if data is None else 'a model'}: it "
             "decides nothing; `linnapp upload --mode observe` makes it"
+        )
+    if drive.model_kind == "latency":
+        raise DeviceError(
+            f"{drive.name}: a latency model is active; what it expects is explained from a "
+            "recording (`linnapp trace`, then --trace)"
         )
     model = Model.from_bytes(data, drive.name) if model_path is None else _network(model_path, name)
     device = drive.device_number

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 _TITLES = (
-    *("drive", "mode", "model", "threshold", "reads", "hinted", "admitted", "revoked", "probes"),
-    *("slow", "false submits", "ns per inference"),
+    *("drive", "mode", "model", "kind", "threshold", "reads", "hinted", "admitted", "revoked"),
+    *("probes", "slow", "false submits", "ns per inference"),
 )
-_N_TEXT = 3
+_N_TEXT = 4
 
 #: columns of the terminal that the titles need, and that each drive beside them does
 _LABEL_WIDTH = 21
@@ -105,6 +105,7 @@ def _look(drive: Any) -> dict[str, Any]:
         "drive": drive.name,
         "mode": drive.mode,
         "model_id": drive.model_id,
+        "model_kind": drive.model_kind,
         "threshold_us": drive.threshold_us,
         **drive.probes,
         "inference_ns_mean": stats.get("inference_ns", 0) / inferences if inferences else None,
@@ -122,6 +123,7 @@ def _cells(row: dict[str, Any], between: str) -> list[str]:
         row["drive"],
         row["mode"],
         row["model_id"] or "none",
+        row["model_kind"] or "-",
         f"{row['threshold_us']} us" if row["model_id"] else "-",
         *(
             f"{row['stats'].get(name, 0)}"

@@ -50,8 +50,7 @@ OF_NETWORKS = (
     type=click.Choice(["network", "latency"]),
     default="network",
     show_default=True,
-    help="What predicts: the paper's network, slow or fast; or trees, how long a read will take. "
-    "No kernel runs the latter yet.",
+    help="What predicts: the paper's network, slow or fast; or trees, how long a read will take.",
 )
 @recipe_options
 @click.pass_context

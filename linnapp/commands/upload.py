@@ -19,8 +19,8 @@ def upload(model_path: Path | None, previous: bool, device: str, mode: str | Non
     """Give a drive its model, atomically, and check that the kernel has it.
 
     In a directory of several models, the one named after the drive is meant. A model that the
-    kernel refuses leaves the active one as it is; no kernel runs latency models yet. The model
-    that was active is kept, so that --previous can undo the upload, and undo that.
+    kernel refuses leaves the active one as it is. The model that was active is kept, so that
+    --previous can undo the upload, and undo that.
     """
     if previous == (model_path is not None):
         raise click.UsageError("give either --model or --previous")
@@ -28,7 +28,7 @@ def upload(model_path: Path | None, previous: bool, device: str, mode: str | Non
     from linnapp.drive import state
     from linnapp.drive.sysfs import Drive
     from linnapp.drive.uploading import upload as give
-    from linnapp.model import find_model, load_model
+    from linnapp.model import LatencyModel, find_model, load_model
 
     name = Drive(device).name
     path = state.previous_model(name) if model_path is None else find_model(model_path, name)
@@ -39,7 +39,8 @@ def upload(model_path: Path | None, previous: bool, device: str, mode: str | Non
         mode=mode,
         warn=lambda words: click.echo(f"linnapp: warning: {words}", err=True),
     )
+    kind = "latency model" if isinstance(model, LatencyModel) else "model"
     click.echo(
-        f"{drive.name}: model {model.model_id} ({path}), threshold {model.threshold_us} us, "
+        f"{drive.name}: {kind} {model.model_id} ({path}), threshold {model.threshold_us} us, "
         f"mode {drive.mode}"
     )

@@ -233,13 +233,19 @@ def recalibrate(
     Raises
     ------
     LinnappError
-        If recording, training or an upload fails. Drives uploaded before that keep their new
-        model, the others their old one.
+        If a latency model is active, or recording, training or an upload fails. Drives uploaded
+        before that keep their new model, the others their old one.
     KeyboardInterrupt
         If ctrl-C comes; before the uploads begin no drive gets a new model.
     """
     models_dir = Path(models_dir)
     drives = [Drive(str(device)) for device in devices]
+    for drive in drives:
+        if drive.model_kind == "latency":
+            raise LinnappError(
+                f"{drive.name}: a latency model is active, and recalibrate trains networks; record "
+                "again, then `linnapp train --kind latency` and `linnapp upload`"
+            )
     with _scratch(models_dir) as scratch:
         directory = None if recordings is None else Path(recordings)
         if directory is None:

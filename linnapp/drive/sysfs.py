@@ -101,6 +101,19 @@ class Drive:
         return None if text == "none" else text
 
     @property
+    def model_kind(self) -> str | None:
+        """Kind of the active model, ``network`` or ``latency``, or None."""
+        if not self.runs_latency_models:
+            return None if self.model_id is None else "network"
+        kind = self._read("model_kind")
+        return None if kind == "none" else kind
+
+    @property
+    def runs_latency_models(self) -> bool:
+        """Whether this kernel knows the second kind of model."""
+        return (self._directory / "model_kind").exists()
+
+    @property
     def threshold_us(self) -> int:
         """The active model's inflection point; 0 without a model."""
         return int(self._read("threshold_us"))
@@ -172,7 +185,7 @@ class Drive:
             If the file cannot be written.
         """
         path = self._directory / "model"
-        model = check_fits_kernel(model)
+        self._check_runs(model)
         data = model.to_bytes()
         before = self.model_id
         try:
@@ -194,20 +207,20 @@ class Drive:
                 f"{path}: wrote model {model.model_id}, but {active or 'no model'} is active"
             )
 
+    def _check_runs(self, model: Model | LatencyModel) -> None:
+        """Refuse what the kernel does not run, with what to do about it."""
+        if isinstance(model, Model):
+            _check_shape(model)
+        elif not self.runs_latency_models:
+            raise ModelError(
+                f"model {model.model_id} is a latency model, which this kernel does not run "
+                f"({self._directory}/model_kind is missing); boot a newer one, or upload a "
+                "network, which `linnapp train` makes unless told otherwise"
+            )
 
-def check_fits_kernel(model: Model | LatencyModel) -> Model:
-    """Refuse what the kernel does not run, with what to do about it; return what it does.
 
-    Raises
-    ------
-    ModelError
-        If it is no network, or history, digits or hidden units differ from the kernel's.
-    """
-    if isinstance(model, LatencyModel):
-        raise ModelError(
-            f"model {model.model_id} is a latency model, which no kernel runs yet; upload a "
-            "network, which `linnapp train` makes unless told otherwise"
-        )
+def _check_shape(model: Model) -> None:
+    """Refuse a network whose history, digits or hidden units differ from the kernel's."""
     shape = shape_of(model)
     if shape != KERNEL_SHAPE:
         names = ("history", "pending digits", "latency digits", "hidden units")
@@ -220,7 +233,6 @@ def check_fits_kernel(model: Model | LatencyModel) -> Model:
             f"the kernel does not run this model's shape ({wrong}); train with --history "
             f"{KERNEL_SHAPE[0]} --hidden {KERNEL_SHAPE[3]}"
         )
-    return model
 
 
 def drives() -> list[str]:

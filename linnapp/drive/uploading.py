@@ -27,7 +27,6 @@ def upload(
     Parameters
     ----------
     model : Model or LatencyModel
-        No kernel runs the latter yet: it is refused.
     device : path
         ``/dev/nvme0n1``, a partition, whose disk is then meant, or the disk's bare name.
     mode : {"off", "observe", "enforce"}, optional
@@ -44,7 +43,7 @@ def upload(
     DeviceError
         If there is no such disk, its kernel lacks LinnOS, or it cannot be written.
     ModelError
-        If it is no network, or the kernel refused it; the old model is then still active.
+        If the kernel does not run such a model, or refused it; the old one is then still active.
     """
     drive = Drive(os.fspath(device))
     replace_model(drive, model, warn)

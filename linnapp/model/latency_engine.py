@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs a latency model on features: in numpy, or with the C code that a kernel would run.
+"""Runs a latency model on features: in numpy, or with the C code that the kernel runs.
 
 ``c`` is kernel/linnos/linnos_latency.c built as a shared library; ``numpy`` is independent of it.
 """

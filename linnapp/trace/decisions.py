@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linnapp.model.latency_model import N_FEATURES
 from linnapp.trace.blktrace import parse_device
 
 #: What the kernel found, as its trace event numbers and names it.
@@ -28,6 +29,7 @@ _DECISION = re.compile(
     rb" (\d+)\.(\d{6}): linnos_decision: +dev=(\d+:\d+) sector=(\d+) nr_sector=(\d+) pending=(\d+)"
     rb" hist_pending=(\d+),(\d+),(\d+),(\d+) hist_latency_us=(\d+),(\d+),(\d+),(\d+)"
     rb" out_fast=(-?\d+) out_slow=(-?\d+) revoked=(\d) reason=([a-z-]+)"
+    rb"(?: features=\{([^}\n]*)\})?"
 )
 _REQUEST = re.compile(
     rb" (\d+)\.(\d{6}): block_rq_(issue|complete): +(\d+),(\d+) R[A-Z]*"
@@ -40,7 +42,9 @@ def decision_dtype(history: int = 4) -> np.dtype[Any]:
     """Columns of a table of decisions.
 
     Times are of the trace's clock. `hist_*` are oldest first and not capped; `latency_us` is
-    that of the drive, from issue to completion, or ``UNKNOWN``.
+    that of the drive, from issue to completion, or ``UNKNOWN``. `features` are what a latency
+    model saw, `of_latency` whether it was one; `out_fast` is then what is worth waiting for and
+    `out_slow` what was predicted, in us.
     """
     return np.dtype(
         [
@@ -55,6 +59,8 @@ def decision_dtype(history: int = 4) -> np.dtype[Any]:
             ("out_slow", "<i8"),
             ("revoked", "?"),
             ("reason", "u1"),
+            ("of_latency", "?"),
+            ("features", "<u4", N_FEATURES),
             ("latency_us", "<i8"),
             ("failed", "?"),
         ]
@@ -74,7 +80,7 @@ def parse_decisions(text: bytes) -> npt.NDArray[Any]:
     table["latency_us"] = UNKNOWN
     if not rows:
         return table
-    numbers = np.array([(*row[:2], *row[3:-1]) for row in rows]).astype(np.int64)
+    numbers = np.array([(*row[:2], *row[3:-2]) for row in rows]).astype(np.int64)
     table["time_us"] = numbers[:, 0] * 1_000_000 + numbers[:, 1]
     table["device"] = [parse_device(row[2].decode()) for row in rows]
     for column, name in enumerate(("sector", "n_sectors", "pending"), 2):
@@ -84,7 +90,14 @@ def parse_decisions(text: bytes) -> npt.NDArray[Any]:
     table["out_fast"] = numbers[:, 13]
     table["out_slow"] = numbers[:, 14]
     table["revoked"] = numbers[:, 15] == 1
-    table["reason"] = [_REASON_OF[row[-1]] for row in rows]
+    table["reason"] = [_REASON_OF[row[-2]] for row in rows]
+    # Hexadecimal, as the kernel prints arrays; none of a network.
+    seen = [row[-1] for row in rows]
+    table["of_latency"] = [row.count(b",") == N_FEATURES - 1 for row in seen]
+    features = b",".join(row for row, of in zip(seen, table["of_latency"], strict=True) if of)
+    table["features"][table["of_latency"]] = np.array(
+        [int(number, 16) for number in features.split(b",") if number], np.uint32
+    ).reshape(-1, N_FEATURES)
     return table
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The network in the kernel, in the shared library and in numpy agree on random vectors."""
+"""Both kinds of model in the kernel, in the shared library and in numpy agree on random vectors."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from linnapp.lab.array import Array
-from linnapp.model import Model
+from linnapp.model import LatencyModel, Model
 from linnapp.model.engine import infer
+from linnapp.model.latency_engine import predict_us
+from linnapp.model.latency_model import N_FEATURES, N_LEAVES, N_SPLITS
 
 pytestmark = pytest.mark.lab
 
@@ -47,7 +49,31 @@ def vectors() -> tuple[Model, np.ndarray]:
     return model, (stream[n_weights:] % 10).astype(np.uint8).reshape(-1, 31)
 
 
-def test_kernel_library_and_numpy_agree(boot, vectors: tuple[Model, np.ndarray]) -> None:
+def _sizes(x: np.ndarray) -> np.ndarray:
+    """As the KUnit case has them: 24 bits, as often few of them as many."""
+    return x >> (8 + (x & 31) % 24)
+
+
+@pytest.fixture(scope="module")
+def latency_vectors() -> tuple[LatencyModel, np.ndarray]:
+    n_trees = 32
+    n_splits, n_leaves = n_trees * N_SPLITS, n_trees * N_LEAVES
+    stream = _xorshift32(2 * n_splits + n_leaves + N_VECTORS * N_FEATURES, SEED)
+    splits, leaves, features = np.split(stream, [2 * n_splits, 2 * n_splits + n_leaves])
+    model = LatencyModel(
+        splits=((splits[::2] % N_FEATURES) << 24 | _sizes(splits[1::2])).reshape(-1, N_SPLITS),
+        leaves=((leaves % 401).astype(np.int64) - 200).reshape(-1, N_LEAVES),
+        base=8 << 10,
+        threshold_us=150,
+        refuse_us=300,
+        overdue_us=1000,
+    )
+    return model, _sizes(features).reshape(-1, N_FEATURES)
+
+
+def test_kernel_library_and_numpy_agree(
+    boot, vectors: tuple[Model, np.ndarray], latency_vectors: tuple[LatencyModel, np.ndarray]
+) -> None:
     model, digits = vectors
     by_numpy = infer(model, digits, engine="numpy")
     by_library = infer(model, digits, engine="c")
@@ -62,6 +88,15 @@ def test_kernel_library_and_numpy_agree(boot, vectors: tuple[Model, np.ndarray])
     assert int(line[2], 16) == zlib.crc32(by_numpy.astype("<i8").tobytes())
     slow = by_numpy[:, 1] > by_numpy[:, 0]
     assert int(line[3]) == slow.sum() and slow.any() and not slow.all()
+
+    trees, features = latency_vectors
+    us = predict_us(trees, features, engine="numpy")
+    np.testing.assert_array_equal(predict_us(trees, features, engine="c"), us)
+    line = re.search(r"linnos_latency_vectors: n=(\d+) crc32=([0-9a-f]{8}) slow=(\d+)", ran.dmesg)
+    assert line, "the KUnit case of the trees printed no result"
+    assert int(line[1]) == N_VECTORS
+    assert int(line[2], 16) == zlib.crc32(us.astype("<u4").tobytes())
+    assert int(line[3]) == np.count_nonzero(us > trees.refuse_us)
 
 
 def test_kunit_suites_pass(boot) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from linnapp.model import Model
+from linnapp.model import LatencyModel, load_model
 
 
 def make_tree(root: Path, monkeypatch: pytest.MonkeyPatch, disks: str = "sda sdb") -> Path:
@@ -20,6 +20,7 @@ def make_tree(root: Path, monkeypatch: pytest.MonkeyPatch, disks: str = "sda sdb
         for name, text in (
             ("mode", "observe"),
             ("model_id", "none"),
+            ("model_kind", "none"),
             ("threshold_us", "0"),
             ("probe_after_us", "1000"),
             ("probe_after_revokes", "10"),
@@ -54,7 +55,10 @@ class _Activating:
 
     def __exit__(self, *arguments: Any) -> Any:
         result = self._stream.__exit__(*arguments)
-        model = Model.from_bytes(self._path.read_bytes())
+        model = load_model(self._path)
+        kind = "latency" if isinstance(model, LatencyModel) else "network"
+        if (self._path.parent / "model_kind").exists():
+            (self._path.parent / "model_kind").write_text(kind + "\n")
         (self._path.parent / "model_id").write_text(model.model_id + "\n")
         (self._path.parent / "threshold_us").write_text(f"{model.threshold_us}\n")
         return result

@@ -20,6 +20,7 @@ from linnapp.cli import cli
 from linnapp.errors import LinnappError
 from linnapp.learn.features import digits
 from linnapp.model import Model, engine
+from linnapp.model.latency_model import N_FEATURES
 from linnapp.trace import decisions
 from linnapp.trace.blktrace import BlktraceReader
 
@@ -291,6 +292,18 @@ def test_what_cannot_be_explained(
     (tmp_path / "kernel" / "tracing" / "events").mkdir(parents=True)
     with pytest.raises(LinnappError, match="linnos_decision is missing: this kernel has no such"):
         explain("sda")
+
+
+def test_features_of_a_latency_model_are_read_from_the_event() -> None:
+    seen = ",".join(f"{n:#x}" for n in range(N_FEATURES))
+    text = decision(1.0, 16)
+    text += decision(2.0, 16, fast=300, slow=512).rstrip("\n") + f" features={{{seen}}}\n"
+    text += decision(3.0, 16)
+    table = decisions.parse_decisions(text.encode())
+    assert table["of_latency"].tolist() == [False, True, False]
+    assert table["features"][1].tolist() == list(range(N_FEATURES))
+    assert not table["features"][[0, 2]].any()
+    assert (table["out_fast"][1], table["out_slow"][1]) == (300, 512)
 
 
 def test_events_and_recordings_agree_on_the_numbers(queue_model: Path) -> None:

@@ -13,8 +13,10 @@ from test_latency_model import random_trees
 from test_model_format import random_model
 
 from linnapp.cli import cli
+from linnapp.drive.recalibration import recalibrate
 from linnapp.drive.sysfs import Drive, drives
 from linnapp.errors import DeviceError, LinnappError, ModelError
+from linnapp.learn.options import Recipe
 
 
 @pytest.fixture
@@ -76,11 +78,45 @@ def test_other_shapes_are_refused_by_name(tree: Path) -> None:
     assert (tree / "model").read_bytes() == b""
 
 
-def test_a_latency_model_is_refused_by_name(tree: Path, tmp_path: Path) -> None:
+def test_a_kernel_that_runs_no_latency_models_is_told_by_what_it_lacks(
+    tree: Path, tmp_path: Path
+) -> None:
+    (tree / "model_kind").unlink()
     random_trees().save(tmp_path / "sda.linnos")
-    with pytest.raises(ModelError, match="is a latency model, which no kernel runs yet"):
+    with pytest.raises(ModelError, match="which this kernel does not run .*model_kind is missing"):
         run_cli("upload", "--model", str(tmp_path / "sda.linnos"), "--device", "sda")
     assert (tree / "model").read_bytes() == b""
+    assert Drive("sda").model_kind is None
+    (tree / "model_id").write_text("01234567\n")
+    assert Drive("sda").model_kind == "network"
+
+
+def test_a_latency_model_is_uploaded_and_shown(
+    tree: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
+    activate_what_is_written(tmp_path, monkeypatch)
+    trees = random_trees()
+    trees.save(tmp_path / "sda.linnos")
+    run_cli("upload", "--model", str(tmp_path / "sda.linnos"), "--device", "sda")
+    assert f"sda: latency model {trees.model_id} " in capsys.readouterr().out
+    assert (tree / "model").read_bytes() == trees.to_bytes()
+    run_cli("status", "--json")
+    rows = json.loads(capsys.readouterr().out)["drives"]
+    assert [row["model_kind"] for row in rows] == ["latency", None]
+    with pytest.raises(LinnappError, match="recalibrate trains networks"):
+        recalibrate(["sda"], tmp_path / "models", Recipe(), duration_s=1)
+    with pytest.raises(LinnappError, match="explained from a recording"):
+        run_cli("explain", "sda")
+    # The way back to a network, and from it.
+    random_model().save(tmp_path / "net.linnos")
+    run_cli("upload", "--model", str(tmp_path / "net.linnos"), "--device", "sda")
+    assert Drive("sda").model_kind == "network"
+    run_cli("upload", "--previous", "--device", "sda")
+    assert Drive("sda").model_kind == "latency"
 
 
 def run_cli(*arguments: str) -> None:

@@ -19,7 +19,7 @@ enum linnos_reason {
 	LINNOS_PREDICTED_SLOW = 1,
 	LINNOS_PROBE = 2, /* slow, and admitted all the same */
 	LINNOS_NO_MODEL = 4,
-	LINNOS_STALLED = 5, /* the network said fast, the stall rule slow */
+	LINNOS_STALLED = 5, /* the model said fast, the stall rule slow */
 };
 
 #endif /* _TRACE_LINNOS_REASON */
@@ -57,18 +57,22 @@ TRACE_DEFINE_ENUM(BLK_LINNOS_SLOW);
  * @pending: pages pending, this read included
  * @hist_pending: pages pending when the last four reads arrived, oldest first
  * @hist_latency_us: their latencies, before capping
- * @out: both outputs of the network, zero when it was not asked
+ * @out: both outputs of the network, zero when it was not asked; of a model of
+ *	latencies, in us, what is worth waiting for and what it predicts
  * @revoked: the read was refused; never in observe mode, whatever the reason
  * @reason: an enum linnos_reason
+ * @features: what a model of latencies saw, as enum linnos_latency_feature
+ * @n_features: how many; 0 of a network
  */
 TRACE_EVENT(linnos_decision,
 
 	TP_PROTO(dev_t dev, u64 sector, u32 nr_sector, u32 pending,
 		 const u32 *hist_pending, const u32 *hist_latency_us,
-		 const s64 *out, bool revoked, u8 reason),
+		 const s64 *out, bool revoked, u8 reason, const u32 *features,
+		 u32 n_features),
 
 	TP_ARGS(dev, sector, nr_sector, pending, hist_pending, hist_latency_us,
-		out, revoked, reason),
+		out, revoked, reason, features, n_features),
 
 	TP_STRUCT__entry(
 		__field(dev_t,	dev)
@@ -81,6 +85,7 @@ TRACE_EVENT(linnos_decision,
 		__field(s64,	out_slow)
 		__field(u8,	revoked)
 		__field(u8,	reason)
+		__dynamic_array(u32, features, n_features)
 	),
 
 	TP_fast_assign(
@@ -96,9 +101,11 @@ TRACE_EVENT(linnos_decision,
 		__entry->out_slow = out[1];
 		__entry->revoked = revoked;
 		__entry->reason = reason;
+		memcpy(__get_dynamic_array(features), features,
+		       n_features * sizeof(*features));
 	),
 
-	TP_printk("dev=%d:%d sector=%llu nr_sector=%u pending=%u hist_pending=%u,%u,%u,%u hist_latency_us=%u,%u,%u,%u out_fast=%lld out_slow=%lld revoked=%u reason=%s",
+	TP_printk("dev=%d:%d sector=%llu nr_sector=%u pending=%u hist_pending=%u,%u,%u,%u hist_latency_us=%u,%u,%u,%u out_fast=%lld out_slow=%lld revoked=%u reason=%s%s%s",
 		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->sector,
 		  __entry->nr_sector, __entry->pending,
 		  __entry->hist_pending[0], __entry->hist_pending[1],
@@ -106,7 +113,12 @@ TRACE_EVENT(linnos_decision,
 		  __entry->hist_latency_us[0], __entry->hist_latency_us[1],
 		  __entry->hist_latency_us[2], __entry->hist_latency_us[3],
 		  __entry->out_fast, __entry->out_slow, __entry->revoked,
-		  show_linnos_reason(__entry->reason))
+		  show_linnos_reason(__entry->reason),
+		  __get_dynamic_array_len(features) ? " features=" : "",
+		  __get_dynamic_array_len(features) ?
+			__print_array(__get_dynamic_array(features),
+				      __get_dynamic_array_len(features) / 4, 4)
+			: "")
 );
 
 /**

@@ -1,0 +1,730 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * KUnit tests of LinnOS: models of latencies, their file and its upload, what
+ * they predict, and what they see of a drive.
+ */
+#include "blk.h"
+#include "linnos_test.h"
+
+/* The file once more, spelled out on purpose. */
+#define HEADER 64
+#define SPLITS 15
+#define LEAVES 16
+#define N_FEATURES 22
+#define CAP 0xffffff
+#define TREES 32
+#define TREES_BYTES (HEADER + TREES * (4 * SPLITS + 2 * LEAVES))
+
+#define OVERDUE_US 1000
+#define REFUSE_US 300
+
+static u32 xorshift32(u32 *x)
+{
+	*x ^= *x << 13;
+	*x ^= *x >> 17;
+	*x ^= *x << 5;
+	return *x;
+}
+
+/* 24 bits, as often few of them as many. */
+static u32 random_size(u32 *x)
+{
+	u32 value = xorshift32(x);
+
+	return value >> (8 + (value & 31) % 24);
+}
+
+static void seal_trees(u8 *file, size_t bytes)
+{
+	put_unaligned_le32(0, file + FILE_CRC);
+	put_unaligned_le32(~crc32_le(~0, file, bytes), file + FILE_CRC);
+}
+
+static void fill_header(u8 *file, u32 trees)
+{
+	memset(file, 0, HEADER);
+	memcpy(file, "LINNOSMD", 8);
+	put_unaligned_le32(2, file + 8);
+	put_unaligned_le32(HEADER + trees * (4 * SPLITS + 2 * LEAVES),
+			   file + 12);
+	put_unaligned_le16(N_FEATURES, file + 20);
+	put_unaligned_le16(trees, file + 22);
+	file[24] = 4;
+	file[25] = 4;
+	file[26] = 10;
+	put_unaligned_le32(OVERDUE_US, file + 28);
+	put_unaligned_le32(REFUSE_US, file + 32);
+	put_unaligned_le32(150, file + 36);
+	put_unaligned_le32(8 << 10, file + 40);
+}
+
+/*
+ * The same trees for every implementation, from a stream of random numbers:
+ * every split's feature, its limit, and then the leaves.
+ */
+static void fill_trees(u8 *file, u32 *x)
+{
+	u8 *p = file + HEADER;
+	int i;
+
+	fill_header(file, TREES);
+	for (i = 0; i < TREES * SPLITS; i++, p += 4) {
+		u32 feature = xorshift32(x) % N_FEATURES;
+
+		put_unaligned_le32(feature << 24 | random_size(x), p);
+	}
+	for (i = 0; i < TREES * LEAVES; i++, p += 2)
+		put_unaligned_le16(xorshift32(x) % 401 - 200, p);
+	seal_trees(file, TREES_BYTES);
+}
+
+/* No trees: what the last four reads took on average. */
+static void fill_mean(u8 *file)
+{
+	fill_header(file, 0);
+	put_unaligned_le32(0, file + 40);
+	seal_trees(file, HEADER);
+}
+
+static int upload_trees(struct linnos_fixture *fx, size_t bytes)
+{
+	return put_chunk(fx, fx, fx->file, 0, bytes);
+}
+
+static struct linnos_latency *alloc_latency(struct kunit *test)
+{
+	size_t bytes = linnos_latency_sizeof(TREES_BYTES);
+	struct linnos_latency *model = kunit_kzalloc(test, bytes, GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, model);
+	return model;
+}
+
+/* The file */
+
+static void linnos_test_trees_round_trip(struct kunit *test)
+{
+	struct linnos_latency *model = alloc_latency(test);
+	struct linnos_fixture *fx = test->priv;
+	u32 x = 0x4c494e4e;
+
+	fill_trees(fx->file, &x);
+	KUNIT_ASSERT_EQ(test,
+			linnos_latency_parse(model, fx->file, TREES_BYTES),
+			LINNOS_LATENCY_OK);
+	KUNIT_EXPECT_EQ(test, model->threshold_us, 150);
+	KUNIT_EXPECT_EQ(test, model->refuse_us, REFUSE_US);
+	KUNIT_EXPECT_EQ(test, linnos_latency_store(model, fx->again),
+			TREES_BYTES);
+	KUNIT_EXPECT_MEMEQ(test, fx->file, fx->again, TREES_BYTES);
+}
+
+static void linnos_test_trees_header(struct kunit *test)
+{
+	static const struct {
+		int at;
+		enum linnos_latency_error error;
+	} wrong[] = {
+		{ 0, LINNOS_LATENCY_MAGIC },
+		{ 7, LINNOS_LATENCY_MAGIC },
+		{ 8, LINNOS_LATENCY_UNKNOWN_VERSION },
+		{ 12, LINNOS_LATENCY_SIZE },
+		{ 15, LINNOS_LATENCY_SIZE },
+		{ 16, LINNOS_LATENCY_CRC },
+		{ 20, LINNOS_LATENCY_SHAPE },
+		{ 22, LINNOS_LATENCY_SIZE },
+		{ 23, LINNOS_LATENCY_SHAPE },
+		{ 24, LINNOS_LATENCY_SHAPE },
+		{ 25, LINNOS_LATENCY_SHAPE },
+		{ 26, LINNOS_LATENCY_SHAPE },
+		{ 27, LINNOS_LATENCY_RESERVED },
+		{ 29, LINNOS_LATENCY_CRC },
+		{ 31, LINNOS_LATENCY_RANGE },
+		{ 36, LINNOS_LATENCY_CRC },
+		{ 42, LINNOS_LATENCY_RANGE },
+		{ 44, LINNOS_LATENCY_RESERVED },
+		{ 63, LINNOS_LATENCY_RESERVED },
+		{ 64, LINNOS_LATENCY_CRC },
+		{ TREES_BYTES - 1, LINNOS_LATENCY_CRC },
+	};
+	static const int sizes[] = { 0, 7, 8, 63, 64, TREES_BYTES - 1 };
+	struct linnos_latency *model = alloc_latency(test);
+	struct linnos_fixture *fx = test->priv;
+	u32 x = 0x4c494e4e;
+	int i;
+
+	fill_trees(fx->file, &x);
+	for (i = 0; i < ARRAY_SIZE(wrong); i++) {
+		fx->file[wrong[i].at] ^= 0x10;
+		KUNIT_EXPECT_EQ_MSG(test,
+				    linnos_latency_parse(model, fx->file,
+							 TREES_BYTES),
+				    wrong[i].error, "byte %d", wrong[i].at);
+		fx->file[wrong[i].at] ^= 0x10;
+	}
+	for (i = 0; i < ARRAY_SIZE(sizes); i++)
+		KUNIT_EXPECT_EQ(test,
+				linnos_latency_parse(model, fx->file, sizes[i]),
+				LINNOS_LATENCY_TRUNCATED);
+	KUNIT_EXPECT_EQ(test,
+			linnos_latency_parse(model, fx->file, TREES_BYTES + 1),
+			LINNOS_LATENCY_SIZE);
+
+	fx->file[HEADER + 3] = N_FEATURES;
+	seal_trees(fx->file, TREES_BYTES);
+	KUNIT_EXPECT_EQ(test,
+			linnos_latency_parse(model, fx->file, TREES_BYTES),
+			LINNOS_LATENCY_SPLIT);
+	for (i = 28; i <= 36; i += 4) {
+		fill_header(fx->file, 0);
+		put_unaligned_le32(0, fx->file + i);
+		seal_trees(fx->file, HEADER);
+		KUNIT_EXPECT_EQ(test,
+				linnos_latency_parse(model, fx->file, HEADER),
+				LINNOS_LATENCY_RANGE);
+	}
+}
+
+/*
+ * The line in the log is compared with what user space gets: the CRC-32 of all
+ * predictions as little-endian 32-bit integers.
+ */
+#define VECTORS 100000
+
+static void linnos_test_trees_vectors(struct kunit *test)
+{
+	struct linnos_latency *model = alloc_latency(test);
+	struct linnos_fixture *fx = test->priv;
+	u32 x = 0x4c494e4e, crc = ~0, n, slow = 0;
+	u32 features[N_FEATURES];
+	__le32 le;
+	u32 us;
+	int i;
+
+	fill_trees(fx->file, &x);
+	KUNIT_ASSERT_EQ(test,
+			linnos_latency_parse(model, fx->file, TREES_BYTES),
+			LINNOS_LATENCY_OK);
+	for (n = 0; n < VECTORS; n++) {
+		for (i = 0; i < N_FEATURES; i++)
+			features[i] = random_size(&x);
+		us = linnos_latency_us(model, features);
+		slow += us > model->refuse_us;
+		le = cpu_to_le32(us);
+		crc = crc32_le(crc, (u8 *)&le, sizeof(le));
+	}
+	pr_info("linnos_latency_vectors: n=%u crc32=%08x slow=%u\n", n, ~crc,
+		slow);
+	KUNIT_EXPECT_GT(test, slow, VECTORS / 10);
+	KUNIT_EXPECT_LT(test, slow, VECTORS - VECTORS / 10);
+}
+
+/* Upload */
+
+static const struct linnos_active_model *active_of(struct linnos_fixture *fx)
+{
+	return rcu_dereference_protected(fx->linnos->model, true);
+}
+
+/* What reading the model file gives, in @fx->again. */
+static size_t stored(struct linnos_fixture *fx)
+{
+	return linnos_active_store(active_of(fx), fx->again, &fx->model);
+}
+
+static void linnos_test_trees_upload(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct blk_linnos *linnos = fx->linnos;
+	u32 x = 0x4c494e4e, id;
+
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	KUNIT_EXPECT_NULL(test, active_of(fx)->latency);
+	KUNIT_EXPECT_FALSE(test, linnos->watching);
+
+	fill_trees(fx->file, &x);
+	id = get_unaligned_le32(fx->file + FILE_CRC);
+	KUNIT_ASSERT_EQ(test, upload_trees(fx, TREES_BYTES), 0);
+	KUNIT_EXPECT_NOT_NULL(test, active_of(fx)->latency);
+	KUNIT_EXPECT_TRUE(test, linnos->watching);
+	KUNIT_EXPECT_EQ(test, active_of(fx)->id, id);
+	KUNIT_EXPECT_EQ(test, linnos->threshold_us, 150);
+	KUNIT_EXPECT_EQ(test, stored(fx), TREES_BYTES);
+	KUNIT_EXPECT_MEMEQ(test, fx->file, fx->again, TREES_BYTES);
+
+	/* refused: the old one stays, and nothing is left of the new */
+	fx->file[TREES_BYTES - 1] ^= 1;
+	KUNIT_EXPECT_EQ(test, upload_trees(fx, TREES_BYTES), -EINVAL);
+	fx->file[TREES_BYTES - 1] ^= 1;
+	KUNIT_EXPECT_EQ(test, upload_trees(fx, TREES_BYTES - 1), -EINVAL);
+	KUNIT_EXPECT_EQ(test, upload_trees(fx, TREES_BYTES + 1), -EINVAL);
+	KUNIT_EXPECT_EQ(test, upload_trees(fx, HEADER - 1), -EINVAL);
+	fx->file[25] = 5;
+	KUNIT_EXPECT_EQ(test, upload_trees(fx, TREES_BYTES), -EINVAL);
+	KUNIT_EXPECT_NULL(test, linnos->upload.file);
+	KUNIT_EXPECT_EQ(test, active_of(fx)->id, id);
+
+	/* the smallest, and back to a network */
+	fill_mean(fx->file);
+	KUNIT_EXPECT_EQ(test, upload_trees(fx, HEADER), 0);
+	KUNIT_EXPECT_EQ(test, active_of(fx)->latency->n_trees, 0);
+	fill_file(fx->file);
+	KUNIT_EXPECT_EQ(test, upload(fx, FILE_BYTES), 0);
+	KUNIT_EXPECT_NULL(test, active_of(fx)->latency);
+	KUNIT_EXPECT_FALSE(test, linnos->watching);
+}
+
+/* The largest comes in several pieces. */
+static void linnos_test_trees_pieces(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	size_t at, bytes = LINNOS_LATENCY_BYTES_MAX;
+
+	fill_header(fx->file, LINNOS_TREES_MAX);
+	memset(fx->file + HEADER, 1, bytes - HEADER);
+	seal_trees(fx->file, bytes);
+	for (at = 0; at < bytes; at += PAGE_SIZE) {
+		KUNIT_EXPECT_NULL(test, active_of(fx));
+		KUNIT_ASSERT_EQ(test,
+				put_chunk(fx, fx, fx->file + at, at,
+					  min_t(size_t, PAGE_SIZE, bytes - at)),
+				0);
+	}
+	KUNIT_ASSERT_NOT_NULL(test, active_of(fx));
+	KUNIT_EXPECT_EQ(test, stored(fx), bytes);
+	KUNIT_EXPECT_MEMEQ(test, fx->file, fx->again, bytes);
+	/* nothing may follow */
+	KUNIT_ASSERT_EQ(test, put_chunk(fx, fx, fx->file, 0, PAGE_SIZE), 0);
+	KUNIT_EXPECT_EQ(test, put_chunk(fx, fx, fx->file, PAGE_SIZE, bytes),
+			-EINVAL);
+}
+
+static void linnos_test_trees_memory(struct kunit *test)
+{
+	size_t model = linnos_latency_sizeof(TREES_BYTES);
+	size_t largest = linnos_latency_sizeof(LINNOS_LATENCY_BYTES_MAX);
+	size_t watch = sizeof(struct linnos_watch);
+
+	kunit_info(test, "model %zu, the largest %zu, watch %zu bytes", model,
+		   largest, watch);
+	/* beside what a disk has with any model */
+	KUNIT_EXPECT_LE(test, largest + watch + sizeof(struct blk_linnos),
+			32 * 1024);
+}
+
+/* What is seen */
+
+static void look(struct linnos_fixture *fx, u32 pages, u64 now_ns,
+		 struct linnos_view *view)
+{
+	view->now_ns = now_ns;
+	view->pages = pages;
+	view->pending = linnos_pending_pages(fx->linnos) + pages;
+	view->history = fx->linnos->history;
+	view->answered = fx->linnos->answered;
+	linnos_features(fx->linnos, view, OVERDUE_US);
+}
+
+static int linnos_latency_test_init(struct kunit *test)
+{
+	struct linnos_fixture *fx;
+	int ret = linnos_test_init(test);
+
+	if (ret)
+		return ret;
+	fx = test->priv;
+	fx->linnos->mode = LINNOS_OBSERVE;
+	fx->linnos->probe_after_us = 0;
+	fx->linnos->probe_after_revokes = 0;
+	fill_mean(fx->file);
+	return upload_trees(fx, HEADER);
+}
+
+static void linnos_test_sees_load(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_io read, write, late;
+	struct linnos_view view;
+	int i;
+
+	look(fx, 3, 5000000, &view);
+	KUNIT_EXPECT_EQ(test, view.n_features, N_FEATURES);
+	for (i = 0; i < N_FEATURES; i++)
+		KUNIT_EXPECT_EQ_MSG(test, view.features[i],
+				    i == 0		       ? 3 :
+				    i >= 6 && (i - 6) % 4 == 3 ? CAP :
+								 0,
+				    "feature %d", i);
+
+	arrive(fx, &read, REQ_OP_READ, 8192, true, 5000000);
+	arrive(fx, &write, REQ_OP_WRITE, 20480, false, 5100000);
+	arrive(fx, &late, REQ_OP_READ, 4096, false, 5500000);
+	look(fx, 1, 6000999, &view);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_READ_PAGES], 3);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_WRITE_PAGES], 5);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_READS_IN_FLIGHT], 2);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OLDEST_US], 1000);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OVERDUE], 1);
+	look(fx, 1, 6000000, &view);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OVERDUE], 0);
+	/* as it was a moment ago */
+	look(fx, 1, 4000000, &view);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OLDEST_US], 0);
+	look(fx, 1, 60 * NSEC_PER_SEC, &view);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OLDEST_US], CAP);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OVERDUE], 2);
+
+	complete_io(fx, &read, BLK_STS_OK, 6100999);
+	complete_io(fx, &write, BLK_STS_OK, 6150000);
+	complete_io(fx, &late, BLK_STS_IOERR, 6160000);
+	look(fx, 1, 6200999, &view);
+	for (i = LINNOS_READ_PAGES; i <= LINNOS_OVERDUE; i++)
+		KUNIT_EXPECT_EQ(test, view.features[i], 0);
+	/* neither the write nor the read that failed */
+	KUNIT_EXPECT_EQ(test, view.features[6], 1100);
+	KUNIT_EXPECT_EQ(test, view.features[7], 2);
+	KUNIT_EXPECT_EQ(test, view.features[8], 2);
+	KUNIT_EXPECT_EQ(test, view.features[9], 100);
+	KUNIT_EXPECT_EQ(test, view.features[13], CAP);
+	look(fx, 1, 3600 * NSEC_PER_SEC, &view);
+	KUNIT_EXPECT_EQ(test, view.features[9], CAP);
+}
+
+/* A bio and two parts: one read, from its first part on, of all its pages. */
+static void linnos_test_sees_parts(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct bio whole, first, second;
+	struct bio *part[2] = { &first, &second };
+	struct linnos_view view;
+	int i;
+
+	bio_init(&whole, NULL, NULL, 0, REQ_OP_READ);
+	whole.bi_iter.bi_size = 65536;
+	linnos_arrive(fx->linnos, &whole);
+	for (i = 0; i < 2; i++) {
+		bio_init(part[i], NULL, NULL, 0, REQ_OP_READ);
+		part[i]->bi_iter.bi_size = 16384;
+		whole.bi_iter.bi_size -= 16384;
+		part[i]->bi_private = &whole;
+		part[i]->bi_end_io = bio_chain_endio;
+		linnos_start(fx->linnos, part[i], 1000000 * (i + 1));
+	}
+	linnos_start(fx->linnos, &whole, 9000000);
+	look(fx, 1, 9000000, &view);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_READ_PAGES], 16);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_READS_IN_FLIGHT], 1);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OLDEST_US], 8000);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OVERDUE], 1);
+	for (i = 0; i < 2; i++) {
+		linnos_served(fx->linnos, part[i], 5000, 9000000);
+		linnos_end(fx->linnos, part[i], BLK_STS_OK);
+	}
+	look(fx, 1, 9000000, &view);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_READ_PAGES], 8);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OVERDUE], 1);
+	linnos_served(fx->linnos, &whole, 7000, 9500000);
+	linnos_end(fx->linnos, &whole, BLK_STS_OK);
+	look(fx, 1, 9501000, &view);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OLDEST_US], 0);
+	KUNIT_EXPECT_EQ(test, view.features[6], 7);
+	KUNIT_EXPECT_EQ(test, view.features[7], 16);
+	KUNIT_EXPECT_EQ(test, view.features[8], 16);
+	KUNIT_EXPECT_EQ(test, view.features[9], 1);
+
+	/* the disk has gone before its last part had a request */
+	bio_init(&whole, NULL, NULL, 0, REQ_OP_READ);
+	whole.bi_iter.bi_size = 8192;
+	linnos_arrive(fx->linnos, &whole);
+	bio_init(&first, NULL, NULL, 0, REQ_OP_READ);
+	first.bi_iter.bi_size = 4096;
+	first.bi_private = &whole;
+	first.bi_end_io = bio_chain_endio;
+	linnos_start(fx->linnos, &first, 1000000);
+	linnos_end(fx->linnos, &whole, BLK_STS_IOERR);
+	linnos_end(fx->linnos, &first, BLK_STS_OK);
+	look(fx, 1, 9501000, &view);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_READ_PAGES], 0);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OLDEST_US], 0);
+}
+
+/* More reads than there are places: those that came first are seen. */
+static void linnos_test_sees_so_many(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	const int n = LINNOS_WATCHED + 10;
+	struct linnos_view view;
+	struct linnos_io *io;
+	int i;
+
+	io = kunit_kcalloc(test, n, sizeof(*io), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, io);
+	for (i = 0; i < n; i++)
+		arrive(fx, &io[i], REQ_OP_READ, 4096, false, 1000 * (i + 1));
+	look(fx, 1, NSEC_PER_SEC, &view);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_READ_PAGES], n);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_READS_IN_FLIGHT], n);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OVERDUE], LINNOS_WATCHED);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OLDEST_US], 999999);
+	/* one leaves, another takes its place */
+	complete_io(fx, &io[0], BLK_STS_OK, NSEC_PER_SEC);
+	look(fx, 1, NSEC_PER_SEC, &view);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OLDEST_US], 999998);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OVERDUE],
+			LINNOS_WATCHED - 1);
+	arrive(fx, &io[0], REQ_OP_READ, 4096, false, NSEC_PER_SEC);
+	look(fx, 1, 2 * NSEC_PER_SEC, &view);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OVERDUE], LINNOS_WATCHED);
+	for (i = 0; i < n; i++)
+		complete_io(fx, &io[i], BLK_STS_OK, 2 * NSEC_PER_SEC);
+	look(fx, 1, 2 * NSEC_PER_SEC, &view);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_READS_IN_FLIGHT], 0);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OLDEST_US], 0);
+	for (i = 0; i < ARRAY_SIZE(fx->linnos->watch->taken); i++)
+		KUNIT_EXPECT_EQ(test, fx->linnos->watch->taken[i], 0);
+}
+
+/* Whatever is counted while there is no such model is counted out as ever. */
+static void linnos_test_sees_since(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_io read, write, io;
+	struct linnos_view view;
+
+	arrive(fx, &io, REQ_OP_READ, 4096, false, 1000);
+	complete_io(fx, &io, BLK_STS_OK, 2000);
+	arrive(fx, &io, REQ_OP_READ, 4096, false, 1000);
+	fill_file(fx->file);
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	arrive(fx, &read, REQ_OP_READ, 4096, false, 1000);
+	arrive(fx, &write, REQ_OP_WRITE, 4096, false, 1000);
+	complete_io(fx, &io, BLK_STS_OK, 3000);
+	fill_mean(fx->file);
+	KUNIT_ASSERT_EQ(test, upload_trees(fx, HEADER), 0);
+
+	look(fx, 1, 5000, &view);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_READS_IN_FLIGHT], 1);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OLDEST_US], 0);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_WRITE_PAGES], 0);
+	KUNIT_EXPECT_EQ(test, view.features[9], CAP);
+	KUNIT_EXPECT_EQ(test, view.features[7], 0);
+	complete_io(fx, &write, BLK_STS_OK, 6000);
+	complete_io(fx, &read, BLK_STS_OK, 6000);
+	look(fx, 1, 8000, &view);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_WRITE_PAGES], 0);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_READ_PAGES], 0);
+	KUNIT_EXPECT_EQ(test, view.features[6], 5);
+	KUNIT_EXPECT_EQ(test, view.features[9], 2);
+	KUNIT_EXPECT_EQ(test, view.features[13], CAP);
+
+	/* as after a change of the mode, and after sleep */
+	linnos_forget_past(fx->linnos, 9000);
+	look(fx, 1, 9000, &view);
+	KUNIT_EXPECT_EQ(test, view.features[9], CAP);
+}
+
+/* Slow beyond refuse_us; and a probe in flight is the oldest as any other. */
+static void linnos_test_refuses(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_io io, probe;
+	struct linnos_view view;
+	u64 ns = 1000000;
+	int i;
+
+	fx->linnos->mode = LINNOS_ENFORCE;
+	for (i = 0; i < 4; i++, ns += 1000000) {
+		KUNIT_EXPECT_TRUE(test,
+				  arrive(fx, &io, REQ_OP_READ, 4096, true, ns));
+		complete_io(fx, &io, BLK_STS_OK, ns + REFUSE_US * 1000);
+	}
+	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_SLOW), 4);
+	KUNIT_EXPECT_EQ(test,
+			linnos_stat(fx->linnos, LINNOS_STAT_FALSE_SUBMITS), 4);
+	/* 300 us on average, and then 301 */
+	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, 4096, true, ns));
+	complete_io(fx, &io, BLK_STS_OK, ns + (REFUSE_US + 4) * 1000);
+	ns += 1000000;
+	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, 4096, true, ns));
+	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_REVOKED), 1);
+	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_INFERENCES),
+			6);
+	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, ns),
+			BLK_LINNOS_SLOW);
+
+	fx->linnos->probe_after_us = 100;
+	KUNIT_EXPECT_TRUE(test,
+			  arrive(fx, &probe, REQ_OP_READ, 4096, true, ns));
+	KUNIT_EXPECT_EQ(test, (int)probe.io.verdict, LINNOS_VERDICT_PROBE);
+	look(fx, 1, ns + 7000000, &view);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OLDEST_US], 7000);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OVERDUE], 1);
+	complete_io(fx, &probe, BLK_STS_OK, ns + 20000);
+	look(fx, 1, ns + 7000000, &view);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OLDEST_US], 0);
+	KUNIT_EXPECT_EQ(test, view.features[8], 1);
+	KUNIT_EXPECT_EQ(test, (int)fx->linnos->probe_again, true);
+}
+
+/* A random load, and the features by their definition in docs/formats.md. */
+#define DEPTH 40
+
+struct plain_io {
+	struct linnos_io io;
+	bool is_read;
+	u32 pages;
+	u32 pending;
+};
+
+struct plain_read {
+	u64 end_ns;
+	u32 latency_us, pending, pages;
+};
+
+static u32 capped(u64 value)
+{
+	return min_t(u64, value, CAP);
+}
+
+static void define_features(const struct plain_io *io, int depth,
+			    const struct plain_read *past, u32 pages,
+			    u64 now_ns, u32 *f)
+{
+	int i;
+
+	memset(f, 0, N_FEATURES * sizeof(*f));
+	f[0] = pages;
+	for (i = 0; i < depth; i++) {
+		u64 age_ns = now_ns - io[i].io.start_ns;
+
+		if (!io[i].is_read) {
+			f[2] += io[i].pages;
+			continue;
+		}
+		f[1] += io[i].pages;
+		f[3]++;
+		f[4] = max(f[4], capped(div_u64(age_ns, 1000)));
+		f[5] += age_ns > OVERDUE_US * 1000ULL;
+	}
+	for (i = 0; i < 4; i++) {
+		f[6 + 4 * i] = capped(past[i].latency_us);
+		f[7 + 4 * i] = past[i].pending;
+		f[8 + 4 * i] = past[i].pages;
+		f[9 + 4 * i] =
+			!past[i].end_ns ?
+				CAP :
+				capped(div_u64(now_ns - past[i].end_ns, 1000));
+	}
+}
+
+static void linnos_test_sees_what_there_is(struct kunit *test)
+{
+	struct linnos_latency *model = alloc_latency(test);
+	struct linnos_fixture *fx = test->priv;
+	struct plain_read past[4] = {};
+	u32 x = 0x4c494e4e, features[N_FEATURES];
+	int n, depth = 0, slow = 0, decided = 0;
+	struct linnos_view view;
+	struct plain_io *io;
+	u64 now_ns = 1000;
+	u32 us;
+
+	io = kunit_kcalloc(test, DEPTH, sizeof(*io), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, io);
+	fill_trees(fx->file, &x);
+	/* in the middle of what this load has */
+	put_unaligned_le32(1500, fx->file + 32);
+	seal_trees(fx->file, TREES_BYTES);
+	KUNIT_ASSERT_EQ(test, upload_trees(fx, TREES_BYTES), 0);
+	KUNIT_ASSERT_EQ(test,
+			linnos_latency_parse(model, fx->file, TREES_BYTES),
+			LINNOS_LATENCY_OK);
+
+	for (n = 0; n < 20000; n++) {
+		struct plain_io *one;
+
+		/* seldom long, so that some are overdue and some are not */
+		now_ns += xorshift32(&x) %
+			  (xorshift32(&x) % 100 ? 100000 : 2000000000);
+		if (depth < DEPTH && xorshift32(&x) % 2) {
+			u32 bytes = 512 * (1 + xorshift32(&x) % 400);
+			bool hinted, refused;
+
+			one = &io[depth];
+			one->is_read = xorshift32(&x) % 3;
+			one->pages = DIV_ROUND_UP(bytes, 4096);
+			hinted = one->is_read && xorshift32(&x) % 2;
+			define_features(io, depth, past, one->pages, now_ns,
+					features);
+			look(fx, one->pages, now_ns, &view);
+			KUNIT_EXPECT_MEMEQ(test, view.features, features,
+					   sizeof(features));
+			arrive(fx, &one->io,
+			       one->is_read ? REQ_OP_READ : REQ_OP_WRITE, bytes,
+			       hinted, now_ns);
+			depth++;
+			one->pending = features[1] + features[2] + one->pages;
+			if (!hinted)
+				continue;
+			decided++;
+			refused = one->io.io.verdict == LINNOS_VERDICT_SLOW;
+			slow += refused;
+			us = linnos_latency_us(model, features);
+			KUNIT_ASSERT_EQ(test, refused, us > 1500);
+		} else if (depth) {
+			bool fails = xorshift32(&x) % 20 == 0;
+
+			one = &io[xorshift32(&x) % depth];
+			complete_io(fx, &one->io,
+				    fails ? BLK_STS_IOERR : BLK_STS_OK, now_ns);
+			if (one->is_read && !fails) {
+				memmove(past + 1, past, 3 * sizeof(*past));
+				past[0] = (struct plain_read){
+					now_ns,
+					div_u64(now_ns - one->io.start_ns,
+						1000),
+					one->pending, one->pages
+				};
+			}
+			*one = io[--depth];
+		}
+	}
+	KUNIT_EXPECT_GT(test, slow, decided / 10);
+	KUNIT_EXPECT_LT(test, slow, decided - decided / 10);
+}
+
+static struct kunit_case linnos_latency_model_cases[] = {
+	KUNIT_CASE(linnos_test_trees_round_trip),
+	KUNIT_CASE(linnos_test_trees_header),
+	KUNIT_CASE(linnos_test_trees_vectors),
+	KUNIT_CASE(linnos_test_trees_upload),
+	KUNIT_CASE(linnos_test_trees_pieces),
+	KUNIT_CASE(linnos_test_trees_memory),
+	{}
+};
+
+static struct kunit_suite linnos_latency_model_suite = {
+	.name = "linnos-latency-model",
+	.init = linnos_test_init,
+	.exit = linnos_test_exit,
+	.test_cases = linnos_latency_model_cases,
+};
+
+static struct kunit_case linnos_latency_cases[] = {
+	KUNIT_CASE(linnos_test_sees_load),
+	KUNIT_CASE(linnos_test_sees_parts),
+	KUNIT_CASE(linnos_test_sees_so_many),
+	KUNIT_CASE(linnos_test_sees_since),
+	KUNIT_CASE(linnos_test_sees_what_there_is),
+	KUNIT_CASE(linnos_test_refuses),
+	{}
+};
+
+static struct kunit_suite linnos_latency_suite = {
+	.name = "linnos-latency",
+	.init = linnos_latency_test_init,
+	.exit = linnos_test_exit,
+	.test_cases = linnos_latency_cases,
+};
+
+kunit_test_suites(&linnos_latency_model_suite, &linnos_latency_suite);

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: MIT
+"""A latency model in the kernel: uploaded, asked, replaced under load; all it said is checked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from linnapp.learn.features import digits
+from linnapp.learn.latency_features import Observer
+from linnapp.model import LatencyModel, Model
+from linnapp.model.engine import infer
+from linnapp.model.latency_engine import predict_us
+from linnapp.model.latency_model import CAP, FEATURES, LATENCIES, N_LEAVES, N_SPLITS
+from linnapp.trace import decisions
+from linnapp.trace.blktrace import BlktraceReader
+
+pytestmark = pytest.mark.lab
+
+#: Thresholds that a small load passes now and then, by the end of a feature's name.
+USUAL = {"oldest_us": 60, "flight": 2, "overdue": 1, "latency_us": 80, "age_us": 400, "pending": 3}
+
+RUN = """
+linnapp generate demo -o /run/tmp/w --drives 3 --duration 2 --seed 7
+cd /sys/kernel/debug/tracing
+echo 65536 >buffer_size_kb
+echo 1 >events/linnos/linnos_decision/enable
+for d in flash0 flash1 flash2; do
+    linnapp upload --model $OUT/trees.linnos --device /dev/$d --mode observe >>$OUT/uploaded
+    cmp $OUT/trees.linnos /sys/block/$d/linnos/model
+    cat /sys/block/$d/dev >>$OUT/devs
+done
+linnapp status flash0 flash1 flash2 --json >$OUT/status.json
+linnapp trace $(echo $LINNOS_DRIVES | tr , ' ') -o $OUT -- replayer --devices $LINNOS_DRIVES \
+    --trace /run/tmp/w/flash0.iolog,/run/tmp/w/flash1.iolog,/run/tmp/w/flash2.iolog \
+    --policy linnos --prefill none --fit --json $OUT/run.json --force $LINNOS_DRIVES
+cat trace >$OUT/decisions.txt
+cat per_cpu/cpu0/stats >$OUT/stats
+for name in revoked latency_critical inferences false_revokes; do
+    echo $name $(cat /sys/block/flash?/linnos/stats/$name) >>$OUT/counts
+done
+
+# The old model stays, and the log says why.
+model=/sys/block/flash0/linnos/model
+for bad in cut magic crc; do
+    cat $OUT/$bad.linnos >$model 2>/dev/null && exit 1
+    cmp $OUT/trees.linnos $model
+done
+dmesg | grep 'model refused' >$OUT/refused
+
+# Back and forth under load.
+for d in flash0 flash1 flash2; do echo enforce >/sys/block/$d/linnos/mode; done
+echo >trace
+replayer --devices $LINNOS_DRIVES \
+    --trace /run/tmp/w/flash0.iolog,/run/tmp/w/flash1.iolog,/run/tmp/w/flash2.iolog \
+    --policy linnos --prefill none --fit --json $OUT/swapped.json --force $LINNOS_DRIVES &
+for i in $(seq 12); do
+    for kind in network trees; do
+        for d in flash0 flash1 flash2; do cat $OUT/$kind.linnos >/sys/block/$d/linnos/model; done
+        sleep 0.08
+    done
+done
+wait
+cat trace >$OUT/swapped.txt
+cat /sys/kernel/debug/block/flash?/rqos/linnos/in_flight >$OUT/in_flight
+"""
+
+
+def made_trees() -> LatencyModel:
+    """Trees over all features, undecided about a drive with a few reads in flight."""
+    rng = np.random.default_rng(11)
+    usual = np.array(
+        [next((us for end, us in USUAL.items() if f.rstrip("_1234").endswith(end)), 8)
+         for f in FEATURES]
+    )  # fmt: skip
+    features = rng.permuted(np.resize(np.arange(len(FEATURES)), 24 * N_SPLITS))
+    thresholds = (usual[features] * rng.uniform(0.3, 1.7, features.size)).astype(np.uint32)
+    splits = (features.astype(np.uint32) << 24 | thresholds).reshape(-1, N_SPLITS)
+    leaves = rng.integers(-200, 201, (len(splits), N_LEAVES)).astype(np.int16)
+    return LatencyModel(
+        splits, leaves, base=7 << 10, threshold_us=200, refuse_us=128, overdue_us=100
+    )
+
+
+def check(seen: npt.NDArray[Any], model: LatencyModel, *, enforced: bool) -> None:
+    """Every decision of the trees is what numpy makes of what they saw."""
+    features = seen["features"]
+    us = predict_us(model, features, engine="numpy")
+    np.testing.assert_array_equal(seen["out_slow"], us)
+    assert (seen["out_fast"] == model.refuse_us).all()
+    slow = us > model.refuse_us
+    assert slow.any() and not slow.all()
+    probe = seen["reason"] == decisions.PROBE
+    np.testing.assert_array_equal(seen["reason"] != decisions.FAST, slow)
+    np.testing.assert_array_equal(seen["revoked"], slow & ~probe & enforced)
+    np.testing.assert_array_equal(features[:, :3].sum(axis=1), seen["pending"])
+    # The other columns of the event show the same reads, oldest first.
+    known = features[:, [at + 3 for at in LATENCIES]] < CAP
+    for ahead, column in ((0, "hist_latency_us"), (1, "hist_pending")):
+        same = features[:, [at + ahead for at in LATENCIES]] == seen[column][:, ::-1]
+        assert same[known].all()
+
+
+def test_all_that_it_said_is_recomputed(boot: Any, tmp_path: Path, queue_model: Path) -> None:
+    trees, network = made_trees(), Model.load(queue_model)
+    trees.save(tmp_path / "trees.linnos")
+    data = (tmp_path / "trees.linnos").read_bytes()
+    network.save(tmp_path / "network.linnos")
+    (tmp_path / "cut.linnos").write_bytes(data[:-1])
+    (tmp_path / "magic.linnos").write_bytes(b"X" + data[1:])
+    (tmp_path / "crc.linnos").write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    ran = boot(RUN)
+
+    assert "overrun: 0\n" in (tmp_path / "stats").read_text()
+    drives = json.loads((tmp_path / "status.json").read_text())["drives"]
+    assert [one["model_kind"] for one in drives] == ["latency"] * 3
+    assert {one["model_id"] for one in drives} == {trees.model_id}
+    assert (tmp_path / "uploaded").read_text().count(f"latency model {trees.model_id}") == 3
+    refused = (tmp_path / "refused").read_text()
+    for why in ("truncated file", "bad magic", "checksum mismatch"):
+        assert f"flash0: model refused: {why}" in refused
+
+    seen = decisions.parse_decisions((tmp_path / "decisions.txt").read_bytes())
+    assert len(seen) > 3000 and seen["of_latency"].all()
+    check(seen, trees, enforced=False)
+    check_against_recording(seen, tmp_path, trees.overdue_us)
+    counts = {
+        name: sum(map(int, each))
+        for name, *each in map(str.split, (tmp_path / "counts").read_text().splitlines())
+    }
+    assert counts["latency_critical"] == counts["inferences"] == len(seen)
+    assert counts["revoked"] == 0 < counts["false_revokes"]
+
+    swapped = decisions.parse_decisions((tmp_path / "swapped.txt").read_bytes())
+    of = swapped["of_latency"]
+    assert np.count_nonzero(of) > 200 and np.count_nonzero(~of) > 200
+    check(swapped[of], trees, enforced=True)
+    assert (swapped["reason"][of] == decisions.PROBE).any()
+    by_network = swapped[~of]
+    out = infer(
+        network,
+        digits(by_network["pending"], by_network["hist_pending"], by_network["hist_latency_us"]),
+        engine="numpy",
+    )
+    np.testing.assert_array_equal(by_network["out_fast"], out[:, 0])
+    np.testing.assert_array_equal(by_network["out_slow"], out[:, 1])
+    for name in ("run", "swapped"):
+        assert json.loads((tmp_path / f"{name}.json").read_text())["io_errors"] == 0
+    assert set((tmp_path / "in_flight").read_text().splitlines()) == {"0 pages, 0 reads"}
+    assert not any(word in ran.dmesg for word in ("BUG", "WARNING", "Call Trace"))
+
+
+def check_against_recording(seen: npt.NDArray[Any], folder: Path, overdue_us: int) -> None:
+    """What trees are taught from a recording is what the kernel showed them."""
+    compared = 0
+    for k, dev in enumerate((folder / "devs").read_text().split()):
+        (chunk,) = BlktraceReader(folder / f"flash{k}.blk")
+        recorded = Observer(overdue_us).observe(chunk)
+        reads = chunk.take(chunk.is_served_read)
+        mine = seen[seen["device"] == decisions.parse_device(dev)]
+        rows: dict[tuple[int, int], list[int]] = {}
+        for row, key in enumerate(
+            zip(reads.sector.tolist(), reads.size_bytes.tolist(), strict=True)
+        ):
+            rows.setdefault(key, []).append(row)
+        row = [rows[int(one["sector"]), int(one["n_sectors"]) * 512].pop(0) for one in mine]
+        np.testing.assert_array_equal(mine["features"], recorded[row])
+        compared += len(mine)
+    assert compared > 3000
