@@ -23,7 +23,8 @@ static void charge_inference(void *data, dev_t dev, u64 sector, u32 nr_sector,
 		ndelay(READ_ONCE(charge_ns));
 }
 
-static void charge_question(void *data, dev_t dev, u32 pending, u8 expected)
+static void charge_question(void *data, dev_t dev, u32 pending, u8 expected,
+			    u32 latency_us)
 {
 	if (expected != BLK_LINNOS_UNKNOWN)
 		ndelay(READ_ONCE(charge_ns));

@@ -93,6 +93,11 @@
  * it this read, and the next read to arrive there, which has no hint to be
  * known by, is the probe.
  *
+ * Where the models tell microseconds, a drive is passed over that is not slow,
+ * only later than others. Then its history grows old too, and may be wrong by
+ * now. So it is looked at when it has been passed over for both as long and as
+ * often as makes one stale: that is one read in a hundred at most.
+ *
  * Asleep. Drives without hinted reads should not pay for those with. One that
  * is on and gets neither a hinted read nor a question for SLEEP_AFTER falls
  * asleep: nothing is counted, and I/O goes past it with a test or two. It stays
@@ -453,6 +458,18 @@ static bool linnos_probe_claim(struct blk_linnos *linnos, u64 now_ns,
 	return true;
 }
 
+/* Have reads gone elsewhere for long, and many of them? */
+static bool linnos_passed_over(struct blk_linnos *linnos, u64 now_ns)
+{
+	u64 after_ns = (u64)READ_ONCE(linnos->probe_after_us) * NSEC_PER_USEC;
+	u64 after_revokes = READ_ONCE(linnos->probe_after_revokes);
+	u64 revokes = atomic_read(&linnos->revokes);
+	s64 age_ns = now_ns - READ_ONCE(linnos->last_read_ns);
+
+	return after_ns && age_ns > (s64)after_ns && after_revokes &&
+	       revokes >= after_revokes;
+}
+
 /* A read without the hint arrives: is it the probe that somebody was to send? */
 static void linnos_probe_take(struct blk_linnos *linnos, struct bio_linnos *io)
 {
@@ -661,24 +678,36 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos,
 				       unsigned int bytes, u64 now_ns)
 {
-	enum blk_linnos_expected expected = BLK_LINNOS_FAST;
+	enum blk_linnos_expected expected = BLK_LINNOS_UNKNOWN;
 	enum linnos_reason reason;
 	struct linnos_view view;
+	u32 latency_us = 0;
+	bool slow, stale;
 
 	linnos_view_init(linnos, &view, linnos_pages(bytes), now_ns, false);
 	reason = linnos_foresee(linnos, &view);
-	if (reason == LINNOS_NO_MODEL) {
-		expected = BLK_LINNOS_UNKNOWN;
-	} else if (linnos_is_slow(reason)) {
-		expected = BLK_LINNOS_SLOW;
-		if (linnos_probe_claim(linnos, now_ns, NULL))
-			expected = BLK_LINNOS_PROBE;
-		else
-			/* it goes stale as one whose reads are revoked */
-			atomic_inc(&linnos->revokes);
+	slow = linnos_is_slow(reason);
+	stale = slow || (view.n_features && linnos_passed_over(linnos, now_ns));
+	if (reason == LINNOS_NO_MODEL)
+		goto out;
+	if (view.n_features)
+		latency_us = view.out[1];
+	if (stale && linnos_probe_claim(linnos, now_ns, NULL)) {
+		expected = BLK_LINNOS_PROBE;
+		goto out;
 	}
-	trace_linnos_expected(disk_devt(linnos->disk), view.pending, expected);
-	return expected;
+	if (slow || view.n_features)
+		/* it goes stale as one whose reads are revoked */
+		atomic_inc(&linnos->revokes);
+	expected = slow ? BLK_LINNOS_SLOW : BLK_LINNOS_FAST;
+out:
+	trace_linnos_expected(disk_devt(linnos->disk), view.pending, expected,
+			      latency_us);
+	if (!latency_us || expected == BLK_LINNOS_PROBE)
+		return expected;
+	if (reason == LINNOS_STALLED)
+		latency_us = BLK_LINNOS_US_MASK;
+	return BLK_LINNOS_US | latency_us | (slow ? BLK_LINNOS_US_SLOW : 0);
 }
 
 /**
@@ -765,11 +794,12 @@ static void linnos_keep_pending(struct bio *bio, u32 pending)
 static void linnos_watch(struct blk_linnos *linnos, struct bio *bio, u32 pages,
 			 u64 now_ns)
 {
-	struct bio_linnos io = linnos_unpack(bio);
+	struct bio_linnos io;
 
 	/* pairs with linnos_set_watching() */
 	if (!now_ns || !smp_load_acquire(&linnos->watching))
 		return;
+	io = linnos_unpack(bio);
 	if (io.verdict == LINNOS_VERDICT_PROBE) {
 		if (linnos_is_probe(atomic_read(&linnos->probe), &io))
 			linnos_watch_probe(linnos->watch, pages, now_ns);

@@ -550,7 +550,7 @@ static void linnos_test_refuses(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_INFERENCES),
 			6);
 	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, ns),
-			BLK_LINNOS_SLOW);
+			BLK_LINNOS_US | BLK_LINNOS_US_SLOW | 301);
 
 	fx->linnos->probe_after_us = 100;
 	KUNIT_EXPECT_TRUE(test,
@@ -693,6 +693,103 @@ static void linnos_test_sees_what_there_is(struct kunit *test)
 	KUNIT_EXPECT_LT(test, slow, decided - decided / 10);
 }
 
+/* Which of several drives */
+
+static void linnos_test_lowest(struct kunit *test)
+{
+	static const struct {
+		int answers[4];
+		unsigned long best;
+	} cases[] = {
+#define US(n) (BLK_LINNOS_US | (n))
+#define SLOW(n) (BLK_LINNOS_US | BLK_LINNOS_US_SLOW | (n))
+#define STALLED SLOW(BLK_LINNOS_US_MASK)
+#define N BLK_LINNOS_NOT_ASKED
+		{ { US(100), US(130), US(133), US(134) }, 0x7 },
+		{ { US(134), US(133), US(130), US(100) }, 0xe },
+		{ { US(100), N, SLOW(1000), US(50) }, 0x8 },
+		{ { US(90), US(90), US(90), US(90) }, 0xf },
+		{ { N, US(16000000), N, N }, 0x2 },
+		/* the least slow; and slow by its own model, but lowest */
+		{ { SLOW(500), SLOW(1000), SLOW(600), N }, 0x5 },
+		{ { US(500), SLOW(100), N, N }, 0x2 },
+		{ { STALLED, US(16000000), N, N }, 0x3 },
+		{ { STALLED, US(900), N, N }, 0x2 },
+		{ { STALLED, STALLED, N, N }, 0x3 },
+		/* not all tell microseconds */
+		{ { US(10), BLK_LINNOS_FAST, SLOW(50), BLK_LINNOS_UNKNOWN },
+		  0xb },
+		{ { US(10), BLK_LINNOS_SLOW, US(500), N }, 0x5 },
+		{ { SLOW(10), BLK_LINNOS_SLOW, N, N }, 0x3 },
+		{ { US(1), US(1), BLK_LINNOS_PROBE, US(1) }, 0x4 },
+#undef US
+#undef SLOW
+#undef STALLED
+#undef N
+	};
+	enum blk_linnos_expected answers[4];
+	int i, k;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		for (k = 0; k < 4; k++)
+			answers[k] = cases[i].answers[k];
+		KUNIT_EXPECT_EQ_MSG(test, blk_linnos_best(answers, 4),
+				    cases[i].best, "case %d", i);
+	}
+}
+
+/* How long it would take; a drive that is passed over is looked at. */
+static void linnos_test_expects_us(struct kunit *test)
+{
+	const int stalled = BLK_LINNOS_US | BLK_LINNOS_US_SLOW |
+			    BLK_LINNOS_US_MASK;
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_io io;
+	u64 ns = 1000000;
+	int i, answer;
+
+	for (i = 0; i < 4; i++, ns += 1000000) {
+		arrive(fx, &io, REQ_OP_READ, 4096, false, ns);
+		complete_io(fx, &io, BLK_STS_OK, ns + 200000);
+	}
+	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, ns),
+			BLK_LINNOS_US | 200);
+	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_INFERENCES),
+			1);
+	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_REVOKED), 0);
+
+	/* for as long, and as often; not one without the other */
+	fx->linnos->probe_after_us = 5000;
+	fx->linnos->probe_after_revokes = 3;
+	for (i = 0; i < 9; i++)
+		KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, ns),
+				BLK_LINNOS_US | 200);
+	arrive(fx, &io, REQ_OP_READ, 4096, false, ns);
+	complete_io(fx, &io, BLK_STS_OK, ns + 200000);
+	ns += 5200001;
+	for (i = 0; i < 3; i++)
+		KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, ns),
+				BLK_LINNOS_US | 200);
+	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, ns),
+			BLK_LINNOS_PROBE);
+	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, ns),
+			BLK_LINNOS_US | 200);
+	arrive(fx, &io, REQ_OP_READ, 4096, false, ns);
+	KUNIT_EXPECT_EQ(test, (int)io.io.verdict, LINNOS_VERDICT_PROBE);
+	complete_io(fx, &io, BLK_STS_OK, ns + 100000);
+	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, ns),
+			BLK_LINNOS_US | 175);
+
+	/* stalled: later than all that are not */
+	fx->linnos->probe_after_us = 0;
+	fx->linnos->probe_after_revokes = 0;
+	fx->linnos->stall_us = 500;
+	arrive(fx, &io, REQ_OP_READ, 4096, false, ns + 100000);
+	answer = linnos_expect(fx->linnos, 4096, ns + 600001);
+	KUNIT_EXPECT_EQ(test, answer, stalled);
+	complete_io(fx, &io, BLK_STS_OK, ns + 600001);
+}
+
 static struct kunit_case linnos_latency_model_cases[] = {
 	KUNIT_CASE(linnos_test_trees_round_trip),
 	KUNIT_CASE(linnos_test_trees_header),
@@ -717,6 +814,8 @@ static struct kunit_case linnos_latency_cases[] = {
 	KUNIT_CASE(linnos_test_sees_since),
 	KUNIT_CASE(linnos_test_sees_what_there_is),
 	KUNIT_CASE(linnos_test_refuses),
+	KUNIT_CASE(linnos_test_lowest),
+	KUNIT_CASE(linnos_test_expects_us),
 	{}
 };
 

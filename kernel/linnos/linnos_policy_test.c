@@ -741,7 +741,8 @@ static void linnos_test_best(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, blk_linnos_best(cases[0].answers, 2), 0x3);
 	KUNIT_EXPECT_EQ(test, blk_linnos_best(cases[0].answers, 0), 0);
 
-	memset(many, BLK_LINNOS_SLOW, sizeof(many));
+	for (i = 0; i < BITS_PER_LONG; i++)
+		many[i] = BLK_LINNOS_SLOW;
 	KUNIT_EXPECT_EQ(test, blk_linnos_best(many, BITS_PER_LONG), ~0UL);
 	many[BITS_PER_LONG - 1] = BLK_LINNOS_FAST;
 	KUNIT_EXPECT_EQ(test, blk_linnos_best(many, BITS_PER_LONG),

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from linnapp.lab.array import Array
-from linnapp.model import Model
+from linnapp.model import LatencyModel, Model
 
 BUILD = Path(__file__).parents[2] / "build"
 KERNELS = {
@@ -84,6 +84,17 @@ for k in 0 1 2; do
 	echo observe >/sys/block/flash$k/linnos/mode
 done
 sleep 1
+"""
+
+#: With models of latencies the one that is expected to answer first.
+LOWEST = f"""
+models() {{ for k in 0 1 2; do cat $OUT/$1.linnos >/sys/block/flash$k/linnos/model; done; }}
+models latency
+cat /sys/block/flash?/linnos/stats/reads >$OUT/reads_before
+bursts 1
+{READS} {WAYS["direct"]} >$OUT/direct_lowest
+cat /sys/block/flash?/linnos/stats/reads >$OUT/reads_after
+models recent
 """
 
 #: A mirror fails and comes back by the bitmap, another is wiped and comes back wholly, under load.
@@ -159,6 +170,10 @@ def test_raid1_reads_from_a_mirror_that_is_not_slow(boot: Any, tmp_path: Path, k
     if not KERNELS[kernel].exists():
         pytest.fail(f"{KERNELS[kernel]}: no kernel; see `make help`")
     recent_model().save(tmp_path / "recent.linnos")
+    # The mean of the last four reads; nothing is slow, only later than on another mirror.
+    LatencyModel.mean_of_last(threshold_us=1000, refuse_us=2**32 - 1, overdue_us=300).save(
+        tmp_path / "latency.linnos"
+    )
     script = BEGIN
     for state in ("off", "on"):
         script += f"echo {state} >$md/linnos\n"
@@ -166,7 +181,7 @@ def test_raid1_reads_from_a_mirror_that_is_not_slow(boot: Any, tmp_path: Path, k
             script += f"bursts 1\n{READS} {how} >$OUT/{way}_{state}\n"
         script += f"stats inferences >$OUT/asked_{state}\n"
     ran = boot(
-        script + LOSSES + ODD_MIRRORS,
+        script + LOWEST + LOSSES + ODD_MIRRORS,
         Array(size_mb=32, precondition=False),
         kernel=KERNELS[kernel],
         timeout_s=900,
@@ -194,6 +209,13 @@ def test_raid1_reads_from_a_mirror_that_is_not_slow(boot: Any, tmp_path: Path, k
         assert off["reads"] == on["reads"]
         assert on["mean_us"] < 0.65 * off["mean_us"], way
         assert on["slow"] < off["slow"] / 3, way
+
+    off, lowest = result("direct_off"), result("direct_lowest")
+    assert lowest["mean_us"] < 0.65 * off["mean_us"]
+    assert lowest["slow"] < off["slow"] / 3
+    before, after = (list(map(int, text(f"reads_{when}").split())) for when in ("before", "after"))
+    served = [b - a for a, b in zip(before, after, strict=True)]
+    assert sum(served) == lowest["reads"] and min(served) > lowest["reads"] / 100
 
     assert result("losses")["reads"] == 6000
     assert result("losses")["written"] > 500

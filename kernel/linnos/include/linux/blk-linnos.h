@@ -7,7 +7,7 @@
 #define _LINUX_BLK_LINNOS_H
 
 #include <linux/bits.h>
-#include <linux/compiler_attributes.h>
+#include <linux/minmax.h>
 #include <linux/types.h>
 
 struct block_device;
@@ -23,9 +23,15 @@ struct block_device;
  *	good as a fast one.
  * @BLK_LINNOS_SLOW: serve it slowly
  * @BLK_LINNOS_NOT_ASKED: for the caller, a drive that may not serve the read
+ * @BLK_LINNOS_US: serve it within some time, by a model of latencies. In the
+ *	same word are the microseconds, %BLK_LINNOS_US_MASK, and whether that is
+ *	slow, %BLK_LINNOS_US_SLOW.
+ * @BLK_LINNOS_US_SLOW: more than the drive's model finds worth waiting for, or
+ *	stalled
+ * @BLK_LINNOS_US_MASK: the microseconds; all bits set for a drive that is
+ *	stalled
  *
- * Answers are to be given to blk_linnos_best() rather than compared, so that a
- * model which tells more than fast from slow can answer more.
+ * Answers are to be given to blk_linnos_best() rather than compared.
  */
 enum blk_linnos_expected {
 	BLK_LINNOS_PROBE,
@@ -33,7 +39,10 @@ enum blk_linnos_expected {
 	BLK_LINNOS_UNKNOWN,
 	BLK_LINNOS_SLOW,
 	BLK_LINNOS_NOT_ASKED,
-} __packed;
+	BLK_LINNOS_US_MASK = GENMASK(23, 0),
+	BLK_LINNOS_US_SLOW = BIT(29),
+	BLK_LINNOS_US = BIT(30),
+};
 
 #ifdef CONFIG_BLK_LINNOS
 enum blk_linnos_expected blk_linnos_expect(struct block_device *bdev,
@@ -46,10 +55,56 @@ blk_linnos_expect(struct block_device *bdev, unsigned int bytes)
 }
 #endif
 
+/*
+ * Among drives whose models tell microseconds: how much sooner, in percent, must
+ * another be expected to answer before a read leaves the drive that the caller
+ * would choose? Predictions are off by a factor of 1.4 to 2. Without a margin
+ * all readers would follow the last difference to one drive at once.
+ */
+#define BLK_LINNOS_MARGIN_PERCENT 25
+
+/* Of drives some of which only tell fast from slow. */
+static inline enum blk_linnos_expected
+blk_linnos_verdict(enum blk_linnos_expected answer)
+{
+	if (answer & BLK_LINNOS_US)
+		return answer & BLK_LINNOS_US_SLOW ? BLK_LINNOS_SLOW :
+						     BLK_LINNOS_FAST;
+	return answer == BLK_LINNOS_UNKNOWN ? BLK_LINNOS_FAST : answer;
+}
+
+static inline unsigned long
+blk_linnos_lowest(const enum blk_linnos_expected *answers, unsigned int n)
+{
+	unsigned int lowest_us = BLK_LINNOS_US_MASK;
+	unsigned long which = 0;
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		if (answers[i] & BLK_LINNOS_US)
+			lowest_us = min_t(unsigned int, lowest_us,
+					  answers[i] & BLK_LINNOS_US_MASK);
+	for (i = 0; i < n; i++)
+		/* 24 bits by 100 fit 32 */
+		if (answers[i] & BLK_LINNOS_US &&
+		    (answers[i] & BLK_LINNOS_US_MASK) *
+				    (100U - BLK_LINNOS_MARGIN_PERCENT) <=
+			    lowest_us * 100U)
+			which |= BIT(i);
+	return which;
+}
+
 /**
  * blk_linnos_best() - which drives should serve a read
  * @answers: what blk_linnos_expect() has told of each drive
  * @n: how many drives, up to %BITS_PER_LONG
+ *
+ * A drive that is to be looked at is best. Where the models of all that were
+ * asked tell microseconds, those are best that the lowest is not sooner than by
+ * more than %BLK_LINNOS_MARGIN_PERCENT, slow or not: if all are, the least slow.
+ * A stalled drive is later than all that are not. Otherwise fast ones are best,
+ * those of which nothing is known (off, asleep, without a model, failed and
+ * gone) among them, and microseconds do not count.
  *
  * Return: a bit for each drive that no other is better than; 0 if none was
  * asked. With more than one bit set, LinnOS does not mind which.
@@ -59,13 +114,20 @@ blk_linnos_best(const enum blk_linnos_expected *answers, unsigned int n)
 {
 	enum blk_linnos_expected best = BLK_LINNOS_SLOW;
 	unsigned long which = 0;
+	bool all_us = true;
 	unsigned int i;
 
-	for (i = 0; i < n; i++) {
-		enum blk_linnos_expected answer = answers[i];
+	for (i = 0; i < n; i++)
+		if (answers[i] != BLK_LINNOS_NOT_ASKED &&
+		    !(answers[i] & BLK_LINNOS_US))
+			all_us = false;
+	if (all_us)
+		return blk_linnos_lowest(answers, n);
 
-		if (answer == BLK_LINNOS_UNKNOWN)
-			answer = BLK_LINNOS_FAST;
+	for (i = 0; i < n; i++) {
+		enum blk_linnos_expected answer;
+
+		answer = blk_linnos_verdict(answers[i]);
 		if (answer > best)
 			continue;
 		if (answer < best)

@@ -125,29 +125,32 @@ TRACE_EVENT(linnos_decision,
  * linnos_expected - somebody asked what to expect of a read
  * @dev: the disk
  * @pending: pages pending, the read included
- * @expected: the answer, an enum blk_linnos_expected
+ * @expected: the answer: probe, fast, unknown or slow
+ * @latency_us: what a model of latencies predicts; 0 of another
  */
 TRACE_EVENT(linnos_expected,
 
-	TP_PROTO(dev_t dev, u32 pending, u8 expected),
+	TP_PROTO(dev_t dev, u32 pending, u8 expected, u32 latency_us),
 
-	TP_ARGS(dev, pending, expected),
+	TP_ARGS(dev, pending, expected, latency_us),
 
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
 		__field(u32, pending)
 		__field(u8, expected)
+		__field(u32, latency_us)
 	),
 
 	TP_fast_assign(
 		__entry->dev = dev;
 		__entry->pending = pending;
 		__entry->expected = expected;
+		__entry->latency_us = latency_us;
 	),
 
-	TP_printk("dev=%d:%d pending=%u expected=%s",
+	TP_printk("dev=%d:%d pending=%u expected=%s latency_us=%u",
 		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->pending,
-		  show_linnos_expected(__entry->expected))
+		  show_linnos_expected(__entry->expected), __entry->latency_us)
 );
 
 #endif /* _TRACE_LINNOS_H */
