@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,9 @@
 	"usage: read_replicas [options] REPLICA[=MODEL] REPLICA[=MODEL] ...\n"                     \
 	"Reads random 4 KiB blocks of replicas that hold the same, and prints the latencies.\n\n"  \
 	"  --reads N             how many (10000)\n"                                               \
-	"  --every-us N          one every so many us, not as fast as they are answered (0)\n"     \
+	"  --every-us N          one every so many us on average, at random, as users come; 0 "    \
+	"(the\n"                                                                                   \
+	"                        default): as fast as they are answered\n"                         \
 	"  --seed N              of the blocks' places (1)\n"                                      \
 	"  --slow-us N           count reads that take longer (1000)\n"                            \
 	"  --home-only           each read waits for its home replica: liblinnos is not asked\n"   \
@@ -60,6 +63,14 @@ static uint64_t draw(uint64_t *state)
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
 	x = (x ^ x >> 27) * 0x94d049bb133111eb;
 	return x ^ x >> 31;
+}
+
+/* Until the next of users who know nothing of each other comes: exponentially distributed. */
+static uint64_t draw_gap_ns(uint64_t *state, unsigned long mean_us)
+{
+	double share = (double)(draw(state) >> 11) / (double)(1ull << 53);
+
+	return (uint64_t)(-log1p(-share) * (double)mean_us * 1000);
 }
 
 static int by_value(const void *a, const void *b)
@@ -117,9 +128,10 @@ static unsigned long read_all(const struct settings *s, struct linnos_array *arr
 		uint64_t start_ns;
 		ssize_t bytes;
 
-		due_ns += s->every_us * 1000;
-		if (s->every_us)
+		if (s->every_us) {
+			due_ns += draw_gap_ns(&state, s->every_us);
 			sleep_until(due_ns);
+		}
 		start_ns = now_ns();
 		bytes = s->home_only ? read_home(fds, n, i, buf, offset)
 				     : linnos_pread(array, buf, BLOCK_BYTES, offset);

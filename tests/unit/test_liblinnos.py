@@ -55,7 +55,7 @@ def test_library_module(built: Path, program: str, test: str) -> None:
 
 
 def test_it_is_clean_under_asan_ubsan_and_tsan(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LINNOS_READS", "4000")
+    monkeypatch.setenv("LINNOS_READS", "2000")
     ran = make("check-sanitized")
     assert ran.count("tests passed") == 8
 

@@ -174,7 +174,7 @@ def test_the_documents_example_runs(
     [example] = re.findall(r"```python\n(.*?)```", document, re.S)
     monkeypatch.chdir(paths[0].parent)
     example = re.sub(r"/dev/nvme(\d)n1", r"replica\1", example)
-    example = re.sub(r"models/nvme(\d)n1/nvme\dn1.linnos", r"m\1.linnos", example)
+    example = re.sub(r"models/nvme(\d)n1.linnos", r"m\1.linnos", example)
     names: dict[str, object] = {}
     exec(example, names)
     assert names["header"] == paths[0].read_bytes()[:512]

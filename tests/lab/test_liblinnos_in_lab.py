@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""liblinnos beside reading from home only, on drives of which one after the other is slow.
+
+The kernel's policy is off, as it is after boot: to a program that does not ask for it, the drives
+are those of a stock kernel. The whole loop is there: reads from home are recorded with blktrace,
+models of latencies are trained from that, and the same reads are done again by the library.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_replayer_in_lab import DRIVES
+
+from linnapp.lab.guest import REPOSITORY
+
+pytestmark = pytest.mark.lab
+
+EXAMPLE = REPOSITORY / "build" / "liblinnos" / "examples" / "read_replicas"
+#: To learn from: more than a thousand reads of each drive.
+RECORDED, READS = 4500, 3000
+#: Slowness wanders: in each 100 ms another drive takes 2 ms longer for every read.
+BURSTS = """
+turn=0
+for drive in flash0 flash1 flash2; do
+  cd /sys/kernel/config/flashsim/$drive/inject
+  echo all >pattern; echo 2000 >latency_us; echo read >op
+  echo 100000 >window_us; echo 100000 >window_every_us
+  echo 3 >window_turns; echo $((1 << turn)) >window_turn_mask
+  turn=$((turn + 1))
+done
+cd "$OUT"
+arm() { for drive in flash0 flash1 flash2; do
+  echo "$1" >/sys/kernel/config/flashsim/$drive/inject/arm; done; }
+"""
+
+
+def told(path: Path) -> dict[str, float]:
+    return {name: float(value) for name, value in map(str.split, path.read_text().splitlines())}
+
+
+def test_fewer_reads_are_slow_than_from_home(boot, tmp_path: Path) -> None:
+    drives = " ".join(DRIVES)
+    recordings = " ".join(f"--trace traces/{Path(drive).name}.blk" for drive in DRIVES)
+    with_models = " ".join(f"{drive}=models/{Path(drive).name}.linnos" for drive in DRIVES)
+    example = f"{EXAMPLE} --every-us 1000 --slow-us 1000"
+    again = f"arm 0; arm 1; {example} --seed 2 --reads {READS}"
+    boot(
+        f"{BURSTS}"
+        f"arm 1; linnapp trace {drives} -o traces --"
+        f" {example} --seed 1 --reads {RECORDED} --home-only {drives}\n"
+        f"linnapp train --kind latency -o models {recordings}\n"
+        f"{again} --home-only {drives} >home\n"
+        f"{again} {with_models} >best\n"
+        f"{again} --hedge-percentile 95 {with_models} >hedged\n"
+        "arm 0; cat /sys/block/flash0/linnos/mode >mode\n"
+    )
+    assert "off" in (tmp_path / "mode").read_text()
+    home, best, hedged = (told(tmp_path / name) for name in ("home", "best", "hedged"))
+    print(home, best, hedged, sep="\n")
+    assert home["reads"] == best["reads"] == hedged["reads"] == READS
+    # One of three is slow at any time, and who has no choice waits for it.
+    assert home["slow"] > 0.3 * READS
+    assert best["slow"] < 0.05 * READS
+    assert best["mean_us"] < 0.5 * home["mean_us"]
+    assert best["moved"] > 0.2 * READS and best["explored"] <= 0.01 * READS
+    assert best["saved_us_estimate"] > 0
+    assert hedged["hedges"] <= 0.05 * READS
+    assert hedged["slow"] < best["slow"]
