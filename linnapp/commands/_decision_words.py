@@ -64,14 +64,13 @@ def expected(each: LatencyExplanation, held_against: LatencyReference, *, logari
         Whether the parts are logarithms, each a factor, or us.
     """
     verdict = "slow" if each.refused else "fast"
-    right = "rightly" if each.refused == each.slow else "wrongly"
     overdue = each.least_us == each.predicted_us
     lines = [
         _which(each),
         f"  saw       {_state(each.numbers)}",
         f"  said      {each.predicted_us:,} us: {verdict}"
         + (", by the oldest read in flight" if overdue else ""),
-        f"  happened  took {each.latency_us} us, {'slow' if each.slow else 'fast'}: {right}",
+        f"  happened  {each.outcome}",
     ]
 
     def amount(part: int) -> str:

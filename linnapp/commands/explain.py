@@ -78,7 +78,7 @@ def explain(
     and the reference's margin add up to the margin exactly. What would have turned the verdict is
     found by trying every value of each number, the others unchanged.
 
-    A latency model (--trace only) says how long a read would take. Its trees add up to a logarithm,
+    A latency model says how long a read would take. Its trees add up to a logarithm,
     in 1024ths of a doubling, and so do the parts: each multiplies the expected latency.
     """
     if sum(source is not None for source in (drive, trace, events)) != 1:
@@ -93,22 +93,21 @@ def explain(
     from linnapp.model import LatencyModel
 
     chosen = explanation.Choice(last, slow)
-    if trace is not None:
-        assert model_path is not None
-        model = _model(model_path, trace)
-        if isinstance(model, LatencyModel):
-            reader = {"device": device, "allow_truncated": allow_truncated}
-            _explain_latencies(trace, model, chosen, reference, as_json, reader)
-            return
+    looked: Any
     if drive is not None:
         looked = _watch(drive, chosen, duration, model_path)
     elif trace is not None:
-        looked = explanation.from_recording(
+        assert model_path is not None
+        model = _model(model_path, _drive_of(trace))
+        looked = _explanations_of(model).from_recording(
             trace, model, chosen, device=device, allow_truncated=allow_truncated
         )
     else:
         assert events is not None
         looked = _printed(events, chosen, model_path, device)
+    if isinstance(looked.model, LatencyModel):
+        _show_latencies(looked, reference, as_json)
+        return
     held_against = explanation.reference_of(looked, reference)
     _show(
         looked, held_against, explanation.explain(looked, held_against), as_json,
@@ -157,33 +156,31 @@ def _show(
         click.echo("\n" + each(one))
 
 
-def _model(path: Path, trace: Path) -> Any:
-    from linnapp.model import find_model, load_model
+def _drive_of(trace: Path) -> str | None:
     from linnapp.trace.recorded import drive_name
 
-    return load_model(find_model(path, drive_name(trace)))
+    return drive_name(trace)
 
 
-def _network(path: Path, drive: str | None) -> Any:
-    """A model that the kernel's decisions can be of."""
-    from linnapp.errors import ModelError
-    from linnapp.model import LatencyModel, find_model, load_model
+def _model(path: Path, drive: str | None) -> Any:
+    from linnapp.model import find_model, load_model
 
-    model = load_model(find_model(path, drive))
-    if isinstance(model, LatencyModel):
-        raise ModelError(
-            f"{path}: a latency model; what these expect is explained from a recording: --trace"
-        )
-    return model
+    return load_model(find_model(path, drive))
 
 
-def _explain_latencies(
-    trace: Path, model: Any, chosen: Any, reference: str, as_json: bool, reader: dict[str, Any]
-) -> None:
+def _explanations_of(model: Any) -> Any:
+    """The module that knows this kind of model."""
+    from linnapp.learn import explanation, latency_explanation
+    from linnapp.model import LatencyModel
+
+    return latency_explanation if isinstance(model, LatencyModel) else explanation
+
+
+def _show_latencies(looked: Any, reference: str, as_json: bool) -> None:
     from linnapp.commands import _decision_words as words
     from linnapp.learn import latency_explanation
 
-    looked = latency_explanation.from_recording(trace, model, chosen, **reader)
+    model = looked.model
     held_against = latency_explanation.reference_of(looked, reference)
     _show(
         looked, held_against, latency_explanation.explain(looked, held_against), as_json,
@@ -198,14 +195,14 @@ def _explain_latencies(
 
 def _printed(events: Path, chosen: Any, model_path: Path | None, device: str | None) -> Any:
     from linnapp.files import explain_os_error
-    from linnapp.learn.explanation import from_events
 
     try:
         text = events.read_bytes()
     except OSError as error:
         raise explain_os_error(error, events) from error
     assert model_path is not None
-    return from_events(text, _network(model_path, None), chosen, str(events), device=device)
+    model = _model(model_path, None)
+    return _explanations_of(model).from_events(text, model, chosen, str(events), device=device)
 
 
 def _watch(name: str, chosen: Any, duration_s: float, model_path: Path | None) -> Any:
@@ -214,8 +211,7 @@ def _watch(name: str, chosen: Any, duration_s: float, model_path: Path | None) -
     from linnapp.drive import tracefs
     from linnapp.drive.sysfs import Drive
     from linnapp.errors import DeviceError
-    from linnapp.learn.explanation import from_events
-    from linnapp.model import Model
+    from linnapp.model import model_from_bytes
     from linnapp.trace.blktrace import format_device
 
     drive = Drive(name)
@@ -225,12 +221,9 @@ def _watch(name: str, chosen: Any, duration_s: float, model_path: Path | None) -
             f"{drive.name}: mode {drive.mode}, {'no model' if data is None else 'a model'}: it "
             "decides nothing; `linnapp upload --mode observe` makes it"
         )
-    if drive.model_kind == "latency":
-        raise DeviceError(
-            f"{drive.name}: a latency model is active; what it expects is explained from a "
-            "recording (`linnapp trace`, then --trace)"
-        )
-    model = Model.from_bytes(data, drive.name) if model_path is None else _network(model_path, name)
+    model = (
+        model_from_bytes(data, drive.name) if model_path is None else _model(model_path, drive.name)
+    )
     device = drive.device_number
     with tracefs.recording((tracefs.DECISION, *tracefs.REQUESTS), device) as recorder:
         hinted = drive.stats.get("latency_critical", 0)
@@ -246,4 +239,6 @@ def _watch(name: str, chosen: Any, duration_s: float, model_path: Path | None) -
             click.echo("stopped early: what was seen until here", err=True)
         recorder.stop()
         text = recorder.text()
-    return from_events(text, model, chosen, drive.name, device=format_device(device))
+    return _explanations_of(model).from_events(
+        text, model, chosen, drive.name, device=format_device(device)
+    )

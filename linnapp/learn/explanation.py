@@ -250,6 +250,22 @@ def from_events(
     TraceError
         If there is no decision of the drive with this model.
     """
+    table, notes = decided(text, source, device)
+    same = ~table["of_latency"]
+    outputs = NetworkPredictor(model).outputs(_numbers(table))
+    same &= (outputs[:, 0] == table["out_fast"]) & (outputs[:, 1] == table["out_slow"])
+    table = answered_of_model(table, same, model, source, notes)
+    return Looked(source, model, choice.take(table, model.threshold_us), table, len(table), notes)
+
+
+def decided(text: bytes, source: str, device: str | None) -> tuple[npt.NDArray[Any], list[str]]:
+    """All decisions of one drive in a text that a model made, with their answers, and notes.
+
+    Raises
+    ------
+    TraceError
+        If there is none, or they are of several drives and none is chosen.
+    """
     table = decisions.parse_decisions(text)
     decisions.add_answers(text, table)
     notes = []
@@ -271,8 +287,23 @@ def from_events(
             f"{source}: no decision seen; only reads with the hint RWF_LATCRIT are decided, while "
             "a model is active and the mode not off"
         )
-    outputs = NetworkPredictor(model).outputs(_numbers(table))
-    same = (outputs[:, 0] == table["out_fast"]) & (outputs[:, 1] == table["out_slow"])
+    return table, notes
+
+
+def answered_of_model(
+    table: npt.NDArray[Any],
+    same: npt.NDArray[np.bool_],
+    model: Model | LatencyModel,
+    source: str,
+    notes: list[str],
+) -> npt.NDArray[Any]:
+    """Decisions that a model made, less those whose end is still to come; adds to the notes.
+
+    Raises
+    ------
+    TraceError
+        If there is none.
+    """
     if not same.all():
         notes.append(f"{np.count_nonzero(~same)} decisions of another model left out")
         table = table[same]
@@ -291,7 +322,7 @@ def from_events(
             "no end of a read was seen; with block_rq_issue and block_rq_complete recorded too, "
             "what happened is known"
         )
-    return Looked(source, model, choice.take(table, model.threshold_us), table, len(table), notes)
+    return table
 
 
 def from_recording(
@@ -397,14 +428,14 @@ def explain(looked: Looked[Model], reference: Reference) -> list[Explanation]:
                 reason=decisions.REASONS[int(row["reason"])],
                 revoked=bool(row["revoked"]),
                 latency_us=None if latency_us == decisions.UNKNOWN else latency_us,
-                outcome=_outcome(row, looked.model.threshold_us),
+                outcome=outcome(row, looked.model.threshold_us),
             )
         )
     return found
 
 
-def _outcome(row: Any, threshold_us: int) -> str:
-    """What became of a read, in words."""
+def outcome(row: Any, threshold_us: int) -> str:
+    """What became of a read that the kernel decided, in words."""
     why = {
         decisions.PROBE: "admitted all the same, as a probe",
         decisions.STALLED: "stalled: reads are in flight and none has come back",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Expected latencies of a recording's reads, and what they are made of.
+"""Expected latencies of reads, recorded or decided by the kernel, and what they are made of.
 
 The trees of a latency model add up to a logarithm, so that each feature multiplies what is
 expected. Its part is its Shapley value, as for the network (:mod:`linnapp.learn.attribution`), but
@@ -24,11 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.learn.attribution import attribute, whole
-from linnapp.learn.explanation import Choice, Looked
+from linnapp.learn.explanation import Choice, Looked, answered_of_model, decided, outcome
 from linnapp.learn.latency_features import Observer
 from linnapp.model import LatencyModel
 from linnapp.model.latency_engine import predict_us
 from linnapp.model.latency_model import CAP, FEATURES, FRACTION_BITS, LATENCIES, N_FEATURES
+from linnapp.trace import decisions
 from linnapp.trace.blktrace import IoChunk
 from linnapp.trace.recorded import Recorded, open_recording
 
@@ -45,6 +46,13 @@ _DECISION = np.dtype(
         ("features", "<u4", N_FEATURES),
         ("predicted_us", "<u4"),
         ("latency_us", "<i8"),
+        # Of a decision of the kernel's, as its trace event has them.
+        ("decided", "?"),
+        ("out_fast", "<i8"),
+        ("out_slow", "<i8"),
+        ("revoked", "?"),
+        ("reason", "u1"),
+        ("failed", "?"),
     ]
 )
 
@@ -112,10 +120,12 @@ class LatencyExplanation:
         What the oldest read in flight says; the prediction is never less.
     turns : list of int or None
         For each feature the nearest value that alone would turn the verdict.
-    latency_us : int
-        What the drive took.
-    slow : bool
+    latency_us : int or None
+        What the drive took, if that is known.
+    slow : bool or None
         Whether that was longer than the model's point.
+    outcome : str
+        What happened, in words.
     """
 
     time_us: int
@@ -128,8 +138,9 @@ class LatencyExplanation:
     refuse_us: int
     least_us: int
     turns: list[int | None]
-    latency_us: int
-    slow: bool
+    latency_us: int | None
+    slow: bool | None
+    outcome: str
 
     @property
     def refused(self) -> bool:
@@ -189,6 +200,23 @@ def from_recording(
     return LatencyLooked.through(trace, model, tables, choice, "completed read")
 
 
+def from_events(
+    text: bytes, model: LatencyModel, choice: Choice, source: str, *, device: str | None = None
+) -> LatencyLooked:
+    """Choose from what the kernel's trace events say; as that of :mod:`.explanation`."""
+    seen, notes = decided(text, source, device)
+    same = seen["of_latency"] & (seen["out_fast"] == model.refuse_us)
+    same[same] = predict_us(model, seen["features"][same]) == seen["out_slow"][same]
+    seen = answered_of_model(seen, same, model, source, notes)
+    table = np.zeros(len(seen), _DECISION)
+    for name in set(_DECISION.names or ()) - {"predicted_us", "decided"}:
+        table[name] = seen[name]
+    table["predicted_us"] = seen["out_slow"]
+    table["decided"] = True
+    chosen = choice.take(table, model.threshold_us)
+    return LatencyLooked(source, model, chosen, table, len(table), notes)
+
+
 def _expected(chunk: IoChunk, model: LatencyModel, observer: Observer) -> npt.NDArray[Any]:
     features = observer.observe(chunk)
     reads = chunk.take(chunk.is_served_read)
@@ -231,6 +259,7 @@ def explain(looked: LatencyLooked, reference: LatencyReference) -> list[LatencyE
     found = []
     for row in looked.chosen:
         numbers = row["features"].tolist()
+        known = row["latency_us"] != decisions.UNKNOWN
         found.append(
             LatencyExplanation(
                 time_us=int(row["time_us"]),
@@ -243,11 +272,20 @@ def explain(looked: LatencyLooked, reference: LatencyReference) -> list[LatencyE
                 refuse_us=model.refuse_us,
                 least_us=max(0, numbers[_OLDEST] - model.overdue_us),
                 turns=turning_values(model, numbers),
-                latency_us=int(row["latency_us"]),
-                slow=bool(row["latency_us"] > model.threshold_us),
+                latency_us=int(row["latency_us"]) if known else None,
+                slow=bool(row["latency_us"] > model.threshold_us) if known else None,
+                outcome=_outcome(row, model),
             )
         )
     return found
+
+
+def _outcome(row: Any, model: LatencyModel) -> str:
+    if row["decided"]:
+        return outcome(row, model.threshold_us)
+    slow = row["latency_us"] > model.threshold_us
+    right = "rightly" if slow == (row["predicted_us"] > model.refuse_us) else "wrongly"
+    return f"took {row['latency_us']} us, {'slow' if slow else 'fast'}: {right}"
 
 
 def tree_total(model: LatencyModel, numbers: Sequence[int]) -> int:

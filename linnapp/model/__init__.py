@@ -10,6 +10,7 @@ from linnapp.model.model_file import (
     Model,
     find_model,
     load_model,
+    model_from_bytes,
 )
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "Model",
     "find_model",
     "load_model",
+    "model_from_bytes",
 ]

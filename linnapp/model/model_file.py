@@ -271,7 +271,11 @@ class Model:
 
 def load_model(path: AnyPath) -> Model | LatencyModel:
     """Read a model file of any kind; see :meth:`Model.from_bytes` for the errors."""
-    data, name = envelope.read(path), str(path)
+    return model_from_bytes(envelope.read(path), str(path))
+
+
+def model_from_bytes(data: bytes, name: str = "model") -> Model | LatencyModel:
+    """Parse a model file of any kind; see :meth:`Model.from_bytes` for the errors."""
     if envelope.version(data, name) == envelope.LATENCY:
         return LatencyModel.from_bytes(data, name)
     return Model.from_bytes(data, name)

@@ -11,14 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from linnapp.learn.explanation import Choice
 from linnapp.learn.features import digits
+from linnapp.learn.latency_explanation import explain, from_events, reference_of
 from linnapp.learn.latency_features import Observer
 from linnapp.model import LatencyModel, Model
 from linnapp.model.engine import infer
 from linnapp.model.latency_engine import predict_us
 from linnapp.model.latency_model import CAP, FEATURES, LATENCIES, N_LEAVES, N_SPLITS
 from linnapp.trace import decisions
-from linnapp.trace.blktrace import BlktraceReader
+from linnapp.trace.blktrace import BlktraceReader, parse_device
 
 pytestmark = pytest.mark.lab
 
@@ -135,6 +137,11 @@ def test_all_that_it_said_is_recomputed(boot: Any, tmp_path: Path, queue_model: 
     }
     assert counts["latency_critical"] == counts["inferences"] == len(seen)
     assert counts["revoked"] == 0 < counts["false_revokes"]
+    device = (tmp_path / "devs").read_text().split()[0]
+    text = (tmp_path / "decisions.txt").read_bytes()
+    looked = from_events(text, trees, Choice(3), "flash0", device=device)
+    assert looked.n_seen == np.count_nonzero(seen["device"] == parse_device(device))
+    assert len(explain(looked, reference_of(looked, "typical"))) == 3
 
     swapped = decisions.parse_decisions((tmp_path / "swapped.txt").read_bytes())
     of = swapped["of_latency"]
@@ -161,7 +168,7 @@ def check_against_recording(seen: npt.NDArray[Any], folder: Path, overdue_us: in
         (chunk,) = BlktraceReader(folder / f"flash{k}.blk")
         recorded = Observer(overdue_us).observe(chunk)
         reads = chunk.take(chunk.is_served_read)
-        mine = seen[seen["device"] == decisions.parse_device(dev)]
+        mine = seen[seen["device"] == parse_device(dev)]
         rows: dict[tuple[int, int], list[int]] = {}
         for row, key in enumerate(
             zip(reads.sector.tolist(), reads.size_bytes.tolist(), strict=True)

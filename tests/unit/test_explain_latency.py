@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 from blktrace_builder import TraceBuilder
 from test_cli import run
-from test_explain import Explain, decision, explain, recorded  # noqa: F401
+from test_explain import COMPLETE, ISSUE, Explain, decision, explain, recorded  # noqa: F401
 from test_latency_model import one_by_one, random_features, random_trees
 
 from linnapp.errors import LinnappError
@@ -119,9 +119,40 @@ def test_a_recording_explained(
     assert shown["decisions"][-1]["saw"]["reads_in_flight"] == 29
     slowest = explain(*arguments, "--slow", "--last", 1)["decisions"]
     assert [each["latency_us"] for each in slowest] == [4131]
-    with pytest.raises(LinnappError, match="a latency model; what these expect"):
+    with pytest.raises(LinnappError, match="all decisions are of another model"):
         (tmp_path / "events.txt").write_text(decision(1.0, 8))
         explain("--events", tmp_path / "events.txt", "--model", tmp_path / "trees.linnos")
+
+
+def test_the_kernels_decisions_are_explained_from_their_features(
+    explain: Explain,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    model = random_trees(5, refuse_us=300)
+    model.save(tmp_path / "trees.linnos")
+    rows = np.minimum(random_features(6, 5), 2000)
+    lines = [decision(0.5, 8)]  # of the network that was active before
+    for i, (row, us) in enumerate(zip(rows, predict_us(model, rows).tolist(), strict=True)):
+        slow = us > model.refuse_us
+        seen = ",".join(f"{value:#x}" for value in row)
+        sector = 800 * (i + 1)
+        one = decision(
+            *(1.0 + i, sector),
+            revoked=int(slow), fast=model.refuse_us, slow=us, reason="slow" if slow else "fast",
+        )  # fmt: skip
+        lines.append(one.rstrip("\n") + f" features={{{seen}}}\n")
+        if not slow:
+            lines.append(ISSUE.format(1.0 + i, 0, "R", sector, 8))
+            lines.append(COMPLETE.format(1.001 + i, 0, sector, 8, 0))
+    (tmp_path / "events.txt").write_text("".join(lines))
+    arguments = ("--events", tmp_path / "events.txt", "--model", tmp_path / "trees.linnos")
+    shown = explain(*arguments)
+    assert any("decisions of another model" in note for note in shown["notes"])
+    assert [list(each["saw"].values()) for each in shown["decisions"]] == rows.tolist()
+    outcomes = [each["outcome"] for each in shown["decisions"]]
+    assert any(words.startswith("revoked; ") for words in outcomes)
+    assert any("took 1000 us, slow: a false submit" in words for words in outcomes)
+    assert "\n  happened  revoked; how long" in "\n".join(explain(*arguments, as_json=False))
 
 
 def test_an_overdue_read_is_said_to_be_the_reason(
