@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import socket
 import socketserver
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -26,11 +27,17 @@ _PAGE_HEADERS = (
     ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:"),
     ("Cache-Control", "no-store"),
 )
+_TEXT_HEADERS = (("Content-Type", "text/plain"),)
 _JSON_HEADERS = (("Content-Type", "application/json"), ("Cache-Control", "no-store"))
 
 
 class _Server(socketserver.ThreadingMixIn, WSGIServer):
     daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of clients that go away or stay silent."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
 class _Server6(_Server):
@@ -38,6 +45,9 @@ class _Server6(_Server):
 
 
 class _Silent(WSGIRequestHandler):
+    #: seconds until a client that neither asks nor reads is given up, and its thread with it
+    timeout = 30
+
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing of every request."""
 
@@ -52,23 +62,40 @@ def _application(
         if path == "/metrics" or hour is None:
             found: Iterable[bytes] = metrics(environ, start)
             return found
-        if path == "/":
-            start("200 OK", [*_PAGE_HEADERS])
-            return [_hour_page.page(hour, every_s).encode()]
-        if path == "/hour.json":
-            # A list of its own: the server adds to it.
-            start("200 OK", [*_JSON_HEADERS])
-            return [json.dumps(_hour_page.data(hour)).encode()]
-        start("404 Not Found", [("Content-Type", "text/plain")])
-        return [b"there are /, /hour.json and /metrics\n"]
+        method = environ.get("REQUEST_METHOD", "GET")
+        status = "200 OK"
+        headers: tuple[tuple[str, str], ...] = _PAGE_HEADERS
+        if method not in ("GET", "HEAD"):
+            status, headers = "405 Method Not Allowed", (*_TEXT_HEADERS, ("Allow", "GET, HEAD"))
+            body = b"ask with GET or HEAD\n"
+        elif path == "/":
+            body = _hour_page.page(hour, every_s).encode()
+        elif path == "/hour.json":
+            headers = _JSON_HEADERS
+            body = json.dumps(_hour_page.data(hour)).encode()
+        else:
+            status, headers = "404 Not Found", _TEXT_HEADERS
+            body = b"there are /, /hour.json and /metrics\n"
+        # A list of its own: the server adds to it.
+        start(status, [*headers, ("Content-Length", str(len(body)))])
+        return [] if method == "HEAD" else [body]
 
     return answer
 
 
 def _look(hour: Hour, names: list[str], every_s: float) -> None:
     array = Array(names)
+    said = ""
     while True:
-        hour.add(array.look(), time.time())
+        try:
+            hour.add(array.look(), time.time())
+            said = ""
+        except Exception as error:
+            # Whatever it is: a thread that ends leaves a page that ages, and nobody is told.
+            words = f"{type(error).__name__}: {error}"
+            if words != said:
+                click.echo(f"linnapp: warning: no look at the drives: {words}", err=True)
+            said = words
         time.sleep(every_s)
 
 
@@ -91,11 +118,14 @@ def serve(
     hour = None if looks is None else Hour()
     every_s = 0.0 if looks is None else looks[1]
     try:
+        family, _, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
         server = make_server(
-            host,
+            str(address[0]),
             port,
             _application(registry, hour, every_s),
-            _Server6 if ":" in host else _Server,
+            _Server6 if family == socket.AF_INET6 else _Server,
             _Silent,
         )
     except OSError as error:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import time
 from collections.abc import Iterable, Iterator
@@ -18,6 +19,9 @@ from linnapp.drive.watching import Row
 
 #: Tick marks of a latency axis: no more than these, or decades alone.
 _TICKS = 6
+
+#: without a look for as many times the time between two, the page says how old it is
+_LATE_LOOKS = 3
 
 _TEMPLATE = files("linnapp").joinpath("monitoring", "hour.html.j2")
 
@@ -156,6 +160,13 @@ def _words(name: str, minutes: list[Minute]) -> str:
     )
 
 
+@functools.cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    environment.filters.update(age=age, duration=duration)
+    return environment.from_string(_TEMPLATE.read_text())
+
+
 def page(hour: Hour, every_s: float, now_s: float | None = None) -> str:
     """The page as of now.
 
@@ -172,9 +183,8 @@ def page(hour: Hour, every_s: float, now_s: float | None = None) -> str:
     minutes = [minute for _, kept in drives.values() for minute in kept]
     scale = Scale.of(minutes)
     most = max((m.admitted + m.probes + m.revoked for m in minutes), default=0.0)
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters.update(age=age, duration=duration)
-    return environment.from_string(_TEMPLATE.read_text()).render(
+    silent_s = 0.0 if hour.looked_s is None else now_s - hour.looked_s
+    return _template().render(
         drives=[
             _drawn(name, row, kept, scale, int(now_s // 60), most)
             for name, (row, kept) in drives.items()
@@ -182,6 +192,7 @@ def page(hour: Hour, every_s: float, now_s: float | None = None) -> str:
         ticks=scale.ticks(),
         most_per_s=most / 60,
         every_s=max(1, round(every_s)),
+        silent_s=silent_s if silent_s > _LATE_LOOKS * max(1.0, every_s) else None,
         when=time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now_s)),
     )
 
@@ -189,6 +200,7 @@ def page(hour: Hour, every_s: float, now_s: float | None = None) -> str:
 def data(hour: Hour) -> dict[str, Any]:
     """What the page is drawn from, for scripts."""
     return {
+        "looked_s": hour.looked_s,
         "drives": [
             {
                 "drive": name,
@@ -196,5 +208,5 @@ def data(hour: Hour) -> dict[str, Any]:
                 "minutes": [minute.to_json() for minute in kept],
             }
             for name, (row, kept) in hour.drives().items()
-        ]
+        ],
     }

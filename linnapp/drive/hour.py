@@ -80,6 +80,8 @@ class Hour:
         self._lock = threading.Lock()
         self._minutes: dict[str, collections.deque[Minute]] = {}
         self._last: dict[str, Row] = {}
+        #: when the last look was, since the epoch
+        self.looked_s: float | None = None
 
     def add(self, rows: Iterable[Row], time_s: float) -> None:
         """Count looks in.
@@ -93,10 +95,16 @@ class Hour:
         """
         now = int(time_s // 60)
         with self._lock:
+            self.looked_s = time_s
             self._last = {row.drive: row for row in rows}
+            # Of a clock that is set back by more, what it said before is not on the page, and
+            # would take all that comes into a minute that is not either.
+            for kept in self._minutes.values():
+                while kept and kept[-1].minute > now + 1:
+                    kept.pop()
             for row in self._last.values():
                 kept = self._minutes.setdefault(row.drive, collections.deque())
-                # A clock that is set back makes one long minute, no disorder.
+                # A clock that is set back a little makes one long minute, no disorder.
                 if not kept or kept[-1].minute < now:
                     kept.append(Minute(now))
                 kept[-1].add(row)

@@ -150,6 +150,8 @@ class Drive:
             columns = path.read_text().split()
         except OSError as error:
             raise _explained(path, error) from error
+        if len(columns) < len(_DISK_STAT):
+            raise DeviceError(f"{path}: {len(columns)} columns, expected {len(_DISK_STAT)}")
         return {name: int(value) for name, value in zip(_DISK_STAT, columns, strict=False)}
 
     @property

@@ -190,7 +190,8 @@ class Array:
             try:
                 watched = self._watched.get(name) or Watched(name)
                 row = watched.look((percentiles or {}).get(name))
-            except DeviceError:
+            except (DeviceError, OSError, ValueError):
+                # Not there any more, or going: its files are gone, or empty already.
                 self._watched.pop(name, None)
                 continue
             self._watched[name] = watched

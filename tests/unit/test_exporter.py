@@ -9,6 +9,8 @@ import os
 import re
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import time
@@ -26,8 +28,11 @@ from test_cli import ROOT, fails
 from test_model_format import random_model
 
 from linnapp.cli import cli
+from linnapp.commands import _exporter_server, _hour_page
 from linnapp.drive import state
+from linnapp.drive.hour import Hour
 from linnapp.drive.sysfs import Drive
+from linnapp.drive.watching import Array
 from linnapp.errors import LinnappError
 
 MONITORING = ROOT / "linnapp" / "monitoring"
@@ -345,6 +350,66 @@ def test_the_page_shows_what_the_looks_saw(exporter: str, tree: Path) -> None:
     assert "<h2>sda</h2>" in page and Drive("sda").model_id in page
     with pytest.raises(urllib.error.HTTPError, match="404"):
         get(f"http://{exporter}/hour.html")
+
+
+def test_a_drive_on_its_way_out_is_left_out(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its files are there, and empty: the others are looked at all the same."""
+    array = Array([])
+    array.look()
+    (tree / "block" / "sda" / "linnos" / "threshold_us").write_text("")
+    (tree / "block" / "sda" / "stat").write_text("")
+    assert [row.drive for row in array.look()] == ["sdb"]
+    assert once(capsys)["linnos_drives"] == 1
+
+
+def test_who_looks_goes_on_after_any_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says so once, and the page says how old it is."""
+
+    class Enough(BaseException):
+        pass
+
+    hour = Hour()
+    looks = iter([[], RuntimeError("no luck"), RuntimeError("no luck"), [], Enough()])
+
+    def look(self: Array) -> list[Any]:
+        found = next(looks)
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    monkeypatch.setattr(Array, "look", look)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    with pytest.raises(Enough):
+        _exporter_server._look(hour, [], 5.0)
+    assert capsys.readouterr().err.count("no look at the drives: RuntimeError: no luck") == 1
+    assert hour.looked_s is not None
+    assert "The last look was" not in _hour_page.page(hour, 5.0, hour.looked_s + 14)
+    assert "The last look was 5 min ago" in _hour_page.page(hour, 5.0, hour.looked_s + 300)
+
+
+def ask(address: str, request: bytes) -> tuple[bytes, bytes]:
+    host, port = address.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=30) as client:
+        client.sendall(request)
+        head, _, body = client.makefile("rb").read().partition(b"\r\n\r\n")
+        return head, body
+
+
+def test_the_page_s_server_knows_its_protocol(exporter: str) -> None:
+    for path in (b"/", b"/hour.json", b"/nothing"):
+        head, body = ask(exporter, b"HEAD %s HTTP/1.0\r\n\r\n" % path)
+        assert not body and re.search(rb"Content-Length: [1-9]", head), path
+    head, _ = ask(exporter, b"DELETE / HTTP/1.0\r\n\r\n")
+    assert b" 405 " in head.splitlines()[0] and b"Allow: GET, HEAD" in head
+    host, port = exporter.rsplit(":", 1)
+    # One that goes away in the middle, without a word on stderr: the fixture looks.
+    client = socket.create_connection((host, int(port)))
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.sendall(b"GET / HT")
+    client.close()
+    assert b" 200 " in ask(exporter, b"GET / HTTP/1.0\r\n\r\n")[0].splitlines()[0]
 
 
 def test_without_the_page_there_are_metrics_alone(tree: Path) -> None:

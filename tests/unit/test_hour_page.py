@@ -71,6 +71,15 @@ def test_what_is_older_than_an_hour_is_forgotten() -> None:
     assert hour.drives()["sda"][0] is None
 
 
+def test_a_clock_that_is_set_back_leaves_nothing_in_the_future() -> None:
+    hour = Hour()
+    hour.add([row()], NOW_S + 86400)
+    hour.add([row()], NOW_S)
+    hour.add([row()], NOW_S - 40)
+    ((_, minutes),) = hour.drives().values()
+    assert [(m.minute, m.looks) for m in minutes] == [(NOW_S // 60, 2)]
+
+
 @pytest.mark.parametrize(
     ("low", "high", "bottom", "top"),
     [(120, 480, 100, 500), (99, 500, 50, 1000), (1000, 1000, 1000, 2000), (0.5, 3e6, 1, 5e6)],
