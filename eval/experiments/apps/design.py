@@ -22,8 +22,8 @@ NAMES = tuple(name for name in os.environ.get(VARIABLE, "").split(",") if name) 
 )
 
 #: The background: those of Table 1 for the enterprise array, which the paper's Fig. 13 is of, each
-#: with a seed of its own. The longest first.
-WORKLOADS = ("az-e", "co-e", "bi-e", "bs-e")
+#: with a seed of its own.
+WORKLOADS = ("az-e", "bi-e", "bs-e", "co-e")
 
 FILE_SYSTEM = "ext4"
 

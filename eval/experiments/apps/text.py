@@ -53,8 +53,8 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
             ),
         )
         for row in data["loads"]
+        if row["file_system"] == FILE_SYSTEM
         for cell in row["beside"]
-        if len(row["beside"]) > 1
     ]  # fmt: skip
     counted = [
         (

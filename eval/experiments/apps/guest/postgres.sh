@@ -3,7 +3,7 @@
 # (Poisson), as the guest's processor takes no virtual time: clients that run as fast as they can would
 # never let the clock move on once all is cached. Pages have checksums.
 
-bin=$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -n 1)
+bin=$(dirname "$(ls /usr/lib/postgresql/*/bin/initdb | sort -V | tail -n 1)")
 home=/run/postgres
 export PGHOST=$home PGUSER=nobody PGDATABASE=postgres
 
