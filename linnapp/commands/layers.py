@@ -69,9 +69,10 @@ def layers(
 
     An I/O counts from when the block layer queues it: what a file system, the page cache or a
     cgroup's io.max held it back by before that is not seen. If it was split, its layers are those
-    of the part that completed last. With `-- CMD` its exit status is passed on, unless it is 0.
+    of the part that completed last. With `-- CMD` its exit status is passed on.
     """
-    from linnapp.trace.layers import changes, layers_of
+    from linnapp.errors import TraceError
+    from linnapp.trace.layers import NothingServedError, changes, layers_of
 
     command: list[str] = ctx.meta[COMMAND]
     if bool(command) != bool(devices):
@@ -80,6 +81,10 @@ def layers(
         raise click.UsageError("give recordings, or --device DEV -- CMD")
     if compare and len(traces) != 2:
         raise click.UsageError("--compare takes two recordings, before and after")
+    if output is not None:
+        from linnapp.trace.layers_figure import check_can_draw, draw
+
+        check_can_draw(output)
     status = 0
     with tempfile.TemporaryDirectory(prefix="linnapp-") as folder:
         if command:
@@ -87,16 +92,35 @@ def layers(
 
             recordings, status = record(devices, Path(folder), command=command)
             traces = tuple(recording.path for recording in recordings)
-        found = [(str(trace), layers_of(trace, writes=writes, **reader)) for trace in traces]
-    if command:
-        # The recordings are gone.
-        found = [(path.name, each) for path, (_, each) in zip(devices, found, strict=True)]
+        found, without = [], []
+        for i, trace in enumerate(traces):
+            try:
+                each = layers_of(trace, writes=writes, **reader)
+            except TraceError as error:
+                # One that only had nothing to do does not hide the others that were recorded.
+                if not command or (
+                    recordings[i].events and not isinstance(error, NothingServedError)
+                ):
+                    raise
+                without.append(str(devices[i]))
+                continue
+            # The recordings of a command are gone when this is read.
+            found.append((devices[i].name if command else str(trace), each))
+            lost = max(each.lost_events, recordings[i].dropped if command else 0)
+            if lost:
+                click.echo(
+                    f"linnapp: warning: {found[-1][0]}: {lost} events were lost; I/Os next to "
+                    "them are missing, or have the wrong layers",
+                    err=True,
+                )
     changed = changes(found[0][1], found[1][1]) if compare else []
-    if output is not None:
-        from linnapp.trace.layers_figure import draw
-
-        draw(found, output)
     kind = "writes" if writes else "reads"
+    for device in without:
+        click.echo(f"linnapp: warning: {device}: it served no {kind} meanwhile", err=True)
+    if without and not found:
+        ctx.exit(status or 1)
+    if output is not None:
+        draw(found, output)
     if as_json:
         said: dict[str, Any] = {"recordings": [{"name": n, **f.to_json()} for n, f in found]}
         if compare:
@@ -152,7 +176,9 @@ def _show_changes(changed: Sequence[Any]) -> None:
         click.echo(f"  {change.layer:8} {change.us:>+11.1f}  {chance}")
     told = next((change for change in changed if change.is_beyond_chance), None)
     click.echo(
-        "no layer changed beyond chance"
+        "too short to tell what changed"
+        if all(change.low_us is None for change in changed)
+        else "no layer changed beyond chance"
         if told is None
         else f"it is the {told.layer}" + ("" if told.us > 0 else ", which takes less")
     )

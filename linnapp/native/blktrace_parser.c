@@ -715,7 +715,9 @@ static void on_queue(struct lt_parser *p, const struct blk_event *e, bool write)
 
 static void has_request(struct lt_parser *p, uint32_t index, uint64_t now)
 {
-	p->fragments[index].requested_ns = now;
+	/* of two I/Os alike the first one's stays */
+	if (!p->fragments[index].requested_ns)
+		p->fragments[index].requested_ns = now;
 	count_fragment(p, index);
 }
 
@@ -760,12 +762,16 @@ static void served(struct io *io, const struct fragment *f, uint64_t now)
 	io->served = true;
 }
 
-/* Where the time of a part went; that of the last one stays. */
+/* Where the time of a part went; that of the last one stays. Zeros: its issue is not known. */
 static void note_layers(struct io *io, const struct fragment *f, uint64_t now)
 {
 	uint64_t requested_ns =
 		f->requested_ns > io->arrival_ns ? f->requested_ns : io->arrival_ns;
 
+	if (!f->issued) {
+		io->to_request_ns = io->to_issue_ns = io->to_completion_ns = 0;
+		return;
+	}
 	io->to_request_ns = requested_ns - io->arrival_ns;
 	io->to_issue_ns = f->issued_ns > requested_ns ? f->issued_ns - requested_ns : 0;
 	io->to_completion_ns = now > f->issued_ns ? now - f->issued_ns : 0;
@@ -831,8 +837,7 @@ static void on_complete(struct lt_parser *p, const struct blk_event *e, bool wri
 			io->flags |= error == EBUSY && !f->issued ? LT_REVOKED : LT_ERROR;
 		if (!error && f->issued)
 			served(io, f, e->time);
-		if (f->issued)
-			note_layers(io, f, e->time);
+		note_layers(io, f, e->time);
 		if (step == f->bytes) {
 			end_fragment(p, found);
 		} else {

@@ -55,6 +55,10 @@ class Band:
     mean_us: dict[str, float]
 
 
+class NothingServedError(TraceError):
+    """A recording without such an I/O that the drive served."""
+
+
 class Layers:
     """Times of I/Os, layer by layer; of chunk after chunk."""
 
@@ -66,6 +70,8 @@ class Layers:
         #: block of time: how many I/Os, then the sum of each layer in ns
         self._blocks: dict[int, npt.NDArray[np.float64]] = {}
         self._block_ns = _BLOCK_NS
+        #: by the kernel's own count; the I/Os next to them may have the wrong layers, or none
+        self.lost_events = 0
 
     @property
     def n(self) -> int:
@@ -155,6 +161,7 @@ class Layers:
         whole = self.total.mean_us
         return {
             "ios": self.n,
+            "lost_events": self.lost_events,
             "total": self.total.to_json(),
             "layers": {
                 layer: {
@@ -182,18 +189,24 @@ def layers_of(trace: AnyPath, *, writes: bool = False, **reader: Any) -> Layers:
     Raises
     ------
     TraceError
-        Not a blktrace recording, damaged, or without such an I/O that the drive served.
+        Not a blktrace recording, or damaged.
+    NothingServedError
+        Without such an I/O that the drive served.
     """
     found = Layers()
-    for chunk, times in BlktraceReader(trace, **reader).with_layers():
+    blktrace = BlktraceReader(trace, **reader)
+    for chunk, times in blktrace.with_layers():
         served = (chunk.flags & (COMPLETED | ISSUED | ERROR | REVOKED)) == COMPLETED | ISSUED
         served &= chunk.is_write if writes else chunk.is_read
+        # An issue that was lost, or handed back: where the time went is not known.
+        served &= times.any(axis=0)
         found.add(chunk.arrival_ns[served], times[:, served])
     if not found.n:
         kind, other = ("write", "leave --writes away") if writes else ("read", "try --writes")
-        raise TraceError(
+        raise NothingServedError(
             f"{trace}: no {kind} from its issue (D) to its completion (C); {other}, or record anew"
         )
+    found.lost_events = blktrace.stats["lost_events"]
     return found
 
 

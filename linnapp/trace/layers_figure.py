@@ -14,22 +14,31 @@ _COLOURS = {"request": "#e69f00", "issue": "#56b4e9", "drive": "#555555"}
 SUFFIXES = (".png", ".svg")
 
 
-def draw(found: Sequence[tuple[str, Layers]], path: Path) -> None:
-    """Draw a row of bars a recording.
+def check_can_draw(path: Path) -> None:
+    """Find out why no picture could be had, before anything is recorded for it.
 
     Raises
     ------
     LinnappError
-        When the suffix is none of ``SUFFIXES``, or matplotlib is missing.
+        When the suffix is none of ``SUFFIXES``, or matplotlib or the folder is missing.
     """
+    if path.suffix not in SUFFIXES:
+        raise LinnappError(f"{path}: a picture's name ends in {' or '.join(SUFFIXES)}")
+    if not path.parent.is_dir():
+        raise LinnappError(f"{path.parent}: no such folder; {path.name} goes there")
     try:
-        from matplotlib.figure import Figure
+        import matplotlib  # noqa: F401
     except ImportError as error:
         raise LinnappError(
             f"figures need matplotlib ({error}); install it with: pip install matplotlib"
         ) from error
-    if path.suffix not in SUFFIXES:
-        raise LinnappError(f"{path}: a picture's name ends in {' or '.join(SUFFIXES)}")
+
+
+def draw(found: Sequence[tuple[str, Layers]], path: Path) -> None:
+    """Draw a row of bars a recording; errors as :func:`check_can_draw` has them."""
+    check_can_draw(path)
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(8, 0.6 + 1.9 * len(found)))
     panels = figure.subplots(len(found), 1, squeeze=False, sharex=True)
     for axes, (name, each) in zip(panels[:, 0], found, strict=True):

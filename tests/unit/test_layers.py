@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import lzma
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,10 @@ from click.testing import CliRunner, Result
 
 from linnapp.cli import cli
 from linnapp.errors import LinnappError, TraceError
+from linnapp.trace import recording
 from linnapp.trace.blktrace import BlktraceReader
 from linnapp.trace.layers import BANDS, Layers, changes, layers_of
+from linnapp.trace.recording import Recording
 
 RECORDED = Path(__file__).parents[2] / "traces" / "recorded"
 
@@ -80,6 +83,75 @@ def test_only_what_the_drive_served_is_told_of(tmp_path: Path) -> None:
     made = TraceBuilder().add(Q, 0, 0).add(C, 1, 0, error=EBUSY)
     with pytest.raises(TraceError, match=r"no read from its issue .* try --writes"):
         layers_of(made.write(tmp_path / "none.blk"))
+
+
+def test_what_was_handed_back_and_whose_issue_is_lost_is_not_told_of(tmp_path: Path) -> None:
+    """Its time is not known: no I/O of no time."""
+    made = TraceBuilder().add(Q, 0).add(G, 1).add(D, 2).add(R, 10).add(C, 150)
+    # Of one that was split, the issue of the part that ended last.
+    made.add(Q, 200, 0, 8192).add(X, 201, 0, 4096).add(G, 202, 0).add(D, 203, 0).add(G, 204, 8)
+    made.add(C, 210, 0).add(C, 900, 8)
+    made.add(Q, 1000, 64).add(G, 1001, 64).add(D, 1003, 64).add(C, 1013, 64)
+    found = layers_of(made.sort().write(tmp_path / "t.blk"))
+    assert found.n == 1 and found.mean_us("drive") == 10
+
+
+def test_of_two_alike_in_flight_the_first_keeps_its_request(tmp_path: Path) -> None:
+    made = TraceBuilder().add(Q, 0).add(G, 1).add(Q, 2).add(G, 50)
+    made.add(D, 60).add(D, 61).add(C, 100).add(C, 101)
+    assert times_us(made, tmp_path)[0] == [1, 59, 40]
+
+
+def test_events_that_were_lost_are_told_of(tmp_path: Path) -> None:
+    made = TraceBuilder().add(Q, 5).add(G, 15).add(D, 45).add(C, 145)
+    made.add(Q, 200, lost=7).add(G, 201).add(D, 202).add(C, 300)
+    shown = run(made.write(tmp_path / "t.blk"))
+    assert shown.exit_code == 0 and "t.blk: 7 events were lost" in shown.output
+
+
+def recorded(
+    monkeypatch: pytest.MonkeyPatch, drives: dict[str, TraceBuilder], status: int = 0
+) -> None:
+    """In the place of blktrace and a command: drives and what they do meanwhile."""
+
+    def record(devices: Sequence[Path], folder: Path, **_: object) -> tuple[list[Recording], int]:
+        found = []
+        for device in devices:
+            made = drives[device.name]
+            path = made.write(folder / f"{device.name}.blk")
+            found.append(Recording(device.name, path, len(made.events), 0))
+        return found, status
+
+    monkeypatch.setattr(recording, "record", record)
+
+
+def test_a_drive_that_does_nothing_does_not_hide_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    busy = TraceBuilder().add(Q, 5).add(G, 15).add(D, 45).add(C, 145)
+    writes = TraceBuilder().add(Q, 5, flags=WRITE).add(D, 6, flags=WRITE).add(C, 7, flags=WRITE)
+    recorded(monkeypatch, {"sda": TraceBuilder(), "sdb": busy, "sdc": writes}, 3)
+    both = ("--device", "/dev/sda", "--device", "/dev/sdb", "--device", "/dev/sdc")
+    shown = run(*both, "--", "fio")
+    assert shown.exit_code == 3 and "sdb: 1 reads" in shown.output
+    assert "/dev/sda: it served no reads" in shown.output
+    assert "/dev/sdc: it served no reads" in shown.output
+    alone = run("--device", "/dev/sda", "--", "fio")
+    assert alone.exit_code == 3 and "/dev/sda: it served no reads" in alone.output
+    recorded(monkeypatch, {"sda": TraceBuilder()})
+    assert run("--device", "/dev/sda", "--", "fio").exit_code == 1
+
+
+@pytest.mark.parametrize("name", ["l.txt", "missing/l.svg"])
+def test_a_picture_that_cannot_be_is_refused_before_anything_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def record(*_: object, **__: object) -> None:
+        raise AssertionError("ran")
+
+    monkeypatch.setattr(recording, "record", record)
+    refused = run("--device", "/dev/sda", "-o", tmp_path / name, "--", "fio")
+    assert isinstance(refused.exception, LinnappError), refused.exception
 
 
 @pytest.mark.parametrize("name", ["fio", "pgbench"])
@@ -162,6 +234,8 @@ def test_the_command(tmp_path: Path) -> None:
     assert [change["beyond_chance"] for change in found["changes"]] == [False] * 3
     assert found["recordings"][0]["ios"] == 14060
     assert "no layer changed beyond chance" in run("--compare", trace, trace).output
+    TraceBuilder().add(Q, 5).add(D, 45).add(C, 145).write(tmp_path / "s.blk")
+    assert "too short to tell" in run("--compare", trace, tmp_path / "s.blk").output
     assert "give both" in run("--device", "/dev/null").output
     assert "give recordings" in run().output
     assert "takes two recordings" in run("--compare", trace).output
