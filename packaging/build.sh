@@ -4,6 +4,7 @@
 # leaves them in OUT. Needs dpkg-dev, and a Python with pip and the network or a wheel cache for
 # the wheel's build; installs nothing and asks for no root.
 set -euo pipefail
+umask 022	# files written here are for all who use the package, whoever builds it
 cd "$(dirname "$0")/.."
 [ $# = 1 ] || { echo "usage: packaging/build.sh OUT" >&2; exit 2; }
 mkdir -p "$1"
@@ -17,12 +18,18 @@ architecture=$(dpkg --print-architecture)
 multiarch=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
 maintainer="The LinnOS developers <maintainers@linnos.invalid>"
 # Equal sources give equal packages.
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y pyproject.toml)
+: "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y pyproject.toml)}"
 export SOURCE_DATE_EPOCH
 # What the machine's own linker and compiler flags of a package are.
 CFLAGS="$(dpkg-buildflags --get CFLAGS) $(dpkg-buildflags --get CPPFLAGS)"
 LDFLAGS=$(dpkg-buildflags --get LDFLAGS)
 export LDFLAGS
+
+# installed_kib ROOT: as dpkg-gencontrol counts, whatever the file system takes for a file.
+installed_kib() {
+	find "$1" -path "$1/DEBIAN" -prune -o -printf '%y %s\n' |
+		awk '{ kib += $1 == "f" ? int(($2 + 1023) / 1024) : 1 } END { print kib }'
+}
 
 # finish PACKAGE SECTION DEPENDS RECOMMENDS SUGGESTS SUMMARY DESCRIPTION: from what is staged.
 finish() {
@@ -39,7 +46,7 @@ finish() {
 		printf 'Package: %s\nSource: linnos\nVersion: %s\nArchitecture: %s\n' "$1" "$version" \
 			"$architecture"
 		printf 'Maintainer: %s\nSection: %s\nPriority: optional\n' "$maintainer" "$2"
-		printf 'Installed-Size: %s\n' "$(du -sk --exclude=DEBIAN "$root" | cut -f1)"
+		printf 'Installed-Size: %s\n' "$(installed_kib "$root")"
 		[ -z "$depends" ] || printf 'Depends: %s\n' "$depends"
 		[ -z "$4" ] || printf 'Recommends: %s\n' "$4"
 		[ -z "$5" ] || printf 'Suggests: %s\n' "$5"
@@ -100,7 +107,8 @@ tools() {
 	"$python" -m pip wheel -q --disable-pip-version-check --no-deps -w "$work/wheel" .
 	install -d "$python_dir" "$root/usr/bin" "$root/usr/lib/systemd/system"
 	"$python" -m zipfile -e "$work"/wheel/linnapp-*.whl "$python_dir"
-	rm -rf "$python_dir"/linnapp/systemd
+	# RECORD has the hash of a library that is stripped below, and dpkg's own list takes its place.
+	rm -rf "$python_dir"/linnapp/systemd "$python_dir"/linnapp-*.dist-info/RECORD
 	find "$python_dir" -type d -exec chmod 755 {} + -o -type f -exec chmod 644 {} +
 	strip --strip-unneeded "$python_dir"/linnapp/native/*.so
 	install -m 644 linnapp/systemd/*.service linnapp/systemd/*.timer "$root/usr/lib/systemd/system/"

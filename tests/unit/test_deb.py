@@ -12,21 +12,37 @@ from pathlib import Path
 
 import pytest
 
+needed = ("dpkg-deb", "dpkg-shlibdeps", "dpkg-buildflags", "pkg-config", "make")
+missing = [tool for tool in needed if shutil.which(tool) is None]
+pytestmark = pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
+
 ROOT = Path(__file__).parents[2]
+#: a builder's own, in 2023
+BUILT_S = 1_700_000_000
 NAMES = ("liblinnos-dev", "liblinnos0", "linnos-tools")
 
 
-def said(*command: str | Path, **environment: str) -> str:
+def said(*command: str | Path, umask: int = -1, **environment: str) -> str:
     return subprocess.run(
-        command, check=True, capture_output=True, text=True, env={**os.environ, **environment}
+        command,
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        umask=umask,
     ).stdout
 
 
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The packages by name."""
+    """The packages by name, of a builder who keeps its files to itself."""
     out = tmp_path_factory.mktemp("deb")
-    said(ROOT / "packaging" / "build.sh", out, PYTHON=sys.executable)
+    said(
+        *(ROOT / "packaging" / "build.sh", out),
+        umask=0o077,
+        PYTHON=sys.executable,
+        SOURCE_DATE_EPOCH=str(BUILT_S),
+    )
     found = {path.name.split("_")[0]: path for path in sorted(out.iterdir())}
     assert tuple(found) == NAMES
     return found
@@ -61,6 +77,20 @@ def test_they_hold_what_their_names_say(packages: dict[str, Path]) -> None:
         assert f"./usr/share/doc/{name}/copyright" in files
         others = set().union(*(holds[other] for other in NAMES if other != name))
         assert not {path for path in files & others if not path.endswith("/")}
+
+
+def test_all_can_read_them_and_nothing_is_of_now(packages: dict[str, Path]) -> None:
+    for package in packages.values():
+        for line in said("dpkg-deb", "-c", package, TZ="UTC").splitlines():
+            mode, owner, _, day, *_ = line.split()
+            assert mode in ("-rw-r--r--", "-rwxr-xr-x", "drwxr-xr-x", "lrwxrwxrwx"), line
+            assert owner == "root/root" and day <= "2023-11-14", line
+
+
+def test_the_wheel_s_list_of_hashes_is_left_out(unpacked: Path) -> None:
+    """Its libraries are stripped afterwards; what else it names is dpkg's."""
+    (info,) = unpacked.glob("usr/lib/python3/dist-packages/linnapp-*.dist-info")
+    assert (info / "METADATA").is_file() and not (info / "RECORD").exists()
 
 
 def test_what_needs_a_library_says_so(packages: dict[str, Path]) -> None:
