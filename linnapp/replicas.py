@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from linnapp.errors import LinnappError
+from linnapp.files import AnyPath
 
 SONAME = "liblinnos.so.0"
 _BUILT = Path(__file__).resolve().parents[1] / "build" / "liblinnos" / SONAME
@@ -125,7 +126,7 @@ def _library() -> ctypes.CDLL:
     return library
 
 
-def _paths(paths: Sequence[Path | str | None]) -> Any:
+def _paths(paths: Sequence[AnyPath | None]) -> Any:
     return (ctypes.c_char_p * len(paths))(
         *(None if path is None else os.fsencode(path) for path in paths)
     )
@@ -170,8 +171,8 @@ class Replicas:
 
     def __init__(
         self,
-        paths: Sequence[Path | str],
-        models: Sequence[Path | str | None] | None = None,
+        paths: Sequence[AnyPath],
+        models: Sequence[AnyPath | None] | None = None,
         *,
         home: int | None = None,
         home_margin_percent: int = 25,
