@@ -28,7 +28,7 @@ BANDS = (0.0, 50.0, 90.0, 99.0, 99.9, 100.0)
 #: Means are resampled by blocks of time, since neighbours in time are alike. They are twice as long
 #: whenever there would be too many.
 _BLOCK_NS, _BLOCKS_KEPT = 1_000_000, 4096
-_MIN_BLOCKS, _MAX_BLOCKS = 10, 200
+_MIN_BLOCKS, _MAX_BLOCKS = 10, 20
 _RESAMPLES = 2000
 
 #: Of the histogram of whole latencies: bins an octave.
