@@ -420,7 +420,7 @@ static void linnos_set_watching(struct blk_linnos *linnos, bool on)
 		write_seqcount_end(&linnos->history_seq);
 		raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
 	}
-	/* pairs with linnos_watch(): @watch is there */
+	/* pairs with linnos_reserve(): @watch is there */
 	smp_store_release(&linnos->watching, on);
 }
 
@@ -452,7 +452,8 @@ int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes,
 
 		if (!watch)
 			return -ENOMEM;
-		WRITE_ONCE(linnos->watch, watch);
+		/* with nothing in it; pairs with the readers' dependency on it */
+		smp_store_release(&linnos->watch, watch);
 	}
 	ret = latency ? linnos_read_latency(file, bytes, &fresh, why) :
 			linnos_read_network(file, bytes, &fresh, why);

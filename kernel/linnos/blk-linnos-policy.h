@@ -150,14 +150,15 @@ struct linnos_answered {
 /**
  * struct linnos_watch - since when the reads in flight are
  * @taken: a bit for each place in use
- * @start_ns: since when; 0 in a place that is free
+ * @start_ns: since when; 0 in a place that is free, and of a read that has no
+ *	request yet
  * @pages: of the whole read, should it have been split
  *
  * The last place is the probe's. See blk-linnos-watch.c.
  */
 struct linnos_watch {
 	unsigned long taken[BITS_TO_LONGS(LINNOS_WATCHED)];
-	u64 start_ns[LINNOS_WATCHED + 1];
+	atomic64_t start_ns[LINNOS_WATCHED + 1]; /* whole, on 32 bits too */
 	u32 pages[LINNOS_WATCHED + 1];
 };
 
@@ -367,8 +368,9 @@ void linnos_end(struct blk_linnos *linnos, struct bio *bio,
 bool linnos_bio_counts(const struct bio *bio);
 
 /* blk-linnos-watch.c */
-u32 linnos_watch_take(struct linnos_watch *watch, u32 pages, u64 now_ns);
-void linnos_watch_probe(struct linnos_watch *watch, u32 pages, u64 now_ns);
+u32 linnos_watch_take(struct linnos_watch *watch, u32 pages);
+void linnos_watch_probe(struct linnos_watch *watch, u32 pages);
+void linnos_watch_start(struct linnos_watch *watch, u32 place, u64 now_ns);
 u32 linnos_watch_end(struct linnos_watch *watch, u32 place);
 void linnos_features(struct blk_linnos *linnos, struct linnos_view *view,
 		     u32 overdue_us);

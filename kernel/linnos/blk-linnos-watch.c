@@ -10,25 +10,26 @@
  * the network's numbers are, in blk-linnos.c. Here is the rest: since when each
  * read in flight is, and the numbers as the model wants them.
  *
- * Each read that gets a request takes a place, whose number its bio bears, and
- * leaves it when it ends:
+ * Each read that arrives takes a place, whose number its bio bears, and leaves it
+ * when it ends. It is in flight from its own request on, that of its last part
+ * if it was split:
  *
  *	taken	1 1 0 1 0 ...		a bit set: one atomic operation, no lock
  *	start	7 3 0 9 0 ...		oldest: 3; overdue: those before some time
  *
  * Whoever asks looks at the places that are taken: as many as reads are in
  * flight, a load each, and there is nothing to be kept in order meanwhile. All
- * numbers are exact on a drive that does not change while one looks. Else a read
- * that has its place but not its time yet is passed over, as if it came an
- * instant later.
+ * numbers are exact on a drive that does not change while one looks. A read that
+ * has its place but not its time yet is passed over: it waits for a request, or
+ * came an instant later.
  *
- * Should all places be taken, a read goes without one, for as long as it takes.
- * It counts among the reads and pages in flight, but is neither oldest nor
- * overdue, however long it takes. When it began it was the youngest of all; it
- * can only be the oldest when those LINNOS_WATCHED before it have been
- * answered, and then the oldest of the others that have a place is shown. So
- * too little is said of a drive with more reads in flight than that, never too
- * much.
+ * Should all places be taken, by reads in flight and those that wait for a
+ * request, a read goes without one, for as long as it takes. It counts among the
+ * reads and pages in flight, but is neither oldest nor overdue. When it arrived
+ * it was the youngest of all; it can only be the oldest when those
+ * LINNOS_WATCHED before it have been answered, and then the oldest of the others
+ * that have a place is shown. So too little is said of a drive with more reads
+ * than that, never too much.
  *
  * A probe's bio bears the probe's number and has no room for another. There is
  * one at a time, and a place for it. One that was given up and is in flight
@@ -47,16 +48,21 @@
 static_assert(LINNOS_WATCHED % BITS_PER_LONG == 0);
 static_assert((LINNOS_BIO_NUMBER >> 21) >= LINNOS_WATCHED);
 
+static u32 linnos_watch_at(u32 place)
+{
+	return place ? place - 1 : PROBE_PLACE;
+}
+
 /**
- * linnos_watch_take() - a read is in flight now
+ * linnos_watch_take() - a read has arrived, and has no request yet
  * @watch: the drive's places
  * @pages: of the whole read
- * @now_ns: the time
  *
  * Context: Any.
- * Return: 1 more than its place, for linnos_watch_end(); 0 if all are taken.
+ * Return: 1 more than its place, for linnos_watch_start() and
+ * linnos_watch_end(); 0 if all are taken.
  */
-u32 linnos_watch_take(struct linnos_watch *watch, u32 pages, u64 now_ns)
+u32 linnos_watch_take(struct linnos_watch *watch, u32 pages)
 {
 	unsigned long free;
 	unsigned int word, bit, place;
@@ -69,7 +75,6 @@ u32 linnos_watch_take(struct linnos_watch *watch, u32 pages, u64 now_ns)
 				continue;
 			place = word * BITS_PER_LONG + bit;
 			WRITE_ONCE(watch->pages[place], pages);
-			WRITE_ONCE(watch->start_ns[place], now_ns);
 			return place + 1;
 		}
 	}
@@ -77,20 +82,29 @@ u32 linnos_watch_take(struct linnos_watch *watch, u32 pages, u64 now_ns)
 }
 
 /**
- * linnos_watch_probe() - the probe is chosen, or in flight now
+ * linnos_watch_probe() - a probe is chosen, or has arrived
  * @watch: the drive's places
- * @pages: of the whole read
- * @now_ns: the time; 0 for one that is not in flight yet
+ * @pages: of the whole read; 0 of one that is only chosen
  *
  * Context: Any.
  */
-void linnos_watch_probe(struct linnos_watch *watch, u32 pages, u64 now_ns)
+void linnos_watch_probe(struct linnos_watch *watch, u32 pages)
 {
-	/* not again when the rest of one that was split has its request */
-	if (now_ns && READ_ONCE(watch->start_ns[PROBE_PLACE]))
-		return;
+	atomic64_set(&watch->start_ns[PROBE_PLACE], 0);
 	WRITE_ONCE(watch->pages[PROBE_PLACE], pages);
-	WRITE_ONCE(watch->start_ns[PROBE_PLACE], now_ns);
+}
+
+/**
+ * linnos_watch_start() - a read, or the last part of it, is in flight now
+ * @watch: the drive's places
+ * @place: what linnos_watch_take() returned, or 0 for the probe
+ * @now_ns: the time
+ *
+ * Context: Any.
+ */
+void linnos_watch_start(struct linnos_watch *watch, u32 place, u64 now_ns)
+{
+	atomic64_set(&watch->start_ns[linnos_watch_at(place)], now_ns);
 }
 
 /**
@@ -103,13 +117,13 @@ void linnos_watch_probe(struct linnos_watch *watch, u32 pages, u64 now_ns)
  */
 u32 linnos_watch_end(struct linnos_watch *watch, u32 place)
 {
-	u32 at = place ? place - 1 : PROBE_PLACE;
+	u32 at = linnos_watch_at(place);
 	u32 pages = READ_ONCE(watch->pages[at]);
 
-	if (!place && !READ_ONCE(watch->start_ns[at]))
+	if (!place && !atomic64_read(&watch->start_ns[at]))
 		return 0;
 	/* whoever takes it next finds no time in it */
-	WRITE_ONCE(watch->start_ns[at], 0);
+	atomic64_set(&watch->start_ns[at], 0);
 	if (place)
 		clear_bit_unlock(at % BITS_PER_LONG,
 				 &watch->taken[at / BITS_PER_LONG]);
@@ -126,7 +140,7 @@ struct linnos_starts {
 static void linnos_watch_one(const struct linnos_watch *watch, u32 place,
 			     struct linnos_starts *starts)
 {
-	u64 start_ns = READ_ONCE(watch->start_ns[place]);
+	u64 start_ns = atomic64_read(&watch->start_ns[place]);
 
 	if (!start_ns)
 		return;

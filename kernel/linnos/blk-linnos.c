@@ -446,12 +446,12 @@ static bool linnos_probe_claim(struct blk_linnos *linnos, u64 now_ns,
 		return false;
 	/* before anyone can see the probe that it is the time of */
 	WRITE_ONCE(linnos->probe_since_ns, now_ns);
+	/* nor may it find the one in its place that was given up */
+	if (READ_ONCE(linnos->watch))
+		linnos_watch_probe(linnos->watch, 0);
 	/* not if another has come, even gone, since we looked: think again */
 	if (atomic_cmpxchg(&linnos->probe, probe, next) != probe)
 		return false;
-	/* the last one may have been given up, and be in flight */
-	if (READ_ONCE(linnos->watch))
-		linnos_watch_probe(linnos->watch, 0, 0);
 	if (number)
 		*number = FIELD_GET(PROBE_NUMBER, next);
 	linnos_count(linnos, LINNOS_STAT_PROBES);
@@ -730,6 +730,26 @@ bool linnos_bio_counts(const struct bio *bio)
 	}
 }
 
+/*
+ * For a model of latencies a read that arrives gets a place, in which is how
+ * large it is, all of it. Since when it is in flight comes later, and only from
+ * itself: the parts of a bio that is split may get their requests on other CPUs
+ * while its rest is submitted from a cgroup's worker, or long before that. So
+ * they leave the whole's word alone, and the time in which the host holds back
+ * the rest of a read does not make the drive look slow.
+ */
+static void linnos_reserve(struct blk_linnos *linnos, struct bio_linnos *io,
+			   u32 pages)
+{
+	/* pairs with linnos_set_watching() */
+	if (!smp_load_acquire(&linnos->watching))
+		return;
+	if (io->verdict != LINNOS_VERDICT_PROBE)
+		io->watched = linnos_watch_take(linnos->watch, pages);
+	else if (linnos_is_probe(atomic_read(&linnos->probe), io))
+		linnos_watch_probe(linnos->watch, pages);
+}
+
 /**
  * linnos_arrive() - remember a bio that has reached its queue
  * @linnos: the disk's policy, on
@@ -753,6 +773,8 @@ void linnos_arrive(struct blk_linnos *linnos, struct bio *bio)
 		linnos_count(linnos, LINNOS_STAT_READS);
 		linnos_probe_take(linnos, &io);
 	}
+	if (bio_op(bio) == REQ_OP_READ)
+		linnos_reserve(linnos, &io, linnos_bio_pages(bio));
 	linnos_pack(bio, &io);
 	bio_set_flag(bio, BIO_QOS_ADMITTED);
 }
@@ -787,31 +809,24 @@ static void linnos_keep_pending(struct bio *bio, u32 pending)
 			   load | FIELD_PREP(LINNOS_BIO_PENDING, pending));
 }
 
-/*
- * A read is in flight, from its request on or that of its first part, which
- * knows how large the whole is. For a model of latencies only.
- */
-static void linnos_watch(struct blk_linnos *linnos, struct bio *bio, u32 pages,
+/* A read, or what is left of it, is in flight: since now, if it has a place. */
+static void linnos_watch(struct blk_linnos *linnos, const struct bio *bio,
 			 u64 now_ns)
 {
+	struct linnos_watch *watch = READ_ONCE(linnos->watch);
 	struct bio_linnos io;
 
-	/* pairs with linnos_set_watching() */
-	if (!now_ns || !smp_load_acquire(&linnos->watching))
+	if (!now_ns || !watch)
 		return;
 	io = linnos_unpack(bio);
-	if (io.verdict == LINNOS_VERDICT_PROBE) {
-		if (linnos_is_probe(atomic_read(&linnos->probe), &io))
-			linnos_watch_probe(linnos->watch, pages, now_ns);
-	} else if (!io.watched) {
-		io.watched = linnos_watch_take(linnos->watch, pages, now_ns);
-		bio->bi_linnos |= FIELD_PREP(LINNOS_BIO_NUMBER, io.watched);
-	}
+	if (io.watched || linnos_is_probe(atomic_read(&linnos->probe), &io))
+		linnos_watch_start(watch, io.watched, now_ns);
 }
 
 /*
  * A read is not in flight any more, if it ever was. Of how many pages was it? Of
- * a read that was split while it was not watched those of its last part.
+ * a read that was split, and arrived while reads were not watched or all places
+ * were taken, those of its last part.
  */
 static u32 linnos_unwatch(struct blk_linnos *linnos,
 			  const struct bio_linnos *io)
@@ -837,19 +852,17 @@ static void linnos_start_write(struct blk_linnos *linnos, struct bio *bio,
 }
 
 static void linnos_start_part(struct blk_linnos *linnos, struct bio *part,
-			      u32 pages, u64 now_ns)
+			      u32 pages)
 {
 	s64 in_flight = atomic64_add_return(pages, &linnos->in_flight);
 	struct bio *whole = part->bi_private;
 	u64 bytes = part->bi_iter.bi_size;
-	u32 whole_pages;
 
 	/* what is left of the whole follows this part */
 	bytes += READ_ONCE(whole->bi_iter.bi_size);
-	whole_pages = DIV_ROUND_UP_ULL(bytes, LINNOS_PAGE_BYTES);
 	linnos_keep_pending(whole,
-			    lower_32_bits(in_flight) - pages + whole_pages);
-	linnos_watch(linnos, whole, whole_pages, now_ns);
+			    lower_32_bits(in_flight) - pages +
+				    DIV_ROUND_UP_ULL(bytes, LINNOS_PAGE_BYTES));
 }
 
 /**
@@ -881,10 +894,10 @@ void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 		return;
 	}
 	if (bio->bi_linnos & LINNOS_BIO_PART) {
-		linnos_start_part(linnos, bio, pages, now_ns);
+		linnos_start_part(linnos, bio, pages);
 		return;
 	}
-	linnos_watch(linnos, bio, pages, now_ns);
+	linnos_watch(linnos, bio, now_ns);
 	/*
 	 * Whoever sees a read in flight must know since when: before it can be
 	 * seen. And again if another was the only one then and has ended since.

@@ -410,7 +410,13 @@ static void linnos_test_sees_parts(struct kunit *test)
 		part[i]->bi_end_io = bio_chain_endio;
 		linnos_start(fx->linnos, part[i], 1000000 * (i + 1));
 	}
-	linnos_start(fx->linnos, &whole, 9000000);
+	/* the host holds back the rest: the drive is not slow */
+	look(fx, 1, NSEC_PER_SEC, &view);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_READ_PAGES], 8);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_READS_IN_FLIGHT], 0);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OLDEST_US], 0);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OVERDUE], 0);
+	linnos_start(fx->linnos, &whole, 1000000);
 	look(fx, 1, 9000000, &view);
 	KUNIT_EXPECT_EQ(test, view.features[LINNOS_READ_PAGES], 16);
 	KUNIT_EXPECT_EQ(test, view.features[LINNOS_READS_IN_FLIGHT], 1);
@@ -446,6 +452,52 @@ static void linnos_test_sees_parts(struct kunit *test)
 	look(fx, 1, 9501000, &view);
 	KUNIT_EXPECT_EQ(test, view.features[LINNOS_READ_PAGES], 0);
 	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OLDEST_US], 0);
+}
+
+/* A probe that is split: since its own request, and with all its pages. */
+static void linnos_test_sees_split_probe(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_view view;
+	struct bio whole, part;
+
+	/* somebody was told to look, and the next read does */
+	atomic_inc(&fx->linnos->revokes);
+	fx->linnos->probe_after_us = 0;
+	fx->linnos->probe_after_revokes = 1;
+	fx->linnos->stall_us = 1;
+	bio_init(&part, NULL, NULL, 0, REQ_OP_READ);
+	part.bi_iter.bi_size = 4096;
+	linnos_arrive(fx->linnos, &part);
+	linnos_start(fx->linnos, &part, 1000);
+	KUNIT_ASSERT_EQ(test,
+			(int)linnos_expect(fx->linnos, 4096, NSEC_PER_SEC),
+			BLK_LINNOS_PROBE);
+	linnos_end(fx->linnos, &part, BLK_STS_IOERR);
+
+	bio_init(&whole, NULL, NULL, 0, REQ_OP_READ);
+	whole.bi_iter.bi_size = 16384;
+	linnos_arrive(fx->linnos, &whole);
+	KUNIT_ASSERT_EQ(test, linnos_unpack(&whole).verdict,
+			LINNOS_VERDICT_PROBE);
+	bio_init(&part, NULL, NULL, 0, REQ_OP_READ);
+	part.bi_iter.bi_size = 4096;
+	whole.bi_iter.bi_size -= 4096;
+	part.bi_private = &whole;
+	part.bi_end_io = bio_chain_endio;
+	linnos_start(fx->linnos, &part, NSEC_PER_SEC);
+	look(fx, 1, 2 * NSEC_PER_SEC, &view);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OLDEST_US], 0);
+	linnos_start(fx->linnos, &whole, 2 * NSEC_PER_SEC);
+	look(fx, 1, 2 * NSEC_PER_SEC + 5000, &view);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OLDEST_US], 5);
+	linnos_served(fx->linnos, &part, 5000, 2 * NSEC_PER_SEC + 6000);
+	linnos_end(fx->linnos, &part, BLK_STS_OK);
+	linnos_served(fx->linnos, &whole, 7000, 2 * NSEC_PER_SEC + 7000);
+	linnos_end(fx->linnos, &whole, BLK_STS_OK);
+	look(fx, 1, 3 * NSEC_PER_SEC, &view);
+	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OLDEST_US], 0);
+	KUNIT_EXPECT_EQ(test, view.features[8], 4);
 }
 
 /* More reads than there are places: those that came first are seen. */
@@ -810,6 +862,7 @@ static struct kunit_suite linnos_latency_model_suite = {
 static struct kunit_case linnos_latency_cases[] = {
 	KUNIT_CASE(linnos_test_sees_load),
 	KUNIT_CASE(linnos_test_sees_parts),
+	KUNIT_CASE(linnos_test_sees_split_probe),
 	KUNIT_CASE(linnos_test_sees_so_many),
 	KUNIT_CASE(linnos_test_sees_since),
 	KUNIT_CASE(linnos_test_sees_what_there_is),
