@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.model.latency_model import N_FEATURES
 from linnapp.trace.blktrace import parse_device
 
 #: What the kernel found, as its trace event numbers and names it.
 FAST, SLOW, PROBE, NO_MODEL, STALLED = 0, 1, 2, 4, 5
 REASONS = {FAST: "fast", SLOW: "slow", PROBE: "probe", NO_MODEL: "no-model", STALLED: "stalled"}
 _REASON_OF = {name.encode(): number for number, name in REASONS.items()}
+
+#: Numbers that a model of latencies sees: the kernel prints as many.
+N_FEATURES = 22
 
 #: `latency_us` of a read that was revoked, or whose end was not seen
 UNKNOWN = -1

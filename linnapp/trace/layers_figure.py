@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from linnapp.errors import LinnappError
-from linnapp.files import replaced_file
+from linnapp.files import AnyPath, replaced_file
 from linnapp.trace.layers import LAYERS, Layers
 
 _COLOURS = {"request": "#e69f00", "issue": "#56b4e9", "drive": "#555555"}
 SUFFIXES = (".png", ".svg")
 
 
-def check_can_draw(path: Path) -> None:
+def check_can_draw(path: AnyPath) -> None:
     """Find out why no picture could be had, before anything is recorded for it.
 
     Raises
@@ -22,6 +22,7 @@ def check_can_draw(path: Path) -> None:
     LinnappError
         When the suffix is none of ``SUFFIXES``, or matplotlib or the folder is missing.
     """
+    path = Path(path)
     if path.suffix not in SUFFIXES:
         raise LinnappError(f"{path}: a picture's name ends in {' or '.join(SUFFIXES)}")
     if not path.parent.is_dir():
@@ -34,7 +35,7 @@ def check_can_draw(path: Path) -> None:
         ) from error
 
 
-def draw(found: Sequence[tuple[str, Layers]], path: Path) -> None:
+def draw(found: Sequence[tuple[str, Layers]], path: AnyPath) -> None:
     """Draw a row of bars a recording; errors as :func:`check_can_draw` has them."""
     check_can_draw(path)
     from matplotlib.figure import Figure
@@ -56,4 +57,4 @@ def draw(found: Sequence[tuple[str, Layers]], path: Path) -> None:
     panels[0, 0].legend(fontsize=7, loc="lower right")
     figure.tight_layout()
     with replaced_file(path) as stream:
-        figure.savefig(stream, dpi=120, format=path.suffix[1:])
+        figure.savefig(stream, dpi=120, format=Path(path).suffix[1:])

@@ -78,7 +78,8 @@ def test_arrows_point_down(room: str) -> None:
 
 def test_every_module_has_a_room() -> None:
     at_the_top = {name for name in modules() if name and "." not in name} - MAY_IMPORT.keys()
-    assert at_the_top == GROUND | {"cli", "__main__"}
+    # replicas is the library's binding, for programs: nothing here uses it.
+    assert at_the_top == GROUND | {"cli", "__main__", "replicas"}
 
 
 def test_no_circles() -> None:

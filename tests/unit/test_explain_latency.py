@@ -25,6 +25,7 @@ from linnapp.learn.latency_explanation import (
 from linnapp.model import LatencyModel
 from linnapp.model.latency_engine import power, predict_us
 from linnapp.model.latency_model import CAP, FEATURES, LATENCIES, N_FEATURES
+from linnapp.trace import decisions
 
 
 class Totals:
@@ -186,3 +187,7 @@ def test_an_overdue_read_is_said_to_be_the_reason(
         "  =            +4,990  the sum        4,990 us",
         "  fast with oldest_us 510, not 5000",
     ]
+
+
+def test_the_event_has_a_number_for_every_feature() -> None:
+    assert decisions.N_FEATURES == N_FEATURES
