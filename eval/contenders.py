@@ -70,14 +70,14 @@ CONTENDERS = (
 
 #: Where slowness is injected: as published, and what the means of LinnOS's are held against.
 INJECTED = (
-    "baseline", "clone", "hedge", "hedge-ip", "heuristic-adv", "linnos", "linnos-hl", "lowest",
-    "oracle",
+    "baseline", "clone", "hedge", "hedge-ip", "heuristic", "heuristic-adv", "linnos", "linnos-hl",
+    "lowest", "oracle",
 )  # fmt: skip
 INJECTED_PAIRS = (
     *(
         (ours, reference)
         for ours in ("linnos", "linnos-hl", "lowest")
-        for reference in ("baseline", "clone", "hedge", "hedge-ip", "heuristic-adv")
+        for reference in ("baseline", "clone", "hedge", "hedge-ip", "heuristic", "heuristic-adv")
     ),
     ("lowest", "linnos"),
 )

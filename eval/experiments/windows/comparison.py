@@ -15,7 +15,7 @@ OURS = ("linnos", "linnos-hl", "lowest")
 REFERENCES = ("baseline", "hedge")
 
 #: Neither LinnOS nor a bound; `clone` doubles the load, and answers after the fact.
-RIVALS = ("baseline", "hedge", "hedge-ip", "heuristic-adv", "clone")
+RIVALS = ("baseline", "hedge", "hedge-ip", "heuristic", "heuristic-adv", "clone")
 
 
 def gains(data: dict[str, Any], policy: str, reference: str) -> list[float]:
