@@ -71,7 +71,10 @@ def _window(mean_us: dict[str, float], below: tuple[float, float, float]) -> dic
     ]
     return {
         "array": "enterprise", "workload": "az-e", "seed": 1, "inject": None, "errors": 0,
-        "mean_us": {"hedge-ip": 100.0, "heuristic-adv": 100.0, "clone": 150.0, **mean_us},
+        "mean_us": {
+            "hedge-ip": 100.0, "heuristic": 100.0, "heuristic-adv": 100.0, "clone": 150.0,
+            **mean_us,
+        },
         "compared": pairs,
     }  # fmt: skip
 
