@@ -12,7 +12,6 @@
 /* More than any model has. */
 #define FILE_BYTES_MAX (64u << 10)
 #define REMEDY "`linnapp train --kind latency` makes one"
-#define VERSION_AT 8
 
 static ssize_t read_whole(const char *path, unsigned char *file)
 {
@@ -53,7 +52,7 @@ static struct linnos_latency *parse(const char *path, const unsigned char *file,
 		return model;
 	free(model);
 	*error = -EINVAL;
-	if (wrong == LINNOS_LATENCY_UNKNOWN_VERSION && file[VERSION_AT] == LINNOS_MODEL_VERSION)
+	if (wrong == LINNOS_LATENCY_UNKNOWN_VERSION && file[LINNOS_FILE_VERSION] == LINNOS_MODEL_VERSION)
 		snprintf(why, MODEL_WHY_BYTES,
 			 "%s: a network that says slow or fast, not how long; " REMEDY " that does",
 			 path);

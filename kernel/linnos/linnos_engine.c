@@ -12,6 +12,7 @@
  * relies on that and checks nothing at run time.
  */
 #include "linnos_engine.h"
+#include "linnos_file.h"
 
 #ifdef __KERNEL__
 #include <linux/limits.h>
@@ -26,10 +27,6 @@
 #define DIGIT_MAX 9
 
 /* Byte offsets of the header's fields. */
-#define AT_MAGIC 0
-#define AT_VERSION 8
-#define AT_TOTAL_BYTES 12
-#define AT_CRC32 16
 #define AT_N_INPUTS 20
 #define AT_N_HIDDEN 22
 #define AT_N_OUTPUTS 24
@@ -41,19 +38,6 @@
 #define AT_THRESHOLD_US 36
 #define AT_RESERVED_B 40
 
-static const u8 model_magic[8] = { 'L', 'I', 'N', 'N', 'O', 'S', 'M', 'D' };
-
-/* The file is little-endian and may sit at any address. */
-static u32 get_u16(const u8 *p)
-{
-	return p[0] | (u32)p[1] << 8;
-}
-
-static u32 get_u32(const u8 *p)
-{
-	return get_u16(p) | get_u16(p + 2) << 16;
-}
-
 static s32 get_s32(const u8 *p)
 {
 	return (s32)get_u32(p);
@@ -64,60 +48,9 @@ static s64 get_s64(const u8 *p)
 	return (s64)(get_u32(p) | (u64)get_u32(p + 4) << 32);
 }
 
-static u8 *put_u16(u8 *p, u32 value)
-{
-	p[0] = value;
-	p[1] = value >> 8;
-	return p + 2;
-}
-
-static u8 *put_u32(u8 *p, u32 value)
-{
-	return put_u16(put_u16(p, value), value >> 16);
-}
-
 static u8 *put_u64(u8 *p, u64 value)
 {
 	return put_u32(put_u32(p, value), value >> 32);
-}
-
-/* IEEE CRC-32, reflected, four bits a step: a model is read once. */
-static u32 linnos_crc32_nibbles(u32 crc, const u8 *p, size_t bytes)
-{
-	static const u32 table[16] = {
-		0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac,
-		0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
-		0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
-		0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
-	};
-
-	while (bytes--) {
-		crc ^= *p++;
-		crc = crc >> 4 ^ table[crc & 15];
-		crc = crc >> 4 ^ table[crc & 15];
-	}
-	return crc;
-}
-
-/* The file's checksum counts its own field as zero. */
-static u32 linnos_model_crc32(const u8 *file, size_t bytes)
-{
-	static const u8 zero[4];
-	u32 crc = ~0u;
-
-	crc = linnos_crc32_nibbles(crc, file, AT_CRC32);
-	crc = linnos_crc32_nibbles(crc, zero, sizeof(zero));
-	crc = linnos_crc32_nibbles(crc, file + AT_CRC32 + 4,
-				   bytes - AT_CRC32 - 4);
-	return ~crc;
-}
-
-static bool all_zero(const u8 *p, size_t bytes)
-{
-	while (bytes--)
-		if (*p++)
-			return false;
-	return true;
 }
 
 /**
@@ -135,13 +68,13 @@ enum linnos_model_error linnos_model_check_header(const void *file,
 {
 	const u8 *p = file;
 
-	if (bytes < sizeof(model_magic))
+	if (bytes < sizeof(linnos_magic))
 		return LINNOS_MODEL_TRUNCATED;
-	if (memcmp(p + AT_MAGIC, model_magic, sizeof(model_magic)))
+	if (memcmp(p, linnos_magic, sizeof(linnos_magic)))
 		return LINNOS_MODEL_MAGIC;
 	if (bytes < LINNOS_MODEL_HEADER)
 		return LINNOS_MODEL_TRUNCATED;
-	if (get_u32(p + AT_VERSION) != LINNOS_MODEL_VERSION)
+	if (get_u32(p + LINNOS_FILE_VERSION) != LINNOS_MODEL_VERSION)
 		return LINNOS_MODEL_UNKNOWN_VERSION;
 	if (get_u16(p + AT_N_INPUTS) != LINNOS_N_INPUTS ||
 	    get_u16(p + AT_N_HIDDEN) != LINNOS_N_HIDDEN ||
@@ -150,7 +83,7 @@ enum linnos_model_error linnos_model_check_header(const void *file,
 	    p[AT_PENDING_DIGITS] != LINNOS_PENDING_DIGITS ||
 	    p[AT_LATENCY_DIGITS] != LINNOS_LATENCY_DIGITS)
 		return LINNOS_MODEL_SHAPE;
-	if (get_u32(p + AT_TOTAL_BYTES) != LINNOS_MODEL_BYTES)
+	if (get_u32(p + LINNOS_FILE_TOTAL_BYTES) != LINNOS_MODEL_BYTES)
 		return LINNOS_MODEL_SIZE;
 	if (!all_zero(p + AT_RESERVED_A, AT_SCALE - AT_RESERVED_A) ||
 	    !all_zero(p + AT_RESERVED_B, LINNOS_MODEL_HEADER - AT_RESERVED_B))
@@ -238,8 +171,8 @@ enum linnos_model_error linnos_model_parse(struct linnos_model *model,
 	if (bytes > LINNOS_MODEL_BYTES)
 		return LINNOS_MODEL_SIZE;
 
-	model->id = get_u32(p + AT_CRC32);
-	if (model->id != linnos_model_crc32(p, bytes))
+	model->id = get_u32(p + LINNOS_FILE_CRC32);
+	if (model->id != linnos_file_crc32(p, bytes))
 		return LINNOS_MODEL_CRC;
 	model->scale = get_u32(p + AT_SCALE);
 	model->threshold_us = get_u32(p + AT_THRESHOLD_US);
@@ -270,10 +203,10 @@ void linnos_model_store(const struct linnos_model *model, void *file)
 	int i, unit, k;
 
 	memset(p, 0, LINNOS_MODEL_HEADER);
-	memcpy(p + AT_MAGIC, model_magic, sizeof(model_magic));
-	put_u32(p + AT_VERSION, LINNOS_MODEL_VERSION);
-	put_u32(p + AT_TOTAL_BYTES, LINNOS_MODEL_BYTES);
-	put_u32(p + AT_CRC32, model->id);
+	memcpy(p, linnos_magic, sizeof(linnos_magic));
+	put_u32(p + LINNOS_FILE_VERSION, LINNOS_MODEL_VERSION);
+	put_u32(p + LINNOS_FILE_TOTAL_BYTES, LINNOS_MODEL_BYTES);
+	put_u32(p + LINNOS_FILE_CRC32, model->id);
 	put_u16(p + AT_N_INPUTS, LINNOS_N_INPUTS);
 	put_u16(p + AT_N_HIDDEN, LINNOS_N_HIDDEN);
 	put_u16(p + AT_N_OUTPUTS, LINNOS_N_OUTPUTS);

@@ -52,9 +52,10 @@ typedef __INT64_TYPE__ s64;
 #define LINNOS_N_HIDDEN 256
 #define LINNOS_N_OUTPUTS 2
 
-/* Every kind of model file begins with magic, version and total_bytes. */
+/* Every kind of model file begins with magic, version, total_bytes and crc32. */
 #define LINNOS_FILE_VERSION 8
 #define LINNOS_FILE_TOTAL_BYTES 12
+#define LINNOS_FILE_CRC32 16
 
 /*
  * Model file, version 1; Documentation/ABI/testing/sysfs-block-linnos describes

@@ -8,6 +8,7 @@
  * arithmetic relies on that and checks nothing at run time.
  */
 #include "linnos_latency.h"
+#include "linnos_file.h"
 
 #ifdef __KERNEL__
 #include <linux/compiler.h>
@@ -17,10 +18,6 @@
 #endif
 
 /* Byte offsets of the header's fields. */
-#define AT_MAGIC 0
-#define AT_VERSION LINNOS_FILE_VERSION
-#define AT_TOTAL_BYTES LINNOS_FILE_TOTAL_BYTES
-#define AT_CRC32 16
 #define AT_N_FEATURES 20
 #define AT_N_TREES 22
 #define AT_DEPTH 24
@@ -43,48 +40,6 @@
 #define STEP_BITS 5
 #define POWER_BITS 16
 
-/* The file is little-endian and may sit at any address. */
-static u32 get_u16(const u8 *p)
-{
-	return p[0] | (u32)p[1] << 8;
-}
-
-static u32 get_u32(const u8 *p)
-{
-	return get_u16(p) | get_u16(p + 2) << 16;
-}
-
-static u8 *put_u16(u8 *p, u32 value)
-{
-	p[0] = value;
-	p[1] = value >> 8;
-	return p + 2;
-}
-
-static u8 *put_u32(u8 *p, u32 value)
-{
-	return put_u16(put_u16(p, value), value >> 16);
-}
-
-static const u8 latency_magic[8] = { 'L', 'I', 'N', 'N', 'O', 'S', 'M', 'D' };
-
-/* IEEE CRC-32, reflected, a bit a step: a model is read once. */
-static u32 linnos_latency_crc32(const u8 *p, size_t bytes)
-{
-	u32 crc = ~0u;
-	size_t at;
-	int bit;
-
-	for (at = 0; at < bytes; at++) {
-		/* The file's checksum counts its own field as zero. */
-		if (at < AT_CRC32 || at >= AT_CRC32 + 4)
-			crc ^= p[at];
-		for (bit = 0; bit < 8; bit++)
-			crc = crc >> 1 ^ (crc & 1 ? 0xedb88320 : 0);
-	}
-	return ~crc;
-}
-
 /**
  * linnos_latency_check_header() - can this be the beginning of a model file?
  * @file: the file's first bytes
@@ -99,15 +54,14 @@ enum linnos_latency_error linnos_latency_check_header(const void *file,
 {
 	const u8 *p = file;
 	u32 n_trees, overdue_us, base;
-	int at;
 
-	if (bytes < sizeof(latency_magic))
+	if (bytes < sizeof(linnos_magic))
 		return LINNOS_LATENCY_TRUNCATED;
-	if (memcmp(p + AT_MAGIC, latency_magic, sizeof(latency_magic)))
+	if (memcmp(p, linnos_magic, sizeof(linnos_magic)))
 		return LINNOS_LATENCY_MAGIC;
 	if (bytes < LINNOS_MODEL_HEADER)
 		return LINNOS_LATENCY_TRUNCATED;
-	if (get_u32(p + AT_VERSION) != LINNOS_LATENCY_VERSION)
+	if (get_u32(p + LINNOS_FILE_VERSION) != LINNOS_LATENCY_VERSION)
 		return LINNOS_LATENCY_UNKNOWN_VERSION;
 	n_trees = get_u16(p + AT_N_TREES);
 	if (get_u16(p + AT_N_FEATURES) != LINNOS_N_FEATURES ||
@@ -115,14 +69,12 @@ enum linnos_latency_error linnos_latency_check_header(const void *file,
 	    p[AT_LOG_BITS] != LINNOS_LOG_BITS ||
 	    p[AT_DEPTH] != LINNOS_TREE_DEPTH || n_trees > LINNOS_TREES_MAX)
 		return LINNOS_LATENCY_SHAPE;
-	if (get_u32(p + AT_TOTAL_BYTES) !=
+	if (get_u32(p + LINNOS_FILE_TOTAL_BYTES) !=
 	    LINNOS_MODEL_HEADER + n_trees * LINNOS_TREE_BYTES)
 		return LINNOS_LATENCY_SIZE;
-	if (p[AT_RESERVED_A])
+	if (p[AT_RESERVED_A] ||
+	    !all_zero(p + AT_RESERVED_B, LINNOS_MODEL_HEADER - AT_RESERVED_B))
 		return LINNOS_LATENCY_RESERVED;
-	for (at = AT_RESERVED_B; at < LINNOS_MODEL_HEADER; at++)
-		if (p[at])
-			return LINNOS_LATENCY_RESERVED;
 	overdue_us = get_u32(p + AT_OVERDUE_US);
 	base = get_u32(p + AT_BASE);
 	if (!overdue_us || overdue_us > LINNOS_LATENCY_CAP ||
@@ -179,12 +131,12 @@ enum linnos_latency_error linnos_latency_parse(struct linnos_latency *model,
 	error = linnos_latency_check_header(p, bytes);
 	if (error)
 		return error;
-	if (bytes < get_u32(p + AT_TOTAL_BYTES))
+	if (bytes < get_u32(p + LINNOS_FILE_TOTAL_BYTES))
 		return LINNOS_LATENCY_TRUNCATED;
-	if (bytes > get_u32(p + AT_TOTAL_BYTES))
+	if (bytes > get_u32(p + LINNOS_FILE_TOTAL_BYTES))
 		return LINNOS_LATENCY_SIZE;
-	model->id = get_u32(p + AT_CRC32);
-	if (model->id != linnos_latency_crc32(p, bytes))
+	model->id = get_u32(p + LINNOS_FILE_CRC32);
+	if (model->id != linnos_file_crc32(p, bytes))
 		return LINNOS_LATENCY_CRC;
 
 	model->threshold_us = get_u32(p + AT_THRESHOLD_US);
@@ -219,10 +171,10 @@ size_t linnos_latency_store(const struct linnos_latency *model, void *file)
 	u32 i;
 
 	memset(p, 0, LINNOS_MODEL_HEADER);
-	memcpy(p + AT_MAGIC, latency_magic, sizeof(latency_magic));
-	put_u32(p + AT_VERSION, LINNOS_LATENCY_VERSION);
-	put_u32(p + AT_TOTAL_BYTES, bytes);
-	put_u32(p + AT_CRC32, model->id);
+	memcpy(p, linnos_magic, sizeof(linnos_magic));
+	put_u32(p + LINNOS_FILE_VERSION, LINNOS_LATENCY_VERSION);
+	put_u32(p + LINNOS_FILE_TOTAL_BYTES, bytes);
+	put_u32(p + LINNOS_FILE_CRC32, model->id);
 	put_u16(p + AT_N_FEATURES, LINNOS_N_FEATURES);
 	put_u16(p + AT_N_TREES, model->n_trees);
 	p[AT_DEPTH] = LINNOS_TREE_DEPTH;
