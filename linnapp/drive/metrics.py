@@ -82,7 +82,7 @@ class DriveCollector(Collector):
                 drive = Drive(name)
                 stats, disk, mode = drive.stats, drive.disk_stat, drive.mode
                 model_id, threshold_us = drive.model_id, drive.threshold_us
-            except (DeviceError, OSError, ValueError):
+            except DeviceError:
                 continue
             present += 1
             for column, (metric, words) in _COUNTERS.items():

@@ -49,19 +49,23 @@ class Drive:
     """
 
     def __init__(self, device: str) -> None:
-        self.name = _disk_name(device)
-        self._directory = sysfs_root() / "block" / self.name / "linnos"
-        if not self._directory.is_dir():
+        try:
+            self.name = _disk_name(device)
+            self._directory = sysfs_root() / "block" / self.name / "linnos"
+            has_policy = self._directory.is_dir()
+        except OSError as error:
+            raise _explained(Path(error.filename or device), error) from error
+        if not has_policy:
             raise DeviceError(
                 f"{device}: {self._directory} is missing: this kernel lacks the LinnOS patch "
                 "(CONFIG_BLK_LINNOS), or the disk has no request queue; boot the patched kernel"
             )
 
     def _read(self, name: str) -> str:
-        try:
-            return (self._directory / name).read_text().strip()
-        except OSError as error:
-            raise _explained(self._directory / name, error) from error
+        return _text(self._directory / name)
+
+    def _number(self, name: str) -> int:
+        return _numbers(self._directory / name, 1)[0]
 
     def _write(self, name: str, text: str) -> None:
         path = self._directory / name
@@ -73,12 +77,8 @@ class Drive:
     @property
     def device_number(self) -> int:
         """The disk's number, as the kernel keeps it: major << 20 | minor."""
-        path = self._directory.parent / "dev"
-        try:
-            major, minor = path.read_text().split(":")
-        except OSError as error:
-            raise _explained(path, error) from error
-        return int(major) << 20 | int(minor)
+        major, minor = _numbers(self._directory.parent / "dev", 2, ":")
+        return major << 20 | minor
 
     @property
     def mode(self) -> str:
@@ -116,12 +116,12 @@ class Drive:
     @property
     def threshold_us(self) -> int:
         """The active model's inflection point; 0 without a model."""
-        return int(self._read("threshold_us"))
+        return self._number("threshold_us")
 
     @property
     def probes(self) -> dict[str, int]:
         """``probe_after_us`` and ``probe_after_revokes``."""
-        return {name: int(self._read(name)) for name in ("probe_after_us", "probe_after_revokes")}
+        return {name: self._number(name) for name in ("probe_after_us", "probe_after_revokes")}
 
     @property
     def stats(self) -> dict[str, int]:
@@ -134,7 +134,7 @@ class Drive:
         counters = {}
         for name in names:
             text = self._read(f"stats/{name}")
-            if text.isdigit():
+            if re.fullmatch(r"\d{1,20}", text):
                 counters[name] = int(text)
         return counters
 
@@ -145,22 +145,16 @@ class Drive:
         `read_ios`, `read_merges`, `read_sectors`, `read_ms`, the same of writes, `in_flight` and
         `busy_ms`. The times are from request to completion: what a scheduler adds is in them.
         """
-        path = self._directory.parent / "stat"
-        try:
-            columns = path.read_text().split()
-        except OSError as error:
-            raise _explained(path, error) from error
-        if len(columns) < len(_DISK_STAT):
-            raise DeviceError(f"{path}: {len(columns)} columns, expected {len(_DISK_STAT)}")
-        return {name: int(value) for name, value in zip(_DISK_STAT, columns, strict=False)}
+        columns = _numbers(self._directory.parent / "stat", len(_DISK_STAT))
+        return dict(zip(_DISK_STAT, columns, strict=True))
 
     @property
     def pending_pages(self) -> int | None:
         """Pages of 4 KiB that the policy has in flight; None where debugfs cannot be read."""
         path = sysfs_root() / "kernel/debug/block" / self.name / "rqos/linnos/in_flight"
         try:
-            counts = re.match(r"(\d+) pages", path.read_text())
-        except OSError:
+            counts = re.match(r"(\d+) pages", _text(path))
+        except DeviceError:
             return None
         return int(counts[1]) if counts else None
 
@@ -265,6 +259,29 @@ def _disk_name(device: str) -> str:
     for candidate in block.glob(f"*/{name}"):
         return candidate.parent.name
     raise DeviceError(f"{device}: no such disk under {block}; `lsblk` lists the drives")
+
+
+def _text(path: Path) -> str:
+    """What one of the kernel's files says."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError as error:
+        raise _explained(path, error) from error
+
+
+def _numbers(path: Path, n: int, separator: str | None = None) -> list[int]:
+    """The first `n` numbers in one of the kernel's files."""
+    text = _text(path)
+    try:
+        found = [int(word) for word in text.split(separator)]
+    except ValueError:
+        found = []
+    if len(found) < n:
+        raise DeviceError(
+            f"{path}: {text[:80]!r}, expected {'a number' if n == 1 else f'{n} numbers'}; empty "
+            "files are of a drive that is being removed, `lsblk` lists those that are there"
+        )
+    return found[:n]
 
 
 def _explained(path: Path, error: OSError) -> DeviceError:

@@ -190,7 +190,7 @@ class Array:
             try:
                 watched = self._watched.get(name) or Watched(name)
                 row = watched.look((percentiles or {}).get(name))
-            except (DeviceError, OSError, ValueError):
+            except DeviceError:
                 # Not there any more, or going: its files are gone, or empty already.
                 self._watched.pop(name, None)
                 continue

@@ -58,6 +58,47 @@ def test_errors_name_the_remedy(tree: Path) -> None:
         Drive("sda").set_mode("on")
 
 
+@pytest.mark.parametrize(
+    ("path", "attribute"),
+    [
+        ("linnos/threshold_us", "threshold_us"),
+        ("linnos/probe_after_revokes", "probes"),
+        ("stat", "disk_stat"),
+        ("dev", "device_number"),
+    ],
+)
+def test_a_file_that_holds_no_number_is_named_with_what_it_holds(
+    tree: Path, path: str, attribute: str
+) -> None:
+    file = tree.parent / path
+    for content, shown in (
+        (b"1x8\n", "'1x8'"),
+        (b"", "''"),
+        (b"\xff\n", "'\ufffd'"),
+        (b"8:16:1:9x", "'8:16:1:9x'"),
+        (b"9" * 5000, "'999"),
+    ):
+        file.write_bytes(content)
+        with pytest.raises(DeviceError) as error:
+            getattr(Drive("sda"), attribute)
+        assert str(error.value).startswith(f"{file}: {shown}") and "expected" in str(error.value)
+    file.unlink()
+    with pytest.raises(DeviceError, match=f"{file}: No such file"):
+        getattr(Drive("sda"), attribute)
+
+
+def test_what_the_system_refuses_is_a_device_error(tree: Path) -> None:
+    with pytest.raises(DeviceError, match="File name too long"):
+        Drive("a" * 300)
+    (tree / "mode").unlink()
+    (tree / "mode").mkdir()
+    with pytest.raises(DeviceError, match="mode: Is a directory"):
+        _ = Drive("sda").mode
+    (tree / "stats" / "reads").write_bytes(b"\xff\n")
+    (tree / "stats" / "revoked").write_text("9" * 5000)
+    assert Drive("sda").stats == {}
+
+
 def test_refusal_by_the_kernel(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real_open = Path.open
 
