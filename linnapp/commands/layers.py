@@ -142,20 +142,21 @@ def _show(name: str, kind: str, found: Layers) -> None:
     click.echo(f"{name}: {found.n} {kind}, us")
     columns = ("mean", "p50", "p95", "p99", "p999", "max")
     click.echo(f"  {'':8}" + "".join(f"{column:>11}" for column in (*columns, "share")))
-    whole = found.total.mean_us
-    for layer, histogram in (*found.by_layer.items(), ("total", found.total)):
-        figures = histogram.to_json()
-        share = histogram.mean_us / whole if whole else 0.0
+    said = found.to_json()
+    whole_share = sum(figures["share"] for figures in said["layers"].values())
+    for layer, figures in {
+        **said["layers"],
+        "total": {**said["total"], "share": whole_share},
+    }.items():
         click.echo(
             f"  {layer:8}"
             + "".join(f"{figures[f'{column}_us']:>11.1f}" for column in columns)
-            + f"{share:>11.1%}"
+            + f"{figures['share']:>11.1%}"
         )
-    bands = found.bands()
     click.echo(
         "  " + ", ".join(f"{_LETTERS[layer]} {layer}: {words}" for layer, words in LAYERS.items())
     )
-    for band in bands:
+    for band in found.bands():
         whole = sum(band.mean_us.values())
         bar = "".join(
             _LETTERS[layer] * round(us / whole * _BAR) if whole else ""

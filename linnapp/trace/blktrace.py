@@ -24,9 +24,6 @@ from linnapp.native import native
 
 WRITE, COMPLETED, ERROR, REVOKED, MERGED, SPLIT, REQUEUED, ISSUED = (1 << bit for bit in range(8))
 
-#: where the time of an I/O went: rows of what :meth:`BlktraceReader.with_layers` gives
-TO_REQUEST, TO_ISSUE, TO_COMPLETION = range(3)
-
 #: larger histories need LT_MAX_HISTORY changed in blktrace_parser.h
 MAX_HISTORY = 16
 
@@ -40,6 +37,10 @@ _PER_CPU = re.compile(r"(?P<base>.+)\.blktrace\.(?P<cpu>\d+)$")
 _MAX_DEVICES = 16
 
 
+#: where the time of an I/O went: rows of what :meth:`BlktraceReader.with_layers` gives
+_LAYERS = ("to_request_ns", "to_issue_ns", "to_completion_ns")
+
+
 class _Columns(ctypes.Structure):
     _fields_ = (
         ("arrival_ns", ctypes.c_void_p),
@@ -50,10 +51,7 @@ class _Columns(ctypes.Structure):
         ("flags", ctypes.c_void_p),
         ("hist_pending", ctypes.c_void_p),
         ("hist_latency_us", ctypes.c_void_p),
-        # In the order of the rows.
-        ("to_request_ns", ctypes.c_void_p),
-        ("to_issue_ns", ctypes.c_void_p),
-        ("to_completion_ns", ctypes.c_void_p),
+        *((name, ctypes.c_void_p) for name in _LAYERS),
     )
 
 
@@ -316,7 +314,7 @@ class BlktraceReader:
             In ns: from Q to the request (G, or a merge), from there to D, from D to C; of the part
             that completed last. Zeros for I/Os that were never issued.
         """
-        return self._chunks(3)
+        return self._chunks(len(_LAYERS))
 
     def _chunks(self, n_layers: int) -> Iterator[tuple[IoChunk, npt.NDArray[np.uint64]]]:
         library = _library()

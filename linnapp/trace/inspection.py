@@ -35,10 +35,20 @@ _SUB_BITS = 6
 
 
 class LatencyHistogram:
-    """Counts of latencies in ns: exact below 128 ns, within 1.6 % above."""
+    """Counts of latencies in ns: exact below 128 ns, within 1.6 % above.
+
+    Attributes
+    ----------
+    counts : int64 array, shape (N_BINS,)
+        By the latencies' bins, see :meth:`bins`.
+    n : int
+    max_ns : int
+    """
+
+    N_BINS = 64 * _SUB_BINS
 
     def __init__(self) -> None:
-        self._counts = np.zeros(64 * _SUB_BINS, np.int64)
+        self.counts = np.zeros(self.N_BINS, np.int64)
         self._sum_ns = 0.0
         self.n = 0
         self.max_ns = 0
@@ -50,10 +60,11 @@ class LatencyHistogram:
         self.n += len(latency_ns)
         self._sum_ns += float(latency_ns.sum(dtype=np.float64))
         self.max_ns = max(self.max_ns, int(latency_ns.max()))
-        self._counts += np.bincount(self._bins(latency_ns), minlength=len(self._counts))
+        self.counts += np.bincount(self.bins(latency_ns), minlength=self.N_BINS)
 
     @staticmethod
-    def _bins(latency_ns: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    def bins(latency_ns: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        """The bin of each latency; they are in order."""
         value = latency_ns.astype(np.int64)
         # frexp is exact for what a double holds exactly, far above any latency.
         exponent = np.maximum(np.frexp(value.astype(np.float64))[1] - 1 - _SUB_BITS, 0)
@@ -75,7 +86,7 @@ class LatencyHistogram:
         if not self.n:
             return 0.0
         rank = max(1, int(np.ceil(percentile / 100 * self.n - 1e-9)))
-        index = np.searchsorted(np.cumsum(self._counts), rank)
+        index = np.searchsorted(np.cumsum(self.counts), rank)
         return min(float(self._upper_ns(np.array([index]))[0]), float(self.max_ns)) / 1000
 
     def to_json(self) -> dict[str, float]:
@@ -85,8 +96,8 @@ class LatencyHistogram:
 
     def cdf(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Latency in us and cumulative share, one point per bin that is not empty."""
-        used = np.nonzero(self._counts)[0]
-        share = np.cumsum(self._counts[used]) / max(self.n, 1)
+        used = np.nonzero(self.counts)[0]
+        share = np.cumsum(self.counts[used]) / max(self.n, 1)
         return np.minimum(self._upper_ns(used), self.max_ns) / 1000, share
 
 

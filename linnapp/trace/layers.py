@@ -31,10 +31,6 @@ _BLOCK_NS, _BLOCKS_KEPT = 1_000_000, 4096
 _MIN_BLOCKS, _MAX_BLOCKS = 10, 20
 _RESAMPLES = 2000
 
-#: Of the histogram of whole latencies: bins an octave.
-_BINS_PER_OCTAVE = 64
-_N_BINS = 64 * _BINS_PER_OCTAVE
-
 
 @dataclasses.dataclass(frozen=True)
 class Band:
@@ -65,8 +61,8 @@ class Layers:
     def __init__(self) -> None:
         self.by_layer = {layer: LatencyHistogram() for layer in LAYERS}
         self.total = LatencyHistogram()
-        self._counts = np.zeros(_N_BINS, np.int64)
-        self._sums = np.zeros((len(LAYERS), _N_BINS))
+        #: of each layer in ns, by the bins of `total`
+        self._sums = np.zeros((len(LAYERS), LatencyHistogram.N_BINS))
         #: block of time: how many I/Os, then the sum of each layer in ns
         self._blocks: dict[int, npt.NDArray[np.float64]] = {}
         self._block_ns = _BLOCK_NS
@@ -91,14 +87,13 @@ class Layers:
             return
         total = np.sum(times, axis=0)
         self.total.add(total)
-        bins = (np.log2(np.maximum(total, 1)) * _BINS_PER_OCTAVE).astype(np.int64)
-        self._counts += np.bincount(bins, minlength=_N_BINS)
+        bins = LatencyHistogram.bins(total)
         first, block = np.unique(arrival_ns // self._block_ns, return_inverse=True)
         sums = np.empty((1 + len(LAYERS), len(first)))
         sums[0] = np.bincount(block)
         for i, (layer, time_ns) in enumerate(zip(LAYERS, times, strict=True)):
             self.by_layer[layer].add(time_ns)
-            self._sums[i] += np.bincount(bins, time_ns, minlength=_N_BINS)
+            self._sums[i] += np.bincount(bins, time_ns, minlength=LatencyHistogram.N_BINS)
             sums[1 + i] = np.bincount(block, time_ns)
         for key, column in zip(first, sums.T, strict=True):
             self._blocks[int(key)] = self._blocks.get(int(key), 0.0) + column
@@ -115,15 +110,15 @@ class Layers:
     def bands(self) -> list[Band]:
         """Fast I/Os, slow ones and the slowest: the mean of each layer; empty bands left out.
 
-        An I/O belongs to the band in which the end of its bin is: bins are within 1.1 % of it.
+        An I/O belongs to the band in which the end of its bin is: bins are within 1.6 % of it.
         """
-        below = np.cumsum(self._counts)
+        below = np.cumsum(self.total.counts)
         found = []
         start = 0
         for low, high in itertools.pairwise(BANDS):
             rank = int(np.ceil(high / 100 * self.n - 1e-9))
             end = int(np.searchsorted(below, max(rank, 1))) + 1
-            n = int(self._counts[start:end].sum())
+            n = int(self.total.counts[start:end].sum())
             if end > start and n:
                 sums = self._sums[:, start:end].sum(axis=1) / n / 1000
                 found.append(Band(low, high, n, dict(zip(LAYERS, sums.tolist(), strict=True))))
