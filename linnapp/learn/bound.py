@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.errors import LinnappError, TraceError
+from linnapp.errors import TraceError, needs
 from linnapp.files import AnyPath
 from linnapp.learn.ranking import area_under_roc
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED
@@ -109,13 +109,9 @@ def black_box_auc(trace: AnyPath, threshold_us: int, **reader_options: Any) -> f
     TraceError
         If the trace cannot be read or is too short.
     """
-    try:
+    with needs("--bound needs scikit-learn", "scikit-learn"):
         from sklearn.ensemble import HistGradientBoostingClassifier
         from threadpoolctl import threadpool_limits
-    except ImportError as error:
-        raise LinnappError(
-            f"--bound needs scikit-learn ({error}); install it with: pip install scikit-learn"
-        ) from error
     features, slow = _observed_reads(trace, threshold_us, reader_options)
     if slow.all() or not slow.any():
         return None

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from linnapp.errors import LinnappError
+from linnapp.errors import LinnappError, needs
 from linnapp.files import AnyPath, explain_os_error
 from linnapp.learn.drive_training import train_drive
 from linnapp.learn.inflection import InflectionPoint, LatencyDistribution
@@ -81,12 +81,8 @@ def train_fleet(
         If Dask is not installed or the scheduler cannot be reached.
     """
     out_dir = Path(out_dir)
-    try:
+    with needs("a fleet needs Dask", "distributed"):
         from distributed import Client, LocalCluster, as_completed
-    except ImportError as error:
-        raise LinnappError(
-            f"a fleet needs Dask ({error}); install it with: pip install distributed"
-        ) from error
     todo = {
         name: [Path(trace) for trace in traces]
         for name, traces in arrays.items()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from linnapp.errors import LinnappError
+from linnapp.errors import needs
 from linnapp.files import AnyPath, explain_os_error, replaced_file
 from linnapp.learn.inflection import InflectionPoint, LatencyDistribution
 
@@ -23,12 +23,8 @@ def draw(
         If matplotlib is missing or the file cannot be written.
     """
     path = Path(path)
-    try:
+    with needs("figures need matplotlib", "matplotlib"):
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise LinnappError(
-            f"figures need matplotlib ({error}); install it with: pip install matplotlib"
-        ) from error
     percentiles = np.concatenate((np.arange(1, 99, 0.25), np.arange(99, 99.99, 0.01)))
     figure = Figure(figsize=(6.4, 6.4), layout="constrained")
     cdf, areas = figure.subplots(2, 1)

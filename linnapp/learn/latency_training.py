@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.errors import LinnappError, TraceError
+from linnapp.errors import LinnappError, TraceError, needs
 from linnapp.learn import training
 from linnapp.learn.bias import expected_mean_us
 from linnapp.learn.inflection import InflectionPoint
@@ -323,13 +323,9 @@ def grow(reads: LatencyReads, like: LatencyModel, seed: int) -> tuple[LatencyMod
     LinnappError
         If scikit-learn is not installed or too old, or its trees are not what they were.
     """
-    try:
+    with needs("latency models need scikit-learn", "scikit-learn"):
         from sklearn.ensemble import HistGradientBoostingRegressor
         from threadpoolctl import threadpool_limits
-    except ImportError as error:
-        raise LinnappError(
-            f"latency models need scikit-learn ({error}); install it with: pip install scikit-learn"
-        ) from error
     version = str(_versions()["scikit-learn"])
     if tuple(int(part) for part in version.split(".")[:2]) < (1, 3):
         raise LinnappError(

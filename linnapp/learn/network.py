@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.errors import TraceError
+from linnapp.errors import needs
 
 #: Part of the recipe, not of the machine: threads would share sums out and change their last bits.
 #: The network is so small that a second thread gains nothing; several drives use several processes.
@@ -47,7 +47,7 @@ def import_tensorflow() -> Any:
 
     Raises
     ------
-    TraceError
+    LinnappError
         If it is not installed.
     """
     # Read once at import: no banner on each start, no oneDNN path that differs between CPUs.
@@ -56,14 +56,9 @@ def import_tensorflow() -> Any:
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
     # Keras runs on other libraries too; a user's choice among them is for the user's own models.
     os.environ["KERAS_BACKEND"] = "tensorflow"
-    try:
-        # It reports missing GPUs before any setting of its own can keep it from that.
-        with _silenced_stderr():
-            import tensorflow as tf
-    except ImportError as error:
-        raise TraceError(
-            f"training needs TensorFlow ({error}); install it with: pip install tensorflow"
-        ) from error
+    # It reports missing GPUs before any setting of its own can keep it from that.
+    with needs("training needs TensorFlow", "tensorflow"), _silenced_stderr():
+        import tensorflow as tf
     # Set once per process; a second call, after first use, is refused and not needed.
     with contextlib.suppress(RuntimeError):
         tf.config.threading.set_intra_op_parallelism_threads(THREADS)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from linnapp.errors import LinnappError
+from linnapp.errors import LinnappError, needs
 from linnapp.files import AnyPath, replaced_file
 from linnapp.trace.layers import LAYERS, Layers
 
@@ -27,12 +27,8 @@ def check_can_draw(path: AnyPath) -> None:
         raise LinnappError(f"{path}: a picture's name ends in {' or '.join(SUFFIXES)}")
     if not path.parent.is_dir():
         raise LinnappError(f"{path.parent}: no such folder; {path.name} goes there")
-    try:
+    with needs("figures need matplotlib", "matplotlib"):
         import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise LinnappError(
-            f"figures need matplotlib ({error}); install it with: pip install matplotlib"
-        ) from error
 
 
 def draw(found: Sequence[tuple[str, Layers]], path: AnyPath) -> None:

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from linnapp.errors import LinnappError, TraceError
+from linnapp.errors import TraceError, needs
 from linnapp.trace.blktrace import IoChunk, TraceStats
 
 
@@ -77,12 +77,8 @@ class IoTable(IoChunk):
         LinnappError
             If pandas is not installed.
         """
-        try:
+        with needs("a data frame needs pandas", "pandas"):
             import pandas as pd
-        except ImportError as error:
-            raise LinnappError(
-                f"a data frame needs pandas ({error}); install it with: pip install pandas"
-            ) from error
         columns: dict[str, Any] = {}
         for field in dataclasses.fields(IoChunk):
             array = getattr(self, field.name)

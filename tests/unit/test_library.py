@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +19,12 @@ from test_training import array_trace
 
 import linnapp
 from linnapp.errors import TraceError
+from linnapp.learn.bound import black_box_auc
+from linnapp.learn.fleet import train_fleet
+from linnapp.learn.network import import_tensorflow
+from linnapp.learn.options import Recipe
 from linnapp.trace.blktrace import BlktraceReader
+from linnapp.trace.layers_figure import check_can_draw
 from linnapp.trace.recorded import open_recording
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "library.md"
@@ -94,6 +100,36 @@ def test_without_pandas_there_is_an_error_that_says_so(
     table = linnapp.load(array_trace(tmp_path / "az.blk", 1, 50))
     with pytest.raises(linnapp.LinnappError, match="pip install pandas"):
         table.to_pandas()
+
+
+@pytest.mark.parametrize(
+    ("library", "words", "use"),
+    [
+        ("tensorflow", "training needs TensorFlow .*pip install tensorflow", import_tensorflow),
+        (
+            "sklearn.ensemble",
+            "--bound needs scikit-learn .*pip install scikit-learn",
+            lambda: black_box_auc("none.blk", 1),
+        ),
+        (
+            "distributed",
+            "a fleet needs Dask .*pip install distributed",
+            lambda: train_fleet({}, ".", Recipe()),
+        ),
+        (
+            "matplotlib",
+            "figures need matplotlib .*pip install matplotlib",
+            lambda: check_can_draw("l.svg"),
+        ),
+    ],
+)
+def test_a_library_that_is_missing_is_no_fault_of_the_trace(
+    library: str, words: str, use: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(linnapp.LinnappError, match=words) as error:
+        use()
+    assert not isinstance(error.value, TraceError)
 
 
 def test_import_is_light_and_every_name_is_there() -> None:
