@@ -9,16 +9,21 @@ import math
 import time
 from collections.abc import Iterable, Iterator
 from importlib.resources import files
-from typing import Any
-
-import jinja2
+from typing import TYPE_CHECKING, Any
 
 from linnapp.commands._top_screen import age
 from linnapp.drive.hour import MINUTES, Hour, Minute
 from linnapp.drive.watching import Row
 
+if TYPE_CHECKING:
+    import jinja2
+
 #: Tick marks of a latency axis: no more than these, or decades alone.
 _TICKS = 6
+
+#: in percent of the panel: a minute, and its bar, which leaves a gap to the next
+_MINUTE_WIDTH = 100 / MINUTES
+_BAR_WIDTH = 0.8 * _MINUTE_WIDTH
 
 #: without a look for as many times the time between two, the page says how old it is
 _LATE_LOOKS = 3
@@ -92,14 +97,13 @@ class Drawn:
     line: list[str]
     bursts: list[tuple[float, float]]
     bars: list[tuple[str, float, float, float]]
-    most_decisions: float
     words: str
 
 
 def _drawn(
     name: str, row: Row | None, minutes: list[Minute], scale: Scale, now_minute: int, most: float
 ) -> Drawn:
-    width = 100 / MINUTES
+    width = _MINUTE_WIDTH
 
     def left(minute: Minute) -> float:
         return 100 - (now_minute - minute.minute + 1) * width
@@ -128,7 +132,7 @@ def _drawn(
             height = 100 * getattr(minute, kind) / most if most else 0.0
             if height:
                 below -= height
-                bars.append((kind, left(minute) + width * 0.1, below, height))
+                bars.append((kind, left(minute) + (width - _BAR_WIDTH) / 2, below, height))
     return Drawn(
         name,
         row,
@@ -137,7 +141,6 @@ def _drawn(
         [" ".join(points if len(points) > 1 else points * 2) for points in lines],
         bursts,
         bars,
-        most,
         _words(name, minutes),
     )
 
@@ -162,6 +165,8 @@ def _words(name: str, minutes: list[Minute]) -> str:
 
 @functools.cache
 def _template() -> jinja2.Template:
+    import jinja2
+
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     environment.filters.update(age=age, duration=duration)
     return environment.from_string(_TEMPLATE.read_text())
@@ -190,6 +195,7 @@ def page(hour: Hour, every_s: float, now_s: float | None = None) -> str:
             for name, (row, kept) in drives.items()
         ],
         ticks=scale.ticks(),
+        bar_width=_BAR_WIDTH,
         most_per_s=most / 60,
         every_s=max(1, round(every_s)),
         silent_s=silent_s if silent_s > _LATE_LOOKS * max(1.0, every_s) else None,

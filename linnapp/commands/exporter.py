@@ -65,15 +65,13 @@ def exporter(
     Of the drives named, or of all that have LinnOS at the time. Needs no root; as root it has the
     pending pages too. Alert rules and a Grafana dashboard are in linnapp/monitoring.
     """
-    from linnapp.errors import DeviceError, LinnappError
+    from linnapp.errors import DeviceError, needs
 
-    try:
-        import jinja2  # noqa: F401
+    with needs("the exporter needs prometheus_client", "'linnapp[exporter]'"):
         import prometheus_client
-    except ImportError as error:
-        raise LinnappError(
-            f"{error.name} is not installed; pip install 'linnapp[exporter]'"
-        ) from error
+    if not (once or no_page):
+        with needs("the page, which --no-page leaves out, needs Jinja", "'linnapp[exporter]'"):
+            import jinja2  # noqa: F401
     from linnapp.drive.metrics import DriveCollector
     from linnapp.drive.sysfs import Drive, drives
 

@@ -306,7 +306,7 @@ def an_exporter(*options: str) -> Iterator[str]:
         [sys.executable, "-m", "linnapp", "exporter", "--listen", "0", *options],
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"},
     )
     assert process.stderr is not None
     line = process.stderr.readline()
@@ -412,7 +412,27 @@ def test_the_page_s_server_knows_its_protocol(exporter: str) -> None:
     assert b" 200 " in ask(exporter, b"GET / HTTP/1.0\r\n\r\n")[0].splitlines()[0]
 
 
-def test_without_the_page_there_are_metrics_alone(tree: Path) -> None:
+def test_the_page_alone_needs_jinja(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert once(capsys)["linnos_drives"] == 2
+    with pytest.raises(
+        LinnappError, match=r"--no-page .*Jinja .*pip install 'linnapp\[exporter\]'"
+    ):
+        cli.main(["exporter", "--listen", "0"], standalone_mode=False)
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with pytest.raises(LinnappError, match=r"prometheus_client .*pip install"):
+        cli.main(["exporter", "--once"], standalone_mode=False)
+
+
+def test_without_the_page_there_are_metrics_alone(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # And nothing that only the page needs.
+    (tree / "without").mkdir()
+    (tree / "without" / "jinja2.py").write_text("raise ImportError('missing')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tree / "without"))
     with an_exporter("--no-page") as address:
         assert "linnos_drives 2.0" in get(f"http://{address}/metrics")
         assert "linnos_drives 2.0" in get(f"http://{address}/")
