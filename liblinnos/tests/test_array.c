@@ -9,6 +9,7 @@
 
 #define N 3
 #define BYTES (1u << 20)
+#define READ_BYTES 4096
 
 /* What replicas take, and how they fail; every answer is written down. */
 struct drives {
@@ -51,6 +52,22 @@ static struct linnos_array *array_on(struct drives *d, int *fds, const struct li
 	return a;
 }
 
+/* Reads one after the other, each of which comes back whole. */
+static void read_often(struct linnos_array *a, unsigned int times)
+{
+	char buf[READ_BYTES];
+
+	for (unsigned int i = 0; i < times; i++)
+		assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+}
+
+/* As if the replicas wanted whole blocks, or not. */
+static void read_blocks(struct linnos_array *a, bool direct)
+{
+	for (unsigned int k = 0; k < N; k++)
+		a->replicas[k].is_direct = direct;
+}
+
 TEST(any_size_at_any_offset_comes_back_whole)
 {
 	uint64_t seed = 1;
@@ -60,9 +77,7 @@ TEST(any_size_at_any_offset_comes_back_whole)
 		struct linnos_array *a = made_up_array(N, BYTES, fds, NULL);
 		char *buf = malloc(BYTES + 64);
 
-		/* As if the replicas wanted whole blocks. */
-		for (unsigned int k = 0; k < N; k++)
-			a->replicas[k].is_direct = direct;
+		read_blocks(a, direct);
 		for (int i = 0; i < 2000; i++) {
 			size_t bytes = chance(&seed) % (i % 10 ? 10000 : BYTES);
 			uint64_t offset = chance(&seed) % (BYTES - bytes);
@@ -84,8 +99,7 @@ TEST(nothing_beside_the_bytes_asked_for_is_touched)
 	struct linnos_array *a = made_up_array(N, BYTES, fds, NULL);
 	char buf[300];
 
-	for (unsigned int k = 0; k < N; k++)
-		a->replicas[k].is_direct = true;
+	read_blocks(a, true);
 	memset(buf, 'x', sizeof(buf));
 	assert(linnos_pread(a, buf + 100, 100, 4050) == 100);
 	assert(is_right(buf + 100, 100, 4050));
@@ -101,8 +115,7 @@ TEST(a_read_ends_where_the_array_ends)
 		struct linnos_array *a = made_up_array(N, 10000, fds, NULL);
 		char buf[8192];
 
-		for (unsigned int k = 0; k < N; k++)
-			a->replicas[k].is_direct = direct;
+		read_blocks(a, direct);
 		assert(linnos_size(a) == 10000);
 		assert(linnos_pread(a, buf, sizeof(buf), 9000) == 1000 &&
 		       is_right(buf, 1000, 9000));
@@ -148,21 +161,18 @@ TEST(reads_stay_at_home_until_another_is_predicted_lower_by_the_margin)
 	struct linnos_array *a;
 	struct linnos_stats s;
 	int fds[N];
-	char buf[4096];
 
 	o.explore_ms = 0;
 	a = array_on(&d, fds, &o);
 	/* Each has its turn. */
-	for (int i = 0; i < 8 * N; i++)
-		assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+	read_often(a, 8 * N);
 	s = stats_of(a);
 	assert(s.served_by[0] == 8 && s.served_by[1] == 8 && s.served_by[2] == 8 && !s.moved);
 	d.latency_us[2] = 400;
-	for (int i = 0; i < 100 * N; i++)
-		assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+	read_often(a, 100 * N);
 	s = stats_of(a);
 	assert(s.moved > 90 && s.served_by[2] < 20 && s.served_by[1] > 190);
-	assert(s.reads == 108 * N && s.bytes == 108 * N * sizeof(buf));
+	assert(s.reads == 108 * N && s.bytes == 108 * N * READ_BYTES);
 	put_away(a, N, fds);
 }
 
@@ -194,16 +204,13 @@ TEST(a_silent_replica_is_looked_at_again)
 	struct drives d = {.now_ns = MS, .latency_us = {5000, 100, 100}};
 	struct linnos_array *a;
 	int fds[N];
-	char buf[4096];
 
 	a = array_on(&d, fds, NULL);
-	for (int i = 0; i < 20000; i++)
-		assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+	read_often(a, 20000);
 	assert(stats_of(a).explored > 10 && stats_of(a).explored <= 200);
 	assert(stats_of(a).served_by[0] < 300);
 	d.latency_us[0] = 90;
-	for (int i = 0; i < 3000; i++)
-		assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+	read_often(a, 3000);
 	assert(stats_of(a).served_by[0] > 600);
 	put_away(a, N, fds);
 }
@@ -219,8 +226,7 @@ TEST(an_error_goes_to_the_next_best)
 	o.explore_ms = 0;
 	o.home_margin_percent = 100;
 	a = array_on(&d, fds, &o);
-	for (int i = 0; i < 8 * N; i++)
-		assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+	read_often(a, 8 * N);
 	a->chooser.margin_percent = 0;
 	d.n_asked = 0;
 	d.error[0] = -EIO;
@@ -280,8 +286,7 @@ TEST(answers_in_parts_and_interrupted_ones_go_on)
 		char buf[20000];
 
 		a = array_on(&d, fds, NULL);
-		for (unsigned int k = 0; k < N; k++)
-			a->replicas[k].is_direct = direct;
+		read_blocks(a, direct);
 		assert(linnos_pread(a, buf, sizeof(buf), 100) == sizeof(buf));
 		assert(is_right(buf, sizeof(buf), 100));
 		/* In whole blocks, of 5000 bytes 4096 are made use of. */
@@ -300,8 +305,7 @@ TEST(an_answer_of_no_more_than_before_is_an_end)
 
 	/* A block a time is the least that a drive can do. */
 	a = array_on(&d, fds, NULL);
-	for (unsigned int k = 0; k < N; k++)
-		a->replicas[k].is_direct = true;
+	read_blocks(a, true);
 	assert(linnos_pread(a, buf, sizeof(buf), 0) == -EIO);
 	assert(says(a, "it ends before the others do"));
 	put_away(a, N, fds);

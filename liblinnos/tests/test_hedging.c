@@ -91,6 +91,19 @@ static void calm(struct linnos_array *a, struct kernel *k, unsigned int reads)
 	}
 }
 
+/* An array that has a read from offset 0 and, 600 us later, its hedge under way. */
+static struct linnos_array *array_with_hedge(struct kernel *k, int *fds, char *buf)
+{
+	struct linnos_options o = hedged(500, 100);
+	struct linnos_array *a = array_on(k, fds, &o);
+
+	calm(a, k, 10);
+	assert(!linnos_prep_read(a, new_sqe(k), buf, READ_BYTES, 0, buf));
+	k->now_ns += 600 * US;
+	linnos_prep_again(a, linnos_hedge_due(a), new_sqe(k));
+	return a;
+}
+
 TEST(a_read_comes_back_to_whom_it_belongs)
 {
 	struct kernel k = {0};
@@ -192,18 +205,13 @@ TEST(a_hedge_wins_and_the_loser_harms_nobody)
 
 TEST(a_hedge_that_loses_is_no_win)
 {
-	struct linnos_options o = hedged(500, 100);
 	struct kernel k = {0};
 	struct linnos_completion c;
 	struct linnos_array *a;
 	char buf[READ_BYTES];
 	int fds[N];
 
-	a = array_on(&k, fds, &o);
-	calm(a, &k, 10);
-	assert(!linnos_prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, buf));
-	k.now_ns += 600 * US;
-	linnos_prep_again(a, linnos_hedge_due(a), new_sqe(&k));
+	a = array_with_hedge(&k, fds, buf);
 	assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE && is_right(buf, READ_BYTES, 0));
 	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_NOTHING);
 	assert(stats_of(a).hedges == 1 && !stats_of(a).hedges_won && !stats_of(a).hedges_saved_us);
@@ -213,18 +221,13 @@ TEST(a_hedge_that_loses_is_no_win)
 
 TEST(a_failure_waits_for_the_attempt_beside_it)
 {
-	struct linnos_options o = hedged(500, 100);
 	struct kernel k = {0};
 	struct linnos_completion c;
 	struct linnos_array *a;
 	char buf[READ_BYTES];
 	int fds[N];
 
-	a = array_on(&k, fds, &o);
-	calm(a, &k, 10);
-	assert(!linnos_prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, buf));
-	k.now_ns += 600 * US;
-	linnos_prep_again(a, linnos_hedge_due(a), new_sqe(&k));
+	a = array_with_hedge(&k, fds, buf);
 	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_NOTHING && !c.user);
 	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_AGAIN);
 	assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE && is_right(buf, READ_BYTES, 0));
