@@ -109,17 +109,47 @@ def _name(path: Path) -> str:
     return "/".join(path.parts[-2:])
 
 
-def _in_guest(command: Sequence[str], scenario: Scenario, places: Places, log: Path) -> None:
-    """Run a command in a fresh guest; its output goes to a log file."""
+def places_of(out_dir: Path) -> Places:
+    """The places of a run that writes to a folder, with the programs of :func:`use_copies`."""
+    return Places(out_dir, _programs)
+
+
+def run_in_guest(
+    command: Sequence[str],
+    places: Places,
+    log: Path,
+    *,
+    array: Array,
+    setup: str = "",
+    memory_mb: int = Guest.memory_mb,
+) -> None:
+    """Run a command in a fresh guest, on the kernel of :func:`use_copies`.
+
+    Parameters
+    ----------
+    command : sequence of str
+    places : Places
+    log : Path
+        Gets the command's output; beside it goes ``.dmesg``, the guest's kernel log.
+    array : Array
+        The guest's drives.
+    setup : str
+        Shell commands that come once they are there.
+    memory_mb : int
+        Of the guest.
+
+    Raises
+    ------
+    StepError
+        If the guest or the command failed; with the end of its output.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     guest = Guest(
         kernel=_kernel,
-        memory_mb=scenario.memory_mb,
+        memory_mb=memory_mb,
         folders=places.folders,
-        setup=scenario.array.setup_script()
-        + _charge_inference(scenario.inference_ns)
-        + places.setup(),
-        environment=places.environment(scenario.array),
+        setup=array.setup_script() + setup + places.setup(),
+        environment=places.environment(array),
     )
     with log.open("wb") as output:
         try:
@@ -131,8 +161,16 @@ def _in_guest(command: Sequence[str], scenario: Scenario, places: Places, log: P
         raise StepError(f"exit status {result.status} of {shlex.join(command)}\n{tail(log)}")
 
 
-def _charge_inference(inference_ns: int) -> str:
-    return f"echo {inference_ns} >/sys/module/flashsim/parameters/charge_ns\n"
+def _run(command: Sequence[str], scenario: Scenario, places: Places, log: Path) -> None:
+    """Run a command on a scenario's drives, where inferences cost time."""
+    run_in_guest(
+        command,
+        places,
+        log,
+        array=scenario.array,
+        setup=f"echo {scenario.inference_ns} >/sys/module/flashsim/parameters/charge_ns\n",
+        memory_mb=scenario.memory_mb,
+    )
 
 
 def _replayer(scenario: Scenario, policy: str, places: Places) -> list[str]:
@@ -171,13 +209,13 @@ def record(scenario: Scenario, out_dir: Path) -> list[Path]:
     list of Path
         One blktrace file a drive, in the order of the drives.
     """
-    places = Places(out_dir, _programs)
+    places = places_of(out_dir)
     drives = scenario.array.devices
     command = ["linnapp", "trace", *drives, "-o", str(places.cwd), "--"]
     # What a replay writes beforehand is recorded as well.
     replayer = f"{WAIT_FOR_FULL_SECOND}exec {shlex.join(_replayer(scenario, 'baseline', places))}"
     command += ["sh", "-ec", replayer]
-    _in_guest(command, scenario, places, out_dir.with_suffix(".txt"))
+    _run(command, scenario, places, out_dir.with_suffix(".txt"))
     return [out_dir / f"{Path(drive).name}.blk" for drive in drives]
 
 
@@ -235,7 +273,7 @@ def replay(
     dict
         The run's record, as it stands in ``summary.json``.
     """
-    places = Places(out_dir, _programs)
+    places = places_of(out_dir)
     command = _replayer(scenario, policy, places)
     if hedge_us is not None:
         command += ["--hedge-us", f"{hedge_us:.0f}"]
@@ -247,7 +285,7 @@ def replay(
     if models and policy in NEEDS_MODEL | NEEDS_THRESHOLD:
         script.append(upload(scenario.array.devices, map(places.of, models), mode))
     script += [prepare, f"sleep {REST_S}", WAIT_FOR_FULL_SECOND + shlex.join(command), finish]
-    _in_guest(["sh", "-ec", "\n".join(script)], scenario, places, out_dir / f"{policy}.txt")
+    _run(["sh", "-ec", "\n".join(script)], scenario, places, out_dir / f"{policy}.txt")
     summary: dict[str, Any] = json.loads((out_dir / f"{policy}.json").read_text())
     summary["config"] = {**summary.get("config", {}), "experiment": scenario.config()}
     return summary

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eval import experiments, grid
+from eval import experiments, grid, guests
 from eval.cache import ROOT, Cache
 from eval.cells import Cell
 from eval.errors import StepError
@@ -20,6 +20,7 @@ from eval.experiment import Context
 from eval.experiments.apps import EXPERIMENT, comparison, design, lab, programs, reports
 from eval.experiments.apps.comparison import OFF, ON
 from eval.experiments.apps.reports import Operations
+from linnapp.lab.guest import Guest, Result
 
 CLIENT = ROOT / "eval" / "experiments" / "apps" / "guest" / "sqlite_client.py"
 
@@ -55,6 +56,28 @@ readrandom [MEDIAN 2 runs] : 8101 ops/sec;    7.9 MB/sec
 def _write(path: Path, text: str) -> Path:
     path.write_text(text)
     return path
+
+
+def test_data_are_made_on_the_copies_of_kernel_and_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As everything that is run: not on what somebody builds meanwhile."""
+    booted: list[Guest] = []
+
+    def run(command: object, guest: Guest, **_: object) -> Result:
+        booted.append(guest)
+        return Result(len(booted) - 1, "")
+
+    monkeypatch.setattr(guests, "run", run)
+    monkeypatch.setattr(guests, "_kernel", None)
+    monkeypatch.setattr(guests, "_programs", None)
+    guests.use_copies(tmp_path / "bin" / "linux", tmp_path / "bin")
+    lab.make_data(programs.APPLICATIONS["sqlite"], tmp_path / "data")
+    (guest,) = booted
+    assert guest.kernel == tmp_path / "bin" / "linux"
+    assert tmp_path / "bin" in [folder.source for folder in guest.folders.values()]
+    with pytest.raises(StepError, match=r"making its data: exit status 1 of sh"):
+        lab.make_data(programs.APPLICATIONS["sqlite"], tmp_path / "data")
 
 
 def test_the_client_of_sqlite_compares_every_row(tmp_path: Path) -> None:

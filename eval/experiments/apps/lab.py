@@ -20,16 +20,12 @@ from typing import Any
 from eval import guests
 from eval.cache import Cache, code_version
 from eval.cells import N_DRIVES, REPLAYER_OPTIONS, Cell, brief, trained, write_workload
-from eval.errors import StepError, tail
+from eval.errors import StepError
 from eval.experiments.apps import reports
 from eval.experiments.apps.programs import APPLICATIONS, Application, version
 from eval.experiments.apps.reports import Operations
 from eval.files import write_json
 from linnapp.lab.array import Array
-from linnapp.lab.guest import Guest, LabError
-from linnapp.lab.places import Places
-from linnapp.lab.uml import DEFAULT_KERNEL
-from linnapp.lab.uml import run as run_guest
 
 #: Of each drive, for its mirror; the rest is the background's.
 MIRROR_MB = 512
@@ -161,29 +157,19 @@ def make_data(app: Application, folder: Path) -> None:
     StepError
         If it failed; with the end of its output.
     """
-    places = Places(folder)
+    places = guests.places_of(folder)
     script = (
         f"{_sourced(app)}mount -t tmpfs none $files\n"
         f"make_data $files {_words(app.data)}\n"
         f"tar -C $files --numeric-owner -cf {places.cwd}/{DATA} .\n"
     )
-    guest = Guest(
-        kernel=DEFAULT_KERNEL,
-        memory_mb=_MAKE_MEMORY_MB,
-        folders=places.folders,
-        setup=places.setup(),
-        environment=places.environment(Array(n_drives=0)),
-    )
-    log = folder / "log.txt"
-    with log.open("wb") as output:
-        try:
-            result = run_guest(
-                ["sh", "-ec", script], guest, cwd=places.cwd, stdout=output, stderr=output
-            )
-        except LabError as error:
-            raise StepError(f"{app.title}: making its data: {error}\n{tail(log)}") from None
-    if result.status:
-        raise StepError(f"{app.title}: making its data: status {result.status}\n{tail(log)}")
+    try:
+        guests.run_in_guest(
+            ["sh", "-ec", script], places, folder / "log.txt",
+            array=Array(n_drives=0), memory_mb=_MAKE_MEMORY_MB,
+        )  # fmt: skip
+    except StepError as error:
+        raise StepError(f"{app.title}: making its data: {error}") from None
 
 
 def _scripts(app: Application) -> list[str]:
@@ -275,7 +261,7 @@ def run_once(
         shutil.copyfile(model, folder / f"flash{drive}.linnos")
     kind = "btrfs" if case.mode == "btrfs" else "md"
     state = "on" if case.mode == "on" else "off"
-    places = Places(folder)
+    places = guests.places_of(folder)
     uploaded = [places.of(folder / f"flash{drive}.linnos") for drive in range(len(models))]
     prepare = (
         _sourced(app)
