@@ -253,11 +253,13 @@ def _disk_name(device: str) -> str:
             raise DeviceError(f"{device}: not a block device; `lsblk` lists the drives")
         name = resolved.name
     block = sysfs_root() / "block"
-    if (block / name).exists():
+    disks = sorted(path.name for path in block.glob("*"))
+    if name in disks:
         return name
-    # A partition's directory lies in its disk's.
-    for candidate in block.glob(f"*/{name}"):
-        return candidate.parent.name
+    # A partition's directory lies in its disk's, as others do that are none.
+    for disk in disks:
+        if (block / disk / name / "partition").is_file():
+            return disk
     raise DeviceError(f"{device}: no such disk under {block}; `lsblk` lists the drives")
 
 

@@ -30,7 +30,9 @@ def make_tree(root: Path, monkeypatch: pytest.MonkeyPatch, disks: str = "sda sdb
         ):
             (directory / name).write_text(text + "\n" if text else "")
     first = root / "block" / disks.split()[0]
+    (first / "queue").mkdir()
     (first / f"{first.name}1").mkdir()
+    (first / f"{first.name}1" / "partition").write_text("1\n")
     (root / "block" / "sdc").mkdir()
     return first / "linnos"
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,13 @@ def test_what_the_system_refuses_is_a_device_error(tree: Path) -> None:
     (tree / "stats" / "reads").write_bytes(b"\xff\n")
     (tree / "stats" / "revoked").write_text("9" * 5000)
     assert Drive("sda").stats == {}
+
+
+@pytest.mark.parametrize("name", ["queue", "linnos", "*", "s?a", "a**b", "sd[a]", "", ".", ".."])
+def test_what_names_no_drive_is_none(tree: Path, name: str) -> None:
+    """Not some drive whose directory has such an entry: it would be given another's model."""
+    with pytest.raises(DeviceError, match=f"^{re.escape(name)}: no such disk .*lsblk"):
+        Drive(name)
 
 
 def test_refusal_by_the_kernel(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
