@@ -34,23 +34,11 @@ def pack(weights: Path, output: Path, threshold_us: int | None, scale: int) -> N
     threshold_us. Float arrays are quantised; integer arrays carry their scales already (s, s, s
     and s squared) and are taken as they are.
     """
-    import zipfile
-
-    import numpy as np
-
+    from linnapp.commands._arrays import load_arrays
     from linnapp.errors import ModelError
     from linnapp.learn.quantisation import quantise
 
-    try:
-        archive = np.load(weights, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise ModelError(f"{weights}: a single array; expected an .npz of several")
-        with archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise ModelError(f"{weights}: not an .npz file of plain arrays ({error})") from error
-    except OSError as error:
-        raise ModelError(f"{weights}: {error.strerror or error}") from error
+    arrays = load_arrays(weights)
     if threshold_us is None:
         if "threshold_us" not in arrays or arrays["threshold_us"].size != 1:
             raise ModelError(f"{weights}: no threshold_us in it; give --threshold-us")

@@ -9,6 +9,7 @@ import shlex
 import stat
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -288,6 +289,33 @@ def test_arrays_of_the_wrong_kind(run: Run) -> None:
     assert "a single array" in refused(run, "pack", "good.npy", "-o", "out/m")
     said = refused(run, "predict", "--model", "good.linnos", "--features", "good.npz")
     assert "expected an .npy file of one array" in said
+
+
+def test_archives_that_are_damaged_encrypted_or_hold_something_else(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    damaged = {"text": b"PK\x03\x04 and nothing that follows"}
+    for method in (zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        with zipfile.ZipFile(tmp_path / "whole", "w", method) as archive:
+            for name, array in weights().items():
+                with archive.open(f"{name}.npy", "w") as entry:
+                    np.lib.format.write_array(entry, array)
+        packed = bytearray((tmp_path / "whole").read_bytes())
+        packed[150:190] = bytes(40)
+        damaged[f"damaged {method}"] = bytes(packed)
+    directory = packed.index(b"PK\x01\x02")
+    for name, place, value in (("encrypted", 8, 1), ("packed otherwise", 10, 99)):
+        changed = bytearray((tmp_path / "whole").read_bytes())
+        changed[directory + place] = changed[place - 2] = value
+        damaged[name] = bytes(changed)
+    for content in damaged.values():
+        (tmp_path / "x.npz").write_bytes(content)
+        for line in (f"pack {tmp_path}/x.npz -o out/m", "predict --model good.linnos --features "):
+            words = line.split() + ([tmp_path / "x.npz"] if "predict" in line else [])
+            assert "x.npz: " in refused(run, *words)
+    with zipfile.ZipFile(tmp_path / "other.npz", "w") as archive:
+        archive.writestr("threshold_us.npy", "421")
+    assert "no threshold_us in it" in refused(run, "pack", tmp_path / "other.npz", "-o", "out/m")
 
 
 def test_traces_of_next_to_nothing(run: Run) -> None:
