@@ -87,17 +87,7 @@ def _look(drive: Any) -> dict[str, Any]:
 
     stats = drive.stats
     now = time.time()
-    last = state.load_json(drive.name, "status")
-    rates = None
-    elapsed = now - last.get("time", now)
-    before = last.get("stats", {})
-    # Counters that went back mean another boot or another disk of that name.
-    if elapsed > 0 and all(stats.get(name, 0) >= before.get(name, 0) for name in _RATES):
-        rates = {
-            name: (stats.get(name, 0) - before.get(name, 0)) / elapsed
-            for name in _RATES
-            if name in stats
-        }
+    since_s, rates = _since_last(stats, now, state.load_json(drive.name, "status"))
     with contextlib.suppress(LinnappError):
         state.save_json(drive.name, "status", {"time": now, "stats": stats})
     inferences = stats.get("inferences", 0)
@@ -110,9 +100,31 @@ def _look(drive: Any) -> dict[str, Any]:
         **drive.probes,
         "inference_ns_mean": stats.get("inference_ns", 0) / inferences if inferences else None,
         "stats": stats,
-        "since_s": elapsed if rates is not None else None,
+        "since_s": since_s,
         "per_second": rates,
     }
+
+
+def _since_last(
+    stats: dict[str, int], now: float, last: dict[str, Any]
+) -> tuple[float | None, dict[str, float] | None]:
+    """How long ago the last look was, and what the counters did since; None where not known."""
+    then, before = last.get("time"), last.get("stats")
+    # It is a file, and may be anything.
+    if not isinstance(then, int | float) or not isinstance(before, dict):
+        return None, None
+    moved = {}
+    for name in _RATES:
+        was = before.get(name, 0)
+        # Counters that went back mean another boot or another disk of that name.
+        if not isinstance(was, int) or stats.get(name, 0) < was:
+            return None, None
+        if name in stats:
+            moved[name] = stats[name] - was
+    since_s = now - then
+    if not since_s > 0:
+        return None, None
+    return since_s, {name: count / since_s for name, count in moved.items()}
 
 
 def _cells(row: dict[str, Any], between: str) -> list[str]:

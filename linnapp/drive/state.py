@@ -21,13 +21,26 @@ _OF_ROOT = Path("/var/lib/linnapp")
 
 
 def state_directory() -> Path:
-    """Where state is kept; it need not exist yet."""
+    """Where state is kept; it need not exist yet.
+
+    Raises
+    ------
+    LinnappError
+        If this user has no home, as in a container that runs as nobody in particular.
+    """
     if "LINNAPP_STATE" in os.environ:
         return Path(os.environ["LINNAPP_STATE"])
     if os.geteuid() == 0:
         return _OF_ROOT
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "linnapp"
+    if base := os.environ.get("XDG_STATE_HOME"):
+        return Path(base) / "linnapp"
+    try:
+        return Path.home() / ".local" / "state" / "linnapp"
+    except RuntimeError as error:
+        raise LinnappError(
+            "this user has no home directory to remember things in; set LINNAPP_STATE to a "
+            "directory, or HOME"
+        ) from error
 
 
 def drive_directory(drive: str) -> Path:
@@ -87,9 +100,9 @@ def uploaded_at(drive: str, model_id: str) -> float | None:
     float or None
         None when it was not `linnapp` that uploaded it, or it could not remember it.
     """
-    directories = [state_directory()]
-    if "LINNAPP_STATE" not in os.environ:
-        directories.append(_OF_ROOT)
+    directories = [] if "LINNAPP_STATE" in os.environ else [_OF_ROOT]
+    with contextlib.suppress(LinnappError):
+        directories.insert(0, state_directory())
     for directory in directories:
         upload = _load(directory / drive / "upload.json")
         when = upload.get("time")
@@ -100,7 +113,9 @@ def uploaded_at(drive: str, model_id: str) -> float | None:
 
 def load_json(drive: str, name: str) -> dict[str, Any]:
     """A remembered object, empty when there is none or it is unreadable."""
-    return _load(state_directory() / drive / f"{name}.json")
+    with contextlib.suppress(LinnappError):
+        return _load(state_directory() / drive / f"{name}.json")
+    return {}
 
 
 def save_json(drive: str, name: str, content: dict[str, Any]) -> None:

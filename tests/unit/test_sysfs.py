@@ -14,6 +14,7 @@ from test_latency_model import random_trees
 from test_model_format import random_model
 
 from linnapp.cli import cli
+from linnapp.drive import state
 from linnapp.drive.recalibration import recalibrate
 from linnapp.drive.sysfs import Drive, drives
 from linnapp.errors import DeviceError, LinnappError, ModelError
@@ -189,6 +190,23 @@ def test_upload_can_be_undone_and_the_undoing_too(
         run_cli("upload", "--previous", "--device", "sdb")
 
 
+def test_who_has_no_home_looks_all_the_same(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def nobody(uid: int) -> object:
+        raise KeyError(uid)
+
+    for name in ("HOME", "LINNAPP_STATE", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.geteuid", lambda: 54321)
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    run_cli("status", "sda", "--json")
+    assert json.loads(capsys.readouterr().out)["drives"][0]["per_second"] is None
+    assert state.uploaded_at("sda", "12345678") is None
+    with pytest.raises(LinnappError, match="no home directory .*set LINNAPP_STATE"):
+        run_cli("upload", "--previous", "--device", "sda")
+
+
 def test_rates_since_the_last_look(
     tree: Path,
     tmp_path: Path,
@@ -215,6 +233,35 @@ def test_rates_since_the_last_look(
     assert look()["per_second"] is None
     run_cli("status", "sda")
     assert "sda" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "remembered",
+    [
+        '{"time": "noon", "stats": {}}',
+        '{"time": 5, "stats": [1]}',
+        '{"time": 5, "stats": {"reads": "many"}}',
+        '{"time": NaN, "stats": {"reads": 1}}',
+        "[]",
+        "{",
+    ],
+)
+def test_a_last_look_that_is_damaged_is_none(
+    tree: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    remembered: str,
+) -> None:
+    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
+    (tmp_path / "state" / "sda").mkdir(parents=True)
+    (tmp_path / "state" / "sda" / "status.json").write_text(remembered)
+    run_cli("status", "sda", "--json")
+    (row,) = json.loads(capsys.readouterr().out)["drives"]
+    assert (row["since_s"], row["per_second"]) == (None, None)
+    # And it was replaced.
+    run_cli("status", "sda", "--json")
+    assert json.loads(capsys.readouterr().out)["drives"][0]["per_second"]["reads"] == 0
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
