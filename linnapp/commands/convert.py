@@ -62,12 +62,14 @@ def convert(
         )
     name = source_format or conversion.detect_format(source)
     options: dict[str, Any] = {}
-    if name == "blktrace":
-        options = {"device": dev, "allow_truncated": allow_truncated}
-    elif volume is not None:
+    if volume is not None:
         if "volume" not in getattr(conversion.TEXT_FORMATS.get(name), "columns", ()):
             raise click.UsageError(f"--volume: {name} traces have no volumes")
         options = {"volume": volume}
+    if name == "blktrace":
+        options = {"device": dev, "allow_truncated": allow_truncated}
+    elif dev is not None:
+        raise click.UsageError(f"--dev chooses a drive of a blktrace recording; {source} is {name}")
     ios = conversion.convert(
         source,
         target,

@@ -75,6 +75,10 @@ def generate(
         raise click.UsageError("give a PROFILE and -o DIR, or --list")
     if "{}" not in names and drives > 1:
         raise click.UsageError(f"--names {names!r}: needs {{}} for the drive's number")
+    if "/" in names or names.split() != [names]:
+        raise click.UsageError(
+            f"--names {names!r}: names of drives and of files in DIR, without / and white space"
+        )
 
     import dataclasses
 

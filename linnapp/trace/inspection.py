@@ -327,8 +327,14 @@ def inspect(
     events: dict[str, int] = {}
     queue = QueueSummary(queue_depth)
     assumed = arrivals = None
-    if source_format is None and trace.is_file() and replay_log.is_replay_log(trace):
-        source_format = "replay_log"
+    replayed = source_format is None and trace.is_file() and replay_log.is_replay_log(trace)
+    if source_format is None:
+        source_format = "replay_log" if replayed else conversion.detect_format(trace)
+    if reader_options.get("device") and source_format != "blktrace":
+        raise TraceError(
+            f"{trace}: --dev chooses a drive of a blktrace recording; this is {source_format}"
+        )
+    if replayed:
         for chunk, records in _replayed(trace):
             summary.add(chunk)
             # What failed was not answered.
@@ -338,7 +344,6 @@ def inspect(
                 latencies[kind].add(served["latency_ns"].astype(np.uint64))
                 responses[kind].add(replay_log.response_ns(served))
     else:
-        source_format = source_format or conversion.detect_format(trace)
         text_format = conversion.TEXT_FORMATS.get(source_format)
         if source_format == "blktrace" or (text_format is not None and text_format.has_latency):
             reader = open_recording(trace, text_format=text_format, **reader_options)

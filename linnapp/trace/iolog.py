@@ -77,14 +77,24 @@ def write(path: AnyPath, chunks: Iterable[Workload], device: str) -> int:
     -------
     int
         I/Os written.
+
+    Raises
+    ------
+    LinnappError
+        If the name is not one word, or the file cannot be written.
     """
     try:
-        device.encode()
+        words = device.encode().split()
     except UnicodeEncodeError as error:
         raise LinnappError(
             f"drive name {device!a}: holds what is no text, and an iolog is text; name the drive "
             "otherwise"
         ) from error
+    if words != [device.encode()]:
+        raise LinnappError(
+            f"drive name {device!r}: an iolog's is one word, for white space parts its columns; "
+            "name the drive otherwise (--device-name)"
+        )
     written = 0
     lines = LineWriter(_LINES, {1: device})
     with replaced_file(path) as stream:

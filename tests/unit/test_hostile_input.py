@@ -323,6 +323,30 @@ def test_traces_of_next_to_nothing(run: Run) -> None:
         assert name in refused(run, "train", "--trace", name, "-o", "out/m")
 
 
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("--dev chooses a drive of a blktrace", "convert --dev 8:0 good.iolog out/o"),
+        ("--dev chooses a drive of a blktrace", "inspect --dev 8:0 good.iolog"),
+        ("blktrace traces have no volumes", "convert --volume 0 good.blk out/o"),
+        ("iolog traces have no volumes", "convert --volume 0 good.iolog out/o"),
+        ("without / and white space", "generate demo -o out --names ../x{}"),
+        ("without / and white space", "generate demo -o out --names /dev/x{}"),
+        ("without / and white space", "generate demo -o out --names 'a b{}'"),
+        ("without / and white space", "generate demo -o out --drives 1 --names ''"),
+        ("'a b': an iolog's is one word", "convert --device-name 'a b' good.blk out"),
+        ("'/dev/a b': an iolog's is one word", "convert good.blk 'a b.iolog'"),
+        ("'/dev/a b': an iolog's is one word", "convert good.iolog 'a b.iolog'"),
+    ],
+)
+def test_options_that_mean_nothing_here_are_refused(
+    run: Run, folder: Path, message: str, line: str
+) -> None:
+    before = sorted(folder.rglob("*"))
+    assert message in refused(run, *shlex.split(line))
+    assert sorted(folder.rglob("*")) == before
+
+
 def test_times_that_go_back_start_at_zero(run: Run, tmp_path: Path) -> None:
     t = TraceBuilder()
     for start in (*range(1000, 1300), 5):
