@@ -7,10 +7,12 @@ each command's name, module and one line of help, and nothing else.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import signal
 import sys
+from collections.abc import Iterator
 
 import click
 
@@ -82,8 +84,55 @@ def cli() -> None:
     """
 
 
+class _ToldToEndError(BaseException):
+    """A signal that ends the program; not an error that anybody may handle."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextlib.contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Told to end (kill, timeout, a terminal that is closed), leave nothing behind, then do.
+
+    Half-written files go, kernel events are switched off, the terminal is as it was. Told once
+    more, the program ends at once.
+    """
+
+    def end(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        # Nobody would wait for what they still do.
+        if "multiprocessing" in sys.modules:
+            for child in sys.modules["multiprocessing"].active_children():
+                child.terminate()
+        raise _ToldToEndError(number)
+
+    taken = [
+        number
+        for number in (signal.SIGTERM, signal.SIGHUP)
+        # nohup has it ignored.
+        if signal.getsignal(number) is signal.SIG_DFL
+    ]
+    for number in taken:
+        signal.signal(number, end)
+    try:
+        yield
+    except _ToldToEndError as told:
+        # As if it had never been held up: whoever waits sees the signal.
+        os.kill(os.getpid(), told.number)
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def main() -> None:
     """Run the command line; user errors are one line on stderr and exit status 1."""
+    with _ending_in_order():
+        _run()
+
+
+def _run() -> None:
     try:
         status = cli.main(prog_name="linnapp", standalone_mode=False)
         sys.stdout.flush()

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -329,6 +330,67 @@ def test_completion(shell: str) -> None:
     assert "linnapp" in run("completion", shell).stdout
     env = {"_LINNAPP_COMPLETE": "bash_complete", "COMP_WORDS": "linnapp tr", "COMP_CWORD": "1"}
     assert run(**env).stdout.split() == ["plain,trace", "plain,train"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_told_to_end_it_leaves_nothing_half_written(tmp_path: Path, number: int) -> None:
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "linnapp", "generate", "demo"),
+            *("-o", out, "--duration", "1e8", "--drives", "1"),
+        ],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        # Whoever runs the tests may have it ignored.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
+    )
+    try:
+        while process.poll() is None and not (out.exists() and any(out.iterdir())):
+            time.sleep(0.01)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == -number
+    assert list(out.iterdir()) == [] and said == b""
+
+
+def test_told_to_end_it_takes_its_processes_along(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import os, pathlib, time, click\n"
+        "from linnapp.learn.parallel import Task, run_tasks\n"
+        "def wait(name, observer):\n"
+        "    pathlib.Path(name + '.new').write_text(str(os.getpid()))\n"
+        "    os.rename(name + '.new', name)\n"
+        "    time.sleep(600)\n"
+        "@click.command()\n"
+        "def command():\n"
+        "    run_tasks([Task(name, wait, (name,)) for name in ('a', 'b')], None, 2)\n"
+    )
+    script = (
+        "import sys; from linnapp import cli; sys.argv = ['linnapp', 'slow']\n"
+        "cli._COMMANDS['slow'] = ('slow:command', ''); cli.main()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"},
+        stderr=subprocess.PIPE,
+    )
+    begun = [tmp_path / name for name in ("a", "b")]
+    try:
+        while process.poll() is None and not all(path.exists() for path in begun):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        alive = [path for path in begun if Path("/proc", path.read_text()).exists()]
+        for path in alive:
+            os.kill(int(path.read_text()), signal.SIGKILL)
+    assert process.returncode == -signal.SIGTERM, said
+    assert not alive and b"Traceback" not in said
 
 
 def test_ctrl_c_keeps_the_best_epoch_of_every_drive(tmp_path: Path) -> None:
