@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -39,27 +38,25 @@ def replaced_file(path: AnyPath) -> Iterator[IO[bytes]]:
         file: a rename would put a file in a device's place. `path` is then untouched.
     """
     path = _replaceable(Path(path), directory=False)
+    temporary = _beside(path)
     try:
-        fd, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        # Not the temporary file's name, which means nothing to the user.
-        raise LinnappError(f"{path.parent}: {error.strerror}; {path.name} goes there") from error
-    temporary = Path(name)
-    try:
-        with os.fdopen(fd, "wb") as stream:
+        try:
+            stream = temporary.open("xb")
+        except OSError as error:
+            # Not the temporary file's name, which means nothing to the user.
+            raise LinnappError(
+                f"{path.parent}: {error.strerror}; {path.name} goes there"
+            ) from error
+        with stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        # mkstemp creates 0600; give what open() would have given.
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        _remove(temporary)
         raise explain_os_error(error, path) from error
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        _remove(temporary)
         raise
 
 
@@ -67,6 +64,21 @@ def replace_text(path: AnyPath, text: str) -> None:
     """Write a text file in UTF-8, whole or not at all; see :func:`replaced_file`."""
     with replaced_file(path) as stream:
         stream.write(text.encode())
+
+
+def _beside(path: Path) -> Path:
+    """A name for what will take the place of `path`.
+
+    Known before there is such a file, not after as with tempfile: whenever an interruption comes,
+    it can be removed.
+    """
+    return path.parent / f".{path.name}.{os.urandom(4).hex()}"
+
+
+def _remove(temporary: Path) -> None:
+    """Remove what there is of a file; where none can be there is none."""
+    with contextlib.suppress(OSError):
+        temporary.unlink()
 
 
 def _replaceable(path: Path, *, directory: bool) -> Path:
@@ -114,10 +126,14 @@ def replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Iterator[Pat
                 "replaced as a whole: name another directory, or a new one"
             )
         parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=parent))
     except OSError as error:
         raise explain_os_error(error, parent) from error
+    temporary = _beside(path)
     try:
+        try:
+            temporary.mkdir(0o700)
+        except OSError as error:
+            raise LinnappError(f"{parent}: {error.strerror}; {path.name} goes there") from error
         yield temporary
         temporary.chmod(0o755)
         _put_in_place(temporary, path)

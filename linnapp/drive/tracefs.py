@@ -84,10 +84,10 @@ def recording(events: Sequence[str], device: int, *, buffer_kib: int = 32768) ->
             raise _explained(root, error) from error
     instance = root / "instances" / f"linnapp-{os.getpid()}-{device}"
     try:
-        instance.mkdir()
-    except OSError as error:
-        raise _explained(instance, error) from error
-    try:
+        try:
+            instance.mkdir()
+        except OSError as error:
+            raise _explained(instance, error) from error
         recorder = Recorder(instance, events)
         recorder.write("buffer_size_kb", str(max(16, buffer_kib // (os.cpu_count() or 1))))
         recorder.write("trace_clock", "mono")

@@ -14,7 +14,6 @@ import shutil
 import signal
 import stat
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -159,12 +158,13 @@ def record(
     out_dir = Path(out_dir)
     drives = [Path(device) for device in devices]
     check_can_trace(drives)
+    scratch = out_dir / f".blktrace.{os.urandom(4).hex()}"
     try:
-        out_dir.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=".blktrace.", dir=out_dir))
-    except OSError as error:
-        raise explain_os_error(error, out_dir) from error
-    try:
+        try:
+            out_dir.mkdir(parents=True, exist_ok=True)
+            scratch.mkdir(0o700)
+        except OSError as error:
+            raise explain_os_error(error, out_dir) from error
         status, output = _run_blktrace(drives, scratch, duration_s, command, on_progress)
         dropped = {m["drive"]: int(m["dropped"]) for m in _TOTAL.finditer(output)}
         recordings = []

@@ -22,6 +22,7 @@ from test_model_format import random_model
 from test_training import array_trace
 
 from linnapp import cli
+from linnapp.files import replaced_directory, replaced_file
 from linnapp.lab.faults import FaultError, parse_rules
 from linnapp.lab.guest import Result
 from linnapp.trace import replay_log
@@ -206,6 +207,29 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(run: Run, full_disk: Path, l
     said = refused(run, *(full_disk / "o" if word == "@" else word for word in shlex.split(line)))
     assert "No space left" in said
     assert [path.name for path in full_disk.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("made", ["open", "mkdir"])
+def test_what_is_interrupted_as_it_begins_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: str
+) -> None:
+    """No moment at which there is a temporary file that nobody would remove."""
+    real = getattr(Path, made)
+
+    def interrupted(self: Path, *arguments: Any, **keywords: Any) -> None:
+        result = real(self, *arguments, **keywords)
+        if self.name.startswith(".out."):
+            if result is not None:
+                result.close()
+            assert self.exists()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, made, interrupted)
+    out = tmp_path / "out"
+    writing: Any = replaced_file(out) if made == "open" else replaced_directory(out, (".linnos",))
+    with pytest.raises(KeyboardInterrupt), writing:
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 #: what each command needs besides the option that is tried
