@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import io
+import os
 import shlex
+import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,14 +35,29 @@ class Ran:
 Boot = Callable[..., Ran]
 
 
+@pytest.fixture(scope="session")
+def quick_fio(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a `fio` that starts at once in the guest: see lab/fio_start.c."""
+    directory = tmp_path_factory.mktemp("fio")
+    source = Path(__file__).parent / "lab" / "fio_start.c"
+    compile_it = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+    subprocess.run([*compile_it, "-o", directory / "fio_start.so", source], check=True)
+    fio = shutil.which("fio") or "fio"
+    command = directory / "fio"
+    command.write_text(f'#!/bin/sh\nLD_PRELOAD={directory}/fio_start.so exec {fio} "$@"\n')
+    command.chmod(0o755)
+    return directory
+
+
 @pytest.fixture
-def boot(tmp_path: Path) -> Boot:
+def boot(tmp_path: Path, quick_fio: Path, monkeypatch: pytest.MonkeyPatch) -> Boot:
     """Boot the lab kernel and run a shell script in it.
 
     The script sees ``$OUT``, the test's ``tmp_path``, which it may write to.
     """
     if not DEFAULT_KERNEL.exists():
         pytest.fail(f"{DEFAULT_KERNEL}: no lab kernel; `make kernel` builds it")
+    monkeypatch.setenv("PATH", f"{quick_fio}{os.pathsep}{os.environ['PATH']}")
 
     def boot(
         script: str,

@@ -55,7 +55,8 @@ def test_drives_are_up_and_sleeping_is_free() -> None:
     assert "16 minutes" in ran.stdout
 
 
-def test_a_run_repeats_exactly() -> None:
+def test_a_run_repeats_exactly(quick_fio: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{quick_fio}{os.pathsep}{os.environ['PATH']}")
     command = (
         "fio --name=mix --filename=/dev/flash0 --rw=randrw --bs=4k --iodepth=8 --ioengine=io_uring"
         " --direct=1 --size=16m --randseed=5 --clocksource=clock_gettime"
