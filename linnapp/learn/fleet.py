@@ -25,6 +25,9 @@ from linnapp.learn.recipe import drive_names, label_array, read_latencies, save_
 from linnapp.learn.record import TrainedDrive
 from linnapp.model import SUFFIX
 
+#: how long a scheduler has to answer
+CONNECT_TIMEOUT_S = 20.0
+
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
@@ -88,6 +91,8 @@ def train_fleet(
         for name, traces in arrays.items()
         if _missing(out_dir, name, traces)
     }
+    if not todo:
+        return []
     cluster = None
     try:
         if scheduler is None:
@@ -95,7 +100,7 @@ def train_fleet(
             cluster = LocalCluster(
                 n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
             )
-        client = Client(cluster or scheduler, timeout="20s")
+        client = Client(cluster or scheduler, timeout=CONNECT_TIMEOUT_S)
     except OSError as error:
         raise LinnappError(f"{scheduler}: no Dask scheduler answers there ({error})") from error
     results: list[Progress] = []

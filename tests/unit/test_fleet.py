@@ -9,6 +9,7 @@ import pytest
 from test_training import array_trace
 
 from linnapp.errors import LinnappError
+from linnapp.learn import fleet
 from linnapp.learn.fleet import group_by_directory, train_fleet
 from linnapp.learn.options import Recipe
 from linnapp.learn.recipe import train_array
@@ -26,6 +27,9 @@ def test_arrays_are_directories() -> None:
 
 
 def test_fleet(tmp_path: Path) -> None:
+    """First on a cluster of its own, then on one that is there already."""
+    from distributed import LocalCluster
+
     traces = []
     for i, array in enumerate(("one", "two")):
         (tmp_path / array).mkdir()
@@ -43,7 +47,9 @@ def test_fleet(tmp_path: Path) -> None:
     assert sorted(p.name for p in (out / "one").glob("*.linnos")) == ["d0.linnos", "d1.linnos"]
 
     broken.write_bytes(whole)
-    again = train_fleet(arrays, out, RECIPE, workers=2)
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        again = train_fleet(arrays, out, RECIPE, scheduler=cluster.scheduler_address)
+        assert cluster.scheduler_info["workers"], "it is not ours to end"
     assert {(r.array, r.drive) for r in again} == {("two", "d0"), ("two", "d1")}
     assert not any(r.error for r in again)
     for name, found in arrays.items():
@@ -53,20 +59,8 @@ def test_fleet(tmp_path: Path) -> None:
     assert train_fleet(arrays, out, RECIPE, workers=1) == []
 
 
-def test_no_scheduler_there(tmp_path: Path) -> None:
+def test_no_scheduler_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet, "CONNECT_TIMEOUT_S", 0.5)
     trace = array_trace(tmp_path / "d.blk", 1, 10)
     with pytest.raises(LinnappError, match="no Dask scheduler answers"):
         train_fleet({"a": [trace]}, tmp_path / "m", RECIPE, scheduler="tcp://127.0.0.1:1")
-
-
-def test_a_scheduler_that_is_there_already(tmp_path: Path) -> None:
-    from distributed import LocalCluster
-
-    (tmp_path / "a").mkdir()
-    trace = array_trace(tmp_path / "a" / "d.blk", 1, 1500)
-    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
-        address = cluster.scheduler_address
-        (done,) = train_fleet({"a": [trace]}, tmp_path / "m", RECIPE, scheduler=address)
-        assert done.error is None
-        assert cluster.scheduler_info["workers"], "it is not ours to end"
-    assert (tmp_path / "m" / "a" / "d.linnos").exists()

@@ -13,11 +13,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from fake_sysfs import activate_what_is_written, make_tree
-from test_cli import run
 from test_training import array_trace
 
 import linnapp
+from linnapp.cli import cli
 from linnapp.errors import TraceError
 from linnapp.learn.bound import black_box_auc
 from linnapp.learn.fleet import train_fleet
@@ -45,15 +46,17 @@ def test_the_documents_example_gives_what_the_commands_give(
     names: dict[str, object] = {}
     exec(example.replace("/dev/nvme0n1", "nvme0n1"), names)
 
-    result = run("train", "--trace", "az.blk", "-o", "models", cwd=tmp_path)
-    assert result.returncode == 0, result.stderr
+    def run(*arguments: str) -> str:
+        ran = CliRunner().invoke(cli, arguments)
+        assert ran.exit_code == 0, ran.output
+        return ran.stdout
+
+    run("train", "--trace", "az.blk", "-o", "models")
     assert Path("az.linnos").read_bytes() == Path("models/az.linnos").read_bytes()
-    result = run("evaluate", "--model", "az.linnos", "--trace", "later.blk", "--json", cwd=tmp_path)
-    judged = json.loads(result.stdout)
+    judged = json.loads(run("evaluate", "--model", "az.linnos", "--trace", "later.blk", "--json"))
     shown = names["result"].to_json()  # type: ignore[attr-defined]
     assert {name: judged[name] for name in shown} == shown
-    result = run("label", "--trace", "az.blk", "--json", cwd=tmp_path)
-    [row] = json.loads(result.stdout)["drives"]
+    [row] = json.loads(run("label", "--trace", "az.blk", "--json"))["drives"]
     assert row["threshold_us"] == names["point"].threshold_us  # type: ignore[attr-defined]
     assert (drive / "model").read_bytes() == Path("az.linnos").read_bytes()
     assert (drive / "mode").read_text() == "observe"

@@ -97,7 +97,12 @@ def test_the_test_slice_decides_nothing_and_judges() -> None:
     latency = np.where(slow, 2000, 100).astype(np.uint32)
     longer = np.where(np.arange(len(slow)) < parts.test.start, latency, 9000).astype(np.uint32)
     choices = [
-        choose_bias(digits, labels, times, options, failover_us=15.0, replicas=3)
+        choose_bias(
+            *(digits, labels, times, options),
+            failover_us=15.0,
+            replicas=3,
+            candidates=(0.5, 4.0),
+        )
         for labels, times in ((slow, latency), (scrambled, longer))
     ]
     assert choices[0] == choices[1]
@@ -242,7 +247,8 @@ def test_nothing_that_is_trained_depends_on_the_test_slice(tmp_path: Path) -> No
 def test_failure_leaves_the_old_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = array_trace(tmp_path / "d.blk", 1, 1000)
     out = tmp_path / "m"
-    train_array([trace], out, RECIPE)
+    quick = Recipe(training=TrainingOptions(max_epochs=1), auto_bias=False)
+    train_array([trace], out, quick)
     before = {path.name: path.read_bytes() for path in out.iterdir()}
 
     def no_space(*_: object, **__: object) -> None:
@@ -250,7 +256,7 @@ def test_failure_leaves_the_old_models(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(recipe, "save_drive", no_space)
     with pytest.raises(LinnappError, match="No space left"):
-        train_array([trace], out, RECIPE)
+        train_array([trace], out, quick)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d.blk", "m"]
 
