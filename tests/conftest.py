@@ -35,6 +35,11 @@ class Ran:
 Boot = Callable[..., Ran]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first: begun last, one would have other workers wait for it."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(scope="session")
 def quick_fio(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a `fio` that starts at once in the guest: see lab/fio_start.c."""

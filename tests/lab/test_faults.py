@@ -80,6 +80,7 @@ THESIS = {
 }
 
 
+@pytest.mark.long
 def test_thesis_experiment_is_exact_and_three_runs_agree(boot, tmp_path: Path) -> None:
     """Each boot runs all three frequencies, one after the other, over the same two files."""
     knobs = {"blocks": THESIS_BLOCKS}

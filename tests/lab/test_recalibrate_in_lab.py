@@ -53,6 +53,7 @@ def old_model(queue_model: Path, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_a_run_killed_at_any_step_leaves_every_drive_a_working_model(
     boot, tmp_path: Path, old_model: Path
 ) -> None:

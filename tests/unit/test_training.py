@@ -185,6 +185,7 @@ def array_trace(path: Path, seed: int, n: int = 3000, slower_from: int | None = 
     return builder.sort().write(path)
 
 
+@pytest.mark.long
 def test_array_gets_a_model_and_a_record_per_drive(tmp_path: Path) -> None:
     traces = [array_trace(tmp_path / f"d{i}.blk", i) for i in range(2)]
     out = tmp_path / "models" / "array"
