@@ -308,17 +308,20 @@ def an_exporter(*options: str) -> Iterator[str]:
         text=True,
         env={**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"},
     )
-    assert process.stderr is not None
-    line = process.stderr.readline()
-    match = re.fullmatch(r"listening on http://(127\.0\.0\.1:\d+)/metrics\n", line)
-    assert match, line
-    if "--no-page" not in options:
-        assert process.stderr.readline() == f"the last hour is on http://{match[1]}/\n"
-    yield match[1]
-    process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 130
-    assert process.stderr.read().strip() == ""
-    process.stderr.close()
+    try:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        match = re.fullmatch(r"listening on http://(127\.0\.0\.1:\d+)/metrics\n", line)
+        assert match, line
+        if "--no-page" not in options:
+            assert process.stderr.readline() == f"the last hour is on http://{match[1]}/\n"
+        yield match[1]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert process.stderr.read().strip() == ""
+        process.stderr.close()
+    finally:
+        process.kill()
 
 
 def get(url: str) -> str:
