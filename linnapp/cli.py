@@ -23,6 +23,11 @@ from linnapp.errors import LinnappError
 _COMMANDS = {
     "trace": ("linnapp.commands.trace:trace", "Record drives with blktrace."),
     "layers": ("linnapp.commands.layers:layers", "Show where the time of each I/O goes."),
+    "watch": (
+        "linnapp.commands.watch:watch",
+        "Show a program's storage calls and the I/Os they cause.",
+    ),
+    "query": ("linnapp.commands.query:query", "Ask what was watched, in SQL."),
     "inspect": ("linnapp.commands.inspect:inspect", "Show what a trace or a replay's log holds."),
     "convert": ("linnapp.commands.convert:convert", "Turn a trace into another format."),
     "generate": ("linnapp.commands.generate:generate", "Make a workload from a profile."),

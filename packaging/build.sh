@@ -136,7 +136,7 @@ tools() {
  .
  Recording, labelling, evaluating and everything that looks at drives work with
  the packages that this one depends on. Training wants TensorFlow, or for models
- of latencies scikit-learn 1.3, from PyPI."
+ of latencies scikit-learn 1.3, and watching programs pyarrow and duckdb, from PyPI."
 }
 
 rm -f "$out"/{linnos-tools,liblinnos0,liblinnos-dev}_*.deb

@@ -49,6 +49,8 @@ READERS = [
     "inspect --from msr --json @",
     "layers @",
     "layers --device @ -- true",
+    "watch -o out -- @",
+    "query @ 'select 1'",
     "convert @ out",
     "convert --from heimdall @ out",
     "generate @ -o out --duration 0.01",
@@ -84,6 +86,7 @@ WRITERS = [
     "train --trace good.blk -o @",
     "trace /dev/null -o @",
     "layers good.blk -o @",
+    "watch -o @ -- true",
 ]
 
 

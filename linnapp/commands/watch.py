@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: MIT
+"""``linnapp watch``: a program's storage system calls and the block I/Os they cause."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+from linnapp.commands._options import COMMAND, BeforeACommand
+from linnapp.option_types import FiniteRange
+
+_PATH_WIDTH = 44
+
+
+@click.command(cls=BeforeACommand, options_metavar="[OPTIONS]")
+@click.option("--pid", type=click.IntRange(1, 2**22), help="Watch this process, until ctrl-C.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the tables; `linnapp query` asks them. Without it the summary is all.",
+)
+@click.option("--duration", type=FiniteRange(0, 1e9, min_open=True), help="Seconds to watch.")
+@click.option(
+    "--buffer-mib",
+    type=click.Choice(["1", "4", "16", "64", "256"]),
+    default="16",
+    show_default=True,
+    help="Of what waits to be read; what does not fit is lost, and counted.",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(1, 1_000_000),
+    default=20,
+    show_default=True,
+    help="Paths in the summary, those with most time in calls first.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def watch(
+    ctx: click.Context,
+    pid: int | None,
+    output: Path | None,
+    duration: float | None,
+    buffer_mib: str,
+    top: int,
+    as_json: bool,
+) -> None:
+    """Watch a program's storage system calls, and the block I/Os they cause.
+
+    \b
+    sudo linnapp watch -- fio job.fio                 a summary by path
+    sudo linnapp watch -o seen -- tar xf linux.tar    and every call and I/O
+    sudo linnapp watch -o seen --pid 4711             until ctrl-C
+    sudo linnapp query seen "select call, count(*) from calls group by call"
+
+    Calls that read, write, sync, open, name, remove or look at files, of CMD and all that it
+    starts, and with --pid all that the process starts from then on. A block I/O belongs to the
+    call that the thread which queued it was in. Write-back by the kernel's threads belongs to
+    none, and is shown apart.
+
+    With `-- CMD` its exit status is passed on. Needs root, and a kernel with BTF.
+    """
+    from linnapp.trace.watched import summary
+    from linnapp.trace.watching import watch as watch_
+
+    command: list[str] = ctx.meta[COMMAND]
+    if bool(command) == (pid is not None):
+        raise click.UsageError("give `-- CMD ...` to run, or --pid of what runs")
+    with contextlib.ExitStack() as stack:
+        folder = output
+        if folder is None:
+            scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="linnapp-"))
+            folder = Path(scratch) / "watched"
+        watched = watch_(
+            folder,
+            command=command,
+            pid=pid,
+            duration_s=duration,
+            buffer_mib=int(buffer_mib),
+        )
+        found = summary(folder, top)
+    if as_json:
+        click.echo(json.dumps(found, indent=1))
+    else:
+        _show(found, output)
+    ctx.exit(watched.status)
+
+
+def _show(found: dict[str, Any], output: Path | None) -> None:
+    from linnapp.trace.watch_reader import COUNTS
+
+    click.echo(
+        f"{'path':{_PATH_WIDTH}} {'calls':>9} {'bytes':>14} {'p50 us':>10} {'p99 us':>10} "
+        f"{'I/Os':>8} {'read':>12} {'written':>12}"
+    )
+    for row in found["by_path"]:
+        path = "(unknown)" if row["path"] is None else row["path"]
+        if len(path) > _PATH_WIDTH:
+            path = "..." + path[3 - _PATH_WIDTH :]
+        # A name may hold anything, also what moves a terminal's cursor.
+        path = "".join(c if c.isprintable() else "?" for c in path)
+        click.echo(
+            f"{path:{_PATH_WIDTH}} {row['calls']:>9} {row['bytes']:>14} {row['p50_us']:>10.1f} "
+            f"{row['p99_us']:>10.1f} {row['ios']:>8} "
+            f"{row['io_read_bytes']:>12} {row['io_written_bytes']:>12}"
+        )
+    shown = sum(row["path"] is not None for row in found["by_path"])
+    if found["paths"] > shown:
+        click.echo(f"and {found['paths'] - shown} paths more (--top)")
+    ios = found["ios"]
+    click.echo(
+        f"{found['calls']} calls in {found['seconds']:.1f} s, "
+        f"{found['calls_without_path']} of them without a path; "
+        f"block I/Os in calls: {_ios(ios['in_calls'])}"
+    )
+    for name, words in (
+        ("outside_calls", "block I/Os outside of these calls (page faults, exec)"),
+        (
+            "kernel_threads",
+            "block I/Os of kernel threads (write-back, journal), whoever caused them",
+        ),
+    ):
+        if ios[name]["ios"]:
+            click.echo(f"{words}: {_ios(ios[name])}")
+    if ios["below"]["ios"]:
+        click.echo(f"{ios['below']['ios']} I/Os more are parts of these, on the drives below")
+    if found["ios_without_end"]:
+        click.echo(f"{found['ios_without_end']} I/Os whose end was not seen have no latency")
+    dropped = [(found[name], words) for name, words in COUNTS.items() if found[name]]
+    for n, words in dropped:
+        click.echo(f"{n} {words}")
+    if not any(found[name] for name in ("lost_calls", "lost_names", "lost_ios", "missed_events")):
+        click.echo("nothing was dropped")
+    if output is not None:
+        click.echo(f"{output}: calls.parquet, ios.parquet; see linnapp query --help")
+
+
+def _ios(ios: dict[str, int]) -> str:
+    return f"{ios['ios']}, {ios['read_bytes']} bytes read, {ios['written_bytes']} written"

@@ -1,0 +1,771 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * The kernel's side of `linnapp watch`: a record for each storage system call of the processes
+ * followed, when it returns, and one for each block I/O, when it completes.
+ *
+ * An I/O is a bio from the moment that the block layer queues it until its last part has ended.
+ * What was merged into one request, or split into several, is still one I/O here. The thread that
+ * queues a bio is the one whose call wants it, so the two need no guesswork to find each other: the
+ * call that this thread is in, if it is in one.
+ *
+ * A descriptor is turned into its struct file right here, so nothing needs to follow dup(), fork()
+ * or exec(). A file's name is told where it is opened, or used for the first time: its dentries up
+ * to the root, since d_path() may be called from few places, none of them here.
+ *
+ * Only tracepoints are used, no probes in functions, which some kernels forbid.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+#include "watch_records.h"
+
+/* Of the kernel's types what is read; where it lies is found out when the program is loaded. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct signal_struct {
+	struct {
+		int counter;
+	} live;
+};
+
+struct super_block {
+	__u32 s_dev;
+};
+
+struct inode {
+	__u16 i_mode;
+	struct super_block *i_sb;
+	unsigned long i_ino;
+};
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+	struct inode *d_inode;
+};
+
+struct vfsmount {
+	struct dentry *mnt_root;
+};
+
+struct mount {
+	struct mount *mnt_parent;
+	struct dentry *mnt_mountpoint;
+	struct vfsmount mnt;
+};
+
+struct path {
+	struct vfsmount *mnt;
+	struct dentry *dentry;
+};
+
+struct fs_struct {
+	struct path pwd;
+};
+
+struct file {
+	struct inode *f_inode;
+	struct path f_path;
+	__s64 f_pos;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct bio_list {
+};
+
+#ifdef __TARGET_ARCH_x86
+struct pt_regs {
+	unsigned long di, si, dx, r10, r8;
+};
+#else
+struct user_pt_regs {
+	__u64 regs[31];
+};
+#endif
+
+struct thread_info {
+#ifdef __TARGET_ARCH_x86
+	__u32 status;
+#else
+	unsigned long flags;
+#endif
+};
+
+struct task_struct {
+	struct thread_info thread_info;
+	unsigned int flags;
+	int pid;
+	int tgid;
+	struct fs_struct *fs;
+	struct files_struct *files;
+	struct signal_struct *signal;
+	struct bio_list *bio_list;
+};
+
+struct gendisk {
+	int major;
+	int first_minor;
+};
+
+struct block_device {
+	struct gendisk *bd_disk;
+};
+
+struct bvec_iter {
+	__u64 bi_sector;
+	unsigned int bi_size;
+};
+
+struct bio {
+	struct bio *bi_next;
+	struct block_device *bi_bdev;
+	unsigned int bi_opf;
+	__u8 bi_status;
+	struct bvec_iter bi_iter;
+	void *bi_private;
+};
+
+struct request {
+	struct bio *bio;
+};
+#pragma clang attribute pop
+
+enum req_flag_bits { __REQ_META, __REQ_PREFLUSH, __REQ_RAHEAD };
+
+struct vector_part {
+	__u64 base;
+	__u64 length;
+};
+
+#define KERNEL_THREAD 0x00200000	/* PF_KTHREAD */
+#define AT_FDCWD -100
+#define REQ_OP_MASK 0xff
+#define S_IFMT 0170000
+#define S_IFREG 0100000
+#define S_IFBLK 0060000
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+struct call_in_flight {
+	__u64 time_ns;
+	__u64 args[8];	/* five are read; a power of two for the verifier */
+	struct lw_call call;
+	struct lw_file file;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 16 << 20);
+} records SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, LW_MAX_CALL_NR);
+	__type(key, __u32);
+	__type(value, struct lw_call);
+} calls SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, __u32);
+} processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct call_in_flight);
+} calls_in_flight SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, __u64);
+	__type(value, struct lw_io_record);
+} ios_in_flight SEC(".maps");
+
+/* From what was split off a bio to that bio, by address. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__type(key, __u64);
+	__type(value, __u64);
+} parts SEC(".maps");
+
+/* Files whose names were told, by address. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 65536);
+	__type(key, __u64);
+	__type(value, struct lw_file);
+} named SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, LW_N_COUNTERS);
+	__type(key, __u32);
+	__type(value, __u64);
+} counters SEC(".maps");
+
+static __always_inline void count(__u32 counter)
+{
+	__u64 *value = bpf_map_lookup_elem(&counters, &counter);
+
+	/* An interrupt's increment may come in between on the same CPU. */
+	if (value)
+		__sync_fetch_and_add(value, 1);
+}
+
+/* A wake-up of the reader for each record would cost more than the record. */
+static __always_inline __u64 wake_up(void)
+{
+	return bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) >
+		       bpf_ringbuf_query(&records, BPF_RB_RING_SIZE) / 8 ?
+		       BPF_RB_FORCE_WAKEUP :
+		       BPF_RB_NO_WAKEUP;
+}
+
+static __always_inline bool is_followed(__u32 tgid)
+{
+	__u32 *how = bpf_map_lookup_elem(&processes, &tgid);
+
+	return how && *how == LW_FOLLOWED;
+}
+
+static __always_inline void describe(__u64 address, struct inode *inode, struct lw_file *to)
+{
+	to->address = address;
+	to->inode = BPF_CORE_READ(inode, i_ino);
+	to->device = BPF_CORE_READ(inode, i_sb, s_dev);
+	to->mode = BPF_CORE_READ(inode, i_mode);
+}
+
+static __always_inline struct file *file_of(int fd)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file *file = NULL;
+
+	if (fd < 0 || (unsigned int)fd >= BPF_CORE_READ(table, max_fds))
+		return NULL;
+	bpf_probe_read_kernel(&file, sizeof(file), BPF_CORE_READ(table, fd) + fd);
+	return file;
+}
+
+/* A walk from a dentry to the root. */
+struct walk {
+	struct dentry *dentry;
+	struct mount *mount;
+	char *to;
+	__u32 length;
+	bool is_done;
+};
+
+static __always_inline long copy_component(struct walk *walk, __u32 size)
+{
+	struct dentry *dentry = walk->dentry, *parent = BPF_CORE_READ(dentry, d_parent);
+	struct mount *mount = walk->mount, *below;
+	__u32 length = walk->length;
+	long copied;
+
+	if (dentry == BPF_CORE_READ(mount, mnt.mnt_root)) {
+		below = BPF_CORE_READ(mount, mnt_parent);
+		walk->dentry = BPF_CORE_READ(mount, mnt_mountpoint);
+		walk->mount = below;
+		walk->is_done = below == mount || !below;
+		return walk->is_done;
+	}
+	/* Of a mount that is gone, or of a file system that is mounted nowhere. */
+	if (parent == dentry || !parent) {
+		walk->is_done = true;
+		return 1;
+	}
+	if (length > size - LW_COMPONENT)
+		return 1;
+	copied = bpf_probe_read_kernel_str(walk->to + length, LW_COMPONENT,
+					   BPF_CORE_READ(dentry, d_name.name));
+	if (copied < 0)
+		return 1;
+	walk->length = length + copied;
+	walk->dentry = parent;
+	return 0;
+}
+
+/* The verifier wants to know the size of what is written to. */
+static long copy_short(__u32 index, struct walk *walk)
+{
+	return copy_component(walk, LW_SHORT_NAME);
+}
+
+static long copy_long(__u32 index, struct walk *walk)
+{
+	return copy_component(walk, LW_LONG_NAME);
+}
+
+/*
+ * Copy the components of a name, the last one first, each with its NUL. Returns their length, -1
+ * where they do not fit.
+ */
+static __always_inline int copy_components(struct dentry *dentry, struct mount *mount, char *to,
+					   bool is_short)
+{
+	struct walk walk = { .dentry = dentry, .mount = mount, .to = to };
+
+	bpf_loop(LW_MAX_COMPONENTS, is_short ? copy_short : copy_long, &walk, 0);
+	return walk.is_done ? (int)walk.length : -1;
+}
+
+/* Tell the name of a file, or of a directory that names are relative to. */
+static __noinline int tell_components(struct dentry *dentry, struct vfsmount *vfsmount,
+				      struct lw_file *file)
+{
+	struct mount *mount = (void *)vfsmount - bpf_core_field_offset(struct mount, mnt);
+	struct lw_name_record *record;
+	__u64 address = file->address;
+	int length;
+
+	record = bpf_ringbuf_reserve(&records, sizeof(*record) + LW_SHORT_NAME, 0);
+	if (!record)
+		goto lost;
+	length = copy_components(dentry, mount, record->name, true);
+	if (length < 0) {
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		record = bpf_ringbuf_reserve(&records, sizeof(*record) + LW_LONG_NAME, 0);
+		if (!record)
+			goto lost;
+		length = copy_components(dentry, mount, record->name, false);
+	}
+	if (length < 0) {
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		goto lost;
+	}
+	record->type = LW_FILE_RECORD;
+	record->tid = 0;
+	record->time_ns = 0;
+	record->argument = 0;
+	record->length = length;
+	record->file = *file;
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	bpf_map_update_elem(&named, &address, file, BPF_ANY);
+	return 0;
+lost:
+	count(LW_LOST_NAMES);
+	return 0;
+}
+
+static __always_inline bool is_named(struct lw_file *file)
+{
+	__u64 address = file->address;
+	struct lw_file *known = bpf_map_lookup_elem(&named, &address);
+
+	return known && known->inode == file->inode && known->device == file->device;
+}
+
+static __always_inline void describe_file(struct file *file, bool is_new, struct lw_file *to)
+{
+	describe((__u64)file, BPF_CORE_READ(file, f_inode), to);
+	if (is_new || !is_named(to))
+		tell_components(BPF_CORE_READ(file, f_path.dentry), BPF_CORE_READ(file, f_path.mnt),
+				to);
+}
+
+static __always_inline void describe_cwd(struct lw_file *to)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	struct dentry *dentry = BPF_CORE_READ(task, fs, pwd.dentry);
+
+	describe((__u64)dentry, BPF_CORE_READ(dentry, d_inode), to);
+	if (!is_named(to))
+		tell_components(dentry, BPF_CORE_READ(task, fs, pwd.mnt), to);
+}
+
+static __always_inline bool is_compat(void)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+
+#ifdef __TARGET_ARCH_x86
+	return BPF_CORE_READ(task, thread_info.status) & 2;	/* TS_COMPAT */
+#else
+	return BPF_CORE_READ(task, thread_info.flags) & 1 << 22;	/* TIF_32BIT */
+#endif
+}
+
+static __always_inline void read_arguments(struct pt_regs *regs, __u64 *args)
+{
+#ifdef __TARGET_ARCH_x86
+	args[0] = BPF_CORE_READ(regs, di);
+	args[1] = BPF_CORE_READ(regs, si);
+	args[2] = BPF_CORE_READ(regs, dx);
+	args[3] = BPF_CORE_READ(regs, r10);
+	args[4] = BPF_CORE_READ(regs, r8);
+#else
+	for (int i = 0; i < 5; i++)
+		args[i] = BPF_CORE_READ((struct user_pt_regs *)regs, regs[i]);
+#endif
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(call_enters, struct pt_regs *regs, long nr)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	struct call_in_flight call = {};
+	__u32 number = nr, tid = id;
+	struct lw_call *known;
+
+	if (nr < 0 || nr >= LW_MAX_CALL_NR)
+		return 0;
+	known = bpf_map_lookup_elem(&calls, &number);
+	if (!known || !known->index || !is_followed(id >> 32))
+		return 0;
+	if (is_compat()) {
+		count(LW_COMPAT_CALLS);
+		return 0;
+	}
+	read_arguments(regs, call.args);
+	call.call = *known;
+	if (known->fd >= 0) {
+		struct file *file = file_of(call.args[known->fd & 7]);
+
+		if (file)
+			describe_file(file, false, &call.file);
+	}
+	if (known->path >= 0 && (known->fd < 0 || (int)call.args[known->fd & 7] == AT_FDCWD))
+		describe_cwd(&call.file);
+	call.time_ns = bpf_ktime_get_ns();
+	if (bpf_map_update_elem(&calls_in_flight, &tid, &call, BPF_ANY))
+		count(LW_UNTRACKED_CALLS);
+	return 0;
+}
+
+/* Copy an argument's name, which the call has just read, so that its page is there. */
+static __always_inline void tell_name(const struct call_in_flight *call, __u32 tid,
+				      __u32 argument, __u64 from)
+{
+	struct lw_name_record *record;
+	long length;
+
+	record = bpf_ringbuf_reserve(&records, sizeof(*record) + LW_SHORT_NAME, 0);
+	if (!record)
+		goto lost;
+	length = bpf_probe_read_user_str(record->name, LW_SHORT_NAME, (void *)from);
+	if (length == LW_SHORT_NAME) {
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		record = bpf_ringbuf_reserve(&records, sizeof(*record) + LW_LONG_NAME, 0);
+		if (!record)
+			goto lost;
+		length = bpf_probe_read_user_str(record->name, LW_LONG_NAME, (void *)from);
+	}
+	if (length < 0) {
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		return;
+	}
+	record->type = LW_NAME_RECORD;
+	record->tid = tid;
+	record->time_ns = call->time_ns;
+	record->argument = argument;
+	record->length = length;
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return;
+lost:
+	count(LW_LOST_NAMES);
+}
+
+/* How many bytes a call asks for in all parts of its vector. */
+static __always_inline __s64 vector_bytes(__u64 parts, __u64 n)
+{
+	struct vector_part part;
+	__s64 bytes = 0;
+
+	if (n > LW_MAX_VECTOR)
+		return LW_NONE;
+	for (int i = 0; i < LW_MAX_VECTOR; i++) {
+		if (i >= n)
+			break;
+		if (bpf_probe_read_user(&part, sizeof(part), (void *)(parts + i * sizeof(part))))
+			return LW_NONE;
+		bytes += part.length;
+	}
+	return bytes;
+}
+
+static __always_inline __s64 offset_of(const struct call_in_flight *call, __s64 result)
+{
+	__s64 offset = LW_NONE;
+	struct file *file;
+
+	if (call->call.offset >= 0)
+		offset = call->args[call->call.offset & 7];
+	if (!(call->call.flags & LW_POSITION) || (offset != LW_NONE && offset != -1))
+		return offset;
+	if ((call->file.mode & S_IFMT) != S_IFREG && (call->file.mode & S_IFMT) != S_IFBLK)
+		return LW_NONE;
+	/* Afterwards, as only then one that appends knows. */
+	file = file_of(call->args[call->call.fd & 7]);
+	if (!file || (__u64)file != call->file.address)
+		return LW_NONE;
+	offset = BPF_CORE_READ(file, f_pos);
+	return result > 0 ? offset - result : offset;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(call_returns, struct pt_regs *regs, long result)
+{
+	__u64 id = bpf_get_current_pid_tgid(), now_ns;
+	struct lw_call_record *record;
+	struct call_in_flight *call;
+	__u32 tid = id;
+
+	call = bpf_map_lookup_elem(&calls_in_flight, &tid);
+	if (!call)
+		return 0;
+	now_ns = bpf_ktime_get_ns();
+	if (call->call.flags & LW_OPENS && result >= 0) {
+		struct file *file = file_of(result);
+
+		__builtin_memset(&call->file, 0, sizeof(call->file));
+		if (file)
+			describe_file(file, true, &call->file);
+	}
+	if (call->call.path >= 0 && !(call->call.flags & LW_OPENS && result >= 0))
+		tell_name(call, tid, 0, call->args[call->call.path & 7]);
+	if (call->call.to_path >= 0)
+		tell_name(call, tid, 1, call->args[call->call.to_path & 7]);
+	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	if (!record) {
+		count(LW_LOST_CALLS);
+		goto done;
+	}
+	record->type = LW_CALL_RECORD;
+	record->call = call->call.index - 1;
+	record->pid = id >> 32;
+	record->tid = tid;
+	record->time_ns = call->time_ns;
+	record->duration_ns = now_ns - call->time_ns;
+	record->result = result;
+	record->offset = offset_of(call, result);
+	record->bytes = LW_NONE;
+	if (call->call.flags & LW_VECTOR)
+		record->bytes = vector_bytes(call->args[(call->call.bytes - 1) & 7],
+					     call->args[call->call.bytes & 7]);
+	else if (call->call.bytes >= 0)
+		record->bytes = call->args[call->call.bytes & 7];
+	record->fd = call->call.fd >= 0 ? (__s32)call->args[call->call.fd & 7] : LW_NONE;
+	record->file = call->file;
+	record->to_elsewhere = call->call.fd >= 0 && call->call.to_path >= 1 &&
+			       (__s32)call->args[call->call.fd & 7] !=
+				       (__s32)call->args[(call->call.to_path - 1) & 7];
+	record->unused = 0;
+	if (call->call.flags & LW_OPENS && result >= 0)
+		record->fd = result;
+	bpf_get_current_comm(record->comm, LW_COMM);
+	bpf_ringbuf_submit(record, wake_up());
+done:
+	bpf_map_delete_elem(&calls_in_flight, &tid);
+	return 0;
+}
+
+SEC("tp_btf/block_bio_queue")
+int BPF_PROG(io_is_queued, struct bio *bio)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+	__u64 id = bpf_get_current_pid_tgid(), key = (__u64)bio;
+	struct lw_io_record io = { .type = LW_IO_RECORD, .parts = 1 }, *old, *record;
+	__u32 opf = BPF_CORE_READ(bio, bi_opf), tid = id;
+	struct call_in_flight *call;
+
+	if (is_followed(id >> 32)) {
+		io.flags |= LW_WATCHED;
+	} else if (!(BPF_CORE_READ(task, flags) & KERNEL_THREAD)) {
+		count(LW_OTHER_IOS);
+		return 0;
+	}
+	io.pid = id >> 32;
+	io.tid = tid;
+	io.sector = BPF_CORE_READ(bio, bi_iter.bi_sector);
+	io.bytes = BPF_CORE_READ(bio, bi_iter.bi_size);
+	io.device = BPF_CORE_READ(bio, bi_bdev, bd_disk, major) << 20 |
+		    BPF_CORE_READ(bio, bi_bdev, bd_disk, first_minor);
+	io.op = opf & REQ_OP_MASK;
+	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_PREFLUSH))
+		io.flags |= LW_PREFLUSH;
+	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_RAHEAD))
+		io.flags |= LW_READAHEAD;
+	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_META))
+		io.flags |= LW_METADATA;
+	/* Set while a driver without requests (md, dm) works on one: it hands on parts of it. */
+	if (BPF_CORE_READ(task, bio_list))
+		io.flags |= LW_BELOW;
+	call = bpf_map_lookup_elem(&calls_in_flight, &tid);
+	if (call) {
+		io.flags |= LW_IN_CALL;
+		io.call = call->call.index - 1;
+		io.call_time_ns = call->time_ns;
+	}
+	bpf_get_current_comm(io.comm, LW_COMM);
+	io.time_ns = bpf_ktime_get_ns();
+	if (!bpf_map_update_elem(&ios_in_flight, &key, &io, BPF_NOEXIST))
+		return 0;
+	/* There is another with this address, whose end was not seen; or the table is full. */
+	old = bpf_map_lookup_elem(&ios_in_flight, &key);
+	if (!old) {
+		count(LW_UNTRACKED_IOS);
+		return 0;
+	}
+	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	if (record) {
+		*record = *old;
+		bpf_ringbuf_submit(record, wake_up());
+	} else {
+		count(LW_LOST_IOS);
+	}
+	bpf_map_update_elem(&ios_in_flight, &key, &io, BPF_ANY);
+	return 0;
+}
+
+SEC("tp_btf/block_split")
+int BPF_PROG(io_is_split, struct bio *part)
+{
+	/* What is split off is chained to the rest, whose address stays the whole's. */
+	__u64 whole = (__u64)BPF_CORE_READ(part, bi_private), key = (__u64)part;
+	struct lw_io_record *io = bpf_map_lookup_elem(&ios_in_flight, &whole);
+
+	if (!io)
+		return 0;
+	if (bpf_map_update_elem(&parts, &key, &whole, BPF_ANY))
+		count(LW_UNTRACKED_IOS);
+	else
+		__sync_fetch_and_add(&io->parts, 1);
+	return 0;
+}
+
+static __always_inline void end(__u64 key, bool has_failed)
+{
+	struct lw_io_record *io = bpf_map_lookup_elem(&ios_in_flight, &key), *record;
+
+	if (!io) {
+		__u64 *whole = bpf_map_lookup_elem(&parts, &key);
+		__u64 part = key;
+
+		if (!whole)
+			return;
+		key = *whole;
+		bpf_map_delete_elem(&parts, &part);
+		io = bpf_map_lookup_elem(&ios_in_flight, &key);
+		if (!io)
+			return;
+	}
+	if (has_failed)
+		__sync_fetch_and_or(&io->flags, LW_FAILED);
+	if (__sync_fetch_and_sub(&io->parts, 1) > 1)
+		return;
+	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	if (record) {
+		*record = *io;
+		record->flags |= LW_COMPLETED;
+		record->latency_ns = bpf_ktime_get_ns() - record->time_ns;
+		bpf_ringbuf_submit(record, wake_up());
+	} else {
+		count(LW_LOST_IOS);
+	}
+	bpf_map_delete_elem(&ios_in_flight, &key);
+}
+
+/* Of a driver without requests; of one with them, an end before there was a request. */
+SEC("tp_btf/block_bio_complete")
+int BPF_PROG(io_completes, void *queue, struct bio *bio)
+{
+	end((__u64)bio, BPF_CORE_READ(bio, bi_status) != 0);
+	return 0;
+}
+
+struct ending {
+	struct bio *bio;
+	__u32 bytes;
+	bool has_failed;
+};
+
+static long end_next(__u32 index, struct ending *ending)
+{
+	struct bio *bio = ending->bio;
+	__u32 bytes;
+
+	if (!bio)
+		return 1;
+	bytes = BPF_CORE_READ(bio, bi_iter.bi_size);
+	if (bytes > ending->bytes)
+		return 1;
+	ending->bio = BPF_CORE_READ(bio, bi_next);
+	ending->bytes -= bytes;
+	end((__u64)bio, ending->has_failed);
+	return !ending->bytes;
+}
+
+/* Those bios of a request have ended that are within its first bytes. */
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(request_completes, struct request *request, int error, unsigned int bytes)
+{
+	struct ending ending = {
+		.bio = BPF_CORE_READ(request, bio),
+		.bytes = bytes,
+		.has_failed = error != 0,
+	};
+
+	bpf_loop(LW_MAX_MERGED, end_next, &ending, 0);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(process_forks, struct task_struct *parent, struct task_struct *child)
+{
+	__u32 from = BPF_CORE_READ(parent, tgid), to = BPF_CORE_READ(child, tgid), how;
+	__u32 *parents;
+
+	if (from == to)
+		return 0;
+	parents = bpf_map_lookup_elem(&processes, &from);
+	if (!parents)
+		return 0;
+	how = *parents == LW_LAUNCHER ? LW_UNTIL_EXEC : *parents;
+	if (bpf_map_update_elem(&processes, &to, &how, BPF_ANY))
+		count(LW_UNTRACKED_PROCESSES);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(process_execs, struct task_struct *task)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32, followed = LW_FOLLOWED;
+	__u32 *how = bpf_map_lookup_elem(&processes, &tgid);
+
+	if (how && *how == LW_UNTIL_EXEC)
+		bpf_map_update_elem(&processes, &tgid, &followed, BPF_EXIST);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(thread_exits, struct task_struct *task)
+{
+	__u32 tgid = BPF_CORE_READ(task, tgid), tid = BPF_CORE_READ(task, pid);
+
+	bpf_map_delete_elem(&calls_in_flight, &tid);
+	if (BPF_CORE_READ(task, signal, live.counter) == 0)
+		bpf_map_delete_elem(&processes, &tgid);
+	return 0;
+}

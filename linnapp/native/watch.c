@@ -1,0 +1,717 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The reader's side of `linnapp watch`: loads the kernel's side, reads its records, finds out what
+ * every file is called and fills rows.
+ *
+ * Names are kept once and go by numbers. Memory is bounded: by MAX_NAME_BYTES of names, and by one
+ * entry for each struct file and thread that the kernel had at a time.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+
+#include "watch.h"
+#include "watch_calls.h"
+
+#define MAX_NAME_BYTES (128 << 20)
+#define MAX_NAMES (1 << 20)
+
+/* The kernel's side, compiled: linked in, so that there is no file to lose. */
+__asm__(".section .rodata\n"
+	".balign 8\n"
+	"lw_object: .incbin \"" LW_OBJECT "\"\n"
+	"lw_object_end:\n"
+	".previous\n");
+extern const char lw_object[] __attribute__((visibility("hidden")));
+extern const char lw_object_end[] __attribute__((visibility("hidden")));
+
+/* An open-addressed table from numbers to entries; 0 stands for none. */
+struct entry {
+	uint64_t key;
+	union {
+		struct {
+			uint64_t inode;
+			uint32_t device;
+			int32_t name;
+		} file;
+		struct {
+			uint64_t time_ns;
+			int32_t names[2];
+		} call;
+	};
+};
+
+struct table {
+	struct entry *entries;
+	size_t capacity, used;
+};
+
+struct names {
+	char **text;
+	uint32_t *slots;	/* number and 1 more, by hash */
+	size_t n, capacity, bytes;
+};
+
+struct lw_watch {
+	struct bpf_object *object;
+	struct bpf_link *links[16];
+	size_t n_links;
+	struct ring_buffer *ring;
+	int calls_in_flight, ios_in_flight, counters, processes;
+	int64_t to_epoch_ns;
+	struct names names;
+	struct table files, calls;
+	struct lw_call_row *call_rows;
+	struct lw_io_row *io_rows;
+	uint64_t capacity, n_calls, n_ios;
+	struct lw_counts counts;
+	char error[4096];
+};
+
+static int fail(struct lw_watch *w, int error, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(w->error, sizeof(w->error), format, arguments);
+	va_end(arguments);
+	return error < 0 ? error : -EINVAL;
+}
+
+static uint64_t mixed(uint64_t key)
+{
+	key ^= key >> 33;
+	key *= 0xff51afd7ed558ccdULL;
+	key ^= key >> 33;
+	return key;
+}
+
+/* The entry of a key, or the free one where it belongs; NULL without memory. */
+static struct entry *entry_of(struct table *t, uint64_t key)
+{
+	if (2 * (t->used + 1) > t->capacity) {
+		struct table larger = { .capacity = t->capacity ? 2 * t->capacity : 1024 };
+
+		larger.entries = calloc(larger.capacity, sizeof(*larger.entries));
+		if (!larger.entries)
+			return NULL;
+		for (size_t i = 0; i < t->capacity; i++) {
+			if (t->entries[i].key) {
+				*entry_of(&larger, t->entries[i].key) = t->entries[i];
+				larger.used++;
+			}
+		}
+		free(t->entries);
+		*t = larger;
+	}
+	for (size_t i = mixed(key);; i++) {
+		struct entry *e = &t->entries[i & (t->capacity - 1)];
+
+		if (!e->key || e->key == key)
+			return e;
+	}
+}
+
+static struct entry *added(struct table *t, uint64_t key)
+{
+	struct entry *e = entry_of(t, key);
+
+	if (e && !e->key) {
+		e->key = key;
+		t->used++;
+	}
+	return e;
+}
+
+static uint64_t hashed(const char *text, size_t length)
+{
+	uint64_t hash = 0xcbf29ce484222325ULL;
+
+	for (size_t i = 0; i < length; i++)
+		hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3ULL;
+	return mixed(hash);
+}
+
+static int grow_names(struct names *names)
+{
+	size_t capacity = names->capacity ? 2 * names->capacity : 1024;
+	char **text = realloc(names->text, capacity * sizeof(*text));
+	uint32_t *slots;
+
+	if (!text)
+		return -ENOMEM;
+	names->text = text;
+	slots = calloc(2 * capacity, sizeof(*slots));
+	if (!slots)
+		return -ENOMEM;
+	for (size_t n = 0; n < names->n; n++) {
+		size_t i = hashed(text[n], strlen(text[n]));
+
+		while (slots[i & (2 * capacity - 1)])
+			i++;
+		slots[i & (2 * capacity - 1)] = n + 1;
+	}
+	free(names->slots);
+	names->slots = slots;
+	names->capacity = capacity;
+	return 0;
+}
+
+/* The number of a name; LW_NO_NAME where no more are kept. */
+static int32_t number_of(struct lw_watch *w, const char *text, size_t length)
+{
+	struct names *names = &w->names;
+	size_t i;
+
+	if (names->n == names->capacity && names->n < MAX_NAMES && grow_names(names))
+		goto left_out;
+	for (i = hashed(text, length);; i++) {
+		uint32_t n = names->slots[i & (2 * names->capacity - 1)];
+
+		if (!n)
+			break;
+		if (!strncmp(names->text[n - 1], text, length) && !names->text[n - 1][length])
+			return n - 1;
+	}
+	if (names->n == MAX_NAMES || names->bytes + length > MAX_NAME_BYTES)
+		goto left_out;
+	names->text[names->n] = strndup(text, length);
+	if (!names->text[names->n])
+		goto left_out;
+	names->bytes += length + 1;
+	names->slots[i & (2 * names->capacity - 1)] = ++names->n;
+	return names->n - 1;
+left_out:
+	w->counts.names_left_out++;
+	return LW_NO_NAME;
+}
+
+static int32_t process_of(struct lw_watch *w, const char *comm)
+{
+	return number_of(w, comm, strnlen(comm, LW_COMM));
+}
+
+static int32_t file_name(struct lw_watch *w, const struct lw_file *file)
+{
+	struct entry *e = file->address ? entry_of(&w->files, file->address) : NULL;
+
+	return e && e->key && e->file.inode == file->inode && e->file.device == file->device ?
+		       e->file.name :
+		       LW_NO_NAME;
+}
+
+/* From components, the last one first, to a path; of what has none, what the kernel calls it. */
+static int32_t joined(struct lw_watch *w, const struct lw_name_record *record)
+{
+	char path[LW_LONG_NAME + 2];
+	size_t used = 0, end = record->length;
+
+	if (!end && S_ISDIR(record->file.mode))
+		return number_of(w, "/", 1);
+	if (!end) {
+		const char *kind = S_ISSOCK(record->file.mode)	 ? "socket" :
+				   S_ISFIFO(record->file.mode) ? "pipe" :
+								 "anonymous";
+
+		used = snprintf(path, sizeof(path), "%s:[%llu]", kind,
+				(unsigned long long)record->file.inode);
+		return number_of(w, path, used);
+	}
+	while (end) {
+		size_t start = end - 1;
+
+		while (start && record->name[start - 1])
+			start--;
+		path[used++] = '/';
+		memcpy(path + used, record->name + start, end - 1 - start);
+		used += end - 1 - start;
+		end = start;
+	}
+	return number_of(w, path, used);
+}
+
+/* A name that a call was given, in its directory if it is relative. */
+static int32_t absolute(struct lw_watch *w, int32_t name, int32_t directory)
+{
+	char path[2 * LW_LONG_NAME + 8];
+	const char *relative;
+	int length;
+
+	if (name == LW_NO_NAME || *w->names.text[name] == '/' || directory == LW_NO_NAME)
+		return name;
+	relative = w->names.text[name];
+	if (!strncmp(relative, "./", 2))
+		relative += 2;
+	length = snprintf(path, sizeof(path), "%s/%s",
+			  strcmp(w->names.text[directory], "/") ? w->names.text[directory] : "",
+			  relative);
+	return number_of(w, path, length);
+}
+
+static int add_call(struct lw_watch *w, const struct lw_call_record *r)
+{
+	const struct lw_call *what = &lw_calls[r->call].what;
+	struct lw_call_row *row = &w->call_rows[w->n_calls];
+	struct entry *told = entry_of(&w->calls, r->tid);
+	int32_t directory, path = LW_NO_NAME, to_path = LW_NO_NAME;
+	bool is_file = what->path < 0 || (what->flags & LW_OPENS && r->result >= 0);
+
+	if (told && told->key && told->call.time_ns == r->time_ns) {
+		path = told->call.names[0];
+		to_path = told->call.names[1];
+	}
+	directory = file_name(w, &r->file);
+	if (is_file || (path != LW_NO_NAME && !*w->names.text[path])) {
+		/* An empty name stands for the directory itself, which may be any file. */
+		is_file = true;
+		path = directory;
+	} else {
+		path = absolute(w, path, directory);
+	}
+	*row = (struct lw_call_row){
+		.time_ns = r->time_ns + w->to_epoch_ns,
+		.duration_ns = r->duration_ns,
+		.result = r->result,
+		.offset = r->offset,
+		.bytes = r->bytes,
+		.fd = is_file ? r->fd : LW_NULL,
+		.inode = is_file && r->file.address ? (int64_t)r->file.inode : LW_NULL,
+		.pid = r->pid,
+		.tid = r->tid,
+		.process = process_of(w, r->comm),
+		.path = path,
+		.to_path = r->to_elsewhere ? to_path : absolute(w, to_path, directory),
+		.call = r->call,
+		.device = is_file ? r->file.device : 0,
+		.mode = is_file ? r->file.mode : 0,
+	};
+	return ++w->n_calls == w->capacity ? -ENOBUFS : 0;
+}
+
+static int add_name(struct lw_watch *w, const struct lw_name_record *r)
+{
+	struct entry *e;
+
+	if (r->type == LW_FILE_RECORD) {
+		int32_t name = joined(w, r);
+
+		e = r->file.address ? added(&w->files, r->file.address) : NULL;
+		if (!e)
+			return 0;
+		e->file.inode = r->file.inode;
+		e->file.device = r->file.device;
+		e->file.name = name;
+		return 0;
+	}
+	e = r->tid ? added(&w->calls, r->tid) : NULL;
+	if (!e)
+		return 0;
+	if (e->call.time_ns != r->time_ns || !e->call.time_ns)
+		e->call.names[0] = e->call.names[1] = LW_NO_NAME;
+	e->call.time_ns = r->time_ns;
+	e->call.names[r->argument & 1] =
+		number_of(w, r->name, strnlen(r->name, r->length));
+	return 0;
+}
+
+static int add_io(struct lw_watch *w, const struct lw_io_record *r)
+{
+	w->io_rows[w->n_ios] = (struct lw_io_row){
+		.time_ns = r->time_ns + w->to_epoch_ns,
+		.latency_ns = r->flags & LW_COMPLETED ? (int64_t)r->latency_ns : LW_NULL,
+		.call_time_ns = r->flags & LW_IN_CALL ? (int64_t)r->call_time_ns + w->to_epoch_ns :
+							LW_NULL,
+		.sector = r->sector,
+		.pid = r->pid,
+		.tid = r->tid,
+		.process = process_of(w, r->comm),
+		.bytes = r->bytes,
+		.device = r->device,
+		.op = r->op,
+		.flags = r->flags,
+		.call = r->call,
+	};
+	return ++w->n_ios == w->capacity ? -ENOBUFS : 0;
+}
+
+/* A record, of which each is checked: also a file of them may be fed. */
+static int on_record(void *context, void *data, size_t size)
+{
+	const struct lw_name_record *name = data;
+	const struct lw_call_record *call = data;
+	struct lw_watch *w = context;
+
+	if (size < sizeof(uint32_t))
+		return -EINVAL;
+	switch (call->type) {
+	case LW_CALL_RECORD:
+		return size < sizeof(*call) || call->call >= LW_N_CALLS ? -EINVAL :
+									  add_call(w, call);
+	case LW_FILE_RECORD:
+	case LW_NAME_RECORD:
+		if (size < sizeof(*name) || name->length > size - sizeof(*name) ||
+		    name->length > LW_LONG_NAME ||
+		    (name->length && name->name[name->length - 1]))
+			return -EINVAL;
+		return add_name(w, name);
+	case LW_IO_RECORD:
+		return size < sizeof(struct lw_io_record) ? -EINVAL : add_io(w, data);
+	}
+	return -EINVAL;
+}
+
+/* What libbpf says last, without its name: the reason of a failure. */
+static char last_said[1024];
+
+static int on_message(enum libbpf_print_level level, const char *format, va_list arguments)
+{
+	if (level == LIBBPF_WARN && !last_said[0]) {
+		vsnprintf(last_said, sizeof(last_said), format, arguments);
+		last_said[strcspn(last_said, "\n")] = '\0';
+	}
+	return 0;
+}
+
+static int check_kernel(struct lw_watch *w)
+{
+	static const char *const events[] = {
+		"sys_enter",	      "sys_exit",	    "block_bio_queue",
+		"block_split",	      "block_bio_complete", "block_rq_complete",
+		"sched_process_fork", "sched_process_exec", "sched_process_exit",
+	};
+	struct btf *btf = btf__load_vmlinux_btf();
+	int error = 0;
+
+	if (!btf)
+		return fail(w, -errno,
+			    "this kernel does not describe its types (/sys/kernel/btf/vmlinux): it "
+			    "lacks CONFIG_BPF_SYSCALL, CONFIG_BPF_EVENTS or CONFIG_DEBUG_INFO_BTF");
+	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]) && !error; i++) {
+		char type[64];
+
+		snprintf(type, sizeof(type), "btf_trace_%s", events[i]);
+		if (btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF) < 0)
+			error = fail(w, -ENOENT,
+				     "this kernel has no tracepoint %s: it lacks %s", events[i],
+				     !strncmp(events[i], "sys_", 4) ? "CONFIG_FTRACE_SYSCALLS" :
+								      "CONFIG_BLK_DEV_IO_TRACE");
+	}
+	btf__free(btf);
+	return error;
+}
+
+static int tell_calls(struct lw_watch *w, int map)
+{
+	for (uint32_t i = 0; i < LW_N_CALLS; i++) {
+		uint32_t nr = lw_calls[i].nr;
+		struct lw_call what = lw_calls[i].what;
+		int error;
+
+		what.index = i + 1;
+		error = bpf_map_update_elem(map, &nr, &what, BPF_ANY);
+		if (error)
+			return fail(w, error, "table of system calls: %s", strerror(-error));
+	}
+	return 0;
+}
+
+static int attach(struct lw_watch *w, struct bpf_program *program)
+{
+	struct bpf_link *link = bpf_program__attach(program);
+
+	if (!link)
+		return fail(w, -errno, "%s", last_said);
+	w->links[w->n_links++] = link;
+	return 0;
+}
+
+/**
+ * lw_new() - Make a reader that is attached to nothing yet
+ */
+struct lw_watch *lw_new(void)
+{
+	return calloc(1, sizeof(struct lw_watch));
+}
+
+/**
+ * lw_attach() - Load the kernel's side and start to record
+ * @w: the reader
+ * @buffer_bytes: of the records on their way; a power of two
+ *
+ * Return: 0, or a negative errno; lw_error() has the reason in words.
+ */
+int lw_attach(struct lw_watch *w, uint32_t buffer_bytes)
+{
+	struct timespec realtime, monotonic;
+	struct bpf_program *program;
+	int error;
+
+	last_said[0] = '\0';
+	libbpf_set_print(on_message);
+	error = check_kernel(w);
+	if (error)
+		return error;
+	LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "linnapp_watch");
+	w->object = bpf_object__open_mem(lw_object, lw_object_end - lw_object, &options);
+	if (!w->object)
+		return fail(w, -errno, "%s", last_said);
+	bpf_map__set_max_entries(bpf_object__find_map_by_name(w->object, "records"),
+				 buffer_bytes);
+	error = bpf_object__load(w->object);
+	if (error)
+		return fail(w, error, "%s", last_said[0] ? last_said : strerror(-error));
+	w->counters = bpf_object__find_map_fd_by_name(w->object, "counters");
+	w->processes = bpf_object__find_map_fd_by_name(w->object, "processes");
+	w->calls_in_flight = bpf_object__find_map_fd_by_name(w->object, "calls_in_flight");
+	w->ios_in_flight = bpf_object__find_map_fd_by_name(w->object, "ios_in_flight");
+	error = tell_calls(w, bpf_object__find_map_fd_by_name(w->object, "calls"));
+	if (error)
+		return error;
+	w->ring = ring_buffer__new(bpf_object__find_map_fd_by_name(w->object, "records"),
+				   on_record, w, NULL);
+	if (!w->ring)
+		return fail(w, -errno, "buffer: %s", last_said);
+	/* What sees I/Os begin comes last, and goes first: their ends must not be missed. */
+	bpf_object__for_each_program(program, w->object) {
+		if (strcmp(bpf_program__name(program), "io_is_queued") && attach(w, program))
+			return -EINVAL;
+	}
+	if (attach(w, bpf_object__find_program_by_name(w->object, "io_is_queued")))
+		return -EINVAL;
+	clock_gettime(CLOCK_REALTIME, &realtime);
+	clock_gettime(CLOCK_MONOTONIC, &monotonic);
+	w->to_epoch_ns = (realtime.tv_sec - monotonic.tv_sec) * 1000000000LL + realtime.tv_nsec -
+			 monotonic.tv_nsec;
+	return 0;
+}
+
+/**
+ * lw_follow() - Follow a process, and those it makes from now on
+ * @w: the reader
+ * @pid: its number in the first namespace
+ * @how: enum lw_follow
+ *
+ * Return: 0, or a negative errno.
+ */
+int lw_follow(struct lw_watch *w, uint32_t pid, uint32_t how)
+{
+	int error = bpf_map_update_elem(w->processes, &pid, &how, BPF_ANY);
+
+	return error ? fail(w, error, "process %u: %s", pid, strerror(-error)) : 0;
+}
+
+/**
+ * lw_rows() - Say where rows go, and begin with the first
+ * @w: the reader
+ * @capacity: rows of each
+ * @calls: rows of calls
+ * @ios: rows of I/Os
+ */
+void lw_rows(struct lw_watch *w, uint64_t capacity, struct lw_call_row *calls,
+	     struct lw_io_row *ios)
+{
+	w->capacity = capacity;
+	w->call_rows = calls;
+	w->io_rows = ios;
+	w->n_calls = w->n_ios = 0;
+}
+
+/**
+ * lw_read() - Turn records into rows, after those that are there
+ * @w: the reader
+ * @timeout_ms: how long to wait at most before looking
+ * @n_calls: rows of calls there are then
+ * @n_ios: rows of I/Os
+ *
+ * Return: 0, LW_FULL when the rows must be taken (lw_rows()) before the next read, or a negative
+ * errno.
+ */
+int lw_read(struct lw_watch *w, int timeout_ms, uint64_t *n_calls, uint64_t *n_ios)
+{
+	struct pollfd ready = { .events = POLLIN };
+	int error;
+
+	if (!w->ring)
+		return fail(w, -EBADF, "nothing is recorded");
+	ready.fd = ring_buffer__epoll_fd(w->ring);
+	if (timeout_ms)
+		poll(&ready, 1, timeout_ms);
+	error = ring_buffer__consume(w->ring);
+	*n_calls = w->n_calls;
+	*n_ios = w->n_ios;
+	if (error == -ENOBUFS)
+		return LW_FULL;
+	return error < 0 ? fail(w, error, "a record that was damaged") : 0;
+}
+
+/**
+ * lw_feed() - Take a record from memory
+ * @w: the reader
+ * @record: as the kernel's side wrote it
+ * @size: of it
+ * @n_calls: rows of calls there are then
+ * @n_ios: rows of I/Os
+ *
+ * Return: 0, LW_FULL, or -EINVAL.
+ */
+int lw_feed(struct lw_watch *w, const void *record, size_t size, uint64_t *n_calls,
+	    uint64_t *n_ios)
+{
+	int error = on_record(w, (void *)record, size);
+
+	*n_calls = w->n_calls;
+	*n_ios = w->n_ios;
+	return error == -ENOBUFS ? LW_FULL : error;
+}
+
+static void detach(struct lw_watch *w)
+{
+	while (w->n_links)
+		bpf_link__destroy(w->links[--w->n_links]);
+}
+
+static void count(struct lw_watch *w)
+{
+	uint64_t *const counts[LW_N_COUNTERS] = {
+		[LW_LOST_CALLS] = &w->counts.lost_calls,
+		[LW_LOST_NAMES] = &w->counts.lost_names,
+		[LW_LOST_IOS] = &w->counts.lost_ios,
+		[LW_UNTRACKED_CALLS] = &w->counts.untracked_calls,
+		[LW_UNTRACKED_IOS] = &w->counts.untracked_ios,
+		[LW_UNTRACKED_PROCESSES] = &w->counts.untracked_processes,
+		[LW_COMPAT_CALLS] = &w->counts.compat_calls,
+		[LW_OTHER_IOS] = &w->counts.other_ios,
+	};
+	int n_cpus = libbpf_num_possible_cpus();
+	uint64_t values[n_cpus > 0 ? n_cpus : 1];
+	struct bpf_program *program;
+
+	for (uint32_t i = 0; i < LW_N_COUNTERS; i++) {
+		if (bpf_map_lookup_elem(w->counters, &i, values))
+			continue;
+		*counts[i] = 0;
+		for (int cpu = 0; cpu < n_cpus; cpu++)
+			*counts[i] += values[cpu];
+	}
+	w->counts.missed_events = 0;
+	bpf_object__for_each_program(program, w->object) {
+		struct bpf_prog_info info = {};
+		uint32_t size = sizeof(info);
+
+		if (!bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size))
+			w->counts.missed_events += info.recursion_misses;
+	}
+}
+
+/**
+ * lw_counts() - Say what is not in the rows
+ * @w: the reader
+ * @counts: filled in
+ */
+void lw_counts(struct lw_watch *w, struct lw_counts *counts)
+{
+	if (w->object)
+		count(w);
+	*counts = w->counts;
+}
+
+/**
+ * lw_stop() - Record no more
+ * @w: the reader
+ *
+ * What the buffer still has is read afterwards.
+ */
+void lw_stop(struct lw_watch *w)
+{
+	uint32_t tid = 0;
+
+	if (!w->n_links)
+		return;
+	detach(w);
+	while (!bpf_map_get_next_key(w->calls_in_flight, tid ? &tid : NULL, &tid))
+		w->counts.unfinished_calls++;
+}
+
+/**
+ * lw_read_unfinished() - Make rows of the I/Os that are under way, once nothing is recorded
+ * @w: the reader
+ * @n_ios: rows of I/Os there are then
+ *
+ * Return: 0, or LW_FULL as lw_read() does.
+ */
+int lw_read_unfinished(struct lw_watch *w, uint64_t *n_ios)
+{
+	struct lw_io_record io;
+	int error = 0;
+	uint64_t key;
+
+	while (!error && !bpf_map_get_next_key(w->ios_in_flight, NULL, &key)) {
+		if (!bpf_map_lookup_elem(w->ios_in_flight, &key, &io))
+			error = add_io(w, &io);
+		bpf_map_delete_elem(w->ios_in_flight, &key);
+	}
+	*n_ios = w->n_ios;
+	return error ? LW_FULL : 0;
+}
+
+/**
+ * lw_name() - A name by its number
+ * @w: the reader
+ * @number: from a row
+ *
+ * Return: the name, valid until lw_close(); NULL if there is none.
+ */
+const char *lw_name(const struct lw_watch *w, int32_t number)
+{
+	return number >= 0 && (size_t)number < w->names.n ? w->names.text[number] : NULL;
+}
+
+/**
+ * lw_call_name() - What a system call is called
+ * @call: from a row
+ *
+ * Return: the name; NULL beyond the last.
+ */
+const char *lw_call_name(uint32_t call)
+{
+	return call < LW_N_CALLS ? lw_calls[call].name : NULL;
+}
+
+/**
+ * lw_error() - Why the last call failed
+ * @w: the reader
+ */
+const char *lw_error(const struct lw_watch *w)
+{
+	return w->error;
+}
+
+/**
+ * lw_close() - Detach, and free everything
+ * @w: the reader
+ */
+void lw_close(struct lw_watch *w)
+{
+	detach(w);
+	ring_buffer__free(w->ring);
+	bpf_object__close(w->object);
+	for (size_t i = 0; i < w->names.n; i++)
+		free(w->names.text[i]);
+	free(w->names.text);
+	free(w->names.slots);
+	free(w->files.entries);
+	free(w->calls.entries);
+	free(w);
+}

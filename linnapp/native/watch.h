@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From the kernel's records of system calls and block I/Os to rows of two tables.
+ *
+ * The interface that linnapp/trace/watching.py loads through ctypes; see watch.bpf.c for what is
+ * recorded. Of one thread.
+ */
+#ifndef LINNAPP_WATCH_H
+#define LINNAPP_WATCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A name's number; see lw_name(). */
+#define LW_NO_NAME (-1)
+/* In a number's place where there is none. */
+#define LW_NULL INT64_MIN
+
+struct lw_call_row {
+	int64_t time_ns;		/* since 1970 */
+	int64_t duration_ns;
+	int64_t result;
+	int64_t offset;
+	int64_t bytes;
+	int64_t fd;
+	int64_t inode;
+	uint32_t pid;
+	uint32_t tid;
+	int32_t process;		/* names */
+	int32_t path;
+	int32_t to_path;
+	uint32_t call;			/* see lw_call_name() */
+	uint32_t device;		/* of the inode's file system; major << 20 | minor */
+	uint32_t mode;
+};
+
+struct lw_io_row {
+	int64_t time_ns;
+	int64_t latency_ns;		/* LW_NULL: its end was not seen */
+	int64_t call_time_ns;		/* LW_NULL: queued outside of any call that is recorded */
+	uint64_t sector;
+	uint32_t pid;
+	uint32_t tid;
+	int32_t process;
+	uint32_t bytes;
+	uint32_t device;
+	uint32_t op;
+	uint32_t flags;			/* enum lw_io_flag */
+	uint32_t call;
+};
+
+/* What is not in the rows, and why. */
+struct lw_counts {
+	uint64_t lost_calls;		/* the buffer was full */
+	uint64_t lost_names;
+	uint64_t lost_ios;
+	uint64_t untracked_calls;	/* more at a time than the kernel's tables hold */
+	uint64_t untracked_ios;
+	uint64_t untracked_processes;
+	uint64_t compat_calls;		/* of 32-bit programs */
+	uint64_t other_ios;		/* of programs that are not followed */
+	uint64_t missed_events;		/* an interrupt came in between */
+	uint64_t unfinished_calls;	/* had not returned when the recording ended */
+	uint64_t names_left_out;	/* beyond what is kept in memory */
+};
+
+enum { LW_FULL = 1 };
+
+struct lw_watch *lw_new(void);
+int lw_attach(struct lw_watch *w, uint32_t buffer_bytes);
+int lw_follow(struct lw_watch *w, uint32_t pid, uint32_t how);
+void lw_rows(struct lw_watch *w, uint64_t capacity, struct lw_call_row *calls,
+	     struct lw_io_row *ios);
+int lw_read(struct lw_watch *w, int timeout_ms, uint64_t *n_calls, uint64_t *n_ios);
+int lw_feed(struct lw_watch *w, const void *record, size_t size, uint64_t *n_calls,
+	    uint64_t *n_ios);
+void lw_stop(struct lw_watch *w);
+int lw_read_unfinished(struct lw_watch *w, uint64_t *n_ios);
+void lw_counts(struct lw_watch *w, struct lw_counts *counts);
+const char *lw_name(const struct lw_watch *w, int32_t number);
+const char *lw_call_name(uint32_t call);
+const char *lw_error(const struct lw_watch *w);
+void lw_close(struct lw_watch *w);
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * What the kernel's side of `linnapp watch` (watch.bpf.c) tells its reader (watch.c), and what it
+ * is told: one ring buffer of records, a table of system calls, a few counters.
+ */
+#ifndef LINNAPP_WATCH_RECORDS_H
+#define LINNAPP_WATCH_RECORDS_H
+
+#include <linux/types.h>
+
+#define LW_MAX_CALL_NR 512
+#define LW_COMM 16
+/* A component has up to 255 bytes, a name that the kernel takes as one up to 4095. */
+#define LW_COMPONENT 256
+#define LW_MAX_COMPONENTS 64
+#define LW_SHORT_NAME 512
+#define LW_LONG_NAME (4096 + LW_COMPONENT)
+/* Of a vector with more parts than this the bytes asked for are not known. */
+#define LW_MAX_VECTOR 64
+/* More bios than a request can have. */
+#define LW_MAX_MERGED 65536
+#define LW_NONE ((__s64)1 << 63)
+
+/* What there is to know of a system call; -1 for an argument that it does not have. */
+enum lw_call_flag {
+	LW_POSITION = 1 << 0,	/* reads or writes at the file's position */
+	LW_VECTOR = 1 << 1,	/* `bytes` is the number of parts, the argument before it the parts */
+	LW_OPENS = 1 << 2,	/* its result is the descriptor */
+};
+
+/* A call with `path` and `fd` has in `fd` the directory that the path is relative to. */
+struct lw_call {
+	__u8 index;		/* in the table of calls, and 1 more; 0: not recorded */
+	__u8 flags;
+	__s8 fd, path, to_path, bytes, offset;
+	__u8 unused;
+};
+
+/* A file as the kernel has it: the address tells two names of one inode apart. */
+struct lw_file {
+	__u64 address;		/* 0: none */
+	__u64 inode;
+	__u32 device;		/* major << 20 | minor */
+	__u32 mode;
+};
+
+enum lw_record_type { LW_CALL_RECORD, LW_FILE_RECORD, LW_NAME_RECORD, LW_IO_RECORD };
+
+struct lw_call_record {
+	__u32 type;
+	__u32 call;		/* index in the table of calls */
+	__u32 pid;
+	__u32 tid;
+	__u64 time_ns;
+	__u64 duration_ns;
+	__s64 result;
+	__s64 offset;
+	__s64 bytes;
+	__s64 fd;
+	struct lw_file file;	/* with a name (LW_NAME_RECORD): the directory it is relative to */
+	__u32 to_elsewhere;	/* the second name is relative to another directory */
+	__u32 unused;
+	char comm[LW_COMM];
+};
+
+/*
+ * LW_FILE_RECORD: what `file` is called, component by component from the last one on, each with a
+ * NUL. LW_NAME_RECORD: an argument of the call of `tid` that began at `time_ns`, whose own record
+ * follows.
+ */
+struct lw_name_record {
+	__u32 type;
+	__u32 tid;
+	__u64 time_ns;
+	__u32 argument;		/* 0: path, 1: to_path */
+	__u32 length;		/* with the final NUL */
+	struct lw_file file;
+	char name[];
+};
+
+enum lw_io_flag {
+	LW_PREFLUSH = 1 << 0,
+	LW_READAHEAD = 1 << 1,
+	LW_METADATA = 1 << 2,
+	LW_BELOW = 1 << 3,	/* queued by a driver that serves another I/O */
+	LW_COMPLETED = 1 << 4,
+	LW_FAILED = 1 << 5,
+	LW_IN_CALL = 1 << 6,
+	LW_WATCHED = 1 << 7,	/* by a watched program, not by a thread of the kernel */
+};
+
+struct lw_io_record {
+	__u32 type;
+	__u32 flags;
+	__u32 pid;
+	__u32 tid;
+	__u64 time_ns;
+	__u64 latency_ns;
+	__u64 sector;
+	__u32 bytes;
+	__u32 device;
+	__u32 op;
+	__u32 call;
+	__u64 call_time_ns;
+	__u32 parts;		/* under way */
+	__u32 unused;
+	char comm[LW_COMM];
+};
+
+enum lw_counter {
+	LW_LOST_CALLS,		/* the buffer was full */
+	LW_LOST_NAMES,
+	LW_LOST_IOS,
+	LW_UNTRACKED_CALLS,	/* more calls, I/Os, processes at a time than the tables hold */
+	LW_UNTRACKED_IOS,
+	LW_UNTRACKED_PROCESSES,
+	LW_COMPAT_CALLS,	/* of 32-bit programs, whose numbers are others */
+	LW_OTHER_IOS,		/* of programs that are not watched */
+	LW_N_COUNTERS
+};
+
+/* How a process is followed. */
+enum lw_follow {
+	LW_LAUNCHER = 1,	/* not itself; its children from their exec on */
+	LW_UNTIL_EXEC,
+	LW_FOLLOWED,
+};
+
+#endif

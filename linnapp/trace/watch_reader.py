@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: MIT
+"""Reads what the kernel's side of watching records: rows of system calls and of block I/Os.
+
+What is recorded, and how the two find each other, is told in linnapp/native/watch.bpf.c.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.errors import DeviceError, LinnappError
+from linnapp.native import load_library
+
+# Of linnapp/native/watch.h and watch_records.h.
+NULL = -(2**63)
+_FULL = 1
+_LAUNCHER, _FOLLOWED = 1, 3
+PREFLUSH, READAHEAD, METADATA, BELOW, COMPLETED, FAILED, IN_CALL, WATCHED = (
+    1 << bit for bit in range(8)
+)
+CALL_ROW = np.dtype(
+    [(name, "<i8") for name in ("time_ns", "duration_ns", "result", "offset", "bytes", "fd")]
+    + [("inode", "<i8"), ("pid", "<u4"), ("tid", "<u4"), ("process", "<i4"), ("path", "<i4")]
+    + [("to_path", "<i4"), ("call", "<u4"), ("device", "<u4"), ("mode", "<u4")]
+)
+IO_ROW = np.dtype(
+    [(name, "<i8") for name in ("time_ns", "latency_ns", "call_time_ns")]
+    + [("sector", "<u8")]
+    + [("pid", "<u4"), ("tid", "<u4"), ("process", "<i4"), ("bytes", "<u4"), ("device", "<u4")]
+    + [("op", "<u4"), ("flags", "<u4"), ("call", "<u4")]
+)
+#: what is not in the rows, and why
+COUNTS = {
+    "lost_calls": "calls were lost: the buffer was full",
+    "lost_names": "names of files were lost: the buffer was full, or they are too long",
+    "lost_ios": "block I/Os were lost: the buffer was full",
+    "untracked_calls": "calls were not followed: too many at a time",
+    "untracked_ios": "block I/Os were not followed: too many at a time",
+    "untracked_processes": "processes were not followed: too many at a time",
+    "compat_calls": "calls of 32-bit programs were not recorded",
+    "other_ios": "block I/Os of other programs meanwhile were not recorded",
+    "missed_events": "events were missed: an interrupt came in between",
+    "unfinished_calls": "calls had not returned when the recording ended",
+    "names_left_out": "times a name was beyond those that are kept",
+}
+
+#: rows of each table in memory at a time
+_ROWS = 65536
+
+
+class _Counts(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in COUNTS]
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The reader's library; loaded once.
+
+    Raises
+    ------
+    LinnappError
+        If it was not built.
+    """
+    try:
+        loaded = load_library("liblinnapp_watch.so", "LINNAPP_WATCH_LIB")
+    except LinnappError as error:
+        raise LinnappError(
+            f"{error}. It is built where clang, pkg-config and libbpf-dev 1.0 are installed"
+        ) from error
+    rows, n = ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)
+    for name, result, *arguments in (
+        ("lw_new", ctypes.c_void_p),
+        ("lw_attach", ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32),
+        ("lw_follow", ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32),
+        ("lw_rows", None, ctypes.c_void_p, ctypes.c_uint64, rows, rows),
+        ("lw_read", ctypes.c_int, ctypes.c_void_p, ctypes.c_int, n, n),
+        ("lw_feed", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, n, n),
+        ("lw_stop", None, ctypes.c_void_p),
+        ("lw_read_unfinished", ctypes.c_int, ctypes.c_void_p, n),
+        ("lw_counts", None, ctypes.c_void_p, ctypes.POINTER(_Counts)),
+        ("lw_name", ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int32),
+        ("lw_call_name", ctypes.c_char_p, ctypes.c_uint32),
+        ("lw_error", ctypes.c_char_p, ctypes.c_void_p),
+        ("lw_close", None, ctypes.c_void_p),
+    ):
+        function = getattr(loaded, str(name))
+        function.restype = result
+        function.argtypes = arguments
+    return loaded
+
+
+def call_names() -> list[str]:
+    """The system calls that are recorded; a row's `call` is a place in this list."""
+    names: list[str] = []
+    while name := library().lw_call_name(len(names)):
+        names.append(name.decode())
+    return names
+
+
+class Reader:
+    """Rows of calls and I/Os; a context, which frees them.
+
+    Attributes
+    ----------
+    calls : structured array of `CALL_ROW`
+        Those there are room for; :meth:`take` says which are filled.
+    ios : structured array of `IO_ROW`
+    """
+
+    def __init__(self, rows: int = _ROWS) -> None:
+        self._library = library()
+        self._handle = self._library.lw_new()
+        if not self._handle:
+            raise MemoryError
+        self.calls = np.zeros(rows, CALL_ROW)
+        self.ios = np.zeros(rows, IO_ROW)
+        self._n_calls, self._n_ios = ctypes.c_uint64(), ctypes.c_uint64()
+        self._reset()
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._library.lw_close(self._handle)
+        self._handle = None
+
+    def _reset(self) -> None:
+        self._n_calls.value = self._n_ios.value = 0
+        self._library.lw_rows(
+            self._handle, len(self.calls), self.calls.ctypes.data, self.ios.ctypes.data
+        )
+
+    def _explained(self) -> str:
+        return str(self._library.lw_error(self._handle).decode(errors="replace"))
+
+    def attach(self, buffer_bytes: int) -> None:
+        """Record from now on.
+
+        Parameters
+        ----------
+        buffer_bytes : int
+            Of what waits to be read; a power of two.
+
+        Raises
+        ------
+        DeviceError
+            If this kernel or this user cannot.
+        """
+        if self._library.lw_attach(self._handle, buffer_bytes):
+            raise DeviceError(f"the kernel does not let itself be watched: {self._explained()}")
+
+    def follow(self, pid: int, *, is_launcher: bool = False) -> None:
+        """Follow a process and those it makes; of a launcher only those, from their exec on."""
+        if self._library.lw_follow(self._handle, pid, _LAUNCHER if is_launcher else _FOLLOWED):
+            raise DeviceError(self._explained())
+
+    def read(self, timeout_ms: int) -> bool:
+        """Fill rows with what was recorded; whether they are to be taken before the next read."""
+        status = self._library.lw_read(
+            self._handle, timeout_ms, ctypes.byref(self._n_calls), ctypes.byref(self._n_ios)
+        )
+        if status < 0:
+            raise LinnappError(self._explained())
+        return bool(status == _FULL)
+
+    def feed(self, record: bytes) -> bool:
+        """Fill rows with a record from memory; as :meth:`read`."""
+        status = self._library.lw_feed(
+            self._handle,
+            record,
+            len(record),
+            ctypes.byref(self._n_calls),
+            ctypes.byref(self._n_ios),
+        )
+        if status < 0:
+            raise LinnappError("a record that was damaged")
+        return bool(status == _FULL)
+
+    def stop(self) -> None:
+        """Record no more; what was recorded is still there to be read."""
+        self._library.lw_stop(self._handle)
+
+    def read_unfinished(self) -> bool:
+        """Fill rows with I/Os under way at the end; as :meth:`read`."""
+        return bool(
+            self._library.lw_read_unfinished(self._handle, ctypes.byref(self._n_ios)) == _FULL
+        )
+
+    def take(self) -> tuple[npt.NDArray[np.void], npt.NDArray[np.void]]:
+        """Copies of the rows that are filled; there is room for others then."""
+        rows = self.calls[: self._n_calls.value].copy(), self.ios[: self._n_ios.value].copy()
+        self._reset()
+        return rows
+
+    def name(self, number: int) -> str | None:
+        """Of a process or a file, by its number in a row."""
+        name = self._library.lw_name(self._handle, number)
+        # Any bytes are a name; what is no text is shown as its bytes.
+        return None if name is None else str(name.decode(errors="backslashreplace"))
+
+    def counts(self) -> dict[str, int]:
+        """How much is not in the rows; see :data:`COUNTS`."""
+        counts = _Counts()
+        self._library.lw_counts(self._handle, ctypes.byref(counts))
+        return {name: int(getattr(counts, name)) for name in COUNTS}

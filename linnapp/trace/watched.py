@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: MIT
+"""What was watched: two tables in Parquet files, written chunk by chunk, and asked in SQL.
+
+``calls.parquet`` has a row for each system call, ``ios.parquet`` one for each block I/O. A row of
+`ios` belongs to the row of `calls` with its `tid` and, as `time_ns`, its `call_time_ns`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import json
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.errors import LinnappError, TraceError
+from linnapp.files import AnyPath, explain_os_error
+from linnapp.trace import watch_reader
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+TABLES = ("calls", "ios")
+_RECORDING = "recording.json"
+
+_OPS = {
+    0: "read",
+    1: "write",
+    2: "flush",
+    3: "discard",
+    5: "secure_erase",
+    7: "zone_append",
+    9: "write_zeroes",
+}
+_KINDS = {
+    stat.S_IFREG: "file",
+    stat.S_IFDIR: "directory",
+    stat.S_IFBLK: "block",
+    stat.S_IFCHR: "character",
+    stat.S_IFIFO: "pipe",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFLNK: "link",
+}
+
+#: calls whose result is a number of bytes that were moved
+MOVES_BYTES = (
+    *("read", "write", "pread64", "pwrite64", "readv", "writev", "preadv", "pwritev"),
+    *("preadv2", "pwritev2", "sendfile", "copy_file_range"),
+)
+
+
+def check_can_store() -> None:
+    """Find out whether Parquet and SQL are there.
+
+    Raises
+    ------
+    LinnappError
+        If not; says how to install them.
+    """
+    try:
+        importlib.import_module("duckdb")
+        importlib.import_module("pyarrow")
+    except ImportError as error:
+        raise LinnappError(
+            "what is watched is stored as Parquet and asked in SQL, which needs pyarrow and "
+            f"duckdb ({error}); install them with: pip install 'linnapp[watch]'"
+        ) from error
+
+
+class Store:
+    """Writes the two tables; a context.
+
+    Parameters
+    ----------
+    folder : path
+    call_names : sequence of str
+        By the number in a row.
+    name : callable
+        From a number in a row to the name.
+    """
+
+    def __init__(
+        self, folder: AnyPath, call_names: Sequence[str], name: Callable[[int], str | None]
+    ) -> None:
+        self._folder = Path(folder)
+        self._call_names = call_names
+        self._name = functools.lru_cache(maxsize=65536)(name)
+        self._device = functools.cache(_device)
+        self._writers: dict[str, Any] = {}
+
+    def __enter__(self) -> Store:
+        import pyarrow as pa
+
+        # Without rows there are tables, too.
+        self._write("calls", self._calls(np.zeros(0, watch_reader.CALL_ROW), pa))
+        self._write("ios", self._ios(np.zeros(0, watch_reader.IO_ROW), pa))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for writer in self._writers.values():
+            with contextlib.suppress(OSError):
+                writer.close()
+        self._writers.clear()
+
+    def add(self, calls: npt.NDArray[np.void], ios: npt.NDArray[np.void]) -> None:
+        """Write rows, of `CALL_ROW` and of `IO_ROW`."""
+        import pyarrow as pa
+
+        if len(calls):
+            self._write("calls", self._calls(calls, pa))
+        if len(ios):
+            self._write("ios", self._ios(ios, pa))
+
+    def finish(self, said: dict[str, Any]) -> None:
+        """Close the tables, and write what is to be known of the recording beside them."""
+        try:
+            for writer in self._writers.values():
+                writer.close()
+            self._writers.clear()
+            place = self._folder / _RECORDING
+            place.write_text(json.dumps(said, indent=1) + "\n")
+            place.chmod(0o600)
+        except OSError as error:
+            raise explain_os_error(error, self._folder) from error
+
+    def _write(self, name: str, table: pa.Table) -> None:
+        import pyarrow.parquet as parquet
+
+        path = self._folder / f"{name}.parquet"
+        try:
+            if name not in self._writers:
+                # Names of files that others may not list are in it.
+                path.touch(0o600)
+                self._writers[name] = parquet.ParquetWriter(path, table.schema, compression="zstd")
+            self._writers[name].write_table(table)
+        except OSError as error:
+            raise explain_os_error(error, path) from error
+
+    def _calls(self, rows: npt.NDArray[np.void], pa: Any) -> pa.Table:
+        names = {number: name for number, name in enumerate(self._call_names)}
+        no_file = rows["inode"] == watch_reader.NULL
+        return pa.table(
+            {
+                "time_ns": _integers(rows["time_ns"], pa),
+                "duration_ns": _integers(rows["duration_ns"], pa),
+                "pid": pa.array(np.ascontiguousarray(rows["pid"])),
+                "tid": pa.array(np.ascontiguousarray(rows["tid"])),
+                "process": _words(rows["process"], self._name, pa),
+                "call": _words(rows["call"], names.get, pa),
+                "fd": _integers(rows["fd"], pa),
+                "path": _words(rows["path"], self._name, pa),
+                "to_path": _words(rows["to_path"], self._name, pa),
+                # `offset` is a word of SQL's own.
+                "file_offset": _integers(rows["offset"], pa),
+                "bytes": _integers(rows["bytes"], pa),
+                "result": _integers(rows["result"], pa),
+                "kind": _words(
+                    np.where(no_file, 0, rows["mode"] & 0o170000).astype(np.int64),
+                    _KINDS.get,
+                    pa,
+                ),
+                "device": _words(
+                    np.where(no_file, -1, rows["device"].astype(np.int64)), self._device, pa
+                ),
+                "inode": _integers(rows["inode"], pa),
+            }
+        )
+
+    def _ios(self, rows: npt.NDArray[np.void], pa: Any) -> pa.Table:
+        flags = rows["flags"]
+        names = {number: name for number, name in enumerate(self._call_names)}
+        in_call = flags & watch_reader.IN_CALL != 0
+        flush = (rows["bytes"] == 0) & (flags & watch_reader.PREFLUSH != 0)
+        return pa.table(
+            {
+                "time_ns": _integers(rows["time_ns"], pa),
+                "latency_ns": _integers(rows["latency_ns"], pa),
+                "device": _words(rows["device"].astype(np.int64), self._device, pa),
+                "op": _words(np.where(flush, 2, rows["op"]), lambda op: _OPS.get(op, "other"), pa),
+                "sector": pa.array(rows["sector"].astype(np.int64)),
+                "bytes": pa.array(rows["bytes"].astype(np.int64)),
+                "pid": pa.array(np.ascontiguousarray(rows["pid"])),
+                "tid": pa.array(np.ascontiguousarray(rows["tid"])),
+                "process": _words(rows["process"], self._name, pa),
+                "watched": pa.array(flags & watch_reader.WATCHED != 0),
+                "call": _words(np.where(in_call, rows["call"], -1), names.get, pa),
+                "call_time_ns": _integers(rows["call_time_ns"], pa),
+                "readahead": pa.array(flags & watch_reader.READAHEAD != 0),
+                "metadata": pa.array(flags & watch_reader.METADATA != 0),
+                "below": pa.array(flags & watch_reader.BELOW != 0),
+                "failed": pa.array(flags & watch_reader.FAILED != 0),
+            }
+        )
+
+
+def _integers(column: npt.NDArray[np.int64], pa: Any) -> Any:
+    return pa.array(np.ascontiguousarray(column), mask=column == watch_reader.NULL)
+
+
+def _words(numbers: npt.NDArray[Any], word: Callable[[int], str | None], pa: Any) -> Any:
+    """A word for each number: asked for once for each that there is."""
+    every, place = np.unique(numbers, return_inverse=True)
+    words = pa.array([word(int(number)) for number in every], pa.string())
+    return words.take(pa.array(place.reshape(-1)))
+
+
+def _device(number: int) -> str | None:
+    """What a device is called; of none, as file systems without a drive have it, its number."""
+    if number < 0:
+        return None
+    pair = f"{number >> 20}:{number & 0xFFFFF}"
+    place = Path("/sys/dev/block") / pair
+    return place.resolve().name if place.exists() else pair
+
+
+@contextlib.contextmanager
+def opened(folder: AnyPath) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database with the tables `calls` and `ios` of a recording.
+
+    Raises
+    ------
+    TraceError
+        If the folder is none that was watched into.
+    """
+    check_can_store()
+    import duckdb
+
+    database = duckdb.connect(":memory:")
+    try:
+        for table in TABLES:
+            path = Path(folder) / f"{table}.parquet"
+            try:
+                with path.open("rb"):
+                    pass
+                quoted = str(path.resolve()).replace("'", "''")
+                # What has a special meaning in a pattern is meant as it stands.
+                pattern = "".join(f"[{c}]" if c in "*?[" else c for c in quoted)
+                database.execute(f"create view {table} as from read_parquet('{pattern}')")
+            except OSError as error:
+                raise TraceError(
+                    f"{folder}: {path.name}: {error.strerror}; a folder that `linnapp watch -o` "
+                    "has written is asked"
+                ) from error
+            except duckdb.Error as error:
+                raise TraceError(
+                    f"{path}: not a table that can be read: {_first(error)}"
+                ) from error
+        yield database
+    finally:
+        database.close()
+
+
+def _first(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]
+
+
+def recording(folder: AnyPath) -> dict[str, Any]:
+    """What is known of a recording as a whole: command, seconds, and how much is not in it."""
+    path = Path(folder) / _RECORDING
+    try:
+        said = json.loads(path.read_bytes())
+    except OSError as error:
+        raise explain_os_error(error, path) from error
+    except ValueError as error:
+        raise TraceError(f"{path}: damaged: {error}") from error
+    if not isinstance(said, dict):
+        raise TraceError(f"{path}: damaged: no object")
+    return said
+
+
+def query(folder: AnyPath, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
+    """Ask a recording.
+
+    Parameters
+    ----------
+    folder : path
+        That :func:`linnapp.trace.watching.watch` has written.
+    sql : str
+        In the words of DuckDB; of the tables `calls` and `ios`.
+
+    Returns
+    -------
+    list of str
+        The columns.
+    iterator of tuple
+        The rows, fetched as they are asked for.
+
+    Raises
+    ------
+    TraceError
+        If the folder is none, or the database refuses the query.
+    """
+    stack = contextlib.ExitStack()
+    try:
+        database = stack.enter_context(opened(folder))
+        import duckdb
+
+        try:
+            result = database.execute(sql)
+        except duckdb.Error as error:
+            raise TraceError(f"the query: {str(error).strip()}") from error
+        if result is None:
+            raise TraceError("the query: there is none; try: select * from calls limit 5")
+        columns = [str(column[0]) for column in result.description or ()]
+    except BaseException:
+        stack.close()
+        raise
+    return columns, _rows(result, stack)
+
+
+def _rows(result: Any, stack: contextlib.ExitStack) -> Iterator[tuple[Any, ...]]:
+    import duckdb
+
+    with stack:
+        try:
+            while rows := result.fetchmany(10_000):
+                yield from rows
+        except duckdb.Error as error:
+            raise TraceError(f"the query: {str(error).strip()}") from error
+
+
+_BY_PATH = f"""
+with called as (
+  select path, count(*) as calls,
+    coalesce(sum(result) filter (result > 0 and call in {MOVES_BYTES}), 0)::bigint as bytes,
+    sum(duration_ns) as time_ns,
+    approx_quantile(duration_ns, 0.5) as p50_ns, approx_quantile(duration_ns, 0.99) as p99_ns
+  from calls group by path
+), queued as (
+  select path, count(*) as ios,
+    coalesce(sum(ios.bytes) filter (op = 'read'), 0)::bigint as io_read_bytes,
+    coalesce(sum(ios.bytes) filter (op = 'write'), 0)::bigint as io_written_bytes
+  from ios join calls on ios.tid = calls.tid and ios.call_time_ns = calls.time_ns
+  where not below group by path
+)
+select called.path, calls, bytes, time_ns / 1e3 as time_us, p50_ns / 1e3 as p50_us,
+  p99_ns / 1e3 as p99_us, coalesce(ios, 0) as ios,
+  coalesce(io_read_bytes, 0) as io_read_bytes, coalesce(io_written_bytes, 0) as io_written_bytes
+from called left join queued on called.path is not distinct from queued.path
+order by time_us desc, called.path
+"""
+
+_IOS = """
+select count(*) as ios, coalesce(sum(bytes) filter (op = 'read'), 0)::bigint as read_bytes,
+  coalesce(sum(bytes) filter (op = 'write'), 0)::bigint as written_bytes
+from ios where """
+#: whose I/Os those are that no call of a watched program has queued, and those it has
+_WHOSE = {
+    "in_calls": "watched and call is not null and not below",
+    "outside_calls": "watched and call is null and not below",
+    "kernel_threads": "not watched and not below",
+    "below": "below",
+}
+
+
+def summary(folder: AnyPath, top: int) -> dict[str, Any]:
+    """Calls and I/Os by path, those that took most of the time first.
+
+    Parameters
+    ----------
+    folder : path
+    top : int
+        So many paths.
+
+    Returns
+    -------
+    dict
+        For JSON. I/Os that a driver passed on to drives below it are counted apart, since they
+        are parts of others.
+    """
+    with opened(folder) as database:
+        n_paths, n_calls, without = _ask(
+            database, "select count(distinct path), count(*), count(*) - count(path) from calls"
+        )[0].values()
+        found = {
+            **recording(folder),
+            "calls": n_calls,
+            "calls_without_path": without,
+            "paths": n_paths,
+            **_ask(database, "select count(*) - count(latency_ns) as ios_without_end from ios")[0],
+            "ios": {whose: _ask(database, _IOS + where)[0] for whose, where in _WHOSE.items()},
+            "by_path": _ask(database, f"{_BY_PATH} limit {int(top)}"),
+        }
+    return found
+
+
+def _ask(database: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:
+    result = database.execute(sql)
+    columns = [str(column[0]) for column in result.description or ()]
+    return [dict(zip(columns, row, strict=True)) for row in result.fetchall()]

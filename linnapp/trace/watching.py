@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: MIT
+"""Follows a program: runs it, or finds it, and stores its storage system calls and block I/Os."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import select
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from linnapp.errors import DeviceError, LinnappError
+from linnapp.files import AnyPath, replaced_directory
+from linnapp.trace.watch_reader import Reader, call_names, library
+from linnapp.trace.watched import Store, check_can_store
+
+_TYPES = Path("/sys/kernel/btf/vmlinux")
+#: How long records wait in the buffer; a full eighth of it is read at once.
+_LOOK_MS = 50
+#: of the inode of the first PID namespace, linux/proc_ns.h
+_FIRST_PID_NAMESPACE = 0xEFFFFFFC
+
+
+@dataclasses.dataclass(frozen=True)
+class Watched:
+    """What a recording came to.
+
+    Attributes
+    ----------
+    status : int
+        The command's exit status, as a shell has it; 0 without a command.
+    seconds : float
+    counts : dict
+        Of what is not in the tables; see :data:`linnapp.trace.watch_reader.COUNTS`.
+    """
+
+    status: int
+    seconds: float
+    counts: dict[str, int]
+
+
+def check_can_watch() -> None:
+    """Find out why watching would not work, before it fails with less to say.
+
+    Raises
+    ------
+    LinnappError
+        If this kernel, this user or this installation cannot.
+    """
+    check_can_store()
+    library()
+    if os.geteuid() != 0:
+        raise DeviceError("watching needs root; run this command with sudo")
+    if not _TYPES.exists():
+        raise DeviceError(
+            f"{_TYPES} is missing: this kernel has no BPF programs that know its "
+            "types; it lacks CONFIG_BPF_SYSCALL, CONFIG_BPF_EVENTS or CONFIG_DEBUG_INFO_BTF"
+        )
+    if Path("/proc/self/ns/pid").stat().st_ino != _FIRST_PID_NAMESPACE:
+        raise DeviceError(
+            "this is a PID namespace of its own (a container), where processes have other "
+            "numbers than the kernel's; watch from outside, with --pid"
+        )
+
+
+def check_command(command: Sequence[str]) -> None:
+    """Find out whether a command is there to be run.
+
+    Raises
+    ------
+    LinnappError
+        If it is not.
+    """
+    try:
+        found = shutil.which(command[0])
+    except ValueError as error:  # a NUL in it
+        raise LinnappError(f"{command[0]!r}: {error}") from error
+    if found is None:
+        raise LinnappError(f"{command[0]}: no such command, or not executable")
+
+
+def process_id(pid: int) -> int:
+    """`pid`, if it is a process.
+
+    Raises
+    ------
+    LinnappError
+        If there is none, or it is one of a process' threads.
+    """
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(errors="replace")
+    except OSError as error:
+        raise LinnappError(f"--pid {pid}: no such process") from error
+    tgid = int(next(line for line in status.splitlines() if line.startswith("Tgid:")).split()[1])
+    if tgid != pid:
+        raise LinnappError(f"--pid {pid}: a thread of process {tgid}; give that")
+    return pid
+
+
+def watch(
+    output: AnyPath,
+    *,
+    command: Sequence[str] = (),
+    pid: int | None = None,
+    duration_s: float | None = None,
+    buffer_mib: int = 16,
+) -> Watched:
+    """Follow a command until it ends, or a process; until ctrl-C at most.
+
+    Parameters
+    ----------
+    output : path
+        Folder of the tables, which appears whole.
+    command : sequence of str
+        Run this and follow it, and all it starts.
+    pid : int, optional
+        Follow this process instead, and all it starts from now on.
+    duration_s : float, optional
+        Stop after so long; a command is ended then.
+    buffer_mib : int
+        Of what waits to be read; a power of two. What does not fit is lost and counted.
+
+    Raises
+    ------
+    LinnappError
+        If this kernel or user cannot, the command or process is not there, or the output cannot
+        be written.
+    """
+    if command:
+        check_command(command)
+    elif pid is not None:
+        process_id(pid)
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(replaced_directory(output, (".parquet", ".json")))
+        check_can_watch()
+        reader = stack.enter_context(Reader())
+        store = stack.enter_context(Store(folder, call_names(), reader.name))
+        reader.attach(buffer_mib << 20)
+        start = time.monotonic()
+        child = None
+        try:
+            if command:
+                reader.follow(os.getpid(), is_launcher=True)
+                with _signals_held():
+                    child = _started(command)
+            elif pid is not None:
+                reader.follow(pid)
+            _until_end(reader, store, child.pid if child else pid, duration_s)
+        except KeyboardInterrupt:
+            pass  # what was recorded until then is kept
+        finally:
+            status = _ended(child)
+        seconds = time.monotonic() - start
+        reader.stop()
+        while reader.read(0):
+            store.add(*reader.take())
+        while reader.read_unfinished():
+            store.add(*reader.take())
+        store.add(*reader.take())
+        counts = reader.counts()
+        store.finish({"command": list(command), "pid": pid, "seconds": seconds, **counts})
+    return Watched(status, seconds, counts)
+
+
+def _started(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(list(command))
+    except OSError as error:
+        raise LinnappError(f"{command[0]}: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """Have what ends this program come afterwards, so that a child is known before it is left."""
+    held: list[int] = []
+    numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+    before = {number: signal.getsignal(number) for number in numbers}
+    # Those that are ignored, or that end the program without its doing, stay as they are; only
+    # the first thread may change any.
+    if threading.current_thread() is not threading.main_thread():
+        before.clear()
+    taken = [number for number, handler in before.items() if callable(handler)]
+    for number in taken:
+        signal.signal(number, lambda number, _: held.append(number))
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, before[number])
+        for told in held:
+            signal.raise_signal(told)
+
+
+def _ended(child: subprocess.Popen[bytes] | None) -> int:
+    """Its exit status as a shell has it; one that still runs is asked to end."""
+    if child is None:
+        return 0
+    if child.poll() is None:
+        child.terminate()
+        child.wait()
+    return child.returncode if child.returncode >= 0 else 128 - child.returncode
+
+
+def _until_end(reader: Reader, store: Store, pid: int | None, duration_s: float | None) -> None:
+    deadline = None if duration_s is None else time.monotonic() + duration_s
+    with _end_of(pid) as end:
+        while not end.poll(0):
+            wait_ms = _LOOK_MS
+            if deadline is not None:
+                left_ms = int(1000 * (deadline - time.monotonic()))
+                if left_ms <= 0:
+                    break
+                wait_ms = min(wait_ms, left_ms)
+            if reader.read(wait_ms):
+                store.add(*reader.take())
+
+
+@contextlib.contextmanager
+def _end_of(pid: int | None) -> Iterator[select.poll]:
+    """Something that says whether a process has ended."""
+    end = select.poll()
+    if pid is None:
+        yield end
+        return
+    fd = os.pidfd_open(pid)
+    try:
+        end.register(fd, select.POLLIN)
+        yield end
+    finally:
+        os.close(fd)
