@@ -98,6 +98,7 @@ static inline bool test_and_set_bit_lock(unsigned int bit, unsigned long *word)
 	return __atomic_fetch_or(word, BIT(bit), __ATOMIC_ACQUIRE) & BIT(bit);
 }
 
+#define test_bit(bit, word) (READ_ONCE(*(word)) >> (bit) & 1)
 #define clear_bit_unlock(bit, word) ((void)__atomic_fetch_and(word, ~BIT(bit), __ATOMIC_RELEASE))
 #define get_unaligned_le32(p) (*(const u32 *)(p))
 
@@ -238,6 +239,11 @@ struct delayed_work {
 #define system_wq NULL
 #define queue_work(queue, work) abort()
 
+struct list_head {
+	struct list_head *next, *prev;
+};
+#define INIT_LIST_HEAD(list) ((list)->next = (list)->prev = (list))
+
 struct kobject {
 	int unused;
 };
@@ -258,6 +264,7 @@ enum { REQ_OP_READ, REQ_OP_WRITE, REQ_OP_ZONE_APPEND };
 #define BIO_QOS_ADMITTED 1
 #define BIO_CHAIN 2
 #define RQ_QOS_LINNOS 0
+#define GD_DEAD 2
 
 struct device {
 	struct kobject kobj;
@@ -285,6 +292,7 @@ struct gendisk {
 	const struct block_device_operations *fops;
 	struct device device;
 	const char *disk_name;
+	unsigned long state;
 };
 
 struct block_device {
@@ -351,11 +359,13 @@ enum linnos_reason {
 	LINNOS_PROBE,
 	LINNOS_NO_MODEL,
 	LINNOS_STALLED,
+	LINNOS_KEPT,
 };
 #define EXPORT_SYMBOL_GPL(symbol)
 #define EXPORT_TRACEPOINT_SYMBOL_GPL(event)
 #define trace_linnos_decision_enabled() 0
 #define trace_linnos_decision(...) ((void)0)
 #define trace_linnos_expected(...) ((void)0)
+#define trace_linnos_peer(...) ((void)0)
 
 #endif /* _KERNEL_SHIM_H */

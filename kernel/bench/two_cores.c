@@ -24,6 +24,15 @@ const struct kobj_type {
 	int unused;
 } linnos_ktype;
 
+/* No drive has peers. */
+void linnos_join(struct blk_linnos *linnos)
+{
+}
+
+void linnos_leave(struct blk_linnos *linnos)
+{
+}
+
 #ifdef __x86_64__
 static s64 both_with_avx2(const struct linnos_net *net, const u8 *digits,
 			  struct linnos_past *past, u32 pending)

@@ -11,6 +11,7 @@
 #include <linux/blk-linnos.h>
 #include <linux/blk_types.h>
 #include <linux/kobject.h>
+#include <linux/list.h>
 #include <linux/minmax.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
@@ -194,6 +195,8 @@ enum linnos_stat {
 	LINNOS_STAT_ADMITTED,
 	LINNOS_STAT_REVOKED,
 	LINNOS_STAT_STALLED,
+	LINNOS_STAT_KEPT,
+	LINNOS_STAT_EXPECTED_GAIN_US,
 	LINNOS_STAT_PROBES,
 	LINNOS_STAT_SLOW,
 	LINNOS_STAT_FALSE_SUBMITS,
@@ -246,6 +249,17 @@ struct linnos_prepared {
 	u8 local;
 };
 
+/* As many replicas as anybody has of his data, beside the drive's own. */
+#define LINNOS_PEERS_MAX 7
+
+/**
+ * struct linnos_peers - drives with the same data
+ * @at: which; NULL where there is none, or where it has gone
+ */
+struct linnos_peers {
+	struct blk_linnos __rcu *at[LINNOS_PEERS_MAX];
+};
+
 /* A model file on its way in, chunk by chunk. */
 struct linnos_upload {
 	const void *writer; /* identity only, never dereferenced */
@@ -284,6 +298,9 @@ struct linnos_upload {
  * @probe_again: the last probe was fast, admit the next one at once
  * @probe_backoff: the last probes were slow, wait 2^this times as long
  * @rqos: our place among the queue's policies
+ * @peers: drives with the same data, or NULL if none were named
+ * @failover_us: what it costs to be refused here and to ask elsewhere
+ * @drives: among all drives, see blk-linnos-peers.c
  * @attached: @rqos is in the queue's list; never if @mode is off
  * @key_held: this disk counts in blk_linnos_key
  * @wake_work: wakes the drive up
@@ -328,6 +345,9 @@ struct blk_linnos {
 
 	/* configuration */
 	struct rq_qos rqos ____cacheline_aligned_in_smp;
+	struct linnos_peers __rcu *peers; /* read when a read is slow */
+	u32 failover_us;
+	struct list_head drives;
 	bool attached;
 	bool key_held;
 	struct work_struct wake_work;
@@ -389,6 +409,12 @@ const char *linnos_engine_name(void);
 size_t linnos_active_store(const struct linnos_active_model *active, void *file,
 			   struct linnos_model *scratch);
 void linnos_active_free(struct linnos_active_model *active);
+
+/* blk-linnos-peers.c */
+void linnos_join(struct blk_linnos *linnos);
+void linnos_leave(struct blk_linnos *linnos);
+int linnos_set_peers(struct blk_linnos *linnos, const char *names);
+ssize_t linnos_show_peers(struct blk_linnos *linnos, char *page);
 
 /* blk-linnos-sysfs.c */
 extern const struct kobj_type linnos_ktype;

@@ -9,6 +9,7 @@
 #include <linux/ktime.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
+#include <linux/time64.h>
 
 #include "blk-linnos-policy.h"
 
@@ -156,6 +157,40 @@ static ssize_t stall_us_store(struct kobject *kobj, struct kobj_attribute *attr,
 	return bytes;
 }
 
+static ssize_t peers_show(struct kobject *kobj, struct kobj_attribute *attr,
+			  char *page)
+{
+	return linnos_show_peers(to_linnos(kobj), page);
+}
+
+static ssize_t peers_store(struct kobject *kobj, struct kobj_attribute *attr,
+			   const char *page, size_t bytes)
+{
+	return linnos_set_peers(to_linnos(kobj), page) ?: bytes;
+}
+
+static ssize_t failover_us_show(struct kobject *kobj,
+				struct kobj_attribute *attr, char *page)
+{
+	return sysfs_emit(page, "%u\n",
+			  READ_ONCE(to_linnos(kobj)->failover_us));
+}
+
+static ssize_t failover_us_store(struct kobject *kobj,
+				 struct kobj_attribute *attr, const char *page,
+				 size_t bytes)
+{
+	u32 value;
+	int ret = kstrtou32(page, 10, &value);
+
+	if (ret)
+		return ret;
+	if (value > USEC_PER_SEC)
+		return -ERANGE;
+	WRITE_ONCE(to_linnos(kobj)->failover_us, value);
+	return bytes;
+}
+
 static ssize_t model_read(struct file *file, struct kobject *kobj,
 			  struct bin_attribute *attr, char *buf, loff_t offset,
 			  size_t bytes)
@@ -218,6 +253,8 @@ static struct kobj_attribute probe_after_us_attr = __ATTR_RW(probe_after_us);
 static struct kobj_attribute probe_after_revokes_attr =
 	__ATTR_RW(probe_after_revokes);
 static struct kobj_attribute stall_us_attr = __ATTR_RW(stall_us);
+static struct kobj_attribute peers_attr = __ATTR_RW(peers);
+static struct kobj_attribute failover_us_attr = __ATTR_RW(failover_us);
 static struct bin_attribute model_attr =
 	__BIN_ATTR(model, 0644, model_read, model_write, 0);
 
@@ -229,6 +266,8 @@ static struct attribute *linnos_attrs[] = {
 	&probe_after_us_attr.attr,
 	&probe_after_revokes_attr.attr,
 	&stall_us_attr.attr,
+	&peers_attr.attr,
+	&failover_us_attr.attr,
 	&engine_attr.attr,
 	NULL,
 };
@@ -270,6 +309,8 @@ static struct stat_attribute stat_attrs[LINNOS_NR_STATS] = {
 	STAT_ATTR(LINNOS_STAT_ADMITTED, admitted),
 	STAT_ATTR(LINNOS_STAT_REVOKED, revoked),
 	STAT_ATTR(LINNOS_STAT_STALLED, stalled),
+	STAT_ATTR(LINNOS_STAT_KEPT, kept),
+	STAT_ATTR(LINNOS_STAT_EXPECTED_GAIN_US, expected_gain_us),
 	STAT_ATTR(LINNOS_STAT_PROBES, probes),
 	STAT_ATTR(LINNOS_STAT_SLOW, slow),
 	STAT_ATTR(LINNOS_STAT_FALSE_SUBMITS, false_submits),
@@ -284,6 +325,8 @@ static struct attribute *linnos_stat_attrs[] = {
 	&stat_attrs[LINNOS_STAT_ADMITTED].attr.attr,
 	&stat_attrs[LINNOS_STAT_REVOKED].attr.attr,
 	&stat_attrs[LINNOS_STAT_STALLED].attr.attr,
+	&stat_attrs[LINNOS_STAT_KEPT].attr.attr,
+	&stat_attrs[LINNOS_STAT_EXPECTED_GAIN_US].attr.attr,
 	&stat_attrs[LINNOS_STAT_PROBES].attr.attr,
 	&stat_attrs[LINNOS_STAT_SLOW].attr.attr,
 	&stat_attrs[LINNOS_STAT_FALSE_SUBMITS].attr.attr,

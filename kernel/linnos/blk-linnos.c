@@ -83,6 +83,23 @@
  * has completed for that long. In flight is from the request on, as above: what
  * a scheduler or a plug holds back is in this time.
  *
+ * Peers. To refuse a read that nobody else would serve sooner costs a failover
+ * and gains nothing. A drive with a model of latencies can be told which drives
+ * have the same data (linnos/peers, blk-linnos-peers.c). It then asks each of
+ * them how long this read would take there, and refuses it only if one would
+ * serve it sooner by more than failover_us:
+ *
+ *	slow ──► peers named? ──► one of them sooner? ──► probe, or -EBUSY
+ *	              │ no              │ no
+ *	              ▼                 ▼
+ *	       probe, or -EBUSY       admit: kept
+ *
+ * A peer of which nothing is known (off, asleep, dying, without a model or with a
+ * network) is not sooner. What is asked wakes up a peer that is asleep, and keeps
+ * it awake, for else nothing would ever be known of one that is read from only
+ * when others refuse. It is no arrival there. A drive that stalls is later than
+ * all that do not. A network tells no microseconds, and its drive no peers.
+ *
  * Asked. Whoever has the same data on several drives, as md raid1 has, need not
  * try one after the other: before it sends a read it asks each of them what to
  * expect, blk_linnos_expect(), and sends the read, without the hint, to one
@@ -126,6 +143,7 @@
 
 EXPORT_TRACEPOINT_SYMBOL_GPL(linnos_decision);
 EXPORT_TRACEPOINT_SYMBOL_GPL(linnos_expected);
+EXPORT_TRACEPOINT_SYMBOL_GPL(linnos_peer);
 
 static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
 
@@ -147,6 +165,9 @@ static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
  * history, so do not fall asleep in the pauses of a busy application.
  */
 #define SLEEP_AFTER (10 * HZ)
+
+/* What the paper found a revocation and a second submission to cost. */
+#define FAILOVER_US 15
 
 /* Pages are counted in this unit, whatever the machine's page size. */
 #define LINNOS_PAGE_BYTES 4096
@@ -233,6 +254,7 @@ u32 linnos_reads_in_flight(struct blk_linnos *linnos)
 void linnos_free(struct blk_linnos *linnos)
 {
 	linnos_active_free(rcu_dereference_protected(linnos->model, true));
+	kfree(rcu_dereference_protected(linnos->peers, true));
 	kvfree(linnos->upload.file);
 	kfree(linnos->watch);
 	free_percpu(linnos->prepared);
@@ -292,6 +314,8 @@ struct blk_linnos *linnos_alloc(struct gendisk *disk)
 	linnos->threshold_us = LINNOS_NO_THRESHOLD;
 	linnos->probe_after_us = PROBE_AFTER_US;
 	linnos->probe_after_revokes = PROBE_AFTER_REVOKES;
+	linnos->failover_us = FAILOVER_US;
+	INIT_LIST_HEAD(&linnos->drives);
 	atomic64_set(&linnos->in_flight, IN_FLIGHT_DISK);
 	raw_spin_lock_init(&linnos->history_lock);
 	seqcount_raw_spinlock_init(&linnos->history_seq, &linnos->history_lock);
@@ -612,6 +636,106 @@ static bool linnos_is_slow(enum linnos_reason reason)
 	return reason == LINNOS_PREDICTED_SLOW || reason == LINNOS_STALLED;
 }
 
+/* Is the drive on? Then wake it up: somebody wants to know. */
+static bool linnos_wake_up(struct blk_linnos *linnos)
+{
+	/* pairs with linnos_alloc_percpu(); the counters are there once on */
+	if (!smp_load_acquire(&linnos->stats) ||
+	    READ_ONCE(linnos->mode) == LINNOS_OFF)
+		return false;
+	queue_work(system_wq, &linnos->wake_work);
+	return true;
+}
+
+/* In microseconds, of a model of latencies; stalled is later than all else. */
+static enum blk_linnos_expected linnos_in_us(enum linnos_reason reason,
+					     const struct linnos_view *view)
+{
+	u32 us = reason == LINNOS_STALLED ? BLK_LINNOS_US_MASK : view->out[1];
+
+	return BLK_LINNOS_US | us |
+	       (linnos_is_slow(reason) ? BLK_LINNOS_US_SLOW : 0);
+}
+
+/* How long would it take a peer? It is not promised the read. */
+static enum blk_linnos_expected linnos_ask_peer(struct blk_linnos *peer,
+						struct linnos_view *view,
+						u32 pages, u64 now_ns)
+{
+	enum linnos_reason reason;
+
+	linnos_view_init(peer, view, pages, now_ns, false);
+	/* a network cannot tell; a dying disk answers nothing any more */
+	if (!READ_ONCE(peer->watching) || test_bit(GD_DEAD, &peer->disk->state))
+		return BLK_LINNOS_UNKNOWN;
+	/* pairs with linnos_set_awake(): no history from before */
+	if (!smp_load_acquire(&peer->awake)) {
+		linnos_wake_up(peer);
+		return BLK_LINNOS_UNKNOWN;
+	}
+	reason = linnos_foresee(peer, view);
+	/* it may have been given a network by now */
+	return view->n_features ? linnos_in_us(reason, view) :
+				  BLK_LINNOS_UNKNOWN;
+}
+
+/* The least that any of the peers tells; BLK_LINNOS_US_MASK if none does. */
+static u32 linnos_soonest_us(struct blk_linnos *linnos,
+			     struct linnos_peers *peers, const struct bio *bio,
+			     const struct linnos_view *own)
+{
+	enum blk_linnos_expected answer;
+	u32 soonest_us = BLK_LINNOS_US_MASK;
+	struct blk_linnos *peer;
+	struct linnos_view view;
+	int i;
+
+	for (i = 0; i < LINNOS_PEERS_MAX; i++) {
+		peer = rcu_dereference(peers->at[i]);
+		if (!peer)
+			continue;
+		answer = linnos_ask_peer(peer, &view, own->pages, own->now_ns);
+		trace_linnos_peer(disk_devt(linnos->disk),
+				  bio->bi_iter.bi_sector, disk_devt(peer->disk),
+				  view.pending, answer, view.features,
+				  view.n_features);
+		if (answer & BLK_LINNOS_US)
+			soonest_us = min_t(u32, soonest_us,
+					   answer & BLK_LINNOS_US_MASK);
+	}
+	return soonest_us;
+}
+
+/*
+ * A slow read is not refused if peers are named and none would serve it sooner.
+ * If one would, *@gain_us is by how much more than a failover costs.
+ */
+static bool linnos_keeps(struct blk_linnos *linnos, const struct bio *bio,
+			 const struct linnos_view *view,
+			 enum linnos_reason reason, u32 *gain_us)
+{
+	struct linnos_peers *peers;
+	u32 here_us, there_us = 0;
+
+	if (!view->n_features)
+		return false;
+	rcu_read_lock();
+	peers = rcu_dereference(linnos->peers);
+	if (peers)
+		there_us = linnos_soonest_us(linnos, peers, bio, view) +
+			   READ_ONCE(linnos->failover_us);
+	rcu_read_unlock();
+	if (!peers)
+		return false;
+	here_us = linnos_in_us(reason, view) & BLK_LINNOS_US_MASK;
+	if (there_us >= here_us)
+		return true;
+	/* nobody knows how long it would have stalled */
+	if (reason != LINNOS_STALLED)
+		*gain_us = here_us - there_us;
+	return false;
+}
+
 /**
  * linnos_decide() - admit or refuse a latency-critical read
  * @linnos: the disk's policy, on
@@ -631,6 +755,7 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	enum linnos_reason reason;
 	struct linnos_view view;
 	bool slow, admit;
+	u32 gain_us = 0;
 
 	linnos_count(linnos, LINNOS_STAT_READS);
 	linnos_view_init(linnos, &view, linnos_bio_pages(bio), now_ns,
@@ -640,8 +765,11 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	if (reason != LINNOS_NO_MODEL)
 		io.verdict = slow ? LINNOS_VERDICT_SLOW : LINNOS_VERDICT_FAST;
 
+	if (slow && linnos_keeps(linnos, bio, &view, reason, &gain_us))
+		reason = LINNOS_KEPT;
+
 	/* not "observe": the mode may have been switched off meanwhile */
-	admit = !slow || mode != LINNOS_ENFORCE;
+	admit = !slow || reason == LINNOS_KEPT || mode != LINNOS_ENFORCE;
 	if (!admit && linnos_probe_claim(linnos, now_ns, &io.probe)) {
 		admit = true;
 		reason = LINNOS_PROBE;
@@ -651,10 +779,15 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	linnos_count(linnos, LINNOS_STAT_LATENCY_CRITICAL);
 	linnos_count(linnos,
 		     admit ? LINNOS_STAT_ADMITTED : LINNOS_STAT_REVOKED);
-	if (!admit)
+	if (!admit) {
 		atomic_inc(&linnos->revokes);
+		this_cpu_add(linnos->stats->count[LINNOS_STAT_EXPECTED_GAIN_US],
+			     gain_us);
+	}
 	if (reason == LINNOS_STALLED)
 		linnos_count(linnos, LINNOS_STAT_STALLED);
+	if (reason == LINNOS_KEPT)
+		linnos_count(linnos, LINNOS_STAT_KEPT);
 	trace_linnos_decision(disk_devt(linnos->disk), bio->bi_iter.bi_sector,
 			      bio_sectors(bio), view.pending,
 			      view.history.pending, view.history.latency_us,
@@ -705,9 +838,7 @@ out:
 			      latency_us);
 	if (!latency_us || expected == BLK_LINNOS_PROBE)
 		return expected;
-	if (reason == LINNOS_STALLED)
-		latency_us = BLK_LINNOS_US_MASK;
-	return BLK_LINNOS_US | latency_us | (slow ? BLK_LINNOS_US_SLOW : 0);
+	return linnos_in_us(reason, &view);
 }
 
 /**
@@ -1007,17 +1138,6 @@ void linnos_end(struct blk_linnos *linnos, struct bio *bio, blk_status_t status)
 	/* not if it failed before it had a request */
 	if (io.pages)
 		linnos_drop(linnos, io.pages + (is_read ? IN_FLIGHT_READ : 0));
-}
-
-/* Is the drive on? Then wake it up: somebody wants to know. */
-static bool linnos_wake_up(struct blk_linnos *linnos)
-{
-	/* pairs with linnos_alloc_percpu(); the counters are there once on */
-	if (!smp_load_acquire(&linnos->stats) ||
-	    READ_ONCE(linnos->mode) == LINNOS_OFF)
-		return false;
-	queue_work(system_wq, &linnos->wake_work);
-	return true;
 }
 
 /* A read with the hint, for a drive that is off or asleep, goes unasked. */
@@ -1430,13 +1550,18 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 int blk_linnos_register(struct gendisk *disk)
 {
 	struct blk_linnos *linnos = linnos_alloc(disk);
+	int ret;
 
 	if (!linnos)
 		return -ENOMEM;
 	/* blk_linnos_release() drops it, whatever happens here */
 	disk->linnos = linnos;
-	return kobject_init_and_add(&linnos->kobj, &linnos_ktype,
-				    &disk_to_dev(disk)->kobj, "linnos");
+	linnos_join(linnos);
+	ret = kobject_init_and_add(&linnos->kobj, &linnos_ktype,
+				   &disk_to_dev(disk)->kobj, "linnos");
+	if (ret)
+		linnos_leave(linnos);
+	return ret;
 }
 
 /**
@@ -1451,8 +1576,10 @@ void blk_linnos_unregister(struct gendisk *disk)
 
 	if (!linnos)
 		return;
-	/* nobody can switch it on again */
+	/* nobody can switch it on again, or name its peers */
 	kobject_del(&linnos->kobj);
+	/* nor ask it for another drive, and wake it up */
+	linnos_leave(linnos);
 	mutex_lock(&linnos->lock);
 	linnos_set_mode(linnos, LINNOS_OFF);
 	mutex_unlock(&linnos->lock);

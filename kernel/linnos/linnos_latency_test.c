@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * KUnit tests of LinnOS: models of latencies, their file and its upload, what
- * they predict, and what they see of a drive.
+ * they predict, what they see of a drive, and what its peers have to do with it.
  */
 #include "blk.h"
 #include "linnos_test.h"
@@ -314,15 +314,21 @@ static void linnos_test_trees_memory(struct kunit *test)
 
 /* What is seen */
 
-static void look(struct linnos_fixture *fx, u32 pages, u64 now_ns,
-		 struct linnos_view *view)
+static void look_at(struct blk_linnos *linnos, u32 pages, u64 now_ns,
+		    struct linnos_view *view)
 {
 	view->now_ns = now_ns;
 	view->pages = pages;
-	view->pending = linnos_pending_pages(fx->linnos) + pages;
-	view->history = fx->linnos->history;
-	view->answered = fx->linnos->answered;
-	linnos_features(fx->linnos, view, OVERDUE_US);
+	view->pending = linnos_pending_pages(linnos) + pages;
+	view->history = linnos->history;
+	view->answered = linnos->answered;
+	linnos_features(linnos, view, OVERDUE_US);
+}
+
+static void look(struct linnos_fixture *fx, u32 pages, u64 now_ns,
+		 struct linnos_view *view)
+{
+	look_at(fx->linnos, pages, now_ns, view);
 }
 
 static int linnos_latency_test_init(struct kunit *test)
@@ -842,6 +848,444 @@ static void linnos_test_expects_us(struct kunit *test)
 	complete_io(fx, &io, BLK_STS_OK, ns + 600001);
 }
 
+/* Peers: the first drive names others; the last one has no model. */
+
+#define DRIVES (LINNOS_PEERS_MAX + 2)
+#define NO_MODEL (DRIVES - 1)
+
+struct peers_fixture {
+	u8 file[FILE_BYTES];
+	char text[PAGE_SIZE];
+	struct gendisk disk[DRIVES];
+	struct blk_linnos *drive[DRIVES];
+};
+
+static int give_model(struct peers_fixture *fx, struct blk_linnos *linnos,
+		      size_t bytes)
+{
+	const char *why;
+	int ret;
+
+	mutex_lock(&linnos->lock);
+	ret = linnos_set_model(linnos, fx->file, bytes, &why);
+	mutex_unlock(&linnos->lock);
+	return ret;
+}
+
+static int linnos_peers_test_init(struct kunit *test)
+{
+	struct peers_fixture *fx = kunit_kzalloc(test, sizeof(*fx), GFP_KERNEL);
+	struct blk_linnos *linnos;
+	int i, ret = 0;
+
+	if (!fx)
+		return -ENOMEM;
+	test->priv = fx;
+	fill_mean(fx->file);
+	for (i = 0; i < DRIVES && !ret; i++) {
+		snprintf(fx->disk[i].disk_name, DISK_NAME_LEN, "kunit%d", i);
+		linnos = linnos_alloc(&fx->disk[i]);
+		if (!linnos)
+			return -ENOMEM;
+		fx->drive[i] = linnos;
+		linnos_join(linnos);
+		ret = linnos_alloc_percpu(linnos);
+		if (!ret && i != NO_MODEL)
+			ret = give_model(fx, linnos, HEADER);
+		linnos->mode = LINNOS_ENFORCE;
+		linnos->awake = true;
+		linnos->probe_after_us = 0;
+		linnos->probe_after_revokes = 0;
+	}
+	return ret;
+}
+
+static void linnos_peers_test_exit(struct kunit *test)
+{
+	struct peers_fixture *fx = test->priv;
+	int i;
+
+	for (i = 0; fx && i < DRIVES; i++) {
+		if (!fx->drive[i])
+			continue;
+		linnos_leave(fx->drive[i]);
+		linnos_free(fx->drive[i]);
+	}
+}
+
+/* What the file says of the first drive's peers. */
+static const char *peers_of(struct peers_fixture *fx)
+{
+	/* page-aligned, as sysfs gives it */
+	char *page = (char *)get_zeroed_page(GFP_KERNEL);
+
+	fx->text[0] = '\0';
+	if (page && linnos_show_peers(fx->drive[0], page))
+		strscpy(fx->text, page, sizeof(fx->text));
+	free_page((unsigned long)page);
+	return fx->text;
+}
+
+static void linnos_test_peers_named(struct kunit *test)
+{
+	static const struct {
+		const char *names;
+		int ret;
+	} wrong[] = {
+		{ "kunit0", -EINVAL },
+		{ "kunit2 kunit0", -EINVAL },
+		{ "kunit", -ENODEV },
+		{ "kunit1 kunit10\n", -ENODEV },
+		{ "kunit1,kunit2", -ENODEV },
+		{ "/dev/kunit1", -ENODEV },
+		{ "kunit1 kunit2 kunit1", -EEXIST },
+		{ "kunit1 kunit2 kunit3 kunit4 kunit5 kunit6 kunit7 kunit8",
+		  -E2BIG },
+	};
+	static const char seven[] =
+		"  kunit1 kunit2\tkunit3 kunit4 kunit5 kunit6 kunit7 ";
+	struct peers_fixture *fx = test->priv;
+	struct blk_linnos *linnos = fx->drive[0];
+	int i;
+
+	KUNIT_EXPECT_STREQ(test, peers_of(fx), "\n");
+	KUNIT_EXPECT_EQ(test, linnos_set_peers(linnos, "kunit2 kunit1\n"), 0);
+	KUNIT_EXPECT_STREQ(test, peers_of(fx), "kunit2 kunit1\n");
+	for (i = 0; i < ARRAY_SIZE(wrong); i++) {
+		KUNIT_EXPECT_EQ_MSG(test,
+				    linnos_set_peers(linnos, wrong[i].names),
+				    wrong[i].ret, "%s", wrong[i].names);
+		KUNIT_EXPECT_STREQ(test, peers_of(fx), "kunit2 kunit1\n");
+	}
+	KUNIT_EXPECT_EQ(test, linnos_set_peers(linnos, " \t\n"), 0);
+	KUNIT_EXPECT_STREQ(test, peers_of(fx), "\n");
+	KUNIT_EXPECT_NULL(test, rcu_access_pointer(linnos->peers));
+	KUNIT_EXPECT_EQ(test, linnos_set_peers(linnos, seven), 0);
+
+	/* one that goes is in nobody's list, and is not found again */
+	linnos_leave(fx->drive[3]);
+	KUNIT_EXPECT_STREQ(test, peers_of(fx),
+			   "kunit1 kunit2 kunit4 kunit5 kunit6 kunit7\n");
+	KUNIT_EXPECT_EQ(test, linnos_set_peers(linnos, "kunit3"), -ENODEV);
+	linnos_join(fx->drive[3]);
+	KUNIT_EXPECT_EQ(test, linnos_set_peers(linnos, "kunit3"), 0);
+	KUNIT_EXPECT_EQ(test, linnos_set_peers(fx->drive[3], "kunit0 kunit1"),
+			0);
+	linnos_leave(fx->drive[3]);
+	KUNIT_EXPECT_NULL(test, rcu_access_pointer(fx->drive[3]->peers));
+	KUNIT_EXPECT_STREQ(test, peers_of(fx), "\n");
+	/* not as if none had been named */
+	KUNIT_EXPECT_NOT_NULL(test, rcu_access_pointer(linnos->peers));
+}
+
+/* Four reads, each so long. */
+static void takes_us(struct blk_linnos *linnos, u64 now_ns, u32 us)
+{
+	struct bio bio;
+	int i;
+
+	for (i = 0; i < LINNOS_HISTORY; i++) {
+		bio_init(&bio, NULL, NULL, 0, REQ_OP_READ);
+		bio.bi_iter.bi_size = 4096;
+		linnos_arrive(linnos, &bio);
+		linnos_start(linnos, &bio, now_ns);
+		linnos_served(linnos, &bio, us * 1000ULL,
+			      now_ns + us * 1000ULL);
+		linnos_end(linnos, &bio, BLK_STS_OK);
+	}
+}
+
+/* A hinted read that never gets as far as the drive. */
+static bool is_admitted(struct blk_linnos *linnos, u64 now_ns)
+{
+	struct bio bio;
+
+	bio_init(&bio, NULL, NULL, 0, REQ_OP_READ);
+	bio.bi_iter.bi_size = 4096;
+	if (!linnos_decide(linnos, &bio, now_ns))
+		return false;
+	linnos_arrive(linnos, &bio);
+	linnos_end(linnos, &bio, BLK_STS_AGAIN);
+	return true;
+}
+
+#define KEPT LINNOS_STAT_KEPT
+#define GAIN_US LINNOS_STAT_EXPECTED_GAIN_US
+
+static void linnos_test_peers_choice(struct kunit *test)
+{
+	static const struct {
+		u32 failover_us, here_us, there_us[2];
+		int kept, revoked, gain_us;
+	} cases[] = {
+		/* fast is fast, whatever the others are */
+		{ 15, REFUSE_US, { 1, 1 }, 0, 0, 0 },
+		{ 15, 400, { 384, 500 }, 0, 1, 1 },
+		{ 15, 400, { 385, 500 }, 1, 0, 0 },
+		{ 15, 400, { 900, 100 }, 0, 1, 285 },
+		{ 15, 400, { 401, 5000 }, 1, 0, 0 },
+		{ 15, 9000, { 4000, 5000 }, 0, 1, 4985 },
+		{ 0, 400, { 400, 401 }, 1, 0, 0 },
+		{ 0, 400, { 401, 399 }, 0, 1, 1 },
+		{ 1000000, 900000, { 1, 1 }, 1, 0, 0 },
+	};
+	struct peers_fixture *fx = test->priv;
+	struct blk_linnos *linnos = fx->drive[0];
+	int i, kept = 0, revoked = 0, gain_us = 0;
+	u64 ns = 1000000;
+
+	KUNIT_EXPECT_EQ(test, linnos->failover_us, 15);
+	KUNIT_ASSERT_EQ(test, linnos_set_peers(linnos, "kunit1 kunit2"), 0);
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		linnos->failover_us = cases[i].failover_us;
+		takes_us(linnos, ns, cases[i].here_us);
+		takes_us(fx->drive[1], ns, cases[i].there_us[0]);
+		takes_us(fx->drive[2], ns, cases[i].there_us[1]);
+		ns += 1000000;
+		KUNIT_EXPECT_EQ_MSG(test, is_admitted(linnos, ns),
+				    !cases[i].revoked, "case %d", i);
+		kept += cases[i].kept;
+		revoked += cases[i].revoked;
+		gain_us += cases[i].gain_us;
+		KUNIT_EXPECT_EQ_MSG(test, linnos_stat(linnos, KEPT), kept,
+				    "case %d", i);
+		KUNIT_EXPECT_EQ_MSG(test,
+				    linnos_stat(linnos, LINNOS_STAT_REVOKED),
+				    revoked, "case %d", i);
+		KUNIT_EXPECT_EQ_MSG(test, linnos_stat(linnos, GAIN_US), gain_us,
+				    "case %d", i);
+	}
+	/* those that are asked know nothing of it but that */
+	for (i = 0; i < LINNOS_NR_STATS; i++)
+		if (i != LINNOS_STAT_INFERENCES &&
+		    i != LINNOS_STAT_INFERENCE_NS && i != LINNOS_STAT_READS &&
+		    i != LINNOS_STAT_SLOW)
+			KUNIT_EXPECT_EQ(test, linnos_stat(fx->drive[1], i), 0);
+	KUNIT_EXPECT_EQ(test, linnos_stat(fx->drive[1], LINNOS_STAT_INFERENCES),
+			ARRAY_SIZE(cases) - 1);
+	KUNIT_EXPECT_EQ(test, linnos_stat(fx->drive[1], LINNOS_STAT_READS),
+			LINNOS_HISTORY * ARRAY_SIZE(cases));
+	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->drive[1]), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&fx->drive[1]->revokes), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&fx->drive[1]->probe), 0);
+	KUNIT_EXPECT_TRUE(test, fx->drive[1]->hinted);
+
+	/* observed: what would have been kept; nothing is gained */
+	linnos->failover_us = 15;
+	linnos->mode = LINNOS_OBSERVE;
+	KUNIT_EXPECT_TRUE(test, is_admitted(linnos, ns));
+	takes_us(fx->drive[1], ns, 899990);
+	takes_us(fx->drive[2], ns, 899990);
+	KUNIT_EXPECT_TRUE(test, is_admitted(linnos, ns));
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, KEPT), kept + 1);
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, GAIN_US), gain_us);
+}
+
+/* A drive that does not tell, or will not answer, is no reason to refuse. */
+static void linnos_test_peers_unknown(struct kunit *test)
+{
+	struct peers_fixture *fx = test->priv;
+	struct blk_linnos *linnos = fx->drive[0], *peer = fx->drive[1];
+	const u64 ns = 9000000;
+
+	takes_us(linnos, 1000000, 400);
+	takes_us(peer, 1000000, 100);
+	/* none named: as ever */
+	KUNIT_EXPECT_FALSE(test, is_admitted(linnos, ns));
+	KUNIT_ASSERT_EQ(test, linnos_set_peers(linnos, "kunit1 kunit8"), 0);
+	KUNIT_EXPECT_FALSE(test, is_admitted(linnos, ns));
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, GAIN_US), 285);
+	KUNIT_ASSERT_EQ(test, linnos_set_peers(linnos, "kunit8"), 0);
+	KUNIT_EXPECT_TRUE(test, is_admitted(linnos, ns));
+	KUNIT_ASSERT_EQ(test, linnos_set_peers(linnos, "kunit1"), 0);
+
+	set_bit(GD_DEAD, &fx->disk[1].state);
+	KUNIT_EXPECT_TRUE(test, is_admitted(linnos, ns));
+	clear_bit(GD_DEAD, &fx->disk[1].state);
+	KUNIT_EXPECT_FALSE(test, is_admitted(linnos, ns));
+
+	/* off; asleep, and woken up by the question */
+	peer->awake = false;
+	peer->mode = LINNOS_OFF;
+	KUNIT_EXPECT_TRUE(test, is_admitted(linnos, ns));
+	flush_work(&peer->wake_work);
+	KUNIT_EXPECT_FALSE(test, peer->awake);
+	peer->mode = LINNOS_OBSERVE;
+	KUNIT_EXPECT_TRUE(test, is_admitted(linnos, ns));
+	flush_work(&peer->wake_work);
+	KUNIT_EXPECT_TRUE(test, peer->awake);
+	takes_us(peer, 1000000, 100);
+	KUNIT_EXPECT_FALSE(test, is_admitted(linnos, ns));
+	KUNIT_EXPECT_TRUE(test, peer->hinted);
+	mutex_lock(&peer->lock);
+	linnos_set_mode(peer, LINNOS_OFF);
+	mutex_unlock(&peer->lock);
+	cancel_delayed_work_sync(&peer->sleep_work);
+	peer->awake = true;
+
+	fill_file(fx->file);
+	KUNIT_ASSERT_EQ(test, give_model(fx, peer, FILE_BYTES), 0);
+	KUNIT_EXPECT_TRUE(test, is_admitted(linnos, ns));
+	fill_mean(fx->file);
+	KUNIT_ASSERT_EQ(test, give_model(fx, peer, HEADER), 0);
+	takes_us(peer, 1000000, 100);
+	KUNIT_EXPECT_FALSE(test, is_admitted(linnos, ns));
+
+	/* all that were named have gone, or none are named any more */
+	linnos_leave(peer);
+	KUNIT_EXPECT_TRUE(test, is_admitted(linnos, ns));
+	KUNIT_ASSERT_EQ(test, linnos_set_peers(linnos, ""), 0);
+	KUNIT_EXPECT_FALSE(test, is_admitted(linnos, ns));
+	linnos_join(peer);
+
+	/* a network's verdict is not weighed against anybody's */
+	KUNIT_ASSERT_EQ(test, linnos_set_peers(linnos, "kunit8"), 0);
+	fill_file(fx->file);
+	set_output_bias(fx->file, 1, 1000000);
+	seal(fx->file);
+	KUNIT_ASSERT_EQ(test, give_model(fx, linnos, FILE_BYTES), 0);
+	KUNIT_EXPECT_FALSE(test, is_admitted(linnos, ns));
+}
+
+/* Later than all that do not stall; and a probe is a probe. */
+static void linnos_test_peers_stalled(struct kunit *test)
+{
+	struct peers_fixture *fx = test->priv;
+	struct blk_linnos *linnos = fx->drive[0], *peer = fx->drive[1];
+	u64 ns = 9000000;
+	struct bio here, there;
+	struct bio *io[2] = { &here, &there };
+	int i;
+
+	KUNIT_ASSERT_EQ(test, linnos_set_peers(linnos, "kunit1"), 0);
+	takes_us(linnos, 1000000, 400);
+	takes_us(peer, 1000000, 100);
+	for (i = 0; i < 2; i++) {
+		fx->drive[i]->stall_us = 500;
+		bio_init(io[i], NULL, NULL, 0, REQ_OP_READ);
+		io[i]->bi_iter.bi_size = 4096;
+		linnos_arrive(fx->drive[i], io[i]);
+		linnos_start(fx->drive[i], io[i], ns);
+	}
+	KUNIT_EXPECT_FALSE(test, is_admitted(linnos, ns + 500000));
+	KUNIT_EXPECT_TRUE(test, is_admitted(linnos, ns + 500001));
+
+	/* here it is fast by the model, and stalls */
+	takes_us(linnos, 1000000, 200);
+	peer->stall_us = 0;
+	KUNIT_EXPECT_FALSE(test, is_admitted(linnos, ns + 500001));
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_STALLED), 1);
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, GAIN_US), 285);
+	peer->stall_us = 500;
+	KUNIT_EXPECT_TRUE(test, is_admitted(linnos, ns + 500001));
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_STALLED), 1);
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, KEPT), 2);
+	for (i = 0; i < 2; i++) {
+		linnos_end(fx->drive[i], io[i], BLK_STS_IOERR);
+		fx->drive[i]->stall_us = 0;
+	}
+
+	/* what is kept needs no probe, and what is a probe gains nothing */
+	linnos->probe_after_us = 1000;
+	takes_us(linnos, 1000000, 400);
+	takes_us(peer, 1000000, 500);
+	KUNIT_EXPECT_TRUE(test, is_admitted(linnos, ns));
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 0);
+	takes_us(peer, 1000000, 100);
+	KUNIT_EXPECT_TRUE(test, is_admitted(linnos, ns));
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 1);
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, GAIN_US), 285);
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, KEPT), 3);
+}
+
+/* Three drives under a random load, each the others' peer. */
+#define PEERS_DEPTH 12
+
+struct peers_io {
+	struct linnos_io io;
+	int drive;
+};
+
+static void linnos_test_peers_load(struct kunit *test)
+{
+	static const char *const named[3] = { "kunit1 kunit2", "kunit2 kunit0",
+					      "kunit0 kunit1" };
+	struct linnos_latency *model = alloc_latency(test);
+	struct peers_fixture *fx = test->priv;
+	int n, i, depth = 0, kept = 0, revoked = 0, where;
+	u64 ns = 1000, gain_us = 0, counted_us = 0;
+	u32 x = 0x4c494e4e, us[3], least_us;
+	struct linnos_view view;
+	struct peers_io *io, *one;
+
+	io = kunit_kcalloc(test, PEERS_DEPTH, sizeof(*io), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, io);
+	fill_trees(fx->file, &x);
+	put_unaligned_le32(1500, fx->file + 32);
+	seal_trees(fx->file, TREES_BYTES);
+	KUNIT_ASSERT_EQ(test,
+			linnos_latency_parse(model, fx->file, TREES_BYTES),
+			LINNOS_LATENCY_OK);
+	for (i = 0; i < 3; i++) {
+		KUNIT_ASSERT_EQ(test, give_model(fx, fx->drive[i], TREES_BYTES),
+				0);
+		KUNIT_ASSERT_EQ(test, linnos_set_peers(fx->drive[i], named[i]),
+				0);
+		fx->drive[i]->failover_us = 100;
+	}
+	for (n = 0; n < 10000; n++) {
+		ns += xorshift32(&x) %
+		      (xorshift32(&x) % 100 ? 100000 : 2000000000);
+		if (depth && xorshift32(&x) % 2) {
+			one = &io[xorshift32(&x) % depth];
+			linnos_served(fx->drive[one->drive], &one->io.bio,
+				      ns - one->io.start_ns, ns);
+			linnos_end(fx->drive[one->drive], &one->io.bio,
+				   BLK_STS_OK);
+			*one = io[--depth];
+			continue;
+		}
+		if (depth == PEERS_DEPTH)
+			continue;
+		one = &io[depth];
+		where = xorshift32(&x) % 3;
+		one->drive = where;
+		bio_init(&one->io.bio, NULL, NULL, 0, REQ_OP_READ);
+		one->io.bio.bi_iter.bi_size = 4096 * (1 + xorshift32(&x) % 50);
+		one->io.start_ns = ns;
+		for (i = 0; i < 3; i++) {
+			look_at(fx->drive[i],
+				one->io.bio.bi_iter.bi_size / 4096, ns, &view);
+			us[i] = linnos_latency_us(model, view.features);
+		}
+		least_us = min(us[(where + 1) % 3], us[(where + 2) % 3]);
+		if (us[where] > 1500 && least_us + 100 < us[where]) {
+			revoked++;
+			gain_us += us[where] - least_us - 100;
+			KUNIT_ASSERT_FALSE(test,
+					   linnos_decide(fx->drive[where],
+							 &one->io.bio, ns));
+			/* it goes there all the same, without the hint */
+		} else {
+			kept += us[where] > 1500;
+			KUNIT_ASSERT_TRUE(test,
+					  linnos_decide(fx->drive[where],
+							&one->io.bio, ns));
+		}
+		linnos_arrive(fx->drive[where], &one->io.bio);
+		linnos_start(fx->drive[where], &one->io.bio, ns);
+		depth++;
+	}
+	KUNIT_EXPECT_GT(test, kept, 50);
+	for (i = 0; i < 3; i++) {
+		kept -= linnos_stat(fx->drive[i], KEPT);
+		counted_us += linnos_stat(fx->drive[i], GAIN_US);
+	}
+	KUNIT_EXPECT_EQ(test, kept, 0);
+	KUNIT_EXPECT_EQ(test, counted_us, gain_us);
+	KUNIT_EXPECT_GT(test, revoked, 150);
+}
+
 static struct kunit_case linnos_latency_model_cases[] = {
 	KUNIT_CASE(linnos_test_trees_round_trip),
 	KUNIT_CASE(linnos_test_trees_header),
@@ -879,4 +1323,21 @@ static struct kunit_suite linnos_latency_suite = {
 	.test_cases = linnos_latency_cases,
 };
 
-kunit_test_suites(&linnos_latency_model_suite, &linnos_latency_suite);
+static struct kunit_case linnos_peers_cases[] = {
+	KUNIT_CASE(linnos_test_peers_named),
+	KUNIT_CASE(linnos_test_peers_choice),
+	KUNIT_CASE(linnos_test_peers_unknown),
+	KUNIT_CASE(linnos_test_peers_stalled),
+	KUNIT_CASE(linnos_test_peers_load),
+	{}
+};
+
+static struct kunit_suite linnos_peers_suite = {
+	.name = "linnos-peers",
+	.init = linnos_peers_test_init,
+	.exit = linnos_peers_test_exit,
+	.test_cases = linnos_peers_cases,
+};
+
+kunit_test_suites(&linnos_latency_model_suite, &linnos_latency_suite,
+		  &linnos_peers_suite);

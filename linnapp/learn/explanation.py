@@ -439,10 +439,13 @@ def outcome(row: Any, threshold_us: int) -> str:
     why = {
         decisions.PROBE: "admitted all the same, as a probe",
         decisions.STALLED: "stalled: reads are in flight and none has come back",
+        decisions.KEPT: "predicted slow and kept, since no peer was sooner",
     }.get(int(row["reason"]))
     if row["revoked"]:
         return f"{why + '; ' if why else ''}revoked; how long it would have taken nobody knows"
-    predicted_slow = bool(row["out_slow"] > row["out_fast"] or row["reason"] == decisions.STALLED)
+    predicted_slow = bool(
+        row["out_slow"] > row["out_fast"] or row["reason"] in (decisions.STALLED, decisions.KEPT)
+    )
     words = why or ("predicted slow and admitted" if predicted_slow else "admitted")
     latency_us = int(row["latency_us"])
     if row["failed"]:

@@ -17,8 +17,15 @@ import numpy.typing as npt
 from linnapp.trace.blktrace import parse_device
 
 #: What the kernel found, as its trace event numbers and names it.
-FAST, SLOW, PROBE, NO_MODEL, STALLED = 0, 1, 2, 4, 5
-REASONS = {FAST: "fast", SLOW: "slow", PROBE: "probe", NO_MODEL: "no-model", STALLED: "stalled"}
+FAST, SLOW, PROBE, NO_MODEL, STALLED, KEPT = 0, 1, 2, 4, 5, 6
+REASONS = {
+    FAST: "fast",
+    SLOW: "slow",
+    PROBE: "probe",
+    NO_MODEL: "no-model",
+    STALLED: "stalled",
+    KEPT: "kept",
+}
 _REASON_OF = {name.encode(): number for number, name in REASONS.items()}
 
 #: Numbers that a model of latencies sees: the kernel prints as many.

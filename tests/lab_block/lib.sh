@@ -2,8 +2,9 @@
 # Sourced by the block-layer tests that run in the lab's guest.
 #
 # $LCREAD is the hinted reader (lcread.c), $MODELS holds slow.linnos, which calls
-# every read slow, fast.linnos, and queue.linnos and deep.linnos, slow from 10 and
-# 300 pending pages.
+# every read slow, fast.linnos, queue.linnos and deep.linnos, slow from 10 and 300
+# pending pages, and mean.linnos, of latencies, slow if the last four reads took more
+# than 50 us on average.
 
 set -u
 

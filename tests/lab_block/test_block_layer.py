@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from linnapp.lab.array import Array
-from linnapp.model import Model
+from linnapp.model import LatencyModel, Model
 
 if TYPE_CHECKING:
     from conftest import Ran
@@ -59,7 +59,7 @@ def constant_model(output_bias: tuple[int, int], **weights: np.ndarray) -> Model
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``slow`` and ``fast`` whatever the read; ``queue`` and ``deep``: slow from 10 and 300 pending
-    pages.
+    pages; ``mean``, of latencies: slow if the last four reads took more than 50 us on average.
     """
     directory = tmp_path_factory.mktemp("models")
     constant_model((0, 1)).save(directory / "slow.linnos")
@@ -76,6 +76,14 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     constant_model(
         (2_500_000, 0), hidden_weights=hidden_weights, output_weights=output_weights
     ).save(directory / "deep.linnos")
+    LatencyModel(
+        np.zeros((0, 15), np.uint32),
+        np.zeros((0, 16), np.int16),
+        base=0,
+        threshold_us=150,
+        refuse_us=50,
+        overdue_us=1_000_000,
+    ).save(directory / "mean.linnos")
     return directory
 
 

@@ -7,13 +7,14 @@ use_model nullb_u slow observe
 dir=$(linnos_dir nullb_u)
 as_nobody() { setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$@"; }
 
-for file in mode probe_after_us probe_after_revokes stall_us; do
+for file in mode probe_after_us probe_after_revokes stall_us failover_us peers; do
 	as_nobody sh -c "echo 1 > $dir/$file" 2>/dev/null && fail "nobody wrote $file"
 done
 as_nobody sh -c "cat $MODELS/fast.linnos > $dir/model" 2>/dev/null &&
 	fail "nobody wrote a model"
 for file in mode model model_id threshold_us probe_after_us probe_after_revokes \
-	stall_us engine stats/reads stats/inference_ns; do
+	stall_us failover_us peers engine stats/reads stats/kept stats/expected_gain_us \
+	stats/inference_ns; do
 	as_nobody cat "$dir/$file" >/dev/null || fail "nobody cannot read $file"
 done
 for file in model_id threshold_us engine stats/reads; do
@@ -30,5 +31,11 @@ for value in -1 4294967296 x; do
 	(echo "$value" >"$dir/probe_after_us") 2>/dev/null &&
 		fail "probe_after_us '$value' was taken"
 done
+for value in -1 1000001 x; do
+	(echo "$value" >"$dir/failover_us") 2>/dev/null &&
+		fail "failover_us '$value' was taken"
+done
+expect failover_us 15 "$(cat $dir/failover_us)"
+echo 1000000 >$dir/failover_us || fail "failover_us of a second"
 expect mode observe "$(cat $dir/mode)"
 clean_log

@@ -224,11 +224,14 @@ def test_printed_events_explained(explain: Explain, tmp_path: Path, queue_model:
             decision(1.2, 8, reason="probe", **told),
             ISSUE.format(1.20001, 0, "R", 8, 8),
             decision(1.3, 24, reason="stalled", revoked=1, **few),
+            decision(1.35, 40, reason="kept", **told),
+            ISSUE.format(1.35001, 0, "R", 40, 8),
             decision(1.4, 24, reason="no-model", fast=0, slow=0),
             decision(1.5, 24, fast=1, slow=2),
             decision(1.6, 24, **few),
             COMPLETE.format(2.5, 0, 16, 8, 0),
             COMPLETE.format(1.2001, 0, 8, 8, 0),
+            COMPLETE.format(1.36001, 0, 40, 8, 0),
         )
     )
     arguments = ("--events", path, "--model", queue_model)
@@ -244,6 +247,7 @@ def test_printed_events_explained(explain: Explain, tmp_path: Path, queue_model:
         "admitted all the same, as a probe; took 90 us, fast: a false revoke, had it been refused",
         "stalled: reads are in flight and none has come back; revoked; how long it would have "
         "taken nobody knows",
+        "predicted slow and kept, since no peer was sooner; took 10000 us, slow: rightly",
     ]
     with path.open("a") as more:
         more.write(decision(3.0, 8, minor=1, **few))

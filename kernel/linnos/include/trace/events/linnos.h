@@ -20,6 +20,7 @@ enum linnos_reason {
 	LINNOS_PROBE = 2, /* slow, and admitted all the same */
 	LINNOS_NO_MODEL = 4,
 	LINNOS_STALLED = 5, /* the model said fast, the stall rule slow */
+	LINNOS_KEPT = 6, /* slow, and no peer is sooner */
 };
 
 #endif /* _TRACE_LINNOS_REASON */
@@ -29,6 +30,7 @@ TRACE_DEFINE_ENUM(LINNOS_PREDICTED_SLOW);
 TRACE_DEFINE_ENUM(LINNOS_PROBE);
 TRACE_DEFINE_ENUM(LINNOS_NO_MODEL);
 TRACE_DEFINE_ENUM(LINNOS_STALLED);
+TRACE_DEFINE_ENUM(LINNOS_KEPT);
 TRACE_DEFINE_ENUM(BLK_LINNOS_PROBE);
 TRACE_DEFINE_ENUM(BLK_LINNOS_FAST);
 TRACE_DEFINE_ENUM(BLK_LINNOS_UNKNOWN);
@@ -40,7 +42,8 @@ TRACE_DEFINE_ENUM(BLK_LINNOS_SLOW);
 		{ LINNOS_PREDICTED_SLOW,	"slow" },	\
 		{ LINNOS_PROBE,			"probe" },	\
 		{ LINNOS_NO_MODEL,		"no-model" },	\
-		{ LINNOS_STALLED,		"stalled" })
+		{ LINNOS_STALLED,		"stalled" },	\
+		{ LINNOS_KEPT,			"kept" })
 
 #define show_linnos_expected(expected)				\
 	__print_symbolic(expected,				\
@@ -151,6 +154,57 @@ TRACE_EVENT(linnos_expected,
 	TP_printk("dev=%d:%d pending=%u expected=%s latency_us=%u",
 		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->pending,
 		  show_linnos_expected(__entry->expected), __entry->latency_us)
+);
+
+/**
+ * linnos_peer - a drive on which a read would be slow has asked a peer of it
+ * @dev: the disk that decides; its linnos_decision about this read follows
+ * @sector: first sector of the read
+ * @peer: the disk that was asked
+ * @pending: pages pending there, the read included
+ * @answer: what it told: BLK_LINNOS_UNKNOWN, or in us
+ * @features: what its model saw, as enum linnos_latency_feature
+ * @n_features: how many; 0 if it was not asked
+ */
+TRACE_EVENT(linnos_peer,
+
+	TP_PROTO(dev_t dev, u64 sector, dev_t peer, u32 pending, u32 answer,
+		 const u32 *features, u32 n_features),
+
+	TP_ARGS(dev, sector, peer, pending, answer, features, n_features),
+
+	TP_STRUCT__entry(
+		__field(dev_t, dev)
+		__field(u64, sector)
+		__field(dev_t, peer)
+		__field(u32, pending)
+		__field(u8, expected)
+		__field(u32, latency_us)
+		__dynamic_array(u32, features, n_features)
+	),
+
+	TP_fast_assign(
+		__entry->dev = dev;
+		__entry->sector = sector;
+		__entry->peer = peer;
+		__entry->pending = pending;
+		__entry->expected = answer & BLK_LINNOS_US ?
+					    blk_linnos_verdict(answer) : answer;
+		__entry->latency_us = answer & BLK_LINNOS_US ?
+					      answer & BLK_LINNOS_US_MASK : 0;
+		memcpy(__get_dynamic_array(features), features,
+		       n_features * sizeof(*features));
+	),
+
+	TP_printk("dev=%d:%d sector=%llu peer=%d:%d pending=%u expected=%s latency_us=%u%s%s",
+		  MAJOR(__entry->dev), MINOR(__entry->dev), __entry->sector,
+		  MAJOR(__entry->peer), MINOR(__entry->peer), __entry->pending,
+		  show_linnos_expected(__entry->expected), __entry->latency_us,
+		  __get_dynamic_array_len(features) ? " features=" : "",
+		  __get_dynamic_array_len(features) ?
+			__print_array(__get_dynamic_array(features),
+				      __get_dynamic_array_len(features) / 4, 4)
+			: "")
 );
 
 #endif /* _TRACE_LINNOS_H */
