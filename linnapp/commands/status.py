@@ -23,12 +23,17 @@ _TITLES = (
 )
 _N_TEXT = 4
 
+#: shown if a drive has peers: they, reads that none of them would have served sooner, and by how
+#: much one was predicted to, on average of the refused reads, a failover taken off
+_PEER_TITLES = ("peers", "kept", "us gained per revoke")
+
 #: columns of the terminal that the titles need, and that each drive beside them does
 _LABEL_WIDTH = 21
 _CELL_WIDTH = 23
 
 #: counters shown as rates since the last look
 _RATES = ("reads", "latency_critical", "admitted", "revoked", "probes", "slow", "false_submits")
+_PEER_RATES = ("kept", "expected_gain_us")
 
 
 @click.command()
@@ -45,7 +50,9 @@ _RATES = ("reads", "latency_critical", "admitted", "revoked", "probes", "slow", 
 def status(devices: tuple[str, ...], as_json: bool, watch: bool, interval: float) -> None:
     """Show mode, model, counters and rates of the drives, or of all that have LinnOS.
 
-    Rates are those since the last look, of this command or of --watch.
+    Rates are those since the last look, of this command or of --watch. Of drives with peers also
+    the reads that were kept because no peer was predicted to be sooner, and what a revocation was
+    predicted to win, on average, beyond what the failover costs.
     """
     from linnapp.drive.sysfs import Drive, drives
     from linnapp.errors import DeviceError
@@ -90,7 +97,8 @@ def _look(drive: Any) -> dict[str, Any]:
     since_s, rates = _since_last(stats, now, state.load_json(drive.name, "status"))
     with contextlib.suppress(LinnappError):
         state.save_json(drive.name, "status", {"time": now, "stats": stats})
-    inferences = stats.get("inferences", 0)
+    inferences, revoked = stats.get("inferences", 0), stats.get("revoked", 0)
+    peers = drive.peers
     return {
         "drive": drive.name,
         "mode": drive.mode,
@@ -98,6 +106,11 @@ def _look(drive: Any) -> dict[str, Any]:
         "model_kind": drive.model_kind,
         "threshold_us": drive.threshold_us,
         **drive.probes,
+        "peers": peers,
+        "failover_us": drive.failover_us,
+        "expected_gain_us_mean": stats.get("expected_gain_us", 0) / revoked
+        if peers and revoked
+        else None,
         "inference_ns_mean": stats.get("inference_ns", 0) / inferences if inferences else None,
         "stats": stats,
         "since_s": since_s,
@@ -114,7 +127,7 @@ def _since_last(
     if not isinstance(then, int | float) or not isinstance(before, dict):
         return None, None
     moved = {}
-    for name in _RATES:
+    for name in _RATES + _PEER_RATES:
         was = before.get(name, 0)
         # Counters that went back mean another boot or another disk of that name.
         if not isinstance(was, int) or stats.get(name, 0) < was:
@@ -127,23 +140,31 @@ def _since_last(
     return since_s, {name: count / since_s for name, count in moved.items()}
 
 
-def _cells(row: dict[str, Any], between: str) -> list[str]:
-    """A drive's values in the order of :data:`_TITLES`; rates follow their counter."""
+def _cells(row: dict[str, Any], between: str, peers: bool) -> list[str]:
+    """A drive's values in the order of the titles; rates follow their counter."""
     rates = row["per_second"] or {}
-    mean_ns = row["inference_ns_mean"]
-    return [
+    mean_ns, gain_us = row["inference_ns_mean"], row["expected_gain_us_mean"]
+    cells = [
         row["drive"],
         row["mode"],
         row["model_id"] or "none",
         row["model_kind"] or "-",
         f"{row['threshold_us']} us" if row["model_id"] else "-",
-        *(
-            f"{row['stats'].get(name, 0)}"
-            + (f"{between}{rates[name]:.1f}/s" if name in rates else "")
-            for name in _RATES
-        ),
+        *(_count(row, rates, name, between) for name in _RATES),
         f"{mean_ns:.0f}" if mean_ns is not None else "-",
     ]
+    if peers:
+        cells += [
+            "\n".join(row["peers"] or ["-"]),
+            _count(row, rates, "kept", between),
+            f"{gain_us:.0f}" if gain_us is not None else "-",
+        ]
+    return cells
+
+
+def _count(row: dict[str, Any], rates: dict[str, float], name: str, between: str) -> str:
+    rate = f"{between}{rates[name]:.1f}/s" if name in rates else ""
+    return f"{row['stats'].get(name, 0)}{rate}"
 
 
 def _show(rows: list[dict[str, Any]], console: Console) -> RenderableType:
@@ -154,11 +175,13 @@ def _show(rows: list[dict[str, Any]], console: Console) -> RenderableType:
     from rich.text import Text
 
     since = max((row["since_s"] or 0 for row in rows), default=0)
+    peers = any(row["peers"] for row in rows)
+    titles = _TITLES + (_PEER_TITLES if peers else ())
     table = Table()
-    for number, title in enumerate(_TITLES):
+    for number, title in enumerate(titles):
         table.add_column(title, justify="left" if number < _N_TEXT else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*_cells(row, "\n"))
+        table.add_row(*_cells(row, "\n", peers))
     parts: list[RenderableType] = [table]
     unlimited = console.options.update(max_width=1000)
     if Measurement.get(console, unlimited, table).maximum > console.width:
@@ -166,11 +189,11 @@ def _show(rows: list[dict[str, Any]], console: Console) -> RenderableType:
         parts = []
         for start in range(0, len(rows), beside):
             table = Table(show_header=False)
-            columns = [_cells(row, "  ") for row in rows[start : start + beside]]
+            columns = [_cells(row, "  ", peers) for row in rows[start : start + beside]]
             table.add_column()
             for _ in columns:
                 table.add_column(justify="right", no_wrap=True)
-            for number, title in enumerate(_TITLES):
+            for number, title in enumerate(titles):
                 table.add_row(title, *(column[number] for column in columns))
             parts.append(table)
     if since:

@@ -20,12 +20,13 @@ _COUNTERS = {
     "admitted": ("linnos_admitted", "Hinted reads that were admitted."),
     "revoked": ("linnos_revoked", "Hinted reads that were refused with EBUSY."),
     "stalled": ("linnos_stalled", "Hinted reads that the stall rule found slow."),
+    "kept": ("linnos_kept", "Slow hinted reads admitted because no peer was sooner."),
     "probes": ("linnos_probes", "Hinted reads admitted although predicted to be slow."),
     "slow": ("linnos_slow_reads", "Completed reads slower than the model's threshold."),
     "false_submits": ("linnos_false_submits", "Of the slow reads, those predicted to be fast."),
     "false_revokes": (
         "linnos_false_revokes",
-        "Reads predicted to be slow that were fast; counted in observe mode only.",
+        "Reads predicted to be slow that were fast; counted in observe mode, and of kept reads.",
     ),
     "inferences": ("linnos_inferences", "Times the network was asked."),
 }
@@ -94,6 +95,14 @@ class DriveCollector(Collector):
                     "Time spent on asking the network, measured on one in 64.",
                     drive.name,
                     stats["inference_ns"] / 1e9,
+                )
+            if "expected_gain_us" in stats:
+                counter(
+                    "linnos_expected_gain_seconds",
+                    "By how much peers were predicted to serve revoked reads sooner, without the "
+                    "failover.",
+                    drive.name,
+                    stats["expected_gain_us"] / 1e6,
                 )
             for column, (metric, scale, words) in _DISK_COUNTERS.items():
                 counter(metric, words, drive.name, disk[column] * scale)

@@ -10,6 +10,7 @@ import errno
 import os
 import re
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from linnapp.errors import DeviceError, ModelError
@@ -17,6 +18,9 @@ from linnapp.model import LatencyModel, Model
 from linnapp.model.model_file import KERNEL_SHAPE, shape_of
 
 MODES = ("off", "observe", "enforce")
+
+#: drives that one drive can name as its peers
+MAX_PEERS = 7
 
 #: columns of /sys/block/<disk>/stat (Documentation/block/stat.rst); times are in ms
 _DISK_STAT = (
@@ -122,6 +126,54 @@ class Drive:
     def probes(self) -> dict[str, int]:
         """``probe_after_us`` and ``probe_after_revokes``."""
         return {name: self._number(name) for name in ("probe_after_us", "probe_after_revokes")}
+
+    @property
+    def peers(self) -> list[str] | None:
+        """Disks that hold the same data; None where the kernel does not know of peers."""
+        if not (self._directory / "peers").exists():
+            return None
+        return self._read("peers").split()
+
+    @property
+    def failover_us(self) -> int | None:
+        """What a failover costs, None as of :attr:`peers`."""
+        if not (self._directory / "failover_us").exists():
+            return None
+        return self._number("failover_us")
+
+    def check_peers(self, devices: Sequence[str]) -> list[str]:
+        """Names of drives that this one can have as its peers.
+
+        Parameters
+        ----------
+        devices : sequence of str
+            Each as the class takes it. None, to have no peers.
+
+        Raises
+        ------
+        DeviceError
+            If one is not a disk with LinnOS, is this one, or comes twice, if there are more than
+            `MAX_PEERS`, or the kernel does not know of peers.
+        """
+        if self.peers is None:
+            raise DeviceError(
+                f"{self._directory}/peers is missing: this kernel does not know of peers; boot a "
+                "newer one, or leave --peers out"
+            )
+        names = [Drive(device).name for device in devices]
+        for name in names:
+            if name == self.name:
+                raise DeviceError(f"{name} is not its own peer; name the other drives")
+            if names.count(name) > 1:
+                raise DeviceError(f"{name} is named twice as a peer of {self.name}")
+        if len(names) > MAX_PEERS:
+            raise DeviceError(f"{len(names)} peers: a drive has {MAX_PEERS} at most")
+        return names
+
+    def set_peers(self, devices: Sequence[str]) -> None:
+        """Name the drives with the same data anew; errors as of :meth:`check_peers`."""
+        # An empty line, for nothing at all would not be a write.
+        self._write("peers", " ".join(self.check_peers(devices)) + "\n")
 
     @property
     def stats(self) -> dict[str, int]:
@@ -292,4 +344,6 @@ def _explained(path: Path, error: OSError) -> DeviceError:
         reason += "; run as root"
     elif error.errno == errno.EINVAL:
         reason += "; the kernel refused the value, `dmesg` may say why"
+    elif error.errno == errno.ENODEV and path.name == "peers":
+        reason += "; a drive has gone, `linnapp status` lists those that are there"
     return DeviceError(f"{path}: {reason}")

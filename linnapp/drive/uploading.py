@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from linnapp.drive import state
 from linnapp.drive.sysfs import Drive
@@ -20,6 +20,7 @@ def upload(
     device: AnyPath,
     *,
     mode: str | None = None,
+    peers: Sequence[str] | None = None,
     warn: Callable[[str], None] = warnings.warn,
 ) -> Drive:
     """Give a drive its model, atomically, check that the kernel has it, then switch the mode.
@@ -31,6 +32,9 @@ def upload(
         ``/dev/nvme0n1``, a partition, whose disk is then meant, or the disk's bare name.
     mode : {"off", "observe", "enforce"}, optional
         Left as it is unless given.
+    peers : sequence of str, optional
+        Drives that hold the same data, each as `device`; an empty one for none. Left as they are
+        unless given.
     warn : callable
         Told when the model that was active cannot be kept for ``linnapp upload --previous``.
 
@@ -46,7 +50,12 @@ def upload(
         If the kernel does not run such a model, or refused it; the old one is then still active.
     """
     drive = Drive(os.fspath(device))
+    if peers is not None:
+        drive.check_peers(peers)
     replace_model(drive, model, warn)
+    # Before the mode: enforcing, it would refuse reads that are to be kept.
+    if peers is not None:
+        drive.set_peers(peers)
     if mode is not None:
         drive.set_mode(mode)
     return drive

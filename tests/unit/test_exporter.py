@@ -42,6 +42,7 @@ DASHBOARD = MONITORING / "linnos-dashboard.json"
 COUNTERS = (
     *("reads", "latency_critical", "admitted", "revoked", "stalled", "probes", "slow"),
     *("false_submits", "false_revokes", "inferences", "inference_ns"),
+    *("kept", "expected_gain_us"),
 )
 STAT = "1000 0 8000 250 500 0 4000 125 3 300 375 0 0 0 0 0 0\n"
 
@@ -86,6 +87,8 @@ def test_values_are_the_kernels(tree: Path, capsys: pytest.CaptureFixture[str]) 
         'linnos_revoked_total{drive="sdb"}': 400,
         'linnos_slow_reads_total{drive="sda"}': 700,
         'linnos_inference_seconds_total{drive="sda"}': 1100e-9,
+        'linnos_kept_total{drive="sda"}': 1200,
+        'linnos_expected_gain_seconds_total{drive="sdb"}': 1300e-6,
         'linnos_disk_reads_total{drive="sda"}': 1000,
         'linnos_disk_read_seconds_total{drive="sda"}': 0.25,
         'linnos_disk_read_bytes_total{drive="sda"}': 8000 * 512,
