@@ -15,6 +15,8 @@ from linnapp.commands._options import COMMAND, BeforeACommand
 from linnapp.option_types import FiniteRange
 
 _PATH_WIDTH = 44
+#: of what is counted, that which was not to be in the tables
+_NOT_DROPPED = ("other_ios", "unfinished_calls")
 
 
 @click.command(cls=BeforeACommand, options_metavar="[OPTIONS]")
@@ -132,10 +134,10 @@ def _show(found: dict[str, Any], output: Path | None) -> None:
         click.echo(f"{ios['below']['ios']} I/Os more are parts of these, on the drives below")
     if found["ios_without_end"]:
         click.echo(f"{found['ios_without_end']} I/Os whose end was not seen have no latency")
-    dropped = [(found[name], words) for name, words in COUNTS.items() if found[name]]
-    for n, words in dropped:
-        click.echo(f"{n} {words}")
-    if not any(found[name] for name in ("lost_calls", "lost_names", "lost_ios", "missed_events")):
+    for name, words in COUNTS.items():
+        if found[name]:
+            click.echo(f"{found[name]} {words}")
+    if not any(found[name] for name in COUNTS if name not in _NOT_DROPPED):
         click.echo("nothing was dropped")
     if output is not None:
         click.echo(f"{output}: calls.parquet, ios.parquet; see linnapp query --help")

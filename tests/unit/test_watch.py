@@ -23,6 +23,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from linnapp.cli import cli
+from linnapp.commands.watch import _show
 from linnapp.errors import LinnappError
 from linnapp.trace import watch_reader, watched, watching
 from linnapp.trace.watch_reader import NULL, Reader, call_names
@@ -261,6 +262,17 @@ def test_rows_hold_what_the_records_said(tmp_path: Path) -> None:
     assert found["ios_without_end"] == 2
     [row] = found["by_path"]
     assert (row["path"], row["bytes"], row["ios"], row["io_read_bytes"]) == ("/foo", 4096, 1, 4096)
+
+
+def test_all_that_is_missing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = watched.summary(stored(tmp_path / "seen", call_record("read")), 5)
+    _show(found, None)
+    assert "nothing was dropped" in capsys.readouterr().out
+    for name, words in watch_reader.COUNTS.items():
+        _show({**found, name: 7}, None)
+        shown = capsys.readouterr().out
+        assert f"7 {words}" in shown
+        assert ("nothing was dropped" in shown) == (name in ("other_ios", "unfinished_calls"))
 
 
 def run(*arguments: object) -> Result:
