@@ -137,6 +137,8 @@ def build(n_inputs: int, n_hidden: int, bias: float, learning_rate: float, seed:
         steps_per_execution=_STEPS_PER_CALL,
         jit_compile=False,
     )
+    # Were its variables made while the graph is, TensorFlow would make the graph twice.
+    network.optimizer.build(network.trainable_variables)
     return network
 
 

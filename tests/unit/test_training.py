@@ -11,7 +11,7 @@ import pytest
 from blktrace_builder import WRITE, TraceBuilder
 
 from linnapp.errors import LinnappError, TraceError
-from linnapp.learn import recipe, training
+from linnapp.learn import network, recipe, training
 from linnapp.learn.bias import choose_bias
 from linnapp.learn.network import outputs_of
 from linnapp.learn.options import Recipe
@@ -157,6 +157,15 @@ def test_the_best_epoch_is_kept_whatever_the_limit(limit: int) -> None:
         outputs = outputs_of(net.weights, digits[part])
         assert Confusion.of(slow[part], outputs[:, 1] > outputs[:, 0]) == confusion
     assert len(losses) == min(limit, SETTLED_EPOCHS)  # long past its best, it stops there
+
+
+def test_the_graph_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Making it takes longer than an epoch of a short trace, and a search makes several."""
+    made = []
+    hinge = network.hinge
+    monkeypatch.setattr(network, "hinge", lambda *given: made.append(1) or hinge(*given))
+    train(*noisy_reads(1000), TrainingOptions(max_epochs=2))
+    assert len(made) == 1
 
 
 def test_nothing_to_learn_is_an_error() -> None:
