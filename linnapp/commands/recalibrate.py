@@ -63,9 +63,9 @@ def recalibrate(
 
     DEV... are the drives of one array, each other's replicas. A drive keeps its active model
     until a new one is complete and serves the newest reads better, and its mode. Ctrl-C uploads
-    nothing. Decisions are logged to stderr and to
-    recalibration.jsonl in the drive's state. In enforce mode the recording holds only the reads
-    that were admitted; switch to observe for an unbiased one.
+    nothing. Decisions are logged to stderr and to recalibration.jsonl in the drive's state. In
+    enforce mode the recording holds only the reads that were admitted; switch to observe for an
+    unbiased one.
     """
     from linnapp.drive.recalibration import recalibrate as run
     from linnapp.errors import LinnappError

@@ -42,6 +42,7 @@ from linnapp.learn.recipe import label_array, train_labelled
 from linnapp.learn.resampling import LatencyBlocks, sampling_percentiles
 from linnapp.learn.training import split
 from linnapp.model import SUFFIX, Model, engine
+from linnapp.model.model_file import KERNEL_SHAPE
 from linnapp.trace.recording import record
 
 SHIFT_PERCENTILES = 5.0
@@ -233,14 +234,21 @@ def recalibrate(
     Raises
     ------
     LinnappError
-        If a latency model is active, or recording, training or an upload fails. Drives uploaded
-        before that keep their new model, the others their old one.
+        If a latency model is active, a drive is named twice, or the kernel would not run what the
+        recipe trains; or recording, training or an upload fails. Drives uploaded before that keep
+        their new model, the others their old one.
     KeyboardInterrupt
         If ctrl-C comes; before the uploads begin no drive gets a new model.
     """
     models_dir = Path(models_dir)
     drives = [Drive(str(device)) for device in devices]
-    for drive in drives:
+    _check_uploadable(recipe)
+    for number, drive in enumerate(drives):
+        if drive.name in [other.name for other in drives[:number]]:
+            raise LinnappError(
+                f"{devices[number]}: {drive.name} was named before; the drives of an array are "
+                "each other's replicas, name each once"
+            )
         if drive.model_kind == "latency":
             raise LinnappError(
                 f"{drive.name}: a latency model is active, and recalibrate trains networks; record "
@@ -251,7 +259,9 @@ def recalibrate(
         if directory is None:
             directory = scratch
             log(f"recording {', '.join(d.name for d in drives)} for {duration_s:g} s")
-            done, _ = record([Path(d) for d in devices], directory, duration_s=duration_s)
+            # The disks, also where a partition or a bare name was given.
+            disks = [Path("/dev", drive.name) for drive in drives]
+            done, _ = record(disks, directory, duration_s=duration_s)
             for recording in done:
                 if recording.dropped:
                     log(f"{recording.drive}: {recording.dropped} events dropped in the recording")
@@ -313,6 +323,20 @@ def recalibrate(
         if failures:
             raise LinnappError("; ".join(failures))
     return decisions
+
+
+def _check_uploadable(recipe: Recipe) -> None:
+    """Refuse networks that the kernel does not run before they are recorded for and trained."""
+    layout = recipe.layout
+    shape = (
+        *(layout.history, layout.pending_digits, layout.latency_digits),
+        recipe.training.n_hidden,
+    )
+    if shape != KERNEL_SHAPE:
+        raise LinnappError(
+            f"--history {layout.history} --hidden {recipe.training.n_hidden}: the kernel does not "
+            "run such networks, and recalibrate uploads what it trains; leave them out"
+        )
 
 
 def _read_blocks(trace: Path, recipe: Recipe) -> LatencyBlocks:

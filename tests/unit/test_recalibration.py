@@ -20,6 +20,7 @@ from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
 from linnapp.learn import drive_training, training
 from linnapp.learn.dataset import load_reads
+from linnapp.learn.features import FeatureLayout
 from linnapp.learn.inflection import LatencyDistribution
 from linnapp.learn.options import LabellingOptions, Recipe
 from linnapp.learn.recipe import label_array
@@ -245,6 +246,52 @@ def test_only_drives_that_moved_are_trained(array: Path) -> None:
     assert "training sda" in lines
     (out,) = (p for p in (array / "models").iterdir() if p.is_dir())
     assert sorted(path.name for path in out.iterdir()) == ["sda.json", "sda.linnos"]
+
+
+def test_the_whole_disk_is_recorded_whatever_names_it(
+    array: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded: list[Path] = []
+
+    def record(devices: list[Path], *_: object, **__: object) -> None:
+        recorded.extend(devices)
+        raise LinnappError("enough")
+
+    monkeypatch.setattr(recalibration, "record", record)
+    with pytest.raises(LinnappError, match="enough"):
+        recalibrate(["sda1", "sdb"], array / "models", RECIPE, duration_s=1)
+    assert recorded == [Path("/dev/sda"), Path("/dev/sdb")]
+
+
+@pytest.mark.parametrize(
+    ("devices", "recipe", "message"),
+    [
+        (["sda", "sda1"], RECIPE, "sda1: sda was named before"),
+        (
+            ["sda"],
+            dataclasses.replace(RECIPE, training=TrainingOptions(n_hidden=64)),
+            "--history 4 --hidden 64: the kernel does not run such networks",
+        ),
+        (
+            ["sda"],
+            dataclasses.replace(RECIPE, layout=FeatureLayout(history=8)),
+            "--history 8 --hidden 256: the kernel does not run such networks",
+        ),
+    ],
+)
+def test_what_could_not_be_uploaded_is_refused_before_it_is_recorded(
+    array: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    devices: list[str],
+    recipe: Recipe,
+    message: str,
+) -> None:
+    def record(*_: object, **__: object) -> None:
+        raise AssertionError("recorded")
+
+    monkeypatch.setattr(recalibration, "record", record)
+    with pytest.raises(LinnappError, match=message):
+        recalibrate(devices, array / "models", recipe, duration_s=1)
 
 
 def test_two_at_once_do_not_meet(array: Path) -> None:
