@@ -45,6 +45,9 @@ def fleet(
     TRACE is a .blk file, or a directory that is searched for them. Drives that have a model and
     a record in DIR are left alone, so a fleet that was stopped goes on where it was.
     """
+    if scheduler is not None and workers is not None:
+        raise click.UsageError("--workers are those of a local cluster; --scheduler has its own")
+
     from linnapp.errors import LinnappError
     from linnapp.learn.fleet import Progress, group_by_directory, train_fleet
 

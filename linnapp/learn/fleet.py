@@ -101,8 +101,15 @@ def train_fleet(
                 n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
             )
         client = Client(cluster or scheduler, timeout=CONNECT_TIMEOUT_S)
-    except OSError as error:
-        raise LinnappError(f"{scheduler}: no Dask scheduler answers there ({error})") from error
+    except (OSError, ValueError) as error:
+        if scheduler is None:
+            raise LinnappError(f"no local cluster starts ({error})") from error
+        wrong = (
+            "no Dask scheduler answers there"
+            if isinstance(error, OSError)
+            else "not a scheduler's address, which are like tcp://10.0.0.5:8786"
+        )
+        raise LinnappError(f"{scheduler}: {wrong} ({error})") from error
     results: list[Progress] = []
 
     def report(progress: Progress) -> None:

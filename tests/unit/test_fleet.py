@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import click
 import pytest
 from test_training import array_trace
 
+from linnapp.cli import cli
 from linnapp.errors import LinnappError
 from linnapp.learn import fleet
 from linnapp.learn.fleet import group_by_directory, train_fleet
@@ -64,3 +67,16 @@ def test_no_scheduler_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     trace = array_trace(tmp_path / "d.blk", 1, 10)
     with pytest.raises(LinnappError, match="no Dask scheduler answers"):
         train_fleet({"a": [trace]}, tmp_path / "m", RECIPE, scheduler="tcp://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("address", ["nonsense", "tcp://here:port", "http://here:8786", "tcp://[1"])
+def test_a_scheduler_s_address_is_none(tmp_path: Path, address: str) -> None:
+    trace = array_trace(tmp_path / "d.blk", 1, 10)
+    with pytest.raises(LinnappError, match=f"^{re.escape(address)}: not a scheduler's address"):
+        train_fleet({"a": [trace]}, tmp_path / "m", RECIPE, scheduler=address)
+
+
+def test_workers_are_not_asked_of_a_scheduler(tmp_path: Path) -> None:
+    command = ["fleet", str(tmp_path), "-o", "m", "--scheduler", "tcp://127.0.0.1:1"]
+    with pytest.raises(click.UsageError, match="--workers are those of a local cluster"):
+        cli.main([*command, "--workers", "2"], standalone_mode=False)
