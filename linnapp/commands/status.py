@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -54,21 +55,19 @@ def status(devices: tuple[str, ...], as_json: bool, watch: bool, interval: float
     the reads that were kept because no peer was predicted to be sooner, and what a revocation was
     predicted to win, on average, beyond what the failover costs.
     """
-    from linnapp.drive.sysfs import Drive, drives
+    from linnapp.drive.sysfs import drives
     from linnapp.errors import DeviceError
 
-    names = list(devices) or drives()
-    if not names:
+    if not devices and not drives():
         raise DeviceError(
             "no disk has LinnOS: this kernel lacks the patch (CONFIG_BLK_LINNOS); boot the "
             "patched kernel"
         )
-    found = [Drive(name) for name in names]
     if as_json and not watch:
-        click.echo(json.dumps({"drives": [_look(drive) for drive in found]}, indent=1))
+        click.echo(json.dumps({"drives": _looks(devices)}, indent=1))
     elif as_json:
         while True:
-            click.echo(json.dumps({"drives": [_look(drive) for drive in found]}))
+            click.echo(json.dumps({"drives": _looks(devices)}))
             time.sleep(interval)
     elif not watch:
         from rich.console import Console
@@ -77,15 +76,35 @@ def status(devices: tuple[str, ...], as_json: bool, watch: bool, interval: float
         console = (
             Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=200)
         )
-        console.print(_show([_look(drive) for drive in found], console))
+        console.print(_show(_looks(devices), console))
     else:
         from rich.live import Live
 
         with contextlib.suppress(KeyboardInterrupt), Live(auto_refresh=False) as live:
             while True:
-                looks = [_look(drive) for drive in found]
-                live.update(_show(looks, live.console), refresh=True)
+                live.update(_show(_looks(devices), live.console), refresh=True)
                 time.sleep(interval)
+
+
+def _looks(devices: Sequence[str]) -> list[dict[str, Any]]:
+    """What the drives named do, or all that are there: one that is being removed hides no other."""
+    from linnapp.drive.sysfs import Drive, drives
+    from linnapp.errors import DeviceError
+
+    if devices:
+        return [_look(Drive(name)) for name in devices]
+    found = []
+    errors = {}
+    for name in drives():
+        try:
+            found.append(_look(Drive(name)))
+        except DeviceError as error:
+            errors[name] = error
+    for name, reason in errors.items():
+        if not found:
+            raise reason
+        click.echo(f"linnapp: warning: {name} is left out: {reason}", err=True)
+    return found
 
 
 def _look(drive: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -319,6 +320,25 @@ def test_a_last_look_that_is_damaged_is_none(
     # And it was replaced.
     run_cli("status", "sda", "--json")
     assert json.loads(capsys.readouterr().out)["drives"][0]["per_second"]["reads"] == 0
+
+
+def test_a_drive_that_is_being_removed_hides_no_other(
+    tree: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
+    (tree / "threshold_us").write_text("")
+    run_cli("status", "--json")
+    said = capsys.readouterr()
+    assert [row["drive"] for row in json.loads(said.out)["drives"]] == ["sdb"]
+    assert "sda is left out: " in said.err and "threshold_us: ''" in said.err
+    with pytest.raises(DeviceError, match="threshold_us: ''"):
+        run_cli("status", "sda", "--json")
+    shutil.rmtree(tmp_path / "block" / "sdb")
+    with pytest.raises(DeviceError, match="threshold_us: ''"):
+        run_cli("status", "--json")
 
 
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
