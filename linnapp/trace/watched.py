@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.errors import LinnappError, TraceError
+from linnapp.errors import TraceError, needs
 from linnapp.files import AnyPath, explain_os_error
 from linnapp.trace import watch_reader
 
@@ -64,14 +64,12 @@ def check_can_store() -> None:
     LinnappError
         If not; says how to install them.
     """
-    try:
+    with needs(
+        "what is watched is stored as Parquet and asked in SQL, which needs pyarrow and duckdb",
+        "'linnapp[watch]'",
+    ):
         importlib.import_module("duckdb")
         importlib.import_module("pyarrow")
-    except ImportError as error:
-        raise LinnappError(
-            "what is watched is stored as Parquet and asked in SQL, which needs pyarrow and "
-            f"duckdb ({error}); install them with: pip install 'linnapp[watch]'"
-        ) from error
 
 
 class Store:
