@@ -12,12 +12,12 @@ from linnapp.model import LatencyModel
 
 pytestmark = pytest.mark.qemu
 
-ROUNDS = 4
+ROUNDS = 2
 
 # Every read is slow by the model, so each asks the other drive.
 SCRIPT = """
 . $TESTS/lib.sh
-load() {{ python3 $TESTS/hinted_load.py "$@"; }}
+load() {{ python3 $TESTS/hinted_load.py --blocks 512 "$@"; }}
 enforce() {{
     cat {model} >/sys/block/$1/linnos/model
     echo enforce >/sys/block/$1/linnos/mode
@@ -42,7 +42,7 @@ for round in $(seq {rounds}); do
     while echo nvme1n1 >$peers; do :; done 2>/dev/null &
     naming=$!
     wait_for [ -e /run/$round ]
-    wait_for asked_more $((before + 500))
+    wait_for asked_more $((before + 200))
     echo 1 >$(readlink -f /sys/block/nvme1n1/device/device)/remove
     wait $naming || true
     wait $goes
