@@ -19,7 +19,7 @@ PYTEST := $(PYTHON) -m pytest tests
 PYTEST_PARALLEL := $(PYTEST) -n $(TEST_JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv kernel kernel-debug kernel-x86 kernel-6.1 native replayer liblinnos install-lib build deb demo test \
+.PHONY: help deps venv kernel kernel-debug kernel-x86 kernel-6.1 kernel-deb native replayer liblinnos install-lib build deb demo test \
 	kernel-x86-kasan kernel-x86-kcsan test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 fuzz bench eval report lint clean
 
 help: ## this list
@@ -32,7 +32,8 @@ deps: $(BUILD)/.deps ## install the Debian packages (root, or sudo)
 $(BUILD)/.deps: debian-packages.txt
 $(BUILD)/.deps-qemu: debian-packages-qemu.txt
 $(BUILD)/.deps-6.1: debian-packages-6.1.txt
-$(BUILD)/.deps $(BUILD)/.deps-qemu $(BUILD)/.deps-6.1:
+$(BUILD)/.deps-kernel-deb: debian-packages-kernel-deb.txt
+$(BUILD)/.deps $(BUILD)/.deps-qemu $(BUILD)/.deps-6.1 $(BUILD)/.deps-kernel-deb:
 	@mkdir -p $(BUILD)
 	@missing=; for package in $$(sed 's/#.*//' $<); do \
 	  [ "$$(dpkg-query -W -f '$${db:Status-Status}' $$package 2>/dev/null)" = installed ] \
@@ -68,6 +69,9 @@ kernel-x86-kasan kernel-x86-kcsan: kernel-%: $(BUILD)/.deps
 
 kernel-6.1: $(BUILD)/.deps $(BUILD)/.deps-6.1 ## the UML kernel from Debian's Linux 6.1
 	kernel/build.sh um --kver 6.1
+
+kernel-deb: $(BUILD)/.deps $(BUILD)/.deps-kernel-deb ## Debian packages of a kernel for a real machine (CONFIG=FILE: not Debian's; long)
+	kernel/build.sh deb $(if $(CONFIG),--config $(CONFIG)) $(if $(KSRC),--ksrc $(KSRC))
 
 native: $(BUILD)/.deps ## the integer engine and the trace reader as shared libraries
 	@$(MAKE) --no-print-directory -C kernel/linnos OUT=$(CURDIR)/$(BUILD)/lib

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Build a kernel of the lab: unpack, patch, copy our sources, configure, make.
+# Build a kernel: unpack, patch, copy our sources, configure, make.
 #
-#	kernel/build.sh FLAVOUR [--kver VERSION] [--ksrc DIR]
+#	kernel/build.sh FLAVOUR [--kver VERSION] [--ksrc DIR] [--config FILE]
 #
 # FLAVOUR	um		LinnOS and flashsim, an ordinary process
 #		um-debug	the same with KASAN, lockdep and UBSAN
@@ -11,10 +11,14 @@
 #		x86		LinnOS and flashsim on x86-64, SMP, for QEMU
 #		x86-kasan	the same with KASAN: memory that is gone
 #		x86-kcsan	the same with KCSAN: races of two CPUs
+#		deb		LinnOS for a real machine: Debian packages, x86-64
 # --kver VERSION	6.12 (the default) or 6.1
 # --ksrc DIR	take this tree (it is copied) instead of Debian's package
+# --config FILE	for deb: the configuration that LinnOS is added to, instead of
+#		that of Debian's own kernel (package linux-config-VERSION)
 #
-# Leaves build/linux-FLAVOUR/linux (x86: bzImage; 6.1: linux-FLAVOUR-6.1). Does
+# Leaves build/linux-FLAVOUR/linux (x86: bzImage; 6.1: linux-FLAVOUR-6.1), and
+# for deb linux-image-*.deb and linux-headers-*.deb in build/kernel-deb. Does
 # again only what has changed: a patch means a fresh source tree, one of our own
 # files a few seconds.
 
@@ -28,9 +32,10 @@ version=6.12
 
 say() { echo "kernel: $*"; }
 die() { echo "kernel/build.sh: $*" >&2; exit 1; }
-usage() { sed -n 's/^#\t\{0,1\}//; 4,19p' "$0" >&2; exit 2; }
+usage() { sed -n 's/^#\t\{0,1\}//; 4,23p' "$0" >&2; exit 2; }
 
 flavour=
+base_config=
 ksrc=${KSRC:-}
 while [ $# -gt 0 ]; do
 	case $1 in
@@ -38,13 +43,18 @@ while [ $# -gt 0 ]; do
 		ksrc=$2; shift ;;
 	--kver)	[ $# -ge 2 ] || usage
 		version=$2; shift ;;
-	um|um-debug|um-unpatched|x86|x86-kasan|x86-kcsan)
+	--config)
+		[ $# -ge 2 ] || usage
+		base_config=$2; shift ;;
+	um|um-debug|um-unpatched|x86|x86-kasan|x86-kcsan|deb)
 		flavour=$1 ;;
 	*)	usage ;;
 	esac
 	shift
 done
 [ -n "$flavour" ] || usage
+[ -z "$base_config" ] || [ "$flavour" = deb ] ||
+	die "--config is for deb; the lab's kernels have configurations of their own"
 [ -d "$kernel_dir/patches/$version" ] ||
 	die "there is no patch series for Linux $version in kernel/patches"
 tarball=/usr/src/linux-source-$version.tar.xz
@@ -73,6 +83,10 @@ x86|x86-*)
 	arch=(ARCH=x86_64)
 	target=bzImage
 	image=arch/x86/boot/bzImage ;;
+deb)
+	fragments=(deb.config)
+	arch=(ARCH=x86_64)
+	target=bindeb-pkg ;;
 esac
 for i in "${!fragments[@]}"; do
 	fragments[i]=$kernel_dir/config/${fragments[i]}
@@ -81,11 +95,29 @@ done
 source_dir=$build_dir/linux-source$suffix
 [ $with_linnos = yes ] || source_dir=$build_dir/linux-source-unpatched$suffix
 out_dir=$build_dir/linux-$flavour$suffix
+if [ $flavour = deb ]; then
+	# The packages are left beside the folder that they are made in.
+	out_dir=$build_dir/kernel-deb$suffix/linux
+	mkdir -p "${out_dir%/*}"
+	: "${base_config:=/usr/src/linux-config-$version/config.amd64_none_amd64.xz}"
+fi
 log=$out_dir.log
 
 check_tools() {
 	local missing= tool package
 
+	if [ $flavour = deb ]; then
+		command -v dh >/dev/null || missing="$missing debhelper"
+		command -v dpkg-buildpackage >/dev/null || missing="$missing dpkg-dev"
+		case $base_config in
+		/usr/src/linux-config-$version/*)
+			[ -e "$base_config" ] || missing="$missing linux-config-$version" ;;
+		*)	[ -f "$base_config" ] && [ -r "$base_config" ] ||
+				die "no configuration to read at $base_config; --config FILE"
+			xz -dcf "$base_config" | grep '^CONFIG_BLOCK=y' >/dev/null ||
+				die "$base_config is not a kernel's configuration with a block layer" ;;
+		esac
+	fi
 	while read -r tool package; do
 		command -v "$tool" >/dev/null || missing="$missing $package"
 	done <<-EOT
@@ -207,10 +239,22 @@ check_config() {
 	fi
 }
 
+# What a distribution's configuration says of keys and debugging is of its own
+# build: the keys are not ours, and what debuggers read is ten times the kernel.
+begin_with_config() {
+	xz -dcf "$base_config" >"$out_dir/.config"
+	"$source_dir/scripts/config" --file "$out_dir/.config" \
+		--set-str SYSTEM_TRUSTED_KEYS "" \
+		--set-str MODULE_SIG_KEY certs/signing_key.pem \
+		--disable DEBUG_INFO --disable DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT \
+		--disable DEBUG_INFO_DWARF4 --disable DEBUG_INFO_DWARF5 \
+		--enable DEBUG_INFO_NONE
+}
+
 configure() {
 	local id
 
-	id=$(cat "$source_dir/.linnos-source" "${fragments[@]}" \
+	id=$(cat "$source_dir/.linnos-source" "${fragments[@]}" ${base_config:+"$base_config"} \
 		"$source_dir"/block/Kconfig "$kernel_dir"/flashsim/Kconfig |
 		sha256sum)
 	if [ -e "$out_dir/.linnos-config" ] &&
@@ -219,7 +263,11 @@ configure() {
 	fi
 	say "configuring $flavour$suffix"
 	mkdir -p "$out_dir"
-	kmake -s tinyconfig >>"$log" 2>&1 || die "tinyconfig failed, see $log"
+	if [ $flavour = deb ]; then
+		begin_with_config
+	else
+		kmake -s tinyconfig >>"$log" 2>&1 || die "tinyconfig failed, see $log"
+	fi
 	(cd "$out_dir" && "$source_dir/scripts/kconfig/merge_config.sh" -m \
 		.config "${fragments[@]}") >>"$log" 2>&1 ||
 		die "merging the configuration failed, see $log"
@@ -276,6 +324,15 @@ start=$(date +%s)
 unpack
 copy_sources
 configure
+[ $flavour != deb ] || rm -f "$out_dir"/../*.deb
 compile
+if [ $flavour = deb ]; then
+	# That of the C library's headers is Debian's own affair.
+	rm -f "$out_dir"/../linux-libc-dev_*.deb "$out_dir"/../linux-upstream_*
+	for package in "$out_dir"/../*.deb; do
+		say "$(realpath "$package"), $(($(date +%s) - start)) s"
+	done
+	exit
+fi
 [ "$image" = "$target" ] || cp "$out_dir/$image" "$out_dir/$target"
 say "$out_dir/$target, $(($(date +%s) - start)) s"
