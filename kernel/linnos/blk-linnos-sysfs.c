@@ -92,6 +92,21 @@ static ssize_t threshold_us_show(struct kobject *kobj,
 	return sysfs_emit(page, "%u\n", threshold_us);
 }
 
+/* A number in decimal, @max at most; who reads it uses READ_ONCE(). */
+static ssize_t linnos_store_number(const char *page, size_t bytes, u32 max,
+				   u32 *number)
+{
+	u32 value;
+	int ret = kstrtou32(page, 10, &value);
+
+	if (ret)
+		return ret;
+	if (value > max)
+		return -ERANGE;
+	WRITE_ONCE(*number, value);
+	return bytes;
+}
+
 static ssize_t probe_after_us_show(struct kobject *kobj,
 				   struct kobj_attribute *attr, char *page)
 {
@@ -103,13 +118,8 @@ static ssize_t probe_after_us_store(struct kobject *kobj,
 				    struct kobj_attribute *attr,
 				    const char *page, size_t bytes)
 {
-	u32 value;
-	int ret = kstrtou32(page, 10, &value);
-
-	if (ret)
-		return ret;
-	WRITE_ONCE(to_linnos(kobj)->probe_after_us, value);
-	return bytes;
+	return linnos_store_number(page, bytes, U32_MAX,
+				   &to_linnos(kobj)->probe_after_us);
 }
 
 static ssize_t probe_after_revokes_show(struct kobject *kobj,
@@ -123,16 +133,9 @@ static ssize_t probe_after_revokes_store(struct kobject *kobj,
 					 struct kobj_attribute *attr,
 					 const char *page, size_t bytes)
 {
-	u32 value;
-	int ret = kstrtou32(page, 10, &value);
-
-	if (ret)
-		return ret;
 	/* compared with an atomic_t */
-	if (value > INT_MAX)
-		return -ERANGE;
-	WRITE_ONCE(to_linnos(kobj)->probe_after_revokes, value);
-	return bytes;
+	return linnos_store_number(page, bytes, INT_MAX,
+				   &to_linnos(kobj)->probe_after_revokes);
 }
 
 static ssize_t stall_us_show(struct kobject *kobj, struct kobj_attribute *attr,
@@ -180,15 +183,8 @@ static ssize_t failover_us_store(struct kobject *kobj,
 				 struct kobj_attribute *attr, const char *page,
 				 size_t bytes)
 {
-	u32 value;
-	int ret = kstrtou32(page, 10, &value);
-
-	if (ret)
-		return ret;
-	if (value > USEC_PER_SEC)
-		return -ERANGE;
-	WRITE_ONCE(to_linnos(kobj)->failover_us, value);
-	return bytes;
+	return linnos_store_number(page, bytes, USEC_PER_SEC,
+				   &to_linnos(kobj)->failover_us);
 }
 
 static ssize_t model_read(struct file *file, struct kobject *kobj,
