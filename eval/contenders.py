@@ -73,14 +73,6 @@ INJECTED = (
     "baseline", "clone", "hedge", "hedge-ip", "heuristic", "heuristic-adv", "linnos", "linnos-hl",
     "lowest", "oracle",
 )  # fmt: skip
-INJECTED_PAIRS = (
-    *(
-        (ours, reference)
-        for ours in ("linnos", "linnos-hl", "lowest")
-        for reference in ("baseline", "clone", "hedge", "hedge-ip", "heuristic", "heuristic-adv")
-    ),
-    ("lowest", "linnos"),
-)
 
 #: A bound that is computed after the fact, from replays (eval/learnt.py).
 LEARNT = "learnt"
@@ -110,3 +102,10 @@ def ours(names: Iterable[str]) -> list[str]:
     """Those of these names that are LinnOS's or go beyond it."""
     kinds = {contender.name: contender.kind for contender in CONTENDERS}
     return [name for name in names if kinds.get(name, BOUND) in (LINNOS, LATENCY)]
+
+
+#: Each of ours against each of its rivals, and the two of ours against each other.
+INJECTED_PAIRS = (
+    *((policy, reference) for policy in ours(INJECTED) for reference in rivals(INJECTED)),
+    ("lowest", "linnos"),
+)

@@ -6,16 +6,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from eval import scores
+from eval import contenders, scores
 from eval.intervals import Interval
 from eval.metrics import improvement, oracle_share, ranked_share
 
 #: The policies whose losses are listed, and what they are held against.
 OURS = ("linnos", "linnos-hl", "lowest")
 REFERENCES = ("baseline", "hedge")
-
-#: Neither LinnOS nor a bound; `clone` doubles the load, and answers after the fact.
-RIVALS = ("baseline", "hedge", "hedge-ip", "heuristic", "heuristic-adv", "clone")
 
 
 def gains(data: dict[str, Any], policy: str, reference: str) -> list[float]:
@@ -92,7 +89,9 @@ def wins(data: dict[str, Any]) -> dict[str, dict[str, int]]:
                 for what in ("below", "above")
             },
             "linnos the lowest": sum(
-                w["mean_us"]["linnos"] < min(w["mean_us"][r] for r in RIVALS) for w in groups[name]
+                w["mean_us"]["linnos"]
+                < min(w["mean_us"][rival] for rival in contenders.rivals(w["mean_us"]))
+                for w in groups[name]
             ),
             "any but clone below oracle": sum(
                 min(v for p, v in w["mean_us"].items() if p not in ("clone", "oracle", "verdict"))
