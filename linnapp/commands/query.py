@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from linnapp.commands._terminal import printable
+
 _SHOWN = 10_000
 
 
@@ -63,5 +65,4 @@ def _word(value: Any) -> str:
     if value is None:
         return "-"
     word = f"{value:.6g}" if isinstance(value, float) else str(value)
-    # A name may hold anything, also what moves a terminal's cursor.
-    return "".join(c if c.isprintable() else "?" for c in word)
+    return printable(word)

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from linnapp.commands._options import COMMAND, BeforeACommand
+from linnapp.commands._terminal import printable
 from linnapp.option_types import FiniteRange
 
 _PATH_WIDTH = 44
@@ -102,11 +103,9 @@ def _show(found: dict[str, Any], output: Path | None) -> None:
         f"{'I/Os':>8} {'read':>12} {'written':>12}"
     )
     for row in found["by_path"]:
-        path = "(unknown)" if row["path"] is None else row["path"]
+        path = "(unknown)" if row["path"] is None else printable(row["path"])
         if len(path) > _PATH_WIDTH:
             path = "..." + path[3 - _PATH_WIDTH :]
-        # A name may hold anything, also what moves a terminal's cursor.
-        path = "".join(c if c.isprintable() else "?" for c in path)
         click.echo(
             f"{path:{_PATH_WIDTH}} {row['calls']:>9} {row['bytes']:>14} {row['p50_us']:>10.1f} "
             f"{row['p99_us']:>10.1f} {row['ios']:>8} "

@@ -88,7 +88,7 @@ class Store:
         self, folder: AnyPath, call_names: Sequence[str], name: Callable[[int], str | None]
     ) -> None:
         self._folder = Path(folder)
-        self._call_names = call_names
+        self._call_names = dict(enumerate(call_names))
         self._name = functools.lru_cache(maxsize=65536)(name)
         self._device = functools.cache(_device)
         self._writers: dict[str, Any] = {}
@@ -142,7 +142,6 @@ class Store:
             raise explain_os_error(error, path) from error
 
     def _calls(self, rows: npt.NDArray[np.void], pa: Any) -> pa.Table:
-        names = {number: name for number, name in enumerate(self._call_names)}
         no_file = rows["inode"] == watch_reader.NULL
         return pa.table(
             {
@@ -151,7 +150,7 @@ class Store:
                 "pid": pa.array(np.ascontiguousarray(rows["pid"])),
                 "tid": pa.array(np.ascontiguousarray(rows["tid"])),
                 "process": _words(rows["process"], self._name, pa),
-                "call": _words(rows["call"], names.get, pa),
+                "call": _words(rows["call"], self._call_names.get, pa),
                 "fd": _integers(rows["fd"], pa),
                 "path": _words(rows["path"], self._name, pa),
                 "to_path": _words(rows["to_path"], self._name, pa),
@@ -173,7 +172,6 @@ class Store:
 
     def _ios(self, rows: npt.NDArray[np.void], pa: Any) -> pa.Table:
         flags = rows["flags"]
-        names = {number: name for number, name in enumerate(self._call_names)}
         in_call = flags & watch_reader.IN_CALL != 0
         flush = (rows["bytes"] == 0) & (flags & watch_reader.PREFLUSH != 0)
         return pa.table(
@@ -188,7 +186,7 @@ class Store:
                 "tid": pa.array(np.ascontiguousarray(rows["tid"])),
                 "process": _words(rows["process"], self._name, pa),
                 "watched": pa.array(flags & watch_reader.WATCHED != 0),
-                "call": _words(np.where(in_call, rows["call"], -1), names.get, pa),
+                "call": _words(np.where(in_call, rows["call"], -1), self._call_names.get, pa),
                 "call_time_ns": _integers(rows["call_time_ns"], pa),
                 "readahead": pa.array(flags & watch_reader.READAHEAD != 0),
                 "metadata": pa.array(flags & watch_reader.METADATA != 0),
