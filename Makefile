@@ -61,10 +61,10 @@ kernel: $(BUILD)/.deps ## the patched UML kernel (KSRC=DIR: from another 6.12 tr
 kernel-debug: $(BUILD)/.deps ## the UML kernel with KASAN, lockdep and UBSAN
 	kernel/build.sh um-debug
 
-kernel-x86: $(BUILD)/.deps ## the patched x86-64 kernel for QEMU
+kernel-x86: $(BUILD)/.deps $(BUILD)/.deps-qemu ## the patched x86-64 kernel for QEMU
 	kernel/build.sh x86
 
-kernel-x86-kasan kernel-x86-kcsan: kernel-%: $(BUILD)/.deps
+kernel-x86-kasan kernel-x86-kcsan: kernel-%: $(BUILD)/.deps $(BUILD)/.deps-qemu
 	kernel/build.sh $*
 
 kernel-6.1: $(BUILD)/.deps $(BUILD)/.deps-6.1 ## the UML kernel from Debian's Linux 6.1

@@ -118,6 +118,9 @@ check_tools() {
 				die "$base_config is not a kernel's configuration with a block layer" ;;
 		esac
 	fi
+	case $flavour in
+	x86*)	command -v pahole >/dev/null || missing="$missing dwarves" ;;
+	esac
 	while read -r tool package; do
 		command -v "$tool" >/dev/null || missing="$missing $package"
 	done <<-EOT
