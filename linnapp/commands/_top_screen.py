@@ -36,6 +36,8 @@ _COLUMNS = (
     ("admit/s", 8, 1),
     ("revoke/s", 8, 0),
     ("probe/s", 7, 6),
+    ("kept/s", 6, 3),
+    ("gain us", 7, 2),
     ("false/s", 7, 2),
     ("burst", 7, 2),
     ("model", 8, 8),
@@ -98,6 +100,8 @@ def _cells(row: Row, spark_width: int) -> dict[str, str]:
         "admit/s": _rate(rates.get("admitted")),
         "revoke/s": _rate(rates.get("revoked")),
         "probe/s": _rate(rates.get("probes")),
+        "kept/s": _rate(rates.get("kept")),
+        "gain us": _rate(row.expected_gain_us_mean),
         "false/s": _rate(rates.get("false_submits")),
         "burst": age(row.burst_s),
         "model": row.model_id or "none",
@@ -116,11 +120,13 @@ def table(rows: Sequence[Row], width: int, selected: str | None = None) -> Table
     selected : str, optional
         Drive to mark.
     """
-    columns = [
-        (title, at_least, spare)
-        for title, at_least, spare in _COLUMNS
-        if title not in ("p50", "p99") or any(row.read_us_percentiles for row in rows)
-    ]
+    without = set()
+    if not any(row.read_us_percentiles for row in rows):
+        without |= {"p50", "p99"}
+    # Drives without peers keep none, and it is not known what they win.
+    if not any(row.totals.get("kept") or row.totals.get("expected_gain_us") for row in rows):
+        without |= {"kept/s", "gain us"}
+    columns = [column for column in _COLUMNS if column[0] not in without]
     cells = [_cells(row, 1) for row in rows]
     widths = {
         title: max([at_least, *(len(each[title]) for each in cells)])
@@ -155,6 +161,14 @@ def opened(row: Row, width: int) -> RenderableType:
         counters.add_column(title, justify="left" if title == "counter" else "right")
     for name, total in row.totals.items():
         counters.add_row(name, f"{total}", _rate(row.per_second[name]))
+    gain_us, total_us = row.expected_gain_us_mean, row.totals.get("expected_gain_us")
+    won = (
+        f"predicted gain (expected_gain_us): {'-' if gain_us is None else f'{gain_us:.0f}'} us "
+        f"a revoked read since the last look, {total_us / 1e6:.3g} s in all; "
+        f"{row.totals.get('kept', 0)} slow reads kept: no peer was sooner"
+        if total_us
+        else "predicted gain: not known without peers that refused reads go to"
+    )
     knobs = ", ".join(f"{name} {value}" for name, value in row.settings.items())
     return Group(
         Text(
@@ -168,6 +182,7 @@ def opened(row: Row, width: int) -> RenderableType:
             f"{row.in_flight} in flight, "
             f"pending {'-' if row.pending_pages is None else row.pending_pages} pages"
         ),
+        Text(won),
         Text(knobs),
         counters,
     )

@@ -50,6 +50,9 @@ def top(
     reads/s      completed, with and without the hint
     flight       I/Os in flight; as root, pages pending as the policy counts them
     admit/s, revoke/s, probe/s   hinted reads: admitted, refused, admitted as probes
+    kept/s       of drives with peers: predicted slow, admitted as no peer was sooner
+    gain us      ... what a refused read has won, as predicted: by how much sooner
+                 a peer was to serve it, a failover taken off (expected_gain_us)
     false/s      slow reads that were predicted to be fast
     burst        for how long at least half of the hinted reads have been refused
     model, age   the active model, and how long ago linnapp uploaded it

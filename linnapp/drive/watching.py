@@ -69,6 +69,9 @@ class Row:
         Pages of 4 KiB in flight, as the policy counts them; None where only root may know.
     per_second : dict
         Of every counter of ``stats/``.
+    expected_gain_us_mean : float or None
+        Of each read that was refused: by how much a peer was predicted to serve it sooner, a
+        failover taken off (the kernel's `expected_gain_us`); None if none was, or without peers.
     burst_s : float or None
         For how long at least half of the hinted reads have been refused; None if they are not.
     model_id : str or None
@@ -91,6 +94,7 @@ class Row:
     in_flight: int
     pending_pages: int | None
     per_second: dict[str, float]
+    expected_gain_us_mean: float | None
     burst_s: float | None
     model_id: str | None
     model_age_s: float | None
@@ -134,8 +138,10 @@ class Watched:
         interval_s = now.time_s - before.time_s
         read_us = disk["read_ms"] * 1e3 / disk["read_ios"] if disk["read_ios"] else None
         self._latencies_us.append(read_us)
-        hinted = moved.get("latency_critical", 0)
-        if hinted and moved.get("revoked", 0) >= BURST_SHARE * hinted:
+        hinted, revoked = moved.get("latency_critical", 0), moved.get("revoked", 0)
+        # Without peers nothing was ever won that one knows of.
+        has_gain = revoked and now.stats.get("expected_gain_us")
+        if hinted and revoked >= BURST_SHARE * hinted:
             if self._burst_since_s is None:
                 self._burst_since_s = before.time_s
         else:
@@ -152,6 +158,7 @@ class Watched:
             in_flight=now.disk["in_flight"],
             pending_pages=now.pending_pages,
             per_second={name: delta / interval_s for name, delta in moved.items()},
+            expected_gain_us_mean=moved["expected_gain_us"] / revoked if has_gain else None,
             burst_s=None if self._burst_since_s is None else now.time_s - self._burst_since_s,
             model_id=now.model_id,
             model_age_s=None if uploaded is None else max(0.0, time.time() - uploaded),
