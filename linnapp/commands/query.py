@@ -5,21 +5,52 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import click
 
 from linnapp.commands._terminal import printable
+from linnapp.option_types import FiniteRange
 
 _SHOWN = 10_000
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.argument("sql")
+@click.argument("sql", required=False)
+@click.option(
+    "--compare",
+    nargs=2,
+    metavar="BEFORE AFTER",
+    help="Instead of SQL: which calls take longer, or less, in the second of two sessions.",
+)
+@click.option("--by-path", is_flag=True, help="With --compare: the calls on each path apart.")
+@click.option(
+    "--timeline",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Instead of SQL: draw a session as an HTML file that needs nothing else.",
+)
+@click.option("--session", metavar="NAME", help="With --timeline: which one.")
+@click.option(
+    "--window",
+    nargs=2,
+    type=FiniteRange(0, 1e9),
+    metavar="FROM TO",
+    help="With --timeline: these seconds of it.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a list with an object a row.")
-def query(folder: Path, sql: str, as_json: bool) -> None:
+def query(
+    folder: Path,
+    sql: str | None,
+    compare: tuple[str, str] | None,
+    by_path: bool,
+    timeline: Path | None,
+    session: str | None,
+    window: tuple[float, float] | None,
+    as_json: bool,
+) -> None:
     """Ask what `linnapp watch -o FOLDER` has stored, in DuckDB's SQL.
 
     \b
@@ -28,18 +59,37 @@ def query(folder: Path, sql: str, as_json: bool) -> None:
     linnapp query seen "select calls.path, sum(ios.bytes) from ios join calls
                         on ios.tid = calls.tid and ios.call_time_ns = calls.time_ns
                         group by calls.path"
+    linnapp query seen --compare before after
+    linnapp query seen --session after --timeline after.html --window 1.5 1.8
 
     \b
-    calls  time_ns duration_ns pid tid process call fd path to_path file_offset bytes
+    calls  session time_ns duration_ns pid tid process call fd path to_path file_offset bytes
            result kind device inode
-    ios    time_ns latency_ns device op sector bytes pid tid process watched call
-           call_time_ns readahead metadata below failed
+    ios    session time_ns latency_ns plug_ns scheduler_ns drive_ns device drive
+           decision op sector bytes pid tid process watched call call_time_ns
+           readahead metadata below failed
+
+    All sessions of the folder are in the tables. --compare names the calls whose mean duration
+    differs beyond chance between two of them, and says what their I/Os waited and took.
 
     `result` is negative for an error: -2 is ENOENT. `describe calls` has the types, and
     docs/insight.md says what each column means.
     """
     from linnapp.trace.watched import query as query_
 
+    if sum(each is not None for each in (sql, compare, timeline)) != 1:
+        raise click.UsageError("give a query in SQL, or --compare BEFORE AFTER, or --timeline FILE")
+    if by_path and compare is None:
+        raise click.UsageError("--by-path tells paths apart of what --compare compares")
+    if timeline is None and not (session is None and window is None):
+        raise click.UsageError("--session and --window say what --timeline draws")
+    if timeline is not None:
+        _draw(folder, timeline, session, window)
+        return
+    if compare is not None:
+        _compare(folder, compare, by_path, as_json)
+        return
+    assert sql is not None
     columns, rows = query_(folder, sql)
     if as_json:
         click.echo("[", nl=False)
@@ -59,6 +109,54 @@ def query(folder: Path, sql: str, as_json: bool) -> None:
             f"linnapp: warning: the first {_SHOWN} rows; --json prints all, `limit` asks for less",
             err=True,
         )
+
+
+def _draw(
+    folder: Path, output: Path, session: str | None, window: tuple[float, float] | None
+) -> None:
+    from linnapp.commands._timeline_page import check_can_draw, page
+    from linnapp.files import replaced_file
+    from linnapp.trace.watch_timeline import timeline
+    from linnapp.trace.watched import recording, session_folder
+
+    check_can_draw()
+    shown = timeline(folder, session, window)
+    said = recording(folder if shown.session is None else session_folder(folder, shown.session))
+    with replaced_file(output) as stream:
+        # Names of files that others may not list are in it.
+        os.fchmod(stream.fileno(), 0o600)
+        stream.write(page(shown, said).encode())
+
+
+def _compare(folder: Path, sessions: tuple[str, str], by_path: bool, as_json: bool) -> None:
+    from linnapp.trace.watch_changes import changes
+
+    found = changes(folder, *sessions, by_path=by_path)
+    if as_json:
+        click.echo(json.dumps([change.to_json() for change in found], indent=1))
+        return
+    changed = [change for change in found if change.is_beyond_chance]
+    for change in changed:
+        a, b = change.before, change.after
+        on = f" {printable(change.path or '(unknown)')}" if by_path else ""
+        click.echo(
+            f"{change.call}{on}: takes {'longer' if change.us > 0 else 'less'}: mean "
+            f"{a.mean_us:.1f} -> {b.mean_us:.1f} us, {change.us:+.1f} "
+            f"[{change.low_us:.1f}, {change.high_us:.1f}]"
+        )
+        click.echo(
+            f"  calls {a.calls} -> {b.calls}, p50 {a.p50_us:.1f} -> {b.p50_us:.1f}, "
+            f"p99 {a.p99_us:.1f} -> {b.p99_us:.1f} us"
+        )
+        click.echo(
+            f"  a call's I/Os: {a.ios:.2f} -> {b.ios:.2f}, waiting {a.wait_us:.1f} -> "
+            f"{b.wait_us:.1f} us, at the drive {a.drive_us:.1f} -> {b.drive_us:.1f} us"
+        )
+    short = sum(change.low_us is None for change in found)
+    click.echo(
+        f"{len(found)} kinds of calls in both, {len(changed)} of them changed beyond chance"
+        + (f"; {short} are too few to tell" if short else "")
+    )
 
 
 def _word(value: Any) -> str:

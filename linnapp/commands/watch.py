@@ -16,17 +16,64 @@ from linnapp.commands._terminal import printable
 from linnapp.option_types import FiniteRange
 
 _PATH_WIDTH = 44
+_LAYERS = {
+    "plug_ns": "plug or a free tag",
+    "scheduler_ns": "scheduler",
+    "drive_ns": "driver and drive",
+}
 #: of what is counted, that which was not to be in the tables
-_NOT_DROPPED = ("other_ios", "unfinished_calls")
+_NOT_DROPPED = ("other_ios", "unfinished_calls", "filtered_calls", "filtered_ios")
+
+
+def _words(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """What several options, or commas, have named."""
+    return tuple(word for each in given for word in each.split(",") if word)
 
 
 @click.command(cls=BeforeACommand, options_metavar="[OPTIONS]")
-@click.option("--pid", type=click.IntRange(1, 2**22), help="Watch this process, until ctrl-C.")
+@click.option(
+    "--pid",
+    "pids",
+    type=click.IntRange(1, 2**22),
+    multiple=True,
+    help="Watch this process, until it ends or ctrl-C; may be given several times.",
+)
+@click.option("--all", "every", is_flag=True, help="Watch every process but this one.")
+@click.option(
+    "--call",
+    "calls",
+    multiple=True,
+    callback=_words,
+    metavar="CALL,...",
+    help="Only these system calls.",
+)
+@click.option(
+    "--path", "paths", multiple=True, metavar="PATH", help="Only this file or folder; repeatable."
+)
+@click.option(
+    "--process",
+    "processes",
+    multiple=True,
+    callback=_words,
+    metavar="NAME,...",
+    help="Only processes of these names.",
+)
+@click.option(
+    "--thread",
+    "threads",
+    multiple=True,
+    callback=_words,
+    metavar="NAME|TID,...",
+    help="Only threads of these names or numbers.",
+)
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for the tables; `linnapp query` asks them. Without it the summary is all.",
+)
+@click.option(
+    "--session", metavar="NAME", help="Keep it by this name in the folder, beside others."
 )
 @click.option("--duration", type=FiniteRange(0, 1e9, min_open=True), help="Seconds to watch.")
 @click.option(
@@ -47,12 +94,16 @@ _NOT_DROPPED = ("other_ios", "unfinished_calls")
 @click.pass_context
 def watch(
     ctx: click.Context,
-    pid: int | None,
+    /,
+    pids: tuple[int, ...],
+    every: bool,
     output: Path | None,
+    session: str | None,
     duration: float | None,
     buffer_mib: str,
     top: int,
     as_json: bool,
+    **wanted: tuple[str, ...],
 ) -> None:
     """Watch a program's storage system calls, and the block I/Os they cause.
 
@@ -60,30 +111,46 @@ def watch(
     sudo linnapp watch -- fio job.fio                 a summary by path
     sudo linnapp watch -o seen -- tar xf linux.tar    and every call and I/O
     sudo linnapp watch -o seen --pid 4711             until ctrl-C
+    sudo linnapp watch --all --call fsync,fdatasync --duration 10
+    sudo linnapp watch -o seen --session before -- make test
     sudo linnapp query seen "select call, count(*) from calls group by call"
+    sudo linnapp query seen --compare before after    which calls got slower?
 
     Calls that read, write, sync, open, name, remove or look at files, of CMD and all that it
     starts, and with --pid all that the process starts from then on. A block I/O belongs to the
     call that the thread which queued it was in. Write-back by the kernel's threads belongs to
-    none, and is shown apart.
+    none, and is shown apart. Of each I/O there is what it waited for, which drive served it, and
+    what LinnOS decided, where the kernel has it.
+
+    What --call, --path, --process and --thread leave out is left out in the kernel, and counted;
+    given together, a call must suit all. With --call or --path the I/Os are those of the calls that
+    are left. A process is called as `ps -o comm` does: 15 bytes.
 
     With `-- CMD` its exit status is passed on. Needs root, and a kernel with BTF.
     """
-    from linnapp.trace.watched import summary
+    from linnapp.trace.watch_reader import Wanted
+    from linnapp.trace.watched import session_folder, summary
     from linnapp.trace.watching import watch as watch_
 
     command: list[str] = ctx.meta[COMMAND]
-    if bool(command) == (pid is not None):
-        raise click.UsageError("give `-- CMD ...` to run, or --pid of what runs")
+    if (command and pids) or (every and pids) or not (command or pids or every):
+        raise click.UsageError("give `-- CMD ...` to run, or --pid of what runs, or --all")
+    if session is not None and output is None:
+        raise click.UsageError("--session names a recording that is kept: give -o FOLDER, too")
     with contextlib.ExitStack() as stack:
         folder = output
+        if folder is not None and session is not None:
+            folder = output = session_folder(folder, session)
         if folder is None:
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="linnapp-"))
             folder = Path(scratch) / "watched"
         watched = watch_(
             folder,
             command=command,
-            pid=pid,
+            pids=pids,
+            every=every,
+            wanted=Wanted(**wanted),
+            session=session,
             duration_s=duration,
             buffer_mib=int(buffer_mib),
         )
@@ -115,6 +182,14 @@ def _show(found: dict[str, Any], output: Path | None) -> None:
     if found["paths"] > shown:
         click.echo(f"and {found['paths'] - shown} paths more (--top)")
     ios = found["ios"]
+    for op, layers in found["layers_us"].items():
+        click.echo(
+            f"a {op} took {sum(layers.values()):.1f} us from the block layer on, on average: "
+            + ", ".join(f"{words} {layers[layer]:.1f}" for layer, words in _LAYERS.items())
+        )
+    if found["decisions"]:
+        told = ", ".join(f"{n} {decision}" for decision, n in found["decisions"].items())
+        click.echo(f"decided by LinnOS: {told}")
     click.echo(
         f"{found['calls']} calls in {found['seconds']:.1f} s, "
         f"{found['calls_without_path']} of them without a path; "

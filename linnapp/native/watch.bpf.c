@@ -12,6 +12,8 @@
  * or exec(). A file's name is told where it is opened, or used for the first time: its dentries up
  * to the root, since d_path() may be called from few places, none of them here.
  *
+ * What nobody asked for is left out here, before it costs a place in the buffer, and is counted.
+ *
  * Only tracepoints are used, no probes in functions, which some kernels forbid.
  */
 #include <stdbool.h>
@@ -42,6 +44,7 @@ struct inode {
 };
 
 struct qstr {
+	__u32 len;
 	const unsigned char *name;
 };
 
@@ -113,13 +116,20 @@ struct task_struct {
 	int tgid;
 	struct fs_struct *fs;
 	struct files_struct *files;
+	struct task_struct *group_leader;
+	char comm[LW_COMM];
 	struct signal_struct *signal;
 	struct bio_list *bio_list;
+};
+
+struct block_device_operations {
+	void *submit_bio;
 };
 
 struct gendisk {
 	int major;
 	int first_minor;
+	struct block_device_operations *fops;
 };
 
 struct block_device {
@@ -145,7 +155,10 @@ struct request {
 };
 #pragma clang attribute pop
 
-enum req_flag_bits { __REQ_META, __REQ_PREFLUSH, __REQ_RAHEAD };
+enum req_flag_bits { __REQ_META, __REQ_PREFLUSH, __REQ_RAHEAD, __REQ_LATCRIT };
+
+/* Of include/trace/events/linnos.h, which this kernel may not have. */
+enum linnos_reason { LINNOS_PROBE = 2, LINNOS_KEPT = 6 };
 
 struct vector_part {
 	__u64 base;
@@ -161,11 +174,39 @@ struct vector_part {
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
+const volatile struct lw_settings settings SEC(".rodata.settings") = {};
+
 struct call_in_flight {
 	__u64 time_ns;
 	__u64 args[8];	/* five are read; a power of two for the verifier */
 	struct lw_call call;
 	struct lw_file file;
+	__u32 is_elsewhere;	/* not in a path that is asked for, as far as known */
+	__u32 unused;
+};
+
+/* What was split off a bio. */
+struct part {
+	__u64 whole;
+	struct lw_stages stages;
+};
+
+struct decided_read {
+	__u64 sector;
+	__u32 device;
+	__u32 decision;
+};
+
+struct named_file {
+	struct lw_file file;
+	__u32 is_elsewhere;	/* not in a path that is asked for */
+	__u32 is_told;
+};
+
+/* Where paths are put together: of a folder up to its end, and a name in it from there on. */
+#define FOLDER_END 4096
+struct path_text {
+	char text[FOLDER_END + 2 * LW_PREFIX];
 };
 
 struct {
@@ -201,21 +242,51 @@ struct {
 	__type(value, struct lw_io_record);
 } ios_in_flight SEC(".maps");
 
-/* From what was split off a bio to that bio, by address. */
+/* By address. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
 	__type(key, __u64);
-	__type(value, __u64);
+	__type(value, struct part);
 } parts SEC(".maps");
 
-/* Files whose names were told, by address. */
+/* By thread: the last read that LinnOS decided, until it is queued. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct decided_read);
+} decided SEC(".maps");
+
+/* By thread: the last I/O, by address, that it queued for a driver which passes it on. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, __u64);
+} passed_on SEC(".maps");
+
+/* Files whose names are known, by address. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
 	__type(key, __u64);
-	__type(value, struct lw_file);
+	__type(value, struct named_file);
 } named SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, LW_MAX_CHOICES);
+	__type(key, struct lw_choice);
+	__type(value, __u32);
+} choices SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct path_text);
+} path_texts SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -242,11 +313,48 @@ static __always_inline __u64 wake_up(void)
 		       BPF_RB_NO_WAKEUP;
 }
 
+static __always_inline bool is_kernel_thread(void)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+
+	return BPF_CORE_READ(task, flags) & KERNEL_THREAD;
+}
+
 static __always_inline bool is_followed(__u32 tgid)
 {
-	__u32 *how = bpf_map_lookup_elem(&processes, &tgid);
+	__u32 *how;
 
+	if (settings.every_process_but)
+		return tgid != settings.every_process_but && !is_kernel_thread();
+	how = bpf_map_lookup_elem(&processes, &tgid);
 	return how && *how == LW_FOLLOWED;
+}
+
+static __always_inline bool is_chosen(const struct lw_choice *choice)
+{
+	return bpf_map_lookup_elem(&choices, choice);
+}
+
+/* Whether this thread is one of those asked for. */
+static __always_inline bool is_asked_for(__u32 tid)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+
+	if (settings.by_process) {
+		struct lw_choice process = { .kind = LW_PROCESS_NAME };
+
+		BPF_CORE_READ_STR_INTO(&process.comm, task, group_leader, comm);
+		if (!is_chosen(&process))
+			return false;
+	}
+	if (settings.by_thread) {
+		struct lw_choice number = { .kind = LW_THREAD, .tid = tid };
+		struct lw_choice name = { .kind = LW_THREAD_NAME };
+
+		BPF_CORE_READ_STR_INTO(&name.comm, task, comm);
+		return is_chosen(&number) || is_chosen(&name);
+	}
+	return true;
 }
 
 static __always_inline void describe(__u64 address, struct inode *inode, struct lw_file *to)
@@ -273,17 +381,16 @@ static __always_inline struct file *file_of(int fd)
 struct walk {
 	struct dentry *dentry;
 	struct mount *mount;
-	char *to;
-	__u32 length;
+	struct path_text *to;
+	__u32 start;	/* of the text so far */
 	bool is_done;
 };
 
-static __always_inline long copy_component(struct walk *walk, __u32 size)
+static long prepend_component(__u32 index, struct walk *walk)
 {
 	struct dentry *dentry = walk->dentry, *parent = BPF_CORE_READ(dentry, d_parent);
 	struct mount *mount = walk->mount, *below;
-	__u32 length = walk->length;
-	long copied;
+	__u32 length, start = walk->start;
 
 	if (dentry == BPF_CORE_READ(mount, mnt.mnt_root)) {
 		below = BPF_CORE_READ(mount, mnt_parent);
@@ -297,64 +404,92 @@ static __always_inline long copy_component(struct walk *walk, __u32 size)
 		walk->is_done = true;
 		return 1;
 	}
-	if (length > size - LW_COMPONENT)
+	length = BPF_CORE_READ(dentry, d_name.len);
+	if (length >= LW_COMPONENT || start < length + 1)
 		return 1;
-	copied = bpf_probe_read_kernel_str(walk->to + length, LW_COMPONENT,
-					   BPF_CORE_READ(dentry, d_name.name));
-	if (copied < 0)
+	start -= length + 1;
+	walk->to->text[start & (FOLDER_END - 1)] = '/';
+	if (bpf_probe_read_kernel(walk->to->text + ((start + 1) & (FOLDER_END - 1)),
+				  length & (LW_COMPONENT - 1), BPF_CORE_READ(dentry, d_name.name)))
 		return 1;
-	walk->length = length + copied;
+	walk->start = start;
 	walk->dentry = parent;
 	return 0;
 }
 
-/* The verifier wants to know the size of what is written to. */
-static long copy_short(__u32 index, struct walk *walk)
+/* Write the path of a dentry, to end before `end`; returns where it starts, -1 if too long. */
+static __always_inline int write_path(struct dentry *dentry, struct vfsmount *vfsmount,
+				      struct path_text *to, __u32 end)
 {
-	return copy_component(walk, LW_SHORT_NAME);
+	struct walk walk = {
+		.dentry = dentry,
+		.mount = (void *)vfsmount - bpf_core_field_offset(struct mount, mnt),
+		.to = to,
+		.start = end,
+	};
+
+	bpf_loop(LW_MAX_COMPONENTS, prepend_component, &walk, 0);
+	return walk.is_done ? (int)walk.start : -1;
 }
 
-static long copy_long(__u32 index, struct walk *walk)
+/* Whether the text from `start` on is one of the paths asked for, or in one. */
+static __always_inline bool is_in_paths(const struct path_text *path, __u32 start)
 {
-	return copy_component(walk, LW_LONG_NAME);
+	const char *text;
+
+	if (start > FOLDER_END)
+		return false;
+	text = path->text + start;
+#pragma unroll
+	for (int i = 0; i < LW_MAX_PATHS; i++) {
+		__u32 length = settings.path_length[i];
+
+		if (!length || length >= LW_PREFIX)
+			continue;
+		if (!bpf_strncmp(text, length, (const char *)settings.path[i]) &&
+		    (!text[length] || text[length] == '/'))
+			return true;
+	}
+	return false;
 }
 
-/*
- * Copy the components of a name, the last one first, each with its NUL. Returns their length, -1
- * where they do not fit.
- */
-static __always_inline int copy_components(struct dentry *dentry, struct mount *mount, char *to,
-					   bool is_short)
+/* Tell the name of a file, or of a directory that names are relative to; remember where it is. */
+static __noinline int tell_path(struct dentry *dentry, struct vfsmount *vfsmount,
+				struct lw_file *file, bool in_any_case)
 {
-	struct walk walk = { .dentry = dentry, .mount = mount, .to = to };
-
-	bpf_loop(LW_MAX_COMPONENTS, is_short ? copy_short : copy_long, &walk, 0);
-	return walk.is_done ? (int)walk.length : -1;
-}
-
-/* Tell the name of a file, or of a directory that names are relative to. */
-static __noinline int tell_components(struct dentry *dentry, struct vfsmount *vfsmount,
-				      struct lw_file *file)
-{
-	struct mount *mount = (void *)vfsmount - bpf_core_field_offset(struct mount, mnt);
+	struct named_file name = { .file = *file };
 	struct lw_name_record *record;
 	__u64 address = file->address;
-	int length;
+	struct path_text *path;
+	__u32 zero = 0, length;
+	int start;
 
+	path = bpf_map_lookup_elem(&path_texts, &zero);
+	if (!path)
+		return true;
+	start = write_path(dentry, vfsmount, path, FOLDER_END - 1);
+	if (start <= 0)
+		goto lost;
+	path->text[FOLDER_END - 1] = '\0';
+	if (settings.by_path)
+		name.is_elsewhere = !is_in_paths(path, start);
+	name.is_told = !name.is_elsewhere || in_any_case;
+	if (!name.is_told)
+		goto known;
+	length = FOLDER_END - start;
 	record = bpf_ringbuf_reserve(&records, sizeof(*record) + LW_SHORT_NAME, 0);
 	if (!record)
 		goto lost;
-	length = copy_components(dentry, mount, record->name, true);
-	if (length < 0) {
+	if (length < LW_SHORT_NAME) {
+		bpf_probe_read_kernel(record->name, length & (LW_SHORT_NAME - 1),
+				      path->text + (start & (FOLDER_END - 1)));
+	} else {
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
 		record = bpf_ringbuf_reserve(&records, sizeof(*record) + LW_LONG_NAME, 0);
 		if (!record)
 			goto lost;
-		length = copy_components(dentry, mount, record->name, false);
-	}
-	if (length < 0) {
-		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
-		goto lost;
+		bpf_probe_read_kernel(record->name, length & (LW_LONG_NAME - 1),
+				      path->text + (start & (FOLDER_END - 1)));
 	}
 	record->type = LW_FILE_RECORD;
 	record->tid = 0;
@@ -363,37 +498,105 @@ static __noinline int tell_components(struct dentry *dentry, struct vfsmount *vf
 	record->length = length;
 	record->file = *file;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-	bpf_map_update_elem(&named, &address, file, BPF_ANY);
-	return 0;
+known:
+	bpf_map_update_elem(&named, &address, &name, BPF_ANY);
+	return !name.is_elsewhere;
 lost:
 	count(LW_LOST_NAMES);
-	return 0;
+	return true;
 }
 
-static __always_inline bool is_named(struct lw_file *file)
+static __always_inline struct named_file *known_name(struct lw_file *file)
 {
 	__u64 address = file->address;
-	struct lw_file *known = bpf_map_lookup_elem(&named, &address);
+	struct named_file *known = bpf_map_lookup_elem(&named, &address);
 
-	return known && known->inode == file->inode && known->device == file->device;
+	return known && known->file.inode == file->inode && known->file.device == file->device ?
+		       known :
+		       NULL;
 }
 
-static __always_inline void describe_file(struct file *file, bool is_new, struct lw_file *to)
+/* Say what a file is; whether it is in the paths asked for. */
+static __always_inline bool describe_file(struct file *file, bool is_new, struct lw_file *to)
 {
 	describe((__u64)file, BPF_CORE_READ(file, f_inode), to);
-	if (is_new || !is_named(to))
-		tell_components(BPF_CORE_READ(file, f_path.dentry), BPF_CORE_READ(file, f_path.mnt),
-				to);
+	if (!is_new) {
+		struct named_file *known = known_name(to);
+
+		if (known)
+			return !known->is_elsewhere;
+	}
+	return tell_path(BPF_CORE_READ(file, f_path.dentry), BPF_CORE_READ(file, f_path.mnt), to,
+			 false);
 }
 
-static __always_inline void describe_cwd(struct lw_file *to)
+/* A directory that a name is relative to. */
+struct folder {
+	struct dentry *dentry;
+	struct vfsmount *mount;
+	__u64 address;
+};
+
+static __always_inline struct folder folder_of(int fd)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-	struct dentry *dentry = BPF_CORE_READ(task, fs, pwd.dentry);
+	struct folder folder = {};
+	struct file *file;
 
-	describe((__u64)dentry, BPF_CORE_READ(dentry, d_inode), to);
-	if (!is_named(to))
-		tell_components(dentry, BPF_CORE_READ(task, fs, pwd.mnt), to);
+	if (fd == AT_FDCWD) {
+		folder.dentry = BPF_CORE_READ(task, fs, pwd.dentry);
+		folder.mount = BPF_CORE_READ(task, fs, pwd.mnt);
+		folder.address = (__u64)folder.dentry;
+		return folder;
+	}
+	file = file_of(fd);
+	if (file) {
+		folder.dentry = BPF_CORE_READ(file, f_path.dentry);
+		folder.mount = BPF_CORE_READ(file, f_path.mnt);
+		folder.address = (__u64)file;
+	}
+	return folder;
+}
+
+static __always_inline void describe_folder(int fd, struct lw_file *to)
+{
+	struct folder folder = folder_of(fd);
+	struct dentry *dentry = folder.dentry;
+	struct named_file *known;
+
+	if (!folder.address)
+		return;
+	describe(folder.address, BPF_CORE_READ(dentry, d_inode), to);
+	known = known_name(to);
+	if (!known || !known->is_told)
+		tell_path(dentry, folder.mount, to, true);
+}
+
+/* Whether a name that a call was given is in the paths asked for; yes where that is not known. */
+static __noinline int name_is_in_paths(__u64 name, int fd)
+{
+	struct path_text *path;
+	struct folder folder;
+	int start = FOLDER_END;
+	__u32 zero = 0;
+	long length;
+
+	path = bpf_map_lookup_elem(&path_texts, &zero);
+	if (!path)
+		return true;
+	length = bpf_probe_read_user_str(path->text + FOLDER_END, 2 * LW_PREFIX, (void *)name);
+	if (length < 0)
+		return true;
+	if (path->text[FOLDER_END] == '/')
+		return is_in_paths(path, FOLDER_END);
+	if (path->text[FOLDER_END] == '.' && path->text[FOLDER_END + 1] == '/')
+		bpf_probe_read_user_str(path->text + FOLDER_END, 2 * LW_PREFIX, (void *)(name + 2));
+	folder = folder_of(fd);
+	if (!folder.address)
+		return true;
+	path->text[FOLDER_END - 1] = '/';
+	start = write_path(folder.dentry, folder.mount, path, FOLDER_END - 1);
+	return start < 0 || is_in_paths(path, start);
 }
 
 static __always_inline bool is_compat(void)
@@ -421,6 +624,23 @@ static __always_inline void read_arguments(struct pt_regs *regs, __u64 *args)
 #endif
 }
 
+static __always_inline int folder_fd(const struct call_in_flight *call, __s8 fd)
+{
+	return fd < 0 ? AT_FDCWD : (int)call->args[fd & 7];
+}
+
+/* Whether a call is in the paths asked for, by the names that it was given. */
+static __always_inline bool names_are_in_paths(const struct call_in_flight *call)
+{
+	const struct lw_call *what = &call->call;
+
+	if (name_is_in_paths(call->args[what->path & 7], folder_fd(call, what->fd)))
+		return true;
+	return what->to_path >= 0 &&
+	       name_is_in_paths(call->args[what->to_path & 7],
+				what->fd >= 0 ? (int)call->args[(what->to_path - 1) & 7] : AT_FDCWD);
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(call_enters, struct pt_regs *regs, long nr)
 {
@@ -438,16 +658,29 @@ int BPF_PROG(call_enters, struct pt_regs *regs, long nr)
 		count(LW_COMPAT_CALLS);
 		return 0;
 	}
+	if (known->flags & LW_LEFT_OUT || !is_asked_for(tid)) {
+		count(LW_FILTERED_CALLS);
+		return 0;
+	}
 	read_arguments(regs, call.args);
 	call.call = *known;
-	if (known->fd >= 0) {
-		struct file *file = file_of(call.args[known->fd & 7]);
+	if (known->path >= 0) {
+		if (settings.by_path)
+			call.is_elsewhere = !names_are_in_paths(&call);
+		/* Where an open leads is seen when it returns. */
+		if (!call.is_elsewhere)
+			describe_folder(folder_fd(&call, known->fd), &call.file);
+	} else {
+		struct file *file =
+			known->fd >= 0 ? file_of(call.args[known->fd & 7]) : NULL;
 
-		if (file)
-			describe_file(file, false, &call.file);
+		call.is_elsewhere = file ? !describe_file(file, false, &call.file) :
+					   settings.by_path;
 	}
-	if (known->path >= 0 && (known->fd < 0 || (int)call.args[known->fd & 7] == AT_FDCWD))
-		describe_cwd(&call.file);
+	if (call.is_elsewhere && !(known->flags & LW_OPENS)) {
+		count(LW_FILTERED_CALLS);
+		return 0;
+	}
 	call.time_ns = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&calls_in_flight, &tid, &call, BPF_ANY))
 		count(LW_UNTRACKED_CALLS);
@@ -541,7 +774,14 @@ int BPF_PROG(call_returns, struct pt_regs *regs, long result)
 
 		__builtin_memset(&call->file, 0, sizeof(call->file));
 		if (file)
-			describe_file(file, true, &call->file);
+			call->is_elsewhere = !describe_file(file, true, &call->file);
+	} else if (settings.by_path && call->call.path >= 0 && !call->is_elsewhere) {
+		/* A name whose page was not there when the call began is there now. */
+		call->is_elsewhere = !names_are_in_paths(call);
+	}
+	if (call->is_elsewhere) {
+		count(LW_FILTERED_CALLS);
+		goto done;
 	}
 	if (call->call.path >= 0 && !(call->call.flags & LW_OPENS && result >= 0))
 		tell_name(call, tid, 0, call->args[call->call.path & 7]);
@@ -581,27 +821,81 @@ done:
 	return 0;
 }
 
+/* Whether nobody asked for an I/O: with calls or paths asked for, one that is in none of them. */
+static __always_inline bool is_filtered(__u32 flags, __u32 tid, const struct call_in_flight *call)
+{
+	bool by_call = settings.by_call || settings.by_path;
+
+	if (!by_call && !settings.by_process && !settings.by_thread)
+		return false;
+	if (!(flags & LW_WATCHED))
+		return true;
+	return by_call ? !call || call->is_elsewhere : !is_asked_for(tid);
+}
+
+/* Of an I/O of md or dm, note the drive that they pass it on to: in the thread that queued it. */
+static __always_inline void note_drive(const struct lw_io_record *io, __u64 key, bool is_passed_on)
+{
+	__u32 tid = io->tid;
+	struct lw_io_record *above;
+	__u64 *noted;
+
+	if (is_passed_on && !(io->flags & LW_BELOW))
+		bpf_map_update_elem(&passed_on, &tid, &key, BPF_ANY);
+	if (is_passed_on || !(io->flags & LW_BELOW))
+		return;
+	noted = bpf_map_lookup_elem(&passed_on, &tid);
+	if (!noted)
+		return;
+	key = *noted;
+	above = bpf_map_lookup_elem(&ios_in_flight, &key);
+	if (above && above->tid == tid)
+		above->drive = !above->drive || above->drive == io->device ? io->device :
+									      LW_SEVERAL;
+}
+
+/* What LinnOS has just decided about a read that is now queued; it decides right before. */
+static __always_inline __u32 take_decision(const struct lw_io_record *io)
+{
+	struct decided_read *last;
+	__u32 tid = io->tid, decision;
+
+	if (!bpf_core_enum_value_exists(enum req_flag_bits, __REQ_LATCRIT))
+		return LW_UNDECIDED;
+	last = bpf_map_lookup_elem(&decided, &tid);
+	if (!last || io->op || last->device != io->device || last->sector != io->sector)
+		return LW_UNDECIDED;
+	decision = last->decision;
+	bpf_map_delete_elem(&decided, &tid);
+	return decision;
+}
+
 SEC("tp_btf/block_bio_queue")
 int BPF_PROG(io_is_queued, struct bio *bio)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	__u64 id = bpf_get_current_pid_tgid(), key = (__u64)bio;
 	struct lw_io_record io = { .type = LW_IO_RECORD, .parts = 1 }, *old, *record;
+	struct gendisk *disk = BPF_CORE_READ(bio, bi_bdev, bd_disk);
 	__u32 opf = BPF_CORE_READ(bio, bi_opf), tid = id;
 	struct call_in_flight *call;
 
 	if (is_followed(id >> 32)) {
 		io.flags |= LW_WATCHED;
-	} else if (!(BPF_CORE_READ(task, flags) & KERNEL_THREAD)) {
+	} else if (!is_kernel_thread()) {
 		count(LW_OTHER_IOS);
+		return 0;
+	}
+	call = bpf_map_lookup_elem(&calls_in_flight, &tid);
+	if (is_filtered(io.flags, tid, call)) {
+		count(LW_FILTERED_IOS);
 		return 0;
 	}
 	io.pid = id >> 32;
 	io.tid = tid;
 	io.sector = BPF_CORE_READ(bio, bi_iter.bi_sector);
 	io.bytes = BPF_CORE_READ(bio, bi_iter.bi_size);
-	io.device = BPF_CORE_READ(bio, bi_bdev, bd_disk, major) << 20 |
-		    BPF_CORE_READ(bio, bi_bdev, bd_disk, first_minor);
+	io.device = BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor);
 	io.op = opf & REQ_OP_MASK;
 	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_PREFLUSH))
 		io.flags |= LW_PREFLUSH;
@@ -612,7 +906,8 @@ int BPF_PROG(io_is_queued, struct bio *bio)
 	/* Set while a driver without requests (md, dm) works on one: it hands on parts of it. */
 	if (BPF_CORE_READ(task, bio_list))
 		io.flags |= LW_BELOW;
-	call = bpf_map_lookup_elem(&calls_in_flight, &tid);
+	note_drive(&io, key, BPF_CORE_READ(disk, fops, submit_bio) != NULL);
+	io.decision = take_decision(&io);
 	if (call) {
 		io.flags |= LW_IN_CALL;
 		io.call = call->call.index - 1;
@@ -643,30 +938,111 @@ SEC("tp_btf/block_split")
 int BPF_PROG(io_is_split, struct bio *part)
 {
 	/* What is split off is chained to the rest, whose address stays the whole's. */
-	__u64 whole = (__u64)BPF_CORE_READ(part, bi_private), key = (__u64)part;
-	struct lw_io_record *io = bpf_map_lookup_elem(&ios_in_flight, &whole);
+	struct part new = { .whole = (__u64)BPF_CORE_READ(part, bi_private) };
+	struct lw_io_record *io = bpf_map_lookup_elem(&ios_in_flight, &new.whole);
+	__u64 key = (__u64)part;
 
 	if (!io)
 		return 0;
-	if (bpf_map_update_elem(&parts, &key, &whole, BPF_ANY))
+	if (bpf_map_update_elem(&parts, &key, &new, BPF_ANY))
 		count(LW_UNTRACKED_IOS);
 	else
 		__sync_fetch_and_add(&io->parts, 1);
 	return 0;
 }
 
+/* LinnOS' own event, of kernels that have it: of a read that is queued next, by this thread. */
+SEC("tp_btf/linnos_decision")
+int read_is_decided(__u64 *ctx)
+{
+	struct decided_read read = { .sector = ctx[1], .device = ctx[0] };
+	__u64 id = bpf_get_current_pid_tgid();
+	__u32 reason = ctx[8], tid = id;
+
+	if (!is_followed(id >> 32) && !is_kernel_thread())
+		return 0;
+	read.decision = ctx[7]		       ? LW_REVOKED :
+			reason == LINNOS_PROBE ? LW_PROBE :
+			reason == LINNOS_KEPT  ? LW_KEPT :
+						 LW_ADMITTED;
+	bpf_map_update_elem(&decided, &tid, &read, BPF_ANY);
+	return 0;
+}
+
+/* What happens to a request happens to each of its bios. */
+struct passage {
+	struct bio *bio;
+	__u64 time_ns;
+	bool is_issue;
+};
+
+static long pass_next(__u32 index, struct passage *passage)
+{
+	struct lw_stages *stages = NULL;
+	struct bio *bio = passage->bio;
+	struct lw_io_record *io;
+	__u64 key = (__u64)bio;
+	struct part *part;
+
+	if (!bio)
+		return 1;
+	passage->bio = BPF_CORE_READ(bio, bi_next);
+	io = bpf_map_lookup_elem(&ios_in_flight, &key);
+	if (io) {
+		stages = &io->stages;
+	} else {
+		part = bpf_map_lookup_elem(&parts, &key);
+		if (part)
+			stages = &part->stages;
+	}
+	if (stages && passage->is_issue)
+		stages->issue_ns = passage->time_ns;
+	else if (stages)
+		stages->insert_ns = passage->time_ns;
+	return 0;
+}
+
+static __always_inline void pass(struct request *request, bool is_issue)
+{
+	struct passage passage = {
+		.bio = BPF_CORE_READ(request, bio),
+		.time_ns = bpf_ktime_get_ns(),
+		.is_issue = is_issue,
+	};
+
+	bpf_loop(LW_MAX_MERGED, pass_next, &passage, 0);
+}
+
+SEC("tp_btf/block_rq_insert")
+int BPF_PROG(request_is_inserted, struct request *request)
+{
+	pass(request, false);
+	return 0;
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(request_is_issued, struct request *request)
+{
+	pass(request, true);
+	return 0;
+}
+
 static __always_inline void end(__u64 key, bool has_failed)
 {
 	struct lw_io_record *io = bpf_map_lookup_elem(&ios_in_flight, &key), *record;
+	struct lw_stages stages = {};
 
-	if (!io) {
-		__u64 *whole = bpf_map_lookup_elem(&parts, &key);
-		__u64 part = key;
+	if (io) {
+		stages = io->stages;
+	} else {
+		struct part *part = bpf_map_lookup_elem(&parts, &key);
+		__u64 address = key;
 
-		if (!whole)
+		if (!part)
 			return;
-		key = *whole;
-		bpf_map_delete_elem(&parts, &part);
+		key = part->whole;
+		stages = part->stages;
+		bpf_map_delete_elem(&parts, &address);
 		io = bpf_map_lookup_elem(&ios_in_flight, &key);
 		if (!io)
 			return;
@@ -680,6 +1056,7 @@ static __always_inline void end(__u64 key, bool has_failed)
 		*record = *io;
 		record->flags |= LW_COMPLETED;
 		record->latency_ns = bpf_ktime_get_ns() - record->time_ns;
+		record->stages = stages;
 		bpf_ringbuf_submit(record, wake_up());
 	} else {
 		count(LW_LOST_IOS);

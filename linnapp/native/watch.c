@@ -77,6 +77,10 @@ struct lw_watch {
 	struct lw_io_row *io_rows;
 	uint64_t capacity, n_calls, n_ios;
 	struct lw_counts counts;
+	struct lw_settings settings;
+	struct lw_choice choices[LW_MAX_CHOICES];
+	size_t n_choices, n_paths;
+	bool is_call_chosen[LW_N_CALLS];
 	char error[4096];
 };
 
@@ -212,34 +216,23 @@ static int32_t file_name(struct lw_watch *w, const struct lw_file *file)
 		       LW_NO_NAME;
 }
 
-/* From components, the last one first, to a path; of what has none, what the kernel calls it. */
-static int32_t joined(struct lw_watch *w, const struct lw_name_record *record)
+/* The path of a file; of what has none, what the kernel calls it. */
+static int32_t path_of(struct lw_watch *w, const struct lw_name_record *record)
 {
-	char path[LW_LONG_NAME + 2];
-	size_t used = 0, end = record->length;
+	size_t length = strnlen(record->name, record->length);
+	char name[64];
+	const char *kind;
 
-	if (!end && S_ISDIR(record->file.mode))
+	if (length)
+		return number_of(w, record->name, length);
+	if (S_ISDIR(record->file.mode))
 		return number_of(w, "/", 1);
-	if (!end) {
-		const char *kind = S_ISSOCK(record->file.mode)	 ? "socket" :
-				   S_ISFIFO(record->file.mode) ? "pipe" :
-								 "anonymous";
-
-		used = snprintf(path, sizeof(path), "%s:[%llu]", kind,
-				(unsigned long long)record->file.inode);
-		return number_of(w, path, used);
-	}
-	while (end) {
-		size_t start = end - 1;
-
-		while (start && record->name[start - 1])
-			start--;
-		path[used++] = '/';
-		memcpy(path + used, record->name + start, end - 1 - start);
-		used += end - 1 - start;
-		end = start;
-	}
-	return number_of(w, path, used);
+	kind = S_ISSOCK(record->file.mode) ? "socket" :
+	       S_ISFIFO(record->file.mode) ? "pipe" :
+					     "anonymous";
+	return number_of(w, name,
+			 snprintf(name, sizeof(name), "%s:[%llu]", kind,
+				  (unsigned long long)record->file.inode));
 }
 
 /* A name that a call was given, in its directory if it is relative. */
@@ -305,7 +298,7 @@ static int add_name(struct lw_watch *w, const struct lw_name_record *r)
 	struct entry *e;
 
 	if (r->type == LW_FILE_RECORD) {
-		int32_t name = joined(w, r);
+		int32_t name = path_of(w, r);
 
 		e = r->file.address ? added(&w->files, r->file.address) : NULL;
 		if (!e)
@@ -328,9 +321,18 @@ static int add_name(struct lw_watch *w, const struct lw_name_record *r)
 
 static int add_io(struct lw_watch *w, const struct lw_io_record *r)
 {
+	/* What went past the scheduler spent no time there. */
+	uint64_t issue_ns = r->stages.issue_ns, insert_ns = r->stages.insert_ns ?: issue_ns;
+	bool is_ended = r->flags & LW_COMPLETED;
+
 	w->io_rows[w->n_ios] = (struct lw_io_row){
 		.time_ns = r->time_ns + w->to_epoch_ns,
-		.latency_ns = r->flags & LW_COMPLETED ? (int64_t)r->latency_ns : LW_NULL,
+		.latency_ns = is_ended ? (int64_t)r->latency_ns : LW_NULL,
+		.plug_ns = issue_ns ? (int64_t)(insert_ns - r->time_ns) : LW_NULL,
+		.scheduler_ns = issue_ns ? (int64_t)(issue_ns - insert_ns) : LW_NULL,
+		.drive_ns = issue_ns && is_ended ?
+				    (int64_t)(r->time_ns + r->latency_ns - issue_ns) :
+				    LW_NULL,
 		.call_time_ns = r->flags & LW_IN_CALL ? (int64_t)r->call_time_ns + w->to_epoch_ns :
 							LW_NULL,
 		.sector = r->sector,
@@ -339,6 +341,8 @@ static int add_io(struct lw_watch *w, const struct lw_io_record *r)
 		.process = process_of(w, r->comm),
 		.bytes = r->bytes,
 		.device = r->device,
+		.drive = r->drive ?: r->device,
+		.decision = r->decision,
 		.op = r->op,
 		.flags = r->flags,
 		.call = r->call,
@@ -384,12 +388,24 @@ static int on_message(enum libbpf_print_level level, const char *format, va_list
 	return 0;
 }
 
-static int check_kernel(struct lw_watch *w)
+/* LinnOS' event is there where the kernel has LinnOS. */
+#define DECISIONS "linnos_decision"
+
+static bool has_event(const struct btf *btf, const char *event)
+{
+	char type[64];
+
+	snprintf(type, sizeof(type), "btf_trace_%s", event);
+	return btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF) >= 0;
+}
+
+static int check_kernel(struct lw_watch *w, bool *has_decisions)
 {
 	static const char *const events[] = {
 		"sys_enter",	      "sys_exit",	    "block_bio_queue",
 		"block_split",	      "block_bio_complete", "block_rq_complete",
-		"sched_process_fork", "sched_process_exec", "sched_process_exit",
+		"block_rq_insert",    "block_rq_issue",	    "sched_process_fork",
+		"sched_process_exec", "sched_process_exit",
 	};
 	struct btf *btf = btf__load_vmlinux_btf();
 	int error = 0;
@@ -399,15 +415,13 @@ static int check_kernel(struct lw_watch *w)
 			    "this kernel does not describe its types (/sys/kernel/btf/vmlinux): it "
 			    "lacks CONFIG_BPF_SYSCALL, CONFIG_BPF_EVENTS or CONFIG_DEBUG_INFO_BTF");
 	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]) && !error; i++) {
-		char type[64];
-
-		snprintf(type, sizeof(type), "btf_trace_%s", events[i]);
-		if (btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF) < 0)
+		if (!has_event(btf, events[i]))
 			error = fail(w, -ENOENT,
 				     "this kernel has no tracepoint %s: it lacks %s", events[i],
 				     !strncmp(events[i], "sys_", 4) ? "CONFIG_FTRACE_SYSCALLS" :
 								      "CONFIG_BLK_DEV_IO_TRACE");
 	}
+	*has_decisions = has_event(btf, DECISIONS);
 	btf__free(btf);
 	return error;
 }
@@ -420,6 +434,8 @@ static int tell_calls(struct lw_watch *w, int map)
 		int error;
 
 		what.index = i + 1;
+		if (w->settings.by_call && !w->is_call_chosen[i])
+			what.flags |= LW_LEFT_OUT;
 		error = bpf_map_update_elem(map, &nr, &what, BPF_ANY);
 		if (error)
 			return fail(w, error, "table of system calls: %s", strerror(-error));
@@ -427,9 +443,25 @@ static int tell_calls(struct lw_watch *w, int map)
 	return 0;
 }
 
+static int tell_choices(struct lw_watch *w, int map)
+{
+	for (size_t i = 0; i < w->n_choices; i++) {
+		uint32_t yes = 1;
+		int error = bpf_map_update_elem(map, &w->choices[i], &yes, BPF_ANY);
+
+		if (error)
+			return fail(w, error, "table of threads: %s", strerror(-error));
+	}
+	return 0;
+}
+
 static int attach(struct lw_watch *w, struct bpf_program *program)
 {
-	struct bpf_link *link = bpf_program__attach(program);
+	struct bpf_link *link;
+
+	if (!bpf_program__autoload(program))
+		return 0;
+	link = bpf_program__attach(program);
 
 	if (!link)
 		return fail(w, -errno, "%s", last_said);
@@ -446,6 +478,77 @@ struct lw_watch *lw_new(void)
 }
 
 /**
+ * lw_choose_call() - Record this call, and other chosen ones; before lw_attach(), as all choices
+ * @w: the reader
+ * @call: its place in the table of calls
+ *
+ * Return: 0, or -EINVAL.
+ */
+int lw_choose_call(struct lw_watch *w, uint32_t call)
+{
+	if (call >= LW_N_CALLS)
+		return fail(w, -EINVAL, "no such call");
+	w->is_call_chosen[call] = true;
+	w->settings.by_call = true;
+	return 0;
+}
+
+/**
+ * lw_choose_path() - Record what concerns this file, or this folder and all in it
+ * @w: the reader
+ * @path: absolute, without a slash at its end
+ *
+ * Return: 0, or a negative errno.
+ */
+int lw_choose_path(struct lw_watch *w, const char *path)
+{
+	size_t length = strlen(path);
+
+	if (!length || length >= LW_PREFIX)
+		return fail(w, -ENAMETOOLONG, "a path of %zu bytes: %d at most", length,
+			    LW_PREFIX - 1);
+	if (w->n_paths == LW_MAX_PATHS)
+		return fail(w, -E2BIG, "%d paths at most", LW_MAX_PATHS);
+	memcpy(w->settings.path[w->n_paths], path, length);
+	w->settings.path_length[w->n_paths++] = length;
+	w->settings.by_path = true;
+	return 0;
+}
+
+/**
+ * lw_choose_thread() - Record this thread's, or this process'
+ * @w: the reader
+ * @kind: enum lw_choice_kind
+ * @tid: a thread's number; 0 for a name
+ * @name: of a thread or a process; empty for a number. What the kernel keeps of it counts
+ *
+ * Return: 0, or a negative errno.
+ */
+int lw_choose_thread(struct lw_watch *w, uint32_t kind, uint32_t tid, const char *name)
+{
+	struct lw_choice *choice = &w->choices[w->n_choices];
+
+	if (w->n_choices == LW_MAX_CHOICES)
+		return fail(w, -E2BIG, "%d processes and threads at most", LW_MAX_CHOICES);
+	choice->kind = kind;
+	choice->tid = tid;
+	memcpy(choice->comm, name, strnlen(name, LW_COMM - 1));
+	w->n_choices++;
+	*(kind == LW_PROCESS_NAME ? &w->settings.by_process : &w->settings.by_thread) = true;
+	return 0;
+}
+
+/**
+ * lw_follow_every() - Follow every process but one
+ * @w: the reader
+ * @but: its number
+ */
+void lw_follow_every(struct lw_watch *w, uint32_t but)
+{
+	w->settings.every_process_but = but;
+}
+
+/**
  * lw_attach() - Load the kernel's side and start to record
  * @w: the reader
  * @buffer_bytes: of the records on their way; a power of two
@@ -456,11 +559,12 @@ int lw_attach(struct lw_watch *w, uint32_t buffer_bytes)
 {
 	struct timespec realtime, monotonic;
 	struct bpf_program *program;
+	bool has_decisions = false;
 	int error;
 
 	last_said[0] = '\0';
 	libbpf_set_print(on_message);
-	error = check_kernel(w);
+	error = check_kernel(w, &has_decisions);
 	if (error)
 		return error;
 	LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "linnapp_watch");
@@ -469,6 +573,15 @@ int lw_attach(struct lw_watch *w, uint32_t buffer_bytes)
 		return fail(w, -errno, "%s", last_said);
 	bpf_map__set_max_entries(bpf_object__find_map_by_name(w->object, "records"),
 				 buffer_bytes);
+	error = bpf_map__set_initial_value(
+		bpf_object__find_map_by_name(w->object, ".rodata.settings"), &w->settings,
+		sizeof(w->settings));
+	if (error)
+		return fail(w, error, "settings: %s", strerror(-error));
+	bpf_object__for_each_program(program, w->object) {
+		if (!strcmp(bpf_program__section_name(program), "tp_btf/" DECISIONS))
+			bpf_program__set_autoload(program, has_decisions);
+	}
 	error = bpf_object__load(w->object);
 	if (error)
 		return fail(w, error, "%s", last_said[0] ? last_said : strerror(-error));
@@ -477,6 +590,9 @@ int lw_attach(struct lw_watch *w, uint32_t buffer_bytes)
 	w->calls_in_flight = bpf_object__find_map_fd_by_name(w->object, "calls_in_flight");
 	w->ios_in_flight = bpf_object__find_map_fd_by_name(w->object, "ios_in_flight");
 	error = tell_calls(w, bpf_object__find_map_fd_by_name(w->object, "calls"));
+	if (!error)
+		error = tell_choices(w,
+				     bpf_object__find_map_fd_by_name(w->object, "choices"));
 	if (error)
 		return error;
 	w->ring = ring_buffer__new(bpf_object__find_map_fd_by_name(w->object, "records"),
@@ -593,6 +709,8 @@ static void count(struct lw_watch *w)
 		[LW_UNTRACKED_PROCESSES] = &w->counts.untracked_processes,
 		[LW_COMPAT_CALLS] = &w->counts.compat_calls,
 		[LW_OTHER_IOS] = &w->counts.other_ios,
+		[LW_FILTERED_CALLS] = &w->counts.filtered_calls,
+		[LW_FILTERED_IOS] = &w->counts.filtered_ios,
 	};
 	int n_cpus = libbpf_num_possible_cpus();
 	uint64_t values[n_cpus > 0 ? n_cpus : 1];

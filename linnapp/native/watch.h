@@ -37,6 +37,9 @@ struct lw_call_row {
 struct lw_io_row {
 	int64_t time_ns;
 	int64_t latency_ns;		/* LW_NULL: its end was not seen */
+	int64_t plug_ns;		/* until a scheduler has it */
+	int64_t scheduler_ns;		/* until the driver has it */
+	int64_t drive_ns;		/* until it ends; LW_NULL of each: not seen */
 	int64_t call_time_ns;		/* LW_NULL: queued outside of any call that is recorded */
 	uint64_t sector;
 	uint32_t pid;
@@ -47,6 +50,8 @@ struct lw_io_row {
 	uint32_t op;
 	uint32_t flags;			/* enum lw_io_flag */
 	uint32_t call;
+	uint32_t drive;			/* that it was passed on to; LW_SEVERAL */
+	uint32_t decision;		/* enum lw_decision */
 };
 
 /* What is not in the rows, and why. */
@@ -59,6 +64,8 @@ struct lw_counts {
 	uint64_t untracked_processes;
 	uint64_t compat_calls;		/* of 32-bit programs */
 	uint64_t other_ios;		/* of programs that are not followed */
+	uint64_t filtered_calls;	/* not asked for */
+	uint64_t filtered_ios;
 	uint64_t missed_events;		/* an interrupt came in between */
 	uint64_t unfinished_calls;	/* had not returned when the recording ended */
 	uint64_t names_left_out;	/* beyond what is kept in memory */
@@ -67,6 +74,10 @@ struct lw_counts {
 enum { LW_FULL = 1 };
 
 struct lw_watch *lw_new(void);
+int lw_choose_call(struct lw_watch *w, uint32_t call);
+int lw_choose_path(struct lw_watch *w, const char *path);
+int lw_choose_thread(struct lw_watch *w, uint32_t kind, uint32_t tid, const char *name);
+void lw_follow_every(struct lw_watch *w, uint32_t but);
 int lw_attach(struct lw_watch *w, uint32_t buffer_bytes);
 int lw_follow(struct lw_watch *w, uint32_t pid, uint32_t how);
 void lw_rows(struct lw_watch *w, uint64_t capacity, struct lw_call_row *calls,

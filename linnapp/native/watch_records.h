@@ -14,7 +14,7 @@
 #define LW_COMPONENT 256
 #define LW_MAX_COMPONENTS 64
 #define LW_SHORT_NAME 512
-#define LW_LONG_NAME (4096 + LW_COMPONENT)
+#define LW_LONG_NAME 4096
 /* Of a vector with more parts than this the bytes asked for are not known. */
 #define LW_MAX_VECTOR 64
 /* More bios than a request can have. */
@@ -26,6 +26,7 @@ enum lw_call_flag {
 	LW_POSITION = 1 << 0,	/* reads or writes at the file's position */
 	LW_VECTOR = 1 << 1,	/* `bytes` is the number of parts, the argument before it the parts */
 	LW_OPENS = 1 << 2,	/* its result is the descriptor */
+	LW_LEFT_OUT = 1 << 3,	/* not asked for: counted only */
 };
 
 /* A call with `path` and `fd` has in `fd` the directory that the path is relative to. */
@@ -64,9 +65,8 @@ struct lw_call_record {
 };
 
 /*
- * LW_FILE_RECORD: what `file` is called, component by component from the last one on, each with a
- * NUL. LW_NAME_RECORD: an argument of the call of `tid` that began at `time_ns`, whose own record
- * follows.
+ * LW_FILE_RECORD: the path of `file`, empty if it has none. LW_NAME_RECORD: an argument of the call
+ * of `tid` that began at `time_ns`, whose own record follows.
  */
 struct lw_name_record {
 	__u32 type;
@@ -89,6 +89,18 @@ enum lw_io_flag {
 	LW_WATCHED = 1 << 7,	/* by a watched program, not by a thread of the kernel */
 };
 
+/* What LinnOS decided about a read. */
+enum lw_decision { LW_UNDECIDED, LW_ADMITTED, LW_REVOKED, LW_PROBE, LW_KEPT };
+
+/* In a drive's place: they were several. */
+#define LW_SEVERAL 0xffffffff
+
+/* When it reached a scheduler, and when the driver; 0: not seen. Of its part that ended last. */
+struct lw_stages {
+	__u64 insert_ns;
+	__u64 issue_ns;
+};
+
 struct lw_io_record {
 	__u32 type;
 	__u32 flags;
@@ -102,7 +114,10 @@ struct lw_io_record {
 	__u32 op;
 	__u32 call;
 	__u64 call_time_ns;
+	struct lw_stages stages;
 	__u32 parts;		/* under way */
+	__u32 drive;		/* below the device; 0: none is known of */
+	__u32 decision;
 	__u32 unused;
 	char comm[LW_COMM];
 };
@@ -116,6 +131,8 @@ enum lw_counter {
 	LW_UNTRACKED_PROCESSES,
 	LW_COMPAT_CALLS,	/* of 32-bit programs, whose numbers are others */
 	LW_OTHER_IOS,		/* of programs that are not watched */
+	LW_FILTERED_CALLS,	/* of watched ones, and not asked for */
+	LW_FILTERED_IOS,
 	LW_N_COUNTERS
 };
 
@@ -124,6 +141,31 @@ enum lw_follow {
 	LW_LAUNCHER = 1,	/* not itself; its children from their exec on */
 	LW_UNTIL_EXEC,
 	LW_FOLLOWED,
+};
+
+#define LW_MAX_PATHS 8
+#define LW_PREFIX 256
+#define LW_MAX_CHOICES 64
+
+/* What is to be recorded of what is followed; fixed when the kernel's side is loaded. */
+struct lw_settings {
+	__u32 every_process_but;	/* this one; 0: only those that are followed */
+	__u8 by_call;
+	__u8 by_process;
+	__u8 by_thread;
+	__u8 by_path;
+	/* Of files, and of folders with all in them. */
+	__u32 path_length[LW_MAX_PATHS];
+	char path[LW_MAX_PATHS][LW_PREFIX];
+};
+
+enum lw_choice_kind { LW_PROCESS_NAME, LW_THREAD_NAME, LW_THREAD };
+
+/* A process or a thread that is asked for, by its name or by its number; the other is 0. */
+struct lw_choice {
+	__u32 kind;
+	__u32 tid;
+	char comm[LW_COMM];
 };
 
 #endif

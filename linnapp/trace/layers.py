@@ -28,7 +28,7 @@ BANDS = (0.0, 50.0, 90.0, 99.0, 99.9, 100.0)
 #: Means are resampled by blocks of time, since neighbours in time are alike. They are twice as long
 #: whenever there would be too many.
 _BLOCK_NS, _BLOCKS_KEPT = 1_000_000, 4096
-_MIN_BLOCKS, _MAX_BLOCKS = 10, 20
+MIN_BLOCKS, MAX_BLOCKS = 10, 20
 _RESAMPLES = 2000
 
 
@@ -139,17 +139,14 @@ class Layers:
             None of a recording with I/Os in too few blocks of time.
         """
         every = np.array([self._blocks[key] for key in sorted(self._blocks)])
-        if len(every) < _MIN_BLOCKS:
+        if len(every) < MIN_BLOCKS:
             return None
         # Neighbours joined, so that few and long blocks remain of a long recording.
         joined = np.add.reduceat(
             every,
-            np.linspace(0, len(every), min(len(every), _MAX_BLOCKS), endpoint=False, dtype=int),
+            np.linspace(0, len(every), min(len(every), MAX_BLOCKS), endpoint=False, dtype=int),
         )
-        rng = np.random.default_rng(seed)
-        drawn = rng.multinomial(len(joined), np.full(len(joined), 1 / len(joined)), _RESAMPLES)
-        sums = drawn @ joined
-        return np.asarray(sums[:, 1:] / sums[:, :1] / 1000)
+        return resampled_means(joined, seed, _RESAMPLES) / 1000
 
     def to_json(self) -> dict[str, Any]:
         """Everything, latencies in us."""
@@ -167,6 +164,27 @@ class Layers:
             },
             "bands": [dataclasses.asdict(band) for band in self.bands()],
         }
+
+
+def resampled_means(
+    blocks: npt.NDArray[np.float64], seed: int, resamples: int
+) -> npt.NDArray[np.float64]:
+    """Means of what blocks of time hold, the blocks drawn anew again and again.
+
+    Parameters
+    ----------
+    blocks : array, shape (blocks, 1 + columns)
+        How many there are in a block, at least one; then sums over them.
+    seed, resamples : int
+
+    Returns
+    -------
+    array, shape (resamples, columns)
+    """
+    n = len(blocks)
+    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), resamples)
+    sums = drawn @ blocks
+    return np.asarray(sums[:, 1:] / sums[:, :1])
 
 
 def layers_of(trace: AnyPath, *, writes: bool = False, **reader: Any) -> Layers:

@@ -7,7 +7,11 @@ What is recorded, and how the two find each other, is told in linnapp/native/wat
 from __future__ import annotations
 
 import ctypes
+import dataclasses
+import difflib
 import functools
+import os
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,19 +23,26 @@ from linnapp.native import load_library
 NULL = -(2**63)
 _FULL = 1
 _LAUNCHER, _FOLLOWED = 1, 3
+_PROCESS_NAME, _THREAD_NAME, _THREAD = range(3)
 PREFLUSH, READAHEAD, METADATA, BELOW, COMPLETED, FAILED, IN_CALL, WATCHED = (
     1 << bit for bit in range(8)
 )
+#: times of an I/O that add up to its latency: until a scheduler has it, until the driver has it,
+#: until it ends
+LAYERS = ("plug_ns", "scheduler_ns", "drive_ns")
+#: what LinnOS decided about a read, by its number in a row
+DECISIONS = (None, "admitted", "revoked", "probe", "kept")
+SEVERAL = 0xFFFFFFFF
 CALL_ROW = np.dtype(
     [(name, "<i8") for name in ("time_ns", "duration_ns", "result", "offset", "bytes", "fd")]
     + [("inode", "<i8"), ("pid", "<u4"), ("tid", "<u4"), ("process", "<i4"), ("path", "<i4")]
     + [("to_path", "<i4"), ("call", "<u4"), ("device", "<u4"), ("mode", "<u4")]
 )
 IO_ROW = np.dtype(
-    [(name, "<i8") for name in ("time_ns", "latency_ns", "call_time_ns")]
+    [(name, "<i8") for name in ("time_ns", "latency_ns", *LAYERS, "call_time_ns")]
     + [("sector", "<u8")]
     + [("pid", "<u4"), ("tid", "<u4"), ("process", "<i4"), ("bytes", "<u4"), ("device", "<u4")]
-    + [("op", "<u4"), ("flags", "<u4"), ("call", "<u4")]
+    + [("op", "<u4"), ("flags", "<u4"), ("call", "<u4"), ("drive", "<u4"), ("decision", "<u4")]
 )
 #: what is not in the rows, and why
 COUNTS = {
@@ -43,6 +54,8 @@ COUNTS = {
     "untracked_processes": "processes were not followed: too many at a time",
     "compat_calls": "calls of 32-bit programs were not recorded",
     "other_ios": "block I/Os of other programs meanwhile were not recorded",
+    "filtered_calls": "calls of these programs were not asked for",
+    "filtered_ios": "block I/Os were not asked for",
     "missed_events": "events were missed: an interrupt came in between",
     "unfinished_calls": "calls had not returned when the recording ended",
     "names_left_out": "times a name was beyond those that are kept",
@@ -74,6 +87,13 @@ def library() -> ctypes.CDLL:
     rows, n = ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64)
     for name, result, *arguments in (
         ("lw_new", ctypes.c_void_p),
+        ("lw_choose_call", ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32),
+        ("lw_choose_path", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p),
+        (
+            *("lw_choose_thread", ctypes.c_int, ctypes.c_void_p),
+            *(ctypes.c_uint32, ctypes.c_uint32, ctypes.c_char_p),
+        ),
+        ("lw_follow_every", None, ctypes.c_void_p, ctypes.c_uint32),
         ("lw_attach", ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32),
         ("lw_follow", ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32),
         ("lw_rows", None, ctypes.c_void_p, ctypes.c_uint64, rows, rows),
@@ -99,6 +119,42 @@ def call_names() -> list[str]:
     while name := library().lw_call_name(len(names)):
         names.append(name.decode())
     return names
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """What is to be recorded of the processes that are followed; all of it where nothing is named.
+
+    What is left out costs no place in the buffer, and is counted.
+
+    Attributes
+    ----------
+    calls : sequence of str
+        System calls, as in :func:`call_names`.
+    paths : sequence of str
+        Files, and folders with all in them.
+    processes : sequence of str
+        Names of processes; the kernel keeps 15 bytes of one.
+    threads : sequence of str
+        Names or numbers of threads.
+    """
+
+    calls: Sequence[str] = ()
+    paths: Sequence[str] = ()
+    processes: Sequence[str] = ()
+    threads: Sequence[str] = ()
+
+
+EVERYTHING = Wanted()
+
+
+def _places(path: str) -> list[bytes]:
+    """Under which names programs may use a path: as it was given, and with links followed."""
+    given = os.path.abspath(path)  # noqa: PTH100 - resolve() follows links
+    places = dict.fromkeys((given, os.path.realpath(path)))
+    if "/" in places:
+        raise LinnappError(f"--path {path}: everything is in it; leave it away")
+    return [os.fsencode(place) for place in places]
 
 
 class Reader:
@@ -137,6 +193,39 @@ class Reader:
     def _explained(self) -> str:
         return str(self._library.lw_error(self._handle).decode(errors="replace"))
 
+    def choose(self, wanted: Wanted) -> None:
+        """Leave out what is not wanted; before :meth:`attach`.
+
+        Raises
+        ------
+        LinnappError
+            Without such a call, with too many names, or one that is too long.
+        """
+        names = call_names()
+        for call in wanted.calls:
+            if call not in names:
+                close = difflib.get_close_matches(call, names, 3, 0.5) or names
+                raise LinnappError(
+                    f"--call {call}: not one that is recorded on this machine; there are "
+                    f"{', '.join(close)}" + ("" if close is names else ", among others")
+                )
+            self._checked("--call", self._library.lw_choose_call(self._handle, names.index(call)))
+        for place in (place for path in wanted.paths for place in _places(path)):
+            self._checked("--path", self._library.lw_choose_path(self._handle, place))
+        chosen = [(_PROCESS_NAME, 0, name) for name in wanted.processes]
+        for thread in wanted.threads:
+            is_number = thread.isascii() and thread.isdigit() and int(thread) < 2**32
+            chosen.append((_THREAD, int(thread), "") if is_number else (_THREAD_NAME, 0, thread))
+        for kind, tid, name in chosen:
+            self._checked(
+                "--process, --thread",
+                self._library.lw_choose_thread(self._handle, kind, tid, os.fsencode(name)),
+            )
+
+    def _checked(self, option: str, status: int) -> None:
+        if status:
+            raise LinnappError(f"{option}: {self._explained()}")
+
     def attach(self, buffer_bytes: int) -> None:
         """Record from now on.
 
@@ -157,6 +246,10 @@ class Reader:
         """Follow a process and those it makes; of a launcher only those, from their exec on."""
         if self._library.lw_follow(self._handle, pid, _LAUNCHER if is_launcher else _FOLLOWED):
             raise DeviceError(self._explained())
+
+    def follow_all(self) -> None:
+        """Follow every process but this one; before :meth:`attach`."""
+        self._library.lw_follow_every(self._handle, os.getpid())
 
     def read(self, timeout_ms: int) -> bool:
         """Fill rows with what was recorded; whether they are to be taken before the next read."""

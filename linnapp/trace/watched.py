@@ -2,7 +2,8 @@
 """What was watched: two tables in Parquet files, written chunk by chunk, and asked in SQL.
 
 ``calls.parquet`` has a row for each system call, ``ios.parquet`` one for each block I/O. A row of
-`ios` belongs to the row of `calls` with its `tid` and, as `time_ns`, its `call_time_ns`.
+`ios` belongs to the row of `calls` with its `tid` and, as `time_ns`, its `call_time_ns`. A folder
+may hold a recording, and named ones (sessions) in folders of their own: asked are all of them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.errors import TraceError, needs
+from linnapp.errors import LinnappError, TraceError, needs
 from linnapp.files import AnyPath, explain_os_error
 from linnapp.trace import watch_reader
 
@@ -82,15 +83,23 @@ class Store:
         By the number in a row.
     name : callable
         From a number in a row to the name.
+    session : str, optional
+        What this recording is called, in a column of its own.
     """
 
     def __init__(
-        self, folder: AnyPath, call_names: Sequence[str], name: Callable[[int], str | None]
+        self,
+        folder: AnyPath,
+        call_names: Sequence[str],
+        name: Callable[[int], str | None],
+        session: str | None = None,
     ) -> None:
         self._folder = Path(folder)
+        self._session = session
         self._call_names = dict(enumerate(call_names))
         self._name = functools.lru_cache(maxsize=65536)(name)
         self._device = functools.cache(_device)
+        self._decisions = dict(enumerate(watch_reader.DECISIONS))
         self._writers: dict[str, Any] = {}
 
     def __enter__(self) -> Store:
@@ -145,6 +154,7 @@ class Store:
         no_file = rows["inode"] == watch_reader.NULL
         return pa.table(
             {
+                "session": self._session_of(rows, pa),
                 "time_ns": _integers(rows["time_ns"], pa),
                 "duration_ns": _integers(rows["duration_ns"], pa),
                 "pid": pa.array(np.ascontiguousarray(rows["pid"])),
@@ -174,11 +184,16 @@ class Store:
         flags = rows["flags"]
         in_call = flags & watch_reader.IN_CALL != 0
         flush = (rows["bytes"] == 0) & (flags & watch_reader.PREFLUSH != 0)
+        drive = np.where(rows["drive"] == watch_reader.SEVERAL, -1, rows["drive"].astype(np.int64))
         return pa.table(
             {
+                "session": self._session_of(rows, pa),
                 "time_ns": _integers(rows["time_ns"], pa),
                 "latency_ns": _integers(rows["latency_ns"], pa),
+                **{layer: _integers(rows[layer], pa) for layer in watch_reader.LAYERS},
                 "device": _words(rows["device"].astype(np.int64), self._device, pa),
+                "drive": _words(drive, self._device, pa),
+                "decision": _words(rows["decision"], self._decisions.get, pa),
                 "op": _words(np.where(flush, 2, rows["op"]), lambda op: _OPS.get(op, "other"), pa),
                 "sector": pa.array(rows["sector"].astype(np.int64)),
                 "bytes": pa.array(rows["bytes"].astype(np.int64)),
@@ -194,6 +209,9 @@ class Store:
                 "failed": pa.array(flags & watch_reader.FAILED != 0),
             }
         )
+
+    def _session_of(self, rows: npt.NDArray[np.void], pa: Any) -> pa.Array:
+        return pa.repeat(pa.scalar(self._session, pa.string()), len(rows))
 
 
 def _integers(column: npt.NDArray[np.int64], pa: Any) -> Any:
@@ -216,9 +234,37 @@ def _device(number: int) -> str | None:
     return place.resolve().name if place.exists() else pair
 
 
+def session_folder(folder: AnyPath, session: str) -> Path:
+    """Where a session is kept.
+
+    Raises
+    ------
+    LinnappError
+        If that is no name for a folder.
+    """
+    if not session.isprintable() or "/" in session or session.startswith(".") or not session:
+        raise LinnappError(
+            f"--session {session!r}: it names a folder: printable, without /, not with a dot first"
+        )
+    return Path(folder) / session
+
+
+def recordings(folder: AnyPath) -> list[Path]:
+    """The folders of a folder's recordings: itself, and those of its sessions."""
+    folder = Path(folder)
+    try:
+        below = sorted(folder.iterdir())
+    except OSError:
+        below = []  # whoever opens the tables says why
+    # With a dot first one is being written.
+    below = [each for each in below if not each.name.startswith(".")]
+    found = [each for each in (folder, *below) if (each / _RECORDING).is_file()]
+    return found or [folder]
+
+
 @contextlib.contextmanager
 def opened(folder: AnyPath) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database with the tables `calls` and `ios` of a recording.
+    """A database with the tables `calls` and `ios` of a folder's recordings.
 
     Raises
     ------
@@ -231,18 +277,23 @@ def opened(folder: AnyPath) -> Iterator[duckdb.DuckDBPyConnection]:
     database = duckdb.connect(":memory:")
     try:
         for table in TABLES:
-            path = Path(folder) / f"{table}.parquet"
+            paths = [each / f"{table}.parquet" for each in recordings(folder)]
+            path = paths[0]
             try:
-                with path.open("rb"):
-                    pass
-                quoted = str(path.resolve()).replace("'", "''")
-                # What has a special meaning in a pattern is meant as it stands.
-                pattern = "".join(f"[{c}]" if c in "*?[" else c for c in quoted)
-                database.execute(f"create view {table} as from read_parquet('{pattern}')")
+                for path in paths:
+                    with path.open("rb"):
+                        pass
+                names = ", ".join(map(_pattern, paths))
+                # One at a time, since that says which one is damaged.
+                for path in paths:
+                    database.execute(f"describe from read_parquet({_pattern(path)})")
+                database.execute(
+                    f"create view {table} as from read_parquet([{names}], union_by_name = true)"
+                )
             except OSError as error:
                 raise TraceError(
-                    f"{folder}: {path.name}: {error.strerror}; a folder that `linnapp watch -o` "
-                    "has written is asked"
+                    f"{path.parent}: {path.name}: {error.strerror}; a folder that "
+                    "`linnapp watch -o` has written is asked"
                 ) from error
             except duckdb.Error as error:
                 raise TraceError(
@@ -251,6 +302,12 @@ def opened(folder: AnyPath) -> Iterator[duckdb.DuckDBPyConnection]:
         yield database
     finally:
         database.close()
+
+
+def _pattern(path: Path) -> str:
+    """A file's name in SQL: what has a special meaning in a pattern is meant as it stands."""
+    quoted = str(path.resolve()).replace("'", "''")
+    return "'" + "".join(f"[{c}]" if c in "*?[" else c for c in quoted) + "'"
 
 
 def _first(error: Exception) -> str:
@@ -343,6 +400,15 @@ from called left join queued on called.path is not distinct from queued.path
 order by time_us desc, called.path
 """
 
+_LAYERS = f"""
+select op, {", ".join(f"avg({layer}) / 1e3 as {layer}" for layer in watch_reader.LAYERS)}
+from ios where not below and drive_ns is not null and op in ('read', 'write')
+group by op order by op
+"""
+_DECISIONS = """
+select decision, count(*) as n from ios where decision is not null
+group by decision order by n desc, decision
+"""
 _IOS = """
 select count(*) as ios, coalesce(sum(bytes) filter (op = 'read'), 0)::bigint as read_bytes,
   coalesce(sum(bytes) filter (op = 'write'), 0)::bigint as written_bytes
@@ -372,7 +438,7 @@ def summary(folder: AnyPath, top: int) -> dict[str, Any]:
         are parts of others.
     """
     with opened(folder) as database:
-        n_paths, n_calls, without = _ask(
+        n_paths, n_calls, without = ask(
             database, "select count(distinct path), count(*), count(*) - count(path) from calls"
         )[0].values()
         found = {
@@ -380,14 +446,19 @@ def summary(folder: AnyPath, top: int) -> dict[str, Any]:
             "calls": n_calls,
             "calls_without_path": without,
             "paths": n_paths,
-            **_ask(database, "select count(*) - count(latency_ns) as ios_without_end from ios")[0],
-            "ios": {whose: _ask(database, _IOS + where)[0] for whose, where in _WHOSE.items()},
-            "by_path": _ask(database, f"{_BY_PATH} limit {int(top)}"),
+            **ask(database, "select count(*) - count(latency_ns) as ios_without_end from ios")[0],
+            "layers_us": {row.pop("op"): row for row in ask(database, _LAYERS)},
+            "decisions": {row["decision"]: row["n"] for row in ask(database, _DECISIONS)},
+            "ios": {whose: ask(database, _IOS + where)[0] for whose, where in _WHOSE.items()},
+            "by_path": ask(database, f"{_BY_PATH} limit {int(top)}"),
         }
     return found
 
 
-def _ask(database: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:
-    result = database.execute(sql)
+def ask(
+    database: duckdb.DuckDBPyConnection, sql: str, given: dict[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """The rows of an answer, by column; what the query names as ``$name`` is given."""
+    result = database.execute(sql, given or {})
     columns = [str(column[0]) for column in result.description or ()]
     return [dict(zip(columns, row, strict=True)) for row in result.fetchall()]

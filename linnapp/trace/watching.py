@@ -12,12 +12,12 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath, replaced_directory
-from linnapp.trace.watch_reader import Reader, call_names, library
+from linnapp.trace.watch_reader import EVERYTHING, Reader, Wanted, call_names, library
 from linnapp.trace.watched import Store, check_can_store
 
 _TYPES = Path("/sys/kernel/btf/vmlinux")
@@ -107,11 +107,14 @@ def watch(
     output: AnyPath,
     *,
     command: Sequence[str] = (),
-    pid: int | None = None,
+    pids: Sequence[int] = (),
+    every: bool = False,
+    wanted: Wanted = EVERYTHING,
+    session: str | None = None,
     duration_s: float | None = None,
     buffer_mib: int = 16,
 ) -> Watched:
-    """Follow a command until it ends, or a process; until ctrl-C at most.
+    """Follow a command until it ends, or processes; until ctrl-C at most.
 
     Parameters
     ----------
@@ -119,8 +122,14 @@ def watch(
         Folder of the tables, which appears whole.
     command : sequence of str
         Run this and follow it, and all it starts.
-    pid : int, optional
-        Follow this process instead, and all it starts from now on.
+    pids : sequence of int
+        Follow these processes instead, and all they start from now on.
+    every : bool
+        Follow every process but this one; until the command ends, if there is one.
+    wanted : Wanted
+        What to record of them.
+    session : str, optional
+        What this recording is called in its tables.
     duration_s : float, optional
         Stop after so long; a command is ended then.
     buffer_mib : int
@@ -134,13 +143,16 @@ def watch(
     """
     if command:
         check_command(command)
-    elif pid is not None:
+    for pid in pids:
         process_id(pid)
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(replaced_directory(output, (".parquet", ".json")))
         check_can_watch()
         reader = stack.enter_context(Reader())
-        store = stack.enter_context(Store(folder, call_names(), reader.name))
+        reader.choose(wanted)
+        if every:
+            reader.follow_all()
+        store = stack.enter_context(Store(folder, call_names(), reader.name, session))
         reader.attach(buffer_mib << 20)
         start = time.monotonic()
         child = None
@@ -149,9 +161,9 @@ def watch(
                 reader.follow(os.getpid(), is_launcher=True)
                 with _signals_held():
                     child = _started(command)
-            elif pid is not None:
+            for pid in pids:
                 reader.follow(pid)
-            _until_end(reader, store, child.pid if child else pid, duration_s)
+            _until_end(reader, store, [child.pid] if child else pids, duration_s)
         except KeyboardInterrupt:
             pass  # what was recorded until then is kept
         finally:
@@ -164,7 +176,17 @@ def watch(
             store.add(*reader.take())
         store.add(*reader.take())
         counts = reader.counts()
-        store.finish({"command": list(command), "pid": pid, "seconds": seconds, **counts})
+        store.finish(
+            {
+                "session": session,
+                "command": list(command),
+                "pids": list(pids),
+                "every": every,
+                "wanted": dataclasses.asdict(wanted),
+                "seconds": seconds,
+                **counts,
+            }
+        )
     return Watched(status, seconds, counts)
 
 
@@ -207,10 +229,10 @@ def _ended(child: subprocess.Popen[bytes] | None) -> int:
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 
-def _until_end(reader: Reader, store: Store, pid: int | None, duration_s: float | None) -> None:
+def _until_end(reader: Reader, store: Store, pids: Sequence[int], duration_s: float | None) -> None:
     deadline = None if duration_s is None else time.monotonic() + duration_s
-    with _end_of(pid) as end:
-        while not end.poll(0):
+    with _ends_of(pids) as have_ended:
+        while not have_ended():
             wait_ms = _LOOK_MS
             if deadline is not None:
                 left_ms = int(1000 * (deadline - time.monotonic()))
@@ -222,15 +244,24 @@ def _until_end(reader: Reader, store: Store, pid: int | None, duration_s: float 
 
 
 @contextlib.contextmanager
-def _end_of(pid: int | None) -> Iterator[select.poll]:
-    """Something that says whether a process has ended."""
-    end = select.poll()
-    if pid is None:
-        yield end
-        return
-    fd = os.pidfd_open(pid)
-    try:
-        end.register(fd, select.POLLIN)
-        yield end
-    finally:
-        os.close(fd)
+def _ends_of(pids: Sequence[int]) -> Iterator[Callable[[], bool]]:
+    """Something that says whether all of some processes have ended; never without any."""
+    ends = select.poll()
+    with contextlib.ExitStack() as stack:
+        left = set()
+        for pid in pids:
+            try:
+                fd = os.pidfd_open(pid)
+            except ProcessLookupError:
+                continue  # it has, since it was looked at
+            stack.callback(os.close, fd)
+            ends.register(fd, select.POLLIN)
+            left.add(fd)
+
+        def have_ended() -> bool:
+            for fd, _ in ends.poll(0):
+                ends.unregister(fd)
+                left.remove(fd)
+            return bool(pids) and not left
+
+        yield have_ended

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import signal
 import stat
 import struct
@@ -26,7 +27,8 @@ from linnapp.cli import cli
 from linnapp.commands.watch import _show
 from linnapp.errors import LinnappError
 from linnapp.trace import watch_reader, watched, watching
-from linnapp.trace.watch_reader import NULL, Reader, call_names
+from linnapp.trace.watch_changes import changes
+from linnapp.trace.watch_reader import NULL, Reader, Wanted, call_names
 from linnapp.trace.watched import Store, query
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "insight.md"
@@ -45,7 +47,8 @@ NONE = FILE.pack(0, 0, 0, 0)
 
 
 def file_record(file: bytes, *components: bytes) -> bytes:
-    name = b"".join(part + b"\0" for part in components)
+    """Of a file with these components, the last one first."""
+    name = b"".join(b"/" + part for part in reversed(components)) + b"\0"
     return struct.pack("<IIQII", 1, 0, 0, 0, len(name)) + file + name
 
 
@@ -75,11 +78,23 @@ def call_record(
     )
 
 
-def io_record(flags: int, *, n_bytes: int = 4096, op: int = 0, call: str = "read") -> bytes:
+def io_record(
+    flags: int,
+    *,
+    n_bytes: int = 4096,
+    op: int = 0,
+    call: str = "read",
+    insert_ns: int = 0,
+    issue_ns: int = 0,
+    drive: int = 0,
+    decision: int = 0,
+) -> bytes:
+    """Queued at 110 ns, ended at 160 ns."""
     return struct.pack(
-        "<IIIIQQQIIIIQII16s",
+        "<IIIIQQQIIIIQQQIIII16s",
         *(3, flags, 7, 7, 110, 50, 2048, n_bytes, DEVICE, op),
-        *(call_names().index(call), 100, 0, 0, b"kworker/u8:1"),
+        *(call_names().index(call), 100, insert_ns, issue_ns, 0, drive, decision, 0),
+        b"kworker/u8:1",
     )
 
 
@@ -210,9 +225,9 @@ def test_what_is_not_attached_has_nothing_to_read() -> None:
 # --- The tables.
 
 
-def stored(folder: Path, *records: bytes) -> Path:
-    folder.mkdir()
-    with Reader(rows=100) as reader, Store(folder, call_names(), reader.name) as store:
+def stored(folder: Path, *records: bytes, session: str | None = None) -> Path:
+    folder.mkdir(parents=True)
+    with Reader(rows=10_000) as reader, Store(folder, call_names(), reader.name, session) as store:
         for record in records:
             reader.feed(record)
         store.add(*reader.take())
@@ -237,7 +252,14 @@ def test_rows_hold_what_the_records_said(tmp_path: Path) -> None:
     )
     first, second = asked(folder, "select * from calls order by time_ns")
     assert first == {
-        **{"time_ns": 100, "duration_ns": 60, "pid": 7, "tid": 7, "process": "postgres"},
+        **{
+            "session": None,
+            "time_ns": 100,
+            "duration_ns": 60,
+            "pid": 7,
+            "tid": 7,
+            "process": "postgres",
+        },
         **{"call": "pread64", "fd": 3, "path": "/foo", "to_path": None, "file_offset": 512},
         **{"bytes": 8192, "result": 4096, "kind": "file", "device": "4095:1", "inode": 12},
     }
@@ -264,6 +286,128 @@ def test_rows_hold_what_the_records_said(tmp_path: Path) -> None:
     assert (row["path"], row["bytes"], row["ios"], row["io_read_bytes"]) == ("/foo", 4096, 1, 4096)
 
 
+def test_the_times_of_an_ios_layers_add_up(tmp_path: Path) -> None:
+    ended = watch_reader.COMPLETED
+    folder = stored(
+        tmp_path / "seen",
+        io_record(ended, insert_ns=115, issue_ns=130),
+        io_record(ended, issue_ns=130, op=1),
+        io_record(ended, op=2),
+        io_record(0, insert_ns=115, issue_ns=130, op=3),
+        io_record(0, insert_ns=115, op=9),
+    )
+    layers = ", ".join(watch_reader.LAYERS)
+    found = {
+        row["op"]: tuple(row.values())[1:] for row in asked(folder, f"select op, {layers} from ios")
+    }
+    assert found == {
+        "read": (5, 15, 30),
+        "write": (20, 0, 30),  # past the scheduler
+        "flush": (None, None, None),
+        "discard": (5, 15, None),  # under way
+        "write_zeroes": (None, None, None),
+    }
+    shown = watched.summary(folder, 1)["layers_us"]
+    assert shown == {
+        "read": {"plug_ns": 0.005, "scheduler_ns": 0.015, "drive_ns": 0.03},
+        "write": {"plug_ns": 0.02, "scheduler_ns": 0.0, "drive_ns": 0.03},
+    }
+
+
+def test_drives_and_decisions_have_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = stored(
+        tmp_path / "seen",
+        io_record(0),
+        io_record(0, drive=4094 << 20 | 2, decision=1),
+        io_record(0, drive=watch_reader.SEVERAL, decision=2),
+        io_record(0, decision=3),
+        io_record(0, decision=4),
+        io_record(0, decision=1),
+    )
+    rows = asked(folder, "select drive, decision from ios")
+    assert [row["drive"] for row in rows[:3]] == ["4095:1", "4094:2", None]
+    assert [row["decision"] for row in rows[:5]] == [None, "admitted", "revoked", "probe", "kept"]
+    _show(watched.summary(folder, 1), None)
+    assert "decided by LinnOS: 2 admitted, 1 kept, 1 probe, 1 revoked" in capsys.readouterr().out
+
+
+def test_sessions_are_kept_side_by_side(tmp_path: Path) -> None:
+    folder = tmp_path / "seen"
+    stored(folder, call_record("read", result=1))
+    for i, session in enumerate(("before", "af'ter")):
+        stored(
+            watched.session_folder(folder, session),
+            *(call_record("read", time_ns=1000 * i + n) for n in range(i + 2)),
+            session=session,
+        )
+    (folder / "notes").mkdir()
+    counts = asked(folder, "select session, count(*) as n from calls group by all order by all")
+    assert [(row["session"], row["n"]) for row in counts] == [
+        ("af'ter", 3),
+        ("before", 2),
+        (None, 1),
+    ]
+    (folder / "before" / "ios.parquet").write_bytes(b"PAR1" * 5)
+    with pytest.raises(LinnappError, match="before/ios.parquet: not a table"):
+        query(folder, "from calls")
+    for name in ("", ".", "..", "a/b", "a\x1b", ".hidden"):
+        with pytest.raises(LinnappError, match="--session"):
+            watched.session_folder(folder, name)
+
+
+def test_the_call_that_changed_is_named_and_what_it_waited_for(tmp_path: Path) -> None:
+    """fsync() takes 300 us more, all of it at the drive; reads differ by chance alone."""
+    rng = np.random.default_rng(5)
+    n = 400
+    for i, session in enumerate(("before", "after")):
+        records: list[bytes] = [file_record(FOO, b"foo")]
+        for k in range(n):
+            time_ns = i * 10**12 + 10**6 * k
+            duration_ns = 500_000 + int(rng.normal(0, 20_000)) + 300_000 * i
+            in_call = watch_reader.IN_CALL | watch_reader.WATCHED | watch_reader.COMPLETED
+            io = struct.pack(
+                "<IIIIQQQIIIIQQQIIII16s",
+                *(3, in_call, 7, 7, time_ns + 1000, duration_ns - 2000, 8, 4096, DEVICE, 1),
+                *(call_names().index("fsync"), time_ns, time_ns + 2000, time_ns + 11_000),
+                *(0, 0, 0, 0, b"x"),
+            )
+            records += [
+                call_record("fsync", FOO, time_ns=time_ns, duration_ns=duration_ns),
+                call_record(
+                    "read", FOO, time_ns=time_ns, duration_ns=2000 + int(rng.normal(0, 300)), tid=8
+                ),
+                io,
+            ]
+        records += [call_record("unlink", time_ns=i * 10**12)]
+        stored(tmp_path / "seen" / session, *records, session=session)
+    found = {change.call: change for change in changes(tmp_path / "seen", "before", "after")}
+    assert sorted(found) == ["fsync", "read", "unlink"] and next(iter(found)) == "fsync"
+    fsync = found["fsync"]
+    assert fsync.is_beyond_chance and not found["read"].is_beyond_chance
+    assert found["unlink"].low_us is None and not found["unlink"].is_beyond_chance
+    assert fsync.low_us is not None and fsync.high_us is not None
+    assert fsync.low_us < 300 < fsync.high_us and fsync.high_us - fsync.low_us < 20
+    assert (fsync.before.calls, fsync.before.ios) == (n, 1.0)
+    assert fsync.after.drive_us - fsync.before.drive_us == pytest.approx(fsync.us, abs=0.01)
+    assert fsync.after.wait_us == fsync.before.wait_us == 10.0
+    shown = run("query", tmp_path / "seen", "--compare", "before", "after", "--by-path")
+    assert shown.exit_code == 0, shown.output
+    assert shown.output.startswith("fsync /foo: takes longer: mean ")
+    assert (
+        "3 kinds of calls in both, 1 of them changed beyond chance; 1 are too few" in shown.output
+    )
+    back = json.loads(
+        run("query", tmp_path / "seen", "--compare", "after", "before", "--json").output
+    )
+    assert (back[0]["call"], back[0]["beyond_chance"], back[0]["us"]) == ("fsync", True, -fsync.us)
+    refused = run("query", tmp_path / "seen", "--compare", "before", "x")
+    assert "no session x with calls; it has after, before" in str(refused.exception)
+    for arguments in ((), ("select 1", "--compare", "a", "b"), ("select 1", "--by-path")):
+        assert run("query", tmp_path / "seen", *arguments).exit_code == 2
+
+
 def test_all_that_is_missing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = watched.summary(stored(tmp_path / "seen", call_record("read")), 5)
     _show(found, None)
@@ -272,7 +416,8 @@ def test_all_that_is_missing_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
         _show({**found, name: 7}, None)
         shown = capsys.readouterr().out
         assert f"7 {words}" in shown
-        assert ("nothing was dropped" in shown) == (name in ("other_ios", "unfinished_calls"))
+        not_dropped = ("other_ios", "unfinished_calls", "filtered_calls", "filtered_ios")
+        assert ("nothing was dropped" in shown) == (name in not_dropped)
 
 
 def run(*arguments: object) -> Result:
@@ -386,6 +531,20 @@ def test_what_is_to_be_watched_must_be_there(tmp_path: Path) -> None:
         refused = run("watch", "-o", out, *arguments)
         assert isinstance(refused.exception, LinnappError), refused.output
         assert words in str(refused.exception)
+    for wanted, words in (
+        (("--call", "raed"), "--call raed: not one that is recorded .* read, "),
+        (("--call", "read,x" * 20), "--call xread: not one"),
+        (("--path", "/"), "--path /: everything is in it"),
+        (("--path", "/" + "x" * 300), "--path: a path of 301 bytes: 255 at most"),
+        (("--path", "a", *("--path", "b") * 8), "--path: 8 paths at most"),
+        (("--thread", ",".join(map(str, range(70)))), "64 processes and threads at most"),
+        (("--session", "a/b"), "--session 'a/b': it names a folder"),
+    ):
+        refused = run("watch", "-o", out, *wanted, "--", "true")
+        assert isinstance(refused.exception, LinnappError), refused.output
+        assert re.search(words, str(refused.exception)), refused.exception
+    assert "give -o FOLDER" in run("watch", "--session", "a", "--", "true").output
+    assert "or --all" in run("watch", "--all", "--pid", 1).output
     assert "give `-- CMD ...` to run, or --pid" in run("watch").output
     assert "give `-- CMD ...` to run, or --pid" in run("watch", "--pid", 1, "--", "true").output
     assert not out.exists()
@@ -546,6 +705,264 @@ def test_a_split_io_is_one_that_ends_with_its_last_part(
     assert all(0 < io["latency_ns"] < io["duration_ns"] for io in ended)
 
 
+@pytest.mark.parametrize("scheduler", ["none", "mq-deadline"])
+def test_an_ios_time_is_told_layer_by_layer(
+    kernel: None, drive: Path, tmp_path: Path, scheduler: str
+) -> None:
+    """Eight threads at a drive that takes two at a time wait, where there is a scheduler for it."""
+    device = drive.stat().st_dev
+    queue = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}/queue")
+    if scheduler not in (queue / "scheduler").read_text():
+        pytest.skip(f"this kernel has no {scheduler}")
+    (queue / "scheduler").write_text(scheduler)
+    script = textwrap.dedent(f"""
+        import mmap, os, threading
+        fd = os.open("{drive}/f", os.O_CREAT | os.O_RDWR | os.O_DIRECT)
+        os.posix_fallocate(fd, 0, 1 << 22)
+        page = mmap.mmap(-1, 1 << 22)
+        os.pwrite(fd, page, 0)
+        def read():
+            page = mmap.mmap(-1, 4096)
+            for i in range(100):
+                os.preadv(fd, [page], i << 12)
+        threads = [threading.Thread(target=read) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    """)
+    watching.watch(tmp_path / "seen", command=[sys.executable, "-S", "-c", script])
+    [found] = asked(
+        tmp_path / "seen",
+        """select count(*) as n, count(drive_ns) as known, bool_and(drive = ios.device) as served,
+        bool_and(plug_ns + scheduler_ns + drive_ns = latency_ns) as adds_up,
+        bool_and(plug_ns >= 0 and scheduler_ns >= 0 and drive_ns > 0) as is_time,
+        max(scheduler_ns) as scheduler_ns, count(decision) as decided
+        from ios join calls on ios.tid = calls.tid and call_time_ns = calls.time_ns
+        where ios.op = 'read' and ios.call like 'pread%' and not metadata""",
+    )
+    assert found["n"] == 800 and found["known"] >= 700
+    assert found["adds_up"] and found["is_time"] and found["served"]
+    assert (found["scheduler_ns"] > 0) == (scheduler != "none")
+    has_linnos = bool(list(Path("/sys/block").glob("*/linnos")))
+    assert has_linnos or not found["decided"]
+
+
+#: In two folders, by the main thread and by another of a name and number of its own.
+FILTERED = """
+import os, sys, threading
+def work():
+    os.chdir(sys.argv[1])
+    for name in ("in/a", "inner/b", "./in/c", sys.argv[1] + "/in/sub/d", "out/e"):
+        fd = os.open(name, os.O_CREAT | os.O_RDWR)
+        os.write(fd, b"x" * 100)
+        os.fsync(fd)
+        os.close(fd)
+        os.stat(name)
+    os.rename("out/e", "in/e")
+    os.symlink("in/a", "link")
+    os.close(os.open("link", os.O_RDONLY))
+    r, w = os.pipe()
+    os.write(w, b"x")
+    os.chdir("in")
+    os.unlink("e")
+    os.chdir("sub")
+    os.stat("../../out")
+for folder in ("in", "in/sub", "inner", "out"):
+    os.makedirs(os.path.join(sys.argv[1], folder))
+thread = threading.Thread(target=work)
+if len(sys.argv) > 2:
+    thread.run()
+else:
+    def named():
+        open("/proc/thread-self/comm", "w").write("worker")
+        print(threading.get_native_id())
+        work()
+    thread = threading.Thread(target=named)
+    thread.start()
+    thread.join()
+"""
+
+
+def watched_by(folder: Path, wanted: Wanted, *arguments: object) -> watching.Watched:
+    program = [sys.executable, "-S", "-E", "-c", FILTERED, *map(str, arguments)]
+    seen = watching.watch(folder, command=program, wanted=wanted)
+    assert not seen.status and seen.counts["filtered_calls"] > 0
+    assert not seen.counts["lost_calls"]
+    return seen
+
+
+def test_only_what_is_in_a_path_is_recorded(kernel: None, drive: Path, tmp_path: Path) -> None:
+    place = drive / "place"
+    wanted = Wanted(paths=[f"{place}/in", f"{place}/nowhere"])
+    seen = watched_by(tmp_path / "seen", wanted, place, "main")
+    rows = asked(tmp_path / "seen", "select call, path, to_path from calls order by time_ns")
+    # Whether a C library opens with openat(), or looks with statx(), is its own affair.
+    found = [
+        (re.sub(r"^newf|at2?$|x$", "", row["call"]), row["path"].removeprefix(f"{place}/"))
+        for row in rows
+    ]
+    worked = ["open", "write", "fsync", "close", "stat"]
+    for name in ("in/a", "in/c", "in/sub/d"):
+        assert [call for call, path in found if path == name][:5] == worked, name
+    assert all(path.split("/")[0] == "in" or call == "rename" for call, path in found)
+    renames = [row for row in rows if row["call"].startswith("rename")]
+    assert [(row["path"], row["to_path"]) for row in renames] == [
+        (f"{place}/out/e", f"{place}/in/e")
+    ]
+    # By the link it is another path; what is opened is the file.
+    assert [call for call, path in found if path == "in/a"][5:] == ["open", "close"]
+    assert ("unlink", "in/e") in found
+    assert all(path.startswith("in/") for call, path in found if call == "write")
+    # Names that lead elsewhere from within count as they were given.
+    assert ("stat", "in/sub/../../out") in found
+    # The I/Os are those of these calls; the journal's are not asked for.
+    [ios] = asked(
+        tmp_path / "seen",
+        "select count(*) as n, bool_and(call is not null) as within, bool_or(call = 'fsync') as "
+        "synced from ios",
+    )
+    assert ios["n"] >= 3 and ios["within"] and ios["synced"]
+    assert seen.counts["filtered_ios"] > 0
+
+
+def test_a_name_that_is_read_late_is_compared_all_the_same(kernel: None, tmp_path: Path) -> None:
+    """Of two names in pages that are not there when the call begins, one is in the path."""
+    script = textwrap.dedent("""
+        import ctypes, mmap, sys
+        access = ctypes.CDLL(None).access
+        with open(sys.argv[1] + "/names", "w+b") as names:
+            for name in b"in/missing", b"out/missing":
+                names.seek(0)
+                names.write(sys.argv[1].encode() + b"/" + name + bytes(4096))
+                names.flush()
+                page = mmap.mmap(names.fileno(), 4096, flags=mmap.MAP_PRIVATE)
+                access(ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(page))), 0)
+    """)
+    seen = watching.watch(
+        tmp_path / "seen",
+        command=[sys.executable, "-S", "-E", "-c", script, str(tmp_path)],
+        wanted=Wanted(paths=[f"{tmp_path}/in"]),
+    )
+    assert not seen.status
+    rows = asked(tmp_path / "seen", "select path, result from calls")
+    assert [(row["path"], row["result"]) for row in rows] == [(f"{tmp_path}/in/missing", -2)]
+
+
+def test_only_certain_calls_and_threads_are_recorded(kernel: None, tmp_path: Path) -> None:
+    def seen(wanted: Wanted, *arguments: object) -> list[tuple[str, str]]:
+        folder, place = tmp_path / f"{len(list(tmp_path.iterdir()))}", tmp_path / "place"
+        shutil.rmtree(place, ignore_errors=True)
+        watched_by(folder, wanted, place, *arguments)
+        [left_out] = asked(folder, "select count(*) as n from ios where call is null")
+        assert left_out["n"] == 0 or not wanted.calls
+        return [
+            (row["call"], row["process"])
+            for row in asked(folder, "select call, process from calls")
+        ]
+
+    found = seen(Wanted(calls=["fsync", "rename"]), "main")
+    assert sorted(call for call, _ in found) == ["fsync"] * 5 + ["rename"]
+    [process] = {process for _, process in found}
+    found = seen(Wanted(threads=["worker"]))
+    assert {process for _, process in found} == {"worker"}
+    assert [call for call, _ in found].count("fsync") == 5
+    # A process is one with all of its threads.
+    found = seen(Wanted(calls=["fsync", "read"], processes=[process]))
+    assert [each for each in found if each[0] == "fsync"] == [("fsync", "worker")] * 5
+    assert ("read", process) in found
+    assert seen(Wanted(processes=["nobody"])) == []
+
+
+def test_a_thread_is_chosen_by_its_number(kernel: None, tmp_path: Path) -> None:
+    script = textwrap.dedent("""
+        import os, threading, time
+        def work(name):
+            with open(name, "w") as f:
+                f.write(str(threading.get_native_id()))
+            while True:
+                os.stat(name)
+                time.sleep(0.005)
+        for name in "ab":
+            threading.Thread(target=work, args=[name]).start()
+    """)
+    program = subprocess.Popen([sys.executable, "-S", "-c", script], cwd=tmp_path)
+    try:
+        for name in "ab":
+            while not ((tmp_path / name).exists() and (tmp_path / name).stat().st_size):
+                time.sleep(0.01)
+        watching.watch(
+            tmp_path / "seen",
+            every=True,
+            wanted=Wanted(threads=[(tmp_path / "b").read_text()]),
+            duration_s=0.3,
+        )
+    finally:
+        program.kill()
+        program.wait()
+    [found] = asked(
+        tmp_path / "seen", "select distinct tid, path from calls where call ~ 'stat|statx'"
+    )
+    assert found == {"tid": int((tmp_path / "b").read_text()), "path": f"{tmp_path}/b"}
+
+
+def test_several_processes_are_watched_until_the_last_has_ended(
+    kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = f"""
+        while [ ! -e {tmp_path}/go ]; do sleep 0.01; done
+        for i in 1 2 3; do : >{tmp_path}/$0; sleep $0; done
+    """
+    followed: list[int] = []
+    follow = Reader.follow
+
+    def follows(reader: Reader, pid: int) -> None:
+        follow(reader, pid)
+        followed.append(pid)
+        if len(followed) == 2:
+            (tmp_path / "go").touch()
+
+    monkeypatch.setattr(Reader, "follow", follows)
+    programs = [subprocess.Popen(["sh", "-c", script, name]) for name in ("0.05", "0.15")]
+    watching.watch(tmp_path / "seen", pids=[program.pid for program in programs])
+    for program in programs:
+        assert program.wait(timeout=5) == 0
+    found = asked(
+        tmp_path / "seen",
+        f"""select path, pid, count(*) as n from calls where call = 'openat' and result >= 0
+        and starts_with(path, '{tmp_path}/') group by all order by path""",
+    )
+    assert [(row["path"], row["pid"], row["n"]) for row in found] == [
+        (f"{tmp_path}/{name}", program.pid, 3)
+        for name, program in zip(("0.05", "0.15"), programs, strict=True)
+    ]
+
+
+def test_every_process_but_the_watcher_is_watched(kernel: None, tmp_path: Path) -> None:
+    """Of two programs that nobody named; one begins after the watch."""
+    script = f"while :; do : >{tmp_path}/$0; sleep 0.02; done"
+    first = subprocess.Popen(["sh", "-c", script, "first"])
+    second = 'sh -c "$1" second & sleep 0.4; kill $!; wait'
+    try:
+        seen = watching.watch(
+            tmp_path / "seen", command=["sh", "-c", second, "sh", script], every=True
+        )
+    finally:
+        first.kill()
+        first.wait()
+    assert not seen.counts["lost_calls"]
+    found = asked(
+        tmp_path / "seen",
+        f"""select path, count(*) as n, bool_and(pid <> {os.getpid()}) as not_ours from calls
+        where path in ('{tmp_path}/first', '{tmp_path}/second') and call = 'openat' group by all
+        order by path""",
+    )
+    assert [row["path"] for row in found] == [f"{tmp_path}/first", f"{tmp_path}/second"]
+    assert all(row["n"] > 3 and row["not_ours"] for row in found)
+    [ours] = asked(tmp_path / "seen", f"select count(*) as n from calls where pid = {os.getpid()}")
+    assert ours["n"] == 0
+
+
 def test_a_process_that_runs_is_watched_and_its_open_files_have_names(
     kernel: None, tmp_path: Path
 ) -> None:
@@ -561,7 +978,10 @@ def test_a_process_that_runs_is_watched_and_its_open_files_have_names(
             time.sleep(0.01)
     """)
     program = subprocess.Popen([sys.executable, "-S", "-c", script])
+    log = tmp_path / "log"
     try:
+        while not (log.exists() and log.stat().st_size):
+            time.sleep(0.01)
         seen = run("watch", "-o", tmp_path / "seen", "--pid", program.pid, "--duration", 1)
         assert program.poll() is None
     finally:
