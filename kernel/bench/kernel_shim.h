@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,9 @@ typedef unsigned int uint;
 
 #define U32_MAX 0xffffffffU
 #define PAGE_SIZE 4096
+#define S64_MAX 0x7fffffffffffffffLL
 #define NSEC_PER_USEC 1000L
+#define NSEC_PER_MSEC 1000000L
 #define USEC_PER_MSEC 1000L
 #define BIT(n) (1UL << (n))
 #define BIT_ULL(n) (1ULL << (n))
@@ -55,6 +58,10 @@ typedef unsigned int uint;
 #define min(a, b) ((a) < (b) ? (a) : (b))
 #define max(a, b) ((a) > (b) ? (a) : (b))
 #define min_t(type, a, b) min((type)(a), (type)(b))
+#define max_t(type, a, b) max((type)(a), (type)(b))
+#define clamp_t(type, n, low, high) min(max((type)(n), (type)(low)), (type)(high))
+#define abs(n) __builtin_llabs(n)
+#define sign_extend64(n, sign) ((s64)((u64)(n) << (63 - (sign))) >> (63 - (sign)))
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define container_of(p, type, member) ((type *)((char *)(p) - offsetof(type, member)))
@@ -62,6 +69,7 @@ typedef unsigned int uint;
 #define barrier() __asm__ __volatile__("" ::: "memory")
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
 #define WRITE_ONCE(x, value) (*(volatile typeof(x) *)&(x) = (value))
+#define smp_mb() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #define smp_load_acquire(p) __atomic_load_n(p, __ATOMIC_ACQUIRE)
 #define smp_store_release(p, value) __atomic_store_n(p, value, __ATOMIC_RELEASE)
 
@@ -84,6 +92,8 @@ typedef struct {
 #define atomic64_set(p, n) WRITE_ONCE((p)->counter, n)
 #define atomic64_inc_return(p) atomic64_add_return(1, p)
 #define atomic64_add_return(n, p) __atomic_add_fetch(&(p)->counter, n, __ATOMIC_SEQ_CST)
+#define atomic64_xchg(p, n) __atomic_exchange_n(&(p)->counter, n, __ATOMIC_SEQ_CST)
+#define atomic64_try_cmpxchg(p, old, new) try_cmpxchg(&(p)->counter, old, new)
 #define atomic64_sub(n, p) ((void)atomic64_sub_return(n, p))
 #define atomic64_sub_return(n, p) __atomic_sub_fetch(&(p)->counter, n, __ATOMIC_SEQ_CST)
 
@@ -132,6 +142,9 @@ static inline void spin_lock(raw_spinlock_t *lock)
 }
 
 #define raw_spin_lock_irqsave(lock, flags) ((void)((flags) = 0), spin_lock(lock))
+#define raw_spin_trylock_irqsave(lock, flags) \
+	((flags) = 0, !READ_ONCE((lock)->locked) && \
+			      !__atomic_exchange_n(&(lock)->locked, 1, __ATOMIC_ACQUIRE))
 #define raw_spin_unlock_irqrestore(lock, flags) ((void)(flags), smp_store_release(&(lock)->locked, 0))
 
 static inline void write_seqcount_begin(seqcount_raw_spinlock_t *s)
@@ -161,13 +174,18 @@ static inline int read_seqcount_retry(const seqcount_raw_spinlock_t *s, unsigned
 }
 
 /* CPUs are threads, and their data a page apart. */
+#ifndef SHIM_CPUS
 #define SHIM_CPUS 2
+#endif
 extern __thread int shim_cpu;
 #define per_cpu_ptr(p, cpu) ((typeof(p))((char *)(p) + (cpu)*PAGE_SIZE))
 #define alloc_percpu(type) ((type *)shim_alloc(SHIM_CPUS * PAGE_SIZE))
-#define free_percpu(p) free(p)
+#define free_percpu(p) shim_free(p)
 #define get_cpu_ptr(p) per_cpu_ptr(p, shim_cpu)
 #define put_cpu_ptr(p) ((void)(p))
+#define raw_cpu_ptr(p) per_cpu_ptr(p, shim_cpu)
+#define num_possible_cpus() SHIM_CPUS
+#define num_online_cpus() SHIM_CPUS
 #define this_cpu_read(x) (*per_cpu_ptr(&(x), shim_cpu))
 #define this_cpu_add(x, n) (*per_cpu_ptr(&(x), shim_cpu) += (n))
 #define this_cpu_inc(x) this_cpu_add(x, 1)
@@ -180,6 +198,7 @@ struct rcu_head {
 };
 #define rcu_read_lock() barrier()
 #define rcu_read_unlock() barrier()
+#define synchronize_rcu() barrier()
 #define rcu_dereference(p) READ_ONCE(p)
 #define rcu_access_pointer(p) READ_ONCE(p)
 #define rcu_dereference_protected(p, condition) (p)
@@ -201,27 +220,50 @@ struct static_key_false {
 
 static inline u64 ktime_get_ns(void)
 {
+#ifdef SHIM_CLOCK_NS
+	return SHIM_CLOCK_NS;
+#else
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+#endif
 }
+
+/* What the policy has allocated, for one who wants to know. */
+#define SHIM_RANGES 32
+static struct shim_range {
+	uintptr_t begin;
+	size_t bytes;
+} shim_ranges[SHIM_RANGES];
+static int shim_n_ranges;
 
 static inline void *shim_alloc(size_t bytes)
 {
 	void *p = aligned_alloc(PAGE_SIZE, (bytes + PAGE_SIZE - 1) / PAGE_SIZE * PAGE_SIZE);
 
-	if (!p)
+	if (!p || shim_n_ranges == SHIM_RANGES)
 		abort();
+	shim_ranges[shim_n_ranges++] = (struct shim_range){ (uintptr_t)p, bytes };
 	return memset(p, 0, bytes);
+}
+
+static inline void shim_free(const void *p)
+{
+	int i;
+
+	for (i = 0; p && i < shim_n_ranges; i++)
+		if (shim_ranges[i].begin == (uintptr_t)p)
+			shim_ranges[i] = shim_ranges[--shim_n_ranges];
+	free((void *)p);
 }
 
 #define kzalloc(bytes, flags) shim_alloc(bytes)
 #define kvmalloc(bytes, flags) shim_alloc(bytes)
 #define alloc_pages_exact(bytes, flags) shim_alloc(bytes)
-#define free_pages_exact(p, bytes) ((void)(bytes), free(p))
-#define kfree(p) free(p)
-#define kvfree(p) free(p)
+#define free_pages_exact(p, bytes) ((void)(bytes), shim_free(p))
+#define kfree(p) shim_free(p)
+#define kvfree(p) shim_free(p)
 #define pr_warn(...) fprintf(stderr, __VA_ARGS__)
 
 struct work_struct {

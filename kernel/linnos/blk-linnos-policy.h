@@ -249,6 +249,37 @@ struct linnos_prepared {
 	u8 local;
 };
 
+/**
+ * struct linnos_cpu - what a CPU keeps to itself while it is quiet
+ * @in_flight: what it has counted and not yet added to that of the drive
+ * @write_pages: the same
+ * @quiet_until_ns: it is quiet if this is not 0: until a read ends or is decided
+ *	after it
+ * @left_out: reads that were not recorded
+ * @met: how often, of late, it met others at the history
+ *
+ * A line for each CPU. See "Many CPUs" in blk-linnos.c.
+ */
+struct linnos_cpu {
+	atomic64_t in_flight;
+	atomic64_t write_pages;
+	u64 quiet_until_ns;
+	u64 left_out;
+	u8 met;
+} ____cacheline_aligned_in_smp;
+
+/**
+ * struct linnos_seen - what is in flight, as one CPU sees it
+ * @pages: 4 KiB pages of all I/O
+ * @reads: how many of it are reads
+ * @write_pages: of the pages those of writes, while @watching
+ */
+struct linnos_seen {
+	u32 pages;
+	u32 reads;
+	u64 write_pages;
+};
+
 /* As many replicas as anybody has of his data, beside the drive's own. */
 #define LINNOS_PEERS_MAX 7
 
@@ -283,20 +314,26 @@ struct linnos_upload {
  * @stall_us: reads are stalled when none completes for so long; 0: never
  * @watching: the model is one of latencies: what only these see is kept
  * @watch: since when reads are in flight, allocated with the first such model
+ * @cpus: what CPUs keep to themselves, allocated with @stats
+ * @quiet_ns: for how long a CPU is quiet that meets others; 0: none is
+ * @held_most: no CPU keeps so many pages or reads to itself
+ * @held_back: some may have kept some since @collected_ns
+ * @collected_ns: when somebody last added up what they keep
+ * @probe: the probe in flight, or the last one, see PROBE_IN_FLIGHT
+ * @probe_since_ns: when it was chosen
+ * @probe_again: the last probe was fast, admit the next one at once
+ * @probe_backoff: the last probes were slow, wait 2^this times as long
  * @in_flight: pages, reads, and a reference of the disk, see blk-linnos.c
  * @write_pages: of the pages those of writes, while @watching
- * @busy_since_ns: when the number of reads in flight last left zero, or
- *	@stall_us was set
  * @history_lock: serialises writers of @history
  * @history_seq: lets a reader take @history without the lock
  * @history: the last four completed reads
  * @answered: the same reads, while @watching
  * @last_read_ns: when the drive last answered a read
+ * @recorded_ns: when the last read of @history was
  * @revokes: revocations since then, and answers that it is slow
- * @probe: the probe in flight, or the last one, see PROBE_IN_FLIGHT
- * @probe_since_ns: when it was chosen
- * @probe_again: the last probe was fast, admit the next one at once
- * @probe_backoff: the last probes were slow, wait 2^this times as long
+ * @busy_since_ns: while @stall_us is set, when the number of reads in flight last
+ *	left zero, or it was set
  * @rqos: our place among the queue's policies
  * @peers: drives with the same data, or NULL if none were named
  * @failover_us: what it costs to be refused here and to ask elsewhere
@@ -312,7 +349,7 @@ struct linnos_upload {
  * @idle_work: lets go of a disk that is gone when its last bio has ended
  */
 struct blk_linnos {
-	/* read by every I/O */
+	/* read by every I/O, and seldom written: two lines */
 	enum linnos_mode mode;
 	bool awake;
 	bool hinted;
@@ -325,23 +362,33 @@ struct blk_linnos {
 	u32 stall_us;
 	bool watching;
 	struct linnos_watch *watch;
-
-	/* written by every I/O */
-	atomic64_t in_flight ____cacheline_aligned_in_smp;
-	atomic64_t write_pages;
-	u64 busy_since_ns;
-
-	/* written by every read */
-	raw_spinlock_t history_lock ____cacheline_aligned_in_smp;
-	seqcount_raw_spinlock_t history_seq;
-	struct linnos_history history;
-	struct linnos_answered answered;
-	u64 last_read_ns;
-	atomic_t revokes;
-	atomic_t probe;
-	u64 probe_since_ns;
+	struct linnos_cpu __percpu *cpus;
+	u32 quiet_ns;
+	u32 held_most;
+	bool held_back;
 	bool probe_again;
 	u8 probe_backoff;
+	atomic_t probe;
+	u64 probe_since_ns;
+	u64 collected_ns;
+
+	/* written when an I/O is counted or a read recorded: all that a network
+	 * sees of a drive is in one line
+	 */
+	atomic64_t in_flight ____cacheline_aligned_in_smp;
+	atomic64_t write_pages;
+	raw_spinlock_t history_lock;
+	seqcount_raw_spinlock_t history_seq;
+	struct linnos_history history;
+
+	/* written when a read is recorded */
+	struct linnos_answered answered ____cacheline_aligned_in_smp;
+	u64 last_read_ns;
+	u64 recorded_ns;
+
+	/* written by reads that are refused */
+	atomic_t revokes ____cacheline_aligned_in_smp;
+	u64 busy_since_ns;
 
 	/* configuration */
 	struct rq_qos rqos ____cacheline_aligned_in_smp;
@@ -374,6 +421,8 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode);
 u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat);
 u32 linnos_pending_pages(struct blk_linnos *linnos);
 u32 linnos_reads_in_flight(struct blk_linnos *linnos);
+void linnos_see(const struct blk_linnos *linnos, struct linnos_seen *seen);
+void linnos_set_stall(struct blk_linnos *linnos, u32 stall_us);
 bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns);
 enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos,
 				       unsigned int bytes, u64 now_ns);

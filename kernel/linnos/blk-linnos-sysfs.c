@@ -153,10 +153,9 @@ static ssize_t stall_us_store(struct kobject *kobj, struct kobj_attribute *attr,
 
 	if (ret)
 		return ret;
-	/* it has not been kept while nobody asked */
-	WRITE_ONCE(linnos->busy_since_ns, ktime_get_ns());
-	/* pairs with linnos_stalled() */
-	smp_store_release(&linnos->stall_us, value);
+	mutex_lock(&linnos->lock);
+	linnos_set_stall(linnos, value);
+	mutex_unlock(&linnos->lock);
 	return bytes;
 }
 

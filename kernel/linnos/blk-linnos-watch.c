@@ -192,7 +192,6 @@ void linnos_features(struct blk_linnos *linnos, struct linnos_view *view,
 		     u32 overdue_us)
 {
 	u64 overdue_ns = (u64)overdue_us * NSEC_PER_USEC;
-	u64 write_pages = atomic64_read(&linnos->write_pages);
 	u32 in_flight = view->pending - view->pages;
 	u32 *features = view->features, *past = features + LINNOS_PAST;
 	struct linnos_starts starts = {
@@ -200,15 +199,18 @@ void linnos_features(struct blk_linnos *linnos, struct linnos_view *view,
 				  view->now_ns - overdue_ns :
 				  0,
 	};
+	struct linnos_seen seen;
+	u32 write_pages;
 	int i;
 
 	linnos_watch_all(linnos->watch, &starts);
+	linnos_see(linnos, &seen);
 	/* the two counts are not of the same instant */
-	write_pages = min_t(u64, write_pages, in_flight);
+	write_pages = min_t(u64, seen.write_pages, in_flight);
 	features[LINNOS_OWN_PAGES] = linnos_capped(view->pages);
 	features[LINNOS_READ_PAGES] = linnos_capped(in_flight - write_pages);
 	features[LINNOS_WRITE_PAGES] = linnos_capped(write_pages);
-	features[LINNOS_READS_IN_FLIGHT] = linnos_reads_in_flight(linnos);
+	features[LINNOS_READS_IN_FLIGHT] = seen.reads;
 	features[LINNOS_OLDEST_US] = 0;
 	if (starts.oldest_ns)
 		features[LINNOS_OLDEST_US] =

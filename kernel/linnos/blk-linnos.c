@@ -127,6 +127,12 @@
  * in.
  *
  * Off. The policy is in the queue's list only while its mode is not off.
+ *
+ * Many CPUs. What several CPUs write on every I/O, a line of memory, goes from
+ * one to the next, and costs each of them more than all else here. So a CPU that
+ * meets others there too often counts by itself for a while, and leaves its reads
+ * out of the history: blk-linnos-cpus.h. What is pending is then right but for a
+ * few pages.
  */
 #include <linux/blk-linnos.h>
 #include <linux/blkdev.h>
@@ -136,6 +142,7 @@
 
 #include "blk.h"
 #include "blk-linnos.h"
+#include "blk-linnos-cpus.h"
 #include "blk-linnos-policy.h"
 
 #define CREATE_TRACE_POINTS
@@ -171,17 +178,6 @@ static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
 
 /* Pages are counted in this unit, whatever the machine's page size. */
 #define LINNOS_PAGE_BYTES 4096
-
-/*
- * linnos->in_flight counts three things at once, so that an I/O pays for one
- * atomic operation: pages in its lower half, 16 TiB of them at most, above them
- * 2^24 reads, more than a drive has tags for, and above those that the disk is
- * there. Once that is gone, whoever brings it to zero lets go
- * of the disk; see linnos_hold_disk().
- */
-#define IN_FLIGHT_READ ((s64)BIT_ULL(32))
-#define IN_FLIGHT_DISK ((s64)BIT_ULL(56))
-#define IN_FLIGHT_READS_MASK (IN_FLIGHT_DISK - IN_FLIGHT_READ)
 
 /*
  * linnos->probe says whether a probe is in flight, whether the drive has been
@@ -229,7 +225,7 @@ u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat)
  */
 u32 linnos_pending_pages(struct blk_linnos *linnos)
 {
-	return lower_32_bits(atomic64_read(&linnos->in_flight));
+	return max(linnos_pages_of(linnos_in_flight_all(linnos)), 0);
 }
 
 /**
@@ -240,9 +236,33 @@ u32 linnos_pending_pages(struct blk_linnos *linnos)
  */
 u32 linnos_reads_in_flight(struct blk_linnos *linnos)
 {
-	s64 in_flight = atomic64_read(&linnos->in_flight);
+	return max(linnos_reads_of(linnos_in_flight_all(linnos)), 0);
+}
 
-	return (u64)(in_flight & IN_FLIGHT_READS_MASK) / IN_FLIGHT_READ;
+/**
+ * linnos_see() - what is in flight, as this CPU sees it
+ * @linnos: the disk's policy
+ * @seen: is filled in
+ *
+ * What other CPUs hold is not in it, see blk-linnos-cpus.h.
+ */
+void linnos_see(const struct blk_linnos *linnos, struct linnos_seen *seen)
+{
+	/* a drive that has never been on may be asked, as a peer */
+	struct linnos_cpu __percpu *cpus = READ_ONCE(linnos->cpus);
+	s64 in_flight = 0, write_pages = 0;
+
+	if (likely(cpus)) {
+		struct linnos_cpu *cpu = raw_cpu_ptr(cpus);
+
+		in_flight = atomic64_read(&cpu->in_flight);
+		write_pages = atomic64_read(&cpu->write_pages);
+	}
+	in_flight += atomic64_read(&linnos->in_flight);
+	write_pages += atomic64_read(&linnos->write_pages);
+	seen->pages = max(linnos_pages_of(in_flight), 0);
+	seen->reads = max(linnos_reads_of(in_flight), 0);
+	seen->write_pages = max_t(s64, write_pages, 0);
 }
 
 /**
@@ -257,15 +277,10 @@ void linnos_free(struct blk_linnos *linnos)
 	kfree(rcu_dereference_protected(linnos->peers, true));
 	kvfree(linnos->upload.file);
 	kfree(linnos->watch);
+	free_percpu(linnos->cpus);
 	free_percpu(linnos->prepared);
 	free_percpu(linnos->stats);
 	kfree(linnos);
-}
-
-static void linnos_drop(struct blk_linnos *linnos, s64 what)
-{
-	if (unlikely(!atomic64_sub_return(what, &linnos->in_flight)))
-		queue_work(system_wq, &linnos->idle_work);
 }
 
 static void linnos_idle_work(struct work_struct *work)
@@ -288,11 +303,13 @@ static void linnos_idle_work(struct work_struct *work)
  */
 static void linnos_hold_disk(struct blk_linnos *linnos)
 {
+	linnos_count_exactly(linnos);
 	if (atomic64_read(&linnos->in_flight) == IN_FLIGHT_DISK)
 		return;
 	__module_get(linnos->disk->fops->owner);
 	get_device(disk_to_dev(linnos->disk));
-	linnos_drop(linnos, IN_FLIGHT_DISK);
+	if (!atomic64_sub_return(IN_FLIGHT_DISK, &linnos->in_flight))
+		queue_work(system_wq, &linnos->idle_work);
 }
 
 static void linnos_wake_work(struct work_struct *work);
@@ -317,6 +334,9 @@ struct blk_linnos *linnos_alloc(struct gendisk *disk)
 	linnos->failover_us = FAILOVER_US;
 	INIT_LIST_HEAD(&linnos->drives);
 	atomic64_set(&linnos->in_flight, IN_FLIGHT_DISK);
+	linnos->held_most = clamp_t(u32, HELD_PAGES / num_possible_cpus(),
+				    HELD_LEAST, HELD_MOST);
+	linnos_count_apart(linnos);
 	raw_spin_lock_init(&linnos->history_lock);
 	seqcount_raw_spinlock_init(&linnos->history_seq, &linnos->history_lock);
 	mutex_init(&linnos->lock);
@@ -340,6 +360,12 @@ int linnos_alloc_percpu(struct blk_linnos *linnos)
 	if (!linnos->prepared)
 		linnos->prepared = alloc_percpu(struct linnos_prepared);
 	if (!linnos->prepared)
+		return -ENOMEM;
+	if (!linnos->cpus)
+		/* linnos_see() does not take the lock */
+		smp_store_release(&linnos->cpus,
+				  alloc_percpu(struct linnos_cpu));
+	if (!linnos->cpus)
 		return -ENOMEM;
 	if (linnos->stats)
 		return 0;
@@ -371,6 +397,7 @@ void linnos_forget_past(struct blk_linnos *linnos, u64 now_ns)
 	linnos->history.generation++;
 	write_seqcount_end(&linnos->history_seq);
 	WRITE_ONCE(linnos->last_read_ns, now_ns);
+	linnos->recorded_ns = 0;
 	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
 	atomic_set(&linnos->revokes, 0);
 	WRITE_ONCE(linnos->probe_again, false);
@@ -412,30 +439,57 @@ static void linnos_answered_add(struct blk_linnos *linnos, u32 pages)
 	a->end_ns[i] = READ_ONCE(linnos->last_read_ns);
 }
 
-static void linnos_history_add(struct blk_linnos *linnos, u32 pending,
-			       u32 latency_us, u32 pages,
+/*
+ * Add a read to the history, and leave a copy of it in @copy; not if this CPU is
+ * quiet, or another adds one at this moment. A probe has too much to tell to be
+ * left out. Return: whether it was added.
+ */
+static bool linnos_history_add(struct blk_linnos *linnos,
+			       const struct bio_linnos *io, u32 pages,
 			       struct linnos_history *copy)
 {
+	struct linnos_cpu *cpu = raw_cpu_ptr(linnos->cpus);
+	bool is_probe = io->verdict == LINNOS_VERDICT_PROBE;
 	struct linnos_history *h = &linnos->history;
+	u64 now_ns = READ_ONCE(linnos->last_read_ns);
+	s64 ago_ns = S64_MAX;
 	unsigned long flags;
 	int i;
 
-	raw_spin_lock_irqsave(&linnos->history_lock, flags);
+	if (linnos_is_quiet(linnos, cpu) && !is_probe) {
+		this_cpu_inc(linnos->cpus->left_out);
+		return false;
+	}
+	if (unlikely(is_probe)) {
+		raw_spin_lock_irqsave(&linnos->history_lock, flags);
+	} else if (!raw_spin_trylock_irqsave(&linnos->history_lock, flags)) {
+		this_cpu_inc(linnos->cpus->left_out);
+		linnos_meet(linnos, cpu, 0, now_ns);
+		return false;
+	}
 	write_seqcount_begin(&linnos->history_seq);
 	for (i = 0; i < LINNOS_HISTORY - 1; i++) {
 		h->pending[i] = h->pending[i + 1];
 		h->latency_us[i] = h->latency_us[i + 1];
 	}
-	h->pending[i] = pending;
-	h->latency_us[i] = latency_us;
+	h->pending[i] = io->pending;
+	h->latency_us[i] = io->served_us;
 	h->generation++;
-	h->cpu = raw_smp_processor_id();
+	if (h->cpu != raw_smp_processor_id()) {
+		ago_ns = now_ns - linnos->recorded_ns;
+		h->cpu = raw_smp_processor_id();
+	}
 	if (READ_ONCE(linnos->watching))
 		linnos_answered_add(linnos, pages);
 	write_seqcount_end(&linnos->history_seq);
+	linnos->recorded_ns = now_ns;
 	*copy = *h;
 	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
-	atomic_set(&linnos->revokes, 0);
+	linnos_meet(linnos, cpu, ago_ns, now_ns);
+	/* only read, most of the time, and not by all CPUs at once */
+	if (atomic_read(&linnos->revokes))
+		atomic_set(&linnos->revokes, 0);
+	return true;
 }
 
 /*
@@ -564,7 +618,7 @@ static bool linnos_stalled(struct blk_linnos *linnos, u64 now_ns)
 
 	/* pairs with linnos_start(): since when, if there are any */
 	if (!stall_ns ||
-	    !(atomic64_read_acquire(&linnos->in_flight) & IN_FLIGHT_READS_MASK))
+	    linnos_reads_of(atomic64_read_acquire(&linnos->in_flight)) <= 0)
 		return false;
 	since_ns = max(READ_ONCE(linnos->last_read_ns),
 		       READ_ONCE(linnos->busy_since_ns));
@@ -582,22 +636,19 @@ static u32 linnos_bio_pages(const struct bio *bio)
 	return linnos_pages(bio->bi_iter.bi_size);
 }
 
-/*
- * What arrives waits for what is pending: not for what the host holds back.
- */
-static u32 linnos_pending_with(struct blk_linnos *linnos, u32 pages)
-{
-	return linnos_pending_pages(linnos) + pages;
-}
-
 /* What a read of so many pages finds; linnos_foresee() looks at the rest. */
 static void linnos_view_init(struct blk_linnos *linnos,
 			     struct linnos_view *view, u32 pages, u64 now_ns,
 			     bool traced)
 {
+	struct linnos_seen seen;
+
+	linnos_collect_late(linnos, now_ns);
+	linnos_see(linnos, &seen);
 	view->now_ns = now_ns;
 	view->pages = pages;
-	view->pending = linnos_pending_with(linnos, pages);
+	/* it waits for what is pending: not for what the host holds back */
+	view->pending = seen.pages + pages;
 	view->traced = traced;
 	view->n_features = 0;
 	view->out[0] = 0;
@@ -758,6 +809,7 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	u32 gain_us = 0;
 
 	linnos_count(linnos, LINNOS_STAT_READS);
+	linnos_quiet_ends(raw_cpu_ptr(linnos->cpus), now_ns);
 	linnos_view_init(linnos, &view, linnos_bio_pages(bio), now_ns,
 			 trace_linnos_decision_enabled());
 	reason = linnos_foresee(linnos, &view);
@@ -817,6 +869,7 @@ enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos,
 	u32 latency_us = 0;
 	bool slow, stale;
 
+	linnos_quiet_ends(raw_cpu_ptr(linnos->cpus), now_ns);
 	linnos_view_init(linnos, &view, linnos_pages(bytes), now_ns, false);
 	reason = linnos_foresee(linnos, &view);
 	slow = linnos_is_slow(reason);
@@ -930,11 +983,14 @@ static bool linnos_is_part(struct bio *bio)
  * or its first part, was counted in, all of itself included. Not when it
  * arrived: it may since have waited for the host.
  */
-static void linnos_keep_pending(struct bio *bio, u32 pending)
+static void linnos_keep_pending(struct bio *bio, s64 in_flight, u32 of_these,
+				u32 itself)
 {
 	u16 load = READ_ONCE(bio->bi_linnos_load);
+	/* what another CPU has counted out, and this one in, is less than none */
+	s32 others = max(linnos_pages_of(in_flight) - (s32)of_these, 0);
+	u32 pending = min_t(u32, others + itself, LINNOS_BIO_PENDING);
 
-	pending = min_t(u32, pending, LINNOS_BIO_PENDING);
 	if (!(load & LINNOS_BIO_PENDING))
 		WRITE_ONCE(bio->bi_linnos_load,
 			   load | FIELD_PREP(LINNOS_BIO_PENDING, pending));
@@ -975,25 +1031,24 @@ static u32 linnos_unwatch(struct blk_linnos *linnos,
 static void linnos_start_write(struct blk_linnos *linnos, struct bio *bio,
 			       u32 pages)
 {
-	atomic64_add(pages, &linnos->in_flight);
-	if (!READ_ONCE(linnos->watching))
-		return;
-	atomic64_add(pages, &linnos->write_pages);
-	bio->bi_linnos |= FIELD_PREP(LINNOS_BIO_NUMBER, 1);
+	bool watched = READ_ONCE(linnos->watching);
+
+	linnos_count_io(linnos, pages, watched ? pages : 0);
+	if (watched)
+		bio->bi_linnos |= FIELD_PREP(LINNOS_BIO_NUMBER, 1);
 }
 
 static void linnos_start_part(struct blk_linnos *linnos, struct bio *part,
 			      u32 pages)
 {
-	s64 in_flight = atomic64_add_return(pages, &linnos->in_flight);
+	s64 in_flight = linnos_count_in(linnos, pages);
 	struct bio *whole = part->bi_private;
 	u64 bytes = part->bi_iter.bi_size;
 
 	/* what is left of the whole follows this part */
 	bytes += READ_ONCE(whole->bi_iter.bi_size);
-	linnos_keep_pending(whole,
-			    lower_32_bits(in_flight) - pages +
-				    DIV_ROUND_UP_ULL(bytes, LINNOS_PAGE_BYTES));
+	linnos_keep_pending(whole, in_flight, pages,
+			    DIV_ROUND_UP_ULL(bytes, LINNOS_PAGE_BYTES));
 }
 
 /**
@@ -1004,6 +1059,7 @@ static void linnos_start_part(struct blk_linnos *linnos, struct bio *part,
  */
 void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 {
+	bool stall = now_ns && READ_ONCE(linnos->stall_us);
 	s64 in_flight;
 	u32 pages;
 
@@ -1033,14 +1089,12 @@ void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	 * Whoever sees a read in flight must know since when: before it can be
 	 * seen. And again if another was the only one then and has ended since.
 	 */
-	if (now_ns &&
-	    !(atomic64_read(&linnos->in_flight) & IN_FLIGHT_READS_MASK))
+	if (stall && !linnos_reads_of(atomic64_read(&linnos->in_flight)))
 		WRITE_ONCE(linnos->busy_since_ns, now_ns);
-	in_flight =
-		atomic64_add_return(pages + IN_FLIGHT_READ, &linnos->in_flight);
-	if (now_ns && (in_flight & IN_FLIGHT_READS_MASK) == IN_FLIGHT_READ)
+	in_flight = linnos_count_in(linnos, pages + IN_FLIGHT_READ);
+	if (stall && linnos_reads_of(in_flight) == 1)
 		WRITE_ONCE(linnos->busy_since_ns, now_ns);
-	linnos_keep_pending(bio, lower_32_bits(in_flight));
+	linnos_keep_pending(bio, in_flight, pages, pages);
 }
 
 /* Parts complete on several CPUs at once. */
@@ -1089,7 +1143,13 @@ void linnos_tried(struct bio *bio, u64 time_ns)
 void linnos_served(struct blk_linnos *linnos, struct bio *bio, u64 latency_ns,
 		   u64 now_ns)
 {
-	WRITE_ONCE(linnos->last_read_ns, now_ns);
+	struct linnos_cpu *cpu = raw_cpu_ptr(linnos->cpus);
+
+	linnos_quiet_ends(cpu, now_ns);
+	/* a probe ends what all others wait for */
+	if (!linnos_is_quiet(linnos, cpu) ||
+	    linnos_unpack(bio).verdict == LINNOS_VERDICT_PROBE)
+		WRITE_ONCE(linnos->last_read_ns, now_ns);
 	linnos_tried(bio, latency_ns);
 }
 
@@ -1104,9 +1164,8 @@ static void linnos_read_ended(struct blk_linnos *linnos,
 
 	if (told) {
 		slow = io->served_us > READ_ONCE(linnos->threshold_us);
-		linnos_history_add(linnos, io->pending, io->served_us, pages,
-				   &history);
-		linnos_prepare(linnos, &history);
+		if (linnos_history_add(linnos, io, pages, &history))
+			linnos_prepare(linnos, &history);
 
 		if (slow)
 			linnos_count(linnos, LINNOS_STAT_SLOW);
@@ -1129,15 +1188,15 @@ void linnos_end(struct blk_linnos *linnos, struct bio *bio, blk_status_t status)
 {
 	struct bio_linnos io = linnos_unpack(bio);
 	bool is_read = bio_op(bio) == REQ_OP_READ && !io.part;
+	s64 pages = io.pages;
 
 	bio_clear_flag(bio, BIO_QOS_ADMITTED);
 	if (is_read)
 		linnos_read_ended(linnos, &io, status);
-	else if (io.watched)
-		atomic64_sub(io.pages, &linnos->write_pages);
 	/* not if it failed before it had a request */
-	if (io.pages)
-		linnos_drop(linnos, io.pages + (is_read ? IN_FLIGHT_READ : 0));
+	if (pages)
+		linnos_count_io(linnos, -pages - (is_read ? IN_FLIGHT_READ : 0),
+				!is_read && io.watched ? -pages : 0);
 }
 
 /* A read with the hint, for a drive that is off or asleep, goes unasked. */
@@ -1396,8 +1455,23 @@ static int linnos_in_flight_show(void *data, struct seq_file *m)
 	return 0;
 }
 
+/* Those that were left out of the history, for their CPU was quiet. */
+static int linnos_left_out_show(void *data, struct seq_file *m)
+{
+	struct rq_qos *rqos = data;
+	struct blk_linnos *linnos = container_of(rqos, struct blk_linnos, rqos);
+	u64 sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu_ptr(linnos->cpus, cpu)->left_out);
+	seq_printf(m, "%llu reads\n", sum);
+	return 0;
+}
+
 static const struct blk_mq_debugfs_attr blk_linnos_debugfs_attrs[] = {
 	{ "in_flight", 0400, linnos_in_flight_show },
+	{ "left_out", 0400, linnos_left_out_show },
 	{},
 };
 #endif
@@ -1539,6 +1613,30 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 	linnos_set_awake(linnos);
 	blk_mq_unfreeze_queue(q);
 	return 0;
+}
+
+/**
+ * linnos_set_stall() - when do reads count as stalled?
+ * @linnos: the disk's policy
+ * @stall_us: when none completes for so long; 0: never
+ *
+ * That no read is in flight any more is known only where all are counted in one
+ * place.
+ *
+ * Context: Process context, @linnos->lock held. May wait for a grace period.
+ */
+void linnos_set_stall(struct blk_linnos *linnos, u32 stall_us)
+{
+	lockdep_assert_held(&linnos->lock);
+
+	if (stall_us)
+		linnos_count_exactly(linnos);
+	/* it has not been kept while nobody asked */
+	WRITE_ONCE(linnos->busy_since_ns, ktime_get_ns());
+	/* pairs with linnos_stalled() */
+	smp_store_release(&linnos->stall_us, stall_us);
+	if (!stall_us)
+		linnos_count_apart(linnos);
 }
 
 /**

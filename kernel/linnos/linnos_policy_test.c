@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit tests of LinnOS: accounting, decisions, probes, and what is expected of a
- * read. No disk is involved; the lab tests do that.
+ * KUnit tests of LinnOS: accounting, on many CPUs too, decisions, probes, and what
+ * is expected of a read. No disk is involved; the lab tests do that.
  */
 #include <linux/bio.h>
+#include <linux/completion.h>
+#include <linux/delay.h>
+#include <linux/kthread.h>
+#include <linux/sched.h>
+#include <linux/smp.h>
 
+#include "blk-linnos-cpus.h"
 #include "blk.h"
 #include "linnos_test.h"
 
@@ -976,5 +982,453 @@ static struct kunit_suite linnos_admission_suite = {
 	.test_cases = linnos_admission_cases,
 };
 
-kunit_test_suites(&linnos_accounting_suite, &linnos_admission_suite,
-		  &linnos_expectation_suite);
+/* Many CPUs: the others are made up, but for the last test */
+
+#define TEST_QUIET_NS 8000
+#define TEST_HELD 16
+
+static int linnos_cpus_test_init(struct kunit *test)
+{
+	int ret = linnos_test_init(test);
+	struct linnos_fixture *fx = test->priv;
+
+	if (ret)
+		return ret;
+	fx->linnos->mode = LINNOS_OBSERVE;
+	fx->linnos->quiet_ns = TEST_QUIET_NS;
+	fx->linnos->held_most = TEST_HELD;
+	/* the test, that is: what it did is on the line of this CPU */
+	return set_cpus_allowed_ptr(current,
+				    cpumask_of(raw_smp_processor_id()));
+}
+
+static void linnos_cpus_test_exit(struct kunit *test)
+{
+	set_cpus_allowed_ptr(current, cpu_possible_mask);
+	linnos_test_exit(test);
+}
+
+static struct linnos_cpu *this_line(struct linnos_fixture *fx)
+{
+	return raw_cpu_ptr(fx->linnos->cpus);
+}
+
+/* What all CPUs see, without what any of them holds. */
+static s32 pages_for_all(struct linnos_fixture *fx)
+{
+	return linnos_pages_of(atomic64_read(&fx->linnos->in_flight));
+}
+
+static u32 pages_here(struct linnos_fixture *fx)
+{
+	struct linnos_seen seen;
+
+	linnos_see(fx->linnos, &seen);
+	return seen.pages;
+}
+
+/* A read of this CPU ends right after one of another, or when told. */
+static void end_after_other(struct linnos_fixture *fx, u64 other_ns, u64 now_ns)
+{
+	struct linnos_io io;
+
+	fx->linnos->history.cpu = raw_smp_processor_id() + 1;
+	fx->linnos->recorded_ns = other_ns;
+	arrive(fx, &io, REQ_OP_READ, 4096, false, now_ns - 1000);
+	complete_io(fx, &io, BLK_STS_OK, now_ns);
+}
+
+static void make_quiet(struct linnos_fixture *fx, u64 now_ns)
+{
+	int i;
+
+	for (i = 0; i < MET_OFTEN; i++)
+		end_after_other(fx, now_ns - 100, now_ns);
+	/* the end of the last one is held */
+	linnos_collect(fx->linnos);
+}
+
+/* A CPU that has the drive to itself: all is where all see it, however fast. */
+static void linnos_test_alone(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_io io[3];
+	int i;
+
+	for (i = 0; i < 200; i++) {
+		u64 now_ns = NSEC_PER_SEC + 10 * i;
+
+		arrive(fx, &io[0], REQ_OP_READ, 4096, true, now_ns);
+		arrive(fx, &io[1], REQ_OP_WRITE, 8192, false, now_ns);
+		arrive(fx, &io[2], REQ_OP_READ, 4096, false, now_ns);
+		KUNIT_EXPECT_EQ(test, pages_for_all(fx), 4);
+		KUNIT_EXPECT_EQ(test, io[2].io.pending, 4);
+		complete_io(fx, &io[2], BLK_STS_OK, now_ns + 1);
+		complete_io(fx, &io[1], BLK_STS_OK, now_ns + 2);
+		complete_io(fx, &io[0], BLK_STS_OK, now_ns + 3);
+		KUNIT_EXPECT_EQ(test, pages_for_all(fx), 0);
+		KUNIT_EXPECT_EQ(test, fx->linnos->history.generation,
+				2 * (i + 1));
+		KUNIT_EXPECT_EQ(test, fx->linnos->recorded_ns, now_ns + 3);
+	}
+	KUNIT_EXPECT_EQ(test, this_line(fx)->quiet_until_ns, 0);
+	KUNIT_EXPECT_FALSE(test, fx->linnos->held_back);
+}
+
+static void linnos_test_meets(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	u64 now_ns = NSEC_PER_SEC;
+	int i;
+
+	/* not if the other was long ago */
+	for (i = 0; i < 20; i++)
+		end_after_other(fx, now_ns - MET_NS - 1, now_ns);
+	KUNIT_EXPECT_EQ(test, this_line(fx)->quiet_until_ns, 0);
+	/* nor if only every second read meets one */
+	for (i = 0; i < 20; i++)
+		end_after_other(fx, now_ns - (i % 2 ? MET_NS + 1 : 0), now_ns);
+	KUNIT_EXPECT_EQ(test, this_line(fx)->quiet_until_ns, 0);
+	KUNIT_EXPECT_EQ(test, fx->linnos->history.generation, 40);
+	make_quiet(fx, now_ns);
+	KUNIT_EXPECT_EQ(test, this_line(fx)->quiet_until_ns,
+			now_ns + TEST_QUIET_NS);
+	KUNIT_EXPECT_EQ(test, fx->linnos->history.generation, 44);
+
+	/* no read is recorded before that, and then one */
+	end_after_other(fx, now_ns, now_ns + TEST_QUIET_NS - 1);
+	KUNIT_EXPECT_EQ(test, this_line(fx)->left_out, 1);
+	KUNIT_EXPECT_EQ(test, fx->linnos->history.generation, 44);
+	KUNIT_EXPECT_EQ(test, fx->linnos->last_read_ns, now_ns);
+	now_ns += TEST_QUIET_NS;
+	end_after_other(fx, now_ns - APART_NS, now_ns);
+	KUNIT_EXPECT_EQ(test, fx->linnos->history.generation, 45);
+	KUNIT_EXPECT_EQ(test, fx->linnos->last_read_ns, now_ns);
+	KUNIT_EXPECT_EQ(test, this_line(fx)->quiet_until_ns,
+			now_ns + TEST_QUIET_NS);
+	/* others come seldom now: each read is recorded */
+	for (i = 0; i < 3; i++) {
+		now_ns += APART_NS + 1;
+		end_after_other(fx, now_ns - APART_NS - 1, now_ns);
+	}
+	KUNIT_EXPECT_EQ(test, fx->linnos->history.generation, 48);
+	KUNIT_EXPECT_EQ(test, this_line(fx)->quiet_until_ns, 0);
+	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
+}
+
+/* What a quiet CPU holds is its own to see, and never much. */
+static void linnos_test_holds(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_io write, *io;
+	u64 now_ns = NSEC_PER_SEC;
+	int i;
+
+	io = kunit_kcalloc(test, TEST_HELD, sizeof(*io), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, io);
+	make_quiet(fx, now_ns);
+	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 0);
+	for (i = 0; i < TEST_HELD; i++) {
+		arrive(fx, &io[i], REQ_OP_READ, 4096, false, now_ns);
+		KUNIT_EXPECT_EQ(test, io[i].io.pending, i + 1);
+		KUNIT_EXPECT_EQ(test, pages_here(fx), i + 1);
+		KUNIT_EXPECT_EQ(test, pages_for_all(fx),
+				i < TEST_HELD - 1 ? 0 : TEST_HELD);
+	}
+	KUNIT_EXPECT_TRUE(test, fx->linnos->held_back);
+	/* counted out, and a write of so many pages beside */
+	for (i = 0; i < TEST_HELD - 1; i++)
+		complete_io(fx, &io[i], BLK_STS_OK, now_ns);
+	KUNIT_EXPECT_EQ(test, pages_for_all(fx), TEST_HELD);
+	KUNIT_EXPECT_EQ(test, pages_here(fx), 1);
+	KUNIT_EXPECT_EQ(test, linnos_reads_in_flight(fx->linnos), 1);
+	arrive(fx, &write, REQ_OP_WRITE, 128 * 4096, false, now_ns);
+	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 129);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&this_line(fx)->in_flight), 0);
+	complete_io(fx, &write, BLK_STS_OK, now_ns);
+	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 1);
+	/* with its first count after it was quiet it has nothing left */
+	complete_io(fx, &io[TEST_HELD - 1], BLK_STS_OK, now_ns);
+	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 1);
+	arrive(fx, &io[0], REQ_OP_READ, 4096, true, now_ns + TEST_QUIET_NS);
+	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 1);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&this_line(fx)->in_flight), 0);
+	complete_io(fx, &io[0], BLK_STS_OK, now_ns + TEST_QUIET_NS);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&fx->linnos->in_flight),
+			IN_FLIGHT_DISK);
+}
+
+/* Of another CPU nobody knows what it holds, but for a millisecond. */
+static void linnos_test_collects(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	u64 now_ns = NSEC_PER_SEC;
+	struct linnos_io io, write;
+
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	linnos_expect(fx->linnos, 4096, now_ns);
+	make_quiet(fx, now_ns);
+	arrive(fx, &io, REQ_OP_READ, 8192, false, now_ns);
+	arrive(fx, &write, REQ_OP_WRITE, 4096, false, now_ns);
+	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 0);
+	fx->linnos->collected_ns = now_ns;
+	linnos_expect(fx->linnos, 4096, now_ns + HELD_NS - 1);
+	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 0);
+	linnos_expect(fx->linnos, 4096, now_ns + HELD_NS);
+	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 3);
+	KUNIT_EXPECT_EQ(test, pages_here(fx), 3);
+	KUNIT_EXPECT_FALSE(test, fx->linnos->held_back);
+	/* and what it counts out after that, should it be quiet */
+	WRITE_ONCE(this_line(fx)->quiet_until_ns, S64_MAX);
+	complete_io(fx, &write, BLK_STS_OK, now_ns);
+	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 3);
+	KUNIT_EXPECT_TRUE(test, fx->linnos->held_back);
+	complete_io(fx, &io, BLK_STS_IOERR, now_ns);
+	linnos_expect(fx->linnos, 4096, now_ns + 2 * HELD_NS);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&fx->linnos->in_flight),
+			IN_FLIGHT_DISK);
+}
+
+/* A probe has much to tell, whoever is quiet. */
+static void linnos_test_quiet_probe(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	u64 now_ns = NSEC_PER_SEC;
+	struct linnos_io probe;
+	u32 generation;
+
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	make_quiet(fx, now_ns);
+	fx->linnos->mode = LINNOS_ENFORCE;
+	fx->linnos->probe_after_us = 0;
+	fx->linnos->probe_after_revokes = 1;
+	atomic_set(&fx->linnos->revokes, 1);
+	KUNIT_ASSERT_EQ(test, admitted_of(fx, 1, &probe), 1);
+	probe.start_ns = now_ns;
+	WRITE_ONCE(this_line(fx)->quiet_until_ns, now_ns + TEST_QUIET_NS);
+	generation = fx->linnos->history.generation;
+	complete_io(fx, &probe, BLK_STS_OK, now_ns + 1000);
+	KUNIT_EXPECT_EQ(test, fx->linnos->history.generation, generation + 1);
+	KUNIT_EXPECT_EQ(test, fx->linnos->last_read_ns, now_ns + 1000);
+	KUNIT_EXPECT_EQ(test, atomic_read(&fx->linnos->revokes), 0);
+	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
+}
+
+/* The stall rule has to know of every read. */
+static void linnos_test_stall_ends_quiet(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	u64 now_ns = NSEC_PER_SEC;
+	struct linnos_io io;
+	u32 generation;
+
+	make_quiet(fx, now_ns);
+	arrive(fx, &io, REQ_OP_READ, 4096, false, now_ns);
+	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 0);
+	mutex_lock(&fx->linnos->lock);
+	linnos_set_stall(fx->linnos, 500);
+	mutex_unlock(&fx->linnos->lock);
+	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 1);
+	generation = fx->linnos->history.generation;
+	complete_io(fx, &io, BLK_STS_OK, now_ns);
+	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 0);
+	KUNIT_EXPECT_EQ(test, fx->linnos->history.generation, generation + 1);
+	mutex_lock(&fx->linnos->lock);
+	linnos_set_stall(fx->linnos, 0);
+	mutex_unlock(&fx->linnos->lock);
+	KUNIT_EXPECT_EQ(test, !fx->linnos->quiet_ns, num_possible_cpus() == 1);
+}
+
+struct linnos_on_cpu {
+	struct linnos_fixture *fx;
+	struct linnos_io *io;
+	enum req_op op;
+	unsigned int bytes;
+	u64 now_ns;
+	u32 seen;
+};
+
+static void arrive_there(void *argument)
+{
+	struct linnos_on_cpu *on = argument;
+
+	WRITE_ONCE(this_line(on->fx)->quiet_until_ns, S64_MAX);
+	arrive(on->fx, on->io, on->op, on->bytes, false, on->now_ns);
+	on->seen = pages_here(on->fx);
+}
+
+static void complete_there(void *argument)
+{
+	struct linnos_on_cpu *on = argument;
+
+	complete_io(on->fx, on->io, BLK_STS_OK, on->now_ns);
+	on->seen = pages_here(on->fx);
+}
+
+/* The CPUs there are, all quiet, count in and out what others count out and in. */
+static void linnos_test_cpus_agree(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	int bound = (num_online_cpus() - 1) * (TEST_HELD - 1);
+	struct linnos_on_cpu on = { .fx = fx };
+	int n, depth = 0, off = 0, cpu, which;
+	struct linnos_io *io;
+	struct rnd_state rnd;
+	s32 pages = 0;
+
+	io = kunit_kcalloc(test, 64, sizeof(*io), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, io);
+	prandom_seed_state(&rnd, SEED);
+	for (n = 0; n < 4000; n++) {
+		cpu = cpumask_nth(prandom_u32_state(&rnd) % num_online_cpus(),
+				  cpu_online_mask);
+		on.now_ns = NSEC_PER_SEC + 100 * n;
+		if (depth < 64 && prandom_u32_state(&rnd) % 2) {
+			on.io = &io[depth++];
+			on.bytes = 4096 * (1 + prandom_u32_state(&rnd) % 4);
+			on.op = n % 3 ? REQ_OP_READ : REQ_OP_WRITE;
+			pages += on.bytes / 4096;
+			smp_call_function_single(cpu, arrive_there, &on, true);
+		} else if (depth) {
+			which = prandom_u32_state(&rnd) % depth;
+			on.io = &io[which];
+			pages -= on.io->io.pages;
+			smp_call_function_single(cpu, complete_there, &on,
+						 true);
+			io[which] = io[--depth];
+		} else {
+			continue;
+		}
+		off = max(off, abs((s32)on.seen - pages));
+		KUNIT_ASSERT_EQ(test, linnos_pending_pages(fx->linnos), pages);
+	}
+	kunit_info(test, "%d CPUs, off by %d pages, %d at most",
+		   num_online_cpus(), off, bound);
+	KUNIT_EXPECT_LE(test, off, bound);
+	while (depth--) {
+		on.io = &io[depth];
+		complete_there(&on);
+	}
+	linnos_count_exactly(fx->linnos);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&fx->linnos->in_flight),
+			IN_FLIGHT_DISK);
+}
+
+#define RACE_SLOTS 16
+#define RACE_STEPS 5000
+
+struct linnos_race {
+	struct linnos_fixture *fx;
+	struct linnos_io *slot[RACE_SLOTS]; /* in flight, for anyone to end */
+	atomic_t running;
+	struct completion done;
+};
+
+/* Counts in, and out what any CPU has counted in; quiet now and then. */
+static int race_on_cpu(void *argument)
+{
+	struct linnos_race *race = argument;
+	struct linnos_fixture *fx = race->fx;
+	struct linnos_io *io = NULL;
+	struct rnd_state rnd;
+	int n;
+
+	prandom_seed_state(&rnd, SEED + raw_smp_processor_id());
+	for (n = 0; n < RACE_STEPS; n++) {
+		u32 random = prandom_u32_state(&rnd);
+		enum req_op op = random & 1 ? REQ_OP_READ : REQ_OP_WRITE;
+
+		if (!(random & 0x70))
+			WRITE_ONCE(this_line(fx)->quiet_until_ns,
+				   random & 0x180 ? S64_MAX : 0);
+		if (!io)
+			io = kmalloc(sizeof(*io), GFP_KERNEL);
+		if (!io)
+			break;
+		arrive(fx, io, op, 4096 * (1 + (random >> 9) % 20), false, n);
+		io = xchg(&race->slot[(random >> 16) % RACE_SLOTS], io);
+		if (io)
+			complete_io(fx, io, BLK_STS_OK, n + 1);
+		cond_resched();
+	}
+	kfree(io);
+	if (atomic_dec_and_test(&race->running))
+		complete(&race->done);
+	return 0;
+}
+
+/* All CPUs at once, while somebody wants it exact, and not any more. */
+static void linnos_test_cpus_race(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_race *race;
+	struct linnos_seen seen;
+	int i, cpu;
+
+	race = kunit_kzalloc(test, sizeof(*race), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, race);
+	fx->linnos->watch = kzalloc(sizeof(*fx->linnos->watch), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, fx->linnos->watch);
+	fx->linnos->watching = true;
+	race->fx = fx;
+	init_completion(&race->done);
+	atomic_set(&race->running, 1);
+	for_each_online_cpu(cpu) {
+		struct task_struct *task;
+
+		atomic_inc(&race->running);
+		task = kthread_create(race_on_cpu, race, "linnos-race/%d", cpu);
+		KUNIT_ASSERT_FALSE(test, IS_ERR(task));
+		kthread_bind(task, cpu);
+		wake_up_process(task);
+	}
+	for (i = 0; i < 10; i++) {
+		mutex_lock(&fx->linnos->lock);
+		linnos_set_stall(fx->linnos, 1000000);
+		linnos_set_stall(fx->linnos, 0);
+		mutex_unlock(&fx->linnos->lock);
+		/* where there is one CPU, too */
+		WRITE_ONCE(fx->linnos->quiet_ns, TEST_QUIET_NS);
+		linnos_collect_late(fx->linnos, i * 10 * HELD_NS);
+		usleep_range(1000, 2000);
+	}
+	if (!atomic_dec_and_test(&race->running))
+		wait_for_completion(&race->done);
+	for (i = 0; i < RACE_SLOTS; i++) {
+		if (race->slot[i])
+			complete_io(fx, race->slot[i], BLK_STS_OK, 0);
+		kfree(race->slot[i]);
+	}
+	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
+	KUNIT_EXPECT_EQ(test, linnos_reads_in_flight(fx->linnos), 0);
+	WRITE_ONCE(fx->linnos->quiet_ns, TEST_QUIET_NS);
+	linnos_count_exactly(fx->linnos);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&fx->linnos->in_flight),
+			IN_FLIGHT_DISK);
+	linnos_see(fx->linnos, &seen);
+	KUNIT_EXPECT_EQ(test, seen.write_pages, 0);
+	for (i = 0; i < ARRAY_SIZE(fx->linnos->watch->taken); i++)
+		KUNIT_EXPECT_EQ(test, fx->linnos->watch->taken[i], 0);
+}
+
+static struct kunit_case linnos_cpus_cases[] = {
+	KUNIT_CASE(linnos_test_alone),
+	KUNIT_CASE(linnos_test_meets),
+	KUNIT_CASE(linnos_test_holds),
+	KUNIT_CASE(linnos_test_collects),
+	KUNIT_CASE(linnos_test_quiet_probe),
+	KUNIT_CASE(linnos_test_stall_ends_quiet),
+	KUNIT_CASE(linnos_test_cpus_agree),
+	KUNIT_CASE(linnos_test_cpus_race),
+	{}
+};
+
+static struct kunit_suite linnos_cpus_suite = {
+	.name = "linnos-cpus",
+	.init = linnos_cpus_test_init,
+	.exit = linnos_cpus_test_exit,
+	.test_cases = linnos_cpus_cases,
+};
+
+kunit_test_suites(&linnos_accounting_suite, &linnos_cpus_suite,
+		  &linnos_admission_suite, &linnos_expectation_suite);

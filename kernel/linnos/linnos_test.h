@@ -102,6 +102,8 @@ static inline int linnos_test_init(struct kunit *test)
 	fx->linnos = linnos_alloc(&fx->disk);
 	if (!fx->linnos)
 		return -ENOMEM;
+	/* a test may be moved to another CPU at any time */
+	fx->linnos->quiet_ns = 0;
 	test->priv = fx;
 	return linnos_alloc_percpu(fx->linnos);
 }
