@@ -54,6 +54,7 @@ BENCHMARKS = {
     "engine": Benchmark(kernel.engine, "kernel/bench/bench_engine.c"),
     "latency": Benchmark(kernel.latency, "kernel/bench/bench_latency.c"),
     "two-cores": Benchmark(kernel.two_cores, "kernel/bench/two_cores.c", needs="two free cores"),
+    "shared-lines": Benchmark(kernel.shared_lines, "kernel/bench/shared_lines.c"),
     "off-cost": Benchmark(off_cost.off_cost, needs="a kernel without the patch, and builds it"),
     "replayer": Benchmark(replayer.compare, needs="fio, and root for a loop device"),
     "reader": Benchmark(linnapp.reader, needs="what `make demo` records"),
@@ -77,7 +78,7 @@ def main() -> None:
         for name, benchmark in BENCHMARKS.items():
             needs = f" Needs {benchmark.needs}." if benchmark.needs else ""
             named = " Only when named." if benchmark.when_named else ""
-            print(f"{name:10} {benchmark.source:27} {benchmark.title}{needs}{named}")
+            print(f"{name:12} {benchmark.source:27} {benchmark.title}{needs}{named}")
         return
     names = arguments.names or [n for n, b in BENCHMARKS.items() if not b.when_named]
     OUT.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 from eval.bench import MODEL, OUT
 from eval.cache import ROOT
@@ -51,8 +52,8 @@ def engine() -> None:
     run("bench_engine", "--json", str(OUT / "engine.json"), "--model", str(MODEL))
 
 
-def latency() -> None:
-    """One prediction of a latency model, of the size that training makes, beside the network's."""
+def _latency_model() -> Path:
+    """A latency model of the size that training makes, written into `OUT`."""
     import numpy as np
 
     from linnapp.learn.latency_training import N_TREES
@@ -70,10 +71,22 @@ def latency() -> None:
         refuse_us=100,
         overdue_us=2**23,
     )
-    model.save(OUT / "latency.linnos")
-    run("bench_latency", str(OUT / "latency.linnos"), str(MODEL), str(OUT / "latency.json"))
+    path = OUT / "latency.linnos"
+    model.save(path)
+    return path
+
+
+def latency() -> None:
+    """One prediction of a latency model, of the size that training makes, beside the network's."""
+    run("bench_latency", str(_latency_model()), str(MODEL), str(OUT / "latency.json"))
 
 
 def two_cores() -> None:
     """The admission path on two cores that read from one drive."""
     run("two_cores", "--json", str(OUT / "two_cores.json"), str(MODEL))
+
+
+def shared_lines() -> None:
+    """Lines of memory that go from CPU to CPU for an I/O, with up to 64; on paper, so exact."""
+    results = str(OUT / "shared_lines.json")
+    run("shared_lines", "--json", results, str(MODEL), str(_latency_model()))
