@@ -52,7 +52,7 @@ BootQemu = Callable[..., Ran]
 
 @pytest.fixture
 def boot_qemu(tmp_path: Path) -> BootQemu:
-    """Boot the x86-64 kernel with two CPUs and NVMe drives, run a shell script in it.
+    """Boot the x86-64 kernel, with two CPUs unless told, and NVMe drives; run a script in it.
 
     The script sees ``$OUT``, the test's ``tmp_path``, which it may write to,
     ``$TESTS``, this folder, and ``$PATIENCE``. The test fails when the script does, or when
@@ -69,6 +69,7 @@ def boot_qemu(tmp_path: Path) -> BootQemu:
     def boot(
         script: str,
         *,
+        n_cpus: int = 2,
         n_drives: int = 3,
         n_paths: int = 1,
         drive_mb: int = 256,
@@ -85,6 +86,7 @@ def boot_qemu(tmp_path: Path) -> BootQemu:
                 "PATIENCE": str(round(patience)),
                 "PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
             },
+            n_cpus=n_cpus,
             n_drives=n_drives,
             n_paths=n_paths,
             drive_mb=drive_mb,

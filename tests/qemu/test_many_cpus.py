@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""One drive and several CPUs: whatever they do to it, the account ends at zero."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.qemu
+
+ROUNDS = 2
+
+# A drive that serves at once, so that the CPUs meet: null_blk. In each round but the last it
+# vanishes under load.
+SCRIPT = """
+. $TESTS/lib.sh
+drive=/sys/kernel/config/nullb/many
+linnos=/sys/block/many/linnos
+begun() {{ [ $(cat $linnos/stats/reads) -gt 500 ]; }}
+hinted() {{ python3 $TESTS/hinted_load.py /dev/many --workers {cpus} --seconds 600 "$@"; }}
+change() {{
+    echo enforce >$linnos/mode && echo 300 >$linnos/stall_us && cat {model} >$linnos/model &&
+        echo 0 >$linnos/stall_us && cat /sys/kernel/debug/block/many/rqos/linnos/* >/dev/null &&
+        echo off >$linnos/mode && echo observe >$linnos/mode
+}}
+
+for round in $(seq {rounds}); do
+    mkdir $drive
+    echo {cpus} >$drive/submit_queues
+    echo 2 >$drive/queue_mode
+    echo 0 >$drive/irqmode
+    echo 64 >$drive/size
+    echo 1 >$drive/power
+    wait_for [ -b /dev/many ]
+    cat {model} >$linnos/model
+    echo observe >$linnos/mode
+    hinted --stop-file /run/stop$round >/dev/null &
+    hinted=$!
+    fio --name=f --filename=/dev/many --allow_file_create=0 --rw=randrw --rwmixread=80 \\
+        --bsrange=4k-64k --direct=1 --ioengine=io_uring --iodepth=8 --numjobs={cpus} \\
+        --time_based --runtime=600 >/dev/null 2>&1 &
+    fio=$!
+    wait_for begun
+    for try in 1 2 3; do change; done
+    if [ $round = {rounds} ]; then
+        touch /run/stop$round
+        kill -INT $fio
+    else
+        echo 0 >$drive/power
+    fi
+    wait $hinted || true
+    wait $fio || true
+    if [ $round = {rounds} ]; then
+        cat /sys/kernel/debug/block/many/rqos/linnos/in_flight >$OUT/in_flight
+        cat /sys/kernel/debug/block/many/rqos/linnos/left_out >$OUT/left_out
+    fi
+    rmdir $drive
+done
+"""
+
+
+KERNEL_ARGS = (
+    "kunit.enable=1",
+    "kunit.filter_glob=linnos-cpus",
+    "null_blk.nr_devices=0",
+    # A task that hangs ends the guest, and its story is told.
+    "sysctl.kernel.hung_task_timeout_secs=60",
+    "sysctl.kernel.hung_task_panic=1",
+)
+
+
+def _check_suite(dmesg: str, cpus: int) -> None:
+    """Judge what KUnit's suite, which counts on all CPUs at once, left in the log."""
+    suite = re.search(r"# linnos-cpus: pass:(\d+) fail:(\d+)", dmesg)
+    assert suite, "the suite did not run:\n" + dmesg[-2000:]
+    assert int(suite[1]) > 0 and int(suite[2]) == 0
+    # It ran on as many CPUs, and these were not in agreement about what is pending.
+    seen = re.search(r"(\d+) CPUs, off by (\d+) pages, (\d+) at most", dmesg)
+    assert seen and int(seen[1]) == cpus
+    assert 0 < int(seen[2]) <= int(seen[3])
+
+
+def test_the_account_ends_at_zero(boot_qemu, tmp_path: Path, queue_model: Path) -> None:
+    cpus = 2
+    ran = boot_qemu(
+        SCRIPT.format(model=queue_model, rounds=ROUNDS, cpus=cpus),
+        n_cpus=cpus,
+        n_drives=1,
+        kernel_args=KERNEL_ARGS,
+        timeout_s=600,
+    )
+    assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n"
+    _check_suite(ran.dmesg, cpus)
+
+
+@pytest.mark.parametrize("cpus", [4, 8])
+def test_more_cpus_agree_within_the_bound(boot_qemu, cpus: int) -> None:
+    ran = boot_qemu("true", n_cpus=cpus, n_drives=1, kernel_args=KERNEL_ARGS, timeout_s=600)
+    _check_suite(ran.dmesg, cpus)
