@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""A commit of ext4's journal, step by step, from the kernel's trace.
+
+The steps of `jbd2_journal_commit_transaction()` that uScope's Fig. 7 takes apart, told from jbd2's
+events and the drive's requests: the last write to the journal before the end of a commit is the
+commit record, and it is sent when all that must come before it is on the drive.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from eval.errors import StepError
+
+#: What a commit's time is cut into. Waiting for data counts as far as the journal's blocks, which
+#: are under way meanwhile, are done sooner.
+STEPS = ("lock, send data", "journal blocks", "wait for data", "commit record", "the rest")
+
+_EVENT = re.compile(
+    r"\] .{4,6} +(\d+\.\d+): (?:jbd2_(\w+): \S+ \S+ transaction (\d+)"
+    r"|block_rq_(\w+): \S+ W\S* .*?\) (\d+) \+)"
+)
+
+
+def of_trace(path: Path, first: int, length: int) -> dict[str, list[float]]:
+    """What each step of each commit took, in us.
+
+    Parameters
+    ----------
+    path : Path
+        A trace with jbd2's and the block layer's events.
+    first, length : int
+        Of the journal, in sectors.
+
+    Raises
+    ------
+    StepError
+        If there is no commit in it.
+    """
+    found = _EVENT.findall(path.read_text())
+    if not found:
+        raise StepError(f"{path}: no commit of a journal in it")
+    times, commits, transactions, requests, sectors = np.array(found).T
+    time_s = times.astype(np.float64)
+    sector = np.where(requests == "", "-1", sectors).astype(np.int64)
+    in_journal = (sector >= first) & (sector < first + length)
+    # By their place in the trace: many happen in one us.
+    start, logging, end = (
+        np.flatnonzero(commits == event)
+        for event in ("start_commit", "commit_logging", "end_commit")
+    )
+    both = np.intersect1d(transactions[start], transactions[end])
+    start, logging, end = (
+        event[np.isin(transactions[event], both)] for event in (start, logging, end)
+    )
+    issued, done = (np.flatnonzero((requests == event) & in_journal)
+                    for event in ("issue", "complete"))  # fmt: skip
+    # The last to be issued and to be done before the end is the record.
+    sent, recorded = (np.searchsorted(events, end) - 1 for events in (issued, done))
+    if not len(end) or min(sent.min(), recorded.min()) < 1:
+        raise StepError(f"{path}: no commit of a journal in it")
+    record = issued[sent]
+    logged = np.clip(done[recorded - 1], logging, record)
+    marks = np.stack([start, logging, logged, record, done[recorded], end])
+    steps = np.diff(time_s[marks], axis=0) * 1e6
+    return {name: row.tolist() for name, row in zip(STEPS, steps, strict=True)}

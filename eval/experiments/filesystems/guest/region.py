@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""Runs in the guest, before mounting: where a file system keeps its journal or its metadata.
+
+    region.py FILE_SYSTEM DEVICE
+
+Prints first sector and number of sectors. ext4, xfs: the journal. f2fs, btrfs, which have none:
+the area of checkpoints, SIT, NAT and SSA; the chunks of metadata.
+"""
+
+import re
+import subprocess
+import sys
+
+SECTOR = 512
+
+
+def said(*command: str) -> str:
+    """What a program prints."""
+    return subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ).stdout
+
+
+def numbers(pattern: str, text: str) -> list[tuple[int, ...]]:
+    """All places where a pattern of numbers stands."""
+    return [tuple(map(int, found.groups())) for found in re.finditer(pattern, text)]
+
+
+def joined(pieces: list[tuple[int, int]], what: str) -> tuple[int, int]:
+    """The one range that pieces, first and length, make together, but for gaps of 1 % in all.
+
+    Raises
+    ------
+    SystemExit
+        When there is more between them: the drive slows one region.
+    """
+    first = min(start for start, _ in pieces)
+    length = max(start + n for start, n in pieces) - first
+    if sum(n for _, n in pieces) < 0.99 * length:
+        sys.exit(f"{what} is in {len(pieces)} pieces: {pieces}")
+    return first, length
+
+
+def of_ext4(device: str) -> tuple[int, int]:
+    """Inode 8."""
+    (block,) = numbers(r"Block size:\s+(\d+)", said("dumpe2fs", "-h", device))[0]
+    extents = said("debugfs", "-R", "stat <8>", device).split("EXTENTS:")[1]
+    pieces = [(a, b - a + 1) for a, b in numbers(r"\(\d+-\d+\):(\d+)-(\d+)", extents)]
+    first, length = joined(pieces, "ext4's journal")
+    return first * block // SECTOR, length * block // SECTOR
+
+
+def of_xfs(device: str) -> tuple[int, int]:
+    """The log, which is in one piece."""
+
+    def asked(*commands: str) -> str:
+        return said("xfs_db", "-r", *(word for c in commands for word in ("-c", c)), device)
+
+    fields = "logstart = (\\d+)\\nlogblocks = (\\d+)\\nblocksize = (\\d+)"
+    start, n_blocks, block = numbers(fields, asked("sb 0", "p logstart logblocks blocksize"))[0]
+    (first,) = numbers(r"\((\d+)\)", asked(f"convert fsblock {start} daddr"))[0]
+    return first, n_blocks * block // SECTOR
+
+
+def of_f2fs(device: str) -> tuple[int, int]:
+    """All that is before the main area, but for the superblocks."""
+    text = said("dump.f2fs", "-d", "1", device)
+    (first,), (end,) = (numbers(rf"{name}_blkaddr\s+\[0x\s*\w+ : (\d+)\]", text)[0]
+                        for name in ("cp", "main"))  # fmt: skip
+    return first * 8, (end - first) * 8
+
+
+def of_btrfs(device: str) -> tuple[int, int]:
+    """The chunks of metadata and of the system's."""
+    text = said("btrfs", "inspect-internal", "dump-tree", "-t", "chunk", device)
+    pieces = []
+    for chunk in text.split("CHUNK_ITEM")[1:]:
+        (length,) = numbers(r"length (\d+)", chunk)[0]
+        if "type DATA" not in chunk:
+            pieces += [(offset, length) for (offset,) in numbers(r"offset (\d+)\n", chunk)]
+    first, length = joined(pieces, "btrfs' metadata")
+    return first // SECTOR, length // SECTOR
+
+
+OF = {"ext4": of_ext4, "xfs": of_xfs, "f2fs": of_f2fs, "btrfs": of_btrfs}
+
+if __name__ == "__main__":
+    print(*OF[sys.argv[1]](sys.argv[2]))

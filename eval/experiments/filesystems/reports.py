@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""What a run left, as numbers: operations by kind and stretch, the drive's counters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval import intervals
+from eval.errors import StepError
+from eval.experiments.filesystems.guest.mixes import KINDS
+
+#: Stretches that a thread's operations are cut into, the same operations whatever the drive.
+BLOCKS = 20
+
+
+def of_operations(path: Path, threads: int) -> dict[str, Any]:
+    """A report of guest/mixes.py.
+
+    Returns
+    -------
+    dict
+        ``count`` and ``total_us``: {kind: one number a stretch}; ``mean_us``, ``p99_us`` of all
+        operations; ``span_s``, from the first one's start to the last one's.
+
+    Raises
+    ------
+    StepError
+        If the threads did not all do as much.
+    """
+    try:
+        rows = np.fromfile(path, np.int64).reshape(threads, -1, 3)
+    except (OSError, ValueError) as error:
+        raise StepError(f"{path}: no report of {threads} threads: {error}") from None
+    n = rows.shape[1]
+    if n < BLOCKS:
+        raise StepError(f"{path}: {n} operations a thread, expected {BLOCKS} or more")
+    block = np.broadcast_to(np.arange(n) * BLOCKS // n, (threads, n)).ravel()
+    kind, start, latency = (rows[..., i].ravel() for i in range(3))
+    # As many operations of each kind in each stretch on every drive: they follow from the seed.
+    cell = block * len(KINDS) + kind
+    size = BLOCKS * len(KINDS)
+    count = np.bincount(cell, minlength=size).reshape(BLOCKS, -1)
+    total_us = np.bincount(cell, latency / 1000, minlength=size).reshape(BLOCKS, -1)
+    done = [k for k in range(len(KINDS)) if count[:, k].any()]
+    return {
+        "count": {KINDS[k]: count[:, k].tolist() for k in done},
+        "total_us": {KINDS[k]: total_us[:, k].tolist() for k in done},
+        "mean_us": float(latency.mean() / 1000),
+        "p99_us": intervals.percentile(latency / 1000, 99),
+        "span_s": float(np.ptp(start) / 1e9),
+    }
+
+
+def counters(before: Path, after: Path) -> dict[str, int]:
+    """What the drive counted meanwhile."""
+    first, last = (
+        {name: int(value) for name, value in map(str.split, path.read_text().splitlines())}
+        for path in (before, after)
+    )
+    wanted = ("reads", "writes", "injected_reads", "injected_writes")
+    return {name: last[name] - first[name] for name in wanted}
+
+
+def slowdown(base: dict[str, Any], slowed: dict[str, Any], kind: str | None = None) -> Any:
+    """By which share operations take longer, with its interval; stretches are paired.
+
+    Parameters
+    ----------
+    base, slowed : dict
+        Of :func:`of_operations`, or of several seeds appended.
+    kind : str, optional
+        Only these operations.
+
+    Raises
+    ------
+    StepError
+        If they did not do the same.
+    """
+    if base["count"] != slowed["count"]:
+        raise StepError("the operations on a slow drive are not those on the drive as it is")
+    kinds = [kind] if kind else list(base["total_us"])
+    whole, part = (_sum([run["total_us"][k] for k in kinds]) for run in (base, slowed))
+    ratio = intervals.of_ratio(part.tolist(), whole.tolist())
+    return [None if v is None else v - 1 for v in ratio.to_json()]
+
+
+def _sum(columns: list[list[float]]) -> NDArray[Any]:
+    total: NDArray[Any] = np.asarray(columns).sum(axis=0)
+    return total
+
+
+def pooled(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Several seeds' runs of the same as one: their stretches one after another."""
+    count, total = (
+        {k: [n for run in runs for n in run[field][k]] for k in runs[0][field]}
+        for field in ("count", "total_us")
+    )
+    n = sum(map(sum, count.values()))
+    p99 = [run["p99_us"] for run in runs]
+    return {
+        "count": count,
+        "total_us": total,
+        "mean_us": sum(map(sum, total.values())) / n,
+        "p99_us": None if None in p99 else float(np.mean(p99)),
+        "span_s": float(np.mean([run["span_s"] for run in runs])),
+    }

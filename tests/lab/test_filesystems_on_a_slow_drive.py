@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""Small mixes on a file system whose drive is slow now and then, as `make eval-filesystems`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from eval.experiments.filesystems import reports
+from eval.experiments.filesystems.design import (
+    CACHED,
+    CONFIGURATIONS,
+    DIRECT,
+    STEADY,
+    Case,
+    Mix,
+    Slowness,
+)
+from eval.experiments.filesystems.lab import run_once
+
+pytestmark = pytest.mark.lab
+
+EXT4 = CONFIGURATIONS[0]
+SLOW = Slowness("interval", 10, 10_000)
+IN_JOURNAL = Slowness("interval", 10, 10_000, "journal")
+
+
+def test_mail_suffers_more_than_pages_and_commits_are_watched(tmp_path: Path) -> None:
+    mail = Case(EXT4, Mix("varmail", 4, 20, 12, 3000), (SLOW, IN_JOURNAL))
+    pages = Case(EXT4, Mix("webserver", 4, 20, 6, 6000), (SLOW,))
+    watched = Case(EXT4, Mix("varmail", 4, 20, 6, 3000), (), CACHED, STEADY, steps=True)
+    assert mail.cache == DIRECT
+    base, slow, in_journal = run_once(mail, 1, tmp_path / "mail")
+    hit = slow["drive"]["injected_reads"] + slow["drive"]["injected_writes"]
+    ios = slow["drive"]["reads"] + slow["drive"]["writes"]
+    assert base["drive"]["injected_writes"] == 0 and 0.05 < hit / ios < 0.15
+    assert in_journal["drive"]["injected_reads"] == 0 < in_journal["drive"]["injected_writes"]
+    # A read past the page cache is as long as the drive takes, and waits for nobody's commit.
+    assert reports.slowdown(base, in_journal, "read")[0] < 0.2
+    assert reports.slowdown(base, in_journal, "fsync")[0] > 2
+    base_pages, slow_pages = run_once(pages, 1, tmp_path / "pages")
+    assert 30 < sum(base_pages["total_us"]["read"]) / sum(base_pages["count"]["read"]) < 45
+    of_mail, of_pages = reports.slowdown(base, slow), reports.slowdown(base_pages, slow_pages)
+    assert of_mail[0] > of_pages[0] > 2
+    (run,) = run_once(watched, 1, tmp_path / "watched")
+    steps = run["steps"]
+    assert len(steps["commit record"]) >= 20
+    # Each is at least one write to a drive that takes 35 us.
+    assert min(steps["commit record"]) > 30

@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: MIT
+"""File systems on a slow drive: the plan, the places of journals, the numbers of runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eval import experiments
+from eval.cache import ROOT, Cache
+from eval.errors import StepError
+from eval.experiment import Context
+from eval.experiments.filesystems import EXPERIMENT, commits, design, measured, reports, text
+from eval.experiments.filesystems.design import (
+    CACHED,
+    COMMON,
+    CONFIGURATIONS,
+    DEFAULT,
+    EVERYWHERE,
+    NONE,
+    SYSTEMS,
+    Case,
+)
+from eval.experiments.filesystems.guest import blocks
+from eval.experiments.filesystems.guest.mixes import BLOCK, KINDS, MIXES, Worker
+from eval.experiments.filesystems.wrong import Wrong
+
+GUEST = ROOT / "eval" / "experiments" / "filesystems" / "guest"
+
+
+def test_it_runs_only_when_it_is_asked_for() -> None:
+    assert "filesystems" in experiments.ON_REQUEST and "filesystems" not in experiments.NAMES
+    assert experiments.load("filesystems") is EXPERIMENT
+
+
+def test_every_parameter_of_table_3_is_there() -> None:
+    assert len(CONFIGURATIONS) == len({c.title for c in CONFIGURATIONS})
+    options = {s: " ".join(f"{c.mkfs} {c.mount} {c.tune}" for c in CONFIGURATIONS
+                           if c.file_system == s and c.in_table) for s in SYSTEMS}  # fmt: skip
+    for system, wanted in {
+        "ext4": ("-b 1024", "-b 2048", "-I 128", "-I 512", "-I 1024", "data=writeback",
+                 "data=journal"),
+        "xfs": ("size=1024", "size=2048", "-i size=256", "-i size=2048", "agcount=8",
+                "agcount=32", "agcount=128"),
+        "f2fs": ("gc_idle=1", "gc_idle=2", "gc_idle=3"),
+        "btrfs": ("-n 4096", "-n 65536", "nodatacow", "nodatasum"),
+    }.items():  # fmt: skip
+        for option in wanted:
+            assert option in options[system], option
+    assert {m.name for m in design.MIXES} == set(MIXES)
+
+
+def test_the_first_run_is_part_of_everything() -> None:
+    first, everything = (design.cases(design.chosen(SYSTEMS), every) for every in (False, True))
+    assert len(first) < len(everything)
+    # On a flash drive besides, which comes last.
+    for few, every in zip(first, everything, strict=False):
+        assert few.configuration == every.configuration and few.mix == every.mix
+        assert set(COMMON) <= set(few.slownesses) <= set(every.slownesses)
+    met = {s for case in everything for s in case.slownesses if s.where == EVERYWHERE}
+    assert len(met) == 24
+    assert {c.file_system for c in design.chosen(("xfs",))} == {"xfs"}
+    assert [c.title for c in design.chosen(("btrfs nodatacow", "xfs default"))] == [
+        "xfs default", "btrfs nodatacow"
+    ]  # fmt: skip
+
+
+def test_a_file_system_that_nobody_knows_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(measured, "CHOSEN", ("ext4", "zfs"))
+    with pytest.raises(StepError, match="LINNOS_FILESYSTEMS: zfs: no such file system; known are"):
+        EXPERIMENT.run(Context("filesystems", Cache(tmp_path / "cache"), 1, True, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("system", "make", "size_mb"),
+    [
+        ("ext4", "mkfs.ext4 -q -F -N 40000 -E lazy_itable_init=1,lazy_journal_init=1", 2048),
+        ("xfs", "mkfs.xfs -q -K", 512),
+        ("f2fs", "mkfs.f2fs -q -t 0", 512),
+        ("btrfs", "mkfs.btrfs -q -K", 512),
+    ],
+)
+def test_where_a_journal_or_metadata_are(
+    system: str, make: str, size_mb: int, tmp_path: Path
+) -> None:
+    image = tmp_path / "image"
+    with image.open("wb") as stream:
+        stream.truncate(size_mb << 20)
+    path = {"PATH": "/usr/sbin:/sbin:/usr/bin:/bin"}
+    subprocess.run([*make.split(), str(image)], check=True, capture_output=True, env=path)
+    said = subprocess.run(
+        [sys.executable, "-I", str(GUEST / "region.py"), system, str(image)],
+        check=True, capture_output=True, text=True, env=path,
+    )  # fmt: skip
+    first, length = map(int, said.stdout.split())
+    assert 0 < first < first + length <= size_mb << 11
+    with image.open("rb") as stream:
+        stream.seek(first * 512)
+        start = stream.read(512)
+    # Superblock of jbd2, header of a log record, version of a checkpoint.
+    if system == "ext4":
+        assert start[:4] == bytes.fromhex("c03b3998")
+    if system == "xfs":
+        assert start[:4] == bytes.fromhex("feedbabe")
+    if system == "f2fs":
+        assert int.from_bytes(start[:8], "little") and length < size_mb << 10
+
+
+def _worker(mix: str, folder: Path, seed: str = "1") -> Worker:
+    worker = Worker(mix, 0, 3, 10, str(folder), seed)
+    worker.lay_out()
+    return worker
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_a_mix_does_filebenchs_operations(mix: str, tmp_path: Path) -> None:
+    worker = _worker(mix, tmp_path)
+    with (tmp_path / "weblog").open("ab", buffering=0) as log:
+        worker.run(4, 10, log.fileno())
+    assert worker.error is None
+    kinds = [KINDS[k] for k in worker.rows[::3]]
+    once = {
+        "fileserver": "create write close open append close open read close delete stat",
+        "webserver": "open read close " * 10 + "append",
+        "varmail": "delete create append fsync close open read append fsync close open read close",
+    }[mix].split()
+    assert kinds == once * 4
+    sizes = [path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()]
+    assert not any(size % BLOCK for size in sizes)
+    assert (tmp_path / "weblog").stat().st_size > 0 or mix != "webserver"
+
+
+def test_what_a_thread_does_follows_from_the_seed(tmp_path: Path) -> None:
+    sizes = []
+    for folder, seed in (("a", "1"), ("b", "1"), ("c", "2")):
+        (tmp_path / folder).mkdir()
+        worker = _worker("varmail", tmp_path / folder, seed)
+        worker.run(5, 10, -1)
+        sizes.append(sorted((Path(path).name, n) for path, n in worker.size.items()))
+    assert sizes[0] == sizes[1] != sizes[2]
+
+
+def test_a_read_that_is_not_what_was_written_is_told(tmp_path: Path) -> None:
+    worker = _worker("webserver", tmp_path)
+    for path in worker.size:
+        Path(path).write_bytes(bytes(worker.size[path]))
+    with (tmp_path / "weblog").open("ab", buffering=0) as log:
+        worker.run(1, 10, log.fileno())
+    assert "not what was written" in str(worker.error)
+
+
+def _report(path: Path, latency_us: Callable[[int, int], float], threads: int = 3) -> Path:
+    """A made-up report: each thread reads and syncs 40 times."""
+    rows = [
+        (KINDS.index("read" if i % 2 else "fsync"), 1000 * i, round(1000 * latency_us(thread, i)))
+        for thread in range(threads)
+        for i in range(80)
+    ]
+    np.array(rows, np.int64).tofile(path)
+    return path
+
+
+def test_what_takes_half_as_long_again_is_found_to(tmp_path: Path) -> None:
+    base = reports.of_operations(_report(tmp_path / "a", lambda t, i: 10 + i % 7), 3)
+    slowed = reports.of_operations(
+        _report(tmp_path / "b", lambda t, i: (10 + i % 7) * (2 if i % 2 else 1)), 3
+    )
+    assert base["mean_us"] == pytest.approx(np.mean([10 + i % 7 for i in range(80)]))
+    assert sum(base["count"]["read"]) == 120 and len(base["count"]["read"]) == reports.BLOCKS
+    assert reports.slowdown(base, slowed, "fsync")[0] == pytest.approx(0)
+    assert reports.slowdown(base, slowed, "read") == pytest.approx([1, 1, 1])
+    value, low, high = reports.slowdown(base, slowed)
+    assert low <= value <= high and value == pytest.approx(0.5, abs=0.05)
+    twice = reports.pooled([base, base])
+    assert twice["mean_us"] == pytest.approx(base["mean_us"])
+    assert len(twice["count"]["read"]) == 2 * reports.BLOCKS
+
+
+def test_runs_of_other_operations_are_not_compared(tmp_path: Path) -> None:
+    base = reports.of_operations(_report(tmp_path / "a", lambda t, i: 1), 3)
+    other = reports.of_operations(_report(tmp_path / "b", lambda t, i: 1, threads=2), 2)
+    with pytest.raises(StepError, match="are not those"):
+        reports.slowdown(base, other)
+    with pytest.raises(StepError, match="no report of 7 threads"):
+        reports.of_operations(tmp_path / "a", 7)
+
+
+TRACE = """\
+ jbd2/flash0-8-70 [000] ..... {s}.000100: jbd2_start_commit: dev 259,0 transaction {n} sync 0
+ jbd2/flash0-8-70 [000] ..... {s}.000110: jbd2_commit_logging: dev 259,0 transaction {n} sync 0
+ jbd2/flash0-8-70 [000] ..... {s}.000120: block_rq_issue: 259,0 WS 8192 () 1000 + 16 none,0,0 [jbd2]
+          <idle>-0  [000] d.h1. {s}.000150: block_rq_complete: 259,0 WS () 1000 + 16 none,0,0 [0]
+          <idle>-0  [000] d.h1. {s}.000160: block_rq_complete: 259,0 W () 99000 + 8 none,0,0 [0]
+ jbd2/flash0-8-70 [000] ..... {s}.000190: block_rq_issue: 259,0 WFS 4096 () 1016 + 8 none,0,0 [jbd2]
+          <idle>-0  [000] d.h1. {s}.000230: block_rq_complete: 259,0 WFS () 1016 + 8 none,0,0 [0]
+ jbd2/flash0-8-70 [000] ..... {s}.000235: jbd2_end_commit: dev 259,0 transaction {n} sync 0 head 1
+"""
+
+
+def test_a_commit_step_by_step(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    path.write_text("".join(TRACE.format(n=n, s=n) for n in range(1, 4)))
+    steps = commits.of_trace(path, 1000, 500)
+    expected = dict(zip(commits.STEPS, (10, 40, 40, 40, 5), strict=True))
+    for name, us in steps.items():
+        assert us == pytest.approx([expected[name]] * 3, abs=0.01), name
+    path.write_text(TRACE.format(n=1, s=1).replace("1000 +", "77 +").replace("1016 +", "78 +"))
+    with pytest.raises(StepError, match="no commit of a journal"):
+        commits.of_trace(path, 1000, 500)
+
+
+def test_what_comes_back_is_told_block_by_block(tmp_path: Path) -> None:
+    blocks.write(tmp_path, "1", 4, 3)
+    assert blocks.read(tmp_path, "1", 4, 3) == {
+        "right": 12, "wrong": 0, "unreadable": 0, "missing": 0,
+    }  # fmt: skip
+    (tmp_path / "0").unlink()
+    data = (tmp_path / "1").read_bytes()
+    (tmp_path / "1").write_bytes(data[:5000] + bytes([data[5000] ^ 1]) + data[5001:-1])
+    found = blocks.read(tmp_path, "1", 4, 3)
+    assert found == {"right": 7, "wrong": 1, "unreadable": 0, "missing": 4}
+
+
+@pytest.fixture
+def data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
+    """What the experiment leaves, of runs that are made up: the more is added, the slower."""
+
+    def run_case(cache: Cache, case: Case, seed: int) -> list[dict[str, Any]]:
+        found = []
+        for slowness in (NONE, *case.slownesses):
+            longer = 1 + 0.003 * slowness.added_us * (2 if "journal" in slowness.where else 1)
+            path = _report(tmp_path / "report", lambda t, i, f=longer: (10 + i % 7) * f)  # type: ignore[misc]
+            run = reports.of_operations(path, 3)
+            run["drive"] = {"reads": 50, "writes": 50, "injected_reads": 5, "injected_writes": 6}
+            run["steps"] = {name: [10.0 * longer] * 4 for name in commits.STEPS}
+            found.append(run)
+        return found
+
+    def run_wrong(cache: Cache, wrong: Wrong, seed: int) -> dict[str, Any]:
+        right = {"right": 90, "wrong": 0, "unreadable": 0, "missing": 0}
+        found = {"injected": 10, "mounted": True, **right, "checked": "clean"}
+        if wrong.kind == "one":
+            found["unreadable" if wrong.file_system == "btrfs" else "wrong"] = 10
+        if wrong.fault == "lost_write" and wrong.file_system == "f2fs":
+            found |= {"mounted": False, **dict.fromkeys(right)}
+        return found
+
+    monkeypatch.setattr(measured, "run_case", run_case)
+    monkeypatch.setattr(measured, "run_wrong", run_wrong)
+    context = Context("filesystems", Cache(tmp_path / "cache"), 1, True, tmp_path, 2)
+    return json.loads(json.dumps(EXPERIMENT.run(context)))  # type: ignore[no-any-return]
+
+
+def test_all_is_told_with_its_numbers(data: dict[str, Any], tmp_path: Path) -> None:
+    tables = EXPERIMENT.table(data)
+    for heading, table in tables.items():
+        assert table.rows and all(len(row) == len(table.header) for row in table.rows), heading
+    of_all = next(iter(tables.values()))
+    assert [row[0] for row in of_all.rows] == [c.title for c in CONFIGURATIONS]
+    # Ten us are 3 %, a ms is the fourfold; the interval is nothing, as all is slowed alike.
+    assert of_all.rows[0][2] == "3.0 [3.0, 3.0] %" and of_all.rows[0][3] == "x 4.0 [4.0, 4.0]"
+    words = EXPERIMENT.reading(data)
+    assert "9.39 % there, 3.0 to 3.0 %, all configurations here" in words
+    assert "none is better" in words and "journal only" in words
+    point = text.common(data, 10, configuration=f"ext4 {DEFAULT}", mix="varmail")
+    assert len(point) == 1 and point[0]["hit"] == pytest.approx(0.11)
+    assert len(text.select(data, cache=CACHED)) == len(design.JOURNAL_MODES) * len(COMMON)
+    verdicts = {(row[0], row[1]): row[-1] for row in tables[text.WRONG].rows}
+    assert verdicts["ext4", "zeros"] == "passed on" and verdicts["btrfs", "zeros"] == "detected"
+    assert verdicts["f2fs on md raid1", "lost_write"] == "not to be mounted again"
+    assert verdicts["btrfs raid1", "bit_flip"].startswith("corrected") and len(verdicts) == 27
+    n_runs = sum(1 + len(case.slownesses) for case in design.cases(design.chosen(SYSTEMS), False))
+    assert len(data["runs"]) == 2 * n_runs
+    EXPERIMENT.draw(data, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_difference_is_told_only_where_intervals_do_not_meet() -> None:
+    base = {"base_us": 10.0, "slowdown": [1.0, 0.9, 1.1]}
+    assert not text.apart(base, {"base_us": 9.5, "slowdown": [1.0, 0.9, 1.1]})
+    assert text.apart(base, {"base_us": 7.0, "slowdown": [1.0, 0.9, 1.1]})
+    assert not text.apart(base, {"base_us": 7.0, "slowdown": [1.0, None, None]})
