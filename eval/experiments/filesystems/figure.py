@@ -153,6 +153,8 @@ def _steps(axes: Any, data: dict[str, Any]) -> None:
     axes.tick_params(axis="x", labelrotation=60, labelsize=7)
     axes.set_ylabel("us", fontsize=8)
     axes.set_title("a commit of ext4's journal, varmail, cached", fontsize=9)
+    # Room for the legend.
+    axes.set_ylim(top=1.5 * max(below, default=1.0))
     axes.legend(fontsize=7)
     axes.grid(alpha=0.3, axis="y")
 
