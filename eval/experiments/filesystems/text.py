@@ -301,8 +301,8 @@ def reading(data: dict[str, Any]) -> str:
         "random, take longer, over the configurations of each file system:",
         "\n".join(_overview(data)),
         "10 us on 10 % of the I/Os are 2.9 % of the time that this drive takes for 4 KiB; with 1 "
-        "ms it would be 3.9 times as long. What is above that is amplified by the file system, which "
-        "waits for several I/Os at once, and so for the slowest.",
+        "ms it would be 3.9 times as long. What is above that is amplified by the file system, "
+        "which waits for several I/Os at once, and so for the slowest.",
         "Beside uScope: " + "; ".join(f"{what}: {theirs} there, {ours(data, what)} here"
                                       for what, theirs in USCOPE) + ".",
         "Which option serves better: the lowest mean with 1 ms added to 10 % of the I/Os at "
