@@ -225,8 +225,8 @@ def _step_row(name: str, added: str, steps: dict[str, dict[str, float]]) -> tupl
 
 def _spread(rows: Iterable[Row], kind: str | None = None) -> str:
     """The least and the greatest slowdown of rows, in percent."""
-    shares = (row["slowdown"] if kind is None else row["by_kind"][kind] for row in rows)
-    return _range([f"{100 * share[0]:.1f}" for share in shares], after=" %")
+    shares = (row["slowdown"] if kind is None else row["by_kind"].get(kind) for row in rows)
+    return _range([f"{100 * share[0]:.1f}" for share in shares if share], after=" %")
 
 
 def ours(data: dict[str, Any], what: str) -> str:
@@ -253,8 +253,8 @@ def ours(data: dict[str, Any], what: str) -> str:
             files = [r for r in default if r["mix"] == "fileserver"]
             return ", ".join(_spread(files, kind) for kind in ("append", "create", "delete"))
         case "ext4: open, close":
-            longer = [row["kind_us"][kind] * row["by_kind"][kind][0]
-                      for row in default for kind in ("open", "close")]  # fmt: skip
+            longer = [row["kind_us"][kind] * row["by_kind"][kind][0] for row in default
+                      for kind in ("open", "close") if kind in row["by_kind"]]  # fmt: skip
             return f"{max(longer):.1f} us at most" if longer else "not run"
         case "commit of the journal, data=ordered":
             return _of_steps(ordered, "commit", "mean_us")
