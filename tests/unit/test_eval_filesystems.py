@@ -3,27 +3,34 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from eval import experiments
+from eval import experiments, intervals
 from eval.cache import ROOT, Cache
 from eval.errors import StepError
 from eval.experiment import Context
 from eval.experiments.filesystems import EXPERIMENT, commits, design, measured, reports, text
 from eval.experiments.filesystems.design import (
+    CACHED,
     COMMON,
     CONFIGURATIONS,
+    DEFAULT,
     EVERYWHERE,
+    NONE,
     SYSTEMS,
+    Case,
 )
 from eval.experiments.filesystems.guest import blocks
 from eval.experiments.filesystems.guest.mixes import BLOCK, KINDS, MIXES, Worker
+from eval.experiments.filesystems.wrong import Wrong
 
 GUEST = ROOT / "eval" / "experiments" / "filesystems" / "guest"
 
@@ -221,6 +228,61 @@ def test_what_comes_back_is_told_block_by_block(tmp_path: Path) -> None:
     (tmp_path / "1").write_bytes(data[:5000] + bytes([data[5000] ^ 1]) + data[5001:-1])
     found = blocks.read(tmp_path, "1", 4, 3)
     assert found == {"right": 7, "wrong": 1, "unreadable": 0, "missing": 4}
+
+
+@pytest.fixture
+def data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
+    """What the experiment leaves, of runs that are made up: the more is added, the slower."""
+
+    def run_case(cache: Cache, case: Case, seed: int) -> list[dict[str, Any]]:
+        found = []
+        for slowness in (NONE, *case.slownesses):
+            longer = 1 + 0.003 * slowness.added_us * (2 if "journal" in slowness.where else 1)
+            path = _report(tmp_path / "report", lambda t, i, f=longer: (10 + i % 7) * f)  # type: ignore[misc]
+            run = reports.of_operations(path, 3)
+            run["drive"] = {"reads": 50, "writes": 50, "injected_reads": 5, "injected_writes": 6}
+            run["steps"] = {name: [10.0 * longer] * 4 for name in commits.STEPS}
+            found.append(run)
+        return found
+
+    def run_wrong(cache: Cache, wrong: Wrong, seed: int) -> dict[str, Any]:
+        right = {"right": 90, "wrong": 0, "unreadable": 0, "missing": 0}
+        found = {"injected": 10, "mounted": True, **right, "checked": "clean"}
+        if wrong.kind == "one":
+            found["unreadable" if wrong.file_system == "btrfs" else "wrong"] = 10
+        if wrong.fault == "lost_write" and wrong.file_system == "f2fs":
+            found |= {"mounted": False, **dict.fromkeys(right)}
+        return found
+
+    monkeypatch.setattr(intervals, "RESAMPLES", 20)
+    monkeypatch.setattr(measured, "run_case", run_case)
+    monkeypatch.setattr(measured, "run_wrong", run_wrong)
+    context = Context("filesystems", Cache(tmp_path / "cache"), 1, True, tmp_path, 1)
+    return json.loads(json.dumps(EXPERIMENT.run(context)))  # type: ignore[no-any-return]
+
+
+def test_all_is_told_with_its_numbers(data: dict[str, Any], tmp_path: Path) -> None:
+    tables = EXPERIMENT.table(data)
+    for heading, table in tables.items():
+        assert table.rows and all(len(row) == len(table.header) for row in table.rows), heading
+    of_all = next(iter(tables.values()))
+    assert [row[0] for row in of_all.rows] == [c.title for c in CONFIGURATIONS]
+    # Ten us are 3 %, a ms is the fourfold; the interval is nothing, as all is slowed alike.
+    assert of_all.rows[0][2] == "3.0 [3.0, 3.0] %" and of_all.rows[0][3] == "x 4.0 [4.0, 4.0]"
+    words = EXPERIMENT.reading(data)
+    assert "9.39 % there, 3.0 %, all configurations here" in words
+    assert "none is better" in words and "journal only" in words
+    point = text.common(data, 10, configuration=f"ext4 {DEFAULT}", mix="varmail")
+    assert len(point) == 1 and point[0]["hit"] == pytest.approx(0.11)
+    assert len(text.select(data, cache=CACHED)) == len(design.JOURNAL_MODES) * len(COMMON)
+    verdicts = {(row[0], row[1]): row[-1] for row in tables[text.WRONG].rows}
+    assert verdicts["ext4", "zeros"] == "passed on" and verdicts["btrfs", "zeros"] == "detected"
+    assert verdicts["f2fs on md raid1", "lost_write"] == "not to be mounted again"
+    assert verdicts["btrfs raid1", "bit_flip"] == "corrected" and len(verdicts) == 27
+    n_runs = sum(1 + len(case.slownesses) for case in design.cases(design.chosen(SYSTEMS), False))
+    assert len(data["runs"]) == n_runs
+    EXPERIMENT.draw(data, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_difference_is_told_only_where_intervals_do_not_meet() -> None:
