@@ -17,6 +17,10 @@ class TraceError(LinnappError):
     """A trace that cannot be read or holds nothing to work with."""
 
 
+class NoGainError(LinnappError):
+    """A drive's reads teach nothing that would be better than admitting all of them."""
+
+
 class ModelError(LinnappError):
     """A model file or weights that break the format or the kernel's limits."""
 

@@ -19,6 +19,8 @@ class TrainingDisplay:
     def __init__(self) -> None:
         self._live = sys.stderr.isatty()
         self._start = time.monotonic()
+        #: drives that get no model
+        self.without_model: list[str] = []
 
     def _line(self, text: str) -> None:
         clear = "\r\x1b[K" if self._live else ""
@@ -59,11 +61,35 @@ class TrainingDisplay:
         stopped = " (interrupted: the best epoch so far)" if record["interrupted"] else ""
         if record.get("kind") == "latency":
             self._latency(drive, record)
+        else:
+            self._quality(drive, record)
         self._line(
             f"{drive}: model {model.model_id}{stopped}, accuracy {record['accuracy']:.2%}, "
             f"false submits {record['false_submit_ratio']:.2%}, "
             f"false revokes {record['false_revoke_ratio']:.2%}, "
             f"{time.monotonic() - self._start:.1f} s"
+        )
+
+    def no_gain(self, drive: str, why: str) -> None:
+        """A drive gets no model."""
+        self.without_model.append(drive)
+        self._line(f"{drive}: NO MODEL: {why}")
+
+    def _quality(self, drive: str, record: dict[str, Any]) -> None:
+        """What a network's verdicts are worth on the validation slice."""
+        now, before = record["quality"]["validation"], record["quality"]["as_trained"]
+        if record["margin"]:
+            self._line(
+                f"{drive}: as trained it refuses {before['false_revoke_share']:.1%} of the fast "
+                f"reads of the validation slice, and the array's mean read takes "
+                f"{before['mean_us']:.1f} us; its margin is raised to refuse at most "
+                f"{record['max_refused']:.0%} and be no worse than refusing none"
+            )
+        self._line(
+            f"{drive}: validation: refuses {now['false_revoke_share']:.1%} of the fast reads; the "
+            f"array's mean read takes {now['mean_us']:.1f} us, {now['always_fast_mean_us']:.1f} us "
+            f"if none is refused; accuracy {now['accuracy']:.2%}, of predicting all fast "
+            f"{now['always_fast_accuracy']:.2%}"
         )
 
     def _latency(self, drive: str, record: dict[str, Any]) -> None:

@@ -109,6 +109,7 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of training, labelling and reading; :func:`recipe_from` takes them."""
     from linnapp.learn.labels import LABELS
     from linnapp.learn.options import Recipe
+    from linnapp.learn.refusing import MAX_REFUSED_FAST
 
     default = Recipe()
     for option in (
@@ -184,6 +185,19 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
             "the recording alone, as in the paper.",
         ),
         click.option(
+            "--even-if-worse",
+            is_flag=True,
+            help="Write a network even if, by the validation slice, admitting every read would be "
+            "better.",
+        ),
+        click.option(
+            "--max-refused",
+            type=FiniteRange(0, 1, min_open=True),
+            help="Share of the fast reads of the training and of the validation slice that a model "
+            f"may refuse; 1: no limit. If not given {MAX_REFUSED_FAST['network']:g}, but no limit "
+            f"with a --bias that is a number; of latency models {MAX_REFUSED_FAST['latency']:g}.",
+        ),
+        click.option(
             "--bias",
             type=Bias(),
             default="auto" if default.auto_bias else default.training.bias,
@@ -202,7 +216,9 @@ def recipe_from(options: dict[str, Any]) -> Recipe:
     from linnapp.learn.options import LabellingOptions, Recipe
     from linnapp.learn.training import TrainingOptions
 
-    bias = options["bias"]
+    bias, max_refused = options["bias"], options["max_refused"]
+    if max_refused is None and bias != "auto":
+        max_refused = 1.0  # a bias that is asked for is meant
     if options["validation"] + options["test"] > 0.95:
         raise click.UsageError(
             f"--validation {options['validation']:g} and --test {options['test']:g} leave too "
@@ -232,4 +248,6 @@ def recipe_from(options: dict[str, Any]) -> Recipe:
         labels=options["labels"],
         auto_bias=bias == "auto",
         reader={"device": options["device"], "allow_truncated": options["allow_truncated"]},
+        max_refused=max_refused,
+        even_if_worse=options["even_if_worse"],
     )

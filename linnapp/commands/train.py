@@ -67,6 +67,11 @@ def train(
 
     Several traces are the drives of one array, each other's replicas. A single trace stands for
     its replicas too. Ctrl-C keeps the best model so far; of a latency model, none.
+
+    A network is held against predicting every read fast, on reads that it was not trained on. If
+    that would be better for the array's mean latency, the drive gets no model, the exit status is
+    1, and what DIR held of it stays. A network that refuses more of the fast reads than
+    --max-refused has its margin raised: by how much its output for slow must be the larger one.
     """
     if output is None and len(traces) > 1:
         raise click.UsageError("several traces: name the directory of their models with -o")
@@ -77,12 +82,14 @@ def train(
                 raise click.UsageError(f"--{option} is of networks; leave it out or --kind latency")
 
     from linnapp.commands._display import TrainingDisplay
+    from linnapp.errors import NoGainError
     from linnapp.learn.recipe import train_array
     from linnapp.trace.recorded import drive_name
 
     directory = output or Path("models") / drive_name(traces[0])
     recipe = dataclasses.replace(recipe_from(options), kind=kind)
-    for drive in train_array(
-        traces, directory, recipe, observer=TrainingDisplay(), processes=processes
-    ):
+    display = TrainingDisplay()
+    for drive in train_array(traces, directory, recipe, observer=display, processes=processes):
         click.echo(directory / f"{drive}.linnos")
+    if display.without_model:
+        raise NoGainError(f"no model for {', '.join(display.without_model)}: see above")

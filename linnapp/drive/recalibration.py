@@ -31,13 +31,13 @@ import numpy as np
 from linnapp.drive import state
 from linnapp.drive.sysfs import Drive
 from linnapp.drive.uploading import replace_model
-from linnapp.errors import LinnappError
+from linnapp.errors import LinnappError, NoGainError
 from linnapp.files import AnyPath, explain_os_error
 from linnapp.learn.bias import expected_mean_us
 from linnapp.learn.dataset import load_reads
 from linnapp.learn.features import FeatureLayout
 from linnapp.learn.inflection import InflectionPoint, LatencyDistribution
-from linnapp.learn.options import Recipe
+from linnapp.learn.options import Recipe, SilentObserver
 from linnapp.learn.recipe import label_array, train_labelled
 from linnapp.learn.resampling import LatencyBlocks, sampling_percentiles
 from linnapp.learn.training import split
@@ -216,7 +216,8 @@ def recalibrate(
         The array's drives, each other's replicas.
     models_dir : path
         Gets a directory per retraining; the name is the time. The last one that was uploaded is
-        remembered in the drive's state. A model that is no better than the active one stays there.
+        remembered in the drive's state. A model that is no better than the active one stays there;
+        one that is worse than none is not even written.
     recipe : Recipe
     duration_s : float
         Length of the recording.
@@ -293,13 +294,17 @@ def recalibrate(
         if retrained:
             out = models_dir / time.strftime("%Y%m%d-%H%M%S")
             log(f"training {', '.join(drives[i].name for i in retrained)}")
-            train_labelled(
-                [traces[i] for i in retrained],
-                [points[i] for i in retrained],
-                out,
-                recipe,
-                keep_interrupted=False,
-            )
+            trained: list[str] = []
+            with contextlib.suppress(NoGainError):  # the log has each drive's
+                trained = train_labelled(
+                    [traces[i] for i in retrained],
+                    [points[i] for i in retrained],
+                    out,
+                    recipe,
+                    observer=_ToLog(log),
+                    keep_interrupted=False,
+                )
+            retrained = [i for i in retrained if drives[i].name in trained]
             # All of them before the first upload: ctrl-C until here changes no drive.
             for i in retrained:
                 new = Model.load(out / f"{drives[i].name}{SUFFIX}")
@@ -323,6 +328,17 @@ def recalibrate(
         if failures:
             raise LinnappError("; ".join(failures))
     return decisions
+
+
+class _ToLog(SilentObserver):
+    """Logs which drives get no new model."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def no_gain(self, drive: str, why: str) -> None:
+        """A drive's active model stays."""
+        self._log(f"{drive}: not retrained: {why}")
 
 
 def _check_uploadable(recipe: Recipe) -> None:

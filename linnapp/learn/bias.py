@@ -29,6 +29,9 @@ from linnapp.learn.training import TrainingOptions
 #: spaced by 2: the mean is flat around its minimum
 CANDIDATES = (0.5, 1.0, 2.0, 4.0, 8.0)
 
+#: Means that differ by so little are taken for equal.
+FLAT = 1.001
+
 #: reads and epochs that tell candidates apart; the final training has no such limits
 SEARCH_READS = 100_000
 SEARCH_EPOCHS = 12
@@ -160,5 +163,5 @@ def choose_bias(
         if on_candidate is not None:
             on_candidate(candidate, means[candidate])
     best = min(means.values())
-    good = [candidate for candidate, mean in means.items() if mean <= best * 1.001]
+    good = [candidate for candidate, mean in means.items() if mean <= best * FLAT]
     return BiasChoice(min(good, key=lambda bias: abs(np.log(bias))), means)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.errors import TraceError
+from linnapp.errors import NoGainError, TraceError
 from linnapp.learn import training
 from linnapp.learn.augmentation import BurstReads
 from linnapp.learn.bias import BiasChoice, choose_bias
@@ -27,7 +27,8 @@ from linnapp.learn.record import (
     record_of_trace,
     record_of_versions,
 )
-from linnapp.learn.training import Confusion, Examples, Split, TrainedNetwork, TrainingOptions
+from linnapp.learn.refusing import ScoredReads, choose_margin
+from linnapp.learn.training import Confusion, Examples, Split, TrainedNetwork
 from linnapp.model import Model, engine
 from linnapp.trace.recorded import Recorded, drive_name
 
@@ -39,7 +40,7 @@ MAX_READS = 8_000_000
 #: What each slice of a trace decides. Figures on a slice flatter a model as far as it decided.
 DECIDED_BY = {
     "training": ["threshold_us", "labels", "weights"],
-    "validation": ["bias", "epoch"],
+    "validation": ["bias", "epoch", "margin"],
     "test": [],
 }
 
@@ -47,7 +48,15 @@ DECIDED_BY = {
 def train_drive(
     trace: Recorded, point: InflectionPoint, recipe: Recipe, observer: Observer | None = None
 ) -> TrainedDrive:
-    """Train one drive's model, of the kind that the recipe says."""
+    """Train one drive's model, of the kind that the recipe says.
+
+    Raises
+    ------
+    TraceError
+        If the trace cannot be read, or there is nothing to learn from.
+    NoGainError
+        If admitting every read would be better than any model, and the recipe does not insist.
+    """
     if recipe.kind == "latency":
         from linnapp.learn.latency_training import train_latency
 
@@ -72,11 +81,25 @@ def train_drive(
     except TraceError as error:
         raise TraceError(f"{trace}: {error}") from error
     model = quantise(dict(network.weights), point.threshold_us, lesson.reads.layout)
+    scored = _score(model, lesson, point, recipe)
+    parts = training.split(len(lesson.slow), options)
+    try:
+        margin = choose_margin(
+            scored.take(parts.training),
+            scored.take(parts.validation),
+            recipe.refused_limit,
+            even_if_worse=recipe.even_if_worse,
+        )
+    except NoGainError as error:
+        raise NoGainError(f"{trace}: {error}") from error
+    # What is a margin for slow to the network as it was trained is a head start for fast.
+    model = dataclasses.replace(model, output_bias=model.output_bias + np.array([margin, 0]))
     record = {
         "model_id": model.model_id,
         **record_of_point(point, recipe),
         **_of_labels(lesson, recipe),
-        **_of_decisions(lesson, network, model, options),
+        **_of_decisions(lesson, network, scored, margin, parts),
+        **_of_margin(scored, margin, parts, recipe),
         "layout": dataclasses.asdict(lesson.reads.layout),
         "options": dataclasses.asdict(options),
         **_of_epochs(network),
@@ -179,15 +202,26 @@ def _of_labels(lesson: _Lesson, recipe: Recipe) -> dict[str, Any]:
     }
 
 
+def _score(model: Model, lesson: _Lesson, point: InflectionPoint, recipe: Recipe) -> ScoredReads:
+    outputs = engine.infer(model, lesson.digits)
+    return ScoredReads(
+        outputs[:, 1] - outputs[:, 0],
+        lesson.reads.latency_us,
+        lesson.reads.pages,
+        point.threshold_us,
+        recipe.labelling.failover_us,
+        point.replicas,
+    )
+
+
 def _of_decisions(
-    lesson: _Lesson, network: TrainedNetwork, model: Model, options: TrainingOptions
+    lesson: _Lesson, network: TrainedNetwork, scored: ScoredReads, margin: int, parts: Split
 ) -> dict[str, Any]:
     slow = lesson.slow
-    integer = engine.predict(model, lesson.digits)
     outputs = outputs_of(network.weights, lesson.digits)
-    disagree = int(np.count_nonzero(integer != (outputs[:, 1] > outputs[:, 0])))
-    parts = training.split(len(slow), options)
-    by_slice = {name: Confusion.of(slow[rows], integer[rows]) for name, rows in vars(parts).items()}
+    disagree = int(np.count_nonzero(scored.refused(0) != (outputs[:, 1] > outputs[:, 0])))
+    refused = scored.refused(margin)
+    by_slice = {name: Confusion.of(slow[rows], refused[rows]) for name, rows in vars(parts).items()}
     test = by_slice["test"]
     return {
         # Of the integer model on the test slice, which decided nothing.
@@ -200,6 +234,20 @@ def _of_decisions(
         "quantisation": {"reads": len(slow), "integer_differs_from_float": disagree},
         "reads": len(slow),
         **{f"{name}_reads": confusion.total for name, confusion in by_slice.items()},
+    }
+
+
+def _of_margin(scored: ScoredReads, margin: int, parts: Split, recipe: Recipe) -> dict[str, Any]:
+    """What came of the limits, about reads beyond the point, as ``linnapp evaluate`` counts."""
+    validation = scored.take(parts.validation)
+    return {
+        "max_refused": recipe.refused_limit,
+        "margin": margin,
+        "quality": {
+            "as_trained": validation.quality(0),
+            "validation": validation.quality(margin),
+            "test": scored.take(parts.test).quality(margin),
+        },
     }
 
 

@@ -23,7 +23,6 @@ import numpy.typing as npt
 
 from linnapp.errors import LinnappError, TraceError, needs
 from linnapp.learn import training
-from linnapp.learn.bias import expected_mean_us
 from linnapp.learn.inflection import InflectionPoint
 from linnapp.learn.latency_features import FeatureArray, Observer
 from linnapp.learn.options import Observer as TrainingObserver
@@ -35,6 +34,7 @@ from linnapp.learn.record import (
     record_of_trace,
     record_of_versions,
 )
+from linnapp.learn.refusing import ScoredReads
 from linnapp.learn.training import Confusion, Split
 from linnapp.model.latency_engine import leaves_of, mean_of_last_us, predict_us
 from linnapp.model.latency_model import (
@@ -69,13 +69,6 @@ MAX_READS = 2_000_000
 
 #: A read is overdue when it has taken longer than so many percent of all do.
 OVERDUE_PERCENTILE = 90
-
-#: At most so many of the fast reads of the training slice and of the validation slice are refused:
-#: of later ones it may be more.
-MAX_REFUSED_FAST = 0.10
-
-#: Predictions that are tried as the one beyond which reads are refused.
-_REFUSE_CANDIDATES = 64
 
 NEVER = 2**32 - 1
 
@@ -213,6 +206,7 @@ def train_latency(
             "seed": recipe.training.seed,
             "validation_share": recipe.training.validation_share,
             "test_share": recipe.training.test_share,
+            "max_refused": recipe.refused_limit,
         },
         "interrupted": False,
         "trace": record_of_trace(trace, stats),
@@ -399,36 +393,19 @@ def _refuse_us(
     point: InflectionPoint,
 ) -> int:
     """Beyond which prediction refusing reads gives the array the lowest mean latency."""
-    predicted_us = predict_us(model, judged.features)
-    least_us = max(_quantile_of_fast(model, taught), _quantile_of_fast(model, judged))
-
-    def mean_us(refused: npt.NDArray[np.bool_]) -> float:
-        return expected_mean_us(
-            judged.latency_us,
-            refused,
-            failover_us=recipe.labelling.failover_us,
-            replicas=point.replicas,
-            pages=np.minimum(judged.pages, 65535).astype(np.uint16),
+    scored, later = (
+        ScoredReads(
+            predict_us(model, reads.features),
+            reads.latency_us,
+            reads.pages,
+            model.threshold_us,
+            recipe.labelling.failover_us,
+            point.replicas,
         )
-
-    best_us, best = NEVER, mean_us(np.zeros(len(judged), np.bool_))
-    shares = np.linspace(0, 100, _REFUSE_CANDIDATES)
-    candidates = np.percentile(predicted_us, shares, method="lower")
-    for candidate in np.unique(np.maximum(candidates, least_us)).tolist():
-        mean = mean_us(predicted_us > candidate)
-        if mean < best:
-            best_us, best = int(candidate), mean
-    return best_us
-
-
-def _quantile_of_fast(model: LatencyModel, reads: LatencyReads) -> int:
-    """What so many of the fast reads are predicted to take that the others may be refused."""
-    fast = reads.latency_us <= model.threshold_us
-    if not fast.any():
-        return 1
-    predicted_us = predict_us(model, reads.features[fast])
-    share = 100 * (1 - MAX_REFUSED_FAST)
-    return int(np.percentile(predicted_us, share, method="higher"))
+        for reads in (taught, judged)
+    )
+    best = later.best_cut(max(reads.least_cut(recipe.refused_limit) for reads in (scored, later)))
+    return NEVER if best is None else best
 
 
 def _versions() -> dict[str, str]:

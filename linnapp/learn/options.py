@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 from linnapp.learn.features import FeatureLayout
 from linnapp.learn.inflection import FAILOVER_US, REPLICAS, InflectionPoint, Method, Search
 from linnapp.learn.labels import Labels
+from linnapp.learn.refusing import MAX_REFUSED_FAST
 from linnapp.learn.training import Epoch, TrainingOptions
 from linnapp.model import LatencyModel, Model
 
@@ -35,6 +36,9 @@ class Observer(Protocol):
     def trained(self, drive: str, model: Model | LatencyModel, record: dict[str, Any]) -> None:
         """A drive's model is ready."""
 
+    def no_gain(self, drive: str, why: str) -> None:
+        """A drive gets no model, for none would be better than admitting every read."""
+
 
 class SilentObserver:
     """Shows nothing."""
@@ -52,6 +56,9 @@ class SilentObserver:
         """Nothing to show."""
 
     def trained(self, drive: str, model: Model | LatencyModel, record: dict[str, Any]) -> None:
+        """Nothing to show."""
+
+    def no_gain(self, drive: str, why: str) -> None:
         """Nothing to show."""
 
 
@@ -98,7 +105,14 @@ class Recipe:
     reader : dict
         Options of :func:`~linnapp.trace.recorded.open_recording`.
     kind : {"network", "latency"}
-        Of the latter's training, labelling, seed and slices are all that there is to choose.
+        Of the latter's training, labelling, seed, slices and `max_refused` are all that there is
+        to choose.
+    max_refused : float, optional
+        Share of the fast reads of the training slice and of the validation slice that a model may
+        refuse; 1 is no limit. By the kind unless given.
+    even_if_worse : bool
+        Make a network even if admitting every read would be better, by the validation slice. A
+        latency model of which that holds refuses nothing.
     """
 
     labelling: LabellingOptions = dataclasses.field(default_factory=LabellingOptions)
@@ -108,3 +122,10 @@ class Recipe:
     auto_bias: bool = True
     reader: dict[str, Any] = dataclasses.field(default_factory=dict)
     kind: Kind = "network"
+    max_refused: float | None = None
+    even_if_worse: bool = False
+
+    @property
+    def refused_limit(self) -> float:
+        """Which share of the fast reads a model may refuse."""
+        return MAX_REFUSED_FAST[self.kind] if self.max_refused is None else self.max_refused

@@ -17,7 +17,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from linnapp.errors import TraceError
+from linnapp.errors import NoGainError, TraceError
 from linnapp.files import AnyPath, replace_text, replaced_directory
 from linnapp.learn import training
 from linnapp.learn.dataset import load_reads
@@ -121,13 +121,16 @@ def train_array(
     Returns
     -------
     list of str
-        The drives that have a new model. After ctrl-C those that had begun, with their best
-        epoch; for the others `out_dir` keeps what it held.
+        The drives that have a new model: not those for which no model would be better than
+        admitting every read (the observer is told), and after ctrl-C those that had begun, with
+        their best epoch. For the others `out_dir` keeps what it held.
 
     Raises
     ------
     TraceError
         If a trace cannot be read, or has nothing to learn from.
+    NoGainError
+        If there is no drive for which a model would be better.
     KeyboardInterrupt
         If ctrl-C came before any drive had a model; nothing is then written.
     """
@@ -168,19 +171,35 @@ def train_labelled(
     with replaced_directory(out_dir, (SUFFIX, ".json")) as directory:
         trained, interrupted = run_tasks(
             [
-                Task(name, train_drive, (trace, point, recipe))
+                Task(name, _train_or_why_not, (trace, point, recipe))
                 for name, trace, point in zip(names, traces, points, strict=True)
             ],
             observer,
             processes,
         )
-        if not trained or (interrupted and not keep_interrupted):
+        if interrupted and not (trained and keep_interrupted):
             raise KeyboardInterrupt
+        without = [name for name, result in trained.items() if isinstance(result, NoGainError)]
+        for name in without:
+            observer.no_gain(name, str(trained.pop(name)))
+        if not trained:
+            raise NoGainError(
+                f"no model for {', '.join(without)}: none would be better than admitting every read"
+            )
         for name, result in trained.items():
             save_drive(directory, name, result)
-        if interrupted:
-            _keep_old(out_dir, directory, set(names) - trained.keys())
+        _keep_old(out_dir, directory, set(names) - trained.keys())
     return list(trained)
+
+
+def _train_or_why_not(
+    trace: Recorded, point: InflectionPoint, recipe: Recipe, observer: Observer
+) -> TrainedDrive | NoGainError:
+    """A drive's model; or why there is none, which is no reason to leave the others without."""
+    try:
+        return train_drive(trace, point, recipe, observer)
+    except NoGainError as error:
+        return error
 
 
 def save_drive(directory: AnyPath, name: str, result: TrainedDrive) -> None:
@@ -238,6 +257,8 @@ def fit(
     ------
     TraceError
         If there is nothing to learn from.
+    NoGainError
+        If no model would be better than admitting every read.
     """
     recipe = recipe or Recipe()
     observer = observer or SilentObserver()

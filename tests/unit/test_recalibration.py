@@ -215,6 +215,34 @@ def test_a_model_that_serves_the_newest_reads_no_better_is_not_uploaded(
     assert Drive("sdb").read_model() != old["sdb"].to_bytes()
 
 
+def test_where_no_model_is_better_than_none_the_active_one_stays(
+    array: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """sda's network refuses every read, whatever it looks like; sdb's is as it was learnt."""
+    old = always_fast(50)
+    for disk in "sda", "sdb":
+        Drive(disk).upload(old)
+    real = drive_training.quantise
+    turns = iter((True, False))
+
+    def quantise(weights: object, threshold_us: int, layout: FeatureLayout) -> Model:
+        model: Model = real(weights, threshold_us, layout)  # type: ignore[arg-type]
+        if not next(turns):
+            return model
+        none = np.zeros_like(model.output_weights)
+        return dataclasses.replace(model, output_weights=none, output_bias=np.array([0, 1]))
+
+    monkeypatch.setattr(drive_training, "quantise", quantise)
+    decisions, lines = run(array)
+    assert [decision.retrain for decision in decisions] == [True, True]
+    (line,) = (line for line in lines if line.startswith("sda: not retrained: "))
+    assert "sda.blk: no model is better than admitting every read" in line
+    assert Drive("sda").read_model() == old.to_bytes()
+    assert Drive("sdb").read_model() != old.to_bytes()
+    remembered = json.loads((array / "state" / "sda" / "recalibration.jsonl").read_text())
+    assert remembered["retrain"] and remembered["uploaded"] is remembered["comparison"] is None
+
+
 def test_models_are_compared_on_the_test_slice_alone(array: Path) -> None:
     trace = array / "rec" / "sda.blk"
     reads = load_reads(trace)

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: MIT
+"""How many fast reads a model may refuse, and that none is made that would be worse than none."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from test_model_format import random_model
+from test_training import array_trace
+
+from linnapp.cli import cli
+from linnapp.commands._options import recipe_from, recipe_options
+from linnapp.errors import NoGainError
+from linnapp.learn import drive_training
+from linnapp.learn.dataset import load_reads
+from linnapp.learn.evaluation import evaluate
+from linnapp.learn.options import Recipe
+from linnapp.learn.recipe import fit, train_array
+from linnapp.learn.refusing import MAX_REFUSED_FAST, ScoredReads, choose_margin
+from linnapp.learn.training import TrainingOptions, split
+from linnapp.model import Model, load_model
+from linnapp.trace.recorded import load
+
+
+def reads(
+    n: int = 4000, *, knows: float = 1.0, shift: int = 0, slow_us: int = 2000, seed: int = 1
+) -> ScoredReads:
+    """A fifth is slow; scores tell so as far as `knows` says, and are higher by `shift`."""
+    rng = np.random.default_rng(seed)
+    slow = rng.random(n) < 0.2
+    score = 1000 * (knows * slow + rng.normal(0, 0.5, n) - 1) + shift
+    latency_us = np.where(slow, slow_us, 100).astype(np.uint32)
+    return ScoredReads(score.astype(np.int64), latency_us, np.ones(n, np.uint16), 500, 15.0, 3)
+
+
+def test_what_obeys_the_limits_stays_as_it_was_trained() -> None:
+    assert choose_margin(reads(), reads(seed=2), 0.12) == 0
+
+
+@pytest.mark.parametrize("where", ["taught", "judged"])
+@pytest.mark.parametrize("limit", [0.02, 0.12, 0.5])
+def test_a_margin_keeps_the_limit_on_both_slices(where: str, limit: float) -> None:
+    good, bad = reads(), reads(seed=2, shift=1000)
+    assert bad.refused_fast_share(0) > 0.5
+    taught, judged = (bad, good) if where == "taught" else (good, bad)
+    margin = choose_margin(taught, judged, limit)
+    assert margin > 0
+    assert taught.refused_fast_share(margin) <= limit
+    assert judged.refused_fast_share(margin) <= limit
+    assert judged.mean_us(margin) < judged.mean_us(None)
+    assert choose_margin(taught, judged, 1.0) == 0
+
+
+def test_the_limit_is_used_where_refusing_pays() -> None:
+    """A slow read costs a hundred failovers: no fast read is spared beyond what is asked for."""
+    taught, judged = reads(shift=1000), reads(seed=2, shift=1000)
+    margin = choose_margin(taught, judged, 0.12)
+    largest = max(part.refused_fast_share(margin) for part in (taught, judged))
+    assert 0.10 < largest <= 0.12
+
+
+def test_scores_that_say_nothing_are_no_gain() -> None:
+    """Slow reads cost hardly more than a failover, and the scores point the wrong way."""
+    taught, judged = (reads(knows=-1, shift=700, slow_us=510, seed=seed) for seed in (1, 2))
+    with pytest.raises(NoGainError, match=r"mean read would take \d+\.\d us .* --even-if-worse"):
+        choose_margin(taught, judged, 1.0)
+    assert choose_margin(taught, judged, 1.0, even_if_worse=True) == 0
+    margin = choose_margin(taught, judged, 0.12, even_if_worse=True)
+    assert 0.10 < judged.refused_fast_share(margin) <= 0.12
+
+
+def test_a_network_that_would_do_harm_is_heard_only_when_it_is_sure() -> None:
+    """Failovers so dear that only the highest scores are worth one."""
+    taught, judged = (
+        dataclasses.replace(reads(knows=1.5, shift=500, seed=seed), failover_us=1500.0)
+        for seed in (1, 2)
+    )
+    assert judged.mean_us(0) > judged.mean_us(None)
+    margin = choose_margin(taught, judged, 1.0)
+    assert judged.mean_us(margin) < judged.mean_us(None)
+
+
+def test_a_tie_with_admitting_all_is_not_worse() -> None:
+    never = reads(shift=-100_000)
+    assert choose_margin(never, never, 0.12) == 0
+
+
+def test_slices_without_fast_reads_have_none_refused() -> None:
+    slow = dataclasses.replace(reads(), threshold_us=1)
+    assert slow.refused_fast_share(0) == 0.0
+    assert choose_margin(slow, slow, 0.12) == 0
+
+
+QUICK = Recipe(training=TrainingOptions(max_epochs=2), auto_bias=False)
+
+
+@pytest.fixture
+def refusing_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is learnt, the network refuses every read; and nothing tells reads apart."""
+    model = random_model()
+    silent = dataclasses.replace(
+        model,
+        output_weights=np.zeros_like(model.output_weights),
+        output_bias=np.array([0, 1000]),
+    )
+    monkeypatch.setattr(
+        drive_training,
+        "quantise",
+        lambda weights, threshold_us, layout: dataclasses.replace(
+            silent, threshold_us=threshold_us
+        ),
+    )
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+def test_nothing_is_written_that_is_worse_than_admitting_all(
+    tmp_path: Path, refusing_all: None
+) -> None:
+    trace, out = array_trace(tmp_path / "d.blk", 1), tmp_path / "m"
+    arguments = ("train", "--trace", trace, "-o", out, "--bias", 2, "--epochs", 1)
+    result = run(*arguments)
+    assert isinstance(result.exception, NoGainError) and "no model for d" in str(result.exception)
+    assert "d: NO MODEL" in result.stderr and "--even-if-worse" in result.stderr
+    assert not out.exists()
+    with pytest.raises(NoGainError):
+        fit(load(trace), QUICK)
+    assert run(*arguments, "--even-if-worse").exit_code == 0
+    record = json.loads((out / "d.json").read_text())
+    assert record["margin"] == 0
+    quality = record["quality"]["validation"]
+    assert quality["false_revoke_share"] == 1.0
+    # A network that tells nothing apart costs the failovers that it asks for.
+    assert quality["mean_us"] == pytest.approx(quality["always_fast_mean_us"] + 2 * 15)
+
+
+def test_the_other_drives_of_an_array_get_their_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces = [array_trace(tmp_path / f"d{i}.blk", i, 1500) for i in range(2)]
+    out = tmp_path / "m"
+    train_array(traces, out, QUICK, processes=1)
+    before = (out / "d0.linnos").read_bytes()
+    real = drive_training.choose_margin
+
+    def not_for_the_first(*given: object, **more: object) -> int:
+        if not told:
+            told.append(True)
+            raise NoGainError("nothing learnt")
+        return real(*given, **more)  # type: ignore[arg-type]
+
+    told: list[bool] = []
+    monkeypatch.setattr(drive_training, "choose_margin", not_for_the_first)
+    named = [argument for trace in traces for argument in ("--trace", trace)]
+    result = run(
+        *("train", *named, "-o", out, "--seed", 2, "--bias", 2, "--epochs", 2, "--processes", 1)
+    )
+    assert str(result.exception) == "no model for d0: see above"
+    assert "NO MODEL" in result.stderr and "d0.blk: nothing learnt" in result.stderr
+    assert result.stdout.split() == [str(out / "d1.linnos")]
+    assert (out / "d0.linnos").read_bytes() == before
+    assert json.loads((out / "d1.json").read_text())["options"]["seed"] == 2
+
+
+def test_a_raised_margin_is_in_the_file_and_in_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network with a head start for slow, by which it refuses everything."""
+    trace, out = array_trace(tmp_path / "d.blk", 1), tmp_path / "m"
+    train_array([trace], out, QUICK)
+    plain = Model.load(out / "d.linnos")
+    assert json.loads((out / "d.json").read_text())["margin"] == 0
+    real = drive_training.quantise
+
+    def eager(*given: object) -> Model:
+        model = real(*given)  # type: ignore[arg-type]
+        return dataclasses.replace(model, output_bias=model.output_bias + np.array([0, 10**8]))
+
+    monkeypatch.setattr(drive_training, "quantise", eager)
+    train_array([trace], out, QUICK)
+    record = json.loads((out / "d.json").read_text())
+    raised = load_model(out / "d.linnos")
+    assert isinstance(raised, Model)
+    assert raised.model_id == record["model_id"]
+    assert record["margin"] > 0 and record["max_refused"] == MAX_REFUSED_FAST["network"]
+    assert raised.output_bias.tolist() == [
+        plain.output_bias[0] + record["margin"],
+        plain.output_bias[1] + 10**8,
+    ]
+    assert record["quality"]["as_trained"]["false_revoke_share"] == 1.0
+    assert record["quality"]["validation"]["false_revoke_share"] <= MAX_REFUSED_FAST["network"]
+    # The record's figures are those of the file: the test slice once more, alone.
+    latency_us = load_reads(trace).latency_us
+    test = latency_us[split(len(latency_us), QUICK.training).test]
+    assert record["quality"]["test"]["always_fast_mean_us"] == pytest.approx(test.mean())
+    judged = evaluate(raised, trace)
+    by_slice = [record[part] for part in ("training", "validation", "test")]
+    refused = judged.confusion.true_slow + judged.confusion.false_revoke
+    assert refused == sum(part["true_slow"] + part["false_revoke"] for part in by_slice)
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [
+        ((), MAX_REFUSED_FAST["network"]),
+        (("--bias", "5"), 1.0),
+        (("--bias", "5", "--max-refused", "0.2"), 0.2),
+        (("--max-refused", "1"), 1.0),
+    ],
+)
+def test_a_bias_that_is_asked_for_has_no_limit(options: tuple[str, ...], limit: float) -> None:
+    import click
+
+    parsed: list[Recipe] = []
+    command = click.command()(recipe_options(lambda **given: parsed.append(recipe_from(given))))
+    command.main(list(options), standalone_mode=False)
+    assert parsed[0].refused_limit == limit
+    assert (
+        dataclasses.replace(Recipe(), kind="latency").refused_limit == MAX_REFUSED_FAST["latency"]
+    )
