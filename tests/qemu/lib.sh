@@ -10,3 +10,14 @@ wait_for() {
     echo "waited in vain for: $*" >&2
     exit 1
 }
+
+# load DEVICE OPTION...: see hinted_load.py
+load() {
+    python3 $TESTS/hinted_load.py "$@"
+}
+
+# enforce DISK MODEL: have the disk refuse what the model says is slow
+enforce() {
+    cat $2 >/sys/block/$1/linnos/model
+    echo enforce >/sys/block/$1/linnos/mode
+}

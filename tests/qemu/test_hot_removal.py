@@ -17,11 +17,6 @@ ROUNDS = 4
 # reads have been revoked.
 SCRIPT = """
 . $TESTS/lib.sh
-load() {{ python3 $TESTS/hinted_load.py "$@"; }}
-enforce() {{
-    cat {model} >/sys/block/$1/linnos/model
-    echo enforce >/sys/block/$1/linnos/mode
-}}
 revoked() {{ [ $(cat /sys/block/nvme1n1/linnos/stats/revoked) -gt 20 ]; }}
 written() {{ read reads rm rs rt writes rest </sys/block/nvme1n1/stat && [ $writes -gt 100 ]; }}
 change() {{
@@ -29,12 +24,12 @@ change() {{
         echo observe >$1/mode && echo off >$1/mode && echo enforce >$1/mode
 }}
 
-enforce nvme0n1
+enforce nvme0n1 {model}
 load /dev/nvme0n1 --fill --count 1 >/dev/null
 load /dev/nvme0n1 --workers 2 --seconds 600 --stop-file /run/stop >$OUT/stays &
 stays=$!
 for round in $(seq {rounds}); do
-    enforce nvme1n1
+    enforce nvme1n1 {model}
     load /dev/nvme1n1 --fill --count 1 >/dev/null
     fio --name=w --filename=/dev/nvme1n1 --allow_file_create=0 --offset=64m --size=64m \\
         --rw=randrw --direct=1 --ioengine=io_uring --iodepth=16 --time_based --runtime=600 \\

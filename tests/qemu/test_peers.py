@@ -17,27 +17,23 @@ ROUNDS = 2
 # Every read is slow by the model, so each asks the other drive.
 SCRIPT = """
 . $TESTS/lib.sh
-load() {{ python3 $TESTS/hinted_load.py --blocks 512 "$@"; }}
-enforce() {{
-    cat {model} >/sys/block/$1/linnos/model
-    echo enforce >/sys/block/$1/linnos/mode
-}}
 peers=/sys/block/nvme0n1/linnos/peers
 stats=/sys/block/nvme0n1/linnos/stats
 asked() {{ echo $(($(cat $stats/kept) + $(cat $stats/revoked))); }}
 asked_more() {{ [ $(asked) -gt $1 ]; }}
 
-enforce nvme0n1
-load /dev/nvme0n1 --fill --count 1 >/dev/null
-load /dev/nvme0n1 --workers 4 --seconds 600 --stop-file /run/stop >$OUT/stays &
+enforce nvme0n1 {model}
+load /dev/nvme0n1 --blocks 512 --fill --count 1 >/dev/null
+load /dev/nvme0n1 --blocks 512 --workers 4 --seconds 600 --stop-file /run/stop >$OUT/stays &
 stays=$!
 for round in $(seq {rounds}); do
-    enforce nvme1n1
-    load /dev/nvme1n1 --fill --count 1 >/dev/null
+    enforce nvme1n1 {model}
+    load /dev/nvme1n1 --blocks 512 --fill --count 1 >/dev/null
     echo nvme0n1 >/sys/block/nvme1n1/linnos/peers
     echo nvme1n1 >$peers
     before=$(asked)
-    load /dev/nvme1n1 --workers 4 --seconds 600 --started-file /run/$round >$OUT/goes$round &
+    load /dev/nvme1n1 --blocks 512 --workers 4 --seconds 600 --started-file /run/$round \\
+        >$OUT/goes$round &
     goes=$!
     while echo nvme1n1 >$peers; do :; done 2>/dev/null &
     naming=$!
