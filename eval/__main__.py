@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from eval import seeds, workers
-from eval.cache import LAB_SOURCES, ROOT, Cache, code_version, digest, read_record
+from eval.cache import LAB_SOURCES, RESULTS, ROOT, Cache, code_version, digest, read_record
 from eval.errors import StepError
 from eval.experiment import Context, Experiment, Table
 from eval.experiments import NAMES, ON_REQUEST, load, source
@@ -30,7 +30,6 @@ from eval.guests import use_copies
 from linnapp.errors import LinnappError
 from linnapp.lab.uml import DEFAULT_KERNEL
 
-RESULTS = ROOT / "eval" / "results"
 REPLAYER = ROOT / "build" / "replayer" / "replayer"
 
 #: table2 stands in the same run as fig05.

@@ -26,6 +26,8 @@ from typing import Any
 from eval.files import write_json
 
 ROOT = Path(__file__).resolve().parents[1]
+#: What `python -m eval --commit` writes.
+RESULTS = ROOT / "eval" / "results"
 RECORD = "record.json"
 
 #: What decides the outcome of work in the lab: the kernel, the emulator, the

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`make report`: one HTML page with every figure and table, nothing outside of it.
 
-Takes what `make eval` left in out/eval; an experiment that has not run is
-named as such.
+Takes what `make eval` left in out/eval, or the results under version control; an experiment that
+has neither is named as such.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup, escape
 
-from eval.cache import LAB_SOURCES, code_version, read_record
+from eval.cache import LAB_SOURCES, RESULTS, ROOT, code_version, read_record
 from eval.experiment import Experiment, Table
 from eval.experiments import NAMES, ON_REQUEST, load, source
 from eval.files import write_text
@@ -51,23 +51,8 @@ def paragraphs(text: str) -> Markup:
     return Markup("\n").join(parts)
 
 
-def section(experiment: Experiment, folder: Path) -> dict[str, Any]:
-    """What the page says of one experiment; of one that has not run, ``finished`` is None."""
-    record = read_record(folder)
-    finished = None
-    if record is not None:
-        data: dict[str, Any] = json.loads((folder / "data.json").read_text())
-        try:
-            finished = {
-                "image": base64.b64encode((folder / "figure.png").read_bytes()).decode(),
-                "reading": experiment.reading(data),
-                "tables": experiment.table(data),
-                "took": took(record),
-            }
-        except (KeyError, IndexError, TypeError):
-            # Of an earlier version, whose data had another form; else it is a fault to be seen.
-            if not made_by_others(experiment, record):
-                raise
+def section(experiment: Experiment, finished: dict[str, Any] | None) -> dict[str, Any]:
+    """What the page says of one experiment, and of what it found: None if it has not run."""
     return {
         "name": experiment.name,
         "title": experiment.title,
@@ -79,13 +64,35 @@ def section(experiment: Experiment, folder: Path) -> dict[str, Any]:
     }
 
 
+def found(figure: Path, reading: str, tables: Mapping[str, Any], took: str) -> dict[str, Any]:
+    """What an experiment found, for the page."""
+    image = base64.b64encode(figure.read_bytes()).decode()
+    return {"image": image, "reading": reading, "tables": tables, "took": took}
+
+
+def run_finished(experiment: Experiment, folder: Path) -> dict[str, Any] | None:
+    """What an experiment's last run found, if it ran to its end."""
+    record = read_record(folder)
+    if record is None:
+        return None
+    data: dict[str, Any] = json.loads((folder / "data.json").read_text())
+    try:
+        reading, tables = experiment.reading(data), experiment.table(data)
+    except (KeyError, IndexError, TypeError):
+        # Of an earlier version, whose data had another form; else it is a fault to be seen.
+        if not made_by_others(experiment, record):
+            raise
+        return None
+    return found(folder / "figure.png", reading, tables, took(record))
+
+
 def made_by_others(experiment: Experiment, record: Mapping[str, Any]) -> bool:
     """Whether an experiment's data are of another version of the code than this."""
     code = code_version(*LAB_SOURCES, source(experiment.name), *experiment.sources)
     return bool(record.get("made_from", {}).get("code") != code)
 
 
-def took(record: dict[str, Any]) -> str:
+def took(record: Mapping[str, Any]) -> str:
     """An experiment's times in words."""
     text = f"{record['seconds']:.0f} s beyond what was in the cache"
     if "cpu_seconds" in record:
@@ -96,11 +103,10 @@ def took(record: dict[str, Any]) -> str:
     return text
 
 
-def times(out: Path) -> Table:
+def times(records: Mapping[str, Mapping[str, Any] | None]) -> Table:
     """What each part took, and the least that all would take on two cores."""
     rows, total = [], [0.0, 0.0]
-    for name in (*NAMES, *ON_REQUEST):
-        record = read_record(out / name)
+    for name, record in records.items():
         if record is None or "cpu_seconds" not in record:
             continue
         total[0] += record["seconds"]
@@ -113,17 +119,42 @@ def times(out: Path) -> Table:
 
 
 def page(out: Path) -> str:
-    """The whole page, with its figures in it."""
+    """The whole page of what ran, with its figures in it."""
+    records = {name: read_record(out / name) for name in (*NAMES, *ON_REQUEST)}
+    finished = {
+        name: run_finished(load(name), out / name)
+        for name in records
+        if name in NAMES or records[name] is not None
+    }
+    return render(finished, times(records))
+
+
+def committed_page(results: Path) -> str:
+    """The same of the results under version control."""
+    records: dict[str, Any] = {}
+    for name in (*NAMES, *ON_REQUEST):
+        path = results / f"{name}.json"
+        records[name] = json.loads(path.read_text()) if path.exists() else None
+    finished = {
+        name: result
+        and found(results / f"{name}.png", result["reading"], result["tables"], took(result))
+        for name, result in records.items()
+        if name in NAMES or result is not None
+    }
+    return render(finished, times(records))
+
+
+def render(finished: Mapping[str, dict[str, Any] | None], took: Table) -> str:
+    """The page of what each experiment found, and of how long all took."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
     )
-    asked_for = [name for name in ON_REQUEST if read_record(out / name) is not None]
     environment.filters.update(inline=inline, paragraphs=paragraphs, strong=strong)
     return environment.get_template("report.html.j2").render(
-        sections=[section(load(name), out / name) for name in (*NAMES, *asked_for)],
-        times=times(out),
+        sections=[section(load(name), what) for name, what in finished.items()],
+        times=took,
         fold_rows=FOLD_ROWS,
     )
 
@@ -131,9 +162,15 @@ def page(out: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make report", description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("out/eval"))
-    out: Path = parser.parse_args().out
-    target = out / "report.html"
-    write_text(target, page(out))
+    parser.add_argument(
+        "--committed",
+        action="store_true",
+        help=f"of {RESULTS.relative_to(ROOT)}, and to there, as `python -m eval --commit` left it",
+    )
+    arguments = parser.parse_args()
+    folder: Path = RESULTS if arguments.committed else arguments.out
+    target = folder / "report.html"
+    write_text(target, committed_page(folder) if arguments.committed else page(folder))
     print(target)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from eval import guests
-from eval.cache import ROOT, Cache
+from eval.cache import RESULTS, Cache
 from eval.cells import (
     N_DRIVES,
     REPLAYER_OPTIONS,
@@ -33,7 +33,7 @@ from eval.errors import StepError
 from eval.files import write_json
 from eval.seeds import EVALUATION
 
-FOLDER = ROOT / "eval" / "results" / "fig08-cell"
+FOLDER = RESULTS / "fig08-cell"
 CELL = Cell("azure", "enterprise", EVALUATION[0], train_s=8.0, replay_s=2.0)
 POLICIES = ("baseline", "hedge", "linnos", "linnos-hl", "oracle")
 

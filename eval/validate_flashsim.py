@@ -39,17 +39,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from eval.cache import RESULTS
 from eval.files import write_json, write_text
 from eval.parallel import map_parallel
 from linnapp.lab.array import Array
-from linnapp.lab.guest import REPOSITORY, Guest
+from linnapp.lab.guest import Guest
 from linnapp.lab.places import Places
 from linnapp.lab.uml import DEFAULT_KERNEL, run
 from linnapp.learn.inflection import LatencyDistribution, find_inflection_points
 
 FloatArray = NDArray[np.float64]
 
-RESULTS = REPOSITORY / "eval" / "results" / "validate"
+VALIDATION = RESULTS / "validate"
 PROFILES = ("consumer", "enterprise-a", "enterprise-b", "enterprise-c")
 PERCENTILES = (50, 75, 90, 95, 98, 99, 99.9)
 
@@ -344,9 +345,9 @@ def main() -> None:
     write_text(out / "table.md", table(data))
     draw(latency_us, out / "figure.png")
     if arguments.commit:
-        RESULTS.mkdir(exist_ok=True)
+        VALIDATION.mkdir(exist_ok=True)
         for name in ("data.json", "reading.md", "figure.png"):
-            shutil.copyfile(out / name, RESULTS / name)
+            shutil.copyfile(out / name, VALIDATION / name)
     print(text)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from eval import __main__ as main
 from eval import report
 from eval.experiment import Experiment, Table
 from eval.files import write_json
@@ -72,7 +73,17 @@ def test_data_of_an_earlier_version_are_no_traceback(
     (tmp_path / "figure.png").write_bytes(b"png")
     write_json(tmp_path / "data.json", {"rows": 40})
     write_json(tmp_path / "record.json", {**RECORD, "made_from": {"code": "earlier"}})
-    assert report.section(experiment, tmp_path)["finished"] is None
+    assert report.run_finished(experiment, tmp_path) is None
     monkeypatch.setattr(report, "code_version", lambda *paths: "earlier")
     with pytest.raises(KeyError):
-        report.section(experiment, tmp_path)
+        report.run_finished(experiment, tmp_path)
+
+
+def test_a_page_of_the_committed_results_says_the_same(
+    page: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    monkeypatch.setattr(main, "RESULTS", results)
+    data, record = {"rows": 40}, {**RECORD, "parameters": {}, "made_from": {"code": "this"}}
+    main.commit(report.load("first"), data, record, tmp_path / "first" / "figure.png")
+    assert report.committed_page(results) == page
