@@ -142,9 +142,7 @@ static inline void spin_lock(raw_spinlock_t *lock)
 }
 
 #define raw_spin_lock_irqsave(lock, flags) ((void)((flags) = 0), spin_lock(lock))
-#define raw_spin_trylock_irqsave(lock, flags) \
-	((flags) = 0, !READ_ONCE((lock)->locked) && \
-			      !__atomic_exchange_n(&(lock)->locked, 1, __ATOMIC_ACQUIRE))
+#define raw_spin_is_locked(lock) (READ_ONCE((lock)->locked) != 0)
 #define raw_spin_unlock_irqrestore(lock, flags) ((void)(flags), smp_store_release(&(lock)->locked, 0))
 
 static inline void write_seqcount_begin(seqcount_raw_spinlock_t *s)

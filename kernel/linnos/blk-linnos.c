@@ -460,13 +460,13 @@ static bool linnos_history_add(struct blk_linnos *linnos,
 		this_cpu_inc(linnos->cpus->left_out);
 		return false;
 	}
-	if (unlikely(is_probe)) {
-		raw_spin_lock_irqsave(&linnos->history_lock, flags);
-	} else if (!raw_spin_trylock_irqsave(&linnos->history_lock, flags)) {
+	/* who takes it between these two makes this one wait, but not for long */
+	if (!is_probe && raw_spin_is_locked(&linnos->history_lock)) {
 		this_cpu_inc(linnos->cpus->left_out);
 		linnos_meet(linnos, cpu, 0, now_ns);
 		return false;
 	}
+	raw_spin_lock_irqsave(&linnos->history_lock, flags);
 	write_seqcount_begin(&linnos->history_seq);
 	for (i = 0; i < LINNOS_HISTORY - 1; i++) {
 		h->pending[i] = h->pending[i + 1];

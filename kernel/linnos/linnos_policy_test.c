@@ -1052,20 +1052,20 @@ static void make_quiet(struct linnos_fixture *fx, u64 now_ns)
 static void linnos_test_alone(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
-	struct linnos_io io[3];
+	struct linnos_io hinted, write, plain;
 	int i;
 
 	for (i = 0; i < 200; i++) {
 		u64 now_ns = NSEC_PER_SEC + 10 * i;
 
-		arrive(fx, &io[0], REQ_OP_READ, 4096, true, now_ns);
-		arrive(fx, &io[1], REQ_OP_WRITE, 8192, false, now_ns);
-		arrive(fx, &io[2], REQ_OP_READ, 4096, false, now_ns);
+		arrive(fx, &hinted, REQ_OP_READ, 4096, true, now_ns);
+		arrive(fx, &write, REQ_OP_WRITE, 8192, false, now_ns);
+		arrive(fx, &plain, REQ_OP_READ, 4096, false, now_ns);
 		KUNIT_EXPECT_EQ(test, pages_for_all(fx), 4);
-		KUNIT_EXPECT_EQ(test, io[2].io.pending, 4);
-		complete_io(fx, &io[2], BLK_STS_OK, now_ns + 1);
-		complete_io(fx, &io[1], BLK_STS_OK, now_ns + 2);
-		complete_io(fx, &io[0], BLK_STS_OK, now_ns + 3);
+		KUNIT_EXPECT_EQ(test, plain.io.pending, 4);
+		complete_io(fx, &plain, BLK_STS_OK, now_ns + 1);
+		complete_io(fx, &write, BLK_STS_OK, now_ns + 2);
+		complete_io(fx, &hinted, BLK_STS_OK, now_ns + 3);
 		KUNIT_EXPECT_EQ(test, pages_for_all(fx), 0);
 		KUNIT_EXPECT_EQ(test, fx->linnos->history.generation,
 				2 * (i + 1));
