@@ -127,7 +127,7 @@ def test_what_a_replay_wrote_is_told_from_everything_else(
 
 def holder(path: Path, flags: str) -> subprocess.Popen[str]:
     """Another process with the file open."""
-    script = f"import os, sys; os.open({str(path)!r}, {flags}); print(); sys.stdin.read()"
+    script = f"import os, sys; os.open({str(path)!r}, {flags}); print(flush=True); sys.stdin.read()"
     process = subprocess.Popen(
         [sys.executable, "-c", script],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
