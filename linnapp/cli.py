@@ -152,12 +152,16 @@ def _run() -> None:
         print(f"linnapp: error: {error}", file=sys.stderr)
         status = 1
     except BrokenPipeError:
-        # The reader (`head`, `less`) has gone; keep the interpreter from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader (`head`, `less`) has gone.
+        _drop_output()
         status = 128 + signal.SIGPIPE
     except OSError as error:
         # Of the machine or a name that the user gave (too long, no permission, disk full, ...).
         print(f"linnapp: error: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _drop_output()
         status = 1
     except MemoryError:
         print("linnapp: error: out of memory", file=sys.stderr)
@@ -165,3 +169,8 @@ def _run() -> None:
     except KeyboardInterrupt:
         status = 128 + signal.SIGINT
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _drop_output() -> None:
+    """Keep the interpreter from complaining at exit of what cannot be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
