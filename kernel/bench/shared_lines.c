@@ -5,7 +5,7 @@
  *	shared_lines [--json FILE] [--lines] [--most CPUS] MODEL...
  *
  * No machine with so many is needed, nor one that is idle: the kernel's own
- * blk-linnos.c and its like run in this program (kernel_shim.h) on CPUs that are
+ * blk-linnos.c and its like run in this program (policy.h) on CPUs that are
  * numbers, one step at a time in the order of a clock that is made up. The
  * compiler has them report each access to memory (-fsanitize=thread, whose
  * functions are those below), and it is counted what caches that keep one
@@ -22,24 +22,7 @@
 static uint64_t sim_now_ns;
 #define SHIM_CLOCK_NS sim_now_ns
 #define SHIM_CPUS 64
-#include "kernel_shim.h"
-#include "blk-linnos-watch.c"
-#include "blk-linnos-model.c"
-#include "blk-linnos.c"
-
-__thread int shim_cpu;
-const struct kobj_type {
-	int unused;
-} linnos_ktype;
-
-/* No drive has peers. */
-void linnos_join(struct blk_linnos *linnos)
-{
-}
-
-void linnos_leave(struct blk_linnos *linnos)
-{
-}
+#include "policy.h"
 
 #define QUIETLY __attribute__((no_sanitize("thread")))
 

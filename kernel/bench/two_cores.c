@@ -5,33 +5,16 @@
  *	two_cores [--json FILE] MODEL
  *
  * The kernel's own blk-linnos.c and its like, compiled into this program
- * (kernel_shim.h), admit and complete hinted reads on two pinned
+ * (policy.h), admit and complete hinted reads on two pinned
  * threads: on one drive that both use, and on a drive each. The latter is what
  * the machine's cores give at most. There is no block layer and no drive here.
  * Their work, done in between, keeps the cores from meeting all the time: once
  * there is none of it, the worst case, and once 1 us of work that scales by
  * itself, less than a read from null_blk takes in a kernel without LinnOS.
  */
-#include "kernel_shim.h"
-#include "blk-linnos-watch.c"
-#include "blk-linnos-model.c"
-#include "blk-linnos.c"
+#include "policy.h"
 
 #include <sched.h>
-
-__thread int shim_cpu;
-const struct kobj_type {
-	int unused;
-} linnos_ktype;
-
-/* No drive has peers. */
-void linnos_join(struct blk_linnos *linnos)
-{
-}
-
-void linnos_leave(struct blk_linnos *linnos)
-{
-}
 
 #ifdef __x86_64__
 static s64 both_with_avx2(const struct linnos_net *net, const u8 *digits,
