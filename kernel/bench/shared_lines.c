@@ -2,7 +2,7 @@
 /*
  * How many lines of memory go from one CPU to another for an I/O, with up to 64?
  *
- *	shared_lines [--json FILE] [--lines] [--most CPUS] MODEL...
+ *	shared_lines [--json FILE] [--lines] [--together] [--most CPUS] MODEL...
  *
  * No machine with so many is needed, nor one that is idle: the kernel's own
  * blk-linnos.c and its like run in this program (policy.h) on CPUs that are
@@ -16,6 +16,9 @@
  * Each CPU has reads or writes in flight, and sends the next a moment after one
  * has ended. So the CPUs take turns, and a line that all of them write is always
  * elsewhere: this is the worst case.
+ *
+ * --together: no CPU is quiet (blk-linnos-cpus.h), and each I/O is counted and each
+ * read recorded where all see it at once.
  */
 #include <stdint.h>
 
@@ -255,6 +258,8 @@ static void complete(struct io *io)
 	blk_linnos_done_bio(&io->bio);
 }
 
+static bool together;
+
 static struct gendisk *make_drive(const void *model, size_t bytes,
 				  enum linnos_mode mode)
 {
@@ -265,6 +270,8 @@ static struct gendisk *make_drive(const void *model, size_t bytes,
 	disk->queue->disk = disk;
 	disk->disk_name = "drive";
 	disk->linnos = linnos_alloc(disk);
+	if (together)
+		disk->linnos->quiet_ns = 0;
 	if (linnos_set_model(disk->linnos, model, bytes, &why) ||
 	    linnos_set_mode(disk->linnos, mode)) {
 		fprintf(stderr, "shared_lines: the model: %s\n", why);
@@ -354,6 +361,8 @@ int main(int argc, char **argv)
 	while (first < argc && argv[first][0] == '-') {
 		if (!strcmp(argv[first], "--lines"))
 			want_lines = true;
+		else if (!strcmp(argv[first], "--together"))
+			together = true;
 		else if (!strcmp(argv[first], "--most") && first + 1 < argc)
 			most = atoi(argv[++first]);
 		else if (!strcmp(argv[first], "--json") && first + 1 < argc)
@@ -363,7 +372,8 @@ int main(int argc, char **argv)
 		first++;
 	}
 	if (first >= argc || argv[first][0] == '-') {
-		fprintf(stderr, "usage: shared_lines [--json FILE] [--lines] [--most CPUS] MODEL...\n");
+		fprintf(stderr, "usage: shared_lines [--json FILE] [--lines] [--together] [--most CPUS] "
+				"MODEL...\n");
 		return 2;
 	}
 	while (counts > 1 && cpu_counts[counts - 1] > most)
