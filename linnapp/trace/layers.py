@@ -13,6 +13,7 @@ import numpy.typing as npt
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
 from linnapp.trace.blktrace import COMPLETED, ERROR, ISSUED, REVOKED, BlktraceReader
+from linnapp.trace.difference import MAX_BLOCKS, MIN_BLOCKS, Difference, resampled_means
 from linnapp.trace.inspection import LatencyHistogram
 
 #: key, what it is: between which of blktrace's events
@@ -28,7 +29,6 @@ BANDS = (0.0, 50.0, 90.0, 99.0, 99.9, 100.0)
 #: Means are resampled by blocks of time, since neighbours in time are alike. They are twice as long
 #: whenever there would be too many.
 _BLOCK_NS, _BLOCKS_KEPT = 1_000_000, 4096
-MIN_BLOCKS, MAX_BLOCKS = 10, 20
 _RESAMPLES = 2000
 
 
@@ -166,27 +166,6 @@ class Layers:
         }
 
 
-def resampled_means(
-    blocks: npt.NDArray[np.float64], seed: int, resamples: int
-) -> npt.NDArray[np.float64]:
-    """Means of what blocks of time hold, the blocks drawn anew again and again.
-
-    Parameters
-    ----------
-    blocks : array, shape (blocks, 1 + columns)
-        How many there are in a block, at least one; then sums over them.
-    seed, resamples : int
-
-    Returns
-    -------
-    array, shape (resamples, columns)
-    """
-    n = len(blocks)
-    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), resamples)
-    sums = drawn @ blocks
-    return np.asarray(sums[:, 1:] / sums[:, :1])
-
-
 def layers_of(trace: AnyPath, *, writes: bool = False, **reader: Any) -> Layers:
     """Read a recording.
 
@@ -224,7 +203,7 @@ def layers_of(trace: AnyPath, *, writes: bool = False, **reader: Any) -> Layers:
 
 
 @dataclasses.dataclass(frozen=True)
-class Change:
+class Change(Difference):
     """How a layer's mean differs between two recordings.
 
     Attributes
@@ -240,15 +219,6 @@ class Change:
     us: float
     low_us: float | None
     high_us: float | None
-
-    @property
-    def is_beyond_chance(self) -> bool:
-        """Whether the interval leaves out zero."""
-        return (
-            self.low_us is not None
-            and self.high_us is not None
-            and (self.low_us > 0 or self.high_us < 0)
-        )
 
 
 def changes(before: Layers, after: Layers) -> list[Change]:

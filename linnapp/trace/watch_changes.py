@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
-from linnapp.trace.layers import MAX_BLOCKS, MIN_BLOCKS, resampled_means
+from linnapp.trace.difference import MAX_BLOCKS, MIN_BLOCKS, Difference, resampled_means
 from linnapp.trace.watched import ask, opened
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Side:
 
 
 @dataclasses.dataclass(frozen=True)
-class CallChange:
+class CallChange(Difference):
     """How the mean duration of a kind of call differs.
 
     Attributes
@@ -97,15 +97,6 @@ class CallChange:
     us: float
     low_us: float | None
     high_us: float | None
-
-    @property
-    def is_beyond_chance(self) -> bool:
-        """Whether the interval leaves out zero."""
-        return (
-            self.low_us is not None
-            and self.high_us is not None
-            and (self.low_us > 0 or self.high_us < 0)
-        )
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""

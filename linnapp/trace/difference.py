@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""Whether two means differ by more than chance: what blocks of time hold is drawn anew.
+
+Neighbours in time are alike, so blocks of time are resampled, not I/Os or calls.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+#: With fewer blocks nothing is said of chance; of a long recording as many, and longer ones.
+MIN_BLOCKS, MAX_BLOCKS = 10, 20
+
+
+class Difference:
+    """Of two means, in us.
+
+    Attributes
+    ----------
+    us : float
+        By how much the second is longer.
+    low_us, high_us : float or None
+        Its interval; None where there were too few blocks of time.
+    """
+
+    us: float
+    low_us: float | None
+    high_us: float | None
+
+    @property
+    def is_beyond_chance(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return (
+            self.low_us is not None
+            and self.high_us is not None
+            and (self.low_us > 0 or self.high_us < 0)
+        )
+
+
+def resampled_means(
+    blocks: npt.NDArray[np.float64], seed: int, resamples: int
+) -> npt.NDArray[np.float64]:
+    """Means of what blocks of time hold, the blocks drawn anew again and again.
+
+    Parameters
+    ----------
+    blocks : array, shape (blocks, 1 + columns)
+        How many there are in a block, at least one; then sums over them.
+    seed, resamples : int
+
+    Returns
+    -------
+    array, shape (resamples, columns)
+    """
+    n = len(blocks)
+    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), resamples)
+    sums = drawn @ blocks
+    return np.asarray(sums[:, 1:] / sums[:, :1])
