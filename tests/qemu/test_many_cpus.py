@@ -19,7 +19,6 @@ SCRIPT = """
 drive=/sys/kernel/config/nullb/many
 linnos=/sys/block/many/linnos
 begun() {{ [ $(cat $linnos/stats/reads) -gt 500 ]; }}
-hinted() {{ python3 $TESTS/hinted_load.py /dev/many --workers {cpus} --seconds 600 "$@"; }}
 change() {{
     echo enforce >$linnos/mode && echo 300 >$linnos/stall_us && cat {model} >$linnos/model &&
         echo 0 >$linnos/stall_us && cat /sys/kernel/debug/block/many/rqos/linnos/* >/dev/null &&
@@ -36,7 +35,7 @@ for round in $(seq {rounds}); do
     wait_for [ -b /dev/many ]
     cat {model} >$linnos/model
     echo observe >$linnos/mode
-    hinted --stop-file /run/stop$round >/dev/null &
+    load /dev/many --workers {cpus} --seconds 600 --stop-file /run/stop$round >/dev/null &
     hinted=$!
     fio --name=f --filename=/dev/many --allow_file_create=0 --rw=randrw --rwmixread=80 \\
         --bsrange=4k-64k --direct=1 --ioengine=io_uring --iodepth=8 --numjobs={cpus} \\
