@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,6 +115,20 @@ def of_values(
     # Of ranks, so that infinite values may be among them.
     low, high = np.quantile(drawn, [beyond, 1 - beyond], method="nearest")
     return Interval(value, min(float(low), value), max(float(high), value))
+
+
+def of_seeds(values: Mapping[int, Sequence[float]]) -> Interval:
+    """The interval of a mean over drives: drives of one seed share a workload, so seeds are drawn.
+
+    Parameters
+    ----------
+    values : mapping
+        By seed, of its drives (or blocks of time). Of one seed alone these are what is drawn.
+    """
+    if len(values) == 1:
+        return of_values(next(iter(values.values())))
+    of_each = [np.asarray([v for v in same if not math.isnan(v)]) for same in values.values()]
+    return of_values([float(known.mean()) for known in of_each if len(known)])
 
 
 def of_ratio(parts: Sequence[float], wholes: Sequence[float], *, seed: int = 1) -> Interval:

@@ -176,3 +176,14 @@ def test_independent_values_have_an_interval_that_few_make_wide() -> None:
     assert intervals.of_values(few).high - intervals.of_values(few).low > 1.9
     assert math.isnan(intervals.of_values([4.0]).low)
     assert math.isnan(intervals.of_values([math.nan]).value)
+
+
+def test_drives_of_a_seed_are_not_independent_values() -> None:
+    of_drives = {1: [0.10, 0.11, 0.12], 2: [0.30, 0.31, 0.32], 3: [0.20, 0.21, 0.22]}
+    found = intervals.of_seeds(of_drives)
+    assert found.value == pytest.approx(0.21)
+    as_if_independent = intervals.of_values([v for drives in of_drives.values() for v in drives])
+    assert found.high - found.low > 1.3 * (as_if_independent.high - as_if_independent.low)
+    # One seed has nothing but its drives; a seed without a number says nothing.
+    assert intervals.of_seeds({1: [0.10, 0.12]}) == intervals.of_values([0.10, 0.12])
+    assert intervals.of_seeds({**of_drives, 4: [math.nan]}) == found
