@@ -155,18 +155,19 @@ def scored(
     return scores, knew
 
 
-def of_one_seed(results: Mapping[str, Replayed], length_s: float) -> dict[str, Any]:
-    """Scores of replays of the same reads, with what they cost; see :func:`score`.
+def of_repeats(repeats: Sequence[Mapping[str, Replayed]], length_s: float) -> dict[str, Any]:
+    """Scores of replays over their seeds, with what they cost; see :func:`score`.
 
     Parameters
     ----------
-    results : mapping
-        By the contender's name.
+    repeats : sequence of mapping
+        One a seed: replays of the same reads, by the contender's name.
     length_s : float
         Of the replays.
     """
-    blocks, latencies, _ = blocks_of(None, length_s, results)
-    return with_cost(score([blocks], [latencies]), [results])
+    of_seeds = [blocks_of(None, length_s, results) for results in repeats]
+    made = score([blocks for blocks, _, _ in of_seeds], [latency for _, latency, _ in of_seeds])
+    return with_cost(made, repeats)
 
 
 def with_cost(made: dict[str, Any], runs: Iterable[Mapping[str, Replayed]]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from eval import figures, scores
 from eval.experiment import Context, Experiment, Table
-from eval.intervals import Interval, of_values
+from eval.intervals import Interval, of_seeds, of_values
 
 SAME, BETTER, WORSE, UNKNOWN = "same", "better", "worse", "not run"
 
@@ -99,15 +99,10 @@ def _stable(data: dict[str, Any]) -> dict[str, Interval]:
     """Largest deviation within 15 hours of the windows of an hour, by workload."""
     from eval.experiments import fig07
 
-    largest: dict[tuple[str, int], float] = {}
-    for row in fig07.deviations(data, 60):
-        key = (row["workload"], row["drive"])
-        largest[key] = max(largest.get(key, 0.0), row["deviation"])
-    workloads = dict.fromkeys(workload for workload, _ in largest)
-    return {
-        workload: of_values([v for (w, _), v in largest.items() if w == workload])
-        for workload in workloads
-    }
+    by_workload: dict[str, dict[fig07.Day, float]] = {}
+    for day, deviation in fig07.largest(data, 60).items():
+        by_workload.setdefault(day[0], {})[day] = deviation
+    return {workload: of_seeds(fig07.by_seed(largest)) for workload, largest in by_workload.items()}
 
 
 def _model(name: str) -> Callable[[dict[str, Any]], dict[str, Interval]]:

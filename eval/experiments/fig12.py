@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -86,22 +86,57 @@ def prepare(source: Path, folder: Path) -> dict[str, float]:
     return {"iops": iops, "rerate": rerate, "part_s": part_s / rerate}
 
 
-def replay_trace(context: Context, path: Path) -> dict[str, Any]:
-    """One trace under every policy."""
-    if not path.is_file():
-        raise StepError(f"{path}: no such file (named in {VARIABLE})")
-    file_id = file_digest([path])[:16]
-    seed = context.seeds[0]
-    name = path.name
-    array = Array(profile=ARRAYS[PARAMETERS["array"]], seed=seed)
+@dataclass(frozen=True)
+class Source:
+    """A trace on an array, recorded and learnt from.
+
+    Attributes
+    ----------
+    name : str
+        The trace's.
+    seed : int
+        Of the drives, the training and the replays.
+    made_from : mapping
+        What is in the keys of its replays.
+    folder : Path
+        Its models, and the part to be replayed.
+    """
+
+    name: str
+    seed: int
+    made_from: dict[str, Any]
+    folder: Path
+
+    @property
+    def facts(self) -> dict[str, float]:
+        """Of the trace, and how many reads a drive's models learnt from."""
+        facts: dict[str, float] = json.loads((self.folder / "facts.json").read_text())
+        return facts
+
+    @property
+    def cell(self) -> Cell:
+        """What the replays are a cell of."""
+        part_s = self.facts["part_s"]
+        return Cell(self.name, PARAMETERS["array"], self.seed, part_s, part_s)
+
+
+def drives(seed: int) -> Array:
+    """A seed's array."""
+    return Array(profile=ARRAYS[PARAMETERS["array"]], seed=seed)
+
+
+def learnt(context: Context, path: Path, seed: int) -> Source:
+    """Record the first half of a trace on a seed's drives, and train on it."""
     shared = {key: PARAMETERS[key] for key in ("array", "target_iops", "part_s")}
     recipe = code_version("eval/experiments/fig12.py")
-    made_from = {"file": file_id, "seed": seed, "recipe": recipe, **shared}
+    made_from = {"file": file_digest([path])[:16], "seed": seed, "recipe": recipe, **shared}
 
     def learn(folder: Path) -> None:
         facts = prepare(path, folder)
         guests.record(
-            guests.Scenario(name, array, (folder / "train.iolog",), seed, options=OPTIONS),
+            guests.Scenario(
+                path.name, drives(seed), (folder / "train.iolog",), seed, options=OPTIONS
+            ),
             folder / "record",
         )
         blks = [folder / "record" / f"flash{k}.blk" for k in range(N_DRIVES)]
@@ -112,38 +147,54 @@ def replay_trace(context: Context, path: Path) -> dict[str, Any]:
         learnt = [record["training_reads"] for record in training_records(folder / "models")]
         write_json(folder / "facts.json", {**facts, "training_reads": sum(learnt) / N_DRIVES})
 
-    source = context.cache.get("trace", made_from, learn)
-    facts = json.loads((source / "facts.json").read_text())
-    records = training_records(source / "models")
-    ratio = sum(record["false_submit_ratio"] for record in records) / N_DRIVES
-    options = (*OPTIONS, "--profile", source / "record" / "baseline.log")
-    scenario = guests.Scenario(name, array, (source / "replay.iolog",), seed, options=options)
+    return Source(path.name, seed, made_from, context.cache.get("trace", made_from, learn))
 
-    cell = Cell(name, PARAMETERS["array"], seed, facts["part_s"], facts["part_s"])
 
-    def one(contender: Contender) -> Replayed:
-        def make(folder: Path) -> None:
-            extra = contender.options
-            if contender.policy == "linnos-hl":
-                extra += ("--false-submit-ratio", f"{ratio:.6f}")
-            chosen = replace(scenario, options=(*scenario.options, *extra))
-            kind = "latency" if contender.policy in guests.NEEDS_LATENCY_MODEL else "models"
-            models = [source / kind / f"flash{k}.linnos" for k in range(N_DRIVES)]
-            run_ = guests.replay(chosen, contender.policy, folder, models=models)
-            write_reads(folder / f"{contender.policy}.log", folder / READS)
-            write_json(folder / "run.json", run_)
+def replay_under(context: Context, source: Source, contender: Contender) -> Replayed:
+    """Replay the second half under a policy."""
+    models_of = source.folder / "models"
 
-        parameters = {**made_from, "contender": contender.name}
-        folder = context.cache.get("trace-replay", parameters, make)
-        summary: dict[str, Any] = json.loads((folder / "run.json").read_text())
-        return Replayed(
-            Replay(cell, contender.policy), {**summary, "policy": contender.name}, folder
-        )
+    def make(folder: Path) -> None:
+        profile = source.folder / "record" / "baseline.log"
+        options: tuple[str | Path, ...] = (*OPTIONS, "--profile", profile, *contender.options)
+        if contender.policy == "linnos-hl":
+            ratios = [record["false_submit_ratio"] for record in training_records(models_of)]
+            options += ("--false-submit-ratio", f"{sum(ratios) / N_DRIVES:.6f}")
+        scenario = guests.Scenario(
+            source.name, drives(source.seed), (source.folder / "replay.iolog",), source.seed,
+            options=options,
+        )  # fmt: skip
+        needs_latency = contender.policy in guests.NEEDS_LATENCY_MODEL
+        kind = source.folder / "latency" if needs_latency else models_of
+        models = [kind / f"flash{k}.linnos" for k in range(N_DRIVES)]
+        run_ = guests.replay(scenario, contender.policy, folder, models=models)
+        write_reads(folder / f"{contender.policy}.log", folder / READS)
+        write_json(folder / "run.json", run_)
 
-    done = context.map(one, contenders.CONTENDERS, name)
-    results = dict(zip(contenders.NAMES, done, strict=True))
+    parameters = {**source.made_from, "contender": contender.name}
+    folder = context.cache.get("trace-replay", parameters, make)
+    summary: dict[str, Any] = json.loads((folder / "run.json").read_text())
+    return Replayed(
+        Replay(source.cell, contender.policy), {**summary, "policy": contender.name}, folder
+    )
+
+
+def replay_trace(context: Context, path: Path) -> dict[str, Any]:
+    """One trace under every policy, on each seed's drives."""
+    if not path.is_file():
+        raise StepError(f"{path}: no such file (named in {VARIABLE})")
+    name = path.name
+    sources = context.map(lambda seed: learnt(context, path, seed), context.seeds, name)
+    jobs = [(source, contender) for source in sources for contender in contenders.CONTENDERS]
+    done = context.map(lambda job: replay_under(context, *job), jobs, name)
+    n = len(contenders.NAMES)
+    repeats = [
+        dict(zip(contenders.NAMES, done[i : i + n], strict=True)) for i in range(0, len(done), n)
+    ]
+    training_reads = [source.facts["training_reads"] for source in sources]
     return {
-        "trace": name, **facts, **scores.of_one_seed(results, cell.replay_s),
+        "trace": name, **sources[0].facts, "training_reads": sum(training_reads) / len(sources),
+        **scores.of_repeats(repeats, sources[0].cell.replay_s),
         "runs": [one.summary for one in done],
     }  # fmt: skip
 
@@ -228,7 +279,8 @@ EXPERIMENT = Experiment(
     paper=NOT_AVAILABLE,
     differs="Public traces are not part of this repository; they are given by path. They were "
     "recorded on disks, so they are sped up until they load the array. The heuristics have the "
-    "replayer's own thresholds. Intervals are of these drives and this stretch of the trace.",
+    "replayer's own thresholds. A seed has drives of its own, the stretch of the trace is the "
+    "same.",
     sources=("eval/contenders.py", "eval/scores.py", "eval/intervals.py"),
     command=f"make eval-fig12 {VARIABLE}=FILE:FILE",
 )

@@ -37,7 +37,7 @@ def _points() -> dict[str, Any]:
     return {"rows": rows, "shown": shown, "runs": []}
 
 
-def _day(jump: float) -> dict[str, Any]:
+def _day(jump: float, seed: int = 1) -> dict[str, Any]:
     """Points that stay for ten hours and then are elsewhere."""
     rows = []
     for minutes in fig07.WINDOWS_MIN:
@@ -45,7 +45,7 @@ def _day(jump: float) -> dict[str, Any]:
             hour = i * minutes / 60
             rows.append(
                 {
-                    "workload": "az-e", "window_min": minutes, "window": i,
+                    "workload": "az-e", "seed": seed, "window_min": minutes, "window": i,
                     "start_h": hour, "drive": 0,
                     "threshold_us": 100, "percentile": 85.0 + jump * (hour >= 10), "reads": 900,
                     "day_threshold_us": 100, "day_percentile": 85.0,
@@ -69,7 +69,7 @@ def _judged() -> dict[str, Any]:
     ]  # fmt: skip
     means = [
         {
-            "workload": w, "array": ARRAY_OF[w], "seed": 1,
+            "workload": w, "array": ARRAY_OF[w],
             "policies": {
                 t: {"mean_us": [200.0, 190.0, 210.0], "revoked_ratio": 0.1} for t in fig10.LIVE
             },
@@ -83,10 +83,11 @@ def _judged() -> dict[str, Any]:
 def _shapes() -> dict[str, Any]:
     rows = [
         {
-            "model": name, "workload": workload, "accuracy": 0.9, "slow_recall": 0.7,
+            "model": name, "workload": workload, "seed": seed, "accuracy": 0.9, "slow_recall": 0.7,
             "false_submit_ratio": 0.03, "false_revoke_ratio": 0.07, "epochs": 12,
             "accuracy_by_block": [0.9 + 0.001 * len(shape.hidden)] * table3.BLOCKS,
         }
+        for seed in (1, 2)
         for name, shape in table3.MODELS.items()
         for workload in table3.WORKLOADS_OF[name]
     ]  # fmt: skip
@@ -143,8 +144,18 @@ def test_a_point_that_moves_within_fifteen_hours_is_not_steady() -> None:
     # Windows that begin before the tenth hour and see it within fifteen: 0 to 4 have 15 after them.
     assert [row["first"] for row in moved] == [0, 1, 2, 3, 4]
     assert all(row["deviation"] == pytest.approx(7.0) for row in moved)
-    assert fig07.within_bound(_day(7.0), 60) == {("az-e", 0): 0.0}
-    assert fig07.within_bound(_day(4.9), 60) == {("az-e", 0): 1.0}
+    assert fig07.within_bound(_day(7.0), 60) == {("az-e", 1, 0): 0.0}
+    assert fig07.within_bound(_day(4.9), 60) == {("az-e", 1, 0): 1.0}
+
+
+def test_days_of_two_seeds_are_kept_apart() -> None:
+    steady, moving = _day(0.0, seed=1), _day(7.0, seed=2)
+    data = {**steady, "rows": steady["rows"] + moving["rows"]}
+    assert fig07.largest(data, 60) == {("az-e", 1, 0): 0.0, ("az-e", 2, 0): 7.0}
+    assert fig07.within_bound(data, 60) == {("az-e", 1, 0): 1.0, ("az-e", 2, 0): 0.0}
+    # Within a day: that the seeds differ adds nothing.
+    alone = fig07.spreads(moving)["az-e", 60, 0]["std"]
+    assert fig07.spreads(data)["az-e", 60, 0]["std"] == pytest.approx(alone / 2)
 
 
 def test_a_window_without_a_point_is_passed_over_and_told() -> None:
@@ -154,7 +165,7 @@ def test_a_window_without_a_point_is_passed_over_and_told() -> None:
         r for r in data["rows"] if r["window_min"] == 60 and (r["window"] in (2, *range(10, 20)))
     ]
     data["rows"] = [row for row in data["rows"] if row not in gone]
-    data["without"] = [{k: row[k] for k in ("workload", "window_min", "window")} for row in gone]
+    data["without"] = [{k: row[k] for k in ("workload", "seed", "window_min", "window")} for row in gone]
     moved = fig07.deviations(data, 60)
     assert [row["first"] for row in moved] == [0, 1, 3, 4]
     assert all(row["deviation"] == 0 for row in moved)
