@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -40,6 +40,12 @@ from linnapp.option_types import FiniteRange
     help="Retrain when the point has moved by so many percentiles more than sampling explains.",
 )
 @click.option(
+    "--kind",
+    type=click.Choice(["network", "latency"]),
+    help="Of the new models; if not given, what is active, a network where nothing is. Latency "
+    "models are trained each time, without --shift.",
+)
+@click.option(
     "--every",
     type=FiniteRange(0, 1e6, min_open=True),
     help="Hours between runs; once if not given (a systemd timer then repeats it).",
@@ -55,14 +61,16 @@ def recalibrate(
     models: Path,
     duration: float,
     shift: float,
+    kind: Literal["network", "latency"] | None,
     every: float | None,
     recordings: Path | None,
     **options: Any,
 ) -> None:
-    """Record the array's drives again; retrain and upload where the point has moved.
+    """Record the array's drives again; retrain, and upload what is better.
 
-    DEV... are the drives of one array, each other's replicas. A drive keeps its active model
-    until a new one is complete and serves the newest reads better, and its mode. Ctrl-C uploads
+    DEV... are the drives of one array, each other's replicas. A network is retrained when its
+    point has moved, a latency model each time. A drive keeps its active model until a new one is
+    complete and serves the newest reads better, and its mode. Ctrl-C uploads
     nothing. Decisions are logged to stderr and to recalibration.jsonl in the drive's state. In
     enforce mode the recording holds only the reads that were admitted; switch to observe for an
     unbiased one.
@@ -82,6 +90,7 @@ def recalibrate(
                 recipe,
                 duration_s=duration,
                 shift_percentiles=shift,
+                kind=kind,
                 recordings=recordings,
                 log=log,
             )

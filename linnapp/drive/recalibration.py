@@ -6,8 +6,11 @@ point moves: the active threshold then lies at another percentile of the new rec
 point does. A difference of five percentiles (section 4.5 of Hao et al., OSDI 2020) beyond what
 sampling explains (:mod:`linnapp.learn.resampling`) calls for a new model.
 
+Latency models have no such point to move: they are grown anew each time, which takes seconds.
+
 The newest reads of the recording are kept out of training, and the new model must serve them
-better than the active one, or that stays. A drive always has a working model: the new one is
+better than the active one, or that stays (:mod:`linnapp.drive.comparison`). A drive always has a
+working model: the new one is
 trained beside, uploaded in one piece, checked, and the old one stays active whenever anything
 before that fails, is interrupted or is killed.
 """
@@ -26,23 +29,20 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from linnapp.drive import state
+from linnapp.drive.comparison import MeanComparison, PredictionComparison, compare
 from linnapp.drive.sysfs import Drive
 from linnapp.drive.uploading import replace_model
 from linnapp.errors import LinnappError, NoGainError
 from linnapp.files import AnyPath, explain_os_error
-from linnapp.learn.bias import expected_mean_us
 from linnapp.learn.dataset import load_reads
-from linnapp.learn.features import FeatureLayout
 from linnapp.learn.inflection import InflectionPoint, LatencyDistribution
-from linnapp.learn.options import Recipe, SilentObserver
+from linnapp.learn.options import Kind, Recipe, SilentObserver
 from linnapp.learn.recipe import label_array, train_labelled
 from linnapp.learn.resampling import LatencyBlocks, sampling_percentiles
 from linnapp.learn.training import split
-from linnapp.model import SUFFIX, Model, engine
-from linnapp.model.model_file import KERNEL_SHAPE
+from linnapp.model import SUFFIX, load_model
+from linnapp.model.model_file import KERNEL_SHAPE, model_from_bytes
 from linnapp.trace.recording import record
 
 SHIFT_PERCENTILES = 5.0
@@ -86,6 +86,7 @@ def decide(
     point: InflectionPoint,
     shift_percentiles: float = SHIFT_PERCENTILES,
     sampling_percentiles: float = 0.0,
+    kind: Kind = "network",
 ) -> Decision:
     """Compare a drive's active threshold with its new inflection point.
 
@@ -102,6 +103,8 @@ def decide(
         Retrain from this difference on,
     sampling_percentiles : float
         beyond what chance alone may be.
+    kind : {"network", "latency"}
+        Of the model to be trained. A latency model is retrained wherever the point is.
     """
     if len(distribution) < MIN_READS:
         return Decision(
@@ -118,6 +121,15 @@ def decide(
     shift = abs(new - active)
     needed = shift_percentiles + sampling_percentiles
     moved = shift >= needed
+    if kind == "latency":
+        return Decision(
+            drive,
+            True,
+            f"latency models are trained each time (the point has moved by {shift:.1f} "
+            "percentiles)",
+            shift,
+            sampling_percentiles,
+        )
     return Decision(
         drive,
         moved,
@@ -130,74 +142,6 @@ def decide(
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class Comparison:
-    """The new model against the active one on the newest reads, which trained neither.
-
-    Attributes
-    ----------
-    reads : int
-    new_mean_us, active_mean_us : float
-        The array's expected mean latency; see :func:`~linnapp.learn.bias.expected_mean_us`. Without
-        an active model, that of admitting every read.
-    """
-
-    reads: int
-    new_mean_us: float
-    active_mean_us: float
-
-    @property
-    def new_is_better(self) -> bool:
-        """Whether the new model shall replace the active one."""
-        return self.new_mean_us < self.active_mean_us
-
-    def __str__(self) -> str:
-        return (
-            f"with the newest {self.reads} reads, which it was not trained on, the array's mean "
-            f"latency would be {self.new_mean_us:.1f} us, with what is active "
-            f"{self.active_mean_us:.1f} us"
-        )
-
-
-def compare(
-    trace: AnyPath, new: Model, active: Model | None, recipe: Recipe, replicas: int
-) -> Comparison:
-    """Judge two models by the test slice of a recording.
-
-    Parameters
-    ----------
-    trace : path
-    new : Model
-    active : Model, optional
-    recipe : Recipe
-        That the new one was trained by.
-    replicas : int
-        Drives that hold each block.
-    """
-
-    def mean_us(model: Model | None) -> tuple[int, float]:
-        layout = recipe.layout
-        if model is not None:
-            layout = FeatureLayout(model.history, model.pending_digits, model.latency_digits)
-        reads = load_reads(trace, layout, **recipe.reader)
-        rows = split(len(reads), recipe.training).test
-        latency_us = reads.latency_us[rows]
-        revoked = np.zeros(len(latency_us), bool)
-        if model is not None:
-            revoked = engine.predict(model, reads.digits(rows))
-        mean = expected_mean_us(
-            latency_us,
-            revoked,
-            failover_us=recipe.labelling.failover_us,
-            replicas=replicas,
-            pages=reads.pages[rows],
-        )
-        return len(latency_us), mean
-
-    n, new_us = mean_us(new)
-    return Comparison(n, new_us, mean_us(active)[1])
-
-
 def recalibrate(
     devices: Sequence[AnyPath],
     models_dir: AnyPath,
@@ -205,6 +149,7 @@ def recalibrate(
     *,
     duration_s: float,
     shift_percentiles: float = SHIFT_PERCENTILES,
+    kind: Kind | None = None,
     recordings: AnyPath | None = None,
     log: Log = print,
 ) -> list[Decision]:
@@ -222,6 +167,8 @@ def recalibrate(
     duration_s : float
         Length of the recording.
     shift_percentiles : float
+    kind : {"network", "latency"}, optional
+        Of the new models. If not given, what is active on each drive; a network where nothing is.
     recordings : path, optional
         Use ``<drive>.blk`` here instead of recording.
     log : callable
@@ -235,26 +182,26 @@ def recalibrate(
     Raises
     ------
     LinnappError
-        If a latency model is active, a drive is named twice, or the kernel would not run what the
-        recipe trains; or recording, training or an upload fails. Drives uploaded before that keep
-        their new model, the others their old one.
+        If a drive is named twice, the drives have models of both kinds and none is asked for, or
+        the kernel would not run what is to be trained; or recording, training or an upload fails.
+        Drives uploaded before that keep their new model, the others their old one.
     KeyboardInterrupt
         If ctrl-C comes; before the uploads begin no drive gets a new model.
     """
     models_dir = Path(models_dir)
     drives = [Drive(str(device)) for device in devices]
-    _check_uploadable(recipe)
     for number, drive in enumerate(drives):
         if drive.name in [other.name for other in drives[:number]]:
             raise LinnappError(
                 f"{devices[number]}: {drive.name} was named before; the drives of an array are "
                 "each other's replicas, name each once"
             )
-        if drive.model_kind == "latency":
-            raise LinnappError(
-                f"{drive.name}: a latency model is active, and recalibrate trains networks; record "
-                "again, then `linnapp train --kind latency` and `linnapp upload`"
-            )
+    recipe = dataclasses.replace(recipe, kind=kind or _active_kind(drives))
+    if recipe.kind == "network":
+        _check_uploadable(recipe)
+    else:
+        for drive in drives:
+            drive.check_runs_latency_models()
     with _scratch(models_dir) as scratch:
         directory = None if recordings is None else Path(recordings)
         if directory is None:
@@ -279,6 +226,7 @@ def recalibrate(
                 point,
                 shift_percentiles,
                 by_chance,
+                recipe.kind,
             )
             for drive, distribution, point, by_chance in zip(
                 drives, distributions, points, sampling, strict=True
@@ -289,7 +237,7 @@ def recalibrate(
             log(f"{decision.drive}: {verdict}: {decision.reason}")
         retrained = [i for i, decision in enumerate(decisions) if decision.retrain]
         uploaded: dict[str, str] = {}
-        compared: dict[str, Comparison] = {}
+        compared: dict[str, MeanComparison | PredictionComparison] = {}
         failures: list[str] = []
         if retrained:
             out = models_dir / time.strftime("%Y%m%d-%H%M%S")
@@ -307,18 +255,21 @@ def recalibrate(
             retrained = [i for i in retrained if drives[i].name in trained]
             # All of them before the first upload: ctrl-C until here changes no drive.
             for i in retrained:
-                new = Model.load(out / f"{drives[i].name}{SUFFIX}")
+                new = load_model(out / f"{drives[i].name}{SUFFIX}")
                 data = drives[i].read_model()
-                active = None if data is None else Model.from_bytes(data, drives[i].name)
+                active = None if data is None else model_from_bytes(data, drives[i].name)
+                if active is None and recipe.kind == "latency":
+                    continue  # predictions are better than none, whether or not it refuses reads
                 compared[drives[i].name] = compare(
                     traces[i], new, active, recipe, points[i].replicas
                 )
             for i in retrained:
-                comparison = compared[drives[i].name]
-                if not comparison.new_is_better:
+                comparison = compared.get(drives[i].name)
+                if comparison is not None and not comparison.new_is_better:
                     log(f"{drives[i].name}: not uploaded, no better: {comparison}")
                     continue
-                log(f"{drives[i].name}: better: {comparison}")
+                if comparison is not None:
+                    log(f"{drives[i].name}: better: {comparison}")
                 try:
                     uploaded[drives[i].name] = _upload(drives[i], out, log)
                 except LinnappError as error:
@@ -339,6 +290,21 @@ class _ToLog(SilentObserver):
     def no_gain(self, drive: str, why: str) -> None:
         """A drive's active model stays."""
         self._log(f"{drive}: not retrained: {why}")
+
+
+def _active_kind(drives: Sequence[Drive]) -> Kind:
+    """What is active on the drives that have a model; a network if none has one."""
+    active: dict[Kind, str] = {}
+    for drive in drives:
+        found = drive.model_kind
+        if found is not None:
+            active.setdefault(found, drive.name)
+    if len(active) > 1:
+        raise LinnappError(
+            f"{active['network']} has a network and {active['latency']} a latency model; say with "
+            "--kind what all of them are to have"
+        )
+    return next(iter(active), "network")
 
 
 def _check_uploadable(recipe: Recipe) -> None:
@@ -366,7 +332,7 @@ def _read_blocks(trace: Path, recipe: Recipe) -> LatencyBlocks:
 
 def _upload(drive: Drive, directory: Path, log: Log) -> str:
     path = directory / f"{drive.name}{SUFFIX}"
-    model = Model.load(path)
+    model = load_model(path)
     replace_model(drive, model, lambda problem: log(f"{drive.name}: {problem}"))
     log(f"{drive.name}: uploaded {path} ({model.model_id}, {model.threshold_us} us)")
     return str(path)
@@ -403,12 +369,14 @@ def _remove_left_over(models_dir: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _remember(decision: Decision, model: str | None, comparison: Comparison | None) -> None:
+def _remember(
+    decision: Decision, model: str | None, comparison: MeanComparison | PredictionComparison | None
+) -> None:
     """Append to the drive's history of decisions."""
     line: dict[str, Any] = {
         "time": time.time(),
         **dataclasses.asdict(decision),
-        "comparison": None if comparison is None else dataclasses.asdict(comparison),
+        "comparison": None if comparison is None else comparison.to_json(),
         "uploaded": model,
     }
     path = state.drive_directory(decision.drive) / "recalibration.jsonl"

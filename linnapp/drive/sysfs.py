@@ -12,6 +12,7 @@ import re
 import stat
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from linnapp.errors import DeviceError, ModelError
 from linnapp.model import LatencyModel, Model
@@ -105,12 +106,12 @@ class Drive:
         return None if text == "none" else text
 
     @property
-    def model_kind(self) -> str | None:
-        """Kind of the active model, ``network`` or ``latency``, or None."""
+    def model_kind(self) -> Literal["network", "latency"] | None:
+        """Kind of the active model, or None."""
         if not self.runs_latency_models:
             return None if self.model_id is None else "network"
         kind = self._read("model_kind")
-        return None if kind == "none" else kind
+        return "network" if kind == "network" else "latency" if kind == "latency" else None
 
     @property
     def runs_latency_models(self) -> bool:
@@ -259,11 +260,22 @@ class Drive:
         """Refuse what the kernel does not run, with what to do about it."""
         if isinstance(model, Model):
             _check_shape(model)
-        elif not self.runs_latency_models:
+        else:
+            self.check_runs_latency_models(f"model {model.model_id} is a latency model")
+
+    def check_runs_latency_models(self, what: str = "latency models are asked for") -> None:
+        """Refuse what needs a kernel that knows the second kind of model.
+
+        Raises
+        ------
+        ModelError
+            If this one does not.
+        """
+        if not self.runs_latency_models:
             raise ModelError(
-                f"model {model.model_id} is a latency model, which this kernel does not run "
-                f"({self._directory}/model_kind is missing); boot a newer one, or upload a "
-                "network, which `linnapp train` makes unless told otherwise"
+                f"{what}, which this kernel does not run ({self._directory}/model_kind is "
+                "missing); boot a newer one, or upload a network, which `linnapp train` makes "
+                "unless told otherwise"
             )
 
 

@@ -217,6 +217,38 @@ def train_latency(
     return TrainedDrive(model, record)
 
 
+def predict_newest(
+    model: LatencyModel, trace: Recorded, recipe: Recipe, *, own: bool
+) -> tuple[LatencyReads, npt.NDArray[np.uint32]]:
+    """Predict a recording's test slice by trees that have not seen it.
+
+    Parameters
+    ----------
+    model : LatencyModel
+    trace : path
+    recipe : Recipe
+        Says which reads are the test slice.
+    own : bool
+        Whether :func:`train_latency` made the model of this recording. All of that taught its
+        trees; those of the reads before are grown again, and predict in their place.
+
+    Returns
+    -------
+    LatencyReads
+        The test slice.
+    uint32 array
+        What is predicted of each, in us.
+    """
+    _, step = _overdue_us(trace, recipe)
+    reads, _ = load_latency_reads(trace, model.overdue_us, step, **recipe.reader)
+    parts = training.split(len(reads), recipe.training)
+    if own and model.n_trees:
+        before = reads.take(slice(0, parts.validation.stop))
+        model, _ = grow(before, model, recipe.training.seed)
+    newest = reads.take(parts.test)
+    return newest, predict_us(model, newest.features)
+
+
 def _overdue_us(trace: Recorded, recipe: Recipe) -> tuple[int, int]:
     """From when a read is overdue, and every how manieth read is used."""
     latency_us = np.concatenate(
@@ -261,7 +293,7 @@ class Quality:
         """Judge a model."""
         predicted_us = predict_us(model, reads.features)
         return cls(
-            deviance(predicted_us, reads.latency_us),
+            float(np.mean(deviances(predicted_us, reads.latency_us))),
             mean_abs_log2_error(predicted_us, reads.latency_us),
             area_under_roc(predicted_us, reads.latency_us > model.threshold_us),
         )
@@ -285,10 +317,12 @@ class Quality:
         return dataclasses.asdict(self)
 
 
-def deviance(predicted_us: npt.NDArray[Any], latency_us: npt.NDArray[Any]) -> float:
-    """Half the mean gamma deviance; latencies count as 1 us at least."""
+def deviances(
+    predicted_us: npt.NDArray[Any], latency_us: npt.NDArray[Any]
+) -> npt.NDArray[np.float64]:
+    """Half the gamma deviance of each read; latencies count as 1 us at least."""
     ratio = np.maximum(latency_us, 1) / predicted_us
-    return float(np.mean(ratio - np.log(ratio) - 1))
+    return np.asarray(ratio - np.log(ratio) - 1)
 
 
 def mean_abs_log2_error(predicted_us: npt.NDArray[Any], latency_us: npt.NDArray[Any]) -> float:

@@ -165,7 +165,9 @@ def test_a_window_without_a_point_is_passed_over_and_told() -> None:
         r for r in data["rows"] if r["window_min"] == 60 and (r["window"] in (2, *range(10, 20)))
     ]
     data["rows"] = [row for row in data["rows"] if row not in gone]
-    data["without"] = [{k: row[k] for k in ("workload", "seed", "window_min", "window")} for row in gone]
+    data["without"] = [
+        {k: row[k] for k in ("workload", "seed", "window_min", "window")} for row in gone
+    ]
     moved = fig07.deviations(data, 60)
     assert [row["first"] for row in moved] == [0, 1, 3, 4]
     assert all(row["deviation"] == 0 for row in moved)

@@ -7,6 +7,7 @@ import dataclasses
 import fcntl
 import json
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -15,17 +16,19 @@ from test_model_format import random_model
 from test_training import array_trace
 
 from linnapp.drive import recalibration
+from linnapp.drive.comparison import MeanComparison, compare
 from linnapp.drive.recalibration import decide, recalibrate
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
-from linnapp.learn import drive_training, training
+from linnapp.learn import drive_training, latency_training, training
 from linnapp.learn.dataset import load_reads
 from linnapp.learn.features import FeatureLayout
 from linnapp.learn.inflection import LatencyDistribution
+from linnapp.learn.latency_training import predict_newest
 from linnapp.learn.options import LabellingOptions, Recipe
 from linnapp.learn.recipe import label_array
 from linnapp.learn.training import TrainingOptions
-from linnapp.model import Model
+from linnapp.model import LatencyModel, Model
 
 RECIPE = Recipe(training=TrainingOptions(max_epochs=2), auto_bias=False)
 
@@ -89,13 +92,16 @@ def array(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(array: Path) -> tuple[list[recalibration.Decision], list[str]]:
+def run(
+    array: Path, kind: Literal["network", "latency"] | None = None
+) -> tuple[list[recalibration.Decision], list[str]]:
     lines: list[str] = []
     decisions = recalibrate(
         [Path("sda"), Path("sdb")],
         array / "models",
         RECIPE,
         duration_s=1,
+        kind=kind,
         recordings=array / "rec",
         log=lines.append,
     )
@@ -247,12 +253,14 @@ def test_models_are_compared_on_the_test_slice_alone(array: Path) -> None:
     trace = array / "rec" / "sda.blk"
     reads = load_reads(trace)
     newest = reads.latency_us[training.split(len(reads), RECIPE.training).test].astype(float)
-    compared = recalibration.compare(trace, always_fast(90), always_slow(90), RECIPE, 2)
+    compared = compare(trace, always_fast(90), always_slow(90), RECIPE, 2)
+    assert isinstance(compared, MeanComparison)
     assert compared.reads == len(newest) == 450
     assert compared.new_mean_us == pytest.approx(newest.mean())
     assert compared.active_mean_us == pytest.approx(newest.mean() + 15)
     assert compared.new_is_better
-    without = recalibration.compare(trace, always_fast(90), None, RECIPE, 2)
+    without = compare(trace, always_fast(90), None, RECIPE, 2)
+    assert isinstance(without, MeanComparison)
     assert without.active_mean_us == pytest.approx(newest.mean()) and not without.new_is_better
 
 
@@ -329,3 +337,87 @@ def test_two_at_once_do_not_meet(array: Path) -> None:
         with pytest.raises(LinnappError, match="another recalibration is running"):
             run(array)
     run(array)
+
+
+def record_again(array: Path, round_: int, *, slower: bool = False) -> None:
+    """Other recordings of the array: of the same load, or of one that every read waits for."""
+    for i, disk in enumerate(("sda", "sdb")):
+        path = array / "rec" / f"{disk}.blk"
+        array_trace(path, 10 * round_ + i, slower_from=0 if slower else None)
+    # The next run may have the same second as its name.
+    for number, path in enumerate(p for p in (array / "models").iterdir() if p.is_dir()):
+        path.rename(array / f"elsewhere-{round_}-{number}")
+
+
+def test_latency_models_follow_the_load_and_do_not_swing(array: Path) -> None:
+    """Round after round: another model where the load is another, and no other model where not."""
+    decisions, lines = run(array, kind="latency")
+    assert [d.retrain for d in decisions] == [True, True]
+    assert sum("uploaded" in line for line in lines) == 2
+    active = {disk: Drive(disk).model_id for disk in ("sda", "sdb")}
+    assert None not in active.values() and Drive("sda").model_kind == "latency"
+
+    for round_ in (2, 3, 4):  # what is active says which kind
+        record_again(array, round_)
+        _, lines = run(array)
+        assert {disk: Drive(disk).model_id for disk in active} == active, lines
+        assert sum("not uploaded, no better: for the newest" in line for line in lines) == 2
+        assert sum("within chance" in line for line in lines) == 2
+
+    record_again(array, 5, slower=True)
+    _, lines = run(array)
+    moved = {disk: Drive(disk).model_id for disk in active}
+    assert all(moved[disk] != active[disk] for disk in active)
+    assert sum("beyond chance" in line for line in lines) == 2
+    remembered = (array / "state" / "sda" / "recalibration.jsonl").read_text().splitlines()
+    comparison = json.loads(remembered[-1])["comparison"]
+    assert comparison["new_deviance"] < comparison["active_deviance"]
+    assert comparison["change_high"] < 0
+
+    record_again(array, 6, slower=True)
+    _, lines = run(array)
+    assert {disk: Drive(disk).model_id for disk in active} == moved, lines
+
+
+def test_the_newest_reads_have_not_taught_what_is_judged_by_them(array: Path) -> None:
+    run(array, kind="latency")
+    (out,) = (p for p in (array / "models").iterdir() if p.is_dir())
+    model = LatencyModel.load(out / "sda.linnos")
+    recipe = dataclasses.replace(RECIPE, kind="latency")
+    trace = array / "rec" / "sda.blk"
+    newest, predicted_us = predict_newest(model, trace, recipe, own=True)
+    record = json.loads((out / "sda.json").read_text())
+    assert len(newest) == record["test_reads"] == 450
+    error = latency_training.mean_abs_log2_error(predicted_us, newest.latency_us)
+    assert error == pytest.approx(record["mean_abs_log2_error"])
+    # All reads taught the model itself, which therefore does better on these.
+    _, flattered_us = predict_newest(model, trace, recipe, own=False)
+    flattered = latency_training.deviances(flattered_us, newest.latency_us).mean()
+    assert flattered < latency_training.deviances(predicted_us, newest.latency_us).mean()
+
+
+def test_a_latency_model_takes_the_place_of_a_network_that_serves_worse(array: Path) -> None:
+    for disk in "sda", "sdb":
+        Drive(disk).upload(always_slow(90))
+    _, lines = run(array, kind="latency")
+    assert Drive("sda").model_kind == Drive("sdb").model_kind == "latency"
+    assert any("sda: better: with the newest 450 reads" in line for line in lines)
+
+
+def test_kinds_are_not_mixed_by_accident(array: Path) -> None:
+    run(array, kind="latency")
+    Drive("sdb").upload(always_fast(90))
+    with pytest.raises(LinnappError, match="sdb has a network and sda a latency model.*--kind"):
+        run(array)
+
+
+def test_a_kernel_without_latency_models_is_told_before_recording(
+    array: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def record(*_: object, **__: object) -> None:
+        raise AssertionError("recorded")
+
+    monkeypatch.setattr(recalibration, "record", record)
+    (array / "sys" / "block" / "sdb" / "linnos" / "model_kind").unlink()
+    with pytest.raises(LinnappError, match="latency models are asked for, which this kernel does"):
+        recalibrate(["sda", "sdb"], array / "models", RECIPE, duration_s=1, kind="latency")
