@@ -23,6 +23,7 @@ from eval.cells import (
     ARRAYS,
     LATENCY_TRAINING,
     N_DRIVES,
+    NETWORK_TRAINING,
     READS,
     Cell,
     Replay,
@@ -140,7 +141,7 @@ def learnt(context: Context, path: Path, seed: int) -> Source:
             folder / "record",
         )
         blks = [folder / "record" / f"flash{k}.blk" for k in range(N_DRIVES)]
-        for kind, options in (("models", ()), ("latency", LATENCY_TRAINING)):
+        for kind, options in (("models", NETWORK_TRAINING), ("latency", LATENCY_TRAINING)):
             workers.train(
                 blks, folder / kind, folder / f"{kind}.txt", "--seed", str(seed), *options
             )
