@@ -64,7 +64,7 @@ def query(
 
     \b
     calls  session time_ns duration_ns pid tid process call fd path to_path file_offset bytes
-           result kind device inode
+           result kind device inode first_access_ns
     ios    session time_ns latency_ns plug_ns scheduler_ns drive_ns device drive
            decision op sector bytes pid tid process watched call call_time_ns
            readahead metadata below failed

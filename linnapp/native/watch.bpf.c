@@ -41,6 +41,7 @@ struct inode {
 	__u16 i_mode;
 	struct super_block *i_sb;
 	unsigned long i_ino;
+	__u32 i_generation;
 };
 
 struct qstr {
@@ -363,6 +364,7 @@ static __always_inline void describe(__u64 address, struct inode *inode, struct 
 	to->inode = BPF_CORE_READ(inode, i_ino);
 	to->device = BPF_CORE_READ(inode, i_sb, s_dev);
 	to->mode = BPF_CORE_READ(inode, i_mode);
+	to->generation = BPF_CORE_READ(inode, i_generation);
 }
 
 static __always_inline struct file *file_of(int fd)

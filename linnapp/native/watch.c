@@ -3,8 +3,8 @@
  * The reader's side of `linnapp watch`: loads the kernel's side, reads its records, finds out what
  * every file is called and fills rows.
  *
- * Names are kept once and go by numbers. Memory is bounded: by MAX_NAME_BYTES of names, and by one
- * entry for each struct file and thread that the kernel had at a time.
+ * Names are kept once and go by numbers. Memory is bounded: by MAX_NAME_BYTES of names, MAX_INODES
+ * files, and by one entry for each struct file and thread that the kernel had at a time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,6 +27,8 @@
 
 #define MAX_NAME_BYTES (128 << 20)
 #define MAX_NAMES (1 << 20)
+/* As many as a table of 2^22 entries takes. */
+#define MAX_INODES ((1 << 21) - 2)
 
 /* The kernel's side, compiled: linked in, so that there is no file to lose. */
 __asm__(".section .rodata\n"
@@ -50,6 +52,7 @@ struct entry {
 			uint64_t time_ns;
 			int32_t names[2];
 		} call;
+		int64_t first_access_ns;
 	};
 };
 
@@ -72,7 +75,7 @@ struct lw_watch {
 	int calls_in_flight, ios_in_flight, counters, processes;
 	int64_t to_epoch_ns;
 	struct names names;
-	struct table files, calls;
+	struct table files, calls, inodes;
 	struct lw_call_row *call_rows;
 	struct lw_io_row *io_rows;
 	uint64_t capacity, n_calls, n_ios;
@@ -253,13 +256,36 @@ static int32_t absolute(struct lw_watch *w, int32_t name, int32_t directory)
 	return number_of(w, path, length);
 }
 
+/*
+ * When a file was first accessed, as far as is recorded. The key leaves something to chance only
+ * between file systems or generations: of 2^21 files, one in ten million that any two share it.
+ */
+static int64_t first_access_ns(struct lw_watch *w, const struct lw_file *file, int64_t time_ns)
+{
+	uint64_t of = mixed((uint64_t)file->device << 32 | file->generation);
+	uint64_t key = mixed(file->inode ^ of) ?: 1;
+	struct entry *e = entry_of(&w->inodes, key);
+
+	if (e && e->key)
+		return e->first_access_ns;
+	if (!e || w->inodes.used == MAX_INODES) {
+		w->counts.files_left_out++;
+		return LW_NULL;
+	}
+	e->key = key;
+	w->inodes.used++;
+	e->first_access_ns = time_ns;
+	return time_ns;
+}
+
 static int add_call(struct lw_watch *w, const struct lw_call_record *r)
 {
 	const struct lw_call *what = &lw_calls[r->call].what;
 	struct lw_call_row *row = &w->call_rows[w->n_calls];
 	struct entry *told = entry_of(&w->calls, r->tid);
 	int32_t directory, path = LW_NO_NAME, to_path = LW_NO_NAME;
-	bool is_file = what->path < 0 || (what->flags & LW_OPENS && r->result >= 0);
+	bool is_file = what->path < 0 || (what->flags & LW_OPENS && r->result >= 0), has_inode;
+	int64_t time_ns = r->time_ns + w->to_epoch_ns;
 
 	if (told && told->key && told->call.time_ns == r->time_ns) {
 		path = told->call.names[0];
@@ -273,14 +299,16 @@ static int add_call(struct lw_watch *w, const struct lw_call_record *r)
 	} else {
 		path = absolute(w, path, directory);
 	}
+	has_inode = is_file && r->file.address;
 	*row = (struct lw_call_row){
-		.time_ns = r->time_ns + w->to_epoch_ns,
+		.time_ns = time_ns,
 		.duration_ns = r->duration_ns,
 		.result = r->result,
 		.offset = r->offset,
 		.bytes = r->bytes,
 		.fd = is_file ? r->fd : LW_NULL,
-		.inode = is_file && r->file.address ? (int64_t)r->file.inode : LW_NULL,
+		.inode = has_inode ? (int64_t)r->file.inode : LW_NULL,
+		.first_access_ns = has_inode ? first_access_ns(w, &r->file, time_ns) : LW_NULL,
 		.pid = r->pid,
 		.tid = r->tid,
 		.process = process_of(w, r->comm),
@@ -831,5 +859,6 @@ void lw_close(struct lw_watch *w)
 	free(w->names.slots);
 	free(w->files.entries);
 	free(w->calls.entries);
+	free(w->inodes.entries);
 	free(w);
 }

@@ -24,6 +24,7 @@ struct lw_call_row {
 	int64_t bytes;
 	int64_t fd;
 	int64_t inode;
+	int64_t first_access_ns;	/* of the file; tells it from others of this inode */
 	uint32_t pid;
 	uint32_t tid;
 	int32_t process;		/* names */
@@ -69,6 +70,7 @@ struct lw_counts {
 	uint64_t missed_events;		/* an interrupt came in between */
 	uint64_t unfinished_calls;	/* had not returned when the recording ended */
 	uint64_t names_left_out;	/* beyond what is kept in memory */
+	uint64_t files_left_out;
 };
 
 enum { LW_FULL = 1 };

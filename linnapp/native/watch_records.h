@@ -37,12 +37,17 @@ struct lw_call {
 	__u8 unused;
 };
 
-/* A file as the kernel has it: the address tells two names of one inode apart. */
+/*
+ * A file as the kernel has it: the address tells two names of one inode apart, the generation two
+ * files that had one inode's number one after the other.
+ */
 struct lw_file {
 	__u64 address;		/* 0: none */
 	__u64 inode;
 	__u32 device;		/* major << 20 | minor */
 	__u32 mode;
+	__u32 generation;
+	__u32 unused;
 };
 
 enum lw_record_type { LW_CALL_RECORD, LW_FILE_RECORD, LW_NAME_RECORD, LW_IO_RECORD };

@@ -35,8 +35,15 @@ DECISIONS = (None, "admitted", "revoked", "probe", "kept")
 SEVERAL = 0xFFFFFFFF
 CALL_ROW = np.dtype(
     [(name, "<i8") for name in ("time_ns", "duration_ns", "result", "offset", "bytes", "fd")]
-    + [("inode", "<i8"), ("pid", "<u4"), ("tid", "<u4"), ("process", "<i4"), ("path", "<i4")]
-    + [("to_path", "<i4"), ("call", "<u4"), ("device", "<u4"), ("mode", "<u4")]
+    + [("inode", "<i8"), ("first_access_ns", "<i8"), ("pid", "<u4"), ("tid", "<u4")]
+    + [
+        ("process", "<i4"),
+        ("path", "<i4"),
+        ("to_path", "<i4"),
+        ("call", "<u4"),
+        ("device", "<u4"),
+        ("mode", "<u4"),
+    ]
 )
 IO_ROW = np.dtype(
     [(name, "<i8") for name in ("time_ns", "latency_ns", *LAYERS, "call_time_ns")]
@@ -59,6 +66,7 @@ COUNTS = {
     "missed_events": "events were missed: an interrupt came in between",
     "unfinished_calls": "calls had not returned when the recording ended",
     "names_left_out": "times a name was beyond those that are kept",
+    "files_left_out": "calls were on files beyond those whose first access is kept",
 }
 
 #: rows of each table in memory at a time

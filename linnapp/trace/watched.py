@@ -177,6 +177,7 @@ class Store:
                     np.where(no_file, -1, rows["device"].astype(np.int64)), self._device, pa
                 ),
                 "inode": _integers(rows["inode"], pa),
+                "first_access_ns": _integers(rows["first_access_ns"], pa),
             }
         )
 

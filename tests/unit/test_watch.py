@@ -39,7 +39,7 @@ if platform.machine() not in ("x86_64", "aarch64"):
 
 # --- Made-up records; the layouts are those of linnapp/native/watch_records.h.
 
-FILE = struct.Struct("<QQII")
+FILE = struct.Struct("<QQII8x")
 DEVICE = 4095 << 20 | 1  # no drive has this number
 FOO = FILE.pack(0xFFFF0001, 12, DEVICE, stat.S_IFREG | 0o644)
 FOLDER = FILE.pack(0xFFFF0002, 2, DEVICE, stat.S_IFDIR | 0o755)
@@ -262,9 +262,11 @@ def test_rows_hold_what_the_records_said(tmp_path: Path) -> None:
         },
         **{"call": "pread64", "fd": 3, "path": "/foo", "to_path": None, "file_offset": 512},
         **{"bytes": 8192, "result": 4096, "kind": "file", "device": "4095:1", "inode": 12},
+        "first_access_ns": 100,
     }
     assert (second["result"], second["path"], second["kind"]) == (-13, None, None)
     assert (second["device"], second["file_offset"]) == (None, None)
+    assert second["first_access_ns"] is None
     one, two, three = asked(folder, "select * from ios")
     assert (one["call"], one["call_time_ns"], one["latency_ns"]) == ("pread64", 100, 50)
     assert (one["op"], one["bytes"], one["sector"], one["readahead"]) == ("read", 4096, 2048, True)
@@ -284,6 +286,25 @@ def test_rows_hold_what_the_records_said(tmp_path: Path) -> None:
     assert found["ios_without_end"] == 2
     [row] = found["by_path"]
     assert (row["path"], row["bytes"], row["ios"], row["io_read_bytes"]) == ("/foo", 4096, 1, 4096)
+
+
+def test_an_inodes_number_that_is_used_again_is_another_file(tmp_path: Path) -> None:
+    def file(address: int, generation: int, device: int = DEVICE) -> bytes:
+        return FILE.pack(address, 12, device, stat.S_IFREG)[:24] + struct.pack("<II", generation, 0)
+
+    again, other_drive = file(1, 2), file(2, 1, DEVICE + 1)
+    folder = stored(
+        tmp_path / "seen",
+        call_record("read", file(1, 1), time_ns=200),
+        call_record("read", again, time_ns=300),
+        call_record("read", other_drive, time_ns=400),
+        call_record("read", file(3, 1), time_ns=500),  # opened twice, it is one file
+        call_record("read", again, time_ns=600),
+        call_record("sync", time_ns=700),
+    )
+    rows = asked(folder, "select time_ns, first_access_ns from calls order by time_ns")
+    first = {row["time_ns"]: row["first_access_ns"] for row in rows}
+    assert first == {200: 200, 300: 300, 400: 400, 500: 200, 600: 300, 700: None}
 
 
 def test_the_times_of_an_ios_layers_add_up(tmp_path: Path) -> None:
@@ -446,7 +467,8 @@ def test_the_documents_queries_and_columns_are_right(tmp_path: Path) -> None:
         call_record("pwrite64", FOO, result=100),
         io_record(watch_reader.IN_CALL | watch_reader.COMPLETED, call="pwrite64"),
     )
-    queries = re.findall(r"```sql\n(.*?)```", document, re.S)
+    # Those that find faults are asked in test_watch_cases.py, of programs that have them.
+    queries = re.findall(r"```sql\n(.*?)```", document.split("\n### Three faults")[0], re.S)
     assert len(queries) == 3
     for sql in queries:
         [row] = asked(folder, sql)
