@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""Three faults that DIO has found in programs, done again by small ones and found by a query.
+
+The programs are in watched_programs/, the queries in docs/insight.md, under the heading of each.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_watch import DOCUMENT, asked, drive, kernel
+
+from linnapp.trace import watching
+from linnapp.trace.watched import session_folder
+
+__all__ = ["drive", "kernel"]  # fixtures
+
+PROGRAMS = Path(__file__).parent / "watched_programs"
+pytestmark = pytest.mark.usefixtures("kernel")
+
+
+def answer(seen: Path, heading: str) -> list[dict[str, Any]]:
+    """Of the query under a heading of the document."""
+    section = DOCUMENT.read_text().split(f"\n#### {heading}\n")[1].split("\n#")[0]
+    [sql] = re.findall(r"```sql\n(.*?)```", section, re.S)
+    return asked(seen, sql)
+
+
+def watched(tmp_path: Path, session: str, *command: object) -> Path:
+    seen = tmp_path / "seen"
+    folder = session_folder(seen, session)
+    done = watching.watch(folder, command=list(map(str, command)), session=session)
+    assert not done.status
+    assert not any(done.counts[name] for name in ("lost_calls", "lost_names", "files_left_out"))
+    return seen
+
+
+def python(program: str) -> list[object]:
+    return [sys.executable, "-S", "-E", PROGRAMS / program]
+
+
+def test_lines_that_a_log_shipper_never_reads_are_found(drive: Path, tmp_path: Path) -> None:
+    heading = "A log that is not read from its start"
+    seen = watched(tmp_path, "lossy", *python("log_shipper.py"), drive)
+    # The file system has given the new log the old one's number, or there was nothing to lose.
+    logs = asked(
+        seen,
+        f"""select distinct inode, first_access_ns from calls
+        where path = '{drive}/app.log' and call in ('read', 'write')""",
+    )
+    assert len({row["inode"] for row in logs}) == 1 and len(logs) == 2
+    shipped = (drive / "shipped").read_bytes()
+    assert b"first line" in shipped and b"second" not in shipped
+    [lost] = answer(seen, heading)
+    assert (lost["session"], lost["path"]) == ("lossy", f"{drive}/app.log")
+    assert (lost["reader"], lost["begins_at"], lost["bytes"]) == ("shipper", 26, 16)
+
+    for name in ("app.log", "positions", "shipped"):
+        (drive / name).unlink()
+    watched(tmp_path, "fixed", *python("log_shipper.py"), drive, "--fixed")
+    assert b"second" in (drive / "shipped").read_bytes()
+    assert [row["session"] for row in answer(seen, heading)] == ["lossy"]
+
+
+def test_a_log_that_is_opened_for_each_line_is_found(drive: Path, tmp_path: Path) -> None:
+    heading = "A log that is opened for each line"
+    seen = watched(tmp_path, "reopened", *python("reopened_log.py"), drive)
+    [found] = answer(seen, heading)
+    assert (found["session"], found["path"]) == ("reopened", f"{drive}/server.log")
+    assert (found["opens"], found["writes"], found["calls"]) == (300, 300, 5 * 300)
+    assert found["bytes_a_write"] == 33
+
+    (drive / "server.log").unlink()
+    watched(tmp_path, "fixed", *python("reopened_log.py"), drive, "--fixed")
+    assert [row["session"] for row in answer(seen, heading)] == ["reopened"]
+    [fixed] = asked(
+        seen,
+        f"""select count(*) as calls, sum(result) filter (call = 'writev')::bigint as bytes
+        from calls where session = 'fixed' and path = '{drive}/server.log'""",
+    )
+    assert (fixed["calls"], fixed["bytes"]) == (300 // 25 + 2, 300 * 33)
+
+
+def test_clients_that_wait_for_compactions_are_found(drive: Path, tmp_path: Path) -> None:
+    program = tmp_path / "store"
+    source = PROGRAMS / "compacting_store.c"
+    subprocess.run(["cc", "-O2", "-Wall", "-pthread", "-o", program, source], check=True)
+    seen = watched(tmp_path, "store", program, drive, 12_000)
+    pauses = answer(seen, "Clients that wait for compactions")
+    assert len(pauses) == 5
+    # Whatever else the machine does, clients wait for whole compactions, and these for others.
+    assert all("compact" in pause["names"] and pause["syncs"] for pause in pauses), pauses
+    assert any(pause["names"].count("compact") > 1 for pause in pauses), pauses
