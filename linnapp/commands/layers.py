@@ -29,7 +29,8 @@ _BAR = 56
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="DEV",
-    help="A drive to record while `-- CMD ...` runs; may be given several times.",
+    help="A drive to record while `-- CMD ...` runs; may be given several times. Without it all "
+    "are, and those shown that served something.",
 )
 @click.option("--writes", is_flag=True, help="Of writes; else of reads.")
 @click.option(
@@ -60,6 +61,7 @@ def layers(
     \b
     linnapp layers az.blk                        a recording
     linnapp layers --compare old.blk new.blk     what changed
+    linnapp layers -- fio job.fio                whichever drives serve it
     linnapp layers --device /dev/nvme0n1 -- fio job.fio
 
     \b
@@ -69,27 +71,31 @@ def layers(
 
     An I/O counts from when the block layer queues it: what a file system, the page cache or a
     cgroup's io.max held it back by before that is not seen. If it was split, its layers are those
-    of the part that completed last. With `-- CMD` its exit status is passed on.
+    of the part that completed last.
+
+    With `-- CMD` drives are recorded while it runs, and its exit status is passed on; what others
+    had these drives do meanwhile counts, too. Needs root and a kernel with blktrace.
     """
     from linnapp.errors import TraceError
     from linnapp.trace.layers import NothingServedError, changes, layers_of
 
     command: list[str] = ctx.meta[COMMAND]
-    if bool(command) != bool(devices):
+    if devices and not command:
         raise click.UsageError("--device names what to record while `-- CMD ...` runs: give both")
     if bool(command) == bool(traces):
-        raise click.UsageError("give recordings, or --device DEV -- CMD")
+        raise click.UsageError("give recordings, or `-- CMD ...` to run")
     if compare and len(traces) != 2:
         raise click.UsageError("--compare takes two recordings, before and after")
     if output is not None:
         from linnapp.trace.layers_figure import check_can_draw, draw
 
         check_can_draw(output)
-    status = 0
+    status, are_named = 0, bool(devices)
     with tempfile.TemporaryDirectory(prefix="linnapp-") as folder:
         if command:
-            from linnapp.trace.recording import record
+            from linnapp.trace.recording import drives_to_record, record
 
+            devices = devices or tuple(drives_to_record())
             recordings, status = record(devices, Path(folder), command=command)
             traces = tuple(recording.path for recording in recordings)
         found, without = [], []
@@ -115,9 +121,13 @@ def layers(
                 )
     changed = changes(found[0][1], found[1][1]) if compare else []
     kind = "writes" if writes else "reads"
+    if command and not are_named:
+        if not found:
+            click.echo(_nothing_served(kind, without), err=True)
+        without = []  # they were not asked for
     for device in without:
         click.echo(f"linnapp: warning: {device}: it served no {kind} meanwhile", err=True)
-    if without and not found:
+    if command and not found:
         ctx.exit(status or 1)
     if output is not None:
         draw(found, output)
@@ -134,6 +144,20 @@ def layers(
         if compare:
             _show_changes(changed)
     ctx.exit(status)
+
+
+def _nothing_served(kind: str, drives: Sequence[str]) -> str:
+    remedy = (
+        "what is in the page cache is read from no drive (as root, to empty it: sync; "
+        "echo 3 >/proc/sys/vm/drop_caches); --writes shows writes"
+        if kind == "reads"
+        else "the page cache writes later unless told to (sync, fsync); without --writes reads "
+        "are shown"
+    )
+    return (
+        f"linnapp: none of {', '.join(drives)} served {kind} while the command ran: {remedy}; "
+        "network file systems and tmpfs have no drive here"
+    )
 
 
 def _show(name: str, kind: str, found: Layers) -> None:

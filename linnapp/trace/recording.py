@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from linnapp.drive.sysfs import sysfs_root
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath, explain_os_error
 from linnapp.trace import blktrace
@@ -28,6 +29,9 @@ _ACTIONS = ("queue", "requeue", "issue", "complete")
 #: blktrace's buffers per CPU; large enough to ride out a second of 100,000 IOPS
 _BUFFER_KIB = 1024
 _BUFFERS = 8
+#: Of many drives at once they are smaller: all buffers together, as long as each has the least.
+_ALL_BUFFERS_KIB = 1 << 20
+_LEAST_BUFFER_KIB = 64
 
 _DEBUGFS = Path("/sys/kernel/debug")
 
@@ -111,6 +115,40 @@ def check_can_trace(devices: Sequence[AnyPath]) -> None:
         )
 
 
+def drives_to_record() -> list[Path]:
+    """Every disk of this machine that serves requests itself.
+
+    Of md, dm and other drivers that pass I/Os on the disks below are meant: nothing is issued to
+    the upper one, so that its own recording has no layers. Disks without a medium are left out.
+
+    Raises
+    ------
+    DeviceError
+        If there is none.
+    """
+    found = []
+    for disk in sorted((sysfs_root() / "block").glob("*")):
+        device = Path("/dev") / disk.name.replace("!", "/")
+        try:
+            serves = (
+                # Only what has queues of requests has this folder.
+                (disk / "mq").is_dir()
+                and int((disk / "size").read_text()) > 0
+                and not any((disk / "slaves").glob("*"))
+            )
+        except (OSError, ValueError):
+            continue  # it is being removed
+        if serves and device.exists():
+            found.append(device)
+    if not found:
+        raise DeviceError(
+            f"no disk under {sysfs_root()}/block serves requests and has a node in /dev (behind "
+            "NVMe's multipath none has), so that there is nothing to record; in a container record "
+            "outside, or in the lab: linnapp lab run -- linnapp ..."
+        )
+    return found
+
+
 def _lockdown() -> str:
     """``none``, ``integrity`` or ``confidentiality``."""
     with contextlib.suppress(OSError):
@@ -187,7 +225,8 @@ def _run_blktrace(
     command: Sequence[str],
     on_progress: Callable[[Progress], None] | None,
 ) -> tuple[int, str]:
-    arguments = ["blktrace", "-D", str(scratch), "-b", str(_BUFFER_KIB), "-n", str(_BUFFERS)]
+    arguments = ["blktrace", "-D", str(scratch), "-n", str(_BUFFERS)]
+    arguments += ["-b", str(_buffer_kib(len(devices), os.cpu_count() or 1))]
     for device in devices:
         arguments += ["-d", str(device.resolve())]
     for action in _ACTIONS:
@@ -223,6 +262,12 @@ def _run_blktrace(
     if tracer.returncode not in (0, -signal.SIGINT):
         raise DeviceError(f"blktrace failed: {_failure(output, tracer.returncode)}")
     return status, output
+
+
+def _buffer_kib(n_devices: int, n_cpus: int) -> int:
+    """Size of each of the buffers that every drive has on every CPU."""
+    share_kib = _ALL_BUFFERS_KIB // (n_devices * n_cpus * _BUFFERS)
+    return min(_BUFFER_KIB, max(_LEAST_BUFFER_KIB, share_kib))
 
 
 def _end_abandoned_traces(devices: Sequence[Path]) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,28 @@ def test_delays_are_found_where_they_were_put(boot, tmp_path: Path) -> None:
         assert means["drive"] / total == pytest.approx(TAGS / (waiting + TAGS), rel=0.05)
         told = changes(found["late"], found[name])
         assert told[0].layer == layer and told[0].is_beyond_chance
+
+
+@pytest.mark.lab
+def test_the_drives_that_serve_a_command_are_found(boot, tmp_path: Path) -> None:
+    fio = (
+        "fio --name=x --filename=/run/mnt/file --size=8m --direct=1 --clocksource=clock_gettime"
+        " --randseed=1 --output=/dev/null --bs="
+    )
+    random = f"{fio}4k --number_ios=200 --rw=rand"
+    boot(
+        "mkfs.ext4 -q /dev/flash1; mount /dev/flash1 /run/mnt\n"
+        f"{fio}64k --rw=write\n"
+        f"linnapp layers --json -- {random}read >$OUT/reads.json\n"
+        f"linnapp layers --json --writes -- {random}write >$OUT/writes.json\n"
+        "linnapp layers -- cat /run/mnt/file >/dev/null\n"
+        # Of what is in the page cache nothing is read.
+        "status=0; linnapp layers -- cat /run/mnt/file 2>$OUT/cached >/dev/null || status=$?\n"
+        "test $status = 1\n"
+    )
+    for kind in ("reads", "writes"):
+        (found,) = json.loads((tmp_path / f"{kind}.json").read_text())["recordings"]
+        assert found["name"] == "flash1" and found["ios"] >= 200
+    cached = (tmp_path / "cached").read_text()
+    assert "none of /dev/flash0, /dev/flash1, /dev/flash2" in cached
+    assert "drop_caches" in cached

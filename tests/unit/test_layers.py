@@ -142,6 +142,21 @@ def test_a_drive_that_does_nothing_does_not_hide_the_others(
     assert run("--device", "/dev/sda", "--", "fio").exit_code == 1
 
 
+def test_without_a_name_all_drives_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    drives = [Path("/dev/sda"), Path("/dev/sdb")]
+    monkeypatch.setattr(recording, "drives_to_record", lambda: drives)
+    busy = TraceBuilder().add(Q, 5).add(G, 15).add(D, 45).add(C, 145)
+    recorded(monkeypatch, {"sda": TraceBuilder(), "sdb": busy}, 3)
+    shown = run("--", "fio")
+    assert shown.exit_code == 3 and "sdb: 1 reads" in shown.output and "sda" not in shown.output
+    idle = run("--writes", "--json", "--", "fio")
+    assert idle.exit_code == 3 and "none of /dev/sda, /dev/sdb served writes" in idle.output
+    recorded(monkeypatch, {"sda": TraceBuilder(), "sdb": TraceBuilder()})
+    idle = run("--", "fio")
+    assert idle.exit_code == 1 and "none of /dev/sda, /dev/sdb served reads" in idle.output
+    assert "drop_caches" in idle.output
+
+
 @pytest.mark.parametrize("name", ["l.txt", "missing/l.svg"])
 def test_a_picture_that_cannot_be_is_refused_before_anything_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -237,6 +252,7 @@ def test_the_command(tmp_path: Path) -> None:
     TraceBuilder().add(Q, 5).add(D, 45).add(C, 145).write(tmp_path / "s.blk")
     assert "too short to tell" in run("--compare", trace, tmp_path / "s.blk").output
     assert "give both" in run("--device", "/dev/null").output
+    assert "give recordings, or" in run(trace, "--", "true").output
     assert "give recordings" in run().output
     assert "takes two recordings" in run("--compare", trace).output
     wrong = run(trace, "-o", tmp_path / "l.txt")

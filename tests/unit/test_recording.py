@@ -11,7 +11,7 @@ import pytest
 
 from linnapp.errors import DeviceError
 from linnapp.trace import recording
-from linnapp.trace.recording import check_can_trace
+from linnapp.trace.recording import check_can_trace, drives_to_record
 
 
 @pytest.fixture
@@ -106,3 +106,32 @@ def test_a_trace_that_somebody_reads_is_left_alone(
         recording._end_abandoned_traces([machine / "sda"])
         assert time.monotonic() - begin >= 0.3  # it may have been about to end
     assert not ioctls.seen
+
+
+def test_drives_that_serve_requests_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINNAPP_SYSFS", str(tmp_path))
+    for disk, has_queues, sectors, below in (
+        ("null", True, 8, ""),
+        ("dm-0", True, 8, "null"),
+        ("zero", True, 0, ""),
+        ("full", False, 8, ""),
+        ("vanished0", True, 8, ""),
+    ):
+        folder = tmp_path / "block" / disk
+        (folder / "slaves" / below).mkdir(parents=True)
+        if has_queues:
+            (folder / "mq").mkdir()
+        (folder / "size").write_text(f"{sectors}\n")
+    (tmp_path / "block" / "going" / "mq").mkdir(parents=True)
+    assert drives_to_record() == [Path("/dev/null")]
+    (tmp_path / "block" / "null" / "size").write_text("")
+    with pytest.raises(DeviceError, match=r"no disk under .* serves requests"):
+        drives_to_record()
+
+
+def test_of_many_drives_the_buffers_are_smaller() -> None:
+    assert recording._buffer_kib(3, 2) == recording._buffer_kib(2, 64) == 1024
+    assert recording._buffer_kib(24, 64) == 85
+    assert recording._buffer_kib(1000, 256) == 64
