@@ -318,6 +318,27 @@ void linnos_get_stats(struct linnos_array *a, struct linnos_stats *stats, size_t
 	array_unlock(a);
 }
 
+int linnos_drop(struct linnos_array *a, unsigned int replica)
+{
+	uint32_t gone;
+	int error = 0;
+
+	if (!a->n)
+		return -EBADF;
+	array_lock(a);
+	gone = a->chooser.gone | 1u << replica % 32;
+	if (replica >= a->n)
+		error = array_fail(a, -EINVAL, "drop of replica %u; there are 0 to %u", replica,
+				   a->n - 1);
+	else if (gone == (1u << a->n) - 1)
+		error = array_fail(a, -EBUSY, "replica %s: the last one, it cannot be dropped",
+				   a->replicas[replica].name);
+	else
+		a->chooser.gone = gone;
+	array_unlock(a);
+	return error;
+}
+
 uint64_t linnos_size(const struct linnos_array *a)
 {
 	return a->size_bytes;

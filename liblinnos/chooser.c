@@ -46,6 +46,7 @@ int chooser_lowest(struct chooser *c, unsigned int home, uint32_t pages, uint64_
 	uint32_t *us = c->us;
 	int best = -1;
 
+	mask |= c->gone;
 	for (unsigned int i = 0; i < c->n_drives; i++) {
 		unsigned int drive = (home + i) % c->n_drives;
 		uint32_t rank;
@@ -80,6 +81,8 @@ unsigned int chooser_read(struct chooser *c, unsigned int home, uint32_t pages, 
 	for (unsigned int drive = 0; drive < c->n_drives; drive++) {
 		uint64_t for_us = silent_us(c, drive, now_ns);
 
+		if (c->gone & 1u << drive)
+			continue;
 		if (for_us >= c->us[drive] && for_us > longest_us) {
 			longest_us = for_us;
 			silent = drive;

@@ -30,6 +30,7 @@ struct chooser {
 	struct linnos_latency *const *models;
 	uint64_t explore_ns; /* 0: never */
 	unsigned int margin_percent;
+	uint32_t gone;			 /* drives that no read goes to any more, by bit */
 	uint64_t start_ns;		 /* of the first read: from then on drives are silent */
 	uint32_t us[CHOOSER_DRIVES_MAX]; /* predicted by the last choice, of the drives it was
 					    between */

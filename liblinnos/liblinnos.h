@@ -11,10 +11,10 @@
  * Errors are negative errno values, and linnos_error() has the text: which thing, what is wrong
  * with it, what to do. The library prints nothing, ends nothing, and has no state but its arrays.
  *
- * Threads: linnos_pread(), linnos_get_stats() and linnos_error() may be called by any number of
- * threads at once on one array. The calls for io_uring are for one thread at a time, which may be
- * beside threads in linnos_pread(). linnos_close() wants the array to itself. An array does not
- * survive fork(2) in the child.
+ * Threads: linnos_pread(), linnos_drop(), linnos_get_stats() and linnos_error() may be called by
+ * any number of threads at once on one array. The calls for io_uring are for one thread at a time,
+ * which may be beside threads in linnos_pread(). linnos_close() wants the array to itself. An array
+ * does not survive fork(2) in the child.
  *
  * ABI: structures that may grow carry or come with their size; new members come at the end, and
  * zero in them is what was before.
@@ -161,6 +161,19 @@ int linnos_open_fds(struct linnos_array **array, unsigned int n_replicas, const 
  * linnos_complete() yet.
  */
 int linnos_close(struct linnos_array *array);
+
+/**
+ * linnos_drop() - leave a replica out from now on
+ * @array: an array
+ * @replica: from 0
+ *
+ * For the writer of a mirror, whose write has failed on one replica: what it holds is out of date.
+ * Reads that begin when this has returned do not go there, by no choice, failover, hedge or
+ * exploration; attempts that are there already, or were prepared for there, are answered and count.
+ *
+ * Return: 0; -%EINVAL: no such replica; -%EBUSY: it is the last one, and stays.
+ */
+int linnos_drop(struct linnos_array *array, unsigned int replica);
 
 /**
  * linnos_error() - say what went wrong

@@ -82,7 +82,7 @@ static struct attempt *attempt_new(struct linnos_array *a, struct linnos_read *r
 	at->read = r;
 	r->tried |= 1u << replica;
 	/* The last one has nobody after it. */
-	at->hinted = a->hint && r->tried != (1u << a->n) - 1;
+	at->hinted = a->hint && (r->tried | a->chooser.gone) != (1u << a->n) - 1;
 	r->flying[r->flying[0] ? 1 : 0] = at;
 	r->next = at;
 	a->stats.in_flight++;
@@ -92,9 +92,11 @@ static struct attempt *attempt_new(struct linnos_array *a, struct linnos_read *r
 
 static unsigned int next_home(struct linnos_array *a)
 {
-	if (a->o.home >= 0)
-		return a->o.home;
-	return a->next_home++ % a->n;
+	unsigned int home = a->o.home >= 0 ? (unsigned int)a->o.home : a->next_home++ % a->n;
+
+	while (a->chooser.gone & 1u << home)
+		home = (home + 1) % a->n;
+	return home;
 }
 
 static int refuse(struct linnos_array *a, size_t bytes, off_t offset)

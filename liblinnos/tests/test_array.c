@@ -131,6 +131,39 @@ TEST(a_read_ends_where_the_array_ends)
 	}
 }
 
+TEST(a_replica_that_was_dropped_is_not_read_again)
+{
+	for (int home = LINNOS_HOME_TURNS; home < N; home++) {
+		struct linnos_options o = LINNOS_OPTIONS_INIT;
+		struct drives d = {.latency_us = {100, 100, 100}};
+		struct linnos_array *a;
+		char buf[READ_BYTES];
+		int fds[N];
+
+		o.home = home;
+		o.explore_ms = 1;
+		a = array_on(&d, fds, &o);
+		read_often(a, 30);
+		assert(linnos_drop(a, N) == -EINVAL && says(a, "0 to 2"));
+		assert(linnos_drop(a, 1) == 0 && linnos_drop(a, 1) == 0);
+		d.n_asked = 0;
+		for (int i = 0; i < 60; i++, d.now_ns += 10 * MS) {
+			/* Nor when the others fail. */
+			d.error[0] = i % 7 ? 0 : -EIO;
+			d.error[2] = i % 3 ? 0 : -EIO;
+			assert(linnos_pread(a, buf, sizeof(buf), 0) ==
+			       (i % 21 ? READ_BYTES : -EIO));
+		}
+		for (unsigned int i = 0; i < d.n_asked && i < 64; i++)
+			assert(d.asked[i] != 1);
+		assert(linnos_drop(a, 0) == 0);
+		assert(linnos_drop(a, 2) == -EBUSY && says(a, "the last one"));
+		d.error[2] = 0;
+		read_often(a, 3);
+		put_away(a, N, fds);
+	}
+}
+
 TEST(a_replica_that_lost_its_end_is_no_end)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;

@@ -112,6 +112,24 @@ TEST(a_drive_that_fails_comes_last_and_one_answer_brings_it_back)
 	assert(choose(&a, 0, MS) == 0);
 }
 
+TEST(a_drive_that_is_gone_is_chosen_by_nobody)
+{
+	struct array a;
+	bool explored;
+
+	setup(&a, 20 * MS);
+	heard(&a, 0, MS, 100);
+	heard(&a, 1, MS, 300);
+	heard(&a, 2, MS, 200);
+	assert(choose(&a, 0, MS) == 0);
+	a.chooser.gone = 1 << 0;
+	assert(choose(&a, 1, MS) == 2);
+	assert(chooser_lowest(&a.chooser, 1, 1, MS, 1 << 1 | 1 << 2) == -1);
+	/* However long it has been silent. */
+	for (unsigned int i = 0; i < 1000; i++)
+		assert(chooser_read(&a.chooser, 1 + i % 2, 1, (30 + 30 * i) * MS, &explored) != 0);
+}
+
 /* Drives with a latency each, so fast that a read has its answer before the next one comes. */
 static unsigned int run(struct array *a, uint64_t *now_ns, unsigned int reads, uint64_t every_ns,
 			const uint64_t *latency_us, unsigned int *served)
