@@ -19,7 +19,7 @@ PYTEST := $(PYTHON) -m pytest tests
 PYTEST_PARALLEL := $(PYTEST) -n $(TEST_JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv kernel kernel-debug kernel-x86 kernel-6.1 kernel-deb native replayer liblinnos install-lib build deb demo test \
+.PHONY: help deps venv kernel kernel-debug kernel-x86 kernel-6.1 kernel-deb native replayer liblinnos ublk install-lib install-ublk build deb demo test \
 	kernel-x86-kasan kernel-x86-kcsan test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 fuzz bench eval report lint clean
 
 help: ## this list
@@ -83,12 +83,18 @@ replayer: $(BUILD)/.deps ## the trace replayer
 liblinnos: $(BUILD)/.deps ## the library that reads from the best replica, on any kernel
 	@$(MAKE) --no-print-directory -C liblinnos OUT=$(CURDIR)/$(BUILD)/liblinnos
 
-build: venv kernel native replayer liblinnos ## all of the above
+ublk: $(BUILD)/.deps ## the mirror as a block device of any kernel, on liblinnos
+	@$(MAKE) --no-print-directory -C liblinnos/ublk OUT=$(CURDIR)/$(BUILD)/ublk
+
+build: venv kernel native replayer liblinnos ublk ## all of the above
 
 install-lib: liblinnos ## library, header, pkg-config file, man pages; PREFIX=/usr/local
 	@$(MAKE) --no-print-directory -C liblinnos OUT=$(CURDIR)/$(BUILD)/liblinnos install
 
-deb: venv liblinnos replayer ## Debian packages of the commands and the library, in build/deb
+install-ublk: ublk ## linnos-ublk and its man page; PREFIX=/usr/local
+	@$(MAKE) --no-print-directory -C liblinnos/ublk OUT=$(CURDIR)/$(BUILD)/ublk install
+
+deb: venv liblinnos replayer ublk ## Debian packages of the commands and the library, in build/deb
 	PYTHON=$(PYTHON) packaging/build.sh $(BUILD)/deb
 
 # --- What it is for ------------------------------------------------------------
@@ -99,7 +105,7 @@ demo: build ## the whole loop; TRACE=FILE: on your own trace
 test: build ## every test: Python, KUnit, and in the booted kernel
 	$(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug"
 
-test-unit: venv native replayer liblinnos ## the tests that boot no kernel
+test-unit: venv native replayer liblinnos ublk ## the tests that boot no kernel
 	$(PYTEST_PARALLEL) -m "not lab and not qemu and not linux61 and not debug"
 
 test-lab: build ## the tests that boot the kernel

@@ -115,7 +115,9 @@ tools() {
 	install -m 755 packaging/linnapp "$root/usr/bin/linnapp"
 	make -s -C replayer OUT="$work/replayer" CFLAGS="$CFLAGS" DESTDIR="$root" PREFIX=/usr install \
 		>/dev/null
-	strip "$root/usr/bin/replayer"
+	make -s -C liblinnos/ublk OUT="$work/ublk" CFLAGS="$CFLAGS" DESTDIR="$root" PREFIX=/usr install \
+		>/dev/null
+	strip "$root/usr/bin/replayer" "$root/usr/sbin/linnos-ublk"
 	install -D -m 644 docs/linnapp.1 "$root/usr/share/man/man1/linnapp.1"
 	install -d "$root/usr/share/bash-completion/completions" "$root/usr/share/doc/linnos-tools"
 	PYTHONPATH=. "$python" -m linnapp completion bash \
@@ -132,7 +134,8 @@ tools() {
 		"train, upload and watch models that predict slow reads of SSDs" \
 		" linnapp records drives with blktrace, finds their inflection points, trains a
  model for each, uploads it to a kernel with LinnOS and shows what it does.
- replayer replays traces on an array of replicas under several policies.
+ replayer replays traces on an array of replicas under several policies, and
+ linnos-ublk serves a mirror that reads from the best one as a block device.
  .
  Recording, labelling, evaluating and everything that looks at drives work with
  the packages that this one depends on. Training wants TensorFlow, or for models

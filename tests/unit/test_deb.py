@@ -65,6 +65,7 @@ def test_they_hold_what_their_names_say(packages: dict[str, Path]) -> None:
     for name, files in {
         "linnos-tools": (
             *("./usr/bin/linnapp", "./usr/bin/replayer", "./usr/share/man/man1/linnapp.1.gz"),
+            *("./usr/sbin/linnos-ublk", "./usr/share/man/man8/linnos-ublk.8.gz"),
             "./usr/lib/systemd/system/linnapp-exporter.service",
             "./usr/share/bash-completion/completions/linnapp",
             "./usr/lib/python3/dist-packages/linnapp/monitoring/hour.html.j2",
@@ -115,6 +116,7 @@ def test_the_command_runs_where_it_is_put(unpacked: Path, tmp_path: Path) -> Non
     )
     assert (tmp_path / "w" / "flash0.iolog").exists(), shown.stderr
     assert "--policy" in said(unpacked / "usr" / "bin" / "replayer", "--help")
+    assert "--compare" in said(unpacked / "usr" / "sbin" / "linnos-ublk", "--help")
 
 
 def test_a_program_is_built_against_the_library(unpacked: Path, tmp_path: Path) -> None:

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+/*
+ * linnos-ublk: a mirror that reads from the replica predicted to answer first, as a block device of
+ * any kernel that has ublk. docs/ublk.md says what it promises, mirror.h how that is kept.
+ */
+#include "die.h"
+#include "report.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#ifndef PR_SET_IO_FLUSHER
+#define PR_SET_IO_FLUSHER 57
+#endif
+
+/* Memory may be short because what we serve has yet to be written: we must not wait for that. Where
+ * it is not allowed, it goes without. */
+static void be_of_use_without_memory(void)
+{
+	prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
+	mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT);
+}
+
+static void open_array(struct mirror *m, const struct options *o)
+{
+	int fds[LINNOS_REPLICAS_MAX];
+	char text[512];
+
+	for (unsigned int k = 0; k < m->n; k++)
+		fds[k] = m->replicas[k].fd;
+	if (linnos_open_fds(&m->array, m->n, fds, o->models, &o->reads)) {
+		linnos_error(m->array, text, sizeof(text));
+		die("%s", text);
+	}
+	m->hedges = o->reads.hedge_us || o->reads.hedge_percentile > 0;
+	if (o->reads.flags & LINNOS_HINT && !linnos_hint_is_used(m->array))
+		complain("--hint: this kernel does not know RWF_LATCRIT; reads go without it");
+}
+
+int main(int argc, char **argv)
+{
+	static struct mirror m;
+	struct options o;
+	int error;
+
+	options_parse(&o, argc, argv);
+	if (o.remove != NO_DEVICE) {
+		ublk_remove(o.remove);
+		return 0;
+	}
+	m.n = o.n;
+	ublk_open_control(&m.device);
+	replicas_open(m.replicas, &m.geometry, &o);
+	open_array(&m, &o);
+	if (o.compare)
+		replicas_compare(m.replicas, m.n, m.geometry.bytes);
+	be_of_use_without_memory();
+	ublk_add(&m.device, o.device, o.queue_depth, &m.geometry);
+	m.report = report;
+	m.context = &o.json;
+	mirror_prepare(&m);
+	error = mirror_serve(&m);
+	if (ublk_delete(&m.device))
+		complain("/dev/ublkb%u stays behind; %s --remove %u takes it away", m.device.number,
+			 PROGRAM, m.device.number);
+	if (error)
+		die("/dev/ublkb%u cannot be started: %s", m.device.number, strerror(-error));
+	report(&m, "stopped", &o.json);
+	linnos_close(m.array);
+	return __builtin_popcount(m.in) == (int)m.n ? 0 : EXIT_DEGRADED;
+}

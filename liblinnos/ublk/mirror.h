@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Serves the device's requests, all in one thread around one ring:
+ *
+ *   fetched ──► read ────────────► liblinnos: the best replica, the next one, a hedge ──┐
+ *           └─► write, flush, zeros ──► one leg to each replica that is in ──► judged ──┴─►
+ * committed
+ *
+ * What its users may rely on:
+ *
+ * A write is committed when every replica that is in the mirror has it. One on which it failed is
+ * dropped before that. A read that is sent later is sent to a replica that is in, and so to one
+ * that has it: by whatever way it gets there, as its first attempt, by failover, by exploration or
+ * as a hedge. A read that was fetched before the commit, and is on its way to the dropped replica,
+ * was concurrent with the write; the device promises it either content, as any does. The same is
+ * true of an attempt that lost its race and comes late: a read that may be hedged is read into
+ * memory of the library's own, never into the request's buffer, which has another owner by then.
+ *
+ * Writes that touch the same blocks are done one after the other, in the order in which they came,
+ * for on one replica the one could be last and on another the other: so replicas are equal wherever
+ * no write is under way. A flush goes to all replicas, and covers what has been committed.
+ */
+#ifndef LINNOS_UBLK_MIRROR_H
+#define LINNOS_UBLK_MIRROR_H
+
+#include "ublk.h"
+
+#include <liblinnos.h>
+#include <sys/signalfd.h>
+
+struct request;
+
+struct mirror_stats {
+	uint64_t reads, read_bytes, reads_failed;
+	uint64_t writes, written_bytes, writes_failed; /* of any replica: none has it */
+	uint64_t flushes, zeroed, zeroed_bytes;
+	uint64_t waited; /* writes to blocks that another one was writing to */
+};
+
+struct mirror {
+	unsigned int n;
+	struct replica replicas[LINNOS_REPLICAS_MAX];
+	uint32_t in; /* replicas in the mirror, by bit */
+	char why_dropped[LINNOS_REPLICAS_MAX][128];
+	struct geometry geometry;
+	struct linnos_array *array;
+	bool hedges;
+	struct ublk_device device;
+	struct io_uring ring;
+	struct request *requests; /* by tag */
+	char *buffers;
+	struct request *first_write, *last_write; /* in the order in which they came */
+	unsigned int n_waiting;
+	unsigned int n_fetching; /* tags that the kernel has or we serve */
+	unsigned int n_commands; /* START and STOP under way */
+	bool is_started, is_stopping;
+	int start_error;
+	int signals; /* a signalfd */
+	struct signalfd_siginfo signal;
+	struct mirror_stats stats;
+	/* SIGUSR1, and once when the device is there. */
+	void (*report)(const struct mirror *m, const char *state, void *context);
+	void *context;
+};
+
+/* Sets up what serves; n, replicas, geometry, array, hedges, device and report are there. */
+void mirror_prepare(struct mirror *m);
+/* Until the device is stopped, by a signal or from elsewhere. 0, or why it could not be started. */
+int mirror_serve(struct mirror *m);
+
+#endif

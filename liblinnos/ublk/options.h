@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line. */
+#ifndef LINNOS_UBLK_OPTIONS_H
+#define LINNOS_UBLK_OPTIONS_H
+
+#include <liblinnos.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NO_DEVICE UINT32_MAX
+
+struct options {
+	unsigned int n; /* replicas */
+	const char *paths[LINNOS_REPLICAS_MAX];
+	const char *models[LINNOS_REPLICAS_MAX]; /* NULL: none */
+	bool assume_clean, compare;
+	bool json;
+	uint32_t device; /* N of /dev/ublkbN; NO_DEVICE: the first free one */
+	uint32_t remove; /* likewise; NO_DEVICE: nothing is to be removed */
+	uint64_t bytes;	 /* of the mirror; 0: as the replicas have */
+	unsigned int queue_depth;
+	struct linnos_options reads;
+};
+
+/* Exits after --help and --version, and with EXIT_USAGE on a bad command line. */
+void options_parse(struct options *o, int argc, char **argv);
+
+#endif

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+/* The drives and files that the mirror is made of: see replicas.h. */
+#include "replicas.h"
+#include "die.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#define BLOCK_BYTES 4096u
+#define COMPARED_BYTES (1u << 20) /* at a time */
+
+/* Of a queue's attribute; 0 when the kernel has none of this name. A partition has no queue of its
+ * own, its drive's is one folder up. */
+static unsigned long long queue_attribute(dev_t device, const char *name)
+{
+	static const char *const folders[] = {"", "../"};
+	unsigned long long value = 0;
+	char path[128];
+
+	for (unsigned int i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/%squeue/%s", major(device),
+			 minor(device), folders[i], name);
+		file = fopen(path, "re");
+		if (!file)
+			continue;
+		if (fscanf(file, "%llu", &value) != 1)
+			value = 0;
+		fclose(file);
+		break;
+	}
+	return value;
+}
+
+static void look_at_drive(struct replica *r)
+{
+	int logical_bytes;
+
+	if (ioctl(r->fd, BLKGETSIZE64, &r->bytes) || ioctl(r->fd, BLKSSZGET, &logical_bytes) ||
+	    ioctl(r->fd, BLKPBSZGET, &r->physical_bytes))
+		die("%s: its size cannot be had: %s", r->path, strerror(errno));
+	r->logical_bytes = logical_bytes;
+	r->can_zero = queue_attribute(r->device, "write_zeroes_max_bytes");
+}
+
+static void look_at_file(struct replica *r, const struct stat *st)
+{
+	r->bytes = st->st_size;
+	/* What O_DIRECT wants at most on any file system. */
+	r->logical_bytes = r->physical_bytes = BLOCK_BYTES;
+	/* A hole where nothing is. */
+	r->can_zero =
+		!fallocate(r->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			   (st->st_size + BLOCK_BYTES) & ~(off_t)(BLOCK_BYTES - 1), BLOCK_BYTES);
+}
+
+static const char *remedy(int error)
+{
+	switch (error) {
+	case EBUSY:
+		return "; something else has it: a mounted file system, md, LVM, or another "
+		       "linnos-ublk";
+	case EACCES:
+	case EPERM:
+		return "; run as root";
+	case EROFS:
+		return "; a mirror is written to";
+	default:
+		return "";
+	}
+}
+
+static void open_one(struct replica *r, const char *path)
+{
+	int flags = O_RDWR | O_CLOEXEC | O_DIRECT;
+	struct stat st;
+
+	r->path = path;
+	if (stat(path, &st))
+		die("%s: %s", path, strerror(errno));
+	r->is_block = S_ISBLK(st.st_mode);
+	if (!r->is_block && !S_ISREG(st.st_mode))
+		die("%s: neither a block device nor a regular file", path);
+	r->device = st.st_rdev;
+	if (r->is_block)
+		flags |= O_EXCL;
+	r->fd = open(path, flags);
+	/* A file system without O_DIRECT. */
+	if (r->fd < 0 && errno == EINVAL && !r->is_block)
+		r->fd = open(path, flags & ~O_DIRECT);
+	if (r->fd < 0)
+		die("%s: %s%s", path, strerror(errno), remedy(errno));
+	if (r->is_block)
+		look_at_drive(r);
+	else
+		look_at_file(r, &st);
+}
+
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+	if (S_ISBLK(a->st_mode) || S_ISBLK(b->st_mode))
+		return S_ISBLK(a->st_mode) && S_ISBLK(b->st_mode) && a->st_rdev == b->st_rdev;
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Before they are opened: the second of two would be busy. */
+static void refuse_twins(const struct options *o)
+{
+	for (unsigned int k = 1; k < o->n; k++)
+		for (unsigned int i = 0; i < k; i++) {
+			struct stat a, b;
+
+			if (!stat(o->paths[i], &a) && !stat(o->paths[k], &b) && is_same(&a, &b))
+				die("%s and %s are the same; each replica needs a drive of its own",
+				    o->paths[i], o->paths[k]);
+		}
+}
+
+static void fit_size(const struct replica *replicas, struct geometry *g, const struct options *o)
+{
+	const struct replica *smallest = replicas, *largest = replicas;
+
+	for (unsigned int k = 1; k < o->n; k++) {
+		if (replicas[k].bytes < smallest->bytes)
+			smallest = &replicas[k];
+		if (replicas[k].bytes > largest->bytes)
+			largest = &replicas[k];
+	}
+	g->bytes = o->bytes ? o->bytes : smallest->bytes;
+	if (g->bytes > smallest->bytes)
+		die("%s: %llu bytes, too small for --size %llu", smallest->path,
+		    (unsigned long long)smallest->bytes, (unsigned long long)g->bytes);
+	if (!o->bytes && smallest->bytes != largest->bytes)
+		die("%s has %llu bytes, %s %llu; replicas hold the same: --size %llu uses so much "
+		    "of each",
+		    smallest->path, (unsigned long long)smallest->bytes, largest->path,
+		    (unsigned long long)largest->bytes, (unsigned long long)smallest->bytes);
+	g->bytes -= g->bytes % g->logical_bytes;
+	if (!g->bytes)
+		die("%s: %llu bytes; a mirror has at least one block of %u", smallest->path,
+		    (unsigned long long)smallest->bytes, g->logical_bytes);
+}
+
+void replicas_open(struct replica *replicas, struct geometry *g, const struct options *o)
+{
+	*g = (struct geometry){.can_zero = true};
+	refuse_twins(o);
+	for (unsigned int k = 0; k < o->n; k++) {
+		struct replica *r = &replicas[k];
+
+		open_one(r, o->paths[k]);
+		if (r->logical_bytes > g->logical_bytes)
+			g->logical_bytes = r->logical_bytes;
+		if (r->physical_bytes > g->physical_bytes)
+			g->physical_bytes = r->physical_bytes;
+		g->can_zero = g->can_zero && r->can_zero;
+	}
+	if (g->logical_bytes > BLOCK_BYTES)
+		die("blocks of %u bytes; ublk has at most %u", g->logical_bytes, BLOCK_BYTES);
+	fit_size(replicas, g, o);
+}
+
+static void read_whole(const struct replica *r, char *buf, size_t bytes, uint64_t offset)
+{
+	for (size_t got = 0; got < bytes;) {
+		ssize_t n = pread(r->fd, buf + got, bytes - got, (off_t)(offset + got));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			die("--compare: read of %s at %llu: %s", r->path,
+			    (unsigned long long)(offset + got),
+			    n ? strerror(errno) : "it ends there");
+		got += n;
+	}
+}
+
+void replicas_compare(const struct replica *replicas, unsigned int n, uint64_t bytes)
+{
+	char *first, *other;
+
+	if (posix_memalign((void **)&first, BLOCK_BYTES, COMPARED_BYTES) ||
+	    posix_memalign((void **)&other, BLOCK_BYTES, COMPARED_BYTES))
+		die("--compare: out of memory");
+	for (uint64_t at = 0; at < bytes; at += COMPARED_BYTES) {
+		size_t now = bytes - at < COMPARED_BYTES ? bytes - at : COMPARED_BYTES;
+
+		read_whole(&replicas[0], first, now, at);
+		for (unsigned int k = 1; k < n; k++) {
+			size_t i = 0;
+
+			read_whole(&replicas[k], other, now, at);
+			if (!memcmp(first, other, now))
+				continue;
+			while (first[i] == other[i])
+				i++;
+			die("--compare: %s and %s differ at byte %llu; copy the one that is right "
+			    "over the other, for instance: dd if=RIGHT of=OTHER bs=1M oflag=direct",
+			    replicas[0].path, replicas[k].path, (unsigned long long)(at + i));
+		}
+	}
+	free(first);
+	free(other);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* The drives and files that the mirror is made of. */
+#ifndef LINNOS_UBLK_REPLICAS_H
+#define LINNOS_UBLK_REPLICAS_H
+
+#include "options.h"
+
+#include <sys/types.h>
+
+struct replica {
+	const char *path;
+	int fd; /* for reading and writing; of a block device nobody else has it meanwhile */
+	bool is_block, can_zero;
+	dev_t device; /* of a block device */
+	uint64_t bytes;
+	unsigned int logical_bytes, physical_bytes; /* of a block */
+};
+
+/* What the mirror can offer: no more than each of the replicas. */
+struct geometry {
+	uint64_t bytes;
+	unsigned int logical_bytes, physical_bytes;
+	bool can_zero;
+};
+
+/* Both die when a replica is not fit for it. */
+void replicas_open(struct replica *replicas, struct geometry *g, const struct options *o);
+void replicas_compare(const struct replica *replicas, unsigned int n, uint64_t bytes);
+
+#endif

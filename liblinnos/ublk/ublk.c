@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT
+/* The kernel's side of the device: see ublk.h. */
+#include "ublk.h"
+#include "die.h"
+#include "ublk_abi.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CONTROL "/dev/ublk-control"
+#define REQUEST_BYTES_MAX (512u << 10)
+#define ZEROED_BYTES_MAX (64u << 20) /* at once; other writes to it wait meanwhile */
+#define SECTOR_SHIFT 9
+/* Until udev has made the node of a new device. */
+#define NODE_WAIT_MS 10
+#define NODE_WAITS 300
+
+static uint32_t encoded(const struct ublk_device *d, uint32_t legacy, uint32_t encoding)
+{
+	return d->is_legacy ? legacy : encoding;
+}
+#define COMMAND(d, name) encoded(d, UBLK_CMD_##name, UBLK_U_CMD_##name)
+#define IO_COMMAND(d, name) encoded(d, UBLK_IO_##name, UBLK_U_IO_##name)
+
+static void prep_control(const struct ublk_device *d, struct io_uring_sqe *sqe, uint32_t op,
+			 uint64_t data, void *buf, size_t bytes)
+{
+	struct ublksrv_ctrl_cmd *command = (struct ublksrv_ctrl_cmd *)sqe->cmd;
+
+	/* Of an entry of twice the size. */
+	memset(sqe, 0, 2 * sizeof(*sqe));
+	sqe->opcode = IORING_OP_URING_CMD;
+	sqe->fd = d->control_fd;
+	sqe->cmd_op = op;
+	/* They sleep. */
+	sqe->flags = IOSQE_ASYNC;
+	command->dev_id = d->number;
+	command->queue_id = (uint16_t)-1;
+	command->addr = (uintptr_t)buf;
+	command->len = bytes;
+	command->data[0] = data;
+}
+
+static int control(struct ublk_device *d, uint32_t op, uint64_t data, void *buf, size_t bytes)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&d->control);
+	struct io_uring_cqe *cqe;
+	int result;
+
+	if (!sqe)
+		return -EBUSY;
+	prep_control(d, sqe, op, data, buf, bytes);
+	do
+		result = io_uring_submit_and_wait(&d->control, 1);
+	while (result == -EINTR);
+	if (result < 0)
+		return result;
+	result = io_uring_wait_cqe(&d->control, &cqe);
+	if (result)
+		return result;
+	result = cqe->res;
+	io_uring_cqe_seen(&d->control, cqe);
+	return result;
+}
+
+void ublk_open_control(struct ublk_device *d)
+{
+	struct io_uring_params p = {.flags = IORING_SETUP_SQE128};
+	int error;
+
+	*d = (struct ublk_device){.number = NO_DEVICE, .fd = -1};
+	d->control_fd = open(CONTROL, O_RDWR | O_CLOEXEC);
+	if (d->control_fd < 0 && (errno == ENOENT || errno == ENODEV || errno == ENXIO))
+		die(CONTROL ": %s; the kernel has no ublk driver: modprobe ublk_drv (Linux 6.0 or "
+			    "later, "
+			    "CONFIG_BLK_DEV_UBLK)",
+		    strerror(errno));
+	if (d->control_fd < 0)
+		die(CONTROL ": %s%s", strerror(errno),
+		    errno == EACCES || errno == EPERM ? "; run as root" : "");
+	error = io_uring_queue_init_params(4, &d->control, &p);
+	if (error)
+		die("io_uring: %s%s", strerror(-error),
+		    error == -EPERM ? "; is it forbidden by kernel.io_uring_disabled?" : "");
+}
+
+static const char *why_not_added(int error)
+{
+	switch (error) {
+	case -EEXIST:
+		return "; it is there already: --remove takes it away";
+	case -EPERM:
+	case -EACCES:
+		return "; run as root (CAP_SYS_ADMIN)";
+	case -EINVAL:
+		return "; is the number too large?";
+	default:
+		return "";
+	}
+}
+
+static int add(struct ublk_device *d, struct ublksrv_ctrl_dev_info *info)
+{
+	int error = control(d, COMMAND(d, ADD_DEV), 0, info, sizeof(*info));
+
+	/* Of a driver before Linux 6.4 the one, of one without CONFIG_BLKDEV_UBLK_LEGACY_OPCODES
+	 * the other. */
+	if (error != -ENODEV && error != -EOPNOTSUPP)
+		return error;
+	d->is_legacy = true;
+	return control(d, COMMAND(d, ADD_DEV), 0, info, sizeof(*info));
+}
+
+static int set_params(struct ublk_device *d, const struct geometry *g)
+{
+	struct ublk_params p = {
+		.len = sizeof(p),
+		.types = UBLK_PARAM_TYPE_BASIC,
+		.basic =
+			{
+				/* Drives without a cache that a power loss empties take a flush for
+				 * nothing, at no cost. */
+				.attrs = UBLK_ATTR_VOLATILE_CACHE | UBLK_ATTR_FUA,
+				.logical_bs_shift = __builtin_ctz(g->logical_bytes),
+				.physical_bs_shift = __builtin_ctz(g->physical_bytes),
+				.io_opt_shift = __builtin_ctz(g->physical_bytes),
+				.io_min_shift = __builtin_ctz(g->physical_bytes),
+				.max_sectors = d->request_bytes_max >> SECTOR_SHIFT,
+				.dev_sectors = g->bytes >> SECTOR_SHIFT,
+			},
+	};
+
+	if (g->can_zero) {
+		p.types |= UBLK_PARAM_TYPE_DISCARD;
+		p.discard.discard_granularity = g->physical_bytes;
+		p.discard.max_discard_sectors = ZEROED_BYTES_MAX >> SECTOR_SHIFT;
+		p.discard.max_write_zeroes_sectors = ZEROED_BYTES_MAX >> SECTOR_SHIFT;
+		p.discard.max_discard_segments = 1;
+	}
+	return control(d, COMMAND(d, SET_PARAMS), 0, &p, sizeof(p));
+}
+
+static int open_node(uint32_t number)
+{
+	struct timespec pause = {.tv_nsec = NODE_WAIT_MS * 1000000};
+	char path[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "/dev/ublkc%u", number);
+	for (int i = 0;; i++) {
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		if (fd >= 0 || (errno != ENOENT && errno != EACCES) || i == NODE_WAITS)
+			return fd < 0 ? -errno : fd;
+		nanosleep(&pause, NULL);
+	}
+}
+
+static size_t requests_bytes(const struct ublk_device *d)
+{
+	const size_t page_bytes = sysconf(_SC_PAGESIZE);
+
+	return (d->depth * sizeof(*d->requests) + page_bytes - 1) / page_bytes * page_bytes;
+}
+
+static int set_up(struct ublk_device *d, const struct geometry *g)
+{
+	void *requests;
+	int error = set_params(d, g);
+
+	if (error)
+		return error;
+	d->fd = open_node(d->number);
+	if (d->fd < 0)
+		return d->fd;
+	requests = mmap(NULL, requests_bytes(d), PROT_READ, MAP_SHARED | MAP_POPULATE, d->fd,
+			UBLKSRV_CMD_BUF_OFFSET);
+	if (requests == MAP_FAILED)
+		return -errno;
+	d->requests = requests;
+	return 0;
+}
+
+void ublk_add(struct ublk_device *d, uint32_t number, unsigned int depth, const struct geometry *g)
+{
+	struct ublksrv_ctrl_dev_info info = {
+		.nr_hw_queues = 1,
+		.queue_depth = depth,
+		.max_io_buf_bytes = REQUEST_BYTES_MAX,
+		.dev_id = number,
+	};
+	int error;
+
+	d->number = number;
+	error = add(d, &info);
+	if (error && number == NO_DEVICE)
+		die("a new ublk device: %s%s", strerror(-error), why_not_added(error));
+	if (error)
+		die("/dev/ublkb%u: %s%s", number, strerror(-error), why_not_added(error));
+	d->number = info.dev_id;
+	d->depth = info.queue_depth;
+	d->request_bytes_max = info.max_io_buf_bytes;
+	error = set_up(d, g);
+	if (error) {
+		ublk_delete(d);
+		die("/dev/ublkb%u cannot be set up: %s", d->number, strerror(-error));
+	}
+}
+
+int ublk_delete(struct ublk_device *d)
+{
+	int error;
+
+	/* The kernel waits until nobody has it open or mapped. */
+	if (d->requests)
+		munmap((void *)d->requests, requests_bytes(d));
+	d->requests = NULL;
+	if (d->fd >= 0)
+		close(d->fd);
+	d->fd = -1;
+	error = control(d, COMMAND(d, STOP_DEV), 0, NULL, 0);
+	return error ? error : control(d, COMMAND(d, DEL_DEV), 0, NULL, 0);
+}
+
+void ublk_remove(uint32_t number)
+{
+	struct ublksrv_ctrl_dev_info info;
+	struct ublk_device d;
+	int error;
+
+	ublk_open_control(&d);
+	d.number = number;
+	error = control(&d, COMMAND(&d, GET_DEV_INFO), 0, &info, sizeof(info));
+	if (error == -ENODEV || error == -EOPNOTSUPP) {
+		d.is_legacy = true;
+		error = control(&d, COMMAND(&d, GET_DEV_INFO), 0, &info, sizeof(info));
+	}
+	if (error == -ENODEV)
+		die("--remove %u: there is no such ublk device", number);
+	if (!error)
+		error = ublk_delete(&d);
+	if (error)
+		die("--remove %u: %s%s", number, strerror(-error),
+		    error == -EPERM || error == -EACCES ? "; run as root (CAP_SYS_ADMIN)" : "");
+}
+
+void ublk_prep_command(const struct ublk_device *d, struct io_uring_sqe *sqe,
+		       enum ublk_command command)
+{
+	if (command == UBLK_START)
+		prep_control(d, sqe, COMMAND(d, START_DEV), getpid(), NULL, 0);
+	else
+		prep_control(d, sqe, COMMAND(d, STOP_DEV), 0, NULL, 0);
+}
+
+static void prep_io(const struct ublk_device *d, struct io_uring_sqe *sqe, uint32_t op,
+		    unsigned int tag, const void *buf, int result)
+{
+	struct ublksrv_io_cmd *command = (struct ublksrv_io_cmd *)sqe->cmd;
+
+	memset(sqe, 0, sizeof(*sqe));
+	sqe->opcode = IORING_OP_URING_CMD;
+	sqe->fd = d->fd;
+	sqe->cmd_op = op;
+	command->tag = tag;
+	command->result = result;
+	command->addr = (uintptr_t)buf;
+}
+
+void ublk_prep_fetch(const struct ublk_device *d, struct io_uring_sqe *sqe, unsigned int tag,
+		     const void *buf)
+{
+	prep_io(d, sqe, IO_COMMAND(d, FETCH_REQ), tag, buf, 0);
+}
+
+void ublk_prep_commit(const struct ublk_device *d, struct io_uring_sqe *sqe, unsigned int tag,
+		      const void *buf, int result)
+{
+	prep_io(d, sqe, IO_COMMAND(d, COMMIT_AND_FETCH_REQ), tag, buf, result);
+}
