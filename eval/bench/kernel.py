@@ -52,8 +52,14 @@ def engine() -> None:
     run("bench_engine", "--json", str(OUT / "engine.json"), "--model", str(MODEL))
 
 
-def _latency_model() -> Path:
-    """A latency model of the size that training makes, written into `OUT`."""
+def latency_model() -> Path:
+    """A latency model of the size that training makes, written into `OUT`.
+
+    Returns
+    -------
+    Path
+        Of its file.
+    """
     import numpy as np
 
     from linnapp.learn.latency_training import N_TREES
@@ -78,7 +84,7 @@ def _latency_model() -> Path:
 
 def latency() -> None:
     """One prediction of a latency model, of the size that training makes, beside the network's."""
-    run("bench_latency", str(_latency_model()), str(MODEL), str(OUT / "latency.json"))
+    run("bench_latency", str(latency_model()), str(MODEL), str(OUT / "latency.json"))
 
 
 def two_cores() -> None:
@@ -89,4 +95,4 @@ def two_cores() -> None:
 def shared_lines() -> None:
     """Lines of memory that go from CPU to CPU for an I/O, with up to 64; on paper, so exact."""
     results = str(OUT / "shared_lines.json")
-    run("shared_lines", "--json", results, str(MODEL), str(_latency_model()))
+    run("shared_lines", "--json", results, str(MODEL), str(latency_model()))

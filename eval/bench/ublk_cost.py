@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""The part of `make bench` that shows what linnos-ublk costs beside md's raid1.
+
+Debian's own kernel reads 4 KiB at a time from drives that do nothing (null_blk), through md and
+through linnos-ublk, each a mirror of three. Counted are all instructions that the one processor
+executes for a read, of the reader, the kernel and the server together (stock_kernel.py says how):
+the counts do not depend on how busy the machine is. Instructions are not time: what a change from
+one process to another costs in caches is not in them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from eval.bench import OUT, stock_kernel
+from eval.bench.kernel import FOLDER as TOOLS
+from eval.bench.kernel import build, latency_model
+from eval.cache import ROOT
+from eval.files import write_json
+
+SERVER = ROOT / "build" / "ublk" / "linnos-ublk"
+KERNEL = ROOT / "build" / "stock-kernel"
+#: Batches, of which the median counts, by the reads of each.
+BATCHES = {1: 2001, 32: 201}
+_DRIVES = " ".join(f"/dev/nullb{k}" for k in range(3))
+_WITH_MODELS = " ".join(f"/dev/nullb{k}=/tmp/model" for k in range(3))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A way to read.
+
+    Attributes
+    ----------
+    name : str
+        As printed.
+    device : str
+        What is read.
+    begin, end : str
+        Commands before and after.
+    """
+
+    name: str
+    device: str
+    begin: str = ":"
+    end: str = ":"
+
+
+def _served(name: str, options: str, drives: str) -> Case:
+    begin = (
+        f"linnos-ublk --json --assume-clean {options} {drives} >/tmp/said & server=$!\n"
+        'until grep -q ready /tmp/said; do kill -0 "$server"; sleep 0.01; done'
+    )
+    return Case(name, "/dev/ublkb0", begin, 'kill "$server"; wait "$server"; : >/tmp/said')
+
+
+CASES = (
+    Case("a drive, no mirror", "/dev/nullb0"),
+    Case(
+        "md raid1",
+        "/dev/md0",
+        f"mdadm -q --build /dev/md0 --level=1 --raid-devices=3 --assume-clean {_DRIVES}",
+        "mdadm -q --stop /dev/md0",
+    ),
+    _served("linnos-ublk, in turn", "--home-margin 100 --explore-ms 0", _DRIVES),
+    _served("linnos-ublk, no models", "", _DRIVES),
+    _served("linnos-ublk, models", "", _WITH_MODELS),
+    _served("linnos-ublk, hedged", "--hedge-percentile 95", _WITH_MODELS),
+)
+
+
+def _script(model: Path) -> str:
+    # The model travels as text: the RAM disk has programs and a script.
+    octal = "".join(f"\\{byte:03o}" for byte in model.read_bytes())
+    lines = [
+        "modprobe ublk_drv",
+        "modprobe raid1",
+        "modprobe null_blk nr_devices=3 queue_mode=2 irqmode=0 submit_queues=1 gb=1",
+        f"printf '{octal}' >/tmp/model",
+        "null_reads --ticks",
+    ]
+    for case in CASES:
+        lines.append(case.begin)
+        for size, batches in BATCHES.items():
+            lines.append(f"null_reads {case.device} --batches {batches} {size}")
+        lines.append(case.end)
+    return "\n".join(lines) + "\n"
+
+
+def ublk_cost() -> None:
+    """Instructions of a read through linnos-ublk, beside md's raid1, on Debian's kernel."""
+    build("guest-tools")
+    kernel = stock_kernel.fetch(KERNEL)
+    said = stock_kernel.boot(
+        kernel,
+        _script(latency_model()),
+        [SERVER, TOOLS / "null_reads", stock_kernel.found("mdadm")],
+        ["ublk_drv", "null_blk", "raid1"],
+        timeout_s=1800,
+    )
+    numbers = [line.split() for line in said.splitlines() if line[:1].isdigit()]
+    ticks_per_ns = float(numbers[0][0])
+    medians = iter(float(line[0]) / ticks_per_ns for line in numbers[1:])
+    counts = {case.name: {size: next(medians) for size in BATCHES} for case in CASES}
+    md = counts[CASES[1].name]
+    print(f"instructions of a read of 4 KiB, Linux {kernel.release}; beside md's raid1")
+    for name, by_size in counts.items():
+        print(f"  {name:24}", end="")
+        for size, count in by_size.items():
+            print(f"  {size:2} at a time {count:8.0f} {count / md[size]:5.2f} x", end="")
+        print()
+    rows = [
+        {"case": name, "instructions_by_reads_at_a_time": by_size}
+        for name, by_size in counts.items()
+    ]
+    write_json(OUT / "ublk_cost.json", {"kernel": kernel.release, "rows": rows})
