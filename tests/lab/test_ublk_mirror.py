@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: MIT
+"""linnos-ublk: a mirror as a block device, on drives that are slow, fail and hold wrong bytes.
+
+The kernel's policy is off: to linnos-ublk the drives are those of a stock kernel.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from linnapp.lab.array import Array
+from linnapp.lab.guest import REPOSITORY
+
+pytestmark = pytest.mark.lab
+
+SOURCE = REPOSITORY / "liblinnos" / "ublk"
+READS = f"python3 {Path(__file__).with_name('paced_reads.py')} /dev/ublkb0"
+DRIVES = "/dev/flash0 /dev/flash1 /dev/flash2"
+#: What a burst adds to each read; one of the drives has one at any time, for 100 ms.
+BURST_US = 2000
+
+SHELL = f"""
+rules=/sys/kernel/config/flashsim
+start() # OUTPUT OPTION...: returns when the device is there
+{{
+	to=$1; shift
+	linnos-ublk --json "$@" >$OUT/$to 2>$OUT/$to.err &
+	server=$!
+	until [ -s $OUT/$to ]; do kill -0 $server; sleep 0.01; done
+}}
+stop() {{ kill -${{1:-TERM}} $server; status=0; wait $server || status=$?; }}
+bursts() # on or off
+{{
+	for k in 0 1 2; do
+		cd $rules/flash$k/inject
+		echo 0 >arm
+		echo all >pattern; echo read >op; echo {BURST_US} >latency_us
+		echo 100000 >window_us; echo 100000 >window_every_us
+		echo 3 >window_turns; echo $((1 << k)) >window_turn_mask
+		echo $1 >arm
+	done
+	cd /
+}}
+fail() # DRIVE OP FREQUENCY N
+{{
+	mkdir $rules/flash$1/rules/$2
+	cd $rules/flash$1/rules/$2
+	echo $2 >op; echo medium_error >fault; echo $3 >frequency; echo $4 >n; echo 1 >enabled
+	cd /
+}}
+heal() {{ rmdir $rules/flash$1/rules/$2; }}
+reads_of() {{ awk '$1 == "reads" {{ print $2 }}' /sys/kernel/debug/flashsim/flash$1/counters; }}
+"""
+
+
+def built(out: Path, sanitize: str = "") -> Path:
+    """linnos-ublk, in a folder of its own."""
+    make = ["make", "-s", "-C", str(SOURCE), f"OUT={out}", f"SANITIZE={sanitize}"]
+    subprocess.run(make, check=True, capture_output=True, text=True)
+    return out
+
+
+@pytest.fixture(scope="module")
+def folder() -> Path:
+    return built(REPOSITORY / "build" / "ublk")
+
+
+@pytest.fixture(scope="module")
+def sanitized() -> Path:
+    """Under UBSan; ASan has no room in the guest's addresses, and is tests/qemu's."""
+    ubsan = "-fsanitize=undefined -fno-sanitize-recover=all"
+    return built(REPOSITORY / "build" / "ublk-ubsan", ubsan)
+
+
+def run(boot: Any, folder: Path, script: str, size_mb: int = 32) -> None:
+    """Run a script beside linnos-ublk; each part of it must succeed."""
+    boot(
+        f"PATH={folder}:$PATH\n{SHELL}{script}",
+        Array(size_mb=size_mb, precondition=False),
+        timeout_s=900,
+    )
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def well(path: Path) -> dict[str, Any]:
+    """Of a run of paced_reads.py, which lost and changed nothing."""
+    one: dict[str, Any] = json.loads(path.read_text())
+    assert one["errors"] == [] and one["wrong"] == [], path.name
+    return one
+
+
+def test_reads_move_away_from_a_slow_drive(boot: Any, folder: Path, tmp_path: Path) -> None:
+    run(
+        boot,
+        folder,
+        f"""
+        start turns --assume-clean --home-margin 100 --explore-ms 0 {DRIVES}
+        {READS} --fill
+        bursts 1; {READS} 4000 500 >$OUT/reads_turns; bursts 0
+        stop; [ $status = 0 ]
+        start best --compare {DRIVES}
+        bursts 1; {READS} 4000 500 >$OUT/reads_best; bursts 0
+        stop; [ $status = 0 ]
+        start hedged --compare --hedge-percentile 95 {DRIVES}
+        bursts 1; {READS} 4000 500 >$OUT/reads_hedged; bursts 0
+        stop HUP; [ $status = 0 ]
+        [ ! -e /dev/ublkb0 ]; [ ! -e /dev/ublkc0 ]
+        """,
+    )
+    turns, best, hedged = (well(tmp_path / f"reads_{k}") for k in ("turns", "best", "hedged"))
+    assert turns["slow"] > 0.3 * turns["reads"]
+    assert best["slow"] < turns["slow"] / 3 and best["mean_us"] < 0.65 * turns["mean_us"]
+    assert hedged["slow"] < best["slow"]
+    ready, stopped = lines(tmp_path / "best")
+    assert (ready["state"], stopped["state"]) == ("ready", "stopped")
+    assert stopped["moved"] > 1000 and stopped["reads_failed"] == 0
+    stopped = lines(tmp_path / "hedged")[-1]
+    assert 0 < stopped["hedges"] <= 0.05 * stopped["reads"]
+
+
+def test_drives_fail_and_no_read_is_wrong(boot: Any, sanitized: Path, tmp_path: Path) -> None:
+    """Reads fail now and then on all drives, then the writes of one; under UBSan."""
+    run(
+        boot,
+        sanitized,
+        f"""
+        start errors --assume-clean --hedge-percentile 90 {DRIVES}
+        {READS} --fill
+        fail 0 read interval 7; fail 1 read interval 11; fail 2 read interval 13
+        {READS} 3000 500 --writes >$OUT/reads_errors
+        for k in 0 1 2; do heal $k read; done
+        {READS} --fill
+        {READS} 3000 500 --writes >$OUT/reads_dropped &
+        load=$!
+        sleep 0.5
+        fail 1 write all_after 20
+        wait $load
+        before=$(reads_of 1)
+        {READS} 500 500 >$OUT/reads_after
+        [ $(reads_of 1) = $before ]
+        fio --name=v --filename=/dev/ublkb0 --rw=randrw --bsrange=4k-128k --ioengine=libaio \\
+          --iodepth=16 --direct=1 --size=8m --verify=crc32c --verify_fatal=1 --fsync=32 \\
+          --clocksource=clock_gettime --output=$OUT/fio
+        # Writes over one another: which was last must not depend on the replica.
+        fio --name=o --filename=/dev/ublkb0 --rw=randwrite --bsrange=4k-64k --ioengine=libaio \\
+          --iodepth=32 --direct=1 --offset=16m --size=256k --norandommap --io_size=32m \\
+          --refill_buffers --clocksource=clock_gettime --output=$OUT/fio
+        kill -USR1 $server
+        stop; [ $status = 3 ]
+        heal 1 write
+        cmp /dev/flash0 /dev/flash2
+        status=0; linnos-ublk --compare {DRIVES} 2>$OUT/differ || status=$?
+        [ $status = 1 ]
+        dd if=/dev/flash0 of=/dev/flash1 bs=1M oflag=direct
+        start again --compare {DRIVES}
+        stop; [ $status = 0 ]
+        """,
+    )
+    assert well(tmp_path / "reads_errors")["written"] > 300
+    assert well(tmp_path / "reads_dropped")["written"] > 300
+    assert well(tmp_path / "reads_after")["reads"] == 500
+    err = (tmp_path / "errors.err").read_text()
+    (dropped,) = err.splitlines()
+    assert "/dev/flash1 DROPPED: write of " in dropped and "2 of 3 replicas left" in dropped
+    _, running, stopped = lines(tmp_path / "errors")
+    assert running["state"] == "running" and stopped["degraded"] == 1
+    assert [one["in"] for one in stopped["replicas"]] == [True, False, True]
+    assert stopped["failovers"] > 100 and stopped["reads_failed"] == 0
+    assert stopped["writes_failed"] == 0 and stopped["flushes"] > 0
+    assert stopped["writes_waited"] > 100
+    assert "/dev/flash0 and /dev/flash1 differ at byte" in (tmp_path / "differ").read_text()
+
+
+def test_a_killed_server_leaves_nothing_that_cannot_be_removed(
+    boot: Any, folder: Path, tmp_path: Path
+) -> None:
+    run(
+        boot,
+        folder,
+        f"""
+        start killed --assume-clean --device 0 {DRIVES}
+        {READS} --fill
+        {READS} 2000 500 >$OUT/reads_killed 2>&1 & load=$!
+        sleep 0.3
+        stop KILL; [ $status = 137 ]
+        wait $load || :
+        linnos-ublk --remove 0
+        [ ! -e /dev/ublkb0 ]; [ ! -e /dev/ublkc0 ]
+        ! linnos-ublk --remove 0 2>$OUT/gone || exit 1
+
+        start live --compare --device 0 {DRIVES}
+        {READS} 500 500 >$OUT/reads_live
+        ! linnos-ublk --assume-clean --device 0 $OUT/a $OUT/b 2>/dev/null || exit 1
+        {READS} 2000 500 >$OUT/reads_removed 2>&1 & load=$!
+        sleep 0.3
+        linnos-ublk --remove 0
+        wait $load || :
+        status=0; wait $server || status=$?; [ $status = 0 ]
+        [ ! -e /dev/ublkb0 ]; cmp /dev/flash0 /dev/flash1
+        """,
+    )
+    assert "there is no such ublk device" in (tmp_path / "gone").read_text()
+    assert well(tmp_path / "reads_live")["reads"] == 500
+    assert lines(tmp_path / "live")[-1]["state"] == "stopped"
+
+
+def test_what_cannot_be_is_refused_with_its_remedy(boot: Any, folder: Path, tmp_path: Path) -> None:
+    run(
+        boot,
+        folder,
+        """
+        mkdir /dev/shm/u; cd /dev/shm/u
+        truncate -s 4M a b; truncate -s 3M small
+        refused() # STATUS TEXT OPTION...
+        {
+            want=$1 text=$2 got=0; shift 2
+            linnos-ublk "$@" >$OUT/said 2>&1 || got=$?
+            [ $got = $want ] && grep -q -e "$text" $OUT/said ||
+                { echo "$@: $got"; cat $OUT/said; exit 1; }
+        }
+        refused 2 "a mirror has 2 to 16" --assume-clean a
+        refused 2 "--compare reads them" a b
+        refused 2 "not a whole number" --assume-clean --queue-depth 0 a b
+        refused 1 "are the same" --assume-clean a ./a
+        refused 1 "No such file" --assume-clean a nothing
+        refused 1 "neither a block device" --assume-clean a /dev/null
+        refused 1 "--size 3145728 uses so much of each" --assume-clean a small
+        refused 1 "too small for --size 4194304" --assume-clean --size 4M a small
+        refused 1 "model of replica" --assume-clean a=b b
+        printf x | dd of=a bs=1 seek=70000 conv=notrunc 2>/dev/null
+        refused 1 "differ at byte 70000" --compare a b
+        mkfs.ext4 -q /dev/flash1; mkdir m; mount /dev/flash1 m
+        refused 1 "/dev/flash1: Device or resource busy; something else has it" \\
+            --assume-clean /dev/flash0 /dev/flash1
+        umount m
+        setpriv --reuid=65534 --clear-groups linnos-ublk --assume-clean a b 2>$OUT/user && exit 1
+        grep -q "run as root" $OUT/user
+
+        # Files can have holes; a drive without zeroing offers no discard.
+        dd if=/dev/urandom of=a bs=1M count=4 conv=notrunc 2>/dev/null; cp a b
+        start files --compare --size 3M --queue-depth 1024 a b
+        [ $(cat /sys/block/ublkb0/queue/discard_max_bytes) -gt 0 ]
+        [ $(cat /sys/block/ublkb0/size) = 6144 ]
+        blkdiscard -o 64K -l 128K /dev/ublkb0
+        blkdiscard -z -o 1M -l 64K /dev/ublkb0
+        mkdir -p m; mkfs.ext4 -q -b 4096 /dev/ublkb0 2>$OUT/mkfs
+        stop; [ $status = 0 ]
+        cmp a b
+        start drives --assume-clean --queue-depth 1 /dev/flash0 /dev/flash2
+        [ $(cat /sys/block/ublkb0/queue/discard_max_bytes) = 0 ]
+        [ $(cat /sys/block/ublkb0/queue/fua) = 1 ]
+        mkfs.ext4 -q /dev/ublkb0; mount /dev/ublkb0 m
+        dd if=/dev/urandom of=m/x bs=1M count=4 conv=fsync 2>/dev/null
+        umount m; e2fsck -fn /dev/ublkb0 >/dev/null
+        stop; [ $status = 0 ]
+        cmp /dev/flash0 /dev/flash2
+        """,
+    )
+    assert lines(tmp_path / "files")[-1]["zeroed"] >= 2
+    assert lines(tmp_path / "drives")[-1]["flushes"] > 0

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""linnos-ublk without a kernel that has ublk: its options, its man page, what it refuses."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    out = ROOT / "build" / "ublk"
+    subprocess.run(
+        ["make", "-s", "-C", ROOT / "liblinnos" / "ublk", f"OUT={out}"],
+        check=True,
+        capture_output=True,
+    )
+    return out / "linnos-ublk"
+
+
+def ran(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_the_man_page_has_the_options_that_help_has(program: Path) -> None:
+    told = ran(program, "--help")
+    assert told.returncode == 0
+    page = (ROOT / "docs" / "linnos-ublk.8").read_text().replace("\\-", "-")
+    options = set(re.findall(r"^  (--[a-z-]+)", told.stdout, re.MULTILINE))
+    assert len(options) == 17
+    assert set(re.findall(r"^\.(?:B|BI|BR) (--[a-z-]+)", page, re.MULTILINE)) == options
+    assert max(map(len, told.stdout.splitlines())) <= 110
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["a"], "1 replica; a mirror has 2 to 16"),
+        (["a", "b"], "are the replicas equal?"),
+        (["--assume-clean", "--compare", "a", "b"], "both --assume-clean and --compare"),
+        (["--assume-clean", *"abcdefghijklmnopq"], "more than 16 replicas"),
+        (["--assume-clean", "--size", "3Q", "a", "b"], "--size 3Q: not a number of bytes"),
+        (["--assume-clean", "--size", "99999999T", "a", "b"], "not a whole number"),
+        (["--assume-clean", "--home-margin", "101", "a", "b"], "from 0 to 100"),
+        (["--assume-clean", "--hedge-percentile", "100", "a", "b"], "not a number"),
+        (["--assume-clean", "--extra-io", "nan", "a", "b"], "not a number"),
+        (["--remove", "0", "a"], "one or the other"),
+        (["--remove", "x"], "not a whole number"),
+        (["--nonsense"], "has the options"),
+    ],
+)
+def test_bad_usage_says_what_would_be_accepted(
+    program: Path, arguments: list[str], says: str
+) -> None:
+    told = ran(program, *arguments)
+    assert (told.returncode, told.stdout) == (2, "")
+    assert says in told.stderr
+
+
+@pytest.mark.skipif(Path("/dev/ublk-control").exists(), reason="this kernel has ublk")
+def test_a_kernel_without_the_driver_is_told_of(program: Path) -> None:
+    told = ran(program, "--assume-clean", "a", "b")
+    assert told.returncode == 1
+    assert "modprobe ublk_drv" in told.stderr
