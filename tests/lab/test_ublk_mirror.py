@@ -72,7 +72,7 @@ def folder() -> Path:
 
 @pytest.fixture(scope="module")
 def sanitized() -> Path:
-    """Under UBSan; ASan has no room in the guest's addresses, and is tests/qemu's."""
+    """Under UBSan; for ASan there is no room in the guest's addresses."""
     ubsan = "-fsanitize=undefined -fno-sanitize-recover=all"
     return built(REPOSITORY / "build" / "ublk-ubsan", ubsan)
 
