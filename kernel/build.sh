@@ -211,7 +211,7 @@ copy_sources() {
 	for f in "$kernel_dir"/linnos/*.[ch]; do
 		copy_in "$f" "block/${f##*/}"
 	done
-	for f in linux/blk-linnos.h trace/events/linnos.h; do
+	for f in linux/blk-linnos.h trace/events/linnos.h uapi/linux/blk-linnos.h; do
 		copy_in "$kernel_dir/linnos/include/$f" "include/$f"
 	done
 	copy_in "$kernel_dir/../docs/ABI-sysfs-block-linnos" \

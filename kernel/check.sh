@@ -35,7 +35,7 @@ if [ ! -x "$tree/scripts/checkpatch.pl" ]; then
 	fi
 fi
 
-ours=("$kernel_dir"/linnos/*.[ch] "$kernel_dir"/linnos/include/linux/*.h)
+ours=("$kernel_dir"/linnos/*.[ch] "$kernel_dir"/linnos/include/{linux,uapi/linux}/*.h)
 sources=("${ours[@]}" "$kernel_dir"/flashsim/*.[ch])
 
 for f in "${ours[@]}"; do

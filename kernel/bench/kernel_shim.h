@@ -8,6 +8,7 @@
 #define _KERNEL_SHIM_H
 
 #define _GNU_SOURCE
+#include <asm/types.h>
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -24,6 +25,7 @@
 
 /* Words of the kernel that say nothing to a compiler. */
 #define __percpu
+#define __user
 #define __packed __attribute__((__packed__))
 #define __rcu
 #define __init
@@ -229,7 +231,9 @@ static inline u64 ktime_get_ns(void)
 }
 
 /* What the policy has allocated, for one who wants to know. */
+#ifndef SHIM_RANGES
 #define SHIM_RANGES 32
+#endif
 static struct shim_range {
 	uintptr_t begin;
 	size_t bytes;

@@ -425,7 +425,9 @@ void linnos_see(const struct blk_linnos *linnos, struct linnos_seen *seen);
 void linnos_set_stall(struct blk_linnos *linnos, u32 stall_us);
 bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns);
 enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos,
-				       unsigned int bytes, u64 now_ns);
+				       unsigned int bytes, u64 now_ns,
+				       bool look,
+				       struct blk_expect_drive *drive);
 void linnos_arrive(struct blk_linnos *linnos, struct bio *bio);
 void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns);
 void linnos_issued(struct blk_linnos *linnos, const struct bio *bio);

@@ -110,6 +110,8 @@
  * it this read, and the next read to arrive there, which has no hint to be
  * known by, is the probe.
  *
+ * Programs ask by an ioctl, BLKEXPECT, several drives at once: blk-linnos-ioctl.c.
+ *
  * Where the models tell microseconds, a drive is passed over that is not slow,
  * only later than others. Then its history grows old too, and may be wrong by
  * now. So it is looked at when it has been passed over for both as long and as
@@ -536,15 +538,22 @@ static bool linnos_probe_claim(struct blk_linnos *linnos, u64 now_ns,
 	return true;
 }
 
+/* Has it answered no read for as long as makes its history stale? */
+static bool linnos_is_silent(const struct blk_linnos *linnos, u64 now_ns)
+{
+	u64 after_ns = (u64)READ_ONCE(linnos->probe_after_us) * NSEC_PER_USEC;
+	s64 age_ns = now_ns - READ_ONCE(linnos->last_read_ns);
+
+	return after_ns && age_ns > (s64)after_ns;
+}
+
 /* Have reads gone elsewhere for long, and many of them? */
 static bool linnos_passed_over(struct blk_linnos *linnos, u64 now_ns)
 {
-	u64 after_ns = (u64)READ_ONCE(linnos->probe_after_us) * NSEC_PER_USEC;
 	u64 after_revokes = READ_ONCE(linnos->probe_after_revokes);
 	u64 revokes = atomic_read(&linnos->revokes);
-	s64 age_ns = now_ns - READ_ONCE(linnos->last_read_ns);
 
-	return after_ns && age_ns > (s64)after_ns && after_revokes &&
+	return linnos_is_silent(linnos, now_ns) && after_revokes &&
 	       revokes >= after_revokes;
 }
 
@@ -655,30 +664,40 @@ static void linnos_view_init(struct blk_linnos *linnos,
 	view->out[1] = 0;
 }
 
-/* What is predicted for a read? Whoever asks keeps the drive awake. */
-static enum linnos_reason linnos_foresee(struct blk_linnos *linnos,
-					 struct linnos_view *view)
+/* What is predicted for a read? To look changes nothing. */
+static enum linnos_reason linnos_look(struct blk_linnos *linnos,
+				      struct linnos_view *view)
 {
 	enum linnos_reason reason = LINNOS_NO_MODEL;
 	struct linnos_active_model *active;
 
-	if (!READ_ONCE(linnos->hinted))
-		WRITE_ONCE(linnos->hinted, true);
-
 	rcu_read_lock();
 	active = rcu_dereference(linnos->model);
 	linnos_history_read(linnos, view, active && active->latency);
-	if (active && linnos_predict(linnos, active, view)) {
+	if (active && linnos_predict(linnos, active, view))
 		reason = LINNOS_PREDICTED_SLOW;
-	} else if (active) {
-		/* the drive has its good name back */
-		if (unlikely(READ_ONCE(linnos->probe_again)))
-			WRITE_ONCE(linnos->probe_again, false);
+	else if (active)
 		reason = linnos_stalled(linnos, view->now_ns) ?
 				 LINNOS_STALLED :
 				 LINNOS_PREDICTED_FAST;
-	}
 	rcu_read_unlock();
+	return reason;
+}
+
+/* The same for somebody who has a read: he keeps the drive awake. */
+static enum linnos_reason linnos_foresee(struct blk_linnos *linnos,
+					 struct linnos_view *view)
+{
+	enum linnos_reason reason;
+
+	if (!READ_ONCE(linnos->hinted))
+		WRITE_ONCE(linnos->hinted, true);
+
+	reason = linnos_look(linnos, view);
+	/* by its model the drive has its good name back */
+	if (unlikely(READ_ONCE(linnos->probe_again)) &&
+	    (reason == LINNOS_PREDICTED_FAST || reason == LINNOS_STALLED))
+		WRITE_ONCE(linnos->probe_again, false);
 	return reason;
 }
 
@@ -852,16 +871,48 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	return admit;
 }
 
+/* What is known of a drive, in full; @expected is the answer to give. */
+static void linnos_tell(const struct blk_linnos *linnos,
+			const struct linnos_view *view,
+			enum linnos_reason reason,
+			enum blk_linnos_expected expected,
+			struct blk_expect_drive *drive)
+{
+	drive->flags = 0;
+	drive->latency_us = 0;
+	if (reason == LINNOS_NO_MODEL) {
+		drive->known = BLK_EXPECT_NO_MODEL;
+		return;
+	}
+	drive->known = BLK_EXPECT_VERDICT;
+	if (view->n_features) {
+		drive->known = BLK_EXPECT_LATENCY;
+		drive->latency_us = view->out[1];
+	}
+	if (linnos_is_slow(reason))
+		drive->flags |= BLK_EXPECT_SLOW;
+	if (reason == LINNOS_STALLED)
+		drive->flags |= BLK_EXPECT_STALLED;
+	if (linnos_is_silent(linnos, view->now_ns))
+		drive->flags |= BLK_EXPECT_STALE;
+	if (expected == BLK_LINNOS_PROBE)
+		drive->flags |= BLK_EXPECT_PROBE;
+}
+
 /**
  * linnos_expect() - what to expect of a read, should it be sent
  * @linnos: the disk's policy, awake
  * @bytes: its size
  * @now_ns: the time
+ * @look: it will not be: promise it nothing, and count nothing
+ * @drive: is told what is known, unless it is NULL
  *
  * Return: what blk_linnos_expect() returns.
  */
 enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos,
-				       unsigned int bytes, u64 now_ns)
+				       unsigned int bytes, u64 now_ns,
+				       bool look,
+				       struct blk_expect_drive *drive)
 {
 	enum blk_linnos_expected expected = BLK_LINNOS_UNKNOWN;
 	enum linnos_reason reason;
@@ -871,24 +922,27 @@ enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos,
 
 	linnos_quiet_ends(raw_cpu_ptr(linnos->cpus), now_ns);
 	linnos_view_init(linnos, &view, linnos_pages(bytes), now_ns, false);
-	reason = linnos_foresee(linnos, &view);
+	reason = look ? linnos_look(linnos, &view) :
+			linnos_foresee(linnos, &view);
 	slow = linnos_is_slow(reason);
 	stale = slow || (view.n_features && linnos_passed_over(linnos, now_ns));
 	if (reason == LINNOS_NO_MODEL)
 		goto out;
 	if (view.n_features)
 		latency_us = view.out[1];
-	if (stale && linnos_probe_claim(linnos, now_ns, NULL)) {
+	if (!look && stale && linnos_probe_claim(linnos, now_ns, NULL)) {
 		expected = BLK_LINNOS_PROBE;
 		goto out;
 	}
-	if (slow || view.n_features)
+	if (!look && (slow || view.n_features))
 		/* it goes stale as one whose reads are revoked */
 		atomic_inc(&linnos->revokes);
 	expected = slow ? BLK_LINNOS_SLOW : BLK_LINNOS_FAST;
 out:
 	trace_linnos_expected(disk_devt(linnos->disk), view.pending, expected,
 			      latency_us);
+	if (drive)
+		linnos_tell(linnos, &view, reason, expected, drive);
 	if (!latency_us || expected == BLK_LINNOS_PROBE)
 		return expected;
 	return linnos_in_us(reason, &view);
@@ -1256,6 +1310,49 @@ blk_status_t blk_linnos_decide(struct bio *bio)
 							    BLK_STS_REVOKED;
 }
 
+static void linnos_nothing_known(struct blk_expect_drive *drive,
+				 enum blk_expect_known why)
+{
+	if (drive)
+		*drive = (struct blk_expect_drive){ .fd = drive->fd,
+						    .known = why };
+}
+
+/**
+ * blk_linnos_ask() - blk_linnos_expect() for one who wants to know more
+ * @bdev: the drive, or a part of it, held open by the caller
+ * @bytes: the size of the read
+ * @now_ns: the time, the same for all drives that may serve it
+ * @look: no read will follow: nothing is promised or counted, and a drive that
+ *	is asleep is left so
+ * @drive: is told what is known, unless it is NULL
+ *
+ * Context: Process context. Takes no lock, does not sleep, allocates nothing.
+ * Return: what blk_linnos_expect() returns; with @look no BLK_LINNOS_PROBE.
+ */
+enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
+					unsigned int bytes, u64 now_ns,
+					bool look,
+					struct blk_expect_drive *drive)
+{
+	struct blk_linnos *linnos = bdev->bd_disk->linnos;
+
+	/* a stacked driver has no policy */
+	if (!linnos) {
+		linnos_nothing_known(drive, BLK_EXPECT_NO_POLICY);
+		return BLK_LINNOS_UNKNOWN;
+	}
+	/* pairs with linnos_set_awake(): no history from before */
+	if (smp_load_acquire(&linnos->awake))
+		return linnos_expect(linnos, bytes, now_ns, look, drive);
+	if (!look)
+		linnos_wake_up(linnos);
+	linnos_nothing_known(drive, READ_ONCE(linnos->mode) == LINNOS_OFF ?
+					    BLK_EXPECT_OFF :
+					    BLK_EXPECT_ASLEEP);
+	return BLK_LINNOS_UNKNOWN;
+}
+
 /**
  * blk_linnos_expect() - what would a drive do with a read now?
  * @bdev: the drive, or a part of it, held open by the caller
@@ -1276,17 +1373,7 @@ blk_status_t blk_linnos_decide(struct bio *bio)
 enum blk_linnos_expected blk_linnos_expect(struct block_device *bdev,
 					   unsigned int bytes)
 {
-	struct blk_linnos *linnos = bdev->bd_disk->linnos;
-
-	/* a stacked driver has no policy */
-	if (!linnos)
-		return BLK_LINNOS_UNKNOWN;
-	/* pairs with linnos_set_awake(): no history from before */
-	if (!smp_load_acquire(&linnos->awake)) {
-		linnos_wake_up(linnos);
-		return BLK_LINNOS_UNKNOWN;
-	}
-	return linnos_expect(linnos, bytes, ktime_get_ns());
+	return blk_linnos_ask(bdev, bytes, ktime_get_ns(), false, NULL);
 }
 EXPORT_SYMBOL_GPL(blk_linnos_expect);
 

@@ -5,6 +5,7 @@
 #ifndef _BLK_LINNOS_H
 #define _BLK_LINNOS_H
 
+#include <linux/blk-linnos.h>
 #include <linux/blk_types.h>
 #include <linux/jump_label.h>
 
@@ -47,6 +48,11 @@ static inline void blk_linnos_complete_rq(struct request *rq,
 void blk_linnos_done_bio(struct bio *bio);
 void blk_linnos_forget_bio(struct bio *bio);
 void blk_linnos_forget_bios(struct request *rq);
+enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
+					unsigned int bytes, u64 now_ns,
+					bool look,
+					struct blk_expect_drive *drive);
+int blk_linnos_ioctl(bool may_read, struct blk_expect __user *user);
 int blk_linnos_register(struct gendisk *disk);
 void blk_linnos_unregister(struct gendisk *disk);
 void blk_linnos_release(struct gendisk *disk);
@@ -83,6 +89,12 @@ static inline void blk_linnos_forget_bio(struct bio *bio)
 
 static inline void blk_linnos_forget_bios(struct request *rq)
 {
+}
+
+static inline int blk_linnos_ioctl(bool may_read,
+				   struct blk_expect __user *user)
+{
+	return -ENOIOCTLCMD;
 }
 
 static inline int blk_linnos_register(struct gendisk *disk)

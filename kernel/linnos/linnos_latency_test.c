@@ -476,8 +476,7 @@ static void linnos_test_sees_split_probe(struct kunit *test)
 	part.bi_iter.bi_size = 4096;
 	linnos_arrive(fx->linnos, &part);
 	linnos_start(fx->linnos, &part, 1000);
-	KUNIT_ASSERT_EQ(test,
-			(int)linnos_expect(fx->linnos, 4096, NSEC_PER_SEC),
+	KUNIT_ASSERT_EQ(test, expected_of(fx, 4096, NSEC_PER_SEC),
 			BLK_LINNOS_PROBE);
 	linnos_end(fx->linnos, &part, BLK_STS_IOERR);
 
@@ -607,7 +606,7 @@ static void linnos_test_refuses(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_REVOKED), 1);
 	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_INFERENCES),
 			6);
-	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, ns),
+	KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, ns),
 			BLK_LINNOS_US | BLK_LINNOS_US_SLOW | 301);
 
 	fx->linnos->probe_after_us = 100;
@@ -802,6 +801,7 @@ static void linnos_test_expects_us(struct kunit *test)
 	const int stalled = BLK_LINNOS_US | BLK_LINNOS_US_SLOW |
 			    BLK_LINNOS_US_MASK;
 	struct linnos_fixture *fx = test->priv;
+	struct blk_expect_drive drive;
 	struct linnos_io io;
 	u64 ns = 1000000;
 	int i, answer;
@@ -810,8 +810,7 @@ static void linnos_test_expects_us(struct kunit *test)
 		arrive(fx, &io, REQ_OP_READ, 4096, false, ns);
 		complete_io(fx, &io, BLK_STS_OK, ns + 200000);
 	}
-	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, ns),
-			BLK_LINNOS_US | 200);
+	KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, ns), BLK_LINNOS_US | 200);
 	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_INFERENCES),
 			1);
 	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_REVOKED), 0);
@@ -820,31 +819,35 @@ static void linnos_test_expects_us(struct kunit *test)
 	fx->linnos->probe_after_us = 5000;
 	fx->linnos->probe_after_revokes = 3;
 	for (i = 0; i < 9; i++)
-		KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, ns),
+		KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, ns),
 				BLK_LINNOS_US | 200);
 	arrive(fx, &io, REQ_OP_READ, 4096, false, ns);
 	complete_io(fx, &io, BLK_STS_OK, ns + 200000);
 	ns += 5200001;
 	for (i = 0; i < 3; i++)
-		KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, ns),
+		KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, ns),
 				BLK_LINNOS_US | 200);
-	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, ns),
-			BLK_LINNOS_PROBE);
-	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, ns),
-			BLK_LINNOS_US | 200);
+	KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, ns), BLK_LINNOS_PROBE);
+	KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, ns), BLK_LINNOS_US | 200);
 	arrive(fx, &io, REQ_OP_READ, 4096, false, ns);
 	KUNIT_EXPECT_EQ(test, (int)io.io.verdict, LINNOS_VERDICT_PROBE);
 	complete_io(fx, &io, BLK_STS_OK, ns + 100000);
-	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, ns),
-			BLK_LINNOS_US | 175);
+	KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, ns), BLK_LINNOS_US | 175);
 
 	/* stalled: later than all that are not */
 	fx->linnos->probe_after_us = 0;
 	fx->linnos->probe_after_revokes = 0;
 	fx->linnos->stall_us = 500;
 	arrive(fx, &io, REQ_OP_READ, 4096, false, ns + 100000);
-	answer = linnos_expect(fx->linnos, 4096, ns + 600001);
+	answer = expected_of(fx, 4096, ns + 600001);
 	KUNIT_EXPECT_EQ(test, answer, stalled);
+	/* a program is told what its model says, and that it is stalled */
+	answer = linnos_expect(fx->linnos, 4096, ns + 600001, true, &drive);
+	KUNIT_EXPECT_EQ(test, answer, stalled);
+	KUNIT_EXPECT_EQ(test, drive.known, BLK_EXPECT_LATENCY);
+	KUNIT_EXPECT_EQ(test, drive.flags,
+			BLK_EXPECT_SLOW | BLK_EXPECT_STALLED);
+	KUNIT_EXPECT_EQ(test, drive.latency_us, 175);
 	complete_io(fx, &io, BLK_STS_OK, ns + 600001);
 }
 

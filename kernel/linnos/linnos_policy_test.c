@@ -12,6 +12,7 @@
 
 #include "blk-linnos-cpus.h"
 #include "blk.h"
+#include "blk-linnos.h"
 #include "linnos_test.h"
 
 /* Accounting */
@@ -765,26 +766,22 @@ static void linnos_test_expect(struct kunit *test)
 	int i;
 
 	fx->linnos->mode = LINNOS_ENFORCE;
-	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, SLOW_BYTES, 0),
+	KUNIT_EXPECT_EQ(test, expected_of(fx, SLOW_BYTES, 0),
 			BLK_LINNOS_UNKNOWN);
 	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
 	for (i = 0; i < ARRAY_SIZE(modes); i++) {
 		fx->linnos->mode = modes[i];
-		KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, 0),
+		KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, 0),
 				BLK_LINNOS_FAST);
-		KUNIT_EXPECT_EQ(test,
-				(int)linnos_expect(fx->linnos, SLOW_BYTES, 0),
+		KUNIT_EXPECT_EQ(test, expected_of(fx, SLOW_BYTES, 0),
 				BLK_LINNOS_SLOW);
 		/* rounded up, as the read would be */
-		KUNIT_EXPECT_EQ(test,
-				(int)linnos_expect(fx->linnos,
-						   SLOW_BYTES - 4095, 0),
+		KUNIT_EXPECT_EQ(test, expected_of(fx, SLOW_BYTES - 4095, 0),
 				BLK_LINNOS_SLOW);
 	}
 	/* with what is pending */
 	arrive(fx, &io, REQ_OP_WRITE, SLOW_BYTES - 4096, false, 0);
-	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, 0),
-			BLK_LINNOS_SLOW);
+	KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, 0), BLK_LINNOS_SLOW);
 	complete_io(fx, &io, BLK_STS_OK, 0);
 
 	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
@@ -806,18 +803,15 @@ static void linnos_test_expect_stalled(struct kunit *test)
 	fx->linnos->stall_us = 500;
 	linnos_forget_past(fx->linnos, 1000);
 	arrive(fx, &io, REQ_OP_READ, 4096, false, 20000000);
-	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, 20500000),
-			BLK_LINNOS_FAST);
-	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, 20500001),
-			BLK_LINNOS_SLOW);
+	KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, 20500000), BLK_LINNOS_FAST);
+	KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, 20500001), BLK_LINNOS_SLOW);
 	complete_io(fx, &io, BLK_STS_OK, 20600000);
-	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, 20600001),
-			BLK_LINNOS_FAST);
+	KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, 20600001), BLK_LINNOS_FAST);
 }
 
 static enum blk_linnos_expected slow_at(struct linnos_fixture *fx, u64 now_ns)
 {
-	return linnos_expect(fx->linnos, SLOW_BYTES, now_ns);
+	return expected_of(fx, SLOW_BYTES, now_ns);
 }
 
 /* Who asks when it is time to look again is told to send his read. */
@@ -870,8 +864,7 @@ static void linnos_test_expect_probe(struct kunit *test)
 	arrive(fx, &probe, REQ_OP_READ, 4096, false, 2300002);
 	complete_io(fx, &probe, BLK_STS_OK, 2310000);
 	KUNIT_EXPECT_TRUE(test, fx->linnos->probe_again);
-	KUNIT_EXPECT_EQ(test, (int)linnos_expect(fx->linnos, 4096, 2310001),
-			BLK_LINNOS_FAST);
+	KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, 2310001), BLK_LINNOS_FAST);
 	KUNIT_EXPECT_FALSE(test, fx->linnos->probe_again);
 	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2310002), BLK_LINNOS_SLOW);
 }
@@ -943,6 +936,116 @@ static void linnos_test_expect_unknown(struct kunit *test)
 			BLK_LINNOS_UNKNOWN);
 }
 
+/* What blk_linnos_ask() returns, and tells of a drive with no model of latencies. */
+static bool tells(struct block_device *bdev, unsigned int bytes, u64 now_ns,
+		  enum blk_linnos_expected answer, u32 known, u32 flags)
+{
+	struct blk_expect_drive drive = { 7, 7, 7, 7 };
+
+	return blk_linnos_ask(bdev, bytes, now_ns, false, &drive) == answer &&
+	       drive.fd == 7 && drive.known == known && drive.flags == flags &&
+	       drive.latency_us == 0;
+}
+
+/* In full: from what it is known, and how old that is. */
+static void linnos_test_ask(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct blk_linnos *linnos = fx->linnos;
+	struct block_device *bdev;
+	struct linnos_io io;
+
+	bdev = kunit_kzalloc(test, sizeof(*bdev), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, bdev);
+	bdev->bd_disk = &fx->disk;
+	linnos->probe_after_us = 50;
+	linnos->probe_after_revokes = 0;
+
+	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, 0, BLK_LINNOS_UNKNOWN,
+				      BLK_EXPECT_NO_POLICY, 0));
+	fx->disk.linnos = linnos;
+	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, 0, BLK_LINNOS_UNKNOWN,
+				      BLK_EXPECT_OFF, 0));
+	linnos->mode = LINNOS_OBSERVE;
+	linnos->awake = true;
+	linnos_forget_past(linnos, 1000000);
+	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, 1000000, BLK_LINNOS_UNKNOWN,
+				      BLK_EXPECT_NO_MODEL, 0));
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, 1050000, BLK_LINNOS_FAST,
+				      BLK_EXPECT_VERDICT, 0));
+	KUNIT_EXPECT_TRUE(test,
+			  tells(bdev, SLOW_BYTES, 1050000, BLK_LINNOS_SLOW,
+				BLK_EXPECT_VERDICT, BLK_EXPECT_SLOW));
+	/* stale; of a drive that is slow one asker looks */
+	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, 1050001, BLK_LINNOS_FAST,
+				      BLK_EXPECT_VERDICT, BLK_EXPECT_STALE));
+	KUNIT_EXPECT_TRUE(test, tells(bdev, SLOW_BYTES, 1050001,
+				      BLK_LINNOS_PROBE, BLK_EXPECT_VERDICT,
+				      BLK_EXPECT_SLOW | BLK_EXPECT_STALE |
+					      BLK_EXPECT_PROBE));
+	KUNIT_EXPECT_TRUE(test, tells(bdev, SLOW_BYTES, 1050002,
+				      BLK_LINNOS_SLOW, BLK_EXPECT_VERDICT,
+				      BLK_EXPECT_SLOW | BLK_EXPECT_STALE));
+	/* it has answered, and another does not come back */
+	arrive(fx, &io, REQ_OP_READ, 4096, false, 1050003);
+	complete_io(fx, &io, BLK_STS_OK, 1100000);
+	linnos_set_stall(linnos, 10);
+	arrive(fx, &io, REQ_OP_READ, 4096, false, 1100000);
+	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, 1150000, BLK_LINNOS_SLOW,
+				      BLK_EXPECT_VERDICT,
+				      BLK_EXPECT_SLOW | BLK_EXPECT_STALLED));
+	complete_io(fx, &io, BLK_STS_OK, 1150000);
+	linnos->awake = false;
+}
+
+/* Who only looks changes nothing, and may do so at any time. */
+static void linnos_test_look(struct kunit *test)
+{
+	const u32 slow = BLK_EXPECT_SLOW | BLK_EXPECT_STALE;
+	struct linnos_fixture *fx = test->priv;
+	struct blk_linnos *linnos = fx->linnos;
+	struct blk_expect_drive drive;
+	struct block_device *bdev;
+	int i;
+
+	bdev = kunit_kzalloc(test, sizeof(*bdev), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, bdev);
+	bdev->bd_disk = &fx->disk;
+	fx->disk.linnos = linnos;
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	linnos->mode = LINNOS_OBSERVE;
+	blk_linnos_ask(bdev, 4096, 0, true, &drive);
+	KUNIT_EXPECT_EQ(test, drive.known, BLK_EXPECT_ASLEEP);
+	flush_work(&linnos->wake_work);
+	KUNIT_EXPECT_FALSE(test, linnos->awake);
+
+	linnos->awake = true;
+	linnos->probe_after_us = 50;
+	linnos->probe_after_revokes = 2;
+	linnos_forget_past(linnos, 1000000);
+	linnos->probe_again = true;
+	for (i = 0; i < 10; i++) {
+		KUNIT_EXPECT_EQ(test,
+				(int)blk_linnos_ask(bdev, SLOW_BYTES, 2000000,
+						    true, &drive),
+				BLK_LINNOS_SLOW);
+		KUNIT_EXPECT_EQ(test, drive.flags, slow);
+		KUNIT_EXPECT_EQ(test,
+				(int)blk_linnos_ask(bdev, 4096, 2000000, true,
+						    &drive),
+				BLK_LINNOS_FAST);
+		KUNIT_EXPECT_EQ(test, drive.flags, BLK_EXPECT_STALE);
+	}
+	KUNIT_EXPECT_TRUE(test, linnos->probe_again);
+	KUNIT_EXPECT_FALSE(test, linnos->hinted);
+	KUNIT_EXPECT_EQ(test, atomic_read(&linnos->revokes), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&linnos->probe), 0);
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 0);
+	KUNIT_EXPECT_EQ(test, linnos_pending_pages(linnos), 0);
+	linnos->awake = false;
+}
+
 static struct kunit_case linnos_expectation_cases[] = {
 	KUNIT_CASE(linnos_test_best),
 	KUNIT_CASE(linnos_test_expect),
@@ -950,6 +1053,8 @@ static struct kunit_case linnos_expectation_cases[] = {
 	KUNIT_CASE(linnos_test_expect_probe),
 	KUNIT_CASE(linnos_test_expect_probe_after_answers),
 	KUNIT_CASE(linnos_test_expect_unknown),
+	KUNIT_CASE(linnos_test_ask),
+	KUNIT_CASE(linnos_test_look),
 	{}
 };
 
@@ -1166,15 +1271,15 @@ static void linnos_test_collects(struct kunit *test)
 	struct linnos_io io, write;
 
 	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	linnos_expect(fx->linnos, 4096, now_ns);
+	expected_of(fx, 4096, now_ns);
 	make_quiet(fx, now_ns);
 	arrive(fx, &io, REQ_OP_READ, 8192, false, now_ns);
 	arrive(fx, &write, REQ_OP_WRITE, 4096, false, now_ns);
 	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 0);
 	fx->linnos->collected_ns = now_ns;
-	linnos_expect(fx->linnos, 4096, now_ns + HELD_NS - 1);
+	expected_of(fx, 4096, now_ns + HELD_NS - 1);
 	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 0);
-	linnos_expect(fx->linnos, 4096, now_ns + HELD_NS);
+	expected_of(fx, 4096, now_ns + HELD_NS);
 	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 3);
 	KUNIT_EXPECT_EQ(test, pages_here(fx), 3);
 	KUNIT_EXPECT_FALSE(test, fx->linnos->held_back);
@@ -1184,7 +1289,7 @@ static void linnos_test_collects(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 3);
 	KUNIT_EXPECT_TRUE(test, fx->linnos->held_back);
 	complete_io(fx, &io, BLK_STS_IOERR, now_ns);
-	linnos_expect(fx->linnos, 4096, now_ns + 2 * HELD_NS);
+	expected_of(fx, 4096, now_ns + 2 * HELD_NS);
 	KUNIT_EXPECT_EQ(test, atomic64_read(&fx->linnos->in_flight),
 			IN_FLIGHT_DISK);
 }

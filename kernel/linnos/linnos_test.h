@@ -197,4 +197,11 @@ static inline void complete_io(struct linnos_fixture *fx, struct linnos_io *io,
 	linnos_end(fx->linnos, &io->bio, status);
 }
 
+/* What somebody is told who has a read of so many bytes. */
+static inline int expected_of(struct linnos_fixture *fx, unsigned int bytes,
+			      u64 now_ns)
+{
+	return linnos_expect(fx->linnos, bytes, now_ns, false, NULL);
+}
+
 #endif /* _LINNOS_TEST_H */

@@ -9,6 +9,7 @@
 #include <linux/bits.h>
 #include <linux/minmax.h>
 #include <linux/types.h>
+#include <uapi/linux/blk-linnos.h>
 
 struct block_device;
 

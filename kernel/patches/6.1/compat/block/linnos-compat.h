@@ -26,6 +26,11 @@ static inline int linnos_rq_qos_add(struct rq_qos *rqos, struct gendisk *disk,
 
 #define rq_qos_del(rqos) rq_qos_del((rqos)->q, rqos)
 
+/* Since 6.12. */
+#ifndef fd_file
+#define fd_file(f) ((f).file)
+#endif
+
 #ifndef KUNIT_EXPECT_MEMEQ
 #define KUNIT_EXPECT_MEMEQ(test, left, right, bytes) \
 	KUNIT_EXPECT_EQ(test, memcmp(left, right, bytes), 0)

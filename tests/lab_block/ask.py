@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""The ioctl BLKEXPECT for the tests in the guest, spelled out once more on purpose.
+
+As a program, ``ask.py FILE...`` prints which are best and what is known of each, or the error. A
+number is a descriptor.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+#: _IOWR(0x12, 160, 16 bytes)
+BLKEXPECT = 3 << 30 | 16 << 16 | 0x12 << 8 | 160
+LOOK = 1
+SLOW, STALLED, STALE, PROBE = 1, 2, 4, 8
+KNOWN = ("no policy", "off", "asleep", "no model", "gone", "verdict", "latency")
+#: A prediction must be lower by so many percent to count.
+MARGIN_PERCENT = 25
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.ioctl.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p]
+
+
+@dataclass(frozen=True)
+class Drive:
+    """What is told of a drive."""
+
+    known: str
+    flags: int = 0
+    latency_us: int = 0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Which are best, and all of it."""
+
+    best: set[int]
+    drives: tuple[Drive, ...]
+
+
+def call(fd: int, address: int | None) -> None:
+    """The system call; OSError if it fails."""
+    if _libc.ioctl(fd, BLKEXPECT, address) < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def packed(fds: Sequence[int], size: int = 4096, flags: int = 0, n: int | None = None) -> bytes:
+    """A question; what it does not say of the answer is rubbish."""
+    head = struct.pack("<4I", flags, len(fds) if n is None else n, size, 0xAAAAAAAA)
+    return head + b"".join(struct.pack("<i3I", fd, 7, 7, 7) for fd in fds)
+
+
+def ask(
+    fds: Sequence[int],
+    size: int = 4096,
+    flags: int = 0,
+    n: int | None = None,
+    at: int | None = None,
+) -> Answer:
+    """Ask, on the first of the descriptors or on `at`."""
+    buffer = ctypes.create_string_buffer(packed(fds, size, flags, n), 16 + 16 * len(fds))
+    call(fds[0] if at is None else at, ctypes.addressof(buffer))
+    best = struct.unpack_from("<I", buffer.raw, 12)[0]
+    drives = []
+    for k, fd in enumerate(fds):
+        same, known, told, latency_us = struct.unpack_from("<i3I", buffer.raw, 16 + 16 * k)
+        assert same == fd
+        drives.append(Drive(KNOWN[known], told, latency_us))
+    answer = Answer({k for k in range(32) if best >> k & 1}, tuple(drives))
+    assert answer.best == chosen(answer.drives), answer
+    return answer
+
+
+def chosen(drives: Sequence[Drive]) -> set[int]:
+    """Which should be best by what is told of each."""
+    there = {k: drive for k, drive in enumerate(drives) if drive.known != "gone"}
+    to_look_at = {k for k, drive in there.items() if drive.flags & PROBE}
+    if to_look_at:
+        return to_look_at
+    if all(drive.known == "latency" for drive in there.values()):
+        late = 2**24 - 1
+        us = {k: late if d.flags & STALLED else d.latency_us for k, d in there.items()}
+        return {k for k in us if us[k] * (100 - MARGIN_PERCENT) <= min(us.values()) * 100}
+    fast = {k for k, drive in there.items() if not drive.flags & SLOW}
+    return fast or set(there)
+
+
+def error_of(*arguments: object, **keywords: object) -> str:
+    """The name of the error that asking ends with."""
+    try:
+        ask(*arguments, **keywords)  # type: ignore[arg-type]
+    except OSError as error:
+        return errno.errorcode[error.errno or 0]
+    return "none"
+
+
+def main() -> None:
+    fds = [int(path) if path.isdigit() else os.open(path, os.O_RDONLY) for path in sys.argv[1:]]
+    try:
+        answer = ask(fds)
+    except OSError as error:
+        print(errno.errorcode[error.errno or 0])
+        return
+    print(*sorted(answer.best))
+    for drive in answer.drives:
+        print(drive.known, drive.flags, drive.latency_us)
+
+
+if __name__ == "__main__":
+    main()
