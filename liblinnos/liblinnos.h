@@ -323,6 +323,24 @@ int64_t linnos_hedge_wait_ns(struct linnos_array *array);
  */
 struct linnos_read *linnos_hedge_due(struct linnos_array *array);
 
+/**
+ * linnos_best() - ask the kernel which drives should serve a read that is about to be sent
+ * @n_drives: how many hold the same, 1 to %LINNOS_REPLICAS_MAX
+ * @fds: block devices open for reading, whole drives or partitions
+ * @bytes: size of the read, not 0
+ * @latency_us: NULL, or filled for each: how many us it would take there; 0: not known;
+ *	UINT32_MAX: the drive is gone, or stalled
+ *
+ * One system call, for kernels with LinnOS and a model uploaded to each drive: it knows of all that
+ * the drives have to do, where an array knows of its own reads. It needs no array. Send the read
+ * soon, without the hint: a drive may be promised it, to be looked at.
+ *
+ * Return: a bit for each drive that no other is better than, the first the lowest; 0 when all are
+ * gone; -%ENOTTY on a kernel that cannot tell; -%EBADF, -%ENOTBLK for descriptors that are not
+ * what they should be; -%EINVAL.
+ */
+int linnos_best(unsigned int n_drives, const int *fds, size_t bytes, uint32_t *latency_us);
+
 #ifdef __cplusplus
 }
 #endif

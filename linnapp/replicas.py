@@ -123,7 +123,50 @@ def _library() -> ctypes.CDLL:
     library.linnos_hint_is_used.argtypes = [array]
     library.linnos_pread.argtypes = [array, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64]
     library.linnos_pread.restype = ctypes.c_ssize_t
+    library.linnos_best.argtypes = [
+        ctypes.c_uint, ctypes.POINTER(ctypes.c_int), ctypes.c_size_t,
+        ctypes.POINTER(ctypes.c_uint32),
+    ]  # fmt: skip
     return library
+
+
+_NO_BEST = {
+    errno.ENOTTY: "this kernel cannot tell; it needs LinnOS (kernel/README.md)",
+    errno.ENOTBLK: "not all are block devices",
+    errno.EBADF: "not all are open for reading",
+}
+
+
+def best(fds: Sequence[int], size: int) -> list[int]:
+    """Ask the kernel which drives should serve a read that is about to be sent: linnos_best(3).
+
+    Parameters
+    ----------
+    fds : sequence of int
+        Descriptors of block devices that hold the same bytes, open for reading; 1 to 16.
+    size : int
+        Bytes that will be read, 1 or more.
+
+    Returns
+    -------
+    list of int
+        Places in `fds` of the drives that no other is better than, lowest first; empty when all
+        drives have been removed.
+
+    Raises
+    ------
+    OSError
+        ENOTTY on a kernel without LinnOS, else what is wrong with a descriptor.
+    """
+    if not 1 <= len(fds) <= _REPLICAS_MAX:
+        raise ValueError(f"{len(fds)} drives; 1 to {_REPLICAS_MAX} can be asked")
+    if size < 1:
+        raise ValueError(f"a read of {size} bytes; 1 or more can be asked about")
+    mask = _library().linnos_best(len(fds), (ctypes.c_int * len(fds))(*fds), size, None)
+    if mask < 0:
+        why = _NO_BEST.get(-mask, os.strerror(-mask))
+        raise OSError(-mask, f"which of {len(fds)} drives to read from: {why}")
+    return [k for k in range(len(fds)) if mask >> k & 1]
 
 
 def _paths(paths: Sequence[AnyPath | None]) -> Any:

@@ -5,7 +5,8 @@
  *	read_replicas [options] REPLICA[=MODEL] REPLICA[=MODEL] ...
  *
  * With --home-only each read goes to its home replica, the replicas in turn, as a program would do
- * that knows nothing of the drives: what the library is worth is the difference.
+ * that knows nothing of the drives: what the library is worth is the difference. With --ask-kernel
+ * the kernel chooses, which must have LinnOS and models.
  */
 #include <liblinnos.h>
 
@@ -28,12 +29,13 @@
 	"  --seed N              of the blocks' places (1)\n"                                      \
 	"  --slow-us N           count reads that take longer (1000)\n"                            \
 	"  --home-only           each read waits for its home replica: liblinnos is not asked\n"   \
+	"  --ask-kernel          each read is sent where linnos_best() says (needs LinnOS)\n"      \
 	"  --hedge-percentile P  ask a second replica after this percentile of the latencies\n"    \
 	"  --extra-io PERCENT    so many hedges at most (5)\n"
 
 struct settings {
 	unsigned long reads, every_us, seed, slow_us;
-	int home_only;
+	int home_only, ask_kernel;
 	double hedge_percentile, extra_io;
 };
 
@@ -112,6 +114,18 @@ static ssize_t read_home(const int *fds, unsigned int n, unsigned long i, void *
 	return bytes < 0 ? -errno : bytes;
 }
 
+/* At home, if no replica is better; else at the first after it. */
+static ssize_t read_best(const int *fds, unsigned int n, unsigned long i, void *buf, off_t offset)
+{
+	int best = linnos_best(n, fds, BLOCK_BYTES, NULL);
+
+	if (best < 0)
+		return best;
+	while (best && !(best & 1 << i % n))
+		i++;
+	return read_home(fds, n, i, buf, offset);
+}
+
 /* Returns how many have been read. */
 static unsigned long read_all(const struct settings *s, struct linnos_array *array, const int *fds,
 			      unsigned int n, uint64_t *ns)
@@ -131,8 +145,12 @@ static unsigned long read_all(const struct settings *s, struct linnos_array *arr
 			sleep_until(due_ns);
 		}
 		start_ns = now_ns();
-		bytes = s->home_only ? read_home(fds, n, i, buf, offset)
-				     : linnos_pread(array, buf, BLOCK_BYTES, offset);
+		if (s->ask_kernel)
+			bytes = read_best(fds, n, i, buf, offset);
+		else if (s->home_only)
+			bytes = read_home(fds, n, i, buf, offset);
+		else
+			bytes = linnos_pread(array, buf, BLOCK_BYTES, offset);
 		ns[i] = now_ns() - start_ns;
 		if (bytes != BLOCK_BYTES) {
 			char text[512] = "";
@@ -170,6 +188,13 @@ static int run(const struct settings *s, char **arguments, unsigned int n)
 		if (fds[k] < 0 && errno == EINVAL)
 			fds[k] = open(paths[k], O_RDONLY | O_CLOEXEC);
 	}
+	if (s->ask_kernel && linnos_best(n, fds, BLOCK_BYTES, NULL) < 0) {
+		fprintf(stderr,
+			"read_replicas: --ask-kernel: %s; it takes block devices, and a "
+			"kernel with LinnOS\n",
+			strerror(-linnos_best(n, fds, BLOCK_BYTES, NULL)));
+		return 1;
+	}
 	options.hedge_percentile = s->hedge_percentile;
 	options.extra_io_percent = s->extra_io;
 	if (linnos_open(&array, n, paths, models, &options)) {
@@ -179,7 +204,7 @@ static int run(const struct settings *s, char **arguments, unsigned int n)
 		n_read = read_all(s, array, fds, n, ns);
 		if (n_read)
 			tell(s, ns, n_read);
-		if (!s->home_only)
+		if (!s->home_only && !s->ask_kernel)
 			tell_stats(array);
 	}
 	linnos_close(array);
@@ -198,6 +223,7 @@ int main(int argc, char **argv)
 		{"seed", required_argument, NULL, 's'},
 		{"slow-us", required_argument, NULL, 'l'},
 		{"home-only", no_argument, NULL, 'o'},
+		{"ask-kernel", no_argument, NULL, 'k'},
 		{"hedge-percentile", required_argument, NULL, 'p'},
 		{"extra-io", required_argument, NULL, 'x'},
 		{"help", no_argument, NULL, 'h'},
@@ -222,6 +248,9 @@ int main(int argc, char **argv)
 			break;
 		case 'o':
 			s.home_only = 1;
+			break;
+		case 'k':
+			s.ask_kernel = 1;
 			break;
 		case 'p':
 			s.hedge_percentile = strtod(optarg, NULL);

@@ -392,6 +392,20 @@ TEST(revoked_reads_walk_on_and_the_last_one_is_plain)
 	put_away(a, N, fds);
 }
 
+TEST(who_cannot_be_asked_says_why)
+{
+	uint32_t latency_us[LINNOS_REPLICAS_MAX + 1];
+	int fds[LINNOS_REPLICAS_MAX + 1] = {made_up_replica(4096), -1};
+
+	assert(linnos_best(0, fds, 4096, NULL) == -EINVAL);
+	assert(linnos_best(LINNOS_REPLICAS_MAX + 1, fds, 4096, NULL) == -EINVAL);
+	assert(linnos_best(1, fds, 0, latency_us) == -EINVAL);
+	/* A file has no such ioctl, whatever the kernel. */
+	assert(linnos_best(2, fds, 4096, latency_us) == -ENOTTY);
+	assert(linnos_best(1, fds + 1, 4096, latency_us) == -EBADF);
+	close(fds[0]);
+}
+
 TEST(a_hint_that_the_kernel_does_not_know_is_not_used)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;

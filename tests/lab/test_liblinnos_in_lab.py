@@ -55,6 +55,11 @@ def test_fewer_reads_are_slow_than_from_home(boot, tmp_path: Path) -> None:
         f"{again} {with_models} >best\n"
         f"{again} --hedge-percentile 95 {with_models} >hedged\n"
         "arm 0; cat /sys/block/flash0/linnos/mode >mode\n"
+        "for d in flash0 flash1 flash2; do linnapp upload --model models/$d.linnos"
+        " --device /dev/$d --mode observe; done\n"
+        f"{again} --ask-kernel {drives} >asked\n"
+        "arm 0; cat /sys/block/flash?/linnos/stats/revoked >revoked\n"
+        "cat /sys/kernel/debug/block/flash?/rqos/linnos/in_flight >in_flight\n"
     )
     assert "off" in (tmp_path / "mode").read_text()
     home, best, hedged = (told(tmp_path / name) for name in ("home", "best", "hedged"))
@@ -68,3 +73,11 @@ def test_fewer_reads_are_slow_than_from_home(boot, tmp_path: Path) -> None:
     assert best["saved_us_estimate"] > 0
     assert hedged["hedges"] <= 0.05 * READS
     assert hedged["slow"] < best["slow"]
+
+    # The same drives, chosen by the kernel, which refuses nothing.
+    asked = told(tmp_path / "asked")
+    print(asked)
+    assert asked["reads"] == READS and asked["slow"] < 0.05 * READS
+    assert asked["mean_us"] < 0.5 * home["mean_us"]
+    assert (tmp_path / "revoked").read_text().split() == ["0"] * 3
+    assert set((tmp_path / "in_flight").read_text().splitlines()) == {"0 pages, 0 reads"}

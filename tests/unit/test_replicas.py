@@ -128,6 +128,22 @@ def test_what_cannot_be_opened_is_named(tmp_path: Path, paths: list[Path]) -> No
         Replicas([])
 
 
+def test_drives_that_cannot_be_asked_are_named(paths: list[Path]) -> None:
+    """What they answer on a kernel that can tell is tested in the lab."""
+    with paths[0].open() as file:
+        with pytest.raises(OSError, match="this kernel cannot tell; it needs LinnOS") as caught:
+            replicas.best([file.fileno()], 4096)
+        assert caught.value.errno == errno.ENOTTY
+        with pytest.raises(ValueError, match="0 drives; 1 to 16 can be asked"):
+            replicas.best([], 4096)
+        with pytest.raises(ValueError, match="17 drives"):
+            replicas.best([file.fileno()] * 17, 4096)
+        with pytest.raises(ValueError, match="a read of 0 bytes"):
+            replicas.best([file.fileno()], 0)
+    with pytest.raises(OSError, match="not all are open for reading"):
+        replicas.best([-1], 4096)
+
+
 def test_buffers_that_cannot_be_read_into_are_refused(paths: list[Path]) -> None:
     with Replicas(paths) as array:
         with pytest.raises(TypeError, match="read-only"):
