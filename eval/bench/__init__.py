@@ -2,8 +2,8 @@
 """Speed of our own code, as ratios to a reference measured in the same run: `make bench`.
 
 A module for each of what is measured: the admission path (`kernel`, whose programs are in
-kernel/bench), what it costs those who do not use it (`off_cost`), the mirror as a
-block device beside md's (`ublk_cost`), the replayer beside fio
+kernel/bench), what it costs those who do not use it (`off_cost`) and those who ask before they read
+(`asking`), the mirror as a block device beside md's (`ublk_cost`), the replayer beside fio
 (`replayer`), and `linnapp` on made-up recordings (`linnapp`, `recordings`).
 """
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from eval.bench import OUT, BenchError, kernel, linnapp, off_cost, replayer, ublk_cost
+from eval.bench import OUT, BenchError, asking, kernel, linnapp, off_cost, replayer, ublk_cost
 from linnapp.errors import LinnappError
 from linnapp.lab.guest import LabError
 
@@ -53,6 +53,7 @@ class Benchmark:
 BENCHMARKS = {
     "engine": Benchmark(kernel.engine, "kernel/bench/bench_engine.c"),
     "latency": Benchmark(kernel.latency, "kernel/bench/bench_latency.c"),
+    "ask": Benchmark(asking.ask, needs="the lab kernel"),
     "two-cores": Benchmark(kernel.two_cores, "kernel/bench/two_cores.c", needs="two free cores"),
     "shared-lines": Benchmark(kernel.shared_lines, "kernel/bench/shared_lines.c"),
     "off-cost": Benchmark(off_cost.off_cost, needs="a kernel without the patch, and builds it"),

@@ -18,7 +18,7 @@ import shlex
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -115,17 +115,36 @@ def _address(kernel: Path, symbol: str) -> str:
     raise LabError(f"{kernel}: has no function {symbol}")
 
 
-def _count(case: Case, reads: int) -> list[float]:
-    """Instructions of a read in each of some calls, by stepping through the kernel."""
+def count_instructions(
+    kernel: Path, call: str, skipped: int, counted: int, boot: Callable[[Path], object]
+) -> list[int]:
+    """Instructions of each of some calls of a kernel's function, by stepping through it.
+
+    Parameters
+    ----------
+    kernel : Path
+        The lab kernel.
+    call : str
+        The function.
+    skipped, counted : int
+        How many calls are let pass, and then counted.
+    boot : callable
+        Given what to run in the kernel's place, boots a guest in which there are so many calls.
+
+    Raises
+    ------
+    LabError
+        If the guest failed each time, or made fewer calls.
+    """
     for _ in range(COUNT_TRIES - 1):
         with contextlib.suppress(LabError):
-            return _count_once(case, reads)
-    return _count_once(case, reads)
+            return _count_once(kernel, call, skipped, counted, boot)
+    return _count_once(kernel, call, skipped, counted, boot)
 
 
-def _count_once(case: Case, reads: int) -> list[float]:
-    kernel = KERNELS[case.kernel]
-    call, skipped, counted, arguments = COUNTED[reads]
+def _count_once(
+    kernel: Path, call: str, skipped: int, counted: int, boot: Callable[[Path], object]
+) -> list[int]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         stepper = folder / "linux"
@@ -134,11 +153,24 @@ def _count_once(case: Case, reads: int) -> list[float]:
             f'{skipped} {counted} "{folder}/counts" "{kernel}" "$@"\n'
         )
         stepper.chmod(0o755)
-        _boot(case, stepper, [arguments], COUNT_TIMEOUT_S)
-        counts = [int(line) / reads for line in (folder / "counts").read_text().split()]
+        boot(stepper)
+        counts = [int(line) for line in (folder / "counts").read_text().split()]
     if len(counts) != counted:
         raise LabError(f"{kernel}: {len(counts)} calls counted, not {counted}")
     return counts
+
+
+def _count(case: Case, reads: int) -> list[float]:
+    """Instructions of a read in each of some calls."""
+    call, skipped, counted, arguments = COUNTED[reads]
+    counts = count_instructions(
+        KERNELS[case.kernel],
+        call,
+        skipped,
+        counted,
+        lambda stepper: _boot(case, stepper, [arguments], COUNT_TIMEOUT_S),
+    )
+    return [count / reads for count in counts]
 
 
 def off_cost() -> None:
