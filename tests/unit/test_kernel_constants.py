@@ -135,6 +135,23 @@ def test_trees_at_hand() -> None:
     assert looked_at
 
 
+def test_the_number_of_our_ioctl_is_no_other_ones() -> None:
+    """BLKEXPECT's, among all of the block layer; up to Linux 6.18 it gives numbers up to 142."""
+    ours_in = REPOSITORY / "kernel" / "linnos" / "include" / "uapi" / "linux" / "blk-linnos.h"
+    number = re.compile(r"\b_IO[WR]*\(\s*0x12\s*,\s*(\d+)")
+    mine = set(number.findall(ours_in.read_text()))
+    assert len(mine) == 1 and int(min(mine)) > 142
+    for tree in trees():
+        folder = tree / "include" / ("uapi/linux" if (tree / "Makefile").exists() else "linux")
+        taken = {
+            found
+            for header in folder.glob("*.h")
+            if header.name != ours_in.name
+            for found in number.findall(header.read_text(errors="replace"))
+        }
+        assert "128" in taken and not mine & taken, folder
+
+
 @pytest.mark.parametrize("version", ["6.12", "6.1"])
 @pytest.mark.parametrize("policy", [True, False])
 def test_no_file_takes_the_hint_without_a_policy(
