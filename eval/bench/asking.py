@@ -65,7 +65,7 @@ def ask() -> None:
     print("instructions of a system call:")
     for kind, model in models.items():
         for call, n_drives in (("getppid", 1), ("hinted", 1), ("ask", 1), ("ask", 3), ("ask", 8)):
-            name = f"{kind}, {call}" + (f", {n_drives} drives" if call == "ask" else "")
+            name = f"{kind}, {call}" + (f" of {n_drives}" if call == "ask" else "")
             counts[name] = _instructions(model, call, n_drives)
             print(f"  {name:24} {counts[name]:6}", flush=True)
     write_json(OUT / "ask_instructions.json", counts)
