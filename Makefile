@@ -14,12 +14,14 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(CURDIR)/$(BUILD)/replayer:$(PATH):/usr/sb
 # Tests at a time; a guest takes a core and up to 3 GB.
 TEST_JOBS ?= 2
 FUZZ_SECONDS ?= 600
+# What `make kernel-debian` unpacks: the kernel as Debian builds it.
+DEBIAN_KERNEL := linux-image-6.12-amd64
 EVAL_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS))
 PYTEST := $(PYTHON) -m pytest tests
 PYTEST_PARALLEL := $(PYTEST) -n $(TEST_JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv kernel kernel-debug kernel-x86 kernel-6.1 kernel-deb native replayer liblinnos ublk install-lib install-ublk build deb demo test \
+.PHONY: help deps venv kernel kernel-debug kernel-x86 kernel-6.1 kernel-deb kernel-debian native replayer liblinnos ublk install-lib install-ublk build deb demo test \
 	kernel-x86-kasan kernel-x86-kcsan test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 fuzz bench eval report lint clean
 
 help: ## this list
@@ -72,6 +74,15 @@ kernel-6.1: $(BUILD)/.deps $(BUILD)/.deps-6.1 ## the UML kernel from Debian's Li
 
 kernel-deb: $(BUILD)/.deps $(BUILD)/.deps-kernel-deb ## Debian packages of a kernel for a real machine (CONFIG=FILE: not Debian's; long)
 	kernel/build.sh deb $(if $(CONFIG),--config $(CONFIG)) $(if $(KSRC),--ksrc $(KSRC))
+
+kernel-debian: $(BUILD)/kernel-debian/.unpacked ## Debian's own kernel, unpacked for QEMU: its functions can be traced
+$(BUILD)/kernel-debian/.unpacked: | $(BUILD)/.deps $(BUILD)/.deps-qemu
+	rm -rf $(@D) && mkdir -p $(@D)
+	image=$$(apt-cache depends $(DEBIAN_KERNEL) | awk '/Depends: linux-image/ { print $$2; exit }') && \
+	  cd $(@D) && apt-get -q -o APT::Sandbox::User=root download $$image busybox-static && \
+	  for package in *.deb; do dpkg-deb -x $$package . && rm $$package || exit; done
+	depmod -b $(@D) $$(ls $(@D)/lib/modules)
+	@touch $@
 
 native: $(BUILD)/.deps ## the integer engine and the trace reader as shared libraries
 	@$(MAKE) --no-print-directory -C kernel/linnos OUT=$(CURDIR)/$(BUILD)/lib
@@ -132,8 +143,10 @@ fuzz: $(BUILD)/.deps ## the trace readers under ASan and UBSan; FUZZ_SECONDS=600
 bench: build ## speed of our own code beside a reference (python -m eval.bench --list)
 	$(PYTHON) -m eval.bench
 
-eval: build ## every experiment but eval-apps and eval-filesystems; eval-NAME: one of them; SEEDS=1: only so many seeds
+eval: build ## every experiment but eval-apps, eval-filesystems and eval-functions; eval-NAME: one of them; SEEDS=1: only so many seeds
 	$(PYTHON) -m eval $(EVAL_OPTIONS)
+
+eval-functions: kernel-debian
 
 eval-%: build
 	$(PYTHON) -m eval $(EVAL_OPTIONS) $*

@@ -19,10 +19,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from linnapp.lab.guest import ERR_FD, OUT_FD, REPOSITORY, Folder, Guest, LabError, Result, boot
+from linnapp.lab.initrd import initrd
 
 INIT = Path(__file__).with_name("init-qemu.sh")
 QEMU = "qemu-system-x86_64"
 DEFAULT_KERNEL = REPOSITORY / "build" / "linux-x86" / "bzImage"
+
+#: What drives, and what is on them, need of a kernel that has it as modules.
+_MODULES = ("crc32c_generic", "nvme", "ext4", "xfs", "virtio_console", "virtio_rng")
 
 #: 9p options that a guest needs to see the files as they are, in big messages.
 _9P = "trans=virtio,version=9p2000.L,msize=262144"
@@ -44,6 +48,12 @@ class QemuGuest(Guest):
         Size of each; the backing files are sparse and vanish with the guest.
     accel : str
         ``kvm``, ``tcg``, or ``auto`` for KVM where it works.
+    modules : Path or None
+        Modules of a kernel that has the drivers of the root and the drives as such, like
+        ``/lib/modules/VERSION``.
+    counts_instructions : bool
+        Time in the guest is a count of the instructions that it has run, a ns each, and goes on
+        with the machine's only while it waits. Needs ``tcg``, and one CPU makes most sense.
     """
 
     memory_mb: int = 2048
@@ -52,6 +62,8 @@ class QemuGuest(Guest):
     n_paths: int = 1
     drive_mb: int = 1024
     accel: str = "auto"
+    modules: Path | None = None
+    counts_instructions: bool = False
 
     @property
     def devices(self) -> list[str]:
@@ -121,22 +133,29 @@ def _arguments(guest: QemuGuest, control: Path) -> list[str]:
         "log_buf_len=4M",
         "mitigations=off",
         "init=/bin/sh",
+        *(["rdinit=/init"] if guest.modules else []),
         *guest.kernel_args,
         # After the dashes: what the kernel hands to init.
         "--",
         str(INIT),
     ]
     accel = guest.accel
-    if accel == "auto":
+    if accel == "auto" and guest.counts_instructions:
+        accel = "tcg"
+    elif accel == "auto":
         accel = "kvm" if kvm_works(guest.kernel) else "tcg"
     arguments = [
         *_machine(accel, guest.n_cpus, guest.memory_mb),
         *("-kernel", str(guest.kernel.resolve())),
         *("-append", " ".join(kernel_args)),
+        *(["-icount", "shift=0,sleep=on"] if guest.counts_instructions else []),
         *("-serial", f"file:{control / 'console'}"),
         *("-device", "virtio-rng-pci"),
         *("-device", "virtio-serial-pci"),
     ]
+    if guest.modules is not None:
+        (control / "initrd").write_bytes(initrd(guest.modules, _MODULES, f"{_9P},cache=loose"))
+        arguments += ["-initrd", str(control / "initrd")]
     for number, (name, fd) in enumerate((("stdout", OUT_FD), ("stderr", ERR_FD)), start=1):
         arguments += ["-chardev", f"file,id={name},path=/dev/fd/{fd}"]
         arguments += ["-device", f"virtserialport,nr={number},chardev={name},name={name}"]

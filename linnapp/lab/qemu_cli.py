@@ -21,6 +21,16 @@ from linnapp.lab.qemu import DEFAULT_KERNEL, QemuGuest, run
     show_default=True,
     help="auto: KVM where it works, else TCG.",
 )
+@click.option(
+    "--modules",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="For another --kernel: its modules, as /lib/modules/VERSION.",
+)
+@click.option(
+    "--count-instructions",
+    is_flag=True,
+    help="Time in the guest is its instructions, 1 ns each. With --cpus 1.",
+)
 @guest_options(DEFAULT_KERNEL, "make kernel-x86", memory_mb=2048)
 def qemu(
     drives: int,
@@ -28,6 +38,8 @@ def qemu(
     cpus: int,
     mem_mb: int,
     accel: str,
+    modules: Path | None,
+    count_instructions: bool,
     out_dir: Path | None,
     kernel: Path,
     dmesg: Path | None,
@@ -55,6 +67,8 @@ def qemu(
         n_drives=drives,
         drive_mb=size_mb,
         accel=accel,
+        modules=modules,
+        counts_instructions=count_instructions,
     )
     guest.environment = guest_environment(guest, out_dir)
     run_and_exit(lambda: run(command, guest), dmesg)
