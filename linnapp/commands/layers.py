@@ -32,6 +32,12 @@ _BAR = 56
     help="A drive to record while `-- CMD ...` runs; may be given several times. Without it all "
     "are, and those shown that served something.",
 )
+@click.option(
+    "--functions",
+    is_flag=True,
+    help="Of the reads, writes and syncs of `-- CMD ...`: which of the kernel's functions they "
+    "spend their time in.",
+)
 @click.option("--writes", is_flag=True, help="Of writes; else of reads.")
 @click.option(
     "--compare", is_flag=True, help="Of two recordings: which layer's time has changed, most first."
@@ -50,6 +56,7 @@ def layers(
     /,
     traces: tuple[Path, ...],
     devices: tuple[Path, ...],
+    functions: bool,
     writes: bool,
     compare: bool,
     output: Path | None,
@@ -63,6 +70,7 @@ def layers(
     linnapp layers --compare old.blk new.blk     what changed
     linnapp layers -- fio job.fio                whichever drives serve it
     linnapp layers --device /dev/nvme0n1 -- fio job.fio
+    linnapp layers --functions -- fio job.fio    within the kernel
 
     \b
     request   until it has a request: waiting for a free tag
@@ -75,6 +83,10 @@ def layers(
 
     With `-- CMD` drives are recorded while it runs, and its exit status is passed on; what others
     had these drives do meanwhile counts, too. Needs root and a kernel with blktrace.
+
+    With --functions the system calls of CMD, and of all it starts, are shown in the groups of
+    functions that they pass through, whatever drive or file system serves them. It needs root and
+    the kernel's function graph tracer. What tracing itself takes is measured, and taken off.
     """
     from linnapp.errors import TraceError
     from linnapp.trace.layers import NothingServedError, changes, layers_of
@@ -82,6 +94,10 @@ def layers(
     command: list[str] = ctx.meta[COMMAND]
     if devices and not command:
         raise click.UsageError("--device names what to record while `-- CMD ...` runs: give both")
+    if functions:
+        if not command or devices or writes or compare or output or any(reader.values()):
+            raise click.UsageError("--functions takes `-- CMD ...` and, of the options, --json")
+        ctx.exit(_show_functions(command, as_json))
     if bool(command) == bool(traces):
         raise click.UsageError("give recordings, or `-- CMD ...` to run")
     if compare and len(traces) != 2:
@@ -144,6 +160,21 @@ def layers(
         if compare:
             _show_changes(changed)
     ctx.exit(status)
+
+
+def _show_functions(command: Sequence[str], as_json: bool) -> int:
+    from linnapp.commands._functions_table import said, show
+    from linnapp.trace.function_recording import prepared
+    from linnapp.trace.watching import check_command
+
+    check_command(command)
+    with prepared() as recording:
+        times, status = recording.record(command)
+    if as_json:
+        click.echo(json.dumps(said(times, recording.overhead), indent=1))
+    else:
+        show(times, recording.overhead)
+    return status if times.calls else status or 1
 
 
 def _nothing_served(kind: str, drives: Sequence[str]) -> str:

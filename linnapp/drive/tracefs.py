@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Records kernel events of a drive in a buffer of one's own, beside whoever else is tracing.
+"""Records kernel events of a drive, or functions, in a buffer of one's own, beside whoever else.
 
 The only module that touches tracefs. ``LINNAPP_SYSFS`` puts another tree in the place of ``/sys``.
 """
@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from linnapp.drive.sysfs import sysfs_root
@@ -29,11 +30,7 @@ class Recorder:
 
     def write(self, name: str, text: str) -> None:
         """Write one of the buffer's files."""
-        path = self._instance / name
-        try:
-            path.write_text(text)
-        except OSError as error:
-            raise _explained(path, error) from error
+        _written(self._instance / name, text)
 
     def stop(self) -> None:
         """Record no more."""
@@ -99,6 +96,159 @@ def recording(events: Sequence[str], device: int, *, buffer_kib: int = 32768) ->
     finally:
         with contextlib.suppress(OSError):
             instance.rmdir()
+
+
+class FunctionTracer:
+    """The function graph tracer, in a buffer; :func:`function_tracer` makes one."""
+
+    def __init__(self, root: Path, buffer: Path) -> None:
+        self._root = root
+        self._buffer = buffer
+
+    def _write(self, name: str, text: str) -> None:
+        _written(self._buffer / name, text)
+
+    def trace(self, pid: int) -> None:
+        """Trace a process, and all that it starts from now on."""
+        self._write("set_ftrace_pid", str(pid))
+        self._write("tracing_on", "1")
+
+    def stop(self) -> None:
+        """Record no more; what is in the buffer stays."""
+        self._write("tracing_on", "0")
+
+    def clear(self) -> None:
+        """Empty the buffer."""
+        self._write("trace", "")
+
+    def streams(self) -> list[int]:
+        """A descriptor for each CPU's part of the buffer, for reading pages without waiting."""
+        parts = sorted((self._buffer / "per_cpu").glob("cpu*/trace_pipe_raw"))
+        return [os.open(part, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC) for part in parts]
+
+    def format(self, event: str) -> tuple[int, dict[str, tuple[int, int]]]:
+        """An event's number, and of each of its fields the offset and the size."""
+        text = _text(self._root / "events" / event / "format")
+        number = re.search(r"^ID: (\d+)", text, re.M)
+        fields = _fields(text)
+        if number is None or not fields:
+            raise DeviceError(f"{self._root}/events/{event}/format: not a format: {text[:80]!r}")
+        return int(number[1]), fields
+
+    def page_format(self) -> dict[str, tuple[int, int]]:
+        """Of each field of a page of the buffer the offset and the size."""
+        return _fields(_text(self._root / "events" / "header_page"))
+
+
+@contextlib.contextmanager
+def function_tracer(functions: Collection[int], *, buffer_kib: int) -> Iterator[FunctionTracer]:
+    """Have the function graph tracer at hand until the block ends; nothing is traced yet.
+
+    Kernels before 6.12 have one such tracer for all; that is taken if nobody uses it.
+
+    Parameters
+    ----------
+    functions : collection of int
+        Trace these, by their places in :func:`traceable_functions`. By their names it would take
+        the kernel a search through all that it has for each.
+    buffer_kib : int
+        Size of the buffer of each CPU; when it is full the oldest go, and that is marked.
+
+    Raises
+    ------
+    DeviceError
+        If this kernel has no such tracer, somebody else has it, or this user may not trace.
+    """
+    root = _tracing_directory()
+    if "function_graph" not in _text(root / "available_tracers").split():
+        raise DeviceError(
+            f"{root}/available_tracers has no function_graph: this kernel lacks "
+            "CONFIG_FUNCTION_GRAPH_TRACER, which those of distributions have; for one in QEMU: "
+            "make kernel-debian, and see docs/insight.md"
+        )
+    instance = root / "instances" / f"linnapp-functions-{os.getpid()}"
+    try:
+        instance.mkdir()
+    except OSError as error:
+        raise _explained(instance, error) from error
+    try:
+        with contextlib.ExitStack() as stack:
+            try:
+                # Functions are chosen first: the tracer would begin with every one there is.
+                _prepare(instance, functions, buffer_kib, stack)
+                buffer = instance
+            except DeviceError:
+                stack.close()
+                _check_idle(root)
+                _prepare(root, functions, buffer_kib, stack)
+                buffer = root
+            yield FunctionTracer(root, buffer)
+    finally:
+        with contextlib.suppress(OSError):
+            instance.rmdir()
+
+
+def traceable_functions() -> list[str]:
+    """Names of the functions that this kernel can trace, in its order; some occur twice."""
+    text = _text(_tracing_directory() / "available_filter_functions")
+    return [line.split()[0] for line in text.splitlines() if line]
+
+
+def _prepare(
+    buffer: Path, functions: Collection[int], buffer_kib: int, stack: contextlib.ExitStack
+) -> None:
+    """Set a buffer up for the tracer; what is undone when `stack` is left is put on it."""
+
+    def undo(name: str, text: str) -> None:
+        with contextlib.suppress(OSError):
+            (buffer / name).write_text(text)
+
+    settings = (
+        ("tracing_on", "0", "1"),
+        ("set_ftrace_filter", "".join(f"{place + 1}\n" for place in functions), ""),
+        # Nothing, until somebody is to be traced: no process has this number.
+        ("set_ftrace_pid", str(2**22 - 1), ""),
+        ("options/function-fork", "1", "0"),
+        ("buffer_size_kb", str(buffer_kib), "1408"),
+        ("current_tracer", "function_graph", "nop"),
+    )
+    for name, text, before in settings:
+        stack.callback(undo, name, before)
+        _written(buffer / name, text)
+
+
+def _check_idle(root: Path) -> None:
+    """Refuse to take the one tracer that there is from somebody else."""
+    tracer = _text(root / "current_tracer").strip()
+    chosen = _text(root / "set_ftrace_filter").strip()
+    if tracer != "nop" or not chosen.startswith("####"):
+        raise DeviceError(
+            f"{root} is in use (tracer {tracer}), and this kernel has one for all; end the other "
+            "tracing first: trace-cmd reset"
+        )
+
+
+def _fields(text: str) -> dict[str, tuple[int, int]]:
+    return {
+        name: (int(offset), int(size))
+        for name, offset, size in re.findall(
+            r"field:[^;]*?(\w+)(?:\[\d*\])?;\s*offset:(\d+);\s*size:(\d+);", text
+        )
+    }
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise _explained(path, error) from error
+
+
+def _written(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise _explained(path, error) from error
 
 
 def _tracing_directory() -> Path:

@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Adds up what the kernel's function graph tracer has recorded: raw pages of its ring buffer, a
+ * file for each CPU.
+ *
+ * An event for each function that returned has the times it was entered and left, and its depth
+ * among those traced. A function returns after all that it has called, so a thread's events come
+ * in post-order: at each depth it is enough to keep the sum of the times that have ended there
+ * since the function above began. What is at depth 0 is the outermost call; all of it is held back
+ * until then, and is then counted under that call.
+ *
+ * A thread may have moved from CPU to CPU, so the files are merged by time. Of each one page is
+ * kept, and of every thread one call: memory does not depend on how much was recorded.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "function_graph.h"
+
+#define MAX_DEPTH 256
+#define MAX_PAGE_BYTES (1u << 20)
+
+/* Flags in the number of bytes of a page: events were lost before it; how many follows it. */
+#define MISSED_EVENTS (1u << 31)
+#define MISSED_STORED (1u << 30)
+
+/* Types of an event, in the lowest five bits of its head (linux/ring_buffer.h). */
+#define TYPE_BITS 5
+#define TYPE_DATA_MAX 28
+#define TYPE_PADDING 29
+#define TYPE_TIME_EXTEND 30
+#define TYPE_TIME_STAMP 31
+/* Of an absolute time, what the event has; the rest is that of the page. */
+#define TIME_STAMP_MASK ((1ull << 59) - 1)
+
+/* Addresses that were met, numbered in the order of that. */
+struct addresses {
+	uint64_t *of;
+	uint32_t n, room;
+	uint32_t *slots;	/* number + 1 by hash; 0: free */
+	uint32_t n_slots;
+};
+
+struct sum {
+	uint32_t function;
+	uint32_t calls;
+	uint64_t total_ns;
+	int64_t self_ns;
+	uint64_t children;
+};
+
+/* Sums by number of the function; few in one call. */
+struct sums {
+	struct sum *of;
+	uint32_t n, room;
+	uint32_t *place;	/* by function: index + 1 in @of */
+	uint32_t n_places;
+};
+
+struct thread {
+	struct thread *next;
+	int32_t pid;
+	bool is_cut;		/* a part of its present call is missing */
+	uint64_t below_ns[MAX_DEPTH + 2];
+	uint32_t below[MAX_DEPTH + 2];
+	struct sums pending;
+};
+
+struct event {
+	uint64_t time_ns;
+	int32_t pid;
+	uint32_t depth;
+	uint64_t function, begin_ns, end_ns;
+};
+
+struct cpu {
+	int fd;
+	uint8_t *page;
+	uint32_t at, end;
+	uint64_t time_ns;
+	bool has_missed;	/* before the event at hand */
+	bool is_done;
+	struct event event;
+};
+
+#define THREAD_LISTS 1024
+
+struct lg_sums {
+	struct lg_layout layout;
+	struct addresses addresses;
+	struct sums *calls;	/* by number of the outermost function */
+	uint32_t n_calls;
+	struct thread *threads[THREAD_LISTS];
+	struct lg_counts counts;
+};
+
+static uint32_t hash(uint64_t address)
+{
+	return address * 0x9e3779b97f4a7c15ull >> 32;
+}
+
+static bool rehash(struct addresses *a)
+{
+	uint32_t n_slots = a->n_slots ? 2 * a->n_slots : 1024;
+	uint32_t *slots = calloc(n_slots, sizeof(*slots));
+
+	if (!slots)
+		return false;
+	for (uint32_t i = 0; i < a->n; i++) {
+		uint32_t at = hash(a->of[i]) & (n_slots - 1);
+
+		while (slots[at])
+			at = (at + 1) & (n_slots - 1);
+		slots[at] = i + 1;
+	}
+	free(a->slots);
+	a->slots = slots;
+	a->n_slots = n_slots;
+	return true;
+}
+
+/* The number of an address; UINT32_MAX without memory. */
+static uint32_t number_of(struct addresses *a, uint64_t address)
+{
+	uint32_t at;
+
+	if (2 * a->n >= a->n_slots && !rehash(a))
+		return UINT32_MAX;
+	at = hash(address) & (a->n_slots - 1);
+	for (; a->slots[at]; at = (at + 1) & (a->n_slots - 1))
+		if (a->of[a->slots[at] - 1] == address)
+			return a->slots[at] - 1;
+	if (a->n == a->room) {
+		uint32_t room = a->room ? 2 * a->room : 512;
+		uint64_t *of = realloc(a->of, room * sizeof(*of));
+
+		if (!of)
+			return UINT32_MAX;
+		a->of = of;
+		a->room = room;
+	}
+	a->of[a->n++] = address;
+	a->slots[at] = a->n;
+	return a->n - 1;
+}
+
+/* The sum of a function, made if there is none; NULL without memory. */
+static struct sum *sum_of(struct sums *sums, uint32_t function)
+{
+	if (function >= sums->n_places) {
+		uint32_t n = 2 * function + 64;
+		uint32_t *place = realloc(sums->place, n * sizeof(*place));
+
+		if (!place)
+			return NULL;
+		memset(place + sums->n_places, 0, (n - sums->n_places) * sizeof(*place));
+		sums->place = place;
+		sums->n_places = n;
+	}
+	if (!sums->place[function]) {
+		if (sums->n == sums->room) {
+			uint32_t room = sums->room ? 2 * sums->room : 32;
+			struct sum *of = realloc(sums->of, room * sizeof(*of));
+
+			if (!of)
+				return NULL;
+			sums->of = of;
+			sums->room = room;
+		}
+		sums->of[sums->n++] = (struct sum){ .function = function };
+		sums->place[function] = sums->n;
+	}
+	return &sums->of[sums->place[function] - 1];
+}
+
+static void sums_clear(struct sums *sums)
+{
+	for (uint32_t i = 0; i < sums->n; i++)
+		sums->place[sums->of[i].function] = 0;
+	sums->n = 0;
+}
+
+static struct thread *thread_of(struct lg_sums *s, int32_t pid)
+{
+	struct thread **list = &s->threads[(uint32_t)pid % THREAD_LISTS];
+	struct thread *thread = *list;
+
+	while (thread && thread->pid != pid)
+		thread = thread->next;
+	if (!thread) {
+		thread = calloc(1, sizeof(*thread));
+		if (!thread)
+			return NULL;
+		thread->pid = pid;
+		thread->next = *list;
+		*list = thread;
+	}
+	return thread;
+}
+
+/* Whatever is pending may lack a part from now on. */
+static void cut_all(struct lg_sums *s)
+{
+	for (int i = 0; i < THREAD_LISTS; i++)
+		for (struct thread *thread = s->threads[i]; thread; thread = thread->next)
+			thread->is_cut = true;
+}
+
+/* The outermost function of a call has returned: count what was pending. */
+static int end_call(struct lg_sums *s, struct thread *thread, uint32_t call)
+{
+	if (call >= s->n_calls) {
+		uint32_t n = 2 * call + 64;
+		struct sums *calls = realloc(s->calls, n * sizeof(*calls));
+
+		if (!calls)
+			return -ENOMEM;
+		memset(calls + s->n_calls, 0, (n - s->n_calls) * sizeof(*calls));
+		s->calls = calls;
+		s->n_calls = n;
+	}
+	for (uint32_t i = 0; i < thread->pending.n; i++) {
+		const struct sum *part = &thread->pending.of[i];
+		struct sum *sum = sum_of(&s->calls[call], part->function);
+
+		if (!sum)
+			return -ENOMEM;
+		if (!sum->calls)
+			s->counts.rows++;
+		sum->calls += part->calls;
+		sum->total_ns += part->total_ns;
+		sum->self_ns += part->self_ns;
+		sum->children += part->children;
+	}
+	return 0;
+}
+
+static int add_event(struct lg_sums *s, const struct event *event)
+{
+	uint32_t depth = event->depth, function;
+	struct thread *thread;
+	struct sum *sum;
+	uint64_t ns;
+	int err = 0;
+
+	s->counts.events++;
+	if (depth > MAX_DEPTH || event->end_ns < event->begin_ns)
+		return -EINVAL;
+	thread = thread_of(s, event->pid);
+	function = number_of(&s->addresses, event->function);
+	if (!thread || function == UINT32_MAX)
+		return -ENOMEM;
+	ns = event->end_ns - event->begin_ns;
+	sum = sum_of(&thread->pending, function);
+	if (!sum)
+		return -ENOMEM;
+	sum->calls++;
+	sum->total_ns += ns;
+	sum->self_ns += (int64_t)(ns - thread->below_ns[depth + 1]);
+	sum->children += thread->below[depth + 1];
+	thread->below_ns[depth + 1] = 0;
+	thread->below[depth + 1] = 0;
+	thread->below_ns[depth] += ns;
+	thread->below[depth]++;
+	if (depth)
+		return 0;
+	if (thread->is_cut)
+		s->counts.cut++;
+	else
+		err = end_call(s, thread, function);
+	thread->is_cut = false;
+	memset(thread->below_ns, 0, sizeof(thread->below_ns));
+	memset(thread->below, 0, sizeof(thread->below));
+	sums_clear(&thread->pending);
+	return err;
+}
+
+/* Fill the page; false at the end of the file. */
+static int next_page(const struct lg_layout *layout, struct cpu *cpu)
+{
+	uint32_t have = 0, commit;
+
+	while (have < layout->page_bytes) {
+		ssize_t n = read(cpu->fd, cpu->page + have, layout->page_bytes - have);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (!n)
+			break;
+		have += n;
+	}
+	if (!have) {
+		cpu->is_done = true;
+		return 0;
+	}
+	if (have < layout->page_bytes)
+		return -EINVAL;
+	memcpy(&cpu->time_ns, cpu->page, sizeof(cpu->time_ns));
+	memcpy(&commit, cpu->page + layout->commit_at, sizeof(commit));
+	cpu->has_missed = commit & MISSED_EVENTS;
+	commit &= ~(MISSED_EVENTS | MISSED_STORED);
+	if (commit > layout->page_bytes - layout->data_at)
+		return -EINVAL;
+	cpu->at = layout->data_at;
+	cpu->end = layout->data_at + commit;
+	return 0;
+}
+
+static uint32_t u32_at(const uint8_t *from)
+{
+	uint32_t value;
+
+	memcpy(&value, from, sizeof(value));
+	return value;
+}
+
+static uint64_t u64_at(const uint8_t *from)
+{
+	uint64_t value;
+
+	memcpy(&value, from, sizeof(value));
+	return value;
+}
+
+/* Take the next function that returned from a CPU's file into @cpu->event. */
+static int next_event(struct lg_sums *s, struct cpu *cpu)
+{
+	const struct lg_layout *layout = &s->layout;
+
+	for (;;) {
+		uint32_t head, type, delta, bytes, left;
+		const uint8_t *data;
+		uint16_t event_type;
+
+		while (cpu->at + sizeof(head) > cpu->end) {
+			int err = next_page(layout, cpu);
+
+			if (err || cpu->is_done)
+				return err;
+			if (cpu->has_missed) {
+				/* What this CPU's threads were in, and where they went, is lost. */
+				s->counts.missed++;
+				cut_all(s);
+			}
+		}
+		head = u32_at(cpu->page + cpu->at);
+		type = head & ((1u << TYPE_BITS) - 1);
+		delta = head >> TYPE_BITS;
+		cpu->at += sizeof(head);
+		data = cpu->page + cpu->at;
+		left = cpu->end - cpu->at;
+		if (type == TYPE_TIME_EXTEND || type == TYPE_TIME_STAMP) {
+			uint64_t time;
+
+			if (left < sizeof(uint32_t))
+				return -EINVAL;
+			time = ((uint64_t)u32_at(data) << (32 - TYPE_BITS)) + delta;
+			cpu->at += sizeof(uint32_t);
+			if (type == TYPE_TIME_EXTEND)
+				cpu->time_ns += time;
+			else
+				cpu->time_ns = (cpu->time_ns & ~TIME_STAMP_MASK) | time;
+			continue;
+		}
+		if (type == TYPE_PADDING && !delta) {
+			cpu->at = cpu->end;	/* nothing more in this page */
+			continue;
+		}
+		cpu->time_ns += delta;
+		if (type && type <= TYPE_DATA_MAX) {
+			bytes = 4 * type;
+		} else {
+			/* Its length comes first, and counts itself. */
+			if (left < sizeof(uint32_t))
+				return -EINVAL;
+			bytes = u32_at(data);
+			if (type != TYPE_PADDING) {
+				if (bytes < sizeof(uint32_t) || bytes > left)
+					return -EINVAL;
+				data += sizeof(uint32_t);
+			}
+		}
+		if (bytes > left)
+			return -EINVAL;
+		cpu->at += (bytes + 3) & ~3u;
+		if (type == TYPE_PADDING)
+			continue;
+		memcpy(&event_type, data, sizeof(event_type));
+		if (event_type != layout->exit_type)
+			continue;
+		if (bytes < layout->exit_bytes)
+			return -EINVAL;
+		cpu->event = (struct event){
+			.time_ns = cpu->time_ns,
+			.pid = u32_at(data + layout->pid_at),
+			.depth = u32_at(data + layout->depth_at),
+			.function = u64_at(data + layout->function_at),
+			.begin_ns = u64_at(data + layout->begin_at),
+			.end_ns = u64_at(data + layout->end_at),
+		};
+		return 0;
+	}
+}
+
+static int merge(struct lg_sums *s, struct cpu *cpus, int32_t n)
+{
+	for (int32_t i = 0; i < n; i++) {
+		int err = next_event(s, &cpus[i]);
+
+		if (err)
+			return err;
+	}
+	for (;;) {
+		struct cpu *first = NULL;
+		uint64_t until = UINT64_MAX;	/* when another one's turn comes */
+
+		for (int32_t i = 0; i < n; i++) {
+			if (cpus[i].is_done)
+				continue;
+			if (!first || cpus[i].event.time_ns < first->event.time_ns) {
+				until = first ? first->event.time_ns : UINT64_MAX;
+				first = &cpus[i];
+			} else if (cpus[i].event.time_ns < until) {
+				until = cpus[i].event.time_ns;
+			}
+		}
+		if (!first)
+			return 0;
+		while (!first->is_done && first->event.time_ns <= until) {
+			int err = add_event(s, &first->event);
+
+			if (!err)
+				err = next_event(s, first);
+			if (err)
+				return err;
+		}
+	}
+}
+
+static int check_layout(const struct lg_layout *layout)
+{
+	uint32_t data = layout->exit_bytes;
+
+	if (layout->page_bytes > MAX_PAGE_BYTES || layout->data_at >= layout->page_bytes ||
+	    layout->commit_at + sizeof(uint32_t) > layout->data_at ||
+	    layout->data_at < sizeof(uint64_t) || layout->pid_at + 4 > data ||
+	    layout->depth_at + 4 > data || layout->function_at + 8 > data ||
+	    layout->begin_at + 8 > data || layout->end_at + 8 > data)
+		return -EINVAL;
+	return 0;
+}
+
+/**
+ * lg_add_up() - read recordings
+ * @paths: a file for each CPU
+ * @n_paths: how many
+ * @layout: of what is in them
+ * @counts: filled
+ *
+ * Return: what was found, for lg_rows() and lg_free(). NULL with errno set: EINVAL where the files
+ * are not what the layout says, ENOMEM, or that of opening or reading.
+ */
+struct lg_sums *lg_add_up(const char *const *paths, int32_t n_paths,
+			  const struct lg_layout *layout, struct lg_counts *counts)
+{
+	struct lg_sums *s = calloc(1, sizeof(*s));
+	struct cpu *cpus = calloc(n_paths > 0 ? n_paths : 1, sizeof(*cpus));
+	int err = s && cpus ? check_layout(layout) : -ENOMEM;
+	int32_t n_open = 0;
+
+	if (!err)
+		s->layout = *layout;
+	while (!err && n_open < n_paths) {
+		struct cpu *cpu = &cpus[n_open];
+
+		cpu->page = malloc(layout->page_bytes);
+		cpu->fd = cpu->page ? open(paths[n_open], O_RDONLY | O_CLOEXEC) : -1;
+		if (cpu->fd < 0) {
+			err = cpu->page ? -errno : -ENOMEM;
+			free(cpu->page);
+		} else {
+			n_open++;
+		}
+	}
+	if (!err)
+		err = merge(s, cpus, n_paths);
+	for (int32_t i = 0; i < n_open; i++) {
+		close(cpus[i].fd);
+		free(cpus[i].page);
+	}
+	free(cpus);
+	if (err) {
+		lg_free(s);
+		errno = -err;
+		return NULL;
+	}
+	*counts = s->counts;
+	return s;
+}
+
+/**
+ * lg_rows() - what was found
+ * @sums: of lg_add_up()
+ * @rows: room for as many as it has counted
+ */
+void lg_rows(const struct lg_sums *sums, struct lg_row *rows)
+{
+	for (uint32_t call = 0; call < sums->n_calls; call++) {
+		for (uint32_t i = 0; i < sums->calls[call].n; i++) {
+			const struct sum *sum = &sums->calls[call].of[i];
+
+			*rows++ = (struct lg_row){
+				.call = sums->addresses.of[call],
+				.function = sums->addresses.of[sum->function],
+				.calls = sum->calls,
+				.total_ns = sum->total_ns,
+				.self_ns = sum->self_ns,
+				.children = sum->children,
+			};
+		}
+	}
+}
+
+/**
+ * lg_free() - free what lg_add_up() has made
+ * @sums: that, or NULL
+ */
+void lg_free(struct lg_sums *sums)
+{
+	if (!sums)
+		return;
+	for (int i = 0; i < THREAD_LISTS; i++) {
+		while (sums->threads[i]) {
+			struct thread *thread = sums->threads[i];
+
+			sums->threads[i] = thread->next;
+			free(thread->pending.of);
+			free(thread->pending.place);
+			free(thread);
+		}
+	}
+	for (uint32_t i = 0; i < sums->n_calls; i++) {
+		free(sums->calls[i].of);
+		free(sums->calls[i].place);
+	}
+	free(sums->calls);
+	free(sums->addresses.of);
+	free(sums->addresses.slots);
+	free(sums);
+}
