@@ -18,15 +18,6 @@
 
 #include "measure.h"
 
-#ifdef __x86_64__
-static s64 both_with_avx2(const struct linnos_net *net, const u8 *digits,
-			  struct linnos_past *past, u32 pending)
-{
-	linnos_history_avx2(net, digits, past);
-	return linnos_margin_avx2(net, past, pending);
-}
-#endif
-
 #define DRIVES 8
 #define IN_FLIGHT 4
 #define BATCH 256
@@ -184,13 +175,7 @@ int main(int argc, char **argv)
 		fputs("usage: bench_ask LATENCY_MODEL NETWORK_MODEL [JSON]\n", stderr);
 		return 2;
 	}
-#ifdef __x86_64__
-	if (__builtin_cpu_supports("avx2")) {
-		static_call_update(linnos_history, linnos_history_avx2);
-		static_call_update(linnos_margin, linnos_margin_avx2);
-		static_call_update(linnos_both, both_with_avx2);
-	}
-#endif
+	use_fastest();
 	call_ns = median_ns(least_system_call);
 	printf("%-24s %6.1f ns\n", "least_system_call", call_ns);
 	for (kind = 0; kind < 2; kind++) {

@@ -16,15 +16,6 @@
 
 #include <sched.h>
 
-#ifdef __x86_64__
-static s64 both_with_avx2(const struct linnos_net *net, const u8 *digits,
-			  struct linnos_past *past, u32 pending)
-{
-	linnos_history_avx2(net, digits, past);
-	return linnos_margin_avx2(net, past, pending);
-}
-#endif
-
 #define DEPTH 4
 #define READS 100000
 #define ROUNDS 9
@@ -181,13 +172,7 @@ int main(int argc, char **argv)
 	}
 	bytes = fread(file, 1, sizeof(file), f);
 	fclose(f);
-#ifdef __x86_64__
-	if (__builtin_cpu_supports("avx2")) {
-		static_call_update(linnos_history, linnos_history_avx2);
-		static_call_update(linnos_margin, linnos_margin_avx2);
-		static_call_update(linnos_both, both_with_avx2);
-	}
-#endif
+	use_fastest();
 	disks[0] = make_drive(file, bytes);
 	disks[1] = make_drive(file, bytes);
 	shared[0] = shared[1] = disks[0];
