@@ -16,7 +16,7 @@ from pathlib import Path
 from linnapp.lab.guest import LabError
 
 #: What the root needs; what these need in their turn is found.
-ROOT_MODULES = ("9p", "9pnet_virtio")
+ROOT_MODULES = ("virtio_pci", "9p", "9pnet_virtio")
 
 _INIT = """\
 #!/bin/busybox sh

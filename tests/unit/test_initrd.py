@@ -27,7 +27,7 @@ def modules(tmp_path: Path) -> Path:
         "kernel/nvme.ko.xz: kernel/nvme-core.ko.xz\n"
         "kernel/nvme-core.ko.xz:\n"
     )
-    (folder / "modules.builtin").write_text("kernel/virtio_console.ko\n")
+    (folder / "modules.builtin").write_text("kernel/virtio_console.ko\nkernel/virtio_pci.ko\n")
     for name in ("9p", "9pnet", "9pnet-virtio", "netfs", "nvme", "nvme-core"):
         (folder / "kernel" / f"{name}.ko.xz").write_bytes(lzma.compress(name.encode()))
     (tmp_path / "bin").mkdir()
