@@ -42,6 +42,10 @@ _COMMANDS = {
     "status": ("linnapp.commands.status:status", "Show what the kernel does per drive."),
     "faults": ("linnapp.commands.faults:faults", "Damage chosen requests of emulated drives."),
     "exporter": ("linnapp.commands.exporter:exporter", "Serve the drives' counters to Prometheus."),
+    "dashboard": (
+        "linnapp.commands.dashboard:dashboard",
+        "Write a dashboard for Kibana or Grafana.",
+    ),
     "recalibrate": (
         "linnapp.commands.recalibrate:recalibrate",
         "Keep an array's models current.",

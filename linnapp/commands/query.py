@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from linnapp.commands._elasticsearch import elasticsearch_option, ready, status, tell
 from linnapp.commands._terminal import printable
 from linnapp.option_types import FiniteRange
 
@@ -32,7 +33,8 @@ _SHOWN = 10_000
     type=click.Path(path_type=Path, dir_okay=False),
     help="Instead of SQL: draw a session as an HTML file that needs nothing else.",
 )
-@click.option("--session", metavar="NAME", help="With --timeline: which one.")
+@elasticsearch_option("Instead of SQL: send it there, as `linnapp watch --elasticsearch` does.")
+@click.option("--session", metavar="NAME", help="With --timeline, --elasticsearch: which one.")
 @click.option(
     "--window",
     nargs=2,
@@ -41,12 +43,16 @@ _SHOWN = 10_000
     help="With --timeline: these seconds of it.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: a list with an object a row.")
+@click.pass_context
 def query(
+    ctx: click.Context,
+    /,
     folder: Path,
     sql: str | None,
     compare: tuple[str, str] | None,
     by_path: bool,
     timeline: Path | None,
+    url: str | None,
     session: str | None,
     window: tuple[float, float] | None,
     as_json: bool,
@@ -61,6 +67,7 @@ def query(
                         group by calls.path"
     linnapp query seen --compare before after
     linnapp query seen --session after --timeline after.html --window 1.5 1.8
+    linnapp query seen --elasticsearch http://127.0.0.1:9200
 
     \b
     calls  session time_ns duration_ns pid tid process call fd path to_path file_offset bytes
@@ -72,16 +79,22 @@ def query(
     All sessions of the folder are in the tables. --compare names the calls whose mean duration
     differs beyond chance between two of them, and says what their I/Os waited and took.
 
+    --elasticsearch sends what is not there yet; ELASTIC_API_KEY, or ELASTIC_PASSWORD and a user in
+    the URL, let us in.
+
     `result` is negative for an error: -2 is ENOENT. `describe calls` has the types, and
     docs/insight.md says what each column means.
     """
     from linnapp.trace.watched import query as query_
 
-    if sum(each is not None for each in (sql, compare, timeline)) != 1:
-        raise click.UsageError("give a query in SQL, or --compare BEFORE AFTER, or --timeline FILE")
+    if sum(each is not None for each in (sql, compare, timeline, url)) != 1:
+        raise click.UsageError(
+            "give a query in SQL, or --compare BEFORE AFTER, or --timeline FILE, or "
+            "--elasticsearch URL"
+        )
     if by_path and compare is None:
         raise click.UsageError("--by-path tells paths apart of what --compare compares")
-    if timeline is None and not (session is None and window is None):
+    if timeline is None and not (window is None and (session is None or url is not None)):
         raise click.UsageError("--session and --window say what --timeline draws")
     if timeline is not None:
         _draw(folder, timeline, session, window)
@@ -89,6 +102,8 @@ def query(
     if compare is not None:
         _compare(folder, compare, by_path, as_json)
         return
+    if url is not None:
+        ctx.exit(_send(folder, url, session, as_json))
     assert sql is not None
     columns, rows = query_(folder, sql)
     if as_json:
@@ -126,6 +141,19 @@ def _draw(
         # Names of files that others may not list are in it.
         os.fchmod(stream.fileno(), 0o600)
         stream.write(page(shown, said).encode())
+
+
+def _send(folder: Path, url: str, session: str | None, as_json: bool) -> int:
+    from linnapp.trace.watch_sending import send
+    from linnapp.trace.watched import check_can_store
+
+    check_can_store()
+    server = ready(url)
+    outcome = send(folder, server, session)
+    if as_json:
+        click.echo(json.dumps(outcome.to_json(), indent=1))
+    tell(outcome, server, "the same command sends the rest", is_quiet=as_json)
+    return status(outcome)
 
 
 def _compare(folder: Path, sessions: tuple[str, str], by_path: bool, as_json: bool) -> None:

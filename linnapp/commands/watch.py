@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from linnapp.commands._elasticsearch import elasticsearch_option, ready, status, tell
 from linnapp.commands._options import COMMAND, BeforeACommand
 from linnapp.commands._terminal import printable
 from linnapp.option_types import FiniteRange
@@ -75,6 +76,7 @@ def _words(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tup
 @click.option(
     "--session", metavar="NAME", help="Keep it by this name in the folder, beside others."
 )
+@elasticsearch_option("Send it there, too: http://HOST:9200, while it is recorded.")
 @click.option("--duration", type=FiniteRange(0, 1e9, min_open=True), help="Seconds to watch.")
 @click.option(
     "--buffer-mib",
@@ -99,6 +101,7 @@ def watch(
     every: bool,
     output: Path | None,
     session: str | None,
+    url: str | None,
     duration: float | None,
     buffer_mib: str,
     top: int,
@@ -115,6 +118,7 @@ def watch(
     sudo linnapp watch -o seen --session before -- make test
     sudo linnapp query seen "select call, count(*) from calls group by call"
     sudo linnapp query seen --compare before after    which calls got slower?
+    sudo linnapp watch -o seen --elasticsearch http://127.0.0.1:9200 -- make test
 
     Calls that read, write, sync, open, name, remove or look at files, of CMD and all that it
     starts, and with --pid all that the process starts from then on. A block I/O belongs to the
@@ -126,9 +130,14 @@ def watch(
     given together, a call must suit all. With --call or --path the I/Os are those of the calls that
     are left. A process is called as `ps -o comm` does: 15 bytes.
 
+    With --elasticsearch the server is asked before anything runs; ELASTIC_API_KEY, or
+    ELASTIC_PASSWORD and a user in the URL, let us in. What does not keep up with the recording is
+    sent after it, and what cannot be sent then by `linnapp query FOLDER --elasticsearch URL`.
+
     With `-- CMD` its exit status is passed on. Needs root, and a kernel with BTF.
     """
     from linnapp.trace.watch_reader import Wanted
+    from linnapp.trace.watch_sending import Sending
     from linnapp.trace.watched import session_folder, summary
     from linnapp.trace.watching import watch as watch_
 
@@ -138,6 +147,8 @@ def watch(
     if session is not None and output is None:
         raise click.UsageError("--session names a recording that is kept: give -o FOLDER, too")
     with contextlib.ExitStack() as stack:
+        server = None if url is None else ready(url)
+        sending = None if server is None else stack.enter_context(Sending(server))
         folder = output
         if folder is not None and session is not None:
             folder = output = session_folder(folder, session)
@@ -153,13 +164,23 @@ def watch(
             session=session,
             duration_s=duration,
             buffer_mib=int(buffer_mib),
+            on_rows=None if sending is None else sending.offer,
         )
         found = summary(folder, top)
+        outcome = None if sending is None else sending.finish(folder)
     if as_json:
-        click.echo(json.dumps(found, indent=1))
+        told = {} if outcome is None else {"elasticsearch": outcome.to_json()}
+        click.echo(json.dumps({**found, **told}, indent=1))
     else:
         _show(found, output)
-    ctx.exit(watched.status)
+    if outcome is None or server is None:
+        ctx.exit(watched.status)
+    if output is None:
+        rest = "they are gone; with -o FOLDER they would be kept"
+    else:
+        rest = f"`linnapp query {output} --elasticsearch URL` sends them"
+    tell(outcome, server, rest, is_quiet=as_json)
+    ctx.exit(watched.status or status(outcome))
 
 
 def _show(found: dict[str, Any], output: Path | None) -> None:

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import importlib
 import json
+import socket
 import stat
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,6 +76,10 @@ def check_can_store() -> None:
         importlib.import_module("pyarrow")
 
 
+#: given the recording's name, the table, the number of the first row, and a pyarrow.Table of rows
+OnRows = Callable[[str, str, int, Any], None]
+
+
 class Store:
     """Writes the two tables; a context.
 
@@ -85,6 +92,13 @@ class Store:
         From a number in a row to the name.
     session : str, optional
         What this recording is called, in a column of its own.
+    on_rows : callable, optional
+        Given every chunk that was written; see :data:`OnRows`.
+
+    Attributes
+    ----------
+    recording : str
+        A name that no other recording has.
     """
 
     def __init__(
@@ -93,7 +107,11 @@ class Store:
         call_names: Sequence[str],
         name: Callable[[int], str | None],
         session: str | None = None,
+        on_rows: OnRows | None = None,
     ) -> None:
+        self.recording = uuid.uuid4().hex
+        self._on_rows = on_rows
+        self._n_rows = dict.fromkeys(TABLES, 0)
         self._folder = Path(folder)
         self._session = session
         self._call_names = dict(enumerate(call_names))
@@ -127,6 +145,7 @@ class Store:
 
     def finish(self, said: dict[str, Any]) -> None:
         """Close the tables, and write what is to be known of the recording beside them."""
+        said = {"recording": self.recording, "host": this_host(), **said}
         try:
             for writer in self._writers.values():
                 writer.close()
@@ -149,6 +168,9 @@ class Store:
             self._writers[name].write_table(table)
         except OSError as error:
             raise explain_os_error(error, path) from error
+        if self._on_rows is not None and len(table):
+            self._on_rows(self.recording, name, self._n_rows[name], table)
+        self._n_rows[name] += len(table)
 
     def _calls(self, rows: npt.NDArray[np.void], pa: Any) -> pa.Table:
         no_file = rows["inode"] == watch_reader.NULL
@@ -215,6 +237,16 @@ class Store:
         return pa.repeat(pa.scalar(self._session, pa.string()), len(rows))
 
 
+def schemas() -> dict[str, pa.Schema]:
+    """Columns of the tables, and their types."""
+    import pyarrow as pa
+
+    store = Store(".", (), lambda _: None)
+    calls = store._calls(np.zeros(0, watch_reader.CALL_ROW), pa)
+    ios = store._ios(np.zeros(0, watch_reader.IO_ROW), pa)
+    return {"calls": calls.schema, "ios": ios.schema}
+
+
 def _integers(column: npt.NDArray[np.int64], pa: Any) -> Any:
     return pa.array(np.ascontiguousarray(column), mask=column == watch_reader.NULL)
 
@@ -233,6 +265,11 @@ def _device(number: int) -> str | None:
     pair = f"{number >> 20}:{number & 0xFFFFF}"
     place = Path("/sys/dev/block") / pair
     return place.resolve().name if place.exists() else pair
+
+
+def this_host() -> str:
+    """What this machine is called."""
+    return socket.gethostname()
 
 
 def session_folder(folder: AnyPath, session: str) -> Path:
@@ -327,6 +364,14 @@ def recording(folder: AnyPath) -> dict[str, Any]:
     if not isinstance(said, dict):
         raise TraceError(f"{path}: damaged: no object")
     return said
+
+
+def recording_name(folder: AnyPath) -> str:
+    """A recording's name; of one that was made before they had any, as good a one."""
+    name = recording(folder).get("recording")
+    if isinstance(name, str):
+        return name
+    return hashlib.sha256((Path(folder) / _RECORDING).read_bytes()).hexdigest()[:32]
 
 
 def query(folder: AnyPath, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:

@@ -18,11 +18,13 @@ from pathlib import Path
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath, replaced_directory
 from linnapp.trace.watch_reader import EVERYTHING, Reader, Wanted, call_names, library
-from linnapp.trace.watched import Store, check_can_store
+from linnapp.trace.watched import OnRows, Store, check_can_store
 
 _TYPES = Path("/sys/kernel/btf/vmlinux")
 #: How long records wait in the buffer; a full eighth of it is read at once.
 _LOOK_MS = 50
+#: How long rows wait until they are told of, if somebody wants to know.
+_TELL_S = 1.0
 #: of the inode of the first PID namespace, linux/proc_ns.h
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 
@@ -113,6 +115,7 @@ def watch(
     session: str | None = None,
     duration_s: float | None = None,
     buffer_mib: int = 16,
+    on_rows: OnRows | None = None,
 ) -> Watched:
     """Follow a command until it ends, or processes; until ctrl-C at most.
 
@@ -134,6 +137,8 @@ def watch(
         Stop after so long; a command is ended then.
     buffer_mib : int
         Of what waits to be read; a power of two. What does not fit is lost and counted.
+    on_rows : callable, optional
+        Told of rows while they are recorded, :data:`linnapp.trace.watched.OnRows`; must not wait.
 
     Raises
     ------
@@ -152,7 +157,7 @@ def watch(
         reader.choose(wanted)
         if every:
             reader.follow_all()
-        store = stack.enter_context(Store(folder, call_names(), reader.name, session))
+        store = stack.enter_context(Store(folder, call_names(), reader.name, session, on_rows))
         reader.attach(buffer_mib << 20)
         start = time.monotonic()
         child = None
@@ -163,7 +168,8 @@ def watch(
                     child = _started(command)
             for pid in pids:
                 reader.follow(pid)
-            _until_end(reader, store, [child.pid] if child else pids, duration_s)
+            tell_s = None if on_rows is None else _TELL_S
+            _until_end(reader, store, [child.pid] if child else pids, duration_s, tell_s)
         except KeyboardInterrupt:
             pass  # what was recorded until then is kept
         finally:
@@ -229,7 +235,14 @@ def _ended(child: subprocess.Popen[bytes] | None) -> int:
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 
-def _until_end(reader: Reader, store: Store, pids: Sequence[int], duration_s: float | None) -> None:
+def _until_end(
+    reader: Reader,
+    store: Store,
+    pids: Sequence[int],
+    duration_s: float | None,
+    tell_s: float | None,
+) -> None:
+    told_s = time.monotonic()
     deadline = None if duration_s is None else time.monotonic() + duration_s
     with _ends_of(pids) as have_ended:
         while not have_ended():
@@ -239,8 +252,10 @@ def _until_end(reader: Reader, store: Store, pids: Sequence[int], duration_s: fl
                 if left_ms <= 0:
                     break
                 wait_ms = min(wait_ms, left_ms)
-            if reader.read(wait_ms):
+            is_late = tell_s is not None and time.monotonic() - told_s >= tell_s
+            if reader.read(wait_ms) or is_late:
                 store.add(*reader.take())
+                told_s = time.monotonic()
 
 
 @contextlib.contextmanager

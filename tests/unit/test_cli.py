@@ -82,6 +82,7 @@ def test_help_imports_nothing_heavy() -> None:
         "status",
         "faults",
         "exporter",
+        "dashboard",
         "recalibrate",
         "fleet",
     ],

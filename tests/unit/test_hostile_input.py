@@ -67,6 +67,7 @@ READERS = [
     "status @",
     "top --once @",
     "exporter --once @",
+    "dashboard @",
     "explain @",
     "explain --trace @ --model good.linnos",
     "explain --trace good.blk --model @",
@@ -86,6 +87,7 @@ WRITERS = [
     "train --trace good.blk -o @",
     "trace /dev/null -o @",
     "layers good.blk -o @",
+    "dashboard kibana -o @",
     "watch -o @ -- true",
 ]
 

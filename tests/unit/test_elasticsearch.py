@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: MIT
+"""What is sent to Elasticsearch arrives once, whatever the server does meanwhile.
+
+The servers here are made up, for what a real one does not do when it is asked to: refuse for a
+moment, break off, be another one. tests/elasticsearch/ has a real one.
+"""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from test_watch import FOO, call_record, file_record, io_record, run, stored
+
+from linnapp.commands import _kibana_dashboard
+from linnapp.errors import LinnappError
+from linnapp.trace import elasticsearch, watch_documents, watch_reader, watch_sending, watched
+from linnapp.trace.elasticsearch import Server
+
+ALLOWED = {"ELASTIC_API_KEY": "a key that nobody sees"}
+
+
+class MadeUp(http.server.ThreadingHTTPServer):
+    """Answers as Elasticsearch does; `faults` are done first, one a bulk request."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answers)
+        self.documents: dict[str, Any] = {}
+        self.faults: list[Any] = []
+        self.seen: list[tuple[str, str]] = []
+        self.authorization: set[str | None] = set()
+        self.root: tuple[int, Any] = (200, {"version": {"number": "8.19.4"}})
+        self.largest = 1 << 30
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: MadeUp
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def answer(self, status: int, said: Any, **headers: str) -> None:
+        body = json.dumps(said).encode()
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def break_off(self) -> None:
+        self.connection.shutdown(socket.SHUT_RDWR)
+        self.close_connection = True
+
+    def read(self) -> bytes:
+        self.server.seen.append((self.command, self.path.split("?")[0]))
+        self.server.authorization.add(self.headers.get("Authorization"))
+        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+
+    def do_GET(self) -> None:
+        self.read()
+        self.answer(*self.server.root)
+
+    def do_PUT(self) -> None:
+        json.loads(self.read())
+        self.answer(200, {"acknowledged": True})
+
+    def do_POST(self) -> None:
+        body = self.read()
+        if not self.path.split("?")[0].endswith("_bulk"):
+            self.answer(200, {})
+            return
+        if len(body) > self.server.largest:
+            self.answer(413, {})
+            return
+        fault = self.server.faults.pop(0) if self.server.faults else None
+        if fault == "break off":
+            self.break_off()
+            return
+        if isinstance(fault, int):
+            self.answer(fault, {"error": "busy"}, Retry_After="0")
+            return
+        lines = body.decode().split("\n")
+        assert lines.pop() == ""
+        items = []
+        for k, (head, document) in enumerate(zip(lines[::2], lines[1::2], strict=True)):
+            name = json.loads(head)["create"]["_id"]
+            status = 409 if name in self.server.documents else 201
+            if isinstance(fault, list) and k in fault:
+                status = 429
+            if fault == "refuse one" and not k:
+                status = 400
+            if status == 201:
+                self.server.documents[name] = json.loads(document)
+            error = {"type": "x", "reason": "no", "caused_by": {"reason": "field is a word"}}
+            items.append(
+                {"create": {"status": status, **({} if status == 201 else {"error": error})}}
+            )
+        # Whoever hears nothing of it sends it again.
+        if fault == "break off late":
+            self.break_off()
+            return
+        self.answer(200, {"errors": True, "items": items})
+
+
+@pytest.fixture
+def made_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[MadeUp]:
+    monkeypatch.setattr(elasticsearch, "_FIRST_WAIT_S", 0.001)
+    for name in ("ELASTIC_API_KEY", "ELASTIC_PASSWORD"):
+        monkeypatch.delenv(name, raising=False)
+    with MadeUp() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def recorded(folder: Path, n: int = 25, session: str | None = None) -> Path:
+    in_call = watch_reader.IN_CALL | watch_reader.COMPLETED
+    return stored(
+        folder,
+        file_record(FOO, b'a "\n\\ name', b"srv"),
+        *(call_record("pwrite64", FOO, time_ns=10**18 + k, result=100) for k in range(n)),
+        io_record(in_call, call="pwrite64", decision=1),
+        session=session,
+    )
+
+
+def sent(folder: Path, server: MadeUp, *more: object) -> Result:
+    return run("query", folder, "--elasticsearch", server.url, *more)
+
+
+def test_a_row_is_a_document_with_the_tables_columns(made_up: MadeUp, tmp_path: Path) -> None:
+    folder = recorded(tmp_path / "seen")
+    done = sent(folder, made_up)
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert done.stdout == f"{made_up.url}: 26 documents sent\n"
+    name = watched.recording_name(folder)
+    assert sorted(made_up.documents) == sorted(
+        [*(f"{name}-calls-{k}" for k in range(25)), f"{name}-ios-0"]
+    )
+    document = made_up.documents[f"{name}-calls-7"]
+    assert document == {
+        **{"@timestamp": "2001-09-09T01:46:40.000000007Z", "time_ns": 10**18 + 7},
+        **{"recording": name, "host": os.uname().nodename, "session": None, "duration_ns": 5},
+        **{"pid": 7, "tid": 7, "process": "postgres", "call": "pwrite64", "fd": 3},
+        **{"path": '/srv/a "\n\\ name', "to_path": None, "file_offset": None, "bytes": None},
+        **{"result": 100, "kind": "file", "device": "4095:1", "inode": 12},
+        "first_access_ns": 10**18,
+    }
+    for table, fields in watch_documents.mappings().items():
+        assert set(made_up.documents[f"{name}-{table}-0"]) == set(fields)
+    # The server learns the fields before the first document.
+    assert made_up.seen.index(("PUT", "/_index_template/linnapp-ios")) < made_up.seen.index(
+        ("POST", "/linnapp-calls/_bulk")
+    )
+    again = sent(folder, made_up)
+    assert again.stdout == f"{made_up.url}: 0 documents sent, 26 were there already\n"
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        [429, 503, 502],
+        ["break off", "break off"],
+        [[0, 1, 2, 24], [3], [0]],
+        [429, [5], "break off", [0, 1]],
+        ["break off late"],
+    ],
+)
+def test_what_is_refused_for_a_moment_is_sent_again(
+    made_up: MadeUp, tmp_path: Path, faults: list[Any]
+) -> None:
+    made_up.faults = list(faults)
+    done = sent(recorded(tmp_path / "seen"), made_up, "--json")
+    assert done.exit_code == 0, (done.output, done.exception)
+    told = json.loads(done.stdout)
+    assert len(made_up.documents) == 26 and not made_up.faults
+    assert told["created"] + told["there_already"] == 26 and not told["left"]
+    if "break off late" not in faults:
+        assert told["created"] == 26
+
+
+def test_a_request_that_is_too_large_is_sent_in_parts(made_up: MadeUp, tmp_path: Path) -> None:
+    made_up.largest = 1500
+    made_up.faults = [[0], 429, [1], "break off"]
+    done = sent(recorded(tmp_path / "seen"), made_up)
+    assert done.stdout == f"{made_up.url}: 26 documents sent\n"
+
+
+def test_a_document_that_is_refused_is_told_of(made_up: MadeUp, tmp_path: Path) -> None:
+    made_up.faults = ["refuse one"]
+    done = sent(recorded(tmp_path / "seen"), made_up)
+    assert done.exit_code == 1
+    assert "25 documents sent" in done.stdout
+    assert "1 documents were refused: no: field is a word" in done.stdout
+
+
+def test_a_server_that_stays_busy_is_given_up_and_told_of(
+    made_up: MadeUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elasticsearch, "_ATTEMPTS", 3)
+    made_up.faults = [429] * 3
+    done = sent(recorded(tmp_path / "seen"), made_up)
+    assert done.exit_code == 1
+    assert "26 documents were not sent" in done.stderr
+    assert "tried 3 times: it answers 429; the same command sends the rest" in done.stderr
+    assert sent(tmp_path / "seen", made_up).exit_code == 0 and len(made_up.documents) == 26
+
+
+def test_sessions_are_sent_apart_or_all(made_up: MadeUp, tmp_path: Path) -> None:
+    for session, n in (("before", 3), ("after", 5)):
+        recorded(tmp_path / "seen" / session, n, session)
+    sent(tmp_path / "seen", made_up, "--session", "after")
+    assert Counter(each["session"] for each in made_up.documents.values()) == {"after": 6}
+    sent(tmp_path / "seen", made_up)
+    assert Counter(each["session"] for each in made_up.documents.values()) == {
+        "after": 6,
+        "before": 4,
+    }
+    refused = sent(tmp_path / "seen", made_up, "--session", "x")
+    assert isinstance(refused.exception, LinnappError) and "x" in str(refused.exception)
+
+
+def test_rows_that_find_too_many_waiting_are_sent_afterwards(
+    made_up: MadeUp, tmp_path: Path
+) -> None:
+    """While it is recorded the server takes nothing: the recording waits for none of it."""
+    go_on = threading.Event()
+    server = Server(made_up.url, {})
+    bulk = server.bulk
+
+    def late(index: str, lines: list[bytes]) -> elasticsearch.Sent:
+        go_on.wait(30)
+        return bulk(index, lines)
+
+    server.bulk = late  # type: ignore[method-assign]
+    n_chunks, n = 12, 5
+    folder = tmp_path / "seen"
+    folder.mkdir()
+    offered = []
+    with watch_sending.Sending(server) as sending:
+
+        def offer(recording: str, table: str, first_row: int, rows: Any) -> None:
+            offered.append((table, first_row, len(rows)))
+            sending.offer(recording, table, first_row, rows)
+
+        with (
+            watch_reader.Reader(rows=100) as reader,
+            watched.Store(folder, watch_reader.call_names(), reader.name, None, offer) as store,
+        ):
+            for k in range(n_chunks):
+                for i in range(n):
+                    reader.feed(call_record("read", time_ns=100 * k + i))
+                store.add(*reader.take())
+            store.finish({"command": ["x"], "seconds": 1.0, **reader.counts()})
+        assert offered == [("calls", n * k, n) for k in range(n_chunks)]
+        assert not made_up.documents
+        go_on.set()
+        outcome = sending.finish(folder)
+    assert (outcome.sent.created, outcome.sent.there_already, outcome.left) == (n_chunks * n, 0, 0)
+    times = sorted(document["time_ns"] for document in made_up.documents.values())
+    assert times == [100 * k + i for k in range(n_chunks) for i in range(n)]
+
+
+def test_each_obstacle_is_named(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(url: str, words: str, environment: dict[str, str] | None = None) -> None:
+        with pytest.raises(LinnappError, match=words) as error:
+            watch_sending.prepare(Server(url, environment or {}))
+        assert "secret" not in str(error.value) and "key that" not in str(error.value)
+
+    for url in ("127.0.0.1:9200", "ftp://x", "http://", "http://u:secret@[::1", "http://x:99999"):
+        refused(url, "--elasticsearch: ")
+    refused("http://u:secret@127.0.0.1:1", r"^http://127.0.0.1:1: connection refused")
+    refused("http://u:secret@name.invalid", r"^http://name.invalid:9200: ")
+    refused(made_up.url.replace("http:", "https:"), "no TLS: ")
+    refused(made_up.url, "ELASTIC_API_KEY: no key", {"ELASTIC_API_KEY": "secret\nkey"})
+    made_up.root = (401, {})
+    refused(made_up.url, r"wants to know who you are \(401\): set ELASTIC_API_KEY")
+    refused(made_up.url, "refuses the key or the password", ALLOWED)
+    made_up.root = (403, {"error": {"type": "security", "reason": "no"}})
+    refused(made_up.url, r"may not do that \(403\): no; it takes .*manage_index_templates")
+    made_up.root = (200, {"hello": "world"})
+    refused(made_up.url, r"somebody answers \(200\), but not as Elasticsearch")
+    made_up.root = (200, {"version": {"number": "7.6.2"}})
+    refused(made_up.url, "Elasticsearch 7.6.2; 7.8 at least")
+    made_up.root = (200, {"version": {"number": "2.11.0", "distribution": "opensearch"}})
+    watch_sending.prepare(Server(made_up.url, {}))
+
+
+def test_who_we_are_is_told_to_the_server_alone(made_up: MadeUp, tmp_path: Path) -> None:
+    for url, environment, authorization in (
+        ("http://", ALLOWED, "ApiKey a key that nobody sees"),
+        ("http://u:p%40ss@", {}, "Basic dTpwQHNz"),
+        ("http://u@", {"ELASTIC_PASSWORD": "p@ss"}, "Basic dTpwQHNz"),
+        ("http://", {"ELASTIC_PASSWORD": "p@ss"}, "Basic ZWxhc3RpYzpwQHNz"),
+        ("http://", {}, None),
+    ):
+        made_up.authorization.clear()
+        server = Server(made_up.url.replace("http://", url), environment)
+        server.check()
+        assert made_up.authorization == {authorization}
+        assert server.name == made_up.url and not server.is_overheard
+    assert Server("http://u:p@example.org", {}).is_overheard
+    assert not Server("https://u:p@example.org", {}).is_overheard
+    assert Server("https://example.org/es/", {}).name == "https://example.org:9200/es"
+    done = run("query", recorded(tmp_path / "seen"), "--elasticsearch",
+               made_up.url.replace("//", "//u:secret@"))  # fmt: skip
+    assert done.exit_code == 0 and "secret" not in done.output
+    assert "secret" not in (tmp_path / "seen" / "recording.json").read_text()
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_a_certificate_must_be_one_that_is_trusted(
+    made_up: MadeUp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"),
+            *("-keyout", tmp_path / "key", "-out", tmp_path / "certificate"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "certificate", tmp_path / "key")
+    made_up.socket = context.wrap_socket(made_up.socket, server_side=True)
+    url = f"https://localhost:{made_up.server_port}"
+    with pytest.raises(LinnappError, match=r"not to be trusted: self.signed .*SSL_CERT_FILE"):
+        Server(url, {}).check()
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate"))
+    Server(url, {}).check()
+    with pytest.raises(LinnappError, match="not to be trusted"):
+        Server(url.replace("localhost", "127.0.0.1"), {}).check()
+
+
+# --- Kibana's dashboard.
+
+
+def test_the_dashboard_asks_for_fields_that_there_are(tmp_path: Path) -> None:
+    done = run("dashboard", "kibana", "-o", tmp_path / "dashboard.ndjson")
+    assert done.exit_code == 0 and not done.output
+    lines = (tmp_path / "dashboard.ndjson").read_text().splitlines()
+    objects = {each["id"]: each for each in map(json.loads, lines)}
+    assert len(objects) == len(lines) == 2 + len(_kibana_dashboard.PANELS) + 1
+    fields = watch_documents.mappings()
+    for each in objects.values():
+        assert set(each["migrationVersion"]) == {each["type"]}
+        for reference in each["references"]:
+            assert objects[reference["id"]]["type"] == reference["type"]
+        if each["type"] != "visualization":
+            continue
+        [index] = [reference["id"] for reference in each["references"]]
+        state = json.loads(each["attributes"]["visState"])
+        used = {agg["params"]["field"] for agg in state["aggs"] if "field" in agg["params"]}
+        asked = json.loads(each["attributes"]["kibanaSavedObjectMeta"]["searchSourceJSON"])
+        if asked["query"]["query"]:
+            used.add(asked["query"]["query"].split()[0].rstrip(":"))
+        assert used <= set(fields[index.removeprefix("linnapp-")]), each["attributes"]["title"]
+    panels = json.loads(objects["linnapp-watch"]["attributes"]["panelsJSON"])
+    taken = set()
+    for panel in panels:
+        grid = panel["gridData"]
+        cells = {
+            (x, y)
+            for x in range(grid["x"], grid["x"] + grid["w"])
+            for y in range(grid["y"], grid["y"] + grid["h"])
+        }
+        assert not taken & cells and max(x for x, _ in cells) < 48
+        taken |= cells
+    names = {reference["name"] for reference in objects["linnapp-watch"]["references"]}
+    assert names == {panel["panelRefName"] for panel in panels}
+    assert len(taken) == 48 * (1 + max(y for _, y in taken))
+
+
+def test_grafanas_dashboard_is_printed() -> None:
+    assert json.loads(run("dashboard", "grafana").output)["title"]
