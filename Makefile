@@ -22,7 +22,7 @@ PYTEST_PARALLEL := $(PYTEST) -n $(TEST_JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help deps venv kernel kernel-debug kernel-x86 kernel-6.1 kernel-deb kernel-debian native replayer liblinnos ublk install-lib install-ublk build deb demo test \
-	kernel-x86-kasan kernel-x86-kcsan test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 fuzz bench eval report lint clean
+	kernel-x86-kasan kernel-x86-kcsan test-elasticsearch test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 fuzz bench eval report lint clean
 
 help: ## this list
 	@echo "LinnOS. On a fresh Debian 12: make demo, make test."
@@ -35,7 +35,8 @@ $(BUILD)/.deps: debian-packages.txt
 $(BUILD)/.deps-qemu: debian-packages-qemu.txt
 $(BUILD)/.deps-6.1: debian-packages-6.1.txt
 $(BUILD)/.deps-kernel-deb: debian-packages-kernel-deb.txt
-$(BUILD)/.deps $(BUILD)/.deps-qemu $(BUILD)/.deps-6.1 $(BUILD)/.deps-kernel-deb:
+$(BUILD)/.deps-elasticsearch: debian-packages-elasticsearch.txt
+$(BUILD)/.deps $(BUILD)/.deps-qemu $(BUILD)/.deps-6.1 $(BUILD)/.deps-kernel-deb $(BUILD)/.deps-elasticsearch:
 	@mkdir -p $(BUILD)
 	@missing=; for package in $$(sed 's/#.*//' $<); do \
 	  [ "$$(dpkg-query -W -f '$${db:Status-Status}' $$package 2>/dev/null)" = installed ] \
@@ -114,10 +115,10 @@ demo: build ## the whole loop; TRACE=FILE: on your own trace
 	$(PYTHON) -m eval.demo $(if $(TRACE),--trace $(TRACE))
 
 test: build ## every test: Python, KUnit, and in the booted kernel
-	$(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug"
+	$(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug and not elasticsearch"
 
 test-unit: venv native replayer liblinnos ublk ## the tests that boot no kernel
-	$(PYTEST_PARALLEL) -m "not lab and not qemu and not linux61 and not debug"
+	$(PYTEST_PARALLEL) -m "not lab and not qemu and not linux61 and not debug and not elasticsearch"
 
 test-lab: build ## the tests that boot the kernel
 	$(PYTEST_PARALLEL) -m lab
@@ -133,6 +134,25 @@ test-debug-smp: venv native $(BUILD)/.deps-qemu kernel-x86-kasan kernel-x86-kcsa
 	  LINNOS_X86_KERNEL=$(CURDIR)/$(BUILD)/linux-x86-$$kernel/bzImage LINNOS_QEMU_PATIENCE=6 \
 	    $(PYTEST) -m qemu || exit 1; \
 	done
+
+# The server that its makers publish for the tests of plugins: the real one, without some modules.
+# Only tests use it, and none of it is in what is built here; its licence is that of Elasticsearch 8:
+# AGPL 3, SSPL or Elastic's own, as one likes.
+ELASTICSEARCH := 8.19.4
+ELASTICSEARCH_SHA256 := 553088b4c0f60f04d7c63da609aaeae372c483159f4fb8013599e91233aab0de
+ELASTICSEARCH_FETCHED := $(BUILD)/elasticsearch/.fetched-$(ELASTICSEARCH)
+
+test-elasticsearch: venv native $(ELASTICSEARCH_FETCHED) ## what `linnapp watch` sends, in a real Elasticsearch
+	$(PYTEST) -m elasticsearch
+
+$(ELASTICSEARCH_FETCHED): | $(BUILD)/.deps-elasticsearch
+	@mkdir -p $(@D)
+	mvn -q -B dependency:copy -DoutputDirectory=$(CURDIR)/$(@D) \
+	  -Dartifact=org.elasticsearch.distribution.integ-test-zip:elasticsearch:$(ELASTICSEARCH):zip
+	echo "$(ELASTICSEARCH_SHA256)  $(@D)/elasticsearch-$(ELASTICSEARCH).zip" | sha256sum --check --quiet
+	unzip -q -o -d $(@D) $(@D)/elasticsearch-$(ELASTICSEARCH).zip
+	rm $(@D)/elasticsearch-$(ELASTICSEARCH).zip
+	@touch $@
 
 test-6.1: build kernel-6.1 ## KUnit and a smoke test on Linux 6.1
 	$(PYTEST) -m linux61

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: MIT
+"""A session that was recorded, in a real Elasticsearch: counts, percentiles, and Kibana's panels.
+
+`make test-elasticsearch` fetches the server, of the kind that its makers test plugins with. It runs
+here with its security on, on loopback, with 256 MiB of heap, and knows one user who may do just
+what `linnapp` says that it takes.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from linnapp.cli import cli
+from linnapp.commands import _kibana_dashboard
+from linnapp.errors import LinnappError
+from linnapp.trace import watch_documents, watching
+from linnapp.trace.elasticsearch import Server
+from linnapp.trace.watched import query
+
+pytestmark = pytest.mark.elasticsearch
+
+ROOT = Path(__file__).parents[2]
+USER, PASSWORD = "watcher", "it is a secret"
+#: bcrypt's
+HASH = "$2a$10$P/toOI4lpbhKLkR.jD1UPuYipOWuGqv9jnv7wnSFoM3vEdo53yKdW"
+ROLE = """
+linnapp:
+  cluster: [monitor, manage_index_templates]
+  indices:
+    - names: ["linnapp-*"]
+      privileges: [manage, create_doc, read]
+"""
+SETTINGS = """
+discovery.type: single-node
+network.host: 127.0.0.1
+http.port: {http}
+transport.port: {transport}
+xpack.security.enabled: true
+xpack.security.enrollment.enabled: false
+path.data: {place}/data
+path.logs: {place}/logs
+"""
+JAVA = """
+-Xms256m
+-Xmx256m
+-XX:+UseSerialGC
+-XX:TieredStopAtLevel=1
+-Djava.io.tmpdir=${ES_TMPDIR}
+"""
+PROGRAM = textwrap.dedent("""
+    import os, sys
+    os.chdir(sys.argv[1])
+    fd = os.open("log", os.O_CREAT | os.O_RDWR)
+    for i in range(1500):
+        os.write(fd, b"x" * (i % 200))
+        if i % 50 == 0:
+            os.fsync(fd)
+    try:
+        os.open("nowhere", os.O_RDONLY)
+    except FileNotFoundError:
+        pass
+""")
+
+
+def _free_ports(n: int) -> list[int]:
+    bound = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
+    ports = [each.getsockname()[1] for each in bound]
+    for each in bound:
+        each.close()
+    return ports
+
+
+def _as_somebody() -> list[str]:
+    """It does not run as root; in a namespace of users of its own it does as another."""
+    if os.geteuid():
+        return []
+    command = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
+    if subprocess.run([*command, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("Elasticsearch does not run as root, and no user namespace can be had here")
+    return command
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    programs = sorted((ROOT / "build" / "elasticsearch").glob("*/bin/elasticsearch"))
+    if not programs or shutil.which("java") is None:
+        pytest.skip("Elasticsearch is not installed: make test-elasticsearch fetches it")
+    place = tmp_path_factory.mktemp("elasticsearch")
+    shutil.copytree(programs[-1].parents[1] / "config", place / "config")
+    http, transport = _free_ports(2)
+    for name, text in (
+        ("elasticsearch.yml", SETTINGS.format(http=http, transport=transport, place=place)),
+        ("jvm.options", JAVA),
+        ("roles.yml", ROLE),
+        ("users", f"{USER}:{HASH}\n"),
+        ("users_roles", f"linnapp:{USER}\n"),
+    ):
+        (place / "config" / name).write_text(text)
+    home = Path(shutil.which("java") or "").resolve().parents[1]
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("ES_")},
+        **{"ES_PATH_CONF": str(place / "config"), "ES_JAVA_HOME": str(home)},
+        "CLI_JAVA_OPTS": "-Xmx64m -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    }
+    with (place / "log").open("w") as log:
+        process = subprocess.Popen(
+            [*_as_somebody(), programs[-1]],
+            cwd=place,
+            env=environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        deadline_s = time.monotonic() + 600
+        while True:
+            try:
+                asked(f"http://127.0.0.1:{http}", "/_cluster/health")
+                break
+            except (urllib.error.URLError, ConnectionError):
+                if process.poll() is not None or time.monotonic() > deadline_s:
+                    pytest.fail((place / "log").read_text()[-4000:])
+                time.sleep(0.25)
+        yield f"http://127.0.0.1:{http}"
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.fixture(autouse=True)
+def password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ELASTIC_API_KEY", raising=False)
+    monkeypatch.setenv("ELASTIC_PASSWORD", PASSWORD)
+
+
+def asked(url: str, path: str, body: Any = None) -> Any:
+    pair = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+    request = urllib.request.Request(
+        url + path,
+        None if body is None else json.dumps(body).encode(),
+        {"Authorization": f"Basic {pair}", "Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+def searched(url: str, table: str, aggregations: Any, query: Any = None) -> Any:
+    index = watch_documents.INDICES[table]
+    body = {"size": 0, "track_total_hits": True, "aggs": aggregations}
+    return asked(url, f"/{index}/_search", {**body, **({"query": query} if query else {})})
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, list(map(str, arguments)))
+
+
+def with_user(url: str) -> str:
+    return url.replace("//", f"//{USER}@")
+
+
+@pytest.fixture(scope="module")
+def seen(url: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a program did, recorded and sent at once."""
+    try:
+        watching.check_can_watch()
+    except LinnappError as error:
+        pytest.skip(f"this machine does not let itself be watched: {error}")
+    folder, place = (tmp_path_factory.mktemp(name) for name in ("seen", "place"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ELASTIC_PASSWORD", PASSWORD)
+        done = run(
+            *("watch", "-o", folder, "--session", "real", "--elasticsearch", with_user(url), "--"),
+            *(sys.executable, "-S", "-E", "-c", PROGRAM, place),
+        )
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert PASSWORD not in done.output and f"{url}: " in done.output
+    return folder
+
+
+def rows(seen: Path, sql: str) -> list[tuple[Any, ...]]:
+    return list(query(seen, sql)[1])
+
+
+def test_who_is_not_known_is_not_let_in(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(LinnappError, match=r"refuses the key or the password \(401\)"):
+        Server(url, {"ELASTIC_PASSWORD": "wrong"}).check()
+    with pytest.raises(LinnappError, match=r"wants to know who you are \(401\)"):
+        Server(url, {}).check()
+    with pytest.raises(LinnappError, match=r"may not do that \(403\)"):
+        Server(with_user(url)).put("/other", {})
+
+
+def test_the_server_counts_what_was_recorded(url: str, seen: Path) -> None:
+    by_call = searched(url, "calls", {"by": {"terms": {"field": "call", "size": 100}}})
+    found = {b["key"]: b["doc_count"] for b in by_call["aggregations"]["by"]["buckets"]}
+    assert found == dict(rows(seen, "select call, count(*) from calls group by call"))
+    assert found["write"] >= 1500
+    [[n_ios]] = rows(seen, "select count(*) from ios")
+    assert searched(url, "ios", {})["hits"]["total"]["value"] == n_ios
+    sums = searched(
+        url,
+        "calls",
+        {"bytes": {"sum": {"field": "result"}}, "first": {"min": {"field": "time_ns"}}},
+        {"term": {"call": "write"}},
+    )["aggregations"]
+    [[n_bytes]] = rows(seen, "select sum(result) from calls where call = 'write'")
+    assert sums["bytes"]["value"] == n_bytes
+
+
+def test_the_servers_percentiles_are_those_of_the_tables(url: str, seen: Path) -> None:
+    asked_for = [50, 90, 99]
+    found = searched(
+        url,
+        "calls",
+        {"p": {"percentiles": {"field": "duration_ns", "percents": asked_for}}},
+        {"term": {"call": "write"}},
+    )["aggregations"]["p"]["values"]
+    for percent in asked_for:
+        # It estimates them: by their rank within half a percent.
+        low, high = rows(
+            seen,
+            f"""select quantile_disc(duration_ns, {percent / 100 - 0.005}),
+            quantile_disc(duration_ns, {min(1, percent / 100 + 0.005)})
+            from calls where call = 'write'""",
+        )[0]
+        assert low <= found[f"{percent}.0"] <= high, percent
+
+
+def test_dates_are_to_the_nanosecond_and_numbers_exact(url: str, seen: Path) -> None:
+    [[time_ns, first_ns, result]] = rows(
+        seen,
+        "select time_ns, first_access_ns, result from calls where call = 'fsync' "
+        "order by time_ns limit 1",
+    )
+    [hit] = asked(
+        url,
+        "/linnapp-calls/_search",
+        {"query": {"term": {"time_ns": time_ns}}, "fields": ["@timestamp"]},
+    )["hits"]["hits"]
+    assert hit["_source"]["first_access_ns"] == first_ns and hit["_source"]["result"] == result
+    seconds, ns = divmod(time_ns, 10**9)
+    said = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{ns:09d}"
+    # It leaves out zeros at the end.
+    assert hit["fields"]["@timestamp"] == [said.rstrip("0") + "Z"]
+
+
+def test_what_is_sent_twice_is_there_once(url: str, seen: Path) -> None:
+    [[n]] = rows(seen, "select (select count(*) from calls) + (select count(*) from ios)")
+    again = run("query", seen, "--elasticsearch", with_user(url))
+    assert again.exit_code == 0, (again.output, again.exception)
+    assert again.output == f"{url}: 0 documents sent, {n} were there already\n"
+
+
+def test_fields_have_the_types_that_were_meant(url: str, seen: Path) -> None:
+    for table, fields in watch_documents.mappings().items():
+        index = watch_documents.INDICES[table]
+        assert asked(url, f"/{index}/_mapping")[index]["mappings"] == {
+            "dynamic": "strict",
+            "properties": fields,
+        }
+    server = Server(with_user(url))
+    sent = server.bulk("linnapp-calls", [b'{"create":{"_id":"x"}}', b'{"colour":"red"}'])
+    assert not sent.created
+    [(reason, n)] = sent.refused.items()
+    assert "colour" in reason and n == 1
+
+
+#: What Kibana makes of the queries of the panels.
+QUERIES = {
+    "": {"match_all": {}},
+    "result < 0": {"range": {"result": {"lt": 0}}},
+    "below: false": {"term": {"below": False}},
+    "decision: *": {"exists": {"field": "decision"}},
+}
+
+
+def aggregations(panel: _kibana_dashboard.Panel) -> Any:
+    """As Kibana asks for a panel's: a bucket in another, the numbers in the innermost."""
+    numbers: dict[str, Any] = {}
+    for n, (kind, schema, parameters) in enumerate(panel.aggregations, 1):
+        if schema == "metric" and kind != "count":
+            names = ("field", "percents")
+            numbers[str(n)] = {
+                kind: {name: parameters[name] for name in names if name in parameters}
+            }
+    found = numbers
+    for n, (kind, schema, parameters) in reversed(list(enumerate(panel.aggregations, 1))):
+        if schema == "metric":
+            continue
+        if kind == "date_histogram":
+            how: Any = {"field": parameters["field"], "fixed_interval": "1s", "min_doc_count": 1}
+        else:
+            by = parameters["orderBy"]
+            ordered = by if by in numbers else "_count"
+            how = {"field": parameters["field"], "size": parameters["size"]}
+            how["order"] = {ordered: parameters["order"]}
+        found = {str(n): {kind: how, "aggs": {**found, **numbers}}}
+    return found
+
+
+@pytest.mark.parametrize("panel", _kibana_dashboard.PANELS, ids=lambda panel: panel.title)
+def test_every_panel_has_an_answer(url: str, seen: Path, panel: _kibana_dashboard.Panel) -> None:
+    answer = searched(url, panel.table, aggregations(panel), QUERIES[panel.query])
+    assert not answer["_shards"]["failed"]
+    if panel.title == "LinnOS' decisions" and not answer["hits"]["total"]["value"]:
+        return  # this machine's kernel has no LinnOS: the question is understood, that is all
+    inside, depth = answer["aggregations"], 0
+    while True:
+        [buckets] = [each["buckets"] for each in inside.values() if "buckets" in each] or [None]
+        if buckets is None:
+            break
+        assert buckets, panel.title
+        inside = {name: v for name, v in buckets[0].items() if isinstance(v, dict)}
+        depth += 1
+    assert depth == sum(schema != "metric" for _, schema, _ in panel.aggregations)
