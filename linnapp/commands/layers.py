@@ -109,7 +109,8 @@ def layers(
     status, are_named = 0, bool(devices)
     with tempfile.TemporaryDirectory(prefix="linnapp-") as folder:
         if command:
-            from linnapp.trace.recording import drives_to_record, record
+            from linnapp.drive.disks import drives_to_record
+            from linnapp.trace.recording import record
 
             devices = devices or tuple(drives_to_record())
             recordings, status = record(devices, Path(folder), command=command)
@@ -164,7 +165,7 @@ def layers(
 
 def _show_functions(command: Sequence[str], as_json: bool) -> int:
     from linnapp.commands._functions_table import said, show
-    from linnapp.trace.function_recording import prepared
+    from linnapp.drive.function_recording import prepared
     from linnapp.trace.watching import check_command
 
     check_command(command)

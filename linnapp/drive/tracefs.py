@@ -101,9 +101,9 @@ def recording(events: Sequence[str], device: int, *, buffer_kib: int = 32768) ->
 class FunctionTracer:
     """The function graph tracer, in a buffer; :func:`function_tracer` makes one."""
 
-    def __init__(self, root: Path, buffer: Path) -> None:
-        self._root = root
-        self._buffer = buffer
+    def __init__(self, root: AnyPath, buffer: AnyPath) -> None:
+        self._root = Path(root)
+        self._buffer = Path(buffer)
 
     def _write(self, name: str, text: str) -> None:
         _written(self._buffer / name, text)

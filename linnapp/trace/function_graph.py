@@ -11,10 +11,10 @@ import ctypes
 import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from linnapp.errors import TraceError
+from linnapp.files import AnyPath
 from linnapp.native import native
 from linnapp.trace.function_groups import GROUPS, system_call
 
@@ -215,7 +215,7 @@ class FunctionTimes:
 
 
 def add_up(
-    recordings: Sequence[Path], layout: Layout, groups: Mapping[str, str], symbols: Symbols
+    recordings: Sequence[AnyPath], layout: Layout, groups: Mapping[str, str], symbols: Symbols
 ) -> FunctionTimes:
     """Read the recordings of all CPUs.
 

@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from linnapp.drive.sysfs import sysfs_root
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath, explain_os_error
 from linnapp.trace import blktrace
@@ -113,40 +112,6 @@ def check_can_trace(devices: Sequence[AnyPath]) -> None:
             f"{_DEBUGFS}/block is missing: this kernel lacks CONFIG_BLK_DEV_IO_TRACE or denies "
             "it; trace in the lab: linnapp lab run -- linnapp trace ..."
         )
-
-
-def drives_to_record() -> list[Path]:
-    """Every disk of this machine that serves requests itself.
-
-    Of md, dm and other drivers that pass I/Os on the disks below are meant: nothing is issued to
-    the upper one, so that its own recording has no layers. Disks without a medium are left out.
-
-    Raises
-    ------
-    DeviceError
-        If there is none.
-    """
-    found = []
-    for disk in sorted((sysfs_root() / "block").glob("*")):
-        device = Path("/dev") / disk.name.replace("!", "/")
-        try:
-            serves = (
-                # Only what has queues of requests has this folder.
-                (disk / "mq").is_dir()
-                and int((disk / "size").read_text()) > 0
-                and not any((disk / "slaves").glob("*"))
-            )
-        except (OSError, ValueError):
-            continue  # it is being removed
-        if serves and device.exists():
-            found.append(device)
-    if not found:
-        raise DeviceError(
-            f"no disk under {sysfs_root()}/block serves requests and has a node in /dev (behind "
-            "NVMe's multipath none has), so that there is nothing to record; in a container record "
-            "outside, or in the lab: linnapp lab run -- linnapp ..."
-        )
-    return found
 
 
 def _lockdown() -> str:

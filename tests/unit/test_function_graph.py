@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from linnapp.cli import cli
 from linnapp.commands._functions_table import said, show
 from linnapp.drive import tracefs
+from linnapp.drive.function_recording import layout_of, overhead_of
 from linnapp.errors import DeviceError, LinnappError, TraceError
 from linnapp.trace.function_graph import FunctionTimes, Layout, Overhead, Symbols, add_up
 from linnapp.trace.function_groups import group_of, grouped, system_call
-from linnapp.trace.function_recording import layout_of, overhead_of
 
 PAGE = 4096
 EXIT, OTHER = 12, 11

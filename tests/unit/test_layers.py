@@ -14,6 +14,7 @@ from blktrace_builder import EBUSY, WRITE, C, D, F, G, M, Q, R, TraceBuilder, X
 from click.testing import CliRunner, Result
 
 from linnapp.cli import cli
+from linnapp.drive import disks
 from linnapp.errors import LinnappError, TraceError
 from linnapp.trace import recording
 from linnapp.trace.blktrace import BlktraceReader
@@ -144,7 +145,7 @@ def test_a_drive_that_does_nothing_does_not_hide_the_others(
 
 def test_without_a_name_all_drives_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     drives = [Path("/dev/sda"), Path("/dev/sdb")]
-    monkeypatch.setattr(recording, "drives_to_record", lambda: drives)
+    monkeypatch.setattr(disks, "drives_to_record", lambda: drives)
     busy = TraceBuilder().add(Q, 5).add(G, 15).add(D, 45).add(C, 145)
     recorded(monkeypatch, {"sda": TraceBuilder(), "sdb": busy}, 3)
     shown = run("--", "fio")

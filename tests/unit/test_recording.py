@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from linnapp.drive.disks import drives_to_record
 from linnapp.errors import DeviceError
 from linnapp.trace import recording
-from linnapp.trace.recording import check_can_trace, drives_to_record
+from linnapp.trace.recording import check_can_trace
 
 
 @pytest.fixture
