@@ -990,7 +990,9 @@ static void linnos_test_ask(struct kunit *test)
 	/* it has answered, and another does not come back */
 	arrive(fx, &io, REQ_OP_READ, 4096, false, 1050003);
 	complete_io(fx, &io, BLK_STS_OK, 1100000);
+	mutex_lock(&linnos->lock);
 	linnos_set_stall(linnos, 10);
+	mutex_unlock(&linnos->lock);
 	arrive(fx, &io, REQ_OP_READ, 4096, false, 1100000);
 	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, 1150000, BLK_LINNOS_SLOW,
 				      BLK_EXPECT_VERDICT,

@@ -195,13 +195,13 @@ def run(arguments: list[str], log: Path, at: Any) -> int:
             fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             os.dup2(fd, 1)
             os.dup2(fd, 2)
-            real = Model.load
+            real = recalibration.load_model
 
-            def load(path: Path) -> Model:
+            def load(path: Path) -> Any:
                 NEW.append(path)
                 return real(path)
 
-            with mock.patch.object(Model, "load", load), at:
+            with mock.patch.object(recalibration, "load_model", load), at:
                 cli.main(["recalibrate", *arguments], standalone_mode=False)
             status = 0
         except BaseException:

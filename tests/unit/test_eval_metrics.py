@@ -61,7 +61,8 @@ def test_the_papers_shapes_have_the_papers_numbers_of_features() -> None:
 
 def test_a_models_gain_is_of_the_same_reads() -> None:
     def row(model: str, workload: str, right: float) -> dict[str, object]:
-        return {"model": model, "workload": workload, "accuracy_by_block": [right, right + 0.1] * 9}
+        blocks = [right, right + 0.1] * 9
+        return {"model": model, "workload": workload, "seed": 1, "accuracy_by_block": blocks}
 
     rows = [row("LinnOS", "az-e", 0.5), row("LinnOS", "bi-e", 0.1), row("E", "az-e", 0.55)]
     found = table3.gain({"rows": rows}, "E")

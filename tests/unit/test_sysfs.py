@@ -16,10 +16,8 @@ from test_model_format import random_model
 
 from linnapp.cli import cli
 from linnapp.drive import state
-from linnapp.drive.recalibration import recalibrate
 from linnapp.drive.sysfs import Drive, drives
 from linnapp.errors import DeviceError, LinnappError, ModelError
-from linnapp.learn.options import Recipe
 
 
 @pytest.fixture
@@ -158,8 +156,6 @@ def test_a_latency_model_is_uploaded_and_shown(
     run_cli("status", "--json")
     rows = json.loads(capsys.readouterr().out)["drives"]
     assert [row["model_kind"] for row in rows] == ["latency", None]
-    with pytest.raises(LinnappError, match="recalibrate trains networks"):
-        recalibrate(["sda"], tmp_path / "models", Recipe(), duration_s=1)
     # The way back to a network, and from it.
     random_model().save(tmp_path / "net.linnos")
     run_cli("upload", "--model", str(tmp_path / "net.linnos"), "--device", "sda")
