@@ -7,6 +7,7 @@ import io
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,6 +34,12 @@ class Ran:
 
 
 Boot = Callable[..., Ran]
+
+
+def pytest_configure() -> None:
+    """What ignores ctrl-C hands that on, as a job begun with `&` in a script does: not to ours."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
