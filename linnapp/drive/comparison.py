@@ -47,10 +47,6 @@ class MeanComparison:
         """Lower: whether the new model shall replace the active one."""
         return self.new_mean_us < self.active_mean_us
 
-    def to_json(self) -> dict[str, Any]:
-        """All figures by name."""
-        return dataclasses.asdict(self)
-
     def __str__(self) -> str:
         return (
             f"with the newest {self.reads} reads, which it was not trained on, the array's mean "
@@ -82,10 +78,6 @@ class PredictionComparison:
         """Lower by more than chance; else models that are as good would replace each other."""
         return self.change_high is not None and self.change_high < 0
 
-    def to_json(self) -> dict[str, Any]:
-        """All figures by name."""
-        return dataclasses.asdict(self)
-
     def __str__(self) -> str:
         return (
             f"for the newest {self.reads} reads, which it was not trained on, its predictions' "
@@ -94,13 +86,16 @@ class PredictionComparison:
         )
 
 
+Comparison = MeanComparison | PredictionComparison
+
+
 def compare(
     trace: AnyPath,
     new: Model | LatencyModel,
     active: Model | LatencyModel | None,
     recipe: Recipe,
     replicas: int,
-) -> MeanComparison | PredictionComparison:
+) -> Comparison:
     """Judge two models by the test slice of a recording.
 
     Parameters

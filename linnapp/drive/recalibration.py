@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from linnapp.drive import state
-from linnapp.drive.comparison import MeanComparison, PredictionComparison, compare
+from linnapp.drive.comparison import Comparison, compare
 from linnapp.drive.sysfs import Drive
 from linnapp.drive.uploading import replace_model
 from linnapp.errors import LinnappError, NoGainError
@@ -69,7 +69,7 @@ class Decision:
     shift_percentiles : float or None
         How far the point has moved; None when there is no active model.
     sampling_percentiles : float or None
-        How far it may seem to have moved by chance.
+        How far it may seem to have moved by chance; None where that decides nothing.
     """
 
     drive: str
@@ -119,8 +119,6 @@ def decide(
     active = 100 * float(distribution.share_at_most(active_threshold_us))
     new = 100 * float(distribution.share_at_most(point.threshold_us))
     shift = abs(new - active)
-    needed = shift_percentiles + sampling_percentiles
-    moved = shift >= needed
     if kind == "latency":
         return Decision(
             drive,
@@ -128,8 +126,9 @@ def decide(
             f"latency models are trained each time (the point has moved by {shift:.1f} "
             "percentiles)",
             shift,
-            sampling_percentiles,
         )
+    needed = shift_percentiles + sampling_percentiles
+    moved = shift >= needed
     return Decision(
         drive,
         moved,
@@ -217,7 +216,9 @@ def recalibrate(
         blocks = [_read_blocks(trace, recipe) for trace in traces]
         distributions = [drive.distribution() for drive in blocks]
         points = label_array(distributions, recipe.labelling, recipe.training.seed)
-        sampling = sampling_percentiles(blocks, recipe.labelling, recipe.training.seed)
+        sampling = [0.0] * len(drives)
+        if recipe.kind == "network":
+            sampling = sampling_percentiles(blocks, recipe.labelling, recipe.training.seed)
         decisions = [
             decide(
                 drive.name,
@@ -237,7 +238,7 @@ def recalibrate(
             log(f"{decision.drive}: {verdict}: {decision.reason}")
         retrained = [i for i, decision in enumerate(decisions) if decision.retrain]
         uploaded: dict[str, str] = {}
-        compared: dict[str, MeanComparison | PredictionComparison] = {}
+        compared: dict[str, Comparison] = {}
         failures: list[str] = []
         if retrained:
             out = models_dir / time.strftime("%Y%m%d-%H%M%S")
@@ -369,14 +370,12 @@ def _remove_left_over(models_dir: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _remember(
-    decision: Decision, model: str | None, comparison: MeanComparison | PredictionComparison | None
-) -> None:
+def _remember(decision: Decision, model: str | None, comparison: Comparison | None) -> None:
     """Append to the drive's history of decisions."""
     line: dict[str, Any] = {
         "time": time.time(),
         **dataclasses.asdict(decision),
-        "comparison": None if comparison is None else comparison.to_json(),
+        "comparison": None if comparison is None else dataclasses.asdict(comparison),
         "uploaded": model,
     }
     path = state.drive_directory(decision.drive) / "recalibration.jsonl"

@@ -12,11 +12,14 @@ import re
 import stat
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, cast
 
 from linnapp.errors import DeviceError, ModelError
 from linnapp.model import LatencyModel, Model
 from linnapp.model.model_file import KERNEL_SHAPE, shape_of
+
+if TYPE_CHECKING:
+    from linnapp.learn.options import Kind
 
 MODES = ("off", "observe", "enforce")
 
@@ -106,12 +109,12 @@ class Drive:
         return None if text == "none" else text
 
     @property
-    def model_kind(self) -> Literal["network", "latency"] | None:
+    def model_kind(self) -> Kind | None:
         """Kind of the active model, or None."""
         if not self.runs_latency_models:
             return None if self.model_id is None else "network"
         kind = self._read("model_kind")
-        return "network" if kind == "network" else "latency" if kind == "latency" else None
+        return None if kind == "none" else cast("Kind", kind)
 
     @property
     def runs_latency_models(self) -> bool:
