@@ -196,6 +196,8 @@ static struct thread *thread_of(struct lg_sums *s, int32_t pid)
 		if (!thread)
 			return NULL;
 		thread->pid = pid;
+		/* All that it had recorded until now may have been lost. */
+		thread->is_cut = s->counts.missed > 0;
 		thread->next = *list;
 		*list = thread;
 	}

@@ -158,6 +158,15 @@ def test_calls_that_may_lack_a_part_are_left_out(tmp_path: Path) -> None:
     assert found.calls[0].calls == 1 and own_ns(found)["vfs_write"] == 250
 
 
+def test_a_thread_that_is_first_seen_after_a_loss_may_lack_a_part_as_well(tmp_path: Path) -> None:
+    pages = a_write(Pages().anew(500), 7, 1000).end()
+    pages.anew(5000, missed=True).left(9, VFS, 1, 4000, 6000).left(9, WRITE, 0, 3900, 6100)
+    a_write(pages, 9, 10_000).end()
+    found = times_of(pages.write(tmp_path / "cpu0"))
+    assert (found.missed, found.cut) == (1, 1)
+    assert found.calls[0].calls == 2 and own_ns(found)["vfs_write"] == 500
+
+
 def test_long_waits_and_what_is_outside_of_system_calls(tmp_path: Path) -> None:
     hour = 3600 * 10**9
     pages = Pages().anew(500).left(7, FAULT, 0, 600, 700)
