@@ -233,8 +233,11 @@ class _Recorder:
 
 
 @contextlib.contextmanager
-def _held(act: Callable[[], int]) -> Iterator[tuple[int, Callable[[], None]]]:
-    """A process that does something once it is told to; ended when the block is left early."""
+def _held(act: Callable[[], int]) -> Iterator[tuple[int, Callable[[], object]]]:
+    """A process that does something once it is told to; ended when the block is left early.
+
+    Where this program is gone before, it ends without.
+    """
     read_end, write_end = os.pipe()
     pid = os.fork()
     if not pid:
@@ -242,25 +245,30 @@ def _held(act: Callable[[], int]) -> Iterator[tuple[int, Callable[[], None]]]:
     os.close(read_end)
     has_ended = False
     try:
-        yield pid, lambda: os.close(write_end)
+        yield pid, lambda: os.write(write_end, b"\0")
         has_ended = True
     finally:
         if not has_ended:
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGTERM)
                 os.waitpid(pid, 0)
+        os.close(write_end)
 
 
 def _act(act: Callable[[], int], read_end: int, write_end: int) -> NoReturn:
     """Be the process."""
     status = 126
     try:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
-            signal.signal(number, signal.SIG_DFL)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            # nohup has one ignored, and that is handed on.
+            if callable(signal.getsignal(number)):
+                signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores
         os.close(write_end)
-        os.read(read_end, 1)  # until the parent closes its end
+        is_told = os.read(read_end, 1)
         os.close(read_end)
-        status = act()
+        if is_told:
+            status = act()
     finally:
         os._exit(status)
 
@@ -275,7 +283,7 @@ def _execute(command: Sequence[str]) -> NoReturn:
 
 def _cheap_call_ns(recorder: _Recorder | None = None) -> float:
     """How long a read of /dev/null takes, traced or not."""
-    told_at, tell_at = os.pipe()
+    read_end, write_end = os.pipe()
 
     def act() -> int:
         null = os.open(os.devnull, os.O_RDONLY)
@@ -285,20 +293,15 @@ def _cheap_call_ns(recorder: _Recorder | None = None) -> float:
             for _ in range(_BATCH):
                 os.pread(null, 1, 0)
             best = min(best, (time.perf_counter_ns() - begin) / _BATCH)
-        os.write(tell_at, str(best).encode())
+        os.write(write_end, str(best).encode())
         return 0
 
-    try:
-        if recorder is not None:
-            recorder.run(act)
-        else:
-            with _held(act) as (pid, begin):
-                begin()
-                os.waitpid(pid, 0)
-        os.close(tell_at)
-        tell_at = -1
-        return float(os.read(told_at, 64))
-    finally:
-        os.close(told_at)
-        if tell_at >= 0:
-            os.close(tell_at)
+    with os.fdopen(read_end) as told:
+        with os.fdopen(write_end, "w"):
+            if recorder is not None:
+                recorder.run(act)
+            else:
+                with _held(act) as (pid, begin):
+                    begin()
+                    os.waitpid(pid, 0)
+        return float(told.read())

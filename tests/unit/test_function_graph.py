@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import struct
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ from click.testing import CliRunner
 from linnapp.cli import cli
 from linnapp.commands._functions_table import said, show
 from linnapp.drive import tracefs
-from linnapp.drive.function_recording import layout_of, overhead_of
+from linnapp.drive.function_recording import _held, layout_of, overhead_of
 from linnapp.errors import DeviceError, LinnappError, TraceError
 from linnapp.trace.function_graph import FunctionTimes, Layout, Overhead, Symbols, add_up
 from linnapp.trace.function_groups import group_of, grouped, system_call
@@ -324,6 +327,48 @@ def test_a_tracer_with_another_format_is_refused(
         pytest.raises(DeviceError, match="records no 'calltime'"),
     ):
         layout_of(tracer)
+
+
+def test_a_process_that_is_held_begins_when_it_is_told_to(tmp_path: Path) -> None:
+    began = tmp_path / "began"
+
+    def act() -> int:
+        began.touch()
+        return int(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)
+
+    def status(pid: int) -> int:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    with _held(act) as (pid, begin):
+        assert not began.exists()
+        begin()
+        assert status(pid) == 0
+    # As nohup has it: whatever the command is, it does not end with the terminal.
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with _held(act) as (pid, begin):
+            begin()
+            assert status(pid) == 1
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    began.unlink()
+    with pytest.raises(KeyboardInterrupt), _held(act) as (pid, begin):
+        raise KeyboardInterrupt
+    with pytest.raises(ChildProcessError):
+        os.waitpid(pid, 0)
+    assert not began.exists()
+
+
+def test_a_process_is_not_told_to_begin_by_the_end_of_this_one(tmp_path: Path) -> None:
+    script = (
+        "import os, sys\n"
+        "from linnapp.drive.function_recording import _held\n"
+        "with _held(lambda: os.write(1, b'began')) as (pid, begin):\n"
+        "    os._exit(0)\n"
+    )
+    # Its output is at an end when both have ended.
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert ran.stdout == b""
 
 
 def test_with_functions_goes_a_command_and_nothing_else(tmp_path: Path) -> None:
