@@ -79,12 +79,7 @@ def recording(events: Sequence[str], device: int, *, buffer_kib: int = 32768) ->
                     "patched kernel, with CONFIG_BLK_DEV_IO_TRACE or another user of event tracing"
                 ) from error
             raise _explained(root, error) from error
-    instance = root / "instances" / f"linnapp-{os.getpid()}-{device}"
-    try:
-        try:
-            instance.mkdir()
-        except OSError as error:
-            raise _explained(instance, error) from error
+    with _instance(root, f"linnapp-{os.getpid()}-{device}") as instance:
         recorder = Recorder(instance, events)
         recorder.write("buffer_size_kb", str(max(16, buffer_kib // (os.cpu_count() or 1))))
         recorder.write("trace_clock", "mono")
@@ -93,9 +88,6 @@ def recording(events: Sequence[str], device: int, *, buffer_kib: int = 32768) ->
         for event in events:
             recorder.write(f"events/{event}/enable", "1")
         yield recorder
-    finally:
-        with contextlib.suppress(OSError):
-            instance.rmdir()
 
 
 class FunctionTracer:
@@ -166,32 +158,41 @@ def function_tracer(functions: Collection[int], *, buffer_kib: int) -> Iterator[
             "CONFIG_FUNCTION_GRAPH_TRACER, which those of distributions have; for one in QEMU: "
             "make kernel-debian, and see docs/insight.md"
         )
-    instance = root / "instances" / f"linnapp-functions-{os.getpid()}"
-    try:
-        instance.mkdir()
-    except OSError as error:
-        raise _explained(instance, error) from error
-    try:
-        with contextlib.ExitStack() as stack:
-            try:
-                # Functions are chosen first: the tracer would begin with every one there is.
-                _prepare(instance, functions, buffer_kib, stack)
-                buffer = instance
-            except DeviceError:
-                stack.close()
-                _check_idle(root)
-                _prepare(root, functions, buffer_kib, stack)
-                buffer = root
-            yield FunctionTracer(root, buffer)
-    finally:
-        with contextlib.suppress(OSError):
-            instance.rmdir()
+    with (
+        _instance(root, f"linnapp-functions-{os.getpid()}") as instance,
+        contextlib.ExitStack() as stack,
+    ):
+        try:
+            # Functions are chosen first: the tracer would begin with every one there is.
+            _prepare(instance, functions, buffer_kib, stack)
+            buffer = instance
+        except DeviceError:
+            stack.close()
+            _check_idle(root)
+            _prepare(root, functions, buffer_kib, stack)
+            buffer = root
+        yield FunctionTracer(root, buffer)
 
 
 def traceable_functions() -> list[str]:
     """Names of the functions that this kernel can trace, in its order; some occur twice."""
     text = _text(_tracing_directory() / "available_filter_functions")
     return [line.split()[0] for line in text.splitlines() if line]
+
+
+@contextlib.contextmanager
+def _instance(root: Path, name: str) -> Iterator[Path]:
+    """A buffer of one's own, gone when the block ends."""
+    instance = root / "instances" / name
+    try:
+        try:
+            instance.mkdir()
+        except OSError as error:
+            raise _explained(instance, error) from error
+        yield instance
+    finally:
+        with contextlib.suppress(OSError):
+            instance.rmdir()
 
 
 def _prepare(
