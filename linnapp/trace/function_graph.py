@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import ctypes
 import dataclasses
+import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -47,6 +48,23 @@ class _Row(ctypes.Structure):
 
 class _Counts(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in ("events", "missed", "cut", "rows")]
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    library = native()
+    library.lg_add_up.restype = ctypes.c_void_p
+    library.lg_add_up.argtypes = (
+        ctypes.POINTER(ctypes.c_char_p),
+        ctypes.c_int32,
+        ctypes.POINTER(Layout),
+        ctypes.POINTER(_Counts),
+    )
+    library.lg_rows.restype = None
+    library.lg_rows.argtypes = (ctypes.c_void_p, ctypes.POINTER(_Row))
+    library.lg_free.restype = None
+    library.lg_free.argtypes = (ctypes.c_void_p,)
+    return library
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,17 +252,10 @@ def add_up(
     TraceError
         If they cannot be read, or are not what the layout says.
     """
-    library = native()
-    library.lg_add_up.restype = ctypes.c_void_p
-    library.lg_rows.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-    library.lg_free.argtypes = [ctypes.c_void_p]
-    library.lg_rows.restype = library.lg_free.restype = None
+    library = _library()
     paths = (ctypes.c_char_p * len(recordings))(*(os.fsencode(path) for path in recordings))
     counts = _Counts()
-    ctypes.set_errno(0)
-    sums = library.lg_add_up(
-        paths, ctypes.c_int32(len(recordings)), ctypes.byref(layout), ctypes.byref(counts)
-    )
+    sums = library.lg_add_up(paths, len(recordings), layout, counts)
     if not sums:
         raise TraceError(
             "what the function graph tracer has recorded cannot be read: it is not laid out as "

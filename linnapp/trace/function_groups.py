@@ -91,7 +91,7 @@ GROUPS = {
     ),
 }
 
-_KNOWN = {group: re.compile(names) for group, (_, names) in GROUPS.items()}
+_KNOWN = re.compile("|".join(f"(?P<{group}>{names})" for group, (_, names) in GROUPS.items()))
 _CALL = re.compile(r"__\w+?_sys_(\w+)")
 
 
@@ -100,8 +100,8 @@ def group_of(function: str) -> str | None:
 
     What a compiler has made of it, as ``name.isra.0``, is in the group of ``name``.
     """
-    name = function.partition(".")[0]
-    return next((group for group, names in _KNOWN.items() if names.fullmatch(name)), None)
+    found = _KNOWN.fullmatch(function.partition(".")[0])
+    return found.lastgroup if found else None
 
 
 def grouped(functions: Iterable[str]) -> dict[str, str]:
