@@ -30,6 +30,7 @@ _MODULES = ("crc32c_generic", "nvme", "ext4", "xfs", "virtio_console", "virtio_r
 
 #: 9p options that a guest needs to see the files as they are, in big messages.
 _9P = "trans=virtio,version=9p2000.L,msize=262144"
+_ROOT = f"{_9P},cache=loose"
 
 
 @dataclass
@@ -124,7 +125,7 @@ def _arguments(guest: QemuGuest, control: Path) -> list[str]:
     kernel_args = [
         "root=hostroot",
         "rootfstype=9p",
-        f"rootflags={_9P},cache=loose",
+        f"rootflags={_ROOT}",
         "ro",
         "quiet",
         "console=ttyS0",
@@ -140,10 +141,8 @@ def _arguments(guest: QemuGuest, control: Path) -> list[str]:
         str(INIT),
     ]
     accel = guest.accel
-    if accel == "auto" and guest.counts_instructions:
-        accel = "tcg"
-    elif accel == "auto":
-        accel = "kvm" if kvm_works(guest.kernel) else "tcg"
+    if accel == "auto":
+        accel = "kvm" if not guest.counts_instructions and kvm_works(guest.kernel) else "tcg"
     arguments = [
         *_machine(accel, guest.n_cpus, guest.memory_mb),
         *("-kernel", str(guest.kernel.resolve())),
@@ -154,7 +153,7 @@ def _arguments(guest: QemuGuest, control: Path) -> list[str]:
         *("-device", "virtio-serial-pci"),
     ]
     if guest.modules is not None:
-        (control / "initrd").write_bytes(initrd(guest.modules, _MODULES, f"{_9P},cache=loose"))
+        (control / "initrd").write_bytes(initrd(guest.modules, _MODULES, _ROOT))
         arguments += ["-initrd", str(control / "initrd")]
     for number, (name, fd) in enumerate((("stdout", OUT_FD), ("stderr", ERR_FD)), start=1):
         arguments += ["-chardev", f"file,id={name},path=/dev/fd/{fd}"]
