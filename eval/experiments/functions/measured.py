@@ -101,8 +101,9 @@ def _points(
 def _point(said: dict[str, Any]) -> dict[str, Any]:
     """Of what `linnapp layers --functions` says what is kept."""
     calls = said["calls"]
-    software_us = sum(g["us"] for name, g in said["groups"].items() if name != "wait")
-    recorded_us = sum(g["measured_us"] for name, g in said["groups"].items() if name != "wait")
+    groups = {name: group for name, group in said["groups"].items() if name != "wait"}
+    software_us = sum(group["us"] for group in groups.values())
+    recorded_us = sum(group["measured_us"] for group in groups.values())
     return {
         **{name: said[name] for name in ("operation", "allocated", "bytes", "calls")},
         "software_us": software_us / calls,
@@ -116,7 +117,6 @@ def _point(said: dict[str, Any]) -> dict[str, Any]:
                 "us": group["us"] / calls,
                 "functions": group["calls"] / calls,
             }
-            for name, group in said["groups"].items()
-            if name != "wait"
+            for name, group in groups.items()
         },
     }
