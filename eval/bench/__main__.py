@@ -57,9 +57,7 @@ BENCHMARKS = {
     "two-cores": Benchmark(kernel.two_cores, "kernel/bench/two_cores.c", needs="two free cores"),
     "shared-lines": Benchmark(kernel.shared_lines, "kernel/bench/shared_lines.c"),
     "off-cost": Benchmark(off_cost.off_cost, needs="a kernel without the patch, and builds it"),
-    "ublk-cost": Benchmark(
-        ublk_cost.ublk_cost, needs="qemu, and the network for Debian's kernel package"
-    ),
+    "ublk-cost": Benchmark(ublk_cost.ublk_cost, needs="`make kernel-debian`"),
     "replayer": Benchmark(replayer.compare, needs="fio, and root for a loop device"),
     "reader": Benchmark(linnapp.reader, needs="what `make demo` records"),
     "train": Benchmark(linnapp.train),

@@ -3,28 +3,33 @@
 
 Debian's own kernel reads 4 KiB at a time from drives that do nothing (null_blk), through md and
 through linnos-ublk, each a mirror of three. Counted are all instructions that the one processor
-executes for a read, of the reader, the kernel and the server together (stock_kernel.py says how):
-the counts do not depend on how busy the machine is. Instructions are not time: what a change from
-one process to another costs in caches is not in them.
+executes for a read, of the reader, the kernel and the server together (eval/debian_kernel.py says
+how): the counts do not depend on how busy the machine is. Instructions are not time: what a change
+from one process to another costs in caches is not in them.
 """
 
 from __future__ import annotations
 
+import io
+import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from eval.bench import OUT, stock_kernel
+from eval import debian_kernel
+from eval.bench import OUT, BenchError
 from eval.bench.kernel import FOLDER as TOOLS
 from eval.bench.kernel import build, latency_model
 from eval.cache import ROOT
 from eval.files import write_json
+from linnapp.lab.guest import DEFAULT_PATH
+from linnapp.lab.qemu import run
 
-SERVER = ROOT / "build" / "ublk" / "linnos-ublk"
-KERNEL = ROOT / "build" / "stock-kernel"
+SERVER = ROOT / "build" / "ublk"
 #: Batches, of which the median counts, by the reads of each.
 BATCHES = {1: 2001, 32: 201}
 _DRIVES = " ".join(f"/dev/nullb{k}" for k in range(3))
-_WITH_MODELS = " ".join(f"/dev/nullb{k}=/tmp/model" for k in range(3))
+_WITH_MODELS = " ".join(f'/dev/nullb{k}="$model"' for k in range(3))
 
 
 @dataclass(frozen=True)
@@ -49,10 +54,10 @@ class Case:
 
 def _served(name: str, options: str, drives: str) -> Case:
     begin = (
-        f"linnos-ublk --json --assume-clean {options} {drives} >/tmp/said & server=$!\n"
-        'until grep -q ready /tmp/said; do kill -0 "$server"; sleep 0.01; done'
+        f"linnos-ublk --json --assume-clean {options} {drives} >/run/said & server=$!\n"
+        'until grep -q ready /run/said; do kill -0 "$server"; sleep 0.01; done'
     )
-    return Case(name, "/dev/ublkb0", begin, 'kill "$server"; wait "$server"; : >/tmp/said')
+    return Case(name, "/dev/ublkb0", begin, 'kill "$server"; wait "$server"; : >/run/said')
 
 
 CASES = (
@@ -71,13 +76,12 @@ CASES = (
 
 
 def _script(model: Path) -> str:
-    # The model travels as text: the RAM disk has programs and a script.
-    octal = "".join(f"\\{byte:03o}" for byte in model.read_bytes())
+    load = f"modprobe -d {shlex.quote(str(debian_kernel.FOLDER))}"
     lines = [
-        "modprobe ublk_drv",
-        "modprobe raid1",
-        "modprobe null_blk nr_devices=3 queue_mode=2 irqmode=0 submit_queues=1 gb=1",
-        f"printf '{octal}' >/tmp/model",
+        f"model={shlex.quote(str(model))}",
+        f"{load} ublk_drv",
+        f"{load} raid1",
+        f"{load} null_blk nr_devices=3 queue_mode=2 irqmode=0 submit_queues=1 gb=1",
         "null_reads --ticks",
     ]
     for case in CASES:
@@ -91,20 +95,26 @@ def _script(model: Path) -> str:
 def ublk_cost() -> None:
     """Instructions of a read through linnos-ublk, beside md's raid1, on Debian's kernel."""
     build("guest-tools")
-    kernel = stock_kernel.fetch(KERNEL)
-    said = stock_kernel.boot(
+    kernel = debian_kernel.image()
+    guest = debian_kernel.counting_guest(
         kernel,
-        _script(latency_model()),
-        [SERVER, TOOLS / "null_reads", stock_kernel.found("mdadm")],
-        ["ublk_drv", "null_blk", "raid1"],
+        n_drives=0,
+        memory_mb=768,
+        environment={"PATH": os.pathsep.join([str(TOOLS), str(SERVER), DEFAULT_PATH])},
         timeout_s=1800,
     )
+    output, errors = io.BytesIO(), io.BytesIO()
+    result = run(["sh", "-ec", _script(latency_model())], guest, stdout=output, stderr=errors)
+    said = output.getvalue().decode()
+    if result.status:
+        raise BenchError(f"the guest failed: {(said + errors.getvalue().decode())[-1000:]}")
     numbers = [line.split() for line in said.splitlines() if line[:1].isdigit()]
     ticks_per_ns = float(numbers[0][0])
     medians = iter(float(line[0]) / ticks_per_ns for line in numbers[1:])
     counts = {case.name: {size: next(medians) for size in BATCHES} for case in CASES}
     md = counts[CASES[1].name]
-    print(f"instructions of a read of 4 KiB, Linux {kernel.release}; beside md's raid1")
+    release = debian_kernel.release(kernel)
+    print(f"instructions of a read of 4 KiB, Linux {release}; beside md's raid1")
     for name, by_size in counts.items():
         print(f"  {name:24}", end="")
         for size, count in by_size.items():
@@ -114,4 +124,4 @@ def ublk_cost() -> None:
         {"case": name, "instructions_by_reads_at_a_time": by_size}
         for name, by_size in counts.items()
     ]
-    write_json(OUT / "ublk_cost.json", {"kernel": kernel.release, "rows": rows})
+    write_json(OUT / "ublk_cost.json", {"kernel": release, "rows": rows})

@@ -31,5 +31,9 @@ EXPERIMENT = Experiment(
     "functions at the border of a part are traced, and what tracing takes is taken off; the poster "
     "does not say which were, nor of taking anything off. Hundreds of calls of 4 KiB, but two of "
     "100 MB.",
-    sources=("linnapp/trace/function_groups.py", "linnapp/drive/function_recording.py"),
+    sources=(
+        "eval/debian_kernel.py",
+        "linnapp/trace/function_groups.py",
+        "linnapp/drive/function_recording.py",
+    ),
 )

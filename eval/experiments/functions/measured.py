@@ -10,15 +10,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from eval import debian_kernel
 from eval.cache import ROOT
 from eval.errors import StepError, tail
 from eval.experiment import Context
 from linnapp.lab.guest import LabError
-from linnapp.lab.qemu import QemuGuest
 from linnapp.lab.qemu import run as run_in_guest
 
-#: Debian's, of `make kernel-debian`.
-KERNEL = ROOT / "build" / "kernel-debian"
 GUEST = Path(__file__).parent / "guest"
 
 PARAMETERS: dict[str, Any] = {
@@ -36,9 +34,10 @@ PARAMETERS: dict[str, Any] = {
 
 def run(context: Context) -> dict[str, Any]:
     """Boot a guest for each file system and size of pages, twice."""
-    kernels = sorted((KERNEL / "boot").glob("vmlinuz-*"))
-    if len(kernels) != 1:
-        raise StepError(f"{KERNEL}: no kernel there; `make kernel-debian` unpacks Debian's")
+    try:
+        kernel = debian_kernel.image()
+    except LabError as error:
+        raise StepError(str(error)) from error
     program = context.folder / "direct_io"
     compiler = ["gcc", "-O2", "-static", "-Wall", "-Wextra", "-Werror"]
     subprocess.run([*compiler, "-o", program, GUEST / "direct_io.c"], check=True)
@@ -49,10 +48,10 @@ def run(context: Context) -> dict[str, Any]:
         for boot in range(PARAMETERS["boots"])
     ]
     points = context.map(
-        lambda each: _points(kernels[0], program, *each, context.folder), boots, "guests"
+        lambda each: _points(kernel, program, *each, context.folder), boots, "guests"
     )
     return {
-        "kernel": kernels[0].name.removeprefix("vmlinuz-"),
+        "kernel": debian_kernel.release(kernel),
         "points": [
             {"file_system": system, "huge_pages": huge_pages, "boot": boot, **point}
             for (system, huge_pages, boot), found in zip(boots, points, strict=True)
@@ -65,13 +64,9 @@ def _points(
     kernel: Path, program: Path, system: str, huge_pages: bool, boot: int, folder: Path
 ) -> list[dict[str, Any]]:
     """What one guest has found."""
-    version = kernel.name.removeprefix("vmlinuz-")
-    guest = QemuGuest(
-        kernel=kernel,
-        modules=KERNEL / "lib" / "modules" / version,
-        counts_instructions=True,
+    guest = debian_kernel.counting_guest(
+        kernel,
         memory_mb=PARAMETERS["memory_mb"],
-        n_cpus=1,
         n_drives=1,
         drive_mb=PARAMETERS["drive_mb"],
         kernel_args=[f"transparent_hugepage={'always' if huge_pages else 'never'}"],
