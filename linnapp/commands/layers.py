@@ -166,7 +166,7 @@ def layers(
 def _show_functions(command: Sequence[str], as_json: bool) -> int:
     from linnapp.commands._functions_table import said, show
     from linnapp.drive.function_recording import prepared
-    from linnapp.trace.watching import check_command
+    from linnapp.trace.command import check_command
 
     check_command(command)
     with prepared() as recording:

@@ -15,9 +15,9 @@ from typing import NoReturn
 
 from linnapp.drive.tracefs import FunctionTracer, function_tracer, traceable_functions
 from linnapp.errors import DeviceError, LinnappError
+from linnapp.trace.command import check_command, exit_status
 from linnapp.trace.function_graph import FunctionTimes, Layout, Overhead, Symbols, add_up
 from linnapp.trace.function_groups import grouped
-from linnapp.trace.watching import check_command
 
 _SYMBOLS = Path("/proc/kallsyms")
 
@@ -211,8 +211,7 @@ class _Recorder:
                     self._move(stream, files[stream])
         finally:
             os.close(end)
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        return code if code >= 0 else 128 - code
+        return exit_status(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
     def _move(self, stream: int, file: int) -> None:
         """Whole pages; the last may have been filled in part."""

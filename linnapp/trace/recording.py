@@ -21,6 +21,7 @@ from pathlib import Path
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath, explain_os_error
 from linnapp.trace import blktrace
+from linnapp.trace.command import exit_status
 
 #: the only categories that the features need; plugs and inserts share "queue" with submissions
 _ACTIONS = ("queue", "requeue", "issue", "complete")
@@ -151,7 +152,7 @@ def record(
     list of Recording
         In the order of `devices`.
     int
-        The command's exit status, 0 without a command.
+        The command's exit status, as a shell has it; 0 without a command.
 
     Raises
     ------
@@ -296,7 +297,7 @@ def _wait_for_end(
         with _ends([process for process in (tracer, child) if process is not None]) as ends:
             while tracer.poll() is None:
                 if child is not None and (status := child.poll()) is not None:
-                    return status
+                    return exit_status(status)
                 # Woken up for nothing, we would disturb what is recorded: in the lab each look at
                 # the clock moves it on.
                 steps = [] if on_progress is None else [0.5]

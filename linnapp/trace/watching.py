@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import os
 import select
-import shutil
 import signal
 import subprocess
 import threading
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath, replaced_directory
+from linnapp.trace.command import check_command, exit_status
 from linnapp.trace.watch_reader import EVERYTHING, Reader, Wanted, call_names, library
 from linnapp.trace.watched import OnRows, Store, check_can_store
 
@@ -69,22 +69,6 @@ def check_can_watch() -> None:
             "this is a PID namespace of its own (a container), where processes have other "
             "numbers than the kernel's; watch from outside, with --pid"
         )
-
-
-def check_command(command: Sequence[str]) -> None:
-    """Find out whether a command is there to be run.
-
-    Raises
-    ------
-    LinnappError
-        If it is not.
-    """
-    try:
-        found = shutil.which(command[0])
-    except ValueError as error:  # a NUL in it
-        raise LinnappError(f"{command[0]!r}: {error}") from error
-    if found is None:
-        raise LinnappError(f"{command[0]}: no such command, or not executable")
 
 
 def process_id(pid: int) -> int:
@@ -232,7 +216,7 @@ def _ended(child: subprocess.Popen[bytes] | None) -> int:
     if child.poll() is None:
         child.terminate()
         child.wait()
-    return child.returncode if child.returncode >= 0 else 128 - child.returncode
+    return exit_status(child.returncode)
 
 
 def _until_end(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,19 @@ def test_drives_that_serve_requests_are_found(
     (tmp_path / "block" / "null" / "size").write_text("")
     with pytest.raises(DeviceError, match=r"no disk under .* serves requests"):
         drives_to_record()
+
+
+@pytest.mark.parametrize(("script", "status"), [("exit 3", 3), ("kill -9 $$", 137)])
+def test_how_the_command_ended_is_told_as_a_shell_does(
+    script: str, status: int, tmp_path: Path
+) -> None:
+    tracer = subprocess.Popen(["sleep", "60"])
+    try:
+        command = ["sh", "-c", script]
+        assert recording._wait_for_end([], tmp_path, tracer, None, command, None) == status
+    finally:
+        tracer.kill()
+        tracer.wait()
 
 
 def test_of_many_drives_the_buffers_are_smaller() -> None:

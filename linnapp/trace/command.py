@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT
+"""The command that runs while something is recorded: whether it is there, and how it ended."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+
+from linnapp.errors import LinnappError
+
+
+def check_command(command: Sequence[str]) -> None:
+    """Find out whether a command is there to be run.
+
+    Raises
+    ------
+    LinnappError
+        If it is not.
+    """
+    try:
+        found = shutil.which(command[0])
+    except ValueError as error:  # a NUL in it
+        raise LinnappError(f"{command[0]!r}: {error}") from error
+    if found is None:
+        raise LinnappError(f"{command[0]}: no such command, or not executable")
+
+
+def exit_status(returncode: int) -> int:
+    """As a shell has it, of what :mod:`subprocess` says: 128 and more of what a signal ended."""
+    return returncode if returncode >= 0 else 128 - returncode
