@@ -123,8 +123,9 @@ class Sending:
             try:
                 self._sent.add(_send_rows(self._server, table, rows, first_row, name, self._host))
                 self._done.add((table, first_row))
-            except (LinnappError, GivenUpError):
-                # It is tried once more when the recording has ended, which says why.
+            except Exception:
+                # Whatever it is, the queue goes on being emptied. It is tried once more when the
+                # recording has ended, which says why.
                 is_heard = False
 
 

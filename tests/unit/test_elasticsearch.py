@@ -15,6 +15,7 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -281,6 +282,16 @@ def test_rows_that_find_too_many_waiting_are_sent_afterwards(
     assert (outcome.sent.created, outcome.sent.there_already, outcome.left) == (n_chunks * n, 0, 0)
     times = sorted(document["time_ns"] for document in made_up.documents.values())
     assert times == [100 * k + i for k in range(n_chunks) for i in range(n)]
+
+
+def test_whatever_goes_wrong_meanwhile_holds_nothing_up(made_up: MadeUp, tmp_path: Path) -> None:
+    with watch_sending.Sending(Server(made_up.url, {})) as sending:
+        no_rows: Any = None
+        for k in range(10):
+            sending.offer("recording", "calls", k, no_rows)
+            time.sleep(0.01)
+        outcome = sending.finish(recorded(tmp_path / "seen"))
+    assert (outcome.sent.created, outcome.left, outcome.why) == (26, 0, None)
 
 
 def test_each_obstacle_is_named(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
