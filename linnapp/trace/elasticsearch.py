@@ -111,6 +111,9 @@ class Server:
         try:
             parts = urllib.parse.urlsplit(url)
             port = parts.port
+            # A name that no server can have, letters that no request can: a ValueError, too.
+            (parts.hostname or "").encode("idna")
+            parts.path.encode("ascii")
         except ValueError as error:
             # Not the URL, which may have a password in it.
             raise ElasticsearchError(f"--elasticsearch: no URL: {error}") from error
@@ -352,7 +355,7 @@ def _authorization(parts: urllib.parse.SplitResult, environment: Mapping[str, st
     if not (user or password):
         return None
     pair = f"{user or 'elastic'}:{password}"
-    return "Basic " + base64.b64encode(pair.encode()).decode()
+    return "Basic " + base64.b64encode(pair.encode(errors="surrogateescape")).decode()
 
 
 def _is_new_enough(number: str, version: Any) -> bool:

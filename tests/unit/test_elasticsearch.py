@@ -302,6 +302,8 @@ def test_each_obstacle_is_named(made_up: MadeUp, monkeypatch: pytest.MonkeyPatch
 
     for url in ("127.0.0.1:9200", "ftp://x", "http://", "http://u:secret@[::1", "http://x:99999"):
         refused(url, "--elasticsearch: ")
+    for url in ("http://a..b", f"http://{'a' * 64}.example", "http://u:secret@x/\u00e4"):
+        refused(url, "--elasticsearch: no URL: ")
     refused("http://u:secret@127.0.0.1:1", r"^http://127.0.0.1:1: connection refused")
     refused("http://u:secret@name.invalid", r"^http://name.invalid:9200: ")
     refused(made_up.url.replace("http:", "https:"), "no TLS: ")
@@ -325,6 +327,7 @@ def test_who_we_are_is_told_to_the_server_alone(made_up: MadeUp, tmp_path: Path)
         ("http://u:p%40ss@", {}, "Basic dTpwQHNz"),
         ("http://u@", {"ELASTIC_PASSWORD": "p@ss"}, "Basic dTpwQHNz"),
         ("http://", {"ELASTIC_PASSWORD": "p@ss"}, "Basic ZWxhc3RpYzpwQHNz"),
+        ("http://u@", {"ELASTIC_PASSWORD": "p\udce4"}, "Basic dTpw5A=="),
         ("http://", {}, None),
     ):
         made_up.authorization.clear()
