@@ -23,11 +23,12 @@ def _metric(kind: str, field: str | None, label: str, **parameters: Any) -> _Agg
     return kind, "metric", {**field_, "customLabel": label, **parameters}
 
 
-def _terms(field: str, label: str, size: int, by: int = 1, schema: str = "bucket") -> _Aggregation:
-    parameters = {"field": field, "orderBy": str(by), "order": "desc", "size": size}
+def _terms(field: str, size: int, label: str = "", schema: str = "bucket") -> _Aggregation:
+    """Buckets of a field's values: those with the most of the panel's first number."""
+    parameters = {"field": field, "orderBy": "1", "order": "desc", "size": size}
     others = {"otherBucket": schema == "group", "otherBucketLabel": "others"}
     missing = {"missingBucket": False, "missingBucketLabel": "none"}
-    return "terms", schema, {**parameters, **others, **missing, "customLabel": label}
+    return "terms", schema, {**parameters, **others, **missing, "customLabel": label or field}
 
 
 _TIME: _Aggregation = (
@@ -40,10 +41,19 @@ _TIME: _Aggregation = (
 )
 _CALLS = _metric("count", None, "calls")
 _IOS = _metric("count", None, "I/Os")
+_BYTES = _metric("sum", "bytes", "bytes")
+_NS_IN_CALLS = _metric("sum", "duration_ns", "ns in calls")
 
 
-def _percentiles(field: str, label: str) -> _Aggregation:
-    return _metric("percentiles", field, label, percents=[50, 99])
+def _percentiles(field: str) -> _Aggregation:
+    return _metric("percentiles", field, "ns", percents=[50, 99])
+
+
+def _over_time(
+    number: _Aggregation, field: str, size: int, label: str = ""
+) -> tuple[_Aggregation, ...]:
+    """A histogram's aggregations: a number as time goes by, stacked by a field."""
+    return number, _TIME, _terms(field, size, label, schema="group")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +92,7 @@ PANELS = (
             _CALLS,
             _metric("cardinality", "path", "files"),
             _metric("cardinality", "tid", "threads"),
-            _percentiles("duration_ns", "ns"),
+            _percentiles("duration_ns"),
         ),
         (0, 0, 48, 6),
     ),
@@ -90,18 +100,14 @@ PANELS = (
         "Calls by thread",
         "calls",
         "histogram",
-        (_CALLS, _TIME, _terms("process", "thread", 10, schema="group")),
+        _over_time(_CALLS, "process", 10, "thread"),
         (0, 6, 24, 13),
     ),
     Panel(
         "Time in calls, ns",
         "calls",
         "histogram",
-        (
-            _metric("sum", "duration_ns", "ns in calls"),
-            _TIME,
-            _terms("call", "call", 10, schema="group"),
-        ),
+        _over_time(_NS_IN_CALLS, "call", 10),
         (24, 6, 24, 13),
     ),
     Panel(
@@ -109,11 +115,11 @@ PANELS = (
         "calls",
         "table",
         (
-            _metric("sum", "duration_ns", "ns in calls"),
+            _NS_IN_CALLS,
             _CALLS,
-            _percentiles("duration_ns", "ns"),
+            _percentiles("duration_ns"),
             _metric("max", "duration_ns", "longest, ns"),
-            _terms("path", "path", 50),
+            _terms("path", 50),
         ),
         (0, 19, 28, 16),
     ),
@@ -122,11 +128,11 @@ PANELS = (
         "calls",
         "table",
         (
-            _metric("sum", "duration_ns", "ns in calls"),
+            _NS_IN_CALLS,
             _CALLS,
-            _percentiles("duration_ns", "ns"),
+            _percentiles("duration_ns"),
             _metric("avg", "bytes", "bytes asked for"),
-            _terms("call", "call", 50),
+            _terms("call", 50),
         ),
         (28, 19, 20, 16),
     ),
@@ -136,9 +142,9 @@ PANELS = (
         "table",
         (
             _CALLS,
-            _terms("call", "call", 20),
-            _terms("result", "error", 5),
-            _terms("path", "path", 20),
+            _terms("call", 20),
+            _terms("result", 5, "error"),
+            _terms("path", 20),
         ),
         (0, 35, 28, 14),
         "result < 0",
@@ -150,8 +156,8 @@ PANELS = (
         (
             _CALLS,
             _metric("min", "@timestamp", "began"),
-            _terms("host", "host", 20),
-            _terms("session", "session", 50),
+            _terms("host", 20),
+            _terms("session", 50),
         ),
         (28, 35, 20, 14),
     ),
@@ -159,7 +165,7 @@ PANELS = (
         "Bytes of block I/Os",
         "ios",
         "histogram",
-        (_metric("sum", "bytes", "bytes"), _TIME, _terms("op", "op", 5, schema="group")),
+        _over_time(_BYTES, "op", 5),
         (0, 49, 24, 13),
         "below: false",
     ),
@@ -167,7 +173,7 @@ PANELS = (
         "LinnOS' decisions",
         "ios",
         "histogram",
-        (_IOS, _TIME, _terms("decision", "decision", 5, schema="group")),
+        _over_time(_IOS, "decision", 5),
         (24, 49, 24, 13),
         "decision: *",
     ),
@@ -177,12 +183,12 @@ PANELS = (
         "table",
         (
             _IOS,
-            _percentiles("latency_ns", "ns"),
+            _percentiles("latency_ns"),
             _metric("avg", "plug_ns", "plug or free tag, ns"),
             _metric("avg", "scheduler_ns", "scheduler, ns"),
             _metric("avg", "drive_ns", "driver and drive, ns"),
-            _terms("drive", "drive", 20),
-            _terms("op", "op", 5),
+            _terms("drive", 20),
+            _terms("op", 5),
         ),
         (0, 62, 28, 14),
     ),
@@ -191,11 +197,11 @@ PANELS = (
         "ios",
         "table",
         (
-            _metric("sum", "bytes", "bytes"),
+            _BYTES,
             _IOS,
-            _percentiles("latency_ns", "ns"),
-            _terms("call", "call", 20),
-            _terms("op", "op", 5),
+            _percentiles("latency_ns"),
+            _terms("call", 20),
+            _terms("op", 5),
         ),
         (28, 62, 20, 14),
         "below: false",
