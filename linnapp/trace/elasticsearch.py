@@ -218,24 +218,22 @@ class Server:
             If waiting has no end and whoever waits has given up.
         """
         sent = Sent()
-        wait_s = _FIRST_WAIT_S
         why = "the server is busy"
         for attempt in range(_ATTEMPTS):
+            least_s = 0.0
             try:
                 lines = self._bulk_once(index, lines, sent)
-                again = _AgainError(why)
+                if not lines:
+                    return sent
             except _AgainError as error:
-                again, why = error, str(error)
+                why, least_s = str(error), error.wait_s
             except _TooLargeError:
                 half = len(lines) // 4 * 2
                 for part in (lines[:half], lines[half:]):
                     sent.add(self.bulk(index, part))
                 return sent
-            if not lines:
-                return sent
             if attempt < _ATTEMPTS - 1:
-                self._wait(max(wait_s, again.wait_s))
-                wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+                self._wait(attempt, least_s)
         raise ElasticsearchError(f"{self.name}: tried {_ATTEMPTS} times: {why}")
 
     def _bulk_once(self, index: str, lines: list[bytes], sent: Sent) -> list[bytes]:
@@ -268,7 +266,6 @@ class Server:
         return again
 
     def _patiently(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
-        wait_s = _FIRST_WAIT_S
         for attempt in range(_ATTEMPTS):
             try:
                 status, headers, answer = self._once(method, path, body)
@@ -279,11 +276,11 @@ class Server:
                 if attempt == _ATTEMPTS - 1:
                     raise ElasticsearchError(f"{self.name}: {error}") from error
                 least_s = error.wait_s
-            self._wait(max(wait_s, least_s))
-            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+            self._wait(attempt, least_s)
         raise AssertionError
 
-    def _wait(self, seconds: float) -> None:
+    def _wait(self, attempt: int, least_s: float) -> None:
+        seconds = max(min(_FIRST_WAIT_S * 2**attempt, _LONGEST_WAIT_S), least_s)
         # Not all of those that were refused at once come back at once.
         if self.given_up.wait(seconds * random.uniform(0.75, 1.25)):
             raise GivenUpError
