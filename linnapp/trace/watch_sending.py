@@ -22,7 +22,8 @@ from linnapp.files import AnyPath
 from linnapp.trace import watch_documents
 from linnapp.trace.elasticsearch import GivenUpError, Sent, Server
 from linnapp.trace.watched import (
-    TABLES,
+    chunks,
+    opened,
     recording,
     recording_name,
     recordings,
@@ -137,7 +138,10 @@ def send(folder: AnyPath, server: Server, session: str | None = None) -> Outcome
     LinnappError
         If the folder, or the session, is none.
     """
-    folders = recordings(folder if session is None else session_folder(folder, session))
+    if session is not None:
+        folder = session_folder(folder, session)
+    with opened(folder):
+        folders = recordings(folder)
     for each in folders:
         recording(each)
     return _sent_from(folders, server, Sent(), ())
@@ -169,26 +173,19 @@ def _sent_from(
 
     With a reason why not, they are only counted.
     """
-    import pyarrow.parquet as parquet
-
     outcome = Outcome(sent, why=why)
     for folder in folders:
         name, host = recording_name(folder), recording(folder).get("host")
-        for table in TABLES:
-            with parquet.ParquetFile(folder / f"{table}.parquet") as file:
-                first_row = 0
-                for group in range(file.num_row_groups):
-                    n = file.metadata.row_group(group).num_rows
-                    if (table, first_row) not in done:
-                        try:
-                            if outcome.why is None:
-                                rows = file.read_row_group(group)
-                                sent.add(_send_rows(server, table, rows, first_row, name, host))
-                        except (LinnappError, GivenUpError, KeyboardInterrupt) as error:
-                            outcome.why = str(error) or _INTERRUPTED
-                        if outcome.why is not None:
-                            outcome.left += n
-                    first_row += n
+        for table, first_row, n, read in chunks(folder):
+            if (table, first_row) in done:
+                continue
+            try:
+                if outcome.why is None:
+                    sent.add(_send_rows(server, table, read(), first_row, name, host))
+            except (LinnappError, GivenUpError, KeyboardInterrupt) as error:
+                outcome.why = str(error) or _INTERRUPTED
+            if outcome.why is not None:
+                outcome.left += n
     if outcome.why is None:
         try:
             server.refresh(f"/{','.join(watch_documents.INDICES.values())}/_refresh")

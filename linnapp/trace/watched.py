@@ -374,6 +374,31 @@ def recording_name(folder: AnyPath) -> str:
     return hashlib.sha256((Path(folder) / _RECORDING).read_bytes()).hexdigest()[:32]
 
 
+def chunks(folder: AnyPath) -> Iterator[tuple[str, int, int, Callable[[], pa.Table]]]:
+    """Of each chunk of a recording its table, the number of its first row, its length, its reader.
+
+    The tables are there, and are tables: :func:`opened` finds that out. The reader raises
+    TraceError if the chunk is damaged.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as parquet
+
+    def read(file: parquet.ParquetFile, group: int, path: Path) -> pa.Table:
+        try:
+            return file.read_row_group(group)
+        except (OSError, pa.ArrowException) as error:
+            raise TraceError(f"{path}: not a table that can be read: {_first(error)}") from error
+
+    for table in TABLES:
+        path = Path(folder) / f"{table}.parquet"
+        with parquet.ParquetFile(path) as file:
+            first_row = 0
+            for group in range(file.num_row_groups):
+                n = file.metadata.row_group(group).num_rows
+                yield table, first_row, n, functools.partial(read, file, group, path)
+                first_row += n
+
+
 def query(folder: AnyPath, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
     """Ask a recording.
 

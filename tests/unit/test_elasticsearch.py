@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as parquet
 import pytest
 from click.testing import Result
 from test_watch import FOO, call_record, file_record, io_record, run, stored
@@ -241,6 +242,21 @@ def test_sessions_are_sent_apart_or_all(made_up: MadeUp, tmp_path: Path) -> None
     }
     refused = sent(tmp_path / "seen", made_up, "--session", "x")
     assert isinstance(refused.exception, LinnappError) and "x" in str(refused.exception)
+
+
+def test_a_table_that_is_damaged_is_told_of(made_up: MadeUp, tmp_path: Path) -> None:
+    calls = recorded(tmp_path / "seen") / "calls.parquet"
+    whole = calls.read_bytes()
+    place = parquet.read_metadata(calls).row_group(1).column(0).data_page_offset
+    calls.write_bytes(whole[:place] + bytes(16) + whole[place + 16 :])
+    done = sent(tmp_path / "seen", made_up)
+    assert done.exit_code == 1, (done.output, done.exception)
+    assert f"26 documents were not sent: {calls}: not a table that can be read: " in done.stderr
+    calls.write_bytes(whole[:-20])
+    refused = sent(tmp_path / "seen", made_up)
+    assert isinstance(refused.exception, LinnappError)
+    assert f"{calls}: not a table that can be read: " in str(refused.exception)
+    assert not made_up.documents
 
 
 def test_rows_that_find_too_many_waiting_are_sent_afterwards(
