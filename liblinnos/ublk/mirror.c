@@ -15,7 +15,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define PAGE_BYTES 4096u
 #define SECTOR_SHIFT 9
 /* Reads that no replica could answer are each told of, up to so many. */
 #define READS_TOLD 10
@@ -363,7 +362,6 @@ static void started(struct mirror *m, int error)
 {
 	m->n_commands--;
 	m->start_error = error;
-	m->is_started = !error;
 	if (error)
 		stop(m);
 	else

@@ -104,16 +104,18 @@ static const char *why_not_added(int error)
 	}
 }
 
-static int add(struct ublk_device *d, struct ublksrv_ctrl_dev_info *info)
+/* The first command of all finds out which encoding the driver knows. */
+static int first_control(struct ublk_device *d, uint32_t legacy, uint32_t encoding,
+			 struct ublksrv_ctrl_dev_info *info)
 {
-	int error = control(d, COMMAND(d, ADD_DEV), 0, info, sizeof(*info));
+	int error = control(d, encoding, 0, info, sizeof(*info));
 
 	/* Of a driver before Linux 6.4 the one, of one without CONFIG_BLKDEV_UBLK_LEGACY_OPCODES
 	 * the other. */
 	if (error != -ENODEV && error != -EOPNOTSUPP)
 		return error;
 	d->is_legacy = true;
-	return control(d, COMMAND(d, ADD_DEV), 0, info, sizeof(*info));
+	return control(d, legacy, 0, info, sizeof(*info));
 }
 
 static int set_params(struct ublk_device *d, const struct geometry *g)
@@ -196,7 +198,7 @@ void ublk_add(struct ublk_device *d, uint32_t number, unsigned int depth, const 
 	int error;
 
 	d->number = number;
-	error = add(d, &info);
+	error = first_control(d, UBLK_CMD_ADD_DEV, UBLK_U_CMD_ADD_DEV, &info);
 	if (error && number == NO_DEVICE)
 		die("a new ublk device: %s%s", strerror(-error), why_not_added(error));
 	if (error)
@@ -234,11 +236,7 @@ void ublk_remove(uint32_t number)
 
 	ublk_open_control(&d);
 	d.number = number;
-	error = control(&d, COMMAND(&d, GET_DEV_INFO), 0, &info, sizeof(info));
-	if (error == -ENODEV || error == -EOPNOTSUPP) {
-		d.is_legacy = true;
-		error = control(&d, COMMAND(&d, GET_DEV_INFO), 0, &info, sizeof(info));
-	}
+	error = first_control(&d, UBLK_CMD_GET_DEV_INFO, UBLK_U_CMD_GET_DEV_INFO, &info);
 	if (error == -ENODEV)
 		die("--remove %u: there is no such ublk device", number);
 	if (!error)
