@@ -15,16 +15,15 @@ from eval.bench import MODEL, OUT
 from eval.bench.kernel import FOLDER as TOOLS
 from eval.bench.kernel import build, latency_model
 from eval.bench.kernel import run as run_program
-from eval.bench.off_cost import COUNT_TIMEOUT_S, KERNELS, count_instructions
+from eval.bench.off_cost import COUNT_TIMEOUT_S, KERNELS, count_instructions, null_guest
 from eval.files import write_json
-from linnapp.lab.guest import Guest, LabError
+from linnapp.lab.guest import LabError
 from linnapp.lab.uml import run
 
 #: What is counted: the system call, and what ask_calls is to do.
 CALLS = {"getppid": "sys_getppid", "hinted": "sys_preadv2", "ask": "sys_ioctl"}
 #: Calls that fill caches, or are another program's, and those that are counted.
 SKIPPED, COUNTED = 40, 101
-NULL_BLK = ("nr_devices=8", "queue_mode=2", "irqmode=0", "submit_queues=1")
 
 
 def _boot(kernel: Path, model: Path, call: str, n_drives: int) -> None:
@@ -35,13 +34,7 @@ def _boot(kernel: Path, model: Path, call: str, n_drives: int) -> None:
         f"echo observe >/sys/block/{drive}/linnos/mode\n"
         for drive in drives
     )
-    guest = Guest(
-        kernel=kernel,
-        memory_mb=256,
-        setup=setup,
-        kernel_args=[f"null_blk.{argument}" for argument in NULL_BLK],
-        timeout_s=COUNT_TIMEOUT_S,
-    )
+    guest = null_guest(kernel, n_drives, setup, COUNT_TIMEOUT_S)
     command = [str(TOOLS / "ask_calls"), call, str(2 * (SKIPPED + COUNTED))]
     result = run([*command, *(f"/dev/{drive}" for drive in drives)], guest)
     if result.status:

@@ -51,7 +51,7 @@ COUNTED = {
 #: A guest that is stepped through is slow, not hung, for so long; then it is tried once more.
 COUNT_TIMEOUT_S, COUNT_TRIES = 300, 4
 #: Reads of one CPU, completed where they are submitted: nothing waits.
-NULL_BLK = ("nr_devices=1", "queue_mode=2", "irqmode=0", "submit_queues=1")
+NULL_BLK = ("queue_mode=2", "irqmode=0", "submit_queues=1")
 #: Seconds after which a drive without hinted reads has fallen asleep for certain; virtual ones.
 ASLEEP_AFTER_S = 25
 _POLICY = "/sys/block/nullb0/linnos"
@@ -85,6 +85,17 @@ class Case:
     instructions: dict[int, list[float]] = field(default_factory=dict)
 
 
+def null_guest(kernel: Path, n_drives: int, setup: str, timeout_s: float) -> Guest:
+    """A guest with drives that do nothing, ``/dev/nullb0`` and on."""
+    return Guest(
+        kernel=kernel,
+        memory_mb=256,
+        setup=setup,
+        kernel_args=[f"null_blk.{each}" for each in (f"nr_devices={n_drives}", *NULL_BLK)],
+        timeout_s=timeout_s,
+    )
+
+
 def _boot(case: Case, kernel: Path, commands: Sequence[Sequence[str]], timeout_s: float) -> str:
     """Run null_reads with each of some arguments in one guest; what it printed."""
     setup = ""
@@ -93,13 +104,7 @@ def _boot(case: Case, kernel: Path, commands: Sequence[Sequence[str]], timeout_s
     if case.asleep:
         setup += f"sleep {ASLEEP_AFTER_S}\n"
     output = io.BytesIO()
-    guest = Guest(
-        kernel=kernel,
-        memory_mb=256,
-        setup=setup,
-        kernel_args=[f"null_blk.{argument}" for argument in NULL_BLK],
-        timeout_s=timeout_s,
-    )
+    guest = null_guest(kernel, 1, setup, timeout_s)
     lines = [shlex.join([str(TOOLS / "null_reads"), "/dev/nullb0", *c]) for c in commands]
     result = run(["sh", "-ec", "\n".join(lines)], guest, stdout=output)
     if result.status:

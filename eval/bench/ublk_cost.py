@@ -20,6 +20,7 @@ from eval import debian_kernel
 from eval.bench import OUT, BenchError
 from eval.bench.kernel import FOLDER as TOOLS
 from eval.bench.kernel import build, latency_model
+from eval.bench.off_cost import NULL_BLK
 from eval.cache import ROOT
 from eval.files import write_json
 from linnapp.lab.guest import DEFAULT_PATH
@@ -81,7 +82,7 @@ def _script(model: Path) -> str:
         f"model={shlex.quote(str(model))}",
         f"{load} ublk_drv",
         f"{load} raid1",
-        f"{load} null_blk nr_devices=3 queue_mode=2 irqmode=0 submit_queues=1 gb=1",
+        f"{load} null_blk nr_devices=3 {' '.join(NULL_BLK)} gb=1",
         "null_reads --ticks",
     ]
     for case in CASES:
