@@ -113,9 +113,23 @@ def test_reads_move_away_from_a_slow_drive(boot: Any, folder: Path, tmp_path: Pa
         bursts 1; {READS} 4000 500 >$OUT/reads_hedged; bursts 0
         stop HUP; [ $status = 0 ]
         [ ! -e /dev/ublkb0 ]; [ ! -e /dev/ublkc0 ]
+        start hedge --compare --home-margin 100 --explore-ms 0 --hedge-us 200 --extra-io 100 \\
+            {DRIVES}
+        bursts 1; {READS} 4000 500 >$OUT/reads_hedge; bursts 0
+        stop; [ $status = 0 ]
+        mdadm --create /dev/md0 --run --metadata=1.0 --assume-clean --bitmap=none --level=1 \\
+            --raid-devices=3 {DRIVES} >$OUT/mdadm 2>&1
+        bursts 1; {READS.replace("ublkb0", "md0")} 4000 500 >$OUT/reads_md; bursts 0
+        mdadm --stop /dev/md0 2>>$OUT/mdadm
         """,
     )
     turns, best, hedged = (well(tmp_path / f"reads_{k}") for k in ("turns", "best", "hedged"))
+    hedge, md = (well(tmp_path / f"reads_{k}") for k in ("hedge", "md"))
+    # md has the same drives, and chooses by what is pending and where the last read was.
+    assert best["mean_us"] < md["mean_us"] and best["slow"] < md["slow"]
+    # Hedging alone takes many times the reads.
+    assert hedged["mean_us"] < hedge["mean_us"]
+    assert lines(tmp_path / "hedge")[-1]["hedges"] > 5 * lines(tmp_path / "hedged")[-1]["hedges"]
     assert turns["slow"] > 0.3 * turns["reads"]
     assert best["slow"] < turns["slow"] / 3 and best["mean_us"] < 0.65 * turns["mean_us"]
     assert hedged["slow"] < best["slow"]
