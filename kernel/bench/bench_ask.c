@@ -26,7 +26,6 @@
 
 static struct gendisk *disks[DRIVES];
 static struct block_device bdevs[DRIVES];
-static struct request_queue *queues[DRIVES];
 static volatile unsigned long sink;
 
 /* As linnos_ask_drives() of blk-linnos-ioctl.c, which holds files besides. */
@@ -106,7 +105,7 @@ static void load(int k)
 
 		*bio = (struct bio){ .bi_bdev = &bdevs[k] };
 		bio->bi_iter.bi_size = READ_BYTES;
-		*rq = (struct request){ .q = queues[k], .bio = bio };
+		*rq = (struct request){ .q = disks[k]->queue, .bio = bio };
 		blk_linnos_ops.arrive(&disks[k]->linnos->rqos, bio);
 		blk_linnos_ops.track(&disks[k]->linnos->rqos, rq, bio);
 		__blk_linnos_issue_rq(rq);
@@ -117,40 +116,13 @@ static void load(int k)
 
 static void make_drives(const void *model, size_t bytes)
 {
-	const char *why = "out of memory";
 	int k;
 
 	for (k = 0; k < DRIVES; k++) {
-		queues[k] = calloc(1, sizeof(*queues[k]));
-		disks[k] = calloc(1, sizeof(*disks[k]));
-		if (!queues[k] || !disks[k])
-			abort();
-		queues[k]->disk = disks[k];
-		disks[k]->queue = queues[k];
-		disks[k]->disk_name = "drive";
-		disks[k]->linnos = linnos_alloc(disks[k]);
+		disks[k] = make_drive(model, bytes, LINNOS_OBSERVE);
 		bdevs[k].bd_disk = disks[k];
-		if (linnos_set_model(disks[k]->linnos, model, bytes, &why) ||
-		    linnos_set_mode(disks[k]->linnos, LINNOS_OBSERVE)) {
-			fprintf(stderr, "bench_ask: the model: %s\n", why);
-			exit(1);
-		}
 		load(k);
 	}
-}
-
-static size_t read_model(const char *path, void *file, size_t room)
-{
-	FILE *f = fopen(path, "rb");
-	size_t bytes;
-
-	if (!f) {
-		fprintf(stderr, "bench_ask: %s: %s\n", path, strerror(errno));
-		exit(1);
-	}
-	bytes = fread(file, 1, room, f);
-	fclose(f);
-	return bytes;
 }
 
 static const struct {

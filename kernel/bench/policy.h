@@ -45,4 +45,39 @@ static inline void use_fastest(void)
 #endif
 }
 
+/* These two end the program if there is no such model. */
+static inline size_t read_model(const char *path, void *file, size_t room)
+{
+	FILE *f = fopen(path, "rb");
+	size_t bytes;
+
+	if (!f) {
+		fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, path,
+			strerror(errno));
+		exit(1);
+	}
+	bytes = fread(file, 1, room, f);
+	fclose(f);
+	return bytes;
+}
+
+static inline struct gendisk *make_drive(const void *model, size_t bytes,
+					 enum linnos_mode mode)
+{
+	struct gendisk *disk = calloc(1, sizeof(*disk));
+	const char *why = "out of memory";
+
+	disk->queue = calloc(1, sizeof(*disk->queue));
+	disk->queue->disk = disk;
+	disk->disk_name = "drive";
+	disk->linnos = linnos_alloc(disk);
+	if (linnos_set_model(disk->linnos, model, bytes, &why) ||
+	    linnos_set_mode(disk->linnos, mode)) {
+		fprintf(stderr, "%s: the model: %s\n", program_invocation_short_name,
+			why);
+		exit(1);
+	}
+	return disk;
+}
+
 #endif

@@ -20,6 +20,7 @@
  * --together: no CPU is quiet (blk-linnos-cpus.h), and each I/O is counted and each
  * read recorded where all see it at once.
  */
+#define _GNU_SOURCE
 #include <stdint.h>
 
 static uint64_t sim_now_ns;
@@ -260,23 +261,12 @@ static void complete(struct io *io)
 
 static bool together;
 
-static struct gendisk *make_drive(const void *model, size_t bytes,
-				  enum linnos_mode mode)
+static struct gendisk *drive_of(const void *model, size_t bytes)
 {
-	struct gendisk *disk = calloc(1, sizeof(*disk));
-	const char *why = "out of memory";
+	struct gendisk *disk = make_drive(model, bytes, LINNOS_OBSERVE);
 
-	disk->queue = calloc(1, sizeof(*disk->queue));
-	disk->queue->disk = disk;
-	disk->disk_name = "drive";
-	disk->linnos = linnos_alloc(disk);
 	if (together)
 		disk->linnos->quiet_ns = 0;
-	if (linnos_set_model(disk->linnos, model, bytes, &why) ||
-	    linnos_set_mode(disk->linnos, mode)) {
-		fprintf(stderr, "shared_lines: the model: %s\n", why);
-		exit(1);
-	}
 	return disk;
 }
 
@@ -355,7 +345,7 @@ int main(int argc, char **argv)
 	const char *json = NULL, *sep = "[";
 	bool want_lines = false;
 	size_t d, l, c, bytes, counts = ARRAY_SIZE(cpu_counts);
-	FILE *f, *out = NULL;
+	FILE *out = NULL;
 	int first = 1, most = SHIM_CPUS, m;
 
 	while (first < argc && argv[first][0] == '-') {
@@ -388,13 +378,7 @@ int main(int argc, char **argv)
 	for (m = first; m < argc; m++) {
 		static unsigned char file[LINNOS_MODEL_BYTES + 1];
 
-		f = fopen(argv[m], "rb");
-		if (!f) {
-			fprintf(stderr, "shared_lines: %s: %s\n", argv[m], strerror(errno));
-			return 1;
-		}
-		bytes = fread(file, 1, sizeof(file), f);
-		fclose(f);
+		bytes = read_model(argv[m], file, sizeof(file));
 		printf("%s, transfers of a line for an I/O\n%-44s", argv[m], "CPUs:");
 		for (c = 0; c < counts; c++)
 			printf("%7d", cpu_counts[c]);
@@ -408,8 +392,8 @@ int main(int argc, char **argv)
 					shim_n_ranges = 0;
 					memset(lines, 0, sizeof(lines));
 					shim_cpu = 0;
-					moved = measure(make_drive(file, bytes, LINNOS_OBSERVE),
-							cpu_counts[c], &loads[l], &drives[d]);
+					moved = measure(drive_of(file, bytes), cpu_counts[c],
+							&loads[l], &drives[d]);
 					printf("%7.2f", moved);
 					fflush(stdout);
 					if (out)

@@ -119,23 +119,6 @@ static double measure(int cores, struct gendisk **disks)
 	return decided / seconds;
 }
 
-static struct gendisk *make_drive(const void *model, size_t bytes)
-{
-	struct gendisk *disk = shim_alloc(sizeof(*disk));
-	const char *why = "out of memory";
-
-	disk->queue = shim_alloc(sizeof(*disk->queue));
-	disk->queue->disk = disk;
-	disk->disk_name = "drive";
-	disk->linnos = linnos_alloc(disk);
-	if (linnos_set_model(disk->linnos, model, bytes, &why) ||
-	    linnos_set_mode(disk->linnos, LINNOS_OBSERVE)) {
-		fprintf(stderr, "two_cores: the model: %s\n", why);
-		exit(1);
-	}
-	return disk;
-}
-
 static int by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -165,16 +148,10 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: two_cores [--json FILE] MODEL\n");
 		return 2;
 	}
-	f = fopen(argv[1], "rb");
-	if (!f) {
-		fprintf(stderr, "two_cores: %s: %s\n", argv[1], strerror(errno));
-		return 1;
-	}
-	bytes = fread(file, 1, sizeof(file), f);
-	fclose(f);
+	bytes = read_model(argv[1], file, sizeof(file));
 	use_fastest();
-	disks[0] = make_drive(file, bytes);
-	disks[1] = make_drive(file, bytes);
+	disks[0] = make_drive(file, bytes, LINNOS_OBSERVE);
+	disks[1] = make_drive(file, bytes, LINNOS_OBSERVE);
 	shared[0] = shared[1] = disks[0];
 	for (w = 0; w < 2; w++) {
 		other_work_ns = works_ns[w];
