@@ -171,7 +171,7 @@ static int run(const struct settings *s, char **arguments, unsigned int n)
 	const char *paths[LINNOS_REPLICAS_MAX], *models[LINNOS_REPLICAS_MAX];
 	struct linnos_options options = LINNOS_OPTIONS_INIT;
 	uint64_t *ns = calloc(s->reads, sizeof(*ns));
-	int fds[LINNOS_REPLICAS_MAX];
+	int fds[LINNOS_REPLICAS_MAX], best;
 	struct linnos_array *array;
 	unsigned long n_read = 0;
 	char text[512];
@@ -188,11 +188,12 @@ static int run(const struct settings *s, char **arguments, unsigned int n)
 		if (fds[k] < 0 && errno == EINVAL)
 			fds[k] = open(paths[k], O_RDONLY | O_CLOEXEC);
 	}
-	if (s->ask_kernel && linnos_best(n, fds, BLOCK_BYTES, NULL) < 0) {
+	best = s->ask_kernel ? linnos_best(n, fds, BLOCK_BYTES, NULL) : 0;
+	if (best < 0) {
 		fprintf(stderr,
 			"read_replicas: --ask-kernel: %s; it takes block devices, and a "
 			"kernel with LinnOS\n",
-			strerror(-linnos_best(n, fds, BLOCK_BYTES, NULL)));
+			strerror(-best));
 		return 1;
 	}
 	options.hedge_percentile = s->hedge_percentile;
