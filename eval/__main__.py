@@ -232,6 +232,7 @@ def commit(
                 for heading, table in tables.items()
             },
             "reading": experiment.reading(data),
+            **({"numbers": experiment.numbers(data)} if experiment.numbers else {}),
         },
     )
 

@@ -112,6 +112,8 @@ class Experiment:
         What runs it; `make eval-NAME` unless given.
     uses : tuple of str
         Experiments whose data it reads; it is finished only as long as they stay the same.
+    numbers : callable, optional
+        What of the data is committed beside the tables, for a later run to go on from.
     """
 
     name: str
@@ -127,3 +129,4 @@ class Experiment:
     sources: tuple[str, ...] = field(default=())
     command: str = ""
     uses: tuple[str, ...] = ()
+    numbers: Callable[[dict[str, Any]], Any] | None = None

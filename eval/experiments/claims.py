@@ -9,6 +9,7 @@ beyond the better end, otherwise *same*. Nothing was adjusted to make one come o
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from eval import figures, scores
+from eval.cache import RESULTS, read_record
 from eval.experiment import Context, Experiment, Table
 from eval.intervals import Interval, of_seeds, of_values
 
@@ -120,10 +122,9 @@ def _work_us(data: dict[str, Any]) -> dict[str, Interval]:
 
 
 def _cpu(data: dict[str, Any]) -> dict[str, Interval]:
-    by: dict[str, list[float]] = {}
-    for row in data["rows"]:
-        by.setdefault(row["workload"], []).append(row["cpu_share"])
-    return {workload: of_values(values) for workload, values in by.items()}
+    from eval.experiments import cpu
+
+    return cpu.by_workload(data, "cpu_share")
 
 
 CLAIMS = (
@@ -183,23 +184,44 @@ def judge(claim: Claim, cases: Sequence[Interval]) -> str:
 
 
 def run(context: Context) -> dict[str, Any]:
-    """Measure every claim on the data that is there."""
-    there = {}
+    """Measure every claim on the data that is there; the others stand as they are committed."""
+    there: dict[str, dict[str, Any]] = {}
+    n_seeds: dict[str, int] = {}
     for source in SOURCES:
-        if (context.folder.parent / source / "data.json").exists():
+        folder = context.folder.parent / source
+        if (folder / "data.json").exists():
             there[source] = context.data_of(source)
-    rows = []
+            n_seeds[source] = len((read_record(folder) or {}).get("seeds", ()))
+    committed = {} if context.development else _committed()
+    rows, carried = [], []
     for claim in CLAIMS:
+        if claim.source not in there and claim.text in committed:
+            carried.append(committed[claim.text])
+            rows.append(carried[-1])
+            continue
         cases = _measured(claim, there)
         rows.append(
             {
-                "claim": claim.text, "source": claim.source, "paper": [claim.low, claim.high],
-                "unit": claim.unit, "scale": claim.scale,
+                "claim": claim.text, "source": claim.source, "seeds": n_seeds.get(claim.source),
+                "paper": [claim.low, claim.high], "unit": claim.unit, "scale": claim.scale,
                 "cases": {case: interval.to_json() for case, interval in cases.items()},
                 "judged": judge(claim, list(cases.values())),
             }
         )  # fmt: skip
-    return {"claims": rows, "runs": []}
+    return {
+        "claims": rows,
+        "as_committed": list(dict.fromkeys(row["source"] for row in carried)),
+        "runs": [],
+    }
+
+
+def _committed() -> dict[str, dict[str, Any]]:
+    """The rows under version control, by claim; experiments are run again one at a time, too."""
+    path = RESULTS / "claims.json"
+    if not path.exists():
+        return {}
+    rows: list[dict[str, Any]] = json.loads(path.read_text()).get("numbers", [])
+    return {row["claim"]: row for row in rows if row["cases"]}
 
 
 def _measured(claim: Claim, there: dict[str, dict[str, Any]]) -> dict[str, Interval]:
@@ -227,6 +249,7 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
             row["claim"],
             f"{row['paper'][0]:g} to {row['paper'][1]:g}" + (f" {row['unit']}" * bool(row["unit"])),
             _span(row), str(len(row["cases"])), row["judged"], row["source"],
+            str(row["seeds"] or "-"),
         )
         for row in data["claims"]
     )  # fmt: skip
@@ -237,7 +260,8 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
     )
     return {
         "Claims of the paper": Table(
-            ("claim", "paper", "ours, lowest to highest case", "cases", "judged", "from"), claims
+            ("claim", "paper", "ours, lowest to highest case", "cases", "judged", "from", "seeds"),
+            claims,
         ),
         "Every case": Table(("claim", "case", "ours"), cases),
     }
@@ -255,6 +279,10 @@ def reading(data: dict[str, Any]) -> str:
         "range; *better* that none does and the mean of the cases is beyond its better end; "
         "*same* the rest."
     )
+    if data["as_committed"]:
+        parts.append(
+            f"Not in the same run as the rest, but as committed: {', '.join(data['as_committed'])}."
+        )
     return "\n\n".join(parts)
 
 
@@ -293,4 +321,5 @@ EXPERIMENT = Experiment(
     "hedging is without a cap, as the paper's. What each figure differs in stands beside it.",
     sources=("eval/scores.py", "eval/intervals.py"),
     uses=SOURCES,
+    numbers=lambda data: data["claims"],
 )

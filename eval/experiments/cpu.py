@@ -10,10 +10,11 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 
-from eval import figures, grid
+from eval import figures, grid, scores
 from eval.bench import kernel
 from eval.cells import N_DRIVES, WORKLOADS, recorded, trained
 from eval.experiment import Context, Experiment, Table
+from eval.intervals import Interval, of_seeds
 from eval.metrics import percent
 from linnapp.trace import iolog
 
@@ -40,9 +41,9 @@ def work_ns(model: Path) -> dict[str, float]:
 
 def run(context: Context) -> dict[str, Any]:
     """Time the engine once, count the reads of each workload."""
-    cells = [grid.cell(w, context.seeds[0]) for w in PARAMETERS["workloads"]]
-    models = context.map(lambda cell: trained(context.cache, cell), cells, "training")
-    engines = work_ns(models[0] / "flash0.linnos")
+    cells = grid.cells(context.seeds, PARAMETERS["workloads"])
+    context.map(lambda cell: recorded(context.cache, cell), cells, "recordings")
+    engines = work_ns(trained(context.cache, cells[0]) / "flash0.linnos")
     rows = []
     for cell in cells:
         folder = recorded(context.cache, cell)
@@ -54,8 +55,8 @@ def run(context: Context) -> dict[str, Any]:
             per_s = reads / cell.replay_s
             rows.append(
                 {
-                    "workload": cell.workload, "drive": drive, "reads_per_s": per_s,
-                    "cpu_share": per_s * engines[ENGINE] * 1e-9,
+                    "workload": cell.workload, "seed": cell.seed, "drive": drive,
+                    "reads_per_s": per_s, "cpu_share": per_s * engines[ENGINE] * 1e-9,
                 }
             )  # fmt: skip
     return {
@@ -73,11 +74,22 @@ def busy_shares(data: dict[str, Any]) -> dict[str, str]:
     }
 
 
+def by_workload(data: dict[str, Any], field: str) -> dict[str, Interval]:
+    """Mean of a field over a workload's drives, of all seeds."""
+    by: dict[str, dict[int, list[float]]] = {}
+    for row in data["rows"]:
+        by.setdefault(row["workload"], {}).setdefault(row["seed"], []).append(row[field])
+    return {workload: of_seeds(of_each) for workload, of_each in by.items()}
+
+
 def table(data: dict[str, Any]) -> dict[str, Table]:
-    """One row a drive, and the engines at a busy drive's rate."""
+    """One row a workload, and the engines at a busy drive's rate."""
+    shares = by_workload(data, "cpu_share")
     rows = [
-        (r["workload"], str(r["drive"]), f"{r['reads_per_s']:.0f}", percent(r["cpu_share"], 3))
-        for r in data["rows"]
+        (workload, scores.number(rate.to_json()), scores.number(share.to_json(), 3, 100.0) + " %")
+        for (workload, rate), share in zip(
+            by_workload(data, "reads_per_s").items(), shares.values(), strict=True
+        )
     ]
     busy = [
         (engine, f"{data['work_ns'][engine]:.0f}", share)
@@ -85,7 +97,7 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
     ]
     return {
         f"One core, {ENGINE} engine": Table(
-            ("workload", "drive", "reads/s", "CPU share"), tuple(rows)
+            ("workload", "reads/s of a drive", "CPU share"), tuple(rows)
         ),
         f"{PARAMETERS['busy_iops']} reads a second": Table(
             ("engine", "ns a read", "CPU share"), tuple(busy)
@@ -108,12 +120,14 @@ def reading(data: dict[str, Any]) -> str:
 
 
 def draw(data: dict[str, Any], path: Path) -> None:
-    """CPU share of inference by drive."""
+    """CPU share of inference by workload."""
     figure, axes = plt.subplots(figsize=(7, 3.5))
-    rows = data["rows"]
-    axes.bar(range(len(rows)), [100 * row["cpu_share"] for row in rows])
-    labels = [f"{row['workload']}\n{row['drive']}" for row in rows]
-    axes.set_xticks(range(len(rows)), labels, fontsize=7)
+    shares = by_workload(data, "cpu_share")
+    for i, share in enumerate(shares.values()):
+        triple = [None if v is None else 100 * v for v in share.to_json()]
+        axes.bar(i, triple[0], color="#0072b2")
+        figures.whisker(axes, i, triple)
+    axes.set_xticks(range(len(shares)), list(shares), fontsize=7)
     axes.set_ylabel("share of one core (%)")
     axes.set_title(f"{data['work_ns']['scalar']:.0f} ns of work a read, plain C", fontsize=9)
     figures.save(figure, path)

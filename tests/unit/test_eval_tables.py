@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,8 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eval.cache import Cache
 from eval.cells import ARRAY_OF, WORKLOADS
-from eval.experiments import claims, fig05, fig07, fig10, table1, table3
+from eval.experiment import Context
+from eval.experiments import claims, cpu, fig05, fig07, fig10, table1, table3
 
 
 def _points() -> dict[str, Any]:
@@ -208,3 +212,46 @@ def test_digits_are_of_whole_numbers_and_capped() -> None:
         f"{largest}{0:011d}", f"{5:011d}{123:011d}",
     ]  # fmt: skip
     assert table3._digits(np.array([[12_345]]), 4).tolist() == [[9, 9, 9, 9]]
+
+
+def test_claims_of_experiments_not_run_here_stand_as_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = Context("claims", Cache(tmp_path), 1, False, tmp_path / "out" / "claims")
+    monkeypatch.setattr(claims, "RESULTS", tmp_path)
+    for source, data in (("fig05", _points()), ("fig10", _judged())):
+        (folder := tmp_path / "out" / source).mkdir(parents=True)
+        (folder / "data.json").write_text(json.dumps(data))
+        (folder / "record.json").write_text('{"seeds": [1, 2]}')
+    first = claims.run(context)
+    assert first["as_committed"] == []
+    (tmp_path / "claims.json").write_text(json.dumps({"numbers": first["claims"]}))
+    (tmp_path / "out" / "fig05" / "data.json").unlink()
+    again = claims.run(context)
+    assert again["claims"] == first["claims"]
+    assert "but as committed: fig05" in claims.reading(again)
+    seeds = {row[0]: row[-1] for row in claims.table(again)["Claims of the paper"].rows}
+    assert seeds["accuracy"] == "2" and seeds["share of the CPU a drive"] == "-"
+    # What a development run has not measured is unknown there.
+    developing = replace(context, development=True)
+    judged = {row["claim"]: row["judged"] for row in claims.run(developing)["claims"]}
+    assert judged["inflection points, percentile"] == claims.UNKNOWN
+    assert judged["accuracy"] != claims.UNKNOWN
+
+
+def test_the_cpus_share_is_of_all_seeds(tmp_path: Path) -> None:
+    rows = [
+        {
+            "workload": "az-e", "seed": seed, "drive": drive, "reads_per_s": 1000.0 * seed,
+            "cpu_share": 0.001 * seed,
+        }
+        for seed, drive in itertools.product((1, 2, 3), range(3))
+    ]  # fmt: skip
+    data = {"rows": rows, "work_ns": {"scalar": 700.0, "reference": 900.0}, "runs": []}
+    # Three seeds, not nine drives: those of a seed have its rate in common.
+    share = cpu.by_workload(data, "cpu_share")["az-e"]
+    assert share.value == pytest.approx(0.002) and share.low <= 0.001 and share.high >= 0.003
+    ((workload, rate, text),) = cpu.table(data)["One core, scalar engine"].rows
+    assert (workload, rate) == ("az-e", "2000 [1000, 3000]")
+    assert text == "0.200 [0.100, 0.300] %"
+    cpu.draw(data, tmp_path / "cpu.png")
