@@ -170,6 +170,7 @@ struct vector_part {
 #define AT_FDCWD -100
 #define REQ_OP_MASK 0xff
 #define S_IFMT 0170000
+#define S_IFSOCK 0140000
 #define S_IFREG 0100000
 #define S_IFBLK 0060000
 
@@ -527,7 +528,12 @@ static __always_inline struct named_file *known_name(struct lw_file *file)
 /* Say what a file is; whether it is in the paths asked for. */
 static __always_inline bool describe_file(struct file *file, bool is_new, struct lw_file *to)
 {
-	describe((__u64)file, BPF_CORE_READ(file, f_inode), to);
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+
+	/* A socket is in no path, and most of what a server reads and writes is one. */
+	if (settings.by_path && (BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFSOCK)
+		return false;
+	describe((__u64)file, inode, to);
 	if (!is_new) {
 		struct named_file *known = known_name(to);
 

@@ -848,6 +848,34 @@ def test_only_what_is_in_a_path_is_recorded(kernel: None, drive: Path, tmp_path:
     assert seen.counts["filtered_ios"] > 0
 
 
+def test_a_socket_is_in_no_path_and_a_fifo_is(kernel: None, tmp_path: Path) -> None:
+    script = textwrap.dedent(f"""
+        import os, socket
+        os.chdir("{tmp_path}")
+        os.mkfifo("fifo")
+        fifo = os.open("fifo", os.O_RDWR)
+        server = socket.socket(socket.AF_UNIX)
+        server.bind("{tmp_path}/socket")
+        server.listen()
+        client = socket.socket(socket.AF_UNIX)
+        client.connect("{tmp_path}/socket")
+        served, _ = server.accept()
+        for fd in (fifo, client.fileno()):
+            os.write(fd, b"x")
+        os.read(fifo, 1)
+        os.read(served.fileno(), 1)
+    """)
+    command = [sys.executable, "-S", "-c", script]
+    seen = watching.watch(tmp_path / "seen", command=command, wanted=Wanted(paths=[str(tmp_path)]))
+    assert seen.status == 0 and seen.counts["filtered_calls"] > 0
+    rows = asked(
+        tmp_path / "seen", "select call, path, kind from calls where call in ('read', 'write')"
+    )
+    assert [tuple(row.values()) for row in rows] == [
+        (call, f"{tmp_path}/fifo", "pipe") for call in ("write", "read")
+    ]
+
+
 def test_a_name_that_is_read_late_is_compared_all_the_same(kernel: None, tmp_path: Path) -> None:
     """Of two names in pages that are not there when the call begins, one is in the path."""
     script = textwrap.dedent("""
