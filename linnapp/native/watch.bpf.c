@@ -179,7 +179,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 const volatile struct lw_settings settings SEC(".rodata.settings") = {};
 
 struct call_in_flight {
-	__u64 time_ns;
+	__u64 time_ns;		/* first, as the reader looks at it, too; 0: it has returned */
 	__u64 args[8];	/* five are read; a power of two for the verifier */
 	struct lw_call call;
 	struct lw_file file;
@@ -230,9 +230,10 @@ struct {
 	__type(value, __u32);
 } processes SEC(".maps");
 
+/* By thread: the last call, if it is under way (time_ns is not 0). */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, 32768);
 	__type(key, __u32);
 	__type(value, struct call_in_flight);
 } calls_in_flight SEC(".maps");
@@ -654,11 +655,36 @@ static __always_inline bool names_are_in_paths(const struct call_in_flight *call
 				what->fd >= 0 ? (int)call->args[(what->to_path - 1) & 7] : AT_FDCWD);
 }
 
+/*
+ * Where a thread's next call is noted, with nothing in it. It stays until the thread ends: to add and
+ * to remove it each time would take as long as all the rest.
+ */
+static __always_inline struct call_in_flight *room_for_call(__u32 tid)
+{
+	static const struct call_in_flight none;
+	struct call_in_flight *call = bpf_map_lookup_elem(&calls_in_flight, &tid);
+
+	if (call) {
+		__builtin_memset(call, 0, sizeof(*call));
+		return call;
+	}
+	bpf_map_update_elem(&calls_in_flight, &tid, &none, BPF_ANY);
+	return bpf_map_lookup_elem(&calls_in_flight, &tid);
+}
+
+/* The call that a thread is in, of those that are recorded. */
+static __always_inline struct call_in_flight *call_under_way(__u32 tid)
+{
+	struct call_in_flight *call = bpf_map_lookup_elem(&calls_in_flight, &tid);
+
+	return call && call->time_ns ? call : NULL;
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(call_enters, struct pt_regs *regs, long nr)
 {
 	__u64 id = bpf_get_current_pid_tgid();
-	struct call_in_flight call = {};
+	struct call_in_flight *call;
 	__u32 number = nr, tid = id;
 	struct lw_call *known;
 
@@ -675,28 +701,31 @@ int BPF_PROG(call_enters, struct pt_regs *regs, long nr)
 		count(LW_FILTERED_CALLS);
 		return 0;
 	}
-	read_arguments(regs, call.args);
-	call.call = *known;
+	call = room_for_call(tid);
+	if (!call) {
+		count(LW_UNTRACKED_CALLS);
+		return 0;
+	}
+	read_arguments(regs, call->args);
+	call->call = *known;
 	if (known->path >= 0) {
 		if (settings.by_path)
-			call.is_elsewhere = !names_are_in_paths(&call);
+			call->is_elsewhere = !names_are_in_paths(call);
 		/* Where an open leads is seen when it returns. */
-		if (!call.is_elsewhere)
-			describe_folder(folder_fd(&call, known->fd), &call.file);
+		if (!call->is_elsewhere)
+			describe_folder(folder_fd(call, known->fd), &call->file);
 	} else {
 		struct file *file =
-			known->fd >= 0 ? file_of(call.args[known->fd & 7]) : NULL;
+			known->fd >= 0 ? file_of(call->args[known->fd & 7]) : NULL;
 
-		call.is_elsewhere = file ? !describe_file(file, false, &call.file) :
-					   settings.by_path;
+		call->is_elsewhere = file ? !describe_file(file, false, &call->file) :
+					    settings.by_path;
 	}
-	if (call.is_elsewhere && !(known->flags & LW_OPENS)) {
+	if (call->is_elsewhere && !(known->flags & LW_OPENS)) {
 		count(LW_FILTERED_CALLS);
 		return 0;
 	}
-	call.time_ns = bpf_ktime_get_ns();
-	if (bpf_map_update_elem(&calls_in_flight, &tid, &call, BPF_ANY))
-		count(LW_UNTRACKED_CALLS);
+	call->time_ns = bpf_ktime_get_ns();
 	return 0;
 }
 
@@ -778,7 +807,7 @@ int BPF_PROG(call_returns, struct pt_regs *regs, long result)
 	struct call_in_flight *call;
 	__u32 tid = id;
 
-	call = bpf_map_lookup_elem(&calls_in_flight, &tid);
+	call = call_under_way(tid);
 	if (!call)
 		return 0;
 	now_ns = bpf_ktime_get_ns();
@@ -830,7 +859,7 @@ int BPF_PROG(call_returns, struct pt_regs *regs, long result)
 	bpf_get_current_comm(record->comm, LW_COMM);
 	bpf_ringbuf_submit(record, wake_up());
 done:
-	bpf_map_delete_elem(&calls_in_flight, &tid);
+	call->time_ns = 0;
 	return 0;
 }
 
@@ -898,7 +927,7 @@ int BPF_PROG(io_is_queued, struct bio *bio)
 		count(LW_OTHER_IOS);
 		return 0;
 	}
-	call = bpf_map_lookup_elem(&calls_in_flight, &tid);
+	call = call_under_way(tid);
 	if (is_filtered(io.flags, tid, call)) {
 		count(LW_FILTERED_IOS);
 		return 0;

@@ -786,8 +786,13 @@ void lw_stop(struct lw_watch *w)
 	if (!w->n_links)
 		return;
 	detach(w);
-	while (!bpf_map_get_next_key(w->calls_in_flight, tid ? &tid : NULL, &tid))
-		w->counts.unfinished_calls++;
+	struct bpf_map *calls = bpf_object__find_map_by_name(w->object, "calls_in_flight");
+	uint64_t call[bpf_map__value_size(calls) / sizeof(uint64_t)];
+	/* A thread's last call has a time, the first thing there, until it returns. */
+	while (!bpf_map_get_next_key(w->calls_in_flight, tid ? &tid : NULL, &tid)) {
+		if (!bpf_map_lookup_elem(w->calls_in_flight, &tid, call) && call[0])
+			w->counts.unfinished_calls++;
+	}
 }
 
 /**

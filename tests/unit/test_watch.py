@@ -1050,6 +1050,35 @@ def test_a_process_that_runs_is_watched_and_its_open_files_have_names(
     assert pipe["kind"] == "pipe" and pipe["path"].startswith("pipe:[")
 
 
+def test_only_calls_that_are_under_way_at_the_end_are_unfinished(
+    kernel: None, tmp_path: Path
+) -> None:
+    """One thread waits in a read for what the other writes now and then."""
+    script = textwrap.dedent("""
+        import os, threading, time
+        r, w = os.pipe()
+        def reads():
+            while True:
+                os.read(r, 1)
+        threading.Thread(target=reads).start()
+        print(flush=True)
+        while True:
+            os.write(w, b"x")
+            time.sleep(0.05)
+    """)
+    command = [sys.executable, "-S", "-c", script]
+    program = subprocess.Popen(command, stdout=subprocess.PIPE)
+    try:
+        assert program.stdout and program.stdout.readline()
+        seen = watching.watch(tmp_path / "seen", pids=[program.pid], duration_s=0.5)
+    finally:
+        program.kill()
+        program.communicate()
+    [row] = asked(tmp_path / "seen", "select count(*) as n, count(distinct tid) as t from calls")
+    assert row["n"] >= 10 and row["t"] == 2
+    assert seen.counts["unfinished_calls"] == 1
+
+
 @pytest.fixture
 def heeded_interrupts() -> Iterator[None]:
     """A shell has what it runs in the background ignore them, and all that is started by it."""
