@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ _Static_assert(LINNOS_REPLICAS_MAX == CHOOSER_DRIVES_MAX, "the chooser knows as 
 
 #define KNOWN_FLAGS (LINNOS_BUFFERED | LINNOS_HINT)
 /* The options of the first version: less is none. */
-#define OPTIONS_BYTES_MIN sizeof(struct linnos_options)
+#define OPTIONS_BYTES_MIN offsetof(struct linnos_options, hedge_tables)
 /* Without a model: what no drive in order takes. */
 #define OVERDUE_US 10000
 /* A percentile of hedging is off by 1/64 at most. */
@@ -92,7 +93,7 @@ static int take_options(struct linnos_array *a, const struct linnos_options *o)
 					  "options that this liblinnos does not know (byte %zu is "
 					  "not zero); it is older than the program's header",
 					  i);
-	memcpy(&a->o, o, sizeof(a->o));
+	memcpy(&a->o, o, o->size < sizeof(a->o) ? o->size : sizeof(a->o));
 	return 0;
 }
 
@@ -120,9 +121,10 @@ static int check_options(struct linnos_array *a, unsigned int n)
 			"options: hedge_percentile %g; above 0 and below 100 can be, 0 is "
 			"none",
 			o->hedge_percentile);
-	if (o->hedge_us && o->hedge_percentile > 0)
+	if (!!o->hedge_us + (o->hedge_percentile > 0) + !!o->hedge_tables > 1)
 		return array_fail(a, -EINVAL,
-				  "options: both hedge_us and hedge_percentile; give one of them");
+				  "options: more than one of hedge_us, hedge_percentile and "
+				  "hedge_tables; give one of them");
 	return 0;
 }
 
@@ -210,12 +212,35 @@ static int open_replica(struct linnos_array *a, const char *path, int fd, const 
 	return array_fail(a, error, "model of replica %s: %s", r->name, why);
 }
 
+static int read_hedge_tables(struct linnos_array *a)
+{
+	char why[HEDGE_TABLE_WHY_BYTES];
+	int error = 0;
+
+	a->hedge_tables = calloc(a->n, sizeof(*a->hedge_tables));
+	if (!a->hedge_tables)
+		return array_fail(a, -ENOMEM, "out of memory");
+	for (unsigned int k = 0; !error && k < a->n; k++) {
+		if (!a->o.hedge_tables[k])
+			return array_fail(a, -EINVAL, "no hedge table for replica %s",
+					  a->replicas[k].name);
+		error = hedge_table_read(&a->hedge_tables[k], a->o.hedge_tables[k], why);
+	}
+	/* The caller's, who may let go of it. */
+	a->o.hedge_tables = NULL;
+	return error ? array_fail(a, error, "hedge table %s", why) : 0;
+}
+
 static int set_up(struct linnos_array *a)
 {
+	int error = a->o.hedge_tables ? read_hedge_tables(a) : 0;
+
+	if (error)
+		return error;
 	a->hint = a->o.flags & LINNOS_HINT;
 	for (unsigned int k = 0; k < a->n; k++)
 		a->hint = a->hint && hint_is_known(&a->replicas[k]);
-	a->hedging = a->n > 1 && (a->o.hedge_us || a->o.hedge_percentile > 0) &&
+	a->hedging = a->n > 1 && (a->o.hedge_us || a->o.hedge_percentile > 0 || a->hedge_tables) &&
 		     a->o.extra_io_percent > 0;
 	a->hedge_ns = a->o.hedge_us * 1000ull;
 	a->hedge_budget =
@@ -237,6 +262,8 @@ static void give_back(struct linnos_array *a)
 		free(a->models[k]);
 	}
 	a->n = 0;
+	free(a->hedge_tables);
+	a->hedge_tables = NULL;
 	histogram_free(&a->latencies);
 	attempts_free(a);
 	bounces_free(&a->bounces);

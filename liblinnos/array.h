@@ -17,6 +17,7 @@
 #include "bounce.h"
 #include "budget.h"
 #include "chooser.h"
+#include "hedge_table.h"
 #include "histogram.h"
 #include "liblinnos.h"
 
@@ -65,8 +66,9 @@ struct linnos_array {
 	char error[ERROR_BYTES];
 
 	struct budget hedge_budget;
-	uint64_t hedge_ns;	    /* 0: not hedged, or not enough seen yet */
-	struct histogram latencies; /* of first attempts, in ns; fades */
+	struct hedge_table *hedge_tables; /* by replica; NULL: not hedged by prediction */
+	uint64_t hedge_ns;		  /* 0: not hedged, not enough seen yet, or by prediction */
+	struct histogram latencies;	  /* of first attempts, in ns; fades */
 	uint64_t n_latencies;
 
 	struct bounces bounces;

@@ -61,6 +61,9 @@ struct linnos_array;
  * @extra_io_percent: hedges at any moment are at most so many percent of the reads begun until
  *then, 0 to 100
  * @extra_io_burst: hedges that calm times save up at most
+ * @hedge_tables: a file for each replica that `linnapp train --kind latency` writes beside its
+ *model: a read is hedged once it has taken longer than nearly all do that were predicted to take as
+ *	long; NULL: not by prediction; read when the array is opened
  */
 struct linnos_options {
 	size_t size;
@@ -72,12 +75,13 @@ struct linnos_options {
 	uint32_t extra_io_burst;
 	double hedge_percentile;
 	double extra_io_percent;
+	const char *const *hedge_tables;
 };
 
 /* The defaults, which are also those of NULL: no hedging. */
 #define LINNOS_OPTIONS_INIT                                                                        \
 	{                                                                                          \
-		sizeof(struct linnos_options), 0, LINNOS_HOME_TURNS, 25, 20, 0, 100, 0, 5          \
+		sizeof(struct linnos_options), 0, LINNOS_HOME_TURNS, 25, 20, 0, 100, 0, 5, 0       \
 	}
 
 /**

@@ -133,6 +133,9 @@ int read_begin(struct linnos_array *a, struct linnos_read *r, void *buf, size_t 
 	r->home = next_home(a);
 	replica = chooser_read(&a->chooser, r->home, pages_of(r), now_ns, &explored);
 	r->home_us = a->chooser.us[r->home];
+	if (a->hedge_tables)
+		r->hedge_after_ns = 1000ull * hedge_table_after_us(&a->hedge_tables[replica],
+								   a->chooser.us[replica]);
 	if (!attempt_new(a, r, replica, now_ns)) {
 		error = array_fail(a, -ENOMEM, "read of %zu bytes at %lld: out of memory", bytes,
 				   (long long)offset);
@@ -158,7 +161,9 @@ struct attempt *read_take_next(struct linnos_read *r)
 
 uint64_t read_hedge_ns(const struct linnos_array *a, const struct linnos_read *r)
 {
-	return r->is_timed && a->hedge_ns ? r->start_ns + a->hedge_ns : UINT64_MAX;
+	uint64_t after_ns = r->hedge_after_ns ? r->hedge_after_ns : a->hedge_ns;
+
+	return r->is_timed && after_ns ? r->start_ns + after_ns : UINT64_MAX;
 }
 
 /* Beside the bucket, which counts in fractions: at no moment more than the share of the reads. */

@@ -43,6 +43,7 @@ struct linnos_read {
 	uint64_t offset;
 	void *user;
 	uint64_t start_ns;
+	uint64_t hedge_after_ns; /* by its prediction; 0: as all others */
 	unsigned int home, replica;
 	uint32_t tried;
 	uint32_t home_us; /* predicted */

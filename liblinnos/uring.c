@@ -37,14 +37,27 @@ void reads_free(struct linnos_array *a)
 	}
 }
 
-/* Reads that may be hedged are in the order in which they began, which is that of their times. */
+/*
+ * Reads that may be hedged are in the order of their times. That is the order in which they began,
+ * but where each has a time of its own by its prediction: then one goes before those that may take
+ * longer, of which there are few.
+ */
 static void list_add(struct linnos_array *a, struct linnos_read *r)
 {
+	struct linnos_read *later = NULL, *earlier;
+	uint64_t at_ns = r->start_ns + r->hedge_after_ns;
+
 	array_lock(a);
-	r->later = NULL;
-	r->earlier = a->newest;
-	*(a->newest ? &a->newest->later : &a->oldest) = r;
-	a->newest = r;
+	earlier = a->newest;
+	while (earlier && r->hedge_after_ns &&
+	       earlier->start_ns + earlier->hedge_after_ns > at_ns) {
+		later = earlier;
+		earlier = earlier->earlier;
+	}
+	r->later = later;
+	r->earlier = earlier;
+	*(earlier ? &earlier->later : &a->oldest) = r;
+	*(later ? &later->earlier : &a->newest) = r;
 	r->is_listed = true;
 	array_unlock(a);
 }

@@ -38,6 +38,7 @@ class _Options(ctypes.Structure):
         ("extra_io_burst", ctypes.c_uint32),
         ("hedge_percentile", ctypes.c_double),
         ("extra_io_percent", ctypes.c_double),
+        ("hedge_tables", ctypes.POINTER(ctypes.c_char_p)),
     )
 
 
@@ -195,6 +196,9 @@ class Replicas:
         Ask a second replica after so many us; 0: not by a fixed time.
     hedge_percentile : float
         The same after a percentile of the latencies seen; 0: not by a percentile.
+    hedge_tables : sequence of path, optional
+        The same by each read's prediction: what `linnapp train --kind latency` writes beside each
+        replica's model.
     extra_io_percent : float
         Hedges are at most so many percent of the reads.
     extra_io_burst : int
@@ -222,6 +226,7 @@ class Replicas:
         explore_ms: int = 20,
         hedge_us: int = 0,
         hedge_percentile: float = 0,
+        hedge_tables: Sequence[AnyPath] | None = None,
         extra_io_percent: float = 5,
         extra_io_burst: int = 100,
         buffered: bool = False,
@@ -231,6 +236,10 @@ class Replicas:
         self._n = len(paths)
         if models is not None and len(models) != len(paths):
             raise ValueError(f"{len(models)} models for {len(paths)} replicas; give one for each")
+        if hedge_tables is not None and len(hedge_tables) != len(paths):
+            raise ValueError(
+                f"{len(hedge_tables)} hedge tables for {len(paths)} replicas; give one for each"
+            )
         for name, value, end in (
             ("home", 0 if home is None else home, 1 << 31),
             ("home_margin_percent", home_margin_percent, 1 << 32),
@@ -250,6 +259,7 @@ class Replicas:
             extra_io_burst,
             hedge_percentile,
             extra_io_percent,
+            None if hedge_tables is None else _paths(hedge_tables),
         )
         error = _library().linnos_open(
             ctypes.byref(self._handle),

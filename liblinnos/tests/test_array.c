@@ -437,6 +437,7 @@ static bool refused(const struct linnos_options *o, int error, const char *why)
 TEST(options_that_cannot_be_are_named)
 {
 	const struct linnos_options good = LINNOS_OPTIONS_INIT;
+	const char *const nowhere[N] = {"/nowhere", "/nowhere", "/nowhere"};
 	struct linnos_options o = good;
 	struct {
 		struct linnos_options o;
@@ -458,7 +459,16 @@ TEST(options_that_cannot_be_are_named)
 	o = good, o.hedge_percentile = 100;
 	assert(refused(&o, -EINVAL, "hedge_percentile 100"));
 	o = good, o.hedge_percentile = 95, o.hedge_us = 100;
-	assert(refused(&o, -EINVAL, "both hedge_us and hedge_percentile"));
+	assert(refused(&o, -EINVAL, "more than one of hedge_us, hedge_percentile"));
+	o = good, o.hedge_percentile = 95, o.hedge_tables = nowhere;
+	assert(refused(&o, -EINVAL, "more than one of hedge_us, hedge_percentile"));
+	o = good, o.hedge_tables = nowhere;
+	assert(refused(&o, -ENOENT, "hedge table /nowhere: No such file or directory"));
+	o.hedge_tables = (const char *const[N]){NULL};
+	assert(refused(&o, -EINVAL, "no hedge table for replica descriptor"));
+	/* A program of the first header knows nothing of them. */
+	o.size = offsetof(struct linnos_options, hedge_tables);
+	put_away(made_up_array(N, 4096, (int[N]){0}, &o), 0, NULL);
 	/* A program of a newer header: what is not set is not missed. */
 	newer.o.size = sizeof(newer);
 	newer.of_tomorrow = 1;

@@ -260,6 +260,90 @@ TEST(by_percentile_it_begins_when_enough_was_seen)
 	put_away(a, N, fds);
 }
 
+/* Replica 0 took 200 us lately, the others 3 ms: what is predicted, without a model. */
+static void hear(struct linnos_array *a)
+{
+	for (unsigned int k = 0; k < N; k++)
+		for (unsigned int i = 0; i < LINNOS_HISTORY; i++) {
+			struct observed io;
+
+			observer_sent(&a->drives[k], &io, 10 * MS, 1, true);
+			observer_ended(&a->drives[k], &io, 10 * MS + (k ? 3000 : 200) * US,
+				       OBSERVED_ANSWERED);
+		}
+}
+
+TEST(by_prediction_each_read_has_a_time_of_its_own)
+{
+	char names[N][32];
+	const char *paths[N];
+	struct linnos_options o = hedged(0, 100);
+	struct kernel k = {0};
+	struct linnos_completion c;
+	struct linnos_array *a;
+	struct linnos_read *due;
+	char bufs[4][READ_BYTES];
+	int fds[N];
+
+	for (int i = 0; i < N; i++) {
+		/* The second and third replica's reads are late a little later. */
+		int fd = mkstemp(strcpy(names[i], "/tmp/hedge-table-XXXXXX")), n;
+
+		n = dprintf(fd, "linnos hedge table 1\n0 150\n150 %d\n2000 %d\n", 700 + i,
+			    5000 + i);
+		assert(n > 0 && !close(fd));
+		paths[i] = names[i];
+	}
+	o.hedge_tables = paths;
+	o.explore_ms = 0;
+	o.home = 1;
+	a = array_on(&k, fds, &o);
+	for (int i = 0; i < N; i++)
+		assert(!unlink(names[i]));
+	/* Nothing is known yet: predicted is the least. */
+	assert(!linnos_prep_read(a, new_sqe(&k), bufs[0], READ_BYTES, 0, NULL));
+	assert(linnos_hedge_wait_ns(a) == 150 * US);
+	assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE && linnos_hedge_wait_ns(a) == -1);
+
+	k.now_ns = 20 * MS;
+	hear(a);
+	assert(linnos_drop(a, 0) == 0);
+	assert(!linnos_prep_read(a, new_sqe(&k), bufs[0], READ_BYTES, 0, bufs[0]));
+	assert(linnos_hedge_wait_ns(a) == 5001 * US);
+	a->chooser.gone = 0;
+	k.now_ns += 100 * US;
+	/* Begun later, and late earlier. */
+	for (int i = 1; i < 3; i++) {
+		assert(!linnos_prep_read(a, new_sqe(&k), bufs[i], READ_BYTES, 0, bufs[i]));
+		assert(linnos_hedge_wait_ns(a) == (int64_t)((701 - i) * US));
+		k.now_ns += 1 * US;
+	}
+	a->chooser.gone = 1;
+	assert(!linnos_prep_read(a, new_sqe(&k), bufs[3], READ_BYTES, 0, bufs[3]));
+	a->chooser.gone = 0;
+	for (int i = 0; i < 4; i++) {
+		/* In which order, and after how many us since the first began. */
+		static const struct {
+			int read;
+			uint64_t at_us;
+		} expected[] = {{1, 800}, {2, 801}, {0, 5001}, {3, 5103}};
+
+		k.now_ns += linnos_hedge_wait_ns(a) - 1;
+		assert(!linnos_hedge_due(a));
+		k.now_ns += 1;
+		assert(k.now_ns == 20 * MS + expected[i].at_us * US);
+		due = linnos_hedge_due(a);
+		assert(due && !linnos_hedge_due(a));
+		linnos_prep_again(a, due, new_sqe(&k));
+		assert(complete(a, &k, k.n_pending - 1, -1, &c) == LINNOS_DONE);
+		assert(c.user == bufs[expected[i].read]);
+	}
+	assert(linnos_hedge_wait_ns(a) == -1);
+	while (k.n_pending)
+		complete(a, &k, 0, -1, &c);
+	put_away(a, N, fds);
+}
+
 TEST(large_reads_are_not_hedged)
 {
 	struct linnos_options o = hedged(1, 100);

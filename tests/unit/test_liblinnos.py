@@ -57,7 +57,7 @@ def test_library_module(built: Path, program: str, test: str) -> None:
 def test_it_is_clean_under_asan_ubsan_and_tsan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LINNOS_READS", "2000")
     ran = make("check-sanitized")
-    assert ran.count("tests passed") == 8
+    assert ran.count("tests passed") == 9
 
 
 def test_what_can_be_seen_is_what_the_header_has(built: Path) -> None:

@@ -110,6 +110,20 @@ def test_one_replica_is_enough_and_offsets_that_cannot_be_are_named(paths: list[
         assert raised.value.errno == errno.EINVAL
 
 
+@pytest.mark.parametrize(("after_us", "hedges"), [(1, 10), (2**32 - 1, 0)])
+def test_reads_are_hedged_by_their_predictions(
+    tmp_path: Path, paths: list[Path], models: list[Path], after_us: int, hedges: int
+) -> None:
+    """Within a microsecond nothing is answered, within an hour everything is."""
+    tables = [model.with_suffix(".hedge") for model in models]
+    for table in tables:
+        table.write_text(f"linnos hedge table 1\n0 {after_us}\n")
+    with Replicas(paths, models, hedge_tables=tables, extra_io_percent=5) as array:
+        for i in range(200):
+            assert array.pread(8, 8 * i) == i.to_bytes(8, "little")
+        assert array.stats().hedges <= hedges and bool(array.stats().hedges) == bool(hedges)
+
+
 def test_what_cannot_be_opened_is_named(tmp_path: Path, paths: list[Path]) -> None:
     with pytest.raises(FileNotFoundError, match=f"replica {tmp_path}/none: No such file"):
         Replicas([*paths, tmp_path / "none"])
@@ -122,6 +136,10 @@ def test_what_cannot_be_opened_is_named(tmp_path: Path, paths: list[Path]) -> No
         Replicas(paths, home=3)
     with pytest.raises(ValueError, match="1 models for 3 replicas"):
         Replicas(paths, [None])
+    with pytest.raises(ValueError, match="1 hedge tables for 3 replicas"):
+        Replicas(paths, hedge_tables=["x"])
+    with pytest.raises(OSError, match=f"hedge table {tmp_path}/text: line 1: no hedge table of"):
+        Replicas(paths, hedge_tables=[tmp_path / "text"] * 3)
     with pytest.raises(ValueError, match="hedge_us 4294967296"):
         Replicas(paths, hedge_us=1 << 32)
     with pytest.raises(OSError, match="an array of 0 replicas"):
@@ -173,10 +191,11 @@ def test_without_the_library_the_remedy_is_told(
 def test_structures_are_those_of_the_header(struct: str, mirror: type) -> None:
     header = (LIBRARY / "liblinnos.h").read_text()
     body = header[header.index(f"struct {struct} {{") :]
-    fields = re.findall(r"^\t(\w+) (\w+)(?:\[\w+\])?;$", body[: body.index("\n};")], re.M)
+    fields = re.findall(r"^\t(\w.*[ *])(\w+)(?:\[\w+\])?;$", body[: body.index("\n};")], re.M)
     types = {"double": "c_double", "size_t": "c_ulong", "uint64_t": "c_ulong",
-             "int64_t": "c_long", "uint32_t": "c_uint", "int32_t": "c_int"}  # fmt: skip
-    assert [(types[kind], name) for kind, name in fields] == [
+             "int64_t": "c_long", "uint32_t": "c_uint", "int32_t": "c_int",
+             "const char *const *": "LP_c_char_p"}  # fmt: skip
+    assert [(types[kind.strip()], name) for kind, name in fields] == [
         (getattr(kind, "_type_", kind).__name__ if "Array" in kind.__name__ else kind.__name__,
          name)
         for name, kind in mirror._fields_  # type: ignore[attr-defined]

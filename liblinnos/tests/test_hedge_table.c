@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+/* When to hedge, from a file, and what is said of files that are none. */
+#include "hedge_table.h"
+
+#include "test.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define FIRST "linnos hedge table 1\n"
+
+static struct hedge_table table;
+static char why[HEDGE_TABLE_WHY_BYTES];
+
+/* Reads this text from a file. */
+static int reads(const char *text)
+{
+	char path[] = "/tmp/hedge-table-XXXXXX";
+	int fd = mkstemp(path), error;
+
+	assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+	close(fd);
+	error = hedge_table_read(&table, path, why);
+	if (error)
+		assert(!strncmp(why, path, strlen(path)));
+	unlink(path);
+	return error;
+}
+
+static int is_refused(const char *text, const char *reason)
+{
+	return reads(text) == -EINVAL && strstr(why, reason) && strstr(why, "`linnapp train");
+}
+
+TEST(a_row_counts_from_its_prediction_to_the_next_one)
+{
+	static const uint32_t expected[][2] = {
+		{0, 150},   {1, 150},	{89, 150},    {90, 200},    {127, 200},
+		{128, 200}, {999, 200}, {1000, 4000}, {1001, 4000}, {UINT32_MAX, 4000}};
+
+	assert(!reads(FIRST "# p99 of 3000 reads\n0 150\n90 200\n# between\n128 200\n1000 4000\n"));
+	assert(table.n_rows == 4);
+	for (unsigned int i = 0; i < sizeof(expected) / sizeof(*expected); i++)
+		assert(hedge_table_after_us(&table, expected[i][0]) == expected[i][1]);
+	assert(!reads(FIRST "0 4294967295\n"));
+	assert(hedge_table_after_us(&table, 77) == UINT32_MAX);
+}
+
+TEST(what_is_no_table_is_named_with_its_line)
+{
+	char many[2000] = FIRST;
+
+	assert(is_refused("", "line 0: no rows"));
+	assert(is_refused(FIRST, "line 1: no rows"));
+	assert(is_refused("linnos hedge table 2\n0 150\n", "line 1: no hedge table of a version"));
+	assert(is_refused("0 150\n", "line 1: no hedge table of a version"));
+	assert(is_refused(FIRST "0\n", "line 2: expected two whole numbers"));
+	assert(is_refused(FIRST "0 150", "line 2: expected two whole numbers"));
+	assert(is_refused(FIRST "0 150 7\n", "line 2: expected two whole numbers"));
+	assert(is_refused(FIRST "0 -5\n", "line 2: expected two whole numbers"));
+	assert(is_refused(FIRST "0 150.5\n", "line 2: expected two whole numbers"));
+	assert(is_refused(FIRST "0 4294967296\n", "line 2: expected two whole numbers"));
+	assert(is_refused(FIRST "0 99999999999999999999999\n", "line 2: expected two whole"));
+	assert(is_refused(FIRST "0 0\n", "line 2: hedging after 0 us"));
+	assert(is_refused(FIRST "5 150\n", "line 2: the first row"));
+	assert(is_refused(FIRST "0 150\n0 160\n", "line 3: predictions do not rise"));
+	assert(is_refused(FIRST "0 150\n10 149\n", "line 3: a longer prediction"));
+	for (unsigned int i = 0; i <= HEDGE_TABLE_ROWS_MAX; i++)
+		sprintf(many + strlen(many), "%u 9\n", i);
+	assert(is_refused(many, "line 66: more rows"));
+}
+
+TEST(what_cannot_be_read_is_said)
+{
+	assert(hedge_table_read(&table, "/nowhere", why) == -ENOENT);
+	assert(!strcmp(why,
+		       "/nowhere: No such file or directory; `linnapp train --kind latency` makes "
+		       "one"));
+	assert(hedge_table_read(&table, "/", why) == -EISDIR && strstr(why, "/: Is a directory"));
+}
