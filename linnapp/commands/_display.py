@@ -114,3 +114,5 @@ class TrainingDisplay:
             f"{drive}: area under ROC: {areas}; "
             + ("refuses nothing" if refused is None else f"refuses beyond {refused} us")
         )
+        if record["hedge_table"]["why_one_row"]:
+            self._line(f"{drive}: when to hedge: {record['hedge_table']['why_one_row']}")

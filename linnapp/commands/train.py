@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from linnapp.commands._options import recipe_from, recipe_options
+from linnapp.option_types import FiniteRange
 
 #: Options that say nothing to the training of a latency model.
 OF_NETWORKS = (
@@ -52,6 +53,14 @@ OF_NETWORKS = (
     show_default=True,
     help="What predicts: the paper's network, slow or fast; or trees, how long a read will take.",
 )
+@click.option(
+    "--hedge-percentile",
+    type=FiniteRange(0, 100, min_open=True, max_open=True),
+    default=99.0,
+    show_default=True,
+    help="With --kind latency: DIR/<trace>.hedge has for each prediction what so many percent of "
+    "the reads took at most.",
+)
 @recipe_options
 @click.pass_context
 def train(
@@ -61,9 +70,12 @@ def train(
     output: Path | None,
     processes: int | None,
     kind: Literal["network", "latency"],
+    hedge_percentile: float,
     **options: Any,
 ) -> None:
     """Train one model per drive, to DIR/<trace>.linnos, with a record of it in DIR/<trace>.json.
+
+    Beside a latency model DIR/<trace>.hedge says when to hedge a read by its prediction.
 
     Several traces are the drives of one array, each other's replicas. A single trace stands for
     its replicas too. Ctrl-C keeps the best model so far; of a latency model, none.
@@ -80,6 +92,8 @@ def train(
             if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
                 option = "label" if name == "labels" else name.replace("_", "-")
                 raise click.UsageError(f"--{option} is of networks; leave it out or --kind latency")
+    elif context.get_parameter_source("hedge_percentile") is not ParameterSource.DEFAULT:
+        raise click.UsageError("--hedge-percentile is of latency models: --kind latency")
 
     from linnapp.commands._display import TrainingDisplay
     from linnapp.errors import NoGainError
@@ -87,7 +101,7 @@ def train(
     from linnapp.trace.recorded import drive_name
 
     directory = output or Path("models") / drive_name(traces[0])
-    recipe = dataclasses.replace(recipe_from(options), kind=kind)
+    recipe = dataclasses.replace(recipe_from(options), kind=kind, hedge_percentile=hedge_percentile)
     display = TrainingDisplay()
     for drive in train_array(traces, directory, recipe, observer=display, processes=processes):
         click.echo(directory / f"{drive}.linnos")

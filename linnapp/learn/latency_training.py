@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import LinnappError, TraceError, needs
-from linnapp.learn import training
+from linnapp.learn import hedge_table, training
 from linnapp.learn.inflection import InflectionPoint
 from linnapp.learn.latency_features import FeatureArray, Observer
 from linnapp.learn.options import Observer as TrainingObserver
@@ -76,8 +76,8 @@ NEVER = 2**32 - 1
 #: figures on the test slice are of trees that had not seen it.
 DECIDED_BY = {
     "training": ["threshold_us", "overdue_us", "trees"],
-    "validation": ["prediction", "refuse_us", "trees"],
-    "test": ["trees"],
+    "validation": ["prediction", "refuse_us", "trees", "hedge_table"],
+    "test": ["trees", "hedge_table"],
 }
 
 
@@ -180,10 +180,19 @@ def train_latency(
         refuse_us=_refuse_us(chosen, reads.take(parts.training), judged, recipe, point),
     )
     model = expected = chosen
+    # Of later reads only, each slice by trees that have not seen it.
+    predicted_us = [predict_us(chosen, judged.features)]
     if chosen.n_trees:
         before = reads.take(slice(0, parts.validation.stop))
         expected, _ = grow(before, chosen, recipe.training.seed)
         model, drift = grow(reads, chosen, recipe.training.seed)
+    predicted_us.append(predict_us(expected, reads.take(parts.test).features))
+    table = hedge_table.learn(
+        np.concatenate(predicted_us),
+        reads.latency_us[parts.validation.start :],
+        recipe.hedge_percentile,
+        reads.latency_us,
+    )
     record = {
         "model_id": model.model_id,
         "kind": "latency",
@@ -198,6 +207,7 @@ def train_latency(
             "trees": tried.to_json() if tried else None,
             "mean of the last latencies": simple_quality.to_json(),
         },
+        "hedge_table": table.to_json(),
         "decided_by": DECIDED_BY,
         "quantisation": {"largest_difference_log2": drift},
         "reads": len(reads),
@@ -207,6 +217,7 @@ def train_latency(
             "validation_share": recipe.training.validation_share,
             "test_share": recipe.training.test_share,
             "max_refused": recipe.refused_limit,
+            "hedge_percentile": recipe.hedge_percentile,
         },
         "interrupted": False,
         "trace": record_of_trace(trace, stats),
@@ -214,7 +225,7 @@ def train_latency(
         "training_seconds": round(time.monotonic() - begin, 3),
     }
     shown.trained(drive_name(trace), model, record)
-    return TrainedDrive(model, record)
+    return TrainedDrive(model, record, table)
 
 
 def predict_newest(

@@ -113,6 +113,9 @@ class Recipe:
     even_if_worse : bool
         Make a network even if admitting every read would be better, by the validation slice. A
         latency model of which that holds refuses nothing.
+    hedge_percentile : float
+        With a latency model: a read is late when it takes longer than so many percent do of those
+        that are predicted to take as long.
     """
 
     labelling: LabellingOptions = dataclasses.field(default_factory=LabellingOptions)
@@ -124,6 +127,7 @@ class Recipe:
     kind: Kind = "network"
     max_refused: float | None = None
     even_if_worse: bool = False
+    hedge_percentile: float = 99.0
 
     @property
     def refused_limit(self) -> float:

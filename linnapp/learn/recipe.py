@@ -3,7 +3,8 @@
 
 The drives of an array are each other's replicas: their inflection points are found together, and
 each drive then gets a model of its own, ``<trace>.linnos``, with a training record beside it,
-``<trace>.json``. The directory appears whole or not at all.
+``<trace>.json``, and of a latency model when to hedge by it, ``<trace>.hedge``. The directory
+appears whole or not at all.
 
 Labelling needs only each drive's latency distribution, training only its own trace, so no process
 ever holds more than one trace (:mod:`linnapp.learn.parallel` and :mod:`linnapp.learn.fleet` spread
@@ -33,6 +34,12 @@ from linnapp.learn.record import TrainedDrive
 from linnapp.model import SUFFIX, LatencyModel, Model
 from linnapp.trace.recorded import Recorded, drive_name
 from linnapp.trace.table import IoTable
+
+#: Beside a latency model: when to hedge by it.
+HEDGE_SUFFIX = ".hedge"
+
+#: Of all that a drive is trained to.
+SUFFIXES = (SUFFIX, HEDGE_SUFFIX, ".json")
 
 
 def drive_names(traces: Sequence[AnyPath]) -> list[str]:
@@ -168,7 +175,7 @@ def train_labelled(
     out_dir = Path(out_dir)
     observer = observer or SilentObserver()
     names = drive_names(traces)
-    with replaced_directory(out_dir, (SUFFIX, ".json")) as directory:
+    with replaced_directory(out_dir, SUFFIXES) as directory:
         trained, interrupted = run_tasks(
             [
                 Task(name, _train_or_why_not, (trace, point, recipe))
@@ -203,15 +210,17 @@ def _train_or_why_not(
 
 
 def save_drive(directory: AnyPath, name: str, result: TrainedDrive) -> None:
-    """Write a drive's model and record; the record comes last: with both there, it is done."""
+    """Write all that a drive was trained to; the record comes last: with it there, it is done."""
     directory = Path(directory)
     result.model.save(directory / f"{name}{SUFFIX}")
+    if result.hedge_table is not None:
+        replace_text(directory / f"{name}{HEDGE_SUFFIX}", result.hedge_table.to_text())
     replace_text(directory / f"{name}.json", json.dumps(result.record, indent=1) + "\n")
 
 
 def _keep_old(old: Path, new: Path, names: set[str]) -> None:
     for name in names:
-        for suffix in (SUFFIX, ".json"):
+        for suffix in SUFFIXES:
             if (old / f"{name}{suffix}").exists():
                 shutil.copy2(old / f"{name}{suffix}", new)
 

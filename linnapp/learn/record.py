@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from linnapp import __version__
+from linnapp.learn.hedge_table import HedgeTable
 from linnapp.learn.inflection import InflectionPoint
 from linnapp.learn.options import Recipe
 from linnapp.model import LatencyModel, Model
@@ -26,10 +27,13 @@ class TrainedDrive:
     model : Model or LatencyModel
     record : dict
         How it was made and how good it is (models/README.md), as JSON takes it.
+    hedge_table : HedgeTable, optional
+        With a latency model.
     """
 
     model: Model | LatencyModel
     record: dict[str, Any]
+    hedge_table: HedgeTable | None = None
 
     @property
     def interrupted(self) -> bool:

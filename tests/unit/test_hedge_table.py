@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: MIT
+"""When to hedge, by how long a read was predicted to take: what is learnt of it, what is kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from test_latency_log import random_log
+
+from linnapp.cli import cli
+from linnapp.learn import hedge_table
+from linnapp.learn.hedge_table import HedgeTable, Row, learn, reads_needed
+from linnapp.learn.latency_training import load_latency_reads
+from linnapp.learn.training import TrainingOptions, split
+from linnapp.model import LatencyModel, load_model
+from linnapp.model.latency_engine import predict_us
+
+
+def test_a_row_is_the_percentile_of_what_was_predicted_about_as_long() -> None:
+    """Three predictions, which are three classes; of each thousand one in a hundred is late."""
+    predicted = np.repeat([100, 200, 1000], 1000)
+    latency = predicted + np.tile(np.r_[np.zeros(980, int), np.arange(20)], 3)
+    shuffled = np.random.default_rng(1).permutation(3000)
+    table = learn(predicted[shuffled], latency[shuffled], 99, latency)
+    # The 990th of a thousand is the first of the ten that are late.
+    assert table.rows == (Row(0, 109, 1000), Row(182, 209, 1000), Row(725, 1009, 1000))
+    assert table.after_us([0, 181, 182, 724, 725, 2**24]).tolist() == [
+        109, 109, 209, 209, 1009, 1009,
+    ]  # fmt: skip
+    assert table.to_text() == (
+        "linnos hedge table 1\n# p99 of 3000 reads: predicted us, hedge after\n"
+        "0 109\n182 209\n725 1009\n"
+    )
+
+
+def test_two_classes_a_doubling_and_no_prediction_between_them() -> None:
+    predicted = np.arange(64, 256).repeat(1000)
+    table = learn(predicted, predicted, 99, predicted)
+    assert [row.from_us for row in table.rows] == [0, 91, 128, 182]
+    # In its class the one that takes longest.
+    assert table.rows[-1].after_us == 255
+    assert sum(row.reads for row in table.rows) == len(predicted)
+
+
+def test_a_longer_prediction_is_never_late_earlier() -> None:
+    rng = np.random.default_rng(2)
+    predicted = np.exp(rng.uniform(3, 12, 40_000)).astype(int)
+    latency = rng.gamma(1.0, 300, len(predicted)).astype(int)  # whatever was predicted
+    table = learn(predicted, latency, 99, latency)
+    after = [row.after_us for row in table.rows]
+    assert after == sorted(after) and len(after) > 1
+    # Pooled, not cut: of each row one in a hundred takes longer.
+    for row, above in zip(table.rows, [*(r.from_us for r in table.rows[1:]), 1 << 30], strict=True):
+        own = latency[(predicted >= row.from_us) & (predicted < above)]
+        assert len(own) == row.reads >= reads_needed(99)
+        assert 0.0085 < np.mean(own > row.after_us) <= 0.01
+    # All classes against the order: one row, and it is that of all.
+    backwards = learn(predicted, 1_000_000 - predicted, 99, latency)
+    (row,) = backwards.rows
+    assert row.after_us == np.percentile(1_000_000 - predicted, 99, method="inverted_cdf")
+    assert backwards.why_one_row == ""
+
+
+def test_a_row_has_ten_reads_beyond() -> None:
+    assert [reads_needed(p) for p in (50, 90, 95, 99, 99.9)] == [20, 100, 200, 1000, 10_000]
+    predicted = np.r_[np.full(1000, 100), np.full(999, 1000), np.full(5, 30_000)]
+    table = learn(predicted, predicted, 99, predicted)
+    # The few of 30 ms count with those of 1 ms.
+    assert [(row.from_us, row.reads) for row in table.rows] == [(0, 1000), (725, 1004)]
+    assert [row.reads for row in learn(predicted[1:], predicted[1:], 99, predicted).rows] == [2003]
+
+
+def test_with_few_reads_it_is_the_percentile_of_all_and_says_so() -> None:
+    few = np.full(999, 80)
+    table = learn(few, few, 99, np.arange(3000))
+    assert table.rows == (Row(0, 2969, 3000),)
+    assert table.why_one_row == (
+        "999 reads that did not teach are too few for p99 by prediction: 1000 are needed; it is "
+        "that of all 3000"
+    )
+    # A row of 0 us would be to send every read twice.
+    assert learn(few, few * 0, 99, few * 0).rows == (Row(0, 1, 999),)
+    assert learn(np.zeros(1000), np.zeros(1000, int), 99, few).rows == (Row(0, 1, 1000),)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("log") / "az.trace"
+    random_log(path, n=9000)
+    return path
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+def test_training_keeps_it_beside_the_model(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "m"
+    for percentile, more in ((99, ()), (90, ("--hedge-percentile", 90))):
+        result = run("train", "--kind", "latency", "--trace", log, "-o", out, *more)
+        assert result.exit_code == 0, result.output
+        assert sorted(path.name for path in out.iterdir()) == ["az.hedge", "az.json", "az.linnos"]
+        record = json.loads((out / "az.json").read_text())
+        kept = record["hedge_table"]
+        assert kept["percentile"] == record["options"]["hedge_percentile"] == percentile
+        table = HedgeTable(percentile, tuple(Row(*row) for row in kept["rows"]))
+        assert (out / "az.hedge").read_text() == table.to_text()
+        assert kept["why_one_row"] is None and "when to hedge" not in result.stderr
+    assert len(table.rows) > 1
+
+    # Of the reads that did not teach, and of no others.
+    model = load_model(out / "az.linnos")
+    assert isinstance(model, LatencyModel)
+    reads, _ = load_latency_reads(log, model.overdue_us)
+    parts = split(len(reads), TrainingOptions())
+    unseen = reads.latency_us[parts.validation.start :]
+    assert sum(row.reads for row in table.rows) == len(unseen)
+    # By the model's own trees, which these reads did teach, it is not one in ten to the read.
+    after_us = table.after_us(predict_us(model, reads.features[parts.validation.start :]))
+    assert 0.03 < np.mean(unseen > after_us) < 0.12
+
+
+def test_of_few_reads_it_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "few.trace"
+    random_log(path, n=700)
+    result = run("train", "--kind", "latency", "--trace", path, "-o", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+    assert "when to hedge: " in result.stderr
+    assert "reads that did not teach are too few for p99 by prediction" in result.stderr
+    assert len((tmp_path / "m" / "few.hedge").read_text().splitlines()) == 3
+
+
+def test_networks_have_none(log: Path, tmp_path: Path) -> None:
+    result = run("train", "--trace", log, "-o", tmp_path / "m", "--hedge-percentile", 95)
+    assert result.exit_code == 2
+    assert "--hedge-percentile is of latency models" in result.stderr
+    result = run(
+        "train", "--kind", "latency", "--trace", log, "-o", tmp_path / "m",
+        "--hedge-percentile", 100,
+    )  # fmt: skip
+    assert result.exit_code == 2 and "0<x<100" in result.stderr
+
+
+def test_the_first_line_is_what_the_library_expects() -> None:
+    source = Path(__file__).resolve().parents[2] / "liblinnos" / "hedge_table.c"
+    assert f'#define FIRST_LINE "{hedge_table.FIRST_LINE}\\n"' in source.read_text()
