@@ -331,6 +331,9 @@ static const char *read_by(const struct options *o, const struct stat *file)
 	for (unsigned int i = 0; i < o->n_latency_models; i++)
 		if (is_file(o->latency_models[i], file))
 			return "--latency-model";
+	for (unsigned int i = 0; i < o->n_hedge_tables; i++)
+		if (is_file(o->hedge_tables[i], file))
+			return "--hedge-table";
 	return NULL;
 }
 

@@ -63,8 +63,13 @@ void hedging_timer(struct replay *r, struct io *io)
 
 void hedging_arm(struct replay *r, struct io *io)
 {
-	if (r->n_drives > 1 && r->hedge_ns[io->home] && !(io->flags & IO_HEDGED))
-		timer_arm(&r->timers, &io->timer, io->submit_ns + r->hedge_ns[io->home]);
+	hedging_arm_after(r, io, r->hedge_ns[io->home]);
+}
+
+void hedging_arm_after(struct replay *r, struct io *io, uint64_t after_ns)
+{
+	if (r->n_drives > 1 && after_ns && !(io->flags & IO_HEDGED))
+		timer_arm(&r->timers, &io->timer, io->submit_ns + after_ns);
 }
 
 /* Whichever attempt loses stays at its drive: none of them may be full of such reads. */

@@ -3,6 +3,8 @@
 #ifndef REPLAYER_HEDGING_H
 #define REPLAYER_HEDGING_H
 
+#include <stdint.h>
+
 struct replay;
 struct io;
 
@@ -14,6 +16,8 @@ void hedging_setup_percentile(struct replay *r, double percentile);
 void hedging_setup_threshold(struct replay *r);
 /* Starts the read's timer; it counts from the first submission. */
 void hedging_arm(struct replay *r, struct io *io);
+/* The same, for a read with a time of its own. */
+void hedging_arm_after(struct replay *r, struct io *io, uint64_t after_ns);
 /* The timer has run out: asks one more replica, with send_flags of SEND_, unless the budget is used
  * up. */
 void hedging_fire(struct replay *r, struct io *io, unsigned int send_flags);

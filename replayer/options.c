@@ -120,6 +120,8 @@ const struct option_row option_rows[] = {
 	      "verdict: a read that takes more is slow (each drive's sysfs threshold_us)"),
 	LIST("latency-model", "F[,F]", latency_models, n_latency_models, "latency_model",
 	     "lowest: a model of latencies for each drive, by `linnapp train --kind latency`"),
+	LIST("hedge-table", "F[,F]", hedge_tables, n_hedge_tables, "hedge_table",
+	     "lowest-p99: when to hedge, for each drive; training writes it beside the model"),
 	WHOLE("home-margin", "P", home_margin, 0, 100, 25, "home_margin",
 	      "lowest: a read leaves its home drive for a prediction more than P percent lower "
 	      "(25)"),

@@ -30,6 +30,8 @@ struct options {
 	const struct policy *policy;
 	char *latency_models[MAX_DRIVES];
 	unsigned int n_latency_models;
+	char *hedge_tables[MAX_DRIVES];
+	unsigned int n_hedge_tables;
 	double explore_ms;    /* 0: never */
 	uint32_t home_margin; /* percent */
 	const char *scenario, *json_path, *log_path, *profile_path;

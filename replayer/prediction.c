@@ -4,6 +4,7 @@
 #include "attempts.h"
 #include "chooser.h"
 #include "error.h"
+#include "hedge_table.h"
 #include "hedging.h"
 #include "model_file.h"
 #include "policy.h"
@@ -13,6 +14,7 @@ _Static_assert(MAX_DRIVES <= CHOOSER_DRIVES_MAX, "the chooser knows fewer drives
 struct predictor {
 	struct chooser chooser;
 	struct linnos_latency *models[MAX_DRIVES];
+	struct hedge_table *hedge_tables; /* by drive; NULL: as all others hedge, or not */
 };
 
 static struct linnos_latency *model_read(const char *path)
@@ -46,6 +48,21 @@ void prediction_setup(struct replay *r)
 	r->policy_state = p;
 }
 
+void prediction_setup_hedging(struct replay *r)
+{
+	struct predictor *p = r->policy_state;
+	char why[HEDGE_TABLE_WHY_BYTES];
+
+	if (r->o.n_hedge_tables != r->n_drives)
+		die("--hedge-table: %u files for %u drives; policy %s needs one for each, in the "
+		    "order of --devices; `linnapp train --kind latency` writes it beside the model",
+		    r->o.n_hedge_tables, r->n_drives, r->o.policy->name);
+	p->hedge_tables = xcalloc(r->n_drives, sizeof(*p->hedge_tables));
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		if (hedge_table_read(&p->hedge_tables[k], r->o.hedge_tables[k], why))
+			die("--hedge-table %s", why);
+}
+
 void prediction_read(struct replay *r, struct io *io)
 {
 	struct predictor *p = r->policy_state;
@@ -56,7 +73,12 @@ void prediction_read(struct replay *r, struct io *io)
 	if (explored)
 		io->flags |= IO_EXPLORED;
 	attempt_send(r, io, drive, SEND_PLAIN);
-	hedging_arm(r, io);
+	if (p->hedge_tables)
+		hedging_arm_after(r, io,
+				  1000ull * hedge_table_after_us(&p->hedge_tables[drive],
+								 p->chooser.us[drive]));
+	else
+		hedging_arm(r, io);
 }
 
 void prediction_timer(struct replay *r, struct io *io)

@@ -7,11 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from test_replayer_in_lab import DRIVES, ROTATING, write_traces
 
 from linnapp.cli import cli
+from linnapp.model.latency_model import LatencyModel
+from linnapp.trace import replay_log
 
 pytestmark = pytest.mark.lab
 
@@ -53,3 +56,53 @@ def test_it_leaves_the_drive_that_has_a_burst_and_comes_back(boot, tmp_path: Pat
     assert lowest["explored"] <= lowest["reads"] / 100
     # Nobody is locked out.
     assert min(lowest["reads_served_by"]) > 0.1 * lowest["reads"]
+
+
+#: Hedged after so many us: what is predicted to take less than a millisecond, and what more.
+TABLE = "linnos hedge table 1\n0 400\n1000 1500\n"
+
+
+def test_a_read_is_hedged_at_what_the_table_says_of_its_prediction(boot, tmp_path: Path) -> None:
+    """The mean of the last four is predicted, and no read begins before the last has ended.
+
+    Of a drive of which each fifth read takes 4 ms longer, the four before that one were fast; where
+    it is each second one, two of the four were slow. Nobody leaves home but for a hedge.
+    """
+    n, every_us = 100, 10_000
+    reads = [f"{i * every_us} /dev/x read {i * 4096} 4096\n" for i in range(n)]
+    (tmp_path / "t.iolog").write_text("fio version 3 iolog\n" + "".join(reads))
+    for name in ("flash0", "flash1", "flash2"):
+        LatencyModel.mean_of_last(900, 900, 10**6).save(tmp_path / f"{name}.linnos")
+        (tmp_path / f"{name}.hedge").write_text(TABLE)
+    files = (
+        ",".join(f"$OUT/flash{k}.{suffix}" for k in range(3)) for suffix in ("linnos", "hedge")
+    )
+    replayer = (
+        f"replayer --devices {','.join(DRIVES)} --trace $OUT/t.iolog --policy lowest-p99 --quiet"
+        " --latency-model {} --hedge-table {} --hedge-budget none --home-margin 100"
+        " --explore-ms 0 --prefill none --settle-ms 0"
+    ).format(*files)
+    cases = {5: 400, 2: 1500}
+    boot(
+        "".join(
+            f"{replayer} --inject interval:interval={interval},latency_us=4000,op=read,drive=0"
+            f" --json $OUT/{interval}.json --log $OUT/{interval}.log\n"
+            for interval in cases
+        )
+    )
+    for interval, after_us in cases.items():
+        run = summary(tmp_path / f"{interval}.json")
+        log = replay_log.read(tmp_path / f"{interval}.log")
+        assert (run["data_errors"], run["io_errors"], run["reads"]) == (0, 0, n)
+        hedged = log["flags"] & replay_log.HEDGED != 0
+        assert np.array_equal(log["served_by"] != 0, hedged)
+        assert run["hedged"] == run["hedges_won"] == np.count_nonzero(hedged)
+        assert abs(run["hedged"] - n // interval) <= 1
+        # Until four reads are over there is less to predict from.
+        late = log[hedged & (log["due_ns"] >= 4 * every_us * 1000)]
+        waited_ns = late["latency_ns"].astype(int) - 1000 * late["device_latency_us"].astype(int)
+        # Submission takes a moment, and of the second try whole us are kept.
+        assert len(late) > 0.9 * n / interval
+        assert np.all((waited_ns >= after_us * 1000) & (waited_ns < after_us * 1000 + 3000)), (
+            waited_ns
+        )

@@ -13,7 +13,7 @@ import pytest
 from replaying import LIBRARY, REPLAYER
 
 SOURCE = REPLAYER.parents[2] / "replayer"
-SHARED = ("budget", "chooser", "histogram", "model_file", "observer")
+SHARED = ("budget", "chooser", "hedge_table", "histogram", "model_file", "observer")
 TESTS = [
     (path.stem, test)
     for path in sorted(SOURCE.glob("tests/test_*.c"))
@@ -106,5 +106,6 @@ def test_what_is_tested_alone_knows_no_replay() -> None:
         return edges[module].union(*(known(other) for other in edges[module]))
 
     alone = {"budget", "content", "histogram", "latency", "number", "ring", "series", "sources"}
-    for module in alone | {"device", "io_log", "options", "profile", "timers", "trace"}:
+    alone |= {"device", "hedge_table", "io_log", "options", "profile", "timers", "trace"}
+    for module in alone:
         assert not known(module) & {"replay", "attempts", "engine"}, module

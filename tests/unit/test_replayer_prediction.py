@@ -89,6 +89,45 @@ def test_hedges_come_on_top_under_their_budget(
     assert run["extra_ios"] == run["hedged"]
 
 
+def hedge_tables(folder: Path, rows: str = "0 1\n") -> str:
+    paths = [folder / f"m{k}.hedge" for k in range(N_DRIVES)]
+    for path in paths:
+        path.write_text(f"linnos hedge table 1\n# made up\n{rows}")
+    return ",".join(map(str, paths))
+
+
+def test_by_prediction_it_hedges_at_what_the_table_says(
+    tmp_path: Path, drives: list[Path], trace: Path
+) -> None:
+    """Files answer within a second, and not within a microsecond."""
+    runs = []
+    for rows in ("0 1\n", "0 4000000000\n"):
+        replay(drives, [trace], "lowest-p99", "--latency-model", models(tmp_path), "--spread",
+               "--hedge-table", hedge_tables(tmp_path, rows), "--hedge-budget", "1%",
+               "--replicate-writes", "--json", str(tmp_path / "o.json"))  # fmt: skip
+        runs.append(summary(tmp_path / "o.json"))
+    early, late = runs
+    assert 0 < early["hedged"] <= 0.01 * early["reads"] and early["hedges_denied"] > 0
+    assert early["extra_ios"] == early["hedged"] and early["data_errors"] == 0
+    assert late["hedged"] == late["hedges_denied"] == 0
+    assert late["config"]["hedge_table"] == hedge_tables(tmp_path).split(",")
+    assert late["config"]["hedge_percentile"] is None
+
+
+def test_hedge_tables_are_there_for_each_drive_and_are_tables(
+    tmp_path: Path, drives: list[Path], trace: Path
+) -> None:
+    given = ("lowest-p99", "--latency-model", models(tmp_path))
+    ran = replay(drives, [trace], *given, status=1)
+    assert "--hedge-table: 0 files for 3 drives; policy lowest-p99 needs one for each" in ran.stderr
+    tables = hedge_tables(tmp_path, "0 100\n50 90\n")
+    ran = replay(drives, [trace], *given, "--hedge-table", tables, status=1)
+    assert "m0.hedge: line 4: a longer prediction is hedged earlier; `linnapp train" in ran.stderr
+    first = tables.split(",")[0]
+    ran = replay(drives, [trace], *given, "--hedge-table", tables, "--json", first, status=1)
+    assert f"--json {first}: it is the --hedge-table" in ran.stderr
+
+
 def of_another_kind(folder: Path) -> str:
     random_model(1).save(folder / "network.linnos")
     return f"{folder}/network.linnos: a network that says slow or fast, not how long"
