@@ -29,23 +29,26 @@ class Contender:
     hedges : bool
         Whether it sends reads twice when they are late.
     capped : bool
-        Its extra I/O is capped at ``CAP``, not free as published.
+        Its extra I/O is capped, not free as published.
+    cap : str
+        Of those that are: at how much.
     """
 
     policy: str
     kind: str = RIVAL
     hedges: bool = False
     capped: bool = False
+    cap: str = CAP
 
     @property
     def name(self) -> str:
         """What tables and figures call it."""
-        return f"{self.policy}, {CAP} cap" if self.capped else self.policy
+        return f"{self.policy}, {self.cap} cap" if self.capped else self.policy
 
     @property
     def options(self) -> tuple[str, ...]:
         """Of the replayer."""
-        return ("--hedge-budget", CAP if self.capped else "none") if self.hedges else ()
+        return ("--hedge-budget", self.cap if self.capped else "none") if self.hedges else ()
 
 
 CONTENDERS = (
@@ -68,6 +71,12 @@ CONTENDERS = (
     Contender("verdict", BOUND),
 )
 
+#: Tried on development seeds; no experiment replays them.
+DEVELOPED = (
+    Contender("lowest-p99", LATENCY, hedges=True, capped=True),
+    Contender("lowest-p99", LATENCY, hedges=True, capped=True, cap="1%"),
+)
+
 #: Where slowness is injected: as published, and what the means of LinnOS's are held against.
 INJECTED = (
     "baseline", "clone", "hedge", "hedge-ip", "heuristic", "heuristic-adv", "linnos", "linnos-hl",
@@ -88,19 +97,19 @@ def named(names: Iterable[str]) -> tuple[Contender, ...]:
     KeyError
         When there is none of that name.
     """
-    by_name = {contender.name: contender for contender in CONTENDERS}
+    by_name = {contender.name: contender for contender in (*CONTENDERS, *DEVELOPED)}
     return tuple(by_name[name] for name in names)
 
 
 def rivals(names: Iterable[str]) -> list[str]:
     """Those of these names that are neither ours nor a bound."""
-    kinds = {contender.name: contender.kind for contender in CONTENDERS}
+    kinds = {contender.name: contender.kind for contender in (*CONTENDERS, *DEVELOPED)}
     return [name for name in names if kinds.get(name, BOUND) == RIVAL]
 
 
 def ours(names: Iterable[str]) -> list[str]:
     """Those of these names that are LinnOS's or go beyond it."""
-    kinds = {contender.name: contender.kind for contender in CONTENDERS}
+    kinds = {contender.name: contender.kind for contender in (*CONTENDERS, *DEVELOPED)}
     return [name for name in names if kinds.get(name, BOUND) in (LINNOS, LATENCY)]
 
 

@@ -20,6 +20,7 @@ from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
 from linnapp.lab.guest import Guest, LabError
 from linnapp.lab.places import Places
 from linnapp.lab.uml import DEFAULT_KERNEL, run
+from linnapp.learn.recipe import HEDGE_SUFFIX
 from linnapp.trace import replay_log
 
 #: Charged in virtual time for each network inference, which the guest's clock
@@ -45,7 +46,10 @@ NEEDS_MODEL = frozenset({"linnos", "linnos-hl", "linnos-h99"})
 NEEDS_THRESHOLD = frozenset({"hedge-ip", "heuristic-adv", "verdict"})
 
 #: Policies that run models of latencies themselves.
-NEEDS_LATENCY_MODEL = frozenset({"lowest", "lowest-h95"})
+NEEDS_LATENCY_MODEL = frozenset({"lowest", "lowest-h95", "lowest-p99"})
+
+#: Those that also hedge by what these predict.
+NEEDS_HEDGE_TABLE = frozenset({"lowest-p99"})
 
 _kernel = DEFAULT_KERNEL
 _programs: Path | None = None
@@ -279,6 +283,9 @@ def replay(
         command += ["--hedge-us", f"{hedge_us:.0f}"]
     if models and policy in NEEDS_LATENCY_MODEL:
         command += ["--latency-model", ",".join(map(places.of, models))]
+    if models and policy in NEEDS_HEDGE_TABLE:
+        tables = (model.with_suffix(HEDGE_SUFFIX) for model in models)
+        command += ["--hedge-table", ",".join(map(places.of, tables))]
     script = []
     if policy in NEEDS_THRESHOLD:
         mode = "off"

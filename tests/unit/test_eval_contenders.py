@@ -24,6 +24,15 @@ def test_a_cap_is_a_contender_of_its_own() -> None:
     assert capped.options == ("--hedge-budget", "5%")
     assert free.policy == capped.policy
     assert Contender("baseline").options == ()
+    one = contenders.named(("lowest-p99, 1% cap",))[0]
+    assert one.options == ("--hedge-budget", "1%")
+    assert contenders.ours((one.name,)) == [one.name]
+
+
+def test_what_is_being_developed_is_no_part_of_any_result() -> None:
+    developed = {contender.name for contender in contenders.DEVELOPED}
+    assert developed == {"lowest-p99, 5% cap", "lowest-p99, 1% cap"}
+    assert not developed & set(contenders.NAMES)
 
 
 def test_rivals_are_neither_ours_nor_bounds() -> None:
