@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from typing import Any
 
+from linnapp.commands import _call_parts
 from linnapp.commands._terminal import printable
 from linnapp.errors import needs
 from linnapp.trace.watch_timeline import Timeline
@@ -76,7 +77,8 @@ def _threads(shown: Timeline, scale: _Scale) -> Iterator[tuple[str, list[Bar]]]:
                 _KIND_OF.get(row["call"], "other"),
                 *scale.place(row["time_ns"], row["duration_ns"]),
                 0,
-                f"{row['call']} {_path(row)}: {_us(row['duration_ns'])}, returned {row['result']}",
+                f"{row['call']} {_path(row)}: {_us(row['duration_ns'])}, returned {row['result']}"
+                + (f"; {parts}" if (parts := _call_parts.shares(row)) else ""),
             )
             for row in rows
         ]
@@ -168,6 +170,7 @@ def page(shown: Timeline, said: dict[str, Any]) -> str:
                 "process": printable(row["process"] or ""),
                 "at_ms": (row["time_ns"] - shown.session_start_ns) / 1e6,
                 "took": _us(row["duration_ns"]),
+                "parts": _call_parts.shares(row),
             }
             for row in shown.calls[:_LONGEST]
         ],

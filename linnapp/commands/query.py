@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from linnapp.commands import _call_parts
 from linnapp.commands._elasticsearch import elasticsearch_option, ready, status, tell
 from linnapp.commands._terminal import printable
 from linnapp.option_types import FiniteRange
@@ -70,14 +71,16 @@ def query(
     linnapp query seen --elasticsearch http://127.0.0.1:9200
 
     \b
-    calls  session time_ns duration_ns pid tid process call fd path to_path file_offset bytes
-           result kind device inode first_access_ns
+    calls  session time_ns duration_ns on_cpu_ns io_wait_ns others_io_wait_ns journal_wait_ns
+           other_wait_ns wakeup_ns preempted_ns pid tid process call fd path to_path
+           file_offset bytes result kind device inode first_access_ns
     ios    session time_ns latency_ns plug_ns scheduler_ns drive_ns device drive
            decision op sector bytes pid tid process watched call call_time_ns
            readahead metadata below failed
 
     All sessions of the folder are in the tables. --compare names the calls whose mean duration
-    differs beyond chance between two of them, and says what their I/Os waited and took.
+    differs beyond chance between two of them, and says what they waited for, and what their I/Os
+    waited and took.
 
     --elasticsearch sends what is not there yet; ELASTIC_API_KEY, or ELASTIC_PASSWORD and a user in
     the URL, let us in.
@@ -180,6 +183,13 @@ def _compare(folder: Path, sessions: tuple[str, str], by_path: bool, as_json: bo
             f"  a call's I/Os: {a.ios:.2f} -> {b.ios:.2f}, waiting {a.wait_us:.1f} -> "
             f"{b.wait_us:.1f} us, at the drive {a.drive_us:.1f} -> {b.drive_us:.1f} us"
         )
+        parts = [
+            f"{words} {a.parts_us[part]:.1f} -> {b.parts_us[part]:.1f}"
+            for part, words in _call_parts.WORDS.items()
+            if a.parts_us[part] or b.parts_us[part]
+        ]
+        if parts:
+            click.echo(f"  of the mean: {', '.join(parts)} us")
     short = sum(change.low_us is None for change in found)
     click.echo(
         f"{len(found)} kinds of calls in both, {len(changed)} of them changed beyond chance"

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from linnapp.commands import _call_parts
 from linnapp.commands._elasticsearch import elasticsearch_option, ready, status, tell
 from linnapp.commands._options import COMMAND, BeforeACommand
 from linnapp.commands._terminal import printable
@@ -121,10 +122,13 @@ def watch(
     sudo linnapp watch -o seen --elasticsearch http://127.0.0.1:9200 -- make test
 
     Calls that read, write, sync, open, name, remove or look at files, of CMD and all that it
-    starts, and with --pid all that the process starts from then on. A block I/O belongs to the
-    call that the thread which queued it was in. Write-back by the kernel's threads belongs to
-    none, and is shown apart. Of each I/O there is what it waited for, which drive served it, and
-    what LinnOS decided, where the kernel has it.
+    starts, and with --pid all that the process starts from then on. Of each call there is how long
+    it ran, and what it waited for otherwise: its own I/Os, those of others, ext4's journal, a lock
+    or the like, a CPU.
+
+    A block I/O belongs to the call that the thread which queued it was in. Write-back by the
+    kernel's threads belongs to none, and is shown apart. Of each I/O there is what it waited for,
+    which drive served it, and what LinnOS decided, where the kernel has it.
 
     What --call, --path, --process and --thread leave out is left out in the kernel, and counted;
     given together, a call must suit all. With --call or --path the I/Os are those of the calls that
@@ -203,6 +207,8 @@ def _show(found: dict[str, Any], output: Path | None) -> None:
     if found["paths"] > shown:
         click.echo(f"and {found['paths'] - shown} paths more (--top)")
     ios = found["ios"]
+    if parts := _call_parts.shares(found["parts_us"]):
+        click.echo(f"{sum(found['parts_us'].values()) / 1e6:.3f} s in calls: {parts}")
     for op, layers in found["layers_us"].items():
         click.echo(
             f"a {op} took {sum(layers.values()):.1f} us from the block layer on, on average: "

@@ -12,6 +12,10 @@
  * or exec(). A file's name is told where it is opened, or used for the first time: its dentries up
  * to the root, since d_path() may be called from few places, none of them here.
  *
+ * What a call's thread did while it did not run is told where the scheduler switches to another, by
+ * whether the kernel itself accounts the sleep as one for I/O, and by who wakes it. Threads that are
+ * in no call cost a look-up each there.
+ *
  * What nobody asked for is left out here, before it costs a place in the buffer, and is counted.
  *
  * Only tracepoints are used, no probes in functions, which some kernels forbid.
@@ -112,7 +116,9 @@ struct thread_info {
 
 struct task_struct {
 	struct thread_info thread_info;
+	unsigned int __state;
 	unsigned int flags;
+	unsigned in_iowait : 1;
 	int pid;
 	int tgid;
 	struct fs_struct *fs;
@@ -156,7 +162,7 @@ struct request {
 };
 #pragma clang attribute pop
 
-enum req_flag_bits { __REQ_META, __REQ_PREFLUSH, __REQ_RAHEAD, __REQ_LATCRIT };
+enum req_flag_bits { __REQ_META, __REQ_FUA, __REQ_PREFLUSH, __REQ_RAHEAD, __REQ_LATCRIT };
 
 /* Of include/trace/events/linnos.h, which this kernel may not have. */
 enum linnos_reason { LINNOS_PROBE = 2, LINNOS_KEPT = 6 };
@@ -167,6 +173,7 @@ struct vector_part {
 };
 
 #define KERNEL_THREAD 0x00200000	/* PF_KTHREAD */
+#define JOURNAL_THREAD "jbd2/"
 #define AT_FDCWD -100
 #define REQ_OP_MASK 0xff
 #define S_IFMT 0170000
@@ -184,7 +191,14 @@ struct call_in_flight {
 	struct lw_call call;
 	struct lw_file file;
 	__u32 is_elsewhere;	/* not in a path that is asked for, as far as known */
-	__u32 unused;
+	__u32 ios;		/* its own, under way */
+	__u64 ios_end_ns;	/* when there were none any more */
+	__u64 off_ns;		/* since when it does not run; 0: it does */
+	__u64 woken_ns;
+	__u32 off_for;		/* enum lw_wait */
+	__u8 is_woken_by_journal;
+	__u8 is_returning;	/* its duration is fixed */
+	__u64 waits_ns[LW_N_WAITS];
 };
 
 /* What was split off a bio. */
@@ -799,6 +813,79 @@ static __always_inline __s64 offset_of(const struct call_in_flight *call, __s64 
 	return result > 0 ? offset - result : offset;
 }
 
+static __always_inline struct call_in_flight *call_of(const struct task_struct *task)
+{
+	__u32 tid = task->pid;
+
+	/* The idle threads are in none, and are switched to all the time. */
+	return tid ? call_under_way(tid) : NULL;
+}
+
+/* A call's thread runs again: say where the time since it ran went. */
+static __always_inline void runs_again(struct call_in_flight *call, __u64 now_ns)
+{
+	__u64 off_ns = call->off_ns, until_ns = call->woken_ns;
+	__u32 what = call->off_for;
+
+	if (!off_ns)
+		return;
+	call->off_ns = 0;
+	/* Woken while it was on its way to sleep; or that was not seen. */
+	if (what == LW_PREEMPTED || until_ns <= off_ns || until_ns > now_ns)
+		until_ns = now_ns;
+	else if (what == LW_OTHER_WAIT && call->is_woken_by_journal)
+		what = LW_JOURNAL_WAIT;
+	/* What follows its last I/O's end is work that completes it, and the wake-up. */
+	if (what == LW_IO_WAIT && !call->ios && call->ios_end_ns > off_ns &&
+	    call->ios_end_ns < until_ns)
+		until_ns = call->ios_end_ns;
+	if (what < LW_N_WAITS)
+		call->waits_ns[what] += until_ns - off_ns;
+	call->waits_ns[LW_WAKEUP] += now_ns - until_ns;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(threads_switch, bool is_preempted, struct task_struct *from, struct task_struct *to)
+{
+	struct call_in_flight *call = call_of(from);
+
+	if (call && !call->is_returning) {
+		/* Not the tracepoint's own argument for it, which older kernels lack. */
+		if (is_preempted || !from->__state)
+			call->off_for = LW_PREEMPTED;
+		else if (!BPF_CORE_READ_BITFIELD_PROBED(from, in_iowait))
+			call->off_for = LW_OTHER_WAIT;
+		else
+			call->off_for = call->ios ? LW_IO_WAIT : LW_OTHERS_IO_WAIT;
+		call->off_ns = bpf_ktime_get_ns();
+	}
+	call = call_of(to);
+	if (call)
+		runs_again(call, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* Whether this is a thread of ext4's journal (jbd2), which commits what others wait for. */
+static __always_inline bool is_journal_thread(void)
+{
+	char comm[LW_COMM];
+
+	return is_kernel_thread() && !bpf_get_current_comm(comm, sizeof(comm)) &&
+	       !bpf_strncmp(comm, sizeof(JOURNAL_THREAD) - 1, JOURNAL_THREAD);
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(thread_is_woken, struct task_struct *task)
+{
+	struct call_in_flight *call = call_of(task);
+
+	if (!call)
+		return 0;
+	call->is_woken_by_journal = call->off_for == LW_OTHER_WAIT && is_journal_thread();
+	call->woken_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
 SEC("tp_btf/sys_exit")
 int BPF_PROG(call_returns, struct pt_regs *regs, long result)
 {
@@ -811,6 +898,8 @@ int BPF_PROG(call_returns, struct pt_regs *regs, long result)
 	if (!call)
 		return 0;
 	now_ns = bpf_ktime_get_ns();
+	runs_again(call, now_ns);	/* if that was not seen */
+	call->is_returning = true;
 	if (call->call.flags & LW_OPENS && result >= 0) {
 		struct file *file = file_of(result);
 
@@ -854,6 +943,7 @@ int BPF_PROG(call_returns, struct pt_regs *regs, long result)
 			       (__s32)call->args[call->call.fd & 7] !=
 				       (__s32)call->args[(call->call.to_path - 1) & 7];
 	record->unused = 0;
+	__builtin_memcpy(record->waits_ns, call->waits_ns, sizeof(record->waits_ns));
 	if (call->call.flags & LW_OPENS && result >= 0)
 		record->fd = result;
 	bpf_get_current_comm(record->comm, LW_COMM);
@@ -912,6 +1002,22 @@ static __always_inline __u32 take_decision(const struct lw_io_record *io)
 	return decision;
 }
 
+/* Have the call that an I/O is of know that it has ended, if it is still under way. */
+static __always_inline void note_end(const struct lw_io_record *io, __u64 now_ns)
+{
+	struct call_in_flight *call;
+	__u32 tid = io->tid;
+
+	if (!(io->flags & LW_IN_CALL))
+		return;
+	call = bpf_map_lookup_elem(&calls_in_flight, &tid);
+	if (!call || call->time_ns != io->call_time_ns ||
+	    __sync_fetch_and_sub(&call->ios, 1) != 1)
+		return;
+	/* Where the drive has no FUA, a flush follows that is not seen. */
+	call->ios_end_ns = io->flags & LW_FUA ? 0 : now_ns;
+}
+
 SEC("tp_btf/block_bio_queue")
 int BPF_PROG(io_is_queued, struct bio *bio)
 {
@@ -940,6 +1046,8 @@ int BPF_PROG(io_is_queued, struct bio *bio)
 	io.op = opf & REQ_OP_MASK;
 	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_PREFLUSH))
 		io.flags |= LW_PREFLUSH;
+	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_FUA))
+		io.flags |= LW_FUA;
 	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_RAHEAD))
 		io.flags |= LW_READAHEAD;
 	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_META))
@@ -953,6 +1061,7 @@ int BPF_PROG(io_is_queued, struct bio *bio)
 		io.flags |= LW_IN_CALL;
 		io.call = call->call.index - 1;
 		io.call_time_ns = call->time_ns;
+		__sync_fetch_and_add(&call->ios, 1);
 	}
 	bpf_get_current_comm(io.comm, LW_COMM);
 	io.time_ns = bpf_ktime_get_ns();
@@ -961,9 +1070,12 @@ int BPF_PROG(io_is_queued, struct bio *bio)
 	/* There is another with this address, whose end was not seen; or the table is full. */
 	old = bpf_map_lookup_elem(&ios_in_flight, &key);
 	if (!old) {
+		if (call)
+			__sync_fetch_and_sub(&call->ios, 1);
 		count(LW_UNTRACKED_IOS);
 		return 0;
 	}
+	note_end(old, io.time_ns);
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 	if (record) {
 		*record = *old;
@@ -1072,6 +1184,7 @@ static __always_inline void end(__u64 key, bool has_failed)
 {
 	struct lw_io_record *io = bpf_map_lookup_elem(&ios_in_flight, &key), *record;
 	struct lw_stages stages = {};
+	__u64 now_ns;
 
 	if (io) {
 		stages = io->stages;
@@ -1092,11 +1205,13 @@ static __always_inline void end(__u64 key, bool has_failed)
 		__sync_fetch_and_or(&io->flags, LW_FAILED);
 	if (__sync_fetch_and_sub(&io->parts, 1) > 1)
 		return;
+	now_ns = bpf_ktime_get_ns();
+	note_end(io, now_ns);
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 	if (record) {
 		*record = *io;
 		record->flags |= LW_COMPLETED;
-		record->latency_ns = bpf_ktime_get_ns() - record->time_ns;
+		record->latency_ns = now_ns - record->time_ns;
 		record->stages = stages;
 		bpf_ringbuf_submit(record, wake_up());
 	} else {

@@ -285,7 +285,7 @@ static int add_call(struct lw_watch *w, const struct lw_call_record *r)
 	struct entry *told = entry_of(&w->calls, r->tid);
 	int32_t directory, path = LW_NO_NAME, to_path = LW_NO_NAME;
 	bool is_file = what->path < 0 || (what->flags & LW_OPENS && r->result >= 0), has_inode;
-	int64_t time_ns = r->time_ns + w->to_epoch_ns;
+	int64_t time_ns = r->time_ns + w->to_epoch_ns, on_cpu_ns = r->duration_ns;
 
 	if (told && told->key && told->call.time_ns == r->time_ns) {
 		path = told->call.names[0];
@@ -300,6 +300,8 @@ static int add_call(struct lw_watch *w, const struct lw_call_record *r)
 		path = absolute(w, path, directory);
 	}
 	has_inode = is_file && r->file.address;
+	for (int i = 0; i < LW_N_WAITS; i++)
+		on_cpu_ns -= r->waits_ns[i];
 	*row = (struct lw_call_row){
 		.time_ns = time_ns,
 		.duration_ns = r->duration_ns,
@@ -309,6 +311,7 @@ static int add_call(struct lw_watch *w, const struct lw_call_record *r)
 		.fd = is_file ? r->fd : LW_NULL,
 		.inode = has_inode ? (int64_t)r->file.inode : LW_NULL,
 		.first_access_ns = has_inode ? first_access_ns(w, &r->file, time_ns) : LW_NULL,
+		.on_cpu_ns = on_cpu_ns,
 		.pid = r->pid,
 		.tid = r->tid,
 		.process = process_of(w, r->comm),
@@ -318,6 +321,8 @@ static int add_call(struct lw_watch *w, const struct lw_call_record *r)
 		.device = is_file ? r->file.device : 0,
 		.mode = is_file ? r->file.mode : 0,
 	};
+	_Static_assert(sizeof(row->waits_ns) == sizeof(r->waits_ns), "a place for each");
+	memcpy(row->waits_ns, r->waits_ns, sizeof(row->waits_ns));
 	return ++w->n_calls == w->capacity ? -ENOBUFS : 0;
 }
 
@@ -433,7 +438,8 @@ static int check_kernel(struct lw_watch *w, bool *has_decisions)
 		"sys_enter",	      "sys_exit",	    "block_bio_queue",
 		"block_split",	      "block_bio_complete", "block_rq_complete",
 		"block_rq_insert",    "block_rq_issue",	    "sched_process_fork",
-		"sched_process_exec", "sched_process_exit",
+		"sched_process_exec", "sched_process_exit", "sched_switch",
+		"sched_waking",
 	};
 	struct btf *btf = btf__load_vmlinux_btf();
 	int error = 0;

@@ -25,6 +25,9 @@ struct lw_call_row {
 	int64_t fd;
 	int64_t inode;
 	int64_t first_access_ns;	/* of the file; tells it from others of this inode */
+	/* These add up to duration_ns. */
+	int64_t on_cpu_ns;
+	int64_t waits_ns[6];		/* by enum lw_wait */
 	uint32_t pid;
 	uint32_t tid;
 	int32_t process;		/* names */

@@ -50,6 +50,17 @@ struct lw_file {
 	__u32 unused;
 };
 
+/* What a call that did not run did meanwhile. */
+enum lw_wait {
+	LW_IO_WAIT,		/* slept for I/O, and had some of its own under way */
+	LW_OTHERS_IO_WAIT,	/* slept for I/O, and had none: a page, a tag, too many dirty pages */
+	LW_JOURNAL_WAIT,	/* slept until a thread of jbd2 woke it */
+	LW_OTHER_WAIT,		/* slept for anything else */
+	LW_WAKEUP,		/* was over what it slept for, or woken, and did not run yet */
+	LW_PREEMPTED,		/* could have run */
+	LW_N_WAITS
+};
+
 enum lw_record_type { LW_CALL_RECORD, LW_FILE_RECORD, LW_NAME_RECORD, LW_IO_RECORD };
 
 struct lw_call_record {
@@ -66,6 +77,7 @@ struct lw_call_record {
 	struct lw_file file;	/* with a name (LW_NAME_RECORD): the directory it is relative to */
 	__u32 to_elsewhere;	/* the second name is relative to another directory */
 	__u32 unused;
+	__u64 waits_ns[LW_N_WAITS];	/* the rest of its duration it ran */
 	char comm[LW_COMM];
 };
 
@@ -92,6 +104,7 @@ enum lw_io_flag {
 	LW_FAILED = 1 << 5,
 	LW_IN_CALL = 1 << 6,
 	LW_WATCHED = 1 << 7,	/* by a watched program, not by a thread of the kernel */
+	LW_FUA = 1 << 8,
 };
 
 /* What LinnOS decided about a read. */

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
 from linnapp.trace.difference import MAX_BLOCKS, MIN_BLOCKS, Difference, resampled_means
+from linnapp.trace.watch_reader import PARTS
 from linnapp.trace.watched import ask, opened
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _CHANCE = 0.05
 
 #: Of every kind of call and every block of time: how many, ns in them, in waiting of their I/Os and
 #: at the drive. An I/O that a driver passed on is there once more, below.
-_BLOCKS = """
+_BLOCKS = f"""
 with bounds as (
   select min(time_ns) as first, max(time_ns) - min(time_ns) + 1 as span
   from calls where session = $session
@@ -39,7 +40,8 @@ with bounds as (
 select call, case when $by_path then path end as path,
   ((time_ns - first) * $blocks // span)::integer as block, count(*) as calls,
   sum(duration_ns)::double as duration_ns, coalesce(sum(ios), 0)::double as ios,
-  coalesce(sum(wait_ns), 0)::double as wait_ns, coalesce(sum(drive_ns), 0)::double as drive_ns
+  coalesce(sum(wait_ns), 0)::double as wait_ns, coalesce(sum(drive_ns), 0)::double as drive_ns,
+  {", ".join(f"coalesce(sum({part}), 0)::double" for part in PARTS)}
 from calls cross join bounds
   left join of_calls on calls.tid = of_calls.tid and calls.time_ns = of_calls.call_time_ns
 where session = $session group by 1, 2, 3 order by 1, 2, 3
@@ -63,6 +65,8 @@ class Side:
     ios, wait_us, drive_us : float
         Of each call, on average: I/Os that it queued, what they waited for the driver, and what
         they took from there on. I/Os at the same time count one after another.
+    parts_us : dict
+        What the mean is made of, by the names of :data:`linnapp.trace.watch_reader.PARTS`.
     """
 
     calls: int
@@ -72,6 +76,7 @@ class Side:
     ios: float
     wait_us: float
     drive_us: float
+    parts_us: dict[str, float]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,7 +166,7 @@ def _session(
     for kind, sums in blocks.items():
         columns = np.array(sums, dtype=np.float64)
         calls, *totals = columns.sum(axis=0).tolist()
-        duration_ns, ios, wait_ns, drive_ns = (total / calls for total in totals)
+        duration_ns, ios, wait_ns, drive_ns, *parts_ns = (total / calls for total in totals)
         side = Side(
             calls=int(calls),
             mean_us=duration_ns / 1000,
@@ -170,6 +175,7 @@ def _session(
             ios=ios,
             wait_us=wait_ns / 1000,
             drive_us=drive_ns / 1000,
+            parts_us=dict(zip(PARTS, (ns / 1000 for ns in parts_ns), strict=True)),
         )
         found[kind] = side, columns[:, :2]
     return found

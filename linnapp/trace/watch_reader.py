@@ -30,12 +30,21 @@ PREFLUSH, READAHEAD, METADATA, BELOW, COMPLETED, FAILED, IN_CALL, WATCHED = (
 #: times of an I/O that add up to its latency: until a scheduler has it, until the driver has it,
 #: until it ends
 LAYERS = ("plug_ns", "scheduler_ns", "drive_ns")
+#: times of a call that add up to its duration: it ran; slept for block I/O while some of its own
+#: was under way, or none was; for a commit of ext4's journal; for anything else; was not back yet
+#: though that was over; was made to give way
+PARTS = (
+    *("on_cpu_ns", "io_wait_ns", "others_io_wait_ns", "journal_wait_ns", "other_wait_ns"),
+    *("wakeup_ns", "preempted_ns"),
+)
 #: what LinnOS decided about a read, by its number in a row
 DECISIONS = (None, "admitted", "revoked", "probe", "kept")
 SEVERAL = 0xFFFFFFFF
 CALL_ROW = np.dtype(
     [(name, "<i8") for name in ("time_ns", "duration_ns", "result", "offset", "bytes", "fd")]
-    + [("inode", "<i8"), ("first_access_ns", "<i8"), ("pid", "<u4"), ("tid", "<u4")]
+    + [("inode", "<i8"), ("first_access_ns", "<i8")]
+    + [(part, "<i8") for part in PARTS]
+    + [("pid", "<u4"), ("tid", "<u4")]
     + [
         ("process", "<i4"),
         ("path", "<i4"),

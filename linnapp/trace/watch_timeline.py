@@ -8,6 +8,7 @@ from typing import Any
 
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
+from linnapp.trace.watch_reader import PARTS
 from linnapp.trace.watched import ask, opened
 
 #: More of either would neither be seen nor quickly drawn.
@@ -22,7 +23,8 @@ session is not distinct from $session and time_ns < $end_ns
   and time_ns + coalesce({length}, 0) >= $start_ns
 """
 _CALLS = f"""
-select time_ns, duration_ns, tid, process, call, path, bytes, result from calls
+select time_ns, duration_ns, {", ".join(PARTS)}, tid, process, call, path, bytes, result
+from calls
 where {_IN_WINDOW.format(length="duration_ns")}
 order by duration_ns desc, time_ns limit {MOST}
 """

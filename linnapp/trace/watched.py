@@ -179,6 +179,7 @@ class Store:
                 "session": self._session_of(rows, pa),
                 "time_ns": _integers(rows["time_ns"], pa),
                 "duration_ns": _integers(rows["duration_ns"], pa),
+                **{part: _integers(rows[part], pa) for part in watch_reader.PARTS},
                 "pid": pa.array(np.ascontiguousarray(rows["pid"])),
                 "tid": pa.array(np.ascontiguousarray(rows["tid"])),
                 "process": _words(rows["process"], self._name, pa),
@@ -323,10 +324,19 @@ def opened(folder: AnyPath) -> Iterator[duckdb.DuckDBPyConnection]:
                         pass
                 names = ", ".join(map(_pattern, paths))
                 # One at a time, since that says which one is damaged.
+                columns = set[str]()
                 for path in paths:
-                    database.execute(f"describe from read_parquet({_pattern(path)})")
+                    described = database.execute(f"describe from read_parquet({_pattern(path)})")
+                    columns.update(row[0] for row in described.fetchall())
+                # What recordings of earlier versions lack is null.
+                more = "".join(
+                    f", null::bigint as {part}"
+                    for part in watch_reader.PARTS
+                    if table == "calls" and part not in columns
+                )
                 database.execute(
-                    f"create view {table} as from read_parquet([{names}], union_by_name = true)"
+                    f"create view {table} as select *{more} "
+                    f"from read_parquet([{names}], union_by_name = true)"
                 )
             except OSError as error:
                 raise TraceError(
@@ -476,6 +486,10 @@ select op, {", ".join(f"avg({layer}) / 1e3 as {layer}" for layer in watch_reader
 from ios where not below and drive_ns is not null and op in ('read', 'write')
 group by op order by op
 """
+_PARTS = f"""
+select {", ".join(f"sum({part})::double / 1e3 as {part}" for part in watch_reader.PARTS)}
+from calls where duration_ns > 0
+"""
 _DECISIONS = """
 select decision, count(*) as n from ios where decision is not null
 group by decision order by n desc, decision
@@ -518,6 +532,7 @@ def summary(folder: AnyPath, top: int) -> dict[str, Any]:
             "calls_without_path": without,
             "paths": n_paths,
             **ask(database, "select count(*) - count(latency_ns) as ios_without_end from ios")[0],
+            "parts_us": ask(database, _PARTS)[0],
             "layers_us": {row.pop("op"): row for row in ask(database, _LAYERS)},
             "decisions": {row["decision"]: row["n"] for row in ask(database, _DECISIONS)},
             "ios": {whose: ask(database, _IOS + where)[0] for whose, where in _WHOSE.items()},

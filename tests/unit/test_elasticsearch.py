@@ -169,6 +169,7 @@ def test_a_row_is_a_document_with_the_tables_columns(made_up: MadeUp, tmp_path: 
         **{"path": '/srv/a "\n\\ name', "to_path": None, "file_offset": None, "bytes": None},
         **{"result": 100, "kind": "file", "device": "4095:1", "inode": 12},
         "first_access_ns": 10**18,
+        **{part: 5 if part == "on_cpu_ns" else 0 for part in watch_reader.PARTS},
     }
     for table, fields in watch_documents.mappings().items():
         assert set(made_up.documents[f"{name}-{table}-0"]) == set(fields)

@@ -69,12 +69,13 @@ def call_record(
     offset: int = NULL,
     n_bytes: int = NULL,
     to_elsewhere: bool = False,
+    waits_ns: Sequence[int] = (0,) * 6,
 ) -> bytes:
     return (
         struct.pack("<IIII", 0, call_names().index(call), 7, tid)
         + struct.pack("<QQqqqq", time_ns, duration_ns, result, offset, n_bytes, fd)
         + file
-        + struct.pack("<II16s", to_elsewhere, 0, b"postgres")
+        + struct.pack("<II6Q16s", to_elsewhere, 0, *waits_ns, b"postgres")
     )
 
 
@@ -251,6 +252,7 @@ def test_rows_hold_what_the_records_said(tmp_path: Path) -> None:
         io_record(watch_reader.PREFLUSH, n_bytes=0, op=1),
     )
     first, second = asked(folder, "select * from calls order by time_ns")
+    assert [first.pop(part) for part in watch_reader.PARTS] == [60, 0, 0, 0, 0, 0, 0]
     assert first == {
         **{
             "session": None,
@@ -286,6 +288,45 @@ def test_rows_hold_what_the_records_said(tmp_path: Path) -> None:
     assert found["ios_without_end"] == 2
     [row] = found["by_path"]
     assert (row["path"], row["bytes"], row["ios"], row["io_read_bytes"]) == ("/foo", 4096, 1, 4096)
+
+
+def test_the_parts_of_a_calls_time_add_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each of another length, so that none takes another's place; the rest it ran."""
+    folder = stored(
+        tmp_path / "seen",
+        call_record("read", duration_ns=200, waits_ns=(1, 2, 4, 8, 16, 32)),
+        call_record("fsync", duration_ns=800, waits_ns=(0, 0, 800, 0, 0, 0)),
+    )
+    parts = ", ".join(watch_reader.PARTS)
+    read, fsync = asked(folder, f"select {parts} from calls order by duration_ns")
+    assert [*read.values()] == [137, 1, 2, 4, 8, 16, 32]
+    assert [*fsync.values()] == [0, 0, 0, 800, 0, 0, 0]
+    summary = watched.summary(folder, 1)
+    assert sum(summary["parts_us"].values()) == pytest.approx(1)
+    _show(summary, None)
+    shown = capsys.readouterr().out
+    assert "in calls: on a CPU 13.7%, its own I/Os 0.1%, others' I/Os 0.2%, the journal " in shown
+
+
+def test_a_recording_without_the_parts_of_calls_is_still_asked(tmp_path: Path) -> None:
+    """As earlier versions made them."""
+    import pyarrow.parquet as parquet
+
+    for session in ("before", "after"):
+        folder = stored(tmp_path / "seen" / session, call_record("read", FOO), session=session)
+        calls = parquet.read_table(folder / "calls.parquet").drop_columns([*watch_reader.PARTS])
+        parquet.write_table(calls, folder / "calls.parquet")
+    [row] = asked(folder, "select duration_ns, on_cpu_ns from calls")
+    assert row == {"duration_ns": 5, "on_cpu_ns": None}
+    compared = run("query", tmp_path / "seen", "--compare", "before", "after")
+    assert compared.exit_code == 0, compared.output
+    drawn = run(
+        *("query", tmp_path / "seen", "--session", "after"),
+        *("--timeline", tmp_path / "page.html"),
+    )
+    assert drawn.exit_code == 0, drawn.output
 
 
 def test_an_inodes_number_that_is_used_again_is_another_file(tmp_path: Path) -> None:
@@ -395,7 +436,12 @@ def test_the_call_that_changed_is_named_and_what_it_waited_for(tmp_path: Path) -
                 *(0, 0, 0, 0, b"x"),
             )
             records += [
-                call_record("fsync", FOO, time_ns=time_ns, duration_ns=duration_ns),
+                call_record(
+                    *("fsync", FOO),
+                    time_ns=time_ns,
+                    duration_ns=duration_ns,
+                    waits_ns=(duration_ns - 5000, 0, 0, 0, 0, 0),
+                ),
                 call_record(
                     "read", FOO, time_ns=time_ns, duration_ns=2000 + int(rng.normal(0, 300)), tid=8
                 ),
@@ -413,9 +459,13 @@ def test_the_call_that_changed_is_named_and_what_it_waited_for(tmp_path: Path) -
     assert (fsync.before.calls, fsync.before.ios) == (n, 1.0)
     assert fsync.after.drive_us - fsync.before.drive_us == pytest.approx(fsync.us, abs=0.01)
     assert fsync.after.wait_us == fsync.before.wait_us == 10.0
+    parts = [side.parts_us for side in (fsync.before, fsync.after)]
+    assert sum(parts[0].values()) == pytest.approx(fsync.before.mean_us)
+    assert parts[1]["io_wait_ns"] - parts[0]["io_wait_ns"] == pytest.approx(fsync.us, abs=0.01)
     shown = run("query", tmp_path / "seen", "--compare", "before", "after", "--by-path")
     assert shown.exit_code == 0, shown.output
     assert shown.output.startswith("fsync /foo: takes longer: mean ")
+    assert "\n  of the mean: on a CPU 5.0 -> 5.0, its own I/Os 4" in shown.output
     assert (
         "3 kinds of calls in both, 1 of them changed beyond chance; 1 are too few" in shown.output
     )
@@ -469,7 +519,7 @@ def test_the_documents_queries_and_columns_are_right(tmp_path: Path) -> None:
     )
     # Those that find faults are asked in test_watch_cases.py, of programs that have them.
     queries = re.findall(r"```sql\n(.*?)```", document.split("\n### Three faults")[0], re.S)
-    assert len(queries) == 3
+    assert len(queries) == 4
     for sql in queries:
         [row] = asked(folder, sql)
         assert row["path"] == "/srv/foo"
