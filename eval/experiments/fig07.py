@@ -315,8 +315,12 @@ def reading(data: dict[str, Any]) -> str:
             f"{n_windows} windows left out, some drive having fewer than {ENOUGH_READS} reads"
         )
     return (
-        "\n".join(lines) + "\n\nThe load swings by half around its mean over the day. A window's "
-        "point rests on few reads (see the table), so that part of its movement is noise."
+        "\n".join(lines) + "\n\nOf a window only a part carries load, and that is one piece of the "
+        f"workload: {12 * min(ACTIVE_S.values()):.1f} to {12 * max(ACTIVE_S.values()):.0f} s of an "
+        "hour, one or a few of its rates of ten seconds, where the paper's have 360. So windows "
+        "differ by those rates, by more than the half by which the load swings over the day, and "
+        "their points rest on few reads (see the table). How far the point moves here is no "
+        "measure of the paper's hours."
     )
 
 

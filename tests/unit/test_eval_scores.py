@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,17 @@ from numpy.typing import NDArray
 from eval import cells, scores
 from eval.cells import READS, Cell, Replay, Replayed
 from eval.experiments import fig08, fig09, fig11
-from eval.experiments.claims import BETTER, SAME, UNKNOWN, WORSE, Claim, judge
+from eval.experiments.claims import (
+    BETTER,
+    NOT_COMPARABLE,
+    NOT_REPRODUCED,
+    SAME,
+    UNDECIDED,
+    UNKNOWN,
+    WORSE,
+    Claim,
+    judge,
+)
 from eval.intervals import Interval
 from linnapp.trace import iolog, replay_log
 
@@ -168,6 +179,24 @@ def test_claims_are_judged_by_their_intervals() -> None:
     assert judge(wrong, [Interval(0.09, 0.05, 0.12)]) == SAME
     assert judge(wrong, [Interval(0.09, 0.08, 0.12)]) == WORSE
     assert judge(wrong, [Interval(0.09, math.nan, math.nan)]) == WORSE
+
+
+def test_claims_of_variants_have_no_better_side() -> None:
+    gain = replace(_claim(1.0, 2.0), of_variants=True)
+    assert judge(gain, [Interval(0.015, 0.012, 0.018)]) == SAME
+    assert judge(gain, [Interval(0.09, 0.08, 0.1)]) == NOT_REPRODUCED
+    assert judge(gain, [Interval(0.015, 0.012, 0.018), Interval(-0.2, -0.3, -0.1)]) == (
+        NOT_REPRODUCED
+    )
+    # It reaches the range, but that there is a difference at all is not shown.
+    assert judge(gain, [Interval(0.004, -0.002, 0.012)]) == UNDECIDED
+    assert judge(gain, [Interval(0.004, -0.002, 0.012), Interval(0.015, 0.012, 0.02)]) == SAME
+
+
+def test_what_was_measured_of_something_else_is_not_judged() -> None:
+    other = replace(_claim(1.0, 2.0), unlike="another machine")
+    assert judge(other, [Interval(0.5, 0.4, 0.6)]) == NOT_COMPARABLE
+    assert judge(other, []) == UNKNOWN
 
 
 def test_of_each_ten_seconds_the_first_are_kept_and_joined() -> None:
