@@ -75,6 +75,9 @@ def test_figures_tables_and_claims_follow(
         assert module.table(made)
         module.draw(made, tmp_path / "figure.png")
     fig08.draw(data, tmp_path / "figure.png")
+    assert fig08.EXPERIMENT.numbers is not None
+    (kept,) = fig08.EXPERIMENT.numbers(data).values()
+    assert kept["lowest"]["hedge"] == data["cells"][0]["below"]["lowest"]["hedge"]
     made = claims.run(context)
     judged = {row["claim"]: row["judged"] for row in made["claims"]}
     assert judged["mean of LinnOS+HL below hedging at p95"] != claims.UNKNOWN
@@ -104,5 +107,9 @@ def test_what_is_injected_is_replayed_compared_and_told(
     assert any(table.rows for table in experiment.table(data).values())
     experiment.draw(data, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 1000
+    if experiment.numbers is not None:
+        kept = experiment.numbers(data)
+        assert len(kept) == len(data["windows" if name == "windows" else "rows"])
+        assert all(pair["below"] for row in kept for pair in row["compared"])
     if name == "unseen":
         assert {row["seen"] for row in data["rows"]} == {True, False}

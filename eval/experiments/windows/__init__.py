@@ -13,6 +13,9 @@ from eval.experiments.windows.figure import draw
 from eval.experiments.windows.replays import PARAMETERS, run
 from eval.experiments.windows.text import reading, table
 
+#: What is said of pairs can be counted again from these.
+_KEPT = ("seed", "workload", "cell_seed", "inject", "reads", "mean_us", "compared")
+
 EXPERIMENT = Experiment(
     name="windows",
     title="Random windows: how good could it be",
@@ -26,4 +29,5 @@ EXPERIMENT = Experiment(
     differs="The windows' workloads and injections are new to the models, which were trained on "
     "the cells of Fig. 8 (same drives, same kind of workload, no injection).",
     sources=("eval/grid.py", "eval/seeds.py", "eval/scores.py", "eval/intervals.py"),
+    numbers=lambda data: [{key: w[key] for key in _KEPT} for w in data["windows"]],
 )
