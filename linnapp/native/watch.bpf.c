@@ -98,7 +98,7 @@ struct bio_list {
 
 #ifdef __TARGET_ARCH_x86
 struct pt_regs {
-	unsigned long di, si, dx, r10, r8;
+	unsigned long di, si, dx, r10, r8, orig_ax;
 };
 #else
 struct user_pt_regs {
@@ -225,6 +225,13 @@ struct path_text {
 	char text[FOLDER_END + 2 * LW_PREFIX];
 };
 
+/*
+ * Who is followed, at a glance, since every system call of every process asks: at its number modulo
+ * that of the places a process that is, or LW_ASK where `processes` has to be asked. Another's number
+ * means the same; 0 that none of those with this place was ever followed.
+ */
+__u32 followed[LW_N_FOLLOWED];
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 16 << 20);
@@ -344,12 +351,20 @@ static __always_inline bool is_kernel_thread(void)
 	return current_task()->flags & KERNEL_THREAD;
 }
 
+static __always_inline bool may_be_followed(__u32 tgid)
+{
+	return settings.every_process_but || followed[tgid % LW_N_FOLLOWED];
+}
+
 static __always_inline bool is_followed(__u32 tgid)
 {
-	__u32 *how;
+	__u32 *how, place;
 
 	if (settings.every_process_but)
 		return tgid != settings.every_process_but && !is_kernel_thread();
+	place = followed[tgid % LW_N_FOLLOWED];
+	if (!place || place == tgid)
+		return place;
 	how = bpf_map_lookup_elem(&processes, &tgid);
 	return how && *how == LW_FOLLOWED;
 }
@@ -702,10 +717,10 @@ int BPF_PROG(call_enters, struct pt_regs *regs, long nr)
 	__u32 number = nr, tid = id;
 	struct lw_call *known;
 
-	if (nr < 0 || nr >= LW_MAX_CALL_NR)
+	if (nr < 0 || nr >= LW_MAX_CALL_NR || !is_followed(id >> 32))
 		return 0;
 	known = bpf_map_lookup_elem(&calls, &number);
-	if (!known || !known->index || !is_followed(id >> 32))
+	if (!known || !known->index)
 		return 0;
 	if (is_compat()) {
 		count(LW_COMPAT_CALLS);
@@ -818,7 +833,7 @@ static __always_inline struct call_in_flight *call_of(const struct task_struct *
 	__u32 tid = task->pid;
 
 	/* The idle threads are in none, and are switched to all the time. */
-	return tid ? call_under_way(tid) : NULL;
+	return tid && may_be_followed(task->tgid) ? call_under_way(tid) : NULL;
 }
 
 /* A call's thread runs again: say where the time since it ran went. */
@@ -886,6 +901,19 @@ int BPF_PROG(thread_is_woken, struct task_struct *task)
 	return 0;
 }
 
+/* Whether it is worth a look if a call that returns is recorded. */
+static __always_inline bool may_be_recorded(struct pt_regs *regs)
+{
+#ifdef __TARGET_ARCH_x86
+	__u32 number = regs->orig_ax;
+	struct lw_call *known = bpf_map_lookup_elem(&calls, &number);
+
+	return known && known->index;
+#else
+	return true;
+#endif
+}
+
 SEC("tp_btf/sys_exit")
 int BPF_PROG(call_returns, struct pt_regs *regs, long result)
 {
@@ -894,6 +922,8 @@ int BPF_PROG(call_returns, struct pt_regs *regs, long result)
 	struct call_in_flight *call;
 	__u32 tid = id;
 
+	if (!is_followed(id >> 32) || !may_be_recorded(regs))
+		return 0;
 	call = call_under_way(tid);
 	if (!call)
 		return 0;
@@ -1276,19 +1306,24 @@ int BPF_PROG(process_forks, struct task_struct *parent, struct task_struct *chil
 	if (!parents)
 		return 0;
 	how = *parents == LW_LAUNCHER ? LW_UNTIL_EXEC : *parents;
-	if (bpf_map_update_elem(&processes, &to, &how, BPF_ANY))
+	if (bpf_map_update_elem(&processes, &to, &how, BPF_ANY)) {
 		count(LW_UNTRACKED_PROCESSES);
+		return 0;
+	}
+	followed[to % LW_N_FOLLOWED] = how == LW_FOLLOWED ? to : LW_ASK;
 	return 0;
 }
 
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(process_execs, struct task_struct *task)
 {
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32, followed = LW_FOLLOWED;
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	__u32 *how = bpf_map_lookup_elem(&processes, &tgid);
 
-	if (how && *how == LW_UNTIL_EXEC)
-		bpf_map_update_elem(&processes, &tgid, &followed, BPF_EXIST);
+	if (how && *how == LW_UNTIL_EXEC) {
+		*how = LW_FOLLOWED;
+		followed[tgid % LW_N_FOLLOWED] = tgid;
+	}
 	return 0;
 }
 
@@ -1298,7 +1333,10 @@ int BPF_PROG(thread_exits, struct task_struct *task)
 	__u32 tgid = BPF_CORE_READ(task, tgid), tid = BPF_CORE_READ(task, pid);
 
 	bpf_map_delete_elem(&calls_in_flight, &tid);
-	if (BPF_CORE_READ(task, signal, live.counter) == 0)
+	if (BPF_CORE_READ(task, signal, live.counter) == 0) {
 		bpf_map_delete_elem(&processes, &tgid);
+		if (followed[tgid % LW_N_FOLLOWED] == tgid)
+			followed[tgid % LW_N_FOLLOWED] = LW_ASK;
+	}
 	return 0;
 }

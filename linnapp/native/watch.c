@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,6 +30,8 @@
 #define MAX_NAMES (1 << 20)
 /* As many as a table of 2^22 entries takes. */
 #define MAX_INODES ((1 << 21) - 2)
+
+#define FOLLOWED_BYTES (LW_N_FOLLOWED * sizeof(uint32_t))
 
 /* The kernel's side, compiled: linked in, so that there is no file to lose. */
 __asm__(".section .rodata\n"
@@ -73,6 +76,7 @@ struct lw_watch {
 	size_t n_links;
 	struct ring_buffer *ring;
 	int calls_in_flight, ios_in_flight, counters, processes;
+	uint32_t *followed;	/* the kernel's own */
 	int64_t to_epoch_ns;
 	struct names names;
 	struct table files, calls, inodes;
@@ -621,6 +625,12 @@ int lw_attach(struct lw_watch *w, uint32_t buffer_bytes)
 		return fail(w, error, "%s", last_said[0] ? last_said : strerror(-error));
 	w->counters = bpf_object__find_map_fd_by_name(w->object, "counters");
 	w->processes = bpf_object__find_map_fd_by_name(w->object, "processes");
+	w->followed = mmap(NULL, FOLLOWED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
+			   bpf_object__find_map_fd_by_name(w->object, ".bss"), 0);
+	if (w->followed == MAP_FAILED) {
+		w->followed = NULL;
+		return fail(w, -errno, "table of processes: %s", strerror(errno));
+	}
 	w->calls_in_flight = bpf_object__find_map_fd_by_name(w->object, "calls_in_flight");
 	w->ios_in_flight = bpf_object__find_map_fd_by_name(w->object, "ios_in_flight");
 	error = tell_calls(w, bpf_object__find_map_fd_by_name(w->object, "calls"));
@@ -658,8 +668,12 @@ int lw_attach(struct lw_watch *w, uint32_t buffer_bytes)
 int lw_follow(struct lw_watch *w, uint32_t pid, uint32_t how)
 {
 	int error = bpf_map_update_elem(w->processes, &pid, &how, BPF_ANY);
+	uint32_t *place = &w->followed[pid % LW_N_FOLLOWED];
 
-	return error ? fail(w, error, "process %u: %s", pid, strerror(-error)) : 0;
+	if (error)
+		return fail(w, error, "process %u: %s", pid, strerror(-error));
+	__atomic_store_n(place, how == LW_FOLLOWED ? pid : LW_ASK, __ATOMIC_RELEASE);
+	return 0;
 }
 
 /**
@@ -862,6 +876,8 @@ const char *lw_error(const struct lw_watch *w)
 void lw_close(struct lw_watch *w)
 {
 	detach(w);
+	if (w->followed)
+		munmap(w->followed, FOLLOWED_BYTES);
 	ring_buffer__free(w->ring);
 	bpf_object__close(w->object);
 	for (size_t i = 0; i < w->names.n; i++)

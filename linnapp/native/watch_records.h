@@ -161,6 +161,10 @@ enum lw_follow {
 	LW_FOLLOWED,
 };
 
+/* Places for the numbers of followed processes, and what is in one that does not say. */
+#define LW_N_FOLLOWED 4096
+#define LW_ASK 0xffffffff
+
 #define LW_MAX_PATHS 8
 #define LW_PREFIX 256
 #define LW_MAX_CHOICES 64

@@ -1038,6 +1038,46 @@ def test_several_processes_are_watched_until_the_last_has_ended(
     ]
 
 
+def started_as(pid: int, command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """A program that has this number; others may take it first, so the caller sees if it has."""
+    last = Path("/proc/sys/kernel/ns_last_pid")
+    if not last.exists():
+        pytest.skip("this kernel does not let numbers of processes be chosen")
+    last.write_text(str(pid - 1))
+    return subprocess.Popen(command)
+
+
+def test_processes_whose_numbers_share_a_place_are_told_apart(kernel: None, tmp_path: Path) -> None:
+    """One that is followed, another that is, and one that is not, 4096 apart from each other."""
+    script = f"while [ ! -e {tmp_path}/end ]; do : >{tmp_path}/$$; sleep 0.02; done"
+    command = ["sh", "-c", script]
+    programs = [subprocess.Popen(command)]
+    first = programs[0].pid
+    try:
+        most = int(Path("/proc/sys/kernel/pid_max").read_text())
+        for number in range(4096 + first % 4096, min(most, 1 << 17), 4096):
+            program = started_as(number, command)
+            if (program.pid - first) % 4096 == 0:
+                programs.append(program)
+            else:
+                program.kill()
+                program.wait()
+            if len(programs) == 3:
+                break
+        else:
+            pytest.skip("other programs took the numbers")
+        one, other, left_out = (program.pid for program in programs)
+        watching.watch(tmp_path / "seen", pids=[one, other], duration_s=0.5)
+    finally:
+        (tmp_path / "end").touch()
+        for program in programs:
+            program.wait(timeout=20)
+    rows = asked(tmp_path / "seen", "select pid, count(*) as n from calls group by pid")
+    # What they start is followed, too.
+    seen = {row["pid"]: row["n"] for row in rows}
+    assert seen.get(one, 0) > 3 and seen.get(other, 0) > 3 and left_out not in seen
+
+
 def test_every_process_but_the_watcher_is_watched(kernel: None, tmp_path: Path) -> None:
     """Of two programs that nobody named; one begins after the watch."""
     script = f"while :; do : >{tmp_path}/$0; sleep 0.02; done"
