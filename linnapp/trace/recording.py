@@ -18,10 +18,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from linnapp.errors import DeviceError, LinnappError
+from linnapp.errors import DeviceError
 from linnapp.files import AnyPath, explain_os_error
 from linnapp.trace import blktrace
-from linnapp.trace.command import exit_status
+from linnapp.trace.command import exit_status, signals_held, started
 
 #: the only categories that the features need; plugs and inserts share "queue" with submissions
 _ACTIONS = ("queue", "requeue", "issue", "complete")
@@ -200,24 +200,26 @@ def _run_blktrace(
     log = scratch / "blktrace.log"
     _end_abandoned_traces(devices)
     prctl = ctypes.CDLL(None).prctl
-    with log.open("wb") as stream:
-        tracer = subprocess.Popen(
-            arguments,
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            # Its own session: a ctrl-C at the terminal reaches us, and we end it in order.
-            start_new_session=True,
-            # When we are killed it must not go on for ever, and keep the next one from starting.
-            preexec_fn=lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGINT),
-        )
     status = 0
+    tracer: subprocess.Popen[bytes] | None = None
     try:
+        with log.open("wb") as stream, signals_held():
+            tracer = subprocess.Popen(
+                arguments,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                # Its own session: a ctrl-C at the terminal reaches us, and we end it in order.
+                start_new_session=True,
+                # When we are killed it must not go on for ever, and keep the next from starting.
+                preexec_fn=lambda: prctl(_PR_SET_PDEATHSIG, signal.SIGINT),
+            )
         _wait_until_tracing(devices, tracer, log)
         status = _wait_for_end(devices, scratch, tracer, duration_s, command, on_progress)
     except KeyboardInterrupt:
-        pass
+        if tracer is None:
+            raise
     finally:
-        if tracer.poll() is None:
+        if tracer is not None and tracer.poll() is None:
             tracer.send_signal(signal.SIGINT)
             try:
                 tracer.wait(timeout=60)
@@ -287,13 +289,11 @@ def _wait_for_end(
     on_progress: Callable[[Progress], None] | None,
 ) -> int:
     child = None
-    if command:
-        try:
-            child = subprocess.Popen(list(command))
-        except OSError as error:
-            raise LinnappError(f"{command[0]}: {error.strerror}") from error
-    start = time.monotonic()
     try:
+        if command:
+            with signals_held():
+                child = started(command)
+        start = time.monotonic()
         with _ends([process for process in (tracer, child) if process is not None]) as ends:
             while tracer.poll() is None:
                 if child is not None and (status := child.poll()) is not None:

@@ -7,16 +7,14 @@ import contextlib
 import dataclasses
 import os
 import select
-import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath, replaced_directory
-from linnapp.trace.command import check_command, exit_status
+from linnapp.trace.command import check_command, exit_status, signals_held, started
 from linnapp.trace.watch_reader import EVERYTHING, Reader, Wanted, call_names, library
 from linnapp.trace.watched import OnRows, Store, check_can_store
 
@@ -148,8 +146,8 @@ def watch(
         try:
             if command:
                 reader.follow(os.getpid(), is_launcher=True)
-                with _signals_held():
-                    child = _started(command)
+                with signals_held():
+                    child = started(command)
             for pid in pids:
                 reader.follow(pid)
             tell_s = None if on_rows is None else _TELL_S
@@ -178,35 +176,6 @@ def watch(
             }
         )
     return Watched(status, seconds, counts)
-
-
-def _started(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(list(command))
-    except OSError as error:
-        raise LinnappError(f"{command[0]}: {error.strerror}") from error
-
-
-@contextlib.contextmanager
-def _signals_held() -> Iterator[None]:
-    """Have what ends this program come afterwards, so that a child is known before it is left."""
-    held: list[int] = []
-    numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
-    before = {number: signal.getsignal(number) for number in numbers}
-    # Those that are ignored, or that end the program without its doing, stay as they are; only
-    # the first thread may change any.
-    if threading.current_thread() is not threading.main_thread():
-        before.clear()
-    taken = [number for number, handler in before.items() if callable(handler)]
-    for number in taken:
-        signal.signal(number, lambda number, _: held.append(number))
-    try:
-        yield
-    finally:
-        for number in taken:
-            signal.signal(number, before[number])
-        for told in held:
-            signal.raise_signal(told)
 
 
 def _ended(child: subprocess.Popen[bytes] | None) -> int:

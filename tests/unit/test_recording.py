@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +152,29 @@ def test_of_many_drives_the_buffers_are_smaller() -> None:
     assert recording._buffer_kib(3, 2) == recording._buffer_kib(2, 64) == 1024
     assert recording._buffer_kib(24, 64) == 85
     assert recording._buffer_kib(1000, 256) == 64
+
+
+def test_a_command_that_is_being_started_is_not_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interrupt that comes before the command is known is heeded once it is."""
+    programs: list[subprocess.Popen[bytes]] = []
+    start = recording.started
+
+    def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
+        programs.append(start(command))
+        signal.raise_signal(signal.SIGINT)
+        return programs[0]
+
+    monkeypatch.setattr(recording, "started", started)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    tracer = subprocess.Popen(["sleep", "600"])
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            recording._wait_for_end([], tmp_path, tracer, None, ["sleep", "600"], None)
+        assert programs[0].poll() == -signal.SIGTERM
+    finally:
+        signal.signal(signal.SIGINT, before)
+        for program in (tracer, *programs):
+            program.kill()
+            program.wait()

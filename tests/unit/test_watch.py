@@ -1210,14 +1210,14 @@ def test_a_program_that_is_being_started_is_not_left_behind(
     kernel: None, heeded_interrupts: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     programs: list[subprocess.Popen[bytes]] = []
-    start = watching._started
+    start = watching.started
 
     def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
         programs.append(start(command))
         signal.raise_signal(signal.SIGINT)
         return programs[0]
 
-    monkeypatch.setattr(watching, "_started", started)
+    monkeypatch.setattr(watching, "started", started)
     try:
         seen = watching.watch(tmp_path / "seen", command=["sleep", "600"])
         assert programs[0].poll() == -signal.SIGTERM and seen.status == 128 + signal.SIGTERM
@@ -1238,7 +1238,7 @@ def test_what_does_not_fit_the_buffer_is_counted(
             os.write(fd, b"x")
     """)
     programs: list[subprocess.Popen[bytes]] = []
-    start, read = watching._started, Reader.read
+    start, read = watching.started, Reader.read
 
     def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
         programs.append(start(command))
@@ -1248,7 +1248,7 @@ def test_what_does_not_fit_the_buffer_is_counted(
         programs[0].wait()
         return read(reader, 0)
 
-    monkeypatch.setattr(watching, "_started", started)
+    monkeypatch.setattr(watching, "started", started)
     monkeypatch.setattr(Reader, "read", late)
     seen = watching.watch(
         tmp_path / "seen", command=[sys.executable, "-S", "-c", script], buffer_mib=1
