@@ -13,7 +13,17 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from eval.bench import OUT, BenchError, asking, kernel, linnapp, off_cost, replayer, ublk_cost
+from eval.bench import (
+    OUT,
+    BenchError,
+    asking,
+    kernel,
+    linnapp,
+    off_cost,
+    replayer,
+    ublk_cost,
+    watching,
+)
 from linnapp.errors import LinnappError
 from linnapp.lab.guest import LabError
 
@@ -64,6 +74,12 @@ BENCHMARKS = {
     "labelling": Benchmark(linnapp.labelling),
     "text": Benchmark(linnapp.text),
     "fleet": Benchmark(linnapp.fleet),
+    "watch-rate": Benchmark(watching.rate, needs="root, and a kernel with BTF"),
+    "watch-redis": Benchmark(
+        watching.redis,
+        needs="debian-packages-redis.txt, root, a kernel with BTF, and half an hour",
+        when_named=True,
+    ),
     "large": Benchmark(linnapp.large, needs="minutes, and gigabytes of disk", when_named=True),
 }
 

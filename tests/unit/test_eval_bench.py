@@ -8,8 +8,10 @@ import sys
 
 import pytest
 
+from eval.bench import BenchError, watching
 from eval.bench import __main__ as command
 from eval.cache import ROOT
+from linnapp.errors import LinnappError
 
 
 def test_every_benchmark_says_what_it_measures_and_where_it_is() -> None:
@@ -40,3 +42,33 @@ def test_an_unknown_name_is_an_error(
     with pytest.raises(SystemExit, match="2"):
         command.main()
     assert "nothing: no such benchmark; there are engine," in capsys.readouterr().err
+
+
+def test_without_redis_its_benchmark_names_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(BenchError, match="^redis-server, .*strace: not installed; .*redis.txt"):
+        watching.redis()
+
+
+def test_where_nothing_can_be_watched_its_benchmarks_say_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(LinnappError, match="needs root"):
+        watching.rate()
+
+
+def test_ratios_are_of_pairs_and_what_was_dropped_is_summed() -> None:
+    pairs = watching.Pairs()
+    for k in range(1, 6):
+        pairs.bare.append(watching.Run(k, 1.0, 1.0))
+        pairs.traced.append(watching.Run(1.5 * k, 1.25, 1.0, 0.75, calls=10, dropped=k))
+    found = pairs.to_json()
+    assert found["ratios"] == {
+        "time": [1.5, 1.5, 1.5],
+        "server's CPU": [1.25, 1.25, 1.25],
+        "all CPU": [1.5, 1.5, 1.5],
+    }
+    assert found["calls"] == 50 and found["dropped"] == 15 and found["bare_s"] == 3

@@ -1,0 +1,439 @@
+# SPDX-License-Identifier: MIT
+"""What `linnapp watch` costs what it watches, and how many calls a second it keeps up with.
+
+`watch-redis` does what DIO's paper did (Esteves et al., 2023, section IV-D): all tests of
+redis-benchmark, with its 50 clients over loopback, against a redis-server that is traced, or not.
+DIO and Sysdig were told to leave out all but Redis' folder (`--path` here), and so the clients'
+sockets; strace, which cannot, has every call that is recorded here. DIO's Redis wrote snapshots,
+one in some minutes; here, where a run takes seconds, it appends to a log instead, or writes
+nothing. Each run has a server of its own, and right before it or after it, in turn, one that is not
+traced. Ratios are those of such pairs: of the time that redis-benchmark took, and of the
+processor's time of the server, and of server, clients and reader together.
+
+`watch-rate` has one program read and write at a steady rate: how many of its calls are in the
+tables, and how much of a core the reader took meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eval.bench import OUT, BenchError
+from eval.files import write_json
+from eval.intervals import of_values
+from linnapp.errors import LinnappError
+from linnapp.trace.watch_reader import call_names
+from linnapp.trace.watching import check_can_watch
+
+PAIRS = 20
+#: With strace a run takes ten times as long.
+STRACE_PAIRS = 3
+
+#: How Redis persists: its options, and requests of each test. A run is short, so that what else the
+#: machine does meets both of a pair.
+PERSISTENCE = {
+    "appendonly no": (["--appendonly", "no"], 5_000),
+    "appendfsync everysec": (["--appendonly", "yes", "--appendfsync", "everysec"], 5_000),
+    "appendfsync always": (["--appendonly", "yes", "--appendfsync", "always"], 1_500),
+}
+#: What traces it, with its options; `{folder}` is the server's.
+TRACERS = {"watch --path": ["--path", "{folder}"], "watch": [], "strace": []}
+
+#: Calls a second, and for how long.
+RATES, RATE_S = (100_000, 200_000), 10.0
+_STEADY_CALLS = """
+import os, sys, time
+rate, seconds, path = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
+fd = os.open(path, os.O_RDWR | os.O_CREAT)
+os.pwrite(fd, b"x" * 4096, 0)
+print(flush=True)
+sys.stdin.readline()
+# A hundred at a time: to wait for each would take longer than the call.
+step, made, start = 100, 0, time.perf_counter()
+while made < rate * seconds:
+    for _ in range(step // 2):
+        os.pwrite(fd, b"y" * 512, 512)
+        os.pread(fd, 512, 0)
+    made += step
+    late = time.perf_counter() - start - made / rate
+    if late < 0:
+        time.sleep(-late)
+print(made, time.perf_counter() - start, flush=True)
+sys.stdin.readline()
+"""
+
+#: Until what was started must be ready, between looks at it, and how long it must not change.
+_READY_S, _LOOK_S, _SETTLED_S = 60.0, 0.05, 0.3
+#: Of what the summary counts, that which was to be in the tables and is not.
+_DROPPED = (
+    *("lost_calls", "lost_names", "lost_ios", "untracked_calls", "untracked_ios"),
+    *("untracked_processes", "missed_events"),
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of redis-benchmark.
+
+    Attributes
+    ----------
+    seconds : float
+        That it took.
+    server_cpu_s, client_cpu_s, reader_cpu_s : float
+        Processor's time of the server, of redis-benchmark, and of what traces, meanwhile.
+    calls : int
+        That are in the tables.
+    dropped : int
+        Calls, names, I/Os that should be there and are not.
+    """
+
+    seconds: float
+    server_cpu_s: float
+    client_cpu_s: float
+    reader_cpu_s: float = 0.0
+    calls: int = 0
+    dropped: int = 0
+
+
+#: What is compared.
+RATIOS: dict[str, Callable[[Run], float]] = {
+    "time": lambda run: run.seconds,
+    "server's CPU": lambda run: run.server_cpu_s,
+    "all CPU": lambda run: run.server_cpu_s + run.client_cpu_s + run.reader_cpu_s,
+}
+
+
+@dataclass
+class Pairs:
+    """Runs without and with a tracer, right after each other."""
+
+    bare: list[Run] = field(default_factory=list)
+    traced: list[Run] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Every run; the medians of the ratios, with intervals; calls and what was dropped."""
+        ratios = {}
+        for name, of in RATIOS.items():
+            values = [of(t) / of(b) for t, b in zip(self.traced, self.bare, strict=True)]
+            ratios[name] = of_values(values, np.median).to_json()
+        return {
+            "ratios": ratios,
+            "bare_s": statistics.median(run.seconds for run in self.bare),
+            "reader_cores": statistics.median(r.reader_cpu_s / r.seconds for r in self.traced),
+            "calls": sum(run.calls for run in self.traced),
+            "dropped": sum(run.dropped for run in self.traced),
+            "runs": {"bare": [*map(asdict, self.bare)], "traced": [*map(asdict, self.traced)]},
+        }
+
+
+def _check(*programs: str) -> None:
+    missing = [name for name in programs if shutil.which(name) is None]
+    if missing:
+        raise BenchError(
+            f"{', '.join(missing)}: not installed; debian-packages-redis.txt has the packages"
+        )
+    check_can_watch()
+
+
+def _cpu_s(pid: int) -> float:
+    """Processor's time of a process: of its threads, in ns, where its own are of 10 ms."""
+    total_ns = 0
+    for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):  # it has just ended
+            total_ns += int(path.read_text().split()[0])
+    return total_ns / 1e9
+
+
+def _wait_until(
+    is_ready: Callable[[], bool], name: str, process: subprocess.Popen[Any], log: Path
+) -> None:
+    deadline = time.monotonic() + _READY_S
+    while not is_ready():
+        if process.poll() is not None or time.monotonic() > deadline:
+            said = log.read_text(errors="replace")[-500:] if log.exists() else ""
+            raise BenchError(f"{name} did not start: {said.strip()}")
+        time.sleep(_LOOK_S)
+
+
+@contextlib.contextmanager
+def _started(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
+    """A program that is ended with what is within."""
+    with subprocess.Popen(command, **options) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.terminate()
+
+
+@contextlib.contextmanager
+def _redis(folder: Path, options: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """A redis-server in a folder: its process, and its port on loopback."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = folder / "redis.log"
+    command = ["redis-server", "--bind", "127.0.0.1", "--port", str(port), "--dir", str(folder)]
+    command += ["--logfile", str(log), *options]
+    ping = ["redis-cli", "-p", str(port), "ping"]
+    with _started(command) as server:
+
+        def answers() -> bool:
+            return b"PONG" in subprocess.run(ping, capture_output=True, check=False).stdout
+
+        _wait_until(answers, "redis-server", server, log)
+        yield server.pid, port
+
+
+def _traces(tracer: int, pid: int) -> Callable[[], bool]:
+    """Whether a process has been traced for a while: by BPF programs, or by ptrace."""
+    before: list[object] = [None, 0.0]
+
+    def has_settled() -> bool:
+        links = 0
+        for fd in Path(f"/proc/{tracer}/fd").glob("*"):
+            with contextlib.suppress(OSError):
+                links += "bpf" in str(fd.readlink())
+        traced = Path(f"/proc/{pid}/status").read_text().split("TracerPid:\t", 1)[1]
+        state = (links, traced.split()[0])
+        if state != before[0] or state == (0, "0"):
+            before[:] = [state, time.monotonic()]
+        return time.monotonic() - float(str(before[1])) > _SETTLED_S
+
+    return has_settled
+
+
+@contextlib.contextmanager
+def _watched(pid: int, options: Sequence[str], folder: Path) -> Iterator[tuple[int, Path]]:
+    """``linnapp watch`` of a process: its own process, and where its summary will be."""
+    summary, log = folder / "summary.json", folder / "watch.log"
+    command = [sys.executable, "-m", "linnapp", "watch", "-o", str(folder / "seen"), "--json"]
+    command += ["--pid", str(pid), *options]
+    with (
+        summary.open("w") as out,
+        log.open("w") as error,
+        _started(command, stdout=out, stderr=error) as tracer,
+    ):
+        _wait_until(_traces(tracer.pid, pid), "linnapp watch", tracer, log)
+        yield tracer.pid, summary
+        # It ends with what it watches.
+        tracer.wait(_READY_S)
+
+
+@contextlib.contextmanager
+def _straced(pid: int, folder: Path) -> Iterator[int]:
+    command = ["strace", "-f", "-e", "trace=" + ",".join(f"?{name}" for name in call_names())]
+    command += ["-o", str(folder / "strace.txt"), "-p", str(pid)]
+    log = folder / "strace.log"
+    with log.open("w") as error, _started(command, stderr=error) as tracer:
+        _wait_until(_traces(tracer.pid, pid), "strace", tracer, log)
+        yield tracer.pid
+
+
+def run_redis(options: Sequence[str], requests: int, tracer: str | None) -> Run:
+    """Start a server, trace it, and run redis-benchmark.
+
+    Parameters
+    ----------
+    options : sequence of str
+        Of the server.
+    requests : int
+        Of each of redis-benchmark's tests.
+    tracer : str or None
+        Of ``TRACERS``.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="linnapp-bench-") as name,
+        contextlib.ExitStack() as stack,
+    ):
+        folder, own = Path(name) / "redis", Path(name) / "own"
+        folder.mkdir()
+        own.mkdir()
+        # The tracer of a server ends after it.
+        outer = stack.enter_context(contextlib.ExitStack())
+        server = contextlib.ExitStack()
+        pid, port = server.enter_context(_redis(folder, options))
+        reader, summary = 0, None
+        try:
+            if tracer == "strace":
+                reader = outer.enter_context(_straced(pid, own))
+            elif tracer is not None:
+                given = [option.format(folder=folder) for option in TRACERS[tracer]]
+                reader, summary = outer.enter_context(_watched(pid, given, own))
+            before = _cpu_s(pid), _cpu_s(reader) if reader else 0.0
+            start = time.monotonic()
+            command = ["redis-benchmark", "-p", str(port), "-n", str(requests), "-q"]
+            client = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+            _, status, used = os.wait4(client.pid, 0)
+            client.returncode = os.waitstatus_to_exitcode(status)
+            seconds = time.monotonic() - start
+            after = _cpu_s(pid), _cpu_s(reader) if reader else 0.0
+        finally:
+            server.close()
+        if client.returncode:
+            raise BenchError(f"redis-benchmark ended with status {client.returncode}")
+        outer.close()
+        told = {} if summary is None else json.loads(summary.read_text())
+        return Run(
+            seconds=seconds,
+            server_cpu_s=after[0] - before[0],
+            client_cpu_s=used.ru_utime + used.ru_stime,
+            reader_cpu_s=after[1] - before[1],
+            calls=told.get("calls", 0),
+            dropped=sum(told.get(name, 0) for name in _DROPPED),
+        )
+
+
+def redis(
+    path: Path = OUT / "watch-redis.json",
+    *,
+    pairs: int = PAIRS,
+    strace_pairs: int = STRACE_PAIRS,
+    persistence: Sequence[str] = tuple(PERSISTENCE),
+) -> None:
+    """What `linnapp watch` costs a Redis that is watched, beside strace."""
+    _check("redis-server", "redis-cli", "redis-benchmark", "strace")
+    results = []
+    print(f"ratios with to without, medians of {pairs} pairs (strace {strace_pairs}), 95 %:")
+    for mode in persistence:
+        options, requests = PERSISTENCE[mode]
+        for tracer in TRACERS:
+            found = Pairs()
+            for k in range(strace_pairs if tracer == "strace" else pairs):
+                for each in (None, tracer) if k % 2 else (tracer, None):
+                    ran = run_redis(options, requests, each)
+                    (found.bare if each is None else found.traced).append(ran)
+                    _progress(f"{mode}, {each or 'bare'}, pair {k + 1}: {ran.seconds:.2f} s")
+            result = found.to_json()
+            results.append({"persistence": mode, "tracer": tracer, "requests": requests, **result})
+            _progress("")
+            print(_line(mode, tracer, result), flush=True)
+    load = os.getloadavg()[0]
+    print(f"load average at the end: {load:.1f}, {os.cpu_count()} CPUs")
+    write_json(path, {"results": results, "load_average": load, "cpus": os.cpu_count()})
+
+
+def _line(mode: str, tracer: str, result: dict[str, Any]) -> str:
+    cells = []
+    for name, (value, low, high) in result["ratios"].items():
+        # One pair has no interval.
+        within = "" if low is None else f" [{low:.2f}, {high:.2f}]"
+        cells.append(f"{name} {value:.2f}{within}")
+    tail = f"reader {result['reader_cores']:.2f} cores"
+    if tracer != "strace":
+        tail += f"; {result['calls']} calls, {result['dropped']} dropped"
+    return f"{mode:20} {tracer:12} {', '.join(cells)}; {tail}"
+
+
+def _progress(words: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[K{words}", end="", file=sys.stderr, flush=True)
+
+
+def run_rate(rate: int, seconds: float) -> dict[str, float]:
+    """Have a program make so many calls a second, and watch it."""
+    # On a file system in memory: what is measured is the recording.
+    with tempfile.TemporaryDirectory(prefix="linnapp-bench-", dir="/dev/shm") as name:
+        folder = Path(name)
+        file = folder / "file"
+        command = [sys.executable, "-S", "-E", "-c", _STEADY_CALLS, str(rate), str(seconds)]
+        with _started(
+            [*command, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as program:
+            begin, told = program.stdin, program.stdout
+            assert begin is not None and told is not None
+            told.readline()
+            with _watched(program.pid, [], folder) as (reader, summary):
+                before = _cpu_s(reader)
+                begin.write("\n")
+                begin.flush()
+                made, took_s = told.readline().split()
+                used_s = _cpu_s(reader) - before
+                begin.close()
+        found = json.loads(summary.read_text())
+        stored = sum(row["calls"] for row in found["by_path"] if row["path"] == str(file))
+        return {
+            "rate": rate,
+            "reached": int(made) / float(took_s),
+            "made": int(made),
+            "stored": stored,
+            "dropped": sum(found[name] for name in _DROPPED),
+            "reader_cores": used_s / float(took_s),
+        }
+
+
+def rate(
+    path: Path = OUT / "watch-rate.json",
+    *,
+    rates: Sequence[int] = RATES,
+    seconds: float = RATE_S,
+    repeats: int = 3,
+) -> None:
+    """How many calls a second `linnapp watch` keeps up with, and what its reader takes."""
+    _check()
+    results = []
+    for each in rates:
+        for _ in range(repeats):
+            found = run_rate(each, seconds)
+            missing = found["made"] - found["stored"]
+            share = missing / found["made"]
+            print(
+                f"{each:,} calls/s for {seconds:g} s: {found['reached']:,.0f} a second, "
+                f"{found['made']:,} made, {missing:,} not in the tables ({100 * share:.3f} %), "
+                f"{found['dropped']:,} counted as dropped; "
+                f"reader {found['reader_cores']:.2f} cores",
+                flush=True,
+            )
+            results.append(found)
+    load = os.getloadavg()[0]
+    print(f"load average at the end: {load:.1f}, {os.cpu_count()} CPUs")
+    write_json(path, {"results": results, "load_average": load, "cpus": os.cpu_count()})
+
+
+def main() -> int:
+    """Command line, for other numbers of pairs and of requests."""
+    parser = argparse.ArgumentParser(
+        prog="python -m eval.bench.watching",
+        description="What `linnapp watch` costs a Redis server that is watched, beside strace.",
+    )
+    parser.add_argument("--pairs", type=int, default=PAIRS)
+    parser.add_argument("--strace-pairs", type=int, default=STRACE_PAIRS)
+    parser.add_argument(
+        "--persistence", choices=PERSISTENCE, action="append", help="default: all of them"
+    )
+    parser.add_argument(
+        "--json",
+        dest="path",
+        type=Path,
+        default=OUT / "watch-redis.json",
+        help="where the result goes",
+    )
+    options = parser.parse_args()
+    if min(options.pairs, options.strace_pairs) < 1:
+        parser.error("--pairs, --strace-pairs: at least 1")
+    try:
+        redis(**{**vars(options), "persistence": options.persistence or tuple(PERSISTENCE)})
+    except (BenchError, LinnappError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
