@@ -556,13 +556,9 @@ static __always_inline struct named_file *known_name(struct lw_file *file)
 }
 
 /* Say what a file is; whether it is in the paths asked for. */
-static __always_inline bool describe_file(struct file *file, bool is_new, struct lw_file *to)
+static __always_inline bool describe_file(struct file *file, struct inode *inode, bool is_new,
+					  struct lw_file *to)
 {
-	struct inode *inode = BPF_CORE_READ(file, f_inode);
-
-	/* A socket is in no path, and most of what a server reads and writes is one. */
-	if (settings.by_path && (BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFSOCK)
-		return false;
 	describe((__u64)file, inode, to);
 	if (!is_new) {
 		struct named_file *known = known_name(to);
@@ -667,6 +663,17 @@ static __always_inline void read_arguments(struct pt_regs *regs, __u64 *args)
 #endif
 }
 
+/* The descriptor that a call without names is about: its first or its second argument. */
+static __always_inline int descriptor(struct pt_regs *regs, __s8 which)
+{
+#ifdef __TARGET_ARCH_x86
+	return which ? regs->si : regs->di;
+#else
+	return which ? BPF_CORE_READ((struct user_pt_regs *)regs, regs[1]) :
+		       BPF_CORE_READ((struct user_pt_regs *)regs, regs[0]);
+#endif
+}
+
 static __always_inline int folder_fd(const struct call_in_flight *call, __s8 fd)
 {
 	return fd < 0 ? AT_FDCWD : (int)call->args[fd & 7];
@@ -715,6 +722,8 @@ int BPF_PROG(call_enters, struct pt_regs *regs, long nr)
 	__u64 id = bpf_get_current_pid_tgid();
 	struct call_in_flight *call;
 	__u32 number = nr, tid = id;
+	struct inode *inode = NULL;
+	struct file *file = NULL;
 	struct lw_call *known;
 
 	if (nr < 0 || nr >= LW_MAX_CALL_NR || !is_followed(id >> 32))
@@ -727,6 +736,15 @@ int BPF_PROG(call_enters, struct pt_regs *regs, long nr)
 		return 0;
 	}
 	if (known->flags & LW_LEFT_OUT || !is_asked_for(tid)) {
+		count(LW_FILTERED_CALLS);
+		return 0;
+	}
+	if (known->path < 0 && known->fd >= 0)
+		file = file_of(descriptor(regs, known->fd));
+	if (file)
+		inode = BPF_CORE_READ(file, f_inode);
+	/* A socket is in no path, and most of what a server reads and writes is one. */
+	if (settings.by_path && inode && (BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFSOCK) {
 		count(LW_FILTERED_CALLS);
 		return 0;
 	}
@@ -744,10 +762,7 @@ int BPF_PROG(call_enters, struct pt_regs *regs, long nr)
 		if (!call->is_elsewhere)
 			describe_folder(folder_fd(call, known->fd), &call->file);
 	} else {
-		struct file *file =
-			known->fd >= 0 ? file_of(call->args[known->fd & 7]) : NULL;
-
-		call->is_elsewhere = file ? !describe_file(file, false, &call->file) :
+		call->is_elsewhere = file ? !describe_file(file, inode, false, &call->file) :
 					    settings.by_path;
 	}
 	if (call->is_elsewhere && !(known->flags & LW_OPENS)) {
@@ -935,7 +950,8 @@ int BPF_PROG(call_returns, struct pt_regs *regs, long result)
 
 		__builtin_memset(&call->file, 0, sizeof(call->file));
 		if (file)
-			call->is_elsewhere = !describe_file(file, true, &call->file);
+			call->is_elsewhere = !describe_file(file, BPF_CORE_READ(file, f_inode),
+							    true, &call->file);
 	} else if (settings.by_path && call->call.path >= 0 && !call->is_elsewhere) {
 		/* A name whose page was not there when the call began is there now. */
 		call->is_elsewhere = !names_are_in_paths(call);

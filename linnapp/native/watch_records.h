@@ -29,7 +29,10 @@ enum lw_call_flag {
 	LW_LEFT_OUT = 1 << 3,	/* not asked for: counted only */
 };
 
-/* A call with `path` and `fd` has in `fd` the directory that the path is relative to. */
+/*
+ * A call with `path` and `fd` has in `fd` the directory that the path is relative to; one without
+ * `path` has its descriptor as its first or second argument.
+ */
 struct lw_call {
 	__u8 index;		/* in the table of calls, and 1 more; 0: not recorded */
 	__u8 flags;
