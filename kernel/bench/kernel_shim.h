@@ -49,6 +49,7 @@ typedef unsigned int uint;
 #define BITS_PER_LONG 64
 #define BITS_TO_LONGS(n) (((n) + BITS_PER_LONG - 1) / BITS_PER_LONG)
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define fls(n) ((n) ? 32 - __builtin_clz(n) : 0)
 #define __ffs(word) ((unsigned int)__builtin_ctzl(word))
 #define GENMASK_ULL(high, low) ((~0ULL >> (63 - (high))) & (~0ULL << (low)))
 #define GENMASK(high, low) GENMASK_ULL(high, low)

@@ -7,6 +7,7 @@
 #define _BLK_LINNOS_POLICY_H
 
 #include <linux/bitfield.h>
+#include <linux/bitops.h>
 #include <linux/bits.h>
 #include <linux/blk-linnos.h>
 #include <linux/blk_types.h>
@@ -188,7 +189,27 @@ struct linnos_view {
 	s64 out[LINNOS_N_OUTPUTS];
 };
 
-/* Files of stats/, in the order in which they are listed. */
+/*
+ * How long the drive took over its reads, counted in buckets that are wider the
+ * longer it took, four to a doubling, so that a percentile read off them is
+ * within an eighth of the truth. The first has all below 4 us, where the next
+ * few are a microsecond wide; the last begins at 12.6 s.
+ */
+#define LINNOS_LATENCY_BUCKETS 88
+
+static inline u32 linnos_latency_bucket(u32 us)
+{
+	u32 shift = fls(us | 4) - 3;
+
+	/* the two bits below the highest, and how far that is up */
+	return min((shift << 2) + (max(us, 3U) >> shift) - 3,
+		   LINNOS_LATENCY_BUCKETS - 1U);
+}
+
+/*
+ * Files of stats/, in the order in which they are listed, and behind them the
+ * buckets of latencies, which have one file.
+ */
 enum linnos_stat {
 	LINNOS_STAT_READS,
 	LINNOS_STAT_LATENCY_CRITICAL,
@@ -203,7 +224,8 @@ enum linnos_stat {
 	LINNOS_STAT_FALSE_REVOKES,
 	LINNOS_STAT_INFERENCES,
 	LINNOS_STAT_INFERENCE_NS,
-	LINNOS_NR_STATS,
+	LINNOS_STAT_LATENCY,
+	LINNOS_NR_STATS = LINNOS_STAT_LATENCY + LINNOS_LATENCY_BUCKETS,
 };
 
 struct linnos_stats {
@@ -410,6 +432,11 @@ static inline void linnos_count(struct blk_linnos *linnos,
 				enum linnos_stat stat)
 {
 	this_cpu_inc(linnos->stats->count[stat]);
+}
+
+static inline void linnos_count_latency(struct blk_linnos *linnos, u32 us)
+{
+	linnos_count(linnos, LINNOS_STAT_LATENCY + linnos_latency_bucket(us));
 }
 
 /* blk-linnos.c */

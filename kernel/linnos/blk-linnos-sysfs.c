@@ -298,7 +298,7 @@ static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
 		.stat = (_stat),                              \
 	}
 
-static struct stat_attribute stat_attrs[LINNOS_NR_STATS] = {
+static struct stat_attribute stat_attrs[] = {
 	STAT_ATTR(LINNOS_STAT_READS, reads),
 	STAT_ATTR(LINNOS_STAT_LATENCY_CRITICAL, latency_critical),
 	STAT_ATTR(LINNOS_STAT_ADMITTED, admitted),
@@ -314,6 +314,29 @@ static struct stat_attribute stat_attrs[LINNOS_NR_STATS] = {
 	STAT_ATTR(LINNOS_STAT_INFERENCE_NS, inference_ns),
 };
 
+/* An array of counters in a line, as the disk's own stat. */
+static ssize_t latency_us_histogram_show(struct kobject *kobj,
+					 struct kobj_attribute *attr,
+					 char *page)
+{
+	struct blk_linnos *linnos = to_linnos(kobj);
+	ssize_t at = 0;
+	int i;
+
+	/* 20 digits and a blank each at most: less than a page */
+	for (i = 0; i < LINNOS_LATENCY_BUCKETS; i++)
+		at += sysfs_emit_at(page, at, i ? " %llu" : "%llu",
+				    linnos_stat(linnos,
+						LINNOS_STAT_LATENCY + i));
+	at += sysfs_emit_at(page, at, "\n");
+	return at;
+}
+
+static_assert(LINNOS_LATENCY_BUCKETS * 21 < PAGE_SIZE);
+
+static struct kobj_attribute latency_us_histogram_attr =
+	__ATTR_RO(latency_us_histogram);
+
 static struct attribute *linnos_stat_attrs[] = {
 	&stat_attrs[LINNOS_STAT_READS].attr.attr,
 	&stat_attrs[LINNOS_STAT_LATENCY_CRITICAL].attr.attr,
@@ -328,6 +351,7 @@ static struct attribute *linnos_stat_attrs[] = {
 	&stat_attrs[LINNOS_STAT_FALSE_REVOKES].attr.attr,
 	&stat_attrs[LINNOS_STAT_INFERENCES].attr.attr,
 	&stat_attrs[LINNOS_STAT_INFERENCE_NS].attr.attr,
+	&latency_us_histogram_attr.attr,
 	NULL,
 };
 

@@ -1217,6 +1217,7 @@ static void linnos_read_ended(struct blk_linnos *linnos,
 	bool slow = false;
 
 	if (told) {
+		linnos_count_latency(linnos, io->served_us);
 		slow = io->served_us > READ_ONCE(linnos->threshold_us);
 		if (linnos_history_add(linnos, io, pages, &history))
 			linnos_prepare(linnos, &history);

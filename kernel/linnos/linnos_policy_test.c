@@ -290,12 +290,123 @@ static void linnos_test_history(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, h->latency_us[i] | h->pending[i], 0);
 }
 
+/* From how many microseconds on a bucket counts, spelled out once more. */
+static u64 bucket_from_us(u32 bucket)
+{
+	return bucket ? (u64)(4 + (bucket + 3) % 4) << ((bucket + 3) / 4 - 1) :
+			0;
+}
+
+static void linnos_test_latency_buckets(struct kunit *test)
+{
+	static const struct {
+		u32 us;
+		u32 bucket;
+	} cases[] = {
+		{ 0, 0 },
+		{ 3, 0 },
+		{ 4, 1 },
+		{ 7, 4 },
+		{ 8, 5 },
+		{ 9, 5 },
+		{ 10, 6 },
+		{ 15, 8 },
+		{ 16, 9 },
+		{ 95, 18 },
+		{ 96, 19 },
+		{ 111, 19 },
+		{ 112, 20 },
+		{ 12582911, 86 },
+		{ 12582912, 87 },
+		{ LINNOS_SERVED_MAX, 87 },
+		{ BIT(31) - 1, 87 },
+		{ BIT(31), 87 },
+	};
+	u32 bucket, us, last = 0;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++)
+		KUNIT_EXPECT_EQ_MSG(test, linnos_latency_bucket(cases[i].us),
+				    cases[i].bucket, "%u us", cases[i].us);
+	/* every one has its first and its last, and comes after the one before */
+	for (bucket = 1; bucket < LINNOS_LATENCY_BUCKETS; bucket++) {
+		us = bucket_from_us(bucket);
+		KUNIT_EXPECT_EQ(test, linnos_latency_bucket(us), bucket);
+		KUNIT_EXPECT_EQ(test, linnos_latency_bucket(us - 1),
+				bucket - 1);
+	}
+	/* and there is none between them */
+	for (us = 0; us < 1 << 17; us++) {
+		bucket = linnos_latency_bucket(us);
+		if (bucket != last && bucket != last + 1)
+			break;
+		last = bucket;
+	}
+	KUNIT_EXPECT_EQ(test, us, 1 << 17);
+}
+
+static u64 latencies_in(struct linnos_fixture *fx, u32 bucket)
+{
+	return linnos_stat(fx->linnos, LINNOS_STAT_LATENCY + bucket);
+}
+
+static u64 latencies_in_all(struct linnos_fixture *fx)
+{
+	u64 sum = 0;
+	u32 bucket;
+
+	for (bucket = 0; bucket < LINNOS_LATENCY_BUCKETS; bucket++)
+		sum += latencies_in(fx, bucket);
+	return sum;
+}
+
+/* Every read that the drive has answered is counted, once, and nothing else. */
+static void linnos_test_latencies(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_io io;
+	int i;
+
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	fx->linnos->mode = LINNOS_ENFORCE;
+	for (i = 0; i < 6; i++) {
+		arrive(fx, &io, REQ_OP_READ, 4096, i % 2, 0);
+		complete_io(fx, &io, BLK_STS_OK, 100 * NSEC_PER_USEC);
+	}
+	arrive(fx, &io, REQ_OP_READ, 4096, true, 0);
+	complete_io(fx, &io, BLK_STS_OK, NSEC_PER_SEC);
+	KUNIT_EXPECT_EQ(test, latencies_in(fx, 19), 6);
+	KUNIT_EXPECT_EQ(test, latencies_in(fx, 72), 1);
+
+	/* neither a write, one that failed, one that was refused, */
+	arrive(fx, &io, REQ_OP_WRITE, 4096, false, 0);
+	complete_io(fx, &io, BLK_STS_OK, 100 * NSEC_PER_USEC);
+	arrive(fx, &io, REQ_OP_READ, 4096, false, 0);
+	complete_io(fx, &io, BLK_STS_IOERR, 100 * NSEC_PER_USEC);
+	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, 65536, true, 0));
+	/* nor one that never reached the drive */
+	arrive(fx, &io, REQ_OP_READ, 4096, false, 0);
+	linnos_end(fx->linnos, &io.bio, BLK_STS_OK);
+	KUNIT_EXPECT_EQ(test, latencies_in_all(fx), 7);
+
+	/* what is forgotten is the history, no counter */
+	linnos_forget_past(fx->linnos, 0);
+	KUNIT_EXPECT_EQ(test, latencies_in(fx, 19), 6);
+}
+
 static struct kunit_case linnos_accounting_cases[] = {
-	KUNIT_CASE(linnos_test_pending),   KUNIT_CASE(linnos_test_largest_bio),
-	KUNIT_CASE(linnos_test_pack),	   KUNIT_CASE(linnos_test_what_counts),
-	KUNIT_CASE(linnos_test_history),   KUNIT_CASE(linnos_test_held_back),
-	KUNIT_CASE(linnos_test_parts),	   KUNIT_CASE(linnos_test_tried_again),
-	KUNIT_CASE(linnos_test_disk_gone), {}
+	KUNIT_CASE(linnos_test_pending),
+	KUNIT_CASE(linnos_test_largest_bio),
+	KUNIT_CASE(linnos_test_pack),
+	KUNIT_CASE(linnos_test_what_counts),
+	KUNIT_CASE(linnos_test_history),
+	KUNIT_CASE(linnos_test_held_back),
+	KUNIT_CASE(linnos_test_parts),
+	KUNIT_CASE(linnos_test_tried_again),
+	KUNIT_CASE(linnos_test_disk_gone),
+	KUNIT_CASE(linnos_test_latencies),
+	KUNIT_CASE(linnos_test_latency_buckets),
+	{}
 };
 
 static struct kunit_suite linnos_accounting_suite = {
