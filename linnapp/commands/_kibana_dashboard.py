@@ -11,6 +11,8 @@ import dataclasses
 import json
 from typing import Any
 
+from linnapp.commands import _call_parts
+
 _VERSIONS = {"index-pattern": "7.6.0", "visualization": "7.10.0", "dashboard": "7.9.3"}
 _SEARCH = "kibanaSavedObjectMeta.searchSourceJSON"
 _AXIS, _VALUES = "CategoryAxis-1", "ValueAxis-1"
@@ -205,6 +207,16 @@ PANELS = (
         ),
         (28, 62, 20, 14),
         "below: false",
+    ),
+    Panel(
+        "Where the time of calls went",
+        "calls",
+        "table",
+        (
+            *(_metric("sum", part, f"{words}, ns") for part, words in _call_parts.WORDS.items()),
+            _terms("call", 50),
+        ),
+        (0, 76, 48, 14),
     ),
 )
 

@@ -61,7 +61,13 @@ def seen(tmp_path: Path) -> Path:
         tmp_path / "seen" / "first",
         file_record(FOO, b"<script>&\x1b[2J", b"srv"),
         call_record("fstat", FOO, time_ns=0, duration_ns=MS),
-        call_record("read", FOO, time_ns=3 * MS, duration_ns=4 * MS, result=4096),
+        call_record(
+            *("read", FOO),
+            time_ns=3 * MS,
+            duration_ns=4 * MS,
+            result=4096,
+            waits_ns=(3 * MS, 0, 0, 0, 0, 0),
+        ),
         call_record("fsync", FOO, time_ns=9 * MS, duration_ns=MS, tid=8),
         io(3 * MS, 2 * MS, 3 * MS + MS // 2, 4 * MS),
         io(4 * MS, 2 * MS, 0, 4 * MS),
@@ -94,6 +100,7 @@ def test_bars_are_where_the_times_say(seen: Path) -> None:
     }
     assert "3 calls, 3 block I/Os" in page.text and "Not drawn" not in page.text
     assert "plug 500.0 us, scheduler 500.0 us, drive 1,000.0 us" in page.text
+    assert "on a CPU 25.0%, its own I/Os 75.0%" in page.text
     # Names are text, without what moves a cursor; nothing is loaded, and nothing runs.
     assert "/srv/<script>&?[2J" in page.text and "\x1b" not in page.text
     assert "script" not in page.tags and page.links == ["data:,"]
