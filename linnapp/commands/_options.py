@@ -135,6 +135,27 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
             help="Of Adam.",
         ),
         click.option(
+            "--standardise",
+            is_flag=True,
+            help="Train on digits of mean 0 and deviation 1. That is folded into the weights: the "
+            "model still takes plain digits.",
+        ),
+        click.option(
+            "--weight-decay",
+            type=FiniteRange(0, 10),
+            default=default.training.weight_decay,
+            show_default=True,
+            help="By how much each step makes weights smaller, as a share, times the learning "
+            "rate.",
+        ),
+        click.option(
+            "--starts",
+            type=click.IntRange(1, 100),
+            default=default.training.starts,
+            show_default=True,
+            help="First weights to begin from; what has the lowest validation loss is kept.",
+        ),
+        click.option(
             "--validation",
             type=FiniteRange(0.01, 0.9),
             default=default.training.validation_share,
@@ -243,6 +264,9 @@ def recipe_from(options: dict[str, Any]) -> Recipe:
             test_share=options["test"],
             learning_rate=options["learning_rate"],
             burst_share=options["bursts"],
+            standardise=options["standardise"],
+            weight_decay=options["weight_decay"],
+            starts=options["starts"],
         ),
         layout=FeatureLayout(history=options["history"]),
         labels=options["labels"],

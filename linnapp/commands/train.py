@@ -21,6 +21,9 @@ OF_NETWORKS = (
     "epochs",
     "patience",
     "learning_rate",
+    "standardise",
+    "weight_decay",
+    "starts",
     "history",
     "hidden",
 )

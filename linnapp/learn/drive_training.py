@@ -28,7 +28,13 @@ from linnapp.learn.record import (
     record_of_versions,
 )
 from linnapp.learn.refusing import ScoredReads, choose_margin
-from linnapp.learn.training import Confusion, Examples, Split, TrainedNetwork
+from linnapp.learn.training import (
+    Confusion,
+    Examples,
+    Split,
+    TrainedNetwork,
+    TrainingOptions,
+)
 from linnapp.model import Model, engine
 from linnapp.trace.recorded import Recorded, drive_name
 
@@ -43,6 +49,9 @@ DECIDED_BY = {
     "validation": ["bias", "epoch", "margin"],
     "test": [],
 }
+
+#: Records of models that were made without these do not name them.
+ONLY_IN_USE = ("standardise", "weight_decay", "starts")
 
 
 def train_drive(
@@ -101,7 +110,7 @@ def train_drive(
         **_of_decisions(lesson, network, scored, margin, parts),
         **_of_margin(scored, margin, parts, recipe),
         "layout": dataclasses.asdict(lesson.reads.layout),
-        "options": dataclasses.asdict(options),
+        "options": record_of_training(options),
         **_of_epochs(network),
         "trace": record_of_trace(trace, lesson.reads.stats),
         "versions": record_of_versions({"tensorflow": import_tensorflow().__version__}),
@@ -251,6 +260,16 @@ def _of_margin(scored: ScoredReads, margin: int, parts: Split, recipe: Recipe) -
     }
 
 
+def record_of_training(options: TrainingOptions) -> dict[str, Any]:
+    """Options of training; of :data:`ONLY_IN_USE` those that are in use."""
+    unused = TrainingOptions()
+    return {
+        name: value
+        for name, value in dataclasses.asdict(options).items()
+        if name not in ONLY_IN_USE or value != getattr(unused, name)
+    }
+
+
 def _of_epochs(network: TrainedNetwork) -> dict[str, Any]:
     return {
         "interrupted": network.interrupted,
@@ -267,7 +286,14 @@ def _of_epochs(network: TrainedNetwork) -> dict[str, Any]:
             }
             for epoch in network.epochs
         ],
+        **_of_starts(network),
     }
+
+
+def _of_starts(network: TrainedNetwork) -> dict[str, Any]:
+    if len(network.starts) < 2:
+        return {}
+    return {"starts": [dataclasses.asdict(start) for start in network.starts]}
 
 
 def _of_bias(choice: BiasChoice | None) -> dict[str, Any]:

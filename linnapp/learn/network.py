@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import os
 import sys
 from collections.abc import Iterator
@@ -33,6 +34,9 @@ _OUTPUT_ROWS = 1 << 15
 #: Digits average 4.5, not 0: weights start smaller, as normalised inputs would have it.
 _INPUT_MEAN = 4.5
 
+#: Of a digit that was 9 in one read of a hundred and else 0.
+_LEAST_DEVIATION = 0.9
+
 #: glibc's names (malloc.h) for what mallopt() sets
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
@@ -40,6 +44,42 @@ Weights = dict[str, npt.NDArray[np.float32]]
 
 #: in the order in which Keras lists the variables
 _NAMES = ("hidden_weights", "hidden_bias", "output_weights", "output_bias")
+
+
+@dataclasses.dataclass(frozen=True)
+class Scaling:
+    """What a digit is to the first weights while they are trained: (digit - mean) * factor.
+
+    Attributes
+    ----------
+    mean, factor : float32 array, shape (n_inputs,)
+    """
+
+    mean: npt.NDArray[np.float32]
+    factor: npt.NDArray[np.float32]
+
+    @classmethod
+    def of(cls, digits: npt.NDArray[np.uint8]) -> Scaling:
+        """Standardise: mean 0 and deviation 1 over these digits, shape (n, n_inputs).
+
+        A digit that is nearly always the same is not blown up (:data:`_LEAST_DEVIATION`). One that
+        is always the same gets a factor of 0, and so no weight: else what its first, random weight
+        says would be all that there is when it is another one day.
+        """
+        mean = digits.mean(axis=0, dtype=np.float64)
+        deviation = digits.std(axis=0, dtype=np.float64)
+        factor = np.where(deviation > 0, 1 / np.maximum(deviation, _LEAST_DEVIATION), 0)
+        return cls(mean.astype(np.float32), factor.astype(np.float32))
+
+    def folded(self, weights: Weights) -> Weights:
+        """Weights that make of plain digits what `weights` make of scaled ones."""
+        first = weights["hidden_weights"].astype(np.float64) * self.factor[:, np.newaxis]
+        bias = weights["hidden_bias"] - self.mean.astype(np.float64) @ first
+        return {
+            **weights,
+            "hidden_weights": first.astype(np.float32),
+            "hidden_bias": bias.astype(np.float32),
+        }
 
 
 def import_tensorflow() -> Any:
@@ -95,7 +135,16 @@ def _silenced_stderr() -> Iterator[None]:
         os.close(saved)
 
 
-def build(n_inputs: int, n_hidden: int, bias: float, learning_rate: float, seed: int) -> Any:
+def build(
+    n_inputs: int,
+    n_hidden: int,
+    bias: float,
+    learning_rate: float,
+    seed: int,
+    *,
+    scaling: Scaling | None = None,
+    weight_decay: float = 0.0,
+) -> Any:
     """Make a network, ready for ``fit`` on what :func:`batches` makes.
 
     Parameters
@@ -107,6 +156,10 @@ def build(n_inputs: int, n_hidden: int, bias: float, learning_rate: float, seed:
         Of Adam.
     seed : int
         Of the first weights.
+    scaling : Scaling, optional
+        Of the digits, before the first weights; as they are unless given.
+    weight_decay : float
+        Share by which each step, at a learning rate of 1, makes weights smaller; biases keep.
 
     Returns
     -------
@@ -122,17 +175,24 @@ def build(n_inputs: int, n_hidden: int, bias: float, learning_rate: float, seed:
     def loss(slow: Any, outputs: Any) -> Any:
         return hinge(tf, slow, outputs, bias)
 
+    first_scale = 1 / _INPUT_MEAN**2
+    scaled = []
+    if scaling is not None:
+        first_scale = 1.0
+        scaled = [keras.layers.Rescaling(scaling.factor, -scaling.mean * scaling.factor)]
     network = keras.Sequential(
         [
             keras.Input((n_inputs,)),
-            keras.layers.Dense(
-                n_hidden, "relu", kernel_initializer=glorot(1 / _INPUT_MEAN**2, seeds[0])
-            ),
+            *scaled,
+            keras.layers.Dense(n_hidden, "relu", kernel_initializer=glorot(first_scale, seeds[0])),
             keras.layers.Dense(2, kernel_initializer=glorot(1.0, seeds[1])),
         ]
     )
+    optimizer = keras.optimizers.Adam(learning_rate, weight_decay=weight_decay or None)
+    if weight_decay:
+        optimizer.exclude_from_weight_decay(var_names=["bias"])
     network.compile(
-        keras.optimizers.Adam(learning_rate),
+        optimizer,
         loss,
         steps_per_execution=_STEPS_PER_CALL,
         jit_compile=False,

@@ -3,8 +3,9 @@
 
 31 digits -> 256 ReLU -> 2, categorical hinge loss, sections 4.3 and 4.4 of Hao et al., OSDI 2020.
 The loss of truly slow reads is multiplied by a bias: predicting one of them fast (a false submit)
-costs the user the slow read, while a false revoke costs a failover. Digits go in as they are:
-no normalisation, so that the kernel needs none.
+costs the user the slow read, while a false revoke costs a failover. Digits go in as they are,
+so that the kernel needs no normalisation; where training is asked to standardise them, what that
+does is folded into the weights (:class:`~linnapp.learn.network.Scaling`).
 
 Examples made otherwise than by recording (:mod:`linnapp.learn.augmentation`) can be added, to the
 training and to the validation reads each of their own.
@@ -27,6 +28,7 @@ import numpy.typing as npt
 
 from linnapp.errors import TraceError
 from linnapp.learn.network import (
+    Scaling,
     Weights,
     batches,
     build,
@@ -154,6 +156,23 @@ class Epoch:
 
 
 @dataclasses.dataclass(frozen=True)
+class Start:
+    """Where training began once, and how far it came.
+
+    Attributes
+    ----------
+    seed : int
+    best_epoch : int
+    validation_loss : float
+        Of that epoch.
+    """
+
+    seed: int
+    best_epoch: int
+    validation_loss: float
+
+
+@dataclasses.dataclass(frozen=True)
 class TrainedNetwork:
     """Float weights of the best epoch, and how training went.
 
@@ -166,12 +185,15 @@ class TrainedNetwork:
         Whether ctrl-C ended training early.
     test : Confusion
         Of these weights on the test slice.
+    starts : list of Start
+        All that were tried; this is the one with the lowest validation loss.
     """
 
     weights: Weights
     epochs: list[Epoch]
     interrupted: bool
-    test: Confusion
+    test: Confusion = Confusion(0, 0, 0, 0)
+    starts: list[Start] = dataclasses.field(default_factory=list)
 
     @property
     def best(self) -> Epoch:
@@ -200,6 +222,13 @@ class TrainingOptions:
     burst_share : float
         Share of added bursts among the training examples, and their weight in the validation
         loss; 0 trains on the recording alone, as the paper does.
+    standardise : bool
+        Train on digits of mean 0 and deviation 1, and fold that into the weights afterwards.
+    weight_decay : float
+        Share by which each step makes weights smaller, times the learning rate.
+    starts : int
+        First weights to begin from; what has the lowest validation loss is kept. Means of the
+        weights would be no network: hidden units that do the same stand elsewhere in each.
     """
 
     bias: float = DEFAULT_BIAS
@@ -211,6 +240,9 @@ class TrainingOptions:
     test_share: float = TEST_SHARE
     learning_rate: float = LEARNING_RATE
     burst_share: float = BURST_SHARE
+    standardise: bool = False
+    weight_decay: float = 0.0
+    starts: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -311,25 +343,90 @@ def train(
             f"all {first} reads to learn from are {'slow' if n_slow else 'fast'}: the drive showed "
             "no change to be learnt; trace longer, under the load that it is slow under"
         )
-    recorded = Examples(digits[parts.validation], slow[parts.validation])
-    training_digits, training_slow = digits[:first], slow[:first]
+    taught = Examples(digits[:first], slow[:first])
     if added is not None and len(added):
-        training_digits = np.concatenate((training_digits, added.digits))
-        training_slow = np.concatenate((training_slow, added.slow))
-    n_train = len(training_slow)
+        taught = Examples(
+            np.concatenate((taught.digits, added.digits)),
+            np.concatenate((taught.slow, added.slow)),
+        )
+    lesson = _Lesson(
+        taught,
+        Examples(digits[parts.validation], slow[parts.validation]),
+        added_validation,
+        Scaling.of(taught.digits) if options.standardise else None,
+    )
+    best = _best_start(lesson, options, on_epoch)
+    test = _confusion(outputs_of(best.weights, digits[parts.test]), slow[parts.test])
+    return dataclasses.replace(best, test=test)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Lesson:
+    """What each start learns from and is judged by."""
+
+    taught: Examples
+    validation: Examples
+    added_validation: Examples | None
+    scaling: Scaling | None
+
+
+def _best_start(
+    lesson: _Lesson, options: TrainingOptions, on_epoch: Callable[[Epoch], None] | None
+) -> TrainedNetwork:
+    """Train from each start; the test slice is still to come."""
+    done: list[TrainedNetwork] = []
+    interrupted = False
+    for number in range(options.starts):
+        seed = start_seed(options.seed, number)
+        try:
+            done.append(_train_from(seed, lesson, options, on_epoch))
+        except KeyboardInterrupt:
+            if not done:
+                raise
+            interrupted = True
+        if interrupted or done[-1].interrupted:
+            break
+    best = min(done, key=lambda network: network.best.validation_loss)
+    return dataclasses.replace(
+        best,
+        interrupted=interrupted or done[-1].interrupted,
+        starts=[start for network in done for start in network.starts],
+    )
+
+
+def start_seed(seed: int, number: int) -> int:
+    """The seed of first weights and of the order of reads: that of the first start is `seed`."""
+    if not number:
+        return seed
+    return int(np.random.default_rng([seed, 3, number]).integers(2**32))
+
+
+def _train_from(
+    seed: int,
+    lesson: _Lesson,
+    options: TrainingOptions,
+    on_epoch: Callable[[Epoch], None] | None,
+) -> TrainedNetwork:
+    taught = lesson.taught
     keras = import_tensorflow().keras
     network = build(
-        digits.shape[1], options.n_hidden, options.bias, options.learning_rate, options.seed
+        taught.digits.shape[1],
+        options.n_hidden,
+        options.bias,
+        options.learning_rate,
+        seed,
+        scaling=lesson.scaling,
+        weight_decay=options.weight_decay,
     )
     history: list[Epoch] = []
     latest: Epoch
 
     def judge(index: int, logs: dict[str, float]) -> None:
         nonlocal latest
-        confusion, loss = _judged(network, recorded, options.bias)
+        confusion, loss = _judged(network, lesson.validation, options.bias)
         bursts = Confusion(0, 0, 0, 0)
-        if added_validation is not None and len(added_validation):
-            bursts, burst_loss = _judged(network, added_validation, options.bias)
+        if lesson.added_validation is not None and len(lesson.added_validation):
+            bursts, burst_loss = _judged(network, lesson.added_validation, options.bias)
             loss = (1 - options.burst_share) * loss + options.burst_share * burst_loss
         # In 32 bits: Keras compares in them, and the history must call the same epoch best.
         logs["val_loss"] = loss = float(np.float32(loss))
@@ -349,8 +446,8 @@ def train(
     interrupted = False
     try:
         network.fit(
-            batches(training_digits, training_slow, batch_size(n_train), options.seed),
-            epochs=epoch_limit(n_train, options),
+            batches(taught.digits, taught.slow, batch_size(len(taught)), seed),
+            epochs=epoch_limit(len(taught), options),
             shuffle=False,
             verbose=0,
             callbacks=[
@@ -365,9 +462,12 @@ def train(
         interrupted = True
     if not any(epoch.best for epoch in history):
         raise TraceError("training diverged: the loss was never a number; lower --learning-rate")
-    best = named_weights(stopping.best_weights)
-    test = _confusion(outputs_of(best, digits[parts.test]), slow[parts.test])
-    return TrainedNetwork(best, history, interrupted, test)
+    weights = named_weights(stopping.best_weights)
+    if lesson.scaling is not None:
+        weights = lesson.scaling.folded(weights)
+    trained = TrainedNetwork(weights, history, interrupted)
+    best = trained.best
+    return dataclasses.replace(trained, starts=[Start(seed, best.number, best.validation_loss)])
 
 
 def _judged(network: Any, examples: Examples, bias: float) -> tuple[Confusion, float]:

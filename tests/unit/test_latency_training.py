@@ -252,7 +252,9 @@ def test_commands(log: Path, tmp_path: Path) -> None:
     assert "expected (n, 22)" in str(said.exception)
 
 
-@pytest.mark.parametrize("option", ["--bias=2", "--label=paper", "--hidden=256", "--epochs=3"])
+@pytest.mark.parametrize(
+    "option", ["--bias=2", "--label=paper", "--hidden=256", "--epochs=3", "--starts=2"]
+)
 def test_options_of_networks_are_refused(log: Path, tmp_path: Path, option: str) -> None:
     result = run("train", "--kind", "latency", "--trace", log, "-o", tmp_path / "m", option)
     assert result.exit_code == 2

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -11,10 +12,11 @@ import pytest
 from blktrace_builder import WRITE, TraceBuilder
 
 from linnapp.errors import LinnappError, TraceError
-from linnapp.learn import network, recipe, training
+from linnapp.learn import drive_training, network, recipe, training
 from linnapp.learn.bias import choose_bias
 from linnapp.learn.network import outputs_of
 from linnapp.learn.options import Recipe
+from linnapp.learn.quantisation import quantise
 from linnapp.learn.recipe import train_array
 from linnapp.learn.training import (
     SETTLED_EPOCHS,
@@ -24,7 +26,7 @@ from linnapp.learn.training import (
     TrainingOptions,
     train,
 )
-from linnapp.model import Model
+from linnapp.model import Model, engine
 
 RECIPE = Recipe(training=TrainingOptions(max_epochs=4))
 
@@ -278,3 +280,94 @@ def test_traces_of_one_name_are_refused(tmp_path: Path) -> None:
         paths.append(array_trace(tmp_path / name / "sda.blk", 1, 10))
     with pytest.raises(TraceError, match="named 'sda'"):
         train_array(paths, tmp_path / "m")
+
+
+def lopsided_digits(n: int = 4000, seed: int = 5) -> np.ndarray:
+    """Digits as recordings have them: some nearly always 0, one always 0, one always 3."""
+    rng = np.random.default_rng(seed)
+    most = np.where(np.arange(31) % 3 == 0, 1, 9)
+    digits = rng.integers(0, most + 1, (n, 31)).astype(np.uint8)
+    digits[:, 0], digits[:, 30] = 0, 3
+    digits[:, 4] = rng.random(n) < 0.002
+    return digits
+
+
+def test_folded_weights_make_of_plain_digits_what_the_others_make_of_scaled_ones() -> None:
+    digits = lopsided_digits()
+    scaling = network.Scaling.of(digits)
+    scaled = (digits - scaling.mean) * scaling.factor
+    steady = scaling.factor == 0
+    assert np.flatnonzero(steady).tolist() == [0, 30]
+    assert np.allclose(scaled.mean(axis=0), 0, atol=1e-3)
+    assert (scaled.std(axis=0) <= 1.0001).all() and scaled[:, 5].std() == pytest.approx(1, abs=1e-3)
+
+    net = network.build(31, 64, 2.0, 1e-3, 7, scaling=scaling)
+    weights = network.named_weights(net.get_weights())
+    folded = scaling.folded(weights)
+    expected = outputs_of(weights, scaled)  # what numpy makes of scaled digits and plain weights
+    assert np.allclose(outputs_of(folded, digits), expected, atol=1e-4)
+    assert np.allclose(network.outputs_now(net, digits), expected, atol=1e-4)  # and Keras
+    assert not folded["hidden_weights"][steady].any()
+    assert np.array_equal(folded["output_weights"], weights["output_weights"])
+
+
+def test_a_folded_network_in_integers_decides_as_in_floats_in_c_and_in_numpy() -> None:
+    digits, slow = noisy_reads()
+    net = train(digits, slow, TrainingOptions(max_epochs=6, standardise=True))
+    model = quantise(net.weights, 500)
+    outputs = engine.infer(model, digits)
+    assert np.array_equal(engine.infer(model, digits, "c"), outputs)
+    rounded = {
+        name: np.rint(weights.astype(np.float64) * (10**6 if name == "output_bias" else 1000))
+        for name, weights in net.weights.items()
+    }
+    hidden = np.maximum(digits @ rounded["hidden_weights"] + rounded["hidden_bias"], 0)
+    assert np.array_equal(outputs, hidden @ rounded["output_weights"] + rounded["output_bias"])
+    floats = outputs_of(net.weights, digits)
+    assert np.mean((outputs[:, 1] > outputs[:, 0]) == (floats[:, 1] > floats[:, 0])) > 0.995
+    assert net.best.confusion.accuracy > 0.8
+
+
+def test_the_start_with_the_lowest_validation_loss_is_kept() -> None:
+    digits, slow = noisy_reads()
+    one = TrainingOptions(max_epochs=3)
+    net = train(digits, slow, dataclasses.replace(one, starts=3))
+    alone = [train(digits, slow, dataclasses.replace(one, seed=start.seed)) for start in net.starts]
+    losses = [start.validation_loss for start in net.starts]
+    assert losses == [other.best.validation_loss for other in alone]
+    assert net.starts[0].seed == one.seed and len(set(losses)) == 3
+    assert same_weights(net, alone[int(np.argmin(losses))])
+    assert net.best.validation_loss == min(losses)
+    assert net.test == alone[int(np.argmin(losses))].test
+
+
+def test_an_interrupt_in_a_later_start_keeps_the_best_so_far() -> None:
+    digits, slow = noisy_reads()
+    seen: list[int] = []
+
+    def interrupt(epoch: Epoch) -> None:
+        seen.append(epoch.number)
+        if len(seen) == 4:
+            raise KeyboardInterrupt
+
+    net = train(digits, slow, TrainingOptions(max_epochs=3, starts=3), interrupt)
+    assert net.interrupted and seen == [1, 2, 3, 1]
+    assert len(net.starts) == 2
+
+
+def test_decay_makes_weights_smaller_and_biases_none() -> None:
+    digits, slow = noisy_reads()
+    digits[:, 3] = 0  # its weights have no gradient: what moves them is decay alone
+    plain, decayed = (
+        train(digits, slow, TrainingOptions(max_epochs=4, weight_decay=decay)) for decay in (0, 1)
+    )
+    sizes = [np.abs(net.weights["hidden_weights"][3]).mean() for net in (plain, decayed)]
+    assert sizes[1] < 0.95 * sizes[0]
+
+
+def test_a_record_tells_of_options_that_are_in_use_only(tmp_path: Path) -> None:
+    """Models that were trained before there were these have the records that they had."""
+    newer = {"standardise", "weight_decay", "starts"}
+    plain = drive_training.record_of_training(TrainingOptions())
+    assert not newer & plain.keys() and plain["burst_share"] == 0.3
+    assert drive_training.record_of_training(TrainingOptions(starts=3))["starts"] == 3
