@@ -95,6 +95,39 @@ def test_the_oracle_never_waits_for_a_burst_on_one_drive(boot, tmp_path: Path) -
     assert result["extra_ios"] == 0
 
 
+def test_reads_go_where_the_fewest_pages_are_pending(boot, tmp_path: Path) -> None:
+    """Everyone's home is the second drive; no I/O of a handful is over before the last is sent."""
+    # What comes in one handful, and where it should go: (action, blocks, drive).
+    handful = [
+        ("read", 4, 1), ("read", 2, 2), ("read", 1, 0),
+        ("read", 1, 0),  # 2, 4, 2 pending now
+        ("read", 3, 2),  # a tie of two, neither of them home; 2, 4, 5
+        ("read", 2, 0), ("read", 1, 1),  # a tie with home: 4, 5, 5
+        ("write", 8, 1), ("read", 2, 0), ("read", 1, 2),  # 6, 13, 6
+    ]  # fmt: skip
+    n, every_us = 50, 50_000
+    home, others = tmp_path / "home.iolog", tmp_path / "none.iolog"
+    header = "fio version 3 iolog\n"
+    others.write_text(header)
+    home.write_text(
+        header
+        + "".join(
+            f"{i * every_us + k} /dev/x {action} {(16 * i + k) * 8 * BLOCK} {blocks * BLOCK}\n"
+            for i in range(n)
+            for k, (action, blocks, _) in enumerate(handful)
+        )
+    )
+    boot(
+        f"replayer --devices {','.join(DRIVES)} --trace {others},{home},{others}"
+        " --policy shortest-queue --inject interval:interval=1,latency_us=5000"
+        " --prefill none --settle-ms 0 --json $OUT/o.json --log $OUT/o.log"
+    )
+    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    assert (result["data_errors"], result["reads_failed"], result["extra_ios"]) == (0, 0, 0)
+    served = log[np.argsort(log["due_ns"], kind="stable")]["served_by"].reshape(n, -1)
+    assert (served == [drive for _, _, drive in handful]).all()
+
+
 def test_verdict_walks_the_ring_and_knows(boot, tmp_path: Path) -> None:
     traces = write_traces(tmp_path, 3000, 500, 1.0, blocks_max=1)
     boot(
@@ -214,7 +247,7 @@ def test_linnos_without_a_model_is_refused_with_the_remedy(boot, tmp_path: Path)
     assert not (tmp_path / "o.json").exists()
 
 
-@pytest.mark.parametrize("policy", ["baseline", "clone", "hedge", "random"])
+@pytest.mark.parametrize("policy", ["baseline", "clone", "hedge", "random", "shortest-queue"])
 def test_a_drive_failing_mid_run_loses_no_read(boot, tmp_path: Path, policy: str) -> None:
     """null_blk's bad blocks make one drive of three answer every I/O with an error."""
     traces = write_traces(tmp_path, 8000, 250, 0.8)

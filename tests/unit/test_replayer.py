@@ -41,6 +41,7 @@ POLICIES = {
     "baseline": (),
     "clone": (),
     "random": (),
+    "shortest-queue": (),
     "hedge": ("--hedge-us", "1"),
     "hedge-ip": ("--hedge-us", "50"),
     "heuristic": ("--heuristic-queue", "4"),

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+/*
+ * shortest-queue: every read goes to the replica with the fewest pending 4 KiB pages, and of equal
+ * ones to the first from home on. Nothing is learnt and nothing is set: what a balancer does.
+ *
+ * The pending pages are those this replayer has at the drive, which is all an application can know.
+ * A read counts from the moment it is decided on, so that reads due together spread.
+ */
+#include "attempts.h"
+#include "policy.h"
+
+static void shortest_queue_read(struct replay *r, struct io *io)
+{
+	unsigned int shortest = io->home;
+
+	for (unsigned int i = 1; i < r->n_drives; i++) {
+		unsigned int drive = (io->home + i) % r->n_drives;
+
+		if (r->pending_pages[drive] < r->pending_pages[shortest])
+			shortest = drive;
+	}
+	attempt_send(r, io, shortest, SEND_PLAIN);
+}
+
+const struct policy policy_shortest_queue = {
+	.name = "shortest-queue",
+	.help = "the replica with the fewest pending 4 KiB pages",
+	.read = shortest_queue_read,
+};
