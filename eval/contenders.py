@@ -55,6 +55,7 @@ CONTENDERS = (
     Contender("baseline"),
     Contender("clone"),
     Contender("random"),
+    Contender("shortest-queue"),
     Contender("hedge", hedges=True),
     Contender("hedge", hedges=True, capped=True),
     Contender("hedge-ip", hedges=True),
@@ -79,8 +80,8 @@ DEVELOPED = (
 
 #: Where slowness is injected: as published, and what the means of LinnOS's are held against.
 INJECTED = (
-    "baseline", "clone", "hedge", "hedge-ip", "heuristic", "heuristic-adv", "linnos", "linnos-hl",
-    "lowest", "oracle",
+    "baseline", "clone", "shortest-queue", "hedge", "hedge-ip", "heuristic", "heuristic-adv",
+    "linnos", "linnos-hl", "lowest", "oracle",
 )  # fmt: skip
 
 #: A bound that is computed after the fact, from replays (eval/learnt.py).

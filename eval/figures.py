@@ -23,6 +23,7 @@ POLICY_STYLE: dict[str, dict[str, Any]] = {
     "baseline": {"color": "#888888"},
     "clone": {"color": "#8c564b"},
     "random": {"color": "#bcbd22"},
+    "shortest-queue": {"color": "#17becf"},
     "hedge": {"color": "#e69f00"},
     "hedge, 5% cap": {"color": "#e69f00", "linestyle": ":"},
     "hedge-ip": {"color": "#f0c060", "linestyle": "--"},

@@ -149,7 +149,8 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
     tables["Mean below that of others, 95 % interval: a difference only where zero is outside"] = (
         Table(
             ("workload", "pattern", "share", "added us",
-             *(f"{ours} below {reference}" for ours, reference in contenders.INJECTED_PAIRS)),
+             *(f"{pair['policy']} below {pair['reference']}"
+               for pair in data["pairs"][0]["compared"])),
             tuple(
                 (
                     row["workload"], row["pattern"], f"{row['ratio_percent']} %",
@@ -208,7 +209,9 @@ def reading(data: dict[str, Any]) -> str:
             for pair in row["compared"]
             if (pair["policy"], pair["reference"]) == ("linnos", reference)
         ]
-        for policy, reference in contenders.INJECTED_PAIRS
+        for policy, reference in (
+            (pair["policy"], pair["reference"]) for pair in data["pairs"][0]["compared"]
+        )
         if policy == "linnos"
     }
     errors = sum(row["data_errors"] + row["io_errors"] for row in data["points"])

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 from eval import scores
-from eval.contenders import INJECTED_PAIRS
 from eval.experiment import Table
 from eval.experiments.bursts.design import BINS, SLOT_MS, TRAINED_ADDED_US, bin_name
 from eval.experiments.bursts.observed import CAUSES
@@ -92,7 +91,7 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
         "Enforced: mean below that of others, 95 % interval: a difference only where zero is "
         "outside": Table(
             ("workload and array", "slot ms", "added us",
-             *(f"{ours} below {reference}" for ours, reference in INJECTED_PAIRS)),
+             *(f"{pair['policy']} below {pair['reference']}" for pair in pairs[0]["compared"])),
             tuple(
                 (
                     f"{row['workload']} on {row['array']}", str(row["slot_ms"]),
