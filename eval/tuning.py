@@ -5,8 +5,9 @@
 `heuristic-adv` is tuned as 5.6.1 of the paper tuned its own by hand: run it on a slice of what was
 recorded, look, change a threshold, run it again. Here the search is code: first the queue length
 from which a drive is passed over, then the latency from which a read counts as slow, each time
-keeping what had the lowest mean. It sees the part of the cell that the models learn from, never the
-part that is replayed.
+keeping what had the lowest mean. What `heuristic` is set to is tried as well, without a busy state:
+on the slice the advanced one is never the worse of the two. The search sees the part of the cell
+that the models learn from, never the part that is replayed.
 """
 
 from __future__ import annotations
@@ -23,9 +24,13 @@ from linnapp.trace import replay_log
 from linnapp.trace.in_flight import pending_pages
 
 #: Candidates, as percentiles of what the recording shows; None: no limit, and each drive's
-#: inflection point. They are where the replayer's own defaults are, and on either side.
-QUEUE_PERCENTS = (80.0, 95.0, None)
+#: inflection point. They are where the replayer's own defaults are, and on either side; queues down
+#: to what most reads meet, for the shortest one that was tried has often been the best.
+QUEUE_PERCENTS = (40.0, 60.0, 80.0, 95.0, None)
 BUSY_PERCENTS = (None, 90.0, 99.0)
+
+#: Slower than any read: no drive is ever busy, and `heuristic-adv` does what `heuristic` does.
+NEVER_BUSY = ("--heuristic-busy-us", "1000000000")
 
 #: Length of the slice, as a share of a replay's; three rates of the workload or more.
 SLICE = 0.7
@@ -69,8 +74,10 @@ def heuristic_options(cache: Cache, cell: Cell) -> tuple[str, ...]:
     return ("--heuristic-queue", str(max(1, pages)))
 
 
-def candidates(log: Path) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
-    """Options to try for the queue length, and for the latency."""
+def candidates(
+    log: Path, plain: tuple[str, ...]
+) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    """Options to try for the queue length, those of `heuristic` among them; and for the latency."""
     records = replay_log.read(log)
     queues = [
         NO_LIMIT_PAGES if percent is None else max(1, queue_pages(records, percent))
@@ -81,7 +88,8 @@ def candidates(log: Path) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]
         else ("--heuristic-busy-us", str(_read_percentile_us(records, percent)))
         for percent in BUSY_PERCENTS
     ]  # fmt: skip
-    return [("--heuristic-queue", str(pages)) for pages in dict.fromkeys(queues)], busy
+    lengths = [("--heuristic-queue", str(pages)) for pages in queues]
+    return list(dict.fromkeys((*lengths, plain))), [*busy, NEVER_BUSY]
 
 
 def tune(cache: Cache, cell: Cell) -> dict[str, Any]:
@@ -103,9 +111,11 @@ def tune(cache: Cache, cell: Cell) -> dict[str, Any]:
             tried[options] = float(replayed(cache, replay).summary["response_mean_us"])
         return tried[options]
 
-    queues, busy = candidates(read_profile(cache, cell))
+    plain = heuristic_options(cache, cell)
+    queues, busy = candidates(read_profile(cache, cell), plain)
     queue = min(queues, key=mean_us)
-    best = min([(*queue, *latency) for latency in busy], key=mean_us)
+    combined = [(*queue, *latency) for latency in busy]
+    best = min([*combined, (*plain, *NEVER_BUSY)], key=mean_us)
     return {
         "options": list(best),
         "tried": [{"options": list(o), "mean_us": mean} for o, mean in tried.items()],

@@ -83,6 +83,8 @@ def test_queues_are_those_that_reads_met(tmp_path: Path) -> None:
     assert tuning.queue_pages(records, 100) == 5
 
 
+PLAIN = ("--heuristic-queue", "77")
+
 CELL = cells.Cell("az-e", "enterprise", 1, train_s=10.0, replay_s=4.0, kept_s=1.0)
 
 
@@ -94,16 +96,16 @@ def test_the_search_sees_the_recording_alone(
         [replay_log.READ] * 1000,
     )  # fmt: skip
     asked: list[Replay] = []
+    best = (str(tuning.NO_LIMIT_PAGES), "4000")
 
     def replayed(cache: Cache, replay: Replay) -> Replayed:
         asked.append(replay)
-        # The best: no limit on the queue, and 4 ms as what is slow.
-        worse = (str(tuning.NO_LIMIT_PAGES) not in replay.options) + 2 * (
-            "4000" not in replay.options
-        )
+        # The best: no limit on the queue, and 4 ms as what is slow; or `heuristic` as it is.
+        worse = (best[0] not in replay.options) + 2 * (best[1] not in replay.options)
         return Replayed(replay, {"response_mean_us": 100.0 + worse}, tmp_path)
 
     monkeypatch.setattr(tuning, "replayed", replayed)
+    monkeypatch.setattr(tuning, "heuristic_options", lambda cache, cell: PLAIN)
     monkeypatch.setattr(tuning, "read_profile", lambda cache, cell: log)
     found = tuning.tune(Cache(tmp_path / "cache"), CELL)
     assert found["options"] == [
@@ -114,6 +116,12 @@ def test_the_search_sees_the_recording_alone(
     assert all(replay.options[:4] == ("--skip", "7", "--duration", "3") for replay in asked)
     assert len(found["tried"]) == len({replay.options for replay in asked}) == len(asked)
     assert min(t["mean_us"] for t in found["tried"]) == 100.0
+    # Were nothing better than `heuristic`, that would be it.
+    asked.clear()
+    best = (PLAIN[1], tuning.NEVER_BUSY[1])
+    found = tuning.tune(Cache(tmp_path / "cache"), CELL)
+    assert found["options"] == [*PLAIN, *tuning.NEVER_BUSY]
+    assert len(asked) <= 10
 
 
 def test_a_contender_is_replayed_with_what_it_learnt(
