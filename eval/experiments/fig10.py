@@ -35,7 +35,7 @@ TRAININGS = {
 LIVE = ("biased", "default")
 
 #: Whose decisions are counted live, and who is replayed with other training.
-LIVE_WORKLOADS = ("az-c", "bs-c", "az-e", "bs-e")
+LIVE_WORKLOADS = ("az-c", "bi-c", "bs-c", "az-e", "bi-e", "bs-e")
 
 #: Of the second part this share is enough to count decisions.
 OBSERVED_SHARE = 0.5
