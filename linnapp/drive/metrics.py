@@ -3,13 +3,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
 from linnapp.drive import state
+from linnapp.drive.latencies import LOWEST_US, MIDDLE_US
 from linnapp.drive.sysfs import MODES, Drive, drives
 from linnapp.errors import DeviceError
 
@@ -51,6 +58,24 @@ _DISK_COUNTERS = {
 }
 
 
+def _histogram(drives: dict[str, list[int]]) -> HistogramMetricFamily:
+    """Reads by latency; the kernel adds no latencies up, so the sum is that of the middles."""
+    family = HistogramMetricFamily(
+        "linnos_read_latency_seconds",
+        "Reads from issue to completion, while the policy counts; the sum is estimated from the "
+        "buckets.",
+        labels=["drive"],
+    )
+    ends = [repr(us / 1e6) for us in LOWEST_US[1:]] + ["+Inf"]
+    for name, counts in drives.items():
+        family.add_metric(
+            [name],
+            list(zip(ends, itertools.accumulate(counts), strict=True)),
+            sum(n * us for n, us in zip(counts, MIDDLE_US, strict=True)) / 1e6,
+        )
+    return family
+
+
 class DriveCollector(Collector):
     """Reads the kernel's files anew at each scrape.
 
@@ -78,14 +103,18 @@ class DriveCollector(Collector):
             family.add_metric([drive, *labels.values()], value)
 
         present = 0
+        latencies: dict[str, list[int]] = {}
         for name in self._names or drives():
             try:
                 drive = Drive(name)
                 stats, disk, mode = drive.stats, drive.disk_stat, drive.mode
                 model_id, threshold_us = drive.model_id, drive.threshold_us
+                counts = drive.latency_counts
             except DeviceError:
                 continue
             present += 1
+            if counts is not None:
+                latencies[drive.name] = counts
             for column, (metric, words) in _COUNTERS.items():
                 if column in stats:
                     counter(metric, words, drive.name, stats[column])
@@ -149,3 +178,5 @@ class DriveCollector(Collector):
                 )
         yield GaugeMetricFamily("linnos_drives", "Disks with LinnOS.", value=present)
         yield from families.values()
+        if latencies:
+            yield _histogram(latencies)

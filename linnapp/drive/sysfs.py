@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from linnapp.drive.latencies import N_BUCKETS
 from linnapp.errors import DeviceError, ModelError
 from linnapp.model import LatencyModel, Model
 from linnapp.model.model_file import KERNEL_SHAPE, shape_of
@@ -32,6 +33,9 @@ _DISK_STAT = (
     *("write_ios", "write_merges", "write_sectors", "write_ms"),
     *("in_flight", "busy_ms"),
 )
+
+#: in stats/, the one file that is no single counter
+_HISTOGRAM = "latency_us_histogram"
 
 #: larger than any model; a read that returns more is not one
 _MAX_MODEL_BYTES = 64 << 20
@@ -180,11 +184,26 @@ class Drive:
         self._write("peers", " ".join(self.check_peers(devices)) + "\n")
 
     @property
+    def latency_counts(self) -> list[int] | None:
+        """Reads by how long they took, in the buckets of :mod:`linnapp.drive.latencies`.
+
+        None where the kernel does not count them, or in other buckets.
+        """
+        path = self._directory / "stats" / _HISTOGRAM
+        if not path.exists():
+            return None
+        words = _text(path).split()
+        if len(words) != N_BUCKETS or not all(map(str.isdecimal, words)):
+            return None
+        return [int(word) for word in words]
+
+    @property
     def stats(self) -> dict[str, int]:
         """Every counter under ``stats/``."""
         directory = self._directory / "stats"
         try:
             names = sorted(path.name for path in directory.iterdir() if path.is_file())
+            names = [name for name in names if name != _HISTOGRAM]
         except OSError as error:
             raise _explained(directory, error) from error
         counters = {}

@@ -31,6 +31,7 @@ from linnapp.cli import cli
 from linnapp.commands import _exporter_server, _hour_page
 from linnapp.drive import state
 from linnapp.drive.hour import Hour
+from linnapp.drive.latencies import N_BUCKETS
 from linnapp.drive.sysfs import Drive
 from linnapp.drive.watching import Array
 from linnapp.errors import LinnappError
@@ -44,6 +45,8 @@ COUNTERS = (
     *("false_submits", "false_revokes", "inferences", "inference_ns"),
     *("kept", "expected_gain_us"),
 )
+#: 70 reads of 96 to 112 us, 30 of a second and a little
+LATENCY_COUNTS = [70 if k == 19 else 30 if k == 72 else 0 for k in range(N_BUCKETS)]
 STAT = "1000 0 8000 250 500 0 4000 125 3 300 375 0 0 0 0 0 0\n"
 
 
@@ -57,6 +60,8 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for number, name in enumerate(COUNTERS, 1):
             path = tmp_path / "block" / disk / "linnos" / "stats" / name
             path.write_text(f"{number * 100}\n")
+        histogram = tmp_path / "block" / disk / "linnos" / "stats" / "latency_us_histogram"
+        histogram.write_text(" ".join(map(str, LATENCY_COUNTS)) + "\n")
     model = random_model()
     linnos = tmp_path / "block" / "sda" / "linnos"
     (linnos / "model_id").write_text(f"{model.model_id}\n")
@@ -110,6 +115,25 @@ def test_values_are_the_kernels(tree: Path, capsys: pytest.CaptureFixture[str]) 
     only = once(capsys, "sdb")
     assert only["linnos_drives"] == 1
     assert not any('drive="sda"' in name for name in only)
+
+
+def test_latencies_are_a_histogram(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tree / "block" / "sdb" / "linnos" / "stats" / "latency_us_histogram").unlink()
+    found = once(capsys)
+    name = "linnos_read_latency_seconds"
+    ends = {
+        float(match[1]): value
+        for series, value in found.items()
+        if (match := re.fullmatch(rf'{name}_bucket{{drive="sda",le="(.*)"}}', series))
+    }
+    assert len(ends) == N_BUCKETS
+    # A read is in the bucket whose `le` it does not reach.
+    assert [ends[le] for le in (9.6e-5, 1.12e-4, 0.917504, 1.048576, float("inf"))] == [
+        *(0, 70, 70, 100, 100)
+    ]
+    assert found[f'{name}_count{{drive="sda"}}'] == 100
+    assert found[f'{name}_sum{{drive="sda"}}'] == pytest.approx(70 * 104e-6 + 30 * 0.98, rel=0.01)
+    assert not any(series.startswith(name) and "sdb" in series for series in found)
 
 
 def test_a_drive_that_goes_away_is_left_out(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -496,9 +520,15 @@ def _ask_everything(address: str, tree: Path) -> None:
                 replaced(directory / "linnos" / "stats" / name, f"{factor * (100 + number)}\n")
             moved = " ".join(str(int(word) + 10 * number) for word in STAT.split())
             replaced(directory / "stat", f"{moved}\n")
+            counts = " ".join(str(count * (100 + number)) for count in LATENCY_COUNTS)
+            replaced(directory / "linnos" / "stats" / "latency_us_histogram", f"{counts}\n")
         time.sleep(0.2)
         unanswered = [query for query in unanswered if not ask(query)]
     assert ask('up{job="linnos"}')[0]["value"][1] == "1"
+    rates = 'rate(linnos_read_latency_seconds_bucket{drive="sda"}[10s])'
+    for quantile, low, high in ((0.5, 96e-6, 112e-6), (0.99, 0.917504, 1.048576)):
+        (answer,) = ask(f"histogram_quantile({quantile}, {rates})")
+        assert low < float(answer["value"][1]) <= high
     for query in rule_queries():
         ask(query)
     rules = json.loads(get(f"http://{address}/api/v1/rules"))["data"]["groups"][0]["rules"]
