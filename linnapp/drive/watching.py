@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from linnapp.drive import state
+from linnapp.drive.latencies import percentile_us
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import DeviceError
 
@@ -28,6 +29,7 @@ class Look:
     model_id: str | None
     threshold_us: int
     stats: dict[str, int]
+    latency_counts: list[int] | None
     disk: dict[str, int]
     pending_pages: int | None
     settings: dict[str, int]
@@ -41,6 +43,7 @@ class Look:
             drive.model_id,
             drive.threshold_us,
             drive.stats,
+            drive.latency_counts,
             drive.disk_stat,
             drive.pending_pages,
             drive.probes,
@@ -60,7 +63,9 @@ class Row:
         Mean latency of the reads that completed, from request to completion, a scheduler's time
         included; None without reads.
     read_us_percentiles : dict
-        Where they are asked for, by name; from issue to completion, of the newest reads.
+        `p50` and `p99` of the reads that the policy has timed between the looks, within 12 %, and
+        how many `reads` these were: from issue to completion, the drive's own. Empty where there
+        were none: the policy is off or asleep, or the kernel is an older one.
     reads_per_s, writes_per_s : float
         Completed.
     in_flight : int
@@ -82,6 +87,8 @@ class Row:
         `read_us_mean` of this and the looks before, oldest first.
     totals, settings : dict
         The counters themselves, and the knobs.
+    latency_counts : list
+        The reads of `read_us_percentiles`, in the buckets of :mod:`linnapp.drive.latencies`.
     """
 
     drive: str
@@ -102,11 +109,12 @@ class Row:
     latencies_us: list[float | None]
     totals: dict[str, int]
     settings: dict[str, int]
+    latency_counts: list[int] = dataclasses.field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
-        """All fields by name, without the looks before."""
+        """All fields by name, without the looks before and the buckets."""
         fields = dataclasses.asdict(self)
-        del fields["latencies_us"]
+        del fields["latencies_us"], fields["latency_counts"]
         return fields
 
 
@@ -125,7 +133,7 @@ class Watched:
         self._latencies_us: collections.deque[float | None] = collections.deque(maxlen=HISTORY)
         self._burst_since_s: float | None = None
 
-    def look(self, percentiles: dict[str, float] | None = None) -> Row | None:
+    def look(self) -> Row | None:
         """Look at the drive; None at the first look, or when its counters began anew."""
         now = Look.at(self._drive)
         before, self._before = self._before, now
@@ -133,7 +141,13 @@ class Watched:
             return None
         moved = {name: now.stats[name] - before.stats.get(name, 0) for name in now.stats}
         disk = {name: now.disk[name] - before.disk.get(name, 0) for name in now.disk}
-        if min([*moved.values(), disk["read_ios"], disk["write_ios"]]) < 0:
+        counts = [
+            now_n - before_n
+            for now_n, before_n in zip(
+                now.latency_counts or [], before.latency_counts or [], strict=False
+            )
+        ]
+        if min([*moved.values(), *counts, disk["read_ios"], disk["write_ios"]]) < 0:
             return None  # another disk of that name
         interval_s = now.time_s - before.time_s
         read_us = disk["read_ms"] * 1e3 / disk["read_ios"] if disk["read_ios"] else None
@@ -152,7 +166,7 @@ class Watched:
             mode=now.mode,
             interval_s=interval_s,
             read_us_mean=read_us,
-            read_us_percentiles=percentiles or {},
+            read_us_percentiles=_percentiles(counts),
             reads_per_s=disk["read_ios"] / interval_s,
             writes_per_s=disk["write_ios"] / interval_s,
             in_flight=now.disk["in_flight"],
@@ -166,7 +180,16 @@ class Watched:
             latencies_us=list(self._latencies_us),
             totals=now.stats,
             settings=now.settings,
+            latency_counts=counts,
         )
+
+
+def _percentiles(counts: list[int]) -> dict[str, float]:
+    """What :class:`Row` shows of reads in buckets."""
+    p50, p99 = (percentile_us(counts, percent) for percent in (50, 99))
+    if p50 is None or p99 is None:
+        return {}
+    return {"p50": p50, "p99": p99, "reads": sum(counts)}
 
 
 class Array:
@@ -182,21 +205,17 @@ class Array:
         self._names = names
         self._watched: dict[str, Watched] = {}
 
-    def names(self) -> list[str]:
-        """Those that are there."""
+    def look(self) -> list[Row]:
+        """Look at all drives; those seen for the first time, or gone, have no row."""
         from linnapp.drive.sysfs import drives
 
-        return self._names or drives()
-
-    def look(self, percentiles: dict[str, dict[str, float]] | None = None) -> list[Row]:
-        """Look at all drives; those seen for the first time, or gone, have no row."""
         rows = []
-        names = self.names()
+        names = self._names or drives()
         self._watched = {name: w for name, w in self._watched.items() if name in names}
         for name in names:
             try:
                 watched = self._watched.get(name) or Watched(name)
-                row = watched.look((percentiles or {}).get(name))
+                row = watched.look()
             except DeviceError:
                 # Not there any more, or going: its files are gone, or empty already.
                 self._watched.pop(name, None)

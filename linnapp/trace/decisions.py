@@ -206,19 +206,3 @@ def _complete(
     request.first = end
     if end == request.end:
         in_drive.remove(request)
-
-
-def read_latencies_us(text: bytes) -> list[int]:
-    """How long each read in a text took, from its issue to its completion, in order of its end.
-
-    A request that completes in pieces counts once, when its first piece has.
-    """
-    issued: dict[bytes, int] = {}
-    latencies = []
-    for seconds, micros, what, _, _, sector, _, _ in _REQUEST.findall(text):
-        time_us = int(seconds) * 1_000_000 + int(micros)
-        if what == b"issue":
-            issued[sector] = time_us
-        elif (since := issued.pop(sector, None)) is not None:
-            latencies.append(time_us - since)
-    return latencies

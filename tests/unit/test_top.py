@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import bisect
 import fcntl
 import html
 import io
@@ -28,21 +29,21 @@ from rich.console import Console, RenderableType
 from rich.style import Style
 from rich.text import Text
 from test_cli import ROOT, fails
-from test_explain import COMPLETE, ISSUE
 from test_model_format import random_model
 
 from linnapp.cli import cli
 from linnapp.commands._top_screen import Screen, age, opened, sparkline, table
 from linnapp.drive import state, watching
+from linnapp.drive.latencies import LOWEST_US, N_BUCKETS
+from linnapp.drive.sysfs import Drive
 from linnapp.drive.watching import Array, Row
 from linnapp.errors import LinnappError
-from linnapp.trace.decisions import read_latencies_us
 
 COUNTERS = ("latency_critical", "admitted", "revoked", "probes", "slow", "false_submits")
 
 
-#: the last two columns of a drive in a burst; without one the first is a dash
-BURST_AND_AGE = r"\d (s|min) +\S+ (s|min)"
+#: the last column of a drive in a burst, where there is no room for the model's age
+BURST = r"[1-9][\d.]* (s|min)\s*$|0\.[1-9] s\s*$"
 
 
 class Kernel:
@@ -54,6 +55,7 @@ class Kernel:
         monkeypatch.setenv("LINNAPP_STATE", str(root / "state"))
         self.totals = {disk: dict.fromkeys((*COUNTERS, "reads"), 0) for disk in disks.split()}
         self.read_ms = dict.fromkeys(self.totals, 0.0)
+        self.counts = {disk: [0] * N_BUCKETS for disk in self.totals}
         self.gain_us = 0  # of each refused read; drives without peers do not know
         self.model = random_model()
         self.last = disks.split()[-1]
@@ -65,6 +67,7 @@ class Kernel:
         """Count `reads` more on each drive, those of the last `us` long and `revoked` refused."""
         for disk, totals in self.totals.items():
             refused = revoked if disk == self.last else 0
+            us_here = us if disk == self.last else 100
             totals["reads"] += reads
             totals["latency_critical"] += reads
             totals["revoked"] += refused
@@ -74,8 +77,13 @@ class Kernel:
                 totals["expected_gain_us"] = (
                     totals.get("expected_gain_us", 0) + refused * self.gain_us
                 )
-            self.read_ms[disk] += (reads - refused) * (us if disk == self.last else 100) / 1e3
+            self.read_ms[disk] += (reads - refused) * us_here / 1e3
             directory = self.root / "block" / disk
+            self.counts[disk][bisect.bisect(LOWEST_US, us_here) - 1] += reads - refused
+            replaced(
+                directory / "linnos" / "stats" / "latency_us_histogram",
+                " ".join(map(str, self.counts[disk])) + "\n",
+            )
             for name, total in totals.items():
                 replaced(directory / "linnos" / "stats" / name, f"{total}\n")
             replaced(
@@ -123,6 +131,9 @@ def test_rates_means_and_bursts(kernel: Kernel, clock: Callable[[float], None]) 
         None,
     )
     assert [row.read_us_mean for row in rows[:3]] == [100, 150, 400]
+    # In a bucket from 96 to 112, from 128 to 160, from 384 to 448.
+    assert [round(row.read_us_percentiles["p99"]) for row in rows[:3]] == [104, 143, 415]
+    assert [row.read_us_percentiles["reads"] for row in rows] == [2000, 1000, 100, 6]
     assert [row.reads_per_s for row in rows] == [1000, 500, 50, 3]
     assert [row.per_second["revoked"] for row in rows] == [0, 500, 1950, 2]
     assert [row.burst_s for row in rows] == [None, 2, 4, None]
@@ -133,6 +144,24 @@ def test_rates_means_and_bursts(kernel: Kernel, clock: Callable[[float], None]) 
     clock(1)
     (_, idle) = array.look()
     assert (idle.read_us_mean, idle.reads_per_s, idle.burst_s) == (None, 0, None)
+    assert idle.read_us_percentiles == {}
+
+
+def test_an_older_kernel_has_no_percentiles(kernel: Kernel, clock: Callable[[float], None]) -> None:
+    for disk in kernel.totals:
+        (kernel.root / "block" / disk / "linnos/stats/latency_us_histogram").unlink()
+    array = Array([])
+    array.look()
+    clock(1)
+    rows = array.look()
+    assert [row.read_us_percentiles for row in rows] == [{}, {}]
+    console = Console(width=200, record=True, file=(kernel.root / "out").open("w"))
+    console.print(table(rows, 200))
+    assert "p99" not in console.export_text()
+    # One that counts in other buckets.
+    histogram = kernel.root / "block" / "sda" / "linnos/stats/latency_us_histogram"
+    replaced(histogram, "1 2 3\n")
+    assert Drive("sda").latency_counts is None
 
 
 def test_what_peers_were_good_for_is_shown(kernel: Kernel, clock: Callable[[float], None]) -> None:
@@ -188,19 +217,6 @@ def test_drives_that_go_and_come_back(kernel: Kernel, clock: Callable[[float], N
     assert [row.drive for row in array.look()] == ["sda"]
 
 
-def test_latencies_of_requests() -> None:
-    text = (
-        ISSUE.format(1.0, 0, "R", 16, 8)
-        + ISSUE.format(1.0, 0, "WS", 32, 8)
-        + ISSUE.format(1.00001, 0, "RA", 64, 16)
-        + COMPLETE.format(1.0001, 0, 16, 8, 0)
-        + COMPLETE.format(1.0002, 0, 99, 8, 0)
-        + COMPLETE.format(1.0005, 0, 64, 8, 0)
-        + COMPLETE.format(1.0009, 0, 72, 8, 0)
-    )
-    assert read_latencies_us(text.encode()) == [100, 490]
-
-
 def test_sparkline() -> None:
     assert sparkline([], 3) == "   "
     assert sparkline([100], 2) == " ▁"
@@ -228,13 +244,13 @@ def test_a_table_fits_its_terminal(
     array.look()
     clock(1)
     kernel.goes_on(123456, 250, 70000)
-    rows = array.look({"sdb": {"p50": 201.0, "p99": 3500.0}})
+    rows = array.look()
     console = Console(width=width, record=True, file=(kernel.root / "out").open("w"))
     console.print(table(rows, width))
     shown = console.export_text()
     assert max(map(len, shown.splitlines())) <= width
     assert "…" not in shown
-    for word in ("sda", "sdb", "250", "70000", *(["3500"] if width >= 60 else [])):
+    for word in ("sda", "sdb", "250", "70000", *(["239"] if width >= 60 else [])):
         assert word in shown
     assert (kernel.model.model_id in shown) == (width >= 160)
 
@@ -294,9 +310,6 @@ def test_what_top_refuses(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> No
     fails("top needs a terminal; --once prints one look", "top")
     with pytest.raises(LinnappError, match="sdz: no such disk"):
         cli.main(["top", "sdz", "--once"], standalone_mode=False)
-    (kernel.root / "block" / "sda" / "dev").write_text("8:0\n")
-    with pytest.raises(LinnappError, match="tracefs is not mounted"):
-        cli.main(["top", "sda", "--once", "--percentiles"], standalone_mode=False)
     monkeypatch.setenv("LINNAPP_SYSFS", str(kernel.root / "none"))
     with pytest.raises(LinnappError, match="no disk has LinnOS"):
         cli.main(["top", "--once"], standalone_mode=False)
@@ -386,14 +399,17 @@ def test_a_session_in_a_terminal(terminal: Terminal) -> None:
     t.until(lambda: re.match(r"sdb +observe .*▁ +100 ", t.line("sdb")))
     assert t.line("linnapp top").split() == ["linnapp", "top", "sorted", "by", "drive"]
     # A burst on the second drive.
-    t.until(lambda: re.search(rf" 500 .*{BURST_AND_AGE}", t.line("sdb")), us=500, revoked=80)
+    t.until(lambda: re.search(rf" 500 .*({BURST})", t.line("sdb")), us=500, revoked=80)
     assert "█" in t.line("sdb")
-    assert not re.search(r"\d (s|min) ", t.line("sda"))  # neither a burst nor a model
+    assert not re.search(r"\d (s|min)", t.line("sda"))  # no burst
     # Sorted by latency it comes first.
     t.press(b"s")
     t.until(lambda: "sorted by us" in t.line("linnapp top"), us=500, revoked=80)
-    drives = [line[:3] for line in t._screen.display if line.startswith("sd")]
-    assert drives == ["sdb", "sda"]
+
+    def drives() -> list[str]:
+        return [line[:3] for line in t._screen.display if line.startswith("sd")]
+
+    t.until(lambda: drives() == ["sdb", "sda"], us=500, revoked=80)
     # Paused, nothing moves though the drives do.
     t.press(b"p")
     t.until(lambda: "paused" in t.line("linnapp top"))
@@ -469,4 +485,4 @@ def test_rows_are_what_is_printed(kernel: Kernel, clock: Callable[[float], None]
     (row,) = array.look()
     shown = row.to_json()
     assert "latencies_us" not in shown
-    assert set(shown) | {"latencies_us"} == set(Row.__dataclass_fields__)
+    assert set(shown) | {"latencies_us", "latency_counts"} == set(Row.__dataclass_fields__)
