@@ -47,9 +47,9 @@ class Scale:
     @classmethod
     def of(cls, minutes: Iterable[Minute]) -> Scale:
         """The least axis from 1, 2 or 5 times a power of ten to another that shows all of them."""
-        known = [m for m in minutes if m.reads]
-        low = max(1.0, min((m.lowest_us for m in known), default=10.0))
-        high = max(low, *(m.highest_us for m in known)) if known else 1000.0
+        known = [us for m in minutes if m.reads for us in (*_band_us(m), m.read_us)]
+        low = max(1.0, min(known, default=10.0))
+        high = max(low, *known) if known else 1000.0
         marks = list(_marks(low, high))
         return cls(marks[0], marks[-1])
 
@@ -64,6 +64,11 @@ class Scale:
         if len(marks) > _TICKS:
             marks = [mark for mark in marks if math.log10(mark).is_integer()]
         return [(duration(mark), self.percent(mark)) for mark in marks]
+
+
+def _band_us(minute: Minute) -> tuple[float, float]:
+    """The ends of a minute's band; of the looks' means where the policy has timed no read."""
+    return minute.band_us or (minute.lowest_us, minute.highest_us)
 
 
 def _marks(low: float, high: float) -> Iterator[float]:
@@ -116,7 +121,7 @@ def _drawn(
             bursts.append((x, width))
         if not minute.reads:
             continue
-        top, bottom = (100 - scale.percent(us) for us in (minute.highest_us, minute.lowest_us))
+        bottom, top = (100 - scale.percent(us) for us in _band_us(minute))
         # Minutes alike would have a band of no height.
         band.append(f"M{x:.3f} {top - 0.4:.2f}h{width:.3f}V{bottom + 0.4:.2f}h{-width:.3f}z")
         if minute.minute != before + 1 and line:
@@ -145,15 +150,27 @@ def _drawn(
     )
 
 
+def _band_words(minutes: list[Minute]) -> str:
+    """What the bands are."""
+    percentiles, means = (
+        "p50 to p99 of a minute's reads",
+        "means of a minute's looks, least to most",
+    )
+    timed = [m.band_us is not None for m in minutes]
+    if all(timed):
+        return percentiles
+    return f"{percentiles}; where the policy timed none, {means}" if any(timed) else means
+
+
 def _words(name: str, minutes: list[Minute]) -> str:
     """The panel for who cannot see it."""
     known = [m for m in minutes if m.reads]
     reads = sum(m.reads for m in known)
     mean = sum(m.read_us * m.reads for m in known) / reads if reads else 0.0
     burst = sum(bool(m.in_burst) for m in minutes)
+    band = [us for m in known for us in _band_us(m)]
     latency = (
-        f"reads took {duration(mean)} on average, {duration(min(m.lowest_us for m in known))} to "
-        f"{duration(max(m.highest_us for m in known))}"
+        f"reads took {duration(mean)} on average, {duration(min(band))} to {duration(max(band))}"
         if known
         else "no reads"
     )
@@ -194,6 +211,7 @@ def page(hour: Hour, every_s: float, now_s: float | None = None) -> str:
             _drawn(name, row, kept, scale, int(now_s // 60), most)
             for name, (row, kept) in drives.items()
         ],
+        band_words=_band_words([m for m in minutes if m.reads]),
         ticks=scale.ticks(),
         bar_width=_BAR_WIDTH,
         most_per_s=most / 60,

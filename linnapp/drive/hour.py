@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
+from linnapp.drive.latencies import percentile_us
 from linnapp.drive.watching import Row
 
 MINUTES = 60
@@ -30,6 +31,9 @@ class Minute:
         Mean latency over them, from request to completion; 0 without reads.
     lowest_us, highest_us : float
         The least and the most of the looks' means; infinity and 0 without reads.
+    latency_counts : list of int
+        Reads that the policy has timed, in the buckets of :mod:`linnapp.drive.latencies`; empty
+        without any.
     admitted, revoked, probes : float
         Hinted reads: those that were not probes, those refused, and probes.
     in_burst : int
@@ -42,6 +46,7 @@ class Minute:
     read_us: float = 0.0
     lowest_us: float = math.inf
     highest_us: float = 0.0
+    latency_counts: list[int] = dataclasses.field(default_factory=list)
     admitted: float = 0.0
     revoked: float = 0.0
     probes: float = 0.0
@@ -57,6 +62,9 @@ class Minute:
         # A probe that a mirror was asked for has no hint, and is not among the admitted.
         self.admitted += max(0.0, count.get("admitted", 0.0) - probes)
         self.revoked += count.get("revoked", 0.0)
+        if any(row.latency_counts):
+            before = self.latency_counts or [0] * len(row.latency_counts)
+            self.latency_counts = [a + b for a, b in zip(before, row.latency_counts, strict=True)]
         if row.read_us_mean is None:
             return
         reads = row.reads_per_s * row.interval_s
@@ -65,9 +73,17 @@ class Minute:
         self.lowest_us = min(self.lowest_us, row.read_us_mean)
         self.highest_us = max(self.highest_us, row.read_us_mean)
 
+    @property
+    def band_us(self) -> tuple[float, float] | None:
+        """p50 and p99 of the reads that the policy has timed; None without any."""
+        ends = [percentile_us(self.latency_counts, percent) for percent in (50, 99)]
+        return None if ends[0] is None or ends[1] is None else (ends[0], ends[1])
+
     def to_json(self) -> dict[str, Any]:
-        """All fields by name; latencies null without reads."""
+        """All fields by name, percentiles for buckets; latencies null without reads."""
         fields = dataclasses.asdict(self)
+        del fields["latency_counts"]
+        fields["p50_us"], fields["p99_us"] = self.band_us or (None, None)
         if not self.reads:
             fields.update(read_us=None, lowest_us=None, highest_us=None)
         return fields

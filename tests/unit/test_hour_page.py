@@ -18,6 +18,7 @@ import pytest
 from linnapp.commands import _hour_page
 from linnapp.commands._hour_page import Scale
 from linnapp.drive.hour import MINUTES, Hour, Minute
+from linnapp.drive.latencies import MIDDLE_US, N_BUCKETS
 from linnapp.drive.watching import Row
 
 NOW_S = 1_800_000_000.0 // 60 * 60 + 30
@@ -62,6 +63,21 @@ def test_a_minute_is_the_sum_of_its_looks() -> None:
     assert (minute.admitted, minute.revoked, minute.probes) == (70, 20, 10)
 
 
+def test_a_band_is_from_p50_to_p99() -> None:
+    hour = Hour()
+    counts = [0] * N_BUCKETS
+    counts[19], counts[40] = 45, 5
+    hour.add([row(latency_counts=counts), row("sdb")], NOW_S)
+    hour.add([row(latency_counts=[]), row("sdb")], NOW_S + 5)
+    (_, (timed,)), (_, (untimed,)) = hour.drives().values()
+    assert timed.band_us == (MIDDLE_US[19], MIDDLE_US[40])
+    assert untimed.band_us is None
+    assert timed.to_json()["p99_us"] == MIDDLE_US[40] and "latency_counts" not in timed.to_json()
+    html = _hour_page.page(hour, 5.0, NOW_S)
+    assert "p50 to p99 of a minute&#39;s reads; where the policy timed none, means" in html
+    assert 'aria-label="sda, 1 minutes: reads took 120 us on average, 104 us to ' in html
+
+
 def test_what_is_older_than_an_hour_is_forgotten() -> None:
     hour = Hour()
     for minute in range(MINUTES + 5):
@@ -88,7 +104,7 @@ def test_a_clock_that_is_set_back_leaves_nothing_in_the_future() -> None:
 def test_the_axis_shows_all_and_little_more(
     low: float, high: float, bottom: float, top: float
 ) -> None:
-    scale = Scale.of([Minute(0, reads=1, lowest_us=low, highest_us=high)])
+    scale = Scale.of([Minute(0, reads=1, read_us=low, lowest_us=low, highest_us=high)])
     assert (scale.low_us, scale.high_us) == (bottom, top)
     ticks = scale.ticks()
     assert len(ticks) <= 8 and all(0 <= up <= 100 for _, up in ticks)
