@@ -4,29 +4,14 @@ keeps its promises meanwhile."""
 
 from __future__ import annotations
 
-import json
-import os
 import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from md_arrays import FUNCTIONS, KERNELS, READS, assert_clean, result, save_models
 
 from linnapp.lab.array import Array
-from linnapp.model import LatencyModel, Model
-
-BUILD = Path(__file__).parents[2] / "build"
-KERNELS = {
-    "lab": BUILD / "linux-um" / "linux",
-    "debug": BUILD / "linux-um-debug" / "linux",
-    "linux61": Path(os.environ.get("LINNOS_61_KERNEL", BUILD / "linux-um-6.1" / "linux")),
-}
-
-READS = f"python3 {Path(__file__).with_name('paced_reads.py')} /dev/md0"
-
-#: What a burst adds to each read; one of the drives has one at any time, for 100 ms.
-BURST_US = 2000
 
 #: Three ways to read, 2 s each: a database's, the same through the page cache, and readahead.
 WAYS = {
@@ -36,32 +21,6 @@ WAYS = {
 }
 
 BEGIN = f"""
-md=/sys/block/md0/md
-bursts() # on or off
-{{
-	for k in 0 1 2; do
-		cd /sys/kernel/config/flashsim/flash$k/inject
-		echo 0 >arm
-		echo all >pattern
-		echo read >op
-		echo {BURST_US} >latency_us
-		echo 100000 >window_us
-		echo 100000 >window_every_us
-		echo 3 >window_turns
-		echo $((1 << k)) >window_turn_mask
-		echo $1 >arm
-	done
-	cd /
-}}
-stats() # FILE...: the sum over the drives
-{{
-	for file; do
-		cat /sys/block/flash?/linnos/stats/$file | paste -sd+ | sed "s/.*/echo $file \\$((&))/" | sh
-	done
-}}
-state() {{ echo $(cat $md/degraded $md/array_state $md/dev-flash?/errors); }}
-whole() {{ until [ "$(cat $md/degraded)" = 0 ]; do sleep 0.01; done; }}
-
 mdadm --create /dev/md1 --run --force --metadata=1.2 --level=0 --raid-devices=1 /dev/flash0 2>&1
 cat /sys/block/md1/md/linnos >$OUT/raid0
 ! echo on >/sys/block/md1/md/linnos || exit 1
@@ -79,16 +38,12 @@ setpriv --reuid=65534 --clear-groups sh -c "echo on | tee $md/linnos" 2>>$OUT/re
 cat $md/linnos >>$OUT/attribute
 
 {READS} --fill
-for k in 0 1 2; do
-	cat $OUT/recent.linnos >/sys/block/flash$k/linnos/model
-	echo observe >/sys/block/flash$k/linnos/mode
-done
+models recent
 sleep 1
 """
 
 #: With models of latencies the one that is expected to answer first.
 LOWEST = f"""
-models() {{ for k in 0 1 2; do cat $OUT/$1.linnos >/sys/block/flash$k/linnos/model; done; }}
 models latency
 cat /sys/block/flash?/linnos/stats/reads >$OUT/reads_before
 bursts 1
@@ -140,27 +95,10 @@ state >$OUT/after_odd
 cat $md/dev-flash0/bad_blocks >$OUT/bad_blocks
 echo -writemostly >$md/dev-flash2/state
 bursts 0
-echo check >$md/sync_action
-until [ "$(cat $md/sync_action)" = idle ]; do sleep 0.1; done
-cat $md/mismatch_cnt >$OUT/mismatches
+mismatches >$OUT/mismatches
 stats latency_critical revoked probes >$OUT/stats
 mdadm --stop /dev/md0
 """
-
-
-def recent_model() -> Model:
-    """Slow if one of the last four reads took a millisecond or more."""
-    hidden_weights = np.zeros((31, 256), np.int32)
-    hidden_weights[[15, 19, 23, 27], 0] = 1000
-    output_weights = np.zeros((256, 2), np.int32)
-    output_weights[0, 1] = 1000
-    return Model(
-        hidden_weights=hidden_weights,
-        hidden_bias=np.zeros(256, np.int32),
-        output_weights=output_weights,
-        output_bias=np.array((500_000, 0), np.int64),
-        threshold_us=1000,
-    )
 
 
 @pytest.mark.parametrize(
@@ -169,12 +107,8 @@ def recent_model() -> Model:
 def test_raid1_reads_from_a_mirror_that_is_not_slow(boot: Any, tmp_path: Path, kernel: str) -> None:
     if not KERNELS[kernel].exists():
         pytest.fail(f"{KERNELS[kernel]}: no kernel; see `make help`")
-    recent_model().save(tmp_path / "recent.linnos")
-    # The mean of the last four reads; nothing is slow, only later than on another mirror.
-    LatencyModel.mean_of_last(threshold_us=1000, refuse_us=2**32 - 1, overdue_us=300).save(
-        tmp_path / "latency.linnos"
-    )
-    script = BEGIN
+    save_models(tmp_path)
+    script = FUNCTIONS + BEGIN
     for state in ("off", "on"):
         script += f"echo {state} >$md/linnos\n"
         for way, how in WAYS.items():
@@ -190,11 +124,8 @@ def test_raid1_reads_from_a_mirror_that_is_not_slow(boot: Any, tmp_path: Path, k
     def text(name: str) -> str:
         return (tmp_path / name).read_text()
 
-    def result(name: str) -> dict[str, Any]:
-        """Of a run of paced_reads.py, which lost and changed nothing."""
-        one: dict[str, Any] = json.loads(text(name))
-        assert one["errors"] == [] and one["wrong"] == [], name
-        return one
+    def run(name: str) -> dict[str, Any]:
+        return result(tmp_path / name)
 
     assert text("raid0").split() == ["n/a", "n/a"]
     assert text("attribute").split() == ["off", "off"]
@@ -205,23 +136,23 @@ def test_raid1_reads_from_a_mirror_that_is_not_slow(boot: Any, tmp_path: Path, k
 
     assert text("asked_off").split() == ["inferences", "0"]
     for way in WAYS:
-        off, on = result(f"{way}_off"), result(f"{way}_on")
+        off, on = run(f"{way}_off"), run(f"{way}_on")
         assert off["reads"] == on["reads"]
         assert on["mean_us"] < 0.65 * off["mean_us"], way
         assert on["slow"] < off["slow"] / 3, way
 
-    off, lowest = result("direct_off"), result("direct_lowest")
+    off, lowest = run("direct_off"), run("direct_lowest")
     assert lowest["mean_us"] < 0.65 * off["mean_us"]
     assert lowest["slow"] < off["slow"] / 3
     before, after = (list(map(int, text(f"reads_{when}").split())) for when in ("before", "after"))
     served = [b - a for a, b in zip(before, after, strict=True)]
     assert sum(served) == lowest["reads"] and min(served) > lowest["reads"] / 100
 
-    assert result("losses")["reads"] == 6000
-    assert result("losses")["written"] > 500
+    assert run("losses")["reads"] == 6000
+    assert run("losses")["written"] > 500
     degraded, array_state, *errors = text("after_losses").split()
     assert degraded == "0" and array_state in ("active", "clean") and errors == ["0", "0", "0"]
-    assert result("odd")["reads"] == 1000
+    assert run("odd")["reads"] == 1000
     assert text("write_mostly_reads").split() == ["0"]
     assert text("after_odd").split()[0] == "0"
     bad = [int(line.split()[0]) for line in text("bad_blocks").splitlines()]
@@ -231,4 +162,4 @@ def test_raid1_reads_from_a_mirror_that_is_not_slow(boot: Any, tmp_path: Path, k
     stats = dict(re.findall(r"(\w+) (\d+)", text("stats")))
     assert stats["latency_critical"] == stats["revoked"] == "0"
     assert int(stats["probes"]) > 10
-    assert not re.search(r"BUG|WARNING|INFO: |KASAN|UBSAN|cut here|Call Trace", ran.dmesg)
+    assert_clean(ran.dmesg)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""What the tests of md arrays over drives that LinnOS knows have in common."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from linnapp.model import LatencyModel, Model
+
+BUILD = Path(__file__).parents[2] / "build"
+KERNELS = {
+    "lab": BUILD / "linux-um" / "linux",
+    "debug": BUILD / "linux-um-debug" / "linux",
+    "linux61": Path(os.environ.get("LINNOS_61_KERNEL", BUILD / "linux-um-6.1" / "linux")),
+}
+
+READS = f"python3 {Path(__file__).with_name('paced_reads.py')} /dev/md0"
+
+#: What a burst adds to each read; one of the drives has one at any time, for 100 ms.
+BURST_US = 2000
+
+#: Shell functions for the guest; $md is the array's folder.
+FUNCTIONS = f"""
+md=/sys/block/md0/md
+drives=$(ls -d /sys/block/flash? | wc -l)
+bursts() # on or off; over so many drives, if not over all
+{{
+	turns=${{2:-$drives}}
+	for k in $(seq 0 $((turns - 1))); do
+		cd /sys/kernel/config/flashsim/flash$k/inject
+		echo 0 >arm
+		echo all >pattern
+		echo read >op
+		echo {BURST_US} >latency_us
+		echo 100000 >window_us
+		echo 100000 >window_every_us
+		echo $turns >window_turns
+		echo $((1 << k)) >window_turn_mask
+		echo $1 >arm
+	done
+	cd /
+}}
+models() # NAME: of all drives, and let them observe
+{{
+	for k in $(seq 0 $((drives - 1))); do
+		cat $OUT/$1.linnos >/sys/block/flash$k/linnos/model
+		echo observe >/sys/block/flash$k/linnos/mode
+	done
+}}
+stats() # FILE...: the sum over the drives
+{{
+	for file; do
+		cat /sys/block/flash?/linnos/stats/$file | paste -sd+ | sed "s/.*/echo $file \\$((&))/" | sh
+	done
+}}
+state() {{ echo $(cat $md/degraded $md/array_state $md/dev-flash?/errors); }}
+whole() {{ until [ "$(cat $md/degraded)" = 0 ]; do sleep 0.01; done; }}
+mismatches()
+{{
+	echo check >$md/sync_action
+	until [ "$(cat $md/sync_action)" = idle ]; do sleep 0.1; done
+	cat $md/mismatch_cnt
+}}
+"""
+
+
+def save_models(directory: Path) -> None:
+    """Save ``recent.linnos`` and ``latency.linnos``, for the shell function ``models``."""
+    recent_model().save(directory / "recent.linnos")
+    # The mean of the last four reads; nothing is slow, only later than on another mirror.
+    LatencyModel.mean_of_last(threshold_us=1000, refuse_us=2**32 - 1, overdue_us=300).save(
+        directory / "latency.linnos"
+    )
+
+
+def recent_model() -> Model:
+    """Slow if one of the last four reads took a millisecond or more."""
+    hidden_weights = np.zeros((31, 256), np.int32)
+    hidden_weights[[15, 19, 23, 27], 0] = 1000
+    output_weights = np.zeros((256, 2), np.int32)
+    output_weights[0, 1] = 1000
+    return Model(
+        hidden_weights=hidden_weights,
+        hidden_bias=np.zeros(256, np.int32),
+        output_weights=output_weights,
+        output_bias=np.array((500_000, 0), np.int64),
+        threshold_us=1000,
+    )
+
+
+def result(path: Path) -> dict[str, Any]:
+    """Of a run of paced_reads.py, which lost and changed nothing."""
+    one: dict[str, Any] = json.loads(path.read_text())
+    assert one["errors"] == [] and one["wrong"] == [], path.name
+    return one
+
+
+def assert_clean(dmesg: str) -> None:
+    found = re.search(
+        r".*(BUG|WARNING|INFO: |KASAN|UBSAN|cut here|Call Trace).*(\n.*){0,20}", dmesg
+    )
+    assert not found, found.group()
