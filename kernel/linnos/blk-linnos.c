@@ -100,14 +100,14 @@
  * when others refuse. It is no arrival there. A drive that stalls is later than
  * all that do not. A network tells no microseconds, and its drive no peers.
  *
- * Asked. Whoever has the same data on several drives, as md raid1 has, need not
- * try one after the other: before it sends a read it asks each of them what to
- * expect, blk_linnos_expect(), and sends the read, without the hint, to one
- * that should be fast. Nothing is revoked then and nothing decided, and
- * observing is enough. What the drive does with the reads that it is given
- * tells of it as ever. A drive that is not chosen goes stale like one whose
- * reads are revoked, and the same rule has it looked at: the answer is to send
- * it this read, and the next read to arrive there, which has no hint to be
+ * Asked. Whoever has the same data on several drives, as md raid1 and raid10
+ * have, need not try one after the other: before it sends a read it asks each
+ * of them what to expect, blk_linnos_expect(), and sends the read, without the
+ * hint, to one that should be fast. Nothing is revoked then and nothing
+ * decided, and observing is enough. What the drive does with the reads that it
+ * is given tells of it as ever. A drive that is not chosen goes stale like one
+ * whose reads are revoked, and the same rule has it looked at: the answer is to
+ * send it this read, and the next read to arrive there, which has no hint to be
  * known by, is the probe.
  *
  * Programs ask by an ioctl, BLKEXPECT, several drives at once: blk-linnos-ioctl.c.

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""md raid10 over drives that LinnOS knows, in each of its layouts: reads go to a copy that is not
+slow right now, and md keeps its promises meanwhile."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from md_arrays import FUNCTIONS, KERNELS, READS, assert_clean, result, save_models
+
+from linnapp.lab.array import Array
+
+#: Copies on how many drives: two of each block on pairs, on all, far apart, and shifted by a chunk.
+LAYOUTS = {"n2": 4, "n3": 3, "f2": 3, "o2": 3}
+
+#: Two ways to read, 2 s each. A read of the second goes through the page cache, is four chunks
+#: long and on as many drives as there are.
+WAYS = {"direct": "4000 500", "readahead": "4000 --sequential"}
+
+BEGIN = f"""
+create() # LAYOUT DRIVES
+{{
+	mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --bitmap=internal --level=10 \\
+		--layout=$1 --chunk=16 --raid-devices=$2 $(seq -f /dev/flash%g 0 $(($2 - 1))) 2>&1
+	{READS} --fill
+}}
+remove()
+{{
+	mdadm --stop /dev/md0
+	mdadm --zero-superblock /dev/flash? || true # one of them is in none
+}}
+models recent
+"""
+
+#: Of an array of any layout: read with and without LinnOS, then lose a drive under load.
+STEERED = f"""
+cat $md/linnos >$OUT/LAYOUT_attribute
+for on in off on; do
+	echo $on >$md/linnos
+	before=$(stats inferences)
+	bursts 1 DRIVES
+	{READS} {WAYS["direct"]} >$OUT/LAYOUT_direct_$on
+	{READS} {WAYS["readahead"]} >$OUT/LAYOUT_readahead_$on
+	echo $before $(stats inferences) >$OUT/LAYOUT_asked_$on
+done
+echo 500000 >$md/sync_speed_min
+{READS} 4000 500 --writes >$OUT/LAYOUT_losses &
+load=$!
+sleep 0.2
+mdadm --fail /dev/md0 /dev/flash1
+sleep 0.1
+mdadm --remove /dev/md0 /dev/flash1
+sleep 0.2
+mdadm --add /dev/md0 /dev/flash1
+whole
+kill -0 $load || exit 1
+wait $load
+state >$OUT/LAYOUT_after_losses
+bursts 0
+mismatches >$OUT/LAYOUT_mismatches
+"""
+
+#: Of pairs: models of latencies, a bad spot, a drive that is wiped, one that is replaced while it
+#: still serves, and one more drive.
+ODD = f"""
+bursts 1 4
+models latency
+{READS} {WAYS["direct"]} >$OUT/n2_direct_lowest
+models recent
+
+rule=/sys/kernel/config/flashsim/flash0/rules/errs
+mkdir $rule
+echo read >$rule/op
+echo medium_error >$rule/fault
+echo 10240 256 >$rule/ranges
+echo 1 >$rule/enabled
+{READS} 2000 500 >$OUT/odd
+rmdir $rule
+state >$OUT/after_odd
+cat $md/dev-flash0/bad_blocks >$OUT/bad_blocks
+
+{READS} --fill
+{READS} 8000 500 --writes >$OUT/changes &
+load=$!
+mdadm --fail /dev/md0 /dev/flash0
+sleep 0.1
+mdadm --remove /dev/md0 /dev/flash0
+mdadm --zero-superblock /dev/flash0
+dd if=/dev/zero of=/dev/flash0 bs=1M oflag=direct 2>/dev/null || true
+mdadm --add /dev/md0 /dev/flash0
+whole
+mdadm --add /dev/md0 /dev/flash4
+mdadm /dev/md0 --replace /dev/flash2 --with /dev/flash4
+until grep -q faulty $md/dev-flash2/state; do sleep 0.01; done
+mdadm --remove /dev/md0 /dev/flash2
+kill -0 $load || exit 1
+wait $load
+state >$OUT/after_changes
+bursts 0
+mismatches >$OUT/mismatches
+stats latency_critical revoked probes >$OUT/stats
+
+{READS} --fill
+mdadm --zero-superblock /dev/flash2
+mdadm --add /dev/md0 /dev/flash2
+bursts 1 5
+{READS} 4000 500 --writes >$OUT/grown &
+load=$!
+sleep 0.2
+mdadm --grow /dev/md0 --raid-devices=5 2>&1
+until [ "$(cat $md/sync_action)" = idle ]; do sleep 0.01; done
+kill -0 $load || exit 1
+wait $load
+cat $md/raid_disks >$OUT/raid_disks
+bursts 0
+"""
+
+
+@pytest.mark.parametrize(
+    "kernel", [pytest.param(name, marks=getattr(pytest.mark, name)) for name in KERNELS]
+)
+def test_raid10_reads_from_a_copy_that_is_not_slow(boot: Any, tmp_path: Path, kernel: str) -> None:
+    if not KERNELS[kernel].exists():
+        pytest.fail(f"{KERNELS[kernel]}: no kernel; see `make help`")
+    save_models(tmp_path)
+    script = FUNCTIONS + BEGIN
+    for layout, drives in LAYOUTS.items():
+        script += f"create {layout} {drives}\n"
+        script += STEERED.replace("LAYOUT", layout).replace("DRIVES", str(drives))
+        script += (ODD if layout == "n2" else "") + "remove\n"
+    ran = boot(
+        script,
+        Array(n_drives=5, size_mb=32, precondition=False),
+        kernel=KERNELS[kernel],
+        timeout_s=1800,
+    )
+
+    def text(name: str) -> str:
+        return (tmp_path / name).read_text()
+
+    def run(name: str) -> dict[str, Any]:
+        return result(tmp_path / name)
+
+    for layout in LAYOUTS:
+        assert text(f"{layout}_attribute") == "off\n"
+        _, before, _, after = text(f"{layout}_asked_off").split()
+        assert before == after
+        for way in WAYS:
+            off, on = run(f"{layout}_{way}_off"), run(f"{layout}_{way}_on")
+            assert off["reads"] == on["reads"]
+            assert on["mean_us"] < 0.65 * off["mean_us"], (layout, way)
+            assert on["slow"] < off["slow"] / 3, (layout, way)
+        assert run(f"{layout}_losses")["reads"] == 4000
+        assert run(f"{layout}_losses")["written"] > 100
+        degraded, array_state, *errors = text(f"{layout}_after_losses").split()
+        assert degraded == "0" and array_state in ("active", "clean") and set(errors) == {"0"}
+        assert text(f"{layout}_mismatches").split() == ["0"]
+
+    off, lowest = run("n2_direct_off"), run("n2_direct_lowest")
+    assert lowest["mean_us"] < 0.65 * off["mean_us"]
+    assert lowest["slow"] < off["slow"] / 3
+    assert run("odd")["reads"] == 2000
+    assert text("after_odd").split()[0] == "0"
+    bad = [int(line.split()[0]) for line in text("bad_blocks").splitlines()]
+    assert bad and all(10240 <= sector < 10496 for sector in bad)
+    assert run("changes")["reads"] == 8000
+    assert text("after_changes").split()[0] == "0"
+    assert run("grown")["reads"] == 4000
+    assert text("raid_disks").split()[0] == "5"
+    assert text("mismatches").split() == ["0"]
+
+    stats = dict(re.findall(r"(\w+) (\d+)", text("stats")))
+    assert stats["latency_critical"] == stats["revoked"] == "0"
+    assert int(stats["probes"]) > 10
+    assert_clean(ran.dmesg)
