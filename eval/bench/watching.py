@@ -20,6 +20,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import shutil
 import socket
 import statistics
@@ -78,8 +79,8 @@ print(made, time.perf_counter() - start, flush=True)
 sys.stdin.readline()
 """
 
-#: Until what was started must be ready, between looks at it, and how long it must not change.
-_READY_S, _LOOK_S, _SETTLED_S = 60.0, 0.05, 0.3
+#: Until what was started must be ready, and between looks at it.
+_READY_S, _LOOK_S = 60.0, 0.05
 #: Of what the summary counts, that which was to be in the tables and is not.
 _DROPPED = (
     *("lost_calls", "lost_names", "lost_ios", "untracked_calls", "untracked_ios"),
@@ -201,22 +202,18 @@ def _redis(folder: Path, options: Sequence[str]) -> Iterator[tuple[int, int]]:
         yield server.pid, port
 
 
-def _traces(tracer: int, pid: int) -> Callable[[], bool]:
-    """Whether a process has been traced for a while: by BPF programs, or by ptrace."""
-    before: list[object] = [None, 0.0]
+def _is_watching(reader: int) -> bool:
+    """Whether ``linnapp watch`` follows what it was told to: after that it waits for its end."""
+    for fd in Path(f"/proc/{reader}/fd").glob("*"):
+        with contextlib.suppress(OSError):
+            if "pidfd" in str(fd.readlink()):
+                return True
+    return False
 
-    def has_settled() -> bool:
-        links = 0
-        for fd in Path(f"/proc/{tracer}/fd").glob("*"):
-            with contextlib.suppress(OSError):
-                links += "bpf" in str(fd.readlink())
-        traced = Path(f"/proc/{pid}/status").read_text().split("TracerPid:\t", 1)[1]
-        state = (links, traced.split()[0])
-        if state != before[0] or state == (0, "0"):
-            before[:] = [state, time.monotonic()]
-        return time.monotonic() - float(str(before[1])) > _SETTLED_S
 
-    return has_settled
+def _is_straced(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return not re.search(r"^TracerPid:\s*0$", status, re.M)
 
 
 @contextlib.contextmanager
@@ -230,7 +227,7 @@ def _watched(pid: int, options: Sequence[str], folder: Path) -> Iterator[tuple[i
         log.open("w") as error,
         _started(command, stdout=out, stderr=error) as tracer,
     ):
-        _wait_until(_traces(tracer.pid, pid), "linnapp watch", tracer, log)
+        _wait_until(lambda: _is_watching(tracer.pid), "linnapp watch", tracer, log)
         yield tracer.pid, summary
         # It ends with what it watches.
         tracer.wait(_READY_S)
@@ -242,7 +239,7 @@ def _straced(pid: int, folder: Path) -> Iterator[int]:
     command += ["-o", str(folder / "strace.txt"), "-p", str(pid)]
     log = folder / "strace.log"
     with log.open("w") as error, _started(command, stderr=error) as tracer:
-        _wait_until(_traces(tracer.pid, pid), "strace", tracer, log)
+        _wait_until(lambda: _is_straced(pid), "strace", tracer, log)
         yield tracer.pid
 
 
