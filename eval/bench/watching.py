@@ -243,7 +243,9 @@ def _straced(pid: int, folder: Path) -> Iterator[int]:
         yield tracer.pid
 
 
-def run_redis(options: Sequence[str], requests: int, tracer: str | None) -> Run:
+def run_redis(
+    options: Sequence[str], requests: int, tracer: str | None, tests: str | None = None
+) -> Run:
     """Start a server, trace it, and run redis-benchmark.
 
     Parameters
@@ -254,6 +256,8 @@ def run_redis(options: Sequence[str], requests: int, tracer: str | None) -> Run:
         Of each of redis-benchmark's tests.
     tracer : str or None
         Of ``TRACERS``.
+    tests : str, optional
+        Only these tests of redis-benchmark, by commas.
     """
     with (
         tempfile.TemporaryDirectory(prefix="linnapp-bench-") as name,
@@ -276,6 +280,7 @@ def run_redis(options: Sequence[str], requests: int, tracer: str | None) -> Run:
             before = _cpu_s(pid), _cpu_s(reader) if reader else 0.0
             start = time.monotonic()
             command = ["redis-benchmark", "-p", str(port), "-n", str(requests), "-q"]
+            command += [] if tests is None else ["-t", tests]
             client = subprocess.Popen(command, stdout=subprocess.DEVNULL)
             _, status, used = os.wait4(client.pid, 0)
             client.returncode = os.waitstatus_to_exitcode(status)
@@ -303,22 +308,27 @@ def redis(
     pairs: int = PAIRS,
     strace_pairs: int = STRACE_PAIRS,
     persistence: Sequence[str] = tuple(PERSISTENCE),
+    tests: str | None = None,
+    requests: int | None = None,
 ) -> None:
     """What `linnapp watch` costs a Redis that is watched, beside strace."""
     _check("redis-server", "redis-cli", "redis-benchmark", "strace")
     results = []
     print(f"ratios with to without, medians of {pairs} pairs (strace {strace_pairs}), 95 %:")
     for mode in persistence:
-        options, requests = PERSISTENCE[mode]
+        options, n = PERSISTENCE[mode]
+        n = requests or n
         for tracer in TRACERS:
             found = Pairs()
             for k in range(strace_pairs if tracer == "strace" else pairs):
                 for each in (None, tracer) if k % 2 else (tracer, None):
-                    ran = run_redis(options, requests, each)
+                    ran = run_redis(options, n, each, tests)
                     (found.bare if each is None else found.traced).append(ran)
                     _progress(f"{mode}, {each or 'bare'}, pair {k + 1}: {ran.seconds:.2f} s")
             result = found.to_json()
-            results.append({"persistence": mode, "tracer": tracer, "requests": requests, **result})
+            results.append(
+                {"persistence": mode, "tracer": tracer, "requests": n, "tests": tests, **result}
+            )
             _progress("")
             print(_line(mode, tracer, result), flush=True)
     load = os.getloadavg()[0]
@@ -414,6 +424,8 @@ def main() -> int:
     parser.add_argument(
         "--persistence", choices=PERSISTENCE, action="append", help="default: all of them"
     )
+    parser.add_argument("--tests", help="of redis-benchmark, by commas; default: all")
+    parser.add_argument("--requests", type=int, help="of each test")
     parser.add_argument(
         "--json",
         dest="path",
