@@ -31,6 +31,7 @@ remove()
 {{
 	mdadm --stop /dev/md0
 	mdadm --zero-superblock /dev/flash? || true # one of them is in none
+	sleep 10 # CONFIG_DEBUG_KOBJECT_RELEASE lets go of md0 seconds later
 }}
 models recent
 """
