@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from linnapp.model import LatencyModel, Model
 
@@ -59,6 +60,26 @@ stats() # FILE...: the sum over the drives
 		cat /sys/block/flash?/linnos/stats/$file | paste -sd+ | sed "s/.*/echo $file \\$((&))/" | sh
 	done
 }}
+spoil() # a spot of the first drive: reads of it fail
+{{
+	rule=/sys/kernel/config/flashsim/flash0/rules/errs
+	mkdir $rule
+	echo read >$rule/op
+	echo medium_error >$rule/fault
+	echo 10240 256 >$rule/ranges
+	echo 1 >$rule/enabled
+}}
+mend() {{ rmdir /sys/kernel/config/flashsim/flash0/rules/errs; }}
+wipe() # the first drive: it fails, and comes back with nothing on it
+{{
+	mdadm --fail /dev/md0 /dev/flash0
+	sleep 0.1
+	mdadm --remove /dev/md0 /dev/flash0
+	mdadm --zero-superblock /dev/flash0
+	dd if=/dev/zero of=/dev/flash0 bs=1M oflag=direct 2>/dev/null || true
+	mdadm --add /dev/md0 /dev/flash0
+	whole
+}}
 state() {{ echo $(cat $md/degraded $md/array_state $md/dev-flash?/errors); }}
 whole() {{ until [ "$(cat $md/degraded)" = 0 ]; do sleep 0.01; done; }}
 mismatches()
@@ -68,6 +89,18 @@ mismatches()
 	cat $md/mismatch_cnt
 }}
 """
+
+
+EACH_KERNEL = pytest.mark.parametrize(
+    "kernel", [pytest.param(name, marks=getattr(pytest.mark, name)) for name in KERNELS]
+)
+
+
+def built(kernel: str) -> Path:
+    """The kernel of this name; the test fails where there is none."""
+    if not KERNELS[kernel].exists():
+        pytest.fail(f"{KERNELS[kernel]}: no kernel; see `make help`")
+    return KERNELS[kernel]
 
 
 def save_models(directory: Path) -> None:

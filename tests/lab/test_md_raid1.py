@@ -8,8 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-from md_arrays import FUNCTIONS, KERNELS, READS, assert_clean, result, save_models
+from md_arrays import EACH_KERNEL, FUNCTIONS, READS, assert_clean, built, result, save_models
 
 from linnapp.lab.array import Array
 
@@ -66,13 +65,7 @@ mdadm --remove /dev/md0 /dev/flash1
 sleep 0.5
 mdadm --add /dev/md0 /dev/flash1
 whole
-mdadm --fail /dev/md0 /dev/flash0
-sleep 0.1
-mdadm --remove /dev/md0 /dev/flash0
-mdadm --zero-superblock /dev/flash0
-dd if=/dev/zero of=/dev/flash0 bs=1M oflag=direct 2>/dev/null || true
-mdadm --add /dev/md0 /dev/flash0
-whole
+wipe
 kill -0 $load || exit 1
 wait $load
 state >$OUT/after_losses
@@ -82,15 +75,10 @@ state >$OUT/after_losses
 ODD_MIRRORS = f"""
 echo writemostly >$md/dev-flash2/state
 before=$(cat /sys/block/flash2/linnos/stats/reads)
-rule=/sys/kernel/config/flashsim/flash0/rules/errs
-mkdir $rule
-echo read >$rule/op
-echo medium_error >$rule/fault
-echo 10240 256 >$rule/ranges
-echo 1 >$rule/enabled
+spoil
 {READS} 1000 500 >$OUT/odd
 echo $(($(cat /sys/block/flash2/linnos/stats/reads) - before)) >$OUT/write_mostly_reads
-rmdir $rule
+mend
 state >$OUT/after_odd
 cat $md/dev-flash0/bad_blocks >$OUT/bad_blocks
 echo -writemostly >$md/dev-flash2/state
@@ -101,12 +89,8 @@ mdadm --stop /dev/md0
 """
 
 
-@pytest.mark.parametrize(
-    "kernel", [pytest.param(name, marks=getattr(pytest.mark, name)) for name in KERNELS]
-)
+@EACH_KERNEL
 def test_raid1_reads_from_a_mirror_that_is_not_slow(boot: Any, tmp_path: Path, kernel: str) -> None:
-    if not KERNELS[kernel].exists():
-        pytest.fail(f"{KERNELS[kernel]}: no kernel; see `make help`")
     save_models(tmp_path)
     script = FUNCTIONS + BEGIN
     for state in ("off", "on"):
@@ -117,7 +101,7 @@ def test_raid1_reads_from_a_mirror_that_is_not_slow(boot: Any, tmp_path: Path, k
     ran = boot(
         script + LOWEST + LOSSES + ODD_MIRRORS,
         Array(size_mb=32, precondition=False),
-        kernel=KERNELS[kernel],
+        kernel=built(kernel),
         timeout_s=900,
     )
 

@@ -8,8 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-from md_arrays import FUNCTIONS, KERNELS, READS, assert_clean, result, save_models
+from md_arrays import EACH_KERNEL, FUNCTIONS, READS, assert_clean, built, result, save_models
 
 from linnapp.lab.array import Array
 
@@ -72,27 +71,16 @@ models latency
 {READS} {WAYS["direct"]} >$OUT/n2_direct_lowest
 models recent
 
-rule=/sys/kernel/config/flashsim/flash0/rules/errs
-mkdir $rule
-echo read >$rule/op
-echo medium_error >$rule/fault
-echo 10240 256 >$rule/ranges
-echo 1 >$rule/enabled
+spoil
 {READS} 2000 500 >$OUT/odd
-rmdir $rule
+mend
 state >$OUT/after_odd
 cat $md/dev-flash0/bad_blocks >$OUT/bad_blocks
 
 {READS} --fill
 {READS} 8000 500 --writes >$OUT/changes &
 load=$!
-mdadm --fail /dev/md0 /dev/flash0
-sleep 0.1
-mdadm --remove /dev/md0 /dev/flash0
-mdadm --zero-superblock /dev/flash0
-dd if=/dev/zero of=/dev/flash0 bs=1M oflag=direct 2>/dev/null || true
-mdadm --add /dev/md0 /dev/flash0
-whole
+wipe
 mdadm --add /dev/md0 /dev/flash4
 mdadm /dev/md0 --replace /dev/flash2 --with /dev/flash4
 until grep -q faulty $md/dev-flash2/state; do sleep 0.01; done
@@ -120,12 +108,8 @@ bursts 0
 """
 
 
-@pytest.mark.parametrize(
-    "kernel", [pytest.param(name, marks=getattr(pytest.mark, name)) for name in KERNELS]
-)
+@EACH_KERNEL
 def test_raid10_reads_from_a_copy_that_is_not_slow(boot: Any, tmp_path: Path, kernel: str) -> None:
-    if not KERNELS[kernel].exists():
-        pytest.fail(f"{KERNELS[kernel]}: no kernel; see `make help`")
     save_models(tmp_path)
     script = FUNCTIONS + BEGIN
     for layout, drives in LAYOUTS.items():
@@ -135,7 +119,7 @@ def test_raid10_reads_from_a_copy_that_is_not_slow(boot: Any, tmp_path: Path, ke
     ran = boot(
         script,
         Array(n_drives=5, size_mb=32, precondition=False),
-        kernel=KERNELS[kernel],
+        kernel=built(kernel),
         timeout_s=1800,
     )
 
