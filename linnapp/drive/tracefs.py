@@ -20,6 +20,9 @@ from linnapp.files import AnyPath
 DECISION = "linnos/linnos_decision"
 REQUESTS = ("block/block_rq_issue", "block/block_rq_complete")
 
+#: Of a recording of events, all CPUs' together; each has its share.
+_BUFFER_KIB = 32768
+
 
 class Recorder:
     """A running recording; :func:`recording` makes one."""
@@ -51,7 +54,7 @@ class Recorder:
 
 
 @contextlib.contextmanager
-def recording(events: Sequence[str], device: int, *, buffer_kib: int = 32768) -> Iterator[Recorder]:
+def recording(events: Sequence[str], device: int) -> Iterator[Recorder]:
     """Record events of one drive until the block ends; when the buffer is full the oldest go.
 
     Parameters
@@ -60,8 +63,6 @@ def recording(events: Sequence[str], device: int, *, buffer_kib: int = 32768) ->
         "subsystem/event", each with a field `dev`.
     device : int
         The drive's number, as the kernel keeps it.
-    buffer_kib : int
-        Size of the buffer, all CPUs' together; each has its share, and 16 at least.
 
     Raises
     ------
@@ -81,7 +82,7 @@ def recording(events: Sequence[str], device: int, *, buffer_kib: int = 32768) ->
             raise _explained(root, error) from error
     with _instance(root, f"linnapp-{os.getpid()}-{device}") as instance:
         recorder = Recorder(instance, events)
-        recorder.write("buffer_size_kb", str(max(16, buffer_kib // (os.cpu_count() or 1))))
+        recorder.write("buffer_size_kb", str(max(16, _BUFFER_KIB // (os.cpu_count() or 1))))
         recorder.write("trace_clock", "mono")
         for event in events:
             recorder.write(f"events/{event}/filter", f"dev == {device}")
