@@ -118,10 +118,8 @@ def _live(path: Path) -> list[dict[str, float]]:
     """Of each drive, by the kernel's own counters."""
     drives: dict[str, dict[str, int]] = {}
     for line in path.read_text().splitlines():
-        drive, name, *values = line.split()
-        # The histogram is no single counter.
-        if len(values) == 1:
-            drives.setdefault(drive, {})[name] = int(values[0])
+        drive, name, value = line.split()
+        drives.setdefault(drive, {})[name] = int(value)
     ratios = []
     for counted in drives.values():
         reads = counted["latency_critical"]

@@ -208,7 +208,7 @@ static inline u32 linnos_latency_bucket(u32 us)
 
 /*
  * Files of stats/, in the order in which they are listed, and behind them the
- * buckets of latencies, which have one file.
+ * buckets of latencies, whose one file is beside it.
  */
 enum linnos_stat {
 	LINNOS_STAT_READS,

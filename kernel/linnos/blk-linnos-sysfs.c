@@ -239,6 +239,26 @@ static ssize_t engine_show(struct kobject *kobj, struct kobj_attribute *attr,
 	return sysfs_emit(page, "%s\n", linnos_engine_name());
 }
 
+/* An array of counters in a line, as the disk's own stat. */
+static ssize_t latency_us_histogram_show(struct kobject *kobj,
+					 struct kobj_attribute *attr,
+					 char *page)
+{
+	struct blk_linnos *linnos = to_linnos(kobj);
+	ssize_t at = 0;
+	int i;
+
+	/* 20 digits and a blank each at most: less than a page */
+	for (i = 0; i < LINNOS_LATENCY_BUCKETS; i++)
+		at += sysfs_emit_at(page, at, i ? " %llu" : "%llu",
+				    linnos_stat(linnos,
+						LINNOS_STAT_LATENCY + i));
+	at += sysfs_emit_at(page, at, "\n");
+	return at;
+}
+
+static_assert(LINNOS_LATENCY_BUCKETS * 21 < PAGE_SIZE);
+
 static struct kobj_attribute engine_attr = __ATTR_RO(engine);
 static struct kobj_attribute mode_attr = __ATTR_RW(mode);
 static struct kobj_attribute model_id_attr = __ATTR_RO(model_id);
@@ -250,6 +270,8 @@ static struct kobj_attribute probe_after_revokes_attr =
 static struct kobj_attribute stall_us_attr = __ATTR_RW(stall_us);
 static struct kobj_attribute peers_attr = __ATTR_RW(peers);
 static struct kobj_attribute failover_us_attr = __ATTR_RW(failover_us);
+static struct kobj_attribute latency_us_histogram_attr =
+	__ATTR_RO(latency_us_histogram);
 static struct bin_attribute model_attr =
 	__BIN_ATTR(model, 0644, model_read, model_write, 0);
 
@@ -264,6 +286,7 @@ static struct attribute *linnos_attrs[] = {
 	&peers_attr.attr,
 	&failover_us_attr.attr,
 	&engine_attr.attr,
+	&latency_us_histogram_attr.attr,
 	NULL,
 };
 
@@ -314,29 +337,6 @@ static struct stat_attribute stat_attrs[] = {
 	STAT_ATTR(LINNOS_STAT_INFERENCE_NS, inference_ns),
 };
 
-/* An array of counters in a line, as the disk's own stat. */
-static ssize_t latency_us_histogram_show(struct kobject *kobj,
-					 struct kobj_attribute *attr,
-					 char *page)
-{
-	struct blk_linnos *linnos = to_linnos(kobj);
-	ssize_t at = 0;
-	int i;
-
-	/* 20 digits and a blank each at most: less than a page */
-	for (i = 0; i < LINNOS_LATENCY_BUCKETS; i++)
-		at += sysfs_emit_at(page, at, i ? " %llu" : "%llu",
-				    linnos_stat(linnos,
-						LINNOS_STAT_LATENCY + i));
-	at += sysfs_emit_at(page, at, "\n");
-	return at;
-}
-
-static_assert(LINNOS_LATENCY_BUCKETS * 21 < PAGE_SIZE);
-
-static struct kobj_attribute latency_us_histogram_attr =
-	__ATTR_RO(latency_us_histogram);
-
 static struct attribute *linnos_stat_attrs[] = {
 	&stat_attrs[LINNOS_STAT_READS].attr.attr,
 	&stat_attrs[LINNOS_STAT_LATENCY_CRITICAL].attr.attr,
@@ -351,7 +351,6 @@ static struct attribute *linnos_stat_attrs[] = {
 	&stat_attrs[LINNOS_STAT_FALSE_REVOKES].attr.attr,
 	&stat_attrs[LINNOS_STAT_INFERENCES].attr.attr,
 	&stat_attrs[LINNOS_STAT_INFERENCE_NS].attr.attr,
-	&latency_us_histogram_attr.attr,
 	NULL,
 };
 

@@ -51,7 +51,7 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
     Keys: q quit, p pause, s sort by the next column, r reverse,
     up and down choose a drive, Enter opens it, Escape goes back.
 
-    Nothing is traced. A kernel that has no stats/latency_us_histogram shows no percentiles.
+    Nothing is traced. A kernel that has no latency_us_histogram shows no percentiles.
     """
     from linnapp.drive.sysfs import Drive, drives
     from linnapp.drive.watching import Array

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """How long reads took, as the kernel counts them: four buckets to a doubling.
 
-The buckets of ``stats/latency_us_histogram`` (docs/ABI-sysfs-block-linnos).
+The buckets of ``latency_us_histogram`` (docs/ABI-sysfs-block-linnos).
 """
 
 from __future__ import annotations

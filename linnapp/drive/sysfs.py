@@ -34,9 +34,6 @@ _DISK_STAT = (
     *("in_flight", "busy_ms"),
 )
 
-#: in stats/, the one file that is no single counter
-_HISTOGRAM = "latency_us_histogram"
-
 #: larger than any model; a read that returns more is not one
 _MAX_MODEL_BYTES = 64 << 20
 
@@ -189,7 +186,7 @@ class Drive:
 
         None where the kernel does not count them, or in other buckets.
         """
-        path = self._directory / "stats" / _HISTOGRAM
+        path = self._directory / "latency_us_histogram"
         if not path.exists():
             return None
         words = _text(path).split()
@@ -203,7 +200,6 @@ class Drive:
         directory = self._directory / "stats"
         try:
             names = sorted(path.name for path in directory.iterdir() if path.is_file())
-            names = [name for name in names if name != _HISTOGRAM]
         except OSError as error:
             raise _explained(directory, error) from error
         counters = {}

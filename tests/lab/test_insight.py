@@ -37,7 +37,7 @@ for file in stats/revoked stats/reads stats/slow stats/false_submits stats/infer
     echo $(basename $file) $(cat /sys/block/flash0/linnos/$file)
 done >$OUT/counters.txt
 cat /sys/block/flash0/stat >$OUT/stat.txt
-cat /sys/block/flash0/linnos/stats/latency_us_histogram >$OUT/histogram.txt
+cat /sys/block/flash0/linnos/latency_us_histogram >$OUT/histogram.txt
 ls -d /sys/kernel/debug/tracing/instances/* >$OUT/instances.txt 2>/dev/null || :
 """
 

@@ -21,6 +21,8 @@ count() {{
     for d in flash0 flash1 flash2; do
         awk -v d=$d '{{ print d, $1, $2 }}' /sys/kernel/debug/flashsim/$d/counters
         for s in /sys/block/$d/linnos/stats/*; do echo $d linnos_$(basename $s) $(cat $s); done
+        # each bucket's reads, added up
+        echo $d timed $(($(tr ' ' + </sys/block/$d/linnos/latency_us_histogram)))
     done >$1
 }}
 count $OUT/before
@@ -35,8 +37,8 @@ count $OUT/after
 def _counters(path: Path) -> dict[str, int]:
     total: dict[str, int] = {}
     for line in path.read_text().splitlines():
-        _, name, *values = line.split()
-        total[name] = total.get(name, 0) + sum(map(int, values))
+        _, name, value = line.split()
+        total[name] = total.get(name, 0) + int(value)
     return total
 
 
@@ -64,9 +66,7 @@ def test_revoked_reads_never_reach_the_drive(
     assert delta["write_sectors"] == sectors[replay_log.WRITE] * copies
     assert delta["linnos_latency_critical"] == delta["linnos_admitted"] + delta["linnos_revoked"]
     # Each read that was not refused has been timed.
-    assert (
-        delta["linnos_latency_us_histogram"] == delta["linnos_reads"] - delta["linnos_revoked"] > 0
-    )
+    assert delta["timed"] == delta["linnos_reads"] - delta["linnos_revoked"] > 0
 
 
 def test_unhinted_reads_and_writes_are_never_revoked(

@@ -8,7 +8,7 @@ histogram()
 {
 	awk '{ if (NF != 88) print NF " columns"
 	       for (i = 1; i <= NF; i++) if ($i) printf "%d:%d ", i - 1, $i }' \
-		"/sys/block/$1/linnos/stats/latency_us_histogram"
+		"/sys/block/$1/linnos/latency_us_histogram"
 }
 
 # 100 us is in bucket 19, from 96 to 112; 1 ms in 32, from 896 to 1024; 20 ms in 49,
@@ -18,7 +18,11 @@ null_disk nullb_b completion_nsec=1000000
 null_disk nullb_c completion_nsec=20000000
 expect "never on" "" "$(histogram nullb_a)"
 expect "mode" "-r--r--r--" \
-	"$(stat -c %A /sys/block/nullb_a/linnos/stats/latency_us_histogram)"
+	"$(stat -c %A /sys/block/nullb_a/linnos/latency_us_histogram)"
+# in stats/ are single numbers, as everybody reads them who takes all that is there
+for file in /sys/block/nullb_a/linnos/stats/*; do
+	expect "$file" 1 "$(wc -w <"$file")"
+done
 for disk in nullb_a nullb_b nullb_c; do
 	use_model $disk fast enforce
 	lcread -n 7 /dev/$disk >/dev/null
@@ -54,7 +58,7 @@ expect "failed" "" "$(histogram nullb_bad)"
 
 # a disk that goes while it is read from, and asked
 lcread -u -n 200 /dev/nullb_c >/dev/null &
-while cat /sys/block/nullb_c/linnos/stats/latency_us_histogram; do
+while cat /sys/block/nullb_c/linnos/latency_us_histogram; do
 	sleep 0.01
 done >/dev/null 2>&1 &
 sleep 0.1

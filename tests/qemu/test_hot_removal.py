@@ -20,7 +20,7 @@ SCRIPT = """
 revoked() {{ [ $(cat /sys/block/nvme1n1/linnos/stats/revoked) -gt 20 ]; }}
 written() {{ read reads rm rs rt writes rest </sys/block/nvme1n1/stat && [ $writes -gt 100 ]; }}
 change() {{
-    cat {model} >$1/model && cat $1/stats/* >/dev/null &&
+    cat {model} >$1/model && cat $1/stats/* $1/latency_us_histogram >/dev/null &&
         echo observe >$1/mode && echo off >$1/mode && echo enforce >$1/mode
 }}
 

@@ -60,7 +60,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for number, name in enumerate(COUNTERS, 1):
             path = tmp_path / "block" / disk / "linnos" / "stats" / name
             path.write_text(f"{number * 100}\n")
-        histogram = tmp_path / "block" / disk / "linnos" / "stats" / "latency_us_histogram"
+        histogram = tmp_path / "block" / disk / "linnos" / "latency_us_histogram"
         histogram.write_text(" ".join(map(str, LATENCY_COUNTS)) + "\n")
     model = random_model()
     linnos = tmp_path / "block" / "sda" / "linnos"
@@ -118,7 +118,7 @@ def test_values_are_the_kernels(tree: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_latencies_are_a_histogram(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tree / "block" / "sdb" / "linnos" / "stats" / "latency_us_histogram").unlink()
+    (tree / "block" / "sdb" / "linnos" / "latency_us_histogram").unlink()
     found = once(capsys)
     name = "linnos_read_latency_seconds"
     ends = {
@@ -521,7 +521,7 @@ def _ask_everything(address: str, tree: Path) -> None:
             moved = " ".join(str(int(word) + 10 * number) for word in STAT.split())
             replaced(directory / "stat", f"{moved}\n")
             counts = " ".join(str(count * (100 + number)) for count in LATENCY_COUNTS)
-            replaced(directory / "linnos" / "stats" / "latency_us_histogram", f"{counts}\n")
+            replaced(directory / "linnos" / "latency_us_histogram", f"{counts}\n")
         time.sleep(0.2)
         unanswered = [query for query in unanswered if not ask(query)]
     assert ask('up{job="linnos"}')[0]["value"][1] == "1"

@@ -81,7 +81,7 @@ class Kernel:
             directory = self.root / "block" / disk
             self.counts[disk][bisect.bisect(LOWEST_US, us_here) - 1] += reads - refused
             replaced(
-                directory / "linnos" / "stats" / "latency_us_histogram",
+                directory / "linnos" / "latency_us_histogram",
                 " ".join(map(str, self.counts[disk])) + "\n",
             )
             for name, total in totals.items():
@@ -149,7 +149,7 @@ def test_rates_means_and_bursts(kernel: Kernel, clock: Callable[[float], None]) 
 
 def test_an_older_kernel_has_no_percentiles(kernel: Kernel, clock: Callable[[float], None]) -> None:
     for disk in kernel.totals:
-        (kernel.root / "block" / disk / "linnos/stats/latency_us_histogram").unlink()
+        (kernel.root / "block" / disk / "linnos/latency_us_histogram").unlink()
     array = Array([])
     array.look()
     clock(1)
@@ -159,7 +159,7 @@ def test_an_older_kernel_has_no_percentiles(kernel: Kernel, clock: Callable[[flo
     console.print(table(rows, 200))
     assert "p99" not in console.export_text()
     # One that counts in other buckets.
-    histogram = kernel.root / "block" / "sda" / "linnos/stats/latency_us_histogram"
+    histogram = kernel.root / "block" / "sda" / "linnos/latency_us_histogram"
     replaced(histogram, "1 2 3\n")
     assert Drive("sda").latency_counts is None
 
