@@ -218,6 +218,21 @@ PANELS = (
         ),
         (0, 76, 48, 14),
     ),
+    Panel(
+        "Tags",
+        "ios",
+        "table",
+        (
+            _IOS,
+            _BYTES,
+            _percentiles("latency_ns"),
+            _metric("avg", "drive_ns", "driver and drive, ns"),
+            _terms("tag", 50),
+            _terms("op", 5),
+        ),
+        (0, 90, 48, 14),
+        "tag: *",
+    ),
 )
 
 

@@ -106,6 +106,7 @@ def _drives(shown: Timeline, scale: _Scale) -> Iterator[tuple[str, list[Bar]]]:
                 f"{io['op']} of {io['bytes']} bytes at sector {io['sector']} by "
                 f"{printable(io['process'] or '')} {io['tid']}"
                 + (f" in {io['call']}" if io["call"] else "")
+                + (f" with the tag {io['tag']}" if io["tag"] is not None else "")
                 + f": {_us(io['latency_ns'])}; plug {_us(io['plug_ns'])}, scheduler "
                 f"{_us(io['scheduler_ns'])}, drive {_us(io['drive_ns'])}"
                 + (f"; LinnOS: {io['decision']}" if io["decision"] else "")

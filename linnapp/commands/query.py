@@ -75,7 +75,7 @@ def query(
            other_wait_ns wakeup_ns preempted_ns pid tid process call fd path to_path
            file_offset bytes result kind device inode first_access_ns
     ios    session time_ns latency_ns plug_ns scheduler_ns drive_ns device drive
-           decision op sector bytes pid tid process watched call call_time_ns
+           decision tag op sector bytes pid tid process watched call call_time_ns
            readahead metadata below failed
 
     All sessions of the folder are in the tables. --compare names the calls whose mean duration

@@ -91,7 +91,7 @@ def _words(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tup
     type=click.IntRange(1, 1_000_000),
     default=20,
     show_default=True,
-    help="Paths in the summary, those with most time in calls first.",
+    help="Paths in the summary, those with most time in calls first; and tags.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
@@ -128,7 +128,8 @@ def watch(
 
     A block I/O belongs to the call that the thread which queued it was in. Write-back by the
     kernel's threads belongs to none, and is shown apart. Of each I/O there is what it waited for,
-    which drive served it, and what LinnOS decided, where the kernel has it.
+    which drive served it, and what LinnOS decided, where the kernel has it; and its tag, by which
+    an application says what the I/O is for: the hint field of the I/O priority, from 8 on.
 
     What --call, --path, --process and --thread leave out is left out in the kernel, and counted;
     given together, a call must suit all. With --call or --path the I/Os are those of the calls that
@@ -217,6 +218,11 @@ def _show(found: dict[str, Any], output: Path | None) -> None:
     if found["decisions"]:
         told = ", ".join(f"{n} {decision}" for decision, n in found["decisions"].items())
         click.echo(f"decided by LinnOS: {told}")
+    for row in found["by_tag"]:
+        took = ", ".join(f"{p} {row[f'{p}_us']:.1f}" for p in ("p50", "p99") if row["p50_us"])
+        click.echo(
+            f"tag {row['tag']}: block I/Os {_ios(row)}" + (f"; they took {took} us" if took else "")
+        )
     click.echo(
         f"{found['calls']} calls in {found['seconds']:.1f} s, "
         f"{found['calls_without_path']} of them without a path; "

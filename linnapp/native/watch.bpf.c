@@ -152,6 +152,7 @@ struct bio {
 	struct bio *bi_next;
 	struct block_device *bi_bdev;
 	unsigned int bi_opf;
+	unsigned short bi_ioprio;
 	__u8 bi_status;
 	struct bvec_iter bi_iter;
 	void *bi_private;
@@ -1090,6 +1091,8 @@ int BPF_PROG(io_is_queued, struct bio *bio)
 	io.bytes = BPF_CORE_READ(bio, bi_iter.bi_size);
 	io.device = BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor);
 	io.op = opf & REQ_OP_MASK;
+	/* Every kernel that has hints in it has set it by now, also from the thread's own. */
+	io.priority = BPF_CORE_READ(bio, bi_ioprio);
 	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_PREFLUSH))
 		io.flags |= LW_PREFLUSH;
 	if (opf & 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_FUA))

@@ -380,6 +380,7 @@ static int add_io(struct lw_watch *w, const struct lw_io_record *r)
 		.device = r->device,
 		.drive = r->drive ?: r->device,
 		.decision = r->decision,
+		.priority = r->priority,
 		.op = r->op,
 		.flags = r->flags,
 		.call = r->call,

@@ -56,6 +56,8 @@ struct lw_io_row {
 	uint32_t call;
 	uint32_t drive;			/* that it was passed on to; LW_SEVERAL */
 	uint32_t decision;		/* enum lw_decision */
+	uint32_t priority;		/* class << 13 | hint << 3 | level */
+	uint32_t unused;
 };
 
 /* What is not in the rows, and why. */

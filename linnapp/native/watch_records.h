@@ -139,7 +139,7 @@ struct lw_io_record {
 	__u32 parts;		/* under way */
 	__u32 drive;		/* below the device; 0: none is known of */
 	__u32 decision;
-	__u32 unused;
+	__u32 priority;		/* ioprio: class, hint and level */
 	char comm[LW_COMM];
 };
 

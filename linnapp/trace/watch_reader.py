@@ -40,6 +40,9 @@ PARTS = (
 #: what LinnOS decided about a read, by its number in a row
 DECISIONS = (None, "admitted", "revoked", "probe", "kept")
 SEVERAL = 0xFFFFFFFF
+#: an I/O's tag is the hint field of its priority; to values below the first the kernel gives
+#: meanings (limits of a command's duration)
+TAG_SHIFT, TAG_MASK, FIRST_TAG = 3, 0x3FF, 8
 CALL_ROW = np.dtype(
     [(name, "<i8") for name in ("time_ns", "duration_ns", "result", "offset", "bytes", "fd")]
     + [("inode", "<i8"), ("first_access_ns", "<i8")]
@@ -59,6 +62,7 @@ IO_ROW = np.dtype(
     + [("sector", "<u8")]
     + [("pid", "<u4"), ("tid", "<u4"), ("process", "<i4"), ("bytes", "<u4"), ("device", "<u4")]
     + [("op", "<u4"), ("flags", "<u4"), ("call", "<u4"), ("drive", "<u4"), ("decision", "<u4")]
+    + [("priority", "<u4"), ("unused", "<u4")]
 )
 #: what is not in the rows, and why
 COUNTS = {

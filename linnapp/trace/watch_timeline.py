@@ -30,7 +30,7 @@ order by duration_ns desc, time_ns limit {MOST}
 """
 _IOS = f"""
 select time_ns, latency_ns, plug_ns, scheduler_ns, drive_ns, device, drive, op, sector, bytes,
-  process, tid, call, decision, failed
+  process, tid, call, decision, tag, failed
 from ios where not below and latency_ns is not null
   and {_IN_WINDOW.format(length="latency_ns")}
 order by latency_ns desc, time_ns limit {MOST}

@@ -76,6 +76,12 @@ def check_can_store() -> None:
         importlib.import_module("pyarrow")
 
 
+#: Columns that recordings of earlier versions lack, and their types in SQL.
+_ADDED = {
+    "calls": dict.fromkeys(watch_reader.PARTS, "bigint"),
+    "ios": {"tag": "bigint"},
+}
+
 #: given the recording's name, the table, the number of the first row, and a pyarrow.Table of rows
 OnRows = Callable[[str, str, int, Any], None]
 
@@ -209,6 +215,7 @@ class Store:
         in_call = flags & watch_reader.IN_CALL != 0
         flush = (rows["bytes"] == 0) & (flags & watch_reader.PREFLUSH != 0)
         drive = np.where(rows["drive"] == watch_reader.SEVERAL, -1, rows["drive"].astype(np.int64))
+        tag = rows["priority"].astype(np.int64) >> watch_reader.TAG_SHIFT & watch_reader.TAG_MASK
         return pa.table(
             {
                 "session": self._session_of(rows, pa),
@@ -218,6 +225,7 @@ class Store:
                 "device": _words(rows["device"].astype(np.int64), self._device, pa),
                 "drive": _words(drive, self._device, pa),
                 "decision": _words(rows["decision"], self._decisions.get, pa),
+                "tag": pa.array(tag, mask=tag < watch_reader.FIRST_TAG),
                 "op": _words(np.where(flush, 2, rows["op"]), lambda op: _OPS.get(op, "other"), pa),
                 "sector": pa.array(rows["sector"].astype(np.int64)),
                 "bytes": pa.array(rows["bytes"].astype(np.int64)),
@@ -330,9 +338,9 @@ def opened(folder: AnyPath) -> Iterator[duckdb.DuckDBPyConnection]:
                     columns.update(row[0] for row in described.fetchall())
                 # What recordings of earlier versions lack is null.
                 more = "".join(
-                    f", null::bigint as {part}"
-                    for part in watch_reader.PARTS
-                    if table == "calls" and part not in columns
+                    f", null::{kind} as {column}"
+                    for column, kind in _ADDED[table].items()
+                    if column not in columns
                 )
                 database.execute(
                     f"create view {table} as select *{more} "
@@ -494,6 +502,13 @@ _DECISIONS = """
 select decision, count(*) as n from ios where decision is not null
 group by decision order by n desc, decision
 """
+_BY_TAG = """
+select tag, count(*) as ios, coalesce(sum(bytes) filter (op = 'read'), 0)::bigint as read_bytes,
+  coalesce(sum(bytes) filter (op = 'write'), 0)::bigint as written_bytes,
+  approx_quantile(latency_ns, 0.5) / 1e3 as p50_us,
+  approx_quantile(latency_ns, 0.99) / 1e3 as p99_us
+from ios where not below and tag is not null group by tag order by ios desc, tag
+"""
 _IOS = """
 select count(*) as ios, coalesce(sum(bytes) filter (op = 'read'), 0)::bigint as read_bytes,
   coalesce(sum(bytes) filter (op = 'write'), 0)::bigint as written_bytes
@@ -508,13 +523,13 @@ _WHOSE = {
 
 
 def summary(folder: AnyPath, top: int) -> dict[str, Any]:
-    """Calls and I/Os by path, those that took most of the time first.
+    """Calls and I/Os by path, those that took most of the time first; I/Os by tag.
 
     Parameters
     ----------
     folder : path
     top : int
-        So many paths.
+        So many paths, and tags.
 
     Returns
     -------
@@ -537,6 +552,7 @@ def summary(folder: AnyPath, top: int) -> dict[str, Any]:
             "decisions": {row["decision"]: row["n"] for row in ask(database, _DECISIONS)},
             "ios": {whose: ask(database, _IOS + where)[0] for whose, where in _WHOSE.items()},
             "by_path": ask(database, f"{_BY_PATH} limit {int(top)}"),
+            "by_tag": ask(database, f"{_BY_TAG} limit {int(top)}"),
         }
     return found
 

@@ -8,6 +8,7 @@ blocks is written while a rule is active, and read back.
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,35 @@ cat $rule/injected >>$OUT/tagged
     assert (tmp_path / "untagged").read_text() == "0\n"
     errno_enodata = 61  # how the block layer reports a medium error
     assert (tmp_path / "tagged").read_text() == f"{errno_enodata}\n1\n"
+
+
+def test_tags_of_threads_rings_and_aio_reach_the_driver(boot, tmp_path: Path) -> None:
+    """The same program that `linnapp watch` tells the tags of, on kernels that can be watched."""
+    source = Path(__file__).parents[1] / "unit" / "watched_programs" / "tagged_reads.c"
+    program = tmp_path / "tagged_reads"
+    subprocess.run(["gcc", "-O2", "-pthread", "-o", program, source, "-luring"], check=True)
+    rules = (0, 3, 8, 100, 101, 102, 200, 400, 500, 1023)
+    script = r"""
+for tag in %s; do
+    rule=/sys/kernel/config/flashsim/flash0/rules/tag$tag
+    mkdir $rule
+    echo read >$rule/op
+    echo request >$rule/count
+    echo $tag >$rule/tag
+    echo 1 >$rule/enabled
+done
+$OUT/tagged_reads /dev/flash0 >$OUT/said
+for tag in %s; do cat /sys/kernel/config/flashsim/flash0/rules/tag$tag/matched; done >$OUT/matched
+"""
+    names = " ".join(map(str, rules))
+    boot(script % (names, names), Array(n_drives=1, size_mb=64, precondition=False))
+    matched = map(int, (tmp_path / "matched").read_text().split())
+    found = dict(zip(rules, matched, strict=True))
+    said = (tmp_path / "said").read_text().split()[1::2]
+    # What has no tag for an application is a limit of a command's duration, or has none.
+    assert found.pop(0) + found.pop(3) == said.count("0") == 16 * 4
+    assert found.pop(500) == 0  # without a class
+    assert found == {tag: said.count(str(tag)) for tag in found} == dict.fromkeys(found, 16)
 
 
 def test_bad_rule_files_are_refused_and_leave_nothing(boot, tmp_path: Path) -> None:

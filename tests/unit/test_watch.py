@@ -89,12 +89,13 @@ def io_record(
     issue_ns: int = 0,
     drive: int = 0,
     decision: int = 0,
+    priority: int = 0,
 ) -> bytes:
     """Queued at 110 ns, ended at 160 ns."""
     return struct.pack(
         "<IIIIQQQIIIIQQQIIII16s",
         *(3, flags, 7, 7, 110, 50, 2048, n_bytes, DEVICE, op),
-        *(call_names().index(call), 100, insert_ns, issue_ns, 0, drive, decision, 0),
+        *(call_names().index(call), 100, insert_ns, issue_ns, 0, drive, decision, priority),
         b"kworker/u8:1",
     )
 
@@ -310,16 +311,21 @@ def test_the_parts_of_a_calls_time_add_up(
     assert "in calls: on a CPU 13.7%, its own I/Os 0.1%, others' I/Os 0.2%, the journal " in shown
 
 
-def test_a_recording_without_the_parts_of_calls_is_still_asked(tmp_path: Path) -> None:
+def test_a_recording_without_the_newer_columns_is_still_asked(tmp_path: Path) -> None:
     """As earlier versions made them."""
     import pyarrow.parquet as parquet
 
     for session in ("before", "after"):
-        folder = stored(tmp_path / "seen" / session, call_record("read", FOO), session=session)
-        calls = parquet.read_table(folder / "calls.parquet").drop_columns([*watch_reader.PARTS])
-        parquet.write_table(calls, folder / "calls.parquet")
+        folder = stored(
+            *(tmp_path / "seen" / session, call_record("read", FOO), io_record(0)),
+            session=session,
+        )
+        for table, columns in watched._ADDED.items():
+            old = parquet.read_table(folder / f"{table}.parquet").drop_columns([*columns])
+            parquet.write_table(old, folder / f"{table}.parquet")
     [row] = asked(folder, "select duration_ns, on_cpu_ns from calls")
     assert row == {"duration_ns": 5, "on_cpu_ns": None}
+    assert asked(folder, "select tag from ios") == [{"tag": None}]
     compared = run("query", tmp_path / "seen", "--compare", "before", "after")
     assert compared.exit_code == 0, compared.output
     drawn = run(
@@ -393,6 +399,36 @@ def test_drives_and_decisions_have_names(
     assert [row["decision"] for row in rows[:5]] == [None, "admitted", "revoked", "probe", "kept"]
     _show(watched.summary(folder, 1), None)
     assert "decided by LinnOS: 2 admitted, 1 kept, 1 probe, 1 revoked" in capsys.readouterr().out
+
+
+def test_an_ios_tag_is_the_hint_of_its_priority(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of each class and level; to hints up to 7 the kernel gives meanings."""
+    tags = {
+        0: None,
+        2 << 13 | 4: None,
+        1 << 13 | 7 << 3 | 7: None,
+        2 << 13 | 8 << 3: 8,
+        3 << 13 | 1023 << 3: 1023,
+        1 << 13 | 512 << 3 | 7: 512,
+    }
+    ended = watch_reader.COMPLETED
+    folder = stored(
+        tmp_path / "seen",
+        *(io_record(ended, priority=priority) for priority in tags),
+        io_record(ended, priority=2 << 13 | 8 << 3, op=1, n_bytes=512),
+        io_record(ended | watch_reader.BELOW, priority=2 << 13 | 8 << 3),
+        io_record(0, priority=2 << 13 | 9 << 3),
+    )
+    rows = asked(folder, "select tag from ios")
+    assert [row["tag"] for row in rows[: len(tags)]] == [*tags.values()]
+    summary = watched.summary(folder, 2)
+    assert [(row["tag"], row["ios"]) for row in summary["by_tag"]] == [(8, 2), (9, 1)]
+    _show(summary, None)
+    shown = capsys.readouterr().out
+    assert "tag 8: block I/Os 2, 4096 bytes read, 512 written; they took p50 0.1, p99" in shown
+    assert "tag 9: block I/Os 1, 4096 bytes read, 0 written\n" in shown
 
 
 def test_sessions_are_kept_side_by_side(tmp_path: Path) -> None:
@@ -818,6 +854,92 @@ def test_an_ios_time_is_told_layer_by_layer(
     assert (found["scheduler_ns"] > 0) == (scheduler != "none")
     has_linnos = bool(list(Path("/sys/block").glob("*/linnos")))
     assert has_linnos or not found["decided"]
+
+
+@pytest.fixture
+def tags(kernel: None) -> None:
+    """Skip where the I/O priority has no room for them, as before Linux 6.5."""
+    if tuple(map(int, platform.release().split("-")[0].split(".")[:2])) < (6, 5):
+        pytest.skip("this kernel's I/O priorities have no hints")
+
+
+@pytest.fixture
+def tagged_reads(tmp_path: Path) -> Path:
+    program = tmp_path / "tagged_reads"
+    source = Path(__file__).parent / "watched_programs" / "tagged_reads.c"
+    subprocess.run(["cc", "-O2", "-Wall", "-pthread", "-o", program, source, "-luring"], check=True)
+    return program
+
+
+def test_each_io_has_the_tag_that_its_application_gave_it(
+    tags: None, tagged_reads: Path, drive: Path, tmp_path: Path
+) -> None:
+    """By threads, and by each request of a ring and of aio; the program says which."""
+    device = drive.stat().st_dev
+    loop = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve().name
+    folder = tmp_path / "seen"
+    said = subprocess.run(
+        [
+            *(sys.executable, "-m", "linnapp", "watch", "-o", folder, "--"),
+            *(tagged_reads, f"/dev/{loop}"),
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    given = {int(sector): int(tag) for sector, tag in re.findall(r"^(\d+) (\d+)$", said, re.M)}
+    seen = asked(folder, f"select sector, tag, call from ios where device = '{loop}'")
+    # A read that a ring's worker had to send again is there twice, both times with its tag.
+    assert {(io["sector"], io["tag"] or 0) for io in seen} == set(given.items())
+    assert len(given) == 16 * (3 + 1 + 6 + 1)
+    calls = {tag: {io["call"] for io in seen if io["tag"] == tag} for tag in (100, 400)}
+    assert calls == {100: {"pread64"}, 400: {"io_submit"}}
+    assert re.search(r"^tag 400: block I/Os 16, 65536 bytes read, 0 written; they took", said, re.M)
+    document = DOCUMENT.read_text().split("\n### Whose request it is: tags\n")[1].split("\n### ")[0]
+    [sql] = re.findall(r"```sql\n(.*?)```", document, re.S)
+    rows = {row["tag"]: row for row in asked(folder, sql)}
+    assert [*rows] == [8, 100, 101, 102, 200, 400, 1023, None]
+    assert all(row["ios"] >= 16 and row["p99_us"] > 0 for row in rows.values())
+
+
+def test_what_the_page_cache_does_for_a_thread_has_its_tag_and_write_back_has_none(
+    tags: None, drive: Path, tmp_path: Path
+) -> None:
+    """`ionice` gives a tag to a program that knows nothing of them."""
+    for name in ("read", "synced", "left"):
+        (drive / name).write_bytes(b"x" * 40_960)
+    os.sync()
+    script = textwrap.dedent(f"""
+        import os
+        fd = os.open("{drive}/read", os.O_RDONLY)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.read(fd, 40960)
+        for name in ("left", "synced"):
+            fd = os.open("{drive}/" + name, os.O_WRONLY)
+            os.write(fd, b"y" * 40960)
+        os.fsync(fd)
+        os.sync()
+    """)
+    seen = watching.watch(
+        tmp_path / "seen",
+        command=["ionice", "-c", "2", "-n", str(77 << 3 | 4), sys.executable, "-S", "-c", script],
+    )
+    assert not seen.status
+    device = drive.stat().st_dev
+    loop = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve().name
+    found = asked(
+        tmp_path / "seen",
+        f"""select call, watched, tag, sum(bytes)::bigint as bytes from ios
+        where device = '{loop}' and op in ('read', 'write') and not metadata
+        group by all order by all""",
+    )
+    of_calls = {row["call"]: row for row in found if row["call"]}
+    assert {row["tag"] for row in of_calls.values()} == {77}
+    assert of_calls["read"]["bytes"] == of_calls["fsync"]["bytes"] == 40_960
+    # What was left to write-back, and what the journal wrote, is of the kernel's own threads.
+    others = [row for row in found if not row["watched"]]
+    assert {row["tag"] for row in others} == {None}
+    assert sum(row["bytes"] for row in others) >= 40_960
 
 
 #: In two folders, by the main thread and by another of a name and number of its own.

@@ -45,11 +45,19 @@ class Page(html.parser.HTMLParser):
         self.text += data
 
 
-def io(time_ns: int, latency_ns: int, insert_ns: int, issue_ns: int, decision: int = 0) -> bytes:
+def io(
+    time_ns: int,
+    latency_ns: int,
+    insert_ns: int,
+    issue_ns: int,
+    *,
+    decision: int = 0,
+    priority: int = 0,
+) -> bytes:
     return struct.pack(
         "<IIIIQQQIIIIQQQIIII16s",
         *(3, IN_CALL | WATCHED | COMPLETED, 7, 7, time_ns, latency_ns, 8, 4096, DEVICE, 0),
-        *(call_names().index("read"), 0, insert_ns, issue_ns, 0, 0, decision, 0),
+        *(call_names().index("read"), 0, insert_ns, issue_ns, 0, 0, decision, priority),
         b"x",
     )
 
@@ -70,7 +78,7 @@ def seen(tmp_path: Path) -> Path:
         ),
         call_record("fsync", FOO, time_ns=9 * MS, duration_ns=MS, tid=8),
         io(3 * MS, 2 * MS, 3 * MS + MS // 2, 4 * MS),
-        io(4 * MS, 2 * MS, 0, 4 * MS),
+        io(4 * MS, 2 * MS, 0, 4 * MS, priority=2 << 13 | 9 << 3),
         io(6 * MS, MS // 10, 0, 0, decision=2),
         session="first",
     )
@@ -100,6 +108,7 @@ def test_bars_are_where_the_times_say(seen: Path) -> None:
     }
     assert "3 calls, 3 block I/Os" in page.text and "Not drawn" not in page.text
     assert "plug 500.0 us, scheduler 500.0 us, drive 1,000.0 us" in page.text
+    assert page.text.count(" in read with the tag 9: 2,000.0 us") == 1
     assert "on a CPU 25.0%, its own I/Os 75.0%" in page.text
     # Names are text, without what moves a cursor; nothing is loaded, and nothing runs.
     assert "/srv/<script>&?[2J" in page.text and "\x1b" not in page.text
