@@ -21,16 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from eval import seeds, workers
-from eval.cache import LAB_SOURCES, RESULTS, ROOT, Cache, code_version, digest, read_record
+from eval.cache import LAB_SOURCES, RESULTS, Cache, code_version, digest, read_record
 from eval.errors import StepError
 from eval.experiment import Context, Experiment, Table
 from eval.experiments import NAMES, ON_REQUEST, load, source
 from eval.files import write_json, write_text
-from eval.guests import use_copies
+from eval.programs import keep_programs
 from linnapp.errors import LinnappError
-from linnapp.lab.uml import DEFAULT_KERNEL
-
-REPLAYER = ROOT / "build" / "replayer" / "replayer"
 
 #: table2 stands in the same run as fig05.
 ALIASES = {"table2": "fig05"}
@@ -85,21 +82,6 @@ def main() -> None:
             workers.stop()
     if failed:
         sys.exit(f"python -m eval: failed: {', '.join(failed)}")
-
-
-def keep_programs(out: Path) -> None:
-    """Run copies of the kernel and the replayer, so that a build meanwhile changes nothing."""
-    programs = out / "bin"
-    programs.mkdir(parents=True, exist_ok=True)
-    for program, target in ((DEFAULT_KERNEL, "kernel"), (REPLAYER, "replayer")):
-        if not program.exists():
-            raise SystemExit(f"{program}: not there; `make {target}` builds it")
-        # By hand, and not as results are written: copy2 keeps what makes it executable.
-        beside = programs / f".{program.name}.tmp"
-        shutil.copy2(program, beside)
-        beside.replace(programs / program.name)
-    programs = programs.resolve()
-    use_copies(programs / DEFAULT_KERNEL.name, programs)
 
 
 class Plan:

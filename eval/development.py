@@ -14,11 +14,11 @@ import sys
 from pathlib import Path
 
 from eval import contenders, grid, scores, workers
-from eval.__main__ import keep_programs
 from eval.cache import Cache
 from eval.cells import WORKLOADS, replayed
 from eval.errors import StepError
 from eval.metrics import percent
+from eval.programs import keep_programs
 from eval.seeds import DEVELOPMENT
 
 OUT = Path("out") / "eval-dev"

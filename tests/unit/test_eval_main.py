@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What runs an experiment: finished is finished, the programs are copies, times are recorded."""
+"""What runs an experiment: finished is finished, and times are recorded."""
 
 from __future__ import annotations
 
@@ -12,12 +12,9 @@ from typing import Any
 import pytest
 
 from eval import __main__ as command
-from eval import guests
 from eval.cache import Cache, read_record
 from eval.errors import StepError
 from eval.experiment import Context, Experiment
-from linnapp.lab.array import Array
-from linnapp.lab.places import Places
 
 
 def _arguments(**changes: Any) -> argparse.Namespace:
@@ -113,31 +110,3 @@ def test_alone_it_would_take_what_was_cached_too(
     thing.write_text(json.dumps({**json.loads(thing.read_text()), "seconds": 1e6}))
     again = recorded(force=True, jobs=4)
     assert again["alone_seconds"] == 250_000 > again["seconds"]
-
-
-def test_kernel_and_replayer_are_copied_and_come_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("linux", "replayer"):
-        (tmp_path / name).write_text(name)
-    monkeypatch.setattr(command, "DEFAULT_KERNEL", tmp_path / "linux")
-    monkeypatch.setattr(command, "REPLAYER", tmp_path / "replayer")
-    monkeypatch.setattr(guests, "_kernel", None)
-    monkeypatch.setattr(guests, "_programs", None)
-    command.keep_programs(tmp_path / "out")
-    assert guests._kernel == (tmp_path / "out" / "bin" / "linux").resolve()
-    assert (tmp_path / "out" / "bin" / "replayer").read_text() == "replayer"
-    places = Places(tmp_path, guests._programs)
-    path = places.environment(Array())["PATH"].split(":")
-    first = next(places.folders[place].source for place in path if place in places.folders)
-    assert first == (tmp_path / "out" / "bin").resolve()
-
-
-def test_without_a_replayer_it_says_what_builds_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "linux").write_text("")
-    monkeypatch.setattr(command, "DEFAULT_KERNEL", tmp_path / "linux")
-    monkeypatch.setattr(command, "REPLAYER", tmp_path / "replayer")
-    with pytest.raises(SystemExit, match="make replayer"):
-        command.keep_programs(tmp_path / "out")

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: MIT
+"""The kernel and the replayer that everything is run on: copies of what `make` built."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from eval.cache import ROOT
+from eval.guests import use_copies
+from linnapp.lab.uml import DEFAULT_KERNEL
+
+REPLAYER = ROOT / "build" / "replayer" / "replayer"
+
+
+def keep_programs(out: Path) -> None:
+    """Run copies of the kernel and the replayer, so that a build meanwhile changes nothing.
+
+    Parameters
+    ----------
+    out : Path
+        The copies are made in its ``bin``.
+
+    Raises
+    ------
+    SystemExit
+        If one has not been built, with what builds it.
+    """
+    programs = out / "bin"
+    programs.mkdir(parents=True, exist_ok=True)
+    for program, target in ((DEFAULT_KERNEL, "kernel"), (REPLAYER, "replayer")):
+        if not program.exists():
+            raise SystemExit(f"{program}: not there; `make {target}` builds it")
+        # By hand, and not as results are written: copy2 keeps what makes it executable.
+        beside = programs / f".{program.name}.tmp"
+        shutil.copy2(program, beside)
+        beside.replace(programs / program.name)
+    programs = programs.resolve()
+    use_copies(programs / DEFAULT_KERNEL.name, programs)

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+"""What the evaluation runs are copies of what was built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from eval import guests, programs
+from linnapp.lab.array import Array
+from linnapp.lab.places import Places
+
+
+def test_kernel_and_replayer_are_copied_and_come_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("linux", "replayer"):
+        (tmp_path / name).write_text(name)
+    monkeypatch.setattr(programs, "DEFAULT_KERNEL", tmp_path / "linux")
+    monkeypatch.setattr(programs, "REPLAYER", tmp_path / "replayer")
+    monkeypatch.setattr(guests, "_kernel", None)
+    monkeypatch.setattr(guests, "_programs", None)
+    programs.keep_programs(tmp_path / "out")
+    assert guests._kernel == (tmp_path / "out" / "bin" / "linux").resolve()
+    assert (tmp_path / "out" / "bin" / "replayer").read_text() == "replayer"
+    places = Places(tmp_path, guests._programs)
+    path = places.environment(Array())["PATH"].split(":")
+    first = next(places.folders[place].source for place in path if place in places.folders)
+    assert first == (tmp_path / "out" / "bin").resolve()
+
+
+def test_without_a_replayer_it_says_what_builds_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "linux").write_text("")
+    monkeypatch.setattr(programs, "DEFAULT_KERNEL", tmp_path / "linux")
+    monkeypatch.setattr(programs, "REPLAYER", tmp_path / "replayer")
+    with pytest.raises(SystemExit, match="make replayer"):
+        programs.keep_programs(tmp_path / "out")
