@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 from click.testing import CliRunner, Result
 from test_latency_log import random_log
 
@@ -87,21 +86,14 @@ def test_with_few_reads_it_is_the_percentile_of_all_and_says_so() -> None:
     assert learn(np.zeros(1000), np.zeros(1000, int), 99, few).rows == (Row(0, 1, 1000),)
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("log") / "az.trace"
-    random_log(path, n=9000)
-    return path
-
-
 def run(*arguments: object) -> Result:
     return CliRunner().invoke(cli, [str(argument) for argument in arguments])
 
 
-def test_training_keeps_it_beside_the_model(log: Path, tmp_path: Path) -> None:
+def test_training_keeps_it_beside_the_model(long_log: Path, tmp_path: Path) -> None:
     out = tmp_path / "m"
     for percentile, more in ((99, ()), (90, ("--hedge-percentile", 90))):
-        result = run("train", "--kind", "latency", "--trace", log, "-o", out, *more)
+        result = run("train", "--kind", "latency", "--trace", long_log, "-o", out, *more)
         assert result.exit_code == 0, result.output
         assert sorted(path.name for path in out.iterdir()) == ["az.hedge", "az.json", "az.linnos"]
         record = json.loads((out / "az.json").read_text())
@@ -115,7 +107,7 @@ def test_training_keeps_it_beside_the_model(log: Path, tmp_path: Path) -> None:
     # Of the reads that did not teach, and of no others.
     model = load_model(out / "az.linnos")
     assert isinstance(model, LatencyModel)
-    reads, _ = load_latency_reads(log, model.overdue_us)
+    reads, _ = load_latency_reads(long_log, model.overdue_us)
     parts = split(len(reads), TrainingOptions())
     unseen = reads.latency_us[parts.validation.start :]
     assert sum(row.reads for row in table.rows) == len(unseen)
@@ -134,12 +126,12 @@ def test_of_few_reads_it_says_so(tmp_path: Path) -> None:
     assert len((tmp_path / "m" / "few.hedge").read_text().splitlines()) == 3
 
 
-def test_networks_have_none(log: Path, tmp_path: Path) -> None:
-    result = run("train", "--trace", log, "-o", tmp_path / "m", "--hedge-percentile", 95)
+def test_networks_have_none(long_log: Path, tmp_path: Path) -> None:
+    result = run("train", "--trace", long_log, "-o", tmp_path / "m", "--hedge-percentile", 95)
     assert result.exit_code == 2
     assert "--hedge-percentile is of latency models" in result.stderr
     result = run(
-        "train", "--kind", "latency", "--trace", log, "-o", tmp_path / "m",
+        "train", "--kind", "latency", "--trace", long_log, "-o", tmp_path / "m",
         "--hedge-percentile", 100,
     )  # fmt: skip
     assert result.exit_code == 2 and "0<x<100" in result.stderr

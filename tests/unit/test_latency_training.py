@@ -38,20 +38,13 @@ def trained(path: Path, recipe: Recipe = RECIPE) -> tuple[LatencyModel, dict[str
     return drive.model, drive.record
 
 
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("log") / "az.trace"
-    random_log(path, n=9000)
-    return path
-
-
 def run(*arguments: object) -> Result:
     return CliRunner().invoke(cli, [str(argument) for argument in arguments])
 
 
-def test_same_seed_same_bytes_and_it_learns(log: Path) -> None:
-    model, record = trained(log)
-    again, _ = trained(log)
+def test_same_seed_same_bytes_and_it_learns(long_log: Path) -> None:
+    model, record = trained(long_log)
+    again, _ = trained(long_log)
     assert model.to_bytes() == again.to_bytes()
     assert (record["prediction"], record["n_trees"], record["why_no_trees"]) == ("trees", 32, None)
     assert record["auc"] > max(record["auc_last_latencies"], record["auc_pending"])
@@ -62,7 +55,7 @@ def test_same_seed_same_bytes_and_it_learns(log: Path) -> None:
 
 
 def test_the_figures_of_a_slice_are_of_trees_that_had_not_seen_it(
-    log: Path, monkeypatch: pytest.MonkeyPatch
+    long_log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grown = []
     real = latency_training.grow
@@ -73,8 +66,8 @@ def test_the_figures_of_a_slice_are_of_trees_that_had_not_seen_it(
         return result
 
     monkeypatch.setattr(latency_training, "grow", grow)
-    model, record = trained(log)
-    reads, _ = load_latency_reads(log, record["overdue_us"])
+    model, record = trained(long_log)
+    reads, _ = load_latency_reads(long_log, record["overdue_us"])
     parts = split(len(reads), TrainingOptions())
     assert [n for n, _ in grown] == [parts.training.stop, parts.validation.stop, len(reads)]
     assert grown[2][1].to_bytes() == model.to_bytes()
@@ -86,14 +79,16 @@ def test_the_figures_of_a_slice_are_of_trees_that_had_not_seen_it(
     assert record["test"]["false_revoke"] == np.count_nonzero(refused & ~slow)
 
 
-def test_what_the_test_slice_holds_decides_nothing_but_the_trees(log: Path, tmp_path: Path) -> None:
-    ios = [row.split(",") for row in log.read_text().splitlines()]
+def test_what_the_test_slice_holds_decides_nothing_but_the_trees(
+    long_log: Path, tmp_path: Path
+) -> None:
+    ios = [row.split(",") for row in long_log.read_text().splitlines()]
     ios.sort(key=lambda io: float(io[5]))
     n = round(len(ios) * 0.9)
     late = [[io[0], str(3 * int(io[1])), *io[2:]] for io in ios[n:]]
     changed = tmp_path / "az.trace"
     changed.write_text("".join(",".join(io) + "\n" for io in ios[:n] + late))
-    _, before = trained(log)
+    _, before = trained(long_log)
     _, after = trained(changed)
     for key in ("threshold_us", "overdue_us", "refuse_us", "validation_quality"):
         assert before[key] == after[key], key
@@ -150,9 +145,9 @@ def test_a_worse_ranking_is_enough() -> None:
     )
 
 
-def test_reads_are_refused_only_where_it_helps(log: Path, tmp_path: Path) -> None:
-    model, record = trained(log)
-    reads, _ = load_latency_reads(log, model.overdue_us)
+def test_reads_are_refused_only_where_it_helps(long_log: Path, tmp_path: Path) -> None:
+    model, record = trained(long_log)
+    reads, _ = load_latency_reads(long_log, model.overdue_us)
     parts = split(len(reads), TrainingOptions())
     for rows in (parts.training, parts.validation):
         part = reads.take(rows)
@@ -162,23 +157,23 @@ def test_reads_are_refused_only_where_it_helps(log: Path, tmp_path: Path) -> Non
         assert part.latency_us[refused].mean() > 2 * part.latency_us[~refused].mean()
     # Where a failover costs more than any read takes, nothing is refused.
     dear = dataclasses.replace(RECIPE, labelling=LabellingOptions(failover_us=1e6))
-    model, record = trained(log, dear)
+    model, record = trained(long_log, dear)
     assert (model.refuse_us, record["refuse_us"]) == (NEVER, None)
 
 
-def test_of_many_reads_every_third(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, _ = load_latency_reads(log, 500)
+def test_of_many_reads_every_third(long_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, _ = load_latency_reads(long_log, 500)
     monkeypatch.setattr(latency_training, "MAX_READS", len(whole) // 2 - 100)
-    _, record = trained(log)
+    _, record = trained(long_log)
     assert record["reads"] == -(-len(whole) // 3)
     for chunk_ios in (100, 5000):
-        third, _ = load_latency_reads(log, 500, 3, chunk_ios=chunk_ios)
+        third, _ = load_latency_reads(long_log, 500, 3, chunk_ios=chunk_ios)
         assert np.array_equal(third.features, whole.features[::3])
         assert np.array_equal(third.latency_us, whole.latency_us[::3])
 
 
 def test_trees_that_are_kept_in_another_way_are_an_error(
-    log: Path, monkeypatch: pytest.MonkeyPatch
+    long_log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = latency_training._complete
 
@@ -188,13 +183,13 @@ def test_trees_that_are_kept_in_another_way_are_an_error(
 
     monkeypatch.setattr(latency_training, "_complete", backwards)
     with pytest.raises(LinnappError, match="this version of scikit-learn"):
-        trained(log)
+        trained(long_log)
 
 
-def test_without_scikit_learn(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_scikit_learn(long_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.ensemble", None)
     with pytest.raises(LinnappError, match="pip install scikit-learn"):
-        trained(log)
+        trained(long_log)
 
 
 def test_too_short_to_split(tmp_path: Path) -> None:
@@ -204,11 +199,11 @@ def test_too_short_to_split(tmp_path: Path) -> None:
         trained(path)
 
 
-def test_evaluation(log: Path) -> None:
-    model, _ = trained(log)
-    result = evaluate(model, log)
+def test_evaluation(long_log: Path) -> None:
+    model, _ = trained(long_log)
+    result = evaluate(model, long_log)
     assert isinstance(result, LatencyEvaluation)
-    reads, _ = load_latency_reads(log, model.overdue_us)
+    reads, _ = load_latency_reads(long_log, model.overdue_us)
     predicted_us = predict_us(model, reads.features)
     slow = reads.latency_us > model.threshold_us
     assert result.auc == area_under_roc(predicted_us, slow)
@@ -218,25 +213,27 @@ def test_evaluation(log: Path) -> None:
     error = np.abs(np.log2(np.maximum(reads.latency_us, 1) / predicted_us)).mean()
     assert result.mean_abs_log2_error == pytest.approx(error)
     for engine, chunk_ios in (("numpy", 333), ("c", 10**6)):
-        again = evaluate(model, log, engine, chunk_ios=chunk_ios).to_json()
+        again = evaluate(model, long_log, engine, chunk_ios=chunk_ios).to_json()
         for name, value in result.to_json().items():
             # Sums of chunks round differently.
             expected = value if isinstance(value, str) else pytest.approx(value, rel=1e-12)
             assert again[name] == expected, name
 
 
-def test_commands(log: Path, tmp_path: Path) -> None:
-    result = run("train", "--kind", "latency", "--trace", log, "-o", tmp_path / "m")
+def test_commands(long_log: Path, tmp_path: Path) -> None:
+    result = run("train", "--kind", "latency", "--trace", long_log, "-o", tmp_path / "m")
     assert result.exit_code == 0, result.output
     assert "32 trees" in result.stderr and "area under ROC: this model 0." in result.stderr
-    judged = run("evaluate", "--model", tmp_path / "m", "--trace", log)
+    judged = run("evaluate", "--model", tmp_path / "m", "--trace", long_log)
     assert "off by a factor of" in judged.output and "last latencies 0." in judged.output
-    judged = run("evaluate", "--model", tmp_path / "m", "--trace", log, "--json", "--engine", "c")
+    judged = run(
+        "evaluate", "--model", tmp_path / "m", "--trace", long_log, "--json", "--engine", "c"
+    )
     figures = json.loads(judged.output)
     assert figures["kind"] == "latency" and figures["auc"] > figures["auc_last_latencies"]
     model = load_model(tmp_path / "m" / "az.linnos")
     assert isinstance(model, LatencyModel)
-    reads, _ = load_latency_reads(log, model.overdue_us)
+    reads, _ = load_latency_reads(long_log, model.overdue_us)
     np.save(tmp_path / "f.npy", reads.features[:500])
     for engine in ("numpy", "c"):
         said = run("predict", "--model", tmp_path / "m", "--features", tmp_path / "f.npy",
@@ -255,17 +252,17 @@ def test_commands(log: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "option", ["--bias=2", "--label=paper", "--hidden=256", "--epochs=3", "--starts=2"]
 )
-def test_options_of_networks_are_refused(log: Path, tmp_path: Path, option: str) -> None:
-    result = run("train", "--kind", "latency", "--trace", log, "-o", tmp_path / "m", option)
+def test_options_of_networks_are_refused(long_log: Path, tmp_path: Path, option: str) -> None:
+    result = run("train", "--kind", "latency", "--trace", long_log, "-o", tmp_path / "m", option)
     assert result.exit_code == 2
     assert f"{option.split('=')[0]} is of networks" in result.stderr
     assert not (tmp_path / "m").exists()
 
 
-def test_tensorflow_stays_out_of_it(log: Path, tmp_path: Path) -> None:
+def test_tensorflow_stays_out_of_it(long_log: Path, tmp_path: Path) -> None:
     code = (
         "import sys; from linnapp.cli import cli\n"
-        f"cli.main(['train', '--kind', 'latency', '--trace', {str(log)!r}, '-o', "
+        f"cli.main(['train', '--kind', 'latency', '--trace', {str(long_log)!r}, '-o', "
         f"{str(tmp_path / 'm')!r}], standalone_mode=False)\n"
         "assert 'tensorflow' not in sys.modules"
     )

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: MIT
+"""Fixtures that tests without a kernel share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_latency_log import random_log
+
+
+@pytest.fixture(scope="session")
+def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log with latencies that is long enough to learn from; nobody writes to it."""
+    path = tmp_path_factory.mktemp("log") / "az.trace"
+    random_log(path, n=9000)
+    return path
