@@ -6,11 +6,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starting import interrupted_as_it_starts
 
 from linnapp.drive.disks import drives_to_record
 from linnapp.errors import DeviceError
@@ -158,15 +158,7 @@ def test_a_command_that_is_being_started_is_not_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An interrupt that comes before the command is known is heeded once it is."""
-    programs: list[subprocess.Popen[bytes]] = []
-    start = recording.started
-
-    def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
-        programs.append(start(command))
-        signal.raise_signal(signal.SIGINT)
-        return programs[0]
-
-    monkeypatch.setattr(recording, "started", started)
+    programs = interrupted_as_it_starts(recording, monkeypatch)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     tracer = subprocess.Popen(["sleep", "600"])
     try:

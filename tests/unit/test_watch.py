@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from starting import interrupted_as_it_starts, programs_started_by
 
 from linnapp.cli import cli
 from linnapp.commands.watch import _show
@@ -1331,15 +1332,7 @@ def test_interrupted_it_keeps_what_was_recorded_and_told_to_end_nothing(
 def test_a_program_that_is_being_started_is_not_left_behind(
     kernel: None, heeded_interrupts: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    programs: list[subprocess.Popen[bytes]] = []
-    start = watching.started
-
-    def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
-        programs.append(start(command))
-        signal.raise_signal(signal.SIGINT)
-        return programs[0]
-
-    monkeypatch.setattr(watching, "started", started)
+    programs = interrupted_as_it_starts(watching, monkeypatch)
     try:
         seen = watching.watch(tmp_path / "seen", command=["sleep", "600"])
         assert programs[0].poll() == -signal.SIGTERM and seen.status == 128 + signal.SIGTERM
@@ -1359,18 +1352,13 @@ def test_what_does_not_fit_the_buffer_is_counted(
         for i in range({n}):
             os.write(fd, b"x")
     """)
-    programs: list[subprocess.Popen[bytes]] = []
-    start, read = watching.started, Reader.read
-
-    def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
-        programs.append(start(command))
-        return programs[0]
+    programs = programs_started_by(watching, monkeypatch)
+    read = Reader.read
 
     def late(reader: Reader, timeout_ms: int) -> bool:
         programs[0].wait()
         return read(reader, 0)
 
-    monkeypatch.setattr(watching, "started", started)
     monkeypatch.setattr(Reader, "read", late)
     seen = watching.watch(
         tmp_path / "seen", command=[sys.executable, "-S", "-c", script], buffer_mib=1

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT
+"""What runs a command while it records: see the program that it starts, and come in between."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from types import ModuleType
+
+import pytest
+
+
+def programs_started_by(
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch, then: Callable[[], None] = lambda: None
+) -> list[subprocess.Popen[bytes]]:
+    """The programs that a module starts, as they come.
+
+    Parameters
+    ----------
+    module : module
+        Has `started` of linnapp.trace.command.
+    monkeypatch : pytest.MonkeyPatch
+    then : callable
+        Called when a program runs of which the module does not know yet.
+    """
+    programs: list[subprocess.Popen[bytes]] = []
+    start = module.started
+
+    def started(command: Sequence[str]) -> subprocess.Popen[bytes]:
+        programs.append(start(command))
+        then()
+        return programs[-1]
+
+    monkeypatch.setattr(module, "started", started)
+    return programs
+
+
+def interrupted_as_it_starts(
+    module: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> list[subprocess.Popen[bytes]]:
+    """The same, with a ctrl-C that comes just then."""
+    return programs_started_by(module, monkeypatch, lambda: signal.raise_signal(signal.SIGINT))
