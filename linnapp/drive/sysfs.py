@@ -175,10 +175,10 @@ class Drive:
             raise DeviceError(f"{len(names)} peers: a drive has {MAX_PEERS} at most")
         return names
 
-    def set_peers(self, devices: Sequence[str]) -> None:
-        """Name the drives with the same data anew; errors as of :meth:`check_peers`."""
+    def set_peers(self, names: Sequence[str]) -> None:
+        """Name the drives with the same data anew, as :meth:`check_peers` has found them."""
         # An empty line, for nothing at all would not be a write.
-        self._write("peers", " ".join(self.check_peers(devices)) + "\n")
+        self._write("peers", " ".join(names) + "\n")
 
     @property
     def latency_counts(self) -> list[int] | None:

@@ -50,12 +50,12 @@ def upload(
         If the kernel does not run such a model, or refused it; the old one is then still active.
     """
     drive = Drive(os.fspath(device))
-    if peers is not None:
-        drive.check_peers(peers)
+    # Before anything is changed.
+    names = None if peers is None else drive.check_peers(peers)
     replace_model(drive, model, warn)
     # Before the mode: enforcing, it would refuse reads that are to be kept.
-    if peers is not None:
-        drive.set_peers(peers)
+    if names is not None:
+        drive.set_peers(names)
     if mode is not None:
         drive.set_mode(mode)
     return drive

@@ -194,8 +194,9 @@ def test_peers_are_named_and_shown(
     make_tree(tmp_path / "more", monkeypatch, "sda sdb sdd sde sdf sdg sdh sdi sdj")
     (tmp_path / "more" / "block" / "sda" / "linnos" / "peers").write_text("\n")
     with pytest.raises(DeviceError, match="8 peers: a drive has 7 at most"):
-        Drive("sda").set_peers(["sdb", "sdd", "sde", "sdf", "sdg", "sdh", "sdi", "sdj"])
-    Drive("sda").set_peers(["sdb", "sdd", "sde", "sdf", "sdg", "sdh", "sdi"])
+        Drive("sda").check_peers(["sdb", "sdd", "sde", "sdf", "sdg", "sdh", "sdi", "sdj"])
+    seven = ["sdb", "sdd", "sde", "sdf", "sdg", "sdh", "sdi"]
+    assert Drive("sda").check_peers(seven) == seven
     monkeypatch.setenv("LINNAPP_SYSFS", str(tmp_path))
 
     run_cli(*upload, "--peers", "sdb,", "--mode", "enforce")
