@@ -28,6 +28,9 @@ THREADS = 1
 #: batches per call of the graph; ctrl-C is noticed between calls
 _STEPS_PER_CALL = 128
 
+#: digits that are made floats at a time, 16 MB of them
+_FLOATS_AT_A_TIME = 1 << 22
+
 #: reads whose outputs are computed at a time
 _OUTPUT_ROWS = 1 << 15
 
@@ -245,22 +248,25 @@ def batches(
     n_inputs = digits.shape[1]
     n_batches = len(slow) // size
 
-    def shuffled() -> Iterator[tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]]:
+    # Floats are made of many batches at a time: of one, TensorFlow's call of a function to do it
+    # takes as long as a third of a training step.
+    at_a_time = max(1, min(_STEPS_PER_CALL, _FLOATS_AT_A_TIME // (size * n_inputs)))
+
+    def shuffled() -> Iterator[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]]:
         order = rng.permutation(len(slow))[: n_batches * size].reshape(n_batches, size)
-        for start in range(0, n_batches, _STEPS_PER_CALL):
-            rows = order[start : start + _STEPS_PER_CALL]
-            yield digits[rows], slow[rows]
+        for start in range(0, n_batches, at_a_time):
+            rows = order[start : start + at_a_time]
+            yield digits[rows].astype(np.float32), slow[rows].astype(np.float32)
 
     many = tf.data.Dataset.from_generator(
         shuffled,
         output_signature=(
-            tf.TensorSpec((None, size, n_inputs), tf.uint8),
-            tf.TensorSpec((None, size), tf.bool),
+            tf.TensorSpec((None, size, n_inputs), tf.float32),
+            tf.TensorSpec((None, size), tf.float32),
         ),
     )
     each = many.flat_map(lambda *columns: tf.data.Dataset.from_tensor_slices(columns))
-    floats = each.map(lambda x, y: (tf.cast(x, tf.float32), tf.cast(y, tf.float32)))
-    return floats.apply(tf.data.experimental.assert_cardinality(n_batches))
+    return each.apply(tf.data.experimental.assert_cardinality(n_batches))
 
 
 def outputs_now(network: Any, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
