@@ -32,6 +32,12 @@ MAX_HELD_OUT_ROWS = 100_000
 MIN_BURSTS = 2000
 MAX_PASSES = 100
 
+#: I/Os of a part that stay in memory from one pass to the next, at some 70 bytes each: short traces
+#: are gone over a hundred times, and reading them takes longer than making bursts of them.
+KEPT_IOS = 1_000_000
+
+_CHUNK_FIELDS = dataclasses.fields(IoChunk)
+
 
 def sample_bursts(
     trace: Recorded,
@@ -89,8 +95,9 @@ def sample_bursts(
         expected = max(1.0, COVERED * n_train)
         keep = min(1.0, 2 * limit / expected)
         n_bursts = 0
+        ios = _Part(trace, part, layout, reader_options)
         for _ in range(MAX_PASSES):
-            for chunk in _part(trace, part, layout, reader_options):
+            for chunk in ios:
                 n_bursts += burst_count(chunk)
                 reads = add_bursts(chunk, threshold_us, layout, rng, limits)
                 if keep < 1:
@@ -111,22 +118,52 @@ def sample_bursts(
     return made[0], made[1], made[2]
 
 
-def _part(
-    trace: Recorded, part: slice, layout: FeatureLayout, reader_options: dict[str, Any]
-) -> Iterator[IoChunk]:
-    """The I/Os from the part's first served read, or the trace's begin, up to the next part's."""
-    seen = 0
-    for chunk in open_recording(trace, history=layout.history, **reader_options):
-        served = np.cumsum(chunk.is_served_read)
-        # Served read number `index` and all I/Os after it begin at this row of the chunk.
-        begin, end = (
-            int(np.searchsorted(served, index - seen, side="right")) if index else 0
-            for index in (part.start, part.stop)
-        )
-        n_served = int(served[-1]) if len(served) else 0
-        seen += n_served
-        inside = chunk.take(slice(begin, end))
-        if len(inside):
-            yield inside
-        if seen > part.stop:
+class _Part:
+    """The I/Os of a part, in chunks, to be gone over again and again.
+
+    They are those from the part's first served read, or the trace's begin, up to the next part's.
+    """
+
+    def __init__(
+        self, trace: Recorded, part: slice, layout: FeatureLayout, reader_options: dict[str, Any]
+    ) -> None:
+        self._trace = trace
+        self._part = part
+        self._options = {**reader_options, "history": layout.history}
+        self._kept: list[IoChunk] | None = None
+
+    def __iter__(self) -> Iterator[IoChunk]:
+        if self._kept is not None:
+            yield from self._kept
             return
+        kept: list[IoChunk] = []
+        n_ios = 0
+        for chunk in self._read():
+            n_ios += len(chunk)
+            if n_ios <= KEPT_IOS:
+                # Copies: the chunk is a view of a buffer that may be much longer.
+                kept.append(
+                    IoChunk(*(getattr(chunk, field.name).copy() for field in _CHUNK_FIELDS))
+                )
+            else:
+                kept.clear()
+            yield chunk
+        if n_ios <= KEPT_IOS:
+            self._kept = kept
+
+    def _read(self) -> Iterator[IoChunk]:
+        seen = 0
+        for chunk in open_recording(self._trace, **self._options):
+            served = np.cumsum(chunk.is_served_read)
+            # Served read number `index` and all I/Os after it begin at this row of the chunk.
+            begin, end = (
+                int(np.searchsorted(served, index - seen, side="right")) if index else 0
+                for index in (self._part.start, self._part.stop)
+            )
+            n_served = int(served[-1]) if len(served) else 0
+            seen += n_served
+            inside = chunk.take(slice(begin, end))
+            if len(inside):
+                yield inside
+            if seen > self._part.stop:
+                return
