@@ -125,7 +125,7 @@ static void ftl_close(struct flashsim_ftl *ftl, u32 chip, u32 block)
 static u32 ftl_open(struct flashsim_ftl *ftl, u32 chip, bool most_worn)
 {
 	u32 first = chip_first_block(ftl, chip);
-	u32 best = FLASHSIM_NONE;
+	u32 best = FLASHSIM_NONE, best_erases = 0;
 	u32 b;
 
 	for (b = first; b < first + ftl->chip_blocks; b++) {
@@ -134,9 +134,11 @@ static u32 ftl_open(struct flashsim_ftl *ftl, u32 chip, bool most_worn)
 		if (blk->state != BLOCK_FREE)
 			continue;
 		if (best == FLASHSIM_NONE ||
-		    (most_worn ? blk->erases > ftl->blocks[best].erases :
-				 blk->erases < ftl->blocks[best].erases))
+		    (most_worn ? blk->erases > best_erases :
+				 blk->erases < best_erases)) {
 			best = b;
+			best_erases = blk->erases;
+		}
 	}
 	if (WARN_ON_ONCE(best == FLASHSIM_NONE))
 		return first;
@@ -162,91 +164,139 @@ static void ftl_erase(struct flashsim_ftl *ftl, u32 chip, u32 block,
 }
 
 /*
- * Cost-benefit score: (1 - u) / 2u * age, with u the valid share. In 64-bit
- * integers, scaled so that neither factor is lost.
+ * The closed block that lags most erases behind the most erased one of the chip,
+ * if these are more than wear_delta; or FLASHSIM_NONE.
  */
-static u64 ftl_score(const struct flashsim_ftl *ftl,
-		     const struct flashsim_block *blk, u32 now)
-{
-	u64 won = ftl->block_units - blk->valid;
-
-	if (!ftl->p->gc_policy)
-		return won;
-	if (!blk->valid)
-		return U64_MAX;
-	return div_u64((won * (now - blk->closed_at + 1)) << 16,
-		       2 * blk->valid);
-}
-
-static u32 ftl_victim(struct flashsim_ftl *ftl, u32 chip, bool level)
+static u32 ftl_lagging(const struct flashsim_ftl *ftl, u32 chip)
 {
 	u32 first = chip_first_block(ftl, chip);
-	u32 most_erases = 0, least_worn = FLASHSIM_NONE;
+	u32 most_erases = 0, least_erases = 0;
+	u32 least_worn = FLASHSIM_NONE;
+	u32 b;
+
+	for (b = first; b < first + ftl->chip_blocks; b++) {
+		const struct flashsim_block *blk = &ftl->blocks[b];
+
+		most_erases = max(most_erases, blk->erases);
+		if (blk->state == BLOCK_CLOSED &&
+		    (least_worn == FLASHSIM_NONE || blk->erases < least_erases)) {
+			least_worn = b;
+			least_erases = blk->erases;
+		}
+	}
+	if (least_worn == FLASHSIM_NONE ||
+	    most_erases - least_erases <= ftl->p->wear_delta)
+		return FLASHSIM_NONE;
+	return least_worn;
+}
+
+/* The closed block with the fewest valid units, if any has garbage. */
+static u32 ftl_greedy(const struct flashsim_ftl *ftl, u32 chip)
+{
+	u32 first = chip_first_block(ftl, chip);
+	u32 best = FLASHSIM_NONE, least = ftl->block_units;
+	u32 b;
+
+	/* Most blocks hold more than the least: of them nothing else is asked. */
+	for (b = first; b < first + ftl->chip_blocks; b++) {
+		const struct flashsim_block *blk = &ftl->blocks[b];
+
+		if (blk->valid < least && blk->state == BLOCK_CLOSED) {
+			best = b;
+			least = blk->valid;
+		}
+	}
+	return best;
+}
+
+/*
+ * The closed block with the highest cost-benefit score, if any has garbage: of
+ * (1 - u) / 2u * age, with u the valid share. In 64-bit integers, scaled so that
+ * neither factor is lost.
+ */
+static u32 ftl_cost_benefit(const struct flashsim_ftl *ftl, u32 chip)
+{
+	u32 first = chip_first_block(ftl, chip), now = ftl->chips[chip].rows;
 	u32 best = FLASHSIM_NONE;
 	u64 best_score = 0;
 	u32 b;
 
 	for (b = first; b < first + ftl->chip_blocks; b++) {
 		const struct flashsim_block *blk = &ftl->blocks[b];
-		u64 score;
+		u64 won = ftl->block_units - blk->valid, benefit;
 
-		most_erases = max(most_erases, blk->erases);
-		if (blk->state != BLOCK_CLOSED)
+		if (blk->state != BLOCK_CLOSED || !won)
 			continue;
-		if (least_worn == FLASHSIM_NONE ||
-		    blk->erases < ftl->blocks[least_worn].erases)
-			least_worn = b;
-		if (blk->valid == ftl->block_units)
-			continue;
-		score = ftl_score(ftl, blk, ftl->chips[chip].rows);
-		if (best == FLASHSIM_NONE || score > best_score) {
+		if (!blk->valid)
+			return b;
+		benefit = (won * (now - blk->closed_at + 1)) << 16;
+		/* Divide only what has a higher score: it takes longest. */
+		if (best == FLASHSIM_NONE ||
+		    benefit >= (best_score + 1) * 2 * blk->valid) {
 			best = b;
-			best_score = score;
+			best_score = div_u64(benefit, 2 * blk->valid);
 		}
 	}
-	if (level && least_worn != FLASHSIM_NONE &&
-	    most_erases - ftl->blocks[least_worn].erases > ftl->p->wear_delta) {
-		ftl->counters->wear_moves++;
-		return least_worn;
-	}
 	return best;
+}
+
+static u32 ftl_victim(struct flashsim_ftl *ftl, u32 chip, bool level)
+{
+	u32 lagging = level ? ftl_lagging(ftl, chip) : FLASHSIM_NONE;
+
+	if (lagging != FLASHSIM_NONE) {
+		ftl->counters->wear_moves++;
+		return lagging;
+	}
+	return ftl->p->gc_policy ? ftl_cost_benefit(ftl, chip) :
+				   ftl_greedy(ftl, chip);
+}
+
+/* Move one unit from @victim to the chip's collection block. */
+static void ftl_move(struct flashsim_ftl *ftl, u32 chip, u32 victim, u32 lpn,
+		     struct flashsim_gc_work *work)
+{
+	struct flashsim_ftl_chip *c = &ftl->chips[chip];
+	u32 ppn;
+
+	if (c->gc_block == FLASHSIM_NONE) {
+		c->gc_block = ftl_open(ftl, chip, true);
+		c->gc_unit = 0;
+	}
+	/* As ftl_map() would, but that the blocks are known: both this chip's. */
+	ppn = c->gc_block * ftl->block_units + c->gc_unit;
+	ftl->l2p[lpn] = ppn;
+	ftl->p2l[ppn] = lpn;
+	ftl->blocks[victim].valid--;
+	ftl->blocks[c->gc_block].valid++;
+	work->units_moved++;
+	ftl->counters->gc_pages_moved++;
+	c->gc_unit++;
+	if (c->gc_unit % ftl->row_units == 0) {
+		work->rows_programmed++;
+		c->rows++;
+	}
+	if (c->gc_unit == ftl->block_units) {
+		ftl_close(ftl, chip, c->gc_block);
+		c->gc_block = FLASHSIM_NONE;
+	}
 }
 
 /* Move what is valid in @victim to the chip's collection block, and erase it. */
 static void ftl_collect(struct flashsim_ftl *ftl, u32 chip, u32 victim,
 			struct flashsim_gc_work *work)
 {
-	struct flashsim_ftl_chip *c = &ftl->chips[chip];
-	u32 base = victim * ftl->block_units;
-	u32 last_row = FLASHSIM_NONE;
-	u32 i;
+	u32 ppn = victim * ftl->block_units;
+	u32 end = ppn + ftl->block_units;
+	u32 row_end;
 
-	for (i = 0; i < ftl->block_units; i++) {
-		u32 ppn = base + i;
+	while (ppn < end) {
+		u32 moved = work->units_moved;
 
-		if (!ftl_unit_valid(ftl, ppn))
-			continue;
-		if (i / ftl->row_units != last_row) {
-			last_row = i / ftl->row_units;
-			work->rows_read++;
-		}
-		if (c->gc_block == FLASHSIM_NONE) {
-			c->gc_block = ftl_open(ftl, chip, true);
-			c->gc_unit = 0;
-		}
-		ftl_map(ftl, ftl->p2l[ppn],
-			c->gc_block * ftl->block_units + c->gc_unit);
-		work->units_moved++;
-		ftl->counters->gc_pages_moved++;
-		c->gc_unit++;
-		if (c->gc_unit % ftl->row_units == 0) {
-			work->rows_programmed++;
-			c->rows++;
-		}
-		if (c->gc_unit == ftl->block_units) {
-			ftl_close(ftl, chip, c->gc_block);
-			c->gc_block = FLASHSIM_NONE;
-		}
+		for (row_end = ppn + ftl->row_units; ppn < row_end; ppn++)
+			if (ftl_unit_valid(ftl, ppn))
+				ftl_move(ftl, chip, victim, ftl->p2l[ppn], work);
+		work->rows_read += work->units_moved != moved;
 	}
 	ftl_erase(ftl, chip, victim, work);
 }
