@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from eval import seeds
 from eval.cache import Cache
 from eval.errors import StepError
-from eval.parallel import map_parallel
+from eval.parallel import Work, map_parallel
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
@@ -70,6 +70,10 @@ class Context:
     def map(self, work: Callable[[Item], Done], items: Iterable[Item], what: str) -> list[Done]:
         """Apply a function to items, as many at a time as there are jobs."""
         return map_parallel(work, items, jobs=self.jobs, what=f"[{self.name}] {what}")
+
+    def work(self) -> Work:
+        """For what is no map: steps that need each other, as many at a time as there are jobs."""
+        return Work(self.jobs, f"[{self.name}] ")
 
 
 @dataclass(frozen=True)

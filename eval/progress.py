@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -15,44 +15,56 @@ from rich.text import Text
 QUIET_S = 15.0
 
 
+class Counting:
+    """Counts things of several kinds that are done; see :func:`counting`."""
+
+    def __init__(self, totals: Mapping[str, int]) -> None:
+        self._console = Console(stderr=True)
+        self.progress = Progress(
+            TextColumn("{task.description}: {task.completed}/{task.total}", markup=False),
+            TimeElapsedColumn(),
+            TextColumn("left:"),
+            TimeRemainingColumn(),
+            console=self._console,
+            disable=not self._console.is_terminal,
+            # As an average of all: what takes minutes is not foretold by the last few.
+            speed_estimate_period=float("inf"),
+        )
+        self._tasks = {
+            what: self.progress.add_task(what, start=False, total=total, visible=False)
+            for what, total in totals.items()
+        }
+        self._shown_s = time.monotonic() - QUIET_S
+
+    def begin(self, what: str) -> None:
+        """One of a kind begins; with the first of it the kind's time does."""
+        task = self.progress.tasks[self._tasks[what]]
+        if not task.started:
+            self.progress.start_task(task.id)
+            self.progress.update(task.id, visible=True)
+
+    def end(self, what: str) -> None:
+        """One more of a kind is done."""
+        self.progress.advance(self._tasks[what])
+        task = self.progress.tasks[self._tasks[what]]
+        now_s = time.monotonic()
+        if self.progress.disable and (task.finished or now_s - self._shown_s >= QUIET_S):
+            self._console.print(self.progress.make_tasks_table([task]))
+            self._shown_s = now_s
+
+
 @contextmanager
-def counting(what: str, total: int) -> Iterator[Callable[[], None]]:
+def counting(totals: Mapping[str, int]) -> Iterator[Counting]:
     """Show on stderr how many of a number of things are done, and how long the rest may take.
 
     Parameters
     ----------
-    what : str
-    total : int
-
-    Yields
-    ------
-    callable
-        To be called when one more is done.
+    totals : mapping
+        By kind, how many there are.
     """
-    console = Console(stderr=True)
-    progress = Progress(
-        TextColumn("{task.description}: {task.completed}/{task.total}", markup=False),
-        TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal,
-        # As an average of all: what takes minutes is not foretold by the last few.
-        speed_estimate_period=float("inf"),
-    )
-    task = progress.add_task(what, total=total)
-    shown_s = time.monotonic() - QUIET_S
-
-    def one_more() -> None:
-        nonlocal shown_s
-        progress.advance(task)
-        now_s = time.monotonic()
-        if progress.disable and (progress.finished or now_s - shown_s >= QUIET_S):
-            console.print(progress)
-            shown_s = now_s
-
-    with progress:
-        yield one_more
+    count = Counting(totals)
+    with count.progress:
+        yield count
 
 
 class Steps:

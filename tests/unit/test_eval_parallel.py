@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from eval.parallel import map_parallel
+from eval.parallel import Step, Work, map_parallel
 
 
 def test_results_are_in_the_order_of_the_items() -> None:
@@ -39,3 +39,61 @@ def test_an_error_ends_it() -> None:
 
     with pytest.raises(ValueError, match="the third"):
         map_parallel(work, range(10), jobs=2, what="test")
+
+
+def test_a_step_begins_when_those_before_it_are_done() -> None:
+    work = Work(2)
+    begun: list[str] = []
+    steps: dict[str, Step[str]] = {}
+
+    def add(name: str, *after: str) -> None:
+        def call() -> str:
+            begun.append(name)
+            return "".join(steps[other].result for other in after) + name
+
+        steps[name] = work.add("test", call, [steps[other] for other in after])
+
+    add("a")
+    add("b")
+    add("c", "a", "b")
+    add("d", "c")
+    work.do()
+    assert steps["d"].result == "abcd"
+    assert begun[2:] == ["c", "d"]
+
+
+def test_no_cpu_waits_for_the_last_of_a_kind() -> None:
+    work = Work(2)
+    goes_on = threading.Event()
+    last = work.add("recording", lambda: goes_on.wait(30))
+    ready = work.add("recording", lambda: None)
+    work.add("replaying", goes_on.set, [ready])
+    work.do()
+    # With a barrier between the kinds nobody would have let it end.
+    assert last.result
+
+
+def test_of_several_that_could_begin_the_first_does() -> None:
+    work = Work(1)
+    begun: list[int] = []
+    first = work.add("test", lambda: begun.append(0))
+    for i in (1, 2):
+        work.add("test", lambda i=i: begun.append(i), [first])
+    work.add("test", lambda: begun.append(3))
+    work.do()
+    assert begun == [0, 1, 2, 3]
+
+
+def test_after_an_error_nothing_begins() -> None:
+    work = Work(1)
+    begun: list[str] = []
+
+    def fail() -> None:
+        raise ValueError("no")
+
+    failing = work.add("test", fail)
+    work.add("test", lambda: begun.append("after"), [failing])
+    work.add("test", lambda: begun.append("beside"))
+    with pytest.raises(ValueError, match="no"):
+        work.do()
+    assert begun == []
