@@ -14,8 +14,9 @@ replay of seconds still meets a dozen rates, from quiet to the maximum.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from eval import tuning
@@ -29,12 +30,14 @@ from eval.cells import (
     Replay,
     Replayed,
     brief,
+    recorded,
     replayed,
     trained,
     training_records,
 )
 from eval.contenders import Contender
 from eval.experiment import Context
+from eval.parallel import Step, Work
 from linnapp.lab.array import Array
 
 ARRAYS = ("consumer", "enterprise")
@@ -112,28 +115,58 @@ def replay_of(cache: Cache, cell: Cell, contender: Contender, **changes: Any) ->
     return replace(made, **{**changes, "options": (*options, *changes.get("options", ()))})
 
 
+def preparing(work: Work, cache: Cache, grid: Sequence[Cell]) -> dict[Cell, list[Step[Any]]]:
+    """Add the steps that record and train cells, and tune what is tuned.
+
+    Returns
+    -------
+    dict
+        By cell, after which of them it can be replayed.
+    """
+    recordings = {cell: work.add("recording", partial(recorded, cache, cell)) for cell in grid}
+    networks = {
+        cell: work.add("networks", partial(trained, cache, cell), [recordings[cell]])
+        for cell in grid
+    }
+    of_latency = {
+        cell: work.add(
+            "models of latencies",
+            partial(trained, cache, cell, LATENCY_TRAINING),
+            [recordings[cell]],
+        )
+        for cell in grid
+    }
+    tuned = {
+        cell: work.add("tuning heuristic-adv", partial(tuning.tune, cache, cell), [networks[cell]])
+        for cell in grid
+    }
+    return {cell: [networks[cell], of_latency[cell], tuned[cell]] for cell in grid}
+
+
 def prepare(context: Context, grid: Sequence[Cell]) -> None:
     """Record and train cells, and tune what is tuned; before their replays."""
-    context.map(lambda cell: trained(context.cache, cell), grid, "recording and training")
-    context.map(
-        lambda cell: trained(context.cache, cell, LATENCY_TRAINING), grid, "models of latencies"
-    )
-    context.map(lambda cell: tuning.tune(context.cache, cell), grid, "tuning heuristic-adv")
+    work = context.work()
+    preparing(work, context.cache, grid)
+    work.do()
 
 
-def replay(
-    context: Context, grid: Sequence[Cell], who: Sequence[Contender]
-) -> dict[Cell, dict[str, Replayed]]:
-    """Record and train cells, then replay them under these contenders: {cell: {name: run}}."""
-    prepare(context, grid)
-    pairs = [(cell, contender) for cell in grid for contender in who]
-    done = context.map(
-        lambda pair: replayed(context.cache, replay_of(context.cache, *pair)), pairs, "replaying"
-    )
-    results: dict[Cell, dict[str, Replayed]] = {cell: {} for cell in grid}
-    for (cell_, contender), result in zip(pairs, done, strict=True):
-        results[cell_][contender.name] = result
-    return results
+def replaying(
+    work: Work, cache: Cache, ready: Mapping[Cell, Sequence[Step[Any]]], who: Sequence[Contender]
+) -> dict[Cell, dict[str, Step[Replayed]]]:
+    """Add the steps that replay cells under these contenders: {cell: {name: step}}."""
+    return {
+        cell: {
+            contender.name: work.add(
+                "replaying", partial(_replay_under, cache, cell, contender), after
+            )
+            for contender in who
+        }
+        for cell, after in ready.items()
+    }
+
+
+def _replay_under(cache: Cache, cell: Cell, contender: Contender) -> Replayed:
+    return replayed(cache, replay_of(cache, cell, contender))
 
 
 def rows(results: dict[Cell, dict[str, Replayed]]) -> list[dict[str, Any]]:

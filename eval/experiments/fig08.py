@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from eval import contenders, figures, grid, learnt, scores
-from eval.cells import WORKLOADS
+from eval.cache import Cache
+from eval.cells import WORKLOADS, Cell, Replayed
 from eval.contenders import LEARNT
 from eval.experiment import Context, Experiment, Table
 from eval.intervals import BLOCKS, LEVEL, RESAMPLES, RESTS_ON
 from eval.metrics import percent
+from eval.parallel import Step
 
 PARAMETERS: dict[str, Any] = {
     "workloads": WORKLOADS,
@@ -34,19 +37,33 @@ OURS = ("linnos", "linnos-hl", "linnos-hl, 5% cap", "lowest", "lowest-h95, 5% ca
 
 def run(context: Context) -> dict[str, Any]:
     """Record and train every cell, then replay it under every policy."""
-    cells = grid.cells(context.seeds, PARAMETERS["workloads"])
-    results = grid.replay(context, cells, contenders.named(PARAMETERS["contenders"]))
-    context.map(
-        lambda cell: learnt.chosen(context.cache, results[cell]["random"]), cells, "boosted trees"
-    )
-    scored, knew = scores.scored(context.cache, results)
+    cache, work = context.cache, context.work()
+    who = contenders.named(PARAMETERS["contenders"])
+    replays: dict[Cell, dict[str, Step[Replayed]]] = {}
+    for seed in context.seeds:
+        cells = grid.cells([seed], PARAMETERS["workloads"])
+        ready = grid.preparing(work, cache, cells)
+        replays.update(grid.replaying(work, cache, ready, who))
+        for cell in cells:
+            random = replays[cell]["random"]
+            work.add("boosted trees", partial(_learn_trees, cache, random), [random])
+    work.do()
+    results = {
+        cell: {name: step.result for name, step in by_name.items()}
+        for cell, by_name in replays.items()
+    }
+    scored, knew = scores.scored(cache, results)
     return {
         "cells": scored,
         "learnt": knew,
-        "prepared": grid.learnt_from(context.cache, cells),
+        "prepared": grid.learnt_from(cache, list(results)),
         "grid": grid.rows(results),
         "runs": [run_.summary for by_name in results.values() for run_ in by_name.values()],
     }
+
+
+def _learn_trees(cache: Cache, random: Step[Replayed]) -> None:
+    learnt.chosen(cache, random.result)
 
 
 def label(cell: dict[str, Any]) -> str:

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -23,6 +25,7 @@ from eval.cells import (
 from eval.experiment import Context, Experiment, Table
 from eval.intervals import Interval, of_seeds
 from eval.metrics import percent
+from eval.parallel import Step
 
 #: Options of `linnapp train`: the paper's training without and with its bias, and the default.
 TRAININGS = {
@@ -61,38 +64,44 @@ done >$LINNOS_OUT/stats.txt
 """
 
 
+class _Online(NamedTuple):
+    """A cell's models of a training, live."""
+
+    cell: Cell
+    training: str
+    observed: Step[Replayed]
+    enforced: Step[Replayed]
+
+
 def run(context: Context) -> dict[str, Any]:
     """Train every cell each way; judge on held-out reads, in observe mode, then enforce."""
+    cache, work = context.cache, context.work()
     jobs = [
         (cell, name, options)
         for cell in grid.cells(context.seeds, PARAMETERS["workloads"])
         for name, options in TRAININGS.items()
     ]
-    models = context.map(lambda j: trained(context.cache, j[0], j[2]), jobs, "training")
-    online = [job for job in jobs if job[1] in LIVE and job[0].workload in LIVE_WORKLOADS]
-    observed = context.map(
-        lambda j: replayed(
-            context.cache,
-            Replay(
-                j[0],
-                "linnos",
-                train_options=j[2],
-                mode="observe",
-                finish=_FINISH,
-                options=("--duration", f"{OBSERVED_SHARE * j[0].replay_s:g}"),
-            ),
-        ),
-        online,
-        "observing",
-    )
-    enforced = context.map(
-        lambda j: replayed(context.cache, Replay(j[0], "linnos", train_options=j[2])),
-        online,
-        "enforcing",
-    )
+    trainings = [work.add("training", partial(trained, cache, j[0], j[2])) for j in jobs]
+    online: list[_Online] = []
+    for (cell, name, options), training in zip(jobs, trainings, strict=True):
+        if name in LIVE and cell.workload in LIVE_WORKLOADS:
+            enforcing = Replay(cell, "linnos", train_options=options)
+            observing = replace(
+                enforcing, mode="observe", finish=_FINISH,
+                options=("--duration", f"{OBSERVED_SHARE * cell.replay_s:g}"),
+            )  # fmt: skip
+            online.append(
+                _Online(
+                    cell,
+                    name,
+                    work.add("observing", partial(replayed, cache, observing), [training]),
+                    work.add("enforcing", partial(replayed, cache, enforcing), [training]),
+                )
+            )
+    work.do()
     rows = []
-    for (cell, name, _), folder in zip(jobs, models, strict=True):
-        for drive, record in enumerate(training_records(folder)):
+    for (cell, name, _), training in zip(jobs, trainings, strict=True):
+        for drive, record in enumerate(training_records(training.result)):
             rows.append(
                 {
                     **grid.where(cell), "training": name, "where": "offline", "drive": drive,
@@ -102,15 +111,15 @@ def run(context: Context) -> dict[str, Any]:
                 }
             )  # fmt: skip
     served: dict[Cell, dict[str, Replayed]] = {}
-    for (cell, name, _), seen, done in zip(online, observed, enforced, strict=True):
-        served.setdefault(cell, {})[name] = done
-        for drive, ratios in enumerate(_live(seen.folder / "stats.txt")):
-            rows.append(
-                {**grid.where(cell), "training": name, "where": "live", "drive": drive, **ratios}
-            )
+    for one in online:
+        served.setdefault(one.cell, {})[one.training] = one.enforced.result
+        for drive, ratios in enumerate(_live(one.observed.result.folder / "stats.txt")):
+            where = {**grid.where(one.cell), "training": one.training, "where": "live"}
+            rows.append({**where, "drive": drive, **ratios})
     # Trainings stand where policies do: the reads are the same.
     means, _ = scores.scored(context.cache, served)
-    runs = [result.summary for result in (*observed, *enforced)]
+    steps = (*(one.observed for one in online), *(one.enforced for one in online))
+    runs = [step.result.summary for step in steps]
     return {"rows": rows, "means": means, "runs": runs}
 
 

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 
@@ -37,6 +39,7 @@ from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.experiments.fig08 import cell_table
 from eval.files import write_json
 from eval.host import linnapp
+from eval.parallel import Step, Work
 from linnapp.lab.array import Array
 from linnapp.trace.recorded import digest as file_digest
 
@@ -180,29 +183,54 @@ def replay_under(context: Context, source: Source, contender: Contender) -> Repl
     )
 
 
-def replay_trace(context: Context, path: Path) -> dict[str, Any]:
-    """One trace under every policy, on each seed's drives."""
+class Steps(NamedTuple):
+    """Of one seed's drives."""
+
+    source: Step[Source]
+    replays: dict[str, Step[Replayed]]
+
+
+def replaying(work: Work, context: Context, path: Path) -> list[Steps]:
+    """Add the steps of one trace under every policy, on each seed's drives."""
     if not path.is_file():
         raise StepError(f"{path}: no such file (named in {VARIABLE})")
-    name = path.name
-    sources = context.map(lambda seed: learnt(context, path, seed), context.seeds, name)
-    jobs = [(source, contender) for source in sources for contender in contenders.CONTENDERS]
-    done = context.map(lambda job: replay_under(context, *job), jobs, name)
-    n = len(contenders.NAMES)
+    added = []
+    for seed in context.seeds:
+        source = work.add(f"{path.name}, learning", partial(learnt, context, path, seed))
+        replays = {
+            contender.name: work.add(
+                f"{path.name}, replaying", partial(_replay, context, source, contender), [source]
+            )
+            for contender in contenders.CONTENDERS
+        }
+        added.append(Steps(source, replays))
+    return added
+
+
+def _replay(context: Context, source: Step[Source], contender: Contender) -> Replayed:
+    return replay_under(context, source.result, contender)
+
+
+def told(name: str, done: Sequence[Steps]) -> dict[str, Any]:
+    """What there is to tell of a trace."""
+    sources = [steps.source.result for steps in done]
     repeats = [
-        dict(zip(contenders.NAMES, done[i : i + n], strict=True)) for i in range(0, len(done), n)
+        {contender: step.result for contender, step in steps.replays.items()} for steps in done
     ]
     training_reads = [source.facts["training_reads"] for source in sources]
     return {
         "trace": name, **sources[0].facts, "training_reads": sum(training_reads) / len(sources),
         **scores.of_repeats(repeats, sources[0].cell.replay_s),
-        "runs": [one.summary for one in done],
+        "runs": [one.summary for by_name in repeats for one in by_name.values()],
     }  # fmt: skip
 
 
 def run(context: Context) -> dict[str, Any]:
     """Every trace that was named."""
-    traces = [replay_trace(context, path) for path in TRACES]
+    work = context.work()
+    steps = [(path.name, replaying(work, context, path)) for path in TRACES]
+    work.do()
+    traces = [told(name, done) for name, done in steps]
     return {"runs": [run_ for trace in traces for run_ in trace.pop("runs")], "traces": traces}
 
 

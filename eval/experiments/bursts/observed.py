@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from eval import decisions, grid
 from eval.cells import (
     N_DRIVES,
     PAPER_TRAINING,
+    Cell,
     Replay,
     Replayed,
     read_log,
@@ -39,6 +41,11 @@ def _inject(pattern: str, added_us: int) -> str:
     return f"{PATTERNS[pattern][0]},op=read,latency_us={added_us}"
 
 
+def _models(replay: Replay) -> tuple[Cell, tuple[str, ...]]:
+    """Of which cell a replay's models are, and how they were trained."""
+    return replay.models_of or replay.cell, replay.train_options
+
+
 def observe(context: Context) -> list[dict[str, Any]]:
     """Every pattern and added latency, decided by models trained without and with bursts."""
     replays = []
@@ -60,12 +67,20 @@ def observe(context: Context) -> list[dict[str, Any]]:
                         prepare=decisions.PREPARE, finish=decisions.FINISH, keep_log=True,
                     )  # fmt: skip
                     replays.append((pattern, added_us, kind, replay))
-    trainings = list(dict.fromkeys((r.models_of or r.cell, r.train_options) for *_, r in replays))
-    context.map(lambda job: trained(context.cache, *job), trainings, "training")
-    done = context.map(lambda r: replayed(context.cache, r[3]), replays, "observing")
+    work = context.work()
+    trainings = {
+        models: work.add("training", partial(trained, context.cache, *models))
+        for models in dict.fromkeys(_models(replay) for *_, replay in replays)
+    }
+    steps = [
+        work.add("observing", partial(replayed, context.cache, r), [trainings[_models(r)]])
+        for *_, r in replays
+    ]
+    work.do()
     results = []
-    for (pattern, added_us, kind, replay), result in zip(replays, done, strict=True):
-        models = trained(context.cache, replay.models_of or replay.cell, replay.train_options)
+    for (pattern, added_us, kind, replay), step in zip(replays, steps, strict=True):
+        result = step.result
+        models = trained(context.cache, *_models(replay))
         records = training_records(models)
         thresholds = np.array([record["threshold_us"] for record in records], float)
         results.append(
