@@ -12,6 +12,8 @@ that the models learn from, never the part that is replayed.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +41,14 @@ SLICE = 0.7
 NO_LIMIT_PAGES = 1 << 30
 
 
-def queue_pages(records: NDArray[Any], percent: float) -> int:
-    """A percentile of the pending 4 KiB pages that reads met at their drive, their own included.
+def queue_pages(records: NDArray[Any], percents: Sequence[float]) -> list[int]:
+    """Percentiles of the pending 4 KiB pages that reads met at their drive, their own included.
 
     Parameters
     ----------
     records : array of replay_log.RECORD
         Of a run in which home drives served all I/Os.
-    percent : float
+    percents : sequence of float
     """
     met = []
     for drive in np.unique(records["home"]):
@@ -58,7 +60,8 @@ def queue_pages(records: NDArray[Any], percent: float) -> int:
         everything = np.ones(len(here), bool)
         pending = pending_pages(start[by_start], end[by_start], pages[by_start], everything)
         met.append(pending[here["op"][by_start] == replay_log.READ])
-    return int(np.percentile(np.concatenate(met), percent))
+    of_all = np.concatenate(met)
+    return [int(np.percentile(of_all, percent)) for percent in percents]
 
 
 def _read_percentile_us(records: NDArray[Any], percent: float) -> int:
@@ -66,11 +69,12 @@ def _read_percentile_us(records: NDArray[Any], percent: float) -> int:
     return round(float(np.percentile(reads["latency_ns"], percent)) / 1000)
 
 
+@functools.cache
 def heuristic_options(cache: Cache, cell: Cell) -> tuple[str, ...]:
     """Of `heuristic`: the queue length at the percentile of the inflection points."""
     records = replay_log.read(read_profile(cache, cell))
     slow = [record["slow_ratio"] for record in training_records(trained(cache, cell))]
-    pages = queue_pages(records, 100 * (1 - float(np.mean(slow))))
+    (pages,) = queue_pages(records, [100 * (1 - float(np.mean(slow)))])
     return ("--heuristic-queue", str(max(1, pages)))
 
 
@@ -79,9 +83,10 @@ def candidates(
 ) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
     """Options to try for the queue length, those of `heuristic` among them; and for the latency."""
     records = replay_log.read(log)
+    known = [percent for percent in QUEUE_PERCENTS if percent is not None]
+    pages = dict(zip(known, queue_pages(records, known), strict=True))
     queues = [
-        NO_LIMIT_PAGES if percent is None else max(1, queue_pages(records, percent))
-        for percent in QUEUE_PERCENTS
+        NO_LIMIT_PAGES if percent is None else max(1, pages[percent]) for percent in QUEUE_PERCENTS
     ]
     busy: list[tuple[str, ...]] = [
         () if percent is None
@@ -92,6 +97,7 @@ def candidates(
     return list(dict.fromkeys((*lengths, plain))), [*busy, NEVER_BUSY]
 
 
+@functools.cache
 def tune(cache: Cache, cell: Cell) -> dict[str, Any]:
     """Search the thresholds of `heuristic-adv` on the end of a cell's first part.
 

@@ -76,11 +76,11 @@ def test_queues_are_those_that_reads_met(tmp_path: Path) -> None:
     )  # fmt: skip
     records = replay_log.read(log)
     # 4 + 1; 4 + 1 + 2; at 210 the first two have left, and the write at 200 at that moment.
-    assert [tuning.queue_pages(records, q) for q in (0, 50, 100)] == [3, 5, 7]
+    assert tuning.queue_pages(records, (0, 50, 100)) == [3, 5, 7]
     # Another drive's do not count.
     records = np.array(records)
     records["home"][2:] = 1
-    assert tuning.queue_pages(records, 100) == 5
+    assert tuning.queue_pages(records, [100]) == [5]
 
 
 PLAIN = ("--heuristic-queue", "77")
