@@ -69,6 +69,11 @@ def _words(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tup
     help="Only threads of these names or numbers.",
 )
 @click.option(
+    "--arguments",
+    type=click.Choice(["raw", "detailed"]),
+    help="Store the calls' arguments, too: as six numbers, or by name, flags and modes in words.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
@@ -100,6 +105,7 @@ def watch(
     /,
     pids: tuple[int, ...],
     every: bool,
+    arguments: str | None,
     output: Path | None,
     session: str | None,
     url: str | None,
@@ -116,6 +122,7 @@ def watch(
     sudo linnapp watch -o seen -- tar xf linux.tar    and every call and I/O
     sudo linnapp watch -o seen --pid 4711             until ctrl-C
     sudo linnapp watch --all --call fsync,fdatasync --duration 10
+    sudo linnapp watch -o seen --arguments detailed -- make test
     sudo linnapp watch -o seen --session before -- make test
     sudo linnapp query seen "select call, count(*) from calls group by call"
     sudo linnapp query seen --compare before after    which calls got slower?
@@ -151,6 +158,8 @@ def watch(
         raise click.UsageError("give `-- CMD ...` to run, or --pid of what runs, or --all")
     if session is not None and output is None:
         raise click.UsageError("--session names a recording that is kept: give -o FOLDER, too")
+    if arguments is not None and output is None and url is None:
+        raise click.UsageError("--arguments is about what is kept: give -o FOLDER, too")
     with contextlib.ExitStack() as stack:
         server = None if url is None else ready(url)
         sending = None if server is None else stack.enter_context(Sending(server))
@@ -170,6 +179,7 @@ def watch(
             duration_s=duration,
             buffer_mib=int(buffer_mib),
             on_rows=None if sending is None else sending.offer,
+            arguments=arguments,
         )
         found = summary(folder, top)
         outcome = None if sending is None else sending.finish(folder)

@@ -98,7 +98,7 @@ struct bio_list {
 
 #ifdef __TARGET_ARCH_x86
 struct pt_regs {
-	unsigned long di, si, dx, r10, r8, orig_ax;
+	unsigned long di, si, dx, r10, r9, r8, orig_ax;
 };
 #else
 struct user_pt_regs {
@@ -173,6 +173,8 @@ struct vector_part {
 	__u64 length;
 };
 
+#define ARGUMENT_BYTES (LW_N_ARGUMENTS * sizeof(__u64))
+#define HOW_BYTES (3 * sizeof(__u64))	/* struct open_how */
 #define KERNEL_THREAD 0x00200000	/* PF_KTHREAD */
 #define JOURNAL_THREAD "jbd2/"
 #define AT_FDCWD -100
@@ -188,7 +190,7 @@ const volatile struct lw_settings settings SEC(".rodata.settings") = {};
 
 struct call_in_flight {
 	__u64 time_ns;		/* first, as the reader looks at it, too; 0: it has returned */
-	__u64 args[8];	/* five are read; a power of two for the verifier */
+	__u64 args[8];	/* six are read; a power of two for the verifier */
 	struct lw_call call;
 	struct lw_file file;
 	__u32 is_elsewhere;	/* not in a path that is asked for, as far as known */
@@ -658,8 +660,9 @@ static __always_inline void read_arguments(struct pt_regs *regs, __u64 *args)
 	args[2] = regs->dx;
 	args[3] = regs->r10;
 	args[4] = regs->r8;
+	args[5] = regs->r9;
 #else
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < LW_N_ARGUMENTS; i++)
 		args[i] = BPF_CORE_READ((struct user_pt_regs *)regs, regs[i]);
 #endif
 }
@@ -962,10 +965,15 @@ int BPF_PROG(call_returns, struct pt_regs *regs, long result)
 		goto done;
 	}
 	if (call->call.path >= 0 && !(call->call.flags & LW_OPENS && result >= 0))
-		tell_name(call, tid, 0, call->args[call->call.path & 7]);
+		tell_name(call, tid, LW_PATH, call->args[call->call.path & 7]);
 	if (call->call.to_path >= 0)
-		tell_name(call, tid, 1, call->args[call->call.to_path & 7]);
-	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+		tell_name(call, tid, LW_TO_PATH, call->args[call->call.to_path & 7]);
+	if (settings.arguments == LW_DETAILED && call->call.word >= 0)
+		tell_name(call, tid, LW_WORD, call->args[call->call.word & 7]);
+	if (settings.arguments)
+		record = bpf_ringbuf_reserve(&records, sizeof(*record) + ARGUMENT_BYTES, 0);
+	else
+		record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 	if (!record) {
 		count(LW_LOST_CALLS);
 		goto done;
@@ -994,6 +1002,12 @@ int BPF_PROG(call_returns, struct pt_regs *regs, long result)
 	if (call->call.flags & LW_OPENS && result >= 0)
 		record->fd = result;
 	bpf_get_current_comm(record->comm, LW_COMM);
+	if (settings.arguments) {
+		__builtin_memcpy(record->arguments, call->args, ARGUMENT_BYTES);
+		if (settings.arguments == LW_DETAILED && call->call.flags & LW_HOW)
+			bpf_probe_read_user(&record->arguments[2], HOW_BYTES,
+					    (void *)call->args[2]);
+	}
 	bpf_ringbuf_submit(record, wake_up());
 done:
 	call->time_ns = 0;

@@ -31,6 +31,7 @@
 /* As many as a table of 2^22 entries takes. */
 #define MAX_INODES ((1 << 21) - 2)
 
+#define ARGUMENT_BYTES (LW_N_ARGUMENTS * sizeof(uint64_t))
 #define FOLLOWED_BYTES (LW_N_FOLLOWED * sizeof(uint32_t))
 
 /* The kernel's side, compiled: linked in, so that there is no file to lose. */
@@ -53,7 +54,7 @@ struct entry {
 		} file;
 		struct {
 			uint64_t time_ns;
-			int32_t names[2];
+			int32_t names[LW_N_NAMES];
 		} call;
 		int64_t first_access_ns;
 	};
@@ -282,18 +283,18 @@ static int64_t first_access_ns(struct lw_watch *w, const struct lw_file *file, i
 	return time_ns;
 }
 
-static int add_call(struct lw_watch *w, const struct lw_call_record *r)
+static int add_call(struct lw_watch *w, const struct lw_call_record *r, bool has_arguments)
 {
 	const struct lw_call *what = &lw_calls[r->call].what;
 	struct lw_call_row *row = &w->call_rows[w->n_calls];
 	struct entry *told = entry_of(&w->calls, r->tid);
-	int32_t directory, path = LW_NO_NAME, to_path = LW_NO_NAME;
+	int32_t directory, path = LW_NO_NAME, to_path = LW_NO_NAME, word = LW_NO_NAME;
 	bool is_file = what->path < 0 || (what->flags & LW_OPENS && r->result >= 0), has_inode;
 	int64_t time_ns = r->time_ns + w->to_epoch_ns, on_cpu_ns = r->duration_ns;
 
 	if (told && told->key && told->call.time_ns == r->time_ns) {
-		path = told->call.names[0];
-		to_path = told->call.names[1];
+		path = told->call.names[LW_PATH];
+		*(what->word >= 0 ? &word : &to_path) = told->call.names[LW_TO_PATH];
 	}
 	directory = file_name(w, &r->file);
 	if (is_file || (path != LW_NO_NAME && !*w->names.text[path])) {
@@ -324,9 +325,14 @@ static int add_call(struct lw_watch *w, const struct lw_call_record *r)
 		.call = r->call,
 		.device = is_file ? r->file.device : 0,
 		.mode = is_file ? r->file.mode : 0,
+		.word = word,
+		.has_arguments = has_arguments,
 	};
 	_Static_assert(sizeof(row->waits_ns) == sizeof(r->waits_ns), "a place for each");
 	memcpy(row->waits_ns, r->waits_ns, sizeof(row->waits_ns));
+	_Static_assert(sizeof(row->arguments) == ARGUMENT_BYTES, "a place for each");
+	if (has_arguments)
+		memcpy(row->arguments, r->arguments, sizeof(row->arguments));
 	return ++w->n_calls == w->capacity ? -ENOBUFS : 0;
 }
 
@@ -348,11 +354,12 @@ static int add_name(struct lw_watch *w, const struct lw_name_record *r)
 	e = r->tid ? added(&w->calls, r->tid) : NULL;
 	if (!e)
 		return 0;
-	if (e->call.time_ns != r->time_ns || !e->call.time_ns)
-		e->call.names[0] = e->call.names[1] = LW_NO_NAME;
+	if (e->call.time_ns != r->time_ns || !e->call.time_ns) {
+		for (int i = 0; i < LW_N_NAMES; i++)
+			e->call.names[i] = LW_NO_NAME;
+	}
 	e->call.time_ns = r->time_ns;
-	e->call.names[r->argument & 1] =
-		number_of(w, r->name, strnlen(r->name, r->length));
+	e->call.names[r->argument] = number_of(w, r->name, strnlen(r->name, r->length));
 	return 0;
 }
 
@@ -399,12 +406,13 @@ static int on_record(void *context, void *data, size_t size)
 		return -EINVAL;
 	switch (call->type) {
 	case LW_CALL_RECORD:
-		return size < sizeof(*call) || call->call >= LW_N_CALLS ? -EINVAL :
-									  add_call(w, call);
+		if (size < sizeof(*call) || call->call >= LW_N_CALLS)
+			return -EINVAL;
+		return add_call(w, call, size >= sizeof(*call) + ARGUMENT_BYTES);
 	case LW_FILE_RECORD:
 	case LW_NAME_RECORD:
 		if (size < sizeof(*name) || name->length > size - sizeof(*name) ||
-		    name->length > LW_LONG_NAME ||
+		    name->length > LW_LONG_NAME || name->argument >= LW_N_NAMES ||
 		    (name->length && name->name[name->length - 1]))
 			return -EINVAL;
 		return add_name(w, name);
@@ -585,6 +593,16 @@ int lw_choose_thread(struct lw_watch *w, uint32_t kind, uint32_t tid, const char
 void lw_follow_every(struct lw_watch *w, uint32_t but)
 {
 	w->settings.every_process_but = but;
+}
+
+/**
+ * lw_keep_arguments() - Record the arguments of calls
+ * @w: the reader
+ * @how: enum lw_arguments
+ */
+void lw_keep_arguments(struct lw_watch *w, uint32_t how)
+{
+	w->settings.arguments = how;
 }
 
 /**

@@ -28,6 +28,7 @@ struct lw_call_row {
 	/* These add up to duration_ns. */
 	int64_t on_cpu_ns;
 	int64_t waits_ns[6];		/* by enum lw_wait */
+	uint64_t arguments[6];
 	uint32_t pid;
 	uint32_t tid;
 	int32_t process;		/* names */
@@ -36,6 +37,8 @@ struct lw_call_row {
 	uint32_t call;			/* see lw_call_name() */
 	uint32_t device;		/* of the inode's file system; major << 20 | minor */
 	uint32_t mode;
+	int32_t word;			/* a name: see struct lw_call */
+	uint32_t has_arguments;
 };
 
 struct lw_io_row {
@@ -85,6 +88,7 @@ int lw_choose_call(struct lw_watch *w, uint32_t call);
 int lw_choose_path(struct lw_watch *w, const char *path);
 int lw_choose_thread(struct lw_watch *w, uint32_t kind, uint32_t tid, const char *name);
 void lw_follow_every(struct lw_watch *w, uint32_t but);
+void lw_keep_arguments(struct lw_watch *w, uint32_t how);
 int lw_attach(struct lw_watch *w, uint32_t buffer_bytes);
 int lw_follow(struct lw_watch *w, uint32_t pid, uint32_t how);
 void lw_rows(struct lw_watch *w, uint64_t capacity, struct lw_call_row *calls,

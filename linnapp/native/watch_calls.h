@@ -21,7 +21,7 @@ struct lw_known_call {
 		#name, SYS_##name,                                                                 \
 		{                                                                                  \
 			.fd = -1, .path = -1, .to_path = -1, .bytes = -1, .offset = -1,            \
-			##__VA_ARGS__                                                              \
+			.word = -1, ##__VA_ARGS__                                                  \
 		}                                                                                  \
 	}
 
@@ -63,14 +63,14 @@ static const struct lw_known_call lw_calls[] = {
 	LW(mkdir, .path = 0),
 	LW(mknod, .path = 0),
 	LW(link, .path = 0, .to_path = 1),
-	LW(symlink, .path = 1),
+	LW(symlink, .path = 1, .word = 0),
 	LW(readlink, .path = 0),
 	LW(stat, .path = 0),
 	LW(lstat, .path = 0),
 	LW(access, .path = 0),
 #endif
 	LW(openat, .fd = 0, .path = 1, .flags = LW_OPENS),
-	LW(openat2, .fd = 0, .path = 1, .flags = LW_OPENS),
+	LW(openat2, .fd = 0, .path = 1, .flags = LW_OPENS | LW_HOW),
 	LW(close, .fd = 0),
 	LW(lseek, .fd = 0, .offset = 1),
 	LW(truncate, .path = 0, .offset = 1),
@@ -81,7 +81,7 @@ static const struct lw_known_call lw_calls[] = {
 	LW(renameat2, .fd = 0, .path = 1, .to_path = 3),
 	LW(unlinkat, .fd = 0, .path = 1),
 	LW(linkat, .fd = 0, .path = 1, .to_path = 3),
-	LW(symlinkat, .fd = 1, .path = 2),
+	LW(symlinkat, .fd = 1, .path = 2, .word = 0),
 	LW(readlinkat, .fd = 0, .path = 1),
 	LW(fstat, .fd = 0),
 	LW(newfstatat, .fd = 0, .path = 1),
@@ -91,18 +91,18 @@ static const struct lw_known_call lw_calls[] = {
 	LW(faccessat, .fd = 0, .path = 1),
 	LW(faccessat2, .fd = 0, .path = 1),
 	/* extended attributes */
-	LW(getxattr, .path = 0, .bytes = 3),
-	LW(lgetxattr, .path = 0, .bytes = 3),
-	LW(fgetxattr, .fd = 0, .bytes = 3),
-	LW(setxattr, .path = 0, .bytes = 3),
-	LW(lsetxattr, .path = 0, .bytes = 3),
-	LW(fsetxattr, .fd = 0, .bytes = 3),
+	LW(getxattr, .path = 0, .word = 1, .bytes = 3),
+	LW(lgetxattr, .path = 0, .word = 1, .bytes = 3),
+	LW(fgetxattr, .fd = 0, .word = 1, .bytes = 3),
+	LW(setxattr, .path = 0, .word = 1, .bytes = 3),
+	LW(lsetxattr, .path = 0, .word = 1, .bytes = 3),
+	LW(fsetxattr, .fd = 0, .word = 1, .bytes = 3),
 	LW(listxattr, .path = 0, .bytes = 2),
 	LW(llistxattr, .path = 0, .bytes = 2),
 	LW(flistxattr, .fd = 0, .bytes = 2),
-	LW(removexattr, .path = 0),
-	LW(lremovexattr, .path = 0),
-	LW(fremovexattr, .fd = 0),
+	LW(removexattr, .path = 0, .word = 1),
+	LW(lremovexattr, .path = 0, .word = 1),
+	LW(fremovexattr, .fd = 0, .word = 1),
 	/* directories */
 	LW(mknodat, .fd = 0, .path = 1),
 	LW(mkdirat, .fd = 0, .path = 1),

@@ -20,6 +20,7 @@
 /* More bios than a request can have. */
 #define LW_MAX_MERGED 65536
 #define LW_NONE ((__s64)1 << 63)
+#define LW_N_ARGUMENTS 6
 
 /* What there is to know of a system call; -1 for an argument that it does not have. */
 enum lw_call_flag {
@@ -27,17 +28,18 @@ enum lw_call_flag {
 	LW_VECTOR = 1 << 1,	/* `bytes` is the number of parts, the argument before it the parts */
 	LW_OPENS = 1 << 2,	/* its result is the descriptor */
 	LW_LEFT_OUT = 1 << 3,	/* not asked for: counted only */
+	LW_HOW = 1 << 4,	/* its third argument points to flags, mode and resolve */
 };
 
 /*
  * A call with `path` and `fd` has in `fd` the directory that the path is relative to; one without
- * `path` has its descriptor as its first or second argument.
+ * `path` has its descriptor as its first or second argument. `word` is a name that is no path: of
+ * an extended attribute, or what a symbolic link will say.
  */
 struct lw_call {
 	__u8 index;		/* in the table of calls, and 1 more; 0: not recorded */
 	__u8 flags;
-	__s8 fd, path, to_path, bytes, offset;
-	__u8 unused;
+	__s8 fd, path, to_path, bytes, offset, word;
 };
 
 /*
@@ -82,7 +84,11 @@ struct lw_call_record {
 	__u32 unused;
 	__u64 waits_ns[LW_N_WAITS];	/* the rest of its duration it ran */
 	char comm[LW_COMM];
+	__u64 arguments[];	/* LW_N_ARGUMENTS, or none if nobody asked for them */
 };
+
+/* No call has both a second path and a word. */
+enum lw_name_of { LW_PATH, LW_TO_PATH, LW_WORD = LW_TO_PATH, LW_N_NAMES };
 
 /*
  * LW_FILE_RECORD: the path of `file`, empty if it has none. LW_NAME_RECORD: an argument of the call
@@ -92,7 +98,7 @@ struct lw_name_record {
 	__u32 type;
 	__u32 tid;
 	__u64 time_ns;
-	__u32 argument;		/* 0: path, 1: to_path */
+	__u32 argument;		/* enum lw_name_of */
 	__u32 length;		/* with the final NUL */
 	struct lw_file file;
 	char name[];
@@ -172,6 +178,9 @@ enum lw_follow {
 #define LW_PREFIX 256
 #define LW_MAX_CHOICES 64
 
+/* What of a call's arguments is recorded: registers; and what they point to. */
+enum lw_arguments { LW_NO_ARGUMENTS, LW_RAW, LW_DETAILED };
+
 /* What is to be recorded of what is followed; fixed when the kernel's side is loaded. */
 struct lw_settings {
 	__u32 every_process_but;	/* this one; 0: only those that are followed */
@@ -179,6 +188,7 @@ struct lw_settings {
 	__u8 by_process;
 	__u8 by_thread;
 	__u8 by_path;
+	__u32 arguments;		/* enum lw_arguments */
 	/* Of files, and of folders with all in them. */
 	__u32 path_length[LW_MAX_PATHS];
 	char path[LW_MAX_PATHS][LW_PREFIX];

@@ -37,6 +37,8 @@ PARTS = (
     *("on_cpu_ns", "io_wait_ns", "others_io_wait_ns", "journal_wait_ns", "other_wait_ns"),
     *("wakeup_ns", "preempted_ns"),
 )
+#: how arguments of calls are recorded: `enum lw_arguments`
+ARGUMENTS = {"raw": 1, "detailed": 2}
 #: what LinnOS decided about a read, by its number in a row
 DECISIONS = (None, "admitted", "revoked", "probe", "kept")
 SEVERAL = 0xFFFFFFFF
@@ -47,6 +49,7 @@ CALL_ROW = np.dtype(
     [(name, "<i8") for name in ("time_ns", "duration_ns", "result", "offset", "bytes", "fd")]
     + [("inode", "<i8"), ("first_access_ns", "<i8")]
     + [(part, "<i8") for part in PARTS]
+    + [("arguments", "<u8", (6,))]
     + [("pid", "<u4"), ("tid", "<u4")]
     + [
         ("process", "<i4"),
@@ -55,6 +58,8 @@ CALL_ROW = np.dtype(
         ("call", "<u4"),
         ("device", "<u4"),
         ("mode", "<u4"),
+        ("word", "<i4"),
+        ("has_arguments", "<u4"),
     ]
 )
 IO_ROW = np.dtype(
@@ -115,6 +120,7 @@ def library() -> ctypes.CDLL:
             *(ctypes.c_uint32, ctypes.c_uint32, ctypes.c_char_p),
         ),
         ("lw_follow_every", None, ctypes.c_void_p, ctypes.c_uint32),
+        ("lw_keep_arguments", None, ctypes.c_void_p, ctypes.c_uint32),
         ("lw_attach", ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32),
         ("lw_follow", ctypes.c_int, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32),
         ("lw_rows", None, ctypes.c_void_p, ctypes.c_uint64, rows, rows),
@@ -271,6 +277,10 @@ class Reader:
     def follow_all(self) -> None:
         """Follow every process but this one; before :meth:`attach`."""
         self._library.lw_follow_every(self._handle, os.getpid())
+
+    def keep_arguments(self, how: str) -> None:
+        """Record arguments of calls, of `ARGUMENTS`; before :meth:`attach`."""
+        self._library.lw_keep_arguments(self._handle, ARGUMENTS[how])
 
     def read(self, timeout_ms: int) -> bool:
         """Fill rows with what was recorded; whether they are to be taken before the next read."""

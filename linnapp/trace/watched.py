@@ -25,7 +25,8 @@ import numpy.typing as npt
 
 from linnapp.errors import LinnappError, TraceError, needs
 from linnapp.files import AnyPath, explain_os_error
-from linnapp.trace import watch_reader
+from linnapp.trace import watch_arguments, watch_reader
+from linnapp.trace.watch_arguments import words as _words
 
 if TYPE_CHECKING:
     import duckdb
@@ -78,7 +79,7 @@ def check_can_store() -> None:
 
 #: Columns that recordings of earlier versions lack, and their types in SQL.
 _ADDED = {
-    "calls": dict.fromkeys(watch_reader.PARTS, "bigint"),
+    "calls": {**dict.fromkeys(watch_reader.PARTS, "bigint"), "arguments": "varchar"},
     "ios": {"tag": "bigint"},
 }
 
@@ -100,6 +101,8 @@ class Store:
         What this recording is called, in a column of its own.
     on_rows : callable, optional
         Given every chunk that was written; see :data:`OnRows`.
+    arguments : str, optional
+        How calls' arguments are told: ``raw`` or ``detailed``; else not at all.
 
     Attributes
     ----------
@@ -114,12 +117,14 @@ class Store:
         name: Callable[[int], str | None],
         session: str | None = None,
         on_rows: OnRows | None = None,
+        arguments: str | None = None,
     ) -> None:
         self.recording = uuid.uuid4().hex
         self._on_rows = on_rows
         self._n_rows = dict.fromkeys(TABLES, 0)
         self._folder = Path(folder)
         self._session = session
+        self._arguments = arguments
         self._call_names = dict(enumerate(call_names))
         self._name = functools.lru_cache(maxsize=65536)(name)
         self._device = functools.cache(_device)
@@ -197,6 +202,7 @@ class Store:
                 "file_offset": _integers(rows["offset"], pa),
                 "bytes": _integers(rows["bytes"], pa),
                 "result": _integers(rows["result"], pa),
+                "arguments": self._arguments_of(rows, pa),
                 "kind": _words(
                     np.where(no_file, 0, rows["mode"] & 0o170000).astype(np.int64),
                     _KINDS.get,
@@ -242,6 +248,13 @@ class Store:
             }
         )
 
+    def _arguments_of(self, rows: npt.NDArray[np.void], pa: Any) -> Any:
+        if self._arguments is None:
+            return pa.nulls(len(rows), pa.string())
+        if self._arguments == "raw":
+            return watch_arguments.raw(rows)
+        return watch_arguments.detailed(rows, self._call_names, self._name)
+
     def _session_of(self, rows: npt.NDArray[np.void], pa: Any) -> pa.Array:
         return pa.repeat(pa.scalar(self._session, pa.string()), len(rows))
 
@@ -258,13 +271,6 @@ def schemas() -> dict[str, pa.Schema]:
 
 def _integers(column: npt.NDArray[np.int64], pa: Any) -> Any:
     return pa.array(np.ascontiguousarray(column), mask=column == watch_reader.NULL)
-
-
-def _words(numbers: npt.NDArray[Any], word: Callable[[int], str | None], pa: Any) -> Any:
-    """A word for each number: asked for once for each that there is."""
-    every, place = np.unique(numbers, return_inverse=True)
-    words = pa.array([word(int(number)) for number in every], pa.string())
-    return words.take(pa.array(place.reshape(-1)))
 
 
 def _device(number: int) -> str | None:

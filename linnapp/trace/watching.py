@@ -98,6 +98,7 @@ def watch(
     duration_s: float | None = None,
     buffer_mib: int = 16,
     on_rows: OnRows | None = None,
+    arguments: str | None = None,
 ) -> Watched:
     """Follow a command until it ends, or processes; until ctrl-C at most.
 
@@ -121,6 +122,8 @@ def watch(
         Of what waits to be read; a power of two. What does not fit is lost and counted.
     on_rows : callable, optional
         Told of rows while they are recorded, :data:`linnapp.trace.watched.OnRows`; must not wait.
+    arguments : str, optional
+        Store those of calls, ``raw`` or ``detailed``; see :mod:`linnapp.trace.watch_arguments`.
 
     Raises
     ------
@@ -139,7 +142,11 @@ def watch(
         reader.choose(wanted)
         if every:
             reader.follow_all()
-        store = stack.enter_context(Store(folder, call_names(), reader.name, session, on_rows))
+        if arguments is not None:
+            reader.keep_arguments(arguments)
+        store = stack.enter_context(
+            Store(folder, call_names(), reader.name, session, on_rows, arguments)
+        )
         reader.attach(buffer_mib << 20)
         start = time.monotonic()
         child = None
@@ -171,6 +178,7 @@ def watch(
                 "pids": list(pids),
                 "every": every,
                 "wanted": dataclasses.asdict(wanted),
+                "arguments": arguments,
                 "seconds": seconds,
                 **counts,
             }

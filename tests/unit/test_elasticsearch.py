@@ -168,7 +168,7 @@ def test_a_row_is_a_document_with_the_tables_columns(made_up: MadeUp, tmp_path: 
         **{"pid": 7, "tid": 7, "process": "postgres", "call": "pwrite64", "fd": 3},
         **{"path": '/srv/a "\n\\ name', "to_path": None, "file_offset": None, "bytes": None},
         **{"result": 100, "kind": "file", "device": "4095:1", "inode": 12},
-        "first_access_ns": 10**18,
+        **{"first_access_ns": 10**18, "arguments": None},
         **{part: 5 if part == "on_cpu_ns" else 0 for part in watch_reader.PARTS},
     }
     for table, fields in watch_documents.mappings().items():

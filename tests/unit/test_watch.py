@@ -71,12 +71,15 @@ def call_record(
     n_bytes: int = NULL,
     to_elsewhere: bool = False,
     waits_ns: Sequence[int] = (0,) * 6,
+    arguments: Sequence[int] | None = None,
 ) -> bytes:
+    """With arguments the first of them, each a register's 64 bits; the others are 0."""
     return (
         struct.pack("<IIII", 0, call_names().index(call), 7, tid)
         + struct.pack("<QQqqqq", time_ns, duration_ns, result, offset, n_bytes, fd)
         + file
         + struct.pack("<II6Q16s", to_elsewhere, 0, *waits_ns, b"postgres")
+        + (b"" if arguments is None else struct.pack("<6Q", *(*arguments, 0, 0, 0, 0, 0, 0)[:6]))
     )
 
 
@@ -213,6 +216,7 @@ def test_full_rows_are_taken_and_others_follow() -> None:
         file_record(FOO, b"foo")[:-1],
         file_record(FOO, b"foo")[:-1] + b"x",
         struct.pack("<IIQII", 1, 0, 0, 0, 2**32 - 1) + FOO,
+        name_record(7, 100, 2, b"foo"),
     ],
 )
 def test_a_damaged_record_is_refused(record: bytes) -> None:
@@ -228,9 +232,14 @@ def test_what_is_not_attached_has_nothing_to_read() -> None:
 # --- The tables.
 
 
-def stored(folder: Path, *records: bytes, session: str | None = None) -> Path:
+def stored(
+    folder: Path, *records: bytes, session: str | None = None, arguments: str | None = None
+) -> Path:
     folder.mkdir(parents=True)
-    with Reader(rows=10_000) as reader, Store(folder, call_names(), reader.name, session) as store:
+    with (
+        Reader(rows=10_000) as reader,
+        Store(folder, call_names(), reader.name, session, arguments=arguments) as store,
+    ):
         for record in records:
             reader.feed(record)
         store.add(*reader.take())
@@ -266,7 +275,7 @@ def test_rows_hold_what_the_records_said(tmp_path: Path) -> None:
         },
         **{"call": "pread64", "fd": 3, "path": "/foo", "to_path": None, "file_offset": 512},
         **{"bytes": 8192, "result": 4096, "kind": "file", "device": "4095:1", "inode": 12},
-        "first_access_ns": 100,
+        **{"first_access_ns": 100, "arguments": None},
     }
     assert (second["result"], second["path"], second["kind"]) == (-13, None, None)
     assert (second["device"], second["file_offset"]) == (None, None)
@@ -326,6 +335,7 @@ def test_a_recording_without_the_newer_columns_is_still_asked(tmp_path: Path) ->
             parquet.write_table(old, folder / f"{table}.parquet")
     [row] = asked(folder, "select duration_ns, on_cpu_ns from calls")
     assert row == {"duration_ns": 5, "on_cpu_ns": None}
+    assert asked(folder, "select arguments from calls") == [{"arguments": None}]
     assert asked(folder, "select tag from ios") == [{"tag": None}]
     compared = run("query", tmp_path / "seen", "--compare", "before", "after")
     assert compared.exit_code == 0, compared.output
@@ -554,8 +564,8 @@ def test_the_documents_queries_and_columns_are_right(tmp_path: Path) -> None:
         call_record("pwrite64", FOO, result=100),
         io_record(watch_reader.IN_CALL | watch_reader.COMPLETED, call="pwrite64"),
     )
-    # Those that find faults are asked in test_watch_cases.py, of programs that have them.
-    queries = re.findall(r"```sql\n(.*?)```", document.split("\n### Three faults")[0], re.S)
+    # The others are asked of programs that do what they look for, by tests of their own.
+    queries = re.findall(r"```sql\n(.*?)```", document.split("\n### With which")[0], re.S)
     assert len(queries) == 4
     for sql in queries:
         [row] = asked(folder, sql)
@@ -653,6 +663,7 @@ def test_what_is_to_be_watched_must_be_there(tmp_path: Path) -> None:
         assert isinstance(refused.exception, LinnappError), refused.output
         assert re.search(words, str(refused.exception)), refused.exception
     assert "give -o FOLDER" in run("watch", "--session", "a", "--", "true").output
+    assert "give -o FOLDER" in run("watch", "--arguments", "raw", "--", "true").output
     assert "or --all" in run("watch", "--all", "--pid", 1).output
     assert "give `-- CMD ...` to run, or --pid" in run("watch").output
     assert "give `-- CMD ...` to run, or --pid" in run("watch", "--pid", 1, "--", "true").output

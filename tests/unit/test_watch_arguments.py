@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: MIT
+"""Arguments of system calls are told as the kernel got them, and in the words of its headers."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import stat
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_watch import FOO, asked, call_record, kernel, name_record, run, stored
+
+from linnapp.trace import watch_arguments
+from linnapp.trace.watch_reader import call_names
+
+__all__ = ["kernel"]  # a fixture
+
+MINUS_1 = 2**64 - 1
+ADDRESS = 0x7F0012345678
+
+
+def told(folder: Path, *records: bytes, how: str = "detailed") -> list[Any]:
+    rows = asked(
+        stored(folder, *records, arguments=how), "select arguments from calls order by time_ns"
+    )
+    return [row["arguments"] and json.loads(row["arguments"]) for row in rows]
+
+
+def test_raw_arguments_are_the_six_registers(tmp_path: Path) -> None:
+    registers = [2**32 - 100, ADDRESS, os.O_CREAT, 0o644, MINUS_1, 2**63]
+    found = told(
+        tmp_path / "seen",
+        call_record("openat", time_ns=1, arguments=registers),
+        call_record("read", time_ns=2),
+        call_record("sync", time_ns=3, arguments=()),
+        how="raw",
+    )
+    assert found == [registers, None, [0] * 6]
+    [row] = asked(
+        tmp_path / "seen",
+        "select (arguments->>2)::ubigint as flags from calls where call = 'openat'",
+    )
+    assert row == {"flags": os.O_CREAT}
+
+
+@pytest.mark.parametrize(
+    ("call", "registers", "words"),
+    [
+        ("read", (3, ADDRESS, 4096), {"fd": 3, "count": 4096}),
+        ("read", (2**32 - 1, ADDRESS, MINUS_1), {"fd": -1, "count": MINUS_1}),
+        ("pwrite64", (3, ADDRESS, 1, 2**40), {"fd": 3, "count": 1, "offset": 2**40}),
+        (
+            "openat",
+            (2**32 - 100, ADDRESS, os.O_RDWR | os.O_CREAT | os.O_DIRECT | os.O_SYNC, 0o100640),
+            {"dirfd": "AT_FDCWD", "flags": "O_RDWR|O_CREAT|O_SYNC|O_DIRECT", "mode": "0640"},
+        ),
+        # As registers are: sign-extended, and with what is left of earlier calls.
+        (
+            "openat",
+            (2**64 - 100, ADDRESS, os.O_WRONLY | os.O_DSYNC | os.O_TRUNC, 0o777),
+            {"dirfd": "AT_FDCWD", "flags": "O_WRONLY|O_TRUNC|O_DSYNC"},
+        ),
+        (
+            "openat",
+            (5, ADDRESS, os.O_TMPFILE | os.O_RDWR, 0o600),
+            {"dirfd": 5, "flags": "O_RDWR|O_TMPFILE", "mode": "0600"},
+        ),
+        (
+            "openat",
+            (5, ADDRESS, os.O_DIRECTORY | os.O_CLOEXEC, 0o600),
+            {"dirfd": 5, "flags": "O_RDONLY|O_DIRECTORY|O_CLOEXEC"},
+        ),
+        (
+            "openat",
+            (5, ADDRESS, 0x40000003),
+            {"dirfd": 5, "flags": "0x40000003"},
+        ),
+        # In place of an address what the kernel found there.
+        (
+            "openat2",
+            (2**32 - 100, ADDRESS, os.O_WRONLY | os.O_CREAT, 0o600, 0x18),
+            {
+                **{"dirfd": "AT_FDCWD", "flags": "O_WRONLY|O_CREAT", "mode": "0600"},
+                "resolve": "RESOLVE_BENEATH|RESOLVE_IN_ROOT",
+            },
+        ),
+        ("lseek", (3, 2**64 - 5, 2), {"fd": 3, "offset": -5, "whence": "SEEK_END"}),
+        ("lseek", (3, 0, 77), {"fd": 3, "offset": 0, "whence": 77}),
+        (
+            "fallocate",
+            (3, 3, 4096, 8192),
+            {
+                "fd": 3,
+                "mode": "FALLOC_FL_KEEP_SIZE|FALLOC_FL_PUNCH_HOLE",
+                "offset": 4096,
+                "len": 8192,
+            },
+        ),
+        ("fallocate", (3, 0, 0, 1), {"fd": 3, "mode": "0", "offset": 0, "len": 1}),
+        (
+            "fadvise64",
+            (3, 0, 0, os.POSIX_FADV_DONTNEED),
+            {"fd": 3, "offset": 0, "len": 0, "advice": "POSIX_FADV_DONTNEED"},
+        ),
+        (
+            "preadv2",
+            (3, ADDRESS, 1, 512, 0, os.RWF_NOWAIT | 0x8000),
+            {"fd": 3, "iovcnt": 1, "offset": 512, "flags": "RWF_NOWAIT|RWF_LATCRIT"},
+        ),
+        (
+            "renameat2",
+            (2**32 - 100, ADDRESS, 4, ADDRESS, 1),
+            {"olddirfd": "AT_FDCWD", "newdirfd": 4, "flags": "RENAME_NOREPLACE"},
+        ),
+        (
+            "unlinkat",
+            (2**32 - 100, ADDRESS, 0x200),
+            {"dirfd": "AT_FDCWD", "flags": "AT_REMOVEDIR"},
+        ),
+        (
+            "faccessat2",
+            (2**32 - 100, ADDRESS, os.R_OK | os.X_OK, 0x200),
+            {"dirfd": "AT_FDCWD", "mode": "R_OK|X_OK", "flags": "AT_EACCESS"},
+        ),
+        ("faccessat", (9, ADDRESS, 0), {"dirfd": 9, "mode": "F_OK"}),
+        (
+            "statx",
+            (9, ADDRESS, 0x1100, 0x7FF | 0x800),
+            {
+                **{"dirfd": 9, "flags": "AT_SYMLINK_NOFOLLOW|AT_EMPTY_PATH"},
+                "mask": "STATX_BASIC_STATS|STATX_BTIME",
+            },
+        ),
+        (
+            "mknodat",
+            (9, ADDRESS, stat.S_IFBLK | 0o660, os.makedev(259, 300)),
+            {"dirfd": 9, "mode": "S_IFBLK|0660", "dev": "259:300"},
+        ),
+        ("mkdirat", (9, ADDRESS, 0o1777), {"dirfd": 9, "mode": "1777"}),
+        ("sync", (), {}),
+        (
+            "copy_file_range",
+            (3, 0, 4, 0, 100, 0),
+            {"fd_in": 3, "fd_out": 4, "len": 100, "flags": 0},
+        ),
+    ],
+)
+def test_detailed_arguments_have_names_and_words(
+    tmp_path: Path, call: str, registers: tuple[int, ...], words: dict[str, Any]
+) -> None:
+    assert told(tmp_path / "seen", call_record(call, arguments=registers)) == [words]
+
+
+def test_rows_keep_their_arguments_and_words(tmp_path: Path) -> None:
+    """Of several calls mixed; a word is that of the call it was told with."""
+    lseek = [call_record("lseek", time_ns=10 * k, arguments=(k, 0, k % 3)) for k in range(6)]
+    words = [b'user."\n', "user.größe".encode(), b"user.\xff"]
+    named = [name_record(7, 10 * k + 5, 1, word) + b"" for k, word in enumerate(words)]
+    xattr = [
+        call_record("fgetxattr", FOO, time_ns=10 * k + 5, arguments=(k, ADDRESS, ADDRESS, 128))
+        for k in range(4)
+    ]
+    records = [lseek[5], *(each for pair in zip(named, xattr, strict=False) for each in pair)]
+    found = told(tmp_path / "seen", *records, xattr[3], *lseek[:5])
+    whences = ("SEEK_SET", "SEEK_CUR", "SEEK_END")
+    assert found[0::2][:4] == [{"fd": k, "offset": 0, "whence": whences[k % 3]} for k in range(4)]
+    assert found[1::2][:3] == [
+        {"fd": k, "name": name, "size": 128}
+        for k, name in enumerate(('user."\n', "user.größe", "user.\\xff"))
+    ]
+    # The name was lost.
+    assert found[7] == {"fd": 3, "size": 128}
+    # It is no second path.
+    assert not any(row["to_path"] for row in asked(tmp_path / "seen", "select to_path from calls"))
+
+
+def test_every_call_is_known_and_has_six_arguments_at_most() -> None:
+    known = watch_arguments.signatures()
+    assert set(call_names()) <= set(known)
+    if platform.machine() == "x86_64":
+        assert set(call_names()) == set(known)
+    for call, arguments in known.items():
+        assert all(register < 6 for register, _, _ in arguments), call
+        names = [name for _, name, _ in arguments]
+        assert len(set(names)) == len(names), call
+
+
+def test_the_values_are_those_of_the_systems_headers(tmp_path: Path) -> None:
+    """Of each name that this machine's headers have, which may be older than some."""
+    values = {
+        name: value
+        for flags in watch_arguments.FLAGS.values()
+        for name, value in flags.items()
+        if name not in ("O_LARGEFILE", "RWF_LATCRIT")
+    }
+    lines = [f'#ifdef {name}\n\tprintf("{name} %llu\\n", (unsigned long long){name});\n#endif'
+             for name in values]  # fmt: skip
+    source = tmp_path / "values.c"
+    source.write_text(
+        "#define _GNU_SOURCE\n#include <fcntl.h>\n#include <stdio.h>\n#include <unistd.h>\n"
+        "#include <linux/falloc.h>\n#include <linux/fs.h>\n#include <linux/io_uring.h>\n"
+        "#include <linux/openat2.h>\n#include <linux/stat.h>\n#include <sys/mman.h>\n"
+        "#include <sys/xattr.h>\n#define XATTR_CREATE XATTR_CREATE\n"
+        "#define XATTR_REPLACE XATTR_REPLACE\n"
+        "int main(void)\n{\n" + "\n".join(lines) + "\n}\n"
+    )
+    subprocess.run(["cc", "-o", tmp_path / "values", source], check=True)
+    said = subprocess.run([tmp_path / "values"], check=True, capture_output=True, text=True).stdout
+    found = {name: int(value) for name, value in re.findall(r"^(\w+) (\d+)$", said, re.M)}
+    assert len(found) > 60
+    assert found == {name: values[name] for name in found}
+
+
+# --- On this machine's own kernel.
+
+PROGRAM = """
+import ctypes, os, sys
+os.chdir(sys.argv[1])
+fd = os.open("x", os.O_CREAT | os.O_RDWR | os.O_APPEND | os.O_SYNC, 0o640)
+os.setxattr(fd, "user.colour", b"blue", os.XATTR_CREATE)
+try:
+    os.removexattr("nowhere", "user.\\udce4")
+except OSError:
+    pass
+os.lseek(fd, 4096, os.SEEK_END)
+os.posix_fadvise(fd, 0, 4096, os.POSIX_FADV_WILLNEED)
+os.symlink("what it says", "link")
+os.rename("x", "y")
+syscall = ctypes.CDLL(None).syscall
+how = (ctypes.c_uint64 * 3)(os.O_CREAT | os.O_WRONLY, 0o600, 8)
+LSEEK, OPENAT2 = {"x86_64": (8, 437), "aarch64": (62, 437)}[os.uname().machine]
+syscall(OPENAT2, -100, b"z", ctypes.byref(how), ctypes.sizeof(how))
+syscall(LSEEK, *(ctypes.c_uint64(value) for value in (77, 2**64 - 2, 3, 2**40, 5, 2**63 + 6)))
+"""
+
+
+def watched(tmp_path: Path, how: str) -> Path:
+    place = tmp_path / "place"
+    place.mkdir()
+    done = run(
+        *("watch", "-o", tmp_path / "seen", "--arguments", how, "--json", "--"),
+        *(sys.executable, "-S", "-E", "-c", textwrap.dedent(PROGRAM), place),
+    )
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert json.loads(done.stdout)["arguments"] == how
+    return tmp_path / "seen"
+
+
+def test_what_a_program_gave_its_calls_is_told_in_words(kernel: None, tmp_path: Path) -> None:
+    folder = watched(tmp_path, "detailed")
+    rows = asked(
+        folder,
+        f"""select call, path, arguments from calls
+        where starts_with(path, '{tmp_path}/place/') or call = 'lseek' order by time_ns""",
+    )
+    found = [
+        (row["call"], row["path"] and Path(row["path"]).name, json.loads(row["arguments"]))
+        for row in rows
+    ]
+    [opened] = [told for call, path, told in found if call == "openat" and path == "x"]
+    assert opened == {
+        **{"dirfd": "AT_FDCWD", "mode": "0640"},
+        "flags": "O_RDWR|O_CREAT|O_APPEND|O_SYNC|O_CLOEXEC",
+    }
+    fd = next(told["fd"] for call, path, told in found if call == "fsetxattr")
+    for expected in (
+        ("fsetxattr", "x", {"fd": fd, "name": "user.colour", "size": 4, "flags": "XATTR_CREATE"}),
+        ("removexattr", "nowhere", {"name": "user.\\xe4"}),
+        ("lseek", "x", {"fd": fd, "offset": 4096, "whence": "SEEK_END"}),
+        (
+            *("fadvise64", "x"),
+            {"fd": fd, "offset": 0, "len": 4096, "advice": "POSIX_FADV_WILLNEED"},
+        ),
+        (
+            *("openat2", "z"),
+            {
+                **{"dirfd": "AT_FDCWD", "flags": "O_WRONLY|O_CREAT", "mode": "0600"},
+                "resolve": "RESOLVE_BENEATH",
+            },
+        ),
+        ("lseek", None, {"fd": 77, "offset": -2, "whence": "SEEK_DATA"}),
+    ):
+        assert expected in found, expected
+    [linked] = [told for call, path, told in found if call.startswith("symlink")]
+    assert linked["target"] == "what it says"
+    # The document's query.
+    document = Path(__file__).parents[2] / "docs" / "insight.md"
+    section = document.read_text().split("\n### With which arguments\n")[1].split("\n### ")[0]
+    [sql] = re.findall(r"```sql\n(.*?)```", section, re.S)
+    answer = asked(folder, sql)
+    assert {"flags": opened["flags"], "opens": 1, "files": 1} in answer
+
+
+def test_what_a_program_gave_its_calls_is_told_as_numbers(kernel: None, tmp_path: Path) -> None:
+    rows = asked(
+        watched(tmp_path, "raw"),
+        "select path, arguments, result from calls where call = 'lseek' and result < 0",
+    )
+    assert [77, 2**64 - 2, 3, 2**40, 5, 2**63 + 6] in [json.loads(row["arguments"]) for row in rows]
