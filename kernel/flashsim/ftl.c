@@ -25,6 +25,7 @@
  * it, so a write that has to wait for space does wait.
  */
 #include <linux/mm.h>
+#include <linux/overflow.h>
 #include <linux/slab.h>
 
 #include "counters.h"
@@ -223,16 +224,21 @@ static u32 ftl_cost_benefit(const struct flashsim_ftl *ftl, u32 chip)
 
 	for (b = first; b < first + ftl->chip_blocks; b++) {
 		const struct flashsim_block *blk = &ftl->blocks[b];
-		u64 won = ftl->block_units - blk->valid, benefit;
+		u64 won = ftl->block_units - blk->valid, benefit, enough;
 
 		if (blk->state != BLOCK_CLOSED || !won)
 			continue;
 		if (!blk->valid)
 			return b;
 		benefit = (won * (now - blk->closed_at + 1)) << 16;
-		/* Divide only what has a higher score: it takes longest. */
+		/*
+		 * Divide only what has a higher score: it takes longest. Where the
+		 * product is above 64 bits no benefit reaches it.
+		 */
 		if (best == FLASHSIM_NONE ||
-		    benefit >= (best_score + 1) * 2 * blk->valid) {
+		    (!check_mul_overflow(best_score + 1, 2ULL * blk->valid,
+					 &enough) &&
+		     benefit >= enough)) {
 			best = b;
 			best_score = div_u64(benefit, 2 * blk->valid);
 		}
