@@ -60,6 +60,7 @@ class Row(NamedTuple):
 ROWS = (
     Row("baseline"),
     Row("clone"),
+    Row("shortest-queue"),
     Row("hedge"),
     Row("hedge", capped=True),
     Row("heuristic-adv"),
