@@ -60,7 +60,8 @@ class Scale:
 
     def ticks(self) -> list[tuple[str, float]]:
         """Words and places of the marks."""
-        marks = list(_marks(self.low_us, self.high_us))
+        # The last one is beyond the axis.
+        marks = list(_marks(self.low_us, self.high_us))[:-1]
         if len(marks) > _TICKS:
             marks = [mark for mark in marks if math.log10(mark).is_integer()]
         return [(duration(mark), self.percent(mark)) for mark in marks]
