@@ -92,6 +92,20 @@ def reading(data: dict[str, Any]) -> str:
     return "\n\n".join(lines)
 
 
+def numbers(data: dict[str, Any]) -> dict[str, Any]:
+    """By how much tails of ours are below everyone's, as [share, low, high].
+
+    By workload, percentile, policy and reference; what rests on too few reads is missing.
+    """
+    return {
+        cell["workload"]: {
+            key: {name: below for name, below in by_policy.items() if name in fig08.OURS}
+            for key, by_policy in cell["tail_below"].items()
+        }
+        for cell in data["cells"]
+    }
+
+
 def draw(data: dict[str, Any], path: Path) -> None:
     """Percentiles, one panel a cell, one line a policy; what rests on too few reads is missing."""
     by_cell = {(cell["workload"], cell["array"]): cell for cell in data["cells"]}
@@ -126,4 +140,5 @@ EXPERIMENT = Experiment(
     differs=f"As for Fig. 8. A percentile is given when at least {RESTS_ON} reads lie beyond it.",
     sources=("eval/experiments/fig08.py", "eval/scores.py"),
     uses=("fig08",),
+    numbers=numbers,
 )

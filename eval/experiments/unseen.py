@@ -139,7 +139,11 @@ def run(context: Context) -> dict[str, Any]:
                 ),
                 "compared": scores.compared(
                     results, REPLAYED_S[cell.workload],
-                    [(ours, reference) for ours in OURS for reference in references],
+                    [
+                        *((ours, reference) for ours in OURS for reference in references),
+                        ("lowest", "linnos"),
+                        ("lowest", "linnos-hl"),
+                    ],
                 ),
             }
         )  # fmt: skip

@@ -81,6 +81,11 @@ def test_figures_tables_and_claims_follow(
     assert fig08.EXPERIMENT.numbers is not None
     (kept,) = fig08.EXPERIMENT.numbers(data).values()
     assert kept["lowest"]["hedge"] == data["cells"][0]["below"]["lowest"]["hedge"]
+    assert kept["verdict"]["hedge"] == data["cells"][0]["below"]["verdict"]["hedge"]
+    assert fig09.EXPERIMENT.numbers is not None
+    (tails,) = fig09.EXPERIMENT.numbers(fig09.run(context)).values()
+    p95 = data["cells"][0]["tail_below"]["p95_us"]
+    assert tails["p95_us"]["lowest-h95, 5% cap"]["hedge"] == p95["lowest-h95, 5% cap"]["hedge"]
     made = claims.run(context)
     judged = {row["claim"]: row["judged"] for row in made["claims"]}
     assert judged["mean of LinnOS+HL below hedging at p95"] != claims.UNKNOWN
@@ -114,5 +119,7 @@ def test_what_is_injected_is_replayed_compared_and_told(
         kept = experiment.numbers(data)
         assert len(kept) == len(data["windows" if name == "windows" else "rows"])
         assert all(pair["below"] for row in kept for pair in row["compared"])
+        pairs = {(pair["policy"], pair["reference"]) for pair in kept[0]["compared"]}
+        assert {("linnos", "shortest-queue"), ("lowest", "linnos"), ("lowest", "clone")} <= pairs
     if name == "unseen":
         assert {row["seen"] for row in data["rows"]} == {True, False}

@@ -141,6 +141,18 @@ def test_data_become_tables_words_and_a_figure(
 def test_drives_that_fall_behind_are_named() -> None:
     words = table1.reading(_workloads())
     assert "more than one in a hundred: co-c (30.0 %)" in words
+    assert "slack below 5 % and burstiness of 5 to 30 %: nothing." in words
+
+
+def test_workloads_unlike_the_papers_on_these_drives_are_named() -> None:
+    data = _workloads()
+    for row in data["rows"]:
+        if row["workload"] == "az-c":
+            row["burstiness"] = 0.002 * (1 + row["drive"])
+        if row["workload"] == "bs-e" and row["drive"] == 2:
+            row["slack"] = 0.06
+    words = table1.reading(data)
+    assert "30 %: slack of bs-e (3.0 to 6.0 %), burstiness of az-c (0.2 to 0.6 %)." in words
 
 
 def test_a_point_that_moves_within_fifteen_hours_is_not_steady() -> None:

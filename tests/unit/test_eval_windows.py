@@ -120,3 +120,17 @@ def test_a_window_is_won_where_the_intervals_part(windows: dict[str, Any]) -> No
     assert comparison.said(windows["windows"][1], "linnos", "hedge") == "undecided"
     row = comparison.wins(windows)["enterprise drives"]
     assert (row["linnos below hedge"], row["linnos above hedge"]) == (1, 2)
+
+
+def test_windows_are_counted_for_every_pair(windows: dict[str, Any]) -> None:
+    windows["windows"][0]["compared"].append(
+        {"policy": "lowest", "reference": "clone", "below": [-0.1, -0.2, -0.05]}
+    )
+    assert comparison.counts(windows)["linnos", "hedge"] == {
+        "below": 1, "above": 2, "undecided": 1,
+    }  # fmt: skip
+    assert comparison.counts(windows)["lowest", "clone"] == {
+        "below": 0, "above": 1, "undecided": 0,
+    }  # fmt: skip
+    (counted,) = (t for h, t in text.table(windows).items() if h.startswith("In how many windows"))
+    assert counted.rows[-1] == ("lowest", "clone", "0", "1", "0")

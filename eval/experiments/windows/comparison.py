@@ -49,6 +49,18 @@ def said(window: dict[str, Any], policy: str, reference: str) -> str:
     return scores.verdict(Interval.from_json(found))
 
 
+def counts(data: dict[str, Any]) -> dict[tuple[str, str], dict[str, int]]:
+    """In how many windows what may be said of each pair's means."""
+    found: dict[tuple[str, str], dict[str, int]] = {}
+    for window in data["windows"]:
+        for pair in window["compared"]:
+            words = found.setdefault(
+                (pair["policy"], pair["reference"]), {"below": 0, "above": 0, "undecided": 0}
+            )
+            words[scores.verdict(Interval.from_json(pair["below"]))] += 1
+    return found
+
+
 def losses(data: dict[str, Any]) -> list[tuple[int, dict[str, float]]]:
     """Windows in which linnos has a higher mean than a reference."""
     lost = []

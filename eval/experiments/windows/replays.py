@@ -114,7 +114,11 @@ def run(context: Context) -> dict[str, Any]:
                 "compared": scores.compared(
                     result,
                     window_s(window["workload"]),
-                    [(ours, reference) for ours in OURS for reference in REFERENCES],
+                    [
+                        *((ours, rival) for ours in OURS for rival in contenders.rivals(result)),
+                        ("lowest", "linnos"),
+                        ("lowest", "linnos-hl"),
+                    ],
                 ),
                 "revoked": {p: s["revoked"] for p, s in summaries.items()},
                 "extra_io_ratio": {p: s["extra_io_ratio"] for p, s in summaries.items()},

@@ -11,6 +11,7 @@ from eval.experiment import Table
 from eval.experiments.windows.comparison import (
     OURS,
     REFERENCES,
+    counts,
     gains,
     losses,
     said,
@@ -81,6 +82,13 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
         "Windows won, by array and injection: only where the intervals part": Table(
             ("", *next(iter(wins(data).values()))),
             tuple((name, *(str(n) for n in row.values())) for name, row in wins(data).items()),
+        ),
+        "In how many windows a mean is below another, above it, or neither can be said": Table(
+            ("policy", "reference", "below", "above", "undecided"),
+            tuple(
+                (*pair, *(str(said_[what]) for what in ("below", "above", "undecided")))
+                for pair, said_ in counts(data).items()
+            ),
         ),
         "Windows in which linnos has a higher mean than baseline or hedge": Table(
             ("window", "workload", "array", "seed", "injection", "baseline us", "hedge us",

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""The README's table of the evaluation is what eval/results/ has."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from eval import contenders
+from eval.cache import RESULTS, ROOT
+from eval.cells import WORKLOADS
+from eval.intervals import Interval
+from eval.scores import verdict
+
+
+def _rows() -> dict[str, list[str]]:
+    """Of each workload its row in README.md, markup left out."""
+    section = (ROOT / "README.md").read_text().split("\n## Evaluation\n")[1].split("\n## ")[0]
+    rows = [re.sub(r"[*`]", "", line) for line in section.splitlines() if line.startswith("| `")]
+    return {row.split("|")[1].strip(): [c.strip() for c in row.split("|")[2:-1]] for row in rows}
+
+
+@pytest.fixture(scope="module")
+def fig08() -> dict[str, Any]:
+    """The committed results of Fig. 8."""
+    committed: dict[str, Any] = json.loads((RESULTS / "fig08.json").read_text())
+    return committed
+
+
+def _means(committed: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Means over all reads of all seeds, by workload and policy."""
+    table = committed["tables"]["Every repeat"]
+    rows = [dict(zip(table["header"], row, strict=True)) for row in table["rows"]]
+    total: dict[tuple[str, str], tuple[int, float]] = {}
+    for row in rows:
+        reads, us = total.get((row["workload"], row["policy"]), (0, 0.0))
+        more = int(row["reads"])
+        total[row["workload"], row["policy"]] = (
+            reads + more, us + more * float(row["response mean us"]),
+        )  # fmt: skip
+    return {
+        workload: {p: us / reads for (w, p), (reads, us) in total.items() if w == workload}
+        for workload in WORKLOADS
+    }
+
+
+def _said(committed: dict[str, Any], workload: str, policy: str, reference: str) -> str:
+    below = Interval.from_json(committed["numbers"][workload][policy][reference])
+    word = verdict(below)
+    return word if word == "undecided" else f"{abs(100 * below.value):.0f} % {word}"
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_the_readmes_row_is_the_results(workload: str, fig08: dict[str, Any]) -> None:
+    mean = _means(fig08)[workload]
+    best = min(contenders.rivals(mean), key=mean.__getitem__)
+
+    def ours(policy: str) -> list[str]:
+        return [
+            f"{mean[policy]:.0f}",
+            _said(fig08, workload, policy, "hedge"),
+            _said(fig08, workload, policy, best),
+        ]
+
+    assert _rows()[workload] == [
+        f"{mean['baseline']:.0f}", f"{mean['hedge']:.0f}", f"{mean[best]:.0f}, {best}",
+        *ours("linnos"), f"{mean['linnos-hl']:.0f}", *ours("lowest"),
+        f"{mean['verdict']:.0f}", f"{mean['oracle']:.0f}",
+    ]  # fmt: skip
+
+
+def test_the_readme_counts_the_papers_claims_as_they_were_judged() -> None:
+    readme = (ROOT / "README.md").read_text()
+    judged = [row["judged"] for row in json.loads((RESULTS / "claims.json").read_text())["numbers"]]
+    n_same, n_worse = judged.count("same"), judged.count("worse")
+    words = f"Of the paper's {len(judged)} claims* {n_same} comes out the same and {n_worse} worse"
+    assert words in readme
