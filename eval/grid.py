@@ -115,8 +115,18 @@ def replay_of(cache: Cache, cell: Cell, contender: Contender, **changes: Any) ->
     return replace(made, **{**changes, "options": (*options, *changes.get("options", ()))})
 
 
-def preparing(work: Work, cache: Cache, grid: Sequence[Cell]) -> dict[Cell, list[Step[Any]]]:
+def preparing(
+    work: Work, cache: Cache, grid: Sequence[Cell], *, tune: bool = True
+) -> dict[Cell, list[Step[Any]]]:
     """Add the steps that record and train cells, and tune what is tuned.
+
+    Parameters
+    ----------
+    work : Work
+    cache : Cache
+    grid : sequence of Cell
+    tune : bool
+        False where ``heuristic-adv`` is not replayed.
 
     Returns
     -------
@@ -136,11 +146,12 @@ def preparing(work: Work, cache: Cache, grid: Sequence[Cell]) -> dict[Cell, list
         )
         for cell in grid
     }
-    tuned = {
-        cell: work.add("tuning heuristic-adv", partial(tuning.tune, cache, cell), [networks[cell]])
-        for cell in grid
-    }
-    return {cell: [networks[cell], of_latency[cell], tuned[cell]] for cell in grid}
+    ready: dict[Cell, list[Step[Any]]] = {cell: [networks[cell], of_latency[cell]] for cell in grid}
+    if tune:
+        for cell in grid:
+            tuning_ = partial(tuning.tune, cache, cell)
+            ready[cell].append(work.add("tuning heuristic-adv", tuning_, [networks[cell]]))
+    return ready
 
 
 def prepare(context: Context, grid: Sequence[Cell]) -> None:

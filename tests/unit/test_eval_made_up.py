@@ -10,10 +10,10 @@ from typing import Any
 import made_up_lab
 import pytest
 
-from eval import contenders, tuning
+from eval import cells, contenders, tuning
 from eval.cache import Cache
 from eval.experiment import Context, Experiment
-from eval.experiments import claims, fig08, fig09, fig11, unseen, uscope
+from eval.experiments import claims, fig08, fig09, fig11, probing, unseen, uscope
 from eval.experiments.windows import EXPERIMENT as WINDOWS
 from eval.experiments.windows import replays
 
@@ -123,3 +123,45 @@ def test_what_is_injected_is_replayed_compared_and_told(
         assert {("linnos", "shortest-queue"), ("lowest", "linnos"), ("lowest", "clone")} <= pairs
     if name == "unseen":
         assert {row["seen"] for row in data["rows"]} == {True, False}
+
+
+@pytest.mark.parametrize("development", [True, False])
+def test_variants_are_replayed_with_their_settings(
+    development: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_up_lab.install(monkeypatch)
+    monkeypatch.setitem(probing.PARAMETERS, "workloads", ("bs-c",))
+    told: list[tuple[str, str]] = []
+    trained: list[tuple[str, ...]] = []
+    replay, train = cells.guests.replay, cells.workers.train
+
+    def replaying(scenario: Any, policy: str, *given: Any, **options: Any) -> dict[str, Any]:
+        told.append((policy, options["prepare"]))
+        return replay(scenario, policy, *given, **options)
+
+    def training(traces: Any, folder: Path, log: Path, *options: str) -> list[Path]:
+        trained.append(options)
+        return train(traces, folder, log, *options)
+
+    monkeypatch.setattr(cells.guests, "replay", replaying)
+    monkeypatch.setattr(cells.workers, "train", training)
+    context = Context("probing", Cache(tmp_path / "cache"), 1, development, tmp_path, n_seeds=1)
+    data = json.loads(json.dumps(probing.run(context)))
+    variants = probing.TRIED if development else probing.CHOSEN
+    (cell,) = data["cells"]
+    assert set(cell["policies"]) == {*probing.OTHERS, *(v.name for v in variants)}
+    assert len({v.name for v in variants}) == len(variants)
+    for variant in variants:
+        said = [what for policy, what in told if policy == variant.of.split(",")[0] and what]
+        assert any(
+            f"echo {variant.after_us} >$drive/linnos/probe_after_us;" in what
+            and f"echo {variant.after_revokes} >$drive/linnos/probe_after_revokes;" in what
+            for what in said
+        ), variant
+    assert [what for policy, what in told if policy == "linnos"].count("") == 1
+    repaired = [set(probing.REPAIRED) <= set(options) for options in trained]
+    assert any(repaired) == development and not all(repaired)
+    assert all(table.rows for table in probing.table(data).values())
+    assert "best rival here" in probing.reading(data)
+    probing.draw(data, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 1000
