@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""LinnOS at its best: a drive that is distrusted is asked again sooner, and training repaired.
+"""LinnOS's protocol at its best: probes sooner, training repaired, models of latencies, peers.
 
 A drive that is avoided keeps its old history, so the network goes on to refuse it until a read has
 been let through all the same, a probe. How soon that is, and two options of the training, were
 tried on development seeds (`python -m eval --dev probing`); what was chosen there is held against
-the defaults and the rivals on evaluation seeds.
+the defaults and the rivals on evaluation seeds. Beside it the kernel's ring with models of
+latencies, which refuse what they predict to be slow, and with drives that know their peers, which
+refuse only what a peer is predicted to serve sooner: `lowest` chooses by the same models before it
+asks.
 """
 
 from __future__ import annotations
@@ -16,7 +19,16 @@ from typing import Any, NamedTuple
 import matplotlib.pyplot as plt
 
 from eval import contenders, figures, grid, scores
-from eval.cells import WORKLOADS, Cell, Replay, Replayed, replayed, trained
+from eval.cells import (
+    LATENCY_TRAINING,
+    N_DRIVES,
+    WORKLOADS,
+    Cell,
+    Replay,
+    Replayed,
+    replayed,
+    trained,
+)
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.intervals import BLOCKS, LEVEL, RESAMPLES, RESTS_ON
 from eval.metrics import percent
@@ -33,19 +45,25 @@ class Variant(NamedTuple):
     after_us, after_revokes : int
         ``probe_after_us`` and ``probe_after_revokes`` of the drives.
     train_options : tuple of str
-        Of its networks.
+        Of its models.
+    peers : bool
+        The drives are told of each other.
     """
 
     of: str
     after_us: int
     after_revokes: int
     train_options: tuple[str, ...] = ()
+    peers: bool = False
 
     @property
     def name(self) -> str:
         """What tables call it."""
-        trained_ = ", repaired training" if self.train_options else ""
-        return f"{self.of}, probes after {self.after_us / 1000:g} ms{trained_}"
+        what = {REPAIRED: ", repaired training", LATENCY_TRAINING: ", models of latencies"}
+        return (
+            f"{self.of}, probes after {self.after_us / 1000:g} ms"
+            f"{what.get(self.train_options, '')}{', peers' if self.peers else ''}"
+        )
 
 
 #: Inputs scaled, weights held small: what was found to help against overfitting.
@@ -58,10 +76,17 @@ TRIED = (
     Variant("linnos", 300, 3),
     Variant("linnos", 10_000, 100, REPAIRED),
     Variant("linnos", 1000, 10, REPAIRED),
+    Variant("linnos", 10_000, 100, LATENCY_TRAINING),
+    Variant("linnos", 10_000, 100, LATENCY_TRAINING, peers=True),
 )
 
 #: Judged on evaluation seeds.
-CHOSEN = (Variant("linnos", 1000, 10), Variant("linnos-hl, 5% cap", 1000, 10))
+CHOSEN = (
+    Variant("linnos", 1000, 10),
+    Variant("linnos-hl, 5% cap", 1000, 10),
+    Variant("linnos", 10_000, 100, LATENCY_TRAINING),
+    Variant("linnos", 10_000, 100, LATENCY_TRAINING, peers=True),
+)
 
 #: What they are held against, with the contenders that they are variants of.
 OTHERS = (
@@ -87,12 +112,18 @@ def replay_of(cell: Cell, variant: Variant) -> Replay:
     (contender,) = contenders.named([variant.of])
     knobs = {"probe_after_us": variant.after_us, "probe_after_revokes": variant.after_revokes}
     writes = "".join(f" echo {value} >$drive/linnos/{knob};" for knob, value in knobs.items())
+    prepare = f"for drive in /sys/block/flash*; do{writes} done\n"
+    if variant.peers:
+        drives = [f"flash{k}" for k in range(N_DRIVES)]
+        for drive in drives:
+            others = " ".join(other for other in drives if other != drive)
+            prepare += f"echo {others} >/sys/block/{drive}/linnos/peers\n"
     return Replay(
         cell,
         contender.policy,
         train_options=variant.train_options,
         options=contender.options,
-        prepare=f"for drive in /sys/block/flash*; do{writes} done\n",
+        prepare=prepare,
     )
 
 
@@ -230,7 +261,7 @@ def draw(data: dict[str, Any], path: Path) -> None:
 
 EXPERIMENT = Experiment(
     name="probing",
-    title="LinnOS at its best: probes sooner, training repaired",
+    title="LinnOS's protocol at its best: probes sooner, training repaired, peers",
     source="not in the papers",
     parameters=PARAMETERS,
     run=run,
