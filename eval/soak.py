@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval.files import write_json
+from eval.programs import REPLAYER
 from linnapp.lab.array import CONFIGFS, Array
 from linnapp.lab.command import guest_environment
 from linnapp.lab.guest import REPOSITORY, Guest, LabError
@@ -235,9 +236,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("out/soak"))
     parser.add_argument("--kernel", type=Path, default=DEFAULT_KERNEL)
-    parser.add_argument(
-        "--replayer", type=Path, default=REPOSITORY / "build" / "replayer" / "replayer"
-    )
+    parser.add_argument("--replayer", type=Path, default=REPLAYER)
     parser.add_argument("--models", type=Path, default=REPOSITORY / "models" / "example")
     options = parser.parse_args()
     try:

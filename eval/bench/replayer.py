@@ -32,11 +32,10 @@ from typing import Any
 import numpy as np
 
 from eval.bench import OUT, BenchError
-from eval.cache import ROOT
 from eval.files import write_json
+from eval.programs import REPLAYER
 
 HERE = Path(__file__).resolve().parent
-REPLAYER = ROOT / "build" / "replayer" / "replayer"
 BLOCK = 4096
 DRIVE_BYTES = 1 << 30
 TMPFS = Path("/dev/shm")
