@@ -119,6 +119,15 @@ def test_the_command_runs_where_it_is_put(unpacked: Path, tmp_path: Path) -> Non
     assert "--compare" in said(unpacked / "usr" / "sbin" / "linnos-ublk", "--help")
 
 
+def test_processes_of_the_command_do_not_begin_it_again(unpacked: Path) -> None:
+    """Those that train drives side by side run its file first, under another name."""
+    ran = (
+        "import runpy, sys; sys.modules['linnapp.cli'] = None; "
+        "runpy.run_path(sys.argv[1], run_name='__mp_main__')"
+    )
+    said(sys.executable, "-c", ran, unpacked / "usr" / "bin" / "linnapp")
+
+
 def test_a_program_is_built_against_the_library(unpacked: Path, tmp_path: Path) -> None:
     (config,) = (unpacked / "usr" / "lib").glob("*/pkgconfig")
     (tmp_path / "p.c").write_text(
