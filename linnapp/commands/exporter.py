@@ -63,7 +63,9 @@ def exporter(
     /hour.json  the page's numbers
 
     Of the drives named, or of all that have LinnOS at the time. Needs no root; as root it has the
-    pending pages too. Alert rules and a Grafana dashboard are in linnapp/monitoring.
+    pending pages too. A Prometheus that takes native histograms is answered in protobuf, with
+    the latencies in native form beside the classic one. Alert rules and a Grafana dashboard are in
+    linnapp/monitoring.
     """
     from linnapp.errors import DeviceError, needs
 

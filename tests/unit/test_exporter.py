@@ -203,14 +203,16 @@ def test_rules_and_dashboard_ask_for_what_there_is(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     has = {name.partition("{")[0] for name in once(capsys)}
+    # A native histogram has the name without an end.
+    has |= {name.removesuffix("_bucket") for name in has}
     (group,) = yaml.safe_load(RULES.read_text())["groups"]
     recorded = {rule["record"] for rule in group["rules"] if "record" in rule}
     variables = json.loads(DASHBOARD.read_text())["templating"]["list"]
-    asked = set()
+    names = set()
     for query in [*dashboard_queries(), *rule_queries(), *(str(v["query"]) for v in variables)]:
-        asked |= set(re.findall(r"\blinnos[_:][\w:]+", query))
-    assert len(asked) > 15
-    assert asked <= has | recorded, asked - has - recorded
+        names |= set(re.findall(r"\blinnos[_:][\w:]+", query))
+    assert len(names) > 15
+    assert names <= has | recorded, names - has - recorded
     assert {rule["alert"] for rule in group["rules"] if "alert" in rule} == {
         *("LinnosFalseSubmitsUp", "LinnosDriveFailSlow", "LinnosModelStale", "LinnosNoModel"),
     }
@@ -468,21 +470,32 @@ def test_without_the_page_there_are_metrics_alone(
         assert "linnos_drives 2.0" in get(f"http://{address}/")
 
 
+@pytest.mark.parametrize("features", [(), ("native-histograms",)], ids=["classic", "native"])
 @needs_prometheus
-def test_prometheus_answers_every_query(exporter: str, tree: Path, tmp_path: Path) -> None:
-    (tmp_path / "prometheus.yaml").write_text(CONFIG.format(rules=RULES, target=exporter))
-    with (tmp_path / "log").open("w") as log:
+def test_prometheus_answers_every_query(
+    exporter: str, tree: Path, tmp_path: Path, features: tuple[str, ...]
+) -> None:
+    with a_prometheus(exporter, tmp_path, *features) as address:
+        _ask_everything(address, tree, "" if features else "_bucket")
+
+
+@contextlib.contextmanager
+def a_prometheus(exporter: str, directory: Path, *features: str) -> Iterator[str]:
+    """A server that scrapes the exporter; yields its HOST:PORT."""
+    (directory / "prometheus.yaml").write_text(CONFIG.format(rules=RULES, target=exporter))
+    with (directory / "log").open("w") as log:
         server = subprocess.Popen(
             [
                 "prometheus",
-                f"--config.file={tmp_path}/prometheus.yaml",
-                f"--storage.tsdb.path={tmp_path}/data",
+                f"--config.file={directory}/prometheus.yaml",
+                f"--storage.tsdb.path={directory}/data",
                 "--web.listen-address=127.0.0.1:0",
+                *(f"--enable-feature={feature}" for feature in features),
             ],
             stderr=log,
         )
     try:
-        _ask_everything(_address(tmp_path / "log", server), tree)
+        yield _address(directory / "log", server)
     finally:
         server.terminate()
         server.wait(30)
@@ -500,13 +513,15 @@ def _address(log: Path, server: subprocess.Popen[bytes]) -> str:
     raise AssertionError(log.read_text())
 
 
-def _ask_everything(address: str, tree: Path) -> None:
-    def ask(query: str) -> list[Any]:
-        where = f"http://{address}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
-        answer = json.loads(get(where))
-        assert answer["status"] == "success", query
-        return list(answer["data"]["result"])
+def asked(address: str, query: str) -> list[Any]:
+    """What a server answers now."""
+    where = f"http://{address}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
+    answer = json.loads(get(where))
+    assert answer["status"] == "success", query
+    return list(answer["data"]["result"])
 
+
+def _ask_everything(address: str, tree: Path, suffix: str) -> None:
     # Counters that move, until there are rates over the dashboard's interval.
     unanswered = dashboard_queries()
     end = time.monotonic() + 60
@@ -523,13 +538,13 @@ def _ask_everything(address: str, tree: Path) -> None:
             counts = " ".join(str(count * (100 + number)) for count in LATENCY_COUNTS)
             replaced(directory / "linnos" / "latency_us_histogram", f"{counts}\n")
         time.sleep(0.2)
-        unanswered = [query for query in unanswered if not ask(query)]
-    assert ask('up{job="linnos"}')[0]["value"][1] == "1"
-    rates = 'rate(linnos_read_latency_seconds_bucket{drive="sda"}[10s])'
+        unanswered = [query for query in unanswered if not asked(address, query)]
+    assert asked(address, 'up{job="linnos"}')[0]["value"][1] == "1"
+    rates = f'rate(linnos_read_latency_seconds{suffix}{{drive="sda"}}[10s])'
     for quantile, low, high in ((0.5, 96e-6, 112e-6), (0.99, 0.917504, 1.048576)):
-        (answer,) = ask(f"histogram_quantile({quantile}, {rates})")
+        (answer,) = asked(address, f"histogram_quantile({quantile}, {rates})")
         assert low < float(answer["value"][1]) <= high
     for query in rule_queries():
-        ask(query)
+        asked(address, query)
     rules = json.loads(get(f"http://{address}/api/v1/rules"))["data"]["groups"][0]["rules"]
     assert all(rule["health"] in ("ok", "unknown") for rule in rules), rules
