@@ -38,7 +38,7 @@ ZERO_US = LOWEST_US[1]
 def native_bucket(value: float, schema: int) -> int:
     """The bucket of a native histogram of Prometheus that a value above 0 is in.
 
-    Bucket n is of those above b^(n - 1), and up to b^n, where b = 2^(1 / 2^schema); schema is 0 or more.
+    Bucket n is of those above b^(n - 1), and up to b^n, where b = 2^(1 / 2^schema).
     """
     return math.ceil(math.log2(value) * (1 << schema))
 
