@@ -80,10 +80,11 @@ TRIED = (
     Variant("linnos", 10_000, 100, LATENCY_TRAINING, peers=True),
 )
 
-#: Judged on evaluation seeds.
+#: Judged on evaluation seeds. Of what was tried on seed 1010 this has the lowest geometric mean of
+#: the eight cells' means; the repaired training gained nothing.
 CHOSEN = (
-    Variant("linnos", 1000, 10),
-    Variant("linnos-hl, 5% cap", 1000, 10),
+    Variant("linnos", 300, 3),
+    Variant("linnos-hl, 5% cap", 300, 3),
     Variant("linnos", 10_000, 100, LATENCY_TRAINING),
     Variant("linnos", 10_000, 100, LATENCY_TRAINING, peers=True),
 )
