@@ -2,10 +2,10 @@
 """Speed of our own code, as ratios to a reference measured in the same run: `make bench`.
 
 A module for each of what is measured: the admission path (`kernel`, whose programs are in
-kernel/bench), what it costs those who do not use it (`off_cost`) and those who ask before they read
-(`asking`), the mirror as a block device beside md's (`ublk_cost`), the replayer beside fio
-(`replayer`), what `linnapp watch` costs those it watches (`watching`), and `linnapp` on made-up
-recordings (`linnapp`, `recordings`).
+kernel/bench), the same in the lab's kernel (`in_kernel`), what it costs those who do not use it
+(`off_cost`) and those who ask before they read (`asking`), the mirror as a block device beside md's
+(`ublk_cost`), the replayer beside fio (`replayer`), what `linnapp watch` costs those it watches
+(`watching`), and `linnapp` on made-up recordings (`linnapp`, `recordings`).
 """
 
 from __future__ import annotations

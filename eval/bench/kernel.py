@@ -52,8 +52,15 @@ def engine() -> None:
     run("bench_engine", "--json", str(OUT / "engine.json"), "--model", str(MODEL))
 
 
-def latency_model() -> Path:
+def latency_model(name: str = "latency.linnos", refuse_us: int = 100) -> Path:
     """A latency model of the size that training makes, written into `OUT`.
+
+    Parameters
+    ----------
+    name : str
+        Of the file.
+    refuse_us : int
+        Reads that are predicted to take longer are slow.
 
     Returns
     -------
@@ -74,10 +81,10 @@ def latency_model() -> Path:
         random.integers(-100, 100, (N_TREES, N_LEAVES)).astype(np.int16),
         base=7 << 10,
         threshold_us=100,
-        refuse_us=100,
+        refuse_us=refuse_us,
         overdue_us=2**23,
     )
-    path = OUT / "latency.linnos"
+    path = OUT / name
     model.save(path)
     return path
 

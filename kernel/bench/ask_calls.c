@@ -1,24 +1,30 @@
 // SPDX-License-Identifier: MIT
 /*
- * System calls for those who count their instructions: a question about drives, a
- * hinted read, and the least there is.
+ * System calls for those who count their instructions, or want to know how long they
+ * take: a question about drives, a hinted read, and the least there is.
  *
- *	ask_calls ask|hinted|getppid N DEVICE...
+ *	ask_calls [--ticks] ask|hinted|getppid|clock N DEVICE...
  *
  * N of them: BLKEXPECT about all devices, reads of 4 KiB of the first one with
- * RWF_LATCRIT, getppid(). Before that each device is read from a few times.
+ * RWF_LATCRIT, which may be refused, getppid(), clock_gettime(). Before that each
+ * device is read from a few times. With --ticks it prints the median and the quartiles
+ * of a call, in ticks of the processor's time stamp counter; with clock, of what a call
+ * takes longer than one of the clock that does not read the hardware.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/blk-linnos.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
+#include <x86intrin.h>
 
 #ifndef RWF_LATCRIT
 #define RWF_LATCRIT 0x00008000
@@ -33,19 +39,35 @@ static void die(const char *what)
 	exit(1);
 }
 
+static int by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
 int main(int argc, char **argv)
 {
 	struct blk_expect *question;
 	struct iovec block = { .iov_base = aligned_alloc(BLOCK, BLOCK), .iov_len = BLOCK };
-	int n_drives = argc - 3, k, first = -1;
+	int want_ticks = argc > 1 && !strcmp(argv[1], "--ticks");
+	int n_drives, k, first = -1;
+	const clockid_t clocks[] = { CLOCK_MONOTONIC, CLOCK_MONOTONIC_COARSE };
+	int64_t *ticks, begin, middle = 0;
+	struct timespec now;
 	long n, i;
 
+	argc -= want_ticks;
+	argv += want_ticks;
+	n_drives = argc - 3;
 	if (argc < 4 || n_drives > BLK_EXPECT_DRIVES_MAX || (n = atol(argv[2])) < 1) {
-		fprintf(stderr, "usage: ask_calls ask|hinted|getppid N DEVICE...\n");
+		fprintf(stderr, "usage: ask_calls [--ticks] "
+				"ask|hinted|getppid|clock N DEVICE...\n");
 		return 2;
 	}
+	ticks = calloc(n, sizeof(*ticks));
 	question = calloc(1, BLK_EXPECT_BYTES(n_drives));
-	if (!question || !block.iov_base)
+	if (!question || !block.iov_base || !ticks)
 		die("memory");
 	question->n_drives = n_drives;
 	question->bytes = BLOCK;
@@ -59,15 +81,29 @@ int main(int argc, char **argv)
 				die(argv[3 + k]);
 	}
 	for (i = 0; i < n; i++) {
+		begin = __rdtsc();
 		if (!strcmp(argv[1], "ask")) {
 			if (ioctl(first, BLKEXPECT, question))
 				die("BLKEXPECT");
 		} else if (!strcmp(argv[1], "hinted")) {
-			if (preadv2(first, &block, 1, 0, RWF_LATCRIT) != BLOCK)
+			if (preadv2(first, &block, 1, 0, RWF_LATCRIT) != BLOCK && errno != EBUSY)
 				die("hinted read");
+		} else if (!strcmp(argv[1], "clock")) {
+			/* by turns, the one first and the other */
+			syscall(SYS_clock_gettime, clocks[i % 2], &now);
+			middle = __rdtsc();
+			syscall(SYS_clock_gettime, clocks[!(i % 2)], &now);
 		} else {
 			syscall(SYS_getppid);
 		}
+		ticks[i] = __rdtsc() - begin;
+		if (middle)
+			ticks[i] = (2 * (middle - begin) - ticks[i]) * (i % 2 ? -1 : 1);
+	}
+	if (want_ticks) {
+		qsort(ticks, n, sizeof(*ticks), by_value);
+		printf("%lld %lld %lld\n", (long long)ticks[n / 2], (long long)ticks[n / 4],
+		       (long long)ticks[n * 3 / 4]);
 	}
 	return 0;
 }

@@ -79,6 +79,9 @@ class Guest:
         More kernel parameters.
     timeout_s : float or None
         Host seconds after which the guest is stopped.
+    virtual_time : bool
+        Where there is a choice, the UML lab: time stands still while something runs. Otherwise the
+        guest has the host's clock, for who wants to know how long the kernel takes.
     """
 
     kernel: Path
@@ -89,6 +92,7 @@ class Guest:
     environment: Mapping[str, str] = field(default_factory=dict)
     kernel_args: Sequence[str] = ()
     timeout_s: float | None = None
+    virtual_time: bool = True
 
     def shared(self) -> dict[str, Folder]:
         """All folders of the host besides its root, by where the guest sees them."""

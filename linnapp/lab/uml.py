@@ -34,6 +34,7 @@ DEFAULT_KERNEL = REPOSITORY / "build" / "linux-um" / "linux"
 
 #: Wall clock at boot, the same in every run so that a run repeats exactly.
 WALL_CLOCK_START_NS = 1_600_000_000 * 10**9
+_VIRTUAL_TIME = ("time-travel=inf-cpu", f"time-travel-start={WALL_CLOCK_START_NS}")
 
 
 def run(
@@ -122,8 +123,7 @@ def _arguments(guest: Guest) -> list[str]:
         "rootflags=/",
         "ro",
         "quiet",
-        "time-travel=inf-cpu",
-        f"time-travel-start={WALL_CLOCK_START_NS}",
+        *(_VIRTUAL_TIME if guest.virtual_time else ()),
         "con=null",
         "ssl=null",
         "con0=null,fd:2",
