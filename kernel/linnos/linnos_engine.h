@@ -34,6 +34,11 @@ typedef __INT64_TYPE__ s64;
 #define __aligned(x) __attribute__((__aligned__(x)))
 #endif
 
+/* Where all of a variable is written anyway; old kernels and programs lack it. */
+#ifndef __uninitialized
+#define __uninitialized
+#endif
+
 /* The paper's network: so many reads, of so many decimal digits each. */
 #define LINNOS_HISTORY 4
 #define LINNOS_PENDING_DIGITS 3

@@ -36,6 +36,9 @@
 /* A tree in the file: its splits from the root on, level by level. */
 #define N_SPLITS (LINNOS_TREE_LEAVES - 1)
 
+/* In memory, below a split's limit. */
+#define FEATURE_BITS (32 - LINNOS_SPLIT_SHIFT)
+
 /* Between two entries of the table of powers, straight lines. */
 #define STEP_BITS 5
 #define POWER_BITS 16
@@ -102,12 +105,12 @@ static bool linnos_tree_parse(struct linnos_tree *tree, const u8 *p)
 	int i;
 
 	/* There is no split 0. */
-	tree->limit[0] = 0;
-	tree->feature[0] = 0;
+	tree->split[0] = 0;
 	for (i = 1; i <= N_SPLITS; i++, p += 4) {
-		tree->limit[i] = get_u32(p) & LINNOS_LATENCY_CAP;
-		tree->feature[i] = get_u32(p) >> LINNOS_SPLIT_SHIFT;
-		if (tree->feature[i] >= LINNOS_N_FEATURES)
+		u32 split = get_u32(p), feature = split >> LINNOS_SPLIT_SHIFT;
+
+		tree->split[i] = split << FEATURE_BITS | feature;
+		if (feature >= LINNOS_N_FEATURES)
 			known = false;
 	}
 	return known;
@@ -188,8 +191,8 @@ size_t linnos_latency_store(const struct linnos_latency *model, void *file)
 	p += LINNOS_MODEL_HEADER;
 	for (tree = model->trees; tree < end; tree++)
 		for (i = 1; i <= N_SPLITS; i++)
-			p = put_u32(p, tree->limit[i] |
-					       (u32)tree->feature[i]
+			p = put_u32(p, tree->split[i] >> FEATURE_BITS |
+					       tree->split[i]
 						       << LINNOS_SPLIT_SHIFT);
 	for (tree = model->trees; tree < end; tree++)
 		for (i = 0; i < LINNOS_TREE_LEAVES; i++)
@@ -223,31 +226,41 @@ const char *linnos_latency_error_string(enum linnos_latency_error error)
 	return strings[error];
 }
 
-/* Both have 24 bits: the difference is negative where the feature is larger. */
-static inline u32 linnos_tree_step(const struct linnos_tree *tree,
-				   const u32 *features, u32 at)
+/*
+ * The limit has the feature's number below it, the value has zeros: where the
+ * value is larger than the limit the difference is negative, and only there.
+ */
+static inline u64 linnos_tree_step(const struct linnos_tree *tree,
+				   const u64 *values, u64 at)
 {
-	return 2 * at + ((tree->limit[at] - features[tree->feature[at]]) >> 31);
+	u64 split = tree->split[at];
+
+	return 2 * at + ((split - values[(u8)split]) >> 63);
 }
 
 /*
  * Trees do not wait for each other: while one loads the split that its last one
- * led to, a processor has the next ones under way.
+ * led to, a processor has the next ones under way. What limits it is how many
+ * instructions and loads a step has, and how many lines of memory trees have.
  */
 static s32 linnos_trees_sum(const struct linnos_latency *model,
 			    const u32 *features)
 {
 	const struct linnos_tree *tree = model->trees;
 	const struct linnos_tree *end = tree + model->n_trees;
+	u64 values[LINNOS_N_FEATURES] __uninitialized;
 	s32 sum = model->base;
+	int i;
 
+	for (i = 0; i < LINNOS_N_FEATURES; i++)
+		values[i] = (u64)features[i] << FEATURE_BITS;
 	for (; tree < end; tree++) {
-		u32 at = 1;
+		u64 at = 1;
 
-		at = linnos_tree_step(tree, features, at);
-		at = linnos_tree_step(tree, features, at);
-		at = linnos_tree_step(tree, features, at);
-		at = linnos_tree_step(tree, features, at);
+		at = linnos_tree_step(tree, values, at);
+		at = linnos_tree_step(tree, values, at);
+		at = linnos_tree_step(tree, values, at);
+		at = linnos_tree_step(tree, values, at);
 		sum += tree->leaf[at - LINNOS_TREE_LEAVES];
 	}
 	return sum;

@@ -90,14 +90,12 @@ enum linnos_latency_error {
 
 /**
  * struct linnos_tree - a complete tree
- * @limit: of each split, from 1: those of n are 2 n and, where the feature is
- *	larger than the limit, 2 n + 1
- * @feature: of each split, the same
+ * @split: from 1: the limit, and in the 8 bits below it the feature's number;
+ *	those of n are 2 n and, where the feature is larger than the limit, 2 n + 1
  * @leaf: by what the last split leads to, less %LINNOS_TREE_LEAVES
  */
 struct linnos_tree {
-	u32 limit[LINNOS_TREE_LEAVES];
-	u8 feature[LINNOS_TREE_LEAVES];
+	u32 split[LINNOS_TREE_LEAVES];
 	s16 leaf[LINNOS_TREE_LEAVES];
 };
 
