@@ -291,7 +291,7 @@ static bool linnos_predict_latency(struct blk_linnos *linnos,
 {
 	const struct linnos_latency *model = active->latency;
 
-	linnos_features(linnos, view, model->overdue_us);
+	linnos_features(linnos->watch, view, model->overdue_us);
 	view->out[0] = model->refuse_us;
 	view->out[1] = linnos_latency_us(model, view->features);
 	return view->out[1] > view->out[0];

@@ -51,9 +51,8 @@ enum linnos_verdict {
  * @decided: linnos_decide() has admitted it, and it has not arrived yet
  * @part: it is a part of another, which the block layer split
  * @served_us: how long the drive took, or %LINNOS_NOT_SERVED
- * @watched: of a read that is no probe, 1 more than its place in struct
- *	linnos_watch, 0 if it has none; of a write, 1 if it is counted among
- *	@write_pages
+ * @watched: of a read that is no probe, its place in struct linnos_watch, 0 if it
+ *	has none; of a write, 1 if it is counted among @write_pages
  */
 struct bio_linnos {
 	u32 pending;
@@ -156,7 +155,8 @@ struct linnos_answered {
  *	request yet
  * @pages: of the whole read, should it have been split
  *
- * The last place is the probe's. See blk-linnos-watch.c.
+ * The first place is the probe's. In use are the lowest: with few reads in flight
+ * all that a decision looks at is in one line. See blk-linnos-watch.c.
  */
 struct linnos_watch {
 	unsigned long taken[BITS_TO_LONGS(LINNOS_WATCHED)];
@@ -165,10 +165,23 @@ struct linnos_watch {
 };
 
 /**
+ * struct linnos_seen - what is in flight, as one CPU sees it
+ * @pages: 4 KiB pages of all I/O
+ * @reads: how many of it are reads
+ * @write_pages: of the pages those of writes, while @watching
+ */
+struct linnos_seen {
+	u32 pages;
+	u32 reads;
+	u64 write_pages;
+};
+
+/**
  * struct linnos_view - a drive as a read finds it
  * @now_ns: when
  * @pages: the read's own
  * @pending: pages pending, these included
+ * @seen: what is in flight, without it
  * @traced: the network's outputs are asked for
  * @history: the last completed reads
  * @answered: the same, if the model is one of latencies
@@ -181,6 +194,7 @@ struct linnos_view {
 	u64 now_ns;
 	u32 pages;
 	u32 pending;
+	struct linnos_seen seen;
 	bool traced;
 	struct linnos_history history;
 	struct linnos_answered answered;
@@ -289,18 +303,6 @@ struct linnos_cpu {
 	u64 left_out;
 	u8 met;
 } ____cacheline_aligned_in_smp;
-
-/**
- * struct linnos_seen - what is in flight, as one CPU sees it
- * @pages: 4 KiB pages of all I/O
- * @reads: how many of it are reads
- * @write_pages: of the pages those of writes, while @watching
- */
-struct linnos_seen {
-	u32 pages;
-	u32 reads;
-	u64 write_pages;
-};
 
 /* As many replicas as anybody has of his data, beside the drive's own. */
 #define LINNOS_PEERS_MAX 7
@@ -470,7 +472,7 @@ u32 linnos_watch_take(struct linnos_watch *watch, u32 pages);
 void linnos_watch_probe(struct linnos_watch *watch, u32 pages);
 void linnos_watch_start(struct linnos_watch *watch, u32 place, u64 now_ns);
 u32 linnos_watch_end(struct linnos_watch *watch, u32 place);
-void linnos_features(struct blk_linnos *linnos, struct linnos_view *view,
+void linnos_features(const struct linnos_watch *watch, struct linnos_view *view,
 		     u32 overdue_us);
 
 /* blk-linnos-model.c */

@@ -38,20 +38,15 @@
 #include <linux/bitops.h>
 #include <linux/kernel.h>
 #include <linux/math64.h>
-#include <linux/string.h>
 #include <linux/time64.h>
 
 #include "blk-linnos-policy.h"
 
-#define PROBE_PLACE LINNOS_WATCHED
+/* Not one of those that are taken; they begin behind it. */
+#define PROBE_PLACE 0
 
 static_assert(LINNOS_WATCHED % BITS_PER_LONG == 0);
 static_assert((LINNOS_BIO_NUMBER >> 21) >= LINNOS_WATCHED);
-
-static u32 linnos_watch_at(u32 place)
-{
-	return place ? place - 1 : PROBE_PLACE;
-}
 
 /**
  * linnos_watch_take() - a read has arrived, and has no request yet
@@ -59,8 +54,8 @@ static u32 linnos_watch_at(u32 place)
  * @pages: of the whole read
  *
  * Context: Any.
- * Return: 1 more than its place, for linnos_watch_start() and
- * linnos_watch_end(); 0 if all are taken.
+ * Return: its place, for linnos_watch_start() and linnos_watch_end(); 0, which is
+ * the probe's, if all are taken.
  */
 u32 linnos_watch_take(struct linnos_watch *watch, u32 pages)
 {
@@ -73,9 +68,9 @@ u32 linnos_watch_take(struct linnos_watch *watch, u32 pages)
 			/* not if another was quicker: look again */
 			if (test_and_set_bit_lock(bit, &watch->taken[word]))
 				continue;
-			place = word * BITS_PER_LONG + bit;
+			place = word * BITS_PER_LONG + bit + 1;
 			WRITE_ONCE(watch->pages[place], pages);
-			return place + 1;
+			return place;
 		}
 	}
 	return 0;
@@ -104,7 +99,7 @@ void linnos_watch_probe(struct linnos_watch *watch, u32 pages)
  */
 void linnos_watch_start(struct linnos_watch *watch, u32 place, u64 now_ns)
 {
-	atomic64_set(&watch->start_ns[linnos_watch_at(place)], now_ns);
+	atomic64_set(&watch->start_ns[place], now_ns);
 }
 
 /**
@@ -117,16 +112,16 @@ void linnos_watch_start(struct linnos_watch *watch, u32 place, u64 now_ns)
  */
 u32 linnos_watch_end(struct linnos_watch *watch, u32 place)
 {
-	u32 at = linnos_watch_at(place);
-	u32 pages = READ_ONCE(watch->pages[at]);
+	u32 pages = READ_ONCE(watch->pages[place]);
+	u32 bit = place - 1;
 
-	if (!place && !atomic64_read(&watch->start_ns[at]))
+	if (place == PROBE_PLACE && !atomic64_read(&watch->start_ns[place]))
 		return 0;
 	/* whoever takes it next finds no time in it */
-	atomic64_set(&watch->start_ns[at], 0);
-	if (place)
-		clear_bit_unlock(at % BITS_PER_LONG,
-				 &watch->taken[at / BITS_PER_LONG]);
+	atomic64_set(&watch->start_ns[place], 0);
+	if (place != PROBE_PLACE)
+		clear_bit_unlock(bit % BITS_PER_LONG,
+				 &watch->taken[bit / BITS_PER_LONG]);
 	return pages;
 }
 
@@ -154,16 +149,15 @@ static void linnos_watch_all(const struct linnos_watch *watch,
 			     struct linnos_starts *starts)
 {
 	unsigned long taken;
-	unsigned int word;
+	unsigned int word, first;
 
+	linnos_watch_one(watch, PROBE_PLACE, starts);
 	for (word = 0; word < ARRAY_SIZE(watch->taken); word++) {
+		first = word * BITS_PER_LONG + 1;
 		taken = READ_ONCE(watch->taken[word]);
 		for (; taken; taken &= taken - 1)
-			linnos_watch_one(watch,
-					 word * BITS_PER_LONG + __ffs(taken),
-					 starts);
+			linnos_watch_one(watch, first + __ffs(taken), starts);
 	}
-	linnos_watch_one(watch, PROBE_PLACE, starts);
 }
 
 static u32 linnos_capped(u64 value)
@@ -179,58 +173,63 @@ static u32 linnos_us_between(u64 from_ns, u64 to_ns)
 	return linnos_capped(div_u64(to_ns - from_ns, NSEC_PER_USEC));
 }
 
+/* Of one of the last reads, of which nothing may be known: it is endless ago. */
+static void linnos_past_features(const struct linnos_view *view, int i,
+				 u32 *past)
+{
+	u64 end_ns = view->answered.end_ns[i];
+
+	if (!end_ns) {
+		past[LINNOS_PAST_LATENCY_US] = 0;
+		past[LINNOS_PAST_PENDING] = 0;
+		past[LINNOS_PAST_PAGES] = 0;
+		past[LINNOS_PAST_AGE_US] = LINNOS_LATENCY_CAP;
+		return;
+	}
+	past[LINNOS_PAST_LATENCY_US] =
+		linnos_capped(view->history.latency_us[i]);
+	past[LINNOS_PAST_PENDING] = view->history.pending[i];
+	past[LINNOS_PAST_PAGES] = linnos_capped(view->answered.pages[i]);
+	past[LINNOS_PAST_AGE_US] = linnos_us_between(end_ns, view->now_ns);
+}
+
 /**
  * linnos_features() - what a model of latencies sees of a read
- * @linnos: the disk's policy, @watching once
- * @view: the read, when it comes, and the last completed reads; the features are
- *	filled in
+ * @watch: where the reads in flight are
+ * @view: the read, when it comes, what is in flight, and the last completed reads;
+ *	the features are filled in
  * @overdue_us: a read in flight for longer is overdue
  *
  * Context: Any.
  */
-void linnos_features(struct blk_linnos *linnos, struct linnos_view *view,
+void linnos_features(const struct linnos_watch *watch, struct linnos_view *view,
 		     u32 overdue_us)
 {
 	u64 overdue_ns = (u64)overdue_us * NSEC_PER_USEC;
-	u32 in_flight = view->pending - view->pages;
 	u32 *features = view->features, *past = features + LINNOS_PAST;
 	struct linnos_starts starts = {
 		.due_ns = view->now_ns > overdue_ns ?
 				  view->now_ns - overdue_ns :
 				  0,
 	};
-	struct linnos_seen seen;
 	u32 write_pages;
 	int i;
 
-	linnos_watch_all(linnos->watch, &starts);
-	linnos_see(linnos, &seen);
+	linnos_watch_all(watch, &starts);
 	/* the two counts are not of the same instant */
-	write_pages = min_t(u64, seen.write_pages, in_flight);
+	write_pages = min_t(u64, view->seen.write_pages, view->seen.pages);
 	features[LINNOS_OWN_PAGES] = linnos_capped(view->pages);
-	features[LINNOS_READ_PAGES] = linnos_capped(in_flight - write_pages);
+	features[LINNOS_READ_PAGES] =
+		linnos_capped(view->seen.pages - write_pages);
 	features[LINNOS_WRITE_PAGES] = linnos_capped(write_pages);
-	features[LINNOS_READS_IN_FLIGHT] = seen.reads;
+	features[LINNOS_READS_IN_FLIGHT] = view->seen.reads;
 	features[LINNOS_OLDEST_US] = 0;
 	if (starts.oldest_ns)
 		features[LINNOS_OLDEST_US] =
 			linnos_us_between(starts.oldest_ns, view->now_ns);
 	features[LINNOS_OVERDUE] = starts.overdue;
 	/* the history has its last read at the end, a model at the beginning */
-	for (i = LINNOS_HISTORY - 1; i >= 0; i--, past += LINNOS_N_PAST) {
-		u64 end_ns = view->answered.end_ns[i];
-
-		memset(past, 0, LINNOS_N_PAST * sizeof(*past));
-		past[LINNOS_PAST_AGE_US] = LINNOS_LATENCY_CAP;
-		if (!end_ns)
-			continue;
-		past[LINNOS_PAST_LATENCY_US] =
-			linnos_capped(view->history.latency_us[i]);
-		past[LINNOS_PAST_PENDING] = view->history.pending[i];
-		past[LINNOS_PAST_PAGES] =
-			linnos_capped(view->answered.pages[i]);
-		past[LINNOS_PAST_AGE_US] =
-			linnos_us_between(end_ns, view->now_ns);
-	}
+	for (i = LINNOS_HISTORY - 1; i >= 0; i--, past += LINNOS_N_PAST)
+		linnos_past_features(view, i, past);
 	view->n_features = LINNOS_N_FEATURES;
 }

@@ -645,19 +645,21 @@ static u32 linnos_bio_pages(const struct bio *bio)
 	return linnos_pages(bio->bi_iter.bi_size);
 }
 
-/* What a read of so many pages finds; linnos_foresee() looks at the rest. */
+/*
+ * What a read of so many pages finds; linnos_foresee() looks at the rest. Nobody
+ * has filled the view with zeros before, as kernels do with what is on the stack:
+ * there are features where there are @n_features, and nowhere else.
+ */
 static void linnos_view_init(struct blk_linnos *linnos,
 			     struct linnos_view *view, u32 pages, u64 now_ns,
 			     bool traced)
 {
-	struct linnos_seen seen;
-
 	linnos_collect_late(linnos, now_ns);
-	linnos_see(linnos, &seen);
+	linnos_see(linnos, &view->seen);
 	view->now_ns = now_ns;
 	view->pages = pages;
 	/* it waits for what is pending: not for what the host holds back */
-	view->pending = seen.pages + pages;
+	view->pending = view->seen.pages + pages;
 	view->traced = traced;
 	view->n_features = 0;
 	view->out[0] = 0;
@@ -757,7 +759,7 @@ static u32 linnos_soonest_us(struct blk_linnos *linnos,
 	enum blk_linnos_expected answer;
 	u32 soonest_us = BLK_LINNOS_US_MASK;
 	struct blk_linnos *peer;
-	struct linnos_view view;
+	struct linnos_view view __uninitialized;
 	int i;
 
 	for (i = 0; i < LINNOS_PEERS_MAX; i++) {
@@ -823,7 +825,7 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	};
 	enum linnos_mode mode = READ_ONCE(linnos->mode);
 	enum linnos_reason reason;
-	struct linnos_view view;
+	struct linnos_view view __uninitialized;
 	bool slow, admit;
 	u32 gain_us = 0;
 
@@ -916,7 +918,7 @@ enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos,
 {
 	enum blk_linnos_expected expected = BLK_LINNOS_UNKNOWN;
 	enum linnos_reason reason;
-	struct linnos_view view;
+	struct linnos_view view __uninitialized;
 	u32 latency_us = 0;
 	bool slow, stale;
 

@@ -319,10 +319,11 @@ static void look_at(struct blk_linnos *linnos, u32 pages, u64 now_ns,
 {
 	view->now_ns = now_ns;
 	view->pages = pages;
-	view->pending = linnos_pending_pages(linnos) + pages;
+	linnos_see(linnos, &view->seen);
+	view->pending = view->seen.pages + pages;
 	view->history = linnos->history;
 	view->answered = linnos->answered;
-	linnos_features(linnos, view, OVERDUE_US);
+	linnos_features(linnos->watch, view, OVERDUE_US);
 }
 
 static void look(struct linnos_fixture *fx, u32 pages, u64 now_ns,
