@@ -53,7 +53,8 @@ GROUPS = {
         r"|blk_attempt_req_merge|attempt_merge|bio_attempt_.*_merge|elv_merge|elv_attempt_insert_merge"
         r"|blk_bio_list_merge|ll_.*_merge_fn|dd_bio_merge|kyber_bio_merge|bfq_bio_merge",
     ),
-    "linnos": ("LinnOS", r"(blk_)?linnos_.*"),
+    # What the block layer and md call, and of that the models.
+    "linnos": ("LinnOS", r"(__)?blk_linnos_.*|linnos_(predict|prepare)"),
     "queue": (
         "block layer: queueing, scheduler, dispatch",
         r"submit_bio(_noacct.*|_wait)?|generic_make_request.*|(__)?blk_mq_submit_bio"

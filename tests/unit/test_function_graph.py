@@ -233,7 +233,8 @@ def test_functions_are_in_the_group_that_bears_their_name() -> None:
         "ext4_iomap_begin": "mapping",
         "xfs_direct_write_iomap_begin": "mapping",
         "nvme_queue_rq": "driver",
-        "linnos_decide": "linnos",
+        "blk_linnos_decide": "linnos",
+        "__blk_linnos_issue_rq": "linnos",
         "blk_io_schedule": "wait",
         "iomap_dio_complete": "completion",
         "submit_bio_noacct_nocheck": "queue",
@@ -243,7 +244,13 @@ def test_functions_are_in_the_group_that_bears_their_name() -> None:
         "__arm64_sys_read": "entry",
     }.items():
         assert group_of(function) == group, function
-    for function in ("kmalloc", "__x64_sys_readlink", "__x64_sys_getpid", "schedule_work"):
+    for function in (
+        "kmalloc",
+        "linnos_see",
+        "__x64_sys_readlink",
+        "__x64_sys_getpid",
+        "schedule_work",
+    ):
         assert group_of(function) is None, function
     assert system_call("__x64_sys_pwrite64") == "pwrite64" and system_call("vfs_read") is None
 
