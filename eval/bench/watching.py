@@ -8,16 +8,19 @@ sockets; strace, which cannot, has every call that is recorded here. DIO's Redis
 one in some minutes; here, where a run takes seconds, it appends to a log instead, or writes
 nothing. Each run has a server of its own, and right before it or after it, in turn, one that is not
 traced. Ratios are those of such pairs: of the time that redis-benchmark took, and of the
-processor's time of the server, and of server, clients and reader together.
+processor's time of the server, and of server, clients and reader together. On a machine that has
+other work, `--turns` tells more: one server that writes nothing is watched and not watched in turn,
+with `--path`, each time for as long as a short redis-benchmark takes.
 
 `watch-rate` has one program read and write at a steady rate: how many of its calls are in the
-tables, and how much of a core the reader took meanwhile.
+tables, and how much of a core the reader took meanwhile; without the calls' arguments, and with.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -39,7 +42,7 @@ from eval.bench import OUT, BenchError
 from eval.files import write_json
 from eval.intervals import of_values
 from linnapp.errors import LinnappError
-from linnapp.trace.watch_reader import call_names
+from linnapp.trace.watch_reader import Reader, Wanted, call_names
 from linnapp.trace.watching import check_can_watch
 
 PAIRS = 20
@@ -58,6 +61,8 @@ TRACERS = {"watch --path": ["--path", "{folder}"], "watch": [], "strace": []}
 
 #: Calls a second, and for how long.
 RATES, RATE_S = (100_000, 200_000), 10.0
+#: How arguments are recorded; see ``linnapp watch --arguments``.
+ARGUMENTS = (None, "raw", "detailed")
 _STEADY_CALLS = """
 import os, sys, time
 rate, seconds, path = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
@@ -336,6 +341,65 @@ def redis(
     write_json(path, {"results": results, "load_average": load, "cpus": os.cpu_count()})
 
 
+def turns(n: int, *, tests: str | None = None, requests: int | None = None) -> None:
+    """What `linnapp watch --path` costs one server that is watched every other time.
+
+    Parameters
+    ----------
+    n : int
+        Turns: times that it is watched, and times that it is not.
+    tests, requests
+        As for :func:`redis`.
+    """
+    _check("redis-server", "redis-cli", "redis-benchmark")
+    requests = requests or 1_000
+    found = Pairs()
+    with tempfile.TemporaryDirectory(prefix="linnapp-bench-") as name:
+        folder = Path(name)
+        options, _ = PERSISTENCE["appendonly no"]
+        with _redis(folder, [*options, "--save", ""]) as (pid, port):
+            for k in range(n):
+                for is_watched in (k % 2 == 0, k % 2 == 1):
+                    wanted = Wanted(paths=[name]) if is_watched else None
+                    ran = _turn(pid, port, requests, tests, wanted)
+                    (found.traced if is_watched else found.bare).append(ran)
+    load = os.getloadavg()[0]
+    print(f"{n} turns of {requests} requests, load average {load:.1f}, {os.cpu_count()} CPUs:")
+    print(_line("appendonly no", "watch --path", found.to_json()))
+
+
+def _turn(pid: int, port: int, requests: int, tests: str | None, wanted: Wanted | None) -> Run:
+    command = ["redis-benchmark", "-p", str(port), "-n", str(requests), "-q"]
+    command += [] if tests is None else ["-t", tests]
+    with contextlib.ExitStack() as stack:
+        reader = None
+        if wanted is not None:
+            reader = stack.enter_context(Reader())
+            reader.choose(wanted)
+            reader.attach(16 << 20)
+            reader.follow(pid)
+        before, start = _cpu_s(pid), time.monotonic()
+        # What it writes is in no path that is asked for: the buffer has room for the few calls.
+        client = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        _, status, used = os.wait4(client.pid, 0)
+        client.returncode = os.waitstatus_to_exitcode(status)
+        seconds, after = time.monotonic() - start, _cpu_s(pid)
+        calls, counts = 0, dict[str, int]()
+        if reader is not None:
+            reader.stop()
+            reader.read(0)
+            calls, counts = len(reader.take()[0]), reader.counts()
+    if client.returncode:
+        raise BenchError(f"redis-benchmark ended with status {client.returncode}")
+    return Run(
+        seconds=seconds,
+        server_cpu_s=after - before,
+        client_cpu_s=used.ru_utime + used.ru_stime,
+        calls=calls,
+        dropped=sum(counts.get(name, 0) for name in _DROPPED),
+    )
+
+
 def _line(mode: str, tracer: str, result: dict[str, Any]) -> str:
     cells = []
     for name, (value, low, high) in result["ratios"].items():
@@ -353,8 +417,9 @@ def _progress(words: str) -> None:
         print(f"\r\033[K{words}", end="", file=sys.stderr, flush=True)
 
 
-def run_rate(rate: int, seconds: float) -> dict[str, float]:
+def run_rate(rate: int, seconds: float, arguments: str | None) -> dict[str, Any]:
     """Have a program make so many calls a second, and watch it."""
+    options = [] if arguments is None else ["--arguments", arguments]
     # On a file system in memory: what is measured is the recording.
     with tempfile.TemporaryDirectory(prefix="linnapp-bench-", dir="/dev/shm") as name:
         folder = Path(name)
@@ -366,7 +431,7 @@ def run_rate(rate: int, seconds: float) -> dict[str, float]:
             begin, told = program.stdin, program.stdout
             assert begin is not None and told is not None
             told.readline()
-            with _watched(program.pid, [], folder) as (reader, summary):
+            with _watched(program.pid, options, folder) as (reader, summary):
                 before = _cpu_s(reader)
                 begin.write("\n")
                 begin.flush()
@@ -377,6 +442,7 @@ def run_rate(rate: int, seconds: float) -> dict[str, float]:
         stored = sum(row["calls"] for row in found["by_path"] if row["path"] == str(file))
         return {
             "rate": rate,
+            "arguments": arguments,
             "reached": int(made) / float(took_s),
             "made": int(made),
             "stored": stored,
@@ -395,13 +461,14 @@ def rate(
     """How many calls a second `linnapp watch` keeps up with, and what its reader takes."""
     _check()
     results = []
-    for each in rates:
+    for each, arguments in itertools.product(rates, ARGUMENTS):
         for _ in range(repeats):
-            found = run_rate(each, seconds)
+            found = run_rate(each, seconds, arguments)
             missing = found["made"] - found["stored"]
             share = missing / found["made"]
             print(
-                f"{each:,} calls/s for {seconds:g} s: {found['reached']:,.0f} a second, "
+                f"{each:,} calls/s for {seconds:g} s, {arguments or 'no'} arguments: "
+                f"{found['reached']:,.0f} a second, "
                 f"{found['made']:,} made, {missing:,} not in the tables ({100 * share:.3f} %), "
                 f"{found['dropped']:,} counted as dropped; "
                 f"reader {found['reader_cores']:.2f} cores",
@@ -426,6 +493,7 @@ def main() -> int:
     )
     parser.add_argument("--tests", help="of redis-benchmark, by commas; default: all")
     parser.add_argument("--requests", type=int, help="of each test")
+    parser.add_argument("--turns", type=int, help="one server, watched and not watched in turn")
     parser.add_argument(
         "--json",
         dest="path",
@@ -433,11 +501,15 @@ def main() -> int:
         default=OUT / "watch-redis.json",
         help="where the result goes",
     )
-    options = parser.parse_args()
-    if min(options.pairs, options.strace_pairs) < 1:
-        parser.error("--pairs, --strace-pairs: at least 1")
+    options = vars(parser.parse_args())
+    n_turns = options.pop("turns")
+    if min(options["pairs"], options["strace_pairs"], 1 if n_turns is None else n_turns) < 1:
+        parser.error("--pairs, --strace-pairs, --turns: at least 1")
     try:
-        redis(**{**vars(options), "persistence": options.persistence or tuple(PERSISTENCE)})
+        if n_turns is not None:
+            turns(n_turns, tests=options["tests"], requests=options["requests"])
+        else:
+            redis(**{**options, "persistence": options["persistence"] or tuple(PERSISTENCE)})
     except (BenchError, LinnappError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
