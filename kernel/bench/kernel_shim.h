@@ -408,9 +408,12 @@ enum linnos_reason {
 };
 #define EXPORT_SYMBOL_GPL(symbol)
 #define EXPORT_TRACEPOINT_SYMBOL_GPL(event)
+/* A program that has these events says so. */
+#ifndef SHIM_TRACES
 #define trace_linnos_decision_enabled() 0
 #define trace_linnos_decision(...) ((void)0)
 #define trace_linnos_expected(...) ((void)0)
 #define trace_linnos_peer(...) ((void)0)
+#endif
 
 #endif /* _KERNEL_SHIM_H */

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: MIT
+"""Nothing clears what a decision keeps on the stack: all that it tells is written before."""
+
+from __future__ import annotations
+
+import platform
+
+import pytest
+
+from eval.bench import MODEL, kernel
+from eval.cache import ROOT
+
+pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the shim is for x86-64")
+
+
+def test_what_was_on_the_stack_is_not_told() -> None:
+    latency = ROOT / "models" / "example" / "latency" / "flash1.linnos"
+    kernel.run("all_written", str(latency), str(MODEL), quiet=True)
