@@ -317,6 +317,8 @@ static void linnos_test_trees_memory(struct kunit *test)
 static void look_at(struct blk_linnos *linnos, u32 pages, u64 now_ns,
 		    struct linnos_view *view)
 {
+	/* a decision's is not cleared, and all features are written */
+	memset(view, 0xa5, sizeof(*view));
 	view->now_ns = now_ns;
 	view->pages = pages;
 	linnos_see(linnos, &view->seen);
