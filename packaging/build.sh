@@ -128,9 +128,10 @@ tools() {
 	install -m 755 packaging/linnos-tools.prerm "$root/DEBIAN/prerm"
 	install -m 755 packaging/linnos-tools.postrm "$root/DEBIAN/postrm"
 	finish linnos-tools admin \
-		"python3 (>= 3.11), python3-click (>= 8.1), python3-numpy (>= 1:1.24), python3-rich (>= 13)" \
-		"blktrace, python3-venv, python3-prometheus-client (>= 0.16), python3-jinja2, python3-matplotlib" \
-		"python3-sklearn (>= 1.3)" \
+		"python3 (>= 3.11), python3-click (>= 8.1), python3-numpy (>= 1:1.24), python3-rich (>= 13), \
+blktrace, python3-venv, python3-prometheus-client (>= 0.16), python3-jinja2" \
+		"" \
+		"python3-matplotlib, python3-sklearn (>= 1.3)" \
 		"train, upload and watch models that predict slow reads of SSDs" \
 		" linnapp records drives with blktrace, finds their inflection points, trains a
  model for each, uploads it to a kernel with LinnOS and shows what it does.
