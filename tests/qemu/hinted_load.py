@@ -3,7 +3,9 @@
 
 Every 4 KiB block of the drive's first part holds its own number, so that each
 answer can be checked: an admitted read brought the right blocks, a revoked one
-left the buffer alone. Prints one JSON object with what was counted.
+left the buffer alone. Writers count a block's versions up meanwhile: a read may
+find no older one than was written when it began, and no newer one than has been
+begun when it ends. Prints one JSON object with what was counted.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import random
 import struct
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 RWF_LATCRIT = 0x8000
@@ -24,9 +27,34 @@ BLOCK = 4096
 SENTINEL = b"\xa5" * BLOCK
 
 
-def block_content(number: int) -> bytes:
+def block_content(number: int, version: int = 0) -> bytes:
     """What block `number` of the drive holds."""
-    return struct.pack("<Q", number) * (BLOCK // 8)
+    return struct.pack("<II", number, version) * (BLOCK // 8)
+
+
+class Versions:
+    """Of each block, for all processes: which was last begun to be written, and which written."""
+
+    def __init__(self, n_blocks: int) -> None:
+        self.begun = memoryview(mmap.mmap(-1, 4 * n_blocks)).cast("I")
+        self.written = memoryview(mmap.mmap(-1, 4 * n_blocks)).cast("I")
+
+
+def is_right(data: memoryview, first: int, oldest: Sequence[int], newest: Sequence[int]) -> bool:
+    """Whether blocks that were read hold one of these versions of themselves."""
+    for k, (old, new) in enumerate(zip(oldest, newest, strict=True)):
+        block = data[k * BLOCK : (k + 1) * BLOCK]
+        if old == new:
+            right = block == block_content(first + k, old)
+        else:
+            # Parts of a block may be older than others while it is written.
+            words = set(block.cast("Q"))
+            right = all(
+                word & 0xFFFFFFFF == first + k and old <= word >> 32 <= new for word in words
+            )
+        if not right:
+            return False
+    return True
 
 
 def fill(device: str, n_blocks: int) -> None:
@@ -59,10 +87,41 @@ def wake(device: str) -> int:
     return reads
 
 
+def write_until(
+    device: str, writer: int, n_writers: int, versions: Versions, stop: mmap.mmap
+) -> int:
+    """Write new versions of blocks, of which each has one writer; how many."""
+    randomly = random.Random(writer)
+    buffer = mmap.mmap(-1, BLOCK)
+    fd = os.open(device, os.O_WRONLY | os.O_DIRECT)
+    done = 0
+    while not stop[0]:
+        number = randomly.randrange(writer, len(versions.begun), n_writers)
+        versions.begun[number] += 1
+        buffer[:] = block_content(number, versions.begun[number])
+        assert os.pwrite(fd, buffer, number * BLOCK) == BLOCK
+        versions.written[number] = versions.begun[number]
+        done += 1
+    os.close(fd)
+    return done
+
+
+def compare(device: str, versions: Versions) -> int:
+    """How many blocks are not what was written last, when nobody writes any more."""
+    buffer = mmap.mmap(-1, BLOCK)
+    fd = os.open(device, os.O_RDONLY | os.O_DIRECT)
+    wrong = 0
+    for number, version in enumerate(versions.written):
+        n = os.preadv(fd, [buffer], number * BLOCK)
+        wrong += n != BLOCK or buffer[:] != block_content(number, version)
+    os.close(fd)
+    return wrong
+
+
 def read_until(
     device: str,
-    cpu: int,
-    n_blocks: int,
+    reader: int,
+    versions: Versions,
     n_pages: int,
     hint: bool,
     seconds: float,
@@ -70,9 +129,9 @@ def read_until(
     stop_file: str,
     started_file: str,
 ) -> dict[str, int]:
-    """Read random places from one CPU until told to stop, or the drive is gone."""
-    os.sched_setaffinity(0, {cpu})
-    randomly = random.Random(cpu + 1)
+    """Read random places until told to stop, or the drive is gone."""
+    n_blocks = len(versions.begun)
+    randomly = random.Random(reader + 1)
     counts = {"admitted": 0, "revoked": 0, "wrong_data": 0, "touched": 0, "gone": 0, "errors": 0}
     buffer = mmap.mmap(-1, n_pages * BLOCK)
     try:
@@ -87,6 +146,8 @@ def read_until(
         done += 1
         first = randomly.randrange(n_blocks - n_pages + 1)
         buffer[:] = SENTINEL * n_pages
+        blocks = slice(first, first + n_pages)
+        oldest = versions.written[blocks].tolist()
         try:
             n = os.preadv(fd, [buffer], first * BLOCK, RWF_LATCRIT if hint else 0)
         except OSError as error:
@@ -106,10 +167,31 @@ def read_until(
         if started_file and not counts["admitted"]:
             Path(started_file).touch()
         counts["admitted"] += 1
-        expected = b"".join(block_content(first + k) for k in range(n_pages))
-        counts["wrong_data"] += n != len(expected) or buffer[:] != expected
+        newest = versions.begun[blocks].tolist()
+        with memoryview(buffer) as data:
+            right = n == len(data) and is_right(data, first, oldest, newest)
+        counts["wrong_data"] += not right
     os.close(fd)
     return counts
+
+
+def in_process(cpu: int, work: Callable[[], dict[str, int]]) -> int:
+    """Start a process on a CPU; where to read what `work` has counted."""
+    from_child, to_parent = os.pipe()
+    if os.fork() == 0:
+        os.sched_setaffinity(0, {cpu})
+        os.write(to_parent, json.dumps(work()).encode())
+        os._exit(0)
+    os.close(to_parent)
+    return from_child
+
+
+def add_up(pipes: Sequence[int], total: dict[str, int]) -> None:
+    """Wait until processes have ended, and add what they have counted."""
+    for pipe in pipes:
+        with os.fdopen(pipe) as file:
+            for name, value in json.loads(file.read()).items():
+                total[name] = total.get(name, 0) + value
 
 
 def main() -> int:
@@ -119,6 +201,9 @@ def main() -> int:
     parser.add_argument("--wake", action="store_true", help="begin when the drive is awake")
     parser.add_argument("--blocks", type=int, default=4096, help="blocks of the drive in use")
     parser.add_argument("--workers", type=int, default=1, help="processes, spread over the CPUs")
+    parser.add_argument(
+        "--writers", type=int, default=0, help="that write what --fill has written anew"
+    )
     parser.add_argument("--pages", type=int, default=1, help="4 KiB blocks a read")
     parser.add_argument("--plain", action="store_true", help="read without the hint")
     parser.add_argument("--seconds", type=float, default=60)
@@ -130,30 +215,40 @@ def main() -> int:
         fill(arguments.device, arguments.blocks)
 
     total = {"waking": wake(arguments.device)} if arguments.wake else {}
-    pipes = []
     cpus = sorted(os.sched_getaffinity(0))
-    for worker in range(arguments.workers):
-        from_child, to_parent = os.pipe()
-        if os.fork() == 0:
-            counts = read_until(
+    versions = Versions(arguments.blocks)
+    stop = mmap.mmap(-1, 1)
+    writers = [
+        in_process(
+            cpus[k % len(cpus)],
+            lambda k=k: {
+                "written": write_until(arguments.device, k, arguments.writers, versions, stop)
+            },
+        )
+        for k in range(arguments.writers)
+    ]
+    readers = [
+        in_process(
+            cpus[k % len(cpus)],
+            lambda k=k: read_until(
                 arguments.device,
-                cpus[worker % len(cpus)],
-                arguments.blocks,
+                k,
+                versions,
                 arguments.pages,
                 not arguments.plain,
                 arguments.seconds,
                 arguments.count,
                 arguments.stop_file,
                 arguments.started_file,
-            )
-            os.write(to_parent, json.dumps(counts).encode())
-            os._exit(0)
-        os.close(to_parent)
-        pipes.append(from_child)
-    for pipe in pipes:
-        with os.fdopen(pipe) as file:
-            for name, value in json.loads(file.read()).items():
-                total[name] = total.get(name, 0) + value
+            ),
+        )
+        for k in range(arguments.workers)
+    ]
+    add_up(readers, total)
+    stop[0] = 1
+    add_up(writers, total)
+    if arguments.writers:
+        total["wrong_data"] += compare(arguments.device, versions)
     print(json.dumps(total))
     return 0
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_raid1_on_nvme import constant_model
+from test_md_on_nvme import constant_model
 
 from linnapp.trace.watched import query
 
