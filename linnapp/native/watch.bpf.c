@@ -226,6 +226,8 @@ struct named_file {
 #define FOLDER_END 4096
 struct path_text {
 	char text[FOLDER_END + 2 * LW_PREFIX];
+	/* Never used: is there since the verifier believes a mask where it forgets a comparison. */
+	char beyond[FOLDER_END];
 };
 
 /*
@@ -481,7 +483,9 @@ static __always_inline bool is_in_paths(const struct path_text *path, __u32 star
 
 	if (start > FOLDER_END)
 		return false;
-	text = path->text + start;
+	/* That of 6.1 forgets it where the compiler compares one copy and adds another. */
+	barrier_var(start);
+	text = path->text + (start & (2 * FOLDER_END - 1));
 #pragma unroll
 	for (int i = 0; i < LW_MAX_PATHS; i++) {
 		__u32 length = settings.path_length[i];
