@@ -157,6 +157,13 @@ source_id() {
 	cat "${series[@]}" | sha256sum
 }
 
+# not_applied OUTPUT: the files of which patch says that a hunk failed, or that
+# they are not there (it shows the header then).
+not_applied() {
+	sed -n -e 's/^[0-9]* out of [0-9]* hunks\{0,1\} .* to file \(.*\)\.rej$/\1/p' \
+		-e 's/^|+++ [^/]*\/\([^\t]*\).*/\1 (missing)/p' "$1" | paste -sd ,
+}
+
 unpack() {
 	local id new=$source_dir.new p
 
@@ -178,9 +185,14 @@ unpack() {
 	fi
 	for p in "${series[@]}"; do
 		say "applying ${p##*/}"
-		patch -d "$new" -p1 -s --no-backup-if-mismatch -i "$p" ||
-			die "${p##*/} does not apply to ${ksrc:-$tarball}"
+		# -f: nobody is asked for a file that is not there
+		patch -d "$new" -p1 -f -s --no-backup-if-mismatch -i "$p" >"$new.patch" || {
+			cat "$new.patch" >&2
+			die "${p##*/} does not apply to ${ksrc:-$tarball}:" \
+				"$(not_applied "$new.patch")"
+		}
 	done
+	rm -f "$new.patch"
 	echo "$id" >"$new/.linnos-source"
 	rm -rf "$source_dir"
 	mv "$new" "$source_dir"

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""`kernel/build.sh deb`: what it takes for a configuration, and what it does not."""
+"""`kernel/build.sh`: what it takes for a configuration or a tree, and what it does not."""
 
 from __future__ import annotations
 
 import lzma
 import os
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 BUILD = Path(__file__).parents[2] / "kernel" / "build.sh"
+FIRST = min((BUILD.parent / "patches" / "6.12").glob("*.patch"))
 
 
 def refused(tmp_path: Path, *arguments: str | Path) -> str:
@@ -55,3 +57,59 @@ def test_a_configuration_may_be_compressed_and_long(tmp_path: Path) -> None:
 
 def test_the_lab_has_configurations_of_its_own(tmp_path: Path) -> None:
     assert "--config is for deb" in refused(tmp_path, "um", "--config", tmp_path / "any")
+
+
+def before(patch: Path) -> dict[str, list[str]]:
+    """The files that a patch changes, each as far as its hunks show it."""
+    files: dict[str, list[str]] = {}
+    lines: list[str] = []
+    left = 0
+    for line in patch.read_text().splitlines():
+        if left and line[:1] != "+":
+            lines.append(line[1:])
+            left -= 1
+        elif found := re.match(r"--- a/(.*)", line):
+            lines = files[found[1]] = []
+        elif found := re.match(r"@@ -(\d+),(\d+) ", line):
+            left = int(found[2])
+            lines += [f"line {number}" for number in range(len(lines) + 1, int(found[1]))]
+    return files
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """What the first patch of the series applies to, and nothing else of a kernel."""
+    folder = tmp_path / "tree"
+    for name, lines in before(FIRST).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("\n".join([*lines, ""]))
+    (folder / "Kbuild").touch()
+    (folder / "Makefile").write_text("VERSION = 6\nPATCHLEVEL = 12\nmrproper:\n")
+    return folder
+
+
+def last_line(said: str) -> str:
+    return said.splitlines()[-1]
+
+
+def test_a_patch_that_does_not_apply_is_named_with_the_file(tmp_path: Path, tree: Path) -> None:
+    for name in ("block/fops.c", "drivers/md/dm-table.c"):
+        text = (tree / name).read_text()
+        (tree / name).write_text(re.sub("(?<!line)[a-z]{3}", "new", text))
+    said = last_line(refused(tmp_path, "um", "--ksrc", tree))
+    assert said.endswith(
+        f": {FIRST.name} does not apply to {tree}: block/fops.c,drivers/md/dm-table.c"
+    )
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path, tree: Path) -> None:
+    (tree / "block/blk-core.c").unlink()
+    said = last_line(refused(tmp_path, "um", "--ksrc", tree))
+    assert said.endswith(f"{FIRST.name} does not apply to {tree}: block/blk-core.c (missing)")
+
+
+def test_the_patch_that_is_named_is_the_one_that_fails(tmp_path: Path, tree: Path) -> None:
+    """The first applies to this tree; the second finds none of its lines."""
+    said = last_line(refused(tmp_path, "um", "--ksrc", tree))
+    assert re.search(r": 0002-\S* does not apply to .*: block/blk-core\.c,", said)
+    assert "fops" not in said and "0001" not in said
