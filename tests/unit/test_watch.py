@@ -795,6 +795,37 @@ def test_counts_bytes_and_paths_are_those_of_the_program(
     assert (one["io_read_bytes"], one["io_written_bytes"] >= 20 * 4096) == (20 * 4096, True)
 
 
+#: The 42 of DIO's Table 1 (Esteves et al., 2023), which calls newfstatat() by its older name.
+DIO = {
+    "data": "read pread64 readv write pwrite64 writev fsync fdatasync readahead",
+    "metadata": "creat open openat close lseek truncate ftruncate rename renameat renameat2 unlink "
+    "unlinkat readlink readlinkat stat lstat fstat fstatfs newfstatat",
+    "extended attributes": "getxattr lgetxattr fgetxattr setxattr lsetxattr fsetxattr listxattr "
+    "llistxattr flistxattr removexattr lremovexattr fremovexattr",
+    "directories": "mknod mknodat",
+}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="others have no open(), stat(), ...")
+def test_what_dio_observes_is_observed(kernel: None, tmp_path: Path) -> None:
+    """Each call with what is no descriptor and no address: refused, and recorded once."""
+    calls = [call for kind in DIO.values() for call in kind.split()]
+    assert len(set(calls)) == 42 and set(calls) <= set(call_names())
+    (tmp_path / "calls.c").write_text(
+        "#include <sys/syscall.h>\n#include <unistd.h>\nint main(void)\n{\n"
+        + "".join(f"\tsyscall(SYS_{call}, -1L, -1L, -1L, 77L, -1L, -1L);\n" for call in calls)
+        + "\treturn 0;\n}\n"
+    )
+    subprocess.run(["cc", "-o", tmp_path / "calls", tmp_path / "calls.c"], check=True)
+    watching.watch(tmp_path / "seen", command=[str(tmp_path / "calls")], arguments="raw")
+    rows = asked(
+        tmp_path / "seen",
+        "select call, result from calls where (arguments->>3)::ubigint = 77 order by time_ns",
+    )
+    assert [row["call"] for row in rows] == calls
+    assert all(row["result"] < 0 for row in rows)
+
+
 def test_a_split_io_is_one_that_ends_with_its_last_part(
     kernel: None, drive: Path, tmp_path: Path
 ) -> None:
