@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -204,28 +205,8 @@ def test_the_numbers_are_json() -> None:
 CHROMIUM = shutil.which("chromium")
 
 
-@pytest.mark.skipif(
-    CHROMIUM is None, reason="chromium is not installed (debian-packages-chromium.txt)"
-)
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [390, 1100])
-def test_a_browser_shows_it(tmp_path: Path, dark: bool, width: int) -> None:
-    """In the colours asked for, and nothing wider than the window."""
-    probe = (
-        "<script>addEventListener('load', () => { document.title = [innerWidth, "
-        "document.documentElement.scrollWidth, getComputedStyle(document.body).backgroundColor, "
-        "[...document.querySelectorAll('svg.latency')].map(s => s.clientHeight)].join(' ') })"
-        "</script>"
-    )
-    # A frame: a window of chromium is never as narrow as a phone.
-    (tmp_path / "page.html").write_text(
-        _hour_page.page(an_hour(), 5.0, NOW_S).replace("</body>", probe + "</body>")
-    )
-    (tmp_path / "frame.html").write_text(
-        f'<iframe src="page.html" style="width:{width}px;height:2000px;border:0"></iframe>'
-        "<script>onload = () => setTimeout(() => document.title = "
-        "frames[0].document.title, 200)</script>"
-    )
+def browsed(tmp_path: Path, dark: bool, *arguments: str) -> str:
+    """What headless chromium says of `frame.html`."""
     assert CHROMIUM is not None
     ran = subprocess.run(
         [
@@ -237,8 +218,7 @@ def test_a_browser_shows_it(tmp_path: Path, dark: bool, width: int) -> None:
             f"--user-data-dir={tmp_path}/profile",
             "--virtual-time-budget=3000",
             *(["--blink-settings=preferredColorScheme=0"] if dark else []),
-            "--window-size=1300,2200",
-            "--dump-dom",
+            *arguments,
             f"file://{tmp_path}/frame.html",
         ],
         capture_output=True,
@@ -246,9 +226,47 @@ def test_a_browser_shows_it(tmp_path: Path, dark: bool, width: int) -> None:
         timeout=120,
         check=True,
     )
-    title = re.search(r"<title>(.*?)</title>", ran.stdout)
-    assert title, ran.stdout[:2000] + ran.stderr[-2000:]
-    inner, scrolled, *colour, heights = title[1].replace(", ", ",").split(" ")
+    return ran.stdout
+
+
+@pytest.mark.skipif(
+    CHROMIUM is None, reason="chromium is not installed (debian-packages-chromium.txt)"
+)
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [390, 1100])
+def test_a_browser_shows_it(tmp_path: Path, dark: bool, width: int) -> None:
+    """In the colours asked for, and nothing wider than the window.
+
+    LINNOS_PICTURES=docs has it drawn anew as a phone shows it.
+    """
+    probe = (
+        "<script>addEventListener('load', () => { document.title = [innerWidth, "
+        "document.documentElement.scrollWidth, document.body.parentNode.offsetHeight, "
+        "getComputedStyle(document.body).backgroundColor, "
+        "[...document.querySelectorAll('svg.latency')].map(s => s.clientHeight)].join(' ') })"
+        "</script>"
+    )
+    # A frame: a window of chromium is never as narrow as a phone.
+    (tmp_path / "page.html").write_text(
+        _hour_page.page(an_hour(), 5.0, NOW_S).replace("</body>", probe + "</body>")
+    )
+    (tmp_path / "frame.html").write_text(
+        f'<body style="margin:0"><iframe src="page.html" style="width:{width}px;height:2000px;'
+        'border:0"></iframe><script>onload = () => setTimeout(() => document.title = '
+        "frames[0].document.title, 200)</script>"
+    )
+    dumped = browsed(tmp_path, dark, "--window-size=1300,2200", "--dump-dom")
+    title = re.search(r"<title>(.*?)</title>", dumped)
+    assert title, dumped[:2000]
+    inner, scrolled, height, *colour, heights = title[1].replace(", ", ",").split(" ")
     assert int(inner) == width and int(scrolled) <= width
     assert colour == (["rgb(20,23,26)"] if dark else ["rgb(255,255,255)"])
     assert len(heights.split(",")) == 3 and min(map(int, heights.split(","))) > 100
+    if "LINNOS_PICTURES" in os.environ and width == 390 and not dark:
+        from PIL import Image
+
+        shot = tmp_path / "shot.png"
+        browsed(tmp_path, dark, "--window-size=1300,2200", f"--screenshot={shot}")
+        with Image.open(shot) as whole:
+            page = whole.crop((0, 0, width, int(height))).convert("RGB").quantize(64)
+        page.save(Path(os.environ["LINNOS_PICTURES"]) / "hour-phone.png", optimize=True)
