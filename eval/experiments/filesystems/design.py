@@ -48,6 +48,10 @@ class Configuration:
 
 DEFAULT = "default"
 
+#: Blocks are allocated when data are written to the page cache, so that a commit with data=ordered
+#: has data to wait for.
+NODELALLOC = "nodelalloc"
+
 #: uScope's Table 3 one parameter at a time, its defaults being those of today's tools: ext4 orders
 #: data, xfs has inodes of 512 bytes (256 only without checksums, 128 not at all), and f2fs has no
 #: gc_idle unless asked, and ATGC only a week after it was made. What it does not have comes last.
@@ -61,6 +65,7 @@ CONFIGURATIONS = (
     Configuration("ext4", "data=writeback", mount="data=writeback"),
     Configuration("ext4", "data=journal", mount="data=journal"),
     Configuration("ext4", "fast_commit", mkfs="-O fast_commit", in_table=False),
+    Configuration("ext4", NODELALLOC, mount="nodelalloc", in_table=False),
     Configuration("xfs", DEFAULT),
     Configuration("xfs", "block 1024", mkfs="-b size=1024"),
     Configuration("xfs", "block 2048", mkfs="-b size=2048"),
@@ -240,7 +245,7 @@ class Case:
 
 
 #: Where the journal's mode decides something: data that waits in the page cache.
-JOURNAL_MODES = (DEFAULT, "data=writeback", "data=journal", "fast_commit")
+JOURNAL_MODES = (DEFAULT, NODELALLOC, "data=writeback", "data=journal", "fast_commit")
 
 
 def chosen(names: tuple[str, ...]) -> list[Configuration]:
