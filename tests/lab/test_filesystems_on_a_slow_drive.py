@@ -18,6 +18,8 @@ from eval.experiments.filesystems.design import (
     Slowness,
 )
 from eval.experiments.filesystems.lab import run_once
+from eval.experiments.filesystems.wrong import BLOCKS, FILES, Wrong
+from eval.experiments.filesystems.wrong import run_once as store_wrong_data
 
 pytestmark = pytest.mark.lab
 
@@ -48,3 +50,21 @@ def test_mail_suffers_more_than_pages_and_commits_are_watched(tmp_path: Path) ->
     assert len(steps["commit record"]) >= 20
     # Each is at least one write to a drive that takes 35 us.
     assert min(steps["commit record"]) > 30
+
+
+def test_repair_of_mirrors_that_differ_makes_the_right_one_wrong(tmp_path: Path) -> None:
+    found = {
+        kind: store_wrong_data(Wrong("ext4", kind, "zeros"), 1, tmp_path / kind)
+        for kind in ("md", "md_without", "md_repaired")
+    }
+    hit = found["md"]["injected"]
+    assert hit > FILES * BLOCKS / 50
+    assert [run["checked"].split()[1] for run in found.values()] == ["differ", "differ", "same"]
+    # The first drive is gone in the last two: what is read is the second's.
+    assert found["md_without"]["right"] == FILES * BLOCKS
+    assert found["md_repaired"]["wrong"] == found["md"]["wrong"] > hit / 2
+
+
+def test_btrfs_corrects_what_one_of_three_mirrors_has_wrong(tmp_path: Path) -> None:
+    found = store_wrong_data(Wrong("btrfs", "btrfs1c3", "lost_write"), 1, tmp_path)
+    assert found["injected"] > 0 and found["right"] == FILES * BLOCKS

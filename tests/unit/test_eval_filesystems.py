@@ -272,13 +272,23 @@ def test_all_is_told_with_its_numbers(data: dict[str, Any], tmp_path: Path) -> N
     words = EXPERIMENT.reading(data)
     assert "9.39 % there, 3.0 %, all configurations here" in words
     assert "none is better" in words and "journal only" in words
+    assert "- ext4 nodelalloc: lock, send data 10.0 to 40.0 us (x 4.0)" in words
     point = text.common(data, 10, configuration=f"ext4 {DEFAULT}", mix="varmail")
     assert len(point) == 1 and point[0]["hit"] == pytest.approx(0.11)
     assert len(text.select(data, cache=CACHED)) == len(design.JOURNAL_MODES) * len(COMMON)
     verdicts = {(row[0], row[1]): row[-1] for row in tables[text.WRONG].rows}
     assert verdicts["ext4", "zeros"] == "passed on" and verdicts["btrfs", "zeros"] == "detected"
     assert verdicts["f2fs on md raid1", "lost_write"] == "not to be mounted again"
-    assert verdicts["btrfs raid1", "bit_flip"] == "corrected" and len(verdicts) == 27
+    assert verdicts["btrfs raid1", "bit_flip"] == "corrected" and len(verdicts) == 66
+    # Of data that are read right, only btrfs itself is said to have corrected them.
+    assert verdicts["btrfs on md raid10", "zeros"] == verdicts["ext4 on md raid10", "zeros"]
+    assert verdicts["ext4 on md raid10", "zeros"] == "none seen"
+    assert verdicts["btrfs, every 10th of its metadata", "zeros"] == "corrected"
+    beside = dict(
+        (row[0], row[2]) for row in tables["Beside uScope, 10 us added to 10 % at random"].rows
+    )
+    assert beside["commit of the journal, data=ordered"] == "3.0 %; nodelalloc 3.0 %"
+    assert beside["wait for data in a commit, other modes"].count(",") == 1
     n_runs = sum(1 + len(case.slownesses) for case in design.cases(design.chosen(SYSTEMS), False))
     assert len(data["runs"]) == n_runs
     EXPERIMENT.draw(data, tmp_path / "figure.png")

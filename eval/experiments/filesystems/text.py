@@ -26,8 +26,8 @@ from eval.scores import number
 Row = dict[str, Any]
 
 WRONG = (
-    f"Every {EVERY}th block that the first drive stores is wrong: what comes back of the blocks of "
-    "files"
+    f"Every {EVERY}th block that the first drive stores is wrong, unless said: what comes back of "
+    "the blocks of files"
 )
 
 #: What uScope's text tells of its figures, for 10 us added to 10 % of the I/Os at random.
@@ -186,7 +186,8 @@ def verdict(row: Row) -> str:
         if row[name]
     ]  # fmt: skip
     # md knows no better, but may have read the other mirror.
-    return " and ".join(told) or ("corrected" if row["kind"] == "btrfs" else "none seen")
+    by_btrfs = row["file_system"] == "btrfs" and not row["kind"].startswith("md")
+    return " and ".join(told) or ("corrected" if by_btrfs else "none seen")
 
 
 def _only(rows: list[Row]) -> Row:

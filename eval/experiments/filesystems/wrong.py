@@ -19,17 +19,59 @@ from linnapp.lab.array import Array
 #: flashsim's faults; all are in what the first drive stores, and success is reported.
 FAULTS = ("bit_flip", "zeros", "lost_write")
 
-#: One drive; md's raid1 of two; btrfs' own.
-KINDS = ("one", "md", "btrfs")
-
 #: Every so many-th block that is written, data or the file system's own.
 EVERY = 40
 FILES, BLOCKS = 100, 32
 
+
+@dataclass(frozen=True)
+class Kind:
+    """What a file system is on.
+
+    Attributes
+    ----------
+    title : str
+        With {} for the file system.
+    drives : int
+    systems : tuple of str
+        That are put on it.
+    every : int
+        So many-th block that the first drive stores is wrong.
+    metadata_only : bool
+        Of those alone that are where region.py finds the metadata, which are few.
+    """
+
+    title: str
+    drives: int = 1
+    systems: tuple[str, ...] = SYSTEMS
+    every: int = EVERY
+    metadata_only: bool = False
+
+
+#: raid5 and raid6 would need CONFIG_MD_RAID456, which the lab's kernel does not have. What an
+#: administrator may do about mirrors that differ is done for one file system without checksums of
+#: data and one with them: take the first drive away, or tell md to repair before that.
+KINDS = {
+    "one": Kind("{}"),
+    "md": Kind("{} on md raid1", 2),
+    "md10": Kind("{} on md raid10", 4),
+    "md_without": Kind("{} on md raid1, then without the first drive", 2, ("ext4", "btrfs")),
+    "md_repaired": Kind(
+        "{} on md raid1, repair, then without the first drive", 2, ("ext4", "btrfs")
+    ),
+    "btrfs": Kind("btrfs raid1", 2, ("btrfs",)),
+    "btrfs1c3": Kind("btrfs raid1c3", 3, ("btrfs",)),
+    "metadata_10": Kind("{}, every 10th of its metadata", 1, ("f2fs", "btrfs"), 10, True),
+    "metadata_4": Kind("{}, every 4th of its metadata", 1, ("f2fs", "btrfs"), 4, True),
+}
+
 SIZE_MB = 1024
 MEMORY_MB = 1024
 
-PARAMETERS = {"faults": FAULTS, "every": EVERY, "files": FILES, "blocks": BLOCKS}
+PARAMETERS = {
+    "faults": FAULTS, "every": {name: kind.every for name, kind in KINDS.items()}, "files": FILES,
+    "blocks": BLOCKS,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -52,26 +94,25 @@ class Wrong:
     @property
     def title(self) -> str:
         """The file system and what it is on."""
-        return {
-            "one": self.file_system, "md": f"{self.file_system} on md raid1",
-            "btrfs": "btrfs raid1",
-        }[self.kind]  # fmt: skip
+        return KINDS[self.kind].title.format(self.file_system)
 
 
 def plan(systems: tuple[str, ...] = SYSTEMS) -> list[Wrong]:
     """All arrangements under all faults."""
     return [
-        Wrong(system, kind, fault)
-        for kind in KINDS
+        Wrong(system, name, fault)
+        for name, kind in KINDS.items()
         for system in systems
-        if kind != "btrfs" or system == "btrfs"
+        if system in kind.systems
         for fault in FAULTS
     ]
 
 
 def run_wrong(cache: Cache, wrong: Wrong, seed: int) -> dict[str, Any]:
     """Run one unless that was done before; see :func:`run_once`."""
-    sources = ("wrong.py", "guest/wrong.sh", "guest/blocks.py", "guest/filesystems.sh")
+    sources = (
+        "wrong.py", "guest/wrong.sh", "guest/blocks.py", "guest/filesystems.sh", "guest/region.py",
+    )  # fmt: skip
     made_from = {
         **asdict(wrong), **PARAMETERS, "seed": seed,
         "recipe": code_version(*(f"eval/experiments/filesystems/{name}" for name in sources)),
@@ -93,7 +134,7 @@ def run_once(wrong: Wrong, seed: int, folder: Path) -> dict[str, Any]:
         ``injected``: blocks that were not stored as they were; ``mounted``; blocks ``right``,
         ``wrong``, ``unreadable``, ``missing`` (guest/blocks.py), null where nothing could be
         mounted; ``checked``: "clean" or "damage", what the file system's tool says, and md's
-        mirrors, "same" or "differ".
+        mirrors, "same" or "differ", before the first is taken away.
 
     Raises
     ------
@@ -101,23 +142,30 @@ def run_once(wrong: Wrong, seed: int, folder: Path) -> dict[str, Any]:
         If anything but the damaged file system failed.
     """
     places = guests.places_of(folder)
+    kind = KINDS[wrong.kind]
     array = Array(
-        n_drives=1 if wrong.kind == "one" else 2, profile=PROFILE, size_mb=SIZE_MB, seed=seed,
+        n_drives=kind.drives, profile=PROFILE, size_mb=SIZE_MB, seed=seed,
         precondition=False, parameters=dict(STEADY.parameters),
     )  # fmt: skip
     what = f"$files {seed} {FILES} {BLOCKS}"
     blocks = f"python3 -I {SCRIPTS}/blocks.py"
+    where = "none"
+    if kind.metadata_only:
+        where = f"$(python3 -I {SCRIPTS}/region.py {wrong.file_system} $device)"
     script = "\n".join(
         (
             f"set -e\n. {SCRIPTS}/wrong.sh",
             f"mirrors_new {wrong.kind} {wrong.file_system}",
+            f"range={where}",
             f"mount -t {wrong.file_system} $device $files",
             "sync",
-            f"wrong_on {wrong.fault} {EVERY}",
+            f'wrong_on {wrong.fault} {kind.every} "$range"',
             f"{blocks} write {what}",
             "umount $files",
             "wrong_off $LINNOS_OUT/injected",
+            "mirrors_repaired" if wrong.kind == "md_repaired" else "",
             f"checked {wrong.file_system} {wrong.kind} >$LINNOS_OUT/checked",
+            "first_taken_away" if wrong.kind in ("md_without", "md_repaired") else "",
             f"if come_back {shlex.quote(wrong.file_system)} >$LINNOS_OUT/mount; then",
             f"{blocks} read {what} $LINNOS_OUT/blocks.json",
             "umount $files\nfi",

@@ -1,33 +1,55 @@
 # SPDX-License-Identifier: MIT
-# For ../wrong.py: file systems on one drive or two mirrors, of which the first stores wrong data.
+# For ../wrong.py: file systems on one drive or on mirrors, of which the first stores wrong data.
 
 . /run/linnos/linnapp/eval/experiments/filesystems/guest/filesystems.sh
 md=/sys/block/md0/md
 
-# mirrors_new KIND FILE_SYSTEM: one drive; md, a raid1; btrfs, its own raid1. Sets device and mkfs.
+# mirrors_new KIND FILE_SYSTEM: one drive; md's raid1, or raid10 of two pairs; btrfs' own raid1 or
+# raid1c3. Sets device.
 mirrors_new()
 {
 	options=
+	device=/dev/flash0
 	case $1 in
-	one) device=/dev/flash0 ;;
-	md)
-		device=/dev/md0
-		mdadm --create $device --run --metadata=1.2 --assume-clean --bitmap=none --level=1 \
-			--raid-devices=2 /dev/flash0 /dev/flash1 2>/run/mdadm.txt
-		;;
-	btrfs)
-		device=/dev/flash0
-		options="-m raid1 -d raid1 /dev/flash1"
-		;;
+	md10) md_new --level=10 --layout=n2 --raid-devices=4 /dev/flash[0-3] ;;
+	md*) md_new --level=1 --raid-devices=2 /dev/flash[01] ;;
+	btrfs) options="-m raid1 -d raid1 /dev/flash1" ;;
+	btrfs1c3) options="-m raid1c3 -d raid1c3 /dev/flash1 /dev/flash2" ;;
 	esac
 	fs_new "$2" "$options"
-	[ "$1" != btrfs ] || btrfs device scan >/dev/null
+	[ "${1#btrfs}" = "$1" ] || btrfs device scan >/dev/null
 }
 
-# wrong_on FAULT N: the first drive does so with every N-th block that is written.
+# md_new LEVEL...: mirrors of drives that are all zeros, and so the same.
+md_new()
+{
+	device=/dev/md0
+	mdadm --create $device --run --metadata=1.2 --assume-clean --bitmap=none "$@" 2>/run/mdadm.txt
+}
+
+# md_does ACTION: and waits for its end.
+md_does()
+{
+	echo "$1" >$md/sync_action
+	until [ "$(cat $md/sync_action)" = idle ]; do sleep 0.05; done
+}
+
+# mirrors_repaired: what an administrator might do whose mirrors differ.
+mirrors_repaired()
+{
+	md_does repair
+}
+
+first_taken_away()
+{
+	mdadm $device --fail /dev/flash0 2>/run/mdadm.txt
+}
+
+# wrong_on FAULT N RANGE: the first drive does so with every N-th block that is written, there.
 wrong_on()
 {
 	mkdir $drive/rules/wrong
+	echo "$3" >$drive/rules/wrong/ranges
 	for pair in op=write count=block frequency=interval "n=$2" "fault=$1" enabled=1; do
 		echo "${pair#*=}" >"$drive/rules/wrong/${pair%%=*}"
 	done
@@ -57,9 +79,8 @@ checked()
 	esac >/run/fsck.txt 2>&1 && word=clean || word=damage
 	# Its exit status is 0 either way.
 	[ "$1" != f2fs ] || ! grep -q '\[FIX\]\|Fail\|ASSERT' /run/fsck.txt || word=damage
-	if [ "$2" = md ]; then
-		echo check >$md/sync_action
-		until [ "$(cat $md/sync_action)" = idle ]; do sleep 0.05; done
+	if [ -d $md ]; then
+		md_does check
 		[ "$(cat $md/mismatch_cnt)" = 0 ] && word="$word same" || word="$word differ"
 	fi
 	echo "$word"
