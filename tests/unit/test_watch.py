@@ -28,6 +28,8 @@ from linnapp.cli import cli
 from linnapp.commands.watch import _show
 from linnapp.errors import LinnappError
 from linnapp.trace import watch_reader, watched, watching
+from linnapp.trace.function_groups import GROUPS
+from linnapp.trace.layers import LAYERS
 from linnapp.trace.watch_changes import changes
 from linnapp.trace.watch_reader import NULL, Reader, Wanted, call_names
 from linnapp.trace.watched import Store, query
@@ -581,6 +583,20 @@ def test_the_documents_queries_and_columns_are_right(tmp_path: Path) -> None:
         assert all(name in help_ for name in columns)
     if platform.machine() == "x86_64":
         assert f"{len(call_names())} calls on x86-64" in document
+
+
+def test_the_document_names_each_layer_where_it_is_shown() -> None:
+    """Columns, layers and functions' groups of its table are there, and none is forgotten."""
+    section = DOCUMENT.read_text().split("\n## Which layer was slow?\n")[1].split("\n\n")[1]
+    columns = {name for schema in watched.schemas().values() for name in schema.names}
+    told = set(re.findall(r"`(\w+)`", section)) - {"watch", "layers", "kworker", "p50", "p99"}
+    assert told <= columns | set(LAYERS)
+    parts = {name for name in columns if name.endswith("_ns") and "time" not in name}
+    assert parts - {"first_access_ns", "preempted_ns"} <= told and set(LAYERS) <= told
+    words = {what for what, _ in GROUPS.values()}
+    groups = set(re.findall(r"\*([^*]+)\*", section))
+    assert groups <= words
+    assert words - groups == {GROUPS["wait"][0], GROUPS["other"][0]}
 
 
 @pytest.mark.parametrize(
