@@ -18,7 +18,7 @@ from eval.cells import Cell
 from eval.errors import StepError
 from eval.experiment import Context
 from eval.experiments.apps import EXPERIMENT, comparison, design, lab, programs, reports
-from eval.experiments.apps.comparison import OFF, ON
+from eval.experiments.apps.comparison import LATENCY, OFF, ON
 from eval.experiments.apps.reports import Operations
 from linnapp.lab.guest import Guest, Result
 
@@ -237,12 +237,12 @@ def test_what_is_half_as_slow_is_found_to_be() -> None:
     assert scored["operations"] == {OFF: 80000, ON: 84000}
     assert scored["per_s"] == {OFF: 2500.0, ON: 2625.0}
     for field in ("mean_us", "p95_us", "p99_us"):
-        value, low, high = scored["below"][field]
+        value, low, high = scored["below"][ON][field]
         assert value == pytest.approx(0.5, abs=0.03) and 0.4 < low < value < high < 0.6, field
-    value, low, high = scored["throughput"]
+    value, low, high = scored["throughput"][ON]
     assert value == pytest.approx(1.05) and low <= value <= high
     # It would rest on 80 of the 80,000.
-    assert scored["modes"][OFF]["p999_us"] is None and scored["below"]["p999_us"] is None
+    assert scored["modes"][OFF]["p999_us"] is None and scored["below"][ON]["p999_us"] is None
 
 
 def test_the_mean_of_classes_is_the_one_that_was_reported() -> None:
@@ -254,7 +254,7 @@ def test_the_mean_of_classes_is_the_one_that_was_reported() -> None:
     }
     scored = comparison.score([runs])
     assert scored["modes"][OFF]["mean_us"][0] == pytest.approx(92.0)
-    assert scored["below"]["mean_us"][0] == pytest.approx(0.5)
+    assert scored["below"][ON]["mean_us"][0] == pytest.approx(0.5)
     assert scored["modes"][OFF]["p95_us"][0] == pytest.approx(100.0)
 
 
@@ -267,7 +267,7 @@ def data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     def run_case(cache: Cache, cell: Cell, case: lab.Case) -> lab.Ran:
         folder = tmp_path / f"{len(made)}"
         folder.mkdir()
-        mean_us = {OFF: 150.0, ON: 100.0}.get(case.mode, 120.0)
+        mean_us = {OFF: 150.0, ON: 100.0, LATENCY: 90.0}.get(case.mode, 120.0)
         made[folder] = {
             load: _operations(rng, 15000, mean_us)
             for load in programs.APPLICATIONS[case.application].loads
@@ -279,7 +279,7 @@ def data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
 
     monkeypatch.setattr(programs, "find", lambda command: "/bin/true")
     monkeypatch.setattr(comparison, "RESAMPLES", 100)
-    monkeypatch.setattr(design, "trained", lambda cache, cell: None)
+    monkeypatch.setattr(design, "trained", lambda cache, cell, options=(): None)
     monkeypatch.setattr(lab, "data", lambda cache, app: None)
     monkeypatch.setattr(design, "run_case", run_case)
     monkeypatch.setattr(lab.Ran, "operations", lambda ran: made[ran.folder])
@@ -295,7 +295,7 @@ def test_every_load_is_told_with_what_it_rests_on(data: dict[str, Any], tmp_path
     everywhere, once = rows["sqlite", "ext4"], rows["sqlite", "f2fs"]
     assert everywhere["workloads"] == list(design.WORKLOADS)
     assert once["workloads"] == [design.OTHERS_BESIDE] and len(once["beside"]) == 1
-    assert set(rows["sqlite", "btrfs"]["modes"]) == {OFF, ON, design.BTRFS}
+    assert set(rows["sqlite", "btrfs"]["modes"]) == {OFF, ON, LATENCY, design.BTRFS}
     assert everywhere["counted"][ON] == {
         "mirrors": [40, 4, 0], "inferences": [12, 8, 4], "probes": [0, 0, 4],
     }  # fmt: skip
@@ -304,7 +304,7 @@ def test_every_load_is_told_with_what_it_rests_on(data: dict[str, Any], tmp_path
     for table in tables.values():
         assert table.rows and all(len(row) == len(table.header) for row in table.rows)
     words = EXPERIMENT.reading(data)
-    assert "SQLite: one row by key, ext4: mean" in words and "76.7 %" in words
+    assert "SQLite: one row by key, ext4, on, latencies: mean" in words and "76.7 %" in words
     assert "(below)" in words and "Errors of the background: 0." in words
     EXPERIMENT.draw(data, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")

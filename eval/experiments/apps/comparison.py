@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs as numbers with their intervals: off and on, the same load in the same stretches of time."""
+"""Runs as numbers with their intervals: off, on; the same load in the same stretches of time."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ PERCENTS = (50.0, 95.0, 99.0, 99.9)
 #: Those whose difference is given.
 COMPARED = (95.0, 99.0, 99.9)
 
-#: The attribute, as modes are called; what is compared with each other.
-OFF, ON = "off", "on"
+#: md's attribute, as modes are called: off; on, with the paper's networks; on, with models of
+#: latencies. The latter two are compared with the first.
+OFF, ON, LATENCY = "off", "on", "latency"
 
 #: Enough for intervals in whole percents.
 RESAMPLES = 2000
@@ -63,8 +64,9 @@ def score(cells: Sequence[Mapping[str, Operations]]) -> dict[str, Any]:
     -------
     dict
         ``operations`` and ``per_s`` by mode; ``modes``: {mode: {field: [value, low, high]}}, a
-        percentile that rests on too few operations null; ``below``: {field: by which share it is
-        lower on than off}; ``throughput``: by which factor more operations were done on than off.
+        percentile that rests on too few operations null; of ``ON`` and ``LATENCY``, ``below``:
+        {mode: {field: by which share it is lower than off}}, ``throughput``: {mode: by which factor
+        more operations were done than off}.
     """
     made = [blocks_of(runs) for runs in cells]
     drawn = Resamples([blocks for blocks, _ in made], PERCENTS, n_resamples=RESAMPLES)
@@ -86,24 +88,27 @@ def score(cells: Sequence[Mapping[str, Operations]]) -> dict[str, Any]:
         },
         "modes": modes,
         "below": {},
+        "throughput": {},
     }
-    if {OFF, ON} <= modes.keys():
-        scored["below"]["mean_us"] = drawn.below(ON, OFF).to_json()
+    for on in (mode for mode in (ON, LATENCY) if mode in modes and OFF in modes):
+        lower: dict[str, list[float | None] | None] = {"mean_us": drawn.below(on, OFF).to_json()}
         for percent in COMPARED:
-            values = [modes[mode][key(percent)] for mode in (ON, OFF)]
-            scored["below"][key(percent)] = (
+            values = [modes[mode][key(percent)] for mode in (on, OFF)]
+            lower[key(percent)] = (
                 None
                 if None in values
                 else drawn.percentile_below(
-                    ON, OFF, percent, (values[0][0], values[1][0])
+                    on, OFF, percent, (values[0][0], values[1][0])
                 ).to_json()
             )
+        scored["below"][on] = lower
         counts = [
             np.concatenate([blocks.count[mode] / runs[mode].seconds
                             for (blocks, _), runs in zip(made, cells, strict=True)])
-            for mode in (ON, OFF)
+            for mode in (on, OFF)
         ]  # fmt: skip
-        scored["throughput"] = intervals.of_ratio(counts[0].tolist(), counts[1].tolist()).to_json()
+        ratio = intervals.of_ratio(counts[0].tolist(), counts[1].tolist())
+        scored["throughput"][on] = ratio.to_json()
     return scored
 
 

@@ -7,11 +7,11 @@ import os
 from typing import Any
 
 from eval import grid
-from eval.cells import Cell, trained
+from eval.cells import LATENCY_TRAINING, Cell, trained
 from eval.errors import StepError
 from eval.experiment import Context
 from eval.experiments.apps import lab
-from eval.experiments.apps.comparison import OFF, ON, score, summed
+from eval.experiments.apps.comparison import LATENCY, OFF, ON, score, summed
 from eval.experiments.apps.lab import Case, Ran, run_case
 from eval.experiments.apps.programs import APPLICATIONS, require, version
 
@@ -33,6 +33,8 @@ ON_OTHERS = ("sqlite", "fio")
 OTHERS = ("xfs", "f2fs", "btrfs")
 OTHERS_BESIDE = "co-e"
 
+MD_MODES = (OFF, ON, LATENCY)
+
 #: btrfs keeps three copies by itself, and reads the one that the reader's process number says.
 BTRFS = "btrfs"
 
@@ -53,16 +55,16 @@ PARAMETERS: dict[str, Any] = {
 
 def cases(cell: Cell) -> list[Case]:
     """What runs beside a cell's workload."""
-    made = [Case(name, FILE_SYSTEM, mode) for name in NAMES for mode in (OFF, ON)]
+    made = [Case(name, FILE_SYSTEM, mode) for name in NAMES for mode in MD_MODES]
     if cell.workload == OTHERS_BESIDE:
         for name in (name for name in ON_OTHERS if name in NAMES):
-            made += [Case(name, system, mode) for system in OTHERS for mode in (OFF, ON)]
+            made += [Case(name, system, mode) for system in OTHERS for mode in MD_MODES]
             made.append(Case(name, "btrfs", BTRFS))
     return made
 
 
 def run(context: Context) -> dict[str, Any]:
-    """Every application, off and on, beside every workload; content compared in each run."""
+    """Every application in each mode beside every workload; content compared in each run."""
     for name in NAMES:
         if name not in APPLICATIONS:
             raise StepError(
@@ -72,6 +74,9 @@ def run(context: Context) -> dict[str, Any]:
     require(chosen)
     cells = grid.seed_a_workload(WORKLOADS, context.seeds)
     context.map(lambda cell: trained(context.cache, cell), cells, "recording and training")
+    context.map(
+        lambda cell: trained(context.cache, cell, LATENCY_TRAINING), cells, "models of latencies"
+    )
     context.map(lambda app: lab.data(context.cache, app), chosen, "data")
     pairs = [(cell, case) for cell in cells for case in cases(cell)]
     ran = context.map(lambda pair: run_case(context.cache, *pair), pairs, "running")

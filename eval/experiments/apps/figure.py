@@ -9,12 +9,11 @@ from typing import Any
 import matplotlib.pyplot as plt
 
 from eval import figures
-from eval.experiments.apps.comparison import OFF, ON
+from eval.experiments.apps.comparison import LATENCY, OFF, ON
 from eval.experiments.apps.design import BTRFS
-from eval.experiments.apps.text import FIELDS, PAPER_P99_BELOW, name_of
+from eval.experiments.apps.text import FIELDS, MODES, PAPER_P99_BELOW, name_of
 
-_COLOURS = {OFF: "#888888", ON: "#0072b2", BTRFS: "#e69f00"}
-_LABELS = {OFF: "linnos off", ON: "linnos on", BTRFS: "btrfs raid1c3"}
+_COLOURS = {OFF: "#888888", ON: "#0072b2", LATENCY: "#009e73", BTRFS: "#e69f00"}
 _TICKS = ("mean", "p95", "p99", "p99.9")
 _COLUMNS = 3
 
@@ -34,10 +33,11 @@ def draw(data: dict[str, Any], path: Path) -> None:
             known = [(k, fields[f]) for k, f in enumerate(FIELDS) if fields[f] is not None]
             at = [k + (i + 0.5) * width - 0.4 for k, _ in known]
             axes.bar(at, [triple[0] for _, triple in known], width, color=_COLOURS[mode],
-                     label=_LABELS[mode])  # fmt: skip
+                     label=MODES[mode])  # fmt: skip
             for x, (_, triple) in zip(at, known, strict=True):
                 figures.whisker(axes, x, triple)
         axes.set_xticks(range(len(FIELDS)), _TICKS)
+        axes.set_xlim(-0.6, len(FIELDS) - 0.4)
         axes.set_title(name_of(row), fontsize=9)
         axes.set_ylabel("latency (us)", fontsize=8)
         axes.grid(alpha=0.3, axis="y")
@@ -51,18 +51,22 @@ def _shares(axes: Any, rows: list[dict[str, Any]]) -> None:
     """By how much p99 is lower on, or p95 where there are too few for p99."""
     names = []
     for k, row in enumerate(rows):
-        field = "p99_us" if row["below"]["p99_us"] is not None else "p95_us"
-        triple = row["below"][field]
-        names.append(name_of(row) + ("" if field == "p99_us" else " (p95)"))
-        if triple is None:
-            continue
-        axes.barh(k, 100 * triple[0], color=_COLOURS[ON])
-        if triple[1] is not None:
-            axes.plot([100 * share for share in triple[1:]], [k, k], color="black", linewidth=1)
+        known = all(lower["p99_us"] is not None for lower in row["below"].values())
+        field = "p99_us" if known else "p95_us"
+        names.append(name_of(row) + ("" if known else " (p95)"))
+        height = 0.8 / len(row["below"])
+        for i, (mode, lower) in enumerate(row["below"].items()):
+            if lower[field] is None:
+                continue
+            at = k + (i + 0.5) * height - 0.4
+            axes.barh(at, 100 * lower[field][0], height, color=_COLOURS[mode])
+            if lower[field][1] is not None:
+                axes.plot([100 * share for share in lower[field][1:]], [at, at], color="black",
+                          linewidth=1)  # fmt: skip
     axes.axvline(100 * PAPER_P99_BELOW, color="black", linestyle=":",
                  label="the paper's MongoDB on f2fs")  # fmt: skip
     axes.axvline(0, color="black", linewidth=0.8)
     axes.set_yticks(range(len(names)), names, fontsize=7)
     axes.invert_yaxis()
     axes.set_xlabel("p99 lower on than off by (%)", fontsize=8)
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=7, loc="lower left")

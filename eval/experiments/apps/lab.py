@@ -4,7 +4,7 @@
 Each drive has two parts. The first are the mirrors of the array that the application's file system
 is on; on the second a Table 1 workload is replayed meanwhile, on each drive its own. So both meet
 in the drive and nowhere else: md knows nothing of the other load. The models are those of the cell,
-trained on a recording of that workload alone.
+networks or models of latencies, trained on a recording of that workload alone.
 """
 
 from __future__ import annotations
@@ -19,9 +19,18 @@ from typing import Any
 
 from eval import guests
 from eval.cache import Cache, code_version
-from eval.cells import N_DRIVES, REPLAYER_OPTIONS, Cell, brief, trained, write_workload
+from eval.cells import (
+    LATENCY_TRAINING,
+    N_DRIVES,
+    REPLAYER_OPTIONS,
+    Cell,
+    brief,
+    trained,
+    write_workload,
+)
 from eval.errors import StepError
 from eval.experiments.apps import reports
+from eval.experiments.apps.comparison import LATENCY, ON
 from eval.experiments.apps.programs import APPLICATIONS, Application, version
 from eval.experiments.apps.reports import Operations
 from eval.files import write_json
@@ -80,7 +89,8 @@ class Case:
     file_system : str
         On the array.
     mode : str
-        "off" or "on", of md's attribute; "btrfs": no md, but btrfs' own raid1c3.
+        "off", "on" (with networks) or "latency" (on, with models of latencies), of md's
+        attribute; "btrfs": no md, but btrfs' own raid1c3.
     """
 
     application: str
@@ -189,7 +199,7 @@ def _sourced(app: Application) -> str:
 
 def run_case(cache: Cache, cell: Cell, case: Case) -> Ran:
     """Run an application once, unless that was done before."""
-    models = trained(cache, cell)
+    models = trained(cache, cell, LATENCY_TRAINING if case.mode == LATENCY else ())
     app = APPLICATIONS[case.application]
     made_from = {
         "cell": asdict(cell), "case": asdict(case), "data": app.data, "load": app.load,
@@ -260,7 +270,7 @@ def run_once(
     for drive, model in enumerate(models):
         shutil.copyfile(model, folder / f"flash{drive}.linnos")
     kind = "btrfs" if case.mode == "btrfs" else "md"
-    state = "on" if case.mode == "on" else "off"
+    state = "on" if case.mode in (ON, LATENCY) else "off"
     places = guests.places_of(folder)
     uploaded = [places.of(folder / f"flash{drive}.linnos") for drive in range(len(models))]
     prepare = (
