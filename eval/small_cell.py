@@ -44,7 +44,7 @@ FIELDS = (
 )  # fmt: skip
 
 
-def replay(policy: str, out_dir: Path) -> dict[str, Any]:
+def replay(policy: str, out_dir: Path, *, prepare: str = "", finish: str = "") -> dict[str, Any]:
     """Replay the cell under a policy with the committed models.
 
     Parameters
@@ -53,6 +53,8 @@ def replay(policy: str, out_dir: Path) -> dict[str, Any]:
         One of ``POLICIES``.
     out_dir : Path
         Gets the workload and the replay's files.
+    prepare, finish : str
+        As :func:`eval.guests.replay` has them.
 
     Returns
     -------
@@ -75,6 +77,8 @@ def replay(policy: str, out_dir: Path) -> dict[str, Any]:
         policy,
         out_dir,
         models=[FOLDER / f"flash{k}.linnos" for k in range(N_DRIVES)],
+        prepare=prepare,
+        finish=finish,
     )
     return {field: summary[field] for field in FIELDS}
 

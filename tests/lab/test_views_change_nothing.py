@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: MIT
+"""A small cell of Fig. 8, replayed while each view looks on: what the view changes is printed."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eval import small_cell
+from linnapp.trace import replay_log
+
+pytestmark = pytest.mark.lab
+
+#: Of two replays these are counts, which no view changes.
+COUNTS = ("reads", "writes", "hedged", "extra_ios", "data_errors", "io_errors")
+#: From the first rest to the last read it takes 15 s at most.
+LONG_ENOUGH_S = 20
+
+#: Ten a second, where Prometheus asks four a minute.
+SCRAPED = """
+python3 -c 'import fcntl, socket, struct
+up_running = struct.pack("16sH14x", b"lo", 1 | 64)
+fcntl.ioctl(socket.socket(), 0x8914, up_running)  # SIOCSIFFLAGS'
+linnapp exporter >/dev/null 2>$LINNOS_OUT/exporter.txt &
+view=$!
+python3 -c 'import time, urllib.request
+while True:
+    time.sleep(0.1)
+    try:
+        text = urllib.request.urlopen("http://127.0.0.1:9870/metrics").read()
+    except OSError:
+        continue  # it has not started
+    with open("scrapes.txt", "ab") as scrapes:
+        scrapes.write(text)
+' &
+scraper=$!
+until [ -s scrapes.txt ]; do sleep 0.1; done
+"""
+
+
+@dataclass(frozen=True)
+class View:
+    """What looks on: its start before the replay, its end, and how far it may shift latencies.
+
+    Attributes
+    ----------
+    start, end : str
+        Shell commands.
+    mean_off_by : float
+        Share of the mean that is allowed; 0: nothing may differ.
+    """
+
+    start: str
+    end: str
+    mean_off_by: float = 0.0
+
+
+VIEWS = {
+    "top": View(
+        "linnapp top --json --interval 0.1 >top.txt & view=$!\n"
+        "until [ -s top.txt ]; do sleep 0.1; done",
+        "kill $view; wait $view || :",
+        0.0005,
+    ),
+    "exporter": View(SCRAPED, "kill $scraper $view; wait $scraper $view || :", 0.002),
+    "explain": View(
+        f"linnapp explain flash0 --duration {LONG_ENOUGH_S} --slow --json >explain.txt & view=$!",
+        "wait $view",
+    ),
+    "blktrace": View(
+        f"linnapp trace $(echo $LINNOS_DRIVES | tr , ' ') -o trace --duration {LONG_ENOUGH_S} & "
+        "view=$!",
+        "wait $view; linnapp layers --json trace/flash0.blk >layers.txt",
+    ),
+}
+
+
+def _seen(view: str, policy: str, folder: Path) -> str:
+    """That the view has seen the replay, and what of it."""
+    if view == "top":
+        looks = [json.loads(line)["drives"] for line in (folder / "top.txt").open()]
+        busy = [rows for rows in looks if sum(row["reads_per_s"] for row in rows) > 1000]
+        assert len(busy) >= 15
+        return f"{len(busy)} looks at busy drives"
+    if view == "exporter":
+        text = (folder / "scrapes.txt").read_text()
+        counts = re.findall(r'^linnos_disk_reads_total\{drive="flash0"\} (.*)', text, re.M)
+        n = len(set(counts))
+        assert n >= 15
+        return f"{n} scrapes of busy drives"
+    if view == "explain":
+        said = json.loads((folder / "explain.txt").read_text())
+        assert len(said["decisions"]) == 10
+        assert said["decisions_seen"] > 1000
+        return f"{said['decisions_seen']} decisions of one drive"
+    (recorded,) = json.loads((folder / "layers.txt").read_text())["recordings"]
+    served = json.loads((folder / f"{policy}.json").read_text())["reads_served_by"][0]
+    # The replayer reads a little besides what it measures.
+    assert served <= recorded["ios"] < 1.1 * served
+    return f"{recorded['ios']} reads of one drive"
+
+
+def _log(folder: Path, policy: str) -> np.ndarray[Any, Any]:
+    records = replay_log.read(folder / f"{policy}.log")
+    return records[np.lexsort((records["offset_bytes"], records["home"], records["due_ns"]))]
+
+
+@pytest.mark.parametrize(
+    ("view", "policy"),
+    [
+        (view, policy)
+        for view in VIEWS
+        for policy in ("linnos", "baseline")
+        # Nothing is decided without a model, and so nothing to be explained.
+        if (view, policy) != ("explain", "baseline")
+    ],
+)
+def test_a_view_changes_nothing_or_it_is_printed(view: str, policy: str, tmp_path: Path) -> None:
+    bare_dir, viewed_dir = tmp_path / "bare", tmp_path / "viewed"
+    committed = json.loads((small_cell.FOLDER / "numbers.json").read_text())["runs"][policy]
+    assert small_cell.replay(policy, bare_dir) == committed
+    viewed = small_cell.replay(
+        policy, viewed_dir, prepare=VIEWS[view].start, finish=VIEWS[view].end
+    )
+    bare_log, viewed_log = _log(bare_dir, policy), _log(viewed_dir, policy)
+    shift_us = (viewed_log["latency_ns"].astype(int) - bare_log["latency_ns"].astype(int)) / 1e3
+    differ = {
+        name: (viewed[name], before) for name, before in committed.items() if viewed[name] != before
+    }
+    print(
+        f"\n{view}, {policy}: {_seen(view, policy, viewed_dir)}; {np.count_nonzero(shift_us)} of "
+        f"{len(shift_us)} I/Os took from {shift_us.min():+.1f} to {shift_us.max():+.1f} us longer; "
+        + ("all numbers are those committed" if not differ else "with it and without: ")
+        + ", ".join(f"{name} {now:.6g}, {was:.6g}" for name, (now, was) in differ.items())
+    )
+    allowed = VIEWS[view].mean_off_by
+    if not allowed:
+        assert viewed == committed
+        assert not shift_us.any()
+        return
+    for name in COUNTS:
+        assert viewed[name] == committed[name], name
+    assert viewed["revoked"] == pytest.approx(committed["revoked"], rel=allowed * 10)
+    assert viewed["mean_us"] == pytest.approx(committed["mean_us"], rel=allowed)
+    assert math.isclose(viewed["p99_us"], committed["p99_us"], rel_tol=0.01)
