@@ -19,6 +19,7 @@ import subprocess
 import sys
 import termios
 import time
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -358,18 +359,35 @@ class Terminal:
             self.sent += data
             self._stream.feed(data)
 
+    def lines(self) -> list[list[tuple[str, bool, bool]]]:
+        """Of each line what is in one style: text, bold, reverse."""
+        return [
+            [
+                ("".join(cell.data for cell in run), bold, reverse)
+                for (bold, reverse), run in itertools.groupby(
+                    (self._screen.buffer[number][column] for column in range(120)),
+                    lambda cell: (cell.bold, cell.reverse),
+                )
+            ]
+            for number in range(self._screen.cursor.y + 1)
+        ]
+
     def picture(self) -> str:
         """The screen as SVG, in whatever monospaced font there is."""
         console = Console(record=True, width=120, file=io.StringIO(), force_terminal=True)
-        for number in range(self._screen.cursor.y + 1):
-            cells = [self._screen.buffer[number][column] for column in range(120)]
+        for runs in self.lines():
             line = Text()
-            for (bold, reverse), run in itertools.groupby(cells, lambda c: (c.bold, c.reverse)):
-                line.append("".join(c.data for c in run), Style(bold=bold, reverse=reverse))
+            for text, bold, reverse in runs:
+                line.append(text, Style(bold=bold, reverse=reverse))
             line.rstrip()
             console.print(line)
         svg = console.export_svg(title="linnapp top")
         return re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)
+
+    def whole(self) -> None:
+        """Read on until a look is drawn to its end: there are 0.2 s between two."""
+        while select.select([self._master], [], [], 0.05)[0]:
+            self._read(0)
 
     def ends(self) -> int:
         while self.process.poll() is None:
@@ -444,10 +462,9 @@ def test_ctrl_c_ends_it_tidily(terminal: Terminal) -> None:
     assert b"Traceback" not in terminal.sent
 
 
-def test_the_picture_in_the_docs_is_of_this_screen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """LINNOS_PICTURES=docs has it drawn anew."""
+@pytest.fixture
+def array(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    """Of three drives that have peers."""
     kernel = Kernel(tmp_path, monkeypatch, "nvme0n1 nvme1n1 nvme2n1")
     kernel.gain_us = 1850
     for drive in kernel.totals:
@@ -455,21 +472,132 @@ def test_the_picture_in_the_docs_is_of_this_screen(
         (tmp_path / "block" / drive / "linnos" / "model_id").write_text(kernel.model.model_id)
         state.save_upload(drive, kernel.model.model_id)
     terminal = Terminal(kernel)
-    try:
-        for us in (90, 110, 400, 100, 120, 90, 110):
-            shown = rf"nvme2n1 .* {us} "
-            terminal.until(lambda shown=shown: re.search(shown, terminal.line("nvme2n1")), us)
-        shown = r" 2400 .* 1850 .* [1-9][\d.]* (s|min)\s*$"  # no room for the model's age
-        terminal.until(lambda: re.search(shown, terminal.line("nvme2n1")), 2400, 90)
-        picture = terminal.picture()
-    finally:
-        terminal.close()
+    yield terminal
+    terminal.close()
+
+
+def kept(name: str, drawn: str) -> str:
+    """A picture as it is in the docs; LINNOS_PICTURES=docs has it drawn anew."""
     if "LINNOS_PICTURES" in os.environ:
-        (Path(os.environ["LINNOS_PICTURES"]) / "top.svg").write_text(picture)
-    kept = (ROOT / "docs" / "top.svg").read_text()
+        (Path(os.environ["LINNOS_PICTURES"]) / name).write_text(drawn)
+    return (ROOT / "docs" / name).read_text()
+
+
+#: the last drive in a burst, where there is no room for the model's age
+SLOW = r" 2400 .* 1850 .* [1-9][\d.]* (s|min)\s*$"
+
+
+def test_the_picture_in_the_docs_is_of_this_screen(array: Terminal) -> None:
+    for us in (90, 110, 400, 100, 120, 90, 110):
+        shown = rf"nvme2n1 .* {us} "
+        array.until(lambda shown=shown: re.search(shown, array.line("nvme2n1")), us)
+    array.until(lambda: re.search(SLOW, array.line("nvme2n1")), 2400, 90)
+    picture = array.picture()
     titles = _titles(picture)
     assert {"drive", "revoke/s", "kept/s", "gain", "burst", "nvme2n1"} <= titles
-    assert titles == _titles(kept)
+    assert titles == _titles(kept("top.svg", picture))
+
+
+def animated(frames: list[tuple[str, list[list[tuple[str, bool, bool]]]]], each_s: float) -> str:
+    """What was done and what was on the screen then, one after the other, as one SVG.
+
+    Where nothing moves, the second is shown.
+    """
+    n = len(frames)
+    tall = max(k for _, lines in frames for k, runs in enumerate(lines, 1) if runs[0][0].strip())
+    drawn = []
+    for k, (did, lines) in enumerate(frames):
+        texts = [f'<text class="did" x="520" y="20">{html.escape(did)}</text>']
+        for row, runs in enumerate(lines):
+            column = 0
+            for text, bold, reverse in runs:
+                x, y = 10 + 8.5 * column, 50 + 17 * row
+                column += len(text)
+                if reverse:
+                    texts.append(
+                        f'<rect x="{x}" y="{y - 13}" width="{8.5 * len(text)}" height="17"/>'
+                    )
+                elif not text.strip():
+                    continue
+                else:
+                    text = text.rstrip()
+                style = " ".join(["b"] * bold + ["r"] * reverse)
+                words = html.escape(text, quote=False).replace(" ", "\xa0")
+                texts.append(
+                    f'<text class="{style}" x="{x}" y="{y}" '
+                    f'textLength="{8.5 * len(text)}">{words}</text>'
+                )
+        still = " still" * (k == 1)
+        drawn.append(
+            f'<g class="frame{still}" style="animation-delay:{(k - n) * each_s:g}s">\n'
+            + "\n".join(texts).replace(' class=""', "")
+            + "\n</g>"
+        )
+    return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1040 {40 + 17 * tall}">
+<style>
+text {{ font: 14px monospace; fill: #c5c8c6 }}
+rect {{ fill: #c5c8c6 }}
+.b {{ font-weight: bold }}
+.r {{ fill: #292929 }}
+.did {{ font-family: sans-serif; text-anchor: middle; fill: #fabd2f }}
+.frame {{ visibility: hidden; animation: turn {n * each_s:g}s step-end infinite }}
+.still {{ visibility: visible }}
+@keyframes turn {{ 0% {{ visibility: visible }} {100 / n:g}%, 100% {{ visibility: hidden }} }}
+@media (prefers-reduced-motion: reduce) {{ .frame {{ animation: none }} }}
+</style>
+<rect style="fill:#292929" width="1040" height="{40 + 17 * tall}" rx="8"/>
+{chr(10).join(drawn)}
+</svg>
+"""
+
+
+def test_the_recording_in_the_docs_is_of_this_program(array: Terminal) -> None:
+    """A burst comes; the drives are sorted, the screen is paused, a drive is opened; it goes."""
+    frames = []
+
+    def frame(did: str, seen: Callable[[], object], us: float = 2400, revoked: int = 90) -> None:
+        array.until(seen, us, revoked)
+        array.whole()
+        frames.append((did, array.lines()))
+
+    def slow(drive: str = "nvme2n1") -> bool:
+        return bool(re.search(SLOW, array.line(drive)))
+
+    def order() -> list[str]:
+        return [line[:7] for line in array._screen.display if line.startswith("nvme")]
+
+    for us in (90, 110, 100, 120, 90):
+        shown = rf"nvme2n1 .* {us} "
+        array.until(lambda shown=shown: re.search(shown, array.line("nvme2n1")), us)
+    frame("linnapp top", lambda: re.search(" 110 ", array.line("nvme2n1")), 110, 0)
+    frame("a burst on nvme2n1", slow)
+    array.press(b"s")
+    frame("s: sorted by latency", lambda: order()[:1] == ["nvme2n1"] and slow())
+    array.press(b"p")
+    frame("p: paused", lambda: "paused" in array.line("linnapp top"))
+    array.press(b"p\x1b[B")
+    frame(
+        "p, down: going on, a drive is chosen",
+        lambda: any(reverse for runs in array.lines() for _, _, reverse in runs),
+    )
+    array.press(b"\r")
+    frame("Enter: opened", lambda: array.line("false_submits"))
+    array.press(b"\x1b")
+    frame(
+        "Esc: the burst is over",
+        lambda: re.search(" 100 .* -", array.line("nvme2n1")) and not slow(),
+        100,
+        0,
+    )
+    drawn = animated(frames, 2)
+    assert len(drawn) < 40_000
+    ET.fromstring(drawn)
+
+    def words(picture: str) -> list[set[str]]:
+        return [_titles(each) for each in re.findall(r'<g class="frame.*?</g>', picture, re.S)]
+
+    assert len(words(drawn)) == 7
+    assert words(drawn) == words(kept("top-recording.svg", drawn))
 
 
 def _titles(picture: str) -> set[str]:
