@@ -36,11 +36,16 @@ class FunctionRecording:
         What tracing a function costs.
     """
 
-    def __init__(self, recorder: _Recorder, groups: dict[str, str], symbols: Symbols) -> None:
+    def __init__(
+        self,
+        recorder: _Recorder,
+        groups: dict[str, str],
+        symbols: Symbols,
+        untraced_ns: float,
+    ) -> None:
         self._recorder = recorder
         self._groups = groups
         self._symbols = symbols
-        untraced_ns = _cheap_call_ns()
         traced_ns = _cheap_call_ns(recorder)
         self.overhead = overhead_of(self._times(), traced_ns - untraced_ns)
 
@@ -88,11 +93,13 @@ def prepared(buffer_mib: int = 64) -> Iterator[FunctionRecording]:
             f"{_SYMBOLS} has no addresses of functions: kernel.kptr_restrict hides them; as root: "
             "sysctl kernel.kptr_restrict=1"
         )
+    # Before the tracer is there: its functions take longer even while it leaves a process out.
+    untraced_ns = _cheap_call_ns()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="linnapp-")))
         tracer = stack.enter_context(function_tracer(places, buffer_kib=buffer_mib << 10))
         recorder = stack.enter_context(_Recorder.opened(tracer, folder))
-        yield FunctionRecording(recorder, groups, symbols)
+        yield FunctionRecording(recorder, groups, symbols, untraced_ns)
 
 
 def overhead_of(cheap: FunctionTimes, longer_ns: float) -> Overhead:
