@@ -22,7 +22,7 @@ PYTEST_PARALLEL := $(PYTEST) -n $(TEST_JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help deps venv kernel kernel-debug kernel-x86 kernel-6.1 kernel-deb kernel-debian native replayer liblinnos ublk install-lib install-ublk build deb demo test \
-	kernel-x86-kasan kernel-x86-kcsan test-elasticsearch test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 fuzz bench eval report lint clean
+	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 fuzz bench eval report lint clean
 
 help: ## this list
 	@echo "LinnOS. On a fresh Debian 12: make demo, make test."
@@ -67,7 +67,8 @@ kernel-debug: $(BUILD)/.deps ## the UML kernel with KASAN, lockdep and UBSAN
 kernel-x86: $(BUILD)/.deps $(BUILD)/.deps-qemu ## the patched x86-64 kernel for QEMU
 	kernel/build.sh x86
 
-kernel-x86-kasan kernel-x86-kcsan: kernel-%: $(BUILD)/.deps $(BUILD)/.deps-qemu
+kernel-x86-functions: ## the same without what checks itself: its functions can be traced
+kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions: kernel-%: $(BUILD)/.deps $(BUILD)/.deps-qemu
 	kernel/build.sh $*
 
 kernel-6.1: $(BUILD)/.deps $(BUILD)/.deps-6.1 ## the UML kernel from Debian's Linux 6.1

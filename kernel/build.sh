@@ -11,6 +11,7 @@
 #		x86		LinnOS and flashsim on x86-64, SMP, for QEMU
 #		x86-kasan	the same with KASAN: memory that is gone
 #		x86-kcsan	the same with KCSAN: races of two CPUs
+#		x86-functions	the same without what checks itself, its functions traceable
 #		deb		LinnOS for a real machine: Debian packages, x86-64
 # --kver VERSION	6.12 (the default) or 6.1
 # --ksrc DIR	take this tree (it is copied) instead of Debian's package
@@ -32,7 +33,7 @@ version=6.12
 
 say() { echo "kernel: $*"; }
 die() { echo "kernel/build.sh: $*" >&2; exit 1; }
-usage() { sed -n 's/^#\t\{0,1\}//; 4,23p' "$0" >&2; exit 2; }
+usage() { sed -n 's/^#\t\{0,1\}//; 4,24p' "$0" >&2; exit 2; }
 
 flavour=
 base_config=
@@ -46,7 +47,7 @@ while [ $# -gt 0 ]; do
 	--config)
 		[ $# -ge 2 ] || usage
 		base_config=$2; shift ;;
-	um|um-debug|um-unpatched|x86|x86-kasan|x86-kcsan|deb)
+	um|um-debug|um-unpatched|x86|x86-kasan|x86-kcsan|x86-functions|deb)
 		flavour=$1 ;;
 	*)	usage ;;
 	esac
@@ -235,7 +236,8 @@ kmake() {
 }
 
 # A symbol that a fragment asks for and the kernel does not grant is an error:
-# a typing error or a dependency would otherwise go unnoticed.
+# a typing error or a dependency would otherwise go unnoticed. The last fragment
+# that names it counts.
 check_config() {
 	local line name bad=
 
@@ -247,7 +249,9 @@ check_config() {
 		CONFIG_*)
 			grep -qxF "$line" "$out_dir/.config" || bad="$bad $line;" ;;
 		esac
-	done < <(cat "${fragments[@]}")
+	done < <(cat "${fragments[@]}" | tac |
+		awk '/^(# )?CONFIG_/ { match($0, /CONFIG_[A-Za-z0-9_]+/)
+			if (!seen[substr($0, RSTART, RLENGTH)]++) print }')
 	if [ -n "$bad" ]; then
 		rm -f "$out_dir/.config" "$out_dir/.linnos-config"
 		die "the kernel does not grant:$bad"

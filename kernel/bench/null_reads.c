@@ -6,7 +6,7 @@
  *	null_reads DEVICE --batches N M [--hint]	time them: submitted M at a
  *		time, prints the median and the lower and upper quartile of N
  *		batches, in ticks of the processor's time stamp counter for a read
- *	null_reads DEVICE --plain N		N preads, one after the other, for
+ *	null_reads DEVICE --plain N [--hint]	N reads, one after the other, for
  *		those who count instructions
  *	null_reads --ticks			prints ticks per nanosecond
  *
@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
@@ -88,6 +89,19 @@ static void timed(int fd, char *buffer, long batches, long batch, int hint)
 	       (double)ticks[batches / 4] / batch, (double)ticks[batches * 3 / 4] / batch);
 }
 
+static ssize_t plain(int fd, char *buffer, long offset)
+{
+	return pread(fd, buffer, BLOCK, offset);
+}
+
+static ssize_t hinted(int fd, char *buffer, long offset)
+{
+	struct iovec block = { .iov_base = buffer, .iov_len = BLOCK };
+	ssize_t n = preadv2(fd, &block, 1, offset, RWF_LATCRIT);
+
+	return n < 0 && errno == EBUSY ? BLOCK : n;
+}
+
 static double ticks_per_ns(void)
 {
 	struct timespec a, b;
@@ -103,6 +117,7 @@ static double ticks_per_ns(void)
 
 int main(int argc, char **argv)
 {
+	ssize_t (*one)(int fd, char *buffer, long offset) = plain;
 	char *buffer;
 	long n, i;
 	int fd;
@@ -112,7 +127,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	if (argc < 4 || (n = atol(argv[3])) < 1) {
-		fprintf(stderr, "usage: null_reads DEVICE --batches N M [--hint] | --plain N\n");
+		fprintf(stderr, "usage: null_reads DEVICE --batches N M [--hint] | --plain N [--hint]\n");
 		return 2;
 	}
 	fd = open(argv[1], O_RDONLY | O_DIRECT);
@@ -132,8 +147,10 @@ int main(int argc, char **argv)
 		timed(fd, buffer, n, batch, argc > 5 && !strcmp(argv[5], "--hint"));
 		return 0;
 	}
+	if (argc > 4 && !strcmp(argv[4], "--hint"))
+		one = hinted;
 	for (i = 0; i < n; i++)
-		if (pread(fd, buffer, BLOCK, i * 1037 % SPREAD * BLOCK) != BLOCK)
+		if (one(fd, buffer, i * 1037 % SPREAD * BLOCK) != BLOCK)
 			die("read");
 	return 0;
 }

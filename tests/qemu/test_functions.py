@@ -1,23 +1,51 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp layers --functions` on Debian's kernel, where time is a count of instructions."""
+"""`linnapp layers --functions`, where time is a count of instructions: on Debian's kernel, and of
+LinnOS's own functions on ours."""
 
 from __future__ import annotations
 
 import io
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from eval.bench import MODEL, OUT
+from eval.bench.kernel import FOLDER as TOOLS
+from eval.bench.kernel import build, latency_model
+from eval.bench.off_cost import NULL_BLK
 from linnapp.lab.guest import REPOSITORY
 from linnapp.lab.qemu import QemuGuest, run
 
 pytestmark = pytest.mark.qemu
 
 KERNEL = REPOSITORY / "build" / "kernel-debian"
+OURS = REPOSITORY / "build" / "linux-x86-functions" / "bzImage"
 PROGRAM = REPOSITORY / "eval" / "experiments" / "functions" / "guest" / "direct_io.c"
+READS = Path(__file__).with_name("functions_of_reads.py")
+
+
+def counting(script: str, out: Path, **settings: Any) -> str:
+    """Run a script in a guest whose time is a count of instructions; what it printed."""
+    guest = QemuGuest(
+        counts_instructions=True,
+        n_cpus=1,
+        n_drives=1,
+        drive_mb=256,
+        memory_mb=1536,
+        out_dir=out,
+        environment={"PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin"},
+        timeout_s=900,
+        **settings,
+    )
+    output, errors = io.BytesIO(), io.BytesIO()
+    result = run(["sh", "-ec", script], guest, stdout=output, stderr=errors)
+    assert not result.status, errors.getvalue().decode()
+    return output.getvalue().decode()
 
 
 def test_functions_of_writes_are_told(tmp_path: Path) -> None:
@@ -26,18 +54,6 @@ def test_functions_of_writes_are_told(tmp_path: Path) -> None:
         pytest.skip(f"{KERNEL}: no kernel with its functions traceable; make kernel-debian")
     program = tmp_path / "direct_io"
     subprocess.run(["gcc", "-O2", "-static", "-o", program, PROGRAM], check=True)
-    guest = QemuGuest(
-        kernel=kernels[0],
-        modules=next((KERNEL / "lib" / "modules").iterdir()),
-        counts_instructions=True,
-        n_cpus=1,
-        n_drives=1,
-        drive_mb=256,
-        memory_mb=1536,
-        out_dir=tmp_path,
-        environment={"PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin"},
-        timeout_s=900,
-    )
     script = (
         "mkfs.ext4 -q /dev/nvme0n1; mount /dev/nvme0n1 /run/mnt\n"
         f"{program} write /run/mnt/file 1048576 8; sync\n"
@@ -47,9 +63,8 @@ def test_functions_of_writes_are_told(tmp_path: Path) -> None:
         # Nothing of it is left behind.
         'test -z "$(ls /sys/kernel/debug/tracing/instances)"\n'
     )
-    errors = io.BytesIO()
-    result = run(["sh", "-ec", script], guest, stdout=io.BytesIO(), stderr=errors)
-    assert not result.status, errors.getvalue().decode()
+    modules = next((KERNEL / "lib" / "modules").iterdir())
+    counting(script, tmp_path, kernel=kernels[0], modules=modules)
     said = json.loads((tmp_path / "said").read_text())
     (call,) = said["calls"]
     assert call["call"] == "write" and call["calls"] == 8
@@ -62,3 +77,59 @@ def test_functions_of_writes_are_told(tmp_path: Path) -> None:
     assert pages["calls"] >= 8 and call["groups"]["pages"]["us"] / 8 > 5
     assert 0 < said["overhead"]["inside_ns"] <= said["overhead"]["function_ns"] < 10_000
     assert said["lost"] == {"times": 0, "calls": 0}
+
+
+#: What the block layer calls of LinnOS for a hinted read.
+HOOKS = {
+    "blk_linnos_decide",
+    "blk_linnos_arrive",
+    "blk_linnos_track",
+    "__blk_linnos_issue_rq",
+    "__blk_linnos_complete_rq",
+    "blk_linnos_done_bio",
+}
+
+
+def test_functions_of_linnos_are_told(tmp_path: Path) -> None:
+    if not OURS.exists():
+        pytest.skip(
+            f"{OURS}: no kernel of ours with its functions traceable; make kernel-x86-functions"
+        )
+    build("guest-tools")
+    OUT.mkdir(parents=True, exist_ok=True)
+    command = ("python3", READS, TOOLS / "null_reads", MODEL, latency_model())
+    said = counting(
+        shlex.join([*map(str, command), "nullb0", "nvme0n1"]),
+        tmp_path,
+        kernel=OURS,
+        kernel_args=[
+            # On a busy machine the kernel may lose its trust in a clock that stops for it.
+            "tsc=reliable",
+            *(f"null_blk.{each}" for each in ("nr_devices=1", *NULL_BLK)),
+        ],
+    )
+    (tmp_path / "said").write_text(said)
+    cases = [json.loads(line) for line in said.splitlines()]
+    assert len(cases) == 10
+    for case in cases:
+        name = tuple(case[key] for key in ("drive", "model", "mode"))
+        assert case["status"] == case["lost"] == 0 < case["overhead_ns"], name
+        linnos_us = case["groups"].get("linnos", {"us": 0.0})["us"] / case["calls"]
+        functions = {f["name"]: f for f in case["functions"] if f["group"] == "linnos"}
+        if case["mode"] == "off":
+            # A hinted read is asked about, and what is on its way is looked at if any drive is
+            # on; they return at once.
+            assert linnos_us < 0.1, name
+            off_ns, off_us = case["hinted_ns"], case["us"] / case["calls"]
+            continue
+        assert case["inferences"] > 0.9 * case["calls"], name
+        assert functions["linnos_predict"]["calls"] == case["inferences"]
+        if case["drive"] == "nullb0":
+            assert set(functions) >= HOOKS, name
+            # As much as the same read takes longer by, traced or not.
+            more_us = (case["hinted_ns"] - off_ns) / 1000
+            assert case["us"] / case["calls"] - off_us == pytest.approx(more_us, rel=0.1), name
+            assert linnos_us == pytest.approx(more_us, rel=0.1), name
+        else:
+            # What is completed while the reader sleeps is not in its system call.
+            assert set(functions) >= HOOKS - {"__blk_linnos_complete_rq", "blk_linnos_done_bio"}

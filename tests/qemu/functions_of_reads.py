@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+"""Runs in the guest: in which functions hinted reads of drives spend their time.
+
+functions_of_reads.py NULL_READS NETWORK TREES DRIVE... prints a line of JSON for each drive, model
+and mode: `layers --functions` of the reads, and how long they take if nobody traces them.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from linnapp.drive.function_recording import FunctionRecording, prepared
+
+READS = 400
+#: In the mode off no model is asked.
+CASES = (
+    ("none", "off"),
+    *((model, mode) for model in ("network", "trees") for mode in ("observe", "enforce")),
+)
+
+
+def untraced_ns(program: str, drive: str, *options: str) -> float:
+    """The median of reads, each submitted and waited for."""
+    command = [program, f"/dev/{drive}", "--batches", str(READS), "1", *options]
+    ticks = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[0]
+    rate = subprocess.run([program, "--ticks"], check=True, capture_output=True, text=True).stdout
+    return float(ticks) / float(rate)
+
+
+def set_up(drive: str, model: str, mode: str, file: str) -> Path:
+    """Have a drive decide so; its folder."""
+    linnos = Path("/sys/block", drive, "linnos")
+    (linnos / "mode").write_text("off")
+    if model != "none":
+        (linnos / "model").write_bytes(Path(file).read_bytes())
+    (linnos / "mode").write_text(mode)
+    return linnos
+
+
+def of_case(
+    recording: FunctionRecording, program: str, drive: str, model: str, mode: str, file: str
+) -> dict[str, object]:
+    """Trace reads of a drive."""
+    linnos = set_up(drive, model, mode, file)
+
+    def counts() -> dict[str, int]:
+        names = ("latency_critical", "inferences", "revoked", "probes")
+        return {name: int((linnos / "stats" / name).read_text()) for name in names}
+
+    before = counts()
+    times, status = recording.record([program, f"/dev/{drive}", "--plain", str(READS), "--hint"])
+    (call,) = (call for call in times.calls if call.name == "preadv2")
+    return {
+        "drive": drive,
+        "model": model,
+        "mode": mode,
+        "status": status,
+        "lost": times.missed,
+        **{name: count - before[name] for name, count in counts().items()},
+        **call.to_json(recording.overhead),
+    }
+
+
+def main() -> None:
+    program, network, trees, *drives = sys.argv[1:]
+    files = {"none": "", "network": network, "trees": trees}
+    cases = [(drive, model, mode) for drive in drives for model, mode in CASES]
+    # A tracer that is there makes its functions longer, even of those it does not trace.
+    untraced = []
+    for drive, model, mode in cases:
+        set_up(drive, model, mode, files[model])
+        plain_ns, hinted_ns = (untraced_ns(program, drive, *hint) for hint in ((), ("--hint",)))
+        untraced.append({"plain_ns": plain_ns, "hinted_ns": hinted_ns})
+    with prepared() as recording:
+        for (drive, model, mode), times in zip(cases, untraced, strict=True):
+            case = of_case(recording, program, drive, model, mode, files[model])
+            print(json.dumps(case | times | {"overhead_ns": recording.overhead.function_ns}))
+
+
+if __name__ == "__main__":
+    main()
