@@ -68,7 +68,8 @@ def test_functions_of_writes_are_told(tmp_path: Path) -> None:
     said = json.loads((tmp_path / "said").read_text())
     (call,) = said["calls"]
     assert call["call"] == "write" and call["calls"] == 8
-    assert {"wait", "split", "pages", "mapping", "driver", "queue", "filesystem", "entry"} <= set(
+    # Not asleep for certain: on a busy machine the drive may be done before the writer waits.
+    assert {"split", "pages", "mapping", "driver", "queue", "filesystem", "entry"} <= set(
         call["groups"]
     )
     assert sum(group["share"] for group in call["groups"].values()) == pytest.approx(1)
