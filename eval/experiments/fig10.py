@@ -127,8 +127,10 @@ def _live(path: Path) -> list[dict[str, float]]:
     """Of each drive, by the kernel's own counters."""
     drives: dict[str, dict[str, int]] = {}
     for line in path.read_text().splitlines():
-        drive, name, value = line.split()
-        drives.setdefault(drive, {})[name] = int(value)
+        drive, name, *values = line.split()
+        # Kernels of older replays (--any-version) had the histogram of latencies there, too.
+        if len(values) == 1:
+            drives.setdefault(drive, {})[name] = int(values[0])
     ratios = []
     for counted in drives.values():
         reads = counted["latency_critical"]
