@@ -6,7 +6,11 @@ the message and exits with status 1; anything else is a bug and keeps its traceb
 """
 
 import contextlib
+import os
+import shlex
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 
 class LinnappError(Exception):
@@ -48,4 +52,36 @@ def needs(what: str, install: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise LinnappError(f"{what} ({error}); install it with: pip install {install}") from error
+        command = install_command(install)
+        raise LinnappError(f"{what} ({error}); install it with: {command}") from error
+
+
+def install_command(libraries: str) -> str:
+    """What installs libraries where this program finds them.
+
+    Debian's own pip installs nothing outside of a virtual environment. The packaged command says in
+    ``LINNAPP_ENVIRONMENT`` which one it looks for; a clone has one that `make venv` makes.
+
+    Parameters
+    ----------
+    libraries : str
+        As pip is to be given them.
+
+    Returns
+    -------
+    str
+        For a shell.
+    """
+    if sys.prefix != sys.base_prefix:
+        return f"{shlex.quote(str(Path(sys.prefix, 'bin', 'pip')))} install {libraries}"
+    if own := os.environ.get("LINNAPP_ENVIRONMENT"):
+        own = shlex.quote(own)
+        return (
+            f"sudo python3 -m venv --system-site-packages {own} && "
+            f"sudo {own}/bin/pip install {libraries}"
+        )
+    clone = Path(__file__).parents[1]
+    if (clone / "Makefile").is_file():
+        where = shlex.quote(str(clone))
+        return f"make -C {where} venv, and run {where}/.venv/bin/linnapp"
+    return f"pip install {libraries}"

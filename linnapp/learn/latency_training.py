@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.errors import LinnappError, TraceError, needs
+from linnapp.errors import LinnappError, TraceError, install_command, needs
 from linnapp.learn import hedge_table, training
 from linnapp.learn.inflection import InflectionPoint
 from linnapp.learn.latency_features import FeatureArray, Observer
@@ -369,7 +369,7 @@ def grow(reads: LatencyReads, like: LatencyModel, seed: int) -> tuple[LatencyMod
     if tuple(int(part) for part in version.split(".")[:2]) < (1, 3):
         raise LinnappError(
             f"latency models need scikit-learn 1.3 or newer, here is {version}; install one with: "
-            "pip install -U scikit-learn"
+            + install_command("'scikit-learn>=1.3'")
         )
     boosting = HistGradientBoostingRegressor(
         loss="gamma",

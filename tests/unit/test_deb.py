@@ -119,6 +119,36 @@ def test_the_command_runs_where_it_is_put(unpacked: Path, tmp_path: Path) -> Non
     assert "--compare" in said(unpacked / "usr" / "sbin" / "linnos-ublk", "--help")
 
 
+@pytest.mark.skipif(
+    Path("/var/lib/linnapp/venv").exists(), reason="the packages' environment is here"
+)
+def test_what_is_missing_is_to_go_where_the_command_looks_for_it(
+    unpacked: Path, tmp_path: Path
+) -> None:
+    """By the system's own Python, whose pip Debian forbids to install anything."""
+    (tmp_path / "prometheus_client.py").write_text("raise ImportError('not installed')\n")
+    modules = unpacked / "usr" / "lib" / "python3" / "dist-packages"
+    ran = subprocess.run(
+        [Path(sys.base_prefix, "bin", "python3"), unpacked / "usr" / "bin" / "linnapp", "exporter"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": os.pathsep.join([str(tmp_path), str(modules), *sys.path[1:]]),
+        },
+        check=False,
+    )
+    assert (
+        ran.returncode == 1
+        and (
+            "sudo python3 -m venv --system-site-packages /var/lib/linnapp/venv && "
+            "sudo /var/lib/linnapp/venv/bin/pip install 'linnapp[exporter]'\n"
+        )
+        in ran.stderr
+    ), ran.stderr
+
+
 def test_processes_of_the_command_do_not_begin_it_again(unpacked: Path) -> None:
     """Those that train drives side by side run its file first, under another name."""
     ran = (

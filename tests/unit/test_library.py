@@ -19,7 +19,7 @@ from test_training import array_trace
 
 import linnapp
 from linnapp.cli import cli
-from linnapp.errors import TraceError
+from linnapp.errors import TraceError, install_command
 from linnapp.learn.bound import black_box_auc
 from linnapp.learn.fleet import train_fleet
 from linnapp.learn.network import import_tensorflow
@@ -133,6 +133,21 @@ def test_a_library_that_is_missing_is_no_fault_of_the_trace(
     with pytest.raises(linnapp.LinnappError, match=words) as error:
         use()
     assert not isinstance(error.value, TraceError)
+
+
+def test_a_library_is_to_be_installed_where_it_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("LINNAPP_ENVIRONMENT", raising=False)
+    monkeypatch.setattr(sys, "prefix", "/srv/our tools")
+    assert install_command("dask") == "'/srv/our tools/bin/pip' install dask"
+    monkeypatch.setattr(sys, "prefix", sys.base_prefix)
+    root = Path(__file__).parents[2]
+    assert install_command("dask") == f"make -C {root} venv, and run {root}/.venv/bin/linnapp"
+    monkeypatch.setattr("linnapp.errors.__file__", "/usr/lib/linnapp/errors.py")
+    assert install_command("dask") == "pip install dask"
+    monkeypatch.setenv("LINNAPP_ENVIRONMENT", "/v")
+    assert install_command("dask").endswith(" /v && sudo /v/bin/pip install dask")
 
 
 def test_import_is_light_and_every_name_is_there() -> None:
