@@ -62,12 +62,13 @@ def exporter(
     /           the last hour of every drive: latencies, decisions, bursts
     /hour.json  the page's numbers
 
-    Of the drives named, or of all that have LinnOS at the time. Needs no root; as root it has the
-    pending pages too. A Prometheus that takes native histograms is answered in protobuf, with
-    the latencies in native form beside the classic one. Alert rules and a Grafana dashboard are in
-    linnapp/monitoring.
+    Of the drives named, or of all that have LinnOS at the time; of disks that are no drives
+    (null_blk, loop, ram, zram), or have no medium, those with a model or a mode other than off.
+    Needs no root; as root it has the pending pages too. A Prometheus that takes native histograms
+    is answered in protobuf, with the latencies in native form beside the classic one. Alert rules
+    and a Grafana dashboard are in linnapp/monitoring.
     """
-    from linnapp.errors import DeviceError, needs
+    from linnapp.errors import needs
 
     with needs("the exporter needs prometheus_client", "'linnapp[exporter]'"):
         import prometheus_client
@@ -75,14 +76,11 @@ def exporter(
         with needs("the page, which --no-page leaves out, needs Jinja", "'linnapp[exporter]'"):
             import jinja2  # noqa: F401
     from linnapp.drive.metrics import DriveCollector
-    from linnapp.drive.sysfs import Drive, drives
+    from linnapp.drive.sysfs import Drive, check_has_drives
 
     names = [Drive(device).name for device in devices]
-    if not names and not drives():
-        raise DeviceError(
-            "no disk has LinnOS: this kernel lacks the patch (CONFIG_BLK_LINNOS); boot the "
-            "patched kernel"
-        )
+    if not names:
+        check_has_drives()
     registry = prometheus_client.CollectorRegistry()
     registry.register(DriveCollector(names))
     if once:

@@ -53,16 +53,14 @@ def status(devices: tuple[str, ...], as_json: bool, watch: bool, interval: float
 
     Rates are those since the last look, of this command or of --watch. Of drives with peers also
     the reads that were kept because no peer was predicted to be sooner, and what a revocation was
-    predicted to win, on average, beyond what the failover costs.
+    predicted to win, on average, beyond what the failover costs. Disks that are no drives
+    (null_blk, loop, ram, zram), or have no medium, are shown if they are named, have a model, or a
+    mode other than off.
     """
-    from linnapp.drive.sysfs import drives
-    from linnapp.errors import DeviceError
+    from linnapp.drive.sysfs import check_has_drives
 
-    if not devices and not drives():
-        raise DeviceError(
-            "no disk has LinnOS: this kernel lacks the patch (CONFIG_BLK_LINNOS); boot the "
-            "patched kernel"
-        )
+    if not devices:
+        check_has_drives()
     if as_json and not watch:
         click.echo(json.dumps({"drives": _looks(devices)}, indent=1))
     elif as_json:

@@ -51,18 +51,18 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
     Keys: q quit, p pause, s sort by the next column, r reverse,
     up and down choose a drive, Enter opens it, Escape goes back.
 
+    Disks that are no drives (null_blk, loop, ram, zram), or have no medium, are shown if they are
+    named, have a model, or a mode other than off.
+
     Nothing is traced. A kernel that has no latency_us_histogram shows no percentiles.
     """
-    from linnapp.drive.sysfs import Drive, drives
+    from linnapp.drive.sysfs import Drive, check_has_drives
     from linnapp.drive.watching import Array
-    from linnapp.errors import DeviceError, LinnappError
+    from linnapp.errors import LinnappError
 
     names = [Drive(device).name for device in devices]
-    if not names and not drives():
-        raise DeviceError(
-            "no disk has LinnOS: this kernel lacks the patch (CONFIG_BLK_LINNOS); boot the "
-            "patched kernel"
-        )
+    if not names:
+        check_has_drives()
     if not once and not as_json and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise LinnappError(
             "top needs a terminal; --once prints one look, --json a line of JSON at each"

@@ -34,6 +34,9 @@ _DISK_STAT = (
     *("in_flight", "busy_ms"),
 )
 
+#: Disks of memory, of a file, or of nothing.
+_NO_DRIVES = ("loop", "nullb", "ram", "zram")
+
 #: larger than any model; a read that returns more is not one
 _MAX_MODEL_BYTES = 64 << 20
 
@@ -314,12 +317,53 @@ def _check_shape(model: Model) -> None:
 
 
 def drives() -> list[str]:
-    """Names of all disks whose kernel has LinnOS."""
-    return sorted(
-        path.parent.name
-        for path in (sysfs_root() / "block").glob("*/linnos")
-        if not path.parent.name.startswith(("loop", "ram"))
+    """Names of the drives that are meant where none is named.
+
+    All disks whose kernel has LinnOS, but of those that are no drives, as `_NO_DRIVES` and slots
+    without a medium, only what somebody gave a mode other than off, or a model.
+    """
+    return [name for name in _with_linnos() if _is_drive(name) or _is_set_up(name)]
+
+
+def check_has_drives() -> None:
+    """Find out whether any drive is meant where none is named.
+
+    Raises
+    ------
+    DeviceError
+        If not.
+    """
+    if drives():
+        return
+    if others := _with_linnos():
+        raise DeviceError(
+            f"no drive has LinnOS; of {', '.join(others)}, which are none or have no medium, name "
+            "those that you mean"
+        )
+    raise DeviceError(
+        "no disk has LinnOS: this kernel lacks the patch (CONFIG_BLK_LINNOS); boot the patched "
+        "kernel"
     )
+
+
+def _with_linnos() -> list[str]:
+    return sorted(path.parent.name for path in (sysfs_root() / "block").glob("*/linnos"))
+
+
+def _is_drive(name: str) -> bool:
+    try:
+        size = (sysfs_root() / "block" / name / "size").read_text().strip()
+    except OSError:
+        size = ""  # it is being removed
+    return not name.startswith(_NO_DRIVES) and size != "0"
+
+
+def _is_set_up(name: str) -> bool:
+    try:
+        drive = Drive(name)
+        return drive.mode != "off" or drive.model_id is not None
+    except DeviceError:
+        return False
 
 
 def _disk_name(device: str) -> str:

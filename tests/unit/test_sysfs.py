@@ -39,6 +39,34 @@ def test_state(tree: Path) -> None:
     assert drive.mode == "observe"
 
 
+def test_what_is_no_drive_is_meant_once_it_is_named_or_set_up(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    block = tree.parents[1]
+    odd = ["loop0", "nbd0", "nullb0", "ram0", "zram0"]
+    for name in odd:
+        shutil.copytree(tree, block / name / "linnos")
+        (block / name / "linnos" / "mode").write_text("off\n")
+    # A slot without a medium, and one with.
+    (block / "nbd0" / "size").write_text("0\n")
+    (block / "sda" / "size").write_text("2097152\n")
+    assert drives() == ["sda", "sdb"]
+    (block / "nullb0" / "linnos" / "mode").write_text("observe\n")
+    (block / "nbd0" / "linnos" / "model_id").write_text("0123abcd\n")
+    assert drives() == ["nbd0", "nullb0", "sda", "sdb"]
+    for name in odd:
+        (block / name / "linnos" / "mode").write_text("off\n")
+    for name in ("nbd0", "sda", "sdb"):
+        shutil.rmtree(block / name)
+    for command in (["top", "--once"], ["status"], ["exporter", "--once"]):
+        with pytest.raises(
+            LinnappError, match="no drive has LinnOS; of loop0, nullb0, ram0, zram0"
+        ):
+            cli.main(command, standalone_mode=False)
+    cli.main(["status", "nullb0"], standalone_mode=False)
+    assert "nullb0" in capsys.readouterr().out
+
+
 def test_upload_is_verified(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = random_model()
     with pytest.raises(ModelError, match="but no model is active"):
