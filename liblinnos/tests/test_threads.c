@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Many threads read one array whose replicas fail at random moments: no read is lost, none is
- *wrong. LINNOS_READS=N: so many reads a test (20,000), with all of:
+ * wrong. So many reads a test, and what became of them:
  *
  *	LINNOS_READS=200000 build/liblinnos/tests/test_threads
  */
@@ -87,7 +87,7 @@ static unsigned long reads_asked_for(void)
 {
 	const char *given = getenv("LINNOS_READS");
 
-	return given ? strtoul(given, NULL, 10) / N_THREADS * N_THREADS : 20000;
+	return given ? strtoul(given, NULL, 10) / N_THREADS * N_THREADS : 200000;
 }
 
 static void run(struct many *m)
@@ -109,6 +109,12 @@ static void check(struct many *m)
 	assert(s.failed == m->reads_failed);
 	assert(s.served_by[0] + s.served_by[1] + s.served_by[2] == m->reads_done);
 	assert((double)s.hedges * 100 <= m->array->o.extra_io_percent * (double)s.reads);
+	if (getenv("LINNOS_READS"))
+		fprintf(stderr,
+			"%lu reads: %lu right, %lu failed by all %d; attempts: %llu failed, %llu "
+			"hedges\n",
+			m->n_reads, (unsigned long)m->reads_done, (unsigned long)m->reads_failed, N,
+			(unsigned long long)s.errors, (unsigned long long)s.hedges);
 }
 
 TEST(drives_fail_at_random_moments_and_no_read_is_lost_or_wrong)
