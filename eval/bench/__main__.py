@@ -22,6 +22,7 @@ from eval.bench import (
     linnapp,
     off_cost,
     replayer,
+    top,
     ublk_cost,
     watching,
 )
@@ -76,6 +77,7 @@ BENCHMARKS = {
     "labelling": Benchmark(linnapp.labelling),
     "text": Benchmark(linnapp.text),
     "fleet": Benchmark(linnapp.fleet),
+    "top": Benchmark(top.top),
     "watch-rate": Benchmark(watching.rate, needs="root, and a kernel with BTF"),
     "watch-redis": Benchmark(
         watching.redis,

@@ -157,7 +157,7 @@ def _check(*programs: str) -> None:
     check_can_watch()
 
 
-def _cpu_s(pid: int) -> float:
+def cpu_s(pid: int) -> float:
     """Processor's time of a process: of its threads, in ns, where its own are of 10 ms."""
     total_ns = 0
     for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
@@ -282,7 +282,7 @@ def run_redis(
             elif tracer is not None:
                 given = [option.format(folder=folder) for option in TRACERS[tracer]]
                 reader, summary = outer.enter_context(_watched(pid, given, own))
-            before = _cpu_s(pid), _cpu_s(reader) if reader else 0.0
+            before = cpu_s(pid), cpu_s(reader) if reader else 0.0
             start = time.monotonic()
             command = ["redis-benchmark", "-p", str(port), "-n", str(requests), "-q"]
             command += [] if tests is None else ["-t", tests]
@@ -290,7 +290,7 @@ def run_redis(
             _, status, used = os.wait4(client.pid, 0)
             client.returncode = os.waitstatus_to_exitcode(status)
             seconds = time.monotonic() - start
-            after = _cpu_s(pid), _cpu_s(reader) if reader else 0.0
+            after = cpu_s(pid), cpu_s(reader) if reader else 0.0
         finally:
             server.close()
         if client.returncode:
@@ -378,12 +378,12 @@ def _turn(pid: int, port: int, requests: int, tests: str | None, wanted: Wanted 
             reader.choose(wanted)
             reader.attach(16 << 20)
             reader.follow(pid)
-        before, start = _cpu_s(pid), time.monotonic()
+        before, start = cpu_s(pid), time.monotonic()
         # What it writes is in no path that is asked for: the buffer has room for the few calls.
         client = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         _, status, used = os.wait4(client.pid, 0)
         client.returncode = os.waitstatus_to_exitcode(status)
-        seconds, after = time.monotonic() - start, _cpu_s(pid)
+        seconds, after = time.monotonic() - start, cpu_s(pid)
         calls, counts = 0, dict[str, int]()
         if reader is not None:
             reader.stop()
@@ -432,11 +432,11 @@ def run_rate(rate: int, seconds: float, arguments: str | None) -> dict[str, Any]
             assert begin is not None and told is not None
             told.readline()
             with _watched(program.pid, options, folder) as (reader, summary):
-                before = _cpu_s(reader)
+                before = cpu_s(reader)
                 begin.write("\n")
                 begin.flush()
                 made, took_s = told.readline().split()
-                used_s = _cpu_s(reader) - before
+                used_s = cpu_s(reader) - before
                 begin.close()
         found = json.loads(summary.read_text())
         stored = sum(row["calls"] for row in found["by_path"] if row["path"] == str(file))

@@ -85,13 +85,13 @@ def _rate(value: float | None) -> str:
     return f"{value:.1f}" if 0 < value < 10 else f"{value:.0f}"
 
 
-def _cells(row: Row, spark_width: int) -> dict[str, str]:
+def _cells(row: Row) -> dict[str, str]:
+    """What a row says, but for the bars."""
     rates = row.per_second
     us = row.read_us_mean
     return {
         "drive": row.drive,
         "mode": row.mode,
-        "latency": sparkline(row.latencies_us, spark_width),
         "us": "-" if us is None else f"{us:.0f}",
         "p50": _rate(row.read_us_percentiles.get("p50")),
         "p99": _rate(row.read_us_percentiles.get("p99")),
@@ -109,8 +109,10 @@ def _cells(row: Row, spark_width: int) -> dict[str, str]:
     }
 
 
-def table(rows: Sequence[Row], width: int, selected: str | None = None) -> Table:
+def table(rows: Sequence[Row], width: int, selected: str | None = None) -> Text:
     """A row a drive, with as many columns as fit, and the rest for the bars.
+
+    Lines of plain text: a rich Table of as much takes several times as long to draw.
 
     Parameters
     ----------
@@ -127,27 +129,31 @@ def table(rows: Sequence[Row], width: int, selected: str | None = None) -> Table
     if not any(row.totals.get("kept") or row.totals.get("expected_gain_us") for row in rows):
         without |= {"kept/s", "gain us"}
     columns = [column for column in _COLUMNS if column[0] not in without]
-    cells = [_cells(row, 1) for row in rows]
+    cells = [_cells(row) for row in rows]
     widths = {
-        title: max([at_least, *(len(each[title]) for each in cells)])
+        title: max([at_least, *(len(each.get(title, "")) for each in cells)])
         for title, at_least, _ in columns
     }
     while sum(widths[title] + 2 for title, _, _ in columns) > width and len(columns) > 1:
         columns.remove(max(columns, key=lambda column: column[2]))
     spare = width - sum(widths[title] + 2 for title, _, _ in columns)
-    spark_width = max(widths["latency"], min(60, widths["latency"] + spare))
-    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title, _, _ in columns:
-        shown.add_column(
-            title,
-            justify="left" if title in _LEFT else "right",
-            no_wrap=True,
-            min_width=spark_width if title == "latency" else widths[title],
+    widths["latency"] = max(widths["latency"], min(60, widths["latency"] + spare))
+
+    def line(values: dict[str, str]) -> str:
+        return "  ".join(
+            values[title].ljust(widths[title])
+            if title in _LEFT
+            else values[title].rjust(widths[title])
+            for title, _, _ in columns
         )
-    for row in rows:
-        values = _cells(row, spark_width)
+
+    shown = Text(no_wrap=True, overflow="ellipsis")
+    shown.append(line({title: title for title, _, _ in columns}), "bold")
+    for row, values in zip(rows, cells, strict=True):
+        values["latency"] = sparkline(row.latencies_us, widths["latency"])
         style = "reverse" if row.drive == selected else "bold" if row.burst_s else ""
-        shown.add_row(*(values[title] for title, _, _ in columns), style=style)
+        shown.append("\n")
+        shown.append(line(values), style)
     return shown
 
 
