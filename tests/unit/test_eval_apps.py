@@ -22,7 +22,8 @@ from eval.experiments.apps.comparison import LATENCY, OFF, ON
 from eval.experiments.apps.reports import Operations
 from linnapp.lab.guest import Guest, Result
 
-CLIENT = ROOT / "eval" / "experiments" / "apps" / "guest" / "sqlite_client.py"
+GUEST = ROOT / "eval" / "experiments" / "apps" / "guest"
+CLIENT = GUEST / "sqlite_client.py"
 
 #: Two repeats of db_bench 7.8, most of what it says of itself left out.
 DB_BENCH = """\
@@ -105,6 +106,69 @@ def test_the_client_of_sqlite_compares_every_row(tmp_path: Path) -> None:
     report.unlink()
     wrong = client(*reading)
     assert wrong.returncode and "row 20 is not what was written" in wrong.stderr
+    assert not report.exists()
+
+
+@pytest.fixture
+def wiredtiger(tmp_path: Path) -> Path:
+    """The client, compiled as in the guest."""
+    missing = programs.APPLICATIONS["wiredtiger"].missing()
+    if missing:
+        pytest.skip(f"not installed: {', '.join(package for _, package in missing)}")
+    program = tmp_path / "client"
+    source = str(GUEST / "wiredtiger_client.c")
+    libraries = ["-lwiredtiger", "-lpthread", "-lm"]
+    subprocess.run(["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", program, source, *libraries],
+                   check=True)  # fmt: skip
+    return program
+
+
+def _said(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+def test_the_client_of_wiredtiger_compares_every_value(wiredtiger: Path, tmp_path: Path) -> None:
+    table, report = tmp_path / "db", tmp_path / "reads.csv"
+    reading = ("50", "4000", "0.1", "7", report)
+    assert _said(wiredtiger, "make", table, "50").returncode == 0
+    assert _said(wiredtiger, "read", table, *reading).returncode == 0
+    assert _said(wiredtiger, "check", table, "50").returncode == 0
+    assert "keys are whole up to 50 of 51" in _said(wiredtiger, "check", table, "51").stderr
+    read = reports.of_client(report, 0.1)
+    assert 300 < len(read.start_us) < 500
+    assert read.start_us.min() >= 0 and read.start_us.max() < 0.1e6
+    assert read.latency_us.min() > 0
+    first = read.start_us.tolist()
+    assert _said(wiredtiger, "read", table, *reading).returncode == 0
+    assert reports.of_client(report, 0.1).start_us.tolist() == first
+    report.unlink()
+
+    # A table that is whole, as its checksums have it, with one digit of one value another.
+    lines = _said("wt", "-h", table, "dump", "-x", "table:kv").stdout.splitlines()
+    at = len(lines) - 1 - 2 * 29
+    lines[at] = lines[at][:500] + ("1" if lines[at][500] == "0" else "0") + lines[at][501:]
+    other = tmp_path / "other"
+    other.mkdir()
+    loaded = _said("wt", "-h", other, "load", input="\n".join(lines) + "\n")
+    assert loaded.returncode == 0, loaded.stderr
+    for wrong in (
+        _said(wiredtiger, "read", other, *reading), _said(wiredtiger, "check", other, "50"),
+    ):  # fmt: skip
+        assert wrong.returncode and "value 20 is not what was written" in wrong.stderr
+    assert not report.exists()
+
+
+def test_wiredtiger_refuses_a_block_that_is_not_what_was_written(
+    wiredtiger: Path, tmp_path: Path
+) -> None:
+    table, report = tmp_path / "db", tmp_path / "reads.csv"
+    assert _said(wiredtiger, "make", table, "50").returncode == 0
+    content = bytearray((table / "kv.wt").read_bytes())
+    content[len(content) // 2] ^= 1
+    (table / "kv.wt").write_bytes(content)
+    wrong = _said(wiredtiger, "read", table, "50", "4000", "0.1", "7", report)
+    assert wrong.returncode and "checksum" in wrong.stderr
+    assert _said("wt", "-h", table, "verify", "table:kv").returncode
     assert not report.exists()
 
 
@@ -289,8 +353,10 @@ def data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
 
 def test_every_load_is_told_with_what_it_rests_on(data: dict[str, Any], tmp_path: Path) -> None:
     rows = {(row["load"], row["file_system"]): row for row in data["loads"]}
-    assert {load for load, _ in rows} == {"sqlite", "select", "tpcb", "rocksdb", "fio"}
-    for load in ("sqlite", "fio"):
+    assert {load for load, _ in rows} == {
+        "wiredtiger", "sqlite", "select", "tpcb", "rocksdb", "fio",
+    }  # fmt: skip
+    for load in ("wiredtiger", "sqlite", "fio"):
         assert {system for name, system in rows if name == load} == {"ext4", "xfs", "f2fs", "btrfs"}
     everywhere, once = rows["sqlite", "ext4"], rows["sqlite", "f2fs"]
     assert everywhere["workloads"] == list(design.WORKLOADS)

@@ -27,10 +27,11 @@ EXPERIMENT = Experiment(
     paper="MongoDB, a copy on each of three enterprise drives, on several file systems: on f2fs "
     f"p99 is lower by {100 * PAPER_P99_BELOW:.1f} %; the other bars are in its figure only. Some "
     "50 lines of MongoDB and file systems were changed.",
-    differs="Nothing is changed in an application or a file system: the array chooses. MongoDB is "
-    "not in Debian; SQLite stands for it, and is what meets the other file systems. The guest's "
-    "processor takes no virtual time, so that what an application computes costs nothing. Each "
-    "drive has the background on a part of its own, which md does not see.",
+    differs="Nothing is changed in an application or a file system: the array chooses. MongoDB's "
+    "server is not in Debian; WiredTiger, the engine that it stores its collections with, is, and "
+    "is measured by itself. The guest's processor takes no virtual time, so that what an "
+    "application computes costs nothing. Each drive has the background on a part of its own, which "
+    "md does not see.",
     sources=("eval/grid.py", "eval/scores.py", "eval/intervals.py"),
     command=f"make eval-apps, or with {VARIABLE}=NAME,NAME",
 )

@@ -33,7 +33,7 @@ class Application:
         Its script is guest/NAME.sh.
     title : str
     programs : mapping of str to str
-        The commands that must be there, and the Debian package of each.
+        The commands and files that must be there, and the Debian package of each.
     data : tuple of int
         Arguments of the script's `make_data`, how much there is to read.
     load : tuple of int
@@ -61,7 +61,9 @@ class Application:
 
 
 def find(command: str) -> str | None:
-    """Where a command is that a guest's script would run; the newest of PostgreSQL's."""
+    """Where a command or file is that a guest's script would use; the newest of PostgreSQL's."""
+    if command.startswith("/"):
+        return command if Path(command).exists() else None
     if "/" in command:
         found = Path(_POSTGRES).glob(f"*/{command}")
         return str(max(found, key=lambda path: float(path.parts[-3]), default="")) or None
@@ -90,8 +92,8 @@ def require(applications: Sequence[Application]) -> None:
         )
 
 
-def _sqlite(app: Application, folder: Path) -> dict[str, Operations]:
-    return {"sqlite": reports.of_client(folder / "reads.csv", app.seconds)}
+def _client(app: Application, folder: Path) -> dict[str, Operations]:
+    return {app.name: reports.of_client(folder / "reads.csv", app.seconds)}
 
 
 def _postgres(app: Application, folder: Path) -> dict[str, Operations]:
@@ -118,8 +120,14 @@ APPLICATIONS = {
     app.name: app
     for app in (
         Application(
+            "wiredtiger", "WiredTiger",
+            {"wt": "wiredtiger", "/usr/include/wiredtiger.h": "libwiredtiger-dev", "cc": "gcc"},
+            (250_000,), (250_000, 3200, 8), 8.0,
+            {"wiredtiger": "WiredTiger: one value by key"}, _client,
+        ),
+        Application(
             "sqlite", "SQLite", {"python3": "python3"}, (250_000,), (250_000, 3200, 8), 8.0,
-            {"sqlite": "SQLite: one row by key"}, _sqlite,
+            {"sqlite": "SQLite: one row by key"}, _client,
         ),
         Application(
             "postgres", "PostgreSQL",
@@ -140,10 +148,13 @@ APPLICATIONS = {
 
 def version(app: Application) -> str:
     """The installed version: the library's of SQLite, else in the program's own words."""
-    asked = ("-Ic", "import sqlite3; print(sqlite3.sqlite_version)")
+    asked = {
+        "sqlite": ("-Ic", "import sqlite3; print(sqlite3.sqlite_version)"),
+        "wiredtiger": ("-V",),
+    }.get(app.name, ("--version",))
     command = list(app.programs)[-1 if app.name == "postgres" else 0]
     result = subprocess.run(
-        [find(command) or command, *(asked if app.name == "sqlite" else ("--version",))],
+        [find(command) or command, *asked],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     return f"{app.title} {re.sub(r'^[^0-9]*', '', result.stdout.strip())}"

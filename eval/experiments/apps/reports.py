@@ -61,8 +61,8 @@ def _columns(path: Path, what: str, n: int, separator: str | None) -> NDArray[np
 
 
 def of_client(path: Path, seconds: float) -> Operations:
-    """Reads of sqlite_client.py."""
-    table = _columns(path, "a report of sqlite_client.py", 2, ",")
+    """Reads of a client of our own: sqlite_client.py, wiredtiger_client.c."""
+    table = _columns(path, "a report of a client", 2, ",")
     return Operations(table[:, 0], table[:, 1], seconds)
 
 

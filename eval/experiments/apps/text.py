@@ -150,8 +150,9 @@ def reading(data: dict[str, Any]) -> str:
         f"process number says, are beside {OTHERS_BESIDE} only.",
         f"The paper's MongoDB on f2fs: p99 lower by {100 * PAPER_P99_BELOW:.1f} %; it was changed "
         "to fail over. Here nothing is, and what is compared with is md's own choice of a mirror.",
-        "In every run each row, page or block read was compared or had its checksum compared, the "
-        "file or database was checked afterwards, and the mirrors were compared block by block. "
+        "In every run each row, value, page or block read was compared or had its checksum "
+        "compared, the file or database was checked afterwards, and the mirrors were compared "
+        "block by block. "
         f"Errors of the background: {errors}.",
         "Versions: " + "; ".join(data["versions"].values()) + ".",
     ]
