@@ -58,6 +58,7 @@ def test_what_is_no_drive_is_meant_once_it_is_named_or_set_up(
         (block / name / "linnos" / "mode").write_text("off\n")
     for name in ("nbd0", "sda", "sdb"):
         shutil.rmtree(block / name)
+    monkeypatch.setenv("LINNAPP_STATE", str(block.parent / "state"))
     for command in (["top", "--once"], ["status"], ["exporter", "--once"]):
         with pytest.raises(
             LinnappError, match="no drive has LinnOS; of loop0, nullb0, ram0, zram0"
