@@ -32,6 +32,8 @@ _COLUMNS = (
     ("p50", 6, 1),
     ("p99", 6, 1),
     ("reads/s", 8, 1),
+    ("share", 5, 3),
+    ("asked/s", 7, 2),
     ("flight", 6, 5),
     ("admit/s", 8, 1),
     ("revoke/s", 8, 0),
@@ -96,6 +98,8 @@ def _cells(row: Row) -> dict[str, str]:
         "p50": _rate(row.read_us_percentiles.get("p50")),
         "p99": _rate(row.read_us_percentiles.get("p99")),
         "reads/s": _rate(row.reads_per_s),
+        "share": "-" if row.array_read_share is None else f"{row.array_read_share:.0%}",
+        "asked/s": _rate(rates.get("inferences")),
         "flight": f"{row.in_flight if row.pending_pages is None else row.pending_pages}",
         "admit/s": _rate(rates.get("admitted")),
         "revoke/s": _rate(rates.get("revoked")),
@@ -128,6 +132,11 @@ def table(rows: Sequence[Row], width: int, selected: str | None = None) -> Text:
     # Drives without peers keep none, and it is not known what they win.
     if not any(row.totals.get("kept") or row.totals.get("expected_gain_us") for row in rows):
         without |= {"kept/s", "gain us"}
+    if all(row.array is None for row in rows):
+        without.add("share")
+    # Else it is the hinted reads again.
+    if not any(row.is_asked for row in rows):
+        without.add("asked/s")
     columns = [column for column in _COLUMNS if column[0] not in without]
     cells = [_cells(row) for row in rows]
     widths = {
@@ -189,9 +198,15 @@ def opened(row: Row, width: int) -> RenderableType:
             f"pending {'-' if row.pending_pages is None else row.pending_pages} pages"
         ),
         Text(won),
+        *([] if row.array is None else [Text(_of_array(row))]),
         Text(knobs),
         counters,
     )
+
+
+def _of_array(row: Row) -> str:
+    share = "not known" if row.array_read_share is None else f"{row.array_read_share:.1%}"
+    return f"in {row.array}; of the reads of its drives: {share}"
 
 
 class Screen:

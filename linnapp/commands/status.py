@@ -36,6 +36,10 @@ _CELL_WIDTH = 23
 _RATES = ("reads", "latency_critical", "admitted", "revoked", "probes", "slow", "false_submits")
 _PEER_RATES = ("kept", "expected_gain_us")
 
+#: shown if a drive is asked about reads without a hint, as by md: those and the hinted ones
+_ASKED_TITLES = ("asked",)
+_ASKED_RATES = ("inferences",)
+
 
 @click.command()
 @click.argument("devices", nargs=-1, metavar="[DEV...]")
@@ -144,7 +148,7 @@ def _since_last(
     if not isinstance(then, int | float) or not isinstance(before, dict):
         return None, None
     moved = {}
-    for name in _RATES + _PEER_RATES:
+    for name in _RATES + _PEER_RATES + _ASKED_RATES:
         was = before.get(name, 0)
         # Counters that went back mean another boot or another disk of that name.
         if not isinstance(was, int) or stats.get(name, 0) < was:
@@ -157,7 +161,7 @@ def _since_last(
     return since_s, {name: count / since_s for name, count in moved.items()}
 
 
-def _cells(row: dict[str, Any], between: str, peers: bool) -> list[str]:
+def _cells(row: dict[str, Any], between: str, peers: bool, asked: bool) -> list[str]:
     """A drive's values in the order of the titles; rates follow their counter."""
     rates = row["per_second"] or {}
     mean_ns, gain_us = row["inference_ns_mean"], row["expected_gain_us_mean"]
@@ -176,6 +180,8 @@ def _cells(row: dict[str, Any], between: str, peers: bool) -> list[str]:
             _count(row, rates, "kept", between),
             f"{gain_us:.0f}" if gain_us is not None else "-",
         ]
+    if asked:
+        cells += [_count(row, rates, name, between) for name in _ASKED_RATES]
     return cells
 
 
@@ -193,12 +199,15 @@ def _show(rows: list[dict[str, Any]], console: Console) -> RenderableType:
 
     since = max((row["since_s"] or 0 for row in rows), default=0)
     peers = any(row["peers"] for row in rows)
-    titles = _TITLES + (_PEER_TITLES if peers else ())
+    asked = any(
+        row["stats"].get("inferences", 0) > row["stats"].get("latency_critical", 0) for row in rows
+    )
+    titles = _TITLES + (_PEER_TITLES if peers else ()) + (_ASKED_TITLES if asked else ())
     table = Table()
     for number, title in enumerate(titles):
         table.add_column(title, justify="left" if number < _N_TEXT else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*_cells(row, "\n", peers))
+        table.add_row(*_cells(row, "\n", peers, asked))
     parts: list[RenderableType] = [table]
     unlimited = console.options.update(max_width=1000)
     if Measurement.get(console, unlimited, table).maximum > console.width:
@@ -206,7 +215,7 @@ def _show(rows: list[dict[str, Any]], console: Console) -> RenderableType:
         parts = []
         for start in range(0, len(rows), beside):
             table = Table(show_header=False)
-            columns = [_cells(row, "  ", peers) for row in rows[start : start + beside]]
+            columns = [_cells(row, "  ", peers, asked) for row in rows[start : start + beside]]
             table.add_column()
             for _ in columns:
                 table.add_column(justify="right", no_wrap=True)

@@ -38,6 +38,9 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
     p50, p99     of the same reads, from issue to completion, within 12 %; the policy
                  times them while it is not off or asleep
     reads/s      completed, with and without the hint
+    share        of drives in an md array: the part of its drives' reads that this one had
+    asked/s      where md, a program or a peer asks what to expect: reads that the model
+                 was asked about, hinted ones too
     flight       I/Os in flight; as root, pages pending as the policy counts them
     admit/s, revoke/s, probe/s   hinted reads: admitted, refused, admitted as probes
     kept/s       of drives with peers: predicted slow, admitted as no peer was sooner

@@ -6,6 +6,7 @@ The only module that touches them. ``LINNAPP_SYSFS`` puts another tree in the pl
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -364,6 +365,23 @@ def _is_set_up(name: str) -> bool:
         return drive.mode != "off" or drive.model_id is not None
     except DeviceError:
         return False
+
+
+def md_drives() -> dict[str, list[str]]:
+    """The disks below each md array, by its name; of a partition in it the disk is meant."""
+    found = {}
+    for array in sorted((sysfs_root() / "block").glob("md*")):
+        # It or a disk may go meanwhile.
+        with contextlib.suppress(OSError):
+            members = sorted((array / "slaves").iterdir())
+            found[array.name] = sorted({_disk_of(member) for member in members})
+    return found
+
+
+def _disk_of(member: Path) -> str:
+    """The disk that a link to it, or to one of its partitions, leads to."""
+    directory = member.resolve()
+    return directory.parent.name if (directory / "partition").exists() else member.name
 
 
 def _disk_name(device: str) -> str:

@@ -87,6 +87,11 @@ class Row:
         `read_us_mean` of this and the looks before, oldest first.
     totals, settings : dict
         The counters themselves, and the knobs.
+    array : str or None
+        md array that the drive is in.
+    array_read_share : float or None
+        Of the reads that the drives of this array completed, whoever read; None without reads, and
+        where not all of them are looked at.
     latency_counts : list
         The reads of `read_us_percentiles`, in the buckets of :mod:`linnapp.drive.latencies`.
     """
@@ -109,7 +114,14 @@ class Row:
     latencies_us: list[float | None]
     totals: dict[str, int]
     settings: dict[str, int]
+    array: str | None = None
+    array_read_share: float | None = None
     latency_counts: list[int] = dataclasses.field(default_factory=list)
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether anybody has ever asked the model about a read without a hint: md, a program."""
+        return self.totals.get("inferences", 0) > self.totals.get("latency_critical", 0)
 
     def to_json(self) -> dict[str, Any]:
         """All fields by name, without the looks before and the buckets."""
@@ -207,7 +219,7 @@ class Array:
 
     def look(self) -> list[Row]:
         """Look at all drives; those seen for the first time, or gone, have no row."""
-        from linnapp.drive.sysfs import drives
+        from linnapp.drive.sysfs import drives, md_drives
 
         rows = []
         names = self._names or drives()
@@ -223,4 +235,19 @@ class Array:
             self._watched[name] = watched
             if row is not None:
                 rows.append(row)
-        return rows
+        return _with_shares(rows, md_drives())
+
+
+def _with_shares(rows: list[Row], arrays: dict[str, list[str]]) -> list[Row]:
+    """The rows with what part of its md array's reads each drive had."""
+    shown = {row.drive: row for row in rows}
+    for array, names in arrays.items():
+        here = [name for name in names if name in shown]
+        # Partitions of a drive can be in several.
+        here = [name for name in here if shown[name].array is None]
+        reads_per_s = sum(shown[name].reads_per_s for name in here)
+        is_known = len(here) == len(names) and reads_per_s > 0
+        for name in here:
+            share = shown[name].reads_per_s / reads_per_s if is_known else None
+            shown[name] = dataclasses.replace(shown[name], array=array, array_read_share=share)
+    return list(shown.values())

@@ -4,10 +4,12 @@ keeps its promises meanwhile."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from md_arrays import EACH_KERNEL, FUNCTIONS, READS, assert_clean, built, result, save_models
 
 from linnapp.lab.array import Array
@@ -85,6 +87,20 @@ echo -writemostly >$md/dev-flash2/state
 bursts 0
 mismatches >$OUT/mismatches
 stats latency_critical revoked probes >$OUT/stats
+"""
+
+#: What somebody sees who looks at it from outside.
+SEEN = f"""
+export LINNAPP_STATE=/run/tmp/state
+linnapp status --json >/dev/null
+for state in off on; do
+	echo $state >$md/linnos
+	bursts 1
+	{READS} {WAYS["direct"]} >/dev/null &
+	linnapp top --once --json --interval 1.8 >$OUT/top_$state
+	wait $!
+done
+linnapp status --json >$OUT/status
 mdadm --stop /dev/md0
 """
 
@@ -99,7 +115,7 @@ def test_raid1_reads_from_a_mirror_that_is_not_slow(boot: Any, tmp_path: Path, k
             script += f"bursts 1\n{READS} {how} >$OUT/{way}_{state}\n"
         script += f"stats inferences >$OUT/asked_{state}\n"
     ran = boot(
-        script + LOWEST + LOSSES + ODD_MIRRORS,
+        script + LOWEST + LOSSES + ODD_MIRRORS + SEEN,
         Array(size_mb=32, precondition=False),
         kernel=built(kernel),
         timeout_s=900,
@@ -146,4 +162,17 @@ def test_raid1_reads_from_a_mirror_that_is_not_slow(boot: Any, tmp_path: Path, k
     stats = dict(re.findall(r"(\w+) (\d+)", text("stats")))
     assert stats["latency_critical"] == stats["revoked"] == "0"
     assert int(stats["probes"]) > 10
+
+    for state in ("off", "on"):
+        seen = json.loads(text(f"top_{state}"))["drives"]
+        shares = [row["array_read_share"] for row in seen]
+        asked_per_s = [row["per_second"]["inferences"] for row in seen]
+        print(f"{kernel}, {state}: shares {shares}, asked/s {asked_per_s}")
+        assert {row["array"] for row in seen} == {"md0"}
+        assert sum(shares) == pytest.approx(1)
+        # Five hundred microseconds from read to read, of each mirror.
+        assert all(per_s == 0 if state == "off" else 1900 < per_s < 2100 for per_s in asked_per_s)
+    for row in json.loads(text("status"))["drives"]:
+        asked = row["per_second"]["inferences"] * row["since_s"]
+        assert 3900 < asked < 4100
     assert_clean(ran.dmesg)

@@ -251,6 +251,28 @@ def test_peers_are_named_and_shown(
     assert "kept" not in capsys.readouterr().out
 
 
+def test_status_shows_reads_that_were_asked_about(
+    tree: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
+    stats = tree / "stats"
+    (stats / "latency_critical").write_text("700\n")
+    (stats / "inferences").write_text("700\n")
+    run_cli("status")
+    assert "asked" not in capsys.readouterr().out  # nobody but those who give the hint
+    (stats / "inferences").write_text("4321\n")
+    run_cli("status")
+    shown = capsys.readouterr().out
+    assert "asked" in shown and re.search(r"4321\b", shown)
+    (stats / "inferences").write_text("4421\n")
+    run_cli("status", "sda", "--json")
+    (row,) = json.loads(capsys.readouterr().out)["drives"]
+    assert row["per_second"]["inferences"] == pytest.approx(100 / row["since_s"])
+
+
 def run_cli(*arguments: str) -> None:
     cli.main(list(arguments), standalone_mode=False)
 

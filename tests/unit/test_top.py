@@ -199,6 +199,53 @@ def test_what_peers_were_good_for_is_shown(kernel: Kernel, clock: Callable[[floa
     assert array.look()[1].expected_gain_us_mean is None  # nothing was refused
 
 
+def test_reads_that_md_asks_about_are_shown(kernel: Kernel, clock: Callable[[float], None]) -> None:
+    def below(array: str, *members: str) -> None:
+        slaves = kernel.root / "block" / array / "slaves"
+        slaves.mkdir(parents=True)
+        for member in members:
+            (slaves / Path(member).name).symlink_to(kernel.root / "block" / member)
+
+    def text(shown: RenderableType) -> str:
+        console = Console(width=160, record=True, file=io.StringIO())
+        console.print(shown)
+        return console.export_text()
+
+    below("md0", "sda/sda1", "sdb")
+    below("md1", "sdb", "sdc")  # sdc has no LinnOS
+    array = Array([])
+    array.look()
+    clock(2)
+    kernel.goes_on(300, revoked=200)
+    rows = array.look()
+    assert [(row.array, row.array_read_share) for row in rows] == [("md0", 0.75), ("md0", 0.25)]
+    shown = text(table(rows, 160))
+    assert re.search(r"^sda .* 75% ", shown, re.M) and re.search(r"^sdb .* 25% ", shown, re.M)
+    assert "asked/s" not in shown
+    # A hinted read is an inference, too: nobody else has asked.
+    for totals in kernel.totals.values():
+        totals["inferences"] = totals["latency_critical"]
+    kernel.goes_on(0)
+    clock(2)
+    assert "asked/s" not in text(table(array.look(), 160))
+    for totals in kernel.totals.values():
+        totals["inferences"] += 5000
+    kernel.goes_on(0)
+    clock(2)
+    rows = array.look()
+    assert [row.per_second["inferences"] for row in rows] == [2500, 2500]
+    assert [row.array_read_share for row in rows] == [None, None]  # nothing was read
+    assert re.search(r"^sdb .* - +2500 ", text(table(rows, 160)), re.M)
+    assert "in md0; of the reads of its drives: not known" in text(opened(rows[0], 160))
+    # Of one of them alone nobody knows what the other serves.
+    alone = Array(["sdb"])
+    alone.look()
+    clock(2)
+    kernel.goes_on(10)
+    (row,) = alone.look()
+    assert (row.array, row.array_read_share) == ("md0", None)
+
+
 def test_drives_that_go_and_come_back(kernel: Kernel, clock: Callable[[float], None]) -> None:
     kernel.goes_on(10)
     array = Array([])
