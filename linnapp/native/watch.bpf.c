@@ -13,8 +13,10 @@
  * to the root, since d_path() may be called from few places, none of them here.
  *
  * What a call's thread did while it did not run is told where the scheduler switches to another, by
- * whether the kernel itself accounts the sleep as one for I/O, and by who wakes it. Threads that are
- * in no call cost a look-up each there.
+ * whether the kernel itself accounts the sleep as one for I/O, and by who wakes it.
+ *
+ * Every system call and every switch of every thread passes here, and for most there is nothing to
+ * do. That is seen at a glance (struct lw_glance), without a look-up in a table.
  *
  * What nobody asked for is left out here, before it costs a place in the buffer, and is counted.
  *
@@ -79,6 +81,8 @@ struct fs_struct {
 };
 
 struct file {
+	unsigned int f_mode;
+	void *f_op;
 	struct inode *f_inode;
 	struct path f_path;
 	__s64 f_pos;
@@ -127,6 +131,11 @@ struct task_struct {
 	char comm[LW_COMM];
 	struct signal_struct *signal;
 	struct bio_list *bio_list;
+};
+
+/* Stands for a place that has an address in it. */
+struct list_head {
+	struct list_head *next;
 };
 
 struct block_device_operations {
@@ -179,6 +188,7 @@ struct vector_part {
 #define JOURNAL_THREAD "jbd2/"
 #define AT_FDCWD -100
 #define REQ_OP_MASK 0xff
+#define FMODE_PATH 0x4000
 #define S_IFMT 0170000
 #define S_IFSOCK 0140000
 #define S_IFREG 0100000
@@ -230,24 +240,12 @@ struct path_text {
 	char beyond[FOLDER_END];
 };
 
-/*
- * Who is followed, at a glance, since every system call of every process asks: at its number modulo
- * that of the places a process that is, or LW_ASK where `processes` has to be asked. Another's number
- * means the same; 0 that none of those with this place was ever followed.
- */
-__u32 followed[LW_N_FOLLOWED];
+struct lw_glance glance;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 16 << 20);
 } records SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, LW_MAX_CALL_NR);
-	__type(key, __u32);
-	__type(value, struct lw_call);
-} calls SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -333,6 +331,16 @@ static __always_inline void count(__u32 counter)
 		__sync_fetch_and_add(value, 1);
 }
 
+/* Count what only call_enters() counts, which the kernel never runs twice at a time on a CPU. */
+static __always_inline void count_skipped(void)
+{
+	__u32 counter = LW_SKIPPED_CALLS;
+	__u64 *value = bpf_map_lookup_elem(&counters, &counter);
+
+	if (value)
+		++*value;
+}
+
 /* A wake-up of the reader for each record would cost more than the record. */
 static __always_inline __u64 wake_up(void)
 {
@@ -356,22 +364,30 @@ static __always_inline bool is_kernel_thread(void)
 	return current_task()->flags & KERNEL_THREAD;
 }
 
-static __always_inline bool may_be_followed(__u32 tgid)
+static __always_inline struct lw_place *place_of(__u32 number)
 {
-	return settings.every_process_but || followed[tgid % LW_N_FOLLOWED];
+	__u32 place = LW_PLACE(number);
+
+	/* The compiler knows how much that can be, and the verifier of 6.1 does not. */
+	barrier_var(place);
+	return &glance.places[place & (LW_N_PLACES - 1)];
+}
+
+static __noinline int is_among_followed(__u32 tgid)
+{
+	__u32 *how;
+
+	if (settings.every_process_but)
+		return tgid != settings.every_process_but && !is_kernel_thread();
+	how = bpf_map_lookup_elem(&processes, &tgid);
+	return how && *how == LW_FOLLOWED;
 }
 
 static __always_inline bool is_followed(__u32 tgid)
 {
-	__u32 *how, place;
+	__u32 followed = place_of(tgid)->followed;
 
-	if (settings.every_process_but)
-		return tgid != settings.every_process_but && !is_kernel_thread();
-	place = followed[tgid % LW_N_FOLLOWED];
-	if (!place || place == tgid)
-		return place;
-	how = bpf_map_lookup_elem(&processes, &tgid);
-	return how && *how == LW_FOLLOWED;
+	return followed && (followed == tgid || is_among_followed(tgid));
 }
 
 static __always_inline bool is_chosen(const struct lw_choice *choice)
@@ -380,7 +396,7 @@ static __always_inline bool is_chosen(const struct lw_choice *choice)
 }
 
 /* Whether this thread is one of those asked for. */
-static __always_inline bool is_asked_for(__u32 tid)
+static __noinline int is_asked_for(__u32 tid)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 
@@ -410,9 +426,9 @@ static __always_inline void describe(__u64 address, struct inode *inode, struct 
 	to->generation = BPF_CORE_READ(inode, i_generation);
 }
 
-static __always_inline struct file *file_of(int fd)
+static __always_inline struct file *file_of(struct task_struct *task, int fd)
 {
-	struct fdtable *table = current_task()->files->fdt;
+	struct fdtable *table = task->files->fdt;
 	struct file *file = NULL;
 
 	if (fd < 0 || (unsigned int)fd >= table->max_fds)
@@ -597,7 +613,7 @@ static __always_inline struct folder folder_of(int fd)
 		folder.address = (__u64)folder.dentry;
 		return folder;
 	}
-	file = file_of(fd);
+	file = file_of(current_task(), fd);
 	if (file) {
 		folder.dentry = BPF_CORE_READ(file, f_path.dentry);
 		folder.mount = BPF_CORE_READ(file, f_path.mnt);
@@ -647,12 +663,12 @@ static __noinline int name_is_in_paths(__u64 name, int fd)
 	return start < 0 || is_in_paths(path, start);
 }
 
-static __always_inline bool is_compat(void)
+static __always_inline bool is_compat(struct task_struct *task)
 {
 #ifdef __TARGET_ARCH_x86
-	return current_task()->thread_info.status & 2;	/* TS_COMPAT */
+	return task->thread_info.status & 2;	/* TS_COMPAT */
 #else
-	return current_task()->thread_info.flags & 1 << 22;	/* TIF_32BIT */
+	return task->thread_info.flags & 1 << 22;	/* TIF_32BIT */
 #endif
 }
 
@@ -699,6 +715,18 @@ static __always_inline bool names_are_in_paths(const struct call_in_flight *call
 				what->fd >= 0 ? (int)call->args[(what->to_path - 1) & 7] : AT_FDCWD);
 }
 
+static __always_inline void is_under_way(struct call_in_flight *call, __u32 tid)
+{
+	call->time_ns = bpf_ktime_get_ns();
+	__sync_fetch_and_add(&place_of(tid)->calls, 1);
+}
+
+static __always_inline void is_over(struct call_in_flight *call, __u32 tid)
+{
+	call->time_ns = 0;
+	__sync_fetch_and_sub(&place_of(tid)->calls, 1);
+}
+
 /*
  * Where a thread's next call is noted, with nothing in it. It stays until the thread ends: to add and
  * to remove it each time would take as long as all the rest.
@@ -709,6 +737,9 @@ static __always_inline struct call_in_flight *room_for_call(__u32 tid)
 	struct call_in_flight *call = bpf_map_lookup_elem(&calls_in_flight, &tid);
 
 	if (call) {
+		/* Its return was missed. */
+		if (call->time_ns)
+			is_over(call, tid);
 		__builtin_memset(call, 0, sizeof(*call));
 		return call;
 	}
@@ -719,44 +750,54 @@ static __always_inline struct call_in_flight *room_for_call(__u32 tid)
 /* The call that a thread is in, of those that are recorded. */
 static __always_inline struct call_in_flight *call_under_way(__u32 tid)
 {
-	struct call_in_flight *call = bpf_map_lookup_elem(&calls_in_flight, &tid);
+	struct call_in_flight *call;
 
+	if (!place_of(tid)->calls)
+		return NULL;
+	call = bpf_map_lookup_elem(&calls_in_flight, &tid);
 	return call && call->time_ns ? call : NULL;
 }
 
-SEC("tp_btf/sys_enter")
-int BPF_PROG(call_enters, struct pt_regs *regs, long nr)
-{
-	__u64 id = bpf_get_current_pid_tgid();
-	struct call_in_flight *call;
-	__u32 number = nr, tid = id;
-	struct inode *inode = NULL;
-	struct file *file = NULL;
-	struct lw_call *known;
+/* Of Linux 6.2 and later: has the verifier let an address that was read be read from. */
+extern void *bpf_rdonly_cast(const void *address, __u32 type) __ksym __weak;
 
-	if (nr < 0 || nr >= LW_MAX_CALL_NR || !is_followed(id >> 32))
-		return 0;
-	known = bpf_map_lookup_elem(&calls, &number);
-	if (!known || !known->index)
-		return 0;
-	if (is_compat()) {
-		count(LW_COMPAT_CALLS);
-		return 0;
-	}
-	if (known->flags & LW_LEFT_OUT || !is_asked_for(tid)) {
-		count(LW_FILTERED_CALLS);
-		return 0;
-	}
-	if (known->path < 0 && known->fd >= 0)
-		file = file_of(descriptor(regs, known->fd));
-	if (file)
-		inode = BPF_CORE_READ(file, f_inode);
-	/* A socket is in no path, and most of what a server reads and writes is one. */
-	if (settings.by_path && inode && (BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFSOCK) {
-		count(LW_FILTERED_CALLS);
-		return 0;
-	}
-	call = room_for_call(tid);
+static __always_inline bool is_known_as_socket(struct task_struct *task, int fd)
+{
+	struct fdtable *table = task->files->fdt;
+	struct list_head *place;
+	struct file *file;
+	__u64 operations;
+
+	if (fd < 0 || (unsigned int)fd >= table->max_fds)
+		return false;
+	place = bpf_rdonly_cast(table->fd + fd, bpf_core_type_id_kernel(struct list_head));
+	file = bpf_rdonly_cast(place->next, bpf_core_type_id_kernel(struct file));
+	operations = (__u64)file->f_op;
+	return operations && operations == glance.socket_operations;
+}
+
+/* Whether a file is a socket, and not only the name of one; so are all that share its operations. */
+static __always_inline bool is_socket(struct file *file)
+{
+	__u64 operations = (__u64)BPF_CORE_READ(file, f_op);
+
+	if (operations && operations == glance.socket_operations)
+		return true;
+	if ((BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK ||
+	    BPF_CORE_READ(file, f_mode) & FMODE_PATH)
+		return false;
+	/* Another thread may have closed it meanwhile, and its place may be another file's by now. */
+	if (operations == (__u64)BPF_CORE_READ(file, f_op))
+		glance.socket_operations = operations;
+	return true;
+}
+
+/* A call begins that nothing so far leaves out; of a descriptor, or of a name. */
+static __noinline int begin_call(struct pt_regs *regs, const struct lw_call *known,
+				 struct file *file, __u32 tid)
+{
+	struct call_in_flight *call = room_for_call(tid);
+
 	if (!call) {
 		count(LW_UNTRACKED_CALLS);
 		return 0;
@@ -770,15 +811,65 @@ int BPF_PROG(call_enters, struct pt_regs *regs, long nr)
 		if (!call->is_elsewhere)
 			describe_folder(folder_fd(call, known->fd), &call->file);
 	} else {
-		call->is_elsewhere = file ? !describe_file(file, inode, false, &call->file) :
+		call->is_elsewhere = file ? !describe_file(file, BPF_CORE_READ(file, f_inode),
+							   false, &call->file) :
 					    settings.by_path;
 	}
 	if (call->is_elsewhere && !(known->flags & LW_OPENS)) {
 		count(LW_FILTERED_CALLS);
 		return 0;
 	}
-	call->time_ns = bpf_ktime_get_ns();
+	is_under_way(call, tid);
 	return 0;
+}
+
+/* What most calls come to is in here, and little; where it goes on is not in its way. */
+static __always_inline int enter_call(struct pt_regs *regs, long nr, bool can_cast)
+{
+	struct task_struct *task = current_task();
+	const struct lw_call *known;
+	struct file *file = NULL;
+
+	if (!is_followed(task->tgid) || nr < 0 || nr >= LW_MAX_CALL_NR)
+		return 0;
+	known = &glance.calls[nr];
+	if (!known->index)
+		return 0;
+	if (is_compat(task)) {
+		count(LW_COMPAT_CALLS);
+		return 0;
+	}
+	if (known->flags & LW_LEFT_OUT ||
+	    (known->flags & LW_OF_SOME && !is_asked_for(task->pid)))
+		goto skipped;
+	if (known->path < 0 && known->fd >= 0) {
+		int fd = descriptor(regs, known->fd);
+		bool no_socket = known->flags & LW_NO_SOCKETS;
+
+		/* A socket is in no path, and most of what a server reads and writes is one. */
+		if (can_cast && no_socket && is_known_as_socket(task, fd))
+			goto skipped;
+		file = file_of(task, fd);
+		if (no_socket && file && is_socket(file))
+			goto skipped;
+	}
+	return begin_call(regs, known, file, task->pid);
+skipped:
+	count_skipped();
+	return 0;
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(call_enters, struct pt_regs *regs, long nr)
+{
+	return enter_call(regs, nr, true);
+}
+
+/* In its place where the kernel has no bpf_rdonly_cast(). */
+SEC("tp_btf/sys_enter")
+int BPF_PROG(call_enters_old, struct pt_regs *regs, long nr)
+{
+	return enter_call(regs, nr, false);
 }
 
 /* Copy an argument's name, which the call has just read, so that its page is there. */
@@ -844,19 +935,11 @@ static __always_inline __s64 offset_of(const struct call_in_flight *call, __s64 
 	if ((call->file.mode & S_IFMT) != S_IFREG && (call->file.mode & S_IFMT) != S_IFBLK)
 		return LW_NONE;
 	/* Afterwards, as only then one that appends knows. */
-	file = file_of(call->args[call->call.fd & 7]);
+	file = file_of(current_task(), call->args[call->call.fd & 7]);
 	if (!file || (__u64)file != call->file.address)
 		return LW_NONE;
 	offset = BPF_CORE_READ(file, f_pos);
 	return result > 0 ? offset - result : offset;
-}
-
-static __always_inline struct call_in_flight *call_of(const struct task_struct *task)
-{
-	__u32 tid = task->pid;
-
-	/* The idle threads are in none, and are switched to all the time. */
-	return tid && may_be_followed(task->tgid) ? call_under_way(tid) : NULL;
 }
 
 /* A call's thread runs again: say where the time since it ran went. */
@@ -885,7 +968,7 @@ static __always_inline void runs_again(struct call_in_flight *call, __u64 now_ns
 SEC("tp_btf/sched_switch")
 int BPF_PROG(threads_switch, bool is_preempted, struct task_struct *from, struct task_struct *to)
 {
-	struct call_in_flight *call = call_of(from);
+	struct call_in_flight *call = call_under_way(from->pid);
 
 	if (call && !call->is_returning) {
 		/* Not the tracepoint's own argument for it, which older kernels lack. */
@@ -897,7 +980,7 @@ int BPF_PROG(threads_switch, bool is_preempted, struct task_struct *from, struct
 			call->off_for = call->ios ? LW_IO_WAIT : LW_OTHERS_IO_WAIT;
 		call->off_ns = bpf_ktime_get_ns();
 	}
-	call = call_of(to);
+	call = call_under_way(to->pid);
 	if (call)
 		runs_again(call, bpf_ktime_get_ns());
 	return 0;
@@ -915,7 +998,7 @@ static __always_inline bool is_journal_thread(void)
 SEC("tp_btf/sched_waking")
 int BPF_PROG(thread_is_woken, struct task_struct *task)
 {
-	struct call_in_flight *call = call_of(task);
+	struct call_in_flight *call = call_under_way(task->pid);
 
 	if (!call)
 		return 0;
@@ -924,29 +1007,14 @@ int BPF_PROG(thread_is_woken, struct task_struct *task)
 	return 0;
 }
 
-/* Whether it is worth a look if a call that returns is recorded. */
-static __always_inline bool may_be_recorded(struct pt_regs *regs)
-{
-#ifdef __TARGET_ARCH_x86
-	__u32 number = regs->orig_ax;
-	struct lw_call *known = bpf_map_lookup_elem(&calls, &number);
-
-	return known && known->index;
-#else
-	return true;
-#endif
-}
-
-SEC("tp_btf/sys_exit")
-int BPF_PROG(call_returns, struct pt_regs *regs, long result)
+/* A thread's call returns, if it is in one. */
+static __noinline int end_call(long result)
 {
 	__u64 id = bpf_get_current_pid_tgid(), now_ns;
 	struct lw_call_record *record;
 	struct call_in_flight *call;
 	__u32 tid = id;
 
-	if (!is_followed(id >> 32) || !may_be_recorded(regs))
-		return 0;
 	call = call_under_way(tid);
 	if (!call)
 		return 0;
@@ -954,7 +1022,7 @@ int BPF_PROG(call_returns, struct pt_regs *regs, long result)
 	runs_again(call, now_ns);	/* if that was not seen */
 	call->is_returning = true;
 	if (call->call.flags & LW_OPENS && result >= 0) {
-		struct file *file = file_of(result);
+		struct file *file = file_of(current_task(), result);
 
 		__builtin_memset(&call->file, 0, sizeof(call->file));
 		if (file)
@@ -1014,8 +1082,14 @@ int BPF_PROG(call_returns, struct pt_regs *regs, long result)
 	}
 	bpf_ringbuf_submit(record, wake_up());
 done:
-	call->time_ns = 0;
+	is_over(call, tid);
 	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(call_returns, struct pt_regs *regs, long result)
+{
+	return place_of(current_task()->pid)->calls ? end_call(result) : 0;
 }
 
 /* Whether nobody asked for an I/O: with calls or paths asked for, one that is in none of them. */
@@ -1347,7 +1421,7 @@ int BPF_PROG(process_forks, struct task_struct *parent, struct task_struct *chil
 		count(LW_UNTRACKED_PROCESSES);
 		return 0;
 	}
-	followed[to % LW_N_FOLLOWED] = how == LW_FOLLOWED ? to : LW_ASK;
+	place_of(to)->followed = how == LW_FOLLOWED ? to : LW_ASK;
 	return 0;
 }
 
@@ -1359,7 +1433,7 @@ int BPF_PROG(process_execs, struct task_struct *task)
 
 	if (how && *how == LW_UNTIL_EXEC) {
 		*how = LW_FOLLOWED;
-		followed[tgid % LW_N_FOLLOWED] = tgid;
+		place_of(tgid)->followed = tgid;
 	}
 	return 0;
 }
@@ -1368,12 +1442,15 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(thread_exits, struct task_struct *task)
 {
 	__u32 tgid = BPF_CORE_READ(task, tgid), tid = BPF_CORE_READ(task, pid);
+	struct call_in_flight *call = call_under_way(tid);
 
+	if (call)
+		is_over(call, tid);
 	bpf_map_delete_elem(&calls_in_flight, &tid);
 	if (BPF_CORE_READ(task, signal, live.counter) == 0) {
 		bpf_map_delete_elem(&processes, &tgid);
-		if (followed[tgid % LW_N_FOLLOWED] == tgid)
-			followed[tgid % LW_N_FOLLOWED] = LW_ASK;
+		if (place_of(tgid)->followed == tgid)
+			place_of(tgid)->followed = LW_ASK;
 	}
 	return 0;
 }

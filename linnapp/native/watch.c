@@ -32,7 +32,6 @@
 #define MAX_INODES ((1 << 21) - 2)
 
 #define ARGUMENT_BYTES (LW_N_ARGUMENTS * sizeof(uint64_t))
-#define FOLLOWED_BYTES (LW_N_FOLLOWED * sizeof(uint32_t))
 
 /* The kernel's side, compiled: linked in, so that there is no file to lose. */
 __asm__(".section .rodata\n"
@@ -77,7 +76,7 @@ struct lw_watch {
 	size_t n_links;
 	struct ring_buffer *ring;
 	int calls_in_flight, ios_in_flight, counters, processes;
-	uint32_t *followed;	/* the kernel's own */
+	struct lw_glance *glance;	/* the kernel's own */
 	int64_t to_epoch_ns;
 	struct names names;
 	struct table files, calls, inodes;
@@ -436,6 +435,8 @@ static int on_message(enum libbpf_print_level level, const char *format, va_list
 
 /* LinnOS' event is there where the kernel has LinnOS. */
 #define DECISIONS "linnos_decision"
+/* See watch.bpf.c. */
+#define CAST "bpf_rdonly_cast"
 
 static bool has_event(const struct btf *btf, const char *event)
 {
@@ -445,7 +446,13 @@ static bool has_event(const struct btf *btf, const char *event)
 	return btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF) >= 0;
 }
 
-static int check_kernel(struct lw_watch *w, bool *has_decisions)
+/* What there is to choose between programs by. */
+struct kernel {
+	bool has_decisions;
+	bool can_cast;
+};
+
+static int check_kernel(struct lw_watch *w, struct kernel *kernel)
 {
 	static const char *const events[] = {
 		"sys_enter",	      "sys_exit",	    "block_bio_queue",
@@ -468,26 +475,28 @@ static int check_kernel(struct lw_watch *w, bool *has_decisions)
 				     !strncmp(events[i], "sys_", 4) ? "CONFIG_FTRACE_SYSCALLS" :
 								      "CONFIG_BLK_DEV_IO_TRACE");
 	}
-	*has_decisions = has_event(btf, DECISIONS);
+	kernel->has_decisions = has_event(btf, DECISIONS);
+	kernel->can_cast = btf__find_by_name_kind(btf, CAST, BTF_KIND_FUNC) >= 0;
 	btf__free(btf);
 	return error;
 }
 
-static int tell_calls(struct lw_watch *w, int map)
+static void tell_calls(struct lw_watch *w)
 {
 	for (uint32_t i = 0; i < LW_N_CALLS; i++) {
-		uint32_t nr = lw_calls[i].nr;
-		struct lw_call what = lw_calls[i].what;
-		int error;
+		struct lw_call *what = &w->glance->calls[lw_calls[i].nr];
 
-		what.index = i + 1;
+		*what = lw_calls[i].what;
+		what->index = i + 1;
 		if (w->settings.by_call && !w->is_call_chosen[i])
-			what.flags |= LW_LEFT_OUT;
-		error = bpf_map_update_elem(map, &nr, &what, BPF_ANY);
-		if (error)
-			return fail(w, error, "table of system calls: %s", strerror(-error));
+			what->flags |= LW_LEFT_OUT;
+		if (w->settings.by_path)
+			what->flags |= LW_NO_SOCKETS;
+		if (w->settings.by_process || w->settings.by_thread)
+			what->flags |= LW_OF_SOME;
 	}
-	return 0;
+	for (uint32_t i = 0; w->settings.every_process_but && i < LW_N_PLACES; i++)
+		w->glance->places[i].followed = LW_ASK;
 }
 
 static int tell_choices(struct lw_watch *w, int map)
@@ -616,12 +625,12 @@ int lw_attach(struct lw_watch *w, uint32_t buffer_bytes)
 {
 	struct timespec realtime, monotonic;
 	struct bpf_program *program;
-	bool has_decisions = false;
+	struct kernel kernel = {};
 	int error;
 
 	last_said[0] = '\0';
 	libbpf_set_print(on_message);
-	error = check_kernel(w, &has_decisions);
+	error = check_kernel(w, &kernel);
 	if (error)
 		return error;
 	LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "linnapp_watch");
@@ -637,25 +646,26 @@ int lw_attach(struct lw_watch *w, uint32_t buffer_bytes)
 		return fail(w, error, "settings: %s", strerror(-error));
 	bpf_object__for_each_program(program, w->object) {
 		if (!strcmp(bpf_program__section_name(program), "tp_btf/" DECISIONS))
-			bpf_program__set_autoload(program, has_decisions);
+			bpf_program__set_autoload(program, kernel.has_decisions);
 	}
+	program = bpf_object__find_program_by_name(
+		w->object, kernel.can_cast ? "call_enters_old" : "call_enters");
+	bpf_program__set_autoload(program, false);
 	error = bpf_object__load(w->object);
 	if (error)
 		return fail(w, error, "%s", last_said[0] ? last_said : strerror(-error));
 	w->counters = bpf_object__find_map_fd_by_name(w->object, "counters");
 	w->processes = bpf_object__find_map_fd_by_name(w->object, "processes");
-	w->followed = mmap(NULL, FOLLOWED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
-			   bpf_object__find_map_fd_by_name(w->object, ".bss"), 0);
-	if (w->followed == MAP_FAILED) {
-		w->followed = NULL;
-		return fail(w, -errno, "table of processes: %s", strerror(errno));
+	w->glance = mmap(NULL, sizeof(*w->glance), PROT_READ | PROT_WRITE, MAP_SHARED,
+			 bpf_object__find_map_fd_by_name(w->object, ".bss"), 0);
+	if (w->glance == MAP_FAILED) {
+		w->glance = NULL;
+		return fail(w, -errno, "tables of processes and calls: %s", strerror(errno));
 	}
+	tell_calls(w);
 	w->calls_in_flight = bpf_object__find_map_fd_by_name(w->object, "calls_in_flight");
 	w->ios_in_flight = bpf_object__find_map_fd_by_name(w->object, "ios_in_flight");
-	error = tell_calls(w, bpf_object__find_map_fd_by_name(w->object, "calls"));
-	if (!error)
-		error = tell_choices(w,
-				     bpf_object__find_map_fd_by_name(w->object, "choices"));
+	error = tell_choices(w, bpf_object__find_map_fd_by_name(w->object, "choices"));
 	if (error)
 		return error;
 	w->ring = ring_buffer__new(bpf_object__find_map_fd_by_name(w->object, "records"),
@@ -687,11 +697,11 @@ int lw_attach(struct lw_watch *w, uint32_t buffer_bytes)
 int lw_follow(struct lw_watch *w, uint32_t pid, uint32_t how)
 {
 	int error = bpf_map_update_elem(w->processes, &pid, &how, BPF_ANY);
-	uint32_t *place = &w->followed[pid % LW_N_FOLLOWED];
+	uint32_t *followed = &w->glance->places[LW_PLACE(pid)].followed;
 
 	if (error)
 		return fail(w, error, "process %u: %s", pid, strerror(-error));
-	__atomic_store_n(place, how == LW_FOLLOWED ? pid : LW_ASK, __ATOMIC_RELEASE);
+	__atomic_store_n(followed, how == LW_FOLLOWED ? pid : LW_ASK, __ATOMIC_RELEASE);
 	return 0;
 }
 
@@ -776,6 +786,7 @@ static void count(struct lw_watch *w)
 		[LW_UNTRACKED_PROCESSES] = &w->counts.untracked_processes,
 		[LW_COMPAT_CALLS] = &w->counts.compat_calls,
 		[LW_OTHER_IOS] = &w->counts.other_ios,
+		[LW_SKIPPED_CALLS] = &w->counts.filtered_calls,
 		[LW_FILTERED_CALLS] = &w->counts.filtered_calls,
 		[LW_FILTERED_IOS] = &w->counts.filtered_ios,
 	};
@@ -783,10 +794,11 @@ static void count(struct lw_watch *w)
 	uint64_t values[n_cpus > 0 ? n_cpus : 1];
 	struct bpf_program *program;
 
+	for (uint32_t i = 0; i < LW_N_COUNTERS; i++)
+		*counts[i] = 0;
 	for (uint32_t i = 0; i < LW_N_COUNTERS; i++) {
 		if (bpf_map_lookup_elem(w->counters, &i, values))
 			continue;
-		*counts[i] = 0;
 		for (int cpu = 0; cpu < n_cpus; cpu++)
 			*counts[i] += values[cpu];
 	}
@@ -895,8 +907,8 @@ const char *lw_error(const struct lw_watch *w)
 void lw_close(struct lw_watch *w)
 {
 	detach(w);
-	if (w->followed)
-		munmap(w->followed, FOLLOWED_BYTES);
+	if (w->glance)
+		munmap(w->glance, sizeof(*w->glance));
 	ring_buffer__free(w->ring);
 	bpf_object__close(w->object);
 	for (size_t i = 0; i < w->names.n; i++)

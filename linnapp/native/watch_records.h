@@ -29,6 +29,8 @@ enum lw_call_flag {
 	LW_OPENS = 1 << 2,	/* its result is the descriptor */
 	LW_LEFT_OUT = 1 << 3,	/* not asked for: counted only */
 	LW_HOW = 1 << 4,	/* its third argument points to flags, mode and resolve */
+	LW_NO_SOCKETS = 1 << 5,	/* not asked for if its descriptor is a socket */
+	LW_OF_SOME = 1 << 6,	/* not asked for of all processes and threads that are followed */
 };
 
 /*
@@ -158,7 +160,8 @@ enum lw_counter {
 	LW_UNTRACKED_PROCESSES,
 	LW_COMPAT_CALLS,	/* of 32-bit programs, whose numbers are others */
 	LW_OTHER_IOS,		/* of programs that are not watched */
-	LW_FILTERED_CALLS,	/* of watched ones, and not asked for */
+	LW_SKIPPED_CALLS,	/* of watched ones, and not asked for: seen at once, */
+	LW_FILTERED_CALLS,	/* or once its paths are known */
 	LW_FILTERED_IOS,
 	LW_N_COUNTERS
 };
@@ -170,9 +173,27 @@ enum lw_follow {
 	LW_FOLLOWED,
 };
 
-/* Places for the numbers of followed processes, and what is in one that does not say. */
-#define LW_N_FOLLOWED 4096
+/*
+ * What every system call and every switch of every thread asks, at a glance: in one place, which
+ * several processes and threads may share, is what is known of all of them.
+ */
+struct lw_place {
+	/* The number of a process that is followed, or LW_ASK; 0: none of those here ever was. */
+	__u32 followed;
+	/* How many threads of those here are in a call that may be recorded. */
+	__u32 calls;
+};
+
 #define LW_ASK 0xffffffff
+#define LW_N_PLACES 4096
+/* Of a process or a thread. Neighbours in number are in no cache line together. */
+#define LW_PLACE(number) ((number) % 512 * 8 + (number) / 512 % 8)
+
+struct lw_glance {
+	struct lw_place places[LW_N_PLACES];
+	struct lw_call calls[LW_MAX_CALL_NR];
+	__u64 socket_operations;	/* the address of those that a socket's file has; 0: not seen */
+};
 
 #define LW_MAX_PATHS 8
 #define LW_PREFIX 256
