@@ -44,9 +44,16 @@ class SlowDrive:
         """From now on every read and write takes so much longer."""
         self._ask(repr(seconds))
 
+    def served(self) -> list[tuple[float, float]]:
+        """When each read and write began and ended, of those since this was asked last.
+
+        In seconds since the epoch; no two at a time.
+        """
+        return [(begin_s, end_s) for begin_s, end_s in self._ask("served")]
+
     def served_s(self) -> list[float]:
-        """How long each read and write took since this was asked last."""
-        return list(self._ask("served"))
+        """How long each of them took."""
+        return [end_s - begin_s for begin_s, end_s in self.served()]
 
     def _ask(self, words: str) -> Any:
         assert self._server.stdin is not None and self._server.stdout is not None
@@ -94,7 +101,7 @@ class _Server:
     def __init__(self, folder: str, n_bytes: int) -> None:
         self._data = bytearray(n_bytes)
         self._delay_s = 0.0
-        self._served_s: list[float] = []
+        self._served: list[tuple[float, float]] = []
         self._fd = os.open("/dev/fuse", os.O_RDWR)
         options = f"fd={self._fd},rootmode={stat.S_IFDIR:o},user_id=0,group_id=0"
         mount = ctypes.CDLL(None, use_errno=True).mount
@@ -106,8 +113,8 @@ class _Server:
         print("ready", flush=True)
         for line in sys.stdin:
             if line == "served\n":
-                served_s, self._served_s = self._served_s, []
-                print(json.dumps(served_s), flush=True)
+                served, self._served = self._served, []
+                print(json.dumps(served), flush=True)
             else:
                 self._delay_s = float(line)
                 print("null", flush=True)
@@ -121,7 +128,7 @@ class _Server:
                 continue
             except OSError:
                 return  # it was unmounted
-            begin_s = time.monotonic()
+            begin_s = time.time()
             _, operation, unique, node, *_ = struct.unpack_from("<IIQQIIIHH", request)
             if operation in (_READ, _WRITE):
                 time.sleep(self._delay_s)
@@ -133,7 +140,7 @@ class _Server:
             with contextlib.suppress(OSError):  # nobody waits for it any more
                 os.writev(self._fd, [head, body])
             if operation in (_READ, _WRITE):
-                self._served_s.append(time.monotonic() - begin_s)
+                self._served.append((begin_s, time.time()))
 
     def _answer(self, operation: int, node: int, body: memoryview) -> int | bytes | None:
         """What to say: bytes, or an error; nothing at all."""
