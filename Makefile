@@ -14,14 +14,15 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(CURDIR)/$(BUILD)/replayer:$(PATH):/usr/sb
 # Tests at a time; a guest takes a core and up to 3 GB.
 TEST_JOBS ?= 2
 FUZZ_SECONDS ?= 600
-# What `make kernel-debian` unpacks: the kernel as Debian builds it.
+# What `make kernel-debian` unpacks: the kernel as Debian builds it. Of -6.1: the one Debian 12 has.
 DEBIAN_KERNEL := linux-image-6.12-amd64
+DEBIAN_KERNEL_6_1 := linux-image-amd64
 EVAL_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS))
 PYTEST := $(PYTHON) -m pytest tests
 PYTEST_PARALLEL := $(PYTEST) -n $(TEST_JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv kernel kernel-debug kernel-x86 kernel-6.1 kernel-deb kernel-debian native replayer liblinnos ublk install-lib install-ublk build deb demo test \
+.PHONY: help deps venv kernel kernel-debug kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 native replayer liblinnos ublk install-lib install-ublk build deb demo test \
 	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 fuzz bench eval report lint clean
 
 help: ## this list
@@ -78,7 +79,9 @@ kernel-deb: $(BUILD)/.deps $(BUILD)/.deps-kernel-deb ## Debian packages of a ker
 	kernel/build.sh deb $(if $(CONFIG),--config $(CONFIG)) $(if $(KSRC),--ksrc $(KSRC))
 
 kernel-debian: $(BUILD)/kernel-debian/.unpacked ## Debian's own kernel, unpacked for QEMU: its functions can be traced
-$(BUILD)/kernel-debian/.unpacked: | $(BUILD)/.deps $(BUILD)/.deps-qemu
+kernel-debian-6.1: $(BUILD)/kernel-debian-6.1/.unpacked ## Debian 12's own 6.1, likewise: `linnapp watch` is tried on it
+$(BUILD)/kernel-debian-6.1/.unpacked: DEBIAN_KERNEL := $(DEBIAN_KERNEL_6_1)
+$(BUILD)/kernel-debian/.unpacked $(BUILD)/kernel-debian-6.1/.unpacked: | $(BUILD)/.deps $(BUILD)/.deps-qemu
 	rm -rf $(@D) && mkdir -p $(@D)
 	image=$$(apt-cache depends $(DEBIAN_KERNEL) | awk '/Depends: linux-image/ { print $$2; exit }') && \
 	  cd $(@D) && apt-get -q -o APT::Sandbox::User=root download $$image busybox-static && \

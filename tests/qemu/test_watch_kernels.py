@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: MIT
+"""`linnapp watch` on the kernels of Debian 12, 6.1 and 6.12: loaded in each variant, and right.
+
+6.1 has no bpf_rdonly_cast(), so that another program takes part there, and its verifier believes
+less than later ones.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from watched_calls import TIMES
+
+from linnapp.lab.guest import REPOSITORY
+from linnapp.lab.qemu import QemuGuest, run
+from linnapp.trace.watch_reader import COUNTS, PARTS
+from linnapp.trace.watched import query
+
+pytestmark = pytest.mark.qemu
+
+#: Sessions, and what each is told.
+SESSIONS = {
+    "everything": "",
+    "path": "--path /run/mnt",
+    "raw": "--path /run/mnt --arguments raw",
+    "detailed": "--arguments detailed",
+    "some": "--call fsync --call rename --process python3",
+}
+#: What must not be missing.
+DROPPED = [
+    name
+    for name in COUNTS
+    if not name.startswith("filtered_") and name not in ("other_ios", "unfinished_calls")
+]
+SCRIPT = """
+python3 $TESTS/watch_variants.py >$OUT/loaded
+mkfs.ext4 -q /dev/nvme0n1
+mount /dev/nvme0n1 /run/mnt
+watched() {
+    session=$1
+    shift
+    linnapp watch -o $OUT/seen --session $session "$@" -- \\
+        python3 -S -E $TESTS/watched_calls.py /run/mnt >$OUT/$session
+    rm -r /run/mnt/after
+}
+"""
+
+
+@pytest.mark.parametrize("kernel", ["kernel-debian-6.1", "kernel-debian"])
+def test_each_kernel_loads_and_records(tmp_path: Path, kernel: str) -> None:
+    unpacked = REPOSITORY / "build" / kernel
+    kernels = list((unpacked / "boot").glob("vmlinuz-*"))
+    if not kernels:
+        pytest.skip(f"{unpacked}: no kernel; make {kernel}")
+    guest = QemuGuest(
+        kernel=kernels[0],
+        modules=next((unpacked / "lib" / "modules").iterdir()),
+        out_dir=tmp_path,
+        environment={
+            "OUT": str(tmp_path),
+            "TESTS": str(Path(__file__).parent),
+            "PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
+        },
+        accel=os.environ.get("LINNOS_QEMU_ACCEL", "auto"),
+        timeout_s=1200 * float(os.environ.get("LINNOS_QEMU_PATIENCE", "1")),
+    )
+    script = SCRIPT + "\n".join(f"watched {name} {how}" for name, how in SESSIONS.items())
+    errors = io.BytesIO()
+    result = run(["sh", "-ec", script], guest, stdout=io.BytesIO(), stderr=errors)
+    assert not result.status, errors.getvalue().decode() + result.dmesg[-3000:]
+    assert int((tmp_path / "loaded").read_text()) > 0
+
+    for session, how in SESSIONS.items():
+        found = {
+            (call, path and path.removeprefix("/run/mnt/")): n
+            for call, path, n in asked(
+                tmp_path,
+                f"""select call, path, count(*) from calls
+                where session = '{session}' and path like '/run/mnt/%' group by all""",
+            )
+        }
+        wanted = {
+            **{("rename", name): 1 for name in ("before", "after/thread", "after/child")},
+            **{("fsync", f"after/{name}"): 1 for name in ("thread", "child")},
+        }
+        if session != "some":
+            wanted |= {("mkdir", "before"): 1}
+            for file in ("after/thread", "after/child"):
+                wanted |= {("openat", file): 1, ("close", file): 1}
+                wanted |= {("pwrite64", file): TIMES, ("pread64", file): TIMES}
+        assert found == wanted, session
+
+        [(sockets, others, without_arguments, adds_up, mkdir, ios)] = asked(
+            tmp_path,
+            f"""select count(*) filter (kind = 'socket' and call in ('read', 'write')),
+            count(*) filter (path is null or path not like '/run/mnt/%'),
+            count(*) filter (arguments is null), bool_and({" + ".join(PARTS)} = duration_ns),
+            max(arguments::varchar) filter (call = 'mkdir'),
+            (select count(*) from ios where session = '{session}' and call = 'fsync')
+            from calls where session = '{session}'""",
+        )
+        recording = json.loads((tmp_path / "seen" / session / "recording.json").read_text())
+        assert not any(recording[name] for name in DROPPED), recording
+        assert adds_up and ios > 0, session
+        assert (without_arguments == 0) == ("--arguments" in how), session
+        if "--path" in how or "--call" in how:
+            assert sockets == others == 0, session
+            assert recording["filtered_calls"] >= 4 * TIMES
+        else:
+            assert sockets == 4 * TIMES, session
+            assert recording["filtered_calls"] == 0
+        if session == "detailed":
+            assert json.loads(mkdir) == {"mode": "0777"}
+
+
+def asked(folder: Path, sql: str) -> list[tuple[Any, ...]]:
+    _, rows = query(folder / "seen", sql)
+    return [tuple(row) for row in rows]
