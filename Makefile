@@ -23,7 +23,7 @@ PYTEST_PARALLEL := $(PYTEST) -n $(TEST_JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help deps venv kernel kernel-debug kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 native replayer liblinnos ublk install-lib install-ublk build deb demo test \
-	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 fuzz bench eval report lint clean
+	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 fuzz bench eval report lint clean
 
 help: ## this list
 	@echo "LinnOS. On a fresh Debian 12: make demo, make test."
@@ -37,7 +37,8 @@ $(BUILD)/.deps-qemu: debian-packages-qemu.txt
 $(BUILD)/.deps-6.1: debian-packages-6.1.txt
 $(BUILD)/.deps-kernel-deb: debian-packages-kernel-deb.txt
 $(BUILD)/.deps-elasticsearch: debian-packages-elasticsearch.txt
-$(BUILD)/.deps $(BUILD)/.deps-qemu $(BUILD)/.deps-6.1 $(BUILD)/.deps-kernel-deb $(BUILD)/.deps-elasticsearch:
+$(BUILD)/.deps-machine: debian-packages-machine.txt
+$(BUILD)/.deps $(BUILD)/.deps-qemu $(BUILD)/.deps-6.1 $(BUILD)/.deps-kernel-deb $(BUILD)/.deps-elasticsearch $(BUILD)/.deps-machine:
 	@mkdir -p $(BUILD)
 	@missing=; for package in $$(sed 's/#.*//' $<); do \
 	  [ "$$(dpkg-query -W -f '$${db:Status-Status}' $$package 2>/dev/null)" = installed ] \
@@ -119,10 +120,10 @@ demo: build ## the whole loop; TRACE=FILE: on your own trace
 	$(PYTHON) -m eval.demo $(if $(TRACE),--trace $(TRACE))
 
 test: build ## every test: Python, KUnit, and in the booted kernel
-	$(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug and not elasticsearch"
+	$(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug and not elasticsearch and not machine"
 
 test-unit: venv native replayer liblinnos ublk ## the tests that boot no kernel
-	$(PYTEST_PARALLEL) -m "not lab and not qemu and not linux61 and not debug and not elasticsearch"
+	$(PYTEST_PARALLEL) -m "not lab and not qemu and not linux61 and not debug and not elasticsearch and not machine"
 
 test-lab: build ## the tests that boot the kernel
 	$(PYTEST_PARALLEL) -m lab
@@ -157,6 +158,23 @@ $(ELASTICSEARCH_FETCHED): | $(BUILD)/.deps-elasticsearch
 	unzip -q -o -d $(@D) $(@D)/elasticsearch-$(ELASTICSEARCH).zip
 	rm $(@D)/elasticsearch-$(ELASTICSEARCH).zip
 	@touch $@
+
+# A folder of its own, so that packages of a whole kernel in build/kernel-deb stay. KERNEL=build/kernel-deb: those.
+MACHINE := $(BUILD)/machine
+ifdef KERNEL
+MACHINE_KERNEL := $(abspath $(KERNEL))
+else
+MACHINE_KERNEL := $(CURDIR)/$(MACHINE)/kernel-deb
+machine-kernel: $(BUILD)/.deps $(BUILD)/.deps-kernel-deb
+	@mkdir -p $(MACHINE)
+	BUILD=$(MACHINE) kernel/build.sh deb --config tests/machine/kernel.config
+endif
+
+test-machine: deb machine-kernel $(MACHINE)/debian.img ## docs/real-machine.md, followed on a machine with Debian 12 under QEMU (root; long)
+	LINNOS_MACHINE_KERNEL=$(MACHINE_KERNEL) $(PYTEST) -s -m machine
+
+$(MACHINE)/debian.img: tests/machine/make_image.sh | $(BUILD)/.deps-qemu $(BUILD)/.deps-machine
+	tests/machine/make_image.sh $(@D)
 
 test-6.1: build kernel-6.1 ## KUnit and a smoke test on Linux 6.1
 	$(PYTEST) -m linux61

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT
+"""A machine with Debian 12 under QEMU, as make_image.sh leaves its disk, and root's shell on it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from linnapp.lab.qemu import QEMU, kvm_works
+
+#: What is on /dev/nvme0n1 and on, in MiB.
+DRIVE_MB = 1024
+#: What a drive does at most: reads wait behind writes that come all at once, as on an SSD.
+DRIVE_BYTES_PER_S = 60_000_000
+
+
+def copy_disk(image: Path, copy: Path) -> None:
+    """Copy a disk, of which most is empty."""
+    subprocess.run(["cp", "--sparse=always", image, copy], check=True)
+
+
+class Machine:
+    """It runs until `stop`; what it has written is gone then, but not when it reboots.
+
+    Parameters
+    ----------
+    image, key : Path
+        Its disk, which is not changed, and root's key for it.
+    folder : Path
+        For the drives and the console's output.
+    """
+
+    def __init__(self, image: Path, key: Path, folder: Path) -> None:
+        self.console = folder / "console"
+        self._disk = folder / "disk.img"
+        self._drives = [folder / f"nvme{k}.img" for k in range(3)]
+        copy_disk(image, self._disk)
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            self._port = listening.getsockname()[1]
+        self._options = [
+            *("-i", str(key), "-o", "StrictHostKeyChecking=no", "-o", "LogLevel=ERROR"),
+            *("-o", "UserKnownHostsFile=/dev/null", "-o", "ConnectTimeout=30"),
+        ]
+        # One connection for all that is run: to set one up takes the guest a second or two. The
+        # path of a socket must be short.
+        self._sockets = tempfile.TemporaryDirectory(prefix="walk")
+        self._options += ["-o", f"ControlPath={self._sockets.name}/ssh"]
+        self._connection: subprocess.Popen[bytes] | None = None
+        accel = os.environ.get("LINNOS_QEMU_ACCEL", "auto")
+        if accel == "auto":
+            accel = "kvm" if kvm_works(image.with_name("vmlinuz")) else "tcg"
+        #: Whether QEMU translates all that it runs, some thirty times slower than a processor.
+        self.translated = accel == "tcg"
+        arguments = [
+            *(QEMU, "-nodefaults", "-no-user-config", "-display", "none"),
+            *("-machine", "q35", "-accel", accel, "-smp", "2", "-m", "6144"),
+            # At AVX2's gathers, which numpy has in argsort, programs crash under the translator: a
+            # processor from before, with the AVX that TensorFlow asks for.
+            *("-cpu", "IvyBridge" if self.translated else "max"),
+            *("-serial", f"file:{self.console}", "-device", "virtio-rng-pci"),
+            *("-netdev", f"user,id=net,hostfwd=tcp:127.0.0.1:{self._port}-:22"),
+            *("-device", "virtio-net-pci,netdev=net"),
+            *("-drive", f"file={self._disk},format=raw,if=virtio,cache=unsafe"),
+        ]
+        for k, drive in enumerate(self._drives):
+            with drive.open("wb") as file:
+                file.truncate(DRIVE_MB << 20)
+            arguments += [
+                "-drive",
+                f"if=none,id=drive{k},file={drive},format=raw,cache=unsafe,"
+                f"throttling.bps-total={DRIVE_BYTES_PER_S}",
+                *("-device", f"nvme,drive=drive{k},serial=walk{k}"),
+            ]
+        self._qemu = subprocess.Popen(arguments, stdin=subprocess.DEVNULL)
+
+    def run(self, command: str, *, timeout_s: float = 600, check: bool = True) -> str:
+        """What a command of root's shell prints, both outputs.
+
+        Raises
+        ------
+        AssertionError
+            If it fails, unless told not to check.
+        """
+        ran = self._ssh(f"bash -lc {shlex.quote(command)}", timeout_s)
+        assert not check or not ran.returncode, f"{command}: {ran.returncode}\n{ran.stdout}"
+        return ran.stdout
+
+    def copy(self, source: Path, target: str) -> None:
+        """A file, or a folder with all in it, to the machine."""
+        done = subprocess.run(
+            [*self._command("scp", "-P", "-q", "-r")[:-1], source, f"root@127.0.0.1:{target}"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        assert not done.returncode, done.stderr
+
+    def wait_until_up(self, *, after_boot: str = "", timeout_s: float = 900) -> str:
+        """Wait until it can be spoken to, after another boot if need be; the boot's id."""
+        end = time.monotonic() + timeout_s
+        self._hang_up()
+        while time.monotonic() < end and self._qemu.poll() is None:
+            ran = self._ssh("cat /proc/sys/kernel/random/boot_id", 120)
+            boot = ran.stdout.strip()
+            if not ran.returncode and boot != after_boot:
+                self._connection = subprocess.Popen(
+                    self._command("ssh", "-p", "-MN"),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+                self.run("systemctl is-system-running --wait", check=False)
+                return boot
+            time.sleep(2)
+        raise AssertionError(f"no answer:\n{self.console.read_text(errors='replace')[-4000:]}")
+
+    def stop(self) -> None:
+        """End it as a power cut does."""
+        self._hang_up()
+        self._qemu.terminate()
+        self._qemu.wait()
+        self._sockets.cleanup()
+        for file in (self._disk, *self._drives):
+            file.unlink()
+
+    def save(self, image: Path) -> None:
+        """Leave its disk as a power cut would, for another machine to begin with."""
+        self.run("sync")
+        self._qemu.send_signal(signal.SIGSTOP)
+        try:
+            copy_disk(self._disk, image)
+        finally:
+            self._qemu.send_signal(signal.SIGCONT)
+
+    def _hang_up(self) -> None:
+        if self._connection is not None:
+            self._connection.terminate()
+            self._connection.wait()
+            self._connection = None
+
+    def _command(self, program: str, port_option: str, *options: str) -> list[str]:
+        return [program, port_option, str(self._port), *self._options, *options, "root@127.0.0.1"]
+
+    def _ssh(self, command: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
+        try:
+            return subprocess.run(
+                [*self._command("ssh", "-p"), command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                timeout=timeout_s,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise AssertionError(
+                f"{command}: not done after {timeout_s} s\n{error.stdout!r}"
+            ) from error

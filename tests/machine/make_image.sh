@@ -1,0 +1,97 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# `make_image.sh FOLDER` leaves FOLDER/debian.img, the disk of a machine with Debian 12 as its
+# installer would leave it: a partition, GRUB, Debian's kernel, sshd, a network by DHCP; besides
+# mdadm and fio, the user's own. FOLDER/key opens it for root. Packages, certificates, and where apt
+# and pip look are this machine's. Needs root: it mounts the disk while it makes it.
+set -euo pipefail
+[ $# = 1 ] && [ "$(id -u)" = 0 ] || { echo "usage, as root: make_image.sh FOLDER" >&2; exit 2; }
+mkdir -p "$1/packages"
+folder=$(realpath "$1")
+image=$folder/debian.img.new
+root=$(mktemp -d)
+device=
+
+finish() {
+	umount -R "$root" 2>/dev/null || :
+	[ -z "$device" ] || losetup -d "$device"
+	rmdir "$root"
+}
+trap finish EXIT
+
+sources=$(apt-get indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONENT)' \
+	'Created-By: Packages' 'Origin: Debian' | grep ' bookworm' | sort -u)
+mirror=$(echo "$sources" | awk '$3 == "bookworm" && !found++ { print $2 }')
+[ -n "$mirror" ] || { echo "make_image.sh: apt here knows no mirror of bookworm" >&2; exit 1; }
+
+rm -f "$image"
+truncate -s 16G "$image"
+echo '2048,,83,*' | sfdisk -q "$image"
+# Not every kernel looks for partitions on a loop device.
+device=$(losetup --offset $((2048 * 512)) --show -f "$image")
+mkfs.ext4 -q -L root "$device"
+mount "$device" "$root"
+# A kernel for guests: it has the drivers of QEMU's disks and is small.
+debootstrap --cache-dir="$folder/packages" \
+	--include=linux-image-cloud-amd64,grub-pc,openssh-server,mdadm,fio,ca-certificates,zstd,apt-utils \
+	bookworm "$root" "$mirror" >"$folder/debootstrap.log" ||
+	{ tail "$folder/debootstrap.log" >&2; exit 1; }
+
+echo "$sources" >"$root/etc/apt/sources.list"
+# Nobody is there to answer; what else the apt of this machine is told of fetching.
+{
+	echo 'APT::Get::Assume-Yes "true";'
+	apt-config dump Acquire | grep -E '^Acquire::(http|https|Check|Languages|GzipIndexes)' || :
+} >"$root/etc/apt/apt.conf.d/90here"
+cp /usr/local/share/ca-certificates/*.crt "$root/usr/local/share/ca-certificates/" 2>/dev/null || :
+{
+	echo '[global]'
+	echo 'cert = /etc/ssl/certs/ca-certificates.crt'
+	python3 -m pip config list 2>/dev/null |
+		sed -nE "s/^(global|:env:)\.(index-url|extra-index-url|proxy|timeout|default-timeout|trusted-host)='(.*)'\$/\2 = \3/p"
+} >"$root/etc/pip.conf"
+env | grep -iE '^(http|https|no)_proxy=' >>"$root/etc/environment" || :
+
+echo linnos-walk >"$root/etc/hostname"
+echo 'LABEL=root / ext4 errors=remount-ro 0 1' >"$root/etc/fstab"
+printf '[Match]\nType=ether\n[Network]\nDHCP=ipv4\n' >"$root/etc/systemd/network/80-dhcp.network"
+# The name server that QEMU's network has.
+echo 'nameserver 10.0.2.3' >"$root/etc/resolv.conf"
+rm -f "$folder/key" "$folder/key.pub"
+ssh-keygen -q -t ed25519 -N '' -C walk -f "$folder/key"
+install -D -m 600 "$folder/key.pub" "$root/root/.ssh/authorized_keys"
+sed -i -e 's/^GRUB_TIMEOUT=.*/GRUB_TIMEOUT=0/' \
+	-e 's/^GRUB_CMDLINE_LINUX=.*/GRUB_CMDLINE_LINUX="root=LABEL=root console=ttyS0"/' \
+	-e 's/^GRUB_CMDLINE_LINUX_DEFAULT=.*/GRUB_CMDLINE_LINUX_DEFAULT=""/' "$root/etc/default/grub"
+
+for kind in dev proc sys; do mount --bind "/$kind" "$root/$kind"; done
+inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C "$@"; }
+inside update-ca-certificates >/dev/null
+inside systemctl -q enable systemd-networkd
+inside systemctl -q mask apt-daily.timer apt-daily-upgrade.timer e2scrub_all.timer
+cp /etc/resolv.conf "$root/etc/resolv.conf.here"
+mount --bind "$root/etc/resolv.conf.here" "$root/etc/resolv.conf"
+inside apt-get -q update >/dev/null
+umount "$root/etc/resolv.conf"
+rm "$root/etc/resolv.conf.here"
+# As grub-install does, which would ask for the disk that the partition is on: GRUB's first sector,
+# what it reads next from behind that, and its modules.
+mkdir -p "$root/boot/grub"
+cp -r "$root/usr/lib/grub/i386-pc" "$root/boot/grub/"
+inside grub-mkimage -O i386-pc -p '(hd0,msdos1)/boot/grub' -o /boot/grub/i386-pc/core.img \
+	biosdisk part_msdos ext2
+dd status=none conv=notrunc of="$image" bs=440 count=1 if="$root/usr/lib/grub/i386-pc/boot.img"
+dd status=none conv=notrunc of="$image" bs=512 seek=1 if="$root/boot/grub/i386-pc/core.img"
+# In the machine, where there is a disk to ask about, the first kernel installed makes another.
+kernel=$(cd "$root/boot" && ls -d vmlinuz-*)
+cat >"$root/boot/grub/grub.cfg" <<-EOT
+	search --no-floppy --label root --set=root
+	linux /boot/$kernel root=LABEL=root ro console=ttyS0
+	initrd /boot/initrd.img-${kernel#vmlinuz-}
+	boot
+EOT
+cp "$root/boot/$kernel" "$folder/vmlinuz"
+umount -R "$root"
+losetup -d "$device"
+device=
+mv "$image" "$folder/debian.img"

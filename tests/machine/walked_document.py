@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""The command lines of a document, as somebody would type them who follows it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """One command of a document, of several lines if the shell needs them.
+
+    Attributes
+    ----------
+    section : str
+        The heading that it is under.
+    text : str
+        As it stands there, without the indentation.
+    """
+
+    section: str
+    text: str
+
+
+def commands(document: Path) -> list[Command]:
+    """All commands in the indented blocks of a document, in their order."""
+    found = []
+    section, pending = "", ""
+    for line in document.read_text().splitlines():
+        if heading := re.match(r"#+ (.*)", line):
+            section = heading[1]
+        if line.startswith("    "):
+            pending += line[4:].rstrip() + "\n"
+            if pending.strip() and _is_whole(pending):
+                found.append(Command(section, pending.strip()))
+                pending = ""
+        elif line.strip():
+            assert not pending.strip(), f"{document}: a block ends within a command: {pending}"
+    assert not pending.strip(), f"{document}: it ends within a command: {pending}"
+    return found
+
+
+def _is_whole(text: str) -> bool:
+    """Whether the shell would run it, and not wait for the rest."""
+    if text.rstrip().endswith("\\"):
+        return False
+    return not subprocess.run(["bash", "-n", "-c", text], capture_output=True).returncode
