@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The part of `make bench` that shows what linnos-ublk costs beside md's raid1.
 
-Debian's own kernel reads 4 KiB at a time from drives that do nothing (null_blk), through md and
-through linnos-ublk, each a mirror of three. Counted are all instructions that the one processor
-executes for a read, of the reader, the kernel and the server together (eval/debian_kernel.py says
-how): the counts do not depend on how busy the machine is. Instructions are not time: what a change
-from one process to another costs in caches is not in them.
+Debian's own kernel reads and writes 4 KiB at a time of drives that do nothing (null_blk), through
+md and through linnos-ublk, each a mirror of three. Counted are all instructions that the one
+processor executes for one, of the program, the kernel and the server together
+(eval/debian_kernel.py says how): the counts do not depend on how busy the machine is. Instructions
+are not time: what a change from one process to another costs in caches is not in them.
 """
 
 from __future__ import annotations
@@ -27,22 +27,24 @@ from linnapp.lab.guest import DEFAULT_PATH
 from linnapp.lab.qemu import run
 
 SERVER = ROOT / "build" / "ublk"
-#: Batches, of which the median counts, by the reads of each.
+#: Batches, of which the median counts, by the reads or writes of each.
 BATCHES = {1: 2001, 32: 201}
+#: What null_reads is told for each.
+OPTIONS = {"read": "", "write": " --write"}
 _DRIVES = " ".join(f"/dev/nullb{k}" for k in range(3))
 _WITH_MODELS = " ".join(f'/dev/nullb{k}="$model"' for k in range(3))
 
 
 @dataclass(frozen=True)
 class Case:
-    """A way to read.
+    """A way to the drives.
 
     Attributes
     ----------
     name : str
         As printed.
     device : str
-        What is read.
+        What is read and written.
     begin, end : str
         Commands before and after.
     """
@@ -87,14 +89,15 @@ def _script(model: Path) -> str:
     ]
     for case in CASES:
         lines.append(case.begin)
-        for size, batches in BATCHES.items():
-            lines.append(f"null_reads {case.device} --batches {batches} {size}")
+        for option in OPTIONS.values():
+            for size, batches in BATCHES.items():
+                lines.append(f"null_reads {case.device} --batches {batches} {size}{option}")
         lines.append(case.end)
     return "\n".join(lines) + "\n"
 
 
 def ublk_cost() -> None:
-    """Instructions of a read through linnos-ublk, beside md's raid1, on Debian's kernel."""
+    """Instructions of a read and a write through linnos-ublk, beside md's, on Debian's kernel."""
     build("guest-tools")
     kernel = debian_kernel.image()
     guest = debian_kernel.counting_guest(
@@ -112,17 +115,24 @@ def ublk_cost() -> None:
     numbers = [line.split() for line in said.splitlines() if line[:1].isdigit()]
     ticks_per_ns = float(numbers[0][0])
     medians = iter(float(line[0]) / ticks_per_ns for line in numbers[1:])
-    counts = {case.name: {size: next(medians) for size in BATCHES} for case in CASES}
-    md = counts[CASES[1].name]
+    counts = {
+        case.name: {what: {size: next(medians) for size in BATCHES} for what in OPTIONS}
+        for case in CASES
+    }
     release = debian_kernel.release(kernel)
-    print(f"instructions of a read of 4 KiB, Linux {release}; beside md's raid1")
-    for name, by_size in counts.items():
-        print(f"  {name:24}", end="")
-        for size, count in by_size.items():
-            print(f"  {size:2} at a time {count:8.0f} {count / md[size]:5.2f} x", end="")
-        print()
+    for what in OPTIONS:
+        md = counts[CASES[1].name][what]
+        print(f"instructions of a {what} of 4 KiB, Linux {release}; beside md's raid1")
+        for name, by_size in counts.items():
+            print(f"  {name:24}", end="")
+            for size, count in by_size[what].items():
+                print(f"  {size:2} at a time {count:8.0f} {count / md[size]:5.2f} x", end="")
+            print()
     rows = [
-        {"case": name, "instructions_by_reads_at_a_time": by_size}
-        for name, by_size in counts.items()
+        {
+            "case": name,
+            **{f"instructions_by_{what}s_at_a_time": by_size for what, by_size in counted.items()},
+        }
+        for name, counted in counts.items()
     ]
     write_json(OUT / "ublk_cost.json", {"kernel": release, "rows": rows})

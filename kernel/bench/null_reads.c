@@ -3,9 +3,10 @@
  * Reads of 4 KiB from a drive that does nothing (null_blk), to see what the
  * block layer itself costs.
  *
- *	null_reads DEVICE --batches N M [--hint]	time them: submitted M at a
- *		time, prints the median and the lower and upper quartile of N
- *		batches, in ticks of the processor's time stamp counter for a read
+ *	null_reads DEVICE --batches N M [--hint|--write]	time them: submitted
+ *		M at a time, prints the median and the lower and upper quartile of
+ *		N batches, in ticks of the processor's time stamp counter for one;
+ *		with --write they are writes
  *	null_reads DEVICE --plain N [--hint]	N reads, one after the other, for
  *		those who count instructions
  *	null_reads --ticks			prints ticks per nanosecond
@@ -48,7 +49,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void timed(int fd, char *buffer, long batches, long batch, int hint)
+static void timed(int fd, char *buffer, long batches, long batch, int hint, int writes)
 {
 	static struct iocb iocbs[BATCH_MAX], *list[BATCH_MAX];
 	static struct io_event events[BATCH_MAX];
@@ -64,7 +65,7 @@ static void timed(int fd, char *buffer, long batches, long batch, int hint)
 		for (k = 0; k < batch; k++) {
 			iocbs[k] = (struct iocb){
 				.aio_fildes = fd,
-				.aio_lio_opcode = IOCB_CMD_PREAD,
+				.aio_lio_opcode = writes ? IOCB_CMD_PWRITE : IOCB_CMD_PREAD,
 				.aio_buf = (uintptr_t)(buffer + k * BLOCK),
 				.aio_nbytes = BLOCK,
 				.aio_offset = block * BLOCK,
@@ -82,7 +83,7 @@ static void timed(int fd, char *buffer, long batches, long batch, int hint)
 		ticks[i] = __rdtsc() - begin;
 		for (k = 0; k < batch; k++)
 			if (events[k].res != BLOCK && !(hint && events[k].res == -EBUSY))
-				die("read");
+				die(writes ? "write" : "read");
 	}
 	qsort(ticks, batches, sizeof(*ticks), by_value);
 	printf("%.2f %.2f %.2f\n", (double)ticks[batches / 2] / batch,
@@ -118,19 +119,22 @@ static double ticks_per_ns(void)
 int main(int argc, char **argv)
 {
 	ssize_t (*one)(int fd, char *buffer, long offset) = plain;
+	int fd, hint, writes;
 	char *buffer;
 	long n, i;
-	int fd;
 
 	if (argc == 2 && !strcmp(argv[1], "--ticks")) {
 		printf("%.6f\n", ticks_per_ns());
 		return 0;
 	}
 	if (argc < 4 || (n = atol(argv[3])) < 1) {
-		fprintf(stderr, "usage: null_reads DEVICE --batches N M [--hint] | --plain N [--hint]\n");
+		fprintf(stderr, "usage: null_reads DEVICE --batches N M [--hint|--write] | "
+				"--plain N [--hint]\n");
 		return 2;
 	}
-	fd = open(argv[1], O_RDONLY | O_DIRECT);
+	hint = argc > 5 && !strcmp(argv[5], "--hint");
+	writes = argc > 5 && !strcmp(argv[5], "--write");
+	fd = open(argv[1], (writes ? O_RDWR : O_RDONLY) | O_DIRECT);
 	if (fd < 0)
 		die(argv[1]);
 	buffer = aligned_alloc(BLOCK, BATCH_MAX * BLOCK);
@@ -144,7 +148,7 @@ int main(int argc, char **argv)
 			fprintf(stderr, "null_reads: 1 to %d reads at a time\n", BATCH_MAX);
 			return 2;
 		}
-		timed(fd, buffer, n, batch, argc > 5 && !strcmp(argv[5], "--hint"));
+		timed(fd, buffer, n, batch, hint, writes);
 		return 0;
 	}
 	if (argc > 4 && !strcmp(argv[4], "--hint"))
