@@ -22,8 +22,8 @@ PYTEST := $(PYTHON) -m pytest tests
 PYTEST_PARALLEL := $(PYTEST) -n $(TEST_JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv kernel kernel-debug kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 native replayer liblinnos ublk install-lib install-ublk build deb demo test \
-	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 fuzz bench eval report lint clean
+.PHONY: help deps venv kernel kernel-debug kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 native replayer liblinnos ublk install-lib install-ublk build deb demo test \
+	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 test-stock fuzz bench eval report lint clean
 
 help: ## this list
 	@echo "LinnOS. On a fresh Debian 12: make demo, make test."
@@ -65,6 +65,9 @@ kernel: $(BUILD)/.deps ## the patched UML kernel (KSRC=DIR: from another 6.12 tr
 
 kernel-debug: $(BUILD)/.deps ## the UML kernel with KASAN, lockdep and UBSAN
 	kernel/build.sh um-debug
+
+kernel-unpatched: $(BUILD)/.deps ## the UML kernel without LinnOS, for comparison
+	kernel/build.sh um-unpatched
 
 kernel-x86: $(BUILD)/.deps $(BUILD)/.deps-qemu ## the patched x86-64 kernel for QEMU
 	kernel/build.sh x86
@@ -120,10 +123,10 @@ demo: build ## the whole loop; TRACE=FILE: on your own trace
 	$(PYTHON) -m eval.demo $(if $(TRACE),--trace $(TRACE))
 
 test: build ## every test: Python, KUnit, and in the booted kernel
-	$(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug and not elasticsearch and not machine"
+	$(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug and not elasticsearch and not machine and not stock"
 
 test-unit: venv native replayer liblinnos ublk ## the tests that boot no kernel
-	$(PYTEST_PARALLEL) -m "not lab and not qemu and not linux61 and not debug and not elasticsearch and not machine"
+	$(PYTEST_PARALLEL) -m "not lab and not qemu and not linux61 and not debug and not elasticsearch and not machine and not stock"
 
 test-lab: build ## the tests that boot the kernel
 	$(PYTEST_PARALLEL) -m lab
@@ -179,16 +182,21 @@ $(MACHINE)/debian.img: tests/machine/make_image.sh | $(BUILD)/.deps-qemu $(BUILD
 test-6.1: build kernel-6.1 ## KUnit and a smoke test on Linux 6.1
 	$(PYTEST) -m linux61
 
+test-stock: build kernel-unpatched ## liblinnos on a kernel without LinnOS, and replays that are the same there
+	$(PYTEST) -m stock
+
 fuzz: $(BUILD)/.deps ## the trace readers under ASan and UBSan; FUZZ_SECONDS=600
 	@$(MAKE) --no-print-directory -C tests/fuzz OUT=$(CURDIR)/$(BUILD)/fuzz TOTAL_SECONDS=$(FUZZ_SECONDS) run
 
 bench: build ## speed of our own code beside a reference (python -m eval.bench --list)
 	$(PYTHON) -m eval.bench
 
-eval: build ## every experiment but eval-probing, eval-apps, eval-filesystems and eval-functions; eval-NAME: one of them; SEEDS=1: only so many seeds
+eval: build ## every experiment but eval-probing, eval-apps, eval-filesystems, eval-functions and eval-stock; eval-NAME: one of them; SEEDS=1: only so many seeds
 	$(PYTHON) -m eval $(EVAL_OPTIONS)
 
 eval-functions: kernel-debian
+
+eval-stock: kernel-unpatched
 
 eval-%: build
 	$(PYTHON) -m eval $(EVAL_OPTIONS) $*

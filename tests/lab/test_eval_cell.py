@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""One small cell of Fig. 8, replayed again, gives the committed numbers exactly."""
+"""One small cell of Fig. 8, replayed again, gives the committed numbers exactly.
+
+And on a kernel without LinnOS, of the policies that do not ask it.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,24 @@ from pathlib import Path
 
 import pytest
 
-from eval import small_cell
+from eval import guests, small_cell
 
-pytestmark = pytest.mark.lab
+STOCK_KERNEL = Path(__file__).parents[2] / "build" / "linux-um-unpatched" / "linux"
 
 
+@pytest.mark.lab
 @pytest.mark.parametrize("policy", small_cell.POLICIES)
 def test_cell_repeats_exactly(policy: str, tmp_path: Path) -> None:
     committed = json.loads((small_cell.FOLDER / "numbers.json").read_text())
     assert small_cell.replay(policy, tmp_path) == committed["runs"][policy]
+
+
+@pytest.mark.stock
+@pytest.mark.parametrize("policy", ["baseline", "hedge", "oracle"])
+def test_a_kernel_without_linnos_gives_the_same(
+    policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not STOCK_KERNEL.exists():
+        pytest.fail(f"{STOCK_KERNEL}: no kernel; `make kernel-unpatched` builds it")
+    monkeypatch.setattr(guests, "_kernel", STOCK_KERNEL)
+    test_cell_repeats_exactly(policy, tmp_path)

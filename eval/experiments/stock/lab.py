@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: MIT
+"""A cell's reads by liblinnos, its writes by the replayer; and all of it on another kernel."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eval import guests
+from eval.cache import ROOT, Cache, code_version
+from eval.cells import (
+    LATENCY_TRAINING,
+    N_DRIVES,
+    READS,
+    REPLAYER_OPTIONS,
+    Cell,
+    Replay,
+    Replayed,
+    brief,
+    recorded,
+    trained,
+)
+from eval.errors import StepError
+from eval.files import write_json
+from linnapp.lab.uml import DEFAULT_KERNEL
+from linnapp.trace import iolog
+
+#: Built without LinnOS, and with nothing of it in its sources: only the drives and what lets a
+#: kernel run as a process in virtual time.
+STOCK_KERNEL = ROOT / "build" / "linux-um-unpatched" / "linux"
+
+PROGRAM = Path(__file__).parent / "guest" / "read_trace.c"
+LIBRARY = ROOT / "build" / "liblinnos" / "liblinnos.a"
+
+#: What read_trace.c takes a read to be.
+READ = np.dtype([("due_ns", "<u8"), ("offset", "<u8"), ("bytes", "<u4"), ("home", "<u4")])
+
+
+class OfKernel(Cache):
+    """The same cache, in which some of what there is was made on another kernel.
+
+    Parameters
+    ----------
+    cache : Cache
+    kinds : tuple of str
+        Kinds of what was; all else is as it is without this.
+    """
+
+    def __init__(self, cache: Cache, *kinds: str) -> None:
+        super().__init__(cache.folder, any_version=cache.any_version)
+        self.seconds = cache.seconds
+        self._kinds = kinds
+
+    def get(self, kind: str, parameters: Mapping[str, Any], make: Callable[[Path], None]) -> Path:
+        """As a cache does."""
+        if kind in self._kinds:
+            parameters = {**parameters, "kernel": STOCK_KERNEL.parent.name}
+        return super().get(kind, parameters, make)
+
+
+@contextmanager
+def on_stock_kernel(programs: Path) -> Iterator[None]:
+    """Boot the kernel without LinnOS, a copy of it, for as long as this lasts.
+
+    Parameters
+    ----------
+    programs : Path
+        Folder with the programs of the run: see `eval.programs`.
+
+    Raises
+    ------
+    StepError
+        If it has not been built, with what builds it.
+    """
+    if not STOCK_KERNEL.exists():
+        raise StepError(f"{STOCK_KERNEL}: not there; `make kernel-unpatched` builds it")
+    kept = programs / "linux-unpatched"
+    shutil.copy2(STOCK_KERNEL, kept)
+    guests.use_copies(kept, programs)
+    try:
+        yield
+    finally:
+        guests.use_copies(programs / DEFAULT_KERNEL.name, programs)
+
+
+def compiled(folder: Path) -> Path:
+    """The program that reads a trace by liblinnos, in a folder."""
+    if not LIBRARY.exists():
+        raise StepError(f"{LIBRARY}: not there; `make liblinnos` builds it")
+    program = folder / PROGRAM.stem
+    compiler = ["gcc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run(
+        [*compiler, f"-I{ROOT / 'liblinnos'}", "-o", program, PROGRAM, LIBRARY,
+         "-luring", "-lm", "-pthread"],
+        check=True,
+    )  # fmt: skip
+    return program
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A cell's reads by `read_trace` once.
+
+    Attributes
+    ----------
+    cell : Cell
+    who : str
+        Says where a read goes: see guest/read_trace.c.
+    """
+
+    cell: Cell
+    who: str
+
+
+def reads_and_writes(source: Path, folder: Path) -> np.ndarray[Any, Any]:
+    """A cell's replayed part in two: its reads, and iologs of its writes alone.
+
+    Parameters
+    ----------
+    source : Path
+        See `eval.cells.recorded`.
+    folder : Path
+        Gets the iologs.
+
+    Returns
+    -------
+    ndarray of READ
+        In the order of `eval.cells.due_order`.
+    """
+    reads = []
+    folder.mkdir(parents=True, exist_ok=True)
+    for drive in range(N_DRIVES):
+        whole = _joined(iolog.read(source / "replay" / f"flash{drive}.iolog"))
+        iolog.write(
+            folder / f"flash{drive}.iolog", [whole.take(whole.is_write)], f"/dev/flash{drive}"
+        )
+        mine = whole.take(~whole.is_write)
+        made = np.empty(len(mine), READ)
+        made["due_ns"], made["offset"] = mine.time_us * 1000, mine.offset_bytes
+        made["bytes"], made["home"] = mine.size_bytes, drive
+        reads.append(made)
+    together = np.concatenate(reads)
+    return together[np.lexsort((together["offset"], together["home"], together["due_ns"]))]
+
+
+def _joined(chunks: Iterable[iolog.Workload]) -> iolog.Workload:
+    columns = zip(*map(astuple, chunks), strict=True)
+    return iolog.Workload(*map(np.concatenate, columns))
+
+
+def read(cache: Cache, program: Path, reading: Reading) -> Replayed:
+    """Read a cell's reads, unless that was done before, while the replayer writes its writes.
+
+    The result is as that of a replay of the same cell, so that both can be compared; but what was
+    read is not held against what was written.
+    """
+    cell = reading.cell
+    source = recorded(cache, cell)
+    folder_of_models = trained(cache, cell, LATENCY_TRAINING)
+    made_from = {
+        **asdict(reading),
+        "recipe": code_version("eval/experiments/stock/lab.py", str(PROGRAM.relative_to(ROOT))),
+    }
+
+    def make(folder: Path) -> None:
+        reads = reads_and_writes(source, folder / "writes")
+        reads.tofile(folder / "reads")
+        places = guests.places_of(folder)
+        array = cell.drives()
+        models = []
+        for drive in range(N_DRIVES):
+            model = folder / f"flash{drive}.linnos"
+            shutil.copyfile(folder_of_models / model.name, model)
+            models.append(places.of(model))
+        # What the guest runs is in the folder that it sees.
+        shutil.copy2(program, folder / program.name)
+        by_models = reading.who in ("liblinnos", "hedged")
+        replicas = [
+            f"{drive}={model}" if by_models else drive
+            for drive, model in zip(array.devices, models, strict=True)
+        ]
+        every = guests.START_EVERY_S
+        prepare = guests.upload(array.devices, models, "observe") if reading.who == "asked" else ""
+        # The replayer starts at the second multiple from now: it is given a rest, and takes one.
+        prepare += (
+            f"ready_s=$((($(date +%s) / {every} + 1) * {every}))\n"
+            f"{places.of(folder / program.name)} {reading.who} $((ready_s + {every}))"
+            f" {places.of(folder / 'reads')} {places.cwd}/latencies {' '.join(replicas)}"
+            f" >{places.cwd}/counted &\n"
+            "reader=$!\n"
+            "left_ns=$((ready_s * 1000000000 - $(date +%s%N)))\n"
+            'sleep "$((left_ns / 1000000000)).$(printf %09d $((left_ns % 1000000000)))"\n'
+        )
+        summary = guests.replay(
+            guests.Scenario(
+                f"{cell.label}, seed {cell.seed}, writes",
+                array,
+                tuple(folder / "writes" / f"flash{k}.iolog" for k in range(N_DRIVES)),
+                cell.replay_seed,
+                options=REPLAYER_OPTIONS,
+                memory_mb=cell.memory_mb,
+            ),
+            "baseline",
+            folder,
+            prepare=prepare,
+            finish="wait $reader",
+        )
+        latency_ns = np.fromfile(folder / "latencies", "<u8")
+        counted = json.loads((folder / "counted").read_text())
+        none = np.zeros(len(reads), np.uint8)
+        np.savez(
+            folder / READS,
+            due_us=reads["due_ns"] / 1000,
+            latency_us=(latency_ns / 1000).astype(np.float32),
+            home=reads["home"].astype(np.uint8),
+            served_by=none,
+            revocations=none,
+        )
+        write_json(
+            folder / "summary.json",
+            {
+                "policy": reading.who,
+                "scenario": f"{cell.label}, seed {cell.seed}",
+                "reads": len(reads),
+                "mean_us": float(latency_ns.mean() / 1000),
+                "revoked": 0,
+                "hedged": counted["hedges"],
+                "extra_io_ratio": counted["hedges"] / len(reads),
+                "data_errors": summary["data_errors"],
+                "io_errors": summary["io_errors"],
+                "counted": counted,
+                "writes": brief(summary),
+            },
+        )
+        for name in ("baseline.log", "latencies", "reads"):
+            (folder / name).unlink()
+
+    folder = cache.get("reading", made_from, make)
+    summary = json.loads((folder / "summary.json").read_text())
+    return Replayed(Replay(cell, reading.who), summary, folder)
