@@ -24,7 +24,7 @@ from linnapp.trace import blktrace
 from linnapp.trace.command import exit_status, signals_held, started
 
 #: the only categories that the features need; plugs and inserts share "queue" with submissions
-_ACTIONS = ("queue", "requeue", "issue", "complete")
+ACTIONS = ("queue", "requeue", "issue", "complete")
 
 #: blktrace's buffers per CPU; large enough to ride out a second of 100,000 IOPS
 _BUFFER_KIB = 1024
@@ -39,8 +39,9 @@ _DEBUGFS = Path("/sys/kernel/debug")
 _ORPHAN_S = 5.0
 
 # linux/fs.h and linux/prctl.h
-_BLKTRACESTOP = 0x1275
-_BLKTRACETEARDOWN = 0x1276
+BLKTRACE_START = 0x1274
+BLKTRACE_STOP = 0x1275
+BLKTRACE_TEARDOWN = 0x1276
 _PR_SET_PDEATHSIG = 1
 _LOCKDOWN = Path("/sys/kernel/security/lockdown")
 _EVENT_BYTES = 48
@@ -195,7 +196,7 @@ def _run_blktrace(
     arguments += ["-b", str(_buffer_kib(len(devices), os.cpu_count() or 1))]
     for device in devices:
         arguments += ["-d", str(device.resolve())]
-    for action in _ACTIONS:
+    for action in ACTIONS:
         arguments += ["-a", action]
     log = scratch / "blktrace.log"
     _end_abandoned_traces(devices)
@@ -238,19 +239,28 @@ def _buffer_kib(n_devices: int, n_cpus: int) -> int:
     return min(_BUFFER_KIB, max(_LEAST_BUFFER_KIB, share_kib))
 
 
+def _directory(device: Path) -> Path:
+    return _DEBUGFS / "block" / device.resolve().name
+
+
+def is_traced(device: Path) -> bool:
+    """Whether the kernel records this drive for blktrace now."""
+    return (_directory(device) / "dropped").exists()
+
+
 def _end_abandoned_traces(devices: Sequence[Path]) -> None:
     """Switch off tracing that was left on by a blktrace that is gone; wait for one that ends.
 
     The kernel traces a drive for one reader at a time, and goes on when that was killed.
     """
     for device in devices:
-        directory = _DEBUGFS / "block" / device.resolve().name
+        directory = _directory(device)
         deadline = time.monotonic() + _ORPHAN_S
-        while (directory / "dropped").exists():
+        while is_traced(device):
             if not _has_reader(directory):
                 with contextlib.suppress(OSError), device.open("rb") as drive:
-                    fcntl.ioctl(drive, _BLKTRACESTOP)
-                    fcntl.ioctl(drive, _BLKTRACETEARDOWN)
+                    fcntl.ioctl(drive, BLKTRACE_STOP)
+                    fcntl.ioctl(drive, BLKTRACE_TEARDOWN)
                 break
             if time.monotonic() > deadline:
                 break  # somebody's own: blktrace will say that the drive is busy

@@ -74,6 +74,7 @@ def boot_qemu(tmp_path: Path) -> BootQemu:
         n_paths: int = 1,
         drive_mb: int = 256,
         kernel_args: tuple[str, ...] = (),
+        counts_instructions: bool = False,
         timeout_s: float = 300,
     ) -> Ran:
         stdout, stderr = io.BytesIO(), io.BytesIO()
@@ -90,7 +91,8 @@ def boot_qemu(tmp_path: Path) -> BootQemu:
             n_drives=n_drives,
             n_paths=n_paths,
             drive_mb=drive_mb,
-            accel=os.environ.get("LINNOS_QEMU_ACCEL", "auto"),
+            accel="tcg" if counts_instructions else os.environ.get("LINNOS_QEMU_ACCEL", "auto"),
+            counts_instructions=counts_instructions,
             kernel_args=kernel_args,
             timeout_s=timeout_s * patience,
         )
