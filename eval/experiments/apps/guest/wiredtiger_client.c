@@ -40,8 +40,11 @@
 /*
  * WiredTiger's own cache: room for the inner pages of the tree, and for few leaves. The page cache
  * would soon have all of a file of this size, as it never has of data that do not fit into memory.
+ * One thread evicts: where others help, it goes on looking for pages without a rest until they have
+ * evicted what it found, and in the guest they do not get to run meanwhile (see below).
  */
-#define READ_CONFIG "cache_size=16MB,session_max=64,direct_io=[data]"
+#define READ_CONFIG \
+	"cache_size=16MB,session_max=64,direct_io=[data],eviction=(threads_min=1,threads_max=1)"
 #define MAKE_CONFIG "create,cache_size=256MB"
 
 struct reader {
