@@ -432,9 +432,10 @@ class Terminal:
         return re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)
 
     def whole(self) -> None:
-        """Read on until a look is drawn to its end: there are 0.2 s between two."""
-        while select.select([self._master], [], [], 0.05)[0]:
-            self._read(0)
+        """Read on until a look is drawn to its end: the last line, and 0.2 s until the next."""
+        last = self._screen.lines - 1
+        while select.select([self._master], [], [], 0.05)[0] or self._screen.cursor.y < last:
+            self._read(0.05)
 
     def ends(self) -> int:
         while self.process.poll() is None:
@@ -539,6 +540,7 @@ def test_the_picture_in_the_docs_is_of_this_screen(array: Terminal) -> None:
         shown = rf"nvme2n1 .* {us} "
         array.until(lambda shown=shown: re.search(shown, array.line("nvme2n1")), us)
     array.until(lambda: re.search(SLOW, array.line("nvme2n1")), 2400, 90)
+    array.whole()
     picture = array.picture()
     titles = _titles(picture)
     assert {"drive", "revoke/s", "kept/s", "gain", "burst", "nvme2n1"} <= titles
