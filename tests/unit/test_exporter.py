@@ -249,6 +249,22 @@ tests:
         values: 0+1000x60
       - series: linnos_disk_read_seconds_total{{drive="c",instance="i"}}
         values: 0+0.12x60
+      - series: linnos_disk_reads_total{{drive="a",instance="two"}}
+        values: 0+1000x60
+      - series: linnos_disk_read_seconds_total{{drive="a",instance="two"}}
+        values: 0+0.1x60
+      - series: linnos_disk_reads_total{{drive="b",instance="two"}}
+        values: 0+1000x60
+      - series: linnos_disk_read_seconds_total{{drive="b",instance="two"}}
+        values: 0+0.32x60
+      - series: linnos_disk_reads_total{{drive="a",instance="alike"}}
+        values: 0+1000x60
+      - series: linnos_disk_read_seconds_total{{drive="a",instance="alike"}}
+        values: 0+0.1x60
+      - series: linnos_disk_reads_total{{drive="b",instance="alike"}}
+        values: 0+1000x60
+      - series: linnos_disk_read_seconds_total{{drive="b",instance="alike"}}
+        values: 0+0.28x60
       - series: linnos_mode{{drive="a",instance="i",mode="enforce"}}
         values: 1x60
       - series: linnos_mode{{drive="b",instance="i",mode="observe"}}
@@ -271,6 +287,9 @@ tests:
         exp_samples:
           - labels: 'ALERTS{{alertname="LinnosDriveFailSlow",alertstate="firing",drive="b",
               instance="i",severity="warning"}}'
+            value: 1
+          - labels: 'ALERTS{{alertname="LinnosDriveFailSlow",alertstate="firing",drive="b",
+              instance="two",severity="warning"}}'
             value: 1
       - expr: ALERTS{{alertname="LinnosNoModel",alertstate="firing"}}
         eval_time: 30m
