@@ -110,6 +110,8 @@ tools() {
 	# RECORD has the hash of a library that is stripped below, and dpkg's own list takes its place.
 	rm -rf "$python_dir"/linnapp/systemd "$python_dir"/linnapp-*.dist-info/RECORD
 	find "$python_dir" -type d -exec chmod 755 {} + -o -type f -exec chmod 644 {} +
+	# A wheel does not say which of its files are scripts.
+	chmod 755 "$python_dir"/linnapp/lab/init.sh "$python_dir"/linnapp/lab/init-qemu.sh
 	strip --strip-unneeded "$python_dir"/linnapp/native/*.so
 	install -m 644 linnapp/systemd/*.service linnapp/systemd/*.timer "$root/usr/lib/systemd/system/"
 	install -m 755 packaging/linnapp "$root/usr/bin/linnapp"
@@ -122,6 +124,8 @@ tools() {
 	install -d "$root/usr/share/bash-completion/completions" "$root/usr/share/doc/linnos-tools"
 	PYTHONPATH=. "$python" -m linnapp completion bash \
 		>"$root/usr/share/bash-completion/completions/linnapp"
+	install -D -m 644 packaging/linnos-tools.lintian-overrides \
+		"$root/usr/share/lintian/overrides/linnos-tools"
 	install -m 644 docs/*.md docs/ABI-sysfs-block-linnos "$root/usr/share/doc/linnos-tools/"
 	install -d "$root/DEBIAN"
 	install -m 755 packaging/linnos-tools.postinst "$root/DEBIAN/postinst"
@@ -140,7 +144,8 @@ blktrace, python3-venv, python3-prometheus-client (>= 0.16), python3-jinja2" \
  .
  Recording, labelling, evaluating and everything that looks at drives work with
  the packages that this one depends on. Training wants TensorFlow, or for models
- of latencies scikit-learn 1.3, and watching programs pyarrow and duckdb, from PyPI."
+ of latencies scikit-learn 1.3, and watching programs pyarrow and duckdb, all of
+ which are on PyPI."
 }
 
 rm -f "$out"/{linnos-tools,liblinnos0,liblinnos-dev}_*.deb
