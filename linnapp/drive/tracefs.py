@@ -18,6 +18,7 @@ from linnapp.errors import DeviceError
 from linnapp.files import AnyPath
 
 DECISION = "linnos/linnos_decision"
+PEER = "linnos/linnos_peer"
 REQUESTS = ("block/block_rq_issue", "block/block_rq_complete")
 
 #: Of a recording of events, all CPUs' together; each has its share.

@@ -441,12 +441,15 @@ def outcome(row: Any, threshold_us: int) -> str:
         decisions.STALLED: "stalled: reads are in flight and none has come back",
         decisions.KEPT: "predicted slow and kept, since no peer was sooner",
     }.get(int(row["reason"]))
+    peers = _peers(row)
     if row["revoked"]:
-        return f"{why + '; ' if why else ''}revoked; how long it would have taken nobody knows"
+        return (
+            f"{why + '; ' if why else ''}revoked{peers}; how long it would have taken nobody knows"
+        )
     predicted_slow = bool(
         row["out_slow"] > row["out_fast"] or row["reason"] in (decisions.STALLED, decisions.KEPT)
     )
-    words = why or ("predicted slow and admitted" if predicted_slow else "admitted")
+    words = (why or ("predicted slow and admitted" if predicted_slow else "admitted")) + peers
     latency_us = int(row["latency_us"])
     if row["failed"]:
         return f"{words}; failed"
@@ -460,6 +463,20 @@ def outcome(row: Any, threshold_us: int) -> str:
         (False, False): "rightly",
     }[predicted_slow, slow]
     return f"{words}; took {latency_us} us, {'slow' if slow else 'fast'}: {judged}"
+
+
+def _peers(row: Any) -> str:
+    """What the drives told that were asked first."""
+    n, us = int(row["n_peers"]), int(row["soonest_us"])
+    if not n:
+        return ""
+    if us == decisions.UNKNOWN:
+        return " (its peer could not tell)" if n == 1 else f" (of {n} peers none could tell)"
+    told = "stalls" if us == decisions.STALLED_US else f"would take {us} us"
+    peer = format_device(int(row["soonest_peer"]))
+    return (
+        f" (its peer {peer} {told})" if n == 1 else f" (of {n} peers the soonest, {peer}, {told})"
+    )
 
 
 def _numbers(table: npt.NDArray[Any]) -> npt.NDArray[np.uint32]:

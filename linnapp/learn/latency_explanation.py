@@ -30,7 +30,7 @@ from linnapp.model import LatencyModel
 from linnapp.model.latency_engine import predict_us
 from linnapp.model.latency_model import CAP, FEATURES, FRACTION_BITS, LATENCIES, N_FEATURES
 from linnapp.trace import decisions
-from linnapp.trace.blktrace import IoChunk
+from linnapp.trace.blktrace import IoChunk, format_device
 from linnapp.trace.recorded import Recorded, open_recording
 
 #: what the parts count: 1024ths of a doubling, or without trees us
@@ -53,6 +53,9 @@ _DECISION = np.dtype(
         ("revoked", "?"),
         ("reason", "u1"),
         ("failed", "?"),
+        ("n_peers", "u1"),
+        ("soonest_peer", "<u4"),
+        ("soonest_us", "<i8"),
     ]
 )
 
@@ -124,6 +127,9 @@ class LatencyExplanation:
         What the drive took, if that is known.
     slow : bool or None
         Whether that was longer than the model's point.
+    peers : dict or None
+        How many were `asked`, the `soonest` of them as "major:minor", and its `soonest_us`; None
+        where none was, these two where none could tell.
     outcome : str
         What happened, in words.
     """
@@ -140,6 +146,7 @@ class LatencyExplanation:
     turns: list[int | None]
     latency_us: int | None
     slow: bool | None
+    peers: dict[str, Any] | None
     outcome: str
 
     @property
@@ -274,10 +281,22 @@ def explain(looked: LatencyLooked, reference: LatencyReference) -> list[LatencyE
                 turns=turning_values(model, numbers),
                 latency_us=int(row["latency_us"]) if known else None,
                 slow=bool(row["latency_us"] > model.threshold_us) if known else None,
+                peers=_peers(row),
                 outcome=_outcome(row, model),
             )
         )
     return found
+
+
+def _peers(row: Any) -> dict[str, Any] | None:
+    if not row["n_peers"]:
+        return None
+    told = row["soonest_us"] != decisions.UNKNOWN
+    return {
+        "asked": int(row["n_peers"]),
+        "soonest": format_device(int(row["soonest_peer"])) if told else None,
+        "soonest_us": int(row["soonest_us"]) if told else None,
+    }
 
 
 def _outcome(row: Any, model: LatencyModel) -> str:

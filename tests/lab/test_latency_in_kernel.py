@@ -89,6 +89,7 @@ counts >$OUT/before
 replayer --devices $LINNOS_DRIVES \
     --trace /run/tmp/w/flash0.iolog,/run/tmp/w/flash1.iolog,/run/tmp/w/flash2.iolog \
     --policy linnos --prefill none --fit --json $OUT/peers.json --force $LINNOS_DRIVES &
+linnapp explain flash0 --last 200 --json >$OUT/explained.json &
 extra=/sys/kernel/config/flashsim/flash3
 for i in $(seq 4); do
     mkdir $extra
@@ -319,9 +320,25 @@ def check_peers(folder: Path, model: LatencyModel) -> None:
     assert row == len(decided) and not asked
     numbers = np.array([[int(n, 16) for n in one.split(",")] for one in seen], np.uint32)
     np.testing.assert_array_equal(predict_us(model, numbers, engine="numpy"), told_us)
+    np.testing.assert_array_equal(decided["n_peers"], n_asked)
+    told = decided["soonest_us"] != decisions.UNKNOWN
+    np.testing.assert_array_equal(decided["soonest_us"][told], soonest_us[told])
+    assert told[n_asked > 0].any() and (soonest_us[~told] == CAP).all()
     assert set(n_asked[~slow]) == {0} and set(n_asked[slow]) == {2, 3}
     extras = {f"peer={dev} ".encode() for dev in (folder / "extra_devs").read_text().split()}
     assert sum(text.count(extra) for extra in extras) > 20
+
+    explained = json.loads((folder / "explained.json").read_text())["decisions"]
+    asking = [each for each in explained if each["peers"]]
+    assert {each["predicted"] for each in asking} == {"slow"}
+    for each in asking:
+        least_us = each["peers"]["soonest_us"]
+        told_less = least_us is not None and least_us + 15 < each["predicted_us"]
+        assert ("kept, since no peer was sooner (" in each["outcome"]) == (not told_less)
+        if told_less:
+            assert f", would take {least_us} us)" in each["outcome"]
+    assert any("kept" in each["outcome"] for each in asking)
+    assert any("revoked (" in each["outcome"] for each in asking)
 
     sooner = slow & (soonest_us + 15 < us)
     reason, revoked = decided["reason"], decided["revoked"]
