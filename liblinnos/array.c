@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Opening an array, and what it tells of itself. */
 #include "array.h"
+#include "best.h"
 #include "lanes.h"
 #include "latcrit.h"
 #include "model_file.h"
@@ -22,7 +23,7 @@
 
 _Static_assert(LINNOS_REPLICAS_MAX == CHOOSER_DRIVES_MAX, "the chooser knows as many");
 
-#define KNOWN_FLAGS (LINNOS_BUFFERED | LINNOS_HINT)
+#define KNOWN_FLAGS (LINNOS_BUFFERED | LINNOS_HINT | LINNOS_ASK)
 /* The options of the first version: less is none. */
 #define OPTIONS_BYTES_MIN offsetof(struct linnos_options, hedge_tables)
 /* Without a model: what no drive in order takes. */
@@ -240,6 +241,7 @@ static int set_up(struct linnos_array *a)
 	a->hint = a->o.flags & LINNOS_HINT;
 	for (unsigned int k = 0; k < a->n; k++)
 		a->hint = a->hint && hint_is_known(&a->replicas[k]);
+	a->asks = a->o.flags & LINNOS_ASK && best_is_known(a);
 	a->hedging = a->n > 1 && (a->o.hedge_us || a->o.hedge_percentile > 0 || a->hedge_tables) &&
 		     a->o.extra_io_percent > 0;
 	a->hedge_ns = a->o.hedge_us * 1000ull;
@@ -369,6 +371,11 @@ int linnos_drop(struct linnos_array *a, unsigned int replica)
 uint64_t linnos_size(const struct linnos_array *a)
 {
 	return a->size_bytes;
+}
+
+int linnos_asking_is_used(const struct linnos_array *a)
+{
+	return a->asks;
 }
 
 int linnos_hint_is_used(const struct linnos_array *a)

@@ -54,7 +54,7 @@ struct linnos_array {
 	struct replica replicas[LINNOS_REPLICAS_MAX];
 	struct linnos_latency *models[LINNOS_REPLICAS_MAX];
 	struct linnos_options o;
-	bool hint, hedging;
+	bool hint, asks, hedging;
 	uint64_t size_bytes;
 	struct hooks hooks;
 

@@ -1,12 +1,31 @@
 // SPDX-License-Identifier: MIT
 /* linnos_best(): the kernel is asked, which sees all that its drives have to do. */
-#include "liblinnos.h"
+#include "best.h"
 
 #include <errno.h>
 #include <linux/blk-linnos.h>
 #include <sys/ioctl.h>
 
 _Static_assert(LINNOS_REPLICAS_MAX == BLK_EXPECT_DRIVES_MAX, "the kernel is asked for as many");
+
+/* A question and its drives, one behind the other as the kernel has them. */
+union question {
+	struct blk_expect ask;
+	char room[BLK_EXPECT_BYTES(LINNOS_REPLICAS_MAX)];
+};
+
+static int ask_kernel(union question *q, const int *fds, unsigned int n_drives, size_t bytes,
+		      uint32_t flags)
+{
+	q->ask = (struct blk_expect){
+		.flags = flags,
+		.n_drives = n_drives,
+		.bytes = bytes < UINT32_MAX ? bytes : UINT32_MAX,
+	};
+	for (unsigned int k = 0; k < n_drives; k++)
+		q->ask.drives[k] = (struct blk_expect_drive){.fd = fds[k]};
+	return ioctl(fds[0], BLKEXPECT, &q->ask) ? -errno : 0;
+}
 
 static uint32_t latency_of(const struct blk_expect_drive *drive)
 {
@@ -17,23 +36,54 @@ static uint32_t latency_of(const struct blk_expect_drive *drive)
 
 int linnos_best(unsigned int n_drives, const int *fds, size_t bytes, uint32_t *latency_us)
 {
-	/* A question and its drives, one behind the other as the kernel has them. */
-	union {
-		struct blk_expect ask;
-		char room[BLK_EXPECT_BYTES(LINNOS_REPLICAS_MAX)];
-	} u;
+	union question q;
+	int error;
 
 	if (!n_drives || n_drives > LINNOS_REPLICAS_MAX || !bytes)
 		return -EINVAL;
-	u.ask = (struct blk_expect){
-		.n_drives = n_drives,
-		.bytes = bytes < UINT32_MAX ? bytes : UINT32_MAX,
-	};
-	for (unsigned int k = 0; k < n_drives; k++)
-		u.ask.drives[k] = (struct blk_expect_drive){.fd = fds[k]};
-	if (ioctl(fds[0], BLKEXPECT, &u.ask))
-		return -errno;
+	error = ask_kernel(&q, fds, n_drives, bytes, 0);
+	if (error)
+		return error;
 	for (unsigned int k = 0; latency_us && k < n_drives; k++)
-		latency_us[k] = latency_of(&u.ask.drives[k]);
-	return u.ask.best;
+		latency_us[k] = latency_of(&q.ask.drives[k]);
+	return q.ask.best;
+}
+
+static int ask_of_array(union question *q, const struct linnos_array *a, size_t bytes,
+			uint32_t flags)
+{
+	int fds[LINNOS_REPLICAS_MAX];
+
+	for (unsigned int k = 0; k < a->n; k++)
+		fds[k] = a->replicas[k].fd;
+	return ask_kernel(q, fds, a->n, bytes, flags);
+}
+
+bool best_is_known(const struct linnos_array *a)
+{
+	union question q;
+
+	return !ask_of_array(&q, a, 1, BLK_EXPECT_LOOK);
+}
+
+bool best_tell(const struct linnos_array *a, size_t bytes, struct told *told)
+{
+	union question q;
+
+	*told = (struct told){0};
+	if (!bytes || ask_of_array(&q, a, bytes, 0))
+		return false;
+	for (unsigned int k = 0; k < a->n; k++) {
+		const struct blk_expect_drive *drive = &q.ask.drives[k];
+
+		if (drive->known == BLK_EXPECT_LATENCY) {
+			told->known |= 1u << k;
+			told->us[k] = drive->latency_us;
+		}
+		if (latency_of(drive) == UINT32_MAX)
+			told->last |= 1u << k;
+		if (drive->flags & BLK_EXPECT_PROBE)
+			told->to_ask |= 1u << k;
+	}
+	return told->known;
 }

@@ -25,6 +25,8 @@ static uint32_t predicted_us(struct chooser *c, unsigned int drive, uint32_t pag
 {
 	uint32_t features[LINNOS_N_FEATURES];
 
+	if (c->told && c->told->known & 1u << drive)
+		return c->told->us[drive];
 	observer_features(&c->drives[drive], pages, now_ns, features);
 	return linnos_latency_us(c->models[drive], features);
 }
@@ -40,6 +42,13 @@ static uint64_t silent_us(const struct chooser *c, unsigned int drive, uint64_t 
 	return (now_ns - heard_ns) / 1000;
 }
 
+static uint32_t rank_of(const struct chooser *c, unsigned int drive)
+{
+	bool last = c->told && c->told->last & 1u << drive;
+
+	return last || c->drives[drive].failing ? FAILING_US : c->us[drive];
+}
+
 int chooser_lowest(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns,
 		   uint32_t mask)
 {
@@ -49,20 +58,26 @@ int chooser_lowest(struct chooser *c, unsigned int home, uint32_t pages, uint64_
 	mask |= c->gone;
 	for (unsigned int i = 0; i < c->n_drives; i++) {
 		unsigned int drive = (home + i) % c->n_drives;
-		uint32_t rank;
-
 		if (mask & 1u << drive)
 			continue;
 		us[drive] = predicted_us(c, drive, pages, now_ns);
-		rank = c->drives[drive].failing ? FAILING_US : us[drive];
-		if (best < 0 || rank < (c->drives[best].failing ? FAILING_US : us[best]))
+		if (best < 0 || rank_of(c, drive) < rank_of(c, best))
 			best = drive;
 	}
-	if (best < 0 || mask & 1u << home || c->drives[home].failing)
+	if (best < 0 || mask & 1u << home || rank_of(c, home) == FAILING_US)
 		return best;
 	if ((uint64_t)us[home] * (100 - c->margin_percent) <= us[best] * 100ull)
 		return home;
 	return best;
+}
+
+/* A drive that this read should go to because it is told so; -1: none. */
+static int told_to_ask(const struct chooser *c)
+{
+	for (unsigned int drive = 0; c->told && drive < c->n_drives; drive++)
+		if (c->told->to_ask & ~c->gone & 1u << drive && !c->drives[drive].failing)
+			return drive;
+	return -1;
 }
 
 unsigned int chooser_read(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns,
@@ -76,12 +91,16 @@ unsigned int chooser_read(struct chooser *c, unsigned int home, uint32_t pages, 
 	budget_earn(&c->budget);
 	*explored = false;
 	silent = best = chooser_lowest(c, home, pages, now_ns, 0);
+	if (told_to_ask(c) >= 0) {
+		*explored = (unsigned int)told_to_ask(c) != best;
+		return told_to_ask(c);
+	}
 	if (!c->explore_ns || !budget_allows(&c->budget))
 		return best;
 	for (unsigned int drive = 0; drive < c->n_drives; drive++) {
 		uint64_t for_us = silent_us(c, drive, now_ns);
 
-		if (c->gone & 1u << drive)
+		if ((c->gone | (c->told ? c->told->known : 0)) & 1u << drive)
 			continue;
 		if (for_us >= c->us[drive] && for_us > longest_us) {
 			longest_us = for_us;

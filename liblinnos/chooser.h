@@ -11,6 +11,8 @@
  * the next read that is not predicted to take longer there than the drive has been silent: however
  * bad the last words were, they are asked again after as much time, and who asks hardly waits
  * longer than that. At most EXPLORED_SHARE of all reads are spent on it.
+ *
+ * What somebody else knows of drives takes the place of predictions, where he knows it.
  */
 #ifndef LINNOS_CHOOSER_H
 #define LINNOS_CHOOSER_H
@@ -24,6 +26,14 @@
 /* What calm reads save up. */
 #define EXPLORED_BURST 10
 
+/* Of drives that are known elsewhere, by bit. */
+struct told {
+	uint32_t known; /* of these us is told, and when to look at them again is not ours to say */
+	uint32_t last;	/* after all others */
+	uint32_t to_ask; /* the next read should go there, to hear of it */
+	uint32_t us[CHOOSER_DRIVES_MAX];
+};
+
 struct chooser {
 	unsigned int n_drives;
 	struct observer *drives;
@@ -35,6 +45,7 @@ struct chooser {
 	uint32_t us[CHOOSER_DRIVES_MAX]; /* predicted by the last choice, of the drives it was
 					    between */
 	struct budget budget;
+	const struct told *told; /* for the next choice; NULL: nobody tells */
 };
 
 void chooser_init(struct chooser *c, unsigned int n_drives, struct observer *drives,

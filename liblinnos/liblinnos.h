@@ -38,6 +38,7 @@ extern "C" {
 /* For &linnos_options.flags. */
 #define LINNOS_BUFFERED (1u << 0)
 #define LINNOS_HINT (1u << 1)
+#define LINNOS_ASK (1u << 2)
 
 struct linnos_array;
 
@@ -47,7 +48,9 @@ struct linnos_array;
  * @flags: %LINNOS_BUFFERED: open paths without O_DIRECT, so that the page cache answers what it has
  *	(predictions are then of cache and drive together); %LINNOS_HINT: where the kernel knows
  *	RWF_LATCRIT, all but the last attempt of a read carry it, and a drive predicted to be slow
- *by the kernel refuses it with EBUSY, which is a failover
+ *by the kernel refuses it with EBUSY, which is a failover; %LINNOS_ASK: where a read goes first the
+ *kernel is asked, which knows of other programs' reads and of all writes: of a drive that has
+ *LinnOS and a model of latencies its prediction counts instead of the array's own
  * @home: the replica that reads stay at when predictions hardly differ, from 0; or
  *	%LINNOS_HOME_TURNS
  * @home_margin_percent: how much lower than home's, in percent of it, another prediction must be
@@ -104,6 +107,7 @@ struct linnos_options {
  *	as far as it has been answered yet
  * @served_by: reads answered, by replica
  * @errors_by: @errors, by replica
+ * @asked: reads of which the kernel told how long they would take on some replica
  */
 struct linnos_stats {
 	uint64_t reads;
@@ -122,6 +126,7 @@ struct linnos_stats {
 	uint64_t hedges_saved_us;
 	uint64_t served_by[LINNOS_REPLICAS_MAX];
 	uint64_t errors_by[LINNOS_REPLICAS_MAX];
+	uint64_t asked;
 };
 
 /**
@@ -211,6 +216,15 @@ uint64_t linnos_size(const struct linnos_array *array);
  * Return: 1 when %LINNOS_HINT was given and the kernel knows RWF_LATCRIT on every replica, else 0.
  */
 int linnos_hint_is_used(const struct linnos_array *array);
+
+/**
+ * linnos_asking_is_used() - is the kernel asked?
+ * @array: an array
+ *
+ * Return: 1 when %LINNOS_ASK was given, all replicas are block devices and the kernel has LinnOS,
+ * else 0.
+ */
+int linnos_asking_is_used(const struct linnos_array *array);
 
 /**
  * linnos_pread() - read from the replica that is predicted to answer first

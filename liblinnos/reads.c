@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Reads and the attempts that serve them: see reads.h. */
 #include "reads.h"
+#include "best.h"
 #include "latcrit.h"
 
 #include <errno.h>
@@ -116,9 +117,10 @@ static int refuse(struct linnos_array *a, size_t bytes, off_t offset)
 
 int read_begin(struct linnos_array *a, struct linnos_read *r, void *buf, size_t bytes, off_t offset)
 {
-	uint64_t clock_ns = array_clock_ns(a), now_ns;
+	uint64_t clock_ns, now_ns;
 	unsigned int replica;
-	bool explored;
+	bool explored, is_told;
+	struct told told;
 	int error = refuse(a, bytes, offset);
 
 	if (error)
@@ -127,11 +129,15 @@ int read_begin(struct linnos_array *a, struct linnos_read *r, void *buf, size_t 
 	r->buf = buf;
 	r->bytes = bytes < READ_BYTES_MAX ? bytes : READ_BYTES_MAX;
 	r->offset = offset;
+	is_told = a->asks && best_tell(a, r->bytes, &told);
+	clock_ns = array_clock_ns(a);
 	array_lock(a);
 	now_ns = array_time(a, clock_ns);
 	r->start_ns = now_ns;
 	r->home = next_home(a);
+	a->chooser.told = is_told ? &told : NULL;
 	replica = chooser_read(&a->chooser, r->home, pages_of(r), now_ns, &explored);
+	a->chooser.told = NULL;
 	r->home_us = a->chooser.us[r->home];
 	if (a->hedge_tables)
 		r->hedge_after_ns = 1000ull * hedge_table_after_us(&a->hedge_tables[replica],
@@ -146,6 +152,7 @@ int read_begin(struct linnos_array *a, struct linnos_read *r, void *buf, size_t 
 		r->moved = replica != r->home && !explored;
 		a->stats.moved += r->moved;
 		a->stats.explored += explored;
+		a->stats.asked += is_told;
 	}
 	array_unlock(a);
 	return error;

@@ -23,6 +23,7 @@ _ERROR_BYTES = 512
 _HOME_TURNS = -1
 _BUFFERED = 1
 _HINT = 2
+_ASK = 4
 
 
 class _Options(ctypes.Structure):
@@ -62,6 +63,7 @@ class _Stats(ctypes.Structure):
         ("hedges_saved_us", ctypes.c_uint64),
         ("served_by", ctypes.c_uint64 * _REPLICAS_MAX),
         ("errors_by", ctypes.c_uint64 * _REPLICAS_MAX),
+        ("asked", ctypes.c_uint64),
     )
 
 
@@ -95,6 +97,7 @@ class Stats:
     hedges_saved_us: int
     served_by: tuple[int, ...]
     errors_by: tuple[int, ...]
+    asked: int
 
 
 @functools.cache
@@ -122,6 +125,7 @@ def _library() -> ctypes.CDLL:
     library.linnos_size.argtypes = [array]
     library.linnos_size.restype = ctypes.c_uint64
     library.linnos_hint_is_used.argtypes = [array]
+    library.linnos_asking_is_used.argtypes = [array]
     library.linnos_pread.argtypes = [array, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64]
     library.linnos_pread.restype = ctypes.c_ssize_t
     library.linnos_best.argtypes = [
@@ -207,6 +211,8 @@ class Replicas:
         Through the page cache, rather than with O_DIRECT.
     hint : bool
         Let a kernel that knows RWF_LATCRIT refuse reads that it predicts to be slow.
+    ask : bool
+        Ask a kernel with LinnOS where a read goes first; it knows of writes and others' reads.
 
     Raises
     ------
@@ -231,6 +237,7 @@ class Replicas:
         extra_io_burst: int = 100,
         buffered: bool = False,
         hint: bool = False,
+        ask: bool = False,
     ) -> None:
         self._handle = ctypes.c_void_p()
         self._n = len(paths)
@@ -251,7 +258,7 @@ class Replicas:
                 raise ValueError(f"{name} {value}: 0 to {end - 1} can be")
         options = _Options(
             ctypes.sizeof(_Options),
-            _BUFFERED * buffered | _HINT * hint,
+            _BUFFERED * buffered | _HINT * hint | _ASK * ask,
             _HOME_TURNS if home is None else home,
             home_margin_percent,
             explore_ms,
@@ -346,6 +353,11 @@ class Replicas:
     def uses_hint(self) -> bool:
         """Whether reads carry RWF_LATCRIT."""
         return bool(_library().linnos_hint_is_used(self._open()))
+
+    @property
+    def asks(self) -> bool:
+        """Whether the kernel is asked: `ask` was given, and it can tell."""
+        return bool(_library().linnos_asking_is_used(self._open()))
 
     def stats(self) -> Stats:
         """What the array has done until now."""

@@ -29,13 +29,14 @@
 	"  --seed N              of the blocks' places (1)\n"                                      \
 	"  --slow-us N           count reads that take longer (1000)\n"                            \
 	"  --home-only           each read waits for its home replica: liblinnos is not asked\n"   \
+	"  --ask-too             the kernel's predictions count where it has any (LINNOS_ASK)\n"   \
 	"  --ask-kernel          each read is sent where linnos_best() says (needs LinnOS)\n"      \
 	"  --hedge-percentile P  ask a second replica after this percentile of the latencies\n"    \
 	"  --extra-io PERCENT    so many hedges at most (5)\n"
 
 struct settings {
 	unsigned long reads, every_us, seed, slow_us;
-	int home_only, ask_kernel;
+	int home_only, ask_kernel, ask_too;
 	double hedge_percentile, extra_io;
 };
 
@@ -100,11 +101,13 @@ static void tell_stats(struct linnos_array *array)
 	struct linnos_stats s;
 
 	linnos_get_stats(array, &s, sizeof(s));
-	printf("moved %llu\nexplored %llu\nfailovers %llu\nhedges %llu\nhedges_won %llu\n"
+	printf("asked %llu\nmoved %llu\nexplored %llu\nfailovers %llu\nhedges %llu\nhedges_won "
+	       "%llu\n"
 	       "saved_us_estimate %lld\n",
-	       (unsigned long long)s.moved, (unsigned long long)s.explored,
-	       (unsigned long long)s.failovers, (unsigned long long)s.hedges,
-	       (unsigned long long)s.hedges_won, (long long)s.saved_us_estimate);
+	       (unsigned long long)s.asked, (unsigned long long)s.moved,
+	       (unsigned long long)s.explored, (unsigned long long)s.failovers,
+	       (unsigned long long)s.hedges, (unsigned long long)s.hedges_won,
+	       (long long)s.saved_us_estimate);
 }
 
 static ssize_t read_home(const int *fds, unsigned int n, unsigned long i, void *buf, off_t offset)
@@ -196,6 +199,7 @@ static int run(const struct settings *s, char **arguments, unsigned int n)
 			strerror(-best));
 		return 1;
 	}
+	options.flags = s->ask_too ? LINNOS_ASK : 0;
 	options.hedge_percentile = s->hedge_percentile;
 	options.extra_io_percent = s->extra_io;
 	if (linnos_open(&array, n, paths, models, &options)) {
@@ -225,6 +229,7 @@ int main(int argc, char **argv)
 		{"slow-us", required_argument, NULL, 'l'},
 		{"home-only", no_argument, NULL, 'o'},
 		{"ask-kernel", no_argument, NULL, 'k'},
+		{"ask-too", no_argument, NULL, 't'},
 		{"hedge-percentile", required_argument, NULL, 'p'},
 		{"extra-io", required_argument, NULL, 'x'},
 		{"help", no_argument, NULL, 'h'},
@@ -252,6 +257,9 @@ int main(int argc, char **argv)
 			break;
 		case 'k':
 			s.ask_kernel = 1;
+			break;
+		case 't':
+			s.ask_too = 1;
 			break;
 		case 'p':
 			s.hedge_percentile = strtod(optarg, NULL);

@@ -240,3 +240,48 @@ TEST(a_read_under_way_will_tell)
 	observer_ended(&a.drives[2], &io, 31 * MS, OBSERVED_TAKEN_BACK);
 	assert(chooser_read(&a.chooser, 0, 1, 31 * MS, &explored) == 2 && explored);
 }
+
+TEST(what_is_told_counts_instead_of_a_prediction)
+{
+	struct told told = {.known = 1 << 0 | 1 << 1, .us = {900, 50}};
+	struct array a;
+
+	setup(&a, 0);
+	heard(&a, 0, 2 * MS, 100);
+	heard(&a, 1, 2 * MS, 500);
+	heard(&a, 2, 2 * MS, 200);
+	assert(choose(&a, 0, 2 * MS) == 0);
+	a.chooser.told = &told;
+	assert(choose(&a, 0, 2 * MS) == 1);
+	assert(a.chooser.us[0] == 900 && a.chooser.us[1] == 50);
+	/* Of the third nothing is told. */
+	assert(chooser_lowest(&a.chooser, 0, 1, 2 * MS, 1 << 1) == 2);
+	told.last = 1 << 1;
+	assert(choose(&a, 0, 2 * MS) == 2 && choose(&a, 1, 2 * MS) == 2);
+	/* A read that failed says more. */
+	told.last = 0;
+	a.drives[1].failing = true;
+	assert(choose(&a, 0, 2 * MS) == 2);
+}
+
+TEST(who_tells_says_when_to_look_at_a_drive)
+{
+	struct told told = {.known = 1 << 0 | 1 << 1 | 1 << 2, .us = {100, 900, 900}};
+	struct array a;
+	bool explored;
+
+	setup(&a, MS);
+	for (unsigned int k = 0; k < N; k++)
+		heard(&a, k, 2 * MS, 100);
+	choose(&a, 0, 2 * MS);
+	a.chooser.told = &told;
+	/* Silent for long, and not looked at by itself. */
+	assert(chooser_read(&a.chooser, 0, 1, 900 * MS, &explored) == 0 && !explored);
+	told.to_ask = 1 << 2;
+	assert(chooser_read(&a.chooser, 0, 1, 900 * MS, &explored) == 2 && explored);
+	a.drives[2].failing = true;
+	assert(chooser_read(&a.chooser, 0, 1, 900 * MS, &explored) == 0 && !explored);
+	a.drives[2].failing = false;
+	a.chooser.gone = 1 << 2;
+	assert(chooser_read(&a.chooser, 0, 1, 900 * MS, &explored) == 0 && !explored);
+}

@@ -99,3 +99,51 @@ def test_fewer_reads_are_slow_than_from_home(boot, tmp_path: Path, kernel: str) 
     assert asked["mean_us"] < 0.5 * home["mean_us"]
     assert (tmp_path / "revoked").read_text().split() == ["0"] * 3
     assert set((tmp_path / "in_flight").read_text().splitlines()) == {"0 pages, 0 reads"}
+
+
+#: Reads of another program, which the library does not see: 8 MB at once of one drive after the
+#: other, which are over soon after its own reads tell it.
+OTHER = """
+import mmap, os, sys, time
+memory = mmap.mmap(-1, 8 << 20)
+drives = [os.open(path, os.O_RDONLY | os.O_DIRECT) for path in sys.argv[1:]]
+while os.path.exists("go"):
+    for drive in drives:
+        os.preadv(drive, [memory], 0)
+        time.sleep(0.002)
+"""
+
+
+@pytest.mark.lab
+def test_the_kernel_tells_of_what_the_library_cannot_see(boot, tmp_path: Path) -> None:
+    drives = " ".join(DRIVES)
+    recordings = " ".join(f"--trace traces/{Path(drive).name}.blk" for drive in DRIVES)
+    with_models = " ".join(f"{drive}=models/{Path(drive).name}.linnos" for drive in DRIVES)
+    example = f"{EXAMPLE} --every-us 1000 --slow-us 500"
+    again = f"{example} --seed 2 --reads {READS}"
+    (tmp_path / "other.py").write_text(OTHER)
+    begin = f"touch go; python3 other.py {drives} & other=$!\n"
+    boot(
+        f'cd "$OUT"; {begin}'
+        f"linnapp trace {drives} -o traces --"
+        f" {example} --seed 1 --reads {RECORDED} --home-only {drives}\n"
+        f"rm go; wait $other; linnapp train --kind latency -o models {recordings}\n"
+        f"{begin}"
+        f"{again} --home-only {drives} >home\n"
+        f"{again} {with_models} >alone\n"
+        # Nobody has uploaded a model: there is nothing to be told.
+        f"{again} --ask-too {with_models} >without\n"
+        "for d in flash0 flash1 flash2; do linnapp upload --model models/$d.linnos"
+        " --device /dev/$d --mode observe; done\n"
+        f"{again} --ask-too {with_models} >asked\n"
+        f"{again} --ask-kernel {drives} >kernel\n"
+        "rm go; wait $other\n",
+        timeout_s=600,
+    )
+    names = ("home", "alone", "without", "asked", "kernel")
+    ran = {name: told(tmp_path / name) for name in names}
+    print(ran)
+    assert ran["alone"]["asked"] == ran["without"]["asked"] == 0
+    assert ran["asked"]["asked"] == READS
+    assert ran["asked"]["slow"] < 0.1 * min(ran["alone"]["slow"], ran["without"]["slow"])
+    assert ran["asked"]["mean_us"] < min(ran["alone"]["mean_us"], ran["home"]["mean_us"])

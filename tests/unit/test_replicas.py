@@ -63,6 +63,12 @@ def test_it_reads_what_is_there(paths: list[Path], models: list[Path]) -> None:
         assert array.pread(100, BYTES + 30) == b"" == array.pread(0, 0)
 
 
+def test_a_kernel_that_cannot_tell_is_not_asked(paths: list[Path]) -> None:
+    with Replicas(paths, ask=True) as array:
+        assert array.pread(8, 8) == paths[0].read_bytes()[8:16]
+        assert not array.asks and array.stats().asked == 0
+
+
 def test_threads_share_an_array(paths: list[Path]) -> None:
     def check(seed: int) -> int:
         offsets = np.random.default_rng(seed).integers(0, BYTES // 4096, 200) * 4096
