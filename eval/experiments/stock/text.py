@@ -80,8 +80,10 @@ def reading(data: dict[str, Any]) -> str:
         )  # fmt: skip
         parts.append(
             f"{cell['workload']}: the mean of `linnos_pread()` on the stock kernel is below "
-            + "; ".join(f"{other}: {_said(cell, mine, other)}" for other in others)
-            + f". Hedged, it is below {mine}: {_said(cell, stock('hedged'), mine)}."
+            + "; ".join(
+                f"{other.removesuffix(stock(''))}: {_said(cell, mine, other)}" for other in others
+            )
+            + f". Hedging takes off another {_said(cell, stock('hedged'), mine)}."
         )
     differ = [
         f"{name} in {workload} ({n})"
@@ -90,8 +92,8 @@ def reading(data: dict[str, Any]) -> str:
         if n
     ]
     parts.append(
-        "Between the kernels every read took the same time to the tick, but for: "
-        f"{', '.join(differ) or 'none'}."
+        "Between the kernels every read took the same time to the tick"
+        + (f", but for: {', '.join(differ)}." if differ else ".")
     )
     errors = sum(run["data_errors"] + run["io_errors"] for run in data["runs"])
     parts.append(f"Data and I/O errors: {errors}.")
@@ -127,6 +129,8 @@ def draw(data: dict[str, Any], path: Path) -> None:
         plt.Rectangle((0, 0), 1, 1, color=colour, label=label)
         for colour, label in (("#e69f00", "kernel without LinnOS"), ("#0072b2", "with LinnOS"))
     ]
-    panels.flat[0].legend(handles=handles, fontsize=7)
     figure.tight_layout()
+    figure.legend(
+        handles=handles, fontsize=7, ncol=2, loc="upper center", bbox_to_anchor=(0.5, 0.0)
+    )
     figures.save(figure, path)
