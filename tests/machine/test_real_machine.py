@@ -30,7 +30,7 @@ FOLDER = Path(os.environ.get("LINNOS_MACHINE", ROOT / "build" / "machine"))
 STAGES = os.environ.get("LINNOS_MACHINE_STAGES")
 #: The first command that is followed only if `LINNOS_MACHINE_WHOLE` is set: what is from there on
 #: has not been seen to pass.
-UNTRIED = "for d in nvme0n1 nvme1n1 nvme2n1; do echo off"
+UNTRIED = "apt autoremove"
 WHOLE = "LINNOS_MACHINE_WHOLE" in os.environ
 #: Where the packages of the kernel are.
 KERNEL = Path(os.environ.get("LINNOS_MACHINE_KERNEL", FOLDER / "kernel-deb"))
@@ -208,7 +208,7 @@ def test_the_document_is_true(machine: Machine) -> None:
         if step < done:
             continue
         if command.text.startswith(UNTRIED) and not WHOLE:
-            assert seen == {"kernel", "tools", "trace", "train", "observe", "enforce"}
+            assert seen >= {"train", "observe", "enforce", "off", "purge"}
             walk.say(f"not followed any further than: {command.text}")
             return
         seen |= one_step(walk, command)
