@@ -20,7 +20,7 @@ import sys
 import termios
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pyte
@@ -363,6 +363,11 @@ def test_what_top_refuses(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> No
         cli.main(["top", "--once"], standalone_mode=False)
 
 
+def _without_size(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment but for a terminal's size (readline leaves its own there)."""
+    return {name: value for name, value in environment.items() if name not in ("LINES", "COLUMNS")}
+
+
 class Terminal:
     """`linnapp top` in a pseudo-terminal of 120 x 30, and what is on its screen."""
 
@@ -380,7 +385,7 @@ class Terminal:
             stdin=slave,
             stdout=slave,
             stderr=slave,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"},
+            env={**_without_size(os.environ), "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"},
             start_new_session=True,
         )
 
@@ -433,8 +438,9 @@ class Terminal:
 
     def whole(self) -> None:
         """Read on until a look is drawn to its end: the last line, and 0.2 s until the next."""
-        last = self._screen.lines - 1
+        last, end = self._screen.lines - 1, time.monotonic() + 120
         while select.select([self._master], [], [], 0.05)[0] or self._screen.cursor.y < last:
+            assert time.monotonic() < end, "\n".join(self._screen.display)
             self._read(0.05)
 
     def ends(self) -> int:
