@@ -243,9 +243,9 @@ def _directory(device: Path) -> Path:
     return _DEBUGFS / "block" / device.resolve().name
 
 
-def is_traced(device: Path) -> bool:
+def is_traced(device: AnyPath) -> bool:
     """Whether the kernel records this drive for blktrace now."""
-    return (_directory(device) / "dropped").exists()
+    return (_directory(Path(device)) / "dropped").exists()
 
 
 def _end_abandoned_traces(devices: Sequence[Path]) -> None:
