@@ -25,6 +25,7 @@ from eval.cells import (
     Replay,
     Replayed,
     brief,
+    due_order,
     recorded,
     trained,
 )
@@ -41,7 +42,7 @@ PROGRAM = Path(__file__).parent / "guest" / "read_trace.c"
 LIBRARY = ROOT / "build" / "liblinnos" / "liblinnos.a"
 
 #: What read_trace.c takes a read to be.
-READ = np.dtype([("due_ns", "<u8"), ("offset", "<u8"), ("bytes", "<u4"), ("home", "<u4")])
+READ = np.dtype([("due_ns", "<u8"), ("offset_bytes", "<u8"), ("bytes", "<u4"), ("home", "<u4")])
 
 
 class OfKernel(Cache):
@@ -144,11 +145,12 @@ def reads_and_writes(source: Path, folder: Path) -> np.ndarray[Any, Any]:
         )
         mine = whole.take(~whole.is_write)
         made = np.empty(len(mine), READ)
-        made["due_ns"], made["offset"] = mine.time_us * 1000, mine.offset_bytes
+        made["due_ns"], made["offset_bytes"] = mine.time_us * 1000, mine.offset_bytes
         made["bytes"], made["home"] = mine.size_bytes, drive
         reads.append(made)
     together = np.concatenate(reads)
-    return together[np.lexsort((together["offset"], together["home"], together["due_ns"]))]
+    in_order: np.ndarray[Any, Any] = together[due_order(together)]
+    return in_order
 
 
 def _joined(chunks: Iterable[iolog.Workload]) -> iolog.Workload:
