@@ -159,7 +159,7 @@ def _shares(n_drives: int) -> list[float]:
     with tempfile.TemporaryDirectory(dir=in_memory) as name:
         drives = Drives(Path(name), n_drives)
         environment = {
-            **{key: value for key, value in os.environ.items() if key != "COLUMNS"},
+            **{key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES")},
             "LINNAPP_SYSFS": name,
             "LINNAPP_STATE": f"{name}/state",
             "TERM": "xterm-256color",
