@@ -1220,13 +1220,8 @@ def test_a_thread_is_chosen_by_its_number(kernel: None, tmp_path: Path) -> None:
     assert found == {"tid": int((tmp_path / "b").read_text()), "path": f"{tmp_path}/b"}
 
 
-def test_several_processes_are_watched_until_the_last_has_ended(
-    kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = f"""
-        while [ ! -e {tmp_path}/go ]; do sleep 0.01; done
-        for i in 1 2 3; do : >{tmp_path}/$0; sleep $0; done
-    """
+def touches_when_two_are_followed(go: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that wait for this file do nothing before both of them are watched."""
     followed: list[int] = []
     follow = Reader.follow
 
@@ -1234,9 +1229,19 @@ def test_several_processes_are_watched_until_the_last_has_ended(
         follow(reader, pid)
         followed.append(pid)
         if len(followed) == 2:
-            (tmp_path / "go").touch()
+            go.touch()
 
     monkeypatch.setattr(Reader, "follow", follows)
+
+
+def test_several_processes_are_watched_until_the_last_has_ended(
+    kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = f"""
+        while [ ! -e {tmp_path}/go ]; do sleep 0.01; done
+        for i in 1 2 3; do : >{tmp_path}/$0; sleep $0; done
+    """
+    touches_when_two_are_followed(tmp_path / "go", monkeypatch)
     programs = [subprocess.Popen(["sh", "-c", script, name]) for name in ("0.05", "0.15")]
     watching.watch(tmp_path / "seen", pids=[program.pid for program in programs])
     for program in programs:
@@ -1317,16 +1322,7 @@ os.write(fifo, b"x")
 """
     for name in ("fifo", "ready"):
         os.mkfifo(tmp_path / name)
-    followed: list[int] = []
-    follow = Reader.follow
-
-    def follows(reader: Reader, pid: int) -> None:
-        follow(reader, pid)
-        followed.append(pid)
-        if len(followed) == 2:
-            (tmp_path / "go").touch()
-
-    monkeypatch.setattr(Reader, "follow", follows)
+    touches_when_two_are_followed(tmp_path / "go", monkeypatch)
     python = [sys.executable, "-S", "-E", "-c"]
     programs = [subprocess.Popen([*python, sleeps])]
     try:
