@@ -57,6 +57,20 @@ typedef __INT64_TYPE__ s64;
 #define LINNOS_N_HIDDEN 256
 #define LINNOS_N_OUTPUTS 2
 
+/*
+ * Orders of size of a read, by its 4 KiB pages: up to 64 KiB, up to 1 MiB, and
+ * more. A read that asks sees the last reads that were not larger in order than
+ * itself: how long 1 MiB took tells nothing of 4 KiB, but small reads tell of all.
+ */
+#define LINNOS_SIZES 3
+#define LINNOS_SMALL_PAGES 16
+#define LINNOS_MEDIUM_PAGES 256
+
+static inline u32 linnos_size(u32 pages)
+{
+	return (pages > LINNOS_SMALL_PAGES) + (pages > LINNOS_MEDIUM_PAGES);
+}
+
 /* Every kind of model file begins with magic, version, total_bytes and crc32. */
 #define LINNOS_FILE_VERSION 8
 #define LINNOS_FILE_TOTAL_BYTES 12
