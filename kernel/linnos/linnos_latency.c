@@ -325,3 +325,18 @@ u32 linnos_latency_us(const struct linnos_latency *model,
 		us = oldest_us - model->overdue_us;
 	return us;
 }
+
+/**
+ * linnos_latency_chooses() - may a read be refused, or sent elsewhere, by it?
+ * @model: a parsed model
+ *
+ * The mean of the last four latencies tells how a drive has been. It sees neither
+ * this read's size nor how much is pending, and readers who chose by it have
+ * waited longer than those who did not choose.
+ *
+ * Return: false if that is all that @model is.
+ */
+bool linnos_latency_chooses(const struct linnos_latency *model)
+{
+	return model->n_trees;
+}

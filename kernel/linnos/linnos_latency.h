@@ -106,7 +106,8 @@ struct linnos_tree {
  * @refuse_us: as a verdict: a read predicted to be slower than this is refused
  * @overdue_us: a read in flight for longer is overdue
  * @base: what the leaves are added to
- * @n_trees: number of trees; with none, the mean of the last latencies it is
+ * @n_trees: number of trees; with none, the mean of the last latencies it is, and
+ *	linnos_latency_chooses() says no
  * @trees: the trees
  */
 struct linnos_latency {
@@ -129,5 +130,6 @@ const char *linnos_latency_error_string(enum linnos_latency_error error);
 
 u32 linnos_latency_us(const struct linnos_latency *model,
 		      const u32 features[LINNOS_N_FEATURES]);
+bool linnos_latency_chooses(const struct linnos_latency *model);
 
 #endif /* _LINNOS_LATENCY_H */

@@ -127,6 +127,8 @@ def _library() -> ctypes.CDLL:
     library.linnos_latency_parse.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
     library.linnos_latency_error_string.restype = ctypes.c_char_p
     library.linnos_latency_error_string.argtypes = (ctypes.c_int,)
+    library.linnos_latency_chooses.restype = ctypes.c_bool
+    library.linnos_latency_chooses.argtypes = (ctypes.c_void_p,)
     library.linnos_latency_batch.restype = ctypes.c_long
     library.linnos_latency_batch.argtypes = (
         ctypes.c_void_p,

@@ -15,7 +15,7 @@ from linnapp.errors import LinnappError, ModelError
 from linnapp.learn.latency_features import Observer
 from linnapp.model import LatencyModel, Model, load_model
 from linnapp.model.engine import ENGINES, check_kernel_accepts
-from linnapp.model.latency_engine import parse_in_c, power, predict_us
+from linnapp.model.latency_engine import _library, parse_in_c, power, predict_us
 from linnapp.model.latency_model import (
     CAP,
     FEATURES,
@@ -68,6 +68,12 @@ def test_numpy_and_c_agree(n_trees: int) -> None:
     assert np.array_equal(ours, predict_us(model, x, "c"))
     assert len(np.unique(ours)) > 100
     assert ours[:200].tolist() == [one_by_one(model, row) for row in x[:200].tolist()]
+
+
+@pytest.mark.parametrize("n_trees", [0, 1, 32])
+def test_a_model_without_trees_does_not_choose(n_trees: int) -> None:
+    parsed = parse_in_c(random_trees(n_trees=n_trees).to_bytes())
+    assert bool(_library().linnos_latency_chooses(parsed)) == (n_trees > 0)
 
 
 def test_numpy_and_c_agree_on_a_log(tmp_path: Path) -> None:
