@@ -2,6 +2,7 @@
 /* Errors and the allocations that end in one. */
 #include "error.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,16 @@ void warn_user(const char *format, ...)
 	vfprintf(stderr, format, args);
 	va_end(args);
 	fputc('\n', stderr);
+}
+
+bool all_printed(void)
+{
+	errno = 0;
+	if (!fflush(stdout) && !ferror(stdout))
+		return true;
+	/* Of an earlier write nobody knows the reason any more. */
+	warn_user("standard output: %s", strerror(errno ? errno : EIO));
+	return false;
 }
 
 void *xmalloc(unsigned long bytes)

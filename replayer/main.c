@@ -48,13 +48,37 @@ static void require_counted(const struct replay *r)
 		    (unsigned long long)r->c.warmup_ios, r->o.warmup_s);
 }
 
+/* Those of an earlier run are worth more than those of one that was ended before its first I/O. */
+static bool has_results(const struct replay *r)
+{
+	return r->c.reads || r->c.writes || r->c.timed_out;
+}
+
+/* What was asked for, in its files; false when it could not be written to its end. */
+static bool write_results(struct replay *r)
+{
+	bool written;
+
+	if (!has_results(r)) {
+		warn_user("%s before an I/O was counted: --json and --log are left as they were",
+			  r->stop_reason);
+		return true;
+	}
+	if (r->log)
+		r->log_error = log_finish(r->log);
+	written = !r->log_error;
+	if (r->o.json_path)
+		written &= report_json(r, r->o.json_path);
+	return written;
+}
+
 int main(int argc, char **argv)
 {
 	static struct storms storms;
 	static struct replay replay = {.storms = &storms};
 	struct replay *r = &replay;
 	struct sigaction on_stop = {.sa_handler = on_signal};
-	int status = 0;
+	int status;
 
 	options_parse(&r->o, argc, argv);
 	guard_names(&r->o);
@@ -84,13 +108,10 @@ int main(int argc, char **argv)
 	require_counted(r);
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		device_linnos_stats(&r->devices[k], &r->stats_after[k]);
-	if (r->log)
-		r->log_error = log_finish(r->log);
-	if (r->log_error)
-		status = 1;
-	if (r->o.json_path && !report_json(r, r->o.json_path))
-		status = 1;
+	status = !write_results(r);
 	report_text(r);
+	if (!all_printed())
+		status = 1;
 	if (r->c.data_errors || r->c.reads_failed || r->c.writes_failed)
 		status = 2;
 	if (r->stop_reason)

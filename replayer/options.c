@@ -399,10 +399,10 @@ static void set(struct options *o, const struct option_row *row, char *text)
 		break;
 	case OPTION_VERSION:
 		printf("replayer %s\n", REPLAYER_VERSION);
-		exit(0);
+		exit(!all_printed());
 	case OPTION_HELP:
 		help();
-		exit(0);
+		exit(!all_printed());
 	}
 }
 
@@ -441,7 +441,7 @@ static void parse_each(struct options *o, int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
 		if (c == SHORT_HELP) {
 			help();
-			exit(0);
+			exit(!all_printed());
 		}
 		if (c < FIRST_ROW)
 			die("`replayer --help` lists the options");

@@ -270,6 +270,41 @@ def test_interrupt_gives_the_summary_so_far(
     assert len(replay_log.read(tmp_path / "o.log")) == result["writes"]
 
 
+@pytest.mark.parametrize(
+    "before_the_first_read", [["--settle-ms", "60000"], ["--warmup", "29", "--settle-ms", "0"]]
+)
+def test_an_interrupt_before_anything_is_counted_keeps_earlier_results(
+    tmp_path: Path, drives: list[Path], before_the_first_read: list[str]
+) -> None:
+    trace = write_trace(tmp_path / "t", [(i * 10000, "read", 0, BLOCK) for i in range(3000)])
+    earlier = {"o.json": b"earlier results", "o.log": b"an earlier log"}
+    for name, content in earlier.items():
+        (tmp_path / name).write_bytes(content)
+    run = start(drives, [trace], "baseline", *before_the_first_read,
+                "--json", str(tmp_path / "o.json"), "--log", str(tmp_path / "o.log"))  # fmt: skip
+    wait_until_written(drives[0], 0, bytes(BLOCK))
+    run.send_signal(signal.SIGINT)
+    stdout, stderr = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert {name: (tmp_path / name).read_bytes() for name in earlier} == earlier
+    assert "interrupted before an I/O was counted: --json and --log are left as they" in stderr
+    assert "0 reads" in stdout and not list(tmp_path.glob("*.new"))
+
+
+@pytest.mark.parametrize("options", [[], ["--help"], ["--version"]])
+def test_results_that_nobody_can_read_are_an_error(
+    tmp_path: Path, drives: list[Path], options: list[str]
+) -> None:
+    trace = write_trace(tmp_path / "t", [(0, "read", 0, BLOCK)])
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            command(drives, [trace], "baseline", *options),
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert ran.returncode == 1
+    assert "standard output: No space left on device" in ran.stderr
+
+
 def test_profile_sets_the_hedging_time(tmp_path: Path, drives: list[Path]) -> None:
     trace = write_trace(tmp_path / "t", mixed_ios(2000, 1))
     replay(drives, [trace], "baseline", "--log", str(tmp_path / "p.log"))
