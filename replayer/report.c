@@ -650,7 +650,7 @@ void report_text(struct replay *r)
 		       "not checked\n",
 		       ULL(r->sources.writes_left_out));
 	if (sources_skipped(&r->sources))
-		printf("%llu trace lines were neither read nor write and left out\n",
+		printf("%llu trace lines without data to read or write were left out\n",
 		       ULL(sources_skipped(&r->sources)));
 	if (c->timed_out)
 		printf("%llu I/Os did not come back within %g s (--timeout)\n", ULL(c->timed_out),

@@ -49,7 +49,7 @@ void sources_close(struct sources *all);
 bool source_advance(struct sources *all, struct source *s);
 /* The source whose I/O is due first, or NULL; ties go to the first trace. */
 struct source *source_first(struct sources *all);
-/* How many lines or records were neither read nor write. */
+/* How many lines or records had no data to read or write. */
 uint64_t sources_skipped(const struct sources *all);
 
 #endif

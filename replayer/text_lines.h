@@ -15,7 +15,7 @@ struct text_lines {
 	bool eof;
 	uint64_t line;
 	uint64_t latest_ns, latest_line; /* text_time() */
-	uint64_t skipped;		 /* lines that were neither read nor write */
+	uint64_t skipped;		 /* lines without data to read or write */
 };
 
 /* The hooks of a trace format whose state is its lines. */

@@ -113,7 +113,7 @@ struct trace *trace_open(const char *path)
 		die("trace %s: %s (a trace must be a file; pipes cannot be read twice)", path,
 		    strerror(errno));
 	for (unsigned int i = 0; i < sizeof(formats) / sizeof(*formats); i++) {
-		if (!formats[i]->matches(head, n))
+		if (formats[i]->objection(head, n))
 			continue;
 		t = xcalloc(1, sizeof(*t));
 		t->format = formats[i];
@@ -129,9 +129,9 @@ struct trace *trace_open(const char *path)
 	}
 	die("trace %s: neither a fio iolog of version 3 (its first line would be \"fio version 3 "
 	    "iolog\"), nor a text of "
-	    "five columns (time_ms device offset_bytes size_bytes type), nor a binary blktrace "
-	    "file; `linnapp convert` makes an iolog from other formats",
-	    path);
+	    "five columns (time_ms device offset_bytes size_bytes type; in line 1: %s), nor a "
+	    "binary blktrace file; `linnapp convert` makes an iolog from other formats",
+	    path, trace_columns.objection(head, n));
 }
 
 bool trace_next(struct trace *t, struct trace_io *io)

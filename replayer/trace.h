@@ -24,13 +24,13 @@ struct trace_format {
 	bool since_first;
 	/* I/Os need not come in the order of their times. */
 	bool steps_back;
-	/* True when the file's first bytes are of this format. */
-	bool (*matches)(const unsigned char *head, unsigned long n);
+	/* What speaks against the file's first bytes being of this format; NULL: they are. */
+	const char *(*objection)(const unsigned char *head, unsigned long n);
 	/* Takes over the descriptor, which stands at the file's start; dies on a malformed file. */
 	void *(*open)(int fd, const char *path);
 	/* False at the end. */
 	bool (*next)(void *state, struct trace_io *io);
-	/* How many lines or records were neither read nor write. */
+	/* How many lines or records had no data to read or write. */
 	uint64_t (*skipped)(void *state);
 	void (*close)(void *state);
 };

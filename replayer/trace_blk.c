@@ -30,10 +30,12 @@ struct blk {
 	uint64_t skipped;
 };
 
-static bool blk_matches(const unsigned char *head, unsigned long n)
+static const char *blk_objection(const unsigned char *head, unsigned long n)
 {
 	/* The magic's upper three bytes, in either byte order. */
-	return n >= 4 && (!memcmp(head + 1, "tae", 3) || !memcmp(head, "eat", 3));
+	if (n >= 4 && (!memcmp(head + 1, "tae", 3) || !memcmp(head, "eat", 3)))
+		return NULL;
+	return "not blktrace's magic number";
 }
 
 /* All per-CPU files of base; CPUs that were idle have none. */
@@ -177,7 +179,7 @@ static void blk_close(void *state)
 const struct trace_format trace_blk = {
 	.name = "blktrace",
 	.clock_times = true,
-	.matches = blk_matches,
+	.objection = blk_objection,
 	.open = blk_open,
 	.next = blk_next,
 	.skipped = blk_skipped,

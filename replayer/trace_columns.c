@@ -36,11 +36,12 @@ static bool parse(const char *p, struct trace_io *io, const char **why)
 	if (*p != '0' && *p != '1')
 		return false;
 	io->is_write = *p++ == '0';
+	*why = "something follows the type";
 	text_blanks(&p);
 	return !*p || *p == '\r';
 }
 
-static bool columns_matches(const unsigned char *head, unsigned long n)
+static const char *columns_objection(const unsigned char *head, unsigned long n)
 {
 	struct trace_io io;
 	char line[TRACE_HEAD_BYTES + 1];
@@ -49,9 +50,9 @@ static bool columns_matches(const unsigned char *head, unsigned long n)
 	memcpy(line, head, n);
 	line[n] = 0;
 	if (!memchr(line, '\n', n) && n == TRACE_HEAD_BYTES)
-		return false;
+		return "no line is so long";
 	line[strcspn(line, "\n")] = 0;
-	return parse(line, &io, &why);
+	return parse(line, &io, &why) ? NULL : why;
 }
 
 static bool columns_next(void *state, struct trace_io *io)
@@ -81,7 +82,7 @@ const struct trace_format trace_columns = {
 	.name = "five columns",
 	.since_first = true,
 	.steps_back = true,
-	.matches = columns_matches,
+	.objection = columns_objection,
 	.open = text_open,
 	.next = columns_next,
 	.skipped = text_skipped,

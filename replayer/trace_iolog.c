@@ -3,7 +3,7 @@
  * fio's iolog, version 3: "timestamp filename action [offset length]" a line, timestamps in
  * microseconds from the job's start (measured with fio 3.33; a fraction is accepted too). File
  * names are ignored: the replayer's home drive follows from the trace's place on the command line.
- * Actions other than read and write are counted, not done.
+ * Actions other than read and write are counted, not done, and so are I/Os of no length.
  */
 #include "trace.h"
 #include "error.h"
@@ -14,9 +14,11 @@
 
 #define HEADER "fio version 3 iolog"
 
-static bool iolog_matches(const unsigned char *head, unsigned long n)
+static const char *iolog_objection(const unsigned char *head, unsigned long n)
 {
-	return n >= strlen(HEADER) && !memcmp(head, HEADER, strlen(HEADER));
+	if (n >= strlen(HEADER) && !memcmp(head, HEADER, strlen(HEADER)))
+		return NULL;
+	return "not \"" HEADER "\"";
 }
 
 static void *iolog_open(int fd, const char *path)
@@ -80,8 +82,12 @@ static bool iolog_next(void *state, struct trace_io *io)
 			bad_line(l, "offset or length missing or not a number");
 		if (*p && *p != '\r' && *p != ' ')
 			bad_line(l, "something follows the length");
-		if (!size || size > UINT32_MAX / 2 || offset > INT64_MAX - size)
-			bad_line(l, "length is 0 or too large");
+		if (size > UINT32_MAX / 2 || offset > INT64_MAX - size)
+			bad_line(l, "length or offset too large");
+		if (!size) {
+			l->skipped++;
+			continue;
+		}
 		io->offset_bytes = offset;
 		io->size_bytes = size;
 		text_time(l, io->at_ns);
@@ -93,7 +99,7 @@ const struct trace_format trace_iolog = {
 	.name = "fio iolog 3",
 	/* fio's own logs are written at completion. */
 	.steps_back = true,
-	.matches = iolog_matches,
+	.objection = iolog_objection,
 	.open = iolog_open,
 	.next = iolog_next,
 	.skipped = text_skipped,

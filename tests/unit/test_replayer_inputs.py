@@ -279,10 +279,11 @@ def test_five_columns_are_replayed_as_their_conversion_is(
     ("line", "problem"),
     [
         ("1.0 0 0 4096 2", "the type is neither 1 nor 0"),
+        ("1.0 0 0 4096 1 7", "something follows the type"),
         ("1.0 0 x 4096 1", "offset or size missing"),
         ("1.0 0 0 4096", "offset or size missing"),
         ("x 0 0 4096 1", "no time"),
-        ("1.0 0 0 99999999999 1", "too large"),
+        ("1.0 0 0 99999999999 1", "size or offset too large"),
     ],
 )
 def test_a_bad_line_of_five_columns_is_named(
@@ -292,6 +293,27 @@ def test_a_bad_line_of_five_columns_is_named(
     trace.write_text(f"0.0 0 0 4096 1\n{line}\n")
     ran = replay(drives, [trace], "baseline", status=1)
     assert f"{trace} line 2: " in ran.stderr and problem in ran.stderr
+    # Of the first line its form is told from that of other traces; that must not hide the reason.
+    trace.write_text(f"{line}\n0.0 0 0 4096 1\n")
+    ran = replay(drives, [trace], "baseline", status=1)
+    assert f"in line 1: {problem}" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "1.0 0 8192 0 1\n2.0 0 4096 4096 1\n",
+        "fio version 3 iolog\n0 /dev/x read 8192 0\n0 /dev/x read 4096 4096\n",
+    ],
+)
+def test_reads_of_no_length_are_counted_and_not_done(
+    tmp_path: Path, drives: list[Path], content: str
+) -> None:
+    (tmp_path / "t").write_text(content)
+    ran = replay(drives, [tmp_path / "t"], "baseline", "--json", str(tmp_path / "o.json"))
+    run = summary(tmp_path / "o.json")
+    assert (run["reads"], run["skipped_trace_lines"]) == (1, 1)
+    assert "1 trace lines without data to read or write were left out" in ran.stdout
 
 
 @pytest.mark.parametrize("spread", [[], ["--spread"]])
