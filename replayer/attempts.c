@@ -207,6 +207,7 @@ static uint32_t piece(const struct io *io, uint32_t block)
 uint32_t attempt_check(struct replay *r, const struct attempt *a, struct content_error *e)
 {
 	uint64_t block = a->io->offset_bytes / BLOCK_BYTES;
+	uint64_t unverified = r->c.unverified_blocks;
 	struct content_error later;
 	uint32_t wrong = 0;
 
@@ -218,7 +219,7 @@ uint32_t attempt_check(struct replay *r, const struct attempt *a, struct content
 				       &r->c.unverified_blocks);
 		ring_worked(&r->ring, n * BLOCK_BYTES);
 	}
-	r->c.blocks_checked += io_pages(a->io);
+	r->c.blocks_checked += io_pages(a->io) - (r->c.unverified_blocks - unverified);
 	return wrong;
 }
 

@@ -324,6 +324,29 @@ static json_t *false_submit_ratio(struct replay *r)
 	return number(kernel_false_submit_ratio(r));
 }
 
+static json_t *writes_to(struct replay *r)
+{
+	return text(r->o.readonly ? "none" : r->o.replicate_writes ? "every drive" : "home drive");
+}
+
+/* What "no data errors" is worth. */
+static const char *data_check(const struct replay *r)
+{
+	if (r->o.readonly)
+		return "what reads return is not compared, for nothing was written (--readonly)";
+	if (r->o.replicate_writes)
+		return "each write goes to every drive; what a read returns is compared with what "
+		       "was written to the drive that served it";
+	return "each drive has its own writes: a write goes to its home drive alone, and what a "
+	       "read returns is compared with what was written to the drive that served it, "
+	       "whatever its replicas hold";
+}
+
+static json_t *data_check_text(struct replay *r)
+{
+	return text(data_check(r));
+}
+
 static json_t *skipped_trace_lines(struct replay *r)
 {
 	return count(sources_skipped(&r->sources));
@@ -458,6 +481,8 @@ static const struct field fields[] = {
 	COUNT("cancels_tried", c.cancels_tried),
 	COUNT("cancelled", c.cancelled),
 	VALUE("false_submit_ratio", false_submit_ratio),
+	VALUE("writes_to", writes_to),
+	VALUE("data_check", data_check_text),
 	COUNT("data_errors", c.data_errors),
 	COUNT("blocks_checked", c.blocks_checked),
 	COUNT("torn_blocks", c.torn_blocks),
@@ -577,6 +602,22 @@ static void print_latencies(const char *what, struct latency *l)
 
 #define ULL(x) ((unsigned long long)(x))
 
+static void print_data_check(const struct replay *r)
+{
+	const struct counters *c = &r->c;
+
+	if (!r->o.readonly) {
+		printf("data errors %llu in %llu blocks compared", ULL(c->data_errors),
+		       ULL(c->blocks_checked));
+		if (c->torn_blocks)
+			printf(", %llu of them read during their write", ULL(c->torn_blocks));
+		if (c->unverified_blocks)
+			printf("; %llu could not be", ULL(c->unverified_blocks));
+		putchar('\n');
+	}
+	printf("%s\n", data_check(r));
+}
+
 void report_text(struct replay *r)
 {
 	const struct counters *c = &r->c;
@@ -607,15 +648,9 @@ void report_text(struct replay *r)
 	printf("reads served by drive:");
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		printf(" %llu", ULL(c->served_by[k]));
-	printf("\ndata errors %llu  I/O errors %llu  reads failed %llu  writes failed %llu  "
-	       "(%llu blocks checked",
-	       ULL(c->data_errors), ULL(c->io_errors), ULL(c->reads_failed), ULL(c->writes_failed),
-	       ULL(c->blocks_checked));
-	if (c->torn_blocks)
-		printf(", %llu read during their write", ULL(c->torn_blocks));
-	if (c->unverified_blocks)
-		printf(", %llu of them unverifiable", ULL(c->unverified_blocks));
-	printf(")\n");
+	printf("\nI/O errors %llu  reads failed %llu  writes failed %llu\n", ULL(c->io_errors),
+	       ULL(c->reads_failed), ULL(c->writes_failed));
+	print_data_check(r);
 	for (unsigned int k = 0; c->io_errors && k < r->n_drives; k++)
 		if (c->io_errors_by[k])
 			printf("%s answered %llu I/Os with an error\n", r->devices[k].path,
@@ -645,9 +680,7 @@ void report_text(struct replay *r)
 		printf("%llu trace I/Os were folded into the drives' size\n",
 		       ULL(r->sources.folded));
 	if (r->o.readonly)
-		printf("%llu writes of the traces left out (--readonly); what the reads returned "
-		       "was "
-		       "not checked\n",
+		printf("%llu writes of the traces were left out (--readonly)\n",
 		       ULL(r->sources.writes_left_out));
 	if (sources_skipped(&r->sources))
 		printf("%llu trace lines without data to read or write were left out\n",

@@ -305,6 +305,25 @@ def test_results_that_nobody_can_read_are_an_error(
     assert "standard output: No space left on device" in ran.stderr
 
 
+def test_a_run_says_who_gets_writes_and_what_reads_are_compared_with(
+    tmp_path: Path, drives: list[Path]
+) -> None:
+    trace = write_trace(tmp_path / "t", [(0, "write", 0, BLOCK), (200_000, "read", 0, BLOCK)])
+    said = {}
+    for options in ([], ["--replicate-writes"], ["--readonly"]):
+        ran = replay(drives, [trace], "baseline", *options, "--json", str(tmp_path / "o.json"))
+        run = summary(tmp_path / "o.json")
+        assert run["data_check"] in ran.stdout.splitlines()
+        said[tuple(options)] = run
+    own, replicated, readonly = said.values()
+    assert own["writes_to"] == "home drive"
+    assert "each drive has its own writes" in own["data_check"]
+    assert replicated["writes_to"] == "every drive"
+    assert "each write goes to every drive" in replicated["data_check"]
+    assert readonly["writes_to"] == "none" and "is not compared" in readonly["data_check"]
+    assert (own["blocks_checked"], readonly["blocks_checked"]) == (1, 0)
+
+
 def test_profile_sets_the_hedging_time(tmp_path: Path, drives: list[Path]) -> None:
     trace = write_trace(tmp_path / "t", mixed_ios(2000, 1))
     replay(drives, [trace], "baseline", "--log", str(tmp_path / "p.log"))

@@ -238,9 +238,10 @@ def test_readonly_reads_and_leaves_writes_out(tmp_path: Path, drives: list[Path]
     assert (found["reads"], found["writes"]) == (300 - writes, 0)
     assert found["writes_left_out"] == writes > 0
     assert found["prefill_blocks"] == found["data_errors"] == 0
-    assert found["unverified_blocks"] == found["blocks_checked"] > 0
+    assert found["unverified_blocks"] > 0 == found["blocks_checked"]
+    assert "compared" not in ran.stdout.replace("is not compared", "")
     assert found["config"]["readonly"] is True
-    assert f"{writes} writes of the traces left out" in ran.stdout
+    assert f"{writes} writes of the traces were left out" in ran.stdout
 
 
 @pytest.mark.parametrize(
