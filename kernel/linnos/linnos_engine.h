@@ -66,7 +66,7 @@ typedef __INT64_TYPE__ s64;
 #define LINNOS_SMALL_PAGES 16
 #define LINNOS_MEDIUM_PAGES 256
 
-static inline u32 linnos_size(u32 pages)
+static inline u32 linnos_size_order(u32 pages)
 {
 	return (pages > LINNOS_SMALL_PAGES) + (pages > LINNOS_MEDIUM_PAGES);
 }
