@@ -27,6 +27,7 @@ from eval.cache import Cache, code_version
 from eval.cells import N_DRIVES, Replayed, due_order, read_profile
 from eval.files import write_json
 from linnapp.trace import replay_log
+from linnapp.trace.in_flight import PAGE_BYTES, last_completed
 
 HISTORY = 4
 
@@ -35,8 +36,6 @@ PARTS = 3
 
 #: Back from a read's arrival, stretches of time over which the drive's I/Os are counted.
 STRETCHES_MS = (1, 10, 100, 1000)
-
-PAGE_BYTES = 4096
 
 TREES: dict[str, Any] = {
     # The mean of what cannot be told apart, whatever the scale: slow reads must weigh.
@@ -122,13 +121,13 @@ def observed(log: DriveLog, at: Int64, size: Int64, offset: Int64) -> NDArray[np
             (all_pages[begun] - written[begun]) - (all_pages[since] - written[since]),
         ]
     pending_then = all_pages[:-1] - done_pages[np.searchsorted(end, log.start, side="right")]
-    for kind in (log.is_read, ~log.is_read):
-        of_kind = by_end[kind[by_end]]
-        ends = log.end[of_kind]
-        last = np.searchsorted(ends, at, side="right")
-        for back in range(1, HISTORY + 1 if kind is log.is_read else 2):
-            known = last >= back
-            row = of_kind[np.maximum(last - back, 0)] if len(of_kind) else np.zeros(len(at), int)
+    asking = -(-size // PAGE_BYTES)
+    past = last_completed(at, asking, log.end, pages, log.is_read, HISTORY)
+    # Of writes the last one, however large it was.
+    last_write = last_completed(at, asking, log.end, np.zeros_like(pages), ~log.is_read, 1)
+    for rows in (past, last_write):
+        for row in rows.T[::-1]:
+            known = row >= 0
             columns += [
                 _if(known, (log.end - log.start) / 1e3, row),
                 _if(known, log.size, row),

@@ -179,18 +179,21 @@ def features(
 
 def _with_offsets(blk: Path, history: int) -> tuple[NDArray[np.uint8], NDArray[Any]]:
     """The same with where each read is, and for more past reads than the kernel could keep."""
-    from linnapp.trace.in_flight import last_completed
+    from linnapp.trace.in_flight import PAGE_BYTES, last_completed
     from linnapp.trace.recorded import open_recording
 
     parts = []
     for chunk in open_recording(blk, history=1):
         served = chunk.take(chunk.is_served_read)
         offset_bytes = served.sector * np.uint64(512)
-        parts.append((served.arrival_ns, served.latency_ns, served.pending, offset_bytes))
-    arrival, latency, pending, offset = (
+        pages = -(-served.size_bytes.astype(np.int64) // PAGE_BYTES)
+        parts.append((served.arrival_ns, served.latency_ns, served.pending, offset_bytes, pages))
+    arrival, latency, pending, offset, pages = (
         np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True)
     )
-    rows = last_completed(arrival, arrival + latency, np.ones(len(arrival), bool), history)
+    rows = last_completed(
+        arrival, pages, arrival + latency, pages, np.ones(len(arrival), bool), history
+    )
     # Before the first reads there are none: zeros, as in the kernel.
     past = np.where(rows >= 0, rows, len(arrival))
     now = np.arange(len(arrival))[:, None]

@@ -117,7 +117,7 @@ def add_bursts(
 
     completion = arrival + latency
     pending = pending_pages(arrival, completion, pages, present)
-    history = last_completed(arrival, completion, present & served, layout.history)
+    history = last_completed(arrival, pages, completion, pages, present & served, layout.history)
     known = history[:, 0] >= 0
     latest_is_slow = burst[history[:, -1]]
     any_is_slow = burst[history].any(axis=1)

@@ -17,7 +17,7 @@ from linnapp.errors import TraceError, needs
 from linnapp.files import AnyPath
 from linnapp.learn.ranking import area_under_roc
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED
-from linnapp.trace.in_flight import last_completed
+from linnapp.trace.in_flight import PAGE_BYTES, last_completed
 from linnapp.trace.recorded import open_recording
 
 HISTORY = 4
@@ -65,7 +65,8 @@ def observable(
     def age_us(since_ns: npt.NDArray[np.int64], known: npt.NDArray[np.bool_]) -> Any:
         return np.where(known, (arrival_ns - since_ns) / 1e3, nothing)
 
-    rows = last_completed(arrival_ns, completion_ns, is_read, HISTORY)
+    pages = -(-size_bytes // PAGE_BYTES)
+    rows = last_completed(arrival_ns, pages, completion_ns, pages, is_read, HISTORY)
     columns = [
         size_bytes,
         pending,

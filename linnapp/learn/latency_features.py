@@ -15,9 +15,7 @@ import numpy.typing as npt
 
 from linnapp.model.latency_model import CAP, HISTORY, N_FEATURES
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, IoChunk
-from linnapp.trace.in_flight import last_completed, pending_pages
-
-PAGE_BYTES = 4096
+from linnapp.trace.in_flight import PAGE_BYTES, last_completed, pending_pages, still_seen
 
 FeatureArray = npt.NDArray[np.uint32]
 _Int64 = npt.NDArray[np.int64]
@@ -121,7 +119,9 @@ def _features(every: _Ios, rows: npt.NDArray[np.intp], overdue_us: int) -> Featu
         (now_ns - reads.arrival_ns[oldest]) // 1000,
         overdue,
     ]
-    past = last_completed(every.arrival_ns, every.end_ns, every.answered, HISTORY)[rows]
+    past = last_completed(
+        now_ns, every.pages[rows], every.end_ns, every.pages, every.answered, HISTORY
+    )
     for row in past.T[::-1]:
         known = row >= 0
         columns += [
@@ -140,6 +140,5 @@ def _still_needed(every: _Ios) -> npt.NDArray[np.bool_]:
     """Those that an I/O after the last could find in flight or in the history."""
     now_ns = every.arrival_ns[-1]
     needed: npt.NDArray[np.bool_] = every.end_ns > now_ns
-    over = np.flatnonzero(every.answered & ~needed)
-    needed[over[np.argsort(every.end_ns[over], kind="stable")[-HISTORY:]]] = True
+    needed[still_seen(every.end_ns, every.pages, every.answered & ~needed, HISTORY)] = True
     return needed

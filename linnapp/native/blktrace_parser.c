@@ -26,12 +26,14 @@
  * D to C, or to R if it was requeued: of the fragment and the try that took longest, and from Q only
  * where no D was traced. A read that completes without error enters the history, with what was
  * pending when its first fragment was counted: what the host held it back by is in neither. A
- * revoked I/O (EBUSY and no issue) leaves neither.
+ * revoked I/O (EBUSY and no issue) leaves neither. There is a history for each order of size, of
+ * the reads up to it; a read sees that of its own.
  *
  * Memory. I/Os leave in arrival order, so one that never completes would hold back all that came
  * later: after max_age_ns of trace time it is given up and counted as missing its completion.
  */
 #include "blktrace_parser.h"
+#include "linnos_engine.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -171,7 +173,7 @@ struct lt_parser {
 
 	uint64_t pending_pages;
 	bool has_requests;		/* the trace has G events */
-	struct parser_history past;
+	struct parser_history past[LINNOS_SIZES];	/* of reads up to an order of size */
 
 	uint32_t *first_sequence, *last_sequence;
 	uint64_t *sequenced;
@@ -642,12 +644,16 @@ static void remember(struct lt_parser *p, const struct io *io)
 	int last = p->history - 1;
 	uint64_t latency_us = io->latency_ns / 1000;
 
-	for (int i = 0; i < last; i++) {
-		p->past.pending[i] = p->past.pending[i + 1];
-		p->past.latency_us[i] = p->past.latency_us[i + 1];
+	for (u32 size = linnos_size(pages_of(io->bytes)); size < LINNOS_SIZES; size++) {
+		struct parser_history *past = &p->past[size];
+
+		for (int i = 0; i < last; i++) {
+			past->pending[i] = past->pending[i + 1];
+			past->latency_us[i] = past->latency_us[i + 1];
+		}
+		past->pending[last] = io->counted_pending ? io->counted_pending : io->pending;
+		past->latency_us[last] = latency_us > UINT32_MAX ? UINT32_MAX : latency_us;
 	}
-	p->past.pending[last] = io->counted_pending ? io->counted_pending : io->pending;
-	p->past.latency_us[last] = latency_us > UINT32_MAX ? UINT32_MAX : latency_us;
 }
 
 static void close_io(struct lt_parser *p, struct io *io, const struct blk_event *e)
@@ -701,10 +707,12 @@ static void on_queue(struct lt_parser *p, const struct blk_event *e, bool write)
 	if (write) {
 		p->stats.writes++;
 	} else {
+		const struct parser_history *past = &p->past[linnos_size(pages_of(e->bytes))];
+
 		p->stats.reads++;
 		for (int i = 0; i < p->history; i++) {
-			io->hist_pending[i] = p->past.pending[i];
-			io->hist_latency_us[i] = p->past.latency_us[i];
+			io->hist_pending[i] = past->pending[i];
+			io->hist_latency_us[i] = past->latency_us[i];
 		}
 	}
 	fragment = add_fragment(p, p->tail - 1, e->sector, e->bytes, write, false);

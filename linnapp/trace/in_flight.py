@@ -6,6 +6,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+PAGE_BYTES = 4096
+
+#: orders of size of a read: the pages of the largest one of each but the last (docs/formats.md,
+#: "Features"; the kernel's are LINNOS_SMALL_PAGES and LINNOS_MEDIUM_PAGES of linnos_engine.h)
+SIZE_PAGES = (16, 256)
+
 #: how long a drive must have had nothing to do for the next I/O to count as slack
 SLACK_MS = 2
 
@@ -31,20 +37,62 @@ def pending_pages(
     return in_flight
 
 
+def size_of(pages: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+    """The order of size of reads of so many pages: 0, 1, ..., up to ``len(SIZE_PAGES)``."""
+    return np.searchsorted(SIZE_PAGES, pages, side="left")
+
+
 def last_completed(
-    arrival: npt.NDArray[np.int64],
+    at: npt.NDArray[np.int64],
+    at_pages: npt.NDArray[np.int64],
     completion: npt.NDArray[np.int64],
+    pages: npt.NDArray[np.int64],
     counted: npt.NDArray[np.bool_],
     history: int,
 ) -> npt.NDArray[np.int64]:
-    """Indices of the last completed reads when each I/O arrives, oldest first; -1 for none."""
+    """The last completed reads that a read sees: those no larger in order of size than itself.
+
+    Parameters
+    ----------
+    at, at_pages : arrays, shape (n,)
+        Moments when reads arrive, and their pages.
+    completion, pages : arrays, shape (m,)
+        Of I/Os.
+    counted : bool array, shape (m,)
+        Which of these are reads that were answered.
+    history : int
+        How many to find.
+
+    Returns
+    -------
+    int64 array, shape (n, history)
+        Indices among the `m`, oldest first; -1 for none.
+    """
     reads = np.flatnonzero(counted)
     order = reads[np.argsort(completion[reads], kind="stable")]
-    n_done = np.searchsorted(completion[order], arrival, side="right")
-    index = n_done[:, None] + np.arange(-history, 0)
-    padded = np.concatenate([np.full(history, -1), order])
-    indices: npt.NDArray[np.int64] = padded[index + history]
-    return indices
+    sizes, sizes_at = size_of(pages[order]), size_of(at_pages)
+    found = np.empty((len(at), history), np.int64)
+    for size in range(len(SIZE_PAGES) + 1):
+        asking = np.flatnonzero(sizes_at == size)
+        if len(asking):
+            seen = order[sizes <= size]
+            n_done = np.searchsorted(completion[seen], at[asking], side="right")
+            padded = np.concatenate([np.full(history, -1), seen])
+            found[asking] = padded[n_done[:, None] + np.arange(history)]
+    return found
+
+
+def still_seen(
+    completion: npt.NDArray[np.int64],
+    pages: npt.NDArray[np.int64],
+    counted: npt.NDArray[np.bool_],
+    history: int,
+) -> npt.NDArray[np.intp]:
+    """Which completed reads one that is yet to arrive could see, whatever its size."""
+    reads = np.flatnonzero(counted)
+    order = reads[np.argsort(completion[reads], kind="stable")]
+    sizes = size_of(pages[order])
+    return np.concatenate([order[sizes <= k][-history:] for k in range(len(SIZE_PAGES) + 1)])
 
 
 class QueueSummary:

@@ -20,7 +20,7 @@ from linnapp.errors import TraceError
 from linnapp.files import AnyPath
 from linnapp.trace import text_trace
 from linnapp.trace.blktrace import CHUNK_IOS, COMPLETED, ISSUED, WRITE, IoChunk, TraceStats
-from linnapp.trace.in_flight import last_completed, pending_pages
+from linnapp.trace.in_flight import PAGE_BYTES, last_completed, pending_pages, still_seen
 from linnapp.trace.text_trace import SECTOR_BYTES, Columns, TextFormat
 
 _Int64 = npt.NDArray[np.int64]
@@ -173,7 +173,7 @@ class _Past:
         new = _Ios(
             columns.time_ns,
             columns.time_ns + columns.latency_ns,
-            -(-columns.size_bytes // 4096),
+            -(-columns.size_bytes // PAGE_BYTES),
             np.zeros_like(columns.time_ns),
             ~columns.is_write,
             completed,
@@ -188,10 +188,11 @@ class _Past:
         pending[:n_kept] = kept.pending
         every.pending = pending
         answered = every.completed & every.is_read
-        rows = last_completed(every.arrival_ns, every.completion_ns, answered, self._history)
+        rows = last_completed(
+            new.arrival_ns, new.pages, every.completion_ns, every.pages, answered, self._history
+        )
         self._kept = self._still_needed(every, answered)
 
-        rows = rows[n_kept:]
         known = (rows >= 0) & ~columns.is_write[:, None]
         latency_us = (every.completion_ns - every.arrival_ns) // 1000
         return IoChunk(
@@ -211,9 +212,8 @@ class _Past:
         """Those in flight at the last submission, and the last reads completed before it."""
         now_ns = every.arrival_ns[-1]
         needed = every.completed & (every.completion_ns > now_ns)
-        over = np.flatnonzero(answered & ~needed)
-        latest = over[np.argsort(every.completion_ns[over], kind="stable")[-self._history :]]
-        needed[latest] = True
+        over = answered & ~needed
+        needed[still_seen(every.completion_ns, every.pages, over, self._history)] = True
         return every.take(needed)
 
 

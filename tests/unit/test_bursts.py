@@ -32,9 +32,10 @@ def busy_trace(path: Path, n: int = 3000, seed: int = 1) -> Path:
     starts = np.sort(times[:n])
     latency = np.exp(rng.uniform(np.log(20), np.log(2000), n)).astype(int) + 0.25 * np.arange(n) / n
     for i in range(n):
-        size = 4096 * int(rng.integers(1, 9)) - 512 * int(rng.integers(0, 2))
+        pages = int(rng.integers(1, 9)) * (1 if rng.random() < 0.8 else int(rng.choice([5, 60])))
+        size = 4096 * pages - 512 * int(rng.integers(0, 2))
         flags = WRITE if rng.random() < 0.3 else READ
-        builder.io(starts[i], starts[i] + latency[i], 100 * i, size, flags=flags)
+        builder.io(starts[i], starts[i] + latency[i], 4000 * i, size, flags=flags)
     return builder.sort().write(path)
 
 
@@ -52,8 +53,9 @@ def test_features_computed_anew_are_the_readers(tmp_path: Path) -> None:
     pending = in_flight.pending_pages(arrival, completion, pages, everything)
     assert np.array_equal(pending, chunk.pending)
     assert pending.max() > 20
-    rows = in_flight.last_completed(arrival, completion, chunk.is_read, 4)
+    rows = in_flight.last_completed(arrival, pages, completion, pages, chunk.is_read, 4)
     known = (rows[:, 0] >= 0) & chunk.is_read
+    assert np.bincount(in_flight.size_of(pages[known])).min() > 50
     assert np.count_nonzero(known) > 1500
     latency_us = (chunk.latency_ns // np.uint64(1000)).astype(np.int64)
     assert np.array_equal(latency_us[rows[known]], chunk.hist_latency_us[known])
@@ -237,7 +239,10 @@ def test_zero_bursts_are_the_plain_features(tmp_path: Path) -> None:
     reads = chunk.take(chunk.is_read)
     arrival = chunk.arrival_ns.astype(np.int64)
     completion = arrival + chunk.latency_ns.astype(np.int64)
-    rows = in_flight.last_completed(arrival, completion, chunk.is_read, 4)[chunk.is_read]
+    pages = -(-chunk.size_bytes.astype(np.int64) // 4096)
+    rows = in_flight.last_completed(arrival, pages, completion, pages, chunk.is_read, 4)[
+        chunk.is_read
+    ]
     known = rows[:, 0] >= 0
     latency_us = (chunk.latency_ns // np.uint64(1000)).astype(np.uint32)
     anew = digits(reads.pending[known], chunk.pending[rows[known]], latency_us[rows[known]])

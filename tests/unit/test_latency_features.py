@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from blktrace_builder import EBUSY, C, Q, TraceBuilder
-from test_latency_log import random_log
+from test_latency_log import line, random_log
 
-from linnapp.learn.latency_features import PAGE_BYTES, Observer
+from linnapp.learn.latency_features import Observer
 from linnapp.model.latency_model import CAP, FEATURES, HISTORY
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, WRITE, IoChunk
+from linnapp.trace.in_flight import PAGE_BYTES, SIZE_PAGES
 from linnapp.trace.recorded import open_recording
 
 
@@ -31,12 +33,19 @@ def made_up(n: int, seed: int) -> IoChunk:
         ),
         latency_ns=(latency_us * 1000 + rng.integers(0, 1000, n)).astype(np.uint64),
         sector=np.zeros(n, np.uint64),
-        size_bytes=rng.choice([512, 4096, 4097, 131072], n).astype(np.uint32),
+        size_bytes=rng.choice([512, 4096, 4097, 65536, 65537, 131072, 1 << 20, 1 << 21], n).astype(
+            np.uint32
+        ),
         pending=rng.integers(1, 500, n).astype(np.uint32),
         flags=flags.astype(np.uint8),
         hist_pending=np.zeros((n, 4), np.uint32),
         hist_latency_us=np.zeros((n, 4), np.uint32),
     )
+
+
+def order(pages: int) -> int:
+    """Up to 64 KiB, up to 1 MiB, larger."""
+    return int(pages * PAGE_BYTES > 64 << 10) + int(pages * PAGE_BYTES > 1 << 20)
 
 
 def walked(chunk: IoChunk, overdue_us: int) -> list[list[int]]:
@@ -64,11 +73,12 @@ def walked(chunk: IoChunk, overdue_us: int) -> list[list[int]]:
                 max(ages_ns, default=0) // 1000,
                 sum(age > overdue_us * 1000 for age in ages_ns),
             ]
+            seen = [(end, k) for end, k in history if order(pages[k]) <= order(pages[i])]
             for ago in range(1, HISTORY + 1):
-                if ago > len(history):
+                if ago > len(seen):
                     row += [0, 0, 0, CAP]
                     continue
-                end, k = history[-ago]
+                end, k = seen[-ago]
                 row += [
                     int(chunk.latency_ns[k]) // 1000,
                     int(chunk.pending[k]),
@@ -97,6 +107,49 @@ def test_features_are_those_of_a_walk_through_the_events(seed: int, chunk_ios: i
     got = observed(chunk, 150, chunk_ios)
     assert got.shape[1] == len(FEATURES)
     assert got.tolist() == walked(chunk, 150)
+
+
+def test_orders_of_size_are_the_kernels() -> None:
+    header = (Path(__file__).parents[2] / "kernel/linnos/linnos_engine.h").read_text()
+    defined = dict(
+        re.findall(r"^#define LINNOS_(SIZES|SMALL_PAGES|MEDIUM_PAGES) (\d+)$", header, re.M)
+    )
+    assert int(defined["SIZES"]) == len(SIZE_PAGES) + 1
+    assert (int(defined["SMALL_PAGES"]), int(defined["MEDIUM_PAGES"])) == SIZE_PAGES
+
+
+def test_large_reads_are_no_history_of_small_ones(tmp_path: Path) -> None:
+    """Log and blktrace, digits and features of trees: at and around both boundaries."""
+    sizes = [1, SIZE_PAGES[0], SIZE_PAGES[0] + 1, SIZE_PAGES[1], SIZE_PAGES[1] + 1]
+    trace, lines = TraceBuilder(), []
+    for k, pages in enumerate([*reversed(sizes), *sizes]):
+        # One after another, 100 us longer each.
+        begin, size = 10_000 * k, pages * PAGE_BYTES
+        trace.io(begin, begin + 100 + k, 5000 * k, size)
+        lines.append(line(begin / 1000, 100 + k, 1, size))
+    (tmp_path / "a.trace").write_text("".join(lines))
+    of_blk, of_log = (
+        open_recording(path) for path in (trace.write(tmp_path / "a.blk"), tmp_path / "a.trace")
+    )
+    # By latency, latest first: who sees whom.
+    expected = [
+        [0, 0, 0, 0],
+        [0, 0, 0, 0],
+        [101, 0, 0, 0],
+        [0, 0, 0, 0],
+        [103, 0, 0, 0],
+        [104, 103, 0, 0],
+        [105, 104, 103, 0],
+        [106, 105, 104, 103],
+        [107, 106, 105, 104],
+        [108, 107, 106, 105],
+    ]
+    for reader in (of_blk, of_log):
+        [chunk] = reader
+        assert chunk.hist_latency_us[:, ::-1].tolist() == expected
+        columns = [FEATURES.index(f"latency_us_{ago}") for ago in range(1, HISTORY + 1)]
+        for chunk_ios in (1, 3, 10):
+            assert observed(chunk, 10**6, chunk_ios)[:, columns].tolist() == expected
 
 
 def test_a_log(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from replaying import BUILT, LIBRARY
 from test_latency_features import made_up
 from test_latency_log import random_log
 
-from linnapp.learn.latency_features import PAGE_BYTES, Observer
+from linnapp.learn.latency_features import Observer
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, WRITE, IoChunk
-from linnapp.trace.in_flight import pending_pages
+from linnapp.trace.in_flight import PAGE_BYTES, pending_pages
 from linnapp.trace.recorded import open_recording
 
 
