@@ -61,11 +61,12 @@ def convert(
             f"--to {target_format}: known are {', '.join(conversion.output_formats())}"
         )
     name = source_format or conversion.detect_format(source)
-    options: dict[str, Any] = {}
+    empty: list[int] = []
+    options: dict[str, Any] = {"on_empty": empty.append}
     if volume is not None:
         if "volume" not in getattr(conversion.TEXT_FORMATS.get(name), "columns", ()):
             raise click.UsageError(f"--volume: {name} traces have no volumes")
-        options = {"volume": volume}
+        options["volume"] = volume
     if name == "blktrace":
         options = {"device": dev, "allow_truncated": allow_truncated}
     elif dev is not None:
@@ -79,4 +80,5 @@ def convert(
         filters=conversion.Filters(slice_s, rerate, fit),
         **options,
     )
-    click.echo(f"{target}: {ios} I/Os")
+    left_out = f"; {sum(empty)} of no length left out" if sum(empty) else ""
+    click.echo(f"{target}: {ios} I/Os{left_out}")

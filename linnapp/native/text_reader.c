@@ -47,6 +47,7 @@ struct lt_text_reader {
 	size_t start, end;	/* what of the buffer is not parsed yet */
 	bool at_end;
 	int64_t line_number;	/* of the line parsed last, from 1 */
+	int64_t empty;		/* I/Os of no length so far */
 	char told[TOLD_BYTES + 1];
 	bool have_first;
 	int64_t first_units;
@@ -251,8 +252,12 @@ static enum outcome parse_line(struct lt_text_reader *r, struct field line, int6
 	    __builtin_add_overflow(columns->offset[row], columns->size[row], &end) ||
 	    !read_time(r->unit_ns, fields[f->time_at], &units, &ns))
 		return MALFORMED;
-	if (!columns->size[row] || volume_differs(r, fields))
+	if (volume_differs(r, fields))
 		return NO_IO;
+	if (!columns->size[row]) {
+		r->empty++;
+		return NO_IO;
+	}
 	if (f->since_first && !r->have_first) {
 		r->have_first = true;
 		r->first_units = units;
@@ -433,6 +438,12 @@ int64_t lt_text_line_number(const struct lt_text_reader *r)
 const char *lt_text_line_text(const struct lt_text_reader *r)
 {
 	return r->told;
+}
+
+/** lt_text_empty() - how many I/Os of no length were passed over so far */
+int64_t lt_text_empty(const struct lt_text_reader *r)
+{
+	return r->empty;
 }
 
 void lt_text_close(struct lt_text_reader *r)

@@ -72,6 +72,7 @@ struct lt_text_reader *lt_text_open(int fd, const struct lt_text_format *format)
 int64_t lt_text_read(struct lt_text_reader *r, int64_t rows, const struct lt_text_columns *columns);
 int64_t lt_text_line_number(const struct lt_text_reader *r);
 const char *lt_text_line_text(const struct lt_text_reader *r);
+int64_t lt_text_empty(const struct lt_text_reader *r);
 void lt_text_close(struct lt_text_reader *r);
 
 int64_t lt_text_line_bytes(const struct lt_text_line *line);

@@ -142,7 +142,7 @@ def detect_format(path: AnyPath) -> str:
             return name
     raise TraceError(
         f"{path}: not a trace in a known format ({', '.join(input_formats())}); "
-        f"it starts with {head[:40]!r}"
+        f"it starts with {head[:40]!r}. Where only this line is wrong, --from says why"
     )
 
 
@@ -175,7 +175,8 @@ def read_workload(
         One of :func:`input_formats`; found out when not given.
     **options
         For blktrace those of :class:`~linnapp.trace.blktrace.BlktraceReader`; for text formats
-        ``volume``, the one to keep.
+        ``volume``, the one to keep; for these and iologs ``on_empty``, which
+        :func:`linnapp.trace.text_trace.read_columns` calls.
 
     Raises
     ------
@@ -187,7 +188,7 @@ def read_workload(
     if source_format == "blktrace":
         return _read_blktrace(path, **options)
     if source_format == "iolog":
-        return iolog.read(path)
+        return iolog.read(path, **options)
     if source_format in TEXT_FORMATS:
         return _read_text(path, TEXT_FORMATS[source_format], **options)
     raise TraceError(f"format {source_format!r} is unknown; known: {', '.join(input_formats())}")
@@ -209,14 +210,12 @@ def _read_blktrace(path: Path, **options: Any) -> Iterator[Workload]:
         )
 
 
-def _read_text(
-    path: Path, text_format: TextFormat, volume: str | None = None
-) -> Iterator[Workload]:
+def _read_text(path: Path, text_format: TextFormat, **options: Any) -> Iterator[Workload]:
     if text_format.has_latency:
-        yield from _read_latency_log(path, text_format, volume)
+        yield from _read_latency_log(path, text_format, **options)
         return
     last_us = 0
-    for columns in text_trace.read_columns(path, text_format, volume=volume, chunk_ios=_CHUNK_IOS):
+    for columns in text_trace.read_columns(path, text_format, chunk_ios=_CHUNK_IOS, **options):
         # Recorders write in order of completion at times; arrivals must not go back.
         time_us = np.rint(columns.time_ns / 1000).astype(np.int64)
         time_us = np.maximum(np.maximum.accumulate(time_us), last_us)
@@ -224,14 +223,10 @@ def _read_text(
         yield Workload(time_us, columns.offset_bytes, columns.size_bytes, columns.is_write)
 
 
-def _read_latency_log(
-    path: Path, text_format: TextFormat, volume: str | None
-) -> Iterator[Workload]:
+def _read_latency_log(path: Path, text_format: TextFormat, **options: Any) -> Iterator[Workload]:
     """A log of completed I/Os: lines stand where the I/O was over, not where it began."""
     first_ns: int | None = None
-    for columns in latency_log.sorted_columns(
-        path, text_format, volume=volume, chunk_ios=_CHUNK_IOS
-    ):
+    for columns in latency_log.sorted_columns(path, text_format, chunk_ios=_CHUNK_IOS, **options):
         if first_ns is None:
             first_ns = int(columns.time_ns[0])
         yield Workload(

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -122,8 +122,12 @@ def is_iolog(path: AnyPath) -> bool:
         return False
 
 
-def read(path: AnyPath, chunk_ios: int = CHUNK_IOS) -> Iterator[Workload]:
-    """Read an iolog in chunks.
+def read(
+    path: AnyPath,
+    chunk_ios: int = CHUNK_IOS,
+    on_empty: Callable[[int], None] | None = None,
+) -> Iterator[Workload]:
+    """Read an iolog in chunks; `on_empty` as :func:`linnapp.trace.text_trace.read_columns` has it.
 
     Raises
     ------
@@ -144,7 +148,7 @@ def read(path: AnyPath, chunk_ios: int = CHUNK_IOS) -> Iterator[Workload]:
             if not header.startswith("fio version")
             else f"{path}: {header}: only version 3 is known; fio 3.31 and later write it"
         )
-    for columns in read_columns(path, _LINES, chunk_ios=chunk_ios):
+    for columns in read_columns(path, _LINES, chunk_ios=chunk_ios, on_empty=on_empty):
         yield Workload(
             columns.time_ns // 1000, columns.offset_bytes, columns.size_bytes, columns.is_write
         )

@@ -106,6 +106,7 @@ def sorted_columns(
     volume: str | None = None,
     chunk_ios: int = CHUNK_IOS,
     on_progress: Callable[[int], None] | None = None,
+    on_empty: Callable[[int], None] | None = None,
 ) -> Iterator[Columns]:
     """A text trace in order of its times; as :func:`linnapp.trace.text_trace.read_columns`.
 
@@ -128,8 +129,9 @@ def sorted_columns(
         return part
 
     for columns in text_trace.read_columns(
-        trace, text_format, volume=volume, chunk_ios=chunk_ios, on_progress=on_progress
-    ):
+        trace, text_format, volume=volume, chunk_ios=chunk_ios, on_progress=on_progress,
+        on_empty=on_empty,
+    ):  # fmt: skip
         together = columns
         if held is not None:
             pairs = zip(held, columns, strict=True)

@@ -158,9 +158,9 @@ _FIELDS = {"time": 1, "offset": 2, "size": 3, "type": 4}
 @functools.cache
 def _library() -> ctypes.CDLL:
     library = native()
-    if not hasattr(
-        library, "lt_text_format_bytes"
-    ) or library.lt_text_format_bytes() != ctypes.sizeof(_Format):
+    if not hasattr(library, "lt_text_empty") or library.lt_text_format_bytes() != ctypes.sizeof(
+        _Format
+    ):
         raise LinnappError("the compiled trace reader is of an older version; run `make native`")
     library.lt_text_open.restype = ctypes.c_void_p
     library.lt_text_open.argtypes = (ctypes.c_int, ctypes.POINTER(_Format))
@@ -170,6 +170,8 @@ def _library() -> ctypes.CDLL:
     library.lt_text_line_number.argtypes = (ctypes.c_void_p,)
     library.lt_text_line_text.restype = ctypes.c_char_p
     library.lt_text_line_text.argtypes = (ctypes.c_void_p,)
+    library.lt_text_empty.restype = ctypes.c_int64
+    library.lt_text_empty.argtypes = (ctypes.c_void_p,)
     library.lt_text_close.restype = None
     library.lt_text_close.argtypes = (ctypes.c_void_p,)
     library.lt_text_line_bytes.restype = ctypes.c_int64
@@ -219,8 +221,9 @@ def read_columns(
     volume: str | None = None,
     chunk_ios: int = CHUNK_IOS,
     on_progress: Callable[[int], None] | None = None,
+    on_empty: Callable[[int], None] | None = None,
 ) -> Iterator[Columns]:
-    """Read a text trace in chunks; lines without data are left out.
+    """Read a text trace in chunks; I/Os of no length are left out.
 
     Parameters
     ----------
@@ -232,6 +235,8 @@ def read_columns(
         I/Os per chunk; memory is proportional.
     on_progress : callable, optional
         Called after each chunk with the bytes of the file that have been read.
+    on_empty : callable, optional
+        Called at the end, with how many I/Os of no length were left out.
 
     Raises
     ------
@@ -273,6 +278,9 @@ def read_columns(
                 if n:
                     yield Columns(time[:n], offset[:n], size[:n], is_write[:n], latency[:n])
         finally:
+            # Of a trace that is not read to its end, too: --slice.
+            if on_empty is not None:
+                on_empty(library.lt_text_empty(reader))
             library.lt_text_close(reader)
 
 

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from linnapp.cli import cli
 from linnapp.errors import LinnappError, TraceError
 from linnapp.trace import conversion, iolog
 from linnapp.trace.conversion import Filters, convert, detect_format
@@ -190,6 +192,22 @@ def test_nothing_left_is_an_error(heimdall: Path, tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="no I/O to convert"):
         convert(heimdall, tmp_path / "out", filters=Filters((100, 200)))
     assert [path.name for path in tmp_path.iterdir()] == ["msr.trace"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "0.0 0 8192 0 1\n1.0 0 4096 4096 1\n2.0 0 0 0 0\n",
+        "fio version 3 iolog\n0 d read 8192 0\n1000 d read 4096 4096\n2000 d write 0 0\n",
+        "1,100,1,0,8192,0.0,0\n1,100,1,4096,4096,1.0,4096\n2,100,0,0,0,2.0,0\n",
+    ],
+)
+def test_ios_of_no_length_are_left_out_and_counted(tmp_path: Path, content: str) -> None:
+    source, target = tmp_path / "in", tmp_path / "out.iolog"
+    source.write_text(content)
+    result = CliRunner().invoke(cli, ["convert", str(source), str(target)])
+    assert result.output == f"{target}: 1 I/Os; 2 of no length left out\n"
+    assert [size for *_, size in load(target)] == [4096]
 
 
 def test_unknown_content(tmp_path: Path) -> None:
