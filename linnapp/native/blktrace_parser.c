@@ -644,7 +644,7 @@ static void remember(struct lt_parser *p, const struct io *io)
 	int last = p->history - 1;
 	uint64_t latency_us = io->latency_ns / 1000;
 
-	for (u32 size = linnos_size(pages_of(io->bytes)); size < LINNOS_SIZES; size++) {
+	for (u32 size = linnos_size_order(pages_of(io->bytes)); size < LINNOS_SIZES; size++) {
 		struct parser_history *past = &p->past[size];
 
 		for (int i = 0; i < last; i++) {
@@ -707,7 +707,7 @@ static void on_queue(struct lt_parser *p, const struct blk_event *e, bool write)
 	if (write) {
 		p->stats.writes++;
 	} else {
-		const struct parser_history *past = &p->past[linnos_size(pages_of(e->bytes))];
+		const struct parser_history *past = &p->past[linnos_size_order(pages_of(e->bytes))];
 
 		p->stats.reads++;
 		for (int i = 0; i < p->history; i++) {
