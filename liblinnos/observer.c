@@ -43,12 +43,16 @@ void observer_submitted(struct observed *io, uint64_t now_ns)
 
 static void remember(struct observer *o, const struct observed *io, uint64_t now_ns)
 {
-	o->past[o->n_past++ % LINNOS_HISTORY] = (struct observed_past){
+	const struct observed_past read = {
 		.end_ns = now_ns,
 		.latency_us = us_between(io->start_ns, now_ns),
 		.pending = io->pending,
 		.pages = capped(io->pages),
 	};
+
+	/* Reads see those that were not larger in order than themselves. */
+	for (uint32_t size = linnos_size_order(io->pages); size < LINNOS_SIZES; size++)
+		o->past[size][o->n_past[size]++ % LINNOS_HISTORY] = read;
 }
 
 void observer_ended(struct observer *o, struct observed *io, uint64_t now_ns, enum observed_end end)
@@ -82,6 +86,7 @@ static void count_overdue(struct observer *o, uint64_t now_ns)
 void observer_features(struct observer *o, uint32_t pages, uint64_t now_ns,
 		       uint32_t features[LINNOS_N_FEATURES])
 {
+	uint32_t size = linnos_size_order(pages);
 	uint32_t *f = features + LINNOS_PAST;
 
 	count_overdue(o, now_ns);
@@ -92,8 +97,9 @@ void observer_features(struct observer *o, uint32_t pages, uint64_t now_ns,
 	features[LINNOS_OLDEST_US] = o->oldest ? us_between(o->oldest->start_ns, now_ns) : 0;
 	features[LINNOS_OVERDUE] = capped(o->n_overdue);
 	for (unsigned int ago = 1; ago <= LINNOS_HISTORY; ago++, f += LINNOS_N_PAST) {
-		const struct observed_past *p = &o->past[(o->n_past - ago) % LINNOS_HISTORY];
-		bool known = ago <= o->n_past;
+		const struct observed_past *p =
+			&o->past[size][(o->n_past[size] - ago) % LINNOS_HISTORY];
+		bool known = ago <= o->n_past[size];
 
 		/* Those that there were not are zeros. */
 		f[LINNOS_PAST_LATENCY_US] = p->latency_us;

@@ -40,8 +40,9 @@ struct observer {
 	uint32_t reads_in_flight, n_overdue;
 	struct observed *oldest, *newest;
 	struct observed *due; /* the oldest read that is not overdue yet; NULL: there is none */
-	struct observed_past past[LINNOS_HISTORY];
-	uint64_t n_past; /* the last one is at (n_past - 1) % LINNOS_HISTORY */
+	/* For a read of each order of size; the last one is at (n_past - 1) % LINNOS_HISTORY. */
+	struct observed_past past[LINNOS_SIZES][LINNOS_HISTORY];
+	uint64_t n_past[LINNOS_SIZES];
 	uint64_t heard_ns;
 	bool failing; /* the last read that ended did so with an error */
 };

@@ -71,6 +71,31 @@ TEST(a_read_is_overdue_from_after_its_time_until_it_ends)
 	assert(f[LINNOS_OVERDUE] == 0 && f[LINNOS_OLDEST_US] == 0);
 }
 
+TEST(a_read_sees_those_that_were_not_larger_in_order)
+{
+	static const uint32_t pages[] = {LINNOS_SMALL_PAGES,  LINNOS_SMALL_PAGES + 1,  1,
+					 LINNOS_MEDIUM_PAGES, LINNOS_MEDIUM_PAGES + 1, 2};
+	struct observer o;
+	struct observed io;
+	uint32_t f[LINNOS_N_FEATURES];
+
+	observer_init(&o, 1000);
+	for (unsigned int i = 0; i < sizeof(pages) / sizeof(*pages); i++) {
+		observer_sent(&o, &io, i * 100 * US, pages[i], true);
+		observer_ended(&o, &io, i * 100 * US + 10 * US, OBSERVED_ANSWERED);
+	}
+	observer_features(&o, LINNOS_SMALL_PAGES, 600 * US, f);
+	assert(PAST(1, PAGES) == 2 && PAST(2, PAGES) == 1);
+	assert(PAST(3, PAGES) == LINNOS_SMALL_PAGES && PAST(3, AGE_US) == 590);
+	assert(PAST(4, PAGES) == 0 && PAST(4, AGE_US) == LINNOS_LATENCY_CAP);
+	observer_features(&o, LINNOS_MEDIUM_PAGES, 600 * US, f);
+	assert(PAST(1, PAGES) == 2 && PAST(2, PAGES) == LINNOS_MEDIUM_PAGES);
+	assert(PAST(3, PAGES) == 1 && PAST(4, PAGES) == LINNOS_SMALL_PAGES + 1);
+	observer_features(&o, LINNOS_MEDIUM_PAGES + 1, 600 * US, f);
+	assert(PAST(1, PAGES) == 2 && PAST(2, PAGES) == LINNOS_MEDIUM_PAGES + 1);
+	assert(PAST(3, PAGES) == LINNOS_MEDIUM_PAGES && PAST(4, PAGES) == 1);
+}
+
 TEST(reads_that_fail_or_are_taken_back_are_no_history)
 {
 	struct observer o;
