@@ -27,7 +27,7 @@ from eval.cache import Cache, code_version
 from eval.cells import N_DRIVES, Replayed, due_order, read_profile
 from eval.files import write_json
 from linnapp.trace import replay_log
-from linnapp.trace.in_flight import PAGE_BYTES, last_completed
+from linnapp.trace.in_flight import PAGE_BYTES, last_completed, submitted_before
 
 HISTORY = 4
 
@@ -65,7 +65,8 @@ class DriveLog:
         """Of a per-I/O log of a policy that sends each I/O to one drive."""
         here = records[records["served_by"] == drive]
         start = (here["due_ns"] + here["lag_ns"]).astype(np.int64)
-        order = np.argsort(start, kind="stable")
+        # Of one moment by size and place: the lines stand in the order in which I/Os ended.
+        order = np.lexsort((here["op"], here["offset_bytes"], here["size_bytes"], start))
         return cls(
             start[order],
             (start + here["latency_ns"].astype(np.int64))[order],
@@ -120,7 +121,8 @@ def observed(log: DriveLog, at: Int64, size: Int64, offset: Int64) -> NDArray[np
             written[begun] - written[since],
             (all_pages[begun] - written[begun]) - (all_pages[since] - written[since]),
         ]
-    pending_then = all_pages[:-1] - done_pages[np.searchsorted(end, log.start, side="right")]
+    before = submitted_before(log.start, False)
+    pending_then = all_pages[before] - done_pages[np.searchsorted(end, log.start, side="right")]
     asking = -(-size // PAGE_BYTES)
     past = last_completed(at, asking, log.end, pages, log.is_read, HISTORY)
     # Of writes the last one, however large it was.

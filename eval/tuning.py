@@ -58,7 +58,7 @@ def queue_pages(records: NDArray[Any], percents: Sequence[float]) -> list[int]:
         pages = -(-here["size_bytes"].astype(np.int64) // 4096)
         by_start = np.argsort(start, kind="stable")
         everything = np.ones(len(here), bool)
-        pending = pending_pages(start[by_start], end[by_start], pages[by_start], everything)
+        pending = pending_pages(start[by_start], end[by_start], pages[by_start], everything, False)
         met.append(pending[here["op"][by_start] == replay_log.READ])
     of_all = np.concatenate(met)
     return [int(np.percentile(of_all, percent)) for percent in percents]

@@ -81,7 +81,7 @@ uint32_t profile_pending_pages(const char *path, double fraction)
 	struct latency found;
 	int64_t pending[256] = {0};
 	FILE *f = open_log(path);
-	uint32_t n = 0, pages;
+	uint32_t n = 0, pages, instant = 0; /* where the I/Os that arrive together begin */
 
 	while (n < 2 * QUEUE_IOS_MAX && next_record(f, path, &record)) {
 		uint64_t at = record.due_ns + record.lag_ns;
@@ -94,10 +94,14 @@ uint32_t profile_pending_pages(const char *path, double fraction)
 	fclose(f);
 	qsort(events, n, sizeof(*events), by_time);
 	latency_init(&found, LATENCY_EXACT_MAX);
+	/* Those that arrive together do not see each other: a log has them as they ended. */
 	for (uint32_t i = 0; i < n; i++) {
-		pending[events[i].drive] += events[i].pages;
 		if (events[i].read)
-			latency_add(&found, pending[events[i].drive]);
+			latency_add(&found, pending[events[i].drive] + events[i].pages);
+		if (i + 1 < n && !by_time(&events[i], &events[i + 1]))
+			continue;
+		for (; instant <= i; instant++)
+			pending[events[instant].drive] += events[instant].pages;
 	}
 	free(events);
 	if (!found.count)

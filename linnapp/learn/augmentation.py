@@ -116,7 +116,7 @@ def add_bursts(
     present = ~burst | (rng.random(len(arrival)) < sent[window])
 
     completion = arrival + latency
-    pending = pending_pages(arrival, completion, pages, present)
+    pending = pending_pages(arrival, completion, pages, present, chunk.ties_in_order)
     history = last_completed(arrival, pages, completion, pages, present & served, layout.history)
     known = history[:, 0] >= 0
     latest_is_slow = burst[history[:, -1]]

@@ -17,7 +17,7 @@ from linnapp.errors import TraceError, needs
 from linnapp.files import AnyPath
 from linnapp.learn.ranking import area_under_roc
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED
-from linnapp.trace.in_flight import PAGE_BYTES, last_completed
+from linnapp.trace.in_flight import PAGE_BYTES, last_completed, submitted_before
 from linnapp.trace.recorded import open_recording
 
 HISTORY = 4
@@ -35,6 +35,8 @@ def observable(
     size_bytes: npt.NDArray[np.int64],
     is_read: npt.NDArray[np.bool_],
     pending: npt.NDArray[np.int64],
+    *,
+    ties_in_order: bool,
 ) -> npt.NDArray[np.float32]:
     """What can be seen from outside when each I/O arrives.
 
@@ -42,6 +44,8 @@ def observable(
     ----------
     arrival_ns, latency_ns, size_bytes, is_read, pending : arrays, shape (n,)
         Completed I/Os in arrival order; pending in 4 KiB pages, the I/O's own included.
+    ties_in_order : bool
+        As of an :class:`~linnapp.trace.blktrace.IoChunk`.
 
     Returns
     -------
@@ -56,11 +60,11 @@ def observable(
     # The first I/O still in flight is the first that ends later than any before it has ended.
     latest_end_ns = np.maximum.accumulate(completion_ns)
     oldest = np.searchsorted(latest_end_ns, arrival_ns, side="right")
-    here = np.arange(n)
+    before = submitted_before(arrival_ns, ties_in_order)
     sorted_ends_ns = np.sort(completion_ns)
     n_done = np.searchsorted(sorted_ends_ns, arrival_ns, side="right")
-    last_write = np.maximum.accumulate(np.where(is_read, -1, here))
-    last_write = np.concatenate(([-1], last_write))[:n]
+    last_write = np.maximum.accumulate(np.where(is_read, -1, np.arange(n)))
+    last_write = np.concatenate(([-1], last_write))[before]
 
     def age_us(since_ns: npt.NDArray[np.int64], known: npt.NDArray[np.bool_]) -> Any:
         return np.where(known, (arrival_ns - since_ns) / 1e3, nothing)
@@ -70,10 +74,10 @@ def observable(
     columns = [
         size_bytes,
         pending,
-        here - n_done,
-        age_us(arrival_ns[np.minimum(oldest, n - 1)], oldest < here),
+        before - n_done,
+        age_us(arrival_ns[np.minimum(oldest, n - 1)], oldest < before),
         age_us(sorted_ends_ns[n_done - 1], n_done > 0),
-        age_us(np.concatenate((arrival_ns[:1], arrival_ns[:-1])), here > 0),
+        age_us(arrival_ns[before - 1], before > 0),
         age_us(arrival_ns[last_write], last_write >= 0),
     ]
     for row in rows.T:
@@ -164,4 +168,6 @@ def _observed_reads(
             f"{trace}: {np.count_nonzero(is_read)} reads are too few for --bound: "
             f"at least {100 * FOLDS} are needed"
         )
-    return observable(*columns)[is_read], columns[1][is_read] // 1000 > threshold_us
+    return observable(*columns, ties_in_order=chunk.ties_in_order)[is_read], columns[1][
+        is_read
+    ] // 1000 > threshold_us

@@ -36,8 +36,6 @@ MAX_PASSES = 100
 #: are gone over a hundred times, and reading them takes longer than making bursts of them.
 KEPT_IOS = 1_000_000
 
-_CHUNK_FIELDS = dataclasses.fields(IoChunk)
-
 
 def sample_bursts(
     trace: Recorded,
@@ -141,10 +139,7 @@ class _Part:
         for chunk in self._read():
             n_ios += len(chunk)
             if n_ios <= KEPT_IOS:
-                # Copies: the chunk is a view of a buffer that may be much longer.
-                kept.append(
-                    IoChunk(*(getattr(chunk, field.name).copy() for field in _CHUNK_FIELDS))
-                )
+                kept.append(chunk.copy())
             else:
                 kept.clear()
             yield chunk

@@ -15,7 +15,13 @@ import numpy.typing as npt
 
 from linnapp.model.latency_model import CAP, HISTORY, N_FEATURES
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, IoChunk
-from linnapp.trace.in_flight import PAGE_BYTES, last_completed, pending_pages, still_seen
+from linnapp.trace.in_flight import (
+    PAGE_BYTES,
+    last_completed,
+    pending_pages,
+    still_seen,
+    submitted_before,
+)
 
 FeatureArray = npt.NDArray[np.uint32]
 _Int64 = npt.NDArray[np.int64]
@@ -89,15 +95,18 @@ class Observer:
         every = self._kept.followed_by(new)
         wanted = np.flatnonzero(every.answered)
         wanted = wanted[wanted >= len(self._kept)]
-        features = _features(every, wanted, self.overdue_us)
+        features = _features(every, wanted, self.overdue_us, chunk.ties_in_order)
         self._kept = every.take(_still_needed(every))
         return features
 
 
-def _features(every: _Ios, rows: npt.NDArray[np.intp], overdue_us: int) -> FeatureArray:
+def _features(
+    every: _Ios, rows: npt.NDArray[np.intp], overdue_us: int, ties_in_order: bool
+) -> FeatureArray:
     now_ns = every.arrival_ns[rows]
     reads = every.take(every.is_read)
-    n_before = np.cumsum(every.is_read)[rows] - 1
+    before = submitted_before(every.arrival_ns, ties_in_order)[rows]
+    n_before = np.concatenate(([0], np.cumsum(every.is_read)))[before]
     n_ended = np.searchsorted(np.sort(reads.end_ns), now_ns, side="right")
     # The first read still in flight is the first that ends later than any before it has ended.
     oldest = np.searchsorted(np.maximum.accumulate(reads.end_ns), now_ns, side="right")
@@ -109,7 +118,8 @@ def _features(every: _Ios, rows: npt.NDArray[np.intp], overdue_us: int) -> Featu
         np.sort(reads.end_ns[late]), now_ns, side="right"
     )
     both = [
-        pending_pages(every.arrival_ns, every.end_ns, every.pages, kind)[rows] - every.pages[rows]
+        pending_pages(every.arrival_ns, every.end_ns, every.pages, kind, ties_in_order)[rows]
+        - every.pages[rows]
         for kind in (every.is_read, ~every.is_read)
     ]
     columns: list[_Int64] = [

@@ -12,8 +12,9 @@ import ctypes
 import dataclasses
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -111,6 +112,9 @@ class IoChunk:
         ``ISSUED``.
     hist_pending, hist_latency_us : uint32 array, shape (n, history)
         The last completed reads when this one arrived, oldest first; zeros for writes.
+    ties_in_order : bool
+        I/Os with the same `arrival_ns` stand in the order in which they arrived, as events do.
+        Lines of a log do not: there those of one instant do not see each other.
     """
 
     arrival_ns: npt.NDArray[np.uint64]
@@ -121,6 +125,7 @@ class IoChunk:
     flags: npt.NDArray[np.uint8]
     hist_pending: npt.NDArray[np.uint32]
     hist_latency_us: npt.NDArray[np.uint32]
+    ties_in_order: bool = dataclasses.field(default=True, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.arrival_ns)
@@ -142,7 +147,20 @@ class IoChunk:
 
     def take(self, rows: npt.NDArray[np.bool_] | slice) -> IoChunk:
         """The I/Os that `rows` selects."""
-        return IoChunk(*(getattr(self, field.name)[rows] for field in dataclasses.fields(IoChunk)))
+        return self._each(lambda column: column[rows])
+
+    def copy(self) -> IoChunk:
+        """The same I/Os in memory of their own; a chunk may be a view of a longer buffer."""
+        return self._each(np.copy)
+
+    def _each(self, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> IoChunk:
+        return IoChunk(
+            *(change(getattr(self, name)) for name in COLUMNS), ties_in_order=self.ties_in_order
+        )
+
+
+#: of a chunk, an array each
+COLUMNS = tuple(f.name for f in dataclasses.fields(IoChunk) if f.name != "ties_in_order")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -335,10 +353,7 @@ class BlktraceReader:
                 chunk = self._empty_chunk()
                 layers_ns = np.empty((n_layers, self.chunk_ios), np.uint64)
                 columns = _Columns(
-                    *(
-                        getattr(chunk, field.name).ctypes.data
-                        for field in dataclasses.fields(IoChunk)
-                    ),
+                    *(getattr(chunk, name).ctypes.data for name in COLUMNS),
                     *(row.ctypes.data for row in layers_ns),
                 )
                 n = library.lt_read(parser, self.chunk_ios, ctypes.byref(columns))

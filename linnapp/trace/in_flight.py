@@ -20,15 +20,34 @@ SLACK_MS = 2
 QUEUE_DEPTH = 32
 
 
+def submitted_before(arrival: npt.NDArray[np.int64], ties_in_order: bool) -> npt.NDArray[np.int64]:
+    """How many I/Os were submitted before each one; the times rise.
+
+    Those of one instant do not see each other, unless they are known to stand in their order.
+    """
+    rows = np.arange(len(arrival))
+    if ties_in_order or not len(rows):
+        return rows
+    later = np.concatenate(([False], arrival[1:] > arrival[:-1]))
+    first: npt.NDArray[np.int64] = np.maximum.accumulate(np.where(later, rows, 0))
+    return first
+
+
 def pending_pages(
     arrival: npt.NDArray[np.int64],
     completion: npt.NDArray[np.int64],
     pages: npt.NDArray[np.int64],
     present: npt.NDArray[np.bool_],
+    ties_in_order: bool,
 ) -> npt.NDArray[np.int64]:
-    """Pages in flight when each I/O arrives, its own included."""
+    """Pages in flight when each I/O arrives, its own included.
+
+    What ends at the moment when another arrives is over; who sees whom of those that arrive at
+    one moment is as :func:`submitted_before` says.
+    """
     counted = np.where(present, pages, 0)
-    before = np.cumsum(counted) - counted
+    upto = np.concatenate([[0], np.cumsum(counted)])
+    before = upto[submitted_before(arrival, ties_in_order)]
     order = np.argsort(completion, kind="stable")
     gone = np.concatenate([[0], np.cumsum(counted[order])])
     in_flight: npt.NDArray[np.int64] = (
@@ -131,7 +150,8 @@ class QueueSummary:
         arrival = np.concatenate((self._arrival, arrival_ns))
         completion = np.concatenate((self._completion, completion_ns))
         ones = np.ones(len(arrival), np.int64)
-        others = pending_pages(arrival, completion, ones, ones.astype(bool))[n_kept:] - 1
+        # Those of one instant do keep each other waiting, in whatever order.
+        others = pending_pages(arrival, completion, ones, ones.astype(bool), True)[n_kept:] - 1
         self._waiting += int(np.count_nonzero(others >= self.queue_depth))
         self.ios += len(arrival_ns)
         still = completion > arrival[-1]
@@ -169,7 +189,8 @@ class AssumedService:
         self, time_us: npt.NDArray[np.int64], size_bytes: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Arrivals, put in order, and completions in ns; calls follow each other in time."""
-        order = np.argsort(time_us, kind="stable")
+        # Of those due at one moment the smallest first, whatever the order of the lines.
+        order = np.lexsort((size_bytes, time_us))
         # A log in order of completion may go back a bit from chunk to chunk.
         arrival = np.maximum(time_us[order] * 1000, self._last_ns)
         busy = np.cumsum(self.io_us * 1e3 + size_bytes[order] * (1e3 / self.mb_s))

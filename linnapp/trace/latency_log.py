@@ -4,7 +4,9 @@
 Such a log says when each I/O was submitted and how long it took, and so what was in flight and what
 had completed at any moment: all that :class:`~linnapp.trace.blktrace.BlktraceReader` finds out from
 events. Logs are seldom in order of submission (threads write when an I/O is over); they are put
-in order within a window, so that memory does not grow with the log.
+in order within a window, so that memory does not grow with the log. Of I/Os of one instant the
+lines' order would tell which was over first: they stand in an order that says nothing of it, and
+do not see each other.
 """
 
 from __future__ import annotations
@@ -75,7 +77,11 @@ class LatencyLogReader:
         origin_ns: int | None = None
         past = _Past(self.history)
         for columns in sorted_columns(
-            self.trace, self.text_format, chunk_ios=self.chunk_ios, on_progress=self._progress
+            self.trace,
+            self.text_format,
+            chunk_ios=self.chunk_ios,
+            on_progress=self._progress,
+            ties_as_lines=False,
         ):
             if origin_ns is None:
                 origin_ns = int(columns.time_ns[0])
@@ -107,8 +113,17 @@ def sorted_columns(
     chunk_ios: int = CHUNK_IOS,
     on_progress: Callable[[int], None] | None = None,
     on_empty: Callable[[int], None] | None = None,
+    ties_as_lines: bool = True,
 ) -> Iterator[Columns]:
     """A text trace in order of its times; as :func:`linnapp.trace.text_trace.read_columns`.
+
+    Parameters
+    ----------
+    trace, text_format, volume, chunk_ios, on_progress, on_empty
+        As there.
+    ties_as_lines : bool
+        Leave I/Os of one instant in the order of their lines; else they are in order of size and
+        place, whatever that was.
 
     Raises
     ------
@@ -137,12 +152,30 @@ def sorted_columns(
             pairs = zip(held, columns, strict=True)
             together = Columns._make(np.concatenate(pair) for pair in pairs)
         order = np.argsort(together.time_ns, kind="stable")
+        if not ties_as_lines:
+            _order_ties(order, together)
         ready = max(0, len(order) - chunk_ios)
         if ready:
             yield emitted(together.take(order[:ready]))
         held = together.take(order[ready:])
     if held is not None and len(held.time_ns):
         yield emitted(held)
+
+
+def _order_ties(order: npt.NDArray[np.intp], columns: Columns) -> None:
+    """Put I/Os of one instant in an order that is not that of their lines."""
+    time_ns = columns.time_ns[order]
+    as_before = np.concatenate(([False], time_ns[1:] == time_ns[:-1]))
+    tied = as_before | np.append(as_before[1:], False)
+    rows = order[tied]
+    of_rows = columns.take(rows)
+    # The last key is the first that counts. Those that differ in latency alone are alike.
+    order[tied] = rows[
+        np.lexsort(
+            (of_rows.latency_ns, of_rows.is_write, of_rows.offset_bytes, of_rows.size_bytes,
+             of_rows.time_ns)
+        )
+    ]  # fmt: skip
 
 
 @dataclasses.dataclass
@@ -186,7 +219,9 @@ class _Past:
                 for field in dataclasses.fields(_Ios)
             )
         )
-        pending = pending_pages(every.arrival_ns, every.completion_ns, every.pages, every.completed)
+        pending = pending_pages(
+            every.arrival_ns, every.completion_ns, every.pages, every.completed, False
+        )
         pending[:n_kept] = kept.pending
         every.pending = pending
         answered = every.completed & every.is_read
@@ -208,6 +243,7 @@ class _Past:
             ).astype(np.uint8),
             hist_pending=_uint32(np.where(known, pending[rows], 0)),
             hist_latency_us=_uint32(np.where(known, latency_us[rows], 0)),
+            ties_in_order=False,
         )
 
     def _still_needed(self, every: _Ios, answered: npt.NDArray[np.bool_]) -> _Ios:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
 from linnapp.trace import conversion
-from linnapp.trace.blktrace import BlktraceReader, IoChunk, is_blktrace, trace_files
+from linnapp.trace.blktrace import COLUMNS, BlktraceReader, is_blktrace, trace_files
 from linnapp.trace.latency_log import LatencyLogReader
 from linnapp.trace.table import IoTable, TableReader
 from linnapp.trace.text_trace import TextFormat
@@ -81,23 +80,19 @@ def load(trace: AnyPath, *, history: int = 4, **options: Any) -> IoTable:
         If it cannot be read.
     """
     reader = open_recording(trace, history=history, **options)
-    parts: dict[str, list[Any]] = {field.name: [] for field in dataclasses.fields(IoChunk)}
-    ends = [0]
-    for chunk in reader:
-        for name, part in parts.items():
-            # A copy: a chunk may be a view of a buffer that is longer than it.
-            part.append(getattr(chunk, name).copy())
-        ends.append(ends[-1] + len(chunk))
-    if len(ends) == 1:
+    chunks = [chunk.copy() for chunk in reader]
+    if not chunks:
         raise TraceError(f"{trace}: holds no read or write")
+    ends = np.cumsum([len(chunk) for chunk in chunks]).tolist()
     paths = trace_files(trace)
     return IoTable(
-        **{name: np.concatenate(part) for name, part in parts.items()},
+        **{name: np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in COLUMNS},
+        ties_in_order=chunks[0].ties_in_order,
         name=Path(trace).name,
         files=tuple(path.name for path in paths),
         sha256=digest(paths),
         stats=reader.stats,
-        chunk_ends=tuple(ends[1:]),
+        chunk_ends=tuple(ends),
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from linnapp.errors import TraceError, needs
-from linnapp.trace.blktrace import IoChunk, TraceStats
+from linnapp.trace.blktrace import COLUMNS, IoChunk, TraceStats
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -80,13 +80,13 @@ class IoTable(IoChunk):
         with needs("a data frame needs pandas", "pandas"):
             import pandas as pd
         columns: dict[str, Any] = {}
-        for field in dataclasses.fields(IoChunk):
-            array = getattr(self, field.name)
+        for name in COLUMNS:
+            array = getattr(self, name)
             if array.ndim == 1:
-                columns[field.name] = array
+                columns[name] = array
             else:
                 for ago in range(1, self.history + 1):
-                    columns[f"{field.name}_{ago}"] = array[:, -ago]
+                    columns[f"{name}_{ago}"] = array[:, -ago]
         return pd.DataFrame(
             columns | {"is_read": self.is_read, "is_served_read": self.is_served_read}
         )

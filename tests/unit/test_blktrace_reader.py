@@ -30,7 +30,7 @@ from blktrace_builder import (
 
 from linnapp.errors import LinnappError, TraceError
 from linnapp.trace import blktrace
-from linnapp.trace.blktrace import BlktraceReader, IoChunk, TraceStats
+from linnapp.trace.blktrace import COLUMNS, BlktraceReader, IoChunk, TraceStats
 
 RECORDED = Path(__file__).parents[2] / "traces" / "recorded" / "nullblk.blktrace.0"
 
@@ -48,10 +48,7 @@ blk_event = np.dtype(
 def read_all(trace: Path, **options: object) -> tuple[IoChunk, TraceStats]:
     reader = BlktraceReader(trace, **options)  # type: ignore[arg-type]
     chunks = list(reader)
-    columns = [
-        np.concatenate([getattr(chunk, name) for chunk in chunks])
-        for name in IoChunk.__dataclass_fields__
-    ]
+    columns = [np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in COLUMNS]
     return IoChunk(*columns), reader.stats
 
 
@@ -77,6 +74,17 @@ def test_plain_reads_have_the_documented_features(tmp_path: Path) -> None:
     assert ios.hist_pending.tolist() == [[0] * 4, [0] * 4, [0, 0, 0, 4], [0, 0, 4, 4]]
     assert ios.is_write.tolist() == [True, False, False, False]
     assert (stats["reads"], stats["writes"], stats["missing_completions"]) == (3, 1, 0)
+
+
+def test_events_of_one_stamp_are_seen_in_their_order(tmp_path: Path) -> None:
+    t = TraceBuilder()
+    t.add(Q, 10, 0).add(Q, 10, 8).add(Q, 10, 16, 8192)
+    t.add(C, 20, 0).add(Q, 20, 24).add(C, 20, 8).add(Q, 20, 32)
+    t.add(C, 30, 16, 8192).add(C, 30, 24).add(C, 30, 32)
+    ios, _ = read_all(t.write(tmp_path / "a.blk"))
+    assert ios.ties_in_order
+    assert ios.pending.tolist() == [1, 2, 4, 4, 4]
+    assert np.count_nonzero(ios.hist_latency_us, axis=1).tolist() == [0, 0, 0, 1, 2]
 
 
 def test_history_holds_the_last_completed_in_completion_order(tmp_path: Path) -> None:
@@ -275,7 +283,7 @@ def test_per_cpu_files_are_merged_by_time(tmp_path: Path) -> None:
     base = t.write_per_cpu(tmp_path / "many")
     for name in base, base.with_name("many.blktrace.1"):
         split, _ = read_all(name)
-        for column in IoChunk.__dataclass_fields__:
+        for column in COLUMNS:
             assert np.array_equal(getattr(split, column), getattr(merged, column))
     out = tmp_path / "merged.blk"
     assert blktrace.merge(base, out) == 200
@@ -319,7 +327,7 @@ def test_small_chunks_give_the_same_ios() -> None:
     whole, _ = read_all(RECORDED)
     parts, stats = read_all(RECORDED, chunk_ios=7)
     assert len(whole) == 440 == stats["reads"] + stats["writes"]
-    for column in IoChunk.__dataclass_fields__:
+    for column in COLUMNS:
         assert np.array_equal(getattr(whole, column), getattr(parts, column))
 
 

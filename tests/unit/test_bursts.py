@@ -50,7 +50,7 @@ def test_features_computed_anew_are_the_readers(tmp_path: Path) -> None:
     completion = arrival + chunk.latency_ns.astype(np.int64)
     pages = -(-chunk.size_bytes.astype(np.int64) // 4096)
     everything = np.ones(len(chunk), bool)
-    pending = in_flight.pending_pages(arrival, completion, pages, everything)
+    pending = in_flight.pending_pages(arrival, completion, pages, everything, True)
     assert np.array_equal(pending, chunk.pending)
     assert pending.max() > 20
     rows = in_flight.last_completed(arrival, pages, completion, pages, chunk.is_read, 4)
@@ -68,7 +68,7 @@ def test_absent_reads_leave_no_mark(tmp_path: Path) -> None:
     completion = arrival + chunk.latency_ns.astype(np.int64)
     pages = -(-chunk.size_bytes.astype(np.int64) // 4096)
     present = ~chunk.is_read | (np.random.default_rng(2).random(len(chunk)) < 0.3)
-    pending = in_flight.pending_pages(arrival, completion, pages, present)
+    pending = in_flight.pending_pages(arrival, completion, pages, present, True)
     for i in range(0, len(chunk), 37):
         others = present & (arrival < arrival[i]) & (completion > arrival[i])
         assert pending[i] == pages[others].sum() + pages[i]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -62,13 +63,16 @@ def walked(chunk: IoChunk, overdue_us: int) -> list[list[int]]:
                 history.append((end, k))
         if flags & REVOKED or not flags & COMPLETED:
             continue
-        reads = [k for _, k in in_flight if not int(chunk.flags[k]) & WRITE]
+        seen_in_flight = [
+            k for _, k in in_flight if chunk.ties_in_order or int(chunk.arrival_ns[k]) < now
+        ]
+        reads = [k for k in seen_in_flight if not int(chunk.flags[k]) & WRITE]
         ages_ns = [now - int(chunk.arrival_ns[k]) for k in reads]
         if not flags & (WRITE | ERROR):
             row = [
                 pages[i],
                 sum(pages[k] for k in reads),
-                sum(pages[k] for _, k in in_flight if int(chunk.flags[k]) & WRITE),
+                sum(pages[k] for k in seen_in_flight if int(chunk.flags[k]) & WRITE),
                 len(reads),
                 max(ages_ns, default=0) // 1000,
                 sum(age > overdue_us * 1000 for age in ages_ns),
@@ -102,8 +106,12 @@ def observed(chunk: IoChunk, overdue_us: int, chunk_ios: int) -> np.ndarray:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("chunk_ios", [1, 37, 2000])
-def test_features_are_those_of_a_walk_through_the_events(seed: int, chunk_ios: int) -> None:
+@pytest.mark.parametrize("ties_in_order", [True, False])
+def test_features_are_those_of_a_walk_through_the_events(
+    seed: int, chunk_ios: int, ties_in_order: bool
+) -> None:
     chunk = made_up(2000 if chunk_ios > 1 else 400, seed)
+    chunk = dataclasses.replace(chunk, ties_in_order=ties_in_order)
     got = observed(chunk, 150, chunk_ios)
     assert got.shape[1] == len(FEATURES)
     assert got.tolist() == walked(chunk, 150)

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from linnapp.cli import cli
 from linnapp.errors import TraceError
-from linnapp.trace.blktrace import IoChunk
+from linnapp.trace.blktrace import COLUMNS
 from linnapp.trace.conversion import convert, detect_format
 from linnapp.trace.iolog import read as read_iolog
 from linnapp.trace.latency_log import LatencyLogReader
@@ -78,7 +78,7 @@ def test_chunks_do_not_show(tmp_path: Path, chunk_ios: int) -> None:
     (whole,) = open_recording(path)
     parts = list(open_recording(path, chunk_ios=chunk_ios))
     assert len(parts) > 1
-    for name in IoChunk.__dataclass_fields__:
+    for name in COLUMNS:
         together = np.concatenate([getattr(part, name) for part in parts])
         np.testing.assert_array_equal(together, getattr(whole, name), err_msg=name)
     assert np.all(np.diff(whole.arrival_ns.astype(np.int64)) >= 0)

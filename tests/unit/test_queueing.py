@@ -45,6 +45,7 @@ def test_assumed_service_is_one_io_after_another() -> None:
     rng = np.random.default_rng(2)
     time_us = np.sort(rng.integers(0, 50_000, 1000))
     size = rng.choice([4096, 65536], 1000)
+    size = size[np.lexsort((size, time_us))]  # of one moment the smallest first
     free, expected = 0.0, []
     for at, n in zip(time_us * 1000, size, strict=True):
         free = max(free, at) + 10_000 + n / 500e6 * 1e9

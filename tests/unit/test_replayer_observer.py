@@ -61,7 +61,7 @@ def test_features_are_those_of_training_with_ties_errors_and_stalls() -> None:
     pages = -(-chunk.size_bytes.astype(np.int64) // PAGE_BYTES)
     pending = np.zeros(len(chunk), np.uint32)
     pending[counted] = pending_pages(
-        arrival[counted], end[counted], pages[counted], np.ones(counted.sum(), bool)
+        arrival[counted], end[counted], pages[counted], np.ones(counted.sum(), bool), True
     )
     chunk = dataclasses.replace(chunk, pending=pending)
     assert np.array_equal(walked_in_c(chunk, 150), Observer(150).observe(chunk))

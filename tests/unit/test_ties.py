@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: MIT
+"""I/Os of one instant: the order in which a log has their lines tells nothing (docs/formats.md)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from replaying import make_drives, replay, summary, write_trace
+from test_latency_log import line
+
+from eval import tuning
+from eval.learnt import DriveLog, observed
+from linnapp.learn.augmentation import add_bursts
+from linnapp.learn.bound import observable
+from linnapp.learn.features import FeatureLayout
+from linnapp.learn.latency_features import Observer
+from linnapp.trace import iolog, replay_log
+from linnapp.trace.blktrace import COLUMNS, IoChunk
+from linnapp.trace.inspection import inspect
+from linnapp.trace.recorded import load, open_recording
+
+N = 3000
+
+Order = NDArray[np.intp]
+Orders = dict[str, Callable[[], Order]]
+
+
+@pytest.fixture(scope="module")
+def ios() -> dict[str, NDArray[np.int64]]:
+    """Many of one instant, and of these some that end together; of every size."""
+    rng = np.random.default_rng(4)
+    submit_us = np.cumsum(rng.choice([0, 0, 40, 400], N))
+    shares = [0.3, 0.3, 0.2, 0.1, 0.09, 0.01]
+    return {
+        "submit_us": submit_us,
+        "latency_us": rng.choice([80, 90, 100, 400, 2000, 30_000], N, p=shares),
+        "read": (rng.random(N) < 0.7).astype(np.int64),
+        "size": rng.choice([4096, 8192, 65536, 131072, 1 << 21], N),
+        "offset": 4096 * rng.integers(0, 50, N),
+    }
+
+
+@pytest.fixture(scope="module")
+def orders(ios: dict[str, NDArray[np.int64]]) -> dict[str, Order]:
+    """By submission; those of one instant as they ended, the other way round, and anyhow."""
+    submit_us, latency_us = ios["submit_us"], ios["latency_us"]
+    rng = np.random.default_rng(5)
+    return {
+        "as they ended": np.lexsort((latency_us, submit_us)),
+        "slowest first": np.lexsort((-latency_us, submit_us)),
+        **{f"shuffled {k}": np.lexsort((rng.random(N), submit_us)) for k in range(3)},
+    }
+
+
+def all_features(chunks: list[IoChunk]) -> dict[str, NDArray[Any]]:
+    """Of a recording's I/Os whatever is derived from them."""
+    observer = Observer(150)
+    found = {"trees": np.concatenate([observer.observe(chunk) for chunk in chunks])}
+    for name in COLUMNS:
+        found[name] = np.concatenate([getattr(chunk, name) for chunk in chunks])
+    whole = IoChunk(*(found[name] for name in COLUMNS), ties_in_order=chunks[0].ties_in_order)
+    arrival, latency, size, pending = (
+        getattr(whole, name).astype(np.int64)
+        for name in ("arrival_ns", "latency_ns", "size_bytes", "pending")
+    )
+    found["bound"] = observable(
+        arrival, latency, size, whole.is_read, pending, ties_in_order=whole.ties_in_order
+    )
+    bursts = add_bursts(whole, 300, FeatureLayout(), np.random.default_rng(1))
+    for field in dataclasses.fields(bursts):
+        found[f"bursts' {field.name}"] = getattr(bursts, field.name)
+    return found
+
+
+@pytest.mark.parametrize("chunk_ios", [100, 10**6])
+def test_lines_of_an_instant_in_any_order_have_the_same_features(
+    tmp_path: Path, ios: dict[str, NDArray[np.int64]], orders: dict[str, Order], chunk_ios: int
+) -> None:
+    lines = [
+        line(submit_us / 1000, latency_us, read, size, offset)
+        for submit_us, latency_us, read, size, offset in np.column_stack([*ios.values()]).tolist()
+    ]
+    found = {}
+    for name, order in orders.items():
+        path = tmp_path / f"{name}.trace"
+        path.write_text("".join(lines[i] for i in order))
+        found[name] = all_features(list(open_recording(path, chunk_ios=chunk_ios)))
+        again = all_features(list(open_recording(load(path, chunk_ios=chunk_ios))))
+        for what, array in found[name].items():
+            assert np.array_equal(again[what], array, equal_nan=array.dtype.kind == "f"), what
+    first = found.pop("as they ended")
+    assert len(first["bursts' digits"]) > 100
+    for name, features in found.items():
+        for what, array in features.items():
+            same = np.array_equal(array, first[what], equal_nan=array.dtype.kind == "f")
+            assert same, f"{what}: {name}"
+
+
+def test_an_io_sees_what_came_before_its_instant(tmp_path: Path) -> None:
+    path = tmp_path / "a.trace"
+    of_one_instant = [line(0.2, us, read, size) for us, read, size in
+                      ((500, 1, 4096), (600, 0, 8192), (700, 1, 12288))]  # fmt: skip
+    path.write_text(
+        line(0.1, 50, 1, 4096)  # over when the others come
+        + line(0.0, 200, 1, 4096)  # just over
+        + line(0.0, 300, 1, 4096)
+        + "".join(of_one_instant)
+        + line(0.201, 1, 1, 4096)
+    )
+    [chunk] = open_recording(path)
+    assert not chunk.ties_in_order
+    assert chunk.pending.tolist() == [1, 1, 3, 2, 3, 4, 8]
+    rows = Observer(1).observe(chunk)
+    # Pages of reads and of writes in flight; reads, the oldest one's age, the overdue.
+    assert rows[:3, 1:6].tolist() == [[0, 0, 0, 0, 0], [0, 0, 0, 0, 0], [2, 0, 2, 100, 2]]
+    # The two reads of the instant, and the one after.
+    assert rows[3:5, 1:6].tolist() == [[1, 0, 1, 200, 1]] * 2
+    assert rows[5, 1:6].tolist() == [5, 2, 3, 201, 1]
+    # What ended in that instant is known in it, and later than what ended before.
+    assert chunk.hist_latency_us[5].tolist() == [0, 0, 50, 200]
+
+
+def test_the_order_of_lines_tells_nothing_of_latencies(tmp_path: Path) -> None:
+    """Of random latencies nothing can be known, but for lines that stand in the order of ends."""
+    rng = np.random.default_rng(6)
+    n = 6000
+    submit_us = np.repeat(np.cumsum(rng.integers(50, 400, n // 3)), 3)
+    latency_us = rng.integers(50, 5000, n)
+    order = np.lexsort((latency_us, submit_us))
+    path = tmp_path / "a.trace"
+    path.write_text("".join(line(submit_us[i] / 1000, latency_us[i], 1, 4096) for i in order))
+    [chunk] = open_recording(path)
+    rows = Observer(10**6).observe(chunk)
+    for values in (rows[:, 1], rows[:, 3], chunk.pending):
+        assert abs(np.corrcoef(values, chunk.latency_ns)[0, 1]) < 0.06
+
+
+def records_of(ios: dict[str, NDArray[np.int64]]) -> NDArray[Any]:
+    records = np.zeros(N, replay_log.RECORD)
+    records["due_ns"] = ios["submit_us"] * 1000
+    records["latency_ns"] = ios["latency_us"] * 1000
+    records["op"] = np.where(ios["read"], replay_log.READ, replay_log.WRITE)
+    records["size_bytes"], records["offset_bytes"] = ios["size"], ios["offset"]
+    return records
+
+
+def test_records_of_a_replay_in_any_order_show_the_same(
+    ios: dict[str, NDArray[np.int64]], orders: dict[str, Order]
+) -> None:
+    records = records_of(ios)
+    at = np.unique(records["due_ns"])[::3].astype(np.int64)
+    size = np.resize([4096, 131072, 1 << 21], len(at))
+    offset = np.resize(ios["offset"], len(at))
+    seen = [observed(DriveLog.of(records[order], 0), at, size, offset) for order in orders.values()]
+    met = [tuning.queue_pages(records[order], range(1, 100)) for order in orders.values()]
+    for other in seen[1:]:
+        np.testing.assert_array_equal(other, seen[0])
+    assert all(other == met[0] for other in met)
+
+
+def test_the_replayers_queue_limit_is_the_same_in_any_order(
+    tmp_path: Path, ios: dict[str, NDArray[np.int64]], orders: dict[str, Order]
+) -> None:
+    drives = make_drives(tmp_path)
+    header = np.zeros(1, replay_log.HEADER)
+    header["magic"], header["version"] = replay_log.MAGIC, replay_log.VERSION
+    header["record_bytes"], header["n_drives"] = replay_log.RECORD.itemsize, 3
+    records = records_of(ios)
+    trace = write_trace(tmp_path / "a.iolog", [(0, "read", 0, 4096)])
+    found = set()
+    for order in orders.values():
+        (tmp_path / "log").write_bytes(header.tobytes() + records[order].tobytes())
+        replay(drives, [trace], "heuristic", "--profile", str(tmp_path / "log"),
+               "--json", str(tmp_path / "run.json"))  # fmt: skip
+        found.add(summary(tmp_path / "run.json")["config"]["heuristic_queue_pages"])
+    (pages,) = found
+    assert pages == pytest.approx(tuning.queue_pages(records, [95])[0], rel=0.01)
+
+
+def test_inspect_of_a_workload_in_any_order_says_the_same(
+    tmp_path: Path, ios: dict[str, NDArray[np.int64]], orders: dict[str, Order]
+) -> None:
+    said = []
+    for order in orders.values():
+        workload = iolog.Workload(
+            *(ios[name][order] for name in ("submit_us", "offset", "size")), ios["read"][order] == 0
+        )
+        iolog.write(tmp_path / "a.iolog", [workload], "drive")
+        said.append(inspect(tmp_path / "a.iolog", queue_depth=2, service=(20, 20_000)).to_json())
+    assert all(each == said[0] for each in said)
+    assert 0.05 < said[0]["burstiness"] < 0.95
