@@ -54,6 +54,9 @@ LATENCY_TRAINING = ("--kind", "latency")
 #: never written as zeros, at the same speed, and the replayer checks for that.
 REPLAYER_OPTIONS = ("--quiet", "--prefill", "none", "--settle-ms", "0")
 
+#: Of the replayer, where each write goes to all drives.
+REPLICATED = ("--replicate-writes",)
+
 #: Separates the seeds of a cell's parts: its drives, its workload, its replay.
 _WORKLOAD, _REPLAY = 1, 2
 
@@ -89,6 +92,10 @@ class Cell:
         cell sees the rates of a longer stretch of time than it replays.
     size_mb : int
         Exported size of each drive.
+    replicate_writes : bool
+        Each write goes to all drives, not to its home drive alone. Of the writes of each drive's
+        trace one in ``N_DRIVES``, drawn from the seed, is then left: a drive is given as many as
+        otherwise.
     """
 
     workload: str
@@ -99,11 +106,18 @@ class Cell:
     train_inject: str | None = None
     kept_s: float = WINDOW_S
     size_mb: int = Array.size_mb
+    replicate_writes: bool = False
 
     @property
     def label(self) -> str:
         """Workload and array."""
-        return f"{self.workload} on {self.array}"
+        replicated = ", writes replicated" if self.replicate_writes else ""
+        return f"{self.workload} on {self.array}{replicated}"
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Of the replayer, in its recording and in its replays."""
+        return REPLAYER_OPTIONS + (REPLICATED if self.replicate_writes else ())
 
     @property
     def replay_seed(self) -> int:
@@ -188,6 +202,7 @@ def write_workload(
     *,
     kept_s: float = WINDOW_S,
     size_mb: int = Array.size_mb,
+    replicate_writes: bool = False,
 ) -> None:
     """Draw a workload and write slices of it, one iolog a drive and slice.
 
@@ -202,14 +217,20 @@ def write_workload(
         See :class:`Cell`.
     size_mb : int
         Of the drives.
+    replicate_writes : bool
+        See :class:`Cell`.
     """
     profile = load_profile(name)
     end_s = max(last_s for _, _, last_s in folders)
     # The last is what the drives' bursts have in common.
-    *children, shared = np.random.SeedSequence([seed, _WORKLOAD]).spawn(N_DRIVES + 1)
+    sequence = np.random.SeedSequence([seed, _WORKLOAD])
+    *children, shared = sequence.spawn(N_DRIVES + 1)
+    of_writes = [np.random.default_rng(child) for child in sequence.spawn(N_DRIVES)]
     for drive, child in enumerate(children):
         drawn = generate(profile, end_s * WINDOW_S / kept_s, child, size_mb << 20, shared)
         chunks = [_kept(chunk, kept_s) for chunk in drawn]
+        if replicate_writes:
+            chunks = [_fewer_writes(chunk, of_writes[drive]) for chunk in chunks]
         for folder, first_s, last_s in folders:
             folder.mkdir(parents=True, exist_ok=True)
             slices = []
@@ -220,6 +241,14 @@ def write_workload(
             iolog.write(folder / f"flash{drive}.iolog", slices, f"/dev/flash{drive}")
 
 
+def _write_cell(cell: Cell, folders: Sequence[tuple[Path, float, float]], seed: int) -> None:
+    """Slices of a cell's workload, drawn with a seed."""
+    write_workload(
+        cell.workload, folders, seed, kept_s=cell.kept_s, size_mb=cell.size_mb,
+        replicate_writes=cell.replicate_writes,
+    )  # fmt: skip
+
+
 def _kept(chunk: iolog.Workload, kept_s: float) -> iolog.Workload:
     """The first seconds of each window, joined."""
     if kept_s >= WINDOW_S:
@@ -228,6 +257,11 @@ def _kept(chunk: iolog.Workload, kept_s: float) -> iolog.Workload:
     kept_us = round(kept_s * 1e6)
     inside = within_us < kept_us
     return replace(chunk.take(inside), time_us=(window * kept_us + within_us)[inside])
+
+
+def _fewer_writes(chunk: iolog.Workload, draw: np.random.Generator) -> iolog.Workload:
+    """All reads, and of the writes each with a chance of one in ``N_DRIVES``."""
+    return chunk.take(~chunk.is_write | (draw.random(len(chunk)) * N_DRIVES < 1))
 
 
 def _iologs(folder: Path) -> tuple[Path, ...]:
@@ -247,14 +281,14 @@ def recorded(cache: Cache, cell: Cell) -> Path:
     def make(folder: Path) -> None:
         middle_s, end_s = cell.train_s, cell.train_s + cell.replay_s
         slices = [(folder / "train", 0.0, middle_s), (folder / "replay", middle_s, end_s)]
-        write_workload(cell.workload, slices, cell.seed, kept_s=cell.kept_s, size_mb=cell.size_mb)
+        _write_cell(cell, slices, cell.seed)
         scenario = guests.Scenario(
             "record",
             cell.drives(),
             _iologs(folder / "train"),
             cell.seed + _REPLAY,
             cell.train_inject,
-            REPLAYER_OPTIONS,
+            cell.options,
             memory_mb=cell.memory_mb,
         )
         guests.record(scenario, folder / "record")
@@ -301,7 +335,9 @@ def replayed(cache: Cache, replay: Replay) -> Replayed:
     parameters = asdict(replay)
     source = recorded(cache, replay.cell)
     models: list[Path] = []
-    options: list[str | Path] = [*REPLAYER_OPTIONS, "--profile", source / "record" / "baseline.log"]
+    options: list[str | Path] = [
+        *replay.cell.options, "--profile", source / "record" / "baseline.log"
+    ]  # fmt: skip
     if replay.policy in guests.NEEDS_LATENCY_MODEL:
         options_of_kind = (*LATENCY_TRAINING, *replay.train_options)
         folder = trained(cache, replay.models_of or replay.cell, options_of_kind)
@@ -322,14 +358,7 @@ def replayed(cache: Cache, replay: Replay) -> Replayed:
         seed = replay.cell.seed
         if replay.workload_seed is not None:
             seed = replay.workload_seed
-            slices = [(folder / "workload", 0.0, replay.cell.replay_s)]
-            write_workload(
-                replay.cell.workload,
-                slices,
-                seed,
-                kept_s=replay.cell.kept_s,
-                size_mb=replay.cell.size_mb,
-            )
+            _write_cell(replay.cell, [(folder / "workload", 0.0, replay.cell.replay_s)], seed)
             traces = _iologs(folder / "workload")
         scenario = guests.Scenario(
             f"{replay.cell.label}, seed {seed}",
@@ -381,6 +410,19 @@ def reads_of(done: Replayed) -> dict[str, np.ndarray[Any, Any]]:
     """What :func:`write_reads` kept of a replay."""
     with np.load(done.folder / READS) as kept:
         return {name: kept[name] for name in kept.files}
+
+
+def given(
+    records: np.ndarray[Any, Any], drive: int, *, replicate_writes: bool = False
+) -> np.ndarray[Any, Any]:
+    """Of a per-I/O log of a policy that sends each read to one drive: what a drive was given.
+
+    A write that went to all drives is in the log once, and lasts there until the last had it.
+    """
+    here = records["served_by"] == drive
+    if replicate_writes:
+        here |= records["op"] == replay_log.WRITE
+    return records[here]
 
 
 def due_order(reads: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

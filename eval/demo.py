@@ -203,6 +203,7 @@ def demo(trace: Path | None, out: Path, models_dir: Path, seed: int) -> None:
         )
     print(f"\nRead latency in us; {runs[0]['reads']} reads, a burst on one drive at a time:\n")
     print(table(runs))
+    print(f"\nData errors: {runs[0]['data_check']}.")
     print(f"\n{out}/summary.json, {out}/cdf.png; models in {models_dir}/")
 
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from eval import workers
 from eval.cache import Cache, code_version
-from eval.cells import N_DRIVES, Replayed, due_order, read_profile
+from eval.cells import N_DRIVES, Replayed, due_order, given, read_profile
 from eval.files import write_json
 from linnapp.trace import replay_log
 from linnapp.trace.in_flight import PAGE_BYTES, last_completed, submitted_before
@@ -61,9 +61,9 @@ class DriveLog:
     is_read: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, records: NDArray[Any], drive: int) -> DriveLog:
-        """Of a per-I/O log of a policy that sends each I/O to one drive."""
-        here = records[records["served_by"] == drive]
+    def of(cls, records: NDArray[Any], drive: int, *, replicate_writes: bool = False) -> DriveLog:
+        """Of a per-I/O log; see :func:`eval.cells.given`."""
+        here = given(records, drive, replicate_writes=replicate_writes)
         start = (here["due_ns"] + here["lag_ns"]).astype(np.int64)
         # Of one moment by size and place: the lines stand in the order in which I/Os ended.
         order = np.lexsort((here["op"], here["offset_bytes"], here["size_bytes"], start))
@@ -181,7 +181,11 @@ def _block_ages(
 
 
 def predict(
-    recording: NDArray[Any], replay: NDArray[Any], n_drives: int = N_DRIVES
+    recording: NDArray[Any],
+    replay: NDArray[Any],
+    n_drives: int = N_DRIVES,
+    *,
+    replicate_writes: bool = False,
 ) -> NDArray[np.float32]:
     """Predicted latency of each read of a replay at each drive.
 
@@ -190,6 +194,9 @@ def predict(
     recording, replay : array of replay_log.RECORD
         The baseline run of the first part, and the `random` run of the second; the reads of the
         latter in the order wanted.
+    n_drives : int
+    replicate_writes : bool
+        Each write went to all drives.
 
     Returns
     -------
@@ -208,11 +215,12 @@ def predict(
     latency_us = reads["latency_ns"] / 1e3
     predicted = np.empty((len(at), n_drives), np.float32)
     for drive in range(n_drives):
-        before = DriveLog.of(recording, drive)
+        before = DriveLog.of(recording, drive, replicate_writes=replicate_writes)
         known_x = observed(before, *(v[before.is_read] for v in
                                      (before.start, before.size, before.offset)))  # fmt: skip
         known_y = ((before.end - before.start) / 1e3)[before.is_read]
-        features = observed(DriveLog.of(replay, drive), at, size, offset)
+        now = DriveLog.of(replay, drive, replicate_writes=replicate_writes)
+        features = observed(now, at, size, offset)
         served = reads["served_by"] == drive
         for k in range(PARTS):
             learn = served & (part != k)
@@ -238,11 +246,12 @@ def choices(predicted: NDArray[np.float32], home: NDArray[Any]) -> NDArray[np.in
     return np.asarray(np.take_along_axis(ring, best[:, None], axis=1)[:, 0])
 
 
-def _make(recording: Path, log: Path, target: Path) -> None:
+def _make(recording: Path, log: Path, target: Path, replicate_writes: bool) -> None:
     records = np.array(replay_log.read(log))
     reads = records[records["op"] == replay_log.READ]
     order = due_order(reads)
-    predicted = predict(np.array(replay_log.read(recording)), records)[order]
+    before = np.array(replay_log.read(recording))
+    predicted = predict(before, records, replicate_writes=replicate_writes)[order]
     reads = reads[order]
     home, served = reads["home"], reads["served_by"]
     chosen = choices(predicted, home)
@@ -277,7 +286,8 @@ def chosen(cache: Cache, random: Replayed) -> tuple[NDArray[np.uint8], dict[str,
     recording = read_profile(cache, random.replay.cell)
 
     def make(folder: Path) -> None:
-        workers.call(_make, recording, random.log, folder / "chosen.npz")
+        replicated = random.replay.cell.replicate_writes
+        workers.call(_make, recording, random.log, folder / "chosen.npz", replicated)
 
     parameters = {
         "replay": asdict(random.replay), "trees": TREES, "parts": PARTS,

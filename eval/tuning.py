@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eval.cache import Cache
-from eval.cells import Cell, Replay, read_profile, replayed, trained, training_records
+from eval.cells import Cell, Replay, given, read_profile, replayed, trained, training_records
 from linnapp.trace import replay_log
 from linnapp.trace.in_flight import pending_pages
 
@@ -41,7 +41,9 @@ SLICE = 0.7
 NO_LIMIT_PAGES = 1 << 30
 
 
-def queue_pages(records: NDArray[Any], percents: Sequence[float]) -> list[int]:
+def queue_pages(
+    records: NDArray[Any], percents: Sequence[float], *, replicate_writes: bool = False
+) -> list[int]:
     """Percentiles of the pending 4 KiB pages that reads met at their drive, their own included.
 
     Parameters
@@ -49,10 +51,12 @@ def queue_pages(records: NDArray[Any], percents: Sequence[float]) -> list[int]:
     records : array of replay_log.RECORD
         Of a run in which home drives served all I/Os.
     percents : sequence of float
+    replicate_writes : bool
+        Each write went to all drives.
     """
     met = []
     for drive in np.unique(records["home"]):
-        here = records[records["home"] == drive]
+        here = given(records, drive, replicate_writes=replicate_writes)
         start = here["due_ns"] + here["lag_ns"]
         end = start + here["latency_ns"]
         pages = -(-here["size_bytes"].astype(np.int64) // 4096)
@@ -74,17 +78,19 @@ def heuristic_options(cache: Cache, cell: Cell) -> tuple[str, ...]:
     """Of `heuristic`: the queue length at the percentile of the inflection points."""
     records = replay_log.read(read_profile(cache, cell))
     slow = [record["slow_ratio"] for record in training_records(trained(cache, cell))]
-    (pages,) = queue_pages(records, [100 * (1 - float(np.mean(slow)))])
+    percents = [100 * (1 - float(np.mean(slow)))]
+    (pages,) = queue_pages(records, percents, replicate_writes=cell.replicate_writes)
     return ("--heuristic-queue", str(max(1, pages)))
 
 
 def candidates(
-    log: Path, plain: tuple[str, ...]
+    log: Path, plain: tuple[str, ...], *, replicate_writes: bool = False
 ) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
     """Options to try for the queue length, those of `heuristic` among them; and for the latency."""
     records = replay_log.read(log)
     known = [percent for percent in QUEUE_PERCENTS if percent is not None]
-    pages = dict(zip(known, queue_pages(records, known), strict=True))
+    counted = queue_pages(records, known, replicate_writes=replicate_writes)
+    pages = dict(zip(known, counted, strict=True))
     queues = [
         NO_LIMIT_PAGES if percent is None else max(1, pages[percent]) for percent in QUEUE_PERCENTS
     ]
@@ -118,7 +124,9 @@ def tune(cache: Cache, cell: Cell) -> dict[str, Any]:
         return tried[options]
 
     plain = heuristic_options(cache, cell)
-    queues, busy = candidates(read_profile(cache, cell), plain)
+    queues, busy = candidates(
+        read_profile(cache, cell), plain, replicate_writes=cell.replicate_writes
+    )
     queue = min(queues, key=mean_us)
     combined = [(*queue, *latency) for latency in busy]
     best = min([*combined, (*plain, *NEVER_BUSY)], key=mean_us)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,13 +39,16 @@ OURS = ("linnos", "linnos-hl", "linnos-hl, 5% cap", "lowest", "lowest-h95, 5% ca
 KEPT = (*OURS, "heuristic-adv", "verdict")
 
 
-def run(context: Context) -> dict[str, Any]:
+def run(context: Context, *, replicate_writes: bool = False) -> dict[str, Any]:
     """Record and train every cell, then replay it under every policy."""
     cache, work = context.cache, context.work()
     who = contenders.named(PARAMETERS["contenders"])
     replays: dict[Cell, dict[str, Step[Replayed]]] = {}
     for seed in context.seeds:
-        cells = grid.cells([seed], PARAMETERS["workloads"])
+        cells = [
+            replace(cell, replicate_writes=replicate_writes)
+            for cell in grid.cells([seed], PARAMETERS["workloads"])
+        ]
         ready = grid.preparing(work, cache, cells)
         replays.update(grid.replaying(work, cache, ready, who))
         for cell in cells:
@@ -60,6 +64,7 @@ def run(context: Context) -> dict[str, Any]:
         "cells": scored,
         "learnt": knew,
         "prepared": grid.learnt_from(cache, list(results)),
+        "replicate_writes": replicate_writes,
         "grid": grid.rows(results),
         "runs": [run_.summary for by_name in results.values() for run_ in by_name.values()],
     }
@@ -267,7 +272,13 @@ def reading(data: dict[str, Any]) -> str:
     parts.append(
         "Where a drive could not sustain the workload for a while, I/Os were submitted late under "
         f"baseline: {'; '.join(late) if late else 'nowhere'}. Latencies count from when a read was "
-        f"due. Data and I/O errors: {errors}."
+        f"due. Data and I/O errors: {errors}; "
+        + (
+            "each write went to every drive."
+            if data["replicate_writes"]
+            else "each drive had its own writes, and a read was compared with those of the drive "
+            "that served it."
+        )
     )
     return "\n\n".join(parts)
 

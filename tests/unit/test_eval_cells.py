@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""How the cells of the evaluation are trained."""
+"""How the cells of the evaluation are drawn, recorded and trained."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from eval import cells
+from eval import cells, learnt
 from eval.cache import Cache
+from linnapp.trace import iolog, replay_log
 
 
 @pytest.mark.parametrize(
@@ -31,3 +33,48 @@ def test_networks_are_trained_without_a_limit_and_latency_models_as_always(
     assert cells.trained(Cache(tmp_path / "cache"), cell, options).name == "models"
     before = cells.NETWORK_TRAINING if unlimited else ()
     assert tuple(given) == ("--seed", "7", *before, *options)
+
+
+def _drawn(folder: Path, seed: int, *, replicate_writes: bool) -> list[iolog.Workload]:
+    """Both parts of a workload, of each drive."""
+    slices = [(folder / "train", 0.0, 1.0), (folder / "replay", 1.0, 3.0)]
+    cells.write_workload("az-e", slices, seed, kept_s=0.5, replicate_writes=replicate_writes)
+    paths = [path for part, _, _ in slices for path in sorted(part.glob("*.iolog"))]
+    assert len(paths) == 2 * cells.N_DRIVES
+    return [chunk for path in paths for chunk in iolog.read(path)]
+
+
+def test_replicated_writes_are_a_third_and_the_same_each_time(tmp_path: Path) -> None:
+    own, same, again, other = (
+        _drawn(tmp_path / str(k), seed, replicate_writes=replicate)
+        for k, (seed, replicate) in enumerate([(7, False), (7, True), (7, True), (8, True)])
+    )
+    total = kept = 0
+    for before, after, repeated in zip(own, same, again, strict=True):
+        rows = [
+            set(zip(w.time_us, w.offset_bytes, w.size_bytes, strict=True))
+            for w in (before.take(before.is_write), after.take(after.is_write))
+        ]
+        assert rows[1] < rows[0]
+        np.testing.assert_array_equal(
+            before.take(~before.is_write).time_us, after.take(~after.is_write).time_us
+        )
+        for name in ("time_us", "offset_bytes", "size_bytes", "is_write"):
+            np.testing.assert_array_equal(getattr(after, name), getattr(repeated, name))
+        total += int(before.is_write.sum())
+        kept += int(after.is_write.sum())
+    # All drives together are given each: as many for each drive as before.
+    assert kept * cells.N_DRIVES == pytest.approx(total, rel=0.05)
+    assert sum(map(len, other)) != sum(map(len, same))
+
+
+def test_a_replicated_write_was_given_to_every_drive() -> None:
+    records = np.zeros(4, replay_log.RECORD)
+    records["op"] = [replay_log.WRITE, replay_log.READ, replay_log.WRITE, replay_log.READ]
+    records["served_by"] = [0, 1, 1, 0]
+    records["due_ns"] = [10, 20, 30, 40]
+    assert cells.given(records, 0)["due_ns"].tolist() == [10, 40]
+    assert cells.given(records, 0, replicate_writes=True)["due_ns"].tolist() == [10, 30, 40]
+    log = learnt.DriveLog.of(records, 1, replicate_writes=True)
+    assert log.start.tolist() == [10, 20, 30]
+    assert log.is_read.tolist() == [False, True, False]

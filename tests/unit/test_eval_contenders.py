@@ -79,8 +79,12 @@ def test_queues_are_those_that_reads_met(tmp_path: Path) -> None:
     assert tuning.queue_pages(records, (0, 50, 100)) == [3, 5, 7]
     # Another drive's do not count.
     records = np.array(records)
-    records["home"][2:] = 1
+    records["home"][2:] = records["served_by"][2:] = 1
     assert tuning.queue_pages(records, [100]) == [5]
+    # But writes that went to all drives do: that at 200 is there at both.
+    assert tuning.queue_pages(records, [100], replicate_writes=True) == [6]
+    records["op"][0], records["op"][3] = read, read
+    assert tuning.queue_pages(records, [100], replicate_writes=True) == [5]
 
 
 PLAIN = ("--heuristic-queue", "77")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from eval import cells, contenders, tuning
 from eval.cache import Cache
 from eval.experiment import Context, Experiment
-from eval.experiments import claims, fig08, fig09, fig11, probing, unseen, uscope
+from eval.experiments import claims, fig08, fig09, fig11, probing, replicated, unseen, uscope
 from eval.experiments.windows import EXPERIMENT as WINDOWS
 from eval.experiments.windows import replays
 
@@ -94,6 +95,46 @@ def test_figures_tables_and_claims_follow(
     rows = next(iter(claims.table(made).values())).rows
     assert len(rows) == len(claims.CLAIMS)
     claims.draw(made, tmp_path / "claims.png")
+
+
+def test_replicas_that_are_written_alike_are_set_beside_fig08(
+    lab: tuple[dict[str, Any], Context], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, of_fig08 = lab
+    made_up_lab.install(monkeypatch)
+    monkeypatch.setitem(fig08.PARAMETERS, "workloads", ("bs-c",))
+    options: list[bool] = []
+    for what in ("record", "replay"):
+        real = getattr(cells.guests, what)
+
+        def noting(scenario: Any, *given: Any, real: Any = real, **more: Any) -> Any:
+            options.append("--replicate-writes" in scenario.options)
+            return real(scenario, *given, **more)
+
+        monkeypatch.setattr(cells.guests, what, noting)
+    context = replace(of_fig08, name="replicated", folder=of_fig08.folder.parent / "replicated")
+    data = json.loads(json.dumps(replicated.run(context)))
+    assert options and all(options)
+    # The same reads, a third of the writes.
+    ((before, *_), (after, *_)) = own["grid"], data["grid"]
+    assert after["reads"] == before["reads"]
+    assert after["writes"] == pytest.approx(before["writes"] / 3, rel=0.15)
+    assert data["own_writes"]["where"] == "of the same run"
+    ours = own["cells"][0]["below"]["lowest"]["baseline"]
+    assert replicated.gains(data, data["cells"][0], "lowest")[0] == ours
+    words = replicated.reading(data)
+    assert "of the same run" in words and "each write went to every drive" in words
+    assert "each drive had its own writes" in fig08.reading(own)
+    beside = next(iter(replicated.table(data).values()))
+    assert len(beside.rows) == 1 and len(beside.rows[0]) == len(beside.header)
+    assert replicated.EXPERIMENT.numbers is not None and replicated.EXPERIMENT.numbers(data)
+    replicated.draw(data, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 1000
+    # Without a run of Fig. 8 beside it.
+    alone = replace(context, folder=tmp_path / "replicated")
+    assert replicated._own_writes(alone)["where"] == "not run"
+    alone = replace(alone, development=False)
+    assert set(replicated._own_writes(alone)["below_baseline"]) == set(cells.WORKLOADS)
 
 
 @pytest.mark.parametrize("name", ["unseen", "uscope", "windows"])
