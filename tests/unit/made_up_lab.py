@@ -124,7 +124,9 @@ def _train(traces: Sequence[Path], model_dir: Path, log: Path, *options: str) ->
             "threshold_us": 300,
             "false_submit_ratio": 0.01,
             "training_reads": 900 + k,
+            "n_trees": 0 if k else 120,
         }
+        (model_dir / f"flash{k}.linnos").touch()
         (model_dir / f"flash{k}.json").write_text(json.dumps(record))
     return []
 

@@ -14,7 +14,17 @@ import pytest
 from eval import cells, contenders, tuning
 from eval.cache import Cache
 from eval.experiment import Context, Experiment
-from eval.experiments import claims, fig08, fig09, fig11, probing, replicated, unseen, uscope
+from eval.experiments import (
+    claims,
+    fig08,
+    fig09,
+    fig11,
+    own_traces,
+    probing,
+    replicated,
+    unseen,
+    uscope,
+)
 from eval.experiments.windows import EXPERIMENT as WINDOWS
 from eval.experiments.windows import replays
 
@@ -135,6 +145,53 @@ def test_replicas_that_are_written_alike_are_set_beside_fig08(
     assert replicated._own_writes(alone)["where"] == "not run"
     alone = replace(alone, development=False)
     assert set(replicated._own_writes(alone)["below_baseline"]) == set(cells.WORKLOADS)
+
+
+def test_a_users_trace_is_held_against_doing_nothing_calm_and_with_bursts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_up_lab.install(monkeypatch)
+    trace = tmp_path / "mine.trace"
+    trace.write_text(
+        "".join(f"{k}.000 0 {k % 50 * 8192} 4096 {int(k % 3 > 0)}\n" for k in range(900))
+    )
+    monkeypatch.setattr(own_traces, "TRACES", (trace,))
+    told: list[tuple[str, bool]] = []
+    replay = cells.guests.replay
+
+    def replaying(scenario: Any, policy: str, folder: Path, **more: Any) -> dict[str, Any]:
+        on_md = scenario.array.devices == ["/dev/md0"]
+        prepare = more.get("prepare", "")
+        # md hides the drives from the replayer, so the guest slows them.
+        bursts = "window_turn_mask" in prepare if on_md else scenario.inject is not None
+        assert not (on_md and scenario.inject)
+        assert ("--replicate-writes" in scenario.options) != on_md
+        state = prepare.split(">/sys/block/md0/md/linnos")[0].split()[-1] if on_md else ""
+        told.append((f"md, {state}" if on_md else policy, bursts))
+        made = replay(scenario, policy, folder, **more)
+        return {**made, "mean_us": made["mean_us"] * (1.2 if state == "on" else 1)}
+
+    monkeypatch.setattr(cells.guests, "replay", replaying)
+    context = Context("own_traces", Cache(tmp_path / "cache"), 1, True, tmp_path / "o", n_seeds=1)
+    data = json.loads(json.dumps(own_traces.run(context)))
+    expected = [*(row.policy for row in own_traces.ROWS), own_traces.OFF, own_traces.ON]
+    assert sorted(told) == sorted((what, bursts) for what in expected for bursts in (False, True))
+    for table in own_traces.table(data).values():
+        assert [row[:3] for row in table.rows] == [
+            ("mine.trace", slowness, "900, 901 (no trees), 902 (no trees)")
+            for slowness in (own_traces.CALM, own_traces.BURSTS)
+        ]
+        assert all(len(row) == len(table.header) for row in table.rows)
+    words = own_traces.reading(data)
+    assert "`md, on` against `md, off`, by the mean: above it in mine.trace calm (+20%)" in words
+    assert "`lowest` against `baseline`, by the mean: above it in none" in words
+    own_traces.draw(data, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 1000
+    assert own_traces.EXPERIMENT.numbers is not None
+    assert len(own_traces.EXPERIMENT.numbers(data)) == 2 * len(expected)
+    nothing: dict[str, Any] = {"traces": [], "runs": []}
+    assert "LINNOS_TRACES" in own_traces.reading(nothing)
+    own_traces.draw(nothing, tmp_path / "none.png")
 
 
 @pytest.mark.parametrize("name", ["unseen", "uscope", "windows"])
