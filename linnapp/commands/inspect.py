@@ -91,6 +91,14 @@ def _kib(size: float) -> str:
     return f"{size / 1024:.1f} KiB"
 
 
+def _busiest(summary: dict[str, Any]) -> str:
+    from linnapp.trace.arrivals import WINDOW_S
+
+    if summary["duration_s"] < WINDOW_S:
+        return f"shorter than {WINDOW_S} s"
+    return f"max over {WINDOW_S} s {summary['iops_max_10s']:.0f}"
+
+
 def _show(inspection: Inspection) -> None:
     s = inspection.summary
     click.echo(f"{inspection.trace} ({inspection.trace_format})")
@@ -99,7 +107,7 @@ def _show(inspection: Inspection) -> None:
         f"in {s['duration_s']:.1f} s, up to byte {s['end_bytes']}"
     )
     click.echo(
-        f"  IOPS mean {s['iops_mean']:.0f}, max over 10 s {s['iops_max_10s']:.0f}; "
+        f"  IOPS mean {s['iops_mean']:.0f}, {_busiest(s)}; "
         f"reads {s['read_mb_s']:.1f} MB/s, writes {s['write_mb_s']:.1f} MB/s"
     )
     click.echo(

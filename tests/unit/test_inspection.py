@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from blktrace_builder import WRITE, TraceBuilder
+from click.testing import CliRunner
 
+from linnapp.cli import cli
 from linnapp.errors import TraceError
-from linnapp.trace import replay_log
+from linnapp.trace import iolog, replay_log
 from linnapp.trace.inspection import LatencyHistogram, inspect
+from linnapp.trace.iolog import Workload
 
 
 def test_percentiles_are_within_their_bins() -> None:
@@ -55,6 +58,44 @@ def test_blktrace(tmp_path: Path) -> None:
     assert found["read_latency"]["mean_us"] == pytest.approx(100)
     assert found["write_latency"]["max_us"] == pytest.approx(200)
     assert found["events"]["missing_completions"] == 0
+
+
+def busiest(path: Path, time_us: np.ndarray) -> float:
+    size, reads = np.full(len(time_us), 4096), np.zeros(len(time_us), bool)
+    workload = [
+        Workload(part, size[: len(part)], size[: len(part)], reads[: len(part)])
+        for part in np.array_split(time_us, 3)
+    ]
+    iolog.write(path, workload, "drive")
+    return float(inspect(path).to_json()["iops_max_10s"])
+
+
+def test_the_busiest_ten_seconds_begin_anywhere(tmp_path: Path) -> None:
+    path = tmp_path / "a.iolog"
+    # 18.5 s, ever busier: more than the mean in the last 10 s, which begin in no full ten.
+    rising = np.cumsum(np.linspace(20_000, 2_000, 1682)).astype(np.int64)
+    last = np.count_nonzero(rising > rising[-1] - 10_000_000) / 10
+    mean = len(rising) / (rising[-1] / 1e6)
+    assert mean < 92 < last
+    assert busiest(path, rising) == pytest.approx(last, rel=0.02)
+    rng = np.random.default_rng(1)
+    for _ in range(5):
+        gaps = rng.choice([100, 10_000, 2_000_000, 40_000_000], 3000, p=[0.7, 0.28, 0.0195, 0.0005])
+        time_us = np.cumsum(gaps)
+        ends = np.searchsorted(time_us, time_us + 10_000_000)
+        exact = (ends - np.arange(3000)).max() / 10
+        # What a tenth of a second holds, at most, is missed.
+        tenth = (np.searchsorted(time_us, time_us + 100_000) - np.arange(3000)).max() / 10
+        assert exact - tenth <= busiest(path, time_us) <= exact
+
+
+def test_less_than_ten_seconds_have_no_busiest_ones(tmp_path: Path) -> None:
+    path = tmp_path / "a.iolog"
+    assert busiest(path, np.arange(100) * 50_000) == pytest.approx(100 / 4.95)
+    shown = CliRunner().invoke(cli, ["inspect", str(path)]).output
+    assert "IOPS mean 20, shorter than 10 s; reads" in shown
+    busiest(path, np.arange(300) * 50_000)
+    assert "max over 10 s 20;" in CliRunner().invoke(cli, ["inspect", str(path)]).output
 
 
 def test_replay_log(tmp_path: Path) -> None:
