@@ -47,7 +47,8 @@ class SlowDrive:
     def served(self) -> list[tuple[float, float]]:
         """When each read and write began and ended, of those since this was asked last.
 
-        In seconds since the epoch; no two at a time.
+        In seconds since the epoch; no two at a time. Whoever asked waits at least so long: from
+        before the begin until after the end.
         """
         return [(begin_s, end_s) for begin_s, end_s in self._ask("served")]
 
@@ -137,10 +138,11 @@ class _Server:
                 continue
             error, body = (-answer, b"") if isinstance(answer, int) else (0, answer)
             head = struct.pack("<IiQ", 16 + len(body), error, unique)
-            with contextlib.suppress(OSError):  # nobody waits for it any more
-                os.writev(self._fd, [head, body])
+            # Before it is answered: then, whoever waits may run first.
             if operation in (_READ, _WRITE):
                 self._served.append((begin_s, time.time()))
+            with contextlib.suppress(OSError):  # nobody waits for it any more
+                os.writev(self._fd, [head, body])
 
     def _answer(self, operation: int, node: int, body: memoryview) -> int | bytes | None:
         """What to say: bytes, or an error; nothing at all."""
