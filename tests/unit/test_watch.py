@@ -15,8 +15,9 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -1188,28 +1189,77 @@ def test_only_certain_calls_and_threads_are_recorded(kernel: None, tmp_path: Pat
     assert seen(Wanted(processes=["nobody"])) == []
 
 
-def test_a_thread_is_chosen_by_its_number(kernel: None, tmp_path: Path) -> None:
+#: seconds until a test gives up; it waits for nothing else so long
+GIVE_UP_S = 600
+
+
+def lasts_until(happened: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of a watch does not pass before something has happened under its eyes."""
+    begin = time.monotonic()
+    has_happened = False
+
+    def monotonic() -> float:
+        nonlocal has_happened
+        has_happened = has_happened or bool(happened())
+        assert has_happened or time.monotonic() - begin < GIVE_UP_S
+        return time.monotonic() if has_happened else begin
+
+    monkeypatch.setattr(watching, "time", SimpleNamespace(monotonic=monotonic))
+
+
+def lasts_until_grown(*files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """... before each of these files has grown by some bytes."""
+    before: list[int] = []
+
+    def have_grown() -> bool:
+        sizes = [file.stat().st_size if file.exists() else 0 for file in files]
+        before.extend(sizes[len(before) :])
+        return all(now > was + 5 for now, was in zip(sizes, before, strict=True))
+
+    lasts_until(have_grown, monkeypatch)
+
+
+def goes_when_followed(n: int, go: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that wait for this file do nothing before so many of them are watched."""
+    followed: list[int] = []
+    follow = Reader.follow
+
+    def follows(reader: Reader, pid: int) -> None:
+        follow(reader, pid)
+        followed.append(pid)
+        if len(followed) == n:
+            go.touch()
+
+    monkeypatch.setattr(Reader, "follow", follows)
+
+
+def test_a_thread_is_chosen_by_its_number(
+    kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     script = textwrap.dedent("""
         import os, threading, time
         def work(name):
             with open(name, "w") as f:
                 f.write(str(threading.get_native_id()))
-            while True:
-                os.stat(name)
-                time.sleep(0.005)
+            with open(name + ".looks", "wb", buffering=0) as looks:
+                while True:
+                    os.stat(name)
+                    looks.write(b"x")
+                    time.sleep(0.005)
         for name in "ab":
             threading.Thread(target=work, args=[name]).start()
     """)
     program = subprocess.Popen([sys.executable, "-S", "-c", script], cwd=tmp_path)
+    looks = [tmp_path / "a.looks", tmp_path / "b.looks"]
     try:
-        for name in "ab":
-            while not ((tmp_path / name).exists() and (tmp_path / name).stat().st_size):
-                time.sleep(0.01)
+        while not all(path.exists() for path in looks):
+            time.sleep(0.01)
+        lasts_until_grown(*looks, monkeypatch=monkeypatch)
         watching.watch(
             tmp_path / "seen",
             every=True,
             wanted=Wanted(threads=[(tmp_path / "b").read_text()]),
-            duration_s=0.3,
+            duration_s=0.1,
         )
     finally:
         program.kill()
@@ -1220,20 +1270,6 @@ def test_a_thread_is_chosen_by_its_number(kernel: None, tmp_path: Path) -> None:
     assert found == {"tid": int((tmp_path / "b").read_text()), "path": f"{tmp_path}/b"}
 
 
-def touches_when_two_are_followed(go: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs that wait for this file do nothing before both of them are watched."""
-    followed: list[int] = []
-    follow = Reader.follow
-
-    def follows(reader: Reader, pid: int) -> None:
-        follow(reader, pid)
-        followed.append(pid)
-        if len(followed) == 2:
-            go.touch()
-
-    monkeypatch.setattr(Reader, "follow", follows)
-
-
 def test_several_processes_are_watched_until_the_last_has_ended(
     kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1241,11 +1277,11 @@ def test_several_processes_are_watched_until_the_last_has_ended(
         while [ ! -e {tmp_path}/go ]; do sleep 0.01; done
         for i in 1 2 3; do : >{tmp_path}/$0; sleep $0; done
     """
-    touches_when_two_are_followed(tmp_path / "go", monkeypatch)
+    goes_when_followed(2, tmp_path / "go", monkeypatch)
     programs = [subprocess.Popen(["sh", "-c", script, name]) for name in ("0.05", "0.15")]
     watching.watch(tmp_path / "seen", pids=[program.pid for program in programs])
     for program in programs:
-        assert program.wait(timeout=5) == 0
+        assert program.wait(GIVE_UP_S) == 0
     found = asked(
         tmp_path / "seen",
         f"""select path, pid, count(*) as n from calls where call = 'openat' and result >= 0
@@ -1269,19 +1305,25 @@ def started_as(pid: int, command: Sequence[str]) -> subprocess.Popen[bytes]:
 def started_in_the_place_of(pid: int, command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     """Programs with numbers that are 4096 apart from this one's, and from each other's."""
     most = int(Path("/proc/sys/kernel/pid_max").read_text())
-    for number in range(4096 + pid % 4096, min(most, 1 << 17), 4096):
-        program = started_as(number, command)
-        if (program.pid - pid) % 4096 == 0:
-            yield program
-        else:
-            program.kill()
-            program.wait()
-    pytest.skip("other programs took the numbers")
+    free = set(range(4096 + pid % 4096, min(most, 1 << 17), 4096))
+    end = time.monotonic() + GIVE_UP_S
+    while time.monotonic() < end:
+        for number in sorted(free):
+            program = started_as(number, command)
+            if (program.pid - pid) % 4096 == 0:
+                free.remove(program.pid)
+                yield program
+            else:
+                program.kill()
+                program.wait()
+    pytest.fail("other programs took the numbers")
 
 
-def test_processes_whose_numbers_share_a_place_are_told_apart(kernel: None, tmp_path: Path) -> None:
+def test_processes_whose_numbers_share_a_place_are_told_apart(
+    kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One that is followed, another that is, and one that is not."""
-    script = f"while [ ! -e {tmp_path}/end ]; do : >{tmp_path}/$$; sleep 0.02; done"
+    script = f"while [ ! -e {tmp_path}/end ]; do echo >>{tmp_path}/$$; sleep 0.02; done"
     command = ["sh", "-c", script]
     programs = [subprocess.Popen(command)]
     try:
@@ -1290,11 +1332,14 @@ def test_processes_whose_numbers_share_a_place_are_told_apart(kernel: None, tmp_
             if len(programs) == 3:
                 break
         one, other, left_out = (program.pid for program in programs)
-        watching.watch(tmp_path / "seen", pids=[one, other], duration_s=0.5)
+        lasts_until_grown(
+            *(tmp_path / str(program.pid) for program in programs), monkeypatch=monkeypatch
+        )
+        watching.watch(tmp_path / "seen", pids=[one, other], duration_s=0.1)
     finally:
         (tmp_path / "end").touch()
         for program in programs:
-            program.wait(timeout=20)
+            program.wait(GIVE_UP_S)
     rows = asked(tmp_path / "seen", "select pid, count(*) as n from calls group by pid")
     # What they start is followed, too.
     seen = {row["pid"]: row["n"] for row in rows}
@@ -1311,9 +1356,14 @@ while not os.path.exists("{tmp_path}/go"):
     time.sleep(0.01)
 fifo = os.open("{tmp_path}/fifo", os.O_RDWR)
 """
-    sleeps = f'{begin}os.write(os.open("{tmp_path}/ready", os.O_RDWR), b"x"); os.read(fifo, 1)'
+    sleeps = f"""{begin}
+os.write(os.open("{tmp_path}/ready", os.O_RDWR), str(os.getpid()).encode())
+os.read(fifo, 1)
+"""
     works = f"""{begin}
-os.read(os.open("{tmp_path}/ready", os.O_RDWR), 1)
+other = int(os.read(os.open("{tmp_path}/ready", os.O_RDWR), 10))
+while open(f"/proc/{{other}}/stat").read().rpartition(")")[2][1] != "S":
+    time.sleep(0.01)
 time.sleep(0.2)
 fd = os.open("{tmp_path}/file", os.O_RDWR | os.O_CREAT)
 for _ in range(1000):
@@ -1322,13 +1372,13 @@ os.write(fifo, b"x")
 """
     for name in ("fifo", "ready"):
         os.mkfifo(tmp_path / name)
-    touches_when_two_are_followed(tmp_path / "go", monkeypatch)
+    goes_when_followed(2, tmp_path / "go", monkeypatch)
     python = [sys.executable, "-S", "-E", "-c"]
     programs = [subprocess.Popen([*python, sleeps])]
     try:
         programs.append(next(started_in_the_place_of(programs[0].pid, [*python, works])))
         watching.watch(tmp_path / "seen", pids=[program.pid for program in programs])
-        assert [program.wait(timeout=20) for program in programs] == [0, 0]
+        assert [program.wait(GIVE_UP_S) for program in programs] == [0, 0]
     finally:
         for program in programs:
             program.kill()
@@ -1342,17 +1392,19 @@ os.write(fifo, b"x")
     wrote, slept = rows
     assert (wrote["pid"], wrote["call"], wrote["n"]) == (programs[1].pid, "pwrite64", 1000)
     assert (slept["pid"], slept["call"], slept["n"]) == (programs[0].pid, "read", 1)
-    assert slept["slept_ns"] > 0.1e9
+    assert slept["slept_ns"] > 0.2e9
 
 
-def test_every_process_but_the_watcher_is_watched(kernel: None, tmp_path: Path) -> None:
+def test_every_process_but_the_watcher_is_watched(
+    kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of two programs that nobody named; one begins after the watch."""
-    script = f"while :; do : >{tmp_path}/$0; sleep 0.02; done"
+    script = f"while :; do echo >>{tmp_path}/$0; sleep 0.02; done"
     first = subprocess.Popen(["sh", "-c", script, "first"])
-    second = 'sh -c "$1" second & sleep 0.4; kill $!; wait'
+    lasts_until_grown(tmp_path / "first", tmp_path / "second", monkeypatch=monkeypatch)
     try:
         seen = watching.watch(
-            tmp_path / "seen", command=["sh", "-c", second, "sh", script], every=True
+            tmp_path / "seen", command=["sh", "-c", script, "second"], every=True, duration_s=0.1
         )
     finally:
         first.kill()
@@ -1371,7 +1423,7 @@ def test_every_process_but_the_watcher_is_watched(kernel: None, tmp_path: Path) 
 
 
 def test_a_process_that_runs_is_watched_and_its_open_files_have_names(
-    kernel: None, tmp_path: Path
+    kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = textwrap.dedent(f"""
         import os, time
@@ -1389,7 +1441,8 @@ def test_a_process_that_runs_is_watched_and_its_open_files_have_names(
     try:
         while not (log.exists() and log.stat().st_size):
             time.sleep(0.01)
-        seen = run("watch", "-o", tmp_path / "seen", "--pid", program.pid, "--duration", 1)
+        lasts_until_grown(log, monkeypatch=monkeypatch)
+        seen = run("watch", "-o", tmp_path / "seen", "--pid", program.pid, "--duration", 0.1)
         assert program.poll() is None
     finally:
         program.kill()
@@ -1408,9 +1461,9 @@ def test_a_process_that_runs_is_watched_and_its_open_files_have_names(
 
 
 def test_only_calls_that_are_under_way_at_the_end_are_unfinished(
-    kernel: None, tmp_path: Path
+    kernel: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One thread waits in a read for what the other writes now and then."""
+    """One thread waits in a read for what the other writes, until that sleeps for good."""
     script = textwrap.dedent("""
         import os, threading, time
         r, w = os.pipe()
@@ -1418,21 +1471,29 @@ def test_only_calls_that_are_under_way_at_the_end_are_unfinished(
             while True:
                 os.read(r, 1)
         threading.Thread(target=reads).start()
-        print(flush=True)
-        while True:
+        while not os.path.exists("go"):
+            time.sleep(0.01)
+        for _ in range(10):
             os.write(w, b"x")
-            time.sleep(0.05)
+        open("done", "w").close()
+        time.sleep(600)
     """)
-    command = [sys.executable, "-S", "-c", script]
-    program = subprocess.Popen(command, stdout=subprocess.PIPE)
+    program = subprocess.Popen([sys.executable, "-S", "-c", script], cwd=tmp_path)
+
+    def are_both_asleep() -> bool:
+        stats = Path(f"/proc/{program.pid}/task").glob("*/stat")
+        states = [stat.read_text().rpartition(")")[2].split()[0] for stat in stats]
+        return (tmp_path / "done").exists() and states == ["S", "S"]
+
+    goes_when_followed(1, tmp_path / "go", monkeypatch)
+    lasts_until(are_both_asleep, monkeypatch)
     try:
-        assert program.stdout and program.stdout.readline()
-        seen = watching.watch(tmp_path / "seen", pids=[program.pid], duration_s=0.5)
+        seen = watching.watch(tmp_path / "seen", pids=[program.pid], duration_s=0.1)
     finally:
         program.kill()
-        program.communicate()
+        program.wait()
     [row] = asked(tmp_path / "seen", "select count(*) as n, count(distinct tid) as t from calls")
-    assert row["n"] >= 10 and row["t"] == 2
+    assert row["n"] >= 20 and row["t"] == 2
     assert seen.counts["unfinished_calls"] == 1
 
 
@@ -1459,7 +1520,7 @@ def test_interrupted_it_keeps_what_was_recorded_and_told_to_end_nothing(
             assert process.poll() is None
             time.sleep(0.01)
         process.send_signal(how)
-        shown, _ = process.communicate(timeout=120)
+        shown, _ = process.communicate(timeout=GIVE_UP_S)
     finally:
         process.kill()
     if how == signal.SIGTERM:
