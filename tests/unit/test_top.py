@@ -368,20 +368,52 @@ def _without_size(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name not in ("LINES", "COLUMNS")}
 
 
+#: to the upper left corner, where each drawing begins
+HOME = b"\x1b[H"
+GIVE_UP_S = 600
+
+
+#: `linnapp top` that asks, before each look, for the drives to go on
+TOP = """
+import os, sys
+from linnapp.cli import main
+from linnapp.drive.watching import Array
+ask, told = map(int, sys.argv[1:3])
+look = Array.look
+def looks(array):
+    os.write(ask, b"?")
+    os.read(told, 1)
+    return look(array)
+Array.look = looks
+sys.argv[1:] = ["top", "--interval", "0.2"]
+main()
+"""
+
+
 class Terminal:
-    """`linnapp top` in a pseudo-terminal of 120 x 30, and what is on its screen."""
+    """`linnapp top` in a pseudo-terminal of 120 x 30, and what is on its screen.
+
+    Between any two of its looks the drives serve as many reads, whatever else the machine does.
+    """
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
         self._screen = pyte.Screen(120, 30)
         self._stream = pyte.ByteStream(self._screen)
+        self._ahead = b""
         self.sent = b""
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 30, 120, 0, 0))
         self._slave = slave
         self.settings = termios.tcgetattr(slave)
+        self._asked, ask = os.pipe()
+        told, self._tell = os.pipe()
+        self._pipes = (self._asked, ask, told, self._tell)
+        self._us, self._revoked = 100.0, 0
+        self.looks = 0
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "linnapp", "top", "--interval", "0.2"],
+            [sys.executable, "-c", TOP, str(ask), str(told)],
+            pass_fds=(ask, told),
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -397,19 +429,34 @@ class Terminal:
         return next((line for line in self._screen.display if line.startswith(start)), "")
 
     def until(self, seen: Callable[[], object], us: float = 100, revoked: int = 0) -> None:
-        """Let the drives work and the screen be drawn until something is seen on it."""
-        end = time.monotonic() + 120
+        """Let the drives work and the screen be drawn until something is seen on it.
+
+        Reads of the last drive take `us` from now on.
+        """
+        self._us, self._revoked = us, revoked
+        end = time.monotonic() + GIVE_UP_S
         while not seen():
             assert time.monotonic() < end, "\n".join(self._screen.display)
             assert self.process.poll() is None, "\n".join(self._screen.display)
-            self._kernel.goes_on(100, us, revoked)
-            self._read(0.1)
+            self._read()
 
-    def _read(self, timeout_s: float) -> None:
-        if select.select([self._master], [], [], timeout_s)[0]:
-            data = os.read(self._master, 65536)
-            self.sent += data
-            self._stream.feed(data)
+    def _read(self) -> None:
+        data, self._ahead = self._ahead + self._sent(), b""
+        self._stream.feed(data)
+
+    def _sent(self) -> bytes:
+        """What it has drawn meanwhile, if it has."""
+        ready = select.select([self._master, self._asked], [], [], 0.1)[0]
+        if self._asked in ready:
+            os.read(self._asked, 1)
+            self._kernel.goes_on(100, self._us, self._revoked)
+            self.looks += 1
+            os.write(self._tell, b"!")
+        if self._master not in ready:
+            return b""
+        data = os.read(self._master, 65536)
+        self.sent += data
+        return data
 
     def lines(self) -> list[list[tuple[str, bool, bool]]]:
         """Of each line what is in one style: text, bold, reverse."""
@@ -437,16 +484,19 @@ class Terminal:
         return re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)
 
     def whole(self) -> None:
-        """Read on until a look is drawn to its end: the last line, and 0.2 s until the next."""
-        last, end = self._screen.lines - 1, time.monotonic() + 120
-        while select.select([self._master], [], [], 0.05)[0] or self._screen.cursor.y < last:
+        """Read on until what is being drawn is whole: the next drawing has begun."""
+        end = time.monotonic() + GIVE_UP_S
+        while HOME not in self._ahead:
             assert time.monotonic() < end, "\n".join(self._screen.display)
-            self._read(0.05)
+            self._ahead += self._sent()
+        drawn, home, rest = self._ahead.partition(HOME)
+        self._stream.feed(drawn)
+        self._ahead = home + rest
 
     def ends(self) -> int:
         while self.process.poll() is None:
-            self._read(0.1)
-        self._read(0)
+            self._read()
+        self._read()
         return self.process.returncode
 
     def settings_now(self) -> list[object]:
@@ -455,8 +505,8 @@ class Terminal:
     def close(self) -> None:
         self.process.kill()
         self.process.wait()
-        os.close(self._master)
-        os.close(self._slave)
+        for fd in (self._master, self._slave, *self._pipes):
+            os.close(fd)
 
 
 @pytest.fixture
@@ -485,10 +535,11 @@ def test_a_session_in_a_terminal(terminal: Terminal) -> None:
     # Paused, nothing moves though the drives do.
     t.press(b"p")
     t.until(lambda: "paused" in t.line("linnapp top"))
+    t.whole()
     before = t.line("sdb")
-    for _ in range(8):
-        t._kernel.goes_on(100, 900)
-        t._read(0.1)
+    looks = t.looks
+    t.until(lambda: t.looks > looks + 4, us=900)
+    t.whole()
     assert t.line("sdb") == before
     t.press(b"p")
     t.until(lambda: " 900 " in t.line("sdb"), us=900)
