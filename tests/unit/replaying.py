@@ -20,6 +20,9 @@ BLOCK = 4096
 DRIVE_BYTES = 8 << 20
 N_DRIVES = 3
 
+#: seconds until a test gives up; none waits for anything else so long
+GIVE_UP_S = 600
+
 Io = tuple[int, str, int, int]  # microseconds, action, offset, length
 
 
@@ -57,7 +60,7 @@ def replay(
     drives: list[Path], traces: list[Path], policy: str, *options: str, status: int = 0
 ) -> subprocess.CompletedProcess[str]:
     ran = subprocess.run(
-        command(drives, traces, policy, *options), capture_output=True, text=True, timeout=120
+        command(drives, traces, policy, *options), capture_output=True, text=True, timeout=GIVE_UP_S
     )
     assert ran.returncode == status, ran.stderr
     return ran
@@ -81,7 +84,8 @@ def start(
 
 def wait_until_written(path: Path, offset: int, old: bytes) -> bytes:
     """Wait until a block of a file differs from `old`; what it holds then."""
-    for _ in range(3000):
+    end = time.monotonic() + GIVE_UP_S
+    while time.monotonic() < end:
         with path.open("rb") as file:
             file.seek(offset)
             block = file.read(BLOCK)

@@ -8,7 +8,6 @@ import signal
 import struct
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +15,10 @@ import pytest
 from replaying import (
     BLOCK,
     DRIVE_BYTES,
+    GIVE_UP_S,
     N_DRIVES,
     REPLAYER,
+    Io,
     command,
     make_drives,
     mixed_ios,
@@ -125,10 +126,34 @@ def test_unreplicated_drives_differ(tmp_path: Path, drives: list[Path]) -> None:
     assert len(blocks) == N_DRIVES
 
 
+#: So long a replay goes on at most: a test stops it when it has seen what it looks for.
+LONG_US = 600_000_000
+
+
+def again_and_again(first_us: int, offset: int, length: int, every_us: int = 100_000) -> list[Io]:
+    return [(at, "read", offset, length) for at in range(first_us, LONG_US, every_us)]
+
+
+def stopped_after(run: subprocess.Popen[str], words: str) -> tuple[str, str]:
+    """Interrupt a replay once it has said something on stderr; all that it said."""
+    assert run.stdout is not None and run.stderr is not None
+    said = ""
+    while words not in said:
+        line = run.stderr.readline()
+        assert line, said
+        said += line
+    run.send_signal(signal.SIGINT)
+    said += run.stderr.read()
+    stdout = run.stdout.read()
+    assert run.wait(GIVE_UP_S) == 130
+    return stdout, said
+
+
 @pytest.mark.parametrize("byte", [0, 7, 8, 513, 4095])
 def test_one_flipped_bit_is_found(tmp_path: Path, drives: list[Path], byte: int) -> None:
     trace = write_trace(
-        tmp_path / "t", [(0, "write", 3 * BLOCK, BLOCK), (1_500_000, "read", 2 * BLOCK, 4 * BLOCK)]
+        tmp_path / "t",
+        [(0, "write", 3 * BLOCK, BLOCK), *again_and_again(100_000, 2 * BLOCK, 4 * BLOCK)],
     )
     run = start(
         drives, [trace], "baseline", "--prefill", "none", "--json", str(tmp_path / "o.json")
@@ -136,37 +161,41 @@ def test_one_flipped_bit_is_found(tmp_path: Path, drives: list[Path], byte: int)
     block = bytearray(wait_until_written(drives[0], 3 * BLOCK, bytes(BLOCK)))
     block[byte] ^= 16
     overwrite(drives[0], 3 * BLOCK, bytes(block))
-    _, stderr = run.communicate(timeout=60)
-    assert run.returncode == 2
-    assert "DATA ERROR" in stderr and "block 3 " in stderr and f"word {byte // 8} " in stderr
-    assert summary(tmp_path / "o.json")["data_errors"] == 1
+    _, stderr = stopped_after(run, "DATA ERROR")
+    assert "block 3 " in stderr and f"word {byte // 8} " in stderr
+    assert summary(tmp_path / "o.json")["data_errors"] == stderr.count("DATA ERROR")
 
 
 def test_an_older_write_is_found(tmp_path: Path, drives: list[Path]) -> None:
+    write = (0, "write", 0, BLOCK)
+    # What is written depends on nothing but the place, the seed and how many writes there were.
+    replay(drives, [write_trace(tmp_path / "first", [write])], "baseline", "--prefill", "none")
+    older = drives[0].read_bytes()[:BLOCK]
+    overwrite(drives[0], 0, bytes(BLOCK))
     trace = write_trace(
         tmp_path / "t",
-        [(0, "write", 0, BLOCK), (1_000_000, "write", 0, BLOCK), (2_500_000, "read", 0, BLOCK)],
+        [write, (2_000_000, *write[1:]), *again_and_again(2_100_000, 0, BLOCK)],
     )
     run = start(
         drives, [trace], "baseline", "--prefill", "none", "--json", str(tmp_path / "o.json")
     )
-    older = wait_until_written(drives[0], 0, bytes(BLOCK))
+    wait_until_written(drives[0], 0, bytes(BLOCK))
     wait_until_written(drives[0], 0, older)
     overwrite(drives[0], 0, older)
-    _, stderr = run.communicate(timeout=60)
-    assert run.returncode == 2
+    _, stderr = stopped_after(run, "DATA ERROR")
     assert "generations 2 to 2 would do, the block claims 1" in stderr
 
 
 def test_another_drives_block_is_found(tmp_path: Path, drives: list[Path]) -> None:
-    write = write_trace(tmp_path / "w", [(0, "write", 0, BLOCK), (1_500_000, "read", 0, BLOCK)])
+    write = write_trace(
+        tmp_path / "w", [(0, "write", 0, BLOCK), *again_and_again(100_000, 0, BLOCK)]
+    )
     run = start(drives, [write, write, write], "baseline", "--prefill", "none")
     block = wait_until_written(drives[1], 0, bytes(BLOCK))
     wait_until_written(drives[0], 0, bytes(BLOCK))
     overwrite(drives[0], 0, block)
-    _, stderr = run.communicate(timeout=60)
-    assert run.returncode == 2
-    assert stderr.count("DATA ERROR") == 1 and "drive0 block 0 " in stderr
+    _, stderr = stopped_after(run, "DATA ERROR")
+    assert stderr.count("DATA ERROR") == stderr.count("drive0 block 0 ")
 
 
 def test_unwritten_blocks_must_be_zeros_unless_told(tmp_path: Path, drives: list[Path]) -> None:
@@ -180,17 +209,17 @@ def test_unwritten_blocks_must_be_zeros_unless_told(tmp_path: Path, drives: list
 
 def test_a_lost_drive_is_failed_over_and_reported(tmp_path: Path, drives: list[Path]) -> None:
     """A file cut short answers reads with too few bytes, which is an I/O error to the replayer."""
-    trace = write_trace(tmp_path / "t", [(i * 1000, "read", i * BLOCK, BLOCK) for i in range(1500)])
+    reads = [(at, "read", at % 1500 * BLOCK, BLOCK) for at in range(0, LONG_US, 5000)]
+    trace = write_trace(tmp_path / "t", [(0, "write", 1500 * BLOCK, BLOCK), *reads])
     run = start(drives, [trace], "baseline", "--json", str(tmp_path / "o.json"),
                 "--log", str(tmp_path / "o.log"))  # fmt: skip
-    wait_until_written(drives[2], 1499 * BLOCK, bytes(BLOCK))
-    time.sleep(0.3)
+    wait_until_written(drives[0], 1500 * BLOCK, bytes(BLOCK))
     with drives[0].open("r+b") as file:
         file.truncate(0)
-    stdout, _ = run.communicate(timeout=60)
-    assert run.returncode == 0
+    stdout, _ = stopped_after(run, "it ended after 0 bytes")
     result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
-    assert result["reads"] == len(log) == 1500
+    log = log[log["op"] == replay_log.READ]
+    assert result["reads"] == len(log)
     assert f"{drives[0]} answered {result['io_errors']} I/Os with an error" in stdout
     assert result["io_errors_by_drive"] == [result["io_errors"], 0, 0]
     assert (result["data_errors"], result["reads_failed"]) == (0, 0)
@@ -204,7 +233,7 @@ def with_file_limit(
     """Replay with a limit on the size of files: writes beyond it fail, as on a full disk."""
     return subprocess.run(
         ["prlimit", f"--fsize={limit_bytes}", "--", *command(drives, traces, "baseline", *options)],
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=GIVE_UP_S,
     )  # fmt: skip
 
 
@@ -238,7 +267,7 @@ def test_a_short_write_is_continued_to_its_true_error(tmp_path: Path, drives: li
 
 def test_a_read_that_ends_early_is_told_as_that(tmp_path: Path, drives: list[Path]) -> None:
     trace = write_trace(
-        tmp_path / "t", [(0, "write", 0, BLOCK), (1_500_000, "read", 0, 16 * BLOCK)]
+        tmp_path / "t", [(0, "write", 0, BLOCK), *again_and_again(100_000, 0, 16 * BLOCK)]
     )
     run = start(
         drives, [trace], "baseline", "--prefill", "none", "--json", str(tmp_path / "o.json")
@@ -246,27 +275,27 @@ def test_a_read_that_ends_early_is_told_as_that(tmp_path: Path, drives: list[Pat
     wait_until_written(drives[0], 0, bytes(BLOCK))
     with drives[0].open("r+b") as file:
         file.truncate(5 * BLOCK)
-    _, stderr = run.communicate(timeout=60)
-    assert f"read of {16 * BLOCK} bytes at 0: it ended after {5 * BLOCK} bytes" in stderr
+    stopped_after(run, f"read of {16 * BLOCK} bytes at 0: it ended after {5 * BLOCK} bytes")
     result = summary(tmp_path / "o.json")
-    assert (result["io_errors"], result["short_ios"]) == (1, 1)
-    assert result["reads_served_by"] == [0, 1, 0]
+    assert result["io_errors"] == result["short_ios"] == result["reads_served_by"][1] > 0
+    assert result["reads_served_by"][2] == 0
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt_gives_the_summary_so_far(
     tmp_path: Path, drives: list[Path], stop: signal.Signals
 ) -> None:
-    trace = write_trace(tmp_path / "t", [(i * 10000, "write", 0, BLOCK) for i in range(3000)])
+    n = LONG_US // 10_000
+    trace = write_trace(tmp_path / "t", [(i * 10_000, "write", 0, BLOCK) for i in range(n)])
     run = start(drives, [trace], "baseline", "--json", str(tmp_path / "o.json"),
                 "--log", str(tmp_path / "o.log"))  # fmt: skip
     wait_until_written(drives[0], 0, bytes(BLOCK))
     run.send_signal(stop)
-    stdout, _ = run.communicate(timeout=60)
+    stdout, _ = run.communicate(timeout=GIVE_UP_S)
     assert run.returncode == 130
     result = summary(tmp_path / "o.json")
     assert result["stopped"] == "interrupted" and "interrupted" in stdout
-    assert 0 < result["writes"] < 3000
+    assert 0 < result["writes"] < n
     assert len(replay_log.read(tmp_path / "o.log")) == result["writes"]
 
 
@@ -387,7 +416,7 @@ def test_rerate_skip_duration_and_warmup(tmp_path: Path, drives: list[Path]) -> 
            "--warmup", "0.2",
            "--json", str(tmp_path / "o.json"), "--log", str(tmp_path / "o.log"))  # fmt: skip
     result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
-    assert log["due_ns"].tolist() == list(range(200_000_000, 500_000_000, 25_000_000))
+    assert sorted(log["due_ns"].tolist()) == list(range(200_000_000, 500_000_000, 25_000_000))
     assert (result["warmup_ios"], result["reads"]) == (8, 12)
 
 
