@@ -86,6 +86,7 @@ def train_fleet(
     out_dir = Path(out_dir)
     with needs("a fleet needs Dask", "distributed"):
         from distributed import Client, LocalCluster, as_completed
+        from distributed.comm import get_address_host_port
     todo = {
         name: [Path(trace) for trace in traces]
         for name, traces in arrays.items()
@@ -93,6 +94,14 @@ def train_fleet(
     }
     if not todo:
         return []
+    if scheduler is not None:
+        try:
+            get_address_host_port(scheduler)
+        except ValueError as error:
+            raise LinnappError(
+                f"{scheduler}: not a scheduler's address, which are like tcp://10.0.0.5:8786 "
+                f"({error})"
+            ) from error
     cluster = None
     try:
         if scheduler is None:
@@ -104,12 +113,7 @@ def train_fleet(
     except (OSError, ValueError) as error:
         if scheduler is None:
             raise LinnappError(f"no local cluster starts ({error})") from error
-        wrong = (
-            "no Dask scheduler answers there"
-            if isinstance(error, OSError)
-            else "not a scheduler's address, which are like tcp://10.0.0.5:8786"
-        )
-        raise LinnappError(f"{scheduler}: {wrong} ({error})") from error
+        raise LinnappError(f"{scheduler}: no Dask scheduler answers there ({error})") from error
     results: list[Progress] = []
 
     def report(progress: Progress) -> None:

@@ -4,7 +4,11 @@
 from __future__ import annotations
 
 import re
+import socket
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -20,6 +24,7 @@ from linnapp.learn.training import TrainingOptions
 
 pytest.importorskip("distributed")
 
+GIVE_UP_S = 600
 RECIPE = Recipe(training=TrainingOptions(max_epochs=2), auto_bias=False)
 
 
@@ -29,7 +34,26 @@ def test_arrays_are_directories() -> None:
     assert grouped == {"a": ["x.blk", "y.blk"], "b": ["x.blk"], "c/a": ["x.blk"]}
 
 
-def test_fleet(tmp_path: Path) -> None:
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Dask gives up on a busy machine: on a thread that has not begun after 10 s, and on processes
+    and connections after 30 s."""
+    import dask
+    import distributed.utils
+
+    class Event(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            return super().wait(GIVE_UP_S if timeout == 10 else timeout)
+
+    patient = SimpleNamespace(**{**vars(threading), "Event": Event})
+    monkeypatch.setattr(distributed.utils, "threading", patient)
+    monkeypatch.setattr(fleet, "CONNECT_TIMEOUT_S", GIVE_UP_S)
+    timeouts = {f"distributed.comm.timeouts.{what}": f"{GIVE_UP_S}s" for what in ("connect", "tcp")}
+    with dask.config.set(timeouts):
+        yield
+
+
+def test_fleet(tmp_path: Path, patience: None) -> None:
     """First on a cluster of its own, then on one that is there already."""
     from distributed import LocalCluster
 
@@ -62,15 +86,24 @@ def test_fleet(tmp_path: Path) -> None:
     assert train_fleet(arrays, out, RECIPE, workers=1) == []
 
 
-def test_no_scheduler_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_scheduler_there(
+    tmp_path: Path, patience: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fleet, "CONNECT_TIMEOUT_S", 0.5)
     trace = array_trace(tmp_path / "d.blk", 1, 10)
-    with pytest.raises(LinnappError, match="no Dask scheduler answers"):
-        train_fleet({"a": [trace]}, tmp_path / "m", RECIPE, scheduler="tcp://127.0.0.1:1")
+    with socket.socket() as nobody_listens:
+        nobody_listens.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{nobody_listens.getsockname()[1]}"
+        with pytest.raises(LinnappError, match=f"^{address}: no Dask scheduler answers"):
+            train_fleet({"a": [trace]}, tmp_path / "m", RECIPE, scheduler=address)
 
 
 @pytest.mark.parametrize("address", ["nonsense", "tcp://here:port", "http://here:8786", "tcp://[1"])
-def test_a_scheduler_s_address_is_none(tmp_path: Path, address: str) -> None:
+def test_a_scheduler_s_address_is_none(
+    tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which shows before anything is started that would have to be waited for."""
+    monkeypatch.setattr("distributed.Client", None)
     trace = array_trace(tmp_path / "d.blk", 1, 10)
     with pytest.raises(LinnappError, match=f"^{re.escape(address)}: not a scheduler's address"):
         train_fleet({"a": [trace]}, tmp_path / "m", RECIPE, scheduler=address)
