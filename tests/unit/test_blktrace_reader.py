@@ -410,7 +410,7 @@ def test_a_split_of_one_byte_does_not_hang(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=600,
     )
     assert reading.returncode == 1
     assert "x.blk: corrupt: event 2 (1 bytes" in reading.stderr

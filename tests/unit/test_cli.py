@@ -350,7 +350,7 @@ def test_told_to_end_it_leaves_nothing_half_written(tmp_path: Path, number: int)
         while process.poll() is None and not (out.exists() and any(out.iterdir())):
             time.sleep(0.01)
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=600)
     finally:
         process.kill()
     assert process.returncode == -number
@@ -384,7 +384,7 @@ def test_told_to_end_it_takes_its_processes_along(tmp_path: Path) -> None:
         while process.poll() is None and not all(path.exists() for path in begun):
             time.sleep(0.01)
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=600)
     finally:
         process.kill()
         alive = [path for path in begun if Path("/proc", path.read_text()).exists()]

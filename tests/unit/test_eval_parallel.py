@@ -19,7 +19,7 @@ def test_results_are_in_the_order_of_the_items() -> None:
 
 def test_threads_stay_on_one_cpu_and_the_caller_does_not() -> None:
     before = os.sched_getaffinity(threading.get_native_id())
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=600)
 
     def work(_: int) -> set[int]:
         both.wait()
@@ -65,7 +65,7 @@ def test_a_step_begins_when_those_before_it_are_done() -> None:
 def test_no_cpu_waits_for_the_last_of_a_kind() -> None:
     work = Work(2)
     goes_on = threading.Event()
-    last = work.add("recording", lambda: goes_on.wait(30))
+    last = work.add("recording", lambda: goes_on.wait(600))
     ready = work.add("recording", lambda: None)
     work.add("replaying", goes_on.set, [ready])
     work.do()

@@ -223,7 +223,7 @@ def browsed(tmp_path: Path, dark: bool, *arguments: str) -> str:
         ],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=True,
     )
     return ran.stdout

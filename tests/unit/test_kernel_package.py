@@ -19,7 +19,7 @@ def refused(tmp_path: Path, *arguments: str | Path) -> str:
     """What the script says when it stops before it builds anything."""
     environment = {**os.environ, "BUILD": str(tmp_path)}
     done = subprocess.run(
-        [BUILD, *arguments], capture_output=True, text=True, env=environment, timeout=60
+        [BUILD, *arguments], capture_output=True, text=True, env=environment, timeout=600
     )
     assert done.returncode == 1, done.stderr
     assert not list(tmp_path.rglob(".config"))

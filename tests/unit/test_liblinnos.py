@@ -25,7 +25,7 @@ TESTS = [
 def make(*arguments: object) -> str:
     ran = subprocess.run(
         ["make", "-s", "-C", LIBRARY, f"OUT={BUILT}", *map(str, arguments)],
-        capture_output=True, text=True, timeout=300,
+        capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout
@@ -49,7 +49,7 @@ FUNCTIONS = names(HEADER.read_text(), r"^[\w ]+?[ *](linnos_\w+)\(")
 @pytest.mark.parametrize(("program", "test"), TESTS)
 def test_library_module(built: Path, program: str, test: str) -> None:
     ran = subprocess.run(
-        [built / "tests" / program, test], capture_output=True, text=True, timeout=120
+        [built / "tests" / program, test], capture_output=True, text=True, timeout=600
     )
     assert (ran.returncode, ran.stdout) == (0, "1 tests passed\n"), ran.stderr
 

@@ -32,7 +32,7 @@ def programs() -> Path:
 
 @pytest.mark.parametrize(("program", "test"), TESTS)
 def test_module(programs: Path, program: str, test: str) -> None:
-    ran = subprocess.run([programs / program, test], capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([programs / program, test], capture_output=True, text=True, timeout=600)
     assert (ran.returncode, ran.stdout) == (0, "1 tests passed\n"), ran.stderr
 
 
