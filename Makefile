@@ -20,9 +20,11 @@ DEBIAN_KERNEL_6_1 := linux-image-amd64
 EVAL_OPTIONS := $(if $(SEEDS),--seeds $(SEEDS))
 PYTEST := $(PYTHON) -m pytest tests
 PYTEST_PARALLEL := $(PYTEST) -n $(TEST_JOBS) --dist worksteal
+TEST := $(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug and not elasticsearch and not machine and not stock"
+RUNS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv kernel kernel-debug kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 native replayer liblinnos ublk install-lib install-ublk build deb demo test \
+.PHONY: help deps venv kernel kernel-debug kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 native replayer liblinnos ublk install-lib install-ublk build deb demo test test-busy \
 	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 test-stock fuzz bench eval report lint clean
 
 help: ## this list
@@ -123,7 +125,10 @@ demo: build ## the whole loop; TRACE=FILE: on your own trace
 	$(PYTHON) -m eval.demo $(if $(TRACE),--trace $(TRACE))
 
 test: build ## every test: Python, KUnit, and in the booted kernel
-	$(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug and not elasticsearch and not machine and not stock"
+	$(TEST)
+
+test-busy: build ## the same RUNS=5 times on a busy machine: do the same tests pass each time?
+	tests/busy.sh $(RUNS) $(TEST)
 
 test-unit: venv native replayer liblinnos ublk ## the tests that boot no kernel
 	$(PYTEST_PARALLEL) -m "not lab and not qemu and not linux61 and not debug and not elasticsearch and not machine and not stock"
