@@ -428,12 +428,16 @@ class Terminal:
         """The line of the screen that begins so, or nothing."""
         return next((line for line in self._screen.display if line.startswith(start)), "")
 
-    def until(self, seen: Callable[[], object], us: float = 100, revoked: int = 0) -> None:
+    def until(
+        self, seen: Callable[[], object], us: float | None = None, revoked: int | None = None
+    ) -> None:
         """Let the drives work and the screen be drawn until something is seen on it.
 
-        Reads of the last drive take `us` from now on.
+        Reads of the last drive take `us` from now on, and so many are refused between two looks;
+        what is not given stays.
         """
-        self._us, self._revoked = us, revoked
+        self._us = self._us if us is None else us
+        self._revoked = self._revoked if revoked is None else revoked
         end = time.monotonic() + GIVE_UP_S
         while not seen():
             assert time.monotonic() < end, "\n".join(self._screen.display)
