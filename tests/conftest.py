@@ -35,6 +35,9 @@ class Ran:
 
 Boot = Callable[..., Ran]
 
+#: seconds until a guest is given up; what a machine does besides makes nothing fail before
+GIVE_UP_S = 3600.0
+
 
 def pytest_configure() -> None:
     """What ignores ctrl-C hands that on, as a job begun with `&` in a script does: not to ours."""
@@ -78,7 +81,7 @@ def boot(tmp_path: Path, quick_fio: Path, monkeypatch: pytest.MonkeyPatch) -> Bo
         kernel: Path = DEFAULT_KERNEL,
         kernel_args: tuple[str, ...] = (),
         check: bool = True,
-        timeout_s: float = 300,
+        timeout_s: float = GIVE_UP_S,
     ) -> Ran:
         array = array or Array(size_mb=256)
         stdout, stderr = io.BytesIO(), io.BytesIO()

@@ -95,7 +95,7 @@ def test_thesis_experiment_is_exact_and_three_runs_agree(boot, tmp_path: Path) -
         script += f"mv $OUT/rules.txt $OUT/{name}.txt\n"
     hashes: dict[str, set[str]] = {name: set() for name in THESIS}
     for _ in range(3):
-        boot(script, Array(n_drives=1, size_mb=2048, precondition=False), timeout_s=3600)
+        boot(script, Array(n_drives=1, size_mb=2048, precondition=False))
         for name, (_, _, damaged, first, last) in THESIS.items():
             file = _result(tmp_path, f"{name}.file")
             assert (file["damaged"], file["first"]) == (damaged, first)

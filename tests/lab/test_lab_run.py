@@ -21,7 +21,7 @@ def lab_run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedPro
         text=True,
         check=False,
         cwd=cwd,
-        timeout=300,
+        timeout=3600,
     )
 
 
@@ -95,7 +95,7 @@ def test_output_to_a_terminal_is_one_in_the_guest() -> None:
         [sys.executable, "-m", "linnapp", "lab", "run", "--drives", "0", "--", "test", "-t", "1"]
     )
     ran = subprocess.run(
-        ["script", "-qec", command, "/dev/null"], capture_output=True, text=True, timeout=300
+        ["script", "-qec", command, "/dev/null"], capture_output=True, text=True, timeout=3600
     )
     assert ran.returncode == 0, ran.stdout
 

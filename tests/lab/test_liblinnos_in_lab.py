@@ -138,7 +138,6 @@ def test_the_kernel_tells_of_what_the_library_cannot_see(boot, tmp_path: Path) -
         f"{again} --ask-too {with_models} >asked\n"
         f"{again} --ask-kernel {drives} >kernel\n"
         "rm go; wait $other\n",
-        timeout_s=600,
     )
     names = ("home", "alone", "without", "asked", "kernel")
     ran = {name: told(tmp_path / name) for name in names}

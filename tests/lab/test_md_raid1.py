@@ -118,7 +118,6 @@ def test_raid1_reads_from_a_mirror_that_is_not_slow(boot: Any, tmp_path: Path, k
         script + LOWEST + LOSSES + ODD_MIRRORS + SEEN,
         Array(size_mb=32, precondition=False),
         kernel=built(kernel),
-        timeout_s=900,
     )
 
     def text(name: str) -> str:

@@ -120,7 +120,6 @@ def test_raid10_reads_from_a_copy_that_is_not_slow(boot: Any, tmp_path: Path, ke
         script,
         Array(n_drives=5, size_mb=32, precondition=False),
         kernel=built(kernel),
-        timeout_s=1800,
     )
 
     def text(name: str) -> str:

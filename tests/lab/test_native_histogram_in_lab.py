@@ -57,7 +57,7 @@ ask reads linnos_reads_total
 
 
 def test_prometheus_has_what_the_kernel_counted(boot, tmp_path: Path, queue_model: Path) -> None:
-    boot(RUN.format(model=queue_model, here=HERE), Array(n_drives=1, size_mb=64), timeout_s=300)
+    boot(RUN.format(model=queue_model, here=HERE), Array(n_drives=1, size_mb=64))
 
     def value(name: str) -> float:
         (result,) = json.loads((tmp_path / f"{name}.json").read_text())["data"]["result"]

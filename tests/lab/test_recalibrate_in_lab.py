@@ -60,7 +60,6 @@ def test_a_run_killed_at_any_step_leaves_every_drive_a_working_model(
     ran = boot(
         RUN.format(here=HERE, old=old_model, options=OPTIONS),
         Array(n_drives=2, size_mb=256),
-        timeout_s=1500,
     )
     log = (tmp_path / "log").read_text()
     reports = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]

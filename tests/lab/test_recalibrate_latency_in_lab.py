@@ -60,7 +60,6 @@ def test_rounds_of_one_load_keep_the_models_and_another_load_replaces_them(
     boot(
         RUN.format(traces=traces, round_s=ROUND_S, rounds=ROUNDS, bursts=BURSTS, slower=SLOWER),
         Array(n_drives=3),
-        timeout_s=1200,
     )
     log = (tmp_path / "log").read_text()
     active = [line.split()[1:] for line in log.splitlines() if line.startswith("--- ")]

@@ -84,7 +84,7 @@ def short_loop(
         env={**environment, "PYTHONPATH": f"{clone}:{PACKAGES}", "MPLCONFIGDIR": str(clone)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=3600,
         **identity,  # type: ignore[call-overload]
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr

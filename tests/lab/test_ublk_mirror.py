@@ -82,7 +82,6 @@ def run(boot: Any, folder: Path, script: str, size_mb: int = 32) -> None:
     boot(
         f"PATH={folder}:$PATH\n{SHELL}{script}",
         Array(size_mb=size_mb, precondition=False),
-        timeout_s=900,
     )
 
 

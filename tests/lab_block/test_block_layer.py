@@ -121,7 +121,6 @@ def test_kunit_suites_under_debug(boot: Callable[..., Ran], debug_kernel: Path) 
         Array(n_drives=0),
         kernel=debug_kernel,
         kernel_args=("kunit.enable=1", "kunit.filter_glob=linnos*"),
-        timeout_s=900,
     )
     suites = re.findall(r"# (linnos[\w-]*): pass:(\d+) fail:(\d+)", ran.dmesg)
     assert suites, ran.dmesg[-3000:]
@@ -135,4 +134,4 @@ def test_block_layer_under_debug(
     name: str, boot: Callable[..., Ran], tools: Path, models: Path, debug_kernel: Path
 ) -> None:
     """The same with KASAN, lockdep and UBSAN looking on."""
-    run_script(name, boot, tools, models, kernel=debug_kernel, timeout_s=900)
+    run_script(name, boot, tools, models, kernel=debug_kernel)

@@ -52,7 +52,6 @@ def test_kernel_takes_only_models(boot: Callable[..., Ran]) -> None:
     ran = boot(
         f"{sys.executable} {HERE / 'model_fuzz.py'} flash0 {n}",
         Array(n_drives=1, size_mb=64),
-        timeout_s=3600,
     )
     assert f"{n} files" in ran.stdout
 

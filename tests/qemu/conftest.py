@@ -75,7 +75,7 @@ def boot_qemu(tmp_path: Path) -> BootQemu:
         drive_mb: int = 256,
         kernel_args: tuple[str, ...] = (),
         counts_instructions: bool = False,
-        timeout_s: float = 300,
+        timeout_s: float = 1800,
     ) -> Ran:
         stdout, stderr = io.BytesIO(), io.BytesIO()
         guest = QemuGuest(

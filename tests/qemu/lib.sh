@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 # Sourced by scripts that run in the QEMU lab's guest.
 
-# wait_for COMMAND...: until it succeeds, at most a minute
+# wait_for COMMAND...: until it succeeds, at most ten minutes
 wait_for() {
-    for try in $(seq 600); do
+    for try in $(seq 6000); do
         if "$@"; then return 0; fi
         sleep 0.1
     done

@@ -39,7 +39,7 @@ def counting(script: str, out: Path, **settings: Any) -> str:
         memory_mb=1536,
         out_dir=out,
         environment={"PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin"},
-        timeout_s=900,
+        timeout_s=1800,
         **settings,
     )
     output, errors = io.BytesIO(), io.BytesIO()

@@ -88,7 +88,7 @@ def test_the_account_ends_at_zero(boot_qemu, tmp_path: Path, queue_model: Path) 
         n_cpus=cpus,
         n_drives=1,
         kernel_args=KERNEL_ARGS,
-        timeout_s=600,
+        timeout_s=1800,
     )
     assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n"
     _check_suite(ran.dmesg, cpus)
@@ -96,5 +96,5 @@ def test_the_account_ends_at_zero(boot_qemu, tmp_path: Path, queue_model: Path) 
 
 @pytest.mark.parametrize("cpus", [4, 8])
 def test_more_cpus_agree_within_the_bound(boot_qemu, cpus: int) -> None:
-    ran = boot_qemu("true", n_cpus=cpus, n_drives=1, kernel_args=KERNEL_ARGS, timeout_s=600)
+    ran = boot_qemu("true", n_cpus=cpus, n_drives=1, kernel_args=KERNEL_ARGS, timeout_s=1800)
     _check_suite(ran.dmesg, cpus)

@@ -120,7 +120,7 @@ def test_md_of_nvme_drives(boot_qemu, tmp_path: Path, name: str) -> None:
         pages=level.pages,
     )
     # Small: all of them is compared in the end.
-    boot_qemu(script, n_drives=level.n_drives, drive_mb=64, timeout_s=600)
+    boot_qemu(script, n_drives=level.n_drives, drive_mb=64, timeout_s=1800)
 
     for run in ("steered_off", "steered_on", "changing"):
         counts = json.loads((tmp_path / run).read_text())

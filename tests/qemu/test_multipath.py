@@ -88,7 +88,7 @@ def test_paths_go_and_come_back_under_load(boot_qemu, tmp_path: Path, queue_mode
             "sysctl.kernel.hung_task_timeout_secs=60",
             "sysctl.kernel.hung_task_panic=1",
         ),
-        timeout_s=600,
+        timeout_s=1800,
     )
     assert (tmp_path / "head").read_text() == "", "a head has no policy of its own"
     assert (tmp_path / "hinted").read_text() == "95\n", "EOPNOTSUPP"

@@ -42,7 +42,7 @@ def asked(folder: Path, sql: str) -> list[dict[str, Any]]:
 def test_decisions_and_drives_are_told(boot_qemu, tmp_path: Path) -> None:
     constant_model(tmp_path / "slow.linnos", (0, 1))
     constant_model(tmp_path / "fast.linnos", (1, 0))
-    boot_qemu(SCRIPT.format(models=tmp_path), timeout_s=600)
+    boot_qemu(SCRIPT.format(models=tmp_path), timeout_s=1800)
 
     for k in range(2):
         summary = (tmp_path / f"summary{k}").read_text()

@@ -68,7 +68,7 @@ def test_each_kernel_loads_and_records(tmp_path: Path, kernel: str) -> None:
             "PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
         },
         accel=os.environ.get("LINNOS_QEMU_ACCEL", "auto"),
-        timeout_s=1200 * float(os.environ.get("LINNOS_QEMU_PATIENCE", "1")),
+        timeout_s=1800 * float(os.environ.get("LINNOS_QEMU_PATIENCE", "1")),
     )
     script = SCRIPT + "\n".join(f"watched {name} {how}" for name, how in SESSIONS.items())
     errors = io.BytesIO()

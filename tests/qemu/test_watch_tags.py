@@ -48,7 +48,7 @@ def test_tags_reach_the_drives(tmp_path: Path, kernel: str) -> None:
             "PATH": f"{Path(sys.executable).parent}:/usr/sbin:/usr/bin:/sbin:/bin",
         },
         accel=os.environ.get("LINNOS_QEMU_ACCEL", "auto"),
-        timeout_s=600 * float(os.environ.get("LINNOS_QEMU_PATIENCE", "1")),
+        timeout_s=1800 * float(os.environ.get("LINNOS_QEMU_PATIENCE", "1")),
     )
     modprobe = ""
     if kernel == "debian":
