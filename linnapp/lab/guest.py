@@ -281,7 +281,8 @@ def _wait_for(
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         for pump, source in pumps:
-            pump.join(timeout=5)
+            # At the end of its pipe, unless another process holds that, or nobody reads our output.
+            pump.join(timeout=60)
             source.close()
 
 
