@@ -401,7 +401,7 @@ def test_losers_of_races_count_for_their_drive(tmp_path: Path, drives: list[Path
 
 def test_the_time_series_is_the_log_by_intervals(tmp_path: Path, drives: list[Path]) -> None:
     ios = [(i * 100, "read", i % 500 * BLOCK, BLOCK) for i in range(2500)]
-    # Nothing is due for three intervals.
+    # Nothing is due for three intervals: those of them that have no I/O are not there.
     ios += [(at + 550_000, *rest) for at, *rest in ios]
     trace = write_trace(tmp_path / "t", ios)
     replay(drives, [trace], "baseline", "--interval", "0.1", "--warmup", "0.05",
@@ -411,7 +411,6 @@ def test_the_time_series_is_the_log_by_intervals(tmp_path: Path, drives: list[Pa
     interval = ((log["due_ns"] / 1000 + response_us) // 100_000).astype(int)
     assert series["interval_s"] == 0.1
     assert series["at_s"] == pytest.approx([0.1 * i for i in np.unique(interval)])
-    assert len(series["at_s"]) < 9
     for row, i in enumerate(np.unique(interval)):
         of = interval == i
         service_us = log["latency_ns"][of] / 1000
