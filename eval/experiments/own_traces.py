@@ -29,7 +29,7 @@ from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.experiments import fig12
 from eval.experiments.fig12 import TRACES, VARIABLE
 from eval.files import write_json
-from linnapp.lab.array import CONFIGFS, Array
+from linnapp.lab.array import CONFIGFS, WAIT_FOR_FULL_SECOND, Array
 from linnapp.trace.recorded import digest as file_digest
 
 #: The demo's.
@@ -46,13 +46,20 @@ OFF, ON = "md, off", "md, on"
 #: Below that a difference of two means of one replay says nothing.
 LEVEL = 0.01
 
-#: The demo's bursts, for a replayer that sees the md array and not its mirrors.
-_BURSTS = "".join(
-    f"cd {CONFIGFS}/flash{k}/inject\n"
-    "echo 0 >arm; echo all >pattern; echo read >op; echo 2000 >latency_us\n"
-    "echo 100000 >window_us; echo 500000 >window_every_us\n"
-    f"echo {N_DRIVES} >window_turns; echo {1 << k} >window_turn_mask; echo 1 >arm\n"
-    for k in range(N_DRIVES)
+#: The demo's bursts, for a replayer that sees the md array and not its mirrors. They begin at a
+#: full second, as replays do, so at the same moments of a replay as the demo's; whose turn is first
+#: may differ.
+_BURSTS = (
+    "".join(
+        f"cd {CONFIGFS}/flash{k}/inject\n"
+        "echo all >pattern; echo read >op; echo 2000 >latency_us\n"
+        "echo 100000 >window_us; echo 500000 >window_every_us\n"
+        f"echo {N_DRIVES} >window_turns; echo {1 << k} >window_turn_mask\n"
+        for k in range(N_DRIVES)
+    )
+    + WAIT_FOR_FULL_SECOND
+    + "".join(f"echo 1 >{CONFIGFS}/flash{k}/inject/arm\n" for k in range(N_DRIVES))
+    + "cd /\n"
 )
 
 PARAMETERS: dict[str, Any] = {
@@ -157,7 +164,7 @@ def on_md(context: Context, path: Path, what: str, slowness: str) -> dict[str, A
             f"--bitmap=internal --level=1 --raid-devices={N_DRIVES} {' '.join(array.drives)}\n"
             + guests.upload(array.drives, models, "observe")
             + f"echo {'on' if what == ON else 'off'} >/sys/block/md0/md/linnos\n"
-            + (f"{_BURSTS}cd /\n" if slowness == BURSTS else "")
+            + (_BURSTS if slowness == BURSTS else "")
         )
         scenario = guests.Scenario(
             f"{path.name}, {what}, {slowness}", array, (source / "replay" / "volume.iolog",),
