@@ -79,9 +79,8 @@ DRAWN = ("baseline", "hedge", "linnos", "linnos-hl", "lowest", "oracle")
 #: drive takes 2 ms longer for 100 ms, every 500 ms, then the next drive's turn.
 INJECT = "continuous:latency_us=2000,op=read,ratio=100%,slot_ms=100,every_ms=500,rotate"
 
-#: Seconds of the workload: what the models learn from, and what they face.
-TRAIN_S = 10
-REPLAY_S = 10
+#: Seconds of the workload in each of its halves: what the models learn from, and what they face.
+HALF_S = 10
 
 #: A given trace is sped up, if need be, to so many I/Os a second: the public
 #: traces were recorded on disks a hundred times slower than flash.
@@ -141,16 +140,24 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("out/demo"))
     parser.add_argument("--models", type=Path, default=Path("models/demo"))
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--seconds",
+        type=int,
+        default=HALF_S,
+        help=f"of the generated workload to learn from, and as many again to replay ({HALF_S})",
+    )
     arguments = parser.parse_args()
+    if arguments.seconds < 1:
+        parser.error(f"--seconds {arguments.seconds}: at least 1")
     try:
-        demo(arguments.trace, arguments.out, arguments.models, arguments.seed)
+        demo(arguments.trace, arguments.out, arguments.models, arguments.seed, arguments.seconds)
     except StepError as error:
         sys.exit(f"\nmake demo: {error}")
     except KeyboardInterrupt:
         sys.exit("\nmake demo: stopped; the guests are gone, what was finished is in out/")
 
 
-def demo(trace: Path | None, out: Path, models_dir: Path, seed: int) -> None:
+def demo(trace: Path | None, out: Path, models_dir: Path, seed: int, half_s: int) -> None:
     """Run the demo and leave its results in ``out``."""
     from eval.figures import latency_cdf
 
@@ -158,7 +165,7 @@ def demo(trace: Path | None, out: Path, models_dir: Path, seed: int) -> None:
     array = Array(seed=seed)
     options = () if trace is None else VOLUME
     with steps.step("preparing the workload"):
-        sources, train_s, replay_s = workload(trace, array, out / "workload", seed)
+        sources, train_s, replay_s = workload(trace, array, out / "workload", seed, half_s)
         train_slice = slice_traces(sources, out / "train", 0, train_s)
         replay_slice = slice_traces(sources, out / "replay", train_s, train_s + replay_s)
 
@@ -197,7 +204,11 @@ def demo(trace: Path | None, out: Path, models_dir: Path, seed: int) -> None:
     with steps.step("drawing"):
         write_json(out / "summary.json", {"runs": runs})
         latency_cdf(
-            {name: read_latency_us(folder(out, Row(name)) / f"{name}.log") for name in DRAWN},
+            {
+                row.name: read_latency_us(folder(out, row) / f"{row.policy}.log")
+                for row in ROWS
+                if row.name in DRAWN
+            },
             out / "cdf.png",
             title="Read latency, slow bursts wandering over three drives",
         )
@@ -213,16 +224,16 @@ def folder(out: Path, row: Row) -> Path:
 
 
 def workload(
-    trace: Path | None, array: Array, out: Path, seed: int
+    trace: Path | None, array: Array, out: Path, seed: int, half_s: int
 ) -> tuple[list[Path], float, float]:
     """The workload as iologs, and the lengths in seconds of its two slices."""
     out.mkdir(parents=True, exist_ok=True)
     if trace is None:
         linnapp(
             "generate", "demo", "-o", str(out), "--drives", str(array.n_drives),
-            "--duration", str(TRAIN_S + REPLAY_S), "--seed", str(seed),
+            "--duration", str(2 * half_s), "--seed", str(seed),
         )  # fmt: skip
-        return [out / f"flash{k}.iolog" for k in range(array.n_drives)], TRAIN_S, REPLAY_S
+        return [out / f"flash{k}.iolog" for k in range(array.n_drives)], half_s, half_s
     volume = out / "volume.iolog"
     given = json.loads(linnapp("inspect", str(trace), "--json"))
     rerate = max(1.0, TARGET_IOPS / given["iops_mean"])
@@ -230,8 +241,8 @@ def workload(
         "convert", str(trace), str(volume),
         "--rerate", str(rerate), "--fit", str(array.size_mb << 20),
     )  # fmt: skip
-    half_s = given["duration_s"] / rerate / 2
-    return [volume], half_s, half_s
+    given_s = given["duration_s"] / rerate / 2
+    return [volume], given_s, given_s
 
 
 if __name__ == "__main__":

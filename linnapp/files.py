@@ -105,7 +105,8 @@ def replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Iterator[Pat
     ----------
     path : path
     suffixes : tuple of str
-        Of the files that a previous `path` may hold. One with others is somebody's own.
+        Of the files that a previous `path` may hold. One with others is somebody's own. Folders of
+        nothing but such files are kept, as made by another run.
 
     Raises
     ------
@@ -118,7 +119,7 @@ def replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Iterator[Pat
         others = sorted(
             entry.name
             for entry in (path.iterdir() if path.exists() else ())
-            if entry.suffix not in suffixes or not entry.is_file()
+            if not _is_made_of(entry, suffixes)
         )
         if others:
             raise LinnappError(
@@ -135,6 +136,7 @@ def replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Iterator[Pat
         except OSError as error:
             raise LinnappError(f"{parent}: {error.strerror}; {path.name} goes there") from error
         yield temporary
+        _copy_folders(path, temporary)
         temporary.chmod(0o755)
         _put_in_place(temporary, path)
     except OSError as error:
@@ -143,6 +145,19 @@ def replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Iterator[Pat
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def _is_made_of(entry: Path, suffixes: tuple[str, ...]) -> bool:
+    """Whether a file has one of the suffixes, or a folder holds nothing else."""
+    if entry.is_dir() and not entry.is_symlink():
+        return all(_is_made_of(each, suffixes) for each in entry.iterdir())
+    return entry.suffix in suffixes and entry.is_file()
+
+
+def _copy_folders(old: Path, new: Path) -> None:
+    for entry in old.iterdir() if old.exists() else ():
+        if entry.is_dir():
+            shutil.copytree(entry, new / entry.name, dirs_exist_ok=True)
 
 
 def _put_in_place(temporary: Path, path: Path) -> None:

@@ -119,7 +119,7 @@ def train_array(
     traces : sequence of path
         One per drive; a single one stands for its replicas.
     out_dir : path
-        Replaced by a directory with a model and a record per trace.
+        Replaced by a directory with a model and a record per trace; folders of models in it stay.
     recipe : Recipe, optional
     observer : Observer, optional
     processes : int, optional

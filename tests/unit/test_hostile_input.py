@@ -194,6 +194,22 @@ def test_training_replaces_no_directory_of_other_things(run: Run, tmp_path: Path
     assert (tmp_path / "thesis.tex").read_text() == "kept"
 
 
+def test_training_again_keeps_the_folders_of_models_below(run: Run, tmp_path: Path) -> None:
+    """As `make demo` makes them: networks, and models of latencies in a folder there."""
+    for _ in range(2):
+        for place in (tmp_path / "array", tmp_path / "array" / "latency"):
+            kind = ["--kind", "latency"] if place.name == "latency" else ["--epochs", 1]
+            train = ["train", "--trace", "good.blk", "-o", place, "--even-if-worse", *kind]
+            assert run(*train)[0] == 0
+            (tmp_path / "array" / "good.linnos").stat()
+    below = sorted(path.name for path in (tmp_path / "array" / "latency").iterdir())
+    assert below == ["good.hedge", "good.json", "good.linnos"]
+    (tmp_path / "array" / "latency" / "thesis.tex").write_text("kept")
+    said = refused(run, "train", "--trace", "good.blk", "-o", tmp_path / "array", "--epochs", 1)
+    assert "holds latency" in said
+    assert (tmp_path / "array" / "latency" / "thesis.tex").read_text() == "kept"
+
+
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of two pages."""

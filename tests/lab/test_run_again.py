@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: MIT
+"""What the README has one run with `make` can be run again in the same clone."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from eval import demo
+from eval.host import train
+
+ROOT = Path(__file__).parents[2]
+
+#: Really run, with what makes them short.
+RUN = {
+    "help": (),
+    "deb": (),
+    "liblinnos": (),
+    "install-lib": ("DESTDIR=installed",),
+    "ublk": (),
+    "fuzz": ("FUZZ_SECONDS=3",),
+}
+
+#: Only asked what they would run, and why.
+ASKED = {
+    "test": "is what runs this",
+    "test-qemu": "builds a kernel and boots it often under emulation",
+    "test-debug": "builds a kernel and boots it often under KASAN",
+    "test-machine": "builds a kernel's packages and installs a whole Debian; root",
+    "bench": "minutes, and measures",
+    "eval": "hours",
+    "eval-functions": "unpacks Debian's kernel and boots it under emulation",
+    "eval-filesystems": "hours",
+    "eval-apps": "wants packages of its own",
+    "eval-stock": "builds a kernel; many minutes",
+}
+
+
+def test_every_target_of_the_readme_is_here() -> None:
+    readme = (ROOT / "README.md").read_text()
+    named = set(re.findall(r"(?:`|^ {4})make ([a-z][a-z0-9.-]*)", readme, re.MULTILINE))
+    assert named == RUN.keys() | ASKED.keys() | {"demo"}
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sources as they are, where nothing was built; packages and venv are this clone's."""
+    place = tmp_path_factory.mktemp("clone")
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, place / name)
+    (place / ".venv").symlink_to(ROOT / ".venv")
+    (place / "build").mkdir()
+    (place / "build" / ".deps").touch()
+    return place
+
+
+def make(clone: Path, *arguments: str) -> str:
+    """What make says; the packages are there, however new the lists of them are."""
+    there = ("requirements.txt", "pyproject.toml", "debian-packages.txt")
+    old = [word for name in there for word in ("-o", name)]
+    ran = subprocess.run(
+        ["make", *old, *arguments],
+        cwd=clone, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout
+    return ran.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("target", RUN)
+def test_a_target_is_run_twice(clone: Path, target: str) -> None:
+    for _ in range(2):
+        make(clone, target, *RUN[target])
+
+
+@pytest.mark.parametrize("target", ASKED)
+def test_a_long_target_would_run_the_same_twice(clone: Path, target: str) -> None:
+    asked = make(clone, "--dry-run", target)
+    assert "pytest" in asked or "-m eval" in asked
+    assert make(clone, "--dry-run", target) == asked
+
+
+@pytest.mark.lab
+@pytest.mark.long
+def test_the_demo_is_run_thrice_on_a_trace_in_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one place, as in one clone: a second of workload, one epoch, and few of the policies."""
+    rows = ("baseline", "linnos", "lowest")
+    monkeypatch.setattr(demo, "ROWS", tuple(row for row in demo.ROWS if row.name in rows))
+
+    def train_briefly(traces: list[Path], models: Path, log: Path, *options: str) -> list[Path]:
+        brief = () if "latency" in options else ("--epochs", "1")
+        return train(traces, models, log, *options, *brief)
+
+    monkeypatch.setattr(demo, "train", train_briefly)
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "own.iolog"
+
+    def run(*arguments: str) -> float:
+        monkeypatch.setattr(sys, "argv", ["demo", "--seconds", "1", *arguments])
+        demo.main()
+        runs = json.loads(Path("out/demo/summary.json").read_text())["runs"]
+        assert [each["name"] for each in runs] == list(rows)
+        assert not any(each["data_errors"] for each in runs)
+        return float(runs[0]["mean_us"])
+
+    first = run()
+    shutil.copy(tmp_path / "out" / "demo" / "workload" / "flash0.iolog", own)
+    of_own = run("--trace", str(own))
+    assert of_own != first
+    # The workload is the one that is generated again, nothing is left of the trace.
+    assert run() == first
