@@ -25,6 +25,7 @@ from eval.guests import NEEDS_LATENCY_MODEL, Scenario, read_latency_us, record, 
 from eval.host import linnapp, train
 from eval.intervals import percentile
 from eval.progress import Steps
+from linnapp.commands._display import latency_quality
 from linnapp.lab.array import Array
 
 #: Extra I/O that the capped rows may cause: in an outage hedging would otherwise double the load.
@@ -215,6 +216,10 @@ def demo(trace: Path | None, out: Path, models_dir: Path, seed: int, half_s: int
     print(f"\nRead latency in us; {runs[0]['reads']} reads, a burst on one drive at a time:\n")
     print(table(runs))
     print(f"\nData errors: {runs[0]['data_check']}.")
+    print("\nModels of latencies, on reads that they did not learn from:")
+    for model in trees:
+        trained = json.loads(model.with_suffix(".json").read_text())
+        print(f"{model.stem}: {latency_quality(trained)}")
     print(f"\n{out}/summary.json, {out}/cdf.png; models in {models_dir}/")
 
 

@@ -13,6 +13,34 @@ if TYPE_CHECKING:
     from linnapp.model import LatencyModel, Model
 
 
+def latency_quality(record: dict[str, Any]) -> str:
+    """How well a latency model ranks reads, and how far off it is: on reads that it never saw.
+
+    Whether a read is beyond the point is not what it is asked: that may lie below the median read,
+    and is not what it refuses by.
+
+    Parameters
+    ----------
+    record : dict
+        Of its training, or of an evaluation.
+    """
+    areas = ", ".join(
+        f"{name} {'-' if record[key] is None else format(record[key], '.3f')}"
+        for name, key in (
+            ("this model", "auc"),
+            ("last latencies", "auc_last_latencies"),
+            ("pending pages", "auc_pending"),
+        )
+    )
+    off, off_last = (
+        2 ** record[key] for key in ("mean_abs_log2_error", "mean_abs_log2_error_last_latencies")
+    )
+    return (
+        f"area under ROC: {areas}; off by a factor of {off:.2f}, the mean of the last latencies by "
+        f"{off_last:.2f}"
+    )
+
+
 class TrainingDisplay:
     """Writes an array's training to stderr; implements `linnapp.learn.recipe.Observer`."""
 
@@ -59,14 +87,18 @@ class TrainingDisplay:
     def trained(self, drive: str, model: Model | LatencyModel, record: dict[str, Any]) -> None:
         """A drive's model is ready."""
         stopped = " (interrupted: the best epoch so far)" if record["interrupted"] else ""
+        verdicts = ""
         if record.get("kind") == "latency":
             self._latency(drive, record)
         else:
             self._quality(drive, record)
+            verdicts = (
+                f", accuracy {record['accuracy']:.2%}, "
+                f"false submits {record['false_submit_ratio']:.2%}, "
+                f"false revokes {record['false_revoke_ratio']:.2%}"
+            )
         self._line(
-            f"{drive}: model {model.model_id}{stopped}, accuracy {record['accuracy']:.2%}, "
-            f"false submits {record['false_submit_ratio']:.2%}, "
-            f"false revokes {record['false_revoke_ratio']:.2%}, "
+            f"{drive}: model {model.model_id}{stopped}{verdicts}, "
             f"{time.monotonic() - self._start:.1f} s"
         )
 
@@ -101,17 +133,9 @@ class TrainingDisplay:
             )
         else:
             self._line(f"{drive}: {record['n_trees']} trees")
-        areas = ", ".join(
-            f"{name} {'-' if record[key] is None else format(record[key], '.3f')}"
-            for name, key in (
-                ("this model", "auc"),
-                ("last latencies", "auc_last_latencies"),
-                ("pending pages", "auc_pending"),
-            )
-        )
         refused = record["refuse_us"]
         self._line(
-            f"{drive}: area under ROC: {areas}; "
+            f"{drive}: {latency_quality(record)}; "
             + ("refuses nothing" if refused is None else f"refuses beyond {refused} us")
         )
         if record["hedge_table"]["why_one_row"]:

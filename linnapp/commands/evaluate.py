@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from linnapp.commands._options import model_option, reader_options
+
+if TYPE_CHECKING:
+    from linnapp.learn.evaluation import Evaluation
 
 
 @click.command()
@@ -44,18 +47,19 @@ def evaluate(
     of the last reads' latencies and the pending pages, and with --bound gradient-boosted trees that
     are trained on the trace itself, each fifth of it judged by trees that never saw it.
 
-    A latency model is judged as the verdict that it makes beyond its refuse_us, and by how far off
-    its predictions are: the geometric mean of the factors.
+    A latency model is judged by how it ranks, by how far off its predictions are, the geometric
+    mean of the factors, and, if it refuses at all, as the verdict that it makes beyond refuse_us.
     """
     from linnapp.learn.evaluation import LatencyEvaluation
     from linnapp.learn.evaluation import evaluate as judge
-    from linnapp.model import find_model, load_model
+    from linnapp.model import LatencyModel, find_model, load_model
     from linnapp.trace.blktrace import trace_files
     from linnapp.trace.recorded import drive_of
 
     drive = drive_of(trace_files(trace)[0].name)
     path = find_model(model_path, drive)
-    result = judge(load_model(path), trace, engine, **reader)  # type: ignore[arg-type]
+    model = load_model(path)
+    result = judge(model, trace, engine, **reader)  # type: ignore[arg-type]
     auc_bound = None
     if bound:
         from linnapp.learn.bound import black_box_auc
@@ -69,22 +73,11 @@ def evaluate(
         return
     c = result.confusion
     click.echo(f"model {result.model_id} ({path}), slow above {result.threshold_us} us")
-    click.echo(
-        f"{c.total} reads, accuracy {c.accuracy:.2%}, "
-        f"of predicting all fast {result.always_fast_accuracy:.2%}"
-    )
-    click.echo(f"{'':12} {'predicted fast':>16} {'predicted slow':>16}")
-    for truth, fast, slow, wrong, ratio in (
-        ("fast", c.true_fast, c.false_revoke, "false revokes", c.false_revoke_ratio),
-        ("slow", c.false_submit, c.true_slow, "false submits", c.false_submit_ratio),
-    ):
-        click.echo(f"{truth:12} {fast:16d} {slow:16d}  {wrong} {ratio:.2%}")
-    if result.false_revoke_share is not None:
-        click.echo(f"it refuses {result.false_revoke_share:.2%} of the fast reads")
-    click.echo(
-        f"mean latency {result.mean_us:.1f} us, "
-        f"of the reads it admits {result.mean_admitted_us:.1f} us"
-    )
+    if isinstance(model, LatencyModel) and not model.refuses:
+        # Fast or slow was not what it was asked, and its point may lie below the median read.
+        click.echo(f"{c.total} reads, mean latency {result.mean_us:.1f} us; it refuses nothing")
+    else:
+        _echo_verdicts(result)
     if isinstance(result, LatencyEvaluation):
         click.echo(
             f"predicted {result.mean_predicted_us:.1f} us on average, off by a factor of "
@@ -101,4 +94,25 @@ def evaluate(
     click.echo(
         "area under ROC: "
         + ", ".join(f"{name} {'-' if a is None else f'{a:.3f}'}" for name, a in areas.items())
+    )
+
+
+def _echo_verdicts(result: Evaluation) -> None:
+    """How many reads it calls fast and slow, and how many of these are."""
+    c = result.confusion
+    click.echo(
+        f"{c.total} reads, accuracy {c.accuracy:.2%}, "
+        f"of predicting all fast {result.always_fast_accuracy:.2%}"
+    )
+    click.echo(f"{'':12} {'predicted fast':>16} {'predicted slow':>16}")
+    for truth, fast, slow, wrong, ratio in (
+        ("fast", c.true_fast, c.false_revoke, "false revokes", c.false_revoke_ratio),
+        ("slow", c.false_submit, c.true_slow, "false submits", c.false_submit_ratio),
+    ):
+        click.echo(f"{truth:12} {fast:16d} {slow:16d}  {wrong} {ratio:.2%}")
+    if result.false_revoke_share is not None:
+        click.echo(f"it refuses {result.false_revoke_share:.2%} of the fast reads")
+    click.echo(
+        f"mean latency {result.mean_us:.1f} us, "
+        f"of the reads it admits {result.mean_admitted_us:.1f} us"
     )

@@ -181,11 +181,12 @@ def _show_latencies(looked: Any, reference: str, as_json: bool) -> None:
     from linnapp.learn import latency_explanation
 
     model = looked.model
+    refuses = f"not worth waiting for above {model.refuse_us} us"
     held_against = latency_explanation.reference_of(looked, reference)
     _show(
         looked, held_against, latency_explanation.explain(looked, held_against), as_json,
         about=f"latency model {model.model_id}, slow above {model.threshold_us} us, "
-        f"not worth waiting for above {model.refuse_us} us",
+        + (refuses if model.refuses else "refuses nothing"),
         what="reads",
         against=words.latency_reference(held_against),
         each=lambda found: words.expected(found, held_against, logarithmic=model.n_trees > 0),

@@ -459,7 +459,7 @@ def outcome(row: Any, threshold_us: int) -> str:
     judged = {
         (True, True): "rightly",
         (True, False): "a false revoke, had it been refused",
-        (False, True): "a false submit",
+        (False, True): "let through",
         (False, False): "rightly",
     }[predicted_slow, slow]
     return f"{words}; took {latency_us} us, {'slow' if slow else 'fast'}: {judged}"

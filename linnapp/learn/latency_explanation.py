@@ -302,6 +302,8 @@ def _peers(row: Any) -> dict[str, Any] | None:
 def _outcome(row: Any, model: LatencyModel) -> str:
     if row["decided"]:
         return outcome(row, model.threshold_us)
+    if not model.refuses:
+        return f"took {row['latency_us']} us"
     slow = row["latency_us"] > model.threshold_us
     right = "rightly" if slow == (row["predicted_us"] > model.refuse_us) else "wrongly"
     return f"took {row['latency_us']} us, {'slow' if slow else 'fast'}: {right}"

@@ -44,6 +44,7 @@ from linnapp.model.latency_model import (
     HISTORY,
     LEAF_LIMIT,
     N_FEATURES,
+    NEVER,
     NO_SPLIT,
     LatencyModel,
 )
@@ -69,8 +70,6 @@ MAX_READS = 2_000_000
 
 #: A read is overdue when it has taken longer than so many percent of all do.
 OVERDUE_PERCENTILE = 90
-
-NEVER = 2**32 - 1
 
 #: What each slice of a trace decides, as in :data:`linnapp.learn.drive_training.DECIDED_BY`. The
 #: figures on the test slice are of trees that had not seen it.

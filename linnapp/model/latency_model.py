@@ -59,6 +59,9 @@ LEAF_LIMIT = 1 << 15
 #: what follows the checksum
 _FIELDS = struct.Struct("<HHBBBBIIIi")
 
+#: As `refuse_us`: nothing is refused, since no prediction is higher.
+NEVER = 2**32 - 1
+
 #: A split that sends every read to the left.
 NO_SPLIT = CAP
 
@@ -109,6 +112,11 @@ class LatencyModel:
         """The simple one: what the last reads took, on average."""
         none = np.empty((0, N_SPLITS), np.uint32), np.empty((0, N_LEAVES), np.int16)
         return cls(*none, 0, threshold_us, refuse_us, overdue_us)
+
+    @property
+    def refuses(self) -> bool:
+        """Whether it ever calls a read slow; a model may only say what to expect."""
+        return self.refuse_us < NEVER
 
     @property
     def n_trees(self) -> int:

@@ -169,7 +169,7 @@ def test_slow_ones_come_slowest_first(explain: Explain, recorded: Path, queue_mo
     slow = explain("--trace", recorded, "--model", queue_model, "--slow", "--last", 2)["decisions"]
     assert [each["latency_us"] for each in slow] == [4131, 4092]
     few = explain("--events", _one_slow(recorded), "--model", queue_model, "--slow")["decisions"]
-    assert [each["outcome"] for each in few] == ["admitted; took 3000 us, slow: a false submit"]
+    assert [each["outcome"] for each in few] == ["admitted; took 3000 us, slow: let through"]
 
 
 def _one_slow(beside: Path) -> Path:
@@ -242,7 +242,7 @@ def test_printed_events_explained(explain: Explain, tmp_path: Path, queue_model:
         "1 reads whose end was not seen left out",
     ]
     assert [each["outcome"] for each in shown["decisions"]] == [
-        "admitted; took 1499990 us, slow: a false submit",
+        "admitted; took 1499990 us, slow: let through",
         "revoked; how long it would have taken nobody knows",
         "admitted all the same, as a probe; took 90 us, fast: a false revoke, had it been refused",
         "stalled: reads are in flight and none has come back; revoked; how long it would have "

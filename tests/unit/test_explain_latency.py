@@ -24,7 +24,7 @@ from linnapp.learn.latency_explanation import (
 )
 from linnapp.model import LatencyModel
 from linnapp.model.latency_engine import power, predict_us
-from linnapp.model.latency_model import CAP, FEATURES, LATENCIES, N_FEATURES
+from linnapp.model.latency_model import CAP, FEATURES, LATENCIES, N_FEATURES, NEVER
 from linnapp.trace import decisions
 
 
@@ -120,6 +120,11 @@ def test_a_recording_explained(
     assert shown["decisions"][-1]["saw"]["reads_in_flight"] == 29
     slowest = explain(*arguments, "--slow", "--last", 1)["decisions"]
     assert [each["latency_us"] for each in slowest] == [4131]
+    never = random_trees(1, threshold_us=200, overdue_us=CAP, refuse_us=NEVER)
+    never.save(tmp_path / "never.linnos")
+    words = "\n".join(explain(*arguments[:-1], tmp_path / "never.linnos", as_json=False))
+    assert "slow above 200 us, refuses nothing;" in words and "4294967295" not in words
+    assert "wrongly" not in words  # nothing was said of fast and slow
     with pytest.raises(LinnappError, match="all decisions are of another model"):
         (tmp_path / "events.txt").write_text(decision(1.0, 8))
         explain("--events", tmp_path / "events.txt", "--model", tmp_path / "trees.linnos")
@@ -152,7 +157,7 @@ def test_the_kernels_decisions_are_explained_from_their_features(
     assert [list(each["saw"].values()) for each in shown["decisions"]] == rows.tolist()
     outcomes = [each["outcome"] for each in shown["decisions"]]
     assert any(words.startswith("revoked; ") for words in outcomes)
-    assert any("took 1000 us, slow: a false submit" in words for words in outcomes)
+    assert any("took 1000 us, slow: let through" in words for words in outcomes)
     assert "\n  happened  revoked; how long" in "\n".join(explain(*arguments, as_json=False))
 
 
