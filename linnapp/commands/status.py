@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 _TITLES = (
-    *("drive", "mode", "model", "kind", "threshold", "reads", "hinted", "admitted", "revoked"),
-    *("probes", "slow", "false submits", "ns per inference"),
+    *("drive", "mode", "model", "kind", "threshold", "p99", "refused", "reads", "hinted"),
+    *("admitted", "revoked", "probes", "slow", "slow admitted", "ns per inference"),
 )
 _N_TEXT = 4
 
@@ -33,7 +33,7 @@ _LABEL_WIDTH = 21
 _CELL_WIDTH = 23
 
 #: counters shown as rates since the last look
-_RATES = ("reads", "latency_critical", "admitted", "revoked", "probes", "slow", "false_submits")
+_RATES = ("reads", "latency_critical", "admitted", "revoked", "probes")
 _PEER_RATES = ("kept", "expected_gain_us")
 
 #: shown if a drive is asked about reads without a hint, as by md: those and the hinted ones
@@ -55,11 +55,15 @@ _ASKED_RATES = ("inferences",)
 def status(devices: tuple[str, ...], as_json: bool, watch: bool, interval: float) -> None:
     """Show mode, model, counters and rates of the drives, or of all that have LinnOS.
 
-    Rates are those since the last look, of this command or of --watch. Of drives with peers also
-    the reads that were kept because no peer was predicted to be sooner, and what a revocation was
-    predicted to win, on average, beyond what the failover costs. Disks that are no drives
-    (null_blk, loop, ram, zram), or have no medium, are shown if they are named, have a model, or a
-    mode other than off.
+    Rates are those since the last look, of this command or of --watch; p99 is of all reads that the
+    policy has timed, within 12 %, refused the share of the hinted reads. Slow are reads above the
+    threshold, slow admitted those of them that were predicted fast (stats/false_submits). A point
+    below the median read makes half of a healthy drive's reads slow: compare the two shares.
+
+    Of drives with peers also the reads that were kept because no peer was predicted to be sooner,
+    and what a revocation was predicted to win, on average, beyond what the failover costs. Disks
+    that are no drives (null_blk, loop, ram, zram), or have no medium, are shown if they are named,
+    have a model, or a mode other than off.
     """
     from linnapp.drive.sysfs import check_has_drives
 
@@ -111,6 +115,7 @@ def _looks(devices: Sequence[str]) -> list[dict[str, Any]]:
 
 def _look(drive: Any) -> dict[str, Any]:
     from linnapp.drive import state
+    from linnapp.drive.latencies import percentile_us
     from linnapp.errors import LinnappError
 
     stats = drive.stats
@@ -127,6 +132,8 @@ def _look(drive: Any) -> dict[str, Any]:
         "model_kind": drive.model_kind,
         "threshold_us": drive.threshold_us,
         **drive.probes,
+        "p99_us": percentile_us(drive.latency_counts or [], 99),
+        "refused_share": _share(revoked, stats.get("latency_critical", 0)),
         "peers": peers,
         "failover_us": drive.failover_us,
         "expected_gain_us_mean": stats.get("expected_gain_us", 0) / revoked
@@ -137,6 +144,10 @@ def _look(drive: Any) -> dict[str, Any]:
         "since_s": since_s,
         "per_second": rates,
     }
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole > 0 else None
 
 
 def _since_last(
@@ -165,13 +176,19 @@ def _cells(row: dict[str, Any], between: str, peers: bool, asked: bool) -> list[
     """A drive's values in the order of the titles; rates follow their counter."""
     rates = row["per_second"] or {}
     mean_ns, gain_us = row["inference_ns_mean"], row["expected_gain_us_mean"]
+    p99_us, refused, stats = row["p99_us"], row["refused_share"], row["stats"]
+    completed = stats.get("reads", 0) - stats.get("revoked", 0)
     cells = [
         row["drive"],
         row["mode"],
         row["model_id"] or "none",
         row["model_kind"] or "-",
         f"{row['threshold_us']} us" if row["model_id"] else "-",
+        f"{p99_us:.0f} us" if p99_us is not None else "-",
+        f"{refused:.1%}" if refused is not None else "-",
         *(_count(row, rates, name, between) for name in _RATES),
+        _part(stats, "slow", completed, f"{between}{{:.1%}} of reads"),
+        _part(stats, "false_submits", stats.get("admitted", 0), f"{between}{{:.1%}} of admitted"),
         f"{mean_ns:.0f}" if mean_ns is not None else "-",
     ]
     if peers:
@@ -188,6 +205,12 @@ def _cells(row: dict[str, Any], between: str, peers: bool, asked: bool) -> list[
 def _count(row: dict[str, Any], rates: dict[str, float], name: str, between: str) -> str:
     rate = f"{between}{rates[name]:.1f}/s" if name in rates else ""
     return f"{row['stats'].get(name, 0)}{rate}"
+
+
+def _part(stats: dict[str, int], name: str, whole: int, words: str) -> str:
+    """A counter, and what share of others it is."""
+    share = _share(stats.get(name, 0), whole)
+    return f"{stats.get(name, 0)}{'' if share is None else words.format(share)}"
 
 
 def _show(rows: list[dict[str, Any]], console: Console) -> RenderableType:

@@ -37,6 +37,7 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
     us           mean of the reads since the last look, from request to completion
     p50, p99     of the same reads, from issue to completion, within 12 %; the policy
                  times them while it is not off or asleep
+    refused      share of the hinted reads that was refused with EBUSY
     reads/s      completed, with and without the hint
     share        of drives in an md array: the part of its drives' reads that this one had
     asked/s      where md, a program or a peer asks what to expect: reads that the model
@@ -46,7 +47,6 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
     kept/s       of drives with peers: predicted slow, admitted as no peer was sooner
     gain us      ... what a refused read has won, as predicted: by how much sooner
                  a peer was to serve it, a failover taken off (expected_gain_us)
-    false/s      slow reads that were predicted to be fast
     burst        for how long at least half of the hinted reads have been refused
     model, age   the active model, and how long ago linnapp uploaded it
 

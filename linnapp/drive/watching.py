@@ -119,6 +119,12 @@ class Row:
     latency_counts: list[int] = dataclasses.field(default_factory=list)
 
     @property
+    def refused_share(self) -> float | None:
+        """Of the hinted reads those that were refused; None without any."""
+        hinted = self.per_second.get("latency_critical", 0)
+        return self.per_second.get("revoked", 0) / hinted if hinted else None
+
+    @property
     def is_asked(self) -> bool:
         """Whether anybody has ever asked the model about a read without a hint: md, a program."""
         return self.totals.get("inferences", 0) > self.totals.get("latency_critical", 0)

@@ -182,6 +182,17 @@ def test_the_page_is_whole_and_needs_nothing_else() -> None:
     assert re.search(r"in a burst in 1[5-8] of the minutes", said)
 
 
+def test_now_is_p99_and_what_is_refused() -> None:
+    """Of a model whose point is below the median read half of the reads are false submits."""
+    hour = Hour()
+    per_second = {"latency_critical": 10.0, "admitted": 9.8, "revoked": 0.2, "false_submits": 5.4}
+    hour.add([row(per_second=per_second, read_us_percentiles={"p50": 87.0, "p99": 143.0})], NOW_S)
+    html = _hour_page.page(hour, 5.0, NOW_S)
+    assert "<dt>p99 now</dt><dd>143 us</dd>" in html
+    assert "<dt>refused</dt><dd>2.0 %</dd>" in html
+    assert "false submits" not in html and "5.4" not in html
+
+
 def test_names_are_text_and_nothing_else() -> None:
     hour = Hour()
     hour.add([row("<script>x</script>", model_id='"><b>')], NOW_S)

@@ -16,6 +16,7 @@ from test_model_format import random_model
 
 from linnapp.cli import cli
 from linnapp.drive import state
+from linnapp.drive.latencies import N_BUCKETS
 from linnapp.drive.sysfs import Drive, drives
 from linnapp.errors import DeviceError, LinnappError, ModelError
 
@@ -273,6 +274,29 @@ def test_status_shows_reads_that_were_asked_about(
     assert row["per_second"]["inferences"] == pytest.approx(100 / row["since_s"])
 
 
+def test_status_says_what_share_is_slow_whoever_decides(
+    tree: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A point below the median read: half of a healthy drive's reads are beyond it."""
+    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
+    for name, count in (
+        *(("reads", 2000), ("latency_critical", 2000), ("admitted", 1980), ("revoked", 20)),
+        *(("slow", 1060), ("false_submits", 1040)),
+    ):
+        (tree / "stats" / name).write_text(f"{count}\n")
+    counts = [0] * N_BUCKETS
+    counts[18] = 1980
+    (tree / "latency_us_histogram").write_text(" ".join(map(str, counts)) + "\n")
+    run_cli("status", "sda")
+    shown = capsys.readouterr().out
+    assert re.search(r"│ +\d+ us │ +1\.0% │", shown)
+    assert "53.5% of reads" in shown and "52.5% of admitted" in shown
+    assert "false" not in shown
+
+
 def run_cli(*arguments: str) -> None:
     cli.main(list(arguments), standalone_mode=False)
 
@@ -407,5 +431,5 @@ def test_status_is_whole_on_any_terminal(
     shown = capsys.readouterr().out
     assert "…" not in shown
     assert max(map(len, shown.splitlines())) <= width
-    for word in (*names, "observe", "false submits", "ns per inference", "12", "0.0/s"):
+    for word in (*names, "observe", "slow admitted", "ns per inference", "12", "0.0/s"):
         assert word in shown

@@ -199,6 +199,51 @@ def test_what_peers_were_good_for_is_shown(kernel: Kernel, clock: Callable[[floa
     assert array.look()[1].expected_gain_us_mean is None  # nothing was refused
 
 
+def test_a_healthy_drive_does_not_look_broken(
+    kernel: Kernel, clock: Callable[[float], None]
+) -> None:
+    """Its model's point is below the median read, as it is where a failover is cheap."""
+    replaced(kernel.root / "block" / "sdb" / "linnos" / "threshold_us", "80\n")
+    array = Array([])
+    array.look()
+    totals = kernel.totals["sdb"]
+    totals["slow"], totals["false_submits"] = 1060, 1040
+    kernel.goes_on(2000, 90, 20)
+    clock(1)
+    rows = array.look()
+
+    def text(shown: RenderableType) -> str:
+        console = Console(width=160, record=True, file=io.StringIO())
+        console.print(shown)
+        return console.export_text()
+
+    shown = text(table(rows, 160))
+    # What p99 is and how many are refused; of what is above the point nothing.
+    assert re.search(r"^sdb .* 90 +88 +88 +1% ", shown, re.M)
+    assert "1040" not in shown and "false" not in shown
+    # Beside it what it is of all reads, whoever decides.
+    assert (
+        "slower than 80 us: 52.5% of the admitted reads, predicted fast (false_submits), 53.5% of "
+        "all reads (slow)"
+    ) in text(opened(rows[1], 160))
+
+
+def test_an_upload_that_nobody_remembers_has_no_age(
+    kernel: Kernel, clock: Callable[[float], None]
+) -> None:
+    (kernel.root / "state" / "sdb" / "upload.json").unlink()
+    array = Array([])
+    array.look()
+    clock(1)
+    console = Console(width=160, record=True, file=io.StringIO())
+    for row in array.look():
+        console.print(opened(row, 160))
+    shown = console.export_text()
+    assert "sda: observe, no model\n" in shown
+    assert f"model {kernel.model.model_id}, when it was uploaded is not known, slow above" in shown
+    assert "- ago" not in shown
+
+
 def test_reads_that_md_asks_about_are_shown(kernel: Kernel, clock: Callable[[float], None]) -> None:
     def below(array: str, *members: str) -> None:
         slaves = kernel.root / "block" / array / "slaves"
@@ -298,7 +343,7 @@ def test_a_table_fits_its_terminal(
     shown = console.export_text()
     assert max(map(len, shown.splitlines())) <= width
     assert "…" not in shown
-    for word in ("sda", "sdb", "250", "70000", *(["239"] if width >= 60 else [])):
+    for word in ("sda", "sdb", "250", "57%", *(["239", "70000"] if width >= 60 else [])):
         assert word in shown
     assert (kernel.model.model_id in shown) == (width >= 160)
 
