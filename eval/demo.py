@@ -229,7 +229,7 @@ def folder(out: Path, row: Row) -> Path:
 
 
 def workload(
-    trace: Path | None, array: Array, out: Path, seed: int, half_s: int
+    trace: Path | None, array: Array, out: Path, seed: int, half_s: int = HALF_S
 ) -> tuple[list[Path], float, float]:
     """The workload as iologs, and the lengths in seconds of its two slices."""
     out.mkdir(parents=True, exist_ok=True)
