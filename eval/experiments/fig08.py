@@ -275,7 +275,7 @@ def reading(data: dict[str, Any]) -> str:
         f"due. Data and I/O errors: {errors}; "
         + (
             "each write went to every drive."
-            if data["replicate_writes"]
+            if data.get("replicate_writes")
             else "each drive had its own writes, and a read was compared with those of the drive "
             "that served it."
         )
