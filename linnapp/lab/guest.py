@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shlex
 import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import tty
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -28,10 +31,13 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 #: Where a guest looks for commands unless told otherwise.
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-#: File descriptors of the machine that the command's output and errors go to,
-#: the same in every run: their numbers stand in what the guest can read.
-OUT_FD, ERR_FD = 8, 9
-_REDIRECT = f'exec {OUT_FD}>&0 {ERR_FD}>&1 0</dev/null 1>&2; exec "$@"'
+#: File descriptors of the machine that the command's keys come from, and its output and errors go
+#: to, the same in every run: their numbers stand in what the guest can read.
+KEYS_FD, OUT_FD, ERR_FD = 7, 8, 9
+_REDIRECT = f'exec {KEYS_FD}<&0 {OUT_FD}>&1 {ERR_FD}>&2 0</dev/null 1>machine.log 2>&1; exec "$@"'
+
+#: Between two looks whether a guest that is sent keys has ended.
+_KEYS_LOOK_S = 0.2
 
 
 class LabError(RuntimeError):
@@ -165,6 +171,7 @@ def boot(
     mount: Callable[[str, Folder], str],
     *,
     cwd: Path | None = None,
+    keys: int | None = None,
     stdout: BinaryIO | None = None,
     stderr: BinaryIO | None = None,
 ) -> Result:
@@ -178,8 +185,8 @@ def boot(
         What to boot.
     machine : callable
         Takes the control folder; returns the program that is the machine,
-        with its arguments, and its environment. It runs in the control folder,
-        and what it writes to OUT_FD and ERR_FD is the command's output. Where
+        with its arguments, and its environment. It runs in the control folder, can read what is
+        typed from KEYS_FD, and what it writes to OUT_FD and ERR_FD is the command's output. Where
         ``guest.shared()`` has its K-th folder, the control folder has a
         symbolic link to it, ``folderK``.
     mount : callable
@@ -187,6 +194,8 @@ def boot(
         this kind of guest, the mount point left out.
     cwd : Path, optional
         Working folder of the command, by default the caller's.
+    keys : int, optional
+        File descriptor of a terminal: what is typed there is the machine's to read, key by key.
     stdout, stderr : binary file, optional
         Where the command's output goes while it runs, by default to this
         process's own.
@@ -213,23 +222,53 @@ def boot(
             quoted = shlex.quote(place)
             mounts.append(f"mkdir -p {quoted}\n{mount(f'folder{k}', folder)} {quoted}")
         _write_control(control, command, guest, cwd or Path.cwd(), mounts)
-        out_read, out_write = os.pipe()
-        err_read, err_write = os.pipe()
         arguments, environment = machine(control)
-        with (control / "machine.log").open("wb") as log:
+        with contextlib.nullcontext(subprocess.DEVNULL) if keys is None else _typed(keys) as typed:
+            out_read, out_write = os.pipe()
+            err_read, err_write = os.pipe()
             process = subprocess.Popen(
                 ["/bin/sh", "-c", _REDIRECT, "sh", *arguments],
-                stdin=out_write,
-                stdout=err_write,
-                stderr=log,
+                stdin=typed,
+                stdout=out_write,
+                stderr=err_write,
                 cwd=control,
                 env=environment,
                 start_new_session=True,
             )
-        os.close(out_write)
-        os.close(err_write)
-        _wait_for(process, [(out_read, out), (err_read, err)], guest.timeout_s)
+            os.close(out_write)
+            os.close(err_write)
+            _wait_for(process, [(out_read, out), (err_read, err)], guest.timeout_s)
         return _read_result(control)
+
+
+@contextlib.contextmanager
+def _typed(terminal: int) -> Iterator[int]:
+    """Have keys arrive when they are pressed; yields the read end of a pipe that has them.
+
+    Ctrl-C stays the caller's. The terminal is afterwards as it was.
+    """
+    before = termios.tcgetattr(terminal)
+    read, write = os.pipe()
+    done = threading.Event()
+
+    def pump() -> None:
+        with contextlib.suppress(OSError):  # the guest, or the terminal, has gone
+            while not done.is_set():
+                if select.select([terminal], [], [], _KEYS_LOOK_S)[0]:
+                    os.write(write, os.read(terminal, 4096))
+
+    thread = threading.Thread(target=pump, daemon=True)
+    try:
+        tty.setcbreak(terminal)
+        thread.start()
+        yield read
+    finally:
+        done.set()
+        if thread.ident is not None:
+            thread.join()
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+        os.close(read)
+        os.close(write)
 
 
 def _pump(source: BinaryIO, sink: BinaryIO) -> None:

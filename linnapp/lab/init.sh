@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 # First process of the lab's guest, read from the folder that the host shares
 # with it for this one boot: setup.sh (drives), command.sh (what the user asked
-# for), terminal (there when output goes to one), status (the command's exit
-# code, written here).
+# for), terminal (rows and columns, there when output goes to one), keys (there
+# when what is typed comes from there), status (the command's exit code, written
+# here).
 . /run/init-mounts.sh
 
 mount -t hostfs -o /proc/self/cwd/. none /run/control
@@ -24,8 +25,23 @@ stty -F /dev/ttyS0 raw -echo 2>/dev/null
 stty -F /dev/ttyS1 raw -echo 2>/dev/null
 
 if env -i PATH="$PATH" sh -eu /run/control/setup.sh >/run/setup.log 2>&1; then
+	# Servers of the command's are reached on the guest itself, and nowhere else.
+	ip link set lo up
 	if [ -e /run/control/terminal ]; then
-		sh /run/control/command.sh </dev/null >/dev/ttyS0 2>/dev/ttyS1
+		read -r rows columns </run/control/terminal
+		input=/dev/null
+		if [ -e /run/control/keys ]; then
+			# The host's terminal shows output as it comes, and no keys.
+			input=/dev/ttyS0
+			stty -F /dev/ttyS0 sane -opost
+		fi
+		(
+			# A terminal that nobody has open forgets its size.
+			for output in 1 2; do
+				stty rows "$rows" cols "$columns" <&"$output"
+			done
+			exec sh /run/control/command.sh
+		) <"$input" >/dev/ttyS0 2>/dev/ttyS1
 		status=$?
 	else
 		# Through pipes, so that programs see no terminal.

@@ -26,7 +26,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from linnapp.lab.guest import ERR_FD, OUT_FD, REPOSITORY, Folder, Guest, LabError, Result, boot
+from linnapp.lab.guest import (
+    ERR_FD,
+    KEYS_FD,
+    OUT_FD,
+    REPOSITORY,
+    Folder,
+    Guest,
+    LabError,
+    Result,
+    boot,
+)
 
 #: What the guest's first process reads.
 _INIT = ("init.sh", "init-mounts.sh")
@@ -57,7 +67,8 @@ def run(
         Working folder of the command, by default the caller's.
     stdout, stderr : binary file, optional
         Where the command's output goes while it runs, by default to this
-        process's own.
+        process's own. Where that is a terminal the command has one of its size, and reads what is
+        typed there.
 
     Returns
     -------
@@ -73,18 +84,25 @@ def run(
         raise LabError(f"{guest.kernel}: no lab kernel there; `make kernel` builds it")
     out = stdout if stdout is not None else sys.stdout.buffer
     terminal = bool(getattr(out, "isatty", lambda: False)())
+    keys = terminal and stdout is None and sys.stdin.isatty()
 
     def machine(control: Path) -> tuple[list[str], dict[str, str]]:
         for name in _INIT:
             shutil.copyfile(Path(__file__).with_name(name), control / name)
         if terminal:
-            (control / "terminal").touch()
+            size = os.get_terminal_size(out.fileno())
+            (control / "terminal").write_text(f"{size.lines} {size.columns}\n")
+        if keys:
+            (control / "keys").touch()
         (control / "linux").symlink_to(guest.kernel.resolve())
         (control / "tmp").symlink_to(_tmpfs_dir())
-        return ["taskset", "-c", str(cpu), *_arguments(guest)], {"PATH": os.defpath}
+        return ["taskset", "-c", str(cpu), *_arguments(guest, keys)], {"PATH": os.defpath}
 
     with _one_cpu() as cpu:
-        return boot(command, guest, machine, _mount, cwd=cwd, stdout=out, stderr=stderr)
+        return boot(
+            command, guest, machine, _mount,
+            cwd=cwd, keys=sys.stdin.fileno() if keys else None, stdout=out, stderr=stderr,
+        )  # fmt: skip
 
 
 @contextmanager
@@ -111,7 +129,7 @@ def _mount(name: str, folder: Folder) -> str:
     return f"mount -t hostfs{'' if folder.writable else ' -r'} -o /proc/self/cwd/{name}/. none"
 
 
-def _arguments(guest: Guest) -> list[str]:
+def _arguments(guest: Guest, keys: bool) -> list[str]:
     return [
         *_without_randomisation(),
         # The shell that starts us has added to the environment.
@@ -127,7 +145,7 @@ def _arguments(guest: Guest) -> list[str]:
         "con=null",
         "ssl=null",
         "con0=null,fd:2",
-        f"ssl0=null,fd:{OUT_FD}",
+        f"ssl0={f'fd:{KEYS_FD}' if keys else 'null'},fd:{OUT_FD}",
         f"ssl1=null,fd:{ERR_FD}",
         "uml_dir=./",
         "umid=guest",

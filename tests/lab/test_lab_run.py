@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
+import select
 import shlex
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -98,6 +103,61 @@ def test_output_to_a_terminal_is_one_in_the_guest() -> None:
         ["script", "-qec", command, "/dev/null"], capture_output=True, text=True, timeout=3600
     )
     assert ran.returncode == 0, ran.stdout
+
+
+def in_a_terminal(*command: str, keys: bytes, after: bytes) -> str:
+    """What `linnapp lab run -- COMMAND` shows in a terminal of 31 rows and 97 columns.
+
+    `keys` are pressed once `after` was shown.
+    """
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 31, 97, 0, 0))
+    before = termios.tcgetattr(slave)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "linnapp", "lab", "run", "--size-mb", "64", "--", *command],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env={**os.environ, "TERM": "xterm"},
+    )
+    shown, left = b"", keys
+    while process.poll() is None or select.select([master], [], [], 0)[0]:
+        if select.select([master], [], [], 0.1)[0]:
+            shown += os.read(master, 65536)
+        if left and after in shown:
+            os.write(master, left)
+            left = b""
+    assert process.returncode == 0, shown.decode(errors="replace")
+    assert termios.tcgetattr(slave) == before
+    os.close(master)
+    os.close(slave)
+    return shown.decode()
+
+
+def test_a_terminal_is_one_in_the_guest() -> None:
+    """It has the size of the caller's, and what is typed there is read."""
+    script = "tty <&0 >/dev/null && stty size && echo ready && read -r line && echo got $line"
+    shown = in_a_terminal("sh", "-ec", script, keys=b"a line\n", after=b"ready")
+    assert shown.split("\r\n") == ["31 97", "ready", "a line", "got a line", ""]
+
+
+def test_top_in_the_lab() -> None:
+    """One has nowhere else to look at it, before there is a machine to try."""
+    script = "echo observe >/sys/block/flash0/linnos/mode; linnapp top --interval 0.1"
+    shown = in_a_terminal("sh", "-ec", script, keys=b"q", after=b"flash2")
+    assert "linnapp top" in shown and "flash0" in shown
+    assert shown.rindex("\x1b[?1049l") > shown.rindex("\x1b[?1049h")
+
+
+def test_a_server_of_the_guest_s_own_is_reached_there() -> None:
+    script = (
+        "linnapp exporter --listen 127.0.0.1:0 2>/run/said & until grep -q http /run/said; do "
+        "sleep 0.1; done; python3 -c 'import sys, urllib.request; print(urllib.request.urlopen("
+        'open("/run/said").readline().split()[-1]).read().decode())\''
+    )
+    ran = lab_run("--size-mb", "64", "--", "sh", "-ec", script)
+    assert ran.returncode == 0, ran.stderr
+    assert "linnos_drives 3.0" in ran.stdout
 
 
 def test_folders_with_awkward_names(tmp_path: Path) -> None:
