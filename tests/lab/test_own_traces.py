@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+"""A trace on md raid1: bursts reach the mirrors, and the attribute is as it is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from md_arrays import recent_model
+
+from eval.cache import Cache
+from eval.experiment import Context
+from eval.experiments import own_traces
+
+pytestmark = pytest.mark.lab
+
+N_READS = 1200
+
+
+def test_bursts_reach_the_mirrors_and_the_attribute_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learnt = tmp_path / "learnt"
+    (learnt / "latency").mkdir(parents=True)
+    for k in range(3):
+        recent_model().save(learnt / "latency" / f"flash{k}.linnos")
+    (learnt / "replay").mkdir()
+    (learnt / "replay" / "volume.iolog").write_text(
+        "fio version 3 iolog\n"
+        + "".join(f"{k * 2500} /dev/v read {k * 8192} 4096\n" for k in range(N_READS))
+    )
+    trace = tmp_path / "mine.trace"
+    trace.write_text("told from others by its content\n")
+    monkeypatch.setattr(own_traces, "learnt", lambda context, path: learnt)
+    context = Context("own_traces", Cache(tmp_path / "cache"), 1, True, tmp_path, n_seeds=1)
+    slow = {}
+    for what, slowness in (
+        (own_traces.OFF, own_traces.CALM),
+        (own_traces.OFF, own_traces.BURSTS),
+        (own_traces.ON, own_traces.BURSTS),
+    ):
+        ran = own_traces.on_md(context, trace, what, slowness)
+        assert (ran["reads"], ran["data_errors"], ran["io_errors"]) == (N_READS, 0, 0)
+        # No two I/Os at a time: md reads from the first idle mirror, whose turn is 100 ms in 1.5 s.
+        slow[what, slowness] = ran["p95_us"]
+    assert slow[own_traces.OFF, own_traces.CALM] < 1000
+    assert slow[own_traces.OFF, own_traces.BURSTS] > 2000
+    assert slow[own_traces.ON, own_traces.BURSTS] < 1000
