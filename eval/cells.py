@@ -422,7 +422,7 @@ def given(
     here = records["served_by"] == drive
     if replicate_writes:
         here |= records["op"] == replay_log.WRITE
-    return records[here]
+    return np.asarray(records[here])
 
 
 def due_order(reads: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
