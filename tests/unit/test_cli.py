@@ -44,6 +44,13 @@ def fails(message: str, *arguments: object, **kw: object) -> None:
     assert len(result.stderr.strip().splitlines()) <= 4
 
 
+def test_what_is_mistyped_is_told_what_is_near() -> None:
+    fails("No such command 'trian'. Did you mean 'train'?", "trian")
+    fails("'--trace'", "train", "--trase", "x")
+    said = run("xyzzy").stderr
+    assert "No such command 'xyzzy'." in said and "mean" not in said
+
+
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys; from linnapp.cli import cli\n"
