@@ -69,6 +69,17 @@ def check_can_watch() -> None:
         )
 
 
+def _check_empty(folder: Path) -> None:
+    """Refuse to write over what was recorded before: nobody can record that again."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        held = min((entry.name for entry in folder.iterdir()), default=None)
+        if held is not None:
+            raise LinnappError(
+                f"{folder}: holds {held} already; name another folder, remove this one, or keep "
+                "several recordings in one with --session NAME each"
+            )
+
+
 def process_id(pid: int) -> int:
     """`pid`, if it is a process.
 
@@ -135,6 +146,7 @@ def watch(
         check_command(command)
     for pid in pids:
         process_id(pid)
+    _check_empty(Path(output))
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(replaced_directory(output, (".parquet", ".json")))
         check_can_watch()

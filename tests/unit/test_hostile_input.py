@@ -194,6 +194,17 @@ def test_training_replaces_no_directory_of_other_things(run: Run, tmp_path: Path
     assert (tmp_path / "thesis.tex").read_text() == "kept"
 
 
+def test_watching_writes_over_no_recording(run: Run, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    for folder, options in ((seen, ()), (seen / "before", ("--session", "before"))):
+        folder.mkdir()
+        (folder / "calls.parquet").write_text("kept")
+        said = refused(run, "watch", "-o", seen, *options, "--", "touch", tmp_path / "begun")
+        assert f"{folder}: holds " in said and "--session NAME" in said
+        assert (folder / "calls.parquet").read_text() == "kept"
+    assert not (tmp_path / "begun").exists()
+
+
 def test_training_again_keeps_the_folders_of_models_below(run: Run, tmp_path: Path) -> None:
     """As `make demo` makes them: networks, and models of latencies in a folder there."""
     for _ in range(2):
