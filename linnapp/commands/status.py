@@ -44,7 +44,11 @@ _ASKED_RATES = ("inferences",)
 @click.command()
 @click.argument("devices", nargs=-1, metavar="[DEV...]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--watch", is_flag=True, help="Look again and again, until ctrl-C.")
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Look again and again, until ctrl-C; into a file, one look below the other.",
+)
 @click.option(
     "--interval",
     type=FiniteRange(0.1, 1e6),
@@ -75,14 +79,20 @@ def status(devices: tuple[str, ...], as_json: bool, watch: bool, interval: float
         while True:
             click.echo(json.dumps({"drives": _looks(devices)}))
             time.sleep(interval)
-    elif not watch:
+    elif not watch or not sys.stdout.isatty():
         from rich.console import Console
 
         # Nobody's terminal: whoever reads it can scroll.
         console = (
             Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=200)
         )
-        console.print(_show(_looks(devices), console))
+        with contextlib.suppress(KeyboardInterrupt):
+            while True:
+                console.print(_show(_looks(devices), console))
+                if not watch:
+                    return
+                sys.stdout.flush()
+                time.sleep(interval)
     else:
         from rich.live import Live
 

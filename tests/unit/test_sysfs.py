@@ -297,6 +297,29 @@ def test_status_says_what_share_is_slow_whoever_decides(
     assert "false" not in shown
 
 
+def test_watched_into_a_file_each_look_is_there(
+    tree: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
+    looks = iter((500, 700))
+
+    def passes(_: float) -> None:
+        reads = next(looks, None)
+        if reads is None:
+            raise KeyboardInterrupt
+        (tree / "stats" / "reads").write_text(f"{reads}\n")
+
+    monkeypatch.setattr("linnapp.commands.status.time.sleep", passes)
+    run_cli("status", "sda", "--watch")
+    shown = capsys.readouterr().out
+    assert shown.count("slow admitted") == 3
+    assert re.search(r"\b12\b[^~]*\b500\b[^~]*\b700\b", shown)
+    assert "\x1b" not in shown
+
+
 def run_cli(*arguments: str) -> None:
     cli.main(list(arguments), standalone_mode=False)
 
