@@ -16,6 +16,7 @@ from pathlib import Path
 from linnapp.drive.sysfs import sysfs_root
 from linnapp.errors import DeviceError
 from linnapp.files import AnyPath
+from linnapp.trace.recording import lockdown
 
 DECISION = "linnos/linnos_decision"
 PEER = "linnos/linnos_peer"
@@ -276,5 +277,14 @@ def _tracing_directory() -> Path:
 def _explained(path: Path, error: OSError) -> DeviceError:
     reason = error.strerror or str(error)
     if error.errno in (errno.EACCES, errno.EPERM):
-        reason += "; reading kernel events needs root"
+        state = lockdown()
+        if os.geteuid() != 0:
+            reason += "; reading kernel events needs root"
+        elif state != "none":
+            reason += (
+                f"; the kernel is locked down ({state}), which denies tracing to root, too: boot "
+                "without lockdown, or trace in the lab: linnapp lab run -- ..."
+            )
+        else:
+            reason += "; this kernel denies it to root, too: trace on the machine itself"
     return DeviceError(f"{path}: {reason}")

@@ -101,7 +101,7 @@ def check_can_trace(devices: Sequence[AnyPath]) -> None:
         raise DeviceError("blktrace is not installed; on Debian: apt-get install blktrace")
     if os.geteuid() != 0:
         raise DeviceError("tracing needs root; run this command with sudo")
-    if _lockdown() == "confidentiality":
+    if lockdown() == "confidentiality":
         raise DeviceError(
             "the kernel is locked down (confidentiality), which denies tracing; boot without "
             "lockdown, or trace in the lab: linnapp lab run -- linnapp trace ..."
@@ -116,7 +116,7 @@ def check_can_trace(devices: Sequence[AnyPath]) -> None:
         )
 
 
-def _lockdown() -> str:
+def lockdown() -> str:
     """``none``, ``integrity`` or ``confidentiality``."""
     with contextlib.suppress(OSError):
         chosen = re.search(r"\[(\w+)\]", _LOCKDOWN.read_text())
@@ -349,7 +349,7 @@ def _progress(devices: Sequence[Path], scratch: Path, seconds: float) -> Progres
 def _failure(output: str, status: int | None) -> str:
     words = " ".join(output.split()) or f"exit status {status}"
     if "Permission denied" in words or "Operation not permitted" in words:
-        state = _lockdown()
+        state = lockdown()
         if state != "none":
             # Already "integrity", which Secure Boot switches on, denies what blktrace reads from.
             words += (

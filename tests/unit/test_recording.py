@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import subprocess
 import time
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from starting import interrupted_as_it_starts
 
+from linnapp.drive import tracefs
 from linnapp.drive.disks import drives_to_record
 from linnapp.errors import DeviceError
 from linnapp.trace import recording
@@ -30,6 +32,35 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(recording.stat, "S_ISBLK", lambda _: True)
     (tmp_path / "sda").touch()
     return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("user", "state", "why"),
+    [
+        (1000, "none", "needs root"),
+        (0, "confidentiality", r"locked down \(confidentiality\).* root, too.*lab run"),
+        (0, "none", "denies it to root, too"),
+    ],
+)
+def test_what_denies_kernel_events_is_named(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, user: int, state: str, why: str
+) -> None:
+    """As a locked-down kernel has tracefs: it is there, and nobody may look into it."""
+    monkeypatch.setattr(tracefs.os, "geteuid", lambda: user)
+    states = "none integrity confidentiality".replace(state, f"[{state}]")
+    (machine / "lockdown").write_text(f"{states}\n")
+    (machine / "kernel" / "tracing" / "events").mkdir(parents=True)
+    monkeypatch.setenv("LINNAPP_SYSFS", str(machine))
+
+    def denied(path: Path) -> str:
+        raise PermissionError(errno.EPERM, "Operation not permitted", str(path))
+
+    real = Path.read_text
+    monkeypatch.setattr(Path, "read_text", lambda path: real(path) if path.name == "lockdown"
+                        else denied(path))  # fmt: skip
+    with pytest.raises(DeviceError, match=why) as error:
+        tracefs.traceable_functions()
+    assert ("needs root" in str(error.value)) == (user != 0)
 
 
 def test_nothing_in_the_way(machine: Path) -> None:
