@@ -75,6 +75,20 @@ def test_what_is_seen_of_a_drive() -> None:
     assert early[1] == 0 and np.isnan(early[4])
 
 
+def test_a_small_read_does_not_see_larger_ones() -> None:
+    records = _records([0, 100, 200, 300], [10, 20, 30, 40], pages=[1, 300, 20, 400],
+                       op=[0, 0, 0, replay_log.WRITE])  # fmt: skip
+    log = DriveLog.of(records, 0)
+    at = np.full(3, 1000 * US)
+    latencies = slice(7 + 2 * len(learnt.STRETCHES_MS), None, 4)
+    for pages, seen_us in ((16, [10]), (256, [30, 10]), (257, [30, 20, 10])):
+        (row, *_) = observed(log, at, np.full(3, pages * PAGE), np.zeros(3, np.int64))
+        found = row[latencies][: learnt.HISTORY + 1]
+        assert found[: len(seen_us)].tolist() == seen_us
+        assert np.isnan(found[len(seen_us) : learnt.HISTORY]).all()
+        assert found[learnt.HISTORY] == 40  # the last write's
+
+
 def test_a_drive_without_io_has_nothing_to_show() -> None:
     log = DriveLog.of(_records([0], [10], served_by=1), 0)
     assert _at(log, [5, 6]).shape == (2, _at(log, [5]).shape[1])
