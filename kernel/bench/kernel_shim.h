@@ -89,6 +89,7 @@ typedef struct {
 #define atomic_set(p, n) WRITE_ONCE((p)->counter, n)
 #define atomic_set_release(p, n) smp_store_release(&(p)->counter, n)
 #define atomic_inc(p) ((void)__atomic_add_fetch(&(p)->counter, 1, __ATOMIC_SEQ_CST))
+#define atomic_dec(p) ((void)__atomic_sub_fetch(&(p)->counter, 1, __ATOMIC_SEQ_CST))
 #define atomic64_read(p) READ_ONCE((p)->counter)
 #define atomic64_read_acquire(p) smp_load_acquire(&(p)->counter)
 #define atomic64_add(n, p) ((void)atomic64_add_return(n, p))
@@ -100,7 +101,7 @@ typedef struct {
 #define atomic64_sub(n, p) ((void)atomic64_sub_return(n, p))
 #define atomic64_sub_return(n, p) __atomic_sub_fetch(&(p)->counter, n, __ATOMIC_SEQ_CST)
 
-static inline int atomic_cmpxchg(atomic_t *v, int old, int new)
+static inline s64 atomic64_cmpxchg(atomic64_t *v, s64 old, s64 new)
 {
 	__atomic_compare_exchange_n(&v->counter, &old, new, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 	return old;
@@ -115,7 +116,7 @@ static inline bool test_and_set_bit_lock(unsigned int bit, unsigned long *word)
 #define clear_bit_unlock(bit, word) ((void)__atomic_fetch_and(word, ~BIT(bit), __ATOMIC_RELEASE))
 #define get_unaligned_le32(p) (*(const u32 *)(p))
 
-#define atomic_cmpxchg_release(v, old, new) atomic_cmpxchg(v, old, new)
+#define atomic64_cmpxchg_release(v, old, new) atomic64_cmpxchg(v, old, new)
 #define try_cmpxchg(p, old, new) \
 	__atomic_compare_exchange_n(p, old, new, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
 
@@ -192,6 +193,9 @@ extern __thread int shim_cpu;
 #define this_cpu_inc(x) this_cpu_add(x, 1)
 #define smp_processor_id() shim_cpu
 #define raw_smp_processor_id() shim_cpu
+/* One program, and a task on each CPU. */
+#define current ((const void *)&shim_cpu)
+#define task_tgid_nr(task) ((void)(task), 1)
 #define for_each_possible_cpu(cpu) for ((cpu) = 0; (cpu) < SHIM_CPUS; (cpu)++)
 
 struct rcu_head {

@@ -155,7 +155,9 @@ static void linnos_active_free_rcu(struct rcu_head *rcu)
  *    PREPARE_UNUSED completions without a hinted read;
  *  - where several CPUs complete reads of one drive, the next completion
  *    elsewhere makes it void. Each CPU keeps count of whether the history it
- *    finds was last changed by itself, and prepares only if it mostly was.
+ *    finds was last changed by itself, and prepares only if it mostly was;
+ *  - nor does it where hinted reads are of another order of size: larger ones do
+ *    not change what small ones see.
  *
  * Otherwise a hinted read computes all of it when it arrives.
  */
@@ -174,9 +176,10 @@ static void linnos_history_digits(const struct linnos_history *history,
 
 static void linnos_prepared_tag(struct linnos_prepared *prepared,
 				const struct linnos_active_model *active,
-				const struct linnos_history *history)
+				const struct linnos_history *history, u32 size)
 {
 	prepared->serial = active->serial;
+	prepared->size = size;
 	prepared->generation = history->generation;
 	prepared->past.known = 0;
 }
@@ -184,12 +187,13 @@ static void linnos_prepared_tag(struct linnos_prepared *prepared,
 /**
  * linnos_prepare() - compute ahead what can be, now that a read has completed
  * @linnos: the disk's policy, awake once
- * @history: the history with this read
+ * @history: the history with this read, of the order of its size
+ * @size: which that is
  *
  * Context: Any.
  */
 void linnos_prepare(struct blk_linnos *linnos,
-		    const struct linnos_history *history)
+		    const struct linnos_history *history, u32 size)
 {
 	struct linnos_active_model *active;
 	struct linnos_prepared *prepared;
@@ -200,7 +204,7 @@ void linnos_prepare(struct blk_linnos *linnos,
 	prepared = get_cpu_ptr(linnos->prepared);
 	/* written on this CPU alone: by an interrupt, and by what it interrupts */
 	if (READ_ONCE(prepared->in_use) || prepared->unused >= PREPARE_UNUSED ||
-	    prepared->local < PREPARE_LOCAL)
+	    prepared->local < PREPARE_LOCAL || prepared->size != size)
 		goto out;
 
 	WRITE_ONCE(prepared->in_use, true);
@@ -211,7 +215,7 @@ void linnos_prepare(struct blk_linnos *linnos,
 		linnos_history_digits(history, digits);
 		static_call(linnos_history)(&active->net, digits,
 					    &prepared->past);
-		linnos_prepared_tag(prepared, active, history);
+		linnos_prepared_tag(prepared, active, history, size);
 		prepared->unused++;
 	}
 	rcu_read_unlock();
@@ -251,11 +255,12 @@ static bool linnos_predict_net(struct blk_linnos *linnos,
 		prepared->local--;
 
 	if (prepared->serial != active->serial ||
+	    prepared->size != view->size ||
 	    prepared->generation != history->generation) {
 		linnos_history_digits(history, digits);
 		slow = static_call(linnos_both)(&active->net, digits, past,
 						pending) > 0;
-		linnos_prepared_tag(prepared, active, history);
+		linnos_prepared_tag(prepared, active, history, view->size);
 	} else if (past->known & bit) {
 		slow = past->slow & bit;
 		bit = 0;
@@ -416,7 +421,7 @@ static void linnos_set_watching(struct blk_linnos *linnos, bool on)
 	if (on && !linnos->watching) {
 		raw_spin_lock_irqsave(&linnos->history_lock, flags);
 		write_seqcount_begin(&linnos->history_seq);
-		memset(&linnos->answered, 0, sizeof(linnos->answered));
+		memset(linnos->answered, 0, sizeof(linnos->answered));
 		write_seqcount_end(&linnos->history_seq);
 		raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
 	}

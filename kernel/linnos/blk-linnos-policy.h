@@ -53,6 +53,8 @@ enum linnos_verdict {
  * @served_us: how long the drive took, or %LINNOS_NOT_SERVED
  * @watched: of a read that is no probe, its place in struct linnos_watch, 0 if it
  *	has none; of a write, 1 if it is counted among @write_pages
+ * @size: of a read the order of its size, all of it, see linnos_size_order()
+ * @trusted: admitted although the model calls it slow, for others were fast
  */
 struct bio_linnos {
 	u32 pending;
@@ -63,6 +65,8 @@ struct bio_linnos {
 	bool part;
 	u32 served_us;
 	u32 watched;
+	u32 size;
+	bool trusted;
 };
 
 /* In the place of the longest of latencies, 71 minutes, which is cut by 1 us. */
@@ -73,7 +77,9 @@ struct bio_linnos {
  * All bios of all drives have room for it, used or not, so it is packed: 64
  * bits, and 16 in a hole of struct bio. 16383 pending pages and more are the
  * same to a network that sees no more than 999. A bio of 4 GiB has 2^20 pages.
- * A number is a probe's, or what any other bio has as @watched.
+ * A number is a probe's, or what any other bio has as @watched, and with it goes
+ * @size: LINNOS_SIZES of the one and the other. What has been decided has no place
+ * yet, and a 1 instead if it is trusted.
  *
  * The first parts of a bio may complete, on other CPUs, while its last one is
  * submitted. So what completions write, served_us, is a word of its own.
@@ -82,38 +88,61 @@ struct bio_linnos {
 #define LINNOS_BIO_VERDICT GENMASK(15, 14)
 #define LINNOS_BIO_PAGES GENMASK(20, 0)
 #define LINNOS_BIO_NUMBER GENMASK(29, 21)
-#define LINNOS_BIO_DECIDED BIT(30)
-#define LINNOS_BIO_PART BIT(31)
+#define LINNOS_BIO_STATE GENMASK(31, 30)
+enum linnos_bio_state {
+	LINNOS_BIO_ARRIVED,
+	LINNOS_BIO_DECIDED,
+	LINNOS_BIO_PART,
+	LINNOS_BIO_TRUSTED, /* and arrived */
+};
+
+static inline enum linnos_bio_state linnos_bio_state(const struct bio *bio)
+{
+	return FIELD_GET(LINNOS_BIO_STATE, READ_ONCE(bio->bi_linnos));
+}
 
 static inline void linnos_pack(struct bio *bio, const struct bio_linnos *io)
 {
 	u32 pending = min_t(u32, io->pending, LINNOS_BIO_PENDING);
+	enum linnos_bio_state state = io->part	  ? LINNOS_BIO_PART :
+				      io->decided ? LINNOS_BIO_DECIDED :
+				      io->trusted ? LINNOS_BIO_TRUSTED :
+						    LINNOS_BIO_ARRIVED;
 	u32 number = io->verdict == LINNOS_VERDICT_PROBE ? io->probe :
+		     io->decided			 ? io->trusted :
 							   io->watched;
+
+	number = number * LINNOS_SIZES + io->size;
 
 	bio->bi_linnos_load = FIELD_PREP(LINNOS_BIO_PENDING, pending) |
 			      FIELD_PREP(LINNOS_BIO_VERDICT, io->verdict);
 	bio->bi_linnos_served_us = io->served_us;
 	bio->bi_linnos = FIELD_PREP(LINNOS_BIO_PAGES, io->pages) |
 			 FIELD_PREP(LINNOS_BIO_NUMBER, number) |
-			 (io->decided ? LINNOS_BIO_DECIDED : 0) |
-			 (io->part ? LINNOS_BIO_PART : 0);
+			 FIELD_PREP(LINNOS_BIO_STATE, state);
 }
 
 static inline struct bio_linnos linnos_unpack(const struct bio *bio)
 {
 	u32 verdict = FIELD_GET(LINNOS_BIO_VERDICT, bio->bi_linnos_load);
 	u32 number = FIELD_GET(LINNOS_BIO_NUMBER, bio->bi_linnos);
+	enum linnos_bio_state state = linnos_bio_state(bio);
+	bool decided = state == LINNOS_BIO_DECIDED;
 	bool is_probe = verdict == LINNOS_VERDICT_PROBE;
+	u32 size = number % LINNOS_SIZES;
 
+	number /= LINNOS_SIZES;
 	return (struct bio_linnos){
 		.pending = FIELD_GET(LINNOS_BIO_PENDING, bio->bi_linnos_load),
 		.verdict = verdict,
 		.probe = is_probe ? number : 0,
-		.watched = is_probe ? 0 : number,
+		.watched = is_probe || decided ? 0 : number,
+		.size = size,
 		.pages = FIELD_GET(LINNOS_BIO_PAGES, bio->bi_linnos),
-		.decided = bio->bi_linnos & LINNOS_BIO_DECIDED,
-		.part = bio->bi_linnos & LINNOS_BIO_PART,
+		.decided = decided,
+		.part = state == LINNOS_BIO_PART,
+		.trusted = state == LINNOS_BIO_TRUSTED ||
+			   (decided && !is_probe && number),
 		.served_us = READ_ONCE(bio->bi_linnos_served_us),
 	};
 }
@@ -122,8 +151,8 @@ static inline struct bio_linnos linnos_unpack(const struct bio *bio)
  * struct linnos_history - the last four completed reads
  * @pending: pages pending when they were counted in, oldest first
  * @latency_us: their latencies, oldest first
- * @generation: changes with every read that completes
- * @cpu: where the last one completed
+ * @generation: how many there have been, and changes with all that changes these
+ * @cpu: where the last read completed, whatever its size
  */
 struct linnos_history {
 	u32 pending[LINNOS_HISTORY];
@@ -143,8 +172,8 @@ struct linnos_answered {
 };
 
 /*
- * So many reads in flight are watched, and the probe besides. A bio has 9 bits
- * for its place.
+ * So many reads in flight are watched, and the probes besides. A bio has 9 bits
+ * for its place and the order of its size.
  */
 #define LINNOS_WATCHED 128
 
@@ -155,14 +184,22 @@ struct linnos_answered {
  *	request yet
  * @pages: of the whole read, should it have been split
  *
- * The first place is the probe's. In use are the lowest: with few reads in flight
- * all that a decision looks at is in one line. See blk-linnos-watch.c.
+ * The first places are the probes', one for each order of size. In use are the
+ * lowest: with few reads in flight all that a decision looks at is in one line.
+ * See blk-linnos-watch.c.
  */
 struct linnos_watch {
 	unsigned long taken[BITS_TO_LONGS(LINNOS_WATCHED)];
-	atomic64_t start_ns[LINNOS_WATCHED + 1]; /* whole, on 32 bits too */
-	u32 pages[LINNOS_WATCHED + 1];
+	atomic64_t start_ns[LINNOS_SIZES +
+			    LINNOS_WATCHED]; /* whole, on 32 bits too */
+	u32 pages[LINNOS_SIZES + LINNOS_WATCHED];
 };
+
+/* Where @pages and @start_ns of a read are that has a place, or is the probe. */
+static inline u32 linnos_place(const struct bio_linnos *io)
+{
+	return io->watched ? LINNOS_SIZES - 1 + io->watched : io->size;
+}
 
 /**
  * struct linnos_seen - what is in flight, as one CPU sees it
@@ -180,10 +217,11 @@ struct linnos_seen {
  * struct linnos_view - a drive as a read finds it
  * @now_ns: when
  * @pages: the read's own
+ * @size: the order of its size
  * @pending: pages pending, these included
  * @seen: what is in flight, without it
  * @traced: the network's outputs are asked for
- * @history: the last completed reads
+ * @history: the last completed reads that were not larger in order
  * @answered: the same, if the model is one of latencies
  * @n_features: how many @features there are: none, unless it is
  * @features: what a model of latencies sees
@@ -193,6 +231,7 @@ struct linnos_seen {
 struct linnos_view {
 	u64 now_ns;
 	u32 pages;
+	u32 size;
 	u32 pending;
 	struct linnos_seen seen;
 	bool traced;
@@ -272,6 +311,7 @@ struct linnos_active_model {
  * @past: the share of a history
  * @generation: of this history
  * @serial: and this model
+ * @size: of reads of this order of size, the last that this CPU was asked about
  * @in_use: an interrupt must leave it alone
  * @unused: histories prepared since the last hinted read
  * @local: how often, of late, a hinted read followed a completion on this CPU
@@ -280,6 +320,7 @@ struct linnos_prepared {
 	struct linnos_past past;
 	u64 serial;
 	u32 generation;
+	u8 size;
 	bool in_use;
 	u8 unused;
 	u8 local;
@@ -293,6 +334,10 @@ struct linnos_prepared {
  *	after it
  * @left_out: reads that were not recorded
  * @met: how often, of late, it met others at the history
+ * @asked_by: who was told last, on this CPU, that the drive is not slow: a task,
+ *	never dereferenced; NULL once he has sent a read
+ * @asked_ns: when
+ * @asked_size: about a read of this order of size
  *
  * A line for each CPU. See "Many CPUs" in blk-linnos.c.
  */
@@ -301,8 +346,38 @@ struct linnos_cpu {
 	atomic64_t write_pages;
 	u64 quiet_until_ns;
 	u64 left_out;
+	const void *asked_by;
+	u64 asked_ns;
+	u8 asked_size;
 	u8 met;
 } ____cacheline_aligned_in_smp;
+
+/**
+ * struct linnos_look - has the drive been looked at with reads of this order?
+ * @chosen_ns: when the policy last had a read sent there that it expected to be
+ *	fast, or a probe last returned; a little may be missing
+ * @revokes: revocations since a probe last returned, and answers that it is slow
+ * @trusted: reads in flight that were admitted on trust
+ * @trust: how far the last reads admitted against the model's word belie it
+ * @grown: so many have come in time since @limit was last raised
+ * @limit: reads of more pages have no share in @trust
+ * @in_time: the pages of the smallest read that came in time; 0: there was none
+ * @backoff: the last probes were slow, wait 2^this times as long
+ * @prober: the process that was given the last probe
+ */
+struct linnos_look {
+	u64 chosen_ns;
+	atomic_t revokes;
+	atomic_t trusted;
+	u8 trust;
+	u8 grown;
+	u8 backoff;
+	u32 limit;
+	u32 in_time;
+	pid_t prober;
+};
+
+#define LINNOS_NO_LIMIT BIT(21) /* more than a bio has */
 
 /* As many replicas as anybody has of his data, beside the drive's own. */
 #define LINNOS_PEERS_MAX 7
@@ -343,19 +418,19 @@ struct linnos_upload {
  * @held_most: no CPU keeps so many pages or reads to itself
  * @held_back: some may have kept some since @collected_ns
  * @collected_ns: when somebody last added up what they keep
- * @probe: the probe in flight, or the last one, see PROBE_IN_FLIGHT
- * @probe_since_ns: when it was chosen
- * @probe_again: the last probe was fast, admit the next one at once
- * @probe_backoff: the last probes were slow, wait 2^this times as long
+ * @probe: of each order of size, the probe in flight or the last one, see
+ *	PROBE_IN_FLIGHT
  * @in_flight: pages, reads, and a reference of the disk, see blk-linnos.c
  * @write_pages: of the pages those of writes, while @watching
  * @history_lock: serialises writers of @history
  * @history_seq: lets a reader take @history without the lock
- * @history: the last four completed reads
+ * @history: the last four completed reads of each order of size or a smaller one,
+ *	but for those smaller ones that came after the last of this order
  * @answered: the same reads, while @watching
- * @last_read_ns: when the drive last answered a read
+ * @caught_up: the @generation of the next smaller order at that time
+ * @last_read_ns: when the drive last answered a read, whoever sent it
  * @recorded_ns: when the last read of @history was
- * @revokes: revocations since then, and answers that it is slow
+ * @look: of each order of size
  * @busy_since_ns: while @stall_us is set, when the number of reads in flight last
  *	left zero, or it was set
  * @rqos: our place among the queue's policies
@@ -390,28 +465,26 @@ struct blk_linnos {
 	u32 quiet_ns;
 	u32 held_most;
 	bool held_back;
-	bool probe_again;
-	u8 probe_backoff;
-	atomic_t probe;
-	u64 probe_since_ns;
+	atomic64_t probe[LINNOS_SIZES];
 	u64 collected_ns;
 
 	/* written when an I/O is counted or a read recorded: all that a network
-	 * sees of a drive is in one line
+	 * sees of a drive for a small read is in one line
 	 */
 	atomic64_t in_flight ____cacheline_aligned_in_smp;
 	atomic64_t write_pages;
 	raw_spinlock_t history_lock;
 	seqcount_raw_spinlock_t history_seq;
-	struct linnos_history history;
+	struct linnos_history history[LINNOS_SIZES];
 
-	/* written when a read is recorded */
-	struct linnos_answered answered ____cacheline_aligned_in_smp;
-	u64 last_read_ns;
+	/* written when a read is recorded: one line, if it is small */
+	u64 last_read_ns ____cacheline_aligned_in_smp;
 	u64 recorded_ns;
+	struct linnos_answered answered[LINNOS_SIZES];
+	u32 caught_up[LINNOS_SIZES];
 
-	/* written by reads that are refused */
-	atomic_t revokes ____cacheline_aligned_in_smp;
+	/* written by reads that are refused, and by probes */
+	struct linnos_look look[LINNOS_SIZES] ____cacheline_aligned_in_smp;
 	u64 busy_since_ns;
 
 	/* configuration */
@@ -442,6 +515,8 @@ static inline void linnos_count_latency(struct blk_linnos *linnos, u32 us)
 }
 
 /* blk-linnos.c */
+void linnos_history_read(struct blk_linnos *linnos, struct linnos_view *view,
+			 bool answered);
 struct blk_linnos *linnos_alloc(struct gendisk *disk);
 void linnos_free(struct blk_linnos *linnos);
 int linnos_alloc_percpu(struct blk_linnos *linnos);
@@ -469,7 +544,10 @@ bool linnos_bio_counts(const struct bio *bio);
 
 /* blk-linnos-watch.c */
 u32 linnos_watch_take(struct linnos_watch *watch, u32 pages);
-void linnos_watch_probe(struct linnos_watch *watch, u32 pages);
+void linnos_watch_probe(struct linnos_watch *watch, u32 size, u32 pages);
+u64 linnos_watch_probe_since(struct linnos_watch *watch, u32 size);
+void linnos_watch_probe_gone(struct linnos_watch *watch, u32 size,
+			     u64 since_ns);
 void linnos_watch_start(struct linnos_watch *watch, u32 place, u64 now_ns);
 u32 linnos_watch_end(struct linnos_watch *watch, u32 place);
 void linnos_features(const struct linnos_watch *watch, struct linnos_view *view,
@@ -480,7 +558,7 @@ bool linnos_predict(struct blk_linnos *linnos,
 		    const struct linnos_active_model *active,
 		    struct linnos_view *view);
 void linnos_prepare(struct blk_linnos *linnos,
-		    const struct linnos_history *history);
+		    const struct linnos_history *history, u32 size);
 int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes,
 		     const char **why);
 int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,

@@ -32,8 +32,8 @@
  * than that, never too much.
  *
  * A probe's bio bears the probe's number and has no room for another. There is
- * one at a time, and a place for it. One that was given up and is in flight
- * all the same is not seen.
+ * one at a time of each order of size, and a place for it. One that was given up
+ * and is in flight all the same is not seen.
  */
 #include <linux/bitops.h>
 #include <linux/kernel.h>
@@ -42,11 +42,9 @@
 
 #include "blk-linnos-policy.h"
 
-/* Not one of those that are taken; they begin behind it. */
-#define PROBE_PLACE 0
-
 static_assert(LINNOS_WATCHED % BITS_PER_LONG == 0);
-static_assert((LINNOS_BIO_NUMBER >> 21) >= LINNOS_WATCHED);
+static_assert((LINNOS_BIO_NUMBER >> 21) >=
+	      LINNOS_WATCHED * LINNOS_SIZES + LINNOS_SIZES - 1);
 
 /**
  * linnos_watch_take() - a read has arrived, and has no request yet
@@ -54,8 +52,7 @@ static_assert((LINNOS_BIO_NUMBER >> 21) >= LINNOS_WATCHED);
  * @pages: of the whole read
  *
  * Context: Any.
- * Return: its place, for linnos_watch_start() and linnos_watch_end(); 0, which is
- * the probe's, if all are taken.
+ * Return: its number, from which linnos_place() has its place; 0 if all are taken.
  */
 u32 linnos_watch_take(struct linnos_watch *watch, u32 pages)
 {
@@ -68,31 +65,59 @@ u32 linnos_watch_take(struct linnos_watch *watch, u32 pages)
 			/* not if another was quicker: look again */
 			if (test_and_set_bit_lock(bit, &watch->taken[word]))
 				continue;
-			place = word * BITS_PER_LONG + bit + 1;
-			WRITE_ONCE(watch->pages[place], pages);
-			return place;
+			place = word * BITS_PER_LONG + bit;
+			WRITE_ONCE(watch->pages[LINNOS_SIZES + place], pages);
+			return place + 1;
 		}
 	}
 	return 0;
 }
 
 /**
- * linnos_watch_probe() - a probe is chosen, or has arrived
+ * linnos_watch_probe() - a probe has arrived, and has no request yet
  * @watch: the drive's places
- * @pages: of the whole read; 0 of one that is only chosen
+ * @size: the order of its size
+ * @pages: of the whole read
  *
  * Context: Any.
  */
-void linnos_watch_probe(struct linnos_watch *watch, u32 pages)
+void linnos_watch_probe(struct linnos_watch *watch, u32 size, u32 pages)
 {
-	atomic64_set(&watch->start_ns[PROBE_PLACE], 0);
-	WRITE_ONCE(watch->pages[PROBE_PLACE], pages);
+	atomic64_set(&watch->start_ns[size], 0);
+	WRITE_ONCE(watch->pages[size], pages);
+}
+
+/**
+ * linnos_watch_probe_since() - since when is a probe in flight?
+ * @watch: the drive's places
+ * @size: the order of its size
+ *
+ * Context: Any.
+ * Return: since when, 0 if none is.
+ */
+u64 linnos_watch_probe_since(struct linnos_watch *watch, u32 size)
+{
+	return atomic64_read(&watch->start_ns[size]);
+}
+
+/**
+ * linnos_watch_probe_gone() - that one has been given up
+ * @watch: the drive's places
+ * @size: the order of its size
+ * @since_ns: what linnos_watch_probe_since() returned then: its successor may be
+ *	in its place by now
+ *
+ * Context: Any.
+ */
+void linnos_watch_probe_gone(struct linnos_watch *watch, u32 size, u64 since_ns)
+{
+	atomic64_cmpxchg(&watch->start_ns[size], since_ns, 0);
 }
 
 /**
  * linnos_watch_start() - a read, or the last part of it, is in flight now
  * @watch: the drive's places
- * @place: what linnos_watch_take() returned, or 0 for the probe
+ * @place: linnos_place() of it
  * @now_ns: the time
  *
  * Context: Any.
@@ -105,7 +130,7 @@ void linnos_watch_start(struct linnos_watch *watch, u32 place, u64 now_ns)
 /**
  * linnos_watch_end() - a read is not in flight any more
  * @watch: the drive's places
- * @place: what linnos_watch_take() returned, or 0 for the probe
+ * @place: linnos_place() of it
  *
  * Context: Any.
  * Return: pages of the whole read, or 0 of a probe that was never in flight.
@@ -113,13 +138,13 @@ void linnos_watch_start(struct linnos_watch *watch, u32 place, u64 now_ns)
 u32 linnos_watch_end(struct linnos_watch *watch, u32 place)
 {
 	u32 pages = READ_ONCE(watch->pages[place]);
-	u32 bit = place - 1;
+	u32 bit = place - LINNOS_SIZES;
 
-	if (place == PROBE_PLACE && !atomic64_read(&watch->start_ns[place]))
+	if (place < LINNOS_SIZES && !atomic64_read(&watch->start_ns[place]))
 		return 0;
 	/* whoever takes it next finds no time in it */
 	atomic64_set(&watch->start_ns[place], 0);
-	if (place != PROBE_PLACE)
+	if (place >= LINNOS_SIZES)
 		clear_bit_unlock(bit % BITS_PER_LONG,
 				 &watch->taken[bit / BITS_PER_LONG]);
 	return pages;
@@ -151,9 +176,10 @@ static void linnos_watch_all(const struct linnos_watch *watch,
 	unsigned long taken;
 	unsigned int word, first;
 
-	linnos_watch_one(watch, PROBE_PLACE, starts);
+	for (first = 0; first < LINNOS_SIZES; first++)
+		linnos_watch_one(watch, first, starts);
 	for (word = 0; word < ARRAY_SIZE(watch->taken); word++) {
-		first = word * BITS_PER_LONG + 1;
+		first = LINNOS_SIZES + word * BITS_PER_LONG;
 		taken = READ_ONCE(watch->taken[word]);
 		for (; taken; taken &= taken - 1)
 			linnos_watch_one(watch, first + __ffs(taken), starts);

@@ -26,7 +26,10 @@
  *  - pending: 4 KiB pages of all reads and writes in flight, each I/O rounded
  *    up, the one that arrives included;
  *  - for each of the last four completed reads, its latency and what was
- *    pending when it joined them, itself included.
+ *    pending when it joined them, itself included. Of reads that were not larger
+ *    in order than the one that asks (up to 64 KiB, up to 1 MiB, more): how long
+ *    1 MiB took says nothing of 4 KiB, and whoever reads large would own the
+ *    history that others are judged by.
  *
  * Both are the drive's and not the host's. The latency of a read is the time
  * from its issue to the driver to its completion: what a cgroup's limits, the
@@ -57,25 +60,41 @@
  * only counted, or not even that (discards, flushes without data, passthrough).
  *
  * Stale history. A drive all of whose reads are revoked completes nothing and
- * would keep its bad name for ever. So when the last completed read is too long
- * ago, or too many reads have been revoked since, one read that would be
- * revoked is admitted as a probe, and no other until it has returned.
+ * would keep its bad name for ever. So when the policy has let no read go there
+ * for too long, or has revoked too many since it last looked, one read that would
+ * be revoked is admitted as a probe, and no other until it has returned.
  *
- *	revoked, revoked, ... probe ──► slow: wait twice as long ──► probe ...
+ *	revoked, revoked, ... probe ──► late: wait twice as long ──► probe ...
  *	                        │
- *	                        └► fast: the next one is a probe, at once,
- *	                           until the network says fast by itself
+ *	                        └► in time: trust, the next ones are admitted
  *
- * A probe that returns slow was a mistake, so probes become rarer while the
- * drive stays slow. One that returns fast replaces one of four slow reads in
- * the history: the others must follow quickly, or the drive would be shunned
- * for four waits after it has recovered. One that fails, or ends before it
+ * A probe that returns late was a mistake, so probes become rarer while the
+ * drive stays slow. Late is what took longer than fast and a failover: less is
+ * not lost by who is not refused. One that returns in time replaces one of four
+ * slow reads in the history: the others must follow quickly, or the drive would be
+ * shunned for four waits after it has recovered. One that fails, or ends before it
  * reaches the drive, has told nothing: the next read may be a probe.
  *
- * A probe is chosen when it is submitted, and may then be held up by the limits
- * of its cgroup or for want of a tag, for as long as others care to hold it up.
- * It must not take the rest hostage: if the drive has not been given it within
- * a wait, another is sent, and its own end tells nothing any more.
+ * Trust. A model may call a drive slow that is not, and go on doing so however
+ * fast its reads are: large reads of others are pending, and it has not learnt
+ * that small ones pass them. So each read that was admitted against its word and
+ * came in time earns trust, each that came late costs ten times as much, and while
+ * there is trust the model's word that a read will be slow does not count, for as
+ * many reads at once as there is trust. A drive that is slow earns none.
+ *
+ * Who can keep a drive from being looked at? What others read there must not make
+ * it seem looked at, or whoever reads 1 MiB now and then, which the drive does
+ * slowly by nature, has everybody else's reads refused for good. So "for too
+ * long" is told by reads that the policy chose: those with the hint that it
+ * admitted as fast or kept, and those of askers (below) whom it told that the drive
+ * is not slow. "Too many" ends with a probe alone: what is admitted between two
+ * refusals does not take them back. All of this is so for each order of size by
+ * itself: a large probe is late by what small ones take, and tells nothing of
+ * them, nor may it take the place of a small one. And one who is given a probe
+ * and does not send it (his cgroup holds it up, he asked for nothing) comes after
+ * the others for the next. And a read that is late costs no trust that smaller
+ * ones have earned. What is left: reads of the same size that somebody makes late
+ * himself, by what else he has in flight then.
  *
  * Stalls. The history shows a burst when its first slow read completes, and not
  * before: until then the reads that arrive look fast. The stall rule, off
@@ -107,15 +126,17 @@
  * decided, and observing is enough. What the drive does with the reads that it
  * is given tells of it as ever. A drive that is not chosen goes stale like one
  * whose reads are revoked, and the same rule has it looked at: the answer is to
- * send it this read, and the next read to arrive there, which has no hint to be
- * known by, is the probe.
+ * send it this read, and the next read of this order of size to arrive there, which
+ * has no hint to be known by, is the probe. As long as there is trust each next
+ * question is answered so when the last probe has returned.
  *
  * Programs ask by an ioctl, BLKEXPECT, several drives at once: blk-linnos-ioctl.c.
  *
  * Where the models tell microseconds, a drive is passed over that is not slow,
  * only later than others. Then its history grows old too, and may be wrong by
- * now. So it is looked at when it has been passed over for both as long and as
- * often as makes one stale: that is one read in a hundred at most.
+ * now. So it is looked at when it has been passed over for as long as makes one
+ * stale, and as often after that: that is one read in a hundred at most. Until
+ * then nobody counts how often, which would be a line written by each question.
  *
  * Asleep. Drives without hinted reads should not pay for those with. One that
  * is on and gets neither a hinted read nor a question for SLEEP_AFTER falls
@@ -140,6 +161,7 @@
 #include <linux/blkdev.h>
 #include <linux/ktime.h>
 #include <linux/math64.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 
 #include "blk.h"
@@ -182,19 +204,34 @@ static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
 #define LINNOS_PAGE_BYTES 4096
 
 /*
- * linnos->probe says whether a probe is in flight, whether the drive has been
- * given it, whether the next read to arrive will be it, because somebody who
- * asked was told to send one, and above that which one it is. They are numbered,
- * so that one that was given up and ends after all is not taken for another. A
- * bio bears the low bits of its number.
+ * Each read that the model called slow and that came in time earns a trust of one,
+ * and each that came late costs TRUST_LOST. So trust lasts where the model is wrong
+ * in more than ten of eleven of these: one of eleven is late, and ten are not
+ * refused for nothing. When the drive turns slow in earnest, TRUST_MAX / TRUST_LOST
+ * reads and those in flight find it out, and after a recovery from a burst, which
+ * takes four probes, one does.
  */
-#define PROBE_IN_FLIGHT BIT(0)
-#define PROBE_ISSUED BIT(1)
-#define PROBE_OPEN BIT(2)
-#define PROBE_STATE (PROBE_IN_FLIGHT | PROBE_ISSUED | PROBE_OPEN)
-#define PROBE_NUMBER GENMASK(11, 3)
+#define TRUST_LOST 10
+#define TRUST_MAX 50
 
-static_assert(PROBE_NUMBER >> 3 == LINNOS_BIO_NUMBER >> 21);
+/*
+ * linnos->probe, of each order of size, says whether a probe is in flight, whether
+ * the drive has been given it, whether the next read to arrive will be it, because
+ * somebody who asked was told to send one, which one it is, and since when. They
+ * are numbered, so that one that was given up and ends after all is not taken for
+ * another. All is in one word: whoever loses a race for it has changed nothing,
+ * and nobody sees a probe without its time. Of that there are 54 bits, 208 days.
+ */
+#define PROBE_IN_FLIGHT BIT_ULL(0)
+#define PROBE_ISSUED BIT_ULL(1)
+#define PROBE_OPEN BIT_ULL(2)
+#define PROBE_STATE (PROBE_IN_FLIGHT | PROBE_ISSUED | PROBE_OPEN)
+#define PROBE_NUMBER GENMASK_ULL(9, 3)
+#define PROBE_SINCE GENMASK_ULL(63, 10)
+#define PROBE_SINCE_MASK (PROBE_SINCE >> 10)
+
+static_assert((PROBE_NUMBER >> 3) * LINNOS_SIZES + LINNOS_SIZES - 1 <=
+	      LINNOS_BIO_NUMBER >> 21);
 
 DEFINE_STATIC_KEY_FALSE(blk_linnos_key);
 
@@ -326,9 +363,12 @@ static void linnos_sleep_work(struct work_struct *work);
 struct blk_linnos *linnos_alloc(struct gendisk *disk)
 {
 	struct blk_linnos *linnos = kzalloc(sizeof(*linnos), GFP_KERNEL);
+	u32 size;
 
 	if (!linnos)
 		return NULL;
+	for (size = 0; size < LINNOS_SIZES; size++)
+		linnos->look[size].limit = LINNOS_NO_LIMIT;
 	linnos->disk = disk;
 	linnos->threshold_us = LINNOS_NO_THRESHOLD;
 	linnos->probe_after_us = PROBE_AFTER_US;
@@ -388,22 +428,91 @@ int linnos_alloc_percpu(struct blk_linnos *linnos)
  */
 void linnos_forget_past(struct blk_linnos *linnos, u64 now_ns)
 {
+	struct linnos_history *h;
+	struct linnos_look *look;
 	unsigned long flags;
+	u32 size;
 
 	raw_spin_lock_irqsave(&linnos->history_lock, flags);
 	write_seqcount_begin(&linnos->history_seq);
-	memset(linnos->history.pending, 0, sizeof(linnos->history.pending));
-	memset(linnos->history.latency_us, 0,
-	       sizeof(linnos->history.latency_us));
-	memset(&linnos->answered, 0, sizeof(linnos->answered));
-	linnos->history.generation++;
+	for (size = 0; size < LINNOS_SIZES; size++) {
+		h = &linnos->history[size];
+		memset(h->pending, 0, sizeof(h->pending));
+		memset(h->latency_us, 0, sizeof(h->latency_us));
+		h->generation++;
+		linnos->caught_up[size] = size ? h[-1].generation : 0;
+	}
+	memset(linnos->answered, 0, sizeof(linnos->answered));
 	write_seqcount_end(&linnos->history_seq);
 	WRITE_ONCE(linnos->last_read_ns, now_ns);
 	linnos->recorded_ns = 0;
 	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
-	atomic_set(&linnos->revokes, 0);
-	WRITE_ONCE(linnos->probe_again, false);
-	WRITE_ONCE(linnos->probe_backoff, 0);
+	for (look = linnos->look; look < linnos->look + LINNOS_SIZES; look++) {
+		WRITE_ONCE(look->chosen_ns, now_ns);
+		atomic_set(&look->revokes, 0);
+		WRITE_ONCE(look->trust, 0);
+		WRITE_ONCE(look->backoff, 0);
+		WRITE_ONCE(look->in_time, 0);
+		WRITE_ONCE(look->limit, LINNOS_NO_LIMIT);
+	}
+}
+
+static void linnos_history_push(struct linnos_history *h, u32 pending,
+				u32 latency_us)
+{
+	int i;
+
+	for (i = 0; i < LINNOS_HISTORY - 1; i++) {
+		h->pending[i] = h->pending[i + 1];
+		h->latency_us[i] = h->latency_us[i + 1];
+	}
+	h->pending[i] = pending;
+	h->latency_us[i] = latency_us;
+}
+
+static void linnos_answered_push(struct linnos_answered *a, u32 pages,
+				 u64 end_ns)
+{
+	int i;
+
+	for (i = 0; i < LINNOS_HISTORY - 1; i++) {
+		a->pages[i] = a->pages[i + 1];
+		a->end_ns[i] = a->end_ns[i + 1];
+	}
+	a->pages[i] = pages;
+	a->end_ns[i] = end_ns;
+}
+
+/*
+ * A read is recorded with those of its own order of size alone, so that one that
+ * is small, as most are, writes no more than one line. The larger orders see it
+ * all the same: when something is made of the history of one of them, the last
+ * reads of the next smaller are added that have ended since that was last done.
+ * None of its own has been between, for whoever records one does this first.
+ */
+static void linnos_catch_up(struct linnos_history *history,
+			    struct linnos_answered *answered, u32 *caught_up,
+			    u32 size)
+{
+	const struct linnos_history *smaller;
+	u32 i, n, last = 0;
+
+	for (; last < size; last++) {
+		smaller = &history[last];
+		n = smaller->generation - caught_up[last + 1];
+		caught_up[last + 1] = smaller->generation;
+		history[last + 1].generation += n;
+		history[last + 1].cpu = smaller->cpu;
+		i = LINNOS_HISTORY - min(n, LINNOS_HISTORY);
+		for (; i < LINNOS_HISTORY; i++) {
+			linnos_history_push(&history[last + 1],
+					    smaller->pending[i],
+					    smaller->latency_us[i]);
+			linnos_answered_push(&answered[last + 1],
+					     answered[last].pages[i],
+					     answered[last].end_ns[i]);
+		}
+	}
 }
 
 /*
@@ -414,31 +523,52 @@ void linnos_forget_past(struct blk_linnos *linnos, u64 now_ns)
  * lock's cache line. An interrupt that completes a read in the midst of the
  * copying makes the copy start again.
  */
-static void linnos_history_read(struct blk_linnos *linnos,
-				struct linnos_view *view, bool answered)
+static void linnos_history_read_small(struct blk_linnos *linnos,
+				      struct linnos_view *view, bool answered)
 {
 	unsigned int seq;
 
 	do {
 		seq = read_seqcount_begin(&linnos->history_seq);
-		view->history = linnos->history;
+		view->history = linnos->history[0];
 		if (answered)
-			view->answered = linnos->answered;
+			view->answered = linnos->answered[0];
 	} while (read_seqcount_retry(&linnos->history_seq, seq));
 }
 
-/* When: the drive has answered this read, and another at most an instant later. */
-static void linnos_answered_add(struct blk_linnos *linnos, u32 pages)
+/* The same for a read that is not small. */
+static void linnos_history_read_all(struct blk_linnos *linnos,
+				    struct linnos_view *view)
 {
-	struct linnos_answered *a = &linnos->answered;
-	int i;
+	struct linnos_history history[LINNOS_SIZES] __uninitialized;
+	struct linnos_answered answered[LINNOS_SIZES] __uninitialized;
+	u32 caught_up[LINNOS_SIZES] __uninitialized;
+	unsigned int seq;
 
-	for (i = 0; i < LINNOS_HISTORY - 1; i++) {
-		a->pages[i] = a->pages[i + 1];
-		a->end_ns[i] = a->end_ns[i + 1];
-	}
-	a->pages[i] = pages;
-	a->end_ns[i] = READ_ONCE(linnos->last_read_ns);
+	do {
+		seq = read_seqcount_begin(&linnos->history_seq);
+		memcpy(history, linnos->history, sizeof(history));
+		memcpy(answered, linnos->answered, sizeof(answered));
+		memcpy(caught_up, linnos->caught_up, sizeof(caught_up));
+	} while (read_seqcount_retry(&linnos->history_seq, seq));
+	linnos_catch_up(history, answered, caught_up, view->size);
+	view->history = history[view->size];
+	view->answered = answered[view->size];
+}
+
+/**
+ * linnos_history_read() - the last reads that were not larger in order than this
+ * @linnos: the disk's policy
+ * @view: the read; its history is filled in
+ * @answered: and what only a model of latencies sees of it
+ */
+void linnos_history_read(struct blk_linnos *linnos, struct linnos_view *view,
+			 bool answered)
+{
+	if (likely(!view->size))
+		linnos_history_read_small(linnos, view, answered);
+	else
+		linnos_history_read_all(linnos, view);
 }
 
 /*
@@ -452,11 +582,10 @@ static bool linnos_history_add(struct blk_linnos *linnos,
 {
 	struct linnos_cpu *cpu = raw_cpu_ptr(linnos->cpus);
 	bool is_probe = io->verdict == LINNOS_VERDICT_PROBE;
-	struct linnos_history *h = &linnos->history;
+	struct linnos_history *h = &linnos->history[io->size];
 	u64 now_ns = READ_ONCE(linnos->last_read_ns);
 	s64 ago_ns = S64_MAX;
 	unsigned long flags;
-	int i;
 
 	if (linnos_is_quiet(linnos, cpu) && !is_probe) {
 		this_cpu_inc(linnos->cpus->left_out);
@@ -470,109 +599,198 @@ static bool linnos_history_add(struct blk_linnos *linnos,
 	}
 	raw_spin_lock_irqsave(&linnos->history_lock, flags);
 	write_seqcount_begin(&linnos->history_seq);
-	for (i = 0; i < LINNOS_HISTORY - 1; i++) {
-		h->pending[i] = h->pending[i + 1];
-		h->latency_us[i] = h->latency_us[i + 1];
-	}
-	h->pending[i] = io->pending;
-	h->latency_us[i] = io->served_us;
+	linnos_catch_up(linnos->history, linnos->answered, linnos->caught_up,
+			io->size);
+	linnos_history_push(h, io->pending, io->served_us);
 	h->generation++;
-	if (h->cpu != raw_smp_processor_id()) {
+	if (linnos->history[0].cpu != raw_smp_processor_id()) {
 		ago_ns = now_ns - linnos->recorded_ns;
-		h->cpu = raw_smp_processor_id();
+		linnos->history[0].cpu = raw_smp_processor_id();
 	}
+	/* the drive has answered this read, and another at most an instant later */
 	if (READ_ONCE(linnos->watching))
-		linnos_answered_add(linnos, pages);
+		linnos_answered_push(&linnos->answered[io->size], pages,
+				     now_ns);
 	write_seqcount_end(&linnos->history_seq);
 	linnos->recorded_ns = now_ns;
 	*copy = *h;
 	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
 	linnos_meet(linnos, cpu, ago_ns, now_ns);
-	/* only read, most of the time, and not by all CPUs at once */
-	if (atomic_read(&linnos->revokes))
-		atomic_set(&linnos->revokes, 0);
 	return true;
+}
+
+/*
+ * The policy has a read sent there, and expects it to be fast. A clock that is
+ * right to an eighth of the time that it is asked for is not written by each read.
+ */
+static void linnos_chosen(struct blk_linnos *linnos, u32 size, u64 now_ns)
+{
+	u32 after_us = READ_ONCE(linnos->probe_after_us) ?: PROBE_AFTER_US;
+	struct linnos_look *look = &linnos->look[size];
+	s64 age_ns = now_ns - READ_ONCE(look->chosen_ns);
+
+	if (age_ns > (s64)after_us * (s64)(NSEC_PER_USEC / 8))
+		WRITE_ONCE(look->chosen_ns, now_ns);
 }
 
 /*
  * Is it time to look whether the drive is still slow, and are we the one? If
  * so, *@number is the probe's; without @number the next read to arrive is it.
  */
-static bool linnos_probe_claim(struct blk_linnos *linnos, u64 now_ns,
-			       u32 *number)
+static bool linnos_probe_claim(struct blk_linnos *linnos, u32 size, u32 pages,
+			       u64 now_ns, bool again, u32 *number)
 {
+	struct linnos_look *look = &linnos->look[size];
 	/* pairs with linnos_probe_done(): what the last one has told */
-	u32 probe = atomic_read_acquire(&linnos->probe);
-	u32 next = ((probe | PROBE_STATE) + 1) | PROBE_IN_FLIGHT |
-		   (number ? 0 : PROBE_OPEN);
+	u64 probe = atomic64_read_acquire(&linnos->probe[size]);
+	u64 next = (((probe | PROBE_STATE) + 1) & PROBE_NUMBER) |
+		   PROBE_IN_FLIGHT | (number ? 0 : PROBE_OPEN) |
+		   FIELD_PREP(PROBE_SINCE, now_ns & PROBE_SINCE_MASK);
 	u32 after_us = READ_ONCE(linnos->probe_after_us);
 	u64 after_ns = (u64)after_us * NSEC_PER_USEC;
 	u64 patience_ns = (u64)(after_us ?: PROBE_AFTER_US) * NSEC_PER_USEC;
 	u64 after_revokes = READ_ONCE(linnos->probe_after_revokes);
-	u8 backoff = READ_ONCE(linnos->probe_backoff);
-	/* A read that completed just now may make the age negative. */
-	s64 age_ns = now_ns - READ_ONCE(linnos->last_read_ns);
-	s64 held_ns = now_ns - READ_ONCE(linnos->probe_since_ns);
-	u64 revokes = atomic_read(&linnos->revokes);
+	u8 backoff = READ_ONCE(look->backoff);
+	/* A read that was chosen just now may make the age negative. */
+	s64 age_ns = now_ns - READ_ONCE(look->chosen_ns);
+	u64 held_ns = (now_ns - FIELD_GET(PROBE_SINCE, probe)) &
+		      PROBE_SINCE_MASK;
+	struct linnos_watch *watch = READ_ONCE(linnos->watch);
+	u64 revokes = atomic_read(&look->revokes), given_up_ns = 0;
 
-	if (!READ_ONCE(linnos->probe_again) &&
-	    !(after_ns && age_ns > (s64)(after_ns << backoff)) &&
+	/* as large a one was late: smaller ones first */
+	if (pages > READ_ONCE(look->limit) && !again)
+		backoff++;
+	if (!again && !(after_ns && age_ns > (s64)(after_ns << backoff)) &&
 	    !(after_revokes && revokes >= after_revokes << backoff))
 		return false;
 	/* one at a time, but not if the host holds it back */
 	if (probe & PROBE_ISSUED)
 		return false;
-	if (probe & PROBE_IN_FLIGHT && held_ns <= (s64)(patience_ns << backoff))
-		return false;
-	/* before anyone can see the probe that it is the time of */
-	WRITE_ONCE(linnos->probe_since_ns, now_ns);
-	/* nor may it find the one in its place that was given up */
-	if (READ_ONCE(linnos->watch))
-		linnos_watch_probe(linnos->watch, 0);
+	if (probe & PROBE_IN_FLIGHT) {
+		/* who did not make use of the last one comes after the others */
+		if (READ_ONCE(look->prober) == task_tgid_nr(current))
+			backoff++;
+		/* nor may the clock of this CPU be behind the other's */
+		if (held_ns <= patience_ns << backoff ||
+		    held_ns > PROBE_SINCE_MASK >> 1)
+			return false;
+		if (watch)
+			given_up_ns = linnos_watch_probe_since(watch, size);
+	}
 	/* not if another has come, even gone, since we looked: think again */
-	if (atomic_cmpxchg(&linnos->probe, probe, next) != probe)
+	if (atomic64_cmpxchg(&linnos->probe[size], probe, next) != probe)
 		return false;
+	if (given_up_ns)
+		linnos_watch_probe_gone(watch, size, given_up_ns);
+	WRITE_ONCE(look->prober, task_tgid_nr(current));
 	if (number)
 		*number = FIELD_GET(PROBE_NUMBER, next);
 	linnos_count(linnos, LINNOS_STAT_PROBES);
 	return true;
 }
 
-/* Has it answered no read for as long as makes its history stale? */
-static bool linnos_is_silent(const struct blk_linnos *linnos, u64 now_ns)
+/*
+ * May a read go there although the model calls it slow, for those before it were
+ * fast? As many at once as make up the trust, and none so large as were late.
+ */
+static bool linnos_is_trusted(struct blk_linnos *linnos, u32 size, u32 pages)
+{
+	struct linnos_look *look = &linnos->look[size];
+	int trust = READ_ONCE(look->trust);
+
+	return trust && pages <= READ_ONCE(look->limit) &&
+	       atomic_read(&look->trusted) < trust;
+}
+
+/* Has it been given no read that is expected to be fast for so long? */
+static bool linnos_is_silent(const struct blk_linnos *linnos, u32 size,
+			     u64 now_ns)
 {
 	u64 after_ns = (u64)READ_ONCE(linnos->probe_after_us) * NSEC_PER_USEC;
-	s64 age_ns = now_ns - READ_ONCE(linnos->last_read_ns);
+	s64 age_ns = now_ns - READ_ONCE(linnos->look[size].chosen_ns);
 
 	return after_ns && age_ns > (s64)after_ns;
 }
 
 /* Have reads gone elsewhere for long, and many of them? */
-static bool linnos_passed_over(struct blk_linnos *linnos, u64 now_ns)
+static bool linnos_passed_over(struct blk_linnos *linnos, u32 size, u64 now_ns)
 {
 	u64 after_revokes = READ_ONCE(linnos->probe_after_revokes);
-	u64 revokes = atomic_read(&linnos->revokes);
+	u64 revokes = atomic_read(&linnos->look[size].revokes);
 
-	return linnos_is_silent(linnos, now_ns) && after_revokes &&
+	return linnos_is_silent(linnos, size, now_ns) && after_revokes &&
 	       revokes >= after_revokes;
 }
 
-/* A read without the hint arrives: is it the probe that somebody was to send? */
-static void linnos_probe_take(struct blk_linnos *linnos, struct bio_linnos *io)
+static bool linnos_probe_open(struct blk_linnos *linnos, u32 size)
 {
-	u32 probe = atomic_read(&linnos->probe);
+	return unlikely(atomic64_read(&linnos->probe[size]) & PROBE_OPEN);
+}
 
-	if (likely(!(probe & PROBE_OPEN)) ||
-	    atomic_cmpxchg(&linnos->probe, probe, probe & ~PROBE_OPEN) != probe)
+/*
+ * A read without the hint arrives: is it the probe that somebody was to send? What
+ * he asked about may come in several bios, of BIO_MAX_VECS pages: then the first
+ * of them.
+ */
+static void linnos_probe_take(struct blk_linnos *linnos, struct bio_linnos *io,
+			      u32 pages)
+{
+	u64 probe;
+
+	if (pages == LINNOS_MEDIUM_PAGES &&
+	    !linnos_probe_open(linnos, io->size) &&
+	    linnos_probe_open(linnos, io->size + 1))
+		io->size++;
+	if (likely(!linnos_probe_open(linnos, io->size)))
+		return;
+	probe = atomic64_read(&linnos->probe[io->size]);
+	if (!(probe & PROBE_OPEN) ||
+	    atomic64_cmpxchg(&linnos->probe[io->size], probe,
+			     probe & ~PROBE_OPEN) != probe)
 		return;
 	io->verdict = LINNOS_VERDICT_PROBE;
 	io->probe = FIELD_GET(PROBE_NUMBER, probe);
 }
 
-/* Is this bio the probe in flight, rather than one that was given up? */
-static bool linnos_is_probe(u32 probe, const struct bio_linnos *io)
+/*
+ * Who asked and was told that the drive is not slow may send his read there, and
+ * then the policy has chosen it. He is known by being the task that asked last on
+ * this CPU: md and programs send a read right after they have asked. One that has
+ * been moved meanwhile, or has others send his reads, is missed, and the drive may
+ * be looked at once more than it need be. A stranger is never taken for him, and
+ * nobody writes a line for it that others read.
+ */
+static void linnos_asked(struct blk_linnos *linnos, u32 size, u64 now_ns)
 {
-	return io->verdict == LINNOS_VERDICT_PROBE && probe & PROBE_IN_FLIGHT &&
+	struct linnos_cpu *cpu = raw_cpu_ptr(linnos->cpus);
+
+	WRITE_ONCE(cpu->asked_ns, now_ns);
+	WRITE_ONCE(cpu->asked_size, size);
+	WRITE_ONCE(cpu->asked_by, current);
+}
+
+static void linnos_asked_sends(struct blk_linnos *linnos)
+{
+	struct linnos_cpu *cpu = raw_cpu_ptr(linnos->cpus);
+
+	if (likely(READ_ONCE(cpu->asked_by) != current))
+		return;
+	WRITE_ONCE(cpu->asked_by, NULL);
+	linnos_chosen(linnos, READ_ONCE(cpu->asked_size),
+		      READ_ONCE(cpu->asked_ns));
+}
+
+/* Is this bio the probe in flight, rather than one that was given up? */
+static bool linnos_is_probe(const struct blk_linnos *linnos,
+			    const struct bio_linnos *io)
+{
+	u64 probe;
+
+	if (io->verdict != LINNOS_VERDICT_PROBE)
+		return false;
+	probe = atomic64_read(&linnos->probe[io->size]);
+	return probe & PROBE_IN_FLIGHT &&
 	       FIELD_GET(PROBE_NUMBER, probe) == io->probe;
 }
 
@@ -584,10 +802,80 @@ static bool linnos_is_probe(u32 probe, const struct bio_linnos *io)
 void linnos_issued(struct blk_linnos *linnos, const struct bio *bio)
 {
 	struct bio_linnos io = linnos_unpack(bio);
-	u32 probe = atomic_read(&linnos->probe);
+	u64 probe;
 
-	if (!(probe & PROBE_ISSUED) && linnos_is_probe(probe, &io))
-		atomic_cmpxchg(&linnos->probe, probe, probe | PROBE_ISSUED);
+	if (io.verdict != LINNOS_VERDICT_PROBE)
+		return;
+	probe = atomic64_read(&linnos->probe[io.size]);
+	if (!(probe & PROBE_ISSUED) && linnos_is_probe(linnos, &io))
+		atomic64_cmpxchg(&linnos->probe[io.size], probe,
+				 probe | PROBE_ISSUED);
+}
+
+/*
+ * Was it wrong to let it go there? A read that is refused costs a failover, and so
+ * much slower than fast may one be that is not. Thresholds of models are often in
+ * the midst of what a drive at rest does; but none is late then.
+ */
+static bool linnos_is_late(const struct blk_linnos *linnos, u32 us)
+{
+	return us > (u64)READ_ONCE(linnos->threshold_us) +
+			    READ_ONCE(linnos->failover_us);
+}
+
+/*
+ * Of reads of one order of size, too, the larger are later: what they take says
+ * nothing of smaller ones that came in time. So one that is late and larger than
+ * those costs no trust. It limits that to reads half as large, and from there on
+ * to larger ones again, a little for each TRUST_LOST that come in time. Return:
+ * whether it was that.
+ */
+static bool linnos_limit(struct linnos_look *look, u32 pages, bool late)
+{
+	u32 in_time = READ_ONCE(look->in_time), limit = READ_ONCE(look->limit);
+	u8 grown = READ_ONCE(look->grown) + 1;
+
+	if (late && in_time && pages > in_time) {
+		WRITE_ONCE(look->limit, max(pages / 2, in_time));
+		return true;
+	}
+	if (late)
+		return false;
+	if (!in_time || pages < in_time)
+		WRITE_ONCE(look->in_time, pages);
+	if (pages > limit) {
+		WRITE_ONCE(look->limit, pages);
+	} else if (limit < LINNOS_NO_LIMIT && grown >= TRUST_LOST) {
+		WRITE_ONCE(look->limit, limit + max(limit / 8, 1));
+		grown = 0;
+	}
+	WRITE_ONCE(look->grown, limit < LINNOS_NO_LIMIT ? grown : 0);
+	return false;
+}
+
+/*
+ * A read that the model called slow was not, or it was. When there is no trust
+ * left the wait begins anew, as after a probe.
+ */
+static void linnos_trust(struct blk_linnos *linnos, u32 size, bool late)
+{
+	struct linnos_look *look = &linnos->look[size];
+	u8 trust = READ_ONCE(look->trust);
+
+	if (!late) {
+		if (trust < TRUST_MAX)
+			WRITE_ONCE(look->trust, trust + 1);
+		return;
+	}
+	if (trust > TRUST_LOST) {
+		WRITE_ONCE(look->trust, trust - TRUST_LOST);
+		return;
+	}
+	if (!trust)
+		return;
+	WRITE_ONCE(look->trust, 0);
+	WRITE_ONCE(look->chosen_ns, READ_ONCE(linnos->last_read_ns));
+	atomic_set(&look->revokes, 0);
 }
 
 /*
@@ -596,26 +884,34 @@ void linnos_issued(struct blk_linnos *linnos, const struct bio *bio)
  * does not tell: the next read may be a probe, at the same wait as this.
  */
 static void linnos_probe_done(struct blk_linnos *linnos,
-			      const struct bio_linnos *io, bool told, bool slow)
+			      const struct bio_linnos *io, u32 pages, bool told,
+			      bool late)
 {
-	u32 probe = atomic_read(&linnos->probe);
-	u8 backoff = READ_ONCE(linnos->probe_backoff);
+	u64 probe = atomic64_read(&linnos->probe[io->size]);
+	struct linnos_look *look = &linnos->look[io->size];
+	u8 backoff = READ_ONCE(look->backoff);
 
-	if (!linnos_is_probe(probe, io))
+	if (!linnos_is_probe(linnos, io))
 		return;
 	if (told) {
-		WRITE_ONCE(linnos->probe_again, !slow);
-		if (!slow)
-			WRITE_ONCE(linnos->probe_backoff, 0);
+		atomic_set(&look->revokes, 0);
+		if (linnos_limit(look, pages, late))
+			told = false;
+	}
+	if (told) {
+		linnos_trust(linnos, io->size, late);
+		if (!late)
+			WRITE_ONCE(look->backoff, 0);
 		else if (backoff < PROBE_MAX_BACKOFF)
-			WRITE_ONCE(linnos->probe_backoff, backoff + 1);
+			WRITE_ONCE(look->backoff, backoff + 1);
 	}
 	/*
 	 * Whoever is to send the next one sees the above; pairs with
 	 * linnos_probe_claim(). No loop: if it is another by now, this one had
 	 * been given up.
 	 */
-	atomic_cmpxchg_release(&linnos->probe, probe, probe & ~PROBE_STATE);
+	atomic64_cmpxchg_release(&linnos->probe[io->size], probe,
+				 probe & ~PROBE_STATE);
 }
 
 /* Reads are in flight, and none has completed for too long. */
@@ -658,6 +954,7 @@ static void linnos_view_init(struct blk_linnos *linnos,
 	linnos_see(linnos, &view->seen);
 	view->now_ns = now_ns;
 	view->pages = pages;
+	view->size = linnos_size_order(pages);
 	/* it waits for what is pending: not for what the host holds back */
 	view->pending = view->seen.pages + pages;
 	view->traced = traced;
@@ -690,17 +987,9 @@ static enum linnos_reason linnos_look(struct blk_linnos *linnos,
 static enum linnos_reason linnos_foresee(struct blk_linnos *linnos,
 					 struct linnos_view *view)
 {
-	enum linnos_reason reason;
-
 	if (!READ_ONCE(linnos->hinted))
 		WRITE_ONCE(linnos->hinted, true);
-
-	reason = linnos_look(linnos, view);
-	/* by its model the drive has its good name back */
-	if (unlikely(READ_ONCE(linnos->probe_again)) &&
-	    (reason == LINNOS_PREDICTED_FAST || reason == LINNOS_STALLED))
-		WRITE_ONCE(linnos->probe_again, false);
-	return reason;
+	return linnos_look(linnos, view);
 }
 
 static bool linnos_is_slow(enum linnos_reason reason)
@@ -826,7 +1115,7 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	enum linnos_mode mode = READ_ONCE(linnos->mode);
 	enum linnos_reason reason;
 	struct linnos_view view __uninitialized;
-	bool slow, admit;
+	bool slow, admit, trust;
 	u32 gain_us = 0;
 
 	linnos_count(linnos, LINNOS_STAT_READS);
@@ -835,6 +1124,7 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 			 trace_linnos_decision_enabled());
 	reason = linnos_foresee(linnos, &view);
 	slow = linnos_is_slow(reason);
+	io.size = view.size;
 	if (reason != LINNOS_NO_MODEL)
 		io.verdict = slow ? LINNOS_VERDICT_SLOW : LINNOS_VERDICT_FAST;
 
@@ -843,17 +1133,28 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 
 	/* not "observe": the mode may have been switched off meanwhile */
 	admit = !slow || reason == LINNOS_KEPT || mode != LINNOS_ENFORCE;
-	if (!admit && linnos_probe_claim(linnos, now_ns, &io.probe)) {
+	/* not if a peer is sooner: there is somebody better to trust */
+	trust = reason == LINNOS_PREDICTED_SLOW &&
+		linnos_is_trusted(linnos, io.size, view.pages);
+	if (!admit && trust && !gain_us) {
+		admit = true;
+		reason = LINNOS_PROBE;
+		io.trusted = true;
+		linnos_count(linnos, LINNOS_STAT_PROBES);
+	} else if (!admit && linnos_probe_claim(linnos, io.size, view.pages,
+						now_ns, trust, &io.probe)) {
 		admit = true;
 		reason = LINNOS_PROBE;
 		io.verdict = LINNOS_VERDICT_PROBE;
 	}
+	if (!slow || reason == LINNOS_KEPT)
+		linnos_chosen(linnos, io.size, now_ns);
 
 	linnos_count(linnos, LINNOS_STAT_LATENCY_CRITICAL);
 	linnos_count(linnos,
 		     admit ? LINNOS_STAT_ADMITTED : LINNOS_STAT_REVOKED);
 	if (!admit) {
-		atomic_inc(&linnos->revokes);
+		atomic_inc(&linnos->look[io.size].revokes);
 		this_cpu_add(linnos->stats->count[LINNOS_STAT_EXPECTED_GAIN_US],
 			     gain_us);
 	}
@@ -895,7 +1196,7 @@ static void linnos_tell(const struct blk_linnos *linnos,
 		drive->flags |= BLK_EXPECT_SLOW;
 	if (reason == LINNOS_STALLED)
 		drive->flags |= BLK_EXPECT_STALLED;
-	if (linnos_is_silent(linnos, view->now_ns))
+	if (linnos_is_silent(linnos, view->size, view->now_ns))
 		drive->flags |= BLK_EXPECT_STALE;
 	if (expected == BLK_LINNOS_PROBE)
 		drive->flags |= BLK_EXPECT_PROBE;
@@ -920,25 +1221,33 @@ enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos,
 	enum linnos_reason reason;
 	struct linnos_view view __uninitialized;
 	u32 latency_us = 0;
-	bool slow, stale;
+	bool slow, stale, again;
 
 	linnos_quiet_ends(raw_cpu_ptr(linnos->cpus), now_ns);
 	linnos_view_init(linnos, &view, linnos_pages(bytes), now_ns, false);
 	reason = look ? linnos_look(linnos, &view) :
 			linnos_foresee(linnos, &view);
 	slow = linnos_is_slow(reason);
-	stale = slow || (view.n_features && linnos_passed_over(linnos, now_ns));
+	stale = slow || (view.n_features &&
+			 linnos_passed_over(linnos, view.size, now_ns));
+	again = reason == LINNOS_PREDICTED_SLOW &&
+		linnos_is_trusted(linnos, view.size, view.pages);
 	if (reason == LINNOS_NO_MODEL)
 		goto out;
 	if (view.n_features)
 		latency_us = view.out[1];
-	if (!look && stale && linnos_probe_claim(linnos, now_ns, NULL)) {
+	if (!look && stale &&
+	    linnos_probe_claim(linnos, view.size, view.pages, now_ns, again,
+			       NULL)) {
 		expected = BLK_LINNOS_PROBE;
 		goto out;
 	}
-	if (!look && (slow || view.n_features))
-		/* it goes stale as one whose reads are revoked */
-		atomic_inc(&linnos->revokes);
+	/* it goes stale as one whose reads are revoked, once it is passed over */
+	if (!look && (slow || (view.n_features &&
+			       linnos_is_silent(linnos, view.size, now_ns))))
+		atomic_inc(&linnos->look[view.size].revokes);
+	if (!look && !slow)
+		linnos_asked(linnos, view.size, now_ns);
 	expected = slow ? BLK_LINNOS_SLOW : BLK_LINNOS_FAST;
 out:
 	trace_linnos_expected(disk_devt(linnos->disk), view.pending, expected,
@@ -986,8 +1295,8 @@ static void linnos_reserve(struct blk_linnos *linnos, struct bio_linnos *io,
 		return;
 	if (io->verdict != LINNOS_VERDICT_PROBE)
 		io->watched = linnos_watch_take(linnos->watch, pages);
-	else if (linnos_is_probe(atomic_read(&linnos->probe), io))
-		linnos_watch_probe(linnos->watch, pages);
+	else if (linnos_is_probe(linnos, io))
+		linnos_watch_probe(linnos->watch, io->size, pages);
 }
 
 /**
@@ -1001,20 +1310,23 @@ void linnos_arrive(struct blk_linnos *linnos, struct bio *bio)
 		.verdict = LINNOS_VERDICT_NONE,
 		.served_us = LINNOS_NOT_SERVED,
 	};
+	u32 pages = linnos_bio_pages(bio);
 
 	if (bio_flagged(bio, BIO_QOS_ADMITTED)) {
 		/* the remainder of one that was split */
-		if (!(READ_ONCE(bio->bi_linnos) & LINNOS_BIO_DECIDED))
+		if (linnos_bio_state(bio) != LINNOS_BIO_DECIDED)
 			return;
 		io = linnos_unpack(bio);
 		/* it may have been throttled on the way */
 		io.decided = false;
 	} else if (bio_op(bio) == REQ_OP_READ) {
 		linnos_count(linnos, LINNOS_STAT_READS);
-		linnos_probe_take(linnos, &io);
+		io.size = linnos_size_order(pages);
+		linnos_probe_take(linnos, &io, pages);
+		linnos_asked_sends(linnos);
 	}
 	if (bio_op(bio) == REQ_OP_READ)
-		linnos_reserve(linnos, &io, linnos_bio_pages(bio));
+		linnos_reserve(linnos, &io, pages);
 	linnos_pack(bio, &io);
 	bio_set_flag(bio, BIO_QOS_ADMITTED);
 }
@@ -1030,8 +1342,8 @@ static bool linnos_is_part(struct bio *bio)
 	return bio->bi_end_io == bio_chain_endio &&
 	       whole->bi_bdev == bio->bi_bdev &&
 	       bio_flagged(whole, BIO_QOS_ADMITTED) &&
-	       !(READ_ONCE(whole->bi_linnos) &
-		 (LINNOS_BIO_PART | LINNOS_BIO_DECIDED));
+	       linnos_bio_state(whole) != LINNOS_BIO_PART &&
+	       linnos_bio_state(whole) != LINNOS_BIO_DECIDED;
 }
 
 /*
@@ -1062,8 +1374,8 @@ static void linnos_watch(struct blk_linnos *linnos, const struct bio *bio,
 	if (!now_ns || !watch)
 		return;
 	io = linnos_unpack(bio);
-	if (io.watched || linnos_is_probe(atomic_read(&linnos->probe), &io))
-		linnos_watch_start(watch, io.watched, now_ns);
+	if (io.watched || linnos_is_probe(linnos, &io))
+		linnos_watch_start(watch, linnos_place(&io), now_ns);
 }
 
 /*
@@ -1077,9 +1389,8 @@ static u32 linnos_unwatch(struct blk_linnos *linnos,
 	struct linnos_watch *watch = READ_ONCE(linnos->watch);
 	u32 pages = 0;
 
-	if (io->watched ||
-	    (watch && linnos_is_probe(atomic_read(&linnos->probe), io)))
-		pages = linnos_watch_end(watch, io->watched);
+	if (io->watched || (watch && linnos_is_probe(linnos, io)))
+		pages = linnos_watch_end(watch, linnos_place(io));
 	return pages ?: io->pages;
 }
 
@@ -1091,7 +1402,7 @@ static void linnos_start_write(struct blk_linnos *linnos, struct bio *bio,
 
 	linnos_count_io(linnos, pages, watched ? pages : 0);
 	if (watched)
-		bio->bi_linnos |= FIELD_PREP(LINNOS_BIO_NUMBER, 1);
+		bio->bi_linnos |= FIELD_PREP(LINNOS_BIO_NUMBER, LINNOS_SIZES);
 }
 
 static void linnos_start_part(struct blk_linnos *linnos, struct bio *part,
@@ -1116,6 +1427,7 @@ static void linnos_start_part(struct blk_linnos *linnos, struct bio *part,
 void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 {
 	bool stall = now_ns && READ_ONCE(linnos->stall_us);
+	enum linnos_bio_state state = LINNOS_BIO_PART;
 	s64 in_flight;
 	u32 pages;
 
@@ -1124,10 +1436,12 @@ void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 			return;
 		linnos_pack(bio, &(struct bio_linnos){ .part = true });
 		bio_set_flag(bio, BIO_QOS_ADMITTED);
-	} else if (bio->bi_linnos &
-		   (LINNOS_BIO_PAGES | LINNOS_BIO_PART | LINNOS_BIO_DECIDED)) {
+	} else {
+		state = linnos_bio_state(bio);
 		/* counted, or it arrived while the drive slept */
-		return;
+		if (bio->bi_linnos & LINNOS_BIO_PAGES ||
+		    state == LINNOS_BIO_PART || state == LINNOS_BIO_DECIDED)
+			return;
 	}
 	pages = linnos_bio_pages(bio);
 	bio->bi_linnos |= FIELD_PREP(LINNOS_BIO_PAGES, pages);
@@ -1136,11 +1450,13 @@ void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 		linnos_start_write(linnos, bio, pages);
 		return;
 	}
-	if (bio->bi_linnos & LINNOS_BIO_PART) {
+	if (state == LINNOS_BIO_PART) {
 		linnos_start_part(linnos, bio, pages);
 		return;
 	}
 	linnos_watch(linnos, bio, now_ns);
+	if (unlikely(state == LINNOS_BIO_TRUSTED))
+		atomic_inc(&linnos->look[linnos_unpack(bio).size].trusted);
 	/*
 	 * Whoever sees a read in flight must know since when: before it can be
 	 * seen. And again if another was the only one then and has ended since.
@@ -1173,7 +1489,7 @@ void linnos_tried(struct bio *bio, u64 time_ns)
 {
 	u32 us = min_t(u64, div_u64(time_ns, NSEC_PER_USEC), LINNOS_SERVED_MAX);
 
-	if (bio->bi_linnos & LINNOS_BIO_PART) {
+	if (linnos_bio_state(bio) == LINNOS_BIO_PART) {
 		struct bio *whole = bio->bi_private;
 
 		/* a multipath driver may have taken it elsewhere */
@@ -1200,11 +1516,13 @@ void linnos_served(struct blk_linnos *linnos, struct bio *bio, u64 latency_ns,
 		   u64 now_ns)
 {
 	struct linnos_cpu *cpu = raw_cpu_ptr(linnos->cpus);
+	struct bio_linnos io = linnos_unpack(bio);
 
 	linnos_quiet_ends(cpu, now_ns);
 	/* a probe ends what all others wait for */
-	if (!linnos_is_quiet(linnos, cpu) ||
-	    linnos_unpack(bio).verdict == LINNOS_VERDICT_PROBE)
+	if (linnos_is_probe(linnos, &io))
+		WRITE_ONCE(linnos->look[io.size].chosen_ns, now_ns);
+	if (!linnos_is_quiet(linnos, cpu) || io.verdict == LINNOS_VERDICT_PROBE)
 		WRITE_ONCE(linnos->last_read_ns, now_ns);
 	linnos_tried(bio, latency_ns);
 }
@@ -1216,13 +1534,15 @@ static void linnos_read_ended(struct blk_linnos *linnos,
 	/* nor does one that was not counted, for the drive slept */
 	bool told = !status && io->pages && io->served_us != LINNOS_NOT_SERVED;
 	struct linnos_history history;
-	bool slow = false;
+	bool slow = false, late = false;
 
+	if (io->pages && io->trusted)
+		atomic_dec(&linnos->look[io->size].trusted);
 	if (told) {
 		linnos_count_latency(linnos, io->served_us);
 		slow = io->served_us > READ_ONCE(linnos->threshold_us);
 		if (linnos_history_add(linnos, io, pages, &history))
-			linnos_prepare(linnos, &history);
+			linnos_prepare(linnos, &history, io->size);
 
 		if (slow)
 			linnos_count(linnos, LINNOS_STAT_SLOW);
@@ -1230,9 +1550,13 @@ static void linnos_read_ended(struct blk_linnos *linnos,
 			linnos_count(linnos, LINNOS_STAT_FALSE_SUBMITS);
 		if (!slow && io->verdict == LINNOS_VERDICT_SLOW)
 			linnos_count(linnos, LINNOS_STAT_FALSE_REVOKES);
+		late = linnos_is_late(linnos, io->served_us);
+		if (io->trusted &&
+		    !linnos_limit(&linnos->look[io->size], pages, late))
+			linnos_trust(linnos, io->size, late);
 	}
 	if (io->verdict == LINNOS_VERDICT_PROBE)
-		linnos_probe_done(linnos, io, told, slow);
+		linnos_probe_done(linnos, io, pages, told, late);
 }
 
 /**
@@ -1270,6 +1594,7 @@ static void linnos_wake(struct blk_linnos *linnos, struct bio *bio)
 	linnos_count(linnos, LINNOS_STAT_READS);
 	linnos_count(linnos, LINNOS_STAT_LATENCY_CRITICAL);
 	linnos_count(linnos, LINNOS_STAT_ADMITTED);
+	io.size = linnos_size_order(linnos_bio_pages(bio));
 	/* it may be awake when the read arrives, which is not another one then */
 	linnos_pack(bio, &io);
 	bio_set_flag(bio, BIO_QOS_ADMITTED);
@@ -1419,21 +1744,15 @@ static bool linnos_timed(const struct request *rq)
  */
 void __blk_linnos_issue_rq(struct request *rq)
 {
-	struct blk_linnos *linnos;
 	struct bio *bio;
 
 	if (!linnos_timed(rq))
 		return;
 	/* not blk_time_get_ns(), as above */
 	rq->io_start_time_ns = ktime_get_ns();
-	linnos = rq->q->disk->linnos;
-	/* is a probe on its way to the drive? */
-	if (likely((atomic_read(&linnos->probe) & PROBE_STATE) !=
-		   PROBE_IN_FLIGHT))
-		return;
 	for (bio = rq->bio; bio; bio = bio->bi_next)
 		if (bio_flagged(bio, BIO_QOS_ADMITTED))
-			linnos_issued(linnos, bio);
+			linnos_issued(rq->q->disk->linnos, bio);
 }
 
 /*

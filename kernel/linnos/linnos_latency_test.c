@@ -323,8 +323,8 @@ static void look_at(struct blk_linnos *linnos, u32 pages, u64 now_ns,
 	view->pages = pages;
 	linnos_see(linnos, &view->seen);
 	view->pending = view->seen.pages + pages;
-	view->history = linnos->history;
-	view->answered = linnos->answered;
+	view->size = linnos_size_order(pages);
+	linnos_history_read(linnos, view, true);
 	linnos_features(linnos->watch, view, OVERDUE_US);
 }
 
@@ -471,7 +471,7 @@ static void linnos_test_sees_split_probe(struct kunit *test)
 	struct bio whole, part;
 
 	/* somebody was told to look, and the next read does */
-	atomic_inc(&fx->linnos->revokes);
+	atomic_inc(&fx->linnos->look[0].revokes);
 	fx->linnos->probe_after_us = 0;
 	fx->linnos->probe_after_revokes = 1;
 	fx->linnos->stall_us = 1;
@@ -623,7 +623,7 @@ static void linnos_test_refuses(struct kunit *test)
 	look(fx, 1, ns + 7000000, &view);
 	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OLDEST_US], 0);
 	KUNIT_EXPECT_EQ(test, view.features[8], 1);
-	KUNIT_EXPECT_EQ(test, (int)fx->linnos->probe_again, true);
+	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 1);
 }
 
 /* A random load, and the features by their definition in docs/formats.md. */
@@ -646,11 +646,19 @@ static u32 capped(u64 value)
 	return min_t(u64, value, CAP);
 }
 
+/* So many of the last reads are kept that four small ones are among them. */
+#define PAST 200
+
+static int order_of(u32 pages)
+{
+	return pages <= 16 ? 0 : pages <= 256 ? 1 : 2;
+}
+
 static void define_features(const struct plain_io *io, int depth,
 			    const struct plain_read *past, u32 pages,
 			    u64 now_ns, u32 *f)
 {
-	int i;
+	int i, k;
 
 	memset(f, 0, N_FEATURES * sizeof(*f));
 	f[0] = pages;
@@ -666,14 +674,16 @@ static void define_features(const struct plain_io *io, int depth,
 		f[4] = max(f[4], capped(div_u64(age_ns, 1000)));
 		f[5] += age_ns > OVERDUE_US * 1000ULL;
 	}
-	for (i = 0; i < 4; i++) {
-		f[6 + 4 * i] = capped(past[i].latency_us);
-		f[7 + 4 * i] = past[i].pending;
-		f[8 + 4 * i] = past[i].pages;
+	for (i = 0, k = 0; i < 4; i++, k++) {
+		while (k < PAST && order_of(past[k].pages) > order_of(pages))
+			k++;
+		f[6 + 4 * i] = k < PAST ? capped(past[k].latency_us) : 0;
+		f[7 + 4 * i] = k < PAST ? past[k].pending : 0;
+		f[8 + 4 * i] = k < PAST ? past[k].pages : 0;
 		f[9 + 4 * i] =
-			!past[i].end_ns ?
+			k == PAST || !past[k].end_ns ?
 				CAP :
-				capped(div_u64(now_ns - past[i].end_ns, 1000));
+				capped(div_u64(now_ns - past[k].end_ns, 1000));
 	}
 }
 
@@ -681,7 +691,7 @@ static void linnos_test_sees_what_there_is(struct kunit *test)
 {
 	struct linnos_latency *model = alloc_latency(test);
 	struct linnos_fixture *fx = test->priv;
-	struct plain_read past[4] = {};
+	struct plain_read *past;
 	u32 x = 0x4c494e4e, features[N_FEATURES];
 	int n, depth = 0, slow = 0, decided = 0;
 	struct linnos_view view;
@@ -691,6 +701,8 @@ static void linnos_test_sees_what_there_is(struct kunit *test)
 
 	io = kunit_kcalloc(test, DEPTH, sizeof(*io), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, io);
+	past = kunit_kcalloc(test, PAST, sizeof(*past), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, past);
 	fill_trees(fx->file, &x);
 	/* in the middle of what this load has */
 	put_unaligned_le32(1500, fx->file + 32);
@@ -709,6 +721,10 @@ static void linnos_test_sees_what_there_is(struct kunit *test)
 		if (depth < DEPTH && xorshift32(&x) % 2) {
 			u32 bytes = 512 * (1 + xorshift32(&x) % 400);
 			bool hinted, refused;
+
+			/* of all orders of size */
+			if (xorshift32(&x) % 3 == 0)
+				bytes *= 8;
 
 			one = &io[depth];
 			one->is_read = xorshift32(&x) % 3;
@@ -738,7 +754,8 @@ static void linnos_test_sees_what_there_is(struct kunit *test)
 			complete_io(fx, &one->io,
 				    fails ? BLK_STS_IOERR : BLK_STS_OK, now_ns);
 			if (one->is_read && !fails) {
-				memmove(past + 1, past, 3 * sizeof(*past));
+				memmove(past + 1, past,
+					(PAST - 1) * sizeof(*past));
 				past[0] = (struct plain_read){
 					now_ns,
 					div_u64(now_ns - one->io.start_ns,
@@ -1072,8 +1089,8 @@ static void linnos_test_peers_choice(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, linnos_stat(fx->drive[1], LINNOS_STAT_READS),
 			LINNOS_HISTORY * ARRAY_SIZE(cases));
 	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->drive[1]), 0);
-	KUNIT_EXPECT_EQ(test, atomic_read(&fx->drive[1]->revokes), 0);
-	KUNIT_EXPECT_EQ(test, atomic_read(&fx->drive[1]->probe), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&fx->drive[1]->look[0].revokes), 0);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&fx->drive[1]->probe[0]), 0);
 	KUNIT_EXPECT_TRUE(test, fx->drive[1]->hinted);
 
 	/* observed: what would have been kept; nothing is gained */
@@ -1198,6 +1215,7 @@ static void linnos_test_peers_stalled(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, is_admitted(linnos, ns));
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 0);
 	takes_us(peer, 1000000, 100);
+	ns += 2000000;
 	KUNIT_EXPECT_TRUE(test, is_admitted(linnos, ns));
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 1);
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, GAIN_US), 285);

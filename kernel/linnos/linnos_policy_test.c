@@ -54,12 +54,20 @@ static void linnos_test_largest_bio(struct kunit *test)
 static void linnos_test_pack(struct kunit *test)
 {
 	static const struct bio_linnos cases[] = {
-		{ 1, LINNOS_VERDICT_NONE, 0, 1, false, false,
-		  LINNOS_NOT_SERVED },
-		{ 16383, LINNOS_VERDICT_FAST, 0, 0, true, false, 0 },
-		{ 1000, LINNOS_VERDICT_SLOW, 0, 1 << 20, false, false, 90 },
-		{ 2, LINNOS_VERDICT_PROBE, 511, 256, false, true,
-		  LINNOS_SERVED_MAX },
+		{ 1, LINNOS_VERDICT_NONE, 0, 1, false, false, LINNOS_NOT_SERVED,
+		  LINNOS_WATCHED, LINNOS_SIZES - 1, false },
+		{ 16383, LINNOS_VERDICT_FAST, 0, 0, true, false, 0, 0, 1,
+		  false },
+		{ 1000, LINNOS_VERDICT_SLOW, 0, 1 << 20, false, false, 90, 1, 0,
+		  true },
+		{ 3, LINNOS_VERDICT_SLOW, 0, 0, true, false, LINNOS_NOT_SERVED,
+		  0, 2, true },
+		{ 4, LINNOS_VERDICT_NONE, 0, 1 << 20, false, true,
+		  LINNOS_NOT_SERVED, 0, 0, false },
+		{ 2, LINNOS_VERDICT_PROBE, 127, 256, false, false,
+		  LINNOS_SERVED_MAX, 0, LINNOS_SIZES - 1, false },
+		{ 2, LINNOS_VERDICT_PROBE, 0, 0, true, false, LINNOS_NOT_SERVED,
+		  0, 1, false },
 	};
 	struct bio_linnos io;
 	struct bio bio;
@@ -75,9 +83,13 @@ static void linnos_test_pack(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, io.decided, cases[i].decided);
 		KUNIT_EXPECT_EQ(test, io.part, cases[i].part);
 		KUNIT_EXPECT_EQ(test, io.served_us, cases[i].served_us);
+		KUNIT_EXPECT_EQ(test, io.watched, cases[i].watched);
+		KUNIT_EXPECT_EQ(test, io.size, cases[i].size);
+		KUNIT_EXPECT_EQ(test, io.trusted, cases[i].trusted);
 	}
 
 	/* more than fits is as much as fits, and touches nothing else */
+	io.pages = 256;
 	io.pending = 1U << 30;
 	io.verdict = LINNOS_VERDICT_FAST;
 	linnos_pack(&bio, &io);
@@ -91,7 +103,7 @@ static void linnos_test_pack(struct kunit *test)
 static void linnos_test_held_back(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
-	struct linnos_history *h = &fx->linnos->history;
+	struct linnos_history *h = &fx->linnos->history[0];
 	struct linnos_io held, io;
 
 	fx->linnos->mode = LINNOS_OBSERVE;
@@ -126,7 +138,7 @@ static void linnos_test_parts(struct kunit *test)
 {
 	static const u64 latency_ns[3] = { 80000, 300000, 100000 };
 	struct linnos_fixture *fx = test->priv;
-	struct linnos_history *h = &fx->linnos->history;
+	struct linnos_history *h = &fx->linnos->history[0];
 	struct bio whole, first, second;
 	struct bio *part[2] = { &first, &second };
 	int i;
@@ -166,7 +178,7 @@ static void linnos_test_parts(struct kunit *test)
 static void linnos_test_tried_again(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
-	struct linnos_history *h = &fx->linnos->history;
+	struct linnos_history *h = &fx->linnos->history[0];
 	struct linnos_io io;
 
 	fx->linnos->mode = LINNOS_OBSERVE;
@@ -213,7 +225,7 @@ static void linnos_test_disk_gone(struct kunit *test)
 	linnos_served(fx->linnos, &part.bio, 1000, 1000);
 	linnos_end(fx->linnos, &part.bio, BLK_STS_OK);
 	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
-	KUNIT_EXPECT_EQ(test, fx->linnos->history.latency_us[3], 0);
+	KUNIT_EXPECT_EQ(test, fx->linnos->history[0].latency_us[3], 0);
 }
 
 static void linnos_test_what_counts(struct kunit *test)
@@ -253,7 +265,7 @@ static void linnos_test_history(struct kunit *test)
 	struct linnos_io *io, other;
 	int i;
 
-	h = &fx->linnos->history;
+	h = &fx->linnos->history[0];
 	io = kunit_kcalloc(test, 5, sizeof(*io), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, io);
 	fx->linnos->mode = LINNOS_OBSERVE;
@@ -538,30 +550,57 @@ static void linnos_test_probe_after_revokes(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
 }
 
-static void linnos_test_probe_again_when_fast(struct kunit *test)
+/* While reads are fast that are called slow, others may follow, a few at a time. */
+static void linnos_test_trust(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
-	struct linnos_io probe, io;
-	int i;
+	struct linnos_look *look = &fx->linnos->look[0];
+	struct linnos_io probe, io, *ios;
+	int i, wait;
 
 	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	ios = kunit_kcalloc(test, 100, sizeof(*ios), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, ios);
 	fx->linnos->mode = LINNOS_ENFORCE;
 	fx->linnos->probe_after_us = 0;
 	fx->linnos->probe_after_revokes = 3;
-	fx->linnos->probe_backoff = 2;
+	look->backoff = 2;
 
 	KUNIT_EXPECT_EQ(test, admitted_of(fx, 12, &probe), 0);
-	for (i = 0; i < 4; i++) {
-		KUNIT_EXPECT_EQ(test, admitted_of(fx, 5, &probe), 1);
-		complete_io(fx, &probe, BLK_STS_OK, 150999);
-	}
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_PROBES), 4);
-
-	/* once the network says fast, a later slow must be stale again */
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, 4096, true, 0));
-	complete_io(fx, &io, BLK_STS_OK, 0);
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 3, &probe), 0);
 	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
+	KUNIT_EXPECT_EQ(test, (int)probe.io.verdict, LINNOS_VERDICT_PROBE);
+	complete_io(fx, &probe, BLK_STS_OK, 150999);
+	KUNIT_EXPECT_EQ(test, (int)look->backoff, 0);
+	/* each that was fast lets one more be in flight */
+	fx->linnos->probe_after_revokes = 0;
+	for (i = 1; i < 40; i++) {
+		KUNIT_EXPECT_EQ(test, (int)look->trust, i);
+		KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &io), 1);
+		KUNIT_EXPECT_TRUE(test, io.io.trusted);
+		complete_io(fx, &io, BLK_STS_OK, 150999);
+	}
+	for (i = 0; i < 40; i++)
+		KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &ios[i]), 1);
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &io), 0);
+	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_PROBES), 80);
+
+	/* an error tells nothing */
+	complete_io(fx, &ios[--i], BLK_STS_IOERR, 0);
+	KUNIT_EXPECT_EQ(test, (int)look->trust, 40);
+	/* slow ones cost ten each, and when it is used up the wait begins */
+	for (wait = 3; wait; wait--) {
+		complete_io(fx, &ios[--i], BLK_STS_OK, 151000);
+		KUNIT_EXPECT_EQ(test, (int)look->trust, 10 * wait);
+	}
+	fx->linnos->probe_after_revokes = 3;
+	complete_io(fx, &ios[--i], BLK_STS_OK, 151000);
+	KUNIT_EXPECT_EQ(test, (int)look->trust, 0);
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 3, &io), 0);
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
+	KUNIT_EXPECT_EQ(test, (int)probe.io.verdict, LINNOS_VERDICT_PROBE);
+	while (i)
+		complete_io(fx, &ios[--i], BLK_STS_OK, 151000);
+	KUNIT_EXPECT_EQ(test, atomic_read(&look->trusted), 0);
 
 	/* an error is no sign of health, the next read is to find out */
 	complete_io(fx, &probe, BLK_STS_IOERR, 0);
@@ -588,8 +627,8 @@ static void linnos_test_probe_without_verdict(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(ends); i++) {
 		KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
 		complete_io(fx, &probe, ends[i], 151000);
-		KUNIT_EXPECT_EQ(test, (int)fx->linnos->probe_backoff, 0);
-		KUNIT_EXPECT_FALSE(test, fx->linnos->probe_again);
+		KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].backoff, 0);
+		KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 0);
 	}
 	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
 	complete_io(fx, &probe, BLK_STS_OK, 151000);
@@ -618,6 +657,12 @@ static void linnos_test_probe_held_up(struct kunit *test)
 	KUNIT_ASSERT_TRUE(test, linnos_decide(fx->linnos, &held.bio, 100000));
 	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
 					150000));
+	/* others come first: who did nothing with it waits twice as long */
+	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
+					150001));
+	KUNIT_EXPECT_EQ(test, fx->linnos->look[0].prober,
+			task_tgid_nr(current));
+	fx->linnos->look[0].prober++;
 	KUNIT_EXPECT_TRUE(test, arrive(fx, &probe, REQ_OP_READ, SLOW_BYTES,
 				       true, 150001));
 	KUNIT_EXPECT_EQ(test, (int)probe.io.verdict, LINNOS_VERDICT_PROBE);
@@ -631,11 +676,11 @@ static void linnos_test_probe_held_up(struct kunit *test)
 	linnos_start(fx->linnos, &held.bio, 1000000);
 	linnos_issued(fx->linnos, &held.bio);
 	complete_io(fx, &held, BLK_STS_OK, 1000001);
-	KUNIT_EXPECT_FALSE(test, fx->linnos->probe_again);
+	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 0);
 	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
 					9000000));
 	complete_io(fx, &probe, BLK_STS_OK, 9000000);
-	KUNIT_EXPECT_EQ(test, (int)fx->linnos->probe_backoff, 1);
+	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].backoff, 1);
 	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
 				       9200000));
 	complete_io(fx, &io, BLK_STS_OK, 9200000);
@@ -672,6 +717,237 @@ static void linnos_test_probe_after_time(struct kunit *test)
 	fx->linnos->probe_after_us = 0;
 	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
 					~0ULL / 2));
+}
+
+/*
+ * How long ago the drive was looked at tell those reads alone that the policy let
+ * go there: not those of others, however many, and not those in observe mode that
+ * were to be refused.
+ */
+static void linnos_test_chosen_only(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_io io;
+	u64 ns;
+
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	fx->linnos->mode = LINNOS_ENFORCE;
+	fx->linnos->probe_after_us = 50;
+	fx->linnos->probe_after_revokes = 4;
+	linnos_forget_past(fx->linnos, 1000000);
+	for (ns = 1000000; ns < 1050000; ns += 10000) {
+		arrive(fx, &io, REQ_OP_READ, 4096, false, ns);
+		complete_io(fx, &io, BLK_STS_OK, ns + 1000);
+	}
+	fx->linnos->mode = LINNOS_OBSERVE;
+	KUNIT_EXPECT_TRUE(test,
+			  arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true, ns));
+	KUNIT_EXPECT_EQ(test, (int)io.io.verdict, LINNOS_VERDICT_SLOW);
+	complete_io(fx, &io, BLK_STS_OK, ns);
+	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 0);
+	fx->linnos->mode = LINNOS_ENFORCE;
+	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
+					1050000));
+	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
+				       1050001));
+	complete_io(fx, &io, BLK_STS_OK, 2050001);
+
+	/* nor do they count as answers to those that were refused */
+	fx->linnos->probe_after_us = 0;
+	for (ns = 3000000; ns < 3080000; ns += 10000) {
+		KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ,
+						SLOW_BYTES, true, ns));
+		arrive(fx, &io, REQ_OP_READ, 4096, false, ns);
+		complete_io(fx, &io, BLK_STS_OK, ns + 1000);
+	}
+	KUNIT_EXPECT_TRUE(test,
+			  arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true, ns));
+	complete_io(fx, &io, BLK_STS_OK, ns + 1000000);
+
+	/* one that is admitted as fast does count, by the clock */
+	fx->linnos->probe_after_us = 50;
+	fx->linnos->probe_after_revokes = 0;
+	fx->linnos->look[0].backoff = 0;
+	for (ns = 5000000; ns < 5200000; ns += 40000) {
+		KUNIT_EXPECT_TRUE(test,
+				  arrive(fx, &io, REQ_OP_READ, 4096, true, ns));
+		complete_io(fx, &io, BLK_STS_OK, ns + 1000);
+		KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ,
+						SLOW_BYTES, true, ns + 1000));
+	}
+}
+
+/* A read that was asked about and follows counts; a stranger's does not. */
+static void linnos_test_asker_sends(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_look *look = &fx->linnos->look[0];
+	struct linnos_cpu *cpu = raw_cpu_ptr(fx->linnos->cpus);
+	struct linnos_io io;
+
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	fx->linnos->mode = LINNOS_OBSERVE;
+	fx->linnos->probe_after_us = 50;
+	linnos_forget_past(fx->linnos, 1000000);
+	preempt_disable();
+	cpu = raw_cpu_ptr(fx->linnos->cpus);
+	expected_of(fx, 4096, 2000000);
+	cpu->asked_by = fx;
+	arrive(fx, &io, REQ_OP_READ, 4096, false, 2000000);
+	preempt_enable();
+	complete_io(fx, &io, BLK_STS_OK, 2001000);
+	KUNIT_EXPECT_EQ(test, look->chosen_ns, 1000000);
+
+	preempt_disable();
+	expected_of(fx, 4096, 3000000);
+	arrive(fx, &io, REQ_OP_READ, 4096, false, 3000000);
+	preempt_enable();
+	complete_io(fx, &io, BLK_STS_OK, 3001000);
+	KUNIT_EXPECT_EQ(test, look->chosen_ns, 3000000);
+	/* once */
+	arrive(fx, &io, REQ_OP_READ, 4096, false, 4000000);
+	complete_io(fx, &io, BLK_STS_OK, 4001000);
+	KUNIT_EXPECT_EQ(test, look->chosen_ns, 3000000);
+	/* not who was told that it is slow, and sends it all the same */
+	preempt_disable();
+	KUNIT_EXPECT_NE(test, expected_of(fx, SLOW_BYTES, 3010000),
+			BLK_LINNOS_FAST);
+	arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, false, 5000000);
+	preempt_enable();
+	complete_io(fx, &io, BLK_STS_IOERR, 5001000);
+	KUNIT_EXPECT_EQ(test, look->chosen_ns, 3000000);
+}
+
+#define LARGE_BYTES (4096 * (LINNOS_SMALL_PAGES + 1))
+
+/* A large read that is a probe tells of large reads, and takes no small one's. */
+static void linnos_test_probe_of_its_size(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_look *look = fx->linnos->look;
+	struct linnos_io small, large, io;
+	int i;
+
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	fx->linnos->mode = LINNOS_ENFORCE;
+	fx->linnos->probe_after_us = 50;
+	fx->linnos->probe_after_revokes = 0;
+	linnos_forget_past(fx->linnos, 1000000);
+	for (i = 0; i < 3; i++) {
+		u64 ns = 2000000 + i * 10000000;
+
+		KUNIT_EXPECT_TRUE(test, arrive(fx, &large, REQ_OP_READ,
+					       LARGE_BYTES, true, ns));
+		KUNIT_EXPECT_EQ(test, (int)large.io.verdict,
+				LINNOS_VERDICT_PROBE);
+		/* one of each at a time */
+		KUNIT_EXPECT_EQ(test,
+				arrive(fx, &small, REQ_OP_READ, SLOW_BYTES,
+				       true, ns),
+				i == 0);
+		complete_io(fx, &large, BLK_STS_OK, ns + 5000000);
+		KUNIT_EXPECT_EQ(test, (int)look[0].backoff, 0);
+		KUNIT_EXPECT_EQ(test, (int)look[1].backoff, i + 1);
+		if (i == 0)
+			complete_io(fx, &small, BLK_STS_OK, ns + 40000000);
+		look[0].backoff = 0;
+	}
+	/* somebody is told to send a small one: no large one is it */
+	KUNIT_EXPECT_EQ(test, expected_of(fx, SLOW_BYTES, NSEC_PER_SEC),
+			BLK_LINNOS_PROBE);
+	arrive(fx, &large, REQ_OP_READ, LARGE_BYTES, false, NSEC_PER_SEC);
+	KUNIT_EXPECT_EQ(test, (int)large.io.verdict, LINNOS_VERDICT_NONE);
+	complete_io(fx, &large, BLK_STS_OK, NSEC_PER_SEC + 5000000);
+	arrive(fx, &small, REQ_OP_READ, SLOW_BYTES, false, NSEC_PER_SEC);
+	KUNIT_EXPECT_EQ(test, (int)small.io.verdict, LINNOS_VERDICT_PROBE);
+	complete_io(fx, &small, BLK_STS_OK, NSEC_PER_SEC + 1000);
+	KUNIT_EXPECT_EQ(test, (int)look[0].trust, 1);
+	KUNIT_EXPECT_EQ(test, (int)look[1].trust, 0);
+	/* what was asked about comes in several bios */
+	KUNIT_EXPECT_EQ(test, expected_of(fx, 8 << 20, 2 * NSEC_PER_SEC),
+			BLK_LINNOS_PROBE);
+	arrive(fx, &io, REQ_OP_READ, 4096 * LINNOS_MEDIUM_PAGES, false, 0);
+	KUNIT_EXPECT_EQ(test, (int)io.io.verdict, LINNOS_VERDICT_PROBE);
+	KUNIT_EXPECT_EQ(test, io.io.size, 2);
+	complete_io(fx, &io, BLK_STS_OK, 1000);
+}
+
+/* Of the same order, too: a larger one that is late costs small ones no trust. */
+static void linnos_test_trust_of_small_ones(struct kunit *test)
+{
+	const unsigned int larger = LINNOS_SMALL_PAGES * 4096;
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_look *look = &fx->linnos->look[0];
+	struct linnos_io io;
+	int i;
+
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	fx->linnos->mode = LINNOS_ENFORCE;
+	fx->linnos->probe_after_us = 0;
+	fx->linnos->probe_after_revokes = 1;
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &io), 0);
+	for (i = 0; i < 3; i++) {
+		KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &io), 1);
+		complete_io(fx, &io, BLK_STS_OK, 1000);
+	}
+	fx->linnos->probe_after_revokes = 0;
+	KUNIT_EXPECT_EQ(test, (int)look->trust, 3);
+	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, larger, true, 0));
+	complete_io(fx, &io, BLK_STS_OK, 1000000);
+	KUNIT_EXPECT_EQ(test, (int)look->trust, 3);
+	KUNIT_EXPECT_EQ(test, (int)look->backoff, 0);
+	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, larger, true, 0));
+	/* until many more were in time */
+	for (i = 0; look->limit < LINNOS_SMALL_PAGES; i++) {
+		KUNIT_ASSERT_LT(test, i, 100);
+		KUNIT_ASSERT_EQ(test, admitted_of(fx, 1, &io), 1);
+		complete_io(fx, &io, BLK_STS_OK, 1000);
+	}
+	KUNIT_EXPECT_GE(test, i, 50);
+	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, larger, true, 0));
+	complete_io(fx, &io, BLK_STS_OK, 1000);
+	/* one as small that is late does */
+	i = look->trust;
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &io), 1);
+	complete_io(fx, &io, BLK_STS_OK, 1000000);
+	KUNIT_EXPECT_EQ(test, (int)look->trust, i - 10);
+}
+
+/* Two want to send the probe at once: one does, and the other changes nothing. */
+static void linnos_test_probe_race(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_look *look = &fx->linnos->look[0];
+	struct linnos_io probe, io;
+	u64 word;
+
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	fx->linnos->mode = LINNOS_ENFORCE;
+	fx->linnos->probe_after_us = 50;
+	fx->linnos->probe_after_revokes = 0;
+	fx->linnos->watch =
+		kunit_kzalloc(test, sizeof(*fx->linnos->watch), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, fx->linnos->watch);
+	/* whenever it is found, it is there with its time */
+	KUNIT_ASSERT_TRUE(test, arrive(fx, &probe, REQ_OP_READ, SLOW_BYTES,
+				       true, 1000000));
+	linnos_watch_start(fx->linnos->watch, 0, 1000000);
+	word = atomic64_read(&fx->linnos->probe[0]);
+	look->prober++;
+	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
+					2000000));
+	KUNIT_EXPECT_EQ(test, atomic64_read(&fx->linnos->probe[0]), word);
+	KUNIT_EXPECT_EQ(test, linnos_watch_probe_since(fx->linnos->watch, 0),
+			1000000);
+	/* the loser, who saw one given up, comes to clear the place of the next */
+	linnos_watch_probe_gone(fx->linnos->watch, 0, 500000);
+	KUNIT_EXPECT_EQ(test, linnos_watch_probe_since(fx->linnos->watch, 0),
+			1000000);
+	linnos_watch_probe_gone(fx->linnos->watch, 0, 1000000);
+	KUNIT_EXPECT_EQ(test, linnos_watch_probe_since(fx->linnos->watch, 0),
+			0);
+	fx->linnos->watch = NULL;
+	complete_io(fx, &probe, BLK_STS_OK, 2000000);
 }
 
 static void linnos_test_stall(struct kunit *test)
@@ -798,15 +1074,20 @@ static void linnos_test_decisions(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
 	fx->linnos->mode = LINNOS_OBSERVE;
 
-	for (n = 0; n < 5000; n++) {
+	for (n = 0; n < 10000; n++) {
 		now_ns += prandom_u32_state(&rnd) % 200000;
 		if (depth < 16 && prandom_u32_state(&rnd) % 2) {
 			u32 bytes = 512 * (1 + prandom_u32_state(&rnd) % 200);
-			struct linnos_history *h = &fx->linnos->history;
+			u32 pages = DIV_ROUND_UP(bytes, 4096);
+			struct linnos_view view = {
+				.size = linnos_size_order(pages),
+			};
 			struct linnos_io *new = &io[depth++];
 
+			linnos_history_read(fx->linnos, &view, false);
 			arrive(fx, new, REQ_OP_READ, bytes, true, now_ns);
-			linnos_features_encode(h->pending, h->latency_us,
+			linnos_features_encode(view.history.pending,
+					       view.history.latency_us,
 					       new->io.pending, digits);
 			slow += linnos_infer(&fx->model, digits, out);
 			KUNIT_ASSERT_EQ(test,
@@ -820,7 +1101,7 @@ static void linnos_test_decisions(struct kunit *test)
 		}
 	}
 	KUNIT_EXPECT_GT(test, slow, 100);
-	KUNIT_EXPECT_LT(test, slow, 2400);
+	KUNIT_EXPECT_LT(test, slow, 4800);
 }
 
 /* Which of several drives */
@@ -959,25 +1240,29 @@ static void linnos_test_expect_probe(struct kunit *test)
 	/* slow: twice the wait; and none while the drive has one */
 	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 1900000), BLK_LINNOS_SLOW);
 	complete_io(fx, &probe, BLK_STS_OK, 2000000);
-	KUNIT_EXPECT_EQ(test, (int)fx->linnos->probe_backoff, 1);
+	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].backoff, 1);
 	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2100000), BLK_LINNOS_SLOW);
 	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2100001), BLK_LINNOS_PROBE);
 
 	/* it was not sent after all: another, when the wait is over */
 	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2200001), BLK_LINNOS_SLOW);
+	fx->linnos->look[0].prober++;
 	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2200002), BLK_LINNOS_PROBE);
 
-	/* fast: the next at once, until the network says so by itself */
+	/* fast: the next at once, until one is slow */
 	arrive(fx, &probe, REQ_OP_READ, 4096, false, 2200003);
 	complete_io(fx, &probe, BLK_STS_OK, 2300000);
-	KUNIT_EXPECT_EQ(test, (int)fx->linnos->probe_backoff, 0);
+	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].backoff, 0);
 	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2300001), BLK_LINNOS_PROBE);
 	arrive(fx, &probe, REQ_OP_READ, 4096, false, 2300002);
 	complete_io(fx, &probe, BLK_STS_OK, 2310000);
-	KUNIT_EXPECT_TRUE(test, fx->linnos->probe_again);
+	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 2);
 	KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, 2310001), BLK_LINNOS_FAST);
-	KUNIT_EXPECT_FALSE(test, fx->linnos->probe_again);
-	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2310002), BLK_LINNOS_SLOW);
+	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2310002), BLK_LINNOS_PROBE);
+	arrive(fx, &probe, REQ_OP_READ, 4096, false, 2310002);
+	complete_io(fx, &probe, BLK_STS_OK, 2500000);
+	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 0);
+	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2500001), BLK_LINNOS_SLOW);
 }
 
 /* Reads that went elsewhere make it stale as revoked ones do. */
@@ -1000,6 +1285,8 @@ static void linnos_test_expect_probe_after_answers(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, (int)probe.io.verdict, LINNOS_VERDICT_PROBE);
 	complete_io(fx, &probe, BLK_STS_OK, 1000);
 	/* and the other way round */
+	fx->linnos->look[0].trust = 0;
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 3, &probe), 0);
 	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
 	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 0), BLK_LINNOS_SLOW);
 	complete_io(fx, &probe, BLK_STS_OK, 1000);
@@ -1137,7 +1424,7 @@ static void linnos_test_look(struct kunit *test)
 	linnos->probe_after_us = 50;
 	linnos->probe_after_revokes = 2;
 	linnos_forget_past(linnos, 1000000);
-	linnos->probe_again = true;
+	linnos->look[0].trust = 3;
 	for (i = 0; i < 10; i++) {
 		KUNIT_EXPECT_EQ(test,
 				(int)blk_linnos_ask(bdev, SLOW_BYTES, 2000000,
@@ -1150,10 +1437,10 @@ static void linnos_test_look(struct kunit *test)
 				BLK_LINNOS_FAST);
 		KUNIT_EXPECT_EQ(test, drive.flags, BLK_EXPECT_STALE);
 	}
-	KUNIT_EXPECT_TRUE(test, linnos->probe_again);
+	KUNIT_EXPECT_EQ(test, (int)linnos->look[0].trust, 3);
 	KUNIT_EXPECT_FALSE(test, linnos->hinted);
-	KUNIT_EXPECT_EQ(test, atomic_read(&linnos->revokes), 0);
-	KUNIT_EXPECT_EQ(test, atomic_read(&linnos->probe), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&linnos->look[0].revokes), 0);
+	KUNIT_EXPECT_EQ(test, atomic64_read(&linnos->probe[0]), 0);
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 0);
 	KUNIT_EXPECT_EQ(test, linnos_pending_pages(linnos), 0);
 	linnos->awake = false;
@@ -1183,10 +1470,15 @@ static struct kunit_case linnos_admission_cases[] = {
 	KUNIT_CASE(linnos_test_enforce),
 	KUNIT_CASE(linnos_test_observe),
 	KUNIT_CASE(linnos_test_probe_after_revokes),
-	KUNIT_CASE(linnos_test_probe_again_when_fast),
+	KUNIT_CASE(linnos_test_trust),
 	KUNIT_CASE(linnos_test_probe_without_verdict),
 	KUNIT_CASE(linnos_test_probe_after_time),
 	KUNIT_CASE(linnos_test_probe_held_up),
+	KUNIT_CASE(linnos_test_chosen_only),
+	KUNIT_CASE(linnos_test_asker_sends),
+	KUNIT_CASE(linnos_test_probe_of_its_size),
+	KUNIT_CASE(linnos_test_trust_of_small_ones),
+	KUNIT_CASE(linnos_test_probe_race),
 	KUNIT_CASE(linnos_test_stall),
 	KUNIT_CASE(linnos_test_wide_model),
 	KUNIT_CASE(linnos_test_decisions),
@@ -1250,7 +1542,7 @@ static void end_after_other(struct linnos_fixture *fx, u64 other_ns, u64 now_ns)
 {
 	struct linnos_io io;
 
-	fx->linnos->history.cpu = raw_smp_processor_id() + 1;
+	fx->linnos->history[0].cpu = raw_smp_processor_id() + 1;
 	fx->linnos->recorded_ns = other_ns;
 	arrive(fx, &io, REQ_OP_READ, 4096, false, now_ns - 1000);
 	complete_io(fx, &io, BLK_STS_OK, now_ns);
@@ -1285,7 +1577,7 @@ static void linnos_test_alone(struct kunit *test)
 		complete_io(fx, &write, BLK_STS_OK, now_ns + 2);
 		complete_io(fx, &hinted, BLK_STS_OK, now_ns + 3);
 		KUNIT_EXPECT_EQ(test, pages_for_all(fx), 0);
-		KUNIT_EXPECT_EQ(test, fx->linnos->history.generation,
+		KUNIT_EXPECT_EQ(test, fx->linnos->history[0].generation,
 				2 * (i + 1));
 		KUNIT_EXPECT_EQ(test, fx->linnos->recorded_ns, now_ns + 3);
 	}
@@ -1307,20 +1599,20 @@ static void linnos_test_meets(struct kunit *test)
 	for (i = 0; i < 20; i++)
 		end_after_other(fx, now_ns - (i % 2 ? MET_NS + 1 : 0), now_ns);
 	KUNIT_EXPECT_EQ(test, this_line(fx)->quiet_until_ns, 0);
-	KUNIT_EXPECT_EQ(test, fx->linnos->history.generation, 40);
+	KUNIT_EXPECT_EQ(test, fx->linnos->history[0].generation, 40);
 	make_quiet(fx, now_ns);
 	KUNIT_EXPECT_EQ(test, this_line(fx)->quiet_until_ns,
 			now_ns + TEST_QUIET_NS);
-	KUNIT_EXPECT_EQ(test, fx->linnos->history.generation, 44);
+	KUNIT_EXPECT_EQ(test, fx->linnos->history[0].generation, 44);
 
 	/* no read is recorded before that, and then one */
 	end_after_other(fx, now_ns, now_ns + TEST_QUIET_NS - 1);
 	KUNIT_EXPECT_EQ(test, this_line(fx)->left_out, 1);
-	KUNIT_EXPECT_EQ(test, fx->linnos->history.generation, 44);
+	KUNIT_EXPECT_EQ(test, fx->linnos->history[0].generation, 44);
 	KUNIT_EXPECT_EQ(test, fx->linnos->last_read_ns, now_ns);
 	now_ns += TEST_QUIET_NS;
 	end_after_other(fx, now_ns - APART_NS, now_ns);
-	KUNIT_EXPECT_EQ(test, fx->linnos->history.generation, 45);
+	KUNIT_EXPECT_EQ(test, fx->linnos->history[0].generation, 45);
 	KUNIT_EXPECT_EQ(test, fx->linnos->last_read_ns, now_ns);
 	KUNIT_EXPECT_EQ(test, this_line(fx)->quiet_until_ns,
 			now_ns + TEST_QUIET_NS);
@@ -1329,7 +1621,7 @@ static void linnos_test_meets(struct kunit *test)
 		now_ns += APART_NS + 1;
 		end_after_other(fx, now_ns - APART_NS - 1, now_ns);
 	}
-	KUNIT_EXPECT_EQ(test, fx->linnos->history.generation, 48);
+	KUNIT_EXPECT_EQ(test, fx->linnos->history[0].generation, 48);
 	KUNIT_EXPECT_EQ(test, this_line(fx)->quiet_until_ns, 0);
 	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
 }
@@ -1420,15 +1712,16 @@ static void linnos_test_quiet_probe(struct kunit *test)
 	fx->linnos->mode = LINNOS_ENFORCE;
 	fx->linnos->probe_after_us = 0;
 	fx->linnos->probe_after_revokes = 1;
-	atomic_set(&fx->linnos->revokes, 1);
+	atomic_set(&fx->linnos->look[0].revokes, 1);
 	KUNIT_ASSERT_EQ(test, admitted_of(fx, 1, &probe), 1);
 	probe.start_ns = now_ns;
 	WRITE_ONCE(this_line(fx)->quiet_until_ns, now_ns + TEST_QUIET_NS);
-	generation = fx->linnos->history.generation;
+	generation = fx->linnos->history[0].generation;
 	complete_io(fx, &probe, BLK_STS_OK, now_ns + 1000);
-	KUNIT_EXPECT_EQ(test, fx->linnos->history.generation, generation + 1);
+	KUNIT_EXPECT_EQ(test, fx->linnos->history[0].generation,
+			generation + 1);
 	KUNIT_EXPECT_EQ(test, fx->linnos->last_read_ns, now_ns + 1000);
-	KUNIT_EXPECT_EQ(test, atomic_read(&fx->linnos->revokes), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&fx->linnos->look[0].revokes), 0);
 	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
 }
 
@@ -1447,10 +1740,11 @@ static void linnos_test_stall_ends_quiet(struct kunit *test)
 	linnos_set_stall(fx->linnos, 500);
 	mutex_unlock(&fx->linnos->lock);
 	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 1);
-	generation = fx->linnos->history.generation;
+	generation = fx->linnos->history[0].generation;
 	complete_io(fx, &io, BLK_STS_OK, now_ns);
 	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 0);
-	KUNIT_EXPECT_EQ(test, fx->linnos->history.generation, generation + 1);
+	KUNIT_EXPECT_EQ(test, fx->linnos->history[0].generation,
+			generation + 1);
 	mutex_lock(&fx->linnos->lock);
 	linnos_set_stall(fx->linnos, 0);
 	mutex_unlock(&fx->linnos->lock);

@@ -104,6 +104,8 @@ static inline int linnos_test_init(struct kunit *test)
 		return -ENOMEM;
 	/* a test may be moved to another CPU at any time */
 	fx->linnos->quiet_ns = 0;
+	/* slow is late */
+	fx->linnos->failover_us = 0;
 	test->priv = fx;
 	return linnos_alloc_percpu(fx->linnos);
 }

@@ -55,7 +55,8 @@ enum blk_expect_known {
  *
  * SLOW		predicted to be slow, or stalled
  * STALLED	reads are in flight, and none has completed for stall_us
- * STALE	it has answered no read for probe_after_us: what is known is so old
+ * STALE	it has been sent no read of this order of size by who was told that it
+ *		is not slow, nor a probe, for probe_after_us: what is known may be old
  * PROBE	and that is why this read should be sent there, to look again. One
  *		asker at a time is told so, who should do it
  */
