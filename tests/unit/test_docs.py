@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+"""The docs are found from the README, and what they have `linnapp explain` say, it says."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from linnapp.cli import cli
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "insight.md"
+
+
+@pytest.fixture
+def recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recording of the example, unpacked, where the example has it."""
+    (tmp_path / "traces" / "recorded").mkdir(parents=True)
+    (tmp_path / "models").symlink_to(ROOT / "models")
+    packed = (ROOT / "traces" / "recorded" / "fio.blk.xz").read_bytes()
+    (tmp_path / "traces" / "recorded" / "fio.blk").write_bytes(lzma.decompress(packed))
+    monkeypatch.chdir(tmp_path)
+
+
+def example() -> tuple[list[str], str]:
+    """The command's words, and what it is said to print."""
+    lines = PAGE.read_text().split("\n## Why was this read revoked?\n")[1].split("\n## ")[0]
+    found = re.search(
+        r"^    xz -dk .*\n    linnapp (explain .*)\n\n((?:    .*\n|\n)+)", lines, re.M
+    )
+    assert found
+    return found[1].split(), textwrap.dedent(found[2]).strip()
+
+
+def test_the_decision_that_is_explained(recording: None) -> None:
+    command, shown = example()
+    ran = CliRunner().invoke(cli, command)
+    assert ran.exit_code == 0, ran.output
+    assert ran.stdout.strip() == shown, "what stands in docs/insight.md is not what is printed"
+
+
+def test_the_way_of_the_parts_is_told_of_a_model_of_latencies(recording: None) -> None:
+    """A part multiplies: the one that the text has is one of the recording's."""
+    told = re.search(r"so a part multiplies: `([+-][\d,]+) \(x ([\d.]+)\)`", PAGE.read_text())
+    assert told
+    command = "explain --trace traces/recorded/fio.blk --model models/example/latency/flash0.linnos"
+    ran = CliRunner().invoke(cli, [*command.split(), "--slow", "--last", "5", "--json"])
+    parts = [p for one in json.loads(ran.stdout)["decisions"] for p in one["parts"].values()]
+    part = int(told[1].replace(",", ""))
+    assert part in parts and f"{2 ** (part / 1024):.3g}" == told[2]
+
+
+def test_every_document_is_found_from_the_readme() -> None:
+    found: set[Path] = set()
+    to_read = [ROOT / "README.md"]
+    while to_read:
+        page = to_read.pop()
+        found.add(page)
+        links = re.findall(r"\]\(([^)#:]+\.md)(?:#[^)]*)?\)", page.read_text())
+        to_read += {(page.parent / link).resolve() for link in links} - found
+    assert set((ROOT / "docs").glob("*.md")) <= found
