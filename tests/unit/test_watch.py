@@ -1134,7 +1134,7 @@ def test_every_call_of_a_socket_that_is_left_out_is_counted(kernel: None, tmp_pa
     def left_out(times: int) -> int:
         command = [sys.executable, "-S", "-E", "-c", script, str(times)]
         wanted = Wanted(paths=[str(tmp_path)])
-        seen = watching.watch(tmp_path / "seen", command=command, wanted=wanted)
+        seen = watching.watch(tmp_path / f"seen{times}", command=command, wanted=wanted)
         assert seen.status == 0 and not seen.counts["missed_events"]
         return seen.counts["filtered_calls"]
 
