@@ -12,6 +12,7 @@ import pytest
 from blktrace_builder import EBUSY, C, Q, TraceBuilder
 from test_latency_log import line, random_log
 
+from linnapp.learn.bound import observable
 from linnapp.learn.latency_features import Observer
 from linnapp.model.latency_model import CAP, FEATURES, HISTORY
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, WRITE, IoChunk
@@ -158,6 +159,12 @@ def test_large_reads_are_no_history_of_small_ones(tmp_path: Path) -> None:
         columns = [FEATURES.index(f"latency_us_{ago}") for ago in range(1, HISTORY + 1)]
         for chunk_ios in (1, 3, 10):
             assert observed(chunk, 10**6, chunk_ios)[:, columns].tolist() == expected
+        arrays = (chunk.arrival_ns, chunk.latency_ns, chunk.size_bytes)
+        yardstick = observable(
+            *(array.astype(np.int64) for array in arrays), chunk.is_read,
+            chunk.pending.astype(np.int64), ties_in_order=chunk.ties_in_order,
+        )  # fmt: skip
+        assert np.nan_to_num(yardstick[:, 7::4])[:, ::-1].tolist() == expected
 
 
 def test_a_log(tmp_path: Path) -> None:
