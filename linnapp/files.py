@@ -54,7 +54,7 @@ def replaced_file(path: AnyPath) -> Iterator[IO[bytes]]:
         temporary.replace(path)
     except OSError as error:
         _remove(temporary)
-        raise explain_os_error(error, path) from error
+        raise _explained(error, temporary, path) from error
     except BaseException:
         _remove(temporary)
         raise
@@ -73,6 +73,13 @@ def _beside(path: Path) -> Path:
     it can be removed.
     """
     return path.parent / f".{path.name}.{os.urandom(4).hex()}"
+
+
+def _explained(error: OSError, temporary: Path, path: Path) -> LinnappError:
+    """As :func:`explain_os_error`, with the name that the output is to have."""
+    if error.filename is not None:
+        error.filename = str(error.filename).replace(str(temporary), str(path))
+    return explain_os_error(error, path)
 
 
 def _remove(temporary: Path) -> None:
@@ -94,6 +101,41 @@ def _replaceable(path: Path, *, directory: bool) -> Path:
     return real
 
 
+def check_replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Path:
+    """Find out whether :func:`replaced_directory` would work, before hours of work for it.
+
+    Returns
+    -------
+    Path
+        What `path` really names, a link followed.
+
+    Raises
+    ------
+    LinnappError
+        As that has them.
+    """
+    path = _replaceable(Path(path), directory=True)
+    try:
+        others = sorted(
+            entry.name
+            for entry in (path.iterdir() if path.exists() else ())
+            if not _is_made_of(entry, suffixes)
+        )
+    except OSError as error:
+        raise explain_os_error(error, path) from error
+    if others:
+        raise LinnappError(
+            f"{path}: holds {others[0]}, which is none of {', '.join(suffixes)}; it would be "
+            "replaced as a whole: name another directory, or a new one"
+        )
+    there = next(parent for parent in path.parents if parent.exists())
+    if not there.is_dir():
+        raise LinnappError(f"{there}: not a directory; {path.name} is to go there")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise LinnappError(f"{there}: cannot be written; {path.name} is to go there")
+    return path
+
+
 @contextlib.contextmanager
 def replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Iterator[Path]:
     """Yield a temporary directory beside `path`; it takes the place of `path` on success.
@@ -113,19 +155,9 @@ def replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Iterator[Pat
     LinnappError
         If the disk is full, or `path` cannot be written or holds anything else.
     """
-    path = _replaceable(Path(path), directory=True)
+    path = check_replaced_directory(path, suffixes)
     parent = path.parent
     try:
-        others = sorted(
-            entry.name
-            for entry in (path.iterdir() if path.exists() else ())
-            if not _is_made_of(entry, suffixes)
-        )
-        if others:
-            raise LinnappError(
-                f"{path}: holds {others[0]}, which is none of {', '.join(suffixes)}; it would be "
-                "replaced as a whole: name another directory, or a new one"
-            )
         parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise explain_os_error(error, parent) from error
@@ -141,7 +173,12 @@ def replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Iterator[Pat
         _put_in_place(temporary, path)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
-        raise explain_os_error(error, path) from error
+        raise _explained(error, temporary, path) from error
+    except LinnappError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if str(temporary) not in str(error):
+            raise
+        raise type(error)(str(error).replace(str(temporary), str(path))) from error
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linnapp.arguments import check_choice
 from linnapp.errors import TraceError
 from linnapp.learn.features import FeatureLayout, digits
 from linnapp.learn.latency_features import Observer
@@ -95,6 +96,8 @@ class LatencyEvaluation(Evaluation):
     Attributes
     ----------
     refuse_us : int
+    chooses : bool
+        Whether reads may be refused, or sent elsewhere, by it.
     mean_predicted_us : float
     mean_abs_log2_error, mean_abs_log2_error_last_latencies : float
         Mean distance of the latency from the prediction, and from the mean of the last reads'
@@ -102,6 +105,7 @@ class LatencyEvaluation(Evaluation):
     """
 
     refuse_us: int
+    chooses: bool
     mean_predicted_us: float
     mean_abs_log2_error: float
     mean_abs_log2_error_last_latencies: float
@@ -112,6 +116,7 @@ class LatencyEvaluation(Evaluation):
             "kind": "latency",
             **super().to_json(),
             "refuse_us": self.refuse_us,
+            "chooses": self.chooses,
             "mean_predicted_us": self.mean_predicted_us,
             "mean_abs_log2_error": self.mean_abs_log2_error,
             "mean_abs_log2_error_last_latencies": self.mean_abs_log2_error_last_latencies,
@@ -210,6 +215,12 @@ def evaluate(
     TraceError
         If the trace cannot be read or holds no served read.
     """
+    check_choice("engine_name", engine_name, engine.ENGINES)
+    if not isinstance(model, Model | LatencyModel):
+        raise TypeError(
+            f"model={model!r}: expected a Model or a LatencyModel, as linnapp.model.load_model() "
+            "has them"
+        )
     if isinstance(model, LatencyModel):
         return _evaluate_latency(model, trace, engine_name, reader_options)
     layout = FeatureLayout(model.history, model.pending_digits, model.latency_digits)
@@ -248,6 +259,7 @@ def _evaluate_latency(
     return LatencyEvaluation(
         **fields,
         refuse_us=model.refuse_us,
+        chooses=model.chooses,
         **dict(
             zip(
                 ("mean_predicted_us", "mean_abs_log2_error", "mean_abs_log2_error_last_latencies"),

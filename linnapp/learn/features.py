@@ -9,6 +9,7 @@ import dataclasses
 import numpy as np
 import numpy.typing as npt
 
+from linnapp.arguments import check_number
 from linnapp.native import native
 
 UInt32Array = npt.NDArray[np.uint32]
@@ -32,6 +33,11 @@ class FeatureLayout:
     history: int = 4
     pending_digits: int = 3
     latency_digits: int = 4
+
+    def __post_init__(self) -> None:
+        check_number("history", self.history, 1, 64, whole=True)
+        check_number("pending_digits", self.pending_digits, 1, 9, whole=True)
+        check_number("latency_digits", self.latency_digits, 1, 9, whole=True)
 
     @property
     def n_inputs(self) -> int:

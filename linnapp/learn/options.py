@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
+from linnapp.arguments import check_choice, check_number
 from linnapp.learn.features import FeatureLayout
 from linnapp.learn.inflection import FAILOVER_US, REPLICAS, InflectionPoint, Method, Search
-from linnapp.learn.labels import Labels
+from linnapp.learn.labels import LABELS, Labels
 from linnapp.learn.refusing import MAX_REFUSED_FAST
 from linnapp.learn.training import Epoch, TrainingOptions
 from linnapp.model import LatencyModel, Model
@@ -88,6 +89,14 @@ class LabellingOptions:
     threshold_us: int | None = None
     search: Search = "wide"
 
+    def __post_init__(self) -> None:
+        check_choice("method", self.method, get_args(Method))
+        check_choice("search", self.search, get_args(Search))
+        check_number("replicas", self.replicas, 2, whole=True)
+        check_number("failover_us", self.failover_us, 0)
+        if self.threshold_us is not None:
+            check_number("threshold_us", self.threshold_us, 1, 2**32 - 1, whole=True)
+
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
@@ -128,6 +137,13 @@ class Recipe:
     max_refused: float | None = None
     even_if_worse: bool = False
     hedge_percentile: float = 99.0
+
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, KINDS)
+        check_choice("labels", self.labels, LABELS)
+        if self.max_refused is not None:
+            check_number("max_refused", self.max_refused, 0, 1)
+        check_number("hedge_percentile", self.hedge_percentile, 0, 100, open_ends="low high")
 
     @property
     def refused_limit(self) -> float:

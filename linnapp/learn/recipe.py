@@ -19,7 +19,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from linnapp.errors import NoGainError, TraceError
-from linnapp.files import AnyPath, replace_text, replaced_directory
+from linnapp.files import (
+    AnyPath,
+    check_replaced_directory,
+    replace_text,
+    replaced_directory,
+)
 from linnapp.learn import training
 from linnapp.learn.dataset import load_reads
 from linnapp.learn.drive_training import train_drive
@@ -78,6 +83,11 @@ def read_latencies(
         on_progress=lambda done, total: observer.reading(name, done, total),
         **recipe.reader,
     )
+    if not whole:
+        try:
+            training.check_enough(len(reads))
+        except TraceError as error:
+            raise TraceError(f"{trace}: {error}") from error
     rows = slice(None) if whole else training.split(len(reads), recipe.training).training
     if not len(reads.latency_us[rows]):
         raise TraceError(
@@ -144,6 +154,7 @@ def train_array(
     recipe = recipe or Recipe()
     observer = observer or SilentObserver()
     names = drive_names(traces)
+    check_replaced_directory(out_dir, SUFFIXES)
     done, _ = run_tasks(
         [Task(name, read_latencies, (t, recipe)) for name, t in zip(names, traces, strict=True)],
         observer,

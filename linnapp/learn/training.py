@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linnapp.arguments import check_number
 from linnapp.errors import TraceError
 from linnapp.learn.network import (
     Scaling,
@@ -56,6 +57,9 @@ MAX_EPOCHS = 60
 READ_BUDGET = 40_000_000
 MIN_EPOCHS = 8
 LEARNING_RATE = 1e-3
+
+#: Of fewer reads nothing is learnt, by either kind of model.
+LEAST_READS = 128
 
 #: enough steps per epoch to learn from a short trace, batches large enough to be fast on a long
 _STEPS_PER_EPOCH = 256
@@ -244,6 +248,27 @@ class TrainingOptions:
     weight_decay: float = 0.0
     starts: int = 1
 
+    def __post_init__(self) -> None:
+        check_number("bias", self.bias, 0, open_ends="low")
+        check_number("seed", self.seed, 0, 2**32 - 1, whole=True)
+        check_number("n_hidden", self.n_hidden, 1, whole=True)
+        if self.max_epochs is not None:
+            check_number("max_epochs", self.max_epochs, 1, whole=True)
+        check_number("patience_epochs", self.patience_epochs, 1, whole=True)
+        check_number("validation_share", self.validation_share, 0, 1, open_ends="low high")
+        check_number("test_share", self.test_share, 0, 1, open_ends="low high")
+        check_number(
+            "validation_share + test_share",
+            self.validation_share + self.test_share,
+            0,
+            1,
+            open_ends="high",
+        )
+        check_number("learning_rate", self.learning_rate, 0, open_ends="low")
+        check_number("burst_share", self.burst_share, 0, 1, open_ends="high")
+        check_number("weight_decay", self.weight_decay, 0)
+        check_number("starts", self.starts, 1, whole=True)
+
 
 @dataclasses.dataclass(frozen=True)
 class Split:
@@ -268,6 +293,20 @@ def split(n: int, options: TrainingOptions) -> Split:
         slice(max(0, first_validation), first_test),
         slice(first_test, n),
     )
+
+
+def check_enough(n_reads: int) -> None:
+    """Refuse to learn from next to nothing.
+
+    Raises
+    ------
+    TraceError
+    """
+    if n_reads < LEAST_READS:
+        raise TraceError(
+            f"{n_reads} reads are too few to learn from: at least {LEAST_READS} are needed, some "
+            "ten thousand make a useful model; record longer"
+        )
 
 
 def epoch_limit(n_train: int, options: TrainingOptions) -> int:
@@ -332,11 +371,7 @@ def train(
     options = options or TrainingOptions()
     parts = split(len(slow), options)
     first = parts.training.stop
-    if first < _MIN_BATCH:
-        raise TraceError(
-            f"{len(slow)} reads are too few to learn from: at least {2 * _MIN_BATCH} are needed, "
-            "some ten thousand make a useful model; trace longer"
-        )
+    check_enough(len(slow))
     n_slow = int(np.count_nonzero(slow[:first]))
     if not 0 < n_slow < first:
         raise TraceError(

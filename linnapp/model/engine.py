@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from linnapp.arguments import check_choice
 from linnapp.errors import LinnappError, ModelError
 from linnapp.model import Model
 from linnapp.native import load_library
@@ -47,7 +48,10 @@ def infer(
     ------
     LinnappError
         If the shape or a value is wrong, or the C engine is not built or refuses the model.
+    ValueError
+        If there is no such engine.
     """
+    check_choice("engine", engine, ENGINES)
     if digits.ndim != 2 or digits.shape[1] != model.n_inputs:
         raise LinnappError(
             f"features of shape {digits.shape}: the model takes (n, {model.n_inputs})"

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linnapp.arguments import check_choice
 from linnapp.errors import LinnappError, ModelError
-from linnapp.model.engine import LIBRARY, Engine
+from linnapp.model.engine import ENGINES, LIBRARY, Engine
 from linnapp.model.latency_model import (
     CAP,
     DEPTH,
@@ -59,7 +60,10 @@ def predict_us(
     ------
     LinnappError
         If the shape or a value is wrong, or the C engine is not built or refuses the model.
+    ValueError
+        If there is no such engine.
     """
+    check_choice("engine", engine, ENGINES)
     if features.ndim != 2 or features.shape[1] != N_FEATURES:
         raise LinnappError(
             f"features of shape {features.shape}: a latency model takes (n, {N_FEATURES})"

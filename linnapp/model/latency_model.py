@@ -124,6 +124,15 @@ class LatencyModel:
         return len(self.leaves)
 
     @property
+    def chooses(self) -> bool:
+        """Whether reads may be refused, or sent elsewhere, by it: only if it has trees.
+
+        The mean of the last latencies tells how a drive has been; who chose by it has waited longer
+        than who did not. As ``linnos_latency_chooses()`` in the kernel.
+        """
+        return self.n_trees > 0
+
+    @property
     def model_id(self) -> str:
         """CRC-32 of the file as 8 hex digits."""
         return envelope.model_id(self.to_bytes())

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from linnapp.arguments import check_names, check_number
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
 from linnapp.trace import conversion
@@ -20,6 +21,12 @@ from linnapp.trace.text_trace import TextFormat
 
 #: Ends of names that say what kind of file it is, and nothing of the drive.
 _SUFFIXES = (".trace", ".csv", ".log", ".txt")
+
+#: What :func:`open_recording` and :func:`load` take besides the recording.
+_OPTIONS = ("history", "text_format", "device", "chunk_ios", "max_age_s", "allow_truncated")
+
+#: More past reads than anybody has wanted; the kernel's model has 4.
+MAX_HISTORY = 64
 
 Reader = BlktraceReader | LatencyLogReader | TableReader
 
@@ -48,9 +55,20 @@ def open_recording(
     Raises
     ------
     TraceError
-        If there is no such trace, or its format has no latencies.
+        If there is no such trace, its format has no latencies, or a device is asked for of what
+        holds one.
+    TypeError, ValueError
+        If an option is not known, or its value is none.
     """
+    check_names("open_recording", options, _OPTIONS)
+    check_number("history", history, 1, MAX_HISTORY, whole=True)
+    if "chunk_ios" in options:
+        check_number("chunk_ios", options["chunk_ios"], 1, whole=True)
     if isinstance(trace, IoTable):
+        if options.get("device"):
+            raise TraceError(
+                f"{trace}: device={options['device']!r}: it is read already; load it with that"
+            )
         return TableReader(trace, history=history)
     trace = Path(trace)
     text_format = text_format or _log_format(trace)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""Checks of what the library's functions are given: what is wrong is said, never guessed at."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Collection, Sequence
+from typing import Any
+
+
+def check_choice(name: str, value: Any, accepted: Sequence[str]) -> None:
+    """Refuse what is none of the accepted words.
+
+    Raises
+    ------
+    ValueError
+    """
+    if value not in accepted:
+        raise ValueError(f"{name}={value!r}: accepted are {', '.join(map(repr, accepted))}")
+
+
+def check_number(
+    name: str,
+    value: Any,
+    low: float,
+    high: float = math.inf,
+    *,
+    whole: bool = False,
+    open_ends: str = "",
+) -> None:
+    """Refuse what is no number, or one out of range.
+
+    Parameters
+    ----------
+    name : str
+    value : object
+    low, high : float
+        The ends, which are accepted,
+    whole : bool
+        Integers only.
+    open_ends : str
+        but for the ends that are named here: "low", "high", or "low high".
+
+    Raises
+    ------
+    TypeError
+        If it is no number, or has to be whole and is not.
+    ValueError
+        If it is out of range, or not a number as floats know it.
+    """
+    kind = numbers.Integral if whole else numbers.Real
+    if isinstance(value, bool) or not isinstance(value, kind):
+        what = "an integer" if whole else "a number"
+        raise TypeError(f"{name}={value!r}: expected {what}, not {type(value).__name__}")
+    number = float(value)
+    above = number > low if "low" in open_ends else number >= low
+    below = number < high if "high" in open_ends else number <= high
+    if not (above and below):
+        least = f"above {low:g}" if "low" in open_ends else f"at least {low:g}"
+        most = f"below {high:g}" if "high" in open_ends else f"at most {high:g}"
+        raise ValueError(
+            f"{name}={value!r}: accepted is {least}" + (f", {most}" if high < math.inf else "")
+        )
+
+
+def check_names(function: str, given: Collection[str], accepted: Sequence[str]) -> None:
+    """Refuse keyword arguments that nobody knows.
+
+    Raises
+    ------
+    TypeError
+    """
+    for name in given:
+        if name not in accepted:
+            raise TypeError(
+                f"{function}() has no argument {name!r}; accepted are {', '.join(accepted)}"
+            )

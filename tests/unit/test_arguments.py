@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""What the library's functions are given and cannot use is refused, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_latency_log import random_log
+
+import linnapp
+from linnapp import LabellingOptions, Recipe, TrainingOptions
+from linnapp.errors import TraceError
+from linnapp.learn.features import FeatureLayout
+from linnapp.model import LatencyModel
+from linnapp.model.latency_engine import predict_us
+from linnapp.model.latency_model import N_FEATURES
+
+MODEL = LatencyModel.mean_of_last(500, 1000, 300)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: Recipe(kind="latencies"), ValueError, "kind='latencies': .*'network', 'latency'"),
+        (lambda: Recipe(labels="papr"), ValueError, "labels='papr': .*'avoidable', 'paper'"),
+        (lambda: Recipe(max_refused=7), ValueError, "max_refused=7: .*at most 1"),
+        (lambda: Recipe(hedge_percentile=100), ValueError, "hedge_percentile=100: .*below 100"),
+        (lambda: LabellingOptions(search="Paper"), ValueError, "search='Paper': .*'wide', 'paper'"),
+        (lambda: LabellingOptions(method="exakt"), ValueError, "method='exakt': .*'simulate'"),
+        (lambda: LabellingOptions(failover_us=-100), ValueError, "failover_us=-100: .*at least 0"),
+        (lambda: LabellingOptions(failover_us=float("nan")), ValueError, "failover_us=nan"),
+        (lambda: LabellingOptions(replicas=1), ValueError, "replicas=1: .*at least 2"),
+        (lambda: LabellingOptions(threshold_us=0), ValueError, "threshold_us=0: .*at least 1"),
+        (lambda: TrainingOptions(test_share=-1), ValueError, "test_share=-1: .*above 0, below 1"),
+        (lambda: TrainingOptions(validation_share=1), ValueError, "validation_share=1: "),
+        (
+            lambda: TrainingOptions(validation_share=0.5, test_share=0.5),
+            ValueError,
+            r"validation_share \+ test_share=1.0: .*below 1",
+        ),
+        (lambda: TrainingOptions(seed="1"), TypeError, "seed='1': expected an integer, not str"),
+        (lambda: TrainingOptions(bias=True), TypeError, "bias=True: expected a number, not bool"),
+        (lambda: TrainingOptions(starts=0), ValueError, "starts=0: "),
+        (lambda: TrainingOptions(max_epochs=0), ValueError, "max_epochs=0: "),
+        (lambda: TrainingOptions(burst_share=1), ValueError, "burst_share=1: .*below 1"),
+        (lambda: FeatureLayout(history=0), ValueError, "history=0: "),
+        (
+            lambda: predict_us(MODEL, np.zeros((1, N_FEATURES), np.uint32), "gpu"),
+            ValueError,
+            "engine='gpu': accepted are 'numpy', 'c'",
+        ),
+    ],
+)
+def test_what_is_no_value_of_an_option_is_refused(
+    make: Callable[[], object], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_numpy_numbers_are_numbers() -> None:
+    options = TrainingOptions(seed=np.int64(3), test_share=np.float32(0.25))
+    assert (options.seed, options.test_share) == (3, 0.25)
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_what_is_no_option_of_a_recording_is_refused(tmp_path: Path, in_memory: bool) -> None:
+    path = tmp_path / "az.trace"
+    random_log(path, n=200)
+    trace = linnapp.load(path) if in_memory else path
+    with pytest.raises(TypeError, match="no argument 'devcie'; accepted are history, .*device"):
+        linnapp.evaluate(MODEL, trace, devcie="8:16")
+    with pytest.raises(TraceError, match="8:16|--dev"):
+        linnapp.evaluate(MODEL, trace, device="8:16")
+    with pytest.raises(ValueError, match="engine_name='gpu': accepted are 'numpy', 'c'"):
+        linnapp.evaluate(MODEL, trace, "gpu")
+    with pytest.raises(TypeError, match=r"model='az': .*load_model\(\)"):
+        linnapp.evaluate("az", trace)
+    with pytest.raises(TypeError, match="no argument 'histroy'"):
+        linnapp.load(path, histroy=5)
+    for options, message in (
+        ({"history": 0}, "history=0: .*at least 1"),
+        ({"chunk_ios": 0}, "chunk_ios=0: .*at least 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            linnapp.load(path, **options)
