@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.files import AnyPath
-from linnapp.learn.bias import expected_mean_us
+from linnapp.learn.chance import Refusals, lowest_gain_us, resampled_means_us
 from linnapp.learn.dataset import load_reads
 from linnapp.learn.features import FeatureLayout
 from linnapp.learn.latency_training import deviances, predict_newest
@@ -36,22 +36,26 @@ class MeanComparison:
     new_mean_us, active_mean_us : float
         See :func:`~linnapp.learn.bias.expected_mean_us`. Without an active model, that of
         admitting every read.
+    gain_low_us : float or None
+        Where the 95 % interval begins of what the new one gains; None with too few reads for
+        blocks.
     """
 
     reads: int
     new_mean_us: float
     active_mean_us: float
+    gain_low_us: float | None
 
     @property
     def new_is_better(self) -> bool:
-        """Lower: whether the new model shall replace the active one."""
-        return self.new_mean_us < self.active_mean_us
+        """Lower by more than chance: whether the new model shall replace the active one."""
+        return self.gain_low_us is not None and self.gain_low_us > 0
 
     def __str__(self) -> str:
         return (
             f"with the newest {self.reads} reads, which it was not trained on, the array's mean "
             f"latency would be {self.new_mean_us:.1f} us, with what is active "
-            f"{self.active_mean_us:.1f} us"
+            f"{self.active_mean_us:.1f} us, {'beyond' if self.new_is_better else 'within'} chance"
         )
 
 
@@ -112,21 +116,31 @@ def compare(
     if isinstance(new, LatencyModel) and isinstance(active, LatencyModel):
         return _by_prediction(trace, new, active, recipe)
 
-    def mean_us(latency_us: Any, revoked: npt.NDArray[np.bool_], pages: Any) -> float:
-        return expected_mean_us(
-            latency_us,
-            revoked,
-            failover_us=recipe.labelling.failover_us,
-            replicas=replicas,
-            pages=pages,
-        )
-
-    latency_us, revoked, pages = _verdicts(trace, new, recipe, own=True)
+    by_new = _refusals(trace, new, recipe, replicas, own=True)
     if active is None:
-        before_us = mean_us(latency_us, np.zeros(len(latency_us), bool), pages)
+        by_active = dataclasses.replace(by_new, level=np.zeros_like(by_new.level))
     else:
-        before_us = mean_us(*_verdicts(trace, active, recipe, own=False))
-    return MeanComparison(len(latency_us), mean_us(latency_us, revoked, pages), before_us)
+        by_active = _refusals(trace, active, recipe, replicas, own=False)
+    resampled_us = [
+        resampled_means_us(blocks, recipe.labelling.failover_us, replicas)[:, 1]
+        for blocks in (by_new.blocks(), by_active.blocks())
+        if len(blocks)
+    ]
+    return MeanComparison(
+        len(by_new.latency_us),
+        float(by_new.means_us()[1]),
+        float(by_active.means_us()[1]),
+        lowest_gain_us(resampled_us[1] - resampled_us[0]) if len(resampled_us) == 2 else None,
+    )
+
+
+def _refusals(
+    trace: AnyPath, model: Model | LatencyModel, recipe: Recipe, replicas: int, *, own: bool
+) -> Refusals:
+    """What a model refuses of the newest reads."""
+    latency_us, revoked, pages = _verdicts(trace, model, recipe, own=own)
+    failover_us = recipe.labelling.failover_us
+    return Refusals(latency_us, pages, revoked.astype(np.int64), 1, failover_us, replicas)
 
 
 def _verdicts(

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from linnapp.learn import training
 from linnapp.learn.augmentation import BurstReads
-from linnapp.learn.inflection import size_classes
+from linnapp.learn.chance import Refusals
 from linnapp.learn.network import outputs_of
 from linnapp.learn.training import TrainingOptions
 
@@ -71,19 +71,10 @@ def expected_mean_us(
     pages : uint16 array, shape (n,), optional
         Sizes; when given, replicas serve reads of the same size class.
     """
-    kinds = np.zeros(len(latency_us), np.int64) if pages is None else size_classes(pages)
-    total = 0.0
-    for kind in np.unique(kinds):
-        rows = kinds == kind
-        latency = latency_us[rows].astype(np.float64)
-        refused = revoked[rows]
-        admitted_us = float(np.where(refused, 0.0, latency).mean())
-        share = float(refused.mean())
-        mean = float(latency.mean())
-        for _ in range(replicas - 1):
-            mean = admitted_us + share * (failover_us + mean)
-        total += mean * float(rows.mean())
-    return total
+    if pages is None:
+        pages = np.ones(len(latency_us), np.uint16)
+    refusals = Refusals(latency_us, pages, revoked.astype(np.int64), 1, failover_us, replicas)
+    return float(refusals.means_us()[1])
 
 
 def choose_bias(

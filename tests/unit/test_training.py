@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -179,13 +180,13 @@ def test_nothing_to_learn_is_an_error() -> None:
 
 
 def array_trace(path: Path, seed: int, n: int = 3000, slower_from: int | None = None) -> Path:
-    """A drive that is slow in stretches of some 20 reads, and from a read on all the time."""
+    """A drive that is slow in stretches of some 5 reads, and from a read on all the time."""
     rng = np.random.default_rng(seed)
     builder = TraceBuilder()
     now = 0.0
     slow = False
     for i in range(n):
-        if rng.random() < (0.05 if slow else 0.008):
+        if rng.random() < (0.2 if slow else 0.04):
             slow = not slow
         latency = rng.normal(1500, 100) if slow else rng.normal(100, 10)
         latency += 700 if slower_from is not None and i >= slower_from else 0
@@ -271,6 +272,45 @@ def test_failure_leaves_the_old_models(tmp_path: Path, monkeypatch: pytest.Monke
         train_array([trace], out, quick)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d.blk", "m"]
+
+
+def test_a_full_disk_is_said_of_the_models_not_of_what_is_written_beside_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = array_trace(tmp_path / "d.blk", 1, 1000)
+    quick = Recipe(training=TrainingOptions(max_epochs=1), auto_bias=False, even_if_worse=True)
+    real = os.fsync
+
+    def full(fd: int) -> None:
+        real(fd)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(LinnappError) as told:
+        train_array([trace], tmp_path / "m", quick)
+    assert str(told.value) == f"{tmp_path}/m/d.linnos: No space left on device"
+    assert [path.name for path in tmp_path.iterdir()] == ["d.blk"]
+
+
+@pytest.mark.parametrize("what", ["file", "folder of somebody's", "below a file"])
+def test_where_no_models_can_go_no_trace_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    trace = array_trace(tmp_path / "d.blk", 1, 10)
+    out = tmp_path / "m"
+    if what == "folder of somebody's":
+        out.mkdir()
+        (out / "letter.txt").touch()
+    else:
+        out.touch()
+    out = out / "m" if what == "below a file" else out
+
+    def read(*_: object, **__: object) -> None:
+        raise AssertionError("read")
+
+    monkeypatch.setattr(recipe, "read_latencies", read)
+    with pytest.raises(LinnappError, match="a file, or a device|letter.txt|[Nn]ot a directory"):
+        train_array([trace], out)
 
 
 def test_traces_of_one_name_are_refused(tmp_path: Path) -> None:
