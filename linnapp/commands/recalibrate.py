@@ -70,10 +70,10 @@ def recalibrate(
 
     DEV... are the drives of one array, each other's replicas. A network is retrained when its
     point has moved, a latency model each time. A drive keeps its active model until a new one is
-    complete and serves the newest reads better, and its mode. Ctrl-C uploads
-    nothing. Decisions are logged to stderr and to recalibration.jsonl in the drive's state. In
-    enforce mode the recording holds only the reads that were admitted; switch to observe for an
-    unbiased one.
+    complete and serves the newest reads better. Ctrl-C uploads
+    nothing. Decisions are logged to stderr and to recalibration.jsonl in the drive's state. A drive
+    in enforce observes while it is recorded, so that slow reads are recorded too, and enforces
+    again after that, but after kill -9.
     """
     from linnapp.drive.recalibration import recalibrate as run
     from linnapp.errors import LinnappError

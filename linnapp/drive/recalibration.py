@@ -8,6 +8,10 @@ sampling explains (:mod:`linnapp.learn.resampling`) calls for a new model.
 
 Latency models have no such point to move: they are grown anew each time, which takes seconds.
 
+In ``enforce``, what is refused is never seen to be slow: of such a recording the point would drift
+away from the drive's, and refuse other reads, and drift again. So a drive that enforces observes
+while it is recorded, and is switched back as soon as that is over.
+
 The newest reads of the recording are kept out of training, and the new model must serve them
 better than the active one, or that stays (:mod:`linnapp.drive.comparison`). A drive always has a
 working model: the new one is
@@ -43,6 +47,7 @@ from linnapp.learn.resampling import LatencyBlocks, sampling_percentiles
 from linnapp.learn.training import split
 from linnapp.model import SUFFIX, load_model
 from linnapp.model.model_file import KERNEL_SHAPE, model_from_bytes
+from linnapp.trace.command import signals_held
 from linnapp.trace.recording import record
 
 SHIFT_PERCENTILES = 5.0
@@ -208,7 +213,8 @@ def recalibrate(
             log(f"recording {', '.join(d.name for d in drives)} for {duration_s:g} s")
             # The disks, also where a partition or a bare name was given.
             disks = [Path("/dev", drive.name) for drive in drives]
-            done, _ = record(disks, directory, duration_s=duration_s)
+            with _observing(drives, log):
+                done, _ = record(disks, directory, duration_s=duration_s, keep_interrupted=False)
             for recording in done:
                 if recording.dropped:
                     log(f"{recording.drive}: {recording.dropped} events dropped in the recording")
@@ -280,6 +286,35 @@ def recalibrate(
         if failures:
             raise LinnappError("; ".join(failures))
     return decisions
+
+
+@contextlib.contextmanager
+def _observing(drives: Sequence[Drive], log: Log) -> Iterator[None]:
+    """Have drives that enforce observe for a while, so that no read is kept from them.
+
+    A mode that somebody else sets meanwhile is left as it is.
+    """
+    enforcing: list[Drive] = []
+    try:
+        for drive in drives:
+            if drive.mode == "enforce":
+                log(f"{drive.name}: observes while it is recorded, and refuses nothing")
+                enforcing.append(drive)
+                drive.set_mode("observe")
+        yield
+    finally:
+        failures = []
+        with signals_held():  # told to end once more, the others are still to be switched back
+            for drive in enforcing:
+                try:
+                    if drive.mode == "observe":
+                        drive.set_mode("enforce")
+                except LinnappError as error:
+                    failures.append(
+                        f"{drive.name} is left in observe, no longer in enforce: {error}"
+                    )
+        for failure in failures:
+            log(failure)
 
 
 class _ToLog(SilentObserver):

@@ -132,6 +132,7 @@ def record(
     duration_s: float | None = None,
     command: Sequence[str] = (),
     on_progress: Callable[[Progress], None] | None = None,
+    keep_interrupted: bool = True,
 ) -> tuple[list[Recording], int]:
     """Trace drives until the time is up, the command ends, or ctrl-C.
 
@@ -147,6 +148,8 @@ def record(
         Run this once tracing is on, and stop when it ends.
     on_progress : callable, optional
         Called twice a second.
+    keep_interrupted : bool
+        Whether ctrl-C ends a recording, or there is to be none then.
 
     Returns
     -------
@@ -170,7 +173,11 @@ def record(
             scratch.mkdir(0o700)
         except OSError as error:
             raise explain_os_error(error, out_dir) from error
-        status, output = _run_blktrace(drives, scratch, duration_s, command, on_progress)
+        status, output, interrupted = _run_blktrace(
+            drives, scratch, duration_s, command, on_progress
+        )
+        if interrupted and not keep_interrupted:
+            raise KeyboardInterrupt
         dropped = {m["drive"]: int(m["dropped"]) for m in _TOTAL.finditer(output)}
         recordings = []
         for device in drives:
@@ -191,7 +198,8 @@ def _run_blktrace(
     duration_s: float | None,
     command: Sequence[str],
     on_progress: Callable[[Progress], None] | None,
-) -> tuple[int, str]:
+) -> tuple[int, str, bool]:
+    """The command's exit status, what blktrace said, and whether ctrl-C ended it."""
     arguments = ["blktrace", "-D", str(scratch), "-n", str(_BUFFERS)]
     arguments += ["-b", str(_buffer_kib(len(devices), os.cpu_count() or 1))]
     for device in devices:
@@ -201,7 +209,7 @@ def _run_blktrace(
     log = scratch / "blktrace.log"
     _end_abandoned_traces(devices)
     prctl = ctypes.CDLL(None).prctl
-    status = 0
+    status, interrupted = 0, False
     tracer: subprocess.Popen[bytes] | None = None
     try:
         with log.open("wb") as stream, signals_held():
@@ -219,6 +227,7 @@ def _run_blktrace(
     except KeyboardInterrupt:
         if tracer is None:
             raise
+        interrupted = True
     finally:
         if tracer is not None and tracer.poll() is None:
             tracer.send_signal(signal.SIGINT)
@@ -230,7 +239,7 @@ def _run_blktrace(
     output = log.read_text(errors="replace")
     if tracer.returncode not in (0, -signal.SIGINT):
         raise DeviceError(f"blktrace failed: {_failure(output, tracer.returncode)}")
-    return status, output
+    return status, output, interrupted
 
 
 def _buffer_kib(n_devices: int, n_cpus: int) -> int:

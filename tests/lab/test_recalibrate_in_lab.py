@@ -33,6 +33,9 @@ python {here}/recalibrate_and_kill.py --devices /dev/flash0 /dev/flash1 --models
     --log $OUT/log --old {old} -- {options}
 """
 
+#: steps in which drives that enforce observe
+RECORDED = {"recording", "recording, tracer too", "merging"}
+
 #: steps after which the first drive, or both, may have the new model; before them none may
 FIRST_IS_NEW = {"uploaded", "second upload"}
 BOTH_ARE_NEW = {"second uploaded", "remembering"}
@@ -68,7 +71,9 @@ def test_a_run_killed_at_any_step_leaves_every_drive_a_working_model(
     assert len(killed) == 13
     for report in reports:
         for drive in report["drives"].values():
-            assert drive["whole"] and drive["mode"] == "enforce", (report, log)
+            # Killed in the recording, or while that is put away, it cannot put the mode back.
+            mode = "observe" if report["step"] in RECORDED else "enforce"
+            assert drive["whole"] and drive["mode"] == mode, (report, log)
             assert drive["decisions"] == drive["answered"] + drive["revoked"] == 50, report
         # A tracer that was killed too leaves the kernel tracing; the next run ends that.
         assert report["traced"] == (report["step"] == "recording, tracer too"), report

@@ -3,9 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fcntl
 import json
+import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Literal
 
@@ -297,6 +302,93 @@ def test_the_whole_disk_is_recorded_whatever_names_it(
     with pytest.raises(LinnappError, match="enough"):
         recalibrate(["sda1", "sdb"], array / "models", RECIPE, duration_s=1)
     assert recorded == [Path("/dev/sda"), Path("/dev/sdb")]
+
+
+def modes() -> dict[str, str]:
+    return {disk: Drive(disk).mode for disk in ("sda", "sdb")}
+
+
+@pytest.mark.parametrize("end", [None, KeyboardInterrupt, SystemExit, LinnappError])
+def test_a_drive_that_enforces_observes_while_it_is_recorded(
+    array: Path, monkeypatch: pytest.MonkeyPatch, end: type[BaseException] | None
+) -> None:
+    """What it refuses would be missing in the recording. It enforces again whatever ends that."""
+    for disk in "sda", "sdb":
+        Drive(disk).upload(always_fast(90))
+    Drive("sda").set_mode("enforce")
+    Drive("sdb").set_mode("off")
+    seen = []
+
+    def record(_: object, directory: Path, **options: object) -> tuple[list[object], int]:
+        seen.append(modes())
+        assert options["keep_interrupted"] is False
+        if end is not None:
+            raise end
+        for disk in "sda", "sdb":
+            shutil.copy(array / "rec" / f"{disk}.blk", directory)
+        return [], 0
+
+    monkeypatch.setattr(recalibration, "record", record)
+    lines: list[str] = []
+
+    def log(line: str) -> None:
+        lines.append(line)
+        if "keep" in line or "retrain" in line:  # as soon as there is a recording
+            assert modes() == {"sda": "enforce", "sdb": "off"}
+
+    with contextlib.nullcontext() if end is None else pytest.raises(end):
+        recalibrate(["sda", "sdb"], array / "models", RECIPE, duration_s=1, log=log)
+    assert seen == [{"sda": "observe", "sdb": "off"}]
+    assert modes() == {"sda": "enforce", "sdb": "off"}
+    assert "sda: observes while it is recorded, and refuses nothing" in lines
+
+
+@pytest.mark.parametrize("chosen", ["off", "enforce"])
+def test_a_mode_that_is_set_while_it_is_recorded_is_kept(
+    array: Path, monkeypatch: pytest.MonkeyPatch, chosen: str
+) -> None:
+    Drive("sda").set_mode("enforce")
+
+    def record(*_: object, **__: object) -> None:
+        Drive("sda").set_mode(chosen)
+        raise LinnappError("enough")
+
+    monkeypatch.setattr(recalibration, "record", record)
+    with pytest.raises(LinnappError, match="enough"):
+        recalibrate(["sda", "sdb"], array / "models", RECIPE, duration_s=1)
+    assert Drive("sda").mode == chosen
+
+
+#: Recalibrates sda, whose recording lasts until the end.
+RECORDING = """
+import sys, time
+from linnapp.cli import main
+from linnapp.drive import recalibration
+
+def record(*_, **__):
+    print("recording", flush=True)
+    time.sleep(600)
+
+recalibration.record = record
+sys.argv = ["linnapp", "recalibrate", "sda", "--models", sys.argv[1]]
+main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_told_to_end_while_it_records_it_leaves_the_mode_as_it_was(
+    array: Path, number: signal.Signals
+) -> None:
+    Drive("sda").set_mode("enforce")
+    with subprocess.Popen(
+        [sys.executable, "-c", RECORDING, array / "models"], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline() == "recording\n"
+        assert Drive("sda").mode == "observe"
+        process.send_signal(number)
+        process.wait(timeout=60)
+    assert process.returncode in (128 + number, -number)
+    assert Drive("sda").mode == "enforce"
 
 
 @pytest.mark.parametrize(
