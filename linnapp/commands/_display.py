@@ -133,6 +133,11 @@ class TrainingDisplay:
             )
         else:
             self._line(f"{drive}: {record['n_trees']} trees")
+        if not record["chooses"]:
+            self._line(
+                f"{drive}: THE MODEL DOES NOT CHOOSE: by it no read is refused or sent elsewhere; "
+                + record["remedy"]
+            )
         refused = record["refuse_us"]
         self._line(
             f"{drive}: {latency_quality(record)}; "

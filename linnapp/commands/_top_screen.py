@@ -87,6 +87,11 @@ def _rate(value: float | None) -> str:
     return f"{value:.1f}" if 0 < value < 10 else f"{value:.0f}"
 
 
+def _choosing(row: Row) -> str:
+    """What is to be said of a model by which no read is refused, or sent elsewhere."""
+    return " does not choose" if row.model_chooses is False else ""
+
+
 def _cells(row: Row) -> dict[str, str]:
     """What a row says, but for the bars."""
     rates = row.per_second
@@ -108,7 +113,7 @@ def _cells(row: Row) -> dict[str, str]:
         "kept/s": _rate(rates.get("kept")),
         "gain us": _rate(row.expected_gain_us_mean),
         "burst": age(row.burst_s),
-        "model": row.model_id or "none",
+        "model": (row.model_id or "none") + _choosing(row),
         "age": age(row.model_age_s),
     }
 
@@ -190,7 +195,7 @@ def opened(row: Row, width: int) -> RenderableType:
         if row.model_age_s is None
         else f"uploaded {age(row.model_age_s)} ago"
     )
-    model = f"model {row.model_id}, {uploaded}, slow above {row.threshold_us} us"
+    model = f"model {row.model_id}{_choosing(row)}, {uploaded}, slow above {row.threshold_us} us"
     return Group(
         Text(f"{row.drive}: {row.mode}, {model if row.model_id else 'no model'}"),
         Text(f"mean read of each look, {scale}:"),

@@ -60,18 +60,29 @@ def evaluate(
     path = find_model(model_path, drive)
     model = load_model(path)
     result = judge(model, trace, engine, **reader)  # type: ignore[arg-type]
+    taught_by_it = _is_of_training(path, trace)
     auc_bound = None
     if bound:
         from linnapp.learn.bound import black_box_auc
 
         auc_bound = black_box_auc(trace, result.threshold_us, **reader)
     if as_json:
-        record = {"model": str(path), "trace": str(trace), **result.to_json()}
+        record = {
+            "model": str(path),
+            "trace": str(trace),
+            "trained_on_this_trace": taught_by_it,
+            **result.to_json(),
+        }
         if bound:
             record["auc_bound"] = auc_bound
         click.echo(json.dumps(record, indent=1))
         return
     c = result.confusion
+    if taught_by_it:
+        click.echo(
+            f"THE MODEL WAS TRAINED ON THIS TRACE, and these figures flatter it: {path.stem}.json "
+            "has those of the reads that it was not trained on"
+        )
     click.echo(f"model {result.model_id} ({path}), slow above {result.threshold_us} us")
     if isinstance(model, LatencyModel) and not model.refuses:
         # Fast or slow was not what it was asked, and its point may lie below the median read.
@@ -79,6 +90,8 @@ def evaluate(
     else:
         _echo_verdicts(result)
     if isinstance(result, LatencyEvaluation):
+        if not result.chooses:
+            click.echo("it does not choose: without trees, nothing is sent elsewhere by it")
         click.echo(
             f"predicted {result.mean_predicted_us:.1f} us on average, off by a factor of "
             f"{2**result.mean_abs_log2_error:.2f}; the mean of the last latencies by "
@@ -116,3 +129,15 @@ def _echo_verdicts(result: Evaluation) -> None:
         f"mean latency {result.mean_us:.1f} us, "
         f"of the reads it admits {result.mean_admitted_us:.1f} us"
     )
+
+
+def _is_of_training(model: Path, trace: Path) -> bool | None:
+    """Whether a model was trained on this recording, by its record; None without one."""
+    from linnapp.trace.recorded import contents_of
+
+    try:
+        record = json.loads(model.with_suffix(".json").read_text())
+        taught_by = record["trace"]["sha256"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return bool(taught_by == contents_of(trace)[1])

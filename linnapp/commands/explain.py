@@ -186,7 +186,8 @@ def _show_latencies(looked: Any, reference: str, as_json: bool) -> None:
     _show(
         looked, held_against, latency_explanation.explain(looked, held_against), as_json,
         about=f"latency model {model.model_id}, slow above {model.threshold_us} us, "
-        + (refuses if model.refuses else "refuses nothing"),
+        + (refuses if model.refuses else "refuses nothing")
+        + ("" if model.chooses else ", does not choose: nothing is sent elsewhere by it"),
         what="reads",
         against=words.latency_reference(held_against),
         each=lambda found: words.expected(found, held_against, logarithmic=model.n_trees > 0),

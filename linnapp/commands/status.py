@@ -28,6 +28,9 @@ _N_TEXT = 4
 #: much one was predicted to, on average of the refused reads, a failover taken off
 _PEER_TITLES = ("peers", "kept", "us gained per revoke")
 
+#: said of the kind of a model by which no read is refused, or sent elsewhere
+NOT_CHOOSING = ", does not choose"
+
 #: columns of the terminal that the titles need, and that each drive beside them does
 _LABEL_WIDTH = 21
 _CELL_WIDTH = 23
@@ -140,6 +143,7 @@ def _look(drive: Any) -> dict[str, Any]:
         "mode": drive.mode,
         "model_id": drive.model_id,
         "model_kind": drive.model_kind,
+        "model_chooses": drive.model_chooses,
         "threshold_us": drive.threshold_us,
         **drive.probes,
         "p99_us": percentile_us(drive.latency_counts or [], 99),
@@ -192,7 +196,7 @@ def _cells(row: dict[str, Any], between: str, peers: bool, asked: bool) -> list[
         row["drive"],
         row["mode"],
         row["model_id"] or "none",
-        row["model_kind"] or "-",
+        (row["model_kind"] or "-") + ("" if row["model_chooses"] is not False else NOT_CHOOSING),
         f"{row['threshold_us']} us" if row["model_id"] else "-",
         f"{p99_us:.0f} us" if p99_us is not None else "-",
         f"{refused:.1%}" if refused is not None else "-",

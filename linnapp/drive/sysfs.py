@@ -122,6 +122,21 @@ class Drive:
         return None if kind == "none" else cast("Kind", kind)
 
     @property
+    def model_chooses(self) -> bool | None:
+        """Whether reads may be refused, or sent elsewhere, by the active model.
+
+        None without one, or where it cannot be read. A latency model without trees says no.
+        """
+        kind = self.model_kind
+        if kind != "latency":
+            return None if kind is None else True
+        try:
+            data = self.read_model()
+            return None if data is None else LatencyModel.from_bytes(data, self.name).chooses
+        except (DeviceError, ModelError):
+            return None
+
+    @property
     def runs_latency_models(self) -> bool:
         """Whether this kernel knows the second kind of model."""
         return (self._directory / "model_kind").exists()

@@ -27,6 +27,7 @@ class Look:
     time_s: float
     mode: str
     model_id: str | None
+    model_chooses: bool | None
     threshold_us: int
     stats: dict[str, int]
     latency_counts: list[int] | None
@@ -41,6 +42,7 @@ class Look:
             time.monotonic(),
             drive.mode,
             drive.model_id,
+            drive.model_chooses,
             drive.threshold_us,
             drive.stats,
             drive.latency_counts,
@@ -80,6 +82,8 @@ class Row:
     burst_s : float or None
         For how long at least half of the hinted reads have been refused; None if they are not.
     model_id : str or None
+    model_chooses : bool or None
+        Whether reads may be refused, or sent elsewhere, by it; None if that is not known.
     model_age_s : float or None
         Since the upload; None where `linnapp` did not do it.
     threshold_us : int
@@ -116,6 +120,7 @@ class Row:
     settings: dict[str, int]
     array: str | None = None
     array_read_share: float | None = None
+    model_chooses: bool | None = None
     latency_counts: list[int] = dataclasses.field(default_factory=list)
 
     @property
@@ -198,6 +203,7 @@ class Watched:
             latencies_us=list(self._latencies_us),
             totals=now.stats,
             settings=now.settings,
+            model_chooses=now.model_chooses,
             latency_counts=counts,
         )
 

@@ -158,7 +158,7 @@ def train_latency(
     """
     shown = observer or SilentObserver()
     begin = time.monotonic()
-    overdue_us, step = _overdue_us(trace, recipe)
+    overdue_us, step, per_s = _overdue_us(trace, recipe)
     reads, stats = load_latency_reads(trace, overdue_us, step, **recipe.reader)
     parts = training.split(len(reads), recipe.training)
     judged = reads.take(parts.validation)
@@ -166,18 +166,19 @@ def train_latency(
     simple_quality = Quality.of(simple, judged)
     tried: Quality | None = None
     chosen, drift = simple, 0.0
+    remedy = "record longer, under the load that the drive is slow under"
     n_training = len(reads.latency_us[parts.training])
     if n_training < MIN_READS:
         why = f"{n_training} reads to train on are too few for trees: {MIN_READS} are needed"
+        remedy = _how_long(per_s, recipe)
     else:
         trees, _ = grow(reads.take(parts.training), simple, recipe.training.seed)
         tried = Quality.of(trees, judged)
         why = tried.worse_than(simple_quality)
         chosen = simple if why else trees
-    chosen = dataclasses.replace(
-        chosen,
-        refuse_us=_refuse_us(chosen, reads.take(parts.training), judged, recipe, point),
-    )
+    if chosen.chooses:
+        refuse_us = _refuse_us(chosen, reads.take(parts.training), judged, recipe, point)
+        chosen = dataclasses.replace(chosen, refuse_us=refuse_us)
     model = expected = chosen
     # Of later reads only, each slice by trees that have not seen it.
     predicted_us = [predict_us(chosen, judged.features)]
@@ -198,6 +199,8 @@ def train_latency(
         "prediction": "trees" if model.n_trees else "mean of the last latencies",
         "why_no_trees": why or None,
         "n_trees": model.n_trees,
+        "chooses": model.chooses,
+        "remedy": None if model.chooses else remedy,
         "overdue_us": overdue_us,
         "refuse_us": None if model.refuse_us == NEVER else model.refuse_us,
         **record_of_point(point, recipe),
@@ -249,7 +252,7 @@ def predict_newest(
     uint32 array
         What is predicted of each, in us.
     """
-    _, step = _overdue_us(trace, recipe)
+    _, step, _ = _overdue_us(trace, recipe)
     reads, _ = load_latency_reads(trace, model.overdue_us, step, **recipe.reader)
     parts = training.split(len(reads), recipe.training)
     if own and model.n_trees:
@@ -259,15 +262,14 @@ def predict_newest(
     return newest, predict_us(model, newest.features)
 
 
-def _overdue_us(trace: Recorded, recipe: Recipe) -> tuple[int, int]:
-    """From when a read is overdue, and every how manieth read is used."""
-    latency_us = np.concatenate(
-        [np.empty(0, np.uint32)]
-        + [
-            _whole_us(chunk.latency_ns[chunk.is_served_read])
-            for chunk in open_recording(trace, history=HISTORY, **recipe.reader)
-        ]
-    )
+def _overdue_us(trace: Recorded, recipe: Recipe) -> tuple[int, int, float]:
+    """From when a read is overdue, every how manieth read is used, how many there are a second."""
+    found, ends_ns = [np.empty(0, np.uint32)], [np.empty(0, np.uint64)]
+    for chunk in open_recording(trace, history=HISTORY, **recipe.reader):
+        served = chunk.is_served_read
+        found.append(_whole_us(chunk.latency_ns[served]))
+        ends_ns.append(chunk.arrival_ns[served][[0, -1]] if served.any() else ends_ns[0])
+    latency_us, arrivals_ns = np.concatenate(found), np.concatenate(ends_ns)
     step = max(1, -(-len(latency_us) // MAX_READS))
     kept = latency_us[::step]
     taught = kept[training.split(len(kept), recipe.training).training]
@@ -277,7 +279,20 @@ def _overdue_us(trace: Recorded, recipe: Recipe) -> tuple[int, int]:
             "record more"
         )
     overdue_us = int(np.percentile(taught, OVERDUE_PERCENTILE))
-    return min(max(overdue_us, 1), CAP), step
+    span_s = float(arrivals_ns.max() - arrivals_ns.min()) / 1e9
+    return min(max(overdue_us, 1), CAP), step, len(latency_us) / span_s if span_s else 0.0
+
+
+def _how_long(per_s: float, recipe: Recipe) -> str:
+    """What to record so that there are reads enough for trees."""
+    share = 1 - recipe.training.validation_share - recipe.training.test_share
+    reads = math.ceil(MIN_READS / share) + 1
+    if not per_s:
+        return f"record {reads} reads"
+    seconds = math.ceil(1.05 * reads / per_s)  # a little more than it takes
+    long = f"{seconds} s" if seconds <= 120 else f"{math.ceil(seconds / 60)} minutes"
+    rate = f"{per_s:.0f}" if per_s >= 10 else f"{per_s:.2g}"
+    return f"record for {long}, which at this recording's {rate} reads a second are enough"
 
 
 @dataclasses.dataclass(frozen=True)

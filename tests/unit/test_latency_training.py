@@ -106,10 +106,62 @@ def test_few_reads_are_predicted_by_the_mean_of_the_last(tmp_path: Path) -> None
     )
     model = load_model(tmp_path / "m" / "few.linnos")
     assert isinstance(model, LatencyModel) and model.n_trees == 0
+    assert not model.chooses and model.refuse_us == NEVER
+    said = re.search(
+        r"few: THE MODEL DOES NOT CHOOSE: by it no read is refused or sent elsewhere; record for "
+        r"(\d+) (s|minutes), which at this recording's ([\d.]+) reads a second are enough",
+        result.stderr,
+    )
+    assert said is not None, result.stderr
+    units, reads_a_unit = int(said[1]), float(said[3]) * (60 if said[2] == "minutes" else 1)
+    assert (units - 1) * reads_a_unit < 1.1 * 1000 / 0.7 < (units + 0.1) * reads_a_unit
+    record = json.loads((tmp_path / "m" / "few.json").read_text())
+    assert record["chooses"] is False and record["remedy"] in said[0]
+    judged = run("evaluate", "--model", tmp_path / "m", "--trace", path)
+    assert "it does not choose" in judged.output
+    assert "THE MODEL WAS TRAINED ON THIS TRACE" in judged.output
     reads, _ = load_latency_reads(path, model.overdue_us)
     expected = mean_of_last_us(reads.features)
     overdue = reads.features[:, 4].astype(int) - model.overdue_us
     assert np.array_equal(predict_us(model, reads.features), np.maximum(expected, overdue))
+
+
+def test_a_model_with_trees_chooses(long_log: Path, tmp_path: Path) -> None:
+    result = run("train", "--kind", "latency", "--trace", long_log, "-o", tmp_path / "m")
+    assert "DOES NOT CHOOSE" not in result.stderr
+    record = json.loads((tmp_path / "m" / "az.json").read_text())
+    assert record["chooses"] is True and record["remedy"] is None
+    judged = run("evaluate", "--model", tmp_path / "m", "--trace", long_log)
+    assert "does not choose" not in judged.output
+
+
+@pytest.mark.parametrize("kind", ["latency", "network"])
+def test_next_to_nothing_makes_no_model(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "az.trace"
+    path.write_text("".join(line(i * 1.0, 100 + i % 7, 1, 4096) for i in range(127)))
+    result = run("train", "--kind", kind, "--trace", path, "-o", tmp_path / "m")
+    assert "127 reads are too few to learn from: at least 128" in str(result.exception)
+    assert not (tmp_path / "m").exists()
+
+
+def test_what_a_model_was_trained_on_is_known_by_its_contents(
+    long_log: Path, tmp_path: Path
+) -> None:
+    run("train", "--kind", "latency", "--trace", long_log, "-o", tmp_path / "m")
+    (tmp_path / "az.trace").write_bytes(long_log.read_bytes())
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "az.trace").write_bytes(
+        b"".join(long_log.read_bytes().splitlines(keepends=True)[:-1])
+    )
+    said = "THE MODEL WAS TRAINED ON THIS TRACE, and these figures flatter it: az.json has"
+    for trace, same in ((tmp_path / "az.trace", True), (tmp_path / "other" / "az.trace", False)):
+        judged = run("evaluate", "--model", tmp_path / "m", "--trace", trace)
+        assert (said in judged.output) == same
+        judged = run("evaluate", "--model", tmp_path / "m", "--trace", trace, "--json")
+        assert json.loads(judged.output)["trained_on_this_trace"] is same
+    (tmp_path / "m" / "az.json").unlink()
+    judged = run("evaluate", "--model", tmp_path / "m", "--trace", tmp_path / "az.trace")
+    assert judged.exit_code == 0 and said not in judged.output
 
 
 def turning_log(path: Path, n: int = 6000) -> None:

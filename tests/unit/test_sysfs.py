@@ -19,6 +19,7 @@ from linnapp.drive import state
 from linnapp.drive.latencies import N_BUCKETS
 from linnapp.drive.sysfs import Drive, drives
 from linnapp.errors import DeviceError, LinnappError, ModelError
+from linnapp.model import LatencyModel
 
 
 @pytest.fixture
@@ -186,12 +187,32 @@ def test_a_latency_model_is_uploaded_and_shown(
     run_cli("status", "--json")
     rows = json.loads(capsys.readouterr().out)["drives"]
     assert [row["model_kind"] for row in rows] == ["latency", None]
+    assert [row["model_chooses"] for row in rows] == [True, None]
     # The way back to a network, and from it.
     random_model().save(tmp_path / "net.linnos")
     run_cli("upload", "--model", str(tmp_path / "net.linnos"), "--device", "sda")
     assert Drive("sda").model_kind == "network"
     run_cli("upload", "--previous", "--device", "sda")
     assert Drive("sda").model_kind == "latency"
+
+
+def test_a_model_without_trees_is_shown_to_choose_nothing(
+    tree: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("COLUMNS", "300")
+    activate_what_is_written(tmp_path, monkeypatch)
+    Drive("sda").upload(LatencyModel.mean_of_last(500, 2**32 - 1, 300))
+    assert Drive("sda").model_chooses is False and Drive("sdb").model_chooses is None
+    run_cli("status")
+    assert "latency, does not choose" in capsys.readouterr().out
+    Drive("sda").upload(random_trees())
+    assert Drive("sda").model_chooses is True
+    run_cli("status")
+    assert "does not choose" not in capsys.readouterr().out
 
 
 def test_peers_are_named_and_shown(
