@@ -24,7 +24,7 @@ RUN = {
     "liblinnos": (),
     "install-lib": ("DESTDIR=installed",),
     "ublk": (),
-    "fuzz": ("FUZZ_SECONDS=3",),
+    "fuzz": ("FUZZ_SECONDS=1",),
 }
 
 #: Only asked what they would run, and why.
