@@ -72,9 +72,10 @@ def run_command(
 
     CMD sees this machine's files read-only, its output and exit status come
     back. $LINNOS_DRIVES holds the drives' paths, separated by commas, $LINNOS_OUT
-    the folder given with --out. Of the environment CMD has PATH, LANG and TERM;
-    its home folder is empty, the host name is `linnos`, and the clock starts at
-    the same moment in every run.
+    the folder given with --out. From a terminal CMD has one of its size, and reads
+    what is typed; ctrl-C ends the lab. Of the network it has 127.0.0.1, its own.
+    Of the environment CMD has PATH, LANG and TERM; its home folder is empty, the host
+    name is `linnos`, and the clock starts at the same moment in every run.
 
     \b
     linnapp lab run -- fio --name=r --filename=/dev/flash0 --rw=randread \\
