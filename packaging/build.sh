@@ -96,7 +96,8 @@ library() {
 		" A program that has its data on several drives opens them as an array. Each
  read goes to the drive whose model of latencies predicts the shortest time;
  errors fail over, and late reads are hedged under a cap. Works on any kernel."
-	finish liblinnos-dev libdevel "liblinnos0 (= $version)" "" "" \
+	# pkg-config finds no library whose own needs it does not find.
+	finish liblinnos-dev libdevel "liblinnos0 (= $version), liburing-dev" "" "" \
 		"reads from the replica that is predicted to answer first: development" \
 		" Header, static library, pkg-config file and manual pages of liblinnos."
 }

@@ -100,7 +100,46 @@ def test_what_needs_a_library_says_so(packages: dict[str, Path]) -> None:
     assert f"liblinnos0 (= {version})" in needs["liblinnos-dev"]
     for library in ("libc6", "liburing2"):
         assert library in needs["liblinnos0"] and library in needs["linnos-tools"]
+    assert "liburing-dev" in needs["liblinnos-dev"].replace(",", " ").split()
     assert "python3-click" in needs["linnos-tools"] and "libblkid1" in needs["linnos-tools"]
+
+
+PROGRAM = """
+#include <liblinnos.h>
+int main(void)
+{
+	struct linnos_array *array;
+	const char *paths[] = {"/nowhere"};
+
+	return linnos_open(&array, 1, paths, 0, 0) == -2 ? linnos_close(array) : 1;
+}
+"""
+
+
+def test_a_program_is_built_as_documented_with_what_the_package_needs(
+    packages: dict[str, Path], unpacked: Path, tmp_path: Path
+) -> None:
+    """With nothing of pkg-config's but what the package and those that it depends on bring."""
+    (found,) = unpacked.glob("usr/lib/*/pkgconfig/liblinnos.pc")
+    (line,) = re.findall(
+        r"^    (cc program\.c .*)$", (ROOT / "docs" / "liblinnos.md").read_text(), re.M
+    )
+    others = tmp_path / "others"
+    others.mkdir()
+    depends = said("dpkg-deb", "-f", packages["liblinnos-dev"], "Depends").replace(",", " ").split()
+    for name in (name for name in depends if name.endswith("-dev")):
+        if subprocess.run(["dpkg", "-s", name], capture_output=True, check=False).returncode:
+            pytest.skip(f"not installed: {name}")
+        for path in said("dpkg", "-L", name).split():
+            if path.endswith(".pc"):
+                (others / Path(path).name).symlink_to(path)
+    (tmp_path / "program.c").write_text(PROGRAM)
+    environment = {
+        "PKG_CONFIG_LIBDIR": f"{found.parent}:{others}",
+        "PKG_CONFIG_SYSROOT_DIR": str(unpacked),
+    }
+    said("sh", "-ec", f"cd {tmp_path}; {line} -o program", **environment)
+    said(tmp_path / "program", LD_LIBRARY_PATH=str(found.parents[1]))
 
 
 def test_the_command_runs_where_it_is_put(unpacked: Path, tmp_path: Path) -> None:
