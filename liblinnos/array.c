@@ -2,6 +2,7 @@
 /* Opening an array, and what it tells of itself. */
 #include "array.h"
 #include "best.h"
+#include "direct.h"
 #include "lanes.h"
 #include "latcrit.h"
 #include "model_file.h"
@@ -17,7 +18,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -154,7 +154,7 @@ static int look_at(struct linnos_array *a, struct replica *r)
 		return array_fail(a, -errno, "replica %s: %s", r->name, strerror(errno));
 	if ((flags & O_ACCMODE) == O_WRONLY)
 		return array_fail(a, -EBADF, "replica %s: not open for reading", r->name);
-	r->is_direct = flags & O_DIRECT;
+	r->align_bytes = r->memory_align_bytes = 1;
 	if (S_ISREG(st.st_mode)) {
 		r->size_bytes = st.st_size;
 	} else if (!S_ISBLK(st.st_mode)) {
@@ -165,23 +165,16 @@ static int look_at(struct linnos_array *a, struct replica *r)
 	}
 	if (r->size_bytes > a->size_bytes)
 		a->size_bytes = r->size_bytes;
+	if (flags & O_DIRECT)
+		direct_io_needs(r->fd, &r->align_bytes, &r->memory_align_bytes);
+	/* Which no drive of today does; its reads would all fail. */
+	if (r->memory_align_bytes > BOUNCE_ALIGN)
+		return array_fail(
+			a, -EINVAL,
+			"replica %s: O_DIRECT wants memory aligned to %u bytes; at most %u "
+			"can be, so set LINNOS_BUFFERED",
+			r->name, r->memory_align_bytes, BOUNCE_ALIGN);
 	return 0;
-}
-
-/* A hinted read at the end touches nothing, but the kernel looks at its flags first. */
-static bool hint_is_known(const struct replica *r)
-{
-	struct iovec iov;
-	ssize_t n;
-	int error;
-
-	if (posix_memalign(&iov.iov_base, BOUNCE_ALIGN, BOUNCE_ALIGN))
-		return false;
-	iov.iov_len = BOUNCE_ALIGN;
-	n = preadv2(r->fd, &iov, 1, r->size_bytes & ~(uint64_t)(BOUNCE_ALIGN - 1), RWF_LATCRIT);
-	error = errno;
-	free(iov.iov_base);
-	return n >= 0 || error == EBUSY;
 }
 
 static int open_replica(struct linnos_array *a, const char *path, int fd, const char *model)
@@ -235,23 +228,32 @@ static int read_hedge_tables(struct linnos_array *a)
 static int set_up(struct linnos_array *a)
 {
 	int error = a->o.hedge_tables ? read_hedge_tables(a) : 0;
+	double share = a->o.extra_io_percent / 100;
+	const char *why;
 
 	if (error)
 		return error;
 	a->hint = a->o.flags & LINNOS_HINT;
 	for (unsigned int k = 0; k < a->n; k++)
-		a->hint = a->hint && hint_is_known(&a->replicas[k]);
+		a->hint = a->hint && latcrit_is_known(a->replicas[k].fd, a->replicas[k].size_bytes);
 	a->asks = a->o.flags & LINNOS_ASK && best_is_known(a);
 	a->hedging = a->n > 1 && (a->o.hedge_us || a->o.hedge_percentile > 0 || a->hedge_tables) &&
 		     a->o.extra_io_percent > 0;
 	a->hedge_ns = a->o.hedge_us * 1000ull;
-	a->hedge_budget =
-		(struct budget){.share = a->o.extra_io_percent / 100, .burst = a->o.extra_io_burst};
+	a->hedge_budget = (struct budget){.share = share, .burst = a->o.extra_io_burst};
 	chooser_init(&a->chooser, a->n, a->drives, a->models, a->o.explore_ms * 1000000ull,
 		     a->o.home_margin_percent);
+	chooser_cap(&a->chooser, share, a->hedging ? &a->hedge_budget : NULL);
+	a->stats.not_choosing = a->n - __builtin_popcount(a->chooser.chooses);
 	if (!histogram_init(&a->latencies, HISTOGRAM_BITS))
 		return array_fail(a, -ENOMEM, "out of memory");
-	return a->hedging ? lanes_start(a) : 0;
+	error = a->hedging ? lanes_start(a, &why) : 0;
+	if (!error)
+		return 0;
+	return array_fail(a, error,
+			  "%s: %s; hedging needs it; set hedge_us and hedge_percentile to 0 to "
+			  "read without",
+			  why, strerror(-error));
 }
 
 static void give_back(struct linnos_array *a)
@@ -312,13 +314,19 @@ int linnos_open_fds(struct linnos_array **array, unsigned int n_replicas, const 
 
 int linnos_close(struct linnos_array *a)
 {
+	unsigned int under_way = 0;
+
 	if (!a)
 		return 0;
-	if (a->n_uring)
-		return array_fail(a, -EBUSY,
-				  "%llu attempts of linnos_prep_read() are under way; give their "
-				  "completions to linnos_complete() first",
-				  (unsigned long long)a->n_uring);
+	for (struct attempt *at = a->ring_attempts; at; at = at->later)
+		under_way++;
+	if (under_way)
+		return array_fail(
+			a, -EBUSY,
+			"%u attempts of linnos_prep_read() are under way; give their "
+			"completions to linnos_complete() first, or call linnos_abandon() "
+			"when their ring is gone",
+			under_way);
 	give_back(a);
 	reads_free(a);
 	pthread_mutex_destroy(&a->lock);

@@ -7,7 +7,7 @@
  *   pread, uring        take it from the caller, bring attempts to the kernel and back
  *   reads               which replica next: begins a read, hears how an attempt ended
  *   chooser, observer   what is predicted, from what was seen (the replayer has them too)
- *   bounce, lanes       memory and rings that outlive a read whose race is not over yet
+ *   bounce, lanes       memory and rings that outlive a read: of races not over yet, and of copies
  *
  * All that an array holds is under its lock, but for what is set when it is opened.
  */
@@ -43,8 +43,9 @@ struct hooks {
 struct replica {
 	char *name; /* for messages */
 	int fd;
-	bool is_ours;	/* to close */
-	bool is_direct; /* wants aligned memory, sizes and offsets */
+	bool is_ours; /* to close */
+	/* What it wants of offsets and sizes, and of memory; 1: nothing. Powers of two. */
+	uint32_t align_bytes, memory_align_bytes;
 	uint64_t size_bytes;
 };
 
@@ -75,8 +76,9 @@ struct linnos_array {
 	struct attempt *free_attempts;
 	struct linnos_read *free_reads;	     /* of linnos_prep_read() */
 	struct linnos_read *oldest, *newest; /* of these, those that may be hedged */
-	uint64_t n_uring;		     /* attempts that linnos_complete() has not had */
-	struct lanes *lanes;		     /* of hedged linnos_pread(); else NULL */
+	struct attempt *ring_attempts;	     /* of linnos_prep_read(), under way */
+	uint64_t n_copies;		     /* at replicas */
+	struct lanes *lanes; /* of hedged linnos_pread() and of copies; NULL: none yet */
 };
 
 /* The time now; under the lock array_time() makes it one that does not go back. */

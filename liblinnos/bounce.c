@@ -3,6 +3,7 @@
 #include "bounce.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 static unsigned int class_of(size_t bytes)
 {
@@ -29,7 +30,9 @@ struct bounce *bounce_get(struct bounces *all, size_t bytes)
 	b->size_class = size_class;
 	if (size_class < BOUNCE_CLASSES)
 		bytes = (size_t)BOUNCE_ALIGN << size_class;
-	if (posix_memalign(&b->data, BOUNCE_ALIGN, bytes)) {
+	b->bytes = bytes;
+	b->data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (b->data == MAP_FAILED) {
 		free(b);
 		return NULL;
 	}
@@ -38,7 +41,18 @@ struct bounce *bounce_get(struct bounces *all, size_t bytes)
 
 static void release(struct bounce *b)
 {
-	free(b->data);
+	munmap(b->data, b->bytes);
+	free(b);
+}
+
+void bounce_forsake(struct bounce *b)
+{
+	if (!b)
+		return;
+	/* A drive writes to the pages that it was given, and a copy by the kernel fails; where the
+	 * mapping cannot be changed, all of it stays. */
+	mmap(b->data, b->bytes, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+	     -1, 0);
 	free(b);
 }
 

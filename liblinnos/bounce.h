@@ -13,6 +13,7 @@
 struct bounce {
 	struct bounce *next;
 	void *data;
+	size_t bytes;
 	unsigned int size_class; /* BOUNCE_CLASSES: larger than any */
 };
 
@@ -23,6 +24,9 @@ struct bounces {
 /* NULL when there is no memory. */
 struct bounce *bounce_get(struct bounces *all, size_t bytes);
 void bounce_put(struct bounces *all, struct bounce *b);
+/* Of what the kernel may still write to, and nobody will say when it no longer does: the addresses
+ * stay taken, the memory goes. */
+void bounce_forsake(struct bounce *b);
 void bounces_free(struct bounces *all);
 
 #endif

@@ -2,8 +2,10 @@
 /* Chooses the replica that is predicted to answer first: see chooser.h. */
 #include "chooser.h"
 
+#include <math.h>
+
 /* After all predictions. */
-#define FAILING_US UINT32_MAX
+#define OUT_US (1ull << 32)
 
 void chooser_init(struct chooser *c, unsigned int n_drives, struct observer *drives,
 		  struct linnos_latency *const *models, uint64_t explore_ns,
@@ -17,8 +19,17 @@ void chooser_init(struct chooser *c, unsigned int n_drives, struct observer *dri
 		.margin_percent = margin_percent,
 		.budget = {.share = EXPLORED_SHARE, .burst = EXPLORED_BURST},
 	};
-	for (unsigned int k = 0; k < n_drives; k++)
+	for (unsigned int k = 0; k < n_drives; k++) {
 		observer_init(&drives[k], models[k]->overdue_us);
+		c->chooses |= linnos_latency_chooses(models[k]) ? 1u << k : 0;
+	}
+}
+
+void chooser_cap(struct chooser *c, double extra_share, struct budget *hedges)
+{
+	c->extra = hedges;
+	c->budget.share =
+		fmin(EXPLORED_SHARE, hedges ? extra_share * EXPLORED_OF_EXTRA : extra_share);
 }
 
 static uint32_t predicted_us(struct chooser *c, unsigned int drive, uint32_t pages, uint64_t now_ns)
@@ -31,85 +42,111 @@ static uint32_t predicted_us(struct chooser *c, unsigned int drive, uint32_t pag
 	return linnos_latency_us(c->models[drive], features);
 }
 
-/* How long a drive has been silent, in us; 0 while a read is under way that will tell. */
-static uint64_t silent_us(const struct chooser *c, unsigned int drive, uint64_t now_ns)
+/* How long a drive has been silent; 0 while nobody should look at it: a read is under way that will
+ * tell, or it is left alone. */
+static uint64_t silent_ns(const struct chooser *c, unsigned int drive, uint64_t now_ns)
 {
 	const struct observer *o = &c->drives[drive];
 	uint64_t heard_ns = o->heard_ns > c->start_ns ? o->heard_ns : c->start_ns;
 
 	if (o->reads_in_flight || now_ns <= heard_ns || now_ns - heard_ns < c->explore_ns)
 		return 0;
-	return (now_ns - heard_ns) / 1000;
+	if ((o->failing || (o->slow && c->users_explore)) && now_ns - o->heard_ns < o->quiet_ns)
+		return 0;
+	return now_ns - heard_ns;
 }
 
-static uint32_t rank_of(const struct chooser *c, unsigned int drive)
+static bool is_out(const struct chooser *c, unsigned int drive, uint64_t now_ns)
 {
-	bool last = c->told && c->told->last & 1u << drive;
+	const struct observer *o = &c->drives[drive];
 
-	return last || c->drives[drive].failing ? FAILING_US : c->us[drive];
+	if (c->told && c->told->last & 1u << drive)
+		return true;
+	/* That it was slow is forgotten by who looks again. */
+	return o->failing || (o->slow && c->explore_ns) || observer_is_stalled(o, now_ns);
+}
+
+static bool chooses(const struct chooser *c, unsigned int drive)
+{
+	return (c->chooses | (c->told ? c->told->known : 0)) & 1u << drive;
 }
 
 int chooser_lowest(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns,
 		   uint32_t mask)
 {
-	uint32_t *us = c->us;
+	bool at_home, home_is_out = is_out(c, home, now_ns);
+	uint64_t rank, lowest = UINT64_MAX;
 	int best = -1;
 
 	mask |= c->gone;
+	at_home = !(mask & 1u << home) && !home_is_out;
 	for (unsigned int i = 0; i < c->n_drives; i++) {
 		unsigned int drive = (home + i) % c->n_drives;
 		if (mask & 1u << drive)
 			continue;
-		us[drive] = predicted_us(c, drive, pages, now_ns);
-		if (best < 0 || rank_of(c, drive) < rank_of(c, best))
+		c->us[drive] = predicted_us(c, drive, pages, now_ns);
+		if (at_home && drive != home && !(chooses(c, home) && chooses(c, drive)))
+			continue;
+		rank = c->us[drive] + (is_out(c, drive, now_ns) ? OUT_US : 0);
+		if (rank < lowest) {
+			lowest = rank;
 			best = drive;
+		}
 	}
-	if (best < 0 || mask & 1u << home || rank_of(c, home) == FAILING_US)
+	if (best < 0 || mask & 1u << home || home_is_out != (lowest >= OUT_US))
 		return best;
-	if ((uint64_t)us[home] * (100 - c->margin_percent) <= us[best] * 100ull)
+	if ((uint64_t)c->us[home] * (100 - c->margin_percent) <= c->us[best] * 100ull)
 		return home;
 	return best;
 }
 
-/* A drive that this read should go to because it is told so; -1: none. */
-static int told_to_ask(const struct chooser *c)
+/* A drive to look at because it is told so; -1: none. */
+static int told_to_ask(const struct chooser *c, unsigned int best)
 {
 	for (unsigned int drive = 0; c->told && drive < c->n_drives; drive++)
-		if (c->told->to_ask & ~c->gone & 1u << drive && !c->drives[drive].failing)
+		if (drive != best && c->told->to_ask & ~c->gone & 1u << drive &&
+		    !c->drives[drive].failing)
 			return drive;
 	return -1;
 }
 
-unsigned int chooser_read(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns,
-			  bool *explored)
+/* The drive that has been silent for longest; -1: none has for long enough. */
+static int longest_silent(const struct chooser *c, unsigned int best, uint64_t now_ns)
 {
-	uint64_t longest_us = 0;
-	unsigned int best, silent;
+	uint32_t known = c->gone | (c->told ? c->told->known : 0);
+	uint64_t longest_ns = 0;
+	int silent = -1;
+
+	for (unsigned int drive = 0; c->explore_ns && drive < c->n_drives; drive++) {
+		uint64_t for_ns = silent_ns(c, drive, now_ns);
+
+		if (drive != best && !(known & 1u << drive) && for_ns > longest_ns) {
+			longest_ns = for_ns;
+			silent = drive;
+		}
+	}
+	return silent;
+}
+
+unsigned int chooser_read(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns,
+			  int *copy)
+{
+	unsigned int best;
 
 	if (!c->start_ns)
 		c->start_ns = now_ns;
 	budget_earn(&c->budget);
-	*explored = false;
-	silent = best = chooser_lowest(c, home, pages, now_ns, 0);
-	if (told_to_ask(c) >= 0) {
-		*explored = (unsigned int)told_to_ask(c) != best;
-		return told_to_ask(c);
-	}
-	if (!c->explore_ns || !budget_allows(&c->budget))
+	best = chooser_lowest(c, home, pages, now_ns, 0);
+	*copy = -1;
+	if (!budget_allows(&c->budget) || (c->extra && !budget_allows(c->extra)))
 		return best;
-	for (unsigned int drive = 0; drive < c->n_drives; drive++) {
-		uint64_t for_us = silent_us(c, drive, now_ns);
-
-		if ((c->gone | (c->told ? c->told->known : 0)) & 1u << drive)
-			continue;
-		if (for_us >= c->us[drive] && for_us > longest_us) {
-			longest_us = for_us;
-			silent = drive;
-		}
-	}
-	if (silent == best)
+	*copy = told_to_ask(c, best);
+	if (*copy < 0)
+		*copy = longest_silent(c, best, now_ns);
+	if (*copy < 0)
 		return best;
 	budget_spend(&c->budget);
-	*explored = true;
-	return silent;
+	if (c->extra)
+		budget_spend(c->extra);
+	return best;
 }

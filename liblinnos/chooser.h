@@ -6,11 +6,19 @@
  * all reads of a moment would go to one drive for nothing, and meet there. So a read stays at its
  * home drive unless another is predicted to take less by more than a margin.
  *
- * A drive that is not read is not heard of either, and would be judged by its last words for ever.
- * So a drive that has answered no read for explore_ns, and has none in flight that would tell, gets
- * the next read that is not predicted to take longer there than the drive has been silent: however
- * bad the last words were, they are asked again after as much time, and who asks hardly waits
- * longer than that. At most EXPLORED_SHARE of all reads are spent on it.
+ * A model that does not choose (linnos_latency_chooses()) moves no read: none leaves such a home,
+ * and none leaves home for such a drive.
+ *
+ * A drive is out when its last read failed, when that took longer than any does of a drive in
+ * order, or when one is in flight for so long. It comes after all others, whatever is predicted and
+ * whichever models there are, until it is heard of again.
+ *
+ * A drive that is not read is not heard of, and would be judged by its last words for ever. So of a
+ * drive that has answered no read for explore_ns, and has none in flight that would tell, a copy of
+ * the next read is asked for: the user's read goes where it is predicted to be answered first, and
+ * nobody waits for the copy. A drive that fails is left alone for longer each time (observer.h).
+ * Copies are at most EXPLORED_SHARE of all reads, and of what else reads cost beside themselves
+ * they take their part.
  *
  * What somebody else knows of drives takes the place of predictions, where he knows it.
  */
@@ -23,6 +31,8 @@
 #define CHOOSER_DRIVES_MAX 16
 
 #define EXPLORED_SHARE 0.01
+/* Where extra I/O is capped, of the cap: the rest is for hedges. */
+#define EXPLORED_OF_EXTRA 0.2
 /* What calm reads save up. */
 #define EXPLORED_BURST 10
 
@@ -30,7 +40,7 @@
 struct told {
 	uint32_t known; /* of these us is told, and when to look at them again is not ours to say */
 	uint32_t last;	/* after all others */
-	uint32_t to_ask; /* the next read should go there, to hear of it */
+	uint32_t to_ask; /* a copy of the next read should go there, to hear of it */
 	uint32_t us[CHOOSER_DRIVES_MAX];
 };
 
@@ -40,24 +50,31 @@ struct chooser {
 	struct linnos_latency *const *models;
 	uint64_t explore_ns; /* 0: never */
 	unsigned int margin_percent;
+	bool users_explore;		 /* there are no copies: users' reads go where they would */
 	uint32_t gone;			 /* drives that no read goes to any more, by bit */
+	uint32_t chooses;		 /* those whose models do */
 	uint64_t start_ns;		 /* of the first read: from then on drives are silent */
 	uint32_t us[CHOOSER_DRIVES_MAX]; /* predicted by the last choice, of the drives it was
 					    between */
 	struct budget budget;
+	struct budget *extra;	 /* of hedges and copies together; NULL: there are no hedges */
 	const struct told *told; /* for the next choice; NULL: nobody tells */
 };
 
 void chooser_init(struct chooser *c, unsigned int n_drives, struct observer *drives,
 		  struct linnos_latency *const *models, uint64_t explore_ns,
 		  unsigned int margin_percent);
+/* Copies are part of the extra I/O that is allowed, a share of the reads: of which hedges have the
+ * rest, if there is a budget for them. */
+void chooser_cap(struct chooser *c, double extra_share, struct budget *hedges);
 /* The drive with the lowest prediction of those whose bit is not in mask, -1 when all are. Home
- * itself unless another is lower by more than the margin; of equals the first after home; a drive
- * whose last read failed comes after all others. */
+ * itself unless it is out, or another is lower by more than the margin; of equals the first after
+ * home. */
 int chooser_lowest(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns,
 		   uint32_t mask);
-/* Where a new read goes; *explored: not to the lowest prediction, but to hear of the drive. */
+/* Where a new read goes; *copy: and where a copy of it should, to hear of the drive; -1: nowhere.
+ */
 unsigned int chooser_read(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns,
-			  bool *explored);
+			  int *copy);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Rings for linnos_pread() where reads are hedged: see lanes.h. */
+/* Rings for hedged linnos_pread() and for copies: see lanes.h. */
 #include "lanes.h"
 #include "reads.h"
 
@@ -15,7 +15,6 @@
 
 /* Attempts of one read: two at once, each after its own failure. */
 #define LANE_ENTRIES 4
-#define REMEDY "hedging needs it; set hedge_us and hedge_percentile to 0 to read without"
 
 struct lane {
 	struct lane *next;
@@ -79,12 +78,12 @@ static void wake(const struct lanes *lanes)
 		return;
 }
 
-static void send_next(struct linnos_array *a, struct lane *lane, struct linnos_read *r)
+static void lane_send(struct linnos_array *a, struct lane *lane, struct attempt *at)
 {
 	/* There is one: two attempts at once, and each is submitted before the next. */
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&lane->ring);
 
-	attempt_prepare(a, read_take_next(r), sqe);
+	attempt_prepare(a, at, sqe);
 	lane->in_flight++;
 }
 
@@ -103,7 +102,7 @@ static bool collect(struct linnos_array *a, struct lane *lane, struct linnos_rea
 		lane->in_flight--;
 		outcome = attempt_ended(a, at, result, &r);
 		if (outcome == LINNOS_AGAIN)
-			send_next(a, lane, r);
+			lane_send(a, lane, read_take_next(r));
 		if (outcome == LINNOS_DONE && r == mine)
 			return true;
 	}
@@ -159,19 +158,44 @@ ssize_t lanes_read(struct linnos_array *a, struct linnos_read *r)
 {
 	struct lane *lane = lane_get(a);
 
-	if (!lane)
+	if (!lane) {
+		array_lock(a);
+		a->stats.without_ring++;
+		array_unlock(a);
 		return pread_plain(a, r);
-	send_next(a, lane, r);
+	}
+	lane_send(a, lane, read_take_next(r));
 	for (;;) {
 		bool is_time = sleep_until(a, lane, hedge_time(a, r));
 
 		if (collect(a, lane, r))
 			break;
 		if (is_time && r->is_timed && read_hedge(a, r))
-			send_next(a, lane, r);
+			lane_send(a, lane, read_take_next(r));
 	}
 	lane_put(a, lane);
 	return r->result;
+}
+
+void lanes_send_copy(struct linnos_array *a, struct attempt *copy)
+{
+	struct lane *lane = NULL;
+	const char *why;
+	int error;
+
+	array_lock(a);
+	error = a->lanes ? 0 : lanes_start(a, &why);
+	/* It will not be otherwise the next time. */
+	a->chooser.users_explore = error == -ENOSYS || error == -EPERM;
+	array_unlock(a);
+	if (!error)
+		lane = lane_get(a);
+	if (!lane) {
+		copy_take_back(a, copy);
+		return;
+	}
+	lane_send(a, lane, copy);
+	lane_put(a, lane);
 }
 
 /* --- The waiter ------------------------------------------------------------- */
@@ -267,20 +291,22 @@ static void *wait_for_the_lost(void *array)
 	return NULL;
 }
 
-int lanes_start(struct linnos_array *a)
+int lanes_start(struct linnos_array *a, const char **why)
 {
 	struct lanes *lanes = calloc(1, sizeof(*lanes));
 	sigset_t all, before;
-	int error;
+	int error = -ENOMEM;
 
+	*why = "io_uring";
 	if (!lanes)
-		return array_fail(a, -ENOMEM, "out of memory");
+		return error;
 	/* The first read finds one, and it is known that there can be one. */
 	lanes->free = lane_new(&error);
 	if (!lanes->free) {
 		free(lanes);
-		return array_fail(a, error, "io_uring: %s; " REMEDY, strerror(-error));
+		return error;
 	}
+	*why = "a thread that waits for hedged reads";
 	lanes->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	error = lanes->wake_fd < 0 ? errno : 0;
 	a->lanes = lanes;
@@ -298,8 +324,7 @@ int lanes_start(struct linnos_array *a)
 	lane_free(lanes->free);
 	free(lanes);
 	a->lanes = NULL;
-	return array_fail(a, -error, "a thread that waits for hedged reads: %s; " REMEDY,
-			  strerror(error));
+	return -error;
 }
 
 void lanes_stop(struct linnos_array *a)

@@ -55,14 +55,15 @@ struct linnos_array;
  *	%LINNOS_HOME_TURNS
  * @home_margin_percent: how much lower than home's, in percent of it, another prediction must be
  *for a read to leave home, 0 to 100
- * @explore_ms: a replica that has answered nothing for so long, and has nothing in flight, is
- *looked at again by a read now and then (one in a hundred at most); 0: never
+ * @explore_ms: of a replica that has answered nothing for so long, and has nothing in flight, a
+ *copy of the next read is asked for, whose answer nobody waits for: at most one in a hundred reads,
+ *	and a fifth of @extra_io_percent where reads are hedged; 0: never
  * @hedge_us: a read not answered after so many us is sent to a second replica as well; 0: not by a
  *	fixed time
  * @hedge_percentile: the same, after this percentile of the latencies that the array has seen, as
  *	soon as it has seen enough; above 0 and below 100, 0: not by a percentile
- * @extra_io_percent: hedges at any moment are at most so many percent of the reads begun until
- *then, 0 to 100
+ * @extra_io_percent: hedges and copies at any moment are at most so many percent of the reads begun
+ *	until then, 0 to 100
  * @extra_io_burst: hedges that calm times save up at most
  * @hedge_tables: a file for each replica that `linnapp train --kind latency` writes beside its
  *model: a read is hedged once it has taken longer than nearly all do that were predicted to take as
@@ -92,7 +93,8 @@ struct linnos_options {
  * @reads: begun
  * @bytes: given to callers
  * @moved: reads sent elsewhere than home because a prediction was lower there
- * @explored: reads sent to hear of a replica that had been silent
+ * @explored: copies of reads sent to hear of a replica that had been silent; where there is no
+ *	io_uring, reads
  * @hedges: second attempts sent because the first had not been answered in time
  * @hedges_won: those of them that were answered first
  * @hedges_denied: those not sent for the cap's sake
@@ -100,7 +102,7 @@ struct linnos_options {
  * @refused: attempts with the hint that the kernel revoked with EBUSY
  * @errors: attempts that a replica answered with an error, or not to the end
  * @failed: reads that no replica could answer
- * @in_flight: attempts at the replicas now, those included that lost their race
+ * @in_flight: attempts at the replicas now, those included that lost their race, copies not
  * @saved_us_estimate: over @moved, the sum of what was predicted for home less what was measured
  *	elsewhere: as good as the predictions, and negative where reads had better stayed
  * @hedges_saved_us: over @hedges_won, how much later the attempt that lost was answered: measured,
@@ -108,6 +110,10 @@ struct linnos_options {
  * @served_by: reads answered, by replica
  * @errors_by: @errors, by replica
  * @asked: reads of which the kernel told how long they would take on some replica
+ * @without_ring: hedged reads of linnos_pread() that were only read, and copies that were not sent,
+ *	because the kernel gave no ring for them: descriptors or memory are short
+ * @not_choosing: replicas that have no model, or one without trees: no read leaves them for
+ *	another, nor another for them, but when one fails; as it was when the array was opened
  */
 struct linnos_stats {
 	uint64_t reads;
@@ -127,6 +133,8 @@ struct linnos_stats {
 	uint64_t served_by[LINNOS_REPLICAS_MAX];
 	uint64_t errors_by[LINNOS_REPLICAS_MAX];
 	uint64_t asked;
+	uint64_t without_ring;
+	uint64_t not_choosing;
 };
 
 /**
@@ -137,7 +145,8 @@ struct linnos_stats {
  * @paths: of block devices or regular files, opened for reading, with O_DIRECT where the file
  *system has it (see %LINNOS_BUFFERED)
  * @models: a file for each, made by `linnapp train --kind latency`; NULL in a replica's place, or
- *	for all: the mean of its last four latencies is the prediction
+ *	for all: nothing is predicted by which a read would leave home, see
+ *&linnos_stats.not_choosing
  * @options: NULL: %LINNOS_OPTIONS_INIT
  *
  * Return: 0; -%EINVAL for what cannot be, a file that is no model among it; or the error of a file,
@@ -163,11 +172,11 @@ int linnos_open_fds(struct linnos_array **array, unsigned int n_replicas, const 
  * linnos_close() - give an array back
  * @array: an array, or NULL
  *
- * Waits for attempts of linnos_pread() that have lost their race: the kernel still writes to their
- * memory.
+ * Waits for copies, and for attempts of linnos_pread() that have lost their race: the kernel still
+ * writes to their memory. A replica that hangs holds it up until the kernel gives the read up.
  *
  * Return: 0; -%EBUSY, and nothing is closed, while attempts of linnos_prep_read() have no
- * linnos_complete() yet.
+ * linnos_complete() yet: see linnos_abandon().
  */
 int linnos_close(struct linnos_array *array);
 
@@ -235,8 +244,8 @@ int linnos_asking_is_used(const struct linnos_array *array);
  *
  * A replica that answers with an error, or ends before @bytes while others do not, is followed by
  * the next best; the last one is asked without the hint. Hedged are reads of 1 MiB and less. What
- * is not aligned to 4096 bytes is read through the library's memory where a replica was opened with
- * O_DIRECT, and hedged reads always are.
+ * is not aligned as O_DIRECT wants it on the replica is read through the library's memory, and
+ * hedged reads always are.
  *
  * Return: @bytes; fewer, 0 among it, only where the replicas end; -%EINVAL, -%EFAULT, -%ENOMEM, or
  * the last replica's error when all have failed.
@@ -287,7 +296,8 @@ struct linnos_read;
  * @offset: likewise
  * @user: comes back in &linnos_completion.user
  *
- * Return: 0; or a negative errno: @sqe then is a no-op, whose completion is %LINNOS_NOTHING.
+ * Return: 0; -%EAGAIN when @sqe is NULL, since the ring is full: nothing has begun; or another
+ * negative errno: @sqe then is a no-op, whose completion is %LINNOS_NOTHING.
  */
 int linnos_prep_read(struct linnos_array *array, struct io_uring_sqe *sqe, void *buf, size_t bytes,
 		     off_t offset, void *user);
@@ -309,6 +319,8 @@ int linnos_is_ours(const struct io_uring_cqe *cqe);
  * @cqe: a completion of what linnos_prep_read() or linnos_prep_again() prepared
  * @completion: filled
  *
+ * Where arrays share a ring it may be of another one than @array, and is its then.
+ *
  * Return: what is to be done, see &enum linnos_outcome.
  */
 enum linnos_outcome linnos_complete(struct linnos_array *array, const struct io_uring_cqe *cqe,
@@ -319,9 +331,24 @@ enum linnos_outcome linnos_complete(struct linnos_array *array, const struct io_
  * @array: an array
  * @read: from linnos_complete() or linnos_hedge_due(), once each time
  * @sqe: as for linnos_prep_read()
+ *
+ * Return: 0; -%EAGAIN when @sqe is NULL: it is to be called again with the same read, when what the
+ * ring has was submitted.
  */
-void linnos_prep_again(struct linnos_array *array, struct linnos_read *read,
-		       struct io_uring_sqe *sqe);
+int linnos_prep_again(struct linnos_array *array, struct linnos_read *read,
+		      struct io_uring_sqe *sqe);
+
+/**
+ * linnos_abandon() - forget reads whose ring is gone
+ * @array: an array
+ *
+ * For the end: when a ring was torn down that had reads of linnos_prep_read(), no completions of
+ * theirs may be given to linnos_complete() any more, and after this the array can be closed.
+ * Neither
+ * @user nor a result comes back. A replica may still write to the memory that these reads were
+ * given, until the kernel has ended them: it is the caller's to keep, but where reads are hedged.
+ */
+void linnos_abandon(struct linnos_array *array);
 
 /**
  * linnos_hedge_wait_ns() - how long may the caller sleep?

@@ -55,6 +55,49 @@ static void remember(struct observer *o, const struct observed *io, uint64_t now
 		o->past[size][o->n_past[size]++ % LINNOS_HISTORY] = read;
 }
 
+static bool is_late(const struct observer *o, const struct observed *io, uint64_t now_ns)
+{
+	uint64_t usual_ns = LATE_OVERDUES * o->overdue_ns;
+
+	if (usual_ns < LATE_NS_MIN)
+		usual_ns = LATE_NS_MIN;
+	/* It had all that was in flight to wait for. */
+	return now_ns > io->start_ns + usual_ns + io->pending * LATE_NS_PER_PAGE;
+}
+
+bool observer_is_stalled(const struct observer *o, uint64_t now_ns)
+{
+	return o->oldest && is_late(o, o->oldest, now_ns);
+}
+
+static void be_quiet(struct observer *o, const struct observed *io, uint64_t now_ns)
+{
+	uint64_t took_ns = now_ns > io->start_ns ? now_ns - io->start_ns : 0;
+	uint64_t first_ns = QUIET_TIMES * took_ns;
+	bool was_bad = o->failing || o->slow;
+
+	/* Those that were under way when one failed are one failure with it. */
+	if (was_bad && io->start_ns >= o->heard_ns && 2 * o->quiet_ns > first_ns)
+		o->quiet_ns *= 2;
+	else if (!was_bad || first_ns > o->quiet_ns)
+		o->quiet_ns = first_ns;
+	if (o->quiet_ns > QUIET_NS_MAX)
+		o->quiet_ns = QUIET_NS_MAX;
+}
+
+static void judge(struct observer *o, const struct observed *io, uint64_t now_ns,
+		  enum observed_end end)
+{
+	bool failing = end == OBSERVED_FAILED, slow = is_late(o, io, now_ns);
+
+	if (failing || slow)
+		be_quiet(o, io, now_ns);
+	else
+		o->quiet_ns = 0;
+	o->failing = failing;
+	o->slow = slow;
+}
+
 void observer_ended(struct observer *o, struct observed *io, uint64_t now_ns, enum observed_end end)
 {
 	*(io->is_read ? &o->read_pages : &o->write_pages) -= io->pages;
@@ -68,8 +111,8 @@ void observer_ended(struct observer *o, struct observed *io, uint64_t now_ns, en
 	*(io->later ? &io->later->earlier : &o->newest) = io->earlier;
 	if (end == OBSERVED_TAKEN_BACK)
 		return;
+	judge(o, io, now_ns, end);
 	o->heard_ns = now_ns;
-	o->failing = end == OBSERVED_FAILED;
 	if (end == OBSERVED_ANSWERED)
 		remember(o, io, now_ns);
 }

@@ -14,6 +14,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A drive in order answers within ten times what is overdue, 20 ms at least, and moves 40 MB/s. */
+#define LATE_OVERDUES 10
+#define LATE_NS_MIN 20000000ull
+#define LATE_NS_PER_PAGE 100000ull
+/* Who waits for a drive that fails, or takes long, spends a hundredth of the time on it, and with
+ * each time in a row half as much; but a minute later it may have been mended. */
+#define QUIET_TIMES 100
+#define QUIET_NS_MAX 60000000000ull
+
 /* An I/O at a drive; whoever sends it keeps it until it has ended. */
 struct observed {
 	struct observed *earlier, *later; /* of the reads in flight */
@@ -44,7 +53,9 @@ struct observer {
 	struct observed_past past[LINNOS_SIZES][LINNOS_HISTORY];
 	uint64_t n_past[LINNOS_SIZES];
 	uint64_t heard_ns;
-	bool failing; /* the last read that ended did so with an error */
+	bool failing;	   /* the last read that ended did so with an error */
+	bool slow;	   /* it took longer than any does of a drive in order */
+	uint64_t quiet_ns; /* how long no user should wait for it, from heard_ns on */
 };
 
 /* A read in flight for longer is overdue. */
@@ -57,6 +68,8 @@ void observer_sent(struct observer *o, struct observed *io, uint64_t now_ns, uin
 void observer_submitted(struct observed *io, uint64_t now_ns);
 void observer_ended(struct observer *o, struct observed *io, uint64_t now_ns,
 		    enum observed_end end);
+/* Has the oldest read in flight taken longer than any does of a drive in order? */
+bool observer_is_stalled(const struct observer *o, uint64_t now_ns);
 /* Of a read of so many pages that would be sent now. */
 void observer_features(struct observer *o, uint32_t pages, uint64_t now_ns,
 		       uint32_t features[LINNOS_N_FEATURES]);

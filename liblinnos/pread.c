@@ -31,9 +31,11 @@ ssize_t pread_plain(struct linnos_array *a, struct linnos_read *r)
 ssize_t linnos_pread(struct linnos_array *a, void *buf, size_t bytes, off_t offset)
 {
 	struct linnos_read r;
-	int error = read_begin(a, &r, buf, bytes, offset);
+	int error = read_begin(a, &r, buf, bytes, offset, false);
 
 	if (error)
 		return error;
+	if (r.copy)
+		lanes_send_copy(a, r.copy);
 	return r.is_timed ? lanes_read(a, &r) : pread_plain(a, &r);
 }

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define PAGE_BYTES 4096u
+/* A copy of a larger read has its beginning. */
+#define COPIED_BYTES_MAX HEDGED_BYTES_MAX
 /* As no pointer to an attempt has it. */
 #define TAG 3u
 
@@ -19,25 +21,21 @@
 #define LOOK_UP_EVERY 64
 #define LATENCIES_MAX 20000
 
-/* Where the replica's bytes go: to the caller, if nothing forbids it. */
-static bool place(struct linnos_array *a, struct attempt *at, const struct linnos_read *r,
-		  bool may_outlive)
+/* Where so many of the replica's bytes go: to buf, if nothing forbids it. */
+static bool place(struct linnos_array *a, struct attempt *at, uint64_t offset, size_t bytes,
+		  char *buf, bool may_outlive)
 {
-	const uint64_t within = BOUNCE_ALIGN - 1;
-	bool is_askew = a->replicas[at->replica].is_direct &&
-			(r->offset | r->bytes | (uintptr_t)r->buf) & within;
-	uint64_t end = r->offset + r->bytes;
+	const struct replica *replica = &a->replicas[at->replica];
+	const uint64_t within = replica->align_bytes - 1;
+	bool is_askew =
+		(offset | bytes) & within || (uintptr_t)buf & (replica->memory_align_bytes - 1);
+	uint64_t end = offset + bytes;
 
-	at->offset = r->offset;
-	at->lead = 0;
-	at->bytes = r->bytes;
-	at->data = r->buf;
-	if (is_askew) {
-		at->offset = r->offset & ~within;
-		at->lead = r->offset - at->offset;
-		at->bytes = ((end + within) & ~within) - at->offset;
-	}
-	at->want = at->lead + r->bytes;
+	at->offset = offset & ~within;
+	at->lead = offset - at->offset;
+	at->bytes = ((end + within) & ~within) - at->offset;
+	at->data = buf;
+	at->want = at->lead + bytes;
 	if (!is_askew && !may_outlive)
 		return true;
 	at->bounce = bounce_get(&a->bounces, at->bytes);
@@ -46,9 +44,9 @@ static bool place(struct linnos_array *a, struct attempt *at, const struct linno
 	return at->bounce;
 }
 
-static uint32_t pages_of(const struct linnos_read *r)
+static uint32_t pages_of(size_t bytes)
 {
-	return (r->bytes + PAGE_BYTES - 1) / PAGE_BYTES;
+	return (bytes + PAGE_BYTES - 1) / PAGE_BYTES;
 }
 
 static bool may_be_hedged(const struct linnos_array *a, const struct linnos_read *r)
@@ -56,15 +54,33 @@ static bool may_be_hedged(const struct linnos_array *a, const struct linnos_read
 	return a->hedging && r->bytes <= HEDGED_BYTES_MAX;
 }
 
+static void ring_list_add(struct linnos_array *a, struct attempt *at)
+{
+	at->later = a->ring_attempts;
+	if (at->later)
+		at->later->earlier = at;
+	a->ring_attempts = at;
+}
+
+static void ring_list_remove(struct linnos_array *a, struct attempt *at)
+{
+	*(at->earlier ? &at->earlier->later : &a->ring_attempts) = at->later;
+	if (at->later)
+		at->later->earlier = at->earlier;
+}
+
 static void attempt_put(struct linnos_array *a, struct attempt *at)
 {
+	if (at->in_callers_ring)
+		ring_list_remove(a, at);
 	bounce_put(&a->bounces, at->bounce);
 	at->next = a->free_attempts;
 	a->free_attempts = at;
 }
 
-static struct attempt *attempt_new(struct linnos_array *a, struct linnos_read *r,
-				   unsigned int replica, uint64_t now_ns)
+/* Of so many bytes at an offset, into buf; counts from now on. */
+static struct attempt *attempt_of(struct linnos_array *a, unsigned int replica, uint64_t offset,
+				  size_t bytes, char *buf, bool may_outlive, uint64_t now_ns)
 {
 	struct attempt *at = a->free_attempts;
 
@@ -75,20 +91,64 @@ static struct attempt *attempt_new(struct linnos_array *a, struct linnos_read *r
 	if (!at)
 		return NULL;
 	memset(at, 0, sizeof(*at));
+	at->array = a;
 	at->replica = replica;
-	if (!place(a, at, r, may_be_hedged(a, r))) {
+	if (!place(a, at, offset, bytes, buf, may_outlive)) {
 		attempt_put(a, at);
 		return NULL;
 	}
+	observer_sent(&a->drives[replica], &at->observed, now_ns, pages_of(bytes), true);
+	return at;
+}
+
+static struct attempt *attempt_new(struct linnos_array *a, struct linnos_read *r,
+				   unsigned int replica, uint64_t now_ns)
+{
+	struct attempt *at =
+		attempt_of(a, replica, r->offset, r->bytes, r->buf, may_be_hedged(a, r), now_ns);
+
+	if (!at)
+		return NULL;
 	at->read = r;
+	at->in_callers_ring = r->in_callers_ring;
+	if (at->in_callers_ring)
+		ring_list_add(a, at);
 	r->tried |= 1u << replica;
 	/* The last one has nobody after it. */
 	at->hinted = a->hint && (r->tried | a->chooser.gone) != (1u << a->n) - 1;
 	r->flying[r->flying[0] ? 1 : 0] = at;
 	r->next = at;
 	a->stats.in_flight++;
-	observer_sent(&a->drives[replica], &at->observed, now_ns, pages_of(r), true);
 	return at;
+}
+
+/* NULL: there is no memory for it, or nothing to read. */
+static struct attempt *copy_of(struct linnos_array *a, const struct linnos_read *r,
+			       unsigned int replica, uint64_t now_ns)
+{
+	size_t bytes = r->bytes < COPIED_BYTES_MAX ? r->bytes : COPIED_BYTES_MAX;
+	struct attempt *at =
+		bytes ? attempt_of(a, replica, r->offset, bytes, NULL, true, now_ns) : NULL;
+
+	if (at) {
+		at->is_copy = true;
+		a->n_copies++;
+	}
+	return at;
+}
+
+void copy_take_back(struct linnos_array *a, struct attempt *copy)
+{
+	uint64_t clock_ns = array_clock_ns(a);
+
+	array_lock(a);
+	observer_ended(&a->drives[copy->replica], &copy->observed, array_time(a, clock_ns),
+		       OBSERVED_TAKEN_BACK);
+	a->n_copies--;
+	a->stats.explored--;
+	a->stats.without_ring++;
+	attempt_put(a, copy);
+	array_unlock(a);
 }
 
 static unsigned int next_home(struct linnos_array *a)
@@ -115,17 +175,21 @@ static int refuse(struct linnos_array *a, size_t bytes, off_t offset)
 	return error;
 }
 
-int read_begin(struct linnos_array *a, struct linnos_read *r, void *buf, size_t bytes, off_t offset)
+int read_begin(struct linnos_array *a, struct linnos_read *r, void *buf, size_t bytes, off_t offset,
+	       bool in_callers_ring)
 {
 	uint64_t clock_ns, now_ns;
 	unsigned int replica;
-	bool explored, is_told;
+	int looked_at;
+	bool is_told;
 	struct told told;
 	int error = refuse(a, bytes, offset);
 
 	if (error)
 		return error;
 	memset(r, 0, sizeof(*r));
+	r->array = a;
+	r->in_callers_ring = in_callers_ring;
 	r->buf = buf;
 	r->bytes = bytes < READ_BYTES_MAX ? bytes : READ_BYTES_MAX;
 	r->offset = offset;
@@ -136,8 +200,13 @@ int read_begin(struct linnos_array *a, struct linnos_read *r, void *buf, size_t 
 	r->start_ns = now_ns;
 	r->home = next_home(a);
 	a->chooser.told = is_told ? &told : NULL;
-	replica = chooser_read(&a->chooser, r->home, pages_of(r), now_ns, &explored);
+	replica = chooser_read(&a->chooser, r->home, pages_of(r->bytes), now_ns, &looked_at);
 	a->chooser.told = NULL;
+	r->moved = replica != r->home;
+	if (looked_at >= 0 && a->chooser.users_explore) {
+		replica = looked_at;
+		r->moved = false;
+	}
 	r->home_us = a->chooser.us[r->home];
 	if (a->hedge_tables)
 		r->hedge_after_ns = 1000ull * hedge_table_after_us(&a->hedge_tables[replica],
@@ -149,10 +218,11 @@ int read_begin(struct linnos_array *a, struct linnos_read *r, void *buf, size_t 
 		a->stats.reads++;
 		budget_earn(&a->hedge_budget);
 		r->is_timed = may_be_hedged(a, r);
-		r->moved = replica != r->home && !explored;
 		a->stats.moved += r->moved;
-		a->stats.explored += explored;
 		a->stats.asked += is_told;
+		if (looked_at >= 0 && !a->chooser.users_explore)
+			r->copy = copy_of(a, r, looked_at, now_ns);
+		a->stats.explored += r->copy || replica == (unsigned int)looked_at;
 	}
 	array_unlock(a);
 	return error;
@@ -177,7 +247,7 @@ uint64_t read_hedge_ns(const struct linnos_array *a, const struct linnos_read *r
 static bool cap_allows(const struct linnos_array *a)
 {
 	return budget_allows(&a->hedge_budget) &&
-	       (double)(a->stats.hedges + 1) * 100 <=
+	       (double)(a->stats.hedges + a->stats.explored + 1) * 100 <=
 		       a->o.extra_io_percent * (double)a->stats.reads;
 }
 
@@ -190,7 +260,7 @@ bool read_hedge(struct linnos_array *a, struct linnos_read *r)
 	array_lock(a);
 	now_ns = array_time(a, clock_ns);
 	r->is_timed = false;
-	replica = chooser_lowest(&a->chooser, r->home, pages_of(r), now_ns, r->tried);
+	replica = chooser_lowest(&a->chooser, r->home, pages_of(r->bytes), now_ns, r->tried);
 	if (replica >= 0 && !cap_allows(a)) {
 		a->stats.hedges_denied++;
 	} else if (replica >= 0 && attempt_new(a, r, replica, now_ns)) {
@@ -232,8 +302,7 @@ static bool goes_on(const struct linnos_array *a, struct attempt *at, int result
 	if (at->got >= at->want)
 		return false;
 	at->from = at->got;
-	if (a->replicas[at->replica].is_direct)
-		at->from = at->got / BOUNCE_ALIGN * BOUNCE_ALIGN;
+	at->from -= at->from % a->replicas[at->replica].align_bytes;
 	at->hinted = false;
 	return true;
 }
@@ -269,12 +338,14 @@ static void account(struct linnos_array *a, struct attempt *at, enum how how, ui
 		[UNFINISHED] = OBSERVED_TAKEN_BACK, [FAILED] = OBSERVED_FAILED,
 	};
 
-	observer_ended(&a->drives[at->replica], &at->observed, now_ns, ends[how]);
-	a->stats.in_flight--;
+	/* Of no bytes a drive is not asked. */
+	observer_ended(&a->drives[at->replica], &at->observed, now_ns,
+		       at->observed.pages ? ends[how] : OBSERVED_TAKEN_BACK);
+	*(at->is_copy ? &a->n_copies : &a->stats.in_flight) -= 1;
 	a->stats.refused += how == REVOKED;
 	a->stats.errors += how == FAILED;
 	a->stats.errors_by[at->replica] += how == FAILED;
-	if (how == FULL && !at->is_hedge)
+	if (how == FULL && !at->is_hedge && !at->is_copy && at->observed.pages)
 		note_latency(a, now_ns - at->observed.start_ns);
 	if (how == FULL && at->lost_to_hedge)
 		a->stats.hedges_saved_us += (now_ns - at->lost_ns) / 1000;
@@ -337,7 +408,7 @@ static enum linnos_outcome fail_over(struct linnos_array *a, struct linnos_read 
 
 	if (r->flying[0])
 		return LINNOS_NOTHING;
-	replica = chooser_lowest(&a->chooser, r->home, pages_of(r), now_ns, r->tried);
+	replica = chooser_lowest(&a->chooser, r->home, pages_of(r->bytes), now_ns, r->tried);
 	if (replica < 0)
 		return all_failed(a, r, at, now_ns);
 	if (!attempt_new(a, r, replica, now_ns)) {
@@ -436,6 +507,30 @@ bool user_data_is_ours(uint64_t user_data)
 struct attempt *attempt_of_user_data(uint64_t user_data)
 {
 	return (struct attempt *)(uintptr_t)(user_data & ~(uint64_t)TAG);
+}
+
+void attempts_forsake(struct linnos_array *a)
+{
+	uint64_t clock_ns = array_clock_ns(a), now_ns;
+
+	array_lock(a);
+	now_ns = array_time(a, clock_ns);
+	while (a->ring_attempts) {
+		struct attempt *at = a->ring_attempts;
+		struct linnos_read *r = at->read;
+
+		observer_ended(&a->drives[at->replica], &at->observed, now_ns, OBSERVED_TAKEN_BACK);
+		a->stats.in_flight--;
+		if (r) {
+			land(r, at);
+			if (!r->flying[0])
+				read_forget(a, r);
+		}
+		bounce_forsake(at->bounce);
+		at->bounce = NULL;
+		attempt_put(a, at);
+	}
+	array_unlock(a);
 }
 
 void attempts_free(struct linnos_array *a)

@@ -8,7 +8,8 @@
  *   read_hedge ──► attempt                            was over before
  *
  * A read is one thread's at a time. An attempt may outlive its read: it is lost then, has memory of
- * its own, and belongs to whoever hears of its end.
+ * its own, and belongs to whoever hears of its end. A copy never has a read: it is sent to hear of
+ * a replica.
  */
 #ifndef LINNOS_READS_H
 #define LINNOS_READS_H
@@ -20,8 +21,10 @@
 #define READ_BYTES_MAX 0x7ffff000u
 
 struct attempt {
-	struct attempt *next;	  /* of the free list */
-	struct linnos_read *read; /* NULL: over without this attempt */
+	struct attempt *next;		 /* of the free list */
+	struct attempt *earlier, *later; /* of those in callers' rings */
+	struct linnos_array *array;
+	struct linnos_read *read; /* NULL: over without this attempt, or a copy */
 	struct observed observed;
 	struct bounce *bounce; /* NULL: reads into the caller's memory */
 	char *data;
@@ -33,11 +36,12 @@ struct attempt {
 	size_t got;	 /* bytes of data that are there */
 	uint64_t lost_ns;
 	unsigned int replica;
-	bool is_hedge, hinted, lost_to_hedge;
+	bool is_hedge, is_copy, in_callers_ring, hinted, lost_to_hedge;
 };
 
 struct linnos_read {
 	struct linnos_read *earlier, *later; /* of those that may be hedged; of the free list */
+	struct linnos_array *array;
 	char *buf;
 	size_t bytes;
 	uint64_t offset;
@@ -47,17 +51,21 @@ struct linnos_read {
 	unsigned int home, replica;
 	uint32_t tried;
 	uint32_t home_us; /* predicted */
-	bool moved, is_timed, is_listed;
+	bool moved, is_timed, is_listed, in_callers_ring;
 	size_t got; /* bytes for the caller */
 	int error;  /* of the last attempt; 0: its replica ends too early */
 	ssize_t result;
 	struct attempt *flying[2];
 	struct attempt *next; /* to be sent */
+	struct attempt *copy; /* likewise, by lanes_send_copy(); NULL: none */
 };
 
-/* Chooses the first replica: r->next is to be sent. Returns 0 or a negative errno. */
-int read_begin(struct linnos_array *a, struct linnos_read *r, void *buf, size_t bytes,
-	       off_t offset);
+/* Chooses the first replica: r->next is to be sent, and r->copy before it. Returns 0 or a negative
+ * errno. */
+int read_begin(struct linnos_array *a, struct linnos_read *r, void *buf, size_t bytes, off_t offset,
+	       bool in_callers_ring);
+/* It cannot be sent. */
+void copy_take_back(struct linnos_array *a, struct attempt *copy);
 /* An attempt has come back with this result. *read is its read, NULL when that is over already;
  * with LINNOS_AGAIN its next is to be sent. */
 enum linnos_outcome attempt_ended(struct linnos_array *a, struct attempt *at, int result,
@@ -74,7 +82,11 @@ uint64_t user_data_of_nop(void);
 bool user_data_is_ours(uint64_t user_data);
 /* NULL: a no-op's. */
 struct attempt *attempt_of_user_data(uint64_t user_data);
+/* Forgets all attempts in callers' rings, and their reads: no completion will come. */
+void attempts_forsake(struct linnos_array *a);
 void attempts_free(struct linnos_array *a);
+/* A read of linnos_prep_read() that is over. Under the lock. */
+void read_forget(struct linnos_array *a, struct linnos_read *r);
 void reads_free(struct linnos_array *a);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Reads in the caller's io_uring: prepared and heard of here, submitted and waited for there. */
+#include "lanes.h"
 #include "reads.h"
 
 #include <errno.h>
@@ -21,10 +22,8 @@ static struct linnos_read *read_new(struct linnos_array *a)
 
 static void read_put(struct linnos_array *a, struct linnos_read *r)
 {
-	array_lock(a);
 	r->later = a->free_reads;
 	a->free_reads = r;
-	array_unlock(a);
 }
 
 void reads_free(struct linnos_array *a)
@@ -64,46 +63,55 @@ static void list_add(struct linnos_array *a, struct linnos_read *r)
 
 static void list_remove(struct linnos_array *a, struct linnos_read *r)
 {
-	array_lock(a);
-	if (r->is_listed) {
-		*(r->earlier ? &r->earlier->later : &a->oldest) = r->later;
-		*(r->later ? &r->later->earlier : &a->newest) = r->earlier;
-		r->is_listed = false;
-	}
-	array_unlock(a);
+	if (!r->is_listed)
+		return;
+	*(r->earlier ? &r->earlier->later : &a->oldest) = r->later;
+	*(r->later ? &r->later->earlier : &a->newest) = r->earlier;
+	r->is_listed = false;
 }
 
-static void count(struct linnos_array *a, int more)
+void read_forget(struct linnos_array *a, struct linnos_read *r)
 {
-	array_lock(a);
-	a->n_uring += more;
-	array_unlock(a);
+	list_remove(a, r);
+	read_put(a, r);
 }
 
 int linnos_prep_read(struct linnos_array *a, struct io_uring_sqe *sqe, void *buf, size_t bytes,
 		     off_t offset, void *user)
 {
-	struct linnos_read *r = read_new(a);
-	int error = r ? read_begin(a, r, buf, bytes, offset) : -ENOMEM;
+	struct linnos_read *r;
+	int error;
 
+	/* The ring is full: nothing has begun. */
+	if (!sqe)
+		return -EAGAIN;
+	r = read_new(a);
+	error = r ? read_begin(a, r, buf, bytes, offset, true) : -ENOMEM;
 	if (error) {
-		if (r)
+		if (r) {
+			array_lock(a);
 			read_put(a, r);
+			array_unlock(a);
+		}
 		io_uring_prep_nop(sqe);
 		sqe->user_data = user_data_of_nop();
 		return error;
 	}
 	r->user = user;
+	if (r->copy)
+		lanes_send_copy(a, r->copy);
 	if (r->is_timed)
 		list_add(a, r);
-	linnos_prep_again(a, r, sqe);
-	return 0;
+	return linnos_prep_again(a, r, sqe);
 }
 
-void linnos_prep_again(struct linnos_array *a, struct linnos_read *r, struct io_uring_sqe *sqe)
+int linnos_prep_again(struct linnos_array *a, struct linnos_read *r, struct io_uring_sqe *sqe)
 {
-	count(a, 1);
-	attempt_prepare(a, read_take_next(r), sqe);
+	(void)a;
+	if (!sqe)
+		return -EAGAIN;
+	attempt_prepare(r->array, read_take_next(r), sqe);
+	return 0;
 }
 
 int linnos_is_ours(const struct io_uring_cqe *cqe)
@@ -121,8 +129,9 @@ enum linnos_outcome linnos_complete(struct linnos_array *a, const struct io_urin
 	memset(c, 0, sizeof(*c));
 	if (!at)
 		return LINNOS_NOTHING;
+	/* The ring may have those of other arrays, too. */
+	a = at->array;
 	outcome = attempt_ended(a, at, cqe->res, &r);
-	count(a, -1);
 	if (outcome == LINNOS_NOTHING)
 		return outcome;
 	c->user = r->user;
@@ -132,8 +141,9 @@ enum linnos_outcome linnos_complete(struct linnos_array *a, const struct io_urin
 	}
 	c->result = r->result;
 	c->replica = r->replica;
-	list_remove(a, r);
-	read_put(a, r);
+	array_lock(a);
+	read_forget(a, r);
+	array_unlock(a);
 	return outcome;
 }
 
@@ -155,9 +165,16 @@ struct linnos_read *linnos_hedge_due(struct linnos_array *a)
 	while (!linnos_hedge_wait_ns(a)) {
 		struct linnos_read *r = a->oldest;
 
+		array_lock(a);
 		list_remove(a, r);
+		array_unlock(a);
 		if (read_hedge(a, r))
 			return r;
 	}
 	return NULL;
+}
+
+void linnos_abandon(struct linnos_array *a)
+{
+	attempts_forsake(a);
 }

@@ -64,6 +64,8 @@ class _Stats(ctypes.Structure):
         ("served_by", ctypes.c_uint64 * _REPLICAS_MAX),
         ("errors_by", ctypes.c_uint64 * _REPLICAS_MAX),
         ("asked", ctypes.c_uint64),
+        ("without_ring", ctypes.c_uint64),
+        ("not_choosing", ctypes.c_uint64),
     )
 
 
@@ -98,6 +100,8 @@ class Stats:
     served_by: tuple[int, ...]
     errors_by: tuple[int, ...]
     asked: int
+    without_ring: int
+    not_choosing: int
 
 
 @functools.cache
@@ -188,8 +192,8 @@ class Replicas:
     paths : sequence of path
         Block devices or files that hold the same bytes.
     models : sequence of path or None, optional
-        A model of latencies for each, by `linnapp train --kind latency`. None: the mean of the
-        replica's last four latencies is the prediction.
+        A model of latencies for each, by `linnapp train --kind latency`. None: no read leaves that
+        replica, nor home for it, unless one fails.
     home : int, optional
         The replica that reads stay at when predictions hardly differ. Default: in turn.
     home_margin_percent : int

@@ -14,7 +14,6 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #define BUSY_TRIES 20
@@ -154,19 +153,9 @@ void device_linnos_stats(const struct device *d, struct linnos_stats *stats)
 			 read_counter(d, "stats/false_submits", &stats->false_submits);
 }
 
-/* A hinted read at the device's end touches nothing, but the kernel looks at its flags first. */
-static bool hint_is_known(const struct device *d)
-{
-	static char page[4096] __attribute__((aligned(4096)));
-	struct iovec iov = {.iov_base = page, .iov_len = sizeof(page)};
-	ssize_t n = preadv2(d->fd, &iov, 1, d->size_bytes & ~4095ull, RWF_LATCRIT);
-
-	return n >= 0 || (errno != EOPNOTSUPP && errno != EINVAL);
-}
-
 void device_require_linnos(const struct device *d, char mode[16], char model_id[16])
 {
-	if (!hint_is_known(d))
+	if (!latcrit_is_known(d->fd, d->size_bytes))
 		die("drive %s: this kernel lacks the LinnOS patch (a read with RWF_LATCRIT is not "
 		    "supported). "
 		    "Run inside the lab (`linnapp lab run -- replayer ...`) or on a kernel built "

@@ -205,7 +205,8 @@ void engine_run(struct replay *r)
 			if (!r->end_ns)
 				r->end_ns = r->ring.now_ns;
 			r->draining = true;
-			if (!storms_in_flight(r->storms) && !r->losers_in_flight)
+			if (!storms_in_flight(r->storms) && !r->losers_in_flight &&
+			    !r->explorations_in_flight)
 				break;
 		}
 		wake = timer_next(&r->timers);
@@ -226,7 +227,8 @@ void engine_run(struct replay *r)
 void engine_close(struct replay *r)
 {
 	/* What is still at a drive owns its buffer: the kernel cleans up behind the program. */
-	if (r->user_ios_in_flight || storms_in_flight(r->storms) || r->losers_in_flight)
+	if (r->user_ios_in_flight || storms_in_flight(r->storms) || r->losers_in_flight ||
+	    r->explorations_in_flight)
 		return;
 	ring_close(&r->ring);
 	sources_close(&r->sources);

@@ -8,6 +8,9 @@
 #include "hedging.h"
 #include "model_file.h"
 #include "policy.h"
+#include "users.h"
+
+#include <stdio.h>
 
 _Static_assert(MAX_DRIVES <= CHOOSER_DRIVES_MAX, "the chooser knows fewer drives");
 
@@ -45,7 +48,25 @@ void prediction_setup(struct replay *r)
 		p->models[k] = model_read(r->o.latency_models[k]);
 	chooser_init(&p->chooser, r->n_drives, r->observers, p->models, r->o.explore_ms * 1e6,
 		     r->o.home_margin);
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		if (!linnos_latency_chooses(p->models[k]))
+			fprintf(stderr,
+				"replayer: --latency-model %s: it has no trees (too few reads "
+				"to learn from, or nothing found): reads of drive %s stay there, "
+				"and no "
+				"others go there, unless one fails\n",
+				r->o.latency_models[k], r->devices[k].path);
 	r->policy_state = p;
+}
+
+void prediction_setup_h95(struct replay *r)
+{
+	struct predictor *p;
+
+	prediction_setup(r);
+	hedging_setup_percentile(r, 95);
+	p = r->policy_state;
+	chooser_cap(&p->chooser, r->hedge_budget.share, &r->hedge_budget);
 }
 
 void prediction_setup_hedging(struct replay *r)
@@ -61,18 +82,19 @@ void prediction_setup_hedging(struct replay *r)
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		if (hedge_table_read(&p->hedge_tables[k], r->o.hedge_tables[k], why))
 			die("--hedge-table %s", why);
+	chooser_cap(&p->chooser, r->hedge_budget.share, &r->hedge_budget);
 }
 
 void prediction_read(struct replay *r, struct io *io)
 {
 	struct predictor *p = r->policy_state;
-	bool explored;
+	int looked_at;
 	unsigned int drive =
-		chooser_read(&p->chooser, io->home, io_pages(io), r->ring.now_ns, &explored);
+		chooser_read(&p->chooser, io->home, io_pages(io), r->ring.now_ns, &looked_at);
 
-	if (explored)
-		io->flags |= IO_EXPLORED;
 	attempt_send(r, io, drive, SEND_PLAIN);
+	if (looked_at >= 0)
+		user_read_copy(r, io, looked_at);
 	if (p->hedge_tables)
 		hedging_arm_after(r, io,
 				  1000ull * hedge_table_after_us(&p->hedge_tables[drive],

@@ -9,8 +9,10 @@ struct io;
 
 /* Reads the models of --latency-model; dies when one is missing or is none. */
 void prediction_setup(struct replay *r);
-/* After it: reads are hedged by their predictions, as the files of --hedge-table say; dies when one
- * is missing or is none. */
+/* The same, and reads are hedged at p95 of the usual latency. */
+void prediction_setup_h95(struct replay *r);
+/* After the first: reads are hedged by their predictions, as the files of --hedge-table say; dies
+ * when one is missing or is none. */
 void prediction_setup_hedging(struct replay *r);
 void prediction_read(struct replay *r, struct io *io);
 void prediction_timer(struct replay *r, struct io *io);

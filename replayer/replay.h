@@ -56,7 +56,7 @@ struct counters {
 	uint64_t revoked;      /* reads revoked at least once */
 	uint64_t revocations;
 	uint64_t hedged, hedges_won, hedges_denied;
-	uint64_t explored;	/* reads sent to hear of a drive */
+	uint64_t explored;	/* copies of reads sent to hear of a drive */
 	uint64_t copies_denied; /* reads not sent because a drive held --losers lost ones */
 	uint64_t losers_max;	/* the most lost reads that one drive has held */
 	uint64_t extra_ios;	/* read attempts sent beyond one per read, the cancelled included */
@@ -97,7 +97,8 @@ struct replay {
 	struct timers timers;
 	struct ring ring;
 	uint64_t start_ns, end_ns;
-	uint64_t done_ns;		   /* when the completion in hand was seen */
+	uint64_t done_ns; /* when the completion in hand was seen */
+	uint32_t explorations_in_flight;
 	struct attempt *earliest, *latest; /* in flight */
 	struct attempt *unsubmitted;	   /* the first of these that only lies in the ring */
 	uint32_t user_ios_in_flight;	   /* not answered yet: what --depth bounds */

@@ -641,7 +641,7 @@ void report_text(struct replay *r)
 	       c->reads ? 100.0 * (double)c->extra_ios / (double)c->reads : 0, ULL(c->cancelled),
 	       ULL(c->cancels_tried));
 	if (c->explored)
-		printf("explored %llu: sent to hear of a drive, not to the lowest prediction\n",
+		printf("explored %llu: copies sent to hear of a drive, for which no user waited\n",
 		       ULL(c->explored));
 	if (isfinite(false_submits))
 		printf("false submits %.2f %% of the decided reads\n", 100 * false_submits);

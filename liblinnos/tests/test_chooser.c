@@ -23,6 +23,8 @@ struct array {
 static void setup(struct array *a, uint64_t explore_ns)
 {
 	chooser_init(&a->chooser, N, a->drives, models, explore_ns, 0);
+	/* As if they had trees: of the mean it is plain what is predicted. */
+	a->chooser.chooses = (1 << N) - 1;
 }
 
 /* Four reads, of which the last has just been answered. */
@@ -39,9 +41,9 @@ static void heard(struct array *a, unsigned int drive, uint64_t now_ns, uint64_t
 
 static unsigned int choose(struct array *a, unsigned int home, uint64_t now_ns)
 {
-	bool explored;
+	int copy;
 
-	return chooser_read(&a->chooser, home, 1, now_ns, &explored);
+	return chooser_read(&a->chooser, home, 1, now_ns, &copy);
 }
 
 TEST(the_lowest_prediction_is_chosen_and_equals_stay_at_home)
@@ -66,7 +68,8 @@ TEST(a_read_leaves_home_for_more_than_the_margin)
 {
 	struct array a;
 
-	chooser_init(&a.chooser, N, a.drives, models, 0, 25);
+	setup(&a, 0);
+	a.chooser.margin_percent = 25;
 	heard(&a, 0, MS, 200);
 	heard(&a, 1, MS, 150);
 	heard(&a, 2, MS, 180);
@@ -115,7 +118,7 @@ TEST(a_drive_that_fails_comes_last_and_one_answer_brings_it_back)
 TEST(a_drive_that_is_gone_is_chosen_by_nobody)
 {
 	struct array a;
-	bool explored;
+	int copy;
 
 	setup(&a, 20 * MS);
 	heard(&a, 0, MS, 100);
@@ -127,31 +130,41 @@ TEST(a_drive_that_is_gone_is_chosen_by_nobody)
 	assert(chooser_lowest(&a.chooser, 1, 1, MS, 1 << 1 | 1 << 2) == -1);
 	/* However long it has been silent. */
 	for (unsigned int i = 0; i < 1000; i++)
-		assert(chooser_read(&a.chooser, 1 + i % 2, 1, (30 + 30 * i) * MS, &explored) != 0);
+		assert(chooser_read(&a.chooser, 1 + i % 2, 1, (30 + 30 * i) * MS, &copy) != 0 &&
+		       copy != 0);
 }
+
+/* Of a run: reads by drive, and copies. */
+struct served {
+	unsigned int by[N], copies;
+};
 
 /* Drives with a latency each, so fast that a read has its answer before the next one comes. */
-static unsigned int run(struct array *a, uint64_t *now_ns, unsigned int reads, uint64_t every_ns,
-			const uint64_t *latency_us, unsigned int *served)
+static struct served run(struct array *a, uint64_t *now_ns, unsigned int reads, uint64_t every_ns,
+			 const uint64_t *latency_us)
 {
-	unsigned int n_explored = 0;
+	struct served served = {0};
 
-	memset(served, 0, N * sizeof(*served));
 	for (unsigned int i = 0; i < reads; i++, *now_ns += every_ns) {
-		bool explored;
-		unsigned int drive = chooser_read(&a->chooser, i % N, 1, *now_ns, &explored);
+		int copy;
+		unsigned int drive = chooser_read(&a->chooser, i % N, 1, *now_ns, &copy);
 		struct observed io;
 
-		n_explored += explored;
-		served[drive]++;
-		observer_sent(&a->drives[drive], &io, *now_ns, 1, true);
-		observer_ended(&a->drives[drive], &io, *now_ns + latency_us[drive] * US,
-			       OBSERVED_ANSWERED);
+		served.by[drive]++;
+		served.copies += copy >= 0;
+		assert(copy != (int)drive);
+		for (unsigned int k = 0; k < N; k++) {
+			if (k != drive && (int)k != copy)
+				continue;
+			observer_sent(&a->drives[k], &io, *now_ns, 1, true);
+			observer_ended(&a->drives[k], &io, *now_ns + latency_us[k] * US,
+				       OBSERVED_ANSWERED);
+		}
 	}
-	return n_explored;
+	return served;
 }
 
-TEST(at_most_one_read_in_a_hundred_explores)
+TEST(at_most_one_read_in_a_hundred_is_copied)
 {
 	static const uint64_t every_ns[] = {10 * US, 1 * MS, 30 * MS, 1000 * MS};
 	static const uint64_t latency_us[N] = {1, 5000, 5};
@@ -159,15 +172,50 @@ TEST(at_most_one_read_in_a_hundred_explores)
 	for (unsigned int i = 0; i < sizeof(every_ns) / sizeof(*every_ns); i++) {
 		struct array a;
 		uint64_t now_ns = 10 * MS;
-		unsigned int served[N], explored;
+		struct served served;
 
 		setup(&a, 20 * MS);
 		heard(&a, 0, 10 * MS, 1);
 		heard(&a, 1, 10 * MS, 5000);
 		heard(&a, 2, 10 * MS, 5);
-		explored = run(&a, &now_ns, 100000, every_ns[i], latency_us, served);
-		assert(explored > 0 && explored <= 1000);
-		assert(served[0] >= 99000);
+		served = run(&a, &now_ns, 100000, every_ns[i], latency_us);
+		assert(served.copies > 0 && served.copies <= 1000);
+		/* No user waits for the drives that are looked at. */
+		assert(served.by[0] == 100000);
+	}
+}
+
+TEST(copies_are_part_of_the_extra_io_that_is_allowed)
+{
+	static const uint64_t latency_us[N] = {1, 5000, 5};
+	static const struct {
+		double share;
+		bool hedges;
+		unsigned int most;
+	} cases[] = {
+		{0.05, false, 1000}, {0.05, true, 1000},  {0.01, true, 200},
+		{0.01, false, 1000}, {0.002, false, 200}, {0, false, 0},
+	};
+
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct budget extra = {.share = cases[i].share, .burst = 100};
+		struct array a;
+		uint64_t now_ns = 10 * MS;
+		struct served served;
+
+		setup(&a, 20 * MS);
+		chooser_cap(&a.chooser, cases[i].share, cases[i].hedges ? &extra : NULL);
+		extra.tokens = 1e6;
+		heard(&a, 0, 10 * MS, 1);
+		served = run(&a, &now_ns, 100000, MS, latency_us);
+		assert(served.copies <= cases[i].most);
+		assert(served.copies + 20 >= cases[i].most);
+		if (cases[i].hedges)
+			assert(extra.tokens == 1e6 - served.copies);
+		/* Hedges have spent it all. */
+		extra.tokens = 0;
+		served = run(&a, &now_ns, 10000, MS, latency_us);
+		assert(!cases[i].hedges || !served.copies);
 	}
 }
 
@@ -176,17 +224,18 @@ TEST(a_drive_that_was_bad_and_recovers_is_used_again)
 	static const uint64_t slow[N] = {5000, 200, 300}, recovered[N] = {100, 200, 300};
 	struct array a;
 	uint64_t now_ns = 10 * MS;
-	unsigned int served[N], explored;
+	struct served served;
 
 	setup(&a, 20 * MS);
 	heard(&a, 0, 10 * MS, 5000);
-	explored = run(&a, &now_ns, 10000, 100 * US, slow, served);
-	assert(served[0] <= explored + 1 && served[0] > 10);
+	/* Of the others nothing is known yet: they are tried before it. */
+	served = run(&a, &now_ns, 10000, 100 * US, slow);
+	assert(served.by[0] == 0 && served.copies > 10);
 	/* Four reads of its own make up its mean. */
-	explored = run(&a, &now_ns, 2000, 100 * US, recovered, served);
-	assert(served[0] > 800);
-	run(&a, &now_ns, 1000, 100 * US, recovered, served);
-	assert(served[0] > 980);
+	served = run(&a, &now_ns, 2000, 100 * US, recovered);
+	assert(served.by[0] > 800);
+	served = run(&a, &now_ns, 1000, 100 * US, recovered);
+	assert(served.by[0] > 980);
 }
 
 TEST(without_exploration_it_is_locked_out)
@@ -194,38 +243,218 @@ TEST(without_exploration_it_is_locked_out)
 	static const uint64_t recovered[N] = {100, 200, 300};
 	struct array a;
 	uint64_t now_ns = 10 * MS;
-	unsigned int served[N];
+	struct served served;
 
 	setup(&a, 0);
 	heard(&a, 0, 10 * MS, 5000);
 	heard(&a, 1, 10 * MS, 200);
 	heard(&a, 2, 10 * MS, 300);
-	assert(run(&a, &now_ns, 10000, 100 * US, recovered, served) == 0);
-	assert(served[0] == 0);
+	served = run(&a, &now_ns, 10000, 100 * US, recovered);
+	assert(served.by[0] == 0 && served.copies == 0);
 }
 
-TEST(nobody_waits_longer_to_explore_than_the_drive_was_silent)
+/* --- Drives that fail, hang and take long ---------------------------------------------- */
+
+/* What is at a drive, in the order in which it was sent. */
+struct hanging {
+	struct observed io[64];
+	uint64_t end_ns[64];
+	unsigned int first, n;
+};
+
+static void end_by(struct array *a, struct hanging *h, unsigned int drive, uint64_t now_ns,
+		   enum observed_end end)
 {
-	static const uint64_t latency_us[N] = {100, 100, 100};
+	for (; h->first < h->n && h->end_ns[h->first] <= now_ns; h->first++)
+		observer_ended(&a->drives[drive], &h->io[h->first], h->end_ns[h->first], end);
+}
+
+/* One user, who reads again when he has an answer, and a drive 1 that takes bad_us and then answers
+ * or fails; a failed read goes on to the next drive. Returns how many reads in for_ns. */
+static unsigned int user_reads(struct array *a, uint64_t *now_ns, uint64_t for_ns, uint64_t bad_us,
+			       enum observed_end end, unsigned int *asked)
+{
+	const uint64_t until_ns = *now_ns + for_ns;
+	struct hanging copies = {0};
+	unsigned int done = 0;
+
+	*asked = 0;
+	for (unsigned int i = 0; *now_ns < until_ns; i++, done++) {
+		uint32_t tried = 0;
+		int copy, drive = chooser_read(&a->chooser, i % N, 1, *now_ns, &copy);
+
+		end_by(a, &copies, 1, *now_ns, end);
+		if (copy == 1) {
+			/* Not while the last one is there. */
+			assert(copies.first == copies.n);
+			copies.first = copies.n = 0;
+			observer_sent(&a->drives[1], &copies.io[0], *now_ns, 1, true);
+			copies.end_ns[copies.n++] = *now_ns + bad_us * US;
+		} else if (copy >= 0) {
+			struct observed io;
+
+			observer_sent(&a->drives[copy], &io, *now_ns, 1, true);
+			observer_ended(&a->drives[copy], &io, *now_ns + 176 * US,
+				       OBSERVED_ANSWERED);
+		}
+		while (drive >= 0) {
+			bool is_bad = drive == 1 && bad_us;
+			struct observed io;
+
+			tried |= 1u << drive;
+			*asked += drive == 1;
+			observer_sent(&a->drives[drive], &io, *now_ns, 1, true);
+			*now_ns += (is_bad ? bad_us : 176) * US;
+			observer_ended(&a->drives[drive], &io, *now_ns,
+				       is_bad ? end : OBSERVED_ANSWERED);
+			if (!is_bad || end == OBSERVED_ANSWERED)
+				break;
+			drive = chooser_lowest(&a->chooser, i % N, 1, *now_ns, tried);
+		}
+	}
+	end_by(a, &copies, 1, UINT64_MAX, end);
+	return done;
+}
+
+TEST(one_user_keeps_his_rate_beside_a_drive_that_fails_or_hangs_or_takes_long)
+{
+	static const struct {
+		uint64_t bad_us, for_s;
+		enum observed_end end;
+	} cases[] = {
+		{500000, 100, OBSERVED_FAILED},
+		{500000, 100, OBSERVED_ANSWERED},
+		/* Nobody knows of it before the first read has hung. */
+		{30000000, 600, OBSERVED_FAILED},
+		{30000000, 600, OBSERVED_ANSWERED},
+		{100, 100, OBSERVED_FAILED},
+	};
+
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		for (unsigned int chooses = 0; chooses < 2; chooses++) {
+			struct array a;
+			uint64_t now_ns = MS, healthy;
+			unsigned int reads, asked;
+
+			setup(&a, 20 * MS);
+			a.chooser.margin_percent = 25;
+			/* Without models that choose, too. */
+			a.chooser.chooses = chooses ? (1 << N) - 1 : 0;
+			healthy = user_reads(&a, &now_ns, 1000 * MS, 0, OBSERVED_ANSWERED, &asked);
+			healthy *= cases[i].for_s;
+			reads = user_reads(&a, &now_ns, cases[i].for_s * 1000 * MS, cases[i].bad_us,
+					   cases[i].end, &asked);
+			assert(reads >= healthy * 9 / 10);
+			assert(asked == 1);
+			/* It is in order again. */
+			user_reads(&a, &now_ns, 130000 * MS, 0, OBSERVED_ANSWERED, &asked);
+			user_reads(&a, &now_ns, 1000 * MS, 0, OBSERVED_ANSWERED, &asked);
+			assert(asked > healthy / cases[i].for_s / 4);
+		}
+}
+
+TEST(who_fails_in_a_row_is_left_alone_for_twice_as_long)
+{
 	struct array a;
-	uint64_t now_ns = 500 * MS;
-	unsigned int served[N];
+	struct observed io;
+	uint64_t now_ns = MS, quiet_ns = 100 * 2 * MS;
 
 	setup(&a, 20 * MS);
-	heard(&a, 2, 500 * MS, 400000);
-	heard(&a, 0, 500 * MS, 100);
-	heard(&a, 1, 500 * MS, 100);
-	run(&a, &now_ns, 3990, 100 * US, latency_us, served);
-	assert(served[2] == 0);
-	run(&a, &now_ns, 100, 100 * US, latency_us, served);
-	assert(served[2] > 0);
+	a.chooser.start_ns = now_ns;
+	for (unsigned int i = 0; i < 20; i++) {
+		struct observed beside;
+		int copy;
+
+		observer_sent(&a.drives[1], &io, now_ns, 1, true);
+		observer_sent(&a.drives[1], &beside, now_ns, 1, true);
+		now_ns += 2 * MS;
+		observer_ended(&a.drives[1], &io, now_ns, OBSERVED_FAILED);
+		/* Under way when the first one failed: no new failure. */
+		observer_ended(&a.drives[1], &beside, now_ns, OBSERVED_FAILED);
+		heard(&a, 0, now_ns + quiet_ns - 1, 100);
+		heard(&a, 2, now_ns + quiet_ns - 1, 100);
+		a.chooser.budget.tokens = 10;
+		chooser_read(&a.chooser, 0, 1, now_ns + quiet_ns - 1, &copy);
+		assert(copy == -1);
+		assert(chooser_read(&a.chooser, 1, 1, now_ns + quiet_ns, &copy) != 1 && copy == 1);
+		now_ns += quiet_ns;
+		quiet_ns = 2 * quiet_ns < 60000 * MS ? 2 * quiet_ns : 60000 * MS;
+	}
+}
+
+TEST(where_users_explore_they_leave_a_slow_drive_alone_too)
+{
+	struct array a;
+	struct observed io;
+	int copy;
+
+	setup(&a, 20 * MS);
+	a.chooser.start_ns = MS;
+	observer_sent(&a.drives[1], &io, MS, 1, true);
+	observer_ended(&a.drives[1], &io, 501 * MS, OBSERVED_ANSWERED);
+	for (unsigned int users = 0; users < 2; users++) {
+		a.chooser.users_explore = users;
+		a.chooser.budget.tokens = 10;
+		heard(&a, 0, 600 * MS, 100);
+		heard(&a, 2, 600 * MS, 100);
+		chooser_read(&a.chooser, 0, 1, 600 * MS, &copy);
+		assert(copy == (users ? -1 : 1));
+	}
+	heard(&a, 0, 51000 * MS, 100);
+	heard(&a, 2, 51000 * MS, 100);
+	chooser_read(&a.chooser, 0, 1, 51000 * MS, &copy);
+	assert(copy == 1);
+}
+
+TEST(large_reads_may_take_longer)
+{
+	struct array a;
+	struct observed io;
+
+	setup(&a, 20 * MS);
+	a.chooser.chooses = 0;
+	/* 64 MiB. */
+	observer_sent(&a.drives[0], &io, MS, 16384, true);
+	assert(choose(&a, 0, 1001 * MS) == 0);
+	observer_ended(&a.drives[0], &io, 1001 * MS, OBSERVED_ANSWERED);
+	assert(choose(&a, 0, 1001 * MS) == 0);
+	observer_sent(&a.drives[0], &io, 1001 * MS, 1, true);
+	assert(choose(&a, 0, 1021 * MS) == 0);
+	assert(choose(&a, 0, 1022 * MS) == 1);
+}
+
+TEST(a_model_that_does_not_choose_moves_no_read)
+{
+	struct array a;
+	struct observed io;
+
+	chooser_init(&a.chooser, N, a.drives, models, 20 * MS, 0);
+	assert(!a.chooser.chooses);
+	heard(&a, 0, MS, 900);
+	heard(&a, 1, MS, 100);
+	heard(&a, 2, MS, 100);
+	assert(choose(&a, 0, MS) == 0);
+	/* Home's does, the other's not; and the other way round. */
+	a.chooser.chooses = 1 << 0;
+	assert(choose(&a, 0, MS) == 0);
+	a.chooser.chooses = 1 << 1;
+	assert(choose(&a, 0, MS) == 0);
+	a.chooser.chooses = 1 << 0 | 1 << 2;
+	assert(choose(&a, 0, MS) == 2);
+	/* Unless home fails. */
+	a.chooser.chooses = 0;
+	observer_sent(&a.drives[0], &io, MS, 1, true);
+	observer_ended(&a.drives[0], &io, 2 * MS, OBSERVED_FAILED);
+	assert(choose(&a, 0, 2 * MS) == 1);
+	assert(chooser_lowest(&a.chooser, 0, 1, 2 * MS, 1 << 1) == 2);
+	assert(chooser_lowest(&a.chooser, 0, 1, 2 * MS, 1 << 1 | 1 << 2) == 0);
 }
 
 TEST(a_read_under_way_will_tell)
 {
 	struct array a;
 	struct observed io;
-	bool explored;
+	int copy;
 
 	setup(&a, 20 * MS);
 	heard(&a, 0, MS, 100);
@@ -236,9 +465,9 @@ TEST(a_read_under_way_will_tell)
 	observer_sent(&a.drives[2], &io, MS, 1, true);
 	heard(&a, 0, 30 * MS, 100);
 	heard(&a, 1, 30 * MS, 100);
-	assert(chooser_read(&a.chooser, 0, 1, 30 * MS, &explored) == 0 && !explored);
+	assert(chooser_read(&a.chooser, 0, 1, 30 * MS, &copy) == 0 && copy == -1);
 	observer_ended(&a.drives[2], &io, 31 * MS, OBSERVED_TAKEN_BACK);
-	assert(chooser_read(&a.chooser, 0, 1, 31 * MS, &explored) == 2 && explored);
+	assert(chooser_read(&a.chooser, 0, 1, 31 * MS, &copy) == 0 && copy == 2);
 }
 
 TEST(what_is_told_counts_instead_of_a_prediction)
@@ -268,7 +497,7 @@ TEST(who_tells_says_when_to_look_at_a_drive)
 {
 	struct told told = {.known = 1 << 0 | 1 << 1 | 1 << 2, .us = {100, 900, 900}};
 	struct array a;
-	bool explored;
+	int copy;
 
 	setup(&a, MS);
 	for (unsigned int k = 0; k < N; k++)
@@ -276,12 +505,13 @@ TEST(who_tells_says_when_to_look_at_a_drive)
 	choose(&a, 0, 2 * MS);
 	a.chooser.told = &told;
 	/* Silent for long, and not looked at by itself. */
-	assert(chooser_read(&a.chooser, 0, 1, 900 * MS, &explored) == 0 && !explored);
+	assert(chooser_read(&a.chooser, 0, 1, 900 * MS, &copy) == 0 && copy == -1);
+	a.chooser.budget.tokens = 10;
 	told.to_ask = 1 << 2;
-	assert(chooser_read(&a.chooser, 0, 1, 900 * MS, &explored) == 2 && explored);
+	assert(chooser_read(&a.chooser, 0, 1, 900 * MS, &copy) == 0 && copy == 2);
 	a.drives[2].failing = true;
-	assert(chooser_read(&a.chooser, 0, 1, 900 * MS, &explored) == 0 && !explored);
+	assert(chooser_read(&a.chooser, 0, 1, 900 * MS, &copy) == 0 && copy == -1);
 	a.drives[2].failing = false;
 	a.chooser.gone = 1 << 2;
-	assert(chooser_read(&a.chooser, 0, 1, 900 * MS, &explored) == 0 && !explored);
+	assert(chooser_read(&a.chooser, 0, 1, 900 * MS, &copy) == 0 && copy == -1);
 }

@@ -26,6 +26,7 @@ static void be_of_use_without_memory(void)
 static void open_array(struct mirror *m, const struct options *o)
 {
 	int fds[LINNOS_REPLICAS_MAX];
+	struct linnos_stats stats;
 	char text[512];
 
 	for (unsigned int k = 0; k < m->n; k++)
@@ -37,6 +38,12 @@ static void open_array(struct mirror *m, const struct options *o)
 	m->hedges = o->reads.hedge_us || o->reads.hedge_percentile > 0;
 	if (o->reads.flags & LINNOS_HINT && !linnos_hint_is_used(m->array))
 		complain("--hint: this kernel does not know RWF_LATCRIT; reads go without it");
+	linnos_get_stats(m->array, &stats, sizeof(stats));
+	if (stats.not_choosing)
+		complain("%llu of %u replicas have no model, or one without trees: reads stay at "
+			 "home there, but for failures and hedges; `linnapp train --kind latency` "
+			 "on a recording of more makes one",
+			 (unsigned long long)stats.not_choosing, m->n);
 }
 
 int main(int argc, char **argv)

@@ -10,11 +10,12 @@
  *
  * A write is committed when every replica that is in the mirror has it. One on which it failed is
  * dropped before that. A read that is sent later is sent to a replica that is in, and so to one
- * that has it: by whatever way it gets there, as its first attempt, by failover, by exploration or
- * as a hedge. A read that was fetched before the commit, and is on its way to the dropped replica,
- * was concurrent with the write; the device promises it either content, as any does. The same is
- * true of an attempt that lost its race and comes late: a read that may be hedged is read into
- * memory of the library's own, never into the request's buffer, which has another owner by then.
+ * that has it: by whatever way it gets there, as its first attempt, by failover or as a hedge. A
+ * read that was fetched before the commit, and is on its way to the dropped replica, was concurrent
+ * with the write; the device promises it either content, as any does. The same is true of an
+ * attempt that lost its race and comes late: a read that may be hedged is read into memory of the
+ * library's own, never into the request's buffer, which has another owner by then. So are copies of
+ * reads, which nobody is given.
  *
  * Writes that touch the same blocks are done one after the other, in the order in which they came,
  * for on one replica the one could be last and on another the other: so replicas are equal wherever

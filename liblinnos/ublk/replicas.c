@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -100,6 +101,12 @@ static void open_one(struct replica *r, const char *path)
 		r->fd = open(path, flags & ~O_DIRECT);
 	if (r->fd < 0)
 		die("%s: %s%s", path, strerror(errno), remedy(errno));
+	/* As O_EXCL keeps others from a drive. */
+	if (!r->is_block && flock(r->fd, LOCK_EX | LOCK_NB))
+		die("%s: %s", path,
+		    errno == EWOULDBLOCK
+			    ? "another linnos-ublk, or another program with a lock, has it"
+			    : strerror(errno));
 	if (r->is_block)
 		look_at_drive(r);
 	else

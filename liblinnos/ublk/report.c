@@ -37,6 +37,8 @@ static const struct counter of_reads[] = {
 	{"refused", OF_READS(refused)},
 	{"read_errors", OF_READS(errors)},
 	{"hedges_saved_us", OF_READS(hedges_saved_us)},
+	{"without_ring", OF_READS(without_ring)},
+	{"not_choosing", OF_READS(not_choosing)},
 };
 
 #define N(table) (sizeof(table) / sizeof(*(table)))

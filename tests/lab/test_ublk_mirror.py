@@ -19,6 +19,7 @@ from linnapp.lab.guest import REPOSITORY
 pytestmark = pytest.mark.lab
 
 SOURCE = REPOSITORY / "liblinnos" / "ublk"
+EXAMPLE = REPOSITORY / "build" / "liblinnos" / "examples" / "read_replicas"
 READS = f"python3 {Path(__file__).with_name('paced_reads.py')} /dev/ublkb0"
 DRIVES = "/dev/flash0 /dev/flash1 /dev/flash2"
 #: What a burst adds to each read; one of the drives has one at any time, for 100 ms.
@@ -96,19 +97,33 @@ def well(path: Path) -> dict[str, Any]:
     return one
 
 
+RECORDINGS = [f"--trace $OUT/traces/flash{k}.blk" for k in range(3)]
+#: To learn from: more than a thousand reads of each drive, from home, which come at random.
+RECORDED = f"""
+linnapp trace {DRIVES} -o $OUT/traces -- {EXAMPLE} --every-us 1000 --seed 5 --reads 6000 \\
+    --home-only {DRIVES}
+linnapp train --kind latency -o $OUT/models {" ".join(RECORDINGS)}
+"""
+WITH_MODELS = " ".join(f"/dev/flash{k}=$OUT/models/flash{k}.linnos" for k in range(3))
+
+
 def test_reads_move_away_from_a_slow_drive(boot: Any, folder: Path, tmp_path: Path) -> None:
     run(
         boot,
         folder,
         f"""
+        bursts 1; {RECORDED} bursts 0
         start turns --assume-clean --home-margin 100 --explore-ms 0 {DRIVES}
         {READS} --fill
         bursts 1; {READS} 4000 500 >$OUT/reads_turns; bursts 0
         stop; [ $status = 0 ]
-        start best --compare {DRIVES}
+        start home --compare {DRIVES}
+        bursts 1; {READS} 4000 500 >$OUT/reads_home; bursts 0
+        stop; [ $status = 0 ]
+        start best --compare {WITH_MODELS}
         bursts 1; {READS} 4000 500 >$OUT/reads_best; bursts 0
         stop; [ $status = 0 ]
-        start hedged --compare --hedge-percentile 95 {DRIVES}
+        start hedged --compare --hedge-percentile 95 {WITH_MODELS}
         bursts 1; {READS} 4000 500 >$OUT/reads_hedged; bursts 0
         stop HUP; [ $status = 0 ]
         [ ! -e /dev/ublkb0 ]; [ ! -e /dev/ublkc0 ]
@@ -129,7 +144,12 @@ def test_reads_move_away_from_a_slow_drive(boot: Any, folder: Path, tmp_path: Pa
     # Hedging alone takes many times the reads.
     assert hedged["mean_us"] < hedge["mean_us"]
     assert lines(tmp_path / "hedge")[-1]["hedges"] > 5 * lines(tmp_path / "hedged")[-1]["hedges"]
-    assert turns["slow"] > 0.3 * turns["reads"]
+    # Without models reads stay at home, as in turn, and that is said.
+    home, stopped = well(tmp_path / "reads_home"), lines(tmp_path / "home")[-1]
+    assert stopped["moved"] == 0 and stopped["not_choosing"] == 3
+    assert home["slow"] > 0.3 * home["reads"] and turns["slow"] > 0.3 * turns["reads"]
+    assert "3 of 3 replicas have no model" in (tmp_path / "home.err").read_text()
+    assert (tmp_path / "best.err").read_text() == ""
     assert best["slow"] < turns["slow"] / 3 and best["mean_us"] < 0.65 * turns["mean_us"]
     assert hedged["slow"] < best["slow"]
     ready, stopped = lines(tmp_path / "best")
@@ -181,7 +201,8 @@ def test_drives_fail_and_no_read_is_wrong(boot: Any, sanitized: Path, tmp_path: 
     assert well(tmp_path / "reads_dropped")["written"] > 300
     assert well(tmp_path / "reads_after")["reads"] == 500
     err = (tmp_path / "errors.err").read_text()
-    (dropped,) = err.splitlines()
+    no_models, dropped = err.splitlines()
+    assert "3 of 3 replicas have no model" in no_models
     assert "/dev/flash1 DROPPED: write of " in dropped and "2 of 3 replicas left" in dropped
     _, running, stopped = lines(tmp_path / "errors")
     assert running["state"] == "running" and stopped["degraded"] == 1
@@ -212,6 +233,11 @@ def test_a_killed_server_leaves_nothing_that_cannot_be_removed(
         start live --compare --device 0 {DRIVES}
         {READS} 500 500 >$OUT/reads_live
         ! linnos-ublk --assume-clean --device 0 $OUT/a $OUT/b 2>/dev/null || exit 1
+        truncate -s 1M /run/a /run/b /run/c
+        linnos-ublk --assume-clean --device 1 /run/a /run/b >$OUT/files & files=$!
+        until [ -s $OUT/files ]; do kill -0 $files; sleep 0.01; done
+        ! linnos-ublk --assume-clean --device 2 /run/c /run/b 2>$OUT/locked || exit 1
+        kill $files; wait $files
         {READS} 2000 500 >$OUT/reads_removed 2>&1 & load=$!
         sleep 0.3
         linnos-ublk --remove 0
@@ -221,6 +247,9 @@ def test_a_killed_server_leaves_nothing_that_cannot_be_removed(
         """,
     )
     assert "there is no such ublk device" in (tmp_path / "gone").read_text()
+    # As a drive is, a file is one mirror's.
+    locked = (tmp_path / "locked").read_text()
+    assert "/run/b: another linnos-ublk, or another program with a lock, has it" in locked
     assert well(tmp_path / "reads_live")["reads"] == 500
     assert lines(tmp_path / "live")[-1]["state"] == "stopped"
 
@@ -279,3 +308,54 @@ def test_what_cannot_be_is_refused_with_its_remedy(boot: Any, folder: Path, tmp_
     )
     assert lines(tmp_path / "files")[-1]["zeroed"] >= 2
     assert lines(tmp_path / "drives")[-1]["flushes"] > 0
+
+
+#: One of three replicas, from when on how it is: reads take half a second and fail, take as long
+#: and succeed, hang for half a minute.
+STUCK = {"fails": (500_000, True), "slow": (500_000, False), "hangs": (30_000_000, True)}
+
+
+def one_user(name: str, reads: int) -> str:
+    """Who reads again when he has an answer."""
+    return (
+        f"fio --name=u --filename=/dev/ublkb0 --rw=randread --bs=4k --direct=1 --iodepth=1"
+        f" --ioengine=psync --number_ios={reads} --size=16m --norandommap --randrepeat=1"
+        f" --clocksource=clock_gettime --output-format=json --output=$OUT/{name}.json\n"
+    )
+
+
+def test_one_user_keeps_his_rate_beside_a_replica_that_is_stuck(
+    boot: Any, folder: Path, tmp_path: Path
+) -> None:
+    script = (
+        f"start first --assume-clean {DRIVES}\n{READS} --fill\n{one_user('healthy', 10000)}stop\n"
+    )
+    for name, (latency_us, fails) in STUCK.items():
+        script += f"""
+        start {name} --assume-clean {DRIVES}
+        {one_user(f"{name}_before", 300)}
+        {"fail 1 read all 1" if fails else ""}
+        cd $rules/flash1/inject
+        echo all >pattern; echo read >op; echo {latency_us} >latency_us; echo 1 >arm; cd /
+        {one_user(f"{name}_first", 300)}
+        {one_user(f"{name}_then", 10000)}
+        stop; [ $status = 0 ]
+        echo 0 >$rules/flash1/inject/arm
+        {"heal 1 read" if fails else ""}
+        """
+    run(boot, folder, script)
+
+    def rate(name: str) -> tuple[float, float]:
+        read = json.loads((tmp_path / f"{name}.json").read_text())["jobs"][0]["read"]
+        return read["iops"], read["clat_ns"]["max"] / 1000
+
+    healthy, _ = rate("healthy")
+    for name, (latency_us, fails) in STUCK.items():
+        stopped = lines(tmp_path / name)[-1]
+        (first, waited_us), (then, longest_us) = rate(f"{name}_first"), rate(f"{name}_then")
+        print(name, healthy, first, then, waited_us, longest_us, stopped)
+        # The first read goes there before anything is known, and no other after it.
+        assert latency_us < waited_us < 1.01 * latency_us + 1000
+        assert then > 0.9 * healthy and longest_us < 2000
+        assert stopped["reads_failed"] == 0 and stopped["failovers"] == fails
+        assert 0 < stopped["explored"] <= 0.01 * stopped["reads"]

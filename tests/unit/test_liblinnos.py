@@ -57,7 +57,7 @@ def test_library_module(built: Path, program: str, test: str) -> None:
 def test_it_is_clean_under_asan_ubsan_and_tsan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LINNOS_READS", "2000")
     ran = make("check-sanitized")
-    assert ran.count("tests passed") == 9
+    assert ran.count("tests passed") == 11
 
 
 def test_what_can_be_seen_is_what_the_header_has(built: Path) -> None:
@@ -145,6 +145,87 @@ def test_a_program_finds_what_is_installed(tmp_path: Path, how: str) -> None:
     }  # fmt: skip
     make("uninstall", f"PREFIX={root}")
     assert not [path for path in tmp_path.rglob("*") if not path.is_dir()]
+
+
+#: Around the loop of linnos_prep_read(3): far more reads at once than the ring has entries, each of
+#: which is hedged, and one replica that ends early.
+AROUND_LOOP = """
+#include <liblinnos.h>
+#include <liburing.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define AT_ONCE 32
+#define READS 4000
+static void finished(void *user, ssize_t result);
+LOOP
+static struct linnos_array *array;
+static struct io_uring ring;
+static char bufs[AT_ONCE][4096];
+static unsigned int begun, done;
+
+static void begin(char *buf)
+{
+	off_t offset = 4096 * (begun++ % 64);
+
+	memset(buf, 0, 4096);
+	if (linnos_prep_read(array, get_sqe(&ring), buf, 4096, offset, buf))
+		exit(2);
+}
+
+static void finished(void *user, ssize_t result)
+{
+	if (result != 4096 || memchr(user, 0, 4096))
+		exit(3);
+	if (++done == READS) {
+		struct linnos_stats s;
+
+		linnos_get_stats(array, &s, sizeof(s));
+		printf("%llu hedges, %llu failovers\\n", (unsigned long long)s.hedges,
+			(unsigned long long)s.failovers);
+		exit(0);
+	}
+	if (begun < READS)
+		begin(user);
+}
+
+int main(int argc, char **argv)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct io_uring_params p = {.flags = IORING_SETUP_CQSIZE, .cq_entries = 4 * AT_ONCE};
+
+	o.hedge_us = 1;
+	o.extra_io_percent = 90;
+	if (linnos_open(&array, argc - 1, (const char **)argv + 1, NULL, &o) ||
+		io_uring_queue_init_params(4, &ring, &p))
+		return 1;
+	for (unsigned int i = 0; i < AT_ONCE; i++)
+		begin(bufs[i]);
+	serve(array, &ring);
+}
+"""
+
+
+def test_the_loop_of_the_man_page_serves_a_ring_that_is_full(built: Path, tmp_path: Path) -> None:
+    page = (LIBRARY.parent / "docs" / "linnos_prep_read.3").read_text()
+    example = page[page.index(".SH EXAMPLES") :]
+    (loop,) = re.findall(r"^\.nf\n(.*?)^\.fi$", example, re.M | re.S)
+    (tmp_path / "p.c").write_text(AROUND_LOOP.replace("LOOP", loop.replace("\\-", "-"), 1))
+    subprocess.run(
+        ["gcc", "-D_GNU_SOURCE", "-Wall", "-Werror", "-g", f"-I{LIBRARY}", "-o", tmp_path / "p",
+         tmp_path / "p.c", built / "liblinnos.a", "-luring", "-lm", "-pthread"],
+        check=True,
+    )  # fmt: skip
+    replicas = [tmp_path / f"r{k}" for k in range(3)]
+    for replica in replicas:
+        replica.write_bytes(b"x" * (64 * 4096))
+    os.truncate(replicas[1], 32 * 4096)
+    ran = subprocess.run(
+        [tmp_path / "p", *replicas], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ran.returncode == 0, (ran.returncode, ran.stderr)
+    hedges, failovers = map(int, re.findall(r"\d+", ran.stdout))
+    assert hedges > 100 and failovers > 0
 
 
 def test_the_man_pages_have_all_that_the_header_has() -> None:

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Copies of reads, sent to hear of a replica: one replica fails late, hangs, or takes long, and a
+ * single thread keeps its rate. In time that the answers make: whoever waits for a replica moves
+ * the clock, who does not does not.
+ */
+#include "made_up.h"
+
+#include "test.h"
+
+#include <liburing.h>
+#include <sys/resource.h>
+
+#define N 3
+#define BYTES (1u << 20)
+#define READ_BYTES 4096
+#define USUAL_US 176
+#define BAD 1
+
+/* Replica BAD answers a reader after bad_us; a copy has its answer when the test writes to a pipe.
+ */
+struct stuck {
+	_Atomic uint64_t now_ns;
+	pthread_t reader;
+	int pipe[2];
+	uint64_t bad_us;
+	_Atomic int error;     /* 0: it succeeds */
+	unsigned int n_waited; /* times that the reader had to wait for it */
+	atomic_uint n_copies;  /* sent there */
+};
+
+static uint64_t clock_ns(void *context)
+{
+	return ((struct stuck *)context)->now_ns;
+}
+
+static int answer(void *context, unsigned int replica, uint64_t offset, int result)
+{
+	struct stuck *s = context;
+	bool is_bad = replica == BAD && s->bad_us;
+
+	(void)offset;
+	if (!pthread_equal(pthread_self(), s->reader))
+		return !is_bad ? result : s->error ? s->error : READ_BYTES;
+	s->n_waited += is_bad;
+	s->now_ns += (is_bad ? s->bad_us : USUAL_US) * US;
+	return is_bad && s->error ? s->error : result;
+}
+
+static void prepared(void *context, unsigned int replica, struct io_uring_sqe *sqe)
+{
+	struct stuck *s = context;
+	uint64_t user_data = sqe->user_data;
+
+	if (replica != BAD || !s->bad_us)
+		return;
+	s->n_copies++;
+	io_uring_prep_read(sqe, s->pipe[0], (void *)(uintptr_t)sqe->addr, 1, 0);
+	sqe->user_data = user_data;
+}
+
+static struct linnos_array *array_on(struct stuck *s, int *fds, const struct linnos_options *o)
+{
+	struct linnos_array *a = made_up_array(N, BYTES, fds, o);
+
+	*s = (struct stuck){.now_ns = MS, .reader = pthread_self()};
+	assert(!pipe(s->pipe));
+	a->hooks = (struct hooks){
+		.clock_ns = clock_ns, .answer = answer, .prepared = prepared, .context = s};
+	return a;
+}
+
+static void close_pipe(const struct stuck *s)
+{
+	close(s->pipe[0]);
+	close(s->pipe[1]);
+}
+
+static bool is_at(struct linnos_array *a, unsigned int replica, uint64_t *since_ns)
+{
+	bool is;
+
+	array_lock(a);
+	is = a->drives[replica].oldest;
+	if (is)
+		*since_ns = a->drives[replica].oldest->start_ns;
+	array_unlock(a);
+	return is;
+}
+
+static void let_go(struct linnos_array *a, struct stuck *s)
+{
+	uint64_t since_ns;
+
+	assert(write(s->pipe[1], "x", 1) == 1);
+	while (is_at(a, BAD, &since_ns))
+		sched_yield();
+}
+
+/* What a replica in order has to say is heard at once; what BAD has, when its time has come. */
+static void hear(struct linnos_array *a, struct stuck *s)
+{
+	uint64_t since_ns;
+
+	for (unsigned int k = 0; k < N; k++)
+		while ((k != BAD || !s->bad_us) && is_at(a, k, &since_ns))
+			sched_yield();
+	if (s->bad_us && is_at(a, BAD, &since_ns) && s->now_ns >= since_ns + s->bad_us * US)
+		let_go(a, s);
+}
+
+static unsigned int reads_in(struct linnos_array *a, struct stuck *s, uint64_t for_ns)
+{
+	const uint64_t until_ns = s->now_ns + for_ns;
+	unsigned int done = 0;
+	char buf[READ_BYTES];
+
+	s->n_waited = 0;
+	for (; s->now_ns < until_ns; done++) {
+		uint64_t offset = done % 64 * READ_BYTES;
+
+		assert(linnos_pread(a, buf, sizeof(buf), offset) == sizeof(buf));
+		assert(is_right(buf, sizeof(buf), offset));
+		hear(a, s);
+	}
+	return done;
+}
+
+static void keeps_its_rate(uint64_t bad_us, int error, bool chooses, uint64_t for_s)
+{
+	struct linnos_array *a;
+	unsigned int healthy, reads;
+	uint64_t since_ns;
+	struct stuck s;
+	int fds[N];
+
+	a = array_on(&s, fds, NULL);
+	if (!chooses)
+		a->chooser.chooses = 0;
+	healthy = reads_in(a, &s, 1000 * MS);
+	assert(stats_of(a).explored == 0 || chooses);
+	s.bad_us = bad_us;
+	s.error = error;
+	reads = reads_in(a, &s, for_s * 1000 * MS);
+	assert(reads >= healthy * for_s * 9 / 10);
+	/* The first one, before anything was known. */
+	assert(s.n_waited == 1);
+	assert(stats_of(a).explored * 100 <= stats_of(a).reads);
+	assert(!error == !stats_of(a).failovers && !stats_of(a).failed);
+	if (is_at(a, BAD, &since_ns))
+		let_go(a, &s);
+	assert(s.n_copies > 0);
+	/* It is in order again, and is used again. */
+	s.bad_us = 0;
+	s.now_ns += 60000 * MS;
+	reads_in(a, &s, 100 * MS);
+	reads_in(a, &s, 1000 * MS);
+	assert(stats_of(a).served_by[BAD] > healthy / 3);
+	settle(a);
+	put_away(a, N, fds);
+	close_pipe(&s);
+}
+
+TEST(one_thread_keeps_its_rate_beside_a_replica_that_fails_late)
+{
+	keeps_its_rate(500000, -EIO, true, 60);
+	keeps_its_rate(500000, -EIO, false, 60);
+}
+
+TEST(one_thread_keeps_its_rate_beside_a_replica_that_takes_long)
+{
+	keeps_its_rate(500000, 0, true, 10);
+	keeps_its_rate(500000, 0, false, 10);
+}
+
+/* The first read hangs, too: without a hedge there is nobody to send another. */
+TEST(one_thread_keeps_its_rate_after_the_first_read_that_hangs)
+{
+	struct linnos_array *a;
+	uint64_t since_ns = 0, first_ns;
+	unsigned int healthy;
+	struct stuck s;
+	int fds[N];
+
+	a = array_on(&s, fds, NULL);
+	healthy = reads_in(a, &s, 1000 * MS);
+	s.bad_us = 30000000;
+	s.error = -EIO;
+	assert(reads_in(a, &s, 10000 * MS) < 10 && s.n_waited == 1);
+	/* A minute later it is looked at, once, and nobody waits. */
+	assert(reads_in(a, &s, 61000 * MS) >= healthy * 61 * 9 / 10);
+	assert(!s.n_waited && s.n_copies == 1 && is_at(a, BAD, &first_ns));
+	assert(reads_in(a, &s, 20000 * MS) >= healthy * 20 * 9 / 10);
+	assert(!s.n_waited && s.n_copies == 1 && is_at(a, BAD, &since_ns));
+	assert(since_ns == first_ns);
+	/* It may hang when the array is closed, which waits for it. */
+	assert(write(s.pipe[1], "x", 1) == 1);
+	put_away(a, N, fds);
+	close_pipe(&s);
+}
+
+TEST(the_calls_for_io_uring_have_their_copies_elsewhere)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct linnos_array *a;
+	struct io_uring_sqe sqe;
+	struct linnos_completion c;
+	char buf[READ_BYTES];
+	struct stuck s;
+	int fds[N];
+
+	o.home = 0;
+	a = array_on(&s, fds, &o);
+	a->chooser.chooses = 0;
+	for (unsigned int i = 0; i < 1000; i++) {
+		struct io_uring_cqe cqe;
+		int result;
+
+		assert(!linnos_prep_read(a, &sqe, buf, sizeof(buf), i, NULL));
+		cqe = (struct io_uring_cqe){.user_data = sqe.user_data};
+		result = pread(sqe.fd, (void *)(uintptr_t)sqe.addr, sqe.len, sqe.off);
+		assert(sqe.fd == fds[0]);
+		cqe.res = result;
+		assert(linnos_complete(a, &cqe, &c) == LINNOS_DONE && c.result == READ_BYTES);
+		s.now_ns += MS;
+		/* Of the program's ring there is nothing left to wait for. */
+		assert(stats_of(a).in_flight == 0);
+		settle(a);
+	}
+	assert(stats_of(a).explored == 9 + 1 && stats_of(a).served_by[0] == 1000);
+	put_away(a, N, fds);
+	close_pipe(&s);
+}
+
+TEST(a_copy_has_the_beginning_of_a_large_read)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct linnos_array *a;
+	static char buf[2 << 20];
+	struct stuck s;
+	int fds[N];
+
+	o.home = 0;
+	a = array_on(&s, fds, &o);
+	s.bad_us = 1000;
+	a->chooser.start_ns = 1;
+	a->chooser.budget.tokens = 10;
+	s.now_ns += 100 * MS;
+	a->drives[2].heard_ns = s.now_ns;
+	assert(linnos_pread(a, buf, sizeof(buf), 0) == BYTES);
+	assert(a->drives[BAD].read_pages == (1 << 20) / 4096);
+	let_go(a, &s);
+	put_away(a, N, fds);
+	close_pipe(&s);
+}
+
+/* There is no io_uring: a user's read looks at a silent replica, and leaves one that was bad alone.
+ */
+TEST(without_rings_users_look_for_themselves)
+{
+	struct linnos_array *a;
+	unsigned int healthy, reads;
+	struct stuck s;
+	int fds[N];
+
+	a = array_on(&s, fds, NULL);
+	a->chooser.users_explore = true;
+	healthy = reads_in(a, &s, 1000 * MS);
+	s.bad_us = 500000;
+	for (int i = 0; i < 2; i++) {
+		s.error = i ? 0 : -EIO;
+		reads = reads_in(a, &s, 300000 * MS);
+		assert(reads >= healthy * 300 * 9 / 10);
+		assert(s.n_waited >= 4 && s.n_waited <= 8 && !s.n_copies && !a->lanes);
+	}
+	put_away(a, N, fds);
+	close_pipe(&s);
+}
+
+/* --- Without a ring, of no bytes, aligned ---------------------------------------------- */
+
+TEST(who_gets_no_ring_is_counted)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct rlimit few, before;
+	struct linnos_array *a;
+	char buf[READ_BYTES];
+	struct stuck s;
+	int fds[N];
+
+	o.home = 0;
+	o.hedge_us = 60000000;
+	a = array_on(&s, fds, &o);
+	a->chooser.chooses = 0;
+	assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+	assert(stats_of(a).without_ring == 0);
+	assert(!getrlimit(RLIMIT_NOFILE, &before));
+	few = before;
+	few.rlim_cur = 3;
+	assert(!setrlimit(RLIMIT_NOFILE, &few));
+	/* A copy that hangs has the only ring that there is, and no descriptor is left for another.
+	 */
+	s.bad_us = 1000000;
+	for (unsigned int i = 1; i <= 5; i++) {
+		a->chooser.budget.tokens = a->hedge_budget.tokens = i == 1 ? 10 : 0;
+		s.now_ns += 1000 * MS;
+		assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+		assert(stats_of(a).without_ring == i && stats_of(a).explored == 1);
+	}
+	/* Nor for another copy. */
+	a->chooser.budget.tokens = a->hedge_budget.tokens = 10;
+	assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+	assert(stats_of(a).without_ring == 7 && stats_of(a).explored == 1);
+	assert(!setrlimit(RLIMIT_NOFILE, &before));
+	assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+	assert(stats_of(a).without_ring == 7);
+	let_go(a, &s);
+	settle(a);
+	put_away(a, N, fds);
+	close_pipe(&s);
+}
+
+TEST(a_read_of_nothing_says_nothing_of_a_replica)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct linnos_array *a;
+	char buf[READ_BYTES];
+	struct stuck s;
+	int fds[N];
+
+	o.home = 0;
+	o.explore_ms = 0;
+	a = array_on(&s, fds, &o);
+	a->chooser.chooses = 0;
+	for (int i = 0; i < 4; i++)
+		assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+	for (int i = 0; i < 8; i++)
+		assert(linnos_pread(a, buf, 0, i) == 0);
+	assert(stats_of(a).reads == 12);
+	assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+	assert(a->chooser.us[0] == USUAL_US);
+	put_away(a, N, fds);
+	close_pipe(&s);
+}

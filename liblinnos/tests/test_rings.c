@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT
+/* Callers' rings as they come: full, shared by two arrays, torn down; and what O_DIRECT wants. */
+#include "direct.h"
+#include "made_up.h"
+
+#include "test.h"
+
+#include <fcntl.h>
+#include <liburing.h>
+#include <sys/uio.h>
+
+#define N 3
+#define BYTES (1u << 20)
+#define READ_BYTES 4096
+
+/* What drives would refuse of linnos_pread(). */
+static size_t wanted = 1, wanted_of_memory = 1;
+static unsigned int n_bounced;
+static const char *callers;
+
+ssize_t preadv2(int fd, const struct iovec *iov, int n, off_t offset, int flags)
+{
+	assert(n == 1);
+	if (((size_t)offset | iov->iov_len) % wanted ||
+	    (uintptr_t)iov->iov_base % wanted_of_memory) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (flags) {
+		errno = EOPNOTSUPP;
+		return -1;
+	}
+	n_bounced += callers &&
+		     ((char *)iov->iov_base < callers || (char *)iov->iov_base >= callers + BYTES);
+	return pread(fd, iov->iov_base, iov->iov_len, offset);
+}
+
+TEST(drives_of_any_block_size_are_read_as_they_want_it)
+{
+	static const struct {
+		uint32_t bytes, memory;
+	} drives[] = {{1, 1}, {512, 4}, {512, 512}, {4096, 512}, {16384, 4096}, {65536, 512}};
+	char *buf;
+	uint64_t seed = 1;
+
+	assert(!posix_memalign((void **)&buf, 65536, 2 * BYTES));
+	for (unsigned int d = 0; d < sizeof(drives) / sizeof(*drives); d++) {
+		struct linnos_options o = LINNOS_OPTIONS_INIT;
+		struct linnos_array *a;
+		int fds[N];
+
+		o.explore_ms = 0;
+		a = made_up_array(N, BYTES, fds, &o);
+		wanted = drives[d].bytes;
+		wanted_of_memory = drives[d].memory;
+		for (unsigned int k = 0; k < N; k++) {
+			a->replicas[k].align_bytes = wanted;
+			a->replicas[k].memory_align_bytes = wanted_of_memory;
+		}
+		for (int i = 0; i < 500; i++) {
+			size_t bytes = chance(&seed) % 100000;
+			uint64_t offset = chance(&seed) % (BYTES - bytes);
+			char *to = buf + chance(&seed) % 64;
+
+			assert(linnos_pread(a, to, bytes, offset) == (ssize_t)bytes);
+			assert(is_right(to, bytes, offset));
+		}
+		/* What is aligned goes to the caller's memory at once. */
+		callers = buf;
+		n_bounced = 0;
+		for (int i = 0; i < 100; i++)
+			assert(linnos_pread(a, buf + i % 16 * wanted_of_memory, 2 * wanted,
+					    i % 8 * wanted) == (ssize_t)(2 * wanted));
+		assert(n_bounced == 0 && !stats_of(a).failovers);
+		callers = NULL;
+		wanted = wanted_of_memory = 1;
+		put_away(a, N, fds);
+	}
+	free(buf);
+}
+
+TEST(a_file_tells_what_it_wants)
+{
+	char name[] = "/var/tmp/linnos-direct-XXXXXX", *buf;
+	uint32_t bytes = 0, memory = 0;
+	int fd = mkstemp(name), direct;
+
+	assert(fd >= 0 && !ftruncate(fd, 65536));
+	direct = open(name, O_RDONLY | O_DIRECT | O_CLOEXEC);
+	assert(!unlink(name));
+	if (direct >= 0) {
+		direct_io_needs(direct, &bytes, &memory);
+		assert(bytes && memory && !(bytes & (bytes - 1)) && !(memory & (memory - 1)));
+		/* And that is enough. */
+		assert(!posix_memalign((void **)&buf, 65536, 131072));
+		assert(pread(direct, buf + memory, bytes, bytes) == bytes);
+		free(buf);
+		close(direct);
+	}
+	/* Of what has no O_DIRECT nothing is known: as much as any file system. */
+	close(fd);
+	direct_io_needs(-1, &bytes, &memory);
+	assert(bytes == 4096 && memory == 4096);
+}
+
+/* --- Rings --------------------------------------------------------------------------- */
+
+static struct linnos_array *array_of(int *fds, uint32_t hedge_us)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+
+	o.explore_ms = 0;
+	o.hedge_us = hedge_us;
+	o.extra_io_percent = 100;
+	return made_up_array(N, BYTES, fds, &o);
+}
+
+TEST(two_arrays_share_a_ring)
+{
+	enum { READS = 16 };
+	static char bufs[2 * READS][READ_BYTES];
+	struct linnos_array *a[2];
+	struct linnos_completion c;
+	struct io_uring_cqe *cqe;
+	struct io_uring ring;
+	unsigned int n_done[2] = {0};
+	int fds[2][N];
+
+	assert(!io_uring_queue_init(2 * READS, &ring, 0));
+	for (unsigned int k = 0; k < 2; k++)
+		a[k] = array_of(fds[k], 0);
+	/* One of the second array's replicas is gone: its reads go on. */
+	close(fds[1][0]);
+	for (unsigned int i = 0; i < 2 * READS; i++)
+		assert(!linnos_prep_read(a[i % 2], io_uring_get_sqe(&ring), bufs[i], READ_BYTES,
+					 1000 * i, a[i % 2]));
+	while (n_done[0] + n_done[1] < 2 * READS) {
+		assert(io_uring_submit_and_wait(&ring, 1) >= 0);
+		while (!io_uring_peek_cqe(&ring, &cqe)) {
+			/* To the first, whosever it is. */
+			enum linnos_outcome outcome = linnos_complete(a[0], cqe, &c);
+
+			io_uring_cqe_seen(&ring, cqe);
+			if (outcome == LINNOS_AGAIN)
+				assert(!linnos_prep_again(a[0], c.read, io_uring_get_sqe(&ring)));
+			if (outcome != LINNOS_DONE)
+				continue;
+			assert(c.result == READ_BYTES);
+			n_done[c.user == a[1]]++;
+		}
+	}
+	for (unsigned int i = 0; i < 2 * READS; i++)
+		assert(is_right(bufs[i], READ_BYTES, 1000 * i));
+	assert(n_done[0] == READS && n_done[1] == READS);
+	for (unsigned int k = 0; k < 2; k++)
+		assert(stats_of(a[k]).in_flight == 0 && stats_of(a[k]).reads == READS);
+	assert(stats_of(a[0]).failovers == 0 && stats_of(a[1]).failovers > 0);
+	io_uring_queue_exit(&ring);
+	for (unsigned int k = 0; k < 2; k++)
+		put_away(a[k], N, fds[k]);
+}
+
+TEST(a_full_ring_is_said_and_nothing_is_lost)
+{
+	struct linnos_array *a;
+	struct linnos_completion c;
+	struct io_uring_sqe sqe;
+	struct io_uring_cqe cqe = {.res = -EIO};
+	char buf[READ_BYTES];
+	int fds[N];
+
+	a = array_of(fds, 0);
+	assert(linnos_prep_read(a, NULL, buf, sizeof(buf), 0, NULL) == -EAGAIN);
+	assert(stats_of(a).reads == 0 && stats_of(a).in_flight == 0);
+	assert(!linnos_prep_read(a, &sqe, buf, sizeof(buf), 0, NULL));
+	cqe.user_data = sqe.user_data;
+	assert(linnos_complete(a, &cqe, &c) == LINNOS_AGAIN);
+	assert(linnos_prep_again(a, c.read, NULL) == -EAGAIN);
+	assert(linnos_prep_again(a, c.read, NULL) == -EAGAIN);
+	/* What has yet to be prepared is under way, too. */
+	assert(linnos_close(a) == -EBUSY);
+	assert(!linnos_prep_again(a, c.read, &sqe));
+	cqe.user_data = sqe.user_data;
+	cqe.res = pread(sqe.fd, (void *)(uintptr_t)sqe.addr, sqe.len, sqe.off);
+	assert(linnos_complete(a, &cqe, &c) == LINNOS_DONE && c.result == READ_BYTES);
+	put_away(a, N, fds);
+}
+
+/* Reads, hedges, losers, and one that nobody has prepared again: with the ring all are gone. */
+TEST(reads_whose_ring_is_gone_are_abandoned)
+{
+	enum { READS = 12 };
+	static char bufs[READS][READ_BYTES];
+	struct io_uring_sqe sqes[2 * READS];
+	struct linnos_completion c;
+	struct linnos_array *a;
+	unsigned int n = 0;
+	char buf[READ_BYTES];
+	int fds[N];
+
+	a = array_of(fds, 1);
+	for (unsigned int i = 0; i < READS; i++)
+		assert(!linnos_prep_read(a, &sqes[n++], bufs[i], READ_BYTES, 0, NULL));
+	usleep(1000);
+	for (unsigned int i = 0; i < READS; i++) {
+		struct linnos_read *due = linnos_hedge_due(a);
+
+		assert(due);
+		if (i)
+			assert(!linnos_prep_again(a, due, &sqes[n++]));
+	}
+	for (unsigned int i = 0; i < 4; i++) {
+		struct io_uring_cqe cqe = {.user_data = sqes[i].user_data, .res = READ_BYTES};
+
+		/* One is done, and its hedge has lost; one waits for its hedge, which fails. */
+		if (i == 3)
+			cqe.res = -EIO;
+		linnos_complete(a, &cqe, &c);
+	}
+	{
+		struct io_uring_cqe cqe = {.user_data = sqes[READS + 2].user_data, .res = -EIO};
+
+		assert(linnos_complete(a, &cqe, &c) == LINNOS_AGAIN);
+	}
+	assert(linnos_close(a) == -EBUSY && says(a, "linnos_abandon() when their ring is gone"));
+	linnos_abandon(a);
+	assert(stats_of(a).in_flight == 0);
+	for (unsigned int k = 0; k < N; k++)
+		assert(!a->drives[k].reads_in_flight && !a->drives[k].read_pages);
+	/* It reads on, until it is closed. */
+	assert(linnos_hedge_wait_ns(a) == -1);
+	assert(linnos_pread(a, buf, sizeof(buf), 4096) == sizeof(buf));
+	assert(is_right(buf, sizeof(buf), 4096));
+	linnos_abandon(a);
+	while (stats_of(a).in_flight)
+		sched_yield();
+	put_away(a, N, fds);
+}
+
+/* The kernel still has the memory of what was hedged; whoever gets memory next has other. */
+TEST(what_comes_late_harms_nobody)
+{
+	struct linnos_array *a;
+	struct io_uring ring;
+	int fds[N], ends[2];
+	char buf[READ_BYTES], *late;
+
+	assert(!pipe(ends) && !io_uring_queue_init(8, &ring, 0));
+	a = array_of(fds, 1000000);
+	assert(!linnos_prep_read(a, io_uring_get_sqe(&ring), buf, READ_BYTES, 0, NULL));
+	late = a->ring_attempts->bounce->data;
+	linnos_abandon(a);
+	/* Any number of new ones. */
+	for (int i = 0; i < 64; i++)
+		assert(linnos_pread(a, buf, READ_BYTES, 0) == READ_BYTES);
+	assert(write(ends[1], "late", 4) == 4);
+	assert(read(ends[0], late, 4) == -1 && errno == EFAULT);
+	put_away(a, N, fds);
+	io_uring_queue_exit(&ring);
+	close(ends[0]);
+	close(ends[1]);
+}
