@@ -103,6 +103,45 @@ TEST(a_file_tells_what_it_wants)
 	assert(bytes == 4096 && memory == 4096);
 }
 
+/* LINNOS_DEVICE of 1 MiB, whose blocks have LINNOS_BLOCK_BYTES: tests/unit/test_liblinnos.py. */
+TEST(a_drive_tells_its_blocks)
+{
+	const char *path = getenv("LINNOS_DEVICE"), *paths[2] = {path, path};
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct linnos_array *a;
+	char *buf, *content = malloc(BYTES);
+	uint64_t seed = 1;
+	size_t block;
+	int fd;
+
+	if (!path)
+		return;
+	block = strtoul(getenv("LINNOS_BLOCK_BYTES"), NULL, 10);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert(fd >= 0 && read(fd, content, BYTES) == BYTES && !close(fd));
+	assert(!posix_memalign((void **)&buf, 65536, BYTES));
+	o.explore_ms = 0;
+	o.flags = LINNOS_HINT;
+	assert(!linnos_open(&a, 2, paths, NULL, &o) && linnos_size(a) == BYTES);
+	assert(a->replicas[0].align_bytes == block);
+	for (int i = 0; i < 500; i++) {
+		size_t bytes = chance(&seed) % 100000;
+		uint64_t offset = chance(&seed) % (BYTES - bytes);
+
+		assert(linnos_pread(a, buf, bytes, offset) == (ssize_t)bytes);
+		assert(!memcmp(buf, content + offset, bytes));
+	}
+	callers = buf;
+	n_bounced = 0;
+	for (size_t at = 0; at < BYTES; at += block)
+		assert(linnos_pread(a, buf + at, block, at) == (ssize_t)block);
+	assert(!memcmp(buf, content, BYTES) && n_bounced == 0);
+	callers = NULL;
+	assert(!stats_of(a).failovers && !linnos_close(a));
+	free(buf);
+	free(content);
+}
+
 /* --- Rings --------------------------------------------------------------------------- */
 
 static struct linnos_array *array_of(int *fds, uint32_t hedge_us)

@@ -54,6 +54,31 @@ def test_library_module(built: Path, program: str, test: str) -> None:
     assert (ran.returncode, ran.stdout) == (0, "1 tests passed\n"), ran.stderr
 
 
+@pytest.mark.parametrize("block_bytes", [512, 4096, 16384, 65536])
+def test_drives_of_any_block_size_are_read_without_a_detour(
+    built: Path, tmp_path: Path, block_bytes: int
+) -> None:
+    """Blocks above 4 KiB are to be had from Linux 6.15 on."""
+    image = tmp_path / "image"
+    image.write_bytes(os.urandom(1 << 20))
+    made = subprocess.run(
+        ["/sbin/losetup", "--find", "--show", "--sector-size", str(block_bytes), image],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if made.returncode:
+        pytest.skip(f"no loop device with blocks of {block_bytes} bytes here: {made.stderr}")
+    device = made.stdout.strip()
+    try:
+        ran = subprocess.run(
+            [built / "tests" / "test_rings", "a_drive_tells_its_blocks"],
+            env={**os.environ, "LINNOS_DEVICE": device, "LINNOS_BLOCK_BYTES": str(block_bytes)},
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+    finally:
+        subprocess.run(["/sbin/losetup", "--detach", device], check=True)
+    assert (ran.returncode, ran.stdout) == (0, "1 tests passed\n"), ran.stderr
+
+
 def test_it_is_clean_under_asan_ubsan_and_tsan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LINNOS_READS", "2000")
     ran = make("check-sanitized")
