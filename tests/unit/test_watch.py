@@ -1311,7 +1311,7 @@ def started_in_the_place_of(pid: int, command: Sequence[str]) -> Iterator[subpro
         for number in sorted(free):
             program = started_as(number, command)
             if (program.pid - pid) % 4096 == 0:
-                free.remove(program.pid)
+                free.discard(program.pid)
                 yield program
             else:
                 program.kill()
