@@ -150,7 +150,7 @@ def test_small_reads_are_served_beside_large_ones(boot, tmp_path: Path, program:
             for k, load in enumerate(loads):
                 script.append(f"small {way} {model}-{way}-{k} {load.arguments}")
     array = Array(n_drives=2, profile="enterprise-a", size_mb=512, seed=7)
-    boot("\n".join(script), array, timeout_s=7200 if FULL else 300)
+    boot("\n".join(script), array, timeout_s=7200)
 
     rows = []
     for k, load in enumerate(loads):
