@@ -209,10 +209,12 @@ static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
  * in more than ten of eleven of these: one of eleven is late, and ten are not
  * refused for nothing. When the drive turns slow in earnest, TRUST_MAX / TRUST_LOST
  * reads and those in flight find it out, and after a recovery from a burst, which
- * takes four probes, one does.
+ * takes four probes, two do.
  */
 #define TRUST_LOST 10
 #define TRUST_MAX 50
+/* One that is late right after a probe that was not does not end it yet. */
+#define TRUST_FIRST (TRUST_LOST + 1)
 
 /*
  * linnos->probe, of each order of size, says whether a probe is in flight, whether
@@ -823,6 +825,14 @@ static bool linnos_is_late(const struct blk_linnos *linnos, u32 us)
 			    READ_ONCE(linnos->failover_us);
 }
 
+static void linnos_in_time(struct linnos_look *look, u32 pages)
+{
+	u32 in_time = READ_ONCE(look->in_time);
+
+	if (unlikely(!in_time || pages < in_time))
+		WRITE_ONCE(look->in_time, pages);
+}
+
 /*
  * Of reads of one order of size, too, the larger are later: what they take says
  * nothing of smaller ones that came in time. So one that is late and larger than
@@ -837,12 +847,13 @@ static bool linnos_limit(struct linnos_look *look, u32 pages, bool late)
 
 	if (late && in_time && pages > in_time) {
 		WRITE_ONCE(look->limit, max(pages / 2, in_time));
+		/* not for ever, if there are no smaller ones any more */
+		WRITE_ONCE(look->in_time, min(2 * in_time, pages));
 		return true;
 	}
 	if (late)
 		return false;
-	if (!in_time || pages < in_time)
-		WRITE_ONCE(look->in_time, pages);
+	linnos_in_time(look, pages);
 	if (pages > limit) {
 		WRITE_ONCE(look->limit, pages);
 	} else if (limit < LINNOS_NO_LIMIT && grown >= TRUST_LOST) {
@@ -864,7 +875,8 @@ static void linnos_trust(struct blk_linnos *linnos, u32 size, bool late)
 
 	if (!late) {
 		if (trust < TRUST_MAX)
-			WRITE_ONCE(look->trust, trust + 1);
+			WRITE_ONCE(look->trust,
+				   trust ? trust + 1 : TRUST_FIRST);
 		return;
 	}
 	if (trust > TRUST_LOST) {
@@ -1554,6 +1566,8 @@ static void linnos_read_ended(struct blk_linnos *linnos,
 		if (io->trusted &&
 		    !linnos_limit(&linnos->look[io->size], pages, late))
 			linnos_trust(linnos, io->size, late);
+		if (!late && io->verdict == LINNOS_VERDICT_FAST)
+			linnos_in_time(&linnos->look[io->size], pages);
 	}
 	if (io->verdict == LINNOS_VERDICT_PROBE)
 		linnos_probe_done(linnos, io, pages, told, late);

@@ -623,7 +623,7 @@ static void linnos_test_refuses(struct kunit *test)
 	look(fx, 1, ns + 7000000, &view);
 	KUNIT_EXPECT_EQ(test, view.features[LINNOS_OLDEST_US], 0);
 	KUNIT_EXPECT_EQ(test, view.features[8], 1);
-	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 1);
+	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 11);
 }
 
 /* A random load, and the features by their definition in docs/formats.md. */

@@ -573,7 +573,7 @@ static void linnos_test_trust(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, (int)look->backoff, 0);
 	/* each that was fast lets one more be in flight */
 	fx->linnos->probe_after_revokes = 0;
-	for (i = 1; i < 40; i++) {
+	for (i = 11; i < 40; i++) {
 		KUNIT_EXPECT_EQ(test, (int)look->trust, i);
 		KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &io), 1);
 		KUNIT_EXPECT_TRUE(test, io.io.trusted);
@@ -582,7 +582,7 @@ static void linnos_test_trust(struct kunit *test)
 	for (i = 0; i < 40; i++)
 		KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &ios[i]), 1);
 	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &io), 0);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_PROBES), 80);
+	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_PROBES), 70);
 
 	/* an error tells nothing */
 	complete_io(fx, &ios[--i], BLK_STS_IOERR, 0);
@@ -861,7 +861,7 @@ static void linnos_test_probe_of_its_size(struct kunit *test)
 	arrive(fx, &small, REQ_OP_READ, SLOW_BYTES, false, NSEC_PER_SEC);
 	KUNIT_EXPECT_EQ(test, (int)small.io.verdict, LINNOS_VERDICT_PROBE);
 	complete_io(fx, &small, BLK_STS_OK, NSEC_PER_SEC + 1000);
-	KUNIT_EXPECT_EQ(test, (int)look[0].trust, 1);
+	KUNIT_EXPECT_EQ(test, (int)look[0].trust, 11);
 	KUNIT_EXPECT_EQ(test, (int)look[1].trust, 0);
 	/* what was asked about comes in several bios */
 	KUNIT_EXPECT_EQ(test, expected_of(fx, 8 << 20, 2 * NSEC_PER_SEC),
@@ -891,10 +891,10 @@ static void linnos_test_trust_of_small_ones(struct kunit *test)
 		complete_io(fx, &io, BLK_STS_OK, 1000);
 	}
 	fx->linnos->probe_after_revokes = 0;
-	KUNIT_EXPECT_EQ(test, (int)look->trust, 3);
+	KUNIT_EXPECT_EQ(test, (int)look->trust, 13);
 	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, larger, true, 0));
 	complete_io(fx, &io, BLK_STS_OK, 1000000);
-	KUNIT_EXPECT_EQ(test, (int)look->trust, 3);
+	KUNIT_EXPECT_EQ(test, (int)look->trust, 13);
 	KUNIT_EXPECT_EQ(test, (int)look->backoff, 0);
 	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, larger, true, 0));
 	/* until many more were in time */
@@ -906,11 +906,18 @@ static void linnos_test_trust_of_small_ones(struct kunit *test)
 	KUNIT_EXPECT_GE(test, i, 50);
 	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, larger, true, 0));
 	complete_io(fx, &io, BLK_STS_OK, 1000);
-	/* one as small that is late does */
+	/* one as small that is late does, and larger ones when none are left */
 	i = look->trust;
 	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &io), 1);
 	complete_io(fx, &io, BLK_STS_OK, 1000000);
 	KUNIT_EXPECT_EQ(test, (int)look->trust, i - 10);
+	for (i = look->trust; look->trust == i;) {
+		look->limit = LINNOS_NO_LIMIT;
+		KUNIT_ASSERT_TRUE(test, arrive(fx, &io, REQ_OP_READ, larger,
+					       true, 0));
+		complete_io(fx, &io, BLK_STS_OK, 1000000);
+	}
+	KUNIT_EXPECT_EQ(test, look->in_time, LINNOS_SMALL_PAGES);
 }
 
 /* Two want to send the probe at once: one does, and the other changes nothing. */
@@ -1256,9 +1263,13 @@ static void linnos_test_expect_probe(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2300001), BLK_LINNOS_PROBE);
 	arrive(fx, &probe, REQ_OP_READ, 4096, false, 2300002);
 	complete_io(fx, &probe, BLK_STS_OK, 2310000);
-	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 2);
+	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 12);
 	KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, 2310001), BLK_LINNOS_FAST);
 	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2310002), BLK_LINNOS_PROBE);
+	arrive(fx, &probe, REQ_OP_READ, 4096, false, 2310002);
+	complete_io(fx, &probe, BLK_STS_OK, 2500000);
+	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 2);
+	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2500000), BLK_LINNOS_PROBE);
 	arrive(fx, &probe, REQ_OP_READ, 4096, false, 2310002);
 	complete_io(fx, &probe, BLK_STS_OK, 2500000);
 	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 0);
