@@ -294,7 +294,7 @@ static unsigned int user_reads(struct array *a, uint64_t *now_ns, uint64_t for_n
 			struct observed io;
 
 			observer_sent(&a->drives[copy], &io, *now_ns, 1, true);
-			observer_ended(&a->drives[copy], &io, *now_ns + 176 * US,
+			observer_ended(&a->drives[copy], &io, *now_ns + 1760 * US,
 				       OBSERVED_ANSWERED);
 		}
 		while (drive >= 0) {
@@ -304,7 +304,7 @@ static unsigned int user_reads(struct array *a, uint64_t *now_ns, uint64_t for_n
 			tried |= 1u << drive;
 			*asked += drive == 1;
 			observer_sent(&a->drives[drive], &io, *now_ns, 1, true);
-			*now_ns += (is_bad ? bad_us : 176) * US;
+			*now_ns += (is_bad ? bad_us : 1760) * US;
 			observer_ended(&a->drives[drive], &io, *now_ns,
 				       is_bad ? end : OBSERVED_ANSWERED);
 			if (!is_bad || end == OBSERVED_ANSWERED)

@@ -14,7 +14,7 @@
 #define N 3
 #define BYTES (1u << 20)
 #define READ_BYTES 4096
-#define USUAL_US 176
+#define USUAL_US 1760
 #define BAD 1
 
 /* Replica BAD answers a reader after bad_us; a copy has its answer when the test writes to a pipe.

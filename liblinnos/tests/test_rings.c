@@ -109,13 +109,14 @@ TEST(a_drive_tells_its_blocks)
 	const char *path = getenv("LINNOS_DEVICE"), *paths[2] = {path, path};
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	struct linnos_array *a;
-	char *buf, *content = malloc(BYTES);
+	char *buf, *content;
 	uint64_t seed = 1;
 	size_t block;
 	int fd;
 
 	if (!path)
 		return;
+	content = malloc(BYTES);
 	block = strtoul(getenv("LINNOS_BLOCK_BYTES"), NULL, 10);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	assert(fd >= 0 && read(fd, content, BYTES) == BYTES && !close(fd));
