@@ -74,7 +74,7 @@ class Decision:
     shift_percentiles : float or None
         How far the point has moved; None when there is no active model.
     sampling_percentiles : float or None
-        How far it may seem to have moved by chance; None where that decides nothing.
+        How far it may seem to have moved by chance; None where there is nothing to compare.
     """
 
     drive: str
@@ -129,8 +129,9 @@ def decide(
             drive,
             True,
             f"latency models are trained each time (the point has moved by {shift:.1f} "
-            "percentiles)",
+            f"percentiles; sampling explains {sampling_percentiles:.1f})",
             shift,
+            sampling_percentiles,
         )
     needed = shift_percentiles + sampling_percentiles
     moved = shift >= needed
@@ -222,9 +223,7 @@ def recalibrate(
         blocks = [_read_blocks(trace, recipe) for trace in traces]
         distributions = [drive.distribution() for drive in blocks]
         points = label_array(distributions, recipe.labelling, recipe.training.seed)
-        sampling = [0.0] * len(drives)
-        if recipe.kind == "network":
-            sampling = sampling_percentiles(blocks, recipe.labelling, recipe.training.seed)
+        sampling = sampling_percentiles(blocks, recipe.labelling, recipe.training.seed)
         decisions = [
             decide(
                 drive.name,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp recalibrate` in its own closed loop: latency models, on the reads that they let pass."""
+"""`linnapp recalibrate` in its own closed loop: latency models, round after round of one load."""
 
 from __future__ import annotations
 
@@ -78,6 +78,6 @@ def test_rounds_of_one_load_keep_the_models_and_another_load_replaces_them(
             assert (after != before) == (comparison["change_high"] < 0), log
         assert ids[-1] != ids[-2], log
         replaced += sum(before != after for before, after in itertools.pairwise(ids[:-1]))
-    # What is refused and probed is recorded now, and changes hardly anything.
+    # What they refuse is recorded, too, and one recording is as good as another.
     assert replaced <= 1, log
     assert all(LatencyModel.load(rounds[-1]["uploaded"]).n_trees for rounds in history)
