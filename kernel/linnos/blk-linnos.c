@@ -1793,6 +1793,10 @@ static void blk_linnos_requeue(struct rq_qos *rqos, struct request *rq)
  * @rq: the request
  * @nr_bytes: as far as this
  *
+ * An answer to a bio is its last byte. SCSI ends what is good of a read that
+ * failed first, without an error, and that may be no byte at all: a drive that
+ * fails all its reads answers none.
+ *
  * Context: Any.
  */
 void __blk_linnos_complete_rq(struct request *rq, unsigned int nr_bytes)
@@ -1806,11 +1810,11 @@ void __blk_linnos_complete_rq(struct request *rq, unsigned int nr_bytes)
 	now_ns = ktime_get_ns();
 	latency_ns = now_ns - rq->io_start_time_ns;
 	for (bio = rq->bio; bio; bio = bio->bi_next) {
+		if (bio->bi_iter.bi_size > nr_bytes)
+			break;
 		if (bio_flagged(bio, BIO_QOS_ADMITTED))
 			linnos_served(rq->q->disk->linnos, bio, latency_ns,
 				      now_ns);
-		if (bio->bi_iter.bi_size >= nr_bytes)
-			break;
 		nr_bytes -= bio->bi_iter.bi_size;
 	}
 }

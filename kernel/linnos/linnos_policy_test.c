@@ -195,6 +195,56 @@ static void linnos_test_tried_again(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, h->latency_us[3], 90);
 }
 
+/*
+ * SCSI ends what is good of a failed read first, without an error, which may be
+ * nothing. Only a bio whose last byte is among it has been answered.
+ */
+static void linnos_test_good_bytes(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct request_queue *q = kunit_kzalloc(test, sizeof(*q), GFP_KERNEL);
+	struct request *rq = kunit_kzalloc(test, sizeof(*rq), GFP_KERNEL);
+	struct blk_linnos *linnos = fx->linnos;
+	struct linnos_io first, second;
+	const u64 never_ns = U64_MAX;
+
+	KUNIT_ASSERT_NOT_NULL(test, q);
+	KUNIT_ASSERT_NOT_NULL(test, rq);
+	linnos->mode = LINNOS_OBSERVE;
+	fx->disk.linnos = linnos;
+	q->disk = &fx->disk;
+	rq->q = q;
+	rq->cmd_flags = REQ_OP_READ;
+	arrive(fx, &first, REQ_OP_READ, 4096, true, ktime_get_ns());
+	arrive(fx, &second, REQ_OP_READ, 8192, true, ktime_get_ns());
+	first.bio.bi_next = &second.bio;
+	rq->bio = &first.bio;
+	/* at boot it may be 0, which is not issued */
+	rq->io_start_time_ns = ktime_get_ns() ?: 1;
+	linnos->last_read_ns = never_ns;
+
+	__blk_linnos_complete_rq(rq, 0);
+	__blk_linnos_complete_rq(rq, 4095);
+	KUNIT_EXPECT_EQ(test, linnos->last_read_ns, never_ns);
+	KUNIT_EXPECT_EQ(test, linnos_unpack(&first.bio).served_us,
+			LINNOS_NOT_SERVED);
+	__blk_linnos_complete_rq(rq, 4096 + 8191);
+	KUNIT_EXPECT_NE(test, linnos->last_read_ns, never_ns);
+	KUNIT_EXPECT_NE(test, linnos_unpack(&first.bio).served_us,
+			LINNOS_NOT_SERVED);
+	KUNIT_EXPECT_EQ(test, linnos_unpack(&second.bio).served_us,
+			LINNOS_NOT_SERVED);
+
+	/* what is left of the second one is all of it then */
+	rq->bio = &second.bio;
+	__blk_linnos_complete_rq(rq, 8192);
+	KUNIT_EXPECT_NE(test, linnos_unpack(&second.bio).served_us,
+			LINNOS_NOT_SERVED);
+	linnos_end(linnos, &first.bio, BLK_STS_OK);
+	linnos_end(linnos, &second.bio, BLK_STS_OK);
+	KUNIT_EXPECT_EQ(test, linnos_pending_pages(linnos), 0);
+}
+
 /* Its disk has gone when a part of it is still on its way, maybe elsewhere. */
 static void linnos_test_disk_gone(struct kunit *test)
 {
@@ -415,6 +465,7 @@ static struct kunit_case linnos_accounting_cases[] = {
 	KUNIT_CASE(linnos_test_held_back),
 	KUNIT_CASE(linnos_test_parts),
 	KUNIT_CASE(linnos_test_tried_again),
+	KUNIT_CASE(linnos_test_good_bytes),
 	KUNIT_CASE(linnos_test_disk_gone),
 	KUNIT_CASE(linnos_test_latencies),
 	KUNIT_CASE(linnos_test_latency_buckets),

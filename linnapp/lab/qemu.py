@@ -139,6 +139,8 @@ def _arguments(guest: QemuGuest, control: Path) -> list[str]:
         "mitigations=off",
         "init=/bin/sh",
         *(["rdinit=/init"] if guest.modules else []),
+        # No SCSI disk unless a test asks for one, nor memory for it.
+        *("scsi_debug.add_host=0", "scsi_debug.fake_rw=1"),
         *guest.kernel_args,
         # After the dashes: what the kernel hands to init.
         "--",

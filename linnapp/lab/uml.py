@@ -152,6 +152,8 @@ def _arguments(guest: Guest, keys: bool) -> list[str]:
         "panic=-1",
         "log_buf_len=4M",
         "init=/bin/sh",
+        # No SCSI disk unless a test asks for one, nor memory for it.
+        *("scsi_debug.add_host=0", "scsi_debug.fake_rw=1"),
         *guest.kernel_args,
         # After the dashes: what the kernel hands to init.
         *("--", "-c", '"mount -nrt hostfs -o /proc/self/cwd/. none /run && . /run/init.sh"'),

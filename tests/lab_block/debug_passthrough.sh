@@ -35,7 +35,8 @@ passes()
 
 # SCSI: 20 ms a command
 host=/sys/bus/pseudo/drivers/scsi_debug
-echo 20000000 >$host/ndelay || fail "no scsi_debug"
+echo 0 >$host/fake_rw || fail "no scsi_debug"
+echo 20000000 >$host/ndelay
 echo 1 >$host/add_host || fail "no SCSI host"
 for i in $(seq 100); do
 	disk=$(ls $host/adapter*/host*/target*/*/block 2>/dev/null | grep -o 'sd.*')

@@ -94,7 +94,7 @@ def run_script(
         f"export TESTS={HERE} TOOLS={tools} LCREAD={tools}/lcread MODELS={models}\n"
         f"sh {HERE / name}.sh",
         ARRAYS.get(name),
-        kernel_args=("null_blk.nr_devices=0", "scsi_debug.add_host=0"),
+        kernel_args=("null_blk.nr_devices=0",),
         check=False,
         **how,
     )

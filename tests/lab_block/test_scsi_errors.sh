@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: MIT
+# A SCSI drive (scsi_debug) whose reads fail: the driver first ends what is good of them,
+# no byte, without an error. That is no answer: such a drive remains stalled.
+# In real time too (tests/qemu): nothing here depends on how long it takes.
+. "$TESTS/lib.sh"
+
+host=/sys/bus/pseudo/drivers/scsi_debug
+echo 0 >$host/fake_rw || fail "no scsi_debug"
+echo 100000 >$host/ndelay
+echo 1 >$host/add_host || fail "no SCSI host"
+for i in $(seq 100); do
+	disk=$(ls $host/adapter*/host*/target*/*/block 2>/dev/null | grep -o 'sd.*')
+	[ -n "$disk" ] && [ -e /sys/block/$disk/linnos/mode ] && [ -b /dev/$disk ] && break
+	sleep 0.1
+done
+[ -b "/dev/$disk" ] || fail "no SCSI disk"
+sleep 2 # the partition table has been read
+use_model $disk fast enforce
+dir=$(linnos_dir $disk)
+
+bad=$((582 * 4096)) # medium errors are at sectors 4660 to 4669
+expect "good" "ok=4 busy=0 other=0" "$(lcread -n 4 /dev/$disk)"
+histogram=$(cat $dir/latency_us_histogram)
+echo 2 >$host/opts
+for size in 4096 16384; do
+	expect "bad, $size bytes" "ok=0 busy=0 other=1" \
+		"$(lcread -o $((bad / size * size)) -s $size /dev/$disk)"
+done
+expect "bad, latencies" "$histogram" "$(cat $dir/latency_us_histogram)"
+
+# a command that is never answered, and reads that fail beside it
+echo 1 >$host/every_nth
+echo 4 >$host/opts
+"$LCREAD" -p -u /dev/$disk >$OUT/unanswered &
+unanswered=$!
+until [ "$(in_flight $disk)" = "1 pages, 1 reads" ]; do sleep 0.01; done
+echo 2 >$host/opts
+echo 0 >$host/every_nth
+echo 1000000 >$dir/stall_us
+sleep 2
+expect "stalled" "ok=0 busy=1 other=0" "$(lcread /dev/$disk)"
+expect "bad beside it" "ok=0 busy=0 other=1" "$(lcread -u -o $bad /dev/$disk)"
+expect "still stalled" "ok=0 busy=1 other=0" "$(lcread /dev/$disk)"
+echo 0 >$host/opts
+wait $unanswered
+expect_idle $disk
+echo 0 >$dir/stall_us
+expect "good again" "ok=4 busy=0 other=0" "$(lcread -n 4 /dev/$disk)"
+echo -1 >$host/add_host
+for i in $(seq 100); do [ -e /sys/block/$disk ] || break; sleep 0.1; done
+[ ! -e /sys/block/$disk ] || fail "the SCSI disk is still there"
+clean_log
