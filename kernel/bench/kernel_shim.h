@@ -73,6 +73,7 @@ typedef unsigned int uint;
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
 #define WRITE_ONCE(x, value) (*(volatile typeof(x) *)&(x) = (value))
 #define smp_mb() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#define smp_mb__after_atomic() smp_mb()
 #define smp_load_acquire(p) __atomic_load_n(p, __ATOMIC_ACQUIRE)
 #define smp_store_release(p, value) __atomic_store_n(p, value, __ATOMIC_RELEASE)
 

@@ -157,12 +157,15 @@ static inline bool linnos_hold(struct blk_linnos *linnos,
 		    abs(linnos_reads_of(sum)) >= most)
 			return false;
 	} while (!atomic64_try_cmpxchg(&cpu->in_flight, &held, sum));
-	if (write_pages)
-		atomic64_add(write_pages, &cpu->write_pages);
 	/*
 	 * Pairs with linnos_collect(): either this sees its false, or it sees
-	 * what was added, for what returns a value is a full barrier.
+	 * what was added. The cmpxchg is a full barrier, for it returns a value.
 	 */
+	if (write_pages) {
+		atomic64_add(write_pages, &cpu->write_pages);
+		/* this returns none; the same pair */
+		smp_mb__after_atomic();
+	}
 	if (!READ_ONCE(linnos->held_back))
 		WRITE_ONCE(linnos->held_back, true);
 	return true;
