@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * lcread: reads with and without the latency-critical hint, one after another,
- * and says how each ended.
+ * lcread: reads, or writes, with and without the latency-critical hint, one after
+ * another, and says how each ended.
  *
  *	lcread [-b | -t] [-e INTERFACE] [-f FLAGS] [-n COUNT] [-N] [-o OFFSET] [-p]
- *		[-s BYTES] [-u] FILE
+ *		[-s BYTES] [-u] [-w] FILE
  *
  * -b	buffered, not direct
  * -t	opened buffered, made direct by fcntl()
@@ -19,6 +19,7 @@
  * -s	bytes a read (4096)
  * -o	offset of the first (0)
  * -u	unhinted
+ * -w	zeros are written, not with -e fixed or poll
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -34,11 +35,13 @@
 #define RWF_LATCRIT 0x00008000
 
 static int flags = RWF_LATCRIT;
+static int writes;
 
 static ssize_t by_preadv2(int fd, void *buffer, size_t bytes, off_t offset)
 {
 	struct iovec iov = { .iov_base = buffer, .iov_len = bytes };
-	ssize_t got = preadv2(fd, &iov, 1, offset, flags);
+	ssize_t got = writes ? pwritev2(fd, &iov, 1, offset, flags) :
+			       preadv2(fd, &iov, 1, offset, flags);
 
 	return got < 0 ? -errno : got;
 }
@@ -66,7 +69,10 @@ static ssize_t by_uring(int fd, void *buffer, size_t bytes, off_t offset)
 		ready = 1;
 	}
 	sqe = io_uring_get_sqe(&ring);
-	io_uring_prep_read(sqe, registered ? 0 : fd, buffer, bytes, offset);
+	if (writes)
+		io_uring_prep_write(sqe, fd, buffer, bytes, offset);
+	else
+		io_uring_prep_read(sqe, registered ? 0 : fd, buffer, bytes, offset);
 	if (registered)
 		sqe->flags |= IOSQE_FIXED_FILE;
 	sqe->rw_flags = flags;
@@ -97,7 +103,10 @@ static ssize_t by_aio(int fd, void *buffer, size_t bytes, off_t offset)
 		if (ret)
 			return ret;
 	}
-	io_prep_pread(&iocb, fd, buffer, bytes, offset);
+	if (writes)
+		io_prep_pwrite(&iocb, fd, buffer, bytes, offset);
+	else
+		io_prep_pread(&iocb, fd, buffer, bytes, offset);
 	iocb.aio_rw_flags = flags;
 	ret = io_submit(context, 1, &list);
 	if (ret < 0)
@@ -132,7 +141,7 @@ int main(int argc, char **argv)
 	off_t offset = 0;
 	void *buffer;
 
-	while ((option = getopt(argc, argv, "be:f:n:No:ps:tu")) != -1) {
+	while ((option = getopt(argc, argv, "be:f:n:No:ps:tuw")) != -1) {
 		switch (option) {
 		case 'b':
 			direct = 0;
@@ -177,13 +186,16 @@ int main(int argc, char **argv)
 		case 'u':
 			flags = 0;
 			break;
+		case 'w':
+			writes = 1;
+			break;
 		default:
 			return 2;
 		}
 	}
 	if (optind + 1 != argc)
 		return 2;
-	fd = open(argv[optind], O_RDONLY | (toggle ? 0 : direct));
+	fd = open(argv[optind], (writes ? O_RDWR : O_RDONLY) | (toggle ? 0 : direct));
 	if (fd < 0 || (toggle && fcntl(fd, F_SETFL, O_DIRECT))) {
 		fprintf(stderr, "lcread: %s: %s\n", argv[optind],
 			strerror(errno));

@@ -12,8 +12,17 @@ check()
 			"$(lcread -e $interface -n 3 "$1")"
 		expect "$2, $interface, unhinted" "ok=3 busy=0 other=0" \
 			"$(lcread -u -e $interface -n 3 "$1")"
-		expect "$2, $interface, buffered" "ok=3 busy=0 other=0" \
-			"$(lcread -b -e $interface -n 3 "$1")"
+		# nothing would heed it there, and so nobody is told that it was heeded
+		expect "$2, $interface, buffered" "EOPNOTSUPP EOPNOTSUPP " \
+			"$("$LCREAD" -b -e $interface -n 2 "$1" | tr '\n' ' ')"
+		expect "$2, $interface, buffered, unhinted" "ok=3 busy=0 other=0" \
+			"$(lcread -b -u -e $interface -n 3 "$1")"
+		for how in "" -b; do
+			expect "$2, $interface, write $how" "EOPNOTSUPP EOPNOTSUPP " \
+				"$("$LCREAD" -w $how -e $interface -n 2 "$1" | tr '\n' ' ')"
+			expect "$2, $interface, write $how, unhinted" "ok=3 busy=0 other=0" \
+				"$(lcread -w $how -u -e $interface -n 3 -o 32768 "$1")"
+		done
 		use_model $disk fast enforce
 		expect "$2, $interface, fast" "ok=3 busy=0 other=0" \
 			"$(lcread -e $interface -n 3 "$1")"

@@ -19,7 +19,7 @@ takes()
 			"$(lcread -e $interface -n 2 "$2")"
 		expect "$1, $interface, unhinted" "ok=2 busy=0 other=0" \
 			"$(lcread -u -e $interface -n 2 "$2")"
-		expect "$1, $interface, buffered" "ok=2 busy=0 other=0" \
+		expect "$1, $interface, buffered" "ok=0 busy=0 other=2" \
 			"$(lcread -b -e $interface -n 2 "$2")"
 		expect "$1, $interface, direct since" "ok=0 busy=2 other=0" \
 			"$(lcread -t -e $interface -n 2 "$2")"
