@@ -190,8 +190,7 @@ struct linnos_answered {
  */
 struct linnos_watch {
 	unsigned long taken[BITS_TO_LONGS(LINNOS_WATCHED)];
-	atomic64_t start_ns[LINNOS_SIZES +
-			    LINNOS_WATCHED]; /* whole, on 32 bits too */
+	atomic64_t start_ns[LINNOS_SIZES + LINNOS_WATCHED];
 	u32 pages[LINNOS_SIZES + LINNOS_WATCHED];
 };
 
