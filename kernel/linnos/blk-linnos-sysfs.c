@@ -273,7 +273,7 @@ static struct kobj_attribute failover_us_attr = __ATTR_RW(failover_us);
 static struct kobj_attribute latency_us_histogram_attr =
 	__ATTR_RO(latency_us_histogram);
 static struct bin_attribute model_attr =
-	__BIN_ATTR(model, 0644, model_read, model_write, 0);
+	__BIN_ATTR(model, 0600, model_read, model_write, 0);
 
 static struct attribute *linnos_attrs[] = {
 	&mode_attr.attr,

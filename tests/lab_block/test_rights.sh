@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Root alone writes; everybody may read.
+# Root alone writes, and reads models; everybody may read all else.
 . "$TESTS/lib.sh"
 
 null_disk nullb_u
@@ -12,7 +12,8 @@ for file in mode probe_after_us probe_after_revokes stall_us failover_us peers; 
 done
 as_nobody sh -c "cat $MODELS/fast.linnos > $dir/model" 2>/dev/null &&
 	fail "nobody wrote a model"
-for file in mode model model_id threshold_us probe_after_us probe_after_revokes \
+as_nobody cat "$dir/model" >/dev/null 2>&1 && fail "nobody read the model"
+for file in mode model_id threshold_us probe_after_us probe_after_revokes \
 	stall_us failover_us peers engine stats/reads stats/kept stats/expected_gain_us \
 	stats/inference_ns; do
 	as_nobody cat "$dir/$file" >/dev/null || fail "nobody cannot read $file"
