@@ -410,6 +410,7 @@ enum linnos_reason {
 	LINNOS_NO_MODEL,
 	LINNOS_STALLED,
 	LINNOS_KEPT,
+	LINNOS_NO_CHOICE,
 };
 #define EXPORT_SYMBOL_GPL(symbol)
 #define EXPORT_TRACEPOINT_SYMBOL_GPL(event)

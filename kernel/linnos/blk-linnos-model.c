@@ -365,6 +365,7 @@ static int linnos_read_network(const void *file, size_t bytes,
 		goto out;
 	active->id = model->id;
 	active->threshold_us = model->threshold_us;
+	active->chooses = true;
 	*fresh = active;
 	ret = 0;
 out:
@@ -398,6 +399,7 @@ static int linnos_read_latency(const void *file, size_t bytes,
 	active->latency = model;
 	active->id = model->id;
 	active->threshold_us = model->threshold_us;
+	active->chooses = linnos_latency_chooses(model);
 	*fresh = active;
 	return 0;
 }

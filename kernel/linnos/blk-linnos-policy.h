@@ -291,6 +291,7 @@ struct linnos_stats {
  *	one is not taken for another's
  * @id: CRC-32 of its file
  * @threshold_us: a read slower than this is slow
+ * @chooses: reads may be refused, or sent elsewhere, by it
  * @latency: the model, if it is one of latencies; otherwise NULL
  * @wide: the model, should its weights not fit 16 bits; otherwise NULL
  * @net: the packed model; not allocated if it is one of the others
@@ -300,6 +301,7 @@ struct linnos_active_model {
 	u64 serial;
 	u32 id;
 	u32 threshold_us;
+	bool chooses;
 	struct linnos_latency *latency;
 	struct linnos_model *wide;
 	struct linnos_net net;

@@ -981,11 +981,15 @@ static enum linnos_reason linnos_look(struct blk_linnos *linnos,
 {
 	enum linnos_reason reason = LINNOS_NO_MODEL;
 	struct linnos_active_model *active;
+	bool slow;
 
 	rcu_read_lock();
 	active = rcu_dereference(linnos->model);
 	linnos_history_read(linnos, view, active && active->latency);
-	if (active && linnos_predict(linnos, active, view))
+	slow = active && linnos_predict(linnos, active, view);
+	if (active && !active->chooses)
+		reason = LINNOS_NO_CHOICE;
+	else if (slow)
 		reason = LINNOS_PREDICTED_SLOW;
 	else if (active)
 		reason = linnos_stalled(linnos, view->now_ns) ?
@@ -1002,6 +1006,12 @@ static enum linnos_reason linnos_foresee(struct blk_linnos *linnos,
 	if (!READ_ONCE(linnos->hinted))
 		WRITE_ONCE(linnos->hinted, true);
 	return linnos_look(linnos, view);
+}
+
+/* Neither fast nor slow: there is no model, or one that does not choose. */
+static bool linnos_is_unknown(enum linnos_reason reason)
+{
+	return reason == LINNOS_NO_MODEL || reason == LINNOS_NO_CHOICE;
 }
 
 static bool linnos_is_slow(enum linnos_reason reason)
@@ -1047,9 +1057,10 @@ static enum blk_linnos_expected linnos_ask_peer(struct blk_linnos *peer,
 		return BLK_LINNOS_UNKNOWN;
 	}
 	reason = linnos_foresee(peer, view);
-	/* it may have been given a network by now */
-	return view->n_features ? linnos_in_us(reason, view) :
-				  BLK_LINNOS_UNKNOWN;
+	/* it may have been given a network by now, or its model chooses nothing */
+	return view->n_features && !linnos_is_unknown(reason) ?
+		       linnos_in_us(reason, view) :
+		       BLK_LINNOS_UNKNOWN;
 }
 
 /* The least that any of the peers tells; BLK_LINNOS_US_MASK if none does. */
@@ -1137,7 +1148,7 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	reason = linnos_foresee(linnos, &view);
 	slow = linnos_is_slow(reason);
 	io.size = view.size;
-	if (reason != LINNOS_NO_MODEL)
+	if (!linnos_is_unknown(reason))
 		io.verdict = slow ? LINNOS_VERDICT_SLOW : LINNOS_VERDICT_FAST;
 
 	if (slow && linnos_keeps(linnos, bio, &view, reason, &gain_us))
@@ -1204,6 +1215,8 @@ static void linnos_tell(const struct blk_linnos *linnos,
 		drive->known = BLK_EXPECT_LATENCY;
 		drive->latency_us = view->out[1];
 	}
+	if (reason == LINNOS_NO_CHOICE)
+		drive->flags |= BLK_EXPECT_NO_CHOICE;
 	if (linnos_is_slow(reason))
 		drive->flags |= BLK_EXPECT_SLOW;
 	if (reason == LINNOS_STALLED)
@@ -1244,10 +1257,10 @@ enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos,
 			 linnos_passed_over(linnos, view.size, now_ns));
 	again = reason == LINNOS_PREDICTED_SLOW &&
 		linnos_is_trusted(linnos, view.size, view.pages);
-	if (reason == LINNOS_NO_MODEL)
-		goto out;
 	if (view.n_features)
 		latency_us = view.out[1];
+	if (linnos_is_unknown(reason))
+		goto out;
 	if (!look && stale &&
 	    linnos_probe_claim(linnos, view.size, view.pages, now_ns, again,
 			       NULL)) {
@@ -1266,7 +1279,8 @@ out:
 			      latency_us);
 	if (drive)
 		linnos_tell(linnos, &view, reason, expected, drive);
-	if (!latency_us || expected == BLK_LINNOS_PROBE)
+	if (!latency_us || expected == BLK_LINNOS_PROBE ||
+	    expected == BLK_LINNOS_UNKNOWN)
 		return expected;
 	return linnos_in_us(reason, &view);
 }

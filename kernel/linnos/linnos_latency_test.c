@@ -226,6 +226,15 @@ static const struct linnos_active_model *active_of(struct linnos_fixture *fx)
 	return rcu_dereference_protected(fx->linnos->model, true);
 }
 
+/*
+ * The mean is what a test can foresee. It would not choose; what those do with
+ * its numbers that choose is what most tests are about.
+ */
+static void let_it_choose(struct blk_linnos *linnos)
+{
+	rcu_dereference_protected(linnos->model, true)->chooses = true;
+}
+
 /* What reading the model file gives, in @fx->again. */
 static size_t stored(struct linnos_fixture *fx)
 {
@@ -346,7 +355,10 @@ static int linnos_latency_test_init(struct kunit *test)
 	fx->linnos->probe_after_us = 0;
 	fx->linnos->probe_after_revokes = 0;
 	fill_mean(fx->file);
-	return upload_trees(fx, HEADER);
+	ret = upload_trees(fx, HEADER);
+	if (!ret)
+		let_it_choose(fx->linnos);
+	return ret;
 }
 
 static void linnos_test_sees_load(struct kunit *test)
@@ -871,6 +883,62 @@ static void linnos_test_expects_us(struct kunit *test)
 	complete_io(fx, &io, BLK_STS_OK, ns + 600001);
 }
 
+/*
+ * A model without trees: it tells how long, and nothing follows from it, neither a
+ * refusal, nor a choice, nor a look at a drive that was passed over.
+ */
+static void linnos_test_no_choice(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct blk_linnos *linnos = fx->linnos;
+	struct blk_expect_drive drive;
+	u64 ns = 1000000;
+	struct linnos_io io;
+	u32 x = 0x4c494e4e;
+	int i;
+
+	fill_mean(fx->file);
+	KUNIT_ASSERT_EQ(test, upload_trees(fx, HEADER), 0);
+	KUNIT_EXPECT_FALSE(test, active_of(fx)->chooses);
+	linnos->mode = LINNOS_ENFORCE;
+	linnos->probe_after_us = 100;
+	linnos->probe_after_revokes = 1;
+	for (i = 0; i < 8; i++, ns += 10000000) {
+		KUNIT_EXPECT_TRUE(test,
+				  arrive(fx, &io, REQ_OP_READ, 4096, true, ns));
+		KUNIT_EXPECT_EQ(test, io.io.verdict, LINNOS_VERDICT_NONE);
+		complete_io(fx, &io, BLK_STS_OK, ns + 5000000);
+		KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, ns + 9000000),
+				BLK_LINNOS_UNKNOWN);
+	}
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_SLOW), 8);
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_INFERENCES), 16);
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 0);
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_FALSE_SUBMITS),
+			0);
+
+	KUNIT_EXPECT_EQ(test, linnos_expect(linnos, 4096, ns, false, &drive),
+			BLK_LINNOS_UNKNOWN);
+	KUNIT_EXPECT_EQ(test, drive.known, BLK_EXPECT_LATENCY);
+	KUNIT_EXPECT_EQ(test, drive.flags & ~BLK_EXPECT_STALE,
+			BLK_EXPECT_NO_CHOICE);
+	KUNIT_EXPECT_EQ(test, drive.latency_us, 5000);
+
+	/* not by a read that does not complete, either */
+	linnos->stall_us = 100;
+	arrive(fx, &io, REQ_OP_READ, 4096, false, ns);
+	KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, ns + 900000),
+			BLK_LINNOS_UNKNOWN);
+	complete_io(fx, &io, BLK_STS_OK, ns + 900000);
+	linnos->stall_us = 0;
+
+	/* trees do */
+	fill_trees(fx->file, &x);
+	KUNIT_ASSERT_EQ(test, upload_trees(fx, TREES_BYTES), 0);
+	KUNIT_EXPECT_TRUE(test, active_of(fx)->chooses);
+	KUNIT_EXPECT_NE(test, expected_of(fx, 4096, ns), BLK_LINNOS_UNKNOWN);
+}
+
 /* Peers: the first drive names others; the last one has no model. */
 
 #define DRIVES (LINNOS_PEERS_MAX + 2)
@@ -892,6 +960,8 @@ static int give_model(struct peers_fixture *fx, struct blk_linnos *linnos,
 	mutex_lock(&linnos->lock);
 	ret = linnos_set_model(linnos, fx->file, bytes, &why);
 	mutex_unlock(&linnos->lock);
+	if (!ret)
+		let_it_choose(linnos);
 	return ret;
 }
 
@@ -1153,6 +1223,10 @@ static void linnos_test_peers_unknown(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, give_model(fx, peer, HEADER), 0);
 	takes_us(peer, 1000000, 100);
 	KUNIT_EXPECT_FALSE(test, is_admitted(linnos, ns));
+	/* a model by which nothing is chosen */
+	rcu_dereference_protected(peer->model, true)->chooses = false;
+	KUNIT_EXPECT_TRUE(test, is_admitted(linnos, ns));
+	let_it_choose(peer);
 
 	/* all that were named have gone, or none are named any more */
 	linnos_leave(peer);
@@ -1337,6 +1411,7 @@ static struct kunit_case linnos_latency_cases[] = {
 	KUNIT_CASE(linnos_test_refuses),
 	KUNIT_CASE(linnos_test_lowest),
 	KUNIT_CASE(linnos_test_expects_us),
+	KUNIT_CASE(linnos_test_no_choice),
 	{}
 };
 

@@ -440,6 +440,7 @@ def outcome(row: Any, threshold_us: int) -> str:
         decisions.PROBE: "admitted all the same, as a probe",
         decisions.STALLED: "stalled: reads are in flight and none has come back",
         decisions.KEPT: "predicted slow and kept, since no peer was sooner",
+        decisions.NO_CHOICE: "admitted, by a model that does not choose",
     }.get(int(row["reason"]))
     peers = _peers(row)
     if row["revoked"]:
@@ -456,13 +457,16 @@ def outcome(row: Any, threshold_us: int) -> str:
     if latency_us == decisions.UNKNOWN:
         return f"{words}; its end was not seen"
     slow = latency_us > threshold_us
+    took = f"{words}; took {latency_us} us, {'slow' if slow else 'fast'}"
+    if row["reason"] == decisions.NO_CHOICE:
+        return took
     judged = {
         (True, True): "rightly",
         (True, False): "a false revoke, had it been refused",
         (False, True): "let through",
         (False, False): "rightly",
     }[predicted_slow, slow]
-    return f"{words}; took {latency_us} us, {'slow' if slow else 'fast'}: {judged}"
+    return f"{took}: {judged}"
 
 
 def _peers(row: Any) -> str:

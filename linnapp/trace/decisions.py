@@ -18,7 +18,7 @@ import numpy.typing as npt
 from linnapp.trace.blktrace import parse_device
 
 #: What the kernel found, as its trace event numbers and names it.
-FAST, SLOW, PROBE, NO_MODEL, STALLED, KEPT = 0, 1, 2, 4, 5, 6
+FAST, SLOW, PROBE, NO_MODEL, STALLED, KEPT, NO_CHOICE = 0, 1, 2, 4, 5, 6, 7
 REASONS = {
     FAST: "fast",
     SLOW: "slow",
@@ -26,6 +26,7 @@ REASONS = {
     NO_MODEL: "no-model",
     STALLED: "stalled",
     KEPT: "kept",
+    NO_CHOICE: "no-choice",
 }
 _REASON_OF = {name.encode(): number for number, name in REASONS.items()}
 

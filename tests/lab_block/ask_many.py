@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Run in the guest by test_ask.sh, with nullb_a (40 us), nullb_b (100 us) and nullb_c (110 us).
 
-All three have a model that predicts the mean of the last four reads. Each check fails by an
+All three have a model that predicts what the last read took, rounded up. Each check fails by an
 assertion.
 """
 
@@ -174,7 +174,7 @@ def kinds() -> None:
     assert answer.drives[1] == Drive("off") and answer.best == {0, 1, 2}
     linnos("nullb_b", "mode", "observe")
     for name, fd in zip(NAMES[1:], FDS[1:], strict=True):
-        use(name, "mean")
+        use(name, "last")
         read(fd)
 
 
@@ -197,8 +197,8 @@ def a_promise() -> None:
     assert ask(FDS).best == {0}
     read(FDS[0], 1)
     linnos("nullb_a", "probe_after_revokes", "0")
-    use("nullb_a", "mean")
-    use("nullb_b", "mean")
+    use("nullb_a", "last")
+    use("nullb_b", "last")
     read(FDS[1])
     linnos("nullb_a", "probe_after_us", "1000")
     read(FDS[0])

@@ -14,7 +14,7 @@ off 0 0" "$(python3 $TESTS/ask.py /dev/$disk)"
 	echo observe >/sys/block/$disk/linnos/mode
 	expect "$disk, without a model" "0
 no model 0 0" "$(python3 $TESTS/ask.py /dev/$disk)"
-	use_model $disk mean observe
+	use_model $disk last observe
 done
 null_disk nullb_y
 dmsetup create stack --table "0 65536 linear /dev/nullb_y 0" --noudevsync --noudevrules ||
@@ -29,10 +29,10 @@ for disk in nullb_a nullb_b nullb_c; do
 	rmdir /sys/kernel/config/nullb/$disk
 done
 null_disk nullb_p
-use_model nullb_p mean observe
+use_model nullb_p last observe
 for round in $(seq 5); do
 	null_disk nullb_r
-	use_model nullb_r mean observe
+	use_model nullb_r last observe
 	python3 -B $TESTS/ask_removed.py nullb_p nullb_r &
 	asking=$!
 	sleep 0.005

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from trees_by_hand import last_read
 
 from linnapp.lab.array import Array
 from linnapp.model import LatencyModel, Model
@@ -59,7 +60,8 @@ def constant_model(output_bias: tuple[int, int], **weights: np.ndarray) -> Model
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``slow`` and ``fast`` whatever the read; ``queue`` and ``deep``: slow from 10 and 300 pending
-    pages; ``mean``, of latencies: slow if the last four reads took more than 50 us on average.
+    pages; of latencies ``last``, slow if the last read took more than 50 us, and ``mean``, of the
+    last four reads, without trees.
     """
     directory = tmp_path_factory.mktemp("models")
     constant_model((0, 1)).save(directory / "slow.linnos")
@@ -76,14 +78,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     constant_model(
         (2_500_000, 0), hidden_weights=hidden_weights, output_weights=output_weights
     ).save(directory / "deep.linnos")
-    LatencyModel(
-        np.zeros((0, 15), np.uint32),
-        np.zeros((0, 16), np.int16),
-        base=0,
-        threshold_us=150,
-        refuse_us=50,
-        overdue_us=1_000_000,
-    ).save(directory / "mean.linnos")
+    limits = {"threshold_us": 150, "refuse_us": 50, "overdue_us": 1_000_000}
+    last_read(**limits).save(directory / "last.linnos")
+    LatencyModel.mean_of_last(**limits).save(directory / "mean.linnos")
     return directory
 
 

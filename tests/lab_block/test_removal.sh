@@ -44,12 +44,12 @@ exec 3>&-
 
 # a peer that goes while it is asked, while it is named, and while it is read from
 null_disk nullb_p
-use_model nullb_p mean enforce
+use_model nullb_p last enforce
 peers=$(linnos_dir nullb_p)/peers
 lcread -n 4 /dev/nullb_p >/dev/null
 for round in $(seq 5); do
 	null_disk nullb_r
-	use_model nullb_r mean observe
+	use_model nullb_r last observe
 	echo nullb_p >$(linnos_dir nullb_r)/peers || fail "naming one that stays"
 	echo nullb_r >$peers || fail "naming one that goes"
 	while [ -e /sys/block/nullb_r ]; do lcread -n 20 /dev/nullb_p; sleep 0.0003; done >$OUT/asking &

@@ -7,8 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-
-from linnapp.model import LatencyModel
+from trees_by_hand import last_read
 
 pytestmark = pytest.mark.qemu
 
@@ -60,7 +59,7 @@ wait $stays
 
 def test_a_peer_vanishes_while_it_is_asked_and_named(boot_qemu, tmp_path: Path) -> None:
     model = tmp_path / "slow.linnos"
-    LatencyModel.mean_of_last(threshold_us=1, refuse_us=1, overdue_us=1_000_000).save(model)
+    last_read(threshold_us=1, refuse_us=1, overdue_us=1_000_000).save(model)
     ran = boot_qemu(
         SCRIPT.format(model=model, rounds=ROUNDS),
         n_drives=2,

@@ -201,12 +201,13 @@ def test_what_peers_told_is_said(
         + PEER.format(0, 8, 1, "unknown", 0, "")
         + PEER.format(0, 8, 2, "unknown", 0, "")
         + slow(8, "kept")
+        + slow(8, "no-choice")
         + PEER.format(0, 24, 2, "fast", 1, "")
     )
     found = explain("--events", tmp_path / "events.txt", "--model", tmp_path / "mean.linnos")
     kept = "predicted slow and kept, since no peer was sooner"
     assert [(each["peers"] or {}).get("soonest_us") for each in found["decisions"]] == [
-        *(300, 950, None, 0xFFFFFF, None, None),
+        *(300, 950, None, 0xFFFFFF, None, None, None),
     ]
     assert found["decisions"][1]["peers"] == {"asked": 2, "soonest": "251:2", "soonest_us": 950}
     assert [each["outcome"].rpartition("; ")[0] for each in found["decisions"]] == [
@@ -216,7 +217,9 @@ def test_what_peers_told_is_said(
         f"{kept} (of 2 peers the soonest, 251:2, stalls)",
         "admitted all the same, as a probe",
         f"{kept} (of 2 peers none could tell)",
+        "admitted, by a model that does not choose",
     ]
+    assert found["decisions"][-1]["outcome"].endswith("took 1000 us, slow")
 
 
 def test_an_overdue_read_is_said_to_be_the_reason(

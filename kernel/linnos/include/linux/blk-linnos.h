@@ -20,8 +20,8 @@ struct block_device;
  *	answer, and who gets it need not ask other drives.
  * @BLK_LINNOS_FAST: serve it fast
  * @BLK_LINNOS_UNKNOWN: there is nobody to tell: a drive without a policy or a
- *	model, one whose mode is off or that is asleep, or one that is gone. As
- *	good as a fast one.
+ *	model, or with a model that does not choose, one whose mode is off or that
+ *	is asleep, or one that is gone. As good as a fast one.
  * @BLK_LINNOS_SLOW: serve it slowly
  * @BLK_LINNOS_NOT_ASKED: for the caller, a drive that may not serve the read
  * @BLK_LINNOS_US: serve it within some time, by a model of latencies. In the

@@ -21,6 +21,7 @@ enum linnos_reason {
 	LINNOS_NO_MODEL = 4,
 	LINNOS_STALLED = 5, /* the model said fast, the stall rule slow */
 	LINNOS_KEPT = 6, /* slow, and no peer is sooner */
+	LINNOS_NO_CHOICE = 7, /* the model tells how long, and does not choose */
 };
 
 #endif /* _TRACE_LINNOS_REASON */
@@ -31,6 +32,7 @@ TRACE_DEFINE_ENUM(LINNOS_PROBE);
 TRACE_DEFINE_ENUM(LINNOS_NO_MODEL);
 TRACE_DEFINE_ENUM(LINNOS_STALLED);
 TRACE_DEFINE_ENUM(LINNOS_KEPT);
+TRACE_DEFINE_ENUM(LINNOS_NO_CHOICE);
 TRACE_DEFINE_ENUM(BLK_LINNOS_PROBE);
 TRACE_DEFINE_ENUM(BLK_LINNOS_FAST);
 TRACE_DEFINE_ENUM(BLK_LINNOS_UNKNOWN);
@@ -43,7 +45,8 @@ TRACE_DEFINE_ENUM(BLK_LINNOS_SLOW);
 		{ LINNOS_PROBE,			"probe" },	\
 		{ LINNOS_NO_MODEL,		"no-model" },	\
 		{ LINNOS_STALLED,		"stalled" },	\
-		{ LINNOS_KEPT,			"kept" })
+		{ LINNOS_KEPT,			"kept" },	\
+		{ LINNOS_NO_CHOICE,		"no-choice" })
 
 #define show_linnos_expected(expected)				\
 	__print_symbolic(expected,				\

@@ -59,11 +59,14 @@ enum blk_expect_known {
  *		is not slow, nor a probe, for probe_after_us: what is known may be old
  * PROBE	and that is why this read should be sent there, to look again. One
  *		asker at a time is told so, who should do it
+ * NO_CHOICE	its model has learnt too little to choose by: @latency_us is told, and
+ *		&blk_expect.best is as if nothing were known
  */
 #define BLK_EXPECT_SLOW 0x00000001
 #define BLK_EXPECT_STALLED 0x00000002
 #define BLK_EXPECT_STALE 0x00000004
 #define BLK_EXPECT_PROBE 0x00000008
+#define BLK_EXPECT_NO_CHOICE 0x00000010
 
 /**
  * struct blk_expect_drive - a drive, and what is expected of it

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""Models of latencies of one tree, made by hand: they can be foreseen, and they choose.
+
+A model without trees, the mean of the last four reads, does not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from linnapp.model import LatencyModel
+from linnapp.model.latency_model import DEPTH, FEATURES, FRACTION_BITS, HISTORY, N_SPLITS
+
+#: Where the predictions of `last_read` step, in us: each is the upper end of what it stands for.
+STEPS_US = (10, 20, 30, 40, 50, 60, 80, 100, 120, 150, 200, 300, 500, 1000, 2000, 5000)
+
+
+def one_tree(
+    limits: Sequence[tuple[str, int]], leaves_us: Sequence[float], **header: int
+) -> LatencyModel:
+    """A tree that goes right where a feature is above its limit, level by level from the root."""
+    splits = [FEATURES.index(feature) << 24 | limit for feature, limit in limits]
+    leaves = [round(math.log2(us) * (1 << FRACTION_BITS)) for us in leaves_us]
+    return LatencyModel(
+        np.array([splits], np.uint32), np.array([leaves], np.int16), base=0, **header
+    )
+
+
+def last_read(**header: int) -> LatencyModel:
+    """What the read took that completed last, rounded up to one of `STEPS_US`."""
+    order = [
+        ((2 * place + 1) << (DEPTH - 1 - level)) - 1
+        for level in range(DEPTH)
+        for place in range(1 << level)
+    ]
+    return one_tree([("latency_us_1", STEPS_US[i]) for i in order], STEPS_US, **header)
+
+
+def last_four(fast_us: int, slow_us: int, limit_us: int, **header: int) -> LatencyModel:
+    """The mean of the last four reads, each of them taken to be slow above a limit, else fast."""
+    limits = [
+        (f"latency_us_{level + 1}", limit_us) for level in range(DEPTH) for _ in range(1 << level)
+    ]
+    slow = [leaf.bit_count() for leaf in range(N_SPLITS + 1)]
+    means = [(n * slow_us + (HISTORY - n) * fast_us) / HISTORY for n in slow]
+    return one_tree(limits, means, **header)
