@@ -68,7 +68,7 @@ class Case:
     kernel : str
         A key of `KERNELS`.
     mode : str or None
-        What is written to the drive's `mode`; None where there is none.
+        What is written to the drive's `mode`, one after the other; None where there is none.
     asleep : bool
         Wait until the drive sleeps for want of hinted reads.
     ns : dict of int to list of float
@@ -100,7 +100,8 @@ def _boot(case: Case, kernel: Path, commands: Sequence[Sequence[str]], timeout_s
     """Run null_reads with each of some arguments in one guest; what it printed."""
     setup = ""
     if case.mode:
-        setup = f"cat {MODEL} >{_POLICY}/model\necho {case.mode} >{_POLICY}/mode\n"
+        setup = f"cat {MODEL} >{_POLICY}/model\n"
+        setup += "".join(f"echo {mode} >{_POLICY}/mode\n" for mode in case.mode.split())
     if case.asleep:
         setup += f"sleep {ASLEEP_AFTER_S}\n"
     output = io.BytesIO()
@@ -187,6 +188,7 @@ def off_cost() -> None:
         Case("unpatched", "unpatched", None),
         Case("unpatched, again", "unpatched", None),
         Case("off", "patched", "off"),
+        Case("off again", "patched", "observe off"),
         Case("observe, no hints", "patched", "observe", asleep=True),
         Case("... first seconds", "patched", "observe"),
     ]

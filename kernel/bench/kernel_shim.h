@@ -399,8 +399,6 @@ struct rq_qos_ops {
 };
 #define rq_qos_add(...) 0
 #define rq_qos_del(rqos) ((void)(rqos))
-#define blk_mq_freeze_queue(q) ((void)(q))
-#define blk_mq_unfreeze_queue(q) ((void)(q))
 
 #define LINNOS_TRACE_HISTORY 4
 enum linnos_reason {

@@ -438,7 +438,7 @@ struct linnos_upload {
  * @peers: drives with the same data, or NULL if none were named
  * @failover_us: what it costs to be refused here and to ask elsewhere
  * @drives: among all drives, see blk-linnos-peers.c
- * @attached: @rqos is in the queue's list; never if @mode is off
+ * @attached: @rqos is in the queue's list: since @mode first left off
  * @key_held: this disk counts in blk_linnos_key
  * @wake_work: wakes the drive up
  * @sleep_work: sends it to sleep when there are no hinted reads

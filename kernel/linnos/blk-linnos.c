@@ -149,7 +149,9 @@
  * when they complete, and so nothing is ever counted out that was not counted
  * in.
  *
- * Off. The policy is in the queue's list only while its mode is not off.
+ * Off. The policy is in the queue's list from when it is first switched on until
+ * the disk goes. To switch it off is what falling asleep is, and so it takes effect
+ * at once, whatever is in flight; there is nobody to wake it.
  *
  * Many CPUs. What several CPUs write on every I/O, a line of memory, goes from
  * one to the next, and costs each of them more than all else here. So a CPU that
@@ -1880,7 +1882,7 @@ void blk_linnos_forget_bios(struct request *rq)
 			linnos_end(rq->q->disk->linnos, bio, BLK_STS_TRANSPORT);
 }
 
-/* Never: a disk that goes has been switched off. But the list asks for one. */
+/* Never: a disk that goes has been detached. But the list asks for one. */
 static void blk_linnos_exit(struct rq_qos *rqos)
 {
 }
@@ -1943,7 +1945,7 @@ static int linnos_attach(struct blk_linnos *linnos)
 	return ret;
 }
 
-/* Waits for the I/O in flight. */
+/* The disk goes. Waits for the I/O in flight. */
 static void linnos_detach(struct blk_linnos *linnos)
 {
 	struct request_queue *q = linnos->disk->queue;
@@ -2015,16 +2017,17 @@ static void linnos_sleep_work(struct work_struct *work)
  * @linnos: the disk's policy
  * @mode: the new mode
  *
- * Leaving off waits until the disk has no I/O in flight, so that what is
- * pending is known, and starts with an empty history. So does switching off:
- * the policy is taken off the queue, and I/O costs what it did without.
+ * The first time that it leaves off it joins the queue's list, which waits for the
+ * I/O in flight. Nothing else waits: to switch off must work on a drive that does
+ * not answer, and what is in flight then is counted out when it ends. Leaving off
+ * starts with an empty history, and I/O in flight that arrived before is not
+ * counted.
  *
  * Context: Process context, @linnos->lock held.
  * Return: 0 or -ENOMEM.
  */
 int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 {
-	struct request_queue *q = linnos->disk->queue;
 	int ret;
 
 	lockdep_assert_held(&linnos->lock);
@@ -2033,7 +2036,6 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 		WRITE_ONCE(linnos->mode, mode);
 		WRITE_ONCE(linnos->awake, false);
 		linnos_release_key(linnos);
-		linnos_detach(linnos);
 		return 0;
 	}
 	if (linnos->mode != LINNOS_OFF) {
@@ -2048,11 +2050,8 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 	if (ret)
 		return ret;
 	linnos_hold_key(linnos);
-
-	blk_mq_freeze_queue(q);
 	WRITE_ONCE(linnos->mode, mode);
 	linnos_set_awake(linnos);
-	blk_mq_unfreeze_queue(q);
 	return 0;
 }
 
@@ -2121,6 +2120,7 @@ void blk_linnos_unregister(struct gendisk *disk)
 	linnos_leave(linnos);
 	mutex_lock(&linnos->lock);
 	linnos_set_mode(linnos, LINNOS_OFF);
+	linnos_detach(linnos);
 	mutex_unlock(&linnos->lock);
 	/*
 	 * It is off, so they do nothing, and sleep_work does not come again.

@@ -33,9 +33,12 @@ wait $hinted || fail "hinted reads"
 grep -q 'other=[1-9]' "$OUT/hinted" && fail "a hinted read failed otherwise"
 grep -q 'busy=[1-9]' "$OUT/hinted" || fail "nothing was revoked"
 grep -q 'ok=[1-9]' "$OUT/hinted" || fail "nothing was admitted"
-# off is off the queue
+# off counts nothing, and what was counted before has been counted out
 expect mode off "$(cat $dir/mode)"
-[ ! -e /sys/kernel/debug/block/$disk/rqos/linnos ] || fail "off, and still in the queue"
+expect_idle $disk
+reads=$(stat_of $disk reads)
+expect "reads, off" "ok=8 busy=0 other=0" "$(lcread -n 8 /dev/$disk)"
+expect "counted, off" "$reads" "$(stat_of $disk reads)"
 echo observe >$dir/mode
 expect_idle $disk
 cmp $dir/model "$MODELS/queue.linnos" || fail "not the last model"
