@@ -248,7 +248,9 @@ TEST(a_copy_has_the_beginning_of_a_large_read)
 	s.now_ns += 100 * MS;
 	a->drives[2].heard_ns = s.now_ns;
 	assert(linnos_pread(a, buf, sizeof(buf), 0) == BYTES);
+	array_lock(a);
 	assert(a->drives[BAD].read_pages == (1 << 20) / 4096);
+	array_unlock(a);
 	let_go(a, &s);
 	put_away(a, N, fds);
 	close_pipe(&s);
