@@ -408,7 +408,7 @@ def test_ctrl_c_keeps_the_best_epoch_of_every_drive(tmp_path: Path) -> None:
         [
             *(sys.executable, "-m", "linnapp", "train", "--bias", "2", "-o", "m"),
             *("--trace", "d0.blk", "--trace", "d1.blk", "--epochs", "100000"),
-            *("--patience", "100000", "--processes", "2"),
+            *("--patience", "100000", "--processes", "2", "--even-if-worse"),
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
