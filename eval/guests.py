@@ -217,12 +217,17 @@ def record(scenario: Scenario, out_dir: Path) -> list[Path]:
     """
     places = places_of(out_dir)
     drives = scenario.array.devices
+    blks = [out_dir / f"{Path(drive).name}.blk" for drive in drives]
+    # To write over a file takes the guest other moments than to make one: a recording that is made
+    # again would not be the same.
+    for left in (*blks, out_dir / "baseline.json", out_dir / "baseline.log"):
+        left.unlink(missing_ok=True)
     command = ["linnapp", "trace", *drives, "-o", str(places.cwd), "--"]
     # What a replay writes beforehand is recorded as well.
     replayer = f"{WAIT_FOR_FULL_SECOND}exec {shlex.join(_replayer(scenario, 'baseline', places))}"
     command += ["sh", "-ec", replayer]
     _run(command, scenario, places, out_dir.with_suffix(".txt"))
-    return [out_dir / f"{Path(drive).name}.blk" for drive in drives]
+    return blks
 
 
 def upload(devices: Iterable[str], models: Iterable[str], mode: str) -> str:
