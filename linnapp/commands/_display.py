@@ -115,7 +115,7 @@ class TrainingDisplay:
                 f"{drive}: as trained it refuses {before['false_revoke_share']:.1%} of the fast "
                 f"reads of the validation slice, and the array's mean read takes "
                 f"{before['mean_us']:.1f} us; its margin is raised to refuse at most "
-                f"{record['max_refused']:.0%} and be no worse than refusing none"
+                f"{record['max_refused']:.0%} and be better than refusing none"
             )
         self._line(
             f"{drive}: validation: refuses {now['false_revoke_share']:.1%} of the fast reads; the "

@@ -208,8 +208,8 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--even-if-worse",
             is_flag=True,
-            help="Write a network even if, by the validation slice, admitting every read would be "
-            "better.",
+            help="Write a network even if, by the validation slice, it is not better than "
+            "admitting every read, by more than chance.",
         ),
         click.option(
             "--max-refused",

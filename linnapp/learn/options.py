@@ -120,8 +120,8 @@ class Recipe:
         Share of the fast reads of the training slice and of the validation slice that a model may
         refuse; 1 is no limit. By the kind unless given.
     even_if_worse : bool
-        Make a network even if admitting every read would be better, by the validation slice. A
-        latency model of which that holds refuses nothing.
+        Make a network even if, by the validation slice, it is not better than admitting every
+        read, by more than chance. A latency model of which that holds refuses nothing.
     hedge_percentile : float
         With a latency model: a read is late when it takes longer than so many percent do of those
         that are predicted to take as long.
