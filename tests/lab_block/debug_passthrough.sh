@@ -34,21 +34,9 @@ passes()
 }
 
 # SCSI: 20 ms a command
-host=/sys/bus/pseudo/drivers/scsi_debug
-echo 0 >$host/fake_rw || fail "no scsi_debug"
-echo 20000000 >$host/ndelay
-echo 1 >$host/add_host || fail "no SCSI host"
-for i in $(seq 100); do
-	disk=$(ls $host/adapter*/host*/target*/*/block 2>/dev/null | grep -o 'sd.*')
-	[ -n "$disk" ] && [ -b /dev/$disk ] && break
-	sleep 0.1
-done
-[ -b "/dev/$disk" ] || fail "no SCSI disk"
-sleep 2 # the partition table has been read
+scsi_disk 20000000
 passes scsi $disk /dev/$disk
-echo -1 >$host/add_host
-for i in $(seq 100); do [ -e /sys/block/$disk ] || break; sleep 0.1; done
-[ ! -e /sys/block/$disk ] || fail "the SCSI disk is still there"
+no_scsi_disk
 no_leaks
 
 # NVMe over a loop target on a null_blk disk: the ioctl, and io_uring's command

@@ -85,6 +85,29 @@ no_nvme()
 	rmdir $nvmet/ports/1 $subsystem/namespaces/1 $subsystem
 }
 
+# scsi_disk NSEC: a disk of scsi_debug's, $disk, that takes so long for a command
+scsi_disk()
+{
+	host=/sys/bus/pseudo/drivers/scsi_debug
+	echo 0 >$host/fake_rw || fail "no scsi_debug"
+	echo "$1" >$host/ndelay
+	echo 1 >$host/add_host || fail "no SCSI host"
+	for i in $(seq 100); do
+		disk=$(ls $host/adapter*/host*/target*/*/block 2>/dev/null | grep -o 'sd.*')
+		[ -n "$disk" ] && [ -e /sys/block/$disk/linnos/mode ] && [ -b /dev/$disk ] && break
+		sleep 0.1
+	done
+	[ -b "/dev/$disk" ] || fail "no SCSI disk"
+	sleep 2 # the partition table has been read
+}
+
+no_scsi_disk()
+{
+	echo -1 >$host/add_host
+	for i in $(seq 100); do [ -e /sys/block/$disk ] || break; sleep 0.1; done
+	[ ! -e /sys/block/$disk ] || fail "the SCSI disk is still there"
+}
+
 # use_model DISK MODEL MODE: no probes, which would admit reads that are to be
 # revoked whenever the guest takes its time
 use_model()

@@ -4,17 +4,7 @@
 # In real time too (tests/qemu): nothing here depends on how long it takes.
 . "$TESTS/lib.sh"
 
-host=/sys/bus/pseudo/drivers/scsi_debug
-echo 0 >$host/fake_rw || fail "no scsi_debug"
-echo 100000 >$host/ndelay
-echo 1 >$host/add_host || fail "no SCSI host"
-for i in $(seq 100); do
-	disk=$(ls $host/adapter*/host*/target*/*/block 2>/dev/null | grep -o 'sd.*')
-	[ -n "$disk" ] && [ -e /sys/block/$disk/linnos/mode ] && [ -b /dev/$disk ] && break
-	sleep 0.1
-done
-[ -b "/dev/$disk" ] || fail "no SCSI disk"
-sleep 2 # the partition table has been read
+scsi_disk 100000
 use_model $disk fast enforce
 dir=$(linnos_dir $disk)
 
@@ -46,7 +36,5 @@ wait $unanswered
 expect_idle $disk
 echo 0 >$dir/stall_us
 expect "good again" "ok=4 busy=0 other=0" "$(lcread -n 4 /dev/$disk)"
-echo -1 >$host/add_host
-for i in $(seq 100); do [ -e /sys/block/$disk ] || break; sleep 0.1; done
-[ ! -e /sys/block/$disk ] || fail "the SCSI disk is still there"
+no_scsi_disk
 clean_log
