@@ -20,7 +20,7 @@ from fake_sysfs import activate_what_is_written, make_tree
 from test_model_format import random_model
 from test_training import array_trace
 
-from linnapp.drive import recalibration
+from linnapp.drive import comparison, recalibration
 from linnapp.drive.comparison import MeanComparison, compare
 from linnapp.drive.recalibration import decide, recalibrate
 from linnapp.drive.sysfs import Drive
@@ -267,6 +267,37 @@ def test_models_are_compared_on_the_test_slice_alone(array: Path) -> None:
     without = compare(trace, always_fast(90), None, RECIPE, 2)
     assert isinstance(without, MeanComparison)
     assert without.active_mean_us == pytest.approx(newest.mean()) and not without.new_is_better
+
+
+def test_a_network_that_is_lower_by_chance_takes_no_place(
+    array: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two that know nothing one has the lower mean; one that knows has it beyond chance."""
+    n, new, active = 2000, always_slow(90), always_slow(90)
+    latency_us = np.zeros(n, np.uint32)
+    refused: dict[int, np.ndarray] = {}
+
+    def verdicts(_: Path, model: Model, *__: object, **___: object) -> tuple[np.ndarray, ...]:
+        return latency_us, refused[id(model)], np.ones(n, np.uint16)
+
+    def is_better() -> tuple[bool, bool]:
+        """By its mean, and beyond chance."""
+        compared = compare(array, new, active, RECIPE, 3)
+        assert isinstance(compared, MeanComparison)
+        return compared.new_mean_us < compared.active_mean_us, compared.new_is_better
+
+    monkeypatch.setattr(comparison, "_verdicts", verdicts)
+    blind, knowing = [], []
+    for draw in range(100):
+        rng = np.random.default_rng(draw)
+        latency_us[:] = np.where(rng.random(n) < 0.05, 2000, 90)
+        refused[id(new)], refused[id(active)] = rng.random((2, n)) < 0.05
+        blind.append(is_better())
+        refused[id(new)] = latency_us > 90
+        knowing.append(is_better())
+    by_mean, beyond_chance = np.sum(blind, axis=0)
+    assert by_mean >= 35 and beyond_chance <= 6
+    assert np.sum(knowing, axis=0).min() >= 95
 
 
 def test_what_killed_runs_left_is_removed(array: Path) -> None:
