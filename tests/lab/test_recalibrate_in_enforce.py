@@ -64,7 +64,6 @@ def test_five_rounds_of_one_load_leave_point_and_refusals_and_another_load_is_fo
     boot(
         RUN.format(traces=traces, round_s=ROUND_S, rounds=ROUNDS, bursts=BURSTS, slower=SLOWER),
         Array(n_drives=3, size_mb=256),
-        timeout_s=1500,
     )
     log = (tmp_path / "log").read_text()
     modes = [line.split()[1:] for line in log.splitlines() if line.startswith("--- ")]

@@ -72,7 +72,7 @@ def test_drives_of_any_block_size_are_read_without_a_detour(
         ran = subprocess.run(
             [built / "tests" / "test_rings", "a_drive_tells_its_blocks"],
             env={**os.environ, "LINNOS_DEVICE": device, "LINNOS_BLOCK_BYTES": str(block_bytes)},
-            capture_output=True, text=True, timeout=120, check=False,
+            capture_output=True, text=True, timeout=600, check=False,
         )  # fmt: skip
     finally:
         subprocess.run(["/sbin/losetup", "--detach", device], check=True)
@@ -246,7 +246,7 @@ def test_the_loop_of_the_man_page_serves_a_ring_that_is_full(built: Path, tmp_pa
         replica.write_bytes(b"x" * (64 * 4096))
     os.truncate(replicas[1], 32 * 4096)
     ran = subprocess.run(
-        [tmp_path / "p", *replicas], capture_output=True, text=True, timeout=120, check=False
+        [tmp_path / "p", *replicas], capture_output=True, text=True, timeout=600, check=False
     )
     assert ran.returncode == 0, (ran.returncode, ran.stderr)
     hedges, failovers = map(int, re.findall(r"\d+", ran.stdout))

@@ -417,7 +417,7 @@ def test_told_to_end_while_it_records_it_leaves_the_mode_as_it_was(
         assert process.stdout is not None and process.stdout.readline() == "recording\n"
         assert Drive("sda").mode == "observe"
         process.send_signal(number)
-        process.wait(timeout=60)
+        process.wait(timeout=600)
     assert process.returncode in (128 + number, -number)
     assert Drive("sda").mode == "enforce"
 
