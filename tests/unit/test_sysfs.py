@@ -302,6 +302,7 @@ def test_status_says_what_share_is_slow_whoever_decides(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A point below the median read: half of a healthy drive's reads are beyond it."""
+    monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
     for name, count in (
         *(("reads", 2000), ("latency_critical", 2000), ("admitted", 1980), ("revoked", 20)),
