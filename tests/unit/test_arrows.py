@@ -12,7 +12,8 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "linnapp"
 
 #: Each room may import from those named; all may import from what lies at the top of the package
-#: (checks of arguments, errors, files, types of options). The lab stands beside: it may be used by commands alone.
+#: (checks of arguments, errors, files, types of options). The lab stands beside: it may be used by
+#: commands alone.
 MAY_IMPORT = {
     "commands": {"drive", "learn", "model", "trace", "lab", "native"},
     "drive": {"learn", "model", "trace"},
