@@ -43,6 +43,7 @@ typedef unsigned int uint;
 #define S64_MAX 0x7fffffffffffffffLL
 #define NSEC_PER_USEC 1000L
 #define NSEC_PER_MSEC 1000000L
+#define NSEC_PER_SEC 1000000000L
 #define USEC_PER_MSEC 1000L
 #define BIT(n) (1UL << (n))
 #define BIT_ULL(n) (1ULL << (n))

@@ -364,6 +364,8 @@ struct linnos_cpu {
  * @limit: reads of more pages have no share in @trust
  * @in_time: the pages of the smallest read that came in time; 0: there was none
  * @backoff: the last probes were slow, wait 2^this times as long
+ * @against: the last probe went against the model's word: not one of a drive that
+ *	was passed over, or only stalls
  * @prober: the process that was given the last probe
  */
 struct linnos_look {
@@ -373,6 +375,7 @@ struct linnos_look {
 	u8 trust;
 	u8 grown;
 	u8 backoff;
+	bool against;
 	u32 limit;
 	u32 in_time;
 	pid_t prober;

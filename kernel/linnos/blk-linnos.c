@@ -128,15 +128,17 @@
  * whose reads are revoked, and the same rule has it looked at: the answer is to
  * send it this read, and the next read of this order of size to arrive there, which
  * has no hint to be known by, is the probe. As long as there is trust each next
- * question is answered so when the last probe has returned.
+ * question is answered so when the last probe has returned, and while it has not
+ * been sent: who asks and sends nothing takes it from nobody.
  *
  * Programs ask by an ioctl, BLKEXPECT, several drives at once: blk-linnos-ioctl.c.
  *
  * Where the models tell microseconds, a drive is passed over that is not slow,
  * only later than others. Then its history grows old too, and may be wrong by
  * now. So it is looked at when it has been passed over for as long as makes one
- * stale, and as often after that: that is one read in a hundred at most. Until
- * then nobody counts how often, which would be a line written by each question.
+ * stale, and as often after that: that is one read in a hundred at most, and earns
+ * no trust. Until then nobody counts how often, which would be a line written by
+ * each question.
  *
  * Asleep. Drives without hinted reads should not pay for those with. One that
  * is on and gets neither a hinted read nor a question for SLEEP_AFTER falls
@@ -233,6 +235,8 @@ static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
 #define PROBE_NUMBER GENMASK_ULL(9, 3)
 #define PROBE_SINCE GENMASK_ULL(63, 10)
 #define PROBE_SINCE_MASK (PROBE_SINCE >> 10)
+/* No CPU's clock, and nobody's idea of the time, is further behind than this. */
+#define PROBE_BEHIND_NS (60 * NSEC_PER_SEC)
 
 static_assert((PROBE_NUMBER >> 3) * LINNOS_SIZES + LINNOS_SIZES - 1 <=
 	      LINNOS_BIO_NUMBER >> 21);
@@ -671,13 +675,16 @@ static bool linnos_probe_claim(struct blk_linnos *linnos, u32 size, u32 pages,
 	/* one at a time, but not if the host holds it back */
 	if (probe & PROBE_ISSUED)
 		return false;
+	/* it is whose read comes first: let this one send his, too */
+	if (again && !number && probe & PROBE_OPEN)
+		return true;
 	if (probe & PROBE_IN_FLIGHT) {
 		/* who did not make use of the last one comes after the others */
 		if (READ_ONCE(look->prober) == task_tgid_nr(current))
 			backoff++;
 		/* nor may the clock of this CPU be behind the other's */
 		if (held_ns <= patience_ns << backoff ||
-		    held_ns > PROBE_SINCE_MASK >> 1)
+		    held_ns > PROBE_SINCE_MASK - PROBE_BEHIND_NS)
 			return false;
 		if (watch)
 			given_up_ns = linnos_watch_probe_since(watch, size);
@@ -831,7 +838,7 @@ static void linnos_in_time(struct linnos_look *look, u32 pages)
 {
 	u32 in_time = READ_ONCE(look->in_time);
 
-	if (unlikely(!in_time || pages < in_time))
+	if (unlikely(pages && (!in_time || pages < in_time)))
 		WRITE_ONCE(look->in_time, pages);
 }
 
@@ -839,8 +846,8 @@ static void linnos_in_time(struct linnos_look *look, u32 pages)
  * Of reads of one order of size, too, the larger are later: what they take says
  * nothing of smaller ones that came in time. So one that is late and larger than
  * those costs no trust. It limits that to reads half as large, and from there on
- * to larger ones again, a little for each TRUST_LOST that come in time. Return:
- * whether it was that.
+ * to larger ones again, a little for each TRUST_LOST that come in time. Not one
+ * whose @pages are not known, which are 0 then. Return: whether it was that.
  */
 static bool linnos_limit(struct linnos_look *look, u32 pages, bool late)
 {
@@ -913,7 +920,8 @@ static void linnos_probe_done(struct blk_linnos *linnos,
 			told = false;
 	}
 	if (told) {
-		linnos_trust(linnos, io->size, late);
+		if (late || READ_ONCE(look->against))
+			linnos_trust(linnos, io->size, late);
 		if (!late)
 			WRITE_ONCE(look->backoff, 0);
 		else if (backoff < PROBE_MAX_BACKOFF)
@@ -1169,6 +1177,8 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	} else if (!admit && linnos_probe_claim(linnos, io.size, view.pages,
 						now_ns, trust, &io.probe)) {
 		admit = true;
+		WRITE_ONCE(linnos->look[io.size].against,
+			   reason == LINNOS_PREDICTED_SLOW);
 		reason = LINNOS_PROBE;
 		io.verdict = LINNOS_VERDICT_PROBE;
 	}
@@ -1267,6 +1277,8 @@ enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos,
 	    linnos_probe_claim(linnos, view.size, view.pages, now_ns, again,
 			       NULL)) {
 		expected = BLK_LINNOS_PROBE;
+		WRITE_ONCE(linnos->look[view.size].against,
+			   reason == LINNOS_PREDICTED_SLOW);
 		goto out;
 	}
 	/* it goes stale as one whose reads are revoked, once it is passed over */
@@ -1407,9 +1419,9 @@ static void linnos_watch(struct blk_linnos *linnos, const struct bio *bio,
 }
 
 /*
- * A read is not in flight any more, if it ever was. Of how many pages was it? Of
- * a read that was split, and arrived while reads were not watched or all places
- * were taken, those of its last part.
+ * A read is not in flight any more, if it ever was. Of how many pages was it, all
+ * of it? 0 of one that arrived while reads were not watched or all places were
+ * taken.
  */
 static u32 linnos_unwatch(struct blk_linnos *linnos,
 			  const struct bio_linnos *io)
@@ -1419,7 +1431,7 @@ static u32 linnos_unwatch(struct blk_linnos *linnos,
 
 	if (io->watched || (watch && linnos_is_probe(linnos, io)))
 		pages = linnos_watch_end(watch, linnos_place(io));
-	return pages ?: io->pages;
+	return pages;
 }
 
 /* A write is counted in, or a part of one. */
@@ -1558,12 +1570,17 @@ void linnos_served(struct blk_linnos *linnos, struct bio *bio, u64 latency_ns,
 static void linnos_read_ended(struct blk_linnos *linnos,
 			      const struct bio_linnos *io, blk_status_t status)
 {
-	u32 pages = linnos_unwatch(linnos, io);
+	u32 whole = linnos_unwatch(linnos, io);
+	/* of one that was split, those of its last part */
+	u32 pages = whole ?: io->pages;
 	/* nor does one that was not counted, for the drive slept */
 	bool told = !status && io->pages && io->served_us != LINNOS_NOT_SERVED;
 	struct linnos_history history;
 	bool slow = false, late = false;
 
+	/* small ones are not split */
+	if (!io->size)
+		whole = pages;
 	if (io->pages && io->trusted)
 		atomic_dec(&linnos->look[io->size].trusted);
 	if (told) {
@@ -1580,13 +1597,13 @@ static void linnos_read_ended(struct blk_linnos *linnos,
 			linnos_count(linnos, LINNOS_STAT_FALSE_REVOKES);
 		late = linnos_is_late(linnos, io->served_us);
 		if (io->trusted &&
-		    !linnos_limit(&linnos->look[io->size], pages, late))
+		    !linnos_limit(&linnos->look[io->size], whole, late))
 			linnos_trust(linnos, io->size, late);
 		if (!late && io->verdict == LINNOS_VERDICT_FAST)
-			linnos_in_time(&linnos->look[io->size], pages);
+			linnos_in_time(&linnos->look[io->size], whole);
 	}
 	if (io->verdict == LINNOS_VERDICT_PROBE)
-		linnos_probe_done(linnos, io, pages, told, late);
+		linnos_probe_done(linnos, io, whole, told, late);
 }
 
 /**

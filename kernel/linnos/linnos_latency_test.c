@@ -865,6 +865,8 @@ static void linnos_test_expects_us(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, (int)io.io.verdict, LINNOS_VERDICT_PROBE);
 	complete_io(fx, &io, BLK_STS_OK, ns + 100000);
 	KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, ns), BLK_LINNOS_US | 175);
+	/* nothing was said against it that could have been wrong */
+	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 0);
 
 	/* stalled: later than all that are not */
 	fx->linnos->probe_after_us = 0;

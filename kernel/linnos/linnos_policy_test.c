@@ -737,6 +737,29 @@ static void linnos_test_probe_held_up(struct kunit *test)
 	complete_io(fx, &io, BLK_STS_OK, 9200000);
 }
 
+/* One that was promised and never sent is given up after months, too. */
+static void linnos_test_probe_long_ago(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	const u64 day_ns = 86400 * NSEC_PER_SEC;
+	struct linnos_io io;
+
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	fx->linnos->mode = LINNOS_ENFORCE;
+	fx->linnos->probe_after_us = 50;
+	fx->linnos->probe_after_revokes = 0;
+	linnos_forget_past(fx->linnos, 1000000);
+	KUNIT_EXPECT_EQ(test, expected_of(fx, SLOW_BYTES, 2000000),
+			BLK_LINNOS_PROBE);
+	fx->linnos->look[0].prober++;
+	/* it has been promised by a CPU whose clock is ahead */
+	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
+					1900000));
+	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
+				       150 * day_ns));
+	complete_io(fx, &io, BLK_STS_OK, 150 * day_ns + 1000);
+}
+
 static void linnos_test_probe_after_time(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
@@ -969,6 +992,50 @@ static void linnos_test_trust_of_small_ones(struct kunit *test)
 		complete_io(fx, &io, BLK_STS_OK, 1000000);
 	}
 	KUNIT_EXPECT_EQ(test, look->in_time, LINNOS_SMALL_PAGES);
+}
+
+/*
+ * How large a read was that was split is not known, if it has no place: it must not
+ * be taken for its last part, or larger ones are never trusted again.
+ */
+static void linnos_test_trust_of_split_ones(struct kunit *test)
+{
+	const unsigned int part_bytes = 32 * 4096;
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_look *look = &fx->linnos->look[1];
+	struct linnos_io whole;
+	struct bio part;
+	int i;
+
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	fx->linnos->mode = LINNOS_ENFORCE;
+	fx->linnos->probe_after_us = 50;
+	for (i = 0; i < 4; i++) {
+		/* the last is late, and its last part larger than the others' */
+		unsigned int last = i < 3 ? 20 * 4096 : part_bytes;
+
+		bio_init(&whole.bio, NULL, NULL, 0, REQ_OP_READ);
+		whole.bio.bi_iter.bi_size = part_bytes + last;
+		whole.start_ns = 1000000;
+		KUNIT_ASSERT_TRUE(test, linnos_decide(fx->linnos, &whole.bio,
+						      whole.start_ns));
+		linnos_arrive(fx->linnos, &whole.bio);
+		whole.bio.bi_iter.bi_size = last;
+		bio_init(&part, NULL, NULL, 0, REQ_OP_READ);
+		part.bi_iter.bi_size = part_bytes;
+		part.bi_private = &whole.bio;
+		part.bi_end_io = bio_chain_endio;
+		linnos_start(fx->linnos, &part, 0);
+		linnos_start(fx->linnos, &whole.bio, 0);
+		linnos_issued(fx->linnos, &whole.bio);
+		linnos_end(fx->linnos, &part, BLK_STS_OK);
+		complete_io(fx, &whole, BLK_STS_OK,
+			    whole.start_ns + (i < 3 ? 1000 : 1000000));
+	}
+	KUNIT_EXPECT_EQ(test, look->limit, LINNOS_NO_LIMIT);
+	KUNIT_EXPECT_EQ(test, (int)look->trust, 3);
+	KUNIT_EXPECT_EQ(test, atomic_read(&look->trusted), 0);
+	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
 }
 
 /* Two want to send the probe at once: one does, and the other changes nothing. */
@@ -1327,6 +1394,37 @@ static void linnos_test_expect_probe(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2500001), BLK_LINNOS_SLOW);
 }
 
+/* Who asks and sends nothing keeps nobody else from a drive that is in time. */
+static void linnos_test_expect_never_sends(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_io probe;
+	int i;
+
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	fx->linnos->mode = LINNOS_OBSERVE;
+	fx->linnos->probe_after_us = 50;
+	fx->linnos->probe_after_revokes = 0;
+	linnos_forget_past(fx->linnos, 1000000);
+	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2000000), BLK_LINNOS_PROBE);
+	/* it is not known to be in time yet */
+	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2000001), BLK_LINNOS_SLOW);
+	arrive(fx, &probe, REQ_OP_READ, 4096, false, 2000002);
+	complete_io(fx, &probe, BLK_STS_OK, 2010000);
+	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 11);
+
+	for (i = 0; i < 3; i++)
+		KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2010001 + i),
+				BLK_LINNOS_PROBE);
+	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_PROBES), 2);
+	/* the first that is sent is it, and then there is one */
+	arrive(fx, &probe, REQ_OP_READ, 4096, false, 2010004);
+	KUNIT_EXPECT_EQ(test, (int)probe.io.verdict, LINNOS_VERDICT_PROBE);
+	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2010005), BLK_LINNOS_SLOW);
+	complete_io(fx, &probe, BLK_STS_OK, 2020000);
+	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 12);
+}
+
 /* Reads that went elsewhere make it stale as revoked ones do. */
 static void linnos_test_expect_probe_after_answers(struct kunit *test)
 {
@@ -1514,6 +1612,7 @@ static struct kunit_case linnos_expectation_cases[] = {
 	KUNIT_CASE(linnos_test_expect_stalled),
 	KUNIT_CASE(linnos_test_expect_probe),
 	KUNIT_CASE(linnos_test_expect_probe_after_answers),
+	KUNIT_CASE(linnos_test_expect_never_sends),
 	KUNIT_CASE(linnos_test_expect_unknown),
 	KUNIT_CASE(linnos_test_ask),
 	KUNIT_CASE(linnos_test_look),
@@ -1536,10 +1635,12 @@ static struct kunit_case linnos_admission_cases[] = {
 	KUNIT_CASE(linnos_test_probe_without_verdict),
 	KUNIT_CASE(linnos_test_probe_after_time),
 	KUNIT_CASE(linnos_test_probe_held_up),
+	KUNIT_CASE(linnos_test_probe_long_ago),
 	KUNIT_CASE(linnos_test_chosen_only),
 	KUNIT_CASE(linnos_test_asker_sends),
 	KUNIT_CASE(linnos_test_probe_of_its_size),
 	KUNIT_CASE(linnos_test_trust_of_small_ones),
+	KUNIT_CASE(linnos_test_trust_of_split_ones),
 	KUNIT_CASE(linnos_test_probe_race),
 	KUNIT_CASE(linnos_test_stall),
 	KUNIT_CASE(linnos_test_wide_model),

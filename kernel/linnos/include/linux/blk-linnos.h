@@ -17,7 +17,8 @@ struct block_device;
  * enum blk_linnos_expected - what a drive is expected to do with a read now
  * @BLK_LINNOS_PROBE: it was slow, and nobody has looked for so long that it is
  *	time to look again; send it this read. One asker at a time gets this
- *	answer, and who gets it need not ask other drives.
+ *	answer, or as many as ask until one of them has sent his read, if the
+ *	last were in time; and who gets it need not ask other drives.
  * @BLK_LINNOS_FAST: serve it fast
  * @BLK_LINNOS_UNKNOWN: there is nobody to tell: a drive without a policy or a
  *	model, or with a model that does not choose, one whose mode is off or that
