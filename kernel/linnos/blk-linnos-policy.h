@@ -358,7 +358,10 @@ struct linnos_cpu {
  * @chosen_ns: when the policy last had a read sent there that it expected to be
  *	fast, or a probe last returned; a little may be missing
  * @revokes: revocations since a probe last returned, and answers that it is slow
- * @trusted: reads in flight that were admitted on trust
+ * @in_flight: reads in flight; those of the smallest order are not counted here
+ * @ended_ns: when one of these last ended; 0: none has
+ * @trusted: of reads in flight those that were admitted on trust
+ * @again: the last probe came in time: the next one is due at once
  * @trust: how far the last reads admitted against the model's word belie it
  * @grown: so many have come in time since @limit was last raised
  * @limit: reads of more pages have no share in @trust
@@ -370,8 +373,11 @@ struct linnos_cpu {
  */
 struct linnos_look {
 	u64 chosen_ns;
+	u64 ended_ns;
 	atomic_t revokes;
+	atomic_t in_flight;
 	atomic_t trusted;
+	bool again;
 	u8 trust;
 	u8 grown;
 	u8 backoff;

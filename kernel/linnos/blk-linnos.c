@@ -66,7 +66,8 @@
  *
  *	revoked, revoked, ... probe ──► late: wait twice as long ──► probe ...
  *	                        │
- *	                        └► in time: trust, the next ones are admitted
+ *	                        └► in time: the next one is a probe, at once,
+ *	                           until the model says fast by itself
  *
  * A probe that returns late was a mistake, so probes become rarer while the
  * drive stays slow. Late is what took longer than fast and a failover: less is
@@ -76,11 +77,14 @@
  * reaches the drive, has told nothing: the next read may be a probe.
  *
  * Trust. A model may call a drive slow that is not, and go on doing so however
- * fast its reads are: large reads of others are pending, and it has not learnt
- * that small ones pass them. So each read that was admitted against its word and
- * came in time earns trust, each that came late costs ten times as much, and while
- * there is trust the model's word that a read will be slow does not count, for as
- * many reads at once as there is trust. A drive that is slow earns none.
+ * fast its reads are: much larger reads of others are pending, and it has not
+ * learnt that small ones pass them. So each read that was admitted against its
+ * word and came in time earns trust, and each that came late costs ten times as
+ * much. While there is trust, and reads of a larger order are in flight or have
+ * ended within the time after which probes come, the model's word that a read will
+ * be slow does not count, for as many reads at once as there is trust. A drive that
+ * is slow earns none, and where all reads are of one order the model's word always
+ * counts.
  *
  * Who can keep a drive from being looked at? What others read there must not make
  * it seem looked at, or whoever reads 1 MiB now and then, which the drive does
@@ -127,9 +131,9 @@
  * is given tells of it as ever. A drive that is not chosen goes stale like one
  * whose reads are revoked, and the same rule has it looked at: the answer is to
  * send it this read, and the next read of this order of size to arrive there, which
- * has no hint to be known by, is the probe. As long as there is trust each next
- * question is answered so when the last probe has returned, and while it has not
- * been sent: who asks and sends nothing takes it from nobody.
+ * has no hint to be known by, is the probe. If it comes in time, or there is
+ * trust, the next question is answered so again, and also while it has not been
+ * sent: who asks and sends nothing takes it from nobody.
  *
  * Programs ask by an ioctl, BLKEXPECT, several drives at once: blk-linnos-ioctl.c.
  *
@@ -458,6 +462,7 @@ void linnos_forget_past(struct blk_linnos *linnos, u64 now_ns)
 	for (look = linnos->look; look < linnos->look + LINNOS_SIZES; look++) {
 		WRITE_ONCE(look->chosen_ns, now_ns);
 		atomic_set(&look->revokes, 0);
+		WRITE_ONCE(look->again, false);
 		WRITE_ONCE(look->trust, 0);
 		WRITE_ONCE(look->backoff, 0);
 		WRITE_ONCE(look->in_time, 0);
@@ -646,7 +651,7 @@ static void linnos_chosen(struct blk_linnos *linnos, u32 size, u64 now_ns)
  * so, *@number is the probe's; without @number the next read to arrive is it.
  */
 static bool linnos_probe_claim(struct blk_linnos *linnos, u32 size, u32 pages,
-			       u64 now_ns, bool again, u32 *number)
+			       u64 now_ns, bool trusted, u32 *number)
 {
 	struct linnos_look *look = &linnos->look[size];
 	/* pairs with linnos_probe_done(): what the last one has told */
@@ -665,9 +670,11 @@ static bool linnos_probe_claim(struct blk_linnos *linnos, u32 size, u32 pages,
 		      PROBE_SINCE_MASK;
 	struct linnos_watch *watch = READ_ONCE(linnos->watch);
 	u64 revokes = atomic_read(&look->revokes), given_up_ns = 0;
+	bool large = pages > READ_ONCE(look->limit);
+	bool again = trusted || (READ_ONCE(look->again) && !large);
 
 	/* as large a one was late: smaller ones first */
-	if (pages > READ_ONCE(look->limit) && !again)
+	if (large && !again)
 		backoff++;
 	if (!again && !(after_ns && age_ns > (s64)(after_ns << backoff)) &&
 	    !(after_revokes && revokes >= after_revokes << backoff))
@@ -702,16 +709,39 @@ static bool linnos_probe_claim(struct blk_linnos *linnos, u32 size, u32 pages,
 }
 
 /*
- * May a read go there although the model calls it slow, for those before it were
- * fast? As many at once as make up the trust, and none so large as were late.
+ * Are there reads in flight of a larger order than this, or were there just now?
+ * What small ones took beside them is in the history for a while.
  */
-static bool linnos_is_trusted(struct blk_linnos *linnos, u32 size, u32 pages)
+static bool linnos_has_larger(const struct blk_linnos *linnos, u32 size,
+			      u64 now_ns)
+{
+	u32 after_us = READ_ONCE(linnos->probe_after_us) ?: PROBE_AFTER_US;
+	s64 after_ns = (s64)after_us * (s64)NSEC_PER_USEC;
+	u64 ended_ns;
+
+	while (++size < LINNOS_SIZES) {
+		ended_ns = READ_ONCE(linnos->look[size].ended_ns);
+		if (atomic_read(&linnos->look[size].in_flight) > 0 ||
+		    (ended_ns && (s64)(now_ns - ended_ns) < after_ns))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * May a read go there although the model calls it slow, for those before it were
+ * fast, and larger ones are why it seems slow? As many at once as make up the
+ * trust, and none so large as were late.
+ */
+static bool linnos_is_trusted(struct blk_linnos *linnos, u32 size, u32 pages,
+			      u64 now_ns)
 {
 	struct linnos_look *look = &linnos->look[size];
 	int trust = READ_ONCE(look->trust);
 
 	return trust && pages <= READ_ONCE(look->limit) &&
-	       atomic_read(&look->trusted) < trust;
+	       atomic_read(&look->trusted) < trust &&
+	       linnos_has_larger(linnos, size, now_ns);
 }
 
 /* Has it been given no read that is expected to be fast for so long? */
@@ -888,6 +918,7 @@ static void linnos_trust(struct blk_linnos *linnos, u32 size, bool late)
 				   trust ? trust + 1 : TRUST_FIRST);
 		return;
 	}
+	WRITE_ONCE(look->again, false);
 	if (trust > TRUST_LOST) {
 		WRITE_ONCE(look->trust, trust - TRUST_LOST);
 		return;
@@ -920,6 +951,8 @@ static void linnos_probe_done(struct blk_linnos *linnos,
 			told = false;
 	}
 	if (told) {
+		if (!late)
+			WRITE_ONCE(look->again, true);
 		if (late || READ_ONCE(look->against))
 			linnos_trust(linnos, io->size, late);
 		if (!late)
@@ -1013,9 +1046,17 @@ static enum linnos_reason linnos_look(struct blk_linnos *linnos,
 static enum linnos_reason linnos_foresee(struct blk_linnos *linnos,
 					 struct linnos_view *view)
 {
+	bool *again = &linnos->look[view->size].again;
+	enum linnos_reason reason;
+
 	if (!READ_ONCE(linnos->hinted))
 		WRITE_ONCE(linnos->hinted, true);
-	return linnos_look(linnos, view);
+	reason = linnos_look(linnos, view);
+	/* clear it: the model predicts fast by itself */
+	if (unlikely(READ_ONCE(*again)) &&
+	    (reason == LINNOS_PREDICTED_FAST || reason == LINNOS_STALLED))
+		WRITE_ONCE(*again, false);
+	return reason;
 }
 
 /* Neither fast nor slow: there is no model, or one that does not choose. */
@@ -1168,7 +1209,7 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	admit = !slow || reason == LINNOS_KEPT || mode != LINNOS_ENFORCE;
 	/* not if a peer is sooner: there is somebody better to trust */
 	trust = reason == LINNOS_PREDICTED_SLOW &&
-		linnos_is_trusted(linnos, io.size, view.pages);
+		linnos_is_trusted(linnos, io.size, view.pages, now_ns);
 	if (!admit && trust && !gain_us) {
 		admit = true;
 		reason = LINNOS_PROBE;
@@ -1268,7 +1309,7 @@ enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos,
 	stale = slow || (view.n_features &&
 			 linnos_passed_over(linnos, view.size, now_ns));
 	again = reason == LINNOS_PREDICTED_SLOW &&
-		linnos_is_trusted(linnos, view.size, view.pages);
+		linnos_is_trusted(linnos, view.size, view.pages, now_ns);
 	if (view.n_features)
 		latency_us = view.out[1];
 	if (linnos_is_unknown(reason))
@@ -1469,7 +1510,7 @@ void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	bool stall = now_ns && READ_ONCE(linnos->stall_us);
 	enum linnos_bio_state state = LINNOS_BIO_PART;
 	s64 in_flight;
-	u32 pages;
+	u32 pages, size;
 
 	if (!bio_flagged(bio, BIO_QOS_ADMITTED)) {
 		if (!linnos_is_part(bio))
@@ -1495,8 +1536,11 @@ void linnos_start(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 		return;
 	}
 	linnos_watch(linnos, bio, now_ns);
+	size = linnos_unpack(bio).size;
+	if (unlikely(size))
+		atomic_inc(&linnos->look[size].in_flight);
 	if (unlikely(state == LINNOS_BIO_TRUSTED))
-		atomic_inc(&linnos->look[linnos_unpack(bio).size].trusted);
+		atomic_inc(&linnos->look[size].trusted);
 	/*
 	 * Whoever sees a read in flight must know since when: before it can be
 	 * seen. And again if another was the only one then and has ended since.
@@ -1581,6 +1625,11 @@ static void linnos_read_ended(struct blk_linnos *linnos,
 	/* small ones are not split */
 	if (!io->size)
 		whole = pages;
+	if (unlikely(io->pages && io->size)) {
+		WRITE_ONCE(linnos->look[io->size].ended_ns,
+			   READ_ONCE(linnos->last_read_ns));
+		atomic_dec(&linnos->look[io->size].in_flight);
+	}
 	if (io->pages && io->trusted)
 		atomic_dec(&linnos->look[io->size].trusted);
 	if (told) {

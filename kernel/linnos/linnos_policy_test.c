@@ -616,12 +616,15 @@ static void linnos_test_trust(struct kunit *test)
 	fx->linnos->probe_after_us = 0;
 	fx->linnos->probe_after_revokes = 3;
 	look->backoff = 2;
+	atomic_set(&look[1].in_flight, 1);
 
 	KUNIT_EXPECT_EQ(test, admitted_of(fx, 12, &probe), 0);
 	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
 	KUNIT_EXPECT_EQ(test, (int)probe.io.verdict, LINNOS_VERDICT_PROBE);
 	complete_io(fx, &probe, BLK_STS_OK, 150999);
 	KUNIT_EXPECT_EQ(test, (int)look->backoff, 0);
+	/* not the next probe, which is due as well */
+	look->again = false;
 	/* each that was fast lets one more be in flight */
 	fx->linnos->probe_after_revokes = 0;
 	for (i = 11; i < 40; i++) {
@@ -658,6 +661,53 @@ static void linnos_test_trust(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, admitted_of(fx, 2, &probe), 1);
 	complete_io(fx, &probe, BLK_STS_OK, 151000);
 	KUNIT_EXPECT_EQ(test, admitted_of(fx, 6, &probe), 0);
+}
+
+#define LARGE_BYTES (4096 * (LINNOS_SMALL_PAGES + 1))
+
+/*
+ * Where no larger read is in flight the model's word counts: one at a time may
+ * belie it, until it says fast by itself.
+ */
+static void linnos_test_no_larger(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+	struct linnos_look *look = &fx->linnos->look[0];
+	struct linnos_io probe, large, io;
+	int i;
+
+	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
+	fx->linnos->mode = LINNOS_ENFORCE;
+	fx->linnos->probe_after_us = 0;
+	fx->linnos->probe_after_revokes = 3;
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 3, &probe), 0);
+	for (i = 0; i < 4; i++) {
+		KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
+		KUNIT_EXPECT_EQ(test, (int)probe.io.verdict,
+				LINNOS_VERDICT_PROBE);
+		KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &io), 0);
+		complete_io(fx, &probe, BLK_STS_OK, 1000);
+	}
+	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, 4096, true, 0));
+	KUNIT_EXPECT_EQ(test, (int)io.io.verdict, LINNOS_VERDICT_FAST);
+	complete_io(fx, &io, BLK_STS_OK, 1000);
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 3, &io), 0);
+
+	/* a larger one is what it is mistaken about */
+	atomic_set(&look->revokes, 0);
+	arrive(fx, &large, REQ_OP_READ, LARGE_BYTES, false, 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&look[1].in_flight), 1);
+	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &io), 1);
+	KUNIT_EXPECT_TRUE(test, io.io.trusted);
+	complete_io(fx, &io, BLK_STS_OK, 1000);
+	complete_io(fx, &large, BLK_STS_OK, 1000);
+	KUNIT_EXPECT_EQ(test, atomic_read(&look[1].in_flight), 0);
+	/* for a while: what small ones took beside it is in the history */
+	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
+				       10000999));
+	complete_io(fx, &io, BLK_STS_OK, 10001000);
+	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
+					10001000));
 }
 
 /* A probe that does not come back from the drive says nothing about it. */
@@ -892,8 +942,6 @@ static void linnos_test_asker_sends(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, look->chosen_ns, 3000000);
 }
 
-#define LARGE_BYTES (4096 * (LINNOS_SMALL_PAGES + 1))
-
 /* A large read that is a probe tells of large reads, and takes no small one's. */
 static void linnos_test_probe_of_its_size(struct kunit *test)
 {
@@ -957,6 +1005,7 @@ static void linnos_test_trust_of_small_ones(struct kunit *test)
 
 	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
 	fx->linnos->mode = LINNOS_ENFORCE;
+	atomic_set(&look[1].in_flight, 1);
 	fx->linnos->probe_after_us = 0;
 	fx->linnos->probe_after_revokes = 1;
 	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &io), 0);
@@ -1374,6 +1423,7 @@ static void linnos_test_expect_probe(struct kunit *test)
 	fx->linnos->look[0].prober++;
 	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2200002), BLK_LINNOS_PROBE);
 
+	atomic_set(&fx->linnos->look[1].in_flight, 1);
 	/* fast: the next at once, until one is slow */
 	arrive(fx, &probe, REQ_OP_READ, 4096, false, 2200003);
 	complete_io(fx, &probe, BLK_STS_OK, 2300000);
@@ -1445,7 +1495,7 @@ static void linnos_test_expect_probe_after_answers(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, (int)probe.io.verdict, LINNOS_VERDICT_PROBE);
 	complete_io(fx, &probe, BLK_STS_OK, 1000);
 	/* and the other way round */
-	fx->linnos->look[0].trust = 0;
+	fx->linnos->look[0].again = false;
 	KUNIT_EXPECT_EQ(test, admitted_of(fx, 3, &probe), 0);
 	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
 	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 0), BLK_LINNOS_SLOW);
@@ -1632,6 +1682,7 @@ static struct kunit_case linnos_admission_cases[] = {
 	KUNIT_CASE(linnos_test_observe),
 	KUNIT_CASE(linnos_test_probe_after_revokes),
 	KUNIT_CASE(linnos_test_trust),
+	KUNIT_CASE(linnos_test_no_larger),
 	KUNIT_CASE(linnos_test_probe_without_verdict),
 	KUNIT_CASE(linnos_test_probe_after_time),
 	KUNIT_CASE(linnos_test_probe_held_up),

@@ -61,7 +61,7 @@ class Beside:
 SHORT = [
     Beside(1024, 9, 1, False),
     Beside(1024, 9, 1, True),
-    Beside(64, 1, 8, True),
+    Beside(256, 9, 8, True),
 ]
 
 
