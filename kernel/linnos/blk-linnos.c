@@ -683,8 +683,10 @@ static bool linnos_probe_claim(struct blk_linnos *linnos, u32 size, u32 pages,
 	if (probe & PROBE_ISSUED)
 		return false;
 	/* it is whose read comes first: let this one send his, too */
-	if (again && !number && probe & PROBE_OPEN)
+	if (again && !number && probe & PROBE_OPEN) {
+		linnos_count(linnos, LINNOS_STAT_PROBES);
 		return true;
+	}
 	if (probe & PROBE_IN_FLIGHT) {
 		/* who did not make use of the last one comes after the others */
 		if (READ_ONCE(look->prober) == task_tgid_nr(current))

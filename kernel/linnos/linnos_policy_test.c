@@ -1466,7 +1466,7 @@ static void linnos_test_expect_never_sends(struct kunit *test)
 	for (i = 0; i < 3; i++)
 		KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2010001 + i),
 				BLK_LINNOS_PROBE);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_PROBES), 2);
+	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_PROBES), 4);
 	/* the first that is sent is it, and then there is one */
 	arrive(fx, &probe, REQ_OP_READ, 4096, false, 2010004);
 	KUNIT_EXPECT_EQ(test, (int)probe.io.verdict, LINNOS_VERDICT_PROBE);
