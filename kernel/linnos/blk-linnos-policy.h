@@ -370,6 +370,8 @@ struct linnos_cpu {
  * @against: the last probe went against the model's word: not one of a drive that
  *	was passed over, or only stalls
  * @prober: the process that was given the last probe
+ *
+ * A line for each order: large reads write nothing that small ones look at.
  */
 struct linnos_look {
 	u64 chosen_ns;
@@ -385,7 +387,7 @@ struct linnos_look {
 	u32 limit;
 	u32 in_time;
 	pid_t prober;
-};
+} ____cacheline_aligned_in_smp;
 
 #define LINNOS_NO_LIMIT BIT(21) /* more than a bio has */
 
@@ -494,7 +496,7 @@ struct blk_linnos {
 	u32 caught_up[LINNOS_SIZES];
 
 	/* written by reads that are refused, and by probes */
-	struct linnos_look look[LINNOS_SIZES] ____cacheline_aligned_in_smp;
+	struct linnos_look look[LINNOS_SIZES];
 	u64 busy_since_ns;
 
 	/* configuration */
