@@ -221,7 +221,7 @@ copy_sources() {
 		done < <(cd "$patches/$version/compat" && find * -type f)
 	fi
 	[ $with_linnos = yes ] || return 0
-	for f in "$kernel_dir"/linnos/*.[ch]; do
+	for f in "$kernel_dir"/linnos/{,core/}*.[ch]; do
 		copy_in "$f" "block/${f##*/}"
 	done
 	for f in linux/blk-linnos.h trace/events/linnos.h uapi/linux/blk-linnos.h; do

@@ -35,7 +35,7 @@ if [ ! -x "$tree/scripts/checkpatch.pl" ]; then
 	fi
 fi
 
-ours=("$kernel_dir"/linnos/*.[ch] "$kernel_dir"/linnos/include/{linux,uapi/linux}/*.h)
+ours=("$kernel_dir"/linnos/{,core/}*.[ch] "$kernel_dir"/linnos/include/{linux,uapi/linux}/*.h)
 sources=("${ours[@]}" "$kernel_dir"/flashsim/*.[ch])
 
 for f in "${ours[@]}"; do
@@ -46,7 +46,7 @@ done
 # --strict warns of the reuse of macro arguments that are constants, and of
 # things that a trace event or KUnit cannot avoid.
 ignore=MACRO_ARG_REUSE,FILE_PATH_CHANGES,UNCOMMENTED_DEFINITION
-# The engine is compiled outside the kernel, too, and names vector types.
+# The core is compiled outside the kernel, too, and names its types there.
 ignore=$ignore,NEW_TYPEDEFS,PREFER_DEFINED_ATTRIBUTE_MACRO
 for f in "${sources[@]}"; do
 	perl "$tree/scripts/checkpatch.pl" --no-tree --strict --quiet --terse \
@@ -71,10 +71,8 @@ done
 out=$build_dir/linux-um
 if [ -e "$out/include/generated/autoconf.h" ]; then
 	objects=()
-	for f in "$kernel_dir"/linnos/*.c; do
+	for f in "$kernel_dir"/linnos/{,core/}*.c; do
 		f=${f##*/}
-		# sparse does not know the compiler's vector types
-		[ "$f" = linnos_fast_avx2.c ] && continue
 		objects+=("block/${f%.c}.o")
 	done
 	for f in "$kernel_dir"/flashsim/*.c; do

@@ -11,6 +11,8 @@
 
 /* More than any model has. */
 #define FILE_BYTES_MAX (64u << 10)
+/* Of a model file of the other kind. */
+#define NETWORK_VERSION 1
 #define REMEDY "`linnapp train --kind latency` makes one"
 
 static ssize_t read_whole(const char *path, unsigned char *file)
@@ -40,7 +42,7 @@ static struct linnos_latency *parse(const char *path, const unsigned char *file,
 				    int *error, char *why)
 {
 	struct linnos_latency *model = malloc(linnos_latency_sizeof(bytes));
-	enum linnos_latency_error wrong;
+	enum linnos_model_error wrong;
 
 	if (!model) {
 		*error = -ENOMEM;
@@ -52,14 +54,14 @@ static struct linnos_latency *parse(const char *path, const unsigned char *file,
 		return model;
 	free(model);
 	*error = -EINVAL;
-	if (wrong == LINNOS_LATENCY_UNKNOWN_VERSION &&
-	    file[LINNOS_FILE_VERSION] == LINNOS_MODEL_VERSION)
+	if (wrong == LINNOS_MODEL_UNKNOWN_VERSION &&
+	    file[LINNOS_FILE_VERSION] == NETWORK_VERSION)
 		snprintf(why, MODEL_WHY_BYTES,
 			 "%s: a network that says slow or fast, not how long; " REMEDY " that does",
 			 path);
 	else
 		snprintf(why, MODEL_WHY_BYTES, "%s: %s; " REMEDY, path,
-			 linnos_latency_error_string(wrong));
+			 linnos_model_error_string(wrong));
 	return NULL;
 }
 

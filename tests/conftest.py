@@ -117,14 +117,14 @@ def queue_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     gives both answers often.
     """
     hidden_weights = np.zeros((31, 256), np.int32)
-    hidden_weights[12:15, 0] = [100_000, 10_000, 1_000]
+    hidden_weights[12:15, 0] = [100, 10, 1]
     output_weights = np.zeros((256, 2), np.int32)
     output_weights[0, 1] = 1000
     model = Model(
         hidden_weights=hidden_weights,
         hidden_bias=np.zeros(256, np.int32),
         output_weights=output_weights,
-        output_bias=np.array([12_000_000, 0], np.int64),
+        output_bias=np.array([12_000, 0], np.int64),
         threshold_us=200,
     )
     path = tmp_path_factory.mktemp("models") / "queue.linnos"

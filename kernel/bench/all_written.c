@@ -20,6 +20,7 @@ static uint64_t sim_now_ns;
 #define SHIM_TRACES
 #include "kernel_shim.h"
 #include "linnos_latency.h"
+#include "linnos_network.h"
 
 #define STEPS 40000
 #define TOLD_MAX (2 * STEPS)
@@ -101,7 +102,7 @@ static void trace_linnos_peer(int dev, u64 sector, int peer, u32 pending, u32 an
 #define DRIVES 4
 #define IOS 200
 
-static unsigned char files[2][LINNOS_MODEL_BYTES + 1];
+static unsigned char files[2][LINNOS_NETWORK_BYTES + 1];
 static size_t file_bytes[2];
 static struct gendisk *disks[DRIVES];
 static struct block_device bdevs[DRIVES];

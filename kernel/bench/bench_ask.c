@@ -147,7 +147,6 @@ int main(int argc, char **argv)
 		fputs("usage: bench_ask LATENCY_MODEL NETWORK_MODEL [JSON]\n", stderr);
 		return 2;
 	}
-	use_fastest();
 	call_ns = median_ns(least_system_call);
 	printf("%-24s %6.1f ns\n", "least_system_call", call_ns);
 	for (kind = 0; kind < 2; kind++) {

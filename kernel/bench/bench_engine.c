@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * How long does LinnOS take? Every engine against the plain reference engine, in
- * one run, on a stream of reads as a drive under changing load produces it.
+ * How long does the network take? The kernel's engine against a plain loop, in one
+ * run, on a stream of reads as a drive under changing load produces it.
  *
- *	bench_engine [--json FILE] [--model FILE] [--reads N] [--no-count]
+ *	bench_engine [--json FILE] [--reads N] [--no-count] --model FILE
  *
  * Critical path: a read arrives, the features are known; until it is decided.
  * Total: all that a read costs, from arrival to completion: accounting, the
- * decision, the history, and preparing its share of the hidden layer.
+ * decision and the history.
  *
  * Times are medians: of single reads for the critical path (the cost of reading
  * the clock is measured and taken off), of batches for the total. Instructions
@@ -24,8 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "linnos_fast.h"
 #include "measure.h"
+#include "plain_network.h"
 
 /*
  * The stream: a queue of reads of 1 to 16 pages whose depth wanders between 1
@@ -87,65 +87,41 @@ struct drive {
 	_Atomic int64_t in_flight;
 	uint32_t hist_pending[LINNOS_HISTORY];
 	uint32_t hist_latency_us[LINNOS_HISTORY];
-	struct linnos_past past;
-	const struct linnos_model *model;
-	const struct linnos_net *net;
+	struct plain_network plain;
+	struct linnos_net net;
 	long slow;
 };
 
 struct engine {
 	const char *name;
-	void (*history)(const struct linnos_net *net, const u8 *digits, struct linnos_past *past);
-	s64 (*margin)(const struct linnos_net *net, const struct linnos_past *past, u32 pending);
+	bool plain;
 };
 
 static const struct engine engines[] = {
-	{ "reference", NULL, NULL },
-	{ "scalar", linnos_history_scalar, linnos_margin_scalar },
-#ifdef __x86_64__
-	{ "avx2", linnos_history_avx2, linnos_margin_avx2 },
-#endif
+	{ "reference", true },
+	{ "scalar", false },
 };
 
 #define N_ENGINES (sizeof(engines) / sizeof(engines[0]))
 
-static int available(const struct engine *engine)
-{
-#ifdef __x86_64__
-	if (!strcmp(engine->name, "avx2"))
-		return __builtin_cpu_supports("avx2");
-#endif
-	return engine->name != NULL;
-}
-
 /* valgrind knows the two by their names: they must stay as they are */
 int decide(const struct engine *engine, struct drive *drive, uint32_t pending);
-void complete(const struct engine *engine, struct drive *drive, const struct event *e);
+void complete(struct drive *drive, const struct event *e);
 
 __attribute__((noipa)) int decide(const struct engine *engine, struct drive *drive,
 					    uint32_t pending)
 {
-	struct linnos_past *past = &drive->past;
-	u64 bit = pending < 64 ? 1ULL << pending : 0;
-	int slow;
+	struct linnos_hidden hidden;
+	u8 digits[LINNOS_N_INPUTS];
 
-	if (!engine->margin) {
-		u8 digits[LINNOS_N_INPUTS];
-		s64 out[LINNOS_N_OUTPUTS];
-
-		linnos_features_encode(drive->hist_pending, drive->hist_latency_us, pending, digits);
-		return linnos_infer(drive->model, digits, out);
-	}
-	if (past->known & bit)
-		return (past->slow & bit) != 0;
-	slow = engine->margin(drive->net, past, pending) > 0;
-	past->known |= bit;
-	past->slow = slow ? past->slow | bit : past->slow & ~bit;
-	return slow;
+	linnos_features_encode(drive->hist_pending, drive->hist_latency_us, pending, digits);
+	if (engine->plain)
+		return plain_infer(&drive->plain, digits);
+	linnos_hidden_layer(&drive->net, digits, &hidden);
+	return linnos_margin(&drive->net, &hidden) > 0;
 }
 
-__attribute__((noipa)) void complete(const struct engine *engine, struct drive *drive,
-					       const struct event *e)
+__attribute__((noipa)) void complete(struct drive *drive, const struct event *e)
 {
 	int i;
 
@@ -155,24 +131,14 @@ __attribute__((noipa)) void complete(const struct engine *engine, struct drive *
 	}
 	drive->hist_pending[i] = e->pending;
 	drive->hist_latency_us[i] = e->latency_us;
-	if (engine->history) {
-		u8 digits[LINNOS_N_INPUTS];
-
-		linnos_features_encode(drive->hist_pending, drive->hist_latency_us, 0, digits);
-		engine->history(drive->net, digits, &drive->past);
-		drive->past.known = 0;
-	}
 	atomic_fetch_sub(&drive->in_flight, e->pages);
 }
 
-static void start(const struct engine *engine, struct drive *drive)
+static void start(struct drive *drive)
 {
-	static const struct event nothing;
-
 	memset(drive->hist_pending, 0, sizeof(drive->hist_pending));
 	memset(drive->hist_latency_us, 0, sizeof(drive->hist_latency_us));
 	drive->slow = 0;
-	complete(engine, drive, &nothing);
 }
 
 #ifdef __x86_64__
@@ -226,7 +192,7 @@ static void run(const struct engine *engine, struct drive *drive, const struct e
 	}
 	overhead = quantile(nothing, n, 0.5);
 
-	start(engine, drive);
+	start(drive);
 	for (i = 0; i < n; i++) {
 		if (events[i].arrives) {
 			uint64_t t = ticks();
@@ -236,18 +202,18 @@ static void run(const struct engine *engine, struct drive *drive, const struct e
 			drive->slow += slow;
 			atomic_fetch_add(&drive->in_flight, events[i].pages);
 		} else {
-			complete(engine, drive, &events[i]);
+			complete(drive, &events[i]);
 		}
 	}
 	result->slow = drive->slow;
 	result->critical_ns = quantile(critical, decisions, 0.5) * scale;
 	result->critical_p99_ns = quantile(critical, decisions, 0.99) * scale;
 
-	start(engine, drive);
+	start(drive);
 	since = clock_ns();
 	for (i = 0; i < n; i++) {
 		if (!events[i].arrives) {
-			complete(engine, drive, &events[i]);
+			complete(drive, &events[i]);
 			continue;
 		}
 		drive->slow += decide(engine, drive, events[i].pending);
@@ -275,12 +241,12 @@ static void only(const char *name, struct drive *drive, const struct event *even
 	for (k = 0; k < N_ENGINES; k++) {
 		if (strcmp(engines[k].name, name))
 			continue;
-		start(&engines[k], drive);
+		start(drive);
 		for (i = 0; i < n; i++) {
 			if (events[i].arrives)
 				decide(&engines[k], drive, events[i].pending);
 			else
-				complete(&engines[k], drive, &events[i]);
+				complete(drive, &events[i]);
 		}
 	}
 }
@@ -294,8 +260,8 @@ static double count_instructions(const char *self, const char *name, const char 
 
 	snprintf(command, sizeof(command),
 		 "valgrind --tool=callgrind --callgrind-out-file=/dev/null %s '%s' --only %s "
-		 "--reads %ld %s%s 2>&1",
-		 functions, self, name, reads, model ? "--model " : "", model ? model : "");
+		 "--reads %ld --model '%s' 2>&1",
+		 functions, self, name, reads, model);
 	pipe = popen(command, "r");
 	if (!pipe)
 		return -1;
@@ -309,35 +275,13 @@ static double count_instructions(const char *self, const char *name, const char 
 	return counted;
 }
 
-static void *aligned(size_t bytes)
+static int load_model(struct drive *drive, const char *path)
 {
-	void *p = NULL;
-
-	if (posix_memalign(&p, 64, bytes))
-		exit(1);
-	memset(p, 0, bytes);
-	return p;
-}
-
-static int load_model(struct linnos_model *model, const char *path)
-{
-	unsigned char file[LINNOS_MODEL_BYTES + 1];
+	unsigned char file[LINNOS_NETWORK_BYTES + 1];
 	enum linnos_model_error error;
 	size_t bytes;
 	FILE *f;
-	int i, unit, k;
 
-	if (!path) {
-		/* weights of the size that training leaves */
-		for (unit = 0; unit < LINNOS_N_HIDDEN; unit++) {
-			for (i = 0; i < LINNOS_N_INPUTS; i++)
-				model->hidden_weights[unit][i] = (int)(rnd() % 601) - 300;
-			model->hidden_bias[unit] = (int)(rnd() % 601) - 300;
-			for (k = 0; k < LINNOS_N_OUTPUTS; k++)
-				model->output_weights[unit][k] = (int)(rnd() % 601) - 300;
-		}
-		return 0;
-	}
 	f = fopen(path, "rb");
 	if (!f) {
 		fprintf(stderr, "bench_engine: %s: %s\n", path, strerror(errno));
@@ -345,18 +289,19 @@ static int load_model(struct linnos_model *model, const char *path)
 	}
 	bytes = fread(file, 1, sizeof(file), f);
 	fclose(f);
-	error = linnos_model_parse(model, file, bytes);
-	if (error)
+	error = linnos_network_parse(&drive->net, file, bytes);
+	if (error) {
 		fprintf(stderr, "bench_engine: %s: %s\n", path, linnos_model_error_string(error));
-	return error != LINNOS_MODEL_OK;
+		return 1;
+	}
+	plain_read(&drive->plain, file);
+	return 0;
 }
 
 int main(int argc, char **argv)
 {
 	const char *json = NULL, *model_path = NULL, *only_engine = NULL;
-	struct linnos_model *model = aligned(sizeof(*model));
-	struct linnos_net *net = aligned(sizeof(*net));
-	struct drive *drive = aligned(sizeof(*drive));
+	static struct drive the_drive, *drive = &the_drive;
 	struct result results[N_ENGINES] = { { 0 } };
 	struct event *events;
 	long reads = 40000, n;
@@ -387,14 +332,12 @@ int main(int argc, char **argv)
 		fprintf(stderr, "bench_engine: --reads: at least 1000\n");
 		return 2;
 	}
-	if (load_model(model, model_path))
-		return 1;
-	if (!linnos_net_pack(net, model)) {
-		fprintf(stderr, "bench_engine: %s: weights need more than 16 bits\n", model_path);
-		return 1;
+	if (!model_path) {
+		fprintf(stderr, "bench_engine: --model: which?\n");
+		return 2;
 	}
-	drive->model = model;
-	drive->net = net;
+	if (load_model(drive, model_path))
+		return 1;
 	events = malloc(2 * reads * sizeof(*events));
 	random_state = 0x4c494e4e;
 	n = make_stream(events, reads);
@@ -405,8 +348,6 @@ int main(int argc, char **argv)
 
 	scale = !strcmp(TICKS, "rdtsc") ? ns_per_tick() : 1;
 	for (k = 0; k < N_ENGINES; k++) {
-		if (!available(&engines[k]))
-			continue;
 		run(&engines[k], drive, events, n, scale, &results[k]);
 		if (results[k].slow != results[0].slow) {
 			fprintf(stderr, "bench_engine: %s decides differently: %ld slow, not %ld\n",
@@ -431,15 +372,12 @@ int main(int argc, char **argv)
 	for (k = 0; k < N_ENGINES; k++) {
 		const struct result *r = &results[k];
 
-		if (!available(&engines[k]))
-			continue;
 		printf("%-10s %14.1f %8.1f %14.0f %14.1f %8.1f %14.0f\n", engines[k].name,
 		       r->critical_ns, results[0].critical_ns / r->critical_ns,
 		       r->critical_instructions, r->total_ns, results[0].total_ns / r->total_ns,
 		       r->total_instructions);
 	}
-	printf("\nmemory: packed model %zu bytes, prepared history %zu bytes a CPU\n",
-	       sizeof(struct linnos_net), sizeof(struct linnos_past));
+	printf("\nmemory: packed model %zu bytes\n", sizeof(struct linnos_net));
 
 	if (json) {
 		FILE *f = fopen(json, "w");
@@ -448,13 +386,11 @@ int main(int argc, char **argv)
 			fprintf(stderr, "bench_engine: %s: %s\n", json, strerror(errno));
 			return 1;
 		}
-		fprintf(f, "{\"reads\": %ld, \"model_bytes\": %zu, \"prepared_bytes\": %zu, \"engines\": [",
-			reads, sizeof(struct linnos_net), sizeof(struct linnos_past));
+		fprintf(f, "{\"reads\": %ld, \"model_bytes\": %zu, \"engines\": [", reads,
+			sizeof(struct linnos_net));
 		for (k = 0; k < N_ENGINES; k++) {
 			const struct result *r = &results[k];
 
-			if (!available(&engines[k]))
-				continue;
 			fprintf(f,
 				"%s\n  {\"engine\": \"%s\", \"critical_ns\": %.2f, \"critical_p99_ns\": %.2f, "
 				"\"critical_speedup\": %.2f, \"critical_instructions\": %.1f, "

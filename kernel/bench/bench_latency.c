@@ -16,9 +16,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "linnos_fast.h"
 #include "linnos_latency.h"
 #include "measure.h"
+#include "plain_network.h"
 
 /* Few enough for a first-level cache, where a read's features are. */
 #define VECTORS 128
@@ -42,9 +42,8 @@ static uint8_t *read_file(const char *path, size_t *bytes)
 }
 
 static struct linnos_latency *trees;
-static struct linnos_model network;
-static struct linnos_net *net;
-static struct linnos_past *past;
+static struct plain_network plain;
+static struct linnos_net net;
 static uint32_t features[VECTORS][LINNOS_N_FEATURES];
 static uint8_t digits[VECTORS][LINNOS_N_INPUTS];
 static volatile int64_t sink;
@@ -61,15 +60,15 @@ static void with_trees(int i)
 
 static void with_plain_network(int i)
 {
-	s64 out[LINNOS_N_OUTPUTS];
-
-	sink += linnos_infer(&network, digits[i], out);
+	sink += plain_infer(&plain, digits[i]);
 }
 
-/* What is left when a read arrives: the history's share is known by then. */
-static void with_fast_network(int i)
+static void with_network(int i)
 {
-	sink += linnos_margin_scalar(net, past, features[i][1] % 1000);
+	struct linnos_hidden hidden;
+
+	linnos_hidden_layer(&net, digits[i], &hidden);
+	sink += linnos_margin(&net, &hidden);
 }
 
 static const struct {
@@ -77,7 +76,7 @@ static const struct {
 	void (*run)(int i);
 } ways[] = {
 	{ "network_plain", with_plain_network },
-	{ "network_scalar_on_arrival", with_fast_network },
+	{ "network", with_network },
 	{ "latency_trees", with_trees },
 };
 #define N_WAYS (int)(sizeof(ways) / sizeof(ways[0]))
@@ -128,20 +127,17 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	file = read_file(argv[2], &bytes);
-	net = aligned_alloc(_Alignof(struct linnos_net), sizeof(*net));
-	past = aligned_alloc(_Alignof(struct linnos_past), sizeof(*past));
-	if (!net || !past || linnos_model_parse(&network, file, bytes) ||
-	    !linnos_net_pack(net, &network)) {
+	if (linnos_network_parse(&net, file, bytes)) {
 		fprintf(stderr, "bench_latency: %s: no network\n", argv[2]);
 		return 1;
 	}
+	plain_read(&plain, file);
 	for (int i = 0; i < VECTORS; i++) {
 		for (int k = 0; k < LINNOS_N_FEATURES; k++)
 			features[i][k] = rnd() % (rnd() % 2 ? 64 : 5000);
 		for (int k = 0; k < LINNOS_N_INPUTS; k++)
 			digits[i][k] = rnd() % 10;
 	}
-	linnos_history_scalar(net, digits[0], past);
 
 	idle_cold = cold_ns(nothing);
 	printf("%-28s %8s %8s\n", "ns a prediction", "warm", "cold");

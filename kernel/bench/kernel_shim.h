@@ -19,7 +19,7 @@
 #include <sys/types.h>
 #include <time.h>
 
-#include "linnos_engine.h"
+#include "linnos_model.h"
 
 #define CONFIG_BLK_LINNOS 1
 
@@ -212,10 +212,7 @@ struct rcu_head {
 #define rcu_replace_pointer(p, new, condition) __atomic_exchange_n(&(p), new, __ATOMIC_SEQ_CST)
 #define call_rcu(head, function) ((void)(function))
 
-/* A static call that nobody has changed yet, and a branch that is taken. */
-#define DEFINE_STATIC_CALL(name, function) static typeof(&function) name = function
-#define static_call(name) (*name)
-#define static_call_update(name, function) ((name) = (function))
+/* A branch that is taken. */
 struct static_key_false {
 	int enabled;
 };

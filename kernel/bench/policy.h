@@ -24,27 +24,6 @@ void linnos_leave(struct blk_linnos *linnos)
 {
 }
 
-#ifdef __x86_64__
-static s64 both_with_avx2(const struct linnos_net *net, const u8 *digits,
-			  struct linnos_past *past, u32 pending)
-{
-	linnos_history_avx2(net, digits, past);
-	return linnos_margin_avx2(net, past, pending);
-}
-#endif
-
-/* The engine that the kernel chooses on this CPU. */
-static inline void use_fastest(void)
-{
-#ifdef __x86_64__
-	if (__builtin_cpu_supports("avx2")) {
-		static_call_update(linnos_history, linnos_history_avx2);
-		static_call_update(linnos_margin, linnos_margin_avx2);
-		static_call_update(linnos_both, both_with_avx2);
-	}
-#endif
-}
-
 /* These two end the program if there is no such model. */
 static inline size_t read_model(const char *path, void *file, size_t room)
 {

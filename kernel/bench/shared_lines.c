@@ -376,7 +376,7 @@ int main(int argc, char **argv)
 		}
 	}
 	for (m = first; m < argc; m++) {
-		static unsigned char file[LINNOS_MODEL_BYTES + 1];
+		static unsigned char file[LINNOS_NETWORK_BYTES + 1];
 
 		bytes = read_model(argv[m], file, sizeof(file));
 		printf("%s, transfers of a line for an I/O\n%-44s", argv[m], "CPUs:");

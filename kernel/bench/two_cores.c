@@ -132,7 +132,7 @@ int main(int argc, char **argv)
 					     "two cores, a drive each" };
 	static const long works_ns[] = { 0, ONE_US };
 	double rate[3][ROUNDS], median[2][3];
-	unsigned char file[LINNOS_MODEL_BYTES + 1];
+	unsigned char file[LINNOS_NETWORK_BYTES + 1];
 	struct gendisk *disks[2], *shared[2];
 	const char *json = NULL;
 	size_t bytes;
@@ -149,7 +149,6 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	bytes = read_model(argv[1], file, sizeof(file));
-	use_fastest();
 	disks[0] = make_drive(file, bytes, LINNOS_OBSERVE);
 	disks[1] = make_drive(file, bytes, LINNOS_OBSERVE);
 	shared[0] = shared[1] = disks[0];

@@ -2,121 +2,31 @@
 /*
  * LinnOS: what the model says, and which model.
  *
- * Here are the engine that the processor allows, the model that is active on a
- * drive, what is computed ahead with it, and the upload of another. When to
- * ask, and what to do with the answer, is the policy's: blk-linnos.c. The most is
- * about networks: of a model of latencies all is computed when it is asked.
+ * Here are the model that is active on a drive, its answer, and the upload of
+ * another. When to ask, and what to do with the answer, is the policy's:
+ * blk-linnos.c. How a model computes is in linnos_network.c and linnos_latency.c.
  */
 #define pr_fmt(fmt) "linnos: " fmt
 
 #include <linux/blkdev.h>
 #include <linux/ktime.h>
 #include <linux/slab.h>
-#include <linux/static_call.h>
 #include <linux/unaligned.h>
-
-#ifdef CONFIG_BLK_LINNOS_AVX2
-#include <asm/cpufeature.h>
-#include <asm/fpu/api.h>
-#endif
 
 #include "blk-linnos-policy.h"
 
-static_assert(LINNOS_LATENCY_BYTES_MAX <= LINNOS_MODEL_BYTES);
-
-/*
- * Engines. margin() is greater than zero when the read is slow; both() first
- * computes the history's share. All give the same results, bit for bit.
- */
-static s64 linnos_both_scalar(const struct linnos_net *net, const u8 *digits,
-			      struct linnos_past *past, u32 pending)
-{
-	linnos_history_scalar(net, digits, past);
-	return linnos_margin_scalar(net, past, pending);
-}
-
-DEFINE_STATIC_CALL(linnos_history, linnos_history_scalar);
-DEFINE_STATIC_CALL(linnos_margin, linnos_margin_scalar);
-DEFINE_STATIC_CALL(linnos_both, linnos_both_scalar);
-
-static const char *linnos_engine = "scalar";
-
-#ifdef CONFIG_BLK_LINNOS_AVX2
-/* An interrupt may find the vector registers in use: plain C then. */
-static void linnos_history_fpu(const struct linnos_net *net, const u8 *digits,
-			       struct linnos_past *past)
-{
-	if (!irq_fpu_usable()) {
-		linnos_history_scalar(net, digits, past);
-		return;
-	}
-	kernel_fpu_begin();
-	linnos_history_avx2(net, digits, past);
-	kernel_fpu_end();
-}
-
-static s64 linnos_margin_fpu(const struct linnos_net *net,
-			     const struct linnos_past *past, u32 pending)
-{
-	s64 margin;
-
-	if (!irq_fpu_usable())
-		return linnos_margin_scalar(net, past, pending);
-	kernel_fpu_begin();
-	margin = linnos_margin_avx2(net, past, pending);
-	kernel_fpu_end();
-	return margin;
-}
-
-static s64 linnos_both_fpu(const struct linnos_net *net, const u8 *digits,
-			   struct linnos_past *past, u32 pending)
-{
-	s64 margin;
-
-	if (!irq_fpu_usable())
-		return linnos_both_scalar(net, digits, past, pending);
-	kernel_fpu_begin();
-	linnos_history_avx2(net, digits, past);
-	margin = linnos_margin_avx2(net, past, pending);
-	kernel_fpu_end();
-	return margin;
-}
-
-static int __init linnos_choose_engine(void)
-{
-	if (!boot_cpu_has(X86_FEATURE_AVX2) ||
-	    !cpu_has_xfeatures(XFEATURE_MASK_SSE | XFEATURE_MASK_YMM, NULL))
-		return 0;
-	static_call_update(linnos_history, linnos_history_fpu);
-	static_call_update(linnos_margin, linnos_margin_fpu);
-	static_call_update(linnos_both, linnos_both_fpu);
-	linnos_engine = "avx2";
-	pr_info("using the AVX2 engine\n");
-	return 0;
-}
-arch_initcall(linnos_choose_engine);
-#endif
-
-/**
- * linnos_engine_name() - which engine computes
- *
- * Return: "scalar" or "avx2".
- */
-const char *linnos_engine_name(void)
-{
-	return linnos_engine;
-}
+static_assert(LINNOS_LATENCY_BYTES_MAX <= LINNOS_NETWORK_BYTES);
 
 /* Pages exactly: kmalloc() would round a model up to the next power of two. */
-static size_t linnos_active_bytes(bool packed)
+static size_t linnos_active_bytes(bool network)
 {
-	return packed ? sizeof(struct linnos_active_model) :
-			offsetof(struct linnos_active_model, net);
+	return network ? sizeof(struct linnos_active_model) :
+			 offsetof(struct linnos_active_model, net);
 }
 
-static struct linnos_active_model *linnos_active_alloc(bool packed)
+static struct linnos_active_model *linnos_active_alloc(bool network)
 {
-	return alloc_pages_exact(linnos_active_bytes(packed),
+	return alloc_pages_exact(linnos_active_bytes(network),
 				 GFP_KERNEL | __GFP_ZERO);
 }
 
@@ -130,8 +40,7 @@ void linnos_active_free(struct linnos_active_model *active)
 
 	if (!active)
 		return;
-	bytes = linnos_active_bytes(!active->wide && !active->latency);
-	kvfree(active->wide);
+	bytes = linnos_active_bytes(!active->latency);
 	kvfree(active->latency);
 	free_pages_exact(active, bytes);
 }
@@ -146,147 +55,23 @@ static void linnos_active_free_rcu(struct rcu_head *rcu)
 }
 
 /*
- * Preparing. Of the 31 digits only three belong to the read that arrives; the
- * share of the others in the hidden layer is computed when a read completes, on
- * its CPU, and kept there: no CPU reads what another has computed, which would
- * cost more than to compute it again. Whether that pays off depends:
- *
- *  - a drive without hinted reads has no use for it. Preparing stops after
- *    PREPARE_UNUSED completions without a hinted read;
- *  - where several CPUs complete reads of one drive, the next completion
- *    elsewhere makes it void. Each CPU keeps count of whether the history it
- *    finds was last changed by itself, and prepares only if it mostly was;
- *  - nor does it where hinted reads are of another order of size: larger ones do
- *    not change what small ones see.
- *
- * Otherwise a hinted read computes all of it when it arrives.
- */
-/* So much is computed in vain after the last hinted read: a whole history. */
-#define PREPARE_UNUSED LINNOS_HISTORY
-/* Of late is among eight hinted reads, mostly is half of them. */
-#define PREPARE_LOCAL_MAX 8
-#define PREPARE_LOCAL (PREPARE_LOCAL_MAX / 2)
-
-static void linnos_history_digits(const struct linnos_history *history,
-				  u8 *digits)
-{
-	linnos_features_encode(history->pending, history->latency_us, 0,
-			       digits);
-}
-
-static void linnos_prepared_tag(struct linnos_prepared *prepared,
-				const struct linnos_active_model *active,
-				const struct linnos_history *history, u32 size)
-{
-	prepared->serial = active->serial;
-	prepared->size = size;
-	prepared->generation = history->generation;
-	prepared->past.known = 0;
-}
-
-/**
- * linnos_prepare() - compute ahead what can be, now that a read has completed
- * @linnos: the disk's policy, awake once
- * @history: the history with this read, of the order of its size
- * @size: which that is
- *
- * Context: Any.
- */
-void linnos_prepare(struct blk_linnos *linnos,
-		    const struct linnos_history *history, u32 size)
-{
-	struct linnos_active_model *active;
-	struct linnos_prepared *prepared;
-	u8 digits[LINNOS_N_INPUTS];
-
-	if (!rcu_access_pointer(linnos->model))
-		return;
-	prepared = get_cpu_ptr(linnos->prepared);
-	/* written on this CPU alone: by an interrupt, and by what it interrupts */
-	if (READ_ONCE(prepared->in_use) || prepared->unused >= PREPARE_UNUSED ||
-	    prepared->local < PREPARE_LOCAL || prepared->size != size)
-		goto out;
-
-	WRITE_ONCE(prepared->in_use, true);
-	barrier();
-	rcu_read_lock();
-	active = rcu_dereference(linnos->model);
-	if (active && !active->wide && !active->latency) {
-		linnos_history_digits(history, digits);
-		static_call(linnos_history)(&active->net, digits,
-					    &prepared->past);
-		linnos_prepared_tag(prepared, active, history, size);
-		prepared->unused++;
-	}
-	rcu_read_unlock();
-	barrier();
-	WRITE_ONCE(prepared->in_use, false);
-out:
-	put_cpu_ptr(linnos->prepared);
-}
-
-/*
  * Reading the clock twice costs as much as an inference: measure one in so
  * many and let it count for all, which costs less than two percent.
  */
 #define INFERENCE_SAMPLE 64
 
-/* Decisions for fewer pending pages are remembered, a bit each in a word. */
-#define REMEMBERED 64
-
-static bool linnos_predict_net(struct blk_linnos *linnos,
-			       const struct linnos_active_model *active,
-			       struct linnos_view *view)
+static bool linnos_predict_network(const struct linnos_active_model *active,
+				   struct linnos_view *view)
 {
-	const struct linnos_history *history = &view->history;
-	u32 pending = view->pending;
-	struct linnos_prepared *prepared = get_cpu_ptr(linnos->prepared);
-	struct linnos_past *past = &prepared->past;
-	u64 bit = pending < REMEMBERED ? BIT_ULL(pending) : 0;
-	u8 digits[LINNOS_N_INPUTS];
-	bool slow;
-
-	WRITE_ONCE(prepared->in_use, true);
-	barrier();
-	prepared->unused = 0;
-	if (history->cpu == smp_processor_id())
-		prepared->local = min(prepared->local + 1, PREPARE_LOCAL_MAX);
-	else if (prepared->local)
-		prepared->local--;
-
-	if (prepared->serial != active->serial ||
-	    prepared->size != view->size ||
-	    prepared->generation != history->generation) {
-		linnos_history_digits(history, digits);
-		slow = static_call(linnos_both)(&active->net, digits, past,
-						pending) > 0;
-		linnos_prepared_tag(prepared, active, history, view->size);
-	} else if (past->known & bit) {
-		slow = past->slow & bit;
-		bit = 0;
-	} else {
-		slow = static_call(linnos_margin)(&active->net, past, pending) >
-		       0;
-	}
-	past->known |= bit;
-	past->slow = slow ? past->slow | bit : past->slow & ~bit;
-	if (view->traced)
-		linnos_net_outputs(&active->net, past, pending, view->out);
-
-	barrier();
-	WRITE_ONCE(prepared->in_use, false);
-	put_cpu_ptr(linnos->prepared);
-	return slow;
-}
-
-static bool linnos_predict_wide(const struct linnos_active_model *active,
-				struct linnos_view *view)
-{
-	u8 digits[LINNOS_N_INPUTS];
+	struct linnos_hidden hidden __uninitialized;
+	u8 digits[LINNOS_N_INPUTS] __uninitialized;
 
 	linnos_features_encode(view->history.pending, view->history.latency_us,
 			       view->pending, digits);
-	return linnos_infer(active->wide, digits, view->out);
+	linnos_hidden_layer(&active->net, digits, &hidden);
+	if (view->traced)
+		linnos_outputs(&active->net, &hidden, view->out);
+	return linnos_margin(&active->net, &hidden) > 0;
 }
 
 /* In us; slow is what is not worth waiting for, as an output of a network. */
@@ -324,10 +109,8 @@ bool linnos_predict(struct blk_linnos *linnos,
 
 	if (active->latency)
 		slow = linnos_predict_latency(linnos, active, view);
-	else if (unlikely(active->wide))
-		slow = linnos_predict_wide(active, view);
 	else
-		slow = linnos_predict_net(linnos, active, view);
+		slow = linnos_predict_network(active, view);
 
 	linnos_count(linnos, LINNOS_STAT_INFERENCES);
 	if (sample)
@@ -336,70 +119,37 @@ bool linnos_predict(struct blk_linnos *linnos,
 	return slow;
 }
 
-static int linnos_read_network(const void *file, size_t bytes,
-			       struct linnos_active_model **fresh,
-			       const char **why)
-{
-	struct linnos_active_model *active = NULL;
-	enum linnos_model_error error;
-	struct linnos_model *model;
-	int ret = -ENOMEM;
-
-	model = kvmalloc(sizeof(*model), GFP_KERNEL);
-	if (!model)
-		return -ENOMEM;
-	error = linnos_model_parse(model, file, bytes);
-	if (error) {
-		*why = linnos_model_error_string(error);
-		ret = -EINVAL;
-		goto out;
-	}
-	active = linnos_active_alloc(true);
-	if (active && !linnos_net_pack(&active->net, model)) {
-		linnos_active_free(active);
-		active = linnos_active_alloc(false);
-		if (active)
-			active->wide = model;
-	}
-	if (!active)
-		goto out;
-	active->id = model->id;
-	active->threshold_us = model->threshold_us;
-	active->chooses = true;
-	*fresh = active;
-	ret = 0;
-out:
-	if (!active || !active->wide)
-		kvfree(model);
-	return ret;
-}
-
-static int linnos_read_latency(const void *file, size_t bytes,
-			       struct linnos_active_model **fresh,
-			       const char **why)
+/* Return: 0, -EINVAL with @why, or -ENOMEM. */
+static int linnos_read_model(const void *file, size_t bytes, bool latency,
+			     struct linnos_active_model **fresh,
+			     const char **why)
 {
 	struct linnos_active_model *active;
-	enum linnos_latency_error error;
-	struct linnos_latency *model;
+	struct linnos_latency *trees = NULL;
+	enum linnos_model_error error;
 
-	model = kvmalloc(linnos_latency_sizeof(bytes), GFP_KERNEL);
-	if (!model)
+	if (latency) {
+		trees = kvmalloc(linnos_latency_sizeof(bytes), GFP_KERNEL);
+		if (!trees)
+			return -ENOMEM;
+	}
+	active = linnos_active_alloc(!latency);
+	if (!active) {
+		kvfree(trees);
 		return -ENOMEM;
-	error = linnos_latency_parse(model, file, bytes);
+	}
+	active->latency = trees;
+	error = latency ? linnos_latency_parse(trees, file, bytes) :
+			  linnos_network_parse(&active->net, file, bytes);
 	if (error) {
-		*why = linnos_latency_error_string(error);
-		kvfree(model);
+		*why = linnos_model_error_string(error);
+		linnos_active_free(active);
 		return -EINVAL;
 	}
-	active = linnos_active_alloc(false);
-	if (!active) {
-		kvfree(model);
-		return -ENOMEM;
-	}
-	active->latency = model;
-	active->id = model->id;
-	active->threshold_us = model->threshold_us;
-	active->chooses = linnos_latency_chooses(model);
+	active->id = latency ? trees->id : active->net.id;
+	active->threshold_us = latency ? trees->threshold_us :
+					 active->net.threshold_us;
+	active->chooses = !latency || linnos_latency_chooses(trees);
 	*fresh = active;
 	return 0;
 }
@@ -407,7 +157,7 @@ static int linnos_read_latency(const void *file, size_t bytes,
 /* Which kind? One that is neither is refused as a network would be. */
 static bool linnos_is_latency_file(const void *file, size_t bytes)
 {
-	return bytes >= LINNOS_MODEL_HEADER &&
+	return bytes >= LINNOS_FILE_HEADER &&
 	       get_unaligned_le32(file + LINNOS_FILE_VERSION) ==
 		       LINNOS_LATENCY_VERSION;
 }
@@ -448,7 +198,6 @@ static void linnos_set_watching(struct blk_linnos *linnos, bool on)
 int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes,
 		     const char **why)
 {
-	static atomic64_t last_serial = ATOMIC64_INIT(0);
 	bool latency = linnos_is_latency_file(file, bytes);
 	struct linnos_active_model *fresh, *old;
 	int ret;
@@ -462,11 +211,9 @@ int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes,
 		/* with nothing in it; pairs with the readers' dependency on it */
 		smp_store_release(&linnos->watch, watch);
 	}
-	ret = latency ? linnos_read_latency(file, bytes, &fresh, why) :
-			linnos_read_network(file, bytes, &fresh, why);
+	ret = linnos_read_model(file, bytes, latency, &fresh, why);
 	if (ret)
 		return ret;
-	fresh->serial = atomic64_inc_return(&last_serial);
 
 	if (latency)
 		linnos_set_watching(linnos, true);
@@ -483,20 +230,15 @@ int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes,
 /**
  * linnos_active_store() - write the active model back as its file
  * @active: the active model
- * @file: room for %LINNOS_MODEL_BYTES, more than either kind has
- * @scratch: room for a model
+ * @file: room for %LINNOS_NETWORK_BYTES, more than either kind has
  *
  * Return: its size.
  */
-size_t linnos_active_store(const struct linnos_active_model *active, void *file,
-			   struct linnos_model *scratch)
+size_t linnos_active_store(const struct linnos_active_model *active, void *file)
 {
 	if (active->latency)
 		return linnos_latency_store(active->latency, file);
-	if (!active->wide)
-		linnos_net_unpack(&active->net, scratch);
-	linnos_model_store(active->wide ?: scratch, file);
-	return LINNOS_MODEL_BYTES;
+	return linnos_network_store(&active->net, file);
 }
 
 static void linnos_upload_drop(struct blk_linnos *linnos)
@@ -505,37 +247,26 @@ static void linnos_upload_drop(struct blk_linnos *linnos)
 	memset(&linnos->upload, 0, sizeof(linnos->upload));
 }
 
-static void linnos_say_refused(struct blk_linnos *linnos, const char *why)
+static int linnos_upload_refuse_why(struct blk_linnos *linnos, const char *why)
 {
 	pr_warn("%s: model refused: %s\n", linnos->disk->disk_name, why);
+	linnos_upload_drop(linnos);
+	return -EINVAL;
 }
 
 static int linnos_upload_refuse(struct blk_linnos *linnos,
 				enum linnos_model_error error)
 {
-	linnos_say_refused(linnos, linnos_model_error_string(error));
-	linnos_upload_drop(linnos);
-	return -EINVAL;
+	return linnos_upload_refuse_why(linnos,
+					linnos_model_error_string(error));
 }
 
-/* How large will the file be that begins like this? NULL, or why it is none. */
-static const char *linnos_upload_size(const void *chunk, size_t bytes,
-				      size_t *total_bytes)
+static enum linnos_model_error linnos_check_header(const void *file,
+						   size_t bytes)
 {
-	enum linnos_latency_error latency_error;
-	enum linnos_model_error error;
-
-	if (linnos_is_latency_file(chunk, bytes)) {
-		latency_error = linnos_latency_check_header(chunk, bytes);
-		*total_bytes =
-			get_unaligned_le32(chunk + LINNOS_FILE_TOTAL_BYTES);
-		return latency_error ?
-			       linnos_latency_error_string(latency_error) :
-			       NULL;
-	}
-	error = linnos_model_check_header(chunk, bytes);
-	*total_bytes = LINNOS_MODEL_BYTES;
-	return error ? linnos_model_error_string(error) : NULL;
+	return linnos_is_latency_file(file, bytes) ?
+		       linnos_latency_check_header(file, bytes) :
+		       linnos_network_check_header(file, bytes);
 }
 
 /**
@@ -560,23 +291,25 @@ int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 			const void *chunk, size_t offset, size_t bytes)
 {
 	struct linnos_upload *upload = &linnos->upload;
-	size_t total_bytes;
+	enum linnos_model_error error;
 	const char *why;
 	int ret;
 
 	if (!offset) {
 		if (upload->bytes)
 			linnos_upload_refuse(linnos, LINNOS_MODEL_TRUNCATED);
-		why = linnos_upload_size(chunk, bytes, &total_bytes);
-		if (why)
-			goto refuse;
+		error = linnos_check_header(chunk, bytes);
+		if (error)
+			return linnos_upload_refuse(linnos, error);
 		if (!upload->file)
-			upload->file = kvmalloc(LINNOS_MODEL_BYTES, GFP_KERNEL);
+			upload->file =
+				kvmalloc(LINNOS_NETWORK_BYTES, GFP_KERNEL);
 		if (!upload->file)
 			return -ENOMEM;
 		upload->writer = writer;
 		upload->bytes = 0;
-		upload->total_bytes = total_bytes;
+		upload->total_bytes =
+			get_unaligned_le32(chunk + LINNOS_FILE_TOTAL_BYTES);
 	}
 	if (!upload->file || upload->writer != writer ||
 	    upload->bytes != offset)
@@ -595,12 +328,7 @@ int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 
 	ret = linnos_set_model(linnos, upload->file, upload->bytes, &why);
 	if (ret == -EINVAL)
-		goto refuse;
+		return linnos_upload_refuse_why(linnos, why);
 	linnos_upload_drop(linnos);
 	return ret;
-
-refuse:
-	linnos_say_refused(linnos, why);
-	linnos_upload_drop(linnos);
-	return -EINVAL;
 }

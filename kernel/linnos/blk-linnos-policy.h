@@ -22,8 +22,8 @@
 #include <linux/workqueue.h>
 
 #include "blk-rq-qos.h"
-#include "linnos_fast.h"
 #include "linnos_latency.h"
+#include "linnos_network.h"
 
 enum linnos_mode {
 	LINNOS_OFF,
@@ -287,44 +287,19 @@ struct linnos_stats {
 /**
  * struct linnos_active_model - what decides
  * @rcu: frees it when nobody uses it any more
- * @serial: never the same for two models, so that what has been prepared with
- *	one is not taken for another's
  * @id: CRC-32 of its file
  * @threshold_us: a read slower than this is slow
  * @chooses: reads may be refused, or sent elsewhere, by it
  * @latency: the model, if it is one of latencies; otherwise NULL
- * @wide: the model, should its weights not fit 16 bits; otherwise NULL
- * @net: the packed model; not allocated if it is one of the others
+ * @net: the network; not allocated if it is not one
  */
 struct linnos_active_model {
 	struct rcu_head rcu;
-	u64 serial;
 	u32 id;
 	u32 threshold_us;
 	bool chooses;
 	struct linnos_latency *latency;
-	struct linnos_model *wide;
 	struct linnos_net net;
-};
-
-/**
- * struct linnos_prepared - what one CPU has computed ahead
- * @past: the share of a history
- * @generation: of this history
- * @serial: and this model
- * @size: of reads of this order of size, the last that this CPU was asked about
- * @in_use: an interrupt must leave it alone
- * @unused: histories prepared since the last hinted read
- * @local: how often, of late, a hinted read followed a completion on this CPU
- */
-struct linnos_prepared {
-	struct linnos_past past;
-	u64 serial;
-	u32 generation;
-	u8 size;
-	bool in_use;
-	u8 unused;
-	u8 local;
 };
 
 /**
@@ -419,7 +394,6 @@ struct linnos_upload {
  * @threshold_us: that of the active model, or LINNOS_NO_THRESHOLD
  * @model: the active model, or NULL
  * @stats: counters, allocated when @mode first leaves off
- * @prepared: computed ahead, allocated with @stats
  * @probe_after_us: history older than this is stale; 0: never
  * @probe_after_revokes: so is one followed by so many revocations; 0: never
  * @stall_us: reads are stalled when none completes for so long; 0: never
@@ -467,7 +441,6 @@ struct blk_linnos {
 	u32 threshold_us;
 	struct linnos_active_model __rcu *model;
 	struct linnos_stats __percpu *stats;
-	struct linnos_prepared __percpu *prepared;
 	u32 probe_after_us;
 	u32 probe_after_revokes;
 	u32 stall_us;
@@ -569,15 +542,12 @@ void linnos_features(const struct linnos_watch *watch, struct linnos_view *view,
 bool linnos_predict(struct blk_linnos *linnos,
 		    const struct linnos_active_model *active,
 		    struct linnos_view *view);
-void linnos_prepare(struct blk_linnos *linnos,
-		    const struct linnos_history *history, u32 size);
 int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes,
 		     const char **why);
 int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 			const void *chunk, size_t offset, size_t bytes);
-const char *linnos_engine_name(void);
-size_t linnos_active_store(const struct linnos_active_model *active, void *file,
-			   struct linnos_model *scratch);
+size_t linnos_active_store(const struct linnos_active_model *active,
+			   void *file);
 void linnos_active_free(struct linnos_active_model *active);
 
 /* blk-linnos-peers.c */

@@ -192,27 +192,22 @@ static ssize_t model_read(struct file *file, struct kobject *kobj,
 {
 	struct blk_linnos *linnos = to_linnos(kobj);
 	struct linnos_active_model *active;
-	struct linnos_model *scratch;
-	ssize_t ret = -ENOMEM;
 	size_t model_bytes;
+	ssize_t ret = 0;
 	u8 *image;
 
-	image = kvmalloc(LINNOS_MODEL_BYTES, GFP_KERNEL);
-	scratch = kvmalloc(sizeof(*scratch), GFP_KERNEL);
-	if (!image || !scratch)
-		goto out;
-	ret = 0;
+	image = kvmalloc(LINNOS_NETWORK_BYTES, GFP_KERNEL);
+	if (!image)
+		return -ENOMEM;
 	mutex_lock(&linnos->lock);
 	active = rcu_dereference_protected(linnos->model,
 					   lockdep_is_held(&linnos->lock));
 	if (active) {
-		model_bytes = linnos_active_store(active, image, scratch);
+		model_bytes = linnos_active_store(active, image);
 		ret = memory_read_from_buffer(buf, bytes, &offset, image,
 					      model_bytes);
 	}
 	mutex_unlock(&linnos->lock);
-out:
-	kvfree(scratch);
 	kvfree(image);
 	return ret;
 }
@@ -225,18 +220,12 @@ static ssize_t model_write(struct file *file, struct kobject *kobj,
 	int ret;
 
 	mutex_lock(&linnos->lock);
-	if (offset > LINNOS_MODEL_BYTES)
+	if (offset > LINNOS_NETWORK_BYTES)
 		ret = -EFBIG;
 	else
 		ret = linnos_upload_chunk(linnos, file, buf, offset, bytes);
 	mutex_unlock(&linnos->lock);
 	return ret ?: bytes;
-}
-
-static ssize_t engine_show(struct kobject *kobj, struct kobj_attribute *attr,
-			   char *page)
-{
-	return sysfs_emit(page, "%s\n", linnos_engine_name());
 }
 
 /* An array of counters in a line, as the disk's own stat. */
@@ -259,7 +248,6 @@ static ssize_t latency_us_histogram_show(struct kobject *kobj,
 
 static_assert(LINNOS_LATENCY_BUCKETS * 21 < PAGE_SIZE);
 
-static struct kobj_attribute engine_attr = __ATTR_RO(engine);
 static struct kobj_attribute mode_attr = __ATTR_RW(mode);
 static struct kobj_attribute model_id_attr = __ATTR_RO(model_id);
 static struct kobj_attribute model_kind_attr = __ATTR_RO(model_kind);
@@ -285,7 +273,6 @@ static struct attribute *linnos_attrs[] = {
 	&stall_us_attr.attr,
 	&peers_attr.attr,
 	&failover_us_attr.attr,
-	&engine_attr.attr,
 	&latency_us_histogram_attr.attr,
 	NULL,
 };

@@ -43,7 +43,7 @@
  * From the queue length and the latencies it led to the network recognises a
  * drive that is slower than its load explains. After Hao et al., "LinnOS:
  * Predictability on Unpredictable Flash Storage with a Light Neural Network",
- * OSDI 2020. The arithmetic is in linnos_engine.c, training is done in user
+ * OSDI 2020. The arithmetic is in linnos_network.c, training is done in user
  * space, and a model is uploaded per drive: blk-linnos-model.c.
  *
  * There is a second kind of model, which says how long a read would take: trees
@@ -329,7 +329,6 @@ void linnos_free(struct blk_linnos *linnos)
 	kvfree(linnos->upload.file);
 	kfree(linnos->watch);
 	free_percpu(linnos->cpus);
-	free_percpu(linnos->prepared);
 	free_percpu(linnos->stats);
 	kfree(linnos);
 }
@@ -411,10 +410,6 @@ int linnos_alloc_percpu(struct blk_linnos *linnos)
 {
 	struct linnos_stats __percpu *stats;
 
-	if (!linnos->prepared)
-		linnos->prepared = alloc_percpu(struct linnos_prepared);
-	if (!linnos->prepared)
-		return -ENOMEM;
 	if (!linnos->cpus)
 		/* linnos_see() does not take the lock */
 		smp_store_release(&linnos->cpus,
@@ -585,13 +580,11 @@ void linnos_history_read(struct blk_linnos *linnos, struct linnos_view *view,
 }
 
 /*
- * Add a read to the history, and leave a copy of it in @copy; not if this CPU is
- * quiet, or another adds one at this moment. A probe has too much to tell to be
- * left out. Return: whether it was added.
+ * Add a read to the history; not if this CPU is quiet, or another adds one at this
+ * moment. A probe has too much to tell to be left out.
  */
-static bool linnos_history_add(struct blk_linnos *linnos,
-			       const struct bio_linnos *io, u32 pages,
-			       struct linnos_history *copy)
+static void linnos_history_add(struct blk_linnos *linnos,
+			       const struct bio_linnos *io, u32 pages)
 {
 	struct linnos_cpu *cpu = raw_cpu_ptr(linnos->cpus);
 	bool is_probe = io->verdict == LINNOS_VERDICT_PROBE;
@@ -602,13 +595,13 @@ static bool linnos_history_add(struct blk_linnos *linnos,
 
 	if (linnos_is_quiet(linnos, cpu) && !is_probe) {
 		this_cpu_inc(linnos->cpus->left_out);
-		return false;
+		return;
 	}
 	/* who takes it between these two makes this one wait, but not for long */
 	if (!is_probe && raw_spin_is_locked(&linnos->history_lock)) {
 		this_cpu_inc(linnos->cpus->left_out);
 		linnos_meet(linnos, cpu, 0, now_ns);
-		return false;
+		return;
 	}
 	raw_spin_lock_irqsave(&linnos->history_lock, flags);
 	write_seqcount_begin(&linnos->history_seq);
@@ -626,10 +619,8 @@ static bool linnos_history_add(struct blk_linnos *linnos,
 				     now_ns);
 	write_seqcount_end(&linnos->history_seq);
 	linnos->recorded_ns = now_ns;
-	*copy = *h;
 	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
 	linnos_meet(linnos, cpu, ago_ns, now_ns);
-	return true;
 }
 
 /*
@@ -1621,7 +1612,6 @@ static void linnos_read_ended(struct blk_linnos *linnos,
 	u32 pages = whole ?: io->pages;
 	/* nor does one that was not counted, for the drive slept */
 	bool told = !status && io->pages && io->served_us != LINNOS_NOT_SERVED;
-	struct linnos_history history;
 	bool slow = false, late = false;
 
 	/* small ones are not split */
@@ -1637,8 +1627,7 @@ static void linnos_read_ended(struct blk_linnos *linnos,
 	if (told) {
 		linnos_count_latency(linnos, io->served_us);
 		slow = io->served_us > READ_ONCE(linnos->threshold_us);
-		if (linnos_history_add(linnos, io, pages, &history))
-			linnos_prepare(linnos, &history, io->size);
+		linnos_history_add(linnos, io, pages);
 
 		if (slow)
 			linnos_count(linnos, LINNOS_STAT_SLOW);

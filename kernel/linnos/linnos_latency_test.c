@@ -18,14 +18,6 @@
 #define OVERDUE_US 1000
 #define REFUSE_US 300
 
-static u32 xorshift32(u32 *x)
-{
-	*x ^= *x << 13;
-	*x ^= *x >> 17;
-	*x ^= *x << 5;
-	return *x;
-}
-
 /* 24 bits, as often few of them as many. */
 static u32 random_size(u32 *x)
 {
@@ -111,7 +103,7 @@ static void linnos_test_trees_round_trip(struct kunit *test)
 	fill_trees(fx->file, &x);
 	KUNIT_ASSERT_EQ(test,
 			linnos_latency_parse(model, fx->file, TREES_BYTES),
-			LINNOS_LATENCY_OK);
+			LINNOS_MODEL_OK);
 	KUNIT_EXPECT_EQ(test, model->threshold_us, 150);
 	KUNIT_EXPECT_EQ(test, model->refuse_us, REFUSE_US);
 	KUNIT_EXPECT_EQ(test, linnos_latency_store(model, fx->again),
@@ -123,29 +115,29 @@ static void linnos_test_trees_header(struct kunit *test)
 {
 	static const struct {
 		int at;
-		enum linnos_latency_error error;
+		enum linnos_model_error error;
 	} wrong[] = {
-		{ 0, LINNOS_LATENCY_MAGIC },
-		{ 7, LINNOS_LATENCY_MAGIC },
-		{ 8, LINNOS_LATENCY_UNKNOWN_VERSION },
-		{ 12, LINNOS_LATENCY_SIZE },
-		{ 15, LINNOS_LATENCY_SIZE },
-		{ 16, LINNOS_LATENCY_CRC },
-		{ 20, LINNOS_LATENCY_SHAPE },
-		{ 22, LINNOS_LATENCY_SIZE },
-		{ 23, LINNOS_LATENCY_SHAPE },
-		{ 24, LINNOS_LATENCY_SHAPE },
-		{ 25, LINNOS_LATENCY_SHAPE },
-		{ 26, LINNOS_LATENCY_SHAPE },
-		{ 27, LINNOS_LATENCY_RESERVED },
-		{ 29, LINNOS_LATENCY_CRC },
-		{ 31, LINNOS_LATENCY_RANGE },
-		{ 36, LINNOS_LATENCY_CRC },
-		{ 42, LINNOS_LATENCY_RANGE },
-		{ 44, LINNOS_LATENCY_RESERVED },
-		{ 63, LINNOS_LATENCY_RESERVED },
-		{ 64, LINNOS_LATENCY_CRC },
-		{ TREES_BYTES - 1, LINNOS_LATENCY_CRC },
+		{ 0, LINNOS_MODEL_MAGIC },
+		{ 7, LINNOS_MODEL_MAGIC },
+		{ 8, LINNOS_MODEL_UNKNOWN_VERSION },
+		{ 12, LINNOS_MODEL_SIZE },
+		{ 15, LINNOS_MODEL_SIZE },
+		{ 16, LINNOS_MODEL_CRC },
+		{ 20, LINNOS_MODEL_SHAPE },
+		{ 22, LINNOS_MODEL_SIZE },
+		{ 23, LINNOS_MODEL_SHAPE },
+		{ 24, LINNOS_MODEL_SHAPE },
+		{ 25, LINNOS_MODEL_SHAPE },
+		{ 26, LINNOS_MODEL_SHAPE },
+		{ 27, LINNOS_MODEL_RESERVED },
+		{ 29, LINNOS_MODEL_CRC },
+		{ 31, LINNOS_MODEL_RANGE },
+		{ 36, LINNOS_MODEL_CRC },
+		{ 42, LINNOS_MODEL_RANGE },
+		{ 44, LINNOS_MODEL_RESERVED },
+		{ 63, LINNOS_MODEL_RESERVED },
+		{ 64, LINNOS_MODEL_CRC },
+		{ TREES_BYTES - 1, LINNOS_MODEL_CRC },
 	};
 	static const int sizes[] = { 0, 7, 8, 63, 64, TREES_BYTES - 1 };
 	struct linnos_latency *model = alloc_latency(test);
@@ -165,23 +157,23 @@ static void linnos_test_trees_header(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(sizes); i++)
 		KUNIT_EXPECT_EQ(test,
 				linnos_latency_parse(model, fx->file, sizes[i]),
-				LINNOS_LATENCY_TRUNCATED);
+				LINNOS_MODEL_TRUNCATED);
 	KUNIT_EXPECT_EQ(test,
 			linnos_latency_parse(model, fx->file, TREES_BYTES + 1),
-			LINNOS_LATENCY_SIZE);
+			LINNOS_MODEL_SIZE);
 
 	fx->file[HEADER + 3] = N_FEATURES;
 	seal_trees(fx->file, TREES_BYTES);
 	KUNIT_EXPECT_EQ(test,
 			linnos_latency_parse(model, fx->file, TREES_BYTES),
-			LINNOS_LATENCY_SPLIT);
+			LINNOS_MODEL_SPLIT);
 	for (i = 28; i <= 36; i += 4) {
 		fill_header(fx->file, 0);
 		put_unaligned_le32(0, fx->file + i);
 		seal_trees(fx->file, HEADER);
 		KUNIT_EXPECT_EQ(test,
 				linnos_latency_parse(model, fx->file, HEADER),
-				LINNOS_LATENCY_RANGE);
+				LINNOS_MODEL_RANGE);
 	}
 }
 
@@ -204,7 +196,7 @@ static void linnos_test_trees_vectors(struct kunit *test)
 	fill_trees(fx->file, &x);
 	KUNIT_ASSERT_EQ(test,
 			linnos_latency_parse(model, fx->file, TREES_BYTES),
-			LINNOS_LATENCY_OK);
+			LINNOS_MODEL_OK);
 	for (n = 0; n < VECTORS; n++) {
 		for (i = 0; i < N_FEATURES; i++)
 			features[i] = random_size(&x);
@@ -238,7 +230,7 @@ static void let_it_choose(struct blk_linnos *linnos)
 /* What reading the model file gives, in @fx->again. */
 static size_t stored(struct linnos_fixture *fx)
 {
-	return linnos_active_store(active_of(fx), fx->again, &fx->model);
+	return linnos_active_store(active_of(fx), fx->again);
 }
 
 static void linnos_test_trees_upload(struct kunit *test)
@@ -722,7 +714,7 @@ static void linnos_test_sees_what_there_is(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, upload_trees(fx, TREES_BYTES), 0);
 	KUNIT_ASSERT_EQ(test,
 			linnos_latency_parse(model, fx->file, TREES_BYTES),
-			LINNOS_LATENCY_OK);
+			LINNOS_MODEL_OK);
 
 	for (n = 0; n < 20000; n++) {
 		struct plain_io *one;
@@ -1325,7 +1317,7 @@ static void linnos_test_peers_load(struct kunit *test)
 	seal_trees(fx->file, TREES_BYTES);
 	KUNIT_ASSERT_EQ(test,
 			linnos_latency_parse(model, fx->file, TREES_BYTES),
-			LINNOS_LATENCY_OK);
+			LINNOS_MODEL_OK);
 	for (i = 0; i < 3; i++) {
 		KUNIT_ASSERT_EQ(test, give_model(fx, fx->drive[i], TREES_BYTES),
 				0);

@@ -7,14 +7,14 @@
 static void linnos_test_model_round_trip(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
-	struct rnd_state rnd;
+	u32 x = 0x4c494e4e;
 
-	prandom_seed_state(&rnd, SEED);
-	fill_random(fx->file, &rnd);
-	KUNIT_ASSERT_EQ(test, LINNOS_MODEL_BYTES, FILE_BYTES);
+	fill_random(fx->file, &x);
+	KUNIT_ASSERT_EQ(test, LINNOS_NETWORK_BYTES, FILE_BYTES);
 	KUNIT_ASSERT_EQ(test, parse(fx), LINNOS_MODEL_OK);
-	KUNIT_EXPECT_EQ(test, fx->model.threshold_us, 150);
-	linnos_model_store(&fx->model, fx->again);
+	KUNIT_EXPECT_EQ(test, fx->net.threshold_us, 150);
+	KUNIT_EXPECT_EQ(test, linnos_network_store(&fx->net, fx->again),
+			FILE_BYTES);
 	KUNIT_EXPECT_MEMEQ(test, fx->file, fx->again, FILE_BYTES);
 }
 
@@ -58,7 +58,7 @@ static void linnos_test_model_header(struct kunit *test)
 
 	put_unaligned_le32(0, fx->file + 32);
 	seal(fx->file);
-	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_SCALE);
+	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_RANGE);
 }
 
 static void linnos_test_model_size(struct kunit *test)
@@ -69,65 +69,91 @@ static void linnos_test_model_size(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(sizes); i++)
 		KUNIT_EXPECT_EQ(test,
-				linnos_model_parse(&fx->model, fx->file,
-						   sizes[i]),
+				linnos_network_parse(&fx->net, fx->file,
+						     sizes[i]),
 				LINNOS_MODEL_TRUNCATED);
 }
 
-static void linnos_test_hidden_range(struct kunit *test)
+static enum linnos_model_error parse_sealed(struct linnos_fixture *fx)
+{
+	seal(fx->file);
+	return parse(fx);
+}
+
+/* Each sum up to the last value that it may reach, and one further. */
+static void linnos_test_narrow(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
-	u8 digits[31];
-	s64 out[2];
+	int unit;
 
 	/* 9 * 7 + bias is exactly the largest, with digits that do not help */
 	set_hidden(fx->file, 3, 255, 7);
 	set_hidden(fx->file, 4, 255, -7);
-	set_hidden_bias(fx->file, 255, S32_MAX - 63);
-	seal(fx->file);
-	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_OK);
-	set_hidden_bias(fx->file, 255, S32_MAX - 62);
-	seal(fx->file);
-	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_HIDDEN_RANGE);
-	set_hidden_bias(fx->file, 255, S32_MIN + 63);
-	seal(fx->file);
-	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_OK);
-	set_hidden_bias(fx->file, 255, S32_MIN + 62);
-	seal(fx->file);
-	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_HIDDEN_RANGE);
+	set_hidden_bias(fx->file, 255, S16_MAX - 63);
+	KUNIT_EXPECT_EQ(test, parse_sealed(fx), LINNOS_MODEL_OK);
+	set_hidden_bias(fx->file, 255, S16_MAX - 62);
+	KUNIT_EXPECT_EQ(test, parse_sealed(fx), LINNOS_MODEL_NOT_NARROW);
+	set_hidden_bias(fx->file, 255, S16_MIN + 63);
+	KUNIT_EXPECT_EQ(test, parse_sealed(fx), LINNOS_MODEL_OK);
+	set_hidden_bias(fx->file, 255, S16_MIN + 62);
+	KUNIT_EXPECT_EQ(test, parse_sealed(fx), LINNOS_MODEL_NOT_NARROW);
 
-	/* a product beyond 32 bits that the bias brings back into range */
-	set_hidden(fx->file, 4, 255, 0);
-	set_hidden(fx->file, 3, 255, 400000000);
-	set_hidden_bias(fx->file, 255, S32_MIN);
-	set_output(fx->file, 255, 0, 1);
-	seal(fx->file);
-	KUNIT_ASSERT_EQ(test, parse(fx), LINNOS_MODEL_OK);
-	memset(digits, 0, sizeof(digits));
-	digits[3] = 9;
-	linnos_infer(&fx->model, digits, out);
-	KUNIT_EXPECT_EQ(test, out[0], 500000 + 3600000000LL + S32_MIN);
+	/* numbers whose low 16 bits would do, and one that another undoes */
+	fill_file(fx->file);
+	set_hidden(fx->file, 3, 255, 0x10000);
+	KUNIT_EXPECT_EQ(test, parse_sealed(fx), LINNOS_MODEL_NOT_NARROW);
+	set_hidden_bias(fx->file, 255, -9 * 0x10000);
+	KUNIT_EXPECT_EQ(test, parse_sealed(fx), LINNOS_MODEL_NOT_NARROW);
+	fill_file(fx->file);
+	set_output(fx->file, 255, 1, S16_MAX + 1);
+	KUNIT_EXPECT_EQ(test, parse_sealed(fx), LINNOS_MODEL_NOT_NARROW);
+	set_output(fx->file, 255, 1, S16_MAX);
+	KUNIT_EXPECT_EQ(test, parse_sealed(fx), LINNOS_MODEL_OK);
+	/* each fits, not their difference */
+	set_output(fx->file, 255, 0, -1);
+	KUNIT_EXPECT_EQ(test, parse_sealed(fx), LINNOS_MODEL_NOT_NARROW);
+
+	/* margin: 255 units by 32767 by 257 are less than 2^31, 256 are more */
+	fill_file(fx->file);
+	for (unit = 0; unit < 256; unit++) {
+		set_hidden(fx->file, 12, unit, 0);
+		set_hidden(fx->file, 13, unit, 0);
+		set_hidden_bias(fx->file, unit, unit ? S16_MAX : 0);
+		set_output(fx->file, unit, 0, 257);
+		set_output(fx->file, unit, 1, 0);
+	}
+	KUNIT_EXPECT_EQ(test, parse_sealed(fx), LINNOS_MODEL_OK);
+	set_hidden_bias(fx->file, 0, S16_MAX);
+	KUNIT_EXPECT_EQ(test, parse_sealed(fx), LINNOS_MODEL_NOT_NARROW);
+
+	fill_file(fx->file);
+	set_output_bias(fx->file, 0, (1LL << 61) - 1);
+	KUNIT_EXPECT_EQ(test, parse_sealed(fx), LINNOS_MODEL_OK);
+	set_output_bias(fx->file, 0, -(1LL << 61));
+	KUNIT_EXPECT_EQ(test, parse_sealed(fx), LINNOS_MODEL_NOT_NARROW);
 }
 
-static void linnos_test_output_range(struct kunit *test)
+/*
+ * What the lower half of the margin has: products of the first two units of a
+ * word, which reach the most, with the weights of the last two.
+ */
+static void linnos_test_narrow_lower_half(struct kunit *test)
 {
 	struct linnos_fixture *fx = test->priv;
-	s64 largest;
+	int unit;
 
-	/* unit 7 reaches 9 * 1000 */
-	set_hidden(fx->file, 0, 7, 1000);
-	set_output(fx->file, 7, 0, S32_MAX);
-	largest = 9000LL * S32_MAX;
-	set_output_bias(fx->file, 0, S64_MAX - largest);
-	seal(fx->file);
-	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_OK);
-	set_output_bias(fx->file, 0, S64_MAX - largest + 1);
-	seal(fx->file);
-	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_OUTPUT_RANGE);
-	set_output(fx->file, 7, 0, S32_MIN);
-	set_output_bias(fx->file, 0, S64_MIN + 9000LL * -(s64)S32_MIN - 1);
-	seal(fx->file);
-	KUNIT_EXPECT_EQ(test, parse(fx), LINNOS_MODEL_OUTPUT_RANGE);
+	for (unit = 0; unit < 256; unit++) {
+		bool first = unit % 4 < 2;
+
+		set_hidden_bias(fx->file, unit, first ? 20000 : 0);
+		set_output(fx->file, unit, 0, 0);
+		set_output(fx->file, unit, 1, first ? 0 : 800);
+	}
+	KUNIT_EXPECT_EQ(test, parse_sealed(fx), LINNOS_MODEL_OK);
+	/* 128 units by 20000 by 839 are 2^31 */
+	for (unit = 0; unit < 256; unit++)
+		set_output(fx->file, unit, 1, unit % 4 < 2 ? 0 : 839);
+	KUNIT_EXPECT_EQ(test, parse_sealed(fx), LINNOS_MODEL_NOT_NARROW);
 }
 
 static u32 active_id(struct linnos_fixture *fx)
@@ -199,8 +225,7 @@ static void linnos_test_memory(struct kunit *test)
 {
 	size_t model = PAGE_ALIGN(sizeof(struct linnos_active_model));
 	size_t disk = sizeof(struct blk_linnos);
-	size_t cpu =
-		sizeof(struct linnos_prepared) + sizeof(struct linnos_stats);
+	size_t cpu = sizeof(struct linnos_stats);
 
 	kunit_info(test, "model %zu, disk %zu, each CPU %zu bytes", model, disk,
 		   cpu);
@@ -211,8 +236,8 @@ static struct kunit_case linnos_model_cases[] = {
 	KUNIT_CASE(linnos_test_model_round_trip),
 	KUNIT_CASE(linnos_test_model_header),
 	KUNIT_CASE(linnos_test_model_size),
-	KUNIT_CASE(linnos_test_hidden_range),
-	KUNIT_CASE(linnos_test_output_range),
+	KUNIT_CASE(linnos_test_narrow),
+	KUNIT_CASE(linnos_test_narrow_lower_half),
 	KUNIT_CASE(linnos_test_upload),
 	KUNIT_CASE(linnos_test_upload_refused),
 	KUNIT_CASE(linnos_test_memory),

@@ -79,8 +79,9 @@ class NetworkPredictor:
         return infer(self._model, vectors, self._engine)
 
     def margins(self, numbers: npt.NDArray[np.uint32]) -> list[int]:
-        """Slow output less fast output, as Python's integers: the difference may need 65 bits."""
-        return [slow - fast for fast, slow in self.outputs(numbers).tolist()]
+        """Slow output less fast output, as Python's integers."""
+        outputs = self.outputs(numbers)
+        return list((outputs[:, 1] - outputs[:, 0]).tolist())
 
     def slow(self, numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
         """Whether the slow output is the larger one."""

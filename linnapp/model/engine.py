@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Runs a model on feature vectors: in numpy, or with the kernel's own C code.
 
-``c`` is kernel/linnos/linnos_engine.c built as a shared library, the file that the kernel runs;
-``numpy`` is independent of it and takes any shape of network.
+``c`` is kernel/linnos/core built as a shared library, the files that the kernel runs; ``numpy``
+is independent of it and takes any shape of network.
 """
 
 from __future__ import annotations
@@ -75,53 +75,38 @@ def predict(
 
 
 def _infer_numpy(model: Model, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    # A hidden sum fits 32 bits (the model was checked), so doubles hold it exactly and the
-    # matrix product may run in BLAS. Outputs need all 64 bits where a double would not do.
+    # Doubles hold sums of a narrow model exactly, and the matrix products may run in BLAS.
     weights = model.hidden_weights.astype(np.float64)
-    bias = model.hidden_bias.astype(np.float64)
-    output_weights = model.output_weights.astype(np.int64)
-    exact = _outputs_fit_double(model)
+    output_weights = model.output_weights.astype(np.float64)
     out = np.empty((len(digits), output_weights.shape[1]), np.int64)
     for start in range(0, len(digits), _CHUNK_ROWS):
         part = slice(start, start + _CHUNK_ROWS)
-        hidden = np.maximum(digits[part].astype(np.float64) @ weights + bias, 0)
-        if exact:
-            out[part] = hidden @ output_weights.astype(np.float64) + model.output_bias
-        else:
-            out[part] = hidden.astype(np.int64) @ output_weights + model.output_bias
+        hidden = np.maximum(digits[part].astype(np.float64) @ weights + model.hidden_bias, 0)
+        out[part] = (hidden @ output_weights).astype(np.int64) + model.output_bias
     return out
-
-
-def _outputs_fit_double(model: Model) -> bool:
-    """Whether no partial output sum can leave the integers that a double holds exactly."""
-    weights = model.hidden_weights.astype(np.float64)
-    most = np.maximum(model.hidden_bias + 9 * np.maximum(weights, 0).sum(axis=0), 0)
-    bound = most @ np.abs(model.output_weights.astype(np.float64)) + np.abs(
-        model.output_bias.astype(np.float64)
-    )
-    return bool(bound.max() < 2.0**53)
 
 
 @functools.cache
 def _engine() -> ctypes.CDLL:
     library = load_library(LIBRARY, "LINNOS_ENGINE")
-    library.linnos_model_sizeof.restype = ctypes.c_size_t
-    library.linnos_model_parse.restype = ctypes.c_int
-    library.linnos_model_parse.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+    library.linnos_network_sizeof.restype = ctypes.c_size_t
+    library.linnos_network_parse.restype = ctypes.c_int
+    library.linnos_network_parse.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
     library.linnos_model_error_string.restype = ctypes.c_char_p
     library.linnos_model_error_string.argtypes = (ctypes.c_int,)
-    library.linnos_infer_batch.restype = ctypes.c_long
-    library.linnos_infer_batch.argtypes = (
+    library.linnos_network_batch.restype = ctypes.c_long
+    library.linnos_network_batch.argtypes = (
         ctypes.c_void_p,
         ctypes.c_void_p,
         ctypes.c_long,
+        ctypes.c_void_p,
         ctypes.c_void_p,
     )
     return library
 
 
-def check_kernel_accepts(data: bytes, name: str = "model") -> None:
-    """Have the kernel's own parser look at a model file.
+def check_kernel_accepts(data: bytes, name: str = "model") -> ctypes.Array[ctypes.c_char]:
+    """Have the kernel's own parser look at a network's file; what it made of it.
 
     Raises
     ------
@@ -129,23 +114,27 @@ def check_kernel_accepts(data: bytes, name: str = "model") -> None:
         With the kernel's word for the check that failed.
     """
     library = _engine()
-    model = ctypes.create_string_buffer(library.linnos_model_sizeof())
-    error = library.linnos_model_parse(model, data, len(data))
+    network = ctypes.create_string_buffer(library.linnos_network_sizeof())
+    error = library.linnos_network_parse(network, data, len(data))
     if error:
         reason = library.linnos_model_error_string(error).decode()
         raise ModelError(f"{name}: the kernel would refuse it: {reason}")
+    return network
 
 
 def _infer_c(model: Model, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
-    library = _engine()
-    data = model.to_bytes()
-    parsed = ctypes.create_string_buffer(library.linnos_model_sizeof() + 64)
-    # The engine's vector code may want its structure aligned to a cache line.
-    aligned = (ctypes.addressof(parsed) + 63) & ~63
-    error = library.linnos_model_parse(aligned, data, len(data))
-    if error:
-        reason = library.linnos_model_error_string(error).decode()
-        raise ModelError(f"the C engine refuses the model: {reason}")
-    out = np.empty((len(digits), 2), np.int64)
-    library.linnos_infer_batch(aligned, digits.ctypes.data, len(digits), out.ctypes.data)
+    out, _ = outputs_and_margins(model, digits)
     return out
+
+
+def outputs_and_margins(
+    model: Model, digits: npt.NDArray[np.uint8]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Both outputs by the kernel's code, and the margin, which is what it decides by."""
+    network = check_kernel_accepts(model.to_bytes())
+    out = np.empty((len(digits), 2), np.int64)
+    margins = np.empty(len(digits), np.int64)
+    _engine().linnos_network_batch(
+        network, digits.ctypes.data, len(digits), out.ctypes.data, margins.ctypes.data
+    )
+    return out, margins

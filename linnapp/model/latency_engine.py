@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Runs a latency model on features: in numpy, or with the C code that the kernel runs.
 
-``c`` is kernel/linnos/linnos_latency.c built as a shared library; ``numpy`` is independent of it.
+``c`` is kernel/linnos/core built as a shared library; ``numpy`` is independent of it.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ def _library() -> ctypes.CDLL:
     library.linnos_latency_sizeof.argtypes = (ctypes.c_size_t,)
     library.linnos_latency_parse.restype = ctypes.c_int
     library.linnos_latency_parse.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-    library.linnos_latency_error_string.restype = ctypes.c_char_p
-    library.linnos_latency_error_string.argtypes = (ctypes.c_int,)
+    library.linnos_model_error_string.restype = ctypes.c_char_p
+    library.linnos_model_error_string.argtypes = (ctypes.c_int,)
     library.linnos_latency_chooses.restype = ctypes.c_bool
     library.linnos_latency_chooses.argtypes = (ctypes.c_void_p,)
     library.linnos_latency_batch.restype = ctypes.c_long
@@ -155,7 +155,7 @@ def parse_in_c(data: bytes, name: str = "model") -> Any:
     parsed = ctypes.create_string_buffer(library.linnos_latency_sizeof(len(data)))
     error = library.linnos_latency_parse(parsed, data, len(data))
     if error:
-        reason = library.linnos_latency_error_string(error).decode()
+        reason = library.linnos_model_error_string(error).decode()
         raise ModelError(f"{name}: the C engine refuses it: {reason}")
     return parsed
 

@@ -32,7 +32,20 @@ _FIELDS = struct.Struct("<HHHBBBBHII24s")
 #: what :func:`shape_of` says of the models that the kernel's engine is compiled for
 KERNEL_SHAPE = (4, 3, 4, 256)
 
+#: Output biases are smaller.
+OUTPUT_BIAS_LIMIT = 2**61
+
 IntArray = npt.NDArray[np.integer[Any]]
+
+
+class NotNarrowError(ModelError):
+    """Weights so large that the kernel's sums of 16 and 32 bits could overflow."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(
+            f"{message}; train it again, or quantise it with a smaller scale "
+            "(`linnapp pack --scale`)"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,8 +116,9 @@ class Model:
         Raises
         ------
         ModelError
-            If the array shapes disagree, a header field is out of range, or a sum could
-            overflow for some vector of digits 0 to 9.
+            If the array shapes disagree, or a header field is out of range.
+        NotNarrowError
+            If a sum could overflow for some vector of digits 0 to 9.
         """
         w1, b1, w2, b2 = (
             self.hidden_weights,
@@ -145,31 +159,36 @@ class Model:
                 f"{self.pending_digits} pending and {self.latency_digits} latency digits "
                 f"makes {expected}"
             )
-        self._check_overflow()
+        self._check_narrow()
 
-    def _check_overflow(self) -> None:
-        """Bound every sum over all digit vectors; Python integers cannot overflow themselves."""
-        w1 = self.hidden_weights.astype(np.int64)
-        high = self.hidden_bias + 9 * np.maximum(w1, 0).sum(axis=0)
-        low = self.hidden_bias + 9 * np.minimum(w1, 0).sum(axis=0)
-        int32 = np.iinfo(np.int32)
-        if int(high.max()) > int32.max or int(low.min()) < int32.min:
-            raise ModelError(
-                f"model: a hidden sum can reach {int(high.max())} or {int(low.min())}, outside "
-                "32 bits; the weights are too large for the scale"
-            )
-        int64 = np.iinfo(np.int64)
-        top = [max(0, int(h)) for h in high]
-        for column in range(N_OUTPUTS):
-            weights = [int(w) for w in self.output_weights[:, column]]
-            bias = int(self.output_bias[column])
-            most = bias + sum(h * w for h, w in zip(top, weights, strict=True) if w > 0)
-            least = bias + sum(h * w for h, w in zip(top, weights, strict=True) if w < 0)
-            if most > int64.max or least < int64.min:
-                raise ModelError(
-                    f"model: output {column} can reach {most} or {least}, outside 64 bits; "
-                    "the weights are too large for the scale"
-                )
+    def _check_narrow(self) -> None:
+        """Bound every sum over all digit vectors, as ``linnos_network_parse()`` in the kernel."""
+        narrow = np.iinfo(np.int16)
+        margins = np.diff(self.output_weights.astype(np.int64))[:, 0]
+        terms = 9 * self.hidden_weights.astype(np.int64)
+        most = self.hidden_bias + np.maximum(terms, 0).sum(axis=0)
+        least = self.hidden_bias + np.minimum(terms, 0).sum(axis=0)
+        for name, numbers in (
+            ("a hidden weight is", self.hidden_weights),
+            ("an output weight is", self.output_weights),
+            ("two output weights differ by", margins),
+            ("a hidden sum can reach", most),
+            ("a hidden sum can reach", least),
+        ):
+            for number in int(numbers.max()), int(numbers.min()):
+                if not narrow.min <= number <= narrow.max:
+                    raise NotNarrowError(f"model: {name} {number}, outside 16 bits")
+        # The kernel takes units by fours. What the first two of them reach it multiplies with the
+        # weights of the last two as well, and that must not get in its way.
+        padding = -self.n_hidden % 4
+        tops = np.pad(np.maximum(most, 0), (0, padding)).reshape(-1, 4)
+        sizes = np.pad(np.abs(margins), (0, padding)).reshape(-1, 4)
+        reach = max(int((tops * sizes).sum()), int((tops[:, :2] * sizes[:, 2:]).sum()))
+        if reach >= np.iinfo(np.int32).max:
+            raise NotNarrowError(f"model: the outputs can differ by {reach}, outside 32 bits")
+        for number in self.output_bias.tolist():
+            if abs(number) >= OUTPUT_BIAS_LIMIT:
+                raise NotNarrowError(f"model: an output bias is {number}, outside 62 bits")
 
     def to_bytes(self) -> bytes:
         """Serialise, with checksum; the result is what the kernel's ``model`` file takes."""

@@ -33,7 +33,7 @@
  * later: after max_age_ns of trace time it is given up and counted as missing its completion.
  */
 #include "blktrace_parser.h"
-#include "linnos_engine.h"
+#include "linnos_model.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -54,7 +54,7 @@ GROUPS = {
         r"|blk_bio_list_merge|ll_.*_merge_fn|dd_bio_merge|kyber_bio_merge|bfq_bio_merge",
     ),
     # What the block layer and md call, and of that the models.
-    "linnos": ("LinnOS", r"(__)?blk_linnos_.*|linnos_(predict|prepare)"),
+    "linnos": ("LinnOS", r"(__)?blk_linnos_.*|linnos_predict"),
     "queue": (
         "block layer: queueing, scheduler, dispatch",
         r"submit_bio(_noacct.*|_wait)?|generic_make_request.*|(__)?blk_mq_submit_bio"

@@ -9,7 +9,7 @@ import numpy.typing as npt
 PAGE_BYTES = 4096
 
 #: orders of size of a read: the pages of the largest one of each but the last (docs/formats.md,
-#: "Features"; the kernel's are LINNOS_SMALL_PAGES and LINNOS_MEDIUM_PAGES of linnos_engine.h)
+#: "Features"; the kernel's are LINNOS_SMALL_PAGES and LINNOS_MEDIUM_PAGES of linnos_model.h)
 SIZE_PAGES = (16, 256)
 
 #: how long a drive must have had nothing to do for the next I/O to count as slack

@@ -37,8 +37,9 @@ def _xorshift32(n: int, seed: int) -> np.ndarray:
 def vectors() -> tuple[Model, np.ndarray]:
     n_weights = 31 * 256 + 256 + 512 + 2
     stream = _xorshift32(n_weights + N_VECTORS * 31, SEED)
-    weights = (stream[:n_weights] % 4001).astype(np.int64) - 2000
-    hidden, bias, output, output_bias = np.split(weights, np.cumsum([31 * 256, 256, 512]))
+    parts = np.split(stream[:n_weights].astype(np.int64), np.cumsum([31 * 256, 256, 512]))
+    hidden, output = (part % 201 - 100 for part in parts[::2])
+    bias, output_bias = (part % 4001 - 2000 for part in parts[1::2])
     model = Model(
         hidden_weights=hidden.reshape(31, 256).astype(np.int32),
         hidden_bias=bias.astype(np.int32),

@@ -14,11 +14,11 @@ as_nobody sh -c "cat $MODELS/fast.linnos > $dir/model" 2>/dev/null &&
 	fail "nobody wrote a model"
 as_nobody cat "$dir/model" >/dev/null 2>&1 && fail "nobody read the model"
 for file in mode model_id threshold_us probe_after_us probe_after_revokes \
-	stall_us failover_us peers engine stats/reads stats/kept stats/expected_gain_us \
+	stall_us failover_us peers stats/reads stats/kept stats/expected_gain_us \
 	stats/inference_ns; do
 	as_nobody cat "$dir/$file" >/dev/null || fail "nobody cannot read $file"
 done
-for file in model_id threshold_us engine stats/reads; do
+for file in model_id threshold_us stats/reads; do
 	(echo 1 >"$dir/$file") 2>/dev/null && fail "root wrote $file"
 done
 expect mode observe "$(cat $dir/mode)"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One network, four ways to compute it: numpy, the kernel's C code, TensorFlow, big integers.
+"""One network, four ways to compute it: numpy, the kernel's C code, TensorFlow, and plainly.
 
 They agree on every one of 100,000 random vectors of digits. (The kernel itself is compared with
 them in the lab tests.)
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_model_format import random_model
+from test_model_format import of_units, random_model
 
 from linnapp.errors import LinnappError
 from linnapp.learn.features import FeatureLayout, digits
@@ -23,7 +23,7 @@ def trained_like_model() -> tuple[Model, dict[str, np.ndarray]]:
     """Weights of the size that training gives, near a boundary that splits random digits."""
     rng = np.random.default_rng(7)
     weights = {
-        "hidden_weights": rng.normal(0, 0.2, (31, 256)).astype(np.float32),
+        "hidden_weights": rng.normal(0, 0.12, (31, 256)).astype(np.float32),
         "hidden_bias": rng.normal(0, 0.2, 256).astype(np.float32),
         "output_weights": rng.normal(0, 0.2, (256, 2)).astype(np.float32),
         "output_bias": np.array([0.3, -0.2], np.float32),
@@ -35,32 +35,59 @@ def random_digits() -> np.ndarray:
     return np.random.default_rng(11).integers(0, 10, (N, 31), dtype=np.uint8)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_c_and_numpy(seed: int) -> None:
-    model = random_model(seed)
-    x = random_digits()
-    outputs = engine.infer(model, x, "c")
-    assert np.array_equal(outputs, engine.infer(model, x, "numpy"))
-    slow = engine.predict(model, x, "c")
-    assert 0 < np.count_nonzero(slow) < N
+def plainly(model: Model, x: np.ndarray) -> np.ndarray:
+    """The network in the words of its definition, in integers of 64 bits; slow on purpose."""
+    out = np.tile(model.output_bias, (len(x), 1))
+    for unit in range(model.n_hidden):
+        hidden = np.full(len(x), model.hidden_bias[unit], np.int64)
+        for digit in range(model.n_inputs):
+            hidden += x[:, digit] * np.int64(model.hidden_weights[digit, unit])
+        out += np.outer(np.maximum(hidden, 0), model.output_weights[unit])
+    return out
 
 
-def test_numpy_is_exact_where_doubles_are_not() -> None:
-    bias = np.full(256, 2**30 + 1, np.int32)
-    weights = np.full((256, 2), 2**24 - 3, np.int32)
-    model = random_model(
-        hidden_weights=np.ones((31, 256), np.int32), hidden_bias=bias, output_weights=weights
+def _digits(n: int) -> np.ndarray:
+    """Random digits, half of them with as many zeros as real features have, and the extremes."""
+    rng = np.random.default_rng(3)
+    x = rng.integers(0, 10, (n, 31), dtype=np.uint8)
+    x[::2] *= rng.integers(0, 3, (n // 2, 31), dtype=np.uint8) == 0
+    x[0] = 0
+    x[1] = 9
+    x[2, :12] = 9
+    x[3] = 9
+    x[3, 12:15] = 0
+    return x
+
+
+def _mixed(limit: int, output_limit: int, bias_limit: int) -> Model:
+    rng = np.random.default_rng(limit)
+    return random_model(
+        hidden_weights=rng.integers(-limit, limit + 1, (31, 256), dtype=np.int32),
+        hidden_bias=rng.integers(-bias_limit, bias_limit + 1, 256, dtype=np.int32),
+        output_weights=rng.integers(-output_limit, output_limit + 1, (256, 2), dtype=np.int32),
     )
-    x = random_digits()[:1000]
-    by_hand = [
-        [
-            256 * (2**30 + 1 + int(row.sum())) * (2**24 - 3) + int(model.output_bias[k])
-            for k in (0, 1)
-        ]
-        for row in x
-    ]
-    assert engine.infer(model, x, "numpy").tolist() == by_hand
-    assert engine.infer(model, x, "c").tolist() == by_hand
+
+
+# 100 * 9 * 31 + 4867 is the largest number of 16 bits; 256 * 32767 * 256 is almost 2^31.
+MODELS = {
+    "random": random_model(1),
+    "up to the limits": _mixed(100, 128, 4867),
+    "as trained": trained_like_model()[0],
+    "up to the last value": of_units(100, 4867, 256),
+    "down to the last value": of_units(-100, -4868, 256),
+    "slow to the last value": of_units(100, 4867, -256),
+}
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
+def test_c_and_numpy_compute_the_network(model: Model) -> None:
+    x = _digits(N if model is MODELS["as trained"] else N // 10)
+    outputs, margins = engine.outputs_and_margins(model, x)
+    expected = plainly(model, x)
+    assert np.array_equal(outputs, expected)
+    assert np.array_equal(margins, expected[:, 1] - expected[:, 0])
+    assert np.array_equal(engine.infer(model, x, "numpy"), expected)
+    assert np.array_equal(engine.predict(model, x, "c"), margins > 0)
 
 
 def test_rounded_float_network_of_tensorflow() -> None:

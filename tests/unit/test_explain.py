@@ -174,7 +174,7 @@ def test_slow_ones_come_slowest_first(explain: Explain, recorded: Path, queue_mo
 
 def _one_slow(beside: Path) -> Path:
     path = beside.with_name("events.txt")
-    few = {"fast": 12_000_000, "slow": 7_000_000}
+    few = {"fast": 12_000, "slow": 7_000}
     path.write_text(
         decision(1.0, 16, **few)
         + ISSUE.format(1.001, 0, "R", 16, 8)
@@ -194,16 +194,16 @@ def test_in_words(recorded: Path, queue_model: Path) -> None:
         "note: whether the recorded reads were latency-critical is not in a recording; each is "
         "taken for one",
         "held against the medians of 213 reads predicted fast: 1 page pending; last reads "
-        "100 us at 1, 100 us at 1, 100 us at 1, 100 us at 1; margin -11,000,000",
+        "100 us at 1, 100 us at 1, 100 us at 1, 100 us at 1; margin -11,000",
         "",
         "0.050029 s, read of 4 KiB at sector 2632",
         "  saw       30 pages pending; last reads 100 us at 1, 100 us at 1, 100 us at 1, "
         "100 us at 1",
-        "  said      fast 12,000,000, slow 30,000,000: margin +18,000,000, slow",
+        "  said      fast 12,000, slow 30,000: margin +18,000, slow",
         "  happened  predicted slow and admitted; took 4131 us, slow: rightly",
-        "  because   -11,000,000  the reference",
-        "            +29,000,000  pages pending now  30, not 1",
-        "  =         +18,000,000  the margin         slow",
+        "  because   -11,000  the reference",
+        "            +29,000  pages pending now  30, not 1",
+        "  =         +18,000  the margin         slow",
         "  fast with pages pending now 12, not 30",
     ]
 
@@ -214,8 +214,8 @@ def events(*lines: str) -> str:
 
 def test_printed_events_explained(explain: Explain, tmp_path: Path, queue_model: Path) -> None:
     path = tmp_path / "events.txt"
-    told = {"fast": 12_000_000, "slow": 13_000_000, "pending": 13}
-    few = {"fast": 12_000_000, "slow": 7_000_000}
+    told = {"fast": 12_000, "slow": 13_000, "pending": 13}
+    few = {"fast": 12_000, "slow": 7_000}
     path.write_text(
         events(
             decision(1.0, 16, **few),
@@ -267,7 +267,7 @@ def test_where_nothing_is_fast_the_history_is_empty(
     explain: Explain, tmp_path: Path, queue_model: Path
 ) -> None:
     path = tmp_path / "events.txt"
-    told = {"fast": 12_000_000, "slow": 13_000_000, "pending": 13}
+    told = {"fast": 12_000, "slow": 13_000, "pending": 13}
     path.write_text(events(decision(1.1, 8, revoked=1, reason="slow", **told)))
     shown = explain("--events", path, "--model", queue_model)
     assert shown["reference"]["name"] == "an empty history"

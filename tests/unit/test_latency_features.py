@@ -119,7 +119,7 @@ def test_features_are_those_of_a_walk_through_the_events(
 
 
 def test_orders_of_size_are_the_kernels() -> None:
-    header = (Path(__file__).parents[2] / "kernel/linnos/linnos_engine.h").read_text()
+    header = (Path(__file__).parents[2] / "kernel/linnos/core/linnos_model.h").read_text()
     defined = dict(
         re.findall(r"^#define LINNOS_(SIZES|SMALL_PAGES|MEDIUM_PAGES) (\d+)$", header, re.M)
     )

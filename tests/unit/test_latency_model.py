@@ -241,7 +241,7 @@ def test_too_many_trees() -> None:
     damaged = with_checksum(data + tree)
     with pytest.raises(ModelError, match="n_trees is 257"):
         LatencyModel.from_bytes(damaged)
-    with pytest.raises(ModelError, match="wrong features or trees"):
+    with pytest.raises(ModelError, match="wrong shape of network or trees"):
         parse_in_c(damaged)
 
 

@@ -20,9 +20,9 @@ from linnapp.model.engine import check_kernel_accepts
 def random_model(seed: int = 1, n_hidden: int = 256, **changes: object) -> Model:
     rng = np.random.default_rng(seed)
     fields: dict[str, object] = {
-        "hidden_weights": rng.integers(-2000, 2000, (31, n_hidden)).astype(np.int32),
-        "hidden_bias": rng.integers(-2000, 2000, n_hidden).astype(np.int32),
-        "output_weights": rng.integers(-2000, 2000, (n_hidden, 2)).astype(np.int32),
+        "hidden_weights": rng.integers(-100, 101, (31, n_hidden)).astype(np.int32),
+        "hidden_bias": rng.integers(-2000, 2001, n_hidden).astype(np.int32),
+        "output_weights": rng.integers(-100, 101, (n_hidden, 2)).astype(np.int32),
         "output_bias": rng.integers(-(10**6), 10**6, 2).astype(np.int64),
         "threshold_us": 421,
     }
@@ -118,39 +118,66 @@ def test_every_truncation_is_refused(tmp_path: Path) -> None:
         Model.from_bytes(data + b"\0")
 
 
-def test_hidden_overflow_is_refused_at_its_exact_bound() -> None:
-    weights = np.zeros((31, 256), np.int32)
-    weights[:, 7] = (2**31 - 1) // (9 * 31)
-    rest = 2**31 - 1 - 9 * int(weights[:, 7].sum())
-    bias = np.zeros(256, np.int32)
-    bias[7] = rest
-    model = random_model(hidden_weights=weights, hidden_bias=bias)
-    check_kernel_accepts(model.to_bytes())
-    bias[7] = rest + 1
-    with pytest.raises(ModelError, match="hidden sum can reach 2147483648"):
-        random_model(hidden_weights=weights, hidden_bias=bias)
+def of_units(weight: int, bias: int | np.ndarray, margins: int | np.ndarray) -> Model:
+    """Each digit has `weight` in all hidden units, and the outputs differ by `margins`."""
+    output = np.zeros((256, 2), np.int32)
+    output[:, 1] = margins
+    return random_model(
+        hidden_weights=np.full((31, 256), weight, np.int32),
+        hidden_bias=np.full(256, bias, np.int32),
+        output_weights=output,
+    )
 
 
-def test_output_overflow_is_refused() -> None:
-    weights = np.zeros((31, 256), np.int32)
-    bias = np.full(256, 2**31 - 1, np.int32)
-    outputs = np.zeros((256, 2), np.int32)
-    outputs[:, 1] = 2**24
-    outputs[:, 1] -= 1
-    zero = np.zeros(2, np.int64)
-    arrays = {"hidden_weights": weights, "hidden_bias": bias, "output_weights": outputs}
-    check_kernel_accepts(random_model(**arrays, output_bias=zero).to_bytes())
-    outputs[:, 1] += 2
-    with pytest.raises(ModelError, match="output 1 can reach"):
-        random_model(**arrays, output_bias=zero)
+# 31 nines by 100 are 27900; 256 * 32767 * 256 is just less than 2^31.
+@pytest.mark.parametrize(
+    ("last", "first", "message"),
+    [
+        ((100, 32767 - 27900, 256), (100, 32768 - 27900, 256), "hidden sum can reach 32768"),
+        ((-100, 27900 - 32768, 256), (-100, 27900 - 32769, 256), "hidden sum can reach -32769"),
+        ((100, 32767 - 27900, 256), (100, 32767 - 27900, 257), "outputs can differ by"),
+        ((0, 0, 32767), (0, 0, 32768), "an output weight is 32768"),
+    ],
+)
+def test_what_is_not_narrow_is_refused_at_its_exact_bound(
+    last: tuple[int, int, int], first: tuple[int, int, int], message: str
+) -> None:
+    check_kernel_accepts(of_units(*last).to_bytes())
+    with pytest.raises(ModelError, match=f"{message}.*smaller scale"):
+        of_units(*first)
+
+
+def test_the_lower_half_of_the_margin_may_not_run_over() -> None:
+    # The first two units of each four reach 20000, the weights of the last two say 838 or 839.
+    bias = np.tile(np.array([20000, 20000, 0, 0], np.int32), 64)
+    margins = np.tile(np.array([0, 0, 838, 838]), 64)
+    check_kernel_accepts(of_units(0, bias, margins).to_bytes())
+    with pytest.raises(ModelError, match="outside 32 bits"):
+        of_units(0, bias, margins + (margins > 0))
+
+
+def test_output_biases_have_a_bound() -> None:
+    check_kernel_accepts(random_model(output_bias=np.array([1 - 2**61, 2**61 - 1])).to_bytes())
+    for bias in (2**61, -(2**61)):
+        with pytest.raises(ModelError, match="output bias"):
+            random_model(output_bias=np.array([0, bias]))
+
+
+def test_the_kernel_refuses_what_is_not_narrow_with_a_remedy() -> None:
+    data = bytearray(random_model().to_bytes())
+    struct.pack_into("<i", data, 64, 40000)
+    with pytest.raises(ModelError, match=r"kernel would refuse it: .*16 bits.*smaller scale"):
+        check_kernel_accepts(with_checksum(data))
+    with pytest.raises(ModelError, match=r"a hidden weight is 40000.*smaller scale"):
+        Model.from_bytes(with_checksum(data))
 
 
 def test_quantise_rounds_at_the_scales() -> None:
     rng = np.random.default_rng(3)
     weights = {
-        "hidden_weights": rng.normal(size=(31, 256)).astype(np.float32),
+        "hidden_weights": rng.normal(0, 0.1, (31, 256)).astype(np.float32),
         "hidden_bias": rng.normal(size=256).astype(np.float32),
-        "output_weights": rng.normal(size=(256, 2)).astype(np.float32),
+        "output_weights": rng.normal(0, 0.2, (256, 2)).astype(np.float32),
         "output_bias": rng.normal(size=2).astype(np.float32),
     }
     model = quantise(weights, 99)
@@ -177,7 +204,7 @@ def test_other_shapes_round_trip_but_the_kernel_refuses_them() -> None:
     rng = np.random.default_rng(1)
     model = quantise(
         {
-            "hidden_weights": rng.normal(size=(layout.n_inputs, 16)),
+            "hidden_weights": rng.normal(0, 0.1, (layout.n_inputs, 16)),
             "hidden_bias": rng.normal(size=16),
             "output_weights": rng.normal(size=(16, 2)),
             "output_bias": rng.normal(size=2),

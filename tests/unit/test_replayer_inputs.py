@@ -494,7 +494,7 @@ int main(void)
 """
     )
     subprocess.run(
-        ["gcc", "-D_GNU_SOURCE", f"-I{source}", f"-I{source}/../kernel/linnos",
+        ["gcc", "-D_GNU_SOURCE", f"-I{source}", f"-I{source}/../kernel/linnos/core",
          f"-I{source}/../liblinnos", "-o", shown, program, source / "progress.c",
          source / "latency.c", source / "../liblinnos/histogram.c", source / "error.c", "-lm"],
         check=True,

@@ -2,20 +2,17 @@
 /*
  * LinnOS latency model: how long a read would take, from integers.
  *
- * The second kind of model, beside the network of linnos_engine.h. It is a sum
+ * The second kind of model, beside the network of linnos_network.h. It is a sum
  * of small decision trees, trained by gradient boosting (Friedman, Annals of
  * Statistics 29, 2001). Each tree is complete: four splits lie between its root
  * and each of its leaves, so that a prediction takes the same steps whatever
  * the read, without a branch that could be mispredicted. A leaf is a logarithm
  * in fixed point; the sum over the trees is that of the expected latency.
- *
- * As linnos_engine.[ch], compiled unchanged into the kernel, its KUnit suite and
- * the user-space library.
  */
 #ifndef _LINNOS_LATENCY_H
 #define _LINNOS_LATENCY_H
 
-#include "linnos_engine.h"
+#include "linnos_model.h"
 
 #define LINNOS_LATENCY_VERSION 2
 
@@ -46,9 +43,6 @@ enum linnos_latency_past {
 /* 16.8 s in us; what has never been is as old. */
 #define LINNOS_LATENCY_CAP 0xffffff
 
-/* In the file, a split is its feature's number and, below it, the limit. */
-#define LINNOS_SPLIT_SHIFT 24
-
 #define LINNOS_TREE_DEPTH 4
 #define LINNOS_TREE_LEAVES 16 /* 2^depth */
 #define LINNOS_TREES_MAX 256
@@ -57,36 +51,10 @@ enum linnos_latency_past {
 #define LINNOS_TREE_BYTES \
 	(4 * (LINNOS_TREE_LEAVES - 1) + 2 * LINNOS_TREE_LEAVES)
 #define LINNOS_LATENCY_BYTES_MAX \
-	(LINNOS_MODEL_HEADER + LINNOS_TREES_MAX * LINNOS_TREE_BYTES)
+	(LINNOS_FILE_HEADER + LINNOS_TREES_MAX * LINNOS_TREE_BYTES)
 
 /* Leaves are log2 of us, with so many bits behind the point. */
 #define LINNOS_LOG_BITS 10
-
-/**
- * enum linnos_latency_error - which check a file failed
- * @LINNOS_LATENCY_OK: none
- * @LINNOS_LATENCY_TRUNCATED: fewer bytes than a header, or than it says
- * @LINNOS_LATENCY_MAGIC: the file does not begin with LINNOSMD
- * @LINNOS_LATENCY_UNKNOWN_VERSION: a version other than 2
- * @LINNOS_LATENCY_SIZE: total_bytes is not that of the trees, or more follow
- * @LINNOS_LATENCY_SHAPE: other features, trees or fixed point, or too many trees
- * @LINNOS_LATENCY_RESERVED: a reserved field is not zero
- * @LINNOS_LATENCY_RANGE: a number in the header is zero or too large
- * @LINNOS_LATENCY_CRC: the checksum does not match
- * @LINNOS_LATENCY_SPLIT: a split by a feature that there is not
- */
-enum linnos_latency_error {
-	LINNOS_LATENCY_OK = 0,
-	LINNOS_LATENCY_TRUNCATED,
-	LINNOS_LATENCY_MAGIC,
-	LINNOS_LATENCY_UNKNOWN_VERSION,
-	LINNOS_LATENCY_SIZE,
-	LINNOS_LATENCY_SHAPE,
-	LINNOS_LATENCY_RESERVED,
-	LINNOS_LATENCY_RANGE,
-	LINNOS_LATENCY_CRC,
-	LINNOS_LATENCY_SPLIT,
-};
 
 /**
  * struct linnos_tree - a complete tree
@@ -120,13 +88,12 @@ struct linnos_latency {
 	struct linnos_tree trees[];
 };
 
-enum linnos_latency_error linnos_latency_check_header(const void *file,
-						      size_t bytes);
+enum linnos_model_error linnos_latency_check_header(const void *file,
+						    size_t bytes);
 size_t linnos_latency_sizeof(size_t file_bytes);
-enum linnos_latency_error linnos_latency_parse(struct linnos_latency *model,
-					       const void *file, size_t bytes);
+enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
+					     const void *file, size_t bytes);
 size_t linnos_latency_store(const struct linnos_latency *model, void *file);
-const char *linnos_latency_error_string(enum linnos_latency_error error);
 
 u32 linnos_latency_us(const struct linnos_latency *model,
 		      const u32 features[LINNOS_N_FEATURES]);

@@ -8,36 +8,30 @@
  * arithmetic relies on that and checks nothing at run time.
  */
 #include "linnos_latency.h"
-#include "linnos_file.h"
-
-#ifdef __KERNEL__
-#include <linux/compiler.h>
-#include <linux/string.h>
-#else
-#include <string.h>
-#endif
 
 /* Byte offsets of the header's fields. */
 #define AT_N_FEATURES 20
 #define AT_N_TREES 22
-#define AT_DEPTH 24
-#define AT_HISTORY 25
-#define AT_LOG_BITS 26
-#define AT_RESERVED_A 27
+#define AT_SHAPE 24
 #define AT_OVERDUE_US 28
 #define AT_REFUSE_US 32
 #define AT_THRESHOLD_US 36
 #define AT_BASE 40
-#define AT_RESERVED_B 44
+#define AT_RESERVED 44
+#define SHAPE_BYTES 3
+
+/* Splits to a leaf, past reads, bits behind the point, and one that is reserved. */
+static const u8 linnos_shape[AT_OVERDUE_US - AT_SHAPE] = {
+	LINNOS_TREE_DEPTH,
+	LINNOS_HISTORY,
+	LINNOS_LOG_BITS,
+};
 
 /* Of the sum of all leaves: 0 is 1 us, and the cap of the features the end. */
 #define LOG_END (24 << LINNOS_LOG_BITS)
 
-/* A tree in the file: its splits from the root on, level by level. */
-#define N_SPLITS (LINNOS_TREE_LEAVES - 1)
-
-/* In memory, below a split's limit. */
-#define FEATURE_BITS (32 - LINNOS_SPLIT_SHIFT)
+/* A split in the file is its feature's number and, below it, the limit. */
+#define FEATURE_BITS 8
 
 /* Between two entries of the table of powers, straight lines. */
 #define STEP_BITS 5
@@ -50,41 +44,36 @@
  *
  * Looks at the header only; the file has %LINNOS_FILE_TOTAL_BYTES if it is one.
  *
- * Return: %LINNOS_LATENCY_OK, or the first check that failed.
+ * Return: %LINNOS_MODEL_OK, or the first check that failed.
  */
-enum linnos_latency_error linnos_latency_check_header(const void *file,
-						      size_t bytes)
+enum linnos_model_error linnos_latency_check_header(const void *file,
+						    size_t bytes)
 {
-	const u8 *p = file;
 	u32 n_trees, overdue_us, base;
+	enum linnos_model_error error;
+	const u8 *p = file;
 
-	if (bytes < sizeof(linnos_magic))
-		return LINNOS_LATENCY_TRUNCATED;
-	if (memcmp(p, linnos_magic, sizeof(linnos_magic)))
-		return LINNOS_LATENCY_MAGIC;
-	if (bytes < LINNOS_MODEL_HEADER)
-		return LINNOS_LATENCY_TRUNCATED;
-	if (get_u32(p + LINNOS_FILE_VERSION) != LINNOS_LATENCY_VERSION)
-		return LINNOS_LATENCY_UNKNOWN_VERSION;
-	n_trees = get_u16(p + AT_N_TREES);
-	if (get_u16(p + AT_N_FEATURES) != LINNOS_N_FEATURES ||
-	    p[AT_HISTORY] != LINNOS_HISTORY ||
-	    p[AT_LOG_BITS] != LINNOS_LOG_BITS ||
-	    p[AT_DEPTH] != LINNOS_TREE_DEPTH || n_trees > LINNOS_TREES_MAX)
-		return LINNOS_LATENCY_SHAPE;
-	if (get_u32(p + LINNOS_FILE_TOTAL_BYTES) !=
-	    LINNOS_MODEL_HEADER + n_trees * LINNOS_TREE_BYTES)
-		return LINNOS_LATENCY_SIZE;
-	if (p[AT_RESERVED_A] ||
-	    !all_zero(p + AT_RESERVED_B, LINNOS_MODEL_HEADER - AT_RESERVED_B))
-		return LINNOS_LATENCY_RESERVED;
-	overdue_us = get_u32(p + AT_OVERDUE_US);
-	base = get_u32(p + AT_BASE);
+	error = linnos_file_check_start(p, bytes, LINNOS_LATENCY_VERSION);
+	if (error)
+		return error;
+	n_trees = linnos_get_u16(p + AT_N_TREES);
+	if (linnos_get_u16(p + AT_N_FEATURES) != LINNOS_N_FEATURES ||
+	    memcmp(p + AT_SHAPE, linnos_shape, SHAPE_BYTES) ||
+	    n_trees > LINNOS_TREES_MAX)
+		return LINNOS_MODEL_SHAPE;
+	if (linnos_get_u32(p + LINNOS_FILE_TOTAL_BYTES) !=
+	    LINNOS_FILE_HEADER + n_trees * LINNOS_TREE_BYTES)
+		return LINNOS_MODEL_SIZE;
+	if (p[AT_SHAPE + SHAPE_BYTES] ||
+	    !linnos_all_zero(p + AT_RESERVED, LINNOS_FILE_HEADER - AT_RESERVED))
+		return LINNOS_MODEL_RESERVED;
+	overdue_us = linnos_get_u32(p + AT_OVERDUE_US);
+	base = linnos_get_u32(p + AT_BASE);
 	if (!overdue_us || overdue_us > LINNOS_LATENCY_CAP ||
-	    !get_u32(p + AT_REFUSE_US) || !get_u32(p + AT_THRESHOLD_US) ||
-	    base + 0x8000 > 0xffff)
-		return LINNOS_LATENCY_RANGE;
-	return LINNOS_LATENCY_OK;
+	    !linnos_get_u32(p + AT_REFUSE_US) ||
+	    !linnos_get_u32(p + AT_THRESHOLD_US) || base + 0x8000 > 0xffff)
+		return LINNOS_MODEL_RANGE;
+	return LINNOS_MODEL_OK;
 }
 
 /**
@@ -99,21 +88,10 @@ size_t linnos_latency_sizeof(size_t file_bytes)
 	       file_bytes / LINNOS_TREE_BYTES * sizeof(struct linnos_tree);
 }
 
-static bool linnos_tree_parse(struct linnos_tree *tree, const u8 *p)
+/* In memory, a split's feature is below its limit. */
+static u32 linnos_split_turned(u32 split, u32 by)
 {
-	bool known = true;
-	int i;
-
-	/* There is no split 0. */
-	tree->split[0] = 0;
-	for (i = 1; i <= N_SPLITS; i++, p += 4) {
-		u32 split = get_u32(p), feature = split >> LINNOS_SPLIT_SHIFT;
-
-		tree->split[i] = split << FEATURE_BITS | feature;
-		if (feature >= LINNOS_N_FEATURES)
-			known = false;
-	}
-	return known;
+	return split << by | split >> (32 - by);
 }
 
 /**
@@ -122,40 +100,44 @@ static bool linnos_tree_parse(struct linnos_tree *tree, const u8 *p)
  * @file: the whole file
  * @bytes: its size
  *
- * Return: %LINNOS_LATENCY_OK, or the first check that failed.
+ * Return: %LINNOS_MODEL_OK, or the first check that failed.
  */
-enum linnos_latency_error linnos_latency_parse(struct linnos_latency *model,
-					       const void *file, size_t bytes)
+enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
+					     const void *file, size_t bytes)
 {
+	enum linnos_model_error error;
 	const u8 *p = file;
-	enum linnos_latency_error error;
-	u32 tree, i;
+	struct linnos_tree *tree, *end;
+	u32 i;
 
 	error = linnos_latency_check_header(p, bytes);
+	if (!error)
+		error = linnos_file_check_whole(p, bytes);
 	if (error)
 		return error;
-	if (bytes < get_u32(p + LINNOS_FILE_TOTAL_BYTES))
-		return LINNOS_LATENCY_TRUNCATED;
-	if (bytes > get_u32(p + LINNOS_FILE_TOTAL_BYTES))
-		return LINNOS_LATENCY_SIZE;
-	model->id = get_u32(p + LINNOS_FILE_CRC32);
-	if (model->id != linnos_file_crc32(p, bytes))
-		return LINNOS_LATENCY_CRC;
 
-	model->threshold_us = get_u32(p + AT_THRESHOLD_US);
-	model->refuse_us = get_u32(p + AT_REFUSE_US);
-	model->overdue_us = get_u32(p + AT_OVERDUE_US);
-	model->base = (s32)get_u32(p + AT_BASE);
-	model->n_trees = get_u16(p + AT_N_TREES);
+	model->id = linnos_get_u32(p + LINNOS_FILE_CRC32);
+	model->threshold_us = linnos_get_u32(p + AT_THRESHOLD_US);
+	model->refuse_us = linnos_get_u32(p + AT_REFUSE_US);
+	model->overdue_us = linnos_get_u32(p + AT_OVERDUE_US);
+	model->base = (s32)linnos_get_u32(p + AT_BASE);
+	model->n_trees = linnos_get_u16(p + AT_N_TREES);
 
-	p += LINNOS_MODEL_HEADER;
-	for (tree = 0; tree < model->n_trees; tree++, p += 4 * N_SPLITS)
-		if (!linnos_tree_parse(&model->trees[tree], p))
-			return LINNOS_LATENCY_SPLIT;
-	for (tree = 0; tree < model->n_trees; tree++)
+	p += LINNOS_FILE_HEADER;
+	end = model->trees + model->n_trees;
+	for (tree = model->trees; tree < end; tree++) {
+		tree->split[0] = 0; /* there is none */
+		for (i = 1; i < LINNOS_TREE_LEAVES; i++, p += 4) {
+			if (p[3] >= LINNOS_N_FEATURES)
+				return LINNOS_MODEL_SPLIT;
+			tree->split[i] = linnos_split_turned(linnos_get_u32(p),
+							     FEATURE_BITS);
+		}
+	}
+	for (tree = model->trees; tree < end; tree++)
 		for (i = 0; i < LINNOS_TREE_LEAVES; i++, p += 2)
-			model->trees[tree].leaf[i] = (s16)get_u16(p);
-	return LINNOS_LATENCY_OK;
+			tree->leaf[i] = (s16)linnos_get_u16(p);
+	return LINNOS_MODEL_OK;
 }
 
 /**
@@ -168,62 +150,31 @@ enum linnos_latency_error linnos_latency_parse(struct linnos_latency *model,
 size_t linnos_latency_store(const struct linnos_latency *model, void *file)
 {
 	const struct linnos_tree *end = model->trees + model->n_trees;
-	size_t bytes = LINNOS_MODEL_HEADER + model->n_trees * LINNOS_TREE_BYTES;
+	size_t bytes = LINNOS_FILE_HEADER + model->n_trees * LINNOS_TREE_BYTES;
 	const struct linnos_tree *tree;
-	u8 *p = file;
+	u8 *h = file, *p;
 	u32 i;
 
-	memset(p, 0, LINNOS_MODEL_HEADER);
-	memcpy(p, linnos_magic, sizeof(linnos_magic));
-	put_u32(p + LINNOS_FILE_VERSION, LINNOS_LATENCY_VERSION);
-	put_u32(p + LINNOS_FILE_TOTAL_BYTES, bytes);
-	put_u32(p + LINNOS_FILE_CRC32, model->id);
-	put_u16(p + AT_N_FEATURES, LINNOS_N_FEATURES);
-	put_u16(p + AT_N_TREES, model->n_trees);
-	p[AT_DEPTH] = LINNOS_TREE_DEPTH;
-	p[AT_HISTORY] = LINNOS_HISTORY;
-	p[AT_LOG_BITS] = LINNOS_LOG_BITS;
-	put_u32(p + AT_OVERDUE_US, model->overdue_us);
-	put_u32(p + AT_REFUSE_US, model->refuse_us);
-	put_u32(p + AT_THRESHOLD_US, model->threshold_us);
-	put_u32(p + AT_BASE, model->base);
+	p = linnos_file_start(h, LINNOS_LATENCY_VERSION, bytes, model->id);
+	linnos_put_u16(h + AT_N_FEATURES, LINNOS_N_FEATURES);
+	linnos_put_u16(h + AT_N_TREES, model->n_trees);
+	memcpy(h + AT_SHAPE, linnos_shape, sizeof(linnos_shape));
+	linnos_put_u32(h + AT_OVERDUE_US, model->overdue_us);
+	linnos_put_u32(h + AT_REFUSE_US, model->refuse_us);
+	linnos_put_u32(h + AT_THRESHOLD_US, model->threshold_us);
+	linnos_put_u32(h + AT_BASE, model->base);
 
-	p += LINNOS_MODEL_HEADER;
 	for (tree = model->trees; tree < end; tree++)
-		for (i = 1; i <= N_SPLITS; i++)
-			p = put_u32(p, tree->split[i] >> FEATURE_BITS |
-					       tree->split[i]
-						       << LINNOS_SPLIT_SHIFT);
+		for (i = 1; i < LINNOS_TREE_LEAVES; i++) {
+			u32 split = tree->split[i];
+
+			split = linnos_split_turned(split, 32 - FEATURE_BITS);
+			p = linnos_put_u32(p, split);
+		}
 	for (tree = model->trees; tree < end; tree++)
 		for (i = 0; i < LINNOS_TREE_LEAVES; i++)
-			p = put_u16(p, tree->leaf[i]);
+			p = linnos_put_u16(p, tree->leaf[i]);
 	return bytes;
-}
-
-/**
- * linnos_latency_error_string() - say which check failed
- * @error: what a check returned
- *
- * Return: a short phrase for a message.
- */
-const char *linnos_latency_error_string(enum linnos_latency_error error)
-{
-	static const char *const strings[] = {
-		[LINNOS_LATENCY_OK] = "no error",
-		[LINNOS_LATENCY_TRUNCATED] = "truncated file",
-		[LINNOS_LATENCY_MAGIC] = "bad magic, not a model file",
-		[LINNOS_LATENCY_UNKNOWN_VERSION] = "unknown version",
-		[LINNOS_LATENCY_SIZE] = "wrong size",
-		[LINNOS_LATENCY_SHAPE] = "wrong features or trees",
-		[LINNOS_LATENCY_RESERVED] = "reserved field not zero",
-		[LINNOS_LATENCY_RANGE] = "a number out of range",
-		[LINNOS_LATENCY_CRC] = "checksum mismatch",
-		[LINNOS_LATENCY_SPLIT] = "split by an unknown feature",
-	};
-
-	if ((unsigned int)error > LINNOS_LATENCY_SPLIT)
-		return "unknown error";
-	return strings[error];
 }
 
 /*

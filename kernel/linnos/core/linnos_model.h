@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * LinnOS models: what both kinds have in common.
+ *
+ * A network (linnos_network.h) says whether a read would be slow, a model of
+ * latencies (linnos_latency.h) how long it would take. Both are files of one
+ * format, and look at the last reads of a drive. All of core/ compiles unchanged
+ * into the kernel and into programs, so that there is one definition of what a
+ * model is and says.
+ */
+#ifndef _LINNOS_MODEL_H
+#define _LINNOS_MODEL_H
+
+#include "linnos_shim.h"
+
+/* So many completed reads are looked at. */
+#define LINNOS_HISTORY 4
+
+/*
+ * Orders of size of a read, by its 4 KiB pages: up to 64 KiB, up to 1 MiB, and
+ * more. A read that asks sees the last reads that were not larger in order than
+ * itself: how long 1 MiB took tells nothing of 4 KiB, but small reads tell of all.
+ */
+#define LINNOS_SIZES 3
+#define LINNOS_SMALL_PAGES 16
+#define LINNOS_MEDIUM_PAGES 256
+
+static inline u32 linnos_size_order(u32 pages)
+{
+	return (pages > LINNOS_SMALL_PAGES) + (pages > LINNOS_MEDIUM_PAGES);
+}
+
+/*
+ * Model files begin alike; Documentation/ABI/testing/sysfs-block-linnos describes
+ * them field by field. The version says which kind it is.
+ */
+#define LINNOS_FILE_VERSION 8
+#define LINNOS_FILE_TOTAL_BYTES 12
+#define LINNOS_FILE_CRC32 16
+#define LINNOS_FILE_HEADER 64
+
+/* Which check a model file failed; linnos_model_error_string() says it. */
+enum linnos_model_error {
+	LINNOS_MODEL_OK = 0,
+	LINNOS_MODEL_TRUNCATED,
+	LINNOS_MODEL_MAGIC,
+	LINNOS_MODEL_UNKNOWN_VERSION,
+	LINNOS_MODEL_SIZE,
+	LINNOS_MODEL_SHAPE,
+	LINNOS_MODEL_RESERVED,
+	LINNOS_MODEL_RANGE,
+	LINNOS_MODEL_CRC,
+	LINNOS_MODEL_NOT_NARROW,
+	LINNOS_MODEL_SPLIT,
+	LINNOS_MODEL_ORDER,
+};
+
+const char *linnos_model_error_string(enum linnos_model_error error);
+
+/* For those who read and write files: linnos_network.c and linnos_latency.c. */
+enum linnos_model_error linnos_file_check_start(const u8 *file, size_t bytes,
+						u32 version);
+enum linnos_model_error linnos_file_check_whole(const u8 *file, size_t bytes);
+u8 *linnos_file_start(u8 *file, u32 version, u32 total_bytes, u32 id);
+bool linnos_all_zero(const u8 *p, size_t bytes);
+
+/* The file is little-endian and may sit at any address. */
+static inline u32 linnos_get_u16(const u8 *p)
+{
+	return p[0] | (u32)p[1] << 8;
+}
+
+static inline u32 linnos_get_u32(const u8 *p)
+{
+	return linnos_get_u16(p) | linnos_get_u16(p + 2) << 16;
+}
+
+static inline u8 *linnos_put_u16(u8 *p, u32 value)
+{
+	p[0] = value & 0xff;
+	p[1] = value >> 8 & 0xff;
+	return p + 2;
+}
+
+static inline u8 *linnos_put_u32(u8 *p, u32 value)
+{
+	return linnos_put_u16(linnos_put_u16(p, value), value >> 16);
+}
+
+#endif /* _LINNOS_MODEL_H */

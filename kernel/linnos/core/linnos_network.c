@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * LinnOS network: its file, and its decision in integers.
+ *
+ * Hidden weights and biases carry a scale s, output weights s and output biases
+ * s * s, so each output is s * s times that of the rounded floating-point network,
+ * exactly.
+ *
+ * Without vector registers, which a kernel has to save first, a 64-bit word still
+ * holds four 16-bit numbers, one for each of four hidden units. Multiplying the
+ * word multiplies all four, adding adds all four. The numbers disturb each
+ * other on the way, but the word as a whole is right modulo 2^64: when each of
+ * the final sums, with its offset, lies between 0 and 65535, there is only one
+ * way to split the word into four of them.
+ *
+ * So a network is accepted only when it is narrow: its weights fit 16 bits, and no
+ * decimal digits can bring a hidden sum out of 16 bits or the difference of the
+ * output sums out of 32. The arithmetic relies on that and checks nothing at run
+ * time. Training leaves weights that do at a scale of 1000, or of little less.
+ */
+#include "linnos_network.h"
+
+/* Byte offsets of the header's fields. */
+#define AT_SHAPE 20
+#define AT_RESERVED_A 29
+#define AT_SCALE 32
+#define AT_THRESHOLD_US 36
+#define AT_RESERVED_B 40
+
+/* Inputs, hidden units and outputs; past reads, and digits of their numbers. */
+static const u8 linnos_shape[AT_RESERVED_A - AT_SHAPE] = {
+	LINNOS_N_INPUTS,       0, LINNOS_N_HIDDEN & 0xff, LINNOS_N_HIDDEN >> 8,
+	LINNOS_N_OUTPUTS,      0, LINNOS_HISTORY,	  LINNOS_PENDING_DIGITS,
+	LINNOS_LATENCY_DIGITS,
+};
+
+/* Digits are decimal. */
+#define DIGIT_MAX 9
+
+/* A word's lanes, and what takes every other of them. */
+#define LANE_BITS 16
+#define EVEN_LANES 0x0000ffff0000ffffULL
+#define OFFSETS 0x8000800080008000ULL
+#define BIT_31 0x80000000ULL
+
+/* With it, both outputs and their difference fit 64 bits. */
+#define OUTPUT_BIAS_LIMIT 0x2000000000000000LL /* 2^61 */
+
+/**
+ * linnos_network_check_header() - can this be the beginning of a network's file?
+ * @file: the file's first bytes
+ * @bytes: how many there are; more than the header is fine
+ *
+ * So that a wrong file is refused when its first part arrives.
+ *
+ * Return: %LINNOS_MODEL_OK, or the first check that failed.
+ */
+enum linnos_model_error linnos_network_check_header(const void *file,
+						    size_t bytes)
+{
+	enum linnos_model_error error;
+	const u8 *p = file;
+
+	error = linnos_file_check_start(p, bytes, LINNOS_NETWORK_VERSION);
+	if (error)
+		return error;
+	if (memcmp(p + AT_SHAPE, linnos_shape, sizeof(linnos_shape)))
+		return LINNOS_MODEL_SHAPE;
+	if (linnos_get_u32(p + LINNOS_FILE_TOTAL_BYTES) != LINNOS_NETWORK_BYTES)
+		return LINNOS_MODEL_SIZE;
+	if (!linnos_all_zero(p + AT_RESERVED_A, AT_SCALE - AT_RESERVED_A) ||
+	    !linnos_all_zero(p + AT_RESERVED_B,
+			     LINNOS_FILE_HEADER - AT_RESERVED_B))
+		return LINNOS_MODEL_RESERVED;
+	return linnos_get_u32(p + AT_SCALE) ? LINNOS_MODEL_OK :
+					      LINNOS_MODEL_RANGE;
+}
+
+static bool fits_16_bits(s32 value)
+{
+	return value >= S16_MIN && value <= S16_MAX;
+}
+
+/* Return: whether @value fits. @words have only the offset there before. */
+static bool linnos_set_lane(u64 *words, int unit, s32 value)
+{
+	words[unit / LINNOS_LANES] ^= (u64)(u16)value
+				      << unit % LINNOS_LANES * LANE_BITS;
+	return fits_16_bits(value);
+}
+
+static s32 linnos_lane(const u64 *words, int unit)
+{
+	u64 word = words[unit / LINNOS_LANES] ^ OFFSETS;
+
+	return (s16)(word >> unit % LINNOS_LANES * LANE_BITS);
+}
+
+/*
+ * The largest and smallest value of a sum over all digit vectors is reached
+ * when each digit is 9 where its weight helps and 0 elsewhere.
+ */
+static void linnos_hidden_range(const struct linnos_net *net, int unit,
+				s32 *low, s32 *high)
+{
+	int i;
+
+	*low = linnos_lane(net->bias, unit);
+	*high = *low;
+	for (i = 0; i < LINNOS_N_INPUTS; i++) {
+		s32 most = linnos_lane(net->weights[i], unit) * DIGIT_MAX;
+
+		*(most < 0 ? low : high) += most;
+	}
+}
+
+/*
+ * The margin will be the upper half of a sum of products of two hidden sums with
+ * two weights. Its lower half has the products that nobody wants, and must not
+ * run over into the upper one. Return: whether all that can come fits.
+ */
+static bool linnos_pair_margins(struct linnos_net *net)
+{
+	s64 wanted = 0, unwanted = 0;
+	s32 low, high[LINNOS_LANES];
+	int unit;
+
+	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++) {
+		int word = unit / LINNOS_LANES, lane = unit % LINNOS_LANES;
+		s64 margin = net->output_weights[1][unit] -
+			     net->output_weights[0][unit];
+		s64 size = margin < 0 ? -margin : margin;
+
+		linnos_hidden_range(net, unit, &low, &high[lane]);
+		if (!fits_16_bits(low) || !fits_16_bits(high[lane]) ||
+		    !fits_16_bits(margin))
+			return false;
+		if (high[lane] < 0)
+			high[lane] = 0;
+		wanted += high[lane] * size;
+		if (lane >= 2)
+			unwanted += high[lane - 2] * size;
+		net->margin_pairs[word][lane % 2] += (u64)margin
+						     << (lane < 2 ? 32 : 0);
+	}
+	/* leaves room for the rounding of the lower half */
+	return wanted < S32_MAX && unwanted < S32_MAX;
+}
+
+/**
+ * linnos_network_parse() - read a network's file and check all of it
+ * @net: filled in; its content is undefined when a check fails
+ * @file: the whole file
+ * @bytes: its size
+ *
+ * Return: %LINNOS_MODEL_OK, or the first check that failed.
+ */
+enum linnos_model_error linnos_network_parse(struct linnos_net *net,
+					     const void *file, size_t bytes)
+{
+	enum linnos_model_error error;
+	const u8 *p = file;
+	bool fits = true;
+	int i, unit, k;
+
+	error = linnos_network_check_header(p, bytes);
+	if (!error)
+		error = linnos_file_check_whole(p, bytes);
+	if (error)
+		return error;
+
+	memset(net, 0, sizeof(*net));
+	net->id = linnos_get_u32(p + LINNOS_FILE_CRC32);
+	net->scale = linnos_get_u32(p + AT_SCALE);
+	net->threshold_us = linnos_get_u32(p + AT_THRESHOLD_US);
+
+	/* the biases follow the weights, in the file as in memory */
+	p += LINNOS_FILE_HEADER;
+	for (i = 0; i <= LINNOS_N_INPUTS; i++) {
+		u64 *words = i < LINNOS_N_INPUTS ? net->weights[i] : net->bias;
+
+		for (unit = 0; unit < LINNOS_WORDS; unit++)
+			words[unit] = OFFSETS;
+		for (unit = 0; unit < LINNOS_N_HIDDEN; unit++, p += 4)
+			fits &= linnos_set_lane(words, unit, linnos_get_u32(p));
+	}
+	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
+		for (k = 0; k < LINNOS_N_OUTPUTS; k++, p += 4) {
+			fits &= fits_16_bits(linnos_get_u32(p));
+			net->output_weights[k][unit] = linnos_get_u32(p);
+		}
+	for (k = 0; k < LINNOS_N_OUTPUTS; k++, p += 8) {
+		s64 bias = linnos_get_u32(p) | (u64)linnos_get_u32(p + 4) << 32;
+
+		fits &= bias < OUTPUT_BIAS_LIMIT && bias > -OUTPUT_BIAS_LIMIT;
+		net->output_bias[k] = bias;
+	}
+	return fits && linnos_pair_margins(net) ? LINNOS_MODEL_OK :
+						  LINNOS_MODEL_NOT_NARROW;
+}
+
+/**
+ * linnos_network_store() - write a network back as the file it was read from
+ * @net: a checked network
+ * @file: room for %LINNOS_NETWORK_BYTES
+ *
+ * Return: the bytes written, the same as were parsed.
+ */
+size_t linnos_network_store(const struct linnos_net *net, void *file)
+{
+	int i, unit, k;
+	u8 *h = file, *p;
+
+	p = linnos_file_start(h, LINNOS_NETWORK_VERSION, LINNOS_NETWORK_BYTES,
+			      net->id);
+	memcpy(h + AT_SHAPE, linnos_shape, sizeof(linnos_shape));
+	linnos_put_u32(h + AT_SCALE, net->scale);
+	linnos_put_u32(h + AT_THRESHOLD_US, net->threshold_us);
+
+	for (i = 0; i < LINNOS_N_INPUTS; i++)
+		for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
+			p = linnos_put_u32(p,
+					   linnos_lane(net->weights[i], unit));
+	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
+		p = linnos_put_u32(p, linnos_lane(net->bias, unit));
+	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
+		for (k = 0; k < LINNOS_N_OUTPUTS; k++)
+			p = linnos_put_u32(p, net->output_weights[k][unit]);
+	for (k = 0; k < LINNOS_N_OUTPUTS; k++) {
+		p = linnos_put_u32(p, net->output_bias[k]);
+		p = linnos_put_u32(p, net->output_bias[k] >> 32);
+	}
+	return p - h;
+}
+
+static u8 *linnos_put_digits(u8 *digit, int n, u32 value, u32 max)
+{
+	int i;
+
+	if (value > max)
+		value = max;
+	for (i = n - 1; i >= 0; i--) {
+		digit[i] = value % 10;
+		value /= 10;
+	}
+	return digit + n;
+}
+
+/**
+ * linnos_features_encode() - turn a read's features into digits
+ * @hist_pending: pending pages when the last four reads arrived, oldest first
+ * @hist_latency_us: latency of the same reads, oldest first
+ * @pending: pending pages now, this read included
+ * @digits: filled in
+ */
+void linnos_features_encode(const u32 hist_pending[LINNOS_HISTORY],
+			    const u32 hist_latency_us[LINNOS_HISTORY],
+			    u32 pending, u8 digits[LINNOS_N_INPUTS])
+{
+	int i;
+
+	for (i = 0; i < LINNOS_HISTORY; i++)
+		digits = linnos_put_digits(digits, LINNOS_PENDING_DIGITS,
+					   hist_pending[i], LINNOS_PENDING_MAX);
+	digits = linnos_put_digits(digits, LINNOS_PENDING_DIGITS, pending,
+				   LINNOS_PENDING_MAX);
+	for (i = 0; i < LINNOS_HISTORY; i++)
+		digits = linnos_put_digits(digits, LINNOS_LATENCY_DIGITS,
+					   hist_latency_us[i],
+					   LINNOS_LATENCY_MAX);
+}
+
+/* Digits are taken by fours: as many weights and digits fit the registers. */
+#define AT_ONCE 4
+#define N_USED ((LINNOS_N_INPUTS + AT_ONCE - 1) / AT_ONCE * AT_ONCE)
+
+/**
+ * linnos_hidden_layer() - what comes in at the hidden units
+ * @net: a checked network
+ * @digits: a feature vector
+ * @hidden: filled in
+ */
+void linnos_hidden_layer(const struct linnos_net *net,
+			 const u8 digits[LINNOS_N_INPUTS],
+			 struct linnos_hidden *hidden)
+{
+	const u64 *weights[N_USED] __uninitialized;
+	u32 digit[N_USED] __uninitialized;
+	const u64 *before = net->bias;
+	int n = 0, i, word;
+	u64 less = 0;
+
+	/* Zeros are left out: written in any case, no branch to mispredict. */
+	for (i = 0; i < LINNOS_N_INPUTS; i++) {
+		digit[n] = digits[i];
+		weights[n] = net->weights[i];
+		n += digits[i] != 0;
+		/* what the offsets of the weights will add */
+		less += OFFSETS * digits[i];
+	}
+	/* odd ones out multiply by zero */
+	for (; n % AT_ONCE || !n; n++) {
+		digit[n] = 0;
+		weights[n] = net->weights[0];
+	}
+	for (i = 0; i < n; i += AT_ONCE) {
+		const u64 *p = weights[i], *q = weights[i + 1];
+		const u64 *r = weights[i + 2], *s = weights[i + 3];
+		u64 a = digit[i], b = digit[i + 1];
+		u64 c = digit[i + 2], d = digit[i + 3];
+
+#pragma GCC unroll 2
+		for (word = 0; word < LINNOS_WORDS; word++)
+			hidden->sums[word] = before[word] - less + p[word] * a +
+					     q[word] * b + r[word] * c +
+					     s[word] * d;
+		before = hidden->sums;
+		less = 0;
+	}
+}
+
+/**
+ * linnos_margin() - decide a read
+ * @net: a checked network
+ * @hidden: what comes in at the hidden units
+ *
+ * Return: output of slow less output of fast; the read is slow when it is
+ * greater than zero.
+ */
+s64 linnos_margin(const struct linnos_net *net,
+		  const struct linnos_hidden *hidden)
+{
+	/* rounds the lower half, which may be negative */
+	u64 total = BIT_31;
+	int word;
+
+#pragma GCC unroll 2
+	for (word = 0; word < LINNOS_WORDS; word++) {
+		u64 sums = hidden->sums[word];
+		/* ReLU: the offset's bit is set where a sum is not negative */
+		u64 positive = sums & OFFSETS;
+
+		sums &= positive - (positive >> 15);
+		total += (sums & EVEN_LANES) * net->margin_pairs[word][0];
+		total += (sums >> LANE_BITS & EVEN_LANES) *
+			 net->margin_pairs[word][1];
+	}
+	return net->output_bias[1] - net->output_bias[0] + ((s64)total >> 32);
+}
+
+/**
+ * linnos_outputs() - both outputs, for those who want to see them
+ * @net: a checked network
+ * @hidden: what comes in at the hidden units
+ * @out: filled in: fast, slow
+ */
+void linnos_outputs(const struct linnos_net *net,
+		    const struct linnos_hidden *hidden,
+		    s64 out[LINNOS_N_OUTPUTS])
+{
+	int unit, k;
+
+	for (k = 0; k < LINNOS_N_OUTPUTS; k++)
+		out[k] = net->output_bias[k];
+	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++) {
+		s32 sum = linnos_lane(hidden->sums, unit);
+
+		for (k = 0; k < LINNOS_N_OUTPUTS && sum > 0; k++)
+			out[k] += net->output_weights[k][unit] * sum;
+	}
+}

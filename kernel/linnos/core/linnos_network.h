@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * LinnOS network: would a read be fast or slow?
+ *
+ * The network is 31 -> 256 ReLU -> 2. Its inputs are decimal digits:
+ *
+ *	digit	 0 .. 11  pending pages when the last four reads arrived,
+ *			  oldest first, three digits each (capped at 999)
+ *		12 .. 14  pending pages now, this read included
+ *		15 .. 30  latency_us of the last four reads, oldest first,
+ *			  four digits each (capped at 9999)
+ *
+ * most significant digit first.
+ */
+#ifndef _LINNOS_NETWORK_H
+#define _LINNOS_NETWORK_H
+
+#include "linnos_model.h"
+
+#define LINNOS_NETWORK_VERSION 1
+
+/* The paper's network: so many digits of each number. */
+#define LINNOS_PENDING_DIGITS 3
+#define LINNOS_LATENCY_DIGITS 4
+#define LINNOS_N_INPUTS                                 \
+	((LINNOS_HISTORY + 1) * LINNOS_PENDING_DIGITS + \
+	 LINNOS_HISTORY * LINNOS_LATENCY_DIGITS)
+/* What so many digits can say; more is as much. */
+#define LINNOS_PENDING_MAX 999
+#define LINNOS_LATENCY_MAX 9999
+/* One hidden layer; fast and slow. */
+#define LINNOS_N_HIDDEN 256
+#define LINNOS_N_OUTPUTS 2
+
+#define LINNOS_NETWORK_BYTES                                              \
+	(LINNOS_FILE_HEADER +                                             \
+	 4 * LINNOS_N_HIDDEN * (LINNOS_N_INPUTS + 1 + LINNOS_N_OUTPUTS) + \
+	 8 * LINNOS_N_OUTPUTS)
+
+/* Four hidden units to a 64-bit word, unit 4 n + k in bits 16 k and up. */
+#define LINNOS_LANES 4
+#define LINNOS_WORDS (LINNOS_N_HIDDEN / LINNOS_LANES)
+
+/**
+ * struct linnos_net - a checked network
+ * @weights: [digit][word], each with an offset that keeps it positive
+ * @bias: of the hidden layer, with the offset
+ * @margin_pairs: output weights of slow less those of fast, of the units that are
+ *	even and odd in a word, the second one first
+ * @output_weights: [output][hidden unit]
+ * @output_bias: one per output; output 0 is fast, output 1 is slow
+ * @id: CRC-32 of the model file
+ * @scale: fixed-point scale of the weights
+ * @threshold_us: a read slower than this is slow
+ */
+struct linnos_net {
+	u64 weights[LINNOS_N_INPUTS][LINNOS_WORDS];
+	u64 bias[LINNOS_WORDS];
+	u64 margin_pairs[LINNOS_WORDS][2];
+	s16 output_weights[LINNOS_N_OUTPUTS][LINNOS_N_HIDDEN];
+	s64 output_bias[LINNOS_N_OUTPUTS];
+	u32 id;
+	u32 scale;
+	u32 threshold_us;
+};
+
+/* The hidden layer before its ReLU, with the offset. */
+struct linnos_hidden {
+	u64 sums[LINNOS_WORDS];
+};
+
+enum linnos_model_error linnos_network_check_header(const void *file,
+						    size_t bytes);
+enum linnos_model_error linnos_network_parse(struct linnos_net *net,
+					     const void *file, size_t bytes);
+size_t linnos_network_store(const struct linnos_net *net, void *file);
+
+void linnos_features_encode(const u32 hist_pending[LINNOS_HISTORY],
+			    const u32 hist_latency_us[LINNOS_HISTORY],
+			    u32 pending, u8 digits[LINNOS_N_INPUTS]);
+void linnos_hidden_layer(const struct linnos_net *net,
+			 const u8 digits[LINNOS_N_INPUTS],
+			 struct linnos_hidden *hidden);
+s64 linnos_margin(const struct linnos_net *net,
+		  const struct linnos_hidden *hidden);
+void linnos_outputs(const struct linnos_net *net,
+		    const struct linnos_hidden *hidden,
+		    s64 out[LINNOS_N_OUTPUTS]);
+
+#endif /* _LINNOS_NETWORK_H */
