@@ -23,11 +23,10 @@ import click
 @click.option(
     "--scale",
     type=click.IntRange(1, 2**32 - 1),
-    default=1000,
-    show_default=True,
-    help="What float weights are multiplied by before rounding.",
+    help="What float weights are multiplied by before rounding.  [default: 1000, or the largest "
+    "below it at which the kernel's sums fit 16 bits]",
 )
-def pack(weights: Path, output: Path, threshold_us: int | None, scale: int) -> None:
+def pack(weights: Path, output: Path, threshold_us: int | None, scale: int | None) -> None:
     """Make a model file from WEIGHTS.npz.
 
     It holds hidden_weights [31, H], hidden_bias [H], output_weights [H, 2], output_bias [2] and
@@ -54,5 +53,5 @@ def pack(weights: Path, output: Path, threshold_us: int | None, scale: int) -> N
     model.save(output)
     click.echo(
         f"{output}: model {model.model_id}, {model.n_inputs} x {model.n_hidden} x 2, "
-        f"threshold {model.threshold_us} us"
+        f"scale {model.scale}, threshold {model.threshold_us} us"
     )

@@ -107,6 +107,7 @@ def train_drive(
         "model_id": model.model_id,
         **record_of_point(point, recipe),
         **_of_labels(lesson, recipe),
+        "scale": model.scale,
         **_of_decisions(lesson, network, scored, margin, parts),
         **_of_margin(scored, margin, parts, recipe),
         "layout": dataclasses.asdict(lesson.reads.layout),

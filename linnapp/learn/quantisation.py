@@ -3,7 +3,8 @@
 
 Hidden weights and biases are rounded at scale s, output weights at s, output biases at s * s. The
 inputs are plain digits, so every hidden sum carries s and every output s * s: the integer network
-is the float network of the rounded weights, exactly.
+is the float network of the rounded weights, exactly. The scale is 1000, or less where the kernel's
+sums of 16 bits could overflow.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ import numpy.typing as npt
 from linnapp.errors import ModelError
 from linnapp.learn.features import FeatureLayout
 from linnapp.model import SCALE, Model
+from linnapp.model.model_file import NotNarrowError
+
+#: What is tried, from the largest: the published weights have 1000.
+SCALES = tuple(range(SCALE, 0, -50))
 
 _NAMES = ("hidden_weights", "hidden_bias", "output_weights", "output_bias")
 
@@ -24,7 +29,7 @@ def quantise(
     weights: dict[str, npt.NDArray[Any]],
     threshold_us: int,
     layout: FeatureLayout | None = None,
-    scale: int = SCALE,
+    scale: int | None = None,
 ) -> Model:
     """Make a model of float or integer weights.
 
@@ -36,14 +41,15 @@ def quantise(
     threshold_us : int
         The inflection point.
     layout : FeatureLayout, optional
-    scale : int
-        Fixed-point scale s.
+    scale : int, optional
+        Fixed-point scale s; of floats, unless given, the largest of `SCALES` that will do.
 
     Raises
     ------
     ModelError
-        If an array is missing, mixed kinds are given, a value is not finite, or a sum could
-        overflow.
+        If an array is missing, mixed kinds are given, or a value is not finite.
+    NotNarrowError
+        If a sum could overflow at this scale, or at any.
     """
     layout = layout or FeatureLayout()
     missing = [name for name in _NAMES if name not in weights]
@@ -52,17 +58,29 @@ def quantise(
     arrays = {name: np.asarray(weights[name]) for name in _NAMES}
     kinds = {array.dtype.kind for array in arrays.values()}
     if kinds <= {"i", "u"}:
-        integers = arrays
-    elif kinds == {"f"}:
-        integers = {
-            name: _rounded(array, scale * scale if name == "output_bias" else scale, name)
-            for name, array in arrays.items()
-        }
-    else:
+        return _model(arrays, threshold_us, layout, scale or SCALE)
+    if kinds != {"f"}:
         raise ModelError(
             "weights: all arrays must be float (to be quantised) or all integer (quantised), not "
             + ", ".join(f"{name} {array.dtype}" for name, array in arrays.items())
         )
+    scales = [scale] if scale else SCALES
+    for each in scales:
+        integers = {
+            name: _rounded(array, each * each if name == "output_bias" else each, name)
+            for name, array in arrays.items()
+        }
+        try:
+            return _model(integers, threshold_us, layout, each)
+        except NotNarrowError:
+            if each == scales[-1]:
+                raise
+    raise AssertionError("no scale to try")
+
+
+def _model(
+    integers: dict[str, npt.NDArray[Any]], threshold_us: int, layout: FeatureLayout, scale: int
+) -> Model:
     return Model(
         **integers,
         threshold_us=threshold_us,

@@ -172,6 +172,25 @@ def test_the_kernel_refuses_what_is_not_narrow_with_a_remedy() -> None:
         Model.from_bytes(with_checksum(data))
 
 
+def test_quantise_takes_the_largest_scale_that_will_do() -> None:
+    rng = np.random.default_rng(3)
+    weights = {
+        "hidden_weights": rng.normal(0, 0.4, (31, 256)),
+        "hidden_bias": rng.normal(size=256),
+        "output_weights": rng.normal(0, 0.2, (256, 2)),
+        "output_bias": rng.normal(size=2),
+    }
+    model = quantise(weights, 99)
+    assert 100 < model.scale < 1000
+    check_kernel_accepts(model.to_bytes())
+    assert np.array_equal(model.hidden_weights, np.rint(weights["hidden_weights"] * model.scale))
+    assert quantise(weights, 99, scale=model.scale).to_bytes() == model.to_bytes()
+    with pytest.raises(ModelError, match="smaller scale"):
+        quantise(weights, 99, scale=model.scale + 50)
+    with pytest.raises(ModelError, match="train it again"):
+        quantise(weights | {"hidden_bias": np.full(256, 1e4)}, 99)
+
+
 def test_quantise_rounds_at_the_scales() -> None:
     rng = np.random.default_rng(3)
     weights = {
