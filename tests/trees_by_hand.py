@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from linnapp.model import LatencyModel
-from linnapp.model.latency_model import DEPTH, FEATURES, FRACTION_BITS, HISTORY, N_SPLITS
+from linnapp.model.latency_model import DEPTH, FEATURES, FRACTION_BITS, N_SPLITS
+from linnapp.native import HISTORY
 
 #: Where the predictions of `last_read` step, in us: each is the upper end of what it stands for.
 STEPS_US = (10, 20, 30, 40, 50, 60, 80, 100, 120, 150, 200, 300, 500, 1000, 2000, 5000)

@@ -77,6 +77,9 @@ WORKLOADS_OF = {
 }
 DRIVE = 0
 
+#: The largest reads of the first two orders of size.
+ORDERS_OF_SIZE = (64 << 10, 1 << 20)
+
 #: Of the reported part; neighbouring reads are right or wrong together.
 BLOCKS = 20
 
@@ -167,42 +170,57 @@ def features(
 ) -> tuple[NDArray[np.uint8], NDArray[Any], list[NDArray[Any]]]:
     """Digits and latencies of the reads of ``DRIVE``, and the latencies of the other drives."""
     from linnapp.learn.dataset import load_reads
-    from linnapp.learn.features import FeatureLayout
+    from linnapp.native import HISTORY
 
     names = [folder / "record" / f"flash{k}.blk" for k in range(3)]
     others_us = [load_reads(n).latency_us for k, n in enumerate(names) if k != DRIVE]
-    if shape.offsets:
-        return *_with_offsets(names[DRIVE], shape.history), others_us
-    reads = load_reads(names[DRIVE], FeatureLayout(history=shape.history))
+    if shape.offsets or shape.history != HISTORY:
+        return *_features(names[DRIVE], shape), others_us
+    reads = load_reads(names[DRIVE])
     return reads.digits(), reads.latency_us, others_us
 
 
-def _with_offsets(blk: Path, history: int) -> tuple[NDArray[np.uint8], NDArray[Any]]:
-    """The same with where each read is, and for more past reads than the kernel could keep."""
-    from linnapp.trace.in_flight import PAGE_BYTES, last_completed
+def _features(blk: Path, shape: Shape) -> tuple[NDArray[np.uint8], NDArray[Any]]:
+    """Digits of any number of past reads, where each read is if wanted; and latencies."""
     from linnapp.trace.recorded import open_recording
 
     parts = []
-    for chunk in open_recording(blk, history=1):
+    for chunk in open_recording(blk):
         served = chunk.take(chunk.is_served_read)
         offset_bytes = served.sector * np.uint64(512)
-        pages = -(-served.size_bytes.astype(np.int64) // PAGE_BYTES)
-        parts.append((served.arrival_ns, served.latency_ns, served.pending, offset_bytes, pages))
-    arrival, latency, pending, offset, pages = (
+        end_ns = served.arrival_ns + served.latency_ns
+        parts.append((served.arrival_ns, end_ns, served.size_bytes, served.pending, offset_bytes))
+    arrival, end, size, pending, offset = (
         np.concatenate(column).astype(np.int64) for column in zip(*parts, strict=True)
     )
-    rows = last_completed(
-        arrival, pages, arrival + latency, pages, np.ones(len(arrival), bool), history
-    )
+    latency_us = (end - arrival) // 1000
     # Before the first reads there are none: zeros, as in the kernel.
-    past = np.where(rows >= 0, rows, len(arrival))
-    now = np.arange(len(arrival))[:, None]
-    columns = [
-        _digits(np.append(pending, 0)[np.concatenate((past, now), axis=1)], 3),
-        _digits(np.append(offset, 0)[np.concatenate((past, now), axis=1)], OFFSET_DIGITS),
-        _digits(np.append(latency // 1000, 0)[past], 4),
-    ]
-    return np.concatenate(columns, axis=1), (latency // 1000).astype(np.uint32)
+    past = _last_completed(arrival, end, size, shape.history)
+    both = np.concatenate((past, np.arange(len(arrival))[:, None]), axis=1)
+    columns = [_digits(np.append(pending, 0)[both], 3)]
+    if shape.offsets:
+        columns.append(_digits(np.append(offset, 0)[both], OFFSET_DIGITS))
+    columns.append(_digits(np.append(latency_us, 0)[past], 4))
+    return np.concatenate(columns, axis=1), latency_us.astype(np.uint32)
+
+
+def _last_completed(
+    arrival: NDArray[np.int64], end: NDArray[np.int64], size: NDArray[np.int64], history: int
+) -> NDArray[np.int64]:
+    """Rows of the last reads that each one sees, oldest first; behind the last row for none.
+
+    The kernel sees four, of those that are not larger in order of size (docs/formats.md).
+    """
+    order = np.searchsorted(ORDERS_OF_SIZE, size)
+    by_end = np.argsort(end, kind="stable")
+    found = np.empty((len(arrival), history), np.int64)
+    for largest in range(len(ORDERS_OF_SIZE) + 1):
+        asking = np.flatnonzero(order == largest)
+        seen = by_end[order[by_end] <= largest]
+        n_done = np.searchsorted(end[seen], arrival[asking], side="right")
+        padded = np.concatenate([np.full(history, len(arrival)), seen])
+        found[asking] = padded[n_done[:, None] + np.arange(history)]
+    return found
 
 
 def _digits(values: NDArray[np.int64], n: int) -> NDArray[np.uint8]:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from linnapp.learn.explanation import Explanation, Reference
 from linnapp.learn.latency_explanation import LatencyExplanation, LatencyReference
-from linnapp.model.latency_model import FEATURES, FRACTION_BITS, HISTORY, NOW
+from linnapp.model.latency_model import FEATURES, FRACTION_BITS, NOW
+from linnapp.native import HISTORY
 
 
 def reference(held_against: Reference) -> str:

@@ -121,13 +121,6 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
             help="Hidden units. The kernel runs 256.",
         ),
         click.option(
-            "--history",
-            type=click.IntRange(1, 16),
-            default=default.layout.history,
-            show_default=True,
-            help="Past reads in the features. The kernel runs 4.",
-        ),
-        click.option(
             "--learning-rate",
             type=FiniteRange(0, 10, min_open=True),
             default=default.training.learning_rate,
@@ -233,7 +226,6 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def recipe_from(options: dict[str, Any]) -> Recipe:
     """What :func:`recipe_options` parsed, as a recipe."""
-    from linnapp.learn.features import FeatureLayout
     from linnapp.learn.options import LabellingOptions, Recipe
     from linnapp.learn.training import TrainingOptions
 
@@ -268,7 +260,6 @@ def recipe_from(options: dict[str, Any]) -> Recipe:
             weight_decay=options["weight_decay"],
             starts=options["starts"],
         ),
-        layout=FeatureLayout(history=options["history"]),
         labels=options["labels"],
         auto_bias=bias == "auto",
         reader={"device": options["device"], "allow_truncated": options["allow_truncated"]},

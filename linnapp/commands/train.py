@@ -24,7 +24,6 @@ OF_NETWORKS = (
     "standardise",
     "weight_decay",
     "starts",
-    "history",
     "hidden",
 )
 

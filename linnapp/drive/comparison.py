@@ -16,7 +16,6 @@ import numpy.typing as npt
 from linnapp.files import AnyPath
 from linnapp.learn.chance import Refusals, lowest_gain_us, resampled_means_us
 from linnapp.learn.dataset import load_reads
-from linnapp.learn.features import FeatureLayout
 from linnapp.learn.latency_training import deviances, predict_newest
 from linnapp.learn.options import Recipe
 from linnapp.learn.training import split
@@ -150,8 +149,7 @@ def _verdicts(
     if isinstance(model, LatencyModel):
         newest, predicted_us = predict_newest(model, trace, recipe, own=own)
         return newest.latency_us, predicted_us > model.refuse_us, newest.pages
-    layout = FeatureLayout(model.history, model.pending_digits, model.latency_digits)
-    reads = load_reads(trace, layout, **recipe.reader)
+    reads = load_reads(trace, **recipe.reader)
     rows = split(len(reads), recipe.training).test
     return reads.latency_us[rows], engine.predict(model, reads.digits(rows)), reads.pages[rows]
 

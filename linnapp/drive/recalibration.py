@@ -46,7 +46,7 @@ from linnapp.learn.recipe import label_array, train_labelled
 from linnapp.learn.resampling import LatencyBlocks, sampling_percentiles
 from linnapp.learn.training import split
 from linnapp.model import SUFFIX, load_model
-from linnapp.model.model_file import KERNEL_SHAPE, model_from_bytes
+from linnapp.model.model_file import KERNEL_HIDDEN, model_from_bytes
 from linnapp.trace.command import signals_held
 from linnapp.trace.recording import record
 
@@ -344,21 +344,16 @@ def _active_kind(drives: Sequence[Drive]) -> Kind:
 
 def _check_uploadable(recipe: Recipe) -> None:
     """Refuse networks that the kernel does not run before they are recorded for and trained."""
-    layout = recipe.layout
-    shape = (
-        *(layout.history, layout.pending_digits, layout.latency_digits),
-        recipe.training.n_hidden,
-    )
-    if shape != KERNEL_SHAPE:
+    if recipe.training.n_hidden != KERNEL_HIDDEN:
         raise LinnappError(
-            f"--history {layout.history} --hidden {recipe.training.n_hidden}: the kernel does not "
-            "run such networks, and recalibrate uploads what it trains; leave them out"
+            f"--hidden {recipe.training.n_hidden}: the kernel does not run such networks, and "
+            "recalibrate uploads what it trains; leave it out"
         )
 
 
 def _read_blocks(trace: Path, recipe: Recipe) -> LatencyBlocks:
     """What labelling needs of a recording: its training slice."""
-    reads = load_reads(trace, recipe.layout, **recipe.reader)
+    reads = load_reads(trace, **recipe.reader)
     rows = split(len(reads), recipe.training).training
     return LatencyBlocks(
         reads.latency_us[rows], reads.pages[rows] if recipe.labelling.by_size else None

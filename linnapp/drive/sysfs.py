@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 from linnapp.drive.latencies import N_BUCKETS
 from linnapp.errors import DeviceError, ModelError
 from linnapp.model import LatencyModel, Model
-from linnapp.model.model_file import KERNEL_SHAPE, shape_of
+from linnapp.model.model_file import KERNEL_HIDDEN
 
 if TYPE_CHECKING:
     from linnapp.learn.options import Kind
@@ -317,18 +317,11 @@ class Drive:
 
 
 def _check_shape(model: Model) -> None:
-    """Refuse a network whose history, digits or hidden units differ from the kernel's."""
-    shape = shape_of(model)
-    if shape != KERNEL_SHAPE:
-        names = ("history", "pending digits", "latency digits", "hidden units")
-        wrong = ", ".join(
-            f"{name} {has}, not {wants}"
-            for name, has, wants in zip(names, shape, KERNEL_SHAPE, strict=True)
-            if has != wants
-        )
+    """Refuse a network whose hidden layer is not the kernel's."""
+    if model.n_hidden != KERNEL_HIDDEN:
         raise ModelError(
-            f"the kernel does not run this model's shape ({wrong}); train with --history "
-            f"{KERNEL_SHAPE[0]} --hidden {KERNEL_SHAPE[3]}"
+            f"the kernel does not run this model's shape (hidden units {model.n_hidden}, not "
+            f"{KERNEL_HIDDEN}); train with --hidden {KERNEL_HIDDEN}"
         )
 
 

@@ -22,10 +22,11 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import ModelError
-from linnapp.learn.features import FeatureLayout, digits
+from linnapp.learn.features import digits
 from linnapp.model import Model
 from linnapp.model.engine import Engine, infer
-from linnapp.model.model_file import KERNEL_SHAPE, shape_of
+from linnapp.model.model_file import KERNEL_HIDDEN, LATENCY_DIGITS, PENDING_DIGITS
+from linnapp.native import HISTORY
 
 #: 2**15 mixtures: half a second for a network of 256 hidden units
 MAX_NUMBERS = 15
@@ -57,25 +58,16 @@ class NetworkPredictor:
     def __init__(self, model: Model) -> None:
         self._model = model
         # The kernel's own code where it can run the model: it needs no memory to speak of.
-        self._engine: Engine = "c" if shape_of(model) == KERNEL_SHAPE else "numpy"
-        self.history = model.history
+        self._engine: Engine = "c" if model.n_hidden == KERNEL_HIDDEN else "numpy"
 
     @property
     def highest(self) -> list[int]:
         """The largest number of each column that the digits can write; more is as much."""
-        pending = 10**self._model.pending_digits - 1
-        latency = 10**self._model.latency_digits - 1
-        return [pending] * (self.history + 1) + [latency] * self.history
+        return [10**PENDING_DIGITS - 1] * (HISTORY + 1) + [10**LATENCY_DIGITS - 1] * HISTORY
 
     def outputs(self, numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
         """Both outputs for each row, fast and slow; shape (n, 2)."""
-        layout = FeatureLayout(self.history, self._model.pending_digits, self._model.latency_digits)
-        vectors = digits(
-            numbers[:, self.history],
-            numbers[:, : self.history],
-            numbers[:, self.history + 1 :],
-            layout,
-        )
+        vectors = digits(numbers[:, HISTORY], numbers[:, :HISTORY], numbers[:, HISTORY + 1 :])
         return infer(self._model, vectors, self._engine)
 
     def margins(self, numbers: npt.NDArray[np.uint32]) -> list[int]:
@@ -119,7 +111,7 @@ def attribute(
     if k > MAX_NUMBERS:
         raise ModelError(
             f"an input of {k} numbers has 2**{k} mixtures with its reference; up to "
-            f"{MAX_NUMBERS} numbers can be explained (`linnapp train --history 7` at most)"
+            f"{MAX_NUMBERS} numbers can be explained"
         )
     if not k:
         return parts

@@ -24,8 +24,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.learn.features import DigitArray, FeatureLayout, digits
+from linnapp.learn.features import DigitArray, digits
 from linnapp.learn.labels import SlowLimits
+from linnapp.model.model_file import LATENCY_DIGITS, N_INPUTS
+from linnapp.native import HISTORY
 from linnapp.trace.blktrace import COMPLETED, REVOKED, IoChunk
 from linnapp.trace.in_flight import last_completed, pending_pages
 
@@ -48,7 +50,7 @@ class BurstReads:
 
     Attributes
     ----------
-    digits : uint8 array, shape (n, n_inputs)
+    digits : uint8 array, shape (n, N_INPUTS)
         Feature vectors.
     slow : bool array, shape (n,)
         Labels.
@@ -76,7 +78,6 @@ class BurstReads:
 def add_bursts(
     chunk: IoChunk,
     threshold_us: int,
-    layout: FeatureLayout,
     rng: np.random.Generator,
     limits: SlowLimits | None = None,
 ) -> BurstReads:
@@ -88,8 +89,6 @@ def add_bursts(
         Consecutive I/Os of one drive, in arrival order.
     threshold_us : int
         The drive's inflection point; added latencies start there.
-    layout : FeatureLayout
-        What to encode, and the largest latency worth drawing.
     rng : numpy.random.Generator
     limits : SlowLimits, optional
         What to label slow; all beyond the inflection point unless given.
@@ -102,13 +101,13 @@ def add_bursts(
     limits = limits or SlowLimits.of_paper(threshold_us)
     # A revoked read was never on the drive; a failed I/O was, but left no trace in the history.
     done = chunk.take((chunk.flags & (COMPLETED | REVOKED)) == COMPLETED)
-    if len(done) <= layout.history:
-        return no_reads(layout)
+    if len(done) <= HISTORY:
+        return no_reads()
     arrival = done.arrival_ns.astype(np.int64)
     served = done.is_served_read
     pages = (done.size_bytes.astype(np.int64) + 4095) // 4096
 
-    starts, ends, added_us, sent = _windows(arrival[0], arrival[-1], threshold_us, layout, rng)
+    starts, ends, added_us, sent = _windows(arrival[0], arrival[-1], threshold_us, rng)
     window = np.searchsorted(starts, arrival, side="right") - 1
     inside = (window >= 0) & (arrival < ends[window])
     burst = inside & served
@@ -117,7 +116,7 @@ def add_bursts(
 
     completion = arrival + latency
     pending = pending_pages(arrival, completion, pages, present, chunk.ties_in_order)
-    history = last_completed(arrival, pages, completion, pages, present & served, layout.history)
+    history = last_completed(arrival, pages, completion, pages, present & served, HISTORY)
     known = history[:, 0] >= 0
     latest_is_slow = burst[history[:, -1]]
     any_is_slow = burst[history].any(axis=1)
@@ -128,7 +127,7 @@ def add_bursts(
     rows = history[used]
     latency_us = latency // 1000
     return BurstReads(
-        digits(_capped(pending[used]), _capped(pending[rows]), _capped(latency_us[rows]), layout),
+        digits(_capped(pending[used]), _capped(pending[rows]), _capped(latency_us[rows])),
         limits.slow(latency_us[used], pages[used]),
         latency_us[used],
         done.latency_ns[used].astype(np.int64) // 1000,
@@ -145,10 +144,10 @@ def _n_windows(span_ns: int) -> int:
     return max(1, int(span_ns * COVERED / mean_ns))
 
 
-def no_reads(layout: FeatureLayout) -> BurstReads:
+def no_reads() -> BurstReads:
     """Reads of no burst."""
     none = np.empty(0, np.int64)
-    return BurstReads(np.empty((0, layout.n_inputs), np.uint8), none.astype(bool), none, none)
+    return BurstReads(np.empty((0, N_INPUTS), np.uint8), none.astype(bool), none, none)
 
 
 def _capped(array: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
@@ -159,7 +158,6 @@ def _windows(
     first_ns: int,
     last_ns: int,
     threshold_us: int,
-    layout: FeatureLayout,
     rng: np.random.Generator,
 ) -> tuple[npt.NDArray[np.int64], ...]:
     """Draw windows: starts and ends in ns, added latency in us, share of reads sent."""
@@ -169,7 +167,7 @@ def _windows(
     # Gaps of random length between windows, so that they never overlap.
     gap = rng.dirichlet(np.ones(n + 1))[:n] * max(0, span - int(length.sum()))
     starts = first_ns + np.cumsum(gap).astype(np.int64) + np.cumsum(length) - length
-    longest_us = 10**layout.latency_digits - 1
+    longest_us = 10**LATENCY_DIGITS - 1
     added_us = _log_uniform(max(1, threshold_us), max(threshold_us + 1, longest_us), n, rng)
     return starts, starts + length, added_us, rng.choice(SENT, n)
 

@@ -145,7 +145,7 @@ def _observed_reads(
     """Features and labels of the first reads of a trace."""
     parts: list[tuple[npt.NDArray[Any], ...]] = []
     n_ios = 0
-    for chunk in open_recording(trace, history=HISTORY, **reader_options):
+    for chunk in open_recording(trace, **reader_options):
         chunk = chunk.take((chunk.flags & (COMPLETED | ERROR | REVOKED)) == COMPLETED)
         parts.append(
             (

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from linnapp.learn.augmentation import COVERED, BurstReads, add_bursts, burst_count, no_reads
-from linnapp.learn.features import FeatureLayout
 from linnapp.learn.labels import SlowLimits
 from linnapp.learn.training import Split
 from linnapp.trace.blktrace import IoChunk
@@ -42,7 +41,6 @@ def sample_bursts(
     parts: Split,
     share: float,
     threshold_us: int,
-    layout: FeatureLayout,
     seed: int,
     limits: SlowLimits | None = None,
     **reader_options: Any,
@@ -58,7 +56,6 @@ def sample_bursts(
         Share of added examples among all training examples, 0 to below 1.
     threshold_us : int
         The drive's inflection point.
-    layout : FeatureLayout
     seed : int
     limits : SlowLimits, optional
         What to label slow.
@@ -87,17 +84,17 @@ def sample_bursts(
         )
     ):
         rng = np.random.default_rng([seed, drive, number])
-        found = [no_reads(layout)]
+        found = [no_reads()]
         n_found = 0
         # What one pass over a long trace yields is thinned evenly, not cut off.
         expected = max(1.0, COVERED * n_train)
         keep = min(1.0, 2 * limit / expected)
         n_bursts = 0
-        ios = _Part(trace, part, layout, reader_options)
+        ios = _Part(trace, part, reader_options)
         for _ in range(MAX_PASSES):
             for chunk in ios:
                 n_bursts += burst_count(chunk)
-                reads = add_bursts(chunk, threshold_us, layout, rng, limits)
+                reads = add_bursts(chunk, threshold_us, rng, limits)
                 if keep < 1:
                     reads = reads.take(rng.random(len(reads)) < keep)
                 found.append(reads)
@@ -122,12 +119,10 @@ class _Part:
     They are those from the part's first served read, or the trace's begin, up to the next part's.
     """
 
-    def __init__(
-        self, trace: Recorded, part: slice, layout: FeatureLayout, reader_options: dict[str, Any]
-    ) -> None:
+    def __init__(self, trace: Recorded, part: slice, reader_options: dict[str, Any]) -> None:
         self._trace = trace
         self._part = part
-        self._options = {**reader_options, "history": layout.history}
+        self._options = reader_options
         self._kept: list[IoChunk] | None = None
 
     def __iter__(self) -> Iterator[IoChunk]:

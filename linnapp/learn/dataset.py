@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import TraceError
-from linnapp.learn.features import DigitArray, FeatureLayout, digits
+from linnapp.learn.features import DigitArray, digits
+from linnapp.model.model_file import LATENCY_DIGITS, N_INPUTS, PENDING_DIGITS
 from linnapp.trace.blktrace import IoChunk, TraceStats
 from linnapp.trace.recorded import Reader, Recorded, open_recording
 
@@ -25,21 +26,18 @@ class ReadSet:
 
     Attributes
     ----------
-    layout : FeatureLayout
-        Counts and latencies are capped at what its digits can hold.
     latency_us : uint32 array, shape (n,)
         Not capped.
     pages : uint16 array, shape (n,)
         4 KiB pages of the read, rounded up.
     pending : unsigned array, shape (n,)
-        Pending 4 KiB pages at arrival.
-    hist_pending, hist_latency_us : unsigned array, shape (n, history)
+        Pending 4 KiB pages at arrival; capped at what its digits can hold, as are the others.
+    hist_pending, hist_latency_us : unsigned array, shape (n, HISTORY)
         Of the last completed reads, oldest first.
     stats : TraceStats
         Of the whole trace.
     """
 
-    layout: FeatureLayout
     latency_us: npt.NDArray[np.uint32]
     pages: npt.NDArray[np.uint16]
     pending: npt.NDArray[Any]
@@ -61,18 +59,17 @@ class ReadSet:
         )
 
     def digits(self, rows: slice | npt.NDArray[np.intp] = slice(None)) -> DigitArray:
-        """Feature vectors of the selected reads; shape (n, layout.n_inputs)."""
+        """Feature vectors of the selected reads; shape (n, N_INPUTS)."""
         pending = self.pending[rows]
         n = len(pending)
         hist_pending, hist_latency_us = self.hist_pending[rows], self.hist_latency_us[rows]
-        out = np.empty((n, self.layout.n_inputs), np.uint8)
+        out = np.empty((n, N_INPUTS), np.uint8)
         for start in range(0, n, _DIGIT_ROWS):
             part = slice(start, start + _DIGIT_ROWS)
             out[part] = digits(
                 pending[part].astype(np.uint32),
                 hist_pending[part].astype(np.uint32),
                 hist_latency_us[part].astype(np.uint32),
-                self.layout,
             )
         return out
 
@@ -86,7 +83,6 @@ def _capped(array: npt.NDArray[np.uint32], n_digits: int) -> npt.NDArray[Any]:
 
 def load_reads(
     trace: Recorded,
-    layout: FeatureLayout | None = None,
     *,
     on_progress: Callable[[int, int], None] | None = None,
     **options: Any,
@@ -97,7 +93,6 @@ def load_reads(
     ----------
     trace : path or IoTable
         See :func:`~linnapp.trace.recorded.open_recording`.
-    layout : FeatureLayout, optional
     on_progress : callable, optional
         Called with bytes read so far and in all.
     **options
@@ -108,11 +103,10 @@ def load_reads(
     TraceError
         If the trace cannot be read or holds no served read.
     """
-    layout = layout or FeatureLayout()
-    reader = open_recording(trace, history=layout.history, **options)
+    reader = open_recording(trace, **options)
     parts: list[list[npt.NDArray[Any]]] = [[] for _ in range(5)]
     for chunk in _reported(reader, on_progress):
-        for column, part in zip(parts, _compact(chunk, layout), strict=True):
+        for column, part in zip(parts, _compact(chunk), strict=True):
             column.append(part)
     n_reads = sum(len(part) for part in parts[0])
     if not n_reads:
@@ -127,7 +121,7 @@ def load_reads(
         columns.append(np.concatenate(column))
         column.clear()  # never hold all columns twice
     latency_us, pages, pending, hist_pending, hist_latency_us = columns
-    return ReadSet(layout, latency_us, pages, pending, hist_pending, hist_latency_us, reader.stats)
+    return ReadSet(latency_us, pages, pending, hist_pending, hist_latency_us, reader.stats)
 
 
 def _reported(reader: Reader, on_progress: Callable[[int, int], None] | None) -> Iterator[IoChunk]:
@@ -138,13 +132,13 @@ def _reported(reader: Reader, on_progress: Callable[[int, int], None] | None) ->
         yield chunk
 
 
-def _compact(chunk: IoChunk, layout: FeatureLayout) -> tuple[npt.NDArray[Any], ...]:
+def _compact(chunk: IoChunk) -> tuple[npt.NDArray[Any], ...]:
     served = chunk.take(chunk.is_served_read)
     latency_us = np.minimum(served.latency_ns // np.uint64(1000), np.uint64(2**32 - 1))
     return (
         latency_us.astype(np.uint32),
         np.minimum(-(-served.size_bytes.astype(np.int64) // 4096), 65535).astype(np.uint16),
-        _capped(served.pending, layout.pending_digits),
-        _capped(served.hist_pending, layout.pending_digits),
-        _capped(served.hist_latency_us, layout.latency_digits),
+        _capped(served.pending, PENDING_DIGITS),
+        _capped(served.hist_pending, PENDING_DIGITS),
+        _capped(served.hist_latency_us, LATENCY_DIGITS),
     )

@@ -89,7 +89,7 @@ def train_drive(
         )
     except TraceError as error:
         raise TraceError(f"{trace}: {error}") from error
-    model = quantise(dict(network.weights), point.threshold_us, lesson.reads.layout)
+    model = quantise(dict(network.weights), point.threshold_us)
     scored = _score(model, lesson, point, recipe)
     parts = training.split(len(lesson.slow), options)
     try:
@@ -110,7 +110,6 @@ def train_drive(
         "scale": model.scale,
         **_of_decisions(lesson, network, scored, margin, parts),
         **_of_margin(scored, margin, parts, recipe),
-        "layout": dataclasses.asdict(lesson.reads.layout),
         "options": record_of_training(options),
         **_of_epochs(network),
         "trace": record_of_trace(trace, lesson.reads.stats),
@@ -143,7 +142,7 @@ class _Lesson:
 
 
 def _prepare(trace: Recorded, point: InflectionPoint, recipe: Recipe) -> _Lesson:
-    reads = load_reads(trace, recipe.layout, **recipe.reader)
+    reads = load_reads(trace, **recipe.reader)
     parts = training.split(len(reads), recipe.training)
     limits = _limits(reads, parts.training, point, recipe)
     bursts = _sample(trace, parts, point, limits, recipe)
@@ -163,7 +162,6 @@ def _sample(
             parts,
             recipe.training.burst_share,
             point.threshold_us,
-            recipe.layout,
             recipe.training.seed,
             limits,
             **recipe.reader,

@@ -11,13 +11,12 @@ import numpy.typing as npt
 
 from linnapp.arguments import check_choice
 from linnapp.errors import TraceError
-from linnapp.learn.features import FeatureLayout, digits
+from linnapp.learn.features import digits
 from linnapp.learn.latency_features import Observer
 from linnapp.learn.ranking import area_under_roc
 from linnapp.learn.training import Confusion
 from linnapp.model import LatencyModel, Model, engine
 from linnapp.model.latency_engine import predict_us
-from linnapp.model.latency_model import HISTORY
 from linnapp.trace.blktrace import IoChunk
 from linnapp.trace.recorded import Recorded, open_recording
 
@@ -223,13 +222,12 @@ def evaluate(
         )
     if isinstance(model, LatencyModel):
         return _evaluate_latency(model, trace, engine_name, reader_options)
-    layout = FeatureLayout(model.history, model.pending_digits, model.latency_digits)
     tally = _Tally(model.threshold_us)
-    for chunk in open_recording(trace, history=model.history, **reader_options):
+    for chunk in open_recording(trace, **reader_options):
         served = chunk.take(chunk.is_served_read)
         if not len(served):
             continue
-        vectors = digits(served.pending, served.hist_pending, served.hist_latency_us, layout)
+        vectors = digits(served.pending, served.hist_pending, served.hist_latency_us)
         outputs = engine.infer(model, vectors, engine_name)
         tally.add(served, outputs[:, 1] > outputs[:, 0], outputs[:, 1] - outputs[:, 0])
     return tally.result(model.model_id, trace)
@@ -241,7 +239,7 @@ def _evaluate_latency(
     tally = _Tally(model.threshold_us)
     observer = Observer(model.overdue_us)
     sums = np.zeros(3)
-    for chunk in open_recording(trace, history=HISTORY, **reader_options):
+    for chunk in open_recording(trace, **reader_options):
         features = observer.observe(chunk)
         served = chunk.take(chunk.is_served_read)
         if not len(served):

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from linnapp.errors import TraceError
 from linnapp.learn.attribution import NetworkPredictor, attribute, smallest_changes, whole
 from linnapp.model import LatencyModel, Model
+from linnapp.native import HISTORY
 from linnapp.trace import decisions
 from linnapp.trace.blktrace import ERROR, REVOKED, IoChunk, format_device, parse_device
 from linnapp.trace.recorded import Recorded, name_of, open_recording
@@ -23,7 +24,7 @@ NOTE_ON_RECORDINGS = (
 
 AnyModel = TypeVar("AnyModel", Model, LatencyModel)
 
-_ORDINALS = ("last", "2nd last", "3rd last")
+_ORDINALS = ("last", "2nd last", "3rd last", "4th last")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,8 +128,7 @@ class Reference:
 
     def to_json(self) -> dict[str, Any]:
         """All fields by name."""
-        history = len(self.numbers) // 2
-        return {"name": self.name, **_named(self.numbers, history), "margin": self.margin}
+        return {"name": self.name, **_named(self.numbers), "margin": self.margin}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,8 +182,7 @@ class Explanation:
     @property
     def names(self) -> list[str]:
         """Of the numbers, in words."""
-        history = len(self.numbers) // 2
-        reads = [_read_name(age) for age in range(history, 0, -1)]
+        reads = [_read_name(age) for age in range(HISTORY, 0, -1)]
         return [
             *(f"pages pending at the {read} read" for read in reads),
             "pages pending now",
@@ -192,9 +191,8 @@ class Explanation:
 
     def nearest(self) -> list[tuple[str, int, int]]:
         """The smallest change in pages and the smallest in us: name, value, and what it was."""
-        history = len(self.numbers) // 2
         found = []
-        for group in (slice(0, history + 1), slice(history + 1, None)):
+        for group in (slice(0, HISTORY + 1), slice(HISTORY + 1, None)):
             changes = [
                 (abs(value - now), name, value, now)
                 for name, value, now in zip(
@@ -209,18 +207,17 @@ class Explanation:
 
     def to_json(self) -> dict[str, Any]:
         """All fields by name; numbers, parts and turns under the trace event's names."""
-        history = len(self.numbers) // 2
         return {
             "time_us": self.time_us,
             "sector": self.sector,
             "n_sectors": self.n_sectors,
-            "saw": _named(self.numbers, history),
+            "saw": _named(self.numbers),
             "out_fast": self.out_fast,
             "out_slow": self.out_slow,
             "margin": self.margin,
             "predicted": "slow" if self.slow else "fast",
-            "parts": _named(self.parts, history),
-            "would_turn": _named(self.turns, history),
+            "parts": _named(self.parts),
+            "would_turn": _named(self.turns),
             "reason": self.reason,
             "revoked": self.revoked,
             "latency_us": self.latency_us,
@@ -343,13 +340,13 @@ def from_recording(
         If the trace cannot be read or holds no read.
     """
     predictor = NetworkPredictor(model)
-    chunks = open_recording(trace, history=model.history, **reader_options)
+    chunks = open_recording(trace, **reader_options)
     tables = (_decided(chunk.take(chunk.is_read), predictor) for chunk in chunks)
     return Looked.through(trace, model, tables, choice, "read")
 
 
 def _decided(reads: IoChunk, predictor: NetworkPredictor) -> npt.NDArray[Any]:
-    table = np.zeros(len(reads), decisions.decision_dtype(predictor.history))
+    table = np.zeros(len(reads), decisions.DECISION)
     table["time_us"] = reads.arrival_ns // np.uint64(1000)
     table["sector"] = reads.sector
     table["n_sectors"] = reads.size_bytes // np.uint32(512)
@@ -380,9 +377,8 @@ def reference_of(looked: Looked[Model], kind: str) -> Reference:
         with and nothing pending but one page. Where no read was predicted fast, the latter.
     """
     predictor = NetworkPredictor(looked.model)
-    history = predictor.history
     name = "an empty history"
-    numbers = [0] * history + [1] + [0] * history
+    numbers = [0] * HISTORY + [1] + [0] * HISTORY
     fast = looked.recent[looked.recent["out_slow"] <= looked.recent["out_fast"]]
     if kind == "typical" and len(fast):
         name = f"the medians of {len(fast)} reads predicted fast"
@@ -412,8 +408,8 @@ def explain(looked: Looked[Model], reference: Reference) -> list[Explanation]:
     for row in looked.chosen:
         (seen,) = np.minimum(_numbers(row[np.newaxis]), np.asarray(highest, np.uint32)).tolist()
         # This read itself is among what is pending.
-        own_pages = min(max(1, -(-int(row["n_sectors"]) // 8)), seen[predictor.history])
-        lowest = [0] * predictor.history + [own_pages] + [0] * predictor.history
+        own_pages = min(max(1, -(-int(row["n_sectors"]) // 8)), seen[HISTORY])
+        lowest = [0] * HISTORY + [own_pages] + [0] * HISTORY
         latency_us = int(row["latency_us"])
         found.append(
             Explanation(
@@ -490,14 +486,14 @@ def _numbers(table: npt.NDArray[Any]) -> npt.NDArray[np.uint32]:
     ).astype(np.uint32)
 
 
-def _named(values: Any, history: int) -> dict[str, Any]:
+def _named(values: Any) -> dict[str, Any]:
     """Values of all numbers under the trace event's names."""
     return {
-        "pending": values[history],
-        "hist_pending": list(values[:history]),
-        "hist_latency_us": list(values[history + 1 :]),
+        "pending": values[HISTORY],
+        "hist_pending": list(values[:HISTORY]),
+        "hist_latency_us": list(values[HISTORY + 1 :]),
     }
 
 
 def _read_name(age: int) -> str:
-    return _ORDINALS[age - 1] if age <= len(_ORDINALS) else f"{age}th last"
+    return _ORDINALS[age - 1]

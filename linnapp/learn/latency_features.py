@@ -13,7 +13,8 @@ import dataclasses
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.model.latency_model import CAP, HISTORY, N_FEATURES
+from linnapp.model.latency_model import CAP, N_FEATURES
+from linnapp.native import HISTORY
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, IoChunk
 from linnapp.trace.in_flight import (
     PAGE_BYTES,

@@ -41,7 +41,6 @@ from linnapp.model.latency_model import (
     CAP,
     DEPTH,
     FRACTION_BITS,
-    HISTORY,
     LEAF_LIMIT,
     N_FEATURES,
     NEVER,
@@ -119,7 +118,7 @@ def load_latency_reads(
     TraceError
         If the trace cannot be read.
     """
-    opened = open_recording(trace, history=HISTORY, **reader)
+    opened = open_recording(trace, **reader)
     observer = Observer(overdue_us)
     features = [np.empty((0, N_FEATURES), np.uint32)]
     latency_us, pending = [np.empty(0, np.uint32)], [np.empty(0, np.uint32)]
@@ -265,7 +264,7 @@ def predict_newest(
 def _overdue_us(trace: Recorded, recipe: Recipe) -> tuple[int, int, float]:
     """From when a read is overdue, every how manieth read is used, how many there are a second."""
     found, ends_ns = [np.empty(0, np.uint32)], [np.empty(0, np.uint64)]
-    for chunk in open_recording(trace, history=HISTORY, **recipe.reader):
+    for chunk in open_recording(trace, **recipe.reader):
         served = chunk.is_served_read
         found.append(_whole_us(chunk.latency_ns[served]))
         ends_ns.append(chunk.arrival_ns[served][[0, -1]] if served.any() else ends_ns[0])

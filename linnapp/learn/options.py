@@ -7,7 +7,6 @@ import dataclasses
 from typing import Any, Literal, Protocol, get_args
 
 from linnapp.arguments import check_choice, check_number
-from linnapp.learn.features import FeatureLayout
 from linnapp.learn.inflection import FAILOVER_US, REPLICAS, InflectionPoint, Method, Search
 from linnapp.learn.labels import LABELS, Labels
 from linnapp.learn.refusing import MAX_REFUSED_FAST
@@ -106,7 +105,6 @@ class Recipe:
     ----------
     labelling : LabellingOptions
     training : TrainingOptions
-    layout : FeatureLayout
     labels : {"avoidable", "paper"}
         What is taught as slow; see :mod:`linnapp.learn.labels`.
     auto_bias : bool
@@ -129,7 +127,6 @@ class Recipe:
 
     labelling: LabellingOptions = dataclasses.field(default_factory=LabellingOptions)
     training: TrainingOptions = dataclasses.field(default_factory=TrainingOptions)
-    layout: FeatureLayout = dataclasses.field(default_factory=FeatureLayout)
     labels: Labels = "avoidable"
     auto_bias: bool = True
     reader: dict[str, Any] = dataclasses.field(default_factory=dict)

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import ModelError
-from linnapp.learn.features import FeatureLayout
 from linnapp.model import SCALE, Model
 from linnapp.model.model_file import NotNarrowError
 
@@ -28,7 +27,6 @@ _NAMES = ("hidden_weights", "hidden_bias", "output_weights", "output_bias")
 def quantise(
     weights: dict[str, npt.NDArray[Any]],
     threshold_us: int,
-    layout: FeatureLayout | None = None,
     scale: int | None = None,
 ) -> Model:
     """Make a model of float or integer weights.
@@ -36,11 +34,10 @@ def quantise(
     Parameters
     ----------
     weights : dict of str to array
-        ``hidden_weights`` (n_inputs, H), ``hidden_bias`` (H,), ``output_weights`` (H, 2) and
+        ``hidden_weights`` (N_INPUTS, H), ``hidden_bias`` (H,), ``output_weights`` (H, 2) and
         ``output_bias`` (2,). Floats are rounded at their scales; integers carry them already.
     threshold_us : int
         The inflection point.
-    layout : FeatureLayout, optional
     scale : int, optional
         Fixed-point scale s; of floats, unless given, the largest of `SCALES` that will do.
 
@@ -51,14 +48,13 @@ def quantise(
     NotNarrowError
         If a sum could overflow at this scale, or at any.
     """
-    layout = layout or FeatureLayout()
     missing = [name for name in _NAMES if name not in weights]
     if missing:
         raise ModelError(f"weights: {', '.join(missing)} missing; expected {', '.join(_NAMES)}")
     arrays = {name: np.asarray(weights[name]) for name in _NAMES}
     kinds = {array.dtype.kind for array in arrays.values()}
     if kinds <= {"i", "u"}:
-        return _model(arrays, threshold_us, layout, scale or SCALE)
+        return Model(**arrays, threshold_us=threshold_us, scale=scale or SCALE)
     if kinds != {"f"}:
         raise ModelError(
             "weights: all arrays must be float (to be quantised) or all integer (quantised), not "
@@ -66,29 +62,16 @@ def quantise(
         )
     scales = [scale] if scale else SCALES
     for each in scales:
-        integers = {
+        integers: dict[str, npt.NDArray[Any]] = {
             name: _rounded(array, each * each if name == "output_bias" else each, name)
             for name, array in arrays.items()
         }
         try:
-            return _model(integers, threshold_us, layout, each)
+            return Model(**integers, threshold_us=threshold_us, scale=each)
         except NotNarrowError:
             if each == scales[-1]:
                 raise
     raise AssertionError("no scale to try")
-
-
-def _model(
-    integers: dict[str, npt.NDArray[Any]], threshold_us: int, layout: FeatureLayout, scale: int
-) -> Model:
-    return Model(
-        **integers,
-        threshold_us=threshold_us,
-        history=layout.history,
-        pending_digits=layout.pending_digits,
-        latency_digits=layout.latency_digits,
-        scale=scale,
-    )
 
 
 def _rounded(array: npt.NDArray[Any], scale: int, name: str) -> npt.NDArray[np.int64]:

@@ -79,7 +79,6 @@ def read_latencies(
     name = drive_name(trace)
     reads = load_reads(
         trace,
-        recipe.layout,
         on_progress=lambda done, total: observer.reading(name, done, total),
         **recipe.reader,
     )

@@ -87,7 +87,8 @@ def _infer_numpy(model: Model, digits: npt.NDArray[np.uint8]) -> npt.NDArray[np.
 
 
 @functools.cache
-def _engine() -> ctypes.CDLL:
+def library() -> ctypes.CDLL:
+    """The kernel's code; loaded once."""
     library = load_library(LIBRARY, "LINNOS_ENGINE")
     library.linnos_network_sizeof.restype = ctypes.c_size_t
     library.linnos_network_parse.restype = ctypes.c_int
@@ -113,11 +114,11 @@ def check_kernel_accepts(data: bytes, name: str = "model") -> ctypes.Array[ctype
     ModelError
         With the kernel's word for the check that failed.
     """
-    library = _engine()
-    network = ctypes.create_string_buffer(library.linnos_network_sizeof())
-    error = library.linnos_network_parse(network, data, len(data))
+    engine = library()
+    network = ctypes.create_string_buffer(engine.linnos_network_sizeof())
+    error = engine.linnos_network_parse(network, data, len(data))
     if error:
-        reason = library.linnos_model_error_string(error).decode()
+        reason = engine.linnos_model_error_string(error).decode()
         raise ModelError(f"{name}: the kernel would refuse it: {reason}")
     return network
 
@@ -134,7 +135,7 @@ def outputs_and_margins(
     network = check_kernel_accepts(model.to_bytes())
     out = np.empty((len(digits), 2), np.int64)
     margins = np.empty(len(digits), np.int64)
-    _engine().linnos_network_batch(
+    library().linnos_network_batch(
         network, digits.ctypes.data, len(digits), out.ctypes.data, margins.ctypes.data
     )
     return out, margins

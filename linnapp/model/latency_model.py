@@ -18,11 +18,9 @@ from linnapp.errors import ModelError
 from linnapp.files import AnyPath, replaced_file
 from linnapp.model import envelope
 from linnapp.model.envelope import HEADER_BYTES, REMEDY
+from linnapp.native import HISTORY
 
 VERSION = envelope.LATENCY
-
-#: Past reads among the features.
-HISTORY = 4
 
 #: No feature is larger: 16.8 s in us, which a drive that is in use does not reach.
 CAP = 2**24 - 1

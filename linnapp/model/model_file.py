@@ -21,6 +21,7 @@ from linnapp.files import AnyPath, replaced_file
 from linnapp.model import envelope
 from linnapp.model.envelope import HEADER_BYTES, REMEDY, SUFFIX
 from linnapp.model.latency_model import LatencyModel
+from linnapp.native import HISTORY
 
 VERSION = envelope.NETWORK
 SCALE = 1000
@@ -29,8 +30,12 @@ N_OUTPUTS = 2
 #: what follows the checksum
 _FIELDS = struct.Struct("<HHHBBBBHII24s")
 
-#: what :func:`shape_of` says of the models that the kernel's engine is compiled for
-KERNEL_SHAPE = (4, 3, 4, 256)
+#: digits of a count of pending pages and of a latency in us; more is as much
+PENDING_DIGITS, LATENCY_DIGITS = 3, 4
+N_INPUTS = (HISTORY + 1) * PENDING_DIGITS + HISTORY * LATENCY_DIGITS
+
+#: hidden units of the models that the kernel's engine is compiled for
+KERNEL_HIDDEN = 256
 
 #: Output biases are smaller.
 OUTPUT_BIAS_LIMIT = 2**61
@@ -54,7 +59,7 @@ class Model:
 
     Attributes
     ----------
-    hidden_weights : int32 array, shape (n_inputs, n_hidden)
+    hidden_weights : int32 array, shape (N_INPUTS, n_hidden)
         Scale `scale`.
     hidden_bias : int32 array, shape (n_hidden,)
         Scale `scale`: the inputs are plain digits.
@@ -64,10 +69,6 @@ class Model:
         Scale ``scale ** 2``.
     threshold_us : int
         The inflection point: a read is slow when it takes longer.
-    history : int
-        Number of past reads in the features.
-    pending_digits, latency_digits : int
-        Decimal digits of a pending count and of a latency.
     scale : int
         Fixed-point scale.
     """
@@ -77,9 +78,6 @@ class Model:
     output_weights: npt.NDArray[np.int32]
     output_bias: npt.NDArray[np.int64]
     threshold_us: int
-    history: int = 4
-    pending_digits: int = 3
-    latency_digits: int = 4
     scale: int = SCALE
 
     def __post_init__(self) -> None:
@@ -139,26 +137,17 @@ class Model:
             raise ModelError(
                 f"model: shapes disagree: hidden_weights {w1.shape}, hidden_bias {b1.shape}, "
                 f"output_weights {w2.shape}, output_bias {b2.shape}; "
-                "expected (n_inputs, H), (H,), (H, 2), (2,)"
+                "expected ({N_INPUTS}, H), (H,), (H, 2), (2,)"
             )
         for name, value, low, high in (
-            ("history", self.history, 1, 255),
-            ("pending_digits", self.pending_digits, 1, 9),
-            ("latency_digits", self.latency_digits, 1, 9),
             ("n_hidden", self.n_hidden, 1, 65535),
-            ("n_inputs", self.n_inputs, 1, 65535),
             ("scale", self.scale, 1, 2**32 - 1),
             ("threshold_us", self.threshold_us, 1, 2**32 - 1),
         ):
             if not low <= value <= high:
                 raise ModelError(f"model: {name} is {value}, accepted are {low} to {high}")
-        expected = (self.history + 1) * self.pending_digits + self.history * self.latency_digits
-        if self.n_inputs != expected:
-            raise ModelError(
-                f"model: {self.n_inputs} inputs, but history {self.history} with "
-                f"{self.pending_digits} pending and {self.latency_digits} latency digits "
-                f"makes {expected}"
-            )
+        if self.n_inputs != N_INPUTS:
+            raise ModelError(f"model: {self.n_inputs} inputs, only {N_INPUTS} are known")
         self._check_narrow()
 
     def _check_narrow(self) -> None:
@@ -204,9 +193,9 @@ class Model:
             self.n_inputs,
             self.n_hidden,
             N_OUTPUTS,
-            self.history,
-            self.pending_digits,
-            self.latency_digits,
+            HISTORY,
+            PENDING_DIGITS,
+            LATENCY_DIGITS,
             0,
             0,
             self.scale,
@@ -245,8 +234,14 @@ class Model:
             threshold_us,
             reserved,
         ) = _FIELDS.unpack_from(data, envelope.FIELDS_OFFSET)
-        if n_outputs != N_OUTPUTS:
-            raise ModelError(f"{name}: {n_outputs} outputs, accepted are {N_OUTPUTS}")
+        for field, value, known in (
+            ("outputs", n_outputs, N_OUTPUTS),
+            ("past reads", history, HISTORY),
+            ("digits of pending pages", pending_digits, PENDING_DIGITS),
+            ("digits of a latency", latency_digits, LATENCY_DIGITS),
+        ):
+            if value != known:
+                raise ModelError(f"{name}: {value} {field}, only {known} are known")
         if reserved8 or reserved16 or any(reserved):
             raise ModelError(f"{name}: a reserved field is not zero; written by a newer version?")
         counts = (n_inputs * n_hidden, n_hidden, n_hidden * n_outputs)
@@ -269,9 +264,6 @@ class Model:
                 output_weights=parts[2].reshape(n_hidden, n_outputs),
                 output_bias=output_bias,
                 threshold_us=threshold_us,
-                history=history,
-                pending_digits=pending_digits,
-                latency_digits=latency_digits,
                 scale=scale,
             )
         except ModelError as error:
@@ -298,11 +290,6 @@ def model_from_bytes(data: bytes, name: str = "model") -> Model | LatencyModel:
     if envelope.version(data, name) == envelope.LATENCY:
         return LatencyModel.from_bytes(data, name)
     return Model.from_bytes(data, name)
-
-
-def shape_of(model: Model) -> tuple[int, int, int, int]:
-    """History, digits of a pending count and of a latency, and hidden units."""
-    return (model.history, model.pending_digits, model.latency_digits, model.n_hidden)
 
 
 def find_model(path: AnyPath, drive: str | None = None) -> Path:

@@ -21,12 +21,9 @@ import numpy.typing as npt
 
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
-from linnapp.native import native
+from linnapp.native import HISTORY, native
 
 WRITE, COMPLETED, ERROR, REVOKED, MERGED, SPLIT, REQUEUED, ISSUED = (1 << bit for bit in range(8))
-
-#: larger histories need LT_MAX_HISTORY changed in blktrace_parser.h
-MAX_HISTORY = 16
 
 #: I/Os per chunk: 256 Ki rows of about 70 bytes, enough to make the calls' cost vanish
 CHUNK_IOS = 1 << 18
@@ -110,7 +107,7 @@ class IoChunk:
     flags : uint8 array, shape (n,)
         ``WRITE``, ``COMPLETED``, ``ERROR``, ``REVOKED``, ``MERGED``, ``SPLIT``, ``REQUEUED``,
         ``ISSUED``.
-    hist_pending, hist_latency_us : uint32 array, shape (n, history)
+    hist_pending, hist_latency_us : uint32 array, shape (n, HISTORY)
         The last completed reads when this one arrived, oldest first; zeros for writes.
     ties_in_order : bool
         I/Os with the same `arrival_ns` stand in the order in which they arrived, as events do.
@@ -271,8 +268,6 @@ class BlktraceReader:
     ----------
     trace : path
         See :func:`trace_files`.
-    history : int
-        Past reads in the features, 1 to 16.
     device : str, optional
         "major:minor" of the drive to keep, when the trace holds several.
     chunk_ios : int
@@ -292,7 +287,6 @@ class BlktraceReader:
         self,
         trace: AnyPath,
         *,
-        history: int = 4,
         device: str | None = None,
         chunk_ios: int = CHUNK_IOS,
         max_age_s: float = MAX_AGE_S,
@@ -300,7 +294,6 @@ class BlktraceReader:
     ) -> None:
         self.trace = trace
         self.paths = trace_files(trace)
-        self.history = history
         self.device = parse_device(device) if device else 0
         self.chunk_ios = chunk_ios
         self.max_age_s = max_age_s
@@ -340,7 +333,7 @@ class BlktraceReader:
         parser = library.lt_open(
             names,
             len(self.paths),
-            self.history,
+            HISTORY,
             self.device,
             int(self.max_age_s * 1e9),
             self.allow_truncated,
@@ -376,8 +369,8 @@ class BlktraceReader:
             size_bytes=np.empty(n, np.uint32),
             pending=np.empty(n, np.uint32),
             flags=np.empty(n, np.uint8),
-            hist_pending=np.empty((n, self.history), np.uint32),
-            hist_latency_us=np.empty((n, self.history), np.uint32),
+            hist_pending=np.empty((n, HISTORY), np.uint32),
+            hist_latency_us=np.empty((n, HISTORY), np.uint32),
         )
 
     def _raise_error(self, library: ctypes.CDLL, parser: int) -> None:

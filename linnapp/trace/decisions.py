@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linnapp.native import HISTORY, N_FEATURES
 from linnapp.trace.blktrace import parse_device
 
 #: What the kernel found, as its trace event numbers and names it.
@@ -29,9 +30,6 @@ REASONS = {
     NO_CHOICE: "no-choice",
 }
 _REASON_OF = {name.encode(): number for number, name in REASONS.items()}
-
-#: Numbers that a model of latencies sees: the kernel prints as many.
-N_FEATURES = 22
 
 #: `latency_us` of a read that was revoked, or whose end was not seen; `soonest_us` if no peer told
 UNKNOWN = -1
@@ -55,37 +53,35 @@ _REQUEST = re.compile(
 _LOST = re.compile(rb"# entries-in-buffer/entries-written: (\d+)/(\d+)")
 
 
-def decision_dtype(history: int = 4) -> np.dtype[Any]:
-    """Columns of a table of decisions.
-
-    Times are of the trace's clock. `hist_*` are oldest first and not capped; `latency_us` is
-    that of the drive, from issue to completion, or ``UNKNOWN``. `features` are what a latency
-    model saw, `of_latency` whether it was one; `out_fast` is then what is worth waiting for and
-    `out_slow` what was predicted, in us. `n_peers` were asked first, of which `soonest_peer` told
-    the least, `soonest_us`, or none did: ``UNKNOWN``.
-    """
-    return np.dtype(
-        [
-            ("time_us", "<i8"),
-            ("device", "<u4"),
-            ("sector", "<u8"),
-            ("n_sectors", "<u4"),
-            ("pending", "<u4"),
-            ("hist_pending", "<u4", history),
-            ("hist_latency_us", "<u4", history),
-            ("out_fast", "<i8"),
-            ("out_slow", "<i8"),
-            ("revoked", "?"),
-            ("reason", "u1"),
-            ("of_latency", "?"),
-            ("features", "<u4", N_FEATURES),
-            ("n_peers", "u1"),
-            ("soonest_peer", "<u4"),
-            ("soonest_us", "<i8"),
-            ("latency_us", "<i8"),
-            ("failed", "?"),
-        ]
-    )
+#: Columns of a table of decisions.
+#:
+#: Times are of the trace's clock. `hist_*` are oldest first and not capped; `latency_us` is that of
+#: the drive, from issue to completion, or ``UNKNOWN``. `features` are what a latency model saw,
+#: `of_latency` whether it was one; `out_fast` is then what is worth waiting for and `out_slow` what
+#: was predicted, in us. `n_peers` were asked first, of which `soonest_peer` told the least,
+#: `soonest_us`, or none did: ``UNKNOWN``.
+DECISION = np.dtype(
+    [
+        ("time_us", "<i8"),
+        ("device", "<u4"),
+        ("sector", "<u8"),
+        ("n_sectors", "<u4"),
+        ("pending", "<u4"),
+        ("hist_pending", "<u4", HISTORY),
+        ("hist_latency_us", "<u4", HISTORY),
+        ("out_fast", "<i8"),
+        ("out_slow", "<i8"),
+        ("revoked", "?"),
+        ("reason", "u1"),
+        ("of_latency", "?"),
+        ("features", "<u4", N_FEATURES),
+        ("n_peers", "u1"),
+        ("soonest_peer", "<u4"),
+        ("soonest_us", "<i8"),
+        ("latency_us", "<i8"),
+        ("failed", "?"),
+    ]
+)
 
 
 def lost_events(text: bytes) -> int:
@@ -97,7 +93,7 @@ def lost_events(text: bytes) -> int:
 def parse_decisions(text: bytes) -> npt.NDArray[Any]:
     """All decisions in a text, in the order of their lines; latencies are left unknown."""
     rows, asked = _rows(text)
-    table = np.zeros(len(rows), decision_dtype())
+    table = np.zeros(len(rows), DECISION)
     table["latency_us"] = table["soonest_us"] = UNKNOWN
     for k, peers in asked.items():
         table["n_peers"][k] = len(peers)

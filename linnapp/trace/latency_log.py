@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
+from linnapp.native import HISTORY
 from linnapp.trace import text_trace
 from linnapp.trace.blktrace import CHUNK_IOS, COMPLETED, ISSUED, WRITE, IoChunk, TraceStats
 from linnapp.trace.in_flight import PAGE_BYTES, last_completed, pending_pages, still_seen
@@ -36,8 +37,6 @@ class LatencyLogReader:
     trace : path
     text_format : TextFormat
         One with latencies.
-    history : int
-        Past reads in the features.
     chunk_ios : int
         I/Os per chunk, and how many lines too late an I/O may stand; memory is proportional.
 
@@ -52,12 +51,10 @@ class LatencyLogReader:
         trace: AnyPath,
         text_format: TextFormat,
         *,
-        history: int = 4,
         chunk_ios: int = CHUNK_IOS,
     ) -> None:
         self.trace = Path(trace)
         self.text_format = text_format
-        self.history = history
         self.chunk_ios = chunk_ios
         self._counts = dict.fromkeys(
             ("bytes", "queued", "completed", "missing_completions", "revoked", "reads", "writes"), 0
@@ -75,7 +72,7 @@ class LatencyLogReader:
 
     def __iter__(self) -> Iterator[IoChunk]:
         origin_ns: int | None = None
-        past = _Past(self.history)
+        past = _Past()
         for columns in sorted_columns(
             self.trace,
             self.text_format,
@@ -196,8 +193,7 @@ class _Ios:
 class _Past:
     """What a drive's earlier I/Os still mean for those to come."""
 
-    def __init__(self, history: int) -> None:
-        self._history = history
+    def __init__(self) -> None:
         none = np.empty(0, np.int64)
         self._kept = _Ios(none, none, none, none, none.astype(bool), none.astype(bool))
 
@@ -226,7 +222,7 @@ class _Past:
         every.pending = pending
         answered = every.completed & every.is_read
         rows = last_completed(
-            new.arrival_ns, new.pages, every.completion_ns, every.pages, answered, self._history
+            new.arrival_ns, new.pages, every.completion_ns, every.pages, answered, HISTORY
         )
         self._kept = self._still_needed(every, answered)
 
@@ -251,7 +247,7 @@ class _Past:
         now_ns = every.arrival_ns[-1]
         needed = every.completed & (every.completion_ns > now_ns)
         over = answered & ~needed
-        needed[still_seen(every.completion_ns, every.pages, over, self._history)] = True
+        needed[still_seen(every.completion_ns, every.pages, over, HISTORY)] = True
         return every.take(needed)
 
 

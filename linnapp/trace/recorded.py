@@ -23,10 +23,7 @@ from linnapp.trace.text_trace import TextFormat
 _SUFFIXES = (".trace", ".csv", ".log", ".txt")
 
 #: What :func:`open_recording` and :func:`load` take besides the recording.
-_OPTIONS = ("history", "text_format", "device", "chunk_ios", "max_age_s", "allow_truncated")
-
-#: More past reads than anybody has wanted; the kernel's model has 4.
-MAX_HISTORY = 64
+_OPTIONS = ("text_format", "device", "chunk_ios", "max_age_s", "allow_truncated")
 
 Reader = BlktraceReader | LatencyLogReader | TableReader
 
@@ -35,7 +32,7 @@ Recorded = AnyPath | IoTable
 
 
 def open_recording(
-    trace: Recorded, *, text_format: TextFormat | None = None, history: int = 4, **options: Any
+    trace: Recorded, *, text_format: TextFormat | None = None, **options: Any
 ) -> Reader:
     """A reader of a recording's I/Os with their features and latencies.
 
@@ -46,8 +43,6 @@ def open_recording(
         format with latencies; or what :func:`load` has read.
     text_format : TextFormat, optional
         What the trace is, if it is text; found out when not given.
-    history : int
-        Past reads in the features.
     **options
         Those of :class:`~linnapp.trace.blktrace.BlktraceReader`; for a log only `chunk_ios` means
         something, and `device` must not be given.
@@ -61,7 +56,6 @@ def open_recording(
         If an option is not known, or its value is none.
     """
     check_names("open_recording", options, _OPTIONS)
-    check_number("history", history, 1, MAX_HISTORY, whole=True)
     if "chunk_ios" in options:
         check_number("chunk_ios", options["chunk_ios"], 1, whole=True)
     if isinstance(trace, IoTable):
@@ -69,26 +63,24 @@ def open_recording(
             raise TraceError(
                 f"{trace}: device={options['device']!r}: it is read already; load it with that"
             )
-        return TableReader(trace, history=history)
+        return TableReader(trace)
     trace = Path(trace)
     text_format = text_format or _log_format(trace)
     if text_format is None:
-        return BlktraceReader(trace, history=history, **options)
+        return BlktraceReader(trace, **options)
     if options.get("device"):
         raise TraceError(f"{trace}: --dev is for blktrace recordings; a log holds one drive")
     chunk = {name: options[name] for name in ("chunk_ios",) if name in options}
-    return LatencyLogReader(trace, text_format, history=history, **chunk)
+    return LatencyLogReader(trace, text_format, **chunk)
 
 
-def load(trace: AnyPath, *, history: int = 4, **options: Any) -> IoTable:
+def load(trace: AnyPath, **options: Any) -> IoTable:
     """Read a recording into memory.
 
     Parameters
     ----------
     trace : path
         Any recording that says how long I/Os took.
-    history : int
-        Past reads in the features.
     **options
         Those of :func:`open_recording`.
 
@@ -97,7 +89,7 @@ def load(trace: AnyPath, *, history: int = 4, **options: Any) -> IoTable:
     TraceError
         If it cannot be read.
     """
-    reader = open_recording(trace, history=history, **options)
+    reader = open_recording(trace, **options)
     chunks = [chunk.copy() for chunk in reader]
     if not chunks:
         raise TraceError(f"{trace}: holds no read or write")

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from linnapp.errors import TraceError, needs
+from linnapp.errors import needs
 from linnapp.trace.blktrace import COLUMNS, IoChunk, TraceStats
 
 
@@ -39,35 +39,11 @@ class IoTable(IoChunk):
     stats: TraceStats
     chunk_ends: tuple[int, ...]
 
-    @property
-    def history(self) -> int:
-        """Past reads in the features."""
-        return int(self.hist_pending.shape[1])
-
     def __str__(self) -> str:
         return self.name
 
     def __repr__(self) -> str:
         return f"<IoTable {self.name}: {len(self)} I/Os>"
-
-    def with_history(self, history: int) -> IoTable:
-        """The same I/Os with fewer past reads in the features.
-
-        Raises
-        ------
-        TraceError
-            If it was read with fewer.
-        """
-        if history > self.history:
-            raise TraceError(
-                f"{self.name}: read with {self.history} past reads in the features, {history} are "
-                f"needed; load it with history={history}"
-            )
-        return dataclasses.replace(
-            self,
-            hist_pending=self.hist_pending[:, self.history - history :],
-            hist_latency_us=self.hist_latency_us[:, self.history - history :],
-        )
 
     def to_pandas(self) -> Any:
         """As a ``pandas.DataFrame``, a row per I/O; ``hist_latency_us_1`` is the latest read's.
@@ -85,7 +61,7 @@ class IoTable(IoChunk):
             if array.ndim == 1:
                 columns[name] = array
             else:
-                for ago in range(1, self.history + 1):
+                for ago in range(1, array.shape[1] + 1):
                     columns[f"{name}_{ago}"] = array[:, -ago]
         return pd.DataFrame(
             columns | {"is_read": self.is_read, "is_served_read": self.is_served_read}
@@ -98,13 +74,11 @@ class TableReader:
     Parameters
     ----------
     table : IoTable
-    history : int
-        Past reads in the features; at most as many as it was read with.
     """
 
-    def __init__(self, table: IoTable, *, history: int = 4) -> None:
+    def __init__(self, table: IoTable) -> None:
         self.stats = table.stats
-        self._table = table.with_history(history)
+        self._table = table
 
     @property
     def size_bytes(self) -> int:

@@ -13,7 +13,6 @@ from test_latency_log import random_log
 import linnapp
 from linnapp import LabellingOptions, Recipe, TrainingOptions
 from linnapp.errors import TraceError
-from linnapp.learn.features import FeatureLayout
 from linnapp.model import LatencyModel
 from linnapp.model.latency_engine import predict_us
 from linnapp.model.latency_model import N_FEATURES
@@ -46,7 +45,6 @@ MODEL = LatencyModel.mean_of_last(500, 1000, 300)
         (lambda: TrainingOptions(starts=0), ValueError, "starts=0: "),
         (lambda: TrainingOptions(max_epochs=0), ValueError, "max_epochs=0: "),
         (lambda: TrainingOptions(burst_share=1), ValueError, "burst_share=1: .*below 1"),
-        (lambda: FeatureLayout(history=0), ValueError, "history=0: "),
         (
             lambda: predict_us(MODEL, np.zeros((1, N_FEATURES), np.uint32), "gpu"),
             ValueError,
@@ -71,7 +69,7 @@ def test_what_is_no_option_of_a_recording_is_refused(tmp_path: Path, in_memory: 
     path = tmp_path / "az.trace"
     random_log(path, n=200)
     trace = linnapp.load(path) if in_memory else path
-    with pytest.raises(TypeError, match="no argument 'devcie'; accepted are history, .*device"):
+    with pytest.raises(TypeError, match="no argument 'devcie'; accepted are text_format, device"):
         linnapp.evaluate(MODEL, trace, devcie="8:16")
     with pytest.raises(TraceError, match="8:16|--dev"):
         linnapp.evaluate(MODEL, trace, device="8:16")
@@ -79,11 +77,7 @@ def test_what_is_no_option_of_a_recording_is_refused(tmp_path: Path, in_memory: 
         linnapp.evaluate(MODEL, trace, "gpu")
     with pytest.raises(TypeError, match=r"model='az': .*load_model\(\)"):
         linnapp.evaluate("az", trace)
-    with pytest.raises(TypeError, match="no argument 'histroy'"):
-        linnapp.load(path, histroy=5)
-    for options, message in (
-        ({"history": 0}, "history=0: .*at least 1"),
-        ({"chunk_ios": 0}, "chunk_ios=0: .*at least 1"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            linnapp.load(path, **options)
+    with pytest.raises(TypeError, match="no argument 'chunk'"):
+        linnapp.load(path, chunk=5)
+    with pytest.raises(ValueError, match="chunk_ios=0: .*at least 1"):
+        linnapp.load(path, chunk_ios=0)

@@ -95,10 +95,10 @@ def test_history_holds_the_last_completed_in_completion_order(tmp_path: Path) ->
         t.add(C, 100 - i, i * 8)
     t.add(Q, 200, 0)
     t.add(C, 210, 0)
-    ios, _ = read_all(t.write(tmp_path / "a.blk"), history=5)
-    completion_order = [(100 - i) - (10 + i) for i in (4, 3, 2, 1, 0)]
+    ios, _ = read_all(t.write(tmp_path / "a.blk"))
+    completion_order = [(100 - i) - (10 + i) for i in (3, 2, 1, 0)]
     assert ios.hist_latency_us[-1].tolist() == completion_order
-    assert ios.hist_pending[-1].tolist() == [5, 4, 3, 2, 1]
+    assert ios.hist_pending[-1].tolist() == [4, 3, 2, 1]
 
 
 def test_merged_bios_complete_with_their_request(tmp_path: Path) -> None:

@@ -14,14 +14,12 @@ from blktrace_builder import READ, WRITE, TraceBuilder
 
 from linnapp.learn import augmentation, burst_sampling
 from linnapp.learn.burst_sampling import MAX_HELD_OUT_ROWS, _Part, sample_bursts
-from linnapp.learn.features import FeatureLayout, digits
+from linnapp.learn.features import digits
 from linnapp.learn.labels import SlowLimits
 from linnapp.learn.training import Split
 from linnapp.trace import in_flight
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, BlktraceReader, IoChunk
 from linnapp.trace.blktrace import WRITE as IS_WRITE
-
-LAYOUT = FeatureLayout()
 
 
 def busy_trace(path: Path, n: int = 3000, seed: int = 1) -> Path:
@@ -75,7 +73,7 @@ def test_absent_reads_leave_no_mark(tmp_path: Path) -> None:
 
 
 def made_from(chunk: IoChunk) -> augmentation.BurstReads:
-    return augmentation.add_bursts(chunk, 300, LAYOUT, np.random.default_rng(1))
+    return augmentation.add_bursts(chunk, 300, np.random.default_rng(1))
 
 
 def assert_equal(one: augmentation.BurstReads, other: augmentation.BurstReads) -> None:
@@ -121,7 +119,6 @@ def test_labels_follow_from_the_added_latency(third_of_reads) -> None:
     made = augmentation.add_bursts(
         dataclasses.replace(chunk, size_bytes=sizes),
         300,
-        LAYOUT,
         np.random.default_rng(1),
         SlowLimits(limit_us),
     )
@@ -143,7 +140,7 @@ def test_a_tiny_chunk_gives_nothing() -> None:
         np.zeros(0, np.uint8),
         *(np.zeros((0, 4), np.uint32) for _ in range(2)),
     )
-    assert len(augmentation.add_bursts(empty, 300, LAYOUT, np.random.default_rng(1))) == 0
+    assert len(augmentation.add_bursts(empty, 300, np.random.default_rng(1))) == 0
 
 
 def split_at(path: Path, *shares: float) -> Split:
@@ -160,7 +157,7 @@ def test_the_parts_split_at_the_served_read(tmp_path: Path, boundaries: tuple[in
     n = int(np.count_nonzero(whole(path).is_served_read))
     ends = (0, *boundaries, n)
     parts = [
-        list(_Part(path, slice(start, stop), LAYOUT, {"chunk_ios": 100}))
+        list(_Part(path, slice(start, stop), {"chunk_ios": 100}))
         for start, stop in itertools.pairwise(ends)
     ]
     counts = [sum(np.count_nonzero(c.is_served_read) for c in part) for part in parts]
@@ -173,9 +170,9 @@ def test_sampling_is_seeded_and_meets_the_share(tmp_path: Path) -> None:
     path = busy_trace(tmp_path / "a.blk", 20000)
     parts = split_at(path, 0.7, 0.85)
     first = parts.validation.start
-    one, validation, test = sample_bursts(path, parts, 0.3, 300, LAYOUT, seed=1)
-    two, *_ = sample_bursts(path, parts, 0.3, 300, LAYOUT, seed=1)
-    other, *_ = sample_bursts(path, parts, 0.3, 300, LAYOUT, seed=2)
+    one, validation, test = sample_bursts(path, parts, 0.3, 300, seed=1)
+    two, *_ = sample_bursts(path, parts, 0.3, 300, seed=1)
+    other, *_ = sample_bursts(path, parts, 0.3, 300, seed=2)
     assert np.array_equal(one.digits, two.digits)
     assert not np.array_equal(one.digits, other.digits)
     assert len(one) == pytest.approx(0.3 * (first + len(one)), rel=0.01)
@@ -197,7 +194,7 @@ def test_a_part_is_the_same_kept_or_read_anew(
         return BlktraceReader(trace, **options)
 
     monkeypatch.setattr(burst_sampling, "open_recording", opening)
-    part = _Part(path, slice(500, 1400), LAYOUT, {"chunk_ios": 100})
+    part = _Part(path, slice(500, 1400), {"chunk_ios": 100})
     passes = [list(part) for _ in range(3)]
     assert len(opened) == (1 if kept_ios == 10**6 else 3)
     for one in passes[1:]:
@@ -211,7 +208,7 @@ def test_no_training_example_depends_on_the_validation_part(tmp_path: Path) -> N
     chunk = whole(path)
     parts = split_at(path, 0.5, 0.75)
     cut_ns = int(chunk.arrival_ns[np.flatnonzero(chunk.is_served_read)[parts.validation.start]])
-    whole_trace, *_ = sample_bursts(path, parts, 0.3, 300, LAYOUT, seed=1)
+    whole_trace, *_ = sample_bursts(path, parts, 0.3, 300, seed=1)
     # The same trace with other I/Os after the boundary. (The reads in flight at it keep theirs.)
     head = TraceBuilder()
     data = path.read_bytes()
@@ -228,7 +225,7 @@ def test_no_training_example_depends_on_the_validation_part(tmp_path: Path) -> N
         head.io(cut_ns / 1000 + 10 * i + 0.1, cut_ns / 1000 + 10 * i + 9000, 10**7 + 8 * i)
     (tmp_path / "other").mkdir()
     other_path = head.sort().write(tmp_path / "other" / "a.blk")
-    other, *_ = sample_bursts(other_path, parts, 0.3, 300, LAYOUT, seed=1)
+    other, *_ = sample_bursts(other_path, parts, 0.3, 300, seed=1)
     assert np.array_equal(whole_trace.digits, other.digits)
     assert np.array_equal(whole_trace.slow, other.slow)
 

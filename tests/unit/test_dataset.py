@@ -12,7 +12,7 @@ from blktrace_builder import EBUSY, READ, WRITE, C, D, Q, TraceBuilder
 from linnapp.errors import TraceError
 from linnapp.learn import dataset
 from linnapp.learn.dataset import load_reads
-from linnapp.learn.features import FeatureLayout, digits
+from linnapp.learn.features import digits
 from linnapp.trace.blktrace import BlktraceReader
 
 
@@ -60,8 +60,6 @@ def test_digits_in_blocks_are_digits_at_once(
     assert np.array_equal(reads.digits(), expected)
     assert np.array_equal(reads.digits(slice(5, 60)), expected[5:60])
     assert np.array_equal(reads.every(3).digits(), expected[::3])
-    narrow = load_reads(path, FeatureLayout(latency_digits=2))
-    assert narrow.hist_latency_us.max() == 99
 
 
 def test_no_served_read_is_an_error_that_says_what_there_was(tmp_path: Path) -> None:

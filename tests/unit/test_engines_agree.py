@@ -12,7 +12,7 @@ import pytest
 from test_model_format import of_units, random_model
 
 from linnapp.errors import LinnappError
-from linnapp.learn.features import FeatureLayout, digits
+from linnapp.learn.features import digits
 from linnapp.learn.quantisation import quantise
 from linnapp.model import Model, engine
 
@@ -114,42 +114,19 @@ def test_rounded_float_network_of_tensorflow() -> None:
     assert np.mean((out[:, 1] > out[:, 0]) != slow) < 0.01
 
 
-def test_encoding_matches_the_kernels() -> None:
-    import ctypes
-
-    from linnapp.model.engine import _engine
-
+def test_digits_are_the_numbers_written_out() -> None:
     rng = np.random.default_rng(5)
     n = 2000
     pending = rng.integers(0, 1200, n).astype(np.uint32)
     hist_pending = rng.integers(0, 1200, (n, 4)).astype(np.uint32)
     hist_latency = rng.integers(0, 12000, (n, 4)).astype(np.uint32)
     hist_latency[0] = [0, 9999, 10000, 2**32 - 1]
-    ours = digits(pending, hist_pending, hist_latency)
-    encode = _engine().linnos_features_encode
-    encode.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p)
-    encode.restype = None
-    theirs = np.empty((n, 31), np.uint8)
-    for row in range(n):
-        encode(
-            hist_pending[row].ctypes.data,
-            hist_latency[row].ctypes.data,
-            int(pending[row]),
-            theirs[row].ctypes.data,
-        )
-    assert np.array_equal(ours, theirs)
-    text = [f"{min(v, 999):03}" for v in [*hist_pending[3], pending[3]]]
-    text += [f"{min(v, 9999):04}" for v in hist_latency[3]]
-    assert "".join(map(str, ours[3])) == "".join(text)
-
-
-def test_digits_of_other_layouts() -> None:
-    layout = FeatureLayout(history=1, pending_digits=2, latency_digits=5)
-    one = np.array([123], np.uint32)
-    got = digits(one, np.array([[7]], np.uint32), np.array([[123456]], np.uint32), layout)
-    assert got.tolist() == [[0, 7, 9, 9, 9, 9, 9, 9, 9]]
+    for row, got in enumerate(digits(pending, hist_pending, hist_latency).tolist()):
+        text = [f"{min(v, 999):03}" for v in [*hist_pending[row], pending[row]]]
+        text += [f"{min(v, 9999):04}" for v in hist_latency[row]]
+        assert "".join(map(str, got)) == "".join(text)
     with pytest.raises(ValueError, match="hist_pending has shape"):
-        digits(one, np.zeros((1, 2), np.uint32), np.zeros((1, 1), np.uint32), layout)
+        digits(pending, hist_pending[:, :3], hist_latency)
 
 
 @pytest.mark.parametrize("name", engine.ENGINES)

@@ -14,7 +14,8 @@ from test_latency_log import line, random_log
 
 from linnapp.learn.bound import observable
 from linnapp.learn.latency_features import Observer
-from linnapp.model.latency_model import CAP, FEATURES, HISTORY
+from linnapp.model.latency_model import CAP, FEATURES
+from linnapp.native import HISTORY
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, WRITE, IoChunk
 from linnapp.trace.in_flight import PAGE_BYTES, SIZE_PAGES
 from linnapp.trace.recorded import open_recording

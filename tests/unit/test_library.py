@@ -76,15 +76,6 @@ def test_a_table_goes_through_in_the_recordings_own_chunks(tmp_path: Path) -> No
     assert np.count_nonzero(table.is_served_read) == 1000
 
 
-def test_fewer_past_reads_can_be_had_of_a_table_more_cannot(tmp_path: Path) -> None:
-    path = array_trace(tmp_path / "az.blk", 1, 300)
-    table = linnapp.load(path)
-    two = linnapp.load(path, history=2)
-    assert np.array_equal(table.with_history(2).hist_latency_us, two.hist_latency_us)
-    with pytest.raises(TraceError, match="load it with history=5"):
-        table.with_history(5)
-
-
 def test_as_a_data_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # All that is asked of pandas is its constructor, which takes a dict of columns.
     monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=dict))

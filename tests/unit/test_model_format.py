@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from linnapp.errors import LinnappError, ModelError
-from linnapp.learn.features import FeatureLayout
 from linnapp.learn.quantisation import quantise
 from linnapp.model import Model, find_model
 from linnapp.model.engine import check_kernel_accepts
@@ -91,7 +90,9 @@ def test_damage_is_named(tmp_path: Path, offset: int, value: bytes, message: str
     [
         (20, "<H", 30, "needs .* bytes"),
         (24, "<H", 3, "3 outputs"),
-        (26, "<B", 5, "makes"),
+        (26, "<B", 5, "5 past reads, only 4"),
+        (27, "<B", 2, "2 digits of pending pages, only 3"),
+        (28, "<B", 5, "5 digits of a latency, only 4"),
         (29, "<B", 1, "reserved"),
         (40, "<I", 1, "reserved"),
         (32, "<I", 0, "scale is 0"),
@@ -218,20 +219,18 @@ def test_quantise_rounds_at_the_scales() -> None:
         quantise(weights | {"hidden_bias": np.full(256, np.nan, np.float32)}, 99)
 
 
-def test_other_shapes_round_trip_but_the_kernel_refuses_them() -> None:
-    layout = FeatureLayout(history=2)
+def test_other_hidden_layers_round_trip_but_the_kernel_refuses_them() -> None:
     rng = np.random.default_rng(1)
     model = quantise(
         {
-            "hidden_weights": rng.normal(0, 0.1, (layout.n_inputs, 16)),
+            "hidden_weights": rng.normal(0, 0.1, (31, 16)),
             "hidden_bias": rng.normal(size=16),
             "output_weights": rng.normal(size=(16, 2)),
             "output_bias": rng.normal(size=2),
         },
         50,
-        layout,
     )
-    assert Model.from_bytes(model.to_bytes()).history == 2
+    assert Model.from_bytes(model.to_bytes()).n_hidden == 16
     with pytest.raises(ModelError, match="shape"):
         check_kernel_accepts(model.to_bytes())
 

@@ -27,7 +27,6 @@ from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
 from linnapp.learn import drive_training, latency_training, training
 from linnapp.learn.dataset import load_reads
-from linnapp.learn.features import FeatureLayout
 from linnapp.learn.inflection import LatencyDistribution
 from linnapp.learn.latency_training import predict_newest
 from linnapp.learn.options import LabellingOptions, Recipe
@@ -205,7 +204,7 @@ def test_a_model_that_serves_the_newest_reads_no_better_is_not_uploaded(
     monkeypatch.setattr(
         drive_training,
         "quantise",
-        lambda weights, threshold_us, layout: always_fast(threshold_us),
+        lambda weights, threshold_us: always_fast(threshold_us),
     )
     decisions, lines = run(array)
     assert [decision.retrain for decision in decisions] == [True, True]
@@ -236,8 +235,8 @@ def test_where_no_model_is_better_than_none_the_active_one_stays(
     real = drive_training.quantise
     turns = iter((True, False))
 
-    def quantise(weights: object, threshold_us: int, layout: FeatureLayout) -> Model:
-        model: Model = real(weights, threshold_us, layout)  # type: ignore[arg-type]
+    def quantise(weights: object, threshold_us: int) -> Model:
+        model: Model = real(weights, threshold_us)  # type: ignore[arg-type]
         if not next(turns):
             return model
         none = np.zeros_like(model.output_weights)
@@ -429,12 +428,7 @@ def test_told_to_end_while_it_records_it_leaves_the_mode_as_it_was(
         (
             ["sda"],
             dataclasses.replace(RECIPE, training=TrainingOptions(n_hidden=64)),
-            "--history 4 --hidden 64: the kernel does not run such networks",
-        ),
-        (
-            ["sda"],
-            dataclasses.replace(RECIPE, layout=FeatureLayout(history=8)),
-            "--history 8 --hidden 256: the kernel does not run such networks",
+            "--hidden 64: the kernel does not run such networks",
         ),
     ],
 )

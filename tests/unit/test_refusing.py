@@ -174,9 +174,7 @@ def refusing_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         drive_training,
         "quantise",
-        lambda weights, threshold_us, layout: dataclasses.replace(
-            silent, threshold_us=threshold_us
-        ),
+        lambda weights, threshold_us: dataclasses.replace(silent, threshold_us=threshold_us),
     )
 
 

@@ -18,7 +18,6 @@ from eval import tuning
 from eval.learnt import DriveLog, observed
 from linnapp.learn.augmentation import add_bursts
 from linnapp.learn.bound import observable
-from linnapp.learn.features import FeatureLayout
 from linnapp.learn.latency_features import Observer
 from linnapp.trace import iolog, replay_log
 from linnapp.trace.blktrace import COLUMNS, IoChunk
@@ -72,7 +71,7 @@ def all_features(chunks: list[IoChunk]) -> dict[str, NDArray[Any]]:
     found["bound"] = observable(
         arrival, latency, size, whole.is_read, pending, ties_in_order=whole.ties_in_order
     )
-    bursts = add_bursts(whole, 300, FeatureLayout(), np.random.default_rng(1))
+    bursts = add_bursts(whole, 300, np.random.default_rng(1))
     for field in dataclasses.fields(bursts):
         found[f"bursts' {field.name}"] = getattr(bursts, field.name)
     return found

@@ -12,6 +12,26 @@ size_t linnos_network_sizeof(void)
 }
 
 /**
+ * linnos_features_batch() - what the network sees of many reads
+ * @pending: one a row: pages pending now
+ * @hist_pending: @n rows of %LINNOS_HISTORY
+ * @hist_latency_us: likewise
+ * @digits: filled in: @n rows of %LINNOS_N_INPUTS
+ * @n: number of rows
+ */
+void linnos_features_batch(const u32 *pending, const u32 *hist_pending,
+			   const u32 *hist_latency_us, u8 *digits, long n)
+{
+	while (n--) {
+		linnos_features_encode(hist_pending, hist_latency_us,
+				       *pending++, digits);
+		hist_pending += LINNOS_HISTORY;
+		hist_latency_us += LINNOS_HISTORY;
+		digits += LINNOS_N_INPUTS;
+	}
+}
+
+/**
  * linnos_network_batch() - decide many reads
  * @net: a parsed network
  * @digits: @n rows of %LINNOS_N_INPUTS
