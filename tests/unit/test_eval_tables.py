@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_bursts import busy_trace
 
 from eval.cache import Cache
 from eval.cells import ARRAY_OF, WORKLOADS
 from eval.experiment import Context
 from eval.experiments import claims, cpu, fig05, fig07, fig10, table1, table3
+from linnapp.learn.dataset import load_reads
 
 
 def _points() -> dict[str, Any]:
@@ -268,3 +270,17 @@ def test_the_cpus_share_is_of_all_seeds(tmp_path: Path) -> None:
     assert (workload, rate) == ("az-e", "2000 [1000, 3000]")
     assert text == "0.200 [0.100, 0.300] %"
     cpu.draw(data, tmp_path / "cpu.png")
+
+
+def test_four_past_reads_are_the_kernels(tmp_path: Path) -> None:
+    path = busy_trace(tmp_path / "a.blk")
+    reads = load_reads(path)
+    digits, latency_us = table3._features(path, table3.Shape(4, ()))
+    assert np.array_equal(digits, reads.digits())
+    assert np.array_equal(latency_us, reads.latency_us)
+    more, _ = table3._features(path, table3.Shape(7, (), offsets=True))
+    assert more.shape == (len(reads), table3.Shape(7, (), offsets=True).n_inputs)
+    # Pending, where it is, latency: of the last four and now, of as many, of the last four.
+    n = table3.OFFSET_DIGITS
+    assert np.array_equal(more[:, 9:24], digits[:, :15])
+    assert np.array_equal(more[:, 24 + 8 * n + 12 :], digits[:, 15:])
