@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * LinnOS: what is in flight on a drive, how its last reads went, and what a model
+ * sees of both. See linnos_drive.h. When somebody last looked whether it is still
+ * slow is in linnos_look.c.
+ */
+#include "linnos_drive.h"
+
+#define LOAD_MASK ((1LL << LINNOS_LOAD_BITS) - 1)
+
+static void linnos_load_of(s64 load, struct linnos_load *seen)
+{
+	seen->reads = load >> 2 * LINNOS_LOAD_BITS;
+	seen->read_pages = load >> LINNOS_LOAD_BITS & LOAD_MASK;
+	seen->write_pages = load & LOAD_MASK;
+}
+
+/**
+ * linnos_see_load() - what is in flight?
+ * @drive: the drive
+ * @load: is filled in
+ */
+void linnos_see_load(const struct linnos_drive *drive, struct linnos_load *load)
+{
+	linnos_load_of(linnos_read64(&drive->load), load);
+}
+
+static s64 linnos_load_pages(const struct linnos_io *io, u32 pages)
+{
+	return (s64)pages * (io->flags & LINNOS_IO_READ ?
+				     LINNOS_LOAD_READ_PAGE :
+				     LINNOS_LOAD_WRITE_PAGE);
+}
+
+/* Return: its number and 1, or 0 if all are taken. */
+static u8 linnos_place_take(struct linnos_places *places, u64 now_ns)
+{
+	unsigned long *word = places->taken, free;
+	u32 at, bit;
+
+	for (at = 0; at < LINNOS_PLACES; at += LINNOS_BITS_PER_LONG, word++) {
+		while ((free = ~READ_ONCE(*word))) {
+			bit = __ffs(free);
+			/* not if another was quicker: look again */
+			if (!linnos_take_bit(bit, word))
+				continue;
+			WRITE_ONCE(places->start_ns[at + bit], now_ns);
+			return at + bit + 1;
+		}
+	}
+	return 0;
+}
+
+static void linnos_place_leave(struct linnos_places *places, u8 place)
+{
+	u32 at = place - 1;
+
+	/* whoever takes it next finds no time in it */
+	WRITE_ONCE(places->start_ns[at], 0);
+	linnos_leave_bit(at % LINNOS_BITS_PER_LONG,
+			 &places->taken[at / LINNOS_BITS_PER_LONG]);
+}
+
+static void linnos_read_begins(struct linnos_drive *drive, struct linnos_io *io,
+			       u64 now_ns)
+{
+	struct linnos_look *look = &drive->look[io->flags & LINNOS_IO_SIZE];
+	u64 since_ns = READ_ONCE(look->since_ns);
+
+	/* pairs with linnos_set_watching() of who uses it: nothing to order */
+	if (READ_ONCE(drive->watching))
+		io->place = linnos_place_take(&drive->places, now_ns);
+	if (unlikely(io->flags & LINNOS_IO_SIZE))
+		linnos_add(&look->in_flight, 1);
+	if (unlikely(io->flags & LINNOS_IO_SLOW))
+		linnos_add(&look->against, 1);
+	if (unlikely(since_ns && !(since_ns & LINNOS_LOOK_SENT)))
+		(void)linnos_swap_if(&look->since_ns, since_ns,
+				     since_ns | LINNOS_LOOK_SENT);
+}
+
+/**
+ * linnos_io_begin() - an I/O is in flight from now on
+ * @drive: the drive
+ * @io: is filled in
+ * @pages: of the I/O
+ * @flags: %LINNOS_IO_READ or 0, and what was decided
+ * @now_ns: the time; of a write nobody wants to know
+ */
+void linnos_io_begin(struct linnos_drive *drive, struct linnos_io *io,
+		     u32 pages, u8 flags, u64 now_ns)
+{
+	struct linnos_load load;
+	u32 pending;
+	s64 what;
+
+	*io = (struct linnos_io){ .flags = flags | LINNOS_IO_COUNTED };
+	io->pages = pages < LINNOS_IO_PAGES_MAX ? pages : LINNOS_IO_PAGES_MAX;
+	what = linnos_load_pages(io, io->pages);
+	if (flags & LINNOS_IO_READ) {
+		what += LINNOS_LOAD_READ;
+		io->flags |= linnos_size_order(pages);
+		linnos_read_begins(drive, io, now_ns);
+	}
+	linnos_load_of(linnos_add_return64(&drive->load, what), &load);
+	pending = load.read_pages + load.write_pages;
+	io->pending = pending < LINNOS_IO_PAGES_MAX ? pending :
+						      LINNOS_IO_PAGES_MAX;
+}
+
+/**
+ * linnos_io_grow() - more pages are merged into an I/O
+ * @drive: the drive
+ * @io: the I/O
+ * @pages: how many more
+ */
+void linnos_io_grow(struct linnos_drive *drive, struct linnos_io *io, u32 pages)
+{
+	u32 room = LINNOS_IO_PAGES_MAX - io->pages;
+
+	if (!(io->flags & LINNOS_IO_COUNTED))
+		return;
+	if (pages > room)
+		pages = room;
+	io->pages += pages;
+	(void)linnos_add_return64(&drive->load, linnos_load_pages(io, pages));
+}
+
+/**
+ * linnos_io_issue() - the drive is given an I/O
+ * @io: the I/O
+ * @now_ns: the time
+ *
+ * For the first time: if it hands the I/O back, or does not answer it, and is given
+ * it again, that is time that the drive took. Else a read that was lost and repeated
+ * would have been fast.
+ */
+void linnos_io_issue(struct linnos_io *io, u64 now_ns)
+{
+	if (!io->issued_ns)
+		io->issued_ns = now_ns;
+}
+
+/**
+ * linnos_io_end() - an I/O is not in flight any more
+ * @drive: the drive
+ * @io: the I/O; is not counted afterwards
+ * @now_ns: the time, if @io has been answered
+ * @ended: of a read that was answered: is filled in
+ *
+ * Return: whether it was.
+ */
+bool linnos_io_end(struct linnos_drive *drive, struct linnos_io *io, u64 now_ns,
+		   struct linnos_ended *ended)
+{
+	struct linnos_look *look = &drive->look[io->flags & LINNOS_IO_SIZE];
+	s64 what = linnos_load_pages(io, io->pages);
+	u64 us = 0;
+
+	if (!(io->flags & LINNOS_IO_COUNTED))
+		return false;
+	if (io->flags & LINNOS_IO_READ)
+		what += LINNOS_LOAD_READ;
+	(void)linnos_add_return64(&drive->load, -what);
+	io->flags &= ~LINNOS_IO_COUNTED;
+	if (!(io->flags & LINNOS_IO_READ))
+		return false;
+	if (io->place)
+		linnos_place_leave(&drive->places, io->place);
+	if (unlikely(io->flags & LINNOS_IO_SIZE))
+		linnos_add(&look->in_flight, -1);
+	if (unlikely(io->flags & LINNOS_IO_SLOW))
+		linnos_add(&look->against, -1);
+	if (!(io->flags & LINNOS_IO_ANSWERED) || !io->issued_ns) {
+		linnos_look_lost(look);
+		return false;
+	}
+	if (now_ns > io->issued_ns)
+		us = div_u64(now_ns - io->issued_ns, LINNOS_NS_PER_US);
+	*ended = (struct linnos_ended){
+		.end_ns = now_ns,
+		.latency_us = us < U32_MAX ? us : U32_MAX,
+		.pages = io->pages,
+		.pending = io->pending,
+	};
+	return true;
+}
+
+/**
+ * linnos_history_add() - the drive has answered a read
+ * @history: of the drive; nobody else writes it meanwhile
+ * @ended: how it went
+ */
+void linnos_history_add(struct linnos_history *history,
+			const struct linnos_ended *ended)
+{
+	u32 size = linnos_size_order(ended->pages);
+	struct linnos_ended *last =
+		&history->last[size][history->n[size]++ % LINNOS_HISTORY];
+
+	*last = *ended;
+	last->nr = ++history->nr;
+	history->end_ns = ended->end_ns;
+}
+
+/**
+ * linnos_history_see() - the last reads that were not larger in order than one
+ * @history: of the drive; nobody writes it meanwhile, or all is done again
+ * @size: of the order
+ * @past: is filled in, oldest first
+ */
+void linnos_history_see(const struct linnos_history *history, u32 size,
+			struct linnos_ended past[LINNOS_HISTORY])
+{
+	const struct linnos_ended *newest, *last;
+	u32 seen[LINNOS_SIZES] = {};
+	u32 order, from;
+	int i;
+
+	for (i = LINNOS_HISTORY - 1; i >= 0; i--) {
+		newest = NULL;
+		from = 0;
+		for (order = 0; order <= size; order++) {
+			if (seen[order] == LINNOS_HISTORY)
+				continue;
+			last = &history->last[order][(history->n[order] - 1 -
+						      seen[order]) %
+						     LINNOS_HISTORY];
+			if (newest && last->nr <= newest->nr)
+				continue;
+			newest = last;
+			from = order;
+		}
+		past[i] = *newest;
+		seen[from]++;
+	}
+}
+
+/**
+ * linnos_view_digits() - what the network sees of a read
+ * @view: the read
+ * @digits: are filled in
+ */
+void linnos_view_digits(const struct linnos_view *view,
+			u8 digits[LINNOS_N_INPUTS])
+{
+	u32 pending[LINNOS_HISTORY], latency_us[LINNOS_HISTORY];
+	int i;
+
+	for (i = 0; i < LINNOS_HISTORY; i++) {
+		pending[i] = view->past[i].pending;
+		latency_us[i] = view->past[i].latency_us;
+	}
+	linnos_features_encode(pending, latency_us, linnos_pending(view),
+			       digits);
+}
+
+static u32 linnos_capped(u64 value)
+{
+	return value < LINNOS_LATENCY_CAP ? value : LINNOS_LATENCY_CAP;
+}
+
+/* A read that started or completed just now may be later than @to_ns. */
+static u32 linnos_us_between(u64 from_ns, u64 to_ns)
+{
+	if (to_ns <= from_ns)
+		return 0;
+	return linnos_capped(div_u64(to_ns - from_ns, LINNOS_NS_PER_US));
+}
+
+/* Of the reads in flight: the first start, or 0, and how many before a time. */
+struct linnos_starts {
+	u64 oldest_ns;
+	u64 due_ns;
+	u32 overdue;
+};
+
+static void linnos_starts_see(const struct linnos_places *places,
+			      struct linnos_starts *starts)
+{
+	unsigned long taken;
+	u64 start_ns;
+	u32 at;
+
+	for (at = 0; at < LINNOS_PLACES; at += LINNOS_BITS_PER_LONG) {
+		taken = READ_ONCE(places->taken[at / LINNOS_BITS_PER_LONG]);
+		for (; taken; taken &= taken - 1) {
+			start_ns = READ_ONCE(places->start_ns[at +
+							      __ffs(taken)]);
+			if (!start_ns)
+				continue;
+			if (!starts->oldest_ns || start_ns < starts->oldest_ns)
+				starts->oldest_ns = start_ns;
+			starts->overdue += start_ns < starts->due_ns;
+		}
+	}
+}
+
+/**
+ * linnos_oldest_ns() - since when is the oldest read in flight?
+ * @places: of the drive
+ *
+ * Return: since when, or 0 if none is.
+ */
+u64 linnos_oldest_ns(const struct linnos_places *places)
+{
+	struct linnos_starts starts = {};
+
+	linnos_starts_see(places, &starts);
+	return starts.oldest_ns;
+}
+
+/* Of one of the last reads, of which nothing may be known: it is endless ago. */
+static void linnos_past_features(const struct linnos_ended *ended, u64 now_ns,
+				 u32 *past)
+{
+	past[LINNOS_PAST_LATENCY_US] = linnos_capped(ended->latency_us);
+	past[LINNOS_PAST_PENDING] = ended->pending;
+	past[LINNOS_PAST_PAGES] = linnos_capped(ended->pages);
+	past[LINNOS_PAST_AGE_US] =
+		ended->end_ns ? linnos_us_between(ended->end_ns, now_ns) :
+				LINNOS_LATENCY_CAP;
+}
+
+/**
+ * linnos_view_features() - what a model of latencies sees of a read
+ * @places: of the drive
+ * @view: the read
+ * @overdue_us: a read in flight for longer is overdue
+ * @features: are filled in
+ */
+void linnos_view_features(const struct linnos_places *places,
+			  const struct linnos_view *view, u32 overdue_us,
+			  u32 features[LINNOS_N_FEATURES])
+{
+	u64 overdue_ns = (u64)overdue_us * LINNOS_NS_PER_US;
+	u32 *past = features + LINNOS_PAST;
+	struct linnos_starts starts = {};
+	int i;
+
+	if (view->now_ns > overdue_ns)
+		starts.due_ns = view->now_ns - overdue_ns;
+	linnos_starts_see(places, &starts);
+	features[LINNOS_OWN_PAGES] = linnos_capped(view->pages);
+	features[LINNOS_READ_PAGES] = linnos_capped(view->load.read_pages);
+	features[LINNOS_WRITE_PAGES] = linnos_capped(view->load.write_pages);
+	features[LINNOS_READS_IN_FLIGHT] = view->load.reads;
+	features[LINNOS_OLDEST_US] = 0;
+	if (starts.oldest_ns)
+		features[LINNOS_OLDEST_US] =
+			linnos_us_between(starts.oldest_ns, view->now_ns);
+	features[LINNOS_OVERDUE] = starts.overdue;
+	/* the history has its last read at the end, a model at the beginning */
+	for (i = LINNOS_HISTORY - 1; i >= 0; i--, past += LINNOS_N_PAST)
+		linnos_past_features(&view->past[i], view->now_ns, past);
+}
