@@ -14,10 +14,8 @@
 static uint charge_ns;
 
 static void charge_inference(void *data, dev_t dev, u64 sector, u32 nr_sector,
-			     u32 pending, const u32 *hist_pending,
-			     const u32 *hist_latency_us, const s64 *out,
-			     bool revoked, u8 reason, const u32 *features,
-			     u32 n_features)
+			     bool revoked, u8 reason,
+			     const struct linnos_found *found)
 {
 	if (reason != LINNOS_NO_MODEL)
 		ndelay(READ_ONCE(charge_ns));

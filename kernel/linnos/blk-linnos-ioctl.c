@@ -25,7 +25,7 @@
  * see its /sys/block/<disk>/stat: how much is in flight there and how its last reads
  * went is no secret to him. That, and nothing of what was read or by whom, is in an
  * answer. Nor does a question do more than reads with the hint can, which he may
- * send: it keeps a drive awake, and has it looked at by one read at a time.
+ * send: it has a drive looked at by one read at a time.
  *
  * Lifetime. Descriptors are held while the drives are asked, and an open block
  * device keeps its disk, and the disk the policy; that of a disk that is removed is
@@ -33,8 +33,8 @@
  *
  * All or none: no drive is asked before all descriptors have been looked at, so that
  * none is promised a read in vain. The memory that the answer goes to cannot be
- * tried beforehand; after EFAULT a read may have been promised. It will be given
- * up, as one that a program does not send.
+ * tried beforehand; after EFAULT a read may have been promised. Others are then told
+ * to send it, as when a program does not.
  */
 #include <linux/blk-linnos.h>
 #include <linux/blkdev.h>

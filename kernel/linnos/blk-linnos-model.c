@@ -61,43 +61,44 @@ static void linnos_active_free_rcu(struct rcu_head *rcu)
 #define INFERENCE_SAMPLE 64
 
 static bool linnos_predict_network(const struct linnos_active_model *active,
-				   struct linnos_view *view)
+				   struct linnos_found *found)
 {
 	struct linnos_hidden hidden __uninitialized;
 	u8 digits[LINNOS_N_INPUTS] __uninitialized;
 
-	linnos_features_encode(view->history.pending, view->history.latency_us,
-			       view->pending, digits);
+	linnos_view_digits(&found->view, digits);
 	linnos_hidden_layer(&active->net, digits, &hidden);
-	if (view->traced)
-		linnos_outputs(&active->net, &hidden, view->out);
+	if (found->traced)
+		linnos_outputs(&active->net, &hidden, found->out);
 	return linnos_margin(&active->net, &hidden) > 0;
 }
 
 /* In us; slow is what is not worth waiting for, as an output of a network. */
 static bool linnos_predict_latency(struct blk_linnos *linnos,
 				   const struct linnos_active_model *active,
-				   struct linnos_view *view)
+				   struct linnos_found *found)
 {
 	const struct linnos_latency *model = active->latency;
 
-	linnos_features(linnos->watch, view, model->overdue_us);
-	view->out[0] = model->refuse_us;
-	view->out[1] = linnos_latency_us(model, view->features);
-	return view->out[1] > view->out[0];
+	linnos_view_features(&linnos->drive.places, &found->view,
+			     model->overdue_us, found->features);
+	found->n_features = LINNOS_N_FEATURES;
+	found->out[0] = model->refuse_us;
+	found->out[1] = linnos_latency_us(model, found->features);
+	return found->out[1] > found->out[0];
 }
 
 /**
  * linnos_predict() - ask the model about a read
- * @linnos: the disk's policy, awake once
+ * @linnos: the disk's policy, on once
  * @active: its model
- * @view: the read and what it finds; outputs are filled in
+ * @found: the read and what it finds; outputs are filled in
  *
  * Return: true if it will be slow.
  */
 bool linnos_predict(struct blk_linnos *linnos,
 		    const struct linnos_active_model *active,
-		    struct linnos_view *view)
+		    struct linnos_found *found)
 {
 	u64 n = this_cpu_read(linnos->stats->count[LINNOS_STAT_INFERENCES]);
 	bool sample = !(n % INFERENCE_SAMPLE);
@@ -108,9 +109,9 @@ bool linnos_predict(struct blk_linnos *linnos,
 		start_ns = ktime_get_ns();
 
 	if (active->latency)
-		slow = linnos_predict_latency(linnos, active, view);
+		slow = linnos_predict_latency(linnos, active, found);
 	else
-		slow = linnos_predict_network(active, view);
+		slow = linnos_predict_network(active, found);
 
 	linnos_count(linnos, LINNOS_STAT_INFERENCES);
 	if (sample)
@@ -162,25 +163,6 @@ static bool linnos_is_latency_file(const void *file, size_t bytes)
 		       LINNOS_LATENCY_VERSION;
 }
 
-/*
- * What only a model of latencies sees is kept from now on, or not any more. Of
- * the reads before it nothing is known. Those in flight are not watched.
- */
-static void linnos_set_watching(struct blk_linnos *linnos, bool on)
-{
-	unsigned long flags;
-
-	if (on && !linnos->watching) {
-		raw_spin_lock_irqsave(&linnos->history_lock, flags);
-		write_seqcount_begin(&linnos->history_seq);
-		memset(linnos->answered, 0, sizeof(linnos->answered));
-		write_seqcount_end(&linnos->history_seq);
-		raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
-	}
-	/* pairs with linnos_reserve(): @watch is there */
-	smp_store_release(&linnos->watching, on);
-}
-
 /**
  * linnos_set_model() - check a model file and make it the active model
  * @linnos: the disk's policy
@@ -202,26 +184,14 @@ int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes,
 	struct linnos_active_model *fresh, *old;
 	int ret;
 
-	if (latency && !linnos->watch) {
-		struct linnos_watch *watch =
-			kzalloc(sizeof(*watch), GFP_KERNEL);
-
-		if (!watch)
-			return -ENOMEM;
-		/* with nothing in it; pairs with the readers' dependency on it */
-		smp_store_release(&linnos->watch, watch);
-	}
 	ret = linnos_read_model(file, bytes, latency, &fresh, why);
 	if (ret)
 		return ret;
 
-	if (latency)
-		linnos_set_watching(linnos, true);
 	old = rcu_replace_pointer(linnos->model, fresh,
 				  lockdep_is_held(&linnos->lock));
 	WRITE_ONCE(linnos->threshold_us, fresh->threshold_us);
-	if (!latency)
-		linnos_set_watching(linnos, false);
+	linnos_set_watching(linnos);
 	if (old)
 		call_rcu(&old->rcu, linnos_active_free_rcu);
 	return 0;

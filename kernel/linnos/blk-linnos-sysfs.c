@@ -81,15 +81,11 @@ static ssize_t model_kind_show(struct kobject *kobj,
 static ssize_t threshold_us_show(struct kobject *kobj,
 				 struct kobj_attribute *attr, char *page)
 {
-	struct blk_linnos *linnos = to_linnos(kobj);
-	struct linnos_active_model *active;
-	u32 threshold_us;
+	u32 threshold_us = READ_ONCE(to_linnos(kobj)->threshold_us);
 
-	rcu_read_lock();
-	active = rcu_dereference(linnos->model);
-	threshold_us = active ? active->threshold_us : 0;
-	rcu_read_unlock();
-	return sysfs_emit(page, "%u\n", threshold_us);
+	return sysfs_emit(page, "%u\n",
+			  threshold_us == LINNOS_NO_THRESHOLD ? 0 :
+								threshold_us);
 }
 
 /* A number in decimal, @max at most; who reads it uses READ_ONCE(). */
@@ -107,36 +103,26 @@ static ssize_t linnos_store_number(const char *page, size_t bytes, u32 max,
 	return bytes;
 }
 
-static ssize_t probe_after_us_show(struct kobject *kobj,
-				   struct kobj_attribute *attr, char *page)
-{
-	return sysfs_emit(page, "%u\n",
-			  READ_ONCE(to_linnos(kobj)->probe_after_us));
-}
+#define LINNOS_NUMBER(_name, _max)                                            \
+	static ssize_t _name##_show(struct kobject *kobj,                     \
+				    struct kobj_attribute *attr, char *page)  \
+	{                                                                     \
+		return sysfs_emit(page, "%u\n",                               \
+				  READ_ONCE(to_linnos(kobj)->_name));         \
+	}                                                                     \
+	static ssize_t _name##_store(struct kobject *kobj,                    \
+				     struct kobj_attribute *attr,             \
+				     const char *page, size_t bytes)          \
+	{                                                                     \
+		return linnos_store_number(page, bytes, _max,                 \
+					   &to_linnos(kobj)->_name);          \
+	}                                                                     \
+	static struct kobj_attribute _name##_attr = __ATTR_RW(_name)
 
-static ssize_t probe_after_us_store(struct kobject *kobj,
-				    struct kobj_attribute *attr,
-				    const char *page, size_t bytes)
-{
-	return linnos_store_number(page, bytes, U32_MAX,
-				   &to_linnos(kobj)->probe_after_us);
-}
-
-static ssize_t probe_after_revokes_show(struct kobject *kobj,
-					struct kobj_attribute *attr, char *page)
-{
-	return sysfs_emit(page, "%u\n",
-			  READ_ONCE(to_linnos(kobj)->probe_after_revokes));
-}
-
-static ssize_t probe_after_revokes_store(struct kobject *kobj,
-					 struct kobj_attribute *attr,
-					 const char *page, size_t bytes)
-{
-	/* compared with an atomic_t */
-	return linnos_store_number(page, bytes, INT_MAX,
-				   &to_linnos(kobj)->probe_after_revokes);
-}
+LINNOS_NUMBER(probe_after_us, U32_MAX);
+/* compared with an atomic_t */
+LINNOS_NUMBER(probe_after_revokes, INT_MAX);
+LINNOS_NUMBER(failover_us, USEC_PER_SEC);
 
 static ssize_t stall_us_show(struct kobject *kobj, struct kobj_attribute *attr,
 			     char *page)
@@ -154,7 +140,9 @@ static ssize_t stall_us_store(struct kobject *kobj, struct kobj_attribute *attr,
 	if (ret)
 		return ret;
 	mutex_lock(&linnos->lock);
-	linnos_set_stall(linnos, value);
+	WRITE_ONCE(linnos->stall_since_ns, ktime_get_ns());
+	WRITE_ONCE(linnos->stall_us, value);
+	linnos_set_watching(linnos);
 	mutex_unlock(&linnos->lock);
 	return bytes;
 }
@@ -169,21 +157,6 @@ static ssize_t peers_store(struct kobject *kobj, struct kobj_attribute *attr,
 			   const char *page, size_t bytes)
 {
 	return linnos_set_peers(to_linnos(kobj), page) ?: bytes;
-}
-
-static ssize_t failover_us_show(struct kobject *kobj,
-				struct kobj_attribute *attr, char *page)
-{
-	return sysfs_emit(page, "%u\n",
-			  READ_ONCE(to_linnos(kobj)->failover_us));
-}
-
-static ssize_t failover_us_store(struct kobject *kobj,
-				 struct kobj_attribute *attr, const char *page,
-				 size_t bytes)
-{
-	return linnos_store_number(page, bytes, USEC_PER_SEC,
-				   &to_linnos(kobj)->failover_us);
 }
 
 static ssize_t model_read(struct file *file, struct kobject *kobj,
@@ -252,12 +225,8 @@ static struct kobj_attribute mode_attr = __ATTR_RW(mode);
 static struct kobj_attribute model_id_attr = __ATTR_RO(model_id);
 static struct kobj_attribute model_kind_attr = __ATTR_RO(model_kind);
 static struct kobj_attribute threshold_us_attr = __ATTR_RO(threshold_us);
-static struct kobj_attribute probe_after_us_attr = __ATTR_RW(probe_after_us);
-static struct kobj_attribute probe_after_revokes_attr =
-	__ATTR_RW(probe_after_revokes);
 static struct kobj_attribute stall_us_attr = __ATTR_RW(stall_us);
 static struct kobj_attribute peers_attr = __ATTR_RW(peers);
-static struct kobj_attribute failover_us_attr = __ATTR_RW(failover_us);
 static struct kobj_attribute latency_us_histogram_attr =
 	__ATTR_RO(latency_us_histogram);
 static struct bin_attribute model_attr =

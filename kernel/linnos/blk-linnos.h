@@ -17,8 +17,8 @@ struct request;
 DECLARE_STATIC_KEY_FALSE(blk_linnos_key);
 
 /*
- * Is any disk's policy awake, on and with hinted reads? The one branch paid by
- * those that do not use it.
+ * Has any disk's policy ever been on? The one branch paid by those that do not use
+ * it.
  */
 static inline bool blk_linnos_enabled(void)
 {
@@ -26,28 +26,15 @@ static inline bool blk_linnos_enabled(void)
 }
 
 blk_status_t blk_linnos_decide(struct bio *bio);
-void __blk_linnos_issue_rq(struct request *rq);
-void __blk_linnos_complete_rq(struct request *rq, unsigned int nr_bytes);
+void __blk_linnos_answer(struct request *rq, blk_status_t status);
 
-/* A driver starts a request, for the first time or again. */
-static inline void blk_linnos_issue_rq(struct request *rq)
+/* The drive has answered a request with a bio, or a part of it. */
+static inline void blk_linnos_answer(struct request *rq, blk_status_t status)
 {
 	if (blk_linnos_enabled())
-		__blk_linnos_issue_rq(rq);
+		__blk_linnos_answer(rq, status);
 }
 
-/* The drive has answered the first @nr_bytes that are left of a request. */
-static inline void blk_linnos_complete_rq(struct request *rq,
-					  blk_status_t status,
-					  unsigned int nr_bytes)
-{
-	if (blk_linnos_enabled() && !status)
-		__blk_linnos_complete_rq(rq, nr_bytes);
-}
-
-void blk_linnos_done_bio(struct bio *bio);
-void blk_linnos_forget_bio(struct bio *bio);
-void blk_linnos_forget_bios(struct request *rq);
 enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
 					unsigned int bytes, u64 now_ns,
 					bool look,
@@ -59,35 +46,12 @@ void blk_linnos_release(struct gendisk *disk);
 
 #else /* !CONFIG_BLK_LINNOS */
 
-static inline bool blk_linnos_enabled(void)
-{
-	return false;
-}
-
 static inline blk_status_t blk_linnos_decide(struct bio *bio)
 {
 	return BLK_STS_OK;
 }
 
-static inline void blk_linnos_issue_rq(struct request *rq)
-{
-}
-
-static inline void blk_linnos_complete_rq(struct request *rq,
-					  blk_status_t status,
-					  unsigned int nr_bytes)
-{
-}
-
-static inline void blk_linnos_done_bio(struct bio *bio)
-{
-}
-
-static inline void blk_linnos_forget_bio(struct bio *bio)
-{
-}
-
-static inline void blk_linnos_forget_bios(struct request *rq)
+static inline void blk_linnos_answer(struct request *rq, blk_status_t status)
 {
 }
 

@@ -1,362 +1,326 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit tests of LinnOS: accounting, on many CPUs too, decisions, probes, and what
- * is expected of a read. No disk is involved; the lab tests do that.
+ * KUnit tests of LinnOS: what is known of a drive, when it is looked at again, what
+ * is decided, and what is expected of a read. No disk is involved; the lab tests do
+ * that.
  */
-#include <linux/bio.h>
-#include <linux/completion.h>
 #include <linux/delay.h>
 #include <linux/kthread.h>
-#include <linux/sched.h>
-#include <linux/smp.h>
 
-#include "blk-linnos-cpus.h"
 #include "blk.h"
-#include "blk-linnos.h"
 #include "linnos_test.h"
 
-/* Accounting */
+#define START_NS (1000 * NSEC_PER_USEC)
+
+static struct blk_linnos *policy_of(struct kunit *test)
+{
+	struct linnos_fixture *fx = test->priv;
+
+	return fx->linnos;
+}
+
+static struct linnos_drive *drive_of(struct kunit *test)
+{
+	return &policy_of(test)->drive;
+}
+
+/* A read gets its request and is issued, */
+static void read_begins(struct linnos_drive *drive, struct linnos_io *io,
+			u32 pages, u8 flags, u64 now_ns)
+{
+	linnos_io_begin(drive, io, pages, LINNOS_IO_READ | flags, now_ns);
+	linnos_io_issue(io, now_ns);
+}
+
+/* and is answered. */
+static void read_ends(struct linnos_drive *drive,
+		      const struct linnos_rules *rules, struct linnos_io *io,
+		      u64 now_ns)
+{
+	struct linnos_ended ended;
+
+	io->flags |= LINNOS_IO_ANSWERED;
+	if (!linnos_io_end(drive, io, now_ns, &ended))
+		return;
+	linnos_history_add(&drive->history, &ended);
+	if (rules)
+		linnos_look_ended(drive, rules, io, &ended);
+}
+
+static void read_takes(struct linnos_drive *drive, u32 pages, u32 us,
+		       u64 end_ns)
+{
+	struct linnos_io io;
+
+	read_begins(drive, &io, pages, 0, end_ns - us * 1000ULL);
+	read_ends(drive, NULL, &io, end_ns);
+}
+
+/* What is in flight */
 
 static void linnos_test_pending(struct kunit *test)
 {
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_io a, b, c;
+	struct linnos_drive *drive = drive_of(test);
+	struct linnos_io read, write, third;
+	struct linnos_ended ended;
 
-	fx->linnos->mode = LINNOS_OBSERVE;
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &a, REQ_OP_READ, 512, false, 0));
-	KUNIT_EXPECT_EQ(test, a.io.pending, 1);
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &b, REQ_OP_WRITE, 4097, false, 0));
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 3);
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &c, REQ_OP_READ, 65536, true, 0));
-	KUNIT_EXPECT_EQ(test, c.io.pending, 19);
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 19);
-	complete_io(fx, &b, BLK_STS_OK, 10);
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 17);
-	complete_io(fx, &a, BLK_STS_IOERR, 10);
-	complete_io(fx, &c, BLK_STS_OK, 10);
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_READS), 2);
+	read_begins(drive, &read, 1, 0, 1000);
+	KUNIT_EXPECT_EQ(test, read.pending, 1);
+	linnos_io_begin(drive, &write, 5, 0, 0);
+	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 1, 1, 5));
+	read_begins(drive, &third, 16, 0, 2000);
+	KUNIT_EXPECT_EQ(test, third.pending, 22);
+	/* merged: its own pages and the drive's, not what it has joined */
+	linnos_io_grow(drive, &third, 2);
+	linnos_io_grow(drive, &write, 3);
+	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 2, 19, 8));
+
+	KUNIT_EXPECT_FALSE(test, linnos_io_end(drive, &write, 0, &ended));
+	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 2, 19, 0));
+	third.flags |= LINNOS_IO_ANSWERED;
+	KUNIT_EXPECT_TRUE(test, linnos_io_end(drive, &third, 9000, &ended));
+	KUNIT_EXPECT_EQ(test, ended.end_ns, 9000);
+	KUNIT_EXPECT_EQ(test, ended.latency_us, 7);
+	KUNIT_EXPECT_EQ(test, ended.pages, 18);
+	KUNIT_EXPECT_EQ(test, ended.pending, 22);
+	read_ends(drive, NULL, &read, 9000);
+	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
 }
 
-static void linnos_test_largest_bio(struct kunit *test)
+/* The largest are counted as less than they are, and out again as that. */
+static void linnos_test_largest(struct kunit *test)
 {
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_io a;
+	struct linnos_drive *drive = drive_of(test);
+	struct linnos_io read, write;
 
-	fx->linnos->mode = LINNOS_OBSERVE;
-	arrive(fx, &a, REQ_OP_WRITE, UINT_MAX & ~511, false, 0);
-	KUNIT_EXPECT_EQ(test, (u32)a.io.pages, 1 << 20);
-	complete_io(fx, &a, BLK_STS_OK, 0);
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
+	KUNIT_EXPECT_EQ(test, linnos_pages_of(0), 0);
+	KUNIT_EXPECT_EQ(test, linnos_pages_of(512), 1);
+	KUNIT_EXPECT_EQ(test, linnos_pages_of(4097), 2);
+	KUNIT_EXPECT_EQ(test, linnos_pages_of(0xffffULL * 4096), 0xffff);
+	KUNIT_EXPECT_EQ(test, linnos_pages_of(UINT_MAX), 0xffff);
+
+	linnos_io_begin(drive, &write, 1 << 20, 0, 0);
+	linnos_io_grow(drive, &write, 100);
+	read_begins(drive, &read, 0xfffe, 0, 0);
+	linnos_io_grow(drive, &read, 100);
+	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 1, 0xffff, 0xffff));
+	KUNIT_EXPECT_EQ(test, read.pending, 0xffff);
+	KUNIT_EXPECT_EQ(test, write.pending, 0xffff);
+	read_ends(drive, NULL, &read, 0);
+	read_ends(drive, NULL, &write, 0);
+	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
 }
 
-/* What a bio is packed into is what it was. */
-static void linnos_test_pack(struct kunit *test)
+/* One that was not counted in is not counted out, nor is one twice. */
+static void linnos_test_counted_once(struct kunit *test)
 {
-	static const struct bio_linnos cases[] = {
-		{ 1, LINNOS_VERDICT_NONE, 0, 1, false, false, LINNOS_NOT_SERVED,
-		  LINNOS_WATCHED, LINNOS_SIZES - 1, false },
-		{ 16383, LINNOS_VERDICT_FAST, 0, 0, true, false, 0, 0, 1,
-		  false },
-		{ 1000, LINNOS_VERDICT_SLOW, 0, 1 << 20, false, false, 90, 1, 0,
-		  true },
-		{ 3, LINNOS_VERDICT_SLOW, 0, 0, true, false, LINNOS_NOT_SERVED,
-		  0, 2, true },
-		{ 4, LINNOS_VERDICT_NONE, 0, 1 << 20, false, true,
-		  LINNOS_NOT_SERVED, 0, 0, false },
-		{ 2, LINNOS_VERDICT_PROBE, 127, 256, false, false,
-		  LINNOS_SERVED_MAX, 0, LINNOS_SIZES - 1, false },
-		{ 2, LINNOS_VERDICT_PROBE, 0, 0, true, false, LINNOS_NOT_SERVED,
-		  0, 1, false },
-	};
-	struct bio_linnos io;
-	struct bio bio;
-	int i;
+	struct linnos_drive *drive = drive_of(test);
+	struct linnos_io io = { .issued_ns = 1,
+				.pages = 7,
+				.flags = LINNOS_IO_READ | LINNOS_IO_ANSWERED };
+	struct linnos_ended ended;
 
-	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		linnos_pack(&bio, &cases[i]);
-		io = linnos_unpack(&bio);
-		KUNIT_EXPECT_EQ(test, io.pending, cases[i].pending);
-		KUNIT_EXPECT_EQ(test, io.verdict, cases[i].verdict);
-		KUNIT_EXPECT_EQ(test, io.probe, cases[i].probe);
-		KUNIT_EXPECT_EQ(test, io.pages, cases[i].pages);
-		KUNIT_EXPECT_EQ(test, io.decided, cases[i].decided);
-		KUNIT_EXPECT_EQ(test, io.part, cases[i].part);
-		KUNIT_EXPECT_EQ(test, io.served_us, cases[i].served_us);
-		KUNIT_EXPECT_EQ(test, io.watched, cases[i].watched);
-		KUNIT_EXPECT_EQ(test, io.size, cases[i].size);
-		KUNIT_EXPECT_EQ(test, io.trusted, cases[i].trusted);
-	}
-
-	/* more than fits is as much as fits, and touches nothing else */
-	io.pages = 256;
-	io.pending = 1U << 30;
-	io.verdict = LINNOS_VERDICT_FAST;
-	linnos_pack(&bio, &io);
-	io = linnos_unpack(&bio);
-	KUNIT_EXPECT_EQ(test, io.pending, 16383);
-	KUNIT_EXPECT_EQ(test, io.verdict, LINNOS_VERDICT_FAST);
-	KUNIT_EXPECT_EQ(test, io.pages, 256);
+	linnos_io_grow(drive, &io, 1);
+	KUNIT_EXPECT_FALSE(test, linnos_io_end(drive, &io, 9, &ended));
+	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
+	drive->watching = true;
+	read_begins(drive, &io, 300, LINNOS_IO_SLOW, 1);
+	io.flags |= LINNOS_IO_ANSWERED;
+	KUNIT_EXPECT_TRUE(test, linnos_io_end(drive, &io, 9, &ended));
+	KUNIT_EXPECT_FALSE(test, linnos_io_end(drive, &io, 9, &ended));
+	linnos_io_grow(drive, &io, 1);
+	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
+	KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[2].in_flight), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[2].against), 0);
+	KUNIT_EXPECT_EQ(test, drive->places.taken[0], 0);
 }
 
-/* What the host holds back is neither load nor a slow drive. */
-static void linnos_test_held_back(struct kunit *test)
+static void linnos_test_latency(struct kunit *test)
 {
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_history *h = &fx->linnos->history[0];
-	struct linnos_io held, io;
-
-	fx->linnos->mode = LINNOS_OBSERVE;
-	bio_init(&held.bio, NULL, NULL, 0, REQ_OP_READ);
-	held.bio.bi_iter.bi_size = 65536;
-	KUNIT_EXPECT_TRUE(test, linnos_decide(fx->linnos, &held.bio, 1000));
-	linnos_arrive(fx->linnos, &held.bio);
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
-	arrive(fx, &io, REQ_OP_READ, 4096, true, 2000);
-	KUNIT_EXPECT_EQ(test, io.io.pending, 1);
-
-	/* it has a request a second later, and is issued after another */
-	linnos_start(fx->linnos, &held.bio, NSEC_PER_SEC);
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 17);
-	held.start_ns = 2 * NSEC_PER_SEC;
-	complete_io(fx, &held, BLK_STS_OK, 2 * NSEC_PER_SEC + 90000);
-	KUNIT_EXPECT_EQ(test, h->latency_us[3], 90);
-	/* the other one is before it by now */
-	KUNIT_EXPECT_EQ(test, h->pending[3], 17);
-	complete_io(fx, &io, BLK_STS_OK, 92000);
-
-	/* refused for want of a tag: never counted */
-	KUNIT_EXPECT_TRUE(test, linnos_decide(fx->linnos, &held.bio, 1000));
-	linnos_arrive(fx->linnos, &held.bio);
-	linnos_end(fx->linnos, &held.bio, BLK_STS_AGAIN);
-	KUNIT_EXPECT_EQ(test, h->pending[3], 1);
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
-}
-
-/* A bio and two parts of it; the slowest names the latency of the whole. */
-static void linnos_test_parts(struct kunit *test)
-{
-	static const u64 latency_ns[3] = { 80000, 300000, 100000 };
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_history *h = &fx->linnos->history[0];
-	struct bio whole, first, second;
-	struct bio *part[2] = { &first, &second };
-	int i;
-
-	fx->linnos->mode = LINNOS_OBSERVE;
-	bio_init(&whole, NULL, NULL, 0, REQ_OP_READ);
-	whole.bi_iter.bi_size = 65536;
-	linnos_arrive(fx->linnos, &whole);
-	for (i = 0; i < 2; i++) {
-		bio_init(part[i], NULL, NULL, 0, REQ_OP_READ);
-		part[i]->bi_iter.bi_size = 16384;
-		whole.bi_iter.bi_size -= 16384;
-		part[i]->bi_private = &whole;
-		part[i]->bi_end_io = bio_chain_endio;
-		linnos_start(fx->linnos, part[i], 0);
-		KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos),
-				4 * (i + 1));
-	}
-	linnos_start(fx->linnos, &whole, 0);
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 16);
-
-	linnos_served(fx->linnos, &whole, latency_ns[0], 0);
-	for (i = 0; i < 2; i++) {
-		linnos_served(fx->linnos, part[i], latency_ns[i + 1], 0);
-		linnos_end(fx->linnos, part[i], BLK_STS_OK);
-	}
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 8);
-	KUNIT_EXPECT_EQ(test, h->latency_us[3], 0);
-	linnos_end(fx->linnos, &whole, BLK_STS_OK);
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
-	KUNIT_EXPECT_EQ(test, h->latency_us[3], 300);
-	KUNIT_EXPECT_EQ(test, h->pending[3], 16);
-	KUNIT_EXPECT_EQ(test, h->latency_us[2], 0);
-}
-
-/* The drive had it for a second and handed it back: that was not fast. */
-static void linnos_test_tried_again(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_history *h = &fx->linnos->history[0];
+	struct linnos_drive *drive = drive_of(test);
+	const u64 long_us = 1ULL << 33;
+	struct linnos_ended ended;
 	struct linnos_io io;
 
-	fx->linnos->mode = LINNOS_OBSERVE;
-	arrive(fx, &io, REQ_OP_READ, 4096, true, 0);
-	linnos_tried(&io.bio, NSEC_PER_SEC);
-	io.start_ns = 2 * NSEC_PER_SEC;
-	complete_io(fx, &io, BLK_STS_OK, 2 * NSEC_PER_SEC + 90000);
-	KUNIT_EXPECT_EQ(test, h->latency_us[3], USEC_PER_SEC);
-
-	/* refused by a busy driver: the try that was answered */
-	arrive(fx, &io, REQ_OP_READ, 4096, true, 0);
-	linnos_tried(&io.bio, 1000);
-	complete_io(fx, &io, BLK_STS_OK, 90000);
-	KUNIT_EXPECT_EQ(test, h->latency_us[3], 90);
+	/* handed back, and issued again: since the first time */
+	read_begins(drive, &io, 1, 0, 1000);
+	linnos_io_issue(&io, 8000);
+	io.flags |= LINNOS_IO_ANSWERED;
+	KUNIT_EXPECT_TRUE(test, linnos_io_end(drive, &io, 10999, &ended));
+	KUNIT_EXPECT_EQ(test, ended.latency_us, 9);
+	/* by another CPU's clock */
+	read_begins(drive, &io, 1, 0, 1000);
+	io.flags |= LINNOS_IO_ANSWERED;
+	KUNIT_EXPECT_TRUE(test, linnos_io_end(drive, &io, 999, &ended));
+	KUNIT_EXPECT_EQ(test, ended.latency_us, 0);
+	read_begins(drive, &io, 1, 0, 1000);
+	io.flags |= LINNOS_IO_ANSWERED;
+	KUNIT_EXPECT_TRUE(test,
+			  linnos_io_end(drive, &io, long_us * 1000, &ended));
+	KUNIT_EXPECT_EQ(test, ended.latency_us, U32_MAX);
+	/* neither answered nor issued */
+	read_begins(drive, &io, 1, 0, 1000);
+	KUNIT_EXPECT_FALSE(test, linnos_io_end(drive, &io, 9000, &ended));
+	linnos_io_begin(drive, &io, 1, LINNOS_IO_READ, 1000);
+	io.flags |= LINNOS_IO_ANSWERED;
+	KUNIT_EXPECT_FALSE(test, linnos_io_end(drive, &io, 9000, &ended));
+	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
 }
 
-/*
- * SCSI ends what is good of a failed read first, without an error, which may be
- * nothing. Only a bio whose last byte is among it has been answered.
- */
-static void linnos_test_good_bytes(struct kunit *test)
+/* Since when reads are in flight; of one more than there are places, nothing. */
+static void linnos_test_places(struct kunit *test)
 {
-	struct linnos_fixture *fx = test->priv;
-	struct request_queue *q = kunit_kzalloc(test, sizeof(*q), GFP_KERNEL);
-	struct request *rq = kunit_kzalloc(test, sizeof(*rq), GFP_KERNEL);
-	struct blk_linnos *linnos = fx->linnos;
-	struct linnos_io first, second;
-	const u64 never_ns = U64_MAX;
-
-	KUNIT_ASSERT_NOT_NULL(test, q);
-	KUNIT_ASSERT_NOT_NULL(test, rq);
-	linnos->mode = LINNOS_OBSERVE;
-	fx->disk.linnos = linnos;
-	q->disk = &fx->disk;
-	rq->q = q;
-	rq->cmd_flags = REQ_OP_READ;
-	arrive(fx, &first, REQ_OP_READ, 4096, true, ktime_get_ns());
-	arrive(fx, &second, REQ_OP_READ, 8192, true, ktime_get_ns());
-	first.bio.bi_next = &second.bio;
-	rq->bio = &first.bio;
-	/* at boot it may be 0, which is not issued */
-	rq->io_start_time_ns = ktime_get_ns() ?: 1;
-	linnos->last_read_ns = never_ns;
-
-	__blk_linnos_complete_rq(rq, 0);
-	__blk_linnos_complete_rq(rq, 4095);
-	KUNIT_EXPECT_EQ(test, linnos->last_read_ns, never_ns);
-	KUNIT_EXPECT_EQ(test, linnos_unpack(&first.bio).served_us,
-			LINNOS_NOT_SERVED);
-	__blk_linnos_complete_rq(rq, 4096 + 8191);
-	KUNIT_EXPECT_NE(test, linnos->last_read_ns, never_ns);
-	KUNIT_EXPECT_NE(test, linnos_unpack(&first.bio).served_us,
-			LINNOS_NOT_SERVED);
-	KUNIT_EXPECT_EQ(test, linnos_unpack(&second.bio).served_us,
-			LINNOS_NOT_SERVED);
-
-	/* what is left of the second one is all of it then */
-	rq->bio = &second.bio;
-	__blk_linnos_complete_rq(rq, 8192);
-	KUNIT_EXPECT_NE(test, linnos_unpack(&second.bio).served_us,
-			LINNOS_NOT_SERVED);
-	linnos_end(linnos, &first.bio, BLK_STS_OK);
-	linnos_end(linnos, &second.bio, BLK_STS_OK);
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(linnos), 0);
-}
-
-/* Its disk has gone when a part of it is still on its way, maybe elsewhere. */
-static void linnos_test_disk_gone(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	struct block_device *bdev;
-	struct linnos_io whole, part;
-
-	bdev = kunit_kzalloc(test, sizeof(*bdev), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, bdev);
-	bdev->bd_disk = &fx->disk;
-	fx->disk.linnos = fx->linnos;
-	fx->linnos->mode = LINNOS_OBSERVE;
-
-	bio_init(&whole.bio, NULL, NULL, 0, REQ_OP_READ);
-	whole.bio.bi_bdev = bdev;
-	whole.bio.bi_iter.bi_size = 8192;
-	linnos_arrive(fx->linnos, &whole.bio);
-	bio_init(&part.bio, NULL, NULL, 0, REQ_OP_READ);
-	part.bio.bi_bdev = bdev;
-	part.bio.bi_iter.bi_size = 4096;
-	part.bio.bi_private = &whole.bio;
-	part.bio.bi_end_io = bio_chain_endio;
-	linnos_start(fx->linnos, &part.bio, 0);
-
-	blk_linnos_forget_bio(&whole.bio);
-	KUNIT_EXPECT_FALSE(test, bio_flagged(&whole.bio, BIO_QOS_ADMITTED));
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 1);
-	linnos_served(fx->linnos, &part.bio, 1000, 1000);
-	linnos_end(fx->linnos, &part.bio, BLK_STS_OK);
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
-	KUNIT_EXPECT_EQ(test, fx->linnos->history[0].latency_us[3], 0);
-}
-
-static void linnos_test_what_counts(struct kunit *test)
-{
-	static const struct {
-		blk_opf_t opf;
-		unsigned int bytes;
-		bool counts;
-	} cases[] = {
-		{ REQ_OP_READ, 4096, true },
-		{ REQ_OP_WRITE, 4096, true },
-		{ REQ_OP_WRITE | REQ_PREFLUSH | REQ_FUA, 4096, true },
-		{ REQ_OP_ZONE_APPEND, 4096, true },
-		{ REQ_OP_WRITE | REQ_PREFLUSH, 0, false },
-		{ REQ_OP_DISCARD, 4096, false },
-		{ REQ_OP_SECURE_ERASE, 4096, false },
-		{ REQ_OP_WRITE_ZEROES, 4096, false },
-		{ REQ_OP_ZONE_RESET, 0, false },
-		{ REQ_OP_DRV_IN, 4096, false },
-		{ REQ_OP_DRV_OUT, 4096, false },
-	};
-	struct bio bio;
+	struct linnos_drive *drive = drive_of(test);
+	const int n = LINNOS_PLACES + 1;
+	struct linnos_view view = { .now_ns = 500 };
+	u32 features[LINNOS_N_FEATURES];
+	struct linnos_io *io, before;
 	int i;
 
-	for (i = 0; i < ARRAY_SIZE(cases); i++) {
-		bio_init(&bio, NULL, NULL, 0, cases[i].opf);
-		bio.bi_iter.bi_size = cases[i].bytes;
-		KUNIT_EXPECT_EQ_MSG(test, linnos_bio_counts(&bio),
-				    cases[i].counts, "case %d", i);
+	io = kunit_kcalloc(test, n, sizeof(*io), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, io);
+	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&drive->places), 0);
+	/* of those that are in flight when it is switched on, neither */
+	read_begins(drive, &before, 1, 0, 10);
+	drive->watching = true;
+	for (i = 0; i < n; i++)
+		read_begins(drive, &io[i], 1, 0, 100 + i);
+	KUNIT_EXPECT_EQ(test, io[n - 1].place, 0);
+	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&drive->places), 100);
+	read_ends(drive, NULL, &before, 500);
+	read_ends(drive, NULL, &io[0], 500);
+	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&drive->places), 101);
+	/* the lowest that is free, whoever had it */
+	read_ends(drive, NULL, &io[70], 500);
+	read_begins(drive, &io[0], 1, 0, 300);
+	KUNIT_EXPECT_EQ(test, io[0].place, 1);
+	linnos_view_features(&drive->places, &view, 0, features);
+	KUNIT_EXPECT_EQ(test, features[LINNOS_OVERDUE], LINNOS_PLACES - 1);
+	read_begins(drive, &io[70], 1, 0, 400);
+	KUNIT_EXPECT_EQ(test, io[70].place, 71);
+
+	/* switched off, each that has a place leaves it */
+	drive->watching = false;
+	for (i = 0; i < n; i++)
+		read_ends(drive, NULL, &io[i], 500);
+	KUNIT_EXPECT_EQ(test, linnos_oldest_ns(&drive->places), 0);
+	for (i = 0; i < ARRAY_SIZE(drive->places.taken); i++)
+		KUNIT_EXPECT_EQ(test, drive->places.taken[i], 0);
+	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
+}
+
+/* What has completed */
+
+static bool sees(const struct linnos_drive *drive, u32 size, u32 a, u32 b,
+		 u32 c, u32 d)
+{
+	struct linnos_ended past[LINNOS_HISTORY];
+
+	linnos_history_see(&drive->history, size, past);
+	return past[0].latency_us == a && past[1].latency_us == b &&
+	       past[2].latency_us == c && past[3].latency_us == d;
+}
+
+/* The last four that were not larger in order, oldest first. */
+static void linnos_test_history(struct kunit *test)
+{
+	static const u32 pages[] = { 1, 300, 17, 2, 16, 256, 257, 4 };
+	struct linnos_drive *drive = drive_of(test);
+	int i;
+
+	KUNIT_EXPECT_TRUE(test, sees(drive, 2, 0, 0, 0, 0));
+	for (i = 0; i < ARRAY_SIZE(pages); i++) {
+		if (i == 2) {
+			KUNIT_EXPECT_TRUE(test, sees(drive, 0, 0, 0, 0, 10));
+			KUNIT_EXPECT_TRUE(test, sees(drive, 2, 0, 0, 10, 20));
+		}
+		/* at one instant: in the order in which they were added */
+		read_takes(drive, pages[i], 10 * (i + 1), START_NS);
+	}
+	KUNIT_EXPECT_TRUE(test, sees(drive, 0, 10, 40, 50, 80));
+	KUNIT_EXPECT_TRUE(test, sees(drive, 1, 40, 50, 60, 80));
+	KUNIT_EXPECT_TRUE(test, sees(drive, 2, 50, 60, 70, 80));
+	KUNIT_EXPECT_EQ(test, drive->history.end_ns, START_NS);
+	linnos_drive_forget(drive, START_NS);
+	KUNIT_EXPECT_TRUE(test, sees(drive, 2, 0, 0, 0, 0));
+}
+
+/* After so many reads of one order, those that never were are not the last. */
+static void linnos_test_history_wraps(struct kunit *test)
+{
+	static const u32 many[] = { S32_MAX - 2, U32_MAX - 2 };
+	struct linnos_drive *drive = drive_of(test);
+	struct linnos_history *history = &drive->history;
+	int i, k;
+
+	for (i = 0; i < ARRAY_SIZE(many); i++) {
+		linnos_drive_forget(drive, 1);
+		history->nr = many[i];
+		history->n[0] = many[i];
+		for (k = 1; k <= 6; k++)
+			read_takes(drive, 1, k, START_NS + k);
+		KUNIT_EXPECT_TRUE(test, sees(drive, 0, 3, 4, 5, 6));
+		KUNIT_EXPECT_TRUE(test, sees(drive, 2, 3, 4, 5, 6));
+		read_takes(drive, 17, 7, START_NS + 7);
+		read_takes(drive, 1, 8, START_NS + 8);
+		KUNIT_EXPECT_TRUE(test, sees(drive, 1, 5, 6, 7, 8));
 	}
 }
 
-static void linnos_test_history(struct kunit *test)
+/* What models see, by hand. */
+static void linnos_test_views(struct kunit *test)
 {
-	struct linnos_history *h;
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_io *io, other;
+	static const struct linnos_view view = {
+		.now_ns = 20000000,
+		.pages = 7,
+		.load = { 3, 10, 20 },
+		.past = {
+			{ .latency_us = 0x1000000, .pages = 1, .pending = 1000,
+			  .end_ns = 1 },
+			{ .latency_us = 1234, .pages = 2, .pending = 12,
+			  .end_ns = 19000000 },
+			{ .latency_us = 5, .pages = 3, .pending = 345,
+			  .end_ns = 20000001 },
+			{},
+		},
+	};
+	static const u8 expected[] = {
+		9, 9, 9, 0, 1, 2, 3, 4, 5, 0, 0, 0, 0, 3, 7, 9,
+		9, 9, 9, 1, 2, 3, 4, 0, 0, 0, 5, 0, 0, 0, 0,
+	};
+	static const u32 features[] = {
+		7, 10,	     20,       3,    5000, 1,	  0,	0,
+		0, 0xffffff, 5,	       345,  3,	   0,	  1234, 12,
+		2, 1000,     0xffffff, 1000, 1,	   19999,
+	};
+	struct linnos_drive *drive = drive_of(test);
+	u32 seen[LINNOS_N_FEATURES];
+	u8 digits[LINNOS_N_INPUTS];
+	struct linnos_io io[3];
 	int i;
 
-	h = &fx->linnos->history[0];
-	io = kunit_kcalloc(test, 5, sizeof(*io), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, io);
-	fx->linnos->mode = LINNOS_OBSERVE;
-	for (i = 0; i < 5; i++)
-		arrive(fx, &io[i], REQ_OP_READ, 4096, false, 1000 * i);
-
-	/* in order of completion, whole microseconds */
-	complete_io(fx, &io[1], BLK_STS_OK, 1000 + 1999);
-	KUNIT_EXPECT_EQ(test, h->latency_us[3], 1);
-	KUNIT_EXPECT_EQ(test, h->pending[3], 2);
-	KUNIT_EXPECT_EQ(test, h->latency_us[2], 0);
-	complete_io(fx, &io[0], BLK_STS_OK, 7000000);
-	complete_io(fx, &io[4], BLK_STS_OK, 4000 + 90000);
-
-	/* neither writes nor failed reads are remembered */
-	arrive(fx, &other, REQ_OP_WRITE, 4096, false, 0);
-	complete_io(fx, &other, BLK_STS_OK, 50000);
-	complete_io(fx, &io[2], BLK_STS_MEDIUM, 60000);
-
-	KUNIT_EXPECT_EQ(test, h->latency_us[0], 0);
-	KUNIT_EXPECT_EQ(test, h->latency_us[1], 1);
-	KUNIT_EXPECT_EQ(test, h->latency_us[2], 7000);
-	KUNIT_EXPECT_EQ(test, h->latency_us[3], 90);
-	KUNIT_EXPECT_EQ(test, h->pending[1], 2);
-	KUNIT_EXPECT_EQ(test, h->pending[2], 1);
-	KUNIT_EXPECT_EQ(test, h->pending[3], 5);
-
-	complete_io(fx, &io[3], BLK_STS_OK, ~0ULL / 2);
-	KUNIT_EXPECT_EQ(test, h->latency_us[3], LINNOS_SERVED_MAX);
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
-
-	linnos_forget_past(fx->linnos, 0);
-	for (i = 0; i < 4; i++)
-		KUNIT_EXPECT_EQ(test, h->latency_us[i] | h->pending[i], 0);
+	linnos_view_digits(&view, digits);
+	KUNIT_EXPECT_EQ(test, sizeof(digits), sizeof(expected));
+	KUNIT_EXPECT_MEMEQ(test, digits, expected, sizeof(expected));
+	/* overdue, not quite, and later than who looks */
+	drive->watching = true;
+	read_begins(drive, &io[0], 1, 0, 16000000);
+	read_begins(drive, &io[1], 1, 0, 15000000);
+	read_begins(drive, &io[2], 1, 0, 20000001);
+	linnos_view_features(&drive->places, &view, 4000, seen);
+	KUNIT_EXPECT_EQ(test, sizeof(seen), sizeof(features));
+	KUNIT_EXPECT_MEMEQ(test, seen, features, sizeof(features));
+	/* younger than that for which it would be overdue */
+	linnos_view_features(&drive->places, &view, U32_MAX, seen);
+	KUNIT_EXPECT_EQ(test, seen[LINNOS_OVERDUE], 0);
+	for (i = 0; i < 3; i++)
+		read_ends(drive, NULL, &io[i], START_NS);
 }
 
 /* From how many microseconds on a bucket counts, spelled out once more. */
-static u64 bucket_from_us(u32 bucket)
+static u32 bucket_from_us(u32 bucket)
 {
-	return bucket ? (u64)(4 + (bucket + 3) % 4) << ((bucket + 3) / 4 - 1) :
-			0;
+	return bucket ? (4 + (bucket + 3) % 4) << ((bucket + 3) / 4 - 1) : 0;
 }
 
 static void linnos_test_latency_buckets(struct kunit *test)
@@ -365,26 +329,13 @@ static void linnos_test_latency_buckets(struct kunit *test)
 		u32 us;
 		u32 bucket;
 	} cases[] = {
-		{ 0, 0 },
-		{ 3, 0 },
-		{ 4, 1 },
-		{ 7, 4 },
-		{ 8, 5 },
-		{ 9, 5 },
-		{ 10, 6 },
-		{ 15, 8 },
-		{ 16, 9 },
-		{ 95, 18 },
-		{ 96, 19 },
-		{ 111, 19 },
-		{ 112, 20 },
-		{ 12582911, 86 },
-		{ 12582912, 87 },
-		{ LINNOS_SERVED_MAX, 87 },
-		{ BIT(31) - 1, 87 },
-		{ BIT(31), 87 },
+		{ 0, 0 },	  { 3, 0 },	    { 4, 1 },
+		{ 7, 4 },	  { 8, 5 },	    { 9, 5 },
+		{ 10, 6 },	  { 95, 18 },	    { 96, 19 },
+		{ 12582911, 86 }, { 12582912, 87 }, { BIT(31), 87 },
+		{ U32_MAX, 87 },
 	};
-	u32 bucket, us, last = 0;
+	u32 bucket, us;
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++)
@@ -397,840 +348,691 @@ static void linnos_test_latency_buckets(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, linnos_latency_bucket(us - 1),
 				bucket - 1);
 	}
-	/* and there is none between them */
-	for (us = 0; us < 1 << 17; us++) {
-		bucket = linnos_latency_bucket(us);
-		if (bucket != last && bucket != last + 1)
-			break;
-		last = bucket;
-	}
-	KUNIT_EXPECT_EQ(test, us, 1 << 17);
 }
 
-static u64 latencies_in(struct linnos_fixture *fx, u32 bucket)
+/* Is it still slow? A read of more than 150 us was late. */
+
+static const struct linnos_rules after_time = { .probe_after_us = 50,
+						.late_us = 150 };
+static const struct linnos_rules after_refused = { .probe_after_refused = 3,
+						   .late_us = 150 };
+
+static bool claim(struct linnos_drive *drive, const struct linnos_rules *rules,
+		  u64 now_ns)
 {
-	return linnos_stat(fx->linnos, LINNOS_STAT_LATENCY + bucket);
+	return linnos_look_claim(&drive->look[0], rules, false, now_ns);
 }
 
-static u64 latencies_in_all(struct linnos_fixture *fx)
+static bool allows(struct linnos_drive *drive, u64 now_ns)
+{
+	return linnos_look_allows(drive, &after_time, 0, now_ns);
+}
+
+static bool claim_again(struct linnos_drive *drive, u64 now_ns)
+{
+	return linnos_look_claim(&drive->look[0], &after_time, true, now_ns);
+}
+
+/* A small read that was admitted against the model takes so long. */
+static void against_takes(struct linnos_drive *drive,
+			  const struct linnos_rules *rules, u32 us, u64 end_ns)
+{
+	struct linnos_io io;
+
+	read_begins(drive, &io, 1, LINNOS_IO_SLOW, end_ns - us * 1000ULL);
+	read_ends(drive, rules, &io, end_ns);
+}
+
+static void linnos_test_look_after_time(struct kunit *test)
+{
+	static const u32 waits_us[] = { 50, 100, 200, 400, 400 };
+	struct linnos_drive *drive = drive_of(test);
+	struct linnos_look *look = &drive->look[0];
+	u64 ns = START_NS;
+	struct linnos_io io;
+	int i;
+
+	linnos_drive_forget(drive, ns);
+	for (i = 0; i < ARRAY_SIZE(waits_us); i++) {
+		ns += waits_us[i] * 1000;
+		KUNIT_EXPECT_FALSE_MSG(test, claim(drive, &after_time, ns),
+				       "%u us", waits_us[i]);
+		ns++;
+		KUNIT_EXPECT_TRUE_MSG(test, claim(drive, &after_time, ns),
+				      "%u us", waits_us[i]);
+		/* whoever asks is told so, until one is on its way */
+		KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns + 1));
+		read_begins(drive, &io, 1, 0, ns + 2);
+		KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 3));
+		/* however long it takes */
+		KUNIT_EXPECT_FALSE(test, claim(drive, &after_time,
+					       ns + NSEC_PER_SEC));
+		ns += 1000000;
+		read_ends(drive, &after_time, &io, ns);
+	}
+	/* the wait is as short as ever */
+	ns += 400001;
+	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
+	against_takes(drive, &after_time, 150, ns + 150000);
+	KUNIT_EXPECT_EQ(test, look->backoff, 0);
+	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 200000));
+	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns + 200001));
+}
+
+/* A read that was sent there makes it known, to an eighth of the wait. */
+static void linnos_test_look_chosen(struct kunit *test)
+{
+	struct linnos_drive *drive = drive_of(test);
+	struct linnos_look *look = &drive->look[0];
+
+	linnos_drive_forget(drive, START_NS);
+	linnos_look_chosen(look, &after_time, START_NS + 6250);
+	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, START_NS + 50001));
+	linnos_drive_forget(drive, START_NS);
+	linnos_look_chosen(look, &after_time, START_NS + 6251);
+	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, START_NS + 56251));
+	/* what is older changes nothing */
+	linnos_look_chosen(look, &after_time, START_NS);
+	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, START_NS + 56251));
+	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, START_NS + 56252));
+}
+
+static void linnos_test_look_after_refused(struct kunit *test)
+{
+	static const int limits[] = { 3, 6, 12, 24, 24 };
+	struct linnos_drive *drive = drive_of(test);
+	struct linnos_look *look = &drive->look[0];
+	u64 ns = START_NS;
+	int i;
+
+	linnos_drive_forget(drive, ns);
+	for (i = 0; i < ARRAY_SIZE(limits); i++, ns += NSEC_PER_SEC) {
+		atomic_add(limits[i] - 1, &look->refused);
+		KUNIT_EXPECT_FALSE(test, claim(drive, &after_refused, ns));
+		atomic_inc(&look->refused);
+		KUNIT_EXPECT_TRUE(test, claim(drive, &after_refused, ns));
+		against_takes(drive, &after_refused, 151, ns + 151000);
+		KUNIT_EXPECT_EQ(test, atomic_read(&look->refused), 0);
+	}
+	/* neither */
+	atomic_set(&look->refused, 1000000);
+	KUNIT_EXPECT_FALSE(test, claim(drive, &(struct linnos_rules){}, ns));
+}
+
+/* One that is not answered tells nothing, and the next may be it. */
+static void linnos_test_look_lost(struct kunit *test)
+{
+	struct linnos_drive *drive = drive_of(test);
+	const u64 ns = START_NS + 50001;
+	struct linnos_ended ended;
+	struct linnos_io io, other;
+
+	linnos_drive_forget(drive, START_NS);
+	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
+	/* it had not been sent yet */
+	linnos_io_begin(drive, &other, 1, 0, ns);
+	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
+	linnos_io_end(drive, &other, 0, &ended);
+	read_begins(drive, &other, 17, 0, ns);
+	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
+	read_begins(drive, &io, 1, 0, ns);
+	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns));
+	/* one of another order */
+	linnos_io_end(drive, &other, ns + 1, &ended);
+	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 1));
+	KUNIT_EXPECT_FALSE(test, linnos_io_end(drive, &io, ns + 2, &ended));
+	KUNIT_EXPECT_EQ(test, drive->look[0].backoff, 0);
+	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns + 3));
+}
+
+/* Whose answer tells? */
+static void linnos_test_look_third(struct kunit *test)
+{
+	struct linnos_drive *drive = drive_of(test);
+	struct linnos_look *look = &drive->look[0];
+	struct linnos_io early, waiting, probe, large;
+	const u64 ns = START_NS + 60000;
+
+	linnos_drive_forget(drive, START_NS);
+	read_begins(drive, &early, 1, 0, ns - 200000);
+	linnos_io_begin(drive, &waiting, 1, LINNOS_IO_READ, ns - 1);
+	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
+	read_begins(drive, &probe, 1, LINNOS_IO_SLOW, ns + 1);
+	read_begins(drive, &large, 17, 0, ns + 1);
+	/* the drive was given it before, or it is of another order */
+	read_ends(drive, &after_time, &early, ns + 2);
+	read_ends(drive, &after_time, &large, ns + 200000);
+	KUNIT_EXPECT_EQ(test, look->backoff, 0);
+	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 200000));
+	/* one that waited in the host meanwhile, and was late */
+	linnos_io_issue(&waiting, ns + 3);
+	read_ends(drive, &after_time, &waiting, ns + 200003);
+	KUNIT_EXPECT_EQ(test, look->backoff, 1);
+	KUNIT_EXPECT_EQ(test, look->since_ns, 0);
+	/* the other has nothing more to tell */
+	read_ends(drive, &after_time, &probe, ns + 300000);
+	KUNIT_EXPECT_EQ(test, look->backoff, 1);
+	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 300003));
+	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns + 300004));
+}
+
+/* Alone: one at a time, until one is late or the model says fast by itself. */
+static void linnos_test_window_alone(struct kunit *test)
+{
+	struct linnos_drive *drive = drive_of(test);
+	struct linnos_look *look = &drive->look[0];
+	u64 ns = START_NS;
+	struct linnos_io io;
+
+	linnos_drive_forget(drive, ns);
+	KUNIT_EXPECT_FALSE(test, allows(drive, ns));
+	against_takes(drive, &after_time, 150, ns);
+	KUNIT_EXPECT_EQ(test, look->window, 1);
+	KUNIT_EXPECT_TRUE(test, allows(drive, ns));
+	/* asked ahead of a read: likewise */
+	KUNIT_EXPECT_TRUE(test, claim_again(drive, ns));
+	read_begins(drive, &io, 1, LINNOS_IO_SLOW, ns);
+	KUNIT_EXPECT_FALSE(test, allows(drive, ns));
+	KUNIT_EXPECT_FALSE(test, claim_again(drive, ns));
+	read_ends(drive, &after_time, &io, ns + 1);
+	KUNIT_EXPECT_EQ(test, look->window, 1);
+	KUNIT_EXPECT_TRUE(test, allows(drive, ns));
+	/* late: the wait begins anew, and is no longer, for nobody looked */
+	atomic_set(&look->refused, 5);
+	ns += NSEC_PER_SEC;
+	against_takes(drive, &after_time, 151, ns);
+	KUNIT_EXPECT_EQ(test, look->window, 0);
+	KUNIT_EXPECT_EQ(test, look->backoff, 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&look->refused), 0);
+	KUNIT_EXPECT_FALSE(test, claim(drive, &after_time, ns + 50000));
+	KUNIT_EXPECT_FALSE(test, claim_again(drive, ns));
+
+	against_takes(drive, &after_time, 150, ns);
+	linnos_look_fast(look);
+	KUNIT_EXPECT_FALSE(test, allows(drive, ns));
+}
+
+/* Beside larger reads: wide, for the model has not learnt what they do. */
+static void linnos_test_window_larger(struct kunit *test)
+{
+	struct linnos_drive *drive = drive_of(test);
+	struct linnos_look *look = &drive->look[0];
+	u64 ns = START_NS + NSEC_PER_SEC;
+	struct linnos_io large, io[12];
+	int i;
+
+	linnos_drive_forget(drive, START_NS);
+	read_begins(drive, &large, 17, 0, ns);
+	for (i = 0; i < 45; i++) {
+		against_takes(drive, &after_time, 150, ns);
+		KUNIT_EXPECT_EQ(test, look->window, min(11 + i, 50));
+	}
+	linnos_look_fast(look);
+	for (i = 4; i > 0; i--) {
+		against_takes(drive, &after_time, 151, ns);
+		KUNIT_EXPECT_EQ(test, look->window, 10 * i);
+	}
+	against_takes(drive, &after_time, 150, ns);
+	KUNIT_EXPECT_EQ(test, look->window, 11);
+	for (i = 0; i < 11; i++) {
+		KUNIT_EXPECT_TRUE(test, allows(drive, ns));
+		read_begins(drive, &io[i], 1, LINNOS_IO_SLOW, ns);
+	}
+	KUNIT_EXPECT_FALSE(test, allows(drive, ns));
+	/* not those of its own order, nor for long after the last has ended */
+	for (i = 1; i < 11; i++)
+		read_ends(drive, NULL, &io[i], ns);
+	KUNIT_EXPECT_FALSE(test, linnos_look_allows(drive, &after_time, 1, ns));
+	read_ends(drive, &after_time, &large, ns);
+	KUNIT_EXPECT_TRUE(test, allows(drive, ns + 49999));
+	KUNIT_EXPECT_FALSE(test, allows(drive, ns + 50000));
+	read_ends(drive, NULL, &io[0], ns);
+	KUNIT_EXPECT_TRUE(test, allows(drive, ns + 50000));
+	/* and then it closes at once */
+	against_takes(drive, &after_time, 151, ns + 50000);
+	KUNIT_EXPECT_EQ(test, look->window, 0);
+}
+
+/* Who reads large does not make it seem looked at for small ones. */
+static void linnos_test_look_orders(struct kunit *test)
+{
+	struct linnos_drive *drive = drive_of(test);
+	const u64 ns = START_NS + 50001;
+	struct linnos_io io;
+
+	linnos_drive_forget(drive, START_NS);
+	atomic_set(&drive->look[0].refused, 3);
+	linnos_look_chosen(&drive->look[1], &after_time, ns);
+	atomic_set(&drive->look[1].refused, 3);
+	KUNIT_EXPECT_TRUE(test, linnos_look_claim(&drive->look[1],
+						  &after_refused, false, ns));
+	read_begins(drive, &io, 17, LINNOS_IO_SLOW, ns);
+	read_ends(drive, &after_time, &io, ns + 1);
+	KUNIT_EXPECT_EQ(test, drive->look[1].window, 1);
+	KUNIT_EXPECT_EQ(test, drive->look[0].window, 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[0].refused), 3);
+	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
+}
+
+/* What is known of an order is old when no read of it has been answered. */
+static void linnos_test_silent(struct kunit *test)
+{
+	struct linnos_drive *drive = drive_of(test);
+	const u64 ns = START_NS + 50000;
+
+	read_takes(drive, 1, 10, START_NS);
+	KUNIT_EXPECT_FALSE(test, linnos_is_silent(drive, &after_time, 0, ns));
+	KUNIT_EXPECT_TRUE(test,
+			  linnos_is_silent(drive, &after_time, 0, ns + 1));
+	KUNIT_EXPECT_TRUE(test, linnos_is_silent(drive, &after_time, 1, ns));
+	KUNIT_EXPECT_FALSE(test,
+			   linnos_is_silent(drive, &after_refused, 1, ns));
+}
+
+/* Requests */
+
+/* What is expected. */
+#define FAST BLK_LINNOS_FAST
+#define SLOW BLK_LINNOS_SLOW
+#define PROBE BLK_LINNOS_PROBE
+#define UNKNOWN BLK_LINNOS_UNKNOWN
+
+/* 40 KiB is where the model of fill_file() begins to say slow. */
+#define SLOW_BYTES (10 * 4096)
+
+static u64 stat_of(struct kunit *test, enum linnos_stat stat)
+{
+	return linnos_stat(policy_of(test), stat);
+}
+
+/* A hinted read. Return: whether it is admitted. */
+static bool asks(struct blk_linnos *linnos, struct sent *sent,
+		 unsigned int bytes, u64 now_ns)
+{
+	return send(linnos, sent, HINTED_READ, bytes, now_ns);
+}
+
+/* With that model; nothing but a test's own rules makes a look due. */
+static int linnos_policy_test_init(struct kunit *test)
+{
+	int ret = linnos_test_init(test);
+	struct linnos_fixture *fx = test->priv;
+
+	if (ret)
+		return ret;
+	fx->linnos->mode = LINNOS_ENFORCE;
+	fx->linnos->probe_after_us = 0;
+	fx->linnos->probe_after_revokes = 0;
+	linnos_forget(fx->linnos);
+	return upload(fx, FILE_BYTES);
+}
+
+static void linnos_test_requests(struct kunit *test)
+{
+	static const struct {
+		blk_opf_t opf;
+		unsigned int bytes;
+		u32 reads, read_pages, write_pages;
+	} cases[] = {
+		{ REQ_OP_READ, 512, 1, 1, 0 },
+		{ REQ_OP_WRITE, 8192, 0, 0, 2 },
+		{ REQ_OP_WRITE | REQ_PREFLUSH | REQ_FUA, 4097, 0, 0, 2 },
+		{ REQ_OP_ZONE_APPEND, 4096, 0, 0, 1 },
+		{ REQ_OP_WRITE | REQ_PREFLUSH, 0, 0, 0, 0 },
+		{ REQ_OP_DISCARD, 4096, 0, 0, 0 },
+		{ REQ_OP_WRITE_ZEROES, 4096, 0, 0, 0 },
+		{ REQ_OP_DRV_IN, 4096, 0, 0, 0 },
+	};
+	struct blk_linnos *linnos = policy_of(test);
+	const struct linnos_drive *drive = &linnos->drive;
+	struct sent sent, more;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		send(linnos, &sent, cases[i].opf, cases[i].bytes, START_NS);
+		KUNIT_EXPECT_TRUE_MSG(test,
+				      is_in_flight(drive, cases[i].reads,
+						   cases[i].read_pages,
+						   cases[i].write_pages),
+				      "case %d", i);
+		answer(linnos, &sent, BLK_STS_OK, START_NS);
+		KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
+	}
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_READS), 1);
+	KUNIT_EXPECT_EQ(test, drive->history.nr, 1);
+
+	/* merged */
+	send(linnos, &more, REQ_OP_READ, 8192, START_NS);
+	blk_linnos_ops.merge(&linnos->rqos, &sent.rq, &more.bio);
+	blk_linnos_ops.merge(&linnos->rqos, &more.rq, &more.bio);
+	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 1, 4, 0));
+
+	/* switched off meanwhile, and one begun since */
+	linnos->mode = LINNOS_OFF;
+	send(linnos, &sent, REQ_OP_READ, 4096, START_NS);
+	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 1, 4, 0));
+	answer(linnos, &more, BLK_STS_OK, START_NS);
+	linnos->mode = LINNOS_OBSERVE;
+	answer(linnos, &sent, BLK_STS_OK, START_NS);
+	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
+	KUNIT_EXPECT_EQ(test, drive->history.nr, 2);
+}
+
+static u64 latencies_in_all(struct kunit *test)
 {
 	u64 sum = 0;
 	u32 bucket;
 
 	for (bucket = 0; bucket < LINNOS_LATENCY_BUCKETS; bucket++)
-		sum += latencies_in(fx, bucket);
+		sum += stat_of(test, LINNOS_STAT_LATENCY + bucket);
 	return sum;
 }
 
-/* Every read that the drive has answered is counted, once, and nothing else. */
-static void linnos_test_latencies(struct kunit *test)
+/* The last answer counts. SCSI ends what is good of a read that failed first. */
+static void linnos_test_answers(struct kunit *test)
 {
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_io io;
-	int i;
+	static const struct {
+		int n;
+		blk_status_t status[3];
+		bool counts;
+	} cases[] = {
+		{ 0, {}, false },
+		{ 1, { BLK_STS_OK }, true },
+		{ 1, { BLK_STS_IOERR }, false },
+		{ 2, { BLK_STS_OK, BLK_STS_MEDIUM }, false },
+		{ 3, { BLK_STS_OK, BLK_STS_OK, BLK_STS_IOERR }, false },
+		{ 2, { BLK_STS_RESOURCE, BLK_STS_OK }, true },
+	};
+	struct blk_linnos *linnos = policy_of(test);
+	int i, k, counted = 0;
+	struct sent sent;
 
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	fx->linnos->mode = LINNOS_ENFORCE;
-	for (i = 0; i < 6; i++) {
-		arrive(fx, &io, REQ_OP_READ, 4096, i % 2, 0);
-		complete_io(fx, &io, BLK_STS_OK, 100 * NSEC_PER_USEC);
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		send(linnos, &sent, REQ_OP_READ, 4096, START_NS);
+		for (k = 0; k < cases[i].n; k++)
+			__blk_linnos_answer(&sent.rq, cases[i].status[k]);
+		linnos_done(linnos, io_of(&sent), START_NS + 100000);
+		counted += cases[i].counts;
+		KUNIT_EXPECT_EQ_MSG(test, latencies_in_all(test), counted,
+				    "case %d", i);
+		KUNIT_EXPECT_EQ(test, linnos->drive.history.nr, counted);
 	}
-	arrive(fx, &io, REQ_OP_READ, 4096, true, 0);
-	complete_io(fx, &io, BLK_STS_OK, NSEC_PER_SEC);
-	KUNIT_EXPECT_EQ(test, latencies_in(fx, 19), 6);
-	KUNIT_EXPECT_EQ(test, latencies_in(fx, 72), 1);
-
-	/* neither a write, one that failed, one that was refused, */
-	arrive(fx, &io, REQ_OP_WRITE, 4096, false, 0);
-	complete_io(fx, &io, BLK_STS_OK, 100 * NSEC_PER_USEC);
-	arrive(fx, &io, REQ_OP_READ, 4096, false, 0);
-	complete_io(fx, &io, BLK_STS_IOERR, 100 * NSEC_PER_USEC);
-	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, 65536, true, 0));
-	/* nor one that never reached the drive */
-	arrive(fx, &io, REQ_OP_READ, 4096, false, 0);
-	linnos_end(fx->linnos, &io.bio, BLK_STS_OK);
-	KUNIT_EXPECT_EQ(test, latencies_in_all(fx), 7);
-
+	/* a multipath driver's, whose bios have gone, by the clock that there is */
+	send(linnos, &sent, REQ_OP_READ, 4096, START_NS);
+	blk_linnos_ops.issue(&linnos->rqos, &sent.rq);
+	blk_linnos_ops.done(&linnos->rqos, &sent.rq);
+	blk_linnos_ops.done(&linnos->rqos, &sent.rq);
+	KUNIT_EXPECT_TRUE(test, is_in_flight(&linnos->drive, 0, 0, 0));
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_LATENCY + 19), counted);
 	/* what is forgotten is the history, no counter */
-	linnos_forget_past(fx->linnos, 0);
-	KUNIT_EXPECT_EQ(test, latencies_in(fx, 19), 6);
+	linnos_forget(linnos);
+	KUNIT_EXPECT_EQ(test, latencies_in_all(test), counted);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_SLOW), 0);
 }
 
-static struct kunit_case linnos_accounting_cases[] = {
-	KUNIT_CASE(linnos_test_pending),
-	KUNIT_CASE(linnos_test_largest_bio),
-	KUNIT_CASE(linnos_test_pack),
-	KUNIT_CASE(linnos_test_what_counts),
-	KUNIT_CASE(linnos_test_history),
-	KUNIT_CASE(linnos_test_held_back),
-	KUNIT_CASE(linnos_test_parts),
-	KUNIT_CASE(linnos_test_tried_again),
-	KUNIT_CASE(linnos_test_good_bytes),
-	KUNIT_CASE(linnos_test_disk_gone),
-	KUNIT_CASE(linnos_test_latencies),
-	KUNIT_CASE(linnos_test_latency_buckets),
-	{}
-};
+/* As if it had joined the queue's policies before. */
+static void linnos_test_modes(struct kunit *test)
+{
+	static const struct {
+		enum linnos_mode mode;
+		bool forgets;
+	} cases[] = {
+		{ LINNOS_OBSERVE, false }, { LINNOS_ENFORCE, false },
+		{ LINNOS_OFF, false },	   { LINNOS_ENFORCE, true },
+		{ LINNOS_OFF, false },	   { LINNOS_OBSERVE, true },
+	};
+	struct blk_linnos *linnos = policy_of(test);
+	int i;
 
-static struct kunit_suite linnos_accounting_suite = {
-	.name = "linnos-accounting",
-	.init = linnos_test_init,
-	.exit = linnos_test_exit,
-	.test_cases = linnos_accounting_cases,
-};
+	linnos->attached = true;
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		if (!linnos->drive.history.nr)
+			take_us(linnos, 4, 100, START_NS);
+		mutex_lock(&linnos->lock);
+		KUNIT_EXPECT_EQ(test, linnos_set_mode(linnos, cases[i].mode),
+				0);
+		mutex_unlock(&linnos->lock);
+		KUNIT_EXPECT_EQ_MSG(test, !linnos->drive.history.nr,
+				    cases[i].forgets, "case %d", i);
+	}
+	linnos->attached = false;
+}
 
-/* Admission; 40 KiB is where the model of fill_file() begins to say slow */
+/* Decisions */
 
-#define SLOW_BYTES (10 * 4096)
+/* What its request will know of it. */
+static int flags_of(struct sent *sent)
+{
+	return (bio_flagged(&sent->bio, BIO_LATCRIT_DECIDED) ? 1 : 0) +
+	       (sent->bio.bi_opf & REQ_LATCRIT ? 2 : 0);
+}
+
+#define UNDECIDED 0
+#define SAID_SLOW 1
+#define SAID_FAST 3
 
 static void linnos_test_no_model(struct kunit *test)
 {
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_io io;
+	struct blk_linnos *linnos = linnos_alloc(policy_of(test)->disk);
+	struct sent sent;
 
-	fx->linnos->mode = LINNOS_ENFORCE;
-	KUNIT_EXPECT_TRUE(test,
-			  arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true, 0));
-	complete_io(fx, &io, BLK_STS_OK, 10000000);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_ADMITTED), 1);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_INFERENCES),
-			0);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_SLOW), 0);
+	KUNIT_ASSERT_NOT_NULL(test, linnos);
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_READS), 0);
+	KUNIT_ASSERT_EQ(test, linnos_alloc_stats(linnos), 0);
+	linnos->mode = LINNOS_ENFORCE;
+	KUNIT_EXPECT_TRUE(test, asks(linnos, &sent, SLOW_BYTES, START_NS));
+	KUNIT_EXPECT_EQ(test, flags_of(&sent), UNDECIDED);
+	answer(linnos, &sent, BLK_STS_OK, NSEC_PER_SEC);
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_ADMITTED), 1);
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_INFERENCES), 0);
+	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_SLOW), 0);
+	linnos_free(linnos);
 }
 
 static void linnos_test_enforce(struct kunit *test)
 {
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_io io;
+	struct blk_linnos *linnos = policy_of(test);
+	struct sent sent, write;
 
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	fx->linnos->mode = LINNOS_ENFORCE;
+	KUNIT_EXPECT_TRUE(test, asks(linnos, &sent, 4096, START_NS));
+	KUNIT_EXPECT_EQ(test, flags_of(&sent), SAID_FAST);
+	answer(linnos, &sent, BLK_STS_OK, START_NS + 150000);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_SLOW), 0);
+	KUNIT_EXPECT_TRUE(test, asks(linnos, &sent, 4096, START_NS));
+	answer(linnos, &sent, BLK_STS_OK, START_NS + 151000);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_SLOW), 1);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_FALSE_SUBMITS), 1);
 
+	/* by what is pending, itself included and rounded up */
 	KUNIT_EXPECT_FALSE(test,
-			   arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true, 0));
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_REVOKED), 1);
-
-	/* without the hint, or a write: whatever the network would say */
+			   asks(linnos, &sent, SLOW_BYTES - 4095, START_NS));
+	KUNIT_EXPECT_EQ(test, flags_of(&sent), SAID_SLOW);
+	KUNIT_EXPECT_TRUE(test, is_in_flight(&linnos->drive, 0, 0, 0));
+	send(linnos, &write, REQ_OP_WRITE, SLOW_BYTES - 4096, START_NS);
+	KUNIT_EXPECT_FALSE(test, asks(linnos, &sent, 4096, START_NS));
+	/* one that does not ask */
 	KUNIT_EXPECT_TRUE(test,
-			  arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, false, 0));
-	complete_io(fx, &io, BLK_STS_OK, 0);
-	KUNIT_EXPECT_TRUE(test,
-			  arrive(fx, &io, REQ_OP_WRITE, SLOW_BYTES, true, 0));
-	complete_io(fx, &io, BLK_STS_OK, 0);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_INFERENCES),
-			1);
+			  send(linnos, &sent, REQ_OP_READ, 4096, START_NS));
+	KUNIT_EXPECT_EQ(test, flags_of(&sent), UNDECIDED);
+	answer(linnos, &sent, BLK_STS_OK, NSEC_PER_SEC);
+	answer(linnos, &write, BLK_STS_OK, NSEC_PER_SEC);
 
-	/* admitted, fast and then slow: 150 us is still fast */
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES - 4096,
-				       true, 0));
-	complete_io(fx, &io, BLK_STS_OK, 150999);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_SLOW), 0);
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, 4096, true, 0));
-	complete_io(fx, &io, BLK_STS_OK, 151000);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_SLOW), 1);
-	KUNIT_EXPECT_EQ(test,
-			linnos_stat(fx->linnos, LINNOS_STAT_FALSE_SUBMITS), 1);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_ADMITTED), 2);
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_READS), 5);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_LATENCY_CRITICAL), 4);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_ADMITTED), 2);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_REVOKED), 2);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_INFERENCES), 4);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_SLOW), 2);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_FALSE_SUBMITS), 1);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_FALSE_REVOKES), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&linnos->drive.look[0].refused), 2);
 }
 
 static void linnos_test_observe(struct kunit *test)
 {
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_io io;
+	struct blk_linnos *linnos = policy_of(test);
+	struct sent sent;
+	int i;
 
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	fx->linnos->mode = LINNOS_OBSERVE;
-	KUNIT_EXPECT_TRUE(test,
-			  arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true, 0));
-	complete_io(fx, &io, BLK_STS_OK, 100);
-	KUNIT_EXPECT_TRUE(test,
-			  arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true, 0));
-	complete_io(fx, &io, BLK_STS_OK, 10000000);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_REVOKED), 0);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_PROBES), 0);
-	KUNIT_EXPECT_EQ(test,
-			linnos_stat(fx->linnos, LINNOS_STAT_FALSE_REVOKES), 1);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_INFERENCES),
-			2);
+	linnos->mode = LINNOS_OBSERVE;
+	linnos->probe_after_us = 1;
+	for (i = 0; i < 2; i++) {
+		KUNIT_EXPECT_TRUE(test, asks(linnos, &sent, SLOW_BYTES,
+					     NSEC_PER_SEC));
+		KUNIT_EXPECT_EQ(test, flags_of(&sent), SAID_SLOW);
+		answer(linnos, &sent, BLK_STS_OK,
+		       NSEC_PER_SEC + 150000 + 1000 * i);
+	}
+	/* taken for slow, and was not; nothing else has gone wrong */
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_FALSE_REVOKES), 1);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_SLOW), 1);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_FALSE_SUBMITS), 0);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_ADMITTED), 2);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_REVOKED), 0);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_PROBES), 0);
+	KUNIT_EXPECT_EQ(test, linnos->drive.look[0].since_ns, 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&linnos->drive.look[0].refused), 0);
 }
 
-/* How many of @n reads that the network calls slow are admitted? */
-static int admitted_of(struct linnos_fixture *fx, int n, struct linnos_io *last)
+static bool may_go(struct bio *bio)
 {
-	int i, admitted = 0;
+	return blk_linnos_decide(bio) == BLK_STS_OK;
+}
 
-	for (i = 0; i < n; i++) {
-		struct linnos_io io;
+/* Who may decide, and how often. */
+static void linnos_test_decided_once(struct kunit *test)
+{
+	struct blk_linnos *linnos = policy_of(test);
+	struct block_device *bdev;
+	struct bio bio;
 
-		if (!arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true, 0))
+	bdev = kunit_kzalloc(test, sizeof(*bdev), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, bdev);
+	bdev->bd_disk = linnos->disk;
+	bio_init(&bio, NULL, NULL, 0, HINTED_READ);
+	bio.bi_bdev = bdev;
+	bio.bi_iter.bi_size = SLOW_BYTES;
+	/* left to the drives below, with the hint */
+	KUNIT_EXPECT_TRUE(test, may_go(&bio));
+	KUNIT_EXPECT_TRUE(test, bio.bi_opf & REQ_LATCRIT);
+	linnos->disk->linnos = linnos;
+	KUNIT_EXPECT_FALSE(test, may_go(&bio));
+	KUNIT_EXPECT_TRUE(test, bio_flagged(&bio, BIO_LATCRIT_DECIDED));
+	KUNIT_EXPECT_TRUE(test, may_go(&bio));
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_LATENCY_CRITICAL), 1);
+
+	bio_clear_flag(&bio, BIO_LATCRIT_DECIDED);
+	bio.bi_opf = REQ_OP_WRITE | REQ_LATCRIT;
+	KUNIT_EXPECT_TRUE(test, may_go(&bio));
+	KUNIT_EXPECT_FALSE(test, bio.bi_opf & REQ_LATCRIT);
+	bio.bi_opf = HINTED_READ;
+	linnos->mode = LINNOS_OFF;
+	KUNIT_EXPECT_TRUE(test, may_go(&bio));
+	KUNIT_EXPECT_FALSE(test, bio.bi_opf & REQ_LATCRIT);
+	KUNIT_EXPECT_FALSE(test, bio_flagged(&bio, BIO_LATCRIT_DECIDED));
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_LATENCY_CRITICAL), 1);
+	linnos->disk->linnos = NULL;
+}
+
+/* How many of so many slow reads are admitted; @sent is the last of them. */
+static int admitted_of(struct blk_linnos *linnos, int n, struct sent *sent,
+		       u64 now_ns)
+{
+	struct sent one;
+	int admitted = 0;
+
+	while (n--) {
+		if (!asks(linnos, &one, SLOW_BYTES, now_ns))
 			continue;
+		*sent = one;
 		admitted++;
-		*last = io;
 	}
 	return admitted;
 }
 
-static void linnos_test_probe_after_revokes(struct kunit *test)
+static void linnos_test_probes(struct kunit *test)
 {
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_io probe;
-	int wait;
+	struct blk_linnos *linnos = policy_of(test);
+	u64 ns = START_NS;
+	struct sent sent, fast;
 
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	fx->linnos->mode = LINNOS_ENFORCE;
-	fx->linnos->probe_after_us = 0;
-	fx->linnos->probe_after_revokes = 3;
+	linnos->probe_after_revokes = 3;
+	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 3, &sent, ns), 0);
+	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 3, &sent, ns), 1);
+	KUNIT_EXPECT_EQ(test, flags_of(&sent), SAID_SLOW);
+	KUNIT_EXPECT_EQ(test, atomic_read(&linnos->drive.look[0].against), 1);
+	/* late; a failover may have been worth it, and here it is not */
+	linnos->failover_us = 30;
+	answer(linnos, &sent, BLK_STS_OK, ns + 181000);
+	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 6, &sent, ns), 0);
+	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 1, &sent, ns), 1);
+	answer(linnos, &sent, BLK_STS_OK, ns + 180000);
+	/* in time: another at once, one at a time */
+	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 3, &sent, ns), 1);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_PROBES), 3);
+	answer(linnos, &sent, BLK_STS_OK, ns + 1000);
+	/* until it is fast by itself */
+	KUNIT_EXPECT_TRUE(test, asks(linnos, &fast, 4096, ns));
+	answer(linnos, &fast, BLK_STS_OK, ns + 1000);
+	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 1, &sent, ns), 0);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_FALSE_REVOKES), 0);
 
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 3, &probe), 0);
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
-	/* one at a time */
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 50, &probe), 0);
-	KUNIT_EXPECT_EQ(test, (int)probe.io.verdict, LINNOS_VERDICT_PROBE);
-	complete_io(fx, &probe, BLK_STS_OK, 151000);
-
-	/* the wait doubles while probes are slow, up to eight times */
-	for (wait = 6; wait < 60; wait *= 2) {
-		int revoked = min(wait, 24);
-
-		KUNIT_EXPECT_EQ(test, admitted_of(fx, revoked, &probe), 0);
-		KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
-		complete_io(fx, &probe, BLK_STS_OK, 151000);
-	}
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
-}
-
-/* While reads are fast that are called slow, others may follow, a few at a time. */
-static void linnos_test_trust(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_look *look = &fx->linnos->look[0];
-	struct linnos_io probe, io, *ios;
-	int i, wait;
-
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	ios = kunit_kcalloc(test, 100, sizeof(*ios), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, ios);
-	fx->linnos->mode = LINNOS_ENFORCE;
-	fx->linnos->probe_after_us = 0;
-	fx->linnos->probe_after_revokes = 3;
-	look->backoff = 2;
-	atomic_set(&look[1].in_flight, 1);
-
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 12, &probe), 0);
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
-	KUNIT_EXPECT_EQ(test, (int)probe.io.verdict, LINNOS_VERDICT_PROBE);
-	complete_io(fx, &probe, BLK_STS_OK, 150999);
-	KUNIT_EXPECT_EQ(test, (int)look->backoff, 0);
-	/* not the next probe, which is due as well */
-	look->again = false;
-	/* each that was fast lets one more be in flight */
-	fx->linnos->probe_after_revokes = 0;
-	for (i = 11; i < 40; i++) {
-		KUNIT_EXPECT_EQ(test, (int)look->trust, i);
-		KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &io), 1);
-		KUNIT_EXPECT_TRUE(test, io.io.trusted);
-		complete_io(fx, &io, BLK_STS_OK, 150999);
-	}
-	for (i = 0; i < 40; i++)
-		KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &ios[i]), 1);
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &io), 0);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_PROBES), 70);
-
-	/* an error tells nothing */
-	complete_io(fx, &ios[--i], BLK_STS_IOERR, 0);
-	KUNIT_EXPECT_EQ(test, (int)look->trust, 40);
-	/* slow ones cost ten each, and when it is used up the wait begins */
-	for (wait = 3; wait; wait--) {
-		complete_io(fx, &ios[--i], BLK_STS_OK, 151000);
-		KUNIT_EXPECT_EQ(test, (int)look->trust, 10 * wait);
-	}
-	fx->linnos->probe_after_revokes = 3;
-	complete_io(fx, &ios[--i], BLK_STS_OK, 151000);
-	KUNIT_EXPECT_EQ(test, (int)look->trust, 0);
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 3, &io), 0);
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
-	KUNIT_EXPECT_EQ(test, (int)probe.io.verdict, LINNOS_VERDICT_PROBE);
-	while (i)
-		complete_io(fx, &ios[--i], BLK_STS_OK, 151000);
-	KUNIT_EXPECT_EQ(test, atomic_read(&look->trusted), 0);
-
-	/* an error is no sign of health, the next read is to find out */
-	complete_io(fx, &probe, BLK_STS_IOERR, 0);
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 2, &probe), 1);
-	complete_io(fx, &probe, BLK_STS_OK, 151000);
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 6, &probe), 0);
-}
-
-#define LARGE_BYTES (4096 * (LINNOS_SMALL_PAGES + 1))
-
-/*
- * Where no larger read is in flight the model's word counts: one at a time may
- * belie it, until it says fast by itself.
- */
-static void linnos_test_no_larger(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_look *look = &fx->linnos->look[0];
-	struct linnos_io probe, large, io;
-	int i;
-
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	fx->linnos->mode = LINNOS_ENFORCE;
-	fx->linnos->probe_after_us = 0;
-	fx->linnos->probe_after_revokes = 3;
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 3, &probe), 0);
-	for (i = 0; i < 4; i++) {
-		KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
-		KUNIT_EXPECT_EQ(test, (int)probe.io.verdict,
-				LINNOS_VERDICT_PROBE);
-		KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &io), 0);
-		complete_io(fx, &probe, BLK_STS_OK, 1000);
-	}
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, 4096, true, 0));
-	KUNIT_EXPECT_EQ(test, (int)io.io.verdict, LINNOS_VERDICT_FAST);
-	complete_io(fx, &io, BLK_STS_OK, 1000);
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 3, &io), 0);
-
-	/* a larger one is what it is mistaken about */
-	atomic_set(&look->revokes, 0);
-	arrive(fx, &large, REQ_OP_READ, LARGE_BYTES, false, 0);
-	KUNIT_EXPECT_EQ(test, atomic_read(&look[1].in_flight), 1);
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &io), 1);
-	KUNIT_EXPECT_TRUE(test, io.io.trusted);
-	complete_io(fx, &io, BLK_STS_OK, 1000);
-	complete_io(fx, &large, BLK_STS_OK, 1000);
-	KUNIT_EXPECT_EQ(test, atomic_read(&look[1].in_flight), 0);
-	/* for a while: what small ones took beside it is in the history */
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-				       10000999));
-	complete_io(fx, &io, BLK_STS_OK, 10001000);
-	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-					10001000));
-}
-
-/* A probe that does not come back from the drive says nothing about it. */
-static void linnos_test_probe_without_verdict(struct kunit *test)
-{
-	static const blk_status_t ends[] = { BLK_STS_AGAIN, BLK_STS_TRANSPORT,
-					     BLK_STS_IOERR, BLK_STS_TIMEOUT };
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_io probe;
-	int i;
-
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	fx->linnos->mode = LINNOS_ENFORCE;
-	fx->linnos->probe_after_us = 0;
-	fx->linnos->probe_after_revokes = 3;
-
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 3, &probe), 0);
-	for (i = 0; i < ARRAY_SIZE(ends); i++) {
-		KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
-		complete_io(fx, &probe, ends[i], 151000);
-		KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].backoff, 0);
-		KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 0);
-	}
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
-	complete_io(fx, &probe, BLK_STS_OK, 151000);
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 6, &probe), 0);
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 10);
-}
-
-/*
- * A probe that a cgroup's limits hold up is given up, and what becomes of it
- * later is not taken for the end of its successor.
- */
-static void linnos_test_probe_held_up(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_io held, probe, io;
-
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	fx->linnos->mode = LINNOS_ENFORCE;
-	fx->linnos->probe_after_us = 50;
-	fx->linnos->probe_after_revokes = 0;
-
-	bio_init(&held.bio, NULL, NULL, 0, REQ_OP_READ);
-	held.bio.bi_iter.bi_size = SLOW_BYTES;
-	held.start_ns = 1000000;
-	KUNIT_ASSERT_TRUE(test, linnos_decide(fx->linnos, &held.bio, 100000));
-	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-					150000));
-	/* others come first: who did nothing with it waits twice as long */
-	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-					150001));
-	KUNIT_EXPECT_EQ(test, fx->linnos->look[0].prober,
-			task_tgid_nr(current));
-	fx->linnos->look[0].prober++;
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &probe, REQ_OP_READ, SLOW_BYTES,
-				       true, 150001));
-	KUNIT_EXPECT_EQ(test, (int)probe.io.verdict, LINNOS_VERDICT_PROBE);
-	KUNIT_EXPECT_NE(test, probe.io.probe, linnos_unpack(&held.bio).probe);
-	/* the drive has been given this one: no other, however long it takes */
-	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-					900000));
-
-	/* the old one comes after all: the new one is still out */
-	linnos_arrive(fx->linnos, &held.bio);
-	linnos_start(fx->linnos, &held.bio, 1000000);
-	linnos_issued(fx->linnos, &held.bio);
-	complete_io(fx, &held, BLK_STS_OK, 1000001);
-	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 0);
-	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-					9000000));
-	complete_io(fx, &probe, BLK_STS_OK, 9000000);
-	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].backoff, 1);
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-				       9200000));
-	complete_io(fx, &io, BLK_STS_OK, 9200000);
-}
-
-/* One that was promised and never sent is given up after months, too. */
-static void linnos_test_probe_long_ago(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	const u64 day_ns = 86400 * NSEC_PER_SEC;
-	struct linnos_io io;
-
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	fx->linnos->mode = LINNOS_ENFORCE;
-	fx->linnos->probe_after_us = 50;
-	fx->linnos->probe_after_revokes = 0;
-	linnos_forget_past(fx->linnos, 1000000);
-	KUNIT_EXPECT_EQ(test, expected_of(fx, SLOW_BYTES, 2000000),
-			BLK_LINNOS_PROBE);
-	fx->linnos->look[0].prober++;
-	/* it has been promised by a CPU whose clock is ahead */
-	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-					1900000));
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-				       150 * day_ns));
-	complete_io(fx, &io, BLK_STS_OK, 150 * day_ns + 1000);
-}
-
-static void linnos_test_probe_after_time(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_io io;
-
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	fx->linnos->mode = LINNOS_ENFORCE;
-	fx->linnos->probe_after_us = 50;
-	fx->linnos->probe_after_revokes = 0;
-	linnos_forget_past(fx->linnos, 1000000);
-
-	/* a time before the last completion is not long ago */
-	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-					999999));
-	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-					1050000));
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-				       1050001));
-	complete_io(fx, &io, BLK_STS_OK, 2000000);
-
-	/* it was slow: twice the wait */
-	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-					2100000));
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-				       2100001));
-	complete_io(fx, &io, BLK_STS_OK, 3000000);
-
-	/* neither limit: never */
-	fx->linnos->probe_after_us = 0;
-	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-					~0ULL / 2));
-}
-
-/*
- * How long ago the drive was looked at tell those reads alone that the policy let
- * go there: not those of others, however many, and not those in observe mode that
- * were to be refused.
- */
-static void linnos_test_chosen_only(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_io io;
-	u64 ns;
-
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	fx->linnos->mode = LINNOS_ENFORCE;
-	fx->linnos->probe_after_us = 50;
-	fx->linnos->probe_after_revokes = 4;
-	linnos_forget_past(fx->linnos, 1000000);
-	for (ns = 1000000; ns < 1050000; ns += 10000) {
-		arrive(fx, &io, REQ_OP_READ, 4096, false, ns);
-		complete_io(fx, &io, BLK_STS_OK, ns + 1000);
-	}
-	fx->linnos->mode = LINNOS_OBSERVE;
-	KUNIT_EXPECT_TRUE(test,
-			  arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true, ns));
-	KUNIT_EXPECT_EQ(test, (int)io.io.verdict, LINNOS_VERDICT_SLOW);
-	complete_io(fx, &io, BLK_STS_OK, ns);
-	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 0);
-	fx->linnos->mode = LINNOS_ENFORCE;
-	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-					1050000));
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-				       1050001));
-	complete_io(fx, &io, BLK_STS_OK, 2050001);
-
-	/* nor do they count as answers to those that were refused */
-	fx->linnos->probe_after_us = 0;
-	for (ns = 3000000; ns < 3080000; ns += 10000) {
-		KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ,
-						SLOW_BYTES, true, ns));
-		arrive(fx, &io, REQ_OP_READ, 4096, false, ns);
-		complete_io(fx, &io, BLK_STS_OK, ns + 1000);
-	}
-	KUNIT_EXPECT_TRUE(test,
-			  arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true, ns));
-	complete_io(fx, &io, BLK_STS_OK, ns + 1000000);
-
-	/* one that is admitted as fast does count, by the clock */
-	fx->linnos->probe_after_us = 50;
-	fx->linnos->probe_after_revokes = 0;
-	fx->linnos->look[0].backoff = 0;
-	for (ns = 5000000; ns < 5200000; ns += 40000) {
-		KUNIT_EXPECT_TRUE(test,
-				  arrive(fx, &io, REQ_OP_READ, 4096, true, ns));
-		complete_io(fx, &io, BLK_STS_OK, ns + 1000);
-		KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ,
-						SLOW_BYTES, true, ns + 1000));
-	}
-}
-
-/* A read that was asked about and follows counts; a stranger's does not. */
-static void linnos_test_asker_sends(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_look *look = &fx->linnos->look[0];
-	struct linnos_cpu *cpu = raw_cpu_ptr(fx->linnos->cpus);
-	struct linnos_io io;
-
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	fx->linnos->mode = LINNOS_OBSERVE;
-	fx->linnos->probe_after_us = 50;
-	linnos_forget_past(fx->linnos, 1000000);
-	preempt_disable();
-	cpu = raw_cpu_ptr(fx->linnos->cpus);
-	expected_of(fx, 4096, 2000000);
-	cpu->asked_by = fx;
-	arrive(fx, &io, REQ_OP_READ, 4096, false, 2000000);
-	preempt_enable();
-	complete_io(fx, &io, BLK_STS_OK, 2001000);
-	KUNIT_EXPECT_EQ(test, look->chosen_ns, 1000000);
-
-	preempt_disable();
-	expected_of(fx, 4096, 3000000);
-	arrive(fx, &io, REQ_OP_READ, 4096, false, 3000000);
-	preempt_enable();
-	complete_io(fx, &io, BLK_STS_OK, 3001000);
-	KUNIT_EXPECT_EQ(test, look->chosen_ns, 3000000);
-	/* once */
-	arrive(fx, &io, REQ_OP_READ, 4096, false, 4000000);
-	complete_io(fx, &io, BLK_STS_OK, 4001000);
-	KUNIT_EXPECT_EQ(test, look->chosen_ns, 3000000);
-	/* not who was told that it is slow, and sends it all the same */
-	preempt_disable();
-	KUNIT_EXPECT_NE(test, expected_of(fx, SLOW_BYTES, 3010000),
-			BLK_LINNOS_FAST);
-	arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, false, 5000000);
-	preempt_enable();
-	complete_io(fx, &io, BLK_STS_IOERR, 5001000);
-	KUNIT_EXPECT_EQ(test, look->chosen_ns, 3000000);
-}
-
-/* A large read that is a probe tells of large reads, and takes no small one's. */
-static void linnos_test_probe_of_its_size(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_look *look = fx->linnos->look;
-	struct linnos_io small, large, io;
-	int i;
-
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	fx->linnos->mode = LINNOS_ENFORCE;
-	fx->linnos->probe_after_us = 50;
-	fx->linnos->probe_after_revokes = 0;
-	linnos_forget_past(fx->linnos, 1000000);
-	for (i = 0; i < 3; i++) {
-		u64 ns = 2000000 + i * 10000000;
-
-		KUNIT_EXPECT_TRUE(test, arrive(fx, &large, REQ_OP_READ,
-					       LARGE_BYTES, true, ns));
-		KUNIT_EXPECT_EQ(test, (int)large.io.verdict,
-				LINNOS_VERDICT_PROBE);
-		/* one of each at a time */
-		KUNIT_EXPECT_EQ(test,
-				arrive(fx, &small, REQ_OP_READ, SLOW_BYTES,
-				       true, ns),
-				i == 0);
-		complete_io(fx, &large, BLK_STS_OK, ns + 5000000);
-		KUNIT_EXPECT_EQ(test, (int)look[0].backoff, 0);
-		KUNIT_EXPECT_EQ(test, (int)look[1].backoff, i + 1);
-		if (i == 0)
-			complete_io(fx, &small, BLK_STS_OK, ns + 40000000);
-		look[0].backoff = 0;
-	}
-	/* somebody is told to send a small one: no large one is it */
-	KUNIT_EXPECT_EQ(test, expected_of(fx, SLOW_BYTES, NSEC_PER_SEC),
-			BLK_LINNOS_PROBE);
-	arrive(fx, &large, REQ_OP_READ, LARGE_BYTES, false, NSEC_PER_SEC);
-	KUNIT_EXPECT_EQ(test, (int)large.io.verdict, LINNOS_VERDICT_NONE);
-	complete_io(fx, &large, BLK_STS_OK, NSEC_PER_SEC + 5000000);
-	arrive(fx, &small, REQ_OP_READ, SLOW_BYTES, false, NSEC_PER_SEC);
-	KUNIT_EXPECT_EQ(test, (int)small.io.verdict, LINNOS_VERDICT_PROBE);
-	complete_io(fx, &small, BLK_STS_OK, NSEC_PER_SEC + 1000);
-	KUNIT_EXPECT_EQ(test, (int)look[0].trust, 11);
-	KUNIT_EXPECT_EQ(test, (int)look[1].trust, 0);
-	/* what was asked about comes in several bios */
-	KUNIT_EXPECT_EQ(test, expected_of(fx, 8 << 20, 2 * NSEC_PER_SEC),
-			BLK_LINNOS_PROBE);
-	arrive(fx, &io, REQ_OP_READ, 4096 * LINNOS_MEDIUM_PAGES, false, 0);
-	KUNIT_EXPECT_EQ(test, (int)io.io.verdict, LINNOS_VERDICT_PROBE);
-	KUNIT_EXPECT_EQ(test, io.io.size, 2);
-	complete_io(fx, &io, BLK_STS_OK, 1000);
-}
-
-/* Of the same order, too: a larger one that is late costs small ones no trust. */
-static void linnos_test_trust_of_small_ones(struct kunit *test)
-{
-	const unsigned int larger = LINNOS_SMALL_PAGES * 4096;
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_look *look = &fx->linnos->look[0];
-	struct linnos_io io;
-	int i;
-
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	fx->linnos->mode = LINNOS_ENFORCE;
-	atomic_set(&look[1].in_flight, 1);
-	fx->linnos->probe_after_us = 0;
-	fx->linnos->probe_after_revokes = 1;
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &io), 0);
-	for (i = 0; i < 3; i++) {
-		KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &io), 1);
-		complete_io(fx, &io, BLK_STS_OK, 1000);
-	}
-	fx->linnos->probe_after_revokes = 0;
-	KUNIT_EXPECT_EQ(test, (int)look->trust, 13);
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, larger, true, 0));
-	complete_io(fx, &io, BLK_STS_OK, 1000000);
-	KUNIT_EXPECT_EQ(test, (int)look->trust, 13);
-	KUNIT_EXPECT_EQ(test, (int)look->backoff, 0);
-	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, larger, true, 0));
-	/* until many more were in time */
-	for (i = 0; look->limit < LINNOS_SMALL_PAGES; i++) {
-		KUNIT_ASSERT_LT(test, i, 100);
-		KUNIT_ASSERT_EQ(test, admitted_of(fx, 1, &io), 1);
-		complete_io(fx, &io, BLK_STS_OK, 1000);
-	}
-	KUNIT_EXPECT_GE(test, i, 50);
-	KUNIT_EXPECT_TRUE(test, arrive(fx, &io, REQ_OP_READ, larger, true, 0));
-	complete_io(fx, &io, BLK_STS_OK, 1000);
-	/* one as small that is late does, and larger ones when none are left */
-	i = look->trust;
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &io), 1);
-	complete_io(fx, &io, BLK_STS_OK, 1000000);
-	KUNIT_EXPECT_EQ(test, (int)look->trust, i - 10);
-	for (i = look->trust; look->trust == i;) {
-		look->limit = LINNOS_NO_LIMIT;
-		KUNIT_ASSERT_TRUE(test, arrive(fx, &io, REQ_OP_READ, larger,
-					       true, 0));
-		complete_io(fx, &io, BLK_STS_OK, 1000000);
-	}
-	KUNIT_EXPECT_EQ(test, look->in_time, LINNOS_SMALL_PAGES);
-}
-
-/*
- * How large a read was that was split is not known, if it has no place: it must not
- * be taken for its last part, or larger ones are never trusted again.
- */
-static void linnos_test_trust_of_split_ones(struct kunit *test)
-{
-	const unsigned int part_bytes = 32 * 4096;
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_look *look = &fx->linnos->look[1];
-	struct linnos_io whole;
-	struct bio part;
-	int i;
-
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	fx->linnos->mode = LINNOS_ENFORCE;
-	fx->linnos->probe_after_us = 50;
-	for (i = 0; i < 4; i++) {
-		/* the last is late, and its last part larger than the others' */
-		unsigned int last = i < 3 ? 20 * 4096 : part_bytes;
-
-		bio_init(&whole.bio, NULL, NULL, 0, REQ_OP_READ);
-		whole.bio.bi_iter.bi_size = part_bytes + last;
-		whole.start_ns = 1000000;
-		KUNIT_ASSERT_TRUE(test, linnos_decide(fx->linnos, &whole.bio,
-						      whole.start_ns));
-		linnos_arrive(fx->linnos, &whole.bio);
-		whole.bio.bi_iter.bi_size = last;
-		bio_init(&part, NULL, NULL, 0, REQ_OP_READ);
-		part.bi_iter.bi_size = part_bytes;
-		part.bi_private = &whole.bio;
-		part.bi_end_io = bio_chain_endio;
-		linnos_start(fx->linnos, &part, 0);
-		linnos_start(fx->linnos, &whole.bio, 0);
-		linnos_issued(fx->linnos, &whole.bio);
-		linnos_end(fx->linnos, &part, BLK_STS_OK);
-		complete_io(fx, &whole, BLK_STS_OK,
-			    whole.start_ns + (i < 3 ? 1000 : 1000000));
-	}
-	KUNIT_EXPECT_EQ(test, look->limit, LINNOS_NO_LIMIT);
-	KUNIT_EXPECT_EQ(test, (int)look->trust, 3);
-	KUNIT_EXPECT_EQ(test, atomic_read(&look->trusted), 0);
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
-}
-
-/* Two want to send the probe at once: one does, and the other changes nothing. */
-static void linnos_test_probe_race(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_look *look = &fx->linnos->look[0];
-	struct linnos_io probe, io;
-	u64 word;
-
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	fx->linnos->mode = LINNOS_ENFORCE;
-	fx->linnos->probe_after_us = 50;
-	fx->linnos->probe_after_revokes = 0;
-	fx->linnos->watch =
-		kunit_kzalloc(test, sizeof(*fx->linnos->watch), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, fx->linnos->watch);
-	/* whenever it is found, it is there with its time */
-	KUNIT_ASSERT_TRUE(test, arrive(fx, &probe, REQ_OP_READ, SLOW_BYTES,
-				       true, 1000000));
-	linnos_watch_start(fx->linnos->watch, 0, 1000000);
-	word = atomic64_read(&fx->linnos->probe[0]);
-	look->prober++;
-	KUNIT_EXPECT_FALSE(test, arrive(fx, &io, REQ_OP_READ, SLOW_BYTES, true,
-					2000000));
-	KUNIT_EXPECT_EQ(test, atomic64_read(&fx->linnos->probe[0]), word);
-	KUNIT_EXPECT_EQ(test, linnos_watch_probe_since(fx->linnos->watch, 0),
-			1000000);
-	/* the loser, who saw one given up, comes to clear the place of the next */
-	linnos_watch_probe_gone(fx->linnos->watch, 0, 500000);
-	KUNIT_EXPECT_EQ(test, linnos_watch_probe_since(fx->linnos->watch, 0),
-			1000000);
-	linnos_watch_probe_gone(fx->linnos->watch, 0, 1000000);
-	KUNIT_EXPECT_EQ(test, linnos_watch_probe_since(fx->linnos->watch, 0),
-			0);
-	fx->linnos->watch = NULL;
-	complete_io(fx, &probe, BLK_STS_OK, 2000000);
+	/* and time: none that was expected to be fast */
+	linnos->probe_after_revokes = 0;
+	linnos->probe_after_us = 50;
+	ns = NSEC_PER_SEC;
+	KUNIT_EXPECT_TRUE(test, asks(linnos, &fast, 4096, ns));
+	answer(linnos, &fast, BLK_STS_OK, ns + 1000);
+	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 1, &sent, ns + 50000), 0);
+	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 2, &sent, ns + 50001), 1);
+	answer(linnos, &sent, BLK_STS_IOERR, ns + 50002);
+	KUNIT_EXPECT_EQ(test, admitted_of(linnos, 2, &sent, ns + 50003), 1);
+	answer(linnos, &sent, BLK_STS_OK, ns + 50004);
 }
 
 static void linnos_test_stall(struct kunit *test)
 {
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_io write, plain, io;
+	struct blk_linnos *linnos = policy_of(test);
+	struct sent write, plain, sent;
+	const u64 ns = 20000000;
 
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	fx->linnos->mode = LINNOS_ENFORCE;
-	fx->linnos->probe_after_us = 0;
-	linnos_forget_past(fx->linnos, 1000);
-
+	linnos->drive.watching = true;
 	/* off by default; only reads in flight count */
-	arrive(fx, &write, REQ_OP_WRITE, 4096, false, 2000);
-	KUNIT_EXPECT_TRUE(test,
-			  arrive(fx, &io, REQ_OP_READ, 4096, true, 9000000));
-	complete_io(fx, &io, BLK_STS_OK, 9000000);
-	fx->linnos->stall_us = 500;
-	KUNIT_EXPECT_TRUE(test,
-			  arrive(fx, &io, REQ_OP_READ, 4096, true, 19000000));
-	complete_io(fx, &io, BLK_STS_OK, 19000000);
+	send(linnos, &write, REQ_OP_WRITE, 4096, 2000);
+	KUNIT_EXPECT_TRUE(test, asks(linnos, &sent, 4096, ns - 2));
+	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, 2 * ns), FAST);
+	answer(linnos, &sent, BLK_STS_OK, ns - 1);
+	linnos->stall_us = 500;
 
 	/* the clock starts with the first read in flight */
-	arrive(fx, &plain, REQ_OP_READ, 4096, false, 20000000);
-	KUNIT_EXPECT_TRUE(test,
-			  arrive(fx, &io, REQ_OP_READ, 4096, true, 20500000));
-	KUNIT_EXPECT_FALSE(test, arrive(fx, &write, REQ_OP_READ, 4096, true,
-					20500001));
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_REVOKED), 1);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_STALLED), 1);
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 3);
+	send(linnos, &plain, REQ_OP_READ, 4096, ns);
+	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 500000), FAST);
+	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 500001), SLOW);
+	KUNIT_EXPECT_TRUE(test, asks(linnos, &sent, 4096, ns + 500000));
+	answer(linnos, &sent, BLK_STS_IOERR, ns + 500000);
+	KUNIT_EXPECT_FALSE(test, asks(linnos, &sent, 4096, ns + 500001));
+	KUNIT_EXPECT_EQ(test, flags_of(&sent), SAID_SLOW);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_STALLED), 1);
 
-	/* and again with every read that completes */
-	complete_io(fx, &io, BLK_STS_OK, 20600000);
-	KUNIT_EXPECT_TRUE(test,
-			  arrive(fx, &io, REQ_OP_READ, 4096, true, 21100000));
-	complete_io(fx, &io, BLK_STS_OK, 21100000);
-	KUNIT_EXPECT_FALSE(test,
-			   arrive(fx, &io, REQ_OP_READ, 4096, true, 21600001));
-
+	/* and again with every read that completes; no window opens for it */
+	take_us(linnos, 1, 1, ns + 600000);
+	linnos->drive.look[0].window = 1;
+	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 1100000), FAST);
+	linnos->drive.look[0].window = 1;
+	KUNIT_EXPECT_FALSE(test, asks(linnos, &sent, 4096, ns + 1100001));
 	/* observed, it is admitted, counted, and wrong if it was fast */
-	fx->linnos->mode = LINNOS_OBSERVE;
-	KUNIT_EXPECT_TRUE(test,
-			  arrive(fx, &io, REQ_OP_READ, 4096, true, 21600001));
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_REVOKED), 2);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_STALLED), 3);
-	complete_io(fx, &io, BLK_STS_OK, 21600001);
-	KUNIT_EXPECT_EQ(test,
-			linnos_stat(fx->linnos, LINNOS_STAT_FALSE_REVOKES), 1);
+	linnos->mode = LINNOS_OBSERVE;
+	KUNIT_EXPECT_TRUE(test, asks(linnos, &sent, 4096, ns + 1100001));
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_REVOKED), 2);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_STALLED), 3);
+	answer(linnos, &sent, BLK_STS_OK, ns + 1100001);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_FALSE_REVOKES), 1);
+	answer(linnos, &plain, BLK_STS_OK, ns + 1100001);
+	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, NSEC_PER_SEC), FAST);
+	answer(linnos, &write, BLK_STS_OK, 1);
 }
 
-/* Decisions against those made straight from the file, over a random load. */
-static void linnos_test_decisions(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	static const u32 usual_pending[4] = { 100, 90, 110, 100 };
-	static const u32 usual_latency_us[4] = { 800, 1200, 1500, 700 };
-	struct linnos_io *io;
-	struct rnd_state rnd;
-	u32 x = 0x4c494e4e;
-	u8 digits[31];
-	s64 out[2];
-	int n, depth = 0, slow = 0;
-	u64 now_ns = 0;
-
-	io = kunit_kcalloc(test, 16, sizeof(*io), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, io);
-	prandom_seed_state(&rnd, SEED);
-	/* undecided about a read in the middle of the load below */
-	fill_random(fx->file, &x);
-	linnos_features_encode(usual_pending, usual_latency_us, 100, digits);
-	set_output_bias(fx->file, 0, 0);
-	infer_by_hand(fx->file, digits, out);
-	set_output_bias(fx->file, 0, out[1] - out[0]);
-	seal(fx->file);
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	fx->linnos->mode = LINNOS_OBSERVE;
-
-	for (n = 0; n < 10000; n++) {
-		now_ns += prandom_u32_state(&rnd) % 200000;
-		if (depth < 16 && prandom_u32_state(&rnd) % 2) {
-			u32 bytes = 512 * (1 + prandom_u32_state(&rnd) % 200);
-			u32 pages = DIV_ROUND_UP(bytes, 4096);
-			struct linnos_view view = {
-				.size = linnos_size_order(pages),
-			};
-			struct linnos_io *new = &io[depth++];
-
-			linnos_history_read(fx->linnos, &view, false);
-			arrive(fx, new, REQ_OP_READ, bytes, true, now_ns);
-			linnos_features_encode(view.history.pending,
-					       view.history.latency_us,
-					       new->io.pending, digits);
-			slow += infer_by_hand(fx->file, digits, out);
-			KUNIT_ASSERT_EQ(test,
-					new->io.verdict == LINNOS_VERDICT_SLOW,
-					out[1] > out[0]);
-		} else if (depth) {
-			int which = prandom_u32_state(&rnd) % depth;
-
-			complete_io(fx, &io[which], BLK_STS_OK, now_ns);
-			io[which] = io[--depth];
-		}
-	}
-	KUNIT_EXPECT_GT(test, slow, 100);
-	KUNIT_EXPECT_LT(test, slow, 4800);
-}
-
-/* Which of several drives */
+/* What is expected of a read */
 
 static void linnos_test_best(struct kunit *test)
 {
@@ -1238,10 +1040,10 @@ static void linnos_test_best(struct kunit *test)
 		enum blk_linnos_expected answers[4];
 		unsigned long best;
 	} cases[] = {
-#define P BLK_LINNOS_PROBE
-#define F BLK_LINNOS_FAST
-#define U BLK_LINNOS_UNKNOWN
-#define S BLK_LINNOS_SLOW
+#define P PROBE
+#define F FAST
+#define U UNKNOWN
+#define S SLOW
 #define N BLK_LINNOS_NOT_ASKED
 		{ { F, F, F, F }, 0xf }, { { S, S, S, S }, 0xf },
 		{ { U, U, U, U }, 0xf }, { { N, N, N, N }, 0x0 },
@@ -1267,9 +1069,9 @@ static void linnos_test_best(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, blk_linnos_best(cases[0].answers, 0), 0);
 
 	for (i = 0; i < BITS_PER_LONG; i++)
-		many[i] = BLK_LINNOS_SLOW;
+		many[i] = SLOW;
 	KUNIT_EXPECT_EQ(test, blk_linnos_best(many, BITS_PER_LONG), ~0UL);
-	many[BITS_PER_LONG - 1] = BLK_LINNOS_FAST;
+	many[BITS_PER_LONG - 1] = FAST;
 	KUNIT_EXPECT_EQ(test, blk_linnos_best(many, BITS_PER_LONG),
 			BIT(BITS_PER_LONG - 1));
 }
@@ -1277,232 +1079,76 @@ static void linnos_test_best(struct kunit *test)
 /* A question is no decision: nothing is counted but the inference. */
 static void linnos_test_expect(struct kunit *test)
 {
-	static const enum linnos_mode modes[] = { LINNOS_OBSERVE,
-						  LINNOS_ENFORCE };
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_io io;
+	struct blk_linnos *linnos = policy_of(test);
+	struct sent write;
 	int i;
 
-	fx->linnos->mode = LINNOS_ENFORCE;
-	KUNIT_EXPECT_EQ(test, expected_of(fx, SLOW_BYTES, 0),
-			BLK_LINNOS_UNKNOWN);
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	for (i = 0; i < ARRAY_SIZE(modes); i++) {
-		fx->linnos->mode = modes[i];
-		KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, 0),
-				BLK_LINNOS_FAST);
-		KUNIT_EXPECT_EQ(test, expected_of(fx, SLOW_BYTES, 0),
-				BLK_LINNOS_SLOW);
-		/* rounded up, as the read would be */
-		KUNIT_EXPECT_EQ(test, expected_of(fx, SLOW_BYTES - 4095, 0),
-				BLK_LINNOS_SLOW);
+	for (i = LINNOS_OBSERVE; i <= LINNOS_ENFORCE; i++) {
+		linnos->mode = i;
+		KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, START_NS),
+				FAST);
+		KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, START_NS),
+				SLOW);
 	}
 	/* with what is pending */
-	arrive(fx, &io, REQ_OP_WRITE, SLOW_BYTES - 4096, false, 0);
-	KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, 0), BLK_LINNOS_SLOW);
-	complete_io(fx, &io, BLK_STS_OK, 0);
-
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
+	send(linnos, &write, REQ_OP_WRITE, SLOW_BYTES - 4096, START_NS);
+	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, START_NS), SLOW);
+	answer(linnos, &write, BLK_STS_OK, START_NS);
+	KUNIT_EXPECT_TRUE(test, is_in_flight(&linnos->drive, 0, 0, 0));
 	for (i = 0; i < LINNOS_STAT_INFERENCES; i++)
-		KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, i), 0);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_INFERENCES),
-			7);
-}
-
-/* A stalled drive is slow whatever the network says. */
-static void linnos_test_expect_stalled(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_io io;
-
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	fx->linnos->mode = LINNOS_OBSERVE;
-	fx->linnos->probe_after_us = 0;
-	fx->linnos->stall_us = 500;
-	linnos_forget_past(fx->linnos, 1000);
-	arrive(fx, &io, REQ_OP_READ, 4096, false, 20000000);
-	KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, 20500000), BLK_LINNOS_FAST);
-	KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, 20500001), BLK_LINNOS_SLOW);
-	complete_io(fx, &io, BLK_STS_OK, 20600000);
-	KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, 20600001), BLK_LINNOS_FAST);
-}
-
-static enum blk_linnos_expected slow_at(struct linnos_fixture *fx, u64 now_ns)
-{
-	return expected_of(fx, SLOW_BYTES, now_ns);
+		KUNIT_EXPECT_EQ(test, stat_of(test, i), 0);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_INFERENCES), 5);
 }
 
 /* Who asks when it is time to look again is told to send his read. */
 static void linnos_test_expect_probe(struct kunit *test)
 {
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_io probe, io;
-
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	fx->linnos->mode = LINNOS_OBSERVE;
-	fx->linnos->probe_after_us = 50;
-	fx->linnos->probe_after_revokes = 0;
-	linnos_forget_past(fx->linnos, 1000000);
-
-	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 1050000), BLK_LINNOS_SLOW);
-	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 1050001), BLK_LINNOS_PROBE);
-	/* one at a time */
-	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 1050002), BLK_LINNOS_SLOW);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_PROBES), 1);
-
-	/* the next read is it, a hinted one excepted, and no other */
-	arrive(fx, &io, REQ_OP_READ, 4096, true, 1050003);
-	KUNIT_EXPECT_EQ(test, (int)io.io.verdict, LINNOS_VERDICT_FAST);
-	complete_io(fx, &io, BLK_STS_IOERR, 1050003);
-	arrive(fx, &io, REQ_OP_WRITE, 4096, false, 1050003);
-	KUNIT_EXPECT_EQ(test, (int)io.io.verdict, LINNOS_VERDICT_NONE);
-	complete_io(fx, &io, BLK_STS_OK, 1050003);
-	arrive(fx, &probe, REQ_OP_READ, SLOW_BYTES, false, 1050003);
-	KUNIT_EXPECT_EQ(test, (int)probe.io.verdict, LINNOS_VERDICT_PROBE);
-	arrive(fx, &io, REQ_OP_READ, 4096, false, 1050003);
-	KUNIT_EXPECT_EQ(test, (int)io.io.verdict, LINNOS_VERDICT_NONE);
-	complete_io(fx, &io, BLK_STS_IOERR, 1050003);
-
-	/* slow: twice the wait; and none while the drive has one */
-	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 1900000), BLK_LINNOS_SLOW);
-	complete_io(fx, &probe, BLK_STS_OK, 2000000);
-	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].backoff, 1);
-	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2100000), BLK_LINNOS_SLOW);
-	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2100001), BLK_LINNOS_PROBE);
-
-	/* it was not sent after all: another, when the wait is over */
-	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2200001), BLK_LINNOS_SLOW);
-	fx->linnos->look[0].prober++;
-	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2200002), BLK_LINNOS_PROBE);
-
-	atomic_set(&fx->linnos->look[1].in_flight, 1);
-	/* fast: the next at once, until one is slow */
-	arrive(fx, &probe, REQ_OP_READ, 4096, false, 2200003);
-	complete_io(fx, &probe, BLK_STS_OK, 2300000);
-	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].backoff, 0);
-	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2300001), BLK_LINNOS_PROBE);
-	arrive(fx, &probe, REQ_OP_READ, 4096, false, 2300002);
-	complete_io(fx, &probe, BLK_STS_OK, 2310000);
-	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 12);
-	KUNIT_EXPECT_EQ(test, expected_of(fx, 4096, 2310001), BLK_LINNOS_FAST);
-	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2310002), BLK_LINNOS_PROBE);
-	arrive(fx, &probe, REQ_OP_READ, 4096, false, 2310002);
-	complete_io(fx, &probe, BLK_STS_OK, 2500000);
-	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 2);
-	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2500000), BLK_LINNOS_PROBE);
-	arrive(fx, &probe, REQ_OP_READ, 4096, false, 2310002);
-	complete_io(fx, &probe, BLK_STS_OK, 2500000);
-	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 0);
-	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2500001), BLK_LINNOS_SLOW);
-}
-
-/* Who asks and sends nothing keeps nobody else from a drive that is in time. */
-static void linnos_test_expect_never_sends(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_io probe;
+	struct blk_linnos *linnos = policy_of(test);
+	u64 ns = START_NS;
+	struct sent sent;
 	int i;
 
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	fx->linnos->mode = LINNOS_OBSERVE;
-	fx->linnos->probe_after_us = 50;
-	fx->linnos->probe_after_revokes = 0;
-	linnos_forget_past(fx->linnos, 1000000);
-	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2000000), BLK_LINNOS_PROBE);
-	/* it is not known to be in time yet */
-	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2000001), BLK_LINNOS_SLOW);
-	arrive(fx, &probe, REQ_OP_READ, 4096, false, 2000002);
-	complete_io(fx, &probe, BLK_STS_OK, 2010000);
-	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 11);
-
-	for (i = 0; i < 3; i++)
-		KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2010001 + i),
-				BLK_LINNOS_PROBE);
-	KUNIT_EXPECT_EQ(test, linnos_stat(fx->linnos, LINNOS_STAT_PROBES), 4);
-	/* the first that is sent is it, and then there is one */
-	arrive(fx, &probe, REQ_OP_READ, 4096, false, 2010004);
-	KUNIT_EXPECT_EQ(test, (int)probe.io.verdict, LINNOS_VERDICT_PROBE);
-	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 2010005), BLK_LINNOS_SLOW);
-	complete_io(fx, &probe, BLK_STS_OK, 2020000);
-	KUNIT_EXPECT_EQ(test, (int)fx->linnos->look[0].trust, 12);
-}
-
-/* Reads that went elsewhere make it stale as revoked ones do. */
-static void linnos_test_expect_probe_after_answers(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_io probe;
-	int i;
-
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	fx->linnos->mode = LINNOS_ENFORCE;
-	fx->linnos->probe_after_us = 0;
-	fx->linnos->probe_after_revokes = 3;
-	for (i = 0; i < 3; i++)
-		KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 0), BLK_LINNOS_SLOW);
-	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 0), BLK_LINNOS_PROBE);
-	/* what is promised to a read without the hint, no hinted one takes */
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 0);
-	arrive(fx, &probe, REQ_OP_READ, 4096, false, 0);
-	KUNIT_EXPECT_EQ(test, (int)probe.io.verdict, LINNOS_VERDICT_PROBE);
-	complete_io(fx, &probe, BLK_STS_OK, 1000);
-	/* and the other way round */
-	fx->linnos->look[0].again = false;
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 3, &probe), 0);
-	KUNIT_EXPECT_EQ(test, admitted_of(fx, 1, &probe), 1);
-	KUNIT_EXPECT_EQ(test, (int)slow_at(fx, 0), BLK_LINNOS_SLOW);
-	complete_io(fx, &probe, BLK_STS_OK, 1000);
-}
-
-/* Drives that nobody can tell of; a question wakes one that is asleep. */
-static void linnos_test_expect_unknown(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	struct blk_linnos *linnos = fx->linnos;
-	struct block_device *bdev;
-
-	bdev = kunit_kzalloc(test, sizeof(*bdev), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, bdev);
-	bdev->bd_disk = &fx->disk;
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-
-	/* no policy, or off as that of a drive that is gone */
-	fx->disk.linnos = NULL;
-	KUNIT_EXPECT_EQ(test, (int)blk_linnos_expect(bdev, SLOW_BYTES),
-			BLK_LINNOS_UNKNOWN);
-	fx->disk.linnos = linnos;
-	KUNIT_EXPECT_EQ(test, (int)blk_linnos_expect(bdev, SLOW_BYTES),
-			BLK_LINNOS_UNKNOWN);
-	flush_work(&linnos->wake_work);
-	KUNIT_EXPECT_FALSE(test, linnos->awake);
-
+	/* as often as reads were sent elsewhere */
 	linnos->mode = LINNOS_OBSERVE;
-	linnos->probe_after_us = 0;
-	KUNIT_EXPECT_EQ(test, (int)blk_linnos_expect(bdev, SLOW_BYTES),
-			BLK_LINNOS_UNKNOWN);
-	flush_work(&linnos->wake_work);
-	KUNIT_EXPECT_TRUE(test, linnos->awake);
-	KUNIT_EXPECT_FALSE(test, linnos->hinted);
-	KUNIT_EXPECT_EQ(test, (int)blk_linnos_expect(bdev, SLOW_BYTES),
-			BLK_LINNOS_SLOW);
-	/* and keeps it awake */
-	KUNIT_EXPECT_TRUE(test, linnos->hinted);
+	linnos->probe_after_revokes = 3;
+	for (i = 0; i < 3; i++)
+		KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns),
+				SLOW);
+	/* some ask, and never send */
+	for (i = 0; i < 5; i++)
+		KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns + i),
+				PROBE);
+	/* that it is fast for others does not matter */
+	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns), FAST);
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_PROBES), 5);
+	ns += NSEC_PER_SEC;
+	send(linnos, &sent, REQ_OP_READ, SLOW_BYTES, ns);
+	KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns), SLOW);
+	answer(linnos, &sent, BLK_STS_OK, ns + 150000);
 
-	mutex_lock(&linnos->lock);
-	linnos_set_mode(linnos, LINNOS_OFF);
-	mutex_unlock(&linnos->lock);
-	cancel_delayed_work_sync(&linnos->sleep_work);
-	KUNIT_EXPECT_EQ(test, (int)blk_linnos_expect(bdev, SLOW_BYTES),
-			BLK_LINNOS_UNKNOWN);
+	/* in time: another, whoever sends it */
+	KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns + 150000),
+			PROBE);
+	send(linnos, &sent, REQ_OP_READ, 4096, ns + 150001);
+	KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns + 150001),
+			SLOW);
+	answer(linnos, &sent, BLK_STS_OK, ns + 300002);
+	KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns + 300002),
+			PROBE);
+	/* fast by itself, and then slow again */
+	take_us(linnos, 1, 10, ns + 400000);
+	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 400000), FAST);
+	KUNIT_EXPECT_EQ(test, expected_of(linnos, SLOW_BYTES, ns + 400000),
+			SLOW);
 }
 
-/* What blk_linnos_ask() returns, and tells of a drive with no model of latencies. */
+/* What blk_linnos_ask() returns and tells. */
 static bool tells(struct block_device *bdev, unsigned int bytes, u64 now_ns,
-		  enum blk_linnos_expected answer, u32 known, u32 flags)
+		  enum blk_linnos_expected expected, u32 known, u32 flags)
 {
 	struct blk_expect_drive drive = { 7, 7, 7, 7 };
 
-	return blk_linnos_ask(bdev, bytes, now_ns, false, &drive) == answer &&
+	return blk_linnos_ask(bdev, bytes, now_ns, false, &drive) == expected &&
 	       drive.fd == 7 && drive.known == known && drive.flags == flags &&
 	       drive.latency_us == 0;
 }
@@ -1510,602 +1156,267 @@ static bool tells(struct block_device *bdev, unsigned int bytes, u64 now_ns,
 /* In full: from what it is known, and how old that is. */
 static void linnos_test_ask(struct kunit *test)
 {
-	struct linnos_fixture *fx = test->priv;
-	struct blk_linnos *linnos = fx->linnos;
+	const u32 slow = BLK_EXPECT_SLOW, stale = BLK_EXPECT_STALE;
+	const u32 verdict = BLK_EXPECT_VERDICT;
+	struct blk_linnos *linnos = policy_of(test);
+	struct blk_linnos *bare = linnos_alloc(linnos->disk);
 	struct block_device *bdev;
-	struct linnos_io io;
+	struct sent sent;
 
 	bdev = kunit_kzalloc(test, sizeof(*bdev), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, bdev);
-	bdev->bd_disk = &fx->disk;
-	linnos->probe_after_us = 50;
-	linnos->probe_after_revokes = 0;
-
-	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, 0, BLK_LINNOS_UNKNOWN,
+	KUNIT_ASSERT_NOT_NULL(test, bare);
+	bdev->bd_disk = linnos->disk;
+	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, 1, UNKNOWN,
 				      BLK_EXPECT_NO_POLICY, 0));
-	fx->disk.linnos = linnos;
-	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, 0, BLK_LINNOS_UNKNOWN,
-				      BLK_EXPECT_OFF, 0));
-	linnos->mode = LINNOS_OBSERVE;
-	linnos->awake = true;
-	linnos_forget_past(linnos, 1000000);
-	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, 1000000, BLK_LINNOS_UNKNOWN,
-				      BLK_EXPECT_NO_MODEL, 0));
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, 1050000, BLK_LINNOS_FAST,
-				      BLK_EXPECT_VERDICT, 0));
+	linnos->disk->linnos = bare;
 	KUNIT_EXPECT_TRUE(test,
-			  tells(bdev, SLOW_BYTES, 1050000, BLK_LINNOS_SLOW,
-				BLK_EXPECT_VERDICT, BLK_EXPECT_SLOW));
+			  tells(bdev, 4096, 1, UNKNOWN, BLK_EXPECT_OFF, 0));
+	bare->mode = LINNOS_OBSERVE;
+	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, 1, UNKNOWN,
+				      BLK_EXPECT_NO_MODEL, 0));
+	KUNIT_EXPECT_EQ(test, (int)blk_linnos_expect(bdev, SLOW_BYTES),
+			UNKNOWN);
+	linnos_free(bare);
+
+	linnos->disk->linnos = linnos;
+	linnos->probe_after_us = 50;
+	linnos_drive_forget(&linnos->drive, START_NS);
+	take_us(linnos, 1, 10, START_NS);
+	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, START_NS + 50000, FAST,
+				      verdict, 0));
+	linnos_drive_forget(&linnos->drive, START_NS);
+	take_us(linnos, 1, 10, START_NS);
+	KUNIT_EXPECT_TRUE(test, tells(bdev, SLOW_BYTES, START_NS + 50000, SLOW,
+				      verdict, slow));
 	/* stale; of a drive that is slow one asker looks */
-	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, 1050001, BLK_LINNOS_FAST,
-				      BLK_EXPECT_VERDICT, BLK_EXPECT_STALE));
-	KUNIT_EXPECT_TRUE(test, tells(bdev, SLOW_BYTES, 1050001,
-				      BLK_LINNOS_PROBE, BLK_EXPECT_VERDICT,
-				      BLK_EXPECT_SLOW | BLK_EXPECT_STALE |
-					      BLK_EXPECT_PROBE));
-	KUNIT_EXPECT_TRUE(test, tells(bdev, SLOW_BYTES, 1050002,
-				      BLK_LINNOS_SLOW, BLK_EXPECT_VERDICT,
-				      BLK_EXPECT_SLOW | BLK_EXPECT_STALE));
+	KUNIT_EXPECT_TRUE(test,
+			  tells(bdev, SLOW_BYTES, START_NS + 50001, PROBE,
+				verdict, slow | stale | BLK_EXPECT_PROBE));
+	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, START_NS + 50001, FAST,
+				      verdict, stale));
+	send(linnos, &sent, REQ_OP_READ, 4096, START_NS + 50002);
+	KUNIT_EXPECT_TRUE(test, tells(bdev, SLOW_BYTES, START_NS + 50002, SLOW,
+				      verdict, slow | stale));
+	answer(linnos, &sent, BLK_STS_OK, START_NS + 50003);
 	/* it has answered, and another does not come back */
-	arrive(fx, &io, REQ_OP_READ, 4096, false, 1050003);
-	complete_io(fx, &io, BLK_STS_OK, 1100000);
-	mutex_lock(&linnos->lock);
-	linnos_set_stall(linnos, 10);
-	mutex_unlock(&linnos->lock);
-	arrive(fx, &io, REQ_OP_READ, 4096, false, 1100000);
-	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, 1150000, BLK_LINNOS_SLOW,
-				      BLK_EXPECT_VERDICT,
-				      BLK_EXPECT_SLOW | BLK_EXPECT_STALLED));
-	complete_io(fx, &io, BLK_STS_OK, 1150000);
-	linnos->awake = false;
+	linnos->stall_us = 10;
+	linnos->drive.watching = true;
+	send(linnos, &sent, REQ_OP_READ, 4096, START_NS + 50003);
+	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, START_NS + 70000, SLOW,
+				      verdict, slow | BLK_EXPECT_STALLED));
+	answer(linnos, &sent, BLK_STS_OK, START_NS + 70000);
+	linnos->disk->linnos = NULL;
 }
 
 /* Who only looks changes nothing, and may do so at any time. */
 static void linnos_test_look(struct kunit *test)
 {
-	const u32 slow = BLK_EXPECT_SLOW | BLK_EXPECT_STALE;
-	struct linnos_fixture *fx = test->priv;
-	struct blk_linnos *linnos = fx->linnos;
+	struct blk_linnos *linnos = policy_of(test);
 	struct blk_expect_drive drive;
-	struct block_device *bdev;
+	struct linnos_drive *before;
 	int i;
 
-	bdev = kunit_kzalloc(test, sizeof(*bdev), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, bdev);
-	bdev->bd_disk = &fx->disk;
-	fx->disk.linnos = linnos;
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	linnos->mode = LINNOS_OBSERVE;
-	blk_linnos_ask(bdev, 4096, 0, true, &drive);
-	KUNIT_EXPECT_EQ(test, drive.known, BLK_EXPECT_ASLEEP);
-	flush_work(&linnos->wake_work);
-	KUNIT_EXPECT_FALSE(test, linnos->awake);
-
-	linnos->awake = true;
+	before = kunit_kmalloc(test, sizeof(*before), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, before);
 	linnos->probe_after_us = 50;
 	linnos->probe_after_revokes = 2;
-	linnos_forget_past(linnos, 1000000);
-	linnos->look[0].trust = 3;
+	linnos_drive_forget(&linnos->drive, START_NS);
+	linnos->drive.look[0].window = 1;
+	memcpy(before, &linnos->drive, sizeof(*before));
 	for (i = 0; i < 10; i++) {
 		KUNIT_EXPECT_EQ(test,
-				(int)blk_linnos_ask(bdev, SLOW_BYTES, 2000000,
-						    true, &drive),
-				BLK_LINNOS_SLOW);
-		KUNIT_EXPECT_EQ(test, drive.flags, slow);
+				linnos_expect(linnos, SLOW_BYTES, 2 * START_NS,
+					      true, &drive),
+				SLOW);
+		KUNIT_EXPECT_EQ(test, drive.flags,
+				BLK_EXPECT_SLOW | BLK_EXPECT_STALE);
 		KUNIT_EXPECT_EQ(test,
-				(int)blk_linnos_ask(bdev, 4096, 2000000, true,
-						    &drive),
-				BLK_LINNOS_FAST);
+				linnos_expect(linnos, 4096, 2 * START_NS, true,
+					      &drive),
+				FAST);
 		KUNIT_EXPECT_EQ(test, drive.flags, BLK_EXPECT_STALE);
 	}
-	KUNIT_EXPECT_EQ(test, (int)linnos->look[0].trust, 3);
-	KUNIT_EXPECT_FALSE(test, linnos->hinted);
-	KUNIT_EXPECT_EQ(test, atomic_read(&linnos->look[0].revokes), 0);
-	KUNIT_EXPECT_EQ(test, atomic64_read(&linnos->probe[0]), 0);
-	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 0);
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(linnos), 0);
-	linnos->awake = false;
+	KUNIT_EXPECT_MEMEQ(test, &linnos->drive, before, sizeof(*before));
+	KUNIT_EXPECT_EQ(test, stat_of(test, LINNOS_STAT_PROBES), 0);
 }
 
-static struct kunit_case linnos_expectation_cases[] = {
+/* All at once */
+
+#define THREADS 8
+#define THREAD_IOS 10000
+#define THREAD_DEPTH 20
+
+struct race {
+	struct blk_linnos *linnos;
+	struct sent *sent; /* of all */
+	atomic_t ready;
+	atomic_t running;
+};
+
+/* Reads and writes begin, grow and end, some not answered, as if issued now. */
+static int race_thread(void *argument)
+{
+	struct race *race = argument;
+	struct blk_linnos *linnos = race->linnos;
+	int nr = atomic_inc_return(&race->ready), n;
+	struct sent *own = race->sent + (nr - 1) * THREAD_DEPTH;
+	u32 x = nr;
+
+	for (n = 0; n < THREAD_IOS + THREAD_DEPTH; n++) {
+		/* the clock of a guest may stand still, at zero */
+		u64 now_ns = ktime_get_ns() + START_NS;
+		struct sent *sent = &own[n % THREAD_DEPTH];
+		blk_opf_t opf = xorshift32(&x) % 4 ? REQ_OP_READ : REQ_OP_WRITE;
+
+		if (n >= THREAD_DEPTH) {
+			__blk_linnos_answer(&sent->rq, xorshift32(&x) % 8 ?
+							       BLK_STS_OK :
+							       BLK_STS_IOERR);
+			blk_linnos_ops.done(&linnos->rqos, &sent->rq);
+		}
+		if (n >= THREAD_IOS)
+			continue;
+		if (opf == REQ_OP_READ && xorshift32(&x) % 2)
+			opf |= REQ_LATCRIT;
+		send(linnos, sent, opf, 512 << xorshift32(&x) % 13, now_ns);
+		blk_linnos_ops.merge(&linnos->rqos, &sent->rq, &sent->bio);
+		expected_of(linnos, 4096, now_ns);
+		if (xorshift32(&x) % 64 == 0)
+			usleep_range(1, 2);
+	}
+	atomic_dec(&race->running);
+	return 0;
+}
+
+/* A copy as a decision takes it: is it of one moment? */
+static bool is_consistent(struct blk_linnos *linnos,
+			  struct linnos_history *copy)
+{
+	u64 n = 0, newest = 0;
+	u32 size;
+	unsigned int seq;
+
+	do {
+		seq = read_seqcount_begin(&linnos->history_seq);
+		memcpy(copy, &linnos->drive.history, sizeof(*copy));
+	} while (read_seqcount_retry(&linnos->history_seq, seq));
+	for (size = 0; size < LINNOS_SIZES; size++) {
+		u32 i = (copy->n[size] - 1) % LINNOS_HISTORY;
+
+		n += copy->n[size];
+		newest = max(newest, copy->last[size][i].nr);
+	}
+	return n == copy->nr && newest == copy->nr;
+}
+
+static void linnos_test_race(struct kunit *test)
+{
+	struct blk_linnos *linnos = policy_of(test);
+	struct linnos_drive *drive = &linnos->drive;
+	struct linnos_history *copy;
+	struct task_struct *task;
+	int i, inconsistent = 0;
+	struct race *race;
+
+	race = kunit_kzalloc(test, sizeof(*race), GFP_KERNEL);
+	copy = kunit_kzalloc(test, sizeof(*copy), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, race);
+	KUNIT_ASSERT_NOT_NULL(test, copy);
+	race->linnos = linnos;
+	race->sent = kunit_kcalloc(test, THREADS * THREAD_DEPTH,
+				   sizeof(*race->sent), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, race->sent);
+	linnos->probe_after_revokes = 100;
+	for (i = 0; i < THREADS; i++) {
+		atomic_inc(&race->running);
+		task = kthread_run(race_thread, race, "linnos-race/%d", i);
+		if (IS_ERR(task))
+			atomic_dec(&race->running);
+		KUNIT_EXPECT_FALSE(test, IS_ERR(task));
+	}
+	while (atomic_read(&race->running)) {
+		/* places are taken now and then, and left in any case */
+		WRITE_ONCE(drive->watching, !drive->watching);
+		inconsistent += !is_consistent(linnos, copy);
+		usleep_range(1, 2);
+	}
+	KUNIT_EXPECT_EQ(test, inconsistent, 0);
+	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
+	for (i = 0; i < LINNOS_SIZES; i++) {
+		KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[i].in_flight),
+				0);
+		KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[i].against), 0);
+		KUNIT_EXPECT_GT(test, drive->history.n[i], 0);
+	}
+	for (i = 0; i < ARRAY_SIZE(drive->places.taken); i++)
+		KUNIT_EXPECT_EQ(test, drive->places.taken[i], 0);
+	KUNIT_EXPECT_EQ(test, latencies_in_all(test), drive->history.nr);
+}
+
+static struct kunit_case linnos_drive_cases[] = {
+	KUNIT_CASE(linnos_test_pending),
+	KUNIT_CASE(linnos_test_largest),
+	KUNIT_CASE(linnos_test_counted_once),
+	KUNIT_CASE(linnos_test_latency),
+	KUNIT_CASE(linnos_test_places),
+	KUNIT_CASE(linnos_test_history),
+	KUNIT_CASE(linnos_test_history_wraps),
+	KUNIT_CASE(linnos_test_views),
+	KUNIT_CASE(linnos_test_latency_buckets),
+	KUNIT_CASE(linnos_test_look_after_time),
+	KUNIT_CASE(linnos_test_look_chosen),
+	KUNIT_CASE(linnos_test_look_after_refused),
+	KUNIT_CASE(linnos_test_look_lost),
+	KUNIT_CASE(linnos_test_look_third),
+	KUNIT_CASE(linnos_test_window_alone),
+	KUNIT_CASE(linnos_test_window_larger),
+	KUNIT_CASE(linnos_test_look_orders),
+	KUNIT_CASE(linnos_test_silent),
+	{}
+};
+
+static struct kunit_suite linnos_drive_suite = {
+	.name = "linnos-drive",
+	.init = linnos_test_init,
+	.exit = linnos_test_exit,
+	.test_cases = linnos_drive_cases,
+};
+
+static struct kunit_case linnos_policy_cases[] = {
+	KUNIT_CASE(linnos_test_requests),
+	KUNIT_CASE(linnos_test_answers),
+	KUNIT_CASE(linnos_test_modes),
+	KUNIT_CASE(linnos_test_no_model),
+	KUNIT_CASE(linnos_test_enforce),
+	KUNIT_CASE(linnos_test_observe),
+	KUNIT_CASE(linnos_test_decided_once),
+	KUNIT_CASE(linnos_test_probes),
+	KUNIT_CASE(linnos_test_stall),
 	KUNIT_CASE(linnos_test_best),
 	KUNIT_CASE(linnos_test_expect),
-	KUNIT_CASE(linnos_test_expect_stalled),
 	KUNIT_CASE(linnos_test_expect_probe),
-	KUNIT_CASE(linnos_test_expect_probe_after_answers),
-	KUNIT_CASE(linnos_test_expect_never_sends),
-	KUNIT_CASE(linnos_test_expect_unknown),
 	KUNIT_CASE(linnos_test_ask),
 	KUNIT_CASE(linnos_test_look),
 	{}
 };
 
-static struct kunit_suite linnos_expectation_suite = {
-	.name = "linnos-expectation",
-	.init = linnos_test_init,
+static struct kunit_suite linnos_policy_suite = {
+	.name = "linnos-policy",
+	.init = linnos_policy_test_init,
 	.exit = linnos_test_exit,
-	.test_cases = linnos_expectation_cases,
+	.test_cases = linnos_policy_cases,
 };
 
-static struct kunit_case linnos_admission_cases[] = {
-	KUNIT_CASE(linnos_test_no_model),
-	KUNIT_CASE(linnos_test_enforce),
-	KUNIT_CASE(linnos_test_observe),
-	KUNIT_CASE(linnos_test_probe_after_revokes),
-	KUNIT_CASE(linnos_test_trust),
-	KUNIT_CASE(linnos_test_no_larger),
-	KUNIT_CASE(linnos_test_probe_without_verdict),
-	KUNIT_CASE(linnos_test_probe_after_time),
-	KUNIT_CASE(linnos_test_probe_held_up),
-	KUNIT_CASE(linnos_test_probe_long_ago),
-	KUNIT_CASE(linnos_test_chosen_only),
-	KUNIT_CASE(linnos_test_asker_sends),
-	KUNIT_CASE(linnos_test_probe_of_its_size),
-	KUNIT_CASE(linnos_test_trust_of_small_ones),
-	KUNIT_CASE(linnos_test_trust_of_split_ones),
-	KUNIT_CASE(linnos_test_probe_race),
-	KUNIT_CASE(linnos_test_stall),
-	KUNIT_CASE(linnos_test_decisions),
-	{}
-};
-
-static struct kunit_suite linnos_admission_suite = {
-	.name = "linnos-admission",
-	.init = linnos_test_init,
-	.exit = linnos_test_exit,
-	.test_cases = linnos_admission_cases,
-};
-
-/* Many CPUs: the others are made up, but for the last test */
-
-#define TEST_QUIET_NS 8000
-#define TEST_HELD 16
-
-static int linnos_cpus_test_init(struct kunit *test)
-{
-	int ret = linnos_test_init(test);
-	struct linnos_fixture *fx = test->priv;
-
-	if (ret)
-		return ret;
-	fx->linnos->mode = LINNOS_OBSERVE;
-	fx->linnos->quiet_ns = TEST_QUIET_NS;
-	fx->linnos->held_most = TEST_HELD;
-	/* the test, that is: what it did is on the line of this CPU */
-	return set_cpus_allowed_ptr(current,
-				    cpumask_of(raw_smp_processor_id()));
-}
-
-static void linnos_cpus_test_exit(struct kunit *test)
-{
-	set_cpus_allowed_ptr(current, cpu_possible_mask);
-	linnos_test_exit(test);
-}
-
-static struct linnos_cpu *this_line(struct linnos_fixture *fx)
-{
-	return raw_cpu_ptr(fx->linnos->cpus);
-}
-
-/* What all CPUs see, without what any of them holds. */
-static s32 pages_for_all(struct linnos_fixture *fx)
-{
-	return linnos_pages_of(atomic64_read(&fx->linnos->in_flight));
-}
-
-static u32 pages_here(struct linnos_fixture *fx)
-{
-	struct linnos_seen seen;
-
-	linnos_see(fx->linnos, &seen);
-	return seen.pages;
-}
-
-/* A read of this CPU ends right after one of another, or when told. */
-static void end_after_other(struct linnos_fixture *fx, u64 other_ns, u64 now_ns)
-{
-	struct linnos_io io;
-
-	fx->linnos->history[0].cpu = raw_smp_processor_id() + 1;
-	fx->linnos->recorded_ns = other_ns;
-	arrive(fx, &io, REQ_OP_READ, 4096, false, now_ns - 1000);
-	complete_io(fx, &io, BLK_STS_OK, now_ns);
-}
-
-static void make_quiet(struct linnos_fixture *fx, u64 now_ns)
-{
-	int i;
-
-	for (i = 0; i < MET_OFTEN; i++)
-		end_after_other(fx, now_ns - 100, now_ns);
-	/* the end of the last one is held */
-	linnos_collect(fx->linnos);
-}
-
-/* A CPU that has the drive to itself: all is where all see it, however fast. */
-static void linnos_test_alone(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_io hinted, write, plain;
-	int i;
-
-	for (i = 0; i < 200; i++) {
-		u64 now_ns = NSEC_PER_SEC + 10 * i;
-
-		arrive(fx, &hinted, REQ_OP_READ, 4096, true, now_ns);
-		arrive(fx, &write, REQ_OP_WRITE, 8192, false, now_ns);
-		arrive(fx, &plain, REQ_OP_READ, 4096, false, now_ns);
-		KUNIT_EXPECT_EQ(test, pages_for_all(fx), 4);
-		KUNIT_EXPECT_EQ(test, plain.io.pending, 4);
-		complete_io(fx, &plain, BLK_STS_OK, now_ns + 1);
-		complete_io(fx, &write, BLK_STS_OK, now_ns + 2);
-		complete_io(fx, &hinted, BLK_STS_OK, now_ns + 3);
-		KUNIT_EXPECT_EQ(test, pages_for_all(fx), 0);
-		KUNIT_EXPECT_EQ(test, fx->linnos->history[0].generation,
-				2 * (i + 1));
-		KUNIT_EXPECT_EQ(test, fx->linnos->recorded_ns, now_ns + 3);
-	}
-	KUNIT_EXPECT_EQ(test, this_line(fx)->quiet_until_ns, 0);
-	KUNIT_EXPECT_FALSE(test, fx->linnos->held_back);
-}
-
-static void linnos_test_meets(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	u64 now_ns = NSEC_PER_SEC;
-	int i;
-
-	/* not if the other was long ago */
-	for (i = 0; i < 20; i++)
-		end_after_other(fx, now_ns - MET_NS - 1, now_ns);
-	KUNIT_EXPECT_EQ(test, this_line(fx)->quiet_until_ns, 0);
-	/* nor if only every second read meets one */
-	for (i = 0; i < 20; i++)
-		end_after_other(fx, now_ns - (i % 2 ? MET_NS + 1 : 0), now_ns);
-	KUNIT_EXPECT_EQ(test, this_line(fx)->quiet_until_ns, 0);
-	KUNIT_EXPECT_EQ(test, fx->linnos->history[0].generation, 40);
-	make_quiet(fx, now_ns);
-	KUNIT_EXPECT_EQ(test, this_line(fx)->quiet_until_ns,
-			now_ns + TEST_QUIET_NS);
-	KUNIT_EXPECT_EQ(test, fx->linnos->history[0].generation, 44);
-
-	/* no read is recorded before that, and then one */
-	end_after_other(fx, now_ns, now_ns + TEST_QUIET_NS - 1);
-	KUNIT_EXPECT_EQ(test, this_line(fx)->left_out, 1);
-	KUNIT_EXPECT_EQ(test, fx->linnos->history[0].generation, 44);
-	KUNIT_EXPECT_EQ(test, fx->linnos->last_read_ns, now_ns);
-	now_ns += TEST_QUIET_NS;
-	end_after_other(fx, now_ns - APART_NS, now_ns);
-	KUNIT_EXPECT_EQ(test, fx->linnos->history[0].generation, 45);
-	KUNIT_EXPECT_EQ(test, fx->linnos->last_read_ns, now_ns);
-	KUNIT_EXPECT_EQ(test, this_line(fx)->quiet_until_ns,
-			now_ns + TEST_QUIET_NS);
-	/* others come seldom now: each read is recorded */
-	for (i = 0; i < 3; i++) {
-		now_ns += APART_NS + 1;
-		end_after_other(fx, now_ns - APART_NS - 1, now_ns);
-	}
-	KUNIT_EXPECT_EQ(test, fx->linnos->history[0].generation, 48);
-	KUNIT_EXPECT_EQ(test, this_line(fx)->quiet_until_ns, 0);
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
-}
-
-/* What a quiet CPU holds is its own to see, and never much. */
-static void linnos_test_holds(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_io write, *io;
-	u64 now_ns = NSEC_PER_SEC;
-	int i;
-
-	io = kunit_kcalloc(test, TEST_HELD, sizeof(*io), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, io);
-	make_quiet(fx, now_ns);
-	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 0);
-	for (i = 0; i < TEST_HELD; i++) {
-		arrive(fx, &io[i], REQ_OP_READ, 4096, false, now_ns);
-		KUNIT_EXPECT_EQ(test, io[i].io.pending, i + 1);
-		KUNIT_EXPECT_EQ(test, pages_here(fx), i + 1);
-		KUNIT_EXPECT_EQ(test, pages_for_all(fx),
-				i < TEST_HELD - 1 ? 0 : TEST_HELD);
-	}
-	KUNIT_EXPECT_TRUE(test, fx->linnos->held_back);
-	/* counted out, and a write of so many pages beside */
-	for (i = 0; i < TEST_HELD - 1; i++)
-		complete_io(fx, &io[i], BLK_STS_OK, now_ns);
-	KUNIT_EXPECT_EQ(test, pages_for_all(fx), TEST_HELD);
-	KUNIT_EXPECT_EQ(test, pages_here(fx), 1);
-	KUNIT_EXPECT_EQ(test, linnos_reads_in_flight(fx->linnos), 1);
-	arrive(fx, &write, REQ_OP_WRITE, 128 * 4096, false, now_ns);
-	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 129);
-	KUNIT_EXPECT_EQ(test, atomic64_read(&this_line(fx)->in_flight), 0);
-	complete_io(fx, &write, BLK_STS_OK, now_ns);
-	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 1);
-	/* with its first count after it was quiet it has nothing left */
-	complete_io(fx, &io[TEST_HELD - 1], BLK_STS_OK, now_ns);
-	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 1);
-	arrive(fx, &io[0], REQ_OP_READ, 4096, true, now_ns + TEST_QUIET_NS);
-	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 1);
-	KUNIT_EXPECT_EQ(test, atomic64_read(&this_line(fx)->in_flight), 0);
-	complete_io(fx, &io[0], BLK_STS_OK, now_ns + TEST_QUIET_NS);
-	KUNIT_EXPECT_EQ(test, atomic64_read(&fx->linnos->in_flight),
-			IN_FLIGHT_DISK);
-}
-
-/* Of another CPU nobody knows what it holds, but for a millisecond. */
-static void linnos_test_collects(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	u64 now_ns = NSEC_PER_SEC;
-	struct linnos_io io, write;
-
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	expected_of(fx, 4096, now_ns);
-	make_quiet(fx, now_ns);
-	arrive(fx, &io, REQ_OP_READ, 8192, false, now_ns);
-	arrive(fx, &write, REQ_OP_WRITE, 4096, false, now_ns);
-	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 0);
-	fx->linnos->collected_ns = now_ns;
-	expected_of(fx, 4096, now_ns + HELD_NS - 1);
-	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 0);
-	expected_of(fx, 4096, now_ns + HELD_NS);
-	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 3);
-	KUNIT_EXPECT_EQ(test, pages_here(fx), 3);
-	KUNIT_EXPECT_FALSE(test, fx->linnos->held_back);
-	/* and what it counts out after that, should it be quiet */
-	WRITE_ONCE(this_line(fx)->quiet_until_ns, S64_MAX);
-	complete_io(fx, &write, BLK_STS_OK, now_ns);
-	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 3);
-	KUNIT_EXPECT_TRUE(test, fx->linnos->held_back);
-	complete_io(fx, &io, BLK_STS_IOERR, now_ns);
-	expected_of(fx, 4096, now_ns + 2 * HELD_NS);
-	KUNIT_EXPECT_EQ(test, atomic64_read(&fx->linnos->in_flight),
-			IN_FLIGHT_DISK);
-}
-
-/* A probe has much to tell, whoever is quiet. */
-static void linnos_test_quiet_probe(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	u64 now_ns = NSEC_PER_SEC;
-	struct linnos_io probe;
-	u32 generation;
-
-	KUNIT_ASSERT_EQ(test, upload(fx, FILE_BYTES), 0);
-	make_quiet(fx, now_ns);
-	fx->linnos->mode = LINNOS_ENFORCE;
-	fx->linnos->probe_after_us = 0;
-	fx->linnos->probe_after_revokes = 1;
-	atomic_set(&fx->linnos->look[0].revokes, 1);
-	KUNIT_ASSERT_EQ(test, admitted_of(fx, 1, &probe), 1);
-	probe.start_ns = now_ns;
-	WRITE_ONCE(this_line(fx)->quiet_until_ns, now_ns + TEST_QUIET_NS);
-	generation = fx->linnos->history[0].generation;
-	complete_io(fx, &probe, BLK_STS_OK, now_ns + 1000);
-	KUNIT_EXPECT_EQ(test, fx->linnos->history[0].generation,
-			generation + 1);
-	KUNIT_EXPECT_EQ(test, fx->linnos->last_read_ns, now_ns + 1000);
-	KUNIT_EXPECT_EQ(test, atomic_read(&fx->linnos->look[0].revokes), 0);
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
-}
-
-/* The stall rule has to know of every read. */
-static void linnos_test_stall_ends_quiet(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	u64 now_ns = NSEC_PER_SEC;
-	struct linnos_io io;
-	u32 generation;
-
-	make_quiet(fx, now_ns);
-	arrive(fx, &io, REQ_OP_READ, 4096, false, now_ns);
-	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 0);
-	mutex_lock(&fx->linnos->lock);
-	linnos_set_stall(fx->linnos, 500);
-	mutex_unlock(&fx->linnos->lock);
-	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 1);
-	generation = fx->linnos->history[0].generation;
-	complete_io(fx, &io, BLK_STS_OK, now_ns);
-	KUNIT_EXPECT_EQ(test, pages_for_all(fx), 0);
-	KUNIT_EXPECT_EQ(test, fx->linnos->history[0].generation,
-			generation + 1);
-	mutex_lock(&fx->linnos->lock);
-	linnos_set_stall(fx->linnos, 0);
-	mutex_unlock(&fx->linnos->lock);
-	KUNIT_EXPECT_EQ(test, !fx->linnos->quiet_ns, num_possible_cpus() == 1);
-}
-
-struct linnos_on_cpu {
-	struct linnos_fixture *fx;
-	struct linnos_io *io;
-	enum req_op op;
-	unsigned int bytes;
-	u64 now_ns;
-	u32 seen;
-};
-
-static void arrive_there(void *argument)
-{
-	struct linnos_on_cpu *on = argument;
-
-	WRITE_ONCE(this_line(on->fx)->quiet_until_ns, S64_MAX);
-	arrive(on->fx, on->io, on->op, on->bytes, false, on->now_ns);
-	on->seen = pages_here(on->fx);
-}
-
-static void complete_there(void *argument)
-{
-	struct linnos_on_cpu *on = argument;
-
-	complete_io(on->fx, on->io, BLK_STS_OK, on->now_ns);
-	on->seen = pages_here(on->fx);
-}
-
-/* The CPUs there are, all quiet, count in and out what others count out and in. */
-static void linnos_test_cpus_agree(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	int bound = (num_online_cpus() - 1) * (TEST_HELD - 1);
-	struct linnos_on_cpu on = { .fx = fx };
-	int n, depth = 0, off = 0, cpu, which;
-	struct linnos_io *io;
-	struct rnd_state rnd;
-	s32 pages = 0;
-
-	io = kunit_kcalloc(test, 64, sizeof(*io), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, io);
-	prandom_seed_state(&rnd, SEED);
-	for (n = 0; n < 4000; n++) {
-		cpu = cpumask_nth(prandom_u32_state(&rnd) % num_online_cpus(),
-				  cpu_online_mask);
-		on.now_ns = NSEC_PER_SEC + 100 * n;
-		if (depth < 64 && prandom_u32_state(&rnd) % 2) {
-			on.io = &io[depth++];
-			on.bytes = 4096 * (1 + prandom_u32_state(&rnd) % 4);
-			on.op = n % 3 ? REQ_OP_READ : REQ_OP_WRITE;
-			pages += on.bytes / 4096;
-			smp_call_function_single(cpu, arrive_there, &on, true);
-		} else if (depth) {
-			which = prandom_u32_state(&rnd) % depth;
-			on.io = &io[which];
-			pages -= on.io->io.pages;
-			smp_call_function_single(cpu, complete_there, &on,
-						 true);
-			io[which] = io[--depth];
-		} else {
-			continue;
-		}
-		off = max(off, abs((s32)on.seen - pages));
-		KUNIT_ASSERT_EQ(test, linnos_pending_pages(fx->linnos), pages);
-	}
-	kunit_info(test, "%d CPUs, off by %d pages, %d at most",
-		   num_online_cpus(), off, bound);
-	KUNIT_EXPECT_LE(test, off, bound);
-	while (depth--) {
-		on.io = &io[depth];
-		complete_there(&on);
-	}
-	linnos_count_exactly(fx->linnos);
-	KUNIT_EXPECT_EQ(test, atomic64_read(&fx->linnos->in_flight),
-			IN_FLIGHT_DISK);
-}
-
-#define RACE_SLOTS 16
-#define RACE_STEPS 5000
-
-struct linnos_race {
-	struct linnos_fixture *fx;
-	struct linnos_io *slot[RACE_SLOTS]; /* in flight, for anyone to end */
-	atomic_t running;
-	struct completion done;
-};
-
-/* Counts in, and out what any CPU has counted in; quiet now and then. */
-static int race_on_cpu(void *argument)
-{
-	struct linnos_race *race = argument;
-	struct linnos_fixture *fx = race->fx;
-	struct linnos_io *io = NULL;
-	struct rnd_state rnd;
-	int n;
-
-	prandom_seed_state(&rnd, SEED + raw_smp_processor_id());
-	for (n = 0; n < RACE_STEPS; n++) {
-		u32 random = prandom_u32_state(&rnd);
-		enum req_op op = random & 1 ? REQ_OP_READ : REQ_OP_WRITE;
-
-		if (!(random & 0x70))
-			WRITE_ONCE(this_line(fx)->quiet_until_ns,
-				   random & 0x180 ? S64_MAX : 0);
-		if (!io)
-			io = kmalloc(sizeof(*io), GFP_KERNEL);
-		if (!io)
-			break;
-		arrive(fx, io, op, 4096 * (1 + (random >> 9) % 20), false, n);
-		io = xchg(&race->slot[(random >> 16) % RACE_SLOTS], io);
-		if (io)
-			complete_io(fx, io, BLK_STS_OK, n + 1);
-		cond_resched();
-	}
-	kfree(io);
-	if (atomic_dec_and_test(&race->running))
-		complete(&race->done);
-	return 0;
-}
-
-/* All CPUs at once, while somebody wants it exact, and not any more. */
-static void linnos_test_cpus_race(struct kunit *test)
-{
-	struct linnos_fixture *fx = test->priv;
-	struct linnos_race *race;
-	struct linnos_seen seen;
-	int i, cpu;
-
-	race = kunit_kzalloc(test, sizeof(*race), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, race);
-	fx->linnos->watch = kzalloc(sizeof(*fx->linnos->watch), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, fx->linnos->watch);
-	fx->linnos->watching = true;
-	race->fx = fx;
-	init_completion(&race->done);
-	atomic_set(&race->running, 1);
-	for_each_online_cpu(cpu) {
-		struct task_struct *task;
-
-		atomic_inc(&race->running);
-		task = kthread_create(race_on_cpu, race, "linnos-race/%d", cpu);
-		KUNIT_ASSERT_FALSE(test, IS_ERR(task));
-		kthread_bind(task, cpu);
-		wake_up_process(task);
-	}
-	for (i = 0; i < 10; i++) {
-		mutex_lock(&fx->linnos->lock);
-		linnos_set_stall(fx->linnos, 1000000);
-		linnos_set_stall(fx->linnos, 0);
-		mutex_unlock(&fx->linnos->lock);
-		/* where there is one CPU, too */
-		WRITE_ONCE(fx->linnos->quiet_ns, TEST_QUIET_NS);
-		linnos_collect_late(fx->linnos, i * 10 * HELD_NS);
-		usleep_range(1000, 2000);
-	}
-	if (!atomic_dec_and_test(&race->running))
-		wait_for_completion(&race->done);
-	for (i = 0; i < RACE_SLOTS; i++) {
-		if (race->slot[i])
-			complete_io(fx, race->slot[i], BLK_STS_OK, 0);
-		kfree(race->slot[i]);
-	}
-	KUNIT_EXPECT_EQ(test, linnos_pending_pages(fx->linnos), 0);
-	KUNIT_EXPECT_EQ(test, linnos_reads_in_flight(fx->linnos), 0);
-	WRITE_ONCE(fx->linnos->quiet_ns, TEST_QUIET_NS);
-	linnos_count_exactly(fx->linnos);
-	KUNIT_EXPECT_EQ(test, atomic64_read(&fx->linnos->in_flight),
-			IN_FLIGHT_DISK);
-	linnos_see(fx->linnos, &seen);
-	KUNIT_EXPECT_EQ(test, seen.write_pages, 0);
-	for (i = 0; i < ARRAY_SIZE(fx->linnos->watch->taken); i++)
-		KUNIT_EXPECT_EQ(test, fx->linnos->watch->taken[i], 0);
-}
-
-static struct kunit_case linnos_cpus_cases[] = {
-	KUNIT_CASE(linnos_test_alone),
-	KUNIT_CASE(linnos_test_meets),
-	KUNIT_CASE(linnos_test_holds),
-	KUNIT_CASE(linnos_test_collects),
-	KUNIT_CASE(linnos_test_quiet_probe),
-	KUNIT_CASE(linnos_test_stall_ends_quiet),
-	KUNIT_CASE(linnos_test_cpus_agree),
-	KUNIT_CASE(linnos_test_cpus_race),
-	{}
-};
+static struct kunit_case linnos_cpus_cases[] = { KUNIT_CASE(linnos_test_race),
+						 {} };
 
 static struct kunit_suite linnos_cpus_suite = {
 	.name = "linnos-cpus",
-	.init = linnos_cpus_test_init,
-	.exit = linnos_cpus_test_exit,
+	.init = linnos_policy_test_init,
+	.exit = linnos_test_exit,
 	.test_cases = linnos_cpus_cases,
 };
 
-kunit_test_suites(&linnos_accounting_suite, &linnos_cpus_suite,
-		  &linnos_admission_suite, &linnos_expectation_suite);
+kunit_test_suites(&linnos_drive_suite, &linnos_policy_suite,
+		  &linnos_cpus_suite);

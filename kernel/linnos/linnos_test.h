@@ -13,6 +13,7 @@
 #include <linux/prandom.h>
 #include <linux/unaligned.h>
 
+#include "blk-linnos.h"
 #include "blk-linnos-policy.h"
 
 #define SEED 0x4c696e6e4f53ULL
@@ -100,12 +101,10 @@ static inline int linnos_test_init(struct kunit *test)
 	fx->linnos = linnos_alloc(&fx->disk);
 	if (!fx->linnos)
 		return -ENOMEM;
-	/* a test may be moved to another CPU at any time */
-	fx->linnos->quiet_ns = 0;
 	/* slow is late */
 	fx->linnos->failover_us = 0;
 	test->priv = fx;
-	return linnos_alloc_percpu(fx->linnos);
+	return linnos_alloc_stats(fx->linnos);
 }
 
 static inline void linnos_test_exit(struct kunit *test)
@@ -197,45 +196,78 @@ static inline int upload(struct linnos_fixture *fx, size_t bytes)
 	return ret;
 }
 
-struct linnos_io {
+#define HINTED_READ (REQ_OP_READ | REQ_LATCRIT)
+
+/* A bio and the request that it gets. */
+struct sent {
+	struct request rq;
 	struct bio bio;
-	struct bio_linnos io;
-	u64 start_ns;
 };
 
-/* A read or write arrives, has its request and is issued, all at once. */
-static inline bool arrive(struct linnos_fixture *fx, struct linnos_io *io,
-			  enum req_op op, unsigned int bytes, bool latcrit,
-			  u64 now_ns)
+static inline struct linnos_io *io_of(struct sent *sent)
 {
-	bool asks = latcrit && op == REQ_OP_READ;
+	return (struct linnos_io *)sent->rq.linnos;
+}
 
-	bio_init(&io->bio, NULL, NULL, 0, op);
-	io->bio.bi_iter.bi_size = bytes;
-	io->start_ns = now_ns;
-	if (asks && !linnos_decide(fx->linnos, &io->bio, now_ns))
+/* It gets its request, and is issued at once. */
+static inline void get_request(struct blk_linnos *linnos, struct sent *sent,
+			       u64 now_ns)
+{
+	struct linnos_io *io = io_of(sent);
+
+	blk_linnos_ops.track(&linnos->rqos, &sent->rq, &sent->bio);
+	/* not when this test runs, but when it says */
+	if (io->flags & LINNOS_IO_COUNTED && io->place)
+		linnos->drive.places.start_ns[io->place - 1] = now_ns;
+	linnos_io_issue(io, now_ns);
+}
+
+/* Return: whether it is admitted; only with %REQ_LATCRIT it may not be. */
+static inline bool send(struct blk_linnos *linnos, struct sent *sent,
+			blk_opf_t opf, unsigned int bytes, u64 now_ns)
+{
+	memset(sent, 0, sizeof(*sent));
+	bio_init(&sent->bio, NULL, NULL, 0, opf);
+	sent->bio.bi_iter.bi_size = bytes;
+	if (opf & REQ_LATCRIT && !linnos_decide(linnos, &sent->bio, now_ns))
 		return false;
-	linnos_arrive(fx->linnos, &io->bio);
-	linnos_start(fx->linnos, &io->bio, now_ns);
-	linnos_issued(fx->linnos, &io->bio);
-	io->io = linnos_unpack(&io->bio);
+	get_request(linnos, sent, now_ns);
 	return true;
 }
 
-static inline void complete_io(struct linnos_fixture *fx, struct linnos_io *io,
-			       blk_status_t status, u64 now_ns)
+static inline void answer(struct blk_linnos *linnos, struct sent *sent,
+			  blk_status_t status, u64 now_ns)
 {
-	if (!status)
-		linnos_served(fx->linnos, &io->bio, now_ns - io->start_ns,
-			      now_ns);
-	linnos_end(fx->linnos, &io->bio, status);
+	__blk_linnos_answer(&sent->rq, status);
+	linnos_done(linnos, io_of(sent), now_ns);
+}
+
+/* Reads without the hint, one after the other, of so many us each. */
+static inline void take_us(struct blk_linnos *linnos, int n, u32 us, u64 end_ns)
+{
+	struct sent sent;
+
+	while (n--) {
+		send(linnos, &sent, REQ_OP_READ, 4096, end_ns - us * 1000ULL);
+		answer(linnos, &sent, BLK_STS_OK, end_ns);
+	}
 }
 
 /* What somebody is told who has a read of so many bytes. */
-static inline int expected_of(struct linnos_fixture *fx, unsigned int bytes,
+static inline int expected_of(struct blk_linnos *linnos, unsigned int bytes,
 			      u64 now_ns)
 {
-	return linnos_expect(fx->linnos, bytes, now_ns, false, NULL);
+	return linnos_expect(linnos, bytes, now_ns, false, NULL);
+}
+
+static inline bool is_in_flight(const struct linnos_drive *drive, u32 reads,
+				u32 read_pages, u32 write_pages)
+{
+	struct linnos_load load;
+
+	linnos_see_load(drive, &load);
+	return load.reads == reads && load.read_pages == read_pages &&
+	       load.write_pages == write_pages;
 }
 
 #endif /* _LINNOS_TEST_H */

@@ -132,6 +132,8 @@ def _arguments(guest: QemuGuest, control: Path) -> list[str]:
         f"rootflags={_ROOT}",
         "ro",
         "quiet",
+        # The lab's drives have no hardware.
+        "blk_linnos.virtual=1",
         "console=ttyS0",
         # A panic reboots at once, and that ends QEMU.
         "panic=-1",

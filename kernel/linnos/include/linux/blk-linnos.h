@@ -13,6 +13,17 @@
 
 struct block_device;
 
+/* What was found about a latency-critical read. */
+enum linnos_reason {
+	LINNOS_PREDICTED_FAST = 0,
+	LINNOS_PREDICTED_SLOW = 1,
+	LINNOS_PROBE = 2, /* slow, and admitted all the same */
+	LINNOS_NO_MODEL = 4,
+	LINNOS_STALLED = 5, /* the model said fast, the stall rule slow */
+	LINNOS_KEPT = 6, /* slow, and no peer is sooner */
+	LINNOS_NO_CHOICE = 7, /* the model tells how long, and does not choose */
+};
+
 /**
  * enum blk_linnos_expected - what a drive is expected to do with a read now
  * @BLK_LINNOS_PROBE: it was slow, and nobody has looked for so long that it is
@@ -21,8 +32,8 @@ struct block_device;
  *	last were in time; and who gets it need not ask other drives.
  * @BLK_LINNOS_FAST: serve it fast
  * @BLK_LINNOS_UNKNOWN: there is nobody to tell: a drive without a policy or a
- *	model, or with a model that does not choose, one whose mode is off or that
- *	is asleep, or one that is gone. As good as a fast one.
+ *	model, or with a model that does not choose, one whose mode is off, or one
+ *	that is gone. As good as a fast one.
  * @BLK_LINNOS_SLOW: serve it slowly
  * @BLK_LINNOS_NOT_ASKED: for the caller, a drive that may not serve the read
  * @BLK_LINNOS_US: serve it within some time, by a model of latencies. In the
@@ -105,8 +116,7 @@ blk_linnos_lowest(const enum blk_linnos_expected *answers, unsigned int n)
  * asked tell microseconds, those are best that the lowest is not sooner than by
  * more than %BLK_LINNOS_MARGIN_PERCENT, slow or not: if all are, the least slow.
  * A stalled drive is later than all that are not. Otherwise fast ones are best,
- * those of which nothing is known (off, asleep, without a model, failed and
- * gone) among them, and microseconds do not count.
+ * those of which nothing is known (off, without a model, failed and gone) among them, and microseconds do not count.
  *
  * Return: a bit for each drive that no other is better than; 0 if none was
  * asked. With more than one bit set, LinnOS does not mind which.

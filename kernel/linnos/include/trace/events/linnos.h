@@ -13,16 +13,7 @@
 
 #define LINNOS_TRACE_HISTORY	4
 
-/* What was found about a latency-critical read. */
-enum linnos_reason {
-	LINNOS_PREDICTED_FAST = 0,
-	LINNOS_PREDICTED_SLOW = 1,
-	LINNOS_PROBE = 2, /* slow, and admitted all the same */
-	LINNOS_NO_MODEL = 4,
-	LINNOS_STALLED = 5, /* the model said fast, the stall rule slow */
-	LINNOS_KEPT = 6, /* slow, and no peer is sooner */
-	LINNOS_NO_CHOICE = 7, /* the model tells how long, and does not choose */
-};
+struct linnos_found;
 
 #endif /* _TRACE_LINNOS_REASON */
 
@@ -60,25 +51,20 @@ TRACE_DEFINE_ENUM(BLK_LINNOS_SLOW);
  * @dev: the disk
  * @sector: first sector on the disk
  * @nr_sector: sectors
- * @pending: pages pending, this read included
- * @hist_pending: pages pending when the last four reads arrived, oldest first
- * @hist_latency_us: their latencies, before capping
- * @out: both outputs of the network, zero when it was not asked; of a model of
- *	latencies, in us, what is worth waiting for and what it predicts
  * @revoked: the read was refused; never in observe mode, whatever the reason
  * @reason: an enum linnos_reason
- * @features: what a model of latencies saw, as enum linnos_latency_feature
- * @n_features: how many; 0 of a network
+ * @found: what was found. Of it are told pages pending, this read included; pages
+ *	pending when the last four reads arrived, oldest first, and their latencies
+ *	before capping; both outputs of the network, or of a model of latencies, in
+ *	us, what is worth waiting for and what it predicts, and what that saw, as
+ *	enum linnos_latency_feature
  */
 TRACE_EVENT(linnos_decision,
 
-	TP_PROTO(dev_t dev, u64 sector, u32 nr_sector, u32 pending,
-		 const u32 *hist_pending, const u32 *hist_latency_us,
-		 const s64 *out, bool revoked, u8 reason, const u32 *features,
-		 u32 n_features),
+	TP_PROTO(dev_t dev, u64 sector, u32 nr_sector, bool revoked, u8 reason,
+		 const struct linnos_found *found),
 
-	TP_ARGS(dev, sector, nr_sector, pending, hist_pending, hist_latency_us,
-		out, revoked, reason, features, n_features),
+	TP_ARGS(dev, sector, nr_sector, revoked, reason, found),
 
 	TP_STRUCT__entry(
 		__field(dev_t,	dev)
@@ -91,24 +77,27 @@ TRACE_EVENT(linnos_decision,
 		__field(s64,	out_slow)
 		__field(u8,	revoked)
 		__field(u8,	reason)
-		__dynamic_array(u32, features, n_features)
+		__dynamic_array(u32, features, found->n_features)
 	),
 
 	TP_fast_assign(
+		const struct linnos_ended *past = found->view.past;
+		int i;
+
 		__entry->dev = dev;
 		__entry->sector = sector;
 		__entry->nr_sector = nr_sector;
-		__entry->pending = pending;
-		memcpy(__entry->hist_pending, hist_pending,
-		       sizeof(__entry->hist_pending));
-		memcpy(__entry->hist_latency_us, hist_latency_us,
-		       sizeof(__entry->hist_latency_us));
-		__entry->out_fast = out[0];
-		__entry->out_slow = out[1];
+		__entry->pending = linnos_pending(&found->view);
+		for (i = 0; i < LINNOS_TRACE_HISTORY; i++) {
+			__entry->hist_pending[i] = past[i].pending;
+			__entry->hist_latency_us[i] = past[i].latency_us;
+		}
+		__entry->out_fast = found->out[0];
+		__entry->out_slow = found->out[1];
 		__entry->revoked = revoked;
 		__entry->reason = reason;
-		memcpy(__get_dynamic_array(features), features,
-		       n_features * sizeof(*features));
+		memcpy(__get_dynamic_array(features), found->features,
+		       found->n_features * sizeof(u32));
 	),
 
 	TP_printk("dev=%d:%d sector=%llu nr_sector=%u pending=%u hist_pending=%u,%u,%u,%u hist_latency_us=%u,%u,%u,%u out_fast=%lld out_slow=%lld revoked=%u reason=%s%s%s",
@@ -164,17 +153,15 @@ TRACE_EVENT(linnos_expected,
  * @dev: the disk that decides; its linnos_decision about this read follows
  * @sector: first sector of the read
  * @peer: the disk that was asked
- * @pending: pages pending there, the read included
  * @answer: what it told: BLK_LINNOS_UNKNOWN, or in us
- * @features: what its model saw, as enum linnos_latency_feature
- * @n_features: how many; 0 if it was not asked
+ * @found: what was found there; no features if it was not asked
  */
 TRACE_EVENT(linnos_peer,
 
-	TP_PROTO(dev_t dev, u64 sector, dev_t peer, u32 pending, u32 answer,
-		 const u32 *features, u32 n_features),
+	TP_PROTO(dev_t dev, u64 sector, dev_t peer, u32 answer,
+		 const struct linnos_found *found),
 
-	TP_ARGS(dev, sector, peer, pending, answer, features, n_features),
+	TP_ARGS(dev, sector, peer, answer, found),
 
 	TP_STRUCT__entry(
 		__field(dev_t, dev)
@@ -183,20 +170,20 @@ TRACE_EVENT(linnos_peer,
 		__field(u32, pending)
 		__field(u8, expected)
 		__field(u32, latency_us)
-		__dynamic_array(u32, features, n_features)
+		__dynamic_array(u32, features, found->n_features)
 	),
 
 	TP_fast_assign(
 		__entry->dev = dev;
 		__entry->sector = sector;
 		__entry->peer = peer;
-		__entry->pending = pending;
+		__entry->pending = linnos_pending(&found->view);
 		__entry->expected = answer & BLK_LINNOS_US ?
 					    blk_linnos_verdict(answer) : answer;
 		__entry->latency_us = answer & BLK_LINNOS_US ?
 					      answer & BLK_LINNOS_US_MASK : 0;
-		memcpy(__get_dynamic_array(features), features,
-		       n_features * sizeof(*features));
+		memcpy(__get_dynamic_array(features), found->features,
+		       found->n_features * sizeof(u32));
 	),
 
 	TP_printk("dev=%d:%d sector=%llu peer=%d:%d pending=%u expected=%s latency_us=%u%s%s",

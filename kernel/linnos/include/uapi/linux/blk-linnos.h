@@ -24,7 +24,7 @@
 
 /*
  * For &blk_expect.flags: no read will follow. No drive is to be looked at by it,
- * none is counted as passed over, none is woken or kept awake.
+ * and none is counted as passed over.
  */
 #define BLK_EXPECT_LOOK 0x00000001
 
@@ -33,8 +33,7 @@
  * @BLK_EXPECT_NO_POLICY: a device that has no policy: one stacked on others, or
  *	whose driver does not use blk-mq
  * @BLK_EXPECT_OFF: nothing, the policy's mode is off
- * @BLK_EXPECT_ASLEEP: nothing, nobody has asked for long; without
- *	%BLK_EXPECT_LOOK the question wakes it
+ * @BLK_EXPECT_ASLEEP: not told any more
  * @BLK_EXPECT_NO_MODEL: nothing, the drive has no model
  * @BLK_EXPECT_GONE: the drive has been removed, or its driver has given it up
  * @BLK_EXPECT_VERDICT: a model that tells fast from slow
@@ -55,8 +54,8 @@ enum blk_expect_known {
  *
  * SLOW		predicted to be slow, or stalled
  * STALLED	reads are in flight, and none has completed for stall_us
- * STALE	it has been sent no read of this order of size by who was told that it
- *		is not slow, nor a probe, for probe_after_us: what is known may be old
+ * STALE	it has answered no read of this order of size for probe_after_us: what is
+ *		known may be old
  * PROBE	and that is why this read should be sent there, to look again. One
  *		asker at a time is told so, who should do it
  * NO_CHOICE	its model has learnt too little to choose by: @latency_us is told, and
