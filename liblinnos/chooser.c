@@ -48,8 +48,10 @@ static uint64_t silent_ns(const struct chooser *c, unsigned int drive, uint64_t 
 {
 	const struct observer *o = &c->drives[drive];
 	uint64_t heard_ns = o->heard_ns > c->start_ns ? o->heard_ns : c->start_ns;
+	struct linnos_load load;
 
-	if (o->reads_in_flight || now_ns <= heard_ns || now_ns - heard_ns < c->explore_ns)
+	linnos_see_load(&o->drive, &load);
+	if (load.reads || now_ns <= heard_ns || now_ns - heard_ns < c->explore_ns)
 		return 0;
 	if ((o->failing || (o->slow && c->users_explore)) && now_ns - o->heard_ns < o->quiet_ns)
 		return 0;

@@ -346,7 +346,7 @@ static void account(struct linnos_array *a, struct attempt *at, enum how how, ui
 	a->stats.errors += how == FAILED;
 	a->stats.errors_by[at->replica] += how == FAILED;
 	if (how == FULL && !at->is_hedge && !at->is_copy && at->observed.pages)
-		note_latency(a, now_ns - at->observed.start_ns);
+		note_latency(a, now_ns - at->observed.issued_ns);
 	if (how == FULL && at->lost_to_hedge)
 		a->stats.hedges_saved_us += (now_ns - at->lost_ns) / 1000;
 }

@@ -25,7 +25,7 @@ struct attempt {
 	struct attempt *earlier, *later; /* of those in callers' rings */
 	struct linnos_array *array;
 	struct linnos_read *read; /* NULL: over without this attempt, or a copy */
-	struct observed observed;
+	struct linnos_io observed;
 	struct bounce *bounce; /* NULL: reads into the caller's memory */
 	char *data;
 	uint64_t offset; /* of data in the replica */

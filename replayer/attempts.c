@@ -126,7 +126,7 @@ void attempts_submitted(struct replay *r)
 		struct io *io = a->io;
 
 		a->submit_ns = r->ring.now_ns;
-		observer_submitted(&a->observed, r->ring.now_ns);
+		observer_submitted(&r->observers[a->drive], &a->observed, r->ring.now_ns);
 		if (io->submitted)
 			continue;
 		/* A hedge is due so long after the submission, not after the preparation. */

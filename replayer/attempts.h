@@ -18,7 +18,7 @@ struct attempt {
 	struct attempt *earlier, *later; /* of all in flight, in the order of submission */
 	struct io *io;
 	struct buffer *buffer;
-	struct observed observed;
+	struct linnos_io observed;
 	uint64_t submit_ns;
 	uint32_t done_bytes; /* by earlier completions, which were short */
 	uint8_t drive;

@@ -32,7 +32,7 @@ static void heard(struct array *a, unsigned int drive, uint64_t now_ns, uint64_t
 {
 	assert(now_ns >= latency_us * US);
 	for (unsigned int i = 0; i < LINNOS_HISTORY; i++) {
-		struct observed io;
+		struct linnos_io io;
 
 		observer_sent(&a->drives[drive], &io, now_ns - latency_us * US, 1, true);
 		observer_ended(&a->drives[drive], &io, now_ns, OBSERVED_ANSWERED);
@@ -84,7 +84,7 @@ TEST(a_read_leaves_home_for_more_than_the_margin)
 TEST(a_read_that_is_overdue_raises_its_drive)
 {
 	struct array a;
-	struct observed io;
+	struct linnos_io io;
 
 	setup(&a, 0);
 	heard(&a, 0, MS, 100);
@@ -101,7 +101,7 @@ TEST(a_read_that_is_overdue_raises_its_drive)
 TEST(a_drive_that_fails_comes_last_and_one_answer_brings_it_back)
 {
 	struct array a;
-	struct observed io;
+	struct linnos_io io;
 
 	setup(&a, 0);
 	heard(&a, 1, MS, 100);
@@ -148,7 +148,7 @@ static struct served run(struct array *a, uint64_t *now_ns, unsigned int reads, 
 	for (unsigned int i = 0; i < reads; i++, *now_ns += every_ns) {
 		int copy;
 		unsigned int drive = chooser_read(&a->chooser, i % N, 1, *now_ns, &copy);
-		struct observed io;
+		struct linnos_io io;
 
 		served.by[drive]++;
 		served.copies += copy >= 0;
@@ -257,7 +257,7 @@ TEST(without_exploration_it_is_locked_out)
 
 /* What is at a drive, in the order in which it was sent. */
 struct hanging {
-	struct observed io[64];
+	struct linnos_io io[64];
 	uint64_t end_ns[64];
 	unsigned int first, n;
 };
@@ -291,7 +291,7 @@ static unsigned int user_reads(struct array *a, uint64_t *now_ns, uint64_t for_n
 			observer_sent(&a->drives[1], &copies.io[0], *now_ns, 1, true);
 			copies.end_ns[copies.n++] = *now_ns + bad_us * US;
 		} else if (copy >= 0) {
-			struct observed io;
+			struct linnos_io io;
 
 			observer_sent(&a->drives[copy], &io, *now_ns, 1, true);
 			observer_ended(&a->drives[copy], &io, *now_ns + 1760 * US,
@@ -299,7 +299,7 @@ static unsigned int user_reads(struct array *a, uint64_t *now_ns, uint64_t for_n
 		}
 		while (drive >= 0) {
 			bool is_bad = drive == 1 && bad_us;
-			struct observed io;
+			struct linnos_io io;
 
 			tried |= 1u << drive;
 			*asked += drive == 1;
@@ -356,13 +356,13 @@ TEST(one_user_keeps_his_rate_beside_a_drive_that_fails_or_hangs_or_takes_long)
 TEST(who_fails_in_a_row_is_left_alone_for_twice_as_long)
 {
 	struct array a;
-	struct observed io;
+	struct linnos_io io;
 	uint64_t now_ns = MS, quiet_ns = 100 * 2 * MS;
 
 	setup(&a, 20 * MS);
 	a.chooser.start_ns = now_ns;
 	for (unsigned int i = 0; i < 20; i++) {
-		struct observed beside;
+		struct linnos_io beside;
 		int copy;
 
 		observer_sent(&a.drives[1], &io, now_ns, 1, true);
@@ -385,7 +385,7 @@ TEST(who_fails_in_a_row_is_left_alone_for_twice_as_long)
 TEST(where_users_explore_they_leave_a_slow_drive_alone_too)
 {
 	struct array a;
-	struct observed io;
+	struct linnos_io io;
 	int copy;
 
 	setup(&a, 20 * MS);
@@ -409,7 +409,7 @@ TEST(where_users_explore_they_leave_a_slow_drive_alone_too)
 TEST(large_reads_may_take_longer)
 {
 	struct array a;
-	struct observed io;
+	struct linnos_io io;
 
 	setup(&a, 20 * MS);
 	a.chooser.chooses = 0;
@@ -426,7 +426,7 @@ TEST(large_reads_may_take_longer)
 TEST(a_model_that_does_not_choose_moves_no_read)
 {
 	struct array a;
-	struct observed io;
+	struct linnos_io io;
 
 	chooser_init(&a.chooser, N, a.drives, models, 20 * MS, 0);
 	assert(!a.chooser.chooses);
@@ -453,7 +453,7 @@ TEST(a_model_that_does_not_choose_moves_no_read)
 TEST(a_read_under_way_will_tell)
 {
 	struct array a;
-	struct observed io;
+	struct linnos_io io;
 	int copy;
 
 	setup(&a, 20 * MS);

@@ -78,14 +78,14 @@ static void close_pipe(const struct stuck *s)
 
 static bool is_at(struct linnos_array *a, unsigned int replica, uint64_t *since_ns)
 {
-	bool is;
+	uint64_t since;
 
 	array_lock(a);
-	is = a->drives[replica].oldest;
-	if (is)
-		*since_ns = a->drives[replica].oldest->start_ns;
+	since = linnos_oldest_ns(&a->drives[replica].drive.places);
 	array_unlock(a);
-	return is;
+	if (since)
+		*since_ns = since;
+	return since;
 }
 
 static void let_go(struct linnos_array *a, struct stuck *s)
@@ -236,6 +236,7 @@ TEST(a_copy_has_the_beginning_of_a_large_read)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
 	struct linnos_array *a;
+	struct linnos_load load;
 	static char buf[2 << 20];
 	struct stuck s;
 	int fds[N];
@@ -249,7 +250,8 @@ TEST(a_copy_has_the_beginning_of_a_large_read)
 	a->drives[2].heard_ns = s.now_ns;
 	assert(linnos_pread(a, buf, sizeof(buf), 0) == BYTES);
 	array_lock(a);
-	assert(a->drives[BAD].read_pages == (1 << 20) / 4096);
+	linnos_see_load(&a->drives[BAD].drive, &load);
+	assert(load.read_pages == (1 << 20) / 4096);
 	array_unlock(a);
 	let_go(a, &s);
 	put_away(a, N, fds);

@@ -266,7 +266,7 @@ static void hear(struct linnos_array *a)
 {
 	for (unsigned int k = 0; k < N; k++)
 		for (unsigned int i = 0; i < LINNOS_HISTORY; i++) {
-			struct observed io;
+			struct linnos_io io;
 
 			observer_sent(&a->drives[k], &io, 10 * MS, 1, true);
 			observer_ended(&a->drives[k], &io, 10 * MS + (k ? 3000 : 200) * US,
@@ -594,7 +594,7 @@ TEST(pread_is_answered_by_the_hedge_and_the_loser_is_heard_of_later)
 	assert(linnos_pread(a, buf, sizeof(buf), 8192) == sizeof(buf));
 	assert(is_right(buf, sizeof(buf), 8192));
 	assert(stats_of(a).hedges == 1 && stats_of(a).hedges_won == 1);
-	assert(stats_of(a).in_flight == 1 && a->drives[0].reads_in_flight == 1);
+	assert(stats_of(a).in_flight == 1 && linnos_oldest_ns(&a->drives[0].drive.places));
 	/* What has not been answered is known of: the next reads do not wait for it. */
 	usleep(20000);
 	for (int i = 0; i < 100; i++)

@@ -266,7 +266,7 @@ TEST(reads_whose_ring_is_gone_are_abandoned)
 	linnos_abandon(a);
 	assert(stats_of(a).in_flight == 0);
 	for (unsigned int k = 0; k < N; k++)
-		assert(!a->drives[k].reads_in_flight && !a->drives[k].read_pages);
+		assert(!linnos_read64(&a->drives[k].drive.load));
 	/* It reads on, until it is closed. */
 	assert(linnos_hedge_wait_ns(a) == -1);
 	assert(linnos_pread(a, buf, sizeof(buf), 4096) == sizeof(buf));

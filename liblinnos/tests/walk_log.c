@@ -14,7 +14,7 @@
 
 int main(int argc, char **argv)
 {
-	static struct observed ios[N_IOS];
+	static struct linnos_io ios[N_IOS];
 	unsigned int number, pages, flag;
 	struct observer o;
 	uint64_t now_ns;
@@ -22,6 +22,8 @@ int main(int argc, char **argv)
 
 	observer_init(&o, argc > 1 ? atoi(argv[1]) : 0);
 	while (scanf(" %c %u %" SCNu64, &event, &number, &now_ns) == 3 && number < N_IOS) {
+		/* no clock shows 0 */
+		now_ns++;
 		uint32_t features[LINNOS_N_FEATURES];
 
 		if (event == 'e' && scanf("%u", &flag) == 1) {
