@@ -67,7 +67,7 @@ class Row:
     read_us_percentiles : dict
         `p50` and `p99` of the reads that the policy has timed between the looks, within 12 %, and
         how many `reads` these were: from issue to completion, the drive's own. Empty where there
-        were none: the policy is off or asleep, or the kernel is an older one.
+        were none: the policy is off, or the kernel is an older one.
     reads_per_s, writes_per_s : float
         Completed.
     in_flight : int

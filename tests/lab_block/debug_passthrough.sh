@@ -49,8 +49,6 @@ expect_idle nullb_l
 
 # zeroes that the NVMe drive writes: the disk below, which cannot, gets writes
 use_model $nvme slow enforce
-# off first: it may have fallen asleep for want of hinted reads
-echo off >/sys/block/nullb_l/linnos/mode
 use_model nullb_l slow enforce
 [ "$(cat /sys/block/$nvme/queue/write_zeroes_max_bytes)" -gt 0 ] || fail "no write zeroes"
 # -f: it does not look first what is there

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # A program asks which of its drives should serve a read, BLKEXPECT: the answers are the
-# kernel's own, who may ask, what cannot be asked, drives that sleep, come and go.
+# kernel's own, who may ask, what cannot be asked, drives that come and go.
 . "$TESTS/lib.sh"
 
 null_disk nullb_a completion_nsec=40000

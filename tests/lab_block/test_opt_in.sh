@@ -11,9 +11,6 @@ mkdir -p $mnt
 
 takes()
 {
-	# making the file system may have taken so long that the drive is asleep
-	lcread "$2" >/dev/null
-	sleep 0.1
 	for interface in preadv2 uring fixed aio; do
 		expect "$1, $interface, hinted" "ok=0 busy=2 other=0" \
 			"$(lcread -e $interface -n 2 "$2")"

@@ -295,7 +295,7 @@ def observed(walk: Walk) -> None:
     before = walk.stats()
     for disk in DISKS:
         assert walk.modes()[disk] == "observe"
-        counts = walk.application(f"/dev/{disk}", "--fill", "--wake", "--seconds", "10")
+        counts = walk.application(f"/dev/{disk}", "--fill", "--seconds", "10")
         assert counts["revoked"] == 0
         did = {name: n - before[disk][name] for name, n in walk.stats()[disk].items()}
         walk.say(f"    {disk}: {did}")
@@ -309,7 +309,7 @@ def enforced(walk: Walk) -> None:
     for disk in DISKS:
         assert walk.modes()[disk] == "enforce"
         before = walk.stats()[disk]["revoked"]
-        counts = walk.application(f"/dev/{disk}", "--wake", "--seconds", "20")
+        counts = walk.application(f"/dev/{disk}", "--seconds", "20")
         assert walk.stats()[disk]["revoked"] - before >= counts["revoked"]
         revoked += counts["revoked"]
     assert revoked > 0

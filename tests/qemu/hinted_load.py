@@ -70,23 +70,6 @@ def fill(device: str, n_blocks: int) -> None:
     os.close(fd)
 
 
-def wake(device: str) -> int:
-    """Read with the hint until the network is asked again; how many reads that took.
-
-    A drive that had no hinted read for some seconds admits those that wake it unasked.
-    """
-    inferences = Path("/sys/block") / Path(device).name / "linnos" / "stats" / "inferences"
-    buffer = mmap.mmap(-1, BLOCK)
-    fd = os.open(device, os.O_RDONLY | os.O_DIRECT)
-    before, reads = inferences.read_text(), 0
-    while inferences.read_text() == before:
-        os.preadv(fd, [buffer], 0, RWF_LATCRIT)
-        reads += 1
-        time.sleep(0.01)
-    os.close(fd)
-    return reads
-
-
 def write_until(
     device: str, writer: int, n_writers: int, versions: Versions, stop: mmap.mmap
 ) -> int:
@@ -198,7 +181,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("device")
     parser.add_argument("--fill", action="store_true", help="write the blocks first")
-    parser.add_argument("--wake", action="store_true", help="begin when the drive is awake")
     parser.add_argument("--blocks", type=int, default=4096, help="blocks of the drive in use")
     parser.add_argument("--workers", type=int, default=1, help="processes, spread over the CPUs")
     parser.add_argument(
@@ -214,7 +196,7 @@ def main() -> int:
     if arguments.fill:
         fill(arguments.device, arguments.blocks)
 
-    total = {"waking": wake(arguments.device)} if arguments.wake else {}
+    total: dict[str, int] = {}
     cpus = sorted(os.sched_getaffinity(0))
     versions = Versions(arguments.blocks)
     stop = mmap.mmap(-1, 1)

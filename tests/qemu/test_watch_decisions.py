@@ -22,7 +22,7 @@ for k in 0 1; do
     echo enforce >/sys/block/nvme${{k}}n1/linnos/mode
     load /dev/nvme${{k}}n1 --fill --count 1 >/dev/null
     linnapp watch -o $OUT/seen --session nvme$k --path /dev/nvme${{k}}n1 -- \\
-        python3 $TESTS/hinted_load.py /dev/nvme${{k}}n1 --wake --count 400 >$OUT/summary$k
+        python3 $TESTS/hinted_load.py /dev/nvme${{k}}n1 --count 400 >$OUT/summary$k
 done
 
 mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --level=1 --raid-devices=2 \\
@@ -57,14 +57,12 @@ def test_decisions_and_drives_are_told(boot_qemu, tmp_path: Path) -> None:
                 from ios where session = 'nvme{k}' group by decision""",
             )
         }
-        # Those that wake a drive up are not all decided.
         admitted = sum(decided[each]["n"] for each in ("admitted", "probe") if each in decided)
-        assert did["admitted"] <= admitted <= did["admitted"] + did["waking"], (did, decided)
+        assert admitted == did["admitted"], (did, decided)
         assert ("revoked" in decided) == (k == 0) and "kept" not in decided
         if k == 0:
             revoked = decided["revoked"]
-            # Of the reads before it was awake none counts among the program's own.
-            assert 0 < did["revoked"] <= revoked["n"] <= did["revoked"] + did["waking"]
+            assert 0 < did["revoked"] == revoked["n"]
             assert decided["probe"]["n"] > 0 and "admitted" not in decided
             # They were over before any driver had them.
             assert revoked["all_failed"] and not revoked["served"] and revoked["is_read"]

@@ -183,7 +183,7 @@ def judge_enforced(result: Replayed, slot_ms: int) -> dict[str, Any]:
 def _trust(result: Replayed, log: dict[str, NDArray[Any]], slot_ms: int) -> dict[str, Any]:
     """Recovery after bursts, and the probes."""
     table = decisions.read(result.folder)
-    # Events count from the boot. The first of a drive's reads may have none: it wakes the drive.
+    # Events count from the boot, the log from the run's begin.
     same = (log["offset_bytes"] == table["offset_bytes"][0]) & (log["home"] == table["drive"][0])
     begin_us = float(log["start_us"][same].min() if np.any(same) else log["start_us"].min())
     time_us = table["time_us"] - (table["time_us"][0] - begin_us)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from eval import decisions, grid
 from eval.cells import (
-    N_DRIVES,
     PAPER_TRAINING,
     Cell,
     Replay,
@@ -100,9 +99,7 @@ def match_observed(result: Replayed) -> tuple[NDArray[Any], dict[str, NDArray[An
     """Pair each decision of an observed replay with the read that it decided.
 
     In `observe` mode every read is decided once, by its home drive, and is
-    served there: decisions and reads are the same sequence, but for a drive's
-    first read where the drive had been without hinted ones: it wakes the drive,
-    unasked and without an event (docs/formats.md).
+    served there: decisions and reads are the same sequence.
 
     Returns
     -------
@@ -117,9 +114,6 @@ def match_observed(result: Replayed) -> tuple[NDArray[Any], dict[str, NDArray[An
     log = {name: column[read_order] for name, column in log.items()}
     drives, first = np.unique(log["home"], return_index=True)
     log["nth"] = np.arange(len(log["home"])) - first[np.searchsorted(drives, log["home"])]
-    decided = np.bincount(table["drive"], minlength=N_DRIVES)[log["home"]]
-    woke = (log["nth"] == 0) & (decided == np.bincount(log["home"])[log["home"]] - 1)
-    log = {name: column[~woke] for name, column in log.items()}
     if len(table) != len(log["home"]):
         raise ValueError(f"{result.folder}: {len(table)} decisions, {len(log['home'])} reads")
     if np.any(table["drive"] != log["home"]):
