@@ -170,7 +170,7 @@ def add_answers(text: bytes, table: npt.NDArray[Any]) -> None:
 
     A request is a decision's when it reads its sectors on its drive, and is the next to do so: a
     decision and a request know nothing else of each other. The latency of a read that was split is
-    that of the part that took longest, as the kernel counts it.
+    that of the part that took longest; the kernel counts each part as a read.
 
     Parameters
     ----------

@@ -65,8 +65,8 @@ def test_revoked_reads_never_reach_the_drive(
     assert delta["read_sectors"] == sectors[replay_log.READ] > 40_000
     assert delta["write_sectors"] == sectors[replay_log.WRITE] * copies
     assert delta["linnos_latency_critical"] == delta["linnos_admitted"] + delta["linnos_revoked"]
-    # Each read that was not refused has been timed.
-    assert delta["timed"] == delta["linnos_reads"] - delta["linnos_revoked"] > 0
+    # Each request of a read has been timed; those that were refused never had one.
+    assert delta["timed"] == delta["linnos_reads"] > 0
 
 
 def test_unhinted_reads_and_writes_are_never_revoked(
