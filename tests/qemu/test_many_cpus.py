@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -53,7 +52,6 @@ for round in $(seq {rounds}); do
     wait $fio || true
     if [ $round = {rounds} ]; then
         cat /sys/kernel/debug/block/many/rqos/linnos/in_flight >$OUT/in_flight
-        cat /sys/kernel/debug/block/many/rqos/linnos/left_out >$OUT/left_out
     fi
     rmdir $drive
 done
@@ -61,8 +59,6 @@ done
 
 
 KERNEL_ARGS = (
-    "kunit.enable=1",
-    "kunit.filter_glob=linnos-cpus",
     "null_blk.nr_devices=0",
     # A task that hangs ends the guest, and its story is told.
     "sysctl.kernel.hung_task_timeout_secs=60",
@@ -70,20 +66,9 @@ KERNEL_ARGS = (
 )
 
 
-def _check_suite(dmesg: str, cpus: int) -> None:
-    """Judge what KUnit's suite, which counts on all CPUs at once, left in the log."""
-    suite = re.search(r"# linnos-cpus: pass:(\d+) fail:(\d+)", dmesg)
-    assert suite, "the suite did not run:\n" + dmesg[-2000:]
-    assert int(suite[1]) > 0 and int(suite[2]) == 0
-    # It ran on as many CPUs, and these were not in agreement about what is pending.
-    seen = re.search(r"(\d+) CPUs, off by (\d+) pages, (\d+) at most", dmesg)
-    assert seen and int(seen[1]) == cpus
-    assert 0 < int(seen[2]) <= int(seen[3])
-
-
-def test_the_account_ends_at_zero(boot_qemu, tmp_path: Path, queue_model: Path) -> None:
-    cpus = 2
-    ran = boot_qemu(
+@pytest.mark.parametrize("cpus", [2, 4])
+def test_the_account_ends_at_zero(boot_qemu, tmp_path: Path, queue_model: Path, cpus: int) -> None:
+    boot_qemu(
         SCRIPT.format(model=queue_model, rounds=ROUNDS, cpus=cpus),
         n_cpus=cpus,
         n_drives=1,
@@ -91,10 +76,3 @@ def test_the_account_ends_at_zero(boot_qemu, tmp_path: Path, queue_model: Path) 
         timeout_s=1800,
     )
     assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n"
-    _check_suite(ran.dmesg, cpus)
-
-
-@pytest.mark.parametrize("cpus", [4, 8])
-def test_more_cpus_agree_within_the_bound(boot_qemu, cpus: int) -> None:
-    ran = boot_qemu("true", n_cpus=cpus, n_drives=1, kernel_args=KERNEL_ARGS, timeout_s=1800)
-    _check_suite(ran.dmesg, cpus)
