@@ -68,6 +68,9 @@ def main() -> None:
     program, network, trees, *drives = sys.argv[1:]
     files = {"none": "", "network": network, "trees": trees}
     cases = [(drive, model, mode) for drive in drives for model, mode in CASES]
+    # Once on, a policy stays on its drive's queue: "off" is off again, here and below.
+    for drive in drives:
+        set_up(drive, "none", "observe", "")
     # A tracer that is there makes its functions longer, even of those it does not trace.
     untraced = []
     for drive, model, mode in cases:

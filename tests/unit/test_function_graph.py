@@ -234,7 +234,7 @@ def test_functions_are_in_the_group_that_bears_their_name() -> None:
         "xfs_direct_write_iomap_begin": "mapping",
         "nvme_queue_rq": "driver",
         "blk_linnos_decide": "linnos",
-        "__blk_linnos_issue_rq": "linnos",
+        "__blk_linnos_answer": "linnos",
         "blk_io_schedule": "wait",
         "iomap_dio_complete": "completion",
         "submit_bio_noacct_nocheck": "queue",
@@ -246,7 +246,7 @@ def test_functions_are_in_the_group_that_bears_their_name() -> None:
         assert group_of(function) == group, function
     for function in (
         "kmalloc",
-        "linnos_see",
+        "linnos_see_load",
         "__x64_sys_readlink",
         "__x64_sys_getpid",
         "schedule_work",
