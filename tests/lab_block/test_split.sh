@@ -32,4 +32,12 @@ sleep 0.02
 expect "a split read" "64 pages, 64 reads" "$(in_flight nullb_t)"
 wait
 expect_idle nullb_t
+
+# no request is of a large read's own order of size: it is looked at as its parts are, and
+# that they are late is found out
+use_model nullb_t slow enforce
+echo 10 >/sys/block/nullb_t/linnos/probe_after_revokes
+expect "large reads, probes among them" "ok=3 busy=97 other=0" \
+	"$(lcread -n 100 -s 262144 /dev/nullb_t)"
+expect_idle nullb_t
 clean_log
