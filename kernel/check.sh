@@ -45,7 +45,7 @@ done
 
 # --strict warns of the reuse of macro arguments that are constants, and of
 # things that a trace event or KUnit cannot avoid.
-ignore=MACRO_ARG_REUSE,FILE_PATH_CHANGES,UNCOMMENTED_DEFINITION
+ignore=MACRO_ARG_REUSE,MACRO_ARG_PRECEDENCE,FILE_PATH_CHANGES,UNCOMMENTED_DEFINITION
 # The core is compiled outside the kernel, too, and names its types there.
 ignore=$ignore,NEW_TYPEDEFS,PREFER_DEFINED_ATTRIBUTE_MACRO
 for f in "${sources[@]}"; do

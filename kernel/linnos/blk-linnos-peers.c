@@ -25,7 +25,7 @@
  *    is released until nobody can be looking at it. So a drive that is in no
  *    array is not being asked by anybody;
  *  - a drive that goes takes itself out of all arrays before anything of it is
- *    taken down. Nobody can wake it up (queue its wake_work) after that, either.
+ *    taken down.
  *
  * Taking a drive out makes a hole in the array. That needs no memory, for a disk
  * that goes cannot be told that there is none.
@@ -39,7 +39,7 @@
  * another that they name goes, either comes first: the name is refused, or is
  * in the array and is taken out.
  *
- * Model, mode and sleep of a peer may change at any time, also while it is asked:
+ * Model and mode of a peer may change at any time, also while it is asked:
  * it is asked as blk_linnos_expect() does, which md calls just as unprepared.
  * Neither elevator nor number of queues matter here.
  */

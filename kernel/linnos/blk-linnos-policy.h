@@ -32,6 +32,7 @@ enum linnos_mode {
 /**
  * struct linnos_found - what was found about a read
  * @view: the drive as the read finds it
+ * @size: the order of what it will be split into, as it is looked at
  * @reason: what is predicted
  * @traced: the network's outputs are asked for
  * @n_features: how many @features there are: none of a network
@@ -41,6 +42,7 @@ enum linnos_mode {
  */
 struct linnos_found {
 	struct linnos_view view;
+	u32 size;
 	enum linnos_reason reason;
 	bool traced;
 	u32 n_features;

@@ -103,20 +103,20 @@ static ssize_t linnos_store_number(const char *page, size_t bytes, u32 max,
 	return bytes;
 }
 
-#define LINNOS_NUMBER(_name, _max)                                            \
-	static ssize_t _name##_show(struct kobject *kobj,                     \
-				    struct kobj_attribute *attr, char *page)  \
-	{                                                                     \
-		return sysfs_emit(page, "%u\n",                               \
-				  READ_ONCE(to_linnos(kobj)->_name));         \
-	}                                                                     \
-	static ssize_t _name##_store(struct kobject *kobj,                    \
-				     struct kobj_attribute *attr,             \
-				     const char *page, size_t bytes)          \
-	{                                                                     \
-		return linnos_store_number(page, bytes, _max,                 \
-					   &to_linnos(kobj)->_name);          \
-	}                                                                     \
+#define LINNOS_NUMBER(_name, _max)                                           \
+	static ssize_t _name##_show(struct kobject *kobj,                    \
+				    struct kobj_attribute *attr, char *page) \
+	{                                                                    \
+		return sysfs_emit(page, "%u\n",                              \
+				  READ_ONCE(to_linnos(kobj)->_name));        \
+	}                                                                    \
+	static ssize_t _name##_store(struct kobject *kobj,                   \
+				     struct kobj_attribute *attr,            \
+				     const char *page, size_t bytes)         \
+	{                                                                    \
+		return linnos_store_number(page, bytes, _max,                \
+					   &to_linnos(kobj)->_name);         \
+	}                                                                    \
 	static struct kobj_attribute _name##_attr = __ATTR_RW(_name)
 
 LINNOS_NUMBER(probe_after_us, U32_MAX);

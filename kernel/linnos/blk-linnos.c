@@ -259,6 +259,16 @@ static bool linnos_stalled(const struct blk_linnos *linnos, u64 now_ns)
 	return (s64)(now_ns - since_ns) > (s64)stall_ns;
 }
 
+/* A request has no more. */
+static u32 linnos_most_pages(const struct blk_linnos *linnos)
+{
+	const struct request_queue *q = linnos->disk->queue;
+
+	/* a test's disk has none */
+	return q ? linnos_pages_of((u64)queue_max_sectors(q) << SECTOR_SHIFT) :
+		   LINNOS_IO_PAGES_MAX;
+}
+
 /* What is predicted for a read of so many bytes? To look changes nothing. */
 static void linnos_find(struct blk_linnos *linnos, unsigned int bytes,
 			u64 now_ns, bool traced, struct linnos_found *found)
@@ -269,6 +279,8 @@ static void linnos_find(struct blk_linnos *linnos, unsigned int bytes,
 	view->now_ns = now_ns;
 	view->pages = linnos_pages_of(bytes);
 	view->size = linnos_size_order(view->pages);
+	found->size =
+		linnos_size_order(min(view->pages, linnos_most_pages(linnos)));
 	linnos_see_load(&linnos->drive, &view->load);
 	linnos_recall(linnos, view->size, view->past);
 	found->traced = traced;
@@ -391,7 +403,7 @@ static bool linnos_probes(struct blk_linnos *linnos,
 			  const struct linnos_found *found, bool sooner)
 {
 	struct linnos_rules rules = linnos_rules_of(linnos);
-	u32 size = found->view.size;
+	u32 size = found->size;
 
 	if (found->reason == LINNOS_PREDICTED_SLOW && !sooner &&
 	    linnos_look_allows(&linnos->drive, &rules, size,
@@ -405,7 +417,7 @@ static bool linnos_probes(struct blk_linnos *linnos,
 static void linnos_chosen(struct blk_linnos *linnos,
 			  const struct linnos_found *found)
 {
-	struct linnos_look *look = &linnos->drive.look[found->view.size];
+	struct linnos_look *look = &linnos->drive.look[found->size];
 	struct linnos_rules rules = linnos_rules_of(linnos);
 
 	linnos_look_chosen(look, &rules, found->view.now_ns);
@@ -450,7 +462,7 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 
 	linnos_find(linnos, bio->bi_iter.bi_size, now_ns,
 		    trace_linnos_decision_enabled(), &found);
-	look = &linnos->drive.look[found.view.size];
+	look = &linnos->drive.look[found.size];
 	reason = found.reason;
 	slow = linnos_is_slow(&found);
 	if (reason == LINNOS_PREDICTED_FAST)
@@ -505,7 +517,7 @@ static void linnos_tell(const struct blk_linnos *linnos,
 		drive->flags |= BLK_EXPECT_SLOW;
 	if (found->reason == LINNOS_STALLED)
 		drive->flags |= BLK_EXPECT_STALLED;
-	if (linnos_is_silent(&linnos->drive, &rules, found->view.size,
+	if (linnos_is_silent(&linnos->drive, &rules, found->size,
 			     found->view.now_ns))
 		drive->flags |= BLK_EXPECT_STALE;
 	if (expected == BLK_LINNOS_PROBE)
@@ -516,7 +528,7 @@ static void linnos_tell(const struct blk_linnos *linnos,
 static enum blk_linnos_expected linnos_promise(struct blk_linnos *linnos,
 					       const struct linnos_found *found)
 {
-	u32 size = found->view.size;
+	u32 size = found->size;
 	struct linnos_look *look = &linnos->drive.look[size];
 	struct linnos_rules rules = linnos_rules_of(linnos);
 	bool slow = linnos_is_slow(found);
@@ -732,6 +744,22 @@ static void blk_linnos_issue(struct rq_qos *rqos, struct request *rq)
 }
 
 /**
+ * __blk_linnos_join() - a scheduler merges two requests
+ * @rq: the one that remains
+ * @next: the other, whose bios it has now
+ *
+ * Context: Any.
+ */
+void __blk_linnos_join(struct request *rq, struct request *next)
+{
+	struct blk_linnos *linnos = rq->q->disk->linnos;
+
+	if (linnos)
+		linnos_io_join(&linnos->drive, linnos_io_of(rq),
+			       linnos_io_of(next));
+}
+
+/**
  * __blk_linnos_answer() - the drive has answered a request, or a part of it
  * @rq: the request, with a bio
  * @status: how
@@ -903,10 +931,10 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
  */
 void linnos_set_watching(struct blk_linnos *linnos)
 {
-	struct linnos_active_model *active =
-		rcu_dereference_protected(linnos->model,
-					  lockdep_is_held(&linnos->lock));
+	struct linnos_active_model *active;
 
+	active = rcu_dereference_protected(linnos->model,
+					   lockdep_is_held(&linnos->lock));
 	WRITE_ONCE(linnos->drive.watching,
 		   linnos->stall_us || (active && active->latency));
 }

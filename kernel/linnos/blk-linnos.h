@@ -26,7 +26,15 @@ static inline bool blk_linnos_enabled(void)
 }
 
 blk_status_t blk_linnos_decide(struct bio *bio);
+void __blk_linnos_join(struct request *rq, struct request *next);
 void __blk_linnos_answer(struct request *rq, blk_status_t status);
+
+/* A scheduler has merged two requests into the first. */
+static inline void blk_linnos_join(struct request *rq, struct request *next)
+{
+	if (blk_linnos_enabled())
+		__blk_linnos_join(rq, next);
+}
 
 /* The drive has answered a request with a bio, or a part of it. */
 static inline void blk_linnos_answer(struct request *rq, blk_status_t status)
@@ -49,6 +57,10 @@ void blk_linnos_release(struct gendisk *disk);
 static inline blk_status_t blk_linnos_decide(struct bio *bio)
 {
 	return BLK_STS_OK;
+}
+
+static inline void blk_linnos_join(struct request *rq, struct request *next)
+{
 }
 
 static inline void blk_linnos_answer(struct request *rq, blk_status_t status)

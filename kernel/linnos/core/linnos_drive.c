@@ -126,6 +126,40 @@ void linnos_io_grow(struct linnos_drive *drive, struct linnos_io *io, u32 pages)
 	(void)linnos_add_return64(&drive->load, linnos_load_pages(io, pages));
 }
 
+static void linnos_count_out(struct linnos_drive *drive, struct linnos_io *io)
+{
+	struct linnos_look *look = &drive->look[io->flags & LINNOS_IO_SIZE];
+	s64 what = linnos_load_pages(io, io->pages);
+
+	io->flags &= ~LINNOS_IO_COUNTED;
+	if (io->flags & LINNOS_IO_READ)
+		what += LINNOS_LOAD_READ;
+	(void)linnos_add_return64(&drive->load, -what);
+	if (!(io->flags & LINNOS_IO_READ))
+		return;
+	if (io->place)
+		linnos_place_leave(&drive->places, io->place);
+	if (unlikely(io->flags & LINNOS_IO_SIZE))
+		linnos_add(&look->in_flight, -1);
+	if (unlikely(io->flags & LINNOS_IO_SLOW))
+		linnos_add(&look->against, -1);
+}
+
+/**
+ * linnos_io_join() - an I/O becomes a part of another
+ * @drive: the drive
+ * @io: the other
+ * @joins: the one; is not counted any more, and did not end
+ */
+void linnos_io_join(struct linnos_drive *drive, struct linnos_io *io,
+		    struct linnos_io *joins)
+{
+	if (!(joins->flags & LINNOS_IO_COUNTED))
+		return;
+	linnos_io_grow(drive, io, joins->pages);
+	linnos_count_out(drive, joins);
+}
+
 /**
  * linnos_io_issue() - the drive is given an I/O
  * @io: the I/O
@@ -154,23 +188,13 @@ bool linnos_io_end(struct linnos_drive *drive, struct linnos_io *io, u64 now_ns,
 		   struct linnos_ended *ended)
 {
 	struct linnos_look *look = &drive->look[io->flags & LINNOS_IO_SIZE];
-	s64 what = linnos_load_pages(io, io->pages);
 	u64 us = 0;
 
 	if (!(io->flags & LINNOS_IO_COUNTED))
 		return false;
-	if (io->flags & LINNOS_IO_READ)
-		what += LINNOS_LOAD_READ;
-	(void)linnos_add_return64(&drive->load, -what);
-	io->flags &= ~LINNOS_IO_COUNTED;
+	linnos_count_out(drive, io);
 	if (!(io->flags & LINNOS_IO_READ))
 		return false;
-	if (io->place)
-		linnos_place_leave(&drive->places, io->place);
-	if (unlikely(io->flags & LINNOS_IO_SIZE))
-		linnos_add(&look->in_flight, -1);
-	if (unlikely(io->flags & LINNOS_IO_SLOW))
-		linnos_add(&look->against, -1);
 	if (!(io->flags & LINNOS_IO_ANSWERED) || !io->issued_ns) {
 		linnos_look_lost(look);
 		return false;
@@ -285,8 +309,8 @@ static void linnos_starts_see(const struct linnos_places *places,
 	for (at = 0; at < LINNOS_PLACES; at += LINNOS_BITS_PER_LONG) {
 		taken = READ_ONCE(places->taken[at / LINNOS_BITS_PER_LONG]);
 		for (; taken; taken &= taken - 1) {
-			start_ns = READ_ONCE(places->start_ns[at +
-							      __ffs(taken)]);
+			start_ns =
+				READ_ONCE(places->start_ns[at + __ffs(taken)]);
 			if (!start_ns)
 				continue;
 			if (!starts->oldest_ns || start_ns < starts->oldest_ns)

@@ -38,8 +38,8 @@
  */
 #define LINNOS_LOAD_BITS 23
 #define LINNOS_LOAD_WRITE_PAGE 1LL
-#define LINNOS_LOAD_READ_PAGE (1LL << LINNOS_LOAD_BITS)
-#define LINNOS_LOAD_READ (1LL << 2 * LINNOS_LOAD_BITS)
+#define LINNOS_LOAD_READ_PAGE ((s64)1 << LINNOS_LOAD_BITS)
+#define LINNOS_LOAD_READ ((s64)1 << 2 * LINNOS_LOAD_BITS)
 
 /**
  * struct linnos_load - what is in flight
@@ -214,12 +214,15 @@ static inline u32 linnos_pages_of(u64 bytes)
 }
 
 void linnos_drive_forget(struct linnos_drive *drive, u64 now_ns);
-void linnos_see_load(const struct linnos_drive *drive, struct linnos_load *load);
+void linnos_see_load(const struct linnos_drive *drive,
+		     struct linnos_load *load);
 
 void linnos_io_begin(struct linnos_drive *drive, struct linnos_io *io,
 		     u32 pages, u8 flags, u64 now_ns);
 void linnos_io_grow(struct linnos_drive *drive, struct linnos_io *io,
 		    u32 pages);
+void linnos_io_join(struct linnos_drive *drive, struct linnos_io *io,
+		    struct linnos_io *joins);
 void linnos_io_issue(struct linnos_io *io, u64 now_ns);
 bool linnos_io_end(struct linnos_drive *drive, struct linnos_io *io, u64 now_ns,
 		   struct linnos_ended *ended);
@@ -242,7 +245,8 @@ void linnos_look_fast(struct linnos_look *look);
 bool linnos_look_allows(struct linnos_drive *drive,
 			const struct linnos_rules *rules, u32 size, u64 now_ns);
 bool linnos_look_claim(struct linnos_look *look,
-		       const struct linnos_rules *rules, bool again, u64 now_ns);
+		       const struct linnos_rules *rules, bool again,
+		       u64 now_ns);
 void linnos_look_lost(struct linnos_look *look);
 void linnos_look_ended(struct linnos_drive *drive,
 		       const struct linnos_rules *rules,

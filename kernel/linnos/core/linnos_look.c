@@ -97,6 +97,7 @@ static bool linnos_has_larger(const struct linnos_drive *drive,
 			      u64 now_ns)
 {
 	const struct linnos_history *history = &drive->history;
+	const struct linnos_ended *last;
 	u64 end_ns;
 	u32 n;
 
@@ -106,8 +107,8 @@ static bool linnos_has_larger(const struct linnos_drive *drive,
 		n = READ_ONCE(history->n[size]);
 		if (!n)
 			continue;
-		end_ns = READ_ONCE(
-			history->last[size][(n - 1) % LINNOS_HISTORY].end_ns);
+		last = &history->last[size][(n - 1) % LINNOS_HISTORY];
+		end_ns = READ_ONCE(last->end_ns);
 		if ((s64)(now_ns - end_ns) < (s64)linnos_after_ns(rules))
 			return true;
 	}
@@ -132,9 +133,8 @@ bool linnos_look_allows(struct linnos_drive *drive,
 
 	if (!window)
 		return false;
-	return against < 1 ||
-	       (against < window &&
-		linnos_has_larger(drive, rules, size, now_ns));
+	return against < 1 || (against < window &&
+			       linnos_has_larger(drive, rules, size, now_ns));
 }
 
 /**
@@ -222,6 +222,7 @@ static void linnos_window_open(struct linnos_look *look, bool larger)
 	else if (window < WINDOW_MAX)
 		window++;
 	WRITE_ONCE(look->window, window);
+	linnos_set(&look->refused, 0);
 }
 
 /**
@@ -255,7 +256,7 @@ void linnos_look_ended(struct linnos_drive *drive,
 	}
 	if (late)
 		linnos_window_close(look, larger, ended->end_ns);
-	else
+	else if (found || READ_ONCE(look->window))
 		linnos_window_open(look, larger);
 }
 
@@ -278,7 +279,8 @@ bool linnos_is_silent(const struct linnos_drive *drive,
 
 	if (!after_ns)
 		return false;
-	end_ns = READ_ONCE(history->last[size][(n - 1) % LINNOS_HISTORY].end_ns);
+	end_ns =
+		READ_ONCE(history->last[size][(n - 1) % LINNOS_HISTORY].end_ns);
 	return (s64)(now_ns - end_ns) > (s64)after_ns;
 }
 

@@ -27,9 +27,8 @@ enum linnos_reason {
 /**
  * enum blk_linnos_expected - what a drive is expected to do with a read now
  * @BLK_LINNOS_PROBE: it was slow, and nobody has looked for so long that it is
- *	time to look again; send it this read. One asker at a time gets this
- *	answer, or as many as ask until one of them has sent his read, if the
- *	last were in time; and who gets it need not ask other drives.
+ *	time to look again; send it this read. Who gets this answer need not
+ *	ask other drives. Others get it, too, until one has sent his read.
  * @BLK_LINNOS_FAST: serve it fast
  * @BLK_LINNOS_UNKNOWN: there is nobody to tell: a drive without a policy or a
  *	model, or with a model that does not choose, one whose mode is off, or one
@@ -116,7 +115,8 @@ blk_linnos_lowest(const enum blk_linnos_expected *answers, unsigned int n)
  * asked tell microseconds, those are best that the lowest is not sooner than by
  * more than %BLK_LINNOS_MARGIN_PERCENT, slow or not: if all are, the least slow.
  * A stalled drive is later than all that are not. Otherwise fast ones are best,
- * those of which nothing is known (off, without a model, failed and gone) among them, and microseconds do not count.
+ * those of which nothing is known (off, without a model, failed and gone) among
+ * them, and microseconds do not count.
  *
  * Return: a bit for each drive that no other is better than; 0 if none was
  * asked. With more than one bit set, LinnOS does not mind which.
