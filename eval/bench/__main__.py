@@ -64,7 +64,6 @@ class Benchmark:
 
 BENCHMARKS = {
     "engine": Benchmark(kernel.engine, "kernel/bench/bench_engine.c"),
-    "latency": Benchmark(kernel.latency, "kernel/bench/bench_latency.c"),
     "ask": Benchmark(asking.ask, needs="the lab kernel"),
     "in-kernel": Benchmark(in_kernel.in_kernel, needs="the lab kernel"),
     "two-cores": Benchmark(kernel.two_cores, "kernel/bench/two_cores.c", needs="two free cores"),

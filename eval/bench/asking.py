@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The part of `make bench` that shows what it costs to ask which drive should serve a read.
 
-Twice: the kernel's code for it, compiled into a program, is timed beside a decision about a hinted
-read; and in the lab kernel the instructions of the whole system call are counted, from its entry to
-its return, beside those of a hinted read and of getppid(), which does the least.
+Twice: the kernel's code for it, compiled into a program, is measured beside a decision about a
+hinted read, and beside all that reads and writes cost there; and in the lab kernel the
+instructions of the whole system call are counted, from its entry to its return, beside those of a
+hinted read and of getppid(), which does the least.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def ask() -> None:
     """Asking three drives which of them should serve a read, beside a hinted read."""
     build("guest-tools")
     models = {"latency": latency_model(), "network": MODEL}
-    run_program("bench_ask", *map(str, models.values()), str(OUT / "ask.json"))
+    run_program("bench_policy", "--json", str(OUT / "ask.json"), *map(str, models.values()))
     counts = {}
     print("instructions of a system call:")
     for kind, model in models.items():

@@ -48,8 +48,8 @@ def run(program: str, *arguments: str, quiet: bool = False) -> None:
 
 
 def engine() -> None:
-    """The admission path against the plain scalar engine."""
-    run("bench_engine", "--json", str(OUT / "engine.json"), "--model", str(MODEL))
+    """What a model takes to judge a read: the kernel's network, a plain one, and trees."""
+    run("bench_engine", "--json", str(OUT / "engine.json"), str(MODEL), str(latency_model()))
 
 
 def latency_model(name: str = "latency.linnos", refuse_us: int = 100) -> Path:
@@ -89,11 +89,6 @@ def latency_model(name: str = "latency.linnos", refuse_us: int = 100) -> Path:
     return path
 
 
-def latency() -> None:
-    """One prediction of a latency model, of the size that training makes, beside the network's."""
-    run("bench_latency", str(latency_model()), str(MODEL), str(OUT / "latency.json"))
-
-
 def two_cores() -> None:
     """The admission path on two cores that read from one drive."""
     run("two_cores", "--json", str(OUT / "two_cores.json"), str(MODEL))
@@ -102,4 +97,4 @@ def two_cores() -> None:
 def shared_lines() -> None:
     """Lines of memory that go from CPU to CPU for an I/O, with up to 64; on paper, so exact."""
     results = str(OUT / "shared_lines.json")
-    run("shared_lines", "--json", results, str(MODEL), str(latency_model()))
+    run("shared_lines", "-j", results, str(MODEL), str(latency_model()))

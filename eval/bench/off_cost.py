@@ -52,8 +52,6 @@ COUNTED = {
 COUNT_TIMEOUT_S, COUNT_TRIES = 300, 4
 #: Reads of one CPU, completed where they are submitted: nothing waits.
 NULL_BLK = ("queue_mode=2", "irqmode=0", "submit_queues=1")
-#: Seconds after which a drive without hinted reads has fallen asleep for certain; virtual ones.
-ASLEEP_AFTER_S = 25
 _POLICY = "/sys/block/nullb0/linnos"
 
 
@@ -69,8 +67,6 @@ class Case:
         A key of `KERNELS`.
     mode : str or None
         What is written to the drive's `mode`, one after the other; None where there is none.
-    asleep : bool
-        Wait until the drive sleeps for want of hinted reads.
     ns : dict of int to list of float
         Nanoseconds a read, one a round, by the number of reads in a batch.
     instructions : dict of int to list of float
@@ -80,7 +76,6 @@ class Case:
     name: str
     kernel: str
     mode: str | None
-    asleep: bool = False
     ns: dict[int, list[float]] = field(default_factory=lambda: {n: [] for n in BATCHES})
     instructions: dict[int, list[float]] = field(default_factory=dict)
 
@@ -102,8 +97,6 @@ def _boot(case: Case, kernel: Path, commands: Sequence[Sequence[str]], timeout_s
     if case.mode:
         setup = f"cat {MODEL} >{_POLICY}/model\n"
         setup += "".join(f"echo {mode} >{_POLICY}/mode\n" for mode in case.mode.split())
-    if case.asleep:
-        setup += f"sleep {ASLEEP_AFTER_S}\n"
     output = io.BytesIO()
     guest = null_guest(kernel, 1, setup, timeout_s)
     lines = [shlex.join([str(TOOLS / "null_reads"), "/dev/nullb0", *c]) for c in commands]
@@ -189,8 +182,7 @@ def off_cost() -> None:
         Case("unpatched, again", "unpatched", None),
         Case("off", "patched", "off"),
         Case("off again", "patched", "observe off"),
-        Case("observe, no hints", "patched", "observe", asleep=True),
-        Case("... first seconds", "patched", "observe"),
+        Case("observe, no hints", "patched", "observe"),
     ]
     ticks = subprocess.run(
         [str(TOOLS / "null_reads"), "--ticks"], check=True, capture_output=True, text=True

@@ -29,14 +29,11 @@ PARAMETERS: dict[str, Any] = {
 
 
 def work_ns(model: Path) -> dict[str, float]:
-    """Time of all of LinnOS's work on a read, by engine: accounting, history and decision."""
+    """Time of all of LinnOS's work on a hinted read: accounting, history and decision."""
     with tempfile.TemporaryDirectory() as name:
-        result = Path(name) / "engine.json"
-        kernel.run(
-            "bench_engine", "--no-count", "--json", str(result), "--model", str(model), quiet=True
-        )
-        engines = json.loads(result.read_text())["engines"]
-    return {engine["engine"]: engine["total_ns"] for engine in engines}
+        result = Path(name) / "policy.json"
+        kernel.run("bench_policy", "--json", str(result), str(model), quiet=True)
+        return {ENGINE: json.loads(result.read_text())[str(model)]["hinted_read"]["warm_ns"]}
 
 
 def run(context: Context) -> dict[str, Any]:
@@ -110,9 +107,9 @@ def reading(data: dict[str, Any]) -> str:
     shares = [r["cpu_share"] for r in data["rows"]]
     return (
         f"All of LinnOS's work on a read takes {data['work_ns'][ENGINE]:.0f} ns of one core in "
-        f"plain C (median; {data['work_ns']['reference']:.0f} ns with the reference engine). If "
-        f"every read is latency-critical, that is {percent(min(shares), 3)} to "
-        f"{percent(max(shares), 3)} of a core per drive at the workloads' rates; at "
+        f"plain C (median). If every read is latency-critical, that is "
+        f"{percent(min(shares), 3)} to {percent(max(shares), 3)} of a core per drive at the "
+        f"workloads' rates; at "
         f"{PARAMETERS['busy_iops']} reads a second "
         + ", ".join(f"{share} ({engine})" for engine, share in busy_shares(data).items())
         + "."
@@ -143,7 +140,7 @@ EXPERIMENT = Experiment(
     reading=reading,
     draw=draw,
     paper="Inference takes 4 to 6 us; each device costs 0.3 to 0.7 % of the host's CPUs.",
-    differs="The native benchmark (`make bench`): the kernel's engines compiled for user space, on "
-    "the machine that ran the evaluation.",
-    sources=("eval/grid.py", "eval/bench/kernel.py", "kernel/bench/bench_engine.c"),
+    differs="The native benchmark (`make bench`): the kernel's own code compiled for user space, "
+    "on the machine that ran the evaluation.",
+    sources=("eval/grid.py", "eval/bench/kernel.py", "kernel/bench/bench_policy.c"),
 )

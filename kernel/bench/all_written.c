@@ -16,15 +16,27 @@
 
 static uint64_t sim_now_ns;
 #define SHIM_CLOCK_NS sim_now_ns
-#define SHIM_RANGES 256
 #define SHIM_TRACES
 #include "kernel_shim.h"
-#include "linnos_latency.h"
-#include "linnos_network.h"
 
 #define STEPS 40000
 #define TOLD_MAX (2 * STEPS)
 #define STACK_BYTES 16384
+
+struct linnos_found;
+static bool traced;
+static void tell_decision(u32 nr_sector, bool revoked, u8 reason, const struct linnos_found *found);
+static void tell_expected(u32 pending, u32 expected, u32 latency_us);
+static void tell_peer(u32 answer, const struct linnos_found *found);
+#define trace_linnos_decision_enabled() traced
+#define trace_linnos_decision(dev, sector, nr_sector, revoked, reason, found) \
+	tell_decision(nr_sector, revoked, reason, found)
+#define trace_linnos_expected(dev, pending, expected, latency_us) \
+	tell_expected(pending, expected, latency_us)
+#define trace_linnos_peer(dev, sector, peer, answer, found) tell_peer(answer, found)
+#include "policy.h"
+
+#include "measure.h"
 
 /* One sum a message, of both times. */
 static struct told {
@@ -43,43 +55,43 @@ static void tell(const char *what, const void *bytes, size_t n)
 		t->sum = (t->sum ^ *p++) * 1099511628211ULL;
 }
 
-static void tell_features(const char *what, const u32 *features, u32 n)
-{
-	if (n && n != LINNOS_N_FEATURES) {
-		fprintf(stderr, "all_written: %s: %u features\n", what, n);
-		exit(1);
-	}
-	with_features[again] += !!n;
-	tell(what, &n, sizeof(n));
-	tell(what, features, n * sizeof(*features));
-}
-
 static void told_all(void)
 {
 	if (++n_told[again] == TOLD_MAX)
 		abort();
 }
 
-static int traced;
-#define trace_linnos_decision_enabled() traced
-
-static void trace_linnos_decision(int dev, u64 sector, u32 nr_sector, u32 pending,
-				  const u32 *hist_pending, const u32 *hist_latency_us,
-				  const s64 *out, bool revoked, u8 reason,
-				  const u32 *features, u32 n_features)
+/* What an event has of it. */
+static void tell_found(const char *what, const struct linnos_found *found)
 {
-	const u32 numbers[] = { nr_sector, pending, revoked, reason };
-	const char *what = "a decision";
+	u32 n = found->n_features, pending = linnos_pending(&found->view);
 
-	tell(what, numbers, sizeof(numbers));
-	tell(what, hist_pending, LINNOS_HISTORY * sizeof(u32));
-	tell(what, hist_latency_us, LINNOS_HISTORY * sizeof(u32));
-	tell(what, out, LINNOS_N_OUTPUTS * sizeof(*out));
-	tell_features(what, features, n_features);
+	if (n && n != LINNOS_N_FEATURES) {
+		fprintf(stderr, "all_written: %s: %u features\n", what, n);
+		exit(1);
+	}
+	with_features[again] += !!n;
+	tell(what, &n, sizeof(n));
+	tell(what, &pending, sizeof(pending));
+	tell(what, found->features, n * sizeof(*found->features));
+}
+
+static void tell_decision(u32 nr_sector, bool revoked, u8 reason, const struct linnos_found *found)
+{
+	const u32 numbers[] = { nr_sector, revoked, reason };
+	const struct linnos_ended *past;
+
+	tell("a decision", numbers, sizeof(numbers));
+	tell_found("a decision", found);
+	tell("a decision", found->out, sizeof(found->out));
+	for (past = found->view.past; past < found->view.past + LINNOS_HISTORY; past++) {
+		tell("a decision", &past->pending, sizeof(past->pending));
+		tell("a decision", &past->latency_us, sizeof(past->latency_us));
+	}
 	told_all();
 }
 
-static void trace_linnos_expected(int dev, u32 pending, u32 expected, u32 latency_us)
+static void tell_expected(u32 pending, u32 expected, u32 latency_us)
 {
 	const u32 numbers[] = { pending, expected, latency_us };
 
@@ -87,37 +99,22 @@ static void trace_linnos_expected(int dev, u32 pending, u32 expected, u32 latenc
 	told_all();
 }
 
-static void trace_linnos_peer(int dev, u64 sector, int peer, u32 pending, u32 answer,
-			      const u32 *features, u32 n_features)
+static void tell_peer(u32 answer, const struct linnos_found *found)
 {
-	const u32 numbers[] = { pending, answer };
-
-	tell("a peer's answer", numbers, sizeof(numbers));
-	tell_features("a peer's answer", features, n_features);
+	tell("a peer's answer", &answer, sizeof(answer));
+	tell_found("a peer's answer", found);
 	told_all();
 }
-
-#include "policy.h"
 
 #define DRIVES 4
 #define IOS 200
 
-static unsigned char files[2][LINNOS_NETWORK_BYTES + 1];
-static size_t file_bytes[2];
+static const char *models[2];
 static struct gendisk *disks[DRIVES];
+static struct linnos_active_model *spare[DRIVES];
 static struct block_device bdevs[DRIVES];
-static struct io {
-	struct bio bio;
-	struct request request;
-	bool in_flight;
-} ios[IOS];
-static u64 random_state;
-
-static u64 random_below(u64 n)
-{
-	random_state = random_state * 6364136223846793005ULL + 1442695040888963407ULL;
-	return (random_state >> 33) % n;
-}
+static struct io ios[IOS];
+static bool in_flight[IOS];
 
 static __attribute__((__noinline__)) void leave_on_stack(void)
 {
@@ -128,40 +125,19 @@ static __attribute__((__noinline__)) void leave_on_stack(void)
 		stack[i] = again ? 0xff : 0;
 }
 
-static void send(struct io *io, int k)
+static bool send(struct io *io, int k)
 {
-	struct rq_qos *rqos = &disks[k]->linnos->rqos;
-	blk_status_t status;
+	int op = rnd() % 5 ? REQ_OP_READ : REQ_OP_WRITE;
+	bool hint = rnd() % 2;
 
-	*io = (struct io){ .bio.bi_bdev = &bdevs[k] };
-	io->bio.op = random_below(5) ? REQ_OP_READ : REQ_OP_WRITE;
-	io->bio.bi_iter.bi_size = 4096 * (1 + random_below(64));
-	io->request.q = disks[k]->queue;
-	io->request.bio = &io->bio;
-	if (random_below(2)) {
-		io->bio.bi_opf = REQ_LATCRIT;
-		traced = random_below(2);
-		leave_on_stack();
-		status = blk_linnos_decide(&io->bio);
-		if (status)
-			return;
-	}
-	blk_linnos_ops.arrive(rqos, &io->bio);
-	blk_linnos_ops.track(rqos, &io->request, &io->bio);
-	__blk_linnos_issue_rq(&io->request);
-	io->in_flight = true;
-}
-
-static void complete(struct io *io)
-{
-	__blk_linnos_complete_rq(&io->request, io->bio.bi_iter.bi_size);
-	blk_linnos_done_bio(&io->bio);
-	io->in_flight = false;
+	traced = rnd() % 2;
+	leave_on_stack();
+	return io_begin(io, disks[k], op, hint, 4096 * (1 + rnd() % 64));
 }
 
 static void ask(int k)
 {
-	bool in_full = random_below(2), look = random_below(2);
+	bool in_full = rnd() % 2, look = rnd() % 2;
 	struct blk_expect_drive drive;
 	enum blk_linnos_expected answer;
 
@@ -178,23 +154,24 @@ static void ask(int k)
 
 static void step(void)
 {
-	struct io *io = &ios[random_below(IOS)];
-	int k = random_below(DRIVES), way = random_below(1000), kind;
-	const char *why;
+	int n = rnd() % IOS, k = rnd() % DRIVES, way = rnd() % 1000;
 
-	sim_now_ns += random_below(20000);
-	shim_cpu = random_below(SHIM_CPUS);
+	sim_now_ns += rnd() % 20000;
+	shim_cpu = rnd() % SHIM_CPUS;
 	if (!way && k) {
-		kind = random_below(2);
-		if (linnos_set_model(disks[k]->linnos, files[kind], file_bytes[kind],
-				     &why))
-			abort();
+		/* the other kind's, with which a drive was made for that */
+		struct linnos_active_model *model = disks[k]->linnos->model;
+
+		disks[k]->linnos->model = spare[k];
+		spare[k] = model;
+		linnos_set_watching(disks[k]->linnos);
 	} else if (way < 300) {
 		ask(k);
-	} else if (!io->in_flight) {
-		send(io, k);
+	} else if (!in_flight[n]) {
+		in_flight[n] = send(&ios[n], k);
 	} else if (way < 800) {
-		complete(io);
+		io_end(&ios[n]);
+		in_flight[n] = false;
 	}
 }
 
@@ -204,9 +181,11 @@ static void make_drives(void)
 	int k;
 
 	for (k = 0; k < DRIVES; k++) {
-		disks[k] = make_drive(files[k == 1], file_bytes[k == 1],
-				      k == 2 ? LINNOS_OBSERVE : LINNOS_ENFORCE);
+		disks[k] = make_drive(models[k == 1]);
+		spare[k] = make_drive(models[k != 1])->linnos->model;
 		bdevs[k].bd_disk = disks[k];
+		if (k != 2)
+			linnos_set_mode(disks[k]->linnos, LINNOS_ENFORCE);
 	}
 	disks[0]->linnos->model = NULL;
 	for (k = 2; k < DRIVES; k++) {
@@ -225,8 +204,7 @@ static void decide_all(void)
 
 	random_state = 1;
 	sim_now_ns = 1000000000;
-	shim_cpu = 0;
-	memset(ios, 0, sizeof(ios));
+	memset(in_flight, 0, sizeof(in_flight));
 	make_drives();
 	for (i = 0; i < STEPS; i++)
 		step();
@@ -234,14 +212,14 @@ static void decide_all(void)
 
 int main(int argc, char **argv)
 {
-	int k, i;
+	int i;
 
 	if (argc != 3) {
 		fputs("usage: all_written LATENCY_MODEL NETWORK_MODEL\n", stderr);
 		return 2;
 	}
-	for (k = 0; k < 2; k++)
-		file_bytes[k] = read_model(argv[1 + k], files[k], sizeof(files[k]));
+	models[0] = argv[1];
+	models[1] = argv[2];
 	for (again = 0; again < 2; again++)
 		decide_all();
 	for (i = 0; i < n_told[0] || i < n_told[1]; i++) {

@@ -1,38 +1,178 @@
 /* SPDX-License-Identifier: MIT */
-/* For benchmarks: the same random numbers in every run, a clock, quantiles. */
+/*
+ * For benchmarks: the same random numbers in every run, a clock, quantiles, and what
+ * a function takes: time, with all in the caches and with nothing there, and
+ * instructions, which are the same on a machine that is busy.
+ */
 #ifndef MEASURE_H
 #define MEASURE_H
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 static uint32_t random_state = 0x4c494e4e;
 
-static inline uint32_t rnd(void) {
-  random_state ^= random_state << 13;
-  random_state ^= random_state >> 17;
-  random_state ^= random_state << 5;
-  return random_state;
+static inline uint32_t rnd(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 17;
+	random_state ^= random_state << 5;
+	return random_state;
 }
 
-static inline uint64_t clock_ns(void) {
-  struct timespec t;
+static inline uint64_t clock_ns(void)
+{
+	struct timespec t;
 
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * 1000000000ULL + t.tv_nsec;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
 }
 
-static inline int by_value(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
+static inline int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
 
-  return (x > y) - (x < y);
+	return (x > y) - (x < y);
 }
 
 /* Sorts the values. */
-static inline double quantile(double *values, long n, double q) {
-  qsort(values, n, sizeof(*values), by_value);
-  return values[(long)(q * (n - 1))];
+static inline double median(double *values, long n)
+{
+	qsort(values, n, sizeof(*values), by_value);
+	return values[n / 2];
+}
+
+/* Of no name: nowhere. Ends the program if it cannot be written. */
+static inline FILE *open_json(const char *path)
+{
+	FILE *f = fopen(path ? path : "/dev/null", "w");
+
+	if (!f) {
+		perror(path);
+		exit(1);
+	}
+	return f;
+}
+
+static inline void close_json(FILE *f)
+{
+	if (ferror(f) || fclose(f)) {
+		perror("JSON");
+		exit(1);
+	}
+}
+
+/* What is measured; the first is what others are compared with. */
+struct way {
+	const char *name;
+	void (*run)(void);
+};
+
+static inline void nothing(void)
+{
+}
+
+#define BATCH 256
+#define BATCHES 101
+
+/* Median of batches. */
+static inline double warm_ns(void (*run)(void))
+{
+	double times[BATCHES];
+
+	for (int batch = 0; batch < BATCHES; batch++) {
+		uint64_t start = clock_ns();
+
+		for (int i = 0; i < BATCH; i++)
+			run();
+		times[batch] = (double)(clock_ns() - start) / BATCH;
+	}
+	return median(times, BATCHES);
+}
+
+#define COLD 501
+#define COLD_BYTES (2 << 20)
+
+/* As much memory as a second-level cache has is written before each. */
+static inline double cold_ns(void (*run)(void))
+{
+	static uint8_t elsewhere[COLD_BYTES];
+	double times[COLD];
+
+	for (int i = 0; i < COLD; i++) {
+		uint64_t start;
+
+		memset(elsewhere, i, sizeof(elsewhere));
+		start = clock_ns();
+		run();
+		times[i] = clock_ns() - start;
+	}
+	return median(times, COLD);
+}
+
+/* As many as one sample of the policy's clock is taken for. */
+#define COUNTED 64
+
+/* valgrind knows it by its name */
+__attribute__((noipa)) void run_counted(void (*run)(void));
+void run_counted(void (*run)(void))
+{
+	for (int i = 0; i < COUNTED; i++)
+		run();
+}
+
+/* A call's mean, counted by valgrind in a run of its own; -1 without that. */
+static inline double instructions(const char *program, const char *arguments, int way)
+{
+	char command[4096], line[256];
+	double counted = -1;
+	FILE *pipe;
+
+	snprintf(command, sizeof(command),
+		 "ONLY_WAY=%d valgrind --tool=callgrind --callgrind-out-file=/dev/null "
+		 "--toggle-collect=run_counted '%s' %s 2>&1",
+		 way, program, arguments);
+	pipe = popen(command, "r");
+	while (pipe && fgets(line, sizeof(line), pipe))
+		if (strstr(line, "Collected : "))
+			counted = strtod(strstr(line, " : ") + 3, NULL) / COUNTED;
+	if (pipe)
+		pclose(pipe);
+	return counted;
+}
+
+/* Print a table, and an object for the JSON file; how to run this once more is told. */
+static inline void measure(const struct way *ways, int n, FILE *json, const char *program,
+			   const char *arguments)
+{
+	const char *only = getenv("ONLY_WAY");
+	double idle_cold, first = 0;
+
+	if (only) {
+		/* the first for what is done once */
+		ways[atoi(only)].run();
+		run_counted(ways[atoi(only)].run);
+		exit(0);
+	}
+	idle_cold = cold_ns(nothing);
+	printf("  %-24s %8s %6s %8s %14s\n", "", "warm ns", "x", "cold ns", "instructions");
+	for (int k = 0; k < n; k++) {
+		double warm = warm_ns(ways[k].run);
+		double cold = cold_ns(ways[k].run) - idle_cold;
+		double count = instructions(program, arguments, k);
+
+		if (!k)
+			first = warm;
+		printf("  %-24s %8.1f %6.2f %8.0f %14.1f\n", ways[k].name, warm, warm / first, cold,
+		       count);
+		fprintf(json,
+			"%s\n  \"%s\": {\"warm_ns\": %.1f, \"cold_ns\": %.0f, \"instructions\": %.1f}",
+			k ? "," : "{", ways[k].name, warm, cold, count);
+	}
+	fputs("}", json);
 }
 
 #endif

@@ -7,13 +7,12 @@
 #define _BENCH_POLICY_H
 
 #include "kernel_shim.h"
-#include "blk-linnos-watch.c"
+#include "linnos_drive.c"
+#include "linnos_look.c"
 #include "blk-linnos-model.c"
 #include "blk-linnos.c"
 
-__thread int shim_cpu;
 const struct kobj_type {
-	int unused;
 } linnos_ktype;
 
 void linnos_join(struct blk_linnos *linnos)
@@ -24,39 +23,70 @@ void linnos_leave(struct blk_linnos *linnos)
 {
 }
 
-/* These two end the program if there is no such model. */
-static inline size_t read_model(const char *path, void *file, size_t room)
+/* A drive that observes. Ends the program if there is no such model. */
+static inline struct gendisk *make_drive(const char *model)
 {
-	FILE *f = fopen(path, "rb");
+	static unsigned char file[LINNOS_NETWORK_BYTES + 1];
+	struct gendisk *disk = calloc(1, sizeof(*disk));
+	const char *why = strerror(ENOMEM);
+	FILE *f = fopen(model, "rb");
 	size_t bytes;
 
 	if (!f) {
-		fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, path,
-			strerror(errno));
+		perror(model);
 		exit(1);
 	}
-	bytes = fread(file, 1, room, f);
+	bytes = fread(file, 1, sizeof(file), f);
 	fclose(f);
-	return bytes;
-}
-
-static inline struct gendisk *make_drive(const void *model, size_t bytes,
-					 enum linnos_mode mode)
-{
-	struct gendisk *disk = calloc(1, sizeof(*disk));
-	const char *why = "out of memory";
-
 	disk->queue = calloc(1, sizeof(*disk->queue));
 	disk->queue->disk = disk;
 	disk->disk_name = "drive";
 	disk->linnos = linnos_alloc(disk);
-	if (linnos_set_model(disk->linnos, model, bytes, &why) ||
-	    linnos_set_mode(disk->linnos, mode)) {
-		fprintf(stderr, "%s: the model: %s\n", program_invocation_short_name,
-			why);
+	if (linnos_set_model(disk->linnos, file, bytes, &why) ||
+	    linnos_set_mode(disk->linnos, LINNOS_OBSERVE)) {
+		fprintf(stderr, "%s: %s\n", model, why);
 		exit(1);
 	}
 	return disk;
+}
+
+/* An I/O, one request. */
+struct io {
+	struct block_device bdev;
+	struct bio bio;
+	struct request rq;
+};
+
+/* As the block layer does. Return: false if it is refused. */
+static inline bool io_begin(struct io *io, struct gendisk *disk, int op, bool hint,
+			    u32 bytes)
+{
+	struct rq_qos *rqos = &disk->linnos->rqos;
+
+	io->bdev.bd_disk = disk;
+	io->bio = (struct bio){ .bi_bdev = &io->bdev, .op = op, .bi_opf = hint ? REQ_LATCRIT : 0 };
+	io->bio.bi_iter.bi_size = bytes;
+	io->rq = (struct request){ .q = disk->queue };
+	if (hint && blk_linnos_decide(&io->bio))
+		return false;
+	blk_linnos_ops.track(rqos, &io->rq, &io->bio);
+	blk_linnos_ops.issue(rqos, &io->rq);
+	return true;
+}
+
+static inline void io_end(struct io *io)
+{
+	blk_linnos_answer(&io->rq, BLK_STS_OK);
+	blk_linnos_ops.done(&io->bdev.bd_disk->linnos->rqos, &io->rq);
+}
+
+/* Ends the program if not all that has begun has ended. */
+static inline void check_idle(const struct gendisk *disk)
+{
+	if (!linnos_read64(&disk->linnos->drive.load))
+		return;
+	fprintf(stderr, "%s: pages stay pending\n", disk->disk_name);
+	exit(1);
 }
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * How many lines of memory go from one CPU to another for an I/O, with up to 64?
  *
- *	shared_lines [--json FILE] [--lines] [--together] [--most CPUS] MODEL...
+ *	shared_lines [-j JSON] [-l] [-m CPUS] MODEL...
  *
  * No machine with so many is needed, nor one that is idle: the kernel's own
  * blk-linnos.c and its like run in this program (policy.h) on CPUs that are
@@ -17,8 +17,7 @@
  * has ended. So the CPUs take turns, and a line that all of them write is always
  * elsewhere: this is the worst case.
  *
- * --together: no CPU is quiet (blk-linnos-cpus.h), and each I/O is counted and each
- * read recorded where all see it at once.
+ * -l tells which lines they are.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -28,114 +27,54 @@ static uint64_t sim_now_ns;
 #define SHIM_CPUS 64
 #include "policy.h"
 
+#include "measure.h"
+
 #define QUIETLY __attribute__((no_sanitize("thread")))
 
-/* Lines, of what shim_alloc() gave; each is in some caches, or one's own. */
+/* Lines of what is allocated; each is in some caches, or one's own. */
 #define LINE_BYTES 64
-#define LINES_MAX (1 << 16)
 
 static struct line {
 	uint64_t sharers;
-	bool own;
 	uint64_t moved;
-} lines[LINES_MAX];
-static uint64_t transfers;
-
-QUIETLY static struct line *line_of(uintptr_t address)
-{
-	size_t begin = 0;
-	int i;
-
-	for (i = 0; i < shim_n_ranges; i++) {
-		const struct shim_range *r = &shim_ranges[i];
-
-		if (address >= r->begin && address < r->begin + r->bytes)
-			return &lines[begin + (address - r->begin) / LINE_BYTES];
-		begin += (r->bytes + LINE_BYTES - 1) / LINE_BYTES;
-		if (begin >= LINES_MAX)
-			abort();
-	}
-	return NULL;
-}
+} lines[SHIM_BYTES / LINE_BYTES];
 
 QUIETLY static void touch_line(struct line *line, bool write)
 {
 	uint64_t me = 1ULL << shim_cpu;
-	bool have = line->sharers & me;
 
 	/* what nobody has had comes from memory: not from another CPU */
-	if (line->sharers && (write ? !(have && line->sharers == me) : !have)) {
+	if (line->sharers && (write ? line->sharers != me : !(line->sharers & me)))
 		line->moved++;
-		transfers++;
-	}
 	line->sharers = write ? me : line->sharers | me;
 }
 
 QUIETLY static void touch(const volatile void *p, size_t bytes, bool write)
 {
-	uintptr_t address = (uintptr_t)p;
-	uintptr_t last = (address + bytes - 1) / LINE_BYTES;
-	uintptr_t n;
+	size_t at = (const volatile char *)p - shim_memory, n;
 
-	for (n = address / LINE_BYTES; n <= last; n++) {
-		uintptr_t at = n * LINE_BYTES;
-		struct line *line = line_of(at < address ? address : at);
-
-		if (line)
-			touch_line(line, write);
-	}
+	/* it may be elsewhere */
+	if (at < SHIM_BYTES)
+		for (n = at / LINE_BYTES; n <= (at + bytes - 1) / LINE_BYTES; n++)
+			touch_line(&lines[n], write);
 }
 
 /* What the compiler calls. */
-#define ACCESS(name, bytes, write)                       \
-	QUIETLY void __tsan_##name(void *p)              \
-	{                                                \
-		touch(p, bytes, write);                  \
-	}
-ACCESS(read1, 1, false)
-ACCESS(read2, 2, false)
-ACCESS(read4, 4, false)
-ACCESS(read8, 8, false)
-ACCESS(read16, 16, false)
-ACCESS(write1, 1, true)
-ACCESS(write2, 2, true)
-ACCESS(write4, 4, true)
-ACCESS(write8, 8, true)
-ACCESS(write16, 16, true)
-ACCESS(unaligned_read2, 2, false)
-ACCESS(unaligned_read4, 4, false)
-ACCESS(unaligned_read8, 8, false)
-ACCESS(unaligned_read16, 16, false)
-ACCESS(unaligned_write2, 2, true)
-ACCESS(unaligned_write4, 4, true)
-ACCESS(unaligned_write8, 8, true)
-ACCESS(unaligned_write16, 16, true)
+#define ACCESS(bytes)                                                             \
+	QUIETLY void __tsan_read##bytes(void *p) { touch(p, bytes, false); }      \
+	QUIETLY void __tsan_write##bytes(void *p) { touch(p, bytes, true); }
+#define UNALIGNED(bytes)                                                          \
+	QUIETLY void __tsan_unaligned_read##bytes(void *p) { touch(p, bytes, false); } \
+	QUIETLY void __tsan_unaligned_write##bytes(void *p) { touch(p, bytes, true); }
+ACCESS(1) ACCESS(2) ACCESS(4) ACCESS(8) ACCESS(16)
+UNALIGNED(2) UNALIGNED(4) UNALIGNED(8) UNALIGNED(16)
 
-QUIETLY void __tsan_read_range(void *p, size_t bytes)
-{
-	touch(p, bytes, false);
-}
-
-QUIETLY void __tsan_write_range(void *p, size_t bytes)
-{
-	touch(p, bytes, true);
-}
-
-QUIETLY void __tsan_func_entry(void *from)
-{
-}
-
-QUIETLY void __tsan_func_exit(void *from)
-{
-}
-
-QUIETLY void __tsan_init(void)
-{
-}
-
-QUIETLY void __tsan_atomic_thread_fence(int order)
-{
-}
+QUIETLY void __tsan_read_range(void *p, size_t bytes) { touch(p, bytes, false); }
+QUIETLY void __tsan_write_range(void *p, size_t bytes) { touch(p, bytes, true); }
+QUIETLY void __tsan_func_entry(void *from) {}
+QUIETLY void __tsan_func_exit(void *from) {}
+QUIETLY void __tsan_init(void) {}
+QUIETLY void __tsan_atomic_thread_fence(int order) {}
 
 /* One thread runs all CPUs, so plain operations are atomic here. */
 #define ATOMICS(bits)                                                                  \
@@ -156,7 +95,6 @@ QUIETLY void __tsan_atomic_thread_fence(int order)
 		__tsan_atomic##bits##_exchange(p, n, order);                           \
 	}                                                                              \
 	FETCH(bits, add, +)                                                            \
-	FETCH(bits, sub, -)                                                            \
 	FETCH(bits, or, |)                                                             \
 	FETCH(bits, and, &)                                                            \
 	QUIETLY bool __tsan_atomic##bits##_compare_exchange_strong(                    \
@@ -165,10 +103,7 @@ QUIETLY void __tsan_atomic_thread_fence(int order)
 		u##bits is = *(volatile u##bits *)p;                                   \
 		bool same = is == *(u##bits *)old;                                     \
 		touch(p, sizeof(u##bits), true);                                       \
-		if (same)                                                              \
-			*(volatile u##bits *)p = n;                                    \
-		else                                                                   \
-			*(u##bits *)old = is;                                          \
+		*(same ? (volatile u##bits *)p : (u##bits *)old) = same ? n : is;      \
 		return same;                                                           \
 	}
 #define FETCH(bits, name, operator)                                                    \
@@ -176,19 +111,16 @@ QUIETLY void __tsan_atomic_thread_fence(int order)
 	{                                                                              \
 		return __tsan_atomic##bits##_exchange(p, *(volatile u##bits *)p operator n, order); \
 	}
-ATOMICS(8)
 ATOMICS(32)
 ATOMICS(64)
 
 /* What is sent, and what the drive does. */
-struct load {
+static const struct load {
 	const char *name;
 	bool hinted;
-	int writes_of_10;
+	u32 writes_of_10;
 	int completed_by; /* how many CPUs further on */
-};
-
-static const struct load loads[] = {
+} loads[] = {
 	{ "plain reads", false, 0, 0 },
 	{ "hinted reads", true, 0, 0 },
 	{ "hinted reads, 3 of 10 I/Os are writes", true, 3, 0 },
@@ -196,17 +128,8 @@ static const struct load loads[] = {
 	{ "hinted reads, completed elsewhere", true, 0, 1 },
 };
 
-struct drive {
-	const char *name;
-	u64 fastest_ns;
-	u64 slowest_ns;
-};
-
-static const struct drive drives[] = {
-	{ "80 us", 60000, 100000 },
-	{ "8 us", 6000, 10000 },
-};
-
+/* A drive takes so long, or up to a quarter more or less. */
+static const int drives_us[] = { 80, 8 };
 static const int cpu_counts[] = { 1, 2, 4, 8, 16, 64 };
 
 #define DEPTH 4
@@ -215,207 +138,133 @@ static const int cpu_counts[] = { 1, 2, 4, 8, 16, 64 };
 /* From the end of an I/O until its successor is sent. */
 #define PAUSE_NS 1000
 
-struct io {
-	struct bio bio;
-	struct request request;
+static struct cpu_io {
+	struct io io;
 	u64 due_ns;
 	bool in_flight;
-};
+} ios[SHIM_CPUS * DEPTH];
 
-static u64 random_state = 1;
-
-QUIETLY static u64 random_below(u64 n)
+static struct cpu_io *first_due(int n)
 {
-	random_state = random_state * 6364136223846793005ULL + 1442695040888963407ULL;
-	return (random_state >> 33) % n;
-}
+	struct cpu_io *first = ios, *io;
 
-static void submit(struct gendisk *disk, struct io *io, const struct load *load)
-{
-	struct rq_qos *rqos = &disk->linnos->rqos;
-	bool write = random_below(10) < (u64)load->writes_of_10;
-
-	io->bio.op = write ? REQ_OP_WRITE : REQ_OP_READ;
-	io->bio.bi_iter.bi_size = 4096;
-	io->request.q = disk->queue;
-	io->request.bio = &io->bio;
-	io->request.io_start_time_ns = 0;
-	io->in_flight = true;
-	if (load->hinted && !write) {
-		io->bio.bi_opf = REQ_LATCRIT;
-		if (blk_linnos_decide(&io->bio)) {
-			io->in_flight = false;
-			return;
-		}
-	}
-	blk_linnos_ops.arrive(rqos, &io->bio);
-	blk_linnos_ops.track(rqos, &io->request, &io->bio);
-	__blk_linnos_issue_rq(&io->request);
-}
-
-static void complete(struct io *io)
-{
-	__blk_linnos_complete_rq(&io->request, io->bio.bi_iter.bi_size);
-	blk_linnos_done_bio(&io->bio);
-}
-
-static bool together;
-
-static struct gendisk *drive_of(const void *model, size_t bytes)
-{
-	struct gendisk *disk = make_drive(model, bytes, LINNOS_OBSERVE);
-
-	if (together)
-		disk->linnos->quiet_ns = 0;
-	return disk;
+	for (io = ios; io < ios + n; io++)
+		if (io->due_ns < first->due_ns)
+			first = io;
+	return first;
 }
 
 /* Transfers of an I/O. */
-static double measure(struct gendisk *disk, int cpus, const struct load *load,
-		      const struct drive *drive)
+static double measure_load(struct gendisk *disk, int cpus, const struct load *load, int drive_us)
 {
-	struct block_device bdev = { .bd_disk = disk };
-	int n = cpus * DEPTH, i, first;
-	struct io *ios = calloc(n, sizeof(*ios));
-	u64 counted_from = 0;
-	long ended = 0;
+	u32 drive_ns = drive_us * 1000;
+	long ended = 0, n = cpus * DEPTH;
+	u64 moved = 0;
+	struct cpu_io *io;
 
-	for (i = 0; i < n; i++) {
-		ios[i].bio.bi_bdev = &bdev;
-		ios[i].due_ns = sim_now_ns + random_below(drive->slowest_ns);
-	}
+	memset(ios, 0, sizeof(ios));
+	for (io = ios; io < ios + n; io++)
+		io->due_ns = sim_now_ns + rnd() % drive_ns;
 	while (ended < (long)IOS_OF_CPU * cpus) {
-		first = 0;
-		for (i = 1; i < n; i++)
-			if (ios[i].due_ns < ios[first].due_ns)
-				first = i;
-		sim_now_ns = ios[first].due_ns;
-		shim_cpu = first / DEPTH;
-		if (!ios[first].in_flight) {
-			submit(disk, &ios[first], load);
-			ios[first].due_ns +=
-				ios[first].in_flight ?
-					drive->fastest_ns +
-						random_below(drive->slowest_ns -
-							     drive->fastest_ns) :
-					drive->fastest_ns;
+		bool write = rnd() % 10 < load->writes_of_10;
+
+		io = first_due(n);
+		sim_now_ns = io->due_ns;
+		shim_cpu = (io - ios) / DEPTH;
+		if (!io->in_flight) {
+			/* none is refused */
+			io_begin(&io->io, disk, write ? REQ_OP_WRITE : REQ_OP_READ,
+				 load->hinted && !write, 4096);
+			io->due_ns += drive_ns * 3 / 4 + rnd() % (drive_ns / 2);
 		} else {
 			shim_cpu = (shim_cpu + load->completed_by) % cpus;
-			complete(&ios[first]);
-			ios[first].in_flight = false;
-			ios[first].due_ns += PAUSE_NS;
-			if (++ended == (long)IOS_BEFORE * cpus) {
-				counted_from = transfers;
-				for (i = 0; i < LINES_MAX; i++)
+			io_end(&io->io);
+			io->due_ns += PAUSE_NS;
+			if (++ended == (long)IOS_BEFORE * cpus)
+				for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
 					lines[i].moved = 0;
-			}
 		}
+		io->in_flight = !io->in_flight;
 	}
-	counted_from = transfers - counted_from;
-	for (i = 0; i < n; i++) {
-		shim_cpu = i / DEPTH;
-		if (ios[i].in_flight)
-			complete(&ios[i]);
-	}
-	free(ios);
-	if (linnos_pending_pages(disk->linnos) || linnos_reads_in_flight(disk->linnos)) {
-		fprintf(stderr, "shared_lines: pages stay pending\n");
-		exit(1);
-	}
-	return (double)counted_from / (IOS_OF_CPU - IOS_BEFORE) / cpus;
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
+		moved += lines[i].moved;
+	for (io = ios; io < ios + n; io++)
+		if (io->in_flight)
+			io_end(&io->io);
+	check_idle(disk);
+	return (double)moved / (IOS_OF_CPU - IOS_BEFORE) / cpus;
 }
 
-/* Which lines, for one who wants to know: bytes from the start of an allocation. */
-static void print_lines(long ios)
+/* Which lines, for one who wants to know: the first are struct blk_linnos. */
+static void print_lines(int cpus)
 {
-	size_t begin = 0, n;
-	int i;
+	double n_ios = (double)(IOS_OF_CPU - IOS_BEFORE) * cpus;
 
-	for (i = 0; i < shim_n_ranges; i++) {
-		for (n = 0; n < (shim_ranges[i].bytes + LINE_BYTES - 1) / LINE_BYTES; n++)
-			if (lines[begin + n].moved > ios / 100)
-				printf("      allocation %d, from byte %zu: %.2f\n", i,
-				       n * LINE_BYTES, (double)lines[begin + n].moved / ios);
-		begin += n;
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
+		if (lines[i].moved > n_ios / 100)
+			printf("      from byte %zu: %.2f\n", i * LINE_BYTES, lines[i].moved / n_ios);
+}
+
+static void measure_model(const char *model, int most, bool want_lines, FILE *json)
+{
+	static const char *sep = "[";
+	size_t d, l, c;
+
+	printf("%s, transfers of a line for an I/O\n%-44s", model, "CPUs:");
+	for (c = 0; c < ARRAY_SIZE(cpu_counts) && cpu_counts[c] <= most; c++)
+		printf("%7d", cpu_counts[c]);
+	printf("\n");
+	for (d = 0; d < ARRAY_SIZE(drives_us); d++) {
+		for (l = 0; l < ARRAY_SIZE(loads); l++) {
+			printf("%2d us, %-37s", drives_us[d], loads[l].name);
+			for (c = 0; c < ARRAY_SIZE(cpu_counts) && cpu_counts[c] <= most; c++) {
+				double moved;
+
+				shim_used = 0;
+				memset(lines, 0, sizeof(lines));
+				shim_cpu = 0;
+				moved = measure_load(make_drive(model), cpu_counts[c], &loads[l],
+						     drives_us[d]);
+				printf("%7.2f", moved);
+				fflush(stdout);
+				fprintf(json,
+					"%s{\"model\": \"%s\", \"drive\": \"%d us\", \"load\": \"%s\", "
+					"\"cpus\": %d, \"transfers_per_io\": %.3f}",
+					sep, model, drives_us[d], loads[l].name, cpu_counts[c], moved);
+				sep = ",\n ";
+			}
+			printf("\n");
+			if (want_lines)
+				print_lines(cpu_counts[c - 1]);
+		}
 	}
 }
 
 int main(int argc, char **argv)
 {
-	const char *json = NULL, *sep = "[";
+	int most = SHIM_CPUS, option;
+	const char *path = NULL;
 	bool want_lines = false;
-	size_t d, l, c, bytes, counts = ARRAY_SIZE(cpu_counts);
-	FILE *out = NULL;
-	int first = 1, most = SHIM_CPUS, m;
+	FILE *json;
 
-	while (first < argc && argv[first][0] == '-') {
-		if (!strcmp(argv[first], "--lines"))
+	while ((option = getopt(argc, argv, "j:lm:")) != -1) {
+		if (option == 'j')
+			path = optarg;
+		else if (option == 'm')
+			most = atoi(optarg);
+		else if (option == 'l')
 			want_lines = true;
-		else if (!strcmp(argv[first], "--together"))
-			together = true;
-		else if (!strcmp(argv[first], "--most") && first + 1 < argc)
-			most = atoi(argv[++first]);
-		else if (!strcmp(argv[first], "--json") && first + 1 < argc)
-			json = argv[++first];
 		else
-			break;
-		first++;
+			return 2;
 	}
-	if (first >= argc || argv[first][0] == '-') {
-		fprintf(stderr, "usage: shared_lines [--json FILE] [--lines] [--together] [--most CPUS] "
-				"MODEL...\n");
+	if (optind == argc) {
+		fputs("usage: shared_lines [-j JSON] [-l] [-m CPUS] MODEL...\n", stderr);
 		return 2;
 	}
-	while (counts > 1 && cpu_counts[counts - 1] > most)
-		counts--;
-	if (json) {
-		out = fopen(json, "w");
-		if (!out) {
-			fprintf(stderr, "shared_lines: %s: %s\n", json, strerror(errno));
-			return 1;
-		}
-	}
-	for (m = first; m < argc; m++) {
-		static unsigned char file[LINNOS_NETWORK_BYTES + 1];
-
-		bytes = read_model(argv[m], file, sizeof(file));
-		printf("%s, transfers of a line for an I/O\n%-44s", argv[m], "CPUs:");
-		for (c = 0; c < counts; c++)
-			printf("%7d", cpu_counts[c]);
-		printf("\n");
-		for (d = 0; d < ARRAY_SIZE(drives); d++) {
-			for (l = 0; l < ARRAY_SIZE(loads); l++) {
-				printf("%5s, %-37s", drives[d].name, loads[l].name);
-				for (c = 0; c < counts; c++) {
-					double moved;
-
-					shim_n_ranges = 0;
-					memset(lines, 0, sizeof(lines));
-					shim_cpu = 0;
-					moved = measure(drive_of(file, bytes), cpu_counts[c],
-							&loads[l], &drives[d]);
-					printf("%7.2f", moved);
-					fflush(stdout);
-					if (out)
-						fprintf(out,
-							"%s{\"model\": \"%s\", \"drive\": \"%s\", "
-							"\"load\": \"%s\", \"cpus\": %d, "
-							"\"transfers_per_io\": %.3f}",
-							sep, argv[m], drives[d].name, loads[l].name,
-							cpu_counts[c], moved);
-					sep = ",\n ";
-				}
-				printf("\n");
-				if (want_lines)
-					print_lines((long)(IOS_OF_CPU - IOS_BEFORE) *
-						    cpu_counts[counts - 1]);
-			}
-		}
-	}
-	if (out) {
-		fprintf(out, "]\n");
-		if (fclose(out))
-			return 1;
-	}
+	json = open_json(path);
+	for (; optind < argc; optind++)
+		measure_model(argv[optind], most, want_lines, json);
+	fputs("]\n", json);
+	close_json(json);
 	return 0;
 }
