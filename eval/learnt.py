@@ -26,10 +26,13 @@ from eval import workers
 from eval.cache import Cache, code_version
 from eval.cells import N_DRIVES, Replayed, due_order, given, read_profile
 from eval.files import write_json
+from linnapp.learn.bound import age_us, of_all
 from linnapp.trace import replay_log
-from linnapp.trace.in_flight import PAGE_BYTES, last_completed, submitted_before
+from linnapp.trace.blktrace import COMPLETED, REVOKED, WRITE
+from linnapp.trace.logged_drive import PAGE_BYTES, LoggedDrive
 
-HISTORY = 4
+#: Longer than a read takes that nothing holds up.
+OVERDUE_US = 1000
 
 #: Consecutive parts of a replay; each is judged by trees that have not seen it.
 PARTS = 3
@@ -93,66 +96,53 @@ def observed(log: DriveLog, at: Int64, size: Int64, offset: Int64) -> NDArray[np
     Returns
     -------
     float32 array, shape (n, features)
-        NaN for what there is none of; times in us.
+        What a latency model sees, then more that none does: NaN for what there is none of. Times
+        are in us.
     """
-    pages = -(-log.size // PAGE_BYTES)
+    found, pending_then = _found(log, at, size)
     begun = np.searchsorted(log.start, at, side="left")
-    by_end = np.argsort(log.end, kind="stable")
-    end = log.end[by_end]
-    done = np.searchsorted(end, at, side="right")
-    # Of I/Os that begin at the same moment and end at once there is none; so done <= begun.
-    all_pages, done_pages = _upto(pages), _upto(pages[by_end])
-    written, done_written = _upto(pages * ~log.is_read), _upto((pages * ~log.is_read)[by_end])
-    # The first I/O still in flight is the first that ends later than any before it has ended.
-    latest_end = np.maximum.accumulate(log.end) if len(log.end) else log.end
-    oldest = np.searchsorted(latest_end, at, side="right")
-    columns: list[Any] = [
-        size,
-        all_pages[begun] - done_pages[done],
-        written[begun] - done_written[done],
-        begun - done,
-        _age_us(at, log.start, oldest, oldest < begun),
-        _age_us(at, end, done - 1, done > 0),
-        _age_us(at, log.start, begun - 1, begun > 0),
-    ]
+    pages = -(-log.size // PAGE_BYTES)
+    written, read = _upto(pages * ~log.is_read), _upto(pages * log.is_read)
+    columns: list[Any] = [*found.T, *of_all(at, begun, log.start, log.end)]
     for stretch_ms in STRETCHES_MS:
         since = np.searchsorted(log.start, at - stretch_ms * 1_000_000, side="left")
-        columns += [
-            written[begun] - written[since],
-            (all_pages[begun] - written[begun]) - (all_pages[since] - written[since]),
-        ]
-    before = submitted_before(log.start, False)
-    pending_then = all_pages[before] - done_pages[np.searchsorted(end, log.start, side="right")]
-    asking = -(-size // PAGE_BYTES)
-    past = last_completed(at, asking, log.end, pages, log.is_read, HISTORY)
-    # Of writes the last one, however large it was.
-    last_write = last_completed(at, asking, log.end, np.zeros_like(pages), ~log.is_read, 1)
-    for rows in (past, last_write):
-        for row in rows.T[::-1]:
-            known = row >= 0
-            columns += [
-                _if(known, (log.end - log.start) / 1e3, row),
-                _if(known, log.size, row),
-                _if(known, pending_then, row),
-                _age_us(at, log.end, row, known),
-            ]
+        columns += [written[begun] - written[since], read[begun] - read[since]]
+    # The last write, however large it was.
+    writes = np.flatnonzero(~log.is_read)
+    writes = writes[np.argsort(log.end[writes], kind="stable")]
+    row = np.searchsorted(log.end[writes], at, side="right") - 1
+    last = np.append(writes, -1)[row]
+    for values in ((log.end - log.start) / 1e3, log.size, pending_then):
+        columns.append(np.where(last >= 0, np.append(values, 0)[last], np.nan))
+    columns.append(age_us(at, log.end, last))
     columns += _block_ages(log, at, offset, begun, written)
     return np.stack([np.asarray(column, np.float32) for column in columns], axis=1)
+
+
+def _found(log: DriveLog, at: Int64, size: Int64) -> tuple[NDArray[Any], NDArray[Any]]:
+    """What a latency model sees of each read; and the pages pending with each I/O of the log."""
+    n = len(log.start)
+    flags = np.where(log.is_read, 0, WRITE) | COMPLETED
+    # A read that is refused looks, and is never there.
+    columns = [
+        np.concatenate(both)
+        for both in (
+            (log.start, at),
+            (log.end - log.start, np.zeros_like(at)),
+            (log.size, size),
+            (flags, np.full(len(at), REVOKED)),
+        )
+    ]
+    order = np.argsort(columns[0], kind="stable")
+    in_order = (column[order] for column in columns)
+    seen = LoggedDrive(OVERDUE_US).feed(("features", "pending"), *in_order)
+    features, pending = (column[np.argsort(order)] for column in seen)
+    return features[n:], pending[:n]
 
 
 def _upto(values: Int64) -> Int64:
     """Sums of the first 0, 1, 2, ... values."""
     return np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
-
-
-def _if(known: NDArray[np.bool_], values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
-    if not len(values):
-        return np.full(len(known), np.nan)
-    return np.where(known, values[np.clip(rows, 0, len(values) - 1)], np.nan)
-
-
-def _age_us(at: Int64, since: Int64, rows: NDArray[Any], known: NDArray[np.bool_]) -> NDArray[Any]:
-    return _if(known, since / 1e3, rows) * -1 + at / 1e3
 
 
 def _block_ages(
@@ -172,12 +162,9 @@ def _block_ages(
     if not len(keys):
         return [np.full(len(at), np.nan)] * 2
     key = keys[np.maximum(found, 0)]
-    known = (found >= 0) & (key // n == wanted)
-    write = key % n
-    return [
-        _age_us(at, log.start, write, known),
-        np.where(known, written[begun] - written[np.minimum(write, len(log.start) - 1)], np.nan),
-    ]
+    write = np.where((found >= 0) & (key // n == wanted), key % n, -1)
+    since = np.where(write >= 0, written[begun] - written[write], np.nan)
+    return [age_us(at, log.start, write), since]
 
 
 def predict(

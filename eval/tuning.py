@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from eval.cache import Cache
 from eval.cells import Cell, Replay, given, read_profile, replayed, trained, training_records
 from linnapp.trace import replay_log
-from linnapp.trace.in_flight import pending_pages
+from linnapp.trace.blktrace import COMPLETED
+from linnapp.trace.logged_drive import LoggedDrive
 
 #: Candidates, as percentiles of what the recording shows; None: no limit, and each drive's
 #: inflection point. They are where the replayer's own defaults are, and on either side; queues down
@@ -58,12 +59,13 @@ def queue_pages(
     for drive in np.unique(records["home"]):
         here = given(records, drive, replicate_writes=replicate_writes)
         start = here["due_ns"] + here["lag_ns"]
-        end = start + here["latency_ns"]
-        pages = -(-here["size_bytes"].astype(np.int64) // 4096)
         by_start = np.argsort(start, kind="stable")
-        everything = np.ones(len(here), bool)
-        pending = pending_pages(start[by_start], end[by_start], pages[by_start], everything, False)
-        met.append(pending[here["op"][by_start] == replay_log.READ])
+        here, start = here[by_start], start[by_start]
+        all_done = np.full(len(here), COMPLETED)
+        (pending,) = LoggedDrive().feed(
+            ("pending",), start, here["latency_ns"], here["size_bytes"], all_done
+        )
+        met.append(pending[here["op"] == replay_log.READ])
     of_all = np.concatenate(met)
     return [int(np.percentile(of_all, percent)) for percent in percents]
 

@@ -29,7 +29,7 @@ from linnapp.learn.labels import SlowLimits
 from linnapp.model.model_file import LATENCY_DIGITS, N_INPUTS
 from linnapp.native import HISTORY
 from linnapp.trace.blktrace import COMPLETED, REVOKED, IoChunk
-from linnapp.trace.in_flight import last_completed, pending_pages
+from linnapp.trace.logged_drive import LoggedDrive
 
 #: Share of a chunk's time that windows cover, and their lengths: a flush takes milliseconds, a
 #: garbage collection under load up to some hundred.
@@ -114,20 +114,26 @@ def add_bursts(
     latency = done.latency_ns.astype(np.int64) + np.where(burst, added_us[window] * 1000, 0)
     present = ~burst | (rng.random(len(arrival)) < sent[window])
 
-    completion = arrival + latency
-    pending = pending_pages(arrival, completion, pages, present, chunk.ties_in_order)
-    history = last_completed(arrival, pages, completion, pages, present & served, HISTORY)
-    known = history[:, 0] >= 0
+    flags = np.where(present, done.flags, done.flags | REVOKED)
+    pending, hist_pending, hist_latency_us, nr = LoggedDrive().feed(
+        ("pending", "hist_pending", "hist_latency_us", "hist_nr"),
+        *(arrival, latency, done.size_bytes, flags),
+        ties_in_order=chunk.ties_in_order,
+    )
+    # The drive's first, second, ... answered read; the first of all where there was none.
+    answered = np.flatnonzero(present & served)
+    by_end = answered[np.argsort((arrival + latency)[answered], kind="stable")]
+    history = np.concatenate(([0], by_end))[nr]
+    known = nr[:, 0] > 0
     latest_is_slow = burst[history[:, -1]]
     any_is_slow = burst[history].any(axis=1)
     since_end = arrival - ends[window]
     after = (window >= 0) & (since_end >= 0) & (since_end < AFTER_NS)
     used = served & known & ((burst & any_is_slow) | (after & ~latest_is_slow))
 
-    rows = history[used]
     latency_us = latency // 1000
     return BurstReads(
-        digits(_capped(pending[used]), _capped(pending[rows]), _capped(latency_us[rows])),
+        digits(pending[used], hist_pending[used], hist_latency_us[used]),
         limits.slow(latency_us[used], pages[used]),
         latency_us[used],
         done.latency_ns[used].astype(np.int64) // 1000,
@@ -148,10 +154,6 @@ def no_reads() -> BurstReads:
     """Reads of no burst."""
     none = np.empty(0, np.int64)
     return BurstReads(np.empty((0, N_INPUTS), np.uint8), none.astype(bool), none, none)
-
-
-def _capped(array: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
-    return np.clip(array, 0, 2**32 - 1).astype(np.uint32)
 
 
 def _windows(

@@ -16,11 +16,9 @@ import numpy.typing as npt
 from linnapp.errors import TraceError, needs
 from linnapp.files import AnyPath
 from linnapp.learn.ranking import area_under_roc
-from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED
-from linnapp.trace.in_flight import PAGE_BYTES, last_completed, submitted_before
+from linnapp.trace.blktrace import COLUMNS, COMPLETED, ERROR, REVOKED, IoChunk
+from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.recorded import open_recording
-
-HISTORY = 4
 
 #: Trees learn nothing more from more; also bounds memory, some 200 bytes an I/O.
 MAX_IOS = 2_000_000
@@ -29,66 +27,76 @@ MAX_IOS = 2_000_000
 FOLDS = 5
 
 
-def observable(
-    arrival_ns: npt.NDArray[np.int64],
-    latency_ns: npt.NDArray[np.int64],
-    size_bytes: npt.NDArray[np.int64],
-    is_read: npt.NDArray[np.bool_],
-    pending: npt.NDArray[np.int64],
-    *,
-    ties_in_order: bool,
-) -> npt.NDArray[np.float32]:
-    """What can be seen from outside when each I/O arrives.
+def observable(ios: IoChunk, overdue_us: int) -> npt.NDArray[np.float32]:
+    """What can be seen from outside when each answered read arrives.
 
     Parameters
     ----------
-    arrival_ns, latency_ns, size_bytes, is_read, pending : arrays, shape (n,)
-        Completed I/Os in arrival order; pending in 4 KiB pages, the I/O's own included.
-    ties_in_order : bool
-        As of an :class:`~linnapp.trace.blktrace.IoChunk`.
+    ios : IoChunk
+        All I/Os of a recording that were answered.
+    overdue_us : int
+        A read in flight for longer is overdue.
 
     Returns
     -------
-    float32 array, shape (n, 7 + 4 * HISTORY)
-        Its size; pending pages; I/Os in flight; age of the oldest in flight; time since the last
-        completion, the last arrival, the last write; of the last reads latency, pending pages, size
-        and how long ago they completed. NaN for what there is none of; times in us.
+    float32 array, shape (n, N_FEATURES + 5)
+        What a latency model sees, then what :func:`of_all` says, and the time since the last write
+        arrived.
     """
-    n = len(arrival_ns)
-    nothing = np.nan
-    completion_ns = arrival_ns + latency_ns
-    # The first I/O still in flight is the first that ends later than any before it has ended.
-    latest_end_ns = np.maximum.accumulate(completion_ns)
-    oldest = np.searchsorted(latest_end_ns, arrival_ns, side="right")
-    before = submitted_before(arrival_ns, ties_in_order)
-    sorted_ends_ns = np.sort(completion_ns)
-    n_done = np.searchsorted(sorted_ends_ns, arrival_ns, side="right")
-    last_write = np.maximum.accumulate(np.where(is_read, -1, np.arange(n)))
-    last_write = np.concatenate(([-1], last_write))[before]
-
-    def age_us(since_ns: npt.NDArray[np.int64], known: npt.NDArray[np.bool_]) -> Any:
-        return np.where(known, (arrival_ns - since_ns) / 1e3, nothing)
-
-    pages = -(-size_bytes // PAGE_BYTES)
-    rows = last_completed(arrival_ns, pages, completion_ns, pages, is_read, HISTORY)
+    start_ns = ios.arrival_ns.astype(np.int64)
+    end_ns = start_ns + ios.latency_ns.astype(np.int64)
+    rows = np.arange(len(ios))
+    # Events have an order; I/Os of a log that arrive together do not see each other.
+    before = rows if ios.ties_in_order else np.searchsorted(start_ns, start_ns)
+    before = before[ios.is_read]
+    now_ns = start_ns[ios.is_read]
+    last_write = np.maximum.accumulate(np.where(ios.is_read, -1, rows))
     columns = [
-        size_bytes,
-        pending,
-        before - n_done,
-        age_us(arrival_ns[np.minimum(oldest, n - 1)], oldest < before),
-        age_us(sorted_ends_ns[n_done - 1], n_done > 0),
-        age_us(arrival_ns[before - 1], before > 0),
-        age_us(arrival_ns[last_write], last_write >= 0),
+        LoggedDrive(overdue_us).features_of(ios),
+        *of_all(now_ns, before, start_ns, end_ns),
+        age_us(now_ns, start_ns, np.append(last_write, -1)[before - 1]),
     ]
-    for row in rows.T:
-        known = row >= 0
-        columns += [
-            np.where(known, latency_ns[row] / 1e3, nothing),
-            np.where(known, pending[row], nothing),
-            np.where(known, size_bytes[row], nothing),
-            age_us(completion_ns[row], known),
-        ]
-    return np.stack([np.asarray(column, np.float32) for column in columns], axis=1)
+    return np.column_stack(columns).astype(np.float32)
+
+
+def of_all(
+    now_ns: npt.NDArray[np.int64],
+    before: npt.NDArray[np.int64],
+    start_ns: npt.NDArray[np.int64],
+    end_ns: npt.NDArray[np.int64],
+) -> list[npt.NDArray[Any]]:
+    """What can be seen of all of a drive's I/Os at a moment, by those that were submitted before.
+
+    Parameters
+    ----------
+    now_ns, before : arrays, shape (n,)
+        Moments, and how many I/Os count as submitted before.
+    start_ns, end_ns : arrays, shape (m,)
+        Of I/Os in order of arrival.
+
+    Returns
+    -------
+    list of array, shape (n,)
+        I/Os in flight; for how long the oldest has been; time since the last completion and since
+        the last arrival. In us, NaN where there was none.
+    """
+    # The first I/O still in flight is the first that ends later than any before it has ended.
+    oldest = np.searchsorted(np.maximum.accumulate(end_ns), now_ns, side="right")
+    ends_ns = np.sort(end_ns)
+    n_done = np.searchsorted(ends_ns, now_ns, side="right")
+    return [
+        before - n_done,
+        age_us(now_ns, start_ns, np.where(oldest < before, oldest, -1)),
+        age_us(now_ns, ends_ns, n_done - 1),
+        age_us(now_ns, start_ns, before - 1),
+    ]
+
+
+def age_us(
+    now_ns: npt.NDArray[np.int64], of_ns: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
+) -> npt.NDArray[Any]:
+    """How long ago each of the rows was; NaN for row -1."""
+    return np.where(rows >= 0, (now_ns - np.append(of_ns, 0)[rows]) / 1e3, np.nan)
 
 
 def black_box_auc(trace: AnyPath, threshold_us: int, **reader_options: Any) -> float | None:
@@ -143,31 +151,21 @@ def _observed_reads(
     trace: AnyPath, threshold_us: int, reader_options: dict[str, Any]
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
     """Features and labels of the first reads of a trace."""
-    parts: list[tuple[npt.NDArray[Any], ...]] = []
+    parts: list[IoChunk] = []
     n_ios = 0
     for chunk in open_recording(trace, **reader_options):
-        chunk = chunk.take((chunk.flags & (COMPLETED | ERROR | REVOKED)) == COMPLETED)
-        parts.append(
-            (
-                chunk.arrival_ns.astype(np.int64),
-                chunk.latency_ns.astype(np.int64),
-                chunk.size_bytes.astype(np.int64),
-                chunk.is_read,
-                chunk.pending.astype(np.int64),
-            )
-        )
-        n_ios += len(chunk)
+        parts.append(chunk.take((chunk.flags & (COMPLETED | ERROR | REVOKED)) == COMPLETED))
+        n_ios += len(parts[-1])
         if n_ios >= MAX_IOS:
             break
     if not parts:
         raise TraceError(f"{trace}: no completed read to evaluate on")
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    is_read = columns[3]
-    if np.count_nonzero(is_read) < 100 * FOLDS:
+    columns = (np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS)
+    ios = IoChunk(*columns, ties_in_order=parts[0].ties_in_order)
+    n_reads = np.count_nonzero(ios.is_read)
+    if n_reads < 100 * FOLDS:
         raise TraceError(
-            f"{trace}: {np.count_nonzero(is_read)} reads are too few for --bound: "
-            f"at least {100 * FOLDS} are needed"
+            f"{trace}: {n_reads} reads are too few for --bound: at least {100 * FOLDS} are needed"
         )
-    return observable(*columns, ties_in_order=chunk.ties_in_order)[is_read], columns[1][
-        is_read
-    ] // 1000 > threshold_us
+    slow = ios.latency_ns[ios.is_read] // np.uint64(1000) > threshold_us
+    return observable(ios, threshold_us), slow

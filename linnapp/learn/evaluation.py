@@ -12,12 +12,12 @@ import numpy.typing as npt
 from linnapp.arguments import check_choice
 from linnapp.errors import TraceError
 from linnapp.learn.features import digits
-from linnapp.learn.latency_features import Observer
 from linnapp.learn.ranking import area_under_roc
 from linnapp.learn.training import Confusion
 from linnapp.model import LatencyModel, Model, engine
 from linnapp.model.latency_engine import predict_us
 from linnapp.trace.blktrace import IoChunk
+from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.recorded import Recorded, open_recording
 
 #: Ranking needs all scores at once. Of a longer trace every second, fourth, ... read is ranked,
@@ -237,10 +237,10 @@ def _evaluate_latency(
     model: LatencyModel, trace: Recorded, engine_name: engine.Engine, reader_options: dict[str, Any]
 ) -> LatencyEvaluation:
     tally = _Tally(model.threshold_us)
-    observer = Observer(model.overdue_us)
+    drive = LoggedDrive(model.overdue_us)
     sums = np.zeros(3)
     for chunk in open_recording(trace, **reader_options):
-        features = observer.observe(chunk)
+        features = drive.features_of(chunk)
         served = chunk.take(chunk.is_served_read)
         if not len(served):
             continue

@@ -25,12 +25,12 @@ import numpy.typing as npt
 
 from linnapp.learn.attribution import attribute, whole
 from linnapp.learn.explanation import Choice, Looked, answered_of_model, decided, outcome
-from linnapp.learn.latency_features import Observer
 from linnapp.model import LatencyModel
 from linnapp.model.latency_engine import predict_us
 from linnapp.model.latency_model import CAP, FEATURES, FRACTION_BITS, LATENCIES, N_FEATURES
 from linnapp.trace import decisions
 from linnapp.trace.blktrace import IoChunk, format_device
+from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.recorded import Recorded, open_recording
 
 #: what the parts count: 1024ths of a doubling, or without trees us
@@ -201,9 +201,9 @@ def from_recording(
     TraceError
         If the trace cannot be read or holds no such read.
     """
-    observer = Observer(model.overdue_us)
+    drive = LoggedDrive(model.overdue_us)
     chunks = open_recording(trace, **reader_options)
-    tables = (_expected(chunk, model, observer) for chunk in chunks)
+    tables = (_expected(chunk, model, drive) for chunk in chunks)
     return LatencyLooked.through(trace, model, tables, choice, "completed read")
 
 
@@ -224,8 +224,8 @@ def from_events(
     return LatencyLooked(source, model, chosen, table, len(table), notes)
 
 
-def _expected(chunk: IoChunk, model: LatencyModel, observer: Observer) -> npt.NDArray[Any]:
-    features = observer.observe(chunk)
+def _expected(chunk: IoChunk, model: LatencyModel, drive: LoggedDrive) -> npt.NDArray[Any]:
+    features = drive.features_of(chunk)
     reads = chunk.take(chunk.is_served_read)
     table = np.zeros(len(reads), _DECISION)
     table["time_us"] = reads.arrival_ns // np.uint64(1000)

@@ -24,9 +24,7 @@ import numpy.typing as npt
 from linnapp.errors import LinnappError, TraceError, install_command, needs
 from linnapp.learn import hedge_table, training
 from linnapp.learn.inflection import InflectionPoint
-from linnapp.learn.latency_features import FeatureArray, Observer
-from linnapp.learn.options import Observer as TrainingObserver
-from linnapp.learn.options import Recipe, SilentObserver
+from linnapp.learn.options import Observer, Recipe, SilentObserver
 from linnapp.learn.ranking import area_under_roc
 from linnapp.learn.record import (
     TrainedDrive,
@@ -48,6 +46,7 @@ from linnapp.model.latency_model import (
     LatencyModel,
 )
 from linnapp.trace.blktrace import TraceStats
+from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.recorded import Recorded, drive_name, open_recording
 
 #: 128 steps a prediction. More trees, deeper ones, or several times as much of both ranked later
@@ -91,7 +90,7 @@ class LatencyReads:
         Pending pages at arrival.
     """
 
-    features: FeatureArray
+    features: npt.NDArray[np.uint32]
     latency_us: npt.NDArray[np.uint32]
     pending: npt.NDArray[np.uint32]
 
@@ -119,12 +118,12 @@ def load_latency_reads(
         If the trace cannot be read.
     """
     opened = open_recording(trace, **reader)
-    observer = Observer(overdue_us)
+    drive = LoggedDrive(overdue_us)
     features = [np.empty((0, N_FEATURES), np.uint32)]
     latency_us, pending = [np.empty(0, np.uint32)], [np.empty(0, np.uint32)]
     n_seen = 0
     for chunk in opened:
-        seen = observer.observe(chunk)
+        seen = drive.features_of(chunk)
         served = chunk.take(chunk.is_served_read)
         rows = slice(-n_seen % step, None, step)
         n_seen += len(served)
@@ -144,7 +143,7 @@ def train_latency(
     trace: Recorded,
     point: InflectionPoint,
     recipe: Recipe,
-    observer: TrainingObserver | None = None,
+    observer: Observer | None = None,
 ) -> TrainedDrive:
     """Train one drive's latency model; as :func:`linnapp.learn.drive_training.train_drive`.
 

@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""What was in flight and what had completed at any moment, from arrivals and completions."""
+"""How busy I/Os find a drive, or one that is assumed: from arrivals and completions."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-
-PAGE_BYTES = 4096
-
-#: orders of size of a read: the pages of the largest one of each but the last (docs/formats.md,
-#: "Features"; the kernel's are LINNOS_SMALL_PAGES and LINNOS_MEDIUM_PAGES of linnos_model.h)
-SIZE_PAGES = (16, 256)
 
 #: how long a drive must have had nothing to do for the next I/O to count as slack
 SLACK_MS = 2
@@ -18,100 +12,6 @@ SLACK_MS = 2
 #: what a queue is said to hold when nobody says: SATA's native command queueing, the shallowest
 #: that a drive of flash has
 QUEUE_DEPTH = 32
-
-
-def submitted_before(arrival: npt.NDArray[np.int64], ties_in_order: bool) -> npt.NDArray[np.int64]:
-    """How many I/Os were submitted before each one; the times rise.
-
-    Those of one instant do not see each other, unless they are known to stand in their order.
-    """
-    rows = np.arange(len(arrival))
-    if ties_in_order or not len(rows):
-        return rows
-    later = np.concatenate(([False], arrival[1:] > arrival[:-1]))
-    first: npt.NDArray[np.int64] = np.maximum.accumulate(np.where(later, rows, 0))
-    return first
-
-
-def pending_pages(
-    arrival: npt.NDArray[np.int64],
-    completion: npt.NDArray[np.int64],
-    pages: npt.NDArray[np.int64],
-    present: npt.NDArray[np.bool_],
-    ties_in_order: bool,
-) -> npt.NDArray[np.int64]:
-    """Pages in flight when each I/O arrives, its own included.
-
-    What ends at the moment when another arrives is over; who sees whom of those that arrive at
-    one moment is as :func:`submitted_before` says.
-    """
-    counted = np.where(present, pages, 0)
-    upto = np.concatenate([[0], np.cumsum(counted)])
-    before = upto[submitted_before(arrival, ties_in_order)]
-    order = np.argsort(completion, kind="stable")
-    gone = np.concatenate([[0], np.cumsum(counted[order])])
-    in_flight: npt.NDArray[np.int64] = (
-        before - gone[np.searchsorted(completion[order], arrival, side="right")] + pages
-    )
-    return in_flight
-
-
-def size_of(pages: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-    """The order of size of reads of so many pages: 0, 1, ..., up to ``len(SIZE_PAGES)``."""
-    return np.searchsorted(SIZE_PAGES, pages, side="left")
-
-
-def last_completed(
-    at: npt.NDArray[np.int64],
-    at_pages: npt.NDArray[np.int64],
-    completion: npt.NDArray[np.int64],
-    pages: npt.NDArray[np.int64],
-    counted: npt.NDArray[np.bool_],
-    history: int,
-) -> npt.NDArray[np.int64]:
-    """The last completed reads that a read sees: those no larger in order of size than itself.
-
-    Parameters
-    ----------
-    at, at_pages : arrays, shape (n,)
-        Moments when reads arrive, and their pages.
-    completion, pages : arrays, shape (m,)
-        Of I/Os.
-    counted : bool array, shape (m,)
-        Which of these are reads that were answered.
-    history : int
-        How many to find.
-
-    Returns
-    -------
-    int64 array, shape (n, history)
-        Indices among the `m`, oldest first; -1 for none.
-    """
-    reads = np.flatnonzero(counted)
-    order = reads[np.argsort(completion[reads], kind="stable")]
-    sizes, sizes_at = size_of(pages[order]), size_of(at_pages)
-    found = np.empty((len(at), history), np.int64)
-    for size in range(len(SIZE_PAGES) + 1):
-        asking = np.flatnonzero(sizes_at == size)
-        if len(asking):
-            seen = order[sizes <= size]
-            n_done = np.searchsorted(completion[seen], at[asking], side="right")
-            padded = np.concatenate([np.full(history, -1), seen])
-            found[asking] = padded[n_done[:, None] + np.arange(history)]
-    return found
-
-
-def still_seen(
-    completion: npt.NDArray[np.int64],
-    pages: npt.NDArray[np.int64],
-    counted: npt.NDArray[np.bool_],
-    history: int,
-) -> npt.NDArray[np.intp]:
-    """Which completed reads one that is yet to arrive could see, whatever its size."""
-    reads = np.flatnonzero(counted)
-    order = reads[np.argsort(completion[reads], kind="stable")]
-    sizes = size_of(pages[order])
-    return np.concatenate([order[sizes <= k][-history:] for k in range(len(SIZE_PAGES) + 1)])
 
 
 class QueueSummary:
@@ -149,9 +49,9 @@ class QueueSummary:
         n_kept = len(self._arrival)
         arrival = np.concatenate((self._arrival, arrival_ns))
         completion = np.concatenate((self._completion, completion_ns))
-        ones = np.ones(len(arrival), np.int64)
         # Those of one instant do keep each other waiting, in whatever order.
-        others = pending_pages(arrival, completion, ones, ones.astype(bool), True)[n_kept:] - 1
+        over = np.searchsorted(np.sort(completion), arrival_ns, side="right")
+        others = np.arange(n_kept, len(arrival)) - over
         self._waiting += int(np.count_nonzero(others >= self.queue_depth))
         self.ios += len(arrival_ns)
         still = completion > arrival[-1]

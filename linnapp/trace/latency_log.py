@@ -11,7 +11,6 @@ do not see each other.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,13 +19,10 @@ import numpy.typing as npt
 
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
-from linnapp.native import HISTORY
 from linnapp.trace import text_trace
 from linnapp.trace.blktrace import CHUNK_IOS, COMPLETED, ISSUED, WRITE, IoChunk, TraceStats
-from linnapp.trace.in_flight import PAGE_BYTES, last_completed, pending_pages, still_seen
+from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.text_trace import SECTOR_BYTES, Columns, TextFormat
-
-_Int64 = npt.NDArray[np.int64]
 
 
 class LatencyLogReader:
@@ -72,7 +68,7 @@ class LatencyLogReader:
 
     def __iter__(self) -> Iterator[IoChunk]:
         origin_ns: int | None = None
-        past = _Past()
+        drive = LoggedDrive()
         for columns in sorted_columns(
             self.trace,
             self.text_format,
@@ -82,7 +78,7 @@ class LatencyLogReader:
         ):
             if origin_ns is None:
                 origin_ns = int(columns.time_ns[0])
-            chunk = past.observe(columns._replace(time_ns=columns.time_ns - origin_ns))
+            chunk = _observed(columns._replace(time_ns=columns.time_ns - origin_ns), drive)
             self._count(chunk)
             yield chunk
         if origin_ns is None:
@@ -175,81 +171,25 @@ def _order_ties(order: npt.NDArray[np.intp], columns: Columns) -> None:
     ]  # fmt: skip
 
 
-@dataclasses.dataclass
-class _Ios:
-    """Columns of I/Os in order of submission; what later ones need to know of them."""
-
-    arrival_ns: _Int64
-    completion_ns: _Int64
-    pages: _Int64
-    pending: _Int64
-    is_read: npt.NDArray[np.bool_]
-    completed: npt.NDArray[np.bool_]
-
-    def take(self, rows: npt.NDArray[np.bool_]) -> _Ios:
-        return _Ios(*(getattr(self, field.name)[rows] for field in dataclasses.fields(self)))
-
-
-class _Past:
-    """What a drive's earlier I/Os still mean for those to come."""
-
-    def __init__(self) -> None:
-        none = np.empty(0, np.int64)
-        self._kept = _Ios(none, none, none, none, none.astype(bool), none.astype(bool))
-
-    def observe(self, columns: Columns) -> IoChunk:
-        """Features of the next I/Os; they become part of the past."""
-        kept, n_kept = self._kept, len(self._kept.arrival_ns)
-        completed = columns.latency_ns > 0
-        new = _Ios(
-            columns.time_ns,
-            columns.time_ns + columns.latency_ns,
-            -(-columns.size_bytes // PAGE_BYTES),
-            np.zeros_like(columns.time_ns),
-            ~columns.is_write,
-            completed,
-        )
-        every = _Ios(
-            *(
-                np.concatenate((getattr(kept, field.name), getattr(new, field.name)))
-                for field in dataclasses.fields(_Ios)
-            )
-        )
-        pending = pending_pages(
-            every.arrival_ns, every.completion_ns, every.pages, every.completed, False
-        )
-        pending[:n_kept] = kept.pending
-        every.pending = pending
-        answered = every.completed & every.is_read
-        rows = last_completed(
-            new.arrival_ns, new.pages, every.completion_ns, every.pages, answered, HISTORY
-        )
-        self._kept = self._still_needed(every, answered)
-
-        known = (rows >= 0) & ~columns.is_write[:, None]
-        latency_us = (every.completion_ns - every.arrival_ns) // 1000
-        return IoChunk(
-            arrival_ns=columns.time_ns.astype(np.uint64),
-            latency_ns=columns.latency_ns.astype(np.uint64),
-            sector=(columns.offset_bytes // SECTOR_BYTES).astype(np.uint64),
-            size_bytes=np.minimum(columns.size_bytes, 2**32 - 1).astype(np.uint32),
-            pending=_uint32(pending[n_kept:]),
-            flags=(
-                np.where(columns.is_write, WRITE, 0) | np.where(completed, COMPLETED | ISSUED, 0)
-            ).astype(np.uint8),
-            hist_pending=_uint32(np.where(known, pending[rows], 0)),
-            hist_latency_us=_uint32(np.where(known, latency_us[rows], 0)),
-            ties_in_order=False,
-        )
-
-    def _still_needed(self, every: _Ios, answered: npt.NDArray[np.bool_]) -> _Ios:
-        """Those in flight at the last submission, and the last reads completed before it."""
-        now_ns = every.arrival_ns[-1]
-        needed = every.completed & (every.completion_ns > now_ns)
-        over = answered & ~needed
-        needed[still_seen(every.completion_ns, every.pages, over, HISTORY)] = True
-        return every.take(needed)
-
-
-def _uint32(array: _Int64) -> npt.NDArray[np.uint32]:
-    return np.clip(array, 0, 2**32 - 1).astype(np.uint32)
+def _observed(columns: Columns, drive: LoggedDrive) -> IoChunk:
+    """The next I/Os, with what they found on the drive."""
+    completed = columns.latency_ns > 0
+    arrival_ns = columns.time_ns.astype(np.uint64)
+    latency_ns = columns.latency_ns.astype(np.uint64)
+    size_bytes = np.minimum(columns.size_bytes, 2**32 - 1).astype(np.uint32)
+    flags = np.where(columns.is_write, WRITE, 0) | np.where(completed, COMPLETED | ISSUED, 0)
+    pending, hist_pending, hist_latency_us = drive.feed(
+        ("pending", "hist_pending", "hist_latency_us"),
+        *(arrival_ns, latency_ns, size_bytes, flags),
+    )
+    return IoChunk(
+        arrival_ns=arrival_ns,
+        latency_ns=latency_ns,
+        sector=(columns.offset_bytes // SECTOR_BYTES).astype(np.uint64),
+        size_bytes=size_bytes,
+        pending=pending,
+        flags=flags.astype(np.uint8),
+        hist_pending=hist_pending,
+        hist_latency_us=hist_latency_us,
+        ties_in_order=False,
+    )

@@ -15,13 +15,13 @@ import pytest
 from linnapp.learn.explanation import Choice
 from linnapp.learn.features import digits
 from linnapp.learn.latency_explanation import explain, from_events, reference_of
-from linnapp.learn.latency_features import Observer
 from linnapp.model import LatencyModel, Model
 from linnapp.model.engine import infer
 from linnapp.model.latency_engine import predict_us
 from linnapp.model.latency_model import CAP, FEATURES, LATENCIES, N_LEAVES, N_SPLITS
 from linnapp.trace import decisions
 from linnapp.trace.blktrace import BlktraceReader, parse_device
+from linnapp.trace.logged_drive import LoggedDrive
 
 pytestmark = pytest.mark.lab
 
@@ -256,7 +256,7 @@ def check_against_recording(seen: npt.NDArray[Any], folder: Path, overdue_us: in
     compared = 0
     for k, dev in enumerate((folder / "devs").read_text().split()):
         (chunk,) = BlktraceReader(folder / f"flash{k}.blk")
-        recorded = Observer(overdue_us).observe(chunk)
+        recorded = LoggedDrive(overdue_us).features_of(chunk)
         reads = chunk.take(chunk.is_served_read)
         mine = seen[seen["device"] == parse_device(dev)]
         rows: dict[tuple[int, int], list[int]] = {}

@@ -14,12 +14,11 @@ from blktrace_builder import READ, WRITE, TraceBuilder
 
 from linnapp.learn import augmentation, burst_sampling
 from linnapp.learn.burst_sampling import MAX_HELD_OUT_ROWS, _Part, sample_bursts
-from linnapp.learn.features import digits
 from linnapp.learn.labels import SlowLimits
 from linnapp.learn.training import Split
-from linnapp.trace import in_flight
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, BlktraceReader, IoChunk
 from linnapp.trace.blktrace import WRITE as IS_WRITE
+from linnapp.trace.logged_drive import LoggedDrive
 
 
 def busy_trace(path: Path, n: int = 3000, seed: int = 1) -> Path:
@@ -42,31 +41,29 @@ def whole(path: Path) -> IoChunk:
     return chunk
 
 
+def found(chunk: IoChunk, *names: str) -> list[np.ndarray]:
+    columns = (chunk.arrival_ns, chunk.latency_ns, chunk.size_bytes, chunk.flags)
+    return LoggedDrive().feed(names, *columns, ties_in_order=True)
+
+
 def test_features_computed_anew_are_the_readers(tmp_path: Path) -> None:
     chunk = whole(busy_trace(tmp_path / "a.blk"))
-    arrival = chunk.arrival_ns.astype(np.int64)
-    completion = arrival + chunk.latency_ns.astype(np.int64)
-    pages = -(-chunk.size_bytes.astype(np.int64) // 4096)
-    everything = np.ones(len(chunk), bool)
-    pending = in_flight.pending_pages(arrival, completion, pages, everything, True)
-    assert np.array_equal(pending, chunk.pending)
-    assert pending.max() > 20
-    rows = in_flight.last_completed(arrival, pages, completion, pages, chunk.is_read, 4)
-    known = (rows[:, 0] >= 0) & chunk.is_read
-    assert np.bincount(in_flight.size_of(pages[known])).min() > 50
-    assert np.count_nonzero(known) > 1500
-    latency_us = (chunk.latency_ns // np.uint64(1000)).astype(np.int64)
-    assert np.array_equal(latency_us[rows[known]], chunk.hist_latency_us[known])
-    assert np.array_equal(chunk.pending[rows[known]], chunk.hist_pending[known])
+    names = ("pending", "hist_pending", "hist_latency_us")
+    for name, column in zip(names, found(chunk, *names), strict=True):
+        assert np.array_equal(column, getattr(chunk, name)), name
+    assert chunk.pending.max() > 20
+    orders = np.searchsorted([64 << 10, 1 << 20], chunk.size_bytes[chunk.is_read])
+    assert np.bincount(orders)[:2].min() > 50
 
 
 def test_absent_reads_leave_no_mark(tmp_path: Path) -> None:
     chunk = whole(busy_trace(tmp_path / "a.blk"))
-    arrival = chunk.arrival_ns.astype(np.int64)
-    completion = arrival + chunk.latency_ns.astype(np.int64)
+    arrival = chunk.arrival_ns
+    completion = arrival + chunk.latency_ns
     pages = -(-chunk.size_bytes.astype(np.int64) // 4096)
     present = ~chunk.is_read | (np.random.default_rng(2).random(len(chunk)) < 0.3)
-    pending = in_flight.pending_pages(arrival, completion, pages, present, True)
+    flags = np.where(present, chunk.flags, REVOKED | COMPLETED).astype(np.uint8)
+    (pending,) = found(dataclasses.replace(chunk, flags=flags), "pending")
     for i in range(0, len(chunk), 37):
         others = present & (arrival < arrival[i]) & (completion > arrival[i])
         assert pending[i] == pages[others].sum() + pages[i]
@@ -228,20 +225,3 @@ def test_no_training_example_depends_on_the_validation_part(tmp_path: Path) -> N
     other, *_ = sample_bursts(other_path, parts, 0.3, 300, seed=1)
     assert np.array_equal(whole_trace.digits, other.digits)
     assert np.array_equal(whole_trace.slow, other.slow)
-
-
-def test_zero_bursts_are_the_plain_features(tmp_path: Path) -> None:
-    """The digits of a read without any burst near it are the recorded ones."""
-    chunk = whole(busy_trace(tmp_path / "a.blk"))
-    reads = chunk.take(chunk.is_read)
-    arrival = chunk.arrival_ns.astype(np.int64)
-    completion = arrival + chunk.latency_ns.astype(np.int64)
-    pages = -(-chunk.size_bytes.astype(np.int64) // 4096)
-    rows = in_flight.last_completed(arrival, pages, completion, pages, chunk.is_read, 4)[
-        chunk.is_read
-    ]
-    known = rows[:, 0] >= 0
-    latency_us = (chunk.latency_ns // np.uint64(1000)).astype(np.uint32)
-    anew = digits(reads.pending[known], chunk.pending[rows[known]], latency_us[rows[known]])
-    plain = digits(reads.pending, reads.hist_pending, reads.hist_latency_us)[known]
-    assert np.array_equal(anew, plain)

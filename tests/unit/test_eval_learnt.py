@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from eval import learnt
 from eval.learnt import DriveLog, observed
+from linnapp.model.latency_model import FEATURES
+from linnapp.native import HISTORY
 from linnapp.trace import replay_log
 
 US, MS = 1000, 1_000_000
@@ -64,15 +66,19 @@ def test_what_is_seen_of_a_drive() -> None:
         ), 0,
     )  # fmt: skip
     (seen,) = _at(log, [400], block=9)
-    size, pending, pending_written, in_flight, oldest_us, idle_us, since_us = seen[:7]
-    assert (size, pending, pending_written, in_flight) == (PAGE, 4, 4, 1)
-    assert (oldest_us, idle_us, since_us) == (300, 100, 200)
+    named = dict(zip(FEATURES, seen.tolist(), strict=False))
+    assert (named["pages"], named["read_pages"], named["write_pages"]) == (1, 0, 4)
+    assert (named["latency_us_1"], named["age_us_1"], named["pages_2"]) == (100, 100, 1)
+    in_flight, oldest_us, idle_us, since_us = seen[len(FEATURES) :][:4]
+    assert (in_flight, oldest_us, idle_us, since_us) == (1, 300, 100, 200)
+    # Pages written and read in the last 1, 10, ... ms.
+    assert seen[len(FEATURES) + 4 : -6].tolist() == [4, 3] * 4
     # Block 9 is the second page of the write at 100 us; 4 pages were written since, its own.
     assert seen[-2:].tolist() == [300, 4]
     (unwritten,) = _at(log, [400], block=7)
     assert np.isnan(unwritten[-2:]).all()
     (early,) = _at(log, [0])
-    assert early[1] == 0 and np.isnan(early[4])
+    assert early[1] == 0 and np.isnan(early[len(FEATURES) + 1])
 
 
 def test_a_small_read_does_not_see_larger_ones() -> None:
@@ -80,13 +86,11 @@ def test_a_small_read_does_not_see_larger_ones() -> None:
                        op=[0, 0, 0, replay_log.WRITE])  # fmt: skip
     log = DriveLog.of(records, 0)
     at = np.full(3, 1000 * US)
-    latencies = slice(7 + 2 * len(learnt.STRETCHES_MS), None, 4)
+    latencies = [FEATURES.index(f"latency_us_{ago}") for ago in range(1, HISTORY + 1)]
     for pages, seen_us in ((16, [10]), (256, [30, 10]), (257, [30, 20, 10])):
         (row, *_) = observed(log, at, np.full(3, pages * PAGE), np.zeros(3, np.int64))
-        found = row[latencies][: learnt.HISTORY + 1]
-        assert found[: len(seen_us)].tolist() == seen_us
-        assert np.isnan(found[len(seen_us) : learnt.HISTORY]).all()
-        assert found[learnt.HISTORY] == 40  # the last write's
+        assert row[latencies].tolist() == seen_us + [0] * (HISTORY - len(seen_us))
+        assert row[-6] == 40  # the last write's
 
 
 def test_a_drive_without_io_has_nothing_to_show() -> None:

@@ -12,7 +12,6 @@ from test_latency_log import random_log
 from test_model_format import random_model, with_checksum
 
 from linnapp.errors import LinnappError, ModelError
-from linnapp.learn.latency_features import Observer
 from linnapp.model import LatencyModel, Model, load_model
 from linnapp.model.engine import ENGINES, check_kernel_accepts
 from linnapp.model.latency_engine import _library, parse_in_c, power, predict_us
@@ -22,6 +21,7 @@ from linnapp.model.latency_model import (
     FRACTION_BITS,
     N_FEATURES,
 )
+from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.recorded import open_recording
 
 N = 100_000
@@ -78,8 +78,10 @@ def test_a_model_without_trees_does_not_choose(n_trees: int) -> None:
 
 def test_numpy_and_c_agree_on_a_log(tmp_path: Path) -> None:
     random_log(tmp_path / "az.trace", n=150_000)
-    observer = Observer(300)
-    x = np.concatenate([observer.observe(chunk) for chunk in open_recording(tmp_path / "az.trace")])
+    drive = LoggedDrive(300)
+    x = np.concatenate(
+        [drive.features_of(chunk) for chunk in open_recording(tmp_path / "az.trace")]
+    )
     assert len(x) >= N
     model = random_trees(5)
     assert np.array_equal(predict_us(model, x, "numpy"), predict_us(model, x, "c"))

@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 from replaying import BUILT, LIBRARY
-from test_latency_features import made_up
 from test_latency_log import random_log
+from test_logged_drive import CALM, made_up
 
-from linnapp.learn.latency_features import Observer
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, WRITE, IoChunk
-from linnapp.trace.in_flight import PAGE_BYTES, pending_pages
+from linnapp.trace.logged_drive import PAGE_BYTES, LoggedDrive
 from linnapp.trace.recorded import open_recording
 
 
@@ -48,20 +46,21 @@ def walked_in_c(chunk: IoChunk, overdue_us: int) -> np.ndarray:
 def test_features_are_those_of_training(tmp_path: Path, overdue_us: int) -> None:
     random_log(tmp_path / "az.trace")
     [chunk] = open_recording(tmp_path / "az.trace")
-    expected = Observer(overdue_us).observe(chunk)
+    expected = LoggedDrive(overdue_us).features_of(chunk)
     assert expected[:, 5].max() > 0
     assert np.array_equal(walked_in_c(chunk, overdue_us), expected)
 
 
 def test_features_are_those_of_training_with_ties_errors_and_stalls() -> None:
-    chunk = made_up(3000, 5)
-    counted = (chunk.flags & (COMPLETED | REVOKED)) == COMPLETED
-    arrival = chunk.arrival_ns.astype(np.int64)
-    end = arrival + chunk.latency_ns.astype(np.int64)
-    pages = -(-chunk.size_bytes.astype(np.int64) // PAGE_BYTES)
-    pending = np.zeros(len(chunk), np.uint32)
-    pending[counted] = pending_pages(
-        arrival[counted], end[counted], pages[counted], np.ones(counted.sum(), bool), True
-    )
-    chunk = dataclasses.replace(chunk, pending=pending)
-    assert np.array_equal(walked_in_c(chunk, 150), Observer(150).observe(chunk))
+    columns = made_up(3000, 5, CALM, first_ns=1)
+    # Not what ends as it begins: its end would come first.
+    columns["latency_ns"] = np.maximum(columns["latency_ns"], 1)
+    columns["size_bytes"] = np.minimum(columns["size_bytes"], 2 << 20)
+    given = (columns[name] for name in ("arrival_ns", "latency_ns", "size_bytes", "flags"))
+    (pending,) = LoggedDrive().feed(("pending",), *given, ties_in_order=True)
+    n, history = len(pending), np.zeros((len(pending), 4), np.uint32)
+    chunk = IoChunk(
+        **columns, sector=np.zeros(n, np.uint64), pending=pending,
+        hist_pending=history, hist_latency_us=history,
+    )  # fmt: skip
+    assert np.array_equal(walked_in_c(chunk, 150), LoggedDrive(150).features_of(chunk))

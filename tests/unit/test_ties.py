@@ -18,10 +18,10 @@ from eval import tuning
 from eval.learnt import DriveLog, observed
 from linnapp.learn.augmentation import add_bursts
 from linnapp.learn.bound import observable
-from linnapp.learn.latency_features import Observer
 from linnapp.trace import iolog, replay_log
 from linnapp.trace.blktrace import COLUMNS, IoChunk
 from linnapp.trace.inspection import inspect
+from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.recorded import load, open_recording
 
 N = 3000
@@ -59,18 +59,12 @@ def orders(ios: dict[str, NDArray[np.int64]]) -> dict[str, Order]:
 
 def all_features(chunks: list[IoChunk]) -> dict[str, NDArray[Any]]:
     """Of a recording's I/Os whatever is derived from them."""
-    observer = Observer(150)
-    found = {"trees": np.concatenate([observer.observe(chunk) for chunk in chunks])}
+    drive = LoggedDrive(150)
+    found = {"trees": np.concatenate([drive.features_of(chunk) for chunk in chunks])}
     for name in COLUMNS:
         found[name] = np.concatenate([getattr(chunk, name) for chunk in chunks])
     whole = IoChunk(*(found[name] for name in COLUMNS), ties_in_order=chunks[0].ties_in_order)
-    arrival, latency, size, pending = (
-        getattr(whole, name).astype(np.int64)
-        for name in ("arrival_ns", "latency_ns", "size_bytes", "pending")
-    )
-    found["bound"] = observable(
-        arrival, latency, size, whole.is_read, pending, ties_in_order=whole.ties_in_order
-    )
+    found["bound"] = observable(whole, 150)
     bursts = add_bursts(whole, 300, np.random.default_rng(1))
     for field in dataclasses.fields(bursts):
         found[f"bursts' {field.name}"] = getattr(bursts, field.name)
@@ -115,7 +109,7 @@ def test_an_io_sees_what_came_before_its_instant(tmp_path: Path) -> None:
     [chunk] = open_recording(path)
     assert not chunk.ties_in_order
     assert chunk.pending.tolist() == [1, 1, 3, 2, 3, 4, 8]
-    rows = Observer(1).observe(chunk)
+    rows = LoggedDrive(1).features_of(chunk)
     # Pages of reads and of writes in flight; reads, the oldest one's age, the overdue.
     assert rows[:3, 1:6].tolist() == [[0, 0, 0, 0, 0], [0, 0, 0, 0, 0], [2, 0, 2, 100, 2]]
     # The two reads of the instant, and the one after.
@@ -135,7 +129,7 @@ def test_the_order_of_lines_tells_nothing_of_latencies(tmp_path: Path) -> None:
     path = tmp_path / "a.trace"
     path.write_text("".join(line(submit_us[i] / 1000, latency_us[i], 1, 4096) for i in order))
     [chunk] = open_recording(path)
-    rows = Observer(10**6).observe(chunk)
+    rows = LoggedDrive(10**6).features_of(chunk)
     for values in (rows[:, 1], rows[:, 3], chunk.pending):
         assert abs(np.corrcoef(values, chunk.latency_ns)[0, 1]) < 0.06
 

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A drive whose I/Os are known from a log: what each of them found there.
+ *
+ * linnapp/trace/logged_drive.py loads it through ctypes. What a drive's state is, and what a model
+ * sees of it, is the kernel's (linnos_drive.h); here is only who tells it, in the order of time,
+ * from I/Os whose latency is known when they arrive.
+ *
+ *	I/O ──► looks ──► waiting, while its instant lasts ──► in flight, a heap by end ──► history
+ *
+ * Times are moved by 1 ns: in the core a start or an end at 0 means that there was none.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "blktrace_parser.h"
+#include "linnos_drive.h"
+
+/*
+ * I/Os in order of arrival, one array per column; calls follow each other. The flags are those of
+ * enum lt_io_flag. Only what was completed and not revoked is on the drive; others only look.
+ */
+struct ld_ios {
+	int64_t n;
+	const uint64_t *arrival_ns;
+	const uint64_t *latency_ns;
+	const uint32_t *bytes;
+	const uint8_t *flags;
+	const uint32_t *pending; /* to remember of each; NULL: what it found, and its own */
+	uint8_t ties_in_order;	 /* those of one instant see those before them; else they do not */
+};
+
+/* What each I/O found, a row each; NULL where nobody asks. Reads only, but for pending. */
+struct ld_seen {
+	uint32_t *pending;	   /* pages in flight, its own among them */
+	uint32_t *hist_pending;	   /* [n][LINNOS_HISTORY] of the last reads, oldest first */
+	uint32_t *hist_latency_us; /* likewise */
+	uint32_t *hist_nr;	   /* likewise: the drive's so manyth answered read; 0: none */
+	uint32_t *features;	   /* [n][LINNOS_N_FEATURES] of a latency model */
+};
+
+/* What struct linnos_load can hold, whatever the mix; no drive is given so much at once. */
+#define LD_IOS_MAX ((1 << 17) - 1)
+#define LD_PAGES_MAX ((1 << LINNOS_LOAD_BITS) - 1)
+
+struct ld_io {
+	uint64_t end_ns;
+	uint64_t nr;
+	struct linnos_io io;
+};
+
+struct ld_drive {
+	struct linnos_drive drive;
+	uint32_t overdue_us;
+	uint64_t instant_ns;
+	uint64_t nr;
+	uint64_t pages;
+	int in_flight; /* in a heap: the first to end is at 0 */
+	int waiting;   /* behind it */
+	struct ld_io ios[LD_IOS_MAX];
+};
+
+/* Of those that end together, the first to arrive is the first in the history. */
+static bool ends_before(const struct ld_io *a, const struct ld_io *b)
+{
+	return a->end_ns < b->end_ns || (a->end_ns == b->end_ns && a->nr < b->nr);
+}
+
+/* The first of those that wait is in flight from now on. */
+static void ld_begin(struct ld_drive *d)
+{
+	int at = d->in_flight++;
+	struct ld_io new = d->ios[at];
+	uint64_t start_ns = new.io.issued_ns;
+	uint16_t pending = new.io.pending;
+
+	linnos_io_begin(&d->drive, &new.io, new.io.pages, new.io.flags, start_ns);
+	linnos_io_issue(&new.io, start_ns);
+	new.io.pending = pending;
+	d->waiting--;
+	for (; at && ends_before(&new, &d->ios[(at - 1) / 2]); at = (at - 1) / 2)
+		d->ios[at] = d->ios[(at - 1) / 2];
+	d->ios[at] = new;
+}
+
+/* Nobody waits, and the first to end has ended. */
+static void ld_end(struct ld_drive *d)
+{
+	struct ld_io *first = &d->ios[0];
+	struct ld_io last = d->ios[--d->in_flight];
+	struct linnos_ended ended;
+	int at = 0, next;
+
+	d->pages -= first->io.pages;
+	if (linnos_io_end(&d->drive, &first->io, first->end_ns, &ended))
+		linnos_history_add(&d->drive.history, &ended);
+	while ((next = 2 * at + 1) < d->in_flight) {
+		if (next + 1 < d->in_flight && ends_before(&d->ios[next + 1], &d->ios[next]))
+			next++;
+		if (!ends_before(&d->ios[next], &last))
+			break;
+		d->ios[at] = d->ios[next];
+		at = next;
+	}
+	d->ios[at] = last;
+}
+
+static void ld_history_of(const struct linnos_view *view, int64_t row, const struct ld_seen *seen)
+{
+	int64_t to = row * LINNOS_HISTORY;
+
+	for (int i = 0; i < LINNOS_HISTORY; i++, to++) {
+		if (seen->hist_pending)
+			seen->hist_pending[to] = view->past[i].pending;
+		if (seen->hist_latency_us)
+			seen->hist_latency_us[to] = view->past[i].latency_us;
+		if (seen->hist_nr)
+			seen->hist_nr[to] = view->past[i].nr;
+	}
+}
+
+/* Return: pages in flight, its own among them. */
+static uint32_t ld_look(const struct ld_drive *d, const struct ld_ios *ios, int64_t row,
+			const struct ld_seen *seen)
+{
+	struct linnos_view view = {
+		.now_ns = d->instant_ns,
+		.pages = linnos_pages_of(ios->bytes[row]),
+	};
+
+	linnos_see_load(&d->drive, &view.load);
+	if (seen->pending)
+		seen->pending[row] = linnos_pending(&view);
+	if (!(ios->flags[row] & LT_WRITE)) {
+		view.size = linnos_size_order(view.pages);
+		linnos_history_see(&d->drive.history, view.size, view.past);
+		ld_history_of(&view, row, seen);
+		if (seen->features)
+			linnos_view_features(&d->drive.places, &view, d->overdue_us,
+					     seen->features + row * LINNOS_N_FEATURES);
+	}
+	return ios->pending ? ios->pending[row] : linnos_pending(&view);
+}
+
+/* Return: false if it is more than a drive is given at once. */
+static bool ld_wait(struct ld_drive *d, const struct ld_ios *ios, int64_t row, uint32_t pending)
+{
+	uint32_t pages = linnos_pages_of(ios->bytes[row]);
+	struct ld_io *new = &d->ios[d->in_flight + d->waiting];
+
+	if (d->in_flight + d->waiting == LD_IOS_MAX || d->pages + pages > LD_PAGES_MAX)
+		return false;
+	d->waiting++;
+	d->pages += pages;
+	*new = (struct ld_io){
+		.end_ns = d->instant_ns + ios->latency_ns[row],
+		.nr = d->nr++,
+		.io = {
+			.issued_ns = d->instant_ns,
+			.pages = pages,
+			.pending = pending < LINNOS_IO_PAGES_MAX ? pending : LINNOS_IO_PAGES_MAX,
+		},
+	};
+	if (!(ios->flags[row] & LT_WRITE))
+		new->io.flags |= LINNOS_IO_READ;
+	if (!(ios->flags[row] & LT_ERROR))
+		new->io.flags |= LINNOS_IO_ANSWERED;
+	return true;
+}
+
+/* Return: a drive that has done nothing yet, or NULL without memory. */
+struct ld_drive *ld_open(uint32_t overdue_us)
+{
+	struct ld_drive *d = calloc(1, sizeof(*d));
+
+	if (d) {
+		d->drive.watching = true;
+		d->overdue_us = overdue_us;
+	}
+	return d;
+}
+
+/* Return: false if more is in flight than a drive is given at once. */
+bool ld_feed(struct ld_drive *d, const struct ld_ios *ios, const struct ld_seen *seen)
+{
+	for (int64_t row = 0; row < ios->n; row++) {
+		uint64_t now_ns = ios->arrival_ns[row] + 1;
+		uint32_t pending;
+
+		if (ios->ties_in_order || now_ns != d->instant_ns) {
+			while (d->waiting)
+				ld_begin(d);
+			while (d->in_flight && d->ios[0].end_ns <= now_ns)
+				ld_end(d);
+			d->instant_ns = now_ns;
+		}
+		pending = ld_look(d, ios, row, seen);
+		if ((ios->flags[row] & (LT_COMPLETED | LT_REVOKED)) == LT_COMPLETED &&
+		    !ld_wait(d, ios, row, pending))
+			return false;
+	}
+	return true;
+}
+
+void ld_close(struct ld_drive *d)
+{
+	free(d);
+}

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT
+"""What each I/O of a log found on its drive: pending pages, the last reads, a model's features.
+
+All of it is the kernel's own code (kernel/linnos/core, docs/formats.md), told of I/Os in the order
+of time by linnapp/native/drive_log.c. An I/O is in flight from its arrival for as long as its
+latency says. How long ago writes were, and how much was written lately, is not among the features:
+on a real drive's log, trees that also had these ranked later reads worse.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import weakref
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.errors import TraceError
+from linnapp.native import HISTORY, N_FEATURES, native
+from linnapp.trace.blktrace import IoChunk
+
+PAGE_BYTES = 4096
+
+UInt32 = npt.NDArray[np.uint32]
+
+#: what is seen: fields of struct ld_seen, and how many numbers of each I/O
+SEEN = {
+    "pending": 1,
+    "hist_pending": HISTORY,
+    "hist_latency_us": HISTORY,
+    "hist_nr": HISTORY,
+    "features": N_FEATURES,
+}
+
+
+class _Ios(ctypes.Structure):
+    _fields_ = (
+        ("n", ctypes.c_int64),
+        ("arrival_ns", ctypes.c_void_p),
+        ("latency_ns", ctypes.c_void_p),
+        ("bytes", ctypes.c_void_p),
+        ("flags", ctypes.c_void_p),
+        ("pending", ctypes.c_void_p),
+        ("ties_in_order", ctypes.c_uint8),
+    )
+
+
+class _Seen(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_void_p) for name in SEEN)
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    library = native()
+    library.ld_open.restype = ctypes.c_void_p
+    library.ld_open.argtypes = (ctypes.c_uint32,)
+    library.ld_feed.restype = ctypes.c_bool
+    library.ld_feed.argtypes = (
+        ctypes.c_void_p,
+        ctypes.POINTER(_Ios),
+        ctypes.POINTER(_Seen),
+    )
+    library.ld_close.restype = None
+    library.ld_close.argtypes = (ctypes.c_void_p,)
+    return library
+
+
+class LoggedDrive:
+    """A drive that is told of I/Os, chunk by chunk; it has done nothing yet.
+
+    Parameters
+    ----------
+    overdue_us : int
+        A read in flight for longer is overdue; for ``features``.
+    """
+
+    def __init__(self, overdue_us: int = 0) -> None:
+        self._drive = _library().ld_open(overdue_us)
+        if not self._drive:
+            raise MemoryError
+        weakref.finalize(self, _library().ld_close, self._drive)
+
+    def feed(
+        self,
+        wanted: tuple[str, ...],
+        arrival_ns: npt.NDArray[Any],
+        latency_ns: npt.NDArray[Any],
+        size_bytes: npt.NDArray[Any],
+        flags: npt.NDArray[Any],
+        *,
+        ties_in_order: bool = False,
+        pending: npt.NDArray[Any] | None = None,
+    ) -> list[UInt32]:
+        """What the next I/Os find; from then on they are on the drive.
+
+        Parameters
+        ----------
+        wanted : tuple of str
+            Of `SEEN`.
+        arrival_ns, latency_ns, size_bytes, flags : arrays, shape (n,)
+            In order of arrival; as of an :class:`~linnapp.trace.blktrace.IoChunk`. What was not
+            ``COMPLETED``, or was ``REVOKED``, finds the drive as others do and is never on it; what
+            ended with ``ERROR`` is, but does not enter the history.
+        ties_in_order : bool
+            As of an IoChunk.
+        pending : array, shape (n,), optional
+            What to remember of each as pending, where that is known better than from these I/Os.
+
+        Returns
+        -------
+        list of uint32 array, shape (n,) or (n, numbers)
+            Zeros of writes, but for ``pending``. Of the last reads, which are oldest first,
+            ``hist_nr`` says the drive's how manyth answered read each was, from 1; 0 for none.
+
+        Raises
+        ------
+        TraceError
+            If more is in flight than a drive is given at once.
+        """
+        n = len(arrival_ns)
+        given: list[npt.NDArray[Any]] = [
+            np.ascontiguousarray(arrival_ns, np.uint64),
+            np.ascontiguousarray(latency_ns, np.uint64),
+            np.ascontiguousarray(size_bytes, np.uint32),
+            np.ascontiguousarray(flags, np.uint8),
+        ]
+        if pending is not None:
+            given.append(np.ascontiguousarray(pending, np.uint32))
+        if any(len(column) != n for column in given):
+            raise ValueError(f"columns of different lengths: {[len(column) for column in given]}")
+        found = {
+            name: np.zeros((n, SEEN[name]) if SEEN[name] > 1 else n, np.uint32) for name in wanted
+        }
+        ios = _Ios(n, *(column.ctypes.data for column in given), ties_in_order=ties_in_order)
+        seen = _Seen(**{name: column.ctypes.data for name, column in found.items()})
+        if not _library().ld_feed(self._drive, ctypes.byref(ios), ctypes.byref(seen)):
+            raise TraceError(
+                "more I/O is in flight than a drive is given at once, 131,071 I/Os or 32 GiB: are "
+                "the latencies in the unit of the log's format?"
+            )
+        return list(found.values())
+
+    def features_of(self, chunk: IoChunk) -> UInt32:
+        """What a latency model sees of each served read of the next chunk.
+
+        Parameters
+        ----------
+        chunk : IoChunk
+            Follows the one before in order of arrival.
+
+        Returns
+        -------
+        uint32 array, shape (n, N_FEATURES)
+            A row for each of ``chunk.is_served_read``.
+        """
+        (features,) = self.feed(
+            ("features",),
+            *(chunk.arrival_ns, chunk.latency_ns, chunk.size_bytes, chunk.flags),
+            ties_in_order=chunk.ties_in_order,
+            pending=chunk.pending,
+        )
+        return features[chunk.is_served_read]

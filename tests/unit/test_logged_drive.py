@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: MIT
+"""The compiled core, told of logs of every kind, finds what a plain walk through them finds."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from reference_drive import CAP, Io, walk
+
+from linnapp.errors import TraceError
+from linnapp.model.latency_model import FEATURES
+from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, WRITE
+from linnapp.trace.logged_drive import SEEN, LoggedDrive
+
+Columns = dict[str, NDArray[Any]]
+
+#: at and around both boundaries, less than a page, and more than is remembered of an I/O
+SIZES = [512, 4096, 4097, 65536, 65537, 131072, 1 << 20, (1 << 20) + 1, 1 << 21, 300 << 20]
+SIZE_SHARES = [0.1, 0.3, 0.1, 0.15, 0.1, 0.1, 0.05, 0.05, 0.049, 0.001]
+
+GAPS_US = [0, 1, 40, 300, 50_000]
+LATENCIES_US = [0, 1, 90, 100, 3000, 400_000]
+
+#: shares of the gaps and of the latencies
+CALM = ([0.2, 0.3, 0.3, 0.19, 0.01], [0.02, 0.08, 0.4, 0.4, 0.09, 0.01])
+#: hundreds of reads in flight, many of one instant
+BUSY = ([0.5, 0.4, 0.099, 0.001, 0], [0.02, 0.08, 0.4, 0.2, 0.3, 0])
+
+
+def made_up(n: int, seed: int, shares: tuple[list[float], list[float]], first_ns: int) -> Columns:
+    """I/Os of every kind, with ties in arrival and completion, pauses and stalls."""
+    rng = np.random.default_rng(seed)
+    gaps, latencies = shares
+    part_ns = rng.integers(0, 2, n).cumsum() * 300 * (rng.random() < 0.5)
+    gap_us = rng.choice(GAPS_US, n, p=gaps)
+    gap_us[0] = 0
+    flags = np.where(rng.random(n) < 0.3, WRITE, 0) | COMPLETED
+    for flag in (ERROR, REVOKED):
+        flags[rng.random(n) < 0.02] |= flag
+    flags[rng.random(n) < 0.02] &= ~COMPLETED
+    latency_ns = 1000 * rng.choice(LATENCIES_US, n, p=latencies)
+    # The first one is a read that others find in flight, and in the history.
+    flags[0], latency_ns[0] = COMPLETED, 3_000_000
+    return {
+        "arrival_ns": (first_ns + np.cumsum(gap_us) * 1000 + part_ns - part_ns[0]).astype(
+            np.uint64
+        ),
+        "latency_ns": (latency_ns + (latency_ns > 0) * rng.integers(0, 2, n) * 999).astype(
+            np.uint64
+        ),
+        "size_bytes": rng.choice(SIZES, n, p=SIZE_SHARES).astype(np.uint32),
+        "flags": flags.astype(np.uint8),
+    }
+
+
+def ios_of(columns: Columns, pending: NDArray[Any] | None = None) -> list[Io]:
+    rows = zip(*(columns[name].tolist() for name in columns), strict=True)
+    ios = [
+        Io(
+            *(arrival_ns, latency_ns, size_bytes),
+            not flags & WRITE,
+            not flags & ERROR,
+            flags & (COMPLETED | REVOKED) == COMPLETED,
+        )
+        for arrival_ns, latency_ns, size_bytes, flags in rows
+    ]
+    if pending is None:
+        return ios
+    return [dataclasses.replace(io, pending=int(p)) for io, p in zip(ios, pending, strict=True)]
+
+
+def by_the_core(
+    columns: Columns, overdue_us: int, chunk_ios: int, *,
+    ties_in_order: bool, pending: NDArray[Any] | None = None,
+) -> Columns:  # fmt: skip
+    drive = LoggedDrive(overdue_us)
+    parts: list[list[NDArray[Any]]] = []
+    for start in range(0, len(columns["flags"]), chunk_ios):
+        rows = slice(start, start + chunk_ios)
+        part = (column[rows] for column in columns.values())
+        known = None if pending is None else pending[rows]
+        parts.append(drive.feed(tuple(SEEN), *part, ties_in_order=ties_in_order, pending=known))
+    return {
+        name: np.concatenate(column)
+        for name, column in zip(SEEN, zip(*parts, strict=True), strict=True)
+    }
+
+
+def by_the_reference(
+    columns: Columns, overdue_us: int, *,
+    ties_in_order: bool, pending: NDArray[Any] | None = None,
+) -> Columns:  # fmt: skip
+    rows: dict[str, list[Any]] = {name: [] for name in SEEN}
+    ios = ios_of(columns, pending)
+    for io, found in zip(ios, walk(ios, overdue_us, ties_in_order=ties_in_order), strict=True):
+        rows["pending"].append(found.pending)
+        # A past read's number never changes, nor does what was pending with it.
+        past = [(p.pending, p.latency_ns // 1000, p.nr) if p else (0, 0, 0) for p in found.past]
+        nothing = [(0, 0, 0)] * len(past)
+        for name, numbers in zip(
+            ("hist_pending", "hist_latency_us", "hist_nr"),
+            zip(*(past if io.is_read else nothing), strict=True),
+            strict=True,
+        ):
+            rows[name].append(numbers)
+        rows["features"].append(found.features if io.is_read else [0] * len(FEATURES))
+    return {name: np.array(column, np.uint32) for name, column in rows.items()}
+
+
+def assert_same(got: Columns, expected: Columns) -> None:
+    for name in SEEN:
+        np.testing.assert_array_equal(got[name], expected[name], err_msg=name)
+
+
+@pytest.mark.parametrize("ties_in_order", [True, False])
+@pytest.mark.parametrize("shares", [CALM, BUSY], ids=["calm", "busy"])
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_found_is_found_by_a_walk(
+    seed: int, shares: tuple[list[float], list[float]], ties_in_order: bool
+) -> None:
+    columns = made_up(2500, seed, shares, first_ns=seed * 10**18)
+    expected = by_the_reference(columns, 150, ties_in_order=ties_in_order)
+    column = {name: expected["features"][:, k] for k, name in enumerate(FEATURES)}
+    assert column["overdue"].max() > 3
+    assert np.unique(column["age_us_4"]).size > 100 and column["age_us_4"].max() == CAP
+    if shares is BUSY:
+        assert column["reads_in_flight"].max() > 140
+        assert expected["hist_pending"].max() == 65535
+    for chunk_ios in (1, 37, 2500):
+        assert_same(by_the_core(columns, 150, chunk_ios, ties_in_order=ties_in_order), expected)
+
+
+def test_a_hundred_thousand() -> None:
+    columns = made_up(100_000, 9, CALM, first_ns=0)
+    expected = by_the_reference(columns, 2000, ties_in_order=False)
+    assert_same(by_the_core(columns, 2000, 1 << 14, ties_in_order=False), expected)
+
+
+def test_what_a_recording_says_was_pending_is_what_is_remembered() -> None:
+    columns = made_up(2000, 4, CALM, first_ns=1)
+    pending = np.random.default_rng(1).integers(1, 100_000, 2000)
+    for ties_in_order in (True, False):
+        kind = {"ties_in_order": ties_in_order, "pending": pending}
+        expected = by_the_reference(columns, 150, **kind)
+        assert expected["hist_pending"].max() == 65535
+        assert_same(by_the_core(columns, 150, 300, **kind), expected)
+
+
+def test_asking_changes_nothing() -> None:
+    """What was revoked, or is only asked, finds the drive and is not found there."""
+    columns = made_up(2000, 5, BUSY, first_ns=0)
+    asks = np.random.default_rng(2).random(2000) < 0.5
+    flags = np.where(asks, REVOKED | COMPLETED, columns["flags"])
+    with_asks = by_the_core(columns | {"flags": flags}, 150, 100, ties_in_order=True)
+    without = by_the_core(
+        {name: column[~asks] for name, column in columns.items()}, 150, 100, ties_in_order=True
+    )
+    for name in SEEN:
+        np.testing.assert_array_equal(with_asks[name][~asks], without[name])
+
+
+@pytest.mark.parametrize(("n", "size_bytes"), [(131_072, 1), (130, 256 << 20)])
+def test_more_in_flight_than_a_drive_is_given_is_an_error(n: int, size_bytes: int) -> None:
+    def fed(drive: LoggedDrive, rows: int) -> list[NDArray[np.uint32]]:
+        # All pending for an hour, one a us.
+        return drive.feed(
+            ("pending", "features"), np.arange(rows) * 1000, np.full(rows, 3600 * 10**9),
+            np.full(rows, size_bytes), np.full(rows, COMPLETED),
+        )  # fmt: skip
+
+    with pytest.raises(TraceError, match="unit of the log"):
+        fed(LoggedDrive(), n)
+    pending, features = fed(LoggedDrive(), n - 2)
+    assert features[-1, FEATURES.index("reads_in_flight")] == n - 3
+    pages = min(-(-size_bytes // 4096), 65535)
+    assert pending[-1] == (n - 2) * pages
+    assert features[-1, FEATURES.index("read_pages")] == (n - 3) * pages
+
+
+def test_nothing() -> None:
+    none = np.empty(0)
+    pending, features = LoggedDrive().feed(("pending", "features"), none, none, none, none)
+    assert pending.shape == (0,) and features.shape == (0, len(FEATURES))
