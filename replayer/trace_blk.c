@@ -25,7 +25,7 @@
 struct blk {
 	struct lt_parser *parser;
 	const char *path;
-	struct lt_columns columns;
+	struct lt_row *rows;
 	int64_t n, at;
 	uint64_t skipped;
 };
@@ -109,17 +109,9 @@ static void *blk_open(int fd, const char *path)
 	close(fd);
 	b->path = path;
 	n = trace_blk_files(path, files);
-	b->columns = (struct lt_columns){
-		.arrival_ns = xcalloc(CHUNK_IOS, sizeof(uint64_t)),
-		.latency_ns = xcalloc(CHUNK_IOS, sizeof(uint64_t)),
-		.sector = xcalloc(CHUNK_IOS, sizeof(uint64_t)),
-		.bytes = xcalloc(CHUNK_IOS, sizeof(uint32_t)),
-		.pending = xcalloc(CHUNK_IOS, sizeof(uint32_t)),
-		.flags = xcalloc(CHUNK_IOS, sizeof(uint8_t)),
-		.hist_pending = xcalloc(CHUNK_IOS, sizeof(uint32_t)),
-		.hist_latency_us = xcalloc(CHUNK_IOS, sizeof(uint32_t)),
-	};
-	b->parser = lt_open((const char *const *)files, n, 1, 0, MAX_AGE_NS, 0);
+	b->rows = xcalloc(CHUNK_IOS, sizeof(*b->rows));
+	b->parser = lt_open((const char *const *)files, n,
+			    &(struct lt_options){.max_age_ns = MAX_AGE_NS});
 	if (!b->parser)
 		die("out of memory for trace %s", path);
 	for (int i = 0; i < n; i++)
@@ -130,27 +122,29 @@ static void *blk_open(int fd, const char *path)
 static bool blk_next(void *state, struct trace_io *io)
 {
 	struct blk *b = state;
+	const struct lt_row *row;
 
 	for (;; b->at++) {
 		if (b->at == b->n) {
-			b->n = lt_read(b->parser, CHUNK_IOS, &b->columns);
+			b->n = lt_read(b->parser, CHUNK_IOS, b->rows);
 			b->at = 0;
 			if (b->n < 0 || *lt_error(b->parser))
 				die("trace %s", lt_error(b->parser));
 			if (!b->n)
 				return false;
 		}
-		if (!(b->columns.flags[b->at] & LT_REVOKED))
+		row = &b->rows[b->at];
+		if (!(row->flags & LT_REVOKED))
 			break;
 		b->skipped++;
 	}
-	io->at_ns = b->columns.arrival_ns[b->at];
-	if (b->columns.sector[b->at] > SECTOR_MAX)
+	if (row->sector > SECTOR_MAX)
 		die("trace %s: an I/O at sector %llu: no drive is so large; the file is damaged",
-		    b->path, (unsigned long long)b->columns.sector[b->at]);
-	io->offset_bytes = b->columns.sector[b->at] * 512;
-	io->size_bytes = b->columns.bytes[b->at];
-	io->is_write = b->columns.flags[b->at] & LT_WRITE;
+		    b->path, (unsigned long long)row->sector);
+	io->at_ns = row->arrival_ns;
+	io->offset_bytes = row->sector * 512;
+	io->size_bytes = row->bytes;
+	io->is_write = row->flags & LT_WRITE;
 	b->at++;
 	return true;
 }
@@ -165,14 +159,7 @@ static void blk_close(void *state)
 	struct blk *b = state;
 
 	lt_close(b->parser);
-	free(b->columns.arrival_ns);
-	free(b->columns.latency_ns);
-	free(b->columns.sector);
-	free(b->columns.bytes);
-	free(b->columns.pending);
-	free(b->columns.flags);
-	free(b->columns.hist_pending);
-	free(b->columns.hist_latency_us);
+	free(b->rows);
 	free(b);
 }
 

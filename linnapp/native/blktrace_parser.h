@@ -10,7 +10,9 @@
 
 #include <stdint.h>
 
-#define LT_MAX_HISTORY 16
+/* of what a model sees, as in linnos_model.h and linnos_latency.h of the kernel */
+#define LT_HISTORY 4
+#define LT_FEATURES 22
 #define LT_MAX_DEVICES 16
 
 /* Flags of an I/O. */
@@ -54,27 +56,42 @@ struct lt_stats {
 	uint64_t device_events[LT_MAX_DEVICES];
 };
 
-/* Where lt_read() puts I/Os, one array per column, each of at least the asked number of rows. */
-struct lt_columns {
-	uint64_t *arrival_ns;
-	uint64_t *latency_ns;
-	uint64_t *sector;
-	uint32_t *bytes;
-	uint32_t *pending;
-	uint8_t *flags;
-	uint32_t *hist_pending;		/* [rows][history], oldest first; reads only */
-	uint32_t *hist_latency_us;	/* [rows][history], oldest first; reads only */
-	/* NULL where nobody asks; of the part that ended last: from Q to G, to D and to C */
-	uint64_t *to_request_ns;
-	uint64_t *to_issue_ns;
-	uint64_t *to_completion_ns;
+/* An I/O as it was submitted, with what the kernel saw of the drive then. */
+struct lt_row {
+	uint64_t arrival_ns;
+	uint64_t latency_ns;		/* 0: did not complete */
+	uint64_t sector;
+	uint64_t to_request_ns;		/* of the part that ended last: from Q to G, */
+	uint64_t to_issue_ns;		/* to D */
+	uint64_t to_completion_ns;	/* and to C */
+	uint32_t bytes;
+	uint32_t pending;
+	/* of reads: the last ones that it sees, oldest first, and all for a model of latencies */
+	uint32_t hist_pending[LT_HISTORY];
+	uint32_t hist_latency_us[LT_HISTORY];
+	uint32_t features[LT_FEATURES];
+	uint8_t flags;
+};
+
+/*
+ * How to read a trace.
+ *
+ * max_age_ns: give an I/O up when it has not completed after so long
+ * device: kernel device number (major << 20 | minor) to keep, 0 for the first in the trace
+ * overdue_us: a read in flight for longer is overdue, for a model of latencies
+ * allow_truncated: take an event that is cut off as the end of its file
+ */
+struct lt_options {
+	uint64_t max_age_ns;
+	uint32_t device;
+	uint32_t overdue_us;
+	uint32_t allow_truncated;
 };
 
 struct lt_parser;
 
-struct lt_parser *lt_open(const char *const *paths, int n_paths, int history, uint32_t device,
-			  uint64_t max_age_ns, int allow_truncated);
-int64_t lt_read(struct lt_parser *p, int64_t rows, const struct lt_columns *columns);
+struct lt_parser *lt_open(const char *const *paths, int n_paths, const struct lt_options *options);
+int64_t lt_read(struct lt_parser *p, int64_t n, struct lt_row *rows);
 int64_t lt_merge(struct lt_parser *p, const char *path);
 void lt_stats(const struct lt_parser *p, struct lt_stats *stats);
 const char *lt_error(const struct lt_parser *p);

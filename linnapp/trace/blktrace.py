@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
-from linnapp.native import HISTORY, native
+from linnapp.native import HISTORY, N_FEATURES, native
 
 WRITE, COMPLETED, ERROR, REVOKED, MERGED, SPLIT, REQUEUED, ISSUED = (1 << bit for bit in range(8))
 
@@ -39,17 +39,30 @@ _MAX_DEVICES = 16
 _LAYERS = ("to_request_ns", "to_issue_ns", "to_completion_ns")
 
 
-class _Columns(ctypes.Structure):
+#: struct lt_row of linnapp/native/blktrace_parser.h
+_ROW = np.dtype(
+    [
+        *((name, np.uint64) for name in ("arrival_ns", "latency_ns", "sector", *_LAYERS)),
+        ("size_bytes", np.uint32),
+        ("pending", np.uint32),
+        ("hist_pending", np.uint32, HISTORY),
+        ("hist_latency_us", np.uint32, HISTORY),
+        ("features", np.uint32, N_FEATURES),
+        ("flags", np.uint8),
+    ],
+    align=True,
+)
+
+#: Rows that stay in a processor's cache between the parser and the columns.
+_BLOCK_ROWS = 4096
+
+
+class _Options(ctypes.Structure):
     _fields_ = (
-        ("arrival_ns", ctypes.c_void_p),
-        ("latency_ns", ctypes.c_void_p),
-        ("sector", ctypes.c_void_p),
-        ("bytes", ctypes.c_void_p),
-        ("pending", ctypes.c_void_p),
-        ("flags", ctypes.c_void_p),
-        ("hist_pending", ctypes.c_void_p),
-        ("hist_latency_us", ctypes.c_void_p),
-        *((name, ctypes.c_void_p) for name in _LAYERS),
+        ("max_age_ns", ctypes.c_uint64),
+        ("device", ctypes.c_uint32),
+        ("overdue_us", ctypes.c_uint32),
+        ("allow_truncated", ctypes.c_uint32),
     )
 
 
@@ -109,6 +122,8 @@ class IoChunk:
         ``ISSUED``.
     hist_pending, hist_latency_us : uint32 array, shape (n, HISTORY)
         The last completed reads when this one arrived, oldest first; zeros for writes.
+    features : uint32 array, shape (n, N_FEATURES), optional
+        What a model of latencies sees of each read, where that was asked for; zeros for writes.
     ties_in_order : bool
         I/Os with the same `arrival_ns` stand in the order in which they arrived, as events do.
         Lines of a log do not: there those of one instant do not see each other.
@@ -122,6 +137,7 @@ class IoChunk:
     flags: npt.NDArray[np.uint8]
     hist_pending: npt.NDArray[np.uint32]
     hist_latency_us: npt.NDArray[np.uint32]
+    features: npt.NDArray[np.uint32] | None = dataclasses.field(default=None, kw_only=True)
     ties_in_order: bool = dataclasses.field(default=True, kw_only=True)
 
     def __len__(self) -> int:
@@ -152,12 +168,14 @@ class IoChunk:
 
     def _each(self, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> IoChunk:
         return IoChunk(
-            *(change(getattr(self, name)) for name in COLUMNS), ties_in_order=self.ties_in_order
+            *(change(getattr(self, name)) for name in COLUMNS),
+            features=None if self.features is None else change(self.features),
+            ties_in_order=self.ties_in_order,
         )
 
 
-#: of a chunk, an array each
-COLUMNS = tuple(f.name for f in dataclasses.fields(IoChunk) if f.name != "ties_in_order")
+#: of a chunk, an array each, whatever was asked for
+COLUMNS = tuple(f.name for f in dataclasses.fields(IoChunk) if not f.kw_only)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,13 +261,10 @@ def _library() -> ctypes.CDLL:
     library.lt_open.argtypes = (
         ctypes.POINTER(ctypes.c_char_p),
         ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_uint32,
-        ctypes.c_uint64,
-        ctypes.c_int,
+        ctypes.POINTER(_Options),
     )
     library.lt_read.restype = ctypes.c_int64
-    library.lt_read.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.POINTER(_Columns))
+    library.lt_read.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
     library.lt_merge.restype = ctypes.c_int64
     library.lt_merge.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
     library.lt_stats.restype = None
@@ -268,6 +283,8 @@ class BlktraceReader:
     ----------
     trace : path
         See :func:`trace_files`.
+    overdue_us : int, optional
+        Compute what a model of latencies sees, to which a read in flight for longer is overdue.
     device : str, optional
         "major:minor" of the drive to keep, when the trace holds several.
     chunk_ios : int
@@ -287,6 +304,7 @@ class BlktraceReader:
         self,
         trace: AnyPath,
         *,
+        overdue_us: int | None = None,
         device: str | None = None,
         chunk_ios: int = CHUNK_IOS,
         max_age_s: float = MAX_AGE_S,
@@ -294,6 +312,7 @@ class BlktraceReader:
     ) -> None:
         self.trace = trace
         self.paths = trace_files(trace)
+        self.overdue_us = overdue_us
         self.device = parse_device(device) if device else 0
         self.chunk_ios = chunk_ios
         self.max_age_s = max_age_s
@@ -313,7 +332,7 @@ class BlktraceReader:
         return self._stats
 
     def __iter__(self) -> Iterator[IoChunk]:
-        return (chunk for chunk, _ in self._chunks(0))
+        return (self._chunk(rows) for rows in self._chunks(self._columns()))
 
     def with_layers(self) -> Iterator[tuple[IoChunk, npt.NDArray[np.uint64]]]:
         """Chunks, and where the time of their I/Os went.
@@ -325,53 +344,47 @@ class BlktraceReader:
             In ns: from Q to the request (G, or a merge), from there to D, from D to C; of the part
             that completed last. Zeros for I/Os that were never issued.
         """
-        return self._chunks(len(_LAYERS))
+        for rows in self._chunks([*self._columns(), *_LAYERS]):
+            yield self._chunk(rows), np.array([rows[name] for name in _LAYERS])
 
-    def _chunks(self, n_layers: int) -> Iterator[tuple[IoChunk, npt.NDArray[np.uint64]]]:
+    def _columns(self) -> list[str]:
+        return [*COLUMNS, *(("features",) if self.overdue_us is not None else ())]
+
+    def _chunk(self, rows: dict[str, npt.NDArray[Any]]) -> IoChunk:
+        return IoChunk(*(rows[name] for name in COLUMNS), features=rows.get("features"))
+
+    def _chunks(self, names: list[str]) -> Iterator[dict[str, npt.NDArray[Any]]]:
         library = _library()
-        names = (ctypes.c_char_p * len(self.paths))(*(str(p).encode() for p in self.paths))
-        parser = library.lt_open(
-            names,
-            len(self.paths),
-            HISTORY,
-            self.device,
-            int(self.max_age_s * 1e9),
-            self.allow_truncated,
+        options = _Options(
+            max_age_ns=int(self.max_age_s * 1e9),
+            device=self.device,
+            overdue_us=self.overdue_us or 0,
+            allow_truncated=self.allow_truncated,
         )
-        if not parser:
-            raise MemoryError
+        block = np.empty(min(self.chunk_ios, _BLOCK_ROWS), _ROW)
+        parser = _open(self.paths, options)
         try:
             self._raise_error(library, parser)
             while True:
-                chunk = self._empty_chunk()
-                layers_ns = np.empty((n_layers, self.chunk_ios), np.uint64)
-                columns = _Columns(
-                    *(getattr(chunk, name).ctypes.data for name in COLUMNS),
-                    *(row.ctypes.data for row in layers_ns),
-                )
-                n = library.lt_read(parser, self.chunk_ios, ctypes.byref(columns))
-                self._stats = _read_stats(library, parser)
-                self._raise_error(library, parser)
+                columns = {name: np.empty(self.chunk_ios, _ROW[name]) for name in names}
+                n = 0
+                while n < self.chunk_ios:
+                    wanted = min(len(block), self.chunk_ios - n)
+                    got = library.lt_read(parser, wanted, block.ctypes.data)
+                    self._stats = _read_stats(library, parser)
+                    self._raise_error(library, parser)
+                    for name, column in columns.items():
+                        column[n : n + got] = block[name][:got]
+                    n += got
+                    if got < wanted:
+                        break
                 if n == 0:
                     break
-                yield chunk.take(slice(0, n)), layers_ns[:, :n]
+                yield {name: column[:n] for name, column in columns.items()}
         finally:
             library.lt_close(parser)
         if not self.stats["events"]:
             raise TraceError(f"{self.trace}: an empty trace: no event in it")
-
-    def _empty_chunk(self) -> IoChunk:
-        n = self.chunk_ios
-        return IoChunk(
-            arrival_ns=np.empty(n, np.uint64),
-            latency_ns=np.empty(n, np.uint64),
-            sector=np.empty(n, np.uint64),
-            size_bytes=np.empty(n, np.uint32),
-            pending=np.empty(n, np.uint32),
-            flags=np.empty(n, np.uint8),
-            hist_pending=np.empty((n, HISTORY), np.uint32),
-            hist_latency_us=np.empty((n, HISTORY), np.uint32),
-        )
 
     def _raise_error(self, library: ctypes.CDLL, parser: int) -> None:
         message = library.lt_error(parser)
@@ -405,11 +418,7 @@ def merge(trace: AnyPath, target: AnyPath) -> int:
         If a file cannot be read or `target` not be written.
     """
     library = _library()
-    paths = trace_files(trace)
-    names = (ctypes.c_char_p * len(paths))(*(str(p).encode() for p in paths))
-    parser = library.lt_open(names, len(paths), 1, 0, 0, True)
-    if not parser:
-        raise MemoryError
+    parser = _open(trace_files(trace), _Options(allow_truncated=True))
     try:
         events = int(library.lt_merge(parser, str(target).encode()))
         if events < 0:
@@ -417,6 +426,14 @@ def merge(trace: AnyPath, target: AnyPath) -> int:
         return events
     finally:
         library.lt_close(parser)
+
+
+def _open(paths: list[Path], options: _Options) -> int:
+    names = (ctypes.c_char_p * len(paths))(*(str(path).encode() for path in paths))
+    parser: int | None = _library().lt_open(names, len(paths), ctypes.byref(options))
+    if not parser:
+        raise MemoryError
+    return parser
 
 
 def _read_stats(library: ctypes.CDLL, parser: int) -> TraceStats:

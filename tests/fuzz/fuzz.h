@@ -33,22 +33,18 @@ static inline void fuzz_file(struct fuzz_file *file, const uint8_t *data, size_t
 }
 
 /* Every I/O that was queued must come out, once, and those that completed with their time. */
-static inline void fuzz_read_all(struct lt_parser *parser, int history)
+static inline void fuzz_read_all(struct lt_parser *parser)
 {
-	uint64_t arrival_ns[FUZZ_ROWS], latency_ns[FUZZ_ROWS], sector[FUZZ_ROWS], ios = 0;
-	uint32_t bytes[FUZZ_ROWS], pending[FUZZ_ROWS];
-	uint32_t *past = calloc(2 * FUZZ_ROWS * history, sizeof(*past));
-	uint8_t flags[FUZZ_ROWS];
-	struct lt_columns columns = { arrival_ns, latency_ns, sector, bytes, pending, flags, past,
-				      past + FUZZ_ROWS * history };
+	struct lt_row rows[FUZZ_ROWS];
 	struct lt_stats stats;
+	uint64_t ios = 0;
 	int64_t n;
 
-	while ((n = lt_read(parser, FUZZ_ROWS, &columns)) > 0) {
-		for (int64_t row = 0; row < n; row++) {
-			if (!bytes[row] || bytes[row] % 512 || !pending[row])
+	while ((n = lt_read(parser, FUZZ_ROWS, rows)) > 0) {
+		for (const struct lt_row *row = rows; row < rows + n; row++) {
+			if (!row->bytes || row->bytes % 512 || !row->pending)
 				abort();
-			if (!(flags[row] & LT_COMPLETED) && latency_ns[row])
+			if (!(row->flags & LT_COMPLETED) && row->latency_ns)
 				abort();
 		}
 		ios += n;
@@ -58,7 +54,6 @@ static inline void fuzz_read_all(struct lt_parser *parser, int history)
 		abort();
 	if (!n && ios != stats.reads + stats.writes)
 		abort();
-	free(past);
 }
 
 #endif

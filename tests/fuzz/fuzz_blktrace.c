@@ -13,6 +13,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint8_t options = size ? data[0] : 0;
 	int n_files = options & TWO_FILES ? 2 : 1;
+	struct lt_options reading = {
+		.max_age_ns = options & SHORT_AGE ? 1000 : 60000000000,
+		.device = options & ONE_DEVICE ? 8 << 20 : 0,
+		.overdue_us = options,
+		.allow_truncated = !!(options & ALLOW_TRUNCATED),
+	};
 	struct fuzz_file files[2];
 	const char *paths[2];
 	struct lt_parser *parser;
@@ -25,14 +31,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fuzz_file(&files[i], data + size / n_files * i, size / n_files);
 		paths[i] = files[i].path;
 	}
-	parser = lt_open(paths, n_files, 1 + options / 32, options & ONE_DEVICE ? 8 << 20 : 0,
-			 options & SHORT_AGE ? 1000 : 60000000000, !!(options & ALLOW_TRUNCATED));
+	parser = lt_open(paths, n_files, &reading);
 	if (!parser)
 		abort();
 	if (options & MERGE)
 		lt_merge(parser, "/dev/null");
 	else
-		fuzz_read_all(parser, 1 + options / 32);
+		fuzz_read_all(parser);
 	lt_close(parser);
 	for (int i = 0; i < n_files; i++)
 		close(files[i].fd);

@@ -12,8 +12,8 @@
 
 enum { EVENT_BYTES = 6, MAX_EVENTS = 1024 };
 
-/* As linux/blktrace_api.h has them: Q, M, F, R, D, C, X, A, and one that is passed over. */
-static const uint32_t actions[] = { 1, 2, 3, 6, 7, 8, 13, 15, 9 };
+/* As linux/blktrace_api.h has them: Q, M, F, R, D, C, X, A, one that is passed over, and G. */
+static const uint32_t actions[] = { 1, 2, 3, 6, 7, 8, 13, 15, 9, 4 };
 
 struct event {
 	uint32_t magic, sequence;
@@ -58,10 +58,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		unpack(data + i * EVENT_BYTES, &events[i], &now_ns);
 	fuzz_file(&file, (const uint8_t *)events, n * sizeof(*events));
 	path = file.path;
-	parser = lt_open(&path, 1, 4, 0, 60000000000, 0);
+	parser = lt_open(&path, 1, &(struct lt_options){ .max_age_ns = 60000000000 });
 	if (!parser)
 		abort();
-	fuzz_read_all(parser, 4);
+	fuzz_read_all(parser);
 	lt_close(parser);
 	close(file.fd);
 	return 0;

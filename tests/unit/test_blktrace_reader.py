@@ -155,7 +155,7 @@ def test_history_pairs_a_latency_with_what_was_pending_at_its_request(tmp_path: 
     t.add(Q, 0, 0).add(G, 0, 0).add(D, 0, 0)
     t.add(Q, 10, 800, 65536)  # sees one page, and is held back until nothing is pending
     t.add(C, 50, 0)
-    # then it comes in two pieces: all of it is pending with the first
+    # then it comes in two pieces: each is a request, and what is pending with it counts
     t.add(X, 900, 800, 32768, pdu=(864).to_bytes(8, "big"))
     t.add(G, 900, 800, 32768).add(D, 900, 800, 32768)
     t.add(G, 901, 864, 32768).add(D, 901, 864, 32768)
@@ -163,18 +163,19 @@ def test_history_pairs_a_latency_with_what_was_pending_at_its_request(tmp_path: 
     t.add(Q, 2000, 8).add(G, 2000, 8).add(D, 2000, 8).add(C, 2010, 8)
     ios, _ = read_all(t.write(tmp_path / "a.blk"))
     assert ios.pending.tolist() == [1, 17, 1]
-    assert ios.hist_pending[-1].tolist() == [0, 0, 1, 16]
-    assert ios.hist_latency_us[-1].tolist() == [0, 0, 50, 99]
+    assert ios.hist_pending[-1].tolist() == [0, 1, 8, 16]
+    assert ios.hist_latency_us[-1].tolist() == [0, 50, 90, 99]
+    assert latencies_us(ios) == [50, 99, 10]
 
 
-def test_a_read_that_was_handed_back_took_its_longest_try(tmp_path: Path) -> None:
+def test_a_read_that_was_handed_back_was_the_drives_from_its_first_issue_on(tmp_path: Path) -> None:
     t = TraceBuilder()
     t.add(Q, 0, 0).add(G, 0, 0).add(D, 10, 0).add(R, 3010, 0)
     t.add(D, 5000, 0).add(C, 5080, 0)
     t.add(Q, 6000, 8).add(G, 6000, 8).add(D, 6000, 8).add(R, 6001, 8)
     t.add(D, 7000, 8).add(C, 7090, 8)
     ios, _ = read_all(t.write(tmp_path / "a.blk"))
-    assert latencies_us(ios) == [3000, 90]
+    assert latencies_us(ios) == [5070, 1090]
 
 
 def test_pieces_are_pending_one_by_one(tmp_path: Path) -> None:
@@ -187,11 +188,11 @@ def test_pieces_are_pending_one_by_one(tmp_path: Path) -> None:
     t.add(D, 40, 16, 8192).add(G, 40, 32, 16384).add(D, 40, 32, 16384)
     t.add(Q, 50, 808)  # 8 pages of all pieces
     t.add(C, 60, 0, 8192).add(C, 70, 32, 16384)
-    t.add(Q, 80, 816)  # the last piece waits for the one before
+    t.add(Q, 80, 816)  # the second piece's 2 pages
     t.add(C, 90, 16, 8192)
     t.add(Q, 100, 824)
     ios, _ = read_all(t.write(tmp_path / "a.blk"))
-    assert ios.pending.tolist() == [1, 8, 3, 9, 7, 1]
+    assert ios.pending.tolist() == [1, 8, 3, 9, 3, 1]
     assert latencies_us(ios)[1] == 50
 
 
@@ -204,19 +205,68 @@ def test_requests_that_were_not_traced(tmp_path: Path) -> None:
     assert ios.pending.tolist() == [1, 3]
 
 
-def test_partial_completion_does_not_end_an_io(tmp_path: Path) -> None:
+def test_partial_completion_ends_neither_an_io_nor_its_request(tmp_path: Path) -> None:
     t = TraceBuilder()
-    t.add(Q, 10, 0, 8192).add(D, 11, 0, 8192).add(C, 20, 0, 4096).add(C, 35, 8, 4096)
+    t.add(Q, 10, 0, 8192).add(D, 11, 0, 8192).add(C, 20, 0, 4096)
+    t.add(Q, 21, 800).add(C, 35, 8, 4096).add(Q, 36, 808).add(C, 40, 800).add(C, 41, 808)
     ios, _ = read_all(t.write(tmp_path / "a.blk"))
-    assert latencies_us(ios) == [24]
+    assert latencies_us(ios) == [24, 19, 5]
+    assert ios.pending.tolist() == [2, 3, 2]
+    assert ios.hist_latency_us[-1].tolist() == [0, 0, 0, 24]
+    assert ios.hist_pending[-1].tolist() == [0, 0, 0, 2]
+
+
+def test_the_last_answer_to_a_read_counts(tmp_path: Path) -> None:
+    t = TraceBuilder()
+    t.add(Q, 10, 0, 8192).add(D, 11, 0, 8192).add(C, 20, 0, 4096).add(C, 35, 8, 4096, error=5)
+    t.add(Q, 40, 0, 8192).add(D, 41, 0, 8192).add(C, 50, 0, 4096, error=5).add(C, 55, 8, 4096)
+    t.add(Q, 60, 0).add(C, 70, 0)
+    ios, stats = read_all(t.write(tmp_path / "a.blk"))
+    assert ios.is_served_read.tolist() == [False, False, True]
+    assert stats["errors"] == 2
+    assert ios.hist_latency_us[-1].tolist() == [0, 0, 0, 14]
+
+
+def test_merged_reads_are_one_in_the_history(tmp_path: Path) -> None:
+    t = TraceBuilder()
+    t.add(Q, 0, 0).add(G, 0, 0).add(Q, 1, 8, 8192).add(M, 1, 8, 8192)
+    t.add(Q, 2, 24).add(G, 2, 24)
+    t.add(M, 3, 24)  # the block layer merges two requests
+    t.add(Q, 4, 800).add(D, 5, 0, 16384).add(C, 25, 0, 16384)
+    t.add(Q, 30, 808).add(C, 31, 808)
+    ios, _ = read_all(t.write(tmp_path / "a.blk"))
+    assert ios.pending.tolist() == [1, 3, 4, 5, 1]
+    assert latencies_us(ios)[:3] == [20, 20, 20]
+    assert ios.hist_latency_us[-1].tolist() == [0, 0, 0, 20]
+    assert ios.hist_pending[-1].tolist() == [0, 0, 0, 1]
+
+
+def test_features_of_a_latency_model_are_the_requests(tmp_path: Path) -> None:
+    t = TraceBuilder()
+    t.add(Q, 0, 0, 16384).add(X, 0, 0, 8192)
+    t.add(G, 0, 0, 8192).add(D, 10, 0, 8192).add(G, 100, 16, 8192).add(D, 110, 16, 8192)
+    t.add(Q, 150, 800, 12288, flags=WRITE).add(G, 150, 800, 12288, flags=WRITE)
+    t.add(Q, 160, 900)
+    t.add(C, 170, 0, 8192).add(Q, 180, 900)
+    path = t.write(tmp_path / "a.blk")
+    (chunk,) = BlktraceReader(path, overdue_us=100)
+    assert chunk.features is not None
+    assert chunk.features[:, :6].tolist() == [
+        [4, 0, 0, 0, 0, 0],
+        [0] * 6,  # a write
+        [1, 4, 3, 2, 160, 1],
+        [1, 2, 3, 1, 80, 0],
+    ]
+    assert chunk.features[3, 6:11].tolist() == [160, 2, 2, 10, 0]
+    (chunk,) = BlktraceReader(path)
+    assert chunk.features is None
 
 
 def test_requeued_io_is_one_io(tmp_path: Path) -> None:
     t = TraceBuilder()
     t.add(Q, 10, 0).add(D, 11, 0).add(R, 12, 0).add(D, 20, 0).add(C, 30, 0)
     ios, stats = read_all(t.write(tmp_path / "a.blk"))
-    # from the issue that led to the completion
-    assert latencies_us(ios) == [10]
+    assert latencies_us(ios) == [19]
     assert ios.flags[0] & blktrace.REQUEUED
     assert stats["requeues"] == 1
 
