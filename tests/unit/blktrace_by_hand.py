@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: MIT
+"""A recording's I/Os and what they saw, sector by sector, as docs/formats.md says it."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+import struct
+from pathlib import Path
+
+from blktrace_builder import (
+    DISCARD,
+    EBUSY,
+    NOTIFY,
+    PASSTHROUGH,
+    WRITE,
+    C,
+    D,
+    F,
+    G,
+    M,
+    Q,
+    R,
+    X,
+)
+
+EAGAIN = 11
+CAP = 2**24 - 1
+
+
+def order_of_size(pages: int) -> int:
+    """Up to 64 KiB, up to 1 MiB, larger."""
+    return int(pages > 16) + int(pages > 256)
+
+
+@dataclasses.dataclass
+class Ended:
+    """A read request that the drive has answered."""
+
+    end_ns: int
+    latency_us: int
+    pending: int
+    pages: int
+
+
+@dataclasses.dataclass(eq=False)
+class Request:
+    """What the drive is given as one."""
+
+    write: bool
+    number: int
+    sectors: dict[int, Io] = dataclasses.field(default_factory=dict)
+    pages: int | None = None  # not counted yet
+    pending: int = 0
+    counted_ns: int = 0
+    issued: bool = False
+    first_issue_ns: int | None = None
+    answered: bool = False
+
+    @property
+    def state(self) -> int:
+        """0: queued, 1: it is the block layer's, 2: it is the drive's."""
+        return 2 if self.issued else int(self.pages is not None)
+
+
+@dataclasses.dataclass(eq=False)
+class Io:
+    """An I/O as it was submitted."""
+
+    arrival_ns: int
+    write: bool
+    left: int  # sectors
+    pending: int = 0
+    hist_pending: list[int] = dataclasses.field(default_factory=lambda: [0] * 4)
+    hist_latency_us: list[int] = dataclasses.field(default_factory=lambda: [0] * 4)
+    features: list[int] = dataclasses.field(default_factory=lambda: [0] * 22)
+    latency_ns: int = 0
+    completed: bool = False
+    error: bool = False
+    revoked: bool = False
+    was_issued: bool = False
+
+
+class Drive:
+    """Follows events; `ios` are in order of arrival."""
+
+    def __init__(self, overdue_us: int, unit_bytes: int) -> None:
+        self.overdue_us = overdue_us
+        #: what is called a sector here: all that happens to one happens to it as a whole
+        self.unit_bytes = unit_bytes
+        self.ios: list[Io] = []
+        self.requests: dict[int, Request] = {}
+        self.holders: dict[tuple[bool, int], list[Request]] = collections.defaultdict(list)
+        #: of reads up to each order of size
+        self.history: list[list[Ended]] = [[], [], []]
+        self.has_requests = False
+        self.numbers = 0
+
+    def see(self, action: int, now: int, sector: int, size: int, write: bool, error: int) -> None:
+        """One event."""
+        sector, size = sector * 512 // self.unit_bytes, size // self.unit_bytes
+        there = range(sector, sector + size)
+        if action == Q:
+            self.submit(now, there, write)
+        elif action == X:
+            self.cut(self.choose(sector, write, (0, 1), None), there.stop, now)
+        elif action == G:
+            for request in self.requests.values() if not self.has_requests else ():
+                request.pages = request.pages if request.issued else None
+            self.has_requests = True
+            request = self.choose(sector, write, (0, 1), None)
+            self.cut(request, there.stop, now)
+            self.count(request, now)
+        elif action in (M, F):
+            self.merge(there, write, action == F, now)
+        elif action == D:
+            self.issue(there, write, now)
+        elif action == R:
+            request = self.choose(sector, write, (2, 1, 0), None)
+            if request:
+                request.issued = False
+        elif action == C:
+            self.answer(there, write, abs(error), now)
+
+    def new_request(self, write: bool) -> Request:
+        self.numbers += 1
+        self.requests[self.numbers] = Request(write, self.numbers)
+        return self.requests[self.numbers]
+
+    def hold(self, request: Request, sector: int, io: Io) -> None:
+        request.sectors[sector] = io
+        self.holders[request.write, sector].append(request)
+
+    def let_go(self, request: Request, sector: int) -> Io:
+        self.holders[request.write, sector].remove(request)
+        return request.sectors.pop(sector)
+
+    def choose(
+        self, sector: int, write: bool, states: tuple[int, ...], same: Request | None,
+        youngest: bool = False,
+    ) -> Request | None:  # fmt: skip
+        """The request with that sector: of the wanted state, of several the oldest one."""
+        found = [r for r in self.holders[write, sector] if r.state in states]
+        if same in found:
+            return same
+        sign = -1 if youngest else 1
+        found.sort(key=lambda request: (states.index(request.state), sign * request.number))
+        return found[0] if found else None
+
+    def submit(self, now: int, there: range, write: bool) -> None:
+        io = Io(now, write, len(there))
+        self.ios.append(io)
+        self.look(io, now)
+        request = self.new_request(write)
+        for at in there:
+            self.hold(request, at, io)
+        if not self.has_requests:
+            self.count(request, now)
+
+    def pages_of(self, sectors: int) -> int:
+        return math.ceil(sectors * self.unit_bytes / 4096)
+
+    def in_flight(self, write: bool) -> list[Request]:
+        every = self.requests.values()
+        return [r for r in every if r.pages is not None and r.write == write]
+
+    def pages_in_flight(self, write: bool) -> int:
+        return sum(request.pages for request in self.in_flight(write))
+
+    def look(self, io: Io, now: int) -> None:
+        own = self.pages_of(io.left)
+        reads, writes = self.pages_in_flight(False), self.pages_in_flight(True)
+        io.pending = reads + writes + own
+        if io.write:
+            return
+        seen = self.history[order_of_size(own)][-4:]
+        io.hist_pending = [0] * (4 - len(seen)) + [ended.pending for ended in seen]
+        io.hist_latency_us = [0] * (4 - len(seen)) + [ended.latency_us for ended in seen]
+        since = [request.counted_ns for request in self.in_flight(False)]
+        io.features = [
+            *(own, reads, writes, len(since)),
+            min(CAP, (now - min(since)) // 1000) if since else 0,
+            sum(start + self.overdue_us * 1000 < now for start in since),
+        ]
+        for ended in reversed(seen):
+            age_us = min(CAP, (now - ended.end_ns) // 1000)
+            io.features += [min(CAP, ended.latency_us), ended.pending, ended.pages, age_us]
+        io.features += [0, 0, 0, CAP] * (4 - len(seen))
+
+    def count(self, request: Request | None, now: int) -> None:
+        if request is None or request.pages is not None:
+            return
+        request.pages = self.pages_of(len(request.sectors))
+        request.pending = self.pages_in_flight(False) + self.pages_in_flight(True)
+        request.counted_ns = now
+
+    def cut(self, request: Request | None, sector: int, now: int) -> None:
+        """What is behind is a request of its own."""
+        later = [at for at in request.sectors if at >= sector] if request else []
+        if not later:
+            return
+        other = self.new_request(request.write)
+        for at in later:
+            self.hold(other, at, self.let_go(request, at))
+        other.issued, other.first_issue_ns = request.issued, request.first_issue_ns
+        if request.pages is not None:
+            request.pages = None
+            self.count(request, now)
+            self.count(other, now)
+
+    def cut_before(self, sector: int, write: bool, now: int) -> None:
+        """Where a split was not traced the request may begin before its part."""
+        request = self.choose(sector, write, (1, 0, 2), None)
+        if request and sector - 1 in request.sectors:
+            self.cut(request, sector, now)
+
+    def merge(self, there: range, write: bool, front: bool, now: int) -> None:
+        source = self.choose(there.start, write, (0, 1), None)
+        if source is None:
+            return
+        beside = [
+            request
+            for request in self.holders[write, there.stop if front else there.start - 1]
+            if request.state == 1 and request is not source
+        ]
+        if beside:
+            self.join(max(beside, key=lambda request: request.number), source)
+        else:
+            self.count(source, now)
+
+    def join(self, into: Request, source: Request) -> None:
+        into.pages += self.pages_of(len(source.sectors))
+        for at in list(source.sectors):
+            self.hold(into, at, self.let_go(source, at))
+        del self.requests[source.number]
+
+    def issue(self, there: range, write: bool, now: int) -> None:
+        self.cut_before(there.start, write, now)
+        first = self.choose(there.start, write, (1, 0, 2), None)
+        if first is None:
+            return
+        self.cut(first, there.stop, now)
+        self.count(first, now)
+        for sector in there:
+            other = self.choose(sector, write, (1, 0, 2), first)
+            if other not in (None, first):
+                self.cut(other, there.stop, now)
+                self.join(first, other)
+        first.issued = True
+        if first.first_issue_ns is None:
+            first.first_issue_ns = now
+        for io in first.sectors.values():
+            io.was_issued = True
+
+    def answer(self, there: range, write: bool, error: int, now: int) -> None:
+        refused = error in (EBUSY, EAGAIN)
+        request: Request | None = None
+        for sector in there:
+            states = (0, 1, 2) if refused else (2, 1, 0)
+            request = self.choose(sector, write, states, request, refused)
+            if request is None:
+                continue
+            self.count(request, now)
+            io = self.let_go(request, sector)
+            request.answered = not error
+            if error:
+                io.revoked |= error == EBUSY and not request.issued
+                io.error |= not (error == EBUSY and not request.issued)
+            if request.first_issue_ns is not None:
+                io.latency_ns = max(io.latency_ns, now - request.first_issue_ns)
+            io.left -= 1
+            if not io.left:
+                io.completed = True
+                if not io.was_issued:
+                    io.latency_ns = now - io.arrival_ns
+            if not request.sectors:
+                self.end(request, io, now)
+
+    def end(self, request: Request, io: Io, now: int) -> None:
+        del self.requests[request.number]
+        issued = request.first_issue_ns
+        took_ns = now - (io.arrival_ns if issued is None else issued)
+        if request.answered and not request.write:
+            pending = min(request.pending, 65535)
+            for order in range(order_of_size(request.pages), 3):
+                self.history[order].append(Ended(now, took_ns // 1000, pending, request.pages))
+
+
+def walk(path: Path, overdue_us: int) -> list[Io]:
+    """The I/Os of one merged file of little-endian events in order of time."""
+    data = path.read_bytes()
+    events = []
+    at = 0
+    while at < len(data):
+        _, _, now, sector, size, action, _, _, _, error, n = struct.unpack_from(
+            "<IIQQIIIIIHH", data, at
+        )
+        at += 48 + n
+        if size and not action & (NOTIFY | DISCARD | PASSTHROUGH):
+            error = error - 0x10000 if error > 0x8000 else error
+            events.append((action & 0xFF, now, sector, size, bool(action & WRITE), error))
+    drive = Drive(overdue_us, math.gcd(*(n for e in events for n in (e[2] * 512, e[3]))))
+    for event in events:
+        drive.see(*event)
+    return drive.ios
