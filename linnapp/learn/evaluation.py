@@ -239,7 +239,7 @@ def _evaluate_latency(
     tally = _Tally(model.threshold_us)
     drive = LoggedDrive(model.overdue_us)
     sums = np.zeros(3)
-    for chunk in open_recording(trace, **reader_options):
+    for chunk in open_recording(trace, overdue_us=model.overdue_us, **reader_options):
         features = drive.features_of(chunk)
         served = chunk.take(chunk.is_served_read)
         if not len(served):

@@ -202,7 +202,7 @@ def from_recording(
         If the trace cannot be read or holds no such read.
     """
     drive = LoggedDrive(model.overdue_us)
-    chunks = open_recording(trace, **reader_options)
+    chunks = open_recording(trace, overdue_us=model.overdue_us, **reader_options)
     tables = (_expected(chunk, model, drive) for chunk in chunks)
     return LatencyLooked.through(trace, model, tables, choice, "completed read")
 

@@ -117,7 +117,7 @@ def load_latency_reads(
     TraceError
         If the trace cannot be read.
     """
-    opened = open_recording(trace, **reader)
+    opened = open_recording(trace, overdue_us=overdue_us, **reader)
     drive = LoggedDrive(overdue_us)
     features = [np.empty((0, N_FEATURES), np.uint32)]
     latency_us, pending = [np.empty(0, np.uint32)], [np.empty(0, np.uint32)]

@@ -148,13 +148,16 @@ class LoggedDrive:
         Parameters
         ----------
         chunk : IoChunk
-            Follows the one before in order of arrival.
+            Follows the one before in order of arrival. If it has features, these are they: a
+            blktrace recording tells which requests there were.
 
         Returns
         -------
         uint32 array, shape (n, N_FEATURES)
             A row for each of ``chunk.is_served_read``.
         """
+        if chunk.features is not None:
+            return chunk.features[chunk.is_served_read]
         (features,) = self.feed(
             ("features",),
             *(chunk.arrival_ns, chunk.latency_ns, chunk.size_bytes, chunk.flags),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,7 +33,11 @@ Recorded = AnyPath | IoTable
 
 
 def open_recording(
-    trace: Recorded, *, text_format: TextFormat | None = None, **options: Any
+    trace: Recorded,
+    *,
+    text_format: TextFormat | None = None,
+    overdue_us: int | None = None,
+    **options: Any,
 ) -> Reader:
     """A reader of a recording's I/Os with their features and latencies.
 
@@ -43,15 +48,18 @@ def open_recording(
         format with latencies; or what :func:`load` has read.
     text_format : TextFormat, optional
         What the trace is, if it is text; found out when not given.
+    overdue_us : int, optional
+        Of a blktrace recording, say what a model of latencies saw, too, see
+        :class:`~linnapp.trace.blktrace.BlktraceReader`; a table's is read again for that.
     **options
-        Those of :class:`~linnapp.trace.blktrace.BlktraceReader`; for a log only `chunk_ios` means
+        Others of :class:`~linnapp.trace.blktrace.BlktraceReader`; for a log only `chunk_ios` means
         something, and `device` must not be given.
 
     Raises
     ------
     TraceError
         If there is no such trace, its format has no latencies, or a device is asked for of what
-        holds one.
+        holds one; or if a table's recording is not there any more as it was.
     TypeError, ValueError
         If an option is not known, or its value is none.
     """
@@ -63,11 +71,13 @@ def open_recording(
             raise TraceError(
                 f"{trace}: device={options['device']!r}: it is read already; load it with that"
             )
-        return TableReader(trace)
+        if overdue_us is None or not isinstance(trace.reader, BlktraceReader):
+            return TableReader(trace)
+        return _read_again(trace, trace.reader, overdue_us)
     trace = Path(trace)
     text_format = text_format or _log_format(trace)
     if text_format is None:
-        return BlktraceReader(trace, **options)
+        return BlktraceReader(trace, overdue_us=overdue_us, **options)
     if options.get("device"):
         raise TraceError(f"{trace}: --dev is for blktrace recordings; a log holds one drive")
     chunk = {name: options[name] for name in ("chunk_ios",) if name in options}
@@ -103,7 +113,21 @@ def load(trace: AnyPath, **options: Any) -> IoTable:
         sha256=digest(paths),
         stats=reader.stats,
         chunk_ends=tuple(ends),
+        reader=reader,
     )
+
+
+def _read_again(table: IoTable, reader: BlktraceReader, overdue_us: int) -> BlktraceReader:
+    """Requests are not in a table, and which were overdue only they tell."""
+    try:
+        same = digest(reader.paths) == table.sha256
+    except OSError as error:
+        raise TraceError(f"{error.filename}: {error.strerror}; the table is of it") from error
+    if not same:
+        raise TraceError(f"{reader.trace}: has changed since the table was read; load it again")
+    again = copy.copy(reader)
+    again.overdue_us = overdue_us
+    return again
 
 
 def name_of(trace: Recorded) -> str:

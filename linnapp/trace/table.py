@@ -31,6 +31,8 @@ class IoTable(IoChunk):
     stats : TraceStats
     chunk_ends : tuple of int
         Where each chunk that was read ends.
+    reader : reader
+        What it was read with.
     """
 
     name: str
@@ -38,6 +40,7 @@ class IoTable(IoChunk):
     sha256: str
     stats: TraceStats
     chunk_ends: tuple[int, ...]
+    reader: object
 
     def __str__(self) -> str:
         return self.name

@@ -21,7 +21,6 @@ from linnapp.model.latency_engine import predict_us
 from linnapp.model.latency_model import CAP, FEATURES, LATENCIES, N_LEAVES, N_SPLITS
 from linnapp.trace import decisions
 from linnapp.trace.blktrace import BlktraceReader, parse_device
-from linnapp.trace.logged_drive import LoggedDrive
 
 pytestmark = pytest.mark.lab
 
@@ -255,9 +254,9 @@ def check_against_recording(seen: npt.NDArray[Any], folder: Path, overdue_us: in
     """What trees are taught from a recording is what the kernel showed them."""
     compared = 0
     for k, dev in enumerate((folder / "devs").read_text().split()):
-        (chunk,) = BlktraceReader(folder / f"flash{k}.blk")
-        recorded = LoggedDrive(overdue_us).features_of(chunk)
+        (chunk,) = BlktraceReader(folder / f"flash{k}.blk", overdue_us=overdue_us)
         reads = chunk.take(chunk.is_served_read)
+        assert reads.features is not None
         mine = seen[seen["device"] == parse_device(dev)]
         rows: dict[tuple[int, int], list[int]] = {}
         for row, key in enumerate(
@@ -265,7 +264,7 @@ def check_against_recording(seen: npt.NDArray[Any], folder: Path, overdue_us: in
         ):
             rows.setdefault(key, []).append(row)
         row = [rows[int(one["sector"]), int(one["n_sectors"]) * 512].pop(0) for one in mine]
-        np.testing.assert_array_equal(mine["features"], recorded[row])
+        np.testing.assert_array_equal(mine["features"], reads.features[row])
         compared += len(mine)
     assert compared > 2000
 

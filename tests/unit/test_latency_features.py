@@ -98,8 +98,12 @@ def test_a_blktrace(tmp_path: Path) -> None:
     trace.add(Q, 110, 24).add(C, 110, 24, error=EBUSY)
     trace.io(120, 420, 32, 8192)
     trace.io(220, 300, 40)
-    [chunk] = open_recording(trace.sort().write(tmp_path / "a.blk"))
+    path = trace.sort().write(tmp_path / "a.blk")
+    [chunk] = open_recording(path)
     rows = LoggedDrive(90).features_of(chunk)
+    # Nothing is held back, split or merged: the requests are the I/Os.
+    [of_requests] = open_recording(path, overdue_us=90)
+    assert np.array_equal(LoggedDrive(90).features_of(of_requests), rows)
     names = [dict(zip(FEATURES, row, strict=True)) for row in rows.tolist()]
     assert len(rows) == 3
     assert names[0]["age_us_1"] == CAP

@@ -76,6 +76,26 @@ def test_a_table_goes_through_in_the_recordings_own_chunks(tmp_path: Path) -> No
     assert np.count_nonzero(table.is_served_read) == 1000
 
 
+def test_what_a_model_of_latencies_sees_of_a_table_is_in_its_recording(tmp_path: Path) -> None:
+    """Requests are not in a table: of the same file the same, of another one nothing."""
+    path = array_trace(tmp_path / "az.blk", 1, 1000)
+    table = linnapp.load(path, chunk_ios=300)
+    chunks = list(open_recording(path, overdue_us=120, chunk_ios=300))
+    again = list(open_recording(table, overdue_us=120))
+    assert [len(chunk) for chunk in again] == [len(chunk) for chunk in chunks]
+    assert all(chunk.features is not None and chunk.features.any() for chunk in chunks)
+    for one, other in zip(chunks, again, strict=True):
+        assert np.array_equal(one.features, other.features)
+    assert all(chunk.features is None for chunk in open_recording(table))
+    with path.open("ab") as recording:
+        recording.write(path.read_bytes()[:48])
+    with pytest.raises(TraceError, match=r"az\.blk: has changed since the table was read"):
+        open_recording(table, overdue_us=120)
+    path.unlink()
+    with pytest.raises(TraceError, match=r"az\.blk: No such file"):
+        open_recording(table, overdue_us=120)
+
+
 def test_as_a_data_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # All that is asked of pandas is its constructor, which takes a dict of columns.
     monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=dict))
