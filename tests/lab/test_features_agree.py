@@ -12,7 +12,7 @@ import pytest
 from linnapp.learn.features import digits
 from linnapp.model import Model
 from linnapp.model.engine import infer
-from linnapp.trace.blktrace import REVOKED, BlktraceReader, IoChunk
+from linnapp.trace.blktrace import MERGED, REVOKED, SPLIT, BlktraceReader, IoChunk
 
 pytestmark = pytest.mark.lab
 
@@ -69,7 +69,7 @@ def test_kernel_and_blktrace_see_the_same(
             assert match, line
             events.setdefault(match["dev"].replace(",", ":"), []).append(match)
 
-    compared = 0
+    compared = met = 0
     for k, dev in enumerate((tmp_path / "devs").read_text().split()):
         reads = _reads(tmp_path / f"flash{k}.blk")
         # The last try of a read carries no hint and so leaves no event; what
@@ -102,7 +102,10 @@ def test_kernel_and_blktrace_see_the_same(
         np.testing.assert_array_equal(revoked, slow if mode == "enforce" else False)
         np.testing.assert_array_equal(revoked, reads.flags[row] & REVOKED != 0)
         compared += len(seen)
+        met |= int(np.bitwise_or.reduce(reads.flags))
     assert compared > 5000
+    # Requests are what is counted, and not all reads are one.
+    assert met & (MERGED | SPLIT)
 
 
 def _closest(candidates: list[int], event: re.Match[str], reads: IoChunk) -> int:
