@@ -21,8 +21,7 @@ enum linnos_reason {
 	LINNOS_NO_MODEL = 4,
 	LINNOS_STALLED = 5, /* the model said fast, the stall rule slow */
 	LINNOS_KEPT = 6, /* slow, and no peer is sooner */
-	LINNOS_NO_CHOICE =
-		7, /* the model tells how long, and does not choose */
+	LINNOS_NO_CHOICE = 7, /* the model only tells how long */
 };
 
 /**
