@@ -1251,11 +1251,11 @@ int read_is_decided(__u64 *ctx)
 {
 	struct decided_read read = { .sector = ctx[1], .device = ctx[0] };
 	__u64 id = bpf_get_current_pid_tgid();
-	__u32 reason = ctx[8], tid = id;
+	__u32 reason = ctx[4], tid = id;
 
 	if (!is_followed(id >> 32) && !is_kernel_thread())
 		return 0;
-	read.decision = ctx[7]		       ? LW_REVOKED :
+	read.decision = ctx[3]		       ? LW_REVOKED :
 			reason == LINNOS_PROBE ? LW_PROBE :
 			reason == LINNOS_KEPT  ? LW_KEPT :
 						 LW_ADMITTED;
