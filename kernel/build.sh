@@ -75,7 +75,7 @@ case $flavour in
 um-debug)
 	fragments+=(um-debug.config) ;;
 um-unpatched)
-	series=("$patches/$version"/*flashsim*.patch "$patches/lab/$version"/*.patch)
+	series=("$patches/lab/$version"/*.patch)
 	fragments=(uml.config flashsim.config)
 	with_linnos=no ;;
 x86|x86-*)
@@ -221,9 +221,11 @@ copy_sources() {
 		done < <(cd "$patches/$version/compat" && find * -type f)
 	fi
 	[ $with_linnos = yes ] || return 0
-	for f in "$kernel_dir"/linnos/{,core/}*.[ch]; do
-		copy_in "$f" "block/${f##*/}"
+	for f in "$kernel_dir"/linnos/{Kconfig,*.[ch],core/*.[ch]}; do
+		copy_in "$f" "block/linnos/${f#"$kernel_dir"/linnos/}"
 	done
+	# Makefile is the name of what builds the core for programs
+	copy_in "$kernel_dir/linnos/Kbuild" block/linnos/Makefile
 	for f in linux/blk-linnos.h trace/events/linnos.h uapi/linux/blk-linnos.h; do
 		copy_in "$kernel_dir/linnos/include/$f" "include/$f"
 	done
@@ -274,7 +276,7 @@ configure() {
 	local id
 
 	id=$(cat "$source_dir/.linnos-source" "${fragments[@]}" ${base_config:+"$base_config"} \
-		"$source_dir"/block/Kconfig "$kernel_dir"/flashsim/Kconfig |
+		"$source_dir"/block/Kconfig "$kernel_dir"/{linnos,flashsim}/Kconfig |
 		sha256sum)
 	if [ -e "$out_dir/.linnos-config" ] &&
 	   [ "$(cat "$out_dir/.linnos-config")" = "$id" ]; then

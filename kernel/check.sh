@@ -72,7 +72,7 @@ out=$build_dir/linux-um
 if [ -e "$out/include/generated/autoconf.h" ]; then
 	objects=()
 	for f in "$kernel_dir"/linnos/{,core/}*.c; do
-		f=${f##*/}
+		f=${f#"$kernel_dir"/}
 		objects+=("block/${f%.c}.o")
 	done
 	for f in "$kernel_dir"/flashsim/*.c; do

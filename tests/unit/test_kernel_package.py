@@ -112,4 +112,4 @@ def test_the_patch_that_is_named_is_the_one_that_fails(tmp_path: Path, tree: Pat
     """The first applies to this tree; the second finds none of its lines."""
     said = last_line(refused(tmp_path, "um", "--ksrc", tree))
     assert re.search(r": 0002-\S* does not apply to .*: block/blk-core\.c,", said)
-    assert "fops" not in said and "0001" not in said
+    assert "uapi" not in said and "0001" not in said

@@ -11,7 +11,7 @@
  *	if (ioctl(ask->drives[0].fd, BLKEXPECT, ask) == 0)
  *		read from one of those whose bit is set in ask->best
  *
- * How it is answered, and who may ask: block/blk-linnos-ioctl.c.
+ * How it is answered, and who may ask: block/linnos/blk-linnos-ioctl.c.
  */
 #ifndef _UAPI_LINUX_BLK_LINNOS_H
 #define _UAPI_LINUX_BLK_LINNOS_H
