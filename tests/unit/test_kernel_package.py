@@ -13,6 +13,7 @@ import pytest
 
 BUILD = Path(__file__).parents[2] / "kernel" / "build.sh"
 FIRST = min((BUILD.parent / "patches" / "6.12").glob("*.patch"))
+COVER = FIRST.parent / "0000-cover-letter"
 
 
 def refused(tmp_path: Path, *arguments: str | Path) -> str:
@@ -113,3 +114,18 @@ def test_the_patch_that_is_named_is_the_one_that_fails(tmp_path: Path, tree: Pat
     said = last_line(refused(tmp_path, "um", "--ksrc", tree))
     assert re.search(r": 0002-\S* does not apply to .*: block/blk-core\.c,", said)
     assert "uapi" not in said and "0001" not in said
+
+
+def test_the_cover_letter_tells_what_the_series_inserts() -> None:
+    """File by file, as `git diff --stat` does; what it says of patches is theirs to say."""
+    told = dict(re.findall(r"^ (\S+) +\| +(\d+) [+-]+$", COVER.read_text(), flags=re.MULTILINE))
+    changed: dict[str, int] = {}
+    for patch in sorted(COVER.parent.glob("*.patch")):
+        for name, lines in re.findall(
+            r"^ (\S+) +\| +(\d+) [+-]+$", patch.read_text(), flags=re.MULTILINE
+        ):
+            changed[name.split("/")[-1]] = changed.get(name.split("/")[-1], 0) + int(lines)
+    assert {name.split("/")[-1] for name in told} == set(changed)
+    # A line that one patch adds and another changes counts once in the whole.
+    for name, lines in told.items():
+        assert 0 < int(lines) <= changed[name.split("/")[-1]], name
