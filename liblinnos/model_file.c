@@ -54,8 +54,7 @@ static struct linnos_latency *parse(const char *path, const unsigned char *file,
 		return model;
 	free(model);
 	*error = -EINVAL;
-	if (wrong == LINNOS_MODEL_UNKNOWN_VERSION &&
-	    file[LINNOS_FILE_VERSION] == NETWORK_VERSION)
+	if (wrong == LINNOS_MODEL_UNKNOWN_VERSION && file[LINNOS_FILE_VERSION] == NETWORK_VERSION)
 		snprintf(why, MODEL_WHY_BYTES,
 			 "%s: a network that says slow or fast, not how long; " REMEDY " that does",
 			 path);

@@ -116,18 +116,24 @@ def test_one_replica_is_enough_and_offsets_that_cannot_be_are_named(paths: list[
         assert raised.value.errno == errno.EINVAL
 
 
-@pytest.mark.parametrize(("after_us", "hedges"), [(1, 10), (2**32 - 1, 0)])
+@pytest.mark.parametrize(("after_us", "is_hedged"), [(1, True), (2**32 - 1, False)])
 def test_reads_are_hedged_by_their_predictions(
-    tmp_path: Path, paths: list[Path], models: list[Path], after_us: int, hedges: int
+    tmp_path: Path, paths: list[Path], models: list[Path], after_us: int, is_hedged: bool
 ) -> None:
-    """Within a microsecond nothing is answered, within an hour everything is."""
+    """Within a microsecond few are answered, within an hour all are."""
     tables = [model.with_suffix(".hedge") for model in models]
     for table in tables:
         table.write_text(f"linnos hedge table 1\n0 {after_us}\n")
     with Replicas(paths, models, hedge_tables=tables, extra_io_percent=5) as array:
-        for i in range(200):
-            assert array.pread(8, 8 * i) == i.to_bytes(8, "little")
-        assert array.stats().hedges <= hedges and bool(array.stats().hedges) == bool(hedges)
+        # A machine that is busy elsewhere may look only when the answer is there.
+        for reads in range(200, 20_001, 200):
+            for i in range(200):
+                assert array.pread(8, 8 * i) == i.to_bytes(8, "little")
+            hedges = array.stats().hedges
+            assert hedges <= reads * 5 / 100
+            if hedges or not is_hedged:
+                break
+        assert bool(hedges) == is_hedged
 
 
 def test_what_cannot_be_opened_is_named(tmp_path: Path, paths: list[Path]) -> None:
