@@ -48,9 +48,9 @@ def test_what_recording_takes_is_measured_on_the_drive_that_served(
     # Its own reads come afterwards and are not in the recording.
     assert found["name"] == cost["drive"] == "nvme1n1" and found["ios"] == 300
     assert cost["low_us"] <= cost["us"] <= cost["high_us"]
-    # What is measured, and how wide the interval is, depends on what else the host does; what is
-    # said of it does not.
-    assert cost["read_us"] > 0
+    # How much it is, and how wide the interval, depends on what else the host does: up to more than
+    # a read takes, not to many times that. What is said of it does not.
+    assert cost["read_us"] > 0 and cost["us"] < 10 * cost["read_us"]
     assert cost["beyond_noise"] != (cost["low_us"] <= 0 <= cost["high_us"])
     line = (tmp_path / "one.txt").read_text().splitlines()[-1]
     print(line)
