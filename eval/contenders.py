@@ -32,6 +32,8 @@ class Contender:
         Its extra I/O is capped, not free as published.
     cap : str
         Of those that are: at how much.
+    unguarded : bool
+        It follows predictions whatever comes of it.
     """
 
     policy: str
@@ -39,16 +41,19 @@ class Contender:
     hedges: bool = False
     capped: bool = False
     cap: str = CAP
+    unguarded: bool = False
 
     @property
     def name(self) -> str:
         """What tables and figures call it."""
-        return f"{self.policy}, {self.cap} cap" if self.capped else self.policy
+        name = f"{self.policy}, {self.cap} cap" if self.capped else self.policy
+        return f"{name}, unguarded" if self.unguarded else name
 
     @property
     def options(self) -> tuple[str, ...]:
         """Of the replayer."""
-        return ("--hedge-budget", self.cap if self.capped else "none") if self.hedges else ()
+        budget = ("--hedge-budget", self.cap if self.capped else "none") if self.hedges else ()
+        return (*budget, "--unguarded") if self.unguarded else budget
 
 
 CONTENDERS = (
@@ -74,6 +79,7 @@ CONTENDERS = (
 
 #: Tried on development seeds; no experiment replays them.
 DEVELOPED = (
+    Contender("lowest", LATENCY, unguarded=True),
     Contender("lowest-p99", LATENCY, hedges=True, capped=True),
     Contender("lowest-p99", LATENCY, hedges=True, capped=True, cap="1%"),
     Contender("lowest-h95", LATENCY, hedges=True, capped=True, cap="1%"),

@@ -23,7 +23,7 @@
 
 _Static_assert(LINNOS_REPLICAS_MAX == CHOOSER_DRIVES_MAX, "the chooser knows as many");
 
-#define KNOWN_FLAGS (LINNOS_BUFFERED | LINNOS_HINT | LINNOS_ASK)
+#define KNOWN_FLAGS (LINNOS_BUFFERED | LINNOS_HINT | LINNOS_ASK | LINNOS_UNGUARDED)
 /* The options of the first version: less is none. */
 #define OPTIONS_BYTES_MIN offsetof(struct linnos_options, hedge_tables)
 /* Without a model: what no drive in order takes. */
@@ -242,7 +242,7 @@ static int set_up(struct linnos_array *a)
 	a->hedge_ns = a->o.hedge_us * 1000ull;
 	a->hedge_budget = (struct budget){.share = share, .burst = a->o.extra_io_burst};
 	chooser_init(&a->chooser, a->n, a->drives, a->models, a->o.explore_ms * 1000000ull,
-		     a->o.home_margin_percent);
+		     a->o.home_margin_percent, !(a->o.flags & LINNOS_UNGUARDED));
 	chooser_cap(&a->chooser, share, a->hedging ? &a->hedge_budget : NULL);
 	a->stats.not_choosing = a->n - __builtin_popcount(a->chooser.chooses);
 	if (!histogram_init(&a->latencies, HISTOGRAM_BITS))

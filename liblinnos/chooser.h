@@ -6,7 +6,14 @@
  * all reads of a moment would go to one drive for nothing, and meet there. So a read stays at its
  * home drive unless another is predicted to take less by more than a margin.
  *
- * A model that does not choose (linnos_latency_chooses()) moves no read: none leaves such a home,
+ * What is predicted was learnt from reads that stayed at home: what those cause that leave is not in
+ * it, and of several that come at once all would leave for the same drive. So each read that another
+ * drive has in flight beyond those at home counts as a part of what is overdue there.
+ *
+ * Whether leaving is worth it nobody knows beforehand: of the reads that would leave some stay, and
+ * what these and those take decides how many do (linnos_guard.h).
+ *
+ * A model without trees, or unguarded one of few (linnos_latency_chooses()), moves no read: none leaves such a home,
  * and none leaves home for such a drive.
  *
  * A drive is out when its last read failed, when that took longer than any does of a drive in
@@ -26,6 +33,7 @@
 #define LINNOS_CHOOSER_H
 
 #include "budget.h"
+#include "linnos_guard.h"
 #include "observer.h"
 
 #define CHOOSER_DRIVES_MAX 16
@@ -50,6 +58,8 @@ struct chooser {
 	struct linnos_latency *const *models;
 	uint64_t explore_ns; /* 0: never */
 	unsigned int margin_percent;
+	bool unguarded;			 /* predictions are followed, whatever comes of it */
+	struct linnos_guard guard;
 	bool users_explore;		 /* there are no copies: users' reads go where they would */
 	uint32_t gone;			 /* drives that no read goes to any more, by bit */
 	uint32_t chooses;		 /* those whose models do */
@@ -63,7 +73,7 @@ struct chooser {
 
 void chooser_init(struct chooser *c, unsigned int n_drives, struct observer *drives,
 		  struct linnos_latency *const *models, uint64_t explore_ns,
-		  unsigned int margin_percent);
+		  unsigned int margin_percent, bool guarded);
 /* Copies are part of the extra I/O that is allowed, a share of the reads: of which hedges have the
  * rest, if there is a budget for them. */
 void chooser_cap(struct chooser *c, double extra_share, struct budget *hedges);
@@ -72,9 +82,16 @@ void chooser_cap(struct chooser *c, double extra_share, struct budget *hedges);
  * home. */
 int chooser_lowest(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns,
 		   uint32_t mask);
-/* Where a new read goes; *copy: and where a copy of it should, to hear of the drive; -1: nowhere.
- */
-unsigned int chooser_read(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns,
-			  int *copy);
+
+struct choice {
+	unsigned int drive;
+	int copy;	       /* where a copy should go, to hear of the drive; -1: nowhere */
+	struct linnos_lot lot; /* to be kept for chooser_answered() */
+};
+
+/* Where a new read goes. */
+struct choice chooser_read(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns);
+/* Its user has had the answer. */
+void chooser_answered(struct chooser *c, struct linnos_lot lot, uint64_t latency_ns);
 
 #endif

@@ -39,6 +39,7 @@ extern "C" {
 #define LINNOS_BUFFERED (1u << 0)
 #define LINNOS_HINT (1u << 1)
 #define LINNOS_ASK (1u << 2)
+#define LINNOS_UNGUARDED (1u << 3)
 
 struct linnos_array;
 
@@ -50,7 +51,9 @@ struct linnos_array;
  *	RWF_LATCRIT, all but the last attempt of a read carry it, and a drive predicted to be slow
  *by the kernel refuses it with EBUSY, which is a failover; %LINNOS_ASK: where a read goes first the
  *kernel is asked, which knows of other programs' reads and of all writes: of a drive that has
- *LinnOS and a model of latencies its prediction counts instead of the array's own
+ *LinnOS and a model of latencies its prediction counts instead of the array's own; %LINNOS_UNGUARDED:
+ *predictions are followed whatever comes of it, where otherwise of the reads that would leave home
+ *some stay, by lot, and more of them the less those gain that leave (&linnos_stats.stayed)
  * @home: the replica that reads stay at when predictions hardly differ, from 0; or
  *	%LINNOS_HOME_TURNS
  * @home_margin_percent: how much lower than home's, in percent of it, another prediction must be
@@ -114,6 +117,8 @@ struct linnos_options {
  *	because the kernel gave no ring for them: descriptors or memory are short
  * @not_choosing: replicas that have no model, or one without trees: no read leaves them for
  *	another, nor another for them, but when one fails; as it was when the array was opened
+ * @stayed: reads that a prediction would have sent elsewhere, and that stayed at home by lot: to see
+ *	what leaving is worth, or because it was worth nothing
  */
 struct linnos_stats {
 	uint64_t reads;
@@ -135,6 +140,7 @@ struct linnos_stats {
 	uint64_t asked;
 	uint64_t without_ring;
 	uint64_t not_choosing;
+	uint64_t stayed;
 };
 
 /**

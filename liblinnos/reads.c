@@ -179,8 +179,7 @@ int read_begin(struct linnos_array *a, struct linnos_read *r, void *buf, size_t 
 	       bool in_callers_ring)
 {
 	uint64_t clock_ns, now_ns;
-	unsigned int replica;
-	int looked_at;
+	struct choice choice;
 	bool is_told;
 	struct told told;
 	int error = refuse(a, bytes, offset);
@@ -200,18 +199,20 @@ int read_begin(struct linnos_array *a, struct linnos_read *r, void *buf, size_t 
 	r->start_ns = now_ns;
 	r->home = next_home(a);
 	a->chooser.told = is_told ? &told : NULL;
-	replica = chooser_read(&a->chooser, r->home, pages_of(r->bytes), now_ns, &looked_at);
+	choice = chooser_read(&a->chooser, r->home, pages_of(r->bytes), now_ns);
 	a->chooser.told = NULL;
-	r->moved = replica != r->home;
-	if (looked_at >= 0 && a->chooser.users_explore) {
-		replica = looked_at;
+	r->moved = choice.drive != r->home;
+	r->lot = choice.lot;
+	if (choice.copy >= 0 && a->chooser.users_explore) {
+		choice.drive = choice.copy;
 		r->moved = false;
+		r->lot = (struct linnos_lot){0};
 	}
 	r->home_us = a->chooser.us[r->home];
 	if (a->hedge_tables)
-		r->hedge_after_ns = 1000ull * hedge_table_after_us(&a->hedge_tables[replica],
-								   a->chooser.us[replica]);
-	if (!attempt_new(a, r, replica, now_ns)) {
+		r->hedge_after_ns = 1000ull * hedge_table_after_us(&a->hedge_tables[choice.drive],
+								   a->chooser.us[choice.drive]);
+	if (!attempt_new(a, r, choice.drive, now_ns)) {
 		error = array_fail(a, -ENOMEM, "read of %zu bytes at %lld: out of memory", bytes,
 				   (long long)offset);
 	} else {
@@ -219,10 +220,11 @@ int read_begin(struct linnos_array *a, struct linnos_read *r, void *buf, size_t 
 		budget_earn(&a->hedge_budget);
 		r->is_timed = may_be_hedged(a, r);
 		a->stats.moved += r->moved;
+		a->stats.stayed += r->lot.wish != LINNOS_STAY && !r->lot.left;
 		a->stats.asked += is_told;
-		if (looked_at >= 0 && !a->chooser.users_explore)
-			r->copy = copy_of(a, r, looked_at, now_ns);
-		a->stats.explored += r->copy || replica == (unsigned int)looked_at;
+		if (choice.copy >= 0 && !a->chooser.users_explore)
+			r->copy = copy_of(a, r, choice.copy, now_ns);
+		a->stats.explored += r->copy || choice.drive == (unsigned int)choice.copy;
 	}
 	array_unlock(a);
 	return error;
@@ -379,6 +381,7 @@ static enum linnos_outcome finish(struct linnos_array *a, struct linnos_read *r,
 		a->stats.failed++;
 		return LINNOS_DONE;
 	}
+	chooser_answered(&a->chooser, r->lot, now_ns - r->start_ns);
 	a->stats.bytes += result;
 	a->stats.served_by[at->replica]++;
 	a->stats.hedges_won += at->is_hedge;

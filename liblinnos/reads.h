@@ -51,6 +51,7 @@ struct linnos_read {
 	unsigned int home, replica;
 	uint32_t tried;
 	uint32_t home_us; /* predicted */
+	struct linnos_lot lot;
 	bool moved, is_timed, is_listed, in_callers_ring;
 	size_t got; /* bytes for the caller */
 	int error;  /* of the last attempt; 0: its replica ends too early */

@@ -24,6 +24,7 @@ _HOME_TURNS = -1
 _BUFFERED = 1
 _HINT = 2
 _ASK = 4
+_UNGUARDED = 8
 
 
 class _Options(ctypes.Structure):
@@ -66,6 +67,7 @@ class _Stats(ctypes.Structure):
         ("asked", ctypes.c_uint64),
         ("without_ring", ctypes.c_uint64),
         ("not_choosing", ctypes.c_uint64),
+        ("stayed", ctypes.c_uint64),
     )
 
 
@@ -102,6 +104,7 @@ class Stats:
     asked: int
     without_ring: int
     not_choosing: int
+    stayed: int
 
 
 @functools.cache
@@ -217,6 +220,9 @@ class Replicas:
         Let a kernel that knows RWF_LATCRIT refuse reads that it predicts to be slow.
     ask : bool
         Ask a kernel with LinnOS where a read goes first; it knows of writes and others' reads.
+    unguarded : bool
+        Follow predictions whatever comes of it; otherwise of the reads that would leave home some
+        stay, by lot, and more of them the less those gain that leave.
 
     Raises
     ------
@@ -242,6 +248,7 @@ class Replicas:
         buffered: bool = False,
         hint: bool = False,
         ask: bool = False,
+        unguarded: bool = False,
     ) -> None:
         self._handle = ctypes.c_void_p()
         self._n = len(paths)
@@ -262,7 +269,7 @@ class Replicas:
                 raise ValueError(f"{name} {value}: 0 to {end - 1} can be")
         options = _Options(
             ctypes.sizeof(_Options),
-            _BUFFERED * buffered | _HINT * hint | _ASK * ask,
+            _BUFFERED * buffered | _HINT * hint | _ASK * ask | _UNGUARDED * unguarded,
             _HOME_TURNS if home is None else home,
             home_margin_percent,
             explore_ms,

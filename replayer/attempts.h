@@ -41,6 +41,7 @@ struct io {
 	uint32_t tried, failed; /* drives, as bits: asked at all; answered with an error */
 	uint16_t revocations, sent;
 	uint16_t tag; /* 0: none */
+	struct linnos_lot lot;
 	uint8_t home, served_by, flags;
 	bool is_write, answered, warmup;
 	bool submitted;	   /* else submit_ns is when its preparation began */

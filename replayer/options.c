@@ -125,6 +125,9 @@ const struct option_row option_rows[] = {
 	WHOLE("home-margin", "P", home_margin, 0, 100, 25, "home_margin",
 	      "lowest: a read leaves its home drive for a prediction more than P percent lower "
 	      "(25)"),
+	FLAG("unguarded", unguarded, "unguarded",
+	     "lowest: follow predictions whatever comes of it; otherwise of the reads that would "
+	     "leave home some stay, by lot, and more of them the less those gain that leave"),
 	NUMBER("explore-ms", "X", explore_ms, 0, 1e9, 20, "explore_ms",
 	       "lowest: a drive unheard of for X ms gets a read, of at most 1 in 100 (20; 0: "
 	       "never)"),

@@ -34,6 +34,7 @@ struct options {
 	unsigned int n_hedge_tables;
 	double explore_ms;    /* 0: never */
 	uint32_t home_margin; /* percent */
+	bool unguarded;
 	const char *scenario, *json_path, *log_path, *profile_path;
 	uint64_t seed;
 	double failover_us;

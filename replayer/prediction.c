@@ -47,15 +47,17 @@ void prediction_setup(struct replay *r)
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		p->models[k] = model_read(r->o.latency_models[k]);
 	chooser_init(&p->chooser, r->n_drives, r->observers, p->models, r->o.explore_ms * 1e6,
-		     r->o.home_margin);
+		     r->o.home_margin, !r->o.unguarded);
+	r->guard = r->o.unguarded ? NULL : &p->chooser.guard;
 	for (unsigned int k = 0; k < r->n_drives; k++)
-		if (!linnos_latency_chooses(p->models[k]))
+		if (!(p->chooser.chooses & 1u << k))
 			fprintf(stderr,
-				"replayer: --latency-model %s: it has no trees (too few reads "
-				"to learn from, or nothing found): reads of drive %s stay there, "
-				"and no "
+				"replayer: --latency-model %s: it has %s (too few reads to learn "
+				"from, or nothing found): reads of drive %s stay there, and no "
 				"others go there, unless one fails\n",
-				r->o.latency_models[k], r->devices[k].path);
+				r->o.latency_models[k],
+				p->models[k]->n_trees ? "learnt of bursts only" : "no trees",
+				r->devices[k].path);
 	r->policy_state = p;
 }
 
@@ -88,19 +90,26 @@ void prediction_setup_hedging(struct replay *r)
 void prediction_read(struct replay *r, struct io *io)
 {
 	struct predictor *p = r->policy_state;
-	int looked_at;
-	unsigned int drive =
-		chooser_read(&p->chooser, io->home, io_pages(io), r->ring.now_ns, &looked_at);
+	struct choice choice = chooser_read(&p->chooser, io->home, io_pages(io), r->ring.now_ns);
 
-	attempt_send(r, io, drive, SEND_PLAIN);
-	if (looked_at >= 0)
-		user_read_copy(r, io, looked_at);
+	io->lot = choice.lot;
+	attempt_send(r, io, choice.drive, SEND_PLAIN);
+	if (choice.copy >= 0)
+		user_read_copy(r, io, choice.copy);
 	if (p->hedge_tables)
 		hedging_arm_after(r, io,
-				  1000ull * hedge_table_after_us(&p->hedge_tables[drive],
-								 p->chooser.us[drive]));
+				  1000ull * hedge_table_after_us(&p->hedge_tables[choice.drive],
+								 p->chooser.us[choice.drive]));
 	else
 		hedging_arm(r, io);
+}
+
+void prediction_answered(struct replay *r, struct io *io, struct attempt *a)
+{
+	struct predictor *p = r->policy_state;
+
+	if (!io->answered)
+		chooser_answered(&p->chooser, io->lot, r->done_ns - io->submit_ns);
 }
 
 void prediction_timer(struct replay *r, struct io *io)

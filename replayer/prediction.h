@@ -4,8 +4,9 @@
 #ifndef REPLAYER_PREDICTION_H
 #define REPLAYER_PREDICTION_H
 
-struct replay;
+struct attempt;
 struct io;
+struct replay;
 
 /* Reads the models of --latency-model; dies when one is missing or is none. */
 void prediction_setup(struct replay *r);
@@ -15,6 +16,7 @@ void prediction_setup_h95(struct replay *r);
  * when one is missing or is none. */
 void prediction_setup_hedging(struct replay *r);
 void prediction_read(struct replay *r, struct io *io);
+void prediction_answered(struct replay *r, struct io *io, struct attempt *a);
 void prediction_timer(struct replay *r, struct io *io);
 
 #endif

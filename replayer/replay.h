@@ -27,6 +27,7 @@
 #include "content.h"
 #include "device.h"
 #include "latency.h"
+#include "linnos_guard.h"
 #include "observer.h"
 #include "options.h"
 #include "ring.h"
@@ -92,6 +93,7 @@ struct replay {
 	struct budget hedge_budget;
 	uint64_t random_state; /* splitmix_next() */
 	void *policy_state;
+	const struct linnos_guard *guard; /* of a policy that predicts; NULL: there is none */
 
 	struct sources sources;
 	struct timers timers;

@@ -428,6 +428,36 @@ static json_t *command_line(struct replay *r)
 
 /* ---- the JSON ---- */
 
+static const char *const wish_names[LINNOS_N_WISHES] = {
+	[LINNOS_HOME_USUAL] = "usual",
+	[LINNOS_HOME_SLOW] = "slow",
+	[LINNOS_HOME_SLOWER] = "slower",
+	[LINNOS_HOME_BAD] = "bad",
+};
+
+/* By how slow home was predicted: reads that would leave it, and what became of them. */
+static json_t *guard(struct replay *r)
+{
+	json_t *wishes;
+
+	if (!r->guard)
+		return json_null();
+	wishes = json_object();
+	for (unsigned int i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++) {
+		json_t *wish = json_object();
+		struct linnos_worth worth;
+
+		linnos_guard_worth(r->guard, i, &worth);
+		set(wish, "wished", count(r->guard->wished[i]));
+		set(wish, "left", count(r->guard->left[i]));
+		set(wish, "stayed_us", count(worth.stayed_us));
+		set(wish, "left_us", count(worth.left_us));
+		set(wish, "share_leaving", number(worth.share / 1024.0));
+		set(wishes, wish_names[i], wish);
+	}
+	return wishes;
+}
+
 struct field {
 	const char *key;
 	enum { COUNT, BY_DRIVE, LATENCIES, TEXT, VALUE } kind;
@@ -471,6 +501,7 @@ static const struct field fields[] = {
 	COUNT("revoked", c.revoked),
 	COUNT("revocations", c.revocations),
 	COUNT("explored", c.explored),
+	VALUE("guard", guard),
 	COUNT("hedged", c.hedged),
 	COUNT("hedges_won", c.hedges_won),
 	COUNT("hedges_denied", c.hedges_denied),
@@ -602,6 +633,21 @@ static void print_latencies(const char *what, struct latency *l)
 
 #define ULL(x) ((unsigned long long)(x))
 
+static void print_guard(const struct linnos_guard *g)
+{
+	for (unsigned int i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++) {
+		struct linnos_worth worth;
+
+		if (!g->wished[i])
+			continue;
+		linnos_guard_worth(g, i, &worth);
+		printf("home predicted %-6s  %llu reads would leave, %llu left; lately %u us of those "
+		       "that stayed, %u us of those that left; now %.0f %% leave\n",
+		       wish_names[i], ULL(g->wished[i]), ULL(g->left[i]), worth.stayed_us,
+		       worth.left_us, 100 * worth.share / 1024.0);
+	}
+}
+
 static void print_data_check(const struct replay *r)
 {
 	const struct counters *c = &r->c;
@@ -643,6 +689,8 @@ void report_text(struct replay *r)
 	if (c->explored)
 		printf("explored %llu: copies sent to hear of a drive, for which no user waited\n",
 		       ULL(c->explored));
+	if (r->guard)
+		print_guard(r->guard);
 	if (isfinite(false_submits))
 		printf("false submits %.2f %% of the decided reads\n", 100 * false_submits);
 	printf("reads served by drive:");

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Models of latencies of one tree, made by hand: they can be foreseen, and they choose.
 
-A model without trees, the mean of the last four reads, does not.
+As many trees say nothing as a model must have to choose (docs/formats.md).
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from linnapp.model import LatencyModel
-from linnapp.model.latency_model import DEPTH, FEATURES, FRACTION_BITS, N_SPLITS
+from linnapp.model.latency_model import (
+    DEPTH,
+    FEATURES,
+    FRACTION_BITS,
+    N_LEAVES,
+    N_SPLITS,
+    NO_SPLIT,
+    TREES_TO_CHOOSE,
+)
 from linnapp.native import HISTORY
 
 #: Where the predictions of `last_read` step, in us: each is the upper end of what it stands for.
@@ -23,11 +31,11 @@ def one_tree(
     limits: Sequence[tuple[str, int]], leaves_us: Sequence[float], **header: int
 ) -> LatencyModel:
     """A tree that goes right where a feature is above its limit, level by level from the root."""
-    splits = [FEATURES.index(feature) << 24 | limit for feature, limit in limits]
-    leaves = [round(math.log2(us) * (1 << FRACTION_BITS)) for us in leaves_us]
-    return LatencyModel(
-        np.array([splits], np.uint32), np.array([leaves], np.int16), base=0, **header
-    )
+    splits = np.full((TREES_TO_CHOOSE, N_SPLITS), NO_SPLIT, np.uint32)
+    leaves = np.zeros((TREES_TO_CHOOSE, N_LEAVES), np.int16)
+    splits[0] = [FEATURES.index(feature) << 24 | limit for feature, limit in limits]
+    leaves[0] = [round(math.log2(us) * (1 << FRACTION_BITS)) for us in leaves_us]
+    return LatencyModel(splits, leaves, base=0, **header)
 
 
 def last_read(**header: int) -> LatencyModel:

@@ -83,6 +83,7 @@ static bool linnos_predict_latency(struct blk_linnos *linnos,
 	linnos_view_features(&linnos->drive.places, &found->view,
 			     model->overdue_us, found->features);
 	found->n_features = LINNOS_N_FEATURES;
+	found->overdue_us = model->overdue_us;
 	found->out[0] = model->refuse_us;
 	found->out[1] = linnos_latency_us(model, found->features);
 	return found->out[1] > found->out[0];

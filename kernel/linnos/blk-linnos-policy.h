@@ -35,6 +35,7 @@ enum linnos_mode {
  * @size: the order of what it will be split into, as it is looked at
  * @reason: what is predicted
  * @traced: the network's outputs are asked for
+ * @overdue_us: of a model of latencies, what few reads take longer than
  * @n_features: how many @features there are: none of a network
  * @features: what a model of latencies saw
  * @out: outputs of the network for fast and for slow, if @traced; of a model of
@@ -45,6 +46,7 @@ struct linnos_found {
 	u32 size;
 	enum linnos_reason reason;
 	bool traced;
+	u32 overdue_us;
 	u32 n_features;
 	u32 features[LINNOS_N_FEATURES];
 	s64 out[LINNOS_N_OUTPUTS];

@@ -325,6 +325,20 @@ static enum blk_linnos_expected linnos_in_us(const struct linnos_found *found)
 	       (linnos_is_slow(found) ? BLK_LINNOS_US_SLOW : 0);
 }
 
+/* The same for one of many who choose; none but a stalled drive is as late as that. */
+static enum blk_linnos_expected
+linnos_among_many(const struct linnos_found *found)
+{
+	enum blk_linnos_expected answer = linnos_in_us(found);
+	u32 us = answer & BLK_LINNOS_US_MASK;
+
+	if (us == BLK_LINNOS_US_MASK)
+		return answer;
+	us += linnos_crowding_us(found->view.load.reads, found->overdue_us);
+	us = min_t(u32, us, BLK_LINNOS_US_MASK - 1);
+	return (answer & ~BLK_LINNOS_US_MASK) | us;
+}
+
 /* How long would it take a peer? It is not promised the read. */
 static enum blk_linnos_expected linnos_ask_peer(struct blk_linnos *peer,
 						const struct bio *bio,
@@ -592,7 +606,7 @@ enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos,
 	if (!latency_us || expected == BLK_LINNOS_PROBE ||
 	    expected == BLK_LINNOS_UNKNOWN)
 		return expected;
-	return linnos_in_us(&found);
+	return linnos_among_many(&found);
 }
 
 /* Is this bio part of a drive's load? Reads and writes with data are. */

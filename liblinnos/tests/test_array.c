@@ -204,6 +204,7 @@ TEST(reads_stay_at_home_until_another_is_predicted_lower_by_the_margin)
 	struct linnos_stats s;
 	int fds[N];
 
+	o.flags = LINNOS_UNGUARDED;
 	o.explore_ms = 0;
 	a = array_on(&d, fds, &o);
 	/* Each has its turn. */
@@ -226,6 +227,7 @@ TEST(the_estimate_is_predicted_home_less_measured)
 	int fds[N];
 	char buf[4096];
 
+	o.flags = LINNOS_UNGUARDED;
 	o.explore_ms = 0;
 	o.home = 0;
 	o.home_margin_percent = 0;
@@ -249,6 +251,7 @@ TEST(an_error_goes_to_the_next_best)
 	int fds[N];
 	char buf[4096];
 
+	o.flags = LINNOS_UNGUARDED;
 	o.explore_ms = 0;
 	o.home_margin_percent = 100;
 	a = array_on(&d, fds, &o);

@@ -22,7 +22,7 @@ struct array {
 
 static void setup(struct array *a, uint64_t explore_ns)
 {
-	chooser_init(&a->chooser, N, a->drives, models, explore_ns, 0);
+	chooser_init(&a->chooser, N, a->drives, models, explore_ns, 0, false);
 	/* As if they had trees: of the mean it is plain what is predicted. */
 	a->chooser.chooses = (1 << N) - 1;
 }
@@ -39,11 +39,17 @@ static void heard(struct array *a, unsigned int drive, uint64_t now_ns, uint64_t
 	}
 }
 
+static unsigned int chosen(struct array *a, unsigned int home, uint64_t now_ns, int *copy)
+{
+	struct choice choice = chooser_read(&a->chooser, home, 1, now_ns);
+
+	*copy = choice.copy;
+	return choice.drive;
+}
+
 static unsigned int choose(struct array *a, unsigned int home, uint64_t now_ns)
 {
-	int copy;
-
-	return chooser_read(&a->chooser, home, 1, now_ns, &copy);
+	return chooser_read(&a->chooser, home, 1, now_ns).drive;
 }
 
 TEST(the_lowest_prediction_is_chosen_and_equals_stay_at_home)
@@ -130,7 +136,7 @@ TEST(a_drive_that_is_gone_is_chosen_by_nobody)
 	assert(chooser_lowest(&a.chooser, 1, 1, MS, 1 << 1 | 1 << 2) == -1);
 	/* However long it has been silent. */
 	for (unsigned int i = 0; i < 1000; i++)
-		assert(chooser_read(&a.chooser, 1 + i % 2, 1, (30 + 30 * i) * MS, &copy) != 0 &&
+		assert(chosen(&a, 1 + i % 2, (30 + 30 * i) * MS, &copy) != 0 &&
 		       copy != 0);
 }
 
@@ -147,7 +153,7 @@ static struct served run(struct array *a, uint64_t *now_ns, unsigned int reads, 
 
 	for (unsigned int i = 0; i < reads; i++, *now_ns += every_ns) {
 		int copy;
-		unsigned int drive = chooser_read(&a->chooser, i % N, 1, *now_ns, &copy);
+		unsigned int drive = chosen(a, i % N, *now_ns, &copy);
 		struct linnos_io io;
 
 		served.by[drive]++;
@@ -281,7 +287,7 @@ static unsigned int user_reads(struct array *a, uint64_t *now_ns, uint64_t for_n
 	*asked = 0;
 	for (unsigned int i = 0; *now_ns < until_ns; i++, done++) {
 		uint32_t tried = 0;
-		int copy, drive = chooser_read(&a->chooser, i % N, 1, *now_ns, &copy);
+		int copy, drive = chosen(a, i % N, *now_ns, &copy);
 
 		end_by(a, &copies, 1, *now_ns, end);
 		if (copy == 1) {
@@ -374,9 +380,9 @@ TEST(who_fails_in_a_row_is_left_alone_for_twice_as_long)
 		heard(&a, 0, now_ns + quiet_ns - 1, 100);
 		heard(&a, 2, now_ns + quiet_ns - 1, 100);
 		a.chooser.budget.tokens = 10;
-		chooser_read(&a.chooser, 0, 1, now_ns + quiet_ns - 1, &copy);
+		chosen(&a, 0, now_ns + quiet_ns - 1, &copy);
 		assert(copy == -1);
-		assert(chooser_read(&a.chooser, 1, 1, now_ns + quiet_ns, &copy) != 1 && copy == 1);
+		assert(chosen(&a, 1, now_ns + quiet_ns, &copy) != 1 && copy == 1);
 		now_ns += quiet_ns;
 		quiet_ns = 2 * quiet_ns < 60000 * MS ? 2 * quiet_ns : 60000 * MS;
 	}
@@ -397,12 +403,12 @@ TEST(where_users_explore_they_leave_a_slow_drive_alone_too)
 		a.chooser.budget.tokens = 10;
 		heard(&a, 0, 600 * MS, 100);
 		heard(&a, 2, 600 * MS, 100);
-		chooser_read(&a.chooser, 0, 1, 600 * MS, &copy);
+		chosen(&a, 0, 600 * MS, &copy);
 		assert(copy == (users ? -1 : 1));
 	}
 	heard(&a, 0, 51000 * MS, 100);
 	heard(&a, 2, 51000 * MS, 100);
-	chooser_read(&a.chooser, 0, 1, 51000 * MS, &copy);
+	chosen(&a, 0, 51000 * MS, &copy);
 	assert(copy == 1);
 }
 
@@ -423,12 +429,107 @@ TEST(large_reads_may_take_longer)
 	assert(choose(&a, 0, 1022 * MS) == 1);
 }
 
+/* What home took is what was predicted of it, and so of the other. */
+static unsigned int leaves(struct array *a, unsigned int n, uint64_t home_us, uint64_t other_us,
+			   uint64_t left_us)
+{
+	unsigned int n_left = 0;
+	uint64_t now_ns = 10 * MS;
+
+	for (unsigned int i = 0; i < n; i++, now_ns += 10 * MS) {
+		struct choice choice;
+
+		heard(a, 0, now_ns, home_us);
+		heard(a, 1, now_ns, other_us);
+		heard(a, 2, now_ns, 2 * home_us);
+		choice = chooser_read(&a->chooser, 0, 1, now_ns);
+		assert(choice.drive < 2);
+		chooser_answered(&a->chooser, choice.lot,
+				 (choice.drive ? left_us : home_us) * US);
+		n_left += choice.drive;
+	}
+	return n_left;
+}
+
+TEST(reads_that_come_at_once_do_not_all_leave_for_one_drive)
+{
+	struct linnos_io ios[20];
+	unsigned int n_left = 0;
+	struct array a;
+
+	setup(&a, 0);
+	heard(&a, 0, MS, OVERDUE_US);
+	heard(&a, 1, MS, OVERDUE_US / 4);
+	heard(&a, 2, MS, OVERDUE_US);
+	for (unsigned int i = 0; i < 20; i++) {
+		unsigned int drive = choose(&a, 0, MS);
+
+		assert(drive < 2);
+		observer_sent(&a.drives[drive], &ios[i], MS, 1, true);
+		n_left += drive;
+	}
+	/* Seven or eight, and then as many as stay. */
+	assert(n_left >= 13 && n_left <= 15);
+}
+
+TEST(guarded_reads_leave_home_where_that_is_worth_it)
+{
+	struct array a;
+
+	setup(&a, 0);
+	a.chooser.unguarded = false;
+	leaves(&a, 100, 2 * OVERDUE_US, OVERDUE_US, OVERDUE_US);
+	assert(leaves(&a, 1000, 2 * OVERDUE_US, OVERDUE_US, OVERDUE_US) > 900);
+	setup(&a, 0);
+	a.chooser.unguarded = false;
+	leaves(&a, 100, 2 * OVERDUE_US, OVERDUE_US, 4 * OVERDUE_US);
+	assert(leaves(&a, 1000, 2 * OVERDUE_US, OVERDUE_US, 4 * OVERDUE_US) < 60);
+	/* Unguarded all leave, whatever comes of it. */
+	setup(&a, 0);
+	assert(leaves(&a, 1000, 2 * OVERDUE_US, OVERDUE_US, 4 * OVERDUE_US) == 1000);
+}
+
+TEST(a_home_that_is_out_is_left_without_a_lot)
+{
+	struct array a;
+	struct linnos_io io;
+
+	setup(&a, 0);
+	a.chooser.unguarded = false;
+	observer_sent(&a.drives[0], &io, MS, 1, true);
+	observer_ended(&a.drives[0], &io, 2 * MS, OBSERVED_FAILED);
+	for (unsigned int i = 0; i < 1000; i++) {
+		struct choice choice = chooser_read(&a.chooser, 0, 1, 3 * MS);
+
+		assert(choice.drive != 0 && choice.lot.wish == LINNOS_STAY);
+	}
+}
+
+TEST(guarded_copies_go_only_to_drives_that_reads_leave)
+{
+	struct array a;
+	int copy;
+
+	setup(&a, 20 * MS);
+	a.chooser.unguarded = false;
+	a.chooser.budget.tokens = 10;
+	for (unsigned int drive = 0; drive < N; drive++)
+		heard(&a, drive, MS, 100);
+	chosen(&a, 0, 30 * MS, &copy);
+	assert(copy == -1);
+	heard(&a, 0, 100 * MS, 100);
+	heard(&a, 1, 100 * MS, 4 * OVERDUE_US);
+	heard(&a, 2, 100 * MS, 100);
+	chosen(&a, 0, 130 * MS, &copy);
+	assert(copy == 1);
+}
+
 TEST(a_model_that_does_not_choose_moves_no_read)
 {
 	struct array a;
 	struct linnos_io io;
 
-	chooser_init(&a.chooser, N, a.drives, models, 20 * MS, 0);
+	chooser_init(&a.chooser, N, a.drives, models, 20 * MS, 0, false);
 	assert(!a.chooser.chooses);
 	heard(&a, 0, MS, 900);
 	heard(&a, 1, MS, 100);
@@ -465,9 +566,9 @@ TEST(a_read_under_way_will_tell)
 	observer_sent(&a.drives[2], &io, MS, 1, true);
 	heard(&a, 0, 30 * MS, 100);
 	heard(&a, 1, 30 * MS, 100);
-	assert(chooser_read(&a.chooser, 0, 1, 30 * MS, &copy) == 0 && copy == -1);
+	assert(chosen(&a, 0, 30 * MS, &copy) == 0 && copy == -1);
 	observer_ended(&a.drives[2], &io, 31 * MS, OBSERVED_TAKEN_BACK);
-	assert(chooser_read(&a.chooser, 0, 1, 31 * MS, &copy) == 0 && copy == 2);
+	assert(chosen(&a, 0, 31 * MS, &copy) == 0 && copy == 2);
 }
 
 TEST(what_is_told_counts_instead_of_a_prediction)
@@ -505,13 +606,13 @@ TEST(who_tells_says_when_to_look_at_a_drive)
 	choose(&a, 0, 2 * MS);
 	a.chooser.told = &told;
 	/* Silent for long, and not looked at by itself. */
-	assert(chooser_read(&a.chooser, 0, 1, 900 * MS, &copy) == 0 && copy == -1);
+	assert(chosen(&a, 0, 900 * MS, &copy) == 0 && copy == -1);
 	a.chooser.budget.tokens = 10;
 	told.to_ask = 1 << 2;
-	assert(chooser_read(&a.chooser, 0, 1, 900 * MS, &copy) == 0 && copy == 2);
+	assert(chosen(&a, 0, 900 * MS, &copy) == 0 && copy == 2);
 	a.drives[2].failing = true;
-	assert(chooser_read(&a.chooser, 0, 1, 900 * MS, &copy) == 0 && copy == -1);
+	assert(chosen(&a, 0, 900 * MS, &copy) == 0 && copy == -1);
 	a.drives[2].failing = false;
 	a.chooser.gone = 1 << 2;
-	assert(chooser_read(&a.chooser, 0, 1, 900 * MS, &copy) == 0 && copy == -1);
+	assert(chosen(&a, 0, 900 * MS, &copy) == 0 && copy == -1);
 }

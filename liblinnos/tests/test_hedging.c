@@ -587,6 +587,7 @@ TEST(pread_is_answered_by_the_hedge_and_the_loser_is_heard_of_later)
 	int fds[N];
 
 	assert(!pipe(h.pipe));
+	o.flags = LINNOS_UNGUARDED;
 	o.home = 0;
 	o.explore_ms = 0;
 	a = made_up_array(N, BYTES, fds, &o);

@@ -39,6 +39,7 @@ static const struct counter of_reads[] = {
 	{"hedges_saved_us", OF_READS(hedges_saved_us)},
 	{"without_ring", OF_READS(without_ring)},
 	{"not_choosing", OF_READS(not_choosing)},
+	{"stayed", OF_READS(stayed)},
 };
 
 #define N(table) (sizeof(table) / sizeof(*(table)))

@@ -48,6 +48,9 @@ DEPTH = 4
 N_SPLITS, N_LEAVES = (1 << DEPTH) - 1, 1 << DEPTH
 MAX_TREES = 256
 
+#: With fewer a model knows bursts, and not the drive.
+TREES_TO_CHOOSE = 16
+
 #: Leaves and `base` are log2 of us with so many bits behind the point.
 FRACTION_BITS = 10
 
@@ -111,6 +114,19 @@ class LatencyModel:
         none = np.empty((0, N_SPLITS), np.uint32), np.empty((0, N_LEAVES), np.int16)
         return cls(*none, 0, threshold_us, refuse_us, overdue_us)
 
+    def without_trees(self) -> LatencyModel:
+        """All else of this model."""
+        return self.mean_of_last(self.threshold_us, self.refuse_us, self.overdue_us)
+
+    def times(self, other: LatencyModel) -> LatencyModel:
+        """The product of what two models predict, with all else of this one."""
+        return dataclasses.replace(
+            self,
+            splits=np.concatenate((self.splits, other.splits)),
+            leaves=np.concatenate((self.leaves, other.leaves)),
+            base=self.base + other.base,
+        )
+
     @property
     def refuses(self) -> bool:
         """Whether it ever calls a read slow; a model may only say what to expect."""
@@ -123,12 +139,13 @@ class LatencyModel:
 
     @property
     def chooses(self) -> bool:
-        """Whether reads may be refused, or sent elsewhere, by it: only if it has trees.
+        """Whether reads may be refused, or sent elsewhere, by it, come of that what may.
 
         The mean of the last latencies tells how a drive has been; who chose by it has waited longer
-        than who did not. As ``linnos_latency_chooses()`` in the kernel.
+        than who did not. Few trees know bursts alone: who follows them must see what comes of it,
+        as liblinnos does. As ``linnos_latency_chooses()`` in the kernel.
         """
-        return self.n_trees > 0
+        return self.n_trees >= TREES_TO_CHOOSE
 
     @property
     def model_id(self) -> str:

@@ -12,4 +12,5 @@ const struct policy policy_lowest = {
 	.setup = prediction_setup,
 	.read = prediction_read,
 	.timer = prediction_timer,
+	.answered = prediction_answered,
 };

@@ -9,4 +9,5 @@ const struct policy policy_lowest_h95 = {
 	.setup = prediction_setup_h95,
 	.read = prediction_read,
 	.timer = prediction_timer,
+	.answered = prediction_answered,
 };

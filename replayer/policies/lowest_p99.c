@@ -16,4 +16,5 @@ const struct policy policy_lowest_p99 = {
 	.setup = lowest_p99_setup,
 	.read = prediction_read,
 	.timer = prediction_timer,
+	.answered = prediction_answered,
 };

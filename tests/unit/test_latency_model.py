@@ -14,7 +14,7 @@ from test_model_format import random_model, with_checksum
 from linnapp.errors import LinnappError, ModelError
 from linnapp.model import LatencyModel, Model, load_model
 from linnapp.model.engine import ENGINES, check_kernel_accepts
-from linnapp.model.latency_engine import _library, parse_in_c, power, predict_us
+from linnapp.model.latency_engine import _library, leaves_of, parse_in_c, power, predict_us
 from linnapp.model.latency_model import (
     CAP,
     FEATURES,
@@ -70,10 +70,24 @@ def test_numpy_and_c_agree(n_trees: int) -> None:
     assert ours[:200].tolist() == [one_by_one(model, row) for row in x[:200].tolist()]
 
 
-@pytest.mark.parametrize("n_trees", [0, 1, 32])
-def test_a_model_without_trees_does_not_choose(n_trees: int) -> None:
-    parsed = parse_in_c(random_trees(n_trees=n_trees).to_bytes())
-    assert bool(_library().linnos_latency_chooses(parsed)) == (n_trees > 0)
+@pytest.mark.parametrize("n_trees", [0, 1, 15, 16, 32])
+def test_a_model_of_no_or_few_trees_does_not_choose(n_trees: int) -> None:
+    model = random_trees(n_trees=n_trees)
+    parsed = parse_in_c(model.to_bytes())
+    assert bool(_library().linnos_latency_chooses(parsed)) == model.chooses == (n_trees >= 16)
+
+
+def test_the_product_of_two_models() -> None:
+    one, other = random_trees(3, n_trees=4), random_trees(4, n_trees=5)
+    both = one.times(other)
+    assert (both.n_trees, both.base) == (9, one.base + other.base)
+    x = np.random.default_rng(1).integers(0, 1 << 24, (100, N_FEATURES))
+    assert np.array_equal(
+        leaves_of(both, x).sum(axis=1),
+        leaves_of(one, x).sum(axis=1) + leaves_of(other, x).sum(axis=1),
+    )
+    assert one.without_trees().n_trees == 0
+    assert one.without_trees().overdue_us == one.overdue_us
 
 
 def test_numpy_and_c_agree_on_a_log(tmp_path: Path) -> None:

@@ -283,11 +283,13 @@ u32 linnos_latency_us(const struct linnos_latency *model,
  *
  * The mean of the last four latencies tells how a drive has been. It sees neither
  * this read's size nor how much is pending, and readers who chose by it have
- * waited longer than those who did not choose.
+ * waited longer than those who did not choose. Nor have trees that only know bursts,
+ * which few reads can teach as well, been judged by reads of the drive: who follows
+ * them must see what comes of it (linnos_guard.h).
  *
  * Return: false if that is all that @model is.
  */
 bool linnos_latency_chooses(const struct linnos_latency *model)
 {
-	return model->n_trees;
+	return model->n_trees >= LINNOS_TREES_TO_CHOOSE;
 }

@@ -46,12 +46,26 @@ enum linnos_latency_past {
 #define LINNOS_TREE_DEPTH 4
 #define LINNOS_TREE_LEAVES 16 /* 2^depth */
 #define LINNOS_TREES_MAX 256
+/* Fewer know bursts alone, not the drive: see linnos_latency_chooses(). */
+#define LINNOS_TREES_TO_CHOOSE 16
 
 /* In the file, a tree has its splits and its leaves, of 32 and 16 bits. */
 #define LINNOS_TREE_BYTES \
 	(4 * (LINNOS_TREE_LEAVES - 1) + 2 * LINNOS_TREE_LEAVES)
 #define LINNOS_LATENCY_BYTES_MAX \
 	(LINNOS_FILE_HEADER + LINNOS_TREES_MAX * LINNOS_TREE_BYTES)
+
+/*
+ * What is predicted was learnt from reads that stayed at home. How much longer they
+ * all take when more come to a drive than it would have had is not in it, and readers
+ * who choose by the same news would meet there. Every so many more make it overdue.
+ */
+#define LINNOS_CROWD 10
+
+static inline u32 linnos_crowding_us(u32 reads, u32 overdue_us)
+{
+	return div_u64((u64)reads * overdue_us, LINNOS_CROWD);
+}
 
 /* Leaves are log2 of us, with so many bits behind the point. */
 #define LINNOS_LOG_BITS 10
@@ -74,8 +88,7 @@ struct linnos_tree {
  * @refuse_us: as a verdict: a read predicted to be slower than this is refused
  * @overdue_us: a read in flight for longer is overdue
  * @base: what the leaves are added to
- * @n_trees: number of trees; with none, the mean of the last latencies it is, and
- *	linnos_latency_chooses() says no
+ * @n_trees: number of trees; with none, the mean of the last latencies it is
  * @trees: the trees
  */
 struct linnos_latency {

@@ -61,6 +61,10 @@ typedef __INT64_TYPE__ s64;
 #define READ_ONCE(x) (x)
 #define WRITE_ONCE(x, v) ((x) = (v))
 #define div_u64(n, d) ((u64)(n) / (d))
+#define div64_u64(n, d) ((u64)(n) / (d))
+#define min_t(type, a, b) ((type)(a) < (type)(b) ? (type)(a) : (type)(b))
+#define max_t(type, a, b) ((type)(a) > (type)(b) ? (type)(a) : (type)(b))
+#define clamp_t(type, v, low, high) min_t(type, max_t(type, v, low), high)
 
 typedef int linnos_atomic_t;
 typedef s64 linnos_atomic64_t;

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * LinnOS: is it worth leaving home? See linnos_guard.h.
+ *
+ * The lot is what makes the comparison fair: of one kind of wish those that leave
+ * and those that stay differ in nothing else, whatever the load and however it
+ * changes. The share that leaves follows from how sure it is that leaving helps
+ * (Thompson, Biometrika 25, 1933): the difference of the means over its standard
+ * error, as the chance that it is above 0. It is never 0 or 1, so that a change of
+ * load is noticed, and what is old is forgotten.
+ *
+ *	difference, in standard errors   -2     -1     0     1     2
+ *	share, home is bad               0.16   0.5   0.84  0.98  0.98
+ *	share, otherwise                 0.02   0.02  0.16  0.5   0.84
+ *
+ * Who leaves also takes another drive's time, which the lot does not see: so a
+ * difference of nothing is rather a reason to stay, unless home is so slow that it is
+ * hardly a matter of prediction any more. Before there are answers nine in ten leave:
+ * a model that chooses has been judged by reads that it had not seen, and few reads
+ * are lost by finding out.
+ *
+ * Latencies have heavy tails. One counts as %TAIL times the mean at most; and a
+ * variance is estimated as if %PRIOR more reads had been seen that vary as widely as
+ * their mean, so that few reads that happen to be alike decide nothing.
+ */
+#include "linnos_guard.h"
+
+/* What is remembered of a kind of wish: some 500 reads. */
+#define FORGET_SHIFT 9
+#define MEAN_SHIFT 10
+#define TAIL 20
+#define PRIOR 4
+/* Fewer answers of either sort decide nothing. */
+#define ENOUGH (5 * LINNOS_GUARD_ONE)
+
+/* 4 s: sums of squares stay below 2^64. */
+#define TOOK_MAX_US 0x3fffffU
+
+/*
+ * What is thought of leaving in eighths of a standard error, before there are
+ * answers, and what is added when there are.
+ */
+#define BEFORE 12
+#define BAD_AFTER 8
+#define USUAL_AFTER (-8)
+
+#define ALL 1024
+
+/* The normal distribution: of 1024 as many are below so many eighths of a sigma. */
+#define EIGHTHS 25
+static const u16 linnos_below[EIGHTHS] = {
+	512, 563, 613, 662, 708, 752, 792, 829, 862, 891,
+	916, 937, 956, 971, 983, 993, 1001, 1007, 1011, 1015,
+	1018, 1020, 1021, 1022, 1023,
+};
+
+/* As few as 1 in 64 leave, or stay. */
+#define SHARE_LEAST 16
+
+/**
+ * linnos_wish_of() - why a read would leave home
+ * @home_us: how long it is predicted to take there
+ * @usual_us: nine in ten of home's reads took no longer
+ *
+ * Return: the kind of wish, of a read that would leave.
+ */
+enum linnos_wish linnos_wish_of(u32 home_us, u32 usual_us)
+{
+	if (home_us <= usual_us)
+		return LINNOS_HOME_USUAL;
+	if (home_us / 2 <= usual_us)
+		return LINNOS_HOME_SLOW;
+	if (home_us / 3 <= usual_us)
+		return LINNOS_HOME_SLOWER;
+	return LINNOS_HOME_BAD;
+}
+
+/* Of the square of a standard error, in us: what few reads would have is added. */
+static u64 linnos_error_of(const struct linnos_took *took)
+{
+	u64 mean_us = div64_u64(took->sum_us, took->n);
+	u64 square = mean_us * mean_us;
+	u64 n = took->n + PRIOR * LINNOS_GUARD_ONE;
+	u64 spread = took->square - min_t(u64, took->square, took->n * square);
+
+	spread = div64_u64(spread + PRIOR * LINNOS_GUARD_ONE * square, n);
+	return div64_u64(spread * LINNOS_GUARD_ONE, took->n);
+}
+
+/* By how many eighths of a standard error leaving is better, or, below 0, worse. */
+static int linnos_better_by(const struct linnos_took took[2])
+{
+	u64 stayed_us = div64_u64(took[0].sum_us, took[0].n);
+	u64 left_us = div64_u64(took[1].sum_us, took[1].n);
+	u64 error = linnos_error_of(&took[0]) + linnos_error_of(&took[1]);
+	u64 by_us = stayed_us > left_us ? stayed_us - left_us :
+					  left_us - stayed_us;
+	u64 eighths = 0;
+
+	/* by / sqrt(error), without a root */
+	while (eighths < 4 * EIGHTHS &&
+	       error * (eighths + 1) * (eighths + 1) < 64 * by_us * by_us)
+		eighths++;
+	return stayed_us > left_us ? (int)eighths : -(int)eighths;
+}
+
+/* How many of 1024 that wish so leave. */
+static u32 linnos_share(const struct linnos_took took[2], enum linnos_wish wish)
+{
+	int eighths = BEFORE;
+	u32 share;
+
+	if (took[0].n >= ENOUGH && took[1].n >= ENOUGH)
+		eighths = linnos_better_by(took) +
+			  (wish == LINNOS_HOME_BAD ? BAD_AFTER : USUAL_AFTER);
+	if (eighths >= 0)
+		share = linnos_below[min_t(int, eighths, EIGHTHS - 1)];
+	else
+		share = ALL - linnos_below[min_t(int, -eighths, EIGHTHS - 1)];
+	return clamp_t(u32, share, SHARE_LEAST, ALL - SHARE_LEAST);
+}
+
+/* Marsaglia, "Xorshift RNGs" (2003): nobody gains by foreseeing it. */
+static u32 linnos_random(u64 *state)
+{
+	u64 x = *state ? *state : 88172645463325252ULL;
+
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	*state = x;
+	return x >> 32;
+}
+
+/**
+ * linnos_guard_draw() - does a read leave home?
+ * @guard: has seen what became of others
+ * @wish: why it would
+ *
+ * Return: the lot that was drawn; linnos_guard_learn() wants to have it.
+ */
+struct linnos_lot linnos_guard_draw(struct linnos_guard *guard,
+				    enum linnos_wish wish)
+{
+	struct linnos_lot lot = { .wish = wish };
+
+	if (wish == LINNOS_STAY)
+		return lot;
+	lot.left = linnos_random(&guard->random) % ALL <
+		   linnos_share(guard->took[wish], wish);
+	guard->wished[wish]++;
+	guard->left[wish] += lot.left;
+	return lot;
+}
+
+static u64 linnos_faded(u64 value)
+{
+	return value - ((value + (1 << (FORGET_SHIFT - 1))) >> FORGET_SHIFT);
+}
+
+static void linnos_took_fade(struct linnos_took *took)
+{
+	took->n = linnos_faded(took->n);
+	took->sum_us = linnos_faded(took->sum_us);
+	took->square = linnos_faded(took->square);
+}
+
+/**
+ * linnos_guard_learn() - a read was answered
+ * @guard: drew its lot
+ * @lot: the lot
+ * @latency_us: what it took, for whoever wanted it
+ */
+void linnos_guard_learn(struct linnos_guard *guard, struct linnos_lot lot,
+			u64 latency_us)
+{
+	struct linnos_took *took = guard->took[lot.wish];
+
+	latency_us = min_t(u64, latency_us, TOOK_MAX_US);
+	if (guard->mean_us)
+		latency_us = min_t(u64, latency_us,
+				   TAIL * guard->mean_us >> MEAN_SHIFT);
+	else
+		guard->mean_us = latency_us << MEAN_SHIFT;
+	guard->mean_us += latency_us - (guard->mean_us >> MEAN_SHIFT);
+	if (lot.wish == LINNOS_STAY)
+		return;
+	linnos_took_fade(&took[0]);
+	linnos_took_fade(&took[1]);
+	took += lot.left;
+	took->n += LINNOS_GUARD_ONE;
+	took->sum_us += latency_us * LINNOS_GUARD_ONE;
+	took->square += latency_us * latency_us * LINNOS_GUARD_ONE;
+}
+
+/**
+ * linnos_guard_leaves() - do most of those that wish so leave?
+ * @guard: has seen what became of reads
+ * @wish: why they would
+ */
+bool linnos_guard_leaves(const struct linnos_guard *guard,
+			 enum linnos_wish wish)
+{
+	return linnos_share(guard->took[wish], wish) > ALL / 2;
+}
+
+/**
+ * linnos_guard_worth() - what leaving home is worth
+ * @guard: has seen what became of reads
+ * @wish: of those that would leave for this
+ * @worth: is filled in
+ */
+void linnos_guard_worth(const struct linnos_guard *guard, enum linnos_wish wish,
+			struct linnos_worth *worth)
+{
+	const struct linnos_took *took = guard->took[wish];
+
+	worth->stayed_us = took[0].n ? div64_u64(took[0].sum_us, took[0].n) : 0;
+	worth->left_us = took[1].n ? div64_u64(took[1].sum_us, took[1].n) : 0;
+	worth->share = linnos_share(took, wish);
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+/* Whether reads leave home, when what that is worth is made up here. */
+#include "linnos_guard.h"
+
+#include "test.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/* Latencies vary as widely as their mean. */
+static double exponential(double mean_us)
+{
+	return -mean_us * log((rand() + 0.5) / (RAND_MAX + 1.0));
+}
+
+/* One in a hundred takes a hundred times as long: half of the mean, and nearly all that varies. */
+static double heavy(double mean_us)
+{
+	return exponential(rand() % 100 ? mean_us / 2 : 50 * mean_us);
+}
+
+/* How many of n that wish so leave, if it takes as long to stay and to leave as is said. */
+static unsigned int leave(struct linnos_guard *g, enum linnos_wish wish, unsigned int n,
+			  double stayed_us, double left_us, double (*draw)(double mean_us))
+{
+	unsigned int n_left = 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		struct linnos_lot lot = linnos_guard_draw(g, wish);
+
+		linnos_guard_learn(g, lot, draw(lot.left ? left_us : stayed_us));
+		n_left += lot.left;
+		/* Others stay at home without a wish. */
+		linnos_guard_learn(g, linnos_guard_draw(g, LINNOS_STAY), draw(stayed_us));
+	}
+	return n_left;
+}
+
+TEST(a_wish_says_how_slow_home_is)
+{
+	assert(linnos_wish_of(0, 100) == LINNOS_HOME_USUAL);
+	assert(linnos_wish_of(100, 100) == LINNOS_HOME_USUAL);
+	assert(linnos_wish_of(101, 100) == LINNOS_HOME_SLOW);
+	assert(linnos_wish_of(201, 100) == LINNOS_HOME_SLOW);
+	assert(linnos_wish_of(202, 100) == LINNOS_HOME_SLOWER);
+	assert(linnos_wish_of(302, 100) == LINNOS_HOME_SLOWER);
+	assert(linnos_wish_of(303, 100) == LINNOS_HOME_BAD);
+	assert(linnos_wish_of(UINT32_MAX, UINT32_MAX) == LINNOS_HOME_USUAL);
+}
+
+TEST(who_has_no_reason_stays)
+{
+	struct linnos_guard g = {0};
+
+	for (unsigned int i = 0; i < 1000; i++)
+		assert(!linnos_guard_draw(&g, LINNOS_STAY).left);
+	assert(!g.random && !g.wished[LINNOS_STAY]);
+}
+
+TEST(most_leave_before_anything_is_known)
+{
+	unsigned int n_left[LINNOS_N_WISHES] = {0};
+
+	for (unsigned int i = 0; i < 1000; i++) {
+		struct linnos_guard g = {.random = i + 1};
+
+		/* The generator's first numbers are like its seed. */
+		for (unsigned int k = 0; k < 20; k++)
+			linnos_guard_draw(&g, LINNOS_HOME_SLOWER);
+		for (enum linnos_wish w = LINNOS_HOME_USUAL; w < LINNOS_N_WISHES; w++)
+			n_left[w] += linnos_guard_draw(&g, w).left;
+	}
+	for (enum linnos_wish w = LINNOS_HOME_USUAL; w < LINNOS_N_WISHES; w++)
+		assert(n_left[w] > 900 && n_left[w] < 970);
+}
+
+TEST(what_helps_is_followed_and_what_harms_is_not)
+{
+	for (enum linnos_wish wish = LINNOS_HOME_USUAL; wish < LINNOS_N_WISHES; wish++) {
+		struct linnos_guard better = {0}, worse = {0};
+
+		srand(wish);
+		leave(&better, wish, 400, 200, 100, exponential);
+		assert(leave(&better, wish, 2000, 200, 100, exponential) > 1750);
+		leave(&worse, wish, 400, 100, 200, exponential);
+		assert(leave(&worse, wish, 2000, 100, 200, exponential) < 150);
+	}
+}
+
+TEST(what_gains_nothing_is_hardly_followed)
+{
+	unsigned int n_left = 0;
+
+	for (unsigned int seed = 0; seed < 50; seed++) {
+		struct linnos_guard g = {0};
+
+		srand(seed);
+		n_left += leave(&g, LINNOS_HOME_USUAL, 2000, 100, 100, exponential);
+	}
+	assert(n_left < 50 * 2000 * 0.25);
+}
+
+TEST(heavy_tails_do_not_decide)
+{
+	unsigned int n_same = 0, n_better = 0;
+
+	for (unsigned int seed = 0; seed < 50; seed++) {
+		struct linnos_guard same = {0}, better = {0};
+
+		srand(seed);
+		n_same += leave(&same, LINNOS_HOME_USUAL, 2000, 100, 100, heavy);
+		n_better += leave(&better, LINNOS_HOME_BAD, 2000, 300, 100, heavy);
+	}
+	assert(n_same < 50 * 2000 * 0.25);
+	assert(n_better > 50 * 2000 * 0.85);
+}
+
+TEST(a_change_of_load_is_noticed)
+{
+	for (unsigned int seed = 0; seed < 20; seed++) {
+		struct linnos_guard g = {0};
+
+		srand(seed);
+		leave(&g, LINNOS_HOME_SLOW, 5000, 200, 100, exponential);
+		leave(&g, LINNOS_HOME_SLOW, 1500, 100, 200, exponential);
+		assert(leave(&g, LINNOS_HOME_SLOW, 1000, 100, 200, exponential) < 200);
+		leave(&g, LINNOS_HOME_SLOW, 5000, 200, 100, exponential);
+		assert(leave(&g, LINNOS_HOME_SLOW, 1000, 200, 100, exponential) > 800);
+	}
+}
+
+TEST(latencies_of_a_year_do_not_overflow)
+{
+	struct linnos_guard g = {0};
+	struct linnos_worth worth;
+
+	for (unsigned int i = 0; i < 20000; i++)
+		linnos_guard_learn(&g, linnos_guard_draw(&g, LINNOS_HOME_BAD), 31536000000000);
+	linnos_guard_worth(&g, LINNOS_HOME_BAD, &worth);
+	assert(worth.left_us > 0.995 * 0x3fffff && worth.left_us < 1.005 * 0x3fffff);
+	assert(worth.stayed_us > 0.995 * 0x3fffff && worth.stayed_us < 1.005 * 0x3fffff);
+	assert(worth.share > 700 && worth.share < 900);
+}
+
