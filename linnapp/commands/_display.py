@@ -128,15 +128,19 @@ class TrainingDisplay:
         """What a latency model predicts by, and how well."""
         if record["why_no_trees"]:
             self._line(
-                f"{drive}: {record['why_no_trees']}; "
-                "the model is the mean of the last four reads' latencies"
+                f"{drive}: {record['why_no_trees']}; the model is "
+                + (
+                    "of added bursts alone, which the replayer and liblinnos follow while it pays"
+                    if record["n_trees"]
+                    else "the mean of the last four reads' latencies"
+                )
             )
         else:
             self._line(f"{drive}: {record['n_trees']} trees")
         if not record["chooses"]:
             self._line(
-                f"{drive}: THE MODEL DOES NOT CHOOSE: by it no read is refused or sent elsewhere; "
-                + record["remedy"]
+                f"{drive}: THE MODEL DOES NOT CHOOSE: by it no read is refused or sent elsewhere"
+                f"{' in the kernel' if record['n_trees'] else ''}; {record['remedy']}"
             )
         refused = record["refuse_us"]
         self._line(

@@ -26,8 +26,9 @@ import numpy.typing as npt
 
 from linnapp.learn.features import DigitArray, digits
 from linnapp.learn.labels import SlowLimits
+from linnapp.model.latency_model import FEATURES
 from linnapp.model.model_file import LATENCY_DIGITS, N_INPUTS
-from linnapp.native import HISTORY
+from linnapp.native import HISTORY, N_FEATURES
 from linnapp.trace.blktrace import COMPLETED, REVOKED, IoChunk
 from linnapp.trace.logged_drive import LoggedDrive
 
@@ -75,6 +76,79 @@ class BurstReads:
         return len(self.slow)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Slowed:
+    """I/Os that reached the drive, with bursts added.
+
+    Attributes
+    ----------
+    done : IoChunk
+        As recorded.
+    latency_ns : int64 array
+        Added latency included.
+    found : list of array
+        What was asked for of each I/O, of :data:`linnapp.trace.logged_drive.SEEN`.
+    known : bool array
+        Served reads before which another had completed.
+    burst : bool array
+        Those in a burst.
+    any_is_slow : bool array
+        Those whose history has a read of a burst.
+    after : bool array
+        Those soon after a burst, when the latest read that completed was in none.
+    """
+
+    done: IoChunk
+    latency_ns: npt.NDArray[np.int64]
+    found: list[npt.NDArray[np.uint32]]
+    known: npt.NDArray[np.bool_]
+    burst: npt.NDArray[np.bool_]
+    any_is_slow: npt.NDArray[np.bool_]
+    after: npt.NDArray[np.bool_]
+
+
+def _slow_down(
+    chunk: IoChunk,
+    threshold_us: int,
+    rng: np.random.Generator,
+    wanted: tuple[str, ...],
+    overdue_us: int = 0,
+) -> _Slowed | None:
+    """Add bursts; None to too few I/Os."""
+    # A revoked read was never on the drive; a failed I/O was, but left no trace in the history.
+    done = chunk.take((chunk.flags & (COMPLETED | REVOKED)) == COMPLETED)
+    if len(done) <= HISTORY:
+        return None
+    arrival = done.arrival_ns.astype(np.int64)
+    served = done.is_served_read
+
+    starts, ends, added_us, sent = _windows(arrival[0], arrival[-1], threshold_us, rng)
+    window = np.searchsorted(starts, arrival, side="right") - 1
+    inside = (window >= 0) & (arrival < ends[window])
+    burst = inside & served
+    latency = done.latency_ns.astype(np.int64) + np.where(burst, added_us[window] * 1000, 0)
+    present = ~burst | (rng.random(len(arrival)) < sent[window])
+
+    flags = np.where(present, done.flags, done.flags | REVOKED)
+    *found, nr = LoggedDrive(overdue_us).feed(
+        (*wanted, "hist_nr"),
+        *(arrival, latency, done.size_bytes, flags),
+        ties_in_order=chunk.ties_in_order,
+    )
+    # The drive's first, second, ... answered read; the first of all where there was none.
+    answered = np.flatnonzero(present & served)
+    by_end = answered[np.argsort((arrival + latency)[answered], kind="stable")]
+    history = np.concatenate(([0], by_end))[nr]
+    known = served & (nr[:, 0] > 0)
+    since_end = arrival - ends[window]
+    soon = (window >= 0) & (since_end >= 0) & (since_end < AFTER_NS)
+    return _Slowed(
+        done, latency, found, known, burst,
+        any_is_slow=burst[history].any(axis=1),
+        after=soon & ~burst[history[:, -1]],
+    )  # fmt: skip
+
+
 def add_bursts(
     chunk: IoChunk,
     threshold_us: int,
@@ -99,44 +173,75 @@ def add_bursts(
         In arrival order; may be empty.
     """
     limits = limits or SlowLimits.of_paper(threshold_us)
-    # A revoked read was never on the drive; a failed I/O was, but left no trace in the history.
-    done = chunk.take((chunk.flags & (COMPLETED | REVOKED)) == COMPLETED)
-    if len(done) <= HISTORY:
+    slowed = _slow_down(chunk, threshold_us, rng, ("pending", "hist_pending", "hist_latency_us"))
+    if slowed is None:
         return no_reads()
-    arrival = done.arrival_ns.astype(np.int64)
-    served = done.is_served_read
-    pages = (done.size_bytes.astype(np.int64) + 4095) // 4096
-
-    starts, ends, added_us, sent = _windows(arrival[0], arrival[-1], threshold_us, rng)
-    window = np.searchsorted(starts, arrival, side="right") - 1
-    inside = (window >= 0) & (arrival < ends[window])
-    burst = inside & served
-    latency = done.latency_ns.astype(np.int64) + np.where(burst, added_us[window] * 1000, 0)
-    present = ~burst | (rng.random(len(arrival)) < sent[window])
-
-    flags = np.where(present, done.flags, done.flags | REVOKED)
-    pending, hist_pending, hist_latency_us, nr = LoggedDrive().feed(
-        ("pending", "hist_pending", "hist_latency_us", "hist_nr"),
-        *(arrival, latency, done.size_bytes, flags),
-        ties_in_order=chunk.ties_in_order,
-    )
-    # The drive's first, second, ... answered read; the first of all where there was none.
-    answered = np.flatnonzero(present & served)
-    by_end = answered[np.argsort((arrival + latency)[answered], kind="stable")]
-    history = np.concatenate(([0], by_end))[nr]
-    known = nr[:, 0] > 0
-    latest_is_slow = burst[history[:, -1]]
-    any_is_slow = burst[history].any(axis=1)
-    since_end = arrival - ends[window]
-    after = (window >= 0) & (since_end >= 0) & (since_end < AFTER_NS)
-    used = served & known & ((burst & any_is_slow) | (after & ~latest_is_slow))
-
-    latency_us = latency // 1000
+    pending, hist_pending, hist_latency_us = slowed.found
+    used = slowed.known & ((slowed.burst & slowed.any_is_slow) | slowed.after)
+    latency_us = slowed.latency_ns // 1000
+    pages = (slowed.done.size_bytes.astype(np.int64) + 4095) // 4096
     return BurstReads(
         digits(pending[used], hist_pending[used], hist_latency_us[used]),
         limits.slow(latency_us[used], pages[used]),
         latency_us[used],
-        done.latency_ns[used].astype(np.int64) // 1000,
+        slowed.done.latency_ns[used].astype(np.int64) // 1000,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class SlowedReads:
+    """Reads of added bursts and of the moments after them, as a latency model sees them.
+
+    Attributes
+    ----------
+    features : uint32 array, shape (n, linnapp.native.N_FEATURES)
+    latency_us : int64 array, shape (n,)
+        Added latency included.
+    recorded_us : int64 array, shape (n,)
+        Without it.
+    place : int64 array, shape (n,)
+        Which of the chunk's served reads each is.
+    """
+
+    features: npt.NDArray[np.uint32]
+    latency_us: npt.NDArray[np.int64]
+    recorded_us: npt.NDArray[np.int64]
+    place: npt.NDArray[np.int64]
+
+    def take(self, rows: npt.NDArray[Any]) -> SlowedReads:
+        """The reads that `rows` selects."""
+        return SlowedReads(
+            self.features[rows], self.latency_us[rows], self.recorded_us[rows], self.place[rows]
+        )
+
+    def before(self, place: int) -> SlowedReads:
+        """Those made from the first served reads, `place` of them."""
+        return self.take(self.place < place)
+
+    def __len__(self) -> int:
+        return len(self.latency_us)
+
+
+def add_slow_reads(
+    chunk: IoChunk, threshold_us: int, overdue_us: int, rng: np.random.Generator
+) -> SlowedReads:
+    """As :func:`add_bursts`, for a model of latencies.
+
+    That sees a read in flight for longer than `overdue_us`, too: one of a burst is used before any
+    of it has completed when there is such a one.
+    """
+    slowed = _slow_down(chunk, threshold_us, rng, ("features",), overdue_us)
+    if slowed is None:
+        none = np.empty(0, np.int64)
+        return SlowedReads(np.empty((0, N_FEATURES), np.uint32), none, none, none)
+    [features] = slowed.found
+    waits = features[:, FEATURES.index("overdue")] > 0
+    used = slowed.known & ((slowed.burst & (slowed.any_is_slow | waits)) | (slowed.after & ~waits))
+    return SlowedReads(
+        features[used],
+        slowed.latency_ns[used] // 1000,
+        slowed.done.latency_ns[used].astype(np.int64) // 1000,
+        np.cumsum(slowed.done.is_served_read)[used] - 1,
     )
 
 

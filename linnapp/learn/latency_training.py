@@ -9,6 +9,12 @@ Later reads judge what earlier ones taught. Trees of the training slice show on 
 whether they are worth more than the mean of the last reads' latencies, and beyond which prediction
 a read is to be refused; trees of both slices show on the test slice what to expect. The model's own
 are then grown from all, the latest reads being the likest to those to come.
+
+A few trees more learn from bursts that are added to the recording
+(:mod:`linnapp.learn.latency_bursts`) by how much longer a read then takes than the others predict.
+To them a recorded read is as it was predicted: they say nothing where there is no burst. Where a
+recording is too short to tell its reads apart, or its trees are worth nothing, they stand alone,
+and multiply the mean.
 """
 
 from __future__ import annotations
@@ -22,7 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import LinnappError, TraceError, install_command, needs
-from linnapp.learn import hedge_table, training
+from linnapp.learn import hedge_table, latency_bursts, training
+from linnapp.learn.augmentation import SlowedReads
 from linnapp.learn.inflection import InflectionPoint
 from linnapp.learn.options import Observer, Recipe, SilentObserver
 from linnapp.learn.ranking import area_under_roc
@@ -57,10 +64,15 @@ N_TREES = 32
 #: What each tree corrects of what is left.
 LEARNING_RATE = 0.15
 
+#: Those that learn from added bursts: fewer, for there is less to tell, and they must say by how
+#: much, up to a hundredfold.
+N_BURST_TREES = 8
+BURST_LEARNING_RATE = 0.35
+
 #: Reads that a leaf must be learnt from.
 MIN_LEAF_READS = 50
 
-#: Reads to train on below which there are no trees.
+#: Reads to train on below which they are not told apart.
 MIN_READS = 1000
 
 #: Of more, every second, third, ... is used: trees of this size learn nothing more from more.
@@ -105,6 +117,66 @@ class LatencyReads:
     def take(self, rows: slice) -> LatencyReads:
         """Some of them."""
         return LatencyReads(self.features[rows], self.latency_us[rows], self.pending[rows])
+
+
+@dataclasses.dataclass(frozen=True)
+class Lesson:
+    """What trees are grown from.
+
+    Attributes
+    ----------
+    reads : LatencyReads
+        Every `step`-th of a recording.
+    step : int
+    bursts : SlowedReads
+        Reads of bursts added to it.
+    like : LatencyModel
+        Has what is no tree: the model's thresholds.
+    seed : int
+    level : bool
+        The recording's reads are not told apart: what each took was their mean.
+    """
+
+    reads: LatencyReads
+    step: int
+    bursts: SlowedReads
+    like: LatencyModel
+    seed: int
+    level: bool = False
+
+    def grown(self, n_reads: int | None = None) -> tuple[LatencyModel, float]:
+        """Trees of the first `n_reads`, or all: :func:`grow`."""
+        n_reads = len(self.reads) if n_reads is None else n_reads
+        recorded = self.reads.take(slice(0, n_reads))
+        added = self.bursts.before(n_reads * self.step)
+        slowed_us = np.maximum(added.latency_us, 1).astype(np.float64)
+        if self.level:
+            mean_us = max(1.0, float(recorded.latency_us.mean()))
+            base = round(math.log2(mean_us) * (1 << FRACTION_BITS))
+            calm, drift = dataclasses.replace(self.like.without_trees(), base=base), 0.0
+            # What a read took by itself is not to be told apart here either.
+            ratios = (slowed_us - added.recorded_us + mean_us) / mean_us
+        else:
+            calm, drift = grow(
+                recorded.features, np.maximum(recorded.latency_us, 1), self.like, self.seed,
+                n_trees=N_TREES, learning_rate=LEARNING_RATE,
+            )  # fmt: skip
+            ratios = slowed_us / predict_us(calm, added.features)
+        if len(recorded) + len(added) < 2 * MIN_LEAF_READS or not len(added):
+            return calm, drift
+        bursts, burst_drift = grow(
+            np.concatenate((recorded.features, added.features)),
+            np.concatenate((np.ones(len(recorded)), ratios)),
+            self.like,
+            self.seed,
+            n_trees=N_BURST_TREES,
+            learning_rate=BURST_LEARNING_RATE,
+            weights=np.repeat(
+                (1.0, latency_bursts.WEIGHT * len(recorded) / len(added)),
+                (len(recorded), len(added)),
+            ),
+        )
+        return calm.times(bursts), drift + burst_drift
 
 
 def load_latency_reads(
@@ -162,28 +234,23 @@ def train_latency(
     judged = reads.take(parts.validation)
     simple = LatencyModel.mean_of_last(point.threshold_us, NEVER, overdue_us)
     simple_quality = Quality.of(simple, judged)
-    tried: Quality | None = None
-    chosen, drift = simple, 0.0
-    remedy = "record longer, under the load that the drive is slow under"
+    lesson = _lesson(trace, reads, step, simple, recipe)
     n_training = len(reads.latency_us[parts.training])
+    lesson, chosen, tried, why = _tried(lesson, parts, simple_quality)
+    drift = 0.0
+    remedy = "record longer, under the load that the drive is slow under"
     if n_training < MIN_READS:
-        why = f"{n_training} reads to train on are too few for trees: {MIN_READS} are needed"
         remedy = _how_long(per_s, recipe)
-    else:
-        trees, _ = grow(reads.take(parts.training), simple, recipe.training.seed)
-        tried = Quality.of(trees, judged)
-        why = tried.worse_than(simple_quality)
-        chosen = simple if why else trees
     if chosen.chooses:
         refuse_us = _refuse_us(chosen, reads.take(parts.training), judged, recipe, point)
         chosen = dataclasses.replace(chosen, refuse_us=refuse_us)
+        lesson = dataclasses.replace(lesson, like=chosen)
     model = expected = chosen
     # Of later reads only, each slice by trees that have not seen it.
     predicted_us = [predict_us(chosen, judged.features)]
     if chosen.n_trees:
-        before = reads.take(slice(0, parts.validation.stop))
-        expected, _ = grow(before, chosen, recipe.training.seed)
-        model, drift = grow(reads, chosen, recipe.training.seed)
+        expected, _ = lesson.grown(parts.validation.stop)
+        model, drift = lesson.grown()
     predicted_us.append(predict_us(expected, reads.take(parts.test).features))
     table = hedge_table.learn(
         np.concatenate(predicted_us),
@@ -194,7 +261,7 @@ def train_latency(
     record = {
         "model_id": model.model_id,
         "kind": "latency",
-        "prediction": "trees" if model.n_trees else "mean of the last latencies",
+        "prediction": _name_of(model, lesson),
         "why_no_trees": why or None,
         "n_trees": model.n_trees,
         "chooses": model.chooses,
@@ -228,6 +295,46 @@ def train_latency(
     return TrainedDrive(model, record, table)
 
 
+def _lesson(
+    trace: Recorded, reads: LatencyReads, step: int, like: LatencyModel, recipe: Recipe
+) -> Lesson:
+    seed = recipe.training.seed
+    n_reads = len(reads) * step
+    bursts = latency_bursts.sample(trace, n_reads, like.overdue_us, seed, **recipe.reader)
+    return Lesson(reads, step, bursts, like, seed)
+
+
+def _tried(
+    lesson: Lesson, parts: Split, simple: Quality
+) -> tuple[Lesson, LatencyModel, Quality | None, str]:
+    """What to learn from, what of it the training slice teaches, how good that is, and why no more.
+
+    The reads are told apart if there are enough of them, and that is worth something on the
+    validation slice.
+    """
+    n_training = parts.training.stop
+    tried, why = None, ""
+    if n_training < MIN_READS:
+        why = (
+            f"{n_training} reads to train on are too few to tell them apart: {MIN_READS} are needed"
+        )
+    else:
+        trees, _ = lesson.grown(n_training)
+        tried = Quality.of(trees, lesson.reads.take(parts.validation))
+        why = tried.worse_than(simple)
+    if not why:
+        return lesson, trees, tried, why
+    lesson = dataclasses.replace(lesson, level=True)
+    trees, _ = lesson.grown(n_training)
+    return lesson, trees if trees.n_trees else lesson.like, tried, why
+
+
+def _name_of(model: LatencyModel, lesson: Lesson) -> str:
+    if not model.n_trees:
+        return "mean of the last latencies"
+    return "trees of added bursts" if lesson.level else "trees"
+
+
 def predict_newest(
     model: LatencyModel, trace: Recorded, recipe: Recipe, *, own: bool
 ) -> tuple[LatencyReads, npt.NDArray[np.uint32]]:
@@ -254,8 +361,11 @@ def predict_newest(
     reads, _ = load_latency_reads(trace, model.overdue_us, step, **recipe.reader)
     parts = training.split(len(reads), recipe.training)
     if own and model.n_trees:
-        before = reads.take(slice(0, parts.validation.stop))
-        model, _ = grow(before, model, recipe.training.seed)
+        simple = LatencyModel.mean_of_last(model.threshold_us, NEVER, model.overdue_us)
+        lesson = _lesson(trace, reads, step, simple, recipe)
+        quality = Quality.of(simple, reads.take(parts.validation))
+        lesson, *_ = _tried(lesson, parts, quality)
+        model, _ = dataclasses.replace(lesson, like=model).grown(parts.validation.stop)
     newest = reads.take(parts.test)
     return newest, predict_us(model, newest.features)
 
@@ -353,15 +463,32 @@ def mean_abs_log2_error(predicted_us: npt.NDArray[Any], latency_us: npt.NDArray[
     return float(np.mean(np.abs(np.log2(np.maximum(latency_us, 1) / predicted_us))))
 
 
-def grow(reads: LatencyReads, like: LatencyModel, seed: int) -> tuple[LatencyModel, float]:
+def grow(
+    features: npt.NDArray[np.uint32],
+    targets: npt.NDArray[Any],
+    like: LatencyModel,
+    seed: int,
+    *,
+    n_trees: int,
+    learning_rate: float,
+    weights: npt.NDArray[np.float64] | None = None,
+) -> tuple[LatencyModel, float]:
     """Grow trees.
 
     Parameters
     ----------
-    reads : LatencyReads
+    features : array, shape (n, N_FEATURES)
+    targets : array, shape (n,)
+        What each read took, or how many times as long as it might have; above 0. Of reads that
+        look alike the mean is learnt.
     like : LatencyModel
         Has what is no tree: the model's thresholds.
     seed : int
+    n_trees : int
+    learning_rate : float
+        What each tree corrects of what is left.
+    weights : array, shape (n,), optional
+        How much each read counts.
 
     Returns
     -------
@@ -385,19 +512,19 @@ def grow(reads: LatencyReads, like: LatencyModel, seed: int) -> tuple[LatencyMod
         )
     boosting = HistGradientBoostingRegressor(
         loss="gamma",
-        max_iter=N_TREES,
-        learning_rate=LEARNING_RATE,
+        max_iter=n_trees,
+        learning_rate=learning_rate,
         max_depth=DEPTH,
         max_leaf_nodes=1 << DEPTH,
         min_samples_leaf=MIN_LEAF_READS,
         early_stopping=False,
         random_state=seed,
     )
-    x = reads.features.astype(np.float32)  # exact: no feature has more than 24 bits
+    x = features.astype(np.float32)  # exact: no feature has more than 24 bits
     # Its threads wait for each other by spinning: on a busy machine that takes minutes. And sums
     # in another order would be other trees.
     with threadpool_limits(1):
-        boosting.fit(x, np.maximum(reads.latency_us, 1).astype(np.float64))
+        boosting.fit(x, targets.astype(np.float64), sample_weight=weights)
         sample = slice(0, None, max(1, len(x) // 10_000))
         exact = np.log2(boosting.predict(x[sample]))
     scale = (1 << FRACTION_BITS) / math.log(2)
@@ -408,9 +535,9 @@ def grow(reads: LatencyReads, like: LatencyModel, seed: int) -> tuple[LatencyMod
         leaves=np.stack([leaves for _, leaves in trees]),
         base=round(float(boosting._baseline_prediction.item()) * scale),
     )
-    total = model.base + leaves_of(model, reads.features[sample]).sum(axis=1, dtype=np.int64)
+    total = model.base + leaves_of(model, features[sample]).sum(axis=1, dtype=np.int64)
     drift = float(np.abs(total / (1 << FRACTION_BITS) - exact).max())
-    if drift > (N_TREES + 1) / (1 << FRACTION_BITS):
+    if drift > (n_trees + 1) / (1 << FRACTION_BITS):
         raise LinnappError(
             f"the trees as integers are off by 2^{drift:.3f}: this version of scikit-learn keeps "
             "them in another way; install the one in requirements.txt"

@@ -27,7 +27,7 @@ from linnapp.learn.ranking import area_under_roc
 from linnapp.learn.recipe import label_array, read_latencies
 from linnapp.learn.training import TrainingOptions, split
 from linnapp.model import LatencyModel, load_model
-from linnapp.model.latency_engine import mean_of_last_us, predict_us
+from linnapp.model.latency_engine import predict_us
 
 RECIPE = Recipe(kind="latency")
 
@@ -47,10 +47,14 @@ def test_same_seed_same_bytes_and_it_learns(long_log: Path) -> None:
     model, record = trained(long_log)
     again, _ = trained(long_log)
     assert model.to_bytes() == again.to_bytes()
-    assert (record["prediction"], record["n_trees"], record["why_no_trees"]) == ("trees", 32, None)
+    assert (record["prediction"], record["n_trees"], record["why_no_trees"]) == (
+        "trees",
+        32 + 8,
+        None,
+    )
     assert record["auc"] > max(record["auc_last_latencies"], record["auc_pending"])
     assert record["mean_abs_log2_error"] < record["mean_abs_log2_error_last_latencies"]
-    assert record["quantisation"]["largest_difference_log2"] < 33 / 1024
+    assert record["quantisation"]["largest_difference_log2"] < (33 + 9) / 1024
     assert record["model_id"] == model.model_id
     json.dumps(record)
 
@@ -59,14 +63,17 @@ def test_the_figures_of_a_slice_are_of_trees_that_had_not_seen_it(
     long_log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grown = []
-    real = latency_training.grow
+    real = latency_training.Lesson.grown
 
-    def grow(reads: Any, like: LatencyModel, seed: int) -> tuple[LatencyModel, float]:
-        result = real(reads, like, seed)
-        grown.append((len(reads), result[0]))
+    def grow(
+        lesson: latency_training.Lesson, n_reads: int | None = None
+    ) -> tuple[LatencyModel, float]:
+        result = real(lesson, n_reads)
+        grown.append((n_reads or len(lesson.reads), result[0]))
+        assert lesson.bursts.before(n_reads or 10**9).place.max() < grown[-1][0]
         return result
 
-    monkeypatch.setattr(latency_training, "grow", grow)
+    monkeypatch.setattr(latency_training.Lesson, "grown", grow)
     model, record = trained(long_log)
     reads, _ = load_latency_reads(long_log, record["overdue_us"])
     parts = split(len(reads), TrainingOptions())
@@ -96,20 +103,22 @@ def test_what_the_test_slice_holds_decides_nothing_but_the_trees(
     assert before["auc"] != after["auc"]
 
 
-def test_few_reads_are_predicted_by_the_mean_of_the_last(tmp_path: Path) -> None:
+def test_few_reads_teach_bursts_alone(tmp_path: Path) -> None:
     path = tmp_path / "few.trace"
     random_log(path, n=700)
     result = run("train", "--kind", "latency", "--trace", path, "-o", tmp_path / "m")
     assert result.exit_code == 0, result.output
-    assert "reads to train on are too few for trees: 1000 are needed; the model is the mean of" in (
-        result.stderr
-    )
+    assert (
+        "reads to train on are too few to tell them apart: 1000 are needed; the model is of added "
+        "bursts alone, which the replayer and liblinnos follow while it pays"
+    ) in result.stderr
     model = load_model(tmp_path / "m" / "few.linnos")
-    assert isinstance(model, LatencyModel) and model.n_trees == 0
+    assert isinstance(model, LatencyModel) and model.n_trees == 8
     assert not model.chooses and model.refuse_us == NEVER
     said = re.search(
-        r"few: THE MODEL DOES NOT CHOOSE: by it no read is refused or sent elsewhere; record for "
-        r"(\d+) (s|minutes), which at this recording's ([\d.]+) reads a second are enough",
+        r"few: THE MODEL DOES NOT CHOOSE: by it no read is refused or sent elsewhere in the "
+        r"kernel; record for (\d+) (s|minutes), which at this recording's ([\d.]+) reads a second "
+        r"are enough",
         result.stderr,
     )
     assert said is not None, result.stderr
@@ -121,9 +130,13 @@ def test_few_reads_are_predicted_by_the_mean_of_the_last(tmp_path: Path) -> None
     assert "it does not choose" in judged.output
     assert "THE MODEL WAS TRAINED ON THIS TRACE" in judged.output
     reads, _ = load_latency_reads(path, model.overdue_us)
-    expected = mean_of_last_us(reads.features)
-    overdue = reads.features[:, 4].astype(int) - model.overdue_us
-    assert np.array_equal(predict_us(model, reads.features), np.maximum(expected, overdue))
+    # Reads in order are as long as another; one after slow ones is as long as they were.
+    calm = reads.features[np.median(reads.features[:, 6::4], axis=1) < model.overdue_us]
+    mean_us = reads.latency_us.mean()
+    assert np.median(np.abs(predict_us(model, calm) / mean_us - 1)) < 0.1
+    slow = calm.copy()
+    slow[:, 6::4] = 5000
+    assert 4000 < np.median(predict_us(model, slow)) < 6500
 
 
 def test_a_model_with_trees_chooses(long_log: Path, tmp_path: Path) -> None:
@@ -179,9 +192,9 @@ def test_trees_that_later_reads_show_worse_are_not_used(tmp_path: Path) -> None:
     path = tmp_path / "turning.trace"
     turning_log(path)
     model, record = trained(path)
-    assert record["prediction"] == "mean of the last latencies"
+    assert record["prediction"] == "trees of added bursts"
     assert record["why_no_trees"].startswith("trees predict the validation slice worse")
-    assert model.n_trees == 0
+    assert model.n_trees == 8 and not model.chooses
     tried = record["validation_quality"]["trees"]
     simple = record["validation_quality"]["mean of the last latencies"]
     assert tried["deviance"] > simple["deviance"]
@@ -276,7 +289,7 @@ def test_evaluation(long_log: Path) -> None:
 def test_commands(long_log: Path, tmp_path: Path) -> None:
     result = run("train", "--kind", "latency", "--trace", long_log, "-o", tmp_path / "m")
     assert result.exit_code == 0, result.output
-    assert "32 trees" in result.stderr and "area under ROC: this model 0." in result.stderr
+    assert "40 trees" in result.stderr and "area under ROC: this model 0." in result.stderr
     assert "pending pages 0." in result.stderr and "off by a factor of 1." in result.stderr
     # Fast or slow is not what it was asked.
     assert not re.search("accuracy|false submits", result.stderr)
