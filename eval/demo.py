@@ -229,7 +229,12 @@ def folder(out: Path, row: Row) -> Path:
 
 
 def workload(
-    trace: Path | None, array: Array, out: Path, seed: int, half_s: int = HALF_S
+    trace: Path | None,
+    array: Array,
+    out: Path,
+    seed: int,
+    half_s: int = HALF_S,
+    target_iops: float = TARGET_IOPS,
 ) -> tuple[list[Path], float, float]:
     """The workload as iologs, and the lengths in seconds of its two slices."""
     out.mkdir(parents=True, exist_ok=True)
@@ -241,7 +246,7 @@ def workload(
         return [out / f"flash{k}.iolog" for k in range(array.n_drives)], half_s, half_s
     volume = out / "volume.iolog"
     given = json.loads(linnapp("inspect", str(trace), "--json"))
-    rerate = max(1.0, TARGET_IOPS / given["iops_mean"])
+    rerate = max(1.0, target_iops / given["iops_mean"])
     linnapp(
         "convert", str(trace), str(volume),
         "--rerate", str(rerate), "--fit", str(array.size_mb << 20),

@@ -4,9 +4,9 @@
     make eval-own_traces LINNOS_TRACES=a.csv:b.blk
 
 The first half of a trace is recorded on the demo's array and trains the models, the second is
-replayed as the demo does it; then once more without its bursts. The same half is replayed on an md
-raid1 of the three drives, with `linnos` off and on and models of latencies. Nothing of a trace is
-kept but its name and what was measured.
+replayed as the demo does it; then once more without its bursts; and both at half and at twice the
+rate. The same half is replayed on an md raid1 of the three drives, with `linnos` off and on and
+models of latencies. Nothing of a trace is kept but its name and what was measured.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.experiments import fig12
 from eval.experiments.fig12 import TRACES, VARIABLE
 from eval.files import write_json
+from eval.host import linnapp
 from linnapp.lab.array import CONFIGFS, WAIT_FOR_FULL_SECOND, Array
+from linnapp.model.latency_model import TREES_TO_CHOOSE
 from linnapp.trace.recorded import digest as file_digest
 
 #: The demo's.
@@ -37,8 +39,14 @@ SEED = 1
 
 ROWS = tuple(row for row in demo.ROWS if row.policy != "heuristic-adv")
 
+UNGUARDED = "lowest, unguarded"
+
 #: Those that are held against doing nothing.
-OURS = ("linnos", "linnos-hl", "lowest", "lowest-h95, 5% cap")
+OURS = ("linnos", "linnos-hl", "lowest", UNGUARDED, "lowest-h95, 5% cap")
+
+#: Of the demo's rate. A trace that is faster by itself is not slowed down: at a rate that changes
+#: nothing it is not replayed again.
+RATES = (0.5, 1.0, 2.0)
 
 CALM, BURSTS = "calm", "bursts"
 OFF, ON = "md, off", "md, on"
@@ -66,7 +74,7 @@ PARAMETERS: dict[str, Any] = {
     "traces": fig12.PARAMETERS["traces"],
     "rows": [row.name for row in ROWS],
     "inject": demo.INJECT,
-    "target_iops": demo.TARGET_IOPS,
+    "target_iops": [rate * demo.TARGET_IOPS for rate in RATES],
     "seed": SEED,
 }
 
@@ -86,19 +94,34 @@ class Mirrored(Array):
         return super().devices
 
 
-def _made_from(path: Path) -> dict[str, Any]:
-    recipe = code_version("eval/demo.py", "eval/experiments/own_traces.py")
-    return {"file": file_digest([path])[:16], "recipe": recipe}
+@dataclass(frozen=True)
+class Brought:
+    """A trace at a rate, in the demo's."""
+
+    path: Path
+    rate: float = 1.0
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        return self.path.name if self.rate == 1 else f"{self.path.name} x {self.rate:g}"
+
+    @property
+    def made_from(self) -> dict[str, Any]:
+        """What decides all that is made of it."""
+        recipe = code_version("eval/demo.py", "eval/experiments/own_traces.py")
+        return {"file": file_digest([self.path])[:16], "rate": self.rate, "recipe": recipe}
 
 
-def learnt(context: Context, path: Path) -> Path:
+def learnt(context: Context, trace: Brought) -> Path:
     """Record a trace's first half as the demo does, and train on it; the folder that holds it."""
-    if not path.is_file():
-        raise StepError(f"{path}: no such file (named in {VARIABLE})")
 
     def make(folder: Path) -> None:
         array = Array(seed=SEED)
-        sources, train_s, replay_s = demo.workload(path, array, folder / "workload", SEED)
+        sources, train_s, replay_s = demo.workload(
+            trace.path, array, folder / "workload", SEED,
+            target_iops=trace.rate * demo.TARGET_IOPS,
+        )  # fmt: skip
         train_slice = demo.slice_traces(sources, folder / "train", 0, train_s)
         demo.slice_traces(sources, folder / "replay", train_s, train_s + replay_s)
         recording = guests.Scenario("record", array, train_slice, SEED, options=demo.VOLUME)
@@ -109,35 +132,37 @@ def learnt(context: Context, path: Path) -> Path:
                 "--even-if-worse", *options,
             )  # fmt: skip
 
-    return context.cache.get("own-trace", _made_from(path), make)
+    return context.cache.get("own-trace", trace.made_from, make)
 
 
 def _models(folder: Path, kind: str) -> list[Path]:
     return [folder / kind / f"flash{k}.linnos" for k in range(N_DRIVES)]
 
 
-def _kept(context: Context, path: Path, what: str, slowness: str, make: Any) -> dict[str, Any]:
+def _kept(context: Context, trace: Brought, what: str, slowness: str, make: Any) -> dict[str, Any]:
     """A run's record, made now unless it is there."""
 
     def making(folder: Path) -> None:
         write_json(folder / "run.json", brief(make(folder)))
 
-    parameters = {**_made_from(path), "what": what, "slowness": slowness}
+    parameters = {**trace.made_from, "what": what, "slowness": slowness}
     folder = context.cache.get("own-trace-replay", parameters, making)
     run_: dict[str, Any] = json.loads((folder / "run.json").read_text())
-    return {**run_, "policy": what, "trace": path.name, "slowness": slowness}
+    return {**run_, "policy": what, "trace": trace.name, "slowness": slowness}
 
 
-def under_policy(context: Context, path: Path, row: demo.Row, slowness: str) -> dict[str, Any]:
+def under_policy(
+    context: Context, trace: Brought, row: demo.Row, slowness: str, *, unguarded: bool = False
+) -> dict[str, Any]:
     """Replay a trace's second half under a policy, as the demo does it."""
-    source = learnt(context, path)
+    source = learnt(context, trace)
 
     def make(folder: Path) -> dict[str, Any]:
         recorded = source / "record" / "baseline.log"
         scenario = guests.Scenario(
-            f"{path.name}, {slowness}", Array(seed=SEED), (source / "replay" / "volume.iolog",),
+            f"{trace.name}, {slowness}", Array(seed=SEED), (source / "replay" / "volume.iolog",),
             SEED, demo.INJECT if slowness == BURSTS else None,
-            (*demo.VOLUME, *row.options(recorded)),
+            (*demo.VOLUME, *row.options(recorded), *(("--unguarded",) if unguarded else ())),
         )  # fmt: skip
         kind = "latency" if row.policy in guests.NEEDS_LATENCY_MODEL else "networks"
         p95_us = float(np.percentile(guests.read_latency_us(recorded), 95))
@@ -146,12 +171,12 @@ def under_policy(context: Context, path: Path, row: demo.Row, slowness: str) -> 
             hedge_us=p95_us if row.hedges else None,
         )  # fmt: skip
 
-    return _kept(context, path, row.name, slowness, make)
+    return _kept(context, trace, UNGUARDED if unguarded else row.name, slowness, make)
 
 
-def on_md(context: Context, path: Path, what: str, slowness: str) -> dict[str, Any]:
+def on_md(context: Context, trace: Brought, what: str, slowness: str) -> dict[str, Any]:
     """Replay a trace's second half on md raid1, models of latencies in its mirrors."""
-    source = learnt(context, path)
+    source = learnt(context, trace)
 
     def make(folder: Path) -> dict[str, Any]:
         array = Mirrored(seed=SEED)
@@ -167,38 +192,53 @@ def on_md(context: Context, path: Path, what: str, slowness: str) -> dict[str, A
             + (_BURSTS if slowness == BURSTS else "")
         )
         scenario = guests.Scenario(
-            f"{path.name}, {what}, {slowness}", array, (source / "replay" / "volume.iolog",),
+            f"{trace.name}, {what}, {slowness}", array, (source / "replay" / "volume.iolog",),
             SEED, options=("--fit",),
         )  # fmt: skip
         return guests.replay(scenario, "baseline", folder, prepare=prepare)
 
-    return _kept(context, path, what, slowness, make)
+    return _kept(context, trace, what, slowness, make)
+
+
+def _brought(path: Path) -> list[Brought]:
+    """A trace at all rates that differ."""
+    if not path.is_file():
+        raise StepError(f"{path}: no such file (named in {VARIABLE})")
+    iops = json.loads(linnapp("inspect", str(path), "--json"))["iops_mean"]
+    # At twice the rate the one that is as fast by itself would be at any.
+    changed = [rate for rate in RATES if rate * demo.TARGET_IOPS > iops] or [1.0]
+    return [Brought(path, rate) for rate in changed]
 
 
 def run(context: Context) -> dict[str, Any]:
     """Every trace that was named."""
     work = context.work()
     runs = []
-    for path in TRACES:
-        source = work.add("learning", partial(learnt, context, path))
+    traces = [trace for path in TRACES for trace in _brought(path)]
+    for trace in traces:
+        source = work.add("learning", partial(learnt, context, trace))
         for slowness in (CALM, BURSTS):
             for row in ROWS:
-                replaying = partial(under_policy, context, path, row, slowness)
+                replaying = partial(under_policy, context, trace, row, slowness)
                 runs.append(work.add("replaying", replaying, [source]))
+            freely = partial(
+                under_policy, context, trace, demo.Row("lowest"), slowness, unguarded=True
+            )
+            runs.append(work.add("replaying", freely, [source]))
             for what in (OFF, ON):
-                replaying = partial(on_md, context, path, what, slowness)
+                replaying = partial(on_md, context, trace, what, slowness)
                 runs.append(work.add("replaying on md", replaying, [source]))
     work.do()
     return {
-        "traces": [_facts(context, path) for path in TRACES],
+        "traces": [_facts(context, trace) for trace in traces],
         "runs": [step.result for step in runs],
     }
 
 
-def _facts(context: Context, path: Path) -> dict[str, Any]:
+def _facts(context: Context, trace: Brought) -> dict[str, Any]:
     """Of each drive how many reads its models learnt from, and how many trees came of it."""
-    records = training_records(learnt(context, path) / "latency")
-    facts: dict[str, Any] = {"trace": path.name}
+    records = training_records(learnt(context, trace) / "latency")
+    facts: dict[str, Any] = {"trace": trace.name}
     for name in ("training_reads", "n_trees"):
         facts[name] = [record[name] for record in records]
     return facts
@@ -233,7 +273,7 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
             for fact, slowness, runs in _each(data)
         )  # fmt: skip
 
-    policies = tuple(row.name for row in ROWS)
+    policies = (*(row.name for row in ROWS), UNGUARDED)
     head = ("trace", "slowness", "reads to learn from")
     return {
         "Read latency (us), mean / p99": Table((*head, *policies), rows(policies)),
@@ -244,8 +284,13 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
 
 
 def _learnt_from(fact: dict[str, Any]) -> str:
+    def less(trees: int) -> str:
+        if trees >= TREES_TO_CHOOSE:
+            return ""
+        return " (bursts alone)" if trees else " (no trees)"
+
     return ", ".join(
-        f"{reads}" + ("" if trees else " (no trees)")
+        f"{reads}{less(trees)}"
         for reads, trees in zip(fact["training_reads"], fact["n_trees"], strict=True)
     )
 
@@ -322,8 +367,8 @@ EXPERIMENT = Experiment(
     draw=draw,
     paper=NOT_AVAILABLE,
     differs="Traces are given by path and are not part of this repository. They are replayed as "
-    "`make demo TRACE=` does, sped up to 2000 I/Os a second if they were slower, writes on all "
-    "drives; without its bursts (calm) and with them.",
+    "`make demo TRACE=` does, sped up to 2000 I/Os a second if they were slower, and to half and "
+    "twice that, writes on all drives; without its bursts (calm) and with them.",
     sources=("eval/demo.py", "eval/experiments/fig12.py"),
     command=f"make eval-own_traces {VARIABLE}=FILE:FILE",
     numbers=lambda data: [

@@ -29,9 +29,9 @@ def test_bursts_reach_the_mirrors_and_the_attribute_helps(
         "fio version 3 iolog\n"
         + "".join(f"{k * 2500} /dev/v read {k * 8192} 4096\n" for k in range(N_READS))
     )
-    trace = tmp_path / "mine.trace"
-    trace.write_text("told from others by its content\n")
-    monkeypatch.setattr(own_traces, "learnt", lambda context, path: learnt)
+    trace = own_traces.Brought(tmp_path / "mine.trace")
+    trace.path.write_text("told from others by its content\n")
+    monkeypatch.setattr(own_traces, "learnt", lambda context, trace: learnt)
     context = Context("own_traces", Cache(tmp_path / "cache"), 1, True, tmp_path, n_seeds=1)
     slow = {}
     for what, slowness in (

@@ -174,12 +174,20 @@ def test_a_users_trace_is_held_against_doing_nothing_calm_and_with_bursts(
     monkeypatch.setattr(cells.guests, "replay", replaying)
     context = Context("own_traces", Cache(tmp_path / "cache"), 1, True, tmp_path / "o", n_seeds=1)
     data = json.loads(json.dumps(own_traces.run(context)))
-    expected = [*(row.policy for row in own_traces.ROWS), own_traces.OFF, own_traces.ON]
-    assert sorted(told) == sorted((what, bursts) for what in expected for bursts in (False, True))
+    expected = [
+        *(row.policy for row in own_traces.ROWS), own_traces.UNGUARDED, own_traces.OFF,
+        own_traces.ON,
+    ]  # fmt: skip
+    # What is 1000 I/Os a second by itself is replayed at twice and four times that.
+    assert sorted(told) == sorted(
+        (what.removesuffix(", unguarded").removesuffix(", 5% cap"), bursts)
+        for what in expected for bursts in (False, True) for rate in (1, 2)
+    )  # fmt: skip
     for table in own_traces.table(data).values():
         assert [row[:3] for row in table.rows] == [
-            ("mine.trace", slowness, "900, 901 (no trees), 902 (no trees)")
+            (name, slowness, "900, 901 (no trees), 902 (no trees)")
             for slowness in (own_traces.CALM, own_traces.BURSTS)
+            for name in ("mine.trace", "mine.trace x 2")
         ]
         assert all(len(row) == len(table.header) for row in table.rows)
     words = own_traces.reading(data)
@@ -188,7 +196,7 @@ def test_a_users_trace_is_held_against_doing_nothing_calm_and_with_bursts(
     own_traces.draw(data, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 1000
     assert own_traces.EXPERIMENT.numbers is not None
-    assert len(own_traces.EXPERIMENT.numbers(data)) == 2 * len(expected)
+    assert len(own_traces.EXPERIMENT.numbers(data)) == 4 * len(expected)
     nothing: dict[str, Any] = {"traces": [], "runs": []}
     assert "LINNOS_TRACES" in own_traces.reading(nothing)
     own_traces.draw(nothing, tmp_path / "none.png")
