@@ -10,12 +10,12 @@
  * load is noticed, and what is old is forgotten.
  *
  *	difference, in standard errors   -2     -1     0     1     2
- *	share, home is bad               0.16   0.5   0.84  0.98  0.98
+ *	share, home is bad               0.16   0.5   0.84  0.98  1.00
  *	share, otherwise                 0.02   0.02  0.16  0.5   0.84
  *
  * Who leaves also takes another drive's time, which the lot does not see: so a
  * difference of nothing is rather a reason to stay, unless home is so slow that it is
- * hardly a matter of prediction any more. Before there are answers nine in ten leave:
+ * hardly a matter of prediction any more. Before there are answers nearly all leave:
  * a model that chooses has been judged by reads that it had not seen, and few reads
  * are lost by finding out.
  *
@@ -31,16 +31,18 @@
 #define TAIL 20
 #define PRIOR 4
 /* Fewer answers of either sort decide nothing. */
-#define ENOUGH (5 * LINNOS_GUARD_ONE)
+#define ENOUGH (3 * LINNOS_GUARD_ONE)
 
 /* 4 s: sums of squares stay below 2^64. */
 #define TOOK_MAX_US 0x3fffffU
 
 /*
- * What is thought of leaving in eighths of a standard error, before there are
- * answers, and what is added when there are.
+ * What is thought of leaving in eighths of a standard error, as long as so many have
+ * wished and there are no answers of both sorts; and what is added when there are, or
+ * they have been forgotten.
  */
-#define BEFORE 12
+#define BEGINNING 1024
+#define BEFORE 18
 #define BAD_AFTER 8
 #define USUAL_AFTER (-8)
 
@@ -54,8 +56,9 @@ static const u16 linnos_below[EIGHTHS] = {
 	1018, 1020, 1021, 1022, 1023,
 };
 
-/* As few as 1 in 64 leave, or stay. */
-#define SHARE_LEAST 16
+/* As few as 1 in 64 leave, and 1 in 256 stay: that costs more where leaving helps. */
+#define LEAVE_LEAST 16
+#define STAY_LEAST 4
 
 /**
  * linnos_wish_of() - why a read would leave home
@@ -105,19 +108,21 @@ static int linnos_better_by(const struct linnos_took took[2])
 }
 
 /* How many of 1024 that wish so leave. */
-static u32 linnos_share(const struct linnos_took took[2], enum linnos_wish wish)
+static u32 linnos_share(const struct linnos_guard *guard, enum linnos_wish wish)
 {
-	int eighths = BEFORE;
+	const struct linnos_took *took = guard->took[wish];
+	int eighths = wish == LINNOS_HOME_BAD ? BAD_AFTER : USUAL_AFTER;
 	u32 share;
 
 	if (took[0].n >= ENOUGH && took[1].n >= ENOUGH)
-		eighths = linnos_better_by(took) +
-			  (wish == LINNOS_HOME_BAD ? BAD_AFTER : USUAL_AFTER);
+		eighths += linnos_better_by(took);
+	else if (guard->wished[wish] < BEGINNING)
+		eighths = BEFORE;
 	if (eighths >= 0)
 		share = linnos_below[min_t(int, eighths, EIGHTHS - 1)];
 	else
 		share = ALL - linnos_below[min_t(int, -eighths, EIGHTHS - 1)];
-	return clamp_t(u32, share, SHARE_LEAST, ALL - SHARE_LEAST);
+	return clamp_t(u32, share, LEAVE_LEAST, ALL - STAY_LEAST);
 }
 
 /* Marsaglia, "Xorshift RNGs" (2003): nobody gains by foreseeing it. */
@@ -147,7 +152,7 @@ struct linnos_lot linnos_guard_draw(struct linnos_guard *guard,
 	if (wish == LINNOS_STAY)
 		return lot;
 	lot.left = linnos_random(&guard->random) % ALL <
-		   linnos_share(guard->took[wish], wish);
+		   linnos_share(guard, wish);
 	guard->wished[wish]++;
 	guard->left[wish] += lot.left;
 	return lot;
@@ -201,7 +206,7 @@ void linnos_guard_learn(struct linnos_guard *guard, struct linnos_lot lot,
 bool linnos_guard_leaves(const struct linnos_guard *guard,
 			 enum linnos_wish wish)
 {
-	return linnos_share(guard->took[wish], wish) > ALL / 2;
+	return linnos_share(guard, wish) > ALL / 2;
 }
 
 /**
@@ -217,5 +222,5 @@ void linnos_guard_worth(const struct linnos_guard *guard, enum linnos_wish wish,
 
 	worth->stayed_us = took[0].n ? div64_u64(took[0].sum_us, took[0].n) : 0;
 	worth->left_us = took[1].n ? div64_u64(took[1].sum_us, took[1].n) : 0;
-	worth->share = linnos_share(took, wish);
+	worth->share = linnos_share(guard, wish);
 }
