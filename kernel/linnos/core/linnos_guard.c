@@ -15,7 +15,7 @@
  *
  * Who leaves also takes another drive's time, which the lot does not see: so a
  * difference of nothing is rather a reason to stay, unless home is so slow that it is
- * hardly a matter of prediction any more. Before there are answers nearly all leave:
+ * hardly a matter of prediction any more. Before there are answers nineteen in twenty leave:
  * a model that chooses has been judged by reads that it had not seen, and few reads
  * are lost by finding out.
  *
@@ -42,7 +42,7 @@
  * they have been forgotten.
  */
 #define BEGINNING 1024
-#define BEFORE 18
+#define BEFORE 14
 #define BAD_AFTER 8
 #define USUAL_AFTER (-8)
 
