@@ -20,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import TraceError
-from linnapp.files import AnyPath
+from linnapp.files import AnyPath, explain_os_error
 from linnapp.native import HISTORY, N_FEATURES, native
+from linnapp.trace.packed import shown, unpacked
 
 WRITE, COMPLETED, ERROR, REVOKED, MERGED, SPLIT, REQUEUED, ISSUED = (1 << bit for bit in range(8))
 
@@ -199,7 +200,8 @@ def trace_files(trace: AnyPath) -> list[Path]:
     Parameters
     ----------
     trace : path
-        A merged file (``blkparse -d``), one of blktrace's per-CPU files, or their base name.
+        A merged file (``blkparse -d``), which xz may have packed, one of blktrace's per-CPU
+        files, or their base name.
 
     Returns
     -------
@@ -234,7 +236,7 @@ def is_blktrace(trace: AnyPath) -> bool:
     """Whether `trace` names per-CPU files, or a file that begins as blktrace's do."""
     try:
         first = next(path for path in trace_files(trace) if path.stat().st_size)
-        with first.open("rb") as stream:
+        with unpacked(first).open("rb") as stream:
             magic = stream.read(4)
     except (TraceError, StopIteration, OSError):
         return False
@@ -322,7 +324,7 @@ class BlktraceReader:
     @property
     def size_bytes(self) -> int:
         """Bytes of all files of the trace."""
-        return sum(path.stat().st_size for path in self.paths)
+        return sum(unpacked(path).stat().st_size for path in self.paths)
 
     @property
     def stats(self) -> TraceStats:
@@ -389,7 +391,7 @@ class BlktraceReader:
     def _raise_error(self, library: ctypes.CDLL, parser: int) -> None:
         message = library.lt_error(parser)
         if message:
-            raise TraceError(message.decode(errors="replace"))
+            raise TraceError(shown(message.decode(errors="replace")))
         if self._stats and not self.device and len(self._stats.devices) > 1:
             held = ", ".join(f"{d} ({n} events)" for d, n in self._stats.devices.items())
             raise TraceError(
@@ -422,14 +424,18 @@ def merge(trace: AnyPath, target: AnyPath) -> int:
     try:
         events = int(library.lt_merge(parser, str(target).encode()))
         if events < 0:
-            raise TraceError(library.lt_error(parser).decode(errors="replace"))
+            raise TraceError(shown(library.lt_error(parser).decode(errors="replace")))
         return events
     finally:
         library.lt_close(parser)
 
 
 def _open(paths: list[Path], options: _Options) -> int:
-    names = (ctypes.c_char_p * len(paths))(*(str(path).encode() for path in paths))
+    try:
+        files = [str(unpacked(path)).encode() for path in paths]
+    except OSError as error:
+        raise explain_os_error(error, paths[0]) from error
+    names = (ctypes.c_char_p * len(paths))(*files)
     parser: int | None = _library().lt_open(names, len(paths), ctypes.byref(options))
     if not parser:
         raise MemoryError

@@ -18,6 +18,7 @@ from linnapp.errors import LinnappError, TraceError
 from linnapp.files import AnyPath, explain_os_error, replaced_file
 from linnapp.trace import blktrace, iolog, latency_log, text_trace
 from linnapp.trace.iolog import Workload
+from linnapp.trace.packed import unpacked
 from linnapp.trace.text_trace import SECTOR_BYTES, LineWriter, TextFormat
 
 ALIGNMENT_BYTES = 4096
@@ -129,7 +130,7 @@ def detect_format(path: AnyPath) -> str:
     if iolog.is_iolog(path):
         return "iolog"
     try:
-        with path.open("rb") as stream:
+        with unpacked(path).open("rb") as stream:
             head = stream.read(4096)
     except OSError as error:
         raise TraceError(str(explain_os_error(error, path))) from error

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from linnapp.errors import LinnappError, TraceError
 from linnapp.files import AnyPath, explain_os_error, replaced_file
+from linnapp.trace.packed import unpacked
 from linnapp.trace.text_trace import CHUNK_IOS, LineWriter, TextFormat, read_columns
 
 HEADER = "fio version 3 iolog"
@@ -116,9 +117,9 @@ def is_iolog(path: AnyPath) -> bool:
     """Whether the file begins as an iolog does."""
     path = Path(path)
     try:
-        with path.open("rb") as stream:
+        with unpacked(path).open("rb") as stream:
             return stream.read(len("fio version")) == b"fio version"
-    except OSError:
+    except (OSError, TraceError):
         return False
 
 
@@ -137,7 +138,7 @@ def read(
     path = Path(path)
     try:
         # Unbuffered: of a pipe no more than the header is gone when it is opened again.
-        with path.open("rb", buffering=0) as stream:
+        with unpacked(path).open("rb", buffering=0) as stream:
             header = stream.readline(100).decode(errors="replace").rstrip()
     except OSError as error:
         raise explain_os_error(error, path) from error

@@ -22,6 +22,7 @@ from linnapp.files import AnyPath
 from linnapp.trace import text_trace
 from linnapp.trace.blktrace import CHUNK_IOS, COMPLETED, ISSUED, WRITE, IoChunk, TraceStats
 from linnapp.trace.logged_drive import LoggedDrive
+from linnapp.trace.packed import unpacked
 from linnapp.trace.text_trace import SECTOR_BYTES, Columns, TextFormat
 
 
@@ -59,7 +60,7 @@ class LatencyLogReader:
     @property
     def size_bytes(self) -> int:
         """Bytes of the log."""
-        return self.trace.stat().st_size
+        return unpacked(self.trace).stat().st_size
 
     @property
     def stats(self) -> TraceStats:

@@ -17,6 +17,7 @@ from linnapp.files import AnyPath
 from linnapp.trace import conversion
 from linnapp.trace.blktrace import COLUMNS, BlktraceReader, is_blktrace, trace_files
 from linnapp.trace.latency_log import LatencyLogReader
+from linnapp.trace.packed import SUFFIX
 from linnapp.trace.table import IoTable, TableReader
 from linnapp.trace.text_trace import TextFormat
 
@@ -161,8 +162,8 @@ def digest(paths: Sequence[AnyPath]) -> str:
 
 
 def drive_of(name: str) -> str:
-    """A trace's drive: its file name without ``.blk``, ``.blktrace.N`` or the like."""
-    name = name.split(".blktrace.")[0].removesuffix(".blk")
+    """A trace's drive: its file name without ``.blk``, ``.blk.xz``, ``.blktrace.N`` or the like."""
+    name = name.removesuffix(SUFFIX).split(".blktrace.")[0].removesuffix(".blk")
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)
     return name

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from linnapp.errors import TraceError
 from linnapp.files import AnyPath
+from linnapp.trace.packed import unpacked
 
 MAGIC = b"LINNOSRL"
 
@@ -66,9 +68,9 @@ def is_replay_log(path: AnyPath) -> bool:
     """Whether a file begins as a per-I/O log does."""
     path = Path(path)
     try:
-        with path.open("rb") as file:
+        with unpacked(path).open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC
-    except OSError:
+    except (OSError, TraceError):
         return False
 
 
@@ -92,10 +94,11 @@ def read(path: AnyPath) -> NDArray[Any]:
         When the file is not such a log, or was cut short.
     """
     path = Path(path)
-    size = path.stat().st_size
+    file = unpacked(path)
+    size = file.stat().st_size
     if size < HEADER.itemsize:
         raise ValueError(f"{path}: too short for a per-I/O log ({size} bytes)")
-    header = np.fromfile(path, HEADER, 1)[0]
+    header = np.fromfile(file, HEADER, 1)[0]
     if header["magic"] != MAGIC:
         raise ValueError(f"{path}: not a per-I/O log of the replayer")
     if header["version"] != VERSION or header["record_bytes"] != RECORD.itemsize:
@@ -108,4 +111,4 @@ def read(path: AnyPath) -> NDArray[Any]:
         raise ValueError(f"{path}: cut short within a record; record it again")
     if not body:
         return np.empty(0, RECORD)
-    return np.memmap(path, RECORD, "r", HEADER.itemsize)
+    return np.memmap(file, RECORD, "r", HEADER.itemsize)

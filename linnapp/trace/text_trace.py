@@ -21,6 +21,7 @@ import numpy.typing as npt
 from linnapp.errors import LinnappError, TraceError
 from linnapp.files import AnyPath, explain_os_error
 from linnapp.native import native
+from linnapp.trace.packed import unpacked
 
 SECTOR_BYTES = 512
 
@@ -249,7 +250,7 @@ def read_columns(
     library = _library()
     description = _format_of(text_format, volume)
     try:
-        stream = path.open("rb", buffering=0)
+        stream = unpacked(path).open("rb", buffering=0)
     except OSError as error:
         raise explain_os_error(error, path) from error
     with stream:
