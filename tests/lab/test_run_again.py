@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the README has one run with `make` can be run again in the same clone."""
+"""What README and CONTRIBUTING have one run with `make` can be run again in the same clone."""
 
 from __future__ import annotations
 
@@ -44,10 +44,14 @@ ASKED = {
 }
 
 
-def test_every_target_of_the_readme_is_here() -> None:
-    readme = (ROOT / "README.md").read_text()
-    named = set(re.findall(r"(?:`|^ {4})make ([a-z][a-z0-9._-]*)", readme, re.MULTILINE))
-    assert named == RUN.keys() | ASKED.keys() | {"demo"}
+#: Run before these tests can be, or beside them.
+ALREADY = {"build", "lint", "demo"}
+
+
+def test_every_target_that_one_is_told_of_is_here() -> None:
+    told = "".join((ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md"))
+    named = set(re.findall(r"(?:`|^ {4})make ([a-z][a-z0-9._-]*)", told, re.MULTILINE))
+    assert named == RUN.keys() | ASKED.keys() | ALREADY
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""The README is short, and what it shows is what there is."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+RESULTS = (ROOT / "docs" / "results.md").read_text()
+
+
+def test_it_is_read_in_a_minute() -> None:
+    lines = README.splitlines()
+    assert len(lines) <= 130
+    assert max(map(len, lines)) <= 120
+
+
+def cells(row: str) -> list[str]:
+    return [cell.strip() for cell in row.strip("|").split("|")]
+
+
+def test_its_rows_are_those_of_the_demos_table() -> None:
+    """Which is in docs/results.md, whole."""
+    table = [cells(row) for row in RESULTS.split("\n## ")[1].splitlines() if row.startswith("| ")]
+    header, rows = table[0], {row[0]: row for row in table[1:]}
+    shown = re.findall(r"^\| [^|]*\(`([^`]+)`\) \|(.*)\|$", README, re.M)
+    assert len(shown) == 5
+    for policy, numbers in shown:
+        row = dict(zip(header, rows[policy], strict=True))
+        assert cells(numbers) == [row["mean"], row["p99"], row["extra I/O"]], policy
+
+
+def one_liners() -> list[tuple[str, str]]:
+    """Commands, and what is shown below each."""
+    section = README.split("\n## Five one-liners\n")[1].split("\n## ")[0]
+    blocks = re.findall(r"(?:^    .*\n)+", section, re.M)
+    plain = [re.sub("^    ", "", block, flags=re.M).rstrip() for block in blocks]
+    return list(zip(plain[::2], plain[1::2], strict=True))
+
+
+def test_there_are_five_of_them() -> None:
+    assert len(one_liners()) == 5
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """Where a shell finds `linnapp`."""
+    (tmp_path / "linnapp").write_text(
+        f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m linnapp "$@"\n'
+    )
+    (tmp_path / "linnapp").chmod(0o755)
+    return f"{tmp_path}:{os.environ['PATH']}"
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        pytest.param(*both, marks=pytest.mark.lab if " lab " in both[0] else ())
+        for both in one_liners()
+    ],
+    ids=lambda text: " ".join(text.split()[:3]),
+)
+def test_a_one_liner_prints_what_is_shown(command: str, shown: str, path: str) -> None:
+    ran = subprocess.run(
+        ["bash", "-c", command],
+        cwd=ROOT, check=False, capture_output=True, text=True, env={**os.environ, "PATH": path},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.rstrip().splitlines() == shown.splitlines()
