@@ -209,12 +209,13 @@ eval-%: build
 report: build ## one page with every figure and table
 	$(PYTHON) -m eval.report
 
-lint: venv ## formatting, types, kernel style
+lint: venv ## formatting, types, kernel style, links of the docs
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	clang-format --dry-run -Werror {replayer,liblinnos}/*.[ch] {replayer,liblinnos}/*/*.[ch]
 	kernel/check.sh
+	$(PYTHON) docs/check.py
 
 clean: ## remove what was built here; the cache outside the clone stays
 	rm -rf $(BUILD) $(VENV) .mypy_cache .ruff_cache .pytest_cache
