@@ -56,6 +56,22 @@ _COMMANDS = {
     "lab": ("linnapp.lab.cli:lab", "Run commands on the patched kernel with an array up."),
 }
 
+#: what --help lists together: title, an example, commands
+_GROUPS = (
+    ("Record, and look", "sudo linnapp layers -- fio job.fio",
+        ("trace", "inspect", "layers", "watch", "query")),
+    ("Workloads", "linnapp generate az-e -o work --drives 3 --duration 60",
+        ("convert", "generate")),
+    ("Models", "linnapp train --kind latency --trace traces/sdX.blk",
+        ("label", "train", "evaluate", "recalibrate", "fleet", "pack", "predict")),
+    ("Drives at work", "linnapp explain /dev/sdX --slow --last 5",
+        ("upload", "status", "top", "explain", "faults")),
+    ("Export", "linnapp dashboard grafana",
+        ("exporter", "dashboard")),
+    ("Lab, and help", "linnapp lab run -- linnapp status",
+        ("lab", "help", "completion")),
+)  # fmt: skip
+
 
 class LazyGroup(click.Group):
     """A click group that imports a command's module when the command is asked for."""
@@ -88,9 +104,14 @@ class LazyGroup(click.Group):
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, help_line) for name, (_, help_line) in _COMMANDS.items()])
+        """List the commands by what they are for, without importing them."""
+        for title, example, names in _GROUPS:
+            with formatter.section(title):
+                formatter.write_dl(
+                    # Of one width, so that the lists stand below each other.
+                    [(f"{name:{max(map(len, _COMMANDS))}}", _COMMANDS[name][1]) for name in names]
+                )
+                formatter.write_text(f"$ {example}")
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -34,8 +34,12 @@ def help_(ctx: click.Context, topic: str | None) -> None:
     else:
         command = group.get_command(parent, topic)
         if command is None:
+            import difflib
+
+            near = difflib.get_close_matches(topic, [*group.list_commands(parent), *topics], n=1)
             raise click.UsageError(
                 f"{topic!r} is neither a topic ({', '.join(topics)}) nor a command"
+                + "".join(f". Did you mean {name!r}?" for name in near)
             )
         with click.Context(command, info_name=topic, parent=parent) as about:
             click.echo(command.get_help(about))

@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from test_model_format import random_model
@@ -49,6 +50,50 @@ def test_what_is_mistyped_is_told_what_is_near() -> None:
     fails("'--trace'", "train", "--trase", "x")
     said = run("xyzzy").stderr
     assert "No such command 'xyzzy'." in said and "mean" not in said
+
+
+def test_help_of_what_is_mistyped_names_what_is_near() -> None:
+    fails("nor a command. Did you mean 'explain'?", "help", "explian")
+    fails("nor a command. Did you mean 'labelling'?", "help", "labeling")
+    assert "mean" not in run("help", "xyzzy").stderr
+
+
+def test_help_lists_each_command_in_one_group() -> None:
+    from linnapp import cli
+
+    grouped = [name for _, _, names in cli._GROUPS for name in names]
+    assert sorted(grouped) == sorted(cli._COMMANDS)
+    said = run("--help").stdout
+    for title, example, names in cli._GROUPS:
+        (section,) = (part for part in said.split("\n\n") if part.startswith(f"{title}:\n"))
+        *listed, last = (line.strip() for line in section.splitlines()[1:])
+        assert [line.split()[0] for line in listed] == list(names)
+        assert last == f"$ {example}"
+
+
+def _examples() -> list[str]:
+    from linnapp import cli
+
+    return [example for _, example, _ in cli._GROUPS]
+
+
+@pytest.mark.parametrize("example", _examples())
+def test_an_example_of_help_is_understood(example: str) -> None:
+    """Of a command of its group, with options that there are."""
+    from linnapp import cli
+
+    program, command, *arguments = example.removeprefix("sudo ").split()
+    assert program == "linnapp"
+    (names,) = (names for _, shown, names in cli._GROUPS if shown == example)
+    assert command in names
+    ctx = click.Context(cli.cli, info_name="linnapp")
+    found = cli.cli.get_command(ctx, command)
+    assert found is not None
+    while isinstance(found, click.Group):
+        inner = found.get_command(ctx, arguments.pop(0))
+        assert inner is not None
+        found = inner
+    found.make_context(command, arguments, parent=ctx)
 
 
 def test_help_imports_nothing_heavy() -> None:
