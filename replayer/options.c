@@ -249,7 +249,7 @@ static void help(void)
 		print_wrapped(introduction[i], 0, 0);
 	printf("\nPolicies (where a read goes):\n");
 	for (const struct policy *const *p = policies; *p; p++)
-		printf("  %-15s %s\n", (*p)->name, (*p)->help);
+		printf("  %-18s %s\n", (*p)->name, (*p)->help);
 	for (unsigned int i = 0; i < N_ROWS; i++)
 		print_row(&option_rows[i]);
 	printf("\n"

@@ -9,6 +9,7 @@ const struct policy *const policies[] = {
 	&policy_clone,
 	&policy_random,
 	&policy_shortest_queue,
+	&policy_shortest_queue_h95,
 	&policy_hedge,
 	&policy_hedge_ip,
 	&policy_heuristic,
