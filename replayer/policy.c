@@ -10,6 +10,8 @@ const struct policy *const policies[] = {
 	&policy_random,
 	&policy_shortest_queue,
 	&policy_shortest_queue_h95,
+	&policy_prequal,
+	&policy_c3,
 	&policy_hedge,
 	&policy_hedge_ip,
 	&policy_heuristic,

@@ -271,9 +271,11 @@ def test_linnos_without_a_model_is_refused_with_the_remedy(boot, tmp_path: Path)
     assert not (tmp_path / "o.json").exists()
 
 
-@pytest.mark.parametrize(
-    "policy", ["baseline", "clone", "hedge", "random", "shortest-queue", "shortest-queue-h95"]
-)
+PLAIN = ("baseline", "clone", "hedge", "random")
+BY_COUNTERS = ("shortest-queue", "shortest-queue-h95", "prequal", "c3")
+
+
+@pytest.mark.parametrize("policy", [*PLAIN, *BY_COUNTERS])
 def test_a_drive_failing_mid_run_loses_no_read(boot, tmp_path: Path, policy: str) -> None:
     """null_blk's bad blocks make one drive of three answer every I/O with an error."""
     traces = write_traces(tmp_path, 8000, 250, 0.8)

@@ -44,6 +44,8 @@ POLICIES = {
     "random": (),
     "shortest-queue": (),
     "shortest-queue-h95": ("--hedge-us", "1"),
+    "prequal": (),
+    "c3": (),
     "hedge": ("--hedge-us", "1"),
     "hedge-ip": ("--hedge-us", "50"),
     "heuristic": ("--heuristic-queue", "4"),
