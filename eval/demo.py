@@ -53,7 +53,7 @@ class Row(NamedTuple):
     @property
     def hedges(self) -> bool:
         """Whether it wants to know after how long to hedge."""
-        return self.policy.startswith("hedge") or self.policy in ("linnos-hl", "lowest-h95")
+        return self.policy.startswith("hedge") or self.policy.endswith(("-hl", "-h95"))
 
 
 #: Rivals as published and as one would run them, then LinnOS likewise, what goes beyond it, and the
@@ -62,6 +62,10 @@ ROWS = (
     Row("baseline"),
     Row("clone"),
     Row("shortest-queue"),
+    Row("shortest-queue-h95"),
+    Row("shortest-queue-h95", capped=True),
+    Row("prequal"),
+    Row("c3"),
     Row("hedge"),
     Row("hedge", capped=True),
     Row("heuristic-adv"),

@@ -268,7 +268,7 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
         return tuple(
             (
                 fact["trace"], slowness, _learnt_from(fact),
-                *(_told(runs[name]) for name in names),
+                *(_told(runs.get(name)) for name in names),
             )
             for fact, slowness, runs in _each(data)
         )  # fmt: skip
@@ -295,7 +295,9 @@ def _learnt_from(fact: dict[str, Any]) -> str:
     )
 
 
-def _told(run_: dict[str, Any]) -> str:
+def _told(run_: dict[str, Any] | None) -> str:
+    if run_ is None:
+        return "-"
     p99 = "-" if run_["p99_us"] is None else f"{run_['p99_us']:.0f}"
     return f"{run_['mean_us']:.0f} / {p99}"
 
