@@ -122,6 +122,9 @@ const struct option_row option_rows[] = {
 	     "lowest: a model of latencies for each drive, by `linnapp train --kind latency`"),
 	LIST("hedge-table", "F[,F]", hedge_tables, n_hedge_tables, "hedge_table",
 	     "lowest-p99: when to hedge, for each drive; training writes it beside the model"),
+	LIST("heimdall-network", "F[,F]", heimdall_networks, n_heimdall_networks,
+	     "heimdall_network",
+	     "heimdall: a network for each drive, by `python -m eval.heimdall`"),
 	WHOLE("home-margin", "P", home_margin, 0, 100, 25, "home_margin",
 	      "lowest: a read leaves its home drive for a prediction more than P percent lower "
 	      "(25)"),

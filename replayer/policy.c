@@ -12,6 +12,7 @@ const struct policy *const policies[] = {
 	&policy_shortest_queue_h95,
 	&policy_prequal,
 	&policy_c3,
+	&policy_heimdall,
 	&policy_hedge,
 	&policy_hedge_ip,
 	&policy_heuristic,

@@ -21,7 +21,8 @@ void attempt_send(struct replay *r, struct io *io, unsigned int drive, unsigned 
 	sent_to = drive;
 }
 
-static struct replay *replay_under(const struct policy *policy)
+/* Its setup is still to come. */
+static struct replay *replay_before(const struct policy *policy)
 {
 	struct replay *r = calloc(1, sizeof(*r));
 
@@ -29,6 +30,13 @@ static struct replay *replay_under(const struct policy *policy)
 	r->o.policy = policy;
 	/* No drive was heard of for a second. */
 	r->ring.now_ns = 1000000000;
+	return r;
+}
+
+static inline struct replay *replay_under(const struct policy *policy)
+{
+	struct replay *r = replay_before(policy);
+
 	policy->setup(r);
 	return r;
 }
