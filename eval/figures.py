@@ -28,6 +28,7 @@ POLICY_STYLE: dict[str, dict[str, Any]] = {
     "shortest-queue-h95, 5% cap": {"color": "#17becf", "linestyle": ":"},
     "prequal": {"color": "#7f3c8d"},
     "c3": {"color": "#9c6644", "linestyle": "--"},
+    "heimdall": {"color": "#2f4b7c", "linestyle": "--"},
     "hedge": {"color": "#e69f00"},
     "hedge, 5% cap": {"color": "#e69f00", "linestyle": ":"},
     "hedge-ip": {"color": "#f0c060", "linestyle": "--"},
