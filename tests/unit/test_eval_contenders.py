@@ -41,6 +41,7 @@ def test_rivals_are_neither_ours_nor_bounds() -> None:
     rivals = contenders.rivals((*contenders.NAMES, contenders.LEARNT, "home"))
     assert {"baseline", "clone", "shortest-queue", "hedge, 5% cap", "heuristic-adv"} <= set(rivals)
     assert {"shortest-queue-h95", "shortest-queue-h95, 5% cap", "prequal", "c3"} <= set(rivals)
+    assert "heimdall" in rivals
     assert not {"oracle", "verdict", "learnt", "linnos", "linnos-hl, 5% cap", "home"} & set(rivals)
     assert set(contenders.ours(contenders.NAMES)) == {
         "linnos", "linnos-hl", "linnos-hl, 5% cap", "linnos-h99", "lowest", "lowest-h95, 5% cap",
