@@ -144,7 +144,7 @@ static void ask(int k)
 	memset(&drive, again ? 0xff : 0, sizeof(drive));
 	drive.fd = k;
 	leave_on_stack();
-	answer = blk_linnos_ask(&bdevs[k], 4096, sim_now_ns, look,
+	answer = blk_linnos_ask(&bdevs[k], LINNOS_ANYWHERE, 4096, sim_now_ns, look,
 				in_full ? &drive : NULL);
 	tell("an answer", &answer, sizeof(answer));
 	if (in_full)

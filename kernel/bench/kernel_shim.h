@@ -268,6 +268,7 @@ struct gendisk {
 
 struct block_device {
 	struct gendisk *bd_disk;
+	sector_t bd_start_sect;
 };
 
 struct bio {

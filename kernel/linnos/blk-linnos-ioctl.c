@@ -49,9 +49,13 @@ static unsigned long linnos_ask_drives(const struct fd *files,
 
 	for (i = 0; i < ask->n_drives; i++) {
 		struct file *file = fd_file(files[i]);
+		sector_t sector = LINNOS_ANYWHERE;
 
+		if (ask->flags & BLK_EXPECT_AT)
+			sector = (sector_t)drives[i].page
+				 << (12 - SECTOR_SHIFT);
 		answers[i] = blk_linnos_ask(I_BDEV(file->f_mapping->host),
-					    ask->bytes, now_ns, look,
+					    sector, ask->bytes, now_ns, look,
 					    &drives[i]);
 		/* it is promised this read: do not have others looked at */
 		if (answers[i] == BLK_LINNOS_PROBE)
@@ -74,8 +78,8 @@ int blk_linnos_ioctl(bool may_read, struct blk_expect __user *user)
 		return -EBADF;
 	if (copy_from_user(&ask, user, sizeof(ask)))
 		return -EFAULT;
-	if (ask.flags & ~BLK_EXPECT_LOOK || !ask.bytes || !ask.n_drives ||
-	    ask.n_drives > BLK_EXPECT_DRIVES_MAX)
+	if (ask.flags & ~(BLK_EXPECT_LOOK | BLK_EXPECT_AT) || !ask.bytes ||
+	    !ask.n_drives || ask.n_drives > BLK_EXPECT_DRIVES_MAX)
 		return -EINVAL;
 	bytes = ask.n_drives * sizeof(*drives);
 	if (copy_from_user(drives, user->drives, bytes))

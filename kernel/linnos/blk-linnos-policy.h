@@ -164,7 +164,7 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode);
 void linnos_set_watching(struct blk_linnos *linnos);
 u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat);
 bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns);
-enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos,
+enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
 				       unsigned int bytes, u64 now_ns,
 				       bool look,
 				       struct blk_expect_drive *drive);

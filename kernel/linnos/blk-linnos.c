@@ -226,9 +226,15 @@ static u32 linnos_request_pages_max(const struct blk_linnos *linnos)
 		   LINNOS_IO_PAGES_MAX;
 }
 
+/* Of a place on the disk, not on a partition. */
+static u8 linnos_region_at(sector_t sector)
+{
+	return linnos_region_of((u64)sector << SECTOR_SHIFT);
+}
+
 /* Predict a read of so many bytes. Changes nothing. */
-static void linnos_predict_read(struct blk_linnos *linnos, unsigned int bytes,
-				u64 now_ns, bool traced,
+static void linnos_predict_read(struct blk_linnos *linnos, u8 region,
+				unsigned int bytes, u64 now_ns, bool traced,
 				struct linnos_found *found)
 {
 	u32 most_pages = linnos_request_pages_max(linnos);
@@ -239,6 +245,7 @@ static void linnos_predict_read(struct blk_linnos *linnos, unsigned int bytes,
 	view->pages = linnos_pages_of(bytes);
 	view->size = linnos_size_order(view->pages);
 	linnos_see_load(&linnos->drive, &view->load);
+	view->in_region = linnos_see_region(&linnos->drive, region);
 	linnos_history_copy(linnos, view->size, view->past);
 	found->size = linnos_size_order(min(view->pages, most_pages));
 	found->rules = linnos_rules_of(linnos);
@@ -308,8 +315,9 @@ static enum blk_linnos_expected linnos_ask_peer(struct blk_linnos *peer,
 	found->reason = LINNOS_NO_MODEL;
 	/* a dying disk answers nothing any more */
 	if (linnos_is_on(peer) && !test_bit(GD_DEAD, &peer->disk->state))
-		linnos_predict_read(peer, bio->bi_iter.bi_size, now_ns, false,
-				    found);
+		linnos_predict_read(peer,
+				    linnos_region_at(bio->bi_iter.bi_sector),
+				    bio->bi_iter.bi_size, now_ns, false, found);
 	if (!found->n_features || linnos_is_unknown(found))
 		return BLK_LINNOS_UNKNOWN;
 	return linnos_expected_us(found, 0);
@@ -411,7 +419,8 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	bool slow, admit;
 	u32 gain_us = 0;
 
-	linnos_predict_read(linnos, bio->bi_iter.bi_size, now_ns,
+	linnos_predict_read(linnos, linnos_region_at(bio->bi_iter.bi_sector),
+			    bio->bi_iter.bi_size, now_ns,
 			    trace_linnos_decision_enabled(), &found);
 	look = &linnos->drive.look[found.size];
 	reason = found.reason;
@@ -503,7 +512,7 @@ linnos_answer_sender(struct blk_linnos *linnos,
 }
 
 /* blk_linnos_ask() of a policy that is on. */
-enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos,
+enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
 				       unsigned int bytes, u64 now_ns,
 				       bool look,
 				       struct blk_expect_drive *drive)
@@ -511,7 +520,7 @@ enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos,
 	enum blk_linnos_expected expected = BLK_LINNOS_FAST;
 	struct linnos_found found __uninitialized;
 
-	linnos_predict_read(linnos, bytes, now_ns, false, &found);
+	linnos_predict_read(linnos, region, bytes, now_ns, false, &found);
 	if (linnos_is_unknown(&found))
 		expected = BLK_LINNOS_UNKNOWN;
 	else if (!look)
@@ -569,6 +578,7 @@ blk_status_t blk_linnos_decide(struct bio *bio)
 /**
  * blk_linnos_ask() - blk_linnos_expect() for one who wants to know more
  * @bdev: the drive, or a part of it, held open by the caller
+ * @sector: where on @bdev the read begins, or %LINNOS_ANYWHERE
  * @bytes: the size of the read
  * @now_ns: the time, the same for all drives that may serve it
  * @look: no read will follow: nothing is promised or counted
@@ -578,20 +588,24 @@ blk_status_t blk_linnos_decide(struct bio *bio)
  * Return: what blk_linnos_expect() returns; with @look no BLK_LINNOS_PROBE.
  */
 enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
-					unsigned int bytes, u64 now_ns,
-					bool look,
+					sector_t sector, unsigned int bytes,
+					u64 now_ns, bool look,
 					struct blk_expect_drive *drive)
 {
 	struct blk_linnos *linnos = bdev->bd_disk->linnos;
 	enum blk_expect_known known = BLK_EXPECT_OFF;
+	u8 region = LINNOS_REGION_UNKNOWN;
 
+	if (sector != LINNOS_ANYWHERE)
+		region = linnos_region_at(bdev->bd_start_sect + sector);
 	/* md sees to it itself that it asks no drive that is gone */
 	if (drive && test_bit(GD_DEAD, &bdev->bd_disk->state))
 		known = BLK_EXPECT_GONE;
 	else if (!linnos)
 		known = BLK_EXPECT_NO_POLICY; /* as of a stacked driver */
 	else if (linnos_is_on(linnos))
-		return linnos_expect(linnos, bytes, now_ns, look, drive);
+		return linnos_expect(linnos, region, bytes, now_ns, look,
+				     drive);
 	if (drive) {
 		drive->known = known;
 		drive->flags = 0;
@@ -604,6 +618,7 @@ enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
 /**
  * blk_linnos_expect() - what would a drive do with a read now?
  * @bdev: the drive, or a part of it, held open by the caller
+ * @sector: where on @bdev the read begins
  * @bytes: the size of the read
  *
  * For those who have the same data on several drives, to be asked of each right
@@ -615,9 +630,9 @@ enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
  * Return: see enum blk_linnos_expected.
  */
 enum blk_linnos_expected blk_linnos_expect(struct block_device *bdev,
-					   unsigned int bytes)
+					   sector_t sector, unsigned int bytes)
 {
-	return blk_linnos_ask(bdev, bytes, ktime_get_ns(), false, NULL);
+	return blk_linnos_ask(bdev, sector, bytes, ktime_get_ns(), false, NULL);
 }
 EXPORT_SYMBOL_GPL(blk_linnos_expect);
 
@@ -646,6 +661,7 @@ static void blk_linnos_track(struct rq_qos *rqos, struct request *rq,
 			now_ns = ktime_get_ns();
 	}
 	linnos_io_begin(&linnos->drive, linnos_io_of(rq),
+			linnos_region_at(bio->bi_iter.bi_sector),
 			linnos_pages_of(bio->bi_iter.bi_size), flags, now_ns);
 }
 

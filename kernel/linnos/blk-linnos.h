@@ -22,10 +22,13 @@ static inline bool blk_linnos_enabled(void)
 	return static_branch_unlikely(&blk_linnos_key);
 }
 
+/* Of a read of which nobody says where it begins. */
+#define LINNOS_ANYWHERE (~(sector_t)0)
+
 blk_status_t blk_linnos_decide(struct bio *bio);
 enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
-					unsigned int bytes, u64 now_ns,
-					bool look,
+					sector_t sector, unsigned int bytes,
+					u64 now_ns, bool look,
 					struct blk_expect_drive *drive);
 int blk_linnos_ioctl(bool may_read, struct blk_expect __user *user);
 int blk_linnos_register(struct gendisk *disk);

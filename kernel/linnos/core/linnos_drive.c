@@ -19,6 +19,20 @@ void linnos_see_load(const struct linnos_drive *drive, struct linnos_load *load)
 	linnos_load_of(linnos_read64(&drive->load), load);
 }
 
+/**
+ * linnos_see_region() - how many reads are in flight there?
+ * @drive: the drive
+ * @region: linnos_region_of() a read, or %LINNOS_REGION_UNKNOWN
+ *
+ * Return: how many, or %LINNOS_LATENCY_CAP.
+ */
+u32 linnos_see_region(const struct linnos_drive *drive, u8 region)
+{
+	if (unlikely(region == LINNOS_REGION_UNKNOWN))
+		return LINNOS_LATENCY_CAP;
+	return linnos_read(&drive->in_region[region]);
+}
+
 static s64 linnos_load_pages(const struct linnos_io *io, u32 pages)
 {
 	return (s64)pages * (io->flags & LINNOS_IO_READ ?
@@ -62,8 +76,12 @@ static void linnos_read_begins(struct linnos_drive *drive, struct linnos_io *io,
 	u64 since_ns = READ_ONCE(look->since_ns);
 
 	/* pairs with linnos_set_watching() of who uses it: nothing to order */
-	if (READ_ONCE(drive->watching))
+	if (READ_ONCE(drive->watching)) {
 		io->place = linnos_place_take(&drive->places, now_ns);
+		linnos_add(&drive->in_region[io->region], 1);
+	} else {
+		io->region = LINNOS_REGION_UNKNOWN;
+	}
 	if (unlikely(io->flags & LINNOS_IO_SIZE))
 		linnos_add(&look->in_flight, 1);
 	if (unlikely(io->flags & LINNOS_IO_SLOW))
@@ -74,17 +92,19 @@ static void linnos_read_begins(struct linnos_drive *drive, struct linnos_io *io,
 }
 
 /*
- * An I/O is in flight from now on. @flags: LINNOS_IO_READ or 0, and what was decided;
- * @now_ns: of a write nobody wants to know.
+ * An I/O is in flight from now on. @region: linnos_region_of() a read;
+ * @flags: LINNOS_IO_READ or 0, and what was decided; @now_ns: of a write nobody wants
+ * to know, nor its region.
  */
 void linnos_io_begin(struct linnos_drive *drive, struct linnos_io *io,
-		     u32 pages, u8 flags, u64 now_ns)
+		     u8 region, u32 pages, u8 flags, u64 now_ns)
 {
 	struct linnos_load load;
 	u32 pending;
 	s64 what;
 
-	*io = (struct linnos_io){ .flags = flags | LINNOS_IO_COUNTED };
+	*io = (struct linnos_io){ .flags = flags | LINNOS_IO_COUNTED,
+				  .region = region };
 	io->pages = pages < LINNOS_IO_PAGES_MAX ? pages : LINNOS_IO_PAGES_MAX;
 	what = linnos_load_pages(io, io->pages);
 	if (flags & LINNOS_IO_READ) {
@@ -122,6 +142,8 @@ static void linnos_count_out(struct linnos_drive *drive, struct linnos_io *io)
 	(void)linnos_add_return64(&drive->load, -what);
 	if (!(io->flags & LINNOS_IO_READ))
 		return;
+	if (io->region != LINNOS_REGION_UNKNOWN)
+		linnos_add(&drive->in_region[io->region], -1);
 	if (io->place)
 		linnos_place_leave(&drive->places, io->place);
 	if (unlikely(io->flags & LINNOS_IO_SIZE))
@@ -320,4 +342,5 @@ void linnos_view_features(const struct linnos_places *places,
 	/* the history has its last read at the end, a model at the beginning */
 	for (i = LINNOS_HISTORY - 1; i >= 0; i--, past += LINNOS_N_PAST)
 		linnos_past_features(&view->past[i], view->now_ns, past);
+	features[LINNOS_IN_REGION] = view->in_region;
 }

@@ -41,6 +41,24 @@ struct linnos_load {
 	u32 write_pages;
 };
 
+/*
+ * Reads of the same pages, or of one die of flash, wait for each other while others
+ * pass. Which address is on which die only the drive knows, but it spreads addresses
+ * by its own pages: so reads in flight are also counted by 8 KiB of address, modulo
+ * 512 KiB. It does not matter where an address starts from, as long as whoever asks
+ * and whoever counts differ by whole regions. A read that spans several is counted in
+ * its first. Writes are not: a drive buffers them, and programs them where it likes.
+ */
+#define LINNOS_REGIONS 64
+#define LINNOS_REGION_BYTES_LOG2 13
+/* Whoever asks did not say where; or a read is not counted by region. */
+#define LINNOS_REGION_UNKNOWN 0xff
+
+static inline u8 linnos_region_of(u64 offset_bytes)
+{
+	return offset_bytes >> LINNOS_REGION_BYTES_LOG2 & (LINNOS_REGIONS - 1);
+}
+
 /* No more pages are counted of one I/O, nor remembered as pending. */
 #define LINNOS_IO_PAGES_MAX 0xffff
 
@@ -62,6 +80,7 @@ struct linnos_io {
 	u16 pending; /* pages pending when it was counted, its own among them */
 	u8 place; /* of a read in struct linnos_places; 0: none */
 	u8 flags;
+	u8 region; /* of a read, where it is counted */
 };
 
 /* A read that the drive has answered. */
@@ -111,11 +130,12 @@ struct linnos_rules {
 	u64 late_us;
 };
 
-/* A drive; @load: see %LINNOS_LOAD_READ; @watching: places are taken. */
+/* A drive; @load: see %LINNOS_LOAD_READ; @watching: places and @in_region are kept. */
 struct linnos_drive {
 	linnos_atomic64_t load __linnos_cacheline;
 	bool watching;
 	struct linnos_places places;
+	linnos_atomic_t in_region[LINNOS_REGIONS];
 	struct linnos_look look[LINNOS_SIZES];
 	struct linnos_history history __linnos_cacheline;
 };
@@ -126,6 +146,7 @@ struct linnos_view {
 	u32 pages;
 	u32 size;
 	struct linnos_load load;
+	u32 in_region;
 	struct linnos_ended past[LINNOS_HISTORY];
 };
 
@@ -145,9 +166,10 @@ static inline u32 linnos_pages_of(u64 bytes)
 void linnos_drive_forget(struct linnos_drive *drive, u64 now_ns);
 void linnos_see_load(const struct linnos_drive *drive,
 		     struct linnos_load *load);
+u32 linnos_see_region(const struct linnos_drive *drive, u8 region);
 
 void linnos_io_begin(struct linnos_drive *drive, struct linnos_io *io,
-		     u32 pages, u8 flags, u64 now_ns);
+		     u8 region, u32 pages, u8 flags, u64 now_ns);
 void linnos_io_grow(struct linnos_drive *drive, struct linnos_io *io,
 		    u32 pages);
 void linnos_io_join(struct linnos_drive *drive, struct linnos_io *io,

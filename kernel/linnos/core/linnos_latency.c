@@ -40,15 +40,17 @@ static const u8 linnos_shape[AT_OVERDUE_US - AT_SHAPE] = {
 enum linnos_model_error linnos_latency_check_header(const void *file,
 						    size_t bytes)
 {
-	u32 n_trees, overdue_us, base;
+	u32 n_features, n_trees, overdue_us, base;
 	enum linnos_model_error error;
 	const u8 *p = file;
 
 	error = linnos_file_check_start(p, bytes, LINNOS_LATENCY_VERSION);
 	if (error)
 		return error;
+	n_features = linnos_get_u16(p + AT_N_FEATURES);
 	n_trees = linnos_get_u16(p + AT_N_TREES);
-	if (linnos_get_u16(p + AT_N_FEATURES) != LINNOS_N_FEATURES ||
+	if (n_features < LINNOS_N_FEATURES_MIN ||
+	    n_features > LINNOS_N_FEATURES ||
 	    memcmp(p + AT_SHAPE, linnos_shape, SHAPE_BYTES) ||
 	    n_trees > LINNOS_TREES_MAX)
 		return LINNOS_MODEL_SHAPE;
@@ -107,6 +109,7 @@ enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
 	model->refuse_us = linnos_get_u32(p + AT_REFUSE_US);
 	model->overdue_us = linnos_get_u32(p + AT_OVERDUE_US);
 	model->base = (s32)linnos_get_u32(p + AT_BASE);
+	model->n_features = linnos_get_u16(p + AT_N_FEATURES);
 	model->n_trees = linnos_get_u16(p + AT_N_TREES);
 
 	p += LINNOS_FILE_HEADER;
@@ -114,7 +117,7 @@ enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
 	for (tree = model->trees; tree < end; tree++) {
 		tree->split[0] = 0; /* there is none */
 		for (i = 1; i < LINNOS_TREE_LEAVES; i++, p += 4) {
-			if (p[3] >= LINNOS_N_FEATURES)
+			if (p[3] >= model->n_features)
 				return LINNOS_MODEL_SPLIT;
 			tree->split[i] = linnos_split_turned(linnos_get_u32(p),
 							     FEATURE_BITS);
@@ -136,7 +139,7 @@ size_t linnos_latency_store(const struct linnos_latency *model, void *file)
 	u32 i;
 
 	p = linnos_file_start(h, LINNOS_LATENCY_VERSION, bytes, model->id);
-	linnos_put_u16(h + AT_N_FEATURES, LINNOS_N_FEATURES);
+	linnos_put_u16(h + AT_N_FEATURES, model->n_features);
 	linnos_put_u16(h + AT_N_TREES, model->n_trees);
 	memcpy(h + AT_SHAPE, linnos_shape, sizeof(linnos_shape));
 	linnos_put_u32(h + AT_OVERDUE_US, model->overdue_us);

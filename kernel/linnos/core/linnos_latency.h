@@ -16,7 +16,8 @@
 
 /*
  * Features, all at most %LINNOS_LATENCY_CAP; docs/formats.md defines them. Those
- * of the last four reads stand together, the read that completed last first.
+ * of the last four reads stand together, the read that completed last first; what
+ * came later stands behind them.
  */
 enum linnos_latency_feature {
 	LINNOS_OWN_PAGES,
@@ -36,7 +37,10 @@ enum linnos_latency_past {
 	LINNOS_N_PAST,
 };
 
-#define LINNOS_N_FEATURES (LINNOS_PAST + LINNOS_HISTORY * LINNOS_N_PAST)
+#define LINNOS_IN_REGION (LINNOS_PAST + LINNOS_HISTORY * LINNOS_N_PAST)
+#define LINNOS_N_FEATURES (LINNOS_IN_REGION + 1)
+/* A model may know only the first ones: those trained before there were more do. */
+#define LINNOS_N_FEATURES_MIN LINNOS_IN_REGION
 
 /* 16.8 s in us; what has never been is as old. */
 #define LINNOS_LATENCY_CAP 0xffffff
@@ -84,6 +88,7 @@ struct linnos_latency {
 	u32 refuse_us; /* one predicted to be slower than this is refused */
 	u32 overdue_us; /* a read in flight for longer is overdue */
 	s32 base; /* what the leaves are added to */
+	u32 n_features; /* as many as it knows, from the first on */
 	u32 n_trees; /* 0: it is the mean of the last latencies */
 	struct linnos_tree trees[];
 };

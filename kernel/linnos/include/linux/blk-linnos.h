@@ -54,10 +54,11 @@ enum blk_linnos_expected {
 
 #ifdef CONFIG_BLK_LINNOS
 enum blk_linnos_expected blk_linnos_expect(struct block_device *bdev,
-					   unsigned int bytes);
+					   sector_t sector, unsigned int bytes);
 #else
 static inline enum blk_linnos_expected
-blk_linnos_expect(struct block_device *bdev, unsigned int bytes)
+blk_linnos_expect(struct block_device *bdev, sector_t sector,
+		  unsigned int bytes)
 {
 	return BLK_LINNOS_UNKNOWN;
 }
