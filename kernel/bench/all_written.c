@@ -189,12 +189,12 @@ static void make_drives(void)
 	}
 	disks[0]->linnos->model = NULL;
 	for (k = 2; k < DRIVES; k++) {
-		struct linnos_peers *peers = kzalloc(sizeof(*peers), GFP_KERNEL);
+		struct blk_linnos *linnos = disks[k]->linnos;
 
-		peers->at[0] = disks[(k + 1) % DRIVES]->linnos;
-		peers->at[1] = disks[1]->linnos;
-		peers->at[2] = disks[5 - k]->linnos;
-		disks[k]->linnos->peers = peers;
+		linnos->peers[0] = disks[(k + 1) % DRIVES]->linnos;
+		linnos->peers[1] = disks[1]->linnos;
+		linnos->peers[2] = disks[5 - k]->linnos;
+		linnos->has_peers = true;
 	}
 }
 

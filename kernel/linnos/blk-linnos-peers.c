@@ -9,14 +9,12 @@
  * Nobody holds a reference of a peer: a disk that is removed goes, whoever names it.
  * That is safe, for
  *
- *  - only drives in linnos_drives can be named, and that list and all arrays of peers
- *    change under linnos_peers_lock;
- *  - whoever decides uses an array and the drives in it within one RCU read-side
- *    section;
- *  - whoever takes a drive out of an array, or an array away, waits for these sections
- *    before the lock is released;
- *  - a drive that goes takes itself out of all arrays before anything of it is taken
- *    down. That leaves holes, for it must not need memory.
+ *  - only drives in linnos_drives can be named, and that list and all peers change
+ *    under linnos_peers_lock;
+ *  - whoever decides looks at peers within an RCU read-side section;
+ *  - whoever takes a peer away waits for these sections before the lock is released;
+ *  - a drive that goes takes itself out of all others' peers before anything of it is
+ *    taken down.
  *
  * The lock is a leaf, and nothing is allocated under it. It is taken with the active
  * reference of a file "peers" held, and by a disk that goes after kobject_del(), which
@@ -35,18 +33,22 @@
 static DEFINE_MUTEX(linnos_peers_lock);
 static LIST_HEAD(linnos_drives);
 
-#define linnos_locked(p) \
-	rcu_dereference_protected(p, lockdep_is_held(&linnos_peers_lock))
-
-/* Return: the old ones, which nobody looks at any more. */
-static struct linnos_peers *linnos_replace_peers(struct blk_linnos *linnos,
-						 struct linnos_peers *peers)
+static struct blk_linnos *linnos_peer(struct blk_linnos *linnos, int i)
 {
-	peers = rcu_replace_pointer(linnos->peers, peers,
-				    lockdep_is_held(&linnos_peers_lock));
-	if (peers)
-		synchronize_rcu();
-	return peers;
+	return rcu_dereference_protected(linnos->peers[i],
+					 lockdep_is_held(&linnos_peers_lock));
+}
+
+/* Nobody looks at the old ones when this returns. */
+static void linnos_assign_peers(struct blk_linnos *linnos,
+				struct blk_linnos **peers, int n)
+{
+	int i;
+
+	for (i = 0; i < LINNOS_PEERS_MAX; i++)
+		rcu_assign_pointer(linnos->peers[i], i < n ? peers[i] : NULL);
+	WRITE_ONCE(linnos->has_peers, n);
+	synchronize_rcu();
 }
 
 static struct blk_linnos *linnos_find_drive(const char *name)
@@ -71,15 +73,14 @@ void linnos_join(struct blk_linnos *linnos)
 static bool linnos_take_out(struct blk_linnos *linnos,
 			    const struct blk_linnos *gone)
 {
-	struct linnos_peers *peers = linnos_locked(linnos->peers);
 	bool found = false, others = false;
 	struct blk_linnos *peer;
 	int i;
 
-	for (i = 0; peers && i < LINNOS_PEERS_MAX; i++) {
-		peer = linnos_locked(peers->at[i]);
+	for (i = 0; i < LINNOS_PEERS_MAX; i++) {
+		peer = linnos_peer(linnos, i);
 		if (peer == gone) {
-			rcu_assign_pointer(peers->at[i], NULL);
+			rcu_assign_pointer(linnos->peers[i], NULL);
 			found = true;
 		} else if (peer) {
 			others = true;
@@ -98,24 +99,21 @@ static bool linnos_take_out(struct blk_linnos *linnos,
  */
 void linnos_leave(struct blk_linnos *linnos)
 {
-	struct linnos_peers *own;
 	struct blk_linnos *other;
-	bool named = false;
+	bool wait = linnos->has_peers;
 
 	mutex_lock(&linnos_peers_lock);
 	list_del_init(&linnos->drives);
 	list_for_each_entry(other, &linnos_drives, drives)
-		named |= linnos_take_out(other, linnos);
-	own = linnos_replace_peers(linnos, NULL);
-	if (named && !own)
-		synchronize_rcu();
+		wait |= linnos_take_out(other, linnos);
+	if (wait)
+		linnos_assign_peers(linnos, NULL, 0);
 	mutex_unlock(&linnos_peers_lock);
-	kfree(own);
 }
 
-/* Make a drive the @n-th of @peers. */
+/* Add a drive to @peers, of which there are @n. */
 static int linnos_name_peer(struct blk_linnos *linnos,
-			    struct linnos_peers *peers, int n, const char *name,
+			    struct blk_linnos **peers, int n, const char *name,
 			    const char **why)
 {
 	struct blk_linnos *peer = linnos_find_drive(name);
@@ -129,12 +127,12 @@ static int linnos_name_peer(struct blk_linnos *linnos,
 		return -EINVAL;
 	*why = "it is named twice";
 	for (i = 0; i < n; i++)
-		if (linnos_locked(peers->at[i]) == peer)
+		if (peers[i] == peer)
 			return -EEXIST;
 	*why = "there are too many";
 	if (n == LINNOS_PEERS_MAX)
 		return -E2BIG;
-	rcu_assign_pointer(peers->at[n], peer);
+	peers[n] = peer;
 	return 0;
 }
 
@@ -144,16 +142,14 @@ static int linnos_name_peer(struct blk_linnos *linnos,
  */
 int linnos_set_peers(struct blk_linnos *linnos, const char *names)
 {
-	struct linnos_peers *peers = kzalloc(sizeof(*peers), GFP_KERNEL);
+	struct blk_linnos *peers[LINNOS_PEERS_MAX];
 	char *copy = kstrdup(names, GFP_KERNEL);
 	char *rest = copy, *name;
 	int n = 0, ret = 0;
 	const char *why;
 
-	if (!peers || !copy) {
-		ret = -ENOMEM;
-		goto out;
-	}
+	if (!copy)
+		return -ENOMEM;
 	mutex_lock(&linnos_peers_lock);
 	while (!ret && (name = strsep(&rest, " \t\n"))) {
 		if (!*name)
@@ -164,30 +160,22 @@ int linnos_set_peers(struct blk_linnos *linnos, const char *names)
 				linnos->disk->disk_name, DISK_NAME_LEN, name,
 				why);
 	}
-	if (!n) {
-		kfree(peers);
-		peers = NULL;
-	}
 	if (!ret)
-		peers = linnos_replace_peers(linnos, peers);
+		linnos_assign_peers(linnos, peers, n);
 	mutex_unlock(&linnos_peers_lock);
-out:
-	kfree(peers);
 	kfree(copy);
 	return ret;
 }
 
 ssize_t linnos_show_peers(struct blk_linnos *linnos, char *page)
 {
-	struct linnos_peers *peers;
 	struct blk_linnos *peer;
 	ssize_t bytes = 0;
 	int i;
 
 	mutex_lock(&linnos_peers_lock);
-	peers = linnos_locked(linnos->peers);
-	for (i = 0; peers && i < LINNOS_PEERS_MAX; i++) {
-		peer = linnos_locked(peers->at[i]);
+	for (i = 0; i < LINNOS_PEERS_MAX; i++) {
+		peer = linnos_peer(linnos, i);
 		if (peer)
 			bytes += sysfs_emit_at(page, bytes, "%s%s",
 					       bytes ? " " : "",

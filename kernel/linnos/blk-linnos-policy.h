@@ -101,11 +101,6 @@ struct linnos_active_model {
 /* As many replicas as anybody has of his data, beside the drive's own. */
 #define LINNOS_PEERS_MAX 7
 
-/* Drives with the same data; NULL where there is none, or where it has gone. */
-struct linnos_peers {
-	struct blk_linnos __rcu *at[LINNOS_PEERS_MAX];
-};
-
 /* A model file on its way in, chunk by chunk. */
 struct linnos_upload {
 	const void *writer; /* identity only, never dereferenced */
@@ -126,7 +121,7 @@ struct blk_linnos {
 	u32 stall_us;
 	u32 failover_us;
 	u64 stall_since_ns; /* when stall_us was set */
-	struct linnos_peers __rcu *peers; /* or NULL if none were named */
+	bool has_peers; /* were named; none may be there any more */
 
 	struct linnos_drive drive;
 	raw_spinlock_t history_lock; /* serialises writers of its history */
@@ -136,6 +131,7 @@ struct blk_linnos {
 	struct rq_qos rqos ____cacheline_aligned_in_smp;
 	bool attached; /* rqos is in the queue's list: it has once been on */
 	struct list_head drives; /* see blk-linnos-peers.c */
+	struct blk_linnos __rcu *peers[LINNOS_PEERS_MAX]; /* NULL: none */
 	struct mutex lock; /* mode, stall_us, model, upload */
 	struct linnos_upload upload;
 	struct gendisk *disk;

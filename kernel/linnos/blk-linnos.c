@@ -325,7 +325,6 @@ static enum blk_linnos_expected linnos_ask_peer(struct blk_linnos *peer,
 
 /* The least that any peer predicts; BLK_LINNOS_US_MASK if none does. */
 static u32 linnos_soonest_peer_us(struct blk_linnos *linnos,
-				  struct linnos_peers *peers,
 				  const struct bio *bio, u64 now_ns)
 {
 	struct linnos_found found __uninitialized;
@@ -334,8 +333,9 @@ static u32 linnos_soonest_peer_us(struct blk_linnos *linnos,
 	struct blk_linnos *peer;
 	int i;
 
+	rcu_read_lock();
 	for (i = 0; i < LINNOS_PEERS_MAX; i++) {
-		peer = rcu_dereference(peers->at[i]);
+		peer = rcu_dereference(linnos->peers[i]);
 		if (!peer)
 			continue;
 		answer = linnos_ask_peer(peer, bio, now_ns, &found);
@@ -346,6 +346,7 @@ static u32 linnos_soonest_peer_us(struct blk_linnos *linnos,
 			soonest_us = min_t(u32, soonest_us,
 					   answer & BLK_LINNOS_US_MASK);
 	}
+	rcu_read_unlock();
 	return soonest_us;
 }
 
@@ -358,21 +359,16 @@ static bool linnos_peers_are_later(struct blk_linnos *linnos,
 				   const struct linnos_found *found,
 				   u32 *gain_us)
 {
-	u32 here_us = linnos_expected_us(found, 0) & BLK_LINNOS_US_MASK;
-	struct linnos_peers *peers = NULL;
-	u32 there_us = 0;
+	u32 here_us, there_us;
 
-	rcu_read_lock();
-	if (found->n_features)
-		peers = rcu_dereference(linnos->peers);
-	if (peers)
-		there_us = linnos_soonest_peer_us(linnos, peers, bio,
-						  found->view.now_ns) +
-			   READ_ONCE(linnos->failover_us);
-	rcu_read_unlock();
-	if (peers && there_us < here_us && found->reason != LINNOS_STALLED)
+	if (!found->n_features || !READ_ONCE(linnos->has_peers))
+		return false;
+	here_us = linnos_expected_us(found, 0) & BLK_LINNOS_US_MASK;
+	there_us = linnos_soonest_peer_us(linnos, bio, found->view.now_ns) +
+		   READ_ONCE(linnos->failover_us);
+	if (there_us < here_us && found->reason != LINNOS_STALLED)
 		*gain_us = here_us - there_us;
-	return peers && there_us >= here_us;
+	return there_us >= here_us;
 }
 
 /* Is a slow read admitted all the same? Without a probe not if a peer is sooner. */
@@ -636,14 +632,6 @@ enum blk_linnos_expected blk_linnos_expect(struct block_device *bdev,
 }
 EXPORT_SYMBOL_GPL(blk_linnos_expect);
 
-/* What was predicted of the read whose last part, or all, this bio is. */
-static u8 linnos_prediction_of(struct bio *bio)
-{
-	if (!bio_flagged(bio, BIO_LATCRIT_DECIDED))
-		return 0;
-	return bio->bi_opf & REQ_LATCRIT ? LINNOS_IO_FAST : LINNOS_IO_SLOW;
-}
-
 /* A bio has got a request: it is in flight. */
 static void blk_linnos_track(struct rq_qos *rqos, struct request *rq,
 			     struct bio *bio)
@@ -655,7 +643,11 @@ static void blk_linnos_track(struct rq_qos *rqos, struct request *rq,
 	if (!linnos_is_on(linnos) || !linnos_is_load(bio))
 		return;
 	if (bio_op(bio) == REQ_OP_READ) {
-		flags = LINNOS_IO_READ | linnos_prediction_of(bio);
+		flags = LINNOS_IO_READ;
+		/* of one that was split, its last part */
+		if (bio_flagged(bio, BIO_LATCRIT_DECIDED))
+			flags |= bio->bi_opf & REQ_LATCRIT ? LINNOS_IO_FAST :
+							     LINNOS_IO_SLOW;
 		linnos_count(linnos, LINNOS_STAT_READS);
 		if (READ_ONCE(linnos->drive.watching))
 			now_ns = ktime_get_ns();
@@ -742,9 +734,11 @@ static void blk_linnos_done(struct rq_qos *rqos, struct request *rq)
 			    io->issued_ns ? ktime_get_ns() : 0);
 }
 
-/* Never: a disk that goes has been detached. But the list asks for one. */
+/* The disk goes, and nothing is in flight. */
 static void blk_linnos_exit(struct rq_qos *rqos)
 {
+	blk_stat_disable_accounting(linnos_of(rqos)->disk->queue);
+	static_branch_dec(&blk_linnos_key);
 }
 
 #ifdef CONFIG_BLK_DEBUG_FS
@@ -793,21 +787,6 @@ static int linnos_attach(struct blk_linnos *linnos)
 	static_branch_inc(&blk_linnos_key);
 	linnos->attached = true;
 	return 0;
-}
-
-/* The disk goes. Waits for the I/O in flight. */
-static void linnos_detach(struct blk_linnos *linnos)
-{
-	struct request_queue *q = linnos->disk->queue;
-
-	if (!linnos->attached)
-		return;
-	mutex_lock(&q->rq_qos_mutex);
-	rq_qos_del(&linnos->rqos);
-	mutex_unlock(&q->rq_qos_mutex);
-	blk_stat_disable_accounting(q);
-	static_branch_dec(&blk_linnos_key);
-	linnos->attached = false;
 }
 
 /*
@@ -889,7 +868,6 @@ void blk_linnos_unregister(struct gendisk *disk)
 	linnos_leave(linnos);
 	mutex_lock(&linnos->lock);
 	linnos_set_mode(linnos, LINNOS_OFF);
-	linnos_detach(linnos);
 	mutex_unlock(&linnos->lock);
 }
 
