@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from eval import guests, workers
-from eval.cache import Cache, digest
+from eval import guests, heimdall, workers
+from eval.cache import Cache, code_version, digest
 from eval.files import write_json
 from linnapp.lab.array import Array
 from linnapp.trace import iolog, replay_log
@@ -326,6 +326,28 @@ def read_profile(cache: Cache, cell: Cell) -> Path:
     return recorded(cache, cell) / "record" / "baseline.log"
 
 
+def train_heimdall(
+    log: Path, folder: Path, seed: int, *, replicate_writes: bool = False
+) -> list[Path]:
+    """Train the networks of `heimdall` on the per-I/O log of a recording: one a drive."""
+    records = replay_log.read(log)
+    served = [given(records, k, replicate_writes=replicate_writes) for k in range(N_DRIVES)]
+    paths: list[Path] = workers.call(heimdall.train, served, folder, seed)
+    return paths
+
+
+def _heimdall_of(cache: Cache, cell: Cell) -> list[Path]:
+    """The networks of `heimdall` for a cell's drives."""
+
+    def make(folder: Path) -> None:
+        log = read_profile(cache, cell)
+        train_heimdall(log, folder, cell.seed, replicate_writes=cell.replicate_writes)
+
+    parameters = {"cell": asdict(cell), "recipe": code_version("eval/heimdall.py")}
+    folder = cache.get("heimdall", parameters, make)
+    return [folder / f"flash{drive}{heimdall.SUFFIX}" for drive in range(N_DRIVES)]
+
+
 def replayed(cache: Cache, replay: Replay) -> Replayed:
     """Replay a cell under a policy, unless that was done before.
 
@@ -348,6 +370,9 @@ def replayed(cache: Cache, replay: Replay) -> Replayed:
         ratios = [record["false_submit_ratio"] for record in training_records(folder)]
         if replay.policy == "linnos-hl":
             options += ["--false-submit-ratio", f"{np.mean(ratios):.6f}"]
+    elif replay.policy in guests.NEEDS_HEIMDALL:
+        models = _heimdall_of(cache, replay.models_of or replay.cell)
+        parameters["recipe"] = code_version("eval/heimdall.py")
     else:
         # Replays of policies without a model are the same whatever the model.
         for key in ("train_options", "models_of", "mode"):

@@ -61,6 +61,11 @@ CONTENDERS = (
     Contender("clone"),
     Contender("random"),
     Contender("shortest-queue"),
+    Contender("shortest-queue-h95", hedges=True),
+    Contender("shortest-queue-h95", hedges=True, capped=True),
+    Contender("prequal"),
+    Contender("c3"),
+    Contender("heimdall"),
     Contender("hedge", hedges=True),
     Contender("hedge", hedges=True, capped=True),
     Contender("hedge-ip", hedges=True),
@@ -87,8 +92,8 @@ DEVELOPED = (
 
 #: Where slowness is injected: as published, and what the means of LinnOS's are held against.
 INJECTED = (
-    "baseline", "clone", "shortest-queue", "hedge", "hedge-ip", "heuristic", "heuristic-adv",
-    "linnos", "linnos-hl", "lowest", "oracle",
+    "baseline", "clone", "shortest-queue", "shortest-queue-h95", "prequal", "c3", "heimdall",
+    "hedge", "hedge-ip", "heuristic", "heuristic-adv", "linnos", "linnos-hl", "lowest", "oracle",
 )  # fmt: skip
 
 #: A bound that is computed after the fact, from replays (eval/learnt.py).

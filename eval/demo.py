@@ -18,10 +18,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from eval.cells import LATENCY_TRAINING
+from eval import workers
+from eval.cells import LATENCY_TRAINING, train_heimdall
 from eval.errors import StepError
 from eval.files import write_json
-from eval.guests import NEEDS_LATENCY_MODEL, Scenario, read_latency_us, record, replay
+from eval.guests import (
+    NEEDS_HEIMDALL,
+    NEEDS_LATENCY_MODEL,
+    Scenario,
+    read_latency_us,
+    record,
+    replay,
+)
 from eval.host import linnapp, train
 from eval.intervals import percentile
 from eval.progress import Steps
@@ -53,7 +61,7 @@ class Row(NamedTuple):
     @property
     def hedges(self) -> bool:
         """Whether it wants to know after how long to hedge."""
-        return self.policy.startswith("hedge") or self.policy in ("linnos-hl", "lowest-h95")
+        return self.policy.startswith("hedge") or self.policy.endswith(("-hl", "-h95"))
 
 
 #: Rivals as published and as one would run them, then LinnOS likewise, what goes beyond it, and the
@@ -62,6 +70,11 @@ ROWS = (
     Row("baseline"),
     Row("clone"),
     Row("shortest-queue"),
+    Row("shortest-queue-h95"),
+    Row("shortest-queue-h95", capped=True),
+    Row("prequal"),
+    Row("c3"),
+    Row("heimdall"),
     Row("hedge"),
     Row("hedge", capped=True),
     Row("heuristic-adv"),
@@ -162,7 +175,7 @@ def demo(trace: Path | None, out: Path, models_dir: Path, seed: int, half_s: int
     """Run the demo and leave its results in ``out``."""
     from eval.figures import latency_cdf
 
-    steps = Steps(5 + len(ROWS))
+    steps = Steps(6 + len(ROWS))
     array = Array(seed=seed)
     options = () if trace is None else VOLUME
     with steps.step("preparing the workload"):
@@ -181,11 +194,20 @@ def demo(trace: Path | None, out: Path, models_dir: Path, seed: int, half_s: int
         log = out / "train-latency.txt"
         options_of_trees = ("--seed", str(seed), *LATENCY_TRAINING)
         trees = train(blks, models_dir / "latency", log, *options_of_trees)
+    recorded = out / "record" / "baseline.log"
+    with steps.step("training heimdall's networks"):
+        rival = train_heimdall(recorded, out / "heimdall", seed, replicate_writes=trace is not None)
+        workers.stop()
 
     # The timeout is what an operator would know beforehand: the 95th
     # percentile of the recording, without the bursts to come.
-    recorded = out / "record" / "baseline.log"
     p95_us = float(np.percentile(read_latency_us(recorded), 95))
+
+    def models_for(policy: str) -> list[Path]:
+        if policy in NEEDS_HEIMDALL:
+            return rival
+        return trees if policy in NEEDS_LATENCY_MODEL else networks
+
     scenario = Scenario("bursts", array, replay_slice, seed, INJECT, options)
     runs = []
     for row in ROWS:
@@ -194,7 +216,7 @@ def demo(trace: Path | None, out: Path, models_dir: Path, seed: int, half_s: int
                 replace(scenario, options=(*scenario.options, *row.options(recorded))),
                 row.policy,
                 folder(out, row),
-                models=trees if row.policy in NEEDS_LATENCY_MODEL else networks,
+                models=models_for(row.policy),
                 hedge_us=p95_us if row.hedges else None,
             )
             latency_us = read_latency_us(folder(out, row) / f"{row.policy}.log")

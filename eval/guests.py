@@ -48,6 +48,9 @@ NEEDS_THRESHOLD = frozenset({"hedge-ip", "heuristic-adv", "verdict"})
 #: Policies that run models of latencies themselves.
 NEEDS_LATENCY_MODEL = frozenset({"lowest", "lowest-h95", "lowest-p99"})
 
+#: Policies that run Heimdall's networks (eval/heimdall.py).
+NEEDS_HEIMDALL = frozenset({"heimdall"})
+
 #: Those that also hedge by what these predict.
 NEEDS_HEDGE_TABLE = frozenset({"lowest-p99"})
 
@@ -270,7 +273,7 @@ def replay(
     out_dir : Path
         Gets the policy's JSON summary and per-I/O log.
     models : sequence of Path
-        One model a drive, uploaded before the replay where the policy asks
+        One model or network a drive, uploaded before the replay where the policy asks
         the kernel, and given to the replayer where it predicts itself.
     hedge_us : float, optional
         Timeout of the policies that hedge.
@@ -290,6 +293,8 @@ def replay(
         command += ["--hedge-us", f"{hedge_us:.0f}"]
     if models and policy in NEEDS_LATENCY_MODEL:
         command += ["--latency-model", ",".join(map(places.of, models))]
+    if models and policy in NEEDS_HEIMDALL:
+        command += ["--heimdall-network", ",".join(map(places.of, models))]
     if models and policy in NEEDS_HEDGE_TABLE:
         tables = (model.with_suffix(HEDGE_SUFFIX) for model in models)
         command += ["--hedge-table", ",".join(map(places.of, tables))]

@@ -30,6 +30,7 @@ from linnapp.learn.bound import age_us, of_all
 from linnapp.trace import replay_log
 from linnapp.trace.blktrace import COMPLETED, REVOKED, WRITE
 from linnapp.trace.logged_drive import PAGE_BYTES, LoggedDrive
+from linnapp.trace.text_trace import SECTOR_BYTES
 
 #: Longer than a read takes that nothing holds up.
 OVERDUE_US = 1000
@@ -99,7 +100,7 @@ def observed(log: DriveLog, at: Int64, size: Int64, offset: Int64) -> NDArray[np
         What a latency model sees, then more that none does: NaN for what there is none of. Times
         are in us.
     """
-    found, pending_then = _found(log, at, size)
+    found, pending_then = _found(log, at, size, offset)
     begun = np.searchsorted(log.start, at, side="left")
     pages = -(-log.size // PAGE_BYTES)
     written, read = _upto(pages * ~log.is_read), _upto(pages * log.is_read)
@@ -119,7 +120,9 @@ def observed(log: DriveLog, at: Int64, size: Int64, offset: Int64) -> NDArray[np
     return np.stack([np.asarray(column, np.float32) for column in columns], axis=1)
 
 
-def _found(log: DriveLog, at: Int64, size: Int64) -> tuple[NDArray[Any], NDArray[Any]]:
+def _found(
+    log: DriveLog, at: Int64, size: Int64, offset: Int64
+) -> tuple[NDArray[Any], NDArray[Any]]:
     """What a latency model sees of each read; and the pages pending with each I/O of the log."""
     n = len(log.start)
     flags = np.where(log.is_read, 0, WRITE) | COMPLETED
@@ -129,6 +132,7 @@ def _found(log: DriveLog, at: Int64, size: Int64) -> tuple[NDArray[Any], NDArray
         for both in (
             (log.start, at),
             (log.end - log.start, np.zeros_like(at)),
+            (log.offset // SECTOR_BYTES, offset // SECTOR_BYTES),
             (log.size, size),
             (flags, np.full(len(at), REVOKED)),
         )

@@ -25,6 +25,7 @@ from eval.cells import Cell, Replay, given, read_profile, replayed, trained, tra
 from linnapp.trace import replay_log
 from linnapp.trace.blktrace import COMPLETED
 from linnapp.trace.logged_drive import LoggedDrive
+from linnapp.trace.text_trace import SECTOR_BYTES
 
 #: Candidates, as percentiles of what the recording shows; None: no limit, and each drive's
 #: inflection point. They are where the replayer's own defaults are, and on either side; queues down
@@ -63,7 +64,14 @@ def queue_pages(
         here, start = here[by_start], start[by_start]
         all_done = np.full(len(here), COMPLETED)
         (pending,) = LoggedDrive().feed(
-            ("pending",), start, here["latency_ns"], here["size_bytes"], all_done
+            ("pending",),
+            *(
+                start,
+                here["latency_ns"],
+                here["offset_bytes"] // SECTOR_BYTES,
+                here["size_bytes"],
+                all_done,
+            ),
         )
         met.append(pending[here["op"] == replay_log.READ])
     of_all = np.concatenate(met)

@@ -14,8 +14,9 @@ union question {
 	char room[BLK_EXPECT_BYTES(LINNOS_REPLICAS_MAX)];
 };
 
-static int ask_kernel(union question *q, const int *fds, unsigned int n_drives, size_t bytes,
-		      uint32_t flags)
+/* The offset counts with BLK_EXPECT_AT. */
+static int ask_kernel(union question *q, const int *fds, unsigned int n_drives,
+		      uint64_t offset_bytes, size_t bytes, uint32_t flags)
 {
 	q->ask = (struct blk_expect){
 		.flags = flags,
@@ -23,7 +24,10 @@ static int ask_kernel(union question *q, const int *fds, unsigned int n_drives, 
 		.bytes = bytes < UINT32_MAX ? bytes : UINT32_MAX,
 	};
 	for (unsigned int k = 0; k < n_drives; k++)
-		q->ask.drives[k] = (struct blk_expect_drive){.fd = fds[k]};
+		q->ask.drives[k] = (struct blk_expect_drive){
+			.fd = fds[k],
+			.page = offset_bytes / LINNOS_PAGE_BYTES,
+		};
 	return ioctl(fds[0], BLKEXPECT, &q->ask) ? -errno : 0;
 }
 
@@ -41,7 +45,7 @@ int linnos_best(unsigned int n_drives, const int *fds, size_t bytes, uint32_t *l
 
 	if (!n_drives || n_drives > LINNOS_REPLICAS_MAX || !bytes)
 		return -EINVAL;
-	error = ask_kernel(&q, fds, n_drives, bytes, 0);
+	error = ask_kernel(&q, fds, n_drives, 0, bytes, 0);
 	if (error)
 		return error;
 	for (unsigned int k = 0; latency_us && k < n_drives; k++)
@@ -49,29 +53,29 @@ int linnos_best(unsigned int n_drives, const int *fds, size_t bytes, uint32_t *l
 	return q.ask.best;
 }
 
-static int ask_of_array(union question *q, const struct linnos_array *a, size_t bytes,
-			uint32_t flags)
+static int ask_of_array(union question *q, const struct linnos_array *a, uint64_t offset_bytes,
+			size_t bytes, uint32_t flags)
 {
 	int fds[LINNOS_REPLICAS_MAX];
 
 	for (unsigned int k = 0; k < a->n; k++)
 		fds[k] = a->replicas[k].fd;
-	return ask_kernel(q, fds, a->n, bytes, flags);
+	return ask_kernel(q, fds, a->n, offset_bytes, bytes, flags | BLK_EXPECT_AT);
 }
 
 bool best_is_known(const struct linnos_array *a)
 {
 	union question q;
 
-	return !ask_of_array(&q, a, 1, BLK_EXPECT_LOOK);
+	return !ask_of_array(&q, a, 0, 1, BLK_EXPECT_LOOK);
 }
 
-bool best_tell(const struct linnos_array *a, size_t bytes, struct told *told)
+bool best_tell(const struct linnos_array *a, uint64_t offset_bytes, size_t bytes, struct told *told)
 {
 	union question q;
 
 	*told = (struct told){0};
-	if (!bytes || ask_of_array(&q, a, bytes, 0))
+	if (!bytes || ask_of_array(&q, a, offset_bytes, bytes, 0))
 		return false;
 	for (unsigned int k = 0; k < a->n; k++) {
 		const struct blk_expect_drive *drive = &q.ask.drives[k];

@@ -34,13 +34,14 @@ void chooser_cap(struct chooser *c, double extra_share, struct budget *hedges)
 		fmin(EXPLORED_SHARE, hedges ? extra_share * EXPLORED_OF_EXTRA : extra_share);
 }
 
-static uint32_t predicted_us(struct chooser *c, unsigned int drive, uint32_t pages, uint64_t now_ns)
+static uint32_t predicted_us(struct chooser *c, unsigned int drive, uint64_t offset_bytes,
+			     uint32_t pages, uint64_t now_ns)
 {
 	uint32_t features[LINNOS_N_FEATURES];
 
 	if (c->told && c->told->known & 1u << drive)
 		return c->told->us[drive];
-	observer_features(&c->drives[drive], pages, now_ns, features);
+	observer_features(&c->drives[drive], offset_bytes, pages, now_ns, features);
 	return linnos_latency_us(c->models[drive], features);
 }
 
@@ -87,8 +88,8 @@ static uint64_t crowding_us(const struct chooser *c, unsigned int home, unsigned
 	return linnos_crowding_us(there.reads - at_home.reads, c->drives[drive].overdue_us);
 }
 
-int chooser_lowest(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns,
-		   uint32_t mask)
+int chooser_lowest(struct chooser *c, unsigned int home, uint64_t offset_bytes, uint32_t pages,
+		   uint64_t now_ns, uint32_t mask)
 {
 	bool at_home, home_is_out = is_out(c, home, now_ns);
 	uint64_t rank, lowest = UINT64_MAX;
@@ -100,7 +101,7 @@ int chooser_lowest(struct chooser *c, unsigned int home, uint32_t pages, uint64_
 		unsigned int drive = (home + i) % c->n_drives;
 		if (mask & 1u << drive)
 			continue;
-		c->us[drive] = predicted_us(c, drive, pages, now_ns);
+		c->us[drive] = predicted_us(c, drive, offset_bytes, pages, now_ns);
 		if (at_home && drive != home && !(chooses(c, home) && chooses(c, drive)))
 			continue;
 		rank = c->us[drive] + crowding_us(c, home, drive) +
@@ -173,14 +174,15 @@ static int copy_to(struct chooser *c, unsigned int best, uint64_t now_ns)
 	return drive;
 }
 
-struct choice chooser_read(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns)
+struct choice chooser_read(struct chooser *c, unsigned int home, uint64_t offset_bytes,
+			   uint32_t pages, uint64_t now_ns)
 {
 	struct choice choice = {0};
 
 	if (!c->start_ns)
 		c->start_ns = now_ns;
 	budget_earn(&c->budget);
-	choice.drive = chooser_lowest(c, home, pages, now_ns, 0);
+	choice.drive = chooser_lowest(c, home, offset_bytes, pages, now_ns, 0);
 	/* Who leaves a home that is out has nothing to compare. */
 	if (choice.drive != home && !c->unguarded && !(c->gone & 1u << home) &&
 	    !is_out(c, home, now_ns)) {

@@ -6,15 +6,15 @@
  * all reads of a moment would go to one drive for nothing, and meet there. So a read stays at its
  * home drive unless another is predicted to take less by more than a margin.
  *
- * What is predicted was learnt from reads that stayed at home: what those cause that leave is not in
- * it, and of several that come at once all would leave for the same drive. So each read that another
- * drive has in flight beyond those at home counts as a part of what is overdue there.
+ * What is predicted was learnt from reads that stayed at home: what those cause that leave is not
+ * in it, and of several that come at once all would leave for the same drive. So each read that
+ * another drive has in flight beyond those at home counts as a part of what is overdue there.
  *
  * Whether leaving is worth it nobody knows beforehand: of the reads that would leave some stay, and
  * what these and those take decides how many do (linnos_guard.h).
  *
- * A model without trees, or unguarded one of few (linnos_latency_chooses()), moves no read: none leaves such a home,
- * and none leaves home for such a drive.
+ * A model without trees, or unguarded one of few (linnos_latency_chooses()), moves no read: none
+ * leaves such a home, and none leaves home for such a drive.
  *
  * A drive is out when its last read failed, when that took longer than any does of a drive in
  * order, or when one is in flight for so long. It comes after all others, whatever is predicted and
@@ -58,7 +58,7 @@ struct chooser {
 	struct linnos_latency *const *models;
 	uint64_t explore_ns; /* 0: never */
 	unsigned int margin_percent;
-	bool unguarded;			 /* predictions are followed, whatever comes of it */
+	bool unguarded; /* predictions are followed, whatever comes of it */
 	struct linnos_guard guard;
 	bool users_explore;		 /* there are no copies: users' reads go where they would */
 	uint32_t gone;			 /* drives that no read goes to any more, by bit */
@@ -80,8 +80,8 @@ void chooser_cap(struct chooser *c, double extra_share, struct budget *hedges);
 /* The drive with the lowest prediction of those whose bit is not in mask, -1 when all are. Home
  * itself unless it is out, or another is lower by more than the margin; of equals the first after
  * home. */
-int chooser_lowest(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns,
-		   uint32_t mask);
+int chooser_lowest(struct chooser *c, unsigned int home, uint64_t offset_bytes, uint32_t pages,
+		   uint64_t now_ns, uint32_t mask);
 
 struct choice {
 	unsigned int drive;
@@ -90,7 +90,8 @@ struct choice {
 };
 
 /* Where a new read goes. */
-struct choice chooser_read(struct chooser *c, unsigned int home, uint32_t pages, uint64_t now_ns);
+struct choice chooser_read(struct chooser *c, unsigned int home, uint64_t offset_bytes,
+			   uint32_t pages, uint64_t now_ns);
 /* Its user has had the answer. */
 void chooser_answered(struct chooser *c, struct linnos_lot lot, uint64_t latency_ns);
 

@@ -11,10 +11,11 @@ void observer_init(struct observer *o, uint32_t overdue_us)
 	o->drive.watching = true;
 }
 
-void observer_sent(struct observer *o, struct linnos_io *io, uint64_t now_ns, uint32_t pages,
-		   bool is_read)
+void observer_sent(struct observer *o, struct linnos_io *io, uint64_t now_ns, uint64_t offset_bytes,
+		   uint32_t pages, bool is_read)
 {
-	linnos_io_begin(&o->drive, io, pages, is_read ? LINNOS_IO_READ : 0, now_ns);
+	linnos_io_begin(&o->drive, io, linnos_region_of(offset_bytes), pages,
+			is_read ? LINNOS_IO_READ : 0, now_ns);
 	linnos_io_issue(io, now_ns);
 }
 
@@ -92,13 +93,14 @@ void observer_ended(struct observer *o, struct linnos_io *io, uint64_t now_ns,
 		linnos_history_add(&o->drive.history, &ended);
 }
 
-void observer_features(const struct observer *o, uint32_t pages, uint64_t now_ns,
-		       uint32_t features[LINNOS_N_FEATURES])
+void observer_features(const struct observer *o, uint64_t offset_bytes, uint32_t pages,
+		       uint64_t now_ns, uint32_t features[LINNOS_N_FEATURES])
 {
 	struct linnos_view view = {
 		.now_ns = now_ns,
 		.pages = pages,
 		.size = linnos_size_order(pages),
+		.in_region = linnos_see_region(&o->drive, linnos_region_of(offset_bytes)),
 	};
 
 	linnos_see_load(&o->drive, &view.load);

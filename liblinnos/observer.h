@@ -38,8 +38,8 @@ struct observer {
 /* A read in flight for longer is overdue. */
 void observer_init(struct observer *o, uint32_t overdue_us);
 /* An I/O is sent. It counts from now on: the next decision knows of it. */
-void observer_sent(struct observer *o, struct linnos_io *io, uint64_t now_ns, uint32_t pages,
-		   bool is_read);
+void observer_sent(struct observer *o, struct linnos_io *io, uint64_t now_ns, uint64_t offset_bytes,
+		   uint32_t pages, bool is_read);
 /* Its submission, for which it had to be prepared: its time begins. */
 void observer_submitted(struct observer *o, struct linnos_io *io, uint64_t now_ns);
 void observer_ended(struct observer *o, struct linnos_io *io, uint64_t now_ns,
@@ -47,7 +47,7 @@ void observer_ended(struct observer *o, struct linnos_io *io, uint64_t now_ns,
 /* Has the oldest read in flight taken longer than any does of a drive in order? */
 bool observer_is_stalled(const struct observer *o, uint64_t now_ns);
 /* Of a read of so many pages that would be sent now. */
-void observer_features(const struct observer *o, uint32_t pages, uint64_t now_ns,
-		       uint32_t features[LINNOS_N_FEATURES]);
+void observer_features(const struct observer *o, uint64_t offset_bytes, uint32_t pages,
+		       uint64_t now_ns, uint32_t features[LINNOS_N_FEATURES]);
 
 #endif

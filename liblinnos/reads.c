@@ -97,7 +97,7 @@ static struct attempt *attempt_of(struct linnos_array *a, unsigned int replica, 
 		attempt_put(a, at);
 		return NULL;
 	}
-	observer_sent(&a->drives[replica], &at->observed, now_ns, pages_of(bytes), true);
+	observer_sent(&a->drives[replica], &at->observed, now_ns, offset, pages_of(bytes), true);
 	return at;
 }
 
@@ -192,14 +192,14 @@ int read_begin(struct linnos_array *a, struct linnos_read *r, void *buf, size_t 
 	r->buf = buf;
 	r->bytes = bytes < READ_BYTES_MAX ? bytes : READ_BYTES_MAX;
 	r->offset = offset;
-	is_told = a->asks && best_tell(a, r->bytes, &told);
+	is_told = a->asks && best_tell(a, r->offset, r->bytes, &told);
 	clock_ns = array_clock_ns(a);
 	array_lock(a);
 	now_ns = array_time(a, clock_ns);
 	r->start_ns = now_ns;
 	r->home = next_home(a);
 	a->chooser.told = is_told ? &told : NULL;
-	choice = chooser_read(&a->chooser, r->home, pages_of(r->bytes), now_ns);
+	choice = chooser_read(&a->chooser, r->home, r->offset, pages_of(r->bytes), now_ns);
 	a->chooser.told = NULL;
 	r->moved = choice.drive != r->home;
 	r->lot = choice.lot;
@@ -262,7 +262,8 @@ bool read_hedge(struct linnos_array *a, struct linnos_read *r)
 	array_lock(a);
 	now_ns = array_time(a, clock_ns);
 	r->is_timed = false;
-	replica = chooser_lowest(&a->chooser, r->home, pages_of(r->bytes), now_ns, r->tried);
+	replica = chooser_lowest(&a->chooser, r->home, r->offset, pages_of(r->bytes), now_ns,
+				 r->tried);
 	if (replica >= 0 && !cap_allows(a)) {
 		a->stats.hedges_denied++;
 	} else if (replica >= 0 && attempt_new(a, r, replica, now_ns)) {
@@ -411,7 +412,8 @@ static enum linnos_outcome fail_over(struct linnos_array *a, struct linnos_read 
 
 	if (r->flying[0])
 		return LINNOS_NOTHING;
-	replica = chooser_lowest(&a->chooser, r->home, pages_of(r->bytes), now_ns, r->tried);
+	replica = chooser_lowest(&a->chooser, r->home, r->offset, pages_of(r->bytes), now_ns,
+				 r->tried);
 	if (replica < 0)
 		return all_failed(a, r, at, now_ns);
 	if (!attempt_new(a, r, replica, now_ns)) {

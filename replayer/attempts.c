@@ -67,10 +67,10 @@ static struct attempt *attempt_new(struct replay *r, struct io *io, unsigned int
 	io->in_flight = a;
 	io->tried |= 1u << drive;
 	io->sent++;
+	a->met = r->in_flight[drive]++;
 	r->pending_pages[drive] += io_pages(io);
-	r->in_flight[drive]++;
-	observer_sent(&r->observers[drive], &a->observed, r->ring.now_ns, io_pages(io),
-		      !io->is_write);
+	observer_sent(&r->observers[drive], &a->observed, r->ring.now_ns, io->offset_bytes,
+		      io_pages(io), !io->is_write);
 	return a;
 }
 

@@ -21,6 +21,7 @@ struct attempt {
 	struct linnos_io observed;
 	uint64_t submit_ns;
 	uint32_t done_bytes; /* by earlier completions, which were short */
+	uint32_t met;	     /* attempts that were at the drive when it was sent there */
 	uint8_t drive;
 	bool hinted, hedge;
 	bool lost; /* the user has had another attempt's answer */

@@ -334,6 +334,9 @@ static const char *read_by(const struct options *o, const struct stat *file)
 	for (unsigned int i = 0; i < o->n_hedge_tables; i++)
 		if (is_file(o->hedge_tables[i], file))
 			return "--hedge-table";
+	for (unsigned int i = 0; i < o->n_heimdall_networks; i++)
+		if (is_file(o->heimdall_networks[i], file))
+			return "--heimdall-network";
 	return NULL;
 }
 

@@ -122,6 +122,9 @@ const struct option_row option_rows[] = {
 	     "lowest: a model of latencies for each drive, by `linnapp train --kind latency`"),
 	LIST("hedge-table", "F[,F]", hedge_tables, n_hedge_tables, "hedge_table",
 	     "lowest-p99: when to hedge, for each drive; training writes it beside the model"),
+	LIST("heimdall-network", "F[,F]", heimdall_networks, n_heimdall_networks,
+	     "heimdall_network",
+	     "heimdall: a network for each drive, by `python -m eval.heimdall`"),
 	WHOLE("home-margin", "P", home_margin, 0, 100, 25, "home_margin",
 	      "lowest: a read leaves its home drive for a prediction more than P percent lower "
 	      "(25)"),
@@ -249,7 +252,7 @@ static void help(void)
 		print_wrapped(introduction[i], 0, 0);
 	printf("\nPolicies (where a read goes):\n");
 	for (const struct policy *const *p = policies; *p; p++)
-		printf("  %-15s %s\n", (*p)->name, (*p)->help);
+		printf("  %-18s %s\n", (*p)->name, (*p)->help);
 	for (unsigned int i = 0; i < N_ROWS; i++)
 		print_row(&option_rows[i]);
 	printf("\n"

@@ -32,6 +32,8 @@ struct options {
 	unsigned int n_latency_models;
 	char *hedge_tables[MAX_DRIVES];
 	unsigned int n_hedge_tables;
+	char *heimdall_networks[MAX_DRIVES];
+	unsigned int n_heimdall_networks;
 	double explore_ms;    /* 0: never */
 	uint32_t home_margin; /* percent */
 	bool unguarded;

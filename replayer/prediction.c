@@ -90,7 +90,8 @@ void prediction_setup_hedging(struct replay *r)
 void prediction_read(struct replay *r, struct io *io)
 {
 	struct predictor *p = r->policy_state;
-	struct choice choice = chooser_read(&p->chooser, io->home, io_pages(io), r->ring.now_ns);
+	struct choice choice =
+		chooser_read(&p->chooser, io->home, io->offset_bytes, io_pages(io), r->ring.now_ns);
 
 	io->lot = choice.lot;
 	attempt_send(r, io, choice.drive, SEND_PLAIN);
@@ -115,7 +116,8 @@ void prediction_answered(struct replay *r, struct io *io, struct attempt *a)
 void prediction_timer(struct replay *r, struct io *io)
 {
 	struct predictor *p = r->policy_state;
-	int drive = chooser_lowest(&p->chooser, io->home, io_pages(io), r->ring.now_ns, io->tried);
+	int drive = chooser_lowest(&p->chooser, io->home, io->offset_bytes, io_pages(io),
+				   r->ring.now_ns, io->tried);
 
 	if (drive < 0)
 		hedging_fire(r, io, SEND_PLAIN);

@@ -17,8 +17,9 @@ OURS = ("linnos", "linnos-hl")
 
 #: Drawn; all of them would hide each other.
 DRAWN = (
-    "baseline", "clone", "shortest-queue", "hedge", "hedge-ip", "heuristic-adv", "linnos",
-    "linnos-hl", "linnos-h99", "oracle", "verdict", "learnt",
+    "baseline", "clone", "shortest-queue", "shortest-queue-h95", "prequal", "c3", "heimdall",
+    "hedge", "hedge-ip", "heuristic-adv", "linnos", "linnos-hl", "linnos-h99", "oracle", "verdict",
+    "learnt",
 )  # fmt: skip
 
 

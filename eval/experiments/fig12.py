@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 
-from eval import contenders, figures, guests, scores, workers
+from eval import contenders, figures, guests, heimdall, scores, workers
 from eval.cache import code_version
 from eval.cells import (
     ARRAYS,
@@ -30,6 +30,7 @@ from eval.cells import (
     Cell,
     Replay,
     Replayed,
+    train_heimdall,
     training_records,
     write_reads,
 )
@@ -132,7 +133,7 @@ def drives(seed: int) -> Array:
 def learnt(context: Context, path: Path, seed: int) -> Source:
     """Record the first half of a trace on a seed's drives, and train on it."""
     shared = {key: PARAMETERS[key] for key in ("array", "target_iops", "part_s")}
-    recipe = code_version("eval/experiments/fig12.py")
+    recipe = code_version("eval/heimdall.py", "eval/experiments/fig12.py")
     made_from = {"file": file_digest([path])[:16], "seed": seed, "recipe": recipe, **shared}
 
     def learn(folder: Path) -> None:
@@ -148,6 +149,8 @@ def learnt(context: Context, path: Path, seed: int) -> Source:
             workers.train(
                 blks, folder / kind, folder / f"{kind}.txt", "--seed", str(seed), *options
             )
+        log = folder / "record" / "baseline.log"
+        train_heimdall(log, folder / "heimdall", seed, replicate_writes=True)
         learnt = [record["training_reads"] for record in training_records(folder / "models")]
         write_json(folder / "facts.json", {**facts, "training_reads": sum(learnt) / N_DRIVES})
 
@@ -171,6 +174,9 @@ def replay_under(context: Context, source: Source, contender: Contender) -> Repl
         needs_latency = contender.policy in guests.NEEDS_LATENCY_MODEL
         kind = source.folder / "latency" if needs_latency else models_of
         models = [kind / f"flash{k}.linnos" for k in range(N_DRIVES)]
+        if contender.policy in guests.NEEDS_HEIMDALL:
+            kind = source.folder / "heimdall"
+            models = [kind / f"flash{k}{heimdall.SUFFIX}" for k in range(N_DRIVES)]
         run_ = guests.replay(scenario, contender.policy, folder, models=models)
         write_reads(folder / f"{contender.policy}.log", folder / READS)
         write_json(folder / "run.json", run_)

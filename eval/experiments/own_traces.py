@@ -21,9 +21,9 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
-from eval import demo, figures, guests, workers
+from eval import demo, figures, guests, heimdall, workers
 from eval.cache import code_version
-from eval.cells import LATENCY_TRAINING, N_DRIVES, brief, training_records
+from eval.cells import LATENCY_TRAINING, N_DRIVES, brief, train_heimdall, training_records
 from eval.errors import StepError
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.experiments import fig12
@@ -109,7 +109,7 @@ class Brought:
     @property
     def made_from(self) -> dict[str, Any]:
         """What decides all that is made of it."""
-        recipe = code_version("eval/demo.py", "eval/experiments/own_traces.py")
+        recipe = code_version("eval/demo.py", "eval/heimdall.py", "eval/experiments/own_traces.py")
         return {"file": file_digest([self.path])[:16], "rate": self.rate, "recipe": recipe}
 
 
@@ -131,12 +131,22 @@ def learnt(context: Context, trace: Brought) -> Path:
                 blks, folder / kind, folder / f"{kind}.txt", "--seed", str(SEED),
                 "--even-if-worse", *options,
             )  # fmt: skip
+        log = folder / "record" / "baseline.log"
+        train_heimdall(log, folder / "heimdall", SEED, replicate_writes=True)
 
     return context.cache.get("own-trace", trace.made_from, make)
 
 
 def _models(folder: Path, kind: str) -> list[Path]:
-    return [folder / kind / f"flash{k}.linnos" for k in range(N_DRIVES)]
+    suffix = heimdall.SUFFIX if kind == "heimdall" else ".linnos"
+    return [folder / kind / f"flash{k}{suffix}" for k in range(N_DRIVES)]
+
+
+def _kind_for(policy: str) -> str:
+    """Which of the models a policy has."""
+    if policy in guests.NEEDS_HEIMDALL:
+        return "heimdall"
+    return "latency" if policy in guests.NEEDS_LATENCY_MODEL else "networks"
 
 
 def _kept(context: Context, trace: Brought, what: str, slowness: str, make: Any) -> dict[str, Any]:
@@ -164,10 +174,9 @@ def under_policy(
             SEED, demo.INJECT if slowness == BURSTS else None,
             (*demo.VOLUME, *row.options(recorded), *(("--unguarded",) if unguarded else ())),
         )  # fmt: skip
-        kind = "latency" if row.policy in guests.NEEDS_LATENCY_MODEL else "networks"
         p95_us = float(np.percentile(guests.read_latency_us(recorded), 95))
         return guests.replay(
-            scenario, row.policy, folder, models=_models(source, kind),
+            scenario, row.policy, folder, models=_models(source, _kind_for(row.policy)),
             hedge_us=p95_us if row.hedges else None,
         )  # fmt: skip
 
@@ -268,7 +277,7 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
         return tuple(
             (
                 fact["trace"], slowness, _learnt_from(fact),
-                *(_told(runs[name]) for name in names),
+                *(_told(runs.get(name)) for name in names),
             )
             for fact, slowness, runs in _each(data)
         )  # fmt: skip
@@ -295,7 +304,9 @@ def _learnt_from(fact: dict[str, Any]) -> str:
     )
 
 
-def _told(run_: dict[str, Any]) -> str:
+def _told(run_: dict[str, Any] | None) -> str:
+    if run_ is None:
+        return "-"
     p99 = "-" if run_["p99_us"] is None else f"{run_['p99_us']:.0f}"
     return f"{run_['mean_us']:.0f} / {p99}"
 

@@ -91,8 +91,8 @@ CHOSEN = (
 
 #: What they are held against, with the contenders that they are variants of.
 OTHERS = (
-    "baseline", "clone", "shortest-queue", "hedge", "linnos", "linnos-hl, 5% cap", "lowest",
-    "oracle", "verdict",
+    "baseline", "clone", "shortest-queue", "shortest-queue-h95, 5% cap", "prequal", "c3",
+    "heimdall", "hedge", "linnos", "linnos-hl, 5% cap", "lowest", "oracle", "verdict",
 )  # fmt: skip
 
 PARAMETERS: dict[str, Any] = {

@@ -83,8 +83,9 @@ REPLAYED_S = {"az-e": 1.0, "az-c": 20.0}
 SLOT_SHARE, EVERY_SHARE = 0.04, 0.2
 
 POLICIES = (
-    "baseline", "clone", "shortest-queue", "hedge", "hedge, 5% cap", "hedge-ip", "heuristic",
-    "heuristic-adv", "linnos", "linnos-hl", "lowest", "oracle",
+    "baseline", "clone", "shortest-queue", "shortest-queue-h95", "shortest-queue-h95, 5% cap",
+    "prequal", "c3", "heimdall", "hedge", "hedge, 5% cap", "hedge-ip", "heuristic", "heuristic-adv",
+    "linnos", "linnos-hl", "lowest", "oracle",
 )  # fmt: skip
 OURS = ("linnos", "linnos-hl", "lowest")
 

@@ -135,13 +135,15 @@ def _by_point(data: dict[str, Any], key: str) -> dict[Point, dict[str, float]]:
 def table(data: dict[str, Any]) -> dict[str, Table]:
     """Mean and p99 at every point."""
     tables = {}
+    measured = {row["policy"] for row in data["points"]}
+    policies = [policy for policy in POLICIES if policy in measured]
     for key, name in (("mean_us", "Mean"), ("p99_us", "p99")):
         tables[f"{name} read latency (us)"] = Table(
-            ("workload", "array", "pattern", "share", "added us", *POLICIES),
+            ("workload", "array", "pattern", "share", "added us", *policies),
             tuple(
                 (
                     workload, array, pattern, f"{ratio} %", str(added),
-                    *(f"{values[p]:.1f}" for p in POLICIES),
+                    *(f"{values[p]:.1f}" for p in policies),
                 )
                 for (workload, array, pattern, ratio, added), values in _by_point(data, key).items()
             ),

@@ -144,7 +144,7 @@ static void ask(int k)
 	memset(&drive, again ? 0xff : 0, sizeof(drive));
 	drive.fd = k;
 	leave_on_stack();
-	answer = blk_linnos_ask(&bdevs[k], 4096, sim_now_ns, look,
+	answer = blk_linnos_ask(&bdevs[k], LINNOS_ANYWHERE, 4096, sim_now_ns, look,
 				in_full ? &drive : NULL);
 	tell("an answer", &answer, sizeof(answer));
 	if (in_full)
@@ -189,12 +189,12 @@ static void make_drives(void)
 	}
 	disks[0]->linnos->model = NULL;
 	for (k = 2; k < DRIVES; k++) {
-		struct linnos_peers *peers = kzalloc(sizeof(*peers), GFP_KERNEL);
+		struct blk_linnos *linnos = disks[k]->linnos;
 
-		peers->at[0] = disks[(k + 1) % DRIVES]->linnos;
-		peers->at[1] = disks[1]->linnos;
-		peers->at[2] = disks[5 - k]->linnos;
-		disks[k]->linnos->peers = peers;
+		linnos->peers[0] = disks[(k + 1) % DRIVES]->linnos;
+		linnos->peers[1] = disks[1]->linnos;
+		linnos->peers[2] = disks[5 - k]->linnos;
+		linnos->has_peers = true;
 	}
 }
 

@@ -218,9 +218,6 @@ static inline void *shim_alloc(size_t bytes)
 #define kfree(p) ((void)(p))
 #define kvfree(p) ((void)(p))
 #define pr_warn(...) fprintf(stderr, __VA_ARGS__)
-#define ERR_PTR(error) ((void *)(long)(error))
-#define PTR_ERR(p) ((long)(p))
-#define IS_ERR(p) ((unsigned long)(p) >= -4095UL)
 
 struct list_head {
 };
@@ -268,6 +265,7 @@ struct gendisk {
 
 struct block_device {
 	struct gendisk *bd_disk;
+	sector_t bd_start_sect;
 };
 
 struct bio {
@@ -300,7 +298,6 @@ struct rq_qos_ops {
 	void (*exit)(struct rq_qos *rqos);
 };
 #define rq_qos_add(rqos, disk, id, ops) ((void)(ops), 0)
-#define rq_qos_del(rqos) ((void)(rqos))
 #define blk_stat_enable_accounting(q) ((void)(q))
 #define blk_stat_disable_accounting(q) ((void)(q))
 

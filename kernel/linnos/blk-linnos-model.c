@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * LinnOS: what the model says, and which model.
- *
- * Here are the model that is active on a drive, its answer, and the upload of
- * another. When to ask, and what to do with the answer, is the policy's:
- * blk-linnos.c. How a model computes is in linnos_network.c and linnos_latency.c.
+ * LinnOS: the model that is active on a drive, its answer, and the upload of another.
+ * When to ask, and what to do with the answer, is the policy's: blk-linnos.c. How a
+ * model computes is in linnos_network.c and linnos_latency.c.
  */
 #define pr_fmt(fmt) "linnos: " fmt
 
@@ -17,47 +15,7 @@
 
 static_assert(LINNOS_LATENCY_BYTES_MAX <= LINNOS_NETWORK_BYTES);
 
-/* Pages exactly: kmalloc() would round a model up to the next power of two. */
-static size_t linnos_active_bytes(bool network)
-{
-	return network ? sizeof(struct linnos_active_model) :
-			 offsetof(struct linnos_active_model, net);
-}
-
-static struct linnos_active_model *linnos_active_alloc(bool network)
-{
-	return alloc_pages_exact(linnos_active_bytes(network),
-				 GFP_KERNEL | __GFP_ZERO);
-}
-
-/**
- * linnos_active_free() - free a model
- * @active: the model, which nobody uses any more, or NULL
- */
-void linnos_active_free(struct linnos_active_model *active)
-{
-	size_t bytes;
-
-	if (!active)
-		return;
-	bytes = linnos_active_bytes(!active->latency);
-	kvfree(active->latency);
-	free_pages_exact(active, bytes);
-}
-
-static void linnos_active_free_rcu(struct rcu_head *rcu)
-{
-	struct linnos_active_model *active =
-		container_of(rcu, struct linnos_active_model, rcu);
-
-	/* vfree() of a large model is deferred when called from here */
-	linnos_active_free(active);
-}
-
-/*
- * Reading the clock twice costs as much as an inference: measure one in so
- * many and let it count for all, which costs less than two percent.
- */
+/* Reading the clock twice costs as much as an inference: measure one in so many. */
 #define INFERENCE_SAMPLE 64
 
 static bool linnos_predict_network(const struct linnos_active_model *active,
@@ -89,14 +47,7 @@ static bool linnos_predict_latency(struct blk_linnos *linnos,
 	return found->out[1] > found->out[0];
 }
 
-/**
- * linnos_predict() - ask the model about a read
- * @linnos: the disk's policy, on once
- * @active: its model
- * @found: the read and what it finds; outputs are filled in
- *
- * Return: true if it will be slow.
- */
+/* Ask the model about a read, and fill in its outputs. Return: will it be slow? */
 bool linnos_predict(struct blk_linnos *linnos,
 		    const struct linnos_active_model *active,
 		    struct linnos_found *found)
@@ -108,52 +59,13 @@ bool linnos_predict(struct blk_linnos *linnos,
 
 	if (sample)
 		start_ns = ktime_get_ns();
-
-	if (active->latency)
-		slow = linnos_predict_latency(linnos, active, found);
-	else
-		slow = linnos_predict_network(active, found);
-
+	slow = active->latency ? linnos_predict_latency(linnos, active, found) :
+				 linnos_predict_network(active, found);
 	linnos_count(linnos, LINNOS_STAT_INFERENCES);
 	if (sample)
 		this_cpu_add(linnos->stats->count[LINNOS_STAT_INFERENCE_NS],
 			     (ktime_get_ns() - start_ns) * INFERENCE_SAMPLE);
 	return slow;
-}
-
-/* Return: 0, -EINVAL with @why, or -ENOMEM. */
-static int linnos_read_model(const void *file, size_t bytes, bool latency,
-			     struct linnos_active_model **fresh,
-			     const char **why)
-{
-	struct linnos_active_model *active;
-	struct linnos_latency *trees = NULL;
-	enum linnos_model_error error;
-
-	if (latency) {
-		trees = kvmalloc(linnos_latency_sizeof(bytes), GFP_KERNEL);
-		if (!trees)
-			return -ENOMEM;
-	}
-	active = linnos_active_alloc(!latency);
-	if (!active) {
-		kvfree(trees);
-		return -ENOMEM;
-	}
-	active->latency = trees;
-	error = latency ? linnos_latency_parse(trees, file, bytes) :
-			  linnos_network_parse(&active->net, file, bytes);
-	if (error) {
-		*why = linnos_model_error_string(error);
-		linnos_active_free(active);
-		return -EINVAL;
-	}
-	active->id = latency ? trees->id : active->net.id;
-	active->threshold_us = latency ? trees->threshold_us :
-					 active->net.threshold_us;
-	active->chooses = !latency || linnos_latency_chooses(trees);
-	*fresh = active;
-	return 0;
 }
 
 /* Which kind? One that is neither is refused as a network would be. */
@@ -164,31 +76,95 @@ static bool linnos_is_latency_file(const void *file, size_t bytes)
 		       LINNOS_LATENCY_VERSION;
 }
 
+static enum linnos_model_error linnos_check_header(const void *file,
+						   size_t bytes)
+{
+	return linnos_is_latency_file(file, bytes) ?
+		       linnos_latency_check_header(file, bytes) :
+		       linnos_network_check_header(file, bytes);
+}
+
+/* Pages exactly: kmalloc() would round a model up to the next power of two. */
+static struct linnos_active_model *linnos_active_alloc(const void *file,
+						       size_t file_bytes)
+{
+	bool latency = linnos_is_latency_file(file, file_bytes);
+	struct linnos_active_model *active;
+	size_t bytes = sizeof(*active);
+
+	if (latency)
+		bytes = offsetof(struct linnos_active_model, trees) +
+			linnos_latency_sizeof(file_bytes);
+	active = alloc_pages_exact(bytes, GFP_KERNEL | __GFP_ZERO);
+	if (!active)
+		return NULL;
+	active->bytes = bytes;
+	if (latency)
+		active->latency = &active->trees;
+	return active;
+}
+
+/* Free a model that nobody uses any more, or NULL. */
+void linnos_active_free(struct linnos_active_model *active)
+{
+	if (active)
+		free_pages_exact(active, active->bytes);
+}
+
+static void linnos_active_free_rcu(struct rcu_head *rcu)
+{
+	linnos_active_free(container_of(rcu, struct linnos_active_model, rcu));
+}
+
+static enum linnos_model_error
+linnos_active_parse(struct linnos_active_model *active, const void *file,
+		    size_t bytes)
+{
+	struct linnos_latency *trees = active->latency;
+	struct linnos_net *net = &active->net;
+	enum linnos_model_error error;
+
+	if (trees) {
+		error = linnos_latency_parse(trees, file, bytes);
+		active->id = trees->id;
+		active->threshold_us = trees->threshold_us;
+		active->chooses = linnos_latency_chooses(trees);
+	} else {
+		error = linnos_network_parse(net, file, bytes);
+		active->id = net->id;
+		active->threshold_us = net->threshold_us;
+		active->chooses = true;
+	}
+	return error;
+}
+
 /**
  * linnos_set_model() - check a model file and make it the active model
- * @linnos: the disk's policy
+ * @linnos: the disk's policy, its lock held
  * @file: the whole file, of either kind
  * @bytes: its size
  * @why: set to the check that failed
  *
- * A decision is made by the old model or by the new one, never by a mixture. A
- * read in flight was decided by the old one and is held against the threshold of
- * the new: slow and the counters of mistakes may be off by as many.
+ * A read in flight was decided by the old model and is held against the threshold of
+ * the new.
  *
- * Context: Process context, @linnos->lock held.
  * Return: 0, -EINVAL or -ENOMEM. On failure the old model stays active.
  */
 int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes,
 		     const char **why)
 {
-	bool latency = linnos_is_latency_file(file, bytes);
 	struct linnos_active_model *fresh, *old;
-	int ret;
+	enum linnos_model_error error;
 
-	ret = linnos_read_model(file, bytes, latency, &fresh, why);
-	if (ret)
-		return ret;
-
+	fresh = linnos_active_alloc(file, bytes);
+	if (!fresh)
+		return -ENOMEM;
+	error = linnos_active_parse(fresh, file, bytes);
+	if (error) {
+		*why = linnos_model_error_string(error);
+		linnos_active_free(fresh);
+		return -EINVAL;
+	}
 	old = rcu_replace_pointer(linnos->model, fresh,
 				  lockdep_is_held(&linnos->lock));
 	WRITE_ONCE(linnos->threshold_us, fresh->threshold_us);
@@ -198,18 +174,11 @@ int linnos_set_model(struct blk_linnos *linnos, const void *file, size_t bytes,
 	return 0;
 }
 
-/**
- * linnos_active_store() - write the active model back as its file
- * @active: the active model
- * @file: room for %LINNOS_NETWORK_BYTES, more than either kind has
- *
- * Return: its size.
- */
+/* Write a model as its file, of %LINNOS_NETWORK_BYTES at most. Return: its size. */
 size_t linnos_active_store(const struct linnos_active_model *active, void *file)
 {
-	if (active->latency)
-		return linnos_latency_store(active->latency, file);
-	return linnos_network_store(&active->net, file);
+	return active->latency ? linnos_latency_store(active->latency, file) :
+				 linnos_network_store(&active->net, file);
 }
 
 static void linnos_upload_drop(struct blk_linnos *linnos)
@@ -218,45 +187,30 @@ static void linnos_upload_drop(struct blk_linnos *linnos)
 	memset(&linnos->upload, 0, sizeof(linnos->upload));
 }
 
-static int linnos_upload_refuse_why(struct blk_linnos *linnos, const char *why)
+static int linnos_upload_refuse(struct blk_linnos *linnos,
+				enum linnos_model_error error)
 {
-	pr_warn("%s: model refused: %s\n", linnos->disk->disk_name, why);
+	pr_warn("%s: model refused: %s\n", linnos->disk->disk_name,
+		linnos_model_error_string(error));
 	linnos_upload_drop(linnos);
 	return -EINVAL;
 }
 
-static int linnos_upload_refuse(struct blk_linnos *linnos,
-				enum linnos_model_error error)
-{
-	return linnos_upload_refuse_why(linnos,
-					linnos_model_error_string(error));
-}
-
-static enum linnos_model_error linnos_check_header(const void *file,
-						   size_t bytes)
-{
-	return linnos_is_latency_file(file, bytes) ?
-		       linnos_latency_check_header(file, bytes) :
-		       linnos_network_check_header(file, bytes);
-}
-
 /**
  * linnos_upload_chunk() - take the next piece of a model file
- * @linnos: the disk's policy
+ * @linnos: the disk's policy, its lock held
  * @writer: identifies the open file, so that two writers do not mix
  * @chunk: the piece
  * @offset: where in the file it belongs
  * @bytes: its size
  *
- * sysfs hands a write over in pieces of a page. The pieces are collected, and
- * the one that completes the file activates the model. Offset 0 starts anew. A
- * piece shorter than a page that does not complete the file can only be the
- * end of a truncated one. One truncated between two pages is found out when the
- * next file begins, for sysfs does not say when a file is closed.
+ * sysfs hands a write over in pages. Offset 0 starts anew, and what completes the file
+ * activates the model. A piece shorter than a page that does not complete it is the
+ * end of a truncated one. One truncated between two pages is found out when the next
+ * file begins, for sysfs does not say when a file is closed.
  *
- * Context: Process context, @linnos->lock held.
- * Return: 0, -ENOMEM, or -EINVAL after a line in the kernel log that says which
- * check failed; the old model stays active.
+ * Return: 0, -ENOMEM, or -EINVAL after a line in the kernel log; the old model stays
+ * active.
  */
 int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 			const void *chunk, size_t offset, size_t bytes)
@@ -267,18 +221,15 @@ int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 	int ret;
 
 	if (!offset) {
-		if (upload->bytes)
+		if (upload->file)
 			linnos_upload_refuse(linnos, LINNOS_MODEL_TRUNCATED);
 		error = linnos_check_header(chunk, bytes);
 		if (error)
 			return linnos_upload_refuse(linnos, error);
-		if (!upload->file)
-			upload->file =
-				kvmalloc(LINNOS_NETWORK_BYTES, GFP_KERNEL);
+		upload->file = kvmalloc(LINNOS_NETWORK_BYTES, GFP_KERNEL);
 		if (!upload->file)
 			return -ENOMEM;
 		upload->writer = writer;
-		upload->bytes = 0;
 		upload->total_bytes =
 			get_unaligned_le32(chunk + LINNOS_FILE_TOTAL_BYTES);
 	}
@@ -287,19 +238,17 @@ int linnos_upload_chunk(struct blk_linnos *linnos, const void *writer,
 		return linnos_upload_refuse(linnos, LINNOS_MODEL_ORDER);
 	if (bytes > upload->total_bytes - offset)
 		return linnos_upload_refuse(linnos, LINNOS_MODEL_SIZE);
+	if (bytes < PAGE_SIZE && bytes < upload->total_bytes - offset)
+		return linnos_upload_refuse(linnos, LINNOS_MODEL_TRUNCATED);
 
 	memcpy(upload->file + offset, chunk, bytes);
 	upload->bytes += bytes;
-	if (upload->bytes < upload->total_bytes) {
-		if (bytes < PAGE_SIZE)
-			return linnos_upload_refuse(linnos,
-						    LINNOS_MODEL_TRUNCATED);
+	if (upload->bytes < upload->total_bytes)
 		return 0;
-	}
-
 	ret = linnos_set_model(linnos, upload->file, upload->bytes, &why);
 	if (ret == -EINVAL)
-		return linnos_upload_refuse_why(linnos, why);
+		pr_warn("%s: model refused: %s\n", linnos->disk->disk_name,
+			why);
 	linnos_upload_drop(linnos);
 	return ret;
 }

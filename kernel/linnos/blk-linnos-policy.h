@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * LinnOS: the per-drive state, shared by the policy, its model, its sysfs files
- * and its tests, and by nobody else.
+ * LinnOS: a drive's state, shared by the policy, its model, its sysfs files and its
+ * tests, and by nobody else.
  */
 #ifndef _BLK_LINNOS_POLICY_H
 #define _BLK_LINNOS_POLICY_H
@@ -29,34 +29,26 @@ enum linnos_mode {
 /* Without a model no read is slow. */
 #define LINNOS_NO_THRESHOLD U32_MAX
 
-/**
- * struct linnos_found - what was found about a read
- * @view: the drive as the read finds it
- * @size: the order of what it will be split into, as it is looked at
- * @reason: what is predicted
- * @traced: the network's outputs are asked for
- * @overdue_us: of a model of latencies, what few reads take longer than
- * @n_features: how many @features there are: none of a network
- * @features: what a model of latencies saw
- * @out: outputs of the network for fast and for slow, if @traced; of a model of
- *	latencies what is worth waiting for and what it predicts, in us
- */
+/* What was found about a read. */
 struct linnos_found {
 	struct linnos_view view;
-	u32 size;
+	struct linnos_rules rules;
+	u32 size; /* order of size of the requests that it will be split into */
 	enum linnos_reason reason;
-	bool traced;
+	bool traced; /* the network's outputs are asked for */
 	u32 overdue_us;
-	u32 n_features;
+	u32 n_features; /* 0 of a network */
 	u32 features[LINNOS_N_FEATURES];
+	/*
+	 * Outputs of the network for fast and slow, if traced; of a model of latencies
+	 * what is worth waiting for and what it predicts, in us.
+	 */
 	s64 out[LINNOS_N_OUTPUTS];
 };
 
 /*
- * How long the drive took over its reads, counted in buckets that are wider the
- * longer it took, four to a doubling, so that a percentile read off them is
- * within an eighth of the truth. The first has all below 4 us, where the next
- * few are a microsecond wide; the last begins at 12.6 s.
+ * Latencies are counted in buckets, four to a doubling, so that a percentile is within
+ * an eighth of the truth. The first has all below 4 us, the last begins at 12.6 s.
  */
 #define LINNOS_LATENCY_BUCKETS 88
 
@@ -69,10 +61,7 @@ static inline u32 linnos_latency_bucket(u32 us)
 		   LINNOS_LATENCY_BUCKETS - 1U);
 }
 
-/*
- * Files of stats/, in the order in which they are listed, and behind them the
- * buckets of latencies, whose one file is beside it.
- */
+/* Files of stats/, and behind them the buckets of latencies. */
 enum linnos_stat {
 	LINNOS_STAT_READS,
 	LINNOS_STAT_LATENCY_CRITICAL,
@@ -95,34 +84,22 @@ struct linnos_stats {
 	u64 count[LINNOS_NR_STATS];
 };
 
-/**
- * struct linnos_active_model - what decides
- * @rcu: frees it when nobody uses it any more
- * @id: CRC-32 of its file
- * @threshold_us: a read slower than this is slow
- * @chooses: reads may be refused, or sent elsewhere, by it
- * @latency: the model, if it is one of latencies; otherwise NULL
- * @net: the network; not allocated if it is the other
- */
+/* What decides. */
 struct linnos_active_model {
 	struct rcu_head rcu;
-	u32 id;
-	u32 threshold_us;
-	bool chooses;
-	struct linnos_latency *latency;
-	struct linnos_net net;
+	size_t bytes; /* of this */
+	u32 id; /* CRC-32 of its file */
+	u32 threshold_us; /* a read slower than this is slow */
+	bool chooses; /* reads may be refused, or sent elsewhere, by it */
+	struct linnos_latency *latency; /* &trees, or NULL of a network */
+	union {
+		struct linnos_net net;
+		struct linnos_latency trees;
+	};
 };
 
 /* As many replicas as anybody has of his data, beside the drive's own. */
 #define LINNOS_PEERS_MAX 7
-
-/**
- * struct linnos_peers - drives with the same data
- * @at: which; NULL where there is none, or where it has gone
- */
-struct linnos_peers {
-	struct blk_linnos __rcu *at[LINNOS_PEERS_MAX];
-};
 
 /* A model file on its way in, chunk by chunk. */
 struct linnos_upload {
@@ -132,50 +109,29 @@ struct linnos_upload {
 	u8 *file;
 };
 
-/**
- * struct blk_linnos - LinnOS on one disk
- * @mode: what to do with hinted reads
- * @threshold_us: that of the active model, or LINNOS_NO_THRESHOLD
- * @model: the active model, or NULL
- * @stats: counters, allocated when @mode first leaves off
- * @probe_after_us: history older than this is stale; 0: never
- * @probe_after_revokes: so is one followed by so many revocations; 0: never
- * @stall_us: reads are stalled when none completes for so long; 0: never
- * @stall_since_ns: when @stall_us was set
- * @failover_us: what it costs to be refused here and to ask elsewhere
- * @peers: drives with the same data, or NULL if none were named
- * @drive: what is known of it
- * @history_lock: serialises writers of its history
- * @history_seq: lets others take a copy without the lock
- * @rqos: our place among the queue's policies
- * @attached: @rqos is in the queue's list: since @mode first left off
- * @drives: among all drives, see blk-linnos-peers.c
- * @lock: serialises changes of @mode, @stall_us and @model
- * @upload: the model being written
- * @disk: the disk
- * @kobj: /sys/block/<disk>/linnos
- */
+/* LinnOS on one disk. */
 struct blk_linnos {
 	/* read by every I/O, and seldom written */
 	enum linnos_mode mode;
-	u32 threshold_us;
+	u32 threshold_us; /* the active model's, or LINNOS_NO_THRESHOLD */
 	struct linnos_active_model __rcu *model;
-	struct linnos_stats __percpu *stats;
+	struct linnos_stats __percpu *stats; /* NULL if never on */
 	u32 probe_after_us;
 	u32 probe_after_revokes;
 	u32 stall_us;
 	u32 failover_us;
-	u64 stall_since_ns;
-	struct linnos_peers __rcu *peers;
+	u64 stall_since_ns; /* when stall_us was set */
+	bool has_peers; /* were named; none may be there any more */
 
 	struct linnos_drive drive;
-	raw_spinlock_t history_lock;
-	seqcount_raw_spinlock_t history_seq;
+	raw_spinlock_t history_lock; /* serialises writers of its history */
+	seqcount_raw_spinlock_t history_seq; /* of who copies it */
 
 	/* configuration */
 	struct rq_qos rqos ____cacheline_aligned_in_smp;
-	bool attached;
-	struct list_head drives;
+	bool attached; /* rqos is in the queue's list: it has once been on */
+	struct list_head drives; /* see blk-linnos-peers.c */
+	struct blk_linnos __rcu *peers[LINNOS_PEERS_MAX]; /* NULL: none */
 	struct mutex lock; /* mode, stall_us, model, upload */
 	struct linnos_upload upload;
 	struct gendisk *disk;
@@ -194,11 +150,6 @@ static inline void linnos_count(struct blk_linnos *linnos,
 	this_cpu_inc(linnos->stats->count[stat]);
 }
 
-static inline void linnos_count_latency(struct blk_linnos *linnos, u32 us)
-{
-	linnos_count(linnos, LINNOS_STAT_LATENCY + linnos_latency_bucket(us));
-}
-
 /* blk-linnos.c */
 extern const struct rq_qos_ops blk_linnos_ops;
 struct blk_linnos *linnos_alloc(struct gendisk *disk);
@@ -209,7 +160,7 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode);
 void linnos_set_watching(struct blk_linnos *linnos);
 u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat);
 bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns);
-enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos,
+enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
 				       unsigned int bytes, u64 now_ns,
 				       bool look,
 				       struct blk_expect_drive *drive);

@@ -2,14 +2,11 @@
 /*
  * LinnOS: refuse a read that this drive would serve slowly.
  *
- * An SSD is fast most of the time and slow in bursts: garbage collection, buffer
- * flushes, failing chips. An application that has its data on several drives can
- * avoid a burst if it is told before it waits. It marks such a read as
- * latency-critical (RWF_LATCRIT), and for every one of them this policy asks a model
- * of the drive whether it would be fast or slow right now. A read predicted to be
- * slow is revoked: it ends with -EBUSY before it is throttled or accounted to a
- * cgroup and before it has a request, a tag or a place in any queue, and the
- * application reads another replica.
+ * An SSD is slow in bursts: garbage collection, buffer flushes, failing chips. An
+ * application that has its data on several drives marks a read as latency-critical
+ * (RWF_LATCRIT), and a model of the drive predicts whether it would be slow right
+ * now. Such a read ends with -EBUSY before it is throttled or charged to a cgroup and
+ * before it has a request or a tag, and the application reads another replica.
  *
  *	submit_bio
  *	    │
@@ -21,53 +18,40 @@
  *	                                        ▲                │
  *	                             history ◄──┴──── done ◄─────┘
  *
- * The drive is a black box. What a model sees of it is counted here, as every other
- * rq-qos policy counts, by request: 4 KiB pages of all reads and writes in flight;
- * and of each of the last four reads its latency, and what was pending when it
- * joined, itself included (linnos_drive.c). Both are the drive's and not the
- * host's. The latency is the time from a request's issue to its completion: what a
- * cgroup's limits, the wait for a tag, a scheduler or a plug add is not in it. In
- * flight is from the request on: what is plugged or scheduled will reach the drive
- * before those that come later, but a bio that iocost, io.max or a lack of tags
- * holds back is no load.
+ * What a model sees is counted by request: the 4 KiB pages of reads and writes in
+ * flight, and of each of the last four reads its latency and what was pending when
+ * it joined (linnos_drive.c). Latency is from issue to completion, without what
+ * cgroups, tags, schedulers or plugs add. A bio is in flight once it has a request:
+ * what is held back before is no load.
  *
- * Two kinds of model. The paper's network (linnos_network.c) tells slow from
- * fast: Hao et al., "LinnOS: Predictability on Unpredictable Flash Storage with a
- * Light Neural Network", OSDI 2020. Trees (linnos_latency.c) tell how long a
- * read would take, and slow is what is not worth waiting for. Training is done in
- * user space, and a model is uploaded per drive: blk-linnos-model.c.
+ * There are two kinds of model, trained in user space and uploaded per drive
+ * (blk-linnos-model.c). The network of Hao et al., "LinnOS: Predictability on
+ * Unpredictable Flash Storage with a Light Neural Network", OSDI 2020, tells slow
+ * from fast (linnos_network.c). Trees predict microseconds (linnos_latency.c).
  *
- * A read is decided once, as a whole, before the block layer splits it. What the
- * drive does with it is remembered request by request: each part of one that was
- * split is a read that the drive has served. Reads without the hint and writes are
- * only counted; discards, flushes without data and passthrough not even that.
+ * A read is decided once, before the block layer splits it; each part is then
+ * remembered as a request of its own. Reads without the hint and writes are only
+ * counted; discards, flushes without data and passthrough are not.
  *
- * Stale history. A drive all of whose reads are revoked completes nothing and would
- * keep its bad name for ever. So now and then one is admitted all the same, a probe:
- * linnos_look.c.
+ * Stale history: a drive all of whose reads are refused completes none and would stay
+ * slow for ever. So now and then one is admitted all the same, a probe
+ * (linnos_look.c).
  *
- * Stalls. The history shows a burst when its first slow read completes, and not
- * before. The stall rule, off unless stall_us is set, refuses a read when the oldest
- * in flight is older than that and none has completed for so long.
+ * Stalls: the history shows a burst when its first slow read completes. The stall
+ * rule, off unless stall_us is set, refuses reads when none in flight has completed
+ * for that long.
  *
- * Peers. To refuse a read that nobody else would serve sooner costs a failover and
- * gains nothing. A drive with a model of latencies can be told which drives have the
- * same data (blk-linnos-peers.c). It then refuses a read only if one of them would
- * serve it sooner by more than failover_us. A peer of which nothing is known is not
- * sooner; a drive that stalls is later than all that do not.
+ * Peers: a drive with a model of latencies can be told which others have the same
+ * data (blk-linnos-peers.c). It then refuses a read only if one of them is predicted
+ * to serve it sooner by more than failover_us.
  *
- * Asked. Whoever has the same data on several drives, as md raid1 and raid10 have,
- * need not try one after the other: he asks each what to expect,
- * blk_linnos_expect(), and sends the read, without the hint, to one that should be
- * fast. Nothing is revoked then. A drive that is not chosen goes stale like one
- * whose reads are revoked, and is looked at likewise: the answer is to send it this
- * read. So is one that was passed over, for it is not slow but later than others,
- * when it has answered nothing for as long as makes one stale. Programs ask by an
- * ioctl: blk-linnos-ioctl.c.
+ * Asking: md raid1 and raid10, and programs (blk-linnos-ioctl.c), ask each drive what
+ * to expect and send the read, without the hint, to the best one. Nothing is refused
+ * then. A drive that is passed over goes stale too, and the answer to one asker is to
+ * probe it with this read.
  *
- * The policy joins the queue's list when it is first switched on, and stays until the
- * disk goes. To switch it off is a flag: it takes effect at once, whatever is in
- * flight, and what was counted in is counted out when it ends.
+ * The policy joins the queue when it is first switched on and stays until the disk
+ * goes. Switching it off is a flag, whatever is in flight.
  */
 #include <linux/blk-linnos.h>
 #include <linux/blkdev.h>
@@ -86,16 +70,14 @@
 static_assert(LINNOS_TRACE_HISTORY == LINNOS_HISTORY);
 
 /*
- * Bursts last from milliseconds (a flush) to many seconds (garbage collection, a
- * failing chip). Look again after as long as the short ones last, or after a hundred
- * revocations where reads come faster than that: were every probe slow, one read in
- * a hundred would be, and that spoils the 99th percentile. So the wait is doubled
- * while probes are slow, see linnos_look.c.
+ * Probe after as long as the short bursts last, or after a hundred refusals where
+ * reads come faster: were every probe slow, one read in a hundred would be, and that
+ * spoils the 99th percentile. So the wait doubles while probes are slow.
  */
 #define PROBE_AFTER_REVOKES 100
 #define PROBE_AFTER_US (10 * USEC_PER_MSEC)
 
-/* What the paper found a revocation and a second submission to cost. */
+/* What the paper found a refusal and a second submission to cost. */
 #define FAILOVER_US 15
 
 DEFINE_STATIC_KEY_FALSE(blk_linnos_key);
@@ -107,13 +89,12 @@ static struct linnos_io *linnos_io_of(struct request *rq)
 	return (struct linnos_io *)rq->linnos;
 }
 
-/**
- * linnos_stat() - read a counter
- * @linnos: the disk's policy
- * @stat: which
- *
- * Return: the sum over all CPUs, 0 if the policy has never been on.
- */
+static struct blk_linnos *linnos_of(struct rq_qos *rqos)
+{
+	return container_of(rqos, struct blk_linnos, rqos);
+}
+
+/* A counter's sum over all CPUs, 0 if the policy has never been on. */
 u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat)
 {
 	/* pairs with linnos_alloc_stats() */
@@ -128,12 +109,7 @@ u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat)
 	return sum;
 }
 
-/**
- * linnos_alloc() - allocate a disk's policy, off and without a model
- * @disk: the disk
- *
- * Return: the policy, to be freed with linnos_free(), or NULL.
- */
+/* A disk's policy, off and without a model; NULL if there is no memory. */
 struct blk_linnos *linnos_alloc(struct gendisk *disk)
 {
 	struct blk_linnos *linnos = kzalloc(sizeof(*linnos), GFP_KERNEL);
@@ -152,10 +128,6 @@ struct blk_linnos *linnos_alloc(struct gendisk *disk)
 	return linnos;
 }
 
-/**
- * linnos_free() - free a disk's policy
- * @linnos: the policy; nobody uses it any more
- */
 void linnos_free(struct blk_linnos *linnos)
 {
 	free_percpu(linnos->stats);
@@ -164,13 +136,7 @@ void linnos_free(struct blk_linnos *linnos)
 	kfree(linnos);
 }
 
-/**
- * linnos_alloc_stats() - allocate the counters, which only a policy in use needs
- * @linnos: the disk's policy
- *
- * Context: Process context, @linnos->lock held.
- * Return: 0 or -ENOMEM.
- */
+/* Only a policy in use needs counters. @linnos->lock is held. */
 int linnos_alloc_stats(struct blk_linnos *linnos)
 {
 	struct linnos_stats __percpu *stats;
@@ -185,42 +151,34 @@ int linnos_alloc_stats(struct blk_linnos *linnos)
 	return 0;
 }
 
-/**
- * linnos_forget() - start with an empty history
- * @linnos: the disk's policy
+/*
+ * The history is written by completions, in interrupts of any CPU, under a lock that
+ * is raw because completion may not sleep on PREEMPT_RT either. Decisions copy it by
+ * the sequence count, without writing to the lock's line.
  */
+static inline void linnos_history_update(struct blk_linnos *linnos,
+					 const struct linnos_ended *ended)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&linnos->history_lock, flags);
+	write_seqcount_begin(&linnos->history_seq);
+	if (ended)
+		linnos_history_add(&linnos->drive.history, ended);
+	else
+		linnos_drive_forget(&linnos->drive, ktime_get_ns());
+	write_seqcount_end(&linnos->history_seq);
+	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
+}
+
+/* Start with an empty history. */
 void linnos_forget(struct blk_linnos *linnos)
 {
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&linnos->history_lock, flags);
-	write_seqcount_begin(&linnos->history_seq);
-	linnos_drive_forget(&linnos->drive, ktime_get_ns());
-	write_seqcount_end(&linnos->history_seq);
-	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
+	linnos_history_update(linnos, NULL);
 }
 
-/*
- * Completions write the history from interrupts, on any CPU, and must agree on an
- * order: a lock, raw because completion may not sleep on PREEMPT_RT either, held for
- * a few stores. Whoever asks only wants a consistent copy, and there may be many at
- * once: the sequence count lets them have it without writing to the lock's line. An
- * interrupt that completes a read in the midst of the copying makes it start again.
- */
-static void linnos_remember(struct blk_linnos *linnos,
-			    const struct linnos_ended *ended)
-{
-	unsigned long flags;
-
-	raw_spin_lock_irqsave(&linnos->history_lock, flags);
-	write_seqcount_begin(&linnos->history_seq);
-	linnos_history_add(&linnos->drive.history, ended);
-	write_seqcount_end(&linnos->history_seq);
-	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
-}
-
-static void linnos_recall(const struct blk_linnos *linnos, u32 size,
-			  struct linnos_ended past[LINNOS_HISTORY])
+static void linnos_history_copy(const struct blk_linnos *linnos, u32 size,
+				struct linnos_ended past[LINNOS_HISTORY])
 {
 	unsigned int seq;
 
@@ -241,7 +199,7 @@ static struct linnos_rules linnos_rules_of(const struct blk_linnos *linnos)
 }
 
 /* Reads are in flight, and none has completed for too long. */
-static bool linnos_stalled(const struct blk_linnos *linnos, u64 now_ns)
+static bool linnos_is_stalled(const struct blk_linnos *linnos, u64 now_ns)
 {
 	u64 stall_ns = (u64)READ_ONCE(linnos->stall_us) * NSEC_PER_USEC;
 	struct linnos_load load;
@@ -259,30 +217,38 @@ static bool linnos_stalled(const struct blk_linnos *linnos, u64 now_ns)
 	return (s64)(now_ns - since_ns) > (s64)stall_ns;
 }
 
-/* A request has no more. */
-static u32 linnos_most_pages(const struct blk_linnos *linnos)
+/* The most that a request has; a test's disk has no queue. */
+static u32 linnos_request_pages_max(const struct blk_linnos *linnos)
 {
 	const struct request_queue *q = linnos->disk->queue;
 
-	/* a test's disk has none */
 	return q ? linnos_pages_of((u64)queue_max_sectors(q) << SECTOR_SHIFT) :
 		   LINNOS_IO_PAGES_MAX;
 }
 
-/* What is predicted for a read of so many bytes? To look changes nothing. */
-static void linnos_find(struct blk_linnos *linnos, unsigned int bytes,
-			u64 now_ns, bool traced, struct linnos_found *found)
+/* Of a place on the disk, not on a partition. */
+static u8 linnos_region_at(sector_t sector)
 {
+	return linnos_region_of((u64)sector << SECTOR_SHIFT);
+}
+
+/* Predict a read of so many bytes. Changes nothing. */
+static void linnos_predict_read(struct blk_linnos *linnos, u8 region,
+				unsigned int bytes, u64 now_ns, bool traced,
+				struct linnos_found *found)
+{
+	u32 most_pages = linnos_request_pages_max(linnos);
 	struct linnos_view *view = &found->view;
 	struct linnos_active_model *active;
 
 	view->now_ns = now_ns;
 	view->pages = linnos_pages_of(bytes);
 	view->size = linnos_size_order(view->pages);
-	found->size =
-		linnos_size_order(min(view->pages, linnos_most_pages(linnos)));
 	linnos_see_load(&linnos->drive, &view->load);
-	linnos_recall(linnos, view->size, view->past);
+	view->in_region = linnos_see_region(&linnos->drive, region);
+	linnos_history_copy(linnos, view->size, view->past);
+	found->size = linnos_size_order(min(view->pages, most_pages));
+	found->rules = linnos_rules_of(linnos);
 	found->traced = traced;
 	found->reason = LINNOS_NO_MODEL;
 	found->n_features = 0;
@@ -291,14 +257,18 @@ static void linnos_find(struct blk_linnos *linnos, unsigned int bytes,
 
 	rcu_read_lock();
 	active = rcu_dereference(linnos->model);
-	if (active && linnos_predict(linnos, active, found))
-		found->reason = LINNOS_PREDICTED_SLOW;
-	else if (active)
-		found->reason = linnos_stalled(linnos, now_ns) ?
-					LINNOS_STALLED :
-					LINNOS_PREDICTED_FAST;
-	if (active && !active->chooses)
-		found->reason = LINNOS_NO_CHOICE;
+	if (active) {
+		bool slow = linnos_predict(linnos, active, found);
+
+		if (!active->chooses)
+			found->reason = LINNOS_NO_CHOICE;
+		else if (slow)
+			found->reason = LINNOS_PREDICTED_SLOW;
+		else if (linnos_is_stalled(linnos, now_ns))
+			found->reason = LINNOS_STALLED;
+		else
+			found->reason = LINNOS_PREDICTED_FAST;
+	}
 	rcu_read_unlock();
 }
 
@@ -315,31 +285,26 @@ static bool linnos_is_slow(const struct linnos_found *found)
 	       found->reason == LINNOS_STALLED;
 }
 
-/* In microseconds, of a model of latencies; stalled is later than all else. */
-static enum blk_linnos_expected linnos_in_us(const struct linnos_found *found)
+/* What a model of latencies predicts; 0 if there is none. */
+static u32 linnos_predicted_us(const struct linnos_found *found)
+{
+	return found->n_features ? found->out[1] : 0;
+}
+
+/* With @more_us added; a stalled drive is later than all that are not. */
+static enum blk_linnos_expected
+linnos_expected_us(const struct linnos_found *found, u32 more_us)
 {
 	u32 us = found->reason == LINNOS_STALLED ? BLK_LINNOS_US_MASK :
 						   found->out[1];
 
+	if (us != BLK_LINNOS_US_MASK)
+		us = min_t(u32, us + more_us, BLK_LINNOS_US_MASK - 1);
 	return BLK_LINNOS_US | us |
 	       (linnos_is_slow(found) ? BLK_LINNOS_US_SLOW : 0);
 }
 
-/* The same for one of many who choose; none but a stalled drive is as late as that. */
-static enum blk_linnos_expected
-linnos_among_many(const struct linnos_found *found)
-{
-	enum blk_linnos_expected answer = linnos_in_us(found);
-	u32 us = answer & BLK_LINNOS_US_MASK;
-
-	if (us == BLK_LINNOS_US_MASK)
-		return answer;
-	us += linnos_crowding_us(found->view.load.reads, found->overdue_us);
-	us = min_t(u32, us, BLK_LINNOS_US_MASK - 1);
-	return (answer & ~BLK_LINNOS_US_MASK) | us;
-}
-
-/* How long would it take a peer? It is not promised the read. */
+/* How long would it take a peer, if its model tells? */
 static enum blk_linnos_expected linnos_ask_peer(struct blk_linnos *peer,
 						const struct bio *bio,
 						u64 now_ns,
@@ -347,19 +312,20 @@ static enum blk_linnos_expected linnos_ask_peer(struct blk_linnos *peer,
 {
 	found->view = (struct linnos_view){};
 	found->n_features = 0;
-	/* a network cannot tell; a dying disk answers nothing any more */
-	if (!linnos_is_on(peer) || test_bit(GD_DEAD, &peer->disk->state))
+	found->reason = LINNOS_NO_MODEL;
+	/* a dying disk answers nothing any more */
+	if (linnos_is_on(peer) && !test_bit(GD_DEAD, &peer->disk->state))
+		linnos_predict_read(peer,
+				    linnos_region_at(bio->bi_iter.bi_sector),
+				    bio->bi_iter.bi_size, now_ns, false, found);
+	if (!found->n_features || linnos_is_unknown(found))
 		return BLK_LINNOS_UNKNOWN;
-	linnos_find(peer, bio->bi_iter.bi_size, now_ns, false, found);
-	return found->n_features && !linnos_is_unknown(found) ?
-		       linnos_in_us(found) :
-		       BLK_LINNOS_UNKNOWN;
+	return linnos_expected_us(found, 0);
 }
 
-/* The least that any of the peers tells; BLK_LINNOS_US_MASK if none does. */
-static u32 linnos_soonest_us(struct blk_linnos *linnos,
-			     struct linnos_peers *peers, const struct bio *bio,
-			     u64 now_ns)
+/* The least that any peer predicts; BLK_LINNOS_US_MASK if none does. */
+static u32 linnos_soonest_peer_us(struct blk_linnos *linnos,
+				  const struct bio *bio, u64 now_ns)
 {
 	struct linnos_found found __uninitialized;
 	enum blk_linnos_expected answer;
@@ -367,8 +333,9 @@ static u32 linnos_soonest_us(struct blk_linnos *linnos,
 	struct blk_linnos *peer;
 	int i;
 
+	rcu_read_lock();
 	for (i = 0; i < LINNOS_PEERS_MAX; i++) {
-		peer = rcu_dereference(peers->at[i]);
+		peer = rcu_dereference(linnos->peers[i]);
 		if (!peer)
 			continue;
 		answer = linnos_ask_peer(peer, bio, now_ns, &found);
@@ -379,62 +346,43 @@ static u32 linnos_soonest_us(struct blk_linnos *linnos,
 			soonest_us = min_t(u32, soonest_us,
 					   answer & BLK_LINNOS_US_MASK);
 	}
+	rcu_read_unlock();
 	return soonest_us;
 }
 
 /*
- * A slow read is not refused if peers are named and none would serve it sooner. If
- * one would, *@gain_us is by how much more than a failover costs.
+ * Are peers named, and would none serve this slow read sooner? If one would, *@gain_us
+ * is by how much more than a failover costs, as far as one knows.
  */
-static bool linnos_keeps(struct blk_linnos *linnos, const struct bio *bio,
-			 const struct linnos_found *found, u32 *gain_us)
+static bool linnos_peers_are_later(struct blk_linnos *linnos,
+				   const struct bio *bio,
+				   const struct linnos_found *found,
+				   u32 *gain_us)
 {
-	struct linnos_peers *peers;
-	u32 here_us, there_us = 0;
+	u32 here_us, there_us;
 
-	if (!found->n_features)
+	if (!found->n_features || !READ_ONCE(linnos->has_peers))
 		return false;
-	rcu_read_lock();
-	peers = rcu_dereference(linnos->peers);
-	if (peers)
-		there_us = linnos_soonest_us(linnos, peers, bio,
-					     found->view.now_ns) +
-			   READ_ONCE(linnos->failover_us);
-	rcu_read_unlock();
-	if (!peers)
-		return false;
-	here_us = linnos_in_us(found) & BLK_LINNOS_US_MASK;
-	if (there_us >= here_us)
-		return true;
-	/* nobody knows how long it would have stalled */
-	if (found->reason != LINNOS_STALLED)
+	here_us = linnos_expected_us(found, 0) & BLK_LINNOS_US_MASK;
+	there_us = linnos_soonest_peer_us(linnos, bio, found->view.now_ns) +
+		   READ_ONCE(linnos->failover_us);
+	if (there_us < here_us && found->reason != LINNOS_STALLED)
 		*gain_us = here_us - there_us;
-	return false;
+	return there_us >= here_us;
 }
 
-/* May a slow read go there all the same? Not against a peer who is sooner. */
-static bool linnos_probes(struct blk_linnos *linnos,
-			  const struct linnos_found *found, bool sooner)
+/* Is a slow read admitted all the same? Without a probe not if a peer is sooner. */
+static bool linnos_admit_probe(struct blk_linnos *linnos,
+			       const struct linnos_found *found, bool sooner)
 {
-	struct linnos_rules rules = linnos_rules_of(linnos);
+	u64 now_ns = found->view.now_ns;
 	u32 size = found->size;
 
 	if (found->reason == LINNOS_PREDICTED_SLOW && !sooner &&
-	    linnos_look_allows(&linnos->drive, &rules, size,
-			       found->view.now_ns))
+	    linnos_look_allows(&linnos->drive, &found->rules, size, now_ns))
 		return true;
-	return linnos_look_claim(&linnos->drive.look[size], &rules, false,
-				 found->view.now_ns);
-}
-
-/* It is sent there, and expected to be fast. */
-static void linnos_chosen(struct blk_linnos *linnos,
-			  const struct linnos_found *found)
-{
-	struct linnos_look *look = &linnos->drive.look[found->size];
-	struct linnos_rules rules = linnos_rules_of(linnos);
-
-	linnos_look_chosen(look, &rules, found->view.now_ns);
+	return linnos_look_claim(&linnos->drive.look[size], &found->rules,
+				 false, now_ns);
 }
 
 static void linnos_count_decision(struct blk_linnos *linnos,
@@ -458,14 +406,7 @@ static void linnos_count_decision(struct blk_linnos *linnos,
 		linnos_count(linnos, LINNOS_STAT_PROBES);
 }
 
-/**
- * linnos_decide() - admit or refuse a latency-critical read
- * @linnos: the disk's policy, on
- * @bio: the read
- * @now_ns: the time
- *
- * Return: true if it is admitted.
- */
+/* Admit or refuse a latency-critical read. Return: true if it is admitted. */
 bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 {
 	struct linnos_found found __uninitialized;
@@ -474,27 +415,29 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	bool slow, admit;
 	u32 gain_us = 0;
 
-	linnos_find(linnos, bio->bi_iter.bi_size, now_ns,
-		    trace_linnos_decision_enabled(), &found);
+	linnos_predict_read(linnos, linnos_region_at(bio->bi_iter.bi_sector),
+			    bio->bi_iter.bi_size, now_ns,
+			    trace_linnos_decision_enabled(), &found);
 	look = &linnos->drive.look[found.size];
 	reason = found.reason;
 	slow = linnos_is_slow(&found);
 	if (reason == LINNOS_PREDICTED_FAST)
 		linnos_look_fast(look);
-	if (slow && linnos_keeps(linnos, bio, &found, &gain_us))
+	if (slow && linnos_peers_are_later(linnos, bio, &found, &gain_us))
 		reason = LINNOS_KEPT;
-	if (!slow || reason == LINNOS_KEPT)
-		linnos_chosen(linnos, &found);
 
-	/* not "observe": the mode may have been switched off meanwhile */
-	admit = !slow || reason == LINNOS_KEPT ||
-		READ_ONCE(linnos->mode) != LINNOS_ENFORCE;
-	if (!admit && linnos_probes(linnos, &found, gain_us)) {
+	admit = !slow || reason == LINNOS_KEPT;
+	if (admit) {
+		linnos_look_chosen(look, &found.rules, now_ns);
+	} else if (READ_ONCE(linnos->mode) != LINNOS_ENFORCE) {
+		/* not "observe": it may have been switched off meanwhile */
+		admit = true;
+	} else if (linnos_admit_probe(linnos, &found, gain_us)) {
 		admit = true;
 		reason = LINNOS_PROBE;
-	}
-	if (!admit)
+	} else {
 		atomic_inc(&look->refused);
+	}
 	linnos_count_decision(linnos, reason, admit, gain_us);
 	trace_linnos_decision(disk_devt(linnos->disk), bio->bi_iter.bi_sector,
 			      bio_sectors(bio), !admit, reason, &found);
@@ -507,56 +450,51 @@ bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns)
 	return admit;
 }
 
-/* What is known of a drive, in full; @expected is the answer to give. */
-static void linnos_tell(const struct blk_linnos *linnos,
-			const struct linnos_found *found,
-			enum blk_linnos_expected expected,
-			struct blk_expect_drive *drive)
+/* What the ioctl tells of a drive; @expected is the answer to the question. */
+static void linnos_fill_answer(const struct blk_linnos *linnos,
+			       const struct linnos_found *found,
+			       enum blk_linnos_expected expected,
+			       struct blk_expect_drive *drive)
 {
-	struct linnos_rules rules = linnos_rules_of(linnos);
-
 	drive->flags = 0;
-	drive->latency_us = 0;
+	drive->latency_us = linnos_predicted_us(found);
 	drive->known = BLK_EXPECT_NO_MODEL;
 	if (found->reason == LINNOS_NO_MODEL)
 		return;
-	drive->known = BLK_EXPECT_VERDICT;
-	if (found->n_features) {
-		drive->known = BLK_EXPECT_LATENCY;
-		drive->latency_us = found->out[1];
-	}
+	drive->known = found->n_features ? BLK_EXPECT_LATENCY :
+					   BLK_EXPECT_VERDICT;
 	if (found->reason == LINNOS_NO_CHOICE)
 		drive->flags |= BLK_EXPECT_NO_CHOICE;
 	if (linnos_is_slow(found))
 		drive->flags |= BLK_EXPECT_SLOW;
 	if (found->reason == LINNOS_STALLED)
 		drive->flags |= BLK_EXPECT_STALLED;
-	if (linnos_is_silent(&linnos->drive, &rules, found->size,
+	if (linnos_is_silent(&linnos->drive, &found->rules, found->size,
 			     found->view.now_ns))
 		drive->flags |= BLK_EXPECT_STALE;
 	if (expected == BLK_LINNOS_PROBE)
 		drive->flags |= BLK_EXPECT_PROBE;
 }
 
-/* Who asks may send his read there: is it to be looked at with it? */
-static enum blk_linnos_expected linnos_promise(struct blk_linnos *linnos,
-					       const struct linnos_found *found)
+/* The answer to one who may send his read: is the drive to be probed with it? */
+static enum blk_linnos_expected
+linnos_answer_sender(struct blk_linnos *linnos,
+		     const struct linnos_found *found)
 {
-	u32 size = found->size;
-	struct linnos_look *look = &linnos->drive.look[size];
-	struct linnos_rules rules = linnos_rules_of(linnos);
+	struct linnos_look *look = &linnos->drive.look[found->size];
+	const struct linnos_rules *rules = &found->rules;
+	u64 now_ns = found->view.now_ns;
 	bool slow = linnos_is_slow(found);
 	/* passed over, for it is later than others */
-	bool silent = found->n_features &&
-		      linnos_is_silent(&linnos->drive, &rules, size,
-				       found->view.now_ns);
-	bool many = rules.probe_after_refused &&
-		    atomic_read(&look->refused) >= rules.probe_after_refused;
+	bool silent =
+		found->n_features &&
+		linnos_is_silent(&linnos->drive, rules, found->size, now_ns);
+	bool many = rules->probe_after_refused &&
+		    atomic_read(&look->refused) >= rules->probe_after_refused;
 
 	if ((slow || (silent && many)) &&
-	    linnos_look_claim(look, &rules,
-			      found->reason == LINNOS_PREDICTED_SLOW,
-			      found->view.now_ns)) {
+	    linnos_look_claim(look, rules,
+			      found->reason == LINNOS_PREDICTED_SLOW, now_ns)) {
 		linnos_count(linnos, LINNOS_STAT_PROBES);
 		return BLK_LINNOS_PROBE;
 	}
@@ -565,71 +503,53 @@ static enum blk_linnos_expected linnos_promise(struct blk_linnos *linnos,
 	if (slow)
 		return BLK_LINNOS_SLOW;
 	linnos_look_fast(look);
-	linnos_look_chosen(look, &rules, found->view.now_ns);
+	linnos_look_chosen(look, rules, now_ns);
 	return BLK_LINNOS_FAST;
 }
 
-/**
- * linnos_expect() - what to expect of a read, should it be sent
- * @linnos: the disk's policy, on
- * @bytes: its size
- * @now_ns: the time
- * @look: it will not be: promise it nothing, and count nothing
- * @drive: is told what is known, unless it is NULL
- *
- * Return: what blk_linnos_expect() returns.
- */
-enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos,
+/* blk_linnos_ask() of a policy that is on. */
+enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
 				       unsigned int bytes, u64 now_ns,
 				       bool look,
 				       struct blk_expect_drive *drive)
 {
-	enum blk_linnos_expected expected = BLK_LINNOS_UNKNOWN;
+	enum blk_linnos_expected expected = BLK_LINNOS_FAST;
 	struct linnos_found found __uninitialized;
-	u32 latency_us = 0;
 
-	linnos_find(linnos, bytes, now_ns, false, &found);
-	if (found.n_features)
-		latency_us = found.out[1];
+	linnos_predict_read(linnos, region, bytes, now_ns, false, &found);
 	if (linnos_is_unknown(&found))
 		expected = BLK_LINNOS_UNKNOWN;
 	else if (!look)
-		expected = linnos_promise(linnos, &found);
-	else
-		expected = linnos_is_slow(&found) ? BLK_LINNOS_SLOW :
-						    BLK_LINNOS_FAST;
+		expected = linnos_answer_sender(linnos, &found);
+	else if (linnos_is_slow(&found))
+		expected = BLK_LINNOS_SLOW;
 	trace_linnos_expected(disk_devt(linnos->disk),
 			      linnos_pending(&found.view), expected,
-			      latency_us);
+			      linnos_predicted_us(&found));
 	if (drive)
-		linnos_tell(linnos, &found, expected, drive);
-	if (!latency_us || expected == BLK_LINNOS_PROBE ||
+		linnos_fill_answer(linnos, &found, expected, drive);
+	if (!found.n_features || expected == BLK_LINNOS_PROBE ||
 	    expected == BLK_LINNOS_UNKNOWN)
 		return expected;
-	return linnos_among_many(&found);
+	return linnos_expected_us(&found,
+				  linnos_crowding_us(found.view.load.reads,
+						     found.overdue_us));
 }
 
 /* Is this bio part of a drive's load? Reads and writes with data are. */
-static bool linnos_bio_counts(const struct bio *bio)
+static bool linnos_is_load(const struct bio *bio)
 {
-	if (!bio->bi_iter.bi_size)
-		return false;
-	switch (bio_op(bio)) {
-	case REQ_OP_READ:
-	case REQ_OP_WRITE:
-	case REQ_OP_ZONE_APPEND:
-		return true;
-	default:
-		return false;
-	}
+	return bio->bi_iter.bi_size &&
+	       (bio_op(bio) == REQ_OP_READ || bio_op(bio) == REQ_OP_WRITE ||
+		bio_op(bio) == REQ_OP_ZONE_APPEND);
 }
 
 /**
  * blk_linnos_decide() - may this read go to its drive?
  * @bio: a read with REQ_LATCRIT, not yet throttled nor accounted
  *
- * No reference on the queue is held: whoever submits a bio holds the disk, and the
- * disk the policy. It is decided once, however often it is submitted.
+ * Whoever submits a bio holds the disk, and the disk the policy. It is decided once,
+ * however often it is submitted.
  *
  * Context: Process context.
  * Return: BLK_STS_OK, or BLK_STS_REVOKED for one that must be ended.
@@ -641,30 +561,20 @@ blk_status_t blk_linnos_decide(struct bio *bio)
 	/* a stacked driver leaves it to the drives below */
 	if (!linnos || bio_flagged(bio, BIO_LATCRIT_DECIDED))
 		return BLK_STS_OK;
-	if (bio_op(bio) != REQ_OP_READ || !linnos_bio_counts(bio) ||
+	if (bio_op(bio) != REQ_OP_READ || !linnos_is_load(bio) ||
 	    !linnos_is_on(linnos)) {
 		bio->bi_opf &= ~REQ_LATCRIT;
 		return BLK_STS_OK;
 	}
-	/*
-	 * Not blk_time_get_ns(): its time is that of the first I/O of the
-	 * plug, which may be many submissions ago.
-	 */
+	/* not blk_time_get_ns(), which is the time of a plug's first I/O */
 	return linnos_decide(linnos, bio, ktime_get_ns()) ? BLK_STS_OK :
 							    BLK_STS_REVOKED;
-}
-
-static void linnos_nothing_known(struct blk_expect_drive *drive,
-				 enum blk_expect_known why)
-{
-	if (drive)
-		*drive = (struct blk_expect_drive){ .fd = drive->fd,
-						    .known = why };
 }
 
 /**
  * blk_linnos_ask() - blk_linnos_expect() for one who wants to know more
  * @bdev: the drive, or a part of it, held open by the caller
+ * @sector: where on @bdev the read begins, or %LINNOS_ANYWHERE
  * @bytes: the size of the read
  * @now_ns: the time, the same for all drives that may serve it
  * @look: no read will follow: nothing is promised or counted
@@ -674,77 +584,83 @@ static void linnos_nothing_known(struct blk_expect_drive *drive,
  * Return: what blk_linnos_expect() returns; with @look no BLK_LINNOS_PROBE.
  */
 enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
-					unsigned int bytes, u64 now_ns,
-					bool look,
+					sector_t sector, unsigned int bytes,
+					u64 now_ns, bool look,
 					struct blk_expect_drive *drive)
 {
 	struct blk_linnos *linnos = bdev->bd_disk->linnos;
+	enum blk_expect_known known = BLK_EXPECT_OFF;
+	u8 region = LINNOS_REGION_UNKNOWN;
 
-	if (linnos && linnos_is_on(linnos))
-		return linnos_expect(linnos, bytes, now_ns, look, drive);
-	/* a stacked driver has no policy */
-	linnos_nothing_known(drive,
-			     linnos ? BLK_EXPECT_OFF : BLK_EXPECT_NO_POLICY);
-	return BLK_LINNOS_UNKNOWN;
+	if (sector != LINNOS_ANYWHERE)
+		region = linnos_region_at(bdev->bd_start_sect + sector);
+	/* md sees to it itself that it asks no drive that is gone */
+	if (drive && test_bit(GD_DEAD, &bdev->bd_disk->state))
+		known = BLK_EXPECT_GONE;
+	else if (!linnos)
+		known = BLK_EXPECT_NO_POLICY; /* as of a stacked driver */
+	else if (linnos_is_on(linnos))
+		return linnos_expect(linnos, region, bytes, now_ns, look,
+				     drive);
+	if (drive) {
+		drive->known = known;
+		drive->flags = 0;
+		drive->latency_us = 0;
+	}
+	return known == BLK_EXPECT_GONE ? BLK_LINNOS_NOT_ASKED :
+					  BLK_LINNOS_UNKNOWN;
 }
 
 /**
  * blk_linnos_expect() - what would a drive do with a read now?
  * @bdev: the drive, or a part of it, held open by the caller
+ * @sector: where on @bdev the read begins
  * @bytes: the size of the read
  *
- * For those who have the same data elsewhere, to be asked for each drive that may
- * serve a read, right before it is sent to one of them without the hint;
- * blk_linnos_best() tells which. That is no decision: nothing is revoked nor counted
- * but the inference (and a probe), and modes observe and enforce answer alike.
- *
- * Faults are not foreseen. Of a drive that has failed and is gone nothing is known;
- * of one that fails its reads, what it did with the last that it served.
+ * For those who have the same data on several drives, to be asked of each right
+ * before the read is sent, without the hint, to one of those that blk_linnos_best()
+ * returns. Nothing is refused, and modes observe and enforce answer alike. A failed
+ * drive is not noticed by itself: nothing is known of one that is gone.
  *
  * Context: Process context. Takes no lock, does not sleep, allocates nothing.
  * Return: see enum blk_linnos_expected.
  */
 enum blk_linnos_expected blk_linnos_expect(struct block_device *bdev,
-					   unsigned int bytes)
+					   sector_t sector, unsigned int bytes)
 {
-	return blk_linnos_ask(bdev, bytes, ktime_get_ns(), false, NULL);
+	return blk_linnos_ask(bdev, sector, bytes, ktime_get_ns(), false, NULL);
 }
 EXPORT_SYMBOL_GPL(blk_linnos_expect);
-
-/* What was predicted of the read whose last part, or all, this bio is. */
-static u8 linnos_predicted(struct bio *bio)
-{
-	if (!bio_flagged(bio, BIO_LATCRIT_DECIDED))
-		return 0;
-	return bio->bi_opf & REQ_LATCRIT ? LINNOS_IO_FAST : LINNOS_IO_SLOW;
-}
 
 /* A bio has got a request: it is in flight. */
 static void blk_linnos_track(struct rq_qos *rqos, struct request *rq,
 			     struct bio *bio)
 {
-	struct blk_linnos *linnos = container_of(rqos, struct blk_linnos, rqos);
+	struct blk_linnos *linnos = linnos_of(rqos);
 	u64 now_ns = 0;
 	u8 flags = 0;
 
-	if (!linnos_is_on(linnos) || !linnos_bio_counts(bio))
+	if (!linnos_is_on(linnos) || !linnos_is_load(bio))
 		return;
 	if (bio_op(bio) == REQ_OP_READ) {
-		flags = LINNOS_IO_READ | linnos_predicted(bio);
+		flags = LINNOS_IO_READ;
+		/* of one that was split, its last part */
+		if (bio_flagged(bio, BIO_LATCRIT_DECIDED))
+			flags |= bio->bi_opf & REQ_LATCRIT ? LINNOS_IO_FAST :
+							     LINNOS_IO_SLOW;
 		linnos_count(linnos, LINNOS_STAT_READS);
 		if (READ_ONCE(linnos->drive.watching))
 			now_ns = ktime_get_ns();
 	}
 	linnos_io_begin(&linnos->drive, linnos_io_of(rq),
+			linnos_region_at(bio->bi_iter.bi_sector),
 			linnos_pages_of(bio->bi_iter.bi_size), flags, now_ns);
 }
 
 static void blk_linnos_merge(struct rq_qos *rqos, struct request *rq,
 			     struct bio *bio)
 {
-	struct blk_linnos *linnos = container_of(rqos, struct blk_linnos, rqos);
-
-	linnos_io_grow(&linnos->drive, linnos_io_of(rq),
+	linnos_io_grow(&linnos_of(rqos)->drive, linnos_io_of(rq),
 		       linnos_pages_of(bio->bi_iter.bi_size));
 }
 
@@ -757,13 +673,7 @@ static void blk_linnos_issue(struct rq_qos *rqos, struct request *rq)
 		linnos_io_issue(io, ktime_get_ns());
 }
 
-/**
- * __blk_linnos_join() - a scheduler merges two requests
- * @rq: the one that remains
- * @next: the other, whose bios it has now
- *
- * Context: Any.
- */
+/* A scheduler has merged @next into @rq, which has its bios now. */
 void __blk_linnos_join(struct request *rq, struct request *next)
 {
 	struct blk_linnos *linnos = rq->q->disk->linnos;
@@ -773,16 +683,10 @@ void __blk_linnos_join(struct request *rq, struct request *next)
 			       linnos_io_of(next));
 }
 
-/**
- * __blk_linnos_answer() - the drive has answered a request, or a part of it
- * @rq: the request, with a bio
- * @status: how
- *
- * The last answer counts: SCSI ends what is good of a read that failed first, and
- * that may be no byte at all. A request whose bios a multipath driver has taken away
- * gets none.
- *
- * Context: Any.
+/*
+ * The drive has answered a request with a bio, or a part of it. The last answer
+ * counts: SCSI ends what is good of a read that failed first, and that may be no byte
+ * at all. A request whose bios a multipath driver has taken away gets none.
  */
 void __blk_linnos_answer(struct request *rq, blk_status_t status)
 {
@@ -794,12 +698,7 @@ void __blk_linnos_answer(struct request *rq, blk_status_t status)
 		io->flags |= LINNOS_IO_ANSWERED;
 }
 
-/**
- * linnos_done() - an I/O is not in flight any more
- * @linnos: the disk's policy
- * @io: what its request remembers
- * @now_ns: the time, if it was issued
- */
+/* An I/O is not in flight any more; @now_ns: the time, if it was issued. */
 void linnos_done(struct blk_linnos *linnos, struct linnos_io *io, u64 now_ns)
 {
 	struct linnos_ended ended;
@@ -808,9 +707,10 @@ void linnos_done(struct blk_linnos *linnos, struct linnos_io *io, u64 now_ns)
 
 	if (!linnos_io_end(&linnos->drive, io, now_ns, &ended))
 		return;
-	linnos_remember(linnos, &ended);
+	linnos_history_update(linnos, &ended);
 	slow = ended.latency_us > READ_ONCE(linnos->threshold_us);
-	linnos_count_latency(linnos, ended.latency_us);
+	linnos_count(linnos, LINNOS_STAT_LATENCY +
+				     linnos_latency_bucket(ended.latency_us));
 	if (slow)
 		linnos_count(linnos, LINNOS_STAT_SLOW);
 	if (slow && io->flags & LINNOS_IO_FAST)
@@ -827,26 +727,26 @@ void linnos_done(struct blk_linnos *linnos, struct linnos_io *io, u64 now_ns)
 
 static void blk_linnos_done(struct rq_qos *rqos, struct request *rq)
 {
-	struct blk_linnos *linnos = container_of(rqos, struct blk_linnos, rqos);
 	struct linnos_io *io = linnos_io_of(rq);
 
 	if (io->flags & LINNOS_IO_COUNTED)
-		linnos_done(linnos, io, io->issued_ns ? ktime_get_ns() : 0);
+		linnos_done(linnos_of(rqos), io,
+			    io->issued_ns ? ktime_get_ns() : 0);
 }
 
-/* Never: a disk that goes has been detached. But the list asks for one. */
+/* The disk goes, and nothing is in flight. */
 static void blk_linnos_exit(struct rq_qos *rqos)
 {
+	blk_stat_disable_accounting(linnos_of(rqos)->disk->queue);
+	static_branch_dec(&blk_linnos_key);
 }
 
 #ifdef CONFIG_BLK_DEBUG_FS
 static int linnos_in_flight_show(void *data, struct seq_file *m)
 {
-	struct rq_qos *rqos = data;
-	struct blk_linnos *linnos = container_of(rqos, struct blk_linnos, rqos);
 	struct linnos_load load;
 
-	linnos_see_load(&linnos->drive, &load);
+	linnos_see_load(&linnos_of(data)->drive, &load);
 	seq_printf(m, "%u pages, %u reads\n",
 		   load.read_pages + load.write_pages, load.reads);
 	return 0;
@@ -889,33 +789,10 @@ static int linnos_attach(struct blk_linnos *linnos)
 	return 0;
 }
 
-/* The disk goes. Waits for the I/O in flight. */
-static void linnos_detach(struct blk_linnos *linnos)
-{
-	struct request_queue *q = linnos->disk->queue;
-
-	if (!linnos->attached)
-		return;
-	mutex_lock(&q->rq_qos_mutex);
-	rq_qos_del(&linnos->rqos);
-	mutex_unlock(&q->rq_qos_mutex);
-	blk_stat_disable_accounting(q);
-	static_branch_dec(&blk_linnos_key);
-	linnos->attached = false;
-}
-
-/**
- * linnos_set_mode() - switch the policy off, to observing or to enforcing
- * @linnos: the disk's policy
- * @mode: the new mode
- *
- * The first time that it leaves off it joins the queue's list, which waits for the
- * I/O in flight. Nothing else waits: to switch off must work on a drive that does
- * not answer. Leaving off starts with an empty history, and I/O that got its request
- * before is not counted.
- *
- * Context: Process context, @linnos->lock held.
- * Return: 0 or -ENOMEM.
+/*
+ * The first time that a policy leaves off it joins the queue's list, which waits for the
+ * I/O in flight. Nothing else waits: to switch off must work on a drive that does not
+ * answer. I/O that got its request while it was off is not counted.
  */
 int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 {
@@ -934,14 +811,9 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 	return 0;
 }
 
-/**
- * linnos_set_watching() - since when reads in flight are is kept, or not any more
- * @linnos: the disk's policy
- *
- * For a model of latencies and for the stall rule. Of those in flight now nothing is
- * known.
- *
- * Context: Process context, @linnos->lock held.
+/*
+ * A model of latencies and the stall rule want to know since when reads are in flight.
+ * @linnos->lock is held.
  */
 void linnos_set_watching(struct blk_linnos *linnos)
 {
@@ -957,14 +829,9 @@ static bool linnos_virtual;
 module_param_named(virtual, linnos_virtual, bool, 0644);
 MODULE_PARM_DESC(virtual, "also for disks without hardware (loop, nbd, ram)");
 
-/**
- * blk_linnos_register() - give a new disk its policy and its sysfs directory
- * @disk: the disk, blk-mq
- *
- * Not one that cannot be an SSD behind a queue of its own: it has no hardware, or it
- * is removable.
- *
- * Return: 0 or an errno.
+/*
+ * Give a new disk its policy and its sysfs directory, but not one that cannot be an SSD
+ * behind a queue of its own: it has no hardware, or it is removable.
  */
 int blk_linnos_register(struct gendisk *disk)
 {
@@ -988,12 +855,7 @@ int blk_linnos_register(struct gendisk *disk)
 	return ret;
 }
 
-/**
- * blk_linnos_unregister() - a disk goes: switch its policy off for good
- * @disk: the disk; it may stay open for long
- *
- * Context: Process context.
- */
+/* A disk goes, which may stay open for long: switch its policy off for good. */
 void blk_linnos_unregister(struct gendisk *disk)
 {
 	struct blk_linnos *linnos = disk->linnos;
@@ -1006,14 +868,10 @@ void blk_linnos_unregister(struct gendisk *disk)
 	linnos_leave(linnos);
 	mutex_lock(&linnos->lock);
 	linnos_set_mode(linnos, LINNOS_OFF);
-	linnos_detach(linnos);
 	mutex_unlock(&linnos->lock);
 }
 
-/**
- * blk_linnos_release() - the disk is released
- * @disk: the disk
- */
+/* The disk is released. */
 void blk_linnos_release(struct gendisk *disk)
 {
 	struct blk_linnos *linnos = disk->linnos;

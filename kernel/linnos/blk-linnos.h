@@ -16,16 +16,36 @@ struct request;
 
 DECLARE_STATIC_KEY_FALSE(blk_linnos_key);
 
-/*
- * Has any disk's policy ever been on? The one branch paid by those that do not use
- * it.
- */
+/* Has any disk's policy ever been on? All that is paid by those who do not use it. */
 static inline bool blk_linnos_enabled(void)
 {
 	return static_branch_unlikely(&blk_linnos_key);
 }
 
+/* Of a read of which nobody says where it begins. */
+#define LINNOS_ANYWHERE (~(sector_t)0)
+
 blk_status_t blk_linnos_decide(struct bio *bio);
+enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
+					sector_t sector, unsigned int bytes,
+					u64 now_ns, bool look,
+					struct blk_expect_drive *drive);
+int blk_linnos_ioctl(bool may_read, struct blk_expect __user *user);
+int blk_linnos_register(struct gendisk *disk);
+void blk_linnos_unregister(struct gendisk *disk);
+void blk_linnos_release(struct gendisk *disk);
+
+#else /* !CONFIG_BLK_LINNOS */
+
+#define blk_linnos_enabled() false
+#define blk_linnos_decide(bio) BLK_STS_OK
+#define blk_linnos_ioctl(may_read, user) ((void)(user), -ENOIOCTLCMD)
+#define blk_linnos_register(disk) 0
+#define blk_linnos_unregister(disk) ((void)(disk))
+#define blk_linnos_release(disk) ((void)(disk))
+
+#endif /* CONFIG_BLK_LINNOS */
+
 void __blk_linnos_join(struct request *rq, struct request *next);
 void __blk_linnos_answer(struct request *rq, blk_status_t status);
 
@@ -42,50 +62,5 @@ static inline void blk_linnos_answer(struct request *rq, blk_status_t status)
 	if (blk_linnos_enabled())
 		__blk_linnos_answer(rq, status);
 }
-
-enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
-					unsigned int bytes, u64 now_ns,
-					bool look,
-					struct blk_expect_drive *drive);
-int blk_linnos_ioctl(bool may_read, struct blk_expect __user *user);
-int blk_linnos_register(struct gendisk *disk);
-void blk_linnos_unregister(struct gendisk *disk);
-void blk_linnos_release(struct gendisk *disk);
-
-#else /* !CONFIG_BLK_LINNOS */
-
-static inline blk_status_t blk_linnos_decide(struct bio *bio)
-{
-	return BLK_STS_OK;
-}
-
-static inline void blk_linnos_join(struct request *rq, struct request *next)
-{
-}
-
-static inline void blk_linnos_answer(struct request *rq, blk_status_t status)
-{
-}
-
-static inline int blk_linnos_ioctl(bool may_read,
-				   struct blk_expect __user *user)
-{
-	return -ENOIOCTLCMD;
-}
-
-static inline int blk_linnos_register(struct gendisk *disk)
-{
-	return 0;
-}
-
-static inline void blk_linnos_unregister(struct gendisk *disk)
-{
-}
-
-static inline void blk_linnos_release(struct gendisk *disk)
-{
-}
-
-#endif /* CONFIG_BLK_LINNOS */
 
 #endif /* _BLK_LINNOS_H */

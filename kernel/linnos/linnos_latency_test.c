@@ -10,7 +10,9 @@
 #define HEADER 64
 #define SPLITS 15
 #define LEAVES 16
-#define N_FEATURES 22
+#define N_FEATURES 23
+/* before there was the last one */
+#define N_FEATURES_OLD 22
 #define CAP 0xffffff
 #define TREES 32
 #define TREES_BYTES (HEADER + TREES * (4 * SPLITS + 2 * LEAVES))
@@ -109,6 +111,44 @@ static void linnos_test_trees_round_trip(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, linnos_latency_store(model, fx->again),
 			TREES_BYTES);
 	KUNIT_EXPECT_MEMEQ(test, fx->file, fx->again, TREES_BYTES);
+}
+
+/* Models that were trained before know less, and remain what they are. */
+static void linnos_test_trees_old(struct kunit *test)
+{
+	struct linnos_latency *model = alloc_latency(test);
+	struct linnos_fixture *fx = test->priv;
+	u32 features[N_FEATURES] = {}, us;
+	u32 x = 0x4c494e4e;
+	int i;
+
+	fill_trees(fx->file, &x);
+	for (i = 0; i < TREES * SPLITS; i++)
+		fx->file[HEADER + 4 * i + 3] %= N_FEATURES_OLD;
+	put_unaligned_le16(N_FEATURES_OLD, fx->file + 20);
+	seal_trees(fx->file, TREES_BYTES);
+	KUNIT_ASSERT_EQ(test,
+			linnos_latency_parse(model, fx->file, TREES_BYTES),
+			LINNOS_MODEL_OK);
+	KUNIT_EXPECT_EQ(test, linnos_latency_store(model, fx->again),
+			TREES_BYTES);
+	KUNIT_EXPECT_MEMEQ(test, fx->file, fx->again, TREES_BYTES);
+	us = linnos_latency_us(model, features);
+	features[N_FEATURES_OLD] = CAP;
+	KUNIT_EXPECT_EQ(test, linnos_latency_us(model, features), us);
+
+	fx->file[HEADER + 3] = N_FEATURES_OLD;
+	seal_trees(fx->file, TREES_BYTES);
+	KUNIT_EXPECT_EQ(test,
+			linnos_latency_parse(model, fx->file, TREES_BYTES),
+			LINNOS_MODEL_SPLIT);
+	for (i = N_FEATURES_OLD - 1; i <= N_FEATURES + 1; i += 3) {
+		put_unaligned_le16(i, fx->file + 20);
+		seal_trees(fx->file, TREES_BYTES);
+		KUNIT_EXPECT_EQ(test,
+				linnos_latency_check_header(fx->file, HEADER),
+				LINNOS_MODEL_SHAPE);
+	}
 }
 
 static void linnos_test_trees_header(struct kunit *test)
@@ -431,7 +471,7 @@ static void linnos_test_expects_us(struct kunit *test)
 	/* a read in flight counts for those who choose; not in what is told */
 	KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),
 			BLK_LINNOS_US | (200 + OVERDUE_US / LINNOS_CROWD));
-	KUNIT_EXPECT_EQ(test, linnos_expect(linnos, 4096, ns, true, &drive),
+	KUNIT_EXPECT_EQ(test, linnos_expect(linnos, 0, 4096, ns, true, &drive),
 			BLK_LINNOS_US | (200 + OVERDUE_US / LINNOS_CROWD));
 	KUNIT_EXPECT_EQ(test, drive.latency_us, 200);
 	answer(linnos, &sent, BLK_STS_OK, ns + 100000);
@@ -441,14 +481,79 @@ static void linnos_test_expects_us(struct kunit *test)
 	/* stalled: later than all that are not; and what its model says */
 	linnos->stall_us = 500;
 	send(linnos, &sent, REQ_OP_READ, 4096, ns + 100000);
-	KUNIT_EXPECT_EQ(test,
-			linnos_expect(linnos, 4096, ns + 600001, true, &drive),
+	ns += 600001;
+	KUNIT_EXPECT_EQ(test, linnos_expect(linnos, 0, 4096, ns, true, &drive),
 			stalled);
 	KUNIT_EXPECT_EQ(test, drive.known, BLK_EXPECT_LATENCY);
 	KUNIT_EXPECT_EQ(test, drive.flags,
 			BLK_EXPECT_SLOW | BLK_EXPECT_STALLED);
 	KUNIT_EXPECT_EQ(test, drive.latency_us, 175);
-	answer(linnos, &sent, BLK_STS_OK, ns + 600001);
+	answer(linnos, &sent, BLK_STS_OK, ns);
+}
+
+/*
+ * 128 us; twice as long where a read is in flight in the region, and eight times
+ * where the question does not say where.
+ */
+static void fill_region_trees(u8 *file)
+{
+	int i;
+
+	fill_header(file, TREES);
+	memset(file + HEADER, 0xff, TREES * SPLITS * 4);
+	for (i = 0; i < TREES * SPLITS; i++)
+		file[HEADER + 4 * i + 3] = 0;
+	put_unaligned_le32(22 << 24, file + HEADER);
+	put_unaligned_le32(22 << 24 | 1000, file + HEADER + 4 * SPLITS);
+	memset(file + HEADER + TREES * SPLITS * 4, 0, TREES * LEAVES * 2);
+	for (i = LEAVES / 2; i < LEAVES; i++) {
+		u8 *leaf = file + HEADER + TREES * SPLITS * 4 + 2 * i;
+
+		put_unaligned_le16(1 << 10, leaf);
+		put_unaligned_le16(2 << 10, leaf + 2 * LEAVES);
+	}
+	put_unaligned_le32(7 << 10, file + 40);
+	seal_trees(file, TREES_BYTES);
+}
+
+/* A partition's sectors are the disk's from where it begins. */
+static void linnos_test_asked_where(struct kunit *test)
+{
+	static const struct {
+		sector_t start, sector;
+		u32 us;
+	} cases[] = {
+		{ 0, 0, 256 },	   { 0, 15, 256 },
+		{ 0, 16, 128 },	   { 0, 1024, 256 },
+		{ 1008, 0, 128 },  { 1008, 15, 128 },
+		{ 1008, 16, 256 }, { 16, LINNOS_ANYWHERE, 1024 },
+		{ 2048, 31, 128 },
+	};
+	struct linnos_fixture *fx = test->priv;
+	struct blk_linnos *linnos = fx->linnos;
+	struct blk_expect_drive drive;
+	struct block_device *bdev;
+	const u64 ns = 1000000;
+	struct sent sent;
+	int i;
+
+	bdev = kunit_kzalloc(test, sizeof(*bdev), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, bdev);
+	bdev->bd_disk = linnos->disk;
+	linnos->disk->linnos = linnos;
+	fill_region_trees(fx->file);
+	KUNIT_ASSERT_EQ(test, upload_trees(fx, TREES_BYTES), 0);
+	send(linnos, &sent, REQ_OP_READ, 4096, ns);
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		bdev->bd_start_sect = cases[i].start;
+		blk_linnos_ask(bdev, cases[i].sector, 4096, ns, true, &drive);
+		KUNIT_EXPECT_EQ_MSG(test, drive.latency_us, cases[i].us,
+				    "case %d", i);
+	}
+	answer(linnos, &sent, BLK_STS_OK, ns + 1000);
+	bdev->bd_start_sect = 0;
+	blk_linnos_ask(bdev, 0, 4096, ns + 1000, true, &drive);
+	KUNIT_EXPECT_EQ(test, drive.latency_us, 128);
 }
 
 /*
@@ -485,7 +590,7 @@ static void linnos_test_no_choice(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_PROBES), 0);
 	KUNIT_EXPECT_EQ(test, linnos_stat(linnos, LINNOS_STAT_FALSE_SUBMITS),
 			0);
-	KUNIT_EXPECT_EQ(test, linnos_expect(linnos, 4096, ns, false, &drive),
+	KUNIT_EXPECT_EQ(test, linnos_expect(linnos, 0, 4096, ns, false, &drive),
 			BLK_LINNOS_UNKNOWN);
 	KUNIT_EXPECT_EQ(test, drive.known, BLK_EXPECT_LATENCY);
 	KUNIT_EXPECT_EQ(test, drive.flags,
@@ -605,7 +710,7 @@ static void linnos_test_peers_named(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, linnos_set_peers(linnos, " \t\n"), 0);
 	KUNIT_EXPECT_STREQ(test, peers_of(fx), "\n");
-	KUNIT_EXPECT_NULL(test, rcu_access_pointer(linnos->peers));
+	KUNIT_EXPECT_FALSE(test, linnos->has_peers);
 	KUNIT_EXPECT_EQ(test, linnos_set_peers(linnos, seven), 0);
 
 	/* one that goes is in nobody's list, and is not found again */
@@ -618,10 +723,10 @@ static void linnos_test_peers_named(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, linnos_set_peers(fx->drive[3], "kunit0 kunit1"),
 			0);
 	linnos_leave(fx->drive[3]);
-	KUNIT_EXPECT_NULL(test, rcu_access_pointer(fx->drive[3]->peers));
+	KUNIT_EXPECT_FALSE(test, fx->drive[3]->has_peers);
 	KUNIT_EXPECT_STREQ(test, peers_of(fx), "\n");
 	/* not as if none had been named */
-	KUNIT_EXPECT_NOT_NULL(test, rcu_access_pointer(linnos->peers));
+	KUNIT_EXPECT_TRUE(test, linnos->has_peers);
 }
 
 /* A hinted read that never gets as far as the drive. */
@@ -800,6 +905,7 @@ static void linnos_test_peers_stalled(struct kunit *test)
 
 static struct kunit_case linnos_latency_model_cases[] = {
 	KUNIT_CASE(linnos_test_trees_round_trip),
+	KUNIT_CASE(linnos_test_trees_old),
 	KUNIT_CASE(linnos_test_trees_header),
 	KUNIT_CASE(linnos_test_trees_vectors),
 	KUNIT_CASE(linnos_test_trees_upload),
@@ -816,11 +922,9 @@ static struct kunit_suite linnos_latency_model_suite = {
 };
 
 static struct kunit_case linnos_latency_cases[] = {
-	KUNIT_CASE(linnos_test_refuses),
-	KUNIT_CASE(linnos_test_lowest),
-	KUNIT_CASE(linnos_test_expects_us),
-	KUNIT_CASE(linnos_test_no_choice),
-	{}
+	KUNIT_CASE(linnos_test_refuses),    KUNIT_CASE(linnos_test_lowest),
+	KUNIT_CASE(linnos_test_expects_us), KUNIT_CASE(linnos_test_asked_where),
+	KUNIT_CASE(linnos_test_no_choice),  {}
 };
 
 static struct kunit_suite linnos_latency_suite = {

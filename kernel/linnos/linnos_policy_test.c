@@ -28,7 +28,7 @@ static struct linnos_drive *drive_of(struct kunit *test)
 static void read_begins(struct linnos_drive *drive, struct linnos_io *io,
 			u32 pages, u8 flags, u64 now_ns)
 {
-	linnos_io_begin(drive, io, pages, LINNOS_IO_READ | flags, now_ns);
+	linnos_io_begin(drive, io, 0, pages, LINNOS_IO_READ | flags, now_ns);
 	linnos_io_issue(io, now_ns);
 }
 
@@ -66,7 +66,7 @@ static void linnos_test_pending(struct kunit *test)
 
 	read_begins(drive, &read, 1, 0, 1000);
 	KUNIT_EXPECT_EQ(test, read.pending, 1);
-	linnos_io_begin(drive, &write, 5, 0, 0);
+	linnos_io_begin(drive, &write, 0, 5, 0, 0);
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 1, 1, 5));
 	read_begins(drive, &third, 16, 0, 2000);
 	KUNIT_EXPECT_EQ(test, third.pending, 22);
@@ -99,7 +99,7 @@ static void linnos_test_largest(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, linnos_pages_of(0xffffULL * 4096), 0xffff);
 	KUNIT_EXPECT_EQ(test, linnos_pages_of(UINT_MAX), 0xffff);
 
-	linnos_io_begin(drive, &write, 1 << 20, 0, 0);
+	linnos_io_begin(drive, &write, 0, 1 << 20, 0, 0);
 	linnos_io_grow(drive, &write, 100);
 	read_begins(drive, &read, 0xfffe, 0, 0);
 	linnos_io_grow(drive, &read, 100);
@@ -161,7 +161,7 @@ static void linnos_test_latency(struct kunit *test)
 	/* neither answered nor issued */
 	read_begins(drive, &io, 1, 0, 1000);
 	KUNIT_EXPECT_FALSE(test, linnos_io_end(drive, &io, 9000, &ended));
-	linnos_io_begin(drive, &io, 1, LINNOS_IO_READ, 1000);
+	linnos_io_begin(drive, &io, 0, 1, LINNOS_IO_READ, 1000);
 	io.flags |= LINNOS_IO_ANSWERED;
 	KUNIT_EXPECT_FALSE(test, linnos_io_end(drive, &io, 9000, &ended));
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
@@ -207,6 +207,53 @@ static void linnos_test_places(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(drive->places.taken); i++)
 		KUNIT_EXPECT_EQ(test, drive->places.taken[i], 0);
 	KUNIT_EXPECT_TRUE(test, is_in_flight(drive, 0, 0, 0));
+}
+
+/* Reads that begin in one 8 KiB of each 512 KiB meet, until they end. */
+static void linnos_test_regions(struct kunit *test)
+{
+	static const struct {
+		u64 offset;
+		u8 region;
+	} cases[] = {
+		{ 0, 0 },	 { 8191, 0 },
+		{ 8192, 1 },	 { 516096, 63 },
+		{ 524287, 63 },	 { 524288, 0 },
+		{ U64_MAX, 63 }, { (3ULL << 40) + 16384, 2 },
+	};
+	struct linnos_drive *drive = drive_of(test);
+	struct linnos_io before, here, there, write, joins;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++)
+		KUNIT_EXPECT_EQ_MSG(test, linnos_region_of(cases[i].offset),
+				    cases[i].region, "%llu", cases[i].offset);
+	/* of those that are in flight when it is switched on, nothing */
+	linnos_io_begin(drive, &before, 5, 1, LINNOS_IO_READ, 0);
+	drive->watching = true;
+	linnos_io_begin(drive, &here, 5, 300, LINNOS_IO_READ, 0);
+	linnos_io_begin(drive, &joins, 5, 1, LINNOS_IO_READ, 0);
+	linnos_io_begin(drive, &there, 63, 1, LINNOS_IO_READ, 0);
+	/* a buffer takes it */
+	linnos_io_begin(drive, &write, 5, 1, 0, 0);
+	KUNIT_EXPECT_EQ(test, linnos_see_region(drive, 5), 2);
+	KUNIT_EXPECT_EQ(test, linnos_see_region(drive, 63), 1);
+	KUNIT_EXPECT_EQ(test, linnos_see_region(drive, 6), 0);
+	KUNIT_EXPECT_EQ(test, linnos_see_region(drive, LINNOS_REGION_UNKNOWN),
+			LINNOS_LATENCY_CAP);
+	linnos_io_join(drive, &there, &joins);
+	KUNIT_EXPECT_EQ(test, linnos_see_region(drive, 5), 1);
+	read_ends(drive, NULL, &before, 0);
+	read_ends(drive, NULL, &write, 0);
+	read_ends(drive, NULL, &joins, 0);
+	KUNIT_EXPECT_EQ(test, linnos_see_region(drive, 5), 1);
+	linnos_drive_forget(drive, START_NS);
+	drive->watching = false;
+	read_ends(drive, NULL, &here, 0);
+	read_ends(drive, NULL, &here, 0);
+	read_ends(drive, NULL, &there, 0);
+	for (i = 0; i < LINNOS_REGIONS; i++)
+		KUNIT_EXPECT_EQ(test, linnos_see_region(drive, i), 0);
 }
 
 /* What has completed */
@@ -274,6 +321,7 @@ static void linnos_test_views(struct kunit *test)
 		.now_ns = 20000000,
 		.pages = 7,
 		.load = { 3, 10, 20 },
+		.in_region = 2,
 		.past = {
 			{ .latency_us = 0x1000000, .pages = 1, .pending = 1000,
 			  .end_ns = 1 },
@@ -291,7 +339,7 @@ static void linnos_test_views(struct kunit *test)
 	static const u32 features[] = {
 		7, 10,	     20,       3,    5000, 1,	  0,	0,
 		0, 0xffffff, 5,	       345,  3,	   0,	  1234, 12,
-		2, 1000,     0xffffff, 1000, 1,	   19999,
+		2, 1000,     0xffffff, 1000, 1,	   19999, 2,
 	};
 	struct linnos_drive *drive = drive_of(test);
 	u32 seen[LINNOS_N_FEATURES];
@@ -470,7 +518,7 @@ static void linnos_test_look_lost(struct kunit *test)
 	linnos_drive_forget(drive, START_NS);
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
 	/* it had not been sent yet */
-	linnos_io_begin(drive, &other, 1, 0, ns);
+	linnos_io_begin(drive, &other, 0, 1, 0, ns);
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
 	linnos_io_end(drive, &other, 0, &ended);
 	read_begins(drive, &other, 17, 0, ns);
@@ -495,7 +543,7 @@ static void linnos_test_look_third(struct kunit *test)
 
 	linnos_drive_forget(drive, START_NS);
 	read_begins(drive, &early, 1, 0, ns - 200000);
-	linnos_io_begin(drive, &waiting, 1, LINNOS_IO_READ, ns - 1);
+	linnos_io_begin(drive, &waiting, 0, 1, LINNOS_IO_READ, ns - 1);
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
 	read_begins(drive, &probe, 1, LINNOS_IO_SLOW, ns + 1);
 	read_begins(drive, &large, 17, 0, ns + 1);
@@ -1149,9 +1197,10 @@ static void linnos_test_expect_probe(struct kunit *test)
 static bool tells(struct block_device *bdev, unsigned int bytes, u64 now_ns,
 		  enum blk_linnos_expected expected, u32 known, u32 flags)
 {
-	struct blk_expect_drive drive = { 7, 7, 7, 7 };
+	struct blk_expect_drive drive = { 7, 7, 7, { 7 } };
 
-	return blk_linnos_ask(bdev, bytes, now_ns, false, &drive) == expected &&
+	return blk_linnos_ask(bdev, LINNOS_ANYWHERE, bytes, now_ns, false,
+			      &drive) == expected &&
 	       drive.fd == 7 && drive.known == known && drive.flags == flags &&
 	       drive.latency_us == 0;
 }
@@ -1178,7 +1227,7 @@ static void linnos_test_ask(struct kunit *test)
 	bare->mode = LINNOS_OBSERVE;
 	KUNIT_EXPECT_TRUE(test, tells(bdev, 4096, 1, UNKNOWN,
 				      BLK_EXPECT_NO_MODEL, 0));
-	KUNIT_EXPECT_EQ(test, (int)blk_linnos_expect(bdev, SLOW_BYTES),
+	KUNIT_EXPECT_EQ(test, (int)blk_linnos_expect(bdev, 0, SLOW_BYTES),
 			UNKNOWN);
 	linnos_free(bare);
 
@@ -1229,14 +1278,14 @@ static void linnos_test_look(struct kunit *test)
 	memcpy(before, &linnos->drive, sizeof(*before));
 	for (i = 0; i < 10; i++) {
 		KUNIT_EXPECT_EQ(test,
-				linnos_expect(linnos, SLOW_BYTES, 2 * START_NS,
-					      true, &drive),
+				linnos_expect(linnos, 0, SLOW_BYTES,
+					      2 * START_NS, true, &drive),
 				SLOW);
 		KUNIT_EXPECT_EQ(test, drive.flags,
 				BLK_EXPECT_SLOW | BLK_EXPECT_STALE);
 		KUNIT_EXPECT_EQ(test,
-				linnos_expect(linnos, 4096, 2 * START_NS, true,
-					      &drive),
+				linnos_expect(linnos, 0, 4096, 2 * START_NS,
+					      true, &drive),
 				FAST);
 		KUNIT_EXPECT_EQ(test, drive.flags, BLK_EXPECT_STALE);
 	}
@@ -1363,6 +1412,7 @@ static struct kunit_case linnos_drive_cases[] = {
 	KUNIT_CASE(linnos_test_counted_once),
 	KUNIT_CASE(linnos_test_latency),
 	KUNIT_CASE(linnos_test_places),
+	KUNIT_CASE(linnos_test_regions),
 	KUNIT_CASE(linnos_test_history),
 	KUNIT_CASE(linnos_test_history_wraps),
 	KUNIT_CASE(linnos_test_views),

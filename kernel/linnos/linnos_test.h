@@ -257,7 +257,7 @@ static inline void take_us(struct blk_linnos *linnos, int n, u32 us, u64 end_ns)
 static inline int expected_of(struct blk_linnos *linnos, unsigned int bytes,
 			      u64 now_ns)
 {
-	return linnos_expect(linnos, bytes, now_ns, false, NULL);
+	return linnos_expect(linnos, 0, bytes, now_ns, false, NULL);
 }
 
 static inline bool is_in_flight(const struct linnos_drive *drive, u32 reads,

@@ -34,14 +34,14 @@ static void heard(struct array *a, unsigned int drive, uint64_t now_ns, uint64_t
 	for (unsigned int i = 0; i < LINNOS_HISTORY; i++) {
 		struct linnos_io io;
 
-		observer_sent(&a->drives[drive], &io, now_ns - latency_us * US, 1, true);
+		observer_sent(&a->drives[drive], &io, now_ns - latency_us * US, 0, 1, true);
 		observer_ended(&a->drives[drive], &io, now_ns, OBSERVED_ANSWERED);
 	}
 }
 
 static unsigned int chosen(struct array *a, unsigned int home, uint64_t now_ns, int *copy)
 {
-	struct choice choice = chooser_read(&a->chooser, home, 1, now_ns);
+	struct choice choice = chooser_read(&a->chooser, home, 0, 1, now_ns);
 
 	*copy = choice.copy;
 	return choice.drive;
@@ -49,7 +49,7 @@ static unsigned int chosen(struct array *a, unsigned int home, uint64_t now_ns, 
 
 static unsigned int choose(struct array *a, unsigned int home, uint64_t now_ns)
 {
-	return chooser_read(&a->chooser, home, 1, now_ns).drive;
+	return chooser_read(&a->chooser, home, 0, 1, now_ns).drive;
 }
 
 TEST(the_lowest_prediction_is_chosen_and_equals_stay_at_home)
@@ -65,9 +65,9 @@ TEST(the_lowest_prediction_is_chosen_and_equals_stay_at_home)
 	assert(choose(&a, 0, 2 * MS) == 1);
 	assert(choose(&a, 1, 2 * MS) == 1);
 	assert(choose(&a, 2, 2 * MS) == 2);
-	assert(chooser_lowest(&a.chooser, 0, 1, 2 * MS, 1 << 1) == 2);
-	assert(chooser_lowest(&a.chooser, 0, 1, 2 * MS, 1 << 1 | 1 << 2) == 0);
-	assert(chooser_lowest(&a.chooser, 0, 1, 2 * MS, (1 << N) - 1) == -1);
+	assert(chooser_lowest(&a.chooser, 0, 0, 1, 2 * MS, 1 << 1) == 2);
+	assert(chooser_lowest(&a.chooser, 0, 0, 1, 2 * MS, 1 << 1 | 1 << 2) == 0);
+	assert(chooser_lowest(&a.chooser, 0, 0, 1, 2 * MS, (1 << N) - 1) == -1);
 }
 
 TEST(a_read_leaves_home_for_more_than_the_margin)
@@ -84,7 +84,7 @@ TEST(a_read_leaves_home_for_more_than_the_margin)
 	assert(choose(&a, 0, MS) == 1);
 	assert(choose(&a, 2, MS) == 2);
 	/* From elsewhere than home the least difference counts. */
-	assert(chooser_lowest(&a.chooser, 0, 1, MS, 1 << 0) == 1);
+	assert(chooser_lowest(&a.chooser, 0, 0, 1, MS, 1 << 0) == 1);
 }
 
 TEST(a_read_that_is_overdue_raises_its_drive)
@@ -96,7 +96,7 @@ TEST(a_read_that_is_overdue_raises_its_drive)
 	heard(&a, 0, MS, 100);
 	heard(&a, 1, MS, 150);
 	heard(&a, 2, MS, 900);
-	observer_sent(&a.drives[0], &io, MS, 1, true);
+	observer_sent(&a.drives[0], &io, MS, 0, 1, true);
 	assert(choose(&a, 0, MS) == 0);
 	assert(choose(&a, 0, MS + (OVERDUE_US + 150) * US) == 0);
 	assert(choose(&a, 0, MS + (OVERDUE_US + 151) * US) == 1);
@@ -112,11 +112,11 @@ TEST(a_drive_that_fails_comes_last_and_one_answer_brings_it_back)
 	setup(&a, 0);
 	heard(&a, 1, MS, 100);
 	heard(&a, 2, MS, 100);
-	observer_sent(&a.drives[0], &io, MS, 1, true);
+	observer_sent(&a.drives[0], &io, MS, 0, 1, true);
 	observer_ended(&a.drives[0], &io, MS, OBSERVED_FAILED);
 	assert(choose(&a, 0, MS) == 1);
-	assert(chooser_lowest(&a.chooser, 0, 1, MS, 1 << 1 | 1 << 2) == 0);
-	observer_sent(&a.drives[0], &io, MS, 1, true);
+	assert(chooser_lowest(&a.chooser, 0, 0, 1, MS, 1 << 1 | 1 << 2) == 0);
+	observer_sent(&a.drives[0], &io, MS, 0, 1, true);
 	observer_ended(&a.drives[0], &io, MS, OBSERVED_ANSWERED);
 	assert(choose(&a, 0, MS) == 0);
 }
@@ -133,11 +133,10 @@ TEST(a_drive_that_is_gone_is_chosen_by_nobody)
 	assert(choose(&a, 0, MS) == 0);
 	a.chooser.gone = 1 << 0;
 	assert(choose(&a, 1, MS) == 2);
-	assert(chooser_lowest(&a.chooser, 1, 1, MS, 1 << 1 | 1 << 2) == -1);
+	assert(chooser_lowest(&a.chooser, 1, 0, 1, MS, 1 << 1 | 1 << 2) == -1);
 	/* However long it has been silent. */
 	for (unsigned int i = 0; i < 1000; i++)
-		assert(chosen(&a, 1 + i % 2, (30 + 30 * i) * MS, &copy) != 0 &&
-		       copy != 0);
+		assert(chosen(&a, 1 + i % 2, (30 + 30 * i) * MS, &copy) != 0 && copy != 0);
 }
 
 /* Of a run: reads by drive, and copies. */
@@ -162,7 +161,7 @@ static struct served run(struct array *a, uint64_t *now_ns, unsigned int reads, 
 		for (unsigned int k = 0; k < N; k++) {
 			if (k != drive && (int)k != copy)
 				continue;
-			observer_sent(&a->drives[k], &io, *now_ns, 1, true);
+			observer_sent(&a->drives[k], &io, *now_ns, 0, 1, true);
 			observer_ended(&a->drives[k], &io, *now_ns + latency_us[k] * US,
 				       OBSERVED_ANSWERED);
 		}
@@ -294,12 +293,12 @@ static unsigned int user_reads(struct array *a, uint64_t *now_ns, uint64_t for_n
 			/* Not while the last one is there. */
 			assert(copies.first == copies.n);
 			copies.first = copies.n = 0;
-			observer_sent(&a->drives[1], &copies.io[0], *now_ns, 1, true);
+			observer_sent(&a->drives[1], &copies.io[0], *now_ns, 0, 1, true);
 			copies.end_ns[copies.n++] = *now_ns + bad_us * US;
 		} else if (copy >= 0) {
 			struct linnos_io io;
 
-			observer_sent(&a->drives[copy], &io, *now_ns, 1, true);
+			observer_sent(&a->drives[copy], &io, *now_ns, 0, 1, true);
 			observer_ended(&a->drives[copy], &io, *now_ns + 1760 * US,
 				       OBSERVED_ANSWERED);
 		}
@@ -309,13 +308,13 @@ static unsigned int user_reads(struct array *a, uint64_t *now_ns, uint64_t for_n
 
 			tried |= 1u << drive;
 			*asked += drive == 1;
-			observer_sent(&a->drives[drive], &io, *now_ns, 1, true);
+			observer_sent(&a->drives[drive], &io, *now_ns, 0, 1, true);
 			*now_ns += (is_bad ? bad_us : 1760) * US;
 			observer_ended(&a->drives[drive], &io, *now_ns,
 				       is_bad ? end : OBSERVED_ANSWERED);
 			if (!is_bad || end == OBSERVED_ANSWERED)
 				break;
-			drive = chooser_lowest(&a->chooser, i % N, 1, *now_ns, tried);
+			drive = chooser_lowest(&a->chooser, i % N, 0, 1, *now_ns, tried);
 		}
 	}
 	end_by(a, &copies, 1, UINT64_MAX, end);
@@ -371,8 +370,8 @@ TEST(who_fails_in_a_row_is_left_alone_for_twice_as_long)
 		struct linnos_io beside;
 		int copy;
 
-		observer_sent(&a.drives[1], &io, now_ns, 1, true);
-		observer_sent(&a.drives[1], &beside, now_ns, 1, true);
+		observer_sent(&a.drives[1], &io, now_ns, 0, 1, true);
+		observer_sent(&a.drives[1], &beside, now_ns, 0, 1, true);
 		now_ns += 2 * MS;
 		observer_ended(&a.drives[1], &io, now_ns, OBSERVED_FAILED);
 		/* Under way when the first one failed: no new failure. */
@@ -396,7 +395,7 @@ TEST(where_users_explore_they_leave_a_slow_drive_alone_too)
 
 	setup(&a, 20 * MS);
 	a.chooser.start_ns = MS;
-	observer_sent(&a.drives[1], &io, MS, 1, true);
+	observer_sent(&a.drives[1], &io, MS, 0, 1, true);
 	observer_ended(&a.drives[1], &io, 501 * MS, OBSERVED_ANSWERED);
 	for (unsigned int users = 0; users < 2; users++) {
 		a.chooser.users_explore = users;
@@ -420,11 +419,11 @@ TEST(large_reads_may_take_longer)
 	setup(&a, 20 * MS);
 	a.chooser.chooses = 0;
 	/* 64 MiB. */
-	observer_sent(&a.drives[0], &io, MS, 16384, true);
+	observer_sent(&a.drives[0], &io, MS, 0, 16384, true);
 	assert(choose(&a, 0, 1001 * MS) == 0);
 	observer_ended(&a.drives[0], &io, 1001 * MS, OBSERVED_ANSWERED);
 	assert(choose(&a, 0, 1001 * MS) == 0);
-	observer_sent(&a.drives[0], &io, 1001 * MS, 1, true);
+	observer_sent(&a.drives[0], &io, 1001 * MS, 0, 1, true);
 	assert(choose(&a, 0, 1021 * MS) == 0);
 	assert(choose(&a, 0, 1022 * MS) == 1);
 }
@@ -442,10 +441,9 @@ static unsigned int leaves(struct array *a, unsigned int n, uint64_t home_us, ui
 		heard(a, 0, now_ns, home_us);
 		heard(a, 1, now_ns, other_us);
 		heard(a, 2, now_ns, 2 * home_us);
-		choice = chooser_read(&a->chooser, 0, 1, now_ns);
+		choice = chooser_read(&a->chooser, 0, 0, 1, now_ns);
 		assert(choice.drive < 2);
-		chooser_answered(&a->chooser, choice.lot,
-				 (choice.drive ? left_us : home_us) * US);
+		chooser_answered(&a->chooser, choice.lot, (choice.drive ? left_us : home_us) * US);
 		n_left += choice.drive;
 	}
 	return n_left;
@@ -465,7 +463,7 @@ TEST(reads_that_come_at_once_do_not_all_leave_for_one_drive)
 		unsigned int drive = choose(&a, 0, MS);
 
 		assert(drive < 2);
-		observer_sent(&a.drives[drive], &ios[i], MS, 1, true);
+		observer_sent(&a.drives[drive], &ios[i], MS, 0, 1, true);
 		n_left += drive;
 	}
 	/* Seven or eight, and then as many as stay. */
@@ -496,10 +494,10 @@ TEST(a_home_that_is_out_is_left_without_a_lot)
 
 	setup(&a, 0);
 	a.chooser.unguarded = false;
-	observer_sent(&a.drives[0], &io, MS, 1, true);
+	observer_sent(&a.drives[0], &io, MS, 0, 1, true);
 	observer_ended(&a.drives[0], &io, 2 * MS, OBSERVED_FAILED);
 	for (unsigned int i = 0; i < 1000; i++) {
-		struct choice choice = chooser_read(&a.chooser, 0, 1, 3 * MS);
+		struct choice choice = chooser_read(&a.chooser, 0, 0, 1, 3 * MS);
 
 		assert(choice.drive != 0 && choice.lot.wish == LINNOS_STAY);
 	}
@@ -544,11 +542,11 @@ TEST(a_model_that_does_not_choose_moves_no_read)
 	assert(choose(&a, 0, MS) == 2);
 	/* Unless home fails. */
 	a.chooser.chooses = 0;
-	observer_sent(&a.drives[0], &io, MS, 1, true);
+	observer_sent(&a.drives[0], &io, MS, 0, 1, true);
 	observer_ended(&a.drives[0], &io, 2 * MS, OBSERVED_FAILED);
 	assert(choose(&a, 0, 2 * MS) == 1);
-	assert(chooser_lowest(&a.chooser, 0, 1, 2 * MS, 1 << 1) == 2);
-	assert(chooser_lowest(&a.chooser, 0, 1, 2 * MS, 1 << 1 | 1 << 2) == 0);
+	assert(chooser_lowest(&a.chooser, 0, 0, 1, 2 * MS, 1 << 1) == 2);
+	assert(chooser_lowest(&a.chooser, 0, 0, 1, 2 * MS, 1 << 1 | 1 << 2) == 0);
 }
 
 TEST(a_read_under_way_will_tell)
@@ -563,7 +561,7 @@ TEST(a_read_under_way_will_tell)
 	heard(&a, 2, MS, 400);
 	choose(&a, 0, MS);
 	a.chooser.budget.tokens = 10;
-	observer_sent(&a.drives[2], &io, MS, 1, true);
+	observer_sent(&a.drives[2], &io, MS, 0, 1, true);
 	heard(&a, 0, 30 * MS, 100);
 	heard(&a, 1, 30 * MS, 100);
 	assert(chosen(&a, 0, 30 * MS, &copy) == 0 && copy == -1);
@@ -585,7 +583,7 @@ TEST(what_is_told_counts_instead_of_a_prediction)
 	assert(choose(&a, 0, 2 * MS) == 1);
 	assert(a.chooser.us[0] == 900 && a.chooser.us[1] == 50);
 	/* Of the third nothing is told. */
-	assert(chooser_lowest(&a.chooser, 0, 1, 2 * MS, 1 << 1) == 2);
+	assert(chooser_lowest(&a.chooser, 0, 0, 1, 2 * MS, 1 << 1) == 2);
 	told.last = 1 << 1;
 	assert(choose(&a, 0, 2 * MS) == 2 && choose(&a, 1, 2 * MS) == 2);
 	/* A read that failed says more. */

@@ -268,7 +268,7 @@ static void hear(struct linnos_array *a)
 		for (unsigned int i = 0; i < LINNOS_HISTORY; i++) {
 			struct linnos_io io;
 
-			observer_sent(&a->drives[k], &io, 10 * MS, 1, true);
+			observer_sent(&a->drives[k], &io, 10 * MS, 0, 1, true);
 			observer_ended(&a->drives[k], &io, 10 * MS + (k ? 3000 : 200) * US,
 				       OBSERVED_ANSWERED);
 		}

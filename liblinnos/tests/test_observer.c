@@ -18,7 +18,7 @@ TEST(nothing_is_known_of_a_new_drive)
 	uint32_t f[LINNOS_N_FEATURES];
 
 	observer_init(&o, 100);
-	observer_features(&o, 3, T0 + 5 * US, f);
+	observer_features(&o, 0, 3, T0 + 5 * US, f);
 	for (unsigned int i = 0; i < LINNOS_N_FEATURES; i++)
 		if (i == LINNOS_OWN_PAGES)
 			assert(f[i] == 3);
@@ -36,18 +36,41 @@ TEST(what_is_sent_counts_at_once)
 	uint32_t f[LINNOS_N_FEATURES];
 
 	observer_init(&o, 100);
-	observer_sent(&o, &write, T0 + 0, 8, false);
-	observer_sent(&o, &read, T0 + 0, 2, true);
-	observer_features(&o, 1, T0 + 0, f);
+	observer_sent(&o, &write, T0 + 0, 0, 8, false);
+	observer_sent(&o, &read, T0 + 0, 0, 2, true);
+	observer_features(&o, 0, 1, T0 + 0, f);
 	assert(f[LINNOS_READ_PAGES] == 2 && f[LINNOS_WRITE_PAGES] == 8);
 	assert(f[LINNOS_READS_IN_FLIGHT] == 1 && f[LINNOS_OLDEST_US] == 0);
 	observer_submitted(&o, &read, T0 + 10 * US);
 	observer_ended(&o, &write, T0 + 50 * US, OBSERVED_ANSWERED);
 	observer_ended(&o, &read, T0 + 90 * US + 999, OBSERVED_ANSWERED);
-	observer_features(&o, 1, T0 + 100 * US, f);
+	observer_features(&o, 0, 1, T0 + 100 * US, f);
 	assert(f[LINNOS_READ_PAGES] == 0 && f[LINNOS_WRITE_PAGES] == 0);
 	assert(PAST(1, LATENCY_US) == 80 && PAST(1, PENDING) == 10 && PAST(1, PAGES) == 2);
 	assert(PAST(1, AGE_US) == 9 && PAST(2, AGE_US) == LINNOS_LATENCY_CAP);
+}
+
+TEST(reads_meet_within_8_kib_of_each_512)
+{
+	struct observer o;
+	struct linnos_io read, write;
+	uint32_t f[LINNOS_N_FEATURES];
+	const struct {
+		uint64_t offset;
+		uint32_t meets;
+	} cases[] = {{0, 0},	 {8191, 0},  {8192, 1},
+		     {16383, 1}, {16384, 0}, {8192 + (7ull << 40), 1}};
+
+	observer_init(&o, 100);
+	observer_sent(&o, &read, T0, 8192 + 524288, 1, true);
+	observer_sent(&o, &write, T0, 0, 1, false);
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		observer_features(&o, cases[i].offset, 1, T0, f);
+		assert(f[LINNOS_IN_REGION] == cases[i].meets);
+	}
+	observer_ended(&o, &read, T0 + 50 * US, OBSERVED_FAILED);
+	observer_features(&o, 8192, 1, T0 + 50 * US, f);
+	assert(f[LINNOS_IN_REGION] == 0);
 }
 
 TEST(a_read_is_overdue_from_after_its_time_until_it_ends)
@@ -57,19 +80,19 @@ TEST(a_read_is_overdue_from_after_its_time_until_it_ends)
 	uint32_t f[LINNOS_N_FEATURES];
 
 	observer_init(&o, 100);
-	observer_sent(&o, &first, T0 + 0, 1, true);
-	observer_sent(&o, &second, T0 + 50 * US, 1, true);
-	observer_features(&o, 1, T0 + 100 * US, f);
+	observer_sent(&o, &first, T0 + 0, 0, 1, true);
+	observer_sent(&o, &second, T0 + 50 * US, 0, 1, true);
+	observer_features(&o, 0, 1, T0 + 100 * US, f);
 	assert(f[LINNOS_OVERDUE] == 0);
-	observer_features(&o, 1, T0 + 100 * US + 1, f);
+	observer_features(&o, 0, 1, T0 + 100 * US + 1, f);
 	assert(f[LINNOS_OVERDUE] == 1 && f[LINNOS_OLDEST_US] == 100);
-	observer_features(&o, 1, T0 + 151 * US, f);
+	observer_features(&o, 0, 1, T0 + 151 * US, f);
 	assert(f[LINNOS_OVERDUE] == 2 && f[LINNOS_OLDEST_US] == 151);
 	observer_ended(&o, &first, T0 + 160 * US, OBSERVED_ANSWERED);
-	observer_features(&o, 1, T0 + 160 * US, f);
+	observer_features(&o, 0, 1, T0 + 160 * US, f);
 	assert(f[LINNOS_OVERDUE] == 1 && f[LINNOS_OLDEST_US] == 110);
 	observer_ended(&o, &second, T0 + 170 * US, OBSERVED_ANSWERED);
-	observer_features(&o, 1, T0 + 170 * US, f);
+	observer_features(&o, 0, 1, T0 + 170 * US, f);
 	assert(f[LINNOS_OVERDUE] == 0 && f[LINNOS_OLDEST_US] == 0);
 }
 
@@ -83,17 +106,17 @@ TEST(a_read_sees_those_that_were_not_larger_in_order)
 
 	observer_init(&o, 1000);
 	for (unsigned int i = 0; i < sizeof(pages) / sizeof(*pages); i++) {
-		observer_sent(&o, &io, T0 + i * 100 * US, pages[i], true);
+		observer_sent(&o, &io, T0 + i * 100 * US, 0, pages[i], true);
 		observer_ended(&o, &io, T0 + i * 100 * US + 10 * US, OBSERVED_ANSWERED);
 	}
-	observer_features(&o, LINNOS_SMALL_PAGES, T0 + 600 * US, f);
+	observer_features(&o, 0, LINNOS_SMALL_PAGES, T0 + 600 * US, f);
 	assert(PAST(1, PAGES) == 2 && PAST(2, PAGES) == 1);
 	assert(PAST(3, PAGES) == LINNOS_SMALL_PAGES && PAST(3, AGE_US) == 590);
 	assert(PAST(4, PAGES) == 0 && PAST(4, AGE_US) == LINNOS_LATENCY_CAP);
-	observer_features(&o, LINNOS_MEDIUM_PAGES, T0 + 600 * US, f);
+	observer_features(&o, 0, LINNOS_MEDIUM_PAGES, T0 + 600 * US, f);
 	assert(PAST(1, PAGES) == 2 && PAST(2, PAGES) == LINNOS_MEDIUM_PAGES);
 	assert(PAST(3, PAGES) == 1 && PAST(4, PAGES) == LINNOS_SMALL_PAGES + 1);
-	observer_features(&o, LINNOS_MEDIUM_PAGES + 1, T0 + 600 * US, f);
+	observer_features(&o, 0, LINNOS_MEDIUM_PAGES + 1, T0 + 600 * US, f);
 	assert(PAST(1, PAGES) == 2 && PAST(2, PAGES) == LINNOS_MEDIUM_PAGES + 1);
 	assert(PAST(3, PAGES) == LINNOS_MEDIUM_PAGES && PAST(4, PAGES) == 1);
 }
@@ -105,15 +128,15 @@ TEST(reads_that_fail_or_are_taken_back_are_no_history)
 	uint32_t f[LINNOS_N_FEATURES];
 
 	observer_init(&o, 100);
-	observer_sent(&o, &io, T0 + 0, 1, true);
+	observer_sent(&o, &io, T0 + 0, 0, 1, true);
 	observer_ended(&o, &io, T0 + 10 * US, OBSERVED_TAKEN_BACK);
 	assert(!o.failing && !o.heard_ns);
-	observer_sent(&o, &io, T0 + 20 * US, 1, true);
+	observer_sent(&o, &io, T0 + 20 * US, 0, 1, true);
 	observer_ended(&o, &io, T0 + 30 * US, OBSERVED_FAILED);
 	assert(o.failing && o.heard_ns == T0 + 30 * US);
-	observer_features(&o, 1, T0 + 40 * US, f);
+	observer_features(&o, 0, 1, T0 + 40 * US, f);
 	assert(PAST(1, AGE_US) == LINNOS_LATENCY_CAP && f[LINNOS_READS_IN_FLIGHT] == 0);
-	observer_sent(&o, &io, T0 + 50 * US, 1, true);
+	observer_sent(&o, &io, T0 + 50 * US, 0, 1, true);
 	observer_ended(&o, &io, T0 + 60 * US, OBSERVED_ANSWERED);
 	assert(!o.failing);
 }
@@ -136,7 +159,7 @@ TEST(any_order_of_ends_gives_what_counting_gives)
 		if (flying[k])
 			observer_ended(&o, &ios[k], T0 + now * US, rand() % 3);
 		else
-			observer_sent(&o, &ios[k], T0 + now * US, 1 + k, k % 4);
+			observer_sent(&o, &ios[k], T0 + now * US, 0, 1 + k, k % 4);
 		flying[k] = !flying[k];
 		for (unsigned int i = 0; i < N; i++) {
 			if (!flying[i] || !(ios[i].flags & LINNOS_IO_READ))
@@ -150,7 +173,7 @@ TEST(any_order_of_ends_gives_what_counting_gives)
 		/* Not at every step: several become overdue at once. */
 		if (rand() % 4)
 			continue;
-		observer_features(&o, 1, T0 + now * US, f);
+		observer_features(&o, 0, 1, T0 + now * US, f);
 		assert(f[LINNOS_READS_IN_FLIGHT] == reads && f[LINNOS_READ_PAGES] == pages);
 		assert(f[LINNOS_OVERDUE] == overdue);
 		assert(f[LINNOS_OLDEST_US] == (T0 + now * US - oldest) / US);

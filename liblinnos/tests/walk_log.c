@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Walks an observer through I/Os and prints what it makes of each of them, for tests that know
- * better. From standard input, in order of time: "s NUMBER NOW_NS PAGES IS_READ", an I/O is sent;
+ * better. From standard input, in order of time: "s NUMBER NOW_NS OFFSET PAGES IS_READ", an I/O is
+ * sent;
  * "e NUMBER NOW_NS IS_ANSWERED", it ends. For each "s" a line of features, those before it counts.
  */
 #include "observer.h"
@@ -17,7 +18,7 @@ int main(int argc, char **argv)
 	static struct linnos_io ios[N_IOS];
 	unsigned int number, pages, flag;
 	struct observer o;
-	uint64_t now_ns;
+	uint64_t now_ns, offset;
 	char event;
 
 	observer_init(&o, argc > 1 ? atoi(argv[1]) : 0);
@@ -31,13 +32,13 @@ int main(int argc, char **argv)
 				       flag ? OBSERVED_ANSWERED : OBSERVED_FAILED);
 			continue;
 		}
-		if (event != 's' || scanf("%u %u", &pages, &flag) != 2)
+		if (event != 's' || scanf("%" SCNu64 " %u %u", &offset, &pages, &flag) != 3)
 			return 1;
-		observer_features(&o, pages, now_ns, features);
+		observer_features(&o, offset, pages, now_ns, features);
 		for (unsigned int i = 0; i < LINNOS_N_FEATURES; i++)
 			printf("%" PRIu32 "%c", features[i],
 			       i + 1 < LINNOS_N_FEATURES ? ' ' : '\n');
-		observer_sent(&o, &ios[number], now_ns, pages, flag);
+		observer_sent(&o, &ios[number], now_ns, offset, pages, flag);
 	}
 	return !feof(stdin);
 }

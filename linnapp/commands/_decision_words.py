@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from linnapp.learn.explanation import Explanation, Reference
 from linnapp.learn.latency_explanation import LatencyExplanation, LatencyReference
-from linnapp.model.latency_model import FEATURES, FRACTION_BITS, NOW
+from linnapp.model.latency_model import FEATURES, FRACTION_BITS, LATER, NOW
 from linnapp.native import HISTORY
 
 
@@ -111,7 +111,7 @@ def _state(numbers: list[int]) -> str:
     past = ", ".join(
         f"{saw[f'latency_us_{ago}']} us at {saw[f'pending_{ago}']}" for ago in range(1, HISTORY + 1)
     )
-    return ", ".join(f"{name} {saw[name]}" for name in NOW) + f"; last reads {past}"
+    return ", ".join(f"{name} {saw[name]}" for name in NOW + LATER) + f"; last reads {past}"
 
 
 def _sum(rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -17,7 +17,7 @@ from linnapp.commands._options import model_option
     "--features",
     type=click.Path(path_type=Path, dir_okay=False),
     required=True,
-    help="F.npy: [n, 31] digits; for a latency model [n, 22] integers.",
+    help="F.npy: [n, 31] digits; for a latency model [n, 23] integers, or 22 if it knows no more.",
 )
 @click.option(
     "--engine",
@@ -35,10 +35,9 @@ def predict(model_path: Path, features: Path, engine: str) -> None:
     from linnapp.model import Model, find_model, load_model
     from linnapp.model.engine import predict as verdicts
     from linnapp.model.latency_engine import predict_us
-    from linnapp.model.latency_model import N_FEATURES
 
     model = load_model(find_model(model_path))
-    n_inputs = model.n_inputs if isinstance(model, Model) else N_FEATURES
+    n_inputs = model.n_inputs if isinstance(model, Model) else model.n_features
     digits = load_array(features, "digits" if isinstance(model, Model) else "integers")
     if digits.ndim != 2:
         raise LinnappError(f"{features}: shape {digits.shape}, expected (n, {n_inputs})")

@@ -132,7 +132,7 @@ def _slow_down(
     flags = np.where(present, done.flags, done.flags | REVOKED)
     *found, nr = LoggedDrive(overdue_us).feed(
         (*wanted, "hist_nr"),
-        *(arrival, latency, done.size_bytes, flags),
+        *(arrival, latency, done.sector, done.size_bytes, flags),
         ties_in_order=chunk.ties_in_order,
     )
     # The drive's first, second, ... answered read; the first of all where there was none.

@@ -45,6 +45,7 @@ from linnapp.model.latency_engine import leaves_of, mean_of_last_us, predict_us
 from linnapp.model.latency_model import (
     CAP,
     DEPTH,
+    FEATURES,
     FRACTION_BITS,
     LEAF_LIMIT,
     N_FEATURES,
@@ -77,6 +78,9 @@ MIN_READS = 1000
 
 #: Of more, every second, third, ... is used: trees of this size learn nothing more from more.
 MAX_READS = 2_000_000
+
+#: Every so manieth read is taught without where it is: a question may not say it.
+UNPLACED_EVERY = 10
 
 #: A read is overdue when it has taken longer than so many percent of all do.
 OVERDUE_PERCENTILE = 90
@@ -482,7 +486,7 @@ def grow(
         What each read took, or how many times as long as it might have; above 0. Of reads that
         look alike the mean is learnt.
     like : LatencyModel
-        Has what is no tree: the model's thresholds.
+        Has what is no tree: the model's thresholds, and how many features it knows.
     seed : int
     n_trees : int
     learning_rate : float
@@ -520,13 +524,16 @@ def grow(
         early_stopping=False,
         random_state=seed,
     )
-    x = features.astype(np.float32)  # exact: no feature has more than 24 bits
+    # Exact: no feature has more than 24 bits.
+    x = features[:, : like.n_features].astype(np.float32)
+    sample = slice(0, None, max(1, len(x) // 10_000))
+    shown = x[sample].copy()
+    x[::UNPLACED_EVERY, FEATURES.index("in_region") :] = CAP
     # Its threads wait for each other by spinning: on a busy machine that takes minutes. And sums
     # in another order would be other trees.
     with threadpool_limits(1):
         boosting.fit(x, targets.astype(np.float64), sample_weight=weights)
-        sample = slice(0, None, max(1, len(x) // 10_000))
-        exact = np.log2(boosting.predict(x[sample]))
+        exact = np.log2(boosting.predict(shown))
     scale = (1 << FRACTION_BITS) / math.log(2)
     trees = [_complete(tree.nodes, scale) for [tree] in boosting._predictors]
     model = dataclasses.replace(

@@ -47,8 +47,8 @@ def predict_us(
     Parameters
     ----------
     model : LatencyModel
-    features : integer array, shape (n, len(FEATURES))
-        0 to `CAP`.
+    features : integer array, shape (n, N_FEATURES)
+        0 to `CAP`; those that the model does not know may be missing.
     engine : {"numpy", "c"}
 
     Returns
@@ -64,9 +64,9 @@ def predict_us(
         If there is no such engine.
     """
     check_choice("engine", engine, ENGINES)
-    if features.ndim != 2 or features.shape[1] != N_FEATURES:
+    if features.ndim != 2 or not model.n_features <= features.shape[1] <= N_FEATURES:
         raise LinnappError(
-            f"features of shape {features.shape}: a latency model takes (n, {N_FEATURES})"
+            f"features of shape {features.shape}: this latency model takes (n, {model.n_features})"
         )
     if features.dtype.kind not in "iu":
         raise LinnappError(f"features of type {features.dtype}: expected integers")
@@ -74,7 +74,8 @@ def predict_us(
         raise LinnappError(
             f"features hold values from {features.min()} to {features.max()}: expected 0 to {CAP}"
         )
-    rows = np.ascontiguousarray(features, np.uint32)
+    rows = np.zeros((len(features), N_FEATURES), np.uint32)
+    rows[:, : features.shape[1]] = features
     return _predict_c(model, rows) if engine == "c" else _predict_numpy(model, rows)
 
 

@@ -36,9 +36,15 @@ NOW = (
 )
 PAST = ("latency_us", "pending", "pages", "age_us")
 
+#: Of the read and the drive, too; it came later, and stands behind what there was.
+LATER = ("in_region",)
+
 #: All features in their order; `latency_us_1` is the latency of the read that completed last.
-FEATURES = NOW + tuple(f"{name}_{ago}" for ago in range(1, HISTORY + 1) for name in PAST)
+FEATURES = NOW + tuple(f"{name}_{ago}" for ago in range(1, HISTORY + 1) for name in PAST) + LATER
 N_FEATURES = len(FEATURES)
+
+#: A model may know only the first ones: those trained before there were more do.
+N_FEATURES_MIN = N_FEATURES - len(LATER)
 
 #: Where in a row the last reads' latencies stand.
 LATENCIES = tuple(FEATURES.index(f"latency_us_{ago}") for ago in range(1, HISTORY + 1))
@@ -86,6 +92,8 @@ class LatencyModel:
         As a verdict: what is predicted to take longer is not worth waiting for.
     overdue_us : int
         A read in flight for longer is overdue, and so long is the least that is predicted.
+    n_features : int
+        How many it knows, from the first on.
     """
 
     splits: npt.NDArray[np.uint32]
@@ -94,6 +102,7 @@ class LatencyModel:
     threshold_us: int
     refuse_us: int
     overdue_us: int
+    n_features: int = N_FEATURES
 
     def __post_init__(self) -> None:
         for name, dtype in (("splits", np.uint32), ("leaves", np.int16)):
@@ -116,7 +125,7 @@ class LatencyModel:
 
     def without_trees(self) -> LatencyModel:
         """All else of this model."""
-        return self.mean_of_last(self.threshold_us, self.refuse_us, self.overdue_us)
+        return dataclasses.replace(self, splits=self.splits[:0], leaves=self.leaves[:0], base=0)
 
     def times(self, other: LatencyModel) -> LatencyModel:
         """The product of what two models predict, with all else of this one."""
@@ -125,6 +134,7 @@ class LatencyModel:
             splits=np.concatenate((self.splits, other.splits)),
             leaves=np.concatenate((self.leaves, other.leaves)),
             base=self.base + other.base,
+            n_features=max(self.n_features, other.n_features),
         )
 
     @property
@@ -172,19 +182,20 @@ class LatencyModel:
             ("threshold_us", self.threshold_us, 1, 2**32 - 1),
             ("refuse_us", self.refuse_us, 1, 2**32 - 1),
             ("overdue_us", self.overdue_us, 1, CAP),
+            ("n_features", self.n_features, N_FEATURES_MIN, N_FEATURES),
         ):
             if not low <= value <= high:
                 raise ModelError(f"model: {name} is {value}, accepted are {low} to {high}")
-        if self.splits.size and int(self.splits.max()) >> 24 >= N_FEATURES:
+        if self.splits.size and int(self.splits.max()) >> 24 >= self.n_features:
             raise ModelError(
                 f"model: a split by feature {int(self.splits.max()) >> 24}; "
-                f"there are 0 to {N_FEATURES - 1}"
+                f"there are 0 to {self.n_features - 1}"
             )
 
     def to_bytes(self) -> bytes:
         """Serialise, with checksum."""
         fields = _FIELDS.pack(
-            N_FEATURES,
+            self.n_features,
             self.n_trees,
             DEPTH,
             HISTORY,
@@ -227,8 +238,11 @@ class LatencyModel:
             threshold_us,
             base,
         ) = _FIELDS.unpack_from(data, envelope.FIELDS_OFFSET)
+        if not N_FEATURES_MIN <= n_features <= N_FEATURES:
+            raise ModelError(
+                f"{name}: {n_features} features, only {N_FEATURES_MIN} to {N_FEATURES} are known"
+            )
         for field, value, known in (
-            ("features", n_features, N_FEATURES),
             ("splits to a leaf", depth, DEPTH),
             ("past reads", history, HISTORY),
             ("bits behind the point", fraction_bits, FRACTION_BITS),
@@ -253,6 +267,7 @@ class LatencyModel:
                 threshold_us,
                 refuse_us,
                 overdue_us,
+                n_features,
             )
         except ModelError as error:
             raise ModelError(f"{name}: {error}") from error

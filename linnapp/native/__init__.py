@@ -13,7 +13,7 @@ from linnapp.errors import LinnappError
 LIBRARY = "liblinnapp_native.so"
 
 #: of the kernel's code: past reads that are seen, and all that a model of latencies sees
-HISTORY, N_FEATURES = 4, 22
+HISTORY, N_FEATURES = 4, 23
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 

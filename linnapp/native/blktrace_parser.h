@@ -12,8 +12,10 @@
 
 /* of what a model sees, as in linnos_model.h and linnos_latency.h of the kernel */
 #define LT_HISTORY 4
-#define LT_FEATURES 22
+#define LT_FEATURES 23
 #define LT_MAX_DEVICES 16
+
+#define SECTOR_BYTES 512u
 
 /* Flags of an I/O. */
 enum lt_io_flag {

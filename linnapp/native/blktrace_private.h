@@ -44,8 +44,6 @@ enum blk_action { ACT_QUEUE = 1, ACT_BACKMERGE, ACT_FRONTMERGE, ACT_GETRQ, ACT_R
 #define CAT_NOTIFY CATEGORY(10)
 #define CAT_DISCARD CATEGORY(13)
 
-#define SECTOR_BYTES 512u
-
 /* Why the parser cannot go on; empty as long as it can. */
 struct lt_failure {
 	char why[512];

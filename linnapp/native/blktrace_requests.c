@@ -115,7 +115,9 @@ static bool is_counted(const struct request *r)
 static void count(struct lt_requests *p, const struct lt_part *part)
 {
 	if (!is_counted(part->request))
-		linnos_io_begin(&p->drive, &part->request->io, linnos_pages_of(part->bytes),
+		linnos_io_begin(&p->drive, &part->request->io,
+				linnos_region_of(part->sector * SECTOR_BYTES),
+				linnos_pages_of(part->bytes),
 				is_write(part) ? 0 : LINNOS_IO_READ, p->now_ns + 1);
 }
 
@@ -293,6 +295,8 @@ static void look(struct lt_requests *p, struct lt_row *row)
 	row->pending = linnos_pending(&view);
 	if (row->flags & LT_WRITE)
 		return;
+	view.in_region =
+		linnos_see_region(&p->drive, linnos_region_of(row->sector * SECTOR_BYTES));
 	linnos_history_see(&p->drive.history, view.size, view.past);
 	linnos_view_features(&p->drive.places, &view, p->options->overdue_us, row->features);
 	for (int i = 0; i < LT_HISTORY; i++) {

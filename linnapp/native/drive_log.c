@@ -24,6 +24,7 @@ struct ld_ios {
 	int64_t n;
 	const uint64_t *arrival_ns;
 	const uint64_t *latency_ns;
+	const uint64_t *sector;
 	const uint32_t *bytes;
 	const uint8_t *flags;
 	const uint32_t *pending; /* to remember of each; NULL: what it found, and its own */
@@ -74,7 +75,7 @@ static void ld_begin(struct ld_drive *d)
 	uint64_t start_ns = new.io.issued_ns;
 	uint16_t pending = new.io.pending;
 
-	linnos_io_begin(&d->drive, &new.io, new.io.pages, new.io.flags, start_ns);
+	linnos_io_begin(&d->drive, &new.io, new.io.region, new.io.pages, new.io.flags, start_ns);
 	linnos_io_issue(&new.io, start_ns);
 	new.io.pending = pending;
 	d->waiting--;
@@ -119,6 +120,11 @@ static void ld_history_of(const struct linnos_view *view, int64_t row, const str
 	}
 }
 
+static uint8_t ld_region(const struct ld_ios *ios, int64_t row)
+{
+	return linnos_region_of(ios->sector[row] * SECTOR_BYTES);
+}
+
 /* Return: pages in flight, its own among them. */
 static uint32_t ld_look(const struct ld_drive *d, const struct ld_ios *ios, int64_t row,
 			const struct ld_seen *seen)
@@ -133,6 +139,7 @@ static uint32_t ld_look(const struct ld_drive *d, const struct ld_ios *ios, int6
 		seen->pending[row] = linnos_pending(&view);
 	if (!(ios->flags[row] & LT_WRITE)) {
 		view.size = linnos_size_order(view.pages);
+		view.in_region = linnos_see_region(&d->drive, ld_region(ios, row));
 		linnos_history_see(&d->drive.history, view.size, view.past);
 		ld_history_of(&view, row, seen);
 		if (seen->features)
@@ -159,6 +166,7 @@ static bool ld_wait(struct ld_drive *d, const struct ld_ios *ios, int64_t row, u
 			.issued_ns = d->instant_ns,
 			.pages = pages,
 			.pending = pending < LINNOS_IO_PAGES_MAX ? pending : LINNOS_IO_PAGES_MAX,
+			.region = ld_region(ios, row),
 		},
 	};
 	if (!(ios->flags[row] & LT_WRITE))

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from linnapp.model.latency_model import N_FEATURES_MIN
 from linnapp.native import HISTORY, N_FEATURES
 from linnapp.trace.blktrace import parse_device
 
@@ -114,9 +115,10 @@ def parse_decisions(text: bytes) -> npt.NDArray[Any]:
     table["out_slow"] = numbers[:, 14]
     table["revoked"] = numbers[:, 15] == 1
     table["reason"] = [_REASON_OF[row[-2]] for row in rows]
-    # Hexadecimal, as the kernel prints arrays; none of a network.
-    seen = [row[-1] for row in rows]
-    table["of_latency"] = [row.count(b",") == N_FEATURES - 1 for row in seen]
+    # Hexadecimal, as the kernel prints arrays; none of a network, fewer of an older kernel's trees.
+    missing = [N_FEATURES - 1 - row[-1].count(b",") for row in rows]
+    seen = [row[-1] + more * b",0" for row, more in zip(rows, missing, strict=True)]
+    table["of_latency"] = [0 <= more <= N_FEATURES - N_FEATURES_MIN for more in missing]
     features = b",".join(row for row, of in zip(seen, table["of_latency"], strict=True) if of)
     table["features"][table["of_latency"]] = np.array(
         [int(number, 16) for number in features.split(b",") if number], np.uint32

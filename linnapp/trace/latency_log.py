@@ -177,16 +177,17 @@ def _observed(columns: Columns, drive: LoggedDrive) -> IoChunk:
     completed = columns.latency_ns > 0
     arrival_ns = columns.time_ns.astype(np.uint64)
     latency_ns = columns.latency_ns.astype(np.uint64)
+    sector = (columns.offset_bytes // SECTOR_BYTES).astype(np.uint64)
     size_bytes = np.minimum(columns.size_bytes, 2**32 - 1).astype(np.uint32)
     flags = np.where(columns.is_write, WRITE, 0) | np.where(completed, COMPLETED | ISSUED, 0)
     pending, hist_pending, hist_latency_us = drive.feed(
         ("pending", "hist_pending", "hist_latency_us"),
-        *(arrival_ns, latency_ns, size_bytes, flags),
+        *(arrival_ns, latency_ns, sector, size_bytes, flags),
     )
     return IoChunk(
         arrival_ns=arrival_ns,
         latency_ns=latency_ns,
-        sector=(columns.offset_bytes // SECTOR_BYTES).astype(np.uint64),
+        sector=sector,
         size_bytes=size_bytes,
         pending=pending,
         flags=flags.astype(np.uint8),

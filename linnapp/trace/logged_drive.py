@@ -40,6 +40,7 @@ class _Ios(ctypes.Structure):
         ("n", ctypes.c_int64),
         ("arrival_ns", ctypes.c_void_p),
         ("latency_ns", ctypes.c_void_p),
+        ("sector", ctypes.c_void_p),
         ("bytes", ctypes.c_void_p),
         ("flags", ctypes.c_void_p),
         ("pending", ctypes.c_void_p),
@@ -87,6 +88,7 @@ class LoggedDrive:
         wanted: tuple[str, ...],
         arrival_ns: npt.NDArray[Any],
         latency_ns: npt.NDArray[Any],
+        sector: npt.NDArray[Any],
         size_bytes: npt.NDArray[Any],
         flags: npt.NDArray[Any],
         *,
@@ -99,7 +101,7 @@ class LoggedDrive:
         ----------
         wanted : tuple of str
             Of `SEEN`.
-        arrival_ns, latency_ns, size_bytes, flags : arrays, shape (n,)
+        arrival_ns, latency_ns, sector, size_bytes, flags : arrays, shape (n,)
             In order of arrival; as of an :class:`~linnapp.trace.blktrace.IoChunk`. What was not
             ``COMPLETED``, or was ``REVOKED``, finds the drive as others do and is never on it; what
             ended with ``ERROR`` is, but does not enter the history.
@@ -123,6 +125,7 @@ class LoggedDrive:
         given: list[npt.NDArray[Any]] = [
             np.ascontiguousarray(arrival_ns, np.uint64),
             np.ascontiguousarray(latency_ns, np.uint64),
+            np.ascontiguousarray(sector, np.uint64),
             np.ascontiguousarray(size_bytes, np.uint32),
             np.ascontiguousarray(flags, np.uint8),
         ]
@@ -160,7 +163,7 @@ class LoggedDrive:
             return chunk.features[chunk.is_served_read]
         (features,) = self.feed(
             ("features",),
-            *(chunk.arrival_ns, chunk.latency_ns, chunk.size_bytes, chunk.flags),
+            *(chunk.arrival_ns, chunk.latency_ns, chunk.sector, chunk.size_bytes, chunk.flags),
             ties_in_order=chunk.ties_in_order,
             pending=chunk.pending,
         )

@@ -8,18 +8,11 @@
  */
 #include "attempts.h"
 #include "policy.h"
+#include "shortest.h"
 
 static void shortest_queue_read(struct replay *r, struct io *io)
 {
-	unsigned int shortest = io->home;
-
-	for (unsigned int i = 1; i < r->n_drives; i++) {
-		unsigned int drive = (io->home + i) % r->n_drives;
-
-		if (r->pending_pages[drive] < r->pending_pages[shortest])
-			shortest = drive;
-	}
-	attempt_send(r, io, shortest, SEND_PLAIN);
+	attempt_send(r, io, shortest_queue(r, io, 0), SEND_PLAIN);
 }
 
 const struct policy policy_shortest_queue = {

@@ -25,7 +25,10 @@ from linnapp.trace.blktrace import BlktraceReader, parse_device
 pytestmark = pytest.mark.lab
 
 #: Thresholds that a small load passes now and then, by the end of a feature's name.
-USUAL = {"oldest_us": 60, "flight": 2, "overdue": 1, "latency_us": 80, "age_us": 400, "pending": 3}
+USUAL = {
+    **{"oldest_us": 60, "flight": 2, "overdue": 1, "latency_us": 80, "age_us": 400, "pending": 3},
+    "in_region": 0,
+}
 
 RUN = """
 linnapp generate demo -o /run/tmp/w --drives 3 --duration 1 --seed 7
@@ -162,7 +165,7 @@ _PEER = re.compile(
 
 def made_trees() -> LatencyModel:
     """Trees over all features, undecided about a drive with a few reads in flight."""
-    rng = np.random.default_rng(11)
+    rng = np.random.default_rng(12)
     usual = np.array(
         [next((us for end, us in USUAL.items() if f.rstrip("_1234").endswith(end)), 8)
          for f in FEATURES]
@@ -252,7 +255,7 @@ def test_all_that_it_said_is_recomputed(boot: Any, tmp_path: Path, queue_model: 
 
 def check_against_recording(seen: npt.NDArray[Any], folder: Path, overdue_us: int) -> None:
     """What trees are taught from a recording is what the kernel showed them."""
-    compared = 0
+    compared = met = 0
     for k, dev in enumerate((folder / "devs").read_text().split()):
         (chunk,) = BlktraceReader(folder / f"flash{k}.blk", overdue_us=overdue_us)
         reads = chunk.take(chunk.is_served_read)
@@ -265,8 +268,9 @@ def check_against_recording(seen: npt.NDArray[Any], folder: Path, overdue_us: in
             rows.setdefault(key, []).append(row)
         row = [rows[int(one["sector"]), int(one["n_sectors"]) * 512].pop(0) for one in mine]
         np.testing.assert_array_equal(mine["features"], reads.features[row])
+        met += np.count_nonzero(mine["features"][:, FEATURES.index("in_region")])
         compared += len(mine)
-    assert compared > 2000
+    assert compared > 2000 and met > 10
 
 
 def check_peers(folder: Path, model: LatencyModel) -> None:

@@ -128,6 +128,30 @@ def test_reads_go_where_the_fewest_pages_are_pending(boot, tmp_path: Path) -> No
     assert (served == [drive for _, _, drive in handful]).all()
 
 
+def test_a_hedge_goes_where_the_fewest_pages_are_pending(boot, tmp_path: Path) -> None:
+    """The replica after the home drive has a write in its queue, the one after that nothing."""
+    n, every_us = 50, 50_000
+    home, next_, none = (tmp_path / f"{name}.iolog" for name in ("home", "next", "none"))
+    header = "fio version 3 iolog\n"
+    none.write_text(header)
+    for path, action, at_us, blocks in ((home, "read", 1, 1), (next_, "write", 0, 8)):
+        lines = (f"{i * every_us + at_us} d {action} 0 {blocks * BLOCK}\n" for i in range(n))
+        path.write_text(header + "".join(lines))
+    boot(
+        f"replayer --devices {','.join(DRIVES)} --trace {none},{home},{next_}"
+        " --policy shortest-queue-h95 --hedge-us 1000 --hedge-budget none"
+        " --inject interval:interval=1,latency_us=5000,drive=1+2"
+        " --inject interval:interval=1,latency_us=10,drive=0"
+        " --prefill none --settle-ms 0 --json $OUT/o.json --log $OUT/o.log"
+    )
+    result, log = summary(tmp_path / "o.json"), replay_log.read(tmp_path / "o.log")
+    assert (result["data_errors"], result["reads_failed"]) == (0, 0)
+    reads = log[log["op"] == replay_log.READ]
+    # The first of those with nothing pending is home, which is slow.
+    assert len(reads) == result["hedged"] == result["hedges_won"] == n
+    assert (reads["home"] == 1).all() and (reads["served_by"] == 0).all()
+
+
 def test_verdict_walks_the_ring_and_knows(boot, tmp_path: Path) -> None:
     traces = write_traces(tmp_path, 3000, 500, 1.0, blocks_max=1)
     boot(
@@ -247,7 +271,11 @@ def test_linnos_without_a_model_is_refused_with_the_remedy(boot, tmp_path: Path)
     assert not (tmp_path / "o.json").exists()
 
 
-@pytest.mark.parametrize("policy", ["baseline", "clone", "hedge", "random", "shortest-queue"])
+PLAIN = ("baseline", "clone", "hedge", "random")
+BY_COUNTERS = ("shortest-queue", "shortest-queue-h95", "prequal", "c3")
+
+
+@pytest.mark.parametrize("policy", [*PLAIN, *BY_COUNTERS])
 def test_a_drive_failing_mid_run_loses_no_read(boot, tmp_path: Path, policy: str) -> None:
     """null_blk's bad blocks make one drive of three answer every I/O with an error."""
     traces = write_traces(tmp_path, 8000, 250, 0.8)

@@ -104,7 +104,7 @@ def test_the_demo_is_run_thrice_on_a_trace_in_between(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one place, as in one clone: a second of workload, one epoch, and few of the policies."""
-    rows = ("baseline", "linnos", "lowest")
+    rows = ("baseline", "heimdall", "linnos", "lowest")
     monkeypatch.setattr(demo, "ROWS", tuple(row for row in demo.ROWS if row.name in rows))
 
     def train_briefly(traces: list[Path], models: Path, log: Path, *options: str) -> list[Path]:

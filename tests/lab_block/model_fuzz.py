@@ -44,9 +44,10 @@ def random_model(rng: np.random.Generator, bound: int = 100) -> bytes:
 
 def random_trees(rng: np.random.Generator) -> bytes:
     n = int(rng.choice([0, 1, 32, 45, 256]))
-    splits = rng.integers(0, 22, 15 * n) << 24 | rng.integers(0, 1 << 24, 15 * n)
+    features = int(rng.choice([22, 23]))
+    splits = rng.integers(0, features, 15 * n) << 24 | rng.integers(0, 1 << 24, 15 * n)
     leaves = rng.integers(-(2**15), 2**15, 16 * n)
-    fields = (b"LINNOSMD", 2, HEADER + 92 * n, 0, 22, n, 4, 4, 10, 0, 1000, 300, 150, 8192)
+    fields = (b"LINNOSMD", 2, HEADER + 92 * n, 0, features, n, 4, 4, 10, 0, 1000, 300, 150, 8192)
     header = struct.pack("<8sIIIHHBBBBIIIi20x", *fields)
     return sealed(header + splits.astype("<u4").tobytes() + leaves.astype("<i2").tobytes())
 
@@ -61,14 +62,14 @@ def is_trees(data: bytes) -> bool:
         return False
     version, total, crc, n_features, n, *shape = struct.unpack_from("<IIIHHBBBB", data, 8)
     overdue_us, refuse_us, threshold_us, base = struct.unpack_from("<IIIi", data, 28)
-    if (version, n_features, *shape) != (2, 22, 4, 4, 10, 0) or n > 256:
+    if (version, *shape) != (2, 4, 4, 10, 0) or n_features not in (22, 23) or n > 256:
         return False
     if not total == len(data) == HEADER + 92 * n or any(data[44:64]):
         return False
     if not 1 <= overdue_us < 1 << 24 or not refuse_us or not threshold_us:
         return False
     splits = np.frombuffer(data, "<u4", 15 * n, HEADER)
-    known = -(2**15) <= base < 2**15 and not (splits >> 24 >= 22).any()
+    known = -(2**15) <= base < 2**15 and not (splits >> 24 >= n_features).any()
     return known and sealed(data)[16:20] == struct.pack("<I", crc)
 
 

@@ -14,8 +14,9 @@ PAGE = 4096
 ORDERS = (64 << 10, 1 << 20)
 PAGES_MAX = 65535
 
-#: of features; the reads whose begin is remembered; the last reads that are seen
+#: of features; where reads meet; the reads whose begin is remembered; the last reads that are seen
 CAP = 2**24 - 1
+REGION, REGIONS = 8192, 64
 WATCHED_MAX = 128
 HISTORY = 4
 
@@ -26,6 +27,7 @@ class Io:
 
     arrival_ns: int
     latency_ns: int
+    sector: int
     size_bytes: int
     is_read: bool = True
     answered: bool = True
@@ -43,6 +45,10 @@ class Io:
     @property
     def pages(self) -> int:
         return min(-(-self.size_bytes // PAGE), PAGES_MAX)
+
+    @property
+    def region(self) -> int:
+        return self.sector * 512 // REGION % REGIONS
 
     @property
     def order(self) -> int:
@@ -106,6 +112,7 @@ class ReferenceDrive:
             else:
                 age_us = (io.arrival_ns - past.end_ns) // 1000
                 features += [past.latency_ns // 1000, past.pending or 0, past.pages, age_us]
+        features.append(sum(other.region == io.region for other in reads))
         return Found(
             read_pages + write_pages + io.pages,
             latest[::-1],

@@ -42,7 +42,7 @@ def whole(path: Path) -> IoChunk:
 
 
 def found(chunk: IoChunk, *names: str) -> list[np.ndarray]:
-    columns = (chunk.arrival_ns, chunk.latency_ns, chunk.size_bytes, chunk.flags)
+    columns = (chunk.arrival_ns, chunk.latency_ns, chunk.sector, chunk.size_bytes, chunk.flags)
     return LoggedDrive().feed(names, *columns, ties_in_order=True)
 
 

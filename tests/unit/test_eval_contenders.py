@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eval import cells, contenders, grid, tuning
+from eval import cells, contenders, demo, grid, tuning
 from eval.cache import Cache
 from eval.cells import Replay, Replayed
 from eval.contenders import Contender
@@ -40,6 +40,8 @@ def test_what_is_being_developed_is_no_part_of_any_result() -> None:
 def test_rivals_are_neither_ours_nor_bounds() -> None:
     rivals = contenders.rivals((*contenders.NAMES, contenders.LEARNT, "home"))
     assert {"baseline", "clone", "shortest-queue", "hedge, 5% cap", "heuristic-adv"} <= set(rivals)
+    assert {"shortest-queue-h95", "shortest-queue-h95, 5% cap", "prequal", "c3"} <= set(rivals)
+    assert "heimdall" in rivals
     assert not {"oracle", "verdict", "learnt", "linnos", "linnos-hl, 5% cap", "home"} & set(rivals)
     assert set(contenders.ours(contenders.NAMES)) == {
         "linnos", "linnos-hl", "linnos-hl, 5% cap", "linnos-h99", "lowest", "lowest-h95, 5% cap",
@@ -87,6 +89,13 @@ def test_queues_are_those_that_reads_met(tmp_path: Path) -> None:
     assert tuning.queue_pages(records, [100], replicate_writes=True) == [6]
     records["op"][0], records["op"][3] = read, read
     assert tuning.queue_pages(records, [100], replicate_writes=True) == [5]
+
+
+def test_the_demos_rows_that_hedge_are_told_when() -> None:
+    assert {row.name for row in demo.ROWS if row.hedges} == {
+        "hedge", "hedge, 5% cap", "shortest-queue-h95", "shortest-queue-h95, 5% cap", "linnos-hl",
+        "linnos-hl, 5% cap", "lowest-h95, 5% cap",
+    }  # fmt: skip
 
 
 PLAIN = ("--heuristic-queue", "77")

@@ -197,6 +197,13 @@ def test_a_users_trace_is_held_against_doing_nothing_calm_and_with_bursts(
     assert (tmp_path / "figure.png").stat().st_size > 1000
     assert own_traces.EXPERIMENT.numbers is not None
     assert len(own_traces.EXPERIMENT.numbers(data)) == 4 * len(expected)
+    # What was measured before there was a rival is still told and drawn.
+    older = {**data, "runs": [run for run in data["runs"] if run["policy"] != "prequal"]}
+    table = next(iter(own_traces.table(older).values()))
+    place = table.header.index("prequal")
+    assert {row[place] for row in table.rows} == {"-"}
+    assert own_traces.reading(older) == words
+    own_traces.draw(older, tmp_path / "older.png")
     nothing: dict[str, Any] = {"traces": [], "runs": []}
     assert "LINNOS_TRACES" in own_traces.reading(nothing)
     own_traces.draw(nothing, tmp_path / "none.png")
@@ -229,6 +236,13 @@ def test_what_is_injected_is_replayed_compared_and_told(
         assert {("linnos", "shortest-queue"), ("lowest", "linnos"), ("lowest", "clone")} <= pairs
     if name == "unseen":
         assert {row["seen"] for row in data["rows"]} == {True, False}
+    if name == "uscope":
+        # Measured before there was a rival.
+        older = {**data, "points": [row for row in data["points"] if row["policy"] != "prequal"]}
+        before, after = (next(iter(uscope.table(what).values())) for what in (older, data))
+        assert before.header == tuple(name for name in after.header if name != "prequal")
+        assert {len(row) for row in before.rows} == {len(before.header)}
+        uscope.draw(older, tmp_path / "older.png")
 
 
 @pytest.mark.parametrize("development", [True, False])

@@ -20,7 +20,7 @@ from linnapp.cli import cli
 from linnapp.errors import LinnappError
 from linnapp.learn.features import digits
 from linnapp.model import Model, engine
-from linnapp.model.latency_model import N_FEATURES
+from linnapp.model.latency_model import N_FEATURES, N_FEATURES_MIN
 from linnapp.trace import decisions
 from linnapp.trace.blktrace import BlktraceReader
 
@@ -308,6 +308,17 @@ def test_features_of_a_latency_model_are_read_from_the_event() -> None:
     assert table["features"][1].tolist() == list(range(N_FEATURES))
     assert not table["features"][[0, 2]].any()
     assert (table["out_fast"][1], table["out_slow"][1]) == (300, 512)
+
+
+def test_features_of_an_older_kernel_are_fewer() -> None:
+    text = ""
+    for n in (N_FEATURES_MIN - 1, N_FEATURES_MIN, N_FEATURES, N_FEATURES + 1):
+        seen = ",".join(f"{k + 1:#x}" for k in range(n))
+        text += decision(1.0, 16).rstrip("\n") + f" features={{{seen}}}\n"
+    table = decisions.parse_decisions(text.encode())
+    assert table["of_latency"].tolist() == [False, True, True, False]
+    assert table["features"][1].tolist() == [*range(1, N_FEATURES_MIN + 1), 0]
+    assert table["features"][2].tolist() == list(range(1, N_FEATURES + 1))
 
 
 def test_events_and_recordings_agree_on_the_numbers(queue_model: Path) -> None:

@@ -32,7 +32,7 @@ def observed(chunk: IoChunk, overdue_us: int, chunk_ios: int) -> np.ndarray:
 
 def walked(chunk: IoChunk, overdue_us: int) -> list[list[int]]:
     """The same by a plain walk."""
-    names = ("arrival_ns", "latency_ns", "size_bytes", "flags")
+    names = ("arrival_ns", "latency_ns", "sector", "size_bytes", "flags")
     ios = ios_of({name: getattr(chunk, name) for name in names}, chunk.pending)
     found = walk(ios, overdue_us, ties_in_order=chunk.ties_in_order)
     served = chunk.is_served_read.tolist()

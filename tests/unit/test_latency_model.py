@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from pathlib import Path
 
@@ -20,6 +21,9 @@ from linnapp.model.latency_model import (
     FEATURES,
     FRACTION_BITS,
     N_FEATURES,
+    N_FEATURES_MIN,
+    N_LEAVES,
+    N_SPLITS,
 )
 from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.recorded import open_recording
@@ -166,12 +170,50 @@ def test_round_trip(tmp_path: Path, n_trees: int) -> None:
     parse_in_c(model.to_bytes())
 
 
+@pytest.mark.parametrize("n_trees", [0, 32])
+def test_a_model_that_knows_less_is_what_it_was(n_trees: int) -> None:
+    model = random_trees(3, n_trees)
+    old = dataclasses.replace(
+        model, splits=model.splits % (N_FEATURES_MIN << 24), n_features=N_FEATURES_MIN
+    )
+    data = old.to_bytes()
+    assert struct.unpack_from("<H", data, 20) == (22,)
+    assert LatencyModel.from_bytes(data).to_bytes() == data
+    parse_in_c(data)
+    x = random_features(1000, 4)
+    for engine in ENGINES:
+        known = predict_us(old, x[:, :N_FEATURES_MIN], engine)
+        assert np.array_equal(known, predict_us(old, x, engine))
+        if n_trees:
+            assert not np.array_equal(known, predict_us(model, x, engine))
+        with pytest.raises(LinnappError, match=r"takes \(n, 23\)"):
+            predict_us(model, x[:, :N_FEATURES_MIN], engine)
+    assert old.without_trees().n_features == N_FEATURES_MIN
+    assert old.times(model).n_features == N_FEATURES
+    for few in (21, 24):
+        with pytest.raises(ModelError, match=f"n_features is {few}"):
+            dataclasses.replace(old, n_features=few)
+
+
+def test_a_model_that_knows_less_splits_by_no_more() -> None:
+    splits = np.full((1, N_SPLITS), N_FEATURES_MIN << 24, np.uint32)
+    leaves = np.zeros((1, N_LEAVES), np.int16)
+    knows = LatencyModel(splits, leaves, 0, 1, 1, 1)
+    data = bytearray(knows.to_bytes())
+    struct.pack_into("<H", data, 20, N_FEATURES_MIN)
+    damaged = with_checksum(data)
+    with pytest.raises(ModelError, match="a split by feature 22; there are 0 to 21"):
+        LatencyModel.from_bytes(damaged)
+    with pytest.raises(ModelError, match="C engine refuses"):
+        parse_in_c(damaged)
+
+
 def test_layout_is_the_documented_one() -> None:
     model = random_trees(n_trees=32)
     data = model.to_bytes()
     assert data[:8] == b"LINNOSMD"
     assert struct.unpack_from("<II", data, 8) == (2, 64 + 32 * (15 * 4 + 16 * 2))
-    assert struct.unpack_from("<HH", data, 20) == (22, 32)
+    assert struct.unpack_from("<HH", data, 20) == (23, 32)
     assert tuple(data[24:28]) == (4, 4, 10, 0)
     assert struct.unpack_from("<IIIi", data, 28) == (900, 500, 421, 7 << 10)
     assert struct.unpack_from("<I", data, 64)[0] == model.splits[0, 0]
@@ -219,7 +261,7 @@ def test_damage_is_named(tmp_path: Path, offset: int, value: bytes, message: str
         (40, "<i", -(2**15) - 1, "base is -32769"),
         (44, "<I", 1, "reserved"),
         (60, "<I", 1 << 24, "reserved"),
-        (64 + 4 * 400, "<I", 22 << 24, "a split by feature 22; there are 0 to 21"),
+        (64 + 4 * 400, "<I", 23 << 24, "a split by feature 23; there are 0 to 22"),
     ],
 )
 def test_wrong_fields_with_a_right_checksum(

@@ -28,6 +28,7 @@ from linnapp.learn.recipe import label_array, read_latencies
 from linnapp.learn.training import TrainingOptions, split
 from linnapp.model import LatencyModel, load_model
 from linnapp.model.latency_engine import predict_us
+from linnapp.model.latency_model import CAP, FEATURES, N_FEATURES, N_FEATURES_MIN
 
 RECIPE = Recipe(kind="latency")
 
@@ -200,6 +201,26 @@ def test_trees_that_later_reads_show_worse_are_not_used(tmp_path: Path) -> None:
     assert tried["deviance"] > simple["deviance"]
 
 
+def test_a_question_without_a_place_is_answered_by_the_mean() -> None:
+    rng = np.random.default_rng(3)
+    features = np.zeros((20_000, N_FEATURES), np.uint32)
+    features[:, FEATURES.index("in_region")] = 5 * rng.integers(0, 2, len(features))
+    met = features[:, FEATURES.index("in_region")] > 0
+    like = LatencyModel.mean_of_last(1, NEVER, 1000)
+    how = {"n_trees": 32, "learning_rate": 0.15}
+    latency_us = np.where(met, 1000, 100)
+    asked = np.zeros((3, N_FEATURES), np.uint32)
+    asked[:, FEATURES.index("in_region")] = (0, 5, CAP)
+    model, _ = latency_training.grow(features, latency_us, like, 1, **how)
+    alone, together, nowhere = predict_us(model, asked).tolist()
+    assert 95 < alone < 110 and 950 < together < 1010 and 500 < nowhere < 600
+    # A model that knows less is grown from what it knows.
+    like = dataclasses.replace(like, n_features=N_FEATURES_MIN)
+    model, _ = latency_training.grow(features, latency_us, like, 1, **how)
+    assert model.n_features == N_FEATURES_MIN
+    assert len(set(predict_us(model, asked).tolist())) == 1
+
+
 def test_a_worse_ranking_is_enough() -> None:
     simple = latency_training.Quality(0.5, 1.0, 0.7)
     assert dataclasses.replace(simple, deviance=0.4).worse_than(simple) == ""
@@ -319,10 +340,10 @@ def test_commands(long_log: Path, tmp_path: Path) -> None:
         ).tolist()
     np.save(tmp_path / "digits.npy", np.zeros((3, 31), np.uint8))
     said = run("predict", "--model", tmp_path / "m", "--features", tmp_path / "digits.npy")
-    assert isinstance(said.exception, LinnappError) and "(n, 22)" in str(said.exception)
+    assert isinstance(said.exception, LinnappError) and "(n, 23)" in str(said.exception)
     np.save(tmp_path / "flat.npy", np.zeros(3, np.uint8))
     said = run("predict", "--model", tmp_path / "m", "--features", tmp_path / "flat.npy")
-    assert "expected (n, 22)" in str(said.exception)
+    assert "expected (n, 23)" in str(said.exception)
 
 
 @pytest.mark.parametrize(

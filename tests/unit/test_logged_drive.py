@@ -22,6 +22,9 @@ Columns = dict[str, NDArray[Any]]
 SIZES = [512, 4096, 4097, 65536, 65537, 131072, 1 << 20, (1 << 20) + 1, 1 << 21, 300 << 20]
 SIZE_SHARES = [0.1, 0.3, 0.1, 0.15, 0.1, 0.1, 0.05, 0.05, 0.049, 0.001]
 
+#: at and around a region's ends, where the regions are over, and the last sector there is
+PLACES = [0, 15, 16, 17, 1008, 1023, 1024, 1025, 3 << 40, 2**55 - 1]
+
 GAPS_US = [0, 1, 40, 300, 50_000]
 LATENCIES_US = [0, 1, 90, 100, 3000, 400_000]
 
@@ -33,7 +36,8 @@ BUSY = ([0.5, 0.4, 0.099, 0.001, 0], [0.02, 0.08, 0.4, 0.2, 0.3, 0])
 
 def made_up(n: int, seed: int, shares: tuple[list[float], list[float]], first_ns: int) -> Columns:
     """I/Os of every kind, with ties in arrival and completion, pauses and stalls."""
-    rng = np.random.default_rng(seed)
+    rng, where = (np.random.default_rng(s) for s in (seed, seed + 100))
+    meet = where.random(n) < 0.5
     gaps, latencies = shares
     part_ns = rng.integers(0, 2, n).cumsum() * 300 * (rng.random() < 0.5)
     gap_us = rng.choice(GAPS_US, n, p=gaps)
@@ -52,6 +56,8 @@ def made_up(n: int, seed: int, shares: tuple[list[float], list[float]], first_ns
         "latency_ns": (latency_ns + (latency_ns > 0) * rng.integers(0, 2, n) * 999).astype(
             np.uint64
         ),
+        # Half of them in few places, so that they meet; some in the last one of all.
+        "sector": np.where(meet, 8 * where.integers(0, 64, n), where.choice(PLACES, n)),
         "size_bytes": rng.choice(SIZES, n, p=SIZE_SHARES).astype(np.uint32),
         "flags": flags.astype(np.uint8),
     }
@@ -61,12 +67,12 @@ def ios_of(columns: Columns, pending: NDArray[Any] | None = None) -> list[Io]:
     rows = zip(*(columns[name].tolist() for name in columns), strict=True)
     ios = [
         Io(
-            *(arrival_ns, latency_ns, size_bytes),
+            *(arrival_ns, latency_ns, sector, size_bytes),
             not flags & WRITE,
             not flags & ERROR,
             flags & (COMPLETED | REVOKED) == COMPLETED,
         )
-        for arrival_ns, latency_ns, size_bytes, flags in rows
+        for arrival_ns, latency_ns, sector, size_bytes, flags in rows
     ]
     if pending is None:
         return ios
@@ -129,6 +135,7 @@ def test_what_is_found_is_found_by_a_walk(
     assert np.unique(column["age_us_4"]).size > 100 and column["age_us_4"].max() == CAP
     if shares is BUSY:
         assert column["reads_in_flight"].max() > 140
+        assert column["in_region"].max() > 20
         assert expected["hist_pending"].max() == 65535
     for chunk_ios in (1, 37, 2500):
         assert_same(by_the_core(columns, 150, chunk_ios, ties_in_order=ties_in_order), expected)
@@ -169,7 +176,7 @@ def test_more_in_flight_than_a_drive_is_given_is_an_error(n: int, size_bytes: in
         # All pending for an hour, one a us.
         return drive.feed(
             ("pending", "features"), np.arange(rows) * 1000, np.full(rows, 3600 * 10**9),
-            np.full(rows, size_bytes), np.full(rows, COMPLETED),
+            np.arange(rows), np.full(rows, size_bytes), np.full(rows, COMPLETED),
         )  # fmt: skip
 
     with pytest.raises(TraceError, match="unit of the log"):
@@ -183,5 +190,5 @@ def test_more_in_flight_than_a_drive_is_given_is_an_error(n: int, size_bytes: in
 
 def test_nothing() -> None:
     none = np.empty(0)
-    pending, features = LoggedDrive().feed(("pending", "features"), none, none, none, none)
+    pending, features = LoggedDrive().feed(("pending", "features"), *(5 * (none,)))
     assert pending.shape == (0,) and features.shape == (0, len(FEATURES))

@@ -43,6 +43,9 @@ POLICIES = {
     "clone": (),
     "random": (),
     "shortest-queue": (),
+    "shortest-queue-h95": ("--hedge-us", "1"),
+    "prequal": (),
+    "c3": (),
     "hedge": ("--hedge-us", "1"),
     "hedge-ip": ("--hedge-us", "50"),
     "heuristic": ("--heuristic-queue", "4"),
@@ -83,7 +86,8 @@ def test_every_io_is_done_and_counted_once(
     assert run["hedged"] == np.count_nonzero(reads["flags"] & replay_log.HEDGED)
     if policy == "clone":
         assert run["extra_ios"] == run["reads"]
-    if policy.startswith("hedge"):
+    if policy.startswith("hedge") or policy.endswith("-h95"):
+        assert run["hedged"] > 0
         assert run["extra_ios"] == run["hedged"]
         assert run["hedges_denied"] == 0
 

@@ -22,11 +22,12 @@ def walked_in_c(chunk: IoChunk, overdue_us: int) -> np.ndarray:
     flags = chunk.flags
     counted = np.flatnonzero((flags & (COMPLETED | REVOKED)) == COMPLETED)
     arrival, latency = chunk.arrival_ns.astype(np.int64), chunk.latency_ns.astype(np.int64)
-    pages = -(-chunk.size_bytes.astype(np.int64) // PAGE_BYTES)
+    sector, pages = chunk.sector, -(-chunk.size_bytes.astype(np.int64) // PAGE_BYTES)
     # What ends when another arrives is over.
     events = [(arrival[i] + latency[i], 0, i, f"e {i} {arrival[i] + latency[i]}"
                f" {int(not flags[i] & ERROR)}") for i in counted]  # fmt: skip
-    events += [(arrival[i], 1, i, f"s {i} {arrival[i]} {pages[i]} {int(not flags[i] & WRITE)}")
+    events += [(arrival[i], 1, i, f"s {i} {arrival[i]} {512 * int(sector[i])} {pages[i]}"
+                f" {int(not flags[i] & WRITE)}")
                for i in counted]  # fmt: skip
     subprocess.run(
         ["make", "-s", "-C", LIBRARY, f"OUT={BUILT}", BUILT / "tests/walk_log"],
@@ -56,11 +57,11 @@ def test_features_are_those_of_training_with_ties_errors_and_stalls() -> None:
     # Not what ends as it begins: its end would come first.
     columns["latency_ns"] = np.maximum(columns["latency_ns"], 1)
     columns["size_bytes"] = np.minimum(columns["size_bytes"], 2 << 20)
-    given = (columns[name] for name in ("arrival_ns", "latency_ns", "size_bytes", "flags"))
+    given = tuple(columns.values())
     (pending,) = LoggedDrive().feed(("pending",), *given, ties_in_order=True)
-    n, history = len(pending), np.zeros((len(pending), 4), np.uint32)
+    history = np.zeros((len(pending), 4), np.uint32)
     chunk = IoChunk(
-        **columns, sector=np.zeros(n, np.uint64), pending=pending,
+        **columns, pending=pending,
         hist_pending=history, hist_latency_us=history,
     )  # fmt: skip
     assert np.array_equal(walked_in_c(chunk, 150), LoggedDrive(150).features_of(chunk))

@@ -20,8 +20,9 @@ WINDOWS = 40
 A_SEED = 8
 
 POLICIES = (
-    "baseline", "clone", "shortest-queue", "hedge", "hedge-ip", "heuristic", "heuristic-adv",
-    "linnos", "linnos-hl", "lowest", "oracle", "verdict",
+    "baseline", "clone", "shortest-queue", "shortest-queue-h95", "prequal", "c3", "heimdall",
+    "hedge", "hedge-ip", "heuristic", "heuristic-adv", "linnos", "linnos-hl", "lowest", "oracle",
+    "verdict",
 )  # fmt: skip
 
 PARAMETERS: dict[str, Any] = {

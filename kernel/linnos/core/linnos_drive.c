@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * LinnOS: what is in flight on a drive, how its last reads went, and what a model
- * sees of both. See linnos_drive.h. When somebody last looked whether it is still
- * slow is in linnos_look.c.
+ * sees of both. See linnos_drive.h.
  */
 #include "linnos_drive.h"
 
@@ -15,14 +14,23 @@ static void linnos_load_of(s64 load, struct linnos_load *seen)
 	seen->write_pages = load & LOAD_MASK;
 }
 
-/**
- * linnos_see_load() - what is in flight?
- * @drive: the drive
- * @load: is filled in
- */
 void linnos_see_load(const struct linnos_drive *drive, struct linnos_load *load)
 {
 	linnos_load_of(linnos_read64(&drive->load), load);
+}
+
+/**
+ * linnos_see_region() - how many reads are in flight there?
+ * @drive: the drive
+ * @region: linnos_region_of() a read, or %LINNOS_REGION_UNKNOWN
+ *
+ * Return: how many, or %LINNOS_LATENCY_CAP.
+ */
+u32 linnos_see_region(const struct linnos_drive *drive, u8 region)
+{
+	if (unlikely(region == LINNOS_REGION_UNKNOWN))
+		return LINNOS_LATENCY_CAP;
+	return linnos_read(&drive->in_region[region]);
 }
 
 static s64 linnos_load_pages(const struct linnos_io *io, u32 pages)
@@ -32,7 +40,7 @@ static s64 linnos_load_pages(const struct linnos_io *io, u32 pages)
 				     LINNOS_LOAD_WRITE_PAGE);
 }
 
-/* Return: its number and 1, or 0 if all are taken. */
+/* Return: its number plus 1, or 0 if all are taken. */
 static u8 linnos_place_take(struct linnos_places *places, u64 now_ns)
 {
 	unsigned long *word = places->taken, free;
@@ -68,8 +76,12 @@ static void linnos_read_begins(struct linnos_drive *drive, struct linnos_io *io,
 	u64 since_ns = READ_ONCE(look->since_ns);
 
 	/* pairs with linnos_set_watching() of who uses it: nothing to order */
-	if (READ_ONCE(drive->watching))
+	if (READ_ONCE(drive->watching)) {
 		io->place = linnos_place_take(&drive->places, now_ns);
+		linnos_add(&drive->in_region[io->region], 1);
+	} else {
+		io->region = LINNOS_REGION_UNKNOWN;
+	}
 	if (unlikely(io->flags & LINNOS_IO_SIZE))
 		linnos_add(&look->in_flight, 1);
 	if (unlikely(io->flags & LINNOS_IO_SLOW))
@@ -79,22 +91,20 @@ static void linnos_read_begins(struct linnos_drive *drive, struct linnos_io *io,
 				     since_ns | LINNOS_LOOK_SENT);
 }
 
-/**
- * linnos_io_begin() - an I/O is in flight from now on
- * @drive: the drive
- * @io: is filled in
- * @pages: of the I/O
- * @flags: %LINNOS_IO_READ or 0, and what was decided
- * @now_ns: the time; of a write nobody wants to know
+/*
+ * An I/O is in flight from now on. @region: linnos_region_of() a read;
+ * @flags: LINNOS_IO_READ or 0, and what was decided; @now_ns: of a write nobody wants
+ * to know, nor its region.
  */
 void linnos_io_begin(struct linnos_drive *drive, struct linnos_io *io,
-		     u32 pages, u8 flags, u64 now_ns)
+		     u8 region, u32 pages, u8 flags, u64 now_ns)
 {
 	struct linnos_load load;
 	u32 pending;
 	s64 what;
 
-	*io = (struct linnos_io){ .flags = flags | LINNOS_IO_COUNTED };
+	*io = (struct linnos_io){ .flags = flags | LINNOS_IO_COUNTED,
+				  .region = region };
 	io->pages = pages < LINNOS_IO_PAGES_MAX ? pages : LINNOS_IO_PAGES_MAX;
 	what = linnos_load_pages(io, io->pages);
 	if (flags & LINNOS_IO_READ) {
@@ -108,12 +118,7 @@ void linnos_io_begin(struct linnos_drive *drive, struct linnos_io *io,
 						      LINNOS_IO_PAGES_MAX;
 }
 
-/**
- * linnos_io_grow() - more pages are merged into an I/O
- * @drive: the drive
- * @io: the I/O
- * @pages: how many more
- */
+/* More pages are merged into an I/O. */
 void linnos_io_grow(struct linnos_drive *drive, struct linnos_io *io, u32 pages)
 {
 	u32 room = LINNOS_IO_PAGES_MAX - io->pages;
@@ -137,6 +142,8 @@ static void linnos_count_out(struct linnos_drive *drive, struct linnos_io *io)
 	(void)linnos_add_return64(&drive->load, -what);
 	if (!(io->flags & LINNOS_IO_READ))
 		return;
+	if (io->region != LINNOS_REGION_UNKNOWN)
+		linnos_add(&drive->in_region[io->region], -1);
 	if (io->place)
 		linnos_place_leave(&drive->places, io->place);
 	if (unlikely(io->flags & LINNOS_IO_SIZE))
@@ -145,12 +152,7 @@ static void linnos_count_out(struct linnos_drive *drive, struct linnos_io *io)
 		linnos_add(&look->against, -1);
 }
 
-/**
- * linnos_io_join() - an I/O becomes a part of another
- * @drive: the drive
- * @io: the other
- * @joins: the one; is not counted any more, and did not end
- */
+/* @joins becomes a part of @io: it is not counted any more, and did not end. */
 void linnos_io_join(struct linnos_drive *drive, struct linnos_io *io,
 		    struct linnos_io *joins)
 {
@@ -160,14 +162,9 @@ void linnos_io_join(struct linnos_drive *drive, struct linnos_io *io,
 	linnos_count_out(drive, joins);
 }
 
-/**
- * linnos_io_issue() - the drive is given an I/O
- * @io: the I/O
- * @now_ns: the time
- *
- * For the first time: if it hands the I/O back, or does not answer it, and is given
- * it again, that is time that the drive took. Else a read that was lost and repeated
- * would have been fast.
+/*
+ * The drive is given an I/O. If it hands it back, or does not answer, and is given it
+ * again, that is time that the drive took.
  */
 void linnos_io_issue(struct linnos_io *io, u64 now_ns)
 {
@@ -175,15 +172,7 @@ void linnos_io_issue(struct linnos_io *io, u64 now_ns)
 		io->issued_ns = now_ns;
 }
 
-/**
- * linnos_io_end() - an I/O is not in flight any more
- * @drive: the drive
- * @io: the I/O; is not counted afterwards
- * @now_ns: the time, if @io has been answered
- * @ended: of a read that was answered: is filled in
- *
- * Return: whether it was.
- */
+/* An I/O is not in flight any more. Return: a read was answered, and @ended says how. */
 bool linnos_io_end(struct linnos_drive *drive, struct linnos_io *io, u64 now_ns,
 		   struct linnos_ended *ended)
 {
@@ -210,11 +199,7 @@ bool linnos_io_end(struct linnos_drive *drive, struct linnos_io *io, u64 now_ns,
 	return true;
 }
 
-/**
- * linnos_history_add() - the drive has answered a read
- * @history: of the drive; nobody else writes it meanwhile
- * @ended: how it went
- */
+/* The drive has answered a read. Nobody else writes the history meanwhile. */
 void linnos_history_add(struct linnos_history *history,
 			const struct linnos_ended *ended)
 {
@@ -227,12 +212,7 @@ void linnos_history_add(struct linnos_history *history,
 	history->end_ns = ended->end_ns;
 }
 
-/**
- * linnos_history_see() - the last reads that were not larger in order than one
- * @history: of the drive; nobody writes it meanwhile, or all is done again
- * @size: of the order
- * @past: is filled in, oldest first
- */
+/* The last reads that were not larger in order, oldest first. */
 void linnos_history_see(const struct linnos_history *history, u32 size,
 			struct linnos_ended past[LINNOS_HISTORY])
 {
@@ -260,11 +240,7 @@ void linnos_history_see(const struct linnos_history *history, u32 size,
 	}
 }
 
-/**
- * linnos_view_digits() - what the network sees of a read
- * @view: the read
- * @digits: are filled in
- */
+/* What the network sees of a read. */
 void linnos_view_digits(const struct linnos_view *view,
 			u8 digits[LINNOS_N_INPUTS])
 {
@@ -320,12 +296,7 @@ static void linnos_starts_see(const struct linnos_places *places,
 	}
 }
 
-/**
- * linnos_oldest_ns() - since when is the oldest read in flight?
- * @places: of the drive
- *
- * Return: since when, or 0 if none is.
- */
+/* Since when is the oldest read in flight? 0: none is. */
 u64 linnos_oldest_ns(const struct linnos_places *places)
 {
 	struct linnos_starts starts = {};
@@ -346,13 +317,7 @@ static void linnos_past_features(const struct linnos_ended *ended, u64 now_ns,
 				LINNOS_LATENCY_CAP;
 }
 
-/**
- * linnos_view_features() - what a model of latencies sees of a read
- * @places: of the drive
- * @view: the read
- * @overdue_us: a read in flight for longer is overdue
- * @features: are filled in
- */
+/* What a model of latencies sees of a read; in flight for longer is overdue. */
 void linnos_view_features(const struct linnos_places *places,
 			  const struct linnos_view *view, u32 overdue_us,
 			  u32 features[LINNOS_N_FEATURES])
@@ -377,4 +342,5 @@ void linnos_view_features(const struct linnos_places *places,
 	/* the history has its last read at the end, a model at the beginning */
 	for (i = LINNOS_HISTORY - 1; i >= 0; i--, past += LINNOS_N_PAST)
 		linnos_past_features(&view->past[i], view->now_ns, past);
+	features[LINNOS_IN_REGION] = view->in_region;
 }

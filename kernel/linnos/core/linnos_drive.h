@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * LinnOS: what is known of a drive.
- *
- * What is in flight there, how its last reads went, and when somebody last looked
- * whether it is still slow. All of it is arithmetic: whoever uses it tells what
- * happens and when, I/O by I/O, and it calls nobody.
+ * LinnOS: what is known of a drive: what is in flight, how its last reads went, and
+ * when it was last probed. Whoever uses it tells what happens and when, I/O by I/O,
+ * and it calls nobody.
  *
  *	linnos_io_begin ──► in flight ──► linnos_io_issue ──► linnos_io_end
  *	                        │                                  │
@@ -14,12 +12,9 @@
  *	                                          │
  *	                          digits of the network, features of the trees
  *
- * An I/O is what the drive is given as one: a request of the block layer. Of a read
- * that was split each part is one.
- *
- * Several CPUs. What is in flight, the places and the looks may be used by all of
- * them at once. The history may not: whoever adds to it, or copies it, sees to it
- * that nobody else writes meanwhile.
+ * An I/O is a request of the block layer; of a read that was split each part is one.
+ * What is in flight, the places and the looks may be used by several CPUs at once. Of
+ * the history, whoever adds to it or copies it sees to it that nobody else writes.
  */
 #ifndef _LINNOS_DRIVE_H
 #define _LINNOS_DRIVE_H
@@ -31,27 +26,38 @@
 #define LINNOS_PAGE_BYTES 4096
 
 /*
- * What is in flight is one number, so that an I/O pays for one atomic operation,
- * and whoever counts a read in is told in the same instant what it joins: reads,
- * pages of reads and pages of writes. 32 GiB of either and 2^18 reads are more than
- * any drive is given at once.
+ * What is in flight is one number, so that an I/O pays for one atomic operation and is
+ * told in the same instant what it joins. 32 GiB and 2^18 reads are never reached.
  */
 #define LINNOS_LOAD_BITS 23
 #define LINNOS_LOAD_WRITE_PAGE 1LL
 #define LINNOS_LOAD_READ_PAGE ((s64)1 << LINNOS_LOAD_BITS)
 #define LINNOS_LOAD_READ ((s64)1 << 2 * LINNOS_LOAD_BITS)
 
-/**
- * struct linnos_load - what is in flight
- * @reads: how many reads
- * @read_pages: their 4 KiB pages, each I/O rounded up
- * @write_pages: those of writes
- */
+/* What is in flight, in 4 KiB pages, each I/O rounded up. */
 struct linnos_load {
 	u32 reads;
 	u32 read_pages;
 	u32 write_pages;
 };
+
+/*
+ * Reads of the same pages, or of one die of flash, wait for each other while others
+ * pass. Which address is on which die only the drive knows, but it spreads addresses
+ * by its own pages: so reads in flight are also counted by 8 KiB of address, modulo
+ * 512 KiB. It does not matter where an address starts from, as long as whoever asks
+ * and whoever counts differ by whole regions. A read that spans several is counted in
+ * its first. Writes are not: a drive buffers them, and programs them where it likes.
+ */
+#define LINNOS_REGIONS 64
+#define LINNOS_REGION_BYTES_LOG2 13
+/* Whoever asks did not say where; or a read is not counted by region. */
+#define LINNOS_REGION_UNKNOWN 0xff
+
+static inline u8 linnos_region_of(u64 offset_bytes)
+{
+	return offset_bytes >> LINNOS_REGION_BYTES_LOG2 & (LINNOS_REGIONS - 1);
+}
 
 /* No more pages are counted of one I/O, nor remembered as pending. */
 #define LINNOS_IO_PAGES_MAX 0xffff
@@ -67,136 +73,80 @@ struct linnos_load {
 #define LINNOS_IO_SLOW 0x20 /* and admitted against it */
 #define LINNOS_IO_ANSWERED 0x40
 
-/**
- * struct linnos_io - an I/O in flight; all zeros: one that is not counted
- * @issued_ns: when the drive was first given it; 0: not yet
- * @pages: as many as were counted, merged ones included
- * @pending: pages pending when it was counted, its own among them
- * @place: of a read in struct linnos_places, 0: none
- * @flags: LINNOS_IO_COUNTED and its like
- */
+/* An I/O in flight; all zeros: one that is not counted. */
 struct linnos_io {
-	u64 issued_ns;
-	u16 pages;
-	u16 pending;
-	u8 place;
+	u64 issued_ns; /* when the drive was first given it; 0: not yet */
+	u16 pages; /* its own, merged ones included */
+	u16 pending; /* pages pending when it was counted, its own among them */
+	u8 place; /* of a read in struct linnos_places; 0: none */
 	u8 flags;
+	u8 region; /* of a read, where it is counted */
 };
 
-/**
- * struct linnos_ended - a read that the drive has answered
- * @end_ns: when; 0: there was none
- * @nr: it was the drive's so manyth
- * @latency_us: how long the drive took
- * @pages: its own
- * @pending: pages pending when it was counted in, its own among them
- */
+/* A read that the drive has answered. */
 struct linnos_ended {
-	u64 end_ns;
-	u64 nr;
-	u32 latency_us;
+	u64 end_ns; /* 0: there was none */
+	u64 nr; /* it was the drive's so manyth */
+	u32 latency_us; /* how long the drive took */
 	u16 pages;
-	u16 pending;
+	u16 pending; /* as in struct linnos_io */
 };
 
-/**
- * struct linnos_history - the last reads of each order of size
- * @end_ns: when the last of all ended
- * @nr: how many there have been
- * @n: and of each order, as far as 32 bits tell
- * @last: the last ones, at their number modulo %LINNOS_HISTORY
- *
- * A read that asks sees those that were not larger in order than itself: how long
- * 1 MiB took says nothing of 4 KiB, and whoever reads large would own the history
- * that others are judged by.
- */
+/* The last reads of each order of size, at their number modulo LINNOS_HISTORY. */
 struct linnos_history {
-	u64 end_ns;
-	u64 nr;
-	u32 n[LINNOS_SIZES];
+	u64 end_ns; /* when the last of all ended */
+	u64 nr; /* how many there have been */
+	u32 n[LINNOS_SIZES]; /* and of each order, as far as 32 bits tell */
 	struct linnos_ended last[LINNOS_SIZES][LINNOS_HISTORY];
 };
 
-/**
- * struct linnos_places - since when the reads in flight are
- * @taken: a bit for each place in use
- * @start_ns: since when; 0 for an instant in a place that was just taken
- *
- * In use are the lowest places: with few reads in flight all that a decision looks
- * at is near. Should all be taken, a read goes without: it is neither oldest nor
- * overdue. It came after LINNOS_PLACES others, so too little is said then of a
- * drive with that many, never too much.
+/*
+ * Since when reads are in flight. The lowest places are taken first, so that with few
+ * reads all that a decision looks at is near. Should all be taken, a read goes without.
  */
 struct linnos_places {
 	unsigned long taken[LINNOS_PLACES / LINNOS_BITS_PER_LONG];
-	u64 start_ns[LINNOS_PLACES];
+	u64 start_ns[LINNOS_PLACES]; /* 0: for an instant, when just taken */
 };
 
-/* In &linnos_look.since_ns: the read that is to find out is in flight. */
+/* In &linnos_look.since_ns: the probe is in flight. */
 #define LINNOS_LOOK_SENT 1ULL
 
-/**
- * struct linnos_look - does anybody know whether the drive is still slow?
- * @chosen_ns: when a read was last sent there that was expected to be fast, or one
- *	that was to find out was answered
- * @since_ns: since when one is to find out, see linnos_look_claim(); 0: none is
- * @refused: reads that were not sent there since one has found out
- * @in_flight: reads in flight; those of the smallest order are not counted
- * @against: of the reads in flight those that were admitted against the model
- * @window: so many of these may be in flight at once
- * @backoff: the last that found out were late: wait 2^this times as long
- */
+/* Is the drive still slow? See linnos_look.c. */
 struct linnos_look {
-	u64 chosen_ns;
-	u64 since_ns;
-	linnos_atomic_t refused;
-	linnos_atomic_t in_flight;
-	linnos_atomic_t against;
-	u8 window;
-	u8 backoff;
+	u64 chosen_ns; /* the last read expected to be fast, or answered probe */
+	u64 since_ns; /* since when a probe is wanted; 0: none is */
+	linnos_atomic_t refused; /* since a probe was answered */
+	linnos_atomic_t in_flight; /* reads, but not of the smallest order */
+	linnos_atomic_t against; /* of them admitted against the model */
+	u8 window; /* so many of these may be in flight */
+	u8 backoff; /* probes were late: wait 2^this times as long */
 } __linnos_cacheline;
 
-/**
- * struct linnos_rules - when to look again, and what is late
- * @probe_after_us: when nobody has looked for so long; 0: never for that
- * @probe_after_refused: or so many reads were refused; 0: never for that
- * @late_us: a read that took longer should not have been sent there
- */
+/* When to probe, 0: never for that reason, and what is late. */
 struct linnos_rules {
 	u32 probe_after_us;
 	u32 probe_after_refused;
 	u64 late_us;
 };
 
-/**
- * struct linnos_drive - a drive
- * @load: what is in flight, see %LINNOS_LOAD_READ
- * @places: of the reads in flight
- * @watching: places are taken
- * @look: for each order of size
- * @history: its last reads
- */
+/* A drive; @load: see %LINNOS_LOAD_READ; @watching: places and @in_region are kept. */
 struct linnos_drive {
 	linnos_atomic64_t load __linnos_cacheline;
 	bool watching;
 	struct linnos_places places;
+	linnos_atomic_t in_region[LINNOS_REGIONS];
 	struct linnos_look look[LINNOS_SIZES];
 	struct linnos_history history __linnos_cacheline;
 };
 
-/**
- * struct linnos_view - a drive as a read finds it
- * @now_ns: when
- * @pages: the read's own
- * @size: the order of its size
- * @load: what is in flight, without it
- * @past: the last reads that were not larger in order, oldest first
- */
+/* A drive as a read of so many pages finds it; @past is oldest first. */
 struct linnos_view {
 	u64 now_ns;
 	u32 pages;
 	u32 size;
 	struct linnos_load load;
+	u32 in_region;
 	struct linnos_ended past[LINNOS_HISTORY];
 };
 
@@ -216,9 +166,10 @@ static inline u32 linnos_pages_of(u64 bytes)
 void linnos_drive_forget(struct linnos_drive *drive, u64 now_ns);
 void linnos_see_load(const struct linnos_drive *drive,
 		     struct linnos_load *load);
+u32 linnos_see_region(const struct linnos_drive *drive, u8 region);
 
 void linnos_io_begin(struct linnos_drive *drive, struct linnos_io *io,
-		     u32 pages, u8 flags, u64 now_ns);
+		     u8 region, u32 pages, u8 flags, u64 now_ns);
 void linnos_io_grow(struct linnos_drive *drive, struct linnos_io *io,
 		    u32 pages);
 void linnos_io_join(struct linnos_drive *drive, struct linnos_io *io,

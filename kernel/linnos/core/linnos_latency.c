@@ -2,10 +2,9 @@
 /*
  * LinnOS latency model: reading a model file, and predicting.
  *
- * A file is accepted only when no features whatever could make a prediction
- * read outside of the model or overflow: every split names a feature that
- * there is, every tree is complete, and 256 leaves of 16 bits fit 32. The
- * arithmetic relies on that and checks nothing at run time.
+ * A file is accepted only when no features could make a prediction read outside of the
+ * model or overflow: splits name features that there are, trees are complete, and 256
+ * leaves of 16 bits fit 32. Nothing is checked at run time.
  */
 #include "linnos_latency.h"
 
@@ -37,27 +36,21 @@ static const u8 linnos_shape[AT_OVERDUE_US - AT_SHAPE] = {
 #define STEP_BITS 5
 #define POWER_BITS 16
 
-/**
- * linnos_latency_check_header() - can this be the beginning of a model file?
- * @file: the file's first bytes
- * @bytes: how many there are; more than the header is fine
- *
- * Looks at the header only; the file has %LINNOS_FILE_TOTAL_BYTES if it is one.
- *
- * Return: %LINNOS_MODEL_OK, or the first check that failed.
- */
+/* Can this be the beginning of a model file? Return: the first check that failed. */
 enum linnos_model_error linnos_latency_check_header(const void *file,
 						    size_t bytes)
 {
-	u32 n_trees, overdue_us, base;
+	u32 n_features, n_trees, overdue_us, base;
 	enum linnos_model_error error;
 	const u8 *p = file;
 
 	error = linnos_file_check_start(p, bytes, LINNOS_LATENCY_VERSION);
 	if (error)
 		return error;
+	n_features = linnos_get_u16(p + AT_N_FEATURES);
 	n_trees = linnos_get_u16(p + AT_N_TREES);
-	if (linnos_get_u16(p + AT_N_FEATURES) != LINNOS_N_FEATURES ||
+	if (n_features < LINNOS_N_FEATURES_MIN ||
+	    n_features > LINNOS_N_FEATURES ||
 	    memcmp(p + AT_SHAPE, linnos_shape, SHAPE_BYTES) ||
 	    n_trees > LINNOS_TREES_MAX)
 		return LINNOS_MODEL_SHAPE;
@@ -76,12 +69,7 @@ enum linnos_model_error linnos_latency_check_header(const void *file,
 	return LINNOS_MODEL_OK;
 }
 
-/**
- * linnos_latency_sizeof() - bytes to allocate for a model
- * @file_bytes: size of its file
- *
- * Return: enough for linnos_latency_parse() of a file of that size.
- */
+/* Bytes to allocate for the model in a file of that size. */
 size_t linnos_latency_sizeof(size_t file_bytes)
 {
 	return sizeof(struct linnos_latency) +
@@ -121,6 +109,7 @@ enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
 	model->refuse_us = linnos_get_u32(p + AT_REFUSE_US);
 	model->overdue_us = linnos_get_u32(p + AT_OVERDUE_US);
 	model->base = (s32)linnos_get_u32(p + AT_BASE);
+	model->n_features = linnos_get_u16(p + AT_N_FEATURES);
 	model->n_trees = linnos_get_u16(p + AT_N_TREES);
 
 	p += LINNOS_FILE_HEADER;
@@ -128,7 +117,7 @@ enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
 	for (tree = model->trees; tree < end; tree++) {
 		tree->split[0] = 0; /* there is none */
 		for (i = 1; i < LINNOS_TREE_LEAVES; i++, p += 4) {
-			if (p[3] >= LINNOS_N_FEATURES)
+			if (p[3] >= model->n_features)
 				return LINNOS_MODEL_SPLIT;
 			tree->split[i] = linnos_split_turned(linnos_get_u32(p),
 							     FEATURE_BITS);
@@ -140,13 +129,7 @@ enum linnos_model_error linnos_latency_parse(struct linnos_latency *model,
 	return LINNOS_MODEL_OK;
 }
 
-/**
- * linnos_latency_store() - write a model back as a file
- * @model: a checked model
- * @file: room for all of it, %LINNOS_LATENCY_BYTES_MAX at most
- *
- * Return: the bytes written, the same as were parsed.
- */
+/* Write a model back as its file, %LINNOS_LATENCY_BYTES_MAX at most. Return: its size. */
 size_t linnos_latency_store(const struct linnos_latency *model, void *file)
 {
 	const struct linnos_tree *end = model->trees + model->n_trees;
@@ -156,7 +139,7 @@ size_t linnos_latency_store(const struct linnos_latency *model, void *file)
 	u32 i;
 
 	p = linnos_file_start(h, LINNOS_LATENCY_VERSION, bytes, model->id);
-	linnos_put_u16(h + AT_N_FEATURES, LINNOS_N_FEATURES);
+	linnos_put_u16(h + AT_N_FEATURES, model->n_features);
 	linnos_put_u16(h + AT_N_TREES, model->n_trees);
 	memcpy(h + AT_SHAPE, linnos_shape, sizeof(linnos_shape));
 	linnos_put_u32(h + AT_OVERDUE_US, model->overdue_us);
@@ -177,10 +160,7 @@ size_t linnos_latency_store(const struct linnos_latency *model, void *file)
 	return bytes;
 }
 
-/*
- * The limit has the feature's number below it, the value has zeros: where the
- * value is larger than the limit the difference is negative, and only there.
- */
+/* Only where the value is larger than the limit is the difference negative. */
 static inline u64 linnos_tree_step(const struct linnos_tree *tree,
 				   const u64 *values, u64 at)
 {
@@ -189,11 +169,7 @@ static inline u64 linnos_tree_step(const struct linnos_tree *tree,
 	return 2 * at + ((split - values[(u8)split]) >> 63);
 }
 
-/*
- * Trees do not wait for each other: while one loads the split that its last one
- * led to, a processor has the next ones under way. What limits it is how many
- * instructions and loads a step has, and how many lines of memory trees have.
- */
+/* Trees do not wait for each other: a processor has the next ones under way. */
 static s32 linnos_trees_sum(const struct linnos_latency *model,
 			    const u32 *features)
 {
@@ -250,9 +226,8 @@ static u32 linnos_latency_power(s32 log)
  * @model: a parsed model
  * @features: of the read, each at most %LINNOS_LATENCY_CAP
  *
- * However fast the reads have been that were answered: where one has not been
- * for longer than is usual, a new one is not expected to be answered in less
- * time than that one has been overdue.
+ * Where a read in flight is overdue, a new one is not expected to take less time than
+ * that one has been.
  *
  * Return: us, 1 to %LINNOS_LATENCY_CAP.
  */
@@ -277,17 +252,11 @@ u32 linnos_latency_us(const struct linnos_latency *model,
 	return us;
 }
 
-/**
- * linnos_latency_chooses() - may a read be refused, or sent elsewhere, by it?
- * @model: a parsed model
- *
- * The mean of the last four latencies tells how a drive has been. It sees neither
- * this read's size nor how much is pending, and readers who chose by it have
- * waited longer than those who did not choose. Nor have trees that only know bursts,
- * which few reads can teach as well, been judged by reads of the drive: who follows
- * them must see what comes of it (linnos_guard.h).
- *
- * Return: false if that is all that @model is.
+/*
+ * May a read be refused, or sent elsewhere, by this model? Readers who chose by the
+ * mean of the last four latencies have waited longer than those who did not choose.
+ * Nor have the few trees that only know bursts been judged by the drive's reads: who
+ * follows them must see what comes of it (linnos_guard.h).
  */
 bool linnos_latency_chooses(const struct linnos_latency *model)
 {

@@ -2,12 +2,10 @@
 /*
  * LinnOS latency model: how long a read would take, from integers.
  *
- * The second kind of model, beside the network of linnos_network.h. It is a sum
- * of small decision trees, trained by gradient boosting (Friedman, Annals of
- * Statistics 29, 2001). Each tree is complete: four splits lie between its root
- * and each of its leaves, so that a prediction takes the same steps whatever
- * the read, without a branch that could be mispredicted. A leaf is a logarithm
- * in fixed point; the sum over the trees is that of the expected latency.
+ * A sum of small decision trees, trained by gradient boosting (Friedman, Annals of
+ * Statistics 29, 2001). Each has four splits between its root and each leaf, so that
+ * no branch can be mispredicted. The sum of the leaves is the logarithm of the
+ * expected latency, in fixed point.
  */
 #ifndef _LINNOS_LATENCY_H
 #define _LINNOS_LATENCY_H
@@ -18,7 +16,8 @@
 
 /*
  * Features, all at most %LINNOS_LATENCY_CAP; docs/formats.md defines them. Those
- * of the last four reads stand together, the read that completed last first.
+ * of the last four reads stand together, the read that completed last first; what
+ * came later stands behind them.
  */
 enum linnos_latency_feature {
 	LINNOS_OWN_PAGES,
@@ -38,7 +37,10 @@ enum linnos_latency_past {
 	LINNOS_N_PAST,
 };
 
-#define LINNOS_N_FEATURES (LINNOS_PAST + LINNOS_HISTORY * LINNOS_N_PAST)
+#define LINNOS_IN_REGION (LINNOS_PAST + LINNOS_HISTORY * LINNOS_N_PAST)
+#define LINNOS_N_FEATURES (LINNOS_IN_REGION + 1)
+/* A model may know only the first ones: those trained before there were more do. */
+#define LINNOS_N_FEATURES_MIN LINNOS_IN_REGION
 
 /* 16.8 s in us; what has never been is as old. */
 #define LINNOS_LATENCY_CAP 0xffffff
@@ -46,7 +48,7 @@ enum linnos_latency_past {
 #define LINNOS_TREE_DEPTH 4
 #define LINNOS_TREE_LEAVES 16 /* 2^depth */
 #define LINNOS_TREES_MAX 256
-/* Fewer know bursts alone, not the drive: see linnos_latency_chooses(). */
+/* Fewer know bursts alone: see linnos_latency_chooses(). */
 #define LINNOS_TREES_TO_CHOOSE 16
 
 /* In the file, a tree has its splits and its leaves, of 32 and 16 bits. */
@@ -56,9 +58,8 @@ enum linnos_latency_past {
 	(LINNOS_FILE_HEADER + LINNOS_TREES_MAX * LINNOS_TREE_BYTES)
 
 /*
- * What is predicted was learnt from reads that stayed at home. How much longer they
- * all take when more come to a drive than it would have had is not in it, and readers
- * who choose by the same news would meet there. Every so many more make it overdue.
+ * Models learn from reads that stayed at home. Readers who choose by the same news
+ * meet on one drive: each so many reads in flight add @overdue_us.
  */
 #define LINNOS_CROWD 10
 
@@ -70,34 +71,25 @@ static inline u32 linnos_crowding_us(u32 reads, u32 overdue_us)
 /* Leaves are log2 of us, with so many bits behind the point. */
 #define LINNOS_LOG_BITS 10
 
-/**
- * struct linnos_tree - a complete tree
- * @split: from 1: the limit, and in the 8 bits below it the feature's number;
- *	those of n are 2 n and, where the feature is larger than the limit, 2 n + 1
- * @leaf: by what the last split leads to, less %LINNOS_TREE_LEAVES
+/*
+ * A complete tree. From 1, a split is a limit above 8 bits of a feature's number; those
+ * of n are 2 n and, where the feature is larger than the limit, 2 n + 1. Beyond the
+ * last ones are the leaves.
  */
 struct linnos_tree {
 	u32 split[LINNOS_TREE_LEAVES];
 	s16 leaf[LINNOS_TREE_LEAVES];
 };
 
-/**
- * struct linnos_latency - a checked model
- * @id: CRC-32 of the file
- * @threshold_us: a read slower than this is slow
- * @refuse_us: as a verdict: a read predicted to be slower than this is refused
- * @overdue_us: a read in flight for longer is overdue
- * @base: what the leaves are added to
- * @n_trees: number of trees; with none, the mean of the last latencies it is
- * @trees: the trees
- */
+/* A checked model. */
 struct linnos_latency {
-	u32 id;
-	u32 threshold_us;
-	u32 refuse_us;
-	u32 overdue_us;
-	s32 base;
-	u32 n_trees;
+	u32 id; /* CRC-32 of the file */
+	u32 threshold_us; /* a read slower than this is slow */
+	u32 refuse_us; /* one predicted to be slower than this is refused */
+	u32 overdue_us; /* a read in flight for longer is overdue */
+	s32 base; /* what the leaves are added to */
+	u32 n_features; /* as many as it knows, from the first on */
+	u32 n_trees; /* 0: it is the mean of the last latencies */
 	struct linnos_tree trees[];
 };
 

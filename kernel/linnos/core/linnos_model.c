@@ -4,12 +4,7 @@
  */
 #include "linnos_model.h"
 
-/**
- * linnos_model_error_string() - say which check failed
- * @error: what a check returned
- *
- * Return: a short phrase for a message.
- */
+/* Say which check failed. */
 const char *linnos_model_error_string(enum linnos_model_error error)
 {
 	static const char *const strings[] = {

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * LinnOS models: what both kinds have in common.
- *
- * A network (linnos_network.h) says whether a read would be slow, a model of
- * latencies (linnos_latency.h) how long it would take. Both are files of one
- * format, and look at the last reads of a drive. All of core/ compiles unchanged
- * into the kernel and into programs, so that there is one definition of what a
- * model is and says.
+ * LinnOS models: what a network (linnos_network.h), which says whether a read would be
+ * slow, and a model of latencies (linnos_latency.h) have in common. All of core/
+ * compiles unchanged into the kernel and into programs.
  */
 #ifndef _LINNOS_MODEL_H
 #define _LINNOS_MODEL_H
@@ -17,9 +13,8 @@
 #define LINNOS_HISTORY 4
 
 /*
- * Orders of size of a read, by its 4 KiB pages: up to 64 KiB, up to 1 MiB, and
- * more. A read that asks sees the last reads that were not larger in order than
- * itself: how long 1 MiB took tells nothing of 4 KiB, but small reads tell of all.
+ * Orders of size of a read: up to 64 KiB, up to 1 MiB, and more. How long 1 MiB took
+ * tells nothing of 4 KiB, but small reads tell of all.
  */
 #define LINNOS_SIZES 3
 #define LINNOS_SMALL_PAGES 16
@@ -30,10 +25,7 @@ static inline u32 linnos_size_order(u32 pages)
 	return (pages > LINNOS_SMALL_PAGES) + (pages > LINNOS_MEDIUM_PAGES);
 }
 
-/*
- * Model files begin alike; Documentation/ABI/testing/sysfs-block-linnos describes
- * them field by field. The version says which kind it is.
- */
+/* Model files begin alike (see Documentation/ABI); the version says which kind it is. */
 #define LINNOS_FILE_VERSION 8
 #define LINNOS_FILE_TOTAL_BYTES 12
 #define LINNOS_FILE_CRC32 16

@@ -6,17 +6,15 @@
  * s * s, so each output is s * s times that of the rounded floating-point network,
  * exactly.
  *
- * Without vector registers, which a kernel has to save first, a 64-bit word still
- * holds four 16-bit numbers, one for each of four hidden units. Multiplying the
- * word multiplies all four, adding adds all four. The numbers disturb each
- * other on the way, but the word as a whole is right modulo 2^64: when each of
- * the final sums, with its offset, lies between 0 and 65535, there is only one
- * way to split the word into four of them.
+ * Without vector registers, which a kernel has to save first, a 64-bit word holds four
+ * 16-bit numbers, one for each of four hidden units. Multiplying the word multiplies
+ * all four, adding adds all four. They disturb each other on the way, but the word as
+ * a whole is right modulo 2^64: when each of the final sums, with its offset, lies
+ * between 0 and 65535, there is only one way to split the word into four of them.
  *
- * So a network is accepted only when it is narrow: its weights fit 16 bits, and no
- * decimal digits can bring a hidden sum out of 16 bits or the difference of the
- * output sums out of 32. The arithmetic relies on that and checks nothing at run
- * time. Training leaves weights that do at a scale of 1000, or of little less.
+ * So a network is accepted only when its weights fit 16 bits, and no decimal digits
+ * can bring a hidden sum out of 16 bits or the difference of the output sums out of
+ * 32. Nothing is checked at run time.
  */
 #include "linnos_network.h"
 
@@ -46,15 +44,7 @@ static const u8 linnos_shape[AT_RESERVED_A - AT_SHAPE] = {
 /* With it, both outputs and their difference fit 64 bits. */
 #define OUTPUT_BIAS_LIMIT 0x2000000000000000LL /* 2^61 */
 
-/**
- * linnos_network_check_header() - can this be the beginning of a network's file?
- * @file: the file's first bytes
- * @bytes: how many there are; more than the header is fine
- *
- * So that a wrong file is refused when its first part arrives.
- *
- * Return: %LINNOS_MODEL_OK, or the first check that failed.
- */
+/* Can this be the beginning of a network's file? Return: the first check that failed. */
 enum linnos_model_error linnos_network_check_header(const void *file,
 						    size_t bytes)
 {
@@ -96,16 +86,13 @@ static s32 linnos_lane(const u64 *words, int unit)
 	return (s16)(word >> unit % LINNOS_LANES * LANE_BITS);
 }
 
-/*
- * The largest and smallest value of a sum over all digit vectors is reached
- * when each digit is 9 where its weight helps and 0 elsewhere.
- */
+/* A sum is largest when each digit is 9 where its weight helps and 0 elsewhere. */
 static void linnos_hidden_range(const struct linnos_net *net, int unit,
 				s32 *low, s32 *high)
 {
 	int i;
 
-	*low = linnos_lane(net->bias, unit);
+	*low = linnos_lane(net->weights[LINNOS_N_INPUTS], unit);
 	*high = *low;
 	for (i = 0; i < LINNOS_N_INPUTS; i++) {
 		s32 most = linnos_lane(net->weights[i], unit) * DIGIT_MAX;
@@ -174,15 +161,13 @@ enum linnos_model_error linnos_network_parse(struct linnos_net *net,
 	net->scale = linnos_get_u32(p + AT_SCALE);
 	net->threshold_us = linnos_get_u32(p + AT_THRESHOLD_US);
 
-	/* the biases follow the weights, in the file as in memory */
 	p += LINNOS_FILE_HEADER;
 	for (i = 0; i <= LINNOS_N_INPUTS; i++) {
-		u64 *words = i < LINNOS_N_INPUTS ? net->weights[i] : net->bias;
-
 		for (unit = 0; unit < LINNOS_WORDS; unit++)
-			words[unit] = OFFSETS;
+			net->weights[i][unit] = OFFSETS;
 		for (unit = 0; unit < LINNOS_N_HIDDEN; unit++, p += 4)
-			fits &= linnos_set_lane(words, unit, linnos_get_u32(p));
+			fits &= linnos_set_lane(net->weights[i], unit,
+						linnos_get_u32(p));
 	}
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
 		for (k = 0; k < LINNOS_N_OUTPUTS; k++, p += 4) {
@@ -199,13 +184,7 @@ enum linnos_model_error linnos_network_parse(struct linnos_net *net,
 						  LINNOS_MODEL_NOT_NARROW;
 }
 
-/**
- * linnos_network_store() - write a network back as the file it was read from
- * @net: a checked network
- * @file: room for %LINNOS_NETWORK_BYTES
- *
- * Return: the bytes written, the same as were parsed.
- */
+/* Write a network back as its file, of %LINNOS_NETWORK_BYTES. Return: its size. */
 size_t linnos_network_store(const struct linnos_net *net, void *file)
 {
 	int i, unit, k;
@@ -217,12 +196,10 @@ size_t linnos_network_store(const struct linnos_net *net, void *file)
 	linnos_put_u32(h + AT_SCALE, net->scale);
 	linnos_put_u32(h + AT_THRESHOLD_US, net->threshold_us);
 
-	for (i = 0; i < LINNOS_N_INPUTS; i++)
+	for (i = 0; i <= LINNOS_N_INPUTS; i++)
 		for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
 			p = linnos_put_u32(p,
 					   linnos_lane(net->weights[i], unit));
-	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
-		p = linnos_put_u32(p, linnos_lane(net->bias, unit));
 	for (unit = 0; unit < LINNOS_N_HIDDEN; unit++)
 		for (k = 0; k < LINNOS_N_OUTPUTS; k++)
 			p = linnos_put_u32(p, net->output_weights[k][unit]);
@@ -246,13 +223,7 @@ static u8 *linnos_put_digits(u8 *digit, int n, u32 value, u32 max)
 	return digit + n;
 }
 
-/**
- * linnos_features_encode() - turn a read's features into digits
- * @hist_pending: pending pages when the last four reads arrived, oldest first
- * @hist_latency_us: latency of the same reads, oldest first
- * @pending: pending pages now, this read included
- * @digits: filled in
- */
+/* Turn a read's features into digits; see linnos_network.h. */
 void linnos_features_encode(const u32 hist_pending[LINNOS_HISTORY],
 			    const u32 hist_latency_us[LINNOS_HISTORY],
 			    u32 pending, u8 digits[LINNOS_N_INPUTS])
@@ -274,19 +245,14 @@ void linnos_features_encode(const u32 hist_pending[LINNOS_HISTORY],
 #define AT_ONCE 4
 #define N_USED ((LINNOS_N_INPUTS + AT_ONCE - 1) / AT_ONCE * AT_ONCE)
 
-/**
- * linnos_hidden_layer() - what comes in at the hidden units
- * @net: a checked network
- * @digits: a feature vector
- * @hidden: filled in
- */
+/* What comes in at the hidden units. */
 void linnos_hidden_layer(const struct linnos_net *net,
 			 const u8 digits[LINNOS_N_INPUTS],
 			 struct linnos_hidden *hidden)
 {
 	const u64 *weights[N_USED] __uninitialized;
 	u32 digit[N_USED] __uninitialized;
-	const u64 *before = net->bias;
+	const u64 *before = net->weights[LINNOS_N_INPUTS];
 	int n = 0, i, word;
 	u64 less = 0;
 
@@ -319,14 +285,7 @@ void linnos_hidden_layer(const struct linnos_net *net,
 	}
 }
 
-/**
- * linnos_margin() - decide a read
- * @net: a checked network
- * @hidden: what comes in at the hidden units
- *
- * Return: output of slow less output of fast; the read is slow when it is
- * greater than zero.
- */
+/* Output of slow less output of fast: the read is slow when it is greater than zero. */
 s64 linnos_margin(const struct linnos_net *net,
 		  const struct linnos_hidden *hidden)
 {
@@ -348,12 +307,7 @@ s64 linnos_margin(const struct linnos_net *net,
 	return net->output_bias[1] - net->output_bias[0] + ((s64)total >> 32);
 }
 
-/**
- * linnos_outputs() - both outputs, for those who want to see them
- * @net: a checked network
- * @hidden: what comes in at the hidden units
- * @out: filled in: fast, slow
- */
+/* Both outputs, fast and slow, for those who want to see them. */
 void linnos_outputs(const struct linnos_net *net,
 		    const struct linnos_hidden *hidden,
 		    s64 out[LINNOS_N_OUTPUTS])

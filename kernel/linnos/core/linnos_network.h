@@ -41,27 +41,17 @@
 #define LINNOS_LANES 4
 #define LINNOS_WORDS (LINNOS_N_HIDDEN / LINNOS_LANES)
 
-/**
- * struct linnos_net - a checked network
- * @weights: [digit][word], each with an offset that keeps it positive
- * @bias: of the hidden layer, with the offset
- * @margin_pairs: output weights of slow less those of fast, of the units that are
- *	even and odd in a word, the second one first
- * @output_weights: [output][hidden unit]
- * @output_bias: one per output; output 0 is fast, output 1 is slow
- * @id: CRC-32 of the model file
- * @scale: fixed-point scale of the weights
- * @threshold_us: a read slower than this is slow
- */
+/* A checked network; output 0 is fast, output 1 is slow. */
 struct linnos_net {
-	u64 weights[LINNOS_N_INPUTS][LINNOS_WORDS];
-	u64 bias[LINNOS_WORDS];
+	/* with an offset that keeps them positive; the last ones are the biases */
+	u64 weights[LINNOS_N_INPUTS + 1][LINNOS_WORDS];
+	/* slow less fast, of even and odd units in a word, the second one first */
 	u64 margin_pairs[LINNOS_WORDS][2];
 	s16 output_weights[LINNOS_N_OUTPUTS][LINNOS_N_HIDDEN];
 	s64 output_bias[LINNOS_N_OUTPUTS];
-	u32 id;
-	u32 scale;
-	u32 threshold_us;
+	u32 id; /* CRC-32 of the model file */
+	u32 scale; /* of the weights */
+	u32 threshold_us; /* a read slower than this is slow */
 };
 
 /* The hidden layer before its ReLU, with the offset. */

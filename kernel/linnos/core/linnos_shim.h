@@ -49,11 +49,8 @@ typedef __INT64_TYPE__ s64;
 #define S16_MAX __INT16_MAX__
 #define S16_MIN (-S16_MAX - 1)
 #define S32_MAX __INT32_MAX__
-#define S32_MIN (-S32_MAX - 1)
-#define S64_MAX __INT64_MAX__
 #define U32_MAX __UINT32_MAX__
 
-#define __aligned(x) __attribute__((__aligned__(x)))
 #define __linnos_cacheline
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)

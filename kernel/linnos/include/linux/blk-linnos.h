@@ -26,22 +26,18 @@ enum linnos_reason {
 
 /**
  * enum blk_linnos_expected - what a drive is expected to do with a read now
- * @BLK_LINNOS_PROBE: it was slow, and nobody has looked for so long that it is
- *	time to look again; send it this read. Who gets this answer need not
- *	ask other drives. Others get it, too, until one has sent his read.
+ * @BLK_LINNOS_PROBE: it was slow, and it is time to probe it: send it this read. Who
+ *	gets this answer need not ask other drives. Others get it, too, until one has
+ *	sent his read.
  * @BLK_LINNOS_FAST: serve it fast
- * @BLK_LINNOS_UNKNOWN: there is nobody to tell: a drive without a policy or a
- *	model, or with a model that does not choose, one whose mode is off, or one
- *	that is gone. As good as a fast one.
+ * @BLK_LINNOS_UNKNOWN: it has no policy or no model that chooses, its mode is off, or
+ *	it is gone. As good as a fast one.
  * @BLK_LINNOS_SLOW: serve it slowly
  * @BLK_LINNOS_NOT_ASKED: for the caller, a drive that may not serve the read
- * @BLK_LINNOS_US: serve it within some time, by a model of latencies. In the
- *	same word are the microseconds, %BLK_LINNOS_US_MASK, and whether that is
- *	slow, %BLK_LINNOS_US_SLOW.
- * @BLK_LINNOS_US_SLOW: more than the drive's model finds worth waiting for, or
- *	stalled
- * @BLK_LINNOS_US_MASK: the microseconds; all bits set for a drive that is
- *	stalled
+ * @BLK_LINNOS_US: serve it within some time, by a model of latencies, told in the same
+ *	word by the next two
+ * @BLK_LINNOS_US_SLOW: more than the model finds worth waiting for, or stalled
+ * @BLK_LINNOS_US_MASK: the microseconds; all bits set for a drive that is stalled
  *
  * Answers are to be given to blk_linnos_best() rather than compared.
  */
@@ -58,20 +54,20 @@ enum blk_linnos_expected {
 
 #ifdef CONFIG_BLK_LINNOS
 enum blk_linnos_expected blk_linnos_expect(struct block_device *bdev,
-					   unsigned int bytes);
+					   sector_t sector, unsigned int bytes);
 #else
 static inline enum blk_linnos_expected
-blk_linnos_expect(struct block_device *bdev, unsigned int bytes)
+blk_linnos_expect(struct block_device *bdev, sector_t sector,
+		  unsigned int bytes)
 {
 	return BLK_LINNOS_UNKNOWN;
 }
 #endif
 
 /*
- * Among drives whose models tell microseconds: how much sooner, in percent, must
- * another be expected to answer before a read leaves the drive that the caller
- * would choose? Predictions are off by a factor of 1.4 to 2. Without a margin
- * all readers would follow the last difference to one drive at once.
+ * How much sooner must another drive be expected to answer before a read leaves the one
+ * that the caller would choose? Predictions are off by a factor of 1.4 to 2, and without
+ * a margin all readers would follow the last difference to one drive at once.
  */
 #define BLK_LINNOS_MARGIN_PERCENT 25
 
@@ -111,15 +107,12 @@ blk_linnos_lowest(const enum blk_linnos_expected *answers, unsigned int n)
  * @answers: what blk_linnos_expect() has told of each drive
  * @n: how many drives, up to %BITS_PER_LONG
  *
- * A drive that is to be looked at is best. Where the models of all that were
- * asked tell microseconds, those are best that the lowest is not sooner than by
- * more than %BLK_LINNOS_MARGIN_PERCENT, slow or not: if all are, the least slow.
- * A stalled drive is later than all that are not. Otherwise fast ones are best,
- * those of which nothing is known (off, without a model, failed and gone) among
- * them, and microseconds do not count.
+ * A drive to be probed is best. Where the models of all that were asked tell
+ * microseconds, those within %BLK_LINNOS_MARGIN_PERCENT of the lowest are, slow or not;
+ * a stalled drive is later than all that are not. Otherwise fast ones are best, those
+ * of which nothing is known among them, and microseconds do not count.
  *
- * Return: a bit for each drive that no other is better than; 0 if none was
- * asked. With more than one bit set, LinnOS does not mind which.
+ * Return: a bit for each drive that no other is better than; 0 if none was asked.
  */
 static inline unsigned long
 blk_linnos_best(const enum blk_linnos_expected *answers, unsigned int n)

@@ -8,14 +8,11 @@
 #include <linux/blk-linnos.h>
 #include <linux/tracepoint.h>
 
-#ifndef _TRACE_LINNOS_REASON
-#define _TRACE_LINNOS_REASON
-
+#ifndef LINNOS_TRACE_HISTORY
 #define LINNOS_TRACE_HISTORY	4
 
 struct linnos_found;
-
-#endif /* _TRACE_LINNOS_REASON */
+#endif
 
 TRACE_DEFINE_ENUM(LINNOS_PREDICTED_FAST);
 TRACE_DEFINE_ENUM(LINNOS_PREDICTED_SLOW);
@@ -53,11 +50,10 @@ TRACE_DEFINE_ENUM(BLK_LINNOS_SLOW);
  * @nr_sector: sectors
  * @revoked: the read was refused; never in observe mode, whatever the reason
  * @reason: an enum linnos_reason
- * @found: what was found. Of it are told pages pending, this read included; pages
- *	pending when the last four reads arrived, oldest first, and their latencies
- *	before capping; both outputs of the network, or of a model of latencies, in
- *	us, what is worth waiting for and what it predicts, and what that saw, as
- *	enum linnos_latency_feature
+ * @found: what was found: pages pending, this read included; of the last four reads,
+ *	oldest first, pages pending when they arrived and latencies; both outputs of
+ *	the network, or of a model of latencies what is worth waiting for and what it
+ *	predicts, in us, and its features, as enum linnos_latency_feature
  */
 TRACE_EVENT(linnos_decision,
 

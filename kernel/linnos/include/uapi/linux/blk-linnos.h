@@ -27,6 +27,11 @@
  * and none is counted as passed over.
  */
 #define BLK_EXPECT_LOOK 0x00000001
+/*
+ * And: &blk_expect_drive.page says where the read begins. Who knows should say so:
+ * reads near each other wait for each other, and many drives are predicted better.
+ */
+#define BLK_EXPECT_AT 0x00000002
 
 /**
  * enum blk_expect_known - what an answer is made of
@@ -72,6 +77,8 @@ enum blk_expect_known {
  * @fd: in: the drive or a partition of it, open for reading
  * @known: out: an enum blk_expect_known
  * @flags: out: %BLK_EXPECT_SLOW and its like
+ * @page: in, with %BLK_EXPECT_AT: the first byte's offset on @fd, by 4096; 32 bits
+ *	of it are enough
  * @latency_us: out: how long the read would take, in microseconds, of
  *	%BLK_EXPECT_LATENCY; otherwise 0
  */
@@ -79,12 +86,15 @@ struct blk_expect_drive {
 	__s32 fd;
 	__u32 known;
 	__u32 flags;
-	__u32 latency_us;
+	union {
+		__u32 page;
+		__u32 latency_us;
+	};
 };
 
 /**
  * struct blk_expect - a question about a read
- * @flags: in: 0 or %BLK_EXPECT_LOOK
+ * @flags: in: 0, or of %BLK_EXPECT_LOOK and %BLK_EXPECT_AT
  * @n_drives: in: how many may serve it, 1 to %BLK_EXPECT_DRIVES_MAX
  * @bytes: in: its size, not 0
  * @best: out: a bit for each drive that no other is better than; 0 if all are

@@ -24,8 +24,6 @@ static inline int linnos_rq_qos_add(struct rq_qos *rqos, struct gendisk *disk,
 #define rq_qos_add(rqos, disk, id, ops) \
 	linnos_rq_qos_add(rqos, disk, id, (struct rq_qos_ops *)(ops))
 
-#define rq_qos_del(rqos) rq_qos_del((rqos)->q, rqos)
-
 /* Since 6.12. */
 #ifndef fd_file
 #define fd_file(f) ((f).file)

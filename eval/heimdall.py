@@ -1,0 +1,396 @@
+# SPDX-License-Identifier: MIT
+"""Trains the networks of the rival `heimdall`, from the per-I/O log of a baseline run.
+
+    python -m eval.heimdall baseline.log -o networks
+
+writes networks/flashK.heimdall for each drive, which `replayer --policy heimdall` takes, and
+flashK.json beside it with what was learnt from and how good it is on the last fifth of the reads.
+
+Built from what the paper describes (Kurniawan et al., "Heimdall: Optimizing Storage I/O Admission
+with Extensive Machine Learning Pipeline", EuroSys 2025); what it leaves to whoever builds it, and
+what is decided here, is said at each step:
+
+1. *Labels are of periods, not of reads.* A slow period begins with a read that took long at a low
+   throughput, for a large read takes long by itself, and ends with the last one before reads are
+   again as they mostly are. All reads in it are slow.
+2. *Noise is left out of what is learnt from*: fast reads in slow periods, slow reads outside of
+   them, and slow periods too short to be something that a drive does.
+3. *Features*: I/Os in flight; of the last three reads answered the I/Os in flight that they met,
+   latency and throughput; size. Each scaled to its range.
+4. *Network*: 128 and 16 hidden neurons with ReLU, a sigmoid, cross entropy, Adam.
+5. *Whole numbers*: weights times 1024.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eval.files import write_json
+from linnapp.files import replaced_file
+from linnapp.trace import replay_log
+
+#: Of the last reads that a drive has answered so many are remembered.
+HISTORY = 3
+N_INPUTS = 2 + 3 * HISTORY
+HIDDEN = (128, 16)
+
+#: A period begins beyond one of these percentiles of latency and below one of throughput. The paper
+#: searches both for the drive; here the pair is taken whose labels split the latencies best.
+LATENCY_PERCENTS = (80, 85, 90, 95, 98)
+THROUGHPUT_PERCENTS = (5, 10, 20, 40)
+
+#: It is over when so many reads in a row are no slower than half of all, or have no lower
+#: throughput: one such read may have been served from a buffer. Its last read took long.
+CALM_READS = 3
+
+#: A period of fewer reads is noise, such as one read that was repeated inside the drive.
+PERIOD_READS = 3
+
+#: In order of time, what is learnt from; the rest judges.
+LEARNT_SHARE = 0.8
+
+#: Fewer reads teach nothing.
+LEAST_READS = 128
+LEAST_SLOW = 16
+
+WEIGHT_SCALE = 1 << 10
+VALUE_BITS = 20
+#: As the replayer has them (replayer/heimdall_network.c).
+WEIGHT_MAX = 1 << 20
+HIDDEN_MAX = 1 << 34
+
+SUFFIX = ".heimdall"
+FIRST_LINE = "linnos heimdall network 1"
+
+Int64 = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Reads:
+    """A drive's reads in the order of their submission.
+
+    Attributes
+    ----------
+    features : int64 array, shape (n, N_INPUTS)
+        What the policy sees of each.
+    latency_us, bytes_per_us : int64 array, shape (n,)
+    """
+
+    features: Int64
+    latency_us: Int64
+    bytes_per_us: Int64
+
+    def __len__(self) -> int:
+        return len(self.latency_us)
+
+
+def reads_of(here: NDArray[Any]) -> Reads:
+    """What the policy would have seen of each read of a drive.
+
+    Parameters
+    ----------
+    here : array of replay_log.RECORD
+        What the drive was given, under a policy that sends each read to one drive.
+    """
+    start = (here["due_ns"] + here["lag_ns"]).astype(np.int64)
+    order = np.argsort(start, kind="stable")
+    here, start = here[order], start[order]
+    end = start + here["latency_ns"].astype(np.int64)
+    # Before an I/O: those submitted so far, less those that have ended.
+    in_flight = np.arange(len(start)) - np.searchsorted(np.sort(end), start, side="right")
+    read = here["op"] == replay_log.READ
+    start, end, in_flight, here = start[read], end[read], in_flight[read], here[read]
+    size = here["size_bytes"].astype(np.int64)
+    latency_us = here["device_latency_us"].astype(np.int64)
+    bytes_per_us = size // np.maximum(latency_us, 1)
+    by_end = np.argsort(end, kind="stable")
+    answered = np.searchsorted(end[by_end], start, side="right")
+    columns = [in_flight]
+    for values in (in_flight, latency_us, bytes_per_us):
+        # In front of the first there is nothing.
+        remembered = np.concatenate((np.zeros(HISTORY, np.int64), values[by_end]))
+        # The oldest first.
+        columns += [remembered[answered + i] for i in range(HISTORY)]
+    return Reads(np.stack([*columns, size], axis=1), latency_us, bytes_per_us)
+
+
+def slow_periods(
+    latency_us: Int64, bytes_per_us: Int64, long_us: float, low_bytes_per_us: float
+) -> NDArray[np.intp]:
+    """The slow period that each read is in, from 1; 0: none.
+
+    Parameters
+    ----------
+    latency_us, bytes_per_us : array, shape (n,)
+        In the order of submission.
+    long_us, low_bytes_per_us : float
+        A period is from a read that is beyond both to another, or to itself.
+    """
+    long = (latency_us > long_us) & (bytes_per_us < low_bytes_per_us)
+    calm = _is_calm(latency_us, bytes_per_us)
+    period = np.zeros(len(latency_us), np.intp)
+    n, first, last, in_a_row = 0, -1, -1, 0
+    for i, (is_long, is_calm) in enumerate(zip(long.tolist(), calm.tolist(), strict=True)):
+        if is_long:
+            if first < 0:
+                n, first = n + 1, i
+            last, in_a_row = i, 0
+        elif first >= 0:
+            in_a_row = in_a_row + 1 if is_calm else 0
+        if in_a_row == CALM_READS:
+            period[first : last + 1] = n
+            first, in_a_row = -1, 0
+    if first >= 0:
+        period[first : last + 1] = n
+    return period
+
+
+def _is_calm(latency_us: Int64, bytes_per_us: Int64) -> Bools:
+    """Reads as fast as half of all, by latency or by throughput."""
+    calm: Bools = (latency_us <= np.median(latency_us)) | (bytes_per_us >= np.median(bytes_per_us))
+    return calm
+
+
+def noise(
+    period: NDArray[np.intp], latency_us: Int64, bytes_per_us: Int64, long_us: float
+) -> Bools:
+    """Reads that nothing is to be learnt from."""
+    inside = period > 0
+    fast_inside = inside & _is_calm(latency_us, bytes_per_us)
+    slow_outside = ~inside & (latency_us > long_us)
+    short = np.bincount(period)[period] < PERIOD_READS
+    found: Bools = fast_inside | slow_outside | (inside & short)
+    return found
+
+
+def _split(latency_us: Int64, slow: Bools) -> float:
+    """Of the variance of the latencies' logarithms the share between slow reads and others."""
+    logs = np.log(np.maximum(latency_us, 1))
+    share = float(slow.mean())
+    if not 0 < share < 1 or not logs.var():
+        return 0.0
+    apart = float(logs[slow].mean() - logs[~slow].mean())
+    return share * (1 - share) * apart**2 / float(logs.var())
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What a drive's reads are taken to be.
+
+    Attributes
+    ----------
+    slow, noise : bool array, shape (n,)
+    chosen : dict
+        The percentiles, and what they are of this drive.
+    """
+
+    slow: Bools
+    noise: Bools
+    chosen: dict[str, float]
+
+
+def label(reads: Reads) -> Labels:
+    """Find the periods that split the latencies best."""
+    latency_us, bytes_per_us = reads.latency_us, reads.bytes_per_us
+    best, found = -1.0, None
+    for long_percent in LATENCY_PERCENTS:
+        for low_percent in THROUGHPUT_PERCENTS:
+            long_us = float(np.percentile(latency_us, long_percent))
+            low = float(np.percentile(bytes_per_us, low_percent))
+            period = slow_periods(latency_us, bytes_per_us, long_us, low)
+            split = _split(latency_us, period > 0)
+            if split > best:
+                chosen = {
+                    "latency_percent": long_percent, "latency_us": long_us,
+                    "throughput_percent": low_percent, "bytes_per_us": low,
+                }  # fmt: skip
+                left_out = noise(period, latency_us, bytes_per_us, long_us)
+                best, found = split, Labels(period > 0, left_out, chosen)
+    assert found is not None
+    return found
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network in whole numbers.
+
+    Attributes
+    ----------
+    low, high : int64 array, shape (N_INPUTS,)
+        Each feature's range.
+    weights : list of int64 array, shapes (inputs, neurons)
+        Of the layers, times ``WEIGHT_SCALE``.
+    biases : list of int64 array, shapes (neurons,)
+    """
+
+    low: Int64
+    high: Int64
+    weights: list[Int64]
+    biases: list[Int64]
+
+    def logit(self, features: Int64) -> Int64:
+        """2^30 times the logit of "slow", as the replayer computes it; shape (n,)."""
+        above = np.maximum(features - self.low, 0)
+        inside = (above << VALUE_BITS) // np.maximum(self.high - self.low, 1)
+        values = np.minimum(inside, 1 << VALUE_BITS)
+        for last, (weights, biases) in enumerate(zip(self.weights, self.biases, strict=True), 1):
+            total = values @ weights + (biases << VALUE_BITS)
+            if last == len(self.weights):
+                break
+            values = np.minimum(np.maximum(total, 0) // WEIGHT_SCALE, HIDDEN_MAX)
+        logit: Int64 = total[:, 0]
+        return logit
+
+    def save(self, path: Path) -> None:
+        """Write the file that the replayer reads."""
+        rows = [FIRST_LINE]
+        rows += [f"{low} {high}" for low, high in zip(self.low, self.high, strict=True)]
+        for weights, biases in zip(self.weights, self.biases, strict=True):
+            for bias, of_neuron in zip(biases, weights.T, strict=True):
+                rows.append(" ".join(str(number) for number in (bias, *of_neuron)))
+        with replaced_file(path) as stream:
+            stream.write(("\n".join(rows) + "\n").encode())
+
+
+def fit(features: Int64, slow: Bools, seed: int) -> Network:
+    """Train a network and make whole numbers of it.
+
+    Parameters
+    ----------
+    features : int64 array, shape (n, N_INPUTS)
+    slow : bool array, shape (n,)
+    seed : int
+        Of the first weights, of the order of the reads, and of which of them say when to stop.
+    """
+    from sklearn.neural_network import MLPClassifier
+    from threadpoolctl import threadpool_limits
+
+    low, high = features.min(axis=0), features.max(axis=0)
+    scaled = (features - low) / np.maximum(high - low, 1)
+    # The last bits of a sum depend on how many threads share it.
+    with threadpool_limits(1):
+        network = MLPClassifier(
+            HIDDEN, activation="relu", solver="adam", learning_rate_init=1e-3, batch_size=256,
+            max_iter=100, early_stopping=True, n_iter_no_change=10, random_state=seed,
+        ).fit(scaled, slow)  # fmt: skip
+
+    def whole(array: NDArray[np.float64]) -> Int64:
+        return np.clip(np.rint(array * WEIGHT_SCALE), -WEIGHT_MAX, WEIGHT_MAX).astype(np.int64)
+
+    return Network(low, high, [*map(whole, network.coefs_)], [*map(whole, network.intercepts_)])
+
+
+def never_slow() -> Network:
+    """The network of a drive that has no slow periods to learn from."""
+    sizes = (N_INPUTS, *HIDDEN, 1)
+    weights = [np.zeros(shape, np.int64) for shape in itertools.pairwise(sizes)]
+    biases = [np.zeros(n, np.int64) for n in sizes[1:]]
+    biases[-1] -= WEIGHT_SCALE
+    nothing = np.zeros(N_INPUTS, np.int64)
+    return Network(nothing, nothing, weights, biases)
+
+
+def learn(reads: Reads, seed: int) -> tuple[Network, dict[str, Any]]:
+    """A drive's network, and what there is to tell of it."""
+    if len(reads) < LEAST_READS:
+        return never_slow(), {"reads": len(reads), "learnt": False}
+    labels = label(reads)
+    n_learnt = int(LEARNT_SHARE * len(reads))
+    rows = np.flatnonzero(~labels.noise[:n_learnt])
+    slow = labels.slow[rows]
+    enough = LEAST_SLOW <= np.count_nonzero(slow) <= len(rows) - LEAST_SLOW
+    features = reads.features[rows]
+    network = fit(features, slow, seed) if enough else never_slow()
+    said, truth = network.logit(reads.features[n_learnt:]) > 0, labels.slow[n_learnt:]
+    return network, {
+        "reads": len(reads),
+        "training_reads": len(rows),
+        "noise": int(labels.noise.sum()),
+        "slow": int(labels.slow.sum()),
+        "thresholds": labels.chosen,
+        "learnt": bool(enough),
+        "test": {
+            "reads": len(truth),
+            "true_slow": int((truth & said).sum()), "false_submit": int((truth & ~said).sum()),
+            "false_revoke": int((~truth & said).sum()), "true_fast": int((~truth & ~said).sum()),
+        },
+    }  # fmt: skip
+
+
+def train(served: Sequence[NDArray[Any]], folder: Path, seed: int) -> list[Path]:
+    """Train a network for each drive of a baseline run.
+
+    Parameters
+    ----------
+    served : sequence of array of replay_log.RECORD
+        Of each drive, what it was given.
+    folder : Path
+        Gets flashK.heimdall, and flashK.json beside it.
+    seed : int
+
+    Returns
+    -------
+    list of Path
+        One network a drive.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for drive, records in enumerate(served):
+        network, told = learn(reads_of(records), seed)
+        path = folder / f"flash{drive}{SUFFIX}"
+        network.save(path)
+        write_json(path.with_suffix(".json"), {"seed": seed, **told})
+        paths.append(path)
+    return paths
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    # It knows this module.
+    from eval.cells import N_DRIVES, given
+
+    parser = argparse.ArgumentParser(prog="python -m eval.heimdall", description=__doc__)
+    parser.add_argument("log", type=Path, help="the --log of a run with --policy baseline")
+    parser.add_argument("-o", "--out", type=Path, required=True, help="the folder for the networks")
+    parser.add_argument("--drives", type=int, default=N_DRIVES, help=f"how many ({N_DRIVES})")
+    parser.add_argument("--seed", type=int, default=1, help="of the training (1)")
+    parser.add_argument("--replicate-writes", action="store_true", help="the run had that option")
+    told = parser.parse_args(arguments)
+    try:
+        records = replay_log.read(told.log)
+        served = [
+            given(records, drive, replicate_writes=told.replicate_writes)
+            for drive in range(told.drives)
+        ]
+        paths = train(served, told.out, told.seed)
+    except (ValueError, OSError) as error:
+        sys.exit(f"python -m eval.heimdall: {error}")
+    for path in paths:
+        print(f"{path}: {summary(json.loads(path.with_suffix('.json').read_text()))}")
+
+
+def summary(told: dict[str, Any]) -> str:
+    """What was learnt of a drive, in a line."""
+    if not told["learnt"]:
+        return f"too little to learn from in {told['reads']} reads: none is predicted slow"
+    test = told["test"]
+    slow = test["true_slow"] + test["false_submit"]
+    return (
+        f"learnt from {told['training_reads']} reads; of {test['reads']} later ones {slow} were "
+        f"slow, {test['true_slow']} of them as predicted, and {test['false_revoke']} others were "
+        "predicted to be"
+    )
+
+
+if __name__ == "__main__":
+    main()

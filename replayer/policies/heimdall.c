@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+/*
+ * heimdall: a small network for each drive says whether a read would fall into one of the drive's
+ * slow periods, and such a read goes to another replica (Kurniawan et al., "Heimdall: Optimizing
+ * Storage I/O Admission with Extensive Machine Learning Pipeline", EuroSys 2025).
+ *
+ * home: slow? ──yes──► home + 1: slow? ──yes──► ... ──yes──► home
+ *
+ * What the network sees: the I/Os in flight at the drive; of its last three reads that were
+ * answered the I/Os in flight that they met, their latencies and their throughputs; the size of
+ * this read. One inference a read: the paper's joint inferences are for drives with more I/Os than
+ * there is time to ask. In the paper the way to another replica leads over a refusal; here nothing
+ * is charged for that, nor for the inference.
+ *
+ * This is built from what the paper describes. How reads are labelled is in eval/heimdall.py, which
+ * trains.
+ */
+#include "attempts.h"
+#include "error.h"
+#include "heimdall_network.h"
+#include "io_log.h"
+#include "policy.h"
+
+/* A drive that is passed over answers nothing, and its last three reads would speak against it for
+ * ever: when it was not heard of for as long as a flush or garbage collection takes, it is asked
+ * again, as under prequal and c3. */
+#define STALE_NS 10000000ull
+
+struct remembered {
+	uint32_t met, latency_us, bytes_per_us;
+};
+
+struct watched { /* one drive */
+	const struct heimdall_network *network;
+	struct remembered last[HEIMDALL_HISTORY];
+	uint64_t n, heard_ns;
+};
+
+static void heimdall_setup(struct replay *r)
+{
+	struct watched *drives = xcalloc(r->n_drives, sizeof(*drives));
+
+	if (!r->o.n_heimdall_networks)
+		die("policy heimdall: needs a network for each drive: --heimdall-network F,F,F, in "
+		    "the order of --devices; `python -m eval.heimdall` makes them of a baseline "
+		    "run's --log");
+	if (r->o.n_heimdall_networks != r->n_drives)
+		die("--heimdall-network: %u networks for %u drives; give one for each, in the "
+		    "order of --devices",
+		    r->o.n_heimdall_networks, r->n_drives);
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		drives[k].network =
+			heimdall_network_read("heimdall-network", r->o.heimdall_networks[k]);
+	r->policy_state = drives;
+}
+
+static bool is_slow(const struct replay *r, const struct io *io, unsigned int drive)
+{
+	const struct watched *d = (const struct watched *)r->policy_state + drive;
+	uint32_t features[HEIMDALL_INPUTS] = {r->in_flight[drive]};
+
+	if (!r->in_flight[drive] && r->ring.now_ns - d->heard_ns > STALE_NS)
+		return false;
+	/* The oldest first. */
+	for (unsigned int i = 0; i < HEIMDALL_HISTORY; i++) {
+		const struct remembered *one = &d->last[(d->n + i) % HEIMDALL_HISTORY];
+
+		features[1 + i] = one->met;
+		features[1 + HEIMDALL_HISTORY + i] = one->latency_us;
+		features[1 + 2 * HEIMDALL_HISTORY + i] = one->bytes_per_us;
+	}
+	features[HEIMDALL_INPUTS - 1] = io->size_bytes;
+	return heimdall_network_logit(d->network, features) > 0;
+}
+
+static void heimdall_read(struct replay *r, struct io *io)
+{
+	for (unsigned int i = 0; i < r->n_drives; i++) {
+		unsigned int drive = (io->home + i) % r->n_drives;
+
+		if (!is_slow(r, io, drive)) {
+			attempt_send(r, io, drive, SEND_PLAIN);
+			return;
+		}
+	}
+	attempt_send(r, io, io->home, SEND_PLAIN);
+}
+
+static void heimdall_answered(struct replay *r, struct io *io, struct attempt *a)
+{
+	struct watched *d = (struct watched *)r->policy_state + a->drive;
+	uint32_t latency_us = saturate_u32((r->done_ns - a->submit_ns) / 1000);
+
+	d->last[d->n++ % HEIMDALL_HISTORY] = (struct remembered){
+		.met = a->met,
+		.latency_us = latency_us,
+		.bytes_per_us = io->size_bytes / (latency_us ? latency_us : 1),
+	};
+	d->heard_ns = r->ring.now_ns;
+}
+
+const struct policy policy_heimdall = {
+	.name = "heimdall",
+	.help = "Heimdall's network (EuroSys 2025) for each drive: a read that it predicts slow "
+		"goes to another replica (--heimdall-network)",
+	.setup = heimdall_setup,
+	.read = heimdall_read,
+	.answered = heimdall_answered,
+};

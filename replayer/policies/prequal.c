@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+/*
+ * prequal: the rule by which Prequal chooses a server (Wydrowski et al., "Load is not what you
+ * should balance: Introducing Prequal", NSDI 2024), on this program's own counters.
+ *
+ *	requests in flight there > a quantile of what was in flight lately ──► hot, else cold
+ *
+ *	one is cold:    of the cold ones the lowest estimated latency
+ *	all are hot:    the fewest requests in flight
+ *
+ * The estimate is the median of the drive's latest latencies, of reads that met about as many
+ * requests there as are there now.
+ *
+ * There the servers count and estimate, clients learn it by probes, which age and are used up, and
+ * choose among a few. This program sends all that the array is given, so it knows at every read
+ * what a probe of each drive would say. What others do to a drive it sees in latencies alone.
+ */
+#include "attempts.h"
+#include "error.h"
+#include "io_log.h"
+#include "policy.h"
+
+#include <stdlib.h>
+
+/* The paper's, for most of its measurements: 2^-0.25. */
+#define HOT_QUANTILE 0.84
+/* Looks at a drive from which the quantile is taken: of three drives at the last 80 reads, so that
+ * it follows a burst of requests and is no chance of a few. */
+#define LOOKS 240u
+/* More in flight are all the same: no estimate tells them apart. */
+#define RIF_MAX 1023u
+/* Latencies that are remembered, and of how many of them, the nearest by requests in flight, the
+ * median is taken: the fewest that two outliers do not move. */
+#define LATENCIES 64u
+#define NEAREST 5u
+/* A drive that was slow is passed over, and would be for ever by what it last took: when it was not
+ * heard of for as long as a flush or garbage collection takes, it is asked again. */
+#ifndef STALE_NS
+#define STALE_NS 10000000ull
+#endif
+
+struct answer {
+	uint32_t met;
+	uint32_t latency_us;
+};
+
+struct estimator { /* of one drive */
+	struct answer last[LATENCIES];
+	uint64_t n;
+	uint64_t heard_ns;
+};
+
+struct prequal {
+	struct estimator drives[MAX_DRIVES];
+	uint16_t looks[LOOKS];
+	uint32_t n_with[RIF_MAX + 1]; /* of the looks, by requests in flight */
+	uint64_t n_looks;
+};
+
+static void prequal_setup(struct replay *r)
+{
+	r->policy_state = xcalloc(1, sizeof(struct prequal));
+}
+
+static uint32_t in_flight(const struct replay *r, unsigned int drive)
+{
+	return r->in_flight[drive] < RIF_MAX ? r->in_flight[drive] : RIF_MAX;
+}
+
+static void look(struct prequal *p, uint32_t requests)
+{
+	uint16_t *place = &p->looks[p->n_looks % LOOKS];
+
+	if (p->n_looks++ >= LOOKS)
+		p->n_with[*place]--;
+	*place = requests;
+	p->n_with[requests]++;
+}
+
+/* The most requests in flight with which a drive is cold. */
+static uint32_t cold_max(const struct prequal *p)
+{
+	uint32_t rank = nearest_rank(p->n_looks < LOOKS ? p->n_looks : LOOKS, HOT_QUANTILE);
+	uint32_t requests = 0, n = p->n_with[0];
+
+	while (n < rank)
+		n += p->n_with[++requests];
+	return requests;
+}
+
+static uint32_t distance(uint32_t a, uint32_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+static int by_latency(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The median of the answers that met about so many requests; UINT32_MAX without any. */
+static uint32_t estimate_us(const struct estimator *e, uint32_t requests)
+{
+	unsigned int n = e->n < LATENCIES ? e->n : LATENCIES, n_near = 0;
+	uint32_t near[LATENCIES], far, next = 0;
+
+	/* Within a distance that grows until there are enough. */
+	do {
+		far = next;
+		next = UINT32_MAX;
+		n_near = 0;
+		for (unsigned int i = 0; i < n; i++) {
+			uint32_t d = distance(e->last[i].met, requests);
+
+			if (d <= far)
+				near[n_near++] = e->last[i].latency_us;
+			else if (d < next)
+				next = d;
+		}
+	} while (n_near < NEAREST && n_near < n);
+	if (!n_near)
+		return UINT32_MAX;
+	qsort(near, n_near, sizeof(*near), by_latency);
+	return near[(n_near - 1) / 2];
+}
+
+static uint32_t expected_us(const struct replay *r, unsigned int drive)
+{
+	const struct estimator *e = &((const struct prequal *)r->policy_state)->drives[drive];
+
+	if (!r->in_flight[drive] && r->ring.now_ns - e->heard_ns > STALE_NS)
+		return 0;
+	return estimate_us(e, in_flight(r, drive));
+}
+
+static void prequal_read(struct replay *r, struct io *io)
+{
+	struct prequal *p = r->policy_state;
+	unsigned int chosen = io->home;
+	uint32_t limit, chosen_us = UINT32_MAX;
+	bool some_cold = false;
+
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		look(p, in_flight(r, k));
+	limit = cold_max(p);
+	for (unsigned int i = 0; i < r->n_drives; i++) {
+		unsigned int drive = (io->home + i) % r->n_drives;
+		bool cold = in_flight(r, drive) <= limit;
+		bool fewer = r->in_flight[drive] < r->in_flight[chosen];
+		uint32_t us = cold ? expected_us(r, drive) : UINT32_MAX;
+
+		if (cold ? !some_cold || us < chosen_us || (us == chosen_us && fewer)
+			 : !some_cold && fewer) {
+			chosen = drive;
+			chosen_us = us;
+			some_cold = cold;
+		}
+	}
+	attempt_send(r, io, chosen, SEND_PLAIN);
+}
+
+static void prequal_answered(struct replay *r, struct io *io, struct attempt *a)
+{
+	struct prequal *p = r->policy_state;
+	struct estimator *e = &p->drives[a->drive];
+
+	e->last[e->n++ % LATENCIES] = (struct answer){
+		.met = a->met < RIF_MAX ? a->met : RIF_MAX,
+		.latency_us = saturate_u32((r->done_ns - a->submit_ns) / 1000),
+	};
+	e->heard_ns = r->ring.now_ns;
+}
+
+const struct policy policy_prequal = {
+	.name = "prequal",
+	.help = "Prequal's rule (NSDI 2024): of the drives without a long queue the lowest "
+		"estimated "
+		"latency, else the shortest queue",
+	.setup = prequal_setup,
+	.read = prequal_read,
+	.answered = prequal_answered,
+};

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: MIT
+"""The rival `heimdall`: what its networks learn from, and that the replayer computes the same."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from replaying import N_DRIVES, REPLAYER, make_drives, mixed_ios, replay, summary, write_trace
+
+from eval import heimdall
+from eval.heimdall import HISTORY, N_INPUTS, Network, Reads
+from linnapp.trace import replay_log
+
+READ, WRITE = replay_log.READ, replay_log.WRITE
+
+
+def records(rows: list[tuple[int, int, int, int]]) -> np.ndarray[Any, Any]:
+    """Rows of (start us, latency us, bytes, op)."""
+    made = np.zeros(len(rows), replay_log.RECORD)
+    for name, values in zip(
+        ("due_ns", "latency_ns", "size_bytes", "op"), np.array(rows).T, strict=True
+    ):
+        made[name] = values * (1000 if name.endswith("ns") else 1)
+    made["device_latency_us"] = made["latency_ns"] // 1000
+    return made
+
+
+def test_features_are_what_the_policy_sees_when_a_read_is_sent() -> None:
+    reads = heimdall.reads_of(
+        records(
+            [
+                (0, 100, 4096, READ), (10, 40, 8192, READ), (20, 500, 65536, WRITE),
+                (60, 100, 4096, READ), (200, 1, 12288, READ), (170, 25, 4096, READ),
+            ]
+        )
+    )  # fmt: skip
+    # In the order of submission, writes in flight among the others, and not remembered.
+    met = [0, 1, 2, 1, 1]
+    latency, throughput = [100, 40, 100, 25, 1], [40, 204, 40, 163, 12288]
+    assert reads.latency_us.tolist() == latency and reads.bytes_per_us.tolist() == throughput
+    assert reads.features[:, 0].tolist() == met
+    assert reads.features[:, -1].tolist() == [4096, 8192, 4096, 4096, 12288]
+    # At 60 the read of 10 has ended, at 170 also those of 0 and 60, at 200 that of 170.
+    ended = [(), (), (1,), (1, 0, 2), (0, 2, 3)]
+    for row, last in zip(reads.features, ended, strict=True):
+        for place, values in enumerate((met, latency, throughput)):
+            seen = [0] * (HISTORY - len(last)) + [values[i] for i in last]
+            assert row[1 + place * HISTORY : 1 + (place + 1) * HISTORY].tolist() == seen
+
+
+def test_a_period_goes_on_until_three_reads_in_a_row_are_calm() -> None:
+    latency = np.full(20, 100)
+    latency[[5, 6, 9]] = 1000
+    latency[14] = 1000
+    # The last is large: as long, but not at a low throughput.
+    throughput = np.where(latency == 100, 40, 4)
+    throughput[14] = 40
+    period = heimdall.slow_periods(latency, throughput, 500, 10)
+    assert np.flatnonzero(period).tolist() == [5, 6, 7, 8, 9]
+    assert set(period[5:10]) == {1}
+    # One that is not over at the end goes to its last slow read.
+    assert heimdall.slow_periods(latency[:8], throughput[:8], 500, 10)[5:].tolist() == [1, 1, 0]
+
+
+def test_noise_is_what_contradicts_its_period_and_periods_that_are_too_short() -> None:
+    latency = np.full(30, 100)
+    latency[[5, 6, 8]] = 1000  # a period, with a fast read in it
+    latency[14] = 1000  # one read
+    latency[20] = 1000  # slow, and large
+    throughput = np.where(latency == 100, 40, 4)
+    throughput[20] = 40
+    period = heimdall.slow_periods(latency, throughput, 500, 10)
+    assert np.flatnonzero(period).tolist() == [5, 6, 7, 8, 14]
+    found = heimdall.noise(period, latency, throughput, 500)
+    assert np.flatnonzero(found).tolist() == [7, 14, 20]
+
+
+def bursts(n: int = 4000, seed: int = 1) -> Reads:
+    """Every 200 reads 40 that take ten times as long; more are in flight then."""
+    rng = np.random.default_rng(seed)
+    slow = np.arange(n) % 200 >= 160
+    latency = np.where(slow, rng.integers(900, 1100, n), rng.integers(80, 120, n))
+    start = np.cumsum(rng.integers(200, 400, n))
+    rows = list(zip(start, latency, np.full(n, 4096), np.full(n, READ), strict=True))
+    return heimdall.reads_of(records([tuple(map(int, row)) for row in rows]))
+
+
+def test_labels_are_the_periods_that_there_were() -> None:
+    reads = bursts()
+    labels = heimdall.label(reads)
+    slow = reads.latency_us > 500
+    assert np.array_equal(labels.slow, slow)
+    assert not labels.noise.any()
+    assert 120 <= labels.chosen["latency_us"] <= 1100
+
+
+def test_a_network_learns_periods_and_equal_seeds_give_equal_networks(tmp_path: Path) -> None:
+    reads = bursts()
+    _network, told = heimdall.learn(reads, 1)
+    test = told["test"]
+    assert told["learnt"] and test["reads"] == 800
+    # The first read of a burst cannot be known.
+    assert test["true_slow"] >= 0.85 * (test["true_slow"] + test["false_submit"]) > 100
+    assert test["false_revoke"] <= 0.05 * test["true_fast"]
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        heimdall.learn(reads, seed)[0].save(tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert (tmp_path / "a").read_bytes() != (tmp_path / "c").read_bytes()
+
+
+def random_network(seed: int, span: int = 300) -> Network:
+    rng = np.random.default_rng(seed)
+    sizes = (N_INPUTS, *heimdall.HIDDEN, 1)
+    low = rng.integers(0, 50, N_INPUTS)
+    high = low + rng.integers(0, 2000, N_INPUTS)
+    high[0] = low[0]
+    return Network(
+        low, high,
+        [rng.integers(-span, span, shape) for shape in itertools.pairwise(sizes)],
+        [rng.integers(-span, span, n) for n in sizes[1:]],
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """The replayer's arithmetic as a library."""
+    source = REPLAYER.parents[2] / "replayer"
+    library = tmp_path_factory.mktemp("engine") / "network.so"
+    subprocess.run(
+        ["gcc", "-O2", "-shared", "-fPIC", "-D_GNU_SOURCE", f"-I{source}", "-o", library,
+         source / "heimdall_network.c", source / "error.c"],
+        check=True,
+    )  # fmt: skip
+    loaded = ctypes.CDLL(str(library))
+    loaded.heimdall_network_read.restype = ctypes.c_void_p
+    loaded.heimdall_network_logit.restype = ctypes.c_int64
+    return loaded
+
+
+# A thousand is the largest weight that a file may have.
+@pytest.mark.parametrize("span", [300, 20_000, heimdall.WEIGHT_MAX])
+def test_the_replayer_computes_the_same(tmp_path: Path, engine: ctypes.CDLL, span: int) -> None:
+    rng = np.random.default_rng(9)
+    features = rng.integers(0, 2500, (500, N_INPUTS))
+    features[0], features[1] = 0, 2**32 - 1
+    logits = []
+    for seed in range(3):
+        network = random_network(seed, span)
+        network.save(tmp_path / "n")
+        read = ctypes.c_void_p(engine.heimdall_network_read(b"o", bytes(tmp_path / "n")))
+        found = [
+            engine.heimdall_network_logit(read, (ctypes.c_uint32 * N_INPUTS)(*row.tolist()))
+            for row in features
+        ]
+        assert network.logit(features).tolist() == found
+        logits += found
+    assert min(logits) < 0 < max(logits)
+
+
+def test_whole_numbers_say_what_the_trained_network_says() -> None:
+    """Weights are rounded to a thousandth: of a few reads in a thousand that may decide."""
+    from sklearn.neural_network import MLPClassifier
+
+    reads = bursts()
+    slow = reads.latency_us > 500
+    kept: list[Any] = []
+    fit = MLPClassifier.fit
+
+    def keeping(self: Any, *given: Any) -> Any:
+        kept.append((self, given[0]))
+        return fit(self, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MLPClassifier, "fit", keeping)
+        network = heimdall.fit(reads.features, slow, 1)
+    ((trained, scaled),) = kept
+    assert np.mean((network.logit(reads.features) > 0) == trained.predict(scaled)) > 0.998
+
+
+def networks(folder: Path, seed: int = 1) -> str:
+    paths = [folder / f"flash{k}.heimdall" for k in range(N_DRIVES)]
+    for k, path in enumerate(paths):
+        random_network(seed + k).save(path)
+    return ",".join(map(str, paths))
+
+
+@pytest.fixture
+def drives(tmp_path: Path) -> list[Path]:
+    return make_drives(tmp_path)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return write_trace(tmp_path / "t", mixed_ios(3000, 1))
+
+
+def test_a_baselines_log_trains_networks_that_the_replayer_takes(
+    tmp_path: Path, drives: list[Path], trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replay(drives, [trace], "baseline", "--spread", "--log", str(tmp_path / "b.log"))
+    heimdall.main([str(tmp_path / "b.log"), "-o", str(tmp_path / "nets")])
+    said = capsys.readouterr().out.splitlines()
+    paths = [tmp_path / f"nets/flash{k}.heimdall" for k in range(N_DRIVES)]
+    assert [line.split(": ")[0] for line in said] == [str(path) for path in paths]
+    told = [json.loads(path.with_suffix(".json").read_text()) for path in paths]
+    n_reads = np.count_nonzero(replay_log.read(tmp_path / "b.log")["op"] == READ)
+    assert sum(one["reads"] for one in told) == n_reads
+    given = ",".join(map(str, paths))
+    replay(drives, [trace], "heimdall", "--heimdall-network", given, "--spread",
+           "--json", str(tmp_path / "o.json"))  # fmt: skip
+    run = summary(tmp_path / "o.json")
+    assert (run["data_errors"], run["io_errors"], run["extra_ios"]) == (0, 0, 0)
+    assert run["reads"] == sum(run["reads_served_by"]) == n_reads
+    assert run["config"]["heimdall_network"] == given.split(",")
+
+
+def test_of_few_reads_nothing_is_learnt_and_no_read_moves(
+    tmp_path: Path, drives: list[Path], trace: Path
+) -> None:
+    few = heimdall.reads_of(records([(i * 100, 50, 4096, READ) for i in range(100)]))
+    network, told = heimdall.learn(few, 1)
+    assert told == {"reads": 100, "learnt": False}
+    assert "none is predicted slow" in heimdall.summary(told)
+    for k in range(N_DRIVES):
+        network.save(tmp_path / f"n{k}")
+    replay(drives, [trace], "heimdall", "--spread", "--log", str(tmp_path / "o.log"),
+           "--heimdall-network", ",".join(f"{tmp_path}/n{k}" for k in range(N_DRIVES)))  # fmt: skip
+    log = replay_log.read(tmp_path / "o.log")
+    assert np.array_equal(log["served_by"], log["home"])
+
+
+def test_reads_that_are_all_alike_are_never_slow() -> None:
+    alike = heimdall.reads_of(records([(i * 100, 50, 4096, READ) for i in range(1000)]))
+    network, told = heimdall.learn(alike, 1)
+    assert not told["learnt"] and told["slow"] == 0
+    assert not (network.logit(alike.features) > 0).any()
+
+
+def absent(path: Path) -> str:
+    path.unlink()
+    return "No such file or directory"
+
+
+def empty(path: Path) -> str:
+    path.write_text("")
+    return "empty"
+
+
+def of_another_version(path: Path) -> str:
+    path.write_text(path.read_text().replace("network 1", "network 2", 1))
+    return "no network of a version that is known"
+
+
+def cut_short(path: Path) -> str:
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:12]))
+    return "ends after 22 numbers"
+
+
+def longer(path: Path) -> str:
+    path.write_text(path.read_text() + "7\n")
+    return "more than the 3639 numbers of a network"
+
+
+def no_number(path: Path) -> str:
+    lines = path.read_text().splitlines()
+    lines[13] = "nan" + lines[13][lines[13].index(" ") :]
+    path.write_text("\n".join(lines))
+    return "number 35 is nan, expected a whole number from -1048576 to 1048576"
+
+
+def upside_down(path: Path) -> str:
+    lines = path.read_text().splitlines()
+    lines[1] = "9 8"
+    path.write_text("\n".join(lines))
+    return "number 2 is 8, expected a whole number from 9 to 4294967295"
+
+
+@pytest.mark.parametrize(
+    "spoil", [absent, empty, of_another_version, cut_short, longer, no_number, upside_down]
+)
+def test_bad_networks_are_named_with_the_remedy(
+    tmp_path: Path, drives: list[Path], trace: Path, spoil: Callable[[Path], str]
+) -> None:
+    given = networks(tmp_path)
+    last = Path(given.split(",")[-1])
+    problem = spoil(last)
+    ran = replay(drives, [trace], "heimdall", "--heimdall-network", given, status=1)
+    assert f"--heimdall-network {last}: {problem}; `python -m eval.heimdall`" in ran.stderr
+    assert not any(drive.read_bytes().strip(b"\0") for drive in drives)
+
+
+def test_there_is_a_network_for_each_drive_and_none_is_overwritten(
+    tmp_path: Path, drives: list[Path], trace: Path
+) -> None:
+    ran = replay(drives, [trace], "heimdall", status=1)
+    assert "policy heimdall: needs a network for each drive" in ran.stderr
+    given = networks(tmp_path)
+    first = given.split(",")[0]
+    ran = replay(drives, [trace], "heimdall", "--heimdall-network", first, status=1)
+    assert "--heimdall-network: 1 networks for 3 drives; give one for each" in ran.stderr
+    ran = replay(drives, [trace], "heimdall", "--heimdall-network", given, "--json", first,
+                 status=1)  # fmt: skip
+    assert f"--json {first}: it is the --heimdall-network" in ran.stderr
+
+
+def test_what_is_no_log_is_said_to_be_none(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("latencies")
+    for name in ("text", "nothing"):
+        with pytest.raises(SystemExit, match="python -m eval.heimdall: ") as ended:
+            heimdall.main([str(tmp_path / name), "-o", str(tmp_path / "out")])
+        assert name in str(ended.value)
