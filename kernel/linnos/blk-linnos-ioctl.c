@@ -8,7 +8,8 @@
  *
  * Rights: each descriptor must be open for reading, and a security module may object
  * as to a read. Whoever may read a drive can time his reads and see the disk's stat: an
- * answer tells no more of others than that. A question does no more than reads with
+ * answer tells no more of others than that, but in which 64th of the addresses their
+ * reads are, if the model goes by it. A question does no more than reads with
  * the hint could: it has a drive probed by one read at a time.
  *
  * No drive is asked before all descriptors have been checked, so that none is promised
