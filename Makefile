@@ -24,7 +24,7 @@ TEST := $(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug and not el
 RUNS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv kernel kernel-debug kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 native replayer liblinnos ublk install-lib install-ublk build deb demo test test-busy \
+.PHONY: help deps venv kernel kernel-debug kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module native replayer liblinnos ublk install-lib install-ublk build deb demo test test-busy \
 	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 test-stock fuzz bench eval report lint clean
 
 help: ## this list
@@ -80,6 +80,10 @@ kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions: kernel-%: $(BUILD)/.deps
 
 kernel-6.1: $(BUILD)/.deps $(BUILD)/.deps-6.1 ## the UML kernel from Debian's Linux 6.1
 	kernel/build.sh um --kver 6.1
+
+# For kernels other than the one that runs: RELEASE=6.12.117+deb12-amd64.
+module: ## the modules for a kernel that is not patched: linnos.ko (RELEASE=: not the one that runs)
+	kernel/module/build.sh $(if $(RELEASE),--kernel $(RELEASE))
 
 kernel-deb: $(BUILD)/.deps $(BUILD)/.deps-kernel-deb ## Debian packages of a kernel for a real machine (CONFIG=FILE: not Debian's; long)
 	kernel/build.sh deb $(if $(CONFIG),--config $(CONFIG)) $(if $(KSRC),--ksrc $(KSRC))

@@ -24,7 +24,6 @@
 #include <linux/security.h>
 #include <linux/uaccess.h>
 
-#include "blk.h"
 #include "blk-linnos.h"
 
 static_assert(BLK_EXPECT_DRIVES_MAX <= BITS_PER_LONG);
@@ -33,9 +32,14 @@ static int linnos_may_ask(struct file *file)
 {
 	if (!file || !(file->f_mode & FMODE_READ))
 		return -EBADF;
-	if (file->f_op != &def_blk_fops)
+	if (!S_ISBLK(file->f_mapping->host->i_mode))
 		return -ENOTBLK;
+#ifdef MODULE
+	/* only when it was opened: this is not for modules to ask */
+	return 0;
+#else
 	return security_file_permission(file, MAY_READ);
+#endif
 }
 
 /* Ask the drives that are held open by @files. Return: which are best. */

@@ -18,8 +18,13 @@
 #include <linux/spinlock.h>
 
 #include "blk-linnos.h"
-#include "blk-rq-qos.h"
 #include "linnos_drive.h"
+/* The module for kernels without LinnOS listens to trace points. */
+#ifdef MODULE
+#include "linnos_tap.h"
+#else
+#include "blk-rq-qos.h"
+#endif
 
 enum linnos_mode {
 	LINNOS_OFF,
@@ -129,8 +134,12 @@ struct blk_linnos {
 	seqcount_raw_spinlock_t history_seq; /* of who copies it */
 
 	/* configuration */
+#ifdef MODULE
+	struct linnos_tap tap ____cacheline_aligned_in_smp;
+#else
 	struct rq_qos rqos ____cacheline_aligned_in_smp;
 	bool attached; /* rqos is in the queue's list: it has once been on */
+#endif
 	struct list_head drives; /* see blk-linnos-peers.c */
 	struct blk_linnos __rcu *peers[LINNOS_PEERS_MAX]; /* NULL: none */
 	struct mutex lock; /* mode, stall_us, model, upload */
@@ -180,7 +189,9 @@ static inline void linnos_count(struct blk_linnos *linnos,
 }
 
 /* blk-linnos.c */
+#ifndef MODULE
 extern const struct rq_qos_ops blk_linnos_ops;
+#endif
 int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode);
 bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns);
 
