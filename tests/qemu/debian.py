@@ -71,8 +71,16 @@ class DebianKernel:
         return result.dmesg
 
 
-def debian_kernel(name: str, *options: str) -> DebianKernel:
-    """The kernel that ``make NAME`` has unpacked, with our modules, or the test is skipped."""
+def debian_kernel(name: str, *, raid: bool = False) -> DebianKernel:
+    """The kernel that ``make NAME`` has unpacked, with our modules, or the test is skipped.
+
+    Parameters
+    ----------
+    name : str
+        A target of the Makefile.
+    raid : bool
+        Also raid1.ko and raid10.ko.
+    """
     unpacked = REPOSITORY / "build" / name
     images = list((unpacked / "boot").glob("vmlinuz-*"))
     if not images:
@@ -80,6 +88,13 @@ def debian_kernel(name: str, *options: str) -> DebianKernel:
     release = images[0].name.removeprefix("vmlinuz-")
     if not Path(f"/usr/src/linux-headers-{release}").exists():
         pytest.skip(f"no headers of {release}; as root: apt-get install linux-headers-{release}")
+    modules = unpacked / "lib" / "modules" / release
     built = REPOSITORY / "build" / "module" / release
-    subprocess.run([BUILD, "--kernel", release, "--out", built, *options], check=True)
-    return DebianKernel(images[0], unpacked / "lib" / "modules" / release, built)
+    command = [BUILD, "--kernel", release, "--out", built, "--stock", modules]
+    if raid:
+        source = "linux-source-" + ".".join(release.split(".")[:2])
+        if not Path(f"/usr/src/{source}.tar.xz").exists():
+            pytest.skip(f"no source of {release}; as root: apt-get install {source}")
+        command.append("--raid")
+    subprocess.run(command, check=True)
+    return DebianKernel(images[0], modules, built)

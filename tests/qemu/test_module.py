@@ -149,7 +149,9 @@ def test_what_is_counted_is_what_the_trace_says(kernel: DebianKernel, tmp_path: 
     exact = [asked.pending == asked.traced_pages + 1 for asked in questions]
     assert len({asked.pending for asked in questions}) > 20
     # An interrupt may come between the answer and its trace.
-    assert sum(exact) >= 0.99 * len(exact), [a for a, same in zip(questions, exact) if not same]
+    assert sum(exact) >= 0.99 * len(exact), [
+        a for a, same in zip(questions, exact, strict=True) if not same
+    ]
     means_us = [sum(asked.traced_us) / 4 for asked in questions]
     near = [
         abs(asked.latency_us - mean_us) <= 5 + 0.02 * mean_us
