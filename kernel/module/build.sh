@@ -78,7 +78,7 @@ copy_sources() {
 			include/linux/unaligned.h
 }
 
-# raid.log is told where nothing else says what went wrong.
+# What it says matters only if it fails.
 quietly() {
 	"$@" >"$out_dir/log" 2>&1 || {
 		cat "$out_dir/log" >&2
@@ -123,8 +123,12 @@ hunks_of() {
 }
 
 unpack_raid() {
-	local version=$1 tarball=/usr/src/linux-source-$1.tar.xz new=$out_dir/raid.new f
+	local version=$1 tarball=/usr/src/linux-source-$1.tar.xz new=$out_dir/raid.new f id
 
+	# unpacked before, and nothing has changed since
+	id=$(stat -L -c '%s %Y' "$tarball" &&
+		cat "$kernel_dir/patches/$version"/*-md-raid*.patch "$module_dir"/raid/* | sha256sum)
+	[ ! -e "$out_dir/raid/.source" ] || [ "$(cat "$out_dir/raid/.source")" != "$id" ] || return 0
 	rm -rf "$new"
 	mkdir -p "$new"
 	tar -C "$new" --strip-components=1 -xJf "$tarball" "linux-source-$version/drivers/md" ||
@@ -140,6 +144,7 @@ unpack_raid() {
 	cp "$new"/drivers/md/{*.h,md*.c,raid1.c,raid10.c,raid1-10.c} "$module_dir"/raid/{Kbuild,*.h} \
 		"$out_dir/raid"
 	grep '^md-mod-y' "$new/drivers/md/Makefile" >>"$out_dir/raid/Kbuild"
+	echo "$id" >"$out_dir/raid/.source"
 	rm -rf "$new"
 }
 
@@ -177,6 +182,8 @@ build_raid() {
 	rm "$out_dir/raid/md-mod.ko"
 }
 
+exec 9>"$out_dir/.lock"
+flock 9
 copy_sources
 quietly make -s -C "$headers" M="$out_dir" modules || die "linnos.ko does not compile"
 if [ $with_raid = yes ]; then

@@ -10,6 +10,11 @@
 #include <linux/file.h>
 #include <linux/version.h>
 
+/* Since 6.12. */
+#ifndef fd_file
+#define fd_file(f) ((f).file)
+#endif
+
 /* Is it told when a bio gets a request? */
 #define LINNOS_HAS_IO_START (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0))
 
