@@ -4,6 +4,7 @@
 # Build the modules for a kernel that is not patched, out of tree.
 #
 #	kernel/module/build.sh [--kernel RELEASE] [--raid] [--stock DIR] [--out DIR]
+#	kernel/module/build.sh --dkms DIR
 #
 # --kernel RELEASE	as `uname -r` has it; its headers must be installed. By default
 #			the kernel that runs.
@@ -11,6 +12,7 @@
 #			source of exactly this kernel
 # --stock DIR		where the kernel's own modules are, by default /lib/modules/RELEASE
 # --out DIR		by default build/module/RELEASE
+# --dkms DIR		build nothing: leave there what DKMS needs to do it
 #
 # Leaves DIR/linnos.ko, and DIR/raid/raid1.ko and raid10.ko if all is well with both.
 
@@ -22,9 +24,10 @@ release=$(uname -r)
 out_dir=
 stock_dir=
 with_raid=no
+dkms_dir=
 
 die() { echo "kernel/module/build.sh: $*" >&2; exit 1; }
-usage() { sed -n 's/^#\t\{0,1\}//; 4,16p' "$0" >&2; exit 2; }
+usage() { sed -n 's/^#\t\{0,1\}//; 4,18p' "$0" >&2; exit 2; }
 
 while [ $# -gt 0 ]; do
 	case $1 in
@@ -36,11 +39,32 @@ while [ $# -gt 0 ]; do
 		stock_dir=$2; shift ;;
 	--out)	[ $# -ge 2 ] || usage
 		out_dir=$2; shift ;;
+	--dkms)	[ $# -ge 2 ] || usage
+		dkms_dir=$2; shift ;;
 	--raid)	with_raid=yes ;;
 	*)	usage ;;
 	esac
 	shift
 done
+
+# All that this script takes, as it is here, so that it runs there, too.
+dkms_source() {
+	local version
+
+	version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$kernel_dir/../pyproject.toml")
+	[ -n "$version" ] || die "no version in $kernel_dir/../pyproject.toml"
+	mkdir -p "$dkms_dir"/{module,linnos,patches}
+	cp -r "$kernel_dir"/linnos/{*.[ch],core,include} "$dkms_dir/linnos"
+	cp -r "$kernel_dir"/patches/6.* "$dkms_dir/patches"
+	cp -r "$module_dir"/{Kbuild,*.[ch],build.sh,raid} "$dkms_dir/module"
+	sed "s/@VERSION@/$version/" "$module_dir/dkms.conf" >"$dkms_dir/dkms.conf"
+}
+
+if [ -n "$dkms_dir" ]; then
+	dkms_source
+	exit
+fi
+
 : "${out_dir:=$kernel_dir/../build/module/$release}"
 : "${stock_dir:=/lib/modules/$release}"
 headers=/usr/src/linux-headers-$release

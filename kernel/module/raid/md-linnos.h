@@ -57,3 +57,6 @@ static void linnos_free(struct mddev *mddev, void *priv)
 	mddev->to_remove = &linnos_group;
 	LINNOS_FREE(mddev, priv);
 }
+
+/* Whose it is that is loaded; DKMS replaces a kernel's module by one that differs. */
+MODULE_VERSION("linnos");
