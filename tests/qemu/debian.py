@@ -87,14 +87,14 @@ def debian_kernel(name: str, *, raid: bool = False) -> DebianKernel:
         pytest.skip(f"{unpacked}: no kernel; make {name}")
     release = images[0].name.removeprefix("vmlinuz-")
     if not Path(f"/usr/src/linux-headers-{release}").exists():
-        pytest.skip(f"no headers of {release}; as root: apt-get install linux-headers-{release}")
+        pytest.skip(f"no headers of {release}; make module-debian")
     modules = unpacked / "lib" / "modules" / release
     built = REPOSITORY / "build" / "module" / release
     command = [BUILD, "--kernel", release, "--out", built, "--stock", modules]
     if raid:
         source = "linux-source-" + ".".join(release.split(".")[:2])
         if not Path(f"/usr/src/{source}.tar.xz").exists():
-            pytest.skip(f"no source of {release}; as root: apt-get install {source}")
+            pytest.skip(f"no source of {release}; make module-debian")
         command.append("--raid")
     subprocess.run(command, check=True)
     return DebianKernel(images[0], modules, built)
