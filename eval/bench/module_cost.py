@@ -75,7 +75,8 @@ def module_cost() -> None:
     kernel = debian_kernel.image()
     release = debian_kernel.release(kernel)
     built = ROOT / "build" / "module" / release
-    command = [ROOT / "kernel" / "module" / "build.sh", "--kernel", release, "--out", built]
+    script = str(ROOT / "kernel" / "module" / "build.sh")
+    command = [script, "--kernel", release, "--out", str(built)]
     if subprocess.run(command, check=False).returncode:
         raise BenchError(f"linnos.ko could not be built for {release}")
     cases = _cases(built / "linnos.ko", latency_model())
