@@ -135,6 +135,7 @@ static struct linnos_slot *linnos_count_in(struct blk_linnos *linnos,
 	}
 	slot->rq = rq;
 	linnos_io_begin(&linnos->drive, &slot->io,
+			linnos_region_at(blk_rq_pos(rq)),
 			linnos_pages_of(blk_rq_bytes(rq)), flags, now_ns);
 	return slot;
 }
@@ -466,6 +467,7 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
 /**
  * blk_linnos_ask() - blk_linnos_expect() for one who wants to know more
  * @bdev: the drive, or a part of it, held open by the caller
+ * @sector: where on @bdev the read begins, or %LINNOS_ANYWHERE
  * @bytes: the size of the read
  * @now_ns: the time, the same for all drives that may serve it
  * @look: no read will follow: nothing is promised or counted
@@ -475,15 +477,18 @@ int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
  * Return: what blk_linnos_expect() returns; with @look no BLK_LINNOS_PROBE.
  */
 enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
-					unsigned int bytes, u64 now_ns,
-					bool look,
+					sector_t sector, unsigned int bytes,
+					u64 now_ns, bool look,
 					struct blk_expect_drive *drive)
 {
+	struct gendisk *disk = bdev->bd_disk;
 	enum blk_linnos_expected expected;
 
 	rcu_read_lock();
-	expected = linnos_ask(linnos_of_queue(bdev_get_queue(bdev)), bytes,
-			      now_ns, look, drive);
+	expected = linnos_ask(linnos_of_queue(disk->queue),
+			      test_bit(GD_DEAD, &disk->state),
+			      linnos_region_in(bdev, sector), bytes, now_ns,
+			      look, drive);
 	rcu_read_unlock();
 	return expected;
 }
@@ -491,6 +496,7 @@ enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
 /**
  * blk_linnos_expect() - what would a drive do with a read now?
  * @bdev: the drive, or a part of it, held open by the caller
+ * @sector: where on @bdev the read begins
  * @bytes: the size of the read
  *
  * As in a kernel with LinnOS: of a drive that is not named nothing is known.
@@ -499,8 +505,8 @@ enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
  * Return: see enum blk_linnos_expected.
  */
 enum blk_linnos_expected blk_linnos_expect(struct block_device *bdev,
-					   unsigned int bytes)
+					   sector_t sector, unsigned int bytes)
 {
-	return blk_linnos_ask(bdev, bytes, ktime_get_ns(), false, NULL);
+	return blk_linnos_ask(bdev, sector, bytes, ktime_get_ns(), false, NULL);
 }
 EXPORT_SYMBOL_GPL(blk_linnos_expect);
