@@ -24,7 +24,7 @@ TEST := $(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug and not el
 RUNS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv kernel kernel-debug kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 native replayer liblinnos ublk install-lib install-ublk build deb demo test test-busy \
+.PHONY: help deps venv kernel kernel-debug kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk install-lib install-ublk build deb demo test test-busy \
 	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 test-stock fuzz bench eval report lint clean
 
 help: ## this list
@@ -40,7 +40,8 @@ $(BUILD)/.deps-6.1: debian-packages-6.1.txt
 $(BUILD)/.deps-kernel-deb: debian-packages-kernel-deb.txt
 $(BUILD)/.deps-elasticsearch: debian-packages-elasticsearch.txt
 $(BUILD)/.deps-machine: debian-packages-machine.txt
-$(BUILD)/.deps $(BUILD)/.deps-qemu $(BUILD)/.deps-6.1 $(BUILD)/.deps-kernel-deb $(BUILD)/.deps-elasticsearch $(BUILD)/.deps-machine:
+$(BUILD)/.deps-module: debian-packages-module.txt
+$(BUILD)/.deps $(BUILD)/.deps-qemu $(BUILD)/.deps-6.1 $(BUILD)/.deps-kernel-deb $(BUILD)/.deps-elasticsearch $(BUILD)/.deps-machine $(BUILD)/.deps-module:
 	@mkdir -p $(BUILD)
 	@missing=; for package in $$(sed 's/#.*//' $<); do \
 	  [ "$$(dpkg-query -W -f '$${db:Status-Status}' $$package 2>/dev/null)" = installed ] \
@@ -80,6 +81,16 @@ kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions: kernel-%: $(BUILD)/.deps
 
 kernel-6.1: $(BUILD)/.deps $(BUILD)/.deps-6.1 ## the UML kernel from Debian's Linux 6.1
 	kernel/build.sh um --kver 6.1
+
+# For kernels other than the one that runs: RELEASE=6.12.117+deb12-amd64.
+module: ## the modules for a kernel that is not patched: linnos.ko (RELEASE=: not the one that runs)
+	kernel/module/build.sh $(if $(RELEASE),--kernel $(RELEASE))
+
+module-debian: kernel-debian kernel-debian-6.1 $(BUILD)/.deps-module ## linnos.ko, raid1.ko and raid10.ko for Debian's own kernels, 6.1 and 6.12
+	for unpacked in $(BUILD)/kernel-debian $(BUILD)/kernel-debian-6.1; do \
+	  release=$$(ls $$unpacked/lib/modules) && \
+	  kernel/module/build.sh --kernel $$release --raid --stock $$unpacked/lib/modules/$$release || exit; \
+	done
 
 kernel-deb: $(BUILD)/.deps $(BUILD)/.deps-kernel-deb ## Debian packages of a kernel for a real machine (CONFIG=FILE: not Debian's; long)
 	kernel/build.sh deb $(if $(CONFIG),--config $(CONFIG)) $(if $(KSRC),--ksrc $(KSRC))

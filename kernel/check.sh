@@ -36,6 +36,7 @@ if [ ! -x "$tree/scripts/checkpatch.pl" ]; then
 fi
 
 ours=("$kernel_dir"/linnos/{,core/}*.[ch] "$kernel_dir"/linnos/include/{linux,uapi/linux}/*.h)
+ours+=("$kernel_dir"/module/{,raid/}*.[ch])
 sources=("${ours[@]}" "$kernel_dir"/flashsim/*.[ch])
 
 for f in "${ours[@]}"; do
@@ -48,6 +49,8 @@ done
 ignore=MACRO_ARG_REUSE,MACRO_ARG_PRECEDENCE,FILE_PATH_CHANGES,UNCOMMENTED_DEFINITION
 # The core is compiled outside the kernel, too, and names its types there.
 ignore=$ignore,NEW_TYPEDEFS,PREFER_DEFINED_ATTRIBUTE_MACRO
+# The module is for more than one kernel.
+ignore=$ignore,LINUX_VERSION_CODE,CONSTANT_COMPARISON
 for f in "${sources[@]}"; do
 	perl "$tree/scripts/checkpatch.pl" --no-tree --strict --quiet --terse \
 		--show-types --no-summary --ignore $ignore -f "$f" ||
@@ -59,7 +62,7 @@ perl "$tree/scripts/checkpatch.pl" --no-tree --strict --quiet --terse \
 	-f "$kernel_dir/linnos/include/trace/events/linnos.h" ||
 	complain "the trace event: checkpatch"
 # md's flags are named like that.
-for f in "$kernel_dir"/patches/*/*.patch "$kernel_dir"/patches/lab/*/*.patch; do
+for f in "$kernel_dir"/patches/{,lab/}*/*.patch "$kernel_dir"/module/raid/*.patch; do
 	[ -e "$f" ] || continue
 	# a file that git knows, given by its name, is no patch to checkpatch
 	perl "$tree/scripts/checkpatch.pl" --no-tree --strict --quiet --terse \

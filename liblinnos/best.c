@@ -3,8 +3,12 @@
 #include "best.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/blk-linnos.h>
+#include <stdatomic.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 _Static_assert(LINNOS_REPLICAS_MAX == BLK_EXPECT_DRIVES_MAX, "the kernel is asked for as many");
 
@@ -13,6 +17,34 @@ union question {
 	struct blk_expect ask;
 	char room[BLK_EXPECT_BYTES(LINNOS_REPLICAS_MAX)];
 };
+
+/*
+ * The block devices of a kernel without the patch do not know the question: linnos.ko has a device
+ * that does. It stays open, for it is asked before each read.
+ */
+static int ask_module(struct blk_expect *ask)
+{
+	static atomic_int kept = -1;
+	int fd = atomic_load(&kept), other = -1;
+
+	if (fd < 0) {
+		fd = open("/dev/linnos", O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			return -ENOTTY;
+		if (!atomic_compare_exchange_strong(&kept, &other, fd)) {
+			close(fd);
+			fd = other;
+		}
+	}
+	return ioctl(fd, BLKEXPECT, ask) ? -errno : 0;
+}
+
+static bool is_block_device(int fd)
+{
+	struct stat s;
+
+	return !fstat(fd, &s) && S_ISBLK(s.st_mode);
+}
 
 /* The offset counts with BLK_EXPECT_AT. */
 static int ask_kernel(union question *q, const int *fds, unsigned int n_drives,
@@ -28,7 +60,9 @@ static int ask_kernel(union question *q, const int *fds, unsigned int n_drives,
 			.fd = fds[k],
 			.page = offset_bytes / LINNOS_PAGE_BYTES,
 		};
-	return ioctl(fds[0], BLKEXPECT, &q->ask) ? -errno : 0;
+	if (!ioctl(fds[0], BLKEXPECT, &q->ask))
+		return 0;
+	return errno == ENOTTY && is_block_device(fds[0]) ? ask_module(&q->ask) : -errno;
 }
 
 static uint32_t latency_of(const struct blk_expect_drive *drive)

@@ -143,7 +143,7 @@ def _library() -> ctypes.CDLL:
 
 
 _NO_BEST = {
-    errno.ENOTTY: "this kernel cannot tell; it needs LinnOS (kernel/README.md)",
+    errno.ENOTTY: "this kernel cannot tell; it needs LinnOS, or linnos.ko (kernel/README.md)",
     errno.ENOTBLK: "not all are block devices",
     errno.EBADF: "not all are open for reading",
 }

@@ -20,6 +20,7 @@ from eval.bench import (
     in_kernel,
     kernel,
     linnapp,
+    module_cost,
     off_cost,
     replayer,
     top,
@@ -69,6 +70,9 @@ BENCHMARKS = {
     "two-cores": Benchmark(kernel.two_cores, "kernel/bench/two_cores.c", needs="two free cores"),
     "shared-lines": Benchmark(kernel.shared_lines, "kernel/bench/shared_lines.c"),
     "off-cost": Benchmark(off_cost.off_cost, needs="a kernel without the patch, and builds it"),
+    "module-cost": Benchmark(
+        module_cost.module_cost, needs="`make kernel-debian`, and its headers", when_named=True
+    ),
     "ublk-cost": Benchmark(ublk_cost.ublk_cost, needs="`make kernel-debian`"),
     "replayer": Benchmark(replayer.compare, needs="fio, and root for a loop device"),
     "reader": Benchmark(linnapp.reader, needs="what `make demo` records"),

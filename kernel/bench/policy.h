@@ -10,6 +10,7 @@
 #include "linnos_drive.c"
 #include "linnos_look.c"
 #include "blk-linnos-model.c"
+#include "blk-linnos-expect.c"
 #include "blk-linnos.c"
 
 const struct kobj_type {

@@ -8,7 +8,8 @@
  *
  * Rights: each descriptor must be open for reading, and a security module may object
  * as to a read. Whoever may read a drive can time his reads and see the disk's stat: an
- * answer tells no more of others than that. A question does no more than reads with
+ * answer tells no more of others than that, but in which 64th of the addresses their
+ * reads are, if the model goes by it. A question does no more than reads with
  * the hint could: it has a drive probed by one read at a time.
  *
  * No drive is asked before all descriptors have been checked, so that none is promised
@@ -23,7 +24,6 @@
 #include <linux/security.h>
 #include <linux/uaccess.h>
 
-#include "blk.h"
 #include "blk-linnos.h"
 
 static_assert(BLK_EXPECT_DRIVES_MAX <= BITS_PER_LONG);
@@ -32,9 +32,14 @@ static int linnos_may_ask(struct file *file)
 {
 	if (!file || !(file->f_mode & FMODE_READ))
 		return -EBADF;
-	if (file->f_op != &def_blk_fops)
+	if (!S_ISBLK(file->f_mapping->host->i_mode))
 		return -ENOTBLK;
+#ifdef MODULE
+	/* only when it was opened: this is not for modules to ask */
+	return 0;
+#else
 	return security_file_permission(file, MAY_READ);
+#endif
 }
 
 /* Ask the drives that are held open by @files. Return: which are best. */

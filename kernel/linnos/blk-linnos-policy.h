@@ -17,8 +17,14 @@
 #include <linux/seqlock.h>
 #include <linux/spinlock.h>
 
-#include "blk-rq-qos.h"
+#include "blk-linnos.h"
 #include "linnos_drive.h"
+/* The module for kernels without LinnOS listens to trace points. */
+#ifdef MODULE
+#include "linnos_tap.h"
+#else
+#include "blk-rq-qos.h"
+#endif
 
 enum linnos_mode {
 	LINNOS_OFF,
@@ -128,8 +134,12 @@ struct blk_linnos {
 	seqcount_raw_spinlock_t history_seq; /* of who copies it */
 
 	/* configuration */
+#ifdef MODULE
+	struct linnos_tap tap ____cacheline_aligned_in_smp;
+#else
 	struct rq_qos rqos ____cacheline_aligned_in_smp;
 	bool attached; /* rqos is in the queue's list: it has once been on */
+#endif
 	struct list_head drives; /* see blk-linnos-peers.c */
 	struct blk_linnos __rcu *peers[LINNOS_PEERS_MAX]; /* NULL: none */
 	struct mutex lock; /* mode, stall_us, model, upload */
@@ -144,6 +154,34 @@ static inline bool linnos_is_on(const struct blk_linnos *linnos)
 	return smp_load_acquire(&linnos->mode) != LINNOS_OFF;
 }
 
+/* Neither fast nor slow: there is no model, or one that does not choose. */
+static inline bool linnos_is_unknown(const struct linnos_found *found)
+{
+	return found->reason == LINNOS_NO_MODEL ||
+	       found->reason == LINNOS_NO_CHOICE;
+}
+
+static inline bool linnos_is_slow(const struct linnos_found *found)
+{
+	return found->reason == LINNOS_PREDICTED_SLOW ||
+	       found->reason == LINNOS_STALLED;
+}
+
+/* Of a place on the disk, not on a partition. */
+static inline u8 linnos_region_at(sector_t sector)
+{
+	return linnos_region_of((u64)sector << SECTOR_SHIFT);
+}
+
+/* Of a place on a partition, or of %LINNOS_ANYWHERE. */
+static inline u8 linnos_region_in(const struct block_device *bdev,
+				  sector_t sector)
+{
+	return sector == LINNOS_ANYWHERE ?
+		       LINNOS_REGION_UNKNOWN :
+		       linnos_region_at(bdev->bd_start_sect + sector);
+}
+
 static inline void linnos_count(struct blk_linnos *linnos,
 				enum linnos_stat stat)
 {
@@ -151,15 +189,28 @@ static inline void linnos_count(struct blk_linnos *linnos,
 }
 
 /* blk-linnos.c */
+#ifndef MODULE
 extern const struct rq_qos_ops blk_linnos_ops;
+#endif
+int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode);
+bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns);
+
+/* blk-linnos-expect.c */
 struct blk_linnos *linnos_alloc(struct gendisk *disk);
 void linnos_free(struct blk_linnos *linnos);
 int linnos_alloc_stats(struct blk_linnos *linnos);
 void linnos_forget(struct blk_linnos *linnos);
-int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode);
 void linnos_set_watching(struct blk_linnos *linnos);
 u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat);
-bool linnos_decide(struct blk_linnos *linnos, struct bio *bio, u64 now_ns);
+struct linnos_rules linnos_rules_of(const struct blk_linnos *linnos);
+void linnos_predict_read(struct blk_linnos *linnos, u8 region,
+			 unsigned int bytes, u64 now_ns, bool traced,
+			 struct linnos_found *found);
+enum blk_linnos_expected linnos_expected_us(const struct linnos_found *found,
+					    u32 more_us);
+enum blk_linnos_expected linnos_ask(struct blk_linnos *linnos, bool gone,
+				    u8 region, unsigned int bytes, u64 now_ns,
+				    bool look, struct blk_expect_drive *drive);
 enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
 				       unsigned int bytes, u64 now_ns,
 				       bool look,

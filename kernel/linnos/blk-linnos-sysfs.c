@@ -206,6 +206,7 @@ static struct bin_attribute *linnos_bin_attrs[] = {
 		    .max = (_max), __VA_ARGS__)
 #define STAT(_name, _stat) LINNOS_FILE(_name, 0444, .stat = LINNOS_STAT_##_stat)
 
+/* A module refuses no read: it has no files of refusals. */
 static struct attribute *linnos_attrs[] = {
 	LINNOS_FILE(mode, 0644, .show = mode_show, .store = mode_store),
 	LINNOS_FILE(model_id, 0444, .show = model_id_show),
@@ -215,8 +216,10 @@ static struct attribute *linnos_attrs[] = {
 	/* compared with an atomic_t */
 	NUMBER(probe_after_revokes, INT_MAX),
 	NUMBER(stall_us, U32_MAX, .store = stall_us_store),
+#ifndef MODULE
 	LINNOS_FILE(peers, 0644, .show = linnos_show_peers,
 		    .store = linnos_set_peers),
+#endif
 	NUMBER(failover_us, USEC_PER_SEC),
 	LINNOS_FILE(latency_us_histogram, 0444,
 		    .show = latency_us_histogram_show),
@@ -225,16 +228,18 @@ static struct attribute *linnos_attrs[] = {
 
 static struct attribute *linnos_stat_attrs[] = {
 	STAT(reads, READS),
+#ifndef MODULE
 	STAT(latency_critical, LATENCY_CRITICAL),
 	STAT(admitted, ADMITTED),
 	STAT(revoked, REVOKED),
 	STAT(stalled, STALLED),
 	STAT(kept, KEPT),
 	STAT(expected_gain_us, EXPECTED_GAIN_US),
-	STAT(probes, PROBES),
-	STAT(slow, SLOW),
 	STAT(false_submits, FALSE_SUBMITS),
 	STAT(false_revokes, FALSE_REVOKES),
+#endif
+	STAT(probes, PROBES),
+	STAT(slow, SLOW),
 	STAT(inferences, INFERENCES),
 	STAT(inference_ns, INFERENCE_NS),
 	NULL,

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The kernel's files per drive, ``/sys/block/<disk>/linnos`` (docs/ABI-sysfs-block-linnos).
 
-The only module that touches them. ``LINNAPP_SYSFS`` puts another tree in the place of ``/sys``.
+Or those of linnos.ko, for kernels without the patch, ``/sys/kernel/linnos/<disk>``. The only module
+that touches them. ``LINNAPP_SYSFS`` puts another tree in the place of ``/sys``.
 """
 
 from __future__ import annotations
@@ -58,16 +59,27 @@ class Drive:
     Raises
     ------
     DeviceError
-        If there is no such disk, or its kernel lacks the patch.
+        If there is no such disk, or its kernel lacks the patch, and a module does not observe it.
     """
 
     def __init__(self, device: str) -> None:
         try:
             self.name = _disk_name(device)
-            self._directory = sysfs_root() / "block" / self.name / "linnos"
+            self._disk = sysfs_root() / "block" / self.name
+            self._directory = self._disk / "linnos"
             has_policy = self._directory.is_dir()
+            module = sysfs_root() / "kernel" / "linnos"
+            if not has_policy and (module / self.name).is_dir():
+                self._directory = module / self.name
+                has_policy = True
+            has_module = module.is_dir()
         except OSError as error:
             raise _explained(Path(error.filename or device), error) from error
+        if not has_policy and has_module:
+            raise DeviceError(
+                f"{device}: the module linnos does not observe it: as root, "
+                f"echo {self.name} >{module / 'add'}"
+            )
         if not has_policy:
             raise DeviceError(
                 f"{device}: {self._directory} is missing: this kernel lacks the LinnOS patch "
@@ -90,7 +102,7 @@ class Drive:
     @property
     def device_number(self) -> int:
         """The disk's number, as the kernel keeps it: major << 20 | minor."""
-        major, minor = _numbers(self._directory.parent / "dev", 2, ":")
+        major, minor = _numbers(self._disk / "dev", 2, ":")
         return major << 20 | minor
 
     @property
@@ -235,13 +247,17 @@ class Drive:
         `read_ios`, `read_merges`, `read_sectors`, `read_ms`, the same of writes, `in_flight` and
         `busy_ms`. The times are from request to completion: what a scheduler adds is in them.
         """
-        columns = _numbers(self._directory.parent / "stat", len(_DISK_STAT))
+        columns = _numbers(self._disk / "stat", len(_DISK_STAT))
         return dict(zip(_DISK_STAT, columns, strict=True))
 
     @property
     def pending_pages(self) -> int | None:
         """Pages of 4 KiB that the policy has in flight; None where debugfs cannot be read."""
-        path = sysfs_root() / "kernel/debug/block" / self.name / "rqos/linnos/in_flight"
+        path = sysfs_root() / "kernel/debug"
+        if self._directory.parent == self._disk:
+            path /= f"block/{self.name}/rqos/linnos/in_flight"
+        else:
+            path /= f"linnos/{self.name}/in_flight"
         try:
             counts = re.match(r"(\d+) pages", _text(path))
         except DeviceError:
@@ -350,13 +366,15 @@ def check_has_drives() -> None:
             "those that you mean"
         )
     raise DeviceError(
-        "no disk has LinnOS: this kernel lacks the patch (CONFIG_BLK_LINNOS); boot the patched "
-        "kernel"
+        "no disk has LinnOS: this kernel lacks the patch (CONFIG_BLK_LINNOS), and no module "
+        "observes a disk; boot the patched kernel, or see kernel/module/README.md"
     )
 
 
 def _with_linnos() -> list[str]:
-    return sorted(path.parent.name for path in (sysfs_root() / "block").glob("*/linnos"))
+    patched = (path.parent.name for path in (sysfs_root() / "block").glob("*/linnos"))
+    observed = (path.parent.name for path in (sysfs_root() / "kernel/linnos").glob("*/mode"))
+    return sorted({*patched, *observed})
 
 
 def _is_drive(name: str) -> bool:

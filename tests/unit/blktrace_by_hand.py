@@ -52,6 +52,7 @@ class Request:
     number: int
     sectors: dict[int, Io] = dataclasses.field(default_factory=dict)
     pages: int | None = None  # not counted yet
+    region: int = 0
     pending: int = 0
     counted_ns: int = 0
     issued: bool = False
@@ -74,7 +75,7 @@ class Io:
     pending: int = 0
     hist_pending: list[int] = dataclasses.field(default_factory=lambda: [0] * 4)
     hist_latency_us: list[int] = dataclasses.field(default_factory=lambda: [0] * 4)
-    features: list[int] = dataclasses.field(default_factory=lambda: [0] * 22)
+    features: list[int] = dataclasses.field(default_factory=lambda: [0] * 23)
     latency_ns: int = 0
     completed: bool = False
     error: bool = False
@@ -151,7 +152,7 @@ class Drive:
     def submit(self, now: int, there: range, write: bool) -> None:
         io = Io(now, write, len(there))
         self.ios.append(io)
-        self.look(io, now)
+        self.look(io, there.start, now)
         request = self.new_request(write)
         for at in there:
             self.hold(request, at, io)
@@ -168,7 +169,10 @@ class Drive:
     def pages_in_flight(self, write: bool) -> int:
         return sum(request.pages for request in self.in_flight(write))
 
-    def look(self, io: Io, now: int) -> None:
+    def region_of(self, sector: int) -> int:
+        return sector * self.unit_bytes // 8192 % 64
+
+    def look(self, io: Io, sector: int, now: int) -> None:
         own = self.pages_of(io.left)
         reads, writes = self.pages_in_flight(False), self.pages_in_flight(True)
         io.pending = reads + writes + own
@@ -187,11 +191,14 @@ class Drive:
             age_us = min(CAP, (now - ended.end_ns) // 1000)
             io.features += [min(CAP, ended.latency_us), ended.pending, ended.pages, age_us]
         io.features += [0, 0, 0, CAP] * (4 - len(seen))
+        region = self.region_of(sector)
+        io.features.append(sum(r.region == region for r in self.in_flight(False)))
 
     def count(self, request: Request | None, now: int) -> None:
         if request is None or request.pages is not None:
             return
         request.pages = self.pages_of(len(request.sectors))
+        request.region = self.region_of(min(request.sectors))
         request.pending = self.pages_in_flight(False) + self.pages_in_flight(True)
         request.counted_ns = now
 

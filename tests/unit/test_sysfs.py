@@ -41,6 +41,24 @@ def test_state(tree: Path) -> None:
     assert drive.mode == "observe"
 
 
+def test_files_of_the_module(tree: Path) -> None:
+    kernel = tree.parents[2] / "kernel"
+    shutil.copytree(tree, kernel / "linnos" / "sdc")
+    (kernel / "debug" / "linnos" / "sdc").mkdir(parents=True)
+    (kernel / "debug" / "linnos" / "sdc" / "in_flight").write_text("7 pages, 2 reads\n")
+    (tree.parents[1] / "sdc" / "dev").write_text("8:32\n")
+    (tree.parents[1] / "sdd").mkdir()
+    assert drives() == ["sda", "sdb", "sdc"]
+    drive = Drive("sdc")
+    drive.set_mode("off")
+    assert (kernel / "linnos" / "sdc" / "mode").read_text() == "off"
+    assert drive.device_number == 8 << 20 | 32
+    assert drive.pending_pages == 7
+    assert drive.stats == {"reads": 12, "revoked": 3}
+    with pytest.raises(DeviceError, match="echo sdd >.*/kernel/linnos/add"):
+        Drive("sdd")
+
+
 def test_what_is_no_drive_is_meant_once_it_is_named_or_set_up(
     tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

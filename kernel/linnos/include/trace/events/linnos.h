@@ -43,6 +43,8 @@ TRACE_DEFINE_ENUM(BLK_LINNOS_SLOW);
 		{ BLK_LINNOS_UNKNOWN,		"unknown" },	\
 		{ BLK_LINNOS_SLOW,		"slow" })
 
+/* A module refuses no read, and decides about none. */
+#ifndef MODULE
 /**
  * linnos_decision - a latency-critical read was admitted or refused
  * @dev: the disk
@@ -112,6 +114,8 @@ TRACE_EVENT(linnos_decision,
 			: "")
 );
 
+#endif /* !MODULE */
+
 /**
  * linnos_expected - somebody asked what to expect of a read
  * @dev: the disk
@@ -144,6 +148,7 @@ TRACE_EVENT(linnos_expected,
 		  show_linnos_expected(__entry->expected), __entry->latency_us)
 );
 
+#ifndef MODULE
 /**
  * linnos_peer - a drive on which a read would be slow has asked a peer of it
  * @dev: the disk that decides; its linnos_decision about this read follows
@@ -192,6 +197,8 @@ TRACE_EVENT(linnos_peer,
 				      __get_dynamic_array_len(features) / 4, 4)
 			: "")
 );
+
+#endif /* !MODULE */
 
 #endif /* _TRACE_LINNOS_H */
 

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * LinnOS: what a drive has done, and what to expect of a read there.
+ *
+ * All that does not depend on how one is told of I/O: the policy in the block layer
+ * (blk-linnos.c) and the module that listens to its trace points have it in common.
+ * Whoever feeds it counts requests in and out (linnos_drive.c) and tells of their
+ * end, linnos_done(). Here are the history and its lock, what a model says of a
+ * read, and the answer to one who asks.
+ */
+#include <linux/blk-linnos.h>
+#include <linux/blkdev.h>
+#include <linux/ktime.h>
+#include <linux/slab.h>
+
+#include "blk-linnos-policy.h"
+
+#include <trace/events/linnos.h>
+
+/*
+ * Probe after as long as the short bursts last, or after a hundred refusals where
+ * reads come faster: were every probe slow, one read in a hundred would be, and that
+ * spoils the 99th percentile. So the wait doubles while probes are slow.
+ */
+#define PROBE_AFTER_REVOKES 100
+#define PROBE_AFTER_US (10 * USEC_PER_MSEC)
+
+/* What the paper found a refusal and a second submission to cost. */
+#define FAILOVER_US 15
+
+/* A counter's sum over all CPUs, 0 if the policy has never been on. */
+u64 linnos_stat(struct blk_linnos *linnos, enum linnos_stat stat)
+{
+	/* pairs with linnos_alloc_stats() */
+	struct linnos_stats __percpu *stats = smp_load_acquire(&linnos->stats);
+	u64 sum = 0;
+	int cpu;
+
+	if (!stats)
+		return 0;
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu_ptr(stats, cpu)->count[stat]);
+	return sum;
+}
+
+/* A disk's policy, off and without a model; NULL if there is no memory. */
+struct blk_linnos *linnos_alloc(struct gendisk *disk)
+{
+	struct blk_linnos *linnos = kzalloc(sizeof(*linnos), GFP_KERNEL);
+
+	if (!linnos)
+		return NULL;
+	linnos->disk = disk;
+	linnos->threshold_us = LINNOS_NO_THRESHOLD;
+	linnos->probe_after_us = PROBE_AFTER_US;
+	linnos->probe_after_revokes = PROBE_AFTER_REVOKES;
+	linnos->failover_us = FAILOVER_US;
+	INIT_LIST_HEAD(&linnos->drives);
+	raw_spin_lock_init(&linnos->history_lock);
+	seqcount_raw_spinlock_init(&linnos->history_seq, &linnos->history_lock);
+	mutex_init(&linnos->lock);
+	return linnos;
+}
+
+void linnos_free(struct blk_linnos *linnos)
+{
+	free_percpu(linnos->stats);
+	kvfree(linnos->upload.file);
+	linnos_active_free(rcu_dereference_protected(linnos->model, true));
+	kfree(linnos);
+}
+
+/* Only a policy in use needs counters. @linnos->lock is held. */
+int linnos_alloc_stats(struct blk_linnos *linnos)
+{
+	struct linnos_stats __percpu *stats;
+
+	if (linnos->stats)
+		return 0;
+	stats = alloc_percpu(struct linnos_stats);
+	if (!stats)
+		return -ENOMEM;
+	/* linnos_stat() does not take the lock */
+	smp_store_release(&linnos->stats, stats);
+	return 0;
+}
+
+/*
+ * The history is written by completions, in interrupts of any CPU, under a lock that
+ * is raw because completion may not sleep on PREEMPT_RT either. Decisions copy it by
+ * the sequence count, without writing to the lock's line.
+ */
+static inline void linnos_history_update(struct blk_linnos *linnos,
+					 const struct linnos_ended *ended)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&linnos->history_lock, flags);
+	write_seqcount_begin(&linnos->history_seq);
+	if (ended)
+		linnos_history_add(&linnos->drive.history, ended);
+	else
+		linnos_drive_forget(&linnos->drive, ktime_get_ns());
+	write_seqcount_end(&linnos->history_seq);
+	raw_spin_unlock_irqrestore(&linnos->history_lock, flags);
+}
+
+/* Start with an empty history. */
+void linnos_forget(struct blk_linnos *linnos)
+{
+	linnos_history_update(linnos, NULL);
+}
+
+static void linnos_history_copy(const struct blk_linnos *linnos, u32 size,
+				struct linnos_ended past[LINNOS_HISTORY])
+{
+	unsigned int seq;
+
+	do {
+		seq = read_seqcount_begin(&linnos->history_seq);
+		linnos_history_see(&linnos->drive.history, size, past);
+	} while (read_seqcount_retry(&linnos->history_seq, seq));
+}
+
+struct linnos_rules linnos_rules_of(const struct blk_linnos *linnos)
+{
+	return (struct linnos_rules){
+		.probe_after_us = READ_ONCE(linnos->probe_after_us),
+		.probe_after_refused = READ_ONCE(linnos->probe_after_revokes),
+		.late_us = (u64)READ_ONCE(linnos->threshold_us) +
+			   READ_ONCE(linnos->failover_us),
+	};
+}
+
+/* Reads are in flight, and none has completed for too long. */
+static bool linnos_is_stalled(const struct blk_linnos *linnos, u64 now_ns)
+{
+	u64 stall_ns = (u64)READ_ONCE(linnos->stall_us) * NSEC_PER_USEC;
+	struct linnos_load load;
+	u64 since_ns;
+
+	if (likely(!stall_ns))
+		return false;
+	linnos_see_load(&linnos->drive, &load);
+	if (!load.reads)
+		return false;
+	/* those that were in flight before are as old as the rule */
+	since_ns = linnos_oldest_ns(&linnos->drive.places) ?:
+			   READ_ONCE(linnos->stall_since_ns);
+	since_ns = max(since_ns, READ_ONCE(linnos->drive.history.end_ns));
+	return (s64)(now_ns - since_ns) > (s64)stall_ns;
+}
+
+/* The most that a request has; a test's disk has no queue. */
+static u32 linnos_request_pages_max(const struct blk_linnos *linnos)
+{
+	const struct request_queue *q = linnos->disk->queue;
+
+	return q ? linnos_pages_of((u64)queue_max_sectors(q) << SECTOR_SHIFT) :
+		   LINNOS_IO_PAGES_MAX;
+}
+
+/* Predict a read of so many bytes. Changes nothing. */
+void linnos_predict_read(struct blk_linnos *linnos, u8 region,
+			 unsigned int bytes, u64 now_ns, bool traced,
+			 struct linnos_found *found)
+{
+	u32 most_pages = linnos_request_pages_max(linnos);
+	struct linnos_view *view = &found->view;
+	struct linnos_active_model *active;
+
+	view->now_ns = now_ns;
+	view->pages = linnos_pages_of(bytes);
+	view->size = linnos_size_order(view->pages);
+	linnos_see_load(&linnos->drive, &view->load);
+	view->in_region = linnos_see_region(&linnos->drive, region);
+	linnos_history_copy(linnos, view->size, view->past);
+	found->size = linnos_size_order(min(view->pages, most_pages));
+	found->rules = linnos_rules_of(linnos);
+	found->traced = traced;
+	found->reason = LINNOS_NO_MODEL;
+	found->n_features = 0;
+	found->out[0] = 0;
+	found->out[1] = 0;
+
+	rcu_read_lock();
+	active = rcu_dereference(linnos->model);
+	if (active) {
+		bool slow = linnos_predict(linnos, active, found);
+
+		if (!active->chooses)
+			found->reason = LINNOS_NO_CHOICE;
+		else if (slow)
+			found->reason = LINNOS_PREDICTED_SLOW;
+		else if (linnos_is_stalled(linnos, now_ns))
+			found->reason = LINNOS_STALLED;
+		else
+			found->reason = LINNOS_PREDICTED_FAST;
+	}
+	rcu_read_unlock();
+}
+
+/* What a model of latencies predicts; 0 if there is none. */
+static u32 linnos_predicted_us(const struct linnos_found *found)
+{
+	return found->n_features ? found->out[1] : 0;
+}
+
+/* With @more_us added; a stalled drive is later than all that are not. */
+enum blk_linnos_expected linnos_expected_us(const struct linnos_found *found,
+					    u32 more_us)
+{
+	u32 us = found->reason == LINNOS_STALLED ? BLK_LINNOS_US_MASK :
+						   found->out[1];
+
+	if (us != BLK_LINNOS_US_MASK)
+		us = min_t(u32, us + more_us, BLK_LINNOS_US_MASK - 1);
+	return BLK_LINNOS_US | us |
+	       (linnos_is_slow(found) ? BLK_LINNOS_US_SLOW : 0);
+}
+
+/* What the ioctl tells of a drive; @expected is the answer to the question. */
+static void linnos_fill_answer(const struct blk_linnos *linnos,
+			       const struct linnos_found *found,
+			       enum blk_linnos_expected expected,
+			       struct blk_expect_drive *drive)
+{
+	drive->flags = 0;
+	drive->latency_us = linnos_predicted_us(found);
+	drive->known = BLK_EXPECT_NO_MODEL;
+	if (found->reason == LINNOS_NO_MODEL)
+		return;
+	drive->known = found->n_features ? BLK_EXPECT_LATENCY :
+					   BLK_EXPECT_VERDICT;
+	if (found->reason == LINNOS_NO_CHOICE)
+		drive->flags |= BLK_EXPECT_NO_CHOICE;
+	if (linnos_is_slow(found))
+		drive->flags |= BLK_EXPECT_SLOW;
+	if (found->reason == LINNOS_STALLED)
+		drive->flags |= BLK_EXPECT_STALLED;
+	if (linnos_is_silent(&linnos->drive, &found->rules, found->size,
+			     found->view.now_ns))
+		drive->flags |= BLK_EXPECT_STALE;
+	if (expected == BLK_LINNOS_PROBE)
+		drive->flags |= BLK_EXPECT_PROBE;
+}
+
+/* The answer to one who may send his read: is the drive to be probed with it? */
+static enum blk_linnos_expected
+linnos_answer_sender(struct blk_linnos *linnos,
+		     const struct linnos_found *found)
+{
+	struct linnos_look *look = &linnos->drive.look[found->size];
+	const struct linnos_rules *rules = &found->rules;
+	u64 now_ns = found->view.now_ns;
+	bool slow = linnos_is_slow(found);
+	/* passed over, for it is later than others */
+	bool silent =
+		found->n_features &&
+		linnos_is_silent(&linnos->drive, rules, found->size, now_ns);
+	bool many = rules->probe_after_refused &&
+		    atomic_read(&look->refused) >= rules->probe_after_refused;
+
+	if ((slow || (silent && many)) &&
+	    linnos_look_claim(look, rules,
+			      found->reason == LINNOS_PREDICTED_SLOW, now_ns)) {
+		linnos_count(linnos, LINNOS_STAT_PROBES);
+		return BLK_LINNOS_PROBE;
+	}
+	if (slow || silent)
+		atomic_inc(&look->refused);
+	if (slow)
+		return BLK_LINNOS_SLOW;
+	linnos_look_fast(look);
+	linnos_look_chosen(look, rules, now_ns);
+	return BLK_LINNOS_FAST;
+}
+
+/* linnos_ask() of a policy that is on. */
+enum blk_linnos_expected linnos_expect(struct blk_linnos *linnos, u8 region,
+				       unsigned int bytes, u64 now_ns,
+				       bool look,
+				       struct blk_expect_drive *drive)
+{
+	enum blk_linnos_expected expected = BLK_LINNOS_FAST;
+	struct linnos_found found __uninitialized;
+
+	linnos_predict_read(linnos, region, bytes, now_ns, false, &found);
+	if (linnos_is_unknown(&found))
+		expected = BLK_LINNOS_UNKNOWN;
+	else if (!look)
+		expected = linnos_answer_sender(linnos, &found);
+	else if (linnos_is_slow(&found))
+		expected = BLK_LINNOS_SLOW;
+	trace_linnos_expected(disk_devt(linnos->disk),
+			      linnos_pending(&found.view), expected,
+			      linnos_predicted_us(&found));
+	if (drive)
+		linnos_fill_answer(linnos, &found, expected, drive);
+	if (!found.n_features || expected == BLK_LINNOS_PROBE ||
+	    expected == BLK_LINNOS_UNKNOWN)
+		return expected;
+	return linnos_expected_us(&found,
+				  linnos_crowding_us(found.view.load.reads,
+						     found.overdue_us));
+}
+
+/*
+ * What would a drive do with a read now? @linnos: NULL of a disk that has no policy, as
+ * a stacked driver's; @gone: nobody will ever answer there; @look: no read will follow,
+ * nothing is promised or counted; @drive: is told what is known, unless it is NULL.
+ */
+enum blk_linnos_expected linnos_ask(struct blk_linnos *linnos, bool gone,
+				    u8 region, unsigned int bytes, u64 now_ns,
+				    bool look, struct blk_expect_drive *drive)
+{
+	enum blk_expect_known known = BLK_EXPECT_OFF;
+
+	/* md sees to it itself that it asks no drive that is gone */
+	if (drive && gone)
+		known = BLK_EXPECT_GONE;
+	else if (!linnos)
+		known = BLK_EXPECT_NO_POLICY;
+	else if (linnos_is_on(linnos))
+		return linnos_expect(linnos, region, bytes, now_ns, look,
+				     drive);
+	if (drive) {
+		drive->known = known;
+		drive->flags = 0;
+		drive->latency_us = 0;
+	}
+	return known == BLK_EXPECT_GONE ? BLK_LINNOS_NOT_ASKED :
+					  BLK_LINNOS_UNKNOWN;
+}
+
+/* An I/O is not in flight any more; @now_ns: the time, if it was issued. */
+void linnos_done(struct blk_linnos *linnos, struct linnos_io *io, u64 now_ns)
+{
+	struct linnos_ended ended;
+	struct linnos_rules rules;
+	bool slow;
+
+	if (!linnos_io_end(&linnos->drive, io, now_ns, &ended))
+		return;
+	linnos_history_update(linnos, &ended);
+	slow = ended.latency_us > READ_ONCE(linnos->threshold_us);
+	linnos_count(linnos, LINNOS_STAT_LATENCY +
+				     linnos_latency_bucket(ended.latency_us));
+	if (slow)
+		linnos_count(linnos, LINNOS_STAT_SLOW);
+	if (slow && io->flags & LINNOS_IO_FAST)
+		linnos_count(linnos, LINNOS_STAT_FALSE_SUBMITS);
+	if (READ_ONCE(linnos->mode) != LINNOS_ENFORCE) {
+		/* a probe is no mistake; nor was this one */
+		if (!slow && io->flags & LINNOS_IO_SLOW)
+			linnos_count(linnos, LINNOS_STAT_FALSE_REVOKES);
+		io->flags &= ~LINNOS_IO_SLOW;
+	}
+	rules = linnos_rules_of(linnos);
+	linnos_look_ended(&linnos->drive, &rules, io, &ended);
+}
+
+/*
+ * A model of latencies and the stall rule want to know since when reads are in flight.
+ * @linnos->lock is held.
+ */
+void linnos_set_watching(struct blk_linnos *linnos)
+{
+	struct linnos_active_model *active;
+
+	active = rcu_dereference_protected(linnos->model,
+					   lockdep_is_held(&linnos->lock));
+	WRITE_ONCE(linnos->drive.watching,
+		   linnos->stall_us || (active && active->latency));
+}

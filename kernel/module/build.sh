@@ -1,0 +1,215 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Build the modules for a kernel that is not patched, out of tree.
+#
+#	kernel/module/build.sh [--kernel RELEASE] [--raid] [--stock DIR] [--out DIR]
+#	kernel/module/build.sh --dkms DIR
+#
+# --kernel RELEASE	as `uname -r` has it; its headers must be installed. By default
+#			the kernel that runs.
+# --raid		also raid1.ko and raid10.ko that ask, from Debian's package of the
+#			source of exactly this kernel
+# --stock DIR		where the kernel's own modules are, by default /lib/modules/RELEASE
+# --out DIR		by default build/module/RELEASE
+# --dkms DIR		build nothing: leave there what DKMS needs to do it
+#
+# Leaves DIR/linnos.ko, and DIR/raid/raid1.ko and raid10.ko if all is well with both.
+
+set -euo pipefail
+
+module_dir=$(cd "$(dirname "$0")" && pwd)
+kernel_dir=$module_dir/..
+release=$(uname -r)
+out_dir=
+stock_dir=
+with_raid=no
+dkms_dir=
+
+die() { echo "kernel/module/build.sh: $*" >&2; exit 1; }
+usage() { sed -n 's/^#\t\{0,1\}//; 4,18p' "$0" >&2; exit 2; }
+
+while [ $# -gt 0 ]; do
+	case $1 in
+	--kernel)
+		[ $# -ge 2 ] || usage
+		release=$2; shift ;;
+	--stock)
+		[ $# -ge 2 ] || usage
+		stock_dir=$2; shift ;;
+	--out)	[ $# -ge 2 ] || usage
+		out_dir=$2; shift ;;
+	--dkms)	[ $# -ge 2 ] || usage
+		dkms_dir=$2; shift ;;
+	--raid)	with_raid=yes ;;
+	*)	usage ;;
+	esac
+	shift
+done
+
+# All that this script takes, as it is here, so that it runs there, too.
+dkms_source() {
+	local version
+
+	version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$kernel_dir/../pyproject.toml")
+	[ -n "$version" ] || die "no version in $kernel_dir/../pyproject.toml"
+	mkdir -p "$dkms_dir"/{module,linnos,patches}
+	cp -r "$kernel_dir"/linnos/{*.[ch],core,include} "$dkms_dir/linnos"
+	cp -r "$kernel_dir"/patches/6.* "$dkms_dir/patches"
+	cp -r "$module_dir"/{Kbuild,*.[ch],build.sh,raid} "$dkms_dir/module"
+	sed "s/@VERSION@/$version/" "$module_dir/dkms.conf" >"$dkms_dir/dkms.conf"
+}
+
+if [ -n "$dkms_dir" ]; then
+	dkms_source
+	exit
+fi
+
+: "${out_dir:=$kernel_dir/../build/module/$release}"
+: "${stock_dir:=/lib/modules/$release}"
+headers=/usr/src/linux-headers-$release
+[ -e "$headers/Makefile" ] || headers=/lib/modules/$release/build
+[ -e "$headers/Makefile" ] ||
+	die "no headers of $release; as root: apt-get install linux-headers-$release"
+mkdir -p "$out_dir"
+out_dir=$(cd "$out_dir" && pwd)
+
+# Keep the time of a file that has not changed, and so what was made from it.
+copy_in() {
+	local to=$out_dir/$2
+
+	cmp -s "$1" "$to" && return
+	mkdir -p "${to%/*}"
+	cp "$1" "$to"
+}
+
+copy_sources() {
+	local f
+
+	for f in "$module_dir"/{Kbuild,*.[ch]}; do
+		copy_in "$f" "${f##*/}"
+	done
+	for f in "$kernel_dir"/linnos/{blk-linnos{-expect,-ioctl,-model,-sysfs}.c,blk-linnos{,-policy}.h,core/*.[ch]}; do
+		copy_in "$f" "${f#"$kernel_dir"/linnos/}"
+	done
+	for f in linux/blk-linnos.h trace/events/linnos.h uapi/linux/blk-linnos.h; do
+		copy_in "$kernel_dir/linnos/include/$f" "include/$f"
+	done
+	# what our files use of newer kernels
+	[ -e "$(readlink -f "$headers")/include/linux/unaligned.h" ] ||
+		[ -e "${headers%-*}-common/include/linux/unaligned.h" ] ||
+		copy_in "$kernel_dir/patches/6.1/compat/include/linux/unaligned.h" \
+			include/linux/unaligned.h
+}
+
+# What it says matters only if it fails.
+quietly() {
+	"$@" >"$out_dir/log" 2>&1 || {
+		cat "$out_dir/log" >&2
+		return 1
+	}
+}
+
+# --- raid1 and raid10 ---------------------------------------------------------
+
+# The patches that they need, and the source that these are for: 6.12, 6.1.
+series_of() {
+	local version
+
+	version=$(echo "$release" | sed -n 's/^\([0-9]*\.[0-9]*\)\..*/\1/p')
+	[ -e "$kernel_dir/patches/$version" ] ||
+		die "there is no patch of raid1 and raid10 for Linux ${version:-$release}"
+	echo "$version"
+}
+
+installed_version() {
+	dpkg-query -W -f '${db:Status-Status} ${Version}' "$1" 2>/dev/null |
+		sed -n 's/^installed //p'
+}
+
+# A point release may change what is patched, or what it shares with md-mod.
+check_versions() {
+	local of_headers of_source
+
+	of_headers=$(installed_version "linux-headers-$release")
+	of_source=$(installed_version "linux-source-$1")
+	[ -n "$of_headers" ] ||
+		die "linux-headers-$release is not installed as a Debian package: raid1 and raid10 are not built"
+	[ "$of_headers" = "$of_source" ] ||
+		die "raid1 and raid10 are not built: linux-headers-$release is $of_headers, linux-source-$1 is" \
+			"${of_source:-not installed}; as root: apt-get install linux-source-$1=$of_headers"
+}
+
+# Of a patch only what changes these files, whole.
+hunks_of() {
+	awk '/^diff --git / { wanted = $4 ~ "^b/drivers/md/(md\\.h|raid1\\.c|raid10\\.c|raid1-10\\.c)$" }
+		wanted' "$1"
+}
+
+unpack_raid() {
+	local version=$1 tarball=/usr/src/linux-source-$1.tar.xz new=$out_dir/raid.new f id
+
+	# unpacked before, and nothing has changed since
+	id=$(stat -L -c '%s %Y' "$tarball" &&
+		cat "$kernel_dir/patches/$version"/*-md-raid*.patch "$module_dir"/raid/* | sha256sum)
+	[ ! -e "$out_dir/raid/.source" ] || [ "$(cat "$out_dir/raid/.source")" != "$id" ] || return 0
+	rm -rf "$new"
+	mkdir -p "$new"
+	tar -C "$new" --strip-components=1 -xJf "$tarball" "linux-source-$version/drivers/md" ||
+		die "$tarball holds no drivers/md"
+	for f in "$kernel_dir/patches/$version"/*-md-raid*.patch "$module_dir"/raid/*.patch; do
+		hunks_of "$f" | patch -d "$new" -p1 -f -s -F0 --no-backup-if-mismatch >"$new.log" || {
+			cat "$new.log" >&2
+			die "raid1 and raid10 are not built: ${f##*/} does not apply to $tarball without fuzz"
+		}
+	done
+	rm -rf "$out_dir/raid" "$new.log"
+	mkdir "$out_dir/raid"
+	cp "$new"/drivers/md/{*.h,md*.c,raid1.c,raid10.c,raid1-10.c} "$module_dir"/raid/{Kbuild,*.h} \
+		"$out_dir/raid"
+	grep '^md-mod-y' "$new/drivers/md/Makefile" >>"$out_dir/raid/Kbuild"
+	echo "$id" >"$out_dir/raid/.source"
+	rm -rf "$new"
+}
+
+# imports FILE: the names that a module takes from others, with their versions
+imports() {
+	modprobe --dump-modversions "$1" | sort
+}
+
+# Each symbol that the kernel's own module takes must be taken by ours, in the same version. Of
+# md-mod's we have made them ourselves, from the headers that raid1 and raid10 are compiled with:
+# if they are the same, so are the structures. Others than LinnOS's must be the kernel's.
+check_symbols() {
+	local name=$1 stock missing
+
+	stock=$(find "$stock_dir/kernel/drivers/md" -name "$name.ko*" 2>/dev/null | head -n 1)
+	[ -n "$stock" ] ||
+		die "raid1 and raid10 are not built: $stock_dir has no $name.ko to compare with; linux-image-$release has"
+	missing=$(comm -23 <(imports "$stock") <(imports "$out_dir/raid/$name.ko"))
+	[ -z "$missing" ] ||
+		die "raid1 and raid10 are not built: $name.ko of this source and $stock are of different kernels:" \
+			"$(echo "$missing" | awk '{ print $2 }' | paste -sd ' ')"
+}
+
+build_raid() {
+	local version name
+
+	version=$(series_of)
+	check_versions "$version"
+	unpack_raid "$version"
+	quietly make -s -C "$headers" M="$out_dir/raid" \
+		KBUILD_EXTRA_SYMBOLS="$out_dir/Module.symvers" modules || die "raid1 and raid10 do not compile"
+	for name in raid1 raid10; do
+		check_symbols $name
+	done
+	rm "$out_dir/raid/md-mod.ko"
+}
+
+exec 9>"$out_dir/.lock"
+flock 9
+copy_sources
+quietly make -s -C "$headers" M="$out_dir" modules || die "linnos.ko does not compile"
+if [ $with_raid = yes ]; then
+	(build_raid) || { rm -rf "$out_dir/raid"; exit 1; }
+fi

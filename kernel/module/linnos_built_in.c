@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * LinnOS as a module, built for a kernel that has it: all that it does there is to
+ * say so.
+ */
+#define pr_fmt(fmt) "linnos: " fmt
+
+#include <linux/module.h>
+
+static int __init linnos_init(void)
+{
+	pr_err("this kernel has LinnOS in its block layer, see /sys/block/<disk>/linnos: the module is for kernels without it\n");
+	return -EEXIST;
+}
+module_init(linnos_init);
+
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("LinnOS, which this kernel has");

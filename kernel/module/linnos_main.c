@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * LinnOS as a module: which drives, and who is told.
+ *
+ *	/sys/kernel/linnos/add		a disk's name: observe it
+ *	/sys/kernel/linnos/remove	not any more
+ *	/sys/kernel/linnos/<disk>/	as /sys/block/<disk>/linnos of a kernel with LinnOS,
+ *					without the files that are about refusals
+ *	/dev/linnos			BLKEXPECT, which a stock kernel's block devices do not know
+ *	/sys/kernel/debug/linnos/<disk>/in_flight
+ *
+ * How drives are observed is in linnos_tap.c. What is known of one, its model, the
+ * files and the ioctl are those of block/linnos/ in a kernel with LinnOS, the same
+ * sources.
+ *
+ * A drive that is named is held: its struct gendisk, and the module of its driver.
+ * Not open, so that nothing that wants it for itself is in the way. A disk that is
+ * removed all the same is noticed within seconds and given back; should it return, it
+ * has to be named again.
+ */
+#define pr_fmt(fmt) "linnos: " fmt
+
+#include <linux/blk-linnos.h>
+#include <linux/blk-mq.h>
+#include <linux/blkdev.h>
+#include <linux/compat.h>
+#include <linux/debugfs.h>
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/seq_file.h>
+#include <linux/slab.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+#include <linux/workqueue.h>
+
+#include "blk-linnos.h"
+#include "blk-linnos-policy.h"
+#include "linnos_versions.h"
+
+#define CREATE_TRACE_POINTS
+#include <trace/events/linnos.h>
+
+/* How often it is looked whether a disk has gone, or its queue has grown. */
+#define LINNOS_LOOK_AFTER (2 * HZ)
+
+static DEFINE_MUTEX(linnos_drives_lock);
+static LIST_HEAD(linnos_drives);
+static struct kobject *linnos_kobj;
+static struct dentry *linnos_debugfs;
+
+static void linnos_look_after(struct work_struct *work);
+static DECLARE_DELAYED_WORK(linnos_look_work, linnos_look_after);
+
+static char *drives;
+module_param(drives, charp, 0444);
+MODULE_PARM_DESC(drives, "names of disks to observe, commas between them");
+
+static struct blk_linnos *linnos_drive_called(const char *name)
+{
+	struct blk_linnos *linnos;
+
+	list_for_each_entry(linnos, &linnos_drives, drives)
+		if (!strcmp(linnos->disk->disk_name, name))
+			return linnos;
+	return NULL;
+}
+
+static bool linnos_is_gone(const struct blk_linnos *linnos)
+{
+	return test_bit(GD_DEAD, &linnos->disk->state);
+}
+
+static int in_flight_show(struct seq_file *m, void *unused)
+{
+	struct blk_linnos *linnos = m->private;
+	struct linnos_load load;
+
+	linnos_see_load(&linnos->drive, &load);
+	seq_printf(m, "%u pages, %u reads\n",
+		   load.read_pages + load.write_pages, load.reads);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(in_flight);
+
+static int missed_show(struct seq_file *m, void *unused)
+{
+	struct blk_linnos *linnos = m->private;
+
+	seq_printf(m, "%u\n", atomic_read(&linnos->tap.missed));
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(missed);
+
+/* To have them held while they are looked at, and given back. */
+static int linnos_hold_disk(struct gendisk *disk)
+{
+	if (!queue_is_mq(disk->queue)) {
+		pr_warn("%s: not a drive with requests: name those that it is made of\n",
+			disk->disk_name);
+		return -EINVAL;
+	}
+	if (!try_module_get(disk->fops->owner))
+		return -ENODEV;
+	get_device(disk_to_dev(disk));
+	return 0;
+}
+
+static void linnos_give_disk_back(struct gendisk *disk)
+{
+	struct module *owner = disk->fops->owner;
+
+	put_device(disk_to_dev(disk));
+	module_put(owner);
+}
+
+/* The disk called so, held, or an error. */
+static struct gendisk *linnos_find_disk(const char *name)
+{
+	struct block_device *bdev;
+	struct gendisk *disk;
+	linnos_opened_t opened;
+	char *path;
+	int ret;
+
+	if (strchr(name, '/'))
+		return ERR_PTR(-EINVAL);
+	path = kasprintf(GFP_KERNEL, "/dev/%s", name);
+	if (!path)
+		return ERR_PTR(-ENOMEM);
+	/* subsystems' names have a slash where sysfs has this */
+	strreplace(path, '!', '/');
+	bdev = linnos_open(path, &opened);
+	kfree(path);
+	if (IS_ERR(bdev))
+		return ERR_CAST(bdev);
+	disk = bdev->bd_disk;
+	if (bdev_is_partition(bdev)) {
+		pr_warn("%s: a partition; name the disk, %s\n", name,
+			disk->disk_name);
+		ret = -EINVAL;
+	} else if (strcmp(disk->disk_name, name)) {
+		pr_warn("%s: the name of the disk is %s\n", name,
+			disk->disk_name);
+		ret = -EINVAL;
+	} else {
+		ret = linnos_hold_disk(disk);
+	}
+	linnos_close(opened);
+	return ret ? ERR_PTR(ret) : disk;
+}
+
+/* Context: linnos_drives_lock held. */
+static void linnos_remove_drive(struct blk_linnos *linnos)
+{
+	struct gendisk *disk = linnos->disk;
+
+	/* nobody can switch it on again */
+	kobject_del(&linnos->kobj);
+	debugfs_remove(linnos->tap.debugfs);
+	mutex_lock(&linnos->lock);
+	linnos_set_mode(linnos, LINNOS_OFF);
+	mutex_unlock(&linnos->lock);
+	list_del(&linnos->drives);
+	linnos_tap_end(linnos);
+	kobject_put(&linnos->kobj);
+	linnos_give_disk_back(disk);
+}
+
+static int linnos_add_disk(struct gendisk *disk)
+{
+	struct blk_linnos *linnos = linnos_alloc(disk);
+	int ret;
+
+	if (!linnos)
+		return -ENOMEM;
+	ret = linnos_tap_begin(linnos);
+	if (ret) {
+		linnos_free(linnos);
+		return ret;
+	}
+	ret = kobject_init_and_add(&linnos->kobj, &linnos_ktype, linnos_kobj,
+				   "%s", disk->disk_name);
+	if (ret) {
+		linnos_tap_end(linnos);
+		kobject_put(&linnos->kobj);
+		return ret;
+	}
+	list_add_tail(&linnos->drives, &linnos_drives);
+	linnos->tap.debugfs =
+		debugfs_create_dir(disk->disk_name, linnos_debugfs);
+	debugfs_create_file("in_flight", 0400, linnos->tap.debugfs, linnos,
+			    &in_flight_fops);
+	debugfs_create_file("missed", 0400, linnos->tap.debugfs, linnos,
+			    &missed_fops);
+	schedule_delayed_work(&linnos_look_work, LINNOS_LOOK_AFTER);
+	return 0;
+}
+
+static int linnos_add_drive(const char *name)
+{
+	struct blk_linnos *linnos;
+	struct gendisk *disk;
+	int ret = -EEXIST;
+
+	disk = linnos_find_disk(name);
+	if (IS_ERR(disk))
+		return PTR_ERR(disk);
+	mutex_lock(&linnos_drives_lock);
+	linnos = linnos_drive_called(name);
+	/* another that had the name before */
+	if (linnos && linnos->disk != disk) {
+		linnos_remove_drive(linnos);
+		linnos = NULL;
+	}
+	if (!linnos)
+		ret = linnos_add_disk(disk);
+	mutex_unlock(&linnos_drives_lock);
+	if (ret)
+		linnos_give_disk_back(disk);
+	return ret;
+}
+
+/* Of a disk that has gone, give all back; of a queue that has grown, observe all. */
+static void linnos_look_after(struct work_struct *work)
+{
+	struct blk_linnos *linnos, *next;
+
+	mutex_lock(&linnos_drives_lock);
+	list_for_each_entry_safe(linnos, next, &linnos_drives, drives) {
+		if (linnos_is_gone(linnos)) {
+			pr_notice("%s has gone\n", linnos->disk->disk_name);
+			linnos_remove_drive(linnos);
+		} else if (atomic_read(&linnos->tap.missed)) {
+			mutex_lock(&linnos->lock);
+			linnos_tap_fit(linnos);
+			mutex_unlock(&linnos->lock);
+		}
+	}
+	if (!list_empty(&linnos_drives))
+		schedule_delayed_work(&linnos_look_work, LINNOS_LOOK_AFTER);
+	mutex_unlock(&linnos_drives_lock);
+}
+
+/* A line's worth of a file that is written: a name. */
+static int linnos_name_of(const char *page, char name[DISK_NAME_LEN])
+{
+	if (strscpy(name, skip_spaces(page), DISK_NAME_LEN) < 0)
+		return -ENAMETOOLONG;
+	strim(name);
+	return *name ? 0 : -EINVAL;
+}
+
+static ssize_t add_store(struct kobject *kobj, struct kobj_attribute *attr,
+			 const char *page, size_t bytes)
+{
+	char name[DISK_NAME_LEN];
+
+	return linnos_name_of(page, name) ?: linnos_add_drive(name) ?: bytes;
+}
+
+static ssize_t remove_store(struct kobject *kobj, struct kobj_attribute *attr,
+			    const char *page, size_t bytes)
+{
+	struct blk_linnos *linnos;
+	char name[DISK_NAME_LEN];
+	int ret = linnos_name_of(page, name);
+
+	if (ret)
+		return ret;
+	mutex_lock(&linnos_drives_lock);
+	linnos = linnos_drive_called(name);
+	if (linnos)
+		linnos_remove_drive(linnos);
+	mutex_unlock(&linnos_drives_lock);
+	return linnos ? bytes : -ENODEV;
+}
+
+static struct kobj_attribute add_attr = __ATTR_WO(add);
+static struct kobj_attribute remove_attr = __ATTR_WO(remove);
+
+static const struct attribute *const linnos_attrs[] = {
+	&add_attr.attr,
+	&remove_attr.attr,
+	NULL,
+};
+
+static long linnos_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	if (cmd != BLKEXPECT)
+		return -ENOTTY;
+	return blk_linnos_ioctl(file->f_mode & FMODE_READ, (void __user *)arg);
+}
+
+static const struct file_operations linnos_fops = {
+	.owner = THIS_MODULE,
+	.unlocked_ioctl = linnos_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.llseek = noop_llseek,
+};
+
+/* Anybody may open it: what is asked about are descriptors, open for reading. */
+static struct miscdevice linnos_misc = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "linnos",
+	.mode = 0666,
+	.fops = &linnos_fops,
+};
+
+/* One that is not there keeps nobody from the others. */
+static void linnos_add_named(char *names)
+{
+	char *name;
+	int ret;
+
+	while ((name = strsep(&names, ","))) {
+		if (!*name)
+			continue;
+		ret = linnos_add_drive(name);
+		if (ret)
+			pr_warn("%s: not observed: error %d\n", name, ret);
+	}
+}
+
+static void linnos_remove_all(void)
+{
+	struct blk_linnos *linnos, *next;
+
+	mutex_lock(&linnos_drives_lock);
+	list_for_each_entry_safe(linnos, next, &linnos_drives, drives)
+		linnos_remove_drive(linnos);
+	mutex_unlock(&linnos_drives_lock);
+	cancel_delayed_work_sync(&linnos_look_work);
+}
+
+static int __init linnos_init(void)
+{
+	int ret = linnos_tap_find_points();
+
+	if (ret)
+		return ret;
+	linnos_kobj = kobject_create_and_add("linnos", kernel_kobj);
+	if (!linnos_kobj)
+		return -ENOMEM;
+	linnos_debugfs = debugfs_create_dir("linnos", NULL);
+	ret = misc_register(&linnos_misc);
+	if (ret)
+		goto out_kobj;
+	ret = sysfs_create_files(linnos_kobj, linnos_attrs);
+	if (ret)
+		goto out_misc;
+	if (drives) {
+		char *names = kstrdup(drives, GFP_KERNEL);
+
+		if (names)
+			linnos_add_named(names);
+		kfree(names);
+	}
+	return 0;
+out_misc:
+	misc_deregister(&linnos_misc);
+out_kobj:
+	debugfs_remove(linnos_debugfs);
+	kobject_put(linnos_kobj);
+	return ret;
+}
+module_init(linnos_init);
+
+static void __exit linnos_exit(void)
+{
+	/* nobody adds a drive any more */
+	sysfs_remove_files(linnos_kobj, linnos_attrs);
+	misc_deregister(&linnos_misc);
+	linnos_remove_all();
+	debugfs_remove(linnos_debugfs);
+	kobject_put(linnos_kobj);
+	/* models are freed after a grace period */
+	rcu_barrier();
+}
+module_exit(linnos_exit);
+
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("LinnOS: which of several drives should serve a read");

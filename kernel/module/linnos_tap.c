@@ -1,0 +1,512 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * LinnOS as a module: told of I/O by the block layer's trace points.
+ *
+ * A kernel that is not patched calls nobody when a request starts, is issued and
+ * ends, but whoever listens to its trace points, which a module can find by name:
+ *
+ *	block_io_start ──► block_rq_issue ──► block_rq_complete
+ *	  in flight          the drive's         answered, in the history
+ *	                     time begins
+ *
+ * Before Linux 6.5 there is no block_io_start. A request is in flight there from
+ * block_rq_insert on, or, if it does not wait in a scheduler, from its issue.
+ *
+ * Merged. Bios that are merged into a request are seen when it is issued: it has
+ * grown. Two requests that are merged, block_rq_merge, end one of them.
+ *
+ * Requests have no room for what is remembered of each. It is in a table of the
+ * drive, at the request's place among all that its queue may have: hardware queue
+ * and tag. Nobody else has the place as long as the request has it, so that no
+ * lock is needed, and nothing is allocated for an I/O.
+ *
+ * The ends of some requests are not told: one that fails before it is sent, or that a
+ * stacked driver takes back. So a place may be found taken by a request that has
+ * long gone; it is counted out then.
+ *
+ * Told of all I/O of all disks, as soon as one drive is named: a look into a small
+ * hash tells whether it is one of ours. As long as none is, nobody listens.
+ */
+#define pr_fmt(fmt) "linnos: " fmt
+
+#include <linux/blk-mq.h>
+#include <linux/blkdev.h>
+#include <linux/delay.h>
+#include <linux/hashtable.h>
+#include <linux/ktime.h>
+#include <linux/mm.h>
+#include <linux/string.h>
+#include <linux/tracepoint.h>
+
+#include <trace/events/block.h>
+
+#include "blk-linnos.h"
+#include "blk-linnos-policy.h"
+#include "linnos_versions.h"
+
+/* The drives, by queue. Written under linnos_drives_lock, read under RCU. */
+static DEFINE_HASHTABLE(linnos_by_queue, 6);
+static unsigned int linnos_n_drives;
+
+static struct blk_linnos *linnos_of_queue(const struct request_queue *q)
+{
+	struct blk_linnos *linnos;
+
+	hash_for_each_possible_rcu(linnos_by_queue, linnos, tap.by_queue,
+				   (unsigned long)q)
+		if (linnos->tap.queue == q)
+			return linnos;
+	return NULL;
+}
+
+/* Reads and writes with data are a drive's load. */
+static bool linnos_rq_counts(const struct request *rq)
+{
+	if (!blk_rq_bytes(rq))
+		return false;
+	switch (req_op(rq)) {
+	case REQ_OP_READ:
+	case REQ_OP_WRITE:
+	case REQ_OP_ZONE_APPEND:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* A request has a scheduler's tag, or, without a scheduler, the driver's. */
+static unsigned int linnos_tag_of(const struct request *rq)
+{
+	return rq->internal_tag >= 0 ? rq->internal_tag : rq->tag;
+}
+
+/* The place of a request, or NULL if the queue has grown. */
+static struct linnos_slot *linnos_slot_of(const struct blk_linnos *linnos,
+					  const struct request *rq)
+{
+	struct linnos_slots *slots = rcu_dereference(linnos->tap.slots);
+	unsigned int tag = linnos_tag_of(rq);
+
+	if (!slots || rq->mq_hctx->queue_num >= slots->n_queues ||
+	    tag >= slots->depth)
+		return NULL;
+	return &slots->at[rq->mq_hctx->queue_num * slots->depth + tag];
+}
+
+/* Where a request is counted, or NULL if it is not. */
+static struct linnos_slot *linnos_counted(const struct blk_linnos *linnos,
+					  const struct request *rq)
+{
+	struct linnos_slot *slot = linnos_slot_of(linnos, rq);
+
+	if (!slot || slot->rq != rq || !(slot->io.flags & LINNOS_IO_COUNTED))
+		return NULL;
+	return slot;
+}
+
+/* Nobody knows how it ended, or it is a part of another now. */
+static void linnos_count_out(struct blk_linnos *linnos,
+			     struct linnos_slot *slot)
+{
+	struct linnos_io nobody = {};
+
+	linnos_io_join(&linnos->drive, &nobody, &slot->io);
+}
+
+static struct linnos_slot *linnos_count_in(struct blk_linnos *linnos,
+					   const struct request *rq)
+{
+	struct linnos_slot *slot = linnos_slot_of(linnos, rq);
+	u64 now_ns = 0;
+	u8 flags = 0;
+
+	if (unlikely(!slot)) {
+		atomic_inc(&linnos->tap.missed);
+		return NULL;
+	}
+	/* the end of the last one that was here has not been told */
+	if (unlikely(slot->io.flags & LINNOS_IO_COUNTED))
+		linnos_count_out(linnos, slot);
+	if (req_op(rq) == REQ_OP_READ) {
+		flags = LINNOS_IO_READ;
+		linnos_count(linnos, LINNOS_STAT_READS);
+		if (READ_ONCE(linnos->drive.watching))
+			now_ns = ktime_get_ns();
+	}
+	slot->rq = rq;
+	linnos_io_begin(&linnos->drive, &slot->io,
+			linnos_region_at(blk_rq_pos(rq)),
+			linnos_pages_of(blk_rq_bytes(rq)), flags, now_ns);
+	return slot;
+}
+
+static void linnos_grow(struct blk_linnos *linnos, struct linnos_slot *slot,
+			const struct request *rq)
+{
+	u32 pages = linnos_pages_of(blk_rq_bytes(rq));
+
+	if (unlikely(pages > slot->io.pages))
+		linnos_io_grow(&linnos->drive, &slot->io,
+			       pages - slot->io.pages);
+}
+
+/* Of a request that is ours; called under RCU. */
+static void linnos_start(struct blk_linnos *linnos, const struct request *rq)
+{
+	struct linnos_slot *slot;
+
+	/* without block_io_start: it was there before, and is put back */
+	slot = LINNOS_HAS_IO_START ? NULL : linnos_counted(linnos, rq);
+	if (slot && !slot->io.issued_ns)
+		linnos_grow(linnos, slot, rq);
+	else if (!slot && linnos_is_on(linnos) && linnos_rq_counts(rq))
+		linnos_count_in(linnos, rq);
+}
+
+/* block_io_start: a bio has got a request. Before 6.5, block_rq_insert. */
+static void linnos_on_start(void *data, struct request *rq)
+{
+	struct blk_linnos *linnos;
+
+	rcu_read_lock();
+	linnos = linnos_of_queue(rq->q);
+	if (linnos)
+		linnos_start(linnos, rq);
+	rcu_read_unlock();
+}
+
+/* block_rq_issue: the drive is given a request, perhaps again. */
+static void linnos_on_issue(void *data, struct request *rq)
+{
+	struct blk_linnos *linnos;
+	struct linnos_slot *slot;
+
+	rcu_read_lock();
+	linnos = linnos_of_queue(rq->q);
+	if (!linnos)
+		goto out;
+	if (!LINNOS_HAS_IO_START)
+		linnos_start(linnos, rq);
+	slot = linnos_counted(linnos, rq);
+	if (!slot)
+		goto out;
+	if (!slot->io.issued_ns)
+		linnos_grow(linnos, slot, rq);
+	if (slot->io.flags & LINNOS_IO_READ)
+		linnos_io_issue(&slot->io, ktime_get_ns());
+out:
+	rcu_read_unlock();
+}
+
+/* block_rq_merge: it has been added to another, which is larger when issued. */
+static void linnos_on_merge(void *data, struct request *rq)
+{
+	struct blk_linnos *linnos;
+	struct linnos_slot *slot;
+
+	rcu_read_lock();
+	linnos = linnos_of_queue(rq->q);
+	slot = linnos ? linnos_counted(linnos, rq) : NULL;
+	if (slot)
+		linnos_count_out(linnos, slot);
+	rcu_read_unlock();
+}
+
+/*
+ * block_rq_complete: the drive has answered a request, or a part of it. The last
+ * answer counts: SCSI ends what is good of a read that failed first, and that may be no
+ * byte at all. A request whose bios a multipath driver has taken away gets none.
+ */
+static void linnos_on_complete(void *data, struct request *rq,
+			       blk_status_t error, unsigned int bytes)
+{
+	struct blk_linnos *linnos;
+	struct linnos_slot *slot;
+	struct linnos_io *io;
+
+	rcu_read_lock();
+	linnos = linnos_of_queue(rq->q);
+	slot = linnos ? linnos_counted(linnos, rq) : NULL;
+	if (!slot)
+		goto out;
+	io = &slot->io;
+	if (rq->bio && !error)
+		io->flags |= LINNOS_IO_ANSWERED;
+	else if (rq->bio)
+		io->flags &= ~LINNOS_IO_ANSWERED;
+	if (bytes >= blk_rq_bytes(rq))
+		linnos_done(linnos, io, io->issued_ns ? ktime_get_ns() : 0);
+out:
+	rcu_read_unlock();
+}
+
+struct linnos_point {
+	const char *name;
+	void *called;
+	struct tracepoint *point;
+};
+
+static struct linnos_point linnos_points[] = {
+	{ LINNOS_HAS_IO_START ? "block_io_start" : "block_rq_insert",
+	  linnos_on_start },
+	{ "block_rq_issue", linnos_on_issue },
+	{ "block_rq_merge", linnos_on_merge },
+	{ "block_rq_complete", linnos_on_complete },
+};
+
+/* They are called as void pointers: here the compiler sees what with. */
+static void __maybe_unused linnos_check_points(void)
+{
+#if LINNOS_HAS_IO_START
+	check_trace_callback_type_block_io_start(linnos_on_start);
+#else
+	check_trace_callback_type_block_rq_insert(linnos_on_start);
+#endif
+	check_trace_callback_type_block_rq_issue(linnos_on_issue);
+	check_trace_callback_type_block_rq_merge(linnos_on_merge);
+	check_trace_callback_type_block_rq_complete(linnos_on_complete);
+}
+
+static void linnos_find_point(struct tracepoint *point, void *data)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(linnos_points); i++)
+		if (!strcmp(linnos_points[i].name, point->name))
+			linnos_points[i].point = point;
+}
+
+/**
+ * linnos_tap_find_points() - find the block layer's trace points
+ *
+ * Return: 0, or -ENOENT after a line in the log that says which is missing.
+ */
+int linnos_tap_find_points(void)
+{
+	int i;
+
+	for_each_kernel_tracepoint(linnos_find_point, NULL);
+	for (i = 0; i < ARRAY_SIZE(linnos_points); i++) {
+		if (linnos_points[i].point)
+			continue;
+		pr_err("this kernel has no trace point %s\n",
+		       linnos_points[i].name);
+		return -ENOENT;
+	}
+	return 0;
+}
+
+static void linnos_stop_listening(int n)
+{
+	while (n--)
+		tracepoint_probe_unregister(linnos_points[n].point,
+					    linnos_points[n].called, NULL);
+	/* nobody is in our functions any more */
+	tracepoint_synchronize_unregister();
+}
+
+static int linnos_listen(void)
+{
+	int i, ret;
+
+	for (i = 0; i < ARRAY_SIZE(linnos_points); i++) {
+		ret = tracepoint_probe_register(linnos_points[i].point,
+						linnos_points[i].called, NULL);
+		if (ret) {
+			linnos_stop_listening(i);
+			return ret;
+		}
+	}
+	return 0;
+}
+
+/**
+ * linnos_tap_begin() - a drive is told of its I/O from now on
+ * @linnos: the drive, its mode off
+ *
+ * Context: Process context, linnos_drives_lock held.
+ * Return: 0 or an errno.
+ */
+int linnos_tap_begin(struct blk_linnos *linnos)
+{
+	int ret = linnos_n_drives ? 0 : linnos_listen();
+
+	if (ret)
+		return ret;
+	linnos_n_drives++;
+	linnos->tap.queue = linnos->disk->queue;
+	hash_add_rcu(linnos_by_queue, &linnos->tap.by_queue,
+		     (unsigned long)linnos->tap.queue);
+	return 0;
+}
+
+/**
+ * linnos_tap_end() - a drive is told of nothing any more
+ * @linnos: the drive, its mode off for good
+ *
+ * What is in flight is forgotten. Nobody asks the drive when this returns.
+ *
+ * Context: Process context, linnos_drives_lock held.
+ */
+void linnos_tap_end(struct blk_linnos *linnos)
+{
+	hash_del_rcu(&linnos->tap.by_queue);
+	synchronize_rcu();
+	if (!--linnos_n_drives)
+		linnos_stop_listening(ARRAY_SIZE(linnos_points));
+	kvfree(rcu_dereference_protected(linnos->tap.slots, true));
+}
+
+/*
+ * How many requests may be in flight, of a queue that is not being changed.
+ * Schedulers have as many tags as nr_requests says, drivers those of the set. A
+ * queue that changes is frozen, which soon ends; that of a dying disk for good.
+ */
+static int linnos_size_of(struct blk_linnos *linnos, unsigned int *n_queues,
+			  unsigned int *depth)
+{
+	struct request_queue *q = linnos->tap.queue;
+	int tries;
+
+	for (tries = 0; !percpu_ref_tryget_live(&q->q_usage_counter); tries++) {
+		if (test_bit(GD_DEAD, &linnos->disk->state))
+			return -ENODEV;
+		if (tries == 100)
+			return -EBUSY;
+		msleep(20);
+	}
+	*n_queues = q->nr_hw_queues;
+	/* what a scheduler has that is switched to, unless told more */
+	*depth = max3((unsigned int)q->nr_requests, q->tag_set->queue_depth,
+		      2U * BLKDEV_DEFAULT_RQ);
+	percpu_ref_put(&q->q_usage_counter);
+	return 0;
+}
+
+/* Nobody else knows them any more. */
+static void linnos_drop_slots(struct blk_linnos *linnos,
+			      struct linnos_slots *slots)
+{
+	unsigned int i;
+
+	for (i = 0; i < slots->n_queues * slots->depth; i++)
+		linnos_count_out(linnos, &slots->at[i]);
+	kvfree(slots);
+}
+
+/**
+ * linnos_tap_fit() - have a place for each request that a drive may be given
+ * @linnos: the drive
+ *
+ * If there are more places than before, what is in flight is not counted any more.
+ *
+ * Context: Process context, @linnos->lock held.
+ * Return: 0; -ENOMEM, -ENODEV, or -EBUSY if the queue has been frozen for 2 s.
+ */
+int linnos_tap_fit(struct blk_linnos *linnos)
+{
+	struct linnos_slots *old, *fresh;
+	unsigned int n_queues, depth;
+	int ret;
+
+	ret = linnos_size_of(linnos, &n_queues, &depth);
+	if (ret)
+		return ret;
+	old = rcu_dereference_protected(linnos->tap.slots,
+					lockdep_is_held(&linnos->lock));
+	atomic_set(&linnos->tap.missed, 0);
+	if (old && n_queues <= old->n_queues && depth <= old->depth)
+		return 0;
+	fresh = kvzalloc(struct_size(fresh, at, (size_t)n_queues * depth),
+			 GFP_KERNEL);
+	if (!fresh)
+		return -ENOMEM;
+	fresh->n_queues = n_queues;
+	fresh->depth = depth;
+	rcu_assign_pointer(linnos->tap.slots, fresh);
+	if (old) {
+		synchronize_rcu();
+		linnos_drop_slots(linnos, old);
+	}
+	return 0;
+}
+
+/**
+ * linnos_set_mode() - switch a drive off or to observing
+ * @linnos: the drive
+ * @mode: the new mode
+ *
+ * Leaving off starts with an empty history. I/O that was in flight before is not
+ * counted.
+ *
+ * Context: Process context, @linnos->lock held.
+ * Return: 0; -EOPNOTSUPP for enforce; those of linnos_tap_fit().
+ */
+int linnos_set_mode(struct blk_linnos *linnos, enum linnos_mode mode)
+{
+	int ret;
+
+	lockdep_assert_held(&linnos->lock);
+
+	if (mode == LINNOS_ENFORCE) {
+		pr_warn("%s: a module cannot refuse reads, a kernel with the LinnOS patches can; with mode observe, md raid1 and raid10 and programs that ask choose\n",
+			linnos->disk->disk_name);
+		return -EOPNOTSUPP;
+	}
+	if (mode != LINNOS_OFF && linnos->mode == LINNOS_OFF) {
+		ret = linnos_alloc_stats(linnos) ?: linnos_tap_fit(linnos);
+		if (ret)
+			return ret;
+		linnos_forget(linnos);
+	}
+	/* pairs with linnos_is_on(): the counters are there */
+	smp_store_release(&linnos->mode, mode);
+	return 0;
+}
+
+/**
+ * blk_linnos_ask() - blk_linnos_expect() for one who wants to know more
+ * @bdev: the drive, or a part of it, held open by the caller
+ * @sector: where on @bdev the read begins, or %LINNOS_ANYWHERE
+ * @bytes: the size of the read
+ * @now_ns: the time, the same for all drives that may serve it
+ * @look: no read will follow: nothing is promised or counted
+ * @drive: is told what is known, unless it is NULL
+ *
+ * Context: Any. Takes no lock, does not sleep, allocates nothing.
+ * Return: what blk_linnos_expect() returns; with @look no BLK_LINNOS_PROBE.
+ */
+enum blk_linnos_expected blk_linnos_ask(struct block_device *bdev,
+					sector_t sector, unsigned int bytes,
+					u64 now_ns, bool look,
+					struct blk_expect_drive *drive)
+{
+	struct gendisk *disk = bdev->bd_disk;
+	enum blk_linnos_expected expected;
+
+	rcu_read_lock();
+	expected = linnos_ask(linnos_of_queue(disk->queue),
+			      test_bit(GD_DEAD, &disk->state),
+			      linnos_region_in(bdev, sector), bytes, now_ns,
+			      look, drive);
+	rcu_read_unlock();
+	return expected;
+}
+
+/**
+ * blk_linnos_expect() - what would a drive do with a read now?
+ * @bdev: the drive, or a part of it, held open by the caller
+ * @sector: where on @bdev the read begins
+ * @bytes: the size of the read
+ *
+ * As in a kernel with LinnOS: of a drive that is not named nothing is known.
+ *
+ * Context: Any. Takes no lock, does not sleep, allocates nothing.
+ * Return: see enum blk_linnos_expected.
+ */
+enum blk_linnos_expected blk_linnos_expect(struct block_device *bdev,
+					   sector_t sector, unsigned int bytes)
+{
+	return blk_linnos_ask(bdev, sector, bytes, ktime_get_ns(), false, NULL);
+}
+EXPORT_SYMBOL_GPL(blk_linnos_expect);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * LinnOS as a module: what kernels from 6.1 on call differently.
+ */
+#ifndef _LINNOS_VERSIONS_H
+#define _LINNOS_VERSIONS_H
+
+#include <linux/blkdev.h>
+#include <linux/err.h>
+#include <linux/file.h>
+#include <linux/version.h>
+
+/* Since 6.12. */
+#ifndef fd_file
+#define fd_file(f) ((f).file)
+#endif
+
+/* Is it told when a bio gets a request? */
+#define LINNOS_HAS_IO_START (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0))
+
+/* Open a block device for a moment; what to close is in @opened. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
+typedef struct file *linnos_opened_t;
+
+static inline struct block_device *linnos_open(const char *path,
+					       linnos_opened_t *opened)
+{
+	*opened = bdev_file_open_by_path(path, BLK_OPEN_READ, NULL, NULL);
+	return IS_ERR(*opened) ? ERR_CAST(*opened) : file_bdev(*opened);
+}
+
+static inline void linnos_close(linnos_opened_t opened)
+{
+	fput(opened);
+}
+#else
+typedef struct block_device *linnos_opened_t;
+
+static inline struct block_device *linnos_open(const char *path,
+					       linnos_opened_t *opened)
+{
+	*opened = blkdev_get_by_path(path, FMODE_READ, NULL);
+	return *opened;
+}
+
+static inline void linnos_close(linnos_opened_t opened)
+{
+	blkdev_put(opened, FMODE_READ);
+}
+#endif
+
+#endif /* _LINNOS_VERSIONS_H */

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""Ask /dev/linnos of drives, again and again; print the answers as JSON.
+
+Usage: asks.py [--look] [--count N] [--every-ms MS] [--bytes BYTES] DEVICE...
+"""
+
+from __future__ import annotations
+
+import argparse
+import array
+import fcntl
+import json
+import os
+import struct
+import time
+
+#: <linux/blk-linnos.h>: _IOWR(0x12, 160, struct blk_expect), of 16 bytes and 16 for each drive.
+BLKEXPECT = 3 << 30 | 16 << 16 | 0x12 << 8 | 160
+LOOK = 1
+
+
+def ask(asked: int, drives: list[int], n_bytes: int, flags: int) -> tuple[int, list[list[int]]]:
+    """Which are best, a bit each, and of each drive what is known, flags and latency in us."""
+    question = array.array("I", [flags, len(drives), n_bytes, 0])
+    for drive in drives:
+        question.extend([drive, 0, 0, 0])
+    fcntl.ioctl(asked, BLKEXPECT, question)
+    return question[3], [list(question[at + 1 : at + 4]) for at in range(4, len(question), 4)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--look", action="store_true")
+    parser.add_argument("--count", type=int, default=1)
+    parser.add_argument("--every-ms", type=float, default=0)
+    parser.add_argument("--bytes", type=int, default=4096)
+    parser.add_argument("devices", nargs="+")
+    options = parser.parse_args()
+    assert struct.calcsize("I") == 4
+    asked = os.open("/dev/linnos", os.O_RDONLY)
+    drives = [os.open(device, os.O_RDONLY) for device in options.devices]
+    answers = []
+    for _ in range(options.count):
+        answers.append(ask(asked, drives, options.bytes, LOOK if options.look else 0))
+        time.sleep(options.every_ms / 1000)
+    print(json.dumps(answers))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: MIT
+"""linnos.ko on Debian's own, unmodified kernels: what it counts is what the trace points of the
+same run say, what it answers follows from that, and it can come and go under load."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import COMPLAINT
+from debian import DebianKernel, debian_kernel
+
+from linnapp.drive.latencies import LOWEST_US
+from linnapp.lab.guest import REPOSITORY
+from linnapp.model import LatencyModel
+
+pytestmark = pytest.mark.qemu
+
+NETWORK = REPOSITORY / "models" / "example" / "flash0.linnos"
+
+
+@pytest.fixture(params=["kernel-debian", "kernel-debian-6.1"])
+def kernel(request: pytest.FixtureRequest) -> DebianKernel:
+    return debian_kernel(request.param)
+
+
+# One CPU, so that what is told first has happened first.
+OBSERVED = """
+. $TESTS/lib.sh
+files=/sys/kernel/linnos/nvme0n1
+traced=/sys/kernel/debug/tracing
+insmod $BUILT/linnos.ko drives=nvme0n1
+cat {model} >$files/model
+echo 65536 >$traced/buffer_size_kb
+echo mono >$traced/trace_clock
+for event in block_io_start block_rq_insert block_rq_issue block_rq_complete; do
+    if [ -e $traced/events/block/$event ]; then echo block:$event >>$traced/set_event; fi
+done
+echo linnos:linnos_expected >>$traced/set_event
+echo observe >$files/mode
+fio --name=all --filename=/dev/nvme0n1 --allow_file_create=0 --direct=1 --ioengine=libaio \\
+    --iodepth=8 --bsrange=4k-64k --bs_unaligned=0 --time_based --runtime=600 --norandommap=0 \\
+    --name=reads --rw=randread --size=128m --rate_iops=400 \\
+    --name=writes --rw=randwrite --offset=128m --size=128m --rate_iops=200 >/dev/null &
+load=$!
+flowing() {{ [ $(cat $files/stats/reads) -gt 100 ]; }}
+wait_for flowing
+python3 $TESTS/asks.py --look --count 500 --every-ms 4 /dev/nvme0n1 >$OUT/answers
+kill -INT $load
+wait $load || true
+cat /sys/kernel/debug/linnos/nvme0n1/in_flight >$OUT/in_flight
+cat /sys/kernel/debug/linnos/nvme0n1/missed >$OUT/missed
+cat $files/stats/reads >$OUT/reads
+cat $files/latency_us_histogram >$OUT/histogram
+echo >$traced/set_event
+cp $traced/trace $OUT/trace
+rmmod linnos
+"""
+
+
+@dataclass
+class Request:
+    """An I/O of the trace."""
+
+    is_read: bool
+    pages: int
+    issued_us: float = 0.0
+
+
+@dataclass(frozen=True)
+class Question:
+    """What was asked, and what is so by the trace: pages in flight, the last reads' latencies."""
+
+    pending: int
+    latency_us: int
+    traced_pages: int
+    traced_us: tuple[float, ...]
+
+
+REQUEST = re.compile(
+    r" (\d+\.\d+): block_(io_start|rq_insert|rq_issue|rq_complete): \d+,\d+ (\w+) "
+    r"(?:\d+ )?\(.*?\) (\d+) \+ (\d+) "
+)
+QUESTION = re.compile(r" linnos_expected: .* pending=(\d+) .* latency_us=(\d+)")
+
+
+def pages_of(sectors: str) -> int:
+    return -(-int(sectors) // 8)
+
+
+def replayed(trace: str, latencies_us: list[float]) -> Iterator[Question]:
+    """The questions of a trace; latencies of all reads are added to the list."""
+    in_flight: dict[tuple[str, str], Request] = {}
+    last: deque[float] = deque(maxlen=4)
+    for line in trace.splitlines():
+        if asked := QUESTION.search(line):
+            pages = sum(request.pages for request in in_flight.values())
+            yield Question(int(asked[1]), int(asked[2]), pages, tuple(last))
+        elif told := REQUEST.search(line):
+            time_us, kind, op = float(told[1]) * 1e6, told[2], told[3]
+            if op[0] not in "RW":
+                continue
+            at = (op[0], told[4])
+            if kind == "rq_complete":
+                request = in_flight.pop(at, None)
+                if request and request.is_read:
+                    latencies_us.append(time_us - request.issued_us)
+                    last.append(latencies_us[-1])
+                continue
+            request = in_flight.setdefault(at, Request(op[0] == "R", pages_of(told[5])))
+            if kind == "rq_issue" and not request.issued_us:
+                request.issued_us = time_us
+    assert not in_flight
+
+
+def test_what_is_counted_is_what_the_trace_says(kernel: DebianKernel, tmp_path: Path) -> None:
+    model = LatencyModel.mean_of_last(threshold_us=100, refuse_us=10**6, overdue_us=10**7)
+    model.save(tmp_path / "mean.linnos")
+    log = kernel.boot(
+        OBSERVED.format(model=tmp_path / "mean.linnos"), tmp_path, n_cpus=1, n_drives=1
+    )
+    assert not COMPLAINT.search(log), log[-3000:]
+    assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n"
+    assert int((tmp_path / "missed").read_text()) == 0
+
+    latencies_us: list[float] = []
+    questions = list(replayed((tmp_path / "trace").read_text(), latencies_us))
+    reads = int((tmp_path / "reads").read_text())
+    assert reads == len(latencies_us) > 500
+
+    # Each read in its bucket, but for what passes between the two that are told of it.
+    counted = np.fromstring((tmp_path / "histogram").read_text(), dtype=int, sep=" ")
+    assert counted.sum() == reads
+    traced_us = np.array(latencies_us)
+    more_us = 5 + 0.02 * traced_us
+    for bound_us, below in zip(LOWEST_US[1:], counted.cumsum(), strict=False):
+        least, most = ((traced_us + by < bound_us).sum() for by in (more_us, -more_us))
+        assert least - reads // 200 <= below <= most + reads // 200, bound_us
+
+    answers = json.loads((tmp_path / "answers").read_text())
+    assert len(questions) == len(answers) == 500
+    assert [answer[0][2] for _, answer in answers] == [asked.latency_us for asked in questions]
+    exact = [asked.pending == asked.traced_pages + 1 for asked in questions]
+    assert len({asked.pending for asked in questions}) > 10
+    # An interrupt may come between the answer and its trace.
+    assert sum(exact) >= 0.99 * len(exact), [
+        a for a, same in zip(questions, exact, strict=True) if not same
+    ]
+    means_us = [sum(asked.traced_us) / 4 for asked in questions]
+    near = [
+        abs(asked.latency_us - mean_us) <= 5 + 0.02 * mean_us
+        for asked, mean_us in zip(questions, means_us, strict=True)
+    ]
+    assert sum(near) >= 0.95 * len(near)
+
+
+# Nothing that happens to a drive, or to the module, while I/O runs leaves anything counted.
+CHANGING = """
+. $TESTS/lib.sh
+files=/sys/kernel/linnos
+told=/sys/kernel/debug/linnos
+rounds=6
+use() {{ cat {model} >$files/$1/model && echo observe >$files/$1/mode; }}
+observe() {{
+    echo $1 >$files/add
+    use $1
+}}
+reads() {{ cat $files/$1/stats/reads; }}
+flowing() {{ [ $(reads $1) -gt 50 ]; }}
+refused() {{ if "$@" 2>/dev/null; then echo "not refused: $*" >&2; exit 1; fi; }}
+load() {{
+    fio --name=load --filename=/dev/$1 --allow_file_create=0 --direct=1 --ioengine=io_uring \\
+        --iodepth=16 --bsrange=4k-256k --rw=randrw --size=128m --time_based --runtime=900 \\
+        --numjobs=2 >/dev/null 2>&1 &
+}}
+
+insmod $BUILT/linnos.ko drives=nvme0n1,absent
+linnapp upload --model {model} --device /dev/nvme0n1 --mode observe >/dev/null
+observe nvme1n1
+python3 -c '
+import os
+from linnapp.replicas import best
+print(best([os.open(f"/dev/nvme{{k}}n1", os.O_RDONLY) for k in range(2)], 4096))
+' >$OUT/best
+refused sh -c "echo nvme1n1 >$files/add"
+refused sh -c "echo absent >$files/add"
+refused sh -c "echo nvme0n1p1 >$files/remove"
+refused sh -c "echo enforce >$files/nvme0n1/mode"
+refused sh -c "head -c 500 {model} >$files/nvme0n1/model"
+[ "$(cat $files/nvme0n1/mode)" = observe ]
+
+load nvme0n1
+load0=$!
+load nvme1n1
+load1=$!
+for k in 0 1; do wait_for flowing nvme${{k}}n1; done
+python3 $TESTS/asks.py --count 300 --every-ms 1 /dev/nvme0n1 /dev/nvme1n1 /dev/nvme2n1 \\
+    >$OUT/answers
+cat $files/nvme0n1/stats/inferences >$OUT/inferences
+
+# Requests are others' with a scheduler: some of before are in flight without a place.
+for round in $(seq $rounds); do
+    for scheduler in mq-deadline none; do
+        echo $scheduler >/sys/block/nvme0n1/queue/scheduler
+        echo off >$files/nvme0n1/mode
+        sleep 0.2
+        use nvme0n1
+    done
+    echo nvme1n1 >$files/remove
+    [ ! -e $files/nvme1n1 ]
+    observe nvme1n1
+    wait_for flowing nvme1n1
+done
+
+for round in $(seq $rounds); do
+    rmmod linnos
+    [ ! -e $files ] && [ ! -e /dev/linnos ]
+    insmod $BUILT/linnos.ko drives=nvme0n1
+    use nvme0n1
+    observe nvme1n1
+    wait_for flowing nvme0n1
+done
+
+# It goes away while it is observed, and is noticed.
+echo 1 >$(readlink -f /sys/block/nvme1n1/device/device)/remove
+wait $load1 || true
+gone() {{ [ ! -e $files/nvme1n1 ]; }}
+wait_for gone
+python3 $TESTS/asks.py /dev/nvme0n1 >/dev/null
+echo 1 >/sys/bus/pci/rescan
+wait_for [ -b /dev/nvme1n1 ]
+observe nvme1n1
+dd if=/dev/nvme1n1 of=/dev/null bs=1M count=64 status=none
+[ $(reads nvme1n1) -gt 0 ]
+
+kill -INT $load0
+wait $load0 || true
+for k in 0 1; do cat $told/nvme${{k}}n1/in_flight $told/nvme${{k}}n1/missed; done >$OUT/in_flight
+rmmod linnos
+"""
+
+
+def test_it_comes_and_goes_under_load(kernel: DebianKernel, tmp_path: Path) -> None:
+    log = kernel.boot(CHANGING.format(model=NETWORK), tmp_path, n_drives=3, drive_mb=128)
+    assert not COMPLAINT.search(log), log[-3000:]
+    assert "absent: not observed" in log
+    assert "a module cannot refuse reads" in log
+    assert "model refused" in log
+    assert "nvme1n1 has gone" in log
+    assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n0\n" * 2
+
+    # Both idle, by a network that has seen nothing: fast.
+    assert json.loads((tmp_path / "best").read_text()) == [0, 1]
+
+    verdict, no_policy = 5, 0
+    answers = json.loads((tmp_path / "answers").read_text())
+    for best, drives in answers:
+        assert [known for known, _, _ in drives] == [verdict, verdict, no_policy]
+        slow = [flags & 1 for _, flags, _ in drives]
+        # Of the third nothing is known, which is as good as a fast one, unless one is to be probed.
+        probed = [flags >> 3 & 1 for _, flags, _ in drives]
+        if any(probed):
+            assert best == sum(1 << k for k, is_to_be in enumerate(probed) if is_to_be)
+        else:
+            assert best == sum(1 << k for k, is_slow in enumerate(slow) if not is_slow)
+    # Both verdicts were there.
+    assert {flags & 1 for _, drives in answers for _, flags, _ in drives[:2]} == {0, 1}
+    assert int((tmp_path / "inferences").read_text()) >= len(answers)
+
+
+# More requests in flight than there were places: those of a scheduler that is told to take more.
+GROWING = """
+files=/sys/kernel/linnos/nullb0
+told=/sys/kernel/debug/linnos/nullb0
+modprobe -d $UNPACKED null_blk queue_mode=2 irqmode=2 completion_nsec=50000000 hw_queue_depth=2 gb=1
+insmod $BUILT/linnos.ko drives=nullb0
+echo observe >$files/mode
+echo mq-deadline >/sys/block/nullb0/queue/scheduler
+echo 1000 >/sys/block/nullb0/queue/nr_requests
+fio --name=reads --filename=/dev/nullb0 --rw=randread --direct=1 --ioengine=libaio --iodepth=600 \\
+    --time_based --runtime=600 >/dev/null &
+load=$!
+missed() {{ [ $(cat $told/missed) -gt 0 ]; }}
+whole() {{ [ $(cat $told/missed) = 0 ]; }}
+. $TESTS/lib.sh
+wait_for missed
+wait_for whole
+sleep 5
+cat $told/missed >$OUT/missed
+pages() {{ set -- $(cat $told/in_flight); echo $1; }}
+pages >$OUT/pages
+kill -INT $load
+wait $load || true
+cat $told/in_flight >$OUT/in_flight
+rmmod linnos
+"""
+
+
+def test_a_queue_may_grow(kernel: DebianKernel, tmp_path: Path) -> None:
+    log = kernel.boot(GROWING.format(), tmp_path, n_drives=1, drive_mb=64)
+    assert not COMPLAINT.search(log), log[-3000:]
+    assert int((tmp_path / "missed").read_text()) == 0
+    assert int((tmp_path / "pages").read_text()) > 0
+    assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n"
