@@ -46,21 +46,22 @@ struct linnos_array;
 /**
  * struct linnos_options - how an array reads
  * @size: sizeof(struct linnos_options) of the caller
- * @flags: %LINNOS_BUFFERED: open paths without O_DIRECT, so that the page cache answers what it has
- *	(predictions are then of cache and drive together); %LINNOS_HINT: where the kernel knows
- *	RWF_LATCRIT, all but the last attempt of a read carry it, and a drive predicted to be slow
- *by the kernel refuses it with EBUSY, which is a failover; %LINNOS_ASK: where a read goes first the
- *kernel is asked, which knows of other programs' reads and of all writes: of a drive that has
- *LinnOS and a model of latencies its prediction counts instead of the array's own; %LINNOS_UNGUARDED:
- *predictions are followed whatever comes of it, where otherwise of the reads that would leave home
- *some stay, by lot, and more of them the less those gain that leave (&linnos_stats.stayed)
+ * @flags: %LINNOS_BUFFERED: open paths without O_DIRECT, so that the page cache answers
+ *	what it has (predictions are then of cache and drive together); %LINNOS_HINT: where the
+ *	kernel knows RWF_LATCRIT, all but the last attempt of a read carry it, and a drive
+ *	predicted to be slow by the kernel refuses it with EBUSY, which is a failover;
+ *	%LINNOS_ASK: where a read goes first the kernel is asked, which knows of other programs'
+ *	reads and of all writes: of a drive that has LinnOS and a model of latencies its
+ *	prediction counts instead of the array's own; %LINNOS_UNGUARDED: predictions are
+ *	followed whatever comes of it, where otherwise of the reads that would leave home some
+ *	stay, by lot, and more of them the less those gain that leave (&linnos_stats.stayed)
  * @home: the replica that reads stay at when predictions hardly differ, from 0; or
  *	%LINNOS_HOME_TURNS
- * @home_margin_percent: how much lower than home's, in percent of it, another prediction must be
- *for a read to leave home, 0 to 100
- * @explore_ms: of a replica that has answered nothing for so long, and has nothing in flight, a
- *copy of the next read is asked for, whose answer nobody waits for: at most one in a hundred reads,
- *	and a fifth of @extra_io_percent where reads are hedged; 0: never
+ * @home_margin_percent: how much lower than home's, in percent of it, another prediction
+ *	must be for a read to leave home, 0 to 100
+ * @explore_ms: of a replica that has answered nothing for so long, and has nothing in
+ *	flight, a copy of the next read is asked for, whose answer nobody waits for: at most one
+ *	in a hundred reads, and a fifth of @extra_io_percent where reads are hedged; 0: never
  * @hedge_us: a read not answered after so many us is sent to a second replica as well; 0: not by a
  *	fixed time
  * @hedge_percentile: the same, after this percentile of the latencies that the array has seen, as
@@ -117,8 +118,8 @@ struct linnos_options {
  *	because the kernel gave no ring for them: descriptors or memory are short
  * @not_choosing: replicas that have no model, or one without trees: no read leaves them for
  *	another, nor another for them, but when one fails; as it was when the array was opened
- * @stayed: reads that a prediction would have sent elsewhere, and that stayed at home by lot: to see
- *	what leaving is worth, or because it was worth nothing
+ * @stayed: reads that a prediction would have sent elsewhere, and that stayed at home by
+ *	lot: to see what leaving is worth, or because it was worth nothing
  */
 struct linnos_stats {
 	uint64_t reads;

@@ -6,7 +6,7 @@
  *
  * A feature is scaled to its range in training, 0 to 2^20, and cut off there. Weights and biases
  * carry 1024, so that a sum of products carries 2^30; what a hidden neuron gives carries 2^20
- * again. The output is the logit of "slow": above 0 the sigmoid is above a half.
+ * again. A read is slow when the output is above 0.
  */
 #ifndef REPLAYER_HEIMDALL_NETWORK_H
 #define REPLAYER_HEIMDALL_NETWORK_H
@@ -28,7 +28,7 @@ struct heimdall_network {
 
 /* Dies with a message that names the option when the file is missing or no network. */
 struct heimdall_network *heimdall_network_read(const char *option, const char *path);
-/* 2^30 times the logit of "slow". */
+/* The output: slow when it is above 0. */
 int64_t heimdall_network_logit(const struct heimdall_network *n,
 			       const uint32_t features[HEIMDALL_INPUTS]);
 

@@ -641,7 +641,8 @@ static void print_guard(const struct linnos_guard *g)
 		if (!g->wished[i])
 			continue;
 		linnos_guard_worth(g, i, &worth);
-		printf("home predicted %-6s  %llu reads would leave, %llu left; lately %u us of those "
+		printf("home predicted %-6s  %llu reads would leave, %llu left; lately %u us of "
+		       "those "
 		       "that stayed, %u us of those that left; now %.0f %% leave\n",
 		       wish_names[i], ULL(g->wished[i]), ULL(g->left[i]), worth.stayed_us,
 		       worth.left_us, 100 * worth.share / 1024.0);

@@ -329,7 +329,7 @@ EXPERIMENT = Experiment(
     "`learnt` is what boosted trees make of all that can be seen from outside, told from the reads "
     "for which `random` happened to choose as they would; `home, at random's load` is what reads "
     "that stayed at home took in that same replay.",
-    sources=("eval/grid.py", "eval/contenders.py", "eval/tuning.py", "eval/scores.py",
-             "eval/intervals.py", "eval/learnt.py"),
+    sources=("eval/grid.py", "eval/contenders.py", "eval/heimdall.py", "eval/tuning.py",
+             "eval/scores.py", "eval/intervals.py", "eval/learnt.py"),
     numbers=numbers,
 )  # fmt: skip

@@ -316,6 +316,6 @@ EXPERIMENT = Experiment(
     "recorded on disks, so they are sped up until they load the array. The heuristics have the "
     "replayer's own thresholds. A seed has drives of its own, the stretch of the trace is the "
     "same.",
-    sources=("eval/contenders.py", "eval/scores.py", "eval/intervals.py"),
+    sources=("eval/contenders.py", "eval/heimdall.py", "eval/scores.py", "eval/intervals.py"),
     command=f"make eval-fig12 {VARIABLE}=FILE:FILE",
 )

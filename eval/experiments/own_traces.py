@@ -380,7 +380,7 @@ EXPERIMENT = Experiment(
     differs="Traces are given by path and are not part of this repository. They are replayed as "
     "`make demo TRACE=` does, sped up to 2000 I/Os a second if they were slower, and to half and "
     "twice that, writes on all drives; without its bursts (calm) and with them.",
-    sources=("eval/demo.py", "eval/experiments/fig12.py"),
+    sources=("eval/demo.py", "eval/heimdall.py", "eval/experiments/fig12.py"),
     command=f"make eval-own_traces {VARIABLE}=FILE:FILE",
     numbers=lambda data: [
         {key: run_[key] for key in ("trace", "slowness", "policy", "mean_us", "p99_us", "reads")}

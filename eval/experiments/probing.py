@@ -271,7 +271,13 @@ EXPERIMENT = Experiment(
     draw=draw,
     paper=NOT_AVAILABLE,
     differs="As for Fig. 8. What was tried is on development seeds only (`--dev`).",
-    sources=("eval/grid.py", "eval/contenders.py", "eval/scores.py", "eval/intervals.py"),
+    sources=(
+        "eval/grid.py",
+        "eval/contenders.py",
+        "eval/heimdall.py",
+        "eval/scores.py",
+        "eval/intervals.py",
+    ),
     numbers=lambda data: {
         cell["workload"]: {v["name"]: cell["below"][v["name"]] for v in data["variants"]}
         for cell in data["cells"]

@@ -252,7 +252,13 @@ EXPERIMENT = Experiment(
     paper=NOT_AVAILABLE,
     differs="The heuristics and models know the recording, which has no injection, and the bursts "
     "that training adds: a constant delay for 5 to 320 ms.",
-    sources=("eval/grid.py", "eval/contenders.py", "eval/scores.py", "eval/intervals.py"),
+    sources=(
+        "eval/grid.py",
+        "eval/contenders.py",
+        "eval/heimdall.py",
+        "eval/scores.py",
+        "eval/intervals.py",
+    ),
     numbers=lambda data: [
         {key: row[key] for key in ("workload", "kind", "mean_us", "compared")}
         for row in data["rows"]

@@ -291,5 +291,11 @@ EXPERIMENT = Experiment(
     f"{NOT_AVAILABLE}.",
     differs="Slow I/Os on one drive of the three; the cycle of the continuous pattern is "
     f"{PERIOD_IOS} reads, not 100 000, so that two or three fit into a replay.",
-    sources=("eval/grid.py", "eval/contenders.py", "eval/scores.py", "eval/intervals.py"),
+    sources=(
+        "eval/grid.py",
+        "eval/contenders.py",
+        "eval/heimdall.py",
+        "eval/scores.py",
+        "eval/intervals.py",
+    ),
 )

@@ -86,11 +86,11 @@ static bool linnos_take_out(struct blk_linnos *linnos,
 			others = true;
 		}
 	}
-	if (found && !others)
-		pr_notice(
-			"%s: its last peer, %s, has gone: no read is refused\n",
-			linnos->disk->disk_name, gone->disk->disk_name);
-	return found;
+	if (!found || others)
+		return found;
+	pr_notice("%s: its last peer, %s, has gone: no read is refused\n",
+		  linnos->disk->disk_name, gone->disk->disk_name);
+	return true;
 }
 
 /*

@@ -38,9 +38,10 @@ void blk_linnos_release(struct gendisk *disk);
 #else /* !CONFIG_BLK_LINNOS */
 
 #define blk_linnos_enabled() false
-#define blk_linnos_decide(bio) BLK_STS_OK
-#define blk_linnos_ioctl(may_read, user) ((void)(user), -ENOIOCTLCMD)
-#define blk_linnos_register(disk) 0
+#define blk_linnos_decide(bio) ((void)(bio), BLK_STS_OK)
+#define blk_linnos_ioctl(may_read, user) \
+	((void)(may_read), (void)(user), -ENOIOCTLCMD)
+#define blk_linnos_register(disk) ((void)(disk), 0)
 #define blk_linnos_unregister(disk) ((void)(disk))
 #define blk_linnos_release(disk) ((void)(disk))
 

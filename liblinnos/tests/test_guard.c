@@ -142,4 +142,3 @@ TEST(latencies_of_a_year_do_not_overflow)
 	assert(worth.stayed_us > 0.995 * 0x3fffff && worth.stayed_us < 1.005 * 0x3fffff);
 	assert(worth.share > 700 && worth.share < 900);
 }
-

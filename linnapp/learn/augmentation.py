@@ -144,7 +144,7 @@ def _slow_down(
     soon = (window >= 0) & (since_end >= 0) & (since_end < AFTER_NS)
     return _Slowed(
         done, latency, found, known, burst,
-        any_is_slow=burst[history].any(axis=1),
+        any_is_slow=np.asarray(burst[history].any(axis=1)),
         after=soon & ~burst[history[:, -1]],
     )  # fmt: skip
 

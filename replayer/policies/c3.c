@@ -27,17 +27,10 @@
 #include "attempts.h"
 #include "error.h"
 #include "policy.h"
+#include "stale.h"
 
 /* Of the average each answer replaces so much: the last ten answers, about. */
-#ifndef WEIGHT
 #define WEIGHT 0.1
-#endif
-/* The paper's stores hear of all replicas, also of those that rank last, since some reads go to all
- * of them. Here a drive that was slow and is passed over would stay last: when it was not heard of
- * for as long as a flush or garbage collection takes, it is asked again. */
-#ifndef STALE_NS
-#define STALE_NS 10000000ull
-#endif
 
 struct average {
 	double value;
@@ -65,7 +58,8 @@ static double score(const struct replay *r, unsigned int drive)
 	const struct ranked *d = (const struct ranked *)r->policy_state + drive;
 	double queue = 1 + r->in_flight[drive] + d->waiting.value;
 
-	if (!r->in_flight[drive] && r->ring.now_ns - d->heard_ns > STALE_NS)
+	/* The paper's stores hear of those that rank last, too: some reads go to all replicas. */
+	if (is_stale(r, drive, d->heard_ns))
 		return 0;
 	return d->response_us.value - d->service_us.value +
 	       queue * queue * queue * d->service_us.value;

@@ -20,11 +20,7 @@
 #include "heimdall_network.h"
 #include "io_log.h"
 #include "policy.h"
-
-/* A drive that is passed over answers nothing, and its last three reads would speak against it for
- * ever: when it was not heard of for as long as a flush or garbage collection takes, it is asked
- * again, as under prequal and c3. */
-#define STALE_NS 10000000ull
+#include "stale.h"
 
 struct remembered {
 	uint32_t met, latency_us, bytes_per_us;
@@ -59,7 +55,7 @@ static bool is_slow(const struct replay *r, const struct io *io, unsigned int dr
 	const struct watched *d = (const struct watched *)r->policy_state + drive;
 	uint32_t features[HEIMDALL_INPUTS] = {r->in_flight[drive]};
 
-	if (!r->in_flight[drive] && r->ring.now_ns - d->heard_ns > STALE_NS)
+	if (is_stale(r, drive, d->heard_ns))
 		return false;
 	/* The oldest first. */
 	for (unsigned int i = 0; i < HEIMDALL_HISTORY; i++) {

@@ -19,6 +19,7 @@
 #include "error.h"
 #include "io_log.h"
 #include "policy.h"
+#include "stale.h"
 
 #include <stdlib.h>
 
@@ -33,11 +34,6 @@
  * median is taken: the fewest that two outliers do not move. */
 #define LATENCIES 64u
 #define NEAREST 5u
-/* A drive that was slow is passed over, and would be for ever by what it last took: when it was not
- * heard of for as long as a flush or garbage collection takes, it is asked again. */
-#ifndef STALE_NS
-#define STALE_NS 10000000ull
-#endif
 
 struct answer {
 	uint32_t met;
@@ -130,7 +126,7 @@ static uint32_t expected_us(const struct replay *r, unsigned int drive)
 {
 	const struct estimator *e = &((const struct prequal *)r->policy_state)->drives[drive];
 
-	if (!r->in_flight[drive] && r->ring.now_ns - e->heard_ns > STALE_NS)
+	if (is_stale(r, drive, e->heard_ns))
 		return 0;
 	return estimate_us(e, in_flight(r, drive));
 }

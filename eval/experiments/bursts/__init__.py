@@ -42,6 +42,7 @@ EXPERIMENT = Experiment(
         "eval/decisions.py",
         "eval/grid.py",
         "eval/contenders.py",
+        "eval/heimdall.py",
         "eval/scores.py",
         "eval/intervals.py",
     ),

@@ -28,6 +28,12 @@ EXPERIMENT = Experiment(
     paper=f"The paper's own random windows: {NOT_AVAILABLE}.",
     differs="The windows' workloads and injections are new to the models, which were trained on "
     "the cells of Fig. 8 (same drives, same kind of workload, no injection).",
-    sources=("eval/grid.py", "eval/seeds.py", "eval/scores.py", "eval/intervals.py"),
+    sources=(
+        "eval/grid.py",
+        "eval/heimdall.py",
+        "eval/seeds.py",
+        "eval/scores.py",
+        "eval/intervals.py",
+    ),
     numbers=lambda data: [{key: w[key] for key in _KEPT} for w in data["windows"]],
 )

@@ -51,9 +51,9 @@
 /* The normal distribution: of 1024 as many are below so many eighths of a sigma. */
 #define EIGHTHS 25
 static const u16 linnos_below[EIGHTHS] = {
-	512, 563, 613, 662, 708, 752, 792, 829, 862, 891,
-	916, 937, 956, 971, 983, 993, 1001, 1007, 1011, 1015,
-	1018, 1020, 1021, 1022, 1023,
+	512,  563,  613,  662,	708,  752,  792,  829,	862,
+	891,  916,  937,  956,	971,  983,  993,  1001, 1007,
+	1011, 1015, 1018, 1020, 1021, 1022, 1023,
 };
 
 /* As few as 1 in 64 leave, and 1 in 256 stay: that costs more where leaving helps. */

@@ -15,6 +15,7 @@
 #include <linux/compiler.h>
 #include <linux/limits.h>
 #include <linux/math64.h>
+#include <linux/minmax.h>
 #include <linux/string.h>
 #include <linux/types.h>
 
