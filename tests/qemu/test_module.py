@@ -140,7 +140,7 @@ def test_what_is_counted_is_what_the_trace_says(kernel: DebianKernel, tmp_path: 
     counted = np.fromstring((tmp_path / "histogram").read_text(), dtype=int, sep=" ")
     assert counted.sum() == reads
     traced_us = np.array(latencies_us)
-    more_us = 5 + 0.02 * traced_us
+    more_us = 10 + 0.05 * traced_us
     for bound_us, below in zip(LOWEST_US[1:], counted.cumsum(), strict=False):
         least, most = ((traced_us + by < bound_us).sum() for by in (more_us, -more_us))
         assert least - reads // 200 <= below <= most + reads // 200, bound_us
@@ -154,9 +154,10 @@ def test_what_is_counted_is_what_the_trace_says(kernel: DebianKernel, tmp_path: 
     assert sum(exact) >= 0.99 * len(exact), [
         a for a, same in zip(questions, exact, strict=True) if not same
     ]
+    # Those of one read before are as near in 16 of 100 at most.
     means_us = [sum(asked.traced_us) / 4 for asked in questions]
     near = [
-        abs(asked.latency_us - mean_us) <= 5 + 0.02 * mean_us
+        abs(asked.latency_us - mean_us) <= 10 + 0.05 * mean_us
         for asked, mean_us in zip(questions, means_us, strict=True)
     ]
     assert sum(near) >= 0.95 * len(near)
