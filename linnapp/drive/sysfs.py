@@ -12,10 +12,12 @@ import errno
 import os
 import re
 import stat
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
+from linnapp.drive import journal
 from linnapp.drive.latencies import N_BUCKETS
 from linnapp.errors import DeviceError, ModelError
 from linnapp.model import LatencyModel, Model
@@ -48,6 +50,50 @@ def sysfs_root() -> Path:
     return Path(os.environ.get("LINNAPP_SYSFS", "/sys"))
 
 
+#: What observes a disk: a patched kernel, the module, a module to which it is not named, nothing.
+Observer = Literal["kernel", "module", "unnamed", "none"]
+
+
+def _module() -> Path:
+    return sysfs_root() / "kernel" / "linnos"
+
+
+def observer_of(name: str) -> Observer:
+    """What observes the disk of this name, or would."""
+    if (sysfs_root() / "block" / name / "linnos").is_dir():
+        return "kernel"
+    if (_module() / name).is_dir():
+        return "module"
+    return "unnamed" if _module().is_dir() else "none"
+
+
+def has_module() -> bool:
+    """Whether the module linnos is loaded, or there to be."""
+    if _module().is_dir():
+        return True
+    with contextlib.suppress(OSError):
+        return not subprocess.run(["modprobe", "-nq", "linnos"], check=False).returncode
+    return False
+
+
+def observed(device: str) -> Drive:
+    """A drive, named to the module, and that loaded, if the kernel has no LinnOS itself.
+
+    Raises
+    ------
+    DeviceError
+        As of :class:`Drive`, or if the module refuses the disk.
+    """
+    name = disk_name(device)
+    if observer_of(name) == "none":
+        with contextlib.suppress(OSError):  # there is no modprobe
+            subprocess.run(["modprobe", "-q", "linnos"], check=False)
+    if observer_of(name) == "unnamed":
+        _write(_module() / "add", name)
+        journal.note(f"{name}: named to the module linnos")
+    return Drive(device)
+
+
 class Drive:
     """A disk whose kernel has LinnOS.
 
@@ -64,23 +110,20 @@ class Drive:
 
     def __init__(self, device: str) -> None:
         try:
-            self.name = _disk_name(device)
+            self.name = disk_name(device)
             self._disk = sysfs_root() / "block" / self.name
             self._directory = self._disk / "linnos"
-            has_policy = self._directory.is_dir()
-            module = sysfs_root() / "kernel" / "linnos"
-            if not has_policy and (module / self.name).is_dir():
-                self._directory = module / self.name
-                has_policy = True
-            has_module = module.is_dir()
+            self.observer = observer_of(self.name)
         except OSError as error:
             raise _explained(Path(error.filename or device), error) from error
-        if not has_policy and has_module:
+        if self.observer == "module":
+            self._directory = _module() / self.name
+        elif self.observer == "unnamed":
             raise DeviceError(
                 f"{device}: the module linnos does not observe it: as root, "
-                f"echo {self.name} >{module / 'add'}"
+                f"echo {self.name} >{_module() / 'add'}"
             )
-        if not has_policy:
+        elif self.observer == "none":
             raise DeviceError(
                 f"{device}: {self._directory} is missing: this kernel lacks the LinnOS patch "
                 "(CONFIG_BLK_LINNOS), or the disk has no request queue; boot the patched kernel"
@@ -93,11 +136,7 @@ class Drive:
         return _numbers(self._directory / name, 1)[0]
 
     def _write(self, name: str, text: str) -> None:
-        path = self._directory / name
-        try:
-            path.write_text(text)
-        except OSError as error:
-            raise _explained(path, error) from error
+        _write(self._directory / name, text)
 
     @property
     def device_number(self) -> int:
@@ -117,7 +156,19 @@ class Drive:
         """Switch the mode; a mode that needs a model is refused without one."""
         if mode not in MODES:
             raise DeviceError(f"mode {mode!r}: expected one of {', '.join(MODES)}")
+        before = self.mode
         self._write("mode", mode)
+        if mode != before:
+            journal.note(f"{self.name}: mode {before} -> {mode}")
+
+    def forget(self) -> None:
+        """Have the module not observe it any more, and let go of model and counts.
+
+        A patched kernel observes every disk: there, nothing is done.
+        """
+        if self.observer == "module":
+            _write(_module() / "remove", self.name)
+            journal.note(f"{self.name}: the module linnos observes it no more")
 
     @property
     def model_id(self) -> str | None:
@@ -247,8 +298,7 @@ class Drive:
         `read_ios`, `read_merges`, `read_sectors`, `read_ms`, the same of writes, `in_flight` and
         `busy_ms`. The times are from request to completion: what a scheduler adds is in them.
         """
-        columns = _numbers(self._disk / "stat", len(_DISK_STAT))
-        return dict(zip(_DISK_STAT, columns, strict=True))
+        return disk_stat(self.name)
 
     @property
     def pending_pages(self) -> int | None:
@@ -308,6 +358,8 @@ class Drive:
             raise ModelError(
                 f"{path}: wrote model {model.model_id}, but {active or 'no model'} is active"
             )
+        if active != before:
+            journal.note(f"{self.name}: model {before or 'none'} -> {active}")
 
     def _check_runs(self, model: Model | LatencyModel) -> None:
         """Refuse what the kernel does not run, with what to do about it."""
@@ -382,7 +434,12 @@ def _is_drive(name: str) -> bool:
         size = (sysfs_root() / "block" / name / "size").read_text().strip()
     except OSError:
         size = ""  # it is being removed
-    return not name.startswith(_NO_DRIVES) and size != "0"
+    return not is_made_up(name) and size != "0"
+
+
+def is_made_up(name: str) -> bool:
+    """Whether it is a disk of memory, of a file, or of nothing."""
+    return name.startswith(_NO_DRIVES)
 
 
 def _is_set_up(name: str) -> bool:
@@ -410,7 +467,14 @@ def _disk_of(member: Path) -> str:
     return directory.parent.name if (directory / "partition").exists() else member.name
 
 
-def _disk_name(device: str) -> str:
+def disk_name(device: str) -> str:
+    """Name of the disk that a device is, or is a partition of.
+
+    Raises
+    ------
+    DeviceError
+        If there is none.
+    """
     path = Path(device)
     name = path.name
     if "/" in device:
@@ -431,6 +495,19 @@ def _disk_name(device: str) -> str:
         if (block / disk / name / "partition").is_file():
             return disk
     raise DeviceError(f"{device}: no such disk under {block}; `lsblk` lists the drives")
+
+
+def disk_stat(name: str) -> dict[str, int]:
+    """What the block layer counts of a disk, observed or not, as :attr:`Drive.disk_stat`."""
+    columns = _numbers(sysfs_root() / "block" / name / "stat", len(_DISK_STAT))
+    return dict(zip(_DISK_STAT, columns, strict=True))
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise _explained(path, error) from error
 
 
 def _text(path: Path) -> str:
