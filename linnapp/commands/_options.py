@@ -105,6 +105,18 @@ def model_option(*, required: bool) -> Callable[[Callable[..., None]], Callable[
     )
 
 
+def conf_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add ``--conf``, which drives.conf is meant."""
+    return click.option(
+        "--conf",
+        type=click.Path(path_type=Path, dir_okay=False),
+        default=Path("/etc/linnapp/drives.conf"),
+        show_default=True,
+        envvar="LINNAPP_CONF",
+        help="Which drives are to have which model and mode.",
+    )(command)
+
+
 def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of training, labelling and reading; :func:`recipe_from` takes them."""
     from linnapp.learn.labels import LABELS

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+"""``linnapp restore``: models and modes of drives.conf, as after a reboot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from linnapp.commands._options import conf_option
+from linnapp.option_types import FiniteRange
+
+
+@click.command()
+@conf_option
+@click.option(
+    "--wait",
+    "wait_s",
+    type=FiniteRange(0, 3600),
+    default=0.0,
+    show_default=True,
+    help="Seconds to wait for drives that are not there yet, all in all.",
+)
+def restore(conf: Path, wait_s: float) -> None:
+    """Give drives and md arrays back what drives.conf has: models, peers, modes, md's linnos.
+
+    Each drive on its own: one that fails is named, the others are restored, and the exit status
+    is 1. What is as it is to be is left alone.
+    """
+    from linnapp.drive.drives_conf import load_conf
+    from linnapp.drive.restoring import restore as give_back
+    from linnapp.errors import LinnappError
+
+    found = load_conf(conf)
+    if found is None:
+        raise LinnappError(f"{conf}: no such file; `linnapp enable` writes it")
+    failures = give_back(found, wait_s=wait_s, log=click.echo)
+    for failure in failures:
+        click.echo(f"linnapp: {failure}", err=True)
+    if failures:
+        n = len(found.drives) + len(found.arrays)
+        raise LinnappError(f"{len(failures)} of {n} are not as {conf} has them")

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: MIT
+"""``/etc/linnapp/drives.conf``: which model and mode each drive is to have, also after a reboot.
+
+Sections of a drive or an array, each by a name that stays::
+
+    [drive /dev/disk/by-id/wwn-0x5002538f31b2c3d4]
+    model = /var/lib/linnapp/enable/md0/20261124-101500/nvme0n1.linnos
+    mode = observe
+    peers = /dev/disk/by-id/wwn-0x5002538f31b2c3d5
+    array = /dev/disk/by-id/md-uuid-3aaa0122:29827cfa:5331ad66:ca767371
+
+    [array /dev/disk/by-id/md-uuid-3aaa0122:29827cfa:5331ad66:ca767371]
+    linnos = on
+
+What is not understood is an error, so that no drive is left without a word as it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from linnapp.drive.sysfs import MAX_PEERS, MODES
+from linnapp.errors import LinnappError
+from linnapp.files import AnyPath, explain_os_error, replace_text
+
+DEFAULT_CONF = Path("/etc/linnapp/drives.conf")
+
+HEADER = """\
+# SPDX-License-Identifier: MIT
+# What `linnapp restore` gives drives and md arrays back, at boot by linnapp-restore.service.
+# `linnapp enable` and `linnapp disable` write it anew: comments of your own do not stay.
+#
+# [drive NAME]     a path that stays the same, as in /dev/disk/by-id
+#   model = FILE   of the model; the mode off needs none
+#   mode = off | observe | enforce
+#   peers = NAME NAME ...   drives with the same data, of which a patched kernel refusing reads asks
+#   array = NAME   of the md array that it is in
+# [array NAME]
+#   linnos = on | off   whether md asks before it reads
+"""
+
+_KEYS = {"drive": ("model", "mode", "peers", "array"), "array": ("linnos",)}
+_NEEDED = {"drive": "mode", "array": "linnos"}
+
+
+@dataclasses.dataclass(frozen=True)
+class DriveEntry:
+    """What a drive is to have.
+
+    Attributes
+    ----------
+    mode : {"off", "observe", "enforce"}
+    model : Path, optional
+    peers : tuple of str
+        Drives with the same data.
+    array : str, optional
+        The md array that it is in.
+    """
+
+    mode: str
+    model: Path | None = None
+    peers: tuple[str, ...] = ()
+    array: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class DrivesConf:
+    """The file's content.
+
+    Attributes
+    ----------
+    drives : mapping of str to DriveEntry
+        By a name that stays, a path.
+    arrays : mapping of str to bool
+        Whether md asks, by the array's name.
+    """
+
+    drives: Mapping[str, DriveEntry] = dataclasses.field(default_factory=dict)
+    arrays: Mapping[str, bool] = dataclasses.field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is to be restored."""
+        return not self.drives and not self.arrays
+
+    def updated(self, drives: Mapping[str, DriveEntry], arrays: Mapping[str, bool]) -> DrivesConf:
+        """With these in the place of those of the same names."""
+        return DrivesConf({**self.drives, **drives}, {**self.arrays, **arrays})
+
+    def without(self, drives: set[str], arrays: set[str]) -> DrivesConf:
+        """Without these drives and arrays, and without mention of them."""
+        left = {
+            name: dataclasses.replace(
+                entry,
+                peers=tuple(peer for peer in entry.peers if peer not in drives),
+                array=None if entry.array in arrays else entry.array,
+            )
+            for name, entry in self.drives.items()
+            if name not in drives
+        }
+        return DrivesConf(left, {n: on for n, on in self.arrays.items() if n not in arrays})
+
+    def to_text(self) -> str:
+        """As the file has it."""
+        lines = [HEADER]
+        for name, entry in self.drives.items():
+            lines.append(f"[drive {name}]")
+            if entry.model is not None:
+                lines.append(f"model = {entry.model}")
+            lines.append(f"mode = {entry.mode}")
+            if entry.peers:
+                lines.append(f"peers = {' '.join(entry.peers)}")
+            if entry.array is not None:
+                lines.append(f"array = {entry.array}")
+            lines.append("")
+        for name, on in self.arrays.items():
+            lines += [f"[array {name}]", f"linnos = {'on' if on else 'off'}", ""]
+        return "\n".join(lines)
+
+
+def load_conf(path: AnyPath) -> DrivesConf | None:
+    """Read the file; None if there is none.
+
+    Raises
+    ------
+    LinnappError
+        If it cannot be read, or a line is not understood: the message names file and line.
+    """
+    try:
+        text = Path(path).read_text("utf-8")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise explain_os_error(error, path) from error
+    except UnicodeDecodeError as error:
+        raise LinnappError(f"{path}: no text in UTF-8 ({error.reason})") from error
+    return parse(text, str(path))
+
+
+def save_conf(path: AnyPath, conf: DrivesConf) -> None:
+    """Write the file, whole or not at all; an empty one is removed, and an empty folder of it.
+
+    Raises
+    ------
+    LinnappError
+        If it cannot be written; it is then as it was.
+    """
+    path = Path(path)
+    try:
+        if conf.is_empty:
+            path.unlink(missing_ok=True)
+            if path == DEFAULT_CONF and path.parent.is_dir() and not any(path.parent.iterdir()):
+                path.parent.rmdir()
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise explain_os_error(error, path) from error
+    replace_text(path, conf.to_text())
+
+
+@dataclasses.dataclass
+class _Section:
+    """A section as it is read: where it begins, and its keys with their lines."""
+
+    kind: str
+    name: str
+    line: int
+    keys: dict[str, tuple[str, int]] = dataclasses.field(default_factory=dict)
+
+
+def parse(text: str, source: str) -> DrivesConf:
+    """Understand the file's text.
+
+    Parameters
+    ----------
+    text : str
+    source : str
+        Its name, for errors.
+
+    Raises
+    ------
+    LinnappError
+        If a line is not understood.
+    """
+    sections = list(_sections(text, source))
+    drives = {s.name: _drive(s, source) for s in sections if s.kind == "drive"}
+    arrays = {s.name: _choice(s, "linnos", ("on", "off"), source) == "on"
+              for s in sections if s.kind == "array"}  # fmt: skip
+    for section in sections:
+        array, line = section.keys.get("array", ("", 0))
+        if array and array not in arrays:
+            raise LinnappError(f"{source}:{line}: no section [array {array}]")
+    return DrivesConf(drives, arrays)
+
+
+def _sections(text: str, source: str) -> Iterator[_Section]:
+    seen: dict[tuple[str, str], int] = {}
+    section: _Section | None = None
+    for number, raw in enumerate(text.splitlines(), 1):
+        line, where = raw.strip(), f"{source}:{number}"
+        if not line or line.startswith("#"):
+            continue
+        if line.startswith("["):
+            if section is not None:
+                yield _whole(section, source)
+            section = _head(line, number, where)
+            first = seen.setdefault((section.kind, section.name), number)
+            if first != number:
+                raise LinnappError(f"{where}: {section.name} has a section in line {first} already")
+        elif section is None:
+            raise LinnappError(f"{where}: {line[:80]!r} before the first section, [drive NAME]")
+        else:
+            _add(section, line, number, where)
+    if section is not None:
+        yield _whole(section, source)
+
+
+def _head(line: str, number: int, where: str) -> _Section:
+    kind, _, name = line[1:-1].strip().partition(" ")
+    name = name.strip()
+    if not line.endswith("]") or kind not in _KEYS or not name:
+        raise LinnappError(f"{where}: {line[:80]!r}, expected [drive NAME] or [array NAME]")
+    if not name.startswith("/") or any(map(str.isspace, name)):
+        raise LinnappError(f"{where}: {name!r}, expected a path, as /dev/disk/by-id/... is")
+    return _Section(kind, name, number)
+
+
+def _add(section: _Section, line: str, number: int, where: str) -> None:
+    key, equals, value = (part.strip() for part in line.partition("="))
+    if not equals or not value:
+        raise LinnappError(f"{where}: {line[:80]!r}, expected KEY = VALUE")
+    if key not in _KEYS[section.kind]:
+        expected = ", ".join(_KEYS[section.kind])
+        raise LinnappError(f"{where}: unknown key {key!r}; a {section.kind} has {expected}")
+    if key in section.keys:
+        raise LinnappError(f"{where}: {key} is given in line {section.keys[key][1]} already")
+    section.keys[key] = value, number
+
+
+def _whole(section: _Section, source: str) -> _Section:
+    needed = _NEEDED[section.kind]
+    if needed not in section.keys:
+        raise LinnappError(f"{source}:{section.line}: {section.name} has no {needed}")
+    return section
+
+
+def _choice(section: _Section, key: str, choices: tuple[str, ...], source: str) -> str:
+    value, line = section.keys[key]
+    if value not in choices:
+        raise LinnappError(f"{source}:{line}: {key} {value!r}, expected {' or '.join(choices)}")
+    return value
+
+
+def _drive(section: _Section, source: str) -> DriveEntry:
+    mode = _choice(section, "mode", MODES, source)
+    model, line = section.keys.get("model", (None, section.line))
+    if model is None and mode != "off":
+        raise LinnappError(f"{source}:{line}: {section.name} has no model, which {mode} needs")
+    if model is not None and not model.startswith("/"):
+        raise LinnappError(f"{source}:{line}: model {model!r}, expected a whole path")
+    words, line = section.keys.get("peers", ("", 0))
+    peers = words.split()
+    for peer in peers:
+        if not peer.startswith("/"):
+            raise LinnappError(f"{source}:{line}: peer {peer!r}, expected a path, as of a drive")
+        if peer == section.name or peers.count(peer) > 1:
+            raise LinnappError(f"{source}:{line}: peer {peer} is the drive itself, or named twice")
+    if len(peers) > MAX_PEERS:
+        raise LinnappError(f"{source}:{line}: {len(peers)} peers, a drive has {MAX_PEERS} at most")
+    array = section.keys.get("array", (None, 0))[0]
+    return DriveEntry(mode, None if model is None else Path(model), tuple(peers), array)

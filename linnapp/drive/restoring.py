@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: MIT
+"""Gives drives the models and modes that drives.conf has, as after a reboot.
+
+Only what differs is written, so that it can be done again at any time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from linnapp.drive.drives_conf import DriveEntry, DrivesConf
+from linnapp.drive.md import MdArray
+from linnapp.drive.sysfs import Drive, observed
+from linnapp.errors import DeviceError, LinnappError
+from linnapp.model import load_model
+
+Log = Callable[[str], None]
+
+#: how often it is looked whether a drive has come
+_LOOK_S = 0.2
+
+
+def restore(conf: DrivesConf, *, wait_s: float = 0.0, log: Log = print) -> list[str]:
+    """Give all drives and arrays of the file back what they are to have, each on its own.
+
+    Parameters
+    ----------
+    conf : DrivesConf
+    wait_s : float
+        How long to wait for drives that are not there yet, all in all.
+    log : callable
+        Gets a line of each that has what it is to have.
+
+    Returns
+    -------
+    list of str
+        What failed: the drive's or array's name, and why. Of a drive that failed the mode is as it
+        was.
+    """
+    deadline = time.monotonic() + wait_s
+    failures = []
+    for name, entry in conf.drives.items():
+        try:
+            _wait_for(name, deadline)
+            drive = restore_drive(name, entry)
+            log(f"{drive.name}: model {drive.model_id or 'none'}, mode {drive.mode} ({name})")
+        except LinnappError as error:
+            failures.append(f"{name}: {error}")
+    for name, asks in conf.arrays.items():
+        try:
+            _wait_for(name, deadline)
+            array = MdArray(name)
+            array.set_asks(asks)
+            log(f"{array.name}: linnos {'on' if asks else 'off'} ({name})")
+        except LinnappError as error:
+            failures.append(f"{name}: {error}")
+    return failures
+
+
+def restore_drive(name: str, entry: DriveEntry) -> Drive:
+    """Give a drive its model, peers and mode.
+
+    Raises
+    ------
+    LinnappError
+        If the drive is not there, its kernel has no LinnOS, the model cannot be read or is refused.
+    """
+    drive = observed(name)
+    if entry.model is not None:
+        model = load_model(entry.model)
+        if drive.model_id != model.model_id:
+            drive.upload(model)
+    _restore_peers(drive, entry)
+    if drive.mode != entry.mode:
+        drive.set_mode(entry.mode)
+    return drive
+
+
+def _restore_peers(drive: Drive, entry: DriveEntry) -> None:
+    """Name the peers that are there: who refuses reads without any refuses more of them."""
+    here = [peer for peer in entry.peers if Path(peer).exists()]
+    known = drive.peers
+    if entry.mode == "enforce" and entry.peers and (known is None or not here):
+        why = (
+            "this kernel does not know of peers" if known is None else "none of its peers is there"
+        )
+        raise DeviceError(f"left in mode {drive.mode}, for {why}, by whom reads are refused")
+    if known is None:
+        return
+    names = drive.check_peers(here)
+    if sorted(names) != sorted(known):
+        drive.set_peers(names)
+
+
+def _wait_for(name: str, deadline: float) -> None:
+    while not Path(name).exists() and time.monotonic() < deadline:
+        time.sleep(_LOOK_S)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""drives.conf: what is written is read again, and what is not understood is named by its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from linnapp.commands._options import conf_option
+from linnapp.drive import drives_conf
+from linnapp.drive.drives_conf import DEFAULT_CONF, DriveEntry, DrivesConf, load_conf, parse
+from linnapp.errors import LinnappError
+
+IDS = [f"/dev/disk/by-id/wwn-0x500{k}" for k in range(9)]
+ARRAY = "/dev/disk/by-id/md-uuid-1:2:3:4"
+CONF = DrivesConf(
+    {
+        IDS[0]: DriveEntry("observe", Path("/m/a.linnos"), (IDS[1], IDS[2]), ARRAY),
+        IDS[1]: DriveEntry("enforce", Path("/m/with a space.linnos"), (IDS[0],)),
+        IDS[2]: DriveEntry("off"),
+    },
+    {ARRAY: True, "/dev/md1": False},
+)
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "etc" / "linnapp" / "drives.conf"
+    assert load_conf(path) is None
+    drives_conf.save_conf(path, CONF)
+    assert load_conf(path) == CONF
+    assert list(path.parent.iterdir()) == [path]
+    # Everything that it may have is explained in it.
+    for word in ("model = ", "mode = ", "peers = ", "array = ", "linnos = "):
+        assert f"#   {word}" in path.read_text()
+    drives_conf.save_conf(path, DrivesConf())
+    assert not path.exists()
+    drives_conf.save_conf(path, DrivesConf())
+
+
+def test_without_a_drive_and_its_array() -> None:
+    left = CONF.without({IDS[1]}, {ARRAY})
+    assert left.drives == {
+        IDS[0]: DriveEntry("observe", Path("/m/a.linnos"), (IDS[2],)),
+        IDS[2]: DriveEntry("off"),
+    }
+    assert left.arrays == {"/dev/md1": False}
+    assert not left.is_empty
+    assert CONF.without(set(CONF.drives), set(CONF.arrays)).is_empty
+
+
+def test_a_write_that_fails_leaves_the_file(tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "drives.conf"
+    drives_conf.save_conf(path, CONF)
+    before = path.read_text()
+
+    def full(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(LinnappError, match="No space left"):
+        drives_conf.save_conf(path, DrivesConf({IDS[3]: DriveEntry("off")}))
+    assert path.read_text() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+DRIVE = f"[drive {IDS[0]}]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("mode = off\n", "f:1: 'mode = off' before the first section"),
+        (f"# a\n\n{DRIVE}mdoe = off\n", "f:4: unknown key 'mdoe'; a drive has model, mode, peers"),
+        (f"{DRIVE}linnos = on\n", "f:2: unknown key 'linnos'"),
+        (f"{DRIVE}mode off\n", "f:2: 'mode off', expected KEY = VALUE"),
+        (f"{DRIVE}mode =\n", "f:2: 'mode =', expected KEY = VALUE"),
+        (f"{DRIVE}mode = on\n", "f:2: mode 'on', expected off or observe or enforce"),
+        (f"{DRIVE}mode = off\nmode = off\n", "f:3: mode is given in line 2 already"),
+        (f"{DRIVE}model = /m\n", f"f:1: {IDS[0]} has no mode"),
+        (f"{DRIVE}mode = observe\n", f"f:1: {IDS[0]} has no model, which observe needs"),
+        (f"{DRIVE}mode = off\nmodel = m\n", "f:3: model 'm', expected a whole path"),
+        (f"{DRIVE}mode = off\npeers = sda\n", "f:3: peer 'sda', expected a path"),
+        (f"{DRIVE}mode = off\npeers = {IDS[0]}\n", "f:3: peer .* is the drive itself"),
+        (f"{DRIVE}mode = off\npeers = {IDS[1]} {IDS[1]}\n", "f:3: .*named twice"),
+        (f"{DRIVE}mode = off\npeers = {' '.join(IDS[1:])}\n", "f:3: 8 peers, a drive has 7"),
+        (f"{DRIVE}mode = off\narray = /dev/md0\n", r"f:3: no section \[array /dev/md0\]"),
+        (f"{DRIVE}mode = off\n{DRIVE}mode = off\n", "f:3: .* has a section in line 1 already"),
+        ("[array /dev/md0]\nlinnos = 1\n", "f:2: linnos '1', expected on or off"),
+        ("[array /dev/md0]\n", "f:1: /dev/md0 has no linnos"),
+        ("[disk /dev/sda]\n", "f:1: .*expected .drive NAME. or .array NAME."),
+        ("[drive /dev/sda\n", "f:1: .*expected .drive NAME."),
+        ("[drive]\n", "f:1: .*expected .drive NAME."),
+        ("[drive sda]\n", "f:1: 'sda', expected a path"),
+        ("[drive /dev/a b]\n", "f:1: '/dev/a b', expected a path"),
+    ],
+)
+def test_a_bad_line_is_named(text: str, says: str) -> None:
+    with pytest.raises(LinnappError, match=says):
+        parse(text, "f")
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(LinnappError, match="directory"):
+        load_conf(tmp_path)
+    (tmp_path / "f").write_bytes(b"\xff\xfe")
+    with pytest.raises(LinnappError, match="no text in UTF-8"):
+        load_conf(tmp_path / "f")
+
+
+def test_the_commands_mean_the_same_file() -> None:
+    def command() -> None:
+        """Take an option."""
+
+    [option] = conf_option(command).__click_params__  # type: ignore[attr-defined]
+    assert option.default == DEFAULT_CONF
