@@ -37,6 +37,12 @@ _COMMANDS = {
     "pack": ("linnapp.commands.pack:pack", "Make a model file from weights trained elsewhere."),
     "predict": ("linnapp.commands.predict:predict", "Run a model on feature vectors."),
     "upload": ("linnapp.commands.upload:upload", "Give a drive its model."),
+    "enable": (
+        "linnapp.commands.enable:enable",
+        "Have an md array read from the best mirror: record, train, switch on.",
+    ),
+    "disable": ("linnapp.commands.disable:disable", "Undo `linnapp enable`."),
+    "restore": ("linnapp.commands.restore:restore", "Give drives their models and modes back."),
     "top": ("linnapp.commands.top:top", "Show the drives at work, live."),
     "explain": ("linnapp.commands.explain:explain", "Say why reads were decided as they were."),
     "status": ("linnapp.commands.status:status", "Show what the kernel does per drive."),

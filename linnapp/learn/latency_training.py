@@ -467,6 +467,25 @@ def mean_abs_log2_error(predicted_us: npt.NDArray[Any], latency_us: npt.NDArray[
     return float(np.mean(np.abs(np.log2(np.maximum(latency_us, 1) / predicted_us))))
 
 
+def check_scikit_learn() -> None:
+    """Find out whether trees can be grown here.
+
+    Raises
+    ------
+    LinnappError
+        If scikit-learn is not installed or too old.
+    """
+    with needs("latency models need scikit-learn", "scikit-learn"):
+        import sklearn.ensemble  # noqa: F401
+        import threadpoolctl  # noqa: F401
+    version = str(_versions()["scikit-learn"])
+    if tuple(int(part) for part in version.split(".")[:2]) < (1, 3):
+        raise LinnappError(
+            f"latency models need scikit-learn 1.3 or newer, here is {version}; install one with: "
+            + install_command("'scikit-learn>=1.3'")
+        )
+
+
 def grow(
     features: npt.NDArray[np.uint32],
     targets: npt.NDArray[Any],
@@ -505,15 +524,10 @@ def grow(
     LinnappError
         If scikit-learn is not installed or too old, or its trees are not what they were.
     """
-    with needs("latency models need scikit-learn", "scikit-learn"):
-        from sklearn.ensemble import HistGradientBoostingRegressor
-        from threadpoolctl import threadpool_limits
-    version = str(_versions()["scikit-learn"])
-    if tuple(int(part) for part in version.split(".")[:2]) < (1, 3):
-        raise LinnappError(
-            f"latency models need scikit-learn 1.3 or newer, here is {version}; install one with: "
-            + install_command("'scikit-learn>=1.3'")
-        )
+    check_scikit_learn()
+    from sklearn.ensemble import HistGradientBoostingRegressor
+    from threadpoolctl import threadpool_limits
+
     boosting = HistGradientBoostingRegressor(
         loss="gamma",
         max_iter=n_trees,

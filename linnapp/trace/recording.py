@@ -133,6 +133,7 @@ def record(
     command: Sequence[str] = (),
     on_progress: Callable[[Progress], None] | None = None,
     keep_interrupted: bool = True,
+    on_interrupted: Callable[[], None] | None = None,
 ) -> tuple[list[Recording], int]:
     """Trace drives until the time is up, the command ends, or ctrl-C.
 
@@ -150,6 +151,8 @@ def record(
         Called twice a second.
     keep_interrupted : bool
         Whether ctrl-C ends a recording, or there is to be none then.
+    on_interrupted : callable, optional
+        Called when ctrl-C has ended a recording that is kept.
 
     Returns
     -------
@@ -187,6 +190,8 @@ def record(
             path = out_dir / f"{drive}.blk"
             merged.replace(path)
             recordings.append(Recording(drive, path, events, dropped.get(drive, 0)))
+        if interrupted and on_interrupted is not None:
+            on_interrupted()
         return recordings, status
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

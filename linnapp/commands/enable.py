@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT
+"""``linnapp enable``: from an array to one that reads from the best mirror, in one go."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from linnapp.commands._options import conf_option
+from linnapp.option_types import FiniteRange
+
+if TYPE_CHECKING:
+    from linnapp.drive.enabling import Seen
+
+
+@click.command()
+@click.argument("devices", nargs=-1, required=True, metavar="/dev/mdN | DRIVE...")
+@click.option(
+    "--for",
+    "for_s",
+    type=FiniteRange(0, 1e6, min_open=True),
+    default=900.0,
+    show_default=True,
+    help="Seconds to record: under the usual load, and with what makes the drives slow in it.",
+)
+@click.option(
+    "--recordings",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Use <drive>.blk in this directory instead of recording.",
+)
+@conf_option
+@click.option("--dry-run", is_flag=True, help="Check, say what would be done, and do nothing.")
+def enable(
+    devices: tuple[str, ...], for_s: float, recordings: Path | None, conf: Path, dry_run: bool
+) -> None:
+    """Have an md array read from the mirror that is predicted to answer first.
+
+    Checks what is there, records the array's own load, trains a model of latencies for each mirror,
+    judges them by reads that they have not seen, uploads them, switches mode observe and md's
+    linnos on, and writes that to drives.conf, for `linnapp restore` after a reboot. If a model is
+    not worth it, all is left as it is. Ctrl-C keeps what was recorded, and changes nothing. Again,
+    it records and trains anew. `linnapp disable` undoes it.
+
+    DRIVE...: drives with the same data, for programs that ask themselves (BLKEXPECT, liblinnos).
+    """
+    from linnapp.commands._display import TrainingDisplay
+    from linnapp.drive import enabling
+    from linnapp.drive.enable_checks import find_target
+
+    target = find_target(devices)
+    if dry_run:
+        enabling.check_enabling(target, conf, recordings)
+        for step in enabling.steps(target, conf, for_s, recordings):
+            click.echo(f"would {step}")
+        return
+    display = _Display()
+    enabling.enable(
+        target,
+        conf_path=conf,
+        for_s=for_s,
+        recordings=recordings,
+        log=display.log,
+        on_progress=display.show if display.live else None,
+        observer=TrainingDisplay(),
+    )
+
+
+class _Display:
+    """A line that is written again while it is recorded; on a terminal only."""
+
+    def __init__(self) -> None:
+        self.live = sys.stderr.isatty()
+
+    def log(self, line: str) -> None:
+        """A line that stays."""
+        clear = "\r\x1b[K" if self.live else ""
+        print(f"{clear}{line}", file=sys.stderr, flush=True)
+
+    def show(self, seen: Seen) -> None:
+        """How far it is."""
+        reads = ", ".join(f"{name} {n}" for name, n in seen.reads.items())
+        drops = f", {seen.dropped} EVENTS DROPPED" if seen.dropped else ""
+        text = (
+            f"{seen.seconds:.0f} of {seen.of_seconds:g} s; reads: {reads}; "
+            f"{seen.reads_needed} of each are needed{drops}"
+        )
+        late = _too_few(seen)
+        print(f"\r\x1b[K{text}{late}", end="", file=sys.stderr, flush=True)
+
+
+def _too_few(seen: Seen) -> str:
+    """How long it would have to be recorded, if there will be too few reads; empty if not."""
+    fewest = min(seen.reads.values())
+    if seen.seconds < min(30.0, seen.of_seconds / 2) or not fewest:
+        return ""
+    needed_s = seen.reads_needed * seen.seconds / fewest
+    return f"; at this rate --for {needed_s:.0f}" if needed_s > seen.of_seconds else ""
