@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""`linnapp enable`, `restore` and `disable` on an md raid1 of the lab's drives."""
+
+from __future__ import annotations
+
+import lzma
+from pathlib import Path
+
+import pytest
+
+from linnapp.drive.drives_conf import load_conf
+from linnapp.lab.array import Array
+
+RECORDED = Path(__file__).parents[2] / "traces" / "recorded"
+
+#: Of programs on other drives, with enough reads to learn from.
+RECORDINGS = {"flash0": "fio", "flash1": "pgbench", "flash2": "fio"}
+
+BEGIN = """
+export LINNAPP_STATE=$OUT/state LINNAPP_CONF=$OUT/etc/drives.conf
+md=/sys/block/md0/md
+mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --level=1 --raid-devices=3 \\
+    /dev/flash0 /dev/flash1 /dev/flash2 2>&1
+found() # NAME: what drives and array are like
+{
+    cat /sys/block/flash?/linnos/mode /sys/block/flash?/linnos/model_id $md/linnos >$OUT/found_$1
+}
+refused() { ! linnapp "$@" 2>>$OUT/refused || exit 1; }
+"""
+
+ENABLED = """
+found before
+linnapp enable /dev/md0 --recordings $OUT/recordings --dry-run >$OUT/dry
+# Nobody reads: there is nothing to learn from.
+refused enable /dev/md0 --for 0.05
+found refused
+linnapp enable /dev/md0 --recordings $OUT/recordings 2>$OUT/enabled
+found enabled
+cp $LINNAPP_CONF $OUT/first.conf
+"""
+
+#: Modes are lost, as by a reboot; then one drive cannot get its own back.
+RESTORED = """
+for k in 0 1 2; do echo off >/sys/block/flash$k/linnos/mode; done
+echo off >$md/linnos
+linnapp restore >$OUT/restored
+found restored
+for k in 0 1 2; do echo off >/sys/block/flash$k/linnos/mode; done
+sed 's|flash1.linnos|gone.linnos|' $LINNAPP_CONF >$OUT/bad.conf
+refused restore --conf $OUT/bad.conf
+found restored_in_part
+linnapp restore >/dev/null
+"""
+
+#: Again, it is as it was; and what is in the way.
+DISABLED = """
+linnapp enable /dev/md0 --recordings $OUT/recordings 2>$OUT/again
+found again
+linnapp disable >$OUT/disabled
+linnapp disable /dev/md0 >>$OUT/disabled
+cat /sys/block/flash?/linnos/mode $md/linnos >$OUT/modes_disabled
+find $OUT/state $OUT/etc -name '*.linnos' -o -name drives.conf >$OUT/left
+mdadm --fail /dev/md0 /dev/flash1
+refused enable /dev/md0 --recordings $OUT/recordings
+mdadm --stop /dev/md0
+refused enable /dev/flash0
+refused enable /dev/md7
+"""
+
+
+@pytest.mark.lab
+def test_an_array_is_enabled_restored_and_disabled(boot, tmp_path: Path) -> None:
+    (tmp_path / "recordings").mkdir()
+    for drive, name in RECORDINGS.items():
+        packed = (RECORDED / f"{name}.blk.xz").read_bytes()
+        (tmp_path / "recordings" / f"{drive}.blk").write_bytes(lzma.decompress(packed))
+    boot(BEGIN + ENABLED + RESTORED + DISABLED, Array(precondition=False))
+
+    def text(name: str) -> str:
+        return (tmp_path / name).read_text()
+
+    before, enabled = text("found_before"), text("found_enabled")
+    assert text("found_refused") == before
+    assert before.split() == [*["off"] * 3, *["none"] * 3, "off"]
+    assert enabled.split()[:3] == ["observe"] * 3 and enabled.split()[6] == "on"
+    assert "none" not in enabled
+    assert text("found_restored") == enabled
+    assert text("found_restored_in_part").split()[:3] == ["observe", "off", "observe"]
+    assert text("found_again") == enabled
+    conf = load_conf(tmp_path / "first.conf")
+    assert [drive.mode for drive in conf.drives.values()] == ["observe"] * 3
+    assert text("modes_disabled").split() == ["off"] * 4
+    assert text("left") == ""
+    refused = text("refused")
+    for why in ("reads", "gone.linnos", "degraded", "/dev/md7"):
+        assert why in refused, refused
