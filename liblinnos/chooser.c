@@ -187,7 +187,8 @@ struct choice chooser_read(struct chooser *c, unsigned int home, uint64_t offset
 	if (choice.drive != home && !c->unguarded && !(c->gone & 1u << home) &&
 	    !is_out(c, home, now_ns)) {
 		choice.lot = linnos_guard_draw(
-			&c->guard, linnos_wish_of(c->us[home], c->drives[home].overdue_us));
+			&c->guard, linnos_wish_of(c->us[home], c->drives[home].overdue_us),
+			c->us[home]);
 		if (!choice.lot.left)
 			choice.drive = home;
 	}

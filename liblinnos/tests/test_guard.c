@@ -27,12 +27,12 @@ static unsigned int leave(struct linnos_guard *g, enum linnos_wish wish, unsigne
 	unsigned int n_left = 0;
 
 	for (unsigned int i = 0; i < n; i++) {
-		struct linnos_lot lot = linnos_guard_draw(g, wish);
+		struct linnos_lot lot = linnos_guard_draw(g, wish, UINT32_MAX);
 
 		linnos_guard_learn(g, lot, draw(lot.left ? left_us : stayed_us));
 		n_left += lot.left;
 		/* Others stay at home without a wish. */
-		linnos_guard_learn(g, linnos_guard_draw(g, LINNOS_STAY), draw(stayed_us));
+		linnos_guard_learn(g, linnos_guard_draw(g, LINNOS_STAY, 0), draw(stayed_us));
 	}
 	return n_left;
 }
@@ -54,7 +54,7 @@ TEST(who_has_no_reason_stays)
 	struct linnos_guard g = {0};
 
 	for (unsigned int i = 0; i < 1000; i++)
-		assert(!linnos_guard_draw(&g, LINNOS_STAY).left);
+		assert(!linnos_guard_draw(&g, LINNOS_STAY, 0).left);
 	assert(!g.random && !g.wished[LINNOS_STAY]);
 }
 
@@ -67,9 +67,9 @@ TEST(most_leave_before_anything_is_known)
 
 		/* The generator's first numbers are like its seed. */
 		for (unsigned int k = 0; k < 20; k++)
-			linnos_guard_draw(&g, LINNOS_HOME_SLOWER);
+			linnos_guard_draw(&g, LINNOS_HOME_SLOWER, 0);
 		for (enum linnos_wish w = LINNOS_HOME_USUAL; w < LINNOS_N_WISHES; w++)
-			n_left[w] += linnos_guard_draw(&g, w).left;
+			n_left[w] += linnos_guard_draw(&g, w, 0).left;
 	}
 	for (enum linnos_wish w = LINNOS_HOME_USUAL; w < LINNOS_N_WISHES; w++)
 		assert(n_left[w] > 930 && n_left[w] < 985);
@@ -130,13 +130,40 @@ TEST(a_change_of_load_is_noticed)
 	}
 }
 
+/* A home that is called slower than it is says nothing: of that those that stay tell. */
+TEST(who_took_longer_than_home_was_called_stays)
+{
+	for (enum linnos_wish wish = LINNOS_HOME_USUAL; wish < LINNOS_N_WISHES; wish++) {
+		struct linnos_guard g = {.random = wish};
+		unsigned int n_left = 0;
+
+		for (unsigned int i = 0; i < 100; i++) {
+			struct linnos_lot lot = linnos_guard_draw(&g, wish, 150);
+
+			linnos_guard_learn(&g, lot, lot.left ? 151 : 100);
+			n_left += lot.left;
+		}
+		assert(n_left < 20);
+		g = (struct linnos_guard){.random = wish};
+		n_left = 0;
+		for (unsigned int i = 0; i < 20; i++) {
+			struct linnos_lot lot = linnos_guard_draw(&g, wish, 150);
+
+			linnos_guard_learn(&g, lot, lot.left ? 149 : 150);
+			n_left += lot.left;
+		}
+		assert(n_left > 15);
+	}
+}
+
 TEST(latencies_of_a_year_do_not_overflow)
 {
 	struct linnos_guard g = {0};
 	struct linnos_worth worth;
 
 	for (unsigned int i = 0; i < 20000; i++)
-		linnos_guard_learn(&g, linnos_guard_draw(&g, LINNOS_HOME_BAD), 31536000000000);
+		linnos_guard_learn(&g, linnos_guard_draw(&g, LINNOS_HOME_BAD, UINT32_MAX),
+				   31536000000000);
 	linnos_guard_worth(&g, LINNOS_HOME_BAD, &worth);
 	assert(worth.left_us > 0.995 * 0x3fffff && worth.left_us < 1.005 * 0x3fffff);
 	assert(worth.stayed_us > 0.995 * 0x3fffff && worth.stayed_us < 1.005 * 0x3fffff);

@@ -18,7 +18,7 @@ from linnapp.errors import ModelError
 from linnapp.files import AnyPath, replaced_file
 from linnapp.model import envelope
 from linnapp.model.envelope import HEADER_BYTES, REMEDY
-from linnapp.native import HISTORY
+from linnapp.native import HISTORY, N_FEATURES_MIN
 
 VERSION = envelope.LATENCY
 
@@ -42,9 +42,6 @@ LATER = ("in_region",)
 #: All features in their order; `latency_us_1` is the latency of the read that completed last.
 FEATURES = NOW + tuple(f"{name}_{ago}" for ago in range(1, HISTORY + 1) for name in PAST) + LATER
 N_FEATURES = len(FEATURES)
-
-#: A model may know only the first ones: those trained before there were more do.
-N_FEATURES_MIN = N_FEATURES - len(LATER)
 
 #: Where in a row the last reads' latencies stand.
 LATENCIES = tuple(FEATURES.index(f"latency_us_{ago}") for ago in range(1, HISTORY + 1))

@@ -14,6 +14,8 @@ LIBRARY = "liblinnapp_native.so"
 
 #: of the kernel's code: past reads that are seen, and all that a model of latencies sees
 HISTORY, N_FEATURES = 4, 23
+#: As many a model of latencies knows at least: those trained before there were more do.
+N_FEATURES_MIN = 22
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.model.latency_model import N_FEATURES_MIN
-from linnapp.native import HISTORY, N_FEATURES
+from linnapp.native import HISTORY, N_FEATURES, N_FEATURES_MIN
 from linnapp.trace.blktrace import parse_device
 
 #: What the kernel found, as its trace event numbers and names it.

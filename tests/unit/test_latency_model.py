@@ -21,10 +21,10 @@ from linnapp.model.latency_model import (
     FEATURES,
     FRACTION_BITS,
     N_FEATURES,
-    N_FEATURES_MIN,
     N_LEAVES,
     N_SPLITS,
 )
+from linnapp.native import N_FEATURES_MIN
 from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.recorded import open_recording
 

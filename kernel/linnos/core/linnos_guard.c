@@ -15,9 +15,14 @@
  *
  * Who leaves also takes another drive's time, which the lot does not see: so a
  * difference of nothing is rather a reason to stay, unless home is so slow that it is
- * hardly a matter of prediction any more. Before there are answers nineteen in twenty leave:
- * a model that chooses has been judged by reads that it had not seen, and few reads
- * are lost by finding out.
+ * hardly a matter of prediction any more. Before there are answers nineteen in twenty
+ * leave: a model that chooses has been judged by reads that it had not seen, and few
+ * reads are lost by finding out.
+ *
+ * Until enough have stayed, what those that left took is held against what they were
+ * predicted to take at home: did they take longer, then leaving is no better, however
+ * right the prediction was. So many readers who follow the same news to one drive
+ * notice it by the first answers, each for himself.
  *
  * Latencies have heavy tails. One counts as %TAIL times the mean at most; and a
  * variance is estimated as if %PRIOR more reads had been seen that vary as widely as
@@ -107,6 +112,19 @@ static int linnos_better_by(const struct linnos_took took[2])
 	return stayed_us > left_us ? (int)eighths : -(int)eighths;
 }
 
+/*
+ * Too few have stayed to say what that takes. But it is known what those that left were
+ * predicted to take at home: if they took longer than that, then leaving is no better,
+ * however right the prediction was.
+ */
+static bool linnos_was_claimed_in_vain(const struct linnos_guard *guard,
+				       enum linnos_wish wish)
+{
+	const struct linnos_took *left = &guard->took[wish][1];
+
+	return left->n >= ENOUGH && left->sum_us > guard->claimed_us[wish];
+}
+
 /* How many of 1024 that wish so leave. */
 static u32 linnos_share(const struct linnos_guard *guard, enum linnos_wish wish)
 {
@@ -116,6 +134,8 @@ static u32 linnos_share(const struct linnos_guard *guard, enum linnos_wish wish)
 
 	if (took[0].n >= ENOUGH && took[1].n >= ENOUGH)
 		eighths += linnos_better_by(took);
+	else if (linnos_was_claimed_in_vain(guard, wish))
+		eighths = -BEFORE;
 	else if (guard->wished[wish] < BEGINNING)
 		eighths = BEFORE;
 	if (eighths >= 0)
@@ -141,13 +161,14 @@ static u32 linnos_random(u64 *state)
  * linnos_guard_draw() - does a read leave home?
  * @guard: has seen what became of others
  * @wish: why it would
+ * @home_us: what it is predicted to take at home
  *
  * Return: the lot that was drawn; linnos_guard_learn() wants to have it.
  */
 struct linnos_lot linnos_guard_draw(struct linnos_guard *guard,
-				    enum linnos_wish wish)
+				    enum linnos_wish wish, u32 home_us)
 {
-	struct linnos_lot lot = { .wish = wish };
+	struct linnos_lot lot = { .home_us = home_us, .wish = wish };
 
 	if (wish == LINNOS_STAY)
 		return lot;
@@ -192,6 +213,11 @@ void linnos_guard_learn(struct linnos_guard *guard, struct linnos_lot lot,
 		return;
 	linnos_took_fade(&took[0]);
 	linnos_took_fade(&took[1]);
+	guard->claimed_us[lot.wish] = linnos_faded(guard->claimed_us[lot.wish]);
+	if (lot.left)
+		guard->claimed_us[lot.wish] +=
+			(u64)min_t(u32, lot.home_us, TOOK_MAX_US) *
+			LINNOS_GUARD_ONE;
 	took += lot.left;
 	took->n += LINNOS_GUARD_ONE;
 	took->sum_us += latency_us * LINNOS_GUARD_ONE;

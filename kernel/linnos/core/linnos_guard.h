@@ -49,6 +49,8 @@ struct linnos_took {
 /**
  * struct linnos_guard - what leaving home was worth
  * @took: of each kind of wish the reads that stayed, and those that left
+ * @claimed_us: of those that left what they were predicted to take at home, a sum as
+ *	in &linnos_took
  * @wished: how many there were of each kind, and
  * @left: how many of these left
  * @mean_us: of all reads, lately
@@ -56,6 +58,7 @@ struct linnos_took {
  */
 struct linnos_guard {
 	struct linnos_took took[LINNOS_N_WISHES][2];
+	u64 claimed_us[LINNOS_N_WISHES];
 	u64 wished[LINNOS_N_WISHES];
 	u64 left[LINNOS_N_WISHES];
 	u64 mean_us;
@@ -64,10 +67,12 @@ struct linnos_guard {
 
 /**
  * struct linnos_lot - what was drawn for a read, to be kept until it is answered
+ * @home_us: what it was predicted to take at home
  * @wish: why it would have left home, an enum linnos_wish
  * @left: it did
  */
 struct linnos_lot {
+	u32 home_us;
 	u8 wish;
 	bool left;
 };
@@ -86,7 +91,7 @@ struct linnos_worth {
 
 enum linnos_wish linnos_wish_of(u32 home_us, u32 usual_us);
 struct linnos_lot linnos_guard_draw(struct linnos_guard *guard,
-				    enum linnos_wish wish);
+				    enum linnos_wish wish, u32 home_us);
 void linnos_guard_learn(struct linnos_guard *guard, struct linnos_lot lot,
 			u64 latency_us);
 bool linnos_guard_leaves(const struct linnos_guard *guard,

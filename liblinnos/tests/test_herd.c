@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Do readers who choose by the same news all go to one drive, and meet there? Many of them, each
+ * with a chooser of its own, are told every millisecond what each of three drives would take. A
+ * drive serves eight reads at a time, the others wait. Time goes by in microseconds.
+ */
+#include "chooser.h"
+
+#include "test.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define US 1000ull
+#define N 3
+#define SLOTS 8
+#define WAITING_MAX (1 << 16)
+#define READERS_MAX 300
+
+/* What a read takes without waiting: in a burst, which is on one drive at a time, longer. */
+#define SERVICE_US 80
+#define BURST_US 580
+#define BURST_EVERY_US 500000
+#define BURST_FOR_US 100000
+
+#define NEWS_EVERY_US 1000
+#define RUN_US 2000000
+
+enum how { AT_HOME, UNGUARDED, GUARDED };
+
+struct read {
+	unsigned int reader;
+	uint64_t sent_us, end_us;
+	struct linnos_io io;
+	struct linnos_lot lot;
+};
+
+/* Those in service, and those that wait for it, the next one at first. */
+struct drive {
+	unsigned int n_served, first, n_waiting;
+	struct read served[SLOTS], waiting[WAITING_MAX];
+};
+
+struct reader {
+	struct chooser chooser;
+	struct observer drives[N];
+};
+
+static struct linnos_latency like = {.overdue_us = 2 * SERVICE_US, .n_trees = 32};
+static struct linnos_latency *models[N] = {&like, &like, &like};
+
+static struct drive drives[N];
+static struct reader readers[READERS_MAX];
+static struct told told;
+static bool with_bursts;
+
+static double uniform(void)
+{
+	return (rand() + 0.5) / (RAND_MAX + 1.0);
+}
+
+static double service_us(unsigned int drive, uint64_t now_us)
+{
+	bool bursting = with_bursts && now_us / BURST_EVERY_US % N == drive &&
+			now_us % BURST_EVERY_US < BURST_FOR_US;
+
+	return bursting ? BURST_US : SERVICE_US;
+}
+
+static void tell_news(uint64_t now_us)
+{
+	for (unsigned int d = 0; d < N; d++)
+		told.us[d] = service_us(d, now_us) *
+			     fmax(1, (drives[d].n_served + drives[d].n_waiting + 1.0) / SLOTS);
+}
+
+static void send_read(enum how how, unsigned int n_readers, unsigned int home, uint64_t now_us)
+{
+	struct read read = {.reader = rand() % n_readers, .sent_us = now_us};
+	struct reader *r = &readers[read.reader];
+	struct drive *to = &drives[home];
+
+	if (how != AT_HOME) {
+		struct choice choice = chooser_read(&r->chooser, home, 0, 1, now_us * US);
+
+		to = &drives[choice.drive];
+		read.lot = choice.lot;
+		observer_sent(&r->drives[choice.drive], &read.io, now_us * US, 0, 1, true);
+	}
+	assert(to->n_waiting < WAITING_MAX);
+	to->waiting[(to->first + to->n_waiting++) % WAITING_MAX] = read;
+}
+
+/* Return: how long the reads took together that have ended now. */
+static double serve(enum how how, unsigned int d, uint64_t now_us, unsigned int *n_ended)
+{
+	struct drive *drive = &drives[d];
+	double took_us = 0;
+
+	for (unsigned int i = 0; i < drive->n_served; i++) {
+		struct read *read = &drive->served[i];
+		struct reader *r = &readers[read->reader];
+
+		if (read->end_us > now_us)
+			continue;
+		if (how != AT_HOME) {
+			observer_ended(&r->drives[d], &read->io, now_us * US, OBSERVED_ANSWERED);
+			chooser_answered(&r->chooser, read->lot, (now_us - read->sent_us) * US);
+		}
+		took_us += now_us - read->sent_us;
+		++*n_ended;
+		*read = drive->served[--drive->n_served];
+		i--;
+	}
+	while (drive->n_served < SLOTS && drive->n_waiting) {
+		struct read *read = &drive->served[drive->n_served++];
+
+		*read = drive->waiting[drive->first++ % WAITING_MAX];
+		drive->n_waiting--;
+		read->end_us = now_us + service_us(d, now_us) * (0.75 - 0.25 * log(uniform()));
+	}
+	return took_us;
+}
+
+static double mean_us(enum how how, unsigned int n_readers, double load, bool bursts)
+{
+	double took_us = 0;
+	unsigned int n_ended = 0, n_sent = 0;
+
+	srand(1);
+	memset(drives, 0, sizeof(drives));
+	with_bursts = bursts;
+	told = (struct told){.known = (1 << N) - 1};
+	for (unsigned int i = 0; i < n_readers; i++) {
+		struct chooser *c = &readers[i].chooser;
+
+		chooser_init(c, N, readers[i].drives, models, 0, 25, how == GUARDED);
+		c->guard.random = 7919 * i + 1;
+		c->told = &told;
+	}
+	for (uint64_t now_us = 1; now_us < RUN_US; now_us++) {
+		if (now_us % NEWS_EVERY_US == 1)
+			tell_news(now_us);
+		if (uniform() < load * N * SLOTS / SERVICE_US)
+			send_read(how, n_readers, n_sent++ % N, now_us);
+		for (unsigned int d = 0; d < N; d++)
+			took_us += serve(how, d, now_us, &n_ended);
+	}
+	return took_us / n_ended;
+}
+
+TEST(readers_of_the_same_news_do_not_all_go_to_one_drive)
+{
+	static const double loads[] = {0.7, 0.9};
+
+	for (unsigned int k = 0; k < 2; k++) {
+		double home_us = mean_us(AT_HOME, 1, loads[k], false);
+
+		fprintf(stderr, "load %.1f, calm: %.0f us at home; readers: unguarded, guarded\n",
+			loads[k], home_us);
+		for (unsigned int n = 3; n <= READERS_MAX; n *= 10) {
+			double unguarded_us = mean_us(UNGUARDED, n, loads[k], false);
+			double guarded_us = mean_us(GUARDED, n, loads[k], false);
+
+			fprintf(stderr, "%4u: %.0f, %.0f us\n", n, unguarded_us, guarded_us);
+			assert(guarded_us < (n < READERS_MAX ? 1.15 : 2) * home_us);
+		}
+	}
+}
+
+TEST(many_readers_gain_in_bursts_what_few_do)
+{
+	double home_us = mean_us(AT_HOME, 1, 0.7, true), few_us = mean_us(GUARDED, 3, 0.7, true);
+
+	fprintf(stderr, "load 0.7, bursts: %.0f us at home; guarded, 3 readers: %.0f us\n", home_us,
+		few_us);
+	for (unsigned int n = 30; n <= READERS_MAX; n *= 10) {
+		double many_us = mean_us(GUARDED, n, 0.7, true);
+
+		fprintf(stderr, "%4u: %.0f us\n", n, many_us);
+		assert(home_us - many_us > 0.9 * (home_us - few_us));
+	}
+}
