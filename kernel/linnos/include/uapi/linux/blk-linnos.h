@@ -78,7 +78,7 @@ enum blk_expect_known {
  * @known: out: an enum blk_expect_known
  * @flags: out: %BLK_EXPECT_SLOW and its like
  * @page: in, with %BLK_EXPECT_AT: the first byte's offset on @fd, by 4096; 32 bits
- *	of it are enough
+ *	of it are enough. The answer takes its place: who asks again says it again
  * @latency_us: out: how long the read would take, in microseconds, of
  *	%BLK_EXPECT_LATENCY; otherwise 0
  */
