@@ -34,6 +34,8 @@ def restore(conf: Path, wait_s: float) -> None:
     found = load_conf(conf)
     if found is None:
         raise LinnappError(f"{conf}: no such file; `linnapp enable` writes it")
+    if found.is_empty:
+        raise LinnappError(f"{conf}: names no drive and no array; `linnapp enable` writes it")
     failures = give_back(found, wait_s=wait_s, log=click.echo)
     for failure in failures:
         click.echo(f"linnapp: {failure}", err=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from linnapp.drive.drives_conf import DEFAULT_CONF
+from linnapp.files import AnyPath
 
 UNIT = "linnapp-restore.service"
 _SYSTEMD_RUNS = Path("/run/systemd/system")
@@ -15,14 +16,14 @@ _SYSTEMD_RUNS = Path("/run/systemd/system")
 Log = Callable[[str], None]
 
 
-def is_restored_by_systemd(conf_path: Path) -> bool:
+def is_restored_by_systemd(conf_path: AnyPath) -> bool:
     """Whether the unit reads this file, and there is systemd to run it."""
-    return conf_path == DEFAULT_CONF and _SYSTEMD_RUNS.is_dir()
+    return Path(conf_path) == DEFAULT_CONF and _SYSTEMD_RUNS.is_dir()
 
 
-def enable_unit(conf_path: Path, log: Log) -> None:
+def enable_unit(conf_path: AnyPath, log: Log) -> None:
     """Have the restoring done at boot, where that is systemd's to do."""
-    if conf_path != DEFAULT_CONF:
+    if Path(conf_path) != DEFAULT_CONF:
         log(f"after a reboot: linnapp restore --conf {conf_path}")
     elif not _SYSTEMD_RUNS.is_dir():
         log("no systemd here: have `linnapp restore` run at boot, before the application")
@@ -32,7 +33,7 @@ def enable_unit(conf_path: Path, log: Log) -> None:
         log(f"{UNIT} restores it after a reboot")
 
 
-def disable_unit(conf_path: Path, log: Log) -> None:
+def disable_unit(conf_path: AnyPath, log: Log) -> None:
     """Have it done no more."""
     if not is_restored_by_systemd(conf_path) or _systemctl("is-enabled", UNIT):
         return
