@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the kernel counts of every drive, as Prometheus metrics (docs/insight.md)."""
+"""What the kernel counts of every drive, as Prometheus metrics (docs/monitoring.md)."""
 
 from __future__ import annotations
 
