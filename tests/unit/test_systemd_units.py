@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The units of linnapp/systemd, installed as docs/tutorial.md says and run by a real systemd.
+"""The units of linnapp/systemd, installed as docs/own-drives.md says and run by a real systemd.
 
 systemd is the first process of namespaces of its own, on an overlay of this machine's files. The
 kernel's files of two drives are stood in for by files and pipes that answer as the kernel does
@@ -57,6 +57,21 @@ def test_units_are_well_formed() -> None:
         check=False,
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+@pytest.mark.parametrize("unit", sorted(UNITS.glob("*.service")), ids=lambda unit: unit.stem)
+def test_a_service_may_do_little_but_its_work(unit: Path) -> None:
+    """By systemd's own measure, from 0 (nothing) to 10 (everything that root may)."""
+    ran = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=30", unit],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "--offline" in ran.stderr:
+        pytest.skip("systemd before 250: no --offline")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 def _cgroup_root() -> Path | None:
