@@ -69,6 +69,26 @@ static void linnos_place_leave(struct linnos_places *places, u8 place)
 			 &places->taken[at / LINNOS_BITS_PER_LONG]);
 }
 
+/* Is a probe of this order wanted, and none sent yet? */
+static bool linnos_is_wanted(u64 since_ns)
+{
+	return unlikely(since_ns && !(since_ns & LINNOS_LOOK_SENT));
+}
+
+/*
+ * By how its memory lies, a read above 1 MiB may be requests that are not: if a probe
+ * is wanted of that order and not of theirs, it is such a part.
+ */
+static u32 linnos_read_order(const struct linnos_drive *drive, u32 pages)
+{
+	const struct linnos_look *look = drive->look;
+	u32 order = linnos_size_order(pages);
+
+	return order + (order == 1 &&
+			linnos_is_wanted(READ_ONCE(look[2].since_ns)) &&
+			!linnos_is_wanted(READ_ONCE(look[1].since_ns)));
+}
+
 static void linnos_read_begins(struct linnos_drive *drive, struct linnos_io *io,
 			       u64 now_ns)
 {
@@ -86,7 +106,7 @@ static void linnos_read_begins(struct linnos_drive *drive, struct linnos_io *io,
 		linnos_add(&look->in_flight, 1);
 	if (unlikely(io->flags & LINNOS_IO_SLOW))
 		linnos_add(&look->against, 1);
-	if (unlikely(since_ns && !(since_ns & LINNOS_LOOK_SENT)))
+	if (linnos_is_wanted(since_ns))
 		(void)linnos_swap_if(&look->since_ns, since_ns,
 				     since_ns | LINNOS_LOOK_SENT);
 }
@@ -109,7 +129,7 @@ void linnos_io_begin(struct linnos_drive *drive, struct linnos_io *io,
 	what = linnos_load_pages(io, io->pages);
 	if (flags & LINNOS_IO_READ) {
 		what += LINNOS_LOAD_READ;
-		io->flags |= linnos_size_order(pages);
+		io->flags |= linnos_read_order(drive, pages);
 		linnos_read_begins(drive, io, now_ns);
 	}
 	linnos_load_of(linnos_add_return64(&drive->load, what), &load);
@@ -158,6 +178,9 @@ void linnos_io_join(struct linnos_drive *drive, struct linnos_io *io,
 {
 	if (!(joins->flags & LINNOS_IO_COUNTED))
 		return;
+	/* if it was a probe, will @io's answer be its own? */
+	if ((io->flags ^ joins->flags) & (LINNOS_IO_COUNTED | LINNOS_IO_SIZE))
+		linnos_look_lost(&drive->look[joins->flags & LINNOS_IO_SIZE]);
 	linnos_io_grow(drive, io, joins->pages);
 	linnos_count_out(drive, joins);
 }
