@@ -120,12 +120,11 @@ void linnos_io_begin(struct linnos_drive *drive, struct linnos_io *io,
 		     u8 region, u32 pages, u8 flags, u64 now_ns)
 {
 	struct linnos_load load;
-	u32 pending;
 	s64 what;
 
 	*io = (struct linnos_io){ .flags = flags | LINNOS_IO_COUNTED,
 				  .region = region };
-	io->pages = pages < LINNOS_IO_PAGES_MAX ? pages : LINNOS_IO_PAGES_MAX;
+	io->pages = min_t(u32, pages, LINNOS_IO_PAGES_MAX);
 	what = linnos_load_pages(io, io->pages);
 	if (flags & LINNOS_IO_READ) {
 		what += LINNOS_LOAD_READ;
@@ -133,20 +132,16 @@ void linnos_io_begin(struct linnos_drive *drive, struct linnos_io *io,
 		linnos_read_begins(drive, io, now_ns);
 	}
 	linnos_load_of(linnos_add_return64(&drive->load, what), &load);
-	pending = load.read_pages + load.write_pages;
-	io->pending = pending < LINNOS_IO_PAGES_MAX ? pending :
-						      LINNOS_IO_PAGES_MAX;
+	io->pending = min_t(u32, load.read_pages + load.write_pages,
+			    LINNOS_IO_PAGES_MAX);
 }
 
 /* More pages are merged into an I/O. */
 void linnos_io_grow(struct linnos_drive *drive, struct linnos_io *io, u32 pages)
 {
-	u32 room = LINNOS_IO_PAGES_MAX - io->pages;
-
 	if (!(io->flags & LINNOS_IO_COUNTED))
 		return;
-	if (pages > room)
-		pages = room;
+	pages = min_t(u32, pages, LINNOS_IO_PAGES_MAX - io->pages);
 	io->pages += pages;
 	(void)linnos_add_return64(&drive->load, linnos_load_pages(io, pages));
 }
@@ -215,7 +210,7 @@ bool linnos_io_end(struct linnos_drive *drive, struct linnos_io *io, u64 now_ns,
 		us = div_u64(now_ns - io->issued_ns, LINNOS_NS_PER_US);
 	*ended = (struct linnos_ended){
 		.end_ns = now_ns,
-		.latency_us = us < U32_MAX ? us : U32_MAX,
+		.latency_us = min_t(u64, us, U32_MAX),
 		.pages = io->pages,
 		.pending = io->pending,
 	};
@@ -280,7 +275,7 @@ void linnos_view_digits(const struct linnos_view *view,
 
 static u32 linnos_capped(u64 value)
 {
-	return value < LINNOS_LATENCY_CAP ? value : LINNOS_LATENCY_CAP;
+	return min_t(u64, value, LINNOS_LATENCY_CAP);
 }
 
 /* A read that started or completed just now may be later than @to_ns. */
