@@ -314,23 +314,19 @@ enum blk_linnos_expected linnos_ask(struct blk_linnos *linnos, bool gone,
 				    u8 region, unsigned int bytes, u64 now_ns,
 				    bool look, struct blk_expect_drive *drive)
 {
-	enum blk_expect_known known = BLK_EXPECT_OFF;
-
 	/* md sees to it itself that it asks no drive that is gone */
-	if (drive && gone)
-		known = BLK_EXPECT_GONE;
-	else if (!linnos)
-		known = BLK_EXPECT_NO_POLICY;
-	else if (linnos_is_on(linnos))
+	gone = gone && drive;
+	if (!gone && linnos && linnos_is_on(linnos))
 		return linnos_expect(linnos, region, bytes, now_ns, look,
 				     drive);
-	if (drive) {
-		drive->known = known;
-		drive->flags = 0;
-		drive->latency_us = 0;
-	}
-	return known == BLK_EXPECT_GONE ? BLK_LINNOS_NOT_ASKED :
-					  BLK_LINNOS_UNKNOWN;
+	if (drive)
+		*drive = (struct blk_expect_drive){
+			.fd = drive->fd,
+			.known = gone	? BLK_EXPECT_GONE :
+				 linnos ? BLK_EXPECT_OFF :
+					  BLK_EXPECT_NO_POLICY,
+		};
+	return gone ? BLK_LINNOS_NOT_ASKED : BLK_LINNOS_UNKNOWN;
 }
 
 /* An I/O is not in flight any more; @now_ns: the time, if it was issued. */

@@ -489,6 +489,9 @@ static void linnos_test_expects_us(struct kunit *test)
 			BLK_EXPECT_SLOW | BLK_EXPECT_STALLED);
 	KUNIT_EXPECT_EQ(test, drive.latency_us, 175);
 	answer(linnos, &sent, BLK_STS_OK, ns);
+	/* the most that a model may say, and the most that there are */
+	KUNIT_EXPECT_EQ(test, linnos_crowding_us(1 << 18, LINNOS_LATENCY_CAP),
+			LINNOS_LATENCY_CAP);
 }
 
 /*

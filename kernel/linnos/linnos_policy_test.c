@@ -533,6 +533,39 @@ static void linnos_test_look_lost(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns + 3));
 }
 
+/* One that a scheduler has merged tells nothing by itself: what it has joined may. */
+static void linnos_test_look_joined(struct kunit *test)
+{
+	static const struct {
+		u32 pages;
+		bool counted;
+		bool answers;
+	} cases[] = {
+		{ 16, true, true },
+		{ 17, true, false },
+		{ 16, false, false },
+	};
+	struct linnos_drive *drive = drive_of(test);
+	const u64 ns = START_NS + 50001;
+	struct linnos_io io, probe;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		linnos_drive_forget(drive, START_NS);
+		read_begins(drive, &io, cases[i].pages, 0, ns);
+		if (!cases[i].counted)
+			read_ends(drive, NULL, &io, ns);
+		KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
+		linnos_io_begin(drive, &probe, 0, 1, LINNOS_IO_READ, ns);
+		linnos_io_join(drive, &io, &probe);
+		KUNIT_EXPECT_EQ_MSG(test,
+				    claim(drive, &after_time, ns + 50000000),
+				    !cases[i].answers, "case %d", i);
+		read_ends(drive, &after_time, &io, ns + 200000);
+		KUNIT_EXPECT_EQ(test, drive->look[0].backoff, cases[i].answers);
+	}
+}
+
 /* Whose answer tells? */
 static void linnos_test_look_third(struct kunit *test)
 {
@@ -663,6 +696,45 @@ static void linnos_test_look_orders(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, drive->look[0].window, 0);
 	KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[0].refused), 3);
 	KUNIT_EXPECT_TRUE(test, claim(drive, &after_time, ns));
+}
+
+/* What is too large for one request, by how it lies in memory, is parts of it. */
+static void linnos_test_look_parts(struct kunit *test)
+{
+	struct linnos_drive *drive = drive_of(test);
+	struct linnos_look *medium = &drive->look[1], *large = &drive->look[2];
+	const u64 ns = START_NS + 50001;
+	struct linnos_io io[3];
+	int i;
+
+	linnos_drive_forget(drive, START_NS);
+	KUNIT_EXPECT_TRUE(test,
+			  linnos_look_claim(large, &after_time, false, ns));
+	read_begins(drive, &io[0], 16, 0, ns);
+	KUNIT_EXPECT_TRUE(test,
+			  linnos_look_claim(large, &after_time, false, ns));
+	/* one of its own order that is promised goes first */
+	KUNIT_EXPECT_TRUE(test,
+			  linnos_look_claim(medium, &after_time, false, ns));
+	read_begins(drive, &io[1], 128, 0, ns);
+	KUNIT_EXPECT_FALSE(test,
+			   linnos_look_claim(medium, &after_time, false, ns));
+	KUNIT_EXPECT_TRUE(test,
+			  linnos_look_claim(large, &after_time, false, ns));
+	read_begins(drive, &io[2], 128, LINNOS_IO_SLOW, ns);
+	KUNIT_EXPECT_FALSE(test,
+			   linnos_look_claim(large, &after_time, false, ns));
+	KUNIT_EXPECT_EQ(test, atomic_read(&large->against), 1);
+	for (i = 0; i < ARRAY_SIZE(io); i++)
+		read_ends(drive, &after_time, &io[i], ns + 200000);
+	KUNIT_EXPECT_EQ(test, drive->look[0].backoff, 0);
+	KUNIT_EXPECT_EQ(test, medium->backoff, 1);
+	KUNIT_EXPECT_EQ(test, large->backoff, 1);
+	for (i = 0; i < LINNOS_SIZES; i++) {
+		KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[i].in_flight),
+				0);
+		KUNIT_EXPECT_EQ(test, atomic_read(&drive->look[i].against), 0);
+	}
 }
 
 /* What is known of an order is old when no read of it has been answered. */
@@ -1403,6 +1475,8 @@ static void linnos_test_race(struct kunit *test)
 	}
 	for (i = 0; i < ARRAY_SIZE(drive->places.taken); i++)
 		KUNIT_EXPECT_EQ(test, drive->places.taken[i], 0);
+	for (i = 0; i < LINNOS_REGIONS; i++)
+		KUNIT_EXPECT_EQ(test, linnos_see_region(drive, i), 0);
 	KUNIT_EXPECT_EQ(test, latencies_in_all(test), drive->history.nr);
 }
 
@@ -1421,10 +1495,12 @@ static struct kunit_case linnos_drive_cases[] = {
 	KUNIT_CASE(linnos_test_look_chosen),
 	KUNIT_CASE(linnos_test_look_after_refused),
 	KUNIT_CASE(linnos_test_look_lost),
+	KUNIT_CASE(linnos_test_look_joined),
 	KUNIT_CASE(linnos_test_look_third),
 	KUNIT_CASE(linnos_test_window_alone),
 	KUNIT_CASE(linnos_test_window_larger),
 	KUNIT_CASE(linnos_test_look_orders),
+	KUNIT_CASE(linnos_test_look_parts),
 	KUNIT_CASE(linnos_test_silent),
 	{}
 };

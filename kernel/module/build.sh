@@ -73,6 +73,8 @@ headers=/usr/src/linux-headers-$release
 	die "no headers of $release; as root: apt-get install linux-headers-$release"
 mkdir -p "$out_dir"
 out_dir=$(cd "$out_dir" && pwd)
+[[ $out_dir != *[[:space:]]* ]] ||
+	die "$out_dir: the kernel's Makefile takes no blanks in a path; name another place with --out"
 
 # Keep the time of a file that has not changed, and so what was made from it.
 copy_in() {
@@ -95,11 +97,9 @@ copy_sources() {
 	for f in linux/blk-linnos.h trace/events/linnos.h uapi/linux/blk-linnos.h; do
 		copy_in "$kernel_dir/linnos/include/$f" "include/$f"
 	done
-	# what our files use of newer kernels
-	[ -e "$(readlink -f "$headers")/include/linux/unaligned.h" ] ||
-		[ -e "${headers%-*}-common/include/linux/unaligned.h" ] ||
-		copy_in "$kernel_dir/patches/6.1/compat/include/linux/unaligned.h" \
-			include/linux/unaligned.h
+	# what our files use of newer kernels, whose own is found first
+	copy_in "$kernel_dir/patches/6.1/compat/include/linux/unaligned.h" \
+		include/linux/unaligned.h
 }
 
 # What it says matters only if it fails.
@@ -122,9 +122,10 @@ series_of() {
 	echo "$version"
 }
 
+# Its files are there; DKMS runs while the headers, or others, are being configured.
 installed_version() {
 	dpkg-query -W -f '${db:Status-Status} ${Version}' "$1" 2>/dev/null |
-		sed -n 's/^installed //p'
+		sed -nE 's/^(installed|unpacked|half-configured|triggers-[a-z]+) //p' || true
 }
 
 # A point release may change what is patched, or what it shares with md-mod.
@@ -174,19 +175,25 @@ unpack_raid() {
 
 # imports FILE: the names that a module takes from others, with their versions
 imports() {
-	modprobe --dump-modversions "$1" | sort
+	local found
+
+	found=$(PATH=$PATH:/usr/sbin:/sbin modprobe --dump-modversions "$1" | sort)
+	[ -n "$found" ] || die "raid1 and raid10 are not built: $1 does not tell the versions of what it takes"
+	echo "$found"
 }
 
 # Each symbol that the kernel's own module takes must be taken by ours, in the same version. Of
 # md-mod's we have made them ourselves, from the headers that raid1 and raid10 are compiled with:
 # if they are the same, so are the structures. Others than LinnOS's must be the kernel's.
 check_symbols() {
-	local name=$1 stock missing
+	local name=$1 stock of_stock ours missing
 
 	stock=$(find "$stock_dir/kernel/drivers/md" -name "$name.ko*" 2>/dev/null | head -n 1)
 	[ -n "$stock" ] ||
 		die "raid1 and raid10 are not built: $stock_dir has no $name.ko to compare with; linux-image-$release has"
-	missing=$(comm -23 <(imports "$stock") <(imports "$out_dir/raid/$name.ko"))
+	of_stock=$(imports "$stock")
+	ours=$(imports "$out_dir/raid/$name.ko")
+	missing=$(comm -23 <(echo "$of_stock") <(echo "$ours"))
 	[ -z "$missing" ] ||
 		die "raid1 and raid10 are not built: $name.ko of this source and $stock are of different kernels:" \
 			"$(echo "$missing" | awk '{ print $2 }' | paste -sd ' ')"
@@ -211,5 +218,7 @@ flock 9
 copy_sources
 quietly make -s -C "$headers" M="$out_dir" modules || die "linnos.ko does not compile"
 if [ $with_raid = yes ]; then
-	(build_raid) || { rm -rf "$out_dir/raid"; exit 1; }
+	trap 'rm -rf "$out_dir/raid"' EXIT
+	build_raid
+	trap - EXIT
 fi

@@ -13,10 +13,10 @@
  * files and the ioctl are those of block/linnos/ in a kernel with LinnOS, the same
  * sources.
  *
- * A drive that is named is held: its struct gendisk, and the module of its driver.
- * Not open, so that nothing that wants it for itself is in the way. A disk that is
- * removed all the same is noticed within seconds and given back; should it return, it
- * has to be named again.
+ * A drive that is named is held, its struct gendisk. Not open, so that nothing that
+ * wants it for itself is in the way. A disk that is removed is given back before
+ * del_gendisk() returns, for then its driver may go, whose code would free what is held;
+ * should it return, it has to be named again.
  */
 #define pr_fmt(fmt) "linnos: " fmt
 
@@ -41,11 +41,12 @@
 #define CREATE_TRACE_POINTS
 #include <trace/events/linnos.h>
 
-/* How often it is looked whether a disk has gone, or its queue has grown. */
+/* How often it is looked whether a disk's queue has grown. */
 #define LINNOS_LOOK_AFTER (2 * HZ)
 
 static DEFINE_MUTEX(linnos_drives_lock);
 static LIST_HEAD(linnos_drives);
+static DEFINE_MUTEX(linnos_removals_lock);
 static struct kobject *linnos_kobj;
 static struct dentry *linnos_debugfs;
 
@@ -66,9 +67,9 @@ static struct blk_linnos *linnos_drive_called(const char *name)
 	return NULL;
 }
 
-static bool linnos_is_gone(const struct blk_linnos *linnos)
+static bool linnos_is_gone(const struct gendisk *disk)
 {
-	return test_bit(GD_DEAD, &linnos->disk->state);
+	return test_bit(GD_DEAD, &disk->state);
 }
 
 static int in_flight_show(struct seq_file *m, void *unused)
@@ -92,36 +93,13 @@ static int missed_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(missed);
 
-/* To have them held while they are looked at, and given back. */
-static int linnos_hold_disk(struct gendisk *disk)
-{
-	if (!queue_is_mq(disk->queue)) {
-		pr_warn("%s: not a drive with requests: name those that it is made of\n",
-			disk->disk_name);
-		return -EINVAL;
-	}
-	if (!try_module_get(disk->fops->owner))
-		return -ENODEV;
-	get_device(disk_to_dev(disk));
-	return 0;
-}
-
-static void linnos_give_disk_back(struct gendisk *disk)
-{
-	struct module *owner = disk->fops->owner;
-
-	put_device(disk_to_dev(disk));
-	module_put(owner);
-}
-
-/* The disk called so, held, or an error. */
-static struct gendisk *linnos_find_disk(const char *name)
+/* The disk called so, open, or an error. */
+static struct gendisk *linnos_open_disk(const char *name,
+					linnos_opened_t *opened)
 {
 	struct block_device *bdev;
 	struct gendisk *disk;
-	linnos_opened_t opened;
 	char *path;
-	int ret;
 
 	if (strchr(name, '/'))
 		return ERR_PTR(-EINVAL);
@@ -130,24 +108,24 @@ static struct gendisk *linnos_find_disk(const char *name)
 		return ERR_PTR(-ENOMEM);
 	/* subsystems' names have a slash where sysfs has this */
 	strreplace(path, '!', '/');
-	bdev = linnos_open(path, &opened);
+	bdev = linnos_open(path, opened);
 	kfree(path);
 	if (IS_ERR(bdev))
 		return ERR_CAST(bdev);
 	disk = bdev->bd_disk;
-	if (bdev_is_partition(bdev)) {
+	if (bdev_is_partition(bdev))
 		pr_warn("%s: a partition; name the disk, %s\n", name,
 			disk->disk_name);
-		ret = -EINVAL;
-	} else if (strcmp(disk->disk_name, name)) {
+	else if (strcmp(disk->disk_name, name))
 		pr_warn("%s: the name of the disk is %s\n", name,
 			disk->disk_name);
-		ret = -EINVAL;
-	} else {
-		ret = linnos_hold_disk(disk);
-	}
-	linnos_close(opened);
-	return ret ? ERR_PTR(ret) : disk;
+	else if (!queue_is_mq(disk->queue))
+		pr_warn("%s: not a drive with requests: name those that it is made of; an NVMe drive is one with nvme_core.multipath=N\n",
+			name);
+	else
+		return disk;
+	linnos_close(*opened);
+	return ERR_PTR(-EINVAL);
 }
 
 /* Context: linnos_drives_lock held. */
@@ -164,14 +142,54 @@ static void linnos_remove_drive(struct blk_linnos *linnos)
 	list_del(&linnos->drives);
 	linnos_tap_end(linnos);
 	kobject_put(&linnos->kobj);
-	linnos_give_disk_back(disk);
+	put_device(disk_to_dev(disk));
+}
+
+/* A disk, or a partition, is removed; or each is told of, for the module is. */
+static void linnos_on_removal(LINNOS_OF_CLASS(dev))
+{
+	struct blk_linnos *linnos, *next;
+
+	mutex_lock(&linnos_drives_lock);
+	list_for_each_entry_safe(linnos, next, &linnos_drives, drives) {
+		if (disk_to_dev(linnos->disk) != dev)
+			continue;
+		if (linnos_is_gone(linnos->disk))
+			pr_notice("%s has gone\n", linnos->disk->disk_name);
+		linnos_remove_drive(linnos);
+	}
+	mutex_unlock(&linnos_drives_lock);
+}
+
+static struct class_interface linnos_removals = {
+	.remove_dev = linnos_on_removal,
+};
+
+/* The class of disks has no name for modules: any disk leads to it. */
+static int linnos_hear_of_removals(struct gendisk *disk)
+{
+	int ret = 0;
+
+	mutex_lock(&linnos_removals_lock);
+	if (!linnos_removals.class) {
+		linnos_removals.class = disk_to_dev(disk)->class;
+		ret = class_interface_register(&linnos_removals);
+		if (ret)
+			linnos_removals.class = NULL;
+	}
+	mutex_unlock(&linnos_removals_lock);
+	return ret;
 }
 
 static int linnos_add_disk(struct gendisk *disk)
 {
-	struct blk_linnos *linnos = linnos_alloc(disk);
+	struct blk_linnos *linnos;
 	int ret;
 
+	/* nobody would be told of its removal */
+	if (linnos_is_gone(disk))
+		return -ENODEV;
+	linnos = linnos_alloc(disk);
 	if (!linnos)
 		return -ENOMEM;
 	ret = linnos_tap_begin(linnos);
@@ -186,6 +204,7 @@ static int linnos_add_disk(struct gendisk *disk)
 		kobject_put(&linnos->kobj);
 		return ret;
 	}
+	get_device(disk_to_dev(disk));
 	list_add_tail(&linnos->drives, &linnos_drives);
 	linnos->tap.debugfs =
 		debugfs_create_dir(disk->disk_name, linnos_debugfs);
@@ -199,43 +218,36 @@ static int linnos_add_disk(struct gendisk *disk)
 
 static int linnos_add_drive(const char *name)
 {
-	struct blk_linnos *linnos;
+	linnos_opened_t opened;
 	struct gendisk *disk;
-	int ret = -EEXIST;
+	int ret;
 
-	disk = linnos_find_disk(name);
+	disk = linnos_open_disk(name, &opened);
 	if (IS_ERR(disk))
 		return PTR_ERR(disk);
-	mutex_lock(&linnos_drives_lock);
-	linnos = linnos_drive_called(name);
-	/* another that had the name before */
-	if (linnos && linnos->disk != disk) {
-		linnos_remove_drive(linnos);
-		linnos = NULL;
-	}
-	if (!linnos)
-		ret = linnos_add_disk(disk);
-	mutex_unlock(&linnos_drives_lock);
+	ret = linnos_hear_of_removals(disk);
 	if (ret)
-		linnos_give_disk_back(disk);
+		goto out;
+	mutex_lock(&linnos_drives_lock);
+	ret = linnos_drive_called(name) ? -EEXIST : linnos_add_disk(disk);
+	mutex_unlock(&linnos_drives_lock);
+out:
+	linnos_close(opened);
 	return ret;
 }
 
-/* Of a disk that has gone, give all back; of a queue that has grown, observe all. */
+/* Of a queue that has grown, observe all. */
 static void linnos_look_after(struct work_struct *work)
 {
-	struct blk_linnos *linnos, *next;
+	struct blk_linnos *linnos;
 
 	mutex_lock(&linnos_drives_lock);
-	list_for_each_entry_safe(linnos, next, &linnos_drives, drives) {
-		if (linnos_is_gone(linnos)) {
-			pr_notice("%s has gone\n", linnos->disk->disk_name);
-			linnos_remove_drive(linnos);
-		} else if (atomic_read(&linnos->tap.missed)) {
-			mutex_lock(&linnos->lock);
-			linnos_tap_fit(linnos);
-			mutex_unlock(&linnos->lock);
-		}
+	list_for_each_entry(linnos, &linnos_drives, drives) {
+		if (!atomic_read(&linnos->tap.missed))
+			continue;
+		mutex_lock(&linnos->lock);
+		linnos_tap_fit(linnos);
+		mutex_unlock(&linnos->lock);
 	}
 	if (!list_empty(&linnos_drives))
 		schedule_delayed_work(&linnos_look_work, LINNOS_LOOK_AFTER);
@@ -322,17 +334,6 @@ static void linnos_add_named(char *names)
 	}
 }
 
-static void linnos_remove_all(void)
-{
-	struct blk_linnos *linnos, *next;
-
-	mutex_lock(&linnos_drives_lock);
-	list_for_each_entry_safe(linnos, next, &linnos_drives, drives)
-		linnos_remove_drive(linnos);
-	mutex_unlock(&linnos_drives_lock);
-	cancel_delayed_work_sync(&linnos_look_work);
-}
-
 static int __init linnos_init(void)
 {
 	int ret = linnos_tap_find_points();
@@ -371,7 +372,8 @@ static void __exit linnos_exit(void)
 	/* nobody adds a drive any more */
 	sysfs_remove_files(linnos_kobj, linnos_attrs);
 	misc_deregister(&linnos_misc);
-	linnos_remove_all();
+	class_interface_unregister(&linnos_removals);
+	cancel_delayed_work_sync(&linnos_look_work);
 	debugfs_remove(linnos_debugfs);
 	kobject_put(linnos_kobj);
 	/* models are freed after a grace period */

@@ -104,13 +104,11 @@ static struct linnos_slot *linnos_counted(const struct blk_linnos *linnos,
 	return slot;
 }
 
-/* Nobody knows how it ended, or it is a part of another now. */
-static void linnos_count_out(struct blk_linnos *linnos,
-			     struct linnos_slot *slot)
+/* Nobody knows how it ended; if it was the probe, the next may be one. */
+static void linnos_lose(struct blk_linnos *linnos, struct linnos_slot *slot)
 {
-	struct linnos_io nobody = {};
-
-	linnos_io_join(&linnos->drive, &nobody, &slot->io);
+	slot->io.flags &= ~LINNOS_IO_ANSWERED;
+	linnos_done(linnos, &slot->io, 0);
 }
 
 static struct linnos_slot *linnos_count_in(struct blk_linnos *linnos,
@@ -126,7 +124,7 @@ static struct linnos_slot *linnos_count_in(struct blk_linnos *linnos,
 	}
 	/* the end of the last one that was here has not been told */
 	if (unlikely(slot->io.flags & LINNOS_IO_COUNTED))
-		linnos_count_out(linnos, slot);
+		linnos_lose(linnos, slot);
 	if (req_op(rq) == REQ_OP_READ) {
 		flags = LINNOS_IO_READ;
 		linnos_count(linnos, LINNOS_STAT_READS);
@@ -201,6 +199,7 @@ out:
 /* block_rq_merge: it has been added to another, which is larger when issued. */
 static void linnos_on_merge(void *data, struct request *rq)
 {
+	struct linnos_io joined = {};
 	struct blk_linnos *linnos;
 	struct linnos_slot *slot;
 
@@ -208,7 +207,7 @@ static void linnos_on_merge(void *data, struct request *rq)
 	linnos = linnos_of_queue(rq->q);
 	slot = linnos ? linnos_counted(linnos, rq) : NULL;
 	if (slot)
-		linnos_count_out(linnos, slot);
+		linnos_io_join(&linnos->drive, &joined, &slot->io);
 	rcu_read_unlock();
 }
 
@@ -390,7 +389,7 @@ static void linnos_drop_slots(struct blk_linnos *linnos,
 	unsigned int i;
 
 	for (i = 0; i < slots->n_queues * slots->depth; i++)
-		linnos_count_out(linnos, &slots->at[i]);
+		linnos_lose(linnos, &slots->at[i]);
 	kvfree(slots);
 }
 

@@ -18,6 +18,13 @@
 /* Is it told when a bio gets a request? */
 #define LINNOS_HAS_IO_START (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 5, 0))
 
+/* What a class's interface is told of a device that goes. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)
+#define LINNOS_OF_CLASS(dev) struct device *dev
+#else
+#define LINNOS_OF_CLASS(dev) struct device *dev, struct class_interface *of
+#endif
+
 /* Open a block device for a moment; what to close is in @opened. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 9, 0)
 typedef struct file *linnos_opened_t;

@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 from linnapp.drive import state
 from linnapp.drive.drives_conf import DEFAULT_CONF, DrivesConf, load_conf, save_conf
 from linnapp.drive.enable_checks import find_target, name_to_keep
-from linnapp.drive.enable_places import alone, home_of, remove_unused, root_of_all
+from linnapp.drive.enable_places import (
+    alone,
+    home_of,
+    remove_models,
+    remove_unused,
+    root_of_all,
+)
 from linnapp.drive.md import MdArray
 from linnapp.drive.restore_unit import disable_unit
 from linnapp.drive.sysfs import Drive, disk_name, observer_of
@@ -57,14 +62,14 @@ def disable(
                 failures += _tried(name, _array_off, log, "linnos off")
             for name in sorted(drives):
                 failures += _tried(name, _drive_off, log, "off")
-            for home in homes:
-                shutil.rmtree(home, ignore_errors=True)
             left = conf.without(drives, arrays)
             if left != conf:
                 save_conf(conf_path, left)
+            for home in homes:
+                remove_models(home, left)
         if left.is_empty:
             disable_unit(Path(conf_path), log)
-    remove_unused()
+        remove_unused()
     return failures
 
 

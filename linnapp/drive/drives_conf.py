@@ -258,7 +258,7 @@ def _drive(section: _Section, source: str) -> DriveEntry:
     model, line = section.keys.get("model", (None, section.line))
     if model is None and mode != "off":
         raise LinnappError(f"{source}:{line}: {section.name} has no model, which {mode} needs")
-    if model is not None and not model.startswith("/"):
+    if model is not None and (not model.startswith("/") or ".." in Path(model).parts):
         raise LinnappError(f"{source}:{line}: model {model!r}, expected a whole path")
     words, line = section.keys.get("peers", ("", 0))
     peers = words.split()

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from linnapp.drive import state
+from linnapp.drive.drives_conf import DrivesConf
 from linnapp.drive.enable_checks import Target
 from linnapp.errors import LinnappError
 from linnapp.files import explain_os_error
@@ -41,6 +43,16 @@ def alone() -> Iterator[None]:
                 f"{root}: another linnapp enable or disable is at work; wait for its end"
             ) from None
         yield
+
+
+def remove_models(home: Path, conf: DrivesConf) -> None:
+    """Remove an array's folder, but for models in use: its name may have been another's."""
+    in_use = {entry.model.parent for entry in conf.drives.values() if entry.model is not None}
+    with contextlib.suppress(OSError):
+        for path in home.iterdir():
+            if path not in in_use:
+                shutil.rmtree(path, ignore_errors=True)
+        home.rmdir()
 
 
 def remove_unused() -> None:

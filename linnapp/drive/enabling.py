@@ -29,7 +29,7 @@ from linnapp.drive.drives_conf import (
     save_conf,
 )
 from linnapp.drive.enable_checks import Target, check, name_to_keep, nodes
-from linnapp.drive.enable_places import alone, home_of
+from linnapp.drive.enable_places import alone, home_of, remove_models
 from linnapp.drive.md import MdArray
 from linnapp.drive.restore_unit import UNIT, enable_unit, is_restored_by_systemd
 from linnapp.drive.restoring import restore_drive
@@ -184,7 +184,8 @@ def enable(
                 _keep_or_remove(target, own, isinstance(error, NoGainError | TraceError), log)
             _remove_if_empty(home)
             raise
-        _remove_others(home, models)
+        # Also what was left of a run that was killed.
+        remove_models(home, load_conf(conf_path) or DrivesConf())
     enable_unit(Path(conf_path), log)
 
 
@@ -375,13 +376,6 @@ def _logged(log: Log) -> Iterator[None]:
         yield
     except LinnappError as error:
         log(str(error))
-
-
-def _remove_others(home: Path, models: Path) -> None:
-    """Remove the recording, models from before, and what was left of a run that was killed."""
-    for path in home.iterdir():
-        if path != models:
-            shutil.rmtree(path, ignore_errors=True)
 
 
 def _remove_if_empty(directory: Path) -> None:

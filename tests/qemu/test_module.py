@@ -309,6 +309,39 @@ def test_a_queue_may_grow(kernel: DebianKernel, tmp_path: Path) -> None:
     assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n"
 
 
+# A driver's module goes, and with it what would free a disk, or its host, later.
+DRIVERS_GO = """
+. $TESTS/lib.sh
+files=/sys/kernel/linnos
+insmod $BUILT/linnos.ko drives=nvme0n1
+modprobe -d $UNPACKED sd_mod
+modprobe -d $UNPACKED scsi_debug add_host=1
+wait_for [ -b /dev/sda ]
+echo sda >$files/add
+for disk in nvme0n1 sda; do
+    echo observe >$files/$disk/mode
+    dd if=/dev/$disk of=/dev/null bs=1M count=4 status=none
+    [ $(cat $files/$disk/stats/reads) -gt 0 ]
+done
+rmmod nvme
+rmmod scsi_debug
+[ ! -e $files/nvme0n1 ] && [ ! -e $files/sda ]
+rmmod nvme_core
+sleep 4
+modprobe -d $UNPACKED nvme
+wait_for [ -b /dev/nvme0n1 ]
+echo nvme0n1 >$files/add
+rmmod linnos
+"""
+
+
+def test_drivers_may_go(kernel: DebianKernel, tmp_path: Path) -> None:
+    log = kernel.boot(DRIVERS_GO, tmp_path, n_drives=1, drive_mb=64)
+    assert not COMPLAINT.search(log), log[-3000:]
+    assert "nvme0n1 has gone" in log
+    assert "sda has gone" in log
+
+
 def test_a_kernel_with_linnos_gets_one_that_says_so(kernel: DebianKernel, tmp_path: Path) -> None:
     release = kernel.modules.name
     # As its headers say.

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from conftest import COMPLAINT
-from debian import debian_kernel
+from debian import BUILD, debian_kernel
 from test_md_on_nvme import LEVELS, check, script_of
 
 pytestmark = pytest.mark.qemu
@@ -44,3 +48,45 @@ def test_md_asks_the_module(tmp_path: Path, kernel: str, name: str) -> None:
     assert not COMPLAINT.search(log), log[-3000:]
     assert (tmp_path / "in_flight").read_text() == "0 pages, 0 reads\n" * level.n_drives
     check(level, tmp_path)
+
+
+def test_headers_that_are_being_configured_will_do(tmp_path: Path) -> None:
+    debian = debian_kernel("kernel-debian", raid=True)
+    release = debian.modules.name
+    known = Path("/var/lib/dpkg")
+    shutil.copytree(known / "info", tmp_path / "info")
+    headers = re.compile(rf"(\nPackage: linux-headers-{re.escape(release)}\nStatus: \w+ ok )\S+\n")
+    command = [BUILD, "--kernel", release, "--raid", "--stock", debian.modules]
+    built = debian.built / "raid" / "raid1.ko"
+
+    def build(status: str) -> subprocess.CompletedProcess[str]:
+        text, n = headers.subn(rf"\1{status}\n", (known / "status").read_text())
+        assert n == 1
+        (tmp_path / "status").write_text(text)
+        # No modprobe on a user's path.
+        env = {**os.environ, "DPKG_ADMINDIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
+        return subprocess.run(
+            [*command, "--out", debian.built], env=env, capture_output=True, text=True, check=False
+        )
+
+    # As when their package has DKMS build for them.
+    ran = build("half-configured")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert built.exists()
+    ran = build("config-files")
+    assert ran.returncode == 1
+    assert "raid1 and raid10 are not built" in ran.stderr
+    assert not built.exists()
+
+
+def test_without_versions_to_compare_neither_is_left(tmp_path: Path) -> None:
+    debian = debian_kernel("kernel-debian", raid=True)
+    stock = tmp_path / "kernel" / "drivers" / "md"
+    stock.mkdir(parents=True)
+    (stock / "raid1.ko").write_bytes(b"")
+    release = debian.modules.name
+    command = [BUILD, "--kernel", release, "--raid", "--stock", tmp_path, "--out", debian.built]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert "raid1.ko does not tell the versions" in ran.stderr
+    assert not (debian.built / "raid" / "raid1.ko").exists()

@@ -80,6 +80,7 @@ DRIVE = f"[drive {IDS[0]}]\n"
         (f"{DRIVE}model = /m\n", f"f:1: {IDS[0]} has no mode"),
         (f"{DRIVE}mode = observe\n", f"f:1: {IDS[0]} has no model, which observe needs"),
         (f"{DRIVE}mode = off\nmodel = m\n", "f:3: model 'm', expected a whole path"),
+        (f"{DRIVE}mode = off\nmodel = /m/../n\n", "f:3: model '/m/../n', expected a whole path"),
         (f"{DRIVE}mode = off\npeers = sda\n", "f:3: peer 'sda', expected a path"),
         (f"{DRIVE}mode = off\npeers = {IDS[0]}\n", "f:3: peer .* is the drive itself"),
         (f"{DRIVE}mode = off\npeers = {IDS[1]} {IDS[1]}\n", "f:3: .*named twice"),

@@ -437,6 +437,27 @@ def test_a_drive_of_an_array_is_not_disabled_alone(
     assert Drive("sda").mode == "observe"
 
 
+def test_models_of_an_array_that_had_the_name_before_stay(
+    run: Run, block: Path, tmp_path: Path, recordings: Path
+) -> None:
+    assert run("enable", "md0", "--recordings", recordings).exit_code == 0
+    # After a reboot: md numbers arrays as they come.
+    (block / "md0").rename(block / "md127")
+    add_array(block, "md0", {"sdc": "in_sync"})
+    (block.parent / "dev" / "md127").touch()
+    (tmp_path / "by-id" / "md-uuid-0").unlink()
+    for number, name in enumerate(("md127", "md0")):
+        (tmp_path / "by-id" / f"md-uuid-{number}").symlink_to(block.parent / "dev" / name)
+    ran = run("disable", "md0")
+    assert ran.exit_code == 0, ran.output
+    conf = load_conf(tmp_path / "etc" / "drives.conf")
+    assert conf is not None
+    models = [entry.model for entry in conf.drives.values()]
+    assert [model is not None and model.exists() for model in models] == [True, True]
+    assert run("disable", "md127").exit_code == 0
+    assert not (tmp_path / "state").exists()
+
+
 def test_a_drive_that_has_gone_is_forgotten_all_the_same(
     run: Run, block: Path, tmp_path: Path, recordings: Path
 ) -> None:

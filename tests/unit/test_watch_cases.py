@@ -93,6 +93,9 @@ def test_clients_that_wait_for_compactions_are_found(drive: Path, tmp_path: Path
     seen = watched(tmp_path, "store", program, drive, 12_000)
     pauses = answer(seen, "Clients that wait for compactions")
     assert len(pauses) == 5
-    # Whatever else the machine does, clients wait for whole compactions, and these for others.
-    assert all("compact" in pause["names"] and pause["syncs"] for pause in pauses), pauses
-    assert any(pause["names"].count("compact") > 1 for pause in pauses), pauses
+    # Where all four clients want a CPU in vain there are pauses, too; what others do meanwhile is
+    # less than a compaction, of whose end clients wait at four files of level 0.
+    longest = pauses[0]
+    assert "compact" in longest["names"] and longest["syncs"], pauses
+    # Its files alone: 256 KiB each, read and written.
+    assert longest["kib"] >= 2 * 2 * 256, pauses

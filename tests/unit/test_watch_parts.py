@@ -206,11 +206,12 @@ def test_a_free_tag_is_waited_for(slow: SlowDrive, tmp_path: Path) -> None:
     plug_s = sum(io["plug_s"] for io in ios)
     begins_s = sum(io["s"] for io in ios[4:])
     slack_s = SLACK_S * len(ios)
-    assert plug_s >= sum(ends_s[:8]) - begins_s - slack_s
-    # ... and for no longer than until then, and its turn on a CPU.
     awake_s = sum(account.awake_s for account in accounts)
+    assert plug_s >= sum(ends_s[:8]) - begins_s - awake_s - slack_s
+    # ... and for no longer than until then, and its turn on a CPU. Whoever ends an I/O may lose its
+    # CPU before the tag is free: not for as long as the drive takes for the next one.
     ends_in_kernel_s = sum(sorted(io["end_s"] for io in ios)[:8])
-    assert plug_s <= ends_in_kernel_s - begins_s + awake_s + slack_s
+    assert plug_s <= ends_in_kernel_s - begins_s + awake_s + slack_s + 8 * DELAY_S
 
 
 def test_a_page_that_another_thread_reads_is_waited_for(slow: SlowDrive, tmp_path: Path) -> None:

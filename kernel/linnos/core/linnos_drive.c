@@ -69,6 +69,26 @@ static void linnos_place_leave(struct linnos_places *places, u8 place)
 			 &places->taken[at / LINNOS_BITS_PER_LONG]);
 }
 
+/* Is a probe of this order wanted, and none sent yet? */
+static bool linnos_is_wanted(u64 since_ns)
+{
+	return unlikely(since_ns && !(since_ns & LINNOS_LOOK_SENT));
+}
+
+/*
+ * By how its memory lies, a read above 1 MiB may be requests that are not: if a probe
+ * is wanted of that order and not of theirs, it is such a part.
+ */
+static u32 linnos_read_order(const struct linnos_drive *drive, u32 pages)
+{
+	const struct linnos_look *look = drive->look;
+	u32 order = linnos_size_order(pages);
+
+	return order + (order == 1 &&
+			linnos_is_wanted(READ_ONCE(look[2].since_ns)) &&
+			!linnos_is_wanted(READ_ONCE(look[1].since_ns)));
+}
+
 static void linnos_read_begins(struct linnos_drive *drive, struct linnos_io *io,
 			       u64 now_ns)
 {
@@ -86,7 +106,7 @@ static void linnos_read_begins(struct linnos_drive *drive, struct linnos_io *io,
 		linnos_add(&look->in_flight, 1);
 	if (unlikely(io->flags & LINNOS_IO_SLOW))
 		linnos_add(&look->against, 1);
-	if (unlikely(since_ns && !(since_ns & LINNOS_LOOK_SENT)))
+	if (linnos_is_wanted(since_ns))
 		(void)linnos_swap_if(&look->since_ns, since_ns,
 				     since_ns | LINNOS_LOOK_SENT);
 }
@@ -100,33 +120,28 @@ void linnos_io_begin(struct linnos_drive *drive, struct linnos_io *io,
 		     u8 region, u32 pages, u8 flags, u64 now_ns)
 {
 	struct linnos_load load;
-	u32 pending;
 	s64 what;
 
 	*io = (struct linnos_io){ .flags = flags | LINNOS_IO_COUNTED,
 				  .region = region };
-	io->pages = pages < LINNOS_IO_PAGES_MAX ? pages : LINNOS_IO_PAGES_MAX;
+	io->pages = min_t(u32, pages, LINNOS_IO_PAGES_MAX);
 	what = linnos_load_pages(io, io->pages);
 	if (flags & LINNOS_IO_READ) {
 		what += LINNOS_LOAD_READ;
-		io->flags |= linnos_size_order(pages);
+		io->flags |= linnos_read_order(drive, pages);
 		linnos_read_begins(drive, io, now_ns);
 	}
 	linnos_load_of(linnos_add_return64(&drive->load, what), &load);
-	pending = load.read_pages + load.write_pages;
-	io->pending = pending < LINNOS_IO_PAGES_MAX ? pending :
-						      LINNOS_IO_PAGES_MAX;
+	io->pending = min_t(u32, load.read_pages + load.write_pages,
+			    LINNOS_IO_PAGES_MAX);
 }
 
 /* More pages are merged into an I/O. */
 void linnos_io_grow(struct linnos_drive *drive, struct linnos_io *io, u32 pages)
 {
-	u32 room = LINNOS_IO_PAGES_MAX - io->pages;
-
 	if (!(io->flags & LINNOS_IO_COUNTED))
 		return;
-	if (pages > room)
-		pages = room;
+	pages = min_t(u32, pages, LINNOS_IO_PAGES_MAX - io->pages);
 	io->pages += pages;
 	(void)linnos_add_return64(&drive->load, linnos_load_pages(io, pages));
 }
@@ -158,6 +173,9 @@ void linnos_io_join(struct linnos_drive *drive, struct linnos_io *io,
 {
 	if (!(joins->flags & LINNOS_IO_COUNTED))
 		return;
+	/* if it was a probe, will @io's answer be its own? */
+	if ((io->flags ^ joins->flags) & (LINNOS_IO_COUNTED | LINNOS_IO_SIZE))
+		linnos_look_lost(&drive->look[joins->flags & LINNOS_IO_SIZE]);
 	linnos_io_grow(drive, io, joins->pages);
 	linnos_count_out(drive, joins);
 }
@@ -192,7 +210,7 @@ bool linnos_io_end(struct linnos_drive *drive, struct linnos_io *io, u64 now_ns,
 		us = div_u64(now_ns - io->issued_ns, LINNOS_NS_PER_US);
 	*ended = (struct linnos_ended){
 		.end_ns = now_ns,
-		.latency_us = us < U32_MAX ? us : U32_MAX,
+		.latency_us = min_t(u64, us, U32_MAX),
 		.pages = io->pages,
 		.pending = io->pending,
 	};
@@ -257,7 +275,7 @@ void linnos_view_digits(const struct linnos_view *view,
 
 static u32 linnos_capped(u64 value)
 {
-	return value < LINNOS_LATENCY_CAP ? value : LINNOS_LATENCY_CAP;
+	return min_t(u64, value, LINNOS_LATENCY_CAP);
 }
 
 /* A read that started or completed just now may be later than @to_ns. */

@@ -158,9 +158,8 @@ static inline u32 linnos_pending(const struct linnos_view *view)
 
 static inline u32 linnos_pages_of(u64 bytes)
 {
-	u64 pages = (bytes + LINNOS_PAGE_BYTES - 1) / LINNOS_PAGE_BYTES;
-
-	return pages < LINNOS_IO_PAGES_MAX ? pages : LINNOS_IO_PAGES_MAX;
+	return min_t(u64, (bytes + LINNOS_PAGE_BYTES - 1) / LINNOS_PAGE_BYTES,
+		     LINNOS_IO_PAGES_MAX);
 }
 
 void linnos_drive_forget(struct linnos_drive *drive, u64 now_ns);

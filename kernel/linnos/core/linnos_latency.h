@@ -65,7 +65,9 @@ enum linnos_latency_past {
 
 static inline u32 linnos_crowding_us(u32 reads, u32 overdue_us)
 {
-	return div_u64((u64)reads * overdue_us, LINNOS_CROWD);
+	u64 us = div_u64((u64)reads * overdue_us, LINNOS_CROWD);
+
+	return min_t(u64, us, LINNOS_LATENCY_CAP);
 }
 
 /* Leaves are log2 of us, with so many bits behind the point. */

@@ -214,8 +214,7 @@ static u8 *linnos_put_digits(u8 *digit, int n, u32 value, u32 max)
 {
 	int i;
 
-	if (value > max)
-		value = max;
+	value = min_t(u32, value, max);
 	for (i = n - 1; i >= 0; i--) {
 		digit[i] = value % 10;
 		value /= 10;

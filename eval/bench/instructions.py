@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT
+"""What a read and a write of 4 KiB take on Debian's own kernel, in instructions.
+
+The drives do nothing (null_blk). Counted are all instructions that the one processor executes
+(eval/debian_kernel.py says how): the counts do not depend on how busy the machine is.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from eval import debian_kernel
+from eval.bench import OUT, BenchError
+from eval.bench.kernel import FOLDER as TOOLS
+from eval.bench.kernel import build
+from eval.bench.off_cost import NULL_BLK
+from eval.files import write_json
+from linnapp.lab.guest import DEFAULT_PATH
+from linnapp.lab.qemu import run
+
+#: Batches, of which the median counts, by the reads or writes of each.
+BATCHES = {1: 2001, 32: 201}
+#: What null_reads is told for each.
+OPTIONS = {"read": "", "write": " --write"}
+#: Instructions by case, by read or write, by how many at a time.
+Counts = dict[str, dict[str, dict[int, float]]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is counted.
+
+    Attributes
+    ----------
+    name : str
+        As printed.
+    begin, end : str
+        Commands before and after.
+    device : str
+        What is read and written.
+    """
+
+    name: str
+    begin: str = ":"
+    end: str = ":"
+    device: str = "/dev/nullb0"
+
+
+def count(
+    cases: Iterable[Case], n_drives: int, *, modules: Sequence[str] = (), path: Sequence[Path] = ()
+) -> Counts:
+    """Count in one guest, in the order of the cases.
+
+    Parameters
+    ----------
+    cases : iterable of Case
+        Each finds what those before it left.
+    n_drives : int
+        /dev/nullb0 and so on.
+    modules : sequence of str
+        Modules of Debian's kernel that are loaded first.
+    path : sequence of Path
+        Folders whose programs are found by name.
+
+    Raises
+    ------
+    BenchError
+        If a command fails.
+    """
+    build("guest-tools")
+    cases = list(cases)
+    load = f"modprobe -d {shlex.quote(str(debian_kernel.FOLDER))}"
+    lines = [f"{load} {module}" for module in modules]
+    lines.append(f"{load} null_blk nr_devices={n_drives} {' '.join(NULL_BLK)} gb=1")
+    lines.append("null_reads --ticks")
+    for case in cases:
+        lines.append(case.begin)
+        for option in OPTIONS.values():
+            for size, batches in BATCHES.items():
+                lines.append(f"null_reads {case.device} --batches {batches} {size}{option}")
+        lines.append(case.end)
+    guest = debian_kernel.counting_guest(
+        debian_kernel.image(),
+        n_drives=0,
+        memory_mb=768,
+        environment={"PATH": os.pathsep.join([str(TOOLS), *map(str, path), DEFAULT_PATH])},
+        timeout_s=1800,
+    )
+    output, errors = io.BytesIO(), io.BytesIO()
+    result = run(["sh", "-ec", "\n".join(lines)], guest, stdout=output, stderr=errors)
+    said = output.getvalue().decode()
+    if result.status:
+        raise BenchError(f"the guest failed: {(said + errors.getvalue().decode())[-1000:]}")
+    numbers = [line.split() for line in said.splitlines() if line[:1].isdigit()]
+    ticks_per_ns = float(numbers[0][0])
+    medians = iter(float(line[0]) / ticks_per_ns for line in numbers[1:])
+    return {
+        case.name: {what: {size: next(medians) for size in BATCHES} for what in OPTIONS}
+        for case in cases
+    }
+
+
+def report(
+    name: str, counts: Counts, rival: str, beside: str, compared: Callable[[float, float], str]
+) -> None:
+    """Print counts beside one case's, and write them.
+
+    Parameters
+    ----------
+    name : str
+        Of the file.
+    counts : Counts
+        Of :func:`count`.
+    rival : str
+        The case that the others stand beside.
+    beside : str
+        What it is called in the heads.
+    compared : callable
+        Says in a few characters how a count stands to the rival's.
+    """
+    release = debian_kernel.release(debian_kernel.image())
+    for what in OPTIONS:
+        print(f"instructions of a {what} of 4 KiB, Linux {release}; beside {beside}")
+        for case, by_what in counts.items():
+            print(f"  {case:24}", end="")
+            for size, n in by_what[what].items():
+                print(
+                    f"  {size:2} at a time {n:8.0f} {compared(n, counts[rival][what][size])}",
+                    end="",
+                )
+            print()
+    rows = [
+        {
+            "case": case,
+            **{f"instructions_by_{what}s_at_a_time": by_size for what, by_size in by_what.items()},
+        }
+        for case, by_what in counts.items()
+    ]
+    write_json(OUT / f"{name}.json", {"kernel": release, "rows": rows})
