@@ -279,3 +279,29 @@ def test_the_timer_recalibrates_again_and_again(drives: Drives, machine: Machine
         "Result=success",
         "ProtectSystem=strict",
     ]
+
+
+def test_the_exporter_answers_with_the_little_that_it_may(drives: Drives, machine: Machine) -> None:
+    """As root without a capability: Python may be in a home that is closed to others here."""
+    machine.run(
+        "sh", "-c",
+        "mkdir /etc/systemd/system/linnapp-exporter.service.d &&"
+        " printf '[Service]\\nDynamicUser=no\\nEnvironment=LINNAPP_SYSFS=/var/lib/linnapp/sys\\n'"
+        " >/etc/systemd/system/linnapp-exporter.service.d/override.conf &&"
+        " systemctl daemon-reload && systemctl start linnapp-exporter",
+    )  # fmt: skip
+    ask = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:9870/{}').read().decode())"
+
+    def answer(path: str) -> str:
+        return machine.run(sys.executable, "-c", ask.format(path))
+
+    deadline = time.monotonic() + 300
+    while not (said := answer("-/healthy")) and time.monotonic() < deadline:
+        if machine.run("systemctl", "is-failed", "linnapp-exporter").strip() == "failed":
+            break
+        time.sleep(0.5)
+    journal = machine.run("journalctl", "--no-pager", "-o", "cat", "-u", "linnapp-exporter")
+    assert said.strip() == "healthy", journal
+    assert "linnapp_build_info{" in answer("metrics"), journal
+    assert "<html" in answer(""), journal
+    assert "warning" not in journal and "Traceback" not in journal
