@@ -25,7 +25,7 @@ RUNS ?= 5
 
 .DEFAULT_GOAL := help
 .PHONY: help deps venv kernel kernel-debug kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk install-lib install-ublk build deb demo test test-busy \
-	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 test-stock fuzz bench eval report lint clean
+	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 test-stock fuzz bench eval report docs lint clean
 
 help: ## this list
 	@echo "LinnOS. On a fresh Debian 12: make demo, make test."
@@ -219,6 +219,13 @@ eval-%: build
 
 report: build ## one page with every figure and table
 	$(PYTHON) -m eval.report
+
+docs: $(BUILD)/venv-docs/.installed ## the docs as a site with a search, in build/site
+	$(BUILD)/venv-docs/bin/python docs/build_site.py
+$(BUILD)/venv-docs/.installed: requirements-docs.txt | $(BUILD)/.deps
+	python3 -m venv $(BUILD)/venv-docs
+	$(BUILD)/venv-docs/bin/pip install -q -r requirements-docs.txt
+	@touch $@
 
 lint: venv ## formatting, types, kernel style, links of the docs
 	$(VENV)/bin/ruff check .

@@ -32,6 +32,8 @@ _PAGE_HEADERS = (
 )
 _TEXT_HEADERS = (("Content-Type", "text/plain"),)
 _JSON_HEADERS = (("Content-Type", "application/json"), ("Cache-Control", "no-store"))
+#: says that the exporter answers, and asks no drive
+_HEALTHY = "/-/healthy"
 
 
 class _Server(socketserver.ThreadingMixIn, WSGIServer):
@@ -79,7 +81,7 @@ def _application(
 
     def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "/")
-        if path == "/metrics" or hour is None:
+        if path != _HEALTHY and (path == "/metrics" or hour is None):
             protobuf = _protobuf(registry, environ)
             if protobuf is None:
                 found: Iterable[bytes] = metrics(environ, start)
@@ -96,6 +98,9 @@ def _application(
         if method not in ("GET", "HEAD"):
             status, headers = "405 Method Not Allowed", (*_TEXT_HEADERS, ("Allow", "GET, HEAD"))
             body = b"ask with GET or HEAD\n"
+        elif hour is None or path == _HEALTHY:
+            headers = _TEXT_HEADERS
+            body = b"healthy\n"
         elif path == "/":
             body = _hour_page.page(hour, every_s).encode()
         elif path == "/hour.json":
@@ -103,7 +108,7 @@ def _application(
             body = json.dumps(_hour_page.data(hour)).encode()
         else:
             status, headers = "404 Not Found", _TEXT_HEADERS
-            body = b"there are /, /hour.json and /metrics\n"
+            body = b"there are /, /hour.json, /metrics and /-/healthy\n"
         # A list of its own: the server adds to it.
         start(status, [*headers, ("Content-Length", str(len(body)))])
         return [] if method == "HEAD" else [body]

@@ -61,6 +61,7 @@ def exporter(
     /metrics    for Prometheus, read from the kernel's files when it asks
     /           the last hour of every drive: latencies, decisions, bursts
     /hour.json  the page's numbers
+    /-/healthy  whether it answers, for whoever restarts it
 
     Of the drives named, or of all that have LinnOS at the time; of disks that are no drives
     (null_blk, loop, ram, zram), or have no medium, those with a model or a mode other than off.

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""What the kernel counts of every drive, as Prometheus metrics (docs/insight.md)."""
+"""What the kernel counts of every drive, as Prometheus metrics (docs/monitoring.md)."""
 
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from linnapp import __version__
 from linnapp.drive import state
 from linnapp.drive.latencies import LOWEST_US, MIDDLE_US
 from linnapp.drive.sysfs import MODES, Drive, drives
@@ -56,6 +58,17 @@ _DISK_COUNTERS = {
     "write_sectors": ("linnos_disk_write_bytes", 512.0, "Bytes written."),
     "busy_ms": ("linnos_disk_busy_seconds", 1e-3, "Time with I/O in flight."),
 }
+
+
+def _build_info() -> GaugeMetricFamily:
+    """Who answers, and on which kernel: LinnOS is part of it."""
+    family = GaugeMetricFamily(
+        "linnapp_build_info",
+        "1, labelled with the version of linnapp and the kernel's release.",
+        labels=["version", "kernel"],
+    )
+    family.add_metric([__version__, os.uname().release], 1)
+    return family
 
 
 def _histogram(drives: dict[str, list[int]]) -> HistogramMetricFamily:
@@ -176,6 +189,7 @@ class DriveCollector(Collector):
                     drive.name,
                     uploaded,
                 )
+        yield _build_info()
         yield GaugeMetricFamily("linnos_drives", "Disks with LinnOS.", value=present)
         yield from families.values()
         if latencies:

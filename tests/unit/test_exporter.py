@@ -28,6 +28,7 @@ from fake_sysfs import activate_what_is_written, make_tree, replaced
 from test_cli import ROOT, fails
 from test_model_format import random_model
 
+from linnapp import __version__
 from linnapp.cli import cli
 from linnapp.commands import _exporter_server, _hour_page
 from linnapp.drive import state
@@ -88,6 +89,9 @@ def test_values_are_the_kernels(tree: Path, capsys: pytest.CaptureFixture[str]) 
     found = once(capsys)
     model_id = Drive("sda").model_id
     assert found["linnos_drives"] == 2
+    assert (
+        found[f'linnapp_build_info{{kernel="{os.uname().release}",version="{__version__}"}}'] == 1
+    )
     for name, value in {
         'linnos_reads_total{drive="sda"}': 100,
         'linnos_revoked_total{drive="sdb"}': 400,
@@ -190,8 +194,11 @@ def dashboard_queries() -> list[str]:
         .replace("$__rate_interval", "10s")
         .replace("$drive", ".*")
         .replace("$instance", ".*")
-        for panel in dashboard["panels"]
-        for target in panel["targets"]
+        for asks in (
+            *(panel["targets"] for panel in dashboard["panels"]),
+            dashboard["annotations"]["list"],
+        )
+        for target in asks
     ]
     assert len(queries) > 15
     assert not any("$" in query for query in queries)
@@ -226,14 +233,39 @@ def test_rules_and_dashboard_ask_for_what_there_is(
 def test_every_query_of_the_dashboard_is_of_the_hosts_chosen() -> None:
     """Drives of two hosts have the same names."""
     dashboard = json.loads(DASHBOARD.read_text())
-    targets = [target for panel in dashboard["panels"] for target in panel["targets"]]
-    for target in targets:
+    asked = [
+        (panel["type"], target) for panel in dashboard["panels"] for target in panel["targets"]
+    ]
+    asked += [("annotation", each) for each in dashboard["annotations"]["list"]]
+    for kind, target in asked:
         named = re.findall(r"linnos_\w+(\{[^}]*\})?", target["expr"])
         assert named
         assert set(named) == {'{instance=~"$instance",drive=~"$drive"}'}, target["expr"]
-        assert "{{instance}}" in target["legendFormat"] or target["format"] == "table"
+        shown = target.get("legendFormat", "") + target.get("titleFormat", "")
+        assert "{{instance}}" in shown or kind in ("table", "stat")
     names = [variable["name"] for variable in dashboard["templating"]["list"]]
     assert names == ["datasource", "instance", "drive"]
+
+
+def test_the_dashboard_begins_with_four_numbers_and_nothing_overlaps() -> None:
+    places = [
+        (panel["type"], *(panel["gridPos"][name] for name in ("x", "y", "w", "h")))
+        for panel in json.loads(DASHBOARD.read_text())["panels"]
+    ]
+    top = [(kind, x, w) for kind, x, y, w, _ in places if y == 0]
+    assert top == [("stat", 6 * k, 6) for k in range(4)]
+    cells = [(x + i, y + j) for _, x, y, w, h in places for i in range(w) for j in range(h)]
+    assert len(cells) == len(set(cells)) and max(x for x, _ in cells) < 24
+
+
+def test_every_alert_has_a_place_in_the_runbook() -> None:
+    """As the annotation names it, a file of the clone and a heading in it."""
+    (group,) = yaml.safe_load(RULES.read_text())["groups"]
+    alerts = [rule for rule in group["rules"] if "alert" in rule]
+    for alert in alerts:
+        page, _, anchor = alert["annotations"]["runbook"].partition("#")
+        assert anchor == alert["alert"].lower()
+        assert f"\n### {alert['alert']}\n" in (ROOT / page).read_text()
 
 
 needs_prometheus = pytest.mark.skipif(
@@ -480,6 +512,15 @@ def test_the_exporter_reads_anew_each_time(exporter: str, tree: Path) -> None:
     assert 'linnos_reads_total{drive="sda"} 100.0' in get(f"http://{exporter}/metrics")
     (tree / "block" / "sda" / "linnos" / "stats" / "reads").write_text("101\n")
     assert 'linnos_reads_total{drive="sda"} 101.0' in get(f"http://{exporter}/metrics")
+
+
+@pytest.mark.parametrize("options", [(), ("--no-page",)], ids=["page", "no page"])
+def test_it_says_that_it_is_healthy_and_asks_no_drive(tree: Path, options: tuple[str, ...]) -> None:
+    with an_exporter(*options) as address:
+        assert get(f"http://{address}/-/healthy") == "healthy\n"
+        head, body = ask(address, b"HEAD /-/healthy HTTP/1.0\r\n\r\n")
+        assert b" 200 " in head.splitlines()[0] and not body
+        assert b" 405 " in ask(address, b"POST /-/healthy HTTP/1.0\r\n\r\n")[0].splitlines()[0]
 
 
 def test_the_page_shows_what_the_looks_saw(exporter: str, tree: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The units of linnapp/systemd, installed as docs/tutorial.md says and run by a real systemd.
+"""The units of linnapp/systemd, installed as docs/own-drives.md says and run by a real systemd.
 
 systemd is the first process of namespaces of its own, on an overlay of this machine's files. The
 kernel's files of two drives are stood in for by files and pipes that answer as the kernel does
@@ -57,6 +57,21 @@ def test_units_are_well_formed() -> None:
         check=False,
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+@pytest.mark.parametrize("unit", sorted(UNITS.glob("*.service")), ids=lambda unit: unit.stem)
+def test_a_service_may_do_little_but_its_work(unit: Path) -> None:
+    """By systemd's own measure, from 0 (nothing) to 10 (everything that root may)."""
+    ran = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=30", unit],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "--offline" in ran.stderr:
+        pytest.skip("systemd before 250: no --offline")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 def _cgroup_root() -> Path | None:
@@ -264,3 +279,29 @@ def test_the_timer_recalibrates_again_and_again(drives: Drives, machine: Machine
         "Result=success",
         "ProtectSystem=strict",
     ]
+
+
+def test_the_exporter_answers_with_the_little_that_it_may(drives: Drives, machine: Machine) -> None:
+    """As root without a capability: Python may be in a home that is closed to others here."""
+    machine.run(
+        "sh", "-c",
+        "mkdir /etc/systemd/system/linnapp-exporter.service.d &&"
+        " printf '[Service]\\nDynamicUser=no\\nEnvironment=LINNAPP_SYSFS=/var/lib/linnapp/sys\\n'"
+        " >/etc/systemd/system/linnapp-exporter.service.d/override.conf &&"
+        " systemctl daemon-reload && systemctl start linnapp-exporter",
+    )  # fmt: skip
+    ask = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:9870/{}').read().decode())"
+
+    def answer(path: str) -> str:
+        return machine.run(sys.executable, "-c", ask.format(path))
+
+    deadline = time.monotonic() + 300
+    while not (said := answer("-/healthy")) and time.monotonic() < deadline:
+        if machine.run("systemctl", "is-failed", "linnapp-exporter").strip() == "failed":
+            break
+        time.sleep(0.5)
+    journal = machine.run("journalctl", "--no-pager", "-o", "cat", "-u", "linnapp-exporter")
+    assert said.strip() == "healthy", journal
+    assert "linnapp_build_info{" in answer("metrics"), journal
+    assert "<html" in answer(""), journal
+    assert "warning" not in journal and "Traceback" not in journal
