@@ -451,7 +451,7 @@ static unsigned int leaves(struct array *a, unsigned int n, uint64_t home_us, ui
 
 TEST(reads_that_come_at_once_do_not_all_leave_for_one_drive)
 {
-	struct linnos_io ios[20];
+	struct linnos_io ios[60];
 	unsigned int n_left = 0;
 	struct array a;
 
@@ -459,15 +459,15 @@ TEST(reads_that_come_at_once_do_not_all_leave_for_one_drive)
 	heard(&a, 0, MS, OVERDUE_US);
 	heard(&a, 1, MS, OVERDUE_US / 4);
 	heard(&a, 2, MS, OVERDUE_US);
-	for (unsigned int i = 0; i < 20; i++) {
+	for (unsigned int i = 0; i < 60; i++) {
 		unsigned int drive = choose(&a, 0, MS);
 
 		assert(drive < 2);
 		observer_sent(&a.drives[drive], &ios[i], MS, 0, 1, true);
 		n_left += drive;
 	}
-	/* Seven or eight, and then as many as stay. */
-	assert(n_left >= 13 && n_left <= 15);
+	/* Thirty, and then as many as stay. */
+	assert(n_left >= 43 && n_left <= 47);
 }
 
 TEST(guarded_reads_leave_home_where_that_is_worth_it)

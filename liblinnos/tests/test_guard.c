@@ -165,7 +165,7 @@ TEST(latencies_of_a_year_do_not_overflow)
 		linnos_guard_learn(&g, linnos_guard_draw(&g, LINNOS_HOME_BAD, UINT32_MAX),
 				   31536000000000);
 	linnos_guard_worth(&g, LINNOS_HOME_BAD, &worth);
-	assert(worth.left_us > 0.995 * 0x3fffff && worth.left_us < 1.005 * 0x3fffff);
-	assert(worth.stayed_us > 0.995 * 0x3fffff && worth.stayed_us < 1.005 * 0x3fffff);
+	assert(worth.left_us > 0.995 * 0x1fffff && worth.left_us < 1.005 * 0x1fffff);
+	assert(worth.stayed_us > 0.995 * 0x1fffff && worth.stayed_us < 1.005 * 0x1fffff);
 	assert(worth.share > 700 && worth.share < 900);
 }

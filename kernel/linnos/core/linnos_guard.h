@@ -44,7 +44,7 @@ struct linnos_took {
 	u64 square;
 };
 
-#define LINNOS_GUARD_ONE 256
+#define LINNOS_GUARD_ONE 1024
 
 /**
  * struct linnos_guard - what leaving home was worth

@@ -61,7 +61,7 @@ enum linnos_latency_past {
  * Models learn from reads that stayed at home. Readers who choose by the same news
  * meet on one drive: each so many reads in flight add @overdue_us.
  */
-#define LINNOS_CROWD 10
+#define LINNOS_CROWD 40
 
 static inline u32 linnos_crowding_us(u32 reads, u32 overdue_us)
 {
