@@ -68,7 +68,7 @@ void prediction_setup_h95(struct replay *r)
 	prediction_setup(r);
 	hedging_setup_percentile(r, 95);
 	p = r->policy_state;
-	chooser_cap(&p->chooser, r->hedge_budget.share, &r->hedge_budget);
+	chooser_cap(&p->chooser, r->o.hedge_budget, &r->hedge_budget);
 }
 
 void prediction_setup_hedging(struct replay *r)
@@ -84,7 +84,7 @@ void prediction_setup_hedging(struct replay *r)
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		if (hedge_table_read(&p->hedge_tables[k], r->o.hedge_tables[k], why))
 			die("--hedge-table %s", why);
-	chooser_cap(&p->chooser, r->hedge_budget.share, &r->hedge_budget);
+	chooser_cap(&p->chooser, r->o.hedge_budget, &r->hedge_budget);
 }
 
 void prediction_read(struct replay *r, struct io *io)
