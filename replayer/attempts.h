@@ -23,6 +23,7 @@ struct attempt {
 	uint32_t done_bytes;   /* by earlier completions, which were short */
 	uint32_t met;	       /* attempts that were at the drive when it was sent there */
 	uint32_t predicted_us; /* 0: by nobody */
+	uint32_t met_pages;    /* of reads, at the drive when it was predicted */
 	uint8_t drive;
 	bool hinted, hedge;
 	bool lost; /* the user has had another attempt's answer */

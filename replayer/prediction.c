@@ -101,12 +101,12 @@ void prediction_setup_hedging(struct replay *r)
 	chooser_cap(&p->chooser, r->o.hedge_budget, &r->hedge_budget);
 }
 
-static uint32_t reads_at(const struct replay *r, unsigned int drive)
+static struct linnos_load load_of(const struct replay *r, unsigned int drive)
 {
 	struct linnos_load load;
 
 	linnos_see_load(&r->observers[drive].drive, &load);
-	return load.reads;
+	return load;
 }
 
 /* The next best drive is asked as well, now or at a time that is waited for. */
@@ -114,6 +114,7 @@ static void race(struct replay *r, struct io *io)
 {
 	struct predictor *p = r->policy_state;
 	struct racing read = {.pages = io_pages(io)};
+	struct linnos_load load;
 	struct race_plan plan;
 	int drive = chooser_lowest(&p->chooser, io->home, io->offset_bytes, io_pages(io),
 				   r->ring.now_ns, io->tried);
@@ -124,7 +125,8 @@ static void race(struct replay *r, struct io *io)
 	read.first_us = io->in_flight->predicted_us;
 	read.second_us = p->chooser.us[drive];
 	read.waited_us = (r->ring.now_ns - io->submit_ns) / 1000.0;
-	read.reads = reads_at(r, drive);
+	load = load_of(r, drive);
+	read.reads = load.reads;
 	plan = race_plan(p->race, &read);
 	if (plan.wait_us > 0) {
 		if (isfinite(plan.wait_us))
@@ -137,6 +139,7 @@ static void race(struct replay *r, struct io *io)
 	if (!(io->flags & IO_HEDGED))
 		return;
 	io->in_flight->predicted_us = read.second_us;
+	io->in_flight->met_pages = load.read_pages;
 	io->claimed_us = plan.gain_us;
 }
 
@@ -145,12 +148,14 @@ void prediction_read(struct replay *r, struct io *io)
 	struct predictor *p = r->policy_state;
 	struct choice choice =
 		chooser_read(&p->chooser, io->home, io->offset_bytes, io_pages(io), r->ring.now_ns);
+	struct linnos_load load = load_of(r, choice.drive);
 
 	io->lot = choice.lot;
 	if (p->race)
-		race_begin(p->race, reads_at(r, choice.drive));
+		race_begin(p->race, load.reads);
 	attempt_send(r, io, choice.drive, SEND_PLAIN);
 	io->in_flight->predicted_us = p->chooser.us[choice.drive];
+	io->in_flight->met_pages = load.read_pages;
 	if (choice.copy >= 0)
 		user_read_copy(r, io, choice.copy);
 	if (p->race)
@@ -167,10 +172,8 @@ void prediction_read(struct replay *r, struct io *io)
 static void race_learn(struct replay *r, struct io *io, const struct attempt *a)
 {
 	struct predictor *p = r->policy_state;
-	uint32_t pending = a->observed.pending;
 
-	race_answered(p->race, a->predicted_us, pending > io_pages(io) ? pending - io_pages(io) : 0,
-		      (r->done_ns - a->submit_ns) / 1000.0);
+	race_answered(p->race, a->predicted_us, a->met_pages, (r->done_ns - a->submit_ns) / 1000.0);
 	if (!io->claimed_us)
 		return;
 	if (!io->answered)
