@@ -28,6 +28,10 @@
 #define PRICE_FIRST_US 100
 #define PRICE_LEAST_US 1
 
+/* A drive works on so many reads at once, at most: each loses no less than this part of what
+ * another one takes, whatever can be seen of it. */
+#define AT_ONCE 32
+
 /* Some 500 races, as many reads, and 4000 attempts are remembered. */
 #define RACE_FORGET (1 / 512.0)
 #define READS_FORGET (1 / 128.0)
@@ -140,9 +144,9 @@ static double us_a_page(const struct race *race)
 static double others_lose_us(const struct race *race, const struct racing *read)
 {
 	double usual_us = race->us / race->n;
+	double each_us = fmax(us_a_page(race) * read->pages, read->second_us / (double)AT_ONCE);
 
-	return us_a_page(race) * read->pages *
-	       (read->reads + race->reads * read->second_us / usual_us);
+	return each_us * (read->reads + race->reads * read->second_us / usual_us);
 }
 
 static double believed(const struct race *race)

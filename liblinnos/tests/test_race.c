@@ -142,6 +142,18 @@ TEST(what_others_lose_is_measured_and_forbids_a_race)
 	assert(isinf(race_plan(&race, &read).wait_us));
 }
 
+TEST(others_lose_something_even_where_it_cannot_be_seen)
+{
+	struct race race = race_after(0.05, 2000, 50);
+	struct racing slow = fast;
+
+	slow.second_us = SLOW_US / 2;
+	assert(isfinite(race_plan(&race, &slow).wait_us));
+	/* Nobody has met a page, so there is no slope. */
+	slow.reads = 100000;
+	assert(isinf(race_plan(&race, &slow).wait_us));
+}
+
 TEST(races_that_gain_nothing_are_believed_less)
 {
 	struct race race = race_after(0.05, 2000, 50);
