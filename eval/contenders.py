@@ -88,6 +88,8 @@ DEVELOPED = (
     Contender("lowest-p99", LATENCY, hedges=True, capped=True),
     Contender("lowest-p99", LATENCY, hedges=True, capped=True, cap="1%"),
     Contender("lowest-h95", LATENCY, hedges=True, capped=True, cap="1%"),
+    Contender("lowest-two", LATENCY, hedges=True, capped=True),
+    Contender("lowest-two", LATENCY, hedges=True, capped=True, cap="10%"),
 )
 
 #: Where slowness is injected: as published, and what the means of LinnOS's are held against.

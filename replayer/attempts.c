@@ -62,6 +62,7 @@ static struct attempt *attempt_new(struct replay *r, struct io *io, unsigned int
 	a->hinted = false;
 	a->hedge = false;
 	a->lost = false;
+	a->predicted_us = 0;
 	a->done_bytes = 0;
 	a->next = io->in_flight;
 	io->in_flight = a;

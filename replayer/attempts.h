@@ -20,8 +20,10 @@ struct attempt {
 	struct buffer *buffer;
 	struct linnos_io observed;
 	uint64_t submit_ns;
-	uint32_t done_bytes; /* by earlier completions, which were short */
-	uint32_t met;	     /* attempts that were at the drive when it was sent there */
+	uint32_t done_bytes;   /* by earlier completions, which were short */
+	uint32_t met;	       /* attempts that were at the drive when it was sent there */
+	uint32_t predicted_us; /* 0: by nobody */
+	uint32_t met_pages;    /* of reads, at the drive when it was predicted */
 	uint8_t drive;
 	bool hinted, hedge;
 	bool lost; /* the user has had another attempt's answer */
@@ -43,6 +45,8 @@ struct io {
 	uint16_t revocations, sent;
 	uint16_t tag; /* 0: none */
 	struct linnos_lot lot;
+	double claimed_us;    /* that its race gains, 0: there is none */
+	uint64_t answered_ns; /* absolute */
 	uint8_t home, served_by, flags;
 	bool is_write, answered, warmup;
 	bool submitted;	   /* else submit_ns is when its preparation began */

@@ -23,6 +23,7 @@ const struct policy *const policies[] = {
 	&policy_lowest,
 	&policy_lowest_h95,
 	&policy_lowest_p99,
+	&policy_lowest_two,
 	&policy_oracle,
 	&policy_verdict,
 	0,

@@ -38,7 +38,7 @@ const struct policy *policy_find(const char *name);
 extern const struct policy policy_baseline, policy_clone, policy_random, policy_hedge,
 	policy_hedge_ip, policy_heuristic, policy_heuristic_adv, policy_linnos, policy_linnos_hl,
 	policy_linnos_h99, policy_oracle, policy_verdict, policy_lowest, policy_lowest_h95,
-	policy_lowest_p99, policy_shortest_queue, policy_shortest_queue_h95, policy_prequal,
-	policy_c3, policy_heimdall;
+	policy_lowest_p99, policy_lowest_two, policy_shortest_queue, policy_shortest_queue_h95,
+	policy_prequal, policy_c3, policy_heimdall;
 
 #endif

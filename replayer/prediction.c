@@ -8,8 +8,10 @@
 #include "hedging.h"
 #include "model_file.h"
 #include "policy.h"
+#include "race.h"
 #include "users.h"
 
+#include <math.h>
 #include <stdio.h>
 
 _Static_assert(MAX_DRIVES <= CHOOSER_DRIVES_MAX, "the chooser knows fewer drives");
@@ -18,6 +20,7 @@ struct predictor {
 	struct chooser chooser;
 	struct linnos_latency *models[MAX_DRIVES];
 	struct hedge_table *hedge_tables; /* by drive; NULL: as all others hedge, or not */
+	struct race *race;		  /* NULL: there are none */
 };
 
 static struct linnos_latency *model_read(const char *path)
@@ -68,7 +71,18 @@ void prediction_setup_h95(struct replay *r)
 	prediction_setup(r);
 	hedging_setup_percentile(r, 95);
 	p = r->policy_state;
-	chooser_cap(&p->chooser, r->hedge_budget.share, &r->hedge_budget);
+	chooser_cap(&p->chooser, r->o.hedge_budget, &r->hedge_budget);
+}
+
+void prediction_setup_two(struct replay *r)
+{
+	struct predictor *p;
+
+	prediction_setup(r);
+	p = r->policy_state;
+	p->race = xcalloc(1, sizeof(*p->race));
+	race_init(p->race, r->o.hedge_budget);
+	chooser_cap(&p->chooser, r->o.hedge_budget, &r->hedge_budget);
 }
 
 void prediction_setup_hedging(struct replay *r)
@@ -84,7 +98,49 @@ void prediction_setup_hedging(struct replay *r)
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		if (hedge_table_read(&p->hedge_tables[k], r->o.hedge_tables[k], why))
 			die("--hedge-table %s", why);
-	chooser_cap(&p->chooser, r->hedge_budget.share, &r->hedge_budget);
+	chooser_cap(&p->chooser, r->o.hedge_budget, &r->hedge_budget);
+}
+
+static struct linnos_load load_of(const struct replay *r, unsigned int drive)
+{
+	struct linnos_load load;
+
+	linnos_see_load(&r->observers[drive].drive, &load);
+	return load;
+}
+
+/* The next best drive is asked as well, now or at a time that is waited for. */
+static void race(struct replay *r, struct io *io)
+{
+	struct predictor *p = r->policy_state;
+	struct racing read = {.pages = io_pages(io)};
+	struct linnos_load load;
+	struct race_plan plan;
+	int drive = chooser_lowest(&p->chooser, io->home, io->offset_bytes, io_pages(io),
+				   r->ring.now_ns, io->tried);
+
+	/* After an error a read goes its own way. */
+	if (drive < 0 || !io->in_flight)
+		return;
+	read.first_us = io->in_flight->predicted_us;
+	read.second_us = p->chooser.us[drive];
+	read.waited_us = (r->ring.now_ns - io->submit_ns) / 1000.0;
+	load = load_of(r, drive);
+	read.reads = load.reads;
+	plan = race_plan(p->race, &read);
+	if (plan.wait_us > 0) {
+		if (isfinite(plan.wait_us))
+			timer_arm(&r->timers, &io->timer,
+				  r->ring.now_ns + (uint64_t)(1000 * plan.wait_us) + 1);
+		return;
+	}
+	race_wanted(p->race);
+	hedging_send(r, io, drive, SEND_PLAIN);
+	if (!(io->flags & IO_HEDGED))
+		return;
+	io->in_flight->predicted_us = read.second_us;
+	io->in_flight->met_pages = load.read_pages;
+	io->claimed_us = plan.gain_us;
 }
 
 void prediction_read(struct replay *r, struct io *io)
@@ -92,12 +148,19 @@ void prediction_read(struct replay *r, struct io *io)
 	struct predictor *p = r->policy_state;
 	struct choice choice =
 		chooser_read(&p->chooser, io->home, io->offset_bytes, io_pages(io), r->ring.now_ns);
+	struct linnos_load load = load_of(r, choice.drive);
 
 	io->lot = choice.lot;
+	if (p->race)
+		race_begin(p->race, load.reads);
 	attempt_send(r, io, choice.drive, SEND_PLAIN);
+	io->in_flight->predicted_us = p->chooser.us[choice.drive];
+	io->in_flight->met_pages = load.read_pages;
 	if (choice.copy >= 0)
 		user_read_copy(r, io, choice.copy);
-	if (p->hedge_tables)
+	if (p->race)
+		race(r, io);
+	else if (p->hedge_tables)
 		hedging_arm_after(r, io,
 				  1000ull * hedge_table_after_us(&p->hedge_tables[choice.drive],
 								 p->chooser.us[choice.drive]));
@@ -105,10 +168,27 @@ void prediction_read(struct replay *r, struct io *io)
 		hedging_arm(r, io);
 }
 
+/* Of a race the winner comes first. */
+static void race_learn(struct replay *r, struct io *io, const struct attempt *a)
+{
+	struct predictor *p = r->policy_state;
+
+	race_answered(p->race, a->predicted_us, a->met_pages, (r->done_ns - a->submit_ns) / 1000.0);
+	if (!io->claimed_us)
+		return;
+	if (!io->answered)
+		io->answered_ns = r->done_ns;
+	else
+		race_ended(p->race, io->claimed_us,
+			   a->hedge ? 0 : (r->done_ns - io->answered_ns) / 1000.0);
+}
+
 void prediction_answered(struct replay *r, struct io *io, struct attempt *a)
 {
 	struct predictor *p = r->policy_state;
 
+	if (p->race)
+		race_learn(r, io, a);
 	if (!io->answered)
 		chooser_answered(&p->chooser, io->lot, r->done_ns - io->submit_ns);
 }
@@ -116,9 +196,14 @@ void prediction_answered(struct replay *r, struct io *io, struct attempt *a)
 void prediction_timer(struct replay *r, struct io *io)
 {
 	struct predictor *p = r->policy_state;
-	int drive = chooser_lowest(&p->chooser, io->home, io->offset_bytes, io_pages(io),
-				   r->ring.now_ns, io->tried);
+	int drive;
 
+	if (p->race) {
+		race(r, io);
+		return;
+	}
+	drive = chooser_lowest(&p->chooser, io->home, io->offset_bytes, io_pages(io),
+			       r->ring.now_ns, io->tried);
 	if (drive < 0)
 		hedging_fire(r, io, SEND_PLAIN);
 	else

@@ -12,6 +12,8 @@ struct replay;
 void prediction_setup(struct replay *r);
 /* The same, and reads are hedged at p95 of the usual latency. */
 void prediction_setup_h95(struct replay *r);
+/* The same, and reads are sent twice, at once or later, where that gains most (race.h). */
+void prediction_setup_two(struct replay *r);
 /* After the first: reads are hedged by their predictions, as the files of --hedge-table say; dies
  * when one is missing or is none. */
 void prediction_setup_hedging(struct replay *r);

@@ -33,6 +33,7 @@ def test_what_is_being_developed_is_no_part_of_any_result() -> None:
     developed = {contender.name for contender in contenders.DEVELOPED}
     assert developed == {
         "lowest, unguarded", "lowest-p99, 5% cap", "lowest-p99, 1% cap", "lowest-h95, 1% cap",
+        "lowest-two, 5% cap", "lowest-two, 10% cap",
     }  # fmt: skip
     assert not developed & set(contenders.NAMES)
 

@@ -13,7 +13,7 @@ import pytest
 from replaying import LIBRARY, REPLAYER
 
 SOURCE = REPLAYER.parents[2] / "replayer"
-SHARED = ("budget", "chooser", "hedge_table", "histogram", "model_file", "observer")
+SHARED = ("budget", "chooser", "hedge_table", "histogram", "model_file", "observer", "race")
 TESTS = [
     (path.stem, test)
     for path in sorted(SOURCE.glob("tests/test_*.c"))

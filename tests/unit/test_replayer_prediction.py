@@ -111,6 +111,35 @@ def test_hedges_come_on_top_under_their_budget(
     assert run["extra_ios"] == run["hedged"] + run["explored"] <= 0.05 * run["reads"]
 
 
+def test_a_policy_that_hedges_explores_with_a_fifth_of_the_budget(
+    tmp_path: Path, drives: list[Path]
+) -> None:
+    """Two drives are silent most of the time, and no read is late."""
+    trace = write_trace(
+        tmp_path / "t", [(i * 1000, "read", i % 512 * BLOCK, BLOCK) for i in range(1500)]
+    )
+    replay(drives, [trace], "lowest-h95", "--latency-model", models(tmp_path, random_trees()),
+           "--explore-ms", "1", "--hedge-us", "900000", "--hedge-budget", "2%",
+           "--json", str(tmp_path / "o.json"))  # fmt: skip
+    run = summary(tmp_path / "o.json")
+    assert run["hedged"] == 0
+    assert 0 < run["explored"] <= 0.2 * 0.02 * run["reads"]
+
+
+def test_a_second_replica_is_asked_where_that_gains_and_within_the_budget(
+    tmp_path: Path, drives: list[Path], trace: Path
+) -> None:
+    """Files answer at once or, on a busy machine, late: some reads are raced, and all are right."""
+    for budget in (0.05, 0.0):
+        replay(drives, [trace], "lowest-two", "--latency-model", models(tmp_path), "--spread",
+               "--hedge-budget", str(budget), "--replicate-writes",
+               "--json", str(tmp_path / "o.json"))  # fmt: skip
+        run = summary(tmp_path / "o.json")
+        assert (run["data_errors"], run["io_errors"]) == (0, 0)
+        assert run["extra_ios"] == run["hedged"] + run["explored"] <= budget * run["reads"]
+        assert (run["hedged"] > 0) == (budget > 0)
+
+
 def hedge_tables(folder: Path, rows: str = "0 1\n") -> str:
     paths = [folder / f"m{k}.hedge" for k in range(N_DRIVES)]
     for path in paths:
