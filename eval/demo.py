@@ -83,6 +83,7 @@ ROWS = (
     Row("linnos-hl", capped=True),
     Row("lowest"),
     Row("lowest-h95", capped=True),
+    Row("lowest-two", capped=True),
     Row("oracle"),
 )
 
