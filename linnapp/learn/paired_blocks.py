@@ -8,8 +8,9 @@ and all `off` blocks is then one of those that exchanging the blocks of pairs gi
 permutation test of a randomised experiment (Fisher, The Design of Experiments, 1935, section 21),
 which asks nothing of how latencies are distributed.
 
-An interval holds all factors that the test does not reject, once the latencies with `on` are
-divided by them. It supposes that reads near the percentile differ by that factor.
+An interval holds all factors that the test does not reject, once the latencies with `on` have been
+divided by them: of the mean, all; of a percentile, those near it, for the median has a factor of
+its own. Whether it leaves out that nothing changes is the test's word, which needs no such factor.
 
 It is looked at several times, and may end at any look. Each look has its share of the 5 %, so that
 all together are wrong in at most so many of a hundred trials (Bonferroni's inequality, as spending
@@ -186,17 +187,21 @@ class PairedBlocks:
         def is_possible(there: float) -> bool:
             return self.p_value(measure, there) > error
 
-        low, high = (2.0 ** _farthest(octaves, side, is_possible) for side in (-1, 1))
+        low, high = (_farthest(octaves, side, is_possible) for side in (-1, 1))
+        if is_possible(0.0):  # what the test of no effect says holds for any distribution
+            low, high = min(low, 0.0), max(high, 0.0)
         _, exchanged = self._differences(measure, octaves)
         power = _power(octaves, float(exchanged.std()), self.n_pairs / of_pairs, of_pairs)
-        return Effect(off_us, on_us, low, high, power)
+        return Effect(off_us, on_us, 2.0**low, 2.0**high, power)
 
     def _parts(self, measure: str, octaves: float) -> Floats:
         """What is added up over the blocks of a side, on made shorter; shape (pairs, 2, k)."""
-        if MEASURES[measure] is None:
+        share = MEASURES[measure]
+        if share is None:
             sums = self._sums_us * (1.0, 2.0**-octaves)
             return np.stack([self._below[..., -1], sums], axis=-1)
-        return np.stack([self._below[:, 0], _shifted(self._below[:, 1], octaves)], axis=1)
+        off, on = self._below[:, 0], self._below[:, 1]
+        return np.stack([off, _made_alike(off, on, share, octaves) if octaves else on], axis=1)
 
     def _differences(self, measure: str, octaves: float) -> tuple[float, Floats]:
         """By how many octaves on is longer: as it was, and with blocks exchanged at random."""
@@ -231,16 +236,32 @@ def _quantile_logs(below: Floats, share: float) -> Floats:
     return np.asarray(((at + np.clip(inside, 0, 1)) / STEPS_PER_OCTAVE)[..., 0])
 
 
-def _shifted(below: Floats, octaves: float) -> Floats:
-    """Of latencies made shorter by so many octaves; `below` is cumulative, along the last axis."""
-    places = np.arange(1, N_BINS + 1) + octaves * STEPS_PER_OCTAVE
-    first = np.floor(places)
-    padded = np.concatenate([np.zeros((*below.shape[:-1], 1)), below], axis=-1)
-    lower, upper = (np.clip(first + k, 0, N_BINS).astype(np.int64) for k in (0, 1))
-    weight = places - first
-    shifted = padded[..., lower] * (1 - weight) + padded[..., upper] * weight
-    shifted[..., -1] = below[..., -1]
-    return np.asarray(shifted)
+def _made_alike(off: Floats, on: Floats, share: float, octaves: float) -> Floats:
+    """What on would be if all that it did were to make a quantile longer by so many octaves.
+
+    Its median is laid on that of off, its quantile is made shorter by `octaves`, and what is
+    between in proportion.
+
+    Parameters
+    ----------
+    off, on : array, shape (pairs, N_BINS)
+        Cumulative.
+    share : float
+    octaves : float
+    """
+    sides = np.stack([off.sum(axis=0), on.sum(axis=0)])
+    medians, quantiles = _quantile_logs(sides, 0.5), _quantile_logs(sides, share)
+    edges = np.arange(N_BINS + 1) / STEPS_PER_OCTAVE
+    at = (medians[1], max(quantiles[1], medians[1] + 1e-3))
+    moved = edges - np.interp(edges, at, (medians[1] - medians[0], octaves))
+    # Nothing overtakes.
+    places = np.interp(edges[1:], np.maximum.accumulate(moved), edges) * STEPS_PER_OCTAVE
+    lower = np.minimum(places.astype(np.int64), N_BINS - 1)
+    padded = np.concatenate([np.zeros((len(on), 1)), on], axis=-1)
+    weight = places - lower
+    alike = padded[:, lower] * (1 - weight) + padded[:, lower + 1] * weight
+    alike[:, -1] = on[:, -1]
+    return np.asarray(alike)
 
 
 def _farthest(start: float, side: int, is_possible: Callable[[float], bool]) -> float:
