@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ import click
 from linnapp.option_types import FiniteRange
 
 if TYPE_CHECKING:
-    from linnapp.drive.trial import Outcome, Progress
+    from linnapp.drive.trial import Outcome
     from linnapp.learn.paired_blocks import Effect
 
 _ENDED = {
@@ -24,6 +24,7 @@ _ENDED = {
     "hopeless": "ended before its time: what is left of it would hardly decide",
     "time": "its time is up",
     "interrupted": "interrupted",
+    "failed": "failed",
 }
 
 
@@ -43,13 +44,6 @@ _ENDED = {
     show_default=True,
     help="Seconds with linnos off, or on, at a time.",
 )
-@click.option(
-    "--wash-s",
-    type=FiniteRange(0, 3600),
-    default=2.0,
-    show_default=True,
-    help="Seconds at the beginning of each that do not count.",
-)
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Of the order of off and on.")
 @click.option(
     "--figure",
@@ -64,7 +58,6 @@ def trial(
     device: str,
     hours: float,
     block_s: float,
-    wash_s: float,
     seed: int | None,
     figure: Path | None,
     as_json: bool,
@@ -76,8 +69,9 @@ def trial(
     linnapp trial /dev/md0 --hours 24 --figure trial.png
 
     Switches md's linnos off and on in blocks of a minute, in random order, and measures the
-    array's reads under its usual load. Says by how much 99th percentile and mean are lower with it
-    on, with intervals that both hold in 95 of 100 trials, whenever they end.
+    array's reads under its usual load, without the first two seconds of each block. Says by how
+    much 99th percentile and mean are lower with it on, with intervals that both hold in 95 of 100
+    trials, whenever they end.
 
     The array is then as it was before: also after ctrl-C, which shows what is known by then, after
     an error, and if it is killed. Reads are recorded with blktrace: it needs root, and a mirror
@@ -85,15 +79,15 @@ def trial(
     """
     from linnapp.drive.trial import Plan, run_trial
 
-    plan = Plan(hours, block_s, wash_s, int.from_bytes(os.urandom(4)) if seed is None else seed)
+    plan = Plan(hours, block_s, int.from_bytes(os.urandom(4)) if seed is None else seed)
     plan.check()
     if figure is not None:
         from linnapp.trace.layers_figure import check_can_draw
 
         check_can_draw(figure)
-    display = _Display(plan.block_s)
-    found = run_trial(device, plan, log=display.log, on_progress=display.show)
-    display.clear()
+    display = _Display()
+    found = run_trial(device, plan, display)
+    display.show("")
     click.echo(json.dumps(to_json(found), indent=1) if as_json else to_text(found))
     if figure is not None:
         from linnapp.drive.trial_figure import draw
@@ -101,42 +95,25 @@ def trial(
         draw(found, figure)
     if found.ended == "interrupted":
         ctx.exit(128 + signal.SIGINT)
+    if found.ended == "failed":
+        ctx.exit(1)
 
 
 class _Display:
-    """How far it is: on a terminal a line that is written again, else one at each look."""
+    """On a terminal, a line that is written again below those that stay."""
 
-    def __init__(self, block_s: float) -> None:
+    def __init__(self) -> None:
         self._live = sys.stderr.isatty()
-        self._block_s = block_s
-        self._next_look = 0
-
-    def clear(self) -> None:
-        """Leave nothing of the line."""
-        if self._live:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
     def log(self, line: str) -> None:
         """A line that stays."""
-        self.clear()
+        self.show("")
         print(line, file=sys.stderr, flush=True)
 
-    def show(self, at: Progress) -> None:
-        """Where it is."""
-        left_s = 2 * self._block_s * (at.next_look - at.pairs)
-        look = time.strftime("%H:%M", time.localtime(time.time() + left_s))
+    def show(self, line: str) -> None:
+        """A line until the next one."""
         if self._live:
-            text = (
-                f"pair {at.pairs + 1} of {at.of_pairs}, linnos {'on' if at.on else 'off'}; "
-                f"{at.reads} reads; next look after pair {at.next_look}, at {look}"
-            )
-            print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
-        elif at.next_look != self._next_look:
-            self.log(
-                f"{at.pairs} of {at.of_pairs} pairs, {at.reads} reads; next look after pair "
-                f"{at.next_look}, at {look}"
-            )
-        self._next_look = at.next_look
+            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 
 
 def to_text(found: Outcome) -> str:
@@ -209,7 +186,5 @@ def to_json(found: Outcome) -> dict[str, Any]:
         "steered_share": found.steered,
         "events_dropped": found.dropped,
         "linnos_before": "on" if found.was_on else "off",
-        "config": {
-            "hours": plan.hours, "block_s": plan.block_s, "wash_s": plan.wash_s, "seed": plan.seed,
-        },
-    }  # fmt: skip
+        "config": {**dataclasses.asdict(plan), "wash_s": plan.wash_s},
+    }

@@ -16,23 +16,20 @@ keep each read's sector for good, and are full in seconds.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
-import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from linnapp.drive.enable_checks import Target, check_array, check_space, find_target
-from linnapp.drive.enable_places import alone, home_of, remove_unused
+from linnapp.drive.enable_places import alone, remove_unused
 from linnapp.drive.md import MdArray
 from linnapp.drive.sysfs import Drive, disk_stat, observer_of
-from linnapp.drive.trial_state import put_back_at_end, put_back_left
+from linnapp.drive.trial_state import folder_of, put_back_at_end, put_back_left, remove_folder
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.learn.paired_blocks import (
     DECIDING,
@@ -48,10 +45,11 @@ from linnapp.learn.paired_blocks import (
 from linnapp.trace.blktrace import COMPLETED, ERROR, BlktraceReader
 from linnapp.trace.recording import check_can_trace, record
 
+#: Of shorter blocks a fifth.
+_WASH_S = 2.0
+
 #: Of a busier array only so much of each block is recorded: 200 MB.
 _MAX_IOS = 1_000_000
-
-Log = Callable[[str], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,16 +60,20 @@ class Plan:
     ----------
     hours : float
         Its length, at most.
-    block_s, wash_s : float
-        Length of a block, and how much of its beginning does not count.
+    block_s : float
+        Length of a block.
     seed : int
         Of the blocks' order.
     """
 
     hours: float
     block_s: float
-    wash_s: float
     seed: int
+
+    @property
+    def wash_s(self) -> float:
+        """How much of the beginning of a block does not count."""
+        return min(_WASH_S, self.block_s / 5)
 
     @property
     def n_pairs(self) -> int:
@@ -85,11 +87,6 @@ class Plan:
         ------
         LinnappError
         """
-        if self.wash_s > self.block_s / 2:
-            raise LinnappError(
-                f"--wash-s {self.wash_s:g} leaves less than half of a block of {self.block_s:g} s "
-                "to be counted; make blocks longer"
-            )
         if self.n_pairs < MIN_PAIRS:
             raise LinnappError(
                 f"--hours {self.hours:g} has {self.n_pairs} pairs of blocks of {self.block_s:g} s, "
@@ -136,7 +133,7 @@ class Outcome:
         As the array was before, and is again.
     plan : Plan
     ended : str
-        Why: ``decided``, ``hopeless``, ``time``, ``interrupted``.
+        Why: ``decided``, ``hopeless``, ``time``, ``interrupted``, ``failed``.
     pairs : list of (Block, Block)
         Off, and on.
     disturbed : int
@@ -182,26 +179,14 @@ class Outcome:
         return float(np.abs(on / max(on.sum(), 1) - off / max(off.sum(), 1)).sum() / 2)
 
 
-@dataclasses.dataclass(frozen=True)
-class Progress:
-    """How far a trial is; no latencies, so that nobody ends it by them.
+class Display(Protocol):
+    """Where a trial says how far it is; never with latencies, so that nobody ends it by them."""
 
-    Attributes
-    ----------
-    pairs, of_pairs : int
-    on : bool
-        Of the block that begins.
-    reads : int
-        So far.
-    next_look : int
-        After how many pairs it may be decided.
-    """
+    def log(self, line: str) -> None:
+        """A line that stays."""
 
-    pairs: int
-    of_pairs: int
-    on: bool
-    reads: int
-    next_look: int
+    def show(self, line: str) -> None:
+        """A line until the next one."""
 
 
 def check_trial(device: str) -> Target:
@@ -235,9 +220,7 @@ def _takes_part(name: str) -> bool:
     return drive.mode != "off" and drive.model_id is not None and drive.model_chooses is not False
 
 
-def run_trial(
-    device: str, plan: Plan, *, log: Log, on_progress: Callable[[Progress], None]
-) -> Outcome:
+def run_trial(device: str, plan: Plan, display: Display) -> Outcome:
     """Switch off and on until it is decided, or the time is up; ctrl-C ends it earlier.
 
     Raises
@@ -246,19 +229,17 @@ def run_trial(
         If there is a reason against it, or nobody reads. The array is then as it was.
     """
     plan.check()
-    put_back_left(log)
+    put_back_left(display.log)
     target, array = check_trial(device), MdArray(device)
     try:
         with alone():
             was_on = bool(array.asks)
-            trial = _Trial(target, array, plan, log, on_progress)
+            trial = _Trial(target, array, plan, display)
             try:
                 with put_back_at_end(array):
                     ended = trial.run()
             finally:
-                shutil.rmtree(trial.folder, ignore_errors=True)
-                with contextlib.suppress(OSError):  # models are there
-                    trial.folder.parent.rmdir()
+                remove_folder(array.name)
         return Outcome(array.name, was_on, plan, ended, trial.pairs, trial.disturbed, trial.effects)
     finally:
         remove_unused()
@@ -267,22 +248,14 @@ def run_trial(
 class _Trial:
     """A trial as it goes on."""
 
-    def __init__(
-        self,
-        target: Target,
-        array: MdArray,
-        plan: Plan,
-        log: Log,
-        on_progress: Callable[[Progress], None],
-    ) -> None:
+    def __init__(self, target: Target, array: MdArray, plan: Plan, display: Display) -> None:
         self._target = target
         self._array = array
         self._plan = plan
-        self._log = log
-        self._on_progress = on_progress
+        self._display = display
         self._rng = np.random.default_rng(plan.seed)
         self._looks = looks(plan.n_pairs)
-        self.folder = home_of(target) / "trial"
+        self.folder = folder_of(array.name)
         self.pairs: list[tuple[Block, Block]] = []
         self.disturbed = 0
         self.effects: dict[str, Effect] = {}
@@ -291,18 +264,32 @@ class _Trial:
         """Why it ended."""
         ended = "time"
         try:
+            self._display.log(f"{self._array.name}: {self._next_look()}")
             while len(self.pairs) + self.disturbed < self._plan.n_pairs:
-                looked = len(self.pairs)
-                self._add_pair()
-                if looked < len(self.pairs) in self._looks[:-1] and (why := self._decided()):
+                is_new = self._add_pair()
+                if is_new and len(self.pairs) in self._looks[:-1] and (why := self._decided()):
                     return why
         except KeyboardInterrupt:
             # Nobody has seen what was found since the last look: this one is the last.
             ended = "interrupted"
+        except LinnappError as error:
+            if not self.pairs:
+                raise
+            self._display.log(str(error))
+            ended = "failed"
         self._look(last=True)
         return ended
 
-    def _add_pair(self) -> None:
+    def _next_look(self) -> str:
+        done = len(self.pairs)
+        look = next(look for look in self._looks if look > done)
+        at = time.localtime(time.time() + 2 * self._plan.block_s * (look - done))
+        return (
+            f"next look after pair {look} of {self._plan.n_pairs}, at {time.strftime('%H:%M', at)}"
+        )
+
+    def _add_pair(self) -> bool:
+        """Whether there is one more."""
         on_first = bool(self._rng.integers(2))
         first, second = self._block(on_first), self._block(not on_first)
         off, on = (second, first) if on_first else (first, second)
@@ -313,21 +300,16 @@ class _Trial:
             )
         if self._array.n_missing or self._array.sync_action != "idle":
             self.disturbed += 1
-            self._log(f"{self._array.name} is degraded, or busy with itself: not counted")
-        else:
-            self.pairs.append((off, on))
+            self._display.log(f"{self._array.name} is degraded, or busy with itself: not counted")
+            return False
+        self.pairs.append((off, on))
+        return True
 
     def _block(self, on: bool) -> Block:
-        done, plan = len(self.pairs), self._plan
-        self._on_progress(
-            Progress(
-                done + self.disturbed,
-                plan.n_pairs,
-                on,
-                sum(block.reads for pair in self.pairs for block in pair),
-                next(look for look in self._looks if look > done),
-            )
-        )
+        plan = self._plan
+        done, reads = len(self.pairs), sum(block.reads for pair in self.pairs for block in pair)
+        state = "on" if on else "off"
+        self._display.show(f"pair {done + 1}, linnos {state}; {reads} reads; {self._next_look()}")
         self._array.set_asks(on, noted=False)
         before = self._ios()
         time.sleep(plan.wash_s)
@@ -365,7 +347,7 @@ class _Trial:
         self._look(last=False)
         found = self.effects.values()
         if not found or not all(effect.is_done for effect in found):
-            self._log(f"after {len(self.pairs)} pairs: not decided yet")
+            self._display.log(f"after {len(self.pairs)} pairs: not decided; {self._next_look()}")
             return ""
         return "decided" if any(effect.is_decided for effect in found) else "hopeless"
 

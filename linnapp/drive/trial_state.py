@@ -13,12 +13,14 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from linnapp.drive import journal
 from linnapp.drive.enable_checks import name_to_keep
+from linnapp.drive.enable_places import root_of_all
 from linnapp.drive.md import MdArray
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import explain_os_error
@@ -31,10 +33,22 @@ _PREFIX = "trial-"
 #: of a session of its own, so that what ends the trial at a terminal does not end it.
 _KEEPER = """\
 trap '' HUP INT TERM
-read -r done || { echo "$1" >"$2" && rm -f "$3"; }
+read -r done || { echo "$1" >"$2" && rm -rf "$3" "$4"; }
 """
 
 Log = Callable[[str], None]
+
+
+def folder_of(array: str) -> Path:
+    """Where its recordings are."""
+    return root_of_all() / array / "trial"
+
+
+def remove_folder(array: str) -> None:
+    """Remove that."""
+    shutil.rmtree(folder_of(array), ignore_errors=True)
+    with contextlib.suppress(OSError):  # models are beside it
+        folder_of(array).parent.rmdir()
 
 
 @contextlib.contextmanager
@@ -58,10 +72,10 @@ def put_back_at_end(array: MdArray) -> Iterator[None]:
         stream.truncate(0)
         json.dump({"array": name_to_keep(array.name), "linnos": asked}, stream)
         stream.flush()
-        arguments = ["on" if asked else "off", str(array.attribute), str(path)]
+        state, folder = "on" if asked else "off", folder_of(array.name)
         with signals_held():
             keeper = subprocess.Popen(
-                ["sh", "-c", _KEEPER, "linnapp-trial-keeper", *arguments],
+                ["sh", "-c", _KEEPER, "linnapp-trial-keeper", state, array.attribute, path, folder],
                 stdin=subprocess.PIPE,
                 start_new_session=True,
             )
@@ -73,7 +87,7 @@ def put_back_at_end(array: MdArray) -> Iterator[None]:
                 array.set_asks(asked, noted=False)
                 path.unlink()
                 keeper.communicate(b"done\n")
-                journal.note(f"{array.name}: linnos {arguments[0]}, as before the trial")
+                journal.note(f"{array.name}: linnos {state}, as before the trial")
 
 
 def put_back_left(log: Log) -> None:
@@ -87,10 +101,13 @@ def put_back_left(log: Log) -> None:
     for path in sorted(RUN.glob(f"{_PREFIX}*.json")):
         name = path.stem.removeprefix(_PREFIX)
         try:
-            with path.open("a") as stream:
+            with path.open() as stream:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                log(_put_back(name, path.read_text()))
+                log(_put_back(name, stream.read()))
+                remove_folder(name)
                 path.unlink(missing_ok=True)
+        except FileNotFoundError:
+            continue  # who waited for the trial's end has been here
         except BlockingIOError:
             raise LinnappError(
                 f"{name}: linnapp trial is at work and switches it; wait for its end, or end it "
