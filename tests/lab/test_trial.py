@@ -12,11 +12,11 @@ from md_arrays import FUNCTIONS, READS, recent_model, save_models
 
 from linnapp.lab.array import Array
 
-TRIAL = "linnapp trial /dev/md0 --block-s 0.5"
+TRIAL = "linnapp trial /dev/md0 --block-s 1"
 
-#: One of the drives is slow at any time, for 200 ms each; the first reads of it nobody foresees.
+#: One of the drives is slow at any time, for 400 ms each; the first reads of it nobody foresees.
 BEGIN = f"""
-{FUNCTIONS.replace("echo 100000 >window", "echo 200000 >window")}
+{FUNCTIONS.replace("echo 100000 >window", "echo 400000 >window")}
 export LINNAPP_STATE=$OUT/state LINNAPP_CONF=$OUT/etc/drives.conf
 mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --level=1 --raid-devices=3 \\
     /dev/flash0 /dev/flash1 /dev/flash2 2>&1
@@ -45,10 +45,10 @@ TRIALS = f"""
 echo on >$md/linnos
 bursts 1
 load
-{TRIAL} --hours 0.0045 --seed 1 --json --figure $OUT/helps.svg >$OUT/helps 2>$OUT/said
+{TRIAL} --hours 0.009 --seed 1 --json --figure $OUT/helps.svg >$OUT/helps 2>$OUT/said
 cat $md/linnos >$OUT/after_helps
 models never
-{TRIAL} --hours 0.0023 --seed 1 --json >$OUT/nothing
+{TRIAL} --hours 0.0045 --seed 1 --json >$OUT/nothing
 cat $md/linnos >$OUT/after_nothing
 """
 
@@ -84,7 +84,7 @@ for was in on off; do
     [ ! -e $leftover ]
 done
 kill $load
-find $OUT/state -name trial >$OUT/left
+ls -A $OUT/state >$OUT/left 2>/dev/null || true
 """
 
 
@@ -116,7 +116,7 @@ def test_a_trial_says_what_choosing_is_worth_and_leaves_nothing(boot, tmp_path: 
     assert helps["ended"] == "decided" and helps["events_dropped"] == 0
     assert helps["reads"]["off"] == pytest.approx(helps["reads"]["on"], rel=0.05)
     # A third of the reads is 2 ms later with off, but for a few none is with on.
-    assert interval(helps, "p99")[0] > 80 and interval(helps, "mean")[0] > 50
+    assert interval(helps, "p99")[0] > 80 and interval(helps, "mean")[0] > 30
     assert helps["steered_share"] > 0.1
     assert "<svg" in text("helps.svg")
     assert text("after_helps") == text("after_nothing") == "on\n"
