@@ -91,7 +91,7 @@ class Plan:
             raise LinnappError(
                 f"--hours {self.hours:g} has {self.n_pairs} pairs of blocks of {self.block_s:g} s, "
                 f"and nothing can be decided by fewer than {MIN_PAIRS}: --hours "
-                f"{MIN_PAIRS * 2 * self.block_s / 3600:.2g}, or more"
+                f"{1.05 * MIN_PAIRS * 2 * self.block_s / 3600:.2g}, or more"
             )
 
 
