@@ -231,18 +231,16 @@ def run_trial(device: str, plan: Plan, display: Display) -> Outcome:
     plan.check()
     put_back_left(display.log)
     target, array = check_trial(device), MdArray(device)
-    try:
-        with alone():
-            was_on = bool(array.asks)
-            trial = _Trial(target, array, plan, display)
-            try:
-                with put_back_at_end(array):
-                    ended = trial.run()
-            finally:
-                remove_folder(array.name)
-        return Outcome(array.name, was_on, plan, ended, trial.pairs, trial.disturbed, trial.effects)
-    finally:
-        remove_unused()
+    with alone():
+        was_on = bool(array.asks)
+        trial = _Trial(target, array, plan, display)
+        try:
+            with put_back_at_end(array):
+                ended = trial.run()
+        finally:
+            remove_folder(array.name)
+            remove_unused()
+    return Outcome(array.name, was_on, plan, ended, trial.pairs, trial.disturbed, trial.effects)
 
 
 class _Trial:
