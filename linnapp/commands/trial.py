@@ -89,7 +89,7 @@ def trial(
     found = run_trial(device, plan, display)
     display.show("")
     click.echo(json.dumps(to_json(found), indent=1) if as_json else to_text(found))
-    if figure is not None:
+    if figure is not None and found.pairs:
         from linnapp.drive.trial_figure import draw
 
         draw(found, figure)
@@ -157,9 +157,9 @@ def _verdict(found: Outcome) -> str:
     if not decided:
         return "It makes no difference that could be told."
     if all(effect.factor < 1 for effect in decided):
-        return f"It is worth it: leave it on (linnapp enable /dev/{found.array})."
+        return "It is worth it: leave it on."
     if all(effect.factor > 1 for effect in decided):
-        return f"It harms: leave it off (linnapp disable /dev/{found.array})."
+        return "It harms: leave it off."
     return "It helps the one and harms the other: choose."
 
 

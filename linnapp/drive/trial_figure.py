@@ -25,7 +25,7 @@ def draw(found: Outcome, path: AnyPath) -> None:
     for k, (name, colour) in enumerate(_COLOURS.items()):
         reads = np.sum([pair[k].counts for pair in found.pairs], axis=0)
         longer = 1 - np.cumsum(reads) / max(reads.sum(), 1)
-        shown = longer > 0
+        shown = (longer > 0) & (longer < 1)
         tail.plot(bin_edges_us()[1:][shown], longer[shown], color=colour, label=f"linnos {name}")
         each = [
             paired([pair]).latencies_us("p99")[k] if all(b.reads for b in pair) else np.nan

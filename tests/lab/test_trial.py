@@ -130,6 +130,6 @@ def test_a_trial_says_what_choosing_is_worth_and_leaves_nothing(boot, tmp_path: 
     assert len(text("after_ended").splitlines()) == 8
     assert text("statuses").split() == ["INT", "130", "TERM", "143", "KILL", "137"] * 2
     assert "Too few pairs" in text("interrupted")
-    assert text("meanwhile").count("at work") == 2
+    assert text("meanwhile").count("at work") == 4
     assert text("put_back").count("as before a trial that did not end in order") == 2
     assert text("left") == ""
