@@ -29,8 +29,10 @@ def restore(conf: Path, wait_s: float) -> None:
     """
     from linnapp.drive.drives_conf import load_conf
     from linnapp.drive.restoring import restore as give_back
+    from linnapp.drive.trial_state import put_back_left
     from linnapp.errors import LinnappError
 
+    put_back_left(click.echo)
     found = load_conf(conf)
     if found is None:
         raise LinnappError(f"{conf}: no such file; `linnapp enable` writes it")

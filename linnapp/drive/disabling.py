@@ -20,6 +20,7 @@ from linnapp.drive.enable_places import (
 from linnapp.drive.md import MdArray
 from linnapp.drive.restore_unit import disable_unit
 from linnapp.drive.sysfs import Drive, disk_name, observer_of
+from linnapp.drive.trial_state import put_back_left
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath
 from linnapp.model.model_file import model_from_bytes
@@ -54,6 +55,7 @@ def disable(
         If drives.conf cannot be read or written, or one drive of an array is named alone.
     """
     with alone():
+        put_back_left(log)
         conf = load_conf(conf_path) or DrivesConf()
         drives, arrays, homes = _disabled(devices, conf)
         failures = []

@@ -128,7 +128,7 @@ def check(target: Target, conf: DrivesConf) -> None:
     for name in target.drives:
         _check_disk(name)
     if target.array is not None:
-        _check_array(MdArray(target.array))
+        check_array(MdArray(target.array))
     if len(target.drives) < 2:
         raise DeviceError(
             f"{target.shown}: a single drive to read from; there must be two with the same data "
@@ -137,7 +137,7 @@ def check(target: Target, conf: DrivesConf) -> None:
     for name in target.drives:
         _check_observable(name)
     _check_unused(target, conf)
-    _check_space()
+    check_space()
 
 
 def _check_disk(name: str) -> None:
@@ -164,7 +164,14 @@ def _check_disk(name: str) -> None:
         )
 
 
-def _check_array(array: MdArray) -> None:
+def check_array(array: MdArray) -> None:
+    """Find out what would keep an array from choosing, or from showing its usual load.
+
+    Raises
+    ------
+    DeviceError
+        The first reason that there is.
+    """
     if array.level not in _MIRRORED:
         raise DeviceError(
             f"{array.name} is {array.level}: only {' and '.join(_MIRRORED)} have another copy to "
@@ -224,7 +231,14 @@ def _check_unused(target: Target, conf: DrivesConf) -> None:
         )
 
 
-def _check_space() -> None:
+def check_space() -> None:
+    """Find out whether a recording has room.
+
+    Raises
+    ------
+    DeviceError
+        If it has not.
+    """
     directory = state.state_directory()
     there = next(path for path in (directory, *directory.absolute().parents) if path.exists())
     free = shutil.disk_usage(there).free

@@ -28,7 +28,7 @@ def home_of(target: Target) -> Path:
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """Keep others from enabling and disabling meanwhile."""
+    """Keep others from enabling, disabling and trying meanwhile."""
     root = root_of_all()
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ def alone() -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LinnappError(
-                f"{root}: another linnapp enable or disable is at work; wait for its end"
+                f"{root}: another linnapp enable, disable or trial is at work; wait for its end"
             ) from None
         yield
 

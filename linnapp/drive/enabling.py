@@ -34,6 +34,7 @@ from linnapp.drive.md import MdArray
 from linnapp.drive.restore_unit import UNIT, enable_unit, is_restored_by_systemd
 from linnapp.drive.restoring import restore_drive
 from linnapp.drive.sysfs import Drive, disk_stat, observed, observer_of
+from linnapp.drive.trial_state import put_back_left
 from linnapp.drive.uploading import replace_model
 from linnapp.errors import LinnappError, NoGainError, TraceError
 from linnapp.files import AnyPath
@@ -165,6 +166,7 @@ def enable(
         If ctrl-C comes; nothing is then changed, and a recording that had begun is kept.
     """
     recipe = Recipe(kind="latency")
+    put_back_left(log)
     check_enabling(target, conf_path, recordings)
     with alone():
         home = home_of(target)

@@ -96,18 +96,25 @@ class MdArray:
         return found
 
     @property
-    def _attribute(self) -> Path:
+    def attribute(self) -> Path:
+        """The file that says, and is told, whether it asks."""
         return self._directory / "linnos"
 
     @property
     def asks(self) -> bool | None:
         """Whether it asks LinnOS before it reads; None if this md cannot."""
-        if not self._attribute.exists():
+        if not self.attribute.exists():
             return None
         return {"on": True, "off": False}.get(self._text("linnos"))
 
-    def set_asks(self, on: bool) -> None:
+    def set_asks(self, on: bool, *, noted: bool = True) -> None:
         """Switch that.
+
+        Parameters
+        ----------
+        on : bool
+        noted : bool
+            Whether it is to be in the journal.
 
         Raises
         ------
@@ -119,11 +126,12 @@ class MdArray:
             if before is None:
                 raise DeviceError(cannot_ask(self.name))
             if before != on:
-                self._attribute.write_text("on" if on else "off")
-                journal.note(f"{self.name}: linnos {'off -> on' if on else 'on -> off'}")
+                self.attribute.write_text("on" if on else "off")
+                if noted:
+                    journal.note(f"{self.name}: linnos {'off -> on' if on else 'on -> off'}")
         except OSError as error:
             why = error.strerror or str(error)
-            raise DeviceError(f"{self._attribute}: {why}; run as root") from error
+            raise DeviceError(f"{self.attribute}: {why}; run as root") from error
 
 
 def cannot_ask(name: str) -> str:

@@ -46,7 +46,7 @@ def fails(message: str, *arguments: object, **kw: object) -> None:
 
 
 def test_what_is_mistyped_is_told_what_is_near() -> None:
-    fails("No such command 'trian'. Did you mean 'train'?", "trian")
+    fails("No such command 'trainn'. Did you mean 'train'?", "trainn")
     fails("'--trace'", "train", "--trase", "x")
     said = run("xyzzy").stderr
     assert "No such command 'xyzzy'." in said and "mean" not in said
@@ -382,7 +382,7 @@ def test_every_input_format_is_in_its_help_topic() -> None:
 def test_completion(shell: str) -> None:
     assert "linnapp" in run("completion", shell).stdout
     env = {"_LINNAPP_COMPLETE": "bash_complete", "COMP_WORDS": "linnapp tr", "COMP_CWORD": "1"}
-    assert run(**env).stdout.split() == ["plain,trace", "plain,train"]
+    assert run(**env).stdout.split() == ["plain,trace", "plain,train", "plain,trial"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -414,7 +414,7 @@ def test_one_at_a_time(run: Run, tmp_path: Path, recordings: Path) -> None:
         for words in (["enable", "md0", "--recordings", recordings], ["disable"]):
             ran = run(*words)
             assert ran.exit_code == 1
-            assert "another linnapp enable or disable is at work" in str(ran.exception)
+            assert "another linnapp enable, disable or trial is at work" in str(ran.exception)
 
 
 def test_a_bad_file_stops_everything(run: Run, tmp_path: Path, recordings: Path) -> None:

@@ -75,6 +75,7 @@ READERS = [
     "recalibrate @ --models out",
     "enable @",
     "disable @",
+    "trial @",
     "restore --conf @",
     "fleet folder.toml -o out",
     "faults install @",

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT
+"""``linnapp trial``: what choosing mirrors is worth, on this machine, under its own load."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from linnapp.option_types import FiniteRange
+
+if TYPE_CHECKING:
+    from linnapp.drive.trial import Outcome
+    from linnapp.learn.paired_blocks import Effect
+
+_ENDED = {
+    "decided": "decided, so that it ended before its time",
+    "hopeless": "ended before its time: what is left of it would hardly decide",
+    "time": "its time is up",
+    "interrupted": "interrupted",
+    "failed": "failed",
+}
+
+
+@click.command()
+@click.argument("device", metavar="/dev/mdN")
+@click.option(
+    "--hours",
+    type=FiniteRange(0, 1e4, min_open=True),
+    default=24.0,
+    show_default=True,
+    help="How long, at most; it ends when it is decided, or will not be.",
+)
+@click.option(
+    "--block-s",
+    type=FiniteRange(0.1, 86400),
+    default=60.0,
+    show_default=True,
+    help="Seconds with linnos off, or on, at a time.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Of the order of off and on.")
+@click.option(
+    "--figure",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also a picture; its suffix says of which kind, .png or .svg.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def trial(
+    ctx: click.Context,
+    /,
+    device: str,
+    hours: float,
+    block_s: float,
+    seed: int | None,
+    figure: Path | None,
+    as_json: bool,
+) -> None:
+    """Measure what it is worth that an md array reads from the best mirror.
+
+    \b
+    linnapp enable /dev/md0
+    linnapp trial /dev/md0 --hours 24 --figure trial.png
+
+    Switches md's linnos off and on in blocks of a minute, in random order, and measures the
+    array's reads under its usual load, without the first two seconds of each block. Says by how
+    much 99th percentile and mean are lower with it on, with intervals that both hold in 95 of 100
+    trials, whenever they end.
+
+    The array is then as it was before: also after ctrl-C, which shows what is known by then, after
+    an error, and if it is killed. Reads are recorded with blktrace: it needs root, and a mirror
+    with a model, as `linnapp enable` leaves it.
+    """
+    from linnapp.drive.trial import Plan, run_trial
+
+    plan = Plan(hours, block_s, int.from_bytes(os.urandom(4)) if seed is None else seed)
+    plan.check()
+    if figure is not None:
+        from linnapp.trace.layers_figure import check_can_draw
+
+        check_can_draw(figure)
+    display = _Display()
+    found = run_trial(device, plan, display)
+    display.show("")
+    click.echo(json.dumps(to_json(found), indent=1) if as_json else to_text(found))
+    if figure is not None and found.pairs:
+        from linnapp.drive.trial_figure import draw
+
+        draw(found, figure)
+    if found.ended == "interrupted":
+        ctx.exit(128 + signal.SIGINT)
+    if found.ended == "failed":
+        ctx.exit(1)
+
+
+class _Display:
+    """On a terminal, a line that is written again below those that stay."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty()
+
+    def log(self, line: str) -> None:
+        """A line that stays."""
+        self.show("")
+        print(line, file=sys.stderr, flush=True)
+
+    def show(self, line: str) -> None:
+        """A line until the next one."""
+        if self._live:
+            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+
+def to_text(found: Outcome) -> str:
+    """What was found, for a screen."""
+    plan, (off, on) = found.plan, found.reads
+    lines = [
+        f"{found.array}: {len(found.pairs)} of {plan.n_pairs} pairs of {plan.block_s:g} s with "
+        f"linnos off and on; {_ENDED[found.ended]}",
+        f"{'':6}{'off':>12}{'on':>12}",
+    ]
+    for name, (off_us, on_us) in found.latencies_us.items():
+        change = found.effects.get(name)
+        words = "" if change is None else f"   {in_words(change)}"
+        lines.append(f"{name:6}{off_us:>9.0f} us{on_us:>9.0f} us{words}")
+    lines.append(f"{'reads':6}{off:>12}{on:>12}   steered {100 * found.steered:.0f} % at the least")
+    lines.append(_verdict(found))
+    if found.disturbed:
+        lines.append(
+            f"not counted: {found.disturbed} pairs, in which the array was busy or degraded"
+        )
+    if found.dropped:
+        lines.append(
+            f"{found.dropped} events were dropped, of off and on alike: make buffers larger"
+        )
+    lines.append(f"{found.array} is as before: linnos {'on' if found.was_on else 'off'}")
+    return "\n".join(lines)
+
+
+def in_words(effect: Effect) -> str:
+    """``69 [61, 75] % lower``."""
+    lower = effect.factor <= 1
+    ends = [100 * (1 - end if lower else end - 1) for end in (effect.low, effect.high)]
+    words = f"{100 * abs(1 - effect.factor):.0f} [{min(ends):.0f}, {max(ends):.0f}] % "
+    return words + ("lower" if lower else "higher") + ("" if effect.is_decided else ", undecided")
+
+
+def _verdict(found: Outcome) -> str:
+    decided = [effect for effect in found.effects.values() if effect.is_decided]
+    if not found.effects:
+        return "Too few pairs, or reads, to say anything."
+    if not decided:
+        return "It makes no difference that could be told."
+    if all(effect.factor < 1 for effect in decided):
+        return "It is worth it: leave it on."
+    if all(effect.factor > 1 for effect in decided):
+        return "It harms: leave it off."
+    return "It helps the one and harms the other: choose."
+
+
+def to_json(found: Outcome) -> dict[str, Any]:
+    """What was found, for programs."""
+    plan = found.plan
+    latencies: dict[str, Any] = {}
+    for name, (off_us, on_us) in found.latencies_us.items():
+        latencies[name] = {"off_us": off_us, "on_us": on_us}
+        if (effect := found.effects.get(name)) is not None:
+            latencies[name] |= {
+                "lower_percent": 100 * (1 - effect.factor),
+                "interval_percent": [100 * (1 - effect.high), 100 * (1 - effect.low)],
+                "decided": effect.is_decided,
+            }
+    return {
+        "array": found.array,
+        "ended": found.ended,
+        "pairs": len(found.pairs),
+        "pairs_planned": plan.n_pairs,
+        "pairs_disturbed": found.disturbed,
+        "reads": dict(zip(("off", "on"), found.reads, strict=True)),
+        "latencies": latencies,
+        "steered_share": found.steered,
+        "events_dropped": found.dropped,
+        "linnos_before": "on" if found.was_on else "off",
+        "config": {**dataclasses.asdict(plan), "wash_s": plan.wash_s},
+    }

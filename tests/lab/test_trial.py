@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""`linnapp trial` on an md raid1 of the lab's drives, in blocks of a second of virtual time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from md_arrays import FUNCTIONS, READS, recent_model, save_models
+
+from linnapp.lab.array import Array
+
+TRIAL = "linnapp trial /dev/md0 --block-s 1"
+
+#: One of the drives is slow at any time, for 400 ms each; the first reads of it nobody foresees.
+BEGIN = f"""
+{FUNCTIONS.replace("echo 100000 >window", "echo 400000 >window")}
+export LINNAPP_STATE=$OUT/state LINNAPP_CONF=$OUT/etc/drives.conf
+mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --level=1 --raid-devices=3 \\
+    /dev/flash0 /dev/flash1 /dev/flash2 2>&1
+refused() {{ ! linnapp trial "$@" 2>>$OUT/refused || exit 1; }}
+load() {{ {READS} 200000 500 >/dev/null & load=$!; }}
+"""
+
+#: What there is to say no to, and an array that nobody reads.
+REFUSED = """
+refused /dev/flash0
+refused /dev/md0
+models latency
+refused /dev/md0 --hours 0
+refused /dev/md0 --hours 0.1
+refused /dev/md0 --hours 0.01 --block-s 1
+mdadm --fail /dev/md0 /dev/flash1
+refused /dev/md0
+mdadm --remove /dev/md0 /dev/flash1
+mdadm --add /dev/md0 /dev/flash1
+whole
+cat $md/linnos >$OUT/after_refused
+"""
+
+#: It helps; then with a model to which nothing is ever slow, which changes nothing.
+TRIALS = f"""
+echo on >$md/linnos
+bursts 1
+load
+{TRIAL} --hours 0.009 --seed 1 --json --figure $OUT/helps.svg >$OUT/helps 2>$OUT/said
+cat $md/linnos >$OUT/after_helps
+models never
+{TRIAL} --hours 0.0045 --seed 1 --json >$OUT/nothing
+cat $md/linnos >$OUT/after_nothing
+"""
+
+#: Ended by all that ends it; while it lasts, the array is what it was not. Nobody knows what it is
+#: at the end, so one is started that would leave it on, and one that would leave it off.
+ENDED = f"""
+leftover=/run/linnapp/trial-md0.json
+other() {{ until [ "$(cat $md/linnos)" != $1 ]; do sleep 0.02; done; }}
+for was in on off; do
+    for how in INT TERM KILL; do
+        echo $was >$md/linnos
+        env --default-signal=INT {TRIAL} --hours 1 >>$OUT/interrupted 2>>$OUT/ended_$how & trial=$!
+        other $was
+        if [ $how = INT ]; then
+            ! linnapp disable 2>>$OUT/meanwhile || exit 1
+            ! linnapp restore 2>>$OUT/meanwhile || exit 1
+            refused /dev/md0
+        fi
+        kill -$how $trial
+        wait $trial || echo $how $? >>$OUT/statuses
+        until [ ! -e $leftover ]; do sleep 0.02; done
+        echo $how $was $(cat $md/linnos) >>$OUT/after_ended
+    done
+    # Both are killed: a file is left, and the next command puts it right.
+    echo $was >$md/linnos
+    {TRIAL} --hours 1 2>/dev/null & trial=$!
+    other $was
+    kill -KILL $(pgrep -P $trial -f linnapp-trial-keeper) $trial
+    ! wait $trial || exit 1
+    ls $leftover
+    linnapp disable >>$OUT/put_back
+    echo both $was $(cat $md/linnos) >>$OUT/after_ended
+    [ ! -e $leftover ]
+done
+kill $load
+ls -A $OUT/state >$OUT/left 2>/dev/null || true
+"""
+
+
+def interval(outcome: dict[str, Any], name: str) -> tuple[float, float]:
+    low, high = outcome["latencies"][name]["interval_percent"]
+    assert low <= outcome["latencies"][name]["lower_percent"] <= high
+    return low, high
+
+
+@pytest.mark.lab
+def test_a_trial_says_what_choosing_is_worth_and_leaves_nothing(boot, tmp_path: Path) -> None:
+    save_models(tmp_path)
+    never = recent_model()
+    never.output_bias[0] = 10**9
+    never.save(tmp_path / "never.linnos")
+    boot(BEGIN + REFUSED + TRIALS + ENDED, Array(size_mb=64, precondition=False))
+
+    def text(name: str) -> str:
+        return (tmp_path / name).read_text()
+
+    print(text("refused"), text("said"), text("helps"), text("nothing"), text("after_ended"))
+    for why in ("flash0: no md array", "no mirror has a model", "0.0 is not in the range",
+                "fewer than 8", "nobody read from it",
+                "degraded", "linnapp trial is at work"):  # fmt: skip
+        assert why in text("refused")
+    assert text("after_refused") == "off\n"
+
+    helps = json.loads(text("helps"))
+    assert helps["ended"] == "decided" and helps["events_dropped"] == 0
+    assert helps["reads"]["off"] == pytest.approx(helps["reads"]["on"], rel=0.05)
+    # A third of the reads is 2 ms later with off, but for a few none is with on.
+    assert interval(helps, "p99")[0] > 80 and interval(helps, "mean")[0] > 30
+    assert helps["steered_share"] > 0.1
+    assert "<svg" in text("helps.svg")
+    assert text("after_helps") == text("after_nothing") == "on\n"
+    nothing = json.loads(text("nothing"))
+    assert nothing["ended"] == "time" and nothing["pairs"] == 8
+    assert not any(nothing["latencies"][name]["decided"] for name in ("p99", "mean"))
+
+    for line in text("after_ended").splitlines():
+        _, was, now = line.split()
+        assert now == was, line
+    assert len(text("after_ended").splitlines()) == 8
+    assert text("statuses").split() == ["INT", "130", "TERM", "143", "KILL", "137"] * 2
+    assert "Too few pairs" in text("interrupted")
+    assert text("meanwhile").count("at work") == 4
+    assert text("put_back").count("as before a trial that did not end in order") == 2
+    assert text("left") == ""

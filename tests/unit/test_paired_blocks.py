@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: MIT
+"""Intervals of `linnapp trial` are right, also where it may end at any of several looks.
+
+Trials are drawn from recordings of drives that have bursts of slow reads: each block is a stretch
+of one, of whichever program it is that pair's turn.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from linnapp.learn import paired_blocks
+from linnapp.learn.paired_blocks import (
+    DECIDING,
+    ERROR,
+    N_BINS,
+    PairedBlocks,
+    bins_of,
+    error_of_look,
+    looks,
+)
+from linnapp.trace.blktrace import BlktraceReader
+
+RECORDED = Path(__file__).parents[2] / "traces" / "recorded"
+N_PAIRS = 40
+#: Reads of a stretch, stretches of a run, and runs of a block: some have bursts, some none.
+STRETCH, STRETCHES, RUNS = 200, 3, 5
+#: So much shorter are slow reads, where the switch does something.
+SLOW_US, FACTOR = 120, 0.25
+
+
+class Load:
+    """A program's reads, in stretches: what they are with the switch off, and on.
+
+    Parameters
+    ----------
+    name : str
+        Of its recording.
+    """
+
+    def __init__(self, name: str) -> None:
+        chunks = BlktraceReader(RECORDED / f"{name}.blk.xz")
+        ns = np.concatenate([chunk.latency_ns[chunk.is_served_read] for chunk in chunks])
+        self.off_us = ns[: len(ns) // STRETCH * STRETCH] / 1000
+        self.on_us = np.where(self.off_us > SLOW_US, SLOW_US + FACTOR * (self.off_us - SLOW_US),
+                              self.off_us)  # fmt: skip
+        sides = [us.reshape(-1, STRETCH) for us in (self.off_us, self.on_us)]
+        self.counts = np.array([[bins_of(row) for row in side] for side in sides])
+        self.sums_us = np.array([side.sum(axis=1) for side in sides])
+
+    def pair(self, rng: np.random.Generator, on: int) -> tuple[np.ndarray, np.ndarray]:
+        """Two blocks, the second with the switch on, if it does something."""
+        n = self.counts.shape[1]
+        counts, sums_us = [], []
+        for side in (0, on):
+            rows = (rng.integers(n, size=(RUNS, 1)) + np.arange(STRETCHES)).ravel() % n
+            counts.append(self.counts[side, rows].sum(axis=0))
+            sums_us.append(self.sums_us[side, rows].sum())
+        return np.array(counts), np.array(sums_us)
+
+
+@pytest.fixture(scope="module")
+def loads() -> list[Load]:
+    return [Load("fio"), Load("pgbench")]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough to fall below the smallest share of a look, and no more."""
+    monkeypatch.setattr(paired_blocks, "N_EXCHANGES", 999)
+
+
+def trial(loads: list[Load], seed: int, *, on: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    # As many pairs of each program, at any look.
+    pairs = [loads[k % 2].pair(rng, on) for k in range(N_PAIRS)]
+    return np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs])
+
+
+def test_what_does_nothing_is_hardly_ever_said_to_do_something(loads: list[Load]) -> None:
+    """Of any latency decided on, at any look."""
+    n = 200
+    wrong = 0
+    for seed in range(n):
+        counts, sums_us = trial(loads, seed, on=0)
+        wrong += any(
+            PairedBlocks(counts[:done], sums_us[:done]).p_value(name)
+            <= error_of_look(N_PAIRS, last=done == N_PAIRS)
+            for done in looks(N_PAIRS)
+            for name in DECIDING
+        )
+    print(f"{wrong} of {n} trials were wrong")
+    # Three standard deviations more than were promised: not even then.
+    assert wrong <= n * ERROR + 3 * math.sqrt(n * ERROR * (1 - ERROR))
+
+
+def truth(loads: list[Load]) -> dict[str, float]:
+    """By what factor the switch changes a latency, with as many blocks of each program."""
+    counts = sum(load.counts.mean(axis=1) for load in loads)
+    sums_us = sum(load.sums_us.mean(axis=1) for load in loads)
+    every = PairedBlocks(1e6 * np.asarray(counts)[None], 1e6 * np.asarray(sums_us)[None])
+    return {name: on / off for name in DECIDING for off, on in [every.latencies_us(name)]}
+
+
+def test_the_truth_is_rejected_as_seldom_as_is_said(loads: list[Load]) -> None:
+    n, error = 150, 0.1
+    for name, factor in truth(loads).items():
+        rejected = sum(
+            PairedBlocks(*trial(loads, seed, on=1)).p_value(name, math.log2(factor)) <= error
+            for seed in range(n)
+        )
+        print(f"{name}: {factor:.3f} is rejected in {rejected} of {n}")
+        assert rejected <= n * error + 3 * math.sqrt(n * error * (1 - error))
+
+
+def test_the_truth_is_within_the_interval(loads: list[Load]) -> None:
+    """Also when a trial ends because it is decided, or hopeless."""
+    n, missed, decided, pairs = 20, 0, 0, 0
+    for seed in range(n):
+        counts, sums_us = trial(loads, seed, on=1)
+        for done in looks(N_PAIRS):
+            blocks = PairedBlocks(counts[:done], sums_us[:done])
+            error = error_of_look(N_PAIRS, last=done == N_PAIRS)
+            found = {name: blocks.effect(name, error, N_PAIRS) for name in DECIDING}
+            if all(effect.is_done for effect in found.values()):
+                break
+        pairs += done
+        missed += any(not found[k].low <= x <= found[k].high for k, x in truth(loads).items())
+        decided += any(effect.is_decided for effect in found.values())
+    print(f"{missed} missed it, {decided} decided, of {n}, after {pairs / n:.0f} pairs")
+    assert missed <= n * ERROR + 3 * math.sqrt(n * ERROR * (1 - ERROR))
+    assert decided > n / 2
+
+
+def test_an_interval_and_a_decision_agree(loads: list[Load]) -> None:
+    counts, sums_us = trial(loads, 1, on=1)
+    blocks = PairedBlocks(counts, sums_us)
+    for name in DECIDING:
+        for error in (0.3, 0.05, 0.002):
+            effect = blocks.effect(name, error, N_PAIRS)
+            assert effect.low <= effect.factor <= effect.high
+            assert not effect.is_decided or blocks.p_value(name) <= error
+
+
+def test_latencies_are_those_of_the_reads() -> None:
+    us = np.random.default_rng(1).lognormal(5, 1, (2, 100000))
+    us[1] *= 1.5
+    blocks = PairedBlocks(np.array([[bins_of(side) for side in us]]), us.sum(axis=1)[None])
+    for name, exact in (
+        ("p50", np.percentile(us, 50, axis=1)),
+        ("p99", np.percentile(us, 99, axis=1)),
+        ("mean", us.mean(axis=1)),
+    ):
+        assert blocks.latencies_us(name) == pytest.approx(tuple(exact), rel=0.01)
+    assert blocks.reads == (100000, 100000)
+    assert bins_of(np.array([0, 1e30])).nonzero()[0].tolist() == [0, N_BINS - 1]
+    with pytest.raises(ValueError, match="no reads"):
+        PairedBlocks(np.zeros((1, 2, N_BINS)), np.zeros((1, 2))).latencies_us("p99")
+
+
+def test_looks_have_their_shares_of_the_error() -> None:
+    for n in (8, 12, 40, 720, 10000):
+        found = looks(n)
+        assert found == sorted(set(found)) and found[-1] == n
+        shares = [error_of_look(n, last=look == n) for look in found]
+        assert sum(shares) * len(DECIDING) == pytest.approx(ERROR)
+        # Each could be met: by exchanging no pair, or all.
+        assert all(2 / 2**look < share for look, share in zip(found, shares, strict=True))

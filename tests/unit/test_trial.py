@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: MIT
+"""`linnapp trial` on files in the place of the kernel's; the lab has the kernel itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from blktrace_builder import C, Q, TraceBuilder
+from test_enabling import block as block
+
+from linnapp.commands.trial import in_words, to_json, to_text
+from linnapp.drive import trial, trial_state
+from linnapp.drive.md import MdArray
+from linnapp.drive.trial import Block, Outcome, Plan, read_latencies_us, run_trial
+from linnapp.drive.trial_state import put_back_at_end, put_back_left
+from linnapp.errors import DeviceError, LinnappError
+from linnapp.learn.paired_blocks import Effect, bins_of
+from linnapp.trace.recording import Recording
+
+PLAN = Plan(hours=0.01, block_s=1.0, seed=1)
+
+
+class Said:
+    """A display that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.log = self.lines.append
+
+    def show(self, line: str) -> None:
+        """Gone with the next one."""
+
+
+@pytest.fixture
+def md(block: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The array's folder; a mirror of it has a model."""
+    monkeypatch.setattr(trial_state, "RUN", tmp_path / "run")
+    monkeypatch.setattr(trial, "check_can_trace", lambda _: None)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    linnos = block / "sda" / "linnos"
+    for file, text in (("mode", "observe"), ("model_id", "01234567"), ("model_kind", "network")):
+        (linnos / file).write_text(text + "\n")
+    (block / "md0" / "stat").write_text("5 0 0 0 0 0 0 0 0 0 0\n")
+    return block / "md0" / "md"
+
+
+@pytest.fixture
+def reads(md: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[bool], Any]], None]:
+    """Has blocks' latencies made by a function of whether it is on."""
+
+    def made_by(latency_us: Callable[[bool], Any]) -> None:
+        def record(_: Any, folder: Path, **__: Any) -> tuple[list[Recording], int]:
+            found = latency_us((md / "linnos").read_text().strip() == "on")
+            folder.mkdir(parents=True, exist_ok=True)
+            np.save(folder / "md0.npy", found)
+            return [Recording("md0", folder / "md0.npy", len(found), 0)], 0
+
+        monkeypatch.setattr(trial, "record", record)
+        monkeypatch.setattr(trial, "read_latencies_us", np.load)
+
+    return made_by
+
+
+def test_what_keeps_a_trial_from_working(
+    md: Path, block: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(says: str, device: str = "md0", plan: Plan = PLAN) -> None:
+        with pytest.raises(LinnappError, match=says):
+            run_trial(device, plan, Said())
+
+    refused("sda: no md array", "sda")
+    refused("md9: no such disk", "md9")
+    refused("--hours 0.001 has 1 pairs .* fewer than 8", plan=dataclasses.replace(PLAN, hours=1e-3))
+    for file, text, says in (
+        ("level", "raid5", "only raid1 and raid10"),
+        ("degraded", "1", "md0 is degraded"),
+        ("sync_action", "resync", "md0 is busy"),
+        ("linnos", "n/a", "boot the patched kernel, or install raid1.ko"),
+    ):
+        before = (md / file).read_text()
+        (md / file).write_text(text + "\n")
+        refused(says)
+        (md / file).write_text(before)
+    (block / "sda" / "linnos" / "mode").write_text("off\n")
+    refused("no mirror has a model that chooses and a mode other than off")
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    refused("run this command with sudo")
+    assert (md / "linnos").read_text().strip() == "off"
+
+
+def test_it_ends_when_it_is_decided_and_leaves_what_it_found(
+    md: Path, reads: Any, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(1)
+    reads(lambda on: rng.lognormal(5, 0.5, 1000) * (0.5 if on else 1.0))
+    (md / "linnos").write_text("on\n")
+    found = run_trial("md0", PLAN, said := Said())
+    assert found.ended == "decided" and len(found.pairs) == 12 and found.was_on
+    assert all(0.4 < e.low < 0.5 < e.high < 0.6 for e in found.effects.values())
+    assert (md / "linnos").read_text().strip() == "on"
+    assert "next look after pair 12 of 18" in said.lines[0]
+    assert list((tmp_path / "run").iterdir()) == [] and not (tmp_path / "state" / "enable").exists()
+    assert "It is worth it" in to_text(found) and "linnos on" in to_text(found)
+    assert json.loads(json.dumps(to_json(found)))["latencies"]["p99"]["decided"]
+
+
+def test_it_ends_when_nothing_will_be_decided(md: Path, reads: Any) -> None:
+    rng = np.random.default_rng(1)
+    reads(lambda _: rng.lognormal(5, 0.5, 1000))
+    found = run_trial("md0", dataclasses.replace(PLAN, hours=0.02), Said())
+    assert found.ended == "hopeless" and len(found.pairs) < 36
+    assert "no difference that could be told" in to_text(found)
+
+
+def test_what_goes_wrong_leaves_the_array_as_it_was(md: Path, reads: Any) -> None:
+    reads(lambda _: np.zeros(0))
+    with pytest.raises(DeviceError, match="nobody read from it in 2 s"):
+        run_trial("md0", PLAN, Said())
+    assert (md / "linnos").read_text().strip() == "off"
+
+    calls = iter(range(100))
+
+    def interrupted(on: bool, error: BaseException, after: int) -> Any:
+        if next(calls) == after:
+            raise error
+        return np.full(100, 100.0)
+
+    reads(lambda on: interrupted(on, KeyboardInterrupt(), 7))
+    found = run_trial("md0", PLAN, Said())
+    assert found.ended == "interrupted" and len(found.pairs) == 3
+    assert "Too few pairs" in to_text(found)
+    calls = iter(range(100))
+    reads(lambda on: interrupted(on, DeviceError("blktrace failed"), 20))
+    found = run_trial("md0", PLAN, said := Said())
+    assert found.ended == "failed" and len(found.pairs) == 10 and found.effects
+    assert "blktrace failed" in said.lines
+    assert (md / "linnos").read_text().strip() == "off"
+
+
+def test_pairs_of_a_busy_array_do_not_count(md: Path, reads: Any) -> None:
+    calls = iter(range(1000))
+
+    def busy_for_a_while(_: bool) -> Any:
+        (md / "sync_action").write_text("check" if next(calls) in (4, 5) else "idle")
+        return np.full(100, 100.0)
+
+    reads(busy_for_a_while)
+    found = run_trial("md0", PLAN, Said())
+    assert found.disturbed == 1 and "not counted: 1 pairs" in to_text(found)
+
+
+def test_what_a_killed_trial_left_is_put_back_once(
+    md: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = tmp_path / "run" / "trial-md0.json"
+    left.parent.mkdir()
+    lines: list[str] = []
+    for text, says, now in (
+        ('{"array": "%s", "linnos": true}', "md0: linnos on, as before", "on"),
+        ('{"array": "/dev/other", "linnos": true}', "this is another", "off"),
+        ("", "left no word", "off"),
+    ):
+        (md / "linnos").write_text("off\n")
+        left.write_text(text.replace("%s", trial_state.name_to_keep("md0")))
+        put_back_left(lines.append)
+        assert says in lines[-1] and (md / "linnos").read_text().strip() == now
+        assert not left.exists()
+    left.with_name("trial-md9.json").write_text('{"array": "x", "linnos": true}')
+    put_back_left(lines.append)
+    assert "the array is gone" in lines[-1] and len(lines) == 4
+    put_back_left(lines.append)
+    assert len(lines) == 4
+
+    with put_back_at_end(MdArray("md0")):
+        (md / "linnos").write_text("on\n")
+        with pytest.raises(LinnappError, match="linnapp trial is at work"):
+            put_back_left(lines.append)
+    assert (md / "linnos").read_text().strip() == "off" and not left.exists()
+
+
+def test_reads_that_have_not_ended_count_as_long_as_they_waited(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for action, time_us, sector in (
+        (Q, 100, 0),
+        (Q, 200, 8),
+        (C, 350, 0),
+        (Q, 400, 16),
+        (C, 900, 16),
+    ):
+        trace.add(action, time_us, sector)
+    trace.write(tmp_path / "md0.blk")
+    assert sorted(read_latencies_us(tmp_path / "md0.blk")) == [250, 500, 700]
+
+
+def test_mirrors_shares_say_what_was_steered() -> None:
+    def side(*by_mirror: int) -> Block:
+        return Block(bins_of(np.full(10, 100.0)), 1000.0, np.array(by_mirror), 0)
+
+    pairs = [(side(70, 30, 0), side(50, 30, 20))]
+    found = Outcome("md0", False, PLAN, "time", pairs, 0, {})
+    assert found.steered == pytest.approx(0.2)
+    assert "steered 20 % at the least" in to_text(found)
+
+
+def test_a_change_in_words() -> None:
+    assert in_words(Effect(520, 161, 0.25, 0.39, 1.0)) == "69 [61, 75] % lower"
+    assert in_words(Effect(100, 104, 0.9, 1.2, 1.0)) == "4 [-10, 20] % higher, undecided"
