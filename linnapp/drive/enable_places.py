@@ -13,7 +13,7 @@ from linnapp.drive import state
 from linnapp.drive.drives_conf import DrivesConf
 from linnapp.drive.enable_checks import Target
 from linnapp.errors import LinnappError
-from linnapp.files import explain_os_error
+from linnapp.files import AnyPath, explain_os_error
 
 
 def root_of_all() -> Path:
@@ -45,14 +45,14 @@ def alone() -> Iterator[None]:
         yield
 
 
-def remove_models(home: Path, conf: DrivesConf) -> None:
+def remove_models(home: AnyPath, conf: DrivesConf) -> None:
     """Remove an array's folder, but for models in use: its name may have been another's."""
     in_use = {entry.model.parent for entry in conf.drives.values() if entry.model is not None}
     with contextlib.suppress(OSError):
-        for path in home.iterdir():
+        for path in Path(home).iterdir():
             if path not in in_use:
                 shutil.rmtree(path, ignore_errors=True)
-        home.rmdir()
+        Path(home).rmdir()
 
 
 def remove_unused() -> None:

@@ -31,6 +31,7 @@ from linnapp.drive.md import MdArray
 from linnapp.drive.sysfs import Drive, disk_stat, observer_of
 from linnapp.drive.trial_state import folder_of, put_back_at_end, put_back_left, remove_folder
 from linnapp.errors import DeviceError, LinnappError
+from linnapp.files import AnyPath
 from linnapp.learn.paired_blocks import (
     DECIDING,
     MEASURES,
@@ -357,7 +358,7 @@ def paired(pairs: list[tuple[Block, Block]]) -> PairedBlocks:
     return PairedBlocks(counts.reshape(-1, 2, N_BINS), sums_us.reshape(-1, 2))
 
 
-def read_latencies_us(path: Path) -> npt.NDArray[np.float64]:
+def read_latencies_us(path: AnyPath) -> npt.NDArray[np.float64]:
     """How long reads took in a recording; those that had not ended by its end, until then."""
     ended, open_since, end_ns = [], [], 0
     for chunk in BlktraceReader(path):

@@ -34,6 +34,7 @@ ASKED = {
     "test-debug": "builds a kernel and boots it often under KASAN",
     "test-machine": "builds a kernel's packages and installs a whole Debian; root",
     "bench": "minutes, and measures",
+    "docs": "fetches what makes a site of pages",
     "eval": "hours",
     "eval-functions": "unpacks Debian's kernel and boots it under emulation",
     "eval-filesystems": "hours",
