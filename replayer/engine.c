@@ -65,7 +65,6 @@ void engine_setup(struct replay *r)
 			     r->devices[k].size_bytes / BLOCK_BYTES,
 			     r->o.unwritten == UNWRITTEN_ZERO);
 	r->random_state = r->o.seed;
-	r->hedge_budget = (struct budget){.share = r->o.hedge_budget, .burst = r->o.hedge_burst};
 	latency_init(&r->read_latency, LATENCY_EXACT_MAX);
 	latency_init(&r->write_latency, LATENCY_EXACT_MAX);
 	latency_init(&r->read_response, LATENCY_EXACT_MAX);

@@ -36,6 +36,8 @@ static void require_policy(struct replay *r)
 	if (r->o.policy->needs_linnos)
 		for (unsigned int k = 0; k < r->n_drives; k++)
 			device_require_linnos(&r->devices[k], r->linnos_mode[k], r->model_id[k]);
+	/* What the policy's setup goes by. */
+	r->hedge_budget = (struct budget){.share = r->o.hedge_budget, .burst = r->o.hedge_burst};
 	if (r->o.policy->setup)
 		r->o.policy->setup(r);
 }

@@ -64,14 +64,19 @@ void prediction_setup(struct replay *r)
 	r->policy_state = p;
 }
 
+/* To look at a drive is paid for by the budget of hedges. */
+static void share_budget(struct replay *r)
+{
+	struct predictor *p = r->policy_state;
+
+	chooser_cap(&p->chooser, r->hedge_budget.share, &r->hedge_budget);
+}
+
 void prediction_setup_h95(struct replay *r)
 {
-	struct predictor *p;
-
 	prediction_setup(r);
 	hedging_setup_percentile(r, 95);
-	p = r->policy_state;
-	chooser_cap(&p->chooser, r->o.hedge_budget, &r->hedge_budget);
+	share_budget(r);
 }
 
 void prediction_setup_two(struct replay *r)
@@ -79,10 +84,10 @@ void prediction_setup_two(struct replay *r)
 	struct predictor *p;
 
 	prediction_setup(r);
+	share_budget(r);
 	p = r->policy_state;
 	p->race = xcalloc(1, sizeof(*p->race));
-	race_init(p->race, r->o.hedge_budget);
-	chooser_cap(&p->chooser, r->o.hedge_budget, &r->hedge_budget);
+	race_init(p->race, r->hedge_budget.share);
 }
 
 void prediction_setup_hedging(struct replay *r)
@@ -98,15 +103,23 @@ void prediction_setup_hedging(struct replay *r)
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		if (hedge_table_read(&p->hedge_tables[k], r->o.hedge_tables[k], why))
 			die("--hedge-table %s", why);
-	chooser_cap(&p->chooser, r->o.hedge_budget, &r->hedge_budget);
+	share_budget(r);
 }
 
-static struct linnos_load load_of(const struct replay *r, unsigned int drive)
+/* The best of the drives that have not been asked; -1: there is none. */
+static int next_best(struct replay *r, const struct io *io)
 {
-	struct linnos_load load;
+	struct predictor *p = r->policy_state;
 
-	linnos_see_load(&r->observers[drive].drive, &load);
-	return load;
+	return chooser_lowest(&p->chooser, io->home, io->offset_bytes, io_pages(io), r->ring.now_ns,
+			      io->tried);
+}
+
+/* What is to be learnt of the attempt that has just been sent. */
+static void race_enter(struct io *io, uint32_t predicted_us, const struct linnos_load *met)
+{
+	io->in_flight->predicted_us = predicted_us;
+	io->in_flight->met_pages = met->read_pages;
 }
 
 /* The next best drive is asked as well, now or at a time that is waited for. */
@@ -116,8 +129,7 @@ static void race(struct replay *r, struct io *io)
 	struct racing read = {.pages = io_pages(io)};
 	struct linnos_load load;
 	struct race_plan plan;
-	int drive = chooser_lowest(&p->chooser, io->home, io->offset_bytes, io_pages(io),
-				   r->ring.now_ns, io->tried);
+	int drive = next_best(r, io);
 
 	/* After an error a read goes its own way. */
 	if (drive < 0 || !io->in_flight)
@@ -125,7 +137,7 @@ static void race(struct replay *r, struct io *io)
 	read.first_us = io->in_flight->predicted_us;
 	read.second_us = p->chooser.us[drive];
 	read.waited_us = (r->ring.now_ns - io->submit_ns) / 1000.0;
-	load = load_of(r, drive);
+	linnos_see_load(&r->observers[drive].drive, &load);
 	read.reads = load.reads;
 	plan = race_plan(p->race, &read);
 	if (plan.wait_us > 0) {
@@ -138,8 +150,7 @@ static void race(struct replay *r, struct io *io)
 	hedging_send(r, io, drive, SEND_PLAIN);
 	if (!(io->flags & IO_HEDGED))
 		return;
-	io->in_flight->predicted_us = read.second_us;
-	io->in_flight->met_pages = load.read_pages;
+	race_enter(io, read.second_us, &load);
 	io->claimed_us = plan.gain_us;
 }
 
@@ -148,14 +159,16 @@ void prediction_read(struct replay *r, struct io *io)
 	struct predictor *p = r->policy_state;
 	struct choice choice =
 		chooser_read(&p->chooser, io->home, io->offset_bytes, io_pages(io), r->ring.now_ns);
-	struct linnos_load load = load_of(r, choice.drive);
+	struct linnos_load load;
 
 	io->lot = choice.lot;
-	if (p->race)
+	if (p->race) {
+		linnos_see_load(&r->observers[choice.drive].drive, &load);
 		race_begin(p->race, load.reads);
+	}
 	attempt_send(r, io, choice.drive, SEND_PLAIN);
-	io->in_flight->predicted_us = p->chooser.us[choice.drive];
-	io->in_flight->met_pages = load.read_pages;
+	if (p->race)
+		race_enter(io, p->chooser.us[choice.drive], &load);
 	if (choice.copy >= 0)
 		user_read_copy(r, io, choice.copy);
 	if (p->race)
@@ -202,8 +215,7 @@ void prediction_timer(struct replay *r, struct io *io)
 		race(r, io);
 		return;
 	}
-	drive = chooser_lowest(&p->chooser, io->home, io->offset_bytes, io_pages(io),
-			       r->ring.now_ns, io->tried);
+	drive = next_best(r, io);
 	if (drive < 0)
 		hedging_fire(r, io, SEND_PLAIN);
 	else
