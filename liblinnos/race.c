@@ -53,11 +53,12 @@ void race_init(struct race *race, double share)
 	race->claimed_us = race->gained_us = CLAIMED_FIRST_US;
 }
 
-static const struct race_ratios *ratios_of(const struct race *race, uint32_t predicted_us)
+/* Where by_prediction has the ratios of such a prediction, which is not 0. */
+static unsigned int class_of(uint32_t predicted_us)
 {
-	unsigned int exponent = predicted_us ? 31 - __builtin_clz(predicted_us) : 0;
+	unsigned int exponent = 31 - __builtin_clz(predicted_us);
 
-	return &race->by_prediction[exponent < RACE_PREDICTIONS ? exponent : RACE_PREDICTIONS - 1];
+	return exponent < RACE_PREDICTIONS ? exponent : RACE_PREDICTIONS - 1;
 }
 
 /* 2^(quarters / 4), relative to the first bin. */
@@ -90,7 +91,7 @@ static unsigned int bin_of(double r)
 
 static void expect(const struct race *race, uint32_t predicted_us, struct expected *e)
 {
-	const struct race_ratios *own = ratios_of(race, predicted_us);
+	const struct race_ratios *own = &race->by_prediction[class_of(predicted_us)];
 	double tail = 1 - exp2(-1.0 / BINS_A_DOUBLING);
 
 	for (unsigned int i = 0; i < RACE_BINS; i++) {
@@ -158,23 +159,26 @@ struct race_plan race_plan(const struct race *race, const struct racing *read)
 {
 	struct race_plan plan = {.wait_us = INFINITY};
 	struct expected first, second;
-	double cost_us, best_us = 0;
+	double cost_us, trust, best_us = 0;
 
 	if (race->all.n < ENOUGH || !read->first_us || !read->second_us)
 		return plan;
+	trust = believed(race);
 	cost_us = race->price_us + others_lose_us(race, read);
 	expect(race, read->first_us, &first);
 	expect(race, read->second_us, &second);
 	/* At once, or when one more bin has passed in which answers come. */
 	for (unsigned int i = 0; i < RACE_BINS; i++) {
-		double t = i ? read->first_us * lower_edge(i) : read->waited_us, late, gain_us;
+		double t = i ? read->first_us * lower_edge(i) : read->waited_us;
+		double late, gain_us, worth_us;
 
 		if (i && (t <= read->waited_us || first.weights[i - 1] < SELDOM))
 			continue;
 		gain_us = gain_after(&first, &second, t, &late);
-		if (believed(race) * gain_us - late * cost_us <= best_us)
+		worth_us = trust * gain_us - late * cost_us;
+		if (worth_us <= best_us)
 			continue;
-		best_us = believed(race) * gain_us - late * cost_us;
+		best_us = worth_us;
 		plan.wait_us = t - read->waited_us;
 		plan.gain_us = gain_us / late;
 	}
@@ -217,7 +221,7 @@ void race_answered(struct race *race, uint32_t predicted_us, uint32_t pages, dou
 		return;
 	bin = bin_of(took_us / predicted_us);
 	count(&race->all, bin);
-	count((struct race_ratios *)ratios_of(race, predicted_us), bin);
+	count(&race->by_prediction[class_of(predicted_us)], bin);
 	fade(&race->n, 1);
 	fade(&race->pages, pages);
 	fade(&race->us, took_us);

@@ -13,10 +13,10 @@
  * wait costs the reads that are late, and spares the copies of all that are not.
  *
  * What others lose: each of the reads that are at the second replica meanwhile takes longer for
- *each page that is pending there; by how much is learnt, too. The price is that of a limited good:
- *it rises with each race and falls with each read, so that races come to be a given share of the
- *reads, those that gain most. Both attempts of a race are waited for, so what it has gained is
- *measured: as far as races gain less than they were expected to, less is expected.
+ * each page that is pending there; by how much is learnt, too. The price is that of a limited good:
+ * it rises with each race and falls with each read, so that races come to be a given share of the
+ * reads, those that gain most. Both attempts of a race are waited for, so what it has gained is
+ * measured: as far as races gain less than they were expected to, less is expected.
  *
  * The derivation, and what it is worth: docs/latency-model.md. Times are in us.
  */
