@@ -115,11 +115,7 @@ static int linnos_better_by(const struct linnos_took took[2])
 	return stayed_us > left_us ? (int)eighths : -(int)eighths;
 }
 
-/*
- * Too few have stayed to say what that takes. But it is known what those that left were
- * predicted to take at home: if they took longer than that, then leaving is no better,
- * however right the prediction was.
- */
+/* Did those that left take longer than they were predicted to take at home? */
 static bool linnos_was_claimed_in_vain(const struct linnos_guard *guard,
 				       enum linnos_wish wish)
 {
