@@ -22,15 +22,16 @@ def draw(found: Outcome, path: AnyPath) -> None:
 
     figure = Figure(figsize=(10, 4))
     tail, pairs = figure.subplots(1, 2)
+    of_pairs = [
+        paired([pair]).latencies_us("p99") if all(b.reads for b in pair) else (np.nan, np.nan)
+        for pair in found.pairs
+    ]
     for k, (name, colour) in enumerate(_COLOURS.items()):
         reads = np.sum([pair[k].counts for pair in found.pairs], axis=0)
         longer = 1 - np.cumsum(reads) / max(reads.sum(), 1)
         shown = (longer > 0) & (longer < 1)
         tail.plot(bin_edges_us()[1:][shown], longer[shown], color=colour, label=f"linnos {name}")
-        each = [
-            paired([pair]).latencies_us("p99")[k] if all(b.reads for b in pair) else np.nan
-            for pair in found.pairs
-        ]
+        each = [us[k] for us in of_pairs]
         pairs.plot(range(1, len(each) + 1), each, ".", color=colour, label=f"linnos {name}")
     tail.set(xscale="log", yscale="log", xlabel="latency (us)", ylabel="share of reads above")
     pairs.set(yscale="log", xlabel="pair of blocks", ylabel="p99 of a block (us)")

@@ -21,6 +21,7 @@ for those before. Mean and 99th percentile have half of that each, so that both 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable
 from statistics import NormalDist
@@ -132,11 +133,15 @@ class PairedBlocks:
     """
 
     def __init__(self, counts: npt.NDArray[Any], sums_us: Floats) -> None:
-        self.n_pairs = n = len(counts)
+        self.n_pairs = len(counts)
         self._below = np.cumsum(counts, axis=-1, dtype=np.float64)
         self._sums_us = np.asarray(sums_us, np.float64)
-        #: which pairs have their blocks exchanged; the same in each run
-        self._exchanged = np.random.default_rng(1).integers(0, 2, (N_EXCHANGES, n)).astype(float)
+
+    @functools.cached_property
+    def _exchanged(self) -> Floats:
+        """Which pairs have their blocks exchanged; the same in each run."""
+        drawn = np.random.default_rng(1).integers(0, 2, (N_EXCHANGES, self.n_pairs))
+        return drawn.astype(np.float64)
 
     @property
     def reads(self) -> tuple[int, int]:
