@@ -10,7 +10,7 @@ from pathlib import Path
 from eval import debian_kernel
 from eval.bench import MODEL, BenchError
 from eval.bench.instructions import Case, count, report
-from eval.bench.kernel import build, latency_model
+from eval.bench.kernel import latency_model
 from eval.cache import ROOT
 
 _FILES = "/sys/kernel/linnos"
@@ -40,7 +40,6 @@ def _upload(model: Path) -> str:
 
 def module_cost() -> None:
     """Instructions of a read and a write with linnos.ko, beside without, on Debian's kernel."""
-    build("guest-tools")
     release = debian_kernel.release(debian_kernel.image())
     built = ROOT / "build" / "module" / release
     script = str(ROOT / "kernel" / "module" / "build.sh")

@@ -12,7 +12,7 @@ import shlex
 from dataclasses import replace
 
 from eval.bench.instructions import Case, count, report
-from eval.bench.kernel import build, latency_model
+from eval.bench.kernel import latency_model
 from eval.cache import ROOT
 
 SERVER = ROOT / "build" / "ublk"
@@ -46,7 +46,6 @@ SERVED = (
 
 def ublk_cost() -> None:
     """Instructions of a read and a write through linnos-ublk, beside md's, on Debian's kernel."""
-    build("guest-tools")
     first = replace(DRIVE, begin=f"model={shlex.quote(str(latency_model()))}")
     counts = count((first, MD, *SERVED), 3, modules=("ublk_drv", "raid1"), path=(SERVER,))
     report("ublk_cost", counts, MD.name, "md's raid1", lambda n, md: f"{n / md:5.2f} x")
