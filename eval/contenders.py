@@ -78,6 +78,8 @@ CONTENDERS = (
     Contender("linnos-h99", LINNOS, hedges=True),
     Contender("lowest", LATENCY),
     Contender("lowest-h95", LATENCY, hedges=True, capped=True),
+    Contender("lowest-two", LATENCY, hedges=True, capped=True),
+    Contender("lowest-two", LATENCY, hedges=True, capped=True, cap="10%"),
     Contender("oracle", BOUND),
     Contender("verdict", BOUND),
 )
@@ -88,8 +90,6 @@ DEVELOPED = (
     Contender("lowest-p99", LATENCY, hedges=True, capped=True),
     Contender("lowest-p99", LATENCY, hedges=True, capped=True, cap="1%"),
     Contender("lowest-h95", LATENCY, hedges=True, capped=True, cap="1%"),
-    Contender("lowest-two", LATENCY, hedges=True, capped=True),
-    Contender("lowest-two", LATENCY, hedges=True, capped=True, cap="10%"),
 )
 
 #: Where slowness is injected: as published, and what the means of LinnOS's are held against.

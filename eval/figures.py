@@ -41,6 +41,8 @@ POLICY_STYLE: dict[str, dict[str, Any]] = {
     "linnos-h99": {"color": "#56b4e9", "linestyle": "--"},
     "lowest": {"color": "#aa3377"},
     "lowest-h95, 5% cap": {"color": "#aa3377", "linestyle": ":"},
+    "lowest-two, 5% cap": {"color": "#aa3377", "linestyle": "--"},
+    "lowest-two, 10% cap": {"color": "#aa3377", "linestyle": "-."},
     "oracle": {"color": "black", "linestyle": ":"},
     "verdict": {"color": "#555555", "linestyle": "-."},
     "learnt": {"color": "#d55e00", "linestyle": "-."},
