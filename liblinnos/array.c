@@ -23,7 +23,8 @@
 
 _Static_assert(LINNOS_REPLICAS_MAX == CHOOSER_DRIVES_MAX, "the chooser knows as many");
 
-#define KNOWN_FLAGS (LINNOS_BUFFERED | LINNOS_HINT | LINNOS_ASK | LINNOS_UNGUARDED)
+#define KNOWN_FLAGS                                                                                \
+	(LINNOS_BUFFERED | LINNOS_HINT | LINNOS_ASK | LINNOS_UNGUARDED | LINNOS_HEDGE_BY_GAIN)
 /* The options of the first version: less is none. */
 #define OPTIONS_BYTES_MIN offsetof(struct linnos_options, hedge_tables)
 /* Without a model: what no drive in order takes. */
@@ -122,10 +123,12 @@ static int check_options(struct linnos_array *a, unsigned int n)
 			"options: hedge_percentile %g; above 0 and below 100 can be, 0 is "
 			"none",
 			o->hedge_percentile);
-	if (!!o->hedge_us + (o->hedge_percentile > 0) + !!o->hedge_tables > 1)
+	if (!!o->hedge_us + (o->hedge_percentile > 0) + !!o->hedge_tables +
+		    !!(o->flags & LINNOS_HEDGE_BY_GAIN) >
+	    1)
 		return array_fail(a, -EINVAL,
-				  "options: more than one of hedge_us, hedge_percentile and "
-				  "hedge_tables; give one of them");
+				  "options: more than one of hedge_us, hedge_percentile, "
+				  "hedge_tables and LINNOS_HEDGE_BY_GAIN; give one of them");
 	return 0;
 }
 
@@ -237,8 +240,11 @@ static int set_up(struct linnos_array *a)
 	for (unsigned int k = 0; k < a->n; k++)
 		a->hint = a->hint && latcrit_is_known(a->replicas[k].fd, a->replicas[k].size_bytes);
 	a->asks = a->o.flags & LINNOS_ASK && best_is_known(a);
-	a->hedging = a->n > 1 && (a->o.hedge_us || a->o.hedge_percentile > 0 || a->hedge_tables) &&
-		     a->o.extra_io_percent > 0;
+	a->races = a->o.flags & LINNOS_HEDGE_BY_GAIN;
+	a->hedging = a->n > 1 && a->o.extra_io_percent > 0 &&
+		     (a->o.hedge_us || a->o.hedge_percentile > 0 || a->hedge_tables || a->races);
+	a->races = a->races && a->hedging;
+	race_init(&a->race, share);
 	a->hedge_ns = a->o.hedge_us * 1000ull;
 	a->hedge_budget = (struct budget){.share = share, .burst = a->o.extra_io_burst};
 	chooser_init(&a->chooser, a->n, a->drives, a->models, a->o.explore_ms * 1000000ull,
@@ -250,10 +256,8 @@ static int set_up(struct linnos_array *a)
 	error = a->hedging ? lanes_start(a, &why) : 0;
 	if (!error)
 		return 0;
-	return array_fail(a, error,
-			  "%s: %s; hedging needs it; set hedge_us and hedge_percentile to 0 to "
-			  "read without",
-			  why, strerror(-error));
+	return array_fail(a, error, "%s: %s; hedging needs it; ask for none to read without", why,
+			  strerror(-error));
 }
 
 static void give_back(struct linnos_array *a)

@@ -20,6 +20,7 @@
 #include "hedge_table.h"
 #include "histogram.h"
 #include "liblinnos.h"
+#include "race.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -69,7 +70,9 @@ struct linnos_array {
 	struct budget hedge_budget;
 	struct hedge_table *hedge_tables; /* by replica; NULL: not hedged by prediction */
 	uint64_t hedge_ns;		  /* 0: not hedged, not enough seen yet, or by prediction */
-	struct histogram latencies;	  /* of first attempts, in ns; fades */
+	bool races;			  /* hedged by what that gains */
+	struct race race;
+	struct histogram latencies; /* of first attempts, in ns; fades */
 	uint64_t n_latencies;
 
 	struct bounces bounces;

@@ -40,6 +40,7 @@ extern "C" {
 #define LINNOS_HINT (1u << 1)
 #define LINNOS_ASK (1u << 2)
 #define LINNOS_UNGUARDED (1u << 3)
+#define LINNOS_HEDGE_BY_GAIN (1u << 4)
 
 struct linnos_array;
 
@@ -54,7 +55,10 @@ struct linnos_array;
  *	reads and of all writes: of a drive that has LinnOS and a model of latencies its
  *	prediction counts instead of the array's own; %LINNOS_UNGUARDED: predictions are
  *	followed whatever comes of it, where otherwise of the reads that would leave home some
- *	stay, by lot, and more of them the less those gain that leave (&linnos_stats.stayed)
+ *	stay, by lot, and more of them the less those gain that leave (&linnos_stats.stayed);
+ *	%LINNOS_HEDGE_BY_GAIN: a read is sent to a second replica as well, at once, later or never,
+ *	by what it is expected to gain there and what it costs others
+ *	(docs/latency-model.md#when-to-send-two)
  * @home: the replica that reads stay at when predictions hardly differ, from 0; or
  *	%LINNOS_HOME_TURNS
  * @home_margin_percent: how much lower than home's, in percent of it, another prediction

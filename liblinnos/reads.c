@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <liburing.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,6 +98,10 @@ static struct attempt *attempt_of(struct linnos_array *a, unsigned int replica, 
 		attempt_put(a, at);
 		return NULL;
 	}
+	if (a->races) {
+		at->predicted_us = a->chooser.us[replica];
+		linnos_see_load(&a->drives[replica].drive, &at->met);
+	}
 	observer_sent(&a->drives[replica], &at->observed, now_ns, offset, pages_of(bytes), true);
 	return at;
 }
@@ -149,6 +154,44 @@ void copy_take_back(struct linnos_array *a, struct attempt *copy)
 	a->stats.without_ring++;
 	attempt_put(a, copy);
 	array_unlock(a);
+}
+
+/* What sending a read there as well would gain, and when that would be most. */
+static struct race_plan plan_second(const struct linnos_array *a, const struct linnos_read *r,
+				    int replica, uint64_t now_ns)
+{
+	const struct attempt *first = r->flying[0];
+	struct racing read = {.pages = pages_of(r->bytes)};
+	struct linnos_load load;
+
+	if (replica < 0 || !first)
+		return (struct race_plan){.wait_us = INFINITY};
+	linnos_see_load(&a->drives[replica].drive, &load);
+	read.first_us = first->predicted_us;
+	read.second_us = a->chooser.us[replica];
+	read.waited_us = (now_ns - first->observed.issued_ns) / 1000.0;
+	read.reads = load.reads;
+	return race_plan(&a->race, &read);
+}
+
+/* Is it time? Else when, if ever. */
+static bool is_second_due(struct linnos_array *a, struct linnos_read *r, int replica,
+			  uint64_t now_ns)
+{
+	struct race_plan plan = plan_second(a, r, replica, now_ns);
+
+	r->is_timed = isfinite(plan.wait_us);
+	if (!r->is_timed)
+		return false;
+	r->claimed_us = plan.gain_us;
+	r->hedge_after_ns = now_ns - r->start_ns + (uint64_t)(1000 * plan.wait_us) + 1;
+	return plan.wait_us <= 0;
+}
+
+static int next_best(struct linnos_array *a, const struct linnos_read *r, uint64_t now_ns)
+{
+	return chooser_lowest(&a->chooser, r->home, r->offset, pages_of(r->bytes), now_ns,
+			      r->tried);
 }
 
 static unsigned int next_home(struct linnos_array *a)
@@ -219,6 +262,10 @@ int read_begin(struct linnos_array *a, struct linnos_read *r, void *buf, size_t 
 		a->stats.reads++;
 		budget_earn(&a->hedge_budget);
 		r->is_timed = may_be_hedged(a, r);
+		if (a->races && r->is_timed) {
+			race_begin(&a->race, r->next->met.reads);
+			is_second_due(a, r, next_best(a, r, now_ns), now_ns);
+		}
 		a->stats.moved += r->moved;
 		a->stats.stayed += r->lot.wish != LINNOS_STAY && !r->lot.left;
 		a->stats.asked += is_told;
@@ -262,8 +309,14 @@ bool read_hedge(struct linnos_array *a, struct linnos_read *r)
 	array_lock(a);
 	now_ns = array_time(a, clock_ns);
 	r->is_timed = false;
-	replica = chooser_lowest(&a->chooser, r->home, r->offset, pages_of(r->bytes), now_ns,
-				 r->tried);
+	replica = next_best(a, r, now_ns);
+	if (a->races && !is_second_due(a, r, replica, now_ns)) {
+		array_unlock(a);
+		return false;
+	}
+	r->is_timed = false;
+	if (a->races)
+		race_wanted(&a->race);
 	if (replica >= 0 && !cap_allows(a)) {
 		a->stats.hedges_denied++;
 	} else if (replica >= 0 && attempt_new(a, r, replica, now_ns)) {
@@ -333,6 +386,17 @@ static enum how how_ended(const struct linnos_array *a, const struct attempt *at
 	return result >= 0 && at->offset + at->got >= array_size_now(a) ? AT_END : FAILED;
 }
 
+static void note_race(struct linnos_array *a, const struct attempt *at, uint64_t now_ns)
+{
+	if (!a->races || at->is_copy || !at->observed.pages)
+		return;
+	race_answered(&a->race, at->predicted_us, at->met.read_pages,
+		      (now_ns - at->observed.issued_ns) / 1000.0);
+	if (at->claimed_us > 0)
+		race_ended(&a->race, at->claimed_us,
+			   at->lost_to_hedge ? (now_ns - at->lost_ns) / 1000.0 : 0);
+}
+
 static void account(struct linnos_array *a, struct attempt *at, enum how how, uint64_t now_ns)
 {
 	static const enum observed_end ends[] = {
@@ -350,6 +414,8 @@ static void account(struct linnos_array *a, struct attempt *at, enum how how, ui
 	a->stats.errors_by[at->replica] += how == FAILED;
 	if (how == FULL && !at->is_hedge && !at->is_copy && at->observed.pages)
 		note_latency(a, now_ns - at->observed.issued_ns);
+	if (how == FULL)
+		note_race(a, at, now_ns);
 	if (how == FULL && at->lost_to_hedge)
 		a->stats.hedges_saved_us += (now_ns - at->lost_ns) / 1000;
 }
@@ -377,6 +443,8 @@ static enum linnos_outcome finish(struct linnos_array *a, struct linnos_read *r,
 		lost->read = NULL;
 		lost->lost_ns = now_ns;
 		lost->lost_to_hedge = at->is_hedge;
+		if (at->is_hedge || lost->is_hedge)
+			lost->claimed_us = r->claimed_us;
 	}
 	if (result < 0) {
 		a->stats.failed++;
@@ -412,8 +480,7 @@ static enum linnos_outcome fail_over(struct linnos_array *a, struct linnos_read 
 
 	if (r->flying[0])
 		return LINNOS_NOTHING;
-	replica = chooser_lowest(&a->chooser, r->home, r->offset, pages_of(r->bytes), now_ns,
-				 r->tried);
+	replica = next_best(a, r, now_ns);
 	if (replica < 0)
 		return all_failed(a, r, at, now_ns);
 	if (!attempt_new(a, r, replica, now_ns)) {

@@ -35,6 +35,10 @@ struct attempt {
 	size_t from;	 /* the next submission's place in data */
 	size_t got;	 /* bytes of data that are there */
 	uint64_t lost_ns;
+	/* Of arrays that hedge by gain. */
+	uint32_t predicted_us;
+	struct linnos_load met;
+	double claimed_us; /* that the hedge gains against which this one lost, or as which */
 	unsigned int replica;
 	bool is_hedge, is_copy, in_callers_ring, hinted, lost_to_hedge;
 };
@@ -47,7 +51,8 @@ struct linnos_read {
 	uint64_t offset;
 	void *user;
 	uint64_t start_ns;
-	uint64_t hedge_after_ns; /* by its prediction; 0: as all others */
+	uint64_t hedge_after_ns; /* by its prediction, or what it gains; 0: as all others */
+	double claimed_us;	 /* that its hedge gains; 0: there is none, or it is not known */
 	unsigned int home, replica;
 	uint32_t tried;
 	uint32_t home_us; /* predicted */
@@ -71,7 +76,8 @@ void copy_take_back(struct linnos_array *a, struct attempt *copy);
  * with LINNOS_AGAIN its next is to be sent. */
 enum linnos_outcome attempt_ended(struct linnos_array *a, struct attempt *at, int result,
 				  struct linnos_read **read);
-/* The time to hedge has come: r->next is to be sent if true. */
+/* The time to hedge has come: r->next is to be sent if true; else the time may be another one now,
+ * if r->is_timed. */
 bool read_hedge(struct linnos_array *a, struct linnos_read *r);
 /* When it comes; UINT64_MAX: never, as things are. Under the lock. */
 uint64_t read_hedge_ns(const struct linnos_array *a, const struct linnos_read *r);

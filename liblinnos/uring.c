@@ -38,8 +38,8 @@ void reads_free(struct linnos_array *a)
 
 /*
  * Reads that may be hedged are in the order of their times. That is the order in which they began,
- * but where each has a time of its own by its prediction: then one goes before those that may take
- * longer, of which there are few.
+ * but where each has a time of its own: then one goes before those that may take longer, of which
+ * there are few.
  */
 static void list_add(struct linnos_array *a, struct linnos_read *r)
 {
@@ -170,6 +170,8 @@ struct linnos_read *linnos_hedge_due(struct linnos_array *a)
 		array_unlock(a);
 		if (read_hedge(a, r))
 			return r;
+		if (r->is_timed)
+			list_add(a, r);
 	}
 	return NULL;
 }

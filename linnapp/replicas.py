@@ -25,6 +25,7 @@ _BUFFERED = 1
 _HINT = 2
 _ASK = 4
 _UNGUARDED = 8
+_HEDGE_BY_GAIN = 16
 
 
 class _Options(ctypes.Structure):
@@ -210,6 +211,8 @@ class Replicas:
     hedge_tables : sequence of path, optional
         The same by each read's prediction: what `linnapp train --kind latency` writes beside each
         replica's model.
+    hedge_by_gain : bool
+        At once, later or never, by what that is expected to gain and what it costs other reads.
     extra_io_percent : float
         Hedges are at most so many percent of the reads.
     extra_io_burst : int
@@ -243,6 +246,7 @@ class Replicas:
         hedge_us: int = 0,
         hedge_percentile: float = 0,
         hedge_tables: Sequence[AnyPath] | None = None,
+        hedge_by_gain: bool = False,
         extra_io_percent: float = 5,
         extra_io_burst: int = 100,
         buffered: bool = False,
@@ -269,7 +273,11 @@ class Replicas:
                 raise ValueError(f"{name} {value}: 0 to {end - 1} can be")
         options = _Options(
             ctypes.sizeof(_Options),
-            _BUFFERED * buffered | _HINT * hint | _ASK * ask | _UNGUARDED * unguarded,
+            _BUFFERED * buffered
+            | _HINT * hint
+            | _ASK * ask
+            | _UNGUARDED * unguarded
+            | _HEDGE_BY_GAIN * hedge_by_gain,
             _HOME_TURNS if home is None else home,
             home_margin_percent,
             explore_ms,

@@ -32,11 +32,12 @@
 	"  --ask-too             the kernel's predictions count where it has any (LINNOS_ASK)\n"   \
 	"  --ask-kernel          each read is sent where linnos_best() says (needs LinnOS)\n"      \
 	"  --hedge-percentile P  ask a second replica after this percentile of the latencies\n"    \
+	"  --hedge-by-gain       ask a second replica when that gains most\n"                      \
 	"  --extra-io PERCENT    so many hedges at most (5)\n"
 
 struct settings {
 	unsigned long reads, every_us, seed, slow_us;
-	int home_only, ask_kernel, ask_too;
+	int home_only, ask_kernel, ask_too, hedge_by_gain;
 	double hedge_percentile, extra_io;
 };
 
@@ -200,6 +201,7 @@ static int run(const struct settings *s, char **arguments, unsigned int n)
 		return 1;
 	}
 	options.flags = s->ask_too ? LINNOS_ASK : 0;
+	options.flags |= s->hedge_by_gain ? LINNOS_HEDGE_BY_GAIN : 0;
 	options.hedge_percentile = s->hedge_percentile;
 	options.extra_io_percent = s->extra_io;
 	if (linnos_open(&array, n, paths, models, &options)) {
@@ -231,6 +233,7 @@ int main(int argc, char **argv)
 		{"ask-kernel", no_argument, NULL, 'k'},
 		{"ask-too", no_argument, NULL, 't'},
 		{"hedge-percentile", required_argument, NULL, 'p'},
+		{"hedge-by-gain", no_argument, NULL, 'g'},
 		{"extra-io", required_argument, NULL, 'x'},
 		{"help", no_argument, NULL, 'h'},
 		{0},
@@ -263,6 +266,9 @@ int main(int argc, char **argv)
 			break;
 		case 'p':
 			s.hedge_percentile = strtod(optarg, NULL);
+			break;
+		case 'g':
+			s.hedge_by_gain = 1;
 			break;
 		case 'x':
 			s.extra_io = strtod(optarg, NULL);

@@ -458,6 +458,8 @@ TEST(options_that_cannot_be_are_named)
 	assert(refused(&o, -EINVAL, "more than one of hedge_us, hedge_percentile"));
 	o = good, o.hedge_percentile = 95, o.hedge_tables = nowhere;
 	assert(refused(&o, -EINVAL, "more than one of hedge_us, hedge_percentile"));
+	o = good, o.hedge_us = 100, o.flags = LINNOS_HEDGE_BY_GAIN;
+	assert(refused(&o, -EINVAL, "hedge_tables and LINNOS_HEDGE_BY_GAIN; give one of them"));
 	o = good, o.hedge_tables = nowhere;
 	assert(refused(&o, -ENOENT, "hedge table /nowhere: No such file or directory"));
 	o.hedge_tables = (const char *const[N]){NULL};

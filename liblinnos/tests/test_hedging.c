@@ -484,6 +484,101 @@ TEST(calm_times_save_up_no_more_than_the_burst)
 	put_away(a, N, fds);
 }
 
+/* --- By what it gains ------------------------------------------------------------------ */
+
+static struct linnos_array *array_by_gain(struct kernel *k, int *fds, double percent)
+{
+	struct linnos_options o = hedged(0, percent);
+
+	o.flags = LINNOS_HEDGE_BY_GAIN;
+	return array_on(k, fds, &o);
+}
+
+/* Time passes until the oldest read is to be sent again, or for ever. */
+static struct linnos_read *due_at_last(struct linnos_array *a, struct kernel *k)
+{
+	struct linnos_read *due = NULL;
+
+	while (!due) {
+		int64_t wait_ns = linnos_hedge_wait_ns(a);
+
+		if (wait_ns < 0)
+			return NULL;
+		k->now_ns += wait_ns;
+		due = linnos_hedge_due(a);
+	}
+	return due;
+}
+
+TEST(by_gain_a_read_is_hedged_once_it_is_late)
+{
+	struct linnos_completion c;
+	struct linnos_array *a;
+	struct linnos_read *due;
+	char buf[READ_BYTES];
+	struct kernel k = {0};
+	uint64_t begun_ns;
+	int fds[N];
+
+	a = array_by_gain(&k, fds, 5);
+	/* Whatever is known of nothing gains nothing. */
+	assert(!linnos_prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, NULL));
+	assert(linnos_hedge_wait_ns(a) == -1);
+	k.now_ns += 50 * US;
+	assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE);
+	calm(a, &k, 3000);
+	assert(!stats_of(a).hedges);
+
+	begun_ns = k.now_ns;
+	assert(!linnos_prep_read(a, new_sqe(&k), buf, READ_BYTES, 8192, buf));
+	due = due_at_last(a, &k);
+	/* Later than any read of before, and not much. */
+	assert(due && k.now_ns - begun_ns > 50 * US && k.now_ns - begun_ns < 500 * US);
+	assert(!linnos_prep_again(a, due, new_sqe(&k)));
+	assert(k.n_pending == 2 && k.pending[0].fd != k.pending[1].fd);
+	k.now_ns += 50 * US;
+	assert(complete(a, &k, 1, -1, &c) == LINNOS_DONE && c.user == buf);
+	assert(is_right(buf, READ_BYTES, 8192));
+	k.now_ns += 5 * MS;
+	assert(complete(a, &k, 0, -1, &c) == LINNOS_NOTHING);
+	assert(stats_of(a).hedges_won == 1 && stats_of(a).hedges_saved_us == 5000);
+	put_away(a, N, fds);
+}
+
+/* Of reads that are late ever again, no more than the budget has. */
+TEST(by_gain_no_more_reads_are_sent_twice_than_may_be)
+{
+	struct linnos_completion c;
+	struct linnos_array *a;
+	char buf[READ_BYTES];
+	struct kernel k = {0};
+	int fds[N];
+
+	a = array_by_gain(&k, fds, 5);
+	calm(a, &k, 1000);
+	for (int i = 0; i < 4000; i++) {
+		struct linnos_read *due = NULL;
+		uint64_t end_ns = k.now_ns + (i % 4 ? 50 : 5000) * US;
+
+		assert(!linnos_prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, NULL));
+		while (!due && linnos_hedge_wait_ns(a) >= 0 &&
+		       k.now_ns + linnos_hedge_wait_ns(a) < end_ns) {
+			k.now_ns += linnos_hedge_wait_ns(a);
+			due = linnos_hedge_due(a);
+		}
+		if (due) {
+			assert(!linnos_prep_again(a, due, new_sqe(&k)));
+			k.now_ns += 50 * US;
+			assert(complete(a, &k, 1, -1, &c) == LINNOS_DONE);
+		}
+		k.now_ns = k.now_ns > end_ns ? k.now_ns : end_ns;
+		complete(a, &k, 0, -1, &c);
+	}
+	assert(stats_of(a).hedges >= 100 && stats_of(a).hedges <= 250);
+	assert(stats_of(a).hedges_won >= stats_of(a).hedges * 9 / 10);
+	put_away(a, N, fds);
+}
+
 /* --- In a ring ------------------------------------------------------------------------ */
 
 static struct io_uring_sqe *sqe_of(struct io_uring *ring)
@@ -650,6 +745,44 @@ TEST(close_waits_for_the_loser)
 	assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
 	/* It would wait for ever. */
 	assert(stats_of(a).in_flight == 1 && write(h.pipe[1], "x", 1) == 1);
+	put_away(a, N, fds);
+	close(h.pipe[0]);
+	close(h.pipe[1]);
+}
+
+static bool is_held(struct linnos_array *a)
+{
+	struct linnos_load load;
+
+	array_lock(a);
+	linnos_see_load(&a->drives[0].drive, &load);
+	array_unlock(a);
+	return load.reads;
+}
+
+TEST(by_gain_pread_is_hedged)
+{
+	struct linnos_options o = hedged(0, 50);
+	struct linnos_array *a;
+	struct held h;
+	char buf[READ_BYTES];
+	int fds[N];
+
+	assert(!pipe(h.pipe));
+	o.flags = LINNOS_HEDGE_BY_GAIN | LINNOS_UNGUARDED;
+	a = made_up_array(N, BYTES, fds, &o);
+	for (int i = 0; i < 1000; i++)
+		assert(linnos_pread(a, buf, sizeof(buf), i) == sizeof(buf));
+	a->hooks = (struct hooks){.answer = as_whole, .prepared = hold, .context = &h};
+	/* What is held may also be the second attempt. */
+	for (int i = 0; !stats_of(a).hedges_won; i++) {
+		assert(linnos_pread(a, buf, sizeof(buf), i) == sizeof(buf) &&
+		       is_right(buf, sizeof(buf), i));
+		if (is_held(a))
+			assert(write(h.pipe[1], "x", 1) == 1);
+		while (stats_of(a).in_flight)
+			sched_yield();
+	}
 	put_away(a, N, fds);
 	close(h.pipe[0]);
 	close(h.pipe[1]);

@@ -144,6 +144,20 @@ TEST(hedges_are_in_flight_beside_it_all)
 	put_away(m.array, N, fds);
 }
 
+TEST(hedges_by_gain_likewise)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct many m = {.fail_of_256 = 60, .seed = 4, .n_reads = reads_asked_for()};
+	int fds[N];
+
+	o.flags = LINNOS_HEDGE_BY_GAIN;
+	o.extra_io_percent = 20;
+	m.array = made_up_array(N, BYTES, fds, &o);
+	run(&m);
+	check(&m);
+	put_away(m.array, N, fds);
+}
+
 TEST(a_replica_is_cut_short_and_another_one_goes_away_while_reads_are_under_way)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;

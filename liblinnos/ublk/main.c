@@ -35,7 +35,8 @@ static void open_array(struct mirror *m, const struct options *o)
 		linnos_error(m->array, text, sizeof(text));
 		die("%s", text);
 	}
-	m->hedges = o->reads.hedge_us || o->reads.hedge_percentile > 0;
+	m->hedges = o->reads.hedge_us || o->reads.hedge_percentile > 0 ||
+		    o->reads.flags & LINNOS_HEDGE_BY_GAIN;
 	if (o->reads.flags & LINNOS_HINT && !linnos_hint_is_used(m->array))
 		complain("--hint: this kernel does not know RWF_LATCRIT; reads go without it");
 	linnos_get_stats(m->array, &stats, sizeof(stats));

@@ -57,6 +57,7 @@ static const char help[] =
 	"                        (20; 0: never)\n"
 	"  --hedge-us N          send a read also elsewhere that has no answer after N us\n"
 	"  --hedge-percentile P  likewise, after this percentile of the latencies lately seen\n"
+	"  --hedge-by-gain       likewise, at once, later or never, by what that gains and costs\n"
 	"  --extra-io P          hedges and copies are never more than P percent of the reads (5)\n"
 	"  --extra-io-burst N    hedges that calm times save up at most (100)\n"
 	"  --hint                on a kernel with LinnOS: let it refuse reads that it predicts to "
@@ -87,6 +88,7 @@ enum {
 	EXPLORE,
 	HEDGE_US,
 	HEDGE_PERCENTILE,
+	HEDGE_BY_GAIN,
 	EXTRA_IO,
 	EXTRA_IO_BURST,
 	HINT,
@@ -107,6 +109,7 @@ static const struct option known[] = {
 	{"explore-ms", required_argument, NULL, EXPLORE},
 	{"hedge-us", required_argument, NULL, HEDGE_US},
 	{"hedge-percentile", required_argument, NULL, HEDGE_PERCENTILE},
+	{"hedge-by-gain", no_argument, NULL, HEDGE_BY_GAIN},
 	{"extra-io", required_argument, NULL, EXTRA_IO},
 	{"extra-io-burst", required_argument, NULL, EXTRA_IO_BURST},
 	{"hint", no_argument, NULL, HINT},
@@ -206,6 +209,9 @@ static void take(struct options *o, int option, const char *text)
 		break;
 	case HEDGE_PERCENTILE:
 		r->hedge_percentile = percent("hedge-percentile", text, nextafter(100, 0));
+		break;
+	case HEDGE_BY_GAIN:
+		r->flags |= LINNOS_HEDGE_BY_GAIN;
 		break;
 	case EXTRA_IO:
 		r->extra_io_percent = percent("extra-io", text, 100);

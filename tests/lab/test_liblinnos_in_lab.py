@@ -76,12 +76,15 @@ def test_fewer_reads_are_slow_than_from_home(boot, tmp_path: Path, kernel: str) 
         f"{again} --home-only {drives} >home\n"
         f"{again} {with_models} >best\n"
         f"{again} --hedge-percentile 95 {with_models} >hedged\n"
+        f"{again} --hedge-by-gain {with_models} >by_gain\n"
         f"{ask if kernel == 'lab' else no_linnos}",
         kernel=KERNELS[kernel],
     )
-    home, best, hedged = (told(tmp_path / name) for name in ("home", "best", "hedged"))
-    print(home, best, hedged, sep="\n")
-    assert home["reads"] == best["reads"] == hedged["reads"] == READS
+    home, best, hedged, by_gain = (
+        told(tmp_path / name) for name in ("home", "best", "hedged", "by_gain")
+    )
+    print(home, best, hedged, by_gain, sep="\n")
+    assert home["reads"] == best["reads"] == hedged["reads"] == by_gain["reads"] == READS
     for drive in DRIVES:
         assert LatencyModel.load(tmp_path / "models" / f"{Path(drive).name}.linnos").n_trees
     # One of three is slow at any time, and who has no choice waits for it.
@@ -92,6 +95,8 @@ def test_fewer_reads_are_slow_than_from_home(boot, tmp_path: Path, kernel: str) 
     assert best["saved_us_estimate"] > 0
     assert hedged["hedges"] <= 0.05 * READS
     assert hedged["slow"] < best["slow"]
+    assert 0 < by_gain["hedges"] <= 0.05 * READS
+    assert by_gain["slow"] < best["slow"] and by_gain["mean_us"] < best["mean_us"]
     if kernel == "stock":
         return
 

@@ -86,6 +86,16 @@ def test_threads_share_an_array(paths: list[Path]) -> None:
     assert stats.hedges <= 80 and stats.failed == 0
 
 
+def test_reads_are_hedged_by_what_that_gains(paths: list[Path], models: list[Path]) -> None:
+    with Replicas(paths, models, hedge_by_gain=True, extra_io_percent=5) as array:
+        for offset in range(0, 4000 * 512, 512):
+            assert len(array.pread(4096, offset % (BYTES - 4096))) == 4096
+        stats = array.stats()
+    assert stats.failed == 0 and stats.hedges <= 200
+    with pytest.raises(OSError, match="LINNOS_HEDGE_BY_GAIN; give one of them"):
+        Replicas(paths, hedge_by_gain=True, hedge_us=100)
+
+
 def test_a_replica_that_loses_its_bytes_is_left(paths: list[Path]) -> None:
     with Replicas(paths, home=1) as array:
         with paths[1].open("r+b") as file:
