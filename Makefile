@@ -24,7 +24,7 @@ TEST := $(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug and not el
 RUNS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv kernel kernel-debug kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk install-lib install-ublk build deb demo test test-busy \
+.PHONY: help deps venv kernel kernel-debug kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk install-lib install-ublk build deb demo tour test test-busy \
 	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 test-stock fuzz bench eval report docs lint clean
 
 help: ## this list
@@ -134,6 +134,11 @@ deb: venv liblinnos replayer ublk ## Debian packages of the commands and the lib
 
 demo: build ## the whole loop; TRACE=FILE: on your own trace
 	$(PYTHON) -m eval.demo $(if $(TRACE),--trace $(TRACE))
+
+tour: build ## a minute in a terminal: bursts, linnapp top, and why reads were refused
+	@mkdir -p out/tour
+	@linnapp generate demo -o out/tour --drives 3 --duration 25 >out/tour/generated.txt
+	@linnapp lab run --out out/tour -- sh eval/tour.sh out/tour
 
 test: build ## every test: Python, KUnit, and in the booted kernel
 	$(TEST)

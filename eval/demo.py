@@ -244,6 +244,7 @@ def demo(trace: Path | None, out: Path, models_dir: Path, seed: int, half_s: int
         trained = json.loads(model.with_suffix(".json").read_text())
         print(f"{model.stem}: {latency_quality(trained)}")
     print(f"\n{out}/summary.json, {out}/cdf.png; models in {models_dir}/")
+    print("Next: `make tour`, a minute in this terminal: bursts as `linnapp top` shows them.")
 
 
 def folder(out: Path, row: Row) -> Path:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import select
 import shlex
 import struct
@@ -105,8 +106,11 @@ def test_output_to_a_terminal_is_one_in_the_guest() -> None:
     assert ran.returncode == 0, ran.stdout
 
 
-def in_a_terminal(*command: str, keys: bytes, after: bytes) -> str:
-    """What `linnapp lab run -- COMMAND` shows in a terminal of 31 rows and 97 columns.
+SMALL = ("--size-mb", "64", "--")
+
+
+def in_a_terminal(*arguments: str, keys: bytes, after: bytes) -> str:
+    """What `linnapp lab run ARGUMENTS` shows in a terminal of 31 rows and 97 columns.
 
     `keys` are pressed once `after` was shown.
     """
@@ -114,7 +118,7 @@ def in_a_terminal(*command: str, keys: bytes, after: bytes) -> str:
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 31, 97, 0, 0))
     before = termios.tcgetattr(slave)
     process = subprocess.Popen(
-        [sys.executable, "-m", "linnapp", "lab", "run", "--size-mb", "64", "--", *command],
+        [sys.executable, "-m", "linnapp", "lab", "run", *arguments],
         stdin=slave,
         stdout=slave,
         stderr=slave,
@@ -137,16 +141,32 @@ def in_a_terminal(*command: str, keys: bytes, after: bytes) -> str:
 def test_a_terminal_is_one_in_the_guest() -> None:
     """It has the size of the caller's, and what is typed there is read."""
     script = "tty <&0 >/dev/null && stty size && echo ready && read -r line && echo got $line"
-    shown = in_a_terminal("sh", "-ec", script, keys=b"a line\n", after=b"ready")
+    shown = in_a_terminal(*SMALL, "sh", "-ec", script, keys=b"a line\n", after=b"ready")
     assert shown.split("\r\n") == ["31 97", "ready", "a line", "got a line", ""]
 
 
 def test_top_in_the_lab() -> None:
     """One has nowhere else to look at it, before there is a machine to try."""
     script = "echo observe >/sys/block/flash0/linnos/mode; linnapp top --interval 0.1"
-    shown = in_a_terminal("sh", "-ec", script, keys=b"q", after=b"flash2")
+    shown = in_a_terminal(*SMALL, "sh", "-ec", script, keys=b"q", after=b"flash2")
     assert "linnapp top" in shown and "flash0" in shown
     assert shown.rindex("\x1b[?1049l") > shown.rindex("\x1b[?1049h")
+
+
+@pytest.mark.long
+def test_the_tour(tmp_path: Path) -> None:
+    """`make tour`: whoever looks on sees bursts, and is told why reads were refused."""
+    subprocess.run(
+        [sys.executable, "-m", "linnapp", "generate", "demo", "-o", tmp_path, "--drives", "3",
+         "--duration", "25"], check=True,
+    )  # fmt: skip
+    shown = in_a_terminal(
+        "--out", str(tmp_path), "--", "sh", "eval/tour.sh", str(tmp_path), keys=b"s", after=b"\xe2"
+    )
+    seen, told = shown.split("\x1b[?1049l")
+    assert re.search(r"flash1 .*\b[5-9]\d% ", re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", " ", seen))
+    assert re.search(r"revoked [1-9]", told) and "data errors 0 in" in told
+    assert "happened  revoked; how long" in told and "; took 2" in told
 
 
 def test_a_server_of_the_guest_s_own_is_reached_there() -> None:
