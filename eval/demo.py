@@ -88,7 +88,9 @@ ROWS = (
 )
 
 #: Drawn; all of them would hide each other.
-DRAWN = ("baseline", "hedge", "linnos", "linnos-hl", "lowest", "oracle")
+DRAWN = (
+    "baseline", "clone", "hedge", "linnos", "lowest", "lowest-two, 5% cap", "oracle",
+)  # fmt: skip
 
 #: A burst of continuous slowness on one drive at a time: every read of the
 #: drive takes 2 ms longer for 100 ms, every 500 ms, then the next drive's turn.

@@ -48,6 +48,12 @@ POLICY_STYLE: dict[str, dict[str, Any]] = {
     "learnt": {"color": "#d55e00", "linestyle": "-."},
 }
 
+#: Reads beyond the last point that is drawn.
+RESTS_ON = 100
+
+#: Names above a figure, as a share of its width.
+NAMES_APART = 0.045
+
 #: Enough points for any screen, and a small file.
 MAX_POINTS = 4000
 
@@ -65,6 +71,8 @@ def latency_cdf(
 ) -> None:
     """Draw latency CDFs with the tail stretched: a decade of 1 - p a step.
 
+    Each line ends where it rests on `RESTS_ON` reads, and has its name there.
+
     Parameters
     ----------
     latency_us : mapping of str to ndarray
@@ -74,30 +82,56 @@ def latency_cdf(
     title : str
     """
     figure, axes = plt.subplots(figsize=(8, 5))
-    longest = 0
+    axes.set_xscale("log")
+    ends: dict[str, tuple[float, float]] = {}
     for policy, sorted_us in latency_us.items():
         n = len(sorted_us)
-        if not n:
+        if n <= RESTS_ON:
             continue
-        longest = max(longest, n)
         # Ranks evenly spaced on the stretched axis, so that the tail is
         # drawn from its every sample and the body from few.
-        nines = np.linspace(0, np.log10(n), MAX_POINTS)
-        rank = np.unique(np.minimum((n * (1 - 10.0**-nines)).astype(int), n - 1))
-        axes.plot(sorted_us[rank], -np.log10(1 - rank / n), label=policy, **style(policy))
-    ticks = np.arange(0, max(np.log10(max(longest, 10)), 1) + 0.01)
+        nines = np.linspace(0, np.log10(n / RESTS_ON), MAX_POINTS)
+        rank = np.unique((n * (1 - 10.0**-nines)).astype(int))
+        axes.plot(sorted_us[rank], -np.log10(1 - rank / n), **style(policy))
+        ends[policy] = float(sorted_us[rank[-1]]), float(-np.log10(1 - rank[-1] / n))
+    top = max((y for _, y in ends.values()), default=1.0)
+    axes.set_ylim(-0.05 * top, 1.02 * top)
+    _name_ends(axes, ends)
+    ticks = np.arange(0, max(top, 1) + 0.01)
     axes.yaxis.set_major_locator(FixedLocator([0, 0.30103, *ticks[1:]]))
     axes.yaxis.set_major_formatter(
         FuncFormatter(lambda y, _: f"p{100 * (1 - 10.0**-y):.{max(0, int(y) - 2)}f}")
     )
-    axes.set_xscale("log")
     axes.set_xlabel("read latency (us)")
     axes.set_ylabel("percentile")
     axes.grid(alpha=0.3, which="both")
-    axes.legend(loc="upper left")
     if title:
-        axes.set_title(title)
+        figure.suptitle(title, y=1.12)
     save(figure, path)
+
+
+def _name_ends(axes: Any, ends: Mapping[str, tuple[float, float]]) -> None:
+    """Write each line's name above its end, beside each other and in the ends' order."""
+    if not ends:
+        return
+    order = sorted(ends, key=lambda policy: ends[policy][0])
+    low, high = np.log10(axes.get_xlim())
+    wanted = [(np.log10(ends[policy][0]) - low) / (high - low) for policy in order]
+    # To the left from the last, then to the right from the first: apart, and inside.
+    places = list(wanted)
+    for i in reversed(range(len(places))):
+        most = places[i + 1] - NAMES_APART if i + 1 < len(places) else 1.0
+        places[i] = min(places[i], most)
+    for i in range(len(places)):
+        least = places[i - 1] + NAMES_APART if i else 0.0
+        places[i] = max(places[i], least)
+    for policy, place in zip(order, places, strict=True):
+        axes.annotate(
+            policy, ends[policy], (place, 1.06), textcoords="axes fraction", rotation=30,
+            ha="left", va="bottom", rotation_mode="anchor", fontsize=9, annotation_clip=False,
+            color=style(policy).get("color"),
+            arrowprops={"arrowstyle": "-", "linewidth": 0.6, "color": style(policy).get("color")},
+        )  # fmt: skip
 
 
 def style(policy: str) -> dict[str, Any]:
