@@ -63,7 +63,7 @@ def test_names_stand_apart_and_lines_end_where_they_rest_on_enough(
     (axes,) = figure.axes
     assert len(axes.lines) == len(demo.DRAWN)
     for line in axes.lines:
-        assert line.get_ydata()[-1] <= np.log10(len(reads) / figures.RESTS_ON) + 1e-9
+        assert np.asarray(line.get_ydata())[-1] <= np.log10(len(reads) / figures.RESTS_ON) + 1e-9
     places = sorted(text.get_position()[0] for text in axes.texts)
     assert {text.get_text() for text in axes.texts} == set(demo.DRAWN)
     assert min(np.diff(places)) >= figures.NAMES_APART - 1e-9
