@@ -102,7 +102,10 @@ def latency_cdf(
     axes.yaxis.set_major_formatter(
         FuncFormatter(lambda y, _: f"p{100 * (1 - 10.0**-y):.{max(0, int(y) - 2)}f}")
     )
-    axes.set_xlabel("read latency (us)")
+    axes.xaxis.set_major_formatter(
+        FuncFormatter(lambda us, _: f"{us / 1000:g} ms" if us >= 1000 else f"{us:g} us")
+    )
+    axes.set_xlabel("read latency")
     axes.set_ylabel("percentile")
     axes.grid(alpha=0.3, which="both")
     if title:

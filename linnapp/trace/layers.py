@@ -162,6 +162,7 @@ class Layers:
                 }
                 for layer, histogram in self.by_layer.items()
             },
+            "doublings": [{"from_us": low_us, "n": n} for low_us, n in self.total.doublings()],
             "bands": [dataclasses.asdict(band) for band in self.bands()],
         }
 

@@ -50,7 +50,8 @@ def draw(found: Sequence[tuple[str, Layers]], path: AnyPath) -> None:
         axes.set_title(f"{name}: {each.n} I/Os", fontsize=9, loc="left")
         axes.tick_params(labelsize=8)
     panels[-1, 0].set_xlabel("mean of the I/Os that took as long (us)", fontsize=9)
-    panels[0, 0].legend(fontsize=7, loc="lower right")
-    figure.tight_layout()
+    # Beside the bars, none of which it may hide.
+    figure.tight_layout(rect=(0, 0.3 / figure.get_figheight(), 1, 1))
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), fontsize=7, loc="lower center", ncol=3)
     with replaced_file(path) as stream:
         figure.savefig(stream, dpi=120, format=Path(path).suffix[1:])

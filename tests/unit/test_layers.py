@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import lzma
 import math
@@ -20,6 +21,7 @@ from linnapp.drive import disks
 from linnapp.errors import DeviceError, LinnappError, TraceError
 from linnapp.trace import recording, recording_cost
 from linnapp.trace.blktrace import BlktraceReader
+from linnapp.trace.inspection import LatencyHistogram
 from linnapp.trace.layers import BANDS, Layers, changes, layers_of
 from linnapp.trace.recording import Recording
 from linnapp.trace.recording_cost import TURNS, RecordingCost, of_turns
@@ -271,6 +273,18 @@ def test_intervals_hold_what_they_say() -> None:
         for change in changes(made_up(0, 2 * seed, 500), made_up(0, 2 * seed + 1, 500))
     )
     assert called <= 20
+
+
+def test_doublings_hold_every_io_once() -> None:
+    histogram = LatencyHistogram()
+    assert histogram.doublings() == []
+    histogram.add(np.array([0, 300, 70_000, 90_000, 120_000, 1_500_000], np.uint64))
+    doublings = histogram.doublings()
+    # 1 ns is the shortest there is.
+    assert doublings[0] == (2.0**-10, 1) and dict(doublings)[0.25] == 1
+    assert [(low, n) for low, n in doublings if n and low > 1] == [(64, 3), (1024, 1)]
+    assert sum(n for _, n in doublings) == histogram.n
+    assert all(high == 2 * low for (low, _), (high, _) in itertools.pairwise(doublings))
 
 
 def test_bands_hold_every_io_once() -> None:
