@@ -22,6 +22,10 @@ from eval.cache import LAB_SOURCES, RESULTS, ROOT, code_version, read_record
 from eval.experiment import Experiment, Table
 from eval.experiments import NAMES, ON_REQUEST, load, source
 from eval.files import write_text
+from eval.verdict import lines, won_and_lost
+
+#: Where the paper's claims are judged: the table and its column.
+CLAIMS, JUDGED = "Claims of the paper", "judged"
 
 #: Longer tables are folded.
 FOLD_ROWS = 16
@@ -68,6 +72,24 @@ def found(figure: Path, reading: str, tables: Mapping[str, Any], took: str) -> d
     """What an experiment found, for the page."""
     image = base64.b64encode(figure.read_bytes()).decode()
     return {"image": image, "reading": reading, "tables": tables, "took": took}
+
+
+def verdict_of(
+    finished: Mapping[str, dict[str, Any] | None], numbers: Any
+) -> dict[str, Any] | None:
+    """What the page says first, of Fig. 8's numbers and the claims; None without the former."""
+    if not numbers:
+        return None
+    claims = finished.get("claims")
+    judged = column(claims["tables"][CLAIMS], JUDGED) if claims else []
+    return {"lines": lines(numbers, judged), "table": won_and_lost(numbers)}
+
+
+def column(table: Table | Mapping[str, Any], name: str) -> list[str]:
+    """A column of a table, which may be as JSON has it."""
+    fields = table if isinstance(table, Mapping) else vars(table)
+    index = list(fields["header"]).index(name)
+    return [row[index] for row in fields["rows"]]
 
 
 def run_finished(experiment: Experiment, folder: Path) -> dict[str, Any] | None:
@@ -126,7 +148,9 @@ def page(out: Path) -> str:
         for name in records
         if name in NAMES or records[name] is not None
     }
-    return render(finished, times(records))
+    data = out / "fig08" / "data.json"
+    numbers = load("fig08").numbers if finished.get("fig08") else None
+    return render(finished, times(records), numbers and numbers(json.loads(data.read_text())))
 
 
 def committed_page(results: Path) -> str:
@@ -141,11 +165,11 @@ def committed_page(results: Path) -> str:
         for name, result in records.items()
         if name in NAMES or result is not None
     }
-    return render(finished, times(records))
+    return render(finished, times(records), (records.get("fig08") or {}).get("numbers"))
 
 
-def render(finished: Mapping[str, dict[str, Any] | None], took: Table) -> str:
-    """The page of what each experiment found, and of how long all took."""
+def render(finished: Mapping[str, dict[str, Any] | None], took: Table, numbers: Any = None) -> str:
+    """The page of what each experiment found, of how long all took, and of Fig. 8's numbers."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -154,6 +178,7 @@ def render(finished: Mapping[str, dict[str, Any] | None], took: Table) -> str:
     environment.filters.update(inline=inline, paragraphs=paragraphs, strong=strong)
     return environment.get_template("report.html.j2").render(
         sections=[section(load(name), what) for name, what in finished.items()],
+        verdict=verdict_of(finished, numbers),
         times=took,
         fold_rows=FOLD_ROWS,
     )

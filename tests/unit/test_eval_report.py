@@ -87,3 +87,28 @@ def test_a_page_of_the_committed_results_says_the_same(
     data, record = {"rows": 40}, {**RECORD, "parameters": {}, "made_from": {"code": "this"}}
     main.commit(report.load("first"), data, record, tmp_path / "first" / "figure.png")
     assert report.committed_page(results) == page
+
+
+def test_the_page_begins_with_what_was_won_and_lost() -> None:
+    low, none, high = [-0.2, -0.3, -0.1], [0.0, -0.1, 0.1], [0.2, 0.1, 0.3]
+    numbers = {
+        "az-e": {"lowest": {"baseline": high, "hedge": high, "clone": low}},
+        "bi-e": {"lowest": {"baseline": high, "hedge": none}, "verdict": {"baseline": high}},
+    }
+    claims = {
+        "tables": {"Claims of the paper": {"header": ["claim", "judged"],
+                                           "rows": [["a", "worse"], ["b", "same"], ["c", "worse"]]}}
+    }  # fmt: skip
+    said = report.verdict_of({"claims": claims}, numbers)
+    assert said is not None
+    assert said["lines"] == [
+        "Choosing by predicted latency (`lowest`) has a lower mean than waiting in 2 of 2; than "
+        "hedging at p95 in 1 of 2; than sending every read twice in 0 of 1 (slower in az-e).",
+        "Of the paper's 3 claims: 2 worse, 1 same.",
+    ]
+    assert said["table"].rows == (("lowest", "2 of 2", "-", "1 of 2", "-", "0 of 1; lost az-e"),)
+    assert report.verdict_of({"claims": claims}, None) is None
+    assert report.verdict_of({"claims": None}, numbers)["lines"] == said["lines"][:1]  # type: ignore[index]
+    shown = report.render({}, Table(("part",), ()), numbers)
+    assert shown.index("Choosing by predicted latency") < shown.index("All latencies are in the")
+    assert "Won and lost" not in report.render({}, Table(("part",), ()))
