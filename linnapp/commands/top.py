@@ -34,8 +34,8 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
 
     \b
     latency      mean of the reads of each of the last looks, a bar each, low to high
-    us           mean of the reads since the last look, from request to completion
-    p50, p99     of the same reads, from issue to completion, within 12 %; the policy
+    mean us      of the reads since the last look, from request to completion
+    p50, p99 us  of the same reads, from issue to completion, within 12 %; the policy
                  times them while it is not off
     refused      share of the hinted reads that was refused with EBUSY
     reads/s      completed, with and without the hint
