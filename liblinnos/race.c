@@ -40,9 +40,10 @@
 #define CLAIMED_FIRST_US 1000
 #define BELIEVED_LEAST (1 / 16.0)
 
-/* What a prediction stands for. */
+/* What a prediction stands for; before: of all that is sooner than a bin, its weight and mean. */
 struct expected {
 	double weights[RACE_BINS], us[RACE_BINS];
+	double before[RACE_BINS + 1], before_us[RACE_BINS + 1];
 };
 
 void race_init(struct race *race, double share)
@@ -64,7 +65,9 @@ static unsigned int class_of(uint32_t predicted_us)
 /* 2^(quarters / 4), relative to the first bin. */
 static double ratio(unsigned int bin, const double within[BINS_A_DOUBLING])
 {
-	return ldexp(within[bin % BINS_A_DOUBLING], (int)(bin / BINS_A_DOUBLING) + LOWEST_EXPONENT);
+	static const double doublings[] = {0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128};
+
+	return within[bin % BINS_A_DOUBLING] * doublings[bin / BINS_A_DOUBLING];
 }
 
 static double lower_edge(unsigned int bin)
@@ -94,6 +97,7 @@ static void expect(const struct race *race, uint32_t predicted_us, struct expect
 	const struct race_ratios *own = &race->by_prediction[class_of(predicted_us)];
 	double tail = 1 - exp2(-1.0 / BINS_A_DOUBLING);
 
+	e->before[0] = e->before_us[0] = 0;
 	for (unsigned int i = 0; i < RACE_BINS; i++) {
 		e->us[i] = predicted_us * middle(i);
 		e->weights[i] = own->bins[i] + OF_ALL * race->all.bins[i] / race->all.n;
@@ -102,28 +106,28 @@ static void expect(const struct race *race, uint32_t predicted_us, struct expect
 			tail *= exp2(-1.0 / BINS_A_DOUBLING);
 		}
 		e->weights[i] /= own->n + OF_ALL + 1;
+		e->before[i + 1] = e->before[i] + e->weights[i];
+		e->before_us[i + 1] = e->before_us[i] + e->weights[i] * e->us[i];
 	}
 }
 
-/* E[max(0, X1 - t - X2); X1 > t], and in *late P[X1 > t]. */
-static double gain_after(const struct expected *first, const struct expected *second, double t,
-			 double *late)
+/* E[max(0, X1 - t - X2); X1 > t], and in *late P[X1 > t]. No bin before from is beyond t. */
+static double gain_after(const struct expected *first, const struct expected *second,
+			 unsigned int from, double t, double *late)
 {
-	double gain_us = 0, sooner = 0, sooner_us = 0;
+	double gain_us = 0;
 	unsigned int j = 0;
 
 	*late = 0;
-	for (unsigned int i = 0; i < RACE_BINS; i++) {
+	for (unsigned int i = from; i < RACE_BINS; i++) {
 		double rest_us = first->us[i] - t;
 
 		if (rest_us <= 0)
 			continue;
-		for (; j < RACE_BINS && second->us[j] < rest_us; j++) {
-			sooner += second->weights[j];
-			sooner_us += second->weights[j] * second->us[j];
-		}
+		while (j < RACE_BINS && second->us[j] < rest_us)
+			j++;
 		*late += first->weights[i];
-		gain_us += first->weights[i] * (rest_us * sooner - sooner_us);
+		gain_us += first->weights[i] * (rest_us * second->before[j] - second->before_us[j]);
 	}
 	return gain_us;
 }
@@ -174,7 +178,10 @@ struct race_plan race_plan(const struct race *race, const struct racing *read)
 
 		if (i && (t <= read->waited_us || first.weights[i - 1] < SELDOM))
 			continue;
-		gain_us = gain_after(&first, &second, t, &late);
+		gain_us = gain_after(&first, &second, i, t, &late);
+		/* Whoever waits longer gains less. */
+		if (trust * gain_us <= best_us)
+			break;
 		worth_us = trust * gain_us - late * cost_us;
 		if (worth_us <= best_us)
 			continue;
