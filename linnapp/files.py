@@ -131,8 +131,13 @@ def check_replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Path:
     there = next(parent for parent in path.parents if parent.exists())
     if not there.is_dir():
         raise LinnappError(f"{there}: not a directory; {path.name} is to go there")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise LinnappError(f"{there}: cannot be written; {path.name} is to go there")
+    # Rights are not all: some file systems take no folder of root's either.
+    made = _beside(there / path.name)
+    try:
+        made.mkdir(0o700)
+        made.rmdir()
+    except OSError as error:
+        raise LinnappError(f"{there}: {error.strerror}; {path.name} is to go there") from error
     return path
 
 

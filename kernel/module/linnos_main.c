@@ -38,6 +38,11 @@
 #include "blk-linnos-policy.h"
 #include "linnos_versions.h"
 
+/* As BLK_LINNOS depends on 64BIT: times are read whole without a lock. */
+#if BITS_PER_LONG != 64
+#error "linnos.ko is for 64-bit kernels"
+#endif
+
 #define CREATE_TRACE_POINTS
 #include <trace/events/linnos.h>
 

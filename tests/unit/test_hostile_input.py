@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import stat
 import subprocess
@@ -191,6 +192,24 @@ def test_an_output_that_is_a_link_stays_one(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "target").read_text().startswith("fio version 3 iolog")
 
 
+def test_where_models_go_is_looked_at_before_a_trace_is(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a day's recording one would wait for minutes, to be told of a name."""
+
+    def read(*arguments: object, **options: object) -> None:
+        raise AssertionError("the trace was opened")
+
+    monkeypatch.setattr("linnapp.learn.dataset.open_recording", read)
+    monkeypatch.setattr("linnapp.learn.latency_training.open_recording", read)
+    (tmp_path / "file").write_text("kept")
+    for kind in "network", "latency":
+        for place in tmp_path, tmp_path / "file" / "x", Path("/proc/x/y"):
+            assert str(place.parent) in refused(
+                run, "train", "--kind", kind, "--trace", "good.blk", "-o", place
+            )
+
+
 def test_training_replaces_no_directory_of_other_things(run: Run, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("kept")
     said = refused(run, "train", "--trace", "good.blk", "-o", tmp_path, "--epochs", 1)
@@ -242,6 +261,8 @@ def test_a_full_disk_is_an_error_and_leaves_nothing(run: Run, full_disk: Path, l
     line = line.replace("good.iolog", "good.blk").replace("0.01", "2")
     said = refused(run, *(full_disk / "o" if word == "@" else word for word in shlex.split(line)))
     assert "No space left" in said
+    # The name that was asked for, not the one that is written beside it.
+    assert re.search(rf"{full_disk}/o\b", said) and "/." not in said
     assert [path.name for path in full_disk.rglob("*") if path.is_file()] == []
 
 
