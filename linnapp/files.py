@@ -135,9 +135,11 @@ def check_replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Path:
     made = _beside(there / path.name)
     try:
         made.mkdir(0o700)
-        made.rmdir()
     except OSError as error:
         raise LinnappError(f"{there}: {error.strerror}; {path.name} is to go there") from error
+    finally:
+        with contextlib.suppress(OSError):
+            made.rmdir()
     return path
 
 

@@ -203,11 +203,11 @@ def test_where_models_go_is_looked_at_before_a_trace_is(
     monkeypatch.setattr("linnapp.learn.dataset.open_recording", read)
     monkeypatch.setattr("linnapp.learn.latency_training.open_recording", read)
     (tmp_path / "file").write_text("kept")
+    there = {tmp_path: tmp_path, tmp_path / "file" / "x": tmp_path / "file", "/proc/x/y": "/proc"}
     for kind in "network", "latency":
-        for place in tmp_path, tmp_path / "file" / "x", Path("/proc/x/y"):
-            assert str(place.parent) in refused(
-                run, "train", "--kind", kind, "--trace", "good.blk", "-o", place
-            )
+        for place, named in there.items():
+            said = refused(run, "train", "--kind", kind, "--trace", "good.blk", "-o", place)
+            assert f"error: {named}: " in said
 
 
 def test_training_replaces_no_directory_of_other_things(run: Run, tmp_path: Path) -> None:
