@@ -237,8 +237,8 @@ def _slow_words(row: Row) -> str:
     )
     of_admitted, of_all = shares
     return (
-        f"slower than {row.threshold_us} us: {of_admitted} of the admitted reads, predicted fast "
-        f"(false_submits), {of_all} of all reads (slow)"
+        f"slower than {row.threshold_us} us: {of_admitted} of the admitted reads (slow admitted, "
+        f"stats/false_submits), {of_all} of all reads (stats/slow)"
     )
 
 

@@ -40,7 +40,10 @@ if TYPE_CHECKING:
 def evaluate(
     model_path: Path, trace: Path, engine: str, bound: bool, as_json: bool, **reader: Any
 ) -> None:
-    """Judge a model on the reads of a trace: accuracy, false submits, false revokes, ranking.
+    """Judge a model on the reads of a trace: accuracy, slow reads admitted, fast refused, ranking.
+
+    Slow is what takes longer than the model's point. A false submit is less: `train` counts those
+    that a failover would have spared.
 
     The area under the ROC curve is the chance that the model gives a slow read a higher score than
     a fast one: 0.5 is guessing. Beside it stand two simple numbers that a model must beat, the mean
@@ -119,8 +122,8 @@ def _echo_verdicts(result: Evaluation) -> None:
     )
     click.echo(f"{'':12} {'predicted fast':>16} {'predicted slow':>16}")
     for truth, fast, slow, wrong, ratio in (
-        ("fast", c.true_fast, c.false_revoke, "false revokes", c.false_revoke_ratio),
-        ("slow", c.false_submit, c.true_slow, "false submits", c.false_submit_ratio),
+        ("fast", c.true_fast, c.false_revoke, "fast refused", c.false_revoke_ratio),
+        ("slow", c.false_submit, c.true_slow, "slow admitted", c.false_submit_ratio),
     ):
         click.echo(f"{truth:12} {fast:16d} {slow:16d}  {wrong} {ratio:.2%}")
     if result.false_revoke_share is not None:

@@ -152,6 +152,9 @@ def test_train_alone_then_evaluate_predict(tmp_path: Path) -> None:
     assert result.stdout.split() == ["models/az/az.linnos"]
     assert "inflection point" in result.stderr and "false submits" in result.stderr
     result = run("evaluate", "--model", "models/az", "--trace", "az.blk", "--json", cwd=tmp_path)
+    # What is beyond the point is another thing than training's false submits, and is called so.
+    told = run("evaluate", "--model", "models/az", "--trace", "az.blk", cwd=tmp_path).stdout
+    assert "slow admitted" in told and "fast refused" in told and "false" not in told
     judged = json.loads(result.stdout)
     reads = load_reads(tmp_path / "az.blk")
     model = Model.load(tmp_path / "models" / "az" / "az.linnos")

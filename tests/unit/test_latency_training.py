@@ -313,7 +313,7 @@ def test_commands(long_log: Path, tmp_path: Path) -> None:
     assert "40 trees" in result.stderr and "area under ROC: this model 0." in result.stderr
     assert "pending pages 0." in result.stderr and "off by a factor of 1." in result.stderr
     # Fast or slow is not what it was asked.
-    assert not re.search("accuracy|false submits", result.stderr)
+    assert not re.search("accuracy|false submits|slow admitted", result.stderr)
     judged = run("evaluate", "--model", tmp_path / "m", "--trace", long_log)
     assert "off by a factor of" in judged.output and "last latencies 0." in judged.output
     assert "predicted fast" in judged.output
@@ -322,7 +322,7 @@ def test_commands(long_log: Path, tmp_path: Path) -> None:
     dataclasses.replace(never, refuse_us=NEVER).save(tmp_path / "never.linnos")
     judged = run("evaluate", "--model", tmp_path / "never.linnos", "--trace", long_log)
     assert "it refuses nothing" in judged.output and "off by a factor of" in judged.output
-    assert not re.search("accuracy|false submits|predicted fast", judged.output)
+    assert not re.search("accuracy|false submits|slow admitted|predicted fast", judged.output)
     judged = run(
         "evaluate", "--model", tmp_path / "m", "--trace", long_log, "--json", "--engine", "c"
     )

@@ -223,8 +223,8 @@ def test_a_healthy_drive_does_not_look_broken(
     assert "1040" not in shown and "false" not in shown
     # Beside it what it is of all reads, whoever decides.
     assert (
-        "slower than 80 us: 52.5% of the admitted reads, predicted fast (false_submits), 53.5% of "
-        "all reads (slow)"
+        "slower than 80 us: 52.5% of the admitted reads (slow admitted, stats/false_submits), "
+        "53.5% of all reads (stats/slow)"
     ) in text(opened(rows[1], 160))
 
 
