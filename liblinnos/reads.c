@@ -120,7 +120,7 @@ static struct attempt *attempt_new(struct linnos_array *a, struct linnos_read *r
 		ring_list_add(a, at);
 	r->tried |= 1u << replica;
 	/* The last one has nobody after it. */
-	at->hinted = a->hint && (r->tried | a->chooser.gone) != (1u << a->n) - 1;
+	at->hinted = a->hint && !r->is_plain && (r->tried | a->chooser.gone) != (1u << a->n) - 1;
 	r->flying[r->flying[0] ? 1 : 0] = at;
 	r->next = at;
 	a->stats.in_flight++;
@@ -473,6 +473,19 @@ static enum linnos_outcome all_failed(struct linnos_array *a, struct linnos_read
 	return finish(a, r, at, r->error ? r->error : -EIO, now_ns);
 }
 
+/* The next best, and when there is none of those that have only refused. */
+static int next_after_failure(struct linnos_array *a, struct linnos_read *r, uint64_t now_ns)
+{
+	int replica = next_best(a, r, now_ns);
+
+	if (replica >= 0 || !r->refused)
+		return replica;
+	r->tried &= ~r->refused;
+	r->refused = 0;
+	r->is_plain = true;
+	return next_best(a, r, now_ns);
+}
+
 static enum linnos_outcome fail_over(struct linnos_array *a, struct linnos_read *r,
 				     struct attempt *at, uint64_t now_ns)
 {
@@ -480,7 +493,7 @@ static enum linnos_outcome fail_over(struct linnos_array *a, struct linnos_read 
 
 	if (r->flying[0])
 		return LINNOS_NOTHING;
-	replica = next_best(a, r, now_ns);
+	replica = next_after_failure(a, r, now_ns);
 	if (replica < 0)
 		return all_failed(a, r, at, now_ns);
 	if (!attempt_new(a, r, replica, now_ns)) {
@@ -518,6 +531,9 @@ static enum linnos_outcome read_goes_on(struct linnos_array *a, struct linnos_re
 					 "to read into is not the caller's to write to",
 					 r->bytes, (unsigned long long)r->offset),
 			      now_ns);
+	case REVOKED:
+		r->refused |= 1u << at->replica;
+		return fail_over(a, r, at, now_ns);
 	default:
 		r->error = result < 0 ? result : 0;
 		return fail_over(a, r, at, now_ns);

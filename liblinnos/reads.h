@@ -54,12 +54,13 @@ struct linnos_read {
 	uint64_t hedge_after_ns; /* by its prediction, or what it gains; 0: as all others */
 	double claimed_us;	 /* that its hedge gains; 0: there is none, or it is not known */
 	unsigned int home, replica;
-	uint32_t tried;
-	uint32_t home_us; /* predicted */
+	uint32_t tried, refused; /* replicas, by bit; these because of the hint */
+	uint32_t home_us;	 /* predicted */
 	struct linnos_lot lot;
 	bool moved, is_timed, is_listed, in_callers_ring;
-	size_t got; /* bytes for the caller */
-	int error;  /* of the last attempt; 0: its replica ends too early */
+	bool is_plain; /* without the hint from now on */
+	size_t got;    /* bytes for the caller */
+	int error;     /* of the last attempt; 0: its replica ends too early */
 	ssize_t result;
 	struct attempt *flying[2];
 	struct attempt *next; /* to be sent */
