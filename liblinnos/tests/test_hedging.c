@@ -418,12 +418,30 @@ static void assert_cap(struct linnos_array *a, double percent)
 	assert(s.hedges_won <= s.hedges);
 }
 
+/* Each read that waits for its hedge is there once, in the order of their times. */
+static void assert_list(const struct linnos_array *a, unsigned int waiting)
+{
+	const struct linnos_read *last = NULL;
+	unsigned int n = 0;
+
+	for (const struct linnos_read *r = a->oldest; r; r = r->later) {
+		assert(++n <= waiting && r->earlier == last);
+		assert(r->is_timed && r->flying[0] && !r->flying[1]);
+		assert(!last ||
+		       r->start_ns + r->hedge_after_ns >= last->start_ns + last->hedge_after_ns);
+		last = r;
+	}
+	assert(a->newest == last);
+}
+
 /* One kernel's luck, from a seed: reads begin, time goes by, answers come in any order, whole, in
- * part or not at all. Returns the hedges. */
-static uint64_t live(uint64_t seed, double percent, uint32_t burst, unsigned int steps)
+ * part or not at all. Returns the hedges; flags may say that they are by gain. */
+static uint64_t live(uint64_t seed, uint32_t flags, double percent, uint32_t burst,
+		     unsigned int steps)
 {
 	enum { USERS = 40 };
-	struct linnos_options o = hedged(1 + chance(&seed) % 300, percent);
+	uint32_t hedge_us = 1 + chance(&seed) % 300;
+	struct linnos_options o = hedged(flags & LINNOS_HEDGE_BY_GAIN ? 0 : hedge_us, percent);
 	struct kernel k = {0};
 	struct user *users = calloc(USERS, sizeof(*users));
 	unsigned int waiting = 0;
@@ -431,6 +449,7 @@ static uint64_t live(uint64_t seed, double percent, uint32_t burst, unsigned int
 	struct linnos_array *a;
 	int fds[N];
 
+	o.flags = flags;
 	o.extra_io_burst = burst;
 	o.explore_ms = 1;
 	a = array_on(&k, fds, &o);
@@ -473,6 +492,7 @@ static uint64_t live(uint64_t seed, double percent, uint32_t burst, unsigned int
 			}
 		}
 		assert_cap(a, percent);
+		assert_list(a, waiting);
 	}
 	settle(a);
 	hedges = stats_of(a).hedges;
@@ -490,13 +510,16 @@ TEST(extra_io_never_exceeds_its_cap_at_any_moment)
 	for (uint64_t seed = 0; seed < 15; seed++) {
 		double percent = percents[seed % 5];
 
-		assert(live(seed, percent, 1 + seed * 7, 4000) > 0 || percent < 1);
+		assert(live(seed, 0, percent, 1 + seed * 7, 4000) > 0 || percent < 1);
+		assert(live(seed, LINNOS_HEDGE_BY_GAIN, percent, 1 + seed * 7, 4000) > 0 ||
+		       percent < 5);
 	}
 }
 
 TEST(without_a_share_nothing_is_hedged)
 {
-	assert(live(1, 0, 100, 2000) == 0);
+	assert(live(1, 0, 0, 100, 2000) == 0);
+	assert(live(1, LINNOS_HEDGE_BY_GAIN, 0, 100, 2000) == 0);
 }
 
 TEST(calm_times_save_up_no_more_than_the_burst)
