@@ -110,12 +110,12 @@ def test_a_read_is_hedged_at_what_the_table_says_of_its_prediction(boot, tmp_pat
         )
 
 
-@pytest.mark.parametrize("fails", [True, False])
+@pytest.mark.parametrize(("fails", "ms"), [(True, 500), (False, 500), (False, 30_000)])
 def test_one_user_keeps_his_rate_beside_a_drive_that_is_stuck(
-    boot, tmp_path: Path, fails: bool
+    boot, tmp_path: Path, fails: bool, ms: int
 ) -> None:
     """Who reads again when he has an answer, from the drives in turn; no model moves a read."""
-    n = 15000
+    n = 25000
     for k in range(3):
         (tmp_path / f"t{k}.iolog").write_text(
             "fio version 3 iolog\n"
@@ -137,7 +137,7 @@ def test_one_user_keeps_his_rate_beside_a_drive_that_is_stuck(
         f"{replayer} --json $OUT/healthy.json\n"
         f"{error if fails else ''}"
         # The replayer looks at a drive before it writes to it, which this one fails.
-        f"{replayer} --inject continuous:latency_us=500000,op=read,ratio=100%,drive=1"
+        f"{replayer} --inject continuous:latency_us={ms}000,op=read,ratio=100%,drive=1"
         " --force /dev/flash1 --json $OUT/stuck.json --log $OUT/stuck.log\n"
     )
     healthy, stuck = (summary(tmp_path / f"{name}.json") for name in ("healthy", "stuck"))
@@ -146,7 +146,8 @@ def test_one_user_keeps_his_rate_beside_a_drive_that_is_stuck(
     assert healthy["reads"] == stuck["reads"] == 3 * n and stuck["reads_failed"] == 0
     # One goes there before anything is known of it.
     assert np.count_nonzero(log["latency_ns"] > 1_000_000) == 1
-    assert stuck["mean_us"] < healthy["mean_us"] / 0.85
+    # Half a second of some six; who waits for a drive that hangs has nobody who hedges.
+    assert ms > 500 or stuck["mean_us"] < healthy["mean_us"] / 0.9
     without_first = np.sort(log["latency_ns"])[:-1].mean() / 1000
     assert without_first < 1.02 * healthy["mean_us"]
     # After a failure of half a second nobody looks for fifty.
