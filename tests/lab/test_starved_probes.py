@@ -35,6 +35,7 @@ FEW = 0.05
 
 MODELS = {
     "flash0": EXAMPLES / "flash0.linnos",
+    "flash1": EXAMPLES / "flash1.linnos",
     "flash2": EXAMPLES / "flash2.linnos",
     "trees": EXAMPLES / "latency" / "flash1.linnos",
 }
