@@ -59,7 +59,8 @@ def brought(name: str, path: Path) -> list[Brought]:
         facts = inspected(path)
     except StepError as error:
         # By its name: where it lies is nobody else's concern.
-        raise StepError(str(error).split("error: ")[-1].replace(str(path), name)) from None
+        why = str(error).split("error: ")[-1].removeprefix(f"{path}: ")
+        raise StepError(why.replace(str(path), name)) from None
     if not facts["reads"]:
         raise StepError("no reads")
     rates = dict.fromkeys(max(facts["iops_mean"], rate * demo.TARGET_IOPS) for rate in RATES)
