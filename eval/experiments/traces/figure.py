@@ -27,13 +27,13 @@ def draw(data: dict[str, Any], path: Path) -> None:
             points = [(100 * share, i) for share, i in told if share is not None]
             axes.plot(
                 [share for share, _ in points], [i for _, i in points],
-                "s" if policy == ON else "o", markersize=4, label=policy, alpha=0.8,
+                {ON: "s", TWO: "^"}.get(policy, "o"), markersize=4, label=policy, alpha=0.8,
                 color=figures.style(policy).get("color", "grey"),
             )  # fmt: skip
         axes.axvline(0, color="black", linewidth=0.5)
         axes.set_title(slowness, fontsize=9)
         axes.set_xlabel("mean against doing nothing (%)")
-        labels = [f"{line.trace[-28:]}, {line.iops:.0f}/s" for line in here]
+        labels = [f"{Path(line.trace).name[-40:]}, {line.iops:.0f}/s" for line in here]
         axes.set_yticks(range(len(here)), labels, fontsize=7)
     panels[0].invert_yaxis()
     panels[0].legend(fontsize=7)
