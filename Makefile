@@ -212,7 +212,7 @@ fuzz: $(BUILD)/.deps ## the trace readers under ASan and UBSan; FUZZ_SECONDS=600
 bench: build ## speed of our own code beside a reference (python -m eval.bench --list)
 	$(PYTHON) -m eval.bench
 
-eval: build ## every experiment but eval-replicated, eval-own_traces, eval-probing, eval-apps, eval-filesystems, eval-functions and eval-stock; eval-NAME: one of them; SEEDS=1: only so many seeds
+eval: build ## every experiment but eval-replicated, eval-traces, eval-probing, eval-apps, eval-filesystems, eval-functions and eval-stock; eval-NAME: one of them; SEEDS=1: only so many seeds
 	$(PYTHON) -m eval $(EVAL_OPTIONS)
 
 eval-functions: kernel-debian

@@ -3,14 +3,14 @@
 
     make eval-fig12 LINNOS_TRACES=a.csv:b.blk
 
-The first half of a trace is recorded and trains the models, the second is
-replayed. Reads have their home drive in turn, writes go to all drives.
+A folder stands for all traces in it. The first half of a trace is recorded and
+trains the models, the second is replayed. Reads have their home drive in turn,
+writes go to all drives.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 
-from eval import contenders, figures, guests, heimdall, scores, workers
+from eval import contenders, figures, guests, heimdall, scores, trace_files, workers
 from eval.cache import code_version
 from eval.cells import (
     ARRAYS,
@@ -35,7 +35,6 @@ from eval.cells import (
     write_reads,
 )
 from eval.contenders import Contender
-from eval.errors import StepError
 from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
 from eval.experiments.fig08 import cell_table
 from eval.files import write_json
@@ -44,15 +43,8 @@ from eval.parallel import Step, Work
 from linnapp.lab.array import Array
 from linnapp.trace.recorded import digest as file_digest
 
-VARIABLE = "LINNOS_TRACES"
-
-TRACES = tuple(Path(path) for path in os.environ.get(VARIABLE, "").split(":") if path)
-
 PARAMETERS: dict[str, Any] = {
-    # By name and content: where they lie does not matter.
-    "traces": [
-        [path.name, file_digest([path])[:16] if path.is_file() else "missing"] for path in TRACES
-    ],
+    "traces": trace_files.digests(trace_files.GIVEN),
     "array": "enterprise",
     "contenders": contenders.NAMES,
     "target_iops": 6000,
@@ -198,8 +190,6 @@ class Steps(NamedTuple):
 
 def replaying(work: Work, context: Context, path: Path) -> list[Steps]:
     """Add the steps of one trace under every policy, on each seed's drives."""
-    if not path.is_file():
-        raise StepError(f"{path}: no such file (named in {VARIABLE})")
     added = []
     for seed in context.seeds:
         source = work.add(f"{path.name}, learning", partial(learnt, context, path, seed))
@@ -234,7 +224,10 @@ def told(name: str, done: Sequence[Steps]) -> dict[str, Any]:
 def run(context: Context) -> dict[str, Any]:
     """Every trace that was named."""
     work = context.work()
-    steps = [(path.name, replaying(work, context, path)) for path in TRACES]
+    steps = [
+        (name, replaying(work, context, path))
+        for name, path in trace_files.files(trace_files.GIVEN).items()
+    ]
     work.do()
     traces = [told(name, done) for name, done in steps]
     return {"runs": [run_ for trace in traces for run_ in trace.pop("runs")], "traces": traces}
@@ -250,8 +243,8 @@ def reading(data: dict[str, Any]) -> str:
     """One paragraph a trace."""
     if not data["traces"]:
         return (
-            f"No public trace was given, so nothing was measured. Name files in {VARIABLE}, "
-            "separated by colons: `make eval-fig12 LINNOS_TRACES=a.csv:b.blk`."
+            "No public trace was given, so nothing was measured. Name files or "
+            f"folders in {trace_files.VARIABLE}, separated by colons: `{EXPERIMENT.command}`."
         )
     parts = []
     for trace in data["traces"]:
@@ -316,6 +309,12 @@ EXPERIMENT = Experiment(
     "recorded on disks, so they are sped up until they load the array. The heuristics have the "
     "replayer's own thresholds. A seed has drives of its own, the stretch of the trace is the "
     "same.",
-    sources=("eval/contenders.py", "eval/heimdall.py", "eval/scores.py", "eval/intervals.py"),
-    command=f"make eval-fig12 {VARIABLE}=FILE:FILE",
+    sources=(
+        "eval/contenders.py",
+        "eval/heimdall.py",
+        "eval/intervals.py",
+        "eval/scores.py",
+        "eval/trace_files.py",
+    ),
+    command=f"make eval-fig12 {trace_files.VARIABLE}=FILE:FILE",
 )

@@ -40,7 +40,7 @@ ASKED = {
     "eval-functions": "unpacks Debian's kernel and boots it under emulation",
     "eval-filesystems": "hours",
     "eval-apps": "wants packages of its own",
-    "eval-own_traces": "minutes a trace",
+    "eval-traces": "minutes a trace",
     "eval-replicated": "hours",
     "eval-stock": "builds a kernel; many minutes",
 }

@@ -13,18 +13,21 @@ import pytest
 
 from eval import cells, contenders, tuning
 from eval.cache import Cache
+from eval.errors import StepError
 from eval.experiment import Context, Experiment
 from eval.experiments import (
     claims,
     fig08,
     fig09,
     fig11,
-    own_traces,
     probing,
     replicated,
+    traces,
     unseen,
     uscope,
 )
+from eval.experiments.traces import replays as of_traces
+from eval.experiments.traces import runs as traces_runs
 from eval.experiments.windows import EXPERIMENT as WINDOWS
 from eval.experiments.windows import replays
 
@@ -147,15 +150,25 @@ def test_replicas_that_are_written_alike_are_set_beside_fig08(
     assert set(replicated._own_writes(alone)["below_baseline"]) == set(cells.WORKLOADS)
 
 
-def test_a_users_trace_is_held_against_doing_nothing_calm_and_with_bursts(
+def _trace(path: Path, n: int = 2000, *, writes_only: bool = False) -> Path:
+    """1000 I/Os a second, two thirds of them reads."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        "".join(
+            f"{k}.000 0 {k % 50 * 8192} 4096 {int(k % 3 > 0 and not writes_only)}\n"
+            for k in range(n)
+        )
+    )
+    return path
+
+
+def test_traces_are_held_against_doing_nothing_calm_and_with_bursts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made_up_lab.install(monkeypatch)
-    trace = tmp_path / "mine.trace"
-    trace.write_text(
-        "".join(f"{k}.000 0 {k % 50 * 8192} 4096 {int(k % 3 > 0)}\n" for k in range(900))
-    )
-    monkeypatch.setattr(own_traces, "TRACES", (trace,))
+    # What is 1000 I/Os a second by itself is replayed at that, at twice and at four times.
+    _trace(tmp_path / "brought" / "mine.trace")
+    monkeypatch.setattr(traces_runs, "GIVEN", (tmp_path / "brought",))
     told: list[tuple[str, bool]] = []
     replay = cells.guests.replay
 
@@ -172,41 +185,69 @@ def test_a_users_trace_is_held_against_doing_nothing_calm_and_with_bursts(
         return {**made, "mean_us": made["mean_us"] * (1.2 if state == "on" else 1)}
 
     monkeypatch.setattr(cells.guests, "replay", replaying)
-    context = Context("own_traces", Cache(tmp_path / "cache"), 1, True, tmp_path / "o", n_seeds=1)
-    data = json.loads(json.dumps(own_traces.run(context)))
+    context = Context("traces", Cache(tmp_path / "cache"), 1, True, tmp_path / "o", n_seeds=1)
+    data = json.loads(json.dumps(traces.EXPERIMENT.run(context)))
     expected = [
-        *(row.policy for row in own_traces.ROWS), own_traces.UNGUARDED, own_traces.OFF,
-        own_traces.ON,
+        *(row.policy for row in of_traces.ROWS), of_traces.UNGUARDED,
+        of_traces.OFF, of_traces.ON,
     ]  # fmt: skip
-    # What is 1000 I/Os a second by itself is replayed at twice and four times that.
     assert sorted(told) == sorted(
         (what.removesuffix(", unguarded").removesuffix(", 5% cap"), bursts)
-        for what in expected for bursts in (False, True) for rate in (1, 2)
+        for what in expected for bursts in (False, True) for _ in range(3)
     )  # fmt: skip
-    for table in own_traces.table(data).values():
-        assert [row[:3] for row in table.rows] == [
-            (name, slowness, "900, 901 (no trees), 902 (no trees)")
-            for slowness in (own_traces.CALM, own_traces.BURSTS)
-            for name in ("mine.trace", "mine.trace x 2")
-        ]
-        assert all(len(row) == len(table.header) for row in table.rows)
-    words = own_traces.reading(data)
-    assert "`md, on` against `md, off`, by the mean: above it in mine.trace calm (+20%)" in words
-    assert "`lowest` against `baseline`, by the mean: above it in none" in words
-    own_traces.draw(data, tmp_path / "figure.png")
+    tables = traces.EXPERIMENT.table(data)
+    assert all(len(row) == len(table.header) for table in tables.values() for row in table.rows)
+    first, *_ = tables.values()
+    assert [row[:3] for row in first.rows] == [
+        ("mine.trace", iops, slowness)
+        for iops in ("1001", "2000", "4000")
+        for slowness in (of_traces.CALM, of_traces.BURSTS)
+    ]
+    assert {row[-1] for row in first.rows} == {"+20.0"}
+    (learnt, *_) = tables["Reads that the models of each drive learnt from"].rows
+    assert learnt[2] == "900, 901 (no trees), 902 (no trees)"
+    words = traces.EXPERIMENT.reading(data)
+    assert "md raid1, `on` against `off`, mean: above it by more than 1% in 6 of 6" in words
+    assert "`linnos` against doing nothing: above it by more than 1% in 0 of 6" in words
+    traces.EXPERIMENT.draw(data, tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 1000
-    assert own_traces.EXPERIMENT.numbers is not None
-    assert len(own_traces.EXPERIMENT.numbers(data)) == 4 * len(expected)
+    assert traces.EXPERIMENT.numbers is not None
+    assert len(traces.EXPERIMENT.numbers(data)) == 6 * len(expected)
     # What was measured before there was a rival is still told and drawn.
-    older = {**data, "runs": [run for run in data["runs"] if run["policy"] != "prequal"]}
-    table = next(iter(own_traces.table(older).values()))
-    place = table.header.index("prequal")
-    assert {row[place] for row in table.rows} == {"-"}
-    assert own_traces.reading(older) == words
-    own_traces.draw(older, tmp_path / "older.png")
-    nothing: dict[str, Any] = {"traces": [], "runs": []}
-    assert "LINNOS_TRACES" in own_traces.reading(nothing)
-    own_traces.draw(nothing, tmp_path / "none.png")
+    for gone in ("hedge, 5% cap", "prequal", of_traces.ON):
+        data["runs"] = [run for run in data["runs"] if run["policy"] != gone]
+        first, *_ = traces.EXPERIMENT.table(data).values()
+    assert {row[first.header.index("hedge, 5% cap")] for row in first.rows} == {"-"}
+    assert "md raid1" not in traces.EXPERIMENT.reading(data)
+    traces.EXPERIMENT.draw(data, tmp_path / "older.png")
+
+
+def test_a_trace_with_nothing_to_learn_from_is_named_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_up_lab.install(monkeypatch)
+    brought = tmp_path / "brought"
+    _trace(brought / "a-writes.trace", writes_only=True)
+    _trace(brought / "b-mine.trace")
+    _trace(brought / "c-short.trace", 60)
+    damaged = _trace(brought / "d-damaged.trace")
+    damaged.write_text(damaged.read_text() + "and then nothing\n")
+    monkeypatch.setattr(traces_runs, "GIVEN", (brought,))
+    monkeypatch.setattr(traces_runs, "ROWS", of_traces.ROWS[:1])
+    monkeypatch.setattr(traces_runs, "RATES", (1.0,))
+    context = Context("traces", Cache(tmp_path / "cache"), 1, True, tmp_path / "o", n_seeds=1)
+    data = json.loads(json.dumps(traces.EXPERIMENT.run(context)))
+    assert {run["trace"] for run in data["runs"]} == {"b-mine.trace"}
+    why = {row["trace"]: row["why"] for row in data["left_out"]}
+    assert why["a-writes.trace"] == "no reads"
+    assert why["c-short.trace, 2000/s"] == "20 reads in its first half, 300 are needed"
+    assert why["d-damaged.trace"].startswith("d-damaged.trace:2001: 'and then nothing'")
+    assert "a-writes.trace: left out: no reads" in capsys.readouterr().out
+    assert len(traces.EXPERIMENT.table(data)["Left out"].rows) == 3
+    assert "a-writes.trace was left out: no reads." in traces.EXPERIMENT.reading(data)
+    (brought / "b-mine.trace").unlink()
+    with pytest.raises(StepError, match=r"a-writes\.trace: no reads; .*c-short"):
+        traces.EXPERIMENT.run(context)
 
 
 @pytest.mark.parametrize("name", ["unseen", "uscope", "windows"])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
@@ -26,10 +27,31 @@ def cells(row: str) -> list[str]:
     return [cell.strip() for cell in row.strip("|").split("|")]
 
 
+def table(text: str, begins: str) -> list[list[str]]:
+    """The table whose first row begins so, without the line below that."""
+    rows = itertools.dropwhile(lambda row: not row.startswith(f"| {begins} |"), text.splitlines())
+    found = [cells(row) for row in itertools.takewhile(lambda row: row.startswith("|"), rows)]
+    return [found[0], *found[2:]]
+
+
+def test_traces_are_as_in_the_results() -> None:
+    """Of each trace the percentages calm, then those with bursts."""
+    header, *rows = table(RESULTS, "trace")
+    percent = {(row[0], row[2]): dict(zip(header, row, strict=True)) for row in rows}
+    (_, *shown), *traces = table(README, "public trace")
+    half = len(shown) // 2
+    assert 3 <= len(traces) <= 5
+    for name, *numbers in traces:
+        for slowness, said in (("calm", numbers[:half]), ("bursts", numbers[half:])):
+            for column, number in zip(shown[:half], said, strict=True):
+                whole = percent[name, slowness][column.removeprefix("calm: ")]
+                assert number == whole, (name, slowness, column)
+
+
 def test_its_rows_are_those_of_the_demos_table() -> None:
     """Which is in docs/results.md, whole."""
-    table = [cells(row) for row in RESULTS.split("\n## ")[1].splitlines() if row.startswith("| ")]
-    header, rows = table[0], {row[0]: row for row in table[1:]}
+    header, *found = table(RESULTS, "policy")
+    rows = {row[0]: row for row in found}
     shown = re.findall(r"^\| [^|]*\(`([^`]+)`\) \|(.*)\|$", README, re.M)
     assert len(shown) == 5
     for policy, numbers in shown:

@@ -10,7 +10,7 @@ from md_arrays import recent_model
 
 from eval.cache import Cache
 from eval.experiment import Context
-from eval.experiments import own_traces
+from eval.experiments.traces import replays
 
 pytestmark = pytest.mark.lab
 
@@ -29,20 +29,20 @@ def test_bursts_reach_the_mirrors_and_the_attribute_helps(
         "fio version 3 iolog\n"
         + "".join(f"{k * 2500} /dev/v read {k * 8192} 4096\n" for k in range(N_READS))
     )
-    trace = own_traces.Brought(tmp_path / "mine.trace")
+    trace = replays.Brought("mine", tmp_path / "mine.trace", 400.0)
     trace.path.write_text("told from others by its content\n")
-    monkeypatch.setattr(own_traces, "learnt", lambda context, trace: learnt)
-    context = Context("own_traces", Cache(tmp_path / "cache"), 1, True, tmp_path, n_seeds=1)
+    monkeypatch.setattr(replays, "learnt", lambda context, trace: learnt)
+    context = Context("traces", Cache(tmp_path / "cache"), 1, True, tmp_path, n_seeds=1)
     slow = {}
     for what, slowness in (
-        (own_traces.OFF, own_traces.CALM),
-        (own_traces.OFF, own_traces.BURSTS),
-        (own_traces.ON, own_traces.BURSTS),
+        (replays.OFF, replays.CALM),
+        (replays.OFF, replays.BURSTS),
+        (replays.ON, replays.BURSTS),
     ):
-        ran = own_traces.on_md(context, trace, what, slowness)
+        ran = replays.on_md(context, trace, what, slowness)
         assert (ran["reads"], ran["data_errors"], ran["io_errors"]) == (N_READS, 0, 0)
         # No two I/Os at a time: md reads from the first idle mirror, whose turn is 100 ms in 1.5 s.
         slow[what, slowness] = ran["p95_us"]
-    assert slow[own_traces.OFF, own_traces.CALM] < 1000
-    assert slow[own_traces.OFF, own_traces.BURSTS] > 2000
-    assert slow[own_traces.ON, own_traces.BURSTS] < 1000
+    assert slow[replays.OFF, replays.CALM] < 1000
+    assert slow[replays.OFF, replays.BURSTS] > 2000
+    assert slow[replays.ON, replays.BURSTS] < 1000

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""What policies come to on each trace, against doing nothing and against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from eval.experiments.traces.replays import BURSTS, CALM, OFF, ON, UNGUARDED
+
+#: What a policy is held against that stays at home; Linux's md for md that asks.
+NOTHING = "baseline"
+
+#: Rules that want no model and send nothing twice. To stay at home is one of them.
+RULES = (NOTHING, "shortest-queue", "heuristic", "c3", "prequal")
+
+HEDGE_CAPPED = "hedge, 5% cap"
+TWO, H95 = "lowest-two, 5% cap", "lowest-h95, 5% cap"
+
+#: Below that a difference of two means of one replay says nothing.
+LEVEL = 0.01
+
+#: How far above the best of :data:`RULES` is not level with it, which is chosen after the fact.
+RULES_LEVEL = 0.02
+
+
+@dataclass(frozen=True)
+class Line:
+    """A trace at a rate, calm or with bursts: its runs by policy."""
+
+    trace: str
+    iops: float
+    slowness: str
+    runs: dict[str, dict[str, Any]]
+
+    @property
+    def name(self) -> str:
+        """What sentences call it."""
+        return f"{self.trace} at {self.iops:.0f}, {self.slowness}"
+
+    def above(self, policy: str, reference: str = NOTHING, key: str = "mean_us") -> float | None:
+        """By what share a policy is above another, negative below it; None if one was not run."""
+        if policy not in self.runs or reference not in self.runs:
+            return None
+        of, to = self.runs[policy][key], self.runs[reference][key]
+        return None if of is None or to is None else float(of / to - 1)
+
+    @property
+    def rule(self) -> str:
+        """Which of the rules without a model has the lowest mean here."""
+        there = (rule for rule in RULES if rule in self.runs)
+        return min(there, key=lambda rule: float(self.runs[rule]["mean_us"]))
+
+    def share(self, policy: str) -> float | None:
+        """Of what the oracle gains over doing nothing, if that is more than chance."""
+        gain, ours = self.above("oracle"), self.above(policy)
+        return None if gain is None or ours is None or gain > -LEVEL else ours / gain
+
+
+def lines(data: dict[str, Any]) -> list[Line]:
+    """All of them: the traces in turn, each from its slowest rate on, calm before bursts."""
+    names = list(dict.fromkeys(fact["trace"] for fact in data["traces"]))
+    facts = sorted(data["traces"], key=lambda fact: (names.index(fact["trace"]), fact["iops"]))
+    return [
+        Line(
+            fact["trace"], fact["iops"], slowness,
+            {
+                run["policy"]: run
+                for run in data["runs"]
+                if (run["trace"], run["iops"], run["slowness"])
+                == (fact["trace"], fact["iops"], slowness)
+            },
+        )
+        for fact in facts
+        for slowness in (CALM, BURSTS)
+    ]  # fmt: skip
+
+
+Above = Callable[[Line], float | None]
+
+
+def _against(policy: str, reference: str = NOTHING, key: str = "mean_us") -> Above:
+    return lambda line: line.above(policy, reference, key)
+
+
+def _against_rules(policy: str) -> Above:
+    return lambda line: line.above(policy, line.rule)
+
+
+#: What is counted: who against what, and from what share on it is above.
+COUNTED: tuple[tuple[str, Above, float], ...] = (
+    *(
+        (f"`{policy}` against doing nothing", _against(policy), LEVEL)
+        for policy in ("lowest", TWO, H95, UNGUARDED, "linnos", "shortest-queue", HEDGE_CAPPED)
+    ),
+    *(
+        (f"`{policy}` against the best rule", _against_rules(policy), RULES_LEVEL)
+        for policy in ("lowest", TWO, "linnos")
+    ),
+    *(
+        (f"`{policy}` against `{rival}`", _against(policy, rival), LEVEL)
+        for policy in (TWO, H95)
+        for rival in (HEDGE_CAPPED, "hedge", "clone")
+    ),
+    ("md raid1, `on` against `off`, mean", _against(ON, OFF), LEVEL),
+    ("md raid1, `on` against `off`, p99", _against(ON, OFF, "p99_us"), LEVEL),
+)
+
+#: Whose share of the oracle's gain is told.
+SHARED = ("lowest", TWO, H95, "linnos", "shortest-queue", HEDGE_CAPPED, "hedge", "clone")
+
+
+@dataclass(frozen=True)
+class Count:
+    """In how many lines a policy is above, and below, what it is held against.
+
+    Attributes
+    ----------
+    what : str
+    n : int
+        Lines in which both were run.
+    above, below : int
+        By more than `level`, and by more than :data:`LEVEL`.
+    level : float
+    worst : (float, str)
+        By how much it is above where that is most (negative: it is below everywhere), and where.
+    median_bursts, median_calm : float or None
+    """
+
+    what: str
+    n: int
+    above: int
+    below: int
+    level: float
+    worst: tuple[float, str]
+    median_calm: float | None
+    median_bursts: float | None
+
+
+def counts(of: list[Line]) -> Iterator[Count]:
+    """A count for each of :data:`COUNTED` that was run."""
+    for what, above, level in COUNTED:
+        found = [(share, line) for line in of if (share := above(line)) is not None]
+        if not found:
+            continue
+        worst, where = max(found, key=lambda item: item[0])
+        yield Count(
+            what,
+            len(found),
+            sum(share > level for share, _ in found),
+            sum(share < -LEVEL for share, _ in found),
+            level,
+            (worst, where.name),
+            *(
+                median(shares) if shares else None
+                for slowness in (CALM, BURSTS)
+                for shares in ([share for share, line in found if line.slowness == slowness],)
+            ),
+        )
+
+
+def shares(of: list[Line], policy: str) -> list[float]:
+    """A policy's shares of the oracle's gain, of the lines that have one."""
+    return [share for line in of if (share := line.share(policy)) is not None]

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: MIT
+"""The tables of the traces, and what they say in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import median
+from typing import Any
+
+from eval.experiment import Table
+from eval.experiments.traces.replays import OFF, ON, ROWS, UNGUARDED
+from eval.experiments.traces.scores import (
+    H95,
+    HEDGE_CAPPED,
+    NOTHING,
+    SHARED,
+    TWO,
+    Line,
+    counts,
+    lines,
+    shares,
+)
+from linnapp.model.latency_model import TREES_TO_CHOOSE
+
+#: Columns of the first table, in % of doing nothing.
+COLUMNS = ("linnos", "lowest", TWO, H95, HEDGE_CAPPED, "hedge", "clone", "oracle")
+
+
+def table(data: dict[str, Any]) -> dict[str, Table]:
+    """A row a trace, then how many of them are above and below; then everything."""
+    of = lines(data)
+    tables = {
+        "Mean read latency, in % above (+) or below (-) doing nothing": _first(of),
+        "Counts, by the mean": _counts(of),
+        "Share of the oracle's gain": _shares(of),
+        "Read latency (us), mean / p99": _all(of, (*(row.name for row in ROWS), UNGUARDED)),
+        "On md raid1, with models of latencies (us), mean / p99": _all(of, (OFF, ON)),
+        "Reads that the models of each drive learnt from": _learnt(data["traces"]),
+    }
+    if data["left_out"]:
+        tables["Left out"] = Table(
+            ("trace", "why"), tuple((row["trace"], row["why"]) for row in data["left_out"])
+        )
+    return tables
+
+
+def _first(of: Sequence[Line]) -> Table:
+    head = ("trace", "I/Os a second", "slowness", "doing nothing, us", "best rule without a model")
+    return Table(
+        (*head, *COLUMNS, "md off, us", "md on"),
+        tuple(
+            (
+                *_place(line), f"{line.runs[NOTHING]['mean_us']:.0f}",
+                f"{'home' if line.rule == NOTHING else line.rule} {percent(line.above(line.rule))}",
+                *(percent(line.above(policy)) for policy in COLUMNS),
+                f"{line.runs[OFF]['mean_us']:.0f}" if OFF in line.runs else "-",
+                percent(line.above(ON, OFF)),
+            )
+            for line in of
+        ),
+    )  # fmt: skip
+
+
+def _place(line: Line) -> tuple[str, str, str]:
+    return line.trace, f"{line.iops:.0f}", line.slowness
+
+
+def _counts(of: list[Line]) -> Table:
+    return Table(
+        ("what", "of", "above", "below by over 1 %", "at worst", "median calm", "median bursts"),
+        tuple(
+            (
+                count.what, str(count.n), f"{count.above} by over {count.level:.0%}",
+                str(count.below), f"{percent(count.worst[0])} ({count.worst[1]})",
+                percent(count.median_calm), percent(count.median_bursts),
+            )
+            for count in counts(of)
+        ),
+    )  # fmt: skip
+
+
+def _shares(of: list[Line]) -> Table:
+    return Table(
+        ("policy", "of", "median", "lowest"),
+        tuple(
+            (policy, str(len(found)), f"{median(found):.0%}", f"{min(found):.0%}")
+            for policy in SHARED
+            if (found := shares(of, policy))
+        ),
+    )
+
+
+def _all(of: Sequence[Line], policies: Iterable[str]) -> Table:
+    policies = tuple(policies)
+    return Table(
+        ("trace", "I/Os a second", "slowness", *policies),
+        tuple((*_place(line), *(_told(line.runs.get(name)) for name in policies)) for line in of),
+    )
+
+
+def _learnt(facts: Iterable[dict[str, Any]]) -> Table:
+    return Table(
+        ("trace", "I/Os a second", "reads"),
+        tuple((fact["trace"], f"{fact['iops']:.0f}", _learnt_from(fact)) for fact in facts),
+    )
+
+
+def _learnt_from(fact: dict[str, Any]) -> str:
+    def less(trees: int) -> str:
+        if trees >= TREES_TO_CHOOSE:
+            return ""
+        return " (bursts alone)" if trees else " (no trees)"
+
+    return ", ".join(
+        f"{reads}{less(trees)}"
+        for reads, trees in zip(fact["training_reads"], fact["n_trees"], strict=True)
+    )
+
+
+def _told(run: dict[str, Any] | None) -> str:
+    if run is None:
+        return "-"
+    p99 = "-" if run["p99_us"] is None else f"{run['p99_us']:.0f}"
+    return f"{run['mean_us']:.0f} / {p99}"
+
+
+def percent(share: float | None) -> str:
+    """A share with its sign, to a tenth of a percent; a dash where there is none."""
+    if share is None:
+        return "-"
+    # Not -0.0.
+    return f"{round(100 * share, 1) + 0.0:+.1f}"
+
+
+def reading(data: dict[str, Any]) -> str:
+    """The counts in words, and where ours take longer."""
+    of = lines(data)
+    parts = [
+        f"{len(of)} runs of {len({line.trace for line in of})} traces under each policy, one "
+        "stretch of each and without intervals; means."
+    ]
+    for count in counts(of):
+        parts.append(
+            f"{count.what}: above it by more than {count.level:.0%} in {count.above} of "
+            f"{count.n}, below it by more than 1% in {count.below}; at worst "
+            f"{percent(count.worst[0])} % ({count.worst[1]})."
+        )
+    said = [f"`{policy}` {median(found):.0%}" for policy in SHARED if (found := shares(of, policy))]
+    if said:
+        n = len(shares(of, SHARED[0]))
+        parts.append(
+            f"Share of the oracle's gain, median of the {n} runs in which it gains more than 1%: "
+            f"{', '.join(said)}."
+        )
+    for row in data["left_out"]:
+        parts.append(f"{row['trace']} was left out: {row['why']}.")
+    errors = sum(run["data_errors"] + run["io_errors"] for run in data["runs"])
+    parts.append(f"Data and I/O errors: {errors}.")
+    return "\n\n".join(parts)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""Traces that a user brings: files, or folders of them, named in an environment variable."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from eval.errors import StepError
+from linnapp.errors import TraceError
+from linnapp.trace.conversion import detect_format
+from linnapp.trace.recorded import digest
+
+VARIABLE = "LINNOS_TRACES"
+
+GIVEN = tuple(Path(path) for path in os.environ.get(VARIABLE, "").split(":") if path)
+
+
+def files(given: Sequence[Path]) -> dict[str, Path]:
+    """Trace files by the names that tables have for them.
+
+    Parameters
+    ----------
+    given : sequence of Path
+        Files, and folders: of these, every file at any depth that linnapp knows as a trace, by its
+        place in the folder.
+
+    Raises
+    ------
+    StepError
+        If one is not there, a folder has no trace, or two have the same name.
+    """
+    found: dict[str, Path] = {}
+    for path in given:
+        if not path.exists():
+            raise StepError(f"{path}: no such file or folder (named in {VARIABLE})")
+        here = _below(path) if path.is_dir() else {path.name: path}
+        if not here:
+            raise StepError(f"{path}: no trace in it that linnapp can read (named in {VARIABLE})")
+        for name in here.keys() & found.keys():
+            raise StepError(f"{here[name]}: another trace has this name: {found[name]}")
+        found.update(here)
+    return found
+
+
+def digests(given: Sequence[Path]) -> list[list[str]]:
+    """Traces by name and content, as where they lie does not matter."""
+    try:
+        return [[name, digest([path])[:16]] for name, path in files(given).items()]
+    except StepError:
+        # Said when they are needed.
+        return [[path.name, "missing"] for path in given]
+
+
+def _below(folder: Path) -> dict[str, Path]:
+    return {
+        str(path.relative_to(folder)): path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and _is_trace(path)
+    }
+
+
+def _is_trace(path: Path) -> bool:
+    try:
+        detect_format(path)
+    except TraceError:
+        return False
+    return True
