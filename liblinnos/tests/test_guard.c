@@ -116,6 +116,23 @@ TEST(heavy_tails_do_not_decide)
 	assert(n_better > 50 * 2000 * 0.85);
 }
 
+/* A drive that hangs: few find out, at 40 ms each; and when it hangs no more they all do. */
+TEST(hardly_any_stays_where_that_is_dear)
+{
+	unsigned int n_left = 0;
+
+	for (unsigned int seed = 0; seed < 50; seed++) {
+		struct linnos_guard g = {0};
+
+		srand(seed);
+		leave(&g, LINNOS_HOME_BAD, 2000, 40000, 300, heavy);
+		n_left += leave(&g, LINNOS_HOME_BAD, 2000, 40000, 300, heavy);
+		leave(&g, LINNOS_HOME_BAD, 10000, 100, 300, heavy);
+		assert(leave(&g, LINNOS_HOME_BAD, 1000, 100, 300, heavy) < 500);
+	}
+	assert(n_left > 50 * 2000 * 0.995);
+}
+
 TEST(a_change_of_load_is_noticed)
 {
 	for (unsigned int seed = 0; seed < 20; seed++) {

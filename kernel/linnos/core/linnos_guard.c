@@ -24,6 +24,10 @@
  * right the prediction was. So many readers who follow the same news to one drive
  * notice it by the first answers, each for himself.
  *
+ * To stay where home is known to be slower costs by as much: once the difference is
+ * more than its standard error, so few stay that it costs all reads a hundredth of
+ * their mean, as long as those that stay are just remembered.
+ *
  * Latencies have heavy tails. One counts as %TAIL times the mean at most; and a
  * variance is estimated as if %PRIOR more reads had been seen that vary as widely as
  * their mean, so that few reads that happen to be alike decide nothing.
@@ -67,6 +71,10 @@ static const u16 linnos_below[EIGHTHS] = {
 /* As few as 1 in 64 leave, and 1 in 256 stay: that costs more where leaving helps. */
 #define LEAVE_LEAST 16
 #define STAY_LEAST 4
+/* Where that costs too much 1 in 512: of these are remembered just enough. */
+#define STAY_LEAST_DEAR 2
+#define COST_PERCENT 1
+#define KNOWN 16
 
 /**
  * linnos_wish_of() - why a read would leave home
@@ -124,24 +132,47 @@ static bool linnos_was_claimed_in_vain(const struct linnos_guard *guard,
 	return left->n >= ENOUGH && left->sum_us > guard->claimed_us[wish];
 }
 
+/*
+ * How many of 1024 may stay, by what that costs; took[0] is above took[1]. Of all reads
+ * those that wish so may be as good as all.
+ */
+static u32 linnos_may_stay(const struct linnos_guard *guard,
+			   const struct linnos_took took[2])
+{
+	u64 cost_us = div64_u64(took[0].sum_us, took[0].n) -
+		      div64_u64(took[1].sum_us, took[1].n);
+	u64 mean_us = guard->mean_us >> MEAN_SHIFT;
+	u64 stay = div64_u64(mean_us * ALL * COST_PERCENT, 100 * (cost_us + 1));
+
+	return clamp_t(u64, stay, STAY_LEAST_DEAR, ALL);
+}
+
 /* How many of 1024 that wish so leave. */
 static u32 linnos_share(const struct linnos_guard *guard, enum linnos_wish wish)
 {
 	const struct linnos_took *took = guard->took[wish];
 	int eighths = wish == LINNOS_HOME_BAD ? BAD_AFTER : USUAL_AFTER;
-	u32 share;
+	u32 share, stay_most = ALL - STAY_LEAST, stay_least = STAY_LEAST;
 
-	if (took[0].n >= ENOUGH && took[1].n >= ENOUGH)
-		eighths += linnos_better_by(took);
-	else if (linnos_was_claimed_in_vain(guard, wish))
+	if (took[0].n >= ENOUGH && took[1].n >= ENOUGH) {
+		int better_by = linnos_better_by(took);
+
+		eighths += better_by;
+		if (better_by >= KNOWN) {
+			stay_most = linnos_may_stay(guard, took);
+			stay_least = min_t(u32, stay_least, stay_most);
+		}
+	} else if (linnos_was_claimed_in_vain(guard, wish)) {
 		eighths = -BEFORE;
-	else if (guard->wished[wish] < BEGINNING)
+	} else if (guard->wished[wish] < BEGINNING) {
 		eighths = BEFORE;
+	}
 	if (eighths >= 0)
 		share = linnos_below[min_t(int, eighths, EIGHTHS - 1)];
 	else
 		share = ALL - linnos_below[min_t(int, -eighths, EIGHTHS - 1)];
-	return clamp_t(u32, share, LEAVE_LEAST, ALL - STAY_LEAST);
+	share = clamp_t(u32, share, LEAVE_LEAST, ALL - stay_least);
+	return max_t(u32, share, ALL - stay_most);
 }
 
 /* Marsaglia, "Xorshift RNGs" (2003): nobody gains by foreseeing it. */
