@@ -25,7 +25,7 @@ INSTEAD = (
     (r"^make (kernel-)?deb\b.*", ":"),
     # 15 minutes are more than three drives under a load as below need.
     (r"--duration 900\b", "--duration 60"),
-    (r"^linnapp enable /dev/md0$", "linnapp enable /dev/md0 --for 60"),
+    (r"^linnapp enable /dev/md0\b", "linnapp enable /dev/md0 --for 60"),
     (r"--hours 24\b", "--hours 0.05 --block-s 4"),
     # It goes on until ctrl-C. To begin alone takes the translator half a minute beside the load.
     (
