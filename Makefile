@@ -127,7 +127,7 @@ install-lib: liblinnos ## library, header, pkg-config file, man pages; PREFIX=/u
 install-ublk: ublk ## linnos-ublk and its man page; PREFIX=/usr/local
 	@$(MAKE) --no-print-directory -C liblinnos/ublk OUT=$(CURDIR)/$(BUILD)/ublk install
 
-deb: venv liblinnos replayer ublk ## Debian packages of the commands and the library, in build/deb
+deb: venv liblinnos replayer ublk ## Debian packages of the commands, the library and the modules, in build/deb
 	PYTHON=$(PYTHON) packaging/build.sh $(BUILD)/deb
 
 # --- What it is for ------------------------------------------------------------
