@@ -73,8 +73,8 @@ cp /etc/resolv.conf "$root/etc/resolv.conf.here"
 mount --bind "$root/etc/resolv.conf.here" "$root/etc/resolv.conf"
 inside apt-get -q update >/dev/null
 # A kernel for guests: it has the drivers of QEMU's disks and is small. As of today, like the rest.
-for what in upgrade 'install linux-image-cloud-amd64'; do
-	inside env DEBIAN_FRONTEND=noninteractive apt-get -q --no-install-recommends --with-new-pkgs \
+for what in 'upgrade --with-new-pkgs' 'install linux-image-cloud-amd64'; do
+	inside env DEBIAN_FRONTEND=noninteractive apt-get -q --no-install-recommends \
 		$what >"$folder/upgrade.log" 2>&1 || { tail "$folder/upgrade.log" >&2; exit 1; }
 done
 inside apt-get -q clean
