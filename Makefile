@@ -25,7 +25,7 @@ RUNS ?= 5
 
 .DEFAULT_GOAL := help
 .PHONY: help deps venv kernel kernel-debug kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk install-lib install-ublk build deb demo tour test test-busy \
-	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 test-stock fuzz bench eval report docs lint clean
+	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine test-machine-patched machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 test-stock fuzz bench eval report docs lint clean
 
 help: ## this list
 	@echo "LinnOS. On a fresh Debian 12: make demo, make test."
@@ -127,7 +127,7 @@ install-lib: liblinnos ## library, header, pkg-config file, man pages; PREFIX=/u
 install-ublk: ublk ## linnos-ublk and its man page; PREFIX=/usr/local
 	@$(MAKE) --no-print-directory -C liblinnos/ublk OUT=$(CURDIR)/$(BUILD)/ublk install
 
-deb: venv liblinnos replayer ublk ## Debian packages of the commands and the library, in build/deb
+deb: venv liblinnos replayer ublk ## Debian packages of the commands, the library and the modules, in build/deb
 	PYTHON=$(PYTHON) packaging/build.sh $(BUILD)/deb
 
 # --- What it is for ------------------------------------------------------------
@@ -194,8 +194,11 @@ machine-kernel: $(BUILD)/.deps $(BUILD)/.deps-kernel-deb
 	BUILD=$(MACHINE) kernel/build.sh deb --config tests/machine/kernel.config
 endif
 
-test-machine: deb machine-kernel $(MACHINE)/debian.img ## docs/real-machine.md, followed on a machine with Debian 12 under QEMU (root; long)
-	LINNOS_MACHINE_KERNEL=$(MACHINE_KERNEL) $(PYTEST) -s -m machine
+test-machine: deb $(MACHINE)/debian.img ## docs/real-machine.md: modules for Debian's own kernel, on a Debian 12 under QEMU (root; long)
+	$(PYTEST)/machine/test_own_kernel.py -s -m machine
+
+test-machine-patched: deb machine-kernel $(MACHINE)/debian.img ## the rest of it: the patched kernel (root; long)
+	LINNOS_MACHINE_KERNEL=$(MACHINE_KERNEL) $(PYTEST)/machine/test_patched_kernel.py -s -m machine
 
 $(MACHINE)/debian.img: tests/machine/make_image.sh | $(BUILD)/.deps-qemu $(BUILD)/.deps-machine
 	tests/machine/make_image.sh $(@D)

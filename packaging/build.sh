@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Builds the Debian packages linnos-tools, liblinnos0 and liblinnos-dev: `packaging/build.sh OUT`
-# leaves them in OUT. Needs dpkg-dev, and a Python with pip and the network or a wheel cache for
+# Builds the Debian packages linnos-tools, linnos-dkms, liblinnos0 and liblinnos-dev:
+# `packaging/build.sh OUT` leaves them in OUT. Needs dpkg-dev, and a Python with pip and the network or a wheel cache for
 # the wheel's build; installs nothing and asks for no root.
 set -euo pipefail
 umask 022	# files written here are for all who use the package, whoever builds it
@@ -33,7 +33,8 @@ installed_kib() {
 
 # finish PACKAGE SECTION DEPENDS RECOMMENDS SUGGESTS SUMMARY DESCRIPTION: from what is staged.
 finish() {
-	local root=$work/$1 doc=$work/$1/usr/share/doc/$1 depends=$3
+	local root=$work/$1 doc=$work/$1/usr/share/doc/$1 depends=$3 architecture=$architecture
+	[ "$1" != linnos-dkms ] || architecture=all
 	install -d -m 755 "$root/DEBIAN" "$doc"
 	install -m 644 packaging/copyright "$doc/copyright"
 	printf '%s (%s) unstable; urgency=medium\n\n  * See the repository.\n\n -- %s  %s\n' linnos \
@@ -41,7 +42,7 @@ finish() {
 		gzip -9n >"$doc/changelog.gz"
 	chmod 644 "$doc/changelog.gz"
 	find "$root/usr/share/man" -type f -exec gzip -9n {} + 2>/dev/null || :
-	shared_libraries "$1" depends
+	[ $architecture = all ] || shared_libraries "$1" depends
 	{
 		printf 'Package: %s\nSource: linnos\nVersion: %s\nArchitecture: %s\n' "$1" "$version" \
 			"$architecture"
@@ -149,6 +150,32 @@ blktrace, python3-venv, python3-prometheus-client (>= 0.16), python3-jinja2" \
  which are on PyPI."
 }
 
-rm -f "$out"/{linnos-tools,liblinnos0,liblinnos-dev}_*.deb
+dkms() {
+	local root=$work/linnos-dkms script
+	install -d "$root/usr/src" "$root/usr/share/doc/linnos-dkms" "$root/DEBIAN"
+	kernel/module/build.sh --dkms "$root/usr/src/linnos-$version"
+	# Its own scripts build when there is something to build, and fail no other package.
+	sed -i '/^AUTOINSTALL=/d' "$root/usr/src/linnos-$version/dkms.conf"
+	install -m 644 kernel/module/README.md "$root/usr/share/doc/linnos-dkms/"
+	for script in postinst prerm; do
+		sed "s/@VERSION@/$version/" packaging/linnos-dkms.$script >"$root/DEBIAN/$script"
+	done
+	chmod 755 "$root"/DEBIAN/*
+	grep -v '^#' packaging/linnos-dkms.triggers >"$root/DEBIAN/triggers"
+	finish linnos-dkms kernel \
+		"dkms (>= 3), dwarves, xz-utils, linux-source-6.1 | linux-source-6.12" \
+		"linux-headers-amd64 | linux-headers-generic | linux-headers" "linnos-tools, mokutil" \
+		"md raid1 and raid10 that read from the best mirror, for Debian's kernels" \
+		" The module linnos observes drives and predicts, by a model of each, which of
+ them would answer a read first. raid1 and raid10 ask it. DKMS builds them for
+ Debian's own Linux 6.1 and 6.12, from the package with the source of exactly
+ that kernel; they are loaded instead of the kernel's own, which stay.
+ .
+ Nothing asks and nothing is observed before it is switched on; linnapp enable,
+ of the package linnos-tools, does."
+}
+
+rm -f "$out"/{linnos-tools,linnos-dkms,liblinnos0,liblinnos-dev}_*.deb
 library
+dkms
 tools

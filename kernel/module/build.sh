@@ -4,6 +4,7 @@
 # Build the modules for a kernel that is not patched, out of tree.
 #
 #	kernel/module/build.sh [--kernel RELEASE] [--raid] [--stock DIR] [--out DIR]
+#	kernel/module/build.sh [--kernel RELEASE] --check
 #	kernel/module/build.sh --dkms DIR
 #
 # --kernel RELEASE	as `uname -r` has it; its headers must be installed. By default
@@ -12,6 +13,7 @@
 #			source of exactly this kernel
 # --stock DIR		where the kernel's own modules are, by default /lib/modules/RELEASE
 # --out DIR		by default build/module/RELEASE
+# --check		build nothing: say what would keep raid1.ko and raid10.ko from it
 # --dkms DIR		build nothing: leave there what DKMS needs to do it
 #
 # Leaves DIR/linnos.ko, and DIR/raid/raid1.ko and raid10.ko if all is well with both.
@@ -24,10 +26,11 @@ release=$(uname -r)
 out_dir=
 stock_dir=
 with_raid=no
+only_check=no
 dkms_dir=
 
 die() { echo "kernel/module/build.sh: $*" >&2; exit 1; }
-usage() { sed -n 's/^#\t\{0,1\}//; 4,18p' "$0" >&2; exit 2; }
+usage() { sed -n 's/^#\t\{0,1\}//; 4,20p' "$0" >&2; exit 2; }
 
 while [ $# -gt 0 ]; do
 	case $1 in
@@ -42,6 +45,8 @@ while [ $# -gt 0 ]; do
 	--dkms)	[ $# -ge 2 ] || usage
 		dkms_dir=$2; shift ;;
 	--raid)	with_raid=yes ;;
+	--check)
+		only_check=yes ;;
 	*)	usage ;;
 	esac
 	shift
@@ -69,12 +74,11 @@ fi
 : "${stock_dir:=/lib/modules/$release}"
 headers=/usr/src/linux-headers-$release
 [ -e "$headers/Makefile" ] || headers=/lib/modules/$release/build
-[ -e "$headers/Makefile" ] ||
-	die "no headers of $release; as root: apt-get install linux-headers-$release"
-mkdir -p "$out_dir"
-out_dir=$(cd "$out_dir" && pwd)
-[[ $out_dir != *[[:space:]]* ]] ||
-	die "$out_dir: the kernel's Makefile takes no blanks in a path; name another place with --out"
+
+check_headers() {
+	[ -e "$headers/Makefile" ] ||
+		die "no headers of $release; as root: apt-get install linux-headers-$release"
+}
 
 # Keep the time of a file that has not changed, and so what was made from it.
 copy_in() {
@@ -213,6 +217,17 @@ build_raid() {
 	rm "$out_dir/raid/md-mod.ko"
 }
 
+if [ $only_check = yes ]; then
+	series=$(series_of)
+	check_headers
+	check_versions "$series"
+	exit
+fi
+check_headers
+mkdir -p "$out_dir"
+out_dir=$(cd "$out_dir" && pwd)
+[[ $out_dir != *[[:space:]]* ]] ||
+	die "$out_dir: the kernel's Makefile takes no blanks in a path; name another place with --out"
 exec 9>"$out_dir/.lock"
 flock 9
 copy_sources

@@ -138,8 +138,8 @@ def cannot_ask(name: str) -> str:
     """What to do about an array whose md has no such attribute."""
     return (
         f"{name}: this md does not ask LinnOS (/sys/block/{name}/md/linnos is missing, or n/a); "
-        "boot the patched kernel, or install raid1.ko and raid10.ko of kernel/module and assemble "
-        "the array again"
+        "boot the patched kernel; or install linnos-dkms, stop the array, modprobe -r raid1 "
+        "raid10, and assemble it again"
     )
 
 

@@ -17,9 +17,10 @@ missing = [tool for tool in needed if shutil.which(tool) is None]
 pytestmark = pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
 
 ROOT = Path(__file__).parents[2]
+KERNEL = ROOT / "kernel"
 #: a builder's own, in 2023
 BUILT_S = 1_700_000_000
-NAMES = ("liblinnos-dev", "liblinnos0", "linnos-tools")
+NAMES = ("liblinnos-dev", "liblinnos0", "linnos-dkms", "linnos-tools")
 
 
 def said(*command: str | Path, umask: int = -1, **environment: str) -> str:
@@ -78,6 +79,29 @@ def test_they_hold_what_their_names_say(packages: dict[str, Path]) -> None:
         assert f"./usr/share/doc/{name}/copyright" in files
         others = set().union(*(holds[other] for other in NAMES if other != name))
         assert not {path for path in files & others if not path.endswith("/")}
+
+
+def test_the_modules_source_is_for_dkms_and_has_none_of_the_kernel_s(
+    packages: dict[str, Path], unpacked: Path
+) -> None:
+    package = packages["linnos-dkms"]
+    assert said("dpkg-deb", "-f", package, "Architecture").strip() == "all"
+    version = said("dpkg-deb", "-f", package, "Version").strip()
+    source = unpacked / "usr" / "src" / f"linnos-{version}"
+    conf = (source / "dkms.conf").read_text()
+    assert f'PACKAGE_VERSION="{version}"' in conf
+    # DKMS would fail the kernel's package if it built them by itself, and could not.
+    assert not re.search(r"^AUTOINSTALL", conf, re.M)
+    assert os.access(source / "module" / "build.sh", os.X_OK)
+    ours = {path.name for folder in ("linnos", "module") for path in (KERNEL / folder).rglob("*")}
+    found = {path.name for path in source.rglob("*.[ch]")}
+    assert "linnos_tap.c" in found and "md-linnos.h" in found
+    assert found - ours <= {path.name for path in (KERNEL / "patches" / "6.1").rglob("*.h")}
+    scripts = unpacked.parent / "linnos-dkms-scripts"
+    said("dpkg-deb", "-e", package, scripts)
+    for script in ("postinst", "prerm"):
+        said("sh", "-n", scripts / script)
+        assert f"VERSION={version}\n" in (scripts / script).read_text()
 
 
 def test_all_can_read_them_and_nothing_is_of_now(packages: dict[str, Path]) -> None:

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: MIT
+"""docs/real-machine.md's first section, followed on Debian's own kernel; `make test-machine`.
+
+An array of three NVMe drives is there, as its owner left it, and runs on the kernel's own raid1.
+The commands are run one by one, as they stand there; what is run in another way is in
+`walk.INSTEAD`. No reboot is needed; one in between must change nothing. In the end nothing may be
+left of it all.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from debian_machine import Machine
+from walk import DISKS, DOCUMENT, FOLDER, OWN_KERNEL, ROOT, Walk
+from walked_document import commands
+
+pytestmark = pytest.mark.machine
+
+#: Besides the array's own load, each mirror has one of its own: a backup that reads it now and
+#: then, and small reads meanwhile. Writes come to all mirrors at once; these do not.
+OF_A_MIRROR = """
+[global]
+ioengine=libaio
+direct=1
+size=900m
+time_based=1
+runtime=3600
+[reads]
+filename=/dev/{disk}
+rw=randread
+bs=4k
+iodepth=4
+rate_iops=60,,
+rate_process=poisson
+[backup]
+filename=/dev/{disk}
+rw=read
+bs=512k
+iodepth=24
+thinktime={pause_us}
+thinktime_blocks=24
+"""
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    image = FOLDER / "debian.img"
+    assert image.exists(), f"{image}: no disk; `make test-machine` makes it"
+    machine = Machine(image, FOLDER / "key", tmp_path)
+    try:
+        yield machine
+    finally:
+        machine.stop()
+
+
+def usual_work(walk: Walk) -> None:
+    walk.usual_work(True)
+    for k, disk in enumerate(DISKS):
+        job = OF_A_MIRROR.format(disk=disk, pause_us=700_000 + 210_000 * k)
+        walk.machine.run(
+            f"cat >usual-{disk}.fio <<'EOF'\n{job}EOF\n"
+            f"systemd-run -q --collect --unit=usual-{disk} fio $PWD/usual-{disk}.fio"
+        )
+
+
+def assembled_anew(walk: Walk) -> str:
+    """Whose raid1 the array then runs on; empty if the kernel's own."""
+    walk.machine.run(
+        "mdadm -q --stop /dev/md0; modprobe -r raid1 raid10; mdadm -q --assemble /dev/md0"
+    )
+    return walk.machine.run("cat /sys/module/raid1/version 2>/dev/null || :").strip()
+
+
+def expect_on(walk: Walk) -> None:
+    """The array asks, each mirror observes with a model, and a reader gets what was written."""
+    machine = walk.machine
+    assert machine.run("cat /sys/block/md0/md/linnos").strip() == "on"
+    for disk in DISKS:
+        assert machine.run(f"cat /sys/kernel/linnos/{disk}/mode").strip() == "observe"
+        assert machine.run(f"cat /sys/kernel/linnos/{disk}/model_id").strip() != "none"
+    stats = "grep -H . /sys/kernel/linnos/*/stats/inferences"
+    before = [int(count) for count in re.findall(r":(\d+)$", machine.run(stats), re.M)]
+    walk.application("/dev/md0", "--fill", "--plain", "--seconds", "10")
+    after = [int(count) for count in re.findall(r":(\d+)$", machine.run(stats), re.M)]
+    walk.say(f"    asked: {[b - a for a, b in zip(before, after, strict=True)]}")
+    assert len(after) == len(DISKS) and all(b > a for a, b in zip(before, after, strict=True))
+
+
+def test_no_reboot_and_nothing_left(machine: Machine) -> None:
+    walk = Walk(machine)
+    machine.run(
+        "mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --level=1 --raid-devices=3 "
+        "/dev/nvme?n1 && mdadm --detail --scan >>/etc/mdadm/mdadm.conf"
+    )
+    machine.copy(ROOT / "tests" / "qemu" / "hinted_load.py", "hinted_load.py")
+    walk.bring(ROOT / "build" / "deb")
+    before = walk.kept()
+    steps = [command.text for command in commands(DOCUMENT) if command.section == OWN_KERNEL]
+    # "Once, before `enable`", as it says.
+    steps.sort(
+        key=lambda text: 0 if text.startswith(("make", "apt install")) else 1 + ("venv" not in text)
+    )
+    seen = [did for text in steps for did in one_step(walk, text)]
+    assert seen == ["modules", "on", "trial", "reboot", "off", "purge"]
+    walk.expect_nothing_left(before)
+    assert assembled_anew(walk) == ""
+
+
+def one_step(walk: Walk, text: str) -> list[str]:
+    """Follow one command, and look whether it did what the document says of it."""
+    machine = walk.machine
+    if text.startswith("linnapp enable"):
+        usual_work(walk)
+    printed = walk.type(text)
+    if text.startswith("apt install"):
+        assert "arrays run on the kernel's own raid1" in printed
+        for name in ("linnos", "raid1", "raid10"):
+            assert "/updates/dkms/" in machine.run(f"modinfo -n {name}")
+        assert assembled_anew(walk) == "linnos"
+        assert machine.run("cat /sys/block/md0/md/linnos").strip() == "off"
+        return ["modules"]
+    if text.startswith("linnapp enable"):
+        printed = walk.type("linnapp status")
+        assert all(disk in printed for disk in DISKS)
+        return ["on"]
+    if text.startswith("linnapp trial"):
+        assert "md0 is as before: linnos on" in printed
+        walk.usual_work(False)
+        expect_on(walk)
+        walk.reboot()
+        expect_on(walk)
+        return ["trial", "reboot"]
+    if text.startswith("linnapp disable"):
+        assert machine.run("cat /sys/block/md0/md/linnos").strip() == "off"
+        assert "nvme" not in machine.run("ls /sys/kernel/linnos; ls -A /etc/linnapp", check=False)
+        assert "disabled" in machine.run("systemctl is-enabled linnapp-restore", check=False)
+        return ["off"]
+    if text.startswith("apt purge"):
+        assert "arrays run on raid1 linnos of this package" in printed
+        assert not machine.run("find /lib/modules -path '*dkms*.ko*'")
+        return ["purge"]
+    return []

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: MIT
+"""docs/real-machine.md from the patched kernel on, followed; `make test-machine-patched`.
+
+A machine as Debian's installer leaves it, under QEMU with three NVMe drives and two CPUs, gets the
+packages that `make deb` and `make kernel-deb` made. Then the commands of the document are run, one
+by one, as they stand there, and those of docs/raid1.md. What is run in another way is in
+`walk.INSTEAD` and below it. In between it is looked whether the machine is in the
+state that the document promises; in the end nothing may be left of it all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from debian_machine import Machine
+from walk import DISKS, DOCUMENT, FOLDER, OWN_KERNEL, ROOT, Walk
+from walked_document import Command, commands
+
+pytestmark = pytest.mark.machine
+
+#: To go on where the last run ended: the machine's disk and what is known of it are left here.
+STAGES = os.environ.get("LINNOS_MACHINE_STAGES")
+#: Where the packages of the kernel are.
+KERNEL = Path(os.environ.get("LINNOS_MACHINE_KERNEL", FOLDER / "kernel-deb"))
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    image = FOLDER / "debian.img"
+    if STAGES and Path(STAGES, "disk.img").exists():
+        image = Path(STAGES, "disk.img")
+    assert image.exists(), f"{image}: no disk; `make test-machine-patched` makes it"
+    machine = Machine(image, FOLDER / "key", tmp_path)
+    try:
+        yield machine
+    finally:
+        machine.stop()
+
+
+def test_the_document_is_true(machine: Machine) -> None:
+    walk = Walk(machine)
+    before, seen, done = last_stage()
+    if not done:
+        assert "linnos" not in machine.run("uname -r")
+        machine.copy(ROOT / "tests" / "qemu" / "hinted_load.py", "hinted_load.py")
+        # The image only: the folder of a kernel's build is beside it.
+        walk.bring(ROOT / "build" / "deb")
+        walk.bring(KERNEL)
+        before = walk.kept()
+
+    for step, command in enumerate(commands(DOCUMENT)):
+        if step < done or command.section == OWN_KERNEL:
+            continue
+        seen |= one_step(walk, command)
+        # Models and modes are gone when it boots again.
+        if STAGES and "observe" not in seen:
+            leave_stage(machine, before, seen, step + 1)
+    assert seen == {"kernel", "tools", "trace", "train", "observe", "enforce", "off", "purge"}
+
+    assert "linnos" not in machine.run("uname -r")
+    assert walk.modes() == {}
+    walk.expect_nothing_left(before)
+
+
+def last_stage() -> tuple[dict[str, set[str]], set[str], int]:
+    """What was there before, what has been seen since, and how many commands that took."""
+    stage = Path(STAGES or FOLDER, "stage.json")
+    if not STAGES or not stage.exists():
+        return {}, set(), 0
+    known = json.loads(stage.read_text())
+    before = {what: set(names) for what, names in known["before"].items()}
+    return before, set(known["seen"]), known["done"]
+
+
+def leave_stage(machine: Machine, before: dict[str, set[str]], seen: set[str], done: int) -> None:
+    """What `last_stage` reads, with the disk as it is now."""
+    assert STAGES
+    Path(STAGES).mkdir(parents=True, exist_ok=True)
+    machine.save(Path(STAGES, "disk.img"))
+    known = {
+        "before": {what: sorted(names) for what, names in before.items()},
+        "seen": sorted(seen),
+        "done": done,
+    }
+    Path(STAGES, "stage.json").write_text(json.dumps(known))
+
+
+def one_step(walk: Walk, command: Command) -> set[str]:
+    """Follow one command, and look whether it did what the document says of it."""
+    machine, text = walk.machine, command.text
+    if text.startswith("linnapp trace") or "--mode observe" in text:
+        walk.usual_work(True)
+    if "echo off" in text:
+        raid1(walk)
+    printed = walk.type(text)
+    if text.startswith("linnapp status"):
+        assert all(disk in printed for disk in DISKS)
+    if "linux-image" in text and text.startswith("apt install"):
+        assert machine.run("uname -r").strip().endswith("-linnos")
+        modes = walk.modes()
+        assert set(DISKS) < set(modes) and set(modes.values()) == {"off"}
+        return {"kernel"}
+    if "build/deb" in text and text.startswith("apt install"):
+        assert set(walk.modes().values()) == {"off"}
+        for unit in ("linnapp-exporter.service", "linnapp-recalibrate.timer"):
+            assert "disabled" in machine.run(f"systemctl is-enabled {unit}", check=False)
+            assert "inactive" in machine.run(f"systemctl is-active {unit}", check=False)
+        return {"tools"}
+    if text.startswith("linnapp trace"):
+        walk.usual_work(False)
+        assert set(machine.run("ls clone/traces/az").split()) >= {f"{d}.blk" for d in DISKS}
+        return {"trace"}
+    if text.startswith("linnapp train"):
+        assert set(machine.run("ls clone/models/az").split()) >= {f"{d}.linnos" for d in DISKS}
+        return {"train"}
+    if "--mode observe" in text:
+        observed(walk)
+        return {"observe"}
+    if "--mode enforce" in text:
+        enforced(walk)
+        walk.usual_work(False)
+        return {"enforce"}
+    if "echo off" in text:
+        assert set(walk.modes().values()) == {"off"}
+        return {"off"}
+    return {"purge"} if "purge" in text else set()
+
+
+def observed(walk: Walk) -> None:
+    """The kernel predicts and counts, and revokes nothing."""
+    before = walk.stats()
+    for disk in DISKS:
+        assert walk.modes()[disk] == "observe"
+        counts = walk.application(f"/dev/{disk}", "--fill", "--seconds", "10")
+        assert counts["revoked"] == 0
+        did = {name: n - before[disk][name] for name, n in walk.stats()[disk].items()}
+        walk.say(f"    {disk}: {did}")
+        assert did["inferences"] > 0 and did["revoked"] == 0
+        assert did["latency_critical"] >= counts["admitted"]
+
+
+def enforced(walk: Walk) -> None:
+    """What is predicted to be slow is refused, and what is read is right."""
+    revoked = 0
+    for disk in DISKS:
+        assert walk.modes()[disk] == "enforce"
+        before = walk.stats()[disk]["revoked"]
+        counts = walk.application(f"/dev/{disk}", "--seconds", "20")
+        assert walk.stats()[disk]["revoked"] - before >= counts["revoked"]
+        revoked += counts["revoked"]
+    assert revoked > 0
+
+
+def raid1(walk: Walk) -> None:
+    """docs/raid1.md, on an array of the three drives."""
+    machine = walk.machine
+    machine.run(
+        "mdadm --create /dev/md0 --run --metadata=1.2 --assume-clean --level=1 --raid-devices=3 "
+        "/dev/nvme?n1"
+    )
+    assert machine.run("cat /sys/block/md0/md/linnos").strip() == "off"
+    for command in commands(ROOT / "docs" / "raid1.md"):
+        # The other way there, which test_own_kernel.py goes.
+        if command.text.startswith(("linnapp enable", "linnapp trial", "linnapp disable")):
+            continue
+        tracing = command.text.startswith("linnapp trace")
+        if tracing:
+            walk.usual_work(True)
+        walk.type(command.text)
+        if tracing:
+            walk.usual_work(False)
+    assert machine.run("cat /sys/block/md0/md/linnos").strip() == "on"
+    before = walk.stats()
+    counts = walk.application("/dev/md0", "--fill", "--plain", "--seconds", "10")
+    after = walk.stats()
+    read = {disk: after[disk]["reads"] - before[disk]["reads"] for disk in DISKS}
+    asked = {disk: after[disk]["inferences"] - before[disk]["inferences"] for disk in DISKS}
+    walk.say(f"    reads of md0 by drive {read}, asked {asked}")
+    assert counts["revoked"] == 0 and sum(read.values()) >= counts["admitted"]
+    assert all(asked.values())
+    machine.run("mdadm --stop /dev/md0 && mdadm --zero-superblock /dev/nvme?n1")

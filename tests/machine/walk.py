@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: MIT
+"""Somebody at a machine who follows a document, and what can be known of the machine meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from pathlib import Path
+
+from debian_machine import Machine
+
+ROOT = Path(__file__).parents[2]
+FOLDER = Path(os.environ.get("LINNOS_MACHINE", ROOT / "build" / "machine"))
+DOCUMENT = ROOT / "docs" / "real-machine.md"
+#: Its first section, which needs no patch.
+OWN_KERNEL = "Debian's own kernel: md reads from the better mirror"
+DISKS = ("nvme0n1", "nvme1n1", "nvme2n1")
+
+#: What is typed in another way, and why.
+INSTEAD = (
+    # Done before, in the clone, as `make test-machine` has it: not on the machine itself.
+    (r"^make (kernel-)?deb\b.*", ":"),
+    # 15 minutes are more than three drives under a load as below need.
+    (r"--duration 900\b", "--duration 60"),
+    (r"^linnapp enable /dev/md0\b", "linnapp enable /dev/md0 --for 60"),
+    (r"--hours 24\b", "--hours 0.05 --block-s 4"),
+    # It goes on until ctrl-C. To begin alone takes the translator half a minute beside the load.
+    (
+        r"^linnapp status --watch$",
+        "timeout --signal=INT --preserve-status 120 linnapp status --watch",
+    ),
+)
+
+#: The same, where QEMU translates: of TensorFlow pip had unpacked 0.4 GB there after 12 minutes. So
+#: models are those of latencies, trained without it.
+INSTEAD_TRANSLATED = (
+    (r"^\S+/pip install tensorflow\b.*", ":"),
+    (r"^linnapp train\b", "linnapp train --kind latency"),
+)
+
+#: The user's own: what the drives are busy with. Large writes come all at once, now and then, and
+#: reads wait behind them.
+USUAL_WORK = """
+[global]
+ioengine=libaio
+direct=1
+offset=64m
+size=900m
+time_based=1
+runtime=3600
+randrepeat=1
+group_reporting=1
+[reads]
+filename={device}
+rw=randread
+bs=4k
+iodepth=8
+rate_iops=200,,
+rate_process=poisson
+[writes]
+filename={device}
+rw=randwrite
+bs=512k
+iodepth=32
+thinktime={pause_us}
+thinktime_blocks=32
+"""
+
+#: What a comparison of before and after leaves out: logs, what apt and dpkg keep for themselves,
+#: what is of this boot, the user's own files.
+OTHERS = re.compile(
+    r"^/(proc|sys|dev|run|tmp|var/tmp|var/log|var/cache|root)(/|$)|^/var/lib/(apt|dpkg|systemd)/"
+    r"|^/etc/(ld\.so\.cache|.*-)$"
+)
+
+
+def followed(command: str, translated: bool) -> str:
+    """What is typed for a command of the document."""
+    for pattern, instead in INSTEAD + (INSTEAD_TRANSLATED if translated else ()):
+        command = re.sub(pattern, instead, command)
+    return command
+
+
+class Walk:
+    """The machine, and what is known of it."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.began = time.monotonic()
+        self.boot = machine.wait_until_up()
+        self.say(f"Debian's kernel is up: {machine.run('uname -r').strip()}")
+
+    def say(self, what: str) -> None:
+        """What happens, as it happens: all of it takes the better part of an hour."""
+        print(f"[{time.monotonic() - self.began:6.0f} s] {what}", file=sys.stderr, flush=True)
+
+    def type(self, command: str) -> str:
+        """Run a command line of a document in the clone."""
+        typed = followed(command, self.machine.translated)
+        self.say(f"# {command}")
+        if typed != command:
+            self.say(f"instead: {typed}")
+        if typed.endswith("reboot"):
+            self.machine.run(f"cd clone && {typed[: -len('reboot')]} :")
+            self.reboot()
+            printed = self.machine.run("uname -r")
+        else:
+            printed = self.machine.run(f"cd clone\n{typed}", timeout_s=3600)
+        lines = printed.strip().splitlines()
+        for line in lines[-12:]:
+            self.say(f"    {line[:160]}")
+        return printed
+
+    def reboot(self) -> None:
+        """Begin anew, and wait for it."""
+        self.machine.run("systemctl reboot", check=False)
+        self.boot = self.machine.wait_until_up(after_boot=self.boot)
+
+    def bring(self, folder: Path) -> None:
+        """The packages in a folder of build/, to the clone."""
+        self.machine.run(f"mkdir -p clone/build/{folder.name}")
+        for package in sorted(folder.glob("*.deb")):
+            self.machine.copy(package, f"clone/build/{folder.name}/")
+
+    def modes(self) -> dict[str, str]:
+        """Mode of each disk that has LinnOS."""
+        printed = self.machine.run("cd /sys/block; grep -H . */linnos/mode || :")
+        return dict(re.findall(r"^(\w+)/linnos/mode:(\w+)$", printed, re.M))
+
+    def stats(self) -> dict[str, dict[str, int]]:
+        """Counters of each drive."""
+        printed = self.machine.run("cd /sys/block; grep -H . nvme*/linnos/stats/*")
+        found: dict[str, dict[str, int]] = {disk: {} for disk in DISKS}
+        for disk, name, count in re.findall(r"^(\w+)/linnos/stats/(\w+):(\d+)$", printed, re.M):
+            found[disk][name] = int(count)
+        return found
+
+    def application(self, device: str, *options: str) -> dict[str, int]:
+        """What an application counts that reads a drive, and knows what is on it."""
+        printed = self.machine.run(f"python3 hinted_load.py {device} {' '.join(options)}")
+        counts: dict[str, int] = json.loads(printed.splitlines()[-1])
+        self.say(f"    {device}: {counts}")
+        assert not any(counts[name] for name in ("wrong_data", "touched", "gone", "errors"))
+        assert counts["admitted"] > 0
+        return counts
+
+    def usual_work(self, begins: bool) -> None:
+        """Have the drives do what they usually do, or no longer."""
+        if not begins:
+            self.machine.run("systemctl stop 'usual-*'")
+            return
+        disks = ("md0",) if "md0" in self.machine.run("ls /sys/block") else DISKS
+        for k, disk in enumerate(disks):
+            job = USUAL_WORK.format(device=f"/dev/{disk}", pause_us=400_000 + 130_000 * k)
+            self.machine.run(
+                f"cat >usual-{k}.fio <<'EOF'\n{job}EOF\n"
+                f"systemd-run -q --collect --unit=usual-{k} fio $PWD/usual-{k}.fio"
+            )
+
+    def kept(self) -> dict[str, set[str]]:
+        """Users, files, packages and units, packages even if only their settings are there."""
+        commands = {
+            "users": "getent passwd; getent group",
+            "files": "find / -xdev -print",
+            "packages": "dpkg-query -W -f '${Package} ${Status}\\n'",
+            "units": "systemctl list-unit-files --no-legend --no-pager --full | grep -v transient",
+        }
+        kept = {what: set(self.machine.run(how).splitlines()) for what, how in commands.items()}
+        return {what: {line for line in of if not OTHERS.search(line)} for what, of in kept.items()}
+
+    def expect_nothing_left(self, before: dict[str, set[str]]) -> None:
+        """Look whether it is as before, but for Debian's own packages that apt keeps."""
+        after = self.kept()
+        more = {what: after[what] - before[what] for what in before}
+        # What Debian's own packages bring that apt keeps, because others suggest them.
+        suggested = {line for line in more["packages"] if line.endswith(" ok installed")}
+        self.say(f"kept by apt: {' '.join(sorted(line.split()[0] for line in suggested))}")
+        assert not [line for line in suggested if "linn" in line]
+        more["packages"] -= suggested
+        more["files"] -= set(self.machine.run("cat /var/lib/dpkg/info/*.list").splitlines())
+        # A folder of theirs may have got files from Python.
+        more["files"] = {
+            name for name in more["files"] if "__pycache__" not in name or "linn" in name
+        }
+        # DKMS keeps its key when it is purged.
+        more["files"] -= {"/var/lib/dkms", "/var/lib/dkms/mok.key", "/var/lib/dkms/mok.pub"}
+        less = {what: before[what] - after[what] for what in before}
+        self.say(f"left behind: {more}, gone: {less}")
+        assert not any(more.values()) and not any(less.values())

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: MIT
+"""What linnos-dkms does when apt installs it, or a kernel: a sentence each, and no error."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(shutil.which("dpkg") is None, reason="no dpkg here")
+
+PACKAGING = Path(__file__).parents[2] / "packaging"
+KERNEL = "6.1.0-56-amd64"
+
+#: What the scripts call, and is not to be of this machine. Each call is written to $T/calls.
+STUBS = {
+    "uname": f"echo {KERNEL}",
+    "df": 'echo Avail; cat "$T/room_kib" 2>/dev/null || echo 999999999',
+    "modprobe": '[ ! -e "$T/in_use" ]',
+    "lsinitramfs": 'cat "$T/in_initramfs"',
+    "update-initramfs": ":",
+    "mokutil": 'cat "$T/key"',
+    # It knows what is installed for one kernel, and builds unless $T/why says why not.
+    "dkms": """
+case $1 in
+status) [ ! -e "$T/installed" ] || echo "linnos/1.0, $6, x86_64: installed" ;;
+install)
+	if [ -e "$T/why" ]; then
+		mkdir -p "$TREE/build"
+		cat "$T/why" >"$TREE/build/make.log"
+		exit 10
+	fi ;;
+remove) rm -f "$T/installed" ;;
+esac""",
+}
+
+
+class Root:
+    """A machine's files below a folder, with one kernel, its headers and its initramfs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.tree = folder / "var/lib/dkms/linnos/1.0"
+        self.write("var/lib/dkms/linnos/1.0/source/module/build.sh", "#!/bin/sh\n").chmod(0o755)
+        self.write(f"boot/initrd.img-{KERNEL}", "")
+        self.write("in_initramfs", f"usr/lib/modules/{KERNEL}/kernel/drivers/md/raid1.ko\n")
+        (folder / "lib/modules" / KERNEL / "kernel").mkdir(parents=True)
+        self.write(f"lib/modules/{KERNEL}/build/.config", "CONFIG_MD=y\n")
+        for name, does in STUBS.items():
+            stub = f'#!/bin/sh\necho "{name} $*" >>"$T/calls"\n{does}\n'
+            self.write(f"stubs/{name}", stub).chmod(0o755)
+
+    def write(self, name: str, text: str) -> Path:
+        """A file with this text."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def run(self, script: str, *arguments: str) -> str:
+        """What one of the package's scripts prints, with these files in place of the machine's."""
+        text = (PACKAGING / f"linnos-dkms.{script}").read_text().replace("@VERSION@", "1.0")
+        for path in ("/var/lib/dkms", "/lib/modules", "/boot/", "/sys/", "/usr/src"):
+            text = text.replace(path, f"{self.folder}{path}")
+        self.write("calls", "")
+        ran = subprocess.run(
+            ["sh", "-c", text, script, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={
+                "PATH": f"{self.folder}/stubs:{os.environ['PATH']}",
+                "T": str(self.folder),
+                "TREE": str(self.tree),
+            },
+            check=False,
+        )
+        assert not ran.returncode, ran.stdout
+        return ran.stdout
+
+    def called(self, what: str) -> bool:
+        """Whether a command line that begins like this was run."""
+        return any(
+            line.startswith(what) for line in (self.folder / "calls").read_text().split("\n")
+        )
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    return Root(tmp_path)
+
+
+@pytest.mark.parametrize("action", ["configure", "triggered"])
+def test_built_and_in_the_initramfs(root: Root, action: str) -> None:
+    assert root.run("postinst", action) == (
+        f"linnos-dkms: {KERNEL}: building linnos, raid1 and raid10\n"
+    )
+    assert root.called(f"dkms install -m linnos -v 1.0 -k {KERNEL}")
+    assert root.called(f"update-initramfs -u -k {KERNEL}")
+
+
+def test_what_is_built_stays_until_its_source_is_newer(root: Root) -> None:
+    root.write("installed", "")
+    log = root.write(f"var/lib/dkms/linnos/1.0/{KERNEL}/x86_64/log/make.log", "")
+    source = root.write("usr/src/linux-source-6.1.tar.xz", "")
+    os.utime(log, (2**31 - 1, 2**31 - 1))
+    assert root.run("postinst", "triggered") == ""
+    os.utime(log, (0, 0))
+    assert "building" in root.run("postinst", "triggered")
+    root.write("installed", "")
+    source.unlink()
+    assert root.run("postinst", "triggered") == ""
+
+
+def test_a_build_that_fails_is_taken_back_with_its_sentence(root: Root) -> None:
+    root.write("why", "CC raid1.o\nkernel/module/build.sh: raid1.ko is of another kernel\n")
+    printed = root.run("postinst", "configure")
+    assert f"{KERNEL}: the kernel's own modules stay: raid1.ko is of another kernel\n" in printed
+    assert root.called(f"dkms remove -m linnos -v 1.0 -k {KERNEL}")
+    assert not root.called("update-initramfs") and not (root.tree / "build").exists()
+
+
+def test_a_build_that_no_longer_works_leaves_the_initramfs_too(root: Root) -> None:
+    root.write("installed", "")
+    log = root.write(f"var/lib/dkms/linnos/1.0/{KERNEL}/x86_64/log/make.log", "")
+    os.utime(log, (0, 0))
+    root.write("usr/src/linux-source-6.1.tar.xz", "")
+    root.write("why", "kernel/module/build.sh: raid1 and raid10 do not compile\n")
+    assert "do not compile" in root.run("postinst", "triggered")
+    assert root.called("update-initramfs")
+
+
+def test_each_reason_is_a_sentence(root: Root) -> None:
+    check = root.tree / "source/module/build.sh"
+    check.write_text("#!/bin/sh\necho 'kernel/module/build.sh: no headers of it' >&2; exit 1\n")
+    stay = f"linnos-dkms: {KERNEL}: the kernel's own modules stay: "
+    assert root.run("postinst", "configure") == f"{stay}no headers of it\n"
+    check.write_text("#!/bin/sh\n")
+    root.write("room_kib", "4096")
+    assert root.run("postinst", "configure") == (
+        f"{stay}{root.folder}/var/lib/dkms has less than 64 MiB of room; make some, then as root: "
+        "dpkg-reconfigure linnos-dkms\n"
+    )
+    root.write(f"boot/config-{KERNEL}", "CONFIG_BLK_LINNOS=y\n")
+    assert root.run("postinst", "configure") == f"{stay}it has LinnOS itself\n"
+    assert not root.called("dkms install")
+
+
+def test_kernels_older_than_the_one_that_runs_are_passed_over(root: Root) -> None:
+    for other in ("6.1.0-9-amd64", "6.1.0-57-amd64"):
+        (root.folder / "lib/modules" / other / "kernel").mkdir(parents=True)
+    printed = root.run("postinst", "configure")
+    assert "6.1.0-57-amd64: building" in printed and "6.1.0-9-" not in printed
+
+
+def test_md_that_is_loaded_is_unloaded_or_named(root: Root) -> None:
+    root.write("sys/module/raid1/refcnt", "1\n")
+    root.write("sys/module/raid10/version", "linnos\n")
+    assert "arrays run" not in root.run("postinst", "configure")
+    assert root.called("modprobe -qr raid1") and not root.called("modprobe -qr raid10")
+    root.write("in_use", "")
+    assert (
+        "arrays run on the kernel's own raid1, which does not ask: mdadm --stop them, modprobe -r "
+        "raid1, mdadm --assemble them; or reboot\n"
+    ) in root.run("postinst", "configure")
+
+
+def test_secure_boot_without_the_key(root: Root) -> None:
+    variable = root.folder / "sys/firmware/efi/efivars/SecureBoot-8be4df61"
+    variable.parent.mkdir(parents=True)
+    for on, key, told in (
+        (0, "", False),
+        (1, "is not enrolled", True),
+        (1, "is already enrolled", False),
+    ):
+        variable.write_bytes(bytes([6, 0, 0, 0, on]))
+        root.write("key", key)
+        assert ("mokutil --import" in root.run("postinst", "configure")) is told, (on, key)
+
+
+def test_removed_and_the_initramfs_has_the_kernel_s_own(root: Root) -> None:
+    root.write("in_initramfs", f"usr/lib/modules/{KERNEL}/updates/dkms/linnos.ko\n")
+    root.write("sys/module/raid1/version", "linnos\n")
+    assert root.run("prerm", "upgrade", "2.0") == ""
+    assert root.called("dkms remove") and not root.called("update-initramfs")
+    assert root.run("prerm", "remove") == ""
+    assert root.called(f"update-initramfs -u -k {KERNEL}") and root.called("modprobe -qr raid1")
+    root.write("in_use", "")
+    assert "arrays run on raid1 of this package" in root.run("prerm", "remove")
