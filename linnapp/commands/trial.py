@@ -138,7 +138,10 @@ def to_text(found: Outcome) -> str:
         lines.append(
             f"{found.dropped} events were dropped, of off and on alike: make buffers larger"
         )
-    lines.append(f"{found.array} is as before: linnos {'on' if found.was_on else 'off'}")
+    left = "on" if found.was_on else "off"
+    harms = found.effects and all(e.is_decided and e.factor > 1 for e in found.effects.values())
+    remedy = "; `linnapp disable` switches it off" if harms and found.was_on else ""
+    lines.append(f"{found.array} is as before: linnos {left}{remedy}")
     return "\n".join(lines)
 
 

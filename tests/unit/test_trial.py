@@ -81,7 +81,7 @@ def test_what_keeps_a_trial_from_working(
         ("level", "raid5", "only raid1 and raid10"),
         ("degraded", "1", "md0 is degraded"),
         ("sync_action", "resync", "md0 is busy"),
-        ("linnos", "n/a", "boot the patched kernel, or install raid1.ko"),
+        ("linnos", "n/a", "boot the patched kernel; or install linnos-dkms"),
     ):
         before = (md / file).read_text()
         (md / file).write_text(text + "\n")
@@ -206,6 +206,17 @@ def test_mirrors_shares_say_what_was_steered() -> None:
     found = Outcome("md0", False, PLAN, "time", pairs, 0, {})
     assert found.steered == pytest.approx(0.2)
     assert "steered 20 % at the least" in to_text(found)
+
+
+def test_who_is_harmed_is_told_how_to_end_it() -> None:
+    harm, gain = Effect(100, 120, 1.1, 1.3, 0.01), Effect(100, 80, 0.7, 0.9, 0.01)
+    for effects, was_on, is_told in (
+        ({"p99": harm, "mean": harm}, True, True),
+        ({"p99": harm, "mean": harm}, False, False),
+        ({"p99": harm, "mean": gain}, True, False),
+    ):
+        found = Outcome("md0", was_on, PLAN, "time", [], 0, effects)
+        assert ("`linnapp disable` switches it off" in to_text(found)) is is_told
 
 
 def test_a_change_in_words() -> None:
