@@ -25,8 +25,13 @@
  * notice it by the first answers, each for himself.
  *
  * To stay where home is known to be slower costs by as much: once the difference is
- * more than its standard error, so few stay that it costs all reads a hundredth of
- * their mean, as long as those that stay are just remembered.
+ * more than one and a half of its standard error, so few stay that it costs all reads
+ * a hundredth of their mean, but 1 in 512 at least: where home takes longer by more
+ * than five times that mean it costs more than a hundredth.
+ *
+ * These few are just enough to know it by. So of those that stayed enough are always
+ * remembered, else many would stay until the first of them are answered, and at a home
+ * that hangs that takes long.
  *
  * Latencies have heavy tails. One counts as %TAIL times the mean at most; and a
  * variance is estimated as if %PRIOR more reads had been seen that vary as widely as
@@ -51,7 +56,7 @@
 /*
  * What is thought of leaving in eighths of a standard error, as long as so many have
  * wished and there are no answers of both sorts; and what is added when there are, or
- * they have been forgotten.
+ * so many have wished and none that left was answered.
  */
 #define BEGINNING 1024
 #define BEFORE 14
@@ -71,10 +76,11 @@ static const u16 linnos_below[EIGHTHS] = {
 /* As few as 1 in 64 leave, and 1 in 256 stay: that costs more where leaving helps. */
 #define LEAVE_LEAST 16
 #define STAY_LEAST 4
-/* Where that costs too much 1 in 512: of these are remembered just enough. */
+/* Where that costs too much 1 in 512. */
 #define STAY_LEAST_DEAR 2
 #define COST_PERCENT 1
-#define KNOWN 16
+/* In eighths of a standard error: of three that stayed no more is seen. */
+#define KNOWN 12
 
 /**
  * linnos_wish_of() - why a read would leave home
@@ -241,7 +247,8 @@ void linnos_guard_learn(struct linnos_guard *guard, struct linnos_lot lot,
 	guard->mean_us += latency_us - (guard->mean_us >> MEAN_SHIFT);
 	if (lot.wish == LINNOS_STAY)
 		return;
-	linnos_took_fade(&took[0]);
+	if (linnos_faded(took[0].n) >= ENOUGH)
+		linnos_took_fade(&took[0]);
 	linnos_took_fade(&took[1]);
 	guard->claimed_us[lot.wish] = linnos_faded(guard->claimed_us[lot.wish]);
 	if (lot.left)
