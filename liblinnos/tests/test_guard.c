@@ -173,6 +173,24 @@ TEST(hardly_any_stays_until_a_hang_is_answered)
 	}
 }
 
+/* A home that has answered nobody is no reason to stay. */
+TEST(most_leave_until_home_has_answered)
+{
+	for (enum linnos_wish wish = LINNOS_HOME_USUAL; wish < LINNOS_N_WISHES; wish++) {
+		struct linnos_guard g = {.random = 7919};
+		unsigned int n_left = 0;
+
+		for (unsigned int i = 0; i < 4000; i++) {
+			struct linnos_lot lot = linnos_guard_draw(&g, wish, UINT32_MAX);
+
+			if (lot.left)
+				linnos_guard_learn(&g, lot, 300);
+			n_left += lot.left;
+		}
+		assert(n_left > 4000 * 0.93);
+	}
+}
+
 TEST(a_change_of_load_is_noticed)
 {
 	for (unsigned int seed = 0; seed < 20; seed++) {

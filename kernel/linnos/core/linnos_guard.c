@@ -54,9 +54,9 @@
 #define TOOK_MAX_US 0x1fffffU
 
 /*
- * What is thought of leaving in eighths of a standard error, as long as so many have
- * wished and there are no answers of both sorts; and what is added when there are, or
- * so many have wished and none that left was answered.
+ * What is thought of leaving in eighths of a standard error, as long as there are no
+ * answers of those that stayed, or of those that left, and of these no more than so
+ * many have wished; and what is added to what is known later.
  */
 #define BEGINNING 1024
 #define BEFORE 14
@@ -79,7 +79,7 @@ static const u16 linnos_below[EIGHTHS] = {
 /* Where that costs too much 1 in 512. */
 #define STAY_LEAST_DEAR 2
 #define COST_PERCENT 1
-/* In eighths of a standard error: of three that stayed no more is seen. */
+/* In eighths of a standard error: of three that stayed hardly more is seen. */
 #define KNOWN 12
 
 /**
@@ -170,7 +170,7 @@ static u32 linnos_share(const struct linnos_guard *guard, enum linnos_wish wish)
 		}
 	} else if (linnos_was_claimed_in_vain(guard, wish)) {
 		eighths = -BEFORE;
-	} else if (guard->wished[wish] < BEGINNING) {
+	} else if (took[0].n < ENOUGH || guard->wished[wish] < BEGINNING) {
 		eighths = BEFORE;
 	}
 	if (eighths >= 0)
