@@ -7,6 +7,9 @@
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+
+#define LATER 400
 
 /* Latencies vary as widely as their mean. */
 static double exponential(double mean_us)
@@ -131,6 +134,61 @@ TEST(hardly_any_stays_where_that_is_dear)
 		assert(leave(&g, LINNOS_HOME_BAD, 1000, 100, 300, heavy) < 500);
 	}
 	assert(n_left > 50 * 2000 * 0.995);
+}
+
+/* How many of n stay at a drive that hangs, which answers when so many more have been sent. */
+static unsigned int stay_at_a_hang(struct linnos_guard *g, enum linnos_wish wish, unsigned int n)
+{
+	static struct linnos_lot stayed[LATER];
+	unsigned int n_stayed = 0;
+
+	memset(stayed, 0, sizeof(stayed));
+	for (unsigned int i = 0; i < n; i++) {
+		struct linnos_lot *slot = &stayed[i % LATER], lot;
+
+		if (slot->wish)
+			linnos_guard_learn(g, *slot, 40000);
+		lot = linnos_guard_draw(g, wish, UINT32_MAX);
+		*slot = lot.left ? (struct linnos_lot){0} : lot;
+		if (lot.left)
+			linnos_guard_learn(g, lot, 300);
+		n_stayed += !lot.left;
+	}
+	return n_stayed;
+}
+
+/* Were those that stayed forgotten, many would stay until some are answered. */
+TEST(hardly_any_stays_until_a_hang_is_answered)
+{
+	for (enum linnos_wish wish = LINNOS_HOME_USUAL; wish < LINNOS_N_WISHES; wish++) {
+		unsigned int n_stayed = 0;
+
+		for (unsigned int seed = 1; seed <= 20; seed++) {
+			struct linnos_guard g = {.random = seed * 7919};
+
+			stay_at_a_hang(&g, wish, 4 * LATER);
+			n_stayed += stay_at_a_hang(&g, wish, 20000);
+		}
+		assert(n_stayed < 20 * 20000 / 400);
+	}
+}
+
+/* A home that has answered nobody is no reason to stay. */
+TEST(most_leave_until_home_has_answered)
+{
+	for (enum linnos_wish wish = LINNOS_HOME_USUAL; wish < LINNOS_N_WISHES; wish++) {
+		struct linnos_guard g = {.random = 7919};
+		unsigned int n_left = 0;
+
+		for (unsigned int i = 0; i < 4000; i++) {
+			struct linnos_lot lot = linnos_guard_draw(&g, wish, UINT32_MAX);
+
+			if (lot.left)
+				linnos_guard_learn(&g, lot, 300);
+			n_left += lot.left;
+		}
+		assert(n_left > 4000 * 0.93);
+	}
 }
 
 TEST(a_change_of_load_is_noticed)

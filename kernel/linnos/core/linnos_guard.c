@@ -25,8 +25,13 @@
  * notice it by the first answers, each for himself.
  *
  * To stay where home is known to be slower costs by as much: once the difference is
- * more than its standard error, so few stay that it costs all reads a hundredth of
- * their mean, as long as those that stay are just remembered.
+ * more than one and a half of its standard error, so few stay that it costs all reads
+ * a hundredth of their mean, but 1 in 512 at least: where home takes longer by more
+ * than five times that mean it costs more than a hundredth.
+ *
+ * These few are just enough to know it by. So of those that stayed enough are always
+ * remembered, else many would stay until the first of them are answered, and at a home
+ * that hangs that takes long.
  *
  * Latencies have heavy tails. One counts as %TAIL times the mean at most; and a
  * variance is estimated as if %PRIOR more reads had been seen that vary as widely as
@@ -49,9 +54,9 @@
 #define TOOK_MAX_US 0x1fffffU
 
 /*
- * What is thought of leaving in eighths of a standard error, as long as so many have
- * wished and there are no answers of both sorts; and what is added when there are, or
- * they have been forgotten.
+ * What is thought of leaving in eighths of a standard error, as long as there are no
+ * answers of those that stayed, or of those that left, and of these no more than so
+ * many have wished; and what is added to what is known later.
  */
 #define BEGINNING 1024
 #define BEFORE 14
@@ -71,10 +76,11 @@ static const u16 linnos_below[EIGHTHS] = {
 /* As few as 1 in 64 leave, and 1 in 256 stay: that costs more where leaving helps. */
 #define LEAVE_LEAST 16
 #define STAY_LEAST 4
-/* Where that costs too much 1 in 512: of these are remembered just enough. */
+/* Where that costs too much 1 in 512. */
 #define STAY_LEAST_DEAR 2
 #define COST_PERCENT 1
-#define KNOWN 16
+/* In eighths of a standard error: of three that stayed hardly more is seen. */
+#define KNOWN 12
 
 /**
  * linnos_wish_of() - why a read would leave home
@@ -164,7 +170,7 @@ static u32 linnos_share(const struct linnos_guard *guard, enum linnos_wish wish)
 		}
 	} else if (linnos_was_claimed_in_vain(guard, wish)) {
 		eighths = -BEFORE;
-	} else if (guard->wished[wish] < BEGINNING) {
+	} else if (took[0].n < ENOUGH || guard->wished[wish] < BEGINNING) {
 		eighths = BEFORE;
 	}
 	if (eighths >= 0)
@@ -241,7 +247,8 @@ void linnos_guard_learn(struct linnos_guard *guard, struct linnos_lot lot,
 	guard->mean_us += latency_us - (guard->mean_us >> MEAN_SHIFT);
 	if (lot.wish == LINNOS_STAY)
 		return;
-	linnos_took_fade(&took[0]);
+	if (linnos_faded(took[0].n) >= ENOUGH)
+		linnos_took_fade(&took[0]);
 	linnos_took_fade(&took[1]);
 	guard->claimed_us[lot.wish] = linnos_faded(guard->claimed_us[lot.wish]);
 	if (lot.left)
