@@ -381,6 +381,23 @@ def test_keys(kernel: Kernel, clock: Callable[[float], None]) -> None:
     assert screen.done
 
 
+def test_each_sort_puts_the_worst_drive_first(
+    kernel: Kernel, clock: Callable[[float], None]
+) -> None:
+    array = Array([])
+    array.look()
+    clock(1)
+    kernel.goes_on(100, 200, 50)
+    screen = Screen()
+    screen.rows = array.look()
+    for title in ("mean us", "p99 us", "refused"):
+        screen.press(b"s")
+        console = Console(width=160, record=True, file=io.StringIO())
+        console.print(screen.draw(160))
+        assert f"sorted by {title}" in console.export_text()
+        assert [row.drive for row in screen.ordered()] == ["sdb", "sda"]
+
+
 def test_once_and_json(
     kernel: Kernel, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
