@@ -16,6 +16,7 @@ import numpy as np
 from matplotlib.ticker import FixedLocator, FuncFormatter
 from numpy.typing import NDArray
 
+from eval.intervals import RESTS_ON
 from linnapp.files import replaced_file
 
 #: One colour and dash a policy, the same in every figure; the bound is black.
@@ -48,9 +49,6 @@ POLICY_STYLE: dict[str, dict[str, Any]] = {
     "learnt": {"color": "#d55e00", "linestyle": "-."},
 }
 
-#: Reads beyond the last point that is drawn.
-RESTS_ON = 100
-
 #: Names above a figure, as a share of its width.
 NAMES_APART = 0.045
 
@@ -71,7 +69,7 @@ def latency_cdf(
 ) -> None:
     """Draw latency CDFs with the tail stretched: a decade of 1 - p a step.
 
-    Each line ends where it rests on `RESTS_ON` reads, and has its name there.
+    Each line ends where it rests on :data:`~eval.intervals.RESTS_ON` reads, and has its name there.
 
     Parameters
     ----------
@@ -129,11 +127,11 @@ def _name_ends(axes: Any, ends: Mapping[str, tuple[float, float]]) -> None:
         least = places[i - 1] + NAMES_APART if i else 0.0
         places[i] = max(places[i], least)
     for policy, place in zip(order, places, strict=True):
+        colour = style(policy).get("color")
         axes.annotate(
             policy, ends[policy], (place, 1.06), textcoords="axes fraction", rotation=30,
             ha="left", va="bottom", rotation_mode="anchor", fontsize=9, annotation_clip=False,
-            color=style(policy).get("color"),
-            arrowprops={"arrowstyle": "-", "linewidth": 0.6, "color": style(policy).get("color")},
+            color=colour, arrowprops={"arrowstyle": "-", "linewidth": 0.6, "color": colour},
         )  # fmt: skip
 
 

@@ -65,7 +65,9 @@ static unsigned int class_of(uint32_t predicted_us)
 /* 2^(quarters / 4), relative to the first bin. */
 static double ratio(unsigned int bin, const double within[BINS_A_DOUBLING])
 {
-	static const double doublings[] = {0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128};
+	/* From 2^LOWEST_EXPONENT on. */
+	static const double doublings[RACE_BINS / BINS_A_DOUBLING] = {0.25, 0.5, 1,  2,	 4,
+								      8,    16,	 32, 64, 128};
 
 	return within[bin % BINS_A_DOUBLING] * doublings[bin / BINS_A_DOUBLING];
 }

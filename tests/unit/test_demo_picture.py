@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from eval import demo, figures
+from eval.intervals import RESTS_ON
 
 #: Linear RGB as it is seen without one kind of cone (Machado, Oliveira, Fernandes 2009).
 SEEN = {
@@ -58,12 +59,12 @@ def test_names_stand_apart_and_lines_end_where_they_rest_on_enough(
     # Six that end in the same place, one before the ends, and one with too few reads.
     drawn = {policy: 100 + reads / 1000 for policy in demo.DRAWN[:-1]}
     drawn[demo.DRAWN[-1]] = reads / 2000
-    figures.latency_cdf(drawn | {"heuristic": reads[: figures.RESTS_ON]}, tmp_path / "cdf.png")
+    figures.latency_cdf(drawn | {"heuristic": reads[:RESTS_ON]}, tmp_path / "cdf.png")
     (figure,) = kept
     (axes,) = figure.axes
     assert len(axes.lines) == len(demo.DRAWN)
     for line in axes.lines:
-        assert np.asarray(line.get_ydata())[-1] <= np.log10(len(reads) / figures.RESTS_ON) + 1e-9
+        assert np.asarray(line.get_ydata())[-1] <= np.log10(len(reads) / RESTS_ON) + 1e-9
     places = sorted(text.get_position()[0] for text in axes.texts)
     assert {text.get_text() for text in axes.texts} == set(demo.DRAWN)
     assert min(np.diff(places)) >= figures.NAMES_APART - 1e-9
