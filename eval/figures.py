@@ -155,7 +155,7 @@ def grid_axes(cells: Sequence[tuple[str, str]], height: float = 3.2) -> tuple[An
     n_columns = max(len(same) for same in of_array.values())
     figure, axes = plt.subplots(
         len(arrays), n_columns, squeeze=False,
-        figsize=(3.6 * n_columns, height * len(arrays)),
+        figsize=(3.9 * n_columns, height * len(arrays)),
     )  # fmt: skip
     for spare in axes.flat:
         spare.set_visible(False)

@@ -294,20 +294,45 @@ def numbers(data: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def drawn(cell: dict[str, Any]) -> dict[str, str]:
+    """Whom the picture shows, and by what name: doing nothing, the best rivals, ours, a bound.
+
+    All others stand in the cell's table.
+    """
+    shown = {"baseline": "baseline"}
+    for most_extra, what in ((LITTLE, "best rival, 5 %"), (math.inf, "best rival")):
+        rival = scores.best_rival(cell, most_extra=most_extra)
+        shown[rival] = f"{rival}\n({what})"
+    shown |= {name: name for name in ("linnos", "lowest", "lowest-two, 5% cap", "oracle")}
+    return {name: said for name, said in shown.items() if name in cell["policies"]}
+
+
 def draw(data: dict[str, Any], path: Path) -> None:
-    """Bars of the mean, one panel a cell; whiskers are the 95 % intervals."""
+    """Dots of the mean, ranked, one panel a cell; whiskers are the 95 % intervals."""
     by_cell = {(cell["workload"], cell["array"]): cell for cell in data["cells"]}
-    figure, panels = figures.grid_axes(list(by_cell))
+    figure, panels = figures.grid_axes(list(by_cell), height=2.8)
     for where, cell in by_cell.items():
-        axes = panels[where]
-        shown = [name for name in cell["policies"] if name != scores.HOME]
-        for i, name in enumerate(shown):
+        axes, shown = panels[where], drawn(cell)
+        ranked = sorted(shown, key=lambda name: cell["policies"][name]["mean_us"][0])
+        for row, name in enumerate(ranked):
             triple = cell["policies"][name]["mean_us"]
-            axes.bar(i, triple[0], color=figures.style(name).get("color", "grey"))
-            figures.whisker(axes, i, triple)
-        axes.set_xticks(range(len(shown)), shown, rotation=60, ha="right", fontsize=6)
+            colour = figures.style(name).get("color", "grey")
+            if triple[1] is not None:
+                axes.plot(triple[1:], [row, row], color=colour, linewidth=1.5)
+            ours = name in OURS
+            axes.plot(triple[0], row, "o" if ours else "s", color=colour, markersize=6)
+            axes.annotate(
+                f"{triple[0]:.0f}", (triple[0], row), (0, 5), textcoords="offset points",
+                ha="center", fontsize=7, fontweight="bold" if ours else "normal",
+            )  # fmt: skip
+        axes.set_yticks(range(len(ranked)), [shown[name] for name in ranked], fontsize=8)
+        for tick, name in zip(axes.get_yticklabels(), ranked, strict=True):
+            tick.set_fontweight("bold" if name in OURS else "normal")
+        axes.set_ylim(len(ranked) - 0.5, -0.7)
+        axes.set_xlim(left=0)
+        axes.grid(axis="x", alpha=0.3)
         axes.set_title(f"{where[0]} on {where[1]}", fontsize=9)
-        axes.set_ylabel("mean read latency (us)", fontsize=8)
+        axes.set_xlabel("mean read latency (us), 95 % interval", fontsize=8)
     figure.tight_layout()
     figures.save(figure, path)
 
