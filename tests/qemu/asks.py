@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Ask /dev/linnos of drives, again and again; print the answers as JSON.
 
-Usage: asks.py [--look] [--count N] [--every-ms MS] [--bytes BYTES] DEVICE...
+Usage: asks.py [--look] [--count N] [--every-ms MS] [--reads FILE] [--bytes BYTES] DEVICE...
+
+With --reads it waits after every 20 questions until the drive's number of reads is another: a
+machine that is busy elsewhere may stand still for longer than all questions take.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import json
 import os
 import struct
 import time
+from pathlib import Path
 
 #: <linux/blk-linnos.h>: _IOWR(0x12, 160, struct blk_expect), of 16 bytes and 16 for each drive.
 BLKEXPECT = 3 << 30 | 16 << 16 | 0x12 << 8 | 160
@@ -28,11 +32,21 @@ def ask(asked: int, drives: list[int], n_bytes: int, flags: int) -> tuple[int, l
     return question[3], [list(question[at + 1 : at + 4]) for at in range(4, len(question), 4)]
 
 
+def wait_for_another(reads: Path) -> None:
+    """Until the file says something else, at most ten minutes."""
+    before, until_s = reads.read_text(), time.monotonic() + 600
+    while reads.read_text() == before:
+        if time.monotonic() > until_s:
+            raise TimeoutError(f"{reads}: no read ended in ten minutes")
+        time.sleep(0.01)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--look", action="store_true")
     parser.add_argument("--count", type=int, default=1)
     parser.add_argument("--every-ms", type=float, default=0)
+    parser.add_argument("--reads", type=Path)
     parser.add_argument("--bytes", type=int, default=4096)
     parser.add_argument("devices", nargs="+")
     options = parser.parse_args()
@@ -40,7 +54,9 @@ def main() -> None:
     asked = os.open("/dev/linnos", os.O_RDONLY)
     drives = [os.open(device, os.O_RDONLY) for device in options.devices]
     answers = []
-    for _ in range(options.count):
+    for asked_before in range(options.count):
+        if options.reads and asked_before % 20 == 0:
+            wait_for_another(options.reads)
         answers.append(ask(asked, drives, options.bytes, LOOK if options.look else 0))
         time.sleep(options.every_ms / 1000)
     print(json.dumps(answers))

@@ -53,7 +53,8 @@ fio --name=all --filename=/dev/nvme0n1 --allow_file_create=0 --direct=1 --ioengi
 load=$!
 flowing() {{ [ $(cat $files/stats/reads) -gt 100 ]; }}
 wait_for flowing
-python3 $TESTS/asks.py --look --count 500 --every-ms 4 /dev/nvme0n1 >$OUT/answers
+python3 $TESTS/asks.py --look --count 500 --every-ms 4 --reads $files/stats/reads /dev/nvme0n1 \\
+    >$OUT/answers
 kill -INT $load
 wait $load || true
 cat /sys/kernel/debug/linnos/nvme0n1/in_flight >$OUT/in_flight
@@ -191,6 +192,7 @@ import os
 from linnapp.replicas import best
 print(best([os.open(f"/dev/nvme{{k}}n1", os.O_RDONLY) for k in range(2)], 4096))
 ' >$OUT/best
+python3 $TESTS/asks.py --count 20 /dev/nvme0n1 /dev/nvme1n1 /dev/nvme2n1 >$OUT/idle
 refused sh -c "echo nvme1n1 >$files/add"
 refused sh -c "echo absent >$files/add"
 refused sh -c "echo nvme0n1p1 >$files/remove"
@@ -203,8 +205,8 @@ load0=$!
 load nvme1n1
 load1=$!
 for k in 0 1; do wait_for flowing nvme${{k}}n1; done
-python3 $TESTS/asks.py --count 300 --every-ms 1 /dev/nvme0n1 /dev/nvme1n1 /dev/nvme2n1 \\
-    >$OUT/answers
+python3 $TESTS/asks.py --count 300 --every-ms 1 --reads $files/nvme0n1/stats/reads \\
+    /dev/nvme0n1 /dev/nvme1n1 /dev/nvme2n1 >$OUT/answers
 cat $files/nvme0n1/stats/inferences >$OUT/inferences
 
 # Requests are others' with a scheduler: some of before are in flight without a place.
@@ -262,7 +264,8 @@ def test_it_comes_and_goes_under_load(kernel: DebianKernel, tmp_path: Path) -> N
     assert json.loads((tmp_path / "best").read_text()) == [0, 1]
 
     verdict, no_policy = 5, 0
-    answers = json.loads((tmp_path / "answers").read_text())
+    idle, loaded = (json.loads((tmp_path / name).read_text()) for name in ("idle", "answers"))
+    answers = idle + loaded
     for best, drives in answers:
         assert [known for known, _, _ in drives] == [verdict, verdict, no_policy]
         slow = [flags & 1 for _, flags, _ in drives]

@@ -119,7 +119,7 @@ def test_a_policy_that_hedges_explores_with_a_fifth_of_the_budget(
         tmp_path / "t", [(i * 1000, "read", i % 512 * BLOCK, BLOCK) for i in range(1500)]
     )
     replay(drives, [trace], "lowest-h95", "--latency-model", models(tmp_path, random_trees()),
-           "--explore-ms", "1", "--hedge-us", "900000", "--hedge-budget", "2%",
+           "--explore-ms", "1", "--hedge-us", "900000000", "--hedge-budget", "2%",
            "--json", str(tmp_path / "o.json"))  # fmt: skip
     run = summary(tmp_path / "o.json")
     assert run["hedged"] == 0
