@@ -53,6 +53,7 @@ def lay_out() -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         # A page's title is the heading that it begins with.
         place.write_text(re.sub(r"\A<!--.*?-->\s*", "", text))
+    shutil.copy(CLONE / "docs" / "site.css", PAGES / "docs")
 
 
 def main() -> int:

@@ -18,7 +18,7 @@ PYTHON = ROOT / "build" / "venv-docs" / "bin" / "python"
 def laid_out(clone: Path) -> Path:
     """The pages of a clone, and where mkdocs would find them."""
     (clone / "docs").mkdir(exist_ok=True)
-    for name in ("check.py", "build_site.py"):
+    for name in ("check.py", "build_site.py", "site.css"):
         shutil.copy(ROOT / "docs" / name, clone / "docs")
     subprocess.run(["git", "init", "-q", clone], check=True)
     script = "import build_site; build_site.lay_out()"
@@ -57,6 +57,12 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere() 
     site = ROOT / "build" / "site"
     pages = [page for page in site.rglob("*.html") if "report" not in page.name]
     assert len(pages) > 20 and (site / "search" / "search_index.json").exists()
+    # Each page that mkdocs.yml names is in the list beside every page.
+    named = re.findall(r"- (?:[\w ]+: )?([\w./-]+)\.md$", (ROOT / "mkdocs.yml").read_text(), re.M)
+    front = (site / "index.html").read_text()
+    for page in named:
+        address = re.sub(r"README$", "index", page)
+        assert f'<a href="{address}.html" class="md-nav__link' in front, page
     for page in pages:
         text = page.read_text()
         assert not re.search(r"<(?:script|img|iframe|link)[^>]*(?:src|href)=.?(?:https?:)?//", text)
