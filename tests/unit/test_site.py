@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import shutil
 import subprocess
@@ -57,12 +58,16 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere() 
     site = ROOT / "build" / "site"
     pages = [page for page in site.rglob("*.html") if "report" not in page.name]
     assert len(pages) > 20 and (site / "search" / "search_index.json").exists()
-    # Each page that mkdocs.yml names is in the list beside every page.
-    named = re.findall(r"- (?:[\w ]+: )?([\w./-]+)\.md$", (ROOT / "mkdocs.yml").read_text(), re.M)
-    front = (site / "index.html").read_text()
-    for page in named:
-        address = re.sub(r"README$", "index", page)
-        assert f'<a href="{address}.html" class="md-nav__link' in front, page
+    # Each page that mkdocs.yml names is in the list beside every page, by its own name.
+    named = re.findall(r"- (?:([\w ]+): )?([\w./-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
+    front = re.sub(r"\s+", " ", (site / "index.html").read_text())
+    assert len(named) > 20
+    for title, page in named[1:]:
+        heading = re.search(r"^# (.*)$", (ROOT / page).read_text(), re.M)
+        address = re.sub(r"README\.html$", "index.html", page.replace(".md", ".html"))
+        shown = re.search(rf'<a href="{address}" class="md-nav__link.*?<span[^>]*> (.*?) </', front)
+        assert heading and shown, page
+        assert html.unescape(shown[1]) == (title or heading[1].replace("`", "")), page
     for page in pages:
         text = page.read_text()
         assert not re.search(r"<(?:script|img|iframe|link)[^>]*(?:src|href)=.?(?:https?:)?//", text)
