@@ -53,6 +53,10 @@ def test_without_the_variable_the_recorded_applications_are_replayed() -> None:
     assert not [name for name in found if name.endswith((".md", ".sh"))]
 
 
+#: How hard blocks of time are; to `two` they come the other way round, as if by chance.
+HARD = (0.5, 0.6, 0.7, 0.8, 0.9, 1.1, 1.2, 1.3, 1.4, 1.5)
+
+
 def _runs(iops: float, slowness: str, **mean_us: float) -> list[dict[str, Any]]:
     names = {"hedge5": scores.HEDGE_CAPPED, "two": scores.TWO, "off": replays.OFF, "on": replays.ON}
     return [
@@ -60,8 +64,10 @@ def _runs(iops: float, slowness: str, **mean_us: float) -> list[dict[str, Any]]:
             "trace": "t", "iops": iops, "slowness": slowness, "reads": 400,
             "policy": names.get(name, name.replace("_", "-")), "mean_us": mean, "p99_us": None,
             "extra_io_ratio": 0.0, "data_errors": 0, "io_errors": 0,
+            "blocks": [[40] * 10, [40 * mean * hard for hard in HARD[::order]]],
         }
         for name, mean in mean_us.items()
+        for order in (-1 if name == "two" else 1,)
     ]  # fmt: skip
 
 
@@ -93,6 +99,10 @@ def test_what_is_above_and_below_is_counted(data: dict[str, Any]) -> None:
     counted = {count.what: count for count in scores.counts(of)}
     lowest = counted["`lowest` against doing nothing"]
     assert (lowest.n, lowest.above, lowest.below) == (4, 1, 2)
+    # Each block was harder for both by as much; for `two` another half of them was.
+    assert (lowest.surely_above, lowest.surely_below) == (1, 2)
+    two = counted["`lowest-two, 5% cap` against doing nothing"]
+    assert (two.above, two.below, two.surely_below) == (0, 2, 1)
     assert lowest.worst == (pytest.approx(0.03), "t at 1000, calm")
     assert lowest.median_calm == pytest.approx(0.018)
     assert lowest.median_bursts == pytest.approx((-0.6 - 0.25) / 2)
@@ -125,11 +135,11 @@ def test_the_first_table_says_percent_of_doing_nothing(data: dict[str, Any]) -> 
     assert row["best rule without a model"] == "shortest-queue -50.0"
     assert (row["doing nothing, us"], row["lowest"], row["clone"]) == ("300", "-60.0", "-")
     assert (row["md off, us"], row["md on"]) == ("400", "-50.0")
-    assert dict(zip(first.header, first.rows[0], strict=True))[scores.TWO] == "+0.0"
+    assert dict(zip(first.header, first.rows[0], strict=True))[scores.TWO] == "(+0.0)"
     assert first.rows[0][4] == "home +0.0" and first.rows[0][-2:] == ("-", "-")
     assert counts.rows[0] == (
-        "`lowest` against doing nothing", "4", "1 by over 1%", "2", "+3.0 (t at 1000, calm)",
-        "+1.8", "-42.5",
+        "`lowest` against doing nothing", "4", "1 by over 1%", "1", "2", "2",
+        "+3.0 (t at 1000, calm)", "+1.8", "-42.5",
     )  # fmt: skip
     assert shares.rows[0] == ("lowest", "3", "50%", "-30%")
     assert "Left out" not in tables

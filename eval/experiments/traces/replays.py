@@ -18,11 +18,12 @@ import numpy as np
 
 from eval import demo, guests, heimdall, workers
 from eval.cache import code_version
-from eval.cells import LATENCY_TRAINING, N_DRIVES, brief, train_heimdall
+from eval.cells import LATENCY_TRAINING, N_DRIVES, brief, read_log, train_heimdall
 from eval.errors import StepError
 from eval.experiment import Context
 from eval.files import write_json
 from eval.host import linnapp
+from eval.intervals import BLOCKS, Blocks
 from linnapp.lab.array import CONFIGFS, WAIT_FOR_FULL_SECOND, Array
 from linnapp.trace.recorded import digest as file_digest
 
@@ -36,7 +37,10 @@ ROWS = (
     demo.Row("lowest-two", capped=True),
     demo.Row("lowest-h95", capped=True),
     demo.Row("linnos"),
+    demo.Row("linnos-hl", capped=True),
     demo.Row("shortest-queue"),
+    demo.Row("shortest-queue-h95", capped=True),
+    demo.Row("shortest-queue-h95"),
     demo.Row("heuristic"),
     demo.Row("c3"),
     demo.Row("prequal"),
@@ -173,11 +177,22 @@ def _kind_for(policy: str) -> str:
     return "latency" if policy in guests.NEEDS_LATENCY_MODEL else "networks"
 
 
+def _by_block(log: Path) -> list[list[float]]:
+    """Reads of a replay by block of time: how many, and the sum of their latencies in us."""
+    reads = read_log(log)
+    due_us = reads["due_ns"] / 1000
+    blocks = Blocks(due_us, float(due_us.max()), BLOCKS)
+    blocks.add("it", reads["latency_us"])
+    return [blocks.count["it"].tolist(), blocks.total_us["it"].round(1).tolist()]
+
+
 def _kept(context: Context, trace: Brought, what: str, slowness: str, make: Any) -> dict[str, Any]:
     """A run's record, made now unless it is there."""
 
     def making(folder: Path) -> None:
-        write_json(folder / "run.json", brief(make(folder)))
+        summary = make(folder)
+        (log,) = folder.glob("*.log")
+        write_json(folder / "run.json", {**brief(summary), "blocks": _by_block(log)})
 
     parameters = {**trace.made_from, "what": what, "slowness": slowness}
     folder = context.cache.get("own-trace-replay", parameters, making)

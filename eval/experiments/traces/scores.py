@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from eval import intervals
 from eval.experiments.traces.replays import BURSTS, CALM, OFF, ON, UNGUARDED
 
 #: What a policy is held against that stays at home; Linux's md for md that asks.
@@ -18,6 +19,7 @@ RULES = (NOTHING, "shortest-queue", "heuristic", "c3", "prequal")
 
 HEDGE_CAPPED = "hedge, 5% cap"
 TWO, H95 = "lowest-two, 5% cap", "lowest-h95, 5% cap"
+HL, QUEUE_H95 = "linnos-hl, 5% cap", "shortest-queue-h95, 5% cap"
 
 #: Below that a difference of two means of one replay says nothing.
 LEVEL = 0.01
@@ -46,6 +48,19 @@ class Line:
             return None
         of, to = self.runs[policy][key], self.runs[reference][key]
         return None if of is None or to is None else float(of / to - 1)
+
+    def is_chance(self, policy: str, reference: str = NOTHING) -> bool:
+        """Whether the interval of :meth:`above`, over blocks of time, has zero in it.
+
+        Both replayed the same reads, so that a block's hardness cancels.
+        """
+        (count, total_us), (same, reference_us) = (
+            self.runs[name]["blocks"] for name in (policy, reference)
+        )
+        if count != same:
+            raise ValueError(f"{self.name}: {policy} and {reference} did not replay the same reads")
+        ratio = intervals.of_ratio(total_us, reference_us)
+        return not (ratio.low > 1 or ratio.high < 1)
 
     @property
     def rule(self) -> str:
@@ -78,22 +93,39 @@ def lines(data: dict[str, Any]) -> list[Line]:
     ]  # fmt: skip
 
 
-Above = Callable[[Line], float | None]
+#: By what share somebody is above somebody, and whether that is chance: of means only, None else.
+Above = Callable[[Line], tuple[float, bool | None] | None]
 
 
 def _against(policy: str, reference: str = NOTHING, key: str = "mean_us") -> Above:
-    return lambda line: line.above(policy, reference, key)
+    def above(line: Line) -> tuple[float, bool | None] | None:
+        share = line.above(policy, reference, key)
+        if share is None:
+            return None
+        return share, line.is_chance(policy, reference) if key == "mean_us" else None
+
+    return above
 
 
 def _against_rules(policy: str) -> Above:
-    return lambda line: line.above(policy, line.rule)
+    return lambda line: _against(policy, line.rule)(line)
 
 
 #: What is counted: who against what, and from what share on it is above.
 COUNTED: tuple[tuple[str, Above, float], ...] = (
     *(
         (f"`{policy}` against doing nothing", _against(policy), LEVEL)
-        for policy in ("lowest", TWO, H95, UNGUARDED, "linnos", "shortest-queue", HEDGE_CAPPED)
+        for policy in (
+            "lowest",
+            TWO,
+            H95,
+            UNGUARDED,
+            "linnos",
+            HL,
+            "shortest-queue",
+            QUEUE_H95,
+            HEDGE_CAPPED,
+        )
     ),
     *(
         (f"`{policy}` against the best rule", _against_rules(policy), RULES_LEVEL)
@@ -102,14 +134,16 @@ COUNTED: tuple[tuple[str, Above, float], ...] = (
     *(
         (f"`{policy}` against `{rival}`", _against(policy, rival), LEVEL)
         for policy in (TWO, H95)
-        for rival in (HEDGE_CAPPED, "hedge", "clone")
+        for rival in (HEDGE_CAPPED, QUEUE_H95, "hedge", "shortest-queue-h95", "clone")
     ),
     ("md raid1, `on` against `off`, mean", _against(ON, OFF), LEVEL),
     ("md raid1, `on` against `off`, p99", _against(ON, OFF, "p99_us"), LEVEL),
 )
 
 #: Whose share of the oracle's gain is told.
-SHARED = ("lowest", TWO, H95, "linnos", "shortest-queue", HEDGE_CAPPED, "hedge", "clone")
+SHARED = (
+    "lowest", TWO, H95, "linnos", HL, "shortest-queue", QUEUE_H95, HEDGE_CAPPED, "hedge", "clone",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -123,6 +157,8 @@ class Count:
         Lines in which both were run.
     above, below : int
         By more than `level`, and by more than :data:`LEVEL`.
+    surely_above, surely_below : int or None
+        How many of these are beyond chance; None of percentiles.
     level : float
     worst : (float, str)
         By how much it is above where that is most (negative: it is below everywhere), and where.
@@ -133,6 +169,8 @@ class Count:
     n: int
     above: int
     below: int
+    surely_above: int | None
+    surely_below: int | None
     level: float
     worst: tuple[float, str]
     median_calm: float | None
@@ -142,22 +180,27 @@ class Count:
 def counts(of: list[Line]) -> Iterator[Count]:
     """A count for each of :data:`COUNTED` that was run."""
     for what, above, level in COUNTED:
-        found = [(share, line) for line in of if (share := above(line)) is not None]
+        found = [(*told, line) for line in of if (told := above(line)) is not None]
         if not found:
             continue
-        worst, where = max(found, key=lambda item: item[0])
+        worst, _, where = max(found, key=lambda item: item[0])
+        over = [chance for share, chance, _ in found if share > level]
+        under = [chance for share, chance, _ in found if share < -LEVEL]
+        calm, bursts = (
+            [share for share, _, line in found if line.slowness == slowness]
+            for slowness in (CALM, BURSTS)
+        )
         yield Count(
-            what,
-            len(found),
-            sum(share > level for share, _ in found),
-            sum(share < -LEVEL for share, _ in found),
-            level,
-            (worst, where.name),
-            *(
-                median(shares) if shares else None
-                for slowness in (CALM, BURSTS)
-                for shares in ([share for share, line in found if line.slowness == slowness],)
-            ),
+            what=what,
+            n=len(found),
+            above=len(over),
+            below=len(under),
+            surely_above=None if None in over else over.count(False),
+            surely_below=None if None in under else under.count(False),
+            level=level,
+            worst=(worst, where.name),
+            median_calm=median(calm) if calm else None,
+            median_bursts=median(bursts) if bursts else None,
         )
 
 

@@ -12,7 +12,9 @@ from eval.experiments.traces.replays import OFF, ON, ROWS, UNGUARDED
 from eval.experiments.traces.scores import (
     H95,
     HEDGE_CAPPED,
+    HL,
     NOTHING,
+    QUEUE_H95,
     SHARED,
     TWO,
     Line,
@@ -20,17 +22,20 @@ from eval.experiments.traces.scores import (
     lines,
     shares,
 )
+from eval.intervals import BLOCKS, LEVEL
 from linnapp.model.latency_model import TREES_TO_CHOOSE
 
 #: Columns of the first table, in % of doing nothing.
-COLUMNS = ("linnos", "lowest", TWO, H95, HEDGE_CAPPED, "hedge", "clone", "oracle")
+COLUMNS = (
+    "linnos", HL, "lowest", TWO, H95, QUEUE_H95, HEDGE_CAPPED, "hedge", "clone", "oracle",
+)  # fmt: skip
 
 
 def table(data: dict[str, Any]) -> dict[str, Table]:
     """A row a trace, then how many of them are above and below; then everything."""
     of = lines(data)
     tables = {
-        "Mean read latency, in % above (+) or below (-) doing nothing": _first(of),
+        "Mean read latency, in % above (+) or below (-) doing nothing; (chance)": _first(of),
         "Counts, by the mean": _counts(of),
         "Share of the oracle's gain": _shares(of),
         "Read latency (us), mean / p99": _all(of, (*(row.name for row in ROWS), UNGUARDED)),
@@ -51,14 +56,22 @@ def _first(of: Sequence[Line]) -> Table:
         tuple(
             (
                 *_place(line), f"{line.runs[NOTHING]['mean_us']:.0f}",
-                f"{'home' if line.rule == NOTHING else line.rule} {percent(line.above(line.rule))}",
-                *(percent(line.above(policy)) for policy in COLUMNS),
+                f"{'home' if line.rule == NOTHING else line.rule} {_against(line, line.rule)}",
+                *(_against(line, policy) for policy in COLUMNS),
                 f"{line.runs[OFF]['mean_us']:.0f}" if OFF in line.runs else "-",
-                percent(line.above(ON, OFF)),
+                _against(line, ON, OFF),
             )
             for line in of
         ),
     )  # fmt: skip
+
+
+def _against(line: Line, policy: str, reference: str = NOTHING) -> str:
+    """By what percentage a policy is above or below another."""
+    share = line.above(policy, reference)
+    if share is None or policy == reference or not line.is_chance(policy, reference):
+        return percent(share)
+    return f"({percent(share)})"
 
 
 def _place(line: Line) -> tuple[str, str, str]:
@@ -67,16 +80,23 @@ def _place(line: Line) -> tuple[str, str, str]:
 
 def _counts(of: list[Line]) -> Table:
     return Table(
-        ("what", "of", "above", "below by over 1 %", "at worst", "median calm", "median bursts"),
+        ("what", "of", "above", "above beyond chance", "below by over 1 %", "below beyond chance",
+         "at worst",
+         "median calm", "median bursts"),
         tuple(
             (
                 count.what, str(count.n), f"{count.above} by over {count.level:.0%}",
-                str(count.below), f"{percent(count.worst[0])} ({count.worst[1]})",
+                _sure(count.surely_above), str(count.below), _sure(count.surely_below),
+                f"{percent(count.worst[0])} ({count.worst[1]})",
                 percent(count.median_calm), percent(count.median_bursts),
             )
             for count in counts(of)
         ),
     )  # fmt: skip
+
+
+def _sure(number: int | None) -> str:
+    return "-" if number is None else str(number)
 
 
 def _shares(of: list[Line]) -> Table:
@@ -132,17 +152,23 @@ def percent(share: float | None) -> str:
     return f"{round(100 * share, 1) + 0.0:+.1f}"
 
 
+def _surely(sure: int | None, of: int) -> str:
+    return f" ({sure} beyond chance)" if of and sure is not None else ""
+
+
 def reading(data: dict[str, Any]) -> str:
     """The counts in words, and where ours take longer."""
     of = lines(data)
     parts = [
         f"{len(of)} runs of {len({line.trace for line in of})} traces under each policy, one "
-        "stretch of each and without intervals; means."
+        f"stretch of each; means. Beyond chance: so over {BLOCKS} blocks of time, drawn again "
+        f"and again ({LEVEL:.0%}); other stretches and drives may differ by more."
     ]
     for count in counts(of):
         parts.append(
             f"{count.what}: above it by more than {count.level:.0%} in {count.above} of "
-            f"{count.n}, below it by more than 1% in {count.below}; at worst "
+            f"{count.n}{_surely(count.surely_above, count.above)}, below it by more than 1% in "
+            f"{count.below}{_surely(count.surely_below, count.below)}; at worst "
             f"{percent(count.worst[0])} % ({count.worst[1]})."
         )
     said = [f"`{policy}` {median(found):.0%}" for policy in SHARED if (found := shares(of, policy))]
