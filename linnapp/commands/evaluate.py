@@ -56,6 +56,7 @@ def evaluate(
     from linnapp.learn.evaluation import LatencyEvaluation
     from linnapp.learn.evaluation import evaluate as judge
     from linnapp.model import LatencyModel, find_model, load_model
+    from linnapp.model.latency_model import TREES_TO_CHOOSE
     from linnapp.trace.blktrace import trace_files
     from linnapp.trace.recorded import drive_of
 
@@ -94,7 +95,7 @@ def evaluate(
         _echo_verdicts(result)
     if isinstance(result, LatencyEvaluation):
         if not result.chooses:
-            click.echo("it does not choose: without trees, nothing is sent elsewhere by it")
+            click.echo(f"it does not choose: md and the kernel want {TREES_TO_CHOOSE} trees")
         click.echo(
             f"predicted {result.mean_predicted_us:.1f} us on average, off by a factor of "
             f"{2**result.mean_abs_log2_error:.2f}; the mean of the last latencies by "
