@@ -7,7 +7,7 @@ out/eval/validate/ the latencies (`<profile>-<load>.npy`, us), `data.json`,
 `figure.png` (latency CDFs) and `reading.md`: each measure beside its published
 range, and whether the profile lies in it. Nothing is adjusted to make it lie
 there; the profiles' sources are in kernel/flashsim/profile.c. `--commit` also leaves
-all but the latencies in eval/results/validate/; the table in docs/flashsim.md is `table`'s.
+all but the latencies in eval/results/validate/; docs/emulated-drives.md has some of `table`'s.
 
 What is compared:
 
@@ -260,7 +260,7 @@ def reading(data: dict[str, dict[str, dict[str, float]]]) -> str:
 
 
 def table(data: dict[str, dict[str, dict[str, float]]]) -> str:
-    """The measures as docs/flashsim.md shows them, latencies in us."""
+    """The measures, latencies in us."""
     lines = [
         "| profile | load | mean | p50 | p95 | p99 | p99.9 | max | tail from | inflection"
         " | p99/mean | p99.9/mean | slack | burstiness |",

@@ -86,7 +86,7 @@ def query(
     the URL, let us in.
 
     `result` is negative for an error: -2 is ENOENT. `describe calls` has the types, and
-    docs/insight.md says what each column means.
+    docs/watch.md says what each column means.
     """
     from linnapp.trace.watched import query as query_
 

@@ -18,7 +18,7 @@ from linnapp.trace import replay_log
 
 @pytest.mark.lab
 def test_nothing_is_wrong_lost_or_counted_twice(tmp_path: Path) -> None:
-    """The command for ten million reads is in docs/evaluation.md."""
+    """The command for ten million reads is in docs/studies.md."""
     replayer = REPOSITORY / "build" / "replayer" / "replayer"
     models = REPOSITORY / "models" / "example"
     found = soak.soak(tmp_path, 60_000, 1, DEFAULT_KERNEL, replayer, models)

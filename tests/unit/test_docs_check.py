@@ -37,6 +37,7 @@ def clone(tmp_path: Path) -> Path:
     (tmp_path / "docs" / "README.md").write_text(INDEX)
     (tmp_path / "docs" / "one.md").write_text(ONE)
     (tmp_path / "docs" / "a.png").touch()
+    (tmp_path / "docs" / "site.css").touch()  # build_site.py takes it
     return tmp_path
 
 

@@ -35,7 +35,7 @@ from linnapp.trace.watch_changes import changes
 from linnapp.trace.watch_reader import NULL, Reader, Wanted, call_names
 from linnapp.trace.watched import Store, query
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "insight.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "watch.md"
 
 if platform.machine() not in ("x86_64", "aarch64"):
     pytest.skip(f"not built for {platform.machine()}", allow_module_level=True)
@@ -588,7 +588,8 @@ def test_the_documents_queries_and_columns_are_right(tmp_path: Path) -> None:
 
 def test_the_document_names_each_layer_where_it_is_shown() -> None:
     """Columns, layers and functions' groups of its table are there, and none is forgotten."""
-    section = DOCUMENT.read_text().split("\n## Which layer was slow?\n")[1].split("\n\n")[1]
+    page = DOCUMENT.with_name("insight.md").read_text()
+    section = page.split("\n## Which layer was slow?\n")[1].split("\n\n")[1]
     columns = {name for schema in watched.schemas().values() for name in schema.names}
     told = set(re.findall(r"`(\w+)`", section)) - {"watch", "layers", "kworker", "p50", "p99"}
     assert told <= columns | set(LAYERS)

@@ -291,7 +291,7 @@ def test_what_a_program_gave_its_calls_is_told_in_words(kernel: None, tmp_path: 
     [linked] = [told for call, path, told in found if call.startswith("symlink")]
     assert linked["target"] == "what it says"
     # The document's query.
-    document = Path(__file__).parents[2] / "docs" / "insight.md"
+    document = Path(__file__).parents[2] / "docs" / "watch.md"
     section = document.read_text().split("\n### With which arguments\n")[1].split("\n### ")[0]
     [sql] = re.findall(r"```sql\n(.*?)```", section, re.S)
     answer = asked(folder, sql)

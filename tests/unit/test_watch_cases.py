@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Three faults that DIO has found in programs, done again by small ones and found by a query.
 
-The programs are in watched_programs/, the queries in docs/insight.md, under the heading of each.
+The programs are in watched_programs/, the queries in docs/watch.md, under the heading of each.
 """
 
 from __future__ import annotations
