@@ -25,7 +25,7 @@ RUNS ?= 5
 
 .DEFAULT_GOAL := help
 .PHONY: help deps venv kernel kernel-debug kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk install-lib install-ublk build deb demo tour test test-busy \
-	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine test-machine-patched machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 test-stock fuzz bench eval report docs lint clean
+	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 test-stock fuzz bench eval report docs lint clean
 
 help: ## this list
 	@echo "LinnOS. On a fresh Debian 12: make demo, make test."
@@ -199,6 +199,9 @@ test-machine: deb $(MACHINE)/debian.img ## docs/real-machine.md: modules for Deb
 
 test-machine-patched: deb machine-kernel $(MACHINE)/debian.img ## the rest of it: the patched kernel (root; long)
 	LINNOS_MACHINE_KERNEL=$(MACHINE_KERNEL) $(PYTEST)/machine/test_patched_kernel.py -s -m machine
+
+test-versions: $(BUILD)/.deps-machine ## the modules for three point releases each of Debian's 6.1 and 6.12, built in a bare Debian 12 (root; 1.5 GB are fetched)
+	tests/machine/module_versions.sh $(BUILD)/versions $(VERSIONS)
 
 $(MACHINE)/debian.img: tests/machine/make_image.sh | $(BUILD)/.deps-qemu $(BUILD)/.deps-machine
 	tests/machine/make_image.sh $(@D)
