@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 /* replayer: replays block traces against an array of replicated drives. The order of a run, top to
  * bottom. */
-#include "engine.h"
+#include "engine/engine.h"
 #include "error.h"
-#include "guard.h"
-#include "inject.h"
-#include "io_log.h"
-#include "policy.h"
-#include "prefill.h"
+#include "drive/guard.h"
+#include "slow/inject.h"
+#include "results/io_log.h"
+#include "policies/policy.h"
+#include "drive/prefill.h"
 #include "replay.h"
-#include "report.h"
-#include "storm.h"
+#include "results/report.h"
+#include "slow/storm.h"
 
 #include <math.h>
 #include <signal.h>

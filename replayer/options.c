@@ -2,9 +2,9 @@
 /* The command line: see options.h. */
 #include "options.h"
 #include "error.h"
-#include "hint.h"
+#include "drive/hint.h"
 #include "number.h"
-#include "policy.h"
+#include "policies/policy.h"
 
 #include <getopt.h>
 #include <math.h>

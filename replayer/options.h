@@ -3,7 +3,7 @@
 #ifndef REPLAYER_OPTIONS_H
 #define REPLAYER_OPTIONS_H
 
-#include "device.h"
+#include "drive/device.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,20 +2,24 @@
 /*
  * A replay: what the engine, the I/Os, the policies and the report share.
  *
- * The way of a read, from the trace's file to the JSON:
+ * The way of a read, from the trace's file to the JSON, folder by folder:
  *
- *   trace_iolog, trace_columns, trace_blk   parse it
- *   trace                                   by time
- *   sources                                 of all traces the next, in whole blocks, on the drives
- *   engine                                  when it is due
- *   users                                   begins it
- *   policies/                               choose the drive; hedging and revocation help
- *   attempts                                buffer, content, submission
- *   ring                                    to the kernel and back
- *   attempts                                whose completion, is it whole
- *   users                                   checks it; another attempt, or the answer
- *   latency, series, io_log                 keep it
- *   report                                  writes it down
+ *   trace/     trace_iolog, trace_columns, trace_blk   parse it
+ *              trace                                   by time
+ *              sources                                 of all traces the next, in whole blocks
+ *   engine/    engine                                  when it is due
+ *              users                                   begins it
+ *   policies/                                          choose the drive; hedging and revocation
+ *                                                      help
+ *   engine/    attempts                                buffer, submission
+ *   drive/     content                                 what is in it, and what must come back
+ *   engine/    ring                                    to the kernel and back
+ *              attempts                                whose completion, is it whole
+ *              users                                   checks it; another attempt, or the answer
+ *   results/   latency, series, io_log                 keep it
+ *              report                                  writes it down
+ *
+ * What makes drives slow meanwhile is in slow/.
  *
  * Calls go from engine to sources to trace, and from engine to users to policies to attempts to
  * ring. The only way back is an I/O's done(), which attempts calls.
@@ -24,15 +28,15 @@
 #define REPLAYER_REPLAY_H
 
 #include "budget.h"
-#include "content.h"
-#include "device.h"
-#include "latency.h"
+#include "drive/content.h"
+#include "drive/device.h"
+#include "results/latency.h"
 #include "linnos_guard.h"
 #include "observer.h"
 #include "options.h"
-#include "ring.h"
-#include "sources.h"
-#include "timers.h"
+#include "engine/ring.h"
+#include "trace/sources.h"
+#include "engine/timers.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* baseline: every read goes to its home drive, and waits for it. */
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "policy.h"
 
 static void baseline_read(struct replay *r, struct io *io)

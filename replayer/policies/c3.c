@@ -24,7 +24,7 @@
  * limits the rate that each client sends to a server, for the sake of the other clients: there are
  * none here, and nothing is limited.
  */
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "error.h"
 #include "policy.h"
 #include "stale.h"

@@ -2,7 +2,7 @@
 /* clone: every read goes to the home drive and to the next replicas at once; the first answer wins.
  * It buys its tail with twice the read load (--clone-copies 2) or more. A drive that holds --losers
  * lost reads is left out. */
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "policy.h"
 
 static void clone_read(struct replay *r, struct io *io)

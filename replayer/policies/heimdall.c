@@ -15,10 +15,10 @@
  * This is built from what the paper describes. How reads are labelled is in eval/heimdall.py, which
  * trains.
  */
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "error.h"
 #include "heimdall_network.h"
-#include "io_log.h"
+#include "results/io_log.h"
 #include "policy.h"
 #include "stale.h"
 

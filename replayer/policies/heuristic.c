@@ -8,7 +8,7 @@
  * The limit is
  * --heuristic-queue, else the p95 of the queue lengths that the reads of --profile met.
  */
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "policy.h"
 #include "error.h"
 #include "queue_limit.h"

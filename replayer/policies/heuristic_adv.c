@@ -14,7 +14,7 @@
  * --heuristic-busy-us, else than the drive's inflection point where a model is uploaded, else than
  * the p95 of --profile.
  */
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "policy.h"
 #include "error.h"
 #include "profile.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* linnos: reads carry the latency-critical hint; a revoked one goes to the next replica, the last
  * one plain. */
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "policy.h"
 #include "revocation.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* linnos-h99: linnos, and hedging at p99 of the usual latency, for the rare false submit only. */
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "policy.h"
 #include "hedging.h"
 #include "revocation.h"

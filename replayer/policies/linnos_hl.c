@@ -4,7 +4,7 @@
  * the slow reads that remain, so a hedge need not wait longer than their share says: the threshold
  * is the smaller of p95 and the percentile 1 - false-submit ratio of the usual latency.
  */
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "error.h"
 #include "hedging.h"
 #include "policy.h"

@@ -7,7 +7,7 @@
  * where injection hits reads by count or by chance: there a drive that is passed over keeps its
  * slow reads for later, and a policy that takes them at once may fare better.
  */
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "oracle_query.h"
 #include "policy.h"
 

@@ -15,9 +15,9 @@
  * choose among a few. This program sends all that the array is given, so it knows at every read
  * what a probe of each drive would say. What others do to a drive it sees in latencies alone.
  */
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "error.h"
-#include "io_log.h"
+#include "results/io_log.h"
 #include "policy.h"
 #include "stale.h"
 

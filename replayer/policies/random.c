@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* random: every read goes to a replica drawn from the seed. */
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "policy.h"
-#include "splitmix.h"
+#include "drive/splitmix.h"
 
 static void random_read(struct replay *r, struct io *io)
 {

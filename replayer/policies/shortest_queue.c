@@ -6,7 +6,7 @@
  * The pending pages are those this replayer has at the drive, which is all an application can know.
  * A read counts from the moment it is decided on, so that reads due together spread.
  */
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "policy.h"
 #include "shortest.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* shortest-queue-h95: shortest-queue, and hedging at p95 of the usual latency, at the shortest
  * queue among the drives that were not asked yet. */
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "hedging.h"
 #include "policy.h"
 #include "shortest.h"

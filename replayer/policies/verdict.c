@@ -11,7 +11,7 @@
  * tells fast from slow, not fast from faster: a slow read on the last drive, and a fast one on a
  * drive that is not the fastest, are part of the protocol.
  */
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "error.h"
 #include "oracle_query.h"
 #include "policy.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Latencies and their percentiles. */
-#include "latency.h"
+#include "results/latency.h"
 
 #include "test.h"
 

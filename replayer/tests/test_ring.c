@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The ring, with a clock of the test's own, in which all sleeps are some ns long. */
-#include "ring.h"
+#include "engine/ring.h"
 
 #include "test.h"
 

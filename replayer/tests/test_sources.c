@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The traces of a run as one stream of I/Os. */
-#include "sources.h"
+#include "trace/sources.h"
 
 #include "test.h"
 

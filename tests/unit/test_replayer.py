@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -580,12 +581,13 @@ def test_a_changed_header_rebuilds_what_includes_it(tmp_path: Path) -> None:
     source = REPLAYER.parents[2] / "replayer"
     including = [
         path
-        for path in [*source.glob("*.c"), *source.glob("policies/*.c")]
-        if '"trace.h"' in path.read_text() or '"sources.h"' in path.read_text()
+        for path in source.glob("**/*.c")
+        if re.search(r'"(trace/)?(trace|sources)\.h"', path.read_text())
+        and path.parent.name != "tests"
     ]
     for out in (REPLAYER.parent, Path("../build/replayer")):
         would = subprocess.run(
-            ["make", "-n", "-C", str(source), f"OUT={out}", "-W", "trace.h"],
+            ["make", "-n", "-C", str(source), f"OUT={out}", "-W", "trace/trace.h"],
             capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
         for path in including:

@@ -477,7 +477,7 @@ def test_progress_is_shown_during_prefill(tmp_path: Path, drives: list[Path]) ->
     program.write_text(
         """
 #include "replay.h"
-#include "progress.h"
+#include "results/progress.h"
 int main(void)
 {
 	static struct replay r;
@@ -495,8 +495,9 @@ int main(void)
     )
     subprocess.run(
         ["gcc", "-D_GNU_SOURCE", f"-I{source}", f"-I{source}/../kernel/linnos/core",
-         f"-I{source}/../liblinnos", "-o", shown, program, source / "progress.c",
-         source / "latency.c", source / "../liblinnos/histogram.c", source / "error.c", "-lm"],
+         f"-I{source}/../liblinnos", "-o", shown, program, source / "results/progress.c",
+         source / "results/latency.c", source / "../liblinnos/histogram.c", source / "error.c",
+         "-lm"],
         check=True,
     )  # fmt: skip
     ran = subprocess.run([shown], capture_output=True, text=True, check=True)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* What --inject says: see inject_spec.h. */
 #include "inject_spec.h"
-#include "device.h"
+#include "drive/device.h"
 #include "error.h"
 #include "number.h"
 

@@ -7,7 +7,7 @@
  * slower still.
  */
 #include "hedging.h"
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "error.h"
 #include "policy.h"
 #include "profile.h"

@@ -2,8 +2,8 @@
 /* What a policy learns from the per-I/O log of an earlier run: see profile.h. */
 #include "profile.h"
 #include "error.h"
-#include "io_log.h"
-#include "latency.h"
+#include "results/io_log.h"
+#include "results/latency.h"
 
 #include <errno.h>
 #include <stdbool.h>

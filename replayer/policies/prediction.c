@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Reading where the answer is predicted first: see prediction.h. */
 #include "prediction.h"
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "chooser.h"
 #include "error.h"
 #include "hedge_table.h"
@@ -9,7 +9,7 @@
 #include "model_file.h"
 #include "policy.h"
 #include "race.h"
-#include "users.h"
+#include "engine/users.h"
 
 #include <math.h>
 #include <stdio.h>

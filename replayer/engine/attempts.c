@@ -3,7 +3,7 @@
 #include "attempts.h"
 #include "buffers.h"
 #include "error.h"
-#include "hint.h"
+#include "drive/hint.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* What a run reports: see report.h. */
 #include "report.h"
-#include "buffers.h"
+#include "engine/buffers.h"
 #include "error.h"
-#include "inject.h"
-#include "policy.h"
+#include "slow/inject.h"
+#include "policies/policy.h"
 #include "replay.h"
 #include "series.h"
-#include "storm.h"
+#include "slow/storm.h"
 
 #include <errno.h>
 #include <jansson.h>

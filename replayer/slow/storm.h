@@ -8,8 +8,8 @@
 #ifndef REPLAYER_STORM_H
 #define REPLAYER_STORM_H
 
-#include "device.h"
-#include "timers.h"
+#include "drive/device.h"
+#include "engine/timers.h"
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* I/O buffers: see buffers.h. */
 #include "buffers.h"
-#include "content.h"
+#include "drive/content.h"
 #include "error.h"
 
 #include <errno.h>

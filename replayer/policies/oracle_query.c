@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* What flashsim drives know of themselves: see oracle_query.h. */
 #include "oracle_query.h"
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "error.h"
 #include "flashsim_ioctl.h"
 #include "policy.h"

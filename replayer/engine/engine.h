@@ -18,7 +18,7 @@
 #ifndef REPLAYER_ENGINE_H
 #define REPLAYER_ENGINE_H
 
-#include "sources.h"
+#include "trace/sources.h"
 
 struct replay;
 

@@ -3,10 +3,10 @@
 #include "engine.h"
 #include "attempts.h"
 #include "buffers.h"
-#include "inject.h"
-#include "progress.h"
-#include "series.h"
-#include "storm.h"
+#include "slow/inject.h"
+#include "results/progress.h"
+#include "results/series.h"
+#include "slow/storm.h"
 #include "users.h"
 
 #include <signal.h>

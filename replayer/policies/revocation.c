@@ -9,7 +9,7 @@
  * read's timer serves both, in turn: the failover while one is due, else the hedge.
  */
 #include "revocation.h"
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "hedging.h"
 
 /* Is this replica the only one left that could still answer? Then the read must not be revoked. */

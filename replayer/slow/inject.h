@@ -4,7 +4,7 @@
 #ifndef REPLAYER_INJECT_H
 #define REPLAYER_INJECT_H
 
-#include "device.h"
+#include "drive/device.h"
 
 #include <stdbool.h>
 

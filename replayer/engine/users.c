@@ -2,9 +2,9 @@
 /* The users' I/Os: see users.h. */
 #include "users.h"
 #include "error.h"
-#include "io_log.h"
-#include "policy.h"
-#include "series.h"
+#include "results/io_log.h"
+#include "policies/policy.h"
+#include "results/series.h"
 
 #include <errno.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
 /* Progress of a run on stderr: see progress.h. The time comes from the engine; the clock is not
  * read again. */
 #include "progress.h"
-#include "policy.h"
+#include "policies/policy.h"
 #include "replay.h"
 
 #include <stdio.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* The blocks that reads touch, written before the run: see prefill.h. */
 #include "prefill.h"
-#include "attempts.h"
-#include "engine.h"
+#include "engine/attempts.h"
+#include "engine/engine.h"
 #include "error.h"
-#include "progress.h"
+#include "results/progress.h"
 
 #include <stdbool.h>
 #include <stddef.h>

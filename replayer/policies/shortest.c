@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The drive with the fewest pending pages: see shortest.h. */
 #include "shortest.h"
-#include "attempts.h"
+#include "engine/attempts.h"
 
 int shortest_queue(const struct replay *r, const struct io *io, uint32_t mask)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The queue length from which the heuristic policies take a drive to be slow: see queue_limit.h. */
 #include "queue_limit.h"
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "error.h"
 #include "policy.h"
 #include "profile.h"

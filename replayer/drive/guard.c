@@ -4,7 +4,7 @@
 #include "content.h"
 #include "error.h"
 #include "options.h"
-#include "trace.h"
+#include "trace/trace.h"
 
 #include <blkid/blkid.h>
 #include <ctype.h>
