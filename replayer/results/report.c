@@ -66,6 +66,11 @@ static double percentile_us(struct latency *l, double fraction)
 		       : NAN;
 }
 
+static double max_us(const struct latency *l)
+{
+	return l->count ? (double)l->max_ns / 1000 : NAN;
+}
+
 static void set_latencies(json_t *o, const char *prefix, struct latency *l)
 {
 	char key[32];
@@ -77,7 +82,7 @@ static void set_latencies(json_t *o, const char *prefix, struct latency *l)
 		set(o, key, number(percentile_us(l, percentiles[i].fraction)));
 	}
 	snprintf(key, sizeof(key), "%smax_us", prefix);
-	set(o, key, number(l->count ? (double)l->max_ns / 1000 : NAN));
+	set(o, key, number(max_us(l)));
 }
 
 static double ratio(uint64_t part, uint64_t of)
@@ -161,38 +166,30 @@ static json_t *option_value(const struct options *o, const struct option_row *ro
 	return NULL;
 }
 
-static json_t *hedge_us(const struct replay *r)
+/* For each drive an object or a number. */
+static json_t *by_drive(struct replay *r, json_t *(*of)(struct replay *r, unsigned int drive))
 {
 	json_t *a = json_array();
 
 	for (unsigned int k = 0; k < r->n_drives; k++)
-		json_array_append_new(a,
-				      number(r->hedge_ns[k] ? (double)r->hedge_ns[k] / 1000 : NAN));
+		json_array_append_new(a, of(r, k));
 	return a;
 }
 
-static json_t *threshold_us(const struct replay *r)
+static json_t *hedge_us(struct replay *r, unsigned int drive)
 {
-	json_t *a = json_array();
-
-	for (unsigned int k = 0; k < r->n_drives; k++)
-		json_array_append_new(a,
-				      r->threshold_us[k] ? count(r->threshold_us[k]) : json_null());
-	return a;
+	return number(r->hedge_ns[drive] ? (double)r->hedge_ns[drive] / 1000 : NAN);
 }
 
-static json_t *linnos(const struct replay *r)
+static json_t *threshold_us(struct replay *r, unsigned int drive)
 {
-	json_t *a = json_array();
+	return r->threshold_us[drive] ? count(r->threshold_us[drive]) : json_null();
+}
 
-	for (unsigned int k = 0; k < r->n_drives; k++) {
-		json_t *d = json_object();
-
-		set(d, "mode", text(r->linnos_mode[k]));
-		set(d, "model_id", text(r->model_id[k]));
-		json_array_append_new(a, d);
-	}
-	return a;
+static json_t *linnos(struct replay *r, unsigned int drive)
+{
+	return json_pack("{s:s, s:s}", "mode", r->linnos_mode[drive], "model_id",
+			 r->model_id[drive]);
 }
 
 /* Every setting, as the options table has them; what a policy has found out in its own place. */
@@ -204,8 +201,8 @@ static json_t *config(struct replay *r)
 	for (const struct option_row *row = option_rows; row < option_rows + n_option_rows; row++)
 		if (row->json)
 			set(c, row->json, option_value(o, row));
-	set(c, "hedge_us", hedge_us(r));
-	set(c, "threshold_us", threshold_us(r));
+	set(c, "hedge_us", by_drive(r, hedge_us));
+	set(c, "threshold_us", by_drive(r, threshold_us));
 	set(c, "hedge_percentile", number(r->hedge_percentile_used));
 	set(c, "false_submit_ratio", number(r->false_submit_ratio_used));
 	/* Without a budget nothing is saved up; a timeout of 0 is none. */
@@ -214,25 +211,30 @@ static json_t *config(struct replay *r)
 	if (!(o->timeout_s > 0))
 		set(c, "timeout_s", json_null());
 	if (o->policy->needs_linnos)
-		set(c, "linnos", linnos(r));
+		set(c, "linnos", by_drive(r, linnos));
 	return c;
 }
 
 /* ---- results ---- */
 
-static json_t *drives(struct replay *r)
+static json_t *drive(struct replay *r, unsigned int k)
 {
-	json_t *a = json_array();
+	json_t *d = json_object();
 
-	for (unsigned int k = 0; k < r->n_drives; k++) {
-		json_t *d = json_object();
+	set(d, "device", text(r->devices[k].path));
+	set(d, "reads", count(r->drive_latency[k].count));
+	set_latencies(d, "", &r->drive_latency[k]);
+	return d;
+}
 
-		set(d, "device", text(r->devices[k].path));
-		set(d, "reads", count(r->drive_latency[k].count));
-		set_latencies(d, "", &r->drive_latency[k]);
-		json_array_append_new(a, d);
-	}
-	return a;
+static json_t *io_errors_by(struct replay *r, unsigned int drive)
+{
+	return count(r->c.io_errors_by[drive]);
+}
+
+static json_t *served_by(struct replay *r, unsigned int drive)
+{
+	return count(r->c.served_by[drive]);
 }
 
 /* Columns, for they are plotted: one value per interval in which a read was answered. */
@@ -299,36 +301,6 @@ static bool all_direct(const struct replay *r)
 	return true;
 }
 
-/* ---- what is neither counted nor measured as it stands ---- */
-
-static json_t *policy(struct replay *r)
-{
-	return text(r->o.policy->name);
-}
-
-/* Null where the policy is none. */
-static json_t *bound_holds(struct replay *r)
-{
-	if (!r->o.policy->is_bound)
-		return json_null();
-	return json_boolean(!inject_counts_reads(r->inject));
-}
-
-static json_t *extra_io_ratio(struct replay *r)
-{
-	return number(ratio(r->c.extra_ios, r->c.reads));
-}
-
-static json_t *false_submit_ratio(struct replay *r)
-{
-	return number(kernel_false_submit_ratio(r));
-}
-
-static json_t *writes_to(struct replay *r)
-{
-	return text(r->o.readonly ? "none" : r->o.replicate_writes ? "every drive" : "home drive");
-}
-
 /* What "no data errors" is worth. */
 static const char *data_check(const struct replay *r)
 {
@@ -341,92 +313,6 @@ static const char *data_check(const struct replay *r)
 	       "read returns is compared with what was written to the drive that served it, "
 	       "whatever its replicas hold";
 }
-
-static json_t *data_check_text(struct replay *r)
-{
-	return text(data_check(r));
-}
-
-static json_t *skipped_trace_lines(struct replay *r)
-{
-	return count(sources_skipped(&r->sources));
-}
-
-static json_t *mapped_late(struct replay *r)
-{
-	return count(buffers_mapped_late(r->buffers));
-}
-
-static json_t *lag_p50_us(struct replay *r)
-{
-	return number(percentile_us(&r->lag, 0.5));
-}
-
-static json_t *lag_p99_us(struct replay *r)
-{
-	return number(percentile_us(&r->lag, 0.99));
-}
-
-static json_t *lag_max_us(struct replay *r)
-{
-	return number(r->lag.count ? (double)r->lag.max_ns / 1000 : NAN);
-}
-
-static json_t *elapsed_s(struct replay *r)
-{
-	return number((double)(r->end_ns - r->start_ns) / 1e9);
-}
-
-static json_t *exactness(struct replay *r)
-{
-	return text(latency_is_exact(&r->read_latency)
-			    ? "exact"
-			    : "histogram, relative error at most 1/2048");
-}
-
-static json_t *direct_io(struct replay *r)
-{
-	return json_boolean(all_direct(r));
-}
-
-static json_t *version(struct replay *r)
-{
-	return text(REPLAYER_VERSION);
-}
-
-static struct utsname system_name(void)
-{
-	struct utsname u;
-
-	if (uname(&u))
-		die("uname: %s", strerror(errno));
-	return u;
-}
-
-/* Without its version, which is when the kernel was built. */
-static json_t *kernel(struct replay *r)
-{
-	struct utsname u = system_name();
-	char *name = xasprintf("%s %s %s", u.sysname, u.release, u.machine);
-	json_t *v = text(name);
-
-	free(name);
-	return v;
-}
-
-static json_t *host(struct replay *r)
-{
-	struct utsname u = system_name();
-
-	return text(u.nodename);
-}
-
-static json_t *command_line(struct replay *r)
-{
-	return names(r->o.argv, r->o.argc);
-}
-
-/* ---- the JSON ---- */
 
 static const char *const wish_names[LINNOS_N_WISHES] = {
 	[LINNOS_HOME_USUAL] = "usual",
@@ -458,129 +344,114 @@ static json_t *guard(struct replay *r)
 	return wishes;
 }
 
-struct field {
-	const char *key;
-	enum { COUNT, BY_DRIVE, LATENCIES, TEXT, VALUE } kind;
-	size_t at; /* in struct replay; of LATENCIES the key is what their names begin with */
-	json_t *(*value)(struct replay *r);
-};
+/* ---- the JSON, in the order of its fields ---- */
 
-#define COUNT(name, field)                                                                         \
-	{                                                                                          \
-		name, COUNT, offsetof(struct replay, field), NULL                                  \
-	}
-#define BY_DRIVE(name, field)                                                                      \
-	{                                                                                          \
-		name, BY_DRIVE, offsetof(struct replay, field), NULL                               \
-	}
-#define LATENCIES(prefix, field)                                                                   \
-	{                                                                                          \
-		prefix, LATENCIES, offsetof(struct replay, field), NULL                            \
-	}
-#define TEXT(name, field)                                                                          \
-	{                                                                                          \
-		name, TEXT, offsetof(struct replay, field), NULL                                   \
-	}
-#define VALUE(name, function)                                                                      \
-	{                                                                                          \
-		name, VALUE, 0, function                                                           \
-	}
-
-static const struct field fields[] = {
-	VALUE("policy", policy),
-	VALUE("bound_holds", bound_holds),
-	TEXT("scenario", o.scenario),
-	COUNT("reads", c.reads),
-	LATENCIES("", read_latency),
-	LATENCIES("service_", read_latency),
-	LATENCIES("response_", read_response),
-	COUNT("writes", c.writes),
-	LATENCIES("write_", write_latency),
-	LATENCIES("write_service_", write_latency),
-	LATENCIES("write_response_", write_response),
-	COUNT("revoked", c.revoked),
-	COUNT("revocations", c.revocations),
-	COUNT("explored", c.explored),
-	VALUE("guard", guard),
-	COUNT("hedged", c.hedged),
-	COUNT("hedges_won", c.hedges_won),
-	COUNT("hedges_denied", c.hedges_denied),
-	COUNT("copies_denied", c.copies_denied),
-	COUNT("losers_max", c.losers_max),
-	COUNT("extra_ios", c.extra_ios),
-	VALUE("extra_io_ratio", extra_io_ratio),
-	COUNT("cancels_tried", c.cancels_tried),
-	COUNT("cancelled", c.cancelled),
-	VALUE("false_submit_ratio", false_submit_ratio),
-	VALUE("writes_to", writes_to),
-	VALUE("data_check", data_check_text),
-	COUNT("data_errors", c.data_errors),
-	COUNT("blocks_checked", c.blocks_checked),
-	COUNT("torn_blocks", c.torn_blocks),
-	COUNT("unverified_blocks", c.unverified_blocks),
-	COUNT("io_errors", c.io_errors),
-	BY_DRIVE("io_errors_by_drive", c.io_errors_by),
-	COUNT("short_ios", c.short_ios),
-	COUNT("reads_failed", c.reads_failed),
-	COUNT("writes_failed", c.writes_failed),
-	COUNT("unanswered", c.unanswered),
-	COUNT("timed_out_ios", c.timed_out),
-	COUNT("failovers_on_error", c.failovers_on_error),
-	BY_DRIVE("reads_served_by", c.served_by),
-	COUNT("warmup_ios", c.warmup_ios),
-	COUNT("realigned_ios", sources.realigned),
-	COUNT("folded_ios", sources.folded),
-	COUNT("writes_left_out", sources.writes_left_out),
-	VALUE("skipped_trace_lines", skipped_trace_lines),
-	COUNT("prefill_blocks", c.prefill_blocks),
-	COUNT("depth_stalls", c.depth_stalls),
-	COUNT("late_ios", c.late_ios),
-	VALUE("buffers_mapped_late", mapped_late),
-	COUNT("read_bytes", c.read_bytes),
-	COUNT("write_bytes", c.write_bytes),
-	VALUE("storms", storms),
-	VALUE("lag_p50_us", lag_p50_us),
-	VALUE("lag_p99_us", lag_p99_us),
-	VALUE("lag_max_us", lag_max_us),
-	VALUE("elapsed_s", elapsed_s),
-	VALUE("percentiles", exactness),
-	TEXT("stopped", stop_reason),
-	TEXT("log_error", log_error),
-	VALUE("direct_io", direct_io),
-	VALUE("drives", drives),
-	VALUE("series", series),
-	VALUE("version", version),
-	VALUE("kernel", kernel),
-	VALUE("host", host),
-	VALUE("argv", command_line),
-	VALUE("config", config),
-};
-
-static void put(json_t *o, const struct field *f, struct replay *r)
+static void set_answers(json_t *o, struct replay *r)
 {
-	void *at = (char *)r + f->at;
-	json_t *a;
+	set(o, "policy", text(r->o.policy->name));
+	/* Null where the policy is none. */
+	set(o, "bound_holds",
+	    r->o.policy->is_bound ? json_boolean(!inject_counts_reads(r->inject)) : json_null());
+	set(o, "scenario", text(r->o.scenario));
+	set(o, "reads", count(r->c.reads));
+	set_latencies(o, "", &r->read_latency);
+	set_latencies(o, "service_", &r->read_latency);
+	set_latencies(o, "response_", &r->read_response);
+	set(o, "writes", count(r->c.writes));
+	set_latencies(o, "write_", &r->write_latency);
+	set_latencies(o, "write_service_", &r->write_latency);
+	set_latencies(o, "write_response_", &r->write_response);
+}
 
-	switch (f->kind) {
-	case COUNT:
-		set(o, f->key, count(*(uint64_t *)at));
-		break;
-	case BY_DRIVE:
-		a = json_array();
-		for (unsigned int k = 0; k < r->n_drives; k++)
-			json_array_append_new(a, count(((uint64_t *)at)[k]));
-		set(o, f->key, a);
-		break;
-	case LATENCIES:
-		set_latencies(o, f->key, at);
-		break;
-	case TEXT:
-		set(o, f->key, text(*(const char **)at));
-		break;
-	case VALUE:
-		set(o, f->key, f->value(r));
-		break;
-	}
+static void set_decisions(json_t *o, struct replay *r)
+{
+	const struct counters *c = &r->c;
+
+	set(o, "revoked", count(c->revoked));
+	set(o, "revocations", count(c->revocations));
+	set(o, "explored", count(c->explored));
+	set(o, "guard", guard(r));
+	set(o, "hedged", count(c->hedged));
+	set(o, "hedges_won", count(c->hedges_won));
+	set(o, "hedges_denied", count(c->hedges_denied));
+	set(o, "copies_denied", count(c->copies_denied));
+	set(o, "losers_max", count(c->losers_max));
+	set(o, "extra_ios", count(c->extra_ios));
+	set(o, "extra_io_ratio", number(ratio(c->extra_ios, c->reads)));
+	set(o, "cancels_tried", count(c->cancels_tried));
+	set(o, "cancelled", count(c->cancelled));
+	set(o, "false_submit_ratio", number(kernel_false_submit_ratio(r)));
+}
+
+static void set_checks(json_t *o, struct replay *r)
+{
+	const struct counters *c = &r->c;
+
+	set(o, "writes_to",
+	    text(r->o.readonly		 ? "none"
+		 : r->o.replicate_writes ? "every drive"
+					 : "home drive"));
+	set(o, "data_check", text(data_check(r)));
+	set(o, "data_errors", count(c->data_errors));
+	set(o, "blocks_checked", count(c->blocks_checked));
+	set(o, "torn_blocks", count(c->torn_blocks));
+	set(o, "unverified_blocks", count(c->unverified_blocks));
+	set(o, "io_errors", count(c->io_errors));
+	set(o, "io_errors_by_drive", by_drive(r, io_errors_by));
+	set(o, "short_ios", count(c->short_ios));
+	set(o, "reads_failed", count(c->reads_failed));
+	set(o, "writes_failed", count(c->writes_failed));
+	set(o, "unanswered", count(c->unanswered));
+	set(o, "timed_out_ios", count(c->timed_out));
+	set(o, "failovers_on_error", count(c->failovers_on_error));
+	set(o, "reads_served_by", by_drive(r, served_by));
+}
+
+static void set_load(json_t *o, struct replay *r)
+{
+	const struct counters *c = &r->c;
+
+	set(o, "warmup_ios", count(c->warmup_ios));
+	set(o, "realigned_ios", count(r->sources.realigned));
+	set(o, "folded_ios", count(r->sources.folded));
+	set(o, "writes_left_out", count(r->sources.writes_left_out));
+	set(o, "skipped_trace_lines", count(sources_skipped(&r->sources)));
+	set(o, "prefill_blocks", count(c->prefill_blocks));
+	set(o, "depth_stalls", count(c->depth_stalls));
+	set(o, "late_ios", count(c->late_ios));
+	set(o, "buffers_mapped_late", count(buffers_mapped_late(r->buffers)));
+	set(o, "read_bytes", count(c->read_bytes));
+	set(o, "write_bytes", count(c->write_bytes));
+	set(o, "storms", storms(r));
+	set(o, "lag_p50_us", number(percentile_us(&r->lag, 0.5)));
+	set(o, "lag_p99_us", number(percentile_us(&r->lag, 0.99)));
+	set(o, "lag_max_us", number(max_us(&r->lag)));
+}
+
+static void set_run(json_t *o, struct replay *r)
+{
+	struct utsname u;
+	char *kernel;
+
+	if (uname(&u))
+		die("uname: %s", strerror(errno));
+	/* Without its version, which is when the kernel was built. */
+	kernel = xasprintf("%s %s %s", u.sysname, u.release, u.machine);
+	set(o, "elapsed_s", number((double)(r->end_ns - r->start_ns) / 1e9));
+	set(o, "percentiles",
+	    text(latency_is_exact(&r->read_latency) ? "exact"
+						    : "histogram, relative error at most 1/2048"));
+	set(o, "stopped", text(r->stop_reason));
+	set(o, "log_error", text(r->log_error));
+	set(o, "direct_io", json_boolean(all_direct(r)));
+	set(o, "drives", by_drive(r, drive));
+	set(o, "series", series(r));
+	set(o, "version", text(REPLAYER_VERSION));
+	set(o, "kernel", text(kernel));
+	set(o, "host", text(u.nodename));
+	set(o, "argv", names(r->o.argv, r->o.argc));
+	set(o, "config", config(r));
+	free(kernel);
 }
 
 void report_require_writable(const char *path)
@@ -601,8 +472,11 @@ bool report_json(struct replay *r, const char *path)
 	char *beside = xasprintf("%s.new", path);
 	bool written = true;
 
-	for (unsigned int i = 0; i < sizeof(fields) / sizeof(*fields); i++)
-		put(o, &fields[i], r);
+	set_answers(o, r);
+	set_decisions(o, r);
+	set_checks(o, r);
+	set_load(o, r);
+	set_run(o, r);
 	/* A fixed order and number of digits: two equal runs give equal files. */
 	if (json_dump_file(o, beside, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) ||
 	    rename(beside, path)) {
@@ -632,6 +506,8 @@ static void print_latencies(const char *what, struct latency *l)
 }
 
 #define ULL(x) ((unsigned long long)(x))
+/* What happened so often, if it did. */
+#define NOTE(n, what, ...) ((n) ? (void)printf("%llu " what "\n", ULL(n), ##__VA_ARGS__) : (void)0)
 
 static void print_guard(const struct linnos_guard *g)
 {
@@ -709,40 +585,27 @@ void report_text(struct replay *r)
 		       (double)latency_percentile(&r->lag, 0.5) / 1000,
 		       (double)latency_percentile(&r->lag, 0.99) / 1000,
 		       (double)r->lag.max_ns / 1000);
-	if (c->late_ios)
-		printf("%llu I/Os were submitted more than %llu us after they were due\n",
-		       ULL(c->late_ios), LATE_NS / 1000);
-	for (unsigned int i = 0; i < r->storms->n; i++)
+	NOTE(c->late_ios, "I/Os were submitted more than %llu us after they were due",
+	     LATE_NS / 1000);
+	for (const struct storm *s = r->storms->each; s < r->storms->each + r->storms->n; s++)
 		printf("write storm on %s: %llu slots, %llu writes, %llu MiB\n",
-		       r->devices[r->storms->each[i].drive].path, ULL(r->storms->each[i].slots),
-		       ULL(r->storms->each[i].writes), ULL(r->storms->each[i].bytes >> 20));
-	if (c->depth_stalls)
-		printf("%llu I/Os were due while --depth %u had no place for them\n",
-		       ULL(c->depth_stalls), r->o.depth);
-	if (c->copies_denied)
-		printf("%llu copies of reads were not sent: a drive held --losers %u lost ones\n",
-		       ULL(c->copies_denied), r->o.losers);
-	if (r->sources.realigned)
-		printf("%llu trace I/Os were widened to whole 4 KiB blocks\n",
-		       ULL(r->sources.realigned));
-	if (r->sources.folded)
-		printf("%llu trace I/Os were folded into the drives' size\n",
-		       ULL(r->sources.folded));
+		       r->devices[s->drive].path, ULL(s->slots), ULL(s->writes),
+		       ULL(s->bytes >> 20));
+	NOTE(c->depth_stalls, "I/Os were due while --depth %u had no place for them", r->o.depth);
+	NOTE(c->copies_denied, "copies of reads were not sent: a drive held --losers %u lost ones",
+	     r->o.losers);
+	NOTE(r->sources.realigned, "trace I/Os were widened to whole 4 KiB blocks");
+	NOTE(r->sources.folded, "trace I/Os were folded into the drives' size");
 	if (r->o.readonly)
 		printf("%llu writes of the traces were left out (--readonly)\n",
 		       ULL(r->sources.writes_left_out));
-	if (sources_skipped(&r->sources))
-		printf("%llu trace lines without data to read or write were left out\n",
-		       ULL(sources_skipped(&r->sources)));
-	if (c->timed_out)
-		printf("%llu I/Os did not come back within %g s (--timeout)\n", ULL(c->timed_out),
-		       r->o.timeout_s);
-	if (c->unanswered)
-		printf("%llu I/Os of users were not waited for\n", ULL(c->unanswered));
+	NOTE(sources_skipped(&r->sources),
+	     "trace lines without data to read or write were left out");
+	NOTE(c->timed_out, "I/Os did not come back within %g s (--timeout)", r->o.timeout_s);
+	NOTE(c->unanswered, "I/Os of users were not waited for");
 	if (r->log_error)
 		printf("no per-I/O log: %s\n", r->log_error);
-	if (c->warmup_ios)
-		printf("%llu I/Os of the warm-up are not counted above\n", ULL(c->warmup_ios));
+	NOTE(c->warmup_ios, "I/Os of the warm-up are not counted above");
 	if (!all_direct(r))
 		printf("the page cache was in use: a file system without O_DIRECT\n");
 }
