@@ -17,33 +17,24 @@
 #define AS_TEXT(x) TEXT_OF(x)
 #define AT(field) .at = offsetof(struct options, field)
 
-#define HEADING(title)                                                                             \
+#define ROW(...)                                                                                   \
 	{                                                                                          \
-		.help = title                                                                      \
+		__VA_ARGS__                                                                        \
 	}
+#define HEADING(title) ROW(.help = title)
 #define FLAG(word, field, key, text)                                                               \
-	{                                                                                          \
-		.name = word, .kind = OPTION_FLAG, AT(field), .json = key, .help = text            \
-	}
+	ROW(.name = word, .kind = OPTION_FLAG, AT(field), .json = key, .help = text)
 #define WHOLE_AS(how, word, arg, field, from, to, start, key, text)                                \
-	{                                                                                          \
-		.name = word, .argument = arg, .kind = how, AT(field), .first = from, .last = to,  \
-		.initial = start, .json = key, .help = text                                        \
-	}
+	ROW(.name = word, .argument = arg, .kind = how, AT(field), .first = from, .last = to,      \
+	    .initial = start, .json = key, .help = text)
 #define NUMBER_AS(how, word, arg, field, from, to, start, key, text)                               \
-	{                                                                                          \
-		.name = word, .argument = arg, .kind = how, AT(field), .min = from, .max = to,     \
-		.initial = start, .json = key, .help = text                                        \
-	}
+	ROW(.name = word, .argument = arg, .kind = how, AT(field), .min = from, .max = to,         \
+	    .initial = start, .json = key, .help = text)
 #define TEXT_AS(how, word, arg, field, key, text)                                                  \
-	{                                                                                          \
-		.name = word, .argument = arg, .kind = how, AT(field), .json = key, .help = text   \
-	}
+	ROW(.name = word, .argument = arg, .kind = how, AT(field), .json = key, .help = text)
 #define LIST_AS(how, word, arg, field, count, key, text)                                           \
-	{                                                                                          \
-		.name = word, .argument = arg, .kind = how, AT(field),                             \
-		.count_at = offsetof(struct options, count), .json = key, .help = text             \
-	}
+	ROW(.name = word, .argument = arg, .kind = how, AT(field),                                 \
+	    .count_at = offsetof(struct options, count), .json = key, .help = text)
 #define WHOLE(...) WHOLE_AS(OPTION_WHOLE, __VA_ARGS__)
 #define NUMBER(...) NUMBER_AS(OPTION_NUMBER, __VA_ARGS__)
 #define TEXT(...) TEXT_AS(OPTION_TEXT, __VA_ARGS__)

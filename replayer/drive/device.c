@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/fs.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,24 +99,28 @@ void device_close(struct device *d)
 	memset(d, 0, sizeof(*d));
 }
 
-static bool read_linnos(const struct device *d, const char *file, char *text, size_t size)
+bool first_line(char *text, size_t size, const char *format, ...)
 {
-	char *path;
+	char path[PATH_MAX];
+	va_list args;
 	FILE *f;
 	bool ok;
 
-	if (!d->linnos_dir)
-		return false;
-	path = xasprintf("%s/%s", d->linnos_dir, file);
+	va_start(args, format);
+	vsnprintf(path, sizeof(path), format, args);
+	va_end(args);
 	f = fopen(path, "re");
-	free(path);
-	if (!f)
-		return false;
-	ok = fgets(text, size, f);
-	fclose(f);
+	ok = f && fgets(text, size, f);
+	if (f)
+		fclose(f);
 	if (ok)
 		text[strcspn(text, "\n")] = 0;
 	return ok;
+}
+
+static bool read_linnos(const struct device *d, const char *file, char *text, size_t size)
+{
+	return d->linnos_dir && first_line(text, size, "%s/%s", d->linnos_dir, file);
 }
 
 static bool read_counter(const struct device *d, const char *file, uint64_t *value)

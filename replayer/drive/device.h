@@ -4,6 +4,7 @@
 #define REPLAYER_DEVICE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define MAX_DRIVES 16
@@ -27,6 +28,10 @@ struct linnos_stats {
  * in part, is refused. With readonly for reading, and with others. Dies on failure. */
 void device_open(struct device *d, const char *path, bool readonly);
 void device_close(struct device *d);
+
+/* The first line of a small file, of the kernel's for instance; false when there is none. */
+bool first_line(char *text, size_t size, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* The model's inflection point; false when the kernel does not tell. */
 bool device_threshold_us(const struct device *d, uint64_t *threshold_us);

@@ -2,6 +2,7 @@
 /* What a replay must not destroy: see guard.h. */
 #include "guard.h"
 #include "content.h"
+#include "device.h"
 #include "error.h"
 #include "options.h"
 #include "trace/trace.h"
@@ -114,15 +115,12 @@ static void require_no_signature(const char *path)
 
 static void add_dev(struct drive *d, const char *folder)
 {
-	char *path = xasprintf("%s/dev", folder);
-	FILE *f = fopen(path, "re");
+	char number[32];
 	unsigned int ma, mi;
 
-	if (f && fscanf(f, "%u:%u", &ma, &mi) == 2 && d->n_devs < RELATIVES_MAX)
+	if (first_line(number, sizeof(number), "%s/dev", folder) &&
+	    sscanf(number, "%u:%u", &ma, &mi) == 2 && d->n_devs < RELATIVES_MAX)
 		d->devs[d->n_devs++] = makedev(ma, mi);
-	if (f)
-		fclose(f);
-	free(path);
 }
 
 static void find_relatives(struct drive *d)
@@ -234,11 +232,10 @@ static const struct drive *held_by_any(const struct drive *drives, unsigned int 
 
 static void die_of_holder(const struct drive *d, const char *pid)
 {
-	char *path = xasprintf("/proc/%s/comm", pid), name[32] = "?";
-	FILE *f = fopen(path, "re");
+	char name[32];
 
-	if (f && fgets(name, sizeof(name), f))
-		name[strcspn(name, "\n")] = 0;
+	if (!first_line(name, sizeof(name), "/proc/%s/comm", pid))
+		strcpy(name, "?");
 	die("drive %s: in use: process %s (%s) has it open; a replay would overwrite it", d->path,
 	    pid, name);
 }
@@ -255,47 +252,44 @@ static void require_not_held(const struct drive *drives, unsigned int n)
 	}
 }
 
+/* The file behind a loop device, as far as a drive can be it; false when there is none. */
+static bool backing_file(const char *loop, const char *node, struct stat *st)
+{
+	struct loop_info64 info;
+	char file[4096];
+	int fd;
+
+	memset(st, 0, sizeof(*st));
+	if (!first_line(file, sizeof(file), "/sys/block/%s/loop/backing_file", loop))
+		return false;
+	stat(file, st);
+	/* The name may lead elsewhere by now; the device knows. */
+	fd = open(node, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd >= 0 && !ioctl(fd, LOOP_GET_STATUS64, &info)) {
+		st->st_dev = info.lo_device;
+		st->st_ino = info.lo_inode;
+		st->st_mode = S_IFREG;
+	}
+	if (fd >= 0)
+		close(fd);
+	return true;
+}
+
 /* The kernel holds a loop device's file open where no process can be asked. */
 static void require_no_loop(const struct drive *drives, unsigned int n)
 {
 	DIR *dir = opendir("/sys/block");
 	struct dirent *entry;
+	struct stat st;
 
 	while (dir && (entry = readdir(dir))) {
-		char *attached, *node;
-		struct loop_info64 info;
-		struct stat st = {0};
-		int fd;
+		char *node = xasprintf("/dev/%s", entry->d_name);
 
-		if (strncmp(entry->d_name, "loop", 4))
-			continue;
-		attached = xasprintf("/sys/block/%s/loop/backing_file", entry->d_name);
-		node = xasprintf("/dev/%s", entry->d_name);
-		if (!access(attached, F_OK)) {
-			char file[4096] = "";
-			FILE *f = fopen(attached, "re");
-
-			if (f && fgets(file, sizeof(file), f))
-				file[strcspn(file, "\n")] = 0;
-			if (f)
-				fclose(f);
-			stat(file, &st);
-			/* The name may lead elsewhere by now; the device knows. */
-			fd = open(node, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-			if (fd >= 0 && !ioctl(fd, LOOP_GET_STATUS64, &info)) {
-				st.st_dev = info.lo_device;
-				st.st_ino = info.lo_inode;
-				st.st_mode = S_IFREG;
-			}
-			if (fd >= 0)
-				close(fd);
-			for (unsigned int k = 0; k < n; k++)
-				if (S_ISREG(drives[k].st.st_mode) && is_drive(&drives[k], &st))
-					die("drive %s: in use: it is the backing file of %s; a "
-					    "replay would overwrite it",
-					    drives[k].path, node);
-		}
-		free(attached);
+		for (unsigned int k = 0; k < n && backing_file(entry->d_name, node, &st); k++)
+			if (S_ISREG(drives[k].st.st_mode) && is_drive(&drives[k], &st))
+				die("drive %s: in use: it is the backing file of %s; a replay "
+				    "would overwrite it",
+				    drives[k].path, node);
 		free(node);
 	}
 	if (dir)
@@ -316,35 +310,22 @@ static void stat_drive(struct drive *d, const char *path)
 
 /* ---- outputs ---- */
 
-static bool is_file(const char *path, const struct stat *file)
-{
-	struct stat st;
-
-	return path && !stat(path, &st) && st.st_dev == file->st_dev && st.st_ino == file->st_ino;
-}
-
 /* The option that reads this file, other than --trace; NULL: none. */
 static const char *read_by(const struct options *o, const struct stat *file)
 {
-	if (is_file(o->profile_path, file))
+	if (trace_is_file(o->profile_path, file))
 		return "--profile";
 	for (unsigned int i = 0; i < o->n_latency_models; i++)
-		if (is_file(o->latency_models[i], file))
+		if (trace_is_file(o->latency_models[i], file))
 			return "--latency-model";
 	for (unsigned int i = 0; i < o->n_hedge_tables; i++)
-		if (is_file(o->hedge_tables[i], file))
+		if (trace_is_file(o->hedge_tables[i], file))
 			return "--hedge-table";
 	for (unsigned int i = 0; i < o->n_heimdall_networks; i++)
-		if (is_file(o->heimdall_networks[i], file))
+		if (trace_is_file(o->heimdall_networks[i], file))
 			return "--heimdall-network";
 	return NULL;
 }
-
-struct output {
-	const char *option, *path;
-	char *name, *beside; /* last parts of the path */
-	struct stat folder;
-};
 
 static void require_replaceable(const struct options *o, const char *option, const char *path)
 {
@@ -374,52 +355,48 @@ static void require_replaceable(const struct options *o, const char *option, con
 		die("--%s %s: it is the %s", option, path, read_by(o, &st));
 }
 
-static void look_at_output(const struct options *o, struct output *out)
+/* Where an output will be, though it may not be there yet: its folder, without links, and name. */
+static char *look_at_output(const struct options *o, const char *option, const char *path)
 {
-	char *copy = xstrdup(out->path), *beside = xasprintf("%s.new", out->path);
-	size_t length = strlen(out->path);
+	char *copy = xstrdup(path), *beside = xasprintf("%s.new", path), *folder, *place;
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 
-	if (!length || out->path[length - 1] == '/')
-		die("--%s \"%s\": not a file's name", out->option, out->path);
-	require_replaceable(o, out->option, out->path);
-	require_replaceable(o, out->option, beside);
-	if (stat(dirname(copy), &out->folder))
-		die("--%s %s: %s", out->option, out->path, strerror(errno));
-	free(copy);
-	copy = xstrdup(out->path);
-	out->name = xstrdup(basename(copy));
-	out->beside = xasprintf("%s.new", out->name);
-	free(copy);
+	if (!*name)
+		die("--%s \"%s\": not a file's name", option, path);
+	require_replaceable(o, option, path);
+	require_replaceable(o, option, beside);
+	folder = realpath(dirname(copy), NULL);
+	if (!folder)
+		die("--%s %s: %s", option, path, strerror(errno));
+	place = xasprintf("%s/%s", folder, name);
+	free(folder);
 	free(beside);
+	free(copy);
+	return place;
+}
+
+/* Whether b is what a is written to before it gets its name. */
+static bool is_beside(const char *a, const char *b)
+{
+	size_t n = strlen(a);
+
+	return !strncmp(a, b, n) && !strcmp(b + n, ".new");
 }
 
 static void require_outputs(const struct options *o)
 {
-	struct output outputs[2] = {{.option = "json", .path = o->json_path},
-				    {.option = "log", .path = o->log_path}};
-	struct output *a = &outputs[0], *b = &outputs[1];
-	struct stat sa, sb;
+	char *json = o->json_path ? look_at_output(o, "json", o->json_path) : NULL;
+	char *log = o->log_path ? look_at_output(o, "log", o->log_path) : NULL;
+	struct stat st;
 
-	for (unsigned int i = 0; i < 2; i++)
-		if (outputs[i].path)
-			look_at_output(o, &outputs[i]);
-	if (a->path && b->path) {
-		bool same_file = !stat(a->path, &sa) && !stat(b->path, &sb) &&
-				 sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
-		bool same_folder = a->folder.st_dev == b->folder.st_dev &&
-				   a->folder.st_ino == b->folder.st_ino;
-
-		if (same_file ||
-		    (same_folder && (!strcmp(a->name, b->name) || !strcmp(a->name, b->beside) ||
-				     !strcmp(a->beside, b->name))))
-			die("--json %s and --log %s are the same file, or one is what the other is "
-			    "written to before it gets its name (.new)",
-			    a->path, b->path);
-	}
-	for (unsigned int i = 0; i < 2; i++) {
-		free(outputs[i].name);
-		free(outputs[i].beside);
-	}
+	if (json && log &&
+	    (!strcmp(json, log) || is_beside(json, log) || is_beside(log, json) ||
+	     (!stat(json, &st) && trace_is_file(log, &st))))
+		die("--json %s and --log %s are the same file, or one is what the other is written "
+		    "to before it gets its name (.new)",
+		    o->json_path, o->log_path);
+	free(json);
+	free(log);
 }
 
 /* ---- interface ---- */

@@ -38,7 +38,9 @@ void hedging_setup_percentile(struct replay *r, double percentile)
 	set_all(r, profile_percentile_us(r->o.profile_path, percentile / 100));
 }
 
-void hedging_setup_threshold(struct replay *r)
+/* Threshold of every home drive: --hedge-us, else its model's inflection point. Dies when there is
+ * none. */
+static void setup_threshold(struct replay *r)
 {
 	r->hedge_percentile_used = NAN;
 	if (r->o.hedge_us >= 0) {
@@ -48,17 +50,6 @@ void hedging_setup_threshold(struct replay *r)
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		r->hedge_ns[k] = 1000 * device_require_threshold_us(
 						&r->devices[k], r->o.policy->name, "--hedge-us");
-}
-
-void hedging_read(struct replay *r, struct io *io)
-{
-	attempt_send(r, io, io->home, SEND_PLAIN);
-	hedging_arm(r, io);
-}
-
-void hedging_timer(struct replay *r, struct io *io)
-{
-	hedging_fire(r, io, SEND_PLAIN);
 }
 
 void hedging_arm(struct replay *r, struct io *io)
@@ -113,3 +104,36 @@ void hedging_fire(struct replay *r, struct io *io, unsigned int send_flags)
 		return;
 	hedging_send(r, io, drive, send_flags);
 }
+
+static void hedge_setup(struct replay *r)
+{
+	hedging_setup_percentile(r, 95);
+}
+
+static void hedging_read(struct replay *r, struct io *io)
+{
+	attempt_send(r, io, io->home, SEND_PLAIN);
+	hedging_arm(r, io);
+}
+
+static void hedging_timer(struct replay *r, struct io *io)
+{
+	hedging_fire(r, io, SEND_PLAIN);
+}
+
+const struct policy policy_hedge = {
+	.name = "hedge",
+	.help = "a second replica when the first has not answered by p95 (--hedge-percentile, "
+		"--hedge-us)",
+	.setup = hedge_setup,
+	.read = hedging_read,
+	.timer = hedging_timer,
+};
+
+const struct policy policy_hedge_ip = {
+	.name = "hedge-ip",
+	.help = "hedging at the model's inflection point (sysfs threshold_us, or --hedge-us)",
+	.setup = setup_threshold,
+	.read = hedging_read,
+	.timer = hedging_timer,
+};

@@ -11,9 +11,6 @@ struct io;
 /* Threshold of every home drive: --hedge-us, else the profile's percentile. Dies when neither is
  * given. */
 void hedging_setup_percentile(struct replay *r, double percentile);
-/* Threshold of every home drive: --hedge-us, else its model's inflection point. Dies when there is
- * none. */
-void hedging_setup_threshold(struct replay *r);
 /* Starts the read's timer; it counts from the first submission. */
 void hedging_arm(struct replay *r, struct io *io);
 /* The same, for a read with a time of its own. */
@@ -24,10 +21,5 @@ void hedging_fire(struct replay *r, struct io *io, unsigned int send_flags);
 
 /* The same, asking this drive. */
 void hedging_send(struct replay *r, struct io *io, unsigned int drive, unsigned int send_flags);
-
-/* The hooks of a policy that only hedges: a plain read to the home drive, and a plain copy when its
- * timer has run out. */
-void hedging_read(struct replay *r, struct io *io);
-void hedging_timer(struct replay *r, struct io *io);
 
 #endif

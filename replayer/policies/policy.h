@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A replay policy decides to which replica a read goes, and when another one is asked. One file a
- * policy under policies/, one line each in policy.c. users.c calls the hooks below; attempts.h is
+ * family of them, one line each in policy.c. users.c calls the hooks below; attempts.h is
  * what they work with.
  */
 #ifndef REPLAYER_POLICY_H

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* Reading where the answer is predicted first: see prediction.h. */
-#include "prediction.h"
+/*
+ * The lowest policies: before a drive is asked, a model of each drive predicts how long this read
+ * would take there, and it goes to the lowest prediction (chooser.h). The drives need no support
+ * for it. They differ in when the next lowest is asked as well.
+ */
 #include "engine/attempts.h"
 #include "chooser.h"
 #include "error.h"
@@ -34,7 +37,8 @@ static struct linnos_latency *model_read(const char *path)
 	return model;
 }
 
-void prediction_setup(struct replay *r)
+/* Reads the models of --latency-model; dies when one is missing or is none. */
+static void setup(struct replay *r)
 {
 	struct predictor *p = xcalloc(1, sizeof(*p));
 
@@ -72,29 +76,34 @@ static void share_budget(struct replay *r)
 	chooser_cap(&p->chooser, r->hedge_budget.share, &r->hedge_budget);
 }
 
-void prediction_setup_h95(struct replay *r)
+/* Hedging at p95 of the usual latency. */
+static void setup_h95(struct replay *r)
 {
-	prediction_setup(r);
+	setup(r);
 	hedging_setup_percentile(r, 95);
 	share_budget(r);
 }
 
-void prediction_setup_two(struct replay *r)
+/* Sent twice, at once or later, where that gains most (race.h). */
+static void setup_two(struct replay *r)
 {
 	struct predictor *p;
 
-	prediction_setup(r);
+	setup(r);
 	share_budget(r);
 	p = r->policy_state;
 	p->race = xcalloc(1, sizeof(*p->race));
 	race_init(p->race, r->hedge_budget.share);
 }
 
-void prediction_setup_hedging(struct replay *r)
+/* Hedging a read at the p99 of those that were predicted to take as long. */
+static void setup_p99(struct replay *r)
 {
-	struct predictor *p = r->policy_state;
 	char why[HEDGE_TABLE_WHY_BYTES];
+	struct predictor *p;
 
+	setup(r);
+	p = r->policy_state;
 	if (r->o.n_hedge_tables != r->n_drives)
 		die("--hedge-table: %u files for %u drives; policy %s needs one for each, in the "
 		    "order of --devices; `linnapp train --kind latency` writes it beside the model",
@@ -154,7 +163,7 @@ static void race(struct replay *r, struct io *io)
 	io->claimed_us = plan.gain_us;
 }
 
-void prediction_read(struct replay *r, struct io *io)
+static void read_lowest(struct replay *r, struct io *io)
 {
 	struct predictor *p = r->policy_state;
 	struct choice choice =
@@ -196,7 +205,7 @@ static void race_learn(struct replay *r, struct io *io, const struct attempt *a)
 			   a->hedge ? 0 : (r->done_ns - io->answered_ns) / 1000.0);
 }
 
-void prediction_answered(struct replay *r, struct io *io, struct attempt *a)
+static void answered(struct replay *r, struct io *io, struct attempt *a)
 {
 	struct predictor *p = r->policy_state;
 
@@ -206,7 +215,7 @@ void prediction_answered(struct replay *r, struct io *io, struct attempt *a)
 		chooser_answered(&p->chooser, io->lot, r->done_ns - io->submit_ns);
 }
 
-void prediction_timer(struct replay *r, struct io *io)
+static void timer(struct replay *r, struct io *io)
 {
 	struct predictor *p = r->policy_state;
 	int drive;
@@ -221,3 +230,21 @@ void prediction_timer(struct replay *r, struct io *io)
 	else
 		hedging_send(r, io, drive, SEND_PLAIN);
 }
+
+#define LOWEST(word, begin, what)                                                                  \
+	{                                                                                          \
+		.name = word, .help = what, .setup = begin, .read = read_lowest, .timer = timer,   \
+		.answered = answered                                                               \
+	}
+
+const struct policy policy_lowest =
+	LOWEST("lowest", setup,
+	       "the replica with the lowest predicted latency (--latency-model), on any kernel");
+const struct policy policy_lowest_h95 = LOWEST(
+	"lowest-h95", setup_h95, "lowest, and hedging at p95 (or --hedge-us, --hedge-percentile)");
+const struct policy policy_lowest_p99 =
+	LOWEST("lowest-p99", setup_p99,
+	       "lowest, and hedging at the p99 of what is predicted (--hedge-table)");
+const struct policy policy_lowest_two =
+	LOWEST("lowest-two", setup_two,
+	       "lowest, and a second replica as well, at once or later, where that gains most");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Finds the format of a trace and hands its I/Os out one by one. */
 #include "trace.h"
+#include "engine/timers.h"
 #include "error.h"
 
 #include <errno.h>
@@ -23,66 +24,40 @@ struct trace {
 	struct trace_io first; /* read ahead to know when the trace begins */
 	uint64_t zero_ns;
 
-	/* I/Os read ahead, a heap with the earliest on top, so that one with a time stamp in the
-	 * future waits for its own time and holds up no other. */
+	/* I/Os read ahead, of which the earliest goes first, so that one with a time stamp in the
+	 * future waits for its own time and holds up no other. Equal times keep their order. */
 	struct ahead {
+		struct timer timer; /* at the I/O's time */
 		struct trace_io io;
-		uint64_t n; /* in the file: equal times keep their order */
 	} * ahead;
-	uint32_t n_ahead;
-	uint64_t n_read, last_ns;
+	struct timers waiting;
+	uint64_t last_ns;
 	bool at_end;
 };
 
-static bool before(const struct ahead *a, const struct ahead *b)
+/* Reads one I/O to where there is room for it. */
+static void read_ahead(struct trace *t, struct ahead *room)
 {
-	return a->io.at_ns < b->io.at_ns || (a->io.at_ns == b->io.at_ns && a->n < b->n);
-}
-
-static void push(struct trace *t, const struct trace_io *io)
-{
-	struct ahead new = {.io = *io, .n = t->n_read++};
-	uint32_t i = t->n_ahead++;
-
-	for (; i && before(&new, &t->ahead[(i - 1) / 2]); i = (i - 1) / 2)
-		t->ahead[i] = t->ahead[(i - 1) / 2];
-	t->ahead[i] = new;
-}
-
-static struct trace_io pop(struct trace *t)
-{
-	struct trace_io first = t->ahead[0].io;
-	struct ahead last = t->ahead[--t->n_ahead];
-	uint32_t i = 0, child;
-
-	while ((child = 2 * i + 1) < t->n_ahead) {
-		if (child + 1 < t->n_ahead && before(&t->ahead[child + 1], &t->ahead[child]))
-			child++;
-		if (!before(&t->ahead[child], &last))
-			break;
-		t->ahead[i] = t->ahead[child];
-		i = child;
-	}
-	t->ahead[i] = last;
-	return first;
+	t->at_end = !t->format->next(t->state, &room->io);
+	if (!t->at_end)
+		timer_arm(&t->waiting, &room->timer, room->io.at_ns);
 }
 
 /* The format's I/Os in the order of their times. */
 static bool next_in_order(struct trace *t, struct trace_io *io)
 {
-	struct trace_io read;
+	struct timer *first;
 
 	if (!t->format->steps_back)
 		return t->format->next(t->state, io);
-	while (!t->at_end && t->n_ahead < AHEAD_IOS) {
-		if (t->format->next(t->state, &read))
-			push(t, &read);
-		else
-			t->at_end = true;
-	}
-	if (!t->n_ahead)
+	while (!t->at_end && t->waiting.count < AHEAD_IOS)
+		read_ahead(t, &t->ahead[t->waiting.count]);
+	first = timer_expired(&t->waiting, UINT64_MAX);
+	if (!first)
 		return false;
-	*io = pop(t);
+	*io = ((struct ahead *)first)->io;
+	if (!t->at_end)
+		read_ahead(t, (struct ahead *)first);
 	if (io->at_ns < t->last_ns)
 		die("trace %s: more than %u I/Os are out of the order of their times; sort its "
 		    "lines",
@@ -173,14 +148,15 @@ void trace_close(struct trace *t)
 	t->format->close(t->state);
 	free(t->path);
 	free(t->ahead);
+	free(t->waiting.heap);
 	free(t);
 }
 
-static bool is_file(const char *path, const struct stat *file)
+bool trace_is_file(const char *path, const struct stat *file)
 {
 	struct stat st;
 
-	return !stat(path, &st) && st.st_dev == file->st_dev && st.st_ino == file->st_ino;
+	return path && !stat(path, &st) && st.st_dev == file->st_dev && st.st_ino == file->st_ino;
 }
 
 bool trace_has_file(const char *path, const struct stat *file)
@@ -188,10 +164,10 @@ bool trace_has_file(const char *path, const struct stat *file)
 	char *files[TRACE_BLK_FILES_MAX],
 		*first = access(path, F_OK) ? trace_blk_first_file(path) : NULL;
 	int n = trace_blk_files(first ? first : path, files);
-	bool has = is_file(path, file);
+	bool has = trace_is_file(path, file);
 
 	for (int i = 0; i < n; i++) {
-		has |= is_file(files[i], file);
+		has |= trace_is_file(files[i], file);
 		free(files[i]);
 	}
 	free(first);

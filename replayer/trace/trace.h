@@ -50,6 +50,8 @@ char *trace_blk_first_file(const char *base);
 #define TRACE_BLK_FILES_MAX 4096
 int trace_blk_files(const char *path, char **files);
 
+/* Whether a path, if there is one, leads to a file. */
+bool trace_is_file(const char *path, const struct stat *file);
 /* Whether a file is the trace, or one of its per-CPU files. */
 bool trace_has_file(const char *path, const struct stat *file);
 
