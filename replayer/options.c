@@ -2,7 +2,6 @@
 /* The command line: see options.h. */
 #include "options.h"
 #include "error.h"
-#include "drive/hint.h"
 #include "number.h"
 #include "policies/policy.h"
 

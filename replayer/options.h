@@ -10,6 +10,10 @@
 #include <stdint.h>
 
 #define MAX_INJECTS 64
+/* The I/O tag that flashsim's fault rules match is the hint field of the I/O priority, which
+ * Linux 6.5 brought. The kernel gives meanings to values below 8. */
+#define TAG_MIN 8
+#define TAG_MAX 1023
 
 struct policy;
 

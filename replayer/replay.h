@@ -4,7 +4,7 @@
  *
  * The way of a read, from the trace's file to the JSON, folder by folder:
  *
- *   trace/     trace_iolog, trace_columns, trace_blk   parse it
+ *   trace/     trace_text, trace_blk                   parse it
  *              trace                                   by time
  *              sources                                 of all traces the next, in whole blocks
  *   engine/    engine                                  when it is due

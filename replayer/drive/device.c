@@ -2,7 +2,7 @@
 /* The drives of the array: see device.h. */
 #include "device.h"
 #include "error.h"
-#include "hint.h"
+#include "latcrit.h"
 
 #include <errno.h>
 #include <fcntl.h>

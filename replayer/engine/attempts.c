@@ -3,7 +3,7 @@
 #include "attempts.h"
 #include "buffers.h"
 #include "error.h"
-#include "drive/hint.h"
+#include "latcrit.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -161,7 +161,9 @@ static void queue(struct replay *r, struct attempt *a)
 	sqe->flags |= IOSQE_FIXED_FILE;
 	if (a->hinted)
 		sqe->rw_flags = RWF_LATCRIT;
-	sqe->ioprio = ioprio_with_tag(io->tag);
+	/* Best effort in the middle, as is usual: without a class of its own the kernel would put
+	 * the process's priority in the tag's place. */
+	sqe->ioprio = io->tag ? 2 << 13 | io->tag << 3 | 4 : 0;
 	io_uring_sqe_set_data(sqe, a);
 }
 

@@ -58,8 +58,10 @@ void engine_setup(struct replay *r)
 {
 	open_ring(r);
 	r->buffers = buffers_new(&r->ring.uring);
-	r->sources = (struct sources){
-		.o = &r->o, .n_drives = r->n_drives, .limit_bytes = smallest_bytes(r)};
+	r->sources = (struct sources){.o = &r->o,
+				      .n_drives = r->n_drives,
+				      .limit_bytes = smallest_bytes(r),
+				      .n_shares = 1};
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		content_init(&r->contents[k], r->o.seed, r->o.replicate_writes ? 0 : k,
 			     r->devices[k].size_bytes / BLOCK_BYTES,

@@ -4,21 +4,18 @@
 #include "error.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Small enough that writing one does not hold up the event loop for long. */
-#define RECORDS_BUFFERED 1024
+/* Small enough that writing it does not hold up the event loop for long. */
+#define BUFFER_BYTES (1024 * sizeof(struct log_record))
 
 struct log_file {
-	int fd;
+	FILE *file;
 	int error; /* errno of the write that failed */
-	uint32_t n;
 	char *path, *beside;
-	struct log_record records[RECORDS_BUFFERED];
 };
 
 static char *unfinished; /* removed when the program dies */
@@ -27,24 +24,6 @@ static void remove_unfinished(void)
 {
 	if (unfinished)
 		unlink(unfinished);
-}
-
-static void write_all(struct log_file *l, const void *data, size_t bytes)
-{
-	const char *p = data;
-
-	while (bytes) {
-		ssize_t n = write(l->fd, p, bytes);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			l->error = errno;
-			return;
-		}
-		p += n;
-		bytes -= n;
-	}
 }
 
 struct log_file *log_create(const char *path, const char *policy, uint32_t n_drives, uint64_t seed)
@@ -59,55 +38,41 @@ struct log_file *log_create(const char *path, const char *policy, uint32_t n_dri
 	strncpy(header.policy, policy, sizeof(header.policy) - 1);
 	l->path = xstrdup(path);
 	l->beside = xasprintf("%s.new", path);
-	l->fd = open(l->beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	if (l->fd < 0)
+	l->file = fopen(l->beside, "we");
+	if (!l->file)
 		die("log %s: %s", l->beside, strerror(errno));
+	setvbuf(l->file, NULL, _IOFBF, BUFFER_BYTES);
 	unfinished = l->beside;
 	atexit(remove_unfinished);
-	write_all(l, &header, sizeof(header));
-	if (l->error)
-		die("log %s: %s", l->beside, strerror(l->error));
+	if (fwrite(&header, sizeof(header), 1, l->file) != 1 || fflush(l->file))
+		die("log %s: %s", l->beside, strerror(errno));
 	return l;
 }
 
-static void flush(struct log_file *l)
+static void give_up(struct log_file *l)
 {
-	if (l->error)
-		return;
-	write_all(l, l->records, l->n * sizeof(*l->records));
-	l->n = 0;
-	if (l->error) {
-		warn_user("log %s: %s; the run goes on without a log", l->beside,
-			  strerror(l->error));
-		unlink(l->beside);
-	}
+	l->error = errno;
+	warn_user("log %s: %s; the run goes on without a log", l->beside, strerror(l->error));
+	unlink(l->beside);
 }
 
 void log_append(struct log_file *l, const struct log_record *record)
 {
-	if (l->error)
-		return;
-	l->records[l->n++] = *record;
-	if (l->n == RECORDS_BUFFERED)
-		flush(l);
+	if (!l->error && fwrite(record, sizeof(*record), 1, l->file) != 1)
+		give_up(l);
 }
 
 const char *log_finish(struct log_file *l)
 {
-	const char *why = NULL;
-
-	flush(l);
-	if (l->error) {
-		close(l->fd);
-		why = strerror(l->error);
-	} else if (close(l->fd) || rename(l->beside, l->path)) {
-		why = strerror(errno);
-		warn_user("log %s: %s", l->path, why);
+	if (!l->error && fflush(l->file))
+		give_up(l);
+	if ((fclose(l->file) || rename(l->beside, l->path)) && !l->error) {
+		l->error = errno;
+		warn_user("log %s: %s", l->path, strerror(l->error));
 		unlink(l->beside);
 	}
 	unfinished = NULL;
 	free(l->path);
 	free(l->beside);
-	free(l);
-	return why;
+	return l->error ? strerror(l->error) : NULL;
 }

@@ -45,34 +45,29 @@ static const struct key {
 	double min, max;
 	const char *words;
 } keys[] = {
-#define NUMBER(word, of, how, field, from, to)                                                     \
+#define KEY(word, of, how, field, ...)                                                             \
 	{                                                                                          \
-		word, of, how, offsetof(struct inject_spec, field), from, to, NULL                 \
+		word, of, how, offsetof(struct inject_spec, field), __VA_ARGS__                    \
 	}
-#define CHOICE(word, of, field, choices)                                                           \
-	{                                                                                          \
-		word, of, WORD, offsetof(struct inject_spec, field), 0, 0, choices                 \
-	}
-#define OTHER(word, of, how, field) NUMBER(word, of, how, field, 0, 0)
-	NUMBER("latency_us", BY_FLASHSIM, WHOLE, latency_us, 0, LATENCY_US_MAX),
-	NUMBER("ratio", CONTINUOUS | RANDOM, RATIO, ratio_ppm, 0, 1e6),
-	NUMBER("interval", INTERVAL, WHOLE, interval, 1, IOS_MAX),
-	NUMBER("period_ios", CONTINUOUS, WHOLE, period_ios, 1, IOS_MAX),
-	CHOICE("op", BY_FLASHSIM, op, "read|write|both"),
-	CHOICE("shape", BY_FLASHSIM, shape, "constant|ramp|queue|pareto"),
-	NUMBER("at_depth", BY_FLASHSIM, WHOLE, at_depth, 1, AT_DEPTH_MAX),
-	NUMBER("tail", BY_FLASHSIM, THOUSANDTHS, tail_milli, TAIL_MIN, TAIL_MAX),
-	NUMBER("region_start_mb", BY_FLASHSIM, WHOLE, region_start_mb, 0, MB_MAX),
-	NUMBER("region_mb", BY_FLASHSIM, WHOLE, region_mb, 1, MB_MAX),
-	NUMBER("block_kb", STORM, WHOLE, storm_block_kb, 4, STORM_BLOCK_KB_MAX),
-	NUMBER("depth", STORM, WHOLE, storm_depth, 1, STORM_DEPTH_MAX),
-	NUMBER("size_mb", STORM, WHOLE, storm_mb, 0, MB_MAX),
-	NUMBER("slot_ms", ANY, TIME_MS, window_us, 0, MS_MAX),
-	NUMBER("every_ms", ANY, TIME_MS, every_us, 0, MS_MAX),
-	NUMBER("start_ms", ANY, TIME_MS, start_us, 0, MS_MAX),
-	OTHER("drive", ANY, DRIVES, drives),
-	OTHER("rotate", ANY, FLAG, rotate),
-	NUMBER("at_once", ANY, WHOLE, at_once, 1, MAX_DRIVES),
+	KEY("latency_us", BY_FLASHSIM, WHOLE, latency_us, 0, LATENCY_US_MAX, NULL),
+	KEY("ratio", CONTINUOUS | RANDOM, RATIO, ratio_ppm, 0, 1e6, NULL),
+	KEY("interval", INTERVAL, WHOLE, interval, 1, IOS_MAX, NULL),
+	KEY("period_ios", CONTINUOUS, WHOLE, period_ios, 1, IOS_MAX, NULL),
+	KEY("op", BY_FLASHSIM, WORD, op, 0, 0, "read|write|both"),
+	KEY("shape", BY_FLASHSIM, WORD, shape, 0, 0, "constant|ramp|queue|pareto"),
+	KEY("at_depth", BY_FLASHSIM, WHOLE, at_depth, 1, AT_DEPTH_MAX, NULL),
+	KEY("tail", BY_FLASHSIM, THOUSANDTHS, tail_milli, TAIL_MIN, TAIL_MAX, NULL),
+	KEY("region_start_mb", BY_FLASHSIM, WHOLE, region_start_mb, 0, MB_MAX, NULL),
+	KEY("region_mb", BY_FLASHSIM, WHOLE, region_mb, 1, MB_MAX, NULL),
+	KEY("block_kb", STORM, WHOLE, storm_block_kb, 4, STORM_BLOCK_KB_MAX, NULL),
+	KEY("depth", STORM, WHOLE, storm_depth, 1, STORM_DEPTH_MAX, NULL),
+	KEY("size_mb", STORM, WHOLE, storm_mb, 0, MB_MAX, NULL),
+	KEY("slot_ms", ANY, TIME_MS, window_us, 0, MS_MAX, NULL),
+	KEY("every_ms", ANY, TIME_MS, every_us, 0, MS_MAX, NULL),
+	KEY("start_ms", ANY, TIME_MS, start_us, 0, MS_MAX, NULL),
+	KEY("drive", ANY, DRIVES, drives, 0, 0, NULL),
+	KEY("rotate", ANY, FLAG, rotate, 0, 0, NULL),
+	KEY("at_once", ANY, WHOLE, at_once, 1, MAX_DRIVES, NULL),
 };
 #define N_KEYS (sizeof(keys) / sizeof(*keys))
 _Static_assert(N_KEYS <= 32, "inject_spec.given has no bit for each key");

@@ -30,7 +30,7 @@ static void open_traces(const char *first, const char *second)
 	o.n_traces = 1;
 	if (second)
 		o.traces[o.n_traces++] = trace(second);
-	all = (struct sources){.o = &o, .n_drives = 2, .limit_bytes = MIB};
+	all = (struct sources){.o = &o, .n_drives = 2, .limit_bytes = MIB, .n_shares = 1};
 	if (!o.rerate)
 		o.rerate = 1;
 	if (!o.loops)

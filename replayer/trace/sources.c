@@ -36,20 +36,17 @@ static bool next_io(struct sources *all, struct source *s)
 	return true;
 }
 
-/* Widens to 4 KiB blocks and makes sure that every drive has them, for any may serve it; false when
- * the I/O lies beyond the run's end. */
-bool source_advance(struct sources *all, struct source *s)
+/* The next one that --skip and --readonly leave, at its time in the run; false at the end. */
+static bool next_due(struct sources *all, struct source *s)
 {
-	uint64_t limit = all->limit_bytes;
-	uint64_t skip_ns = all->o->skip_s * 1e9, offset, end;
+	uint64_t skip_ns = all->o->skip_s * 1e9;
 
-	do {
-		s->have = next_io(all, s);
-		if (s->have && s->next.at_ns >= skip_ns && s->next.is_write && all->o->readonly)
-			all->writes_left_out++;
-	} while (s->have && (s->next.at_ns < skip_ns || (s->next.is_write && all->o->readonly)));
-	if (!s->have)
-		return false;
+	for (;; all->writes_left_out += s->next.at_ns >= skip_ns) {
+		if (!next_io(all, s))
+			return false;
+		if (s->next.at_ns >= skip_ns && !(s->next.is_write && all->o->readonly))
+			break;
+	}
 	s->next.at_ns -= skip_ns;
 	if ((double)s->next.at_ns / all->o->rerate > TIME_MAX_NS)
 		die("trace %s: an I/O is due %.0f years after the start; its time stamp is wrong, "
@@ -59,45 +56,53 @@ bool source_advance(struct sources *all, struct source *s)
 	if (all->o->rerate != 1)
 		s->next.at_ns = (double)s->next.at_ns / all->o->rerate;
 	s->next.at_ns += s->loop * all->loop_ns;
-	if (!all->o->saturate && all->o->duration_s && !all->endless &&
-	    s->next.at_ns >= all->o->duration_s * 1e9)
-		return s->have = false;
-	offset = s->next.offset_bytes;
-	if (s->next.size_bytes > BUFFER_BYTES_MAX || s->next.size_bytes > limit)
-		die("trace %s: an I/O of %u bytes is more than the replayer or the drive takes",
-		    trace_path(s->trace), s->next.size_bytes);
+	return all->o->saturate || !all->o->duration_s || all->endless ||
+	       s->next.at_ns < all->o->duration_s * 1e9;
+}
+
+/* Widens to 4 KiB blocks and makes sure that every drive has them, for any may serve it. */
+static void place(struct sources *all, struct source *s)
+{
+	struct trace_io *io = &s->next;
+	uint64_t limit = all->limit_bytes, bytes;
+	uint64_t offset = io->offset_bytes - io->offset_bytes % BLOCK_BYTES;
+
 	if (offset > OFFSET_MAX)
 		die("trace %s: %s of %u bytes at %llu: no drive is so large", trace_path(s->trace),
-		    s->next.is_write ? "write" : "read", s->next.size_bytes,
-		    (unsigned long long)offset);
-	end = offset + s->next.size_bytes;
-	if ((offset | s->next.size_bytes) % BLOCK_BYTES) {
-		offset &= ~(uint64_t)(BLOCK_BYTES - 1);
-		end = (end + BLOCK_BYTES - 1) & ~(uint64_t)(BLOCK_BYTES - 1);
-		s->next.offset_bytes = offset;
-		s->next.size_bytes = end - offset;
-		all->realigned++;
-		if (s->next.size_bytes > BUFFER_BYTES_MAX || s->next.size_bytes > limit)
-			die("trace %s: an I/O of %u bytes, widened to whole blocks, is more than "
-			    "the replayer or the drive takes",
-			    trace_path(s->trace), s->next.size_bytes);
-	}
-	if (end > limit) {
-		if (!all->o->fit)
-			die("trace %s: %s of %u bytes at %llu lies beyond the smallest drive's "
-			    "%llu bytes; --fit folds offsets into it, as does `linnapp convert "
-			    "--fit BYTES`",
-			    trace_path(s->trace), s->next.is_write ? "write" : "read",
-			    s->next.size_bytes, (unsigned long long)s->next.offset_bytes,
-			    (unsigned long long)limit);
-		s->next.offset_bytes %= limit;
-		if (s->next.offset_bytes + s->next.size_bytes > limit)
-			s->next.offset_bytes = limit - s->next.size_bytes;
-		all->folded++;
-	}
+		    io->is_write ? "write" : "read", io->size_bytes,
+		    (unsigned long long)io->offset_bytes);
+	bytes = io->offset_bytes + io->size_bytes - offset;
+	bytes = (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
+	if (bytes > BUFFER_BYTES_MAX || bytes > limit)
+		die("trace %s: an I/O of %llu bytes, in whole blocks, is more than the replayer or "
+		    "the drive takes",
+		    trace_path(s->trace), (unsigned long long)bytes);
+	all->realigned += offset != io->offset_bytes || bytes != io->size_bytes;
+	io->offset_bytes = offset;
+	io->size_bytes = bytes;
+	if (offset + bytes <= limit)
+		return;
+	if (!all->o->fit)
+		die("trace %s: %s of %u bytes at %llu lies beyond the smallest drive's %llu bytes; "
+		    "--fit folds offsets into it, as does `linnapp convert --fit BYTES`",
+		    trace_path(s->trace), io->is_write ? "write" : "read", io->size_bytes,
+		    (unsigned long long)offset, (unsigned long long)limit);
+	io->offset_bytes %= limit;
+	if (io->offset_bytes + bytes > limit)
+		io->offset_bytes = limit - bytes;
+	all->folded++;
+}
+
+bool source_advance(struct sources *all, struct source *s)
+{
+	do {
+		s->have = next_due(all, s);
+		if (!s->have)
+			return false;
+	} while (s->n++ % all->n_shares != all->share);
 	if (all->o->spread)
-		s->drive = s->n % all->n_drives;
-	s->n++;
+		s->drive = (s->n - 1) % all->n_drives;
+	place(all, s);
 	return true;
 }
 

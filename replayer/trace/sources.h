@@ -14,7 +14,7 @@ struct source { /* one trace and its next I/O */
 	struct trace_io next;
 	bool have;
 	unsigned int drive;
-	uint64_t n; /* I/Os taken */
+	uint64_t n; /* I/Os so far */
 	uint32_t loop;
 	bool have_zero;
 	uint64_t zero_ns, skipped; /* the clock's start; what earlier loops passed over */
@@ -27,6 +27,8 @@ struct sources {
 	uint32_t loops;	      /* passes over the traces; 1 while they are scanned */
 	uint64_t loop_ns;     /* how much later each of them is */
 	bool endless;	      /* whatever --duration says */
+	/* Of every n_shares I/Os of a trace one is taken, and all others passed over. */
+	unsigned int n_shares, share;
 	struct source each[MAX_DRIVES];
 
 	uint64_t realigned;	  /* I/Os widened to 4 KiB blocks */

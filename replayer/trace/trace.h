@@ -17,7 +17,6 @@ struct trace_io {
 struct trace;
 
 struct trace_format {
-	const char *name;
 	/* Times are of a clock that ran long before the first I/O, not of the trace. */
 	bool clock_times;
 	/* Times are taken from the trace's own first I/O on. */

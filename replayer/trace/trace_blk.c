@@ -164,7 +164,6 @@ static void blk_close(void *state)
 }
 
 const struct trace_format trace_blk = {
-	.name = "blktrace",
 	.clock_times = true,
 	.objection = blk_objection,
 	.open = blk_open,

@@ -522,11 +522,11 @@ def test_write_storms_wander_and_leave_content_right(tmp_path: Path, drives: lis
     ("content", "message"),
     [
         ("fio version 2 iolog\n", "neither a fio iolog of version 3"),
-        ("fio version 3 iolog\n0 /dev/x read 0\n", "line 2: offset or length missing"),
+        ("fio version 3 iolog\n0 /dev/x read 0\n", "line 2: offset or size missing"),
         ("fio version 3 iolog\n0 /dev/x read 0 4096\nnonsense\n", "line 3: no timestamp"),
         ("fio version 3 iolog\n5 /dev/x frobnicate 0 1\n", "line 2: unknown action"),
         ("fio version 3 iolog\n5 /dev/x read 0 0\n", "nothing to replay"),
-        ("fio version 3 iolog\n5 /dev/x read 0 9999999999\n", "line 2: length or offset too l"),
+        ("fio version 3 iolog\n5 /dev/x read 0 9999999999\n", "line 2: size or offset too l"),
     ],
 )
 def test_bad_traces_are_refused_and_nothing_is_written(
