@@ -2,6 +2,7 @@
 /* replayer: replays block traces against an array of replicated drives. The order of a run, top to
  * bottom. */
 #include "engine/engine.h"
+#include "engine/loop.h"
 #include "error.h"
 #include "drive/guard.h"
 #include "slow/inject.h"
@@ -19,7 +20,7 @@
 
 static void on_signal(int signal_number)
 {
-	engine_interrupt();
+	loops_interrupt();
 }
 
 static void open_devices(struct replay *r)

@@ -66,6 +66,9 @@ const struct option_row option_rows[] = {
 	     "ignore the trace's times: always --depth I/Os in flight"),
 	WHOLE("depth", "N", depth, 1, 16384, 0, "depth",
 	      "at most N user I/Os not answered yet (4096; with --saturate 32)"),
+	WHOLE("threads", "N", threads, 1, 64, 1, "threads",
+	      "submit from N threads, each one of N I/Os (1); with policies that keep no count of "
+	      "the drives"),
 	WHOLE("losers", "N", losers, 1, 1u << 20, 4096, "losers",
 	      "a drive that holds N reads whose race is lost gets no further copies (4096)"),
 	NUMBER("timeout", "S", timeout_s, 0, 1e9, 120, "timeout_s",
@@ -514,6 +517,23 @@ static void require_agreement(struct options *o)
 		    o->warmup_s, o->duration_s);
 }
 
+/* Each thread has a part of what is limited, and knows of its own I/Os alone. */
+static void require_shares(const struct options *o)
+{
+	if (o->threads == 1)
+		return;
+	if (o->policy->keeps_count)
+		die("--threads %u: policy %s goes by what is at the drives and what they have "
+		    "answered, of which each thread would know a part only; leave --threads out, "
+		    "or "
+		    "take a policy that keeps no count, as baseline, clone, hedge or linnos",
+		    o->threads, o->policy->name);
+	if (o->depth < o->threads || o->losers < o->threads || o->hedge_burst < o->threads)
+		die("--threads %u: --depth, --losers and --hedge-burst are shared out, and must be "
+		    "%u at least",
+		    o->threads, o->threads);
+}
+
 void options_parse(struct options *o, int argc, char **argv)
 {
 	*o = (struct options){.argc = argc, .argv = copy_of(argc, argv), .scenario = ""};
@@ -525,4 +545,5 @@ void options_parse(struct options *o, int argc, char **argv)
 		make_readonly(o);
 	if (!o->depth)
 		o->depth = o->saturate ? 32 : 4096;
+	require_shares(o);
 }

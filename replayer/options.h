@@ -62,7 +62,7 @@ struct options {
 	double interval_s;		 /* of the time series */
 	unsigned int prefill, unwritten; /* PREFILL_, UNWRITTEN_ */
 	unsigned int settle_ms;
-	unsigned int depth;
+	unsigned int depth, threads;
 	unsigned int losers;	 /* lost reads that a drive may hold */
 	bool given[MAX_OPTIONS]; /* by place in option_rows[] */
 };

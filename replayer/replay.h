@@ -7,7 +7,7 @@
  *   trace/     trace_text, trace_blk                   parse it
  *              trace                                   by time
  *              sources                                 of all traces the next, in whole blocks
- *   engine/    engine                                  when it is due
+ *   engine/    loop                                    when it is due
  *              users                                   begins it
  *   policies/                                          choose the drive; hedging and revocation
  *                                                      help
@@ -21,7 +21,10 @@
  *
  * What makes drives slow meanwhile is in slow/.
  *
- * Calls go from engine to sources to trace, and from engine to users to policies to attempts to
+ * With --threads each has a struct replay, a ring and a share of the I/Os of its own; drives, their
+ * content, series and log are shared. engine starts them, loop is what each does.
+ *
+ * Calls go from loop to sources to trace, and from loop to users to policies to attempts to
  * ring. The only way back is an I/O's done(), which attempts calls.
  */
 #ifndef REPLAYER_REPLAY_H
@@ -38,6 +41,7 @@
 #include "trace/sources.h"
 #include "engine/timers.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -76,6 +80,7 @@ struct counters {
 	uint64_t depth_stalls; /* I/Os that were due while --depth had no place for them */
 	uint64_t late_ios;     /* submitted more than LATE_NS after they were due */
 	uint64_t served_by[MAX_DRIVES];
+	uint64_t mapped_late; /* buffers */
 	uint64_t prefill_blocks;
 };
 
@@ -83,7 +88,7 @@ struct replay {
 	struct options o;
 	unsigned int n_drives;
 	struct device devices[MAX_DRIVES];
-	struct content contents[MAX_DRIVES];
+	struct content *contents;				   /* by drive; all threads' */
 	uint32_t pending_pages[MAX_DRIVES], in_flight[MAX_DRIVES]; /* attempts at the drive */
 	struct observer observers[MAX_DRIVES];			   /* of the same */
 	uint32_t losers[MAX_DRIVES], losers_in_flight;		   /* of these the lost ones; all */
@@ -107,7 +112,8 @@ struct replay {
 	uint32_t explorations_in_flight;
 	struct attempt *earliest, *latest; /* in flight */
 	struct attempt *unsubmitted;	   /* the first of these that only lies in the ring */
-	uint32_t user_ios_in_flight;	   /* not answered yet: what --depth bounds */
+	uint32_t user_ios_in_flight;	   /* not answered yet: what depth bounds */
+	uint32_t depth, losers_limit;	   /* of --depth and --losers this thread's part */
 	bool draining;			   /* nothing new is started */
 	struct io *free_ios;
 	struct attempt *free_attempts;
@@ -119,6 +125,7 @@ struct replay {
 	struct latency lag;
 	/* Of every read that the drive answered, the losers of races included. */
 	struct latency drive_latency[MAX_DRIVES];
+	pthread_mutex_t *results_lock; /* of series and log; NULL: there is one thread */
 	struct series *series;
 	struct log_file *log;
 	const char *log_error; /* why there is none at the run's end */

@@ -34,6 +34,7 @@ void content_init(struct content *c, uint64_t seed, uint32_t drive_key, uint64_t
 	c->drive_key = drive_key;
 	c->n_blocks = n_blocks;
 	c->unwritten_is_zero = unwritten_is_zero;
+	pthread_mutex_init(&c->lock, NULL);
 	sparse_init(&c->blocks, n_blocks / RUN_BLOCKS + 1, RUN_BLOCKS * sizeof(struct generation));
 }
 
@@ -46,15 +47,18 @@ void content_free(struct content *c)
 static struct generation generation_of(const struct content *c, uint64_t block)
 {
 	const struct generation *run = sparse_get(&c->blocks, block / RUN_BLOCKS);
+	struct generation g = {0};
 
-	return run ? run[block % RUN_BLOCKS] : (struct generation){0};
+	if (run)
+		__atomic_load(&run[block % RUN_BLOCKS], &g, __ATOMIC_ACQUIRE);
+	return g;
 }
 
-static struct generation *written_generation(struct content *c, uint64_t block)
+static void set_generation(struct content *c, uint64_t block, struct generation g)
 {
 	struct generation *run = sparse_make(&c->blocks, block / RUN_BLOCKS);
 
-	return &run[block % RUN_BLOCKS];
+	__atomic_store(&run[block % RUN_BLOCKS], &g, __ATOMIC_RELEASE);
 }
 
 bool content_is_ours(const void *block)
@@ -70,23 +74,33 @@ bool content_is_ours(const void *block)
 	return true;
 }
 
+/* One more is issued; which. */
+static uint32_t next_generation(struct content *c, uint64_t block)
+{
+	struct generation g;
+
+	pthread_mutex_lock(&c->lock);
+	g = generation_of(c, block);
+	g.issued++;
+	/* At 65535 overlapping generations the block counts as unknown. */
+	if (g.span < GENERATION_UNKNOWN)
+		g.span++;
+	g.lone = !g.outstanding;
+	g.outstanding++;
+	set_generation(c, block, g);
+	pthread_mutex_unlock(&c->lock);
+	return g.issued;
+}
+
 void content_issue(struct content *c, uint64_t block, uint32_t n, void *buffer)
 {
 	uint64_t *words = buffer;
 
 	for (uint32_t b = 0; b < n; b++, words += BLOCK_WORDS) {
-		struct generation *g = written_generation(c, block + b);
-		uint64_t place = place_key(c, block + b);
-		uint64_t base;
+		uint32_t generation = next_generation(c, block + b);
+		uint64_t place = place_key(c, block + b), base = word_base(place, generation);
 
-		g->issued++;
-		if (g->span < GENERATION_UNKNOWN)
-			g->span++; /* at 65535 overlapping generations the block counts as unknown
-				    */
-		g->lone = !g->outstanding;
-		g->outstanding++;
-		words[0] = place ^ g->issued;
-		base = word_base(place, g->issued);
+		words[0] = place ^ generation;
 		for (unsigned int i = 1; i < BLOCK_WORDS; i++)
 			words[i] = base + i * STEP;
 	}
@@ -94,15 +108,18 @@ void content_issue(struct content *c, uint64_t block, uint32_t n, void *buffer)
 
 void content_done(struct content *c, uint64_t block, uint32_t n, bool ok)
 {
+	pthread_mutex_lock(&c->lock);
 	for (uint32_t b = 0; b < n; b++) {
-		struct generation *g = written_generation(c, block + b);
+		struct generation g = generation_of(c, block + b);
 
-		g->outstanding--;
+		g.outstanding--;
 		if (!ok)
-			g->span = GENERATION_UNKNOWN;
-		else if (!g->outstanding && g->lone)
-			g->span = 0;
+			g.span = GENERATION_UNKNOWN;
+		else if (!g.outstanding && g.lone)
+			g.span = 0;
+		set_generation(c, block + b, g);
 	}
+	pthread_mutex_unlock(&c->lock);
 }
 
 void content_note(struct content *c, uint64_t block, uint32_t n, void *buffer, uint32_t *low)

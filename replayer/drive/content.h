@@ -12,12 +12,15 @@
  * read was submitted and the one that was issued when the read completed. While two writes to a
  * block overlap, no one can say which of them stays: the lower bound then rests until a write that
  * met no other completes.
+ *
+ * Threads may share it.
  */
 #ifndef REPLAYER_CONTENT_H
 #define REPLAYER_CONTENT_H
 
 #include "sparse.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -29,7 +32,7 @@ struct generation {
 	uint16_t span;		   /* issued - span is the lowest generation a read may return */
 	uint16_t outstanding : 15; /* writes in flight */
 	uint16_t lone : 1;	   /* the write in flight has met no other */
-};
+} __attribute__((aligned(8)));	   /* read and written at once */
 
 #define GENERATION_UNKNOWN 0xffffu /* span: a write failed, the block may hold anything */
 
@@ -39,6 +42,7 @@ struct content {
 	uint64_t n_blocks;
 	struct sparse blocks;	/* of runs of struct generation: only written ones take memory */
 	bool unwritten_is_zero; /* else generation 0 is not checked */
+	pthread_mutex_t lock;	/* for writers; readers need none */
 };
 
 struct content_error {

@@ -4,6 +4,7 @@
 #include "error.h"
 #include "latcrit.h"
 
+#include <blkid/blkid.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,7 +15,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define BUSY_TRIES 20
@@ -23,18 +23,14 @@
 /* The kernel's name of the disk that a device number belongs to; a partition leads to its disk. */
 static char *disk_name(dev_t dev)
 {
-	char *link = xasprintf("/sys/dev/block/%u:%u", major(dev), minor(dev));
-	char *partition = xasprintf("%s/partition", link);
-	char real[PATH_MAX], *name = NULL;
+	char name[NAME_MAX];
 
-	if (realpath(link, real)) {
-		if (!access(partition, F_OK))
-			*strrchr(real, '/') = 0;
-		name = xstrdup(strrchr(real, '/') + 1);
-	}
-	free(partition);
-	free(link);
-	return name;
+	if (blkid_devno_to_wholedisk(dev, name, sizeof(name), NULL))
+		return NULL;
+	/* In /dev it may be a path, as cciss/c0d0; in /sys it is one word. */
+	for (char *slash = name; (slash = strchr(slash, '/'));)
+		*slash = '!';
+	return xstrdup(name);
 }
 
 void device_open(struct device *d, const char *path, bool readonly)
@@ -153,8 +149,6 @@ void device_linnos_stats(const struct device *d, struct linnos_stats *stats)
 {
 	memset(stats, 0, sizeof(*stats));
 	stats->present = read_counter(d, "stats/latency_critical", &stats->latency_critical) &&
-			 read_counter(d, "stats/revoked", &stats->revoked) &&
-			 read_counter(d, "stats/probes", &stats->probes) &&
 			 read_counter(d, "stats/false_submits", &stats->false_submits);
 }
 

@@ -21,7 +21,7 @@ struct device {
 /* Kernel counters of one drive, of /sys/block/<disk>/linnos/stats. */
 struct linnos_stats {
 	bool present;
-	uint64_t latency_critical, revoked, probes, false_submits;
+	uint64_t latency_critical, false_submits;
 };
 
 /* Opens for reading and writing; block devices exclusively, so that one that is mounted, whole or

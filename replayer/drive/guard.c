@@ -19,21 +19,15 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 /* Someone may look at a drive for a moment: udev at a new one, a program that is just ending. */
 #define HOLDER_TRIES 20
 #define HOLDER_PAUSE_US 50000
 
-/* A block device is also its whole disk and its partitions: held one, held all. */
-#define RELATIVES_MAX 300
-
 struct drive {
 	const char *path;
 	struct stat st;
-	unsigned int n_devs;
-	dev_t devs[RELATIVES_MAX]; /* of a block device; the first is its own */
 };
 
 /* ---- signatures ---- */
@@ -113,53 +107,23 @@ static void require_no_signature(const char *path)
 
 /* ---- holders ---- */
 
-static void add_dev(struct drive *d, const char *folder)
+/* The disk that a partition is of; others are whole themselves. */
+static dev_t whole_disk(dev_t dev)
 {
-	char number[32];
-	unsigned int ma, mi;
+	dev_t whole;
 
-	if (first_line(number, sizeof(number), "%s/dev", folder) &&
-	    sscanf(number, "%u:%u", &ma, &mi) == 2 && d->n_devs < RELATIVES_MAX)
-		d->devs[d->n_devs++] = makedev(ma, mi);
+	return blkid_devno_to_wholedisk(dev, NULL, 0, &whole) ? dev : whole;
 }
 
-static void find_relatives(struct drive *d)
-{
-	char *folder =
-		xasprintf("/sys/dev/block/%u:%u", major(d->st.st_rdev), minor(d->st.st_rdev));
-	char *partition = xasprintf("%s/partition", folder), *whole = xasprintf("%s/..", folder);
-	DIR *dir = opendir(folder);
-	struct dirent *entry;
-
-	d->devs[d->n_devs++] = d->st.st_rdev;
-	if (!access(partition, F_OK))
-		add_dev(d, whole);
-	while (dir && (entry = readdir(dir))) {
-		char *child = xasprintf("%s/%s", folder, entry->d_name);
-		char *number = xasprintf("%s/partition", child);
-
-		if (*entry->d_name != '.' && !access(number, F_OK))
-			add_dev(d, child);
-		free(number);
-		free(child);
-	}
-	if (dir)
-		closedir(dir);
-	free(whole);
-	free(partition);
-	free(folder);
-}
-
+/* A block device is also its whole disk and its partitions: held one, held all. */
 static bool is_drive(const struct drive *d, const struct stat *st)
 {
+	dev_t ours = d->st.st_rdev, theirs = st->st_rdev;
+
 	if (S_ISREG(d->st.st_mode))
 		return st->st_dev == d->st.st_dev && st->st_ino == d->st.st_ino;
-	if (!S_ISBLK(st->st_mode))
-		return false;
-	for (unsigned int i = 0; i < d->n_devs; i++)
-		if (d->devs[i] == st->st_rdev)
-			return true;
-	return false;
+	return S_ISBLK(st->st_mode) &&
+	       (ours == theirs || whole_disk(ours) == theirs || ours == whole_disk(theirs));
 }
 
 /* The flags that a process opened a file with; -1 when it is gone. */
@@ -299,13 +263,10 @@ static void require_no_loop(const struct drive *drives, unsigned int n)
 static void stat_drive(struct drive *d, const char *path)
 {
 	d->path = path;
-	d->n_devs = 0;
 	if (stat(path, &d->st))
 		die("drive %s: %s", path, strerror(errno));
 	if (!S_ISBLK(d->st.st_mode) && !S_ISREG(d->st.st_mode))
 		die("drive %s: neither a block device nor a regular file", path);
-	if (S_ISBLK(d->st.st_mode))
-		find_relatives(d);
 }
 
 /* ---- outputs ---- */

@@ -5,7 +5,8 @@
  * A drive of 4 TB has a thousand million blocks and a trace may touch a few of them, far apart. A
  * flat table would take a page of memory for each, or two megabytes where huge pages are on. Here a
  * touched place takes its own leaf and a node of 64 indices; what was never touched takes four
- * bytes for 64 leaves. Leaves never move, and making one costs the same at any size.
+ * bytes for 64 leaves. Leaves never move, and making one costs the same at any size. One thread at
+ * a time may make leaves, while others look for them.
  */
 #ifndef REPLAYER_SPARSE_H
 #define REPLAYER_SPARSE_H
@@ -31,11 +32,12 @@ void *sparse_make_slowly(struct sparse *s, uint64_t i);
 /* Leaf i, or NULL when it was never made. */
 static inline void *sparse_get(const struct sparse *s, uint64_t i)
 {
-	uint32_t node = s->top[i / SPARSE_NODE], leaf;
+	uint32_t node = __atomic_load_n(&s->top[i / SPARSE_NODE], __ATOMIC_ACQUIRE), leaf;
 
 	if (!node)
 		return NULL;
-	leaf = s->nodes[(node - 1) * (uint64_t)SPARSE_NODE + i % SPARSE_NODE];
+	leaf = __atomic_load_n(&s->nodes[(node - 1) * (uint64_t)SPARSE_NODE + i % SPARSE_NODE],
+			       __ATOMIC_ACQUIRE);
 	return leaf ? s->leaves + (leaf - 1) * (uint64_t)s->leaf_bytes : NULL;
 }
 

@@ -86,11 +86,12 @@ void attempts_cancel(struct replay *r, struct io *io);
 
 /* The first drive after the home drive, cyclically, whose bit is not in mask; -1 when all are. */
 int replica_after_home(const struct replay *r, const struct io *io, uint32_t mask);
-/* A drive that holds --losers lost reads gets no copies of reads, nor may its own reads be raced.
+/* A drive that holds its limit of lost reads (--losers) gets no copies of reads, nor may its own
+ * reads be raced.
  */
 static inline bool losers_full(const struct replay *r, unsigned int drive)
 {
-	return r->losers[drive] >= r->o.losers;
+	return r->losers[drive] >= r->losers_limit;
 }
 
 /* For done(): counts an attempt that its drive did not do whole, and tells of the first few. */

@@ -31,11 +31,13 @@ struct buffer_pool {
 	int n_registered, may_register;
 };
 
-struct buffer_pool *buffers_new(struct io_uring *ring)
+struct buffer_pool *buffers_new(struct io_uring *ring, const struct buffer_pool *like)
 {
 	struct buffer_pool *p = xcalloc(1, sizeof(*p));
 
 	p->ring = ring;
+	if (like)
+		memcpy(p->expected, like->expected, sizeof(p->expected));
 	/* Linux before 5.19 cannot add to a table later: then nothing is registered. */
 	if (!io_uring_register_buffers_sparse(ring, REGISTERED_MAX))
 		p->may_register = REGISTERED_MAX;

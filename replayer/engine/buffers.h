@@ -20,8 +20,8 @@ struct buffer_pool;
 #define BUFFER_BYTES_MAX (64u << 20)
 
 /* Buffers are registered with the ring, so that the kernel need not look up and pin their pages for
- * every I/O. */
-struct buffer_pool *buffers_new(struct io_uring *ring);
+ * every I/O. What another pool expects is expected here, if there is one. */
+struct buffer_pool *buffers_new(struct io_uring *ring, const struct buffer_pool *like);
 /* While the traces are scanned: one begins; an I/O of it, in their order. */
 void buffers_expect_trace(struct buffer_pool *p);
 void buffers_expect(struct buffer_pool *p, uint64_t at_ns, uint32_t bytes);

@@ -1,48 +1,35 @@
 // SPDX-License-Identifier: MIT
-/* The engine's loop, from its first I/O to its last: see engine.h. */
+/* A run, by one submitter or several: see engine.h. */
 #include "engine.h"
 #include "attempts.h"
 #include "buffers.h"
-#include "slow/inject.h"
+#include "drive/splitmix.h"
+#include "error.h"
+#include "loop.h"
 #include "results/progress.h"
 #include "results/series.h"
+#include "slow/inject.h"
 #include "slow/storm.h"
-#include "users.h"
 
+#include <pthread.h>
 #include <signal.h>
-#include <unistd.h>
+#include <string.h>
 
-/* In a backlog the clock is read again after so many submissions, to keep their stamps honest. */
-#define ISSUE_BATCH 8
-/* Saturated: the drive works on the first I/Os of a round while the next are prepared. Larger
- * batches leave it idle, and a system call for each costs about as much as is won. */
-#define SATURATE_BATCH 2
+/* A thread with a ring, a share of the I/Os, and all that follows from them. */
+struct submitter {
+	pthread_t thread;
+	struct replay replay;
+};
 
-static volatile sig_atomic_t interrupted;
+/* All of them but the first, which is the program's own thread. */
+struct team {
+	const struct replay *first;
+	pthread_barrier_t barrier; /* all are prepared; the run begins */
+	unsigned int n;
+	struct submitter *submitters;
+};
 
-void engine_interrupt(void)
-{
-	/* The first drains, the second does not wait for drives that never answer, the third is for
-	 * despair. */
-	if (++interrupted > 2)
-		_exit(130);
-}
-
-static void submitting(void *replay)
-{
-	attempts_submitted(replay);
-}
-
-static void open_ring(struct replay *r)
-{
-	int drives[MAX_DRIVES];
-
-	for (unsigned int k = 0; k < r->n_drives; k++)
-		drives[k] = r->devices[k].fd;
-	ring_open(&r->ring, r->o.depth, drives, r->n_drives, ring_monotonic_ns, &interrupted);
-	r->ring.submitting = submitting;
-	r->ring.context = r;
-}
+static struct team team;
 
 static uint64_t smallest_bytes(const struct replay *r)
 {
@@ -54,26 +41,32 @@ static uint64_t smallest_bytes(const struct replay *r)
 	return bytes - bytes % BLOCK_BYTES;
 }
 
+/* Of N threads each takes one of N I/Os, and so much of what is limited. */
+static void take_share(struct replay *r, unsigned int share)
+{
+	unsigned int n = r->o.threads;
+
+	r->depth = r->o.depth / n + (share < r->o.depth % n);
+	r->losers_limit = r->o.losers / n;
+	r->hedge_budget.burst = r->o.hedge_burst / n;
+	r->random_state = share ? splitmix_mix(r->o.seed + share) : r->o.seed;
+	r->sources.n_shares = n;
+	r->sources.share = share;
+}
+
 void engine_setup(struct replay *r)
 {
-	open_ring(r);
-	r->buffers = buffers_new(&r->ring.uring);
+	r->depth = r->o.depth;
+	loop_open(r, NULL);
 	r->sources = (struct sources){.o = &r->o,
 				      .n_drives = r->n_drives,
 				      .limit_bytes = smallest_bytes(r),
 				      .n_shares = 1};
+	r->contents = xcalloc(r->n_drives, sizeof(*r->contents));
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		content_init(&r->contents[k], r->o.seed, r->o.replicate_writes ? 0 : k,
 			     r->devices[k].size_bytes / BLOCK_BYTES,
 			     r->o.unwritten == UNWRITTEN_ZERO);
-	r->random_state = r->o.seed;
-	latency_init(&r->read_latency, LATENCY_EXACT_MAX);
-	latency_init(&r->write_latency, LATENCY_EXACT_MAX);
-	latency_init(&r->read_response, LATENCY_EXACT_MAX);
-	latency_init(&r->write_response, LATENCY_EXACT_MAX);
-	latency_init(&r->lag, LATENCY_EXACT_MAX);
-	for (unsigned int k = 0; k < r->n_drives; k++)
-		latency_init(&r->drive_latency[k], 0);
 	r->series = series_new(r->o.interval_s);
 }
 
@@ -105,143 +98,127 @@ void engine_scan(struct replay *r, scan_visit *visit, void *context)
 	sources_scan(&r->sources, expect_buffers, &scan);
 }
 
-static void issue(struct replay *r, struct source *s)
+static void *submit(void *submitter)
 {
-	struct io *io = io_new(r);
-	uint64_t elapsed = r->ring.now_ns - r->start_ns;
+	struct replay *r = &((struct submitter *)submitter)->replay;
+	struct progress none = {.quiet = true};
 
-	io->due_ns = r->o.saturate ? elapsed : s->next.at_ns;
-	io->offset_bytes = s->next.offset_bytes;
-	io->size_bytes = s->next.size_bytes;
-	io->is_write = s->next.is_write;
-	io->home = s->drive;
-	io->tag = r->o.tags[s - r->sources.each];
-	source_advance(&r->sources, s);
-	user_io_start(r, io);
+	loop_open(r, team.first);
+	loop_prepare(r);
+	pthread_barrier_wait(&team.barrier);
+	pthread_barrier_wait(&team.barrier);
+	r->start_ns = team.first->start_ns;
+	r->ring.now_ns = ring_monotonic_ns();
+	loop_run(r, &none);
+	loop_close(r);
+	return NULL;
 }
 
-static void fire_timers(struct replay *r)
+/* The others are as the first is before its run, which has seen all I/Os. */
+static void team_prepare(struct replay *first)
 {
-	struct timer *t;
+	static pthread_mutex_t results_lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct storms none;
+	sigset_t all, before;
 
-	while ((t = timer_expired(&r->timers, r->ring.now_ns)))
-		t->expired(r, t);
+	team.first = first;
+	team.n = first->o.threads - 1;
+	if (!team.n)
+		return;
+	team.submitters = xcalloc(team.n, sizeof(*team.submitters));
+	pthread_barrier_init(&team.barrier, NULL, team.n + 1);
+	first->results_lock = &results_lock;
+	/* Signals are the first's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	for (unsigned int i = 0; i < team.n; i++) {
+		struct replay *r = &team.submitters[i].replay;
+		struct sources sources = {.o = &r->o,
+					  .n_drives = first->n_drives,
+					  .limit_bytes = first->sources.limit_bytes,
+					  .loops = first->sources.loops,
+					  .loop_ns = first->sources.loop_ns};
+		int error;
+
+		*r = *first;
+		r->storms = &none;
+		r->sources = sources;
+		r->free_ios = NULL;
+		r->free_attempts = NULL;
+		memset(&r->timers, 0, sizeof(r->timers));
+		memset(&r->c, 0, sizeof(r->c));
+		take_share(r, i + 1);
+		error = pthread_create(&team.submitters[i].thread, NULL, submit,
+				       &team.submitters[i]);
+		if (error)
+			die("--threads %u: %s", first->o.threads, strerror(error));
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_barrier_wait(&team.barrier);
 }
 
-static void reserve_buffers(struct replay *r)
+/* Another's results are the first's from now on. */
+static void take_results(struct replay *first, struct replay *r)
 {
-	unsigned int copies = r->o.replicate_writes ? r->n_drives : r->n_drives > 1 ? 2 : 1;
+	uint64_t *into = (uint64_t *)&first->c, *from = (uint64_t *)&r->c;
+	uint64_t losers_max = first->c.losers_max;
 
-	for (unsigned int i = 0; i < r->storms->n; i++)
-		buffers_expect_more(r->buffers, r->storms->each[i].block_bytes,
-				    r->storms->each[i].depth);
-	buffers_reserve(r->buffers, copies, r->o.depth);
+	for (unsigned int i = 0; i < sizeof(first->c) / sizeof(*into); i++)
+		into[i] += from[i];
+	first->c.losers_max = losers_max > r->c.losers_max ? losers_max : r->c.losers_max;
+	latency_merge(&first->read_latency, &r->read_latency);
+	latency_merge(&first->write_latency, &r->write_latency);
+	latency_merge(&first->read_response, &r->read_response);
+	latency_merge(&first->write_response, &r->write_response);
+	latency_merge(&first->lag, &r->lag);
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		latency_merge(&first->drive_latency[k], &r->drive_latency[k]);
+	first->sources.realigned += r->sources.realigned;
+	first->sources.folded += r->sources.folded;
+	if (r->end_ns > first->end_ns)
+		first->end_ns = r->end_ns;
+	if (r->stop_reason && (!first->stop_reason || r->c.timed_out))
+		first->stop_reason = r->stop_reason;
+}
+
+static void team_end(struct replay *first)
+{
+	for (unsigned int i = 0; i < team.n; i++) {
+		struct replay *r = &team.submitters[i].replay;
+
+		pthread_join(team.submitters[i].thread, NULL);
+		take_results(first, r);
+		loop_free(r);
+	}
 }
 
 void engine_run(struct replay *r)
 {
 	struct progress progress;
-	uint64_t full_until_ns = 0; /* I/Os due by then found no place under --depth */
-	bool full = false;
 
-	sources_open(&r->sources);
-	reserve_buffers(r);
+	take_share(r, 0);
+	loop_prepare(r);
+	team_prepare(r);
 	r->start_ns = ring_wait_for_round_time(&r->ring, r->o.start_every_s * 1e9);
 	inject_arm(r->inject);
 	storms_start(r);
+	if (team.n)
+		pthread_barrier_wait(&team.barrier);
 	progress_start(&progress, r, r->start_ns);
-	if (r->o.saturate)
-		ring_tick(&r->ring);
-	for (;;) {
-		struct source *s;
-		uint64_t wake;
-		unsigned int issued = 0;
-
-		if (interrupted && !r->draining) {
-			r->stop_reason = "interrupted";
-			r->draining = true;
-		}
-		if (interrupted > 1)
-			break;
-		if (r->o.saturate && r->o.duration_s &&
-		    r->ring.now_ns - r->start_ns >= r->o.duration_s * 1e9)
-			r->draining = true;
-		attempts_reap(r);
-		if (attempts_timed_out(r)) {
-			r->stop_reason = "timeout";
-			break;
-		}
-		fire_timers(r);
-		if (full && r->user_ios_in_flight < r->o.depth) {
-			full = false;
-			full_until_ns = r->ring.now_ns;
-		}
-		s = r->draining ? NULL : source_first(&r->sources);
-		while (s && r->user_ios_in_flight < r->o.depth &&
-		       (issued < ISSUE_BATCH || r->o.saturate) &&
-		       (r->o.saturate || r->start_ns + s->next.at_ns <= r->ring.now_ns)) {
-			r->c.depth_stalls +=
-				!r->o.saturate && r->start_ns + s->next.at_ns <= full_until_ns;
-			issue(r, s);
-			issued++;
-			if (r->o.saturate && issued % SATURATE_BATCH == 0)
-				ring_submit(&r->ring);
-			s = source_first(&r->sources);
-		}
-		/* Nothing to be on time for: one system call submits and waits. */
-		if (r->o.saturate && !r->timers.count && r->user_ios_in_flight) {
-			ring_submit_and_wait(&r->ring);
-			progress_show(&progress, r);
-			continue;
-		}
-		ring_submit(&r->ring);
-		if (issued == ISSUE_BATCH) {
-			/* More may be due: no sleep, but a look at clock and completions. */
-			ring_wait_until(&r->ring, 0);
-			continue;
-		}
-		if (!s && !r->user_ios_in_flight) {
-			/* The run is over when the last user has an answer, and storms end with it;
-			 * what still is at a drive is waited for all the same, and checked. */
-			if (!r->end_ns)
-				r->end_ns = r->ring.now_ns;
-			r->draining = true;
-			if (!storms_in_flight(r->storms) && !r->losers_in_flight &&
-			    !r->explorations_in_flight)
-				break;
-		}
-		wake = timer_next(&r->timers);
-		if (s && r->user_ios_in_flight >= r->o.depth) {
-			full = true;
-		} else if (s && r->start_ns + s->next.at_ns < wake) {
-			wake = r->start_ns + s->next.at_ns;
-		}
-		progress_show(&progress, r);
-		ring_wait_until(&r->ring, wake);
-	}
-	if (!r->end_ns)
-		r->end_ns = r->ring.now_ns;
+	loop_run(r, &progress);
+	team_end(r);
 	progress_end(&progress);
 	inject_disarm(r->inject);
 }
 
 void engine_close(struct replay *r)
 {
-	/* What is still at a drive owns its buffer: the kernel cleans up behind the program. */
-	if (r->user_ios_in_flight || storms_in_flight(r->storms) || r->losers_in_flight ||
-	    r->explorations_in_flight)
+	if (!loop_close(r))
 		return;
-	ring_close(&r->ring);
-	sources_close(&r->sources);
+	loop_free(r);
 	for (unsigned int k = 0; k < r->n_drives; k++) {
 		content_free(&r->contents[k]);
-		latency_free(&r->drive_latency[k]);
 		device_close(&r->devices[k]);
 	}
-	latency_free(&r->read_latency);
-	latency_free(&r->write_latency);
-	latency_free(&r->read_response);
-	latency_free(&r->write_response);
-	latency_free(&r->lag);
 	series_free(r->series);
 }

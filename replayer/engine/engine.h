@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine: one thread, one io_uring, one loop. It takes I/Os from the traces when they are due,
- * and fires the timers; users.h, storm.h and the policies send attempts, and take back what has
- * completed. replay.h shows the way of a read.
+ * The engine: a run, by one submitter or with --threads by several, each with the loop of loop.h.
  *
- * Time. The loop sleeps in the kernel until the next completion, timer or due I/O, whichever comes
- * first, and reads the clock once per wakeup. It never spins: in the lab's virtual time a sleep is
- * exact and free, while a program that looks at the clock in a loop would push time forward. To
- * fill and to check blocks takes time of its own: after some microseconds' worth the clock is read
- * again, what is ready is submitted, and completions are noted with the time (ring_worked()). An
- * attempt's time runs from its submission to the ring.
- *
- * Every user I/O is answered exactly once and counted exactly once, and gives its place under
- * --depth free when it is. An attempt keeps its buffer until the kernel has completed it, also
- * after its race is lost; how many lost ones a drive may hold is bounded apart, by --losers.
+ * Of N threads the k-th takes the I/Os k, k + N, ... of each trace, with rings, buffers, timers and
+ * counts of its own, and a part of --depth, --losers and --hedge-burst; so the hedges of all are no
+ * more than the budget's share of all reads. They share the drives and what was written to them,
+ * the series and the log. Their results are added up when all have ended.
  */
 #ifndef REPLAYER_ENGINE_H
 #define REPLAYER_ENGINE_H
@@ -28,7 +20,5 @@ void engine_setup(struct replay *r);
 void engine_scan(struct replay *r, scan_visit *visit, void *context);
 void engine_run(struct replay *r);
 void engine_close(struct replay *r);
-/* Async-signal-safe: the run stops issuing, drains and reports; a second time it does not drain. */
-void engine_interrupt(void);
 
 #endif

@@ -186,7 +186,7 @@ static unsigned int power_of_two(unsigned int v, unsigned int max)
 }
 
 void ring_open(struct ring *ring, unsigned int depth, const int *drives, unsigned int n_drives,
-	       uint64_t (*clock_ns)(void), const volatile sig_atomic_t *stop)
+	       uint64_t (*clock_ns)(void), const sig_atomic_t *stop)
 {
 	/* The most the kernel has is used: completions handled by this thread only, when it waits
 	 * for them. */

@@ -27,7 +27,7 @@ struct seen {
 struct ring {
 	struct io_uring uring;
 	uint64_t (*clock_ns)(void);
-	const volatile sig_atomic_t *stop;
+	const sig_atomic_t *stop;
 	uint64_t now_ns; /* the clock's last reading */
 	/* Told before entries of which one was marked go to the kernel: now_ns is their submission.
 	 */
@@ -48,11 +48,11 @@ uint64_t ring_monotonic_ns(void);
 /* Sets the ring up for so many I/Os with the drives as its registered files; dies when the kernel
  * cannot. Sleeps are in the time of the clock, which runs as CLOCK_MONOTONIC does. */
 void ring_open(struct ring *ring, unsigned int depth, const int *drives, unsigned int n_drives,
-	       uint64_t (*clock_ns)(void), const volatile sig_atomic_t *stop);
+	       uint64_t (*clock_ns)(void), const sig_atomic_t *stop);
 void ring_close(struct ring *ring);
 static inline bool ring_is_stopped(const struct ring *ring)
 {
-	return *ring->stop;
+	return __atomic_load_n(ring->stop, __ATOMIC_RELAXED);
 }
 /* A free submission entry; submits what is there when the queue is full. */
 struct io_uring_sqe *ring_sqe(struct ring *ring);

@@ -12,6 +12,35 @@
 
 #define REPORTED_ERRORS 5 /* of wrong data; the rest are counted */
 
+/* For the series and the log, one at a time. */
+static void keep(struct replay *r, const struct io *io, const struct attempt *by, uint32_t extra)
+{
+	struct log_record record = {
+		.due_ns = io->due_ns,
+		.latency_ns = r->done_ns - io->submit_ns,
+		.lag_ns = io->submit_ns - r->start_ns - io->due_ns,
+		.offset_bytes = io->offset_bytes,
+		.size_bytes = io->size_bytes,
+		.home = io->home,
+		.op = io->is_write,
+		.served_by = io->served_by,
+		.flags = io->flags | (io->revocations ? IO_REVOKED : 0),
+		.revocations = io->revocations,
+		.extra_ios = extra,
+		.device_latency_us = by ? saturate_u32((r->done_ns - by->submit_ns) / 1000) : 0,
+	};
+
+	if (r->results_lock)
+		pthread_mutex_lock(r->results_lock);
+	if (by && !io->is_write)
+		series_add(r->series, r->done_ns - r->start_ns, record.latency_ns,
+			   record.lag_ns + record.latency_ns);
+	if (r->log)
+		log_append(r->log, &record);
+	if (r->results_lock)
+		pthread_mutex_unlock(r->results_lock);
+}
+
 /* The user has the answer: counted here and nowhere else. `by` is NULL when every drive failed. */
 static void answer(struct replay *r, struct io *io, struct attempt *by)
 {
@@ -49,7 +78,6 @@ static void answer(struct replay *r, struct io *io, struct attempt *by)
 		if (by) {
 			latency_add(&r->read_latency, latency);
 			latency_add(&r->read_response, lag + latency);
-			series_add(r->series, r->done_ns - r->start_ns, latency, lag + latency);
 			r->c.served_by[by->drive]++;
 		}
 		r->c.revoked += io->revocations > 0;
@@ -61,25 +89,7 @@ static void answer(struct replay *r, struct io *io, struct attempt *by)
 	}
 	latency_add(&r->lag, lag);
 	r->c.late_ios += lag > LATE_NS;
-	if (r->log) {
-		struct log_record record = {
-			.due_ns = io->due_ns,
-			.latency_ns = latency,
-			.lag_ns = lag,
-			.offset_bytes = io->offset_bytes,
-			.size_bytes = io->size_bytes,
-			.home = io->home,
-			.op = io->is_write,
-			.served_by = io->served_by,
-			.flags = io->flags | (io->revocations ? IO_REVOKED : 0),
-			.revocations = io->revocations,
-			.extra_ios = extra,
-			.device_latency_us =
-				by ? saturate_u32((r->done_ns - by->submit_ns) / 1000) : 0,
-		};
-
-		log_append(r->log, &record);
-	}
+	keep(r, io, by, extra);
 }
 
 static void report_data_error(struct replay *r, const struct attempt *a,
@@ -101,6 +111,19 @@ static void report_data_error(struct replay *r, const struct attempt *a,
 		r->c.data_errors == REPORTED_ERRORS
 			? " (further data errors are counted, not printed)"
 			: "");
+}
+
+/* A whole answer of a drive: is it right? */
+static bool check(struct replay *r, const struct attempt *a)
+{
+	struct content_error e;
+	uint32_t wrong = attempt_check(r, a, &e);
+
+	if (wrong)
+		report_data_error(r, a, &e, wrong);
+	if (!a->io->warmup)
+		latency_add(&r->drive_latency[a->drive], r->done_ns - a->submit_ns);
+	return !wrong;
 }
 
 static void write_done(struct replay *r, struct attempt *a, int result)
@@ -147,8 +170,6 @@ static void failover_on_error(struct replay *r, struct io *io)
 static void read_done(struct replay *r, struct attempt *a, int result)
 {
 	struct io *io = a->io;
-	struct content_error e;
-	uint32_t wrong;
 
 	if (result == -ECANCELED && io->answered) {
 		r->c.cancelled++;
@@ -172,14 +193,8 @@ static void read_done(struct replay *r, struct attempt *a, int result)
 			failover_on_error(r, io);
 		return;
 	}
-	wrong = attempt_check(r, a, &e);
-	if (wrong) {
-		report_data_error(r, a, &e, wrong);
-		if (!io->answered)
-			io->flags |= IO_DATA_ERROR;
-	}
-	if (!io->warmup)
-		latency_add(&r->drive_latency[a->drive], r->done_ns - a->submit_ns);
+	if (!check(r, a) && !io->answered)
+		io->flags |= IO_DATA_ERROR;
 	if (r->o.policy->answered)
 		r->o.policy->answered(r, io, a);
 	if (!io->answered) {
@@ -191,19 +206,11 @@ static void read_done(struct replay *r, struct attempt *a, int result)
 /* Nobody waits for it; what the drive has to say is checked and counted as any read's. */
 static void copy_done(struct replay *r, struct attempt *a, int result)
 {
-	struct content_error e;
-	uint32_t wrong;
-
 	r->explorations_in_flight--;
-	if (result != (int)a->io->size_bytes) {
+	if (result != (int)a->io->size_bytes)
 		attempt_failed(r, a, result);
-		return;
-	}
-	wrong = attempt_check(r, a, &e);
-	if (wrong)
-		report_data_error(r, a, &e, wrong);
-	if (!a->io->warmup)
-		latency_add(&r->drive_latency[a->drive], r->done_ns - a->submit_ns);
+	else
+		check(r, a);
 }
 
 void user_read_copy(struct replay *r, struct io *io, unsigned int drive)

@@ -12,8 +12,6 @@
 #include "policy.h"
 #include "profile.h"
 
-#include <math.h>
-
 static void set_all(struct replay *r, double us)
 {
 	for (unsigned int k = 0; k < r->n_drives; k++)
@@ -24,7 +22,6 @@ void hedging_setup_percentile(struct replay *r, double percentile)
 {
 	if (r->o.hedge_percentile >= 0)
 		percentile = r->o.hedge_percentile;
-	r->hedge_percentile_used = NAN;
 	if (r->o.hedge_us >= 0) {
 		set_all(r, r->o.hedge_us);
 		return;
@@ -36,20 +33,6 @@ void hedging_setup_percentile(struct replay *r, double percentile)
 		    r->o.policy->name, percentile);
 	r->hedge_percentile_used = percentile;
 	set_all(r, profile_percentile_us(r->o.profile_path, percentile / 100));
-}
-
-/* Threshold of every home drive: --hedge-us, else its model's inflection point. Dies when there is
- * none. */
-static void setup_threshold(struct replay *r)
-{
-	r->hedge_percentile_used = NAN;
-	if (r->o.hedge_us >= 0) {
-		set_all(r, r->o.hedge_us);
-		return;
-	}
-	for (unsigned int k = 0; k < r->n_drives; k++)
-		r->hedge_ns[k] = 1000 * device_require_threshold_us(
-						&r->devices[k], r->o.policy->name, "--hedge-us");
 }
 
 void hedging_arm(struct replay *r, struct io *io)
@@ -130,10 +113,20 @@ const struct policy policy_hedge = {
 	.timer = hedging_timer,
 };
 
+/* The model's inflection point is the latency from which a read counts as slow. */
+static void hedge_ip_setup(struct replay *r)
+{
+	if (r->o.hedge_us >= 0)
+		set_all(r, r->o.hedge_us);
+	for (unsigned int k = 0; k < r->n_drives && r->o.hedge_us < 0; k++)
+		r->hedge_ns[k] = 1000 * device_require_threshold_us(
+						&r->devices[k], r->o.policy->name, "--hedge-us");
+}
+
 const struct policy policy_hedge_ip = {
 	.name = "hedge-ip",
 	.help = "hedging at the model's inflection point (sysfs threshold_us, or --hedge-us)",
-	.setup = setup_threshold,
+	.setup = hedge_ip_setup,
 	.read = hedging_read,
 	.timer = hedging_timer,
 };

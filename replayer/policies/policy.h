@@ -17,6 +17,7 @@ struct policy {
 	const char *name;
 	const char *help;  /* one line for --help */
 	bool needs_linnos; /* drives must decide reads with the hint */
+	bool keeps_count;  /* of what is at the drives or was answered: not with --threads */
 	bool is_bound;	   /* knows what cannot be known: tells what there is to win */
 
 	/* Before the run: reads what it needs, dies with the remedy when that is missing. Optional.

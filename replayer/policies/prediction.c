@@ -233,8 +233,8 @@ static void timer(struct replay *r, struct io *io)
 
 #define LOWEST(word, begin, what)                                                                  \
 	{                                                                                          \
-		.name = word, .help = what, .setup = begin, .read = read_lowest, .timer = timer,   \
-		.answered = answered                                                               \
+		.name = word, .help = what, .keeps_count = true, .setup = begin,                   \
+		.read = read_lowest, .timer = timer, .answered = answered                          \
 	}
 
 const struct policy policy_lowest =

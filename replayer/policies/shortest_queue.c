@@ -35,6 +35,7 @@ static void shortest_queue_read(struct replay *r, struct io *io)
 const struct policy policy_shortest_queue = {
 	.name = "shortest-queue",
 	.help = "the replica with the fewest pending 4 KiB pages",
+	.keeps_count = true,
 	.read = shortest_queue_read,
 };
 
@@ -62,6 +63,7 @@ static void shortest_queue_h95_timer(struct replay *r, struct io *io)
 const struct policy policy_shortest_queue_h95 = {
 	.name = "shortest-queue-h95",
 	.help = "shortest-queue, and hedging at p95 (or --hedge-us, --hedge-percentile)",
+	.keeps_count = true,
 	.setup = shortest_queue_h95_setup,
 	.read = shortest_queue_h95_read,
 	.timer = shortest_queue_h95_timer,

@@ -55,6 +55,26 @@ void latency_add(struct latency *l, uint64_t ns)
 		l->max_ns = ns;
 }
 
+void latency_merge(struct latency *l, const struct latency *other)
+{
+	uint32_t last = histogram_bucket(&l->histogram, UINT64_MAX);
+
+	if (other->exact) {
+		for (uint64_t i = 0; i < other->count; i++)
+			latency_add(l, other->chunks[i / CHUNK_VALUES][i % CHUNK_VALUES]);
+		return;
+	}
+	for (uint32_t b = 0; b <= last; b++)
+		l->histogram.counts[b] += other->histogram.counts[b];
+	l->exact = false;
+	l->count += other->count;
+	l->sum_ns += other->sum_ns;
+	if (other->min_ns < l->min_ns)
+		l->min_ns = other->min_ns;
+	if (other->max_ns > l->max_ns)
+		l->max_ns = other->max_ns;
+}
+
 bool latency_is_exact(const struct latency *l)
 {
 	return l->exact;

@@ -32,6 +32,8 @@ struct latency {
 void latency_init(struct latency *l, uint32_t exact_max);
 void latency_free(struct latency *l);
 void latency_add(struct latency *l, uint64_t ns);
+/* Another's values as well. */
+void latency_merge(struct latency *l, const struct latency *other);
 bool latency_is_exact(const struct latency *l);
 /* The smallest recorded value that is not exceeded by a share of `fraction` of all values (nearest
  * rank), in ns. */

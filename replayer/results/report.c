@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* What a run reports: see report.h. */
 #include "report.h"
-#include "engine/buffers.h"
 #include "error.h"
 #include "slow/inject.h"
 #include "policies/policy.h"
@@ -419,7 +418,7 @@ static void set_load(json_t *o, struct replay *r)
 	set(o, "prefill_blocks", count(c->prefill_blocks));
 	set(o, "depth_stalls", count(c->depth_stalls));
 	set(o, "late_ios", count(c->late_ios));
-	set(o, "buffers_mapped_late", count(buffers_mapped_late(r->buffers)));
+	set(o, "buffers_mapped_late", count(c->mapped_late));
 	set(o, "read_bytes", count(c->read_bytes));
 	set(o, "write_bytes", count(c->write_bytes));
 	set(o, "storms", storms(r));

@@ -165,3 +165,26 @@ TEST(a_scan_tells_of_every_io_once)
 	assert(sources_skipped(&all) == 1);
 	close_traces();
 }
+
+TEST(each_share_has_its_ios_and_all_have_them_all)
+{
+	uint64_t taken = 0;
+
+	open_traces(
+		"1 x read 0 4096\n2 x read 0 4096\n3 x read 0 4096\n4 x read 0 1\n5 x read 0 1\n",
+		NULL);
+	o.spread = true;
+	all.n_shares = 3;
+	for (all.share = 0; all.share < 3; all.share++) {
+		sources_open(&all);
+		for (struct source *s; (s = source_first(&all)); source_advance(&all, s)) {
+			uint64_t i = s->next.at_ns / 1000 - 1;
+
+			assert(i % 3 == all.share && s->drive == i % 2);
+			taken |= 1 << i;
+		}
+	}
+	/* Each of them is counted where it is taken. */
+	assert(taken == 31 && all.realigned == 2);
+	close_traces();
+}
