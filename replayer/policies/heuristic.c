@@ -29,21 +29,29 @@ static void queue_limit_setup(struct replay *r)
 }
 
 /* With this read, would the drive have more pages pending than the limit? */
-static bool queue_is_long(const struct replay *r, const struct io *io, unsigned int drive)
+static bool queue_is_long(struct replay *r, const struct io *io, unsigned int drive)
 {
 	return r->pending_pages[drive] + io_pages(io) > r->o.heuristic_queue_pages;
 }
 
-static void heuristic_read(struct replay *r, struct io *io)
+/* To the first drive from home on that is not slow, or to the last. */
+static void read_where_not(struct replay *r, struct io *io,
+			   bool (*is_slow)(struct replay *r, const struct io *io,
+					   unsigned int drive))
 {
 	unsigned int drive = io->home;
 
 	for (unsigned int i = 0; i < r->n_drives; i++) {
 		drive = (io->home + i) % r->n_drives;
-		if (!queue_is_long(r, io, drive))
+		if (!is_slow(r, io, drive))
 			break;
 	}
 	attempt_send(r, io, drive, SEND_PLAIN);
+}
+
+static void heuristic_read(struct replay *r, struct io *io)
+{
+	read_where_not(r, io, queue_is_long);
 }
 
 const struct policy policy_heuristic = {
@@ -116,14 +124,7 @@ static bool is_slow(struct replay *r, const struct io *io, unsigned int drive)
 
 static void heuristic_adv_read(struct replay *r, struct io *io)
 {
-	unsigned int drive = io->home;
-
-	for (unsigned int i = 0; i < r->n_drives; i++) {
-		drive = (io->home + i) % r->n_drives;
-		if (!is_slow(r, io, drive))
-			break;
-	}
-	attempt_send(r, io, drive, SEND_PLAIN);
+	read_where_not(r, io, is_slow);
 }
 
 static void heuristic_adv_answered(struct replay *r, struct io *io, struct attempt *a)

@@ -69,18 +69,14 @@ static bool next_in_order(struct trace *t, struct trace_io *io)
 struct trace *trace_open(const char *path)
 {
 	unsigned char head[TRACE_HEAD_BYTES];
+	char *files[TRACE_BLK_FILES_MAX];
 	struct trace *t;
 	ssize_t n;
 	int fd;
 
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT) {
-		char *file = trace_blk_first_file(path);
-
-		if (file)
-			return trace_open(file);
-		errno = ENOENT;
-	}
+	if (fd < 0 && errno == ENOENT && trace_blk_files(path, files))
+		return trace_open(files[0]);
 	if (fd < 0)
 		die("trace %s: %s", path, strerror(errno));
 	n = pread(fd, head, sizeof(head), 0);
@@ -161,15 +157,13 @@ bool trace_is_file(const char *path, const struct stat *file)
 
 bool trace_has_file(const char *path, const struct stat *file)
 {
-	char *files[TRACE_BLK_FILES_MAX],
-		*first = access(path, F_OK) ? trace_blk_first_file(path) : NULL;
-	int n = trace_blk_files(first ? first : path, files);
+	char *files[TRACE_BLK_FILES_MAX];
+	int n = trace_blk_files(path, files);
 	bool has = trace_is_file(path, file);
 
 	for (int i = 0; i < n; i++) {
 		has |= trace_is_file(files[i], file);
 		free(files[i]);
 	}
-	free(first);
 	return has;
 }

@@ -41,11 +41,8 @@ extern const struct trace_format trace_iolog, trace_columns, trace_blk;
 /* By how much an I/O may be earlier than one before it in the file. */
 #define TRACE_STEP_BACK_NS 1000000000ull
 
-/* Of blktrace's per-CPU files with this base name the first that exists, or NULL; the caller frees
- * it. */
-char *trace_blk_first_file(const char *base);
-/* All files of the trace that a path names, itself alone when it is no per-CPU file; how many. The
- * caller frees the names. */
+/* All files of the trace that a path names, as one of blktrace's per-CPU files or as their base
+ * name, or itself alone; how many, 0 when there is none. The caller frees the names. */
 #define TRACE_BLK_FILES_MAX 4096
 int trace_blk_files(const char *path, char **files);
 

@@ -54,20 +54,6 @@ static int per_cpu_files(const char *base, char **files)
 	return n;
 }
 
-char *trace_blk_first_file(const char *base)
-{
-	char *files[CPUS_MAX], *first = NULL;
-	int n = per_cpu_files(base, files);
-
-	for (int i = 0; i < n; i++) {
-		if (i)
-			free(files[i]);
-		else
-			first = files[i];
-	}
-	return first;
-}
-
 /* Where a per-CPU file's name ends and the CPU's number begins, or NULL; a folder may be called
  * anything. */
 static const char *per_cpu_suffix(const char *path)
@@ -86,16 +72,15 @@ static const char *per_cpu_suffix(const char *path)
 int trace_blk_files(const char *path, char **files)
 {
 	const char *suffix = per_cpu_suffix(path);
-	char *base;
-	int n;
+	char *base = xstrdup(path);
+	int n = 1;
 
-	if (!suffix) {
+	if (suffix)
+		base[suffix - path] = 0;
+	if (suffix || access(path, F_OK))
+		n = per_cpu_files(base, files);
+	else
 		files[0] = xstrdup(path);
-		return 1;
-	}
-	base = xstrdup(path);
-	base[suffix - path] = 0;
-	n = per_cpu_files(base, files);
 	free(base);
 	return n;
 }
