@@ -45,15 +45,6 @@ bool all_printed(void)
 	return false;
 }
 
-void *xmalloc(unsigned long bytes)
-{
-	void *p = malloc(bytes);
-
-	if (!p)
-		die("out of memory (%lu bytes)", bytes);
-	return p;
-}
-
 void *xcalloc(unsigned long count, unsigned long bytes)
 {
 	void *p = calloc(count, bytes);

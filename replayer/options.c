@@ -337,23 +337,11 @@ static char **copy_of(int argc, char **argv)
 	return copy;
 }
 
-static unsigned int choice(const struct option_row *row, const char *text)
-{
-	unsigned int n = 0;
-	size_t length;
-
-	for (const char *word = row->argument; *word; word += length + (word[length] == '|'), n++) {
-		length = strcspn(word, "|");
-		if (strlen(text) == length && !memcmp(word, text, length))
-			return n;
-	}
-	die("--%s %s: expected %s", row->name, text, row->argument);
-}
-
 static void set(struct options *o, const struct option_row *row, char *text)
 {
 	void *at = (char *)o + row->at;
 	unsigned int *count = (unsigned int *)((char *)o + row->count_at);
+	int place;
 
 	switch (row->kind) {
 	case OPTION_FLAG:
@@ -378,7 +366,10 @@ static void set(struct options *o, const struct option_row *row, char *text)
 		*(const char **)at = text;
 		break;
 	case OPTION_CHOICE:
-		*(unsigned int *)at = choice(row, text);
+		place = word_place(row->argument, text);
+		if (place < 0)
+			die("--%s %s: expected %s", row->name, text, row->argument);
+		*(unsigned int *)at = place;
 		break;
 	case OPTION_LIST:
 		*count = split(row->name, text, at);

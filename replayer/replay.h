@@ -84,6 +84,9 @@ struct counters {
 	uint64_t prefill_blocks;
 };
 
+/* Service times are from the submission, response times from the due time. */
+enum { READ_SERVICE, READ_RESPONSE, WRITE_SERVICE, WRITE_RESPONSE, LAG, N_LATENCIES };
+
 struct replay {
 	struct options o;
 	unsigned int n_drives;
@@ -120,9 +123,7 @@ struct replay {
 	struct buffer_pool *buffers;
 
 	struct counters c;
-	struct latency read_latency, write_latency;   /* service: from submission */
-	struct latency read_response, write_response; /* from the due time */
-	struct latency lag;
+	struct latency latency[N_LATENCIES];
 	/* Of every read that the drive answered, the losers of races included. */
 	struct latency drive_latency[MAX_DRIVES];
 	pthread_mutex_t *results_lock; /* of series and log; NULL: there is one thread */

@@ -35,7 +35,7 @@ struct io *io_new(struct replay *r)
 	if (io)
 		r->free_ios = io->next_free;
 	else
-		io = xmalloc(sizeof(*io));
+		io = xcalloc(1, sizeof(*io));
 	memset(io, 0, sizeof(*io));
 	io->served_by = SERVED_BY_NONE;
 	return io;
@@ -55,7 +55,7 @@ static struct attempt *attempt_new(struct replay *r, struct io *io, unsigned int
 	if (a)
 		r->free_attempts = a->next;
 	else
-		a = xmalloc(sizeof(*a));
+		a = xcalloc(1, sizeof(*a));
 	a->io = io;
 	a->buffer = buffer_get(r->buffers, io->size_bytes);
 	a->drive = drive;

@@ -166,11 +166,8 @@ static void take_results(struct replay *first, struct replay *r)
 	for (unsigned int i = 0; i < sizeof(first->c) / sizeof(*into); i++)
 		into[i] += from[i];
 	first->c.losers_max = losers_max > r->c.losers_max ? losers_max : r->c.losers_max;
-	latency_merge(&first->read_latency, &r->read_latency);
-	latency_merge(&first->write_latency, &r->write_latency);
-	latency_merge(&first->read_response, &r->read_response);
-	latency_merge(&first->write_response, &r->write_response);
-	latency_merge(&first->lag, &r->lag);
+	for (unsigned int i = 0; i < N_LATENCIES; i++)
+		latency_merge(&first->latency[i], &r->latency[i]);
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		latency_merge(&first->drive_latency[k], &r->drive_latency[k]);
 	first->sources.realigned += r->sources.realigned;

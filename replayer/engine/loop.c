@@ -46,11 +46,8 @@ void loop_open(struct replay *r, const struct replay *like)
 	r->ring.submitting = submitting;
 	r->ring.context = r;
 	r->buffers = buffers_new(&r->ring.uring, like ? like->buffers : NULL);
-	latency_init(&r->read_latency, LATENCY_EXACT_MAX);
-	latency_init(&r->write_latency, LATENCY_EXACT_MAX);
-	latency_init(&r->read_response, LATENCY_EXACT_MAX);
-	latency_init(&r->write_response, LATENCY_EXACT_MAX);
-	latency_init(&r->lag, LATENCY_EXACT_MAX);
+	for (unsigned int i = 0; i < N_LATENCIES; i++)
+		latency_init(&r->latency[i], LATENCY_EXACT_MAX);
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		latency_init(&r->drive_latency[k], 0);
 }
@@ -70,11 +67,8 @@ void loop_free(struct replay *r)
 {
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		latency_free(&r->drive_latency[k]);
-	latency_free(&r->read_latency);
-	latency_free(&r->write_latency);
-	latency_free(&r->read_response);
-	latency_free(&r->write_response);
-	latency_free(&r->lag);
+	for (unsigned int i = 0; i < N_LATENCIES; i++)
+		latency_free(&r->latency[i]);
 }
 
 void loop_prepare(struct replay *r)

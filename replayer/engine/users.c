@@ -63,23 +63,22 @@ static void answer(struct replay *r, struct io *io, struct attempt *by)
 		r->c.warmup_ios++;
 		return;
 	}
+	if (by) {
+		latency_add(&r->latency[io->is_write ? WRITE_SERVICE : READ_SERVICE], latency);
+		latency_add(&r->latency[io->is_write ? WRITE_RESPONSE : READ_RESPONSE],
+			    lag + latency);
+	}
 	if (io->is_write) {
 		r->c.writes++;
 		r->c.write_bytes += io->size_bytes;
 		r->c.writes_failed += !by;
-		if (by) {
-			latency_add(&r->write_latency, latency);
-			latency_add(&r->write_response, lag + latency);
-		}
 	} else {
 		r->c.reads++;
 		r->c.read_bytes += io->size_bytes;
-		r->c.reads_failed += !by;
-		if (by) {
-			latency_add(&r->read_latency, latency);
-			latency_add(&r->read_response, lag + latency);
+		if (by)
 			r->c.served_by[by->drive]++;
-		}
+		else
+			r->c.reads_failed++;
 		r->c.revoked += io->revocations > 0;
 		r->c.revocations += io->revocations;
 		r->c.explored += !!(io->flags & IO_EXPLORED);
@@ -87,7 +86,7 @@ static void answer(struct replay *r, struct io *io, struct attempt *by)
 		r->c.hedges_won += !!(io->flags & IO_HEDGE_WON);
 		r->c.extra_ios += extra;
 	}
-	latency_add(&r->lag, lag);
+	latency_add(&r->latency[LAG], lag);
 	r->c.late_ios += lag > LATE_NS;
 	keep(r, io, by, extra);
 }

@@ -4,30 +4,8 @@
 
 #include <string.h>
 
-const struct policy *const policies[] = {
-	&policy_baseline,
-	&policy_clone,
-	&policy_random,
-	&policy_shortest_queue,
-	&policy_shortest_queue_h95,
-	&policy_prequal,
-	&policy_c3,
-	&policy_heimdall,
-	&policy_hedge,
-	&policy_hedge_ip,
-	&policy_heuristic,
-	&policy_heuristic_adv,
-	&policy_linnos,
-	&policy_linnos_hl,
-	&policy_linnos_h99,
-	&policy_lowest,
-	&policy_lowest_h95,
-	&policy_lowest_p99,
-	&policy_lowest_two,
-	&policy_oracle,
-	&policy_verdict,
-	0,
-};
+#define POINTER(name) &policy_##name,
+const struct policy *const policies[] = {EACH_POLICY(POINTER) NULL};
 
 const struct policy *policy_find(const char *name)
 {

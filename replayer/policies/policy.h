@@ -33,13 +33,18 @@ struct policy {
 	void (*answered)(struct replay *r, struct io *io, struct attempt *a);
 };
 
+/* In the order of --help. */
+/* clang-format off */
+#define EACH_POLICY(_) \
+	_(baseline) _(clone) _(random) _(shortest_queue) _(shortest_queue_h95) _(prequal) _(c3) \
+	_(heimdall) _(hedge) _(hedge_ip) _(heuristic) _(heuristic_adv) _(linnos) _(linnos_hl) \
+	_(linnos_h99) _(lowest) _(lowest_h95) _(lowest_p99) _(lowest_two) _(oracle) _(verdict)
+/* clang-format on */
+
+#define DECLARE_POLICY(name) extern const struct policy policy_##name;
+EACH_POLICY(DECLARE_POLICY)
+
 extern const struct policy *const policies[]; /* ends with NULL */
 const struct policy *policy_find(const char *name);
-
-extern const struct policy policy_baseline, policy_clone, policy_random, policy_hedge,
-	policy_hedge_ip, policy_heuristic, policy_heuristic_adv, policy_linnos, policy_linnos_hl,
-	policy_linnos_h99, policy_oracle, policy_verdict, policy_lowest, policy_lowest_h95,
-	policy_lowest_p99, policy_lowest_two, policy_shortest_queue, policy_shortest_queue_h95,
-	policy_prequal, policy_c3, policy_heimdall;
 
 #endif

@@ -76,7 +76,7 @@ static int by_time(const void *a, const void *b)
 
 uint32_t profile_pending_pages(const char *path, double fraction)
 {
-	struct event *events = xmalloc(2ul * QUEUE_IOS_MAX * sizeof(*events));
+	struct event *events = xcalloc(2ul * QUEUE_IOS_MAX, sizeof(*events));
 	struct log_record record;
 	struct latency found;
 	int64_t pending[256] = {0};

@@ -33,7 +33,7 @@ void latency_free(struct latency *l)
 static void keep(struct latency *l, uint32_t ns)
 {
 	if (l->count == (uint64_t)l->n_chunks * CHUNK_VALUES)
-		l->chunks[l->n_chunks++] = xmalloc(CHUNK_VALUES * sizeof(**l->chunks));
+		l->chunks[l->n_chunks++] = xcalloc(CHUNK_VALUES, sizeof(**l->chunks));
 	l->chunks[l->count / CHUNK_VALUES][l->count % CHUNK_VALUES] = ns;
 }
 
@@ -92,7 +92,7 @@ static void sort(struct latency *l)
 	if (l->n_sorted == l->count)
 		return;
 	free(l->sorted);
-	l->sorted = xmalloc(l->count * sizeof(*l->sorted));
+	l->sorted = xcalloc(l->count, sizeof(*l->sorted));
 	for (uint64_t i = 0; i < l->count; i += CHUNK_VALUES)
 		memcpy(l->sorted + i, l->chunks[i / CHUNK_VALUES],
 		       (l->count - i < CHUNK_VALUES ? l->count - i : CHUNK_VALUES) *

@@ -45,7 +45,7 @@ void progress_show(struct progress *p, const struct replay *r)
 		"%llu errors%s",
 		p->tty ? "\r\033[K" : "", r->o.policy->name,
 		(double)(r->ring.now_ns - r->start_ns) / 1e9, (unsigned long long)r->c.reads,
-		(unsigned long long)r->c.writes, latency_mean(&r->read_latency) / 1000,
+		(unsigned long long)r->c.writes, latency_mean(&r->latency[READ_SERVICE]) / 1000,
 		(unsigned long long)r->c.revoked, (unsigned long long)r->c.hedged,
 		(unsigned long long)(r->c.io_errors + r->c.data_errors), p->tty ? "" : "\n");
 }

@@ -353,13 +353,13 @@ static void set_answers(json_t *o, struct replay *r)
 	    r->o.policy->is_bound ? json_boolean(!inject_counts_reads(r->inject)) : json_null());
 	set(o, "scenario", text(r->o.scenario));
 	set(o, "reads", count(r->c.reads));
-	set_latencies(o, "", &r->read_latency);
-	set_latencies(o, "service_", &r->read_latency);
-	set_latencies(o, "response_", &r->read_response);
+	set_latencies(o, "", &r->latency[READ_SERVICE]);
+	set_latencies(o, "service_", &r->latency[READ_SERVICE]);
+	set_latencies(o, "response_", &r->latency[READ_RESPONSE]);
 	set(o, "writes", count(r->c.writes));
-	set_latencies(o, "write_", &r->write_latency);
-	set_latencies(o, "write_service_", &r->write_latency);
-	set_latencies(o, "write_response_", &r->write_response);
+	set_latencies(o, "write_", &r->latency[WRITE_SERVICE]);
+	set_latencies(o, "write_service_", &r->latency[WRITE_SERVICE]);
+	set_latencies(o, "write_response_", &r->latency[WRITE_RESPONSE]);
 }
 
 static void set_decisions(json_t *o, struct replay *r)
@@ -422,9 +422,9 @@ static void set_load(json_t *o, struct replay *r)
 	set(o, "read_bytes", count(c->read_bytes));
 	set(o, "write_bytes", count(c->write_bytes));
 	set(o, "storms", storms(r));
-	set(o, "lag_p50_us", number(percentile_us(&r->lag, 0.5)));
-	set(o, "lag_p99_us", number(percentile_us(&r->lag, 0.99)));
-	set(o, "lag_max_us", number(max_us(&r->lag)));
+	set(o, "lag_p50_us", number(percentile_us(&r->latency[LAG], 0.5)));
+	set(o, "lag_p99_us", number(percentile_us(&r->latency[LAG], 0.99)));
+	set(o, "lag_max_us", number(max_us(&r->latency[LAG])));
 }
 
 static void set_run(json_t *o, struct replay *r)
@@ -438,8 +438,9 @@ static void set_run(json_t *o, struct replay *r)
 	kernel = xasprintf("%s %s %s", u.sysname, u.release, u.machine);
 	set(o, "elapsed_s", number((double)(r->end_ns - r->start_ns) / 1e9));
 	set(o, "percentiles",
-	    text(latency_is_exact(&r->read_latency) ? "exact"
-						    : "histogram, relative error at most 1/2048"));
+	    text(latency_is_exact(&r->latency[READ_SERVICE])
+			 ? "exact"
+			 : "histogram, relative error at most 1/2048"));
 	set(o, "stopped", text(r->stop_reason));
 	set(o, "log_error", text(r->log_error));
 	set(o, "direct_io", json_boolean(all_direct(r)));
@@ -550,11 +551,11 @@ void report_text(struct replay *r)
 	       *r->o.scenario ? ", " : "", r->o.scenario, ULL(c->reads), ULL(c->writes), elapsed,
 	       r->stop_reason ? ", " : "", r->stop_reason ? r->stop_reason : "");
 	/* What a user waits begins when the I/O is due, whether or not the drives keep up. */
-	print_latencies("read  response", &r->read_response);
-	print_latencies("read  service ", &r->read_latency);
-	print_latencies("write response", &r->write_response);
-	print_latencies("write service ", &r->write_latency);
-	if (!latency_is_exact(&r->read_latency))
+	print_latencies("read  response", &r->latency[READ_RESPONSE]);
+	print_latencies("read  service ", &r->latency[READ_SERVICE]);
+	print_latencies("write response", &r->latency[WRITE_RESPONSE]);
+	print_latencies("write service ", &r->latency[WRITE_SERVICE]);
+	if (!latency_is_exact(&r->latency[READ_SERVICE]))
 		printf("percentiles from a histogram, within 1/2048\n");
 	printf("revoked %llu  hedged %llu (won %llu, denied by the budget %llu)  extra I/O %.2f %% "
 	       " "
@@ -579,11 +580,11 @@ void report_text(struct replay *r)
 		if (c->io_errors_by[k])
 			printf("%s answered %llu I/Os with an error\n", r->devices[k].path,
 			       ULL(c->io_errors_by[k]));
-	if (r->lag.count)
+	if (r->latency[LAG].count)
 		printf("submission lag (us)  p50 %.1f  p99 %.1f  max %.1f\n",
-		       (double)latency_percentile(&r->lag, 0.5) / 1000,
-		       (double)latency_percentile(&r->lag, 0.99) / 1000,
-		       (double)r->lag.max_ns / 1000);
+		       (double)latency_percentile(&r->latency[LAG], 0.5) / 1000,
+		       (double)latency_percentile(&r->latency[LAG], 0.99) / 1000,
+		       (double)r->latency[LAG].max_ns / 1000);
 	NOTE(c->late_ios, "I/Os were submitted more than %llu us after they were due",
 	     LATE_NS / 1000);
 	for (const struct storm *s = r->storms->each; s < r->storms->each + r->storms->n; s++)

@@ -144,20 +144,6 @@ static uint64_t ratio_ppm(const struct inject_spec *s, const struct key *key, co
 	return v * per_unit + 0.5;
 }
 
-static void word(const struct inject_spec *s, const struct key *key, const char *value, char *at)
-{
-	size_t length;
-
-	for (const char *word = key->words; *word; word += length + (word[length] == '|')) {
-		length = strcspn(word, "|");
-		if (strlen(value) == length && !memcmp(word, value, length)) {
-			strcpy(at, value);
-			return;
-		}
-	}
-	bad_value(s, key, value, key->words);
-}
-
 /* "all", "1" or "0+2", to bits. */
 static uint64_t drive_set(const struct inject_spec *s, const struct key *key, const char *value,
 			  unsigned int n_drives)
@@ -202,7 +188,9 @@ static void set(struct inject_spec *s, const struct key *key, const char *value,
 		*(uint64_t *)at = ratio_ppm(s, key, value);
 		break;
 	case WORD:
-		word(s, key, value, at);
+		if (word_place(key->words, value) < 0)
+			bad_value(s, key, value, key->words);
+		strcpy(at, value);
 		break;
 	case DRIVES:
 		*(uint64_t *)at = drive_set(s, key, value, n_drives);

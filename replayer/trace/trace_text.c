@@ -155,7 +155,8 @@ static void *text_open(int fd, const char *path)
 {
 	struct text *t = xcalloc(1, sizeof(*t));
 
-	*t = (struct text){.file = fdopen(fd, "r"), .path = path, .line = xmalloc(LINE_BYTES_MAX)};
+	*t = (struct text){
+		.file = fdopen(fd, "r"), .path = path, .line = xcalloc(1, LINE_BYTES_MAX)};
 	if (!t->file)
 		die("trace %s: %s", path, strerror(errno));
 	setvbuf(t->file, NULL, _IOFBF, LINE_BYTES_MAX);
