@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 /* replayer: replays block traces against an array of replicated drives. The order of a run, top to
  * bottom. */
+#include "drive/guard.h"
+#include "drive/prefill.h"
 #include "engine/engine.h"
 #include "engine/loop.h"
 #include "error.h"
-#include "drive/guard.h"
-#include "slow/inject.h"
-#include "results/io_log.h"
 #include "policies/policy.h"
-#include "drive/prefill.h"
 #include "replay.h"
+#include "results/io_log.h"
 #include "results/report.h"
+#include "slow/inject.h"
 #include "slow/storm.h"
 
 #include <math.h>

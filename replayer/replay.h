@@ -33,13 +33,13 @@
 #include "budget.h"
 #include "drive/content.h"
 #include "drive/device.h"
-#include "results/latency.h"
+#include "engine/ring.h"
+#include "engine/timers.h"
 #include "linnos_guard.h"
 #include "observer.h"
 #include "options.h"
-#include "engine/ring.h"
+#include "results/latency.h"
 #include "trace/sources.h"
-#include "engine/timers.h"
 
 #include <pthread.h>
 #include <stdbool.h>

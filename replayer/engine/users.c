@@ -2,8 +2,8 @@
 /* The users' I/Os: see users.h. */
 #include "users.h"
 #include "error.h"
-#include "results/io_log.h"
 #include "policies/policy.h"
+#include "results/io_log.h"
 #include "results/series.h"
 
 #include <errno.h>

@@ -18,8 +18,8 @@
 #include "engine/attempts.h"
 #include "error.h"
 #include "heimdall_network.h"
-#include "results/io_log.h"
 #include "policy.h"
+#include "results/io_log.h"
 #include "stale.h"
 
 struct remembered {

@@ -4,15 +4,15 @@
  * would take there, and it goes to the lowest prediction (chooser.h). The drives need no support
  * for it. They differ in when the next lowest is asked as well.
  */
-#include "engine/attempts.h"
 #include "chooser.h"
+#include "engine/attempts.h"
+#include "engine/users.h"
 #include "error.h"
 #include "hedge_table.h"
 #include "hedging.h"
 #include "model_file.h"
 #include "policy.h"
 #include "race.h"
-#include "engine/users.h"
 
 #include <math.h>
 #include <stdio.h>

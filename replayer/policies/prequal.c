@@ -17,8 +17,8 @@
  */
 #include "engine/attempts.h"
 #include "error.h"
-#include "results/io_log.h"
 #include "policy.h"
+#include "results/io_log.h"
 #include "stale.h"
 
 #include <stdlib.h>

@@ -2,10 +2,10 @@
 /* What a run reports: see report.h. */
 #include "report.h"
 #include "error.h"
-#include "slow/inject.h"
 #include "policies/policy.h"
 #include "replay.h"
 #include "series.h"
+#include "slow/inject.h"
 #include "slow/storm.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Write storms: see storm.h. */
 #include "storm.h"
-#include "engine/attempts.h"
 #include "drive/splitmix.h"
+#include "engine/attempts.h"
 
 #include <stddef.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* The traces of a run as one stream of I/Os by due time: see sources.h. */
 #include "sources.h"
-#include "engine/buffers.h"
 #include "drive/content.h"
+#include "engine/buffers.h"
 #include "error.h"
 
 #include <string.h>

@@ -6,9 +6,9 @@
  * direction are used here. Revoked reads are left out: they touched nothing, and the read that
  * their user sent to another drive is in that drive's trace.
  */
-#include "trace.h"
-#include "error.h"
 #include "blktrace_parser.h"
+#include "error.h"
+#include "trace.h"
 
 #include <stdlib.h>
 #include <string.h>
