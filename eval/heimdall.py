@@ -70,7 +70,7 @@ SLOW_FROM = 0.25
 
 WEIGHT_SCALE = 1 << 10
 VALUE_BITS = 20
-#: As the replayer has them (replayer/heimdall_network.c).
+#: As the replayer has them (replayer/policies/heimdall_network.c).
 WEIGHT_MAX = 1 << 20
 HIDDEN_MAX = 1 << 34
 

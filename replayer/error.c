@@ -8,16 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void say(const char *what, const char *format, va_list args)
+{
+	fflush(stdout);
+	fprintf(stderr, "replayer: %s", what);
+	vfprintf(stderr, format, args);
+	fputc('\n', stderr);
+}
+
 void die(const char *format, ...)
 {
 	va_list args;
 
-	fflush(stdout);
-	fputs("replayer: ", stderr);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	say("", format, args);
 	va_end(args);
-	fputc('\n', stderr);
 	exit(1);
 }
 
@@ -25,11 +30,9 @@ void warn_user(const char *format, ...)
 {
 	va_list args;
 
-	fputs("replayer: warning: ", stderr);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	say("warning: ", format, args);
 	va_end(args);
-	fputc('\n', stderr);
 }
 
 bool all_printed(void)
@@ -40,15 +43,6 @@ bool all_printed(void)
 	/* Of an earlier write nobody knows the reason any more. */
 	warn_user("standard output: %s", strerror(errno ? errno : EIO));
 	return false;
-}
-
-void *xmalloc(unsigned long bytes)
-{
-	void *p = malloc(bytes);
-
-	if (!p)
-		die("out of memory (%lu bytes)", bytes);
-	return p;
 }
 
 void *xcalloc(unsigned long count, unsigned long bytes)

@@ -11,8 +11,7 @@ void warn_user(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* False, with a warning, when something of what went to standard output is lost. */
 bool all_printed(void);
 
-/* malloc and calloc that do not return NULL. */
-void *xmalloc(unsigned long bytes);
+/* They do not return NULL. */
 void *xcalloc(unsigned long count, unsigned long bytes);
 char *xstrdup(const char *s);
 char *xasprintf(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 /* replayer: replays block traces against an array of replicated drives. The order of a run, top to
  * bottom. */
-#include "engine.h"
+#include "drive/guard.h"
+#include "drive/prefill.h"
+#include "engine/engine.h"
+#include "engine/loop.h"
 #include "error.h"
-#include "guard.h"
-#include "inject.h"
-#include "io_log.h"
-#include "policy.h"
-#include "prefill.h"
+#include "policies/policy.h"
 #include "replay.h"
-#include "report.h"
-#include "storm.h"
+#include "results/io_log.h"
+#include "results/report.h"
+#include "slow/inject.h"
+#include "slow/storm.h"
 
 #include <math.h>
 #include <signal.h>
@@ -19,7 +20,7 @@
 
 static void on_signal(int signal_number)
 {
-	engine_interrupt();
+	loops_interrupt();
 }
 
 static void open_devices(struct replay *r)

@@ -48,3 +48,16 @@ bool parse_number(const char *text, double *value)
 
 	return parse_number_unit(text, value, &unit) && !*unit;
 }
+
+int word_place(const char *words, const char *text)
+{
+	size_t length;
+
+	for (int n = 0;; n++, words += length + 1) {
+		length = strcspn(words, "|");
+		if (strlen(text) == length && !memcmp(words, text, length))
+			return n;
+		if (!words[length])
+			return -1;
+	}
+}

@@ -16,4 +16,7 @@ bool parse_number_unit(const char *text, double *value, const char **unit);
  * there are none or too many for 64 bits. */
 bool number_take(const char **text, uint64_t *value);
 
+/* The place of a word among those of "this|that"; -1 when it is none of them. */
+int word_place(const char *words, const char *text);
+
 #endif

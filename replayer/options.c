@@ -2,9 +2,8 @@
 /* The command line: see options.h. */
 #include "options.h"
 #include "error.h"
-#include "hint.h"
 #include "number.h"
-#include "policy.h"
+#include "policies/policy.h"
 
 #include <getopt.h>
 #include <math.h>
@@ -17,33 +16,24 @@
 #define AS_TEXT(x) TEXT_OF(x)
 #define AT(field) .at = offsetof(struct options, field)
 
-#define HEADING(title)                                                                             \
+#define ROW(...)                                                                                   \
 	{                                                                                          \
-		.help = title                                                                      \
+		__VA_ARGS__                                                                        \
 	}
+#define HEADING(title) ROW(.help = title)
 #define FLAG(word, field, key, text)                                                               \
-	{                                                                                          \
-		.name = word, .kind = OPTION_FLAG, AT(field), .json = key, .help = text            \
-	}
+	ROW(.name = word, .kind = OPTION_FLAG, AT(field), .json = key, .help = text)
 #define WHOLE_AS(how, word, arg, field, from, to, start, key, text)                                \
-	{                                                                                          \
-		.name = word, .argument = arg, .kind = how, AT(field), .first = from, .last = to,  \
-		.initial = start, .json = key, .help = text                                        \
-	}
+	ROW(.name = word, .argument = arg, .kind = how, AT(field), .first = from, .last = to,      \
+	    .initial = start, .json = key, .help = text)
 #define NUMBER_AS(how, word, arg, field, from, to, start, key, text)                               \
-	{                                                                                          \
-		.name = word, .argument = arg, .kind = how, AT(field), .min = from, .max = to,     \
-		.initial = start, .json = key, .help = text                                        \
-	}
+	ROW(.name = word, .argument = arg, .kind = how, AT(field), .min = from, .max = to,         \
+	    .initial = start, .json = key, .help = text)
 #define TEXT_AS(how, word, arg, field, key, text)                                                  \
-	{                                                                                          \
-		.name = word, .argument = arg, .kind = how, AT(field), .json = key, .help = text   \
-	}
+	ROW(.name = word, .argument = arg, .kind = how, AT(field), .json = key, .help = text)
 #define LIST_AS(how, word, arg, field, count, key, text)                                           \
-	{                                                                                          \
-		.name = word, .argument = arg, .kind = how, AT(field),                             \
-		.count_at = offsetof(struct options, count), .json = key, .help = text             \
-	}
+	ROW(.name = word, .argument = arg, .kind = how, AT(field),                                 \
+	    .count_at = offsetof(struct options, count), .json = key, .help = text)
 #define WHOLE(...) WHOLE_AS(OPTION_WHOLE, __VA_ARGS__)
 #define NUMBER(...) NUMBER_AS(OPTION_NUMBER, __VA_ARGS__)
 #define TEXT(...) TEXT_AS(OPTION_TEXT, __VA_ARGS__)
@@ -76,6 +66,9 @@ const struct option_row option_rows[] = {
 	     "ignore the trace's times: always --depth I/Os in flight"),
 	WHOLE("depth", "N", depth, 1, 16384, 0, "depth",
 	      "at most N user I/Os not answered yet (4096; with --saturate 32)"),
+	WHOLE("threads", "N", threads, 1, 64, 1, "threads",
+	      "submit from N threads, each one of N I/Os (1); with policies that keep no count of "
+	      "the drives"),
 	WHOLE("losers", "N", losers, 1, 1u << 20, 4096, "losers",
 	      "a drive that holds N reads whose race is lost gets no further copies (4096)"),
 	NUMBER("timeout", "S", timeout_s, 0, 1e9, 120, "timeout_s",
@@ -344,23 +337,11 @@ static char **copy_of(int argc, char **argv)
 	return copy;
 }
 
-static unsigned int choice(const struct option_row *row, const char *text)
-{
-	unsigned int n = 0;
-	size_t length;
-
-	for (const char *word = row->argument; *word; word += length + (word[length] == '|'), n++) {
-		length = strcspn(word, "|");
-		if (strlen(text) == length && !memcmp(word, text, length))
-			return n;
-	}
-	die("--%s %s: expected %s", row->name, text, row->argument);
-}
-
 static void set(struct options *o, const struct option_row *row, char *text)
 {
 	void *at = (char *)o + row->at;
 	unsigned int *count = (unsigned int *)((char *)o + row->count_at);
+	int place;
 
 	switch (row->kind) {
 	case OPTION_FLAG:
@@ -385,7 +366,10 @@ static void set(struct options *o, const struct option_row *row, char *text)
 		*(const char **)at = text;
 		break;
 	case OPTION_CHOICE:
-		*(unsigned int *)at = choice(row, text);
+		place = word_place(row->argument, text);
+		if (place < 0)
+			die("--%s %s: expected %s", row->name, text, row->argument);
+		*(unsigned int *)at = place;
 		break;
 	case OPTION_LIST:
 		*count = split(row->name, text, at);
@@ -524,6 +508,23 @@ static void require_agreement(struct options *o)
 		    o->warmup_s, o->duration_s);
 }
 
+/* Each thread has a part of what is limited, and knows of its own I/Os alone. */
+static void require_shares(const struct options *o)
+{
+	if (o->threads == 1)
+		return;
+	if (o->policy->keeps_count)
+		die("--threads %u: policy %s goes by what is at the drives and what they have "
+		    "answered, of which each thread would know a part only; leave --threads out, "
+		    "or "
+		    "take a policy that keeps no count, as baseline, clone, hedge or linnos",
+		    o->threads, o->policy->name);
+	if (o->depth < o->threads || o->losers < o->threads || o->hedge_burst < o->threads)
+		die("--threads %u: --depth, --losers and --hedge-burst are shared out, and must be "
+		    "%u at least",
+		    o->threads, o->threads);
+}
+
 void options_parse(struct options *o, int argc, char **argv)
 {
 	*o = (struct options){.argc = argc, .argv = copy_of(argc, argv), .scenario = ""};
@@ -535,4 +536,5 @@ void options_parse(struct options *o, int argc, char **argv)
 		make_readonly(o);
 	if (!o->depth)
 		o->depth = o->saturate ? 32 : 4096;
+	require_shares(o);
 }

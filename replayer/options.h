@@ -3,13 +3,17 @@
 #ifndef REPLAYER_OPTIONS_H
 #define REPLAYER_OPTIONS_H
 
-#include "device.h"
+#include "drive/device.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define MAX_INJECTS 64
+/* The I/O tag that flashsim's fault rules match is the hint field of the I/O priority, which
+ * Linux 6.5 brought. The kernel gives meanings to values below 8. */
+#define TAG_MIN 8
+#define TAG_MAX 1023
 
 struct policy;
 
@@ -58,7 +62,7 @@ struct options {
 	double interval_s;		 /* of the time series */
 	unsigned int prefill, unwritten; /* PREFILL_, UNWRITTEN_ */
 	unsigned int settle_ms;
-	unsigned int depth;
+	unsigned int depth, threads;
 	unsigned int losers;	 /* lost reads that a drive may hold */
 	bool given[MAX_OPTIONS]; /* by place in option_rows[] */
 };

@@ -2,38 +2,46 @@
 /*
  * A replay: what the engine, the I/Os, the policies and the report share.
  *
- * The way of a read, from the trace's file to the JSON:
+ * The way of a read, from the trace's file to the JSON, folder by folder:
  *
- *   trace_iolog, trace_columns, trace_blk   parse it
- *   trace                                   by time
- *   sources                                 of all traces the next, in whole blocks, on the drives
- *   engine                                  when it is due
- *   users                                   begins it
- *   policies/                               choose the drive; hedging and revocation help
- *   attempts                                buffer, content, submission
- *   ring                                    to the kernel and back
- *   attempts                                whose completion, is it whole
- *   users                                   checks it; another attempt, or the answer
- *   latency, series, io_log                 keep it
- *   report                                  writes it down
+ *   trace/     trace_text, trace_blk                   parse it
+ *              trace                                   by time
+ *              sources                                 of all traces the next, in whole blocks
+ *   engine/    loop                                    when it is due
+ *              users                                   begins it
+ *   policies/                                          choose the drive; hedging and revocation
+ *                                                      help
+ *   engine/    attempts                                buffer, submission
+ *   drive/     content                                 what is in it, and what must come back
+ *   engine/    ring                                    to the kernel and back
+ *              attempts                                whose completion, is it whole
+ *              users                                   checks it; another attempt, or the answer
+ *   results/   latency, series, io_log                 keep it
+ *              report                                  writes it down
  *
- * Calls go from engine to sources to trace, and from engine to users to policies to attempts to
+ * What makes drives slow meanwhile is in slow/.
+ *
+ * With --threads each has a struct replay, a ring and a share of the I/Os of its own; drives, their
+ * content, series and log are shared. engine starts them, loop is what each does.
+ *
+ * Calls go from loop to sources to trace, and from loop to users to policies to attempts to
  * ring. The only way back is an I/O's done(), which attempts calls.
  */
 #ifndef REPLAYER_REPLAY_H
 #define REPLAYER_REPLAY_H
 
 #include "budget.h"
-#include "content.h"
-#include "device.h"
-#include "latency.h"
+#include "drive/content.h"
+#include "drive/device.h"
+#include "engine/ring.h"
+#include "engine/timers.h"
 #include "linnos_guard.h"
 #include "observer.h"
 #include "options.h"
-#include "ring.h"
-#include "sources.h"
-#include "timers.h"
+#include "results/latency.h"
+#include "trace/sources.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -72,14 +80,18 @@ struct counters {
 	uint64_t depth_stalls; /* I/Os that were due while --depth had no place for them */
 	uint64_t late_ios;     /* submitted more than LATE_NS after they were due */
 	uint64_t served_by[MAX_DRIVES];
+	uint64_t mapped_late; /* buffers */
 	uint64_t prefill_blocks;
 };
+
+/* Service times are from the submission, response times from the due time. */
+enum { READ_SERVICE, READ_RESPONSE, WRITE_SERVICE, WRITE_RESPONSE, LAG, N_LATENCIES };
 
 struct replay {
 	struct options o;
 	unsigned int n_drives;
 	struct device devices[MAX_DRIVES];
-	struct content contents[MAX_DRIVES];
+	struct content *contents;				   /* by drive; all threads' */
 	uint32_t pending_pages[MAX_DRIVES], in_flight[MAX_DRIVES]; /* attempts at the drive */
 	struct observer observers[MAX_DRIVES];			   /* of the same */
 	uint32_t losers[MAX_DRIVES], losers_in_flight;		   /* of these the lost ones; all */
@@ -103,18 +115,18 @@ struct replay {
 	uint32_t explorations_in_flight;
 	struct attempt *earliest, *latest; /* in flight */
 	struct attempt *unsubmitted;	   /* the first of these that only lies in the ring */
-	uint32_t user_ios_in_flight;	   /* not answered yet: what --depth bounds */
+	uint32_t user_ios_in_flight;	   /* not answered yet: what depth bounds */
+	uint32_t depth, losers_limit;	   /* of --depth and --losers this thread's part */
 	bool draining;			   /* nothing new is started */
 	struct io *free_ios;
 	struct attempt *free_attempts;
 	struct buffer_pool *buffers;
 
 	struct counters c;
-	struct latency read_latency, write_latency;   /* service: from submission */
-	struct latency read_response, write_response; /* from the due time */
-	struct latency lag;
+	struct latency latency[N_LATENCIES];
 	/* Of every read that the drive answered, the losers of races included. */
 	struct latency drive_latency[MAX_DRIVES];
+	pthread_mutex_t *results_lock; /* of series and log; NULL: there is one thread */
 	struct series *series;
 	struct log_file *log;
 	const char *log_error; /* why there is none at the run's end */

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Speed of the replayer beside fio's, on one loop device over a tmpfs file, in real time.
 
-Pacing: both replay one trace of Poisson arrivals (50,000 a second by default); the
-lag of a submission behind the trace is the replayer's own report, and for fio what a
-preloaded io_submit() notes (submit_times.c), counted from its first submission. (At
-such a rate fio falls behind the trace for good; why was not looked into.)
+Pacing: both replay one trace of Poisson arrivals (20,000 a second by default), fio by
+`read_iolog`; the lag of a submission behind the trace is the replayer's own report,
+and for fio what a preloaded io_submit() notes (submit_times.c), counted from its first
+submission. How long each took, and the mean latency that each reports, stand beside
+it. (fio falls behind the trace for good; why was not looked into.)
 
-Saturation: random 4 KiB reads at one depth, both with io_uring. fio checks no
-content, so the replayer runs twice: over blocks that nobody has written, which it
-does not check either, and over blocks that it has, every byte of which it checks.
+Saturation: random 4 KiB reads at one depth a thread, both with io_uring, from one
+thread and from two. fio checks no content, so the replayer runs twice: over blocks
+that nobody has written, which it does not check either, and over blocks that it has,
+every byte of which it checks.
 
 The runs alternate and medians are reported, because another program on the machine
 disturbs both. Needs root, for the loop device.
@@ -39,16 +41,20 @@ HERE = Path(__file__).resolve().parent
 BLOCK = 4096
 DRIVE_BYTES = 1 << 30
 TMPFS = Path("/dev/shm")
+THREADS = (1, 2)
 
 
 @contextmanager
-def loop_device() -> Iterator[str]:
-    """A loop device over a filled tmpfs file."""
+def filled_drive(*, plain: bool) -> Iterator[str]:
+    """A filled tmpfs file, or a loop device over one."""
     with tempfile.TemporaryDirectory(dir=TMPFS) as folder:
         file = Path(folder) / "drive"
         with file.open("wb") as stream:
             for _ in range(DRIVE_BYTES >> 20):
                 stream.write(os.urandom(1 << 20))
+        if plain:
+            yield str(file)
+            return
         made = subprocess.run(
             ["losetup", "--find", "--show", str(file)], capture_output=True, text=True, check=False
         )
@@ -123,13 +129,13 @@ def build_preload(folder: Path) -> Path:
     return library
 
 
-def fio_lag_us(
+def fio_paced(
     trace: Path, at_us: np.ndarray[Any, Any], preload: Path, folder: Path
-) -> np.ndarray[Any, Any]:
-    """Lag of every submission of fio's replay behind the trace, in microseconds."""
+) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
+    """Lag of every submission of fio's replay behind the trace, in microseconds; its JSON."""
     times = folder / "times"
     times.unlink(missing_ok=True)
-    fio(
+    job = fio(
         f"--read_iolog={trace}", "--ioengine=libaio", "--iodepth=256", "--thread=0",
         env={"LD_PRELOAD": str(preload), "SUBMIT_TIMES": str(times)},
     )  # fmt: skip
@@ -137,7 +143,54 @@ def fio_lag_us(
     if len(submitted) != len(at_us):
         raise BenchError(f"fio submitted {len(submitted)} I/Os of the trace's {len(at_us)}")
     lag: np.ndarray[Any, Any] = (submitted - submitted[0]) / 1000 - (at_us - at_us[0])
-    return lag
+    return lag, job
+
+
+def paced_round(
+    device: str, trace: Path, at_us: np.ndarray[Any, Any], preload: Path, folder: Path
+) -> dict[str, float]:
+    """What both make of the trace, one after the other."""
+    # The prefill writes every block that is read, so that each read is checked in full.
+    ours = replayer(device, trace, folder)
+    lag, job = fio_paced(trace, at_us, preload, folder)
+    return {
+        "trace_s": float(at_us[-1]) / 1e6,
+        "ours_s": ours["elapsed_s"],
+        "fio_s": job["read"]["runtime"] / 1e3,
+        "ours_lag_p50_us": ours["lag_p50_us"],
+        "fio_lag_p50_us": float(np.percentile(lag, 50)),
+        "ours_lag_p99_us": ours["lag_p99_us"],
+        "fio_lag_p99_us": float(np.percentile(lag, 99)),
+        "ours_mean_us": ours["response_mean_us"],
+        "fio_mean_us": job["read"]["lat_ns"]["mean"] / 1e3,
+    }
+
+
+def saturated_round(
+    device: str, trace: Path, folder: Path, *, depth: int, threads: int, seconds: float
+) -> dict[str, float]:
+    """Reads a second of both, one after the other, with so many in flight a thread."""
+    saturate = [
+        "--saturate", f"--depth={depth * threads}", f"--threads={threads}", "--loops=1000",
+        f"--duration={seconds}",
+    ]  # fmt: skip
+    ours = replayer(device, trace, folder, *saturate)
+    if ours["blocks_checked"] != ours["reads"] or ours["unverified_blocks"]:
+        raise BenchError("the replayer did not check every block")
+    unchecked = replayer(device, trace, folder, "--prefill=none", "--unwritten=any", *saturate)
+    job = fio(
+        f"--filename={device}", "--rw=randread", f"--bs={BLOCK}", "--ioengine=io_uring",
+        f"--iodepth={depth}", f"--numjobs={threads}", "--group_reporting", "--time_based",
+        f"--runtime={seconds}",
+    )  # fmt: skip
+    rate = {
+        "checked_iops": ours["reads"] / ours["elapsed_s"],
+        "unchecked_iops": unchecked["reads"] / unchecked["elapsed_s"],
+        "fio_iops": job["read"]["iops"],
+    }
+    rate["checked_ratio"] = rate["checked_iops"] / rate["fio_iops"]
+    rate["unchecked_ratio"] = rate["unchecked_iops"] / rate["fio_iops"]
+    return rate
 
 
 def spread(values: list[float]) -> dict[str, float]:
@@ -145,8 +198,19 @@ def spread(values: list[float]) -> dict[str, float]:
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
+def spreads(rounds: list[dict[str, float]]) -> dict[str, dict[str, float]]:
+    """The same of each measurement of a round."""
+    return {key: spread([each[key] for each in rounds]) for key in rounds[0]}
+
+
 def run(
-    *, iops: int = 50_000, seconds: float = 10, depth: int = 32, repeats: int = 3, seed: int = 1
+    *,
+    iops: int = 20_000,
+    seconds: float = 5,
+    depth: int = 32,
+    repeats: int = 3,
+    seed: int = 1,
+    plain: bool = False,
 ) -> dict[str, Any]:
     """Run both comparisons.
 
@@ -157,17 +221,19 @@ def run(
     seconds : float
         Length of each run.
     depth : int
-        Reads in flight in the saturated comparison.
+        Reads in flight in the saturated comparison, of each thread.
     repeats : int
         Runs of each; medians are over these.
     seed : int
         Of the trace.
+    plain : bool
+        Read the file itself, without a loop device: it answers faster.
 
     Returns
     -------
     dict
-        ``lag_us`` and ``saturated_iops``, for ``replayer`` and ``fio``, and
-        the ratios, each as median, min and max.
+        ``paced``, and ``saturated`` by the number of threads; each measurement
+        as median, min and max.
 
     Raises
     ------
@@ -178,83 +244,66 @@ def run(
         raise BenchError(f"{REPLAYER}: not built; `make replayer`")
     if not shutil.which("fio"):
         raise BenchError("fio: not installed (Debian package fio)")
-    lag: dict[str, list[float]] = {
-        key: [] for key in ("ours_p50", "ours_p99", "fio_p50", "fio_p99")
-    }
-    rate: dict[str, list[float]] = {"unchecked": [], "ours": [], "fio": []}
-    with loop_device() as device, tempfile.TemporaryDirectory() as name:
+    paced: list[dict[str, float]] = []
+    saturated: dict[int, list[dict[str, float]]] = {threads: [] for threads in THREADS}
+    with filled_drive(plain=plain) as device, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         preload = build_preload(folder)
-        trace = folder / "paced.iolog"
+        trace, saturating = folder / "paced.iolog", folder / "saturating.iolog"
         at_us = write_trace(trace, device, iops, seconds, seed)
-        saturating = folder / "saturating.iolog"
-        write_trace(saturating, device, 250_000, seconds, seed + 1)
+        write_trace(saturating, device, 250_000, 2, seed + 1)
         for _ in range(repeats):
-            # The prefill writes every block that is read, so that each read is checked in full.
-            ours = replayer(device, trace, folder)
-            lag["ours_p50"].append(ours["lag_p50_us"])
-            lag["ours_p99"].append(ours["lag_p99_us"])
-            theirs = fio_lag_us(trace, at_us, preload, folder)
-            lag["fio_p50"].append(float(np.percentile(theirs, 50)))
-            lag["fio_p99"].append(float(np.percentile(theirs, 99)))
-            saturate = ("--saturate", f"--depth={depth}", f"--duration={seconds}")
-            ours = replayer(device, saturating, folder, *saturate)
-            if ours["blocks_checked"] != ours["reads"] or ours["unverified_blocks"]:
-                raise BenchError("the replayer did not check every block")
-            rate["ours"].append(ours["reads"] / ours["elapsed_s"])
-            ours = replayer(
-                device, saturating, folder, "--prefill=none", "--unwritten=any", *saturate
-            )
-            rate["unchecked"].append(ours["reads"] / ours["elapsed_s"])
-            job = fio(
-                f"--filename={device}", "--rw=randread", f"--bs={BLOCK}", "--ioengine=io_uring",
-                f"--iodepth={depth}", "--time_based", f"--runtime={seconds}",
-            )  # fmt: skip
-            rate["fio"].append(job["read"]["iops"])
+            paced.append(paced_round(device, trace, at_us, preload, folder))
+            for threads, rounds in saturated.items():
+                rounds.append(
+                    saturated_round(
+                        device, saturating, folder, depth=depth, threads=threads, seconds=seconds
+                    )
+                )
     return {
         "iops": iops,
         "seconds": seconds,
         "depth": depth,
         "repeats": repeats,
+        "drive": "a file on tmpfs" if plain else "a loop device over tmpfs",
+        "cpus": os.cpu_count(),
         "load_average": os.getloadavg()[0],
-        "lag_us": {key: spread(values) for key, values in lag.items()},
-        "saturated_iops": {key: spread(values) for key, values in rate.items()},
-        "saturated_ratio": spread([a / b for a, b in zip(rate["ours"], rate["fio"], strict=True)]),
-        "unchecked_ratio": spread(
-            [a / b for a, b in zip(rate["unchecked"], rate["fio"], strict=True)]
-        ),
-        "lag_p99_ratio": spread(
-            [a / b for a, b in zip(lag["ours_p99"], lag["fio_p99"], strict=True)]
-        ),
+        "paced": spreads(paced),
+        "saturated": {threads: spreads(rounds) for threads, rounds in saturated.items()},
     }
 
 
 def table(result: dict[str, Any]) -> str:
     """The result as lines to read."""
 
-    def cell(value: dict[str, float]) -> str:
-        return f"{value['median']:>12,.1f}  ({value['min']:,.1f} to {value['max']:,.1f})"
+    def cell(value: dict[str, float], digits: int = 1) -> str:
+        median, low, high = (f"{value[key]:,.{digits}f}" for key in ("median", "min", "max"))
+        return f"{median:>12}  ({low} to {high})"
 
-    def ratio(value: dict[str, float]) -> str:
-        return f"{value['median']:>12.2f}  ({value['min']:.2f} to {value['max']:.2f})"
-
-    lag, rate = result["lag_us"], result["saturated_iops"]
-    return "\n".join(
-        [
-            f"replay at {result['iops']:,} IOPS, {result['seconds']:g} s, "
-            f"{result['repeats']} runs each: median (range)",
-            f"  submission lag p50, us: replayer {cell(lag['ours_p50'])}",
-            f"                               fio {cell(lag['fio_p50'])}",
-            f"  submission lag p99, us: replayer {cell(lag['ours_p99'])}",
-            f"                               fio {cell(lag['fio_p99'])}",
-            f"saturated, depth {result['depth']}, IOPS: replayer {cell(rate['ours'])}",
-            f"       without the content check   {cell(rate['unchecked'])}",
-            f"                               fio {cell(rate['fio'])}",
-            f"  replayer / fio, same round:      {ratio(result['saturated_ratio'])}",
-            f"       without the content check   {ratio(result['unchecked_ratio'])}",
-            f"load average at the end: {result['load_average']:.1f}",
-        ]
-    )
+    paced = result["paced"]
+    lines = [
+        f"{result['drive']}, {result['cpus']} CPUs; median (range) of {result['repeats']}",
+        f"replay at {result['iops']:,} IOPS, a trace of {paced['trace_s']['median']:.2f} s:",
+    ]
+    for key, what in (
+        ("s", "it took, s"), ("lag_p50_us", "submission lag p50, us"),
+        ("lag_p99_us", "submission lag p99, us"), ("mean_us", "mean latency it reports, us"),
+    ):  # fmt: skip
+        digits = 2 if key == "s" else 1
+        lines.append(f"  {what:<28} replayer {cell(paced[f'ours_{key}'], digits)}")
+        lines.append(f"  {'':<28}      fio {cell(paced[f'fio_{key}'], digits)}")
+    for threads, rate in result["saturated"].items():
+        lines.append(f"saturated, threads {threads}, each with {result['depth']} in flight, IOPS:")
+        for key, what in (
+            ("fio", "fio"), ("unchecked", "replayer"), ("checked", "replayer, every byte checked"),
+        ):  # fmt: skip
+            lines.append(f"  {what:<28}          {cell(rate[f'{key}_iops'], 0)}")
+        for key in ("unchecked", "checked"):
+            lines.append(
+                f"  {key + ' / fio, same round':<28}          {cell(rate[f'{key}_ratio'], 2)}"
+            )
+    lines.append(f"load average at the end: {result['load_average']:.1f}")
+    return "\n".join(lines)
 
 
 def compare(path: Path = OUT / "replayer.json", **changes: Any) -> None:
@@ -270,10 +319,11 @@ def main() -> int:
         prog="python -m eval.bench.replayer",
         description="Compare the replayer with fio, in real time.",
     )
-    parser.add_argument("--iops", type=int, default=50_000)
-    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--iops", type=int, default=20_000)
+    parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--depth", type=int, default=32)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--plain", action="store_true", help="a file, and no loop device over it")
     parser.add_argument(
         "--json",
         dest="path",

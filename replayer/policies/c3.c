@@ -24,7 +24,7 @@
  * limits the rate that each client sends to a server, for the sake of the other clients: there are
  * none here, and nothing is limited.
  */
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "error.h"
 #include "policy.h"
 #include "stale.h"
@@ -93,6 +93,7 @@ const struct policy policy_c3 = {
 	.name = "c3",
 	.help = "C3's ranking (NSDI 2015): the lowest response time and cubed queue, by moving "
 		"averages",
+	.keeps_count = true,
 	.setup = c3_setup,
 	.read = c3_read,
 	.answered = c3_answered,

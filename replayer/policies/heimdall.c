@@ -15,11 +15,11 @@
  * This is built from what the paper describes. How reads are labelled is in eval/heimdall.py, which
  * trains.
  */
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "error.h"
 #include "heimdall_network.h"
-#include "io_log.h"
 #include "policy.h"
+#include "results/io_log.h"
 #include "stale.h"
 
 struct remembered {
@@ -99,6 +99,7 @@ const struct policy policy_heimdall = {
 	.name = "heimdall",
 	.help = "Heimdall's network (EuroSys 2025) for each drive: a read that it predicts slow "
 		"goes to another replica (--heimdall-network)",
+	.keeps_count = true,
 	.setup = heimdall_setup,
 	.read = heimdall_read,
 	.answered = heimdall_answered,

@@ -5,29 +5,146 @@
  * or to the last one.
  *
  * The pending pages are those this replayer has at the drive, which is all an application can know.
- * The limit is
- * --heuristic-queue, else the p95 of the queue lengths that the reads of --profile met.
+ * The limit is --heuristic-queue, else the p95 of the queue lengths that the reads of --profile
+ * met.
  */
-#include "attempts.h"
-#include "policy.h"
+#include "engine/attempts.h"
 #include "error.h"
-#include "queue_limit.h"
+#include "policy.h"
+#include "profile.h"
 
-static void heuristic_read(struct replay *r, struct io *io)
+#define QUEUE_PERCENTILE 0.95
+
+static void queue_limit_setup(struct replay *r)
+{
+	if (!r->o.heuristic_queue_pages) {
+		if (!r->o.profile_path)
+			die("policy %s: needs to know which queue is long: --heuristic-queue "
+			    "PAGES, or --profile L of a "
+			    "run with --policy baseline --log L",
+			    r->o.policy->name);
+		r->o.heuristic_queue_pages =
+			profile_pending_pages(r->o.profile_path, QUEUE_PERCENTILE);
+	}
+}
+
+/* With this read, would the drive have more pages pending than the limit? */
+static bool queue_is_long(struct replay *r, const struct io *io, unsigned int drive)
+{
+	return r->pending_pages[drive] + io_pages(io) > r->o.heuristic_queue_pages;
+}
+
+/* To the first drive from home on that is not slow, or to the last. */
+static void read_where_not(struct replay *r, struct io *io,
+			   bool (*is_slow)(struct replay *r, const struct io *io,
+					   unsigned int drive))
 {
 	unsigned int drive = io->home;
 
 	for (unsigned int i = 0; i < r->n_drives; i++) {
 		drive = (io->home + i) % r->n_drives;
-		if (!queue_is_long(r, io, drive))
+		if (!is_slow(r, io, drive))
 			break;
 	}
 	attempt_send(r, io, drive, SEND_PLAIN);
 }
 
+static void heuristic_read(struct replay *r, struct io *io)
+{
+	read_where_not(r, io, queue_is_long);
+}
+
 const struct policy policy_heuristic = {
 	.name = "heuristic",
 	.help = "a drive with a long queue is passed over (--heuristic-queue PAGES, or --profile)",
+	.keeps_count = true,
 	.setup = queue_limit_setup,
 	.read = heuristic_read,
+};
+
+/*
+ * heuristic-adv: queue length, the last four reads, and a busy state per drive.
+ *
+ *                 2 of the last 4 reads were slow
+ *        idle ─────────────────────────────────────► busy
+ *          ▲                                           │
+ *          └───────────────────────────────────────────┘
+ *           the last read was fast, or nothing was heard for STALE_NS
+ *
+ * A drive is passed over while it is busy or its queue is long. One slow read may be chance, two of
+ * four are a burst. A drive that is passed over completes no reads and would stay busy for ever, so
+ * that after STALE_NS it is tried again. Slow means longer than --heuristic-busy-us, else than the
+ * drive's inflection point where a model is uploaded, else than the p95 of --profile.
+ */
+#define HISTORY 4
+#define SLOW_OF_HISTORY 2
+/* Buffer flushes and garbage collection keep a drive slow for some milliseconds: to ask earlier
+ * finds it slow still, to wait longer leaves a recovered drive idle. */
+#define STALE_NS 10000000ull
+
+struct drive_state {
+	uint64_t slow_ns;
+	uint64_t heard_ns;
+	bool slow[HISTORY];
+	unsigned int next;
+	bool busy;
+};
+
+static void heuristic_adv_setup(struct replay *r)
+{
+	struct drive_state *states = xcalloc(r->n_drives, sizeof(*states));
+
+	queue_limit_setup(r);
+	for (unsigned int k = 0; k < r->n_drives; k++) {
+		uint64_t us;
+
+		if (r->o.heuristic_busy_us >= 0)
+			states[k].slow_ns = r->o.heuristic_busy_us * 1000;
+		else if (device_threshold_us(&r->devices[k], &us))
+			states[k].slow_ns = us * 1000;
+		else if (r->o.profile_path)
+			states[k].slow_ns = profile_percentile_us(r->o.profile_path, 0.95) * 1000;
+		else
+			die("policy heuristic-adv: needs to know which read is slow: "
+			    "--heuristic-busy-us, an uploaded model, "
+			    "or --profile");
+	}
+	r->policy_state = states;
+}
+
+static bool is_slow(struct replay *r, const struct io *io, unsigned int drive)
+{
+	struct drive_state *s = (struct drive_state *)r->policy_state + drive;
+
+	if (s->busy && r->ring.now_ns - s->heard_ns > STALE_NS) {
+		*s = (struct drive_state){.slow_ns = s->slow_ns, .heard_ns = s->heard_ns};
+	}
+	return s->busy || queue_is_long(r, io, drive);
+}
+
+static void heuristic_adv_read(struct replay *r, struct io *io)
+{
+	read_where_not(r, io, is_slow);
+}
+
+static void heuristic_adv_answered(struct replay *r, struct io *io, struct attempt *a)
+{
+	struct drive_state *s = (struct drive_state *)r->policy_state + a->drive;
+	bool slow = r->done_ns - a->submit_ns > s->slow_ns;
+	unsigned int n = 0;
+
+	s->heard_ns = r->ring.now_ns;
+	s->slow[s->next++ % HISTORY] = slow;
+	for (unsigned int i = 0; i < HISTORY; i++)
+		n += s->slow[i];
+	s->busy = slow && n >= SLOW_OF_HISTORY;
+}
+
+const struct policy policy_heuristic_adv = {
+	.name = "heuristic-adv",
+	.help = "queue length, last four reads and a busy state per drive (--heuristic-busy-us)",
+	.keeps_count = true,
+	.setup = heuristic_adv_setup,
+	.read = heuristic_adv_read,
+	.answered = heuristic_adv_answered,
 };

@@ -15,10 +15,10 @@
  * choose among a few. This program sends all that the array is given, so it knows at every read
  * what a probe of each drive would say. What others do to a drive it sees in latencies alone.
  */
-#include "attempts.h"
+#include "engine/attempts.h"
 #include "error.h"
-#include "io_log.h"
 #include "policy.h"
+#include "results/io_log.h"
 #include "stale.h"
 
 #include <stdlib.h>
@@ -174,6 +174,7 @@ const struct policy policy_prequal = {
 	.help = "Prequal's rule (NSDI 2024): of the drives without a long queue the lowest "
 		"estimated "
 		"latency, else the shortest queue",
+	.keeps_count = true,
 	.setup = prequal_setup,
 	.read = prequal_read,
 	.answered = prequal_answered,

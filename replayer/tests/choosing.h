@@ -3,8 +3,8 @@
 #ifndef REPLAYER_TESTS_CHOOSING_H
 #define REPLAYER_TESTS_CHOOSING_H
 
-#include "attempts.h"
-#include "policy.h"
+#include "engine/attempts.h"
+#include "policies/policy.h"
 
 #include "test.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* heimdall: what its network is shown, and where a read goes by what it says. */
 #include "choosing.h"
-#include "heimdall_network.h"
+#include "policies/heimdall_network.h"
 
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* What --inject says. What it refuses is in tests/unit/test_replayer_inputs.py. */
-#include "inject_spec.h"
+#include "slow/inject_spec.h"
 
 #include "test.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Latencies and their percentiles. */
-#include "latency.h"
+#include "results/latency.h"
 
 #include "test.h"
 
@@ -24,6 +24,38 @@ TEST(percentiles_are_of_what_was_added)
 	assert(latency_mean(&kept) == 50500 && latency_mean(&counted) == 50500);
 	latency_free(&kept);
 	latency_free(&counted);
+}
+
+/* Of values in two halves, some beyond what is kept, against all of them in one. */
+static void merge(uint32_t exact_max, uint32_t other_exact_max)
+{
+	struct latency all, half, other;
+
+	latency_init(&all, exact_max && other_exact_max ? 1u << 20 : 0);
+	latency_init(&half, exact_max);
+	latency_init(&other, other_exact_max);
+	for (uint64_t i = 1; i <= 1000; i++) {
+		uint64_t ns = i * 7919 % 1000 * 1000;
+
+		latency_add(&all, ns);
+		latency_add(i % 3 ? &half : &other, ns);
+	}
+	latency_merge(&half, &other);
+	assert(half.count == 1000 && latency_mean(&half) == latency_mean(&all));
+	assert(latency_is_exact(&half) == latency_is_exact(&all));
+	for (double f = 0; f <= 1; f += 0.01)
+		assert(latency_percentile(&half, f) == latency_percentile(&all, f));
+	latency_free(&all);
+	latency_free(&half);
+	latency_free(&other);
+}
+
+TEST(two_merged_are_as_one)
+{
+	merge(1000, 1000);
+	merge(0, 1000);
+	merge(1000, 0);
+	merge(0, 0);
 }
 
 TEST(a_percentile_needs_a_value_beyond_it)

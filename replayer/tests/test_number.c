@@ -48,3 +48,11 @@ TEST(digits_are_taken_off_the_front)
 	assert(!number_take(&none, &v) && *none == 'x');
 	assert(!number_take(&many, &v) && *many == '9');
 }
+
+TEST(a_word_is_found_among_others)
+{
+	assert(word_place("zero|any", "zero") == 0 && word_place("zero|any", "any") == 1);
+	assert(word_place("any", "any") == 0);
+	assert(word_place("zero|any", "an") < 0 && word_place("zero|any", "zero|any") < 0);
+	assert(word_place("zero|any", "") < 0);
+}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The ring, with a clock of the test's own, in which all sleeps are some ns long. */
-#include "ring.h"
+#include "engine/ring.h"
 
 #include "test.h"
 
@@ -16,7 +16,7 @@ static uint64_t fake_clock_ns(void)
 	return time_ns += step_ns;
 }
 
-static volatile sig_atomic_t stop;
+static sig_atomic_t stop;
 static struct ring ring;
 
 static void open_ring(uint64_t start_ns, uint64_t step)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The traces of a run as one stream of I/Os. */
-#include "sources.h"
+#include "trace/sources.h"
 
 #include "test.h"
 
@@ -30,7 +30,7 @@ static void open_traces(const char *first, const char *second)
 	o.n_traces = 1;
 	if (second)
 		o.traces[o.n_traces++] = trace(second);
-	all = (struct sources){.o = &o, .n_drives = 2, .limit_bytes = MIB};
+	all = (struct sources){.o = &o, .n_drives = 2, .limit_bytes = MIB, .n_shares = 1};
 	if (!o.rerate)
 		o.rerate = 1;
 	if (!o.loops)
@@ -163,5 +163,28 @@ TEST(a_scan_tells_of_every_io_once)
 	sources_scan(&all, add_up, bytes);
 	assert(bytes[0] == 12288 && bytes[1] == 65536);
 	assert(sources_skipped(&all) == 1);
+	close_traces();
+}
+
+TEST(each_share_has_its_ios_and_all_have_them_all)
+{
+	uint64_t taken = 0;
+
+	open_traces(
+		"1 x read 0 4096\n2 x read 0 4096\n3 x read 0 4096\n4 x read 0 1\n5 x read 0 1\n",
+		NULL);
+	o.spread = true;
+	all.n_shares = 3;
+	for (all.share = 0; all.share < 3; all.share++) {
+		sources_open(&all);
+		for (struct source *s; (s = source_first(&all)); source_advance(&all, s)) {
+			uint64_t i = s->next.at_ns / 1000 - 1;
+
+			assert(i % 3 == all.share && s->drive == i % 2);
+			taken |= 1 << i;
+		}
+	}
+	/* Each of them is counted where it is taken. */
+	assert(taken == 31 && all.realigned == 2);
 	close_traces();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Timers: a heap by time, ties in the order of arming. */
-#include "timers.h"
+#include "engine/timers.h"
 
 #include "test.h"
 

@@ -135,7 +135,10 @@ def test_calm_reads_save_up_no_more_hedges_than_the_bucket_holds(boot, tmp_path:
     assert result["config"]["hedge_burst"] == 100
 
 
-@pytest.mark.parametrize("how", ["", "--saturate --depth 4"])
+@pytest.mark.parametrize(
+    "how",
+    ["", "--saturate --depth 4", "--threads 3", "--saturate --depth 8 --threads 2"],
+)
 def test_a_drive_that_never_answers_ends_the_run(boot, tmp_path: Path, how: str) -> None:
     trace = write_reads(tmp_path / "t", range(0, 600_000, 300))
     ran = boot(

@@ -136,7 +136,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     library = tmp_path_factory.mktemp("engine") / "network.so"
     subprocess.run(
         ["gcc", "-O2", "-shared", "-fPIC", "-D_GNU_SOURCE", f"-I{source}", "-o", library,
-         source / "heimdall_network.c", source / "error.c"],
+         source / "policies/heimdall_network.c", source / "error.c"],
         check=True,
     )  # fmt: skip
     loaded = ctypes.CDLL(str(library))

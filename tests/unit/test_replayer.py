@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -521,11 +522,11 @@ def test_write_storms_wander_and_leave_content_right(tmp_path: Path, drives: lis
     ("content", "message"),
     [
         ("fio version 2 iolog\n", "neither a fio iolog of version 3"),
-        ("fio version 3 iolog\n0 /dev/x read 0\n", "line 2: offset or length missing"),
+        ("fio version 3 iolog\n0 /dev/x read 0\n", "line 2: offset or size missing"),
         ("fio version 3 iolog\n0 /dev/x read 0 4096\nnonsense\n", "line 3: no timestamp"),
         ("fio version 3 iolog\n5 /dev/x frobnicate 0 1\n", "line 2: unknown action"),
         ("fio version 3 iolog\n5 /dev/x read 0 0\n", "nothing to replay"),
-        ("fio version 3 iolog\n5 /dev/x read 0 9999999999\n", "line 2: length or offset too l"),
+        ("fio version 3 iolog\n5 /dev/x read 0 9999999999\n", "line 2: size or offset too l"),
     ],
 )
 def test_bad_traces_are_refused_and_nothing_is_written(
@@ -580,12 +581,13 @@ def test_a_changed_header_rebuilds_what_includes_it(tmp_path: Path) -> None:
     source = REPLAYER.parents[2] / "replayer"
     including = [
         path
-        for path in [*source.glob("*.c"), *source.glob("policies/*.c")]
-        if '"trace.h"' in path.read_text() or '"sources.h"' in path.read_text()
+        for path in source.glob("**/*.c")
+        if re.search(r'"(trace/)?(trace|sources)\.h"', path.read_text())
+        and path.parent.name != "tests"
     ]
     for out in (REPLAYER.parent, Path("../build/replayer")):
         would = subprocess.run(
-            ["make", "-n", "-C", str(source), f"OUT={out}", "-W", "trace.h"],
+            ["make", "-n", "-C", str(source), f"OUT={out}", "-W", "trace/trace.h"],
             capture_output=True, text=True, check=True,
         ).stdout  # fmt: skip
         for path in including:

@@ -104,9 +104,9 @@ def test_what_a_replay_wrote_is_told_from_everything_else(
 ) -> None:
     """So that a chance likeness to a signature is no reason to refuse the next replay."""
     library = tmp_path / "content.so"
-    sources = [f"{SOURCE}/{name}.c" for name in ("content", "sparse", "error")]
-    subprocess.run(["gcc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", library, *sources],
-                   check=True)  # fmt: skip
+    sources = [f"{SOURCE}/{name}.c" for name in ("drive/content", "drive/sparse", "error")]
+    subprocess.run(["gcc", "-D_GNU_SOURCE", "-shared", "-fPIC", f"-I{SOURCE}", "-o", library,
+                    *sources], check=True)  # fmt: skip
     is_ours = ctypes.CDLL(str(library)).content_is_ours
     is_ours.restype = ctypes.c_bool
     trace = write_trace(tmp_path / "t", [(0, "write", 0, 1 << 20)] * 2)

@@ -477,7 +477,7 @@ def test_progress_is_shown_during_prefill(tmp_path: Path, drives: list[Path]) ->
     program.write_text(
         """
 #include "replay.h"
-#include "progress.h"
+#include "results/progress.h"
 int main(void)
 {
 	static struct replay r;
@@ -495,8 +495,9 @@ int main(void)
     )
     subprocess.run(
         ["gcc", "-D_GNU_SOURCE", f"-I{source}", f"-I{source}/../kernel/linnos/core",
-         f"-I{source}/../liblinnos", "-o", shown, program, source / "progress.c",
-         source / "latency.c", source / "../liblinnos/histogram.c", source / "error.c", "-lm"],
+         f"-I{source}/../liblinnos", "-o", shown, program, source / "results/progress.c",
+         source / "results/latency.c", source / "../liblinnos/histogram.c", source / "error.c",
+         "-lm"],
         check=True,
     )  # fmt: skip
     ran = subprocess.run([shown], capture_output=True, text=True, check=True)
@@ -556,8 +557,9 @@ def test_the_config_of_the_results_has_every_setting(tmp_path: Path, drives: lis
     assert config == {
         "devices": [str(drive) for drive in drives], "traces": [str(trace)], "readonly": False,
         "force": [], "loops": 1, "spread": False, "skip_s": 0, "duration_s": None, "warmup_s": 0,
-        "rerate": 1, "saturate": False, "depth": 4096, "losers": 4096, "timeout_s": None,
-        "replicate_writes": False, "fit": False, "prefill": "touched", "settle_ms": 0,
+        "rerate": 1, "saturate": False, "depth": 4096, "threads": 1, "losers": 4096,
+        "timeout_s": None, "replicate_writes": False, "fit": False, "prefill": "touched",
+        "settle_ms": 0,
         "unwritten": "zero", "start_every_s": 0.1, "tags": [0], "seed": 1, "failover_us": 15,
         "profile": None, "hedge_us": [77, 77, 77], "hedge_percentile": None, "hedge_budget": None,
         "hedge_burst": None, "false_submit_ratio": None, "heuristic_queue_pages": None,

@@ -15,7 +15,7 @@ FRACTIONS = (0.0, 0.001, 0.5, 0.8, 0.95, 0.99, 0.999, 0.9999, 1.0)
 
 
 class Latency(ctypes.Structure):
-    """`struct latency` of replayer/latency.h."""
+    """`struct latency` of replayer/results/latency.h."""
 
     _fields_ = (
         ("count", ctypes.c_uint64),
@@ -37,10 +37,10 @@ class Latency(ctypes.Structure):
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     path = tmp_path_factory.mktemp("lib") / "latency.so"
     shared = REPLAYER.parent / "liblinnos"
-    sources = [REPLAYER / "latency.c", REPLAYER / "error.c", shared / "histogram.c"]
+    sources = [REPLAYER / "results/latency.c", REPLAYER / "error.c", shared / "histogram.c"]
     subprocess.run(
-        ["gcc", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", f"-I{shared}", "-o", path, *sources,
-         "-lm"],
+        ["gcc", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC", f"-I{shared}", f"-I{REPLAYER}", "-o",
+         path, *sources, "-lm"],
         check=True,
     )  # fmt: skip
     library = ctypes.CDLL(str(path))

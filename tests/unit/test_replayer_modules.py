@@ -40,7 +40,8 @@ def modules() -> dict[str, list[Path]]:
     """The sources of each module, the library's that it shares among them: its .c and its .h."""
     found: dict[str, list[Path]] = {}
     shared = [LIBRARY / f"{name}.{kind}" for name in SHARED for kind in "ch"]
-    for path in [*SOURCE.glob("*.[ch]"), *SOURCE.glob("policies/*.c"), *shared]:
+    own = [path for path in SOURCE.glob("**/*.[ch]") if path.parent.name != "tests"]
+    for path in [*own, *shared]:
         found.setdefault(path.stem, []).append(path)
     return found
 
@@ -73,11 +74,15 @@ def calls() -> dict[str, set[str]]:
     """Whose functions and data each module's object uses, as the linker sees it."""
     defines: dict[str, str] = {}
     uses: dict[str, set[str]] = {}
-    for name in modules():
-        objects = list((REPLAYER.parent / "obj").glob(f"**/{name}.o"))
-        if not objects:  # a header alone
+    for name, paths in modules().items():
+        sources = [path for path in paths if path.suffix == ".c"]
+        if not sources:  # a header alone
             continue
-        symbols = subprocess.run(["nm", *objects], capture_output=True, text=True, check=True)
+        shared = sources[0].parent == LIBRARY
+        place = sources[0].relative_to(LIBRARY if shared else SOURCE).with_suffix(".o")
+        symbols = subprocess.run(
+            ["nm", REPLAYER.parent / "obj" / place], capture_output=True, text=True, check=True
+        )
         for line in symbols.stdout.splitlines():
             kind, symbol = line.split()[-2:]
             if kind == "U":

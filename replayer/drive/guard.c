@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: MIT
+/* What a replay must not destroy: see guard.h. */
+#include "guard.h"
+#include "content.h"
+#include "device.h"
+#include "error.h"
+#include "options.h"
+#include "trace/trace.h"
+
+#include <blkid/blkid.h>
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <linux/loop.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Someone may look at a drive for a moment: udev at a new one, a program that is just ending. */
+#define HOLDER_TRIES 20
+#define HOLDER_PAUSE_US 50000
+
+struct drive {
+	const char *path;
+	struct stat st;
+};
+
+/* ---- signatures ---- */
+
+static bool is_forced(const struct options *o, const char *path)
+{
+	for (unsigned int i = 0; i < o->n_forced; i++)
+		if (!strcmp(o->forced[i], path))
+			return true;
+	return false;
+}
+
+/* Whether the block that holds what libblkid has found is a replay's. */
+static bool found_in_our_block(blkid_probe probe, int fd)
+{
+	char block[BLOCK_BYTES];
+	const char *text;
+	uint64_t at;
+
+	if (blkid_probe_lookup_value(probe, "SBMAGIC_OFFSET", &text, NULL) &&
+	    blkid_probe_lookup_value(probe, "PTMAGIC_OFFSET", &text, NULL))
+		return false;
+	at = strtoull(text, NULL, 10) / BLOCK_BYTES * BLOCK_BYTES;
+	return pread(fd, block, sizeof(block), at) == sizeof(block) && content_is_ours(block);
+}
+
+static void refuse_signature(const char *path, blkid_probe probe)
+{
+	const char *type = "an unknown type", *kind = "a signature";
+
+	if (!blkid_probe_lookup_value(probe, "TYPE", &type, NULL)) {
+		const char *usage = "";
+
+		blkid_probe_lookup_value(probe, "USAGE", &usage, NULL);
+		kind = !strcmp(usage, "filesystem") ? "a file system"
+		       : !strcmp(usage, "raid")	    ? "a member of RAID or LVM"
+		       : !strcmp(usage, "crypto")   ? "an encrypted volume"
+						    : "a signature";
+	} else if (!blkid_probe_lookup_value(probe, "PTTYPE", &type, NULL)) {
+		kind = "a partition table";
+	}
+	die("drive %s: carries %s (%s), which a replay would overwrite. --force %s overwrites it "
+	    "all "
+	    "the same, --readonly leaves it as it is",
+	    path, kind, type, path);
+}
+
+/* Through the page cache, for libblkid reads where and as much as it likes. */
+static void require_no_signature(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), found;
+	blkid_probe probe = blkid_new_probe();
+
+	if (fd < 0)
+		die("drive %s: %s", path, strerror(errno));
+	if (!probe || blkid_probe_set_device(probe, fd, 0, 0))
+		die("drive %s: libblkid cannot examine it: %s", path, strerror(errno));
+	/* Without reading ahead: what it asks for and no more. */
+	posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+	blkid_probe_enable_superblocks(probe, true);
+	/* A damaged superblock is still somebody's. */
+	blkid_probe_set_superblocks_flags(probe, BLKID_SUBLKS_MAGIC | BLKID_SUBLKS_TYPE |
+							 BLKID_SUBLKS_USAGE | BLKID_SUBLKS_BADCSUM);
+	blkid_probe_enable_partitions(probe, true);
+	blkid_probe_set_partitions_flags(probe, BLKID_PARTS_MAGIC | BLKID_PARTS_FORCE_GPT);
+	while (!(found = blkid_do_probe(probe)))
+		if (!found_in_our_block(probe, fd))
+			refuse_signature(path, probe);
+	if (found < 0)
+		die("drive %s: cannot tell whether it carries a file system: %s. --force %s "
+		    "overwrites "
+		    "it all the same",
+		    path, strerror(errno), path);
+	blkid_free_probe(probe);
+	close(fd);
+}
+
+/* ---- holders ---- */
+
+/* The disk that a partition is of; others are whole themselves. */
+static dev_t whole_disk(dev_t dev)
+{
+	dev_t whole;
+
+	return blkid_devno_to_wholedisk(dev, NULL, 0, &whole) ? dev : whole;
+}
+
+/* A block device is also its whole disk and its partitions: held one, held all. */
+static bool is_drive(const struct drive *d, const struct stat *st)
+{
+	dev_t ours = d->st.st_rdev, theirs = st->st_rdev;
+
+	if (S_ISREG(d->st.st_mode))
+		return st->st_dev == d->st.st_dev && st->st_ino == d->st.st_ino;
+	return S_ISBLK(st->st_mode) &&
+	       (ours == theirs || whole_disk(ours) == theirs || ours == whole_disk(theirs));
+}
+
+/* The flags that a process opened a file with; -1 when it is gone. */
+static int open_flags(const char *pid, const char *fd)
+{
+	char *path = xasprintf("/proc/%s/fdinfo/%s", pid, fd), line[128];
+	FILE *f = fopen(path, "re");
+	int flags = -1;
+
+	while (f && flags < 0 && fgets(line, sizeof(line), f))
+		sscanf(line, "flags: %o", (unsigned int *)&flags);
+	if (f)
+		fclose(f);
+	free(path);
+	return flags;
+}
+
+static bool for_control_only(const struct stat *st, int flags)
+{
+	return (flags & O_PATH) ||
+	       (S_ISBLK(st->st_mode) && (flags & O_ACCMODE) == O_RDONLY && (flags & O_NONBLOCK));
+}
+
+/* A drive that this process has open, as its name for an error; NULL when it has none. */
+static const struct drive *held_by(const char *pid, const struct drive *drives, unsigned int n)
+{
+	char *folder = xasprintf("/proc/%s/fd", pid);
+	const struct drive *held = NULL;
+	DIR *dir = opendir(folder);
+	struct dirent *entry;
+	struct stat st;
+
+	while (dir && !held && (entry = readdir(dir))) {
+		if (fstatat(dirfd(dir), entry->d_name, &st, 0) ||
+		    (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode)))
+			continue;
+		for (unsigned int k = 0; k < n && !held; k++)
+			if (is_drive(&drives[k], &st)) {
+				int flags = open_flags(pid, entry->d_name);
+
+				if (flags >= 0 && !for_control_only(&st, flags))
+					held = &drives[k];
+			}
+	}
+	if (dir)
+		closedir(dir);
+	free(folder);
+	return held;
+}
+
+static const struct drive *held_by_any(const struct drive *drives, unsigned int n, char pid[16])
+{
+	const struct drive *held = NULL;
+	DIR *dir = opendir("/proc");
+	struct dirent *entry;
+
+	if (!dir || access("/proc/self/fd", F_OK))
+		die("--devices: /proc is not mounted, so no one can tell who has the drives open; "
+		    "mount it");
+	while (!held && (entry = readdir(dir))) {
+		if (!isdigit(*entry->d_name) || strlen(entry->d_name) > 15 ||
+		    atoi(entry->d_name) == getpid())
+			continue;
+		held = held_by(entry->d_name, drives, n);
+		strcpy(pid, entry->d_name);
+	}
+	closedir(dir);
+	return held;
+}
+
+static void die_of_holder(const struct drive *d, const char *pid)
+{
+	char name[32];
+
+	if (!first_line(name, sizeof(name), "/proc/%s/comm", pid))
+		strcpy(name, "?");
+	die("drive %s: in use: process %s (%s) has it open; a replay would overwrite it", d->path,
+	    pid, name);
+}
+
+static void require_not_held(const struct drive *drives, unsigned int n)
+{
+	const struct drive *held;
+	char pid[16];
+
+	for (unsigned int i = 0; (held = held_by_any(drives, n, pid)); i++) {
+		if (i == HOLDER_TRIES)
+			die_of_holder(held, pid);
+		usleep(HOLDER_PAUSE_US);
+	}
+}
+
+/* The file behind a loop device, as far as a drive can be it; false when there is none. */
+static bool backing_file(const char *loop, const char *node, struct stat *st)
+{
+	struct loop_info64 info;
+	char file[4096];
+	int fd;
+
+	memset(st, 0, sizeof(*st));
+	if (!first_line(file, sizeof(file), "/sys/block/%s/loop/backing_file", loop))
+		return false;
+	stat(file, st);
+	/* The name may lead elsewhere by now; the device knows. */
+	fd = open(node, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd >= 0 && !ioctl(fd, LOOP_GET_STATUS64, &info)) {
+		st->st_dev = info.lo_device;
+		st->st_ino = info.lo_inode;
+		st->st_mode = S_IFREG;
+	}
+	if (fd >= 0)
+		close(fd);
+	return true;
+}
+
+/* The kernel holds a loop device's file open where no process can be asked. */
+static void require_no_loop(const struct drive *drives, unsigned int n)
+{
+	DIR *dir = opendir("/sys/block");
+	struct dirent *entry;
+	struct stat st;
+
+	while (dir && (entry = readdir(dir))) {
+		char *node = xasprintf("/dev/%s", entry->d_name);
+
+		for (unsigned int k = 0; k < n && backing_file(entry->d_name, node, &st); k++)
+			if (S_ISREG(drives[k].st.st_mode) && is_drive(&drives[k], &st))
+				die("drive %s: in use: it is the backing file of %s; a replay "
+				    "would overwrite it",
+				    drives[k].path, node);
+		free(node);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+static void stat_drive(struct drive *d, const char *path)
+{
+	d->path = path;
+	if (stat(path, &d->st))
+		die("drive %s: %s", path, strerror(errno));
+	if (!S_ISBLK(d->st.st_mode) && !S_ISREG(d->st.st_mode))
+		die("drive %s: neither a block device nor a regular file", path);
+}
+
+/* ---- outputs ---- */
+
+/* The option that reads this file, other than --trace; NULL: none. */
+static const char *read_by(const struct options *o, const struct stat *file)
+{
+	if (trace_is_file(o->profile_path, file))
+		return "--profile";
+	for (unsigned int i = 0; i < o->n_latency_models; i++)
+		if (trace_is_file(o->latency_models[i], file))
+			return "--latency-model";
+	for (unsigned int i = 0; i < o->n_hedge_tables; i++)
+		if (trace_is_file(o->hedge_tables[i], file))
+			return "--hedge-table";
+	for (unsigned int i = 0; i < o->n_heimdall_networks; i++)
+		if (trace_is_file(o->heimdall_networks[i], file))
+			return "--heimdall-network";
+	return NULL;
+}
+
+static void require_replaceable(const struct options *o, const char *option, const char *path)
+{
+	struct stat st;
+
+	if (lstat(path, &st)) {
+		if (errno == ENOENT)
+			return;
+		die("--%s %s: %s", option, path, strerror(errno));
+	}
+	if (!S_ISREG(st.st_mode))
+		die("--%s %s: it is %s; only a new or a regular file is written", option, path,
+		    S_ISLNK(st.st_mode)	  ? "a symbolic link"
+		    : S_ISDIR(st.st_mode) ? "a folder"
+					  : "a device node, pipe or socket");
+	for (unsigned int k = 0; k < o->n_devices; k++) {
+		struct drive d = {0};
+
+		stat_drive(&d, o->devices[k]);
+		if (is_drive(&d, &st))
+			die("--%s %s: it is the drive %s", option, path, o->devices[k]);
+	}
+	for (unsigned int i = 0; i < o->n_traces; i++)
+		if (trace_has_file(o->traces[i], &st))
+			die("--%s %s: it is the trace %s", option, path, o->traces[i]);
+	if (read_by(o, &st))
+		die("--%s %s: it is the %s", option, path, read_by(o, &st));
+}
+
+/* Where an output will be, though it may not be there yet: its folder, without links, and name. */
+static char *look_at_output(const struct options *o, const char *option, const char *path)
+{
+	char *copy = xstrdup(path), *beside = xasprintf("%s.new", path), *folder, *place;
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+	if (!*name)
+		die("--%s \"%s\": not a file's name", option, path);
+	require_replaceable(o, option, path);
+	require_replaceable(o, option, beside);
+	folder = realpath(dirname(copy), NULL);
+	if (!folder)
+		die("--%s %s: %s", option, path, strerror(errno));
+	place = xasprintf("%s/%s", folder, name);
+	free(folder);
+	free(beside);
+	free(copy);
+	return place;
+}
+
+/* Whether b is what a is written to before it gets its name. */
+static bool is_beside(const char *a, const char *b)
+{
+	size_t n = strlen(a);
+
+	return !strncmp(a, b, n) && !strcmp(b + n, ".new");
+}
+
+static void require_outputs(const struct options *o)
+{
+	char *json = o->json_path ? look_at_output(o, "json", o->json_path) : NULL;
+	char *log = o->log_path ? look_at_output(o, "log", o->log_path) : NULL;
+	struct stat st;
+
+	if (json && log &&
+	    (!strcmp(json, log) || is_beside(json, log) || is_beside(log, json) ||
+	     (!stat(json, &st) && trace_is_file(log, &st))))
+		die("--json %s and --log %s are the same file, or one is what the other is written "
+		    "to before it gets its name (.new)",
+		    o->json_path, o->log_path);
+	free(json);
+	free(log);
+}
+
+/* ---- interface ---- */
+
+void guard_names(const struct options *o)
+{
+	struct drive drives[2];
+
+	for (unsigned int k = 0; k < o->n_devices; k++) {
+		stat_drive(&drives[0], o->devices[k]);
+		for (unsigned int i = 0; i < k; i++) {
+			stat_drive(&drives[1], o->devices[i]);
+			if (is_drive(&drives[1], &drives[0].st))
+				die("--devices: %s and %s are the same drive, or one is a part of "
+				    "the "
+				    "other",
+				    o->devices[i], o->devices[k]);
+		}
+		for (unsigned int i = 0; i < o->n_traces; i++)
+			if (trace_has_file(o->traces[i], &drives[0].st))
+				die("drive %s: it is the trace %s", o->devices[k], o->traces[i]);
+		if (read_by(o, &drives[0].st))
+			die("drive %s: it is the %s", o->devices[k], read_by(o, &drives[0].st));
+	}
+	require_outputs(o);
+}
+
+void guard_drives(const struct options *o)
+{
+	struct drive drives[MAX_DRIVES];
+
+	for (unsigned int k = 0; k < o->n_devices; k++)
+		stat_drive(&drives[k], o->devices[k]);
+	require_no_loop(drives, o->n_devices);
+	require_not_held(drives, o->n_devices);
+	for (unsigned int k = 0; k < o->n_devices; k++)
+		if (!is_forced(o, o->devices[k]))
+			require_no_signature(o->devices[k]);
+}

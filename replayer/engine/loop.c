@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+/* The loop of one submitter, from its first I/O to its last: see loop.h. */
+#include "loop.h"
+#include "attempts.h"
+#include "buffers.h"
+#include "results/progress.h"
+#include "results/series.h"
+#include "slow/storm.h"
+#include "users.h"
+
+#include <unistd.h>
+
+/* In a backlog the clock is read again after so many submissions, to keep their stamps honest. */
+#define ISSUE_BATCH 8
+/* Saturated: the drive works on the first I/Os of a round while the next are prepared. Larger
+ * batches leave it idle, and a system call for each costs about as much as is won. */
+#define SATURATE_BATCH 2
+
+static sig_atomic_t interrupted;
+
+static int times_interrupted(void)
+{
+	return __atomic_load_n(&interrupted, __ATOMIC_RELAXED);
+}
+
+void loops_interrupt(void)
+{
+	/* The first drains, the second does not wait for drives that never answer, the third is for
+	 * despair. */
+	if (__atomic_add_fetch(&interrupted, 1, __ATOMIC_RELAXED) > 2)
+		_exit(130);
+}
+
+static void submitting(void *replay)
+{
+	attempts_submitted(replay);
+}
+
+void loop_open(struct replay *r, const struct replay *like)
+{
+	int drives[MAX_DRIVES];
+
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		drives[k] = r->devices[k].fd;
+	ring_open(&r->ring, r->depth, drives, r->n_drives, ring_monotonic_ns, &interrupted);
+	r->ring.submitting = submitting;
+	r->ring.context = r;
+	r->buffers = buffers_new(&r->ring.uring, like ? like->buffers : NULL);
+	for (unsigned int i = 0; i < N_LATENCIES; i++)
+		latency_init(&r->latency[i], LATENCY_EXACT_MAX);
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		latency_init(&r->drive_latency[k], 0);
+}
+
+bool loop_close(struct replay *r)
+{
+	/* What is still at a drive owns its buffer: the kernel cleans up behind the program. */
+	if (r->user_ios_in_flight || storms_in_flight(r->storms) || r->losers_in_flight ||
+	    r->explorations_in_flight)
+		return false;
+	ring_close(&r->ring);
+	sources_close(&r->sources);
+	return true;
+}
+
+void loop_free(struct replay *r)
+{
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		latency_free(&r->drive_latency[k]);
+	for (unsigned int i = 0; i < N_LATENCIES; i++)
+		latency_free(&r->latency[i]);
+}
+
+void loop_prepare(struct replay *r)
+{
+	unsigned int copies = r->o.replicate_writes ? r->n_drives : r->n_drives > 1 ? 2 : 1;
+
+	sources_open(&r->sources);
+	for (unsigned int i = 0; i < r->storms->n; i++)
+		buffers_expect_more(r->buffers, r->storms->each[i].block_bytes,
+				    r->storms->each[i].depth);
+	buffers_reserve(r->buffers, copies, r->depth);
+}
+
+static void issue(struct replay *r, struct source *s)
+{
+	struct io *io = io_new(r);
+	uint64_t elapsed = r->ring.now_ns - r->start_ns;
+
+	io->due_ns = r->o.saturate ? elapsed : s->next.at_ns;
+	io->offset_bytes = s->next.offset_bytes;
+	io->size_bytes = s->next.size_bytes;
+	io->is_write = s->next.is_write;
+	io->home = s->drive;
+	io->tag = r->o.tags[s - r->sources.each];
+	source_advance(&r->sources, s);
+	user_io_start(r, io);
+}
+
+static void fire_timers(struct replay *r)
+{
+	struct timer *t;
+
+	while ((t = timer_expired(&r->timers, r->ring.now_ns)))
+		t->expired(r, t);
+}
+
+/* Takes what is due, as far as --depth has places; how many. *full_until_ns is when there last was
+ * none. */
+static unsigned int issue_due(struct replay *r, uint64_t full_until_ns)
+{
+	unsigned int issued = 0;
+	struct source *s;
+
+	while (!r->draining && (s = source_first(&r->sources)) &&
+	       r->user_ios_in_flight < r->depth && (issued < ISSUE_BATCH || r->o.saturate) &&
+	       (r->o.saturate || r->start_ns + s->next.at_ns <= r->ring.now_ns)) {
+		r->c.depth_stalls += !r->o.saturate && r->start_ns + s->next.at_ns <= full_until_ns;
+		issue(r, s);
+		issued++;
+		if (r->o.saturate && issued % SATURATE_BATCH == 0)
+			ring_submit(&r->ring);
+	}
+	return issued;
+}
+
+/* Whether the run is over, for one reason or another. */
+static bool must_stop(struct replay *r)
+{
+	if (times_interrupted() && !r->draining) {
+		r->stop_reason = "interrupted";
+		r->draining = true;
+	}
+	if (times_interrupted() > 1)
+		return true;
+	if (r->o.saturate && r->o.duration_s &&
+	    r->ring.now_ns - r->start_ns >= r->o.duration_s * 1e9)
+		r->draining = true;
+	attempts_reap(r);
+	if (attempts_timed_out(r)) {
+		r->stop_reason = "timeout";
+		/* Nor need others go on. */
+		__atomic_store_n(&interrupted, 2, __ATOMIC_RELAXED);
+		return true;
+	}
+	return false;
+}
+
+/* Every user has an answer, and none will come. The run is over then, and storms end with it; what
+ * still is at a drive is waited for all the same, and checked. */
+static bool is_over(struct replay *r)
+{
+	if (!r->end_ns)
+		r->end_ns = r->ring.now_ns;
+	r->draining = true;
+	return !storms_in_flight(r->storms) && !r->losers_in_flight && !r->explorations_in_flight;
+}
+
+void loop_run(struct replay *r, struct progress *progress)
+{
+	uint64_t full_until_ns = 0; /* I/Os due by then found no place under --depth */
+	bool full = false;
+
+	if (r->o.saturate)
+		ring_tick(&r->ring);
+	while (!must_stop(r)) {
+		struct source *s;
+		unsigned int issued;
+		uint64_t wake;
+
+		fire_timers(r);
+		if (full && r->user_ios_in_flight < r->depth) {
+			full = false;
+			full_until_ns = r->ring.now_ns;
+		}
+		issued = issue_due(r, full_until_ns);
+		/* Nothing to be on time for: one system call submits and waits. */
+		if (r->o.saturate && !r->timers.count && r->user_ios_in_flight) {
+			ring_submit_and_wait(&r->ring);
+			progress_show(progress, r);
+			continue;
+		}
+		ring_submit(&r->ring);
+		if (issued == ISSUE_BATCH) {
+			/* More may be due: no sleep, but a look at clock and completions. */
+			ring_wait_until(&r->ring, 0);
+			continue;
+		}
+		s = r->draining ? NULL : source_first(&r->sources);
+		if (!s && !r->user_ios_in_flight && is_over(r))
+			break;
+		wake = timer_next(&r->timers);
+		if (s && r->user_ios_in_flight >= r->depth)
+			full = true;
+		else if (s && r->start_ns + s->next.at_ns < wake)
+			wake = r->start_ns + s->next.at_ns;
+		progress_show(progress, r);
+		ring_wait_until(&r->ring, wake);
+	}
+	if (!r->end_ns)
+		r->end_ns = r->ring.now_ns;
+	r->c.mapped_late = buffers_mapped_late(r->buffers);
+}

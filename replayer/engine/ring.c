@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT
+/* The io_uring, the clock, and the only place where the program sleeps: see ring.h. */
+#include "ring.h"
+#include "error.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+/* Both came with Linux 6.12; the feature tells of the flag, which has none of its own. */
+#ifndef IORING_ENTER_ABS_TIMER
+#define IORING_ENTER_ABS_TIMER (1U << 5)
+#endif
+#ifndef IORING_FEAT_MIN_TIMEOUT
+#define IORING_FEAT_MIN_TIMEOUT (1U << 15)
+#endif
+
+/* The longest sleep: a signal that arrives just before it must not wait longer than this. */
+#define WAIT_MAX_NS 1000000000ull
+
+uint64_t ring_monotonic_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Work on content from which the clock is read again before its reading is used, some us; and from
+ * which completions are looked for. A reading costs 256 ns of the lab's virtual time. */
+#define LOOK_BYTES (16u << 10)
+#define COLLECT_BYTES (64u << 10)
+
+static void look(struct ring *ring)
+{
+	ring->now_ns = ring->clock_ns();
+	ring->worked_bytes = 0;
+}
+
+static void look_after_work(struct ring *ring)
+{
+	if (ring->worked_bytes >= LOOK_BYTES)
+		look(ring);
+}
+
+static uint32_t completion_tail(const struct ring *ring)
+{
+	return __atomic_load_n(ring->uring.cq.ktail, __ATOMIC_ACQUIRE);
+}
+
+static void note_completions(struct ring *ring)
+{
+	uint32_t tail = completion_tail(ring);
+
+	/* Without a place left those that come now are taken to be seen later. */
+	if (tail == ring->seen_tail || ring->n_seen == N_SEEN)
+		return;
+	ring->seen[ring->n_seen++] = (struct seen){tail, ring->now_ns};
+	ring->seen_tail = tail;
+}
+
+uint64_t ring_seen_ns(struct ring *ring, uint32_t place)
+{
+	while (ring->next_seen < ring->n_seen) {
+		if ((int32_t)(ring->seen[ring->next_seen].tail - place) > 0)
+			return ring->seen[ring->next_seen].at_ns;
+		ring->next_seen++;
+	}
+	ring->next_seen = ring->n_seen = 0;
+	look(ring);
+	note_completions(ring);
+	return ring->now_ns;
+}
+
+void ring_worked(struct ring *ring, uint32_t bytes)
+{
+	ring->worked_bytes += bytes;
+	ring->uncollected_bytes += bytes;
+	if (ring->uncollected_bytes < COLLECT_BYTES)
+		return;
+	ring->uncollected_bytes = 0;
+	ring_submit(ring);
+	/* Completions are handed over in a system call only. */
+	io_uring_get_events(&ring->uring);
+	if (completion_tail(ring) != ring->seen_tail) {
+		look(ring);
+		note_completions(ring);
+	}
+}
+
+static void tell_submission(struct ring *ring)
+{
+	ring->marked = false;
+	if (ring->submitting)
+		ring->submitting(ring->context);
+}
+
+void ring_submit(struct ring *ring)
+{
+	if (ring->marked) {
+		look_after_work(ring);
+		tell_submission(ring);
+	}
+	while (io_uring_sq_ready(&ring->uring)) {
+		int n = io_uring_submit(&ring->uring);
+
+		if (n < 0 && n != -EINTR && n != -EAGAIN && n != -EBUSY)
+			die("io_uring_submit: %s", strerror(-n));
+		/* EBUSY: completions must be reaped first; the caller's loop does that. */
+		if (n == -EBUSY || n == -EAGAIN)
+			return;
+	}
+}
+
+struct io_uring_sqe *ring_sqe(struct ring *ring)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->uring);
+
+	if (!sqe) {
+		ring_submit(ring);
+		sqe = io_uring_get_sqe(&ring->uring);
+	}
+	if (!sqe)
+		die("io_uring: submission queue of %u entries is full and does not drain; use a "
+		    "smaller --depth",
+		    *ring->uring.sq.kring_entries);
+	return sqe;
+}
+
+void ring_wait_until(struct ring *ring, uint64_t at_ns)
+{
+	struct __kernel_timespec ts;
+	struct io_uring_getevents_arg arg = {.ts = (uint64_t)(uintptr_t)&ts};
+	unsigned int flags = IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG;
+	int n;
+
+	if (at_ns > ring->now_ns + WAIT_MAX_NS)
+		at_ns = ring->now_ns + WAIT_MAX_NS;
+	if (ring->wait_is_absolute) {
+		flags |= IORING_ENTER_ABS_TIMER;
+	} else {
+		at_ns = at_ns > ring->now_ns ? at_ns - ring->now_ns : 0;
+	}
+	ts.tv_sec = at_ns / 1000000000;
+	ts.tv_nsec = at_ns % 1000000000;
+	n = io_uring_enter2(ring->uring.ring_fd, 0, 1, flags, (void *)&arg, sizeof(arg));
+	if (n < 0 && n != -ETIME && n != -EINTR && n != -EBUSY && n != -EAGAIN)
+		die("io_uring_enter: %s", strerror(-n));
+	ring->uncollected_bytes = 0;
+	look(ring);
+	note_completions(ring);
+}
+
+void ring_tick(struct ring *ring)
+{
+	struct io_uring_sqe *sqe = ring_sqe(ring);
+
+	ring->tick = (struct __kernel_timespec){.tv_sec = WAIT_MAX_NS / 1000000000};
+	io_uring_prep_timeout(sqe, &ring->tick, 0, 0);
+	sqe->user_data = TICK_USER_DATA;
+}
+
+void ring_submit_and_wait(struct ring *ring)
+{
+	int n;
+
+	look_after_work(ring);
+	if (ring->marked)
+		tell_submission(ring);
+	n = io_uring_submit_and_wait(&ring->uring, 1);
+	if (n < 0 && n != -EINTR && n != -EBUSY && n != -EAGAIN)
+		die("io_uring_submit_and_wait: %s", strerror(-n));
+	ring->uncollected_bytes = 0;
+	look(ring);
+	note_completions(ring);
+}
+
+static unsigned int power_of_two(unsigned int v, unsigned int max)
+{
+	unsigned int p = 64;
+
+	while (p < v && p < max)
+		p *= 2;
+	return p;
+}
+
+void ring_open(struct ring *ring, unsigned int depth, const int *drives, unsigned int n_drives,
+	       uint64_t (*clock_ns)(void), const sig_atomic_t *stop)
+{
+	/* The most the kernel has is used: completions handled by this thread only, when it waits
+	 * for them. */
+	static const unsigned int flags[] = {IORING_SETUP_SINGLE_ISSUER |
+						     IORING_SETUP_DEFER_TASKRUN,
+					     IORING_SETUP_COOP_TASKRUN, 0};
+	int n = -1;
+	struct io_uring_params p;
+
+	memset(ring, 0, sizeof(*ring));
+	ring->clock_ns = clock_ns;
+	ring->stop = stop;
+	/* Timers of a waiting thread may otherwise be 50 us late. */
+	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+	for (unsigned int i = 0; n < 0 && i < sizeof(flags) / sizeof(*flags); i++) {
+		memset(&p, 0, sizeof(p));
+		p.flags = flags[i] | IORING_SETUP_CQSIZE;
+		p.cq_entries = power_of_two(depth * 4, 65536);
+		n = io_uring_queue_init_params(power_of_two(depth, 4096), &ring->uring, &p);
+	}
+	if (n < 0)
+		die("io_uring: %s; the kernel needs io_uring (Linux 5.11 or later), and it must "
+		    "not "
+		    "be switched off by kernel.io_uring_disabled",
+		    strerror(-n));
+	if (!(p.features & IORING_FEAT_EXT_ARG))
+		die("io_uring: waiting with a timeout needs Linux 5.11 or later");
+	ring->wait_is_absolute = p.features & IORING_FEAT_MIN_TIMEOUT;
+	n = io_uring_register_files(&ring->uring, drives, n_drives);
+	if (n)
+		die("io_uring: registering the drives: %s", strerror(-n));
+}
+
+void ring_close(struct ring *ring)
+{
+	/* The kernel takes a ring apart in its own time; the drives must be free when this program
+	 * has ended. */
+	io_uring_unregister_files(&ring->uring);
+	io_uring_queue_exit(&ring->uring);
+}
+
+void ring_sleep_until(struct ring *ring, uint64_t at_ns)
+{
+	while (ring->now_ns < at_ns && !ring_is_stopped(ring))
+		ring_wait_until(ring, at_ns);
+}
+
+uint64_t ring_wait_for_round_time(struct ring *ring, uint64_t round_ns)
+{
+	uint64_t at;
+
+	/*
+	 * Not before a quarter of it: what the system did just now leaves traces, such as the
+	 * scheduler's timers, that a moment of rest lets run out.
+	 */
+	ring->now_ns = ring->clock_ns();
+	at = ((ring->now_ns + round_ns / 4) / round_ns + 1) * round_ns;
+	ring_sleep_until(ring, at);
+	return at < ring->now_ns ? at : ring->now_ns;
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Hedging: see hedging.h.
+ *
+ * A read that is not answered in time is sent to the next replica as well, and the first answer
+ * wins. Without the budget, when a whole array is slow, every read would be sent twice and make it
+ * slower still.
+ */
+#include "hedging.h"
+#include "engine/attempts.h"
+#include "error.h"
+#include "policy.h"
+#include "profile.h"
+
+static void set_all(struct replay *r, double us)
+{
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		r->hedge_ns[k] = us * 1000 + 0.5;
+}
+
+void hedging_setup_percentile(struct replay *r, double percentile)
+{
+	if (r->o.hedge_percentile >= 0)
+		percentile = r->o.hedge_percentile;
+	if (r->o.hedge_us >= 0) {
+		set_all(r, r->o.hedge_us);
+		return;
+	}
+	if (!r->o.profile_path)
+		die("policy %s: hedging at p%g needs to know the latencies: run once with --policy "
+		    "baseline --log L, then "
+		    "give --profile L here (or give the time itself with --hedge-us)",
+		    r->o.policy->name, percentile);
+	r->hedge_percentile_used = percentile;
+	set_all(r, profile_percentile_us(r->o.profile_path, percentile / 100));
+}
+
+void hedging_arm(struct replay *r, struct io *io)
+{
+	hedging_arm_after(r, io, r->hedge_ns[io->home]);
+}
+
+void hedging_arm_after(struct replay *r, struct io *io, uint64_t after_ns)
+{
+	if (r->n_drives > 1 && after_ns && !(io->flags & IO_HEDGED))
+		timer_arm(&r->timers, &io->timer, io->submit_ns + after_ns);
+}
+
+/* Whichever attempt loses stays at its drive: none of them may be full of such reads. */
+static bool would_lose_too_many(const struct replay *r, const struct io *io, unsigned int drive)
+{
+	for (const struct attempt *a = io->in_flight; a; a = a->next)
+		if (losers_full(r, a->drive))
+			return true;
+	return losers_full(r, drive);
+}
+
+void hedging_send(struct replay *r, struct io *io, unsigned int drive, unsigned int send_flags)
+{
+	if (would_lose_too_many(r, io, drive)) {
+		r->c.copies_denied++;
+		return;
+	}
+	if (!budget_allows(&r->hedge_budget)) {
+		r->c.hedges_denied++;
+		return;
+	}
+	attempt_send(r, io, drive, send_flags | SEND_HEDGE);
+}
+
+void hedging_fire(struct replay *r, struct io *io, unsigned int send_flags)
+{
+	int drive = replica_after_home(r, io, io->tried);
+
+	/* All have been asked: then the next one that is not at work on this read. */
+	if (drive < 0) {
+		uint32_t busy = io->failed;
+
+		for (struct attempt *a = io->in_flight; a; a = a->next)
+			busy |= 1u << a->drive;
+		drive = replica_after_home(r, io, busy);
+		if (drive < 0 && !(busy & 1u << io->home))
+			drive = io->home;
+		send_flags = SEND_PLAIN;
+	}
+	if (drive < 0)
+		return;
+	hedging_send(r, io, drive, send_flags);
+}
+
+static void hedge_setup(struct replay *r)
+{
+	hedging_setup_percentile(r, 95);
+}
+
+static void hedging_read(struct replay *r, struct io *io)
+{
+	attempt_send(r, io, io->home, SEND_PLAIN);
+	hedging_arm(r, io);
+}
+
+static void hedging_timer(struct replay *r, struct io *io)
+{
+	hedging_fire(r, io, SEND_PLAIN);
+}
+
+const struct policy policy_hedge = {
+	.name = "hedge",
+	.help = "a second replica when the first has not answered by p95 (--hedge-percentile, "
+		"--hedge-us)",
+	.setup = hedge_setup,
+	.read = hedging_read,
+	.timer = hedging_timer,
+};
+
+/* The model's inflection point is the latency from which a read counts as slow. */
+static void hedge_ip_setup(struct replay *r)
+{
+	if (r->o.hedge_us >= 0)
+		set_all(r, r->o.hedge_us);
+	for (unsigned int k = 0; k < r->n_drives && r->o.hedge_us < 0; k++)
+		r->hedge_ns[k] = 1000 * device_require_threshold_us(
+						&r->devices[k], r->o.policy->name, "--hedge-us");
+}
+
+const struct policy policy_hedge_ip = {
+	.name = "hedge-ip",
+	.help = "hedging at the model's inflection point (sysfs threshold_us, or --hedge-us)",
+	.setup = hedge_ip_setup,
+	.read = hedging_read,
+	.timer = hedging_timer,
+};

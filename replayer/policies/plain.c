@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+/* Policies that know nothing of the drives. */
+#include "drive/splitmix.h"
+#include "engine/attempts.h"
+#include "policy.h"
+
+static void baseline_read(struct replay *r, struct io *io)
+{
+	attempt_send(r, io, io->home, SEND_PLAIN);
+}
+
+const struct policy policy_baseline = {
+	.name = "baseline",
+	.help = "the home drive, however long it takes",
+	.read = baseline_read,
+};
+
+static void random_read(struct replay *r, struct io *io)
+{
+	attempt_send(r, io, splitmix_next(&r->random_state) % r->n_drives, SEND_PLAIN);
+}
+
+const struct policy policy_random = {
+	.name = "random",
+	.help = "a replica drawn from --seed",
+	.read = random_read,
+};
+
+/* It buys its tail with twice the read load (--clone-copies 2) or more. A drive that holds --losers
+ * lost reads is left out. */
+static void clone_read(struct replay *r, struct io *io)
+{
+	unsigned int copies = r->o.clone_copies < r->n_drives ? r->o.clone_copies : r->n_drives;
+
+	for (unsigned int i = 0; i < copies; i++) {
+		unsigned int drive = (io->home + i) % r->n_drives;
+
+		if (!losers_full(r, drive))
+			attempt_send(r, io, drive, SEND_PLAIN);
+	}
+	if (!io->sent)
+		attempt_send(r, io, io->home, SEND_PLAIN);
+	r->c.copies_denied += copies - io->sent;
+}
+
+const struct policy policy_clone = {
+	.name = "clone",
+	.help = "the home drive and the next replica at once, first answer wins (--clone-copies)",
+	.read = clone_read,
+};

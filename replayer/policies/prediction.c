@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The lowest policies: before a drive is asked, a model of each drive predicts how long this read
+ * would take there, and it goes to the lowest prediction (chooser.h). The drives need no support
+ * for it. They differ in when the next lowest is asked as well.
+ */
+#include "chooser.h"
+#include "engine/attempts.h"
+#include "engine/users.h"
+#include "error.h"
+#include "hedge_table.h"
+#include "hedging.h"
+#include "model_file.h"
+#include "policy.h"
+#include "race.h"
+
+#include <math.h>
+#include <stdio.h>
+
+_Static_assert(MAX_DRIVES <= CHOOSER_DRIVES_MAX, "the chooser knows fewer drives");
+
+struct predictor {
+	struct chooser chooser;
+	struct linnos_latency *models[MAX_DRIVES];
+	struct hedge_table *hedge_tables; /* by drive; NULL: as all others hedge, or not */
+	struct race *race;		  /* NULL: there are none */
+};
+
+static struct linnos_latency *model_read(const char *path)
+{
+	char why[MODEL_WHY_BYTES];
+	int error;
+	struct linnos_latency *model = model_file_read(path, &error, why);
+
+	if (!model)
+		die("--latency-model %s", why);
+	return model;
+}
+
+/* Reads the models of --latency-model; dies when one is missing or is none. */
+static void setup(struct replay *r)
+{
+	struct predictor *p = xcalloc(1, sizeof(*p));
+
+	if (!r->o.n_latency_models)
+		die("policy %s: needs a model of latencies for each drive: --latency-model F,F,F, "
+		    "in the order of --devices; `linnapp train --kind latency` makes one of a "
+		    "drive's recording",
+		    r->o.policy->name);
+	if (r->o.n_latency_models != r->n_drives)
+		die("--latency-model: %u models for %u drives; give one for each, in the order of "
+		    "--devices",
+		    r->o.n_latency_models, r->n_drives);
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		p->models[k] = model_read(r->o.latency_models[k]);
+	chooser_init(&p->chooser, r->n_drives, r->observers, p->models, r->o.explore_ms * 1e6,
+		     r->o.home_margin, !r->o.unguarded);
+	r->guard = r->o.unguarded ? NULL : &p->chooser.guard;
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		if (!(p->chooser.chooses & 1u << k))
+			fprintf(stderr,
+				"replayer: --latency-model %s: it has %s (too few reads to learn "
+				"from, or nothing found): reads of drive %s stay there, and no "
+				"others go there, unless one fails\n",
+				r->o.latency_models[k],
+				p->models[k]->n_trees ? "learnt of bursts only" : "no trees",
+				r->devices[k].path);
+	r->policy_state = p;
+}
+
+/* To look at a drive is paid for by the budget of hedges. */
+static void share_budget(struct replay *r)
+{
+	struct predictor *p = r->policy_state;
+
+	chooser_cap(&p->chooser, r->hedge_budget.share, &r->hedge_budget);
+}
+
+/* Hedging at p95 of the usual latency. */
+static void setup_h95(struct replay *r)
+{
+	setup(r);
+	hedging_setup_percentile(r, 95);
+	share_budget(r);
+}
+
+/* Sent twice, at once or later, where that gains most (race.h). */
+static void setup_two(struct replay *r)
+{
+	struct predictor *p;
+
+	setup(r);
+	share_budget(r);
+	p = r->policy_state;
+	p->race = xcalloc(1, sizeof(*p->race));
+	race_init(p->race, r->hedge_budget.share);
+}
+
+/* Hedging a read at the p99 of those that were predicted to take as long. */
+static void setup_p99(struct replay *r)
+{
+	char why[HEDGE_TABLE_WHY_BYTES];
+	struct predictor *p;
+
+	setup(r);
+	p = r->policy_state;
+	if (r->o.n_hedge_tables != r->n_drives)
+		die("--hedge-table: %u files for %u drives; policy %s needs one for each, in the "
+		    "order of --devices; `linnapp train --kind latency` writes it beside the model",
+		    r->o.n_hedge_tables, r->n_drives, r->o.policy->name);
+	p->hedge_tables = xcalloc(r->n_drives, sizeof(*p->hedge_tables));
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		if (hedge_table_read(&p->hedge_tables[k], r->o.hedge_tables[k], why))
+			die("--hedge-table %s", why);
+	share_budget(r);
+}
+
+/* The best of the drives that have not been asked; -1: there is none. */
+static int next_best(struct replay *r, const struct io *io)
+{
+	struct predictor *p = r->policy_state;
+
+	return chooser_lowest(&p->chooser, io->home, io->offset_bytes, io_pages(io), r->ring.now_ns,
+			      io->tried);
+}
+
+/* What is to be learnt of the attempt that has just been sent. */
+static void race_enter(struct io *io, uint32_t predicted_us, const struct linnos_load *met)
+{
+	io->in_flight->predicted_us = predicted_us;
+	io->in_flight->met_pages = met->read_pages;
+}
+
+/* The next best drive is asked as well, now or at a time that is waited for. */
+static void race(struct replay *r, struct io *io)
+{
+	struct predictor *p = r->policy_state;
+	struct racing read = {.pages = io_pages(io)};
+	struct linnos_load load;
+	struct race_plan plan;
+	int drive = next_best(r, io);
+
+	/* After an error a read goes its own way. */
+	if (drive < 0 || !io->in_flight)
+		return;
+	read.first_us = io->in_flight->predicted_us;
+	read.second_us = p->chooser.us[drive];
+	read.waited_us = (r->ring.now_ns - io->submit_ns) / 1000.0;
+	linnos_see_load(&r->observers[drive].drive, &load);
+	read.reads = load.reads;
+	plan = race_plan(p->race, &read);
+	if (plan.wait_us > 0) {
+		if (isfinite(plan.wait_us))
+			timer_arm(&r->timers, &io->timer,
+				  r->ring.now_ns + (uint64_t)(1000 * plan.wait_us) + 1);
+		return;
+	}
+	race_wanted(p->race);
+	hedging_send(r, io, drive, SEND_PLAIN);
+	if (!(io->flags & IO_HEDGED))
+		return;
+	race_enter(io, read.second_us, &load);
+	io->claimed_us = plan.gain_us;
+}
+
+static void read_lowest(struct replay *r, struct io *io)
+{
+	struct predictor *p = r->policy_state;
+	struct choice choice =
+		chooser_read(&p->chooser, io->home, io->offset_bytes, io_pages(io), r->ring.now_ns);
+	struct linnos_load load;
+
+	io->lot = choice.lot;
+	if (p->race) {
+		linnos_see_load(&r->observers[choice.drive].drive, &load);
+		race_begin(p->race, load.reads);
+	}
+	attempt_send(r, io, choice.drive, SEND_PLAIN);
+	if (p->race)
+		race_enter(io, p->chooser.us[choice.drive], &load);
+	if (choice.copy >= 0)
+		user_read_copy(r, io, choice.copy);
+	if (p->race)
+		race(r, io);
+	else if (p->hedge_tables)
+		hedging_arm_after(r, io,
+				  1000ull * hedge_table_after_us(&p->hedge_tables[choice.drive],
+								 p->chooser.us[choice.drive]));
+	else
+		hedging_arm(r, io);
+}
+
+/* Of a race the winner comes first. */
+static void race_learn(struct replay *r, struct io *io, const struct attempt *a)
+{
+	struct predictor *p = r->policy_state;
+
+	race_answered(p->race, a->predicted_us, a->met_pages, (r->done_ns - a->submit_ns) / 1000.0);
+	if (!io->claimed_us)
+		return;
+	if (!io->answered)
+		io->answered_ns = r->done_ns;
+	else
+		race_ended(p->race, io->claimed_us,
+			   a->hedge ? 0 : (r->done_ns - io->answered_ns) / 1000.0);
+}
+
+static void answered(struct replay *r, struct io *io, struct attempt *a)
+{
+	struct predictor *p = r->policy_state;
+
+	if (p->race)
+		race_learn(r, io, a);
+	if (!io->answered)
+		chooser_answered(&p->chooser, io->lot, r->done_ns - io->submit_ns);
+}
+
+static void timer(struct replay *r, struct io *io)
+{
+	struct predictor *p = r->policy_state;
+	int drive;
+
+	if (p->race) {
+		race(r, io);
+		return;
+	}
+	drive = next_best(r, io);
+	if (drive < 0)
+		hedging_fire(r, io, SEND_PLAIN);
+	else
+		hedging_send(r, io, drive, SEND_PLAIN);
+}
+
+#define LOWEST(word, begin, what)                                                                  \
+	{                                                                                          \
+		.name = word, .help = what, .keeps_count = true, .setup = begin,                   \
+		.read = read_lowest, .timer = timer, .answered = answered                          \
+	}
+
+const struct policy policy_lowest =
+	LOWEST("lowest", setup,
+	       "the replica with the lowest predicted latency (--latency-model), on any kernel");
+const struct policy policy_lowest_h95 = LOWEST(
+	"lowest-h95", setup_h95, "lowest, and hedging at p95 (or --hedge-us, --hedge-percentile)");
+const struct policy policy_lowest_p99 =
+	LOWEST("lowest-p99", setup_p99,
+	       "lowest, and hedging at the p99 of what is predicted (--hedge-table)");
+const struct policy policy_lowest_two =
+	LOWEST("lowest-two", setup_two,
+	       "lowest, and a second replica as well, at once or later, where that gains most");

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The linnos policies: reads carry the latency-critical hint, and a revoked one fails over.
+ *
+ * home: hint ──EBUSY──► home + 1: hint ──EBUSY──► ... ──EBUSY──► last: plain, it cannot be revoked
+ *
+ * Between EBUSY and the next attempt lies --failover-us: the time that an application would spend
+ * on the way back through its stack, which virtual time does not see. With hedging set up the
+ * read's timer serves both, in turn: the failover while one is due, else the hedge.
+ */
+#include "engine/attempts.h"
+#include "hedging.h"
+#include "policy.h"
+
+/* Is this replica the only one left that could still answer? Then the read must not be revoked. */
+static bool is_last(const struct replay *r, const struct io *io, unsigned int drive)
+{
+	uint32_t all = (1u << r->n_drives) - 1;
+
+	return !io->in_flight && (io->tried | 1u << drive) == all;
+}
+
+static void send_to(struct replay *r, struct io *io, unsigned int drive)
+{
+	/* With another attempt at work this one continues a revoked hedge. */
+	unsigned int hedge = io->in_flight ? SEND_HEDGE : 0;
+
+	attempt_send(r, io, drive, hedge | (is_last(r, io, drive) ? SEND_PLAIN : SEND_HINT));
+	hedging_arm(r, io);
+}
+
+static void revocation_read(struct replay *r, struct io *io)
+{
+	send_to(r, io, io->home);
+}
+
+static void fail_over(struct replay *r, struct io *io)
+{
+	int drive = replica_after_home(r, io, io->tried);
+
+	/* While another attempt runs (a hedge race), nothing more is owed. */
+	if (drive < 0 && io->in_flight)
+		return;
+	/* All were asked, and the last revoked one was a hedge whose rival failed: back to any that
+	 * works. */
+	if (drive < 0) {
+		drive = replica_after_home(r, io, io->failed);
+		attempt_send(r, io, drive < 0 ? io->home : (unsigned int)drive, SEND_PLAIN);
+		return;
+	}
+	send_to(r, io, drive);
+}
+
+static void revocation_revoked(struct replay *r, struct io *io, struct attempt *a)
+{
+	/* A revoked hedge has cost the array nothing: the budget gets it back. */
+	if (a->hedge)
+		budget_refund(&r->hedge_budget);
+	if (r->o.failover_us <= 0) {
+		fail_over(r, io);
+		return;
+	}
+	io->failing_over = true;
+	timer_arm(&r->timers, &io->timer, r->ring.now_ns + (uint64_t)(r->o.failover_us * 1000));
+}
+
+static void revocation_timer(struct replay *r, struct io *io)
+{
+	if (io->failing_over) {
+		io->failing_over = false;
+		fail_over(r, io);
+		return;
+	}
+	hedging_fire(r, io, SEND_HINT);
+}
+
+const struct policy policy_linnos = {
+	.name = "linnos",
+	.help = "latency-critical reads; a revoked one goes to the next replica, the last is never "
+		"revoked",
+	.needs_linnos = true,
+	.read = revocation_read,
+	.revoked = revocation_revoked,
+	.timer = revocation_timer,
+};
+
+/* For the rare false submit only. */
+static void linnos_h99_setup(struct replay *r)
+{
+	hedging_setup_percentile(r, 99);
+}
+
+const struct policy policy_linnos_h99 = {
+	.name = "linnos-h99",
+	.help = "linnos, and hedging at p99",
+	.needs_linnos = true,
+	.setup = linnos_h99_setup,
+	.read = revocation_read,
+	.revoked = revocation_revoked,
+	.timer = revocation_timer,
+};
+
+/*
+ * linnos-hl hedges what the network lets through wrongly. Its false submits are the slow reads that
+ * remain, so a hedge need not wait longer than their share says: the threshold is the smaller of
+ * p95 and the percentile 1 - false-submit ratio of the usual latency.
+ */
+
+/* Fewer decisions than this say nothing about the network's errors. */
+#define DECISIONS_MIN 1000
+
+/* Given, else from what the kernel has counted since the models were uploaded, else 0: the
+ * threshold is then p95. */
+static double false_submit_ratio(const struct replay *r)
+{
+	uint64_t decided = 0, wrong = 0;
+
+	if (r->o.false_submit_ratio >= 0)
+		return r->o.false_submit_ratio;
+	for (unsigned int k = 0; k < r->n_drives; k++) {
+		struct linnos_stats s;
+
+		device_linnos_stats(&r->devices[k], &s);
+		decided += s.latency_critical;
+		wrong += s.false_submits;
+	}
+	return decided < DECISIONS_MIN ? 0 : (double)wrong / (double)decided;
+}
+
+static void linnos_hl_setup(struct replay *r)
+{
+	double ratio = false_submit_ratio(r), percentile = 100 * (1 - ratio);
+
+	r->false_submit_ratio_used = ratio;
+	hedging_setup_percentile(r, percentile < 95 ? percentile : 95);
+}
+
+const struct policy policy_linnos_hl = {
+	.name = "linnos-hl",
+	.help = "linnos, and hedging at the smaller of p95 and 1 - false-submit ratio",
+	.needs_linnos = true,
+	.setup = linnos_hl_setup,
+	.read = revocation_read,
+	.revoked = revocation_revoked,
+	.timer = revocation_timer,
+};

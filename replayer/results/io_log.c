@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+/* The binary per-I/O log: see io_log.h. */
+#include "io_log.h"
+#include "error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Small enough that writing it does not hold up the event loop for long. */
+#define BUFFER_BYTES (1024 * sizeof(struct log_record))
+
+struct log_file {
+	FILE *file;
+	int error; /* errno of the write that failed */
+	char *path, *beside;
+};
+
+static char *unfinished; /* removed when the program dies */
+
+static void remove_unfinished(void)
+{
+	if (unfinished)
+		unlink(unfinished);
+}
+
+struct log_file *log_create(const char *path, const char *policy, uint32_t n_drives, uint64_t seed)
+{
+	struct log_file *l = xcalloc(1, sizeof(*l));
+	struct log_header header = {.version = LOG_VERSION,
+				    .record_bytes = sizeof(struct log_record),
+				    .n_drives = n_drives,
+				    .seed = seed};
+
+	memcpy(header.magic, LOG_MAGIC, 8);
+	strncpy(header.policy, policy, sizeof(header.policy) - 1);
+	l->path = xstrdup(path);
+	l->beside = xasprintf("%s.new", path);
+	l->file = fopen(l->beside, "we");
+	if (!l->file)
+		die("log %s: %s", l->beside, strerror(errno));
+	setvbuf(l->file, NULL, _IOFBF, BUFFER_BYTES);
+	unfinished = l->beside;
+	atexit(remove_unfinished);
+	if (fwrite(&header, sizeof(header), 1, l->file) != 1 || fflush(l->file))
+		die("log %s: %s", l->beside, strerror(errno));
+	return l;
+}
+
+static void give_up(struct log_file *l)
+{
+	l->error = errno;
+	warn_user("log %s: %s; the run goes on without a log", l->beside, strerror(l->error));
+	unlink(l->beside);
+}
+
+void log_append(struct log_file *l, const struct log_record *record)
+{
+	if (!l->error && fwrite(record, sizeof(*record), 1, l->file) != 1)
+		give_up(l);
+}
+
+const char *log_finish(struct log_file *l)
+{
+	if (!l->error && fflush(l->file))
+		give_up(l);
+	if ((fclose(l->file) || rename(l->beside, l->path)) && !l->error) {
+		l->error = errno;
+		warn_user("log %s: %s", l->path, strerror(l->error));
+		unlink(l->beside);
+	}
+	unfinished = NULL;
+	free(l->path);
+	free(l->beside);
+	return l->error ? strerror(l->error) : NULL;
+}

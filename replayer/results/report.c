@@ -1,0 +1,611 @@
+// SPDX-License-Identifier: MIT
+/* What a run reports: see report.h. */
+#include "report.h"
+#include "error.h"
+#include "policies/policy.h"
+#include "replay.h"
+#include "series.h"
+#include "slow/inject.h"
+#include "slow/storm.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+static const struct {
+	const char *name;
+	double fraction;
+} percentiles[] = {
+	{"p50_us", 0.5},  {"p80_us", 0.8},    {"p90_us", 0.9},	    {"p95_us", 0.95},
+	{"p99_us", 0.99}, {"p999_us", 0.999}, {"p9999_us", 0.9999},
+};
+#define N_PERCENTILES (sizeof(percentiles) / sizeof(*percentiles))
+
+static void set(json_t *o, const char *key, json_t *value)
+{
+	if (!value || json_object_set_new(o, key, value))
+		die("out of memory for the JSON summary, at \"%s\"", key);
+}
+
+static json_t *count(uint64_t v)
+{
+	return json_integer((json_int_t)v);
+}
+
+/* Numbers that do not exist (an average of nothing, a setting not used) are null. */
+static json_t *number(double v)
+{
+	return isfinite(v) ? json_real(v) : json_null();
+}
+
+static json_t *text_of(const char *v, size_t length)
+{
+	json_t *s = json_stringn(v, length);
+
+	/* A path need not be UTF-8. */
+	return s ? s : json_string("(not UTF-8)");
+}
+
+static json_t *text(const char *v)
+{
+	return v ? text_of(v, strlen(v)) : json_null();
+}
+
+/* NaN when there are too few values to know. */
+static double percentile_us(struct latency *l, double fraction)
+{
+	return latency_is_enough(l->count, fraction)
+		       ? (double)latency_percentile(l, fraction) / 1000
+		       : NAN;
+}
+
+static double max_us(const struct latency *l)
+{
+	return l->count ? (double)l->max_ns / 1000 : NAN;
+}
+
+static void set_latencies(json_t *o, const char *prefix, struct latency *l)
+{
+	char key[32];
+
+	snprintf(key, sizeof(key), "%smean_us", prefix);
+	set(o, key, number(l->count ? latency_mean(l) / 1000 : NAN));
+	for (unsigned int i = 0; i < N_PERCENTILES; i++) {
+		snprintf(key, sizeof(key), "%s%s", prefix, percentiles[i].name);
+		set(o, key, number(percentile_us(l, percentiles[i].fraction)));
+	}
+	snprintf(key, sizeof(key), "%smax_us", prefix);
+	set(o, key, number(max_us(l)));
+}
+
+static double ratio(uint64_t part, uint64_t of)
+{
+	return of ? (double)part / (double)of : NAN;
+}
+
+/* False submits among the latency-critical reads that the kernel decided during the run; NaN where
+ * it counts none. */
+static double kernel_false_submit_ratio(const struct replay *r)
+{
+	uint64_t wrong = 0, decided = 0;
+
+	for (unsigned int k = 0; k < r->n_drives; k++) {
+		const struct linnos_stats *a = &r->stats_before[k], *b = &r->stats_after[k];
+
+		if (!a->present || !b->present)
+			return NAN;
+		wrong += b->false_submits - a->false_submits;
+		decided += b->latency_critical - a->latency_critical;
+	}
+	return ratio(wrong, decided);
+}
+
+static json_t *names(char *const *list, unsigned int n)
+{
+	json_t *a = json_array();
+
+	for (unsigned int i = 0; i < n; i++)
+		json_array_append_new(a, text(list[i]));
+	return a;
+}
+
+/* ---- config ---- */
+
+/* A choice's word, of "this|that". */
+static json_t *word(const char *words, unsigned int place)
+{
+	while (place--)
+		words = strchr(words, '|') + 1;
+	return text_of(words, strcspn(words, "|"));
+}
+
+/* An option's value. A number below the option's range stands for none, and is null. */
+static json_t *option_value(const struct options *o, const struct option_row *row)
+{
+	const void *at = (const char *)o + row->at;
+	unsigned int n = *(const unsigned int *)((const char *)o + row->count_at);
+	json_t *a;
+
+	switch (row->kind) {
+	case OPTION_FLAG:
+		return json_boolean(*(const bool *)at);
+	case OPTION_WHOLE:
+		return *(const uint32_t *)at < row->first ? json_null()
+							  : count(*(const uint32_t *)at);
+	case OPTION_WHOLE64:
+		return count(*(const uint64_t *)at);
+	case OPTION_NUMBER:
+		return *(const double *)at < row->min ? json_null() : number(*(const double *)at);
+	case OPTION_WHOLE_NUMBER:
+	case OPTION_SHARE:
+		return number(*(const double *)at);
+	case OPTION_TEXT:
+		return text(*(const char *const *)at);
+	case OPTION_CHOICE:
+		return word(row->argument, *(const unsigned int *)at);
+	case OPTION_LIST:
+	case OPTION_REPEATED:
+		return names(at, n);
+	case OPTION_TAGS:
+		a = json_array();
+		for (unsigned int i = 0; i < n; i++)
+			json_array_append_new(a, count(((const uint16_t *)at)[i]));
+		return a;
+	case OPTION_POLICY:
+	case OPTION_VERSION:
+	case OPTION_HELP:
+		break;
+	}
+	return NULL;
+}
+
+/* For each drive an object or a number. */
+static json_t *by_drive(struct replay *r, json_t *(*of)(struct replay *r, unsigned int drive))
+{
+	json_t *a = json_array();
+
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		json_array_append_new(a, of(r, k));
+	return a;
+}
+
+static json_t *hedge_us(struct replay *r, unsigned int drive)
+{
+	return number(r->hedge_ns[drive] ? (double)r->hedge_ns[drive] / 1000 : NAN);
+}
+
+static json_t *threshold_us(struct replay *r, unsigned int drive)
+{
+	return r->threshold_us[drive] ? count(r->threshold_us[drive]) : json_null();
+}
+
+static json_t *linnos(struct replay *r, unsigned int drive)
+{
+	return json_pack("{s:s, s:s}", "mode", r->linnos_mode[drive], "model_id",
+			 r->model_id[drive]);
+}
+
+/* Every setting, as the options table has them; what a policy has found out in its own place. */
+static json_t *config(struct replay *r)
+{
+	const struct options *o = &r->o;
+	json_t *c = json_object();
+
+	for (const struct option_row *row = option_rows; row < option_rows + n_option_rows; row++)
+		if (row->json)
+			set(c, row->json, option_value(o, row));
+	set(c, "hedge_us", by_drive(r, hedge_us));
+	set(c, "threshold_us", by_drive(r, threshold_us));
+	set(c, "hedge_percentile", number(r->hedge_percentile_used));
+	set(c, "false_submit_ratio", number(r->false_submit_ratio_used));
+	/* Without a budget nothing is saved up; a timeout of 0 is none. */
+	if (!isfinite(o->hedge_budget))
+		set(c, "hedge_burst", json_null());
+	if (!(o->timeout_s > 0))
+		set(c, "timeout_s", json_null());
+	if (o->policy->needs_linnos)
+		set(c, "linnos", by_drive(r, linnos));
+	return c;
+}
+
+/* ---- results ---- */
+
+static json_t *drive(struct replay *r, unsigned int k)
+{
+	json_t *d = json_object();
+
+	set(d, "device", text(r->devices[k].path));
+	set(d, "reads", count(r->drive_latency[k].count));
+	set_latencies(d, "", &r->drive_latency[k]);
+	return d;
+}
+
+static json_t *io_errors_by(struct replay *r, unsigned int drive)
+{
+	return count(r->c.io_errors_by[drive]);
+}
+
+static json_t *served_by(struct replay *r, unsigned int drive)
+{
+	return count(r->c.served_by[drive]);
+}
+
+/* Columns, for they are plotted: one value per interval in which a read was answered. */
+static json_t *series(struct replay *r)
+{
+	static const struct {
+		const char *name;
+		size_t at;
+	} columns[] = {
+		{"mean_us", offsetof(struct series_row, service.mean_us)},
+		{"p50_us", offsetof(struct series_row, service.p50_us)},
+		{"p99_us", offsetof(struct series_row, service.p99_us)},
+		{"max_us", offsetof(struct series_row, service.max_us)},
+		{"response_mean_us", offsetof(struct series_row, response.mean_us)},
+		{"response_p50_us", offsetof(struct series_row, response.p50_us)},
+		{"response_p99_us", offsetof(struct series_row, response.p99_us)},
+		{"response_max_us", offsetof(struct series_row, response.max_us)},
+	};
+	json_t *o = json_object(), *at = json_array(), *reads = json_array();
+	const struct series_row *rows;
+	uint64_t n = series_rows(r->series, &rows);
+
+	set(o, "interval_s", number(r->o.interval_s));
+	for (uint64_t i = 0; i < n; i++) {
+		json_array_append_new(at, json_real((double)rows[i].interval * r->o.interval_s));
+		json_array_append_new(reads, count(rows[i].reads));
+	}
+	set(o, "at_s", at);
+	set(o, "reads", reads);
+	for (unsigned int c = 0; c < sizeof(columns) / sizeof(*columns); c++) {
+		json_t *a = json_array();
+
+		for (uint64_t i = 0; i < n; i++) {
+			double v = *(const double *)((const char *)&rows[i] + columns[c].at);
+
+			json_array_append_new(a, number(v));
+		}
+		set(o, columns[c].name, a);
+	}
+	return o;
+}
+
+static json_t *storms(struct replay *r)
+{
+	json_t *a = json_array();
+
+	for (struct storm *s = r->storms->each; s < r->storms->each + r->storms->n; s++) {
+		json_t *d = json_object();
+
+		set(d, "drive", count(s->drive));
+		set(d, "slots", count(s->slots));
+		set(d, "writes", count(s->writes));
+		set(d, "bytes", count(s->bytes));
+		json_array_append_new(a, d);
+	}
+	return a;
+}
+
+static bool all_direct(const struct replay *r)
+{
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		if (!r->devices[k].direct)
+			return false;
+	return true;
+}
+
+/* What "no data errors" is worth. */
+static const char *data_check(const struct replay *r)
+{
+	if (r->o.readonly)
+		return "what reads return is not compared, for nothing was written (--readonly)";
+	if (r->o.replicate_writes)
+		return "each write goes to every drive; what a read returns is compared with what "
+		       "was written to the drive that served it";
+	return "each drive has its own writes: a write goes to its home drive alone, and what a "
+	       "read returns is compared with what was written to the drive that served it, "
+	       "whatever its replicas hold";
+}
+
+static const char *const wish_names[LINNOS_N_WISHES] = {
+	[LINNOS_HOME_USUAL] = "usual",
+	[LINNOS_HOME_SLOW] = "slow",
+	[LINNOS_HOME_SLOWER] = "slower",
+	[LINNOS_HOME_BAD] = "bad",
+};
+
+/* By how slow home was predicted: reads that would leave it, and what became of them. */
+static json_t *guard(struct replay *r)
+{
+	json_t *wishes;
+
+	if (!r->guard)
+		return json_null();
+	wishes = json_object();
+	for (unsigned int i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++) {
+		json_t *wish = json_object();
+		struct linnos_worth worth;
+
+		linnos_guard_worth(r->guard, i, &worth);
+		set(wish, "wished", count(r->guard->wished[i]));
+		set(wish, "left", count(r->guard->left[i]));
+		set(wish, "stayed_us", count(worth.stayed_us));
+		set(wish, "left_us", count(worth.left_us));
+		set(wish, "share_leaving", number(worth.share / 1024.0));
+		set(wishes, wish_names[i], wish);
+	}
+	return wishes;
+}
+
+/* ---- the JSON, in the order of its fields ---- */
+
+static void set_answers(json_t *o, struct replay *r)
+{
+	set(o, "policy", text(r->o.policy->name));
+	/* Null where the policy is none. */
+	set(o, "bound_holds",
+	    r->o.policy->is_bound ? json_boolean(!inject_counts_reads(r->inject)) : json_null());
+	set(o, "scenario", text(r->o.scenario));
+	set(o, "reads", count(r->c.reads));
+	set_latencies(o, "", &r->latency[READ_SERVICE]);
+	set_latencies(o, "service_", &r->latency[READ_SERVICE]);
+	set_latencies(o, "response_", &r->latency[READ_RESPONSE]);
+	set(o, "writes", count(r->c.writes));
+	set_latencies(o, "write_", &r->latency[WRITE_SERVICE]);
+	set_latencies(o, "write_service_", &r->latency[WRITE_SERVICE]);
+	set_latencies(o, "write_response_", &r->latency[WRITE_RESPONSE]);
+}
+
+static void set_decisions(json_t *o, struct replay *r)
+{
+	const struct counters *c = &r->c;
+
+	set(o, "revoked", count(c->revoked));
+	set(o, "revocations", count(c->revocations));
+	set(o, "explored", count(c->explored));
+	set(o, "guard", guard(r));
+	set(o, "hedged", count(c->hedged));
+	set(o, "hedges_won", count(c->hedges_won));
+	set(o, "hedges_denied", count(c->hedges_denied));
+	set(o, "copies_denied", count(c->copies_denied));
+	set(o, "losers_max", count(c->losers_max));
+	set(o, "extra_ios", count(c->extra_ios));
+	set(o, "extra_io_ratio", number(ratio(c->extra_ios, c->reads)));
+	set(o, "cancels_tried", count(c->cancels_tried));
+	set(o, "cancelled", count(c->cancelled));
+	set(o, "false_submit_ratio", number(kernel_false_submit_ratio(r)));
+}
+
+static void set_checks(json_t *o, struct replay *r)
+{
+	const struct counters *c = &r->c;
+
+	set(o, "writes_to",
+	    text(r->o.readonly		 ? "none"
+		 : r->o.replicate_writes ? "every drive"
+					 : "home drive"));
+	set(o, "data_check", text(data_check(r)));
+	set(o, "data_errors", count(c->data_errors));
+	set(o, "blocks_checked", count(c->blocks_checked));
+	set(o, "torn_blocks", count(c->torn_blocks));
+	set(o, "unverified_blocks", count(c->unverified_blocks));
+	set(o, "io_errors", count(c->io_errors));
+	set(o, "io_errors_by_drive", by_drive(r, io_errors_by));
+	set(o, "short_ios", count(c->short_ios));
+	set(o, "reads_failed", count(c->reads_failed));
+	set(o, "writes_failed", count(c->writes_failed));
+	set(o, "unanswered", count(c->unanswered));
+	set(o, "timed_out_ios", count(c->timed_out));
+	set(o, "failovers_on_error", count(c->failovers_on_error));
+	set(o, "reads_served_by", by_drive(r, served_by));
+}
+
+static void set_load(json_t *o, struct replay *r)
+{
+	const struct counters *c = &r->c;
+
+	set(o, "warmup_ios", count(c->warmup_ios));
+	set(o, "realigned_ios", count(r->sources.realigned));
+	set(o, "folded_ios", count(r->sources.folded));
+	set(o, "writes_left_out", count(r->sources.writes_left_out));
+	set(o, "skipped_trace_lines", count(sources_skipped(&r->sources)));
+	set(o, "prefill_blocks", count(c->prefill_blocks));
+	set(o, "depth_stalls", count(c->depth_stalls));
+	set(o, "late_ios", count(c->late_ios));
+	set(o, "buffers_mapped_late", count(c->mapped_late));
+	set(o, "read_bytes", count(c->read_bytes));
+	set(o, "write_bytes", count(c->write_bytes));
+	set(o, "storms", storms(r));
+	set(o, "lag_p50_us", number(percentile_us(&r->latency[LAG], 0.5)));
+	set(o, "lag_p99_us", number(percentile_us(&r->latency[LAG], 0.99)));
+	set(o, "lag_max_us", number(max_us(&r->latency[LAG])));
+}
+
+static void set_run(json_t *o, struct replay *r)
+{
+	struct utsname u;
+	char *kernel;
+
+	if (uname(&u))
+		die("uname: %s", strerror(errno));
+	/* Without its version, which is when the kernel was built. */
+	kernel = xasprintf("%s %s %s", u.sysname, u.release, u.machine);
+	set(o, "elapsed_s", number((double)(r->end_ns - r->start_ns) / 1e9));
+	set(o, "percentiles",
+	    text(latency_is_exact(&r->latency[READ_SERVICE])
+			 ? "exact"
+			 : "histogram, relative error at most 1/2048"));
+	set(o, "stopped", text(r->stop_reason));
+	set(o, "log_error", text(r->log_error));
+	set(o, "direct_io", json_boolean(all_direct(r)));
+	set(o, "drives", by_drive(r, drive));
+	set(o, "series", series(r));
+	set(o, "version", text(REPLAYER_VERSION));
+	set(o, "kernel", text(kernel));
+	set(o, "host", text(u.nodename));
+	set(o, "argv", names(r->o.argv, r->o.argc));
+	set(o, "config", config(r));
+	free(kernel);
+}
+
+void report_require_writable(const char *path)
+{
+	char *beside = xasprintf("%s.new", path);
+	FILE *f = fopen(beside, "we");
+
+	if (!f)
+		die("summary %s: %s", beside, strerror(errno));
+	fclose(f);
+	unlink(beside);
+	free(beside);
+}
+
+bool report_json(struct replay *r, const char *path)
+{
+	json_t *o = json_object();
+	char *beside = xasprintf("%s.new", path);
+	bool written = true;
+
+	set_answers(o, r);
+	set_decisions(o, r);
+	set_checks(o, r);
+	set_load(o, r);
+	set_run(o, r);
+	/* A fixed order and number of digits: two equal runs give equal files. */
+	if (json_dump_file(o, beside, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) ||
+	    rename(beside, path)) {
+		int error = errno;
+
+		unlink(beside);
+		warn_user("summary %s: %s", path, strerror(error));
+		written = false;
+	}
+	json_decref(o);
+	free(beside);
+	return written;
+}
+
+static void print_latencies(const char *what, struct latency *l)
+{
+	if (!l->count)
+		return;
+	printf("%s time (us)  mean %.1f", what, latency_mean(l) / 1000);
+	for (unsigned int i = 0; i < N_PERCENTILES; i++) {
+		double us = percentile_us(l, percentiles[i].fraction);
+
+		printf("  %.*s ", (int)(strlen(percentiles[i].name) - 3), percentiles[i].name);
+		printf(isfinite(us) ? "%.1f" : "-", us);
+	}
+	printf("  max %.1f\n", (double)l->max_ns / 1000);
+}
+
+#define ULL(x) ((unsigned long long)(x))
+/* What happened so often, if it did. */
+#define NOTE(n, what, ...) ((n) ? (void)printf("%llu " what "\n", ULL(n), ##__VA_ARGS__) : (void)0)
+
+static void print_guard(const struct linnos_guard *g)
+{
+	for (unsigned int i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++) {
+		struct linnos_worth worth;
+
+		if (!g->wished[i])
+			continue;
+		linnos_guard_worth(g, i, &worth);
+		printf("home predicted %-6s  %llu reads would leave, %llu left; lately %u us of "
+		       "those "
+		       "that stayed, %u us of those that left; now %.0f %% leave\n",
+		       wish_names[i], ULL(g->wished[i]), ULL(g->left[i]), worth.stayed_us,
+		       worth.left_us, 100 * worth.share / 1024.0);
+	}
+}
+
+static void print_data_check(const struct replay *r)
+{
+	const struct counters *c = &r->c;
+
+	if (!r->o.readonly) {
+		printf("data errors %llu in %llu blocks compared", ULL(c->data_errors),
+		       ULL(c->blocks_checked));
+		if (c->torn_blocks)
+			printf(", %llu of them read during their write", ULL(c->torn_blocks));
+		if (c->unverified_blocks)
+			printf("; %llu could not be", ULL(c->unverified_blocks));
+		putchar('\n');
+	}
+	printf("%s\n", data_check(r));
+}
+
+void report_text(struct replay *r)
+{
+	const struct counters *c = &r->c;
+	double elapsed = (double)(r->end_ns - r->start_ns) / 1e9,
+	       false_submits = kernel_false_submit_ratio(r);
+
+	printf("%s%s%s: %llu reads, %llu writes in %.3f s%s%s\n", r->o.policy->name,
+	       *r->o.scenario ? ", " : "", r->o.scenario, ULL(c->reads), ULL(c->writes), elapsed,
+	       r->stop_reason ? ", " : "", r->stop_reason ? r->stop_reason : "");
+	/* What a user waits begins when the I/O is due, whether or not the drives keep up. */
+	print_latencies("read  response", &r->latency[READ_RESPONSE]);
+	print_latencies("read  service ", &r->latency[READ_SERVICE]);
+	print_latencies("write response", &r->latency[WRITE_RESPONSE]);
+	print_latencies("write service ", &r->latency[WRITE_SERVICE]);
+	if (!latency_is_exact(&r->latency[READ_SERVICE]))
+		printf("percentiles from a histogram, within 1/2048\n");
+	printf("revoked %llu  hedged %llu (won %llu, denied by the budget %llu)  extra I/O %.2f %% "
+	       " "
+	       "cancelled %llu of %llu\n",
+	       ULL(c->revoked), ULL(c->hedged), ULL(c->hedges_won), ULL(c->hedges_denied),
+	       c->reads ? 100.0 * (double)c->extra_ios / (double)c->reads : 0, ULL(c->cancelled),
+	       ULL(c->cancels_tried));
+	if (c->explored)
+		printf("explored %llu: copies sent to hear of a drive, for which no user waited\n",
+		       ULL(c->explored));
+	if (r->guard)
+		print_guard(r->guard);
+	if (isfinite(false_submits))
+		printf("false submits %.2f %% of the decided reads\n", 100 * false_submits);
+	printf("reads served by drive:");
+	for (unsigned int k = 0; k < r->n_drives; k++)
+		printf(" %llu", ULL(c->served_by[k]));
+	printf("\nI/O errors %llu  reads failed %llu  writes failed %llu\n", ULL(c->io_errors),
+	       ULL(c->reads_failed), ULL(c->writes_failed));
+	print_data_check(r);
+	for (unsigned int k = 0; c->io_errors && k < r->n_drives; k++)
+		if (c->io_errors_by[k])
+			printf("%s answered %llu I/Os with an error\n", r->devices[k].path,
+			       ULL(c->io_errors_by[k]));
+	if (r->latency[LAG].count)
+		printf("submission lag (us)  p50 %.1f  p99 %.1f  max %.1f\n",
+		       (double)latency_percentile(&r->latency[LAG], 0.5) / 1000,
+		       (double)latency_percentile(&r->latency[LAG], 0.99) / 1000,
+		       (double)r->latency[LAG].max_ns / 1000);
+	NOTE(c->late_ios, "I/Os were submitted more than %llu us after they were due",
+	     LATE_NS / 1000);
+	for (const struct storm *s = r->storms->each; s < r->storms->each + r->storms->n; s++)
+		printf("write storm on %s: %llu slots, %llu writes, %llu MiB\n",
+		       r->devices[s->drive].path, ULL(s->slots), ULL(s->writes),
+		       ULL(s->bytes >> 20));
+	NOTE(c->depth_stalls, "I/Os were due while --depth %u had no place for them", r->o.depth);
+	NOTE(c->copies_denied, "copies of reads were not sent: a drive held --losers %u lost ones",
+	     r->o.losers);
+	NOTE(r->sources.realigned, "trace I/Os were widened to whole 4 KiB blocks");
+	NOTE(r->sources.folded, "trace I/Os were folded into the drives' size");
+	if (r->o.readonly)
+		printf("%llu writes of the traces were left out (--readonly)\n",
+		       ULL(r->sources.writes_left_out));
+	NOTE(sources_skipped(&r->sources),
+	     "trace lines without data to read or write were left out");
+	NOTE(c->timed_out, "I/Os did not come back within %g s (--timeout)", r->o.timeout_s);
+	NOTE(c->unanswered, "I/Os of users were not waited for");
+	if (r->log_error)
+		printf("no per-I/O log: %s\n", r->log_error);
+	NOTE(c->warmup_ios, "I/Os of the warm-up are not counted above");
+	if (!all_direct(r))
+		printf("the page cache was in use: a file system without O_DIRECT\n");
+}

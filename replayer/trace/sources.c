@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT
+/* The traces of a run as one stream of I/Os by due time: see sources.h. */
+#include "sources.h"
+#include "drive/content.h"
+#include "engine/buffers.h"
+#include "error.h"
+
+#include <string.h>
+
+/* Offsets are signed in the kernel, and an I/O at the largest one must not wrap. */
+#define TIME_MAX_NS 1e18 /* 32 years; sums of a few fit 64 bits */
+#define OFFSET_MAX (INT64_MAX - BUFFER_BYTES_MAX - BLOCK_BYTES)
+
+static void open_trace(struct source *s, const char *path)
+{
+	s->trace = trace_open(path);
+	if (s->loop && s->have_zero)
+		trace_set_zero(s->trace, s->zero_ns);
+}
+
+/* The next I/O of the trace, which begins again as often as --loops says; every time the whole
+ * replay later. */
+static bool next_io(struct sources *all, struct source *s)
+{
+	while (!trace_next(s->trace, &s->next)) {
+		char *path;
+
+		if (s->loop + 1 >= all->loops)
+			return false;
+		s->loop++;
+		s->skipped += trace_skipped(s->trace);
+		path = all->o->traces[s - all->each];
+		trace_close(s->trace);
+		open_trace(s, path);
+	}
+	return true;
+}
+
+/* The next one that --skip and --readonly leave, at its time in the run; false at the end. */
+static bool next_due(struct sources *all, struct source *s)
+{
+	uint64_t skip_ns = all->o->skip_s * 1e9;
+
+	for (;; all->writes_left_out += s->next.at_ns >= skip_ns) {
+		if (!next_io(all, s))
+			return false;
+		if (s->next.at_ns >= skip_ns && !(s->next.is_write && all->o->readonly))
+			break;
+	}
+	s->next.at_ns -= skip_ns;
+	if ((double)s->next.at_ns / all->o->rerate > TIME_MAX_NS)
+		die("trace %s: an I/O is due %.0f years after the start; its time stamp is wrong, "
+		    "or "
+		    "--rerate is",
+		    trace_path(s->trace), (double)s->next.at_ns / all->o->rerate / 31556952e9);
+	if (all->o->rerate != 1)
+		s->next.at_ns = (double)s->next.at_ns / all->o->rerate;
+	s->next.at_ns += s->loop * all->loop_ns;
+	return all->o->saturate || !all->o->duration_s || all->endless ||
+	       s->next.at_ns < all->o->duration_s * 1e9;
+}
+
+/* Widens to 4 KiB blocks and makes sure that every drive has them, for any may serve it. */
+static void place(struct sources *all, struct source *s)
+{
+	struct trace_io *io = &s->next;
+	uint64_t limit = all->limit_bytes, bytes;
+	uint64_t offset = io->offset_bytes - io->offset_bytes % BLOCK_BYTES;
+
+	if (offset > OFFSET_MAX)
+		die("trace %s: %s of %u bytes at %llu: no drive is so large", trace_path(s->trace),
+		    io->is_write ? "write" : "read", io->size_bytes,
+		    (unsigned long long)io->offset_bytes);
+	bytes = io->offset_bytes + io->size_bytes - offset;
+	bytes = (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
+	if (bytes > BUFFER_BYTES_MAX || bytes > limit)
+		die("trace %s: an I/O of %llu bytes, in whole blocks, is more than the replayer or "
+		    "the drive takes",
+		    trace_path(s->trace), (unsigned long long)bytes);
+	all->realigned += offset != io->offset_bytes || bytes != io->size_bytes;
+	io->offset_bytes = offset;
+	io->size_bytes = bytes;
+	if (offset + bytes <= limit)
+		return;
+	if (!all->o->fit)
+		die("trace %s: %s of %u bytes at %llu lies beyond the smallest drive's %llu bytes; "
+		    "--fit folds offsets into it, as does `linnapp convert --fit BYTES`",
+		    trace_path(s->trace), io->is_write ? "write" : "read", io->size_bytes,
+		    (unsigned long long)offset, (unsigned long long)limit);
+	io->offset_bytes %= limit;
+	if (io->offset_bytes + bytes > limit)
+		io->offset_bytes = limit - bytes;
+	all->folded++;
+}
+
+bool source_advance(struct sources *all, struct source *s)
+{
+	do {
+		s->have = next_due(all, s);
+		if (!s->have)
+			return false;
+	} while (s->n++ % all->n_shares != all->share);
+	if (all->o->spread)
+		s->drive = (s->n - 1) % all->n_drives;
+	place(all, s);
+	return true;
+}
+
+/* Recordings of several drives share a clock: it starts with the first I/O of them all. */
+static void set_zero(struct sources *all)
+{
+	uint64_t zero = UINT64_MAX, at;
+
+	for (unsigned int i = 0; i < all->o->n_traces; i++)
+		if (trace_clock_start(all->each[i].trace, &at) && at < zero)
+			zero = at;
+	for (unsigned int i = 0; i < all->o->n_traces; i++)
+		if (trace_clock_start(all->each[i].trace, &at)) {
+			all->each[i].zero_ns = zero;
+			all->each[i].have_zero = true;
+			trace_set_zero(all->each[i].trace, zero);
+		}
+}
+
+void sources_open(struct sources *all)
+{
+	for (unsigned int i = 0; i < all->o->n_traces; i++) {
+		struct source *s = &all->each[i];
+
+		trace_close(s->trace);
+		memset(s, 0, sizeof(*s));
+		s->drive = i;
+		open_trace(s, all->o->traces[i]);
+	}
+	set_zero(all);
+	for (unsigned int i = 0; i < all->o->n_traces; i++)
+		source_advance(all, &all->each[i]);
+}
+
+void sources_close(struct sources *all)
+{
+	for (unsigned int i = 0; i < all->o->n_traces; i++)
+		trace_close(all->each[i].trace);
+}
+
+uint64_t sources_skipped(const struct sources *all)
+{
+	uint64_t n = 0;
+
+	for (unsigned int i = 0; i < all->o->n_traces; i++)
+		n += all->each[i].skipped + trace_skipped(all->each[i].trace);
+	return n;
+}
+
+struct source *source_first(struct sources *all)
+{
+	struct source *first = NULL;
+
+	for (unsigned int i = 0; i < all->o->n_traces; i++) {
+		struct source *s = &all->each[i];
+
+		if (s->have && (!first || s->next.at_ns < first->next.at_ns))
+			first = s;
+	}
+	return first;
+}
+
+/* Whether one pass's I/O is due after the warm-up and before the end, in this pass or a later one.
+ */
+static bool counts(const struct sources *all, uint64_t at_ns)
+{
+	uint64_t warmup_ns = all->o->warmup_s * 1e9, loop = 0;
+
+	if (all->o->saturate)
+		return true;
+	if (at_ns < warmup_ns && all->loop_ns)
+		loop = (warmup_ns - at_ns + all->loop_ns - 1) / all->loop_ns;
+	at_ns += loop * all->loop_ns;
+	return loop < all->o->loops && at_ns >= warmup_ns &&
+	       (!all->o->duration_s || at_ns < all->o->duration_s * 1e9);
+}
+
+/* A --skip or --warmup that leaves nothing is a mistake, not a result. */
+static void die_of_nothing(const struct sources *all, uint64_t ios)
+{
+	if (ios)
+		die("no I/O would be counted: all %llu are due in the first %g s (--warmup)%s",
+		    (unsigned long long)ios, all->o->warmup_s,
+		    all->o->duration_s ? " or after the run's end (--duration)" : "");
+	if (all->writes_left_out)
+		die("nothing to replay: with --readonly the traces' %llu writes are left out, and "
+		    "there is no read",
+		    (unsigned long long)all->writes_left_out);
+	if (all->o->duration_s)
+		die("nothing to replay: no trace has a read or write in the %g s of --duration "
+		    "after the first %g s (--skip)",
+		    all->o->duration_s, all->o->skip_s);
+	die("nothing to replay: no trace has a read or write after the first %g s (--skip)",
+	    all->o->skip_s);
+}
+
+/* One pass over all traces, as they stand in the first loop; how many I/Os, and whether one of them
+ * counts. */
+static uint64_t scan_pass(struct sources *all, scan_visit *visit, void *context, uint64_t *last_ns,
+			  bool *any_counts)
+{
+	uint64_t ios = 0;
+
+	sources_open(all);
+	for (unsigned int i = 0; i < all->o->n_traces; i++)
+		for (struct source *s = &all->each[i]; s->have; source_advance(all, s)) {
+			ios++;
+			if (s->next.at_ns > *last_ns)
+				*last_ns = s->next.at_ns;
+			*any_counts |= counts(all, s->next.at_ns);
+			if (visit)
+				visit(context, i, &s->next);
+		}
+	return ios;
+}
+
+static void forget_counts(struct sources *all)
+{
+	all->realigned = all->folded = all->writes_left_out = 0;
+}
+
+void sources_scan(struct sources *all, scan_visit *visit, void *context)
+{
+	uint64_t last_ns = 0, ios;
+	bool any_counts = false;
+
+	all->loops = 1;
+	all->loop_ns = 0;
+	if (all->o->loops > 1) {
+		/* The whole traces, however long the run: they begin again where they end. */
+		all->endless = true;
+		scan_pass(all, NULL, NULL, &last_ns, &any_counts);
+		all->endless = false;
+		all->loop_ns = last_ns;
+		any_counts = false;
+		forget_counts(all);
+	}
+	ios = scan_pass(all, visit, context, &last_ns, &any_counts);
+	if (!any_counts)
+		die_of_nothing(all, ios);
+	forget_counts(all);
+	all->loops = all->o->loops;
+}

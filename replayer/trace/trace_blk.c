@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+/*
+ * blktrace's own binary format: a file that `blkparse -d` merged, or the per-CPU files, named by
+ * any one of them or by their base. The matching of events is that of linnapp
+ * (linnapp/native/blktrace_parser.c), so that both agree on what an I/O is; only arrival, place and
+ * direction are used here. Revoked reads are left out: they touched nothing, and the read that
+ * their user sent to another drive is in that drive's trace.
+ */
+#include "blktrace_parser.h"
+#include "error.h"
+#include "trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHUNK_IOS 4096
+/* Longer than the block layer lets a request live. */
+#define MAX_AGE_NS 60000000000ull
+#define CPUS_MAX TRACE_BLK_FILES_MAX
+/* Of what offsets in bytes can name, with room for the I/O's length. */
+#define SECTOR_MAX ((INT64_MAX - (uint64_t)UINT32_MAX) / 512)
+#define PER_CPU ".blktrace."
+
+struct blk {
+	struct lt_parser *parser;
+	const char *path;
+	struct lt_row *rows;
+	int64_t n, at;
+	uint64_t skipped;
+};
+
+static const char *blk_objection(const unsigned char *head, unsigned long n)
+{
+	/* The magic's upper three bytes, in either byte order. */
+	if (n >= 4 && (!memcmp(head + 1, "tae", 3) || !memcmp(head, "eat", 3)))
+		return NULL;
+	return "not blktrace's magic number";
+}
+
+/* All per-CPU files of base; CPUs that were idle have none. */
+static int per_cpu_files(const char *base, char **files)
+{
+	int n = 0;
+
+	for (unsigned int cpu = 0; cpu < CPUS_MAX; cpu++) {
+		char *file = xasprintf("%s" PER_CPU "%u", base, cpu);
+
+		if (access(file, F_OK))
+			free(file);
+		else
+			files[n++] = file;
+	}
+	return n;
+}
+
+/* Where a per-CPU file's name ends and the CPU's number begins, or NULL; a folder may be called
+ * anything. */
+static const char *per_cpu_suffix(const char *path)
+{
+	const char *name = strrchr(path, '/'), *suffix = NULL;
+	const char *at = name ? name + 1 : path;
+
+	while ((at = strstr(at, PER_CPU)))
+		suffix = at++;
+	if (!suffix || !suffix[strlen(PER_CPU)] ||
+	    suffix[strlen(PER_CPU) + strspn(suffix + strlen(PER_CPU), "0123456789")])
+		return NULL;
+	return suffix;
+}
+
+int trace_blk_files(const char *path, char **files)
+{
+	const char *suffix = per_cpu_suffix(path);
+	char *base = xstrdup(path);
+	int n = 1;
+
+	if (suffix)
+		base[suffix - path] = 0;
+	if (suffix || access(path, F_OK))
+		n = per_cpu_files(base, files);
+	else
+		files[0] = xstrdup(path);
+	free(base);
+	return n;
+}
+
+static void *blk_open(int fd, const char *path)
+{
+	struct blk *b = xcalloc(1, sizeof(*b));
+	char *files[CPUS_MAX];
+	int n;
+
+	close(fd);
+	b->path = path;
+	n = trace_blk_files(path, files);
+	b->rows = xcalloc(CHUNK_IOS, sizeof(*b->rows));
+	b->parser = lt_open((const char *const *)files, n,
+			    &(struct lt_options){.max_age_ns = MAX_AGE_NS});
+	if (!b->parser)
+		die("out of memory for trace %s", path);
+	for (int i = 0; i < n; i++)
+		free(files[i]);
+	return b;
+}
+
+static bool blk_next(void *state, struct trace_io *io)
+{
+	struct blk *b = state;
+	const struct lt_row *row;
+
+	for (;; b->at++) {
+		if (b->at == b->n) {
+			b->n = lt_read(b->parser, CHUNK_IOS, b->rows);
+			b->at = 0;
+			if (b->n < 0 || *lt_error(b->parser))
+				die("trace %s", lt_error(b->parser));
+			if (!b->n)
+				return false;
+		}
+		row = &b->rows[b->at];
+		if (!(row->flags & LT_REVOKED))
+			break;
+		b->skipped++;
+	}
+	if (row->sector > SECTOR_MAX)
+		die("trace %s: an I/O at sector %llu: no drive is so large; the file is damaged",
+		    b->path, (unsigned long long)row->sector);
+	io->at_ns = row->arrival_ns;
+	io->offset_bytes = row->sector * 512;
+	io->size_bytes = row->bytes;
+	io->is_write = row->flags & LT_WRITE;
+	b->at++;
+	return true;
+}
+
+static uint64_t blk_skipped(void *state)
+{
+	return ((struct blk *)state)->skipped;
+}
+
+static void blk_close(void *state)
+{
+	struct blk *b = state;
+
+	lt_close(b->parser);
+	free(b->rows);
+	free(b);
+}
+
+const struct trace_format trace_blk = {
+	.clock_times = true,
+	.objection = blk_objection,
+	.open = blk_open,
+	.next = blk_next,
+	.skipped = blk_skipped,
+	.close = blk_close,
+};
