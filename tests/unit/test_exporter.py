@@ -226,7 +226,7 @@ def test_rules_and_dashboard_ask_for_what_there_is(
     assert names <= has | recorded, names - has - recorded
     assert {rule["alert"] for rule in group["rules"] if "alert" in rule} == {
         *("LinnosAdmittedSlowUp", "LinnosDriveFailSlow", "LinnosModelStale", "LinnosNoModel"),
-        *("LinnosOff", "LinnosExporterDown"),
+        *("LinnosOff", "LinnosExporterDown", "LinnosSwitchedBack"),
     }
 
 

@@ -48,7 +48,7 @@ NOT_NICE = "[Service]\nNice=0\nIOSchedulingClass=best-effort\n"
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 def test_units_are_well_formed() -> None:
     units = sorted(UNITS.iterdir())
-    assert len(units) == 4
+    assert len(units) == 5
     # The manual page is checked for by opening it: it is there once installed.
     ran = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", *units],
