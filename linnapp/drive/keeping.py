@@ -14,15 +14,16 @@ training record says of the newest reads of the recording:
 - the share of the hinted reads that were refused;
 - the share of the reads that were sent elsewhere since they were predicted to take longer here, as
   md does it, from 25 % on. What training foresaw is how often a prediction for this drive, drawn by
-  lot, is that much above one for another. As sizes of reads and load are common to both, that is
-  rather too often than too seldom;
+  lot, is that much above one for another. Of two drives that are never slow at once it is up to
+  twice as often;
 - by how much predictions are off: the mean distance of logarithms. A network predicts no time, and
   is judged by how many of the reads that it called fast were slow.
 
-A share may be twice what was foreseen and ten percent of the reads more: so many fast reads a
+A share may be twice what was foreseen, and ten percent of the reads more: so many fast reads a
 model may refuse by training's own rules, and a recording of 15 minutes has too few bursts to tell
-one percent from three. Predictions may be off by twice the factor that was foreseen: of one load,
-hours differ by less, and with as many reads as a figure is of, chance makes a tenth of that.
+one percent from three. Predictions may be off by twice the factor that was foreseen. With as many
+reads as a figure is of at the least, chance makes half of that ten percent, and a tenth of a factor
+of two.
 
 A burst, a backup, a checkpoint pass. So a figure has to be beyond its bound at every look for ten
 minutes, and at three at the least. A look that is not, ends that; one of too few reads is added to
@@ -386,7 +387,6 @@ class Keeper:
         except LinnappError as error:
             self._say(f"{kept.name} back", f"{kept.name}: is to be switched back: {error}")
             return
-        self._kept.pop(kept.name, None)
         self._said.pop(f"{kept.name} back", None)
 
     def _save(self, kept: _Enforcing | _Asking) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,8 +21,9 @@ MIN_READS = 100
 #: Looks that a figure has to be beyond its bound at, however long the window.
 MIN_LOOKS = 3
 
-#: Probes by which a drive is found to be slow.
-MIN_PROBES = 10
+#: Probes by which a drive is found to be slow; there is one of a hundred reads. And the last ones
+#: that count.
+MIN_PROBES, LAST_PROBES = 10, 20
 
 #: How far a share may be above what was foreseen.
 SHARE_FACTOR, SHARE_MARGIN = 2.0, 0.10
@@ -186,8 +188,8 @@ class Figure:
         self._sum += total
         self._n += n
 
-    def judge(self, now_s: float, window_s: float, *, rightly: bool = False) -> bool:
-        """Hold it against the bound, if there are reads enough; whether there were.
+    def judge(self, now_s: float, window_s: float, *, rightly: bool = False) -> None:
+        """Hold it against the bound, if there are reads enough.
 
         Parameters
         ----------
@@ -196,7 +198,7 @@ class Figure:
             What is beyond the bound is no fault.
         """
         if self._n < MIN_READS:
-            return False
+            return
         self._seen, self._sum, self._n = self._sum / self._n, 0.0, 0
         # What was gathered in hours that hardly anybody read in says nothing of ten minutes.
         is_old = now_s - self._begin_s > max(window_s, _LEAST_OLD_S)
@@ -207,7 +209,6 @@ class Figure:
                 self._since_s, self._n_looks = self._begin_s, 0
             self._n_looks += 1
         self._judged_s = now_s
-        return True
 
     def beyond(self, now_s: float, window_s: float) -> str:
         """What is wrong, in words, if it has been for long enough."""
@@ -263,7 +264,7 @@ class Mirror:
         else:
             self.off = Figure.of_share("reads called fast were slow", foreseen.off)
         self._threshold_us = drive.threshold_us
-        self._late_probes: list[float] = []
+        self._late_probes: deque[bool] = deque(maxlen=LAST_PROBES)
 
     def add(self, served: Sequence[Served], begin_s: float) -> None:
         """Add reads that it has served."""
@@ -272,11 +273,11 @@ class Mirror:
         else:
             fast = [self._is_late(read) for read in served if not read.is_slow]
             self.off.add(sum(fast), len(fast), begin_s)
-        self._late_probes += [
+        self._late_probes.extend(
             read.log2_ratio <= ERROR_MARGIN if self.foreseen.predicts_us else self._is_late(read)
             for read in served
             if read.is_probe
-        ]
+        )
 
     def _is_late(self, read: Served) -> bool:
         return read.latency_us > self._threshold_us
@@ -289,8 +290,7 @@ class Mirror:
 
     def judge(self, now_s: float, window_s: float) -> None:
         """Hold what has been seen against what was foreseen."""
-        if self.away.judge(now_s, window_s, rightly=self.is_slow):
-            self._late_probes.clear()
+        self.away.judge(now_s, window_s, rightly=self.is_slow)
         self.off.judge(now_s, window_s)
 
     def beyond(self, now_s: float, window_s: float) -> str:
