@@ -58,12 +58,12 @@ bursts 1
 load
 linnapp enable /dev/md0 --for 8 2>$OUT/enabled
 keeping
-sleep 25
+sleep 14
 said unchanged
 torn
 sleep 6
 bursts 1
-sleep 14
+sleep 8
 said burst
 torn
 until [ "$(cat $md/linnos)" = off ]; do sleep 0.5; done
@@ -75,11 +75,6 @@ linnapp exporter --once >$OUT/metrics
 linnapp restore >$OUT/restored
 said restored
 cp $LINNAPP_CONF $OUT/after.conf
-linnapp enable /dev/md0 --for 8 2>>$OUT/enabled
-said again
-linnapp status --json >$OUT/status_again
-sleep 15
-said kept
 kill $keep $load
 wait $keep || echo $? >$OUT/ended
 ls -d /sys/kernel/tracing/instances/* >$OUT/instances 2>/dev/null || true
@@ -178,7 +173,6 @@ def test_another_load_switches_back_and_a_burst_does_not(boot, tmp_path: Path) -
     print(log)
     assert states(tmp_path) == {
         "unchanged": "on", "burst": "on", "changed": "off", "restored": "off",
-        "again": "on", "kept": "on",
     }  # fmt: skip
     assert "predictions are off by a factor of" in log and "for 10 seconds" in log
     [(name, back)] = json.loads(text(tmp_path, "status"))["switched_back"].items()
@@ -188,6 +182,5 @@ def test_another_load_switches_back_and_a_burst_does_not(boot, tmp_path: Path) -
     assert "was switched off at" in text(tmp_path, "restored")
     conf = load_conf(tmp_path / "after.conf")
     assert conf is not None and conf.arrays == {"/dev/md0": False}
-    assert json.loads(text(tmp_path, "status_again"))["switched_back"] == {}
     assert text(tmp_path, "ended") == "143\n"
     assert text(tmp_path, "instances") == text(tmp_path, "left") == ""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from test_cli import ROOT
-from test_enabling import block, lines, run  # noqa: F401
+from test_enabling import block, lines, recordings, run  # noqa: F401
 from test_exporter import needs_prometheus
 from test_latency_model import random_trees
 from test_model_format import random_model
@@ -357,6 +357,21 @@ def test_an_array_goes_back_and_stays(
     # What it showed last is what status remembers.
     left = [path.name for path in (tmp_path / "state").rglob("*") if path.is_file()]
     assert set(left) == {"status.json"}
+
+
+def test_enabling_anew_is_the_end_of_it(
+    run: Run, kept: Path, clock: Clock, tmp_path: Path, recordings: Path
+) -> None:
+    keeper = Keeper(kept, 600, 60, lambda line: None, verbose=False)
+    clock.seen = lambda: asked(5000)
+    looks(keeper, clock, 12)
+    assert [found.shown for found in switched_back.standing()] == ["md0"]
+    ran = run("enable", "md0", "--recordings", recordings)
+    assert ran.exit_code == 0, ran.output
+    assert MdArray("md0").asks
+    # Not even should it be switched off by hand.
+    MdArray("md0").set_asks(False)
+    assert switched_back.standing() == []
 
 
 def enforcing(kept: Path, block: Path, tmp_path: Path) -> Path:
