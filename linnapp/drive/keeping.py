@@ -30,14 +30,16 @@ minutes, and at three at the least. A look that is not, ends that; one of too fe
 the next.
 
 A drive that has become slow is refused, and left, more than was ever foreseen, and rightly: to go
-back to it would be the worst to be done. The kernel sends it a read now and then all the same. If
-those probes take what is predicted, the share is no reason; if they are fast, or there are none,
-it is.
+back to it would be the worst to be done. The kernel sends it a read now and then all the same, and
+others may read from it, and how long all of those took it counts. While the median is above the
+model's threshold (of a drive that refuses), or that of another mirror by what makes md choose it,
+the share is no reason.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -141,7 +143,9 @@ class _Kept:
         finally:
             self._looked_s = time.monotonic()
             for mirror in self.mirrors.values():
-                mirror.judge(self._looked_s, window_s)
+                mirror.see()
+            for mirror in self.mirrors.values():
+                mirror.judge(self._looked_s, window_s, is_slow=self._is_slow(mirror))
 
     def _sampled(self, sample_s: float) -> bytes:
         now_s, before = time.monotonic(), self._reads
@@ -157,6 +161,10 @@ class _Kept:
             return recorder.text()
 
     def _take(self, text: bytes, begin_s: float) -> None:
+        raise NotImplementedError
+
+    def _is_slow(self, mirror: Mirror) -> bool:
+        """Whether a drive is refused, or left, rightly."""
         raise NotImplementedError
 
     def beyond(self, window_s: float) -> str:
@@ -202,7 +210,6 @@ class _Enforcing(_Kept):
             Served(
                 int(row["out_slow"]) if row["of_latency"] else 0,
                 row["reason"] in (SLOW, PROBE),
-                row["reason"] == PROBE,
                 int(row["latency_us"]),
             )
             for row in table
@@ -212,6 +219,10 @@ class _Enforcing(_Kept):
             and row["of_latency"] == self._mirror.foreseen.predicts_us
         ]
         self._mirror.add(served, begin_s)
+
+    def _is_slow(self, mirror: Mirror) -> bool:
+        us = mirror.median_us
+        return us is not None and us > mirror.threshold_us
 
     def switch_back(self) -> None:
         """Refuse nothing more."""
@@ -248,6 +259,12 @@ class _Asking(_Kept):
             mirror.away.add(sum(elsewhere), len(elsewhere), begin_s)
             mirror.add([*served_by(device, asked)], begin_s)
 
+    def _is_slow(self, mirror: Mirror) -> bool:
+        us = mirror.median_us
+        others_us = [other.median_us for other in self.mirrors.values() if other is not mirror]
+        least_us = min((other for other in others_us if other is not None), default=math.inf)
+        return us is not None and PASSED_OVER * us > least_us
+
     def switch_back(self) -> None:
         """Leave the choice to md."""
         self._array.set_asks(False)
@@ -277,9 +294,8 @@ def served_by(device: int, questions: Sequence[Question]) -> list[Served]:
             and question.latency_us != UNKNOWN
             and answer.expected != "unknown"
         ):
-            is_probe = answer.expected == "probe"
-            is_slow = is_probe or answer.expected == "slow"
-            found.append(Served(answer.predicted_us, is_slow, is_probe, question.latency_us))
+            is_slow = answer.expected in ("probe", "slow")
+            found.append(Served(answer.predicted_us, is_slow, question.latency_us))
     return found
 
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from linnapp.drive.drives_conf import DriveEntry
+from linnapp.drive.latencies import percentile_us
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
 from linnapp.learn.record import SIZES_TO_PAGES
@@ -21,9 +21,8 @@ MIN_READS = 100
 #: Looks that a figure has to be beyond its bound at, however long the window.
 MIN_LOOKS = 3
 
-#: Probes by which a drive is found to be slow; there is one of a hundred reads. And the last ones
-#: that count.
-MIN_PROBES, LAST_PROBES = 10, 20
+#: Reads by which a drive is found to be slow; it is sent one of a hundred all the same.
+MIN_SERVED = 10
 
 #: How far a share may be above what was foreseen.
 SHARE_FACTOR, SHARE_MARGIN = 2.0, 0.10
@@ -155,7 +154,7 @@ class Figure:
         self._since_s: float | None = None
         self._judged_s = 0.0
         self._n_looks = 0
-        self._seen = 0.0
+        self._seen = math.nan
 
     @classmethod
     def of_share(cls, what: str, foreseen: float) -> Figure:
@@ -188,8 +187,8 @@ class Figure:
         self._sum += total
         self._n += n
 
-    def judge(self, now_s: float, window_s: float, *, rightly: bool = False) -> None:
-        """Hold it against the bound, if there are reads enough.
+    def judge(self, now_s: float, window_s: float, *, rightly: bool = False) -> bool:
+        """Hold it against the bound, if there are reads enough; whether there were.
 
         Parameters
         ----------
@@ -198,7 +197,7 @@ class Figure:
             What is beyond the bound is no fault.
         """
         if self._n < MIN_READS:
-            return
+            return False
         self._seen, self._sum, self._n = self._sum / self._n, 0.0, 0
         # What was gathered in hours that hardly anybody read in says nothing of ten minutes.
         is_old = now_s - self._begin_s > max(window_s, _LEAST_OLD_S)
@@ -209,6 +208,7 @@ class Figure:
                 self._since_s, self._n_looks = self._begin_s, 0
             self._n_looks += 1
         self._judged_s = now_s
+        return True
 
     def beyond(self, now_s: float, window_s: float) -> str:
         """What is wrong, in words, if it has been for long enough."""
@@ -217,6 +217,8 @@ class Figure:
         return self._words(self._seen, self._foreseen, self._bound)
 
     def __str__(self) -> str:
+        if math.isnan(self._seen):
+            return "too few reads yet"
         return self._words(self._seen, self._foreseen, self._bound)
 
 
@@ -228,14 +230,13 @@ class Served:
     ----------
     predicted_us : int
         0 by a network.
-    is_slow, is_probe : bool
-        Predicted to be slow; and sent there all the same, for that.
+    is_slow : bool
+        Predicted to be.
     latency_us : int
     """
 
     predicted_us: int
     is_slow: bool
-    is_probe: bool
     latency_us: int
 
     @property
@@ -263,34 +264,42 @@ class Mirror:
             self.off = Figure.of_error(foreseen.off)
         else:
             self.off = Figure.of_share("reads called fast were slow", foreseen.off)
-        self._threshold_us = drive.threshold_us
-        self._late_probes: deque[bool] = deque(maxlen=LAST_PROBES)
+        self.threshold_us = drive.threshold_us
+        self._counts, self._counts_judged = drive.latency_counts, drive.latency_counts
 
     def add(self, served: Sequence[Served], begin_s: float) -> None:
         """Add reads that it has served."""
         if self.foreseen.predicts_us:
             self.off.add(sum(abs(read.log2_ratio) for read in served), len(served), begin_s)
         else:
-            fast = [self._is_late(read) for read in served if not read.is_slow]
+            fast = [read.latency_us > self.threshold_us for read in served if not read.is_slow]
             self.off.add(sum(fast), len(fast), begin_s)
-        self._late_probes.extend(
-            read.log2_ratio <= ERROR_MARGIN if self.foreseen.predicts_us else self._is_late(read)
-            for read in served
-            if read.is_probe
-        )
-
-    def _is_late(self, read: Served) -> bool:
-        return read.latency_us > self._threshold_us
 
     @property
-    def is_slow(self) -> bool:
-        """Whether the reads that it was sent although it was expected to be slow say so too."""
-        late = self._late_probes
-        return len(late) >= MIN_PROBES and sum(late) > len(late) / 2
+    def median_us(self) -> float | None:
+        """Of all that it served since :attr:`away` was judged, whoever read; None of too few."""
+        if self._counts is None or self._counts_judged is None:
+            return None
+        served = [
+            now - before for now, before in zip(self._counts, self._counts_judged, strict=True)
+        ]
+        return percentile_us(served, 50) if sum(served) >= MIN_SERVED else None
 
-    def judge(self, now_s: float, window_s: float) -> None:
-        """Hold what has been seen against what was foreseen."""
-        self.away.judge(now_s, window_s, rightly=self.is_slow)
+    def see(self) -> None:
+        """Look at what the kernel counts of it."""
+        self._counts = self.drive.latency_counts
+
+    def judge(self, now_s: float, window_s: float, *, is_slow: bool) -> None:
+        """Hold what has been seen against what was foreseen.
+
+        Parameters
+        ----------
+        now_s, window_s : float
+        is_slow : bool
+            What it serves is found to be slow.
+        """
+        if self.away.judge(now_s, window_s, rightly=is_slow):
+            self._counts_judged = self._counts
         self.off.judge(now_s, window_s)
 
     def beyond(self, now_s: float, window_s: float) -> str:

@@ -101,9 +101,11 @@ said wrong
 kill $keep $load
 """
 
-#: A network to which every read is slow, of which few were foreseen.
+#: A network to which every read is slow, of which few were foreseen; with the kernel's own looks at
+#: a drive that refuses, which would find out at once, this would not come to it.
 REFUSED = """
 cat $OUT/never.linnos >/sys/block/flash1/linnos/model
+for name in probe_after_us probe_after_revokes; do echo 0 >/sys/block/flash1/linnos/$name; done
 echo enforce >/sys/block/flash1/linnos/mode
 cp $OUT/refusing.conf $LINNAPP_CONF
 python3 {hinted} /dev/flash1 1000000 & load=$!
@@ -151,6 +153,7 @@ def test_steering_and_refusals_that_nobody_foresaw(boot, tmp_path: Path) -> None
     log = text(tmp_path, "log")
     print(log)
     assert states(tmp_path) == {"right": "on", "wrong": "off", "refused": "off"}
+    assert "sent elsewhere by what is predicted" in log.partition("--- right")[0]
     assert "switched back: flash0: 100% of the reads are sent elsewhere" in log
     assert "% of the hinted reads are refused (training foresaw 5%, the bound is 20%)" in log
     assert set(json.loads(text(tmp_path, "status"))["switched_back"]) == {"md0", "flash1"}
