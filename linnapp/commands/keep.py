@@ -39,7 +39,13 @@ def keep(conf: Path, window_s: float, every_s: float, verbose: bool) -> None:
     linnos to off, also in drives.conf, with a line in the journal. `linnapp status` says so from
     then on, and what to do. Needs root; goes on until it is told to end.
     """
+    from linnapp.drive.drives_conf import load_conf
     from linnapp.drive.keeping import keep as go_on
+    from linnapp.errors import LinnappError
+
+    # What happens to it later on is said, and waited out.
+    if load_conf(conf) is None:
+        raise LinnappError(f"{conf}: no such file; `linnapp enable` writes it")
 
     def log(line: str) -> None:
         click.echo(line, err=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from md_arrays import FUNCTIONS, READS, recent_model
+from test_enable import UNIT, bounding_set
 from trees_by_hand import last_four
 
 from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
@@ -28,7 +29,11 @@ load() # of the array, and of each drive, so that there are reads of it that is 
         {READS.replace("md0", "$drive")} 1000000 2000 >/dev/null & load="$load $!"
     done
 }}
-keeping() {{ linnapp keep --window 10 --every 1 --verbose 2>>$OUT/log & keep=$!; }}
+keeping() # as the unit may
+{{
+    setpriv --bounding-set=-all,{bounding_set(UNIT.with_name("linnapp-keep.service"))} \
+        linnapp keep --window 10 --every 1 --verbose 2>>$OUT/log & keep=$!
+}}
 torn() # of both drives every other read takes 20 ms, which nobody can foresee
 {{
     for drive in flash0 flash1; do
