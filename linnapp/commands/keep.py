@@ -44,8 +44,11 @@ def keep(conf: Path, window_s: float, every_s: float, verbose: bool) -> None:
     from linnapp.errors import LinnappError
 
     # What happens to it later on is said, and waited out.
-    if load_conf(conf) is None:
+    found = load_conf(conf)
+    if found is None:
         raise LinnappError(f"{conf}: no such file; `linnapp enable` writes it")
+    if found.is_empty:
+        raise LinnappError(f"{conf}: names no drive and no array; `linnapp enable` writes it")
 
     def log(line: str) -> None:
         click.echo(line, err=True)
