@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import click
 
-from linnapp.commands._options import recipe_from, recipe_options
+from linnapp.commands._options import conf_option, recipe_from, recipe_options
 from linnapp.option_types import FiniteRange
 
 
@@ -55,6 +55,7 @@ from linnapp.option_types import FiniteRange
     type=click.Path(path_type=Path, file_okay=False),
     help="Use <drive>.blk in this directory instead of recording.",
 )
+@conf_option
 @recipe_options
 def recalibrate(
     devices: tuple[Path, ...],
@@ -64,6 +65,7 @@ def recalibrate(
     kind: Literal["network", "latency"] | None,
     every: float | None,
     recordings: Path | None,
+    conf: Path,
     **options: Any,
 ) -> None:
     """Record the array's drives again; retrain, and upload what is better.
@@ -73,7 +75,8 @@ def recalibrate(
     complete and serves the newest reads better. Ctrl-C uploads
     nothing. Decisions are logged to stderr and to recalibration.jsonl in the drive's state. A drive
     in enforce observes while it is recorded, so that slow reads are recorded too, and enforces
-    again after that, but after kill -9.
+    again after that, but after kill -9. Drives that are in drives.conf have their new model there,
+    too.
     """
     from linnapp.drive.recalibration import recalibrate as run
     from linnapp.errors import LinnappError
@@ -92,6 +95,7 @@ def recalibrate(
                 shift_percentiles=shift,
                 kind=kind,
                 recordings=recordings,
+                conf_path=conf,
                 log=log,
             )
         except LinnappError as error:

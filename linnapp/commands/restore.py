@@ -27,6 +27,7 @@ def restore(conf: Path, wait_s: float) -> None:
     Each drive on its own: one that fails is named, the others are restored, and the exit status
     is 1. What is as it is to be is left alone.
     """
+    from linnapp.drive import switched_back
     from linnapp.drive.drives_conf import load_conf
     from linnapp.drive.restoring import restore as give_back
     from linnapp.drive.trial_state import put_back_left
@@ -39,6 +40,8 @@ def restore(conf: Path, wait_s: float) -> None:
     if found.is_empty:
         raise LinnappError(f"{conf}: names no drive and no array; `linnapp enable` writes it")
     failures = give_back(found, wait_s=wait_s, log=click.echo)
+    for back in switched_back.standing():
+        click.echo(back.words)
     for failure in failures:
         click.echo(f"linnapp: {failure}", err=True)
     if failures:

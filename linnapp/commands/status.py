@@ -70,17 +70,18 @@ def status(devices: tuple[str, ...], as_json: bool, watch: bool, interval: float
     Of drives with peers also the reads that were kept because no peer was predicted to be sooner,
     and what a revocation was predicted to win, on average, beyond what the failover costs. Disks
     that are no drives (null_blk, loop, ram, zram), or have no medium, are shown if they are named,
-    have a model, or a mode other than off.
+    have a model, or a mode other than off. Below are drives and arrays that `linnapp keep` has
+    switched back, and why.
     """
     from linnapp.drive.sysfs import check_has_drives
 
     if not devices:
         check_has_drives()
     if as_json and not watch:
-        click.echo(json.dumps({"drives": _looks(devices)}, indent=1))
+        click.echo(json.dumps(_to_json(devices), indent=1))
     elif as_json:
         while True:
-            click.echo(json.dumps({"drives": _looks(devices)}))
+            click.echo(json.dumps(_to_json(devices)))
             time.sleep(interval)
     elif not watch or not sys.stdout.isatty():
         from rich.console import Console
@@ -124,6 +125,15 @@ def _looks(devices: Sequence[str]) -> list[dict[str, Any]]:
             raise reason
         click.echo(f"linnapp: warning: {name} is left out: {reason}", err=True)
     return found
+
+
+def _to_json(devices: Sequence[str]) -> dict[str, Any]:
+    from linnapp.drive import switched_back
+
+    back = {
+        each.shown: {"time_s": each.time_s, "why": each.why} for each in switched_back.standing()
+    }
+    return {"drives": _looks(devices), "switched_back": back}
 
 
 def _look(drive: Any) -> dict[str, Any]:
@@ -234,6 +244,8 @@ def _show(rows: list[dict[str, Any]], console: Console) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
+    from linnapp.drive import switched_back
+
     since = max((row["since_s"] or 0 for row in rows), default=0)
     peers = any(row["peers"] for row in rows)
     asked = any(
@@ -261,4 +273,5 @@ def _show(rows: list[dict[str, Any]], console: Console) -> RenderableType:
             parts.append(table)
     if since:
         parts.append(Text(f"/s: over the last {since:.1f} s"))
+    parts += [Text(back.words) for back in switched_back.standing()]
     return Group(*parts)

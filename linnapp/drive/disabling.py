@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
-from linnapp.drive import state
+from linnapp.drive import state, switched_back
 from linnapp.drive.drives_conf import DEFAULT_CONF, DrivesConf, load_conf, save_conf
 from linnapp.drive.enable_checks import find_target, name_to_keep
 from linnapp.drive.enable_places import (
@@ -67,6 +67,7 @@ def disable(
             left = conf.without(drives, arrays)
             if left != conf:
                 save_conf(conf_path, left)
+            switched_back.forget(drives | arrays)
             for home in homes:
                 remove_models(home, left)
         if left.is_empty:
@@ -79,7 +80,8 @@ def _disabled(devices: list[str], conf: DrivesConf) -> tuple[set[str], set[str],
     """Names in drives.conf of drives and arrays that are meant, and the folders of their models."""
     if not devices:
         drives, arrays = set(conf.drives), set(conf.arrays)
-        homes = []
+        # Also of models that others have taken the place of.
+        homes = [path for path in root_of_all().iterdir() if path.is_dir()]
     else:
         target = find_target(devices)
         drives = {name_to_keep(name) for name in target.drives}

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from linnapp.drive import state
+from linnapp.drive import state, switched_back
 from linnapp.drive.disabling import switch_off
 from linnapp.drive.drives_conf import (
     DEFAULT_CONF,
@@ -31,7 +31,7 @@ from linnapp.drive.drives_conf import (
 from linnapp.drive.enable_checks import Target, check, name_to_keep, nodes
 from linnapp.drive.enable_places import alone, home_of, remove_models
 from linnapp.drive.md import MdArray
-from linnapp.drive.restore_unit import UNIT, enable_unit, is_restored_by_systemd
+from linnapp.drive.restore_unit import KEEP_UNIT, UNIT, enable_unit, is_restored_by_systemd
 from linnapp.drive.restoring import restore_drive
 from linnapp.drive.sysfs import Drive, disk_stat, observed, observer_of
 from linnapp.drive.trial_state import put_back_left
@@ -111,6 +111,7 @@ def steps(
     found.append(f"write {conf_path}: {', '.join(kept)}")
     if is_restored_by_systemd(Path(conf_path)):
         found.append(f"systemctl enable {UNIT}")
+        found.append(f"systemctl enable --now {KEEP_UNIT}")
     return found
 
 
@@ -330,6 +331,7 @@ def _apply(target: Target, models: Path, conf_path: Path, conf: DrivesConf, log:
                 arrays[target.array_id] = True
                 log(f"{array.name}: reads from the mirror that is predicted to answer first")
             save_conf(conf_path, conf.updated(entries, arrays))
+            switched_back.forget([*entries, *arrays])
         except BaseException:
             _take_back(target, conf, array, asked, named, log)
             raise

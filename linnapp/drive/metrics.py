@@ -17,7 +17,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from linnapp import __version__
-from linnapp.drive import state
+from linnapp.drive import state, switched_back
 from linnapp.drive.latencies import LOWEST_US, MIDDLE_US
 from linnapp.drive.sysfs import MODES, Drive, drives
 from linnapp.errors import DeviceError
@@ -68,6 +68,18 @@ def _build_info() -> GaugeMetricFamily:
         labels=["version", "kernel"],
     )
     family.add_metric([__version__, os.uname().release], 1)
+    return family
+
+
+def _switched_back() -> GaugeMetricFamily:
+    """What is not as it was switched on, and of what nobody has taken notice yet."""
+    family = GaugeMetricFamily(
+        "linnos_switched_back_timestamp_seconds",
+        "When linnapp keep switched a drive, or an array, back; while it stays so.",
+        labels=["device"],
+    )
+    for each in switched_back.standing():
+        family.add_metric([each.shown], each.time_s)
     return family
 
 
@@ -192,5 +204,6 @@ class DriveCollector(Collector):
         yield _build_info()
         yield GaugeMetricFamily("linnos_drives", "Disks with LinnOS.", value=present)
         yield from families.values()
+        yield _switched_back()
         if latencies:
             yield _histogram(latencies)

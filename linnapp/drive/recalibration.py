@@ -35,6 +35,9 @@ from typing import Any
 
 from linnapp.drive import state
 from linnapp.drive.comparison import Comparison, compare
+from linnapp.drive.drives_conf import DriveEntry, load_conf, save_conf
+from linnapp.drive.enable_checks import name_to_keep
+from linnapp.drive.enable_places import alone
 from linnapp.drive.sysfs import Drive
 from linnapp.drive.uploading import replace_model
 from linnapp.errors import LinnappError, NoGainError
@@ -156,6 +159,7 @@ def recalibrate(
     shift_percentiles: float = SHIFT_PERCENTILES,
     kind: Kind | None = None,
     recordings: AnyPath | None = None,
+    conf_path: AnyPath | None = None,
     log: Log = print,
 ) -> list[Decision]:
     """Go through the array once.
@@ -176,6 +180,8 @@ def recalibrate(
         Of the new models. If not given, what is active on each drive; a network where nothing is.
     recordings : path, optional
         Use ``<drive>.blk`` here instead of recording.
+    conf_path : path, optional
+        Of drives.conf: drives that it names have the new model there, too, for the next boot.
     log : callable
         Gets one line per decision and step.
 
@@ -280,6 +286,8 @@ def recalibrate(
                     uploaded[drives[i].name] = _upload(drives[i], out, log)
                 except LinnappError as error:
                     failures.append(f"{drives[i].name}: {error}")
+        if conf_path is not None and uploaded:
+            _write_to_conf(conf_path, uploaded, log)
         for decision in decisions:
             _remember(decision, uploaded.get(decision.drive), compared.get(decision.drive))
         if failures:
@@ -366,6 +374,25 @@ def _upload(drive: Drive, directory: Path, log: Log) -> str:
     replace_model(drive, model, lambda problem: log(f"{drive.name}: {problem}"))
     log(f"{drive.name}: uploaded {path} ({model.model_id}, {model.threshold_us} us)")
     return str(path)
+
+
+def _write_to_conf(conf_path: AnyPath, uploaded: dict[str, str], log: Log) -> None:
+    """Have drives.conf name the new models of its drives: what is restored is what is active."""
+    try:
+        conf = load_conf(conf_path)
+        if conf is None or not any(name_to_keep(drive) in conf.drives for drive in uploaded):
+            return
+        with alone():
+            conf = load_conf(conf_path) or conf
+            entries: dict[str, DriveEntry] = {}
+            for drive, path in uploaded.items():
+                if entry := conf.drives.get(name_to_keep(drive)):
+                    whole = Path(path).absolute()
+                    entries[name_to_keep(drive)] = dataclasses.replace(entry, model=whole)
+            save_conf(conf_path, conf.updated(entries, {}))
+        log(f"{conf_path}: has the new models, for the next boot")
+    except LinnappError as error:
+        log(f"{conf_path}: has the old models still, which the next boot brings back: {error}")
 
 
 @contextlib.contextmanager

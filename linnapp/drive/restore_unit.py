@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Whether `linnapp restore` runs at boot: systemd's unit for it."""
+"""Whether `linnapp restore` runs at boot, and `linnapp keep` always: systemd's units for them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from linnapp.drive.drives_conf import DEFAULT_CONF
 from linnapp.files import AnyPath
 
 UNIT = "linnapp-restore.service"
+KEEP_UNIT = "linnapp-keep.service"
 _SYSTEMD_RUNS = Path("/run/systemd/system")
 
 Log = Callable[[str], None]
@@ -22,23 +23,31 @@ def is_restored_by_systemd(conf_path: AnyPath) -> bool:
 
 
 def enable_unit(conf_path: AnyPath, log: Log) -> None:
-    """Have the restoring done at boot, where that is systemd's to do."""
+    """Have it restored at boot, and kept from now on, where that is systemd's to do."""
     if Path(conf_path) != DEFAULT_CONF:
-        log(f"after a reboot: linnapp restore --conf {conf_path}")
-    elif not _SYSTEMD_RUNS.is_dir():
+        log(f"after a reboot: linnapp restore --conf {conf_path}; the kill switch: linnapp keep")
+        return
+    if not _SYSTEMD_RUNS.is_dir():
         log("no systemd here: have `linnapp restore` run at boot, before the application")
-    elif why := _systemctl("enable", UNIT):
+        log("and `linnapp keep`, the kill switch, from then on")
+        return
+    if why := _systemctl("enable", UNIT):
         log(f"{UNIT} is not enabled: {why}; have `linnapp restore` run at boot")
     else:
         log(f"{UNIT} restores it after a reboot")
+    if why := _systemctl("enable", "--now", KEEP_UNIT):
+        log(f"{KEEP_UNIT} does not run: {why}; have `linnapp keep` run, the kill switch")
+    else:
+        log(f"{KEEP_UNIT} switches it off, should it not be as training foresaw")
 
 
 def disable_unit(conf_path: AnyPath, log: Log) -> None:
     """Have it done no more."""
-    if not is_restored_by_systemd(conf_path) or _systemctl("is-enabled", UNIT):
+    if not is_restored_by_systemd(conf_path):
         return
-    if why := _systemctl("disable", UNIT):
-        log(f"{UNIT} is not disabled: {why}")
+    for unit, *now in ((UNIT,), (KEEP_UNIT, "--now")):
+        if not _systemctl("is-enabled", unit) and (why := _systemctl("disable", *now, unit)):
+            log(f"{unit} is not disabled: {why}")
 
 
 def _systemctl(*words: str) -> str:

@@ -100,15 +100,26 @@ def uploaded_at(drive: str, model_id: str) -> float | None:
     float or None
         None when it was not `linnapp` that uploaded it, or it could not remember it.
     """
-    directories = [] if "LINNAPP_STATE" in os.environ else [_OF_ROOT]
-    with contextlib.suppress(LinnappError):
-        directories.insert(0, state_directory())
-    for directory in directories:
+    for directory in _directories():
         upload = _load(directory / drive / "upload.json")
         when = upload.get("time")
         if upload.get("model_id") == model_id and isinstance(when, int | float):
             return float(when)
     return None
+
+
+def load_shared(name: str) -> dict[str, Any]:
+    """What is remembered of all drives together: this user's file, or else root's."""
+    found = (_load(directory / name) for directory in _directories())
+    return next((content for content in found if content), {})
+
+
+def _directories() -> list[Path]:
+    """This user's state, and root's."""
+    directories = [] if "LINNAPP_STATE" in os.environ else [_OF_ROOT]
+    with contextlib.suppress(LinnappError):
+        directories.insert(0, state_directory())
+    return directories
 
 
 def load_json(drive: str, name: str) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from linnapp.files import AnyPath
 from linnapp.trace.recording import lockdown
 
 DECISION = "linnos/linnos_decision"
+EXPECTED = "linnos/linnos_expected"
+SENT = "block/block_bio_queue"
 PEER = "linnos/linnos_peer"
 REQUESTS = ("block/block_rq_issue", "block/block_rq_complete")
 
@@ -37,9 +39,9 @@ class Recorder:
         """Write one of the buffer's files."""
         _written(self._instance / name, text)
 
-    def stop(self) -> None:
-        """Record no more."""
-        for event in self._events:
+    def stop(self, *events: str) -> None:
+        """Record no more, of these events or all."""
+        for event in events or self._events:
             self.write(f"events/{event}/enable", "0")
 
     def text(self) -> bytes:
@@ -56,15 +58,15 @@ class Recorder:
 
 
 @contextlib.contextmanager
-def recording(events: Sequence[str], device: int) -> Iterator[Recorder]:
-    """Record events of one drive until the block ends; when the buffer is full the oldest go.
+def recording(events: Sequence[str], *devices: int) -> Iterator[Recorder]:
+    """Record events of drives until the block ends; when the buffer is full the oldest go.
 
     Parameters
     ----------
     events : sequence of str
         "subsystem/event", each with a field `dev`.
-    device : int
-        The drive's number, as the kernel keeps it.
+    *devices : int
+        The drives' numbers, as the kernel keeps them.
 
     Raises
     ------
@@ -82,12 +84,13 @@ def recording(events: Sequence[str], device: int) -> Iterator[Recorder]:
                     "patched kernel, with CONFIG_BLK_DEV_IO_TRACE or another user of event tracing"
                 ) from error
             raise _explained(root, error) from error
-    with _instance(root, f"linnapp-{os.getpid()}-{device}") as instance:
+    theirs = " || ".join(f"dev == {device}" for device in devices)
+    with _instance(root, f"linnapp-{os.getpid()}-{devices[0]}") as instance:
         recorder = Recorder(instance, events)
         recorder.write("buffer_size_kb", str(max(16, _BUFFER_KIB // (os.cpu_count() or 1))))
         recorder.write("trace_clock", "mono")
         for event in events:
-            recorder.write(f"events/{event}/filter", f"dev == {device}")
+            recorder.write(f"events/{event}/filter", theirs)
         for event in events:
             recorder.write(f"events/{event}/enable", "1")
         yield recorder

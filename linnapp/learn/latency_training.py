@@ -36,6 +36,7 @@ from linnapp.learn.ranking import area_under_roc
 from linnapp.learn.record import (
     TrainedDrive,
     record_of_point,
+    record_of_predictions,
     record_of_trace,
     record_of_versions,
 )
@@ -641,4 +642,5 @@ def _of_test(
         "auc_pending": area_under_roc(test.pending, slow),
         "mean_abs_log2_error": quality.mean_abs_log2_error,
         "mean_abs_log2_error_last_latencies": simple_quality.mean_abs_log2_error,
+        "predicted_us": record_of_predictions(predicted_us, test.pages),
     }

@@ -8,6 +8,7 @@ import platform
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from linnapp import __version__
 from linnapp.learn.hedge_table import HedgeTable
@@ -16,6 +17,12 @@ from linnapp.learn.options import Recipe
 from linnapp.model import LatencyModel, Model
 from linnapp.trace.blktrace import TraceStats
 from linnapp.trace.recorded import Recorded, contents_of
+
+#: Reads of up to so many pages of 4 KiB are alike: the kernel's orders of size.
+SIZES_TO_PAGES = (16, 256, 2**32 - 1)
+
+#: Of which predictions are recorded: each stands for as many reads.
+PREDICTED_PERCENTILES = tuple(2.5 + 5 * k for k in range(20))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +60,26 @@ def record_of_point(point: InflectionPoint, recipe: Recipe) -> dict[str, Any]:
         "search_ended_at_edge": point.at_edge,
         "labelling": {**dataclasses.asdict(recipe.labelling), "replicas": point.replicas},
     }
+
+
+def record_of_predictions(
+    predicted_us: npt.NDArray[np.uint32], pages: npt.NDArray[Any]
+) -> list[dict[str, Any]]:
+    """What a latency model predicts, by size of the reads."""
+    found, from_pages = [], 0
+    for to_pages in SIZES_TO_PAGES:
+        these = predicted_us[(pages > from_pages) & (pages <= to_pages)]
+        from_pages = to_pages
+        if len(these):
+            us = np.percentile(these, PREDICTED_PERCENTILES, method="nearest")
+            found.append(
+                {
+                    "pages_to": to_pages,
+                    "share": len(these) / len(predicted_us),
+                    "percentiles": us.tolist(),
+                }
+            )
+    return found
 
 
 def record_of_trace(trace: Recorded, stats: TraceStats) -> dict[str, Any]:

@@ -70,9 +70,9 @@ refused enable /dev/md7
 """
 
 
-def bounding_set() -> str:
-    """What the unit leaves `linnapp restore` of root's capabilities, as setpriv takes it."""
-    found = re.search("^CapabilityBoundingSet=(.*)$", UNIT.read_text(), re.MULTILINE)
+def bounding_set(unit: Path = UNIT) -> str:
+    """What a unit leaves its command of root's capabilities, as setpriv takes it."""
+    found = re.search("^CapabilityBoundingSet=(.*)$", unit.read_text(), re.MULTILINE)
     assert found
     return ",".join(f"+{name.removeprefix('CAP_').lower()}" for name in found[1].split())
 

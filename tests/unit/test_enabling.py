@@ -485,12 +485,15 @@ def test_the_unit_is_enabled_and_disabled(
     )
     ran = run("enable", "md0", "--recordings", recordings, "--conf", conf)
     assert ran.exit_code == 0, ran.output
-    assert said == ["enable linnapp-restore.service"]
+    assert said == ["enable linnapp-restore.service", "enable --now linnapp-keep.service"]
     assert run("disable", "--conf", conf).exit_code == 0
-    assert said[1:] == ["is-enabled linnapp-restore.service", "disable linnapp-restore.service"]
+    assert said[2:] == [
+        *("is-enabled linnapp-restore.service", "disable linnapp-restore.service"),
+        *("is-enabled linnapp-keep.service", "disable --now linnapp-keep.service"),
+    ]
     assert not conf.parent.exists()
     assert run("enable", "md0", "--recordings", recordings).exit_code == 0
-    assert len(said) == 3
+    assert len(said) == 6
 
 
 def test_progress_says_when_there_will_be_too_few_reads() -> None:

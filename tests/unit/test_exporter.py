@@ -31,7 +31,7 @@ from test_model_format import random_model
 from linnapp import __version__
 from linnapp.cli import cli
 from linnapp.commands import _exporter_server, _hour_page
-from linnapp.drive import state
+from linnapp.drive import state, switched_back
 from linnapp.drive.hour import Hour
 from linnapp.drive.latencies import N_BUCKETS
 from linnapp.drive.sysfs import Drive
@@ -70,6 +70,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (linnos / "threshold_us").write_text("421\n")
     (linnos / "mode").write_text("enforce\n")
     state.save_upload("sda", model.model_id)
+    switched_back.remember("sdb", "refused too many")
     flight = tmp_path / "kernel" / "debug" / "block" / "sda" / "rqos" / "linnos" / "in_flight"
     flight.parent.mkdir(parents=True)
     flight.write_text("17 pages, 5 reads\n")
@@ -111,6 +112,7 @@ def test_values_are_the_kernels(tree: Path, capsys: pytest.CaptureFixture[str]) 
         'linnos_model_loaded{drive="sdb"}': 0,
         f'linnos_model_info{{drive="sda",model_id="{model_id}"}}': 1,
         'linnos_threshold_seconds{drive="sda"}': 421e-6,
+        'linnos_switched_back_timestamp_seconds{device="sdb"}': switched_back.standing()[0].time_s,
     }.items():
         assert found[name] == pytest.approx(value), name
     age = time.time() - found['linnos_model_uploaded_timestamp_seconds{drive="sda"}']
@@ -226,7 +228,7 @@ def test_rules_and_dashboard_ask_for_what_there_is(
     assert names <= has | recorded, names - has - recorded
     assert {rule["alert"] for rule in group["rules"] if "alert" in rule} == {
         *("LinnosAdmittedSlowUp", "LinnosDriveFailSlow", "LinnosModelStale", "LinnosNoModel"),
-        *("LinnosOff", "LinnosExporterDown"),
+        *("LinnosOff", "LinnosExporterDown", "LinnosSwitchedBack"),
     }
 
 

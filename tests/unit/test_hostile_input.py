@@ -78,6 +78,7 @@ READERS = [
     "disable @",
     "trial @",
     "restore --conf @",
+    "keep --conf @",
     "fleet folder.toml -o out",
     "faults install @",
     "faults show @",

@@ -56,6 +56,9 @@ def test_same_seed_same_bytes_and_it_learns(long_log: Path) -> None:
     assert record["auc"] > max(record["auc_last_latencies"], record["auc_pending"])
     assert record["mean_abs_log2_error"] < record["mean_abs_log2_error_last_latencies"]
     assert record["quantisation"]["largest_difference_log2"] < (33 + 9) / 1024
+    sizes = record["predicted_us"]
+    assert sum(size["share"] for size in sizes) == pytest.approx(1)
+    assert all(size["percentiles"] == sorted(size["percentiles"]) for size in sizes)
     assert record["model_id"] == model.model_id
     json.dumps(record)
 

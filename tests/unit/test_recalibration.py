@@ -22,6 +22,8 @@ from test_training import array_trace
 
 from linnapp.drive import comparison, recalibration
 from linnapp.drive.comparison import MeanComparison, compare
+from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
+from linnapp.drive.kept_figures import Foreseen
 from linnapp.drive.recalibration import decide, recalibrate
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
@@ -107,6 +109,7 @@ def run(
         duration_s=1,
         kind=kind,
         recordings=array / "rec",
+        conf_path=array / "drives.conf",
         log=lines.append,
     )
     return decisions, lines
@@ -135,6 +138,34 @@ def test_first_run_trains_second_keeps_and_a_moved_point_retrains(array: Path) -
     assert [line["retrain"] for line in history] == [True, False, True]
     assert Path(history[0]["uploaded"]).exists()
     assert Model.load(array / "state" / "sda" / "previous.linnos").threshold_us == 50
+
+
+def test_drives_conf_has_what_is_active_then(array: Path) -> None:
+    """A boot restores the new model, and another drive's entry is left alone."""
+    conf_path = array / "drives.conf"
+    _, lines = run(array, "latency")
+    assert not conf_path.exists() and not any("drives.conf" in line for line in lines)
+    for disk in ("sda", "sdb"):
+        Drive(disk).upload(always_slow(50))
+    old = DriveEntry("observe", array / "old.linnos", (), "/dev/md0")
+    save_conf(conf_path, DrivesConf({"/dev/sda": old, "/dev/sdx": old}, {"/dev/md0": True}))
+    _, lines = run(array, "latency")
+    conf = load_conf(conf_path)
+    assert conf is not None and set(conf.drives) == {"/dev/sda", "/dev/sdx"}
+    model = conf.drives["/dev/sda"].model
+    assert model is not None
+    assert LatencyModel.load(model).model_id == Drive("sda").model_id
+    assert conf.drives["/dev/sda"] == dataclasses.replace(old, model=model)
+    assert conf.drives["/dev/sdx"] == old and conf.arrays == {"/dev/md0": True}
+    assert Foreseen.load(conf.drives["/dev/sda"], Drive("sda").model_id).predicts_us
+    assert any("has the new models, for the next boot" in line for line in lines)
+
+    # One that cannot be written is said; the upload stands.
+    conf_path.write_text("[what]\n")
+    Drive("sda").upload(always_slow(50))
+    _, lines = run(array, "latency")
+    assert any("has the old models still" in line and "[what]" in line for line in lines)
+    assert Drive("sda").model_kind == "latency"
 
 
 @pytest.mark.parametrize("where", ["_read_blocks", "train_labelled", "compare", "_upload"])

@@ -12,6 +12,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import itertools
+import json
 import os
 import shutil
 import signal
@@ -23,8 +25,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from fake_sysfs import replaced
+from test_model_format import random_model
 from test_training import array_trace
 
+from linnapp.drive.drives_conf import DriveEntry, DrivesConf, parse, save_conf
 from linnapp.model import Model
 
 HERE = Path(__file__).parent
@@ -48,7 +53,7 @@ NOT_NICE = "[Service]\nNice=0\nIOSchedulingClass=best-effort\n"
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 def test_units_are_well_formed() -> None:
     units = sorted(UNITS.iterdir())
-    assert len(units) == 4
+    assert len(units) == 5
     # The manual page is checked for by opening it: it is there once installed.
     ran = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", *units],
@@ -305,3 +310,52 @@ def test_the_exporter_answers_with_the_little_that_it_may(drives: Drives, machin
     assert "linnapp_build_info{" in answer("metrics"), journal
     assert "<html" in answer(""), journal
     assert "warning" not in journal and "Traceback" not in journal
+
+
+def test_the_kill_switch_may_write_what_it_must(drives: Drives, machine: Machine) -> None:
+    """Without the kernel's events, by its counters alone: of the reads all are refused."""
+    state, conf_path = machine.directory / "state", "/etc/linnapp/drives.conf"
+    model = random_model(1)
+    model.save(state / "sda.linnos")
+    test = {"true_fast": 95, "false_submit": 0, "true_slow": 5, "false_revoke": 0}
+    (state / "sda.json").write_text(json.dumps({"model_id": model.model_id, "test": test}))
+    disk = state / "sys" / "block" / "sda"
+    (disk / "linnos" / "model").write_bytes(model.to_bytes())
+    (disk / "linnos" / "stats").mkdir()
+    for name, text in (
+        ("dev", "8:0"), ("stat", "1 " * 11), ("linnos/mode", "enforce"),
+        ("linnos/stats/revoked", "0"), ("linnos/stats/latency_critical", "0"),
+    ):  # fmt: skip
+        (disk / name).write_text(text + "\n")
+    (state / "dev").mkdir()
+    (state / "dev" / "sda").touch()
+    name = "/var/lib/linnapp/dev/sda"
+    entry = DriveEntry("enforce", Path("/var/lib/linnapp/sda.linnos"))
+    save_conf(state / "drives.conf", DrivesConf({name: entry}))
+    machine.run(
+        "sh", "-c",
+        f"mv /var/lib/linnapp/drives.conf {conf_path} &&"
+        " mkdir /etc/systemd/system/linnapp-keep.service.d &&"
+        " printf '[Service]\\nNice=0\\nEnvironment=LINNAPP_SYSFS=/var/lib/linnapp/sys"
+        " \"OPTIONS=--window 1 --every 0.2\"\\n'"
+        " >/etc/systemd/system/linnapp-keep.service.d/override.conf &&"
+        " systemctl daemon-reload && systemctl start linnapp-keep",
+    )  # fmt: skip
+    deadline = time.monotonic() + 300
+    for k in itertools.count(1):
+        for counter in ("revoked", "latency_critical"):
+            replaced(disk / "linnos" / "stats" / counter, f"{1000 * k}\n")
+        if (state / "switched-back.json").exists() or time.monotonic() > deadline:
+            break
+        time.sleep(0.1)
+    journal = machine.run("journalctl", "--no-pager", "-o", "cat", "-u", "linnapp-keep")
+    assert (disk / "linnos" / "mode").read_text() == "observe", journal
+    machine.run("systemctl", "stop", "linnapp-keep")
+    conf = parse(machine.run("cat", conf_path), conf_path)
+    assert conf.drives[name].mode == "observe", journal
+    assert "seen in part only" in journal and "tracefs is not mounted" in journal
+    assert "switched back: sda: 100% of the hinted reads are refused" in journal
+    # The exporter is another user.
+    assert (state / "switched-back.json").stat().st_mode & 0o777 == 0o644
+    shown = machine.run("systemctl", "show", "linnapp-keep", "-p", "Result")
+    assert shown.strip() == "Result=success", journal

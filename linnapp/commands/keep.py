@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""``linnapp keep``: the kill switch, as linnapp-keep.service runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from linnapp.commands._options import conf_option
+from linnapp.option_types import FiniteRange
+
+
+@click.command()
+@conf_option
+@click.option(
+    "--window",
+    "window_s",
+    type=FiniteRange(0, 1e6),
+    default=600.0,
+    show_default=True,
+    help="Seconds for which a figure has to be beyond its bound.",
+)
+@click.option(
+    "--every",
+    "every_s",
+    type=FiniteRange(0.1, 1e6),
+    default=60.0,
+    show_default=True,
+    help="Seconds from one look to the next.",
+)
+@click.option("--verbose", is_flag=True, help="Say at each look what was seen.")
+def keep(conf: Path, window_s: float, every_s: float, verbose: bool) -> None:
+    """Switch drives and arrays of drives.conf back when they are not as training foresaw.
+
+    Looks at each drive that enforces, and at each md array that asks: how many reads are refused,
+    how many are steered (sent to another mirror by what is predicted), and how far predictions are
+    off. What is beyond its bound at every look for ten minutes goes back to observe, an array's
+    linnos to off, also in drives.conf, with a line in the journal. `linnapp status` says so from
+    then on, and what to do. Needs root; goes on until it is told to end.
+    """
+    from linnapp.drive.drives_conf import load_conf
+    from linnapp.drive.keeping import keep as go_on
+    from linnapp.errors import LinnappError
+
+    # What happens to it later on is said, and waited out.
+    found = load_conf(conf)
+    if found is None:
+        raise LinnappError(f"{conf}: no such file; `linnapp enable` writes it")
+    if found.is_empty:
+        raise LinnappError(f"{conf}: names no drive and no array; `linnapp enable` writes it")
+
+    def log(line: str) -> None:
+        click.echo(line, err=True)
+
+    go_on(conf, window_s=window_s, every_s=every_s, log=log, verbose=verbose)

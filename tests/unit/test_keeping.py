@@ -1,0 +1,509 @@
+# SPDX-License-Identifier: MIT
+# ruff: noqa: F811
+"""`linnapp keep` on files in the place of the kernel's: tests/lab/test_keep_in_lab.py has those."""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import fcntl
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from test_cli import ROOT
+from test_enabling import block, lines, recordings, run  # noqa: F401
+from test_exporter import needs_prometheus
+from test_latency_model import random_trees
+from test_model_format import random_model
+
+from linnapp.drive import keeping, switched_back
+from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
+from linnapp.drive.keeping import Keeper, passed_over, served_by
+from linnapp.drive.kept_figures import MIN_LOOKS, MIN_SERVED, Figure, Foreseen, Mirror, Served
+from linnapp.drive.latencies import LOWEST_US, N_BUCKETS
+from linnapp.drive.md import MdArray
+from linnapp.drive.sysfs import Drive
+from linnapp.errors import LinnappError
+from linnapp.learn.record import record_of_predictions
+from linnapp.trace.questions import Answer, Question, parse_questions
+
+Run = Callable[..., Any]
+
+#: Five percent are refused, of the others two percent slow.
+TEST = {"true_fast": 931, "false_submit": 19, "true_slow": 20, "false_revoke": 30}
+
+
+def latency_record(model_id: str, *us: int) -> dict[str, Any]:
+    return {
+        "model_id": model_id,
+        "kind": "latency",
+        "test": TEST,
+        "mean_abs_log2_error": 0.5,
+        "predicted_us": [{"pages_to": 16, "share": 1.0, "percentiles": us or [100] * 20}],
+    }
+
+
+# -- questions, as the kernel prints them --
+
+EVENTS = b"""# entries-in-buffer/entries-written: 9/9   #P:1
+f job-21-77 [000] .. 10.000001: linnos_expected: dev=8:0 pending=1 expected=fast latency_us=400
+   md0_r-9 [001] d. 10.000002: linnos_expected: dev=8:0 pending=1 expected=unknown latency_us=0
+f job-21-77 [000] .. 10.000003: linnos_expected: dev=8:16 pending=1 expected=fast latency_us=90
+f job-21-77 [000] .. 10.000004: block_bio_queue: 9,0 R 64 + 8 [f]
+f job-21-77 [000] .. 10.000005: block_bio_queue: 8,16 RS 2112 + 8 [f]
+f job-21-77 [000] .. 10.000006: block_rq_issue: 8,16 RS 4096 () 2112 + 8 [f]
+   md0_r-9 [001] d. 10.000007: block_bio_queue: 8,16 R 9000 + 8 [md0_r]
+          <idle>-0 [001] d. 10.000106: block_rq_complete: 8,16 RS () 2112 + 8 [0]
+f job-21-77 [000] .. 10.000200: linnos_expected: dev=8:0 pending=1 expected=probe latency_us=700
+f job-21-77 [000] .. 10.000201: block_bio_queue: 8,0 R 64 + 8 [f]
+f job-21-77 [000] .. 10.000202: block_rq_issue: 8,0 R 4096 () 64 + 8 [f]
+          <idle>-0 [001] d. 10.000902: block_rq_complete: 8,0 R () 64 + 8 [5]
+f job-21-77 [000] .. 10.001000: linnos_expected: dev=8:0 pending=1 expected=fast latency_us=70
+f job-21-77 [000] .. 10.001001: block_bio_queue: 8,0 W 64 + 8 [f]
+"""
+SDA, SDB = 8 << 20, 8 << 20 | 16
+
+
+def test_questions_are_the_next_read_s_of_their_task() -> None:
+    first, second = parse_questions(EVENTS)
+    assert first == Question({SDA: Answer("fast", 400), SDB: Answer("fast", 90)}, SDB, 100)
+    assert passed_over(first, SDA) and not passed_over(first, SDB)
+    assert served_by(SDB, [first]) == [Served(90, False, 100)]
+    assert served_by(SDA, [first]) == []
+    # It has failed: it took no time that says anything.
+    assert second == Question({SDA: Answer("probe", 700)}, SDA, -1)
+    assert served_by(SDA, [second]) == [] and not passed_over(second, SDA)
+    assert parse_questions(b"") == []
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "over"),
+    [
+        (Answer("fast", 120), Answer("fast", 90), False),
+        (Answer("fast", 121), Answer("fast", 90), True),
+        (Answer("slow", 0), Answer("fast", 0), True),
+        (Answer("slow", 0), Answer("slow", 0), False),
+        (Answer("slow", 0), Answer("fast", 900), True),
+        (Answer("unknown", 0), Answer("fast", 0), False),
+    ],
+)
+def test_a_read_is_steered_as_md_does_it(here: Answer, there: Answer, over: bool) -> None:
+    assert passed_over(Question({SDA: here, SDB: there}, SDB, 9), SDA) == over
+    assert not passed_over(Question({SDA: here, SDB: there}, SDA, 9), SDA)
+
+
+# -- what was foreseen --
+
+
+def foreseen(*us: int) -> Foreseen:
+    return Foreseen("id", 0.05, 0.5, {16: (1.0, us)} if us else {})
+
+
+def test_steering_is_foreseen_by_predictions_drawn_by_lot() -> None:
+    alike, twice = foreseen(100, 100), foreseen(200, 200)
+    assert alike.passed_over([alike]) == 0.0
+    assert twice.passed_over([alike]) == 1.0 and alike.passed_over([twice]) == 0.0
+    # One of two reads is predicted to be slow, here and there.
+    both = foreseen(100, 1000)
+    assert both.passed_over([both]) == pytest.approx(0.25)
+    assert both.passed_over([both, both]) == pytest.approx(0.375)
+    # Networks tell no more than that.
+    assert foreseen().passed_over([both]) == 0.05
+    sizes = Foreseen("id", 0.0, 0.5, {16: (0.5, [100]), 256: (0.5, [1000])})
+    assert sizes.passed_over([foreseen(100)]) == 0.5
+
+
+def test_what_training_records_is_what_is_foreseen(tmp_path: Path) -> None:
+    us = np.arange(1, 1001, dtype=np.uint32)
+    pages = np.where(us <= 900, 1, 32)
+    small, large = record_of_predictions(us, pages)
+    assert (small["pages_to"], small["share"], large["share"]) == (16, 0.9, 0.1)
+    assert small["percentiles"][0] == pytest.approx(23, abs=1) and len(large["percentiles"]) == 20
+    record = {**latency_record("00000001"), "predicted_us": [small, large]}
+    (tmp_path / "m.json").write_text(json.dumps(record))
+    entry = DriveEntry("observe", tmp_path / "m.linnos")
+    found = Foreseen.load(entry, "00000001")
+    assert found.refused == 0.05 and found.off == 0.5 and found.predicts_us
+    (tmp_path / "m.json").write_text(json.dumps({"model_id": "00000002", "test": TEST}))
+    network = Foreseen.load(entry, "00000002")
+    assert network.off == 0.02 and not network.predicts_us
+    for text, says in (
+        ("{", "does not say what to expect"),
+        ("[]", "does not say what to expect"),
+        (json.dumps({**record, "predicted_us": None}), "does not say .*train anew"),
+        (json.dumps({**record, "test": dict.fromkeys(TEST, 0)}), "does not say"),
+        (json.dumps({**record, "model_id": "x"}), "of model x, and 00000001 is active"),
+    ):
+        (tmp_path / "m.json").write_text(text)
+        with pytest.raises(LinnappError, match=says):
+            Foreseen.load(entry, "00000001")
+    (tmp_path / "m.json").unlink()
+    with pytest.raises(LinnappError, match="No such file"):
+        Foreseen.load(entry, "00000001")
+
+
+# -- what is too much, and for how long --
+
+
+def figure(*shares: float, window_s: float = 600, n: int = 100, every_s: float = 60) -> str:
+    found = Figure.of_share("reads are X", 0.05)
+    for k, share in enumerate(shares):
+        found.add(share * n, n, k * every_s)
+        found.judge((k + 1) * every_s, window_s)
+    return found.beyond(len(shares) * every_s, window_s)
+
+
+def test_ten_minutes_in_a_row() -> None:
+    assert figure(*[0.21] * 9) == ""
+    assert figure(*[0.21] * 10) == "21% of the reads are X (training foresaw 5%, the bound is 20%)"
+    assert figure(*[0.20] * 100) == ""
+    # A minute within the bound, and it begins anew.
+    assert figure(*[1.0] * 9, 0.1, *[1.0] * 9) == ""
+    assert figure(*[1.0] * 9, 0.1, *[1.0] * 10) != ""
+    # However short the window, one look is not enough.
+    assert figure(*[1.0] * (MIN_LOOKS - 1), window_s=0) == ""
+    assert figure(*[1.0] * MIN_LOOKS, window_s=0) != ""
+
+
+def test_few_reads_are_gathered() -> None:
+    # 20 a minute: judged every five minutes, three times at the least.
+    assert figure(*[1.0] * 14, n=20) == ""
+    assert figure(*[1.0] * 15, n=20) != ""
+    # So few that 100 are of more than ten minutes say nothing of ten minutes.
+    assert figure(*[1.0] * 200, n=9) == ""
+    # A night without reads is no part of them.
+    found = Figure.of_share("reads are X", 0.05)
+    for begin_s in (*range(0, 540, 60), 30_000, 30_060):
+        found.add(100, 100, begin_s)
+        found.judge(begin_s + 60, 600)
+    assert found.beyond(30_120, 600) == ""
+
+
+def mirror(block: Path, seen: Foreseen) -> Mirror:
+    (block / "sda" / "linnos" / "threshold_us").write_text("500\n")
+    return Mirror(Drive("sda"), seen, Figure.of_share("reads are refused", seen.refused))
+
+
+def test_predictions_that_are_off(block: Path) -> None:
+    def why(seen: Foreseen, served: Served) -> str:
+        found = mirror(block, seen)
+        for k in range(10):
+            found.add([served] * 100, 60 * k)
+            found.judge(60 * k + 60, 600, is_slow=False)
+        return found.beyond(600, 600)
+
+    # Half a doubling was foreseen, one more is the bound: a factor of 2.8, to either side.
+    for latency_us in (280, 36):
+        assert why(foreseen(100), Served(100, False, latency_us)) == ""
+    for latency_us in (290, 35):
+        assert why(foreseen(100), Served(100, False, latency_us)).startswith(
+            "sda: predictions are off by a factor of 2.9 in the mean (training foresaw 1.4, the "
+            "bound is 2.8)"
+        )
+    seen = dataclasses.replace(foreseen(), off=0.02)
+    assert why(seen, Served(0, False, 500)) == ""
+    assert "100% of the reads called fast were slow" in why(seen, Served(0, False, 501))
+    # Those that were called slow are no mistake.
+    assert why(seen, Served(0, True, 501)) == ""
+
+
+# -- looking, and switching back --
+
+
+@pytest.fixture
+def kept(block: Path, tmp_path: Path) -> Path:
+    """An array that asks, its drives observe; sdb refuses as well. The file of it all."""
+    array = f"{tmp_path}/by-id/md-uuid-0"
+    drives = {}
+    for number, name in enumerate(("sda", "sdb")):
+        (block / name / "dev").write_text(f"8:{16 * number}\n")
+        model = random_trees(np.random.default_rng(number))
+        path = tmp_path / "models" / f"{name}.linnos"
+        path.parent.mkdir(exist_ok=True)
+        model.save(path)
+        path.with_suffix(".json").write_text(json.dumps(latency_record(model.model_id)))
+        Drive(name).upload(model)
+        Drive(name).set_mode("observe")
+        drives[f"{tmp_path}/by-id/wwn-{name}"] = DriveEntry("observe", path, (), array)
+    (block / "md0" / "md" / "linnos").write_text("on\n")
+    conf = tmp_path / "etc" / "drives.conf"
+    save_conf(conf, DrivesConf(drives, {array: True}))
+    return conf
+
+
+class Clock:
+    """Time that passes when it is slept, and what is sampled meanwhile."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 1000.0
+        self.seen: Callable[[], bytes] = lambda: b""
+        monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(keeping, "recording", self._recording)
+
+    def _recording(self, events: Any, *devices: int) -> Any:
+        class Recorder:
+            def __enter__(_) -> Any:  # noqa: N805
+                return _
+
+            def __exit__(_, *__: Any) -> None:  # noqa: N805
+                pass
+
+            def stop(_, *__: str) -> None:  # noqa: N805
+                pass
+
+            def text(_) -> bytes:  # noqa: N805
+                return self.seen()
+
+        return Recorder()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock(monkeypatch)
+    monkeypatch.setattr(time, "sleep", lambda s: None)
+    return found
+
+
+def looks(keeper: Keeper, clock: Clock, n: int) -> None:
+    for _ in range(n):
+        keeper.look()
+        clock.now_s += 60
+
+
+def asked(latency_us: int, *, here_us: int = 100, there_us: int = 100, sent: str = "8,0") -> bytes:
+    """Reads that are predicted to take so long on sda and on sdb, and are sent to one of them."""
+    event = (
+        "x-1 [000] .. {t:.6f}: linnos_expected: dev=8:0 pending=1 expected=fast latency_us={a}\n"
+        "x-1 [000] .. {t:.6f}: linnos_expected: dev=8:16 pending=1 expected=fast latency_us={b}\n"
+        "x-1 [000] .. {t:.6f}: block_bio_queue: {d} R {s} + 8 [x]\n"
+        "x-1 [000] .. {t:.6f}: block_rq_issue: {d} R 4096 () {s} + 8 [x]\n"
+        "x-1 [000] .. {e:.6f}: block_rq_complete: {d} R () {s} + 8 [0]\n"
+    )
+    return "".join(
+        event.format(
+            t=k / 100, e=k / 100 + latency_us / 1e6, s=8 * k, a=here_us, b=there_us, d=sent
+        )
+        for k in range(1, 201)
+    ).encode()
+
+
+def count(block: Path, name: str, us: int, n: int) -> None:
+    """Have a drive serve so many more reads of that length."""
+    path = block / name / "linnos" / "latency_us_histogram"
+    counts = [int(word) for word in path.read_text().split()] if path.exists() else [0] * N_BUCKETS
+    counts[bisect.bisect_right(LOWEST_US, us) - 1] += n
+    path.write_text(" ".join(map(str, counts)) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("us", "n", "rightly"),
+    [(2000, MIN_SERVED, True), (2000, MIN_SERVED - 1, False), (110, 100, False), (90, 100, False)],
+)
+def test_a_mirror_that_is_slow_is_left_rightly(
+    kept: Path, clock: Clock, block: Path, us: int, n: int, rightly: bool
+) -> None:
+    """All reads go elsewhere, of which nothing was foreseen; by how it serves others."""
+    said: list[str] = []
+    keeper = Keeper(kept, 600, 60, said.append, verbose=True)
+    clock.seen = lambda: asked(100, here_us=2000, sent="8,16")
+    for _ in range(30):
+        count(block, "sda", us, n)
+        count(block, "sdb", 100, 200)
+        looks(keeper, clock, 1)
+    assert bool(MdArray("md0").asks) == rightly
+    assert "sda: too few reads yet" in said[1]
+    assert "sda: 100% of the reads are sent elsewhere by what is predicted" in said[3]
+    assert rightly or "switched back: sda: 100% of the reads are sent elsewhere" in said[-1]
+
+
+def test_an_array_goes_back_and_stays(
+    run: Run,
+    kept: Path,
+    clock: Clock,
+    block: Path,
+    tmp_path: Path,
+    lines: list[str],
+) -> None:
+    said: list[str] = []
+    keeper = Keeper(kept, 600, 60, said.append, verbose=False)
+    clock.seen = lambda: asked(150)
+    looks(keeper, clock, 30)
+    clock.seen = lambda: asked(5000)
+    looks(keeper, clock, 9)
+    clock.seen = lambda: asked(150)
+    looks(keeper, clock, 20)
+    assert MdArray("md0").asks and len(said) == 1
+    assert "md-uuid-0: is looked at, models " in said[0]
+
+    clock.seen = lambda: asked(5000)
+    looks(keeper, clock, 10)
+    array = f"{tmp_path}/by-id/md-uuid-0"
+    assert not MdArray("md0").asks
+    assert f"{array}: switched back: sda: predictions are off by a factor of 50.0" in said[1]
+    assert "for 10 minutes" in said[1]
+    assert any("md0: linnos on -> off" in line for line in lines)
+    assert any("switched back: sda: predictions are off" in line for line in lines)
+    conf = load_conf(kept)
+    assert conf is not None and conf.arrays == {array: False} and len(conf.drives) == 2
+    looks(keeper, clock, 20)
+    assert len(said) == 2
+
+    # Said wherever one looks, until it is on again.
+    for words in (["status"], ["restore"], ["status", "--json"]):
+        shown = " ".join(run(*words).output.split())
+        assert "predictions are off by a factor of 50.0" in shown, words
+    assert (
+        'linnos_switched_back_timestamp_seconds{device="md0"}' in run("exporter", "--once").output
+    )
+    assert (block / "md0" / "md" / "linnos").read_text().strip() == "off"
+    MdArray("md0").set_asks(True)
+    assert switched_back.standing() == []
+    assert "predictions are off" not in run("status").output
+    MdArray("md0").set_asks(False)
+    assert len(switched_back.standing()) == 1
+    assert run("disable").exit_code == 0
+    assert switched_back.standing() == []
+    # What it showed last is what status remembers.
+    left = [path.name for path in (tmp_path / "state").rglob("*") if path.is_file()]
+    assert set(left) == {"status.json"}
+
+
+def test_enabling_anew_is_the_end_of_it(
+    run: Run, kept: Path, clock: Clock, tmp_path: Path, recordings: Path
+) -> None:
+    keeper = Keeper(kept, 600, 60, lambda line: None, verbose=False)
+    clock.seen = lambda: asked(5000)
+    looks(keeper, clock, 12)
+    assert [found.shown for found in switched_back.standing()] == ["md0"]
+    ran = run("enable", "md0", "--recordings", recordings)
+    assert ran.exit_code == 0, ran.output
+    assert MdArray("md0").asks
+    # Not even should it be switched off by hand.
+    MdArray("md0").set_asks(False)
+    assert switched_back.standing() == []
+
+
+def enforcing(kept: Path, block: Path, tmp_path: Path) -> Path:
+    """Have sdb refuse by a network; its counters."""
+    name, path = f"{tmp_path}/by-id/wwn-sdb", tmp_path / "models" / "net.linnos"
+    model = random_model(3)
+    model.save(path)
+    path.with_suffix(".json").write_text(json.dumps({"model_id": model.model_id, "test": TEST}))
+    Drive("sdb").upload(model)
+    Drive("sdb").set_mode("enforce")
+    conf = load_conf(kept)
+    assert conf is not None
+    save_conf(
+        kept, conf.updated({name: DriveEntry("enforce", path)}, {}).without(set(), {*conf.arrays})
+    )
+    return block / "sdb" / "linnos" / "stats"
+
+
+@pytest.mark.parametrize(
+    ("refused", "us", "back"), [(30, 100, False), (60, 100, True), (60, 2**20, False)]
+)
+def test_a_drive_that_refuses_goes_back_to_observe(
+    kept: Path, clock: Clock, block: Path, tmp_path: Path, refused: int, us: int, back: bool
+) -> None:
+    """Unless what it serves is beyond the model's threshold."""
+    stats = enforcing(kept, block, tmp_path)
+    keeper = Keeper(kept, 600, 60, lambda line: None, verbose=False)
+    for k in range(12):
+        (stats / "latency_critical").write_text(f"{200 * k}\n")
+        (stats / "revoked").write_text(f"{refused * k}\n")
+        count(block, "sdb", us, 20)
+        looks(keeper, clock, 1)
+    assert Drive("sdb").mode == ("observe" if back else "enforce")
+    conf = load_conf(kept)
+    assert conf is not None
+    assert conf.drives[f"{tmp_path}/by-id/wwn-sdb"].mode == Drive("sdb").mode
+    if back:
+        [found] = switched_back.standing()
+        assert found.why.startswith("sdb: 30% of the hinted reads are refused")
+        assert "linnapp recalibrate" in found.words
+
+
+def test_others_at_work_are_waited_for(
+    kept: Path,
+    clock: Clock,
+    block: Path,
+    tmp_path: Path,
+) -> None:
+    """A trial switches the array itself; what is wrong is switched back when it has ended."""
+    said: list[str] = []
+    keeper = Keeper(kept, 600, 60, said.append, verbose=False)
+    clock.seen = lambda: asked(5000)
+    (tmp_path / "state" / "enable").mkdir(parents=True)
+    with (tmp_path / "state" / "enable" / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        looks(keeper, clock, 20)
+        assert MdArray("md0").asks
+        assert sum("is to be switched back: " in line for line in said) == 1
+    looks(keeper, clock, 1)
+    assert not MdArray("md0").asks
+
+
+def test_what_cannot_be_looked_at_is_said_once(
+    kept: Path,
+    clock: Clock,
+    block: Path,
+    tmp_path: Path,
+) -> None:
+    said: list[str] = []
+    keeper = Keeper(kept, 600, 60, said.append, verbose=False)
+    (tmp_path / "models" / "sda.json").unlink()
+    looks(keeper, clock, 3)
+    assert len(said) == 1 and "is not looked at: " in said[0] and "sda.json" in said[0]
+    whole = kept.read_text()
+    kept.write_text("[what]\n")
+    looks(keeper, clock, 3)
+    assert len(said) == 2 and "expected [drive NAME]" in said[1]
+    kept.unlink()
+    looks(keeper, clock, 1)
+    # Another model than the file's: nothing is foreseen of it.
+    kept.write_text(whole)
+    Drive("sda").upload(random_trees(np.random.default_rng(9)))
+    (tmp_path / "models" / "sda.json").write_text(json.dumps(latency_record("00000000")))
+    looks(keeper, clock, 2)
+    assert len(said) == 3 and "is of model 00000000, and " in said[2]
+
+
+RULE_TEST = """
+rule_files: [{rules}]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - series: linnos_switched_back_timestamp_seconds{{device="md0",instance="i"}}
+        values: _x10 1795000000x20 stale
+      - series: linnos_switched_back_timestamp_seconds{{device="md1",instance="i"}}
+        values: _x60
+    promql_expr_test:
+      - expr: ALERTS{{alertname="LinnosSwitchedBack",alertstate="firing"}}
+        eval_time: 9m
+      - expr: ALERTS{{alertname="LinnosSwitchedBack",alertstate="firing"}}
+        eval_time: 12m
+        exp_samples:
+          - labels: 'ALERTS{{alertname="LinnosSwitchedBack",alertstate="firing",device="md0",
+              instance="i",severity="warning"}}'
+            value: 1
+      - expr: ALERTS{{alertname="LinnosSwitchedBack",alertstate="firing"}}
+        eval_time: 40m
+"""
+
+
+@needs_prometheus
+def test_the_alert_fires_from_then_on_and_ends(tmp_path: Path) -> None:
+    rules = ROOT / "linnapp" / "monitoring" / "linnos-rules.yaml"
+    (tmp_path / "test.yaml").write_text(RULE_TEST.format(rules=rules))
+    ran = subprocess.run(
+        ["promtool", "test", "rules", tmp_path / "test.yaml"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout + ran.stderr
