@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -39,18 +40,10 @@ def keep(conf: Path, window_s: float, every_s: float, verbose: bool) -> None:
     linnos to off, also in drives.conf, with a line in the journal. `linnapp status` says so from
     then on, and what to do. Needs root; goes on until it is told to end.
     """
-    from linnapp.drive.drives_conf import load_conf
+    from linnapp.drive.drives_conf import load_filled_conf
     from linnapp.drive.keeping import keep as go_on
-    from linnapp.errors import LinnappError
 
     # What happens to it later on is said, and waited out.
-    found = load_conf(conf)
-    if found is None:
-        raise LinnappError(f"{conf}: no such file; `linnapp enable` writes it")
-    if found.is_empty:
-        raise LinnappError(f"{conf}: names no drive and no array; `linnapp enable` writes it")
-
-    def log(line: str) -> None:
-        click.echo(line, err=True)
-
+    load_filled_conf(conf)
+    log = partial(click.echo, err=True)
     go_on(conf, window_s=window_s, every_s=every_s, log=log, verbose=verbose)

@@ -28,17 +28,13 @@ def restore(conf: Path, wait_s: float) -> None:
     is 1. What is as it is to be is left alone.
     """
     from linnapp.drive import switched_back
-    from linnapp.drive.drives_conf import load_conf
+    from linnapp.drive.drives_conf import load_filled_conf
     from linnapp.drive.restoring import restore as give_back
     from linnapp.drive.trial_state import put_back_left
     from linnapp.errors import LinnappError
 
     put_back_left(click.echo)
-    found = load_conf(conf)
-    if found is None:
-        raise LinnappError(f"{conf}: no such file; `linnapp enable` writes it")
-    if found.is_empty:
-        raise LinnappError(f"{conf}: names no drive and no array; `linnapp enable` writes it")
+    found = load_filled_conf(conf)
     failures = give_back(found, wait_s=wait_s, log=click.echo)
     for back in switched_back.standing():
         click.echo(back.words)

@@ -139,6 +139,22 @@ def load_conf(path: AnyPath) -> DrivesConf | None:
     return parse(text, str(path))
 
 
+def load_filled_conf(path: AnyPath) -> DrivesConf:
+    """Read the file, which is to be there and to name something.
+
+    Raises
+    ------
+    LinnappError
+        If it is not, or does not; or as :func:`load_conf`.
+    """
+    found = load_conf(path)
+    if found is None:
+        raise LinnappError(f"{path}: no such file; `linnapp enable` writes it")
+    if found.is_empty:
+        raise LinnappError(f"{path}: names no drive and no array; `linnapp enable` writes it")
+    return found
+
+
 def save_conf(path: AnyPath, conf: DrivesConf) -> None:
     """Write the file, whole or not at all; an empty one is removed, and an empty folder of it.
 

@@ -257,7 +257,7 @@ class _Asking(_Kept):
             asked = [question for question in questions if device in question.answers]
             elsewhere = [passed_over(question, device) for question in asked]
             mirror.away.add(sum(elsewhere), len(elsewhere), begin_s)
-            mirror.add([*served_by(device, asked)], begin_s)
+            mirror.add(served_by(device, asked), begin_s)
 
     def _is_slow(self, mirror: Mirror) -> bool:
         us = mirror.median_us
