@@ -275,6 +275,18 @@ needs_prometheus = pytest.mark.skipif(
     reason="Debian's prometheus is not installed (debian-packages-prometheus.txt)",
 )
 
+
+def check_rules(tmp_path: Path, *cases: str) -> None:
+    """Have promtool play time series, and look at the alerts that come of them."""
+    paths = [tmp_path / f"{k}.yaml" for k in range(len(cases))]
+    for path, case in zip(paths, cases, strict=True):
+        path.write_text(case.format(rules=RULES))
+    ran = subprocess.run(
+        ["promtool", "test", "rules", *paths], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
 RULE_TEST = """
 rule_files: [{rules}]
 evaluation_interval: 1m
@@ -442,27 +454,12 @@ tests:
 @needs_prometheus
 @pytest.mark.parametrize("case", [REBOOT_TEST, DOWN_TEST], ids=["reboot", "down"])
 def test_nothing_is_off_in_silence_after_a_reboot(tmp_path: Path, case: str) -> None:
-    (tmp_path / "test.yaml").write_text(case.format(rules=RULES))
-    ran = subprocess.run(
-        ["promtool", "test", "rules", tmp_path / "test.yaml"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    check_rules(tmp_path, case)
 
 
 @needs_prometheus
 def test_alerts_fire_when_they_should_and_only_then(tmp_path: Path) -> None:
-    (tmp_path / "test.yaml").write_text(RULE_TEST.format(rules=RULES))
-    (tmp_path / "stale.yaml").write_text(STALE_TEST.format(rules=RULES))
-    ran = subprocess.run(
-        ["promtool", "test", "rules", tmp_path / "test.yaml", tmp_path / "stale.yaml"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    check_rules(tmp_path, RULE_TEST, STALE_TEST)
 
 
 CONFIG = """

@@ -8,7 +8,7 @@ import bisect
 import dataclasses
 import fcntl
 import json
-import subprocess
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,19 +18,27 @@ import numpy as np
 import pytest
 from test_cli import ROOT
 from test_enabling import block, lines, recordings, run  # noqa: F401
-from test_exporter import needs_prometheus
+from test_exporter import check_rules, needs_prometheus
 from test_latency_model import random_trees
 from test_model_format import random_model
 
 from linnapp.drive import keeping, switched_back
 from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
 from linnapp.drive.keeping import Keeper, passed_over, served_by
-from linnapp.drive.kept_figures import MIN_LOOKS, MIN_SERVED, Figure, Foreseen, Mirror, Served
+from linnapp.drive.kept_figures import (
+    MIN_LOOKS,
+    MIN_SERVED,
+    PASSED_OVER,
+    Figure,
+    Foreseen,
+    Mirror,
+    Served,
+)
 from linnapp.drive.latencies import LOWEST_US, N_BUCKETS
 from linnapp.drive.md import MdArray
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
-from linnapp.learn.record import record_of_predictions
+from linnapp.learn.record import SIZES_TO_PAGES, record_of_predictions
 from linnapp.trace.questions import Answer, Question, parse_questions
 
 Run = Callable[..., Any]
@@ -449,6 +457,17 @@ def test_others_at_work_are_waited_for(
     assert not MdArray("md0").asks
 
 
+def test_what_md_calls_later_and_the_orders_of_size_are_the_kernel_s() -> None:
+    headers = [
+        (ROOT / "kernel/linnos" / name).read_text()
+        for name in ("include/linux/blk-linnos.h", "core/linnos_model.h")
+    ]
+    values = dict(re.findall(r"^#define (\w+) (\d+)$", "\n".join(headers), re.M))
+    assert int(values["BLK_LINNOS_MARGIN_PERCENT"]) == 100 * (1 - PASSED_OVER)
+    orders = ("LINNOS_SMALL_PAGES", "LINNOS_MEDIUM_PAGES")
+    assert SIZES_TO_PAGES[:-1] == tuple(int(values[name]) for name in orders)
+
+
 def test_what_cannot_be_looked_at_is_said_once(
     kept: Path,
     clock: Clock,
@@ -500,10 +519,4 @@ tests:
 
 @needs_prometheus
 def test_the_alert_fires_from_then_on_and_ends(tmp_path: Path) -> None:
-    rules = ROOT / "linnapp" / "monitoring" / "linnos-rules.yaml"
-    (tmp_path / "test.yaml").write_text(RULE_TEST.format(rules=rules))
-    ran = subprocess.run(
-        ["promtool", "test", "rules", tmp_path / "test.yaml"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    check_rules(tmp_path, RULE_TEST)
