@@ -56,6 +56,7 @@ struct storms;
 /* Timers and batches stay below it: what is later waited for something. */
 #define LATE_NS 100000ull
 
+/* All of one type: those of several threads are added up. */
 struct counters {
 	uint64_t reads, writes, warmup_ios;
 	uint64_t reads_failed,
