@@ -19,10 +19,7 @@ finish() {
 }
 trap finish EXIT
 
-sources=$(apt-get indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONENT)' \
-	'Created-By: Packages' 'Origin: Debian' | grep ' bookworm' | sort -u)
-mirror=$(echo "$sources" | awk '$3 == "bookworm" && !found++ { print $2 }')
-[ -n "$mirror" ] || { echo "make_image.sh: apt here knows no mirror of bookworm" >&2; exit 1; }
+. "$(dirname "$0")/apt_here.sh"
 
 rm -f "$image"
 truncate -s 16G "$image"
@@ -32,18 +29,8 @@ device=$(losetup --offset $((2048 * 512)) --show -f "$image")
 mkfs.ext4 -q -L root "$device"
 mount "$device" "$root"
 # With what kernel modules are built with: to unpack it takes the translator minutes.
-debootstrap --cache-dir="$folder/packages" \
-	--include=grub-pc,openssh-server,mdadm,fio,ca-certificates,zstd,apt-utils,gcc,make,patch,dpkg-dev,xz-utils,dwarves \
-	bookworm "$root" "$mirror" >"$folder/debootstrap.log" ||
-	{ tail "$folder/debootstrap.log" >&2; exit 1; }
-
-echo "$sources" >"$root/etc/apt/sources.list"
-# Nobody is there to answer; what else the apt of this machine is told of fetching.
-{
-	echo 'APT::Get::Assume-Yes "true";'
-	apt-config dump Acquire | grep -E '^Acquire::(http|https|Check|Languages|GzipIndexes)' || :
-} >"$root/etc/apt/apt.conf.d/90here"
-cp /usr/local/share/ca-certificates/*.crt "$root/usr/local/share/ca-certificates/" 2>/dev/null || :
+bootstrap "$folder" "$root" \
+	--include=grub-pc,openssh-server,mdadm,fio,ca-certificates,zstd,apt-utils,gcc,make,patch,dpkg-dev,xz-utils,dwarves
 {
 	echo '[global]'
 	echo 'cert = /etc/ssl/certs/ca-certificates.crt'

@@ -18,23 +18,14 @@ finish() {
 }
 trap finish EXIT
 
-sources=$(apt-get indextargets --format 'deb $(REPO_URI) $(RELEASE) $(COMPONENT)' \
-	'Created-By: Packages' 'Origin: Debian' | grep ' bookworm' | sort -u)
+. "$here/apt_here.sh"
 if [ ! -e "$root/.made" ]; then
 	rm -rf "$root"
-	mirror=$(echo "$sources" | awk '$3 == "bookworm" && !found++ { print $2 }')
-	[ -n "$mirror" ] || { echo "module_versions.sh: apt here knows no mirror of bookworm" >&2; exit 1; }
-	debootstrap --variant=minbase --cache-dir="$folder/packages" \
-		--include=ca-certificates,gcc,make,patch,dpkg-dev,xz-utils,dwarves,kmod,libelf1,linux-base \
-		bookworm "$root" "$mirror" >"$folder/debootstrap.log" ||
-		{ tail "$folder/debootstrap.log" >&2; exit 1; }
-	apt-config dump Acquire |
-		grep -E '^Acquire::(http|https|Check|Languages|GzipIndexes)' >"$root/etc/apt/apt.conf.d/90here" || :
-	cp /usr/local/share/ca-certificates/*.crt "$root/usr/local/share/ca-certificates/" 2>/dev/null || :
+	bootstrap "$folder" "$root" --variant=minbase \
+		--include=ca-certificates,gcc,make,patch,dpkg-dev,xz-utils,dwarves,kmod,libelf1,linux-base
 	chroot "$root" update-ca-certificates >/dev/null 2>&1
 	touch "$root/.made"
 fi
-echo "$sources" >"$root/etc/apt/sources.list"
 for kind in dev proc; do mount --bind "/$kind" "$root/$kind"; done
 touch "$root/etc/resolv.conf"
 mount --bind "$(realpath /etc/resolv.conf)" "$root/etc/resolv.conf"
