@@ -24,7 +24,7 @@ TEST := $(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug and not el
 RUNS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv kernel kernel-debug kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk install-lib install-ublk build deb demo tour test test-busy \
+.PHONY: help deps venv kernel kernel-debug kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk agent install-lib install-ublk build deb demo tour test test-busy \
 	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 test-stock fuzz bench eval report docs lint clean
 
 help: ## this list
@@ -119,7 +119,10 @@ liblinnos: $(BUILD)/.deps ## the library that reads from the best replica, on an
 ublk: $(BUILD)/.deps ## the mirror as a block device of any kernel, on liblinnos
 	@$(MAKE) --no-print-directory -C liblinnos/ublk OUT=$(CURDIR)/$(BUILD)/ublk
 
-build: venv kernel native replayer liblinnos ublk ## all of the above
+agent: $(BUILD)/.deps ## what tells other nodes what this one's drives are predicted to take
+	@$(MAKE) --no-print-directory -C cluster/agent OUT=$(CURDIR)/$(BUILD)/agent
+
+build: venv kernel native replayer liblinnos ublk agent ## all of the above
 
 install-lib: liblinnos ## library, header, pkg-config file, man pages; PREFIX=/usr/local
 	@$(MAKE) --no-print-directory -C liblinnos OUT=$(CURDIR)/$(BUILD)/liblinnos install
@@ -127,7 +130,7 @@ install-lib: liblinnos ## library, header, pkg-config file, man pages; PREFIX=/u
 install-ublk: ublk ## linnos-ublk and its man page; PREFIX=/usr/local
 	@$(MAKE) --no-print-directory -C liblinnos/ublk OUT=$(CURDIR)/$(BUILD)/ublk install
 
-deb: venv liblinnos replayer ublk ## Debian packages of the commands, the library and the modules, in build/deb
+deb: venv liblinnos replayer ublk agent ## Debian packages of the commands, the library, the modules and the agent, in build/deb
 	PYTHON=$(PYTHON) packaging/build.sh $(BUILD)/deb
 
 # --- What it is for ------------------------------------------------------------
@@ -146,7 +149,7 @@ test: build ## every test: Python, KUnit, and in the booted kernel
 test-busy: build ## the same RUNS=5 times on a busy machine: do the same tests pass each time?
 	tests/busy.sh $(RUNS) $(TEST)
 
-test-unit: venv native replayer liblinnos ublk ## the tests that boot no kernel
+test-unit: venv native replayer liblinnos ublk agent ## the tests that boot no kernel
 	$(PYTEST_PARALLEL) -m "not lab and not qemu and not linux61 and not debug and not elasticsearch and not machine and not stock"
 
 test-lab: build ## the tests that boot the kernel
@@ -212,7 +215,7 @@ test-6.1: build kernel-6.1 ## KUnit and a smoke test on Linux 6.1
 test-stock: build kernel-unpatched ## liblinnos on a kernel without LinnOS, and replays that are the same there
 	$(PYTEST) -m stock
 
-fuzz: $(BUILD)/.deps ## the trace readers under ASan and UBSan; FUZZ_SECONDS=600
+fuzz: $(BUILD)/.deps ## the trace readers and the agent under ASan and UBSan; FUZZ_SECONDS=600
 	@$(MAKE) --no-print-directory -C tests/fuzz OUT=$(CURDIR)/$(BUILD)/fuzz TOTAL_SECONDS=$(FUZZ_SECONDS) run
 
 bench: build ## speed of our own code beside a reference (python -m eval.bench --list)
@@ -242,7 +245,7 @@ lint: venv ## formatting, types, kernel style, links of the docs
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	clang-format --dry-run -Werror {replayer,liblinnos}/*.[ch] {replayer,liblinnos}/*/*.[ch]
+	clang-format --dry-run -Werror {replayer,liblinnos}/*.[ch] {replayer,liblinnos,cluster}/*/*.[ch] cluster/agent/tests/*.c
 	kernel/check.sh
 	$(PYTHON) docs/check.py
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Builds the Debian packages linnos-tools, linnos-dkms, liblinnos0 and liblinnos-dev:
+# Builds the Debian packages linnos-tools, linnos-dkms, linnos-agent, liblinnos0 and liblinnos-dev:
 # `packaging/build.sh OUT` leaves them in OUT. Needs dpkg-dev, and a Python with pip and the network or a wheel cache for
 # the wheel's build; installs nothing and asks for no root.
 set -euo pipefail
@@ -175,7 +175,30 @@ dkms() {
  of the package linnos-tools, does."
 }
 
-rm -f "$out"/{linnos-tools,linnos-dkms,liblinnos0,liblinnos-dev}_*.deb
+agent() {
+	local root=$work/linnos-agent script
+	make -s -C cluster/agent OUT="$work/agent" CFLAGS="$CFLAGS" DESTDIR="$root" PREFIX=/usr install \
+		>/dev/null
+	strip "$root/usr/sbin/linnos-agent"
+	install -d "$root/DEBIAN"
+	for script in postinst prerm postrm; do
+		install -m 755 packaging/linnos-agent.$script "$root/DEBIAN/$script"
+	done
+	install -D -m 644 packaging/linnos-agent.lintian-overrides \
+		"$root/usr/share/lintian/overrides/linnos-agent"
+	finish linnos-agent admin "" "" "linnos-tools" \
+		"tells other nodes what this one's drives are predicted to take" \
+		" A client that has replicas of its data on several nodes asks their agents, by
+ UDP, how long a read would take on each node's drive, and reads where that is
+ soonest. The agent asks the kernel: one with LinnOS, or with the module of
+ linnos-dkms.
+ .
+ Nothing is started before there is an /etc/linnos/agent.conf and the service is
+ enabled; only the addresses that it names are answered."
+}
+
+rm -f "$out"/{linnos-tools,linnos-dkms,linnos-agent,liblinnos0,liblinnos-dev}_*.deb
 library
 dkms
+agent
 tools

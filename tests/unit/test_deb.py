@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 KERNEL = ROOT / "kernel"
 #: a builder's own, in 2023
 BUILT_S = 1_700_000_000
-NAMES = ("liblinnos-dev", "liblinnos0", "linnos-dkms", "linnos-tools")
+NAMES = ("liblinnos-dev", "liblinnos0", "linnos-agent", "linnos-dkms", "linnos-tools")
 
 
 def said(*command: str | Path, umask: int = -1, **environment: str) -> str:
@@ -70,6 +70,11 @@ def test_they_hold_what_their_names_say(packages: dict[str, Path]) -> None:
             "./usr/lib/systemd/system/linnapp-exporter.service",
             "./usr/share/bash-completion/completions/linnapp",
             "./usr/lib/python3/dist-packages/linnapp/monitoring/hour.html.j2",
+        ),
+        "linnos-agent": (
+            *("./usr/sbin/linnos-agent", "./usr/share/man/man8/linnos-agent.8.gz"),
+            "./usr/lib/systemd/system/linnos-agent.service",
+            "./usr/share/doc/linnos-agent/agent.conf",
         ),
         "liblinnos-dev": ("./usr/include/liblinnos.h", "./usr/share/man/man3/linnos_pread.3.gz"),
     }.items():
@@ -180,6 +185,9 @@ def test_the_command_runs_where_it_is_put(unpacked: Path, tmp_path: Path) -> Non
     assert (tmp_path / "w" / "flash0.iolog").exists(), shown.stderr
     assert "--policy" in said(unpacked / "usr" / "bin" / "replayer", "--help")
     assert "--compare" in said(unpacked / "usr" / "sbin" / "linnos-ublk", "--help")
+    assert "--check" in said(unpacked / "usr" / "sbin" / "linnos-agent", "--help")
+    unit = unpacked / "usr" / "lib" / "systemd" / "system" / "linnos-agent.service"
+    assert "\nExecStart=/usr/sbin/linnos-agent\n" in unit.read_text()
 
 
 @pytest.mark.skipif(

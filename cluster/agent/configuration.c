@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+#include "configuration.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A directive and two arguments at most; one word more is seen, and is one too many. */
+enum { WORDS_MAX = 4 };
+
+#define RATE_MAX 10000000
+
+static char wrong[1024];
+
+static const char *fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static const char *fault(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(wrong, sizeof(wrong), format, args);
+	va_end(args);
+	return wrong;
+}
+
+static bool whole(const char *text, unsigned long most, unsigned long *value)
+{
+	char *end;
+
+	errno = 0;
+	*value = strtoul(text, &end, 10);
+	return *text >= '0' && *text <= '9' && !*end && !errno && *value <= most;
+}
+
+static const char *take_path(char *to, size_t bytes, const char *text)
+{
+	if (*text != '/')
+		return fault("%s: not an absolute path", text);
+	if (strlen(text) >= bytes)
+		return fault("%.40s...: a path longer than %zu bytes", text, bytes - 1);
+	strcpy(to, text);
+	return NULL;
+}
+
+static const char *take_drive(struct configuration *c, char *const *words)
+{
+	if (c->n_drives == DRIVES_MAX)
+		return fault("more than %d drives", DRIVES_MAX);
+	return take_path(c->drives[c->n_drives++], PATH_BYTES, words[1]);
+}
+
+static const char *take_rate(struct rate *rate, const char *text)
+{
+	unsigned long per_second;
+
+	if (!whole(text, RATE_MAX, &per_second) || !per_second)
+		return fault("rate %s: not a whole number from 1 to %d", text, RATE_MAX);
+	rate_set(rate, per_second);
+	return NULL;
+}
+
+static const char *take_network(struct configuration *c, char *const *words)
+{
+	struct network *network = &c->networks[c->n_networks];
+
+	if (c->n_networks == NETWORKS_MAX)
+		return fault("more than %d networks", NETWORKS_MAX);
+	if (!network_parse(network, words[1]))
+		return fault("allow %s: neither an address nor a network, as 10.0.0.0/24 is",
+			     words[1]);
+	c->n_networks++;
+	rate_set(&network->rate, DEFAULT_RATE);
+	return words[2] ? take_rate(&network->rate, words[2]) : NULL;
+}
+
+/* IPv4 as IPv6 has it, so that there is one kind of address. */
+static const char *take_listener(struct configuration *c, char *const *words)
+{
+	unsigned long port = DEFAULT_PORT;
+	struct network address;
+
+	if (c->n_listeners == LISTENERS_MAX)
+		return fault("more than %d addresses to listen on", LISTENERS_MAX);
+	if (strchr(words[1], '/') || !network_parse(&address, words[1]))
+		return fault("listen %s: not an address", words[1]);
+	if (words[2] && (!whole(words[2], 65535, &port) || !port))
+		return fault("port %s: not a whole number from 1 to 65535", words[2]);
+	c->listeners[c->n_listeners] = (struct sockaddr_in6){
+		.sin6_family = AF_INET6,
+		.sin6_port = htons(port),
+	};
+	memcpy(&c->listeners[c->n_listeners++].sin6_addr, address.address, sizeof(address.address));
+	return NULL;
+}
+
+static const char *take_socket(struct configuration *c, char *const *words)
+{
+	const char *error = take_path(c->socket, sizeof(c->socket), words[1]);
+
+	if (error)
+		return error;
+	return words[2] ? take_rate(&c->local_rate, words[2]) : NULL;
+}
+
+static const char *take_key(struct configuration *c, char *const *words)
+{
+	return take_path(c->key, sizeof(c->key), words[1]);
+}
+
+static const struct directive {
+	const char *name;
+	unsigned int arguments_max;
+	const char *(*take)(struct configuration *c, char *const *words);
+} directives[] = {
+	{"drive", 1, take_drive},   {"allow", 2, take_network}, {"listen", 2, take_listener},
+	{"socket", 2, take_socket}, {"key", 1, take_key},
+};
+
+static const char *take_line(struct configuration *c, char *line)
+{
+	char *words[WORDS_MAX + 1] = {NULL}, *rest;
+	unsigned int n = 0;
+
+	line[strcspn(line, "#")] = 0;
+	for (char *word = strtok_r(line, " \t\r\n", &rest); word && n < WORDS_MAX;
+	     word = strtok_r(NULL, " \t\r\n", &rest))
+		words[n++] = word;
+	if (!n)
+		return NULL;
+	for (size_t k = 0; k < sizeof(directives) / sizeof(*directives); k++) {
+		const struct directive *d = &directives[k];
+
+		if (strcmp(words[0], d->name))
+			continue;
+		if (n < 2)
+			return fault("%s: of what?", d->name);
+		if (n > 1 + d->arguments_max)
+			return fault("%s %s: \"%s\" is one word too many", d->name, words[1],
+				     words[1 + d->arguments_max]);
+		return d->take(c, words);
+	}
+	return fault("%s: not one of drive, allow, listen, socket, key", words[0]);
+}
+
+static const char *complete(const struct configuration *c)
+{
+	if (!c->n_drives)
+		return fault("no drive is named");
+	if (!c->n_listeners && !*c->socket)
+		return fault("neither listen nor socket: nobody could ask");
+	if (c->n_listeners && !c->n_networks)
+		return fault("listen without allow: nobody would be answered");
+	return NULL;
+}
+
+const char *configuration_read(struct configuration *c, FILE *file, const char *name)
+{
+	const char *error = NULL;
+	char line[1024], said[sizeof(wrong)];
+	unsigned int number = 0;
+
+	memset(c, 0, sizeof(*c));
+	rate_set(&c->local_rate, DEFAULT_RATE);
+	while (!error && fgets(line, sizeof(line), file)) {
+		number++;
+		if (!strchr(line, '\n') && !feof(file))
+			error = fault("longer than %zu bytes", sizeof(line) - 2);
+		else
+			error = take_line(c, line);
+	}
+	if (error) {
+		strcpy(said, error);
+		return fault("%.200s:%u: %.700s", name, number, said);
+	}
+	if (ferror(file))
+		return fault("%.200s: cannot be read", name);
+	error = complete(c);
+	if (!error)
+		return NULL;
+	strcpy(said, error);
+	return fault("%.200s: %.700s", name, said);
+}

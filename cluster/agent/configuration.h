@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* /etc/linnos/agent.conf, a directive a line: which drives, where to listen, who is answered. */
+#ifndef LINNOS_AGENT_CONFIGURATION_H
+#define LINNOS_AGENT_CONFIGURATION_H
+
+#include <netinet/in.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/un.h>
+
+#include "allowed.h"
+
+#define DRIVES_MAX 64
+#define NETWORKS_MAX 64
+#define LISTENERS_MAX 8
+#define PATH_BYTES 256
+#define KEY_BYTES_MIN 16
+#define KEY_BYTES_MAX 256
+
+#define DEFAULT_PORT 7316
+#define DEFAULT_RATE 100000
+
+struct configuration {
+	unsigned int n_drives, n_networks, n_listeners;
+	char drives[DRIVES_MAX][PATH_BYTES];
+	struct network networks[NETWORKS_MAX];
+	struct sockaddr_in6 listeners[LISTENERS_MAX];
+	struct rate local_rate;
+	char socket[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	char key[PATH_BYTES];
+};
+
+/*
+ * Returns NULL, or what is wrong, with the file's name and the line, in memory of its own that is
+ * good until the next call.
+ */
+const char *configuration_read(struct configuration *c, FILE *file, const char *name);
+
+#endif

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Both kinds share their first 28 bytes but for @n_drives, @known and @state, which are zeros in a
+ * question. What must be zero is looked at, so that a later version can use it.
+ */
+#include "datagram.h"
+
+#include <string.h>
+
+#include "hmac.h"
+
+enum {
+	MAGIC = 0,
+	VERSION = 4,
+	KIND = 5,
+	FLAGS = 6,
+	COOKIE = 8,
+	DRIVE = 16,
+	N_DRIVES = 18,
+	KNOWN = 20,
+	STATE = 22,
+	BYTES = 24,
+	/* a question's */
+	PAGE = 28,
+	QUESTION_REST = 32,
+	/* an answer's */
+	LATENCY_US = 28,
+	PENDING = 32,
+	ANSWER_ZERO = 36,
+	CLOCK_NS = 40,
+	GENERATION = 48,
+	ANSWER_REST = 56,
+};
+
+enum { IS_QUESTION = 1, IS_ANSWER = 2 };
+
+static const char magic[4] = {'L', 'N', 'A', 'G'};
+
+static void put(uint8_t *to, uint64_t value, unsigned int bytes)
+{
+	for (unsigned int k = 0; k < bytes; k++)
+		to[k] = value >> 8 * k;
+}
+
+static uint64_t get(const uint8_t *from, unsigned int bytes)
+{
+	uint64_t value = 0;
+
+	for (unsigned int k = 0; k < bytes; k++)
+		value |= (uint64_t)from[k] << 8 * k;
+	return value;
+}
+
+static bool all_zero(const uint8_t *from, size_t bytes)
+{
+	uint8_t any = 0;
+
+	for (size_t k = 0; k < bytes; k++)
+		any |= from[k];
+	return !any;
+}
+
+static void begin(uint8_t *datagram, unsigned int kind, unsigned int flags, uint64_t cookie,
+		  unsigned int drive, uint32_t bytes)
+{
+	memset(datagram, 0, DATAGRAM_BYTES_MAX);
+	memcpy(datagram + MAGIC, magic, sizeof(magic));
+	datagram[VERSION] = DATAGRAM_VERSION;
+	datagram[KIND] = kind;
+	put(datagram + FLAGS, flags, 2);
+	put(datagram + COOKIE, cookie, 8);
+	put(datagram + DRIVE, drive, 2);
+	put(datagram + BYTES, bytes, 4);
+}
+
+static size_t sign(uint8_t *datagram, const void *key, size_t key_bytes)
+{
+	if (!key_bytes)
+		return DATAGRAM_BYTES;
+	hmac_sha256(key, key_bytes, datagram, DATAGRAM_BYTES, datagram + DATAGRAM_BYTES);
+	return DATAGRAM_BYTES_MAX;
+}
+
+/* As long for a wrong tag as for a right one. */
+static bool tag_is_right(const void *key, size_t key_bytes, const uint8_t *datagram)
+{
+	uint8_t tag[DATAGRAM_TAG_BYTES], differ = 0;
+
+	hmac_sha256(key, key_bytes, datagram, DATAGRAM_BYTES, tag);
+	for (unsigned int k = 0; k < sizeof(tag); k++)
+		differ |= tag[k] ^ datagram[DATAGRAM_BYTES + k];
+	return !differ;
+}
+
+static enum datagram_fault check(const uint8_t *datagram, size_t bytes, unsigned int kind,
+				 const void *key, size_t key_bytes)
+{
+	if (bytes != DATAGRAM_BYTES && bytes != DATAGRAM_BYTES_MAX)
+		return DATAGRAM_MALFORMED;
+	if (memcmp(datagram + MAGIC, magic, sizeof(magic)) ||
+	    datagram[VERSION] != DATAGRAM_VERSION || datagram[KIND] != kind)
+		return DATAGRAM_MALFORMED;
+	if ((bytes == DATAGRAM_BYTES_MAX) != (key_bytes != 0))
+		return DATAGRAM_NOT_SIGNED;
+	if (key_bytes && !tag_is_right(key, key_bytes, datagram))
+		return DATAGRAM_NOT_SIGNED;
+	if (get(datagram + FLAGS, 2) & ~QUESTION_FLAGS || !get(datagram + BYTES, 4))
+		return DATAGRAM_MALFORMED;
+	return DATAGRAM_GOOD;
+}
+
+size_t question_write(const struct question *question, const void *key, size_t key_bytes,
+		      uint8_t datagram[DATAGRAM_BYTES_MAX])
+{
+	begin(datagram, IS_QUESTION, question->flags, question->cookie, question->drive,
+	      question->bytes);
+	put(datagram + PAGE, question->page, 4);
+	return sign(datagram, key, key_bytes);
+}
+
+enum datagram_fault question_read(struct question *question, const void *key, size_t key_bytes,
+				  const uint8_t *datagram, size_t bytes)
+{
+	enum datagram_fault fault = check(datagram, bytes, IS_QUESTION, key, key_bytes);
+
+	if (fault)
+		return fault;
+	if (!all_zero(datagram + N_DRIVES, BYTES - N_DRIVES) ||
+	    !all_zero(datagram + QUESTION_REST, DATAGRAM_BYTES - QUESTION_REST))
+		return DATAGRAM_MALFORMED;
+	*question = (struct question){
+		.cookie = get(datagram + COOKIE, 8),
+		.bytes = get(datagram + BYTES, 4),
+		.page = get(datagram + PAGE, 4),
+		.drive = get(datagram + DRIVE, 2),
+		.flags = get(datagram + FLAGS, 2),
+	};
+	return DATAGRAM_GOOD;
+}
+
+size_t answer_write(const struct answer *answer, const void *key, size_t key_bytes,
+		    uint8_t datagram[DATAGRAM_BYTES_MAX])
+{
+	begin(datagram, IS_ANSWER, answer->flags, answer->cookie, answer->drive, answer->bytes);
+	put(datagram + N_DRIVES, answer->n_drives, 2);
+	put(datagram + KNOWN, answer->known, 2);
+	put(datagram + STATE, answer->state, 2);
+	put(datagram + LATENCY_US, answer->latency_us, 4);
+	put(datagram + PENDING, answer->pending, 4);
+	put(datagram + CLOCK_NS, answer->clock_ns, 8);
+	put(datagram + GENERATION, answer->generation, 8);
+	return sign(datagram, key, key_bytes);
+}
+
+enum datagram_fault answer_read(struct answer *answer, const void *key, size_t key_bytes,
+				const uint8_t *datagram, size_t bytes)
+{
+	enum datagram_fault fault = check(datagram, bytes, IS_ANSWER, key, key_bytes);
+
+	if (fault)
+		return fault;
+	if (!all_zero(datagram + ANSWER_ZERO, CLOCK_NS - ANSWER_ZERO) ||
+	    !all_zero(datagram + ANSWER_REST, DATAGRAM_BYTES - ANSWER_REST))
+		return DATAGRAM_MALFORMED;
+	*answer = (struct answer){
+		.cookie = get(datagram + COOKIE, 8),
+		.clock_ns = get(datagram + CLOCK_NS, 8),
+		.generation = get(datagram + GENERATION, 8),
+		.bytes = get(datagram + BYTES, 4),
+		.latency_us = get(datagram + LATENCY_US, 4),
+		.pending = get(datagram + PENDING, 4),
+		.drive = get(datagram + DRIVE, 2),
+		.n_drives = get(datagram + N_DRIVES, 2),
+		.flags = get(datagram + FLAGS, 2),
+		.known = get(datagram + KNOWN, 2),
+		.state = get(datagram + STATE, 2),
+	};
+	return DATAGRAM_GOOD;
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The question is one of the drive itself on a kernel with LinnOS, and of /dev/linnos where the
+ * module observes. Nothing is read from a drive; it is open because who asks must be allowed to.
+ */
+#include "drives.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/blk-linnos.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+_Static_assert(QUESTION_LOOK == BLK_EXPECT_LOOK && QUESTION_AT == BLK_EXPECT_AT, "one meaning");
+
+#define LOOK_AGAIN_NS UINT64_C(1000000000)
+
+union expect {
+	struct blk_expect ask;
+	char room[BLK_EXPECT_BYTES(1)];
+};
+
+static int module_fd(void)
+{
+	static int fd = -1;
+
+	if (fd < 0)
+		fd = open("/dev/linnos", O_RDONLY | O_CLOEXEC);
+	return fd;
+}
+
+/* Where LinnOS tells pages, which root may read; then what every block device has. */
+static void open_pending(struct drive *drive)
+{
+	struct stat s;
+	char path[128], disk[64], link[256];
+	ssize_t bytes;
+
+	if (drive->pending_fd >= 0)
+		close(drive->pending_fd);
+	drive->pending_fd = -1;
+	if (fstat(drive->fd, &s))
+		return;
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u", major(s.st_rdev), minor(s.st_rdev));
+	bytes = readlink(path, link, sizeof(link) - 1);
+	link[bytes < 0 ? 0 : bytes] = 0;
+	snprintf(disk, sizeof(disk), "%.60s", strrchr(link, '/') ? strrchr(link, '/') + 1 : "");
+	drive->pending_is_pages = true;
+	snprintf(path, sizeof(path), "/sys/kernel/debug/block/%.60s/rqos/linnos/in_flight", disk);
+	drive->pending_fd = *disk ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	if (drive->pending_fd < 0) {
+		snprintf(path, sizeof(path), "/sys/kernel/debug/linnos/%.60s/in_flight", disk);
+		drive->pending_fd = *disk ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	}
+	if (drive->pending_fd >= 0)
+		return;
+	drive->pending_is_pages = false;
+	snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/inflight", major(s.st_rdev),
+		 minor(s.st_rdev));
+	drive->pending_fd = open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void close_both(struct drive *drive)
+{
+	if (drive->fd >= 0)
+		close(drive->fd);
+	if (drive->pending_fd >= 0)
+		close(drive->pending_fd);
+	drive->fd = drive->pending_fd = -1;
+}
+
+void drive_open(struct drive *drive, const char *path)
+{
+	struct stat s;
+
+	*drive = (struct drive){.path = path, .fd = -1, .pending_fd = -1};
+	drive->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (drive->fd < 0)
+		return;
+	if (fstat(drive->fd, &s) || !S_ISBLK(s.st_mode)) {
+		close_both(drive);
+		errno = ENOTBLK;
+		return;
+	}
+	open_pending(drive);
+}
+
+static void tell_pending(const struct drive *drive, struct answer *answer)
+{
+	char text[64], *second;
+	ssize_t bytes;
+
+	if (drive->pending_fd < 0)
+		return;
+	bytes = pread(drive->pending_fd, text, sizeof(text) - 1, 0);
+	if (bytes <= 0)
+		return;
+	text[bytes] = 0;
+	/* "N pages, M reads", or "reads writes" of every block device */
+	answer->pending = strtoul(text, &second, 10);
+	answer->state |= STATE_PENDING_KNOWN;
+	if (drive->pending_is_pages)
+		answer->state |= STATE_PENDING_PAGES;
+	else
+		answer->pending += strtoul(second, NULL, 10);
+}
+
+static bool ask_kernel(const struct drive *drive, union expect *e)
+{
+	if (!ioctl(drive->fd, BLKEXPECT, &e->ask))
+		return true;
+	return errno == ENOTTY && module_fd() >= 0 && !ioctl(module_fd(), BLKEXPECT, &e->ask);
+}
+
+void drive_ask(struct drive *drive, const struct question *question, uint64_t now_ns,
+	       struct answer *answer)
+{
+	union expect e = {.ask = {
+				  .flags = question->flags,
+				  .n_drives = 1,
+				  .bytes = question->bytes,
+			  }};
+
+	if (drive->fd < 0 && now_ns >= drive->look_again_ns) {
+		drive_open(drive, drive->path);
+		drive->look_again_ns = now_ns + LOOK_AGAIN_NS;
+	}
+	if (drive->fd < 0) {
+		answer->known = BLK_EXPECT_GONE;
+		return;
+	}
+	e.ask.drives[0] = (struct blk_expect_drive){.fd = drive->fd, .page = question->page};
+	if (ask_kernel(drive, &e)) {
+		answer->known = e.ask.drives[0].known;
+		answer->state = e.ask.drives[0].flags;
+		answer->latency_us = e.ask.drives[0].latency_us;
+	} else {
+		answer->known = KNOWN_NO_KERNEL;
+	}
+	if (answer->known == BLK_EXPECT_GONE) {
+		close_both(drive);
+		return;
+	}
+	/* LinnOS' own file is there when it is on */
+	if (answer->known != drive->known)
+		open_pending(drive);
+	drive->known = answer->known;
+	tell_pending(drive, answer);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* The node's drives, open for reading, and what the kernel expects of them. */
+#ifndef LINNOS_AGENT_DRIVES_H
+#define LINNOS_AGENT_DRIVES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "datagram.h"
+
+/**
+ * struct drive - one of them
+ * @path: of its block device
+ * @fd: open for reading, or -1 while it is not there
+ * @pending_fd: the file that tells what is in flight, or -1
+ * @pending_is_pages: it is LinnOS' own; otherwise that of every block device, of requests
+ * @known: what the last answer was made of
+ * @look_again_ns: of a drive that is not there: not before
+ */
+struct drive {
+	const char *path;
+	int fd;
+	int pending_fd;
+	bool pending_is_pages;
+	uint16_t known;
+	uint64_t look_again_ns;
+};
+
+/* Opens what is there; what is not is looked for again, each second at most. */
+void drive_open(struct drive *drive, const char *path);
+/* Fills @known, @state, @latency_us and @pending. */
+void drive_ask(struct drive *drive, const struct question *question, uint64_t now_ns,
+	       struct answer *answer);
+
+#endif

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: MIT
+/*
+ * linnos-agent: tells others what this node's drives are predicted to take.
+ *
+ * One thread, and no state of those who ask: a datagram comes, and goes back answered, or does not.
+ * Sockets and drives are opened first; from then on the process makes half a dozen system calls.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent.h"
+#include "configuration.h"
+#include "die.h"
+#include "drives.h"
+
+#define DEFAULT_CONFIGURATION "/etc/linnos/agent.conf"
+
+/* From one socket, before the others are looked at. */
+enum { BATCH = 64 };
+
+static const char help[] =
+	"linnos-agent: tells others what this node's drives are predicted to take\n"
+	"\n"
+	"usage: linnos-agent [options]\n"
+	"  --config FILE  instead of " DEFAULT_CONFIGURATION "\n"
+	"  --check        read the configuration, say what is wrong with it, and end\n"
+	"  --version\n"
+	"  --help\n"
+	"\n"
+	"linnos-agent(8) has the rest.\n";
+
+static struct configuration configuration;
+static struct drive drives[DRIVES_MAX];
+static char key[KEY_BYTES_MAX + 1];
+
+static uint64_t clock_of(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return t.tv_sec * UINT64_C(1000000000) + t.tv_nsec;
+}
+
+static void ask_drive(void *of, const struct question *question, uint64_t now_ns,
+		      struct answer *answer)
+{
+	drive_ask((struct drive *)of + question->drive, question, now_ns, answer);
+	answer->clock_ns = clock_of(CLOCK_MONOTONIC);
+}
+
+static int listen_on(const struct sockaddr_in6 *address)
+{
+	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), off = 0;
+	struct sockaddr_in ipv4 = {.sin_family = AF_INET, .sin_port = address->sin6_port};
+
+	/* A machine without IPv6 has IPv4 all the same. */
+	if (IN6_IS_ADDR_V4MAPPED(&address->sin6_addr)) {
+		if (fd >= 0)
+			close(fd);
+		memcpy(&ipv4.sin_addr, address->sin6_addr.s6_addr + 12, sizeof(ipv4.sin_addr));
+		fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		if (fd < 0 || bind(fd, (const struct sockaddr *)&ipv4, sizeof(ipv4)))
+			die("port %u: %s", ntohs(ipv4.sin_port), strerror(errno));
+		return fd;
+	}
+	if (fd < 0 || setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) ||
+	    bind(fd, (const struct sockaddr *)address, sizeof(*address)))
+		die("port %u: %s", ntohs(address->sin6_port), strerror(errno));
+	return fd;
+}
+
+/* One that an agent before left behind is in the way. */
+static int listen_locally(const char *path)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct stat s;
+
+	strcpy(address.sun_path, path);
+	if (!lstat(path, &s) && S_ISSOCK(s.st_mode))
+		unlink(path);
+	if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)))
+		die("%s: %s", path, strerror(errno));
+	if (chmod(path, 0660))
+		die("%s: %s", path, strerror(errno));
+	return fd;
+}
+
+static size_t read_key(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat s;
+	ssize_t bytes;
+
+	if (fd < 0 || fstat(fd, &s))
+		die("%s: %s", path, strerror(errno));
+	if (s.st_mode & 07)
+		die("%s: others may read it; chmod o= %s", path, path);
+	bytes = read(fd, key, sizeof(key));
+	close(fd);
+	while (bytes > 0 && (key[bytes - 1] == '\n' || key[bytes - 1] == '\r'))
+		bytes--;
+	if (bytes < KEY_BYTES_MIN || bytes > KEY_BYTES_MAX)
+		die("%s: a key has %d to %d bytes", path, KEY_BYTES_MIN, KEY_BYTES_MAX);
+	return bytes;
+}
+
+/* Returns false when there is nothing more. */
+static bool serve_one(struct agent *agent, int fd, bool is_local)
+{
+	uint8_t datagram[DATAGRAM_BYTES_MAX];
+	struct sockaddr_storage from;
+	socklen_t from_bytes = sizeof(from);
+	struct network *network;
+	struct rate *rate;
+	ssize_t bytes;
+
+	bytes = recvfrom(fd, datagram, sizeof(datagram), MSG_TRUNC, (struct sockaddr *)&from,
+			 &from_bytes);
+	/* any other error is of a datagram that was sent before */
+	if (bytes < 0)
+		return errno != EAGAIN && errno != EWOULDBLOCK;
+	if (is_local) {
+		rate = &configuration.local_rate;
+	} else {
+		network = network_of(configuration.networks, configuration.n_networks,
+				     (struct sockaddr *)&from);
+		rate = network ? &network->rate : NULL;
+	}
+	bytes = agent_answer(agent, rate, clock_of(CLOCK_MONOTONIC), datagram, bytes);
+	if (bytes)
+		sendto(fd, datagram, bytes, MSG_NOSIGNAL, (struct sockaddr *)&from, from_bytes);
+	return true;
+}
+
+static void serve(struct agent *agent, int fd, bool is_local)
+{
+	for (unsigned int k = 0; k < BATCH && serve_one(agent, fd, is_local); k++)
+		;
+}
+
+static void report(const struct agent *agent)
+{
+	const uint64_t *ignored = agent->ignored;
+
+	complain("answered %llu; ignored: %llu from elsewhere, %llu too many, %llu malformed, "
+		 "%llu not signed, %llu about no drive",
+		 (unsigned long long)agent->answered, (unsigned long long)ignored[IGNORED_STRANGER],
+		 (unsigned long long)ignored[IGNORED_TOO_MANY],
+		 (unsigned long long)ignored[IGNORED_MALFORMED],
+		 (unsigned long long)ignored[IGNORED_NOT_SIGNED],
+		 (unsigned long long)ignored[IGNORED_NO_DRIVE]);
+}
+
+/* SIGUSR1 is a question, the others are the end. */
+static bool is_to_end(const struct agent *agent, int signals)
+{
+	struct signalfd_siginfo told;
+
+	if (read(signals, &told, sizeof(told)) != sizeof(told))
+		return false;
+	if (told.ssi_signo == SIGUSR1) {
+		report(agent);
+		return false;
+	}
+	return true;
+}
+
+static int catch_signals(void)
+{
+	sigset_t set;
+	int fd;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0)
+		die("signals: %s", strerror(errno));
+	return fd;
+}
+
+static void open_drives(struct agent *agent)
+{
+	agent->n_drives = configuration.n_drives;
+	for (unsigned int k = 0; k < agent->n_drives; k++) {
+		drive_open(&drives[k], configuration.drives[k]);
+		if (drives[k].fd >= 0)
+			continue;
+		/* one that is not there keeps nobody from the others, one that is no drive does */
+		if (errno == ENOTBLK || errno == EACCES)
+			die("%s: %s", configuration.drives[k], strerror(errno));
+		complain("%s: %s; it is told to be gone until it is there", configuration.drives[k],
+			 strerror(errno));
+	}
+}
+
+static void run(void)
+{
+	struct pollfd fds[LISTENERS_MAX + 2];
+	unsigned int n = configuration.n_listeners;
+	struct agent agent = {
+		.ask = ask_drive,
+		.drives = drives,
+		.generation = clock_of(CLOCK_REALTIME),
+		.key = key,
+	};
+	struct agent local;
+
+	fds[n + 1] = (struct pollfd){catch_signals(), POLLIN, 0};
+	if (*configuration.key)
+		agent.key_bytes = read_key(configuration.key);
+	open_drives(&agent);
+	/* of the local socket its mode tells who may ask: nothing is signed there */
+	local = agent;
+	local.key_bytes = 0;
+	for (unsigned int k = 0; k < n; k++)
+		fds[k] = (struct pollfd){listen_on(&configuration.listeners[k]), POLLIN, 0};
+	fds[n] = (struct pollfd){-1, POLLIN, 0};
+	if (*configuration.socket)
+		fds[n].fd = listen_locally(configuration.socket);
+	do {
+		if (poll(fds, n + 2, -1) < 0 && errno != EINTR)
+			die("poll: %s", strerror(errno));
+		for (unsigned int k = 0; k < n; k++)
+			if (fds[k].revents)
+				serve(&agent, fds[k].fd, false);
+		if (fds[n].revents)
+			serve(&local, fds[n].fd, true);
+		/* they are one in what is told of them */
+		agent.answered += local.answered;
+		local.answered = 0;
+		for (unsigned int why = 0; why < IGNORED_KINDS; why++) {
+			agent.ignored[why] += local.ignored[why];
+			local.ignored[why] = 0;
+		}
+	} while (!fds[n + 1].revents || !is_to_end(&agent, fds[n + 1].fd));
+	report(&agent);
+	if (*configuration.socket)
+		unlink(configuration.socket);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option known[] = {
+		{"config", required_argument, NULL, 'c'},
+		{"check", no_argument, NULL, 'k'},
+		{"version", no_argument, NULL, 'v'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	const char *path = DEFAULT_CONFIGURATION, *error;
+	bool check = false;
+	FILE *file;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "h", known, NULL)) >= 0) {
+		switch (option) {
+		case 'c':
+			path = optarg;
+			break;
+		case 'k':
+			check = true;
+			break;
+		case 'v':
+			puts(PROGRAM " " LINNOS_AGENT_VERSION);
+			return 0;
+		case 'h':
+			fputs(help, stdout);
+			return 0;
+		default:
+			return EXIT_USAGE;
+		}
+	}
+	if (optind < argc) {
+		complain("%s: no argument is expected (%s --help)", argv[optind], PROGRAM);
+		return EXIT_USAGE;
+	}
+	file = fopen(path, "re");
+	if (!file)
+		die("%s: %s", path, strerror(errno));
+	error = configuration_read(&configuration, file, path);
+	fclose(file);
+	if (error)
+		die("%s", error);
+	if (!check)
+		run();
+	return 0;
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+/* Which addresses a network has, and how often it may ask. */
+#include "../../../liblinnos/tests/test.h"
+#include "allowed.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+static bool has(const char *text, const char *address)
+{
+	struct sockaddr_in6 ipv6 = {.sin6_family = AF_INET6};
+	struct sockaddr_in ipv4 = {.sin_family = AF_INET};
+	struct network network;
+
+	assert(network_parse(&network, text));
+	if (inet_pton(AF_INET, address, &ipv4.sin_addr) == 1)
+		return network_of(&network, 1, (struct sockaddr *)&ipv4);
+	assert(inet_pton(AF_INET6, address, &ipv6.sin6_addr) == 1);
+	return network_of(&network, 1, (struct sockaddr *)&ipv6);
+}
+
+TEST(a_network_has_its_addresses_and_no_others)
+{
+	assert(has("10.0.1.0/24", "10.0.1.0") && has("10.0.1.0/24", "10.0.1.255"));
+	assert(!has("10.0.1.0/24", "10.0.2.0") && !has("10.0.1.0/24", "10.0.0.255"));
+	assert(has("10.0.1.128/25", "10.0.1.128") && !has("10.0.1.128/25", "10.0.1.127"));
+	assert(has("10.0.1.7", "10.0.1.7") && !has("10.0.1.7", "10.0.1.6"));
+	assert(has("0.0.0.0/0", "192.0.2.1") && !has("0.0.0.0/0", "::1"));
+	assert(has("fd00::/8", "fdff::1") && !has("fd00::/8", "fe00::1"));
+	assert(has("::/0", "fd00::1") && has("::/0", "10.0.0.1"));
+	/* a socket for both kinds tells of IPv4 so */
+	assert(has("10.0.1.0/24", "::ffff:10.0.1.9"));
+}
+
+TEST(what_is_no_network_is_not_taken)
+{
+	static const char *const wrong[] = {
+		"",	      "10.0.0",	     "10.0.0.0/33",
+		"10.0.0.0/",  "10.0.0.0/x",  "10.0.0.1/24",
+		"fd00::/129", "10.0.0.0/-1", "10.0.0.0/8 ",
+		"node3",      "fd00::1/64",
+	};
+	struct network network;
+
+	for (unsigned int k = 0; k < sizeof(wrong) / sizeof(*wrong); k++)
+		assert(!network_parse(&network, wrong[k]));
+}
+
+TEST(the_first_network_counts_and_other_families_have_none)
+{
+	struct sockaddr_in from = {.sin_family = AF_INET};
+	struct sockaddr local = {.sa_family = AF_UNIX};
+	struct network networks[2];
+
+	assert(network_parse(&networks[0], "10.0.0.0/8"));
+	assert(network_parse(&networks[1], "0.0.0.0/0"));
+	inet_pton(AF_INET, "10.1.1.1", &from.sin_addr);
+	assert(network_of(networks, 2, (struct sockaddr *)&from) == &networks[0]);
+	inet_pton(AF_INET, "11.1.1.1", &from.sin_addr);
+	assert(network_of(networks, 2, (struct sockaddr *)&from) == &networks[1]);
+	assert(!network_of(networks, 1, (struct sockaddr *)&from));
+	assert(!network_of(networks, 2, &local));
+}
+
+TEST(as_many_as_the_rate_says_and_a_tenth_of_a_second_at_once)
+{
+	uint64_t now_ns = 5000000000;
+	unsigned int at_once = 0, later = 0;
+	struct rate rate;
+
+	rate_set(&rate, 1000);
+	while (rate_take(&rate, now_ns))
+		at_once++;
+	assert(at_once == 101);
+	/* tried ten times as often as is allowed, for a second */
+	for (unsigned int k = 0; k < 10000; k++)
+		later += rate_take(&rate, now_ns += 100000);
+	assert(later == 1000);
+}
+
+TEST(a_rate_of_none_lets_none_through)
+{
+	struct rate rate;
+
+	rate_set(&rate, 0);
+	assert(!rate_take(&rate, 1));
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+/* The datagram of docs/formats.md, byte by byte; and all that is none. */
+#include "../../../liblinnos/tests/test.h"
+#include "datagram.h"
+
+static const struct question question = {
+	.cookie = 0x1122334455667788,
+	.bytes = 4096,
+	.page = 0x01020304,
+	.drive = 0x0506,
+	.flags = QUESTION_LOOK | QUESTION_AT,
+};
+
+static const struct answer answer = {
+	.cookie = 0x1122334455667788,
+	.clock_ns = 0x2122232425262728,
+	.generation = 0x3132333435363738,
+	.bytes = 4096,
+	.latency_us = 0x41424344,
+	.pending = 0x51525354,
+	.drive = 0x0506,
+	.n_drives = 0x0708,
+	.flags = QUESTION_AT,
+	.known = 6,
+	.state = 0x0301,
+};
+
+TEST(a_question_is_the_bytes_of_the_format)
+{
+	static const uint8_t expected[DATAGRAM_BYTES] = {
+		'L',  'N',  'A', 'G', 1, 1, 3, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11,
+		0x06, 0x05, 0,	 0,   0, 0, 0, 0, 0,	0x10, 0,    0,	  0x04, 0x03, 0x02, 0x01,
+	};
+	uint8_t datagram[DATAGRAM_BYTES_MAX];
+	struct question again;
+
+	assert(question_write(&question, NULL, 0, datagram) == DATAGRAM_BYTES);
+	assert(!memcmp(datagram, expected, sizeof(expected)));
+	assert(question_read(&again, NULL, 0, datagram, DATAGRAM_BYTES) == DATAGRAM_GOOD);
+	assert(!memcmp(&again, &question, sizeof(question)));
+}
+
+TEST(an_answer_is_the_bytes_of_the_format)
+{
+	static const uint8_t expected[DATAGRAM_BYTES] = {
+		'L',  'N',  'A',  'G',	1,    2,    2,	  0,	0x88, 0x77, 0x66, 0x55, 0x44, 0x33,
+		0x22, 0x11, 0x06, 0x05, 0x08, 0x07, 6,	  0,	0x01, 0x03, 0,	  0x10, 0,    0,
+		0x44, 0x43, 0x42, 0x41, 0x54, 0x53, 0x52, 0x51, 0,    0,    0,	  0,	0x28, 0x27,
+		0x26, 0x25, 0x24, 0x23, 0x22, 0x21, 0x38, 0x37, 0x36, 0x35, 0x34, 0x33, 0x32, 0x31,
+	};
+	uint8_t datagram[DATAGRAM_BYTES_MAX];
+	struct answer again = {0};
+
+	assert(answer_write(&answer, NULL, 0, datagram) == DATAGRAM_BYTES);
+	assert(!memcmp(datagram, expected, sizeof(expected)));
+	assert(answer_read(&again, NULL, 0, datagram, DATAGRAM_BYTES) == DATAGRAM_GOOD);
+	assert(again.cookie == answer.cookie && again.clock_ns == answer.clock_ns);
+	assert(again.generation == answer.generation && again.bytes == answer.bytes);
+	assert(again.latency_us == answer.latency_us && again.pending == answer.pending);
+	assert(again.drive == answer.drive && again.n_drives == answer.n_drives);
+	assert(again.flags == answer.flags && again.known == answer.known);
+	assert(again.state == answer.state);
+}
+
+TEST(each_byte_that_must_be_as_it_is_is_looked_at)
+{
+	static const unsigned int free_bytes[] = {8,  9,  10, 11, 12, 13, 14, 15, 16,
+						  17, 24, 25, 26, 27, 28, 29, 30, 31};
+	uint8_t datagram[DATAGRAM_BYTES_MAX];
+	struct question again;
+
+	question_write(&question, NULL, 0, datagram);
+	for (unsigned int k = 0; k < DATAGRAM_BYTES; k++) {
+		bool is_free = false;
+
+		for (unsigned int f = 0; f < sizeof(free_bytes) / sizeof(*free_bytes); f++)
+			is_free |= free_bytes[f] == k;
+		datagram[k] ^= 0x80;
+		assert((question_read(&again, NULL, 0, datagram, DATAGRAM_BYTES) ==
+			DATAGRAM_GOOD) == is_free);
+		datagram[k] ^= 0x80;
+	}
+}
+
+TEST(only_the_two_lengths_and_a_size_are_taken)
+{
+	uint8_t datagram[DATAGRAM_BYTES_MAX];
+	struct question again, of_nothing = question;
+
+	question_write(&question, NULL, 0, datagram);
+	for (size_t bytes = 0; bytes < 2 * DATAGRAM_BYTES_MAX; bytes++)
+		assert(!question_read(&again, NULL, 0, datagram, bytes) ==
+		       (bytes == DATAGRAM_BYTES));
+	of_nothing.bytes = 0;
+	question_write(&of_nothing, NULL, 0, datagram);
+	assert(question_read(&again, NULL, 0, datagram, DATAGRAM_BYTES) == DATAGRAM_MALFORMED);
+}
+
+TEST(a_tag_covers_every_byte_and_is_asked_for_where_there_is_a_key)
+{
+	static const char key[] = "sixteen bytes and more", other[] = "Sixteen bytes and more";
+	uint8_t datagram[DATAGRAM_BYTES_MAX];
+	struct answer again;
+
+	assert(answer_write(&answer, key, sizeof(key), datagram) == DATAGRAM_BYTES_MAX);
+	assert(!answer_read(&again, key, sizeof(key), datagram, DATAGRAM_BYTES_MAX));
+	assert(answer_read(&again, other, sizeof(other), datagram, DATAGRAM_BYTES_MAX) ==
+	       DATAGRAM_NOT_SIGNED);
+	assert(answer_read(&again, NULL, 0, datagram, DATAGRAM_BYTES_MAX) == DATAGRAM_NOT_SIGNED);
+	assert(answer_read(&again, key, sizeof(key), datagram, DATAGRAM_BYTES) ==
+	       DATAGRAM_NOT_SIGNED);
+	for (unsigned int k = 0; k < DATAGRAM_BYTES_MAX; k++) {
+		datagram[k] ^= 1;
+		assert(answer_read(&again, key, sizeof(key), datagram, DATAGRAM_BYTES_MAX));
+		datagram[k] ^= 1;
+	}
+}
+
+TEST(a_question_is_no_answer)
+{
+	uint8_t datagram[DATAGRAM_BYTES_MAX];
+	struct question asked;
+	struct answer told;
+
+	question_write(&question, NULL, 0, datagram);
+	assert(answer_read(&told, NULL, 0, datagram, DATAGRAM_BYTES) == DATAGRAM_MALFORMED);
+	answer_write(&answer, NULL, 0, datagram);
+	assert(question_read(&asked, NULL, 0, datagram, DATAGRAM_BYTES) == DATAGRAM_MALFORMED);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * linnos-agent on any datagram: it is answered in its own length, or ignored and counted, once, and a
+ * drive that there is not is never asked. The first byte: with a key or not, signed rightly or not,
+ * by an address that is allowed or not. With its highest bit the rest is a configuration.
+ */
+#include "agent.h"
+#include "configuration.h"
+#include "hmac.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEYED = 1, SIGNED = 2, STRANGER = 4, CONFIGURATION = 0x80 };
+enum { DRIVES = 3 };
+
+static const char key[] = "sixteen bytes, and a few more";
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void ask(void *drives, const struct question *question, uint64_t now_ns,
+		struct answer *answer)
+{
+	(void)drives;
+	(void)now_ns;
+	if (question->drive >= DRIVES || !question->bytes)
+		abort();
+	answer->latency_us = question->page;
+}
+
+static void read_configuration(const uint8_t *data, size_t size)
+{
+	static struct configuration c;
+	FILE *file = size ? fmemopen((void *)data, size, "r") : NULL;
+
+	if (!file)
+		return;
+	if (!configuration_read(&c, file, "fuzz") &&
+	    (!c.n_drives || c.n_drives > DRIVES_MAX || c.n_networks > NETWORKS_MAX ||
+	     c.n_listeners > LISTENERS_MAX))
+		abort();
+	fclose(file);
+}
+
+/* As it would come from a socket: cut to what there is room for, its length as it was. */
+static size_t receive(uint8_t datagram[DATAGRAM_BYTES_MAX], const uint8_t *data, size_t size,
+		      unsigned int how)
+{
+	size_t bytes = size < DATAGRAM_BYTES_MAX ? size : DATAGRAM_BYTES_MAX;
+
+	memset(datagram, 0xa5, DATAGRAM_BYTES_MAX);
+	memcpy(datagram, data, bytes);
+	if (how & SIGNED && size >= DATAGRAM_BYTES) {
+		hmac_sha256(key, sizeof(key), datagram, DATAGRAM_BYTES, datagram + DATAGRAM_BYTES);
+		return DATAGRAM_BYTES_MAX;
+	}
+	return size;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct agent agent = { .ask = ask, .n_drives = DRIVES, .key = key };
+	uint8_t datagram[DATAGRAM_BYTES_MAX], before[DATAGRAM_BYTES_MAX];
+	uint64_t ignored = 0;
+	struct answer answer;
+	struct rate rate;
+	size_t bytes, sent;
+
+	if (!size)
+		return 0;
+	if (data[0] & CONFIGURATION) {
+		read_configuration(data + 1, size - 1);
+		return 0;
+	}
+	if (data[0] & KEYED)
+		agent.key_bytes = sizeof(key);
+	bytes = receive(datagram, data + 1, size - 1, data[0]);
+	memcpy(before, datagram, sizeof(before));
+	rate_set(&rate, 1000);
+	sent = agent_answer(&agent, data[0] & STRANGER ? NULL : &rate, 1, datagram, bytes);
+	for (unsigned int why = 0; why < IGNORED_KINDS; why++)
+		ignored += agent.ignored[why];
+	if (agent.answered + ignored != 1 || !sent != !agent.answered)
+		abort();
+	if (!sent)
+		return 0;
+	if (sent != bytes || data[0] & STRANGER || memcmp(before + 8, datagram + 8, 8))
+		abort();
+	if (data[0] & KEYED && !(data[0] & SIGNED))
+		abort();
+	if (answer_read(&answer, key, agent.key_bytes, datagram, sent) || answer.drive >= DRIVES)
+		abort();
+	return 0;
+}

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""linnos-agent on drives of the lab's kernel: what it tells is what the kernel predicts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from linnapp.lab.guest import REPOSITORY
+from linnapp.model.latency_model import LatencyModel
+
+pytestmark = pytest.mark.lab
+
+AGENT = REPOSITORY / "build" / "agent" / "linnos-agent"
+MODELS = REPOSITORY / "models" / "example"
+#: known, state: docs/formats.md
+OFF, VERDICT, LATENCY = 1, 5, 6
+PENDING_KNOWN, PENDING_PAGES = 256, 512
+
+#: Asks about each drive, by the agent and by the kernel's own question, with nothing between.
+ASK = """
+import fcntl, json, os, socket, struct, sys
+where = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+where.connect(("127.0.0.1", 7316))
+BLKEXPECT = 3 << 30 | 16 << 16 | 0x12 << 8 | 160
+told = []
+for k in range(3):
+    where.send(struct.pack("<4sBBHQH6xII32x", b"LNAG", 1, 1, 3, k, k, 4096, 7))
+    answer = struct.unpack("<4sBBHQHHHHIII4xQQ8x", where.recv(200))
+    drive = os.open(f"/dev/flash{k}", os.O_RDONLY)
+    asked = bytearray(struct.pack("<IIIIiIII", 3, 1, 4096, 0, drive, 0, 0, 7))
+    fcntl.ioctl(drive, BLKEXPECT, asked)
+    kernel = struct.unpack("<IIIIiIII", asked)
+    told.append({"known": answer[7], "state": answer[8], "latency_us": answer[10],
+                 "pending": answer[11], "kernel": [kernel[5], kernel[6], kernel[7]]})
+print(json.dumps(told))
+"""
+
+
+def test_it_tells_what_the_kernel_does(boot, tmp_path: Path) -> None:
+    (tmp_path / "ask.py").write_text(ASK)
+    drives = "".join(f"drive /dev/flash{k}\n" for k in range(3))
+    (tmp_path / "agent.conf").write_text(f"{drives}listen 127.0.0.1\nallow 127.0.0.1\n")
+    latency = next((MODELS / "latency").glob("*.linnos"))
+    assert LatencyModel.load(latency).n_trees >= 16
+    ran = boot(
+        f'cd "$OUT"\n{AGENT} --config agent.conf 2>said & agent=$!\nsleep 0.1\n'
+        "python3 ask.py\n"
+        f"linnapp upload --model {MODELS}/flash0.linnos --device /dev/flash0 --mode observe\n"
+        f"linnapp upload --model {latency} --device /dev/flash1 --mode observe\n"
+        "dd if=/dev/flash1 of=/dev/null bs=4k count=50 iflag=direct 2>/dev/null\n"
+        "python3 ask.py\n"
+        # eight megabytes in flight while it is asked
+        "dd if=/dev/flash1 of=/dev/null bs=8M count=1 iflag=direct 2>/dev/null & sleep 0.0005\n"
+        "python3 ask.py\n"
+        "kill $agent; wait $agent; echo $?\n"
+    )
+    lines = [line for line in ran.stdout.splitlines() if line.startswith("[")]
+    off, on, busy = (json.loads(line) for line in lines)
+    assert [drive["known"] for drive in off] == [OFF] * 3
+    assert [drive["known"] for drive in on] == [VERDICT, LATENCY, OFF]
+    for told in (*off, *on):
+        # the bits of the state that are the kernel's, and the rest the same
+        assert [told["known"], told["state"] & 255, told["latency_us"]] == told["kernel"]
+        # pages are what LinnOS counts
+        assert told["state"] & ~255 == PENDING_KNOWN | (told["known"] != OFF and PENDING_PAGES)
+        assert told["pending"] == 0
+    assert on[1]["latency_us"] > 0
+    assert busy[1]["pending"] > 100 and busy[1]["latency_us"] > on[1]["latency_us"]
+    assert ran.stdout.split()[-1] == "0"
+    assert "answered 9; ignored: 0 from elsewhere" in (tmp_path / "said").read_text()

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: MIT
+"""linnos-agent on this machine: over UDP and its Unix socket, with nobody it need not answer."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "cluster" / "agent"
+#: docs/formats.md, without the numbers that are only an answer's
+QUESTION = struct.Struct("<4sBBHQH6xII32x")
+ANSWER = struct.Struct("<4sBBHQHHHHIII4xQQ8x")
+GONE, NO_KERNEL = 4, 65535
+KEY = b"sixteen bytes, and a few more"
+
+
+def made(*goals: str) -> None:
+    out = f"OUT={ROOT / 'build' / 'agent'}"
+    subprocess.run(
+        ["make", "-s", "-C", SOURCE, out, *goals], check=True, capture_output=True, text=True
+    )
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    made()
+    return ROOT / "build" / "agent" / "linnos-agent"
+
+
+def question(cookie: int = 5, drive: int = 0) -> bytes:
+    return QUESTION.pack(b"LNAG", 1, 1, 1, cookie, drive, 4096, 0)
+
+
+def signed(datagram: bytes, key: bytes) -> bytes:
+    return datagram + hmac.digest(key, datagram, hashlib.sha256)
+
+
+def free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port
+
+
+class Agent:
+    """One that runs; ``ended()`` is what it said at its end."""
+
+    def __init__(self, program: Path, folder: Path, *directives: str) -> None:
+        self.port = free_port()
+        self.socket = folder / "socket"
+        configuration = folder / "agent.conf"
+        lines = ("drive /dev/no-such-drive", f"socket {self.socket}", *directives)
+        configuration.write_text("\n".join(lines).replace("PORT", str(self.port)) + "\n")
+        self.process = subprocess.Popen(
+            [program, "--config", configuration], stderr=subprocess.PIPE, text=True
+        )
+        assert self.process.stderr is not None
+        # the drive that is not there is told of; the socket answers once all of them are there
+        assert "told to be gone" in self.process.stderr.readline()
+        while not self.socket.exists() and self.process.poll() is None:
+            time.sleep(0.001)
+
+    def ended(self) -> str:
+        self.process.send_signal(signal.SIGTERM)
+        said = self.process.communicate()[1]
+        assert self.process.returncode == 0
+        return said
+
+
+@contextlib.contextmanager
+def running(program: Path, folder: Path, *directives: str) -> Iterator[Agent]:
+    agent = Agent(program, folder, *directives)
+    try:
+        yield agent
+    finally:
+        if agent.process.poll() is None:
+            agent.process.kill()
+            agent.process.communicate()
+
+
+def locally(agent: Agent, folder: Path, datagram: bytes) -> bytes:
+    """What comes back on the Unix socket, in the order of what was sent before on any."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as mine:
+        place = folder / "mine"
+        mine.bind(str(place))
+        mine.sendto(datagram, str(agent.socket))
+        told = mine.recv(200)
+        place.unlink()
+        return told
+
+
+@contextlib.contextmanager
+def udp(agent: Agent) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mine:
+        mine.settimeout(60)
+        mine.connect(("127.0.0.1", agent.port))
+        yield mine
+
+
+def test_the_c_tests_pass() -> None:
+    made("check")
+
+
+def test_the_c_tests_pass_under_sanitizers() -> None:
+    made("check-sanitized")
+
+
+def test_a_question_is_answered_over_udp_and_locally(program: Path, tmp_path: Path) -> None:
+    with running(program, tmp_path, "listen 127.0.0.1 PORT", "allow 127.0.0.0/8") as agent:
+        with udp(agent) as mine:
+            mine.send(question(cookie=77))
+            told = mine.recv(200)
+        first = ANSWER.unpack(told)
+        assert len(told) == 64
+        assert first[:5] == (b"LNAG", 1, 2, 1, 77)
+        # drive, drives, what is known of one that is not there
+        assert first[5:8] == (0, 1, GONE)
+        second = ANSWER.unpack(locally(agent, tmp_path, question(cookie=78)))
+        assert second[4] == 78
+        # the clock goes on, and the generation is that of one start
+        assert second[12] > first[12] > 0 and second[13] == first[13] > 0
+        assert "answered 2; ignored: 0 from elsewhere" in agent.ended()
+    assert not agent.socket.exists()
+
+
+def test_all_else_is_ignored(program: Path, tmp_path: Path) -> None:
+    with running(program, tmp_path, "listen 127.0.0.1 PORT", "allow 127.0.0.1") as agent:
+        with udp(agent) as mine:
+            for wrong in (b"", b"x", question()[:63], question() * 2, b"\0" * 64, b"\xff" * 70000):
+                with contextlib.suppress(OSError):  # the last is longer than a datagram may be
+                    mine.send(wrong)
+            mine.send(question(drive=1))
+            mine.send(question(cookie=9))
+            # the first answer is that to the one question that was one
+            assert ANSWER.unpack(mine.recv(200))[4] == 9
+        said = agent.ended()
+    assert "answered 1; ignored: 0 from elsewhere, 0 too many, 5 malformed" in said
+    assert "1 about no drive" in said
+
+
+def test_addresses_that_are_not_named_are_not_answered(program: Path, tmp_path: Path) -> None:
+    with (
+        running(program, tmp_path, "listen 127.0.0.1 PORT", "allow 192.0.2.0/24") as agent,
+        udp(agent) as mine,
+    ):
+        mine.send(question())
+        # what came before it is asked to end is looked at before it ends
+        assert "answered 0; ignored: 1 from elsewhere" in agent.ended()
+        mine.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            mine.recv(200)
+
+
+def test_who_asks_too_often_is_answered_as_often_as_is_allowed(
+    program: Path, tmp_path: Path
+) -> None:
+    # one a second, and a tenth of it at once, which is one
+    with running(program, tmp_path, "listen 127.0.0.1 PORT", "allow 127.0.0.1 1") as agent:
+        with udp(agent) as mine:
+            for cookie in range(50):
+                mine.send(question(cookie))
+            assert ANSWER.unpack(mine.recv(200))[4] == 0
+        said = agent.ended()
+    answered, too_many = re.findall(r"answered (\d+);.* (\d+) too many", said)[0]
+    assert int(too_many) >= 1 and int(answered) + int(too_many) == 50
+
+
+def test_with_a_key_both_are_signed(program: Path, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_bytes(KEY + b"\n")
+    key.chmod(0o600)
+    with running(
+        program, tmp_path, "listen 127.0.0.1 PORT", "allow 127.0.0.1", f"key {key}"
+    ) as agent:
+        with udp(agent) as mine:
+            mine.send(question(1))
+            mine.send(signed(question(2), b"another key, and as long as it"))
+            mine.send(signed(question(3), KEY))
+            told = mine.recv(200)
+        assert len(told) == 96 and told == signed(told[:64], KEY)
+        assert ANSWER.unpack(told[:64])[4] == 3
+        assert "2 not signed" in agent.ended()
+
+
+@pytest.mark.parametrize(
+    ("configuration", "says"),
+    [
+        ("drive /dev/null\nsocket /tmp/x\n", "/dev/null: Block device required"),
+        ("drive /dev/a\nsocket /tmp/x\nkey KEY\n", "others may read it; chmod o="),
+        ("drive /dev/a\nsocket x\n", "x: not an absolute path"),
+        ("drive /dev/a\nlisten 127.0.0.1\n", "nobody would be answered"),
+    ],
+)
+def test_what_it_does_not_start_with_it_says(
+    program: Path, tmp_path: Path, configuration: str, says: str
+) -> None:
+    key = tmp_path / "key"
+    key.write_bytes(KEY)
+    key.chmod(0o644)
+    place = tmp_path / "agent.conf"
+    place.write_text(configuration.replace("KEY", str(key)))
+    ran = subprocess.run([program, "--config", place], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1 and says in ran.stderr
+
+
+def test_the_example_is_good_and_the_man_page_has_all_of_it(program: Path) -> None:
+    example = SOURCE / "agent.conf"
+    subprocess.run([program, "--check", "--config", example], check=True)
+    page = (ROOT / "docs" / "linnos-agent.8").read_text().replace("\\-", "-")
+    told = subprocess.run([program, "--help"], check=True, capture_output=True, text=True).stdout
+    options = set(re.findall(r"^  (--[a-z-]+)", told, re.MULTILINE))
+    assert set(re.findall(r"^\.(?:B|BI) (--[a-z-]+)", page, re.MULTILINE)) == options
+    directives = set(
+        re.findall(r"\{\"([a-z]+)\", \d, take_", (SOURCE / "configuration.c").read_text())
+    )
+    assert set(re.findall(r"^\.BI ([a-z]+) ", page, re.MULTILINE)) == directives
+    assert len(directives) == 5
+    assert directives == set(re.findall(r"^#?([a-z]+) [/\d]", example.read_text(), re.MULTILINE))
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_the_unit_is_well_formed_and_hardened(program: Path, tmp_path: Path) -> None:
+    unit = tmp_path / "linnos-agent.service"
+    text = (SOURCE / "linnos-agent.service.in").read_text()
+    unit.write_text(text.replace("@SBIN@", str(program.parent)))
+    # 30 is an exposure of 3.0
+    for check in (["verify", "--man=no"], ["security", "--offline=true", "--threshold=30"]):
+        ran = subprocess.run(
+            ["systemd-analyze", *check, unit], capture_output=True, text=True, check=False
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
