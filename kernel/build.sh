@@ -7,6 +7,7 @@
 #
 # FLAVOUR	um		LinnOS and flashsim, an ordinary process
 #		um-debug	the same with KASAN, lockdep and UBSAN
+#		um-cluster	the same with networks of several nodes
 #		um-unpatched	without LinnOS, for comparison; has flashsim
 #		x86		LinnOS and flashsim on x86-64, SMP, for QEMU
 #		x86-kasan	the same with KASAN: memory that is gone
@@ -33,7 +34,7 @@ version=6.12
 
 say() { echo "kernel: $*"; }
 die() { echo "kernel/build.sh: $*" >&2; exit 1; }
-usage() { sed -n 's/^#\t\{0,1\}//; 4,24p' "$0" >&2; exit 2; }
+usage() { sed -n 's/^#\t\{0,1\}//; 4,25p' "$0" >&2; exit 2; }
 
 flavour=
 base_config=
@@ -47,7 +48,7 @@ while [ $# -gt 0 ]; do
 	--config)
 		[ $# -ge 2 ] || usage
 		base_config=$2; shift ;;
-	um|um-debug|um-unpatched|x86|x86-kasan|x86-kcsan|x86-functions|deb)
+	um|um-debug|um-cluster|um-unpatched|x86|x86-kasan|x86-kcsan|x86-functions|deb)
 		flavour=$1 ;;
 	*)	usage ;;
 	esac
@@ -72,8 +73,8 @@ arch=(ARCH=um SUBARCH=x86_64)
 target=linux
 image=linux
 case $flavour in
-um-debug)
-	fragments+=(um-debug.config) ;;
+um-debug|um-cluster)
+	fragments+=($flavour.config) ;;
 um-unpatched)
 	series=("$patches/lab/$version"/*.patch)
 	fragments=(uml.config flashsim.config)
