@@ -50,7 +50,7 @@ struct question {
 /**
  * struct answer - what is told
  * @cookie: the question's
- * @clock_ns: the node's CLOCK_MONOTONIC when the drive had been asked
+ * @clock_ns: the node's CLOCK_MONOTONIC when the question came
  * @generation: another one after a restart of the agent: what was told before counts no more
  * @bytes: the question's
  * @latency_us: how long the read would take, 0 if nothing is predicted

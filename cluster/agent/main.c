@@ -56,7 +56,6 @@ static void ask_drive(void *of, const struct question *question, uint64_t now_ns
 		      struct answer *answer)
 {
 	drive_ask((struct drive *)of + question->drive, question, now_ns, answer);
-	answer->clock_ns = clock_of(CLOCK_MONOTONIC);
 }
 
 static int listen_on(const struct sockaddr_in6 *address)
