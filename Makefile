@@ -24,7 +24,7 @@ TEST := $(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug and not el
 RUNS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv kernel kernel-debug kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk agent install-lib install-ublk build deb demo tour test test-busy \
+.PHONY: help deps venv deps-gluster kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk agent install-lib install-ublk build deb demo tour test test-busy \
 	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 test-stock fuzz bench eval report docs lint clean
 
 help: ## this list
@@ -34,6 +34,7 @@ help: ## this list
 # --- What the rest needs -----------------------------------------------------
 
 deps: $(BUILD)/.deps ## install the Debian packages (root, or sudo)
+deps-gluster: $(BUILD)/.deps-gluster ## those of `linnapp lab cluster`: GlusterFS, whose services are not started
 $(BUILD)/.deps: debian-packages.txt
 $(BUILD)/.deps-qemu: debian-packages-qemu.txt
 $(BUILD)/.deps-6.1: debian-packages-6.1.txt
@@ -41,7 +42,8 @@ $(BUILD)/.deps-kernel-deb: debian-packages-kernel-deb.txt
 $(BUILD)/.deps-elasticsearch: debian-packages-elasticsearch.txt
 $(BUILD)/.deps-machine: debian-packages-machine.txt
 $(BUILD)/.deps-module: debian-packages-module.txt
-$(BUILD)/.deps $(BUILD)/.deps-qemu $(BUILD)/.deps-6.1 $(BUILD)/.deps-kernel-deb $(BUILD)/.deps-elasticsearch $(BUILD)/.deps-machine $(BUILD)/.deps-module:
+$(BUILD)/.deps-gluster: debian-packages-gluster.txt
+$(BUILD)/.deps $(BUILD)/.deps-qemu $(BUILD)/.deps-6.1 $(BUILD)/.deps-kernel-deb $(BUILD)/.deps-elasticsearch $(BUILD)/.deps-machine $(BUILD)/.deps-module $(BUILD)/.deps-gluster:
 	@mkdir -p $(BUILD)
 	@missing=; for package in $$(sed 's/#.*//' $<); do \
 	  [ "$$(dpkg-query -W -f '$${db:Status-Status}' $$package 2>/dev/null)" = installed ] \
@@ -68,6 +70,9 @@ kernel: $(BUILD)/.deps ## the patched UML kernel (KSRC=DIR: from another 6.12 tr
 
 kernel-debug: $(BUILD)/.deps ## the UML kernel with KASAN, lockdep and UBSAN
 	kernel/build.sh um-debug
+
+kernel-cluster: $(BUILD)/.deps ## the UML kernel with networks of several nodes, for `linnapp lab cluster`
+	kernel/build.sh um-cluster
 
 kernel-unpatched: $(BUILD)/.deps ## the UML kernel without LinnOS, for comparison
 	kernel/build.sh um-unpatched

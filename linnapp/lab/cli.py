@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from linnapp.lab.array import Array
+from linnapp.lab.cluster_cli import cluster
 from linnapp.lab.command import guest_environment, guest_options, run_and_exit
 from linnapp.lab.guest import Guest, Result
 from linnapp.lab.qemu_cli import qemu
@@ -99,4 +100,5 @@ def run_command(
     run_and_exit(boot, dmesg)
 
 
+lab.add_command(cluster)
 lab.add_command(qemu)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: MIT
+"""A cluster in one guest: a network namespace a node, wires that take time, a drive each.
+
+LinnOS keeps what it knows per disk, so nodes stay apart although they share a kernel. They share
+its page cache, too, and its clock: programs read with O_DIRECT, and no clock is ever off.
+
+The command runs on a machine of its own, the client, from which a wire leads to each node: veth,
+with netem at both ends. All delays are the same and there is no jitter, so that a run repeats.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from linnapp.lab.array import Array
+from linnapp.lab.gluster import PORT, client_volfile, server_volfile
+from linnapp.lab.guest import REPOSITORY
+
+#: The kernel with networks of several nodes.
+CLUSTER_KERNEL = REPOSITORY / "build" / "linux-um-cluster" / "linux"
+AGENT = REPOSITORY / "build" / "agent" / "linnos-agent"
+
+ENGINES = ("none", "gluster")
+
+#: Programs that an engine needs, and what installs them.
+NEEDED = {"none": ("ip", "tc", "sfdisk"), "gluster": ("ip", "tc", "sfdisk", "glusterfsd")}
+INSTALLED_BY = "make deps-gluster"
+
+#: Where nodes keep their things in the guest.
+FOLDER = "/run/cluster"
+
+#: Seconds of virtual time until a server listens, and no longer.
+_LISTENS_S = 30
+
+#: Linux' port of the agent, see linnos-agent(8).
+_AGENT_PORT = 7316
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Nodes of a guest, and what they run.
+
+    Attributes
+    ----------
+    drives : Array
+        A drive a node: /dev/flash0 is node 0's.
+    engine : str
+        One of `ENGINES`.
+    one_way_us : int
+        What a datagram takes from the client to a node, and back.
+    """
+
+    drives: Array
+    engine: str = "gluster"
+    one_way_us: int = 50
+
+    @property
+    def devices(self) -> list[str]:
+        """Paths of the drives in the guest, in the order of the nodes."""
+        return self.drives.devices
+
+    @property
+    def addresses(self) -> list[str]:
+        """Of the nodes, as the client reaches them."""
+        return [f"10.0.{k}.2" for k in range(self.drives.n_drives)]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the command is told, besides the drives."""
+        return {
+            "LINNOS_NODES": ",".join(self.addresses),
+            # half of each drive has no brick: for what else the drives have to do
+            "LINNOS_BESIDE": ",".join(f"{device}p2" for device in self.devices),
+            "LINNOS_CLUSTER": FOLDER,
+        }
+
+    def setup_script(self) -> str:
+        """Shell commands that bring drives, wires and servers up, in this order."""
+        parts = [self.drives.setup_script(), self._wires(), self._agents()]
+        if self.engine == "gluster":
+            parts += [self._bricks(), self._servers()]
+        return "".join(parts)
+
+    def _wires(self) -> str:
+        lines = ["mkdir -p /run/netns", f"mkdir -p {FOLDER}"]
+        netem = f"root netem delay {self.one_way_us}us limit 100000"
+        for k in range(self.drives.n_drives):
+            inside = f"ip -n node{k}"
+            lines += [
+                f"ip netns add node{k}",
+                f"ip link add wire{k} type veth peer name wire netns node{k}",
+                f"ip address add 10.0.{k}.1/24 dev wire{k}",
+                f"{inside} address add 10.0.{k}.2/24 dev wire",
+                f"ip link set wire{k} up",
+                f"{inside} link set wire up",
+                f"{inside} link set lo up",
+            ]
+            if self.one_way_us:
+                lines += [
+                    f"tc qdisc add dev wire{k} {netem}",
+                    f"tc -n node{k} qdisc add dev wire {netem}",
+                ]
+        return _lines(lines)
+
+    def _agents(self) -> str:
+        lines = []
+        for k, address in enumerate(self.addresses):
+            configuration = [
+                f"drive {self.devices[k]}",
+                f"listen {address} {_AGENT_PORT}",
+                f"allow 10.0.{k}.1 1000000",
+            ]
+            agent = f"{FOLDER}/agent{k}"
+            lines += [
+                f"printf '%s\\n' {shlex.join(configuration)} >{agent}.conf",
+                _started(k, f"{shlex.quote(str(AGENT))} --config {agent}.conf", agent),
+            ]
+        return _lines(lines)
+
+    def _bricks(self) -> str:
+        lines = []
+        half_mb = self.drives.size_mb // 2
+        for k, device in enumerate(self.devices):
+            place = f"{FOLDER}/node{k}"
+            lines += [
+                f"printf ',{half_mb}M\\n,\\n' | sfdisk -q --no-tell-kernel {device}",
+                f"blockdev --rereadpt {device}",
+                # no discard: the drive is to stay as it was preconditioned
+                f"mkfs.ext4 -q -F -E nodiscard,lazy_itable_init=0 {device}p1",
+                f"mkdir -p {place}",
+                f"mount -o noatime {device}p1 {place}",
+                f"mkdir {place}/brick",
+            ]
+        return _lines(lines)
+
+    def _servers(self) -> str:
+        # It keeps a few things where a host's files are, which the guest may not write to; it
+        # copies volume files to /tmp.
+        places = ("/tmp", "/var/log", "/var/lib/glusterd")
+        lines = [f"mount -t tmpfs tmpfs {place}" for place in places]
+        lines.append("mkdir -p /run/gluster /var/log/glusterfs")
+        for k, address in enumerate(self.addresses):
+            own = f"{FOLDER}/server{k}"
+            lines += [
+                _written(f"{own}.vol", server_volfile(f"{FOLDER}/node{k}/brick", address)),
+                _started(k, f"glusterfsd -N -f {own}.vol -l {own}.log -p {own}.pid", own),
+            ]
+            only = client_volfile(self.addresses, read_node=k)
+            lines.append(_written(f"{FOLDER}/read-node{k}.vol", only))
+        for mode in range(6):
+            chosen = client_volfile(self.addresses, read_hash_mode=mode)
+            lines.append(_written(f"{FOLDER}/read-hash-mode{mode}.vol", chosen))
+        lines += [_listens(k, PORT, f"{FOLDER}/server{k}.log") for k in range(len(self.addresses))]
+        return _lines(lines)
+
+
+def _lines(lines: Sequence[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+def _started(node: int, command: str, log: str) -> str:
+    """A server of a node, which stays when the set-up is over."""
+    return f"ip netns exec node{node} {command} </dev/null >{log}.out 2>&1 &"
+
+
+def _written(path: str, text: str) -> str:
+    return f"cat >{path} <<'END'\n{text}END"
+
+
+def _listens(node: int, port: int, log: str) -> str:
+    """Wait until a server does."""
+    look = f"ip netns exec node{node} grep -q ':{port:04X} .* 0A ' /proc/net/tcp"
+    return (
+        f"left={_LISTENS_S * 10}\n"
+        f"until {look}; do\n"
+        f"left=$((left - 1)); [ $left -gt 0 ] || {{ cat {log}; exit 1; }}\n"
+        "sleep 0.1\ndone"
+    )
+
+
+def missing(engine: str, path: str) -> list[str]:
+    """Programs that an engine needs and that are not there.
+
+    Parameters
+    ----------
+    engine : str
+        One of `ENGINES`.
+    path : str
+        Where to look, as $PATH has it.
+    """
+    folders = [Path(folder) for folder in path.split(":") if folder]
+    return [
+        program
+        for program in NEEDED[engine]
+        if not any((folder / program).exists() for folder in folders)
+    ]

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""GlusterFS' volume files: a replica set with a brick a node, written by hand.
+
+`glusterd`, which would write them, takes longer than everything else together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+#: What the server and its clients speak on.
+PORT = 49152
+
+#: Rules of the engine's own for which replica serves a read, its `read-hash-mode`.
+READ_HASH_MODES = range(6)
+
+
+def _volume(
+    name: str, kind: str, options: Mapping[str, object], subvolumes: Sequence[str] = ()
+) -> str:
+    lines = [f"volume {name}", f"  type {kind}"]
+    lines += [f"  option {option} {value}" for option, value in options.items()]
+    if subvolumes:
+        lines.append(f"  subvolumes {' '.join(subvolumes)}")
+    return "\n".join((*lines, "end-volume", ""))
+
+
+def server_volfile(brick: str, address: str) -> str:
+    """A node's: one brick, whose reads bypass the page cache if they are to.
+
+    Parameters
+    ----------
+    brick : str
+        Folder that the brick is kept in.
+    address : str
+        The node's.
+    """
+    return "\n".join(
+        (
+            _volume("posix", "storage/posix", {"directory": brick, "o-direct": "off"}),
+            _volume("locks", "features/locks", {}, ["posix"]),
+            # as many as io-threads allows: the drive's queue is to be the drive's
+            _volume("brick", "performance/io-threads", {"thread-count": 64}, ["locks"]),
+            _volume(
+                "server",
+                "protocol/server",
+                {
+                    "transport-type": "tcp",
+                    "transport.socket.bind-address": address,
+                    "transport.socket.listen-port": PORT,
+                    "auth.addr.brick.allow": "*",
+                },
+                ["brick"],
+            ),
+        )
+    )
+
+
+def client_volfile(
+    addresses: Sequence[str], *, read_node: int | None = None, read_hash_mode: int = 1
+) -> str:
+    """A client's: the replica set, whose reads one node serves, or whom the engine's rule names.
+
+    Parameters
+    ----------
+    addresses : sequence of str
+        The nodes'.
+    read_node : int, optional
+        From 0. If there is none the engine chooses.
+    read_hash_mode : int, default 1
+        By which rule: GlusterFS' `cluster.read-hash-mode`, whose default this is.
+    """
+    volumes = [
+        _volume(
+            f"node{k}",
+            "protocol/client",
+            {
+                "transport-type": "tcp",
+                "remote-host": address,
+                "remote-port": PORT,
+                "remote-subvolume": "brick",
+                # O_DIRECT of a client is one of the brick
+                "filter-O_DIRECT": "off",
+            },
+        )
+        for k, address in enumerate(addresses)
+    ]
+    names = [f"node{k}" for k in range(len(addresses))]
+    options: dict[str, object] = {
+        "afr-pending-xattr": ",".join(names),
+        # nobody is to read behind the back of a measurement
+        "data-self-heal": "off",
+        "metadata-self-heal": "off",
+        "entry-self-heal": "off",
+        "self-heal-daemon": "off",
+        "choose-local": "off",
+        "read-hash-mode": read_hash_mode,
+    }
+    if read_node is not None:
+        options["read-subvolume-index"] = read_node
+    volumes.append(_volume("replicas", "cluster/replicate", options, names))
+    return "\n".join(volumes)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""What brings a cluster up, without booting one."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from linnapp.cli import cli
+from linnapp.lab.array import Array
+from linnapp.lab.cluster import INSTALLED_BY, NEEDED, Cluster, missing
+from linnapp.lab.gluster import PORT, client_volfile, server_volfile
+
+ROOT = Path(__file__).parents[2]
+
+
+def volumes(volfile: str) -> dict[str, str]:
+    """Each volume's lines, by its name."""
+    return dict(re.findall(r"^volume (\S+)\n(.*?)^end-volume$", volfile, re.MULTILINE | re.DOTALL))
+
+
+def test_a_client_reads_from_the_node_it_is_told() -> None:
+    addresses = ["10.0.0.2", "10.0.1.2"]
+    known = volumes(client_volfile(addresses, read_node=1))
+    assert list(known) == ["node0", "node1", "replicas"]
+    assert "option read-subvolume-index 1\n" in known["replicas"]
+    assert "subvolumes node0 node1\n" in known["replicas"]
+    for address, name in zip(addresses, ("node0", "node1"), strict=True):
+        assert f"option remote-host {address}\n" in known[name]
+        assert f"option remote-port {PORT}\n" in known[name]
+
+
+def test_the_engine_chooses_where_no_node_is_named() -> None:
+    replicas = volumes(client_volfile(["10.0.0.2"], read_hash_mode=3))["replicas"]
+    assert "read-subvolume-index" not in replicas
+    assert "option read-hash-mode 3\n" in replicas
+
+
+def test_a_server_has_its_brick_and_its_address() -> None:
+    known = volumes(server_volfile("/run/b", "10.0.0.2"))
+    assert "option directory /run/b\n" in known["posix"]
+    assert "option transport.socket.bind-address 10.0.0.2\n" in known["server"]
+    assert "subvolumes brick\n" in known["server"]
+
+
+def test_the_set_up_is_a_script_that_a_shell_can_read() -> None:
+    cluster = Cluster(Array(3), "gluster", 20)
+    script = cluster.setup_script()
+    subprocess.run(["sh", "-n"], input=script, text=True, check=True)
+    assert script.count("netem delay 20us") == 6
+    assert cluster.environment["LINNOS_NODES"] == "10.0.0.2,10.0.1.2,10.0.2.2"
+    assert "glusterfsd" not in Cluster(Array(3), "none").setup_script()
+    assert "netem" not in Cluster(Array(3), "none", 0).setup_script()
+
+
+def test_what_is_not_installed_is_named_with_what_installs_it(tmp_path: Path) -> None:
+    for program in NEEDED["gluster"][1:]:
+        (tmp_path / program).touch()
+    assert missing("gluster", f"{tmp_path}:/no/such/folder") == ["ip"]
+    assert missing("gluster", "") == list(NEEDED["gluster"])
+    target = INSTALLED_BY.split()[1]
+    assert f"\n{target}: " in (ROOT / "Makefile").read_text()
+
+
+def test_more_nodes_than_there_may_be_are_refused() -> None:
+    ran = CliRunner().invoke(cli, ["lab", "cluster", "--nodes", "17", "--", "true"])
+    assert ran.exit_code == 2 and "17 is not in the range" in ran.output
