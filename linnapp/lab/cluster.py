@@ -4,8 +4,9 @@
 LinnOS keeps what it knows per disk, so nodes stay apart although they share a kernel. They share
 its page cache, too, and its clock: programs read with O_DIRECT, and no clock is ever off.
 
-The command runs on a machine of its own, the client, from which a wire leads to each node: veth,
-with netem at both ends. All delays are the same and there is no jitter, so that a run repeats.
+The command runs on a machine of its own, the client, from which a wire leads to each node: two
+macvlans on a device that does nothing, with netem at both ends. All delays are the same and there
+is no jitter, so that a run repeats.
 """
 
 from __future__ import annotations
@@ -91,7 +92,11 @@ class Cluster:
             inside = f"ip -n node{k}"
             lines += [
                 f"ip netns add node{k}",
-                f"ip link add wire{k} type veth peer name wire netns node{k}",
+                # the wire is one that nobody else is on, with two ends
+                f"ip link add cable{k} type dummy",
+                f"ip link set cable{k} up",
+                f"ip link add link cable{k} name wire{k} type macvlan mode bridge",
+                f"ip link add link cable{k} name wire netns node{k} type macvlan mode bridge",
                 f"ip address add 10.0.{k}.1/24 dev wire{k}",
                 f"{inside} address add 10.0.{k}.2/24 dev wire",
                 f"ip link set wire{k} up",
