@@ -226,12 +226,14 @@ fuzz: $(BUILD)/.deps ## the trace readers and the agent under ASan and UBSan; FU
 bench: build ## speed of our own code beside a reference (python -m eval.bench --list)
 	$(PYTHON) -m eval.bench
 
-eval: build ## every experiment but eval-replicated, eval-traces, eval-probing, eval-apps, eval-filesystems, eval-functions and eval-stock; eval-NAME: one of them; SEEDS=1: only so many seeds
+eval: build ## every experiment but eval-replicated, eval-traces, eval-probing, eval-apps, eval-filesystems, eval-functions, eval-stock and eval-cluster; eval-NAME: one of them; SEEDS=1: only so many seeds
 	$(PYTHON) -m eval $(EVAL_OPTIONS)
 
 eval-functions: kernel-debian
 
 eval-stock: kernel-unpatched
+
+eval-cluster: kernel-cluster $(BUILD)/.deps-gluster
 
 eval-%: build
 	$(PYTHON) -m eval $(EVAL_OPTIONS) $*

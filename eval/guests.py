@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import numpy as np
 
 from eval.errors import StepError, tail
 from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
+from linnapp.lab.cluster import Cluster
 from linnapp.lab.guest import Guest, LabError
 from linnapp.lab.places import Places
 from linnapp.lab.uml import DEFAULT_KERNEL, run
@@ -69,6 +72,34 @@ def use_copies(kernel: Path, programs: Path) -> None:
     """
     global _kernel, _programs
     _kernel, _programs = kernel, programs
+
+
+@contextmanager
+def on_kernel(kernel: Path, target: str, programs: Path) -> Iterator[None]:
+    """Boot another kernel, a copy of it, for as long as this lasts.
+
+    Parameters
+    ----------
+    kernel : Path
+    target : str
+        Of make, that builds it.
+    programs : Path
+        Folder with the programs of the run: see `eval.programs`.
+
+    Raises
+    ------
+    StepError
+        If it has not been built, with what builds it.
+    """
+    if not kernel.exists():
+        raise StepError(f"{kernel}: not there; `make {target}` builds it")
+    kept = programs / kernel.parent.name
+    shutil.copy2(kernel, kept)
+    use_copies(kept, programs)
+    try:
+        yield
+    finally:
+        use_copies(programs / DEFAULT_KERNEL.name, programs)
 
 
 @dataclass(frozen=True)
@@ -126,7 +157,7 @@ def run_in_guest(
     places: Places,
     log: Path,
     *,
-    array: Array,
+    array: Array | Cluster,
     setup: str = "",
     memory_mb: int = Guest.memory_mb,
 ) -> None:
@@ -138,8 +169,8 @@ def run_in_guest(
     places : Places
     log : Path
         Gets the command's output; beside it goes ``.dmesg``, the guest's kernel log.
-    array : Array
-        The guest's drives.
+    array : Array or Cluster
+        The guest's drives, or the nodes that have them.
     setup : str
         Shell commands that come once they are there.
     memory_mb : int
@@ -156,7 +187,10 @@ def run_in_guest(
         memory_mb=memory_mb,
         folders=places.folders,
         setup=array.setup_script() + setup + places.setup(),
-        environment=places.environment(array),
+        environment={
+            **places.environment(array),
+            **(array.environment if isinstance(array, Cluster) else {}),
+        },
     )
     with log.open("wb") as output:
         try:

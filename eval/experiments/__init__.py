@@ -15,7 +15,16 @@ NAMES = (
 )  # fmt: skip
 
 #: Those that run only when they are named: they need more installed, or more time.
-ON_REQUEST = ("replicated", "traces", "probing", "apps", "filesystems", "functions", "stock")
+ON_REQUEST = (
+    "replicated",
+    "traces",
+    "probing",
+    "apps",
+    "filesystems",
+    "functions",
+    "stock",
+    "cluster",
+)
 
 
 def source(name: str) -> str:

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from eval import contenders, grid, scores
+from eval import contenders, grid, guests, scores
 from eval.cells import Cell, Replay, Replayed, brief, reads_of, replayed
 from eval.contenders import Contender
 from eval.errors import StepError
 from eval.experiment import NOT_AVAILABLE, Context, Experiment
-from eval.experiments.stock.lab import OfKernel, Reading, compiled, on_stock_kernel, read
+from eval.experiments.stock.lab import STOCK_KERNEL, OfKernel, Reading, compiled, read
 from eval.experiments.stock.text import (
     BOTH_READ,
     BOTH_REPLAYED,
@@ -85,7 +85,7 @@ def run(context: Context) -> dict[str, Any]:
         contenders.named((*BOTH_REPLAYED, *PATCHED_REPLAYED)),
         (*BOTH_READ, *PATCHED_READ),
     )
-    with on_stock_kernel(context.folder.parent / "bin"):
+    with guests.on_kernel(STOCK_KERNEL, "kernel-unpatched", context.folder.parent / "bin"):
         do(contenders.named(BOTH_REPLAYED), BOTH_READ, OfKernel(cache, "replay", "reading"))
     same = {
         cell.workload: {

@@ -6,8 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,6 @@ from eval.cells import (
 )
 from eval.errors import StepError
 from eval.files import write_json
-from linnapp.lab.uml import DEFAULT_KERNEL
 from linnapp.trace import iolog
 
 #: Built without LinnOS, and with nothing of it in its sources: only the drives and what lets a
@@ -65,31 +63,6 @@ class OfKernel(Cache):
         if kind in self._kinds:
             parameters = {**parameters, "kernel": STOCK_KERNEL.parent.name}
         return super().get(kind, parameters, make)
-
-
-@contextmanager
-def on_stock_kernel(programs: Path) -> Iterator[None]:
-    """Boot the kernel without LinnOS, a copy of it, for as long as this lasts.
-
-    Parameters
-    ----------
-    programs : Path
-        Folder with the programs of the run: see `eval.programs`.
-
-    Raises
-    ------
-    StepError
-        If it has not been built, with what builds it.
-    """
-    if not STOCK_KERNEL.exists():
-        raise StepError(f"{STOCK_KERNEL}: not there; `make kernel-unpatched` builds it")
-    kept = programs / "linux-unpatched"
-    shutil.copy2(STOCK_KERNEL, kept)
-    guests.use_copies(kept, programs)
-    try:
-        yield
-    finally:
-        guests.use_copies(programs / DEFAULT_KERNEL.name, programs)
 
 
 def compiled(folder: Path) -> Path:

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: MIT
+"""Is it worth it to ship predictions? Reads of GlusterFS from the node of a rule's choice.
+
+    make eval-cluster
+
+Not among what `make eval` runs: it needs a kernel of its own (`make kernel-cluster`) and GlusterFS
+(`make deps-gluster`), which is as Debian has it.
+
+Three nodes keep a file three times. A client reads from it over a network that takes 20, 50 or
+200 us one way, while a burst wanders over the nodes' drives, or a Table 1 load is beside. Where a
+read goes is told by rules that know what the client itself has in flight, by what the nodes' agents
+tell (how much is in flight at the drive, or what the kernel predicts), and by the engine's own.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from eval import guests
+from eval.experiment import NOT_AVAILABLE, Context, Experiment
+from eval.experiments.cluster.lab import (
+    BURST_US,
+    BURSTS,
+    FILE_MB,
+    MEAN_US,
+    PROBES,
+    READS,
+    RECORDED_READS,
+    TURN_US,
+    Measured,
+    Situation,
+    check_agent,
+    compiled,
+    measured,
+    recorded_and_trained,
+)
+from eval.experiments.cluster.text import RULES, draw, reading, table
+from eval.intervals import BLOCKS, LEVEL, RESAMPLES, Blocks, Resamples
+from eval.parallel import Step
+from linnapp.lab.cluster import CLUSTER_KERNEL
+
+LOADS = (BURSTS, "bi-e", "co-e")
+NETWORKS_US = (20, 50, 200)
+N_SEEDS = 3
+
+#: A percentile of a cell, and of whom each rule is held against.
+PERCENT = 99.0
+REFERENCES = ("pending", "round-robin", "own-queue", "engine-1")
+
+PARAMETERS: dict[str, Any] = {
+    "loads": LOADS,
+    "one way, us": NETWORKS_US,
+    "rules": tuple(RULES),
+    "file, MB": FILE_MB,
+    "reads": READS,
+    "mean distance of reads, us": MEAN_US,
+    "nodes asked a read": PROBES,
+    "reads recorded to train on": RECORDED_READS,
+    "burst, us": BURST_US,
+    "turn, us": TURN_US,
+    "seeds": N_SEEDS,
+    "level": LEVEL,
+    "resamples": RESAMPLES,
+    "blocks": BLOCKS,
+}
+
+
+def run(context: Context) -> dict[str, Any]:
+    """Every load and network under every rule."""
+    check_agent()
+    client = compiled(context.folder)
+    cache, work = context.cache, context.work()
+    cells = [(load, one_way_us) for load in LOADS for one_way_us in NETWORKS_US]
+    steps: dict[tuple[str, int], list[Step[dict[str, Measured]]]] = {cell: [] for cell in cells}
+    with guests.on_kernel(CLUSTER_KERNEL, "kernel-cluster", context.folder.parent / "bin"):
+        for seed in context.seeds[:N_SEEDS]:
+            for load in LOADS:
+                # trained for one network: the drives' models are those of all
+                first = Situation(load, seed, NETWORKS_US[0])
+                models = work.add("training", partial(recorded_and_trained, cache, client, first))
+                for one_way_us in NETWORKS_US:
+                    do = partial(
+                        measured, cache, client, Situation(load, seed, one_way_us), tuple(RULES)
+                    )
+                    steps[load, one_way_us].append(work.add("reading", do, [models]))
+        work.do()
+    return {
+        "cells": [
+            {
+                "load": load,
+                "one_way_us": one_way_us,
+                **score([step.result for step in steps[load, one_way_us]]),
+            }
+            for load, one_way_us in cells
+        ]
+    }
+
+
+def score(seeds: list[dict[str, Measured]]) -> dict[str, Any]:
+    """A cell's numbers over its seeds.
+
+    Returns
+    -------
+    dict
+        ``rules``: {name: {``mean_us``, ``p99_us`` as [value, low, high], ``share_of_gain`` of what
+        the oracle gains over taking turns, ``disk_reads`` by node, ``extra_io_ratio``, ``asked`` a
+        read}}; ``below``: {name: {other: [share, low, high]}} of means.
+    """
+    blocks = []
+    pooled: dict[str, list[np.ndarray[Any, Any]]] = {}
+    for by_rule in seeds:
+        due_us = next(iter(by_rule.values())).reads["due_ns"] / 1e3
+        one = Blocks(due_us, float(due_us[-1]) + 1)
+        for name, done in by_rule.items():
+            if not np.array_equal(done.reads["due_ns"] / 1e3, due_us):
+                raise ValueError(f"{name}: not the reads of the others")
+            latency_us = done.reads["latency_ns"] / 1e3
+            one.add(name, latency_us)
+            pooled.setdefault(name, []).append(latency_us)
+        blocks.append(one)
+    drawn = Resamples(blocks, (PERCENT,))
+    rules: dict[str, dict[str, Any]] = {}
+    for name, latencies in pooled.items():
+        p99_us = float(np.percentile(np.concatenate(latencies), PERCENT))
+        runs = [by_rule[name] for by_rule in seeds]
+        n = sum(len(run.reads) for run in runs)
+        rules[name] = {
+            "mean_us": drawn.mean(name).to_json(),
+            "p99_us": drawn.percentile(name, PERCENT, p99_us).to_json(),
+            "share_of_gain": drawn.share(name, "oracle", "round-robin").to_json(),
+            "disk_reads": np.sum([run.disk_reads for run in runs], axis=0).tolist(),
+            "extra_io_ratio": float(sum(run.reads["attempts"].sum() for run in runs) / n - 1),
+            "asked": sum(run.counted["asked"] for run in runs) / n,
+        }
+    return {
+        "seeds": len(seeds),
+        "reads": n,
+        "rules": rules,
+        "below": {
+            name: {
+                other: drawn.below(name, other).to_json() for other in REFERENCES if other != name
+            }
+            for name in rules
+        },
+    }
+
+
+EXPERIMENT = Experiment(
+    name="cluster",
+    title="Reading from the node whose drive is predicted to answer first",
+    source="not in the papers",
+    parameters=PARAMETERS,
+    run=run,
+    table=table,
+    reading=reading,
+    draw=draw,
+    paper=NOT_AVAILABLE,
+    differs="Nodes are network namespaces of one kernel, in virtual time: processors cost nothing, "
+    "neither the engine's nor the client's nor the agents'; the network has no jitter and loses "
+    "nothing. One client. Rules read the same file one after the other on the same drives.",
+    sources=(
+        "eval/intervals.py",
+        "cluster/agent",
+        "kernel/config/um-cluster.config",
+        "eval/experiments/cluster/guest/gluster_reads.c",
+    ),
+)

@@ -1,0 +1,694 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The client of a cluster: reads from a replicated file of GlusterFS, each when it is due, from the
+ * node that a rule chooses, over the network.
+ *
+ *	gluster_reads write MB
+ *	gluster_reads RULE SEED READS MEAN_US PROBES LOG
+ *
+ * GlusterFS is as Debian has it: for each node there is a handle (gfapi) whose volume file has that
+ * node's number as read-subvolume-index, and a read through it is served there. One more handle lets
+ * the engine choose, by one of its own rules.
+ *
+ * Reads are of 4 KiB, at places drawn from SEED, and come by a Poisson process whose mean distance is
+ * MEAN_US. With rules that go by what nodes tell, PROBES of the nodes are asked whenever a read comes,
+ * in turn, over UDP (linnos-agent(8)); nobody waits for the answer, which is for the reads after it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <arpa/inet.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <glusterfs/api/glfs.h>
+
+#include "datagram.h"
+#include "flashsim_ioctl.h"
+#include "linux/blk-linnos.h"
+
+enum { NODES_MAX = 16, BLOCK = 4096, EXTENTS = 512, AGENT_PORT = 7316, CHUNK = 1 << 20 };
+
+/* What a node told longer ago counts no more: nothing is known of it, and it is as the others are. */
+#define TOLD_FOR_NS UINT64_C(50000000)
+
+/* As BLKEXPECT has it: those that the lowest does not undercut by more. */
+#define NEARLY_BEST 1.25
+
+/* A read that was sent since a node told is taken to make its prediction longer by so much. */
+#define CROWDING 0.1
+
+/* Hedges are sent after this percentile of what this run has measured so far. */
+#define HEDGE_PERCENTILE 0.95
+
+/* So many reads are measured before the first hedge, and between two looks at the percentile. */
+enum { HEDGE_EVERY = 100 };
+
+static const char file_name[] = "/data";
+
+struct node {
+	glfs_fd_t *file;
+	int agent;	/* socket */
+	/* for the oracle: the drive, and where its brick begins */
+	int drive;
+	uint64_t first_sector;
+	unsigned int in_flight;
+	uint64_t sent, served;
+	/* what it told last */
+	bool is_told;
+	uint64_t told_ns, sent_when_asked;
+	struct answer told;
+};
+
+struct attempt {
+	struct read *read;
+	unsigned int node;
+	char *buffer;
+	uint64_t answered_ns;
+};
+
+struct read {
+	uint64_t due_ns, sent_ns, latency_ns, block;
+	unsigned int node;	/* that answered first */
+	unsigned int n_attempts;
+	bool is_done;
+	struct attempt attempts[2];
+};
+
+/* A read as it is logged. */
+struct logged {
+	uint64_t due_ns, latency_ns;
+	uint32_t node, attempts;
+};
+
+static struct node nodes[NODES_MAX];
+static unsigned int n_nodes, n_probes;
+static struct read *reads;
+static uint64_t n_reads, n_blocks, in_flight, wrong, failed, asked, told;
+static glfs_fd_t *engines_choice;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int ended_fd, timer_fd;
+static uint64_t draws;
+static struct fiemap *extents[NODES_MAX];
+static uint64_t hedge_ns;
+
+static void die(const char *what)
+{
+	fprintf(stderr, "gluster_reads: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * UINT64_C(1000000000) + t.tv_nsec;
+}
+
+/*
+ * When something last woke us. In the lab to look at the clock is what takes time, and time that all
+ * nodes have in common, so it is done once for all that has come.
+ */
+static uint64_t woken_ns;
+
+/* splitmix64 */
+static uint64_t draw(void)
+{
+	uint64_t z = draws += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+static uint64_t draw_below(uint64_t n)
+{
+	return draw() % n;
+}
+
+/* -ln of a number from 0 to 1, whose mean is 1; without libm, so that it is the same everywhere. */
+static double draw_exponential(void)
+{
+	double u = ((draw() >> 11) + 1) * 0x1p-53, sum = 0, y;
+	int halvings = 0;
+
+	while (u < 0.5) {
+		u *= 2;
+		halvings++;
+	}
+	y = (1 - u) / (1 + u);
+	for (int k = 1; k < 60; k += 2, y *= (1 - u) / (1 + u) * (1 - u) / (1 + u))
+		sum += 2 * y / k;
+	return sum + halvings * 0.69314718055994530942;
+}
+
+static glfs_t *mounted(const char *volfile)
+{
+	char path[256];
+	glfs_t *fs = glfs_new("replicas");
+
+	snprintf(path, sizeof(path), "%s/%s.vol", getenv("LINNOS_CLUSTER"), volfile);
+	if (!fs || glfs_set_volfile(fs, path) || glfs_set_logging(fs, "/run/cluster/client.log", 4) ||
+	    glfs_init(fs))
+		die(path);
+	return fs;
+}
+
+static glfs_fd_t *opened(const char *volfile)
+{
+	glfs_fd_t *file = glfs_open(mounted(volfile), file_name, O_RDONLY | O_DIRECT);
+
+	if (!file)
+		die(file_name);
+	return file;
+}
+
+static void fill(char *block, uint64_t number)
+{
+	for (size_t k = 0; k < BLOCK; k += sizeof(number))
+		memcpy(block + k, &(uint64_t){number * BLOCK + k}, sizeof(number));
+}
+
+static void write_file(uint64_t bytes)
+{
+	glfs_fd_t *file = glfs_creat(mounted("read-node0"), file_name, O_WRONLY, 0644);
+	char *chunk = aligned_alloc(BLOCK, CHUNK);
+
+	if (!file || !chunk)
+		die(file_name);
+	/* until every node is there, or one would have to be healed */
+	sleep(1);
+	for (uint64_t at = 0; at < bytes; at += CHUNK) {
+		for (size_t k = 0; k < CHUNK; k += BLOCK)
+			fill(chunk + k, (at + k) / BLOCK);
+		if (glfs_pwrite(file, chunk, CHUNK, at, 0, NULL, NULL) != CHUNK)
+			die("write");
+	}
+	if (glfs_fsync(file, NULL, NULL) || glfs_close(file))
+		die("fsync");
+}
+
+/* ---- what nodes tell ---- */
+
+static void ask(struct node *node, bool look)
+{
+	struct question question = {
+		.cookie = node->sent,
+		.bytes = BLOCK,
+		.flags = look ? QUESTION_LOOK : 0,
+	};
+	uint8_t datagram[DATAGRAM_BYTES_MAX];
+	size_t bytes = question_write(&question, NULL, 0, datagram);
+
+	if (send(node->agent, datagram, bytes, 0) == (ssize_t)bytes)
+		asked++;
+}
+
+static void hear(struct node *node)
+{
+	uint8_t datagram[DATAGRAM_BYTES_MAX];
+	struct answer answer;
+	ssize_t bytes;
+
+	while ((bytes = recv(node->agent, datagram, sizeof(datagram), MSG_DONTWAIT)) >= 0) {
+		if (answer_read(&answer, NULL, 0, datagram, bytes) || answer.cookie > node->sent)
+			continue;
+		told++;
+		node->is_told = true;
+		node->told = answer;
+		node->told_ns = woken_ns;
+		/* the cookie is how many reads had been sent when it was asked */
+		node->sent_when_asked = answer.cookie;
+	}
+}
+
+static double sent_since(const struct node *node)
+{
+	uint64_t since = node->sent - node->sent_when_asked;
+
+	return since < node->in_flight ? since : node->in_flight;
+}
+
+static bool is_fresh(const struct node *node)
+{
+	return node->is_told && woken_ns - node->told_ns < TOLD_FOR_NS;
+}
+
+static double pending_of(const struct node *node)
+{
+	return node->told.pending + sent_since(node);
+}
+
+static double predicted_of(const struct node *node)
+{
+	double us = node->told.latency_us;
+
+	if (node->told.state & BLK_EXPECT_STALLED)
+		us = 1e9;
+	return us * (1 + CROWDING * sent_since(node));
+}
+
+/* ---- rules ---- */
+
+static unsigned int any_of(const bool *candidates)
+{
+	unsigned int n = 0, chosen;
+
+	for (unsigned int k = 0; k < n_nodes; k++)
+		n += candidates[k];
+	chosen = draw_below(n);
+	for (unsigned int k = 0;; k++)
+		if (candidates[k] && !chosen--)
+			return k;
+}
+
+/* Any of those within a factor of the lowest; who is not known is as the mean of the others. */
+static unsigned int lowest(const double *score, const bool *is_known, double factor)
+{
+	double best = 1e300, sum = 0, own[NODES_MAX];
+	bool candidates[NODES_MAX] = {false};
+	unsigned int known = 0;
+
+	for (unsigned int k = 0; k < n_nodes; k++) {
+		known += is_known[k];
+		sum += is_known[k] ? score[k] : 0;
+	}
+	for (unsigned int k = 0; k < n_nodes; k++) {
+		own[k] = is_known[k] ? score[k] : known ? sum / known : 0;
+		best = own[k] < best ? own[k] : best;
+	}
+	for (unsigned int k = 0; k < n_nodes; k++)
+		candidates[k] = own[k] <= best * factor;
+	return any_of(candidates);
+}
+
+static unsigned int by_told(double (*score_of)(const struct node *node), double factor)
+{
+	double score[NODES_MAX];
+	bool known[NODES_MAX];
+
+	for (unsigned int k = 0; k < n_nodes; k++) {
+		known[k] = is_fresh(&nodes[k]);
+		score[k] = score_of(&nodes[k]);
+	}
+	return lowest(score, known, factor);
+}
+
+static unsigned int by_pending(const struct read *read)
+{
+	(void)read;
+	return by_told(pending_of, 1);
+}
+
+/* Who has been silent is looked at once for each time that it is told. */
+static unsigned int by_prediction(const struct read *read)
+{
+	(void)read;
+	for (unsigned int k = 0; k < n_nodes; k++) {
+		struct node *node = &nodes[k];
+
+		if (is_fresh(node) && node->told.state & BLK_EXPECT_PROBE &&
+		    node->sent == node->sent_when_asked) {
+			node->told.state &= ~BLK_EXPECT_PROBE;
+			return k;
+		}
+	}
+	return by_told(predicted_of, NEARLY_BEST);
+}
+
+static unsigned int by_own_queue(const struct read *read)
+{
+	bool known[NODES_MAX];
+	double score[NODES_MAX];
+
+	(void)read;
+	for (unsigned int k = 0; k < n_nodes; k++) {
+		known[k] = true;
+		score[k] = nodes[k].in_flight;
+	}
+	return lowest(score, known, 1);
+}
+
+static unsigned int another_than(unsigned int node)
+{
+	return (node + 1 + draw_below(n_nodes - 1)) % n_nodes;
+}
+
+static unsigned int by_two_choices(const struct read *read)
+{
+	unsigned int one = draw_below(n_nodes), other = another_than(one);
+
+	(void)read;
+	return nodes[other].in_flight < nodes[one].in_flight ? other : one;
+}
+
+static unsigned int in_turn(const struct read *read)
+{
+	return (read - reads) % n_nodes;
+}
+
+static unsigned int at_random(const struct read *read)
+{
+	(void)read;
+	return draw_below(n_nodes);
+}
+
+static uint64_t sector_of(unsigned int node, uint64_t byte)
+{
+	const struct fiemap *map = extents[node];
+
+	for (unsigned int k = 0; k < map->fm_mapped_extents; k++) {
+		const struct fiemap_extent *e = &map->fm_extents[k];
+
+		if (byte >= e->fe_logical && byte < e->fe_logical + e->fe_length)
+			return nodes[node].first_sector +
+			       (e->fe_physical + byte - e->fe_logical) / 512;
+	}
+	errno = ENODATA;
+	die("place of a block on a drive");
+	return 0;
+}
+
+/* What the drives would take now, which nobody else can know. */
+static unsigned int by_oracle(const struct read *read)
+{
+	bool known[NODES_MAX];
+	double score[NODES_MAX];
+
+	for (unsigned int k = 0; k < n_nodes; k++) {
+		struct flashsim_oracle oracle = {
+			.sector = sector_of(k, read->block * BLOCK),
+			.nr_sectors = BLOCK / 512,
+			.op = FLASHSIM_ORACLE_READ,
+		};
+
+		if (ioctl(nodes[k].drive, FLASHSIM_IOC_ORACLE, &oracle))
+			die("oracle");
+		known[k] = true;
+		score[k] = oracle.latency_ns;
+	}
+	return lowest(score, known, 1);
+}
+
+static const struct rule {
+	const char *name;
+	unsigned int (*choose)(const struct read *read);	/* NULL: the engine does */
+	bool asks, looks, clones, hedges;
+} rules[] = {
+	{ .name = "round-robin", .choose = in_turn },
+	{ .name = "random", .choose = at_random },
+	{ .name = "own-queue", .choose = by_own_queue },
+	{ .name = "two-choices", .choose = by_two_choices },
+	{ .name = "pending", .choose = by_pending, .asks = true, .looks = true },
+	{ .name = "prediction", .choose = by_prediction, .asks = true },
+	{ .name = "oracle", .choose = by_oracle },
+	{ .name = "hedge", .choose = in_turn, .hedges = true },
+	{ .name = "clone", .choose = at_random, .clones = true },
+	{ .name = "engine-0" },
+	{ .name = "engine-1" },
+	{ .name = "engine-2" },
+	{ .name = "engine-3" },
+	{ .name = "engine-4" },
+	{ .name = "engine-5" },
+};
+
+static const struct rule *rule;
+
+/* ---- reads ---- */
+
+static void on_end(glfs_fd_t *file, ssize_t bytes, struct glfs_stat *before, struct glfs_stat *after,
+		   void *data)
+{
+	struct attempt *attempt = data;
+	struct read *read = attempt->read;
+	uint64_t end_ns = now_ns(), expected[BLOCK / sizeof(uint64_t)];
+
+	(void)file;
+	(void)before;
+	(void)after;
+	fill((char *)expected, read->block);
+	pthread_mutex_lock(&lock);
+	attempt->answered_ns = end_ns;
+	nodes[attempt->node].in_flight--;
+	in_flight--;
+	if (bytes != BLOCK)
+		failed++;
+	else if (memcmp(attempt->buffer, expected, BLOCK))
+		wrong++;
+	if (!read->is_done) {
+		read->is_done = true;
+		read->latency_ns = end_ns - read->due_ns;
+		read->node = attempt->node;
+		nodes[attempt->node].served++;
+	}
+	pthread_mutex_unlock(&lock);
+	eventfd_write(ended_fd, 1);
+}
+
+static void send_to(struct read *read, unsigned int node)
+{
+	struct attempt *attempt = &read->attempts[read->n_attempts++];
+
+	*attempt = (struct attempt){read, node, aligned_alloc(BLOCK, BLOCK), 0};
+	pthread_mutex_lock(&lock);
+	nodes[node].in_flight++;
+	nodes[node].sent++;
+	in_flight++;
+	pthread_mutex_unlock(&lock);
+	if (glfs_pread_async(rule->choose ? nodes[node].file : engines_choice, attempt->buffer, BLOCK,
+			     read->block * BLOCK, 0, on_end, attempt))
+		die("read");
+}
+
+static void begin(struct read *read)
+{
+	static unsigned int next;
+	unsigned int node;
+
+	pthread_mutex_lock(&lock);
+	node = rule->choose ? rule->choose(read) : 0;
+	pthread_mutex_unlock(&lock);
+	read->sent_ns = woken_ns;
+	send_to(read, node);
+	if (rule->clones)
+		send_to(read, another_than(node));
+	for (unsigned int k = 0; rule->asks && k < n_probes; k++)
+		ask(&nodes[next++ % n_nodes], rule->looks);
+}
+
+static int compare(const void *one, const void *other)
+{
+	uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
+
+	return a < b ? -1 : a > b;
+}
+
+/* The percentile of all that has been answered. */
+static void learn_when_to_hedge(uint64_t begun)
+{
+	uint64_t *taken = malloc(begun * sizeof(*taken)), n = 0;
+
+	pthread_mutex_lock(&lock);
+	for (uint64_t k = 0; k < begun; k++)
+		if (reads[k].is_done)
+			taken[n++] = reads[k].latency_ns;
+	pthread_mutex_unlock(&lock);
+	qsort(taken, n, sizeof(*taken), compare);
+	if (n >= HEDGE_EVERY)
+		hedge_ns = taken[(uint64_t)(n * HEDGE_PERCENTILE)];
+	free(taken);
+}
+
+/* Returns when the next one is to be hedged, from *oldest on; reads are hedged in their order. */
+static uint64_t hedge_late(uint64_t *oldest, uint64_t begun)
+{
+	while (hedge_ns && *oldest < begun) {
+		struct read *read = &reads[*oldest];
+		bool is_done;
+
+		pthread_mutex_lock(&lock);
+		is_done = read->is_done;
+		pthread_mutex_unlock(&lock);
+		if (!is_done && read->sent_ns + hedge_ns > woken_ns)
+			return read->sent_ns + hedge_ns;
+		if (!is_done)
+			send_to(read, another_than(read->attempts[0].node));
+		++*oldest;
+	}
+	return UINT64_MAX;
+}
+
+static void wait_until(uint64_t at_ns)
+{
+	struct itimerspec timer = {.it_value = {at_ns / 1000000000, at_ns % 1000000000}};
+	struct pollfd fds[NODES_MAX + 2] = {{ended_fd, POLLIN, 0}, {timer_fd, POLLIN, 0}};
+	eventfd_t ended;
+
+	for (unsigned int k = 0; k < n_nodes; k++)
+		fds[k + 2] = (struct pollfd){nodes[k].agent, POLLIN, 0};
+	if (timerfd_settime(timer_fd, TFD_TIMER_ABSTIME, &timer, NULL) ||
+	    (poll(fds, n_nodes + 2, -1) < 0 && errno != EINTR))
+		die("wait");
+	woken_ns = now_ns();
+	if (fds[0].revents)
+		eventfd_read(ended_fd, &ended);
+	pthread_mutex_lock(&lock);
+	for (unsigned int k = 0; k < n_nodes; k++)
+		if (fds[k + 2].revents)
+			hear(&nodes[k]);
+	pthread_mutex_unlock(&lock);
+}
+
+static void run(void)
+{
+	uint64_t begun = 0, oldest = 0, start_ns = now_ns() + 10000000;
+
+	woken_ns = start_ns;
+	for (uint64_t k = 0; k < n_reads; k++)
+		reads[k].due_ns += start_ns;
+	while (begun < n_reads || in_flight) {
+		uint64_t until = begun < n_reads ? reads[begun].due_ns : woken_ns + 1000000;
+		uint64_t hedge = rule->hedges ? hedge_late(&oldest, begun) : UINT64_MAX;
+
+		wait_until(hedge < until ? hedge : until);
+		while (begun < n_reads && reads[begun].due_ns <= woken_ns) {
+			begin(&reads[begun++]);
+			if (rule->hedges && begun % HEDGE_EVERY == 0)
+				learn_when_to_hedge(begun);
+		}
+	}
+	for (uint64_t k = 0; k < n_reads; k++)
+		reads[k].due_ns -= start_ns;
+}
+
+static void open_node(unsigned int k, const char *address)
+{
+	struct sockaddr_in agent = {.sin_family = AF_INET, .sin_port = htons(AGENT_PORT)};
+	FILE *start;
+	char name[64];
+	int fd;
+
+	snprintf(name, sizeof(name), "read-node%u", k);
+	if (rule->choose)
+		nodes[k].file = opened(name);
+	if (!inet_aton(address, &agent.sin_addr))
+		die(address);
+	nodes[k].agent = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (connect(nodes[k].agent, (struct sockaddr *)&agent, sizeof(agent)))
+		die(address);
+	snprintf(name, sizeof(name), "/dev/flash%u", k);
+	nodes[k].drive = open(name, O_RDONLY);
+	if (nodes[k].drive < 0)
+		die(name);
+	snprintf(name, sizeof(name), "/sys/class/block/flash%up1/start", k);
+	start = fopen(name, "re");
+	if (!start || fscanf(start, "%" SCNu64, &nodes[k].first_sector) != 1)
+		die(name);
+	fclose(start);
+	/* where the file lies on the node's drive, past the network: for the oracle alone */
+	snprintf(name, sizeof(name), "%s/node%u/brick%s", getenv("LINNOS_CLUSTER"), k, file_name);
+	fd = open(name, O_RDONLY);
+	extents[k] = calloc(1, sizeof(struct fiemap) + EXTENTS * sizeof(struct fiemap_extent));
+	extents[k]->fm_length = FIEMAP_MAX_OFFSET;
+	extents[k]->fm_flags = FIEMAP_FLAG_SYNC;
+	extents[k]->fm_extent_count = EXTENTS;
+	if (fd < 0 || ioctl(fd, FS_IOC_FIEMAP, extents[k]))
+		die(name);
+	n_blocks = lseek(fd, 0, SEEK_END) / BLOCK;
+	close(fd);
+}
+
+static void open_nodes(void)
+{
+	char *addresses = strdup(getenv("LINNOS_NODES")), *rest;
+
+	for (char *address = strtok_r(addresses, ",", &rest); address && n_nodes < NODES_MAX;
+	     address = strtok_r(NULL, ",", &rest))
+		open_node(n_nodes++, address);
+	if (!rule->choose) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "read-hash-mode%s", strchr(rule->name, '-') + 1);
+		engines_choice = opened(name);
+	}
+	/* until every node is known to be there */
+	sleep(1);
+}
+
+static void draw_reads(uint64_t seed, double mean_us)
+{
+	double due_ns = 0;
+
+	draws = seed;
+	reads = calloc(n_reads, sizeof(*reads));
+	for (uint64_t k = 0; k < n_reads; k++) {
+		due_ns += draw_exponential() * mean_us * 1000;
+		reads[k].due_ns = due_ns;
+		reads[k].block = draw_below(n_blocks);
+	}
+}
+
+static void log_reads(const char *path)
+{
+	FILE *file = fopen(path, "we");
+
+	if (!file)
+		die(path);
+	for (uint64_t k = 0; k < n_reads; k++) {
+		struct logged one = {reads[k].due_ns, reads[k].latency_ns, reads[k].node,
+				     reads[k].n_attempts};
+
+		fwrite(&one, sizeof(one), 1, file);
+	}
+	if (fclose(file))
+		die(path);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 3 && !strcmp(argv[1], "write")) {
+		write_file(strtoull(argv[2], NULL, 10) << 20);
+		return 0;
+	}
+	for (size_t k = 0; argc == 7 && k < sizeof(rules) / sizeof(*rules); k++)
+		if (!strcmp(argv[1], rules[k].name))
+			rule = &rules[k];
+	if (!rule) {
+		fputs("usage: gluster_reads write MB\n"
+		      "       gluster_reads RULE SEED READS MEAN_US PROBES LOG\nrules:",
+		      stderr);
+		for (size_t k = 0; k < sizeof(rules) / sizeof(*rules); k++)
+			fprintf(stderr, " %s", rules[k].name);
+		fputc('\n', stderr);
+		return 2;
+	}
+	n_reads = strtoull(argv[3], NULL, 10);
+	n_probes = strtoul(argv[5], NULL, 10);
+	ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	open_nodes();
+	draw_reads(strtoull(argv[2], NULL, 10), strtod(argv[4], NULL));
+	run();
+	log_reads(argv[6]);
+	printf("{\"reads\": %llu, \"wrong\": %llu, \"failed\": %llu, \"asked\": %llu, "
+	       "\"told\": %llu}\n",
+	       (unsigned long long)n_reads, (unsigned long long)wrong, (unsigned long long)failed,
+	       (unsigned long long)asked, (unsigned long long)told);
+	fflush(stdout);
+	/* handles are not given back: that takes seconds, and nobody waits for them */
+	_exit(wrong || failed ? 1 : 0);
+}

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: MIT
+"""Reads of a cluster's client under each rule, in the lab: what they took, and who served them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eval import guests, workers
+from eval.cache import ROOT, Cache, code_version
+from eval.cells import ARRAYS, LATENCY_TRAINING, N_DRIVES, REPLAYER_OPTIONS, write_workload
+from eval.errors import StepError
+from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
+from linnapp.lab.cluster import AGENT, Cluster
+from linnapp.lab.places import Places
+
+PROGRAM = Path(__file__).parent / "guest" / "gluster_reads.c"
+_SOURCES = (
+    "eval/experiments/cluster/lab.py",
+    "eval/experiments/cluster/guest/gluster_reads.c",
+    "cluster/agent",
+    "kernel/config/um-cluster.config",
+)
+
+#: As gluster_reads.c logs a read.
+READ = np.dtype([("due_ns", "<u8"), ("latency_ns", "<u8"), ("node", "<u4"), ("attempts", "<u4")])
+
+#: Of the file that is read, on each node; of its drive; and of what another load has of it.
+FILE_MB, DRIVE_MB, BESIDE_MB = 64, 1024, 480
+
+#: The client's reads: 4 KiB each, by a Poisson process.
+MEAN_US = 500
+RECORDED_READS, READS = 6_000, 1_000
+MEMORY_MB = 5 * 1024
+
+#: A burst: each drive in its turn takes so much longer for every read, for so long.
+BURST_US, TURN_US = 2000, 100_000
+
+#: Nodes asked a read: each once.
+PROBES = N_DRIVES
+
+#: The load that wanders; others are Table 1's, by their names.
+BURSTS = "bursts"
+
+#: Of each ten seconds of a Table 1 load its first so many: a run of seconds meets a dozen rates.
+_KEPT_S = 0.1
+
+#: Added to a seed: for what models are trained on, and for what is measured.
+_TRAINING, _MEASURING = 3, 4
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What the client meets.
+
+    Attributes
+    ----------
+    load : str
+        What its nodes' drives have to do besides: ``BURSTS``, or a Table 1 load.
+    seed : int
+        Of the drives, the load and the reads.
+    one_way_us : int
+        Of the network.
+    probes : int
+        Nodes asked a read.
+    """
+
+    load: str
+    seed: int
+    one_way_us: int
+    probes: int = PROBES
+
+    def cluster(self) -> Cluster:
+        """The nodes."""
+        drives = Array(N_DRIVES, ARRAYS["enterprise"], DRIVE_MB, self.seed)
+        return Cluster(drives, "gluster", self.one_way_us)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Reads under one rule.
+
+    Attributes
+    ----------
+    reads : ndarray of READ
+    disk_reads : tuple of int
+        By node, of the file system with the brick: who served, whatever the engine says.
+    counted : dict
+        What the client counted.
+    """
+
+    reads: np.ndarray[Any, Any]
+    disk_reads: tuple[int, ...]
+    counted: dict[str, int]
+
+
+def compiled(folder: Path) -> Path:
+    """The client, in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / PROGRAM.stem
+    agent = ROOT / "cluster" / "agent"
+    includes = (agent, ROOT / "kernel" / "flashsim", ROOT / "kernel/linnos/include/uapi")
+    made = subprocess.run(
+        ["gcc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
+         *(f"-I{path}" for path in includes), "-o", program, PROGRAM,
+         agent / "datagram.c", agent / "hmac.c", "-lgfapi", "-pthread"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if made.returncode:
+        raise StepError(f"{PROGRAM}: `make deps-gluster` installs what it needs\n{made.stderr}")
+    return program
+
+
+def _injected(arm: int) -> str:
+    """Shell commands that begin or end the wandering burst."""
+    lines = []
+    for drive in range(N_DRIVES):
+        knobs = {
+            "pattern": "all", "op": "read", "latency_us": BURST_US,
+            "window_us": TURN_US, "window_every_us": TURN_US,
+            "window_turns": N_DRIVES, "window_turn_mask": 1 << drive,
+        }  # fmt: skip
+        place = f"/sys/kernel/config/flashsim/flash{drive}/inject"
+        lines.append(f"echo 0 >{place}/arm")
+        if arm:
+            lines += [f"echo {value} >{place}/{knob}" for knob, value in knobs.items()]
+            lines.append(f"echo 1 >{place}/arm")
+    return "\n".join(lines) + "\n"
+
+
+def _beside(situation: Situation, places: Places, traces: Sequence[Path]) -> str:
+    """Shell commands that begin the load; it goes on until `end_load`."""
+    if situation.load == BURSTS:
+        return f"{_injected(1)}end_load() {{ {_injected(0)} }}\n"
+    command = [
+        "replayer", "--devices", ",".join(f"/dev/flash{k}p2" for k in range(N_DRIVES)),
+        "--trace", ",".join(map(places.of, traces)), "--policy", "baseline",
+        "--seed", str(situation.seed), "--fit", "--unwritten", "any",
+        *REPLAYER_OPTIONS, "--json", "/run/beside.json",
+    ]  # fmt: skip
+    # its own reads are nobody's here
+    return (
+        f"{shlex.join(command)} >/run/beside.txt 2>&1 & beside=$!\n"
+        "end_load() { wait $beside || { cat /run/beside.txt; exit 1; }; }\n"
+    )
+
+
+def _lasts_s(reads: int) -> float:
+    return reads * MEAN_US / 1e6
+
+
+def _write_load(situation: Situation, folder: Path, seed: int, reads: int) -> list[Path]:
+    if situation.load != BURSTS:
+        # a little longer than the reads, so that none is without it
+        slices = [(folder, 0.0, 1.1 * _lasts_s(reads) + 0.2)]
+        write_workload(situation.load, slices, seed, kept_s=_KEPT_S, size_mb=BESIDE_MB)
+    return [folder / f"flash{k}.iolog" for k in range(N_DRIVES)]
+
+
+def _client(client: str, rule: str, situation: Situation, seed: int, reads: int, log: str) -> str:
+    words = (client, rule, seed, reads, MEAN_US, situation.probes, log)
+    return shlex.join(map(str, words))
+
+
+def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Path:
+    """Record the nodes' drives while they are read at random, and train a model of each.
+
+    Returns
+    -------
+    Path
+        Folder with flashK.linnos.
+    """
+    load, seed = situation.load, situation.seed
+    first = Situation(load, seed, 50)
+
+    def make(folder: Path) -> None:
+        traces = _write_load(first, folder / "load", seed + _TRAINING, RECORDED_READS)
+        places = guests.places_of(folder)
+        drives = first.cluster().devices
+        script = (
+            f"{places.of(client)} write {FILE_MB}\n{WAIT_FOR_FULL_SECOND}"
+            f"{_beside(first, places, traces)}"
+            f"linnapp trace {' '.join(drives)} -o {places.cwd}/record -- "
+            + _client(
+                places.of(client), "random", first, seed + _TRAINING, RECORDED_READS, "/run/log"
+            )
+            + "\nend_load\n"
+        )
+        guests.run_in_guest(
+            ["sh", "-euc", script], places, folder / "record.txt",
+            array=first.cluster(), memory_mb=MEMORY_MB,
+        )  # fmt: skip
+        blks = [folder / "record" / f"flash{k}.blk" for k in range(N_DRIVES)]
+        workers.train(
+            blks, folder / "models", folder / "train.txt", "--seed", str(seed), *LATENCY_TRAINING
+        )
+
+    parameters = {"load": load, "seed": seed, "recipe": code_version(*_SOURCES)}
+    return cache.get("cluster-models", parameters, make) / "models"
+
+
+def measured(
+    cache: Cache, client: Path, situation: Situation, rules: Sequence[str]
+) -> dict[str, Measured]:
+    """The same reads under each rule, one after the other on the same drives, in one guest.
+
+    The rules begin with another one for each seed, so that none always has the drives as they were
+    first.
+    """
+    models = recorded_and_trained(cache, client, situation)
+    seed = situation.seed + _MEASURING
+    turn = seed % len(rules)
+
+    def make(folder: Path) -> None:
+        traces = _write_load(situation, folder / "load", seed, READS)
+        places = guests.places_of(folder)
+        files = [places.of(models / f"flash{k}.linnos") for k in range(N_DRIVES)]
+        script = [
+            f"{places.of(client)} write {FILE_MB}\n",
+            guests.upload(situation.cluster().devices, files, "observe"),
+            "disk_reads() { cat /sys/block/flash?/flash?p1/stat | awk '{ print $1 }'; }\n",
+        ]
+        for rule in (*rules[turn:], *rules[:turn]):
+            log = f"{places.cwd}/{rule}"
+            script += [
+                f"disk_reads >{log}.before\n{WAIT_FOR_FULL_SECOND}",
+                _beside(situation, places, traces),
+                f"{_client(places.of(client), rule, situation, seed, READS, log)} >{log}.json\n",
+                f"end_load\ndisk_reads >{log}.after\n",
+            ]
+        guests.run_in_guest(
+            ["sh", "-euc", "".join(script)], places, folder / "run.txt",
+            array=situation.cluster(), memory_mb=MEMORY_MB,
+        )  # fmt: skip
+
+    parameters = {
+        **asdict(situation), "rules": rules, "reads": READS, "recipe": code_version(*_SOURCES),
+    }  # fmt: skip
+    folder = cache.get("cluster", parameters, make)
+    return {rule: _read(folder / rule) for rule in rules}
+
+
+def _read(log: Path) -> Measured:
+    before, after = (
+        np.loadtxt(log.with_suffix(suffix), dtype=int) for suffix in (".before", ".after")
+    )
+    return Measured(
+        np.fromfile(log, READ),
+        tuple(map(int, after - before)),
+        json.loads(log.with_suffix(".json").read_text()),
+    )
+
+
+def check_agent() -> None:
+    """Raise unless the agent has been built."""
+    if not AGENT.exists():
+        raise StepError(f"{AGENT}: not there; `make agent` builds it")

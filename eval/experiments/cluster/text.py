@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: MIT
+"""The data as tables, words and bars."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+
+from eval import figures
+from eval.experiment import Table
+from eval.intervals import Interval
+from eval.metrics import percent
+
+#: As gluster_reads.c calls them, and what tables say.
+RULES = {
+    "round-robin": "in turn",
+    "own-queue": "shortest own queue",
+    "two-choices": "the shorter own queue of two",
+    "pending": "shipped: what is in flight at the drive",
+    "prediction": "shipped: the prediction",
+    "oracle": "oracle",
+    "hedge": "in turn, hedged at p95",
+    "clone": "two at once",
+    "engine-1": "GlusterFS 1, its default: by the file",
+    "engine-3": "GlusterFS 3: shortest own queue",
+    "engine-5": "GlusterFS 5: queue and ping",
+}
+
+#: Those that send no read twice and know nothing that cannot be known.
+PLAIN = tuple(rule for rule in RULES if rule not in ("oracle", "hedge", "clone", "prediction"))
+
+#: What a shipped prediction must be below shipped queues by, to be worth shipping.
+WORTH = 0.10
+
+
+def heading(cell: dict[str, Any]) -> str:
+    """A cell's load and network."""
+    return f"{cell['load']}, {cell['one_way_us']} us one way"
+
+
+def _interval(numbers: list[float | None], digits: int = 0) -> str:
+    value = Interval.from_json(numbers)
+    return f"{value.value:.{digits}f} [{value.low:.{digits}f}, {value.high:.{digits}f}]"
+
+
+def _share(numbers: list[float | None]) -> str:
+    value = Interval.from_json(numbers)
+    return f"{percent(value.value)} [{percent(value.low)}, {percent(value.high)}]"
+
+
+def table(data: dict[str, Any]) -> dict[str, Table]:
+    """A table a cell: what reads took, against whom, who served, and at what price."""
+    header = (
+        "rule", "mean us", "p99 us", "mean below in-flight's by", "of the oracle's gain",
+        "disk reads by node", "extra I/O", "questions a read",
+    )  # fmt: skip
+    tables = {}
+    for cell in data["cells"]:
+        rows = []
+        for rule, title in RULES.items():
+            numbers = cell["rules"][rule]
+            rows.append(
+                (
+                    title,
+                    _interval(numbers["mean_us"], 1),
+                    _interval(numbers["p99_us"]),
+                    "" if rule == "pending" else _share(cell["below"][rule]["pending"]),
+                    "" if rule == "round-robin" else percent(numbers["share_of_gain"][0], 0),
+                    " / ".join(map(str, numbers["disk_reads"])),
+                    percent(numbers["extra_io_ratio"]),
+                    f"{numbers['asked']:.1f}",
+                )
+            )
+        tables[heading(cell)] = Table(header, tuple(rows))
+    return tables
+
+
+def _verdict(below: Interval) -> str:
+    if below.low >= WORTH:
+        return "worth it"
+    if below.is_above:
+        return "below, by less than it must or by too uncertain a share"
+    if below.is_below:
+        return "lost"
+    return "undecided"
+
+
+def reading(data: dict[str, Any]) -> str:
+    """Where a shipped prediction is worth it, cell by cell."""
+    lines = []
+    for cell in data["cells"]:
+        below = Interval.from_json(cell["below"]["prediction"]["pending"])
+        rival = min(PLAIN, key=lambda rule: cell["rules"][rule]["mean_us"][0])
+        mine, theirs = (cell["rules"][rule]["mean_us"][0] for rule in ("prediction", rival))
+        lines.append(
+            f"{heading(cell)}: the shipped prediction is "
+            f"{_share(cell['below']['prediction']['pending'])} below shipped queues: "
+            f"{_verdict(below)}. Best without a prediction or a second read: {RULES[rival]}, "
+            f"{theirs:.1f} us; prediction {mine:.1f} us."
+        )
+    return "\n".join(lines)
+
+
+def draw(data: dict[str, Any], path: Path) -> None:
+    """Means with their intervals, a panel a cell."""
+    cells = data["cells"]
+    loads = list(dict.fromkeys(cell["load"] for cell in cells))
+    columns = max(sum(cell["load"] == load for cell in cells) for load in loads)
+    figure, axes = plt.subplots(
+        len(loads), columns, figsize=(4 * columns, 3 * len(loads)), squeeze=False, sharey=True
+    )
+    for row, load in enumerate(loads):
+        same = [cell for cell in cells if cell["load"] == load]
+        for axis, cell in zip(axes[row], same, strict=False):
+            for y, rule in enumerate(RULES):
+                value = Interval.from_json(cell["rules"][rule]["mean_us"])
+                colour = "#aa3377" if rule == "prediction" else "#888888"
+                axis.barh(y, value.value, color="black" if rule == "oracle" else colour)
+                axis.plot((value.low, value.high), (y, y), color="#333333", linewidth=1)
+            axis.set_yticks(range(len(RULES)), RULES)
+            axis.set_title(heading(cell), fontsize=9)
+            axis.set_xlabel("mean us")
+    axes[0][0].invert_yaxis()
+    figures.save(figure, path)

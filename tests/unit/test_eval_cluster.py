@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+"""The cluster's numbers and words, of reads that were made up; and which rules its client has."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eval.experiments.cluster import EXPERIMENT, score
+from eval.experiments.cluster.lab import PROGRAM, READ, Measured
+from eval.experiments.cluster.text import RULES, draw, reading, table
+
+#: What reads of each rule take in the mean, in us; others as those in turn.
+TAKES = {"prediction": 100.0, "pending": 150.0, "oracle": 80.0, "round-robin": 200.0}
+
+
+def made_up(seed: int, takes: dict[str, float], n: int = 4000) -> dict[str, Measured]:
+    rng = np.random.default_rng(seed)
+    due_ns = np.sort(rng.integers(0, 10**9, n))
+    # of quarters, so that whole ns are what they are multiplied to
+    hard = rng.integers(1, 8, n) / 4
+    found = {}
+    for rule in RULES:
+        reads = np.zeros(n, READ)
+        reads["due_ns"] = due_ns
+        reads["latency_ns"] = 1e3 * takes.get(rule, takes["round-robin"]) * hard
+        reads["attempts"] = 2 if rule == "clone" else 1
+        found[rule] = Measured(reads, (n, 0, 0), {"asked": 3 * n if rule == "prediction" else 0})
+    return found
+
+
+def data_of(takes: dict[str, float]) -> dict[str, Any]:
+    seeds = [made_up(seed, takes) for seed in (1, 2, 3)]
+    return {"cells": [{"load": "bursts", "one_way_us": 50, **score(seeds)}]}
+
+
+def test_means_shares_and_costs_are_those_of_the_reads() -> None:
+    (cell,) = data_of(TAKES)["cells"]
+    rules = cell["rules"]
+    assert cell["seeds"] == 3 and cell["reads"] == 12_000
+    # every rule's reads are the same multiple of equally hard ones
+    assert cell["below"]["prediction"]["pending"] == pytest.approx([1 / 3] * 3)
+    assert rules["prediction"]["share_of_gain"] == pytest.approx([100 / 120] * 3)
+    assert rules["clone"]["extra_io_ratio"] == 1 and rules["pending"]["extra_io_ratio"] == 0
+    assert rules["prediction"]["asked"] == 3 and rules["prediction"]["disk_reads"] == [12_000, 0, 0]
+    mean, low, high = rules["pending"]["mean_us"]
+    assert low < mean < high and 140 < mean < 160
+
+
+@pytest.mark.parametrize(
+    ("prediction_us", "says"),
+    [(100.0, "worth it"), (145.0, "below, by less"), (160.0, "lost"), (150.0, "undecided")],
+)
+def test_it_is_said_whether_it_is_worth_it(prediction_us: float, says: str) -> None:
+    data = data_of({**TAKES, "prediction": prediction_us})
+    assert f"below shipped queues: {says}" in reading(data)
+    assert "shipped: what is in flight at the drive, 1" in reading(data)
+
+
+def test_each_rule_has_its_row_and_the_figure_is_drawn(tmp_path: Path) -> None:
+    data = data_of(TAKES)
+    (rows,) = (one.rows for one in table(data).values())
+    assert [row[0] for row in rows] == list(RULES.values())
+    assert all(len(row) == len(next(iter(table(data).values())).header) for row in rows)
+    draw(data, tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 1000
+
+
+def test_rules_of_other_reads_are_not_compared() -> None:
+    mixed = made_up(1, TAKES)
+    mixed["pending"] = made_up(2, TAKES)["pending"]
+    with pytest.raises(ValueError, match="not the reads of the others"):
+        score([mixed])
+
+
+def test_the_client_knows_every_rule_and_has_no_engine_but_the_real_one() -> None:
+    source = PROGRAM.read_text()
+    assert set(RULES) <= set(re.findall(r"\.name = \"([a-z0-9-]+)\"", source))
+    assert "<glusterfs/api/glfs.h>" in source
+    assert EXPERIMENT.name == "cluster"
