@@ -50,13 +50,14 @@ class Cluster:
         A drive a node: /dev/flash0 is node 0's.
     engine : str
         One of `ENGINES`.
-    one_way_us : int
-        What a datagram takes from the client to a node, and back.
+    one_way_us : int or None
+        What a datagram takes from the client to a node, and back. None: no network is between, all
+        are on the client's own machine, for which any of the lab's kernels will do.
     """
 
     drives: Array
     engine: str = "gluster"
-    one_way_us: int = 50
+    one_way_us: int | None = 50
 
     @property
     def devices(self) -> list[str]:
@@ -66,7 +67,8 @@ class Cluster:
     @property
     def addresses(self) -> list[str]:
         """Of the nodes, as the client reaches them."""
-        return [f"10.0.{k}.2" for k in range(self.drives.n_drives)]
+        network = "127.0" if self.one_way_us is None else "10.0"
+        return [f"{network}.{k}.2" for k in range(self.drives.n_drives)]
 
     @property
     def environment(self) -> dict[str, str]:
@@ -87,6 +89,8 @@ class Cluster:
 
     def _wires(self) -> str:
         lines = ["mkdir -p /run/netns", f"mkdir -p {FOLDER}"]
+        if self.one_way_us is None:
+            return _lines([*lines, "ip link set lo up"])
         netem = f"root netem delay {self.one_way_us}us limit 100000"
         for k in range(self.drives.n_drives):
             inside = f"ip -n node{k}"
@@ -116,12 +120,13 @@ class Cluster:
             configuration = [
                 f"drive {self.devices[k]}",
                 f"listen {address} {_AGENT_PORT}",
-                f"allow 10.0.{k}.1 1000000",
+                # the client is in the node's network, or on its machine
+                f"allow {'127.0.0.0/8' if self.one_way_us is None else f'10.0.{k}.1'} 1000000",
             ]
             agent = f"{FOLDER}/agent{k}"
             lines += [
                 f"printf '%s\\n' {shlex.join(configuration)} >{agent}.conf",
-                _started(k, f"{shlex.quote(str(AGENT))} --config {agent}.conf", agent),
+                self._started(k, f"{shlex.quote(str(AGENT))} --config {agent}.conf", agent),
             ]
         return _lines(lines)
 
@@ -151,39 +156,43 @@ class Cluster:
             own = f"{FOLDER}/server{k}"
             lines += [
                 _written(f"{own}.vol", server_volfile(f"{FOLDER}/node{k}/brick", address)),
-                _started(k, f"glusterfsd -N -f {own}.vol -l {own}.log -p {own}.pid", own),
+                self._started(k, f"glusterfsd -N -f {own}.vol -l {own}.log -p {own}.pid", own),
             ]
             only = client_volfile(self.addresses, read_node=k)
             lines.append(_written(f"{FOLDER}/read-node{k}.vol", only))
         for mode in range(6):
             chosen = client_volfile(self.addresses, read_hash_mode=mode)
             lines.append(_written(f"{FOLDER}/read-hash-mode{mode}.vol", chosen))
-        lines += [_listens(k, PORT, f"{FOLDER}/server{k}.log") for k in range(len(self.addresses))]
+        lines += [self._listens(k) for k in range(len(self.addresses))]
         return _lines(lines)
+
+    def _inside(self, node: int) -> str:
+        """What a command begins with that is to run on a node."""
+        return "" if self.one_way_us is None else f"ip netns exec node{node} "
+
+    def _started(self, node: int, command: str, log: str) -> str:
+        """A server of a node, which stays when the set-up is over."""
+        return f"{self._inside(node)}{command} </dev/null >{log}.out 2>&1 &"
+
+    def _listens(self, node: int) -> str:
+        """Wait until the engine's server does."""
+        octets = reversed(self.addresses[node].split("."))
+        address = "".join(f"{int(octet):02X}" for octet in octets)
+        listens = f"{address}:{PORT:04X} .* 0A "
+        return (
+            f"left={_LISTENS_S * 10}\n"
+            f"until {self._inside(node)}grep -q '{listens}' /proc/net/tcp; do\n"
+            f"left=$((left - 1)); [ $left -gt 0 ] || {{ cat {FOLDER}/server{node}.log; exit 1; }}\n"
+            "sleep 0.1\ndone"
+        )
 
 
 def _lines(lines: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _started(node: int, command: str, log: str) -> str:
-    """A server of a node, which stays when the set-up is over."""
-    return f"ip netns exec node{node} {command} </dev/null >{log}.out 2>&1 &"
-
-
 def _written(path: str, text: str) -> str:
     return f"cat >{path} <<'END'\n{text}END"
-
-
-def _listens(node: int, port: int, log: str) -> str:
-    """Wait until a server does."""
-    look = f"ip netns exec node{node} grep -q ':{port:04X} .* 0A ' /proc/net/tcp"
-    return (
-        f"left={_LISTENS_S * 10}\n"
-        f"until {look}; do\n"
-        f"left=$((left - 1)); [ $left -gt 0 ] || {{ cat {log}; exit 1; }}\n"
-        "sleep 0.1\ndone"
-    )
 
 
 def missing(engine: str, path: str) -> list[str]:

@@ -56,6 +56,15 @@ def test_the_set_up_is_a_script_that_a_shell_can_read() -> None:
     assert "netem" not in Cluster(Array(3), "none", 0).setup_script()
 
 
+def test_without_a_network_all_are_on_one_machine() -> None:
+    cluster = Cluster(Array(3), "gluster", None)
+    script = cluster.setup_script()
+    subprocess.run(["sh", "-n"], input=script, text=True, check=True)
+    assert "netns exec" not in script and "ip link add" not in script
+    assert cluster.addresses == ["127.0.0.2", "127.0.1.2", "127.0.2.2"]
+    assert "allow 127.0.0.0/8" in script
+
+
 def test_what_is_not_installed_is_named_with_what_installs_it(tmp_path: Path) -> None:
     for program in NEEDED["gluster"][1:]:
         (tmp_path / program).touch()

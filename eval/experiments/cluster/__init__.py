@@ -75,17 +75,20 @@ def run(context: Context) -> dict[str, Any]:
     cache, work = context.cache, context.work()
     cells = [(load, one_way_us) for load in LOADS for one_way_us in NETWORKS_US]
     steps: dict[tuple[str, int], list[Step[dict[str, Measured]]]] = {cell: [] for cell in cells}
+    seeds = context.seeds[:N_SEEDS]
+    # Models are of the drives: those of one load serve every network.
+    for load in LOADS:
+        for seed in seeds:
+            first = Situation(load, seed, None)
+            work.add("training", partial(recorded_and_trained, cache, client, first))
+    work.do()
+    work = context.work()
     with guests.on_kernel(CLUSTER_KERNEL, "kernel-cluster", context.folder.parent / "bin"):
-        for seed in context.seeds[:N_SEEDS]:
-            for load in LOADS:
-                # trained for one network: the drives' models are those of all
-                first = Situation(load, seed, NETWORKS_US[0])
-                models = work.add("training", partial(recorded_and_trained, cache, client, first))
-                for one_way_us in NETWORKS_US:
-                    do = partial(
-                        measured, cache, client, Situation(load, seed, one_way_us), tuple(RULES)
-                    )
-                    steps[load, one_way_us].append(work.add("reading", do, [models]))
+        for load, one_way_us in cells:
+            for seed in seeds:
+                situation = Situation(load, seed, one_way_us)
+                do = partial(measured, cache, client, situation, tuple(RULES))
+                steps[load, one_way_us].append(work.add("reading", do))
         work.do()
     return {
         "cells": [

@@ -66,15 +66,15 @@ class Situation:
         What its nodes' drives have to do besides: ``BURSTS``, or a Table 1 load.
     seed : int
         Of the drives, the load and the reads.
-    one_way_us : int
-        Of the network.
+    one_way_us : int or None
+        Of the network, if there is one.
     probes : int
         Nodes asked a read.
     """
 
     load: str
     seed: int
-    one_way_us: int
+    one_way_us: int | None
     probes: int = PROBES
 
     def cluster(self) -> Cluster:
@@ -172,13 +172,16 @@ def _client(client: str, rule: str, situation: Situation, seed: int, reads: int,
 def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Path:
     """Record the nodes' drives while they are read at random, and train a model of each.
 
+    What is learnt is of drives, not of networks: there is none between, and any of the lab's
+    kernels will do.
+
     Returns
     -------
     Path
         Folder with flashK.linnos.
     """
     load, seed = situation.load, situation.seed
-    first = Situation(load, seed, 50)
+    first = Situation(load, seed, None)
 
     def make(folder: Path) -> None:
         traces = _write_load(first, folder / "load", seed + _TRAINING, RECORDED_READS)
