@@ -20,7 +20,7 @@ from linnapp.lab.array import WAIT_FOR_FULL_SECOND, Array
 from linnapp.lab.guest import Guest, LabError
 from linnapp.lab.places import Places
 from linnapp.lab.uml import DEFAULT_KERNEL, run
-from linnapp.learn.recipe import HEDGE_SUFFIX
+from linnapp.learn.record import HEDGE_SUFFIX
 from linnapp.trace import replay_log
 
 #: Charged in virtual time for each network inference, which the guest's clock

@@ -7,6 +7,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from linnapp.errors import as_options
+
 if TYPE_CHECKING:
     from linnapp.learn.inflection import InflectionPoint
     from linnapp.learn.training import Epoch
@@ -105,7 +107,7 @@ class TrainingDisplay:
     def no_gain(self, drive: str, why: str) -> None:
         """A drive gets no model."""
         self.without_model.append(drive)
-        self._line(f"{drive}: NO MODEL: {why}")
+        self._line(f"{drive}: NO MODEL: {as_options(why)}")
 
     def _quality(self, drive: str, record: dict[str, Any]) -> None:
         """What a network's verdicts are worth on the validation slice."""

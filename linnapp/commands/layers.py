@@ -176,7 +176,7 @@ def _recording_cost(
     recordings: Sequence[Recording], devices: Sequence[Path], found: dict[str, Layers]
 ) -> RecordingCost | str:
     """What recording takes an I/O of the drive that had most to do, or why nobody knows."""
-    from linnapp.errors import DeviceError
+    from linnapp.errors import DeviceError, as_options
     from linnapp.trace.recording_cost import measure
 
     busy = [
@@ -187,7 +187,7 @@ def _recording_cost(
     try:
         return measure(max(busy)[1])
     except DeviceError as error:
-        return str(error)
+        return as_options(str(error))
 
 
 def _show_cost(cost: RecordingCost | str) -> None:

@@ -245,7 +245,7 @@ class Drive:
         if self.peers is None:
             raise DeviceError(
                 f"{self._directory}/peers is missing: this kernel does not know of peers; boot a "
-                "newer one, or leave --peers out"
+                "newer one, or leave `peers=` out"
             )
         names = [Drive(device).name for device in devices]
         for name in names:
@@ -389,7 +389,7 @@ def _check_shape(model: Model) -> None:
     if model.n_hidden != KERNEL_HIDDEN:
         raise ModelError(
             f"the kernel does not run this model's shape (hidden units {model.n_hidden}, not "
-            f"{KERNEL_HIDDEN}); train with --hidden {KERNEL_HIDDEN}"
+            f"{KERNEL_HIDDEN}); train it with `n_hidden={KERNEL_HIDDEN}`"
         )
 
 

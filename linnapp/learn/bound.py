@@ -122,7 +122,7 @@ def black_box_auc(trace: AnyPath, threshold_us: int, **reader_options: Any) -> f
     TraceError
         If the trace cannot be read or is too short.
     """
-    with needs("--bound needs scikit-learn", "scikit-learn"):
+    with needs("`bound=True` needs scikit-learn", "scikit-learn"):
         from sklearn.ensemble import HistGradientBoostingClassifier
         from threadpoolctl import threadpool_limits
     features, slow = _observed_reads(trace, threshold_us, reader_options)
@@ -165,7 +165,7 @@ def _observed_reads(
     n_reads = np.count_nonzero(ios.is_read)
     if n_reads < 100 * FOLDS:
         raise TraceError(
-            f"{trace}: {n_reads} reads are too few for --bound: at least {100 * FOLDS} are needed"
+            f"{trace}: {n_reads} reads are too few for `bound=True`: {100 * FOLDS} are needed"
         )
     slow = ios.latency_ns[ios.is_read] // np.uint64(1000) > threshold_us
     return observable(ios, threshold_us), slow

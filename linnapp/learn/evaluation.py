@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -196,6 +197,58 @@ class _Tally:
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class Predictions:
+    """What a model says of a chunk's served reads.
+
+    Attributes
+    ----------
+    served : IoChunk
+        The reads.
+    refused : bool array, shape (n,)
+        What it would refuse.
+    score : integer array, shape (n,)
+        How slow it takes them to be: of a network the margin of slow over fast, of a latency model
+        the prediction in us.
+    """
+
+    served: IoChunk
+    refused: npt.NDArray[np.bool_]
+    score: npt.NDArray[Any]
+
+
+def predictions(
+    model: Model | LatencyModel,
+    trace: Recorded,
+    engine_name: engine.Engine = "numpy",
+    **reader_options: Any,
+) -> Iterator[Predictions]:
+    """Run a model over a trace's served reads, chunk by chunk; errors as of :func:`evaluate`."""
+    check_choice("engine_name", engine_name, engine.ENGINES)
+    if not isinstance(model, Model | LatencyModel):
+        raise TypeError(
+            f"model={model!r}: expected a Model or a LatencyModel, as linnapp.load_model() has them"
+        )
+    drive = None
+    if isinstance(model, LatencyModel):
+        drive = LoggedDrive(model.overdue_us)
+        reader_options["overdue_us"] = model.overdue_us
+    for chunk in open_recording(trace, **reader_options):
+        features = drive.features_of(chunk) if drive is not None else None
+        served = chunk.take(chunk.is_served_read)
+        if not len(served):
+            continue
+        if isinstance(model, LatencyModel):
+            assert features is not None
+            score = predict_us(model, features, engine_name)
+            yield Predictions(served, score > model.refuse_us, score)
+        else:
+            vectors = digits(served.pending, served.hist_pending, served.hist_latency_us)
+            outputs = engine.infer(model, vectors, engine_name)
+            margin = outputs[:, 1] - outputs[:, 0]
+            yield Predictions(served, margin > 0, margin)
+
+
 def evaluate(
     model: Model | LatencyModel,
     trace: Recorded,
@@ -203,6 +256,16 @@ def evaluate(
     **reader_options: Any,
 ) -> Evaluation:
     """Run a model over a trace's served reads, in chunks.
+
+    Parameters
+    ----------
+    model : Model or LatencyModel
+        Or what was fitted, see :mod:`linnapp.learn.fitted`.
+    trace : path or IoTable
+    engine_name : {"numpy", "c"}
+        Both give the same.
+    **reader_options
+        Those of :func:`~linnapp.trace.recorded.open_recording`.
 
     Returns
     -------
@@ -214,48 +277,24 @@ def evaluate(
     TraceError
         If the trace cannot be read or holds no served read.
     """
-    check_choice("engine_name", engine_name, engine.ENGINES)
-    if not isinstance(model, Model | LatencyModel):
-        raise TypeError(
-            f"model={model!r}: expected a Model or a LatencyModel, as linnapp.model.load_model() "
-            "has them"
-        )
-    if isinstance(model, LatencyModel):
-        return _evaluate_latency(model, trace, engine_name, reader_options)
-    tally = _Tally(model.threshold_us)
-    for chunk in open_recording(trace, **reader_options):
-        served = chunk.take(chunk.is_served_read)
-        if not len(served):
-            continue
-        vectors = digits(served.pending, served.hist_pending, served.hist_latency_us)
-        outputs = engine.infer(model, vectors, engine_name)
-        tally.add(served, outputs[:, 1] > outputs[:, 0], outputs[:, 1] - outputs[:, 0])
-    return tally.result(model.model_id, trace)
-
-
-def _evaluate_latency(
-    model: LatencyModel, trace: Recorded, engine_name: engine.Engine, reader_options: dict[str, Any]
-) -> LatencyEvaluation:
-    tally = _Tally(model.threshold_us)
-    drive = LoggedDrive(model.overdue_us)
+    model = getattr(model, "model_", model)
+    tally = _Tally(getattr(model, "threshold_us", 0))
     sums = np.zeros(3)
-    for chunk in open_recording(trace, overdue_us=model.overdue_us, **reader_options):
-        features = drive.features_of(chunk)
-        served = chunk.take(chunk.is_served_read)
-        if not len(served):
-            continue
-        predicted_us = predict_us(model, features, engine_name)
-        latency_us = np.maximum(tally.add(served, predicted_us > model.refuse_us, predicted_us), 1)
-        last_us = np.maximum(served.hist_latency_us.mean(axis=1), 1)
-        sums += (
-            predicted_us.sum(dtype=np.float64),
-            np.abs(np.log2(latency_us / predicted_us)).sum(),
-            np.abs(np.log2(latency_us / last_us)).sum(),
-        )
+    for found in predictions(model, trace, engine_name, **reader_options):
+        latency_us = tally.add(found.served, found.refused, found.score)
+        if isinstance(model, LatencyModel):
+            latency_us = np.maximum(latency_us, 1)
+            last_us = np.maximum(found.served.hist_latency_us.mean(axis=1), 1)
+            sums += (
+                found.score.sum(dtype=np.float64),
+                np.abs(np.log2(latency_us / found.score)).sum(),
+                np.abs(np.log2(latency_us / last_us)).sum(),
+            )
     whole = tally.result(model.model_id, trace)
-    fields = {field.name: getattr(whole, field.name) for field in dataclasses.fields(Evaluation)}
+    if not isinstance(model, LatencyModel):
+        return whole
     return LatencyEvaluation(
-        **fields,
+        **vars(whole),
         refuse_us=model.refuse_us,
         chooses=model.chooses,
         **dict(

@@ -274,7 +274,9 @@ def decided(text: bytes, source: str, device: str | None) -> tuple[npt.NDArray[A
     found = np.unique(table["device"]).tolist()
     if len(found) > 1:
         names = ", ".join(format_device(number) for number in found)
-        raise TraceError(f"{source}: decisions of several drives ({names}); choose one with --dev")
+        raise TraceError(
+            f"{source}: decisions of several drives ({names}); choose one with `device=`"
+        )
     without = table["reason"] == decisions.NO_MODEL
     if without.any():
         notes.append(f"{np.count_nonzero(without)} decisions without a model left out")
@@ -307,7 +309,7 @@ def answered_of_model(
     if not len(table):
         raise TraceError(
             f"{source}: all decisions are of another model than {model.model_id}; name the one "
-            "that was active then with --model"
+            "that was active then with `model=`"
         )
     # What is still in the drive has no answer yet; it would be the newest.
     answered = table["revoked"] | (table["latency_us"] != decisions.UNKNOWN)

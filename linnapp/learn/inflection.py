@@ -35,6 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import TraceError
+from linnapp.figures import axes_for
 
 #: what a failover costs besides the next replica's latency, the paper's figure
 FAILOVER_US = 15.0
@@ -191,10 +192,34 @@ class InflectionPoint:
     slow_ratio: float
     boost_area_us: float
     searched_percentiles: tuple[float, float]
-    candidate_percentiles: FloatArray
-    candidate_areas_us: FloatArray
+    candidate_percentiles: FloatArray = dataclasses.field(repr=False, compare=False)
+    candidate_areas_us: FloatArray = dataclasses.field(repr=False, compare=False)
     at_edge: bool
     replicas: int
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw what was tried, and how much each candidate would gain.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            New ones unless given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        LinnappError
+            If matplotlib is not installed.
+        """
+        axes = axes_for(axes)
+        axes.plot(self.candidate_percentiles, self.candidate_areas_us, ".-", color="tab:blue")
+        axes.axvline(self.percentile, color="tab:red")
+        axes.set_xlabel("candidate, percentile of the drive's reads")
+        axes.set_ylabel("boost area of the array, us")
+        return axes
 
 
 def slope_one_percentile(distribution: LatencyDistribution) -> float:

@@ -41,10 +41,7 @@ def draw(
     cdf.set_ylabel("reads, %")
     cdf.set_title(f"{drive}: {len(distribution)} reads")
     cdf.legend(loc="lower right")
-    areas.plot(point.candidate_percentiles, point.candidate_areas_us, ".-", color="tab:blue")
-    areas.axvline(point.percentile, color="tab:red")
-    areas.set_xlabel("candidate, percentile of the drive's reads")
-    areas.set_ylabel("boost area of the array, us")
+    point.plot(areas)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.arguments import check_number
+from linnapp.arguments import check_flag, check_number
 from linnapp.errors import TraceError
 from linnapp.learn.network import (
     Scaling,
@@ -266,6 +266,7 @@ class TrainingOptions:
         )
         check_number("learning_rate", self.learning_rate, 0, open_ends="low")
         check_number("burst_share", self.burst_share, 0, 1, open_ends="high")
+        check_flag("standardise", self.standardise)
         check_number("weight_decay", self.weight_decay, 0)
         check_number("starts", self.starts, 1, whole=True)
 
@@ -496,7 +497,7 @@ def _train_from(
             raise
         interrupted = True
     if not any(epoch.best for epoch in history):
-        raise TraceError("training diverged: the loss was never a number; lower --learning-rate")
+        raise TraceError("training diverged: the loss was never a number; lower `learning_rate`")
     weights = named_weights(stopping.best_weights)
     if lesson.scaling is not None:
         weights = lesson.scaling.folded(weights)

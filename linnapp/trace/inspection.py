@@ -370,7 +370,7 @@ def inspect(
         source_format = "replay_log" if replayed else conversion.detect_format(trace)
     if reader_options.get("device") and source_format != "blktrace":
         raise TraceError(
-            f"{trace}: --dev chooses a drive of a blktrace recording; this is {source_format}"
+            f"{trace}: `device=` chooses a drive of a blktrace recording; this is {source_format}"
         )
     if replayed:
         for chunk, records in _replayed(trace):

@@ -12,8 +12,8 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "linnapp"
 
 #: Each room may import from those named; all may import from what lies at the top of the package
-#: (checks of arguments, errors, files, types of options). The lab stands beside: it may be used by
-#: commands alone.
+#: (checks of arguments, errors, axes of figures, files, types of options). The lab stands beside:
+#: it may be used by commands alone.
 MAY_IMPORT = {
     "commands": {"drive", "learn", "model", "trace", "lab", "native"},
     "drive": {"learn", "model", "trace"},
@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "lab": {"trace"},
     "native": set(),
 }
-GROUND = {"arguments", "errors", "files", "option_types"}
+GROUND = {"arguments", "errors", "figures", "files", "option_types"}
 
 
 def modules() -> dict[str, Path]:
