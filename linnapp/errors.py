@@ -20,7 +20,7 @@ from pathlib import Path
 _ARGUMENT = re.compile(r"`(\w+)=([^`]*)`")
 
 #: Options that are named otherwise than the arguments.
-_OPTIONS = {"device": "dev"}
+_OPTIONS = {"device": "dev", "models_dir": "models"}
 
 
 class LinnappError(Exception):

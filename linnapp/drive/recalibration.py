@@ -345,7 +345,7 @@ def _active_kind(drives: Sequence[Drive]) -> Kind:
     if len(active) > 1:
         raise LinnappError(
             f"{active['network']} has a network and {active['latency']} a latency model; say with "
-            "--kind what all of them are to have"
+            "`kind=` what all of them are to have"
         )
     return next(iter(active), "network")
 
@@ -354,7 +354,7 @@ def _check_uploadable(recipe: Recipe) -> None:
     """Refuse networks that the kernel does not run before they are recorded for and trained."""
     if recipe.training.n_hidden != KERNEL_HIDDEN:
         raise LinnappError(
-            f"--hidden {recipe.training.n_hidden}: the kernel does not run such networks, and "
+            f"`n_hidden={recipe.training.n_hidden}`: the kernel does not run such networks, and "
             "recalibrate uploads what it trains; leave it out"
         )
 
@@ -407,7 +407,7 @@ def _scratch(models_dir: Path) -> Iterator[Path]:
             except BlockingIOError:
                 raise LinnappError(
                     f"{models_dir}: another recalibration is running there; wait for its end, or "
-                    "give this one a directory of its own with --models"
+                    "give this one a directory of its own with `models_dir=`"
                 ) from None
             _remove_left_over(models_dir)
             scratch = tempfile.TemporaryDirectory(prefix=".recording.", dir=models_dir)

@@ -459,7 +459,7 @@ def test_told_to_end_while_it_records_it_leaves_the_mode_as_it_was(
         (
             ["sda"],
             dataclasses.replace(RECIPE, training=TrainingOptions(n_hidden=64)),
-            "--hidden 64: the kernel does not run such networks",
+            "`n_hidden=64`: the kernel does not run such networks",
         ),
     ],
 )
