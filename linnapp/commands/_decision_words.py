@@ -3,134 +3,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from linnapp.learn.explanation import Explanation, Reference
-from linnapp.learn.latency_explanation import LatencyExplanation, LatencyReference
-from linnapp.model.latency_model import FEATURES, FRACTION_BITS, LATER, NOW
+from linnapp.learn.explanation import Explanation, Usual
+from linnapp.model import LatencyModel, Model
+from linnapp.model.latency_model import FEATURES, LATER, NOW
 from linnapp.native import HISTORY
 
+#: So many of the numbers are named that mattered most.
+_SHOWN = 3
 
-def reference(held_against: Reference) -> str:
-    """What a network's inputs are held against."""
+AnyModel = Model | LatencyModel
+
+
+def about(model: AnyModel) -> str:
+    """Which model it is, and what it calls slow."""
+    if not isinstance(model, LatencyModel):
+        return f"model {model.model_id}, slow above {model.threshold_us} us"
+    refuses = f"not worth waiting for above {model.refuse_us} us"
     return (
-        f"held against {held_against.name}: {_sight(held_against.numbers)}; "
-        f"margin {held_against.margin:+,}"
+        f"latency model {model.model_id}, slow above {model.threshold_us} us, "
+        + (refuses if model.refuses else "refuses nothing")
+        + ("" if model.chooses else ", does not choose: nothing is sent elsewhere by it")
     )
 
 
-def latency_reference(held_against: LatencyReference) -> str:
-    """What a latency model's inputs are held against."""
-    return (
-        f"held against {held_against.name}: {_state(held_against.numbers)}; "
-        f"{held_against.predicted_us:,} us"
-    )
+def usual(model: AnyModel, as_usual: Usual) -> str:
+    """What a model's numbers are held against."""
+    said = _said(model, as_usual.out_fast, as_usual.out_slow)
+    return f"usual is {as_usual.name}: {_saw(model, as_usual.numbers)}; {said}"
 
 
-def decision(each: Explanation, held_against: Reference) -> str:
-    """A decision as a paragraph, its parts a line each, the largest first.
-
-    Parameters
-    ----------
-    each : Explanation
-    held_against : Reference
-        That it was explained with.
-    """
-    verdict = "slow" if each.slow else "fast"
+def decision(model: AnyModel, each: Explanation, as_usual: Usual) -> str:
+    """A decision as a paragraph: what mattered most has a line each, the largest first."""
+    row, verdict = each.row, "slow" if each.slow else "fast"
+    said = _said(model, int(row["out_fast"]), int(row["out_slow"]))
+    if isinstance(model, LatencyModel):
+        verdict = f": {verdict}" if model.refuses else ""
+        oldest_us = each.numbers[FEATURES.index("oldest_us")]
+        if oldest_us - model.overdue_us == row["out_slow"]:
+            verdict += ", by the oldest read in flight"
+    else:
+        verdict = f", {verdict}"
+        said = f"fast {row['out_fast']:,}, slow {row['out_slow']:,}: {said}"
     lines = [
-        _which(each),
-        f"  saw       {_sight(each.numbers)}",
-        f"  said      fast {each.out_fast:,}, slow {each.out_slow:,}: margin {each.margin:+,}, "
-        f"{verdict}",
+        f"{row['time_us'] / 1e6:.6f} s, read of {row['n_sectors'] / 2:g} KiB at sector "
+        f"{row['sector']}",
+        f"  saw       {_saw(model, each.numbers)}",
+        f"  said      {said}{verdict}",
         f"  happened  {each.outcome}",
     ]
-    rows = [(f"{held_against.margin:+,}", "the reference", "")]
-    for i in sorted(range(len(each.names)), key=lambda i: -abs(each.parts[i])):
-        now, before = each.numbers[i], held_against.numbers[i]
-        if now != before:
-            rows.append((f"{each.parts[i]:+,}", each.names[i], f"{now}, not {before}"))
-    rows.append((f"{each.margin:+,}", "the margin", verdict))
-    return "\n".join([*lines, *_sum(rows), _ways("fast" if each.slow else "slow", each.nearest())])
+    unit = " us" if isinstance(model, LatencyModel) else ""
+    by_weight = sorted(range(len(each.names)), key=lambda i: -abs(each.matters[i]))
+    most = [i for i in by_weight[:_SHOWN] if each.matters[i]]
+    amounts = [f"{each.matters[i]:+,}{unit}" for i in most]
+    for i, amount in zip(most, amounts, strict=True):
+        head = "mattered" if i == most[0] else ""
+        values = f"{each.names[i]} {each.numbers[i]}, not {as_usual.numbers[i]}"
+        lines.append(f"  {head:8}  {amount:>{max(map(len, amounts))}}  {values}")
+    if not getattr(model, "refuses", True):
+        return "\n".join(lines)
+    ways = "; or ".join(f"{name} {value}, not {now}" for name, value, now in each.nearest())
+    other = "fast" if each.slow else "slow"
+    return "\n".join([*lines, f"  {other} with {ways or 'no other value of any one number'}"])
 
 
-def expected(each: LatencyExplanation, held_against: LatencyReference, *, logarithmic: bool) -> str:
-    """An expected latency as a paragraph, its parts a line each, the largest first.
-
-    Parameters
-    ----------
-    each : LatencyExplanation
-    held_against : LatencyReference
-        That it was explained with.
-    logarithmic : bool
-        Whether the parts are logarithms, each a factor, or us.
-    """
-    verdict = "slow" if each.refused else "fast"
-    overdue = each.least_us == each.predicted_us
-    lines = [
-        _which(each),
-        f"  saw       {_state(each.numbers)}",
-        f"  said      {each.predicted_us:,} us: {verdict}"
-        + (", by the oldest read in flight" if overdue else ""),
-        f"  happened  {each.outcome}",
-    ]
-
-    def amount(part: int) -> str:
-        if not logarithmic:
-            return f"{part:+,} us"
-        return f"{part:+,} (x {2 ** (part / (1 << FRACTION_BITS)):.3g})"
-
-    rows = [(f"{held_against.total:+,}", "the reference", f"{held_against.predicted_us:,} us")]
-    for i in sorted(range(len(FEATURES)), key=lambda i: -abs(each.parts[i])):
-        if each.parts[i]:
-            values = f"{each.numbers[i]}, not {held_against.numbers[i]}"
-            rows.append((amount(each.parts[i]), FEATURES[i], values))
-    in_us = 2 ** (each.total / (1 << FRACTION_BITS)) if logarithmic else each.total
-    rows.append((f"{each.total:+,}", "the sum", f"{in_us:,.0f} us"))
-    return "\n".join(
-        [*lines, *_sum(rows), _ways("fast" if each.refused else "slow", each.nearest())]
-    )
+def _said(model: AnyModel, out_fast: int, out_slow: int) -> str:
+    if isinstance(model, LatencyModel):
+        return f"{out_slow:,} us"
+    return f"margin {out_slow - out_fast:+,}"
 
 
-def _which(each: Explanation | LatencyExplanation) -> str:
-    return f"{each.time_us / 1e6:.6f} s, read of {each.n_sectors / 2:g} KiB at sector {each.sector}"
-
-
-def _sight(numbers: list[int]) -> str:
-    """What a network saw, newest read first."""
-    history = len(numbers) // 2
-    pending, now, latency = numbers[:history], numbers[history], numbers[history + 1 :]
-    past = ", ".join(
-        f"{us} us at {pages}" for us, pages in zip(latency[::-1], pending[::-1], strict=True)
-    )
-    return f"{now} page{'s' * (now != 1)} pending; last reads {past}"
-
-
-def _state(numbers: list[int]) -> str:
-    """What a latency model saw, newest read first; names as docs/formats.md has them."""
-    saw = dict(zip(FEATURES, numbers, strict=True))
-    past = ", ".join(
-        f"{saw[f'latency_us_{ago}']} us at {saw[f'pending_{ago}']}" for ago in range(1, HISTORY + 1)
-    )
-    return ", ".join(f"{name} {saw[name]}" for name in NOW + LATER) + f"; last reads {past}"
-
-
-def _sum(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Lines of an addition: amount, the words beside it; the last one is the sum."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    heads = ["because", *[""] * (len(rows) - 2), "="]
-    return [
-        "  ".join(
-            [
-                f"  {head:8}",
-                amount.rjust(widths[0]),
-                *(word.ljust(width) for word, width in zip(words, widths[1:], strict=True)),
-            ]
-        ).rstrip()
-        for head, (amount, *words) in zip(heads, rows, strict=True)
-    ]
-
-
-def _ways(other: str, changes: list[tuple[str, int, int]]) -> str:
-    """What would have turned the verdict."""
-    ways = "; or ".join(f"{name} {value}, not {now}" for name, value, now in changes)
-    return f"  {other} with {ways or 'no other value of any one number'}"
+def _saw(model: AnyModel, numbers: list[int]) -> str:
+    """What a model saw, the newest read first; a latency model's names as docs/formats.md's."""
+    if not isinstance(model, LatencyModel):
+        pending, now, latency = numbers[:HISTORY], numbers[HISTORY], numbers[HISTORY + 1 :]
+        past = list(zip(latency[::-1], pending[::-1], strict=True))
+        first = f"{now} page{'s' * (now != 1)} pending"
+    else:
+        saw = dict(zip(FEATURES, numbers, strict=True))
+        ago = range(1, HISTORY + 1)
+        past = [(saw[f"latency_us_{n}"], saw[f"pending_{n}"]) for n in ago]
+        first = ", ".join(f"{name} {saw[name]}" for name in NOW + LATER)
+    return f"{first}; last reads " + ", ".join(f"{us} us at {pages}" for us, pages in past)
