@@ -24,7 +24,7 @@ from linnapp.drive.trial_state import put_back_left
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath
 from linnapp.model.model_file import model_from_bytes
-from linnapp.trace.command import signals_held
+from linnapp.signals import signals_held
 
 Log = Callable[[str], None]
 

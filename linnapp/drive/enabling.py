@@ -42,7 +42,7 @@ from linnapp.learn.latency_training import MIN_READS, check_scikit_learn
 from linnapp.learn.options import Observer, Recipe
 from linnapp.learn.recipe import train_array
 from linnapp.model import SUFFIX, load_model
-from linnapp.trace.command import signals_held
+from linnapp.signals import signals_held
 from linnapp.trace.recording import Progress, check_can_trace, record
 
 #: What is recorded unless told otherwise: three of the checkpoints that databases make every five

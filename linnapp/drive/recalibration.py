@@ -50,7 +50,7 @@ from linnapp.learn.resampling import LatencyBlocks, sampling_percentiles
 from linnapp.learn.training import split
 from linnapp.model import SUFFIX, load_model
 from linnapp.model.model_file import KERNEL_HIDDEN, model_from_bytes
-from linnapp.trace.command import signals_held
+from linnapp.signals import signals_held
 from linnapp.trace.recording import record
 
 SHIFT_PERCENTILES = 5.0

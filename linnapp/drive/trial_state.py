@@ -24,7 +24,7 @@ from linnapp.drive.enable_places import root_of_all
 from linnapp.drive.md import MdArray
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import explain_os_error
-from linnapp.trace.command import signals_held
+from linnapp.signals import signals_held
 
 RUN = Path("/run/linnapp")
 _PREFIX = "trial-"

@@ -39,6 +39,7 @@ from linnapp.learn.network import (
     outputs_now,
     outputs_of,
 )
+from linnapp.signals import signals_held
 
 N_HIDDEN = 256
 DEFAULT_BIAS = 2.0
@@ -415,7 +416,9 @@ def _best_start(
     for number in range(options.starts):
         seed = start_seed(options.seed, number)
         try:
-            done.append(_train_from(seed, lesson, options, on_epoch))
+            # TensorFlow is not to be left in the middle: it answers with an error of its own.
+            with signals_held() as let_in:
+                done.append(_train_from(seed, lesson, options, on_epoch, let_in))
         except KeyboardInterrupt:
             if not done:
                 raise
@@ -442,7 +445,9 @@ def _train_from(
     lesson: _Lesson,
     options: TrainingOptions,
     on_epoch: Callable[[Epoch], None] | None,
+    let_in: Callable[[], None],
 ) -> TrainedNetwork:
+    """Train from one start; `let_in` is where ctrl-C may come: between two steps."""
     taught = lesson.taught
     keras = import_tensorflow().keras
     network = build(
@@ -487,6 +492,7 @@ def _train_from(
             shuffle=False,
             verbose=0,
             callbacks=[
+                keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: let_in()),
                 keras.callbacks.LambdaCallback(on_epoch_end=judge),
                 stopping,
                 keras.callbacks.LambdaCallback(on_epoch_end=settle),

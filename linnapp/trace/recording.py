@@ -20,8 +20,9 @@ from pathlib import Path
 
 from linnapp.errors import DeviceError
 from linnapp.files import AnyPath, explain_os_error
+from linnapp.signals import signals_held
 from linnapp.trace import blktrace
-from linnapp.trace.command import exit_status, signals_held, started
+from linnapp.trace.command import exit_status, started
 
 #: the only categories that the features need; plugs and inserts share "queue" with submissions
 ACTIONS = ("queue", "requeue", "issue", "complete")

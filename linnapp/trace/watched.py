@@ -474,13 +474,16 @@ def _rows(result: Any, stack: contextlib.ExitStack) -> Iterator[tuple[Any, ...]]
             raise TraceError(f"the query: {str(error).strip()}") from error
 
 
+#: pipes, sockets and what else is in no folder
+_NO_FILE = "coalesce(not starts_with(path, '/'), false)"
+
 _BY_PATH = f"""
 with called as (
   select path, count(*) as calls,
     coalesce(sum(result) filter (result > 0 and call in {MOVES_BYTES}), 0)::bigint as bytes,
     sum(duration_ns) as time_ns,
     approx_quantile(duration_ns, 0.5) as p50_ns, approx_quantile(duration_ns, 0.99) as p99_ns
-  from calls group by path
+  from calls where not {_NO_FILE} group by path
 ), queued as (
   select path, count(*) as ios,
     coalesce(sum(ios.bytes) filter (op = 'read'), 0)::bigint as io_read_bytes,
@@ -493,6 +496,11 @@ select called.path, calls, bytes, time_ns / 1e3 as time_us, p50_ns / 1e3 as p50_
   coalesce(io_read_bytes, 0) as io_read_bytes, coalesce(io_written_bytes, 0) as io_written_bytes
 from called left join queued on called.path is not distinct from queued.path
 order by time_us desc, called.path
+"""
+
+_ON_NO_FILE = f"""
+select count(*) as calls, coalesce(sum(duration_ns), 0) / 1e3 as time_us
+from calls where {_NO_FILE}
 """
 
 _LAYERS = f"""
@@ -531,6 +539,8 @@ _WHOSE = {
 def summary(folder: AnyPath, top: int) -> dict[str, Any]:
     """Calls and I/Os by path, those that took most of the time first; I/Os by tag.
 
+    Pipes, sockets and the like are counted apart: what waits there waits for no drive.
+
     Parameters
     ----------
     folder : path
@@ -545,7 +555,9 @@ def summary(folder: AnyPath, top: int) -> dict[str, Any]:
     """
     with opened(folder) as database:
         n_paths, n_calls, without = ask(
-            database, "select count(distinct path), count(*), count(*) - count(path) from calls"
+            database,
+            f"select count(distinct path) filter (not {_NO_FILE}), count(*), "
+            "count(*) - count(path) from calls",
         )[0].values()
         found = {
             **recording(folder),
@@ -557,6 +569,7 @@ def summary(folder: AnyPath, top: int) -> dict[str, Any]:
             "layers_us": {row.pop("op"): row for row in ask(database, _LAYERS)},
             "decisions": {row["decision"]: row["n"] for row in ask(database, _DECISIONS)},
             "ios": {whose: ask(database, _IOS + where)[0] for whose, where in _WHOSE.items()},
+            "on_no_file": ask(database, _ON_NO_FILE)[0],
             "by_path": ask(database, f"{_BY_PATH} limit {int(top)}"),
             "by_tag": ask(database, f"{_BY_TAG} limit {int(top)}"),
         }

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from linnapp.errors import DeviceError, LinnappError
 from linnapp.files import AnyPath, replaced_directory
-from linnapp.trace.command import check_command, exit_status, signals_held, started
+from linnapp.signals import signals_held
+from linnapp.trace.command import check_command, exit_status, started
 from linnapp.trace.watch_reader import EVERYTHING, Reader, Wanted, call_names, library
 from linnapp.trace.watched import OnRows, Store, check_can_store
 

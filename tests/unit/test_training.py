@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -145,6 +146,22 @@ def test_interrupt_keeps_the_best_so_far() -> None:
     assert len(net.epochs) == 2
     whole = train(digits, slow, TrainingOptions(max_epochs=2))
     assert all(np.array_equal(net.weights[name], whole.weights[name]) for name in net.weights)
+
+
+def test_ctrl_c_waits_until_tensorflow_is_between_two_steps() -> None:
+    digits, slow = noisy_reads()
+    told: list[int] = []
+
+    def tell(epoch: Epoch) -> None:
+        if epoch.number == 2:
+            signal.raise_signal(signal.SIGINT)
+        told.append(epoch.number)  # not left in the middle
+
+    net = train(digits, slow, TrainingOptions(max_epochs=9), tell)
+    assert net.interrupted and told == [1, 2]
+    whole = train(digits, slow, TrainingOptions(max_epochs=2))
+    assert all(np.array_equal(net.weights[name], whole.weights[name]) for name in net.weights)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.parametrize("limit", [4, SETTLED_EPOCHS, 60])
