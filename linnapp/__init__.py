@@ -13,8 +13,8 @@ import typing as _typing
 if _typing.TYPE_CHECKING:
     from linnapp.drive.uploading import upload
     from linnapp.errors import LinnappError
-    from linnapp.learn.evaluation import evaluate
     from linnapp.learn.fitted import fit_latency, fit_network, inflection_point
+    from linnapp.learn.judging.evaluation import evaluate
     from linnapp.model import load_model
     from linnapp.trace.recorded import load
 
@@ -22,7 +22,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "LinnappError": "linnapp.errors",
-    "evaluate": "linnapp.learn.evaluation",
+    "evaluate": "linnapp.learn.judging.evaluation",
     "fit_latency": "linnapp.learn.fitted",
     "fit_network": "linnapp.learn.fitted",
     "inflection_point": "linnapp.learn.fitted",

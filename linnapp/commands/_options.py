@@ -133,8 +133,8 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
 
     The rest are arguments of the library (:func:`linnapp.fit_network`).
     """
+    from linnapp.learn.judging.refusing import MAX_REFUSED_FAST
     from linnapp.learn.options import Recipe
-    from linnapp.learn.refusing import MAX_REFUSED_FAST
 
     default = Recipe()
     for option in (

@@ -29,7 +29,7 @@ def dashboard(tool: str, output: Path | None) -> None:
     from linnapp.files import replace_text
 
     if tool == "kibana":
-        from linnapp.commands._kibana_dashboard import dashboard as kibana
+        from linnapp.commands.screens.kibana_dashboard import dashboard as kibana
 
         text = kibana()
     else:

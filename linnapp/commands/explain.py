@@ -80,7 +80,7 @@ def explain(
     if drive is not None and device is not None:
         raise click.UsageError("--dev chooses a drive of a recording; DEV names one already")
 
-    from linnapp.commands import _decision_words as words
+    from linnapp.commands.screens import decision_words as words
     from linnapp.learn import explanation
     from linnapp.trace.recorded import drive_name
 

@@ -78,7 +78,7 @@ def recalibrate(
     again after that, but after kill -9. Drives that are in drives.conf have their new model there,
     too.
     """
-    from linnapp.drive.recalibration import recalibrate as run
+    from linnapp.drive.recalibrate.recalibration import recalibrate as run
     from linnapp.errors import LinnappError, as_options
 
     def log(line: str) -> None:

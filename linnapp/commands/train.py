@@ -76,7 +76,7 @@ def train(
             if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
                 raise click.UsageError(f"{option} is of networks; leave it out or --kind latency")
 
-    from linnapp.commands._display import TrainingDisplay
+    from linnapp.commands.screens.training import TrainingDisplay
     from linnapp.errors import NoGainError
     from linnapp.learn.recipe import train_array
     from linnapp.trace.recorded import drive_name

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from linnapp.drive import journal
-from linnapp.drive.latencies import N_BUCKETS
+from linnapp.drive.counters.latencies import N_BUCKETS
 from linnapp.errors import DeviceError, ModelError
 from linnapp.model import LatencyModel, Model
 from linnapp.model.model_file import KERNEL_HIDDEN
@@ -264,7 +264,7 @@ class Drive:
 
     @property
     def latency_counts(self) -> list[int] | None:
-        """Reads by how long they took, in the buckets of :mod:`linnapp.drive.latencies`.
+        """Reads by how long they took, in the buckets of :mod:`linnapp.drive.counters.latencies`.
 
         None where the kernel does not count them, or in other buckets.
         """

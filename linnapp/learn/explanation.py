@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import TraceError
-from linnapp.learn.features import digits
+from linnapp.learn.features.digits import digits
 from linnapp.model import LatencyModel, Model, engine
 from linnapp.model.latency_engine import predict_us
 from linnapp.model.latency_model import CAP, FEATURES, LATENCIES
 from linnapp.model.model_file import KERNEL_HIDDEN, LATENCY_DIGITS, PENDING_DIGITS
 from linnapp.native import HISTORY
-from linnapp.trace import decisions
 from linnapp.trace.blktrace import ERROR, REVOKED, IoChunk, format_device, parse_device
+from linnapp.trace.formats import decisions
 from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.recorded import Recorded, name_of, open_recording
 
@@ -165,7 +165,7 @@ class View:
 
 @dataclasses.dataclass(frozen=True)
 class Looked:
-    """Decisions that were looked at: tables of :data:`linnapp.trace.decisions.DECISION`.
+    """Decisions that were looked at: tables of :data:`linnapp.trace.formats.decisions.DECISION`.
 
     Attributes
     ----------
@@ -264,8 +264,8 @@ def from_events(
 ) -> Looked:
     """Choose from what the kernel's trace events say.
 
-    The text is as :mod:`linnapp.trace.decisions` reads it; of several drives `device` chooses
-    "major:minor".
+    The text is as :mod:`linnapp.trace.formats.decisions` reads it; of several drives `device`
+    chooses "major:minor".
 
     Raises
     ------

@@ -17,9 +17,8 @@ from linnapp.errors import TraceError
 from linnapp.figures import axes_for
 from linnapp.files import AnyPath
 from linnapp.learn.drive_training import train_drive
-from linnapp.learn.evaluation import Evaluation, evaluate, predictions
-from linnapp.learn.hedge_table import HedgeTable
-from linnapp.learn.inflection import InflectionPoint
+from linnapp.learn.judging.evaluation import Evaluation, evaluate, predictions
+from linnapp.learn.labelling.inflection import InflectionPoint
 from linnapp.learn.options import (
     LatencyOptions,
     NetworkOptions,
@@ -29,6 +28,7 @@ from linnapp.learn.options import (
 )
 from linnapp.learn.recipe import label_array, read_latencies
 from linnapp.learn.record import TrainedDrive
+from linnapp.learn.trees.hedge_table import HedgeTable
 from linnapp.model import LatencyModel, Model
 from linnapp.trace.recorded import Recorded, drive_name
 
@@ -216,7 +216,7 @@ def fit_network(reads: Recorded, **options: Unpack[NetworkOptions]) -> FittedNet
         How much worse a false submit is than a false revoke; "auto": what gives the array the
         lowest mean latency.
     labels : {"avoidable", "paper"}
-        What is taught as slow; see :mod:`linnapp.learn.labels`.
+        What is taught as slow; see :mod:`linnapp.learn.labelling.labels`.
     max_refused : float, optional
         Share of the fast reads that it may refuse; 1 is no limit.
     even_if_worse : bool
@@ -226,8 +226,8 @@ def fit_network(reads: Recorded, **options: Unpack[NetworkOptions]) -> FittedNet
     observer : Observer, optional
         Told of what goes on.
     **options
-        Others of :class:`~linnapp.learn.training.TrainingOptions` and, about the inflection point,
-        of :class:`~linnapp.learn.options.LabellingOptions`.
+        Others of :class:`~linnapp.learn.network.training.TrainingOptions` and, about the
+        inflection point, of :class:`~linnapp.learn.options.LabellingOptions`.
 
     Raises
     ------
@@ -257,7 +257,7 @@ def fit_latency(reads: Recorded, **options: Unpack[LatencyOptions]) -> FittedLat
     seed : int
         Equal seeds give equal models, bit for bit.
     validation_share, test_share : float
-        See :func:`linnapp.learn.training.split`.
+        See :func:`linnapp.learn.network.training.split`.
     observer : Observer, optional
         Told of what goes on.
     **options

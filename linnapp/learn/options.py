@@ -8,10 +8,16 @@ from collections.abc import Mapping
 from typing import Any, Literal, Protocol, TypedDict, get_args
 
 from linnapp.arguments import check_choice, check_flag, check_names, check_number
-from linnapp.learn.inflection import FAILOVER_US, REPLICAS, InflectionPoint, Method, Search
-from linnapp.learn.labels import LABELS, Labels
-from linnapp.learn.refusing import MAX_REFUSED_FAST
-from linnapp.learn.training import Epoch, TrainingOptions
+from linnapp.learn.judging.refusing import MAX_REFUSED_FAST
+from linnapp.learn.labelling.inflection import (
+    FAILOVER_US,
+    REPLICAS,
+    InflectionPoint,
+    Method,
+    Search,
+)
+from linnapp.learn.labelling.labels import LABELS, Labels
+from linnapp.learn.network.training import Epoch, TrainingOptions
 from linnapp.model import LatencyModel, Model
 
 #: What is predicted: slow or fast, by the paper's network; or how long a read will take, by trees.
@@ -65,7 +71,7 @@ class SilentObserver:
 
 @dataclasses.dataclass(frozen=True)
 class LabellingOptions:
-    """How to find inflection points; see :func:`~linnapp.learn.inflection.find_inflection_points`.
+    """How to find inflection points; see :mod:`linnapp.learn.labelling.inflection`.
 
     Attributes
     ----------
@@ -108,9 +114,9 @@ class Recipe:
     labelling : LabellingOptions
     training : TrainingOptions
     labels : {"avoidable", "paper"}
-        What is taught as slow; see :mod:`linnapp.learn.labels`.
+        What is taught as slow; see :mod:`linnapp.learn.labelling.labels`.
     auto_bias : bool
-        Choose the bias by :func:`~linnapp.learn.bias.choose_bias`.
+        Choose the bias by :func:`~linnapp.learn.network.bias.choose_bias`.
     reader : dict
         Options of :func:`~linnapp.trace.recorded.open_recording`.
     kind : {"network", "latency"}

@@ -23,14 +23,14 @@ from linnapp.files import (
     check_replaced_directory,
     replaced_directory,
 )
-from linnapp.learn import training
-from linnapp.learn.dataset import load_reads
 from linnapp.learn.drive_training import train_drive
-from linnapp.learn.inflection import (
+from linnapp.learn.features.dataset import load_reads
+from linnapp.learn.labelling.inflection import (
     InflectionPoint,
     LatencyDistribution,
     find_inflection_points,
 )
+from linnapp.learn.network import training
 from linnapp.learn.options import LabellingOptions, Observer, Recipe, SilentObserver
 from linnapp.learn.parallel import Task, run_tasks
 from linnapp.learn.record import HEDGE_SUFFIX, TrainedDrive

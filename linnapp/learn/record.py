@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from linnapp import __version__
 from linnapp.files import AnyPath, replace_text
-from linnapp.learn.hedge_table import HedgeTable
-from linnapp.learn.inflection import InflectionPoint
+from linnapp.learn.labelling.inflection import InflectionPoint
 from linnapp.learn.options import Recipe
+from linnapp.learn.trees.hedge_table import HedgeTable
 from linnapp.model import LatencyModel, Model
 from linnapp.trace.blktrace import TraceStats
 from linnapp.trace.recorded import Recorded, contents_of

@@ -14,12 +14,12 @@ import numpy as np
 from linnapp.arguments import check_names, check_number
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
-from linnapp.trace import conversion
 from linnapp.trace.blktrace import COLUMNS, BlktraceReader, is_blktrace, trace_files
-from linnapp.trace.latency_log import LatencyLogReader
+from linnapp.trace.formats import conversion
+from linnapp.trace.formats.latency_log import LatencyLogReader
+from linnapp.trace.formats.text_trace import TextFormat
 from linnapp.trace.packed import SUFFIX
 from linnapp.trace.table import IoTable, PartReader, TableReader
-from linnapp.trace.text_trace import TextFormat
 
 #: Ends of names that say what kind of file it is, and nothing of the drive.
 _SUFFIXES = (".trace", ".csv", ".log", ".txt")

@@ -28,11 +28,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from linnapp.cli import cli
-from linnapp.commands import _kibana_dashboard
+from linnapp.commands.screens import kibana_dashboard
 from linnapp.errors import LinnappError
-from linnapp.trace import watch_documents, watching
-from linnapp.trace.elasticsearch import Server
-from linnapp.trace.watched import query
+from linnapp.watch import documents as watch_documents
+from linnapp.watch import watching
+from linnapp.watch.elasticsearch import Server
+from linnapp.watch.watched import query
 
 pytestmark = pytest.mark.elasticsearch
 
@@ -295,7 +296,7 @@ QUERIES = {
 }
 
 
-def aggregations(panel: _kibana_dashboard.Panel) -> Any:
+def aggregations(panel: kibana_dashboard.Panel) -> Any:
     """As Kibana asks for a panel's: a bucket in another, the numbers in the innermost."""
     numbers: dict[str, Any] = {}
     for n, (kind, schema, parameters) in enumerate(panel.aggregations, 1):
@@ -319,8 +320,8 @@ def aggregations(panel: _kibana_dashboard.Panel) -> Any:
     return found
 
 
-@pytest.mark.parametrize("panel", _kibana_dashboard.PANELS, ids=lambda panel: panel.title)
-def test_every_panel_has_an_answer(url: str, seen: Path, panel: _kibana_dashboard.Panel) -> None:
+@pytest.mark.parametrize("panel", kibana_dashboard.PANELS, ids=lambda panel: panel.title)
+def test_every_panel_has_an_answer(url: str, seen: Path, panel: kibana_dashboard.Panel) -> None:
     answer = searched(url, panel.table, aggregations(panel), QUERIES[panel.query])
     assert not answer["_shards"]["failed"]
     if panel.title in ("LinnOS' decisions", "Tags") and not answer["hits"]["total"]["value"]:

@@ -19,7 +19,7 @@ from test_model_format import random_model
 from test_training import array_trace
 
 from linnapp.commands.train import train
-from linnapp.learn.dataset import load_reads
+from linnapp.learn.features.dataset import load_reads
 from linnapp.model import Model, engine
 
 ROOT = Path(__file__).parents[2]
@@ -372,7 +372,7 @@ def test_every_command_and_option_has_help() -> None:
 
 
 def test_every_input_format_is_in_its_help_topic() -> None:
-    from linnapp.trace.conversion import input_formats
+    from linnapp.trace.formats.conversion import input_formats
 
     text = run("help", "formats").stdout
     for name in input_formats():

@@ -15,8 +15,8 @@ from eval.cells import PAPER_TRAINING
 from eval.errors import StepError
 from eval.experiments.probing import REPAIRED
 from eval.parallel import map_parallel
+from linnapp.learn.network.training import TrainingOptions
 from linnapp.learn.options import LabellingOptions, Recipe
-from linnapp.learn.training import TrainingOptions
 
 
 @pytest.fixture(autouse=True)

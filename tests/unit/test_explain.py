@@ -22,11 +22,11 @@ from linnapp.cli import cli
 from linnapp.errors import LinnappError
 from linnapp.learn.explanation import Looked, View, usual_of
 from linnapp.learn.explanation import explain as explained
-from linnapp.learn.features import digits
+from linnapp.learn.features.digits import digits
 from linnapp.model import Model, engine
 from linnapp.model.latency_model import N_FEATURES, N_FEATURES_MIN
-from linnapp.trace import decisions
 from linnapp.trace.blktrace import BlktraceReader
+from linnapp.trace.formats import decisions
 
 DEV = 251 << 20
 ISSUE = "  w-1 [000] ..... {:.6f}: block_rq_issue: 251,{} {} 4096 () {} + {} be,0,4 [a b]\n"

@@ -20,7 +20,7 @@ from linnapp.learn.explanation import explain as explain_all
 from linnapp.model import LatencyModel
 from linnapp.model.latency_engine import predict_us
 from linnapp.model.latency_model import CAP, FEATURES, LATENCIES, N_FEATURES, NEVER
-from linnapp.trace import decisions
+from linnapp.trace.formats import decisions
 
 
 def looked_at(model: LatencyModel, rows: npt.NDArray[np.uint32]) -> Looked:

@@ -12,10 +12,10 @@ from test_latency_log import random_log
 
 import linnapp
 from linnapp.cli import cli
-from linnapp.learn import hedge_table
-from linnapp.learn.hedge_table import HedgeTable, Row, learn, reads_needed
-from linnapp.learn.latency_training import load_latency_reads
-from linnapp.learn.training import TrainingOptions, split
+from linnapp.learn.network.training import TrainingOptions, split
+from linnapp.learn.trees import hedge_table
+from linnapp.learn.trees.hedge_table import HedgeTable, Row, learn, reads_needed
+from linnapp.learn.trees.training import load_latency_reads
 from linnapp.model import LatencyModel, load_model
 from linnapp.model.latency_engine import predict_us
 

@@ -22,14 +22,14 @@ from test_training import array_trace
 import linnapp
 from linnapp.cli import cli
 from linnapp.errors import TraceError, as_options, install_command
-from linnapp.learn.bound import black_box_auc
-from linnapp.learn.evaluation import LatencyEvaluation
+from linnapp.figures import check_can_draw
 from linnapp.learn.fleet import train_fleet
-from linnapp.learn.network import import_tensorflow
+from linnapp.learn.judging.bound import black_box_auc
+from linnapp.learn.judging.evaluation import LatencyEvaluation
+from linnapp.learn.network.floats import import_tensorflow
 from linnapp.learn.options import Recipe
 from linnapp.model import LatencyModel, Model
 from linnapp.trace.blktrace import BlktraceReader
-from linnapp.trace.layers_figure import check_can_draw
 from linnapp.trace.recorded import open_recording
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "library.md"

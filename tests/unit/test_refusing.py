@@ -18,13 +18,13 @@ from linnapp.cli import cli
 from linnapp.commands._options import recipe_from, recipe_options
 from linnapp.errors import NoGainError
 from linnapp.learn import drive_training
-from linnapp.learn.dataset import load_reads
-from linnapp.learn.evaluation import evaluate
+from linnapp.learn.features.dataset import load_reads
 from linnapp.learn.fitted import fit_network
+from linnapp.learn.judging.evaluation import evaluate
+from linnapp.learn.judging.refusing import MAX_REFUSED_FAST, ScoredReads, choose_margin
+from linnapp.learn.network.training import TrainingOptions, split
 from linnapp.learn.options import Recipe
 from linnapp.learn.recipe import train_array
-from linnapp.learn.refusing import MAX_REFUSED_FAST, ScoredReads, choose_margin
-from linnapp.learn.training import TrainingOptions, split
 from linnapp.model import Model, load_model
 from linnapp.trace.recorded import load
 

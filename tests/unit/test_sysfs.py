@@ -16,7 +16,7 @@ from test_model_format import random_model
 
 from linnapp.cli import cli
 from linnapp.drive import state
-from linnapp.drive.latencies import N_BUCKETS
+from linnapp.drive.counters.latencies import N_BUCKETS
 from linnapp.drive.sysfs import Drive, drives
 from linnapp.errors import DeviceError, LinnappError, ModelError
 from linnapp.model import LatencyModel
