@@ -275,6 +275,8 @@ def _train(
 def why_not(record: Mapping[str, Any]) -> str:
     """Why a drive's model is not worth switching on; empty if it is.
 
+    Held against what would choose without it: md by what is pending, or nobody.
+
     Parameters
     ----------
     record : mapping
@@ -285,7 +287,6 @@ def why_not(record: Mapping[str, Any]) -> str:
         return f"its model does not choose ({why}); {record['remedy']}"
     area = record["auc"]
     known = {
-        "the mean of the last latencies": record["auc_last_latencies"],
         "the number of pending pages": record["auc_pending"],
         "chance": 0.5,
     }

@@ -6,9 +6,9 @@ the mean of reads that cannot be told apart, as a logarithm, so that slow reads 
 are still told apart. scikit-learn grows the trees; here they are made complete and integer.
 
 Later reads judge what earlier ones taught. Trees of the training slice show on the validation slice
-whether they are worth more than the mean of the last reads' latencies, and beyond which prediction
-a read is to be refused; trees of both slices show on the test slice what to expect. The model's own
-are then grown from all, the latest reads being the likest to those to come.
+whether they tell reads apart better than one number for all of them would, and beyond which
+prediction a read is to be refused; trees of both slices show on the test slice what to expect. The
+model's own are then grown from all, the latest reads being the likest to those to come.
 
 A few trees more learn from bursts that are added to the recording
 (:mod:`linnapp.learn.trees.bursts`) by how much longer a read then takes than the others predict.
@@ -240,10 +240,9 @@ def train_latency(
     parts = training.split(len(reads), recipe.training)
     judged = reads.take(parts.validation)
     simple = LatencyModel.mean_of_last(point.threshold_us, NEVER, overdue_us)
-    simple_quality = Quality.of(simple, judged)
     lesson = _lesson(trace, reads, step, simple, recipe)
     n_training = len(reads.latency_us[parts.training])
-    lesson, chosen, tried, why = _tried(lesson, parts, simple_quality)
+    lesson, chosen, tried, why = _tried(lesson, parts)
     drift = 0.0
     remedy = "record longer, under the load that the drive is slow under"
     if n_training < MIN_READS:
@@ -279,7 +278,8 @@ def train_latency(
         **_of_test(expected, simple, reads, parts),
         "validation_quality": {
             "trees": tried.to_json() if tried else None,
-            "mean of the last latencies": simple_quality.to_json(),
+            "one number": _one_number(reads, parts).to_json(),
+            "mean of the last latencies": Quality.of(simple, judged).to_json(),
         },
         "hedge_table": table.to_json(),
         "decided_by": DECIDED_BY,
@@ -311,13 +311,12 @@ def _lesson(
     return Lesson(reads, step, bursts, like, seed)
 
 
-def _tried(
-    lesson: Lesson, parts: Split, simple: Quality
-) -> tuple[Lesson, LatencyModel, Quality | None, str]:
+def _tried(lesson: Lesson, parts: Split) -> tuple[Lesson, LatencyModel, Quality | None, str]:
     """What to learn from, what of it the training slice teaches, how good that is, and why no more.
 
     The reads are told apart if there are enough of them, and that is worth something on the
-    validation slice.
+    validation slice. Otherwise they are not, so that is what it is held against; that the last
+    latencies' mean may tell them apart as well is no reason not to.
     """
     n_training = parts.training.stop
     tried, why = None, ""
@@ -328,12 +327,19 @@ def _tried(
     else:
         trees, _ = lesson.grown(n_training)
         tried = Quality.of(trees, lesson.reads.take(parts.validation))
-        why = tried.worse_than(simple)
+        why = tried.worse_than(_one_number(lesson.reads, parts))
     if not why:
         return lesson, trees, tried, why
     lesson = dataclasses.replace(lesson, level=True)
     trees, _ = lesson.grown(n_training)
     return lesson, trees if trees.n_trees else lesson.like, tried, why
+
+
+def _one_number(reads: LatencyReads, parts: Split) -> Quality:
+    """How well the mean of the reads that teach predicts those that judge."""
+    mean_us = max(1, round(float(reads.latency_us[parts.training].mean())))
+    judged = reads.take(parts.validation)
+    return Quality.of_predicted(np.full(len(judged), mean_us, np.uint32), judged, mean_us)
 
 
 def _name_of(model: LatencyModel, lesson: Lesson) -> str:
@@ -370,8 +376,7 @@ def predict_newest(
     if own and model.n_trees:
         simple = LatencyModel.mean_of_last(model.threshold_us, NEVER, model.overdue_us)
         lesson = _lesson(trace, reads, step, simple, recipe)
-        quality = Quality.of(simple, reads.take(parts.validation))
-        lesson, *_ = _tried(lesson, parts, quality)
+        lesson, *_ = _tried(lesson, parts)
         model, _ = dataclasses.replace(lesson, like=model).grown(parts.validation.stop)
     newest = reads.take(parts.test)
     return newest, predict_us(model, newest.features)
@@ -431,24 +436,30 @@ class Quality:
     @classmethod
     def of(cls, model: LatencyModel, reads: LatencyReads) -> Quality:
         """Judge a model."""
-        predicted_us = predict_us(model, reads.features)
+        return cls.of_predicted(predict_us(model, reads.features), reads, model.threshold_us)
+
+    @classmethod
+    def of_predicted(
+        cls, predicted_us: npt.NDArray[np.uint32], reads: LatencyReads, threshold_us: int
+    ) -> Quality:
+        """Judge what was predicted, where a read is slow beyond `threshold_us`."""
         return cls(
             float(np.mean(deviances(predicted_us, reads.latency_us))),
             mean_abs_log2_error(predicted_us, reads.latency_us),
-            area_under_roc(predicted_us, reads.latency_us > model.threshold_us),
+            area_under_roc(predicted_us, reads.latency_us > threshold_us),
         )
 
-    def worse_than(self, other: Quality) -> str:
-        """In what this is worse, in words; empty if in nothing."""
-        if self.deviance > other.deviance:
+    def worse_than(self, one_number: Quality) -> str:
+        """In what trees are no better than one number for all reads; empty: in nothing."""
+        if self.deviance >= one_number.deviance:
             return (
-                "trees predict the validation slice worse than the mean of the last latencies: "
-                f"deviance {self.deviance:.3f}, not {other.deviance:.3f}"
+                "trees predict the validation slice no better than one number for all reads: "
+                f"deviance {self.deviance:.3f}, not below {one_number.deviance:.3f}"
             )
-        if self.auc is not None and other.auc is not None and self.auc < other.auc:
+        if self.auc is not None and self.auc <= 0.5:
             return (
-                "trees rank the validation slice worse than the mean of the last latencies: "
-                f"area under ROC {self.auc:.3f}, not {other.auc:.3f}"
+                "trees rank the validation slice no better than chance: "
+                f"area under ROC {self.auc:.3f}"
             )
         return ""
 
