@@ -51,14 +51,14 @@ def sysfs_root() -> Path:
 
 
 #: What observes a disk: a patched kernel, the module, a module to which it is not named, nothing.
-Observer = Literal["kernel", "module", "unnamed", "none"]
+ObservedBy = Literal["kernel", "module", "unnamed", "none"]
 
 
 def _module() -> Path:
     return sysfs_root() / "kernel" / "linnos"
 
 
-def observer_of(name: str) -> Observer:
+def observer_of(name: str) -> ObservedBy:
     """What observes the disk of this name, or would."""
     if (sysfs_root() / "block" / name / "linnos").is_dir():
         return "kernel"

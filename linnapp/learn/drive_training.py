@@ -28,7 +28,7 @@ from linnapp.learn.network.training import (
     TrainedNetwork,
     TrainingOptions,
 )
-from linnapp.learn.options import Observer, Recipe, SilentObserver
+from linnapp.learn.options import Observer, Recipe
 from linnapp.learn.record import (
     TrainedDrive,
     record_of_point,
@@ -70,7 +70,7 @@ def train_drive(
         from linnapp.learn.trees.training import train_latency
 
         return train_latency(trace, point, recipe, observer)
-    shown = observer or SilentObserver()
+    shown = observer or Observer()
     name = drive_name(trace)
     begin = time.monotonic()
     lesson = _prepare(trace, point, recipe)

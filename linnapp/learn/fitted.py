@@ -22,8 +22,8 @@ from linnapp.learn.labelling.inflection import InflectionPoint
 from linnapp.learn.options import (
     LatencyOptions,
     NetworkOptions,
+    Observer,
     Recipe,
-    SilentObserver,
     recipe_of,
 )
 from linnapp.learn.recipe import label_array, read_latencies
@@ -302,8 +302,10 @@ def inflection_point(reads: Recorded, **options: Any) -> InflectionPoint:
     return label_array([distribution], recipe.labelling, recipe.training.seed)[0]
 
 
-def _fit(reads: Recorded, recipe: Recipe, observer: Any) -> tuple[TrainedDrive, InflectionPoint]:
-    observer = observer or SilentObserver()
+def _fit(
+    reads: Recorded, recipe: Recipe, observer: Observer | None
+) -> tuple[TrainedDrive, InflectionPoint]:
+    observer = observer or Observer()
     distribution = read_latencies(reads, recipe, observer)
     [point] = label_array([distribution], recipe.labelling, recipe.training.seed)
     observer.labelled(drive_name(reads), point, len(distribution))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol, TypedDict, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from linnapp.arguments import check_choice, check_flag, check_names, check_number
 from linnapp.learn.judging.refusing import MAX_REFUSED_FAST
@@ -25,8 +25,8 @@ Kind = Literal["network", "latency"]
 KINDS: tuple[Kind, ...] = ("network", "latency")
 
 
-class Observer(Protocol):
-    """What a caller may want to show while an array is trained."""
+class Observer:
+    """What a caller may want to show while an array is trained; this one shows nothing."""
 
     def reading(self, drive: str, done_bytes: int, total_bytes: int) -> None:
         """A trace is being read."""
@@ -45,28 +45,6 @@ class Observer(Protocol):
 
     def no_gain(self, drive: str, why: str) -> None:
         """A drive gets no model, for none would be better than admitting every read."""
-
-
-class SilentObserver:
-    """Shows nothing."""
-
-    def reading(self, drive: str, done_bytes: int, total_bytes: int) -> None:
-        """Nothing to show."""
-
-    def labelled(self, drive: str, point: InflectionPoint, n_reads: int) -> None:
-        """Nothing to show."""
-
-    def candidate(self, drive: str, bias: float, mean_us: float) -> None:
-        """Nothing to show."""
-
-    def epoch(self, drive: str, epoch: Epoch) -> None:
-        """Nothing to show."""
-
-    def trained(self, drive: str, model: Model | LatencyModel, record: dict[str, Any]) -> None:
-        """Nothing to show."""
-
-    def no_gain(self, drive: str, why: str) -> None:
-        """Nothing to show."""
 
 
 @dataclasses.dataclass(frozen=True)

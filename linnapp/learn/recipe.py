@@ -31,7 +31,7 @@ from linnapp.learn.labelling.inflection import (
     find_inflection_points,
 )
 from linnapp.learn.network import training
-from linnapp.learn.options import LabellingOptions, Observer, Recipe, SilentObserver
+from linnapp.learn.options import LabellingOptions, Observer, Recipe
 from linnapp.learn.parallel import Task, run_tasks
 from linnapp.learn.record import HEDGE_SUFFIX, TrainedDrive
 from linnapp.model import SUFFIX
@@ -69,7 +69,7 @@ def read_latencies(
     TraceError
         If it cannot be read or holds no served read.
     """
-    observer = observer or SilentObserver()
+    observer = observer or Observer()
     name = drive_name(trace)
     reads = load_reads(
         trace,
@@ -145,7 +145,7 @@ def train_array(
         If ctrl-C came before any drive had a model; nothing is then written.
     """
     recipe = recipe or Recipe()
-    observer = observer or SilentObserver()
+    observer = observer or Observer()
     names = drive_names(traces)
     check_replaced_directory(out_dir, SUFFIXES)
     done, _ = run_tasks(
@@ -177,7 +177,7 @@ def train_labelled(
     With `keep_interrupted` false, ctrl-C leaves `out_dir` as it was and raises KeyboardInterrupt.
     """
     out_dir = Path(out_dir)
-    observer = observer or SilentObserver()
+    observer = observer or Observer()
     names = drive_names(traces)
     with replaced_directory(out_dir, SUFFIXES) as directory:
         trained, interrupted = run_tasks(

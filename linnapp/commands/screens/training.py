@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from linnapp.errors import as_options
+from linnapp.learn.options import Observer
 
 if TYPE_CHECKING:
     from linnapp.learn.labelling.inflection import InflectionPoint
@@ -43,8 +44,8 @@ def latency_quality(record: dict[str, Any]) -> str:
     )
 
 
-class TrainingDisplay:
-    """Writes an array's training to stderr; implements `linnapp.learn.recipe.Observer`."""
+class TrainingDisplay(Observer):
+    """Writes an array's training to stderr."""
 
     def __init__(self) -> None:
         self._live = sys.stderr.isatty()

@@ -46,7 +46,7 @@ from linnapp.learn.features.dataset import load_reads
 from linnapp.learn.labelling.inflection import InflectionPoint, LatencyDistribution
 from linnapp.learn.labelling.resampling import LatencyBlocks, sampling_percentiles
 from linnapp.learn.network.training import split
-from linnapp.learn.options import Kind, Recipe, SilentObserver
+from linnapp.learn.options import Kind, Observer, Recipe
 from linnapp.learn.recipe import label_array, train_labelled
 from linnapp.model import SUFFIX, load_model
 from linnapp.model.model_file import KERNEL_HIDDEN, model_from_bytes
@@ -324,7 +324,7 @@ def _observing(drives: Sequence[Drive], log: Log) -> Iterator[None]:
             log(failure)
 
 
-class _ToLog(SilentObserver):
+class _ToLog(Observer):
     """Logs which drives get no new model."""
 
     def __init__(self, log: Log) -> None:

@@ -34,7 +34,7 @@ from linnapp.learn.judging.refusing import ScoredReads
 from linnapp.learn.labelling.inflection import InflectionPoint
 from linnapp.learn.network import training
 from linnapp.learn.network.training import Confusion, Split
-from linnapp.learn.options import Observer, Recipe, SilentObserver
+from linnapp.learn.options import Observer, Recipe
 from linnapp.learn.record import (
     TrainedDrive,
     record_of_point,
@@ -233,7 +233,7 @@ def train_latency(
     TraceError
         If the trace cannot be read, or is too short to be split.
     """
-    shown = observer or SilentObserver()
+    shown = observer or Observer()
     begin = time.monotonic()
     overdue_us, step, per_s = _overdue_us(trace, recipe)
     reads, stats = load_latency_reads(trace, overdue_us, step, **recipe.reader)
