@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from eval.files import write_json
 from linnapp.files import replaced_file
-from linnapp.trace import replay_log
+from linnapp.trace.formats import replay_log
 
 #: Of the last reads that a drive has answered so many are remembered.
 HISTORY = 3

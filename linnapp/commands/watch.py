@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
-from linnapp.commands import _call_parts
 from linnapp.commands._elasticsearch import elasticsearch_option, ready, status, tell
 from linnapp.commands._options import COMMAND, BeforeACommand
-from linnapp.commands._terminal import printable
+from linnapp.commands.screens import call_parts
+from linnapp.commands.screens.terminal import printable
 from linnapp.option_types import FiniteRange
 
 _PATH_WIDTH = 44
@@ -150,10 +150,10 @@ def watch(
 
     With `-- CMD` its exit status is passed on. Needs root, and a kernel with BTF.
     """
-    from linnapp.trace.watch_reader import Wanted
-    from linnapp.trace.watch_sending import Sending
-    from linnapp.trace.watched import session_folder, summary
-    from linnapp.trace.watching import watch as watch_
+    from linnapp.watch.reader import Wanted
+    from linnapp.watch.sending import Sending
+    from linnapp.watch.watched import session_folder, summary
+    from linnapp.watch.watching import watch as watch_
 
     command: list[str] = ctx.meta[COMMAND]
     if (command and pids) or (every and pids) or not (command or pids or every):
@@ -201,7 +201,7 @@ def watch(
 
 
 def _show(found: dict[str, Any], output: Path | None) -> None:
-    from linnapp.trace.watch_reader import COUNTS
+    from linnapp.watch.reader import COUNTS
 
     click.echo(
         f"{'path':{_PATH_WIDTH}} {'time ms':>10} {'calls':>9} {'bytes':>14} {'p50 us':>10} "
@@ -227,7 +227,7 @@ def _show(found: dict[str, Any], output: Path | None) -> None:
             f"{found['on_no_file']['time_us'] / 1e3:.1f} ms"
         )
     ios = found["ios"]
-    if parts := _call_parts.shares(found["parts_us"]):
+    if parts := call_parts.shares(found["parts_us"]):
         click.echo(f"{sum(found['parts_us'].values()) / 1e6:.3f} s in calls: {parts}")
     for op, layers in found["layers_us"].items():
         click.echo(

@@ -22,9 +22,11 @@ from test_latency_model import random_trees
 
 from linnapp.cli import cli
 from linnapp.commands import enable as command
-from linnapp.drive import drives_conf, enable_checks, enabling, journal, restore_unit, sysfs
+from linnapp.drive import drives_conf, journal, sysfs
 from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
-from linnapp.drive.enable_checks import check, find_target
+from linnapp.drive.enable import checks as enable_checks
+from linnapp.drive.enable import enabling, restore_unit
+from linnapp.drive.enable.checks import check, find_target
 from linnapp.drive.md import MdArray
 from linnapp.drive.restoring import restore
 from linnapp.drive.stable_ids import stable_id

@@ -18,14 +18,14 @@ from test_latency_log import line, random_log
 
 from linnapp.cli import cli
 from linnapp.errors import LinnappError, TraceError
-from linnapp.learn import latency_training
 from linnapp.learn.drive_training import train_drive
-from linnapp.learn.evaluation import LatencyEvaluation, evaluate
-from linnapp.learn.latency_training import NEVER, load_latency_reads
+from linnapp.learn.judging.evaluation import LatencyEvaluation, evaluate
+from linnapp.learn.judging.ranking import area_under_roc
+from linnapp.learn.network.training import TrainingOptions, split
 from linnapp.learn.options import LabellingOptions, Recipe
-from linnapp.learn.ranking import area_under_roc
 from linnapp.learn.recipe import label_array, read_latencies
-from linnapp.learn.training import TrainingOptions, split
+from linnapp.learn.trees import training as latency_training
+from linnapp.learn.trees.training import NEVER, load_latency_reads
 from linnapp.model import LatencyModel, load_model
 from linnapp.model.latency_engine import predict_us
 from linnapp.model.latency_model import CAP, FEATURES, N_FEATURES, N_FEATURES_MIN
@@ -382,9 +382,7 @@ def test_commands(long_log: Path, tmp_path: Path) -> None:
     assert "expected (n, 23)" in str(said.exception)
 
 
-@pytest.mark.parametrize(
-    "option", ["--bias=2", "--label=paper", "--hidden=256", "--epochs=3", "--starts=2"]
-)
+@pytest.mark.parametrize("option", ["--bias=2", "--epochs=3"])
 def test_options_of_networks_are_refused(long_log: Path, tmp_path: Path, option: str) -> None:
     result = run("train", "--kind", "latency", "--trace", long_log, "-o", tmp_path / "m", option)
     assert result.exit_code == 2

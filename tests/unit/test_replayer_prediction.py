@@ -22,7 +22,7 @@ from test_latency_model import random_trees
 from test_model_format import random_model
 
 from linnapp.model.latency_model import LatencyModel
-from linnapp.trace import replay_log
+from linnapp.trace.formats import replay_log
 
 MEAN_OF_LAST = LatencyModel.mean_of_last(threshold_us=900, refuse_us=900, overdue_us=900)
 

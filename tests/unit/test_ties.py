@@ -17,10 +17,10 @@ from test_latency_log import line
 from eval import tuning
 from eval.heimdall import reads_of
 from eval.learnt import DriveLog, observed
-from linnapp.learn.augmentation import add_bursts
-from linnapp.learn.bound import observable
-from linnapp.trace import iolog, replay_log
+from linnapp.learn.features.augmentation import add_bursts
+from linnapp.learn.judging.bound import observable
 from linnapp.trace.blktrace import COLUMNS, IoChunk
+from linnapp.trace.formats import iolog, replay_log
 from linnapp.trace.inspection import inspect
 from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.recorded import load, open_recording

@@ -14,13 +14,13 @@ import pytest
 from blktrace_builder import WRITE, TraceBuilder
 
 from linnapp.errors import LinnappError, TraceError
-from linnapp.learn import drive_training, network, recipe, training
-from linnapp.learn.bias import choose_bias
-from linnapp.learn.network import outputs_of
-from linnapp.learn.options import Recipe
-from linnapp.learn.quantisation import quantise
-from linnapp.learn.recipe import train_array
-from linnapp.learn.training import (
+from linnapp.learn import drive_training, recipe
+from linnapp.learn.network import floats as network
+from linnapp.learn.network import training
+from linnapp.learn.network.bias import choose_bias
+from linnapp.learn.network.floats import outputs_of
+from linnapp.learn.network.quantisation import quantise
+from linnapp.learn.network.training import (
     SETTLED_EPOCHS,
     Confusion,
     Epoch,
@@ -28,6 +28,8 @@ from linnapp.learn.training import (
     TrainingOptions,
     train,
 )
+from linnapp.learn.options import Recipe
+from linnapp.learn.recipe import train_array
 from linnapp.model import Model, engine
 
 RECIPE = Recipe(training=TrainingOptions(max_epochs=4))

@@ -28,12 +28,13 @@ from starting import interrupted_as_it_starts, programs_started_by
 from linnapp.cli import cli
 from linnapp.commands.watch import _show
 from linnapp.errors import LinnappError
-from linnapp.trace import watch_reader, watched, watching
-from linnapp.trace.function_groups import GROUPS
-from linnapp.trace.layers import LAYERS
-from linnapp.trace.watch_changes import changes
-from linnapp.trace.watch_reader import NULL, Reader, Wanted, call_names
-from linnapp.trace.watched import Store, query
+from linnapp.layers.function_groups import GROUPS
+from linnapp.layers.times import LAYERS
+from linnapp.watch import reader as watch_reader
+from linnapp.watch import watched, watching
+from linnapp.watch.changes import changes
+from linnapp.watch.reader import NULL, Reader, Wanted, call_names
+from linnapp.watch.watched import Store, query
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "watch.md"
 
