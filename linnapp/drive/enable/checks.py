@@ -30,8 +30,8 @@ _MIRRORED = ("raid1", "raid10")
 #: What md reads from none of: a mirror that is not whole, or is to be read last.
 _NOT_READ = frozenset({"faulty", "spare", "write_mostly"})
 
-#: A recording is written and then merged; 10,000 I/Os a second for 15 minutes are 4 GB, of most
-#: loads it is a hundredth.
+#: A recording is written and then merged; 10,000 I/Os a second for 15 minutes are 3 GB, twice that
+#: while they are merged; of most loads it is a hundredth.
 LEAST_FREE_BYTES = 256 << 20
 
 
