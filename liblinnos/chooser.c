@@ -44,8 +44,9 @@ void chooser_join(struct chooser *c, const struct chooser *first)
 {
 	*c = *first;
 	c->budget.tokens = 0;
-	c->n_unasked = 0;
+	c->n_unasked = c->n_stayed = 0;
 	c->told = NULL;
+	memset(c->at_home, 0, sizeof(c->at_home));
 	memset(c->us, 0, sizeof(c->us));
 }
 
@@ -222,6 +223,15 @@ static int copy_to(struct chooser *c, unsigned int best, uint64_t now_ns)
 	return drive;
 }
 
+/* Is what was last predicted of an idle home as good as a new prediction? */
+static bool is_as_before(struct chooser *c, unsigned int home, uint32_t pages)
+{
+	if (c->at_home[home].pages != pages || c->at_home[home].n >= HOME_EVERY - 1)
+		return false;
+	c->at_home[home].n++;
+	return observer_was_within(&c->drives[home], pages, HOME_TIMES * c->us[home]);
+}
+
 /* Does a read stay without the others being asked? */
 static bool stays_unasked(struct chooser *c, unsigned int home, uint64_t offset_bytes,
 			  uint32_t pages, uint64_t now_ns)
@@ -233,9 +243,13 @@ static bool stays_unasked(struct chooser *c, unsigned int home, uint64_t offset_
 	if (c->told || c->n_unasked >= c->look_every || gone & 1u << home)
 		return false;
 	linnos_see_load(&c->drives[home].drive, &load);
-	if (load.reads || is_out(c, home, now_ns))
+	if (load.reads || load.write_pages || is_out(c, home, now_ns))
 		return false;
-	c->us[home] = predicted_us(c, home, offset_bytes, pages, now_ns);
+	if (!is_as_before(c, home, pages)) {
+		c->us[home] = predicted_us(c, home, offset_bytes, pages, now_ns);
+		c->at_home[home].pages = pages;
+		c->at_home[home].n = 0;
+	}
 	least_us = (uint64_t)c->us[home] * (100 - c->margin_percent);
 	for (unsigned int k = 0; k < c->n_drives; k++)
 		if (k != home && !(gone & 1u << k) && chooses(c, k) && chooses(c, home) &&
@@ -279,7 +293,7 @@ void chooser_answered(struct chooser *c, struct linnos_lot lot, uint64_t latency
 
 void chooser_answered_maybe(struct chooser *c, struct linnos_lot lot, uint64_t latency_ns)
 {
-	if (lot.wish == LINNOS_STAY && READ_ONCE(c->common->guard_lock))
+	if (lot.wish == LINNOS_STAY && c->n_stayed++ % STAYED_TOLD)
 		return;
 	chooser_answered(c, lot, latency_ns);
 }

@@ -33,7 +33,8 @@
  * observers, the models and struct chooser_common. Where all are asked each time, a read costs a
  * prediction for each; with look_every, one whose home is idle, and predicted as low as would keep
  * it at home by what the others' predictions were when this thread last made them, stays without
- * asking them, so many times at most.
+ * asking them, so many times at most. Nor is home itself asked but each HOME_EVERYth time, while it
+ * answers within HOME_TIMES what was predicted.
  */
 #ifndef LINNOS_CHOOSER_H
 #define LINNOS_CHOOSER_H
@@ -49,6 +50,12 @@
 #define EXPLORED_OF_EXTRA 0.2
 /* What calm reads save up. */
 #define EXPLORED_BURST 10
+
+#define HOME_EVERY 4
+#define HOME_TIMES 2
+/* Of reads that nobody wished elsewhere, what one in so many took is told to the guard by
+ * chooser_answered_maybe(): their mean is that of thousands. */
+#define STAYED_TOLD 8
 
 /* Of drives that are known elsewhere, by bit. */
 struct told {
@@ -76,8 +83,13 @@ struct chooser {
 	struct linnos_latency **models;
 	uint64_t explore_ns; /* 0: never */
 	unsigned int margin_percent;
-	unsigned int look_every;	 /* 0: all are asked each time */
-	unsigned int n_unasked;		 /* reads since they were */
+	unsigned int look_every; /* 0: all are asked each time */
+	unsigned int n_unasked;	 /* reads since they were */
+	unsigned int n_stayed;
+	struct {
+		uint32_t pages; /* of the read that home was last asked for; 0: it was not */
+		uint32_t n;	/* reads since */
+	} at_home[CHOOSER_DRIVES_MAX];
 	uint32_t us[CHOOSER_DRIVES_MAX]; /* predicted by the last choice, of the drives it was
 					    between */
 	struct budget budget;
@@ -113,7 +125,7 @@ struct choice chooser_read(struct chooser *c, unsigned int home, uint64_t offset
 			   uint32_t pages, uint64_t now_ns);
 /* Its user has had the answer. */
 void chooser_answered(struct chooser *c, struct linnos_lot lot, uint64_t latency_ns);
-/* Likewise, and it is not needed: no lot was drawn, and somebody else is telling. */
+/* Likewise, but for most of those for which no lot was drawn. */
 void chooser_answered_maybe(struct chooser *c, struct linnos_lot lot, uint64_t latency_ns);
 
 #endif

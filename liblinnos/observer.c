@@ -181,6 +181,15 @@ void observer_ended(struct observer *o, struct linnos_io *io, uint64_t now_ns,
 	leave(o);
 }
 
+bool observer_was_within(const struct observer *o, uint32_t pages, uint32_t us)
+{
+	for (u32 size = 0; size <= linnos_size_order(pages); size++)
+		for (u32 i = 0; i < LINNOS_HISTORY; i++)
+			if (READ_ONCE(o->seen.last[size][i].latency_us) > us)
+				return false;
+	return true;
+}
+
 void observer_features(const struct observer *o, uint64_t offset_bytes, uint32_t pages,
 		       uint64_t now_ns, uint32_t features[LINNOS_N_FEATURES])
 {

@@ -56,6 +56,8 @@ void observer_ended(struct observer *o, struct linnos_io *io, uint64_t now_ns,
 		    enum observed_end end);
 /* Has the oldest read in flight taken longer than any does of a drive in order? */
 bool observer_is_stalled(const struct observer *o, uint64_t now_ns);
+/* Has none of the last reads, of no larger order than so many pages, taken longer? */
+bool observer_was_within(const struct observer *o, uint32_t pages, uint32_t us);
 /* Of a read of so many pages that would be sent now. */
 void observer_features(const struct observer *o, uint64_t offset_bytes, uint32_t pages,
 		       uint64_t now_ns, uint32_t features[LINNOS_N_FEATURES]);

@@ -28,6 +28,8 @@ int sized_take(void *taken, size_t bytes, const void *given, size_t least, const
 					 "zero); it is older than the program's header",
 					 name, i);
 	memcpy(taken, given, size < bytes ? size : bytes);
+	/* Of this library's from now on. */
+	memcpy(taken, &bytes, sizeof(bytes));
 	return 0;
 }
 

@@ -23,7 +23,7 @@
 #define ATTEMPT_ALIGN 64
 
 struct attempt {
-	struct attempt *next; /* of the free list */
+	_Alignas(ATTEMPT_ALIGN) struct attempt *next; /* of the free list */
 	/* Of those in a place: a caller's ring, or a lane. */
 	struct attempt *earlier, *later, **list;
 	struct linnos_queue *queue;

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <liburing.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 
 #define N 3
@@ -18,20 +19,23 @@ static size_t wanted = 1, wanted_of_memory = 1;
 static unsigned int n_bounced;
 static const char *callers;
 
-ssize_t preadv2(int fd, const struct iovec *iov, int n, off_t offset, int flags)
+ssize_t pread(int fd, void *buf, size_t bytes, off_t offset)
 {
-	assert(n == 1);
-	if (((size_t)offset | iov->iov_len) % wanted ||
-	    (uintptr_t)iov->iov_base % wanted_of_memory) {
+	if (((size_t)offset | bytes) % wanted || (uintptr_t)buf % wanted_of_memory) {
 		errno = EINVAL;
 		return -1;
 	}
+	n_bounced += callers && ((char *)buf < callers || (char *)buf >= callers + BYTES);
+	return syscall(SYS_pread64, fd, buf, bytes, offset);
+}
+
+ssize_t preadv2(int fd, const struct iovec *iov, int n, off_t offset, int flags)
+{
+	assert(n == 1);
 	if (flags) {
 		errno = EOPNOTSUPP;
 		return -1;
 	}
-	n_bounced += callers &&
-		     ((char *)iov->iov_base < callers || (char *)iov->iov_base >= callers + BYTES);
 	return pread(fd, iov->iov_base, iov->iov_len, offset);
 }
 

@@ -73,11 +73,12 @@ typedef s64 linnos_atomic64_t;
 #define linnos_add(v, i) ((void)__atomic_fetch_add(v, i, __ATOMIC_RELAXED))
 #define linnos_read64(v) __atomic_load_n(v, __ATOMIC_RELAXED)
 #define linnos_add_return64(v, i) __atomic_add_fetch(v, i, __ATOMIC_RELAXED)
-#define linnos_take_bit(bit, word) \
-	(!(__atomic_fetch_or(word, 1UL << (bit), __ATOMIC_ACQUIRE) >> (bit) & 1))
+#define linnos_take_bit(bit, word)                                   \
+	(!(__atomic_fetch_or(word, 1UL << (bit), __ATOMIC_ACQUIRE) & \
+	   1UL << (bit)))
 #define linnos_leave_bit(bit, word) \
 	((void)__atomic_fetch_and(word, ~(1UL << (bit)), __ATOMIC_RELEASE))
-#define linnos_swap_if(p, old, new) \
+#define linnos_swap_if(p, old, new)                               \
 	__atomic_compare_exchange_n(p, &(u64){ old }, new, false, \
 				    __ATOMIC_RELAXED, __ATOMIC_RELAXED)
 #else
