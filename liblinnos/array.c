@@ -4,10 +4,10 @@
 #include "best.h"
 #include "bounce.h"
 #include "direct.h"
-#include "error.h"
+#include "messages.h"
 #include "lanes.h"
 #include "latcrit.h"
-#include "options.h"
+#include "array_options.h"
 #include "uring_backend.h"
 
 #include <errno.h>

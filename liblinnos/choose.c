@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* Choosing between replicas, in any number of threads: see linnos_choose.h. */
 #include "core.h"
-#include "error.h"
+#include "messages.h"
 #include "model_file.h"
-#include "options.h"
+#include "array_options.h"
 
 #include <errno.h>
 #include <math.h>

@@ -11,7 +11,7 @@
 
 void chooser_model_changed(struct chooser *c, unsigned int drive)
 {
-	const struct linnos_latency *model = READ_ONCE(c->models[drive]);
+	const struct linnos_latency *model = __atomic_load_n(&c->models[drive], __ATOMIC_ACQUIRE);
 	bool chooses = c->common->unguarded ? linnos_latency_chooses(model) : model->n_trees > 0;
 	uint32_t others = c->common->chooses & ~(1u << drive);
 
@@ -65,7 +65,8 @@ static uint32_t predicted_us(struct chooser *c, unsigned int drive, uint64_t off
 	if (c->told && c->told->known & 1u << drive)
 		return c->told->us[drive];
 	observer_features(&c->drives[drive], offset_bytes, pages, now_ns, features);
-	return linnos_latency_us(READ_ONCE(c->models[drive]), features);
+	/* Who has exchanged it has written it before. */
+	return linnos_latency_us(__atomic_load_n(&c->models[drive], __ATOMIC_ACQUIRE), features);
 }
 
 /* How long a drive has been silent; 0 while nobody should look at it: a read is under way that will

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* A queue's part of the backend: see lanes.h. */
 #include "lanes.h"
-#include "error.h"
+#include "messages.h"
 #include "uring_backend.h"
 
 #include <errno.h>
@@ -200,25 +200,36 @@ static bool can_be_left(const struct lane *lane)
 	return backend->fd && backend->fd(lane->part) >= 0;
 }
 
+static void lane_put(struct lane **list, struct lane *lane)
+{
+	lane->next = *list;
+	*list = lane;
+}
+
 /* All attempts in it are the waiter's from now on. False: there is no waiter. */
 static bool hand_over(struct lane *lane)
 {
 	struct linnos_array *a = lane->array;
 	const char *why;
-	bool can = true;
+	bool can, waits;
 
 	/* What is prepared goes on its way: the waiter only waits. */
 	a->backend.wait(lane->part, 0);
+	waits = lane->in_flight;
+	if (!waits && is_registered(lane)) {
+		lane_free(lane);
+		return true;
+	}
 	array_lock(a);
 	can = a->lanes || !lanes_start(a, &why);
 	if (can) {
 		for (struct attempt *at = lane->attempts; at; at = at->later)
 			at->queue = a->lanes->queue;
-		lane->next = a->lanes->lost;
-		a->lanes->lost = lane;
+		/* One in which nothing is under way would never be readable. */
+		lane_put(waits ? &a->lanes->lost : &a->lanes->free, lane);
 	}
 	array_unlock(a);
-	if (can)
+	if (can && waits)
 		wake(a->lanes);
 	return can;
 }
@@ -339,8 +350,7 @@ static void give_free(struct linnos_array *a, struct waiting *w)
 			continue;
 		}
 		array_lock(a);
-		lane->next = a->lanes->free;
-		a->lanes->free = lane;
+		lane_put(&a->lanes->free, lane);
 		array_unlock(a);
 	}
 	w->n = n;

@@ -3,7 +3,7 @@
  * Replicas in memory, with a clock of their own. A request ends when its replica's latency has gone
  * by from when it was submitted; time passes when somebody waits.
  */
-#include "error.h"
+#include "messages.h"
 #include "liblinnos.h"
 
 #include <errno.h>

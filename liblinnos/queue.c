@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* A thread's queue, and its reads: where the thread waits for the drive itself, or in a lane. */
-#include "error.h"
+#include "messages.h"
 #include "lanes.h"
 #include "latcrit.h"
-#include "options.h"
+#include "array_options.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
 /* Reads and the attempts that serve them: see reads.h. */
 #include "reads.h"
 #include "best.h"
-#include "error.h"
+#include "messages.h"
 #include "latcrit.h"
-#include "options.h"
+#include "array_options.h"
 
 #include <errno.h>
 #include <liburing.h>

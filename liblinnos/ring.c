@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Reads in the caller's io_uring: prepared and heard of here, submitted and waited for there. */
-#include "error.h"
+#include "messages.h"
 #include "lanes.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The backend of files and block devices: see uring_backend.h. */
 #include "uring_backend.h"
-#include "error.h"
+#include "messages.h"
 #include "reads.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 #ifndef LINNOS_MADE_UP_H
 #define LINNOS_MADE_UP_H
 
-#include "error.h"
+#include "messages.h"
 #include "reads.h"
 
 #include <assert.h>

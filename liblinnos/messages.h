@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What linnos_error() says: each thread's own. */
-#ifndef LINNOS_ERROR_H
-#define LINNOS_ERROR_H
+#ifndef LINNOS_MESSAGES_H
+#define LINNOS_MESSAGES_H
 
 #define ERROR_BYTES 512
 

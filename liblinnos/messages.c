@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* What linnos_error() says: see error.h. */
-#include "error.h"
+/* What linnos_error() says: see messages.h. */
+#include "messages.h"
 #include "linnos_choose.h"
 
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Options as a caller of any version gives them: see options.h. */
-#include "options.h"
-#include "error.h"
+/* Options as a caller of any version gives them: see array_options.h. */
+#include "array_options.h"
+#include "messages.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Options as a caller of any version gives them. */
-#ifndef LINNOS_OPTIONS_H
-#define LINNOS_OPTIONS_H
+#ifndef LINNOS_ARRAY_OPTIONS_H
+#define LINNOS_ARRAY_OPTIONS_H
 
 #include "linnos_choose.h"
 
