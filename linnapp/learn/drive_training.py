@@ -11,29 +11,29 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import NoGainError, TraceError
-from linnapp.learn import training
-from linnapp.learn.augmentation import BurstReads
-from linnapp.learn.bias import BiasChoice, choose_bias
-from linnapp.learn.burst_sampling import sample_bursts
-from linnapp.learn.dataset import ReadSet, load_reads
-from linnapp.learn.inflection import InflectionPoint
-from linnapp.learn.labels import SlowLimits
-from linnapp.learn.network import import_tensorflow, outputs_of
-from linnapp.learn.options import Observer, Recipe, SilentObserver
-from linnapp.learn.quantisation import quantise
-from linnapp.learn.record import (
-    TrainedDrive,
-    record_of_point,
-    record_of_trace,
-    record_of_versions,
-)
-from linnapp.learn.refusing import ScoredReads, choose_margin
-from linnapp.learn.training import (
+from linnapp.learn.features.augmentation import BurstReads
+from linnapp.learn.features.burst_sampling import sample_bursts
+from linnapp.learn.features.dataset import ReadSet, load_reads
+from linnapp.learn.judging.refusing import ScoredReads, choose_margin
+from linnapp.learn.labelling.inflection import InflectionPoint
+from linnapp.learn.labelling.labels import SlowLimits
+from linnapp.learn.network import training
+from linnapp.learn.network.bias import BiasChoice, choose_bias
+from linnapp.learn.network.floats import import_tensorflow, outputs_of
+from linnapp.learn.network.quantisation import quantise
+from linnapp.learn.network.training import (
     Confusion,
     Examples,
     Split,
     TrainedNetwork,
     TrainingOptions,
+)
+from linnapp.learn.options import Observer, Recipe
+from linnapp.learn.record import (
+    TrainedDrive,
+    record_of_point,
+    record_of_trace,
+    record_of_versions,
 )
 from linnapp.model import Model, engine
 from linnapp.trace.recorded import Recorded, drive_name
@@ -67,10 +67,10 @@ def train_drive(
         If admitting every read would be better than any model, and the recipe does not insist.
     """
     if recipe.kind == "latency":
-        from linnapp.learn.latency_training import train_latency
+        from linnapp.learn.trees.training import train_latency
 
         return train_latency(trace, point, recipe, observer)
-    shown = observer or SilentObserver()
+    shown = observer or Observer()
     name = drive_name(trace)
     begin = time.monotonic()
     lesson = _prepare(trace, point, recipe)

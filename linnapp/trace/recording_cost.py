@@ -15,7 +15,7 @@ from typing import Any
 
 from linnapp.errors import DeviceError
 from linnapp.files import AnyPath
-from linnapp.trace.command import signals_held
+from linnapp.signals import signals_held
 from linnapp.trace.recording import (
     ACTIONS,
     BLKTRACE_START,

@@ -19,10 +19,10 @@ from click.testing import CliRunner, Result
 from linnapp.cli import cli
 from linnapp.drive import disks
 from linnapp.errors import DeviceError, LinnappError, TraceError
+from linnapp.layers.times import BANDS, Layers, changes, layers_of
 from linnapp.trace import recording, recording_cost
 from linnapp.trace.blktrace import BlktraceReader
 from linnapp.trace.inspection import LatencyHistogram
-from linnapp.trace.layers import BANDS, Layers, changes, layers_of
 from linnapp.trace.recording import Recording
 from linnapp.trace.recording_cost import TURNS, RecordingCost, of_turns
 

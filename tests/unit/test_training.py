@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,13 @@ import pytest
 from blktrace_builder import WRITE, TraceBuilder
 
 from linnapp.errors import LinnappError, TraceError
-from linnapp.learn import drive_training, network, recipe, training
-from linnapp.learn.bias import choose_bias
-from linnapp.learn.network import outputs_of
-from linnapp.learn.options import Recipe
-from linnapp.learn.quantisation import quantise
-from linnapp.learn.recipe import train_array
-from linnapp.learn.training import (
+from linnapp.learn import drive_training, recipe
+from linnapp.learn.network import floats as network
+from linnapp.learn.network import training
+from linnapp.learn.network.bias import choose_bias
+from linnapp.learn.network.floats import outputs_of
+from linnapp.learn.network.quantisation import quantise
+from linnapp.learn.network.training import (
     SETTLED_EPOCHS,
     Confusion,
     Epoch,
@@ -27,6 +28,8 @@ from linnapp.learn.training import (
     TrainingOptions,
     train,
 )
+from linnapp.learn.options import Recipe
+from linnapp.learn.recipe import train_array
 from linnapp.model import Model, engine
 
 RECIPE = Recipe(training=TrainingOptions(max_epochs=4))
@@ -145,6 +148,22 @@ def test_interrupt_keeps_the_best_so_far() -> None:
     assert len(net.epochs) == 2
     whole = train(digits, slow, TrainingOptions(max_epochs=2))
     assert all(np.array_equal(net.weights[name], whole.weights[name]) for name in net.weights)
+
+
+def test_ctrl_c_waits_until_tensorflow_is_between_two_steps() -> None:
+    digits, slow = noisy_reads()
+    told: list[int] = []
+
+    def tell(epoch: Epoch) -> None:
+        if epoch.number == 2:
+            signal.raise_signal(signal.SIGINT)
+        told.append(epoch.number)  # not left in the middle
+
+    net = train(digits, slow, TrainingOptions(max_epochs=9), tell)
+    assert net.interrupted and told == [1, 2]
+    whole = train(digits, slow, TrainingOptions(max_epochs=2))
+    assert all(np.array_equal(net.weights[name], whole.weights[name]) for name in net.weights)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.parametrize("limit", [4, SETTLED_EPOCHS, 60])

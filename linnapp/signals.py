@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+"""What ends this program waits until it may come."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+
+
+@contextlib.contextmanager
+def signals_held() -> Iterator[Callable[[], None]]:
+    """Have what ends this program come afterwards, so that nothing is left half done.
+
+    Yields
+    ------
+    callable
+        Lets in what has come so far, where it may: ctrl-C raises KeyboardInterrupt there.
+    """
+    held: list[int] = []
+    numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+    before = {number: signal.getsignal(number) for number in numbers}
+    # Those that are ignored, or that end the program without its doing, stay as they are; only
+    # the first thread may change any.
+    if threading.current_thread() is not threading.main_thread():
+        before.clear()
+    taken = {number: handler for number, handler in before.items() if callable(handler)}
+    for number in taken:
+        signal.signal(number, lambda number, _: held.append(number))
+
+    def let_in() -> None:
+        while held:
+            number = held.pop(0)
+            taken[signal.Signals(number)](number, None)
+
+    try:
+        yield let_in
+    finally:
+        for number, handler in taken.items():
+            signal.signal(number, handler)
+        let_in()
