@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The part of `make bench` that shows what liblinnos costs a read, beside pread(2).
 
-Files of 16 MiB in the page cache, so that a read is what the program and the kernel do for it. Counted is
-processor time, which other programs of a busy machine hardly change; how two threads scale is told
-by it and by the clock.
+Files of 16 MiB in the page cache, so that a read is what the program and the kernel do for it.
+Counted is processor time, which other programs of a busy machine hardly change; how two threads
+scale is told by it and by the clock.
 """
 
 from __future__ import annotations
