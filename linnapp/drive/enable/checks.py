@@ -137,6 +137,7 @@ def check(target: Target, conf: DrivesConf) -> None:
     for name in target.drives:
         _check_observable(name)
     _check_unused(target, conf)
+    check_state()
     check_space()
 
 
@@ -239,14 +240,34 @@ def check_space() -> None:
     DeviceError
         If it has not.
     """
-    directory = state.state_directory()
-    there = next(path for path in (directory, *directory.absolute().parents) if path.exists())
+    there = _state_is_below()
     free = shutil.disk_usage(there).free
     if free < LEAST_FREE_BYTES:
         raise DeviceError(
             f"{there}: {free >> 20} MiB are free, and the recording may need "
             f"{LEAST_FREE_BYTES >> 20}; make room, or name another place with LINNAPP_STATE"
         )
+
+
+def check_state() -> None:
+    """Find out whether recordings and models can be left where they are kept.
+
+    Raises
+    ------
+    DeviceError
+        If not.
+    """
+    there = _state_is_below()
+    if not os.access(there, os.W_OK):
+        raise DeviceError(
+            f"{there}: cannot be written to; recordings and models want another place: "
+            "LINNAPP_STATE"
+        )
+
+
+def _state_is_below() -> Path:
+    directory = state.state_directory().absolute()
+    return next(path for path in (directory, *directory.parents) if path.exists())
 
 
 def nodes(target: Target) -> list[Path]:
