@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from blktrace_builder import EBUSY, C, Q, TraceBuilder
 from click.testing import CliRunner, Result
 from test_latency_log import line, random_log
 
@@ -151,6 +152,20 @@ def test_a_model_with_trees_chooses(long_log: Path, tmp_path: Path) -> None:
     assert record["chooses"] is True and record["remedy"] is None
     judged = run("evaluate", "--model", tmp_path / "m", "--trace", long_log)
     assert "does not choose" not in judged.output
+
+
+@pytest.mark.parametrize("refused", [0, 5, 30])
+def test_a_recording_that_lacks_what_was_refused_is_told_of(tmp_path: Path, refused: int) -> None:
+    builder = TraceBuilder()
+    for i in range(400):
+        builder.io(200 * i, 200 * i + 100 + i % 9, 8 * i)
+    for i in range(refused):
+        builder.add(Q, 200 * i + 1, 8000 + 8 * i).add(C, 200 * i + 2, 8000 + 8 * i, error=EBUSY)
+    builder.sort().write(tmp_path / "d.blk")
+    result = run("train", "--kind", "latency", "--trace", tmp_path / "d.blk", "-o", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+    told = re.search(r"d: (\d+)% OF THE READS WERE REFUSED while", result.stderr)
+    assert (told and told[1]) == {0: None, 5: "1", 30: "7"}[refused]
 
 
 @pytest.mark.parametrize("kind", ["latency", "network"])
