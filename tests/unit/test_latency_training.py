@@ -91,6 +91,8 @@ def test_the_figures_of_a_slice_are_of_trees_that_had_not_seen_it(
     assert record["auc"] == area_under_roc(predicted_us, slow)
     refused = predicted_us > model.refuse_us
     assert record["test"]["false_revoke"] == np.count_nonzero(refused & ~slow)
+    assert record["slow_admitted_ratio"] == np.mean(slow & ~refused)
+    assert "false_submit_ratio" not in record
 
 
 def test_what_the_test_slice_holds_decides_nothing_but_the_trees(
