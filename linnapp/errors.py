@@ -20,7 +20,14 @@ from pathlib import Path
 _ARGUMENT = re.compile(r"`(\w+)=([^`]*)`")
 
 #: Options that are named otherwise than the arguments.
-_OPTIONS = {"device": "dev", "models_dir": "models"}
+_OPTIONS = {
+    "device": "dev",
+    "models_dir": "models",
+    "source_format": "from",
+    "fit_bytes": "fit",
+    "slice_s": "slice",
+    "max_epochs": "epochs",
+}
 
 
 class LinnappError(Exception):

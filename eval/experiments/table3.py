@@ -139,8 +139,10 @@ def run(context: Context) -> dict[str, Any]:
 def train_shape(name: str, cell: Cell, folder: Path) -> dict[str, Any]:
     """Train a model on a drive of a recording, and judge it on reads that decided nothing."""
     # Imported here: it takes seconds, and only the workers need it.
+    from linnapp.learn.features.split import split
+    from linnapp.learn.judging.confusion import Confusion
     from linnapp.learn.labelling.inflection import LatencyDistribution, find_inflection_points
-    from linnapp.learn.network.training import Confusion, TrainingOptions, split
+    from linnapp.learn.network.training import TrainingOptions
 
     shape = MODELS[name]
     digits, latency_us, others_us = features(shape, folder)

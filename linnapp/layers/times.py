@@ -195,7 +195,9 @@ def layers_of(trace: AnyPath, *, writes: bool = False, **reader: Any) -> Layers:
         served &= times.any(axis=0)
         found.add(chunk.arrival_ns[served], times[:, served])
     if not found.n:
-        kind, other = ("write", "leave --writes away") if writes else ("read", "try --writes")
+        kind, other = (
+            ("write", "leave `writes=True` away") if writes else ("read", "try `writes=True`")
+        )
         raise NothingServedError(
             f"{trace}: no {kind} from its issue (D) to its completion (C); {other}, or record anew"
         )

@@ -257,7 +257,7 @@ def fit_latency(reads: Recorded, **options: Unpack[LatencyOptions]) -> FittedLat
     seed : int
         Equal seeds give equal models, bit for bit.
     validation_share, test_share : float
-        See :func:`linnapp.learn.network.training.split`.
+        See :func:`linnapp.learn.features.split.split`.
     observer : Observer, optional
         Told of what goes on.
     **options

@@ -25,12 +25,12 @@ from linnapp.files import (
 )
 from linnapp.learn.drive_training import train_drive
 from linnapp.learn.features.dataset import load_reads
+from linnapp.learn.features.split import check_enough, split
 from linnapp.learn.labelling.inflection import (
     InflectionPoint,
     LatencyDistribution,
     find_inflection_points,
 )
-from linnapp.learn.network import training
 from linnapp.learn.options import LabellingOptions, Observer, Recipe
 from linnapp.learn.parallel import Task, run_tasks
 from linnapp.learn.record import HEDGE_SUFFIX, TrainedDrive
@@ -78,10 +78,10 @@ def read_latencies(
     )
     if not whole:
         try:
-            training.check_enough(len(reads))
+            check_enough(len(reads))
         except TraceError as error:
             raise TraceError(f"{trace}: {error}") from error
-    rows = slice(None) if whole else training.split(len(reads), recipe.training).training
+    rows = slice(None) if whole else split(len(reads), recipe.training).training
     if not len(reads.latency_us[rows]):
         raise TraceError(
             f"{trace}: {len(reads)} completed reads are too few to train on and to judge by; "

@@ -185,7 +185,8 @@ def _log_format(trace: Path) -> TextFormat | None:
     text_format = conversion.TEXT_FORMATS.get(name)
     if text_format is None or not text_format.has_latency:
         raise TraceError(
-            f"{trace}: a {name} trace, which does not say how long I/Os took; record the drive "
-            "with `linnapp trace`, or replay it (`linnapp convert`, `replayer`) under blktrace"
+            f"{trace}: a trace in the format {name}, of which no latencies are read; record the "
+            "drive with `linnapp trace`, or replay the trace (`linnapp convert`, `replayer`) under "
+            "blktrace"
         )
     return text_format

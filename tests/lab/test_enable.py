@@ -121,5 +121,5 @@ def test_an_array_is_enabled_restored_and_disabled(boot, tmp_path: Path) -> None
     assert text("modes_disabled").split() == ["off"] * 4
     assert text("left") == ""
     refused = text("refused")
-    for why in ("no event in it", "gone.linnos", "degraded", "/dev/md7"):
+    for why in ("nobody read md0 meanwhile", "gone.linnos", "degraded", "/dev/md7"):
         assert why in refused, refused

@@ -79,6 +79,31 @@ def test_arrows_point_down(room: str) -> None:
     assert not climbing
 
 
+#: The same of the shelves of `learn`, each by those below it. What stands beside them, as options
+#: and records, is of all, and may be used by the trees alone, which are trained by whole recipes.
+LEARN_MAY_IMPORT = {
+    "labelling": set(),
+    "features": {"labelling"},
+    "judging": {"labelling", "features"},
+    "network": {"labelling", "features", "judging"},
+    "trees": {"labelling", "features", "judging", "network", "options", "record"},
+}
+
+
+@pytest.mark.parametrize("shelf", sorted(LEARN_MAY_IMPORT))
+def test_arrows_point_down_in_learn(shelf: str) -> None:
+    climbing = []
+    for name, path in modules().items():
+        if not name.startswith(f"learn.{shelf}."):
+            continue
+        for target in imports(path):
+            room, _, below = target.partition(".")
+            to = below.split(".")[0]
+            if room == "learn" and to not in {"", shelf} | LEARN_MAY_IMPORT[shelf]:
+                climbing.append(f"{name} imports {target}")
+    assert not climbing
+
+
 def test_every_module_has_a_room() -> None:
     at_the_top = {name for name in modules() if name and "." not in name} - MAY_IMPORT.keys()
     # replicas is the library's binding, for programs: nothing here uses it.

@@ -449,7 +449,8 @@ def test_told_to_end_it_takes_its_processes_along(tmp_path: Path) -> None:
 
 def test_ctrl_c_keeps_the_best_epoch_of_every_drive(tmp_path: Path) -> None:
     for i in range(2):
-        array_trace(tmp_path / f"d{i}.blk", i, 1000)
+        # So many that neither is done by itself before both have begun.
+        array_trace(tmp_path / f"d{i}.blk", i, 40_000)
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "linnapp", "train", "--bias", "2", "-o", "m"),

@@ -215,6 +215,8 @@ def test_drives_that_cannot_be(block: Path) -> None:
 def test_rights_and_space(block: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(enable_checks, "LEAST_FREE_BYTES", 1 << 62)
     refused(["md0"], "MiB are free")
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # as on a read-only file system
+    refused(["md0"], "cannot be written to; .* LINNAPP_STATE")
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     refused(["md0"], "need root")
 
@@ -307,6 +309,7 @@ def test_there_and_back(
     for words in (["disable"], ["disable", "md0"]):
         ran = run(*words)
         assert ran.exit_code == 0, ran.output
+        assert ("nothing is enabled: " in ran.output) == (words == ["disable"])
     assert len(lines) == before and not (tmp_path / "state").exists()
 
 

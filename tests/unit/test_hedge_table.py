@@ -12,7 +12,8 @@ from test_latency_log import random_log
 
 import linnapp
 from linnapp.cli import cli
-from linnapp.learn.network.training import TrainingOptions, split
+from linnapp.learn.features.split import split
+from linnapp.learn.network.training import TrainingOptions
 from linnapp.learn.trees import hedge_table
 from linnapp.learn.trees.hedge_table import HedgeTable, Row, learn, reads_needed
 from linnapp.learn.trees.training import load_latency_reads

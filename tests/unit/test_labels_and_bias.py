@@ -9,9 +9,10 @@ import itertools
 import numpy as np
 import pytest
 
+from linnapp.learn.judging.expected_mean import expected_mean_us
 from linnapp.learn.labelling.labels import SlowLimits
 from linnapp.learn.network import training
-from linnapp.learn.network.bias import choose_bias, expected_mean_us
+from linnapp.learn.network.bias import choose_bias
 from linnapp.learn.network.training import TrainedNetwork, TrainingOptions
 
 

@@ -115,7 +115,7 @@ def test_zero_latency_is_no_completion(tmp_path: Path) -> None:
 def test_traces_without_latencies_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "heimdall.trace"
     path.write_text("0.0 0 4096 4096 1\n1.0 0 4096 4096 0\n")
-    with pytest.raises(TraceError, match="heimdall trace, which does not say how long"):
+    with pytest.raises(TraceError, match="in the format heimdall, of which no latencies are read"):
         open_recording(path)
 
 

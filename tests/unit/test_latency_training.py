@@ -19,9 +19,10 @@ from test_latency_log import line, random_log
 from linnapp.cli import cli
 from linnapp.errors import LinnappError, TraceError
 from linnapp.learn.drive_training import train_drive
+from linnapp.learn.features.split import split
 from linnapp.learn.judging.evaluation import LatencyEvaluation, evaluate
 from linnapp.learn.judging.ranking import area_under_roc
-from linnapp.learn.network.training import TrainingOptions, split
+from linnapp.learn.network.training import TrainingOptions
 from linnapp.learn.options import LabellingOptions, Recipe
 from linnapp.learn.recipe import label_array, read_latencies
 from linnapp.learn.trees import training as latency_training

@@ -87,7 +87,7 @@ def test_only_what_the_drive_served_is_told_of(tmp_path: Path) -> None:
     assert [found.mean_us(layer) for layer in ("request", "issue", "drive")] == [1, 4, 8]
     assert layers_of(path, writes=True).mean_us("drive") == 1
     made = TraceBuilder().add(Q, 0, 0).add(C, 1, 0, error=EBUSY)
-    with pytest.raises(TraceError, match=r"no read from its issue .* try --writes"):
+    with pytest.raises(TraceError, match=r"no read from its issue .* try `writes=True`"):
         layers_of(made.write(tmp_path / "none.blk"))
 
 

@@ -29,6 +29,7 @@ from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
 from linnapp.learn import drive_training
 from linnapp.learn.features.dataset import load_reads
+from linnapp.learn.features.split import split
 from linnapp.learn.labelling.inflection import LatencyDistribution
 from linnapp.learn.network import training
 from linnapp.learn.network.training import TrainingOptions
@@ -289,7 +290,7 @@ def test_where_no_model_is_better_than_none_the_active_one_stays(
 def test_models_are_compared_on_the_test_slice_alone(array: Path) -> None:
     trace = array / "rec" / "sda.blk"
     reads = load_reads(trace)
-    newest = reads.latency_us[training.split(len(reads), RECIPE.training).test].astype(float)
+    newest = reads.latency_us[split(len(reads), RECIPE.training).test].astype(float)
     compared = compare(trace, always_fast(90), always_slow(90), RECIPE, 2)
     assert isinstance(compared, MeanComparison)
     assert compared.reads == len(newest) == 450

@@ -19,10 +19,11 @@ from linnapp.commands._options import recipe_from, recipe_options
 from linnapp.errors import NoGainError
 from linnapp.learn import drive_training
 from linnapp.learn.features.dataset import load_reads
+from linnapp.learn.features.split import split
 from linnapp.learn.fitted import fit_network
 from linnapp.learn.judging.evaluation import evaluate
 from linnapp.learn.judging.refusing import MAX_REFUSED_FAST, ScoredReads, choose_margin
-from linnapp.learn.network.training import TrainingOptions, split
+from linnapp.learn.network.training import TrainingOptions
 from linnapp.learn.options import Recipe
 from linnapp.learn.recipe import train_array
 from linnapp.model import Model, load_model

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from linnapp.drive.recalibrate.recalibration import SHIFT_PERCENTILES, Decision, decide
+from linnapp.drive.recalibrate.resampling import LatencyBlocks, sampling_percentiles
 from linnapp.learn.labelling.inflection import LatencyDistribution
-from linnapp.learn.labelling.resampling import LatencyBlocks, sampling_percentiles
 from linnapp.learn.options import LabellingOptions
 from linnapp.learn.recipe import label_array
 

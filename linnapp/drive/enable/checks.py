@@ -30,8 +30,8 @@ _MIRRORED = ("raid1", "raid10")
 #: What md reads from none of: a mirror that is not whole, or is to be read last.
 _NOT_READ = frozenset({"faulty", "spare", "write_mostly"})
 
-#: A recording is written and then merged; 10,000 I/Os a second for 15 minutes are 4 GB, of most
-#: loads it is a hundredth.
+#: A recording is written and then merged; 10,000 I/Os a second for 15 minutes are 3 GB, twice that
+#: while they are merged; of most loads it is a hundredth.
 LEAST_FREE_BYTES = 256 << 20
 
 
@@ -137,6 +137,7 @@ def check(target: Target, conf: DrivesConf) -> None:
     for name in target.drives:
         _check_observable(name)
     _check_unused(target, conf)
+    check_state()
     check_space()
 
 
@@ -239,14 +240,34 @@ def check_space() -> None:
     DeviceError
         If it has not.
     """
-    directory = state.state_directory()
-    there = next(path for path in (directory, *directory.absolute().parents) if path.exists())
+    there = _state_is_below()
     free = shutil.disk_usage(there).free
     if free < LEAST_FREE_BYTES:
         raise DeviceError(
             f"{there}: {free >> 20} MiB are free, and the recording may need "
             f"{LEAST_FREE_BYTES >> 20}; make room, or name another place with LINNAPP_STATE"
         )
+
+
+def check_state() -> None:
+    """Find out whether recordings and models can be left where they are kept.
+
+    Raises
+    ------
+    DeviceError
+        If not.
+    """
+    there = _state_is_below()
+    if not os.access(there, os.W_OK):
+        raise DeviceError(
+            f"{there}: cannot be written to; recordings and models want another place: "
+            "LINNAPP_STATE"
+        )
+
+
+def _state_is_below() -> Path:
+    directory = state.state_directory().absolute()
+    return next(path for path in (directory, *directory.parents) if path.exists())
 
 
 def nodes(target: Target) -> list[Path]:

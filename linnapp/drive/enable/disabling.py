@@ -59,6 +59,8 @@ def disable(
         put_back_left(log)
         conf = load_conf(conf_path) or DrivesConf()
         drives, arrays, homes = _disabled(devices, conf)
+        if not drives and not arrays:
+            log(f"nothing is enabled: {conf_path} has no drive")
         failures = []
         with signals_held():
             for name in sorted(arrays):

@@ -233,6 +233,11 @@ def _record(
         on_progress=show if on_progress is not None else None,
         on_interrupted=stop,
     )
+    if not any(reads().values()):
+        raise TraceError(
+            f"nobody read {target.shown} meanwhile: there is nothing to learn from; enable it "
+            "under its usual load"
+        )
     for recording in done:
         if recording.dropped:
             log(f"{recording.drive}: {recording.dropped} events dropped in the recording")

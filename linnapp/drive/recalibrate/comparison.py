@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from linnapp.files import AnyPath
 from linnapp.learn.features.dataset import load_reads
+from linnapp.learn.features.split import split
 from linnapp.learn.judging.chance import Refusals, lowest_gain_us, resampled_means_us
-from linnapp.learn.network.training import split
 from linnapp.learn.options import Recipe
 from linnapp.learn.trees.training import deviances, predict_newest
 from linnapp.model import LatencyModel, Model, engine

@@ -4,7 +4,7 @@
 A drive's model is trained for its inflection point. When the drive ages or its load changes, the
 point moves: the active threshold then lies at another percentile of the new recording than the new
 point does. A difference of five percentiles (section 4.5 of Hao et al., OSDI 2020) beyond what
-sampling explains (:mod:`linnapp.learn.labelling.resampling`) calls for a new model.
+sampling explains (:mod:`linnapp.drive.recalibrate.resampling`) calls for a new model.
 
 Latency models have no such point to move: they are grown anew each time, which takes seconds.
 
@@ -38,14 +38,14 @@ from linnapp.drive.drives_conf import DriveEntry, load_conf, save_conf
 from linnapp.drive.enable.checks import name_to_keep
 from linnapp.drive.enable.places import alone
 from linnapp.drive.recalibrate.comparison import Comparison, compare
+from linnapp.drive.recalibrate.resampling import LatencyBlocks, sampling_percentiles
 from linnapp.drive.sysfs import Drive
 from linnapp.drive.uploading import replace_model
 from linnapp.errors import LinnappError, NoGainError
 from linnapp.files import AnyPath, explain_os_error
 from linnapp.learn.features.dataset import load_reads
+from linnapp.learn.features.split import split
 from linnapp.learn.labelling.inflection import InflectionPoint, LatencyDistribution
-from linnapp.learn.labelling.resampling import LatencyBlocks, sampling_percentiles
-from linnapp.learn.network.training import split
 from linnapp.learn.options import Kind, Observer, Recipe
 from linnapp.learn.recipe import label_array, train_labelled
 from linnapp.model import SUFFIX, load_model

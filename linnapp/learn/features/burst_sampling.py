@@ -23,8 +23,8 @@ from linnapp.learn.features.augmentation import (
     burst_count,
     no_reads,
 )
+from linnapp.learn.features.split import Split
 from linnapp.learn.labelling.labels import SlowLimits
-from linnapp.learn.network.training import Split
 from linnapp.trace.blktrace import IoChunk
 from linnapp.trace.recorded import Recorded, name_of, open_recording
 

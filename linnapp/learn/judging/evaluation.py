@@ -13,8 +13,8 @@ import numpy.typing as npt
 from linnapp.arguments import check_choice
 from linnapp.errors import TraceError
 from linnapp.learn.features.digits import digits
+from linnapp.learn.judging.confusion import Confusion
 from linnapp.learn.judging.ranking import area_under_roc
-from linnapp.learn.network.training import Confusion
 from linnapp.model import LatencyModel, Model, engine
 from linnapp.model.latency_engine import predict_us
 from linnapp.trace.blktrace import IoChunk

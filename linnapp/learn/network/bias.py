@@ -21,16 +21,14 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.learn.features.augmentation import BurstReads
-from linnapp.learn.judging.chance import Refusals
+from linnapp.learn.features.split import split
+from linnapp.learn.judging.expected_mean import FLAT, expected_mean_us
 from linnapp.learn.network import training
 from linnapp.learn.network.floats import outputs_of
 from linnapp.learn.network.training import TrainingOptions
 
 #: spaced by 2: the mean is flat around its minimum
 CANDIDATES = (0.5, 1.0, 2.0, 4.0, 8.0)
-
-#: Means that differ by so little are taken for equal.
-FLAT = 1.001
 
 #: reads and epochs that tell candidates apart; the final training has no such limits
 SEARCH_READS = 100_000
@@ -46,35 +44,6 @@ class BiasChoice:
 
     bias: float
     expected_mean_us: dict[float, float]
-
-
-def expected_mean_us(
-    latency_us: npt.NDArray[np.uint32],
-    revoked: npt.NDArray[np.bool_],
-    *,
-    failover_us: float,
-    replicas: int,
-    pages: npt.NDArray[np.uint16] | None = None,
-) -> float:
-    """Mean latency of an array whose drives all behave like this one.
-
-    Parameters
-    ----------
-    latency_us : uint32 array, shape (n,)
-        What each read takes on this drive.
-    revoked : bool array, shape (n,)
-        Which reads the model would revoke.
-    failover_us : float
-        Cost of each revocation.
-    replicas : int
-        Drives that hold each block.
-    pages : uint16 array, shape (n,), optional
-        Sizes; when given, replicas serve reads of the same size class.
-    """
-    if pages is None:
-        pages = np.ones(len(latency_us), np.uint16)
-    refusals = Refusals(latency_us, pages, revoked.astype(np.int64), 1, failover_us, replicas)
-    return float(refusals.means_us()[1])
 
 
 def choose_bias(
@@ -127,7 +96,7 @@ def choose_bias(
     pages = None if pages is None else pages[::step]
     if added is not None:
         added = training.Examples(added.digits[::step], added.slow[::step])
-    judged = training.split(len(slow), options).validation
+    judged = split(len(slow), options).validation
     means: dict[float, float] = {}
     for candidate in candidates:
         tried = dataclasses.replace(

@@ -28,6 +28,8 @@ import numpy.typing as npt
 
 from linnapp.arguments import check_flag, check_number
 from linnapp.errors import TraceError
+from linnapp.learn.features.split import check_enough, split
+from linnapp.learn.judging.confusion import Confusion
 from linnapp.learn.network.floats import (
     Scaling,
     Weights,
@@ -59,79 +61,10 @@ READ_BUDGET = 40_000_000
 MIN_EPOCHS = 8
 LEARNING_RATE = 1e-3
 
-#: Of fewer reads nothing is learnt, by either kind of model.
-LEAST_READS = 128
-
 #: enough steps per epoch to learn from a short trace, batches large enough to be fast on a long
 _STEPS_PER_EPOCH = 256
 _MIN_BATCH = 64
 _MAX_BATCH = 4096
-
-
-@dataclasses.dataclass(frozen=True)
-class Confusion:
-    """Counts of reads by truth and prediction.
-
-    Attributes
-    ----------
-    true_fast, true_slow : int
-        Predicted as they were.
-    false_submit : int
-        Slow, predicted fast: submitted to a busy drive.
-    false_revoke : int
-        Fast, predicted slow: revoked for nothing.
-    """
-
-    true_fast: int
-    true_slow: int
-    false_submit: int
-    false_revoke: int
-
-    @classmethod
-    def of(cls, slow: npt.NDArray[np.bool_], predicted: npt.NDArray[np.bool_]) -> Confusion:
-        """Count; both arrays have shape (n,)."""
-        return cls(
-            true_fast=int(np.count_nonzero(~slow & ~predicted)),
-            true_slow=int(np.count_nonzero(slow & predicted)),
-            false_submit=int(np.count_nonzero(slow & ~predicted)),
-            false_revoke=int(np.count_nonzero(~slow & predicted)),
-        )
-
-    @property
-    def total(self) -> int:
-        """All reads."""
-        return self.true_fast + self.true_slow + self.false_submit + self.false_revoke
-
-    @property
-    def accuracy(self) -> float | None:
-        """Share of reads predicted as they were; None without reads."""
-        return (self.true_fast + self.true_slow) / self.total if self.total else None
-
-    @property
-    def false_submit_ratio(self) -> float | None:
-        """False submits per read (the paper's rate); None without reads."""
-        return self.false_submit / self.total if self.total else None
-
-    @property
-    def false_revoke_ratio(self) -> float | None:
-        """False revokes per read; None without reads."""
-        return self.false_revoke / self.total if self.total else None
-
-    @property
-    def slow_recall(self) -> float | None:
-        """Share of slow reads that were predicted; None without slow reads."""
-        slow = self.true_slow + self.false_submit
-        return self.true_slow / slow if slow else None
-
-    def to_json(self) -> dict[str, float | None]:
-        """Counts and ratios by name."""
-        return {
-            **dataclasses.asdict(self),
-            "accuracy": self.accuracy,
-            "false_submit_ratio": self.false_submit_ratio,
-            "false_revoke_ratio": self.false_revoke_ratio,
-            "slow_recall": self.slow_recall,
-        }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,7 +130,7 @@ class TrainedNetwork:
     weights: Weights
     epochs: list[Epoch]
     interrupted: bool
-    test: Confusion = Confusion(0, 0, 0, 0)
+    test: Confusion = dataclasses.field(default_factory=lambda: Confusion(0, 0, 0, 0))
     starts: list[Start] = dataclasses.field(default_factory=list)
 
     @property
@@ -270,45 +203,6 @@ class TrainingOptions:
         check_flag("standardise", self.standardise)
         check_number("weight_decay", self.weight_decay, 0)
         check_number("starts", self.starts, 1, whole=True)
-
-
-@dataclasses.dataclass(frozen=True)
-class Split:
-    """Three parts of a trace's reads, in order of time.
-
-    Attributes
-    ----------
-    training, validation, test : slice
-    """
-
-    training: slice
-    validation: slice
-    test: slice
-
-
-def split(n: int, options: TrainingOptions) -> Split:
-    """Split `n` reads: what is trained on, then what chooses, then what only judges."""
-    first_test = n - max(1, round(n * options.test_share))
-    first_validation = first_test - max(1, round(n * options.validation_share))
-    return Split(
-        slice(0, max(0, first_validation)),
-        slice(max(0, first_validation), first_test),
-        slice(first_test, n),
-    )
-
-
-def check_enough(n_reads: int) -> None:
-    """Refuse to learn from next to nothing.
-
-    Raises
-    ------
-    TraceError
-    """
-    if n_reads < LEAST_READS:
-        raise TraceError(
-            f"{n_reads} reads are too few to learn from: at least {LEAST_READS} are needed, some "
-            "ten thousand make a useful model; record longer"
-        )
 
 
 def epoch_limit(n_train: int, options: TrainingOptions) -> int:

@@ -29,11 +29,11 @@ import numpy.typing as npt
 
 from linnapp.errors import LinnappError, TraceError, install_command, needs
 from linnapp.learn.features.augmentation import SlowedReads
+from linnapp.learn.features.split import Split, split
+from linnapp.learn.judging.confusion import Confusion
 from linnapp.learn.judging.ranking import area_under_roc
 from linnapp.learn.judging.refusing import ScoredReads
 from linnapp.learn.labelling.inflection import InflectionPoint
-from linnapp.learn.network import training
-from linnapp.learn.network.training import Confusion, Split
 from linnapp.learn.options import Observer, Recipe
 from linnapp.learn.record import (
     TrainedDrive,
@@ -237,7 +237,7 @@ def train_latency(
     begin = time.monotonic()
     overdue_us, step, per_s = _overdue_us(trace, recipe)
     reads, stats = load_latency_reads(trace, overdue_us, step, **recipe.reader)
-    parts = training.split(len(reads), recipe.training)
+    parts = split(len(reads), recipe.training)
     judged = reads.take(parts.validation)
     simple = LatencyModel.mean_of_last(point.threshold_us, NEVER, overdue_us)
     lesson = _lesson(trace, reads, step, simple, recipe)
@@ -372,7 +372,7 @@ def predict_newest(
     """
     _, step, _ = _overdue_us(trace, recipe)
     reads, _ = load_latency_reads(trace, model.overdue_us, step, **recipe.reader)
-    parts = training.split(len(reads), recipe.training)
+    parts = split(len(reads), recipe.training)
     if own and model.n_trees:
         simple = LatencyModel.mean_of_last(model.threshold_us, NEVER, model.overdue_us)
         lesson = _lesson(trace, reads, step, simple, recipe)
@@ -392,7 +392,7 @@ def _overdue_us(trace: Recorded, recipe: Recipe) -> tuple[int, int, float]:
     latency_us, arrivals_ns = np.concatenate(found), np.concatenate(ends_ns)
     step = max(1, -(-len(latency_us) // MAX_READS))
     kept = latency_us[::step]
-    taught = kept[training.split(len(kept), recipe.training).training]
+    taught = kept[split(len(kept), recipe.training).training]
     if not len(taught):
         raise TraceError(
             f"{trace}: {len(latency_us)} completed reads are too few to train on and to judge by; "

@@ -145,7 +145,7 @@ def detect_format(path: AnyPath) -> str:
             return name
     raise TraceError(
         f"{path}: not a trace in a known format ({', '.join(input_formats())}); "
-        f"it starts with {head[:40]!r}. Where only this line is wrong, --from says why"
+        f"it starts with {head[:40]!r}. Where only this line is wrong, `source_format=` helps"
     )
 
 
@@ -253,7 +253,7 @@ def filtered(chunks: Iterable[Workload], filters: Filters) -> Iterator[Workload]
             rerated = np.rint(chunk.time_us / filters.rerate)
             if len(rerated) and rerated.max() >= 2.0**62:
                 raise LinnappError(
-                    f"--rerate {filters.rerate:g}: the trace would last {rerated.max() / 1e6:g} s"
+                    f"`rerate={filters.rerate:g}`: the trace would last {rerated.max() / 1e6:g} s"
                 )
             chunk = dataclasses.replace(chunk, time_us=rerated.astype(np.int64))
         if filters.fit_bytes is not None:
@@ -265,7 +265,9 @@ def filtered(chunks: Iterable[Workload], filters: Filters) -> Iterator[Workload]
 def _fit(chunk: Workload, drive_bytes: int) -> Workload:
     usable = drive_bytes // ALIGNMENT_BYTES * ALIGNMENT_BYTES
     if not usable:
-        raise LinnappError(f"--fit {drive_bytes}: smaller than one block of {ALIGNMENT_BYTES}")
+        raise LinnappError(
+            f"`fit_bytes={drive_bytes}`: smaller than one block of {ALIGNMENT_BYTES}"
+        )
     end = chunk.offset_bytes + chunk.size_bytes
     start = chunk.offset_bytes // ALIGNMENT_BYTES * ALIGNMENT_BYTES
     size = np.minimum(-(-end // ALIGNMENT_BYTES) * ALIGNMENT_BYTES - start, usable)
@@ -289,7 +291,7 @@ def _text_writer(name: str) -> Callable[[Path, Iterable[Workload], str], int]:
                 if len(odd):
                     raise LinnappError(
                         f"{name} holds whole sectors only; offset {chunk.offset_bytes[odd[0]]}, "
-                        f"size {chunk.size_bytes[odd[0]]} is none: convert with --fit"
+                        f"size {chunk.size_bytes[odd[0]]} is none: convert with `fit_bytes=`"
                     )
                 stream.write(
                     lines.lines(chunk.time_us, chunk.offset_bytes, chunk.size_bytes, chunk.is_write)
@@ -351,4 +353,4 @@ def _not_empty(source: Path, chunks: Iterator[Workload]) -> Iterator[Workload]:
         empty = False
         yield chunk
     if empty:
-        raise TraceError(f"{source}: no I/O to convert; is --slice beyond its end?")
+        raise TraceError(f"{source}: no I/O to convert; is `slice_s=` beyond its end?")

@@ -94,7 +94,7 @@ def write(path: AnyPath, chunks: Iterable[Workload], device: str) -> int:
     if words != [device.encode()]:
         raise LinnappError(
             f"drive name {device!r}: an iolog's is one word, for white space parts its columns; "
-            "name the drive otherwise (--device-name)"
+            "name the drive otherwise (`device_name=`)"
         )
     written = 0
     lines = LineWriter(_LINES, {1: device})
