@@ -49,14 +49,14 @@ unsigned int linnos_replicas_max(void)
 
 /* --- What is known ------------------------------------------------------------------------- */
 
-static struct linnos_latency *model_new(const char *path, int *error)
+static struct linnos_latency *model_new(unsigned int replica, const char *path, int *error)
 {
 	char why[MODEL_WHY_BYTES];
 	struct linnos_latency *model =
 		path ? model_file_read(path, error, why) : model_mean_of_last(OVERDUE_US);
 
 	if (!model)
-		*error = path ? error_say(*error, "model %s", why)
+		*error = path ? error_say(*error, "model of replica %u: %s", replica, why)
 			      : error_say(-ENOMEM, "out of memory");
 	return model;
 }
@@ -86,7 +86,7 @@ static int set_up(struct linnos_known *known, const char *const *models)
 	int error = o->hedge_tables ? read_hedge_tables(known) : 0;
 
 	for (unsigned int k = 0; !error && k < known->n; k++)
-		known->models[k] = model_new(models ? models[k] : NULL, &error);
+		known->models[k] = model_new(k, models ? models[k] : NULL, &error);
 	if (error)
 		return error;
 	known->races = o->flags & LINNOS_HEDGE_BY_GAIN;
@@ -201,7 +201,7 @@ static void wait_for_choosers(const struct linnos_known *known)
 int linnos_known_set_model(struct linnos_known *known, unsigned int replica, const char *path)
 {
 	int error = no_such_replica(known, replica);
-	struct linnos_latency *model = error ? NULL : model_new(path, &error);
+	struct linnos_latency *model = error ? NULL : model_new(replica, path, &error);
 
 	if (!model)
 		return error;

@@ -45,6 +45,7 @@ void chooser_join(struct chooser *c, const struct chooser *first)
 	*c = *first;
 	c->budget.tokens = 0;
 	c->n_unasked = c->n_stayed = 0;
+	c->look_for_silent_ns = 0;
 	c->told = NULL;
 	memset(c->at_home, 0, sizeof(c->at_home));
 	memset(c->us, 0, sizeof(c->us));
@@ -166,7 +167,7 @@ static void guard_take(struct chooser *c)
 
 static void guard_leave(struct chooser *c)
 {
-	linnos_leave_bit(0, &c->common->guard_lock);
+	__atomic_store_n(&c->common->guard_lock, 0, __ATOMIC_RELEASE);
 }
 
 static enum linnos_wish wish_of(const struct chooser *c, unsigned int drive)
@@ -213,11 +214,16 @@ static int copy_to(struct chooser *c, unsigned int best, uint64_t now_ns)
 
 	if (!budget_allows(&c->budget) || (c->extra && !budget_allows(c->extra)))
 		return -1;
+	/* Nobody becomes silent much sooner than he is looked for. */
+	if (!c->told && now_ns < c->look_for_silent_ns)
+		return -1;
 	drive = told_to_ask(c, best);
 	if (drive < 0)
 		drive = longest_silent(c, best, now_ns);
-	if (drive < 0)
+	if (drive < 0) {
+		c->look_for_silent_ns = c->look_every ? now_ns + c->explore_ns / LOOKS : 0;
 		return -1;
+	}
 	budget_spend(&c->budget);
 	if (c->extra)
 		budget_spend(c->extra);

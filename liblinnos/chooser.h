@@ -48,6 +48,9 @@
 #define EXPLORED_SHARE 0.01
 /* Where extra I/O is capped, of the cap: the rest is for hedges. */
 #define EXPLORED_OF_EXTRA 0.2
+/* In explore_ns silent drives are looked for so often, with look_every: so a drive may be silent
+ * for an eighth longer. */
+#define LOOKS 8
 /* What calm reads save up. */
 #define EXPLORED_BURST 10
 
@@ -86,6 +89,7 @@ struct chooser {
 	unsigned int look_every; /* 0: all are asked each time */
 	unsigned int n_unasked;	 /* reads since they were */
 	unsigned int n_stayed;
+	uint64_t look_for_silent_ns; /* with look_every: not before */
 	struct {
 		uint32_t pages; /* of the read that home was last asked for; 0: it was not */
 		uint32_t n;	/* reads since */

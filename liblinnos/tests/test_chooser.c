@@ -615,3 +615,120 @@ TEST(who_tells_says_when_to_look_at_a_drive)
 	a.common.gone = 1 << 2;
 	assert(chosen(&a, 0, 900 * MS, &copy) == 0 && copy == -1);
 }
+
+/* --- Several threads, and who is asked --------------------------------------------------- */
+
+TEST(an_idle_home_is_left_alone_while_it_answers_as_predicted)
+{
+	struct array a;
+
+	setup(&a, 0);
+	a.chooser.margin_percent = 25;
+	a.chooser.look_every = 8;
+	for (unsigned int k = 0; k < N; k++)
+		heard(&a, k, MS, 100);
+	assert(choose(&a, 0, MS) == 0 && a.chooser.n_unasked == 0);
+	/* Another one becomes better: that is seen when all are asked again, and not before. */
+	heard(&a, 1, MS, 20);
+	for (unsigned int i = 1; i <= 8; i++) {
+		assert(choose(&a, 0, MS) == 0);
+		assert(a.chooser.n_unasked == i && a.chooser.us[1] == 100);
+	}
+	assert(choose(&a, 0, MS) == 1 && a.chooser.n_unasked == 0 && a.chooser.us[1] == 20);
+	/* Now home would not be stayed at by what is known of it. */
+	assert(choose(&a, 0, MS) == 1);
+}
+
+TEST(all_are_asked_when_home_is_not_as_before)
+{
+	struct linnos_io io;
+	struct array a;
+
+	setup(&a, 0);
+	a.chooser.look_every = 1000;
+	for (unsigned int k = 0; k < N; k++)
+		heard(&a, k, MS, 100);
+	assert(choose(&a, 0, MS) == 0 && choose(&a, 0, MS) == 0 && a.chooser.n_unasked == 1);
+	/* It has answered late. */
+	heard(&a, 0, 2 * MS, 300);
+	assert(choose(&a, 0, 2 * MS) == 1 && a.chooser.us[0] == 300);
+	heard(&a, 0, 2 * MS, 100);
+	heard(&a, 0, 2 * MS, 100);
+	assert(choose(&a, 0, 2 * MS) == 0);
+	/* It has something else to do. */
+	a.chooser.us[1] = 0;
+	observer_sent(&a.drives[0], &io, 2 * MS, 0, 1, true);
+	assert(choose(&a, 0, 2 * MS) == 0 && a.chooser.us[1] == 100);
+	observer_ended(&a.drives[0], &io, 2 * MS + 100 * US, OBSERVED_ANSWERED);
+	a.chooser.us[1] = 0;
+	observer_sent(&a.drives[0], &io, 3 * MS, 0, 1, false);
+	choose(&a, 0, 3 * MS);
+	assert(a.chooser.us[1] == 100);
+	observer_ended(&a.drives[0], &io, 3 * MS, OBSERVED_ANSWERED);
+	/* A read of another size is another read; and who is out is not stayed at. */
+	a.chooser.us[0] = 7;
+	chooser_read(&a.chooser, 0, 0, 2, 3 * MS);
+	assert(a.chooser.us[0] == 100);
+	a.drives[0].failing = true;
+	assert(choose(&a, 0, 3 * MS) != 0);
+}
+
+TEST(an_idle_home_is_asked_each_fourth_time)
+{
+	unsigned int n_asked = 0;
+	struct array a;
+
+	setup(&a, 0);
+	a.chooser.look_every = 1000;
+	for (unsigned int k = 0; k < N; k++)
+		heard(&a, k, MS, 100);
+	choose(&a, 0, MS);
+	for (unsigned int i = 0; i < 40; i++) {
+		a.chooser.us[0] = 99;
+		choose(&a, 0, MS);
+		n_asked += a.chooser.us[0] == 100;
+	}
+	assert(n_asked == 40 / HOME_EVERY);
+}
+
+TEST(choosers_of_one_array_share_what_is_known_and_have_budgets_of_their_own)
+{
+	struct linnos_latency with_trees = {.overdue_us = 70, .n_trees = 32};
+	struct linnos_latency *other[N] = {&mean_of_last, &mean_of_last, &mean_of_last};
+	struct chooser second;
+	struct array a;
+	int copy;
+
+	chooser_init(&a.chooser, &a.common, N, a.drives, other, 20 * MS, 0, true);
+	a.chooser.budget.tokens = 5;
+	chooser_join(&second, &a.chooser);
+	assert(second.budget.tokens == 0 && second.common == &a.common);
+	heard(&a, 0, MS, 100);
+	assert(chooser_read(&second, 0, 0, 1, MS).drive == 0 && second.us[0] == 100);
+	a.drives[2].failing = true;
+	heard(&a, 0, 99 * MS, 100);
+	heard(&a, 1, 99 * MS, 100);
+	assert(chosen(&a, 2, 100 * MS, &copy) != 2 && copy == 2);
+	assert(chooser_read(&second, 2, 0, 1, 100 * MS).copy == -1);
+	WRITE_ONCE(a.common.gone, 1u << 0);
+	assert(chooser_lowest(&second, 1, 0, 1, 100 * MS, 1 << 1) == 2);
+	/* A model is exchanged. */
+	assert(a.common.chooses == 0);
+	other[1] = &with_trees;
+	chooser_model_changed(&a.chooser, 1);
+	assert(a.common.chooses == 1 << 1 && a.drives[1].overdue_us == 70);
+}
+
+TEST(of_those_that_stayed_only_some_are_told)
+{
+	struct array a;
+
+	setup(&a, 0);
+	for (unsigned int i = 0; i < STAYED_TOLD; i++)
+		chooser_answered_maybe(&a.chooser, (struct linnos_lot){0}, (i + 1) * 1000);
+	/* The first one. */
+	assert(a.common.guard.mean_us >> 10 == 1);
+	chooser_answered_maybe(&a.chooser,
+			       (struct linnos_lot){.wish = LINNOS_HOME_USUAL, .left = true}, 1000);
+	assert(a.common.guard.took[LINNOS_HOME_USUAL][1].n);
+}

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from blktrace_builder import EBUSY, C, Q, TraceBuilder
 from click.testing import CliRunner, Result
 from test_latency_log import line, random_log
 
@@ -90,6 +91,8 @@ def test_the_figures_of_a_slice_are_of_trees_that_had_not_seen_it(
     assert record["auc"] == area_under_roc(predicted_us, slow)
     refused = predicted_us > model.refuse_us
     assert record["test"]["false_revoke"] == np.count_nonzero(refused & ~slow)
+    assert record["slow_admitted_ratio"] == np.mean(slow & ~refused)
+    assert "false_submit_ratio" not in record
 
 
 def test_what_the_test_slice_holds_decides_nothing_but_the_trees(
@@ -151,6 +154,20 @@ def test_a_model_with_trees_chooses(long_log: Path, tmp_path: Path) -> None:
     assert record["chooses"] is True and record["remedy"] is None
     judged = run("evaluate", "--model", tmp_path / "m", "--trace", long_log)
     assert "does not choose" not in judged.output
+
+
+@pytest.mark.parametrize("refused", [0, 5, 30])
+def test_a_recording_that_lacks_what_was_refused_is_told_of(tmp_path: Path, refused: int) -> None:
+    builder = TraceBuilder()
+    for i in range(400):
+        builder.io(200 * i, 200 * i + 100 + i % 9, 8 * i)
+    for i in range(refused):
+        builder.add(Q, 200 * i + 1, 8000 + 8 * i).add(C, 200 * i + 2, 8000 + 8 * i, error=EBUSY)
+    builder.sort().write(tmp_path / "d.blk")
+    result = run("train", "--kind", "latency", "--trace", tmp_path / "d.blk", "-o", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+    told = re.search(r"d: (\d+)% OF THE READS WERE REFUSED while", result.stderr)
+    assert (told and told[1]) == {0: None, 5: "1", 30: "7"}[refused]
 
 
 @pytest.mark.parametrize("kind", ["latency", "network"])

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from linnapp.model import LatencyModel, Model
 
 
+#: Of the reads of a recording as many may have been refused without a word.
+MAY_LACK = 0.01
+
+
 def latency_quality(record: dict[str, Any]) -> str:
     """How well a latency model ranks reads, and how far off it is: on reads that it never saw.
 
@@ -91,6 +95,13 @@ class TrainingDisplay(Observer):
         """A drive's model is ready."""
         stopped = " (interrupted: the best epoch so far)" if record["interrupted"] else ""
         verdicts = ""
+        recorded = record["trace"]
+        if recorded["revoked"] > MAY_LACK * recorded["reads"]:
+            self._line(
+                f"{drive}: {recorded['revoked'] / recorded['reads']:.0%} OF THE READS WERE REFUSED "
+                "while it was recorded: nobody knows what they would have taken, and the model is "
+                "of the others; record in mode observe"
+            )
         if record.get("kind") == "latency":
             self._latency(drive, record)
         else:
