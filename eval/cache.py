@@ -44,6 +44,7 @@ LAB_SOURCES = (
     "eval/guests.py",
     "eval/host.py",
     "eval/cells.py",
+    "eval/research.py",
     "eval/workers.py",
 )
 #: Packages whose arithmetic decides what a recording is trained to.

@@ -21,7 +21,7 @@ from eval import guests, heimdall, workers
 from eval.cache import Cache, code_version, digest
 from eval.files import write_json
 from linnapp.lab.array import Array
-from linnapp.trace import iolog, replay_log
+from linnapp.trace.formats import iolog, replay_log
 from linnapp.trace.generation import generate, load_profile
 
 #: The two arrays: three equal consumer drives, of the class of the paper's SM951, and three

@@ -33,7 +33,7 @@ from eval.guests import (
 from eval.host import linnapp, train
 from eval.intervals import percentile
 from eval.progress import Steps
-from linnapp.commands._display import latency_quality
+from linnapp.commands.screens.training import latency_quality
 from linnapp.lab.array import Array
 
 #: Extra I/O that the capped rows may cause: in an outage hedging would otherwise double the load.

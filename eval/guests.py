@@ -23,8 +23,8 @@ from linnapp.lab.cluster import Cluster
 from linnapp.lab.guest import Guest, LabError
 from linnapp.lab.places import Places
 from linnapp.lab.uml import DEFAULT_KERNEL, run
-from linnapp.learn.recipe import HEDGE_SUFFIX
-from linnapp.trace import replay_log
+from linnapp.learn.record import HEDGE_SUFFIX
+from linnapp.trace.formats import replay_log
 
 #: Charged in virtual time for each network inference, which the guest's clock
 #: does not see: all of LinnOS's work on a read, history included, as `make bench`

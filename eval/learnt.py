@@ -26,11 +26,11 @@ from eval import workers
 from eval.cache import Cache, code_version
 from eval.cells import N_DRIVES, Replayed, due_order, given, read_profile
 from eval.files import write_json
-from linnapp.learn.bound import age_us, of_all
-from linnapp.trace import replay_log
+from linnapp.learn.judging.bound import age_us, of_all
 from linnapp.trace.blktrace import COMPLETED, REVOKED, WRITE
+from linnapp.trace.formats import replay_log
+from linnapp.trace.formats.text_trace import SECTOR_BYTES
 from linnapp.trace.logged_drive import PAGE_BYTES, LoggedDrive
-from linnapp.trace.text_trace import SECTOR_BYTES
 
 #: Longer than a read takes that nothing holds up.
 OVERDUE_US = 1000

@@ -35,7 +35,7 @@ from linnapp.lab.array import CONFIGFS, Array
 from linnapp.lab.command import guest_environment
 from linnapp.lab.guest import REPOSITORY, Guest, LabError
 from linnapp.lab.uml import DEFAULT_KERNEL, run
-from linnapp.trace import iolog, replay_log
+from linnapp.trace.formats import iolog, replay_log
 
 N_DRIVES = 3
 BLOCK = 4096

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from eval.errors import StepError
 from linnapp.errors import TraceError
-from linnapp.trace.conversion import detect_format
+from linnapp.trace.formats.conversion import detect_format
 from linnapp.trace.recorded import digest
 
 VARIABLE = "LINNOS_TRACES"

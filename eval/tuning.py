@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from eval.cache import Cache
 from eval.cells import Cell, Replay, given, read_profile, replayed, trained, training_records
-from linnapp.trace import replay_log
 from linnapp.trace.blktrace import COMPLETED
+from linnapp.trace.formats import replay_log
+from linnapp.trace.formats.text_trace import SECTOR_BYTES
 from linnapp.trace.logged_drive import LoggedDrive
-from linnapp.trace.text_trace import SECTOR_BYTES
 
 #: Candidates, as percentiles of what the recording shows; None: no limit, and each drive's
 #: inflection point. They are where the replayer's own defaults are, and on either side; queues down

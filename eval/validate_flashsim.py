@@ -17,7 +17,7 @@ What is compared:
 - Latency CDFs with writes: tails begin between p75 and p98 (Hao et al., OSDI '20,
   Figure 1). Here a tail begins at the first percentile that takes twice the median.
 - Inflection points between p72 and p98 (the same, Table 2), found by
-  `linnapp.learn.inflection` as for an array of three such drives.
+  `linnapp.learn.labelling.inflection` as for an array of three such drives.
 - p99 and p99.9 over the mean: 2.5 x and 20 x (Hao et al., FAST '16).
 - Slack: how far the mean latency of 100 ms windows departs from the whole run's, the
   median departure, with reads alone; under 5 %.
@@ -46,7 +46,7 @@ from linnapp.lab.array import Array
 from linnapp.lab.guest import Guest
 from linnapp.lab.places import Places
 from linnapp.lab.uml import DEFAULT_KERNEL, run
-from linnapp.learn.inflection import LatencyDistribution, find_inflection_points
+from linnapp.learn.labelling.inflection import LatencyDistribution, find_inflection_points
 
 FloatArray = NDArray[np.float64]
 

@@ -87,7 +87,7 @@ def train(traces: Sequence[Path], model_dir: Path, log: Path, *options: str) -> 
 
 def _train(arguments: list[str], log: Path) -> None:
     # Only the workers need it, and it takes a while.
-    from linnapp.commands.train import train as command
+    from eval.research import command
 
     with (
         log.open("w") as output,

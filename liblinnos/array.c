@@ -2,17 +2,17 @@
 /* Opening an array, and what it tells of itself. */
 #include "array.h"
 #include "best.h"
+#include "bounce.h"
 #include "direct.h"
+#include "messages.h"
 #include "lanes.h"
 #include "latcrit.h"
-#include "model_file.h"
-#include "reads.h"
+#include "array_options.h"
+#include "uring_backend.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,42 +21,16 @@
 #include <time.h>
 #include <unistd.h>
 
-_Static_assert(LINNOS_REPLICAS_MAX == CHOOSER_DRIVES_MAX, "the chooser knows as many");
-
-#define KNOWN_FLAGS                                                                                \
-	(LINNOS_BUFFERED | LINNOS_HINT | LINNOS_ASK | LINNOS_UNGUARDED | LINNOS_HEDGE_BY_GAIN)
-/* The options of the first version: less is none. */
-#define OPTIONS_BYTES_MIN offsetof(struct linnos_options, hedge_tables)
-/* Without a model: what no drive in order takes. */
-#define OVERDUE_US 10000
-/* A percentile of hedging is off by 1/64 at most. */
-#define HISTOGRAM_BITS 6
-
 uint64_t array_clock_ns(const struct linnos_array *a)
 {
 	struct timespec t;
 
+	if (a->backend.now_ns)
+		return a->backend.now_ns(a->backend.context);
 	if (a->hooks.clock_ns)
 		return a->hooks.clock_ns(a->hooks.context);
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-uint64_t array_time(struct linnos_array *a, uint64_t clock_ns)
-{
-	if (clock_ns > a->now_ns)
-		a->now_ns = clock_ns;
-	return a->now_ns;
-}
-
-int array_fail(struct linnos_array *a, int error, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(a->error, sizeof(a->error), format, args);
-	va_end(args);
-	return error;
 }
 
 uint64_t array_size_now(const struct linnos_array *a)
@@ -67,7 +41,7 @@ uint64_t array_size_now(const struct linnos_array *a)
 		uint64_t bytes = a->replicas[k].size_bytes;
 		struct stat st;
 
-		if (!fstat(a->replicas[k].fd, &st) && S_ISREG(st.st_mode))
+		if (a->is_files && !fstat(a->replicas[k].fd, &st) && S_ISREG(st.st_mode))
 			bytes = st.st_size;
 		if (bytes > largest)
 			largest = bytes;
@@ -75,68 +49,11 @@ uint64_t array_size_now(const struct linnos_array *a)
 	return largest;
 }
 
-/* What the caller's structure does not have yet keeps its default; what this library does not know
- * yet must be zero. */
-static int take_options(struct linnos_array *a, const struct linnos_options *o)
-{
-	struct linnos_options defaults = LINNOS_OPTIONS_INIT;
-
-	a->o = defaults;
-	if (!o)
-		return 0;
-	if (o->size < OPTIONS_BYTES_MIN)
-		return array_fail(a, -EINVAL,
-				  "options of %zu bytes; begin with struct linnos_options o = "
-				  "LINNOS_OPTIONS_INIT, which sets .size",
-				  o->size);
-	for (size_t i = sizeof(a->o); i < o->size; i++)
-		if (((const char *)o)[i])
-			return array_fail(a, -E2BIG,
-					  "options that this liblinnos does not know (byte %zu is "
-					  "not zero); it is older than the program's header",
-					  i);
-	memcpy(&a->o, o, o->size < sizeof(a->o) ? o->size : sizeof(a->o));
-	return 0;
-}
-
-static int check_options(struct linnos_array *a, unsigned int n)
-{
-	const struct linnos_options *o = &a->o;
-
-	if (o->flags & ~KNOWN_FLAGS)
-		return array_fail(a, -EINVAL, "options: flags 0x%x; known are 0x%x", o->flags,
-				  KNOWN_FLAGS);
-	if (o->home != LINNOS_HOME_TURNS && (o->home < 0 || (unsigned int)o->home >= n))
-		return array_fail(a, -EINVAL,
-				  "options: home %d of %u replicas; give 0 to %u, or "
-				  "LINNOS_HOME_TURNS",
-				  o->home, n, n - 1);
-	if (o->home_margin_percent > 100)
-		return array_fail(a, -EINVAL, "options: home_margin_percent %u; 0 to 100 can be",
-				  o->home_margin_percent);
-	if (!(o->extra_io_percent >= 0 && o->extra_io_percent <= 100))
-		return array_fail(a, -EINVAL, "options: extra_io_percent %g; 0 to 100 can be",
-				  o->extra_io_percent);
-	if (!(o->hedge_percentile >= 0 && o->hedge_percentile < 100))
-		return array_fail(
-			a, -EINVAL,
-			"options: hedge_percentile %g; above 0 and below 100 can be, 0 is "
-			"none",
-			o->hedge_percentile);
-	if (!!o->hedge_us + (o->hedge_percentile > 0) + !!o->hedge_tables +
-		    !!(o->flags & LINNOS_HEDGE_BY_GAIN) >
-	    1)
-		return array_fail(a, -EINVAL,
-				  "options: more than one of hedge_us, hedge_percentile, "
-				  "hedge_tables and LINNOS_HEDGE_BY_GAIN; give one of them");
-	return 0;
-}
-
-static int open_path(struct linnos_array *a, struct replica *r, const char *path)
+static int open_path(const struct linnos_options *o, struct replica *r, const char *path)
 {
 	int flags = O_RDONLY | O_CLOEXEC;
 
-	r->fd = open(path, a->o.flags & LINNOS_BUFFERED ? flags : flags | O_DIRECT);
+	r->fd = open(path, o->flags & LINNOS_BUFFERED ? flags : flags | O_DIRECT);
 	/* A file system without O_DIRECT. */
 	if (r->fd < 0 && errno == EINVAL)
 		r->fd = open(path, flags);
@@ -144,8 +61,8 @@ static int open_path(struct linnos_array *a, struct replica *r, const char *path
 		r->is_ours = true;
 		return 0;
 	}
-	return array_fail(a, -errno, "replica %s: %s%s", path, strerror(errno),
-			  errno == EACCES ? "; drives are read by root and the group disk" : "");
+	return error_say(-errno, "replica %s: %s%s", path, strerror(errno),
+			 errno == EACCES ? "; drives are read by root and the group disk" : "");
 }
 
 static int look_at(struct linnos_array *a, struct replica *r)
@@ -154,17 +71,17 @@ static int look_at(struct linnos_array *a, struct replica *r)
 	struct stat st;
 
 	if (flags < 0 || fstat(r->fd, &st))
-		return array_fail(a, -errno, "replica %s: %s", r->name, strerror(errno));
+		return error_say(-errno, "replica %s: %s", r->name, strerror(errno));
 	if ((flags & O_ACCMODE) == O_WRONLY)
-		return array_fail(a, -EBADF, "replica %s: not open for reading", r->name);
+		return error_say(-EBADF, "replica %s: not open for reading", r->name);
 	r->align_bytes = r->memory_align_bytes = 1;
 	if (S_ISREG(st.st_mode)) {
 		r->size_bytes = st.st_size;
 	} else if (!S_ISBLK(st.st_mode)) {
-		return array_fail(a, -EINVAL,
-				  "replica %s: neither a block device nor a regular file", r->name);
+		return error_say(-EINVAL, "replica %s: neither a block device nor a regular file",
+				 r->name);
 	} else if (ioctl(r->fd, BLKGETSIZE64, &r->size_bytes)) {
-		return array_fail(a, -errno, "replica %s: no size: %s", r->name, strerror(errno));
+		return error_say(-errno, "replica %s: no size: %s", r->name, strerror(errno));
 	}
 	if (r->size_bytes > a->size_bytes)
 		a->size_bytes = r->size_bytes;
@@ -172,212 +89,292 @@ static int look_at(struct linnos_array *a, struct replica *r)
 		direct_io_needs(r->fd, &r->align_bytes, &r->memory_align_bytes);
 	/* Which no drive of today does; its reads would all fail. */
 	if (r->memory_align_bytes > BOUNCE_ALIGN)
-		return array_fail(
-			a, -EINVAL,
+		return error_say(
+			-EINVAL,
 			"replica %s: O_DIRECT wants memory aligned to %u bytes; at most %u "
 			"can be, so set LINNOS_BUFFERED",
 			r->name, r->memory_align_bytes, BOUNCE_ALIGN);
 	return 0;
 }
 
-static int open_replica(struct linnos_array *a, const char *path, int fd, const char *model)
+static int name_it(struct replica *r, const char *name, const char *kind, int number)
+{
+	char numbered[32];
+
+	snprintf(numbered, sizeof(numbered), "%s %d", kind, number);
+	r->fd = -1;
+	r->name = strdup(name ? name : numbered);
+	return r->name ? 0 : error_say(-ENOMEM, "out of memory");
+}
+
+static int open_file(struct linnos_array *a, const struct linnos_options *o, const char *path,
+		     int fd)
+{
+	struct replica *r = &a->replicas[a->n++];
+	int error = name_it(r, path, "descriptor", fd);
+
+	r->fd = fd;
+	if (!error && path)
+		error = open_path(o, r, path);
+	return error ? error : look_at(a, r);
+}
+
+static bool is_power_of_two(uint32_t v)
+{
+	return v && !(v & (v - 1));
+}
+
+static int take_replica(struct linnos_array *a, const struct linnos_replica *given)
 {
 	struct replica *r = &a->replicas[a->n];
-	char why[MODEL_WHY_BYTES], number[32];
-	int error = 0;
+	int error = name_it(r, given->name, "replica", (int)a->n);
 
-	snprintf(number, sizeof(number), "descriptor %d", fd);
-	r->fd = fd;
-	r->name = strdup(path ? path : number);
 	a->n++;
-	if (!r->name)
-		return array_fail(a, -ENOMEM, "out of memory");
-	if (path)
-		error = open_path(a, r, path);
-	if (!error)
-		error = look_at(a, r);
 	if (error)
 		return error;
-	if (model)
-		a->models[a->n - 1] = model_file_read(model, &error, why);
-	else
-		a->models[a->n - 1] = model_mean_of_last(OVERDUE_US);
-	if (a->models[a->n - 1])
-		return 0;
-	if (!model)
-		return array_fail(a, -ENOMEM, "out of memory");
-	return array_fail(a, error, "model of replica %s: %s", r->name, why);
+	r->size_bytes = given->bytes;
+	r->align_bytes = given->align_bytes ? given->align_bytes : 1;
+	r->memory_align_bytes = given->memory_align_bytes ? given->memory_align_bytes : 1;
+	if (!is_power_of_two(r->align_bytes) || !is_power_of_two(r->memory_align_bytes) ||
+	    r->memory_align_bytes > BOUNCE_ALIGN)
+		return error_say(-EINVAL,
+				 "%s: aligned to %u bytes, and memory to %u; powers of two can be, "
+				 "for memory up to %u",
+				 r->name, r->align_bytes, r->memory_align_bytes, BOUNCE_ALIGN);
+	if (r->size_bytes > a->size_bytes)
+		a->size_bytes = r->size_bytes;
+	return 0;
 }
 
-static int read_hedge_tables(struct linnos_array *a)
+/* All that needs the replicas to be there. */
+static int set_up(struct linnos_array *a, const char *const *models, const struct linnos_options *o)
 {
-	char why[HEDGE_TABLE_WHY_BYTES];
-	int error = 0;
-
-	a->hedge_tables = calloc(a->n, sizeof(*a->hedge_tables));
-	if (!a->hedge_tables)
-		return array_fail(a, -ENOMEM, "out of memory");
-	for (unsigned int k = 0; !error && k < a->n; k++) {
-		if (!a->o.hedge_tables[k])
-			return array_fail(a, -EINVAL, "no hedge table for replica %s",
-					  a->replicas[k].name);
-		error = hedge_table_read(&a->hedge_tables[k], a->o.hedge_tables[k], why);
-	}
-	/* The caller's, who may let go of it. */
-	a->o.hedge_tables = NULL;
-	return error ? array_fail(a, error, "hedge table %s", why) : 0;
-}
-
-static int set_up(struct linnos_array *a)
-{
-	int error = a->o.hedge_tables ? read_hedge_tables(a) : 0;
-	double share = a->o.extra_io_percent / 100;
 	const char *why;
+	int error = linnos_known_create(&a->known, a->n, models, o);
 
+	if (!error)
+		error = linnos_chooser_create(&a->writer, a->known);
 	if (error)
 		return error;
-	a->hint = a->o.flags & LINNOS_HINT;
+	a->hint = a->is_files && o->flags & LINNOS_HINT;
 	for (unsigned int k = 0; k < a->n; k++)
 		a->hint = a->hint && latcrit_is_known(a->replicas[k].fd, a->replicas[k].size_bytes);
-	a->asks = a->o.flags & LINNOS_ASK && best_is_known(a);
-	a->races = a->o.flags & LINNOS_HEDGE_BY_GAIN;
-	a->hedging = a->n > 1 && a->o.extra_io_percent > 0 &&
-		     (a->o.hedge_us || a->o.hedge_percentile > 0 || a->hedge_tables || a->races);
-	a->races = a->races && a->hedging;
-	race_init(&a->race, share);
-	a->hedge_ns = a->o.hedge_us * 1000ull;
-	a->hedge_budget = (struct budget){.share = share, .burst = a->o.extra_io_burst};
-	chooser_init(&a->chooser, a->n, a->drives, a->models, a->o.explore_ms * 1000000ull,
-		     a->o.home_margin_percent, !(a->o.flags & LINNOS_UNGUARDED));
-	chooser_cap(&a->chooser, share, a->hedging ? &a->hedge_budget : NULL);
-	a->stats.not_choosing = a->n - __builtin_popcount(a->chooser.chooses);
-	if (!histogram_init(&a->latencies, HISTOGRAM_BITS))
-		return array_fail(a, -ENOMEM, "out of memory");
-	error = a->hedging ? lanes_start(a, &why) : 0;
-	if (!error)
+	a->asks = a->is_files && o->flags & LINNOS_ASK && best_is_known(a);
+	if (!a->is_files || !a->known->hedging)
 		return 0;
-	return array_fail(a, error, "%s: %s; hedging needs it; ask for none to read without", why,
-			  strerror(-error));
+	error = lanes_start(a, &why);
+	return error ? error_say(error, "%s: %s; hedging needs it; ask for none to read without",
+				 why, strerror(-error))
+		     : 0;
 }
 
 static void give_back(struct linnos_array *a)
 {
 	lanes_stop(a);
+	linnos_chooser_free(a->writer);
+	linnos_known_free(a->known);
 	for (unsigned int k = 0; k < a->n; k++) {
 		if (a->replicas[k].is_ours)
 			close(a->replicas[k].fd);
 		free(a->replicas[k].name);
-		free(a->models[k]);
 	}
-	a->n = 0;
-	free(a->hedge_tables);
-	a->hedge_tables = NULL;
-	histogram_free(&a->latencies);
-	attempts_free(a);
-	bounces_free(&a->bounces);
+	pthread_mutex_destroy(&a->lock);
+	free(a);
 }
 
-static int open_array(struct linnos_array **array, unsigned int n, const char *const *paths,
-		      const int *fds, const char *const *models,
-		      const struct linnos_options *options)
+/* What is to be opened: one of these. */
+struct what {
+	const char *const *paths;
+	const int *fds;
+	const struct linnos_replica *replicas;
+	const struct linnos_backend *backend;
+};
+
+static int open_replica(struct linnos_array *a, const struct linnos_options *o,
+			const struct what *what, unsigned int k)
 {
-	struct linnos_array *a = calloc(1, sizeof(*a));
+	const char *at = (const char *)what->replicas;
+	struct linnos_replica given = {.size = sizeof(given)};
 	int error;
 
-	*array = a;
+	if (!at)
+		return open_file(a, o, what->paths ? what->paths[k] : NULL,
+				 what->fds ? what->fds[k] : -1);
+	error = sized_take(&given, sizeof(given), at + k * what->replicas->size, sizeof(given),
+			   "struct linnos_replica");
+	return error ? error : take_replica(a, &given);
+}
+
+static int take_backend(struct linnos_array *a, const struct linnos_backend *backend)
+{
+	a->is_files = !backend;
+	if (a->is_files) {
+		uring_backend_init(&a->backend);
+		return 0;
+	}
+	return sized_take(&a->backend, sizeof(a->backend), backend, sizeof(a->backend),
+			  "struct linnos_backend");
+}
+
+static int open_array(struct linnos_array **array, unsigned int n, const struct what *what,
+		      const char *const *models, const struct linnos_options *options)
+{
+	const uint32_t of_files = LINNOS_BUFFERED | LINNOS_HINT | LINNOS_ASK;
+	struct linnos_array *a = calloc(1, sizeof(*a));
+	struct linnos_options o;
+	int error;
+
+	*array = NULL;
 	if (!a)
-		return -ENOMEM;
+		return error_say(-ENOMEM, "out of memory");
 	pthread_mutex_init(&a->lock, NULL);
-	if (!n || n > LINNOS_REPLICAS_MAX)
-		return array_fail(a, -EINVAL, "an array of %u replicas; 1 to %u can be", n,
-				  LINNOS_REPLICAS_MAX);
-	error = take_options(a, options);
+	error = options_take(&o, options);
 	if (!error)
-		error = check_options(a, n);
+		error = options_check(&o, n);
+	if (!error)
+		error = take_backend(a, what->backend);
+	if (!error && !a->is_files && o.flags & of_files)
+		error = error_say(-EINVAL,
+				  "options: flags 0x%x are of files and block devices, not of a "
+				  "backend",
+				  o.flags & of_files);
 	for (unsigned int k = 0; !error && k < n; k++)
-		error = open_replica(a, paths ? paths[k] : NULL, fds ? fds[k] : -1,
-				     models ? models[k] : NULL);
+		error = open_replica(a, &o, what, k);
 	if (!error)
-		error = set_up(a);
+		error = set_up(a, models, &o);
 	if (error)
 		give_back(a);
+	else
+		*array = a;
 	return error;
 }
 
 int linnos_open(struct linnos_array **array, unsigned int n_replicas, const char *const *paths,
 		const char *const *models, const struct linnos_options *options)
 {
-	return open_array(array, n_replicas, paths, NULL, models, options);
+	return open_array(array, n_replicas, &(struct what){.paths = paths}, models, options);
 }
 
 int linnos_open_fds(struct linnos_array **array, unsigned int n_replicas, const int *fds,
 		    const char *const *models, const struct linnos_options *options)
 {
-	return open_array(array, n_replicas, NULL, fds, models, options);
+	return open_array(array, n_replicas, &(struct what){.fds = fds}, models, options);
+}
+
+int linnos_open_backend(struct linnos_array **array, unsigned int n_replicas,
+			const struct linnos_replica *replicas, const struct linnos_backend *backend,
+			const char *const *models, const struct linnos_options *options)
+{
+	return open_array(array, n_replicas,
+			  &(struct what){.replicas = replicas, .backend = backend}, models,
+			  options);
 }
 
 int linnos_close(struct linnos_array *a)
 {
-	unsigned int under_way = 0;
-
 	if (!a)
 		return 0;
-	for (struct attempt *at = a->ring_attempts; at; at = at->later)
-		under_way++;
-	if (under_way)
-		return array_fail(
-			a, -EBUSY,
-			"%u attempts of linnos_prep_read() are under way; give their "
-			"completions to linnos_complete() first, or call linnos_abandon() "
-			"when their ring is gone",
-			under_way);
+	if (a->queues)
+		return error_say(-EBUSY, "the array has queues; close them first, each in its "
+					 "thread or after it");
 	give_back(a);
-	reads_free(a);
-	pthread_mutex_destroy(&a->lock);
-	free(a);
 	return 0;
 }
 
-void linnos_error(struct linnos_array *a, char *text, size_t bytes)
+struct linnos_known *linnos_array_known(struct linnos_array *a)
 {
-	if (!bytes)
-		return;
-	if (!a) {
-		snprintf(text, bytes, "out of memory");
-		return;
-	}
+	return a->known;
+}
+
+int linnos_drop(struct linnos_array *a, unsigned int replica)
+{
+	return linnos_known_drop(a->known, replica);
+}
+
+int linnos_restore(struct linnos_array *a, unsigned int replica)
+{
+	return linnos_known_restore(a->known, replica);
+}
+
+int linnos_set_model(struct linnos_array *a, unsigned int replica, const char *model)
+{
+	return linnos_known_set_model(a->known, replica, model);
+}
+
+int linnos_write_begins(struct linnos_array *a, struct linnos_sending *write, unsigned int replica,
+			size_t bytes)
+{
+	struct linnos_choice c = {.bytes = bytes};
+
+	if (replica >= a->n)
+		return error_say(-EINVAL, "write to replica %u; there are 0 to %u", replica,
+				 a->n - 1);
+	linnos_note_sent(a->writer, write, &c, replica, LINNOS_WRITE, array_clock_ns(a));
+	return 0;
+}
+
+void linnos_write_ended(struct linnos_array *a, struct linnos_sending *write)
+{
+	linnos_note_ended(a->writer, write, LINNOS_ANSWERED, array_clock_ns(a));
+}
+
+static void add_queue(struct queue_counts *sum, const struct linnos_queue *q)
+{
+	uint64_t *to = (uint64_t *)sum;
+	const uint64_t *from = (const uint64_t *)&q->counts;
+
+	for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
+		to[i] += READ_ONCE(from[i]);
+}
+
+void array_count(struct linnos_array *a, struct queue_counts *sum)
+{
 	array_lock(a);
-	snprintf(text, bytes, "%s", a->error);
+	*sum = a->past;
+	for (const struct linnos_queue *q = a->queues; q; q = q->next)
+		add_queue(sum, q);
+	if (a->lanes)
+		add_queue(sum, lanes_queue(a->lanes));
 	array_unlock(a);
 }
 
 void linnos_get_stats(struct linnos_array *a, struct linnos_stats *stats, size_t bytes)
 {
+	uint32_t choosing = READ_ONCE(a->known->common.chooses);
+	struct linnos_stats s = {0};
+	struct queue_counts q;
+	struct counts c;
+
+	array_count(a, &q);
+	known_count(a->known, &c);
+	s.reads = c.reads;
+	s.bytes = q.bytes;
+	s.moved = c.moved;
+	s.explored = c.explored;
+	s.hedges = c.hedges;
+	s.hedges_won = c.hedges_won;
+	s.hedges_denied = c.hedges_denied;
+	s.failovers = c.failovers;
+	s.refused = q.refused;
+	s.errors = c.errors;
+	s.failed = q.failed;
+	s.in_flight = q.sent - q.landed;
+	s.saved_us_estimate = c.saved_us;
+	s.hedges_saved_us = c.hedges_saved_us;
+	s.asked = c.asked;
+	s.without_ring = q.without_ring;
+	s.not_choosing = a->n - (unsigned int)__builtin_popcount(choosing);
+	s.stayed = c.stayed;
+	s.late = q.late;
+	s.cancelled = q.cancelled;
 	memset(stats, 0, bytes);
-	array_lock(a);
-	memcpy(stats, &a->stats, bytes < sizeof(a->stats) ? bytes : sizeof(a->stats));
-	array_unlock(a);
+	memcpy(stats, &s, bytes < sizeof(s) ? bytes : sizeof(s));
 }
 
-int linnos_drop(struct linnos_array *a, unsigned int replica)
+int linnos_get_replica_stats(struct linnos_array *a, unsigned int replica,
+			     struct linnos_replica_stats *stats, size_t bytes)
 {
-	uint32_t gone;
-	int error = 0;
-
-	if (!a->n)
-		return -EBADF;
-	array_lock(a);
-	gone = a->chooser.gone | 1u << replica % 32;
-	if (replica >= a->n)
-		error = array_fail(a, -EINVAL, "drop of replica %u; there are 0 to %u", replica,
-				   a->n - 1);
-	else if (gone == (1u << a->n) - 1)
-		error = array_fail(a, -EBUSY, "replica %s: the last one, it cannot be dropped",
-				   a->replicas[replica].name);
-	else
-		a->chooser.gone = gone;
-	array_unlock(a);
-	return error;
+	return linnos_known_replica(a->known, replica, array_clock_ns(a), stats, bytes);
 }
 
 uint64_t linnos_size(const struct linnos_array *a)

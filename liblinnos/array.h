@@ -1,36 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An array from within.
+ * An array from within. The way of a read is one way down:
  *
- * The way of a read:
+ *   ring                the calls for a ring of the caller's ─┐
+ *   queue               the calls for one of the library's   ─┤
+ *   lanes               its attempts at a backend, and those that outlive it
+ *   reads               which attempt next: begins a read, hears how an attempt ended
+ *   choose              which replica (linnos_choose.h), from what is known
+ *   uring_backend, memory_backend, bounce    what serves attempts, and memory for them
  *
- *   pread, uring        take it from the caller, bring attempts to the kernel and back
- *   reads               which replica next: begins a read, hears how an attempt ended
- *   chooser, observer   what is predicted, from what was seen (the replayer has them too)
- *   bounce, lanes       memory and rings that outlive a read: of races not over yet, and of copies
- *
- * All that an array holds is under its lock, but for what is set when it is opened.
+ * An array is as it was opened, but for what is known and for what is under its lock; a queue is
+ * its thread's.
  */
 #ifndef LINNOS_ARRAY_H
 #define LINNOS_ARRAY_H
 
-#include "bounce.h"
-#include "budget.h"
-#include "chooser.h"
-#include "hedge_table.h"
-#include "histogram.h"
+#include "core.h"
 #include "liblinnos.h"
-#include "race.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 
-#define ERROR_BYTES 512
-
-struct attempt;
-struct io_uring_sqe;
 struct lanes;
-struct linnos_read;
+struct io_uring_sqe;
 
 /* For tests: what they put in the place of the clock and of what drives answer. */
 struct hooks {
@@ -50,48 +41,33 @@ struct replica {
 	uint64_t size_bytes;
 };
 
-struct linnos_array {
-	pthread_mutex_t lock;
-	unsigned int n; /* 0: it could not be opened */
-	struct replica replicas[LINNOS_REPLICAS_MAX];
-	struct linnos_latency *models[LINNOS_REPLICAS_MAX];
-	struct linnos_options o;
-	bool hint, asks, hedging;
-	uint64_t size_bytes;
-	struct hooks hooks;
-
-	struct observer drives[LINNOS_REPLICAS_MAX];
-	struct chooser chooser;
-	uint64_t now_ns; /* never goes back */
-	unsigned int next_home;
-	struct linnos_stats stats;
-	char error[ERROR_BYTES];
-
-	struct budget hedge_budget;
-	struct hedge_table *hedge_tables; /* by replica; NULL: not hedged by prediction */
-	uint64_t hedge_ns;		  /* 0: not hedged, not enough seen yet, or by prediction */
-	bool races;			  /* hedged by what that gains */
-	struct race race;
-	struct histogram latencies; /* of first attempts, in ns; fades */
-	uint64_t n_latencies;
-
-	struct bounces bounces;
-	struct attempt *free_attempts;
-	struct linnos_read *free_reads;	     /* of linnos_prep_read() */
-	struct linnos_read *oldest, *newest; /* of these, those that may be hedged */
-	struct attempt *ring_attempts;	     /* of linnos_prep_read(), under way */
-	uint64_t n_copies;		     /* at replicas */
-	struct lanes *lanes; /* of hedged linnos_pread() and of copies; NULL: none yet */
+/* What a queue has counted beside its chooser. */
+struct queue_counts {
+	uint64_t bytes, refused, failed, sent, landed, copies, copies_landed, without_ring, late,
+		cancelled;
 };
 
-/* The time now; under the lock array_time() makes it one that does not go back. */
+struct linnos_array {
+	unsigned int n;
+	struct replica replicas[CHOOSER_DRIVES_MAX];
+	bool is_files, hint, asks;
+	uint64_t size_bytes;
+	struct linnos_backend backend;
+	struct linnos_known *known;
+	struct hooks hooks;
+
+	pthread_mutex_t lock;
+	struct linnos_queue *queues;
+	struct queue_counts past;      /* of queues that are closed */
+	struct linnos_chooser *writer; /* of linnos_write_begins(), which only tells */
+	struct lanes *lanes;	       /* for what has lost, and copies; NULL: none yet */
+};
+
 uint64_t array_clock_ns(const struct linnos_array *a);
-uint64_t array_time(struct linnos_array *a, uint64_t clock_ns);
-/* Keeps a message for linnos_error() and returns error. Under the lock. */
-int array_fail(struct linnos_array *a, int error, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
 /* How many bytes the largest replica holds now, as far as they tell. */
 uint64_t array_size_now(const struct linnos_array *a);
+
+void array_count(struct linnos_array *a, struct queue_counts *sum);
 
 static inline void array_lock(struct linnos_array *a)
 {

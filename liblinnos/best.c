@@ -10,12 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-_Static_assert(LINNOS_REPLICAS_MAX == BLK_EXPECT_DRIVES_MAX, "the kernel is asked for as many");
+_Static_assert(CHOOSER_DRIVES_MAX == BLK_EXPECT_DRIVES_MAX, "the kernel is asked for as many");
 
 /* A question and its drives, one behind the other as the kernel has them. */
 union question {
 	struct blk_expect ask;
-	char room[BLK_EXPECT_BYTES(LINNOS_REPLICAS_MAX)];
+	char room[BLK_EXPECT_BYTES(BLK_EXPECT_DRIVES_MAX)];
 };
 
 /*
@@ -77,7 +77,7 @@ int linnos_best(unsigned int n_drives, const int *fds, size_t bytes, uint32_t *l
 	union question q;
 	int error;
 
-	if (!n_drives || n_drives > LINNOS_REPLICAS_MAX || !bytes)
+	if (!n_drives || n_drives > BLK_EXPECT_DRIVES_MAX || !bytes)
 		return -EINVAL;
 	error = ask_kernel(&q, fds, n_drives, 0, bytes, 0);
 	if (error)
@@ -90,7 +90,7 @@ int linnos_best(unsigned int n_drives, const int *fds, size_t bytes, uint32_t *l
 static int ask_of_array(union question *q, const struct linnos_array *a, uint64_t offset_bytes,
 			size_t bytes, uint32_t flags)
 {
-	int fds[LINNOS_REPLICAS_MAX];
+	int fds[BLK_EXPECT_DRIVES_MAX];
 
 	for (unsigned int k = 0; k < a->n; k++)
 		fds[k] = a->replicas[k].fd;

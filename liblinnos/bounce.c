@@ -60,7 +60,7 @@ void bounce_put(struct bounces *all, struct bounce *b)
 {
 	if (!b)
 		return;
-	if (b->size_class == BOUNCE_CLASSES) {
+	if (!all || b->size_class == BOUNCE_CLASSES) {
 		release(b);
 		return;
 	}

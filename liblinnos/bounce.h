@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Page-aligned memory that attempts read into where they cannot, or must not, read into the
- * caller's; reused. Whoever calls holds the array's lock. */
+ * caller's; reused by the thread whose queue it is. */
 #ifndef LINNOS_BOUNCE_H
 #define LINNOS_BOUNCE_H
 
@@ -23,6 +23,7 @@ struct bounces {
 
 /* NULL when there is no memory. */
 struct bounce *bounce_get(struct bounces *all, size_t bytes);
+/* To the others, or, without them, back to the system. */
 void bounce_put(struct bounces *all, struct bounce *b);
 /* Of what the kernel may still write to, and nobody will say when it no longer does: the addresses
  * stay taken, the memory goes. */

@@ -3,28 +3,52 @@
 #include "chooser.h"
 
 #include <math.h>
+#include <sched.h>
+#include <string.h>
 
 /* After all predictions. */
 #define OUT_US (1ull << 40)
 
-void chooser_init(struct chooser *c, unsigned int n_drives, struct observer *drives,
-		  struct linnos_latency *const *models, uint64_t explore_ns,
+void chooser_model_changed(struct chooser *c, unsigned int drive)
+{
+	const struct linnos_latency *model = __atomic_load_n(&c->models[drive], __ATOMIC_ACQUIRE);
+	bool chooses = c->common->unguarded ? linnos_latency_chooses(model) : model->n_trees > 0;
+	uint32_t others = c->common->chooses & ~(1u << drive);
+
+	WRITE_ONCE(c->drives[drive].overdue_us, model->overdue_us);
+	WRITE_ONCE(c->common->chooses, others | (uint32_t)chooses << drive);
+}
+
+void chooser_init(struct chooser *c, struct chooser_common *common, unsigned int n_drives,
+		  struct observer *drives, struct linnos_latency **models, uint64_t explore_ns,
 		  unsigned int margin_percent, bool guarded)
 {
+	memset(common, 0, sizeof(*common));
+	common->unguarded = !guarded;
 	*c = (struct chooser){
+		.common = common,
 		.n_drives = n_drives,
 		.drives = drives,
 		.models = models,
 		.explore_ns = explore_ns,
 		.margin_percent = margin_percent,
-		.unguarded = !guarded,
 		.budget = {.share = EXPLORED_SHARE, .burst = EXPLORED_BURST},
 	};
 	for (unsigned int k = 0; k < n_drives; k++) {
 		observer_init(&drives[k], models[k]->overdue_us);
-		if (guarded ? models[k]->n_trees > 0 : linnos_latency_chooses(models[k]))
-			c->chooses |= 1u << k;
+		chooser_model_changed(c, k);
 	}
+}
+
+void chooser_join(struct chooser *c, const struct chooser *first)
+{
+	*c = *first;
+	c->budget.tokens = 0;
+	c->n_unasked = c->n_stayed = 0;
+	c->look_for_silent_ns = 0;
+	c->told = NULL;
+	memset(c->at_home, 0, sizeof(c->at_home));
+	memset(c->us, 0, sizeof(c->us));
 }
 
 void chooser_cap(struct chooser *c, double extra_share, struct budget *hedges)
@@ -42,7 +66,8 @@ static uint32_t predicted_us(struct chooser *c, unsigned int drive, uint64_t off
 	if (c->told && c->told->known & 1u << drive)
 		return c->told->us[drive];
 	observer_features(&c->drives[drive], offset_bytes, pages, now_ns, features);
-	return linnos_latency_us(c->models[drive], features);
+	/* Who has exchanged it has written it before. */
+	return linnos_latency_us(__atomic_load_n(&c->models[drive], __ATOMIC_ACQUIRE), features);
 }
 
 /* How long a drive has been silent; 0 while nobody should look at it: a read is under way that will
@@ -50,13 +75,16 @@ static uint32_t predicted_us(struct chooser *c, unsigned int drive, uint64_t off
 static uint64_t silent_ns(const struct chooser *c, unsigned int drive, uint64_t now_ns)
 {
 	const struct observer *o = &c->drives[drive];
-	uint64_t heard_ns = o->heard_ns > c->start_ns ? o->heard_ns : c->start_ns;
+	uint64_t last_ns = READ_ONCE(o->heard_ns), start_ns = READ_ONCE(c->common->start_ns);
+	uint64_t heard_ns = last_ns > start_ns ? last_ns : start_ns;
 	struct linnos_load load;
 
 	linnos_see_load(&o->drive, &load);
 	if (load.reads || now_ns <= heard_ns || now_ns - heard_ns < c->explore_ns)
 		return 0;
-	if ((o->failing || (o->slow && c->users_explore)) && now_ns - o->heard_ns < o->quiet_ns)
+	if ((READ_ONCE(o->failing) ||
+	     (READ_ONCE(o->slow) && READ_ONCE(c->common->users_explore))) &&
+	    now_ns < last_ns + READ_ONCE(o->quiet_ns))
 		return 0;
 	return now_ns - heard_ns;
 }
@@ -68,12 +96,13 @@ static bool is_out(const struct chooser *c, unsigned int drive, uint64_t now_ns)
 	if (c->told && c->told->last & 1u << drive)
 		return true;
 	/* That it was slow is forgotten by who looks again. */
-	return o->failing || (o->slow && c->explore_ns) || observer_is_stalled(o, now_ns);
+	return READ_ONCE(o->failing) || (READ_ONCE(o->slow) && c->explore_ns) ||
+	       observer_is_stalled(o, now_ns);
 }
 
 static bool chooses(const struct chooser *c, unsigned int drive)
 {
-	return (c->chooses | (c->told ? c->told->known : 0)) & 1u << drive;
+	return (READ_ONCE(c->common->chooses) | (c->told ? c->told->known : 0)) & 1u << drive;
 }
 
 /* What is added to a prediction for the reads that a drive has in flight, and home has not. */
@@ -85,7 +114,8 @@ static uint64_t crowding_us(const struct chooser *c, unsigned int home, unsigned
 	linnos_see_load(&c->drives[drive].drive, &there);
 	if (there.reads <= at_home.reads)
 		return 0;
-	return linnos_crowding_us(there.reads - at_home.reads, c->drives[drive].overdue_us);
+	return linnos_crowding_us(there.reads - at_home.reads,
+				  READ_ONCE(c->drives[drive].overdue_us));
 }
 
 int chooser_lowest(struct chooser *c, unsigned int home, uint64_t offset_bytes, uint32_t pages,
@@ -95,7 +125,7 @@ int chooser_lowest(struct chooser *c, unsigned int home, uint64_t offset_bytes, 
 	uint64_t rank, lowest = UINT64_MAX;
 	int best = -1;
 
-	mask |= c->gone;
+	mask |= READ_ONCE(c->common->gone);
 	at_home = !(mask & 1u << home) && !home_is_out;
 	for (unsigned int i = 0; i < c->n_drives; i++) {
 		unsigned int drive = (home + i) % c->n_drives;
@@ -122,25 +152,46 @@ int chooser_lowest(struct chooser *c, unsigned int home, uint64_t offset_bytes, 
 static int told_to_ask(const struct chooser *c, unsigned int best)
 {
 	for (unsigned int drive = 0; c->told && drive < c->n_drives; drive++)
-		if (drive != best && c->told->to_ask & ~c->gone & 1u << drive &&
-		    !c->drives[drive].failing)
+		if (drive != best && c->told->to_ask & ~READ_ONCE(c->common->gone) & 1u << drive &&
+		    !READ_ONCE(c->drives[drive].failing))
 			return drive;
 	return -1;
 }
 
-/* Do reads leave it, that have it as their home? As the last choice has predicted. */
-static bool is_avoided(const struct chooser *c, unsigned int drive, uint64_t now_ns)
+/* The guard is shared; it is asked for some tens of ns. */
+static void guard_take(struct chooser *c)
 {
-	const struct observer *o = &c->drives[drive];
+	while (!linnos_take_bit(0, &c->common->guard_lock))
+		sched_yield();
+}
 
-	return c->unguarded || is_out(c, drive, now_ns) ||
-	       linnos_guard_leaves(&c->guard, linnos_wish_of(c->us[drive], o->overdue_us));
+static void guard_leave(struct chooser *c)
+{
+	__atomic_store_n(&c->common->guard_lock, 0, __ATOMIC_RELEASE);
+}
+
+static enum linnos_wish wish_of(const struct chooser *c, unsigned int drive)
+{
+	return linnos_wish_of(c->us[drive], READ_ONCE(c->drives[drive].overdue_us));
+}
+
+/* Do reads leave it, that have it as their home? As the last choice has predicted. */
+static bool is_avoided(struct chooser *c, unsigned int drive, uint64_t now_ns)
+{
+	bool leaves;
+
+	if (c->common->unguarded || is_out(c, drive, now_ns))
+		return true;
+	guard_take(c);
+	leaves = linnos_guard_leaves(&c->common->guard, wish_of(c, drive));
+	guard_leave(c);
+	return leaves;
 }
 
 /* The avoided drive that has been silent for longest; -1: none has for long enough. */
-static int longest_silent(const struct chooser *c, unsigned int best, uint64_t now_ns)
+static int longest_silent(struct chooser *c, unsigned int best, uint64_t now_ns)
 {
-	uint32_t known = c->gone | (c->told ? c->told->known : 0);
+	uint32_t known = READ_ONCE(c->common->gone) | (c->told ? c->told->known : 0);
 	uint64_t longest_ns = 0;
 	int silent = -1;
 
@@ -163,32 +214,76 @@ static int copy_to(struct chooser *c, unsigned int best, uint64_t now_ns)
 
 	if (!budget_allows(&c->budget) || (c->extra && !budget_allows(c->extra)))
 		return -1;
+	/* Nobody becomes silent much sooner than he is looked for. */
+	if (!c->told && now_ns < c->look_for_silent_ns)
+		return -1;
 	drive = told_to_ask(c, best);
 	if (drive < 0)
 		drive = longest_silent(c, best, now_ns);
-	if (drive < 0)
+	if (drive < 0) {
+		c->look_for_silent_ns = c->look_every ? now_ns + c->explore_ns / LOOKS : 0;
 		return -1;
+	}
 	budget_spend(&c->budget);
 	if (c->extra)
 		budget_spend(c->extra);
 	return drive;
 }
 
+/* Is what was last predicted of an idle home as good as a new prediction? */
+static bool is_as_before(struct chooser *c, unsigned int home, uint32_t pages)
+{
+	if (c->at_home[home].pages != pages || c->at_home[home].n >= HOME_EVERY - 1)
+		return false;
+	c->at_home[home].n++;
+	return observer_was_within(&c->drives[home], pages, HOME_TIMES * c->us[home]);
+}
+
+/* Does a read stay without the others being asked? */
+static bool stays_unasked(struct chooser *c, unsigned int home, uint64_t offset_bytes,
+			  uint32_t pages, uint64_t now_ns)
+{
+	uint32_t gone = READ_ONCE(c->common->gone);
+	struct linnos_load load;
+	uint64_t least_us;
+
+	if (c->told || c->n_unasked >= c->look_every || gone & 1u << home)
+		return false;
+	linnos_see_load(&c->drives[home].drive, &load);
+	if (load.reads || load.write_pages || is_out(c, home, now_ns))
+		return false;
+	if (!is_as_before(c, home, pages)) {
+		c->us[home] = predicted_us(c, home, offset_bytes, pages, now_ns);
+		c->at_home[home].pages = pages;
+		c->at_home[home].n = 0;
+	}
+	least_us = (uint64_t)c->us[home] * (100 - c->margin_percent);
+	for (unsigned int k = 0; k < c->n_drives; k++)
+		if (k != home && !(gone & 1u << k) && chooses(c, k) && chooses(c, home) &&
+		    least_us > (uint64_t)c->us[k] * 100)
+			return false;
+	c->n_unasked++;
+	return true;
+}
+
 struct choice chooser_read(struct chooser *c, unsigned int home, uint64_t offset_bytes,
 			   uint32_t pages, uint64_t now_ns)
 {
-	struct choice choice = {0};
+	struct choice choice = {.drive = home};
 
-	if (!c->start_ns)
-		c->start_ns = now_ns;
+	if (!READ_ONCE(c->common->start_ns))
+		WRITE_ONCE(c->common->start_ns, now_ns);
 	budget_earn(&c->budget);
-	choice.drive = chooser_lowest(c, home, offset_bytes, pages, now_ns, 0);
+	if (!stays_unasked(c, home, offset_bytes, pages, now_ns)) {
+		c->n_unasked = 0;
+		choice.drive = chooser_lowest(c, home, offset_bytes, pages, now_ns, 0);
+	}
 	/* Who leaves a home that is out has nothing to compare. */
-	if (choice.drive != home && !c->unguarded && !(c->gone & 1u << home) &&
-	    !is_out(c, home, now_ns)) {
-		choice.lot = linnos_guard_draw(
-			&c->guard, linnos_wish_of(c->us[home], c->drives[home].overdue_us),
-			c->us[home]);
+	if (choice.drive != home && !c->common->unguarded &&
+	    !(READ_ONCE(c->common->gone) & 1u << home) && !is_out(c, home, now_ns)) {
+		guard_take(c);
+		choice.lot = linnos_guard_draw(&c->common->guard, wish_of(c, home), c->us[home]);
+		guard_leave(c);
 		if (!choice.lot.left)
 			choice.drive = home;
 	}
@@ -198,5 +293,14 @@ struct choice chooser_read(struct chooser *c, unsigned int home, uint64_t offset
 
 void chooser_answered(struct chooser *c, struct linnos_lot lot, uint64_t latency_ns)
 {
-	linnos_guard_learn(&c->guard, lot, latency_ns / 1000);
+	guard_take(c);
+	linnos_guard_learn(&c->common->guard, lot, latency_ns / 1000);
+	guard_leave(c);
+}
+
+void chooser_answered_maybe(struct chooser *c, struct linnos_lot lot, uint64_t latency_ns)
+{
+	if (lot.wish == LINNOS_STAY && c->n_stayed++ % STAYED_TOLD)
+		return;
+	chooser_answered(c, lot, latency_ns);
 }

@@ -28,6 +28,13 @@
  * they take their part.
  *
  * What somebody else knows of drives takes the place of predictions, where he knows it.
+ *
+ * Several threads choose between the same drives, each with a chooser of its own: they share the
+ * observers, the models and struct chooser_common. Where all are asked each time, a read costs a
+ * prediction for each; with look_every, one whose home is idle, and predicted as low as would keep
+ * it at home by what the others' predictions were when this thread last made them, stays without
+ * asking them, so many times at most. Nor is home itself asked but each HOME_EVERYth time, while it
+ * answers within HOME_TIMES what was predicted.
  */
 #ifndef LINNOS_CHOOSER_H
 #define LINNOS_CHOOSER_H
@@ -41,8 +48,17 @@
 #define EXPLORED_SHARE 0.01
 /* Where extra I/O is capped, of the cap: the rest is for hedges. */
 #define EXPLORED_OF_EXTRA 0.2
+/* In explore_ns silent drives are looked for so often, with look_every: so a drive may be silent
+ * for an eighth longer. */
+#define LOOKS 8
 /* What calm reads save up. */
 #define EXPLORED_BURST 10
+
+#define HOME_EVERY 4
+#define HOME_TIMES 2
+/* Of reads that nobody wished elsewhere, what one in so many took is told to the guard by
+ * chooser_answered_maybe(): their mean is that of thousands. */
+#define STAYED_TOLD 8
 
 /* Of drives that are known elsewhere, by bit. */
 struct told {
@@ -52,18 +68,32 @@ struct told {
 	uint32_t us[CHOOSER_DRIVES_MAX];
 };
 
+/* What choosers of several threads share: but for the guard, words of their own. */
+struct chooser_common {
+	bool unguarded;	    /* predictions are followed, whatever comes of it */
+	bool users_explore; /* there are no copies: users' reads go where they would */
+	uint32_t gone;	    /* drives that no read goes to any more, by bit */
+	uint32_t chooses;   /* those whose models do */
+	uint64_t start_ns;  /* of the first read: from then on drives are silent */
+	struct linnos_guard guard __linnos_cacheline;
+	unsigned long guard_lock;
+};
+
 struct chooser {
+	struct chooser_common *common;
 	unsigned int n_drives;
 	struct observer *drives;
-	struct linnos_latency *const *models;
+	struct linnos_latency **models;
 	uint64_t explore_ns; /* 0: never */
 	unsigned int margin_percent;
-	bool unguarded; /* predictions are followed, whatever comes of it */
-	struct linnos_guard guard;
-	bool users_explore;		 /* there are no copies: users' reads go where they would */
-	uint32_t gone;			 /* drives that no read goes to any more, by bit */
-	uint32_t chooses;		 /* those whose models do */
-	uint64_t start_ns;		 /* of the first read: from then on drives are silent */
+	unsigned int look_every; /* 0: all are asked each time */
+	unsigned int n_unasked;	 /* reads since they were */
+	unsigned int n_stayed;
+	uint64_t look_for_silent_ns; /* with look_every: not before */
+	struct {
+		uint32_t pages; /* of the read that home was last asked for; 0: it was not */
+		uint32_t n;	/* reads since */
+	} at_home[CHOOSER_DRIVES_MAX];
 	uint32_t us[CHOOSER_DRIVES_MAX]; /* predicted by the last choice, of the drives it was
 					    between */
 	struct budget budget;
@@ -71,9 +101,14 @@ struct chooser {
 	const struct told *told; /* for the next choice; NULL: nobody tells */
 };
 
-void chooser_init(struct chooser *c, unsigned int n_drives, struct observer *drives,
-		  struct linnos_latency *const *models, uint64_t explore_ns,
+/* The first chooser, and all that it shares with others. */
+void chooser_init(struct chooser *c, struct chooser_common *common, unsigned int n_drives,
+		  struct observer *drives, struct linnos_latency **models, uint64_t explore_ns,
 		  unsigned int margin_percent, bool guarded);
+/* Another one, of another thread. */
+void chooser_join(struct chooser *c, const struct chooser *first);
+/* A drive has another model. Nobody else does so meanwhile. */
+void chooser_model_changed(struct chooser *c, unsigned int drive);
 /* Copies are part of the extra I/O that is allowed, a share of the reads: of which hedges have the
  * rest, if there is a budget for them. */
 void chooser_cap(struct chooser *c, double extra_share, struct budget *hedges);
@@ -94,5 +129,7 @@ struct choice chooser_read(struct chooser *c, unsigned int home, uint64_t offset
 			   uint32_t pages, uint64_t now_ns);
 /* Its user has had the answer. */
 void chooser_answered(struct chooser *c, struct linnos_lot lot, uint64_t latency_ns);
+/* Likewise, but for most of those for which no lot was drawn. */
+void chooser_answered_maybe(struct chooser *c, struct linnos_lot lot, uint64_t latency_ns);
 
 #endif

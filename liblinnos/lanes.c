@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* Rings for hedged linnos_pread() and for copies: see lanes.h. */
+/* A queue's part of the backend: see lanes.h. */
 #include "lanes.h"
-#include "reads.h"
+#include "messages.h"
+#include "uring_backend.h"
 
 #include <errno.h>
-#include <liburing.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -13,37 +13,33 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Attempts of one read: two at once, each after its own failure. */
-#define LANE_ENTRIES 4
-
 struct lane {
 	struct lane *next;
-	struct io_uring ring;
+	struct linnos_array *array;
+	void *part; /* of the backend */
+	struct attempt *attempts;
 	unsigned int in_flight;
 };
 
 struct lanes {
 	struct lane *free;
-	struct lane *lost; /* for the waiter to take */
+	struct lane *lost;	    /* for the waiter to take */
+	struct linnos_queue *queue; /* the waiter's */
 	pthread_t waiter;
 	int wake_fd;
 	bool stopping;
 };
 
-static struct lane *lane_new(int *error)
+static struct lane *lane_new(struct linnos_array *a, int *error)
 {
-	struct io_uring_params p = {0};
 	struct lane *lane = calloc(1, sizeof(*lane));
 
 	if (!lane) {
 		*error = -ENOMEM;
 		return NULL;
 	}
-	*error = io_uring_queue_init_params(LANE_ENTRIES, &lane->ring, &p);
-	if (!*error && !(p.features & IORING_FEAT_EXT_ARG)) {
-		io_uring_queue_exit(&lane->ring);
-		*error = -ENOSYS;
-	}
+	lane->array = a;
+	*error = a->backend.open(a->backend.context, &lane->part);
 	if (!*error)
 		return lane;
 	free(lane);
@@ -52,21 +48,140 @@ static struct lane *lane_new(int *error)
 
 static void lane_free(struct lane *lane)
 {
-	io_uring_queue_exit(&lane->ring);
+	lane->array->backend.close(lane->part);
 	free(lane);
 }
 
-static struct lane *lane_get(struct linnos_array *a)
+static bool is_registered(const struct lane *lane)
 {
-	struct lane *lane;
-	int error;
+	return lane->array->is_files && uring_is_registered(lane->part);
+}
+
+/* One that is free, or a new one. */
+static struct lane *lane_get(struct linnos_array *a, int *error)
+{
+	struct lane *lane = NULL;
 
 	array_lock(a);
-	lane = a->lanes->free;
-	if (lane)
+	if (a->lanes && a->lanes->free) {
+		lane = a->lanes->free;
 		a->lanes->free = lane->next;
+	}
 	array_unlock(a);
-	return lane ? lane : lane_new(&error);
+	return lane ? lane : lane_new(a, error);
+}
+
+struct lane *lane_of(struct linnos_queue *q, int *error)
+{
+	const bool registers = q->o.register_files || q->o.n_buffers;
+	struct linnos_array *a = q->array;
+
+	if (q->lane)
+		return q->lane;
+	if (!registers || !a->is_files) {
+		q->lane = lane_get(a, error);
+		return q->lane;
+	}
+	q->lane = lane_new(a, error);
+	if (q->lane)
+		*error = uring_register(q->lane->part, a, &q->o);
+	if (q->lane && *error)
+		lane_close(q);
+	return q->lane;
+}
+
+void lane_send(struct lane *lane, struct attempt *at)
+{
+	const struct linnos_backend *backend = &lane->array->backend;
+	struct linnos_request request = {
+		.handle = attempt_handle(at),
+		.offset = at->offset + at->from,
+		.bytes = at->bytes - at->from,
+		.buf = at->data + at->from,
+		.replica = at->replica,
+	};
+	int error;
+
+	if (!at->list)
+		attempt_join(&lane->attempts, at);
+	at->lane = lane;
+	lane->in_flight++;
+	error = backend->submit(lane->part, &request);
+	if (error)
+		linnos_ended(request.handle, error);
+}
+
+static void done(struct linnos_read *r)
+{
+	struct linnos_queue *q = r->queue;
+
+	q->n_live--;
+	if (!r->is_kept)
+		return;
+	r->later = NULL;
+	*(q->last_done ? &q->last_done->later : &q->first_done) = r;
+	q->last_done = r;
+}
+
+void linnos_ended(uint64_t handle, ssize_t result)
+{
+	struct attempt *at = (struct attempt *)(uintptr_t)handle;
+	struct lane *lane = at->lane;
+	struct linnos_read *r;
+
+	lane->in_flight--;
+	switch (attempt_ended(at, result, &r)) {
+	case LINNOS_AGAIN:
+		lane_send(lane, read_take_next(r));
+		break;
+	case LINNOS_DONE:
+		done(r);
+		break;
+	case LINNOS_NOTHING:
+		break;
+	}
+}
+
+/* What is due now. */
+static void serve_due(struct linnos_queue *q)
+{
+	struct linnos_read *r;
+	enum linnos_outcome outcome;
+
+	while ((outcome = read_due(q, &q->in_own, &r)) != LINNOS_NOTHING) {
+		if (outcome == LINNOS_AGAIN)
+			lane_send(q->lane, read_take_next(r));
+		else
+			done(r);
+	}
+}
+
+void lane_cancel_lost(struct linnos_queue *q)
+{
+	const struct linnos_backend *backend = &q->array->backend;
+
+	for (struct attempt *at = q->lane->attempts; at && backend->cancel; at = at->later)
+		if (at->is_unwanted) {
+			at->is_unwanted = false;
+			backend->cancel(q->lane->part, attempt_handle(at));
+		}
+}
+
+int lane_wait(struct linnos_queue *q, int64_t timeout_ns)
+{
+	int error;
+
+	if (q->in_own.first) {
+		uint64_t due_ns = read_due_ns(q->in_own.first), now_ns = queue_time(q);
+		int64_t due_in_ns = due_ns > now_ns ? (int64_t)(due_ns - now_ns) : 0;
+
+		if (timeout_ns < 0 || due_in_ns < timeout_ns)
+			timeout_ns = due_in_ns;
+	}
+	error = q->array->backend.wait(q->lane->part, timeout_ns);
+	serve_due(q);
+	lane_cancel_lost(q);
+	return error;
 }
 
 static void wake(const struct lanes *lanes)
@@ -78,124 +193,100 @@ static void wake(const struct lanes *lanes)
 		return;
 }
 
-static void lane_send(struct linnos_array *a, struct lane *lane, struct attempt *at)
+static bool can_be_left(const struct lane *lane)
 {
-	/* There is one: two attempts at once, and each is submitted before the next. */
-	struct io_uring_sqe *sqe = io_uring_get_sqe(&lane->ring);
+	const struct linnos_backend *backend = &lane->array->backend;
 
-	attempt_prepare(a, at, sqe);
-	lane->in_flight++;
+	return backend->fd && backend->fd(lane->part) >= 0;
 }
 
-/* Hears of what has come back, until this read is over; true then. */
-static bool collect(struct linnos_array *a, struct lane *lane, struct linnos_read *mine)
+static void lane_put(struct lane **list, struct lane *lane)
 {
-	struct io_uring_cqe *cqe;
-
-	while (lane->in_flight && !io_uring_peek_cqe(&lane->ring, &cqe)) {
-		struct attempt *at = attempt_of_user_data(cqe->user_data);
-		int result = cqe->res;
-		struct linnos_read *r;
-		enum linnos_outcome outcome;
-
-		io_uring_cqe_seen(&lane->ring, cqe);
-		lane->in_flight--;
-		outcome = attempt_ended(a, at, result, &r);
-		if (outcome == LINNOS_AGAIN)
-			lane_send(a, lane, read_take_next(r));
-		if (outcome == LINNOS_DONE && r == mine)
-			return true;
-	}
-	return false;
-}
-
-/* Submits, and sleeps until something is back or the time has come; true when it has. */
-static bool sleep_until(struct linnos_array *a, struct lane *lane, uint64_t at_ns)
-{
-	uint64_t now_ns = array_clock_ns(a);
-	uint64_t for_ns = at_ns > now_ns ? at_ns - now_ns : 0;
-	struct __kernel_timespec ts = {.tv_sec = for_ns / 1000000000,
-				       .tv_nsec = for_ns % 1000000000};
-	struct io_uring_cqe *cqe;
-	int n = io_uring_submit_and_wait_timeout(&lane->ring, &cqe, 1,
-						 at_ns == UINT64_MAX ? NULL : &ts, NULL);
-
-	/* The kernel is short of memory for the moment. */
-	if (n == -EAGAIN || n == -EBUSY || n == -ENOMEM)
-		sched_yield();
-	return at_ns != UINT64_MAX && array_clock_ns(a) >= at_ns;
-}
-
-/* Back to the others, or to the waiter. */
-static void lane_put(struct linnos_array *a, struct lane *lane)
-{
-	struct lane **list;
-
-	collect(a, lane, NULL);
-	/* The rest of what was answered in part may be prepared: the waiter only waits. */
-	while (io_uring_sq_ready(&lane->ring) && io_uring_submit(&lane->ring) < 0)
-		sched_yield();
-	array_lock(a);
-	list = lane->in_flight ? &a->lanes->lost : &a->lanes->free;
 	lane->next = *list;
 	*list = lane;
-	array_unlock(a);
-	if (list == &a->lanes->lost)
-		wake(a->lanes);
 }
 
-static uint64_t hedge_time(struct linnos_array *a, const struct linnos_read *r)
+/* All attempts in it are the waiter's from now on. False: there is no waiter. */
+static bool hand_over(struct lane *lane)
 {
-	uint64_t at_ns;
-
-	array_lock(a);
-	at_ns = read_hedge_ns(a, r);
-	array_unlock(a);
-	return at_ns;
-}
-
-ssize_t lanes_read(struct linnos_array *a, struct linnos_read *r)
-{
-	struct lane *lane = lane_get(a);
-
-	if (!lane) {
-		array_lock(a);
-		a->stats.without_ring++;
-		array_unlock(a);
-		return pread_plain(a, r);
-	}
-	lane_send(a, lane, read_take_next(r));
-	for (;;) {
-		bool is_time = sleep_until(a, lane, hedge_time(a, r));
-
-		if (collect(a, lane, r))
-			break;
-		if (is_time && r->is_timed && read_hedge(a, r))
-			lane_send(a, lane, read_take_next(r));
-	}
-	lane_put(a, lane);
-	return r->result;
-}
-
-void lanes_send_copy(struct linnos_array *a, struct attempt *copy)
-{
-	struct lane *lane = NULL;
+	struct linnos_array *a = lane->array;
 	const char *why;
-	int error;
+	bool can, waits;
 
+	/* What is prepared goes on its way: the waiter only waits. */
+	a->backend.wait(lane->part, 0);
+	waits = lane->in_flight;
+	if (!waits && is_registered(lane)) {
+		lane_free(lane);
+		return true;
+	}
 	array_lock(a);
-	error = a->lanes ? 0 : lanes_start(a, &why);
-	/* It will not be otherwise the next time. */
-	a->chooser.users_explore = error == -ENOSYS || error == -EPERM;
+	can = a->lanes || !lanes_start(a, &why);
+	if (can) {
+		for (struct attempt *at = lane->attempts; at; at = at->later)
+			at->queue = a->lanes->queue;
+		/* One in which nothing is under way would never be readable. */
+		lane_put(waits ? &a->lanes->lost : &a->lanes->free, lane);
+	}
 	array_unlock(a);
-	if (!error)
-		lane = lane_get(a);
-	if (!lane) {
-		copy_take_back(a, copy);
+	if (can && waits)
+		wake(a->lanes);
+	return can;
+}
+
+void lane_leave(struct linnos_queue *q)
+{
+	struct lane *lane = q->lane;
+
+	if (!lane || q->n_live || !lane->in_flight || !can_be_left(lane))
+		return;
+	if (hand_over(lane))
+		q->lane = NULL;
+}
+
+void lane_close(struct linnos_queue *q)
+{
+	lane_leave(q);
+	if (!q->lane)
+		return;
+	for (struct attempt *at = q->lane->attempts; at; at = at->later)
+		at->is_unwanted = true;
+	lane_cancel_lost(q);
+	while (q->lane->in_flight)
+		if (lane_wait(q, -1))
+			sched_yield();
+	lane_free(q->lane);
+	q->lane = NULL;
+}
+
+void lanes_send_copy(struct attempt *copy)
+{
+	struct linnos_queue *q = copy->queue;
+	struct linnos_array *a = q->array;
+	struct lane *lane;
+	int error = 0;
+
+	/* It would stay there until the queue's next call; which is soon where it is in use. */
+	if (!a->backend.fd) {
+		lane = lane_of(q, &error);
+		if (lane)
+			lane_send(lane, copy);
+		else
+			copy_take_back(copy, false);
 		return;
 	}
-	lane_send(a, lane, copy);
-	lane_put(a, lane);
+	lane = lane_get(a, &error);
+	if (!lane) {
+		/* It will not be otherwise the next time. */
+		copy_take_back(copy, error == -ENOSYS || error == -EPERM);
+		return;
+	}
+	lane_send(lane, copy);
+	if (hand_over(lane))
+		return;
+	while (lane->in_flight)
+		a->backend.wait(lane->part, -1);
+	lane_free(lane);
 }
 
 /* --- The waiter ------------------------------------------------------------- */
@@ -249,14 +340,17 @@ static void give_free(struct linnos_array *a, struct waiting *w)
 	for (unsigned int i = 0; i < w->n; i++) {
 		struct lane *lane = w->lanes[i];
 
-		collect(a, lane, NULL);
+		a->backend.wait(lane->part, 0);
 		if (lane->in_flight) {
 			w->lanes[n++] = lane;
 			continue;
 		}
+		if (is_registered(lane)) {
+			lane_free(lane);
+			continue;
+		}
 		array_lock(a);
-		lane->next = a->lanes->free;
-		a->lanes->free = lane;
+		lane_put(&a->lanes->free, lane);
 		array_unlock(a);
 	}
 	w->n = n;
@@ -268,6 +362,9 @@ static void *wait_for_the_lost(void *array)
 	struct waiting w = {0};
 	uint64_t calls;
 
+	/* Until whoever starts it has left. */
+	array_lock(a);
+	array_unlock(a);
 	for (;;) {
 		bool stopping = take_lost(a, &w);
 
@@ -278,8 +375,8 @@ static void *wait_for_the_lost(void *array)
 			continue;
 		}
 		for (unsigned int i = 0; i < w.n; i++)
-			w.fds[i] =
-				(struct pollfd){.fd = w.lanes[i]->ring.ring_fd, .events = POLLIN};
+			w.fds[i] = (struct pollfd){.fd = a->backend.fd(w.lanes[i]->part),
+						   .events = POLLIN};
 		w.fds[w.n] = (struct pollfd){.fd = a->lanes->wake_fd, .events = POLLIN};
 		poll(w.fds, w.n + 1, -1);
 		if (w.fds[w.n].revents && read(a->lanes->wake_fd, &calls, sizeof(calls)) < 0)
@@ -291,40 +388,57 @@ static void *wait_for_the_lost(void *array)
 	return NULL;
 }
 
+static int start_waiter(struct linnos_array *a, struct lanes *lanes)
+{
+	sigset_t all, before;
+	int error;
+
+	/* Signals are the program's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&lanes->waiter, NULL, wait_for_the_lost, a);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return -error;
+}
+
 int lanes_start(struct linnos_array *a, const char **why)
 {
 	struct lanes *lanes = calloc(1, sizeof(*lanes));
-	sigset_t all, before;
 	int error = -ENOMEM;
 
 	*why = "io_uring";
 	if (!lanes)
 		return error;
 	/* The first read finds one, and it is known that there can be one. */
-	lanes->free = lane_new(&error);
+	lanes->free = lane_new(a, &error);
 	if (!lanes->free) {
 		free(lanes);
 		return error;
 	}
 	*why = "a thread that waits for hedged reads";
-	lanes->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	error = lanes->wake_fd < 0 ? errno : 0;
-	a->lanes = lanes;
+	error = queue_new(&lanes->queue, a, NULL);
 	if (!error) {
-		/* Signals are the program's. */
-		sigfillset(&all);
-		pthread_sigmask(SIG_SETMASK, &all, &before);
-		error = pthread_create(&lanes->waiter, NULL, wait_for_the_lost, a);
-		pthread_sigmask(SIG_SETMASK, &before, NULL);
+		lanes->queue->is_waiters = true;
+		lanes->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		error = lanes->wake_fd < 0 ? -errno : 0;
 	}
+	a->lanes = lanes;
+	if (!error)
+		error = start_waiter(a, lanes);
 	if (!error)
 		return 0;
-	if (lanes->wake_fd >= 0)
+	a->lanes = NULL;
+	if (lanes->queue && lanes->wake_fd >= 0)
 		close(lanes->wake_fd);
+	queue_free(lanes->queue);
 	lane_free(lanes->free);
 	free(lanes);
-	a->lanes = NULL;
-	return -error;
+	return error;
+}
+
+const struct linnos_queue *lanes_queue(const struct lanes *lanes)
+{
+	return lanes->queue;
 }
 
 void lanes_stop(struct linnos_array *a)
@@ -345,6 +459,7 @@ void lanes_stop(struct linnos_array *a)
 		lane_free(lane);
 	}
 	close(lanes->wake_fd);
+	queue_free(lanes->queue);
 	free(lanes);
 	a->lanes = NULL;
 }

@@ -1,27 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rings for linnos_pread() where reads are hedged, and for copies that are sent to hear of a
- * replica.
+ * Lanes: a queue's part of the backend, of an array of files a ring.
  *
- * A thread that reads takes a ring, waits in it with a timeout, and puts it back. When an attempt
- * that has lost its race is still in it, the ring goes to the waiter, a thread of the array, which
- * hears of its end when it comes: what the drive took is part of what predictions are made of. A
- * copy is in a ring that goes to the waiter at once.
+ * Attempts that have lost their race, and copies, are of no queue any more. Where the backend has a
+ * descriptor to wait for, their lane goes to the waiter, a thread of the array, which hears of
+ * their ends when they come: what the drive took is part of what predictions are made of. The queue
+ * takes another lane when it next needs one. Else they stay in the queue's, and are heard of by its
+ * next call.
  */
 #ifndef LINNOS_LANES_H
 #define LINNOS_LANES_H
 
-#include "array.h"
+#include "reads.h"
 
 /* Returns 0 or a negative errno; *why is what failed. Under the lock, or before there is anybody.
  */
 int lanes_start(struct linnos_array *a, const char **why);
-/* Sends a copy, or takes it back when there is no ring for it. Nobody waits. */
-void lanes_send_copy(struct linnos_array *a, struct attempt *copy);
+/* The waiter's, of what has lost. */
+const struct linnos_queue *lanes_queue(const struct lanes *lanes);
 /* Waits for all that have lost, and for copies. */
 void lanes_stop(struct linnos_array *a);
-/* Serve a read that was begun: in a ring; and, without hedging, in the calling thread. */
-ssize_t lanes_read(struct linnos_array *a, struct linnos_read *r);
-ssize_t pread_plain(struct linnos_array *a, struct linnos_read *r);
+
+/* The queue's, made when there is none; NULL: *error says why there can be none. */
+struct lane *lane_of(struct linnos_queue *q, int *error);
+void lane_send(struct lane *lane, struct attempt *at);
+/* Until something has ended, or the time is over; for ever if it is below 0. */
+int lane_wait(struct linnos_queue *q, int64_t timeout_ns);
+/* Takes back what nobody waits for, if the backend can. */
+void lane_cancel_lost(struct linnos_queue *q);
+/* What is left in it has lost, or is a copy: to the waiter, if it can be. */
+void lane_leave(struct linnos_queue *q);
+/* Gives it back when nothing is under way there any more. */
+void lane_close(struct linnos_queue *q);
+/* Sends a copy, or takes it back when there is no ring for it. Nobody waits. */
+void lanes_send_copy(struct attempt *copy);
 
 #endif

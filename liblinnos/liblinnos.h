@@ -2,19 +2,20 @@
 /**
  * DOC: liblinnos, reads from the replica that is predicted to answer first
  *
- * An array is a set of replicas: block devices or files that hold the same bytes at the same
- * offsets. For each of them a model of latencies (`linnapp train --kind latency`, docs/formats.md)
- * predicts from the array's own reads how long a new one would take there. A read goes to the
- * lowest prediction, fails over to the next one on an error, and, where that is asked for, is
- * hedged under a cap on extra I/O. Any Linux kernel will do; docs/liblinnos.md has the whole of it.
+ * An array is a set of replicas that hold the same bytes at the same offsets: block devices, files,
+ * or whatever a backend reads. For each of them a model of latencies (`linnapp train --kind
+ * latency`, docs/formats.md) predicts from the array's own reads how long a new one would take
+ * there. A read goes to the lowest prediction, fails over to the next one on an error, and, where
+ * that is asked for, is hedged under a cap on extra I/O. Any Linux kernel will do;
+ * docs/liblinnos.md has the whole of it. The choice without the I/O is linnos_choose.h.
  *
  * Errors are negative errno values, and linnos_error() has the text: which thing, what is wrong
- * with it, what to do. The library prints nothing, ends nothing, and has no state but its arrays.
+ * with it, what to do. The library prints nothing, ends nothing, and has no state but its arrays
+ * and each thread's last error.
  *
- * Threads: linnos_pread(), linnos_drop(), linnos_get_stats() and linnos_error() may be called by
- * any number of threads at once on one array. The calls for io_uring are for one thread at a time,
- * which may be beside threads in linnos_pread(). linnos_close() wants the array to itself. An array
- * does not survive fork(2) in the child.
+ * Threads: an array may be used by any number of threads at once, a queue by one at a time: each
+ * has its own. Reading needs no lock of others. linnos_close() and linnos_queue_close() want what
+ * they close to themselves. An array does not survive fork(2) in the child.
  *
  * ABI: structures that may grow carry or come with their size; new members come at the end, and
  * zero in them is what was before.
@@ -22,79 +23,153 @@
 #ifndef LIBLINNOS_H
 #define LIBLINNOS_H
 
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
+#include "linnos_choose.h"
+
+#include <sys/uio.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define LINNOS_REPLICAS_MAX 16
-
-/* For &linnos_options.home: replicas take turns, read by read. */
-#define LINNOS_HOME_TURNS (-1)
-
-/* For &linnos_options.flags. */
-#define LINNOS_BUFFERED (1u << 0)
-#define LINNOS_HINT (1u << 1)
-#define LINNOS_ASK (1u << 2)
-#define LINNOS_UNGUARDED (1u << 3)
-#define LINNOS_HEDGE_BY_GAIN (1u << 4)
-
+struct io_uring_sqe;
 struct linnos_array;
+struct linnos_backend;
+struct linnos_queue;
+struct linnos_begin_read;
+
+/* --- Arrays -------------------------------------------------------------------------------- */
 
 /**
- * struct linnos_options - how an array reads
- * @size: sizeof(struct linnos_options) of the caller
- * @flags: %LINNOS_BUFFERED: open paths without O_DIRECT, so that the page cache answers
- *	what it has (predictions are then of cache and drive together); %LINNOS_HINT: where the
- *	kernel knows RWF_LATCRIT, all but the last attempt of a read carry it, and a drive
- *	predicted to be slow by the kernel refuses it with EBUSY, which is a failover;
- *	%LINNOS_ASK: where a read goes first the kernel is asked, which knows of other programs'
- *	reads and of all writes: of a drive that has LinnOS and a model of latencies its
- *	prediction counts instead of the array's own; %LINNOS_UNGUARDED: predictions are
- *	followed whatever comes of it, where otherwise of the reads that would leave home some
- *	stay, by lot, and more of them the less those gain that leave (&linnos_stats.stayed);
- *	%LINNOS_HEDGE_BY_GAIN: a read is sent to a second replica as well, at once, later or never,
- *	by what it is expected to gain there and what it costs others
- *	(docs/latency-model.md#when-to-send-two)
- * @home: the replica that reads stay at when predictions hardly differ, from 0; or
- *	%LINNOS_HOME_TURNS
- * @home_margin_percent: how much lower than home's, in percent of it, another prediction
- *	must be for a read to leave home, 0 to 100
- * @explore_ms: of a replica that has answered nothing for so long, and has nothing in
- *	flight, a copy of the next read is asked for, whose answer nobody waits for: at most one
- *	in a hundred reads, and a fifth of @extra_io_percent where reads are hedged; 0: never
- * @hedge_us: a read not answered after so many us is sent to a second replica as well; 0: not by a
- *	fixed time
- * @hedge_percentile: the same, after this percentile of the latencies that the array has seen, as
- *	soon as it has seen enough; above 0 and below 100, 0: not by a percentile
- * @extra_io_percent: hedges and copies at any moment are at most so many percent of the reads begun
- *	until then, 0 to 100
- * @extra_io_burst: hedges that calm times save up at most
- * @hedge_tables: a file for each replica that `linnapp train --kind latency` writes beside its
- *model: a read is hedged once it has taken longer than nearly all do that were predicted to take as
- *	long; NULL: not by prediction; read when the array is opened
+ * linnos_open() - open an array
+ * @array: set; NULL on failure
+ * @n_replicas: 1 to linnos_replicas_max()
+ * @paths: block devices or regular files, opened for reading, with O_DIRECT if that can be
+ * @models: a file for each, or NULL in its place, or NULL for all of them: as for
+ *	linnos_known_create()
+ * @options: NULL for the defaults
+ *
+ * Return: 0 or a negative errno.
  */
-struct linnos_options {
+int linnos_open(struct linnos_array **array, unsigned int n_replicas, const char *const *paths,
+		const char *const *models, const struct linnos_options *options);
+
+/**
+ * linnos_open_fds() - open an array by descriptors
+ * @array: as for linnos_open()
+ * @n_replicas: likewise
+ * @fds: open for reading; the caller's, who closes them after the array
+ * @models: as for linnos_open()
+ * @options: likewise; %LINNOS_BUFFERED is of no effect
+ *
+ * Return: as linnos_open().
+ */
+int linnos_open_fds(struct linnos_array **array, unsigned int n_replicas, const int *fds,
+		    const char *const *models, const struct linnos_options *options);
+
+/**
+ * struct linnos_replica - what a backend has
+ * @size: sizeof(struct linnos_replica) of the caller; the members of an array lie so far apart
+ * @name: for messages; NULL: its number
+ * @bytes: how many it holds
+ * @align_bytes: to what offsets and sizes of reads must be aligned; a power of two, 0: 1
+ * @memory_align_bytes: likewise the addresses of memory, up to 4096
+ */
+struct linnos_replica {
 	size_t size;
-	uint32_t flags;
-	int32_t home;
-	uint32_t home_margin_percent;
-	uint32_t explore_ms;
-	uint32_t hedge_us;
-	uint32_t extra_io_burst;
-	double hedge_percentile;
-	double extra_io_percent;
-	const char *const *hedge_tables;
+	const char *name;
+	uint64_t bytes;
+	uint32_t align_bytes;
+	uint32_t memory_align_bytes;
 };
 
-/* The defaults, which are also those of NULL: no hedging. */
-#define LINNOS_OPTIONS_INIT                                                                        \
-	{                                                                                          \
-		sizeof(struct linnos_options), 0, LINNOS_HOME_TURNS, 25, 20, 0, 100, 0, 5, 0       \
-	}
+/**
+ * linnos_open_backend() - open an array of what a backend reads
+ * @array: as for linnos_open()
+ * @n_replicas: likewise
+ * @replicas: what it has
+ * @backend: outlives the array; the structure itself is copied
+ * @models: as for linnos_open()
+ * @options: likewise; %LINNOS_BUFFERED, %LINNOS_HINT and %LINNOS_ASK are refused
+ *
+ * Return: as linnos_open().
+ */
+int linnos_open_backend(struct linnos_array **array, unsigned int n_replicas,
+			const struct linnos_replica *replicas, const struct linnos_backend *backend,
+			const char *const *models, const struct linnos_options *options);
+
+/**
+ * linnos_close() - give an array back
+ * @array: an array, or NULL
+ *
+ * Waits for copies, and for attempts that have lost their race: the kernel still writes to their
+ * memory. A replica that hangs holds it up until the kernel gives the read up.
+ *
+ * Return: 0; -%EBUSY, and nothing is closed, while it has queues.
+ */
+int linnos_close(struct linnos_array *array);
+
+/**
+ * linnos_array_known() - what an array knows of its replicas
+ * @array: an array
+ *
+ * For linnos_known_drop(), linnos_known_restore(), linnos_known_set_model(), and to choose by the
+ * same knowledge for I/O of one's own.
+ *
+ * Return: the array's.
+ */
+struct linnos_known *linnos_array_known(struct linnos_array *array);
+
+/**
+ * linnos_drop() - leave a replica out from now on
+ * @array: an array
+ * @replica: from 0
+ *
+ * As linnos_known_drop(). Attempts that are there already, or were prepared for there, are answered
+ * and count.
+ *
+ * Return: 0; -%EINVAL: no such replica; -%EBUSY: it is the last one, and stays.
+ */
+int linnos_drop(struct linnos_array *array, unsigned int replica);
+
+/**
+ * linnos_restore() - take a replica back that was dropped, and copied anew
+ * @array: an array
+ * @replica: from 0
+ *
+ * Return: 0; -%EINVAL: no such replica.
+ */
+int linnos_restore(struct linnos_array *array, unsigned int replica);
+
+/**
+ * linnos_set_model() - exchange a replica's model, under load too
+ * @array: an array
+ * @replica: from 0
+ * @model: a file, or NULL
+ *
+ * Return: 0; or a negative errno: the old one stays.
+ */
+int linnos_set_model(struct linnos_array *array, unsigned int replica, const char *model);
+
+/**
+ * linnos_write_begins() - tell of a write that is about to be sent
+ * @array: an array
+ * @write: filled; the caller's until linnos_write_ended()
+ * @replica: where
+ * @bytes: how many
+ *
+ * The array writes nothing itself: predictions count it.
+ *
+ * Return: 0; -%EINVAL: no such replica.
+ */
+int linnos_write_begins(struct linnos_array *array, struct linnos_sending *write,
+			unsigned int replica, size_t bytes);
+
+/**
+ * linnos_write_ended() - tell that it has ended
+ * @array: an array
+ * @write: of linnos_write_begins(), of whichever thread
+ */
+void linnos_write_ended(struct linnos_array *array, struct linnos_sending *write);
 
 /**
  * struct linnos_stats - what an array has done since it was opened
@@ -115,15 +190,15 @@ struct linnos_options {
  *	elsewhere: as good as the predictions, and negative where reads had better stayed
  * @hedges_saved_us: over @hedges_won, how much later the attempt that lost was answered: measured,
  *	as far as it has been answered yet
- * @served_by: reads answered, by replica
- * @errors_by: @errors, by replica
  * @asked: reads of which the kernel told how long they would take on some replica
  * @without_ring: hedged reads of linnos_pread() that were only read, and copies that were not sent,
  *	because the kernel gave no ring for them: descriptors or memory are short
  * @not_choosing: replicas that have no model, or one without trees: no read leaves them for
- *	another, nor another for them, but when one fails; as it was when the array was opened
- * @stayed: reads that a prediction would have sent elsewhere, and that stayed at home by
- *	lot: to see what leaving is worth, or because it was worth nothing
+ *	another, nor another for them, unless one fails or hangs
+ * @stayed: reads that would have left home for a lower prediction and stayed by lot, see
+ *	%LINNOS_UNGUARDED
+ * @late: reads that were over by their deadline, without an answer
+ * @cancelled: attempts that were taken back because another one had won, or time was over
  */
 struct linnos_stats {
 	uint64_t reads;
@@ -140,86 +215,35 @@ struct linnos_stats {
 	uint64_t in_flight;
 	int64_t saved_us_estimate;
 	uint64_t hedges_saved_us;
-	uint64_t served_by[LINNOS_REPLICAS_MAX];
-	uint64_t errors_by[LINNOS_REPLICAS_MAX];
 	uint64_t asked;
 	uint64_t without_ring;
 	uint64_t not_choosing;
 	uint64_t stayed;
+	uint64_t late;
+	uint64_t cancelled;
 };
 
 /**
- * linnos_open() - open an array by its replicas' paths
- * @array: set to the array; on failure to one that only linnos_error() and linnos_close() take, or
- *	to NULL when there is no memory even for that
- * @n_replicas: how many, 1 to %LINNOS_REPLICAS_MAX
- * @paths: of block devices or regular files, opened for reading, with O_DIRECT where the file
- *system has it (see %LINNOS_BUFFERED)
- * @models: a file for each, made by `linnapp train --kind latency`; NULL in a replica's place, or
- *	for all: nothing is predicted by which a read would leave home, see
- *&linnos_stats.not_choosing
- * @options: NULL: %LINNOS_OPTIONS_INIT
- *
- * Return: 0; -%EINVAL for what cannot be, a file that is no model among it; or the error of a file,
- * or of io_uring, which hedging needs.
- */
-int linnos_open(struct linnos_array **array, unsigned int n_replicas, const char *const *paths,
-		const char *const *models, const struct linnos_options *options);
-
-/**
- * linnos_open_fds() - open an array by descriptors
- * @array: as for linnos_open()
- * @n_replicas: likewise
- * @fds: open for reading; the caller's, who closes them after the array
- * @models: as for linnos_open()
- * @options: likewise; %LINNOS_BUFFERED is of no effect
- *
- * Return: as linnos_open().
- */
-int linnos_open_fds(struct linnos_array **array, unsigned int n_replicas, const int *fds,
-		    const char *const *models, const struct linnos_options *options);
-
-/**
- * linnos_close() - give an array back
- * @array: an array, or NULL
- *
- * Waits for copies, and for attempts of linnos_pread() that have lost their race: the kernel still
- * writes to their memory. A replica that hangs holds it up until the kernel gives the read up.
- *
- * Return: 0; -%EBUSY, and nothing is closed, while attempts of linnos_prep_read() have no
- * linnos_complete() yet: see linnos_abandon().
- */
-int linnos_close(struct linnos_array *array);
-
-/**
- * linnos_drop() - leave a replica out from now on
- * @array: an array
- * @replica: from 0
- *
- * For the writer of a mirror, whose write has failed on one replica: what it holds is out of date.
- * Reads that begin when this has returned do not go there, by no choice, failover, hedge or
- * exploration; attempts that are there already, or were prepared for there, are answered and count.
- *
- * Return: 0; -%EINVAL: no such replica; -%EBUSY: it is the last one, and stays.
- */
-int linnos_drop(struct linnos_array *array, unsigned int replica);
-
-/**
- * linnos_error() - say what went wrong
- * @array: an array, also one that could not be opened
- * @text: filled with the latest failure on this array, of whichever thread: the thing, what is
- *wrong with it, what to do; empty when there was none
- * @bytes: size of @text; 512 hold any
- */
-void linnos_error(struct linnos_array *array, char *text, size_t bytes);
-
-/**
- * linnos_get_stats() - count what an array has done
+ * linnos_get_stats() - count what an array has done, in all its queues
  * @array: an array
  * @stats: filled with what this library knows of it, the rest zeroed
  * @bytes: sizeof(struct linnos_stats) of the caller
  */
 void linnos_get_stats(struct linnos_array *array, struct linnos_stats *stats, size_t bytes);
+
+/**
+ * linnos_get_replica_stats() - count what a replica has done
+ * @array: an array
+ * @replica: from 0
+ * @stats: filled with what this library knows of it, the rest zeroed
+ * @bytes: sizeof(struct linnos_replica_stats) of the caller
+ *
+ * linnos_known_histogram() of linnos_array_known() has its latencies.
+ *
+ * Return: 0; -%EINVAL: no such replica.
+ */
+int linnos_get_replica_stats(struct linnos_array *array, unsigned int replica,
+			     struct linnos_replica_stats *stats, size_t bytes);
 
 /**
  * linnos_size() - size of an array
@@ -246,9 +270,87 @@ int linnos_hint_is_used(const struct linnos_array *array);
  */
 int linnos_asking_is_used(const struct linnos_array *array);
 
+/* --- Queues -------------------------------------------------------------------------------- */
+
+/**
+ * struct linnos_queue_options - how a queue reads
+ * @size: sizeof(struct linnos_queue_options) of the caller
+ * @n_buffers: registered buffers
+ * @buffers: where they are: of its own ring the library registers them, of the caller's ring the
+ *	caller has; a read into one of them needs no pages looked up. Kept by the caller
+ * @first_buffer: of the caller's ring, the index of the first of them
+ * @register_files: 1: files and devices are registered in its own ring
+ * @reserved: zero
+ * @fixed_files: NULL, or for each replica its index in the caller's ring's registered files
+ */
+struct linnos_queue_options {
+	size_t size;
+	uint32_t n_buffers;
+	uint32_t first_buffer;
+	const struct iovec *buffers;
+	uint32_t register_files;
+	uint32_t reserved;
+	const int *fixed_files;
+};
+
+/* The defaults, which are also those of NULL. */
+#define LINNOS_QUEUE_OPTIONS_INIT                                                                  \
+	{                                                                                          \
+		sizeof(struct linnos_queue_options), 0, 0, 0, 0, 0, 0                              \
+	}
+
+/**
+ * linnos_queue_create() - a thread begins to read an array
+ * @queue: set; NULL on failure
+ * @array: outlives it
+ * @options: NULL for the defaults
+ *
+ * Its own ring is made when a call first needs one.
+ *
+ * Return: 0 or a negative errno.
+ */
+int linnos_queue_create(struct linnos_queue **queue, struct linnos_array *array,
+			const struct linnos_queue_options *options);
+
+/**
+ * linnos_queue_close() - a thread ends to read it
+ * @queue: or NULL
+ *
+ * Return: 0; -%EBUSY, and nothing is closed, while reads of linnos_begin_read() have not come back
+ * by linnos_wait(), or attempts of linnos_prep_read() have no linnos_complete(): see
+ * linnos_abandon().
+ */
+int linnos_queue_close(struct linnos_queue *queue);
+
+/* For &linnos_read_options.flags; also %LINNOS_NEVER_HEDGE. */
+
+/**
+ * struct linnos_read_options - how one read is served
+ * @size: sizeof(struct linnos_read_options) of the caller
+ * @flags: %LINNOS_NEVER_HEDGE or 0
+ * @home: its home replica; %LINNOS_HOME_TURNS: as the array's option has it
+ * @deadline_ns: after so many ns it is over, with -%ETIME, if there is no answer; 0: never
+ * @sqe_flags: of linnos_prep_read(): IOSQE_ASYNC, IOSQE_IO_DRAIN; links, skipped completions and
+ *	selected buffers are refused: which attempt will serve the read is not known beforehand
+ * @ioprio: of its attempts, as in an entry of io_uring
+ */
+struct linnos_read_options {
+	size_t size;
+	uint32_t flags;
+	int32_t home;
+	uint64_t deadline_ns;
+	uint32_t sqe_flags;
+	uint32_t ioprio;
+};
+
+#define LINNOS_READ_OPTIONS_INIT                                                                   \
+	{                                                                                          \
+		sizeof(struct linnos_read_options), 0, LINNOS_HOME_TURNS, 0, 0, 0                  \
+	}
+
 /**
  * linnos_pread() - read from the replica that is predicted to answer first
- * @array: an array
+ * @queue: the thread's
  * @buf: of any alignment
  * @bytes: of any size; at most 0x7ffff000 are read
  * @offset: in bytes, of any alignment
@@ -261,15 +363,29 @@ int linnos_asking_is_used(const struct linnos_array *array);
  * Return: @bytes; fewer, 0 among it, only where the replicas end; -%EINVAL, -%EFAULT, -%ENOMEM, or
  * the last replica's error when all have failed.
  */
-ssize_t linnos_pread(struct linnos_array *array, void *buf, size_t bytes, off_t offset);
+ssize_t linnos_pread(struct linnos_queue *queue, void *buf, size_t bytes, off_t offset);
+
+/**
+ * linnos_preadv() - likewise, into several places, and as this read wants it
+ * @queue: the thread's
+ * @iov: where to
+ * @n_iov: how many there are, 1 to 1024
+ * @offset: as for linnos_pread()
+ * @options: NULL for the defaults
+ *
+ * Return: as linnos_pread(); -%ETIME at its deadline, when nothing has been written to @iov and
+ * nothing will be.
+ */
+ssize_t linnos_preadv(struct linnos_queue *queue, const struct iovec *iov, int n_iov, off_t offset,
+		      const struct linnos_read_options *options);
 
 /**
  * enum linnos_outcome - what a completion means
  * @LINNOS_DONE: the read is over; &linnos_completion.result has its bytes, or why there are none
  * @LINNOS_AGAIN: &linnos_completion.read goes on at another replica, or at the same for its rest:
- *give it to linnos_prep_again()
+ *	give it to linnos_prep_again()
  * @LINNOS_NOTHING: an attempt of a read that is over, or that another attempt is still under way
- *for
+ *	for
  */
 enum linnos_outcome {
 	LINNOS_DONE,
@@ -278,110 +394,261 @@ enum linnos_outcome {
 };
 
 /**
- * struct linnos_completion - filled by linnos_complete()
- * @user: as given to linnos_prep_read(); NULL with %LINNOS_NOTHING
+ * struct linnos_completion - filled by linnos_wait(), linnos_complete() and linnos_due()
+ * @user: as given with the read; NULL with %LINNOS_NOTHING
+ * @queue: the read's; NULL where it is not known
  * @read: with %LINNOS_AGAIN, for linnos_prep_again()
- * @result: with %LINNOS_DONE, as linnos_pread() returns it
+ * @result: with %LINNOS_DONE, as linnos_preadv() returns it
  * @replica: with %LINNOS_DONE, who answered or failed last
  * @reserved: zeros
  */
 struct linnos_completion {
 	void *user;
+	struct linnos_queue *queue;
 	struct linnos_read *read;
 	ssize_t result;
 	uint32_t replica;
 	uint32_t reserved[7];
 };
 
-struct io_uring_cqe;
-struct io_uring_sqe;
-struct linnos_read;
+/**
+ * linnos_begin_read() - begin a read in the queue's own ring, or by its backend
+ * @queue: the thread's
+ * @iov: where to; both the array and the memory are the library's until the read comes back
+ * @n_iov: likewise
+ * @offset: as for linnos_pread()
+ * @options: NULL for the defaults
+ * @user: comes back in &linnos_completion.user
+ *
+ * It is submitted by linnos_wait() at the latest.
+ *
+ * Return: 0 or a negative errno.
+ */
+int linnos_begin_read(struct linnos_queue *queue, const struct iovec *iov, int n_iov, off_t offset,
+		      const struct linnos_read_options *options, void *user);
+
+/**
+ * linnos_wait() - wait for reads of linnos_begin_read()
+ * @queue: the thread's
+ * @completions: filled
+ * @n_completions: how many there is room for
+ * @timeout_ns: 0: do not wait; below 0: for ever
+ *
+ * Return: how many have come back; 0: none has, in this time; or a negative errno.
+ */
+int linnos_wait(struct linnos_queue *queue, struct linnos_completion *completions,
+		unsigned int n_completions, int64_t timeout_ns);
+
+/* --- Reads in the caller's io_uring --------------------------------------------------------- */
 
 /**
  * linnos_prep_read() - prepare a read for the caller's io_uring
- * @array: an array
- * @sqe: a free entry of the caller's ring, whose flags and priority may be set afterwards but for
- *	IOSQE_FIXED_FILE; submit it soon, since predictions count it from now on
- * @buf: the library's until %LINNOS_DONE
- * @bytes: as for linnos_pread()
+ * @queue: the thread's
+ * @sqe: a free entry of the caller's ring; submit it soon, since predictions count it from now on
+ * @iov: as for linnos_begin_read()
+ * @n_iov: likewise
  * @offset: likewise
+ * @options: NULL for the defaults
  * @user: comes back in &linnos_completion.user
  *
+ * The entry's user_data is then a handle for linnos_complete(), a multiple of 64. It is the
+ * caller's, who may add a mark of his own below that, or keep the handle elsewhere and put what he
+ * likes in its place.
+ *
  * Return: 0; -%EAGAIN when @sqe is NULL, since the ring is full: nothing has begun; or another
- * negative errno: @sqe then is a no-op, whose completion is %LINNOS_NOTHING.
+ * negative errno: @sqe then is a no-op, whose handle is 0: its completion is %LINNOS_NOTHING.
  */
-int linnos_prep_read(struct linnos_array *array, struct io_uring_sqe *sqe, void *buf, size_t bytes,
-		     off_t offset, void *user);
-
-/**
- * linnos_is_ours() - is a completion one for linnos_complete()?
- * @cqe: a completion
- *
- * For rings that have other requests too. Ours have both low bits of user_data set, as no pointer
- * to more than a byte has.
- *
- * Return: 1 or 0.
- */
-int linnos_is_ours(const struct io_uring_cqe *cqe);
+int linnos_prep_read(struct linnos_queue *queue, struct io_uring_sqe *sqe, const struct iovec *iov,
+		     int n_iov, off_t offset, const struct linnos_read_options *options,
+		     void *user);
 
 /**
  * linnos_complete() - hear how an attempt ended
- * @array: an array
- * @cqe: a completion of what linnos_prep_read() or linnos_prep_again() prepared
- * @completion: filled
- *
- * Where arrays share a ring it may be of another one than @array, and is its then.
+ * @handle: which linnos_prep_read() or linnos_prep_again() has put into the entry
+ * @result: of its completion
+ * @completion: filled; queues of several arrays may share a ring, and it says whose this is
  *
  * Return: what is to be done, see &enum linnos_outcome.
  */
-enum linnos_outcome linnos_complete(struct linnos_array *array, const struct io_uring_cqe *cqe,
+enum linnos_outcome linnos_complete(uint64_t handle, int result,
 				    struct linnos_completion *completion);
 
 /**
  * linnos_prep_again() - prepare what a read goes on with
- * @array: an array
- * @read: from linnos_complete() or linnos_hedge_due(), once each time
+ * @read: from linnos_complete() or linnos_due(), once each time
  * @sqe: as for linnos_prep_read()
  *
  * Return: 0; -%EAGAIN when @sqe is NULL: it is to be called again with the same read, when what the
  * ring has was submitted.
  */
-int linnos_prep_again(struct linnos_array *array, struct linnos_read *read,
-		      struct io_uring_sqe *sqe);
+int linnos_prep_again(struct linnos_read *read, struct io_uring_sqe *sqe);
+
+/**
+ * linnos_due_ns() - how long may the caller sleep?
+ * @queue: the thread's
+ *
+ * Return: ns until linnos_due() may have something; 0: it is time; -1: nothing is waited for.
+ */
+int64_t linnos_due_ns(struct linnos_queue *queue);
+
+/**
+ * linnos_due() - a read that has waited long enough
+ * @queue: the thread's
+ * @completion: filled
+ *
+ * Call it until it returns %LINNOS_NOTHING.
+ *
+ * Return: %LINNOS_AGAIN: &linnos_completion.read is hedged, which counts against the cap: give it
+ * to linnos_prep_again(), its attempt under way goes on; %LINNOS_DONE: a read's deadline has come.
+ */
+enum linnos_outcome linnos_due(struct linnos_queue *queue, struct linnos_completion *completion);
+
+/**
+ * linnos_lost() - an attempt that nobody waits for any more
+ * @queue: the thread's
+ *
+ * For who wants to cancel it, by io_uring_prep_cancel64() of the user_data that its entry had. Its
+ * completion comes in any case, and is linnos_complete()'s.
+ *
+ * Return: its handle, each once; 0: there is none.
+ */
+uint64_t linnos_lost(struct linnos_queue *queue);
 
 /**
  * linnos_abandon() - forget reads whose ring is gone
- * @array: an array
+ * @queue: the thread's
  *
  * For the end: when a ring was torn down that had reads of linnos_prep_read(), no completions of
- * theirs may be given to linnos_complete() any more, and after this the array can be closed.
- * Neither
- * @user nor a result comes back. A replica may still write to the memory that these reads were
- * given, until the kernel has ended them: it is the caller's to keep, but where reads are hedged.
+ * theirs may be given to linnos_complete() any more, and after this the queue can be closed.
+ * Neither @user nor a result comes back. A replica may still write to the memory that these reads
+ * were given, until the kernel has ended them: it is the caller's to keep, but where reads are
+ * hedged or have deadlines.
  */
-void linnos_abandon(struct linnos_array *array);
+void linnos_abandon(struct linnos_queue *queue);
+
+/* --- Backends ------------------------------------------------------------------------------ */
 
 /**
- * linnos_hedge_wait_ns() - how long may the caller sleep?
- * @array: an array
- *
- * Return: ns until linnos_hedge_due() may have a read; 0: it is time; -1: nothing is waited for.
+ * struct linnos_request - an attempt, for a backend to serve
+ * @handle: for linnos_ended(); not 0
+ * @offset: in bytes, aligned as the replica wants it
+ * @bytes: how many, likewise
+ * @buf: where to, likewise; the backend's until linnos_ended()
+ * @replica: whose
+ * @reserved: zero
  */
-int64_t linnos_hedge_wait_ns(struct linnos_array *array);
+struct linnos_request {
+	uint64_t handle;
+	uint64_t offset;
+	size_t bytes;
+	void *buf;
+	uint32_t replica;
+	uint32_t reserved;
+};
 
 /**
- * linnos_hedge_due() - a read that has waited long enough
- * @array: an array
- *
- * Call it until it returns NULL. What it returns is counted against the cap.
- *
- * Return: a read to be given to linnos_prep_again(), whose attempt under way goes on; or NULL.
+ * struct linnos_backend - what reads replicas
+ * @size: sizeof(struct linnos_backend) of the caller
+ * @context: for @now_ns and @open
+ * @now_ns: the time, not 0, as all its threads see it; NULL: CLOCK_MONOTONIC
+ * @open: makes one thread's part of it, *queue; 0 or a negative errno
+ * @close: gives it back; nothing is under way there
+ * @submit: begins to serve a request, which ends by linnos_ended(), from @wait only; 0, or a
+ *	negative errno: it is as if the replica had failed it with that
+ * @cancel: NULL, or what is under way need not be served any more, but must be ended soon, with
+ *	-%ECANCELED if it was not served
+ * @wait: returns when something has ended, or the time is over: for ever if it is below 0; 0 or a
+ *	negative errno
+ * @fd: NULL, or the descriptor that becomes readable when something has ended, so that the array's
+ *	thread can wait for what has lost a race; else that is heard of by the queue's next call
  */
-struct linnos_read *linnos_hedge_due(struct linnos_array *array);
+struct linnos_backend {
+	size_t size;
+	void *context;
+	uint64_t (*now_ns)(void *context);
+	int (*open)(void *context, void **queue);
+	void (*close)(void *queue);
+	int (*submit)(void *queue, const struct linnos_request *request);
+	void (*cancel)(void *queue, uint64_t handle);
+	int (*wait)(void *queue, int64_t timeout_ns);
+	int (*fd)(void *queue);
+};
+
+/**
+ * linnos_ended() - a request has been served, or not
+ * @handle: its
+ * @result: how many bytes have been read from its beginning on, or a negative errno
+ */
+void linnos_ended(uint64_t handle, ssize_t result);
+
+struct linnos_memory;
+
+/**
+ * linnos_memory_create() - replicas in memory, with a clock of their own, for tests and simulations
+ * @memory: set; NULL on failure
+ * @n_replicas: how many
+ * @bytes: of each, zeros
+ *
+ * Time passes there when somebody waits, and by linnos_memory_pass(); it begins at 1 ms. One thread
+ * at a time uses it.
+ *
+ * Return: 0 or a negative errno.
+ */
+int linnos_memory_create(struct linnos_memory **memory, unsigned int n_replicas, size_t bytes);
+
+/**
+ * linnos_memory_free() - give it back, after its arrays
+ * @memory: or NULL
+ */
+void linnos_memory_free(struct linnos_memory *memory);
+
+/**
+ * linnos_memory_backend() - for linnos_open_backend()
+ * @memory: replicas
+ *
+ * Return: what reads them.
+ */
+const struct linnos_backend *linnos_memory_backend(struct linnos_memory *memory);
+
+/**
+ * linnos_memory_at() - what a replica holds
+ * @memory: replicas
+ * @replica: from 0
+ *
+ * Return: its bytes, to be written.
+ */
+void *linnos_memory_at(struct linnos_memory *memory, unsigned int replica);
+
+/**
+ * linnos_memory_set() - how a replica answers from now on
+ * @memory: replicas
+ * @replica: from 0
+ * @latency_ns: after so long; UINT64_MAX: never, until it is set anew
+ * @error: 0, or a negative errno
+ */
+void linnos_memory_set(struct linnos_memory *memory, unsigned int replica, uint64_t latency_ns,
+		       int error);
+
+/**
+ * linnos_memory_now_ns() - what time it is there
+ * @memory: replicas
+ *
+ * Return: ns.
+ */
+uint64_t linnos_memory_now_ns(const struct linnos_memory *memory);
+
+/**
+ * linnos_memory_pass() - time passes
+ * @memory: replicas
+ * @ns: so much
+ */
+void linnos_memory_pass(struct linnos_memory *memory, uint64_t ns);
+
+/* --- Asking the kernel ----------------------------------------------------------------------- */
 
 /**
  * linnos_best() - ask the kernel which drives should serve a read that is about to be sent
- * @n_drives: how many hold the same, 1 to %LINNOS_REPLICAS_MAX
+ * @n_drives: how many hold the same, 1 to 16
  * @fds: block devices open for reading, whole drives or partitions
  * @bytes: size of the read, not 0
  * @latency_us: NULL, or filled for each: how many us it would take there; 0: not known;

@@ -2,7 +2,82 @@
 /* What a model of latencies sees of a drive: see observer.h. */
 #include "observer.h"
 
+#include <sched.h>
 #include <string.h>
+
+#define HISTORY_WORDS (sizeof(struct linnos_history) / sizeof(u64))
+_Static_assert(sizeof(struct linnos_history) % sizeof(u64) == 0, "copied by words");
+
+static void take(struct observer *o)
+{
+	/* For some tens of ns, unless its thread has lost the processor. */
+	while (!linnos_take_bit(0, &o->lock))
+		sched_yield();
+}
+
+static void leave(struct observer *o)
+{
+	/* Nobody else writes to it while it is taken. */
+	__atomic_store_n(&o->lock, 0, __ATOMIC_RELEASE);
+}
+
+/* So many bytes of the history, from one of its members on, for everybody; under the lock. */
+static void publish(struct observer *o, const void *from, size_t bytes)
+{
+	size_t at = ((const char *)from - (const char *)&o->drive.history) / sizeof(u64);
+	const u64 *own = (const u64 *)&o->drive.history;
+	u64 *seen = (u64 *)&o->seen;
+
+	for (size_t end = at + (bytes + sizeof(u64) - 1) / sizeof(u64); at < end; at++)
+		WRITE_ONCE(seen[at], own[at]);
+}
+
+static void publish_begin(struct observer *o)
+{
+	WRITE_ONCE(o->sequence, o->sequence + 1);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+static void publish_end(struct observer *o)
+{
+	__atomic_store_n(&o->sequence, o->sequence + 1, __ATOMIC_RELEASE);
+}
+
+/* The last reads that were not larger in order. */
+static void see_history(const struct observer *o, u32 size, struct linnos_ended *past)
+{
+	struct linnos_history h;
+	const u64 *seen = (const u64 *)&o->seen;
+	const size_t words = offsetof(struct linnos_history, last[size + 1]) / sizeof(u64);
+	u64 *own = (u64 *)&h;
+	uint32_t before;
+
+	for (;;) {
+		before = __atomic_load_n(&o->sequence, __ATOMIC_ACQUIRE);
+		for (size_t i = 0; i < words; i++)
+			own[i] = READ_ONCE(seen[i]);
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (!(before & 1) && READ_ONCE(o->sequence) == before)
+			break;
+		if (before & 1)
+			sched_yield();
+	}
+	linnos_history_see(&h, size, past);
+}
+
+void observer_forget(struct observer *o)
+{
+	take(o);
+	memset(&o->drive.history, 0, sizeof(o->drive.history));
+	publish_begin(o);
+	publish(o, &o->drive.history, sizeof(o->drive.history));
+	publish_end(o);
+	WRITE_ONCE(o->failing, false);
+	WRITE_ONCE(o->slow, false);
+	WRITE_ONCE(o->quiet_ns, 0);
+	WRITE_ONCE(o->heard_ns, 0);
+	leave(o);
+}
 
 void observer_init(struct observer *o, uint32_t overdue_us)
 {
@@ -23,13 +98,13 @@ void observer_submitted(struct observer *o, struct linnos_io *io, uint64_t now_n
 {
 	io->issued_ns = now_ns;
 	if (io->place)
-		o->drive.places.start_ns[io->place - 1] = now_ns;
+		WRITE_ONCE(o->drive.places.start_ns[io->place - 1], now_ns);
 }
 
 /* It had all that was in flight to wait for. */
 static bool is_late(const struct observer *o, uint64_t start_ns, uint64_t now_ns, uint32_t pending)
 {
-	uint64_t usual_ns = LATE_OVERDUES * o->overdue_us * 1000ull;
+	uint64_t usual_ns = LATE_OVERDUES * READ_ONCE(o->overdue_us) * 1000ull;
 
 	if (usual_ns < LATE_NS_MIN)
 		usual_ns = LATE_NS_MIN;
@@ -50,16 +125,15 @@ bool observer_is_stalled(const struct observer *o, uint64_t now_ns)
 static void be_quiet(struct observer *o, const struct linnos_io *io, uint64_t now_ns)
 {
 	uint64_t took_ns = now_ns > io->issued_ns ? now_ns - io->issued_ns : 0;
-	uint64_t first_ns = QUIET_TIMES * took_ns;
+	uint64_t first_ns = QUIET_TIMES * took_ns, quiet_ns = o->quiet_ns;
 	bool was_bad = o->failing || o->slow;
 
 	/* Those that were under way when one failed are one failure with it. */
-	if (was_bad && io->issued_ns >= o->heard_ns && 2 * o->quiet_ns > first_ns)
-		o->quiet_ns *= 2;
-	else if (!was_bad || first_ns > o->quiet_ns)
-		o->quiet_ns = first_ns;
-	if (o->quiet_ns > QUIET_NS_MAX)
-		o->quiet_ns = QUIET_NS_MAX;
+	if (was_bad && io->issued_ns >= o->heard_ns && 2 * quiet_ns > first_ns)
+		quiet_ns *= 2;
+	else if (!was_bad || first_ns > quiet_ns)
+		quiet_ns = first_ns;
+	WRITE_ONCE(o->quiet_ns, quiet_ns < QUIET_NS_MAX ? quiet_ns : QUIET_NS_MAX);
 }
 
 static void judge(struct observer *o, const struct linnos_io *io, uint64_t now_ns,
@@ -70,10 +144,24 @@ static void judge(struct observer *o, const struct linnos_io *io, uint64_t now_n
 
 	if (failing || slow)
 		be_quiet(o, io, now_ns);
-	else
-		o->quiet_ns = 0;
-	o->failing = failing;
-	o->slow = slow;
+	else if (o->quiet_ns)
+		WRITE_ONCE(o->quiet_ns, 0);
+	WRITE_ONCE(o->failing, failing);
+	WRITE_ONCE(o->slow, slow);
+	if (now_ns > o->heard_ns)
+		WRITE_ONCE(o->heard_ns, now_ns);
+}
+
+static void add(struct observer *o, const struct linnos_ended *ended)
+{
+	struct linnos_history *h = &o->drive.history;
+	u32 size = linnos_size_order(ended->pages);
+
+	linnos_history_add(h, ended);
+	publish_begin(o);
+	publish(o, h, offsetof(struct linnos_history, last));
+	publish(o, &h->last[size][(h->n[size] - 1) % LINNOS_HISTORY], sizeof(*ended));
+	publish_end(o);
 }
 
 void observer_ended(struct observer *o, struct linnos_io *io, uint64_t now_ns,
@@ -87,10 +175,20 @@ void observer_ended(struct observer *o, struct linnos_io *io, uint64_t now_ns,
 	answered = linnos_io_end(&o->drive, io, now_ns, &ended);
 	if (!(io->flags & LINNOS_IO_READ) || end == OBSERVED_TAKEN_BACK)
 		return;
+	take(o);
 	judge(o, io, now_ns, end);
-	o->heard_ns = now_ns;
 	if (answered)
-		linnos_history_add(&o->drive.history, &ended);
+		add(o, &ended);
+	leave(o);
+}
+
+bool observer_was_within(const struct observer *o, uint32_t pages, uint32_t us)
+{
+	for (u32 size = 0; size <= linnos_size_order(pages); size++)
+		for (u32 i = 0; i < LINNOS_HISTORY; i++)
+			if (READ_ONCE(o->seen.last[size][i].latency_us) > us)
+				return false;
+	return true;
 }
 
 void observer_features(const struct observer *o, uint64_t offset_bytes, uint32_t pages,
@@ -104,6 +202,6 @@ void observer_features(const struct observer *o, uint64_t offset_bytes, uint32_t
 	};
 
 	linnos_see_load(&o->drive, &view.load);
-	linnos_history_see(&o->drive.history, view.size, view.past);
-	linnos_view_features(&o->drive.places, &view, o->overdue_us, features);
+	see_history(o, view.size, view.past);
+	linnos_view_features(&o->drive.places, &view, READ_ONCE(o->overdue_us), features);
 }

@@ -2,352 +2,236 @@
 /* Reads and the attempts that serve them: see reads.h. */
 #include "reads.h"
 #include "best.h"
+#include "messages.h"
 #include "latcrit.h"
+#include "array_options.h"
 
 #include <errno.h>
 #include <liburing.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE_BYTES 4096u
 /* A copy of a larger read has its beginning. */
 #define COPIED_BYTES_MAX HEDGED_BYTES_MAX
-/* As no pointer to an attempt has it. */
-#define TAG 3u
+/* As preadv(2). */
+#define IOV_MAX_PARTS 1024
+/* What an attempt can have, whichever will serve the read. */
+#define SQE_FLAGS (IOSQE_ASYNC | IOSQE_IO_DRAIN)
 
-/* Thresholds by percentile: beyond it must lie so many of the latencies seen, it is looked up again
- * after so many, and half of them are forgotten when there are so many. */
-#define BEYOND_MIN 10
-#define LOOK_UP_EVERY 64
-#define LATENCIES_MAX 20000
+/* --- Attempts ------------------------------------------------------------------------------ */
 
-/* Where so many of the replica's bytes go: to buf, if nothing forbids it. */
-static bool place(struct linnos_array *a, struct attempt *at, uint64_t offset, size_t bytes,
-		  char *buf, bool may_outlive)
+void attempt_join(struct attempt **list, struct attempt *at)
 {
+	at->list = list;
+	at->earlier = NULL;
+	at->later = *list;
+	if (at->later)
+		at->later->earlier = at;
+	*list = at;
+}
+
+void attempt_part(struct attempt *at)
+{
+	if (!at->list)
+		return;
+	*(at->earlier ? &at->earlier->later : at->list) = at->later;
+	if (at->later)
+		at->later->earlier = at->earlier;
+	at->list = NULL;
+}
+
+static void attempt_put(struct attempt *at)
+{
+	struct linnos_queue *q = at->queue;
+
+	attempt_part(at);
+	if (at->is_lost && at->in_callers_ring && at->is_unwanted)
+		q->n_lost--;
+	bounce_put(q->is_waiters ? NULL : &q->bounces, at->bounce);
+	if (q->is_waiters) {
+		free(at);
+		return;
+	}
+	at->next = q->free_attempts;
+	q->free_attempts = at;
+}
+
+/* Where the registered buffer is that all of it lies in; -1: there is none. */
+static int buffer_of(const struct linnos_queue *q, const char *data, size_t bytes)
+{
+	for (uint32_t i = 0; i < q->o.n_buffers; i++) {
+		const char *start = q->o.buffers[i].iov_base;
+
+		if (data >= start && data + bytes <= start + q->o.buffers[i].iov_len)
+			return (int)i;
+	}
+	return -1;
+}
+
+static bool is_askew(const struct replica *replica, const struct linnos_read *r, uint64_t offset,
+		     size_t bytes)
+{
+	const uint64_t within = replica->align_bytes - 1;
+	const uintptr_t within_memory = replica->memory_align_bytes - 1;
+
+	if ((offset | bytes) & within)
+		return true;
+	for (int i = 0; i < r->n_iov; i++)
+		if ((uintptr_t)r->iov[i].iov_base & within_memory ||
+		    (r->n_iov > 1 && r->iov[i].iov_len & within))
+			return true;
+	return false;
+}
+
+static bool bounce_it(struct attempt *at)
+{
+	at->iov = NULL;
+	at->buffer = -1;
+	at->bounce = bounce_get(&at->queue->bounces, at->bytes);
+	at->data = at->bounce ? at->bounce->data : NULL;
+	return at->bounce;
+}
+
+/* Where so many of the replica's bytes go: to the read's memory, if nothing forbids it. */
+static bool place(struct attempt *at, uint64_t offset, size_t bytes, bool may_outlive)
+{
+	const struct linnos_array *a = at->queue->array;
 	const struct replica *replica = &a->replicas[at->replica];
 	const uint64_t within = replica->align_bytes - 1;
-	bool is_askew =
-		(offset | bytes) & within || (uintptr_t)buf & (replica->memory_align_bytes - 1);
+	const struct linnos_read *r = at->read;
 	uint64_t end = offset + bytes;
 
 	at->offset = offset & ~within;
 	at->lead = offset - at->offset;
 	at->bytes = ((end + within) & ~within) - at->offset;
-	at->data = buf;
 	at->want = at->lead + bytes;
-	if (!is_askew && !may_outlive)
+	at->buffer = -1;
+	if (!r || may_outlive || (r->n_iov > 1 && !a->is_files) ||
+	    is_askew(replica, r, offset, bytes))
+		return bounce_it(at);
+	if (r->n_iov > 1) {
+		at->iov = r->iov;
+		at->n_iov = r->n_iov;
 		return true;
-	at->bounce = bounce_get(&a->bounces, at->bytes);
-	if (at->bounce)
-		at->data = at->bounce->data;
-	return at->bounce;
+	}
+	at->data = r->iov[0].iov_base;
+	if (at->queue->o.n_buffers)
+		at->buffer = buffer_of(at->queue, at->data, at->bytes);
+	return true;
 }
 
-static uint32_t pages_of(size_t bytes)
+/* Of so many bytes at an offset; counts from now on. */
+static struct attempt *attempt_of(struct linnos_queue *q, struct linnos_read *r,
+				  const struct linnos_choice *c, unsigned int replica,
+				  enum linnos_kind kind, bool may_outlive, uint64_t now_ns)
 {
-	return (bytes + PAGE_BYTES - 1) / PAGE_BYTES;
-}
-
-static bool may_be_hedged(const struct linnos_array *a, const struct linnos_read *r)
-{
-	return a->hedging && r->bytes <= HEDGED_BYTES_MAX;
-}
-
-static void ring_list_add(struct linnos_array *a, struct attempt *at)
-{
-	at->later = a->ring_attempts;
-	if (at->later)
-		at->later->earlier = at;
-	a->ring_attempts = at;
-}
-
-static void ring_list_remove(struct linnos_array *a, struct attempt *at)
-{
-	*(at->earlier ? &at->earlier->later : &a->ring_attempts) = at->later;
-	if (at->later)
-		at->later->earlier = at->earlier;
-}
-
-static void attempt_put(struct linnos_array *a, struct attempt *at)
-{
-	if (at->in_callers_ring)
-		ring_list_remove(a, at);
-	bounce_put(&a->bounces, at->bounce);
-	at->next = a->free_attempts;
-	a->free_attempts = at;
-}
-
-/* Of so many bytes at an offset, into buf; counts from now on. */
-static struct attempt *attempt_of(struct linnos_array *a, unsigned int replica, uint64_t offset,
-				  size_t bytes, char *buf, bool may_outlive, uint64_t now_ns)
-{
-	struct attempt *at = a->free_attempts;
+	struct attempt *at = q->free_attempts;
 
 	if (at)
-		a->free_attempts = at->next;
+		q->free_attempts = at->next;
 	else
-		at = malloc(sizeof(*at));
+		at = aligned_alloc(ATTEMPT_ALIGN, sizeof(*at));
 	if (!at)
 		return NULL;
-	memset(at, 0, sizeof(*at));
-	at->array = a;
+	memset(at, 0, offsetof(struct attempt, sending));
+	at->queue = q;
+	at->read = r;
 	at->replica = replica;
-	if (!place(a, at, offset, bytes, buf, may_outlive)) {
-		attempt_put(a, at);
+	at->kind = kind;
+	if (!place(at, c->offset, c->bytes, may_outlive)) {
+		attempt_put(at);
 		return NULL;
 	}
-	if (a->races) {
-		at->predicted_us = a->chooser.us[replica];
-		linnos_see_load(&a->drives[replica].drive, &at->met);
-	}
-	observer_sent(&a->drives[replica], &at->observed, now_ns, offset, pages_of(bytes), true);
+	linnos_note_sent(q->chooser, &at->sending, c, replica, kind, now_ns);
+	count(kind == LINNOS_COPY ? &q->counts.copies : &q->counts.sent, 1);
 	return at;
 }
 
-static struct attempt *attempt_new(struct linnos_array *a, struct linnos_read *r,
-				   unsigned int replica, uint64_t now_ns)
+/* Have all others been asked? */
+static bool is_last(const struct linnos_read *r)
 {
-	struct attempt *at =
-		attempt_of(a, replica, r->offset, r->bytes, r->buf, may_be_hedged(a, r), now_ns);
+	const struct linnos_known *known = r->queue->array->known;
+
+	return (r->choice.tried | READ_ONCE(known->common.gone)) == (1u << known->n) - 1;
+}
+
+bool read_is_timed(const struct linnos_read *r)
+{
+	return read_due_ns(r) != UINT64_MAX;
+}
+
+static struct attempt *attempt_new(struct linnos_read *r, unsigned int replica,
+				   enum linnos_kind kind, uint64_t now_ns)
+{
+	struct linnos_queue *q = r->queue;
+	/* The other attempt of a race may answer while this one still reads. */
+	bool may_outlive = read_is_timed(r) || r->flying[0];
+	struct attempt *at = attempt_of(q, r, &r->choice, replica, kind, may_outlive, now_ns);
 
 	if (!at)
 		return NULL;
-	at->read = r;
-	at->in_callers_ring = r->in_callers_ring;
+	at->sqe_flags = r->sqe_flags;
+	at->ioprio = r->ioprio;
+	at->in_callers_ring = r->where == READ_CALLERS_RING;
 	if (at->in_callers_ring)
-		ring_list_add(a, at);
-	r->tried |= 1u << replica;
+		attempt_join(&q->ring_attempts, at);
 	/* The last one has nobody after it. */
-	at->hinted = a->hint && !r->is_plain && (r->tried | a->chooser.gone) != (1u << a->n) - 1;
+	at->hinted = q->array->hint && !r->is_plain && kind == LINNOS_FIRST && !is_last(r);
 	r->flying[r->flying[0] ? 1 : 0] = at;
 	r->next = at;
-	a->stats.in_flight++;
 	return at;
 }
 
-/* NULL: there is no memory for it, or nothing to read. */
-static struct attempt *copy_of(struct linnos_array *a, const struct linnos_read *r,
-			       unsigned int replica, uint64_t now_ns)
+/* NULL: there is no memory for it. */
+static struct attempt *copy_of(struct linnos_read *r, uint64_t now_ns)
 {
-	size_t bytes = r->bytes < COPIED_BYTES_MAX ? r->bytes : COPIED_BYTES_MAX;
-	struct attempt *at =
-		bytes ? attempt_of(a, replica, r->offset, bytes, NULL, true, now_ns) : NULL;
+	struct linnos_choice copied = {
+		.offset = r->offset,
+		.bytes = r->bytes < COPIED_BYTES_MAX ? r->bytes : COPIED_BYTES_MAX,
+	};
 
-	if (at) {
-		at->is_copy = true;
-		a->n_copies++;
-	}
-	return at;
+	return attempt_of(r->queue, NULL, &copied, r->choice.copy, LINNOS_COPY, true, now_ns);
 }
 
-void copy_take_back(struct linnos_array *a, struct attempt *copy)
+void copy_take_back(struct attempt *copy, bool for_ever)
 {
-	uint64_t clock_ns = array_clock_ns(a);
+	struct linnos_queue *q = copy->queue;
 
-	array_lock(a);
-	observer_ended(&a->drives[copy->replica], &copy->observed, array_time(a, clock_ns),
-		       OBSERVED_TAKEN_BACK);
-	a->n_copies--;
-	a->stats.explored--;
-	a->stats.without_ring++;
-	attempt_put(a, copy);
-	array_unlock(a);
+	linnos_note_ended(q->chooser, &copy->sending, LINNOS_TAKEN_BACK, queue_time(q));
+	chooser_copy_not_sent(q->chooser, for_ever);
+	count(&q->counts.copies_landed, 1);
+	count(&q->counts.without_ring, 1);
+	attempt_put(copy);
 }
 
-/* What sending a read there as well would gain, and when that would be most. */
-static struct race_plan plan_second(const struct linnos_array *a, const struct linnos_read *r,
-				    int replica, uint64_t now_ns)
+void attempt_prepare(const struct attempt *at, struct io_uring_sqe *sqe, int fixed_file,
+		     int first_buffer)
 {
-	const struct attempt *first = r->flying[0];
-	struct racing read = {.pages = pages_of(r->bytes)};
-	struct linnos_load load;
+	const struct linnos_array *a = at->queue->array;
+	int fd = fixed_file < 0 ? a->replicas[at->replica].fd : fixed_file;
 
-	if (replica < 0 || !first)
-		return (struct race_plan){.wait_us = INFINITY};
-	linnos_see_load(&a->drives[replica].drive, &load);
-	read.first_us = first->predicted_us;
-	read.second_us = a->chooser.us[replica];
-	read.waited_us = (now_ns - first->observed.issued_ns) / 1000.0;
-	read.reads = load.reads;
-	return race_plan(&a->race, &read);
-}
-
-/* Is it time? Else when, if ever. */
-static bool is_second_due(struct linnos_array *a, struct linnos_read *r, int replica,
-			  uint64_t now_ns)
-{
-	struct race_plan plan = plan_second(a, r, replica, now_ns);
-
-	r->is_timed = isfinite(plan.wait_us);
-	if (!r->is_timed)
-		return false;
-	r->claimed_us = plan.gain_us;
-	r->hedge_after_ns = now_ns - r->start_ns + (uint64_t)(1000 * plan.wait_us) + 1;
-	return plan.wait_us <= 0;
-}
-
-static int next_best(struct linnos_array *a, const struct linnos_read *r, uint64_t now_ns)
-{
-	return chooser_lowest(&a->chooser, r->home, r->offset, pages_of(r->bytes), now_ns,
-			      r->tried);
-}
-
-static unsigned int next_home(struct linnos_array *a)
-{
-	unsigned int home = a->o.home >= 0 ? (unsigned int)a->o.home : a->next_home++ % a->n;
-
-	while (a->chooser.gone & 1u << home)
-		home = (home + 1) % a->n;
-	return home;
-}
-
-static int refuse(struct linnos_array *a, size_t bytes, off_t offset)
-{
-	int error;
-
-	if (!a->n)
-		return -EBADF;
-	if (offset >= 0 && offset <= INT64_MAX - 2 * (off_t)READ_BYTES_MAX)
-		return 0;
-	array_lock(a);
-	error = array_fail(a, -EINVAL, "read of %zu bytes at %lld: no such offset", bytes,
-			   (long long)offset);
-	array_unlock(a);
-	return error;
-}
-
-int read_begin(struct linnos_array *a, struct linnos_read *r, void *buf, size_t bytes, off_t offset,
-	       bool in_callers_ring)
-{
-	uint64_t clock_ns, now_ns;
-	struct choice choice;
-	bool is_told;
-	struct told told;
-	int error = refuse(a, bytes, offset);
-
-	if (error)
-		return error;
-	memset(r, 0, sizeof(*r));
-	r->array = a;
-	r->in_callers_ring = in_callers_ring;
-	r->buf = buf;
-	r->bytes = bytes < READ_BYTES_MAX ? bytes : READ_BYTES_MAX;
-	r->offset = offset;
-	is_told = a->asks && best_tell(a, r->offset, r->bytes, &told);
-	clock_ns = array_clock_ns(a);
-	array_lock(a);
-	now_ns = array_time(a, clock_ns);
-	r->start_ns = now_ns;
-	r->home = next_home(a);
-	a->chooser.told = is_told ? &told : NULL;
-	choice = chooser_read(&a->chooser, r->home, r->offset, pages_of(r->bytes), now_ns);
-	a->chooser.told = NULL;
-	r->moved = choice.drive != r->home;
-	r->lot = choice.lot;
-	if (choice.copy >= 0 && a->chooser.users_explore) {
-		choice.drive = choice.copy;
-		r->moved = false;
-		r->lot = (struct linnos_lot){0};
-	}
-	r->home_us = a->chooser.us[r->home];
-	if (a->hedge_tables)
-		r->hedge_after_ns = 1000ull * hedge_table_after_us(&a->hedge_tables[choice.drive],
-								   a->chooser.us[choice.drive]);
-	if (!attempt_new(a, r, choice.drive, now_ns)) {
-		error = array_fail(a, -ENOMEM, "read of %zu bytes at %lld: out of memory", bytes,
-				   (long long)offset);
+	if (at->iov) {
+		io_uring_prep_readv(sqe, fd, at->iov, at->n_iov, at->offset);
+	} else if (at->buffer >= 0 && first_buffer >= 0) {
+		io_uring_prep_read_fixed(sqe, fd, at->data + at->from, at->bytes - at->from,
+					 at->offset + at->from, first_buffer + at->buffer);
 	} else {
-		a->stats.reads++;
-		budget_earn(&a->hedge_budget);
-		r->is_timed = may_be_hedged(a, r);
-		if (a->races && r->is_timed) {
-			race_begin(&a->race, r->next->met.reads);
-			is_second_due(a, r, next_best(a, r, now_ns), now_ns);
-		}
-		a->stats.moved += r->moved;
-		a->stats.stayed += r->lot.wish != LINNOS_STAY && !r->lot.left;
-		a->stats.asked += is_told;
-		if (choice.copy >= 0 && !a->chooser.users_explore)
-			r->copy = copy_of(a, r, choice.copy, now_ns);
-		a->stats.explored += r->copy || choice.drive == (unsigned int)choice.copy;
+		io_uring_prep_read(sqe, fd, at->data + at->from, at->bytes - at->from,
+				   at->offset + at->from);
 	}
-	array_unlock(a);
-	return error;
-}
-
-struct attempt *read_take_next(struct linnos_read *r)
-{
-	struct attempt *at = r->next;
-
-	r->next = NULL;
-	return at;
-}
-
-uint64_t read_hedge_ns(const struct linnos_array *a, const struct linnos_read *r)
-{
-	uint64_t after_ns = r->hedge_after_ns ? r->hedge_after_ns : a->hedge_ns;
-
-	return r->is_timed && after_ns ? r->start_ns + after_ns : UINT64_MAX;
-}
-
-/* Beside the bucket, which counts in fractions: at no moment more than the share of the reads. */
-static bool cap_allows(const struct linnos_array *a)
-{
-	return budget_allows(&a->hedge_budget) &&
-	       (double)(a->stats.hedges + a->stats.explored + 1) * 100 <=
-		       a->o.extra_io_percent * (double)a->stats.reads;
-}
-
-bool read_hedge(struct linnos_array *a, struct linnos_read *r)
-{
-	uint64_t clock_ns = array_clock_ns(a), now_ns;
-	bool sent = false;
-	int replica;
-
-	array_lock(a);
-	now_ns = array_time(a, clock_ns);
-	r->is_timed = false;
-	replica = next_best(a, r, now_ns);
-	if (a->races && !is_second_due(a, r, replica, now_ns)) {
-		array_unlock(a);
-		return false;
-	}
-	r->is_timed = false;
-	if (a->races)
-		race_wanted(&a->race);
-	if (replica >= 0 && !cap_allows(a)) {
-		a->stats.hedges_denied++;
-	} else if (replica >= 0 && attempt_new(a, r, replica, now_ns)) {
-		r->next->is_hedge = true;
-		r->next->hinted = false;
-		budget_spend(&a->hedge_budget);
-		a->stats.hedges++;
-		sent = true;
-	}
-	array_unlock(a);
-	return sent;
-}
-
-static void note_latency(struct linnos_array *a, uint64_t ns)
-{
-	double fraction = a->o.hedge_percentile / 100;
-
-	if (!a->o.hedge_percentile)
-		return;
-	histogram_add(&a->latencies, ns);
-	if (++a->n_latencies >= LATENCIES_MAX)
-		a->n_latencies = histogram_fade(&a->latencies);
-	if (a->n_latencies % LOOK_UP_EVERY || (double)a->n_latencies * (1 - fraction) < BEYOND_MIN)
-		return;
-	a->hedge_ns = histogram_at_rank(&a->latencies, nearest_rank(a->n_latencies, fraction));
-	a->hedge_ns += !a->hedge_ns;
+	io_uring_sqe_set_flags(sqe, at->sqe_flags | (fixed_file < 0 ? 0 : IOSQE_FIXED_FILE));
+	sqe->ioprio = at->ioprio;
+	if (at->hinted)
+		sqe->rw_flags = RWF_LATCRIT;
+	sqe->user_data = attempt_handle(at);
+	if (a->hooks.prepared)
+		a->hooks.prepared(a->hooks.context, at->replica, sqe);
 }
 
 /* Sent again where it was: interrupted, or done in part. */
-static bool goes_on(const struct linnos_array *a, struct attempt *at, int result)
+static bool goes_on(struct attempt *at, ssize_t result)
 {
+	const struct linnos_array *a = at->queue->array;
 	size_t end = at->from + (result > 0 ? result : 0);
 
 	if (result == -EINTR)
@@ -357,6 +241,11 @@ static bool goes_on(const struct linnos_array *a, struct attempt *at, int result
 	at->got = end;
 	if (at->got >= at->want)
 		return false;
+	/* The rest of several places is not several places: all of it anew, into one. */
+	if (at->iov) {
+		at->got = 0;
+		return bounce_it(at);
+	}
 	at->from = at->got;
 	at->from -= at->from % a->replicas[at->replica].align_bytes;
 	at->hinted = false;
@@ -368,14 +257,17 @@ enum how {
 	AT_END, /* all that there is */
 	REVOKED,
 	CALLERS_FAULT,
+	CANCELLED,
 	UNFINISHED, /* lost: nobody wants the rest */
 	FAILED,
 };
 
-static enum how how_ended(const struct linnos_array *a, const struct attempt *at, int result)
+static enum how how_ended(const struct attempt *at, ssize_t result)
 {
 	if (result >= 0 && at->got >= at->want)
 		return FULL;
+	if (result == -ECANCELED)
+		return CANCELLED;
 	if (result == -EFAULT)
 		return CALLERS_FAULT;
 	if (at->hinted && result == -EBUSY)
@@ -383,41 +275,201 @@ static enum how how_ended(const struct linnos_array *a, const struct attempt *at
 	if (!at->read && (result > 0 || result == -EINTR))
 		return UNFINISHED;
 	/* A replica that ends before others do has lost bytes. */
-	return result >= 0 && at->offset + at->got >= array_size_now(a) ? AT_END : FAILED;
+	return result >= 0 && at->offset + at->got >= array_size_now(at->queue->array) ? AT_END
+										       : FAILED;
 }
 
-static void note_race(struct linnos_array *a, const struct attempt *at, uint64_t now_ns)
+static void account(struct attempt *at, enum how how, uint64_t now_ns)
 {
-	if (!a->races || at->is_copy || !at->observed.pages)
-		return;
-	race_answered(&a->race, at->predicted_us, at->met.read_pages,
-		      (now_ns - at->observed.issued_ns) / 1000.0);
-	if (at->claimed_us > 0)
-		race_ended(&a->race, at->claimed_us,
-			   at->lost_to_hedge ? (now_ns - at->lost_ns) / 1000.0 : 0);
-}
-
-static void account(struct linnos_array *a, struct attempt *at, enum how how, uint64_t now_ns)
-{
-	static const enum observed_end ends[] = {
-		[FULL] = OBSERVED_ANSWERED,	    [AT_END] = OBSERVED_TAKEN_BACK,
-		[REVOKED] = OBSERVED_TAKEN_BACK,    [CALLERS_FAULT] = OBSERVED_TAKEN_BACK,
-		[UNFINISHED] = OBSERVED_TAKEN_BACK, [FAILED] = OBSERVED_FAILED,
+	static const enum linnos_end ends[] = {
+		[FULL] = LINNOS_ANSWERED,	[AT_END] = LINNOS_TAKEN_BACK,
+		[REVOKED] = LINNOS_TAKEN_BACK,	[CALLERS_FAULT] = LINNOS_TAKEN_BACK,
+		[CANCELLED] = LINNOS_CANCELLED, [UNFINISHED] = LINNOS_TAKEN_BACK,
+		[FAILED] = LINNOS_FAILED,
 	};
+	struct linnos_queue *q = at->queue;
 
-	/* Of no bytes a drive is not asked. */
-	observer_ended(&a->drives[at->replica], &at->observed, now_ns,
-		       at->observed.pages ? ends[how] : OBSERVED_TAKEN_BACK);
-	*(at->is_copy ? &a->n_copies : &a->stats.in_flight) -= 1;
-	a->stats.refused += how == REVOKED;
-	a->stats.errors += how == FAILED;
-	a->stats.errors_by[at->replica] += how == FAILED;
-	if (how == FULL && !at->is_hedge && !at->is_copy && at->observed.pages)
-		note_latency(a, now_ns - at->observed.issued_ns);
-	if (how == FULL)
-		note_race(a, at, now_ns);
-	if (how == FULL && at->lost_to_hedge)
-		a->stats.hedges_saved_us += (now_ns - at->lost_ns) / 1000;
+	linnos_note_ended(q->chooser, &at->sending, ends[how], now_ns);
+	count(at->kind == LINNOS_COPY ? &q->counts.copies_landed : &q->counts.landed, 1);
+	if (how == REVOKED)
+		count(&q->counts.refused, 1);
+	if (how == CANCELLED && at->is_lost)
+		count(&q->counts.cancelled, 1);
+}
+
+/* --- Reads --------------------------------------------------------------------------------- */
+
+struct linnos_read *read_new(struct linnos_queue *q)
+{
+	struct linnos_read *r = q->free_reads;
+
+	if (r)
+		q->free_reads = r->later;
+	else
+		r = malloc(sizeof(*r));
+	return r;
+}
+
+void read_put(struct linnos_queue *q, struct linnos_read *r)
+{
+	r->later = q->free_reads;
+	q->free_reads = r;
+}
+
+int read_options_take(const struct linnos_queue *q, struct linnos_read_options *taken,
+		      const struct linnos_read_options *given)
+{
+	struct linnos_read_options defaults = LINNOS_READ_OPTIONS_INIT;
+	int error;
+
+	*taken = defaults;
+	if (!given)
+		return 0;
+	error = sized_take(taken, sizeof(*taken), given, sizeof(defaults),
+			   "read options, of LINNOS_READ_OPTIONS_INIT,");
+	if (error)
+		return error;
+	if (taken->flags & ~LINNOS_NEVER_HEDGE)
+		return error_say(-EINVAL, "read options: flags 0x%x; known are 0x%x", taken->flags,
+				 LINNOS_NEVER_HEDGE);
+	if (taken->home >= (int32_t)q->array->n || taken->home < LINNOS_HOME_TURNS)
+		return error_say(-EINVAL, "read options: home %d of %u replicas", taken->home,
+				 q->array->n);
+	if (taken->sqe_flags & ~SQE_FLAGS)
+		return error_say(-EINVAL,
+				 "read options: sqe_flags 0x%x; IOSQE_ASYNC and IOSQE_IO_DRAIN can "
+				 "be: a read may take several attempts, so none is linked, skipped "
+				 "or of a selected buffer",
+				 taken->sqe_flags);
+	return 0;
+}
+
+static int total_bytes(const struct iovec *iov, int n_iov, size_t *bytes)
+{
+	*bytes = 0;
+	if (n_iov < 1 || n_iov > IOV_MAX_PARTS)
+		return error_say(-EINVAL, "a read into %d places; 1 to %d can be", n_iov,
+				 IOV_MAX_PARTS);
+	for (int i = 0; i < n_iov; i++) {
+		size_t room = READ_BYTES_MAX - *bytes;
+
+		*bytes += iov[i].iov_len < room ? iov[i].iov_len : room;
+	}
+	return 0;
+}
+
+int read_begin(struct linnos_queue *q, struct linnos_read *r, const struct iovec *iov, int n_iov,
+	       off_t offset, const struct linnos_read_options *o, enum read_where where)
+{
+	struct linnos_array *a = q->array;
+	struct told told;
+	uint64_t now_ns;
+	int error;
+
+	memset(r, 0, offsetof(struct linnos_read, choice));
+	error = total_bytes(iov, n_iov, &r->bytes);
+	if (error)
+		return error;
+	if (offset < 0 || offset > INT64_MAX - 2 * (off_t)READ_BYTES_MAX)
+		return error_say(-EINVAL, "read of %zu bytes at %lld: no such offset", r->bytes,
+				 (long long)offset);
+	r->queue = q;
+	r->where = where;
+	r->iov = iov;
+	r->n_iov = n_iov;
+	if (n_iov == 1) {
+		r->one = *iov;
+		r->iov = &r->one;
+	}
+	r->offset = offset;
+	r->deadline_ns = UINT64_MAX;
+	r->choice.offset = offset;
+	r->choice.bytes = r->bytes;
+	r->choice.home = LINNOS_HOME_TURNS;
+	r->choice.flags = 0;
+	if (a->asks && best_tell(a, r->offset, r->bytes, &told))
+		chooser_tell(q->chooser, &told);
+	now_ns = queue_time(q);
+	if (o) {
+		r->choice.home = o->home;
+		r->choice.flags = o->flags & LINNOS_NEVER_HEDGE;
+		r->sqe_flags = o->sqe_flags;
+		r->ioprio = o->ioprio;
+		if (o->deadline_ns && o->deadline_ns < UINT64_MAX - now_ns)
+			r->deadline_ns = now_ns + o->deadline_ns;
+	}
+	linnos_choose(q->chooser, &r->choice, now_ns);
+	if (!attempt_new(r, r->choice.replica, LINNOS_FIRST, now_ns)) {
+		count(&q->counts.failed, 1);
+		return error_say(-ENOMEM, "read of %zu bytes at %lld: out of memory", r->bytes,
+				 (long long)offset);
+	}
+	if (r->choice.copy >= 0)
+		r->copy = copy_of(r, now_ns);
+	if (r->choice.copy >= 0 && !r->copy)
+		chooser_copy_not_sent(q->chooser, false);
+	return 0;
+}
+
+struct attempt *read_take_next(struct linnos_read *r)
+{
+	struct attempt *at = r->next;
+
+	r->next = NULL;
+	return at;
+}
+
+uint64_t read_due_ns(const struct linnos_read *r)
+{
+	uint64_t hedge_at_ns = r->choice.hedge_at_ns;
+
+	return hedge_at_ns < r->deadline_ns ? hedge_at_ns : r->deadline_ns;
+}
+
+static struct timed_reads *list_of(struct linnos_queue *q, const struct linnos_read *r)
+{
+	return r->where == READ_CALLERS_RING ? &q->in_callers_ring : &q->in_own;
+}
+
+/* Mostly the order in which they begin is that of their times, too: few have to be passed. */
+void read_list(struct linnos_queue *q, struct linnos_read *r)
+{
+	struct timed_reads *list = list_of(q, r);
+	struct linnos_read *later = NULL, *earlier = list->last;
+	uint64_t at_ns = read_due_ns(r);
+
+	if (r->is_listed || at_ns == UINT64_MAX)
+		return;
+	while (earlier && read_due_ns(earlier) > at_ns) {
+		later = earlier;
+		earlier = earlier->earlier;
+	}
+	r->later = later;
+	r->earlier = earlier;
+	*(earlier ? &earlier->later : &list->first) = r;
+	*(later ? &later->earlier : &list->last) = r;
+	r->is_listed = true;
+}
+
+static void read_unlist(struct linnos_queue *q, struct linnos_read *r)
+{
+	struct timed_reads *list = list_of(q, r);
+
+	if (!r->is_listed)
+		return;
+	*(r->earlier ? &r->earlier->later : &list->first) = r->later;
+	*(r->later ? &r->later->earlier : &list->last) = r->earlier;
+	r->is_listed = false;
+}
+
+/* It goes on without the read. */
+static void lose(struct linnos_queue *q, struct attempt *at)
+{
+	at->read = NULL;
+	at->is_lost = true;
+	at->is_unwanted = true;
+	if (at->in_callers_ring)
+		q->n_lost++;
 }
 
 static void land(struct linnos_read *r, const struct attempt *at)
@@ -431,202 +483,257 @@ static void land(struct linnos_read *r, const struct attempt *at)
 	}
 }
 
-static enum linnos_outcome finish(struct linnos_array *a, struct linnos_read *r,
-				  const struct attempt *at, ssize_t result, uint64_t now_ns)
+static enum linnos_outcome finish(struct linnos_read *r, const struct attempt *at, ssize_t result,
+				  uint64_t now_ns)
 {
+	struct linnos_queue *q = r->queue;
 	struct attempt *lost = r->flying[0];
 
 	r->result = result;
 	r->replica = at->replica;
-	r->is_timed = false;
-	if (lost) {
-		lost->read = NULL;
-		lost->lost_ns = now_ns;
-		lost->lost_to_hedge = at->is_hedge;
-		if (at->is_hedge || lost->is_hedge)
-			lost->claimed_us = r->claimed_us;
+	r->is_done = true;
+	read_unlist(q, r);
+	if (result >= 0) {
+		linnos_note_answered(q->chooser, &r->choice, &at->sending,
+				     lost ? &lost->sending : NULL, now_ns);
+		count(&q->counts.bytes, result);
+	} else {
+		count(&q->counts.failed, 1);
 	}
-	if (result < 0) {
-		a->stats.failed++;
-		return LINNOS_DONE;
-	}
-	chooser_answered(&a->chooser, r->lot, now_ns - r->start_ns);
-	a->stats.bytes += result;
-	a->stats.served_by[at->replica]++;
-	a->stats.hedges_won += at->is_hedge;
-	if (r->moved)
-		a->stats.saved_us_estimate +=
-			(int64_t)r->home_us - (int64_t)((now_ns - r->start_ns) / 1000);
+	if (lost)
+		lose(q, lost);
 	return LINNOS_DONE;
 }
 
-static enum linnos_outcome all_failed(struct linnos_array *a, struct linnos_read *r,
-				      const struct attempt *at, uint64_t now_ns)
+/* Whatever is under way comes too late. */
+static enum linnos_outcome leave_it(struct linnos_read *r, int error, uint64_t now_ns)
 {
+	struct linnos_queue *q = r->queue;
+
+	r->replica = r->choice.replica;
+	r->result = error;
+	r->is_done = true;
+	read_unlist(q, r);
+	linnos_note_answered(q->chooser, &r->choice, NULL, NULL, now_ns);
+	for (unsigned int i = 0; i < 2; i++)
+		if (r->flying[i])
+			lose(q, r->flying[i]);
+	count(&q->counts.failed, 1);
+	return LINNOS_DONE;
+}
+
+static enum linnos_outcome expire(struct linnos_read *r, uint64_t now_ns)
+{
+	count(&r->queue->counts.late, 1);
+	return leave_it(r,
+			error_say(-ETIME, "read of %zu bytes at %llu: no answer by its deadline",
+				  r->bytes, (unsigned long long)r->offset),
+			now_ns);
+}
+
+void read_give_up(struct linnos_read *r, int error)
+{
+	leave_it(r,
+		 error_say(error, "read of %zu bytes at %llu: waiting for it: %s", r->bytes,
+			   (unsigned long long)r->offset, strerror(-error)),
+		 queue_time(r->queue));
+}
+
+enum linnos_outcome read_due(struct linnos_queue *q, struct timed_reads *list,
+			     struct linnos_read **read)
+{
+	uint64_t now_ns = list->first ? queue_time(q) : 0;
+
+	while (list->first && read_due_ns(list->first) <= now_ns) {
+		struct linnos_read *r = list->first;
+		int replica;
+
+		*read = r;
+		read_unlist(q, r);
+		/* One that waits to be prepared again is not in anybody's hands but the caller's.
+		 */
+		if (r->deadline_ns <= now_ns && !r->next)
+			return expire(r, now_ns);
+		if (r->choice.hedge_at_ns > now_ns || r->next || r->flying[1]) {
+			r->choice.hedge_at_ns = UINT64_MAX;
+			if (!r->next)
+				read_list(q, r);
+			continue;
+		}
+		replica = linnos_hedge(q->chooser, &r->choice, now_ns);
+		if (replica >= 0 && attempt_new(r, replica, LINNOS_HEDGE, now_ns)) {
+			read_list(q, r);
+			return LINNOS_AGAIN;
+		}
+		read_list(q, r);
+	}
+	return LINNOS_NOTHING;
+}
+
+static enum linnos_outcome all_failed(struct linnos_read *r, const struct attempt *at,
+				      uint64_t now_ns)
+{
+	const struct linnos_array *a = r->queue->array;
 	const char *why = r->error ? strerror(-r->error) : "it ends before the others do";
 
-	array_fail(
-		a, r->error,
-		"read of %zu bytes at %llu: no replica of %u has them; the last one, %s: %s; see "
-		"the kernel's log (dmesg) for the drives' errors",
-		r->bytes, (unsigned long long)r->offset, a->n, a->replicas[at->replica].name, why);
-	return finish(a, r, at, r->error ? r->error : -EIO, now_ns);
+	error_say(r->error,
+		  "read of %zu bytes at %llu: no replica of %u has them; the last one, %s: %s; see "
+		  "the kernel's log (dmesg) for the drives' errors",
+		  r->bytes, (unsigned long long)r->offset, a->n, a->replicas[at->replica].name,
+		  why);
+	return finish(r, at, r->error ? r->error : -EIO, now_ns);
 }
 
 /* The next best, and when there is none of those that have only refused. */
-static int next_after_failure(struct linnos_array *a, struct linnos_read *r, uint64_t now_ns)
+static int next_after_failure(struct linnos_read *r, uint64_t now_ns)
 {
-	int replica = next_best(a, r, now_ns);
+	int replica = linnos_choose_next(r->queue->chooser, &r->choice, now_ns);
 
 	if (replica >= 0 || !r->refused)
 		return replica;
-	r->tried &= ~r->refused;
+	r->choice.tried &= ~r->refused;
 	r->refused = 0;
 	r->is_plain = true;
-	return next_best(a, r, now_ns);
+	return linnos_choose_next(r->queue->chooser, &r->choice, now_ns);
 }
 
-static enum linnos_outcome fail_over(struct linnos_array *a, struct linnos_read *r,
-				     struct attempt *at, uint64_t now_ns)
+static enum linnos_outcome fail_over(struct linnos_read *r, const struct attempt *at,
+				     uint64_t now_ns)
 {
 	int replica;
 
 	if (r->flying[0])
 		return LINNOS_NOTHING;
-	replica = next_after_failure(a, r, now_ns);
+	replica = next_after_failure(r, now_ns);
 	if (replica < 0)
-		return all_failed(a, r, at, now_ns);
-	if (!attempt_new(a, r, replica, now_ns)) {
-		array_fail(a, -ENOMEM, "read of %zu bytes at %llu: out of memory", r->bytes,
-			   (unsigned long long)r->offset);
-		return finish(a, r, at, -ENOMEM, now_ns);
-	}
-	a->stats.failovers++;
-	return LINNOS_AGAIN;
+		return all_failed(r, at, now_ns);
+	if (attempt_new(r, replica, LINNOS_FIRST, now_ns))
+		return LINNOS_AGAIN;
+	return finish(r, at,
+		      error_say(-ENOMEM, "read of %zu bytes at %llu: out of memory", r->bytes,
+				(unsigned long long)r->offset),
+		      now_ns);
 }
 
 /* An attempt with memory of its own has bytes for the caller. */
 static void copy_out(const struct attempt *at, struct linnos_read *r)
 {
-	size_t end = at->got < at->want ? at->got : at->want;
+	size_t end = at->got < at->want ? at->got : at->want, left;
+	const char *from = at->data + at->lead;
 
 	r->got = end > at->lead ? end - at->lead : 0;
-	if (at->bounce)
-		memcpy(r->buf, at->data + at->lead, r->got);
+	left = at->bounce ? r->got : 0;
+	for (int i = 0; left; i++) {
+		size_t bytes = r->iov[i].iov_len < left ? r->iov[i].iov_len : left;
+
+		memcpy(r->iov[i].iov_base, from, bytes);
+		from += bytes;
+		left -= bytes;
+	}
 }
 
-static enum linnos_outcome read_goes_on(struct linnos_array *a, struct linnos_read *r,
-					struct attempt *at, enum how how, int result,
-					uint64_t now_ns)
+static enum linnos_outcome read_goes_on(struct linnos_read *r, struct attempt *at, enum how how,
+					ssize_t result, uint64_t now_ns)
 {
 	land(r, at);
 	switch (how) {
 	case FULL:
 	case AT_END:
-		return finish(a, r, at, r->got, now_ns);
+		return finish(r, at, r->got, now_ns);
+	case CANCELLED:
+		/* Not by us: a chain of the caller's, or its end, has taken it along. */
+		return finish(r, at,
+			      error_say(result, "read of %zu bytes at %llu: it was cancelled",
+					r->bytes, (unsigned long long)r->offset),
+			      now_ns);
 	case CALLERS_FAULT:
-		return finish(a, r, at,
-			      array_fail(a, result,
-					 "read of %zu bytes at %llu: the memory "
-					 "to read into is not the caller's to write to",
-					 r->bytes, (unsigned long long)r->offset),
+		return finish(r, at,
+			      error_say(result,
+					"read of %zu bytes at %llu: the memory to read into is not "
+					"the caller's to write to",
+					r->bytes, (unsigned long long)r->offset),
 			      now_ns);
 	case REVOKED:
 		r->refused |= 1u << at->replica;
-		return fail_over(a, r, at, now_ns);
+		return fail_over(r, at, now_ns);
 	default:
 		r->error = result < 0 ? result : 0;
-		return fail_over(a, r, at, now_ns);
+		return fail_over(r, at, now_ns);
 	}
 }
 
-enum linnos_outcome attempt_ended(struct linnos_array *a, struct attempt *at, int result,
-				  struct linnos_read **read)
+enum linnos_outcome attempt_ended(struct attempt *at, ssize_t result, struct linnos_read **read)
 {
-	uint64_t clock_ns, now_ns;
+	const struct linnos_array *a = at->queue->array;
 	struct linnos_read *r = at->read;
 	enum linnos_outcome outcome = LINNOS_NOTHING;
+	uint64_t now_ns;
 	enum how how;
 
 	*read = r;
 	if (a->hooks.answer)
 		result = a->hooks.answer(a->hooks.context, at->replica, at->offset + at->from,
-					 result);
-	clock_ns = array_clock_ns(a);
-	if (goes_on(a, at, result) && r) {
+					 (int)result);
+	if (goes_on(at, result) && r) {
 		r->next = at;
 		return LINNOS_AGAIN;
 	}
-	how = how_ended(a, at, result);
+	how = how_ended(at, result);
 	if (r && (how == FULL || how == AT_END))
 		copy_out(at, r);
-
-	array_lock(a);
-	now_ns = array_time(a, clock_ns);
-	account(a, at, how, now_ns);
+	now_ns = queue_time(at->queue);
+	account(at, how, now_ns);
 	if (r)
-		outcome = read_goes_on(a, r, at, how, result, now_ns);
-	attempt_put(a, at);
-	array_unlock(a);
+		outcome = read_goes_on(r, at, how, result, now_ns);
+	attempt_put(at);
 	return outcome;
 }
 
-void attempt_prepare(const struct linnos_array *a, struct attempt *at, struct io_uring_sqe *sqe)
+void read_cannot_be_sent(struct linnos_read *r, struct attempt *at, int error)
 {
-	io_uring_prep_read(sqe, a->replicas[at->replica].fd, at->data + at->from,
-			   at->bytes - at->from, at->offset + at->from);
-	if (at->hinted)
-		sqe->rw_flags = RWF_LATCRIT;
-	sqe->user_data = (uintptr_t)at | TAG;
-	if (a->hooks.prepared)
-		a->hooks.prepared(a->hooks.context, at->replica, sqe);
+	uint64_t now_ns = queue_time(r->queue);
+
+	account(at, CALLERS_FAULT, now_ns);
+	land(r, at);
+	finish(r, at, error, now_ns);
+	attempt_put(at);
 }
 
-uint64_t user_data_of_nop(void)
+void attempts_forsake(struct linnos_queue *q)
 {
-	return TAG;
-}
+	uint64_t now_ns = queue_time(q);
 
-bool user_data_is_ours(uint64_t user_data)
-{
-	return (user_data & TAG) == TAG;
-}
-
-struct attempt *attempt_of_user_data(uint64_t user_data)
-{
-	return (struct attempt *)(uintptr_t)(user_data & ~(uint64_t)TAG);
-}
-
-void attempts_forsake(struct linnos_array *a)
-{
-	uint64_t clock_ns = array_clock_ns(a), now_ns;
-
-	array_lock(a);
-	now_ns = array_time(a, clock_ns);
-	while (a->ring_attempts) {
-		struct attempt *at = a->ring_attempts;
+	while (q->ring_attempts) {
+		struct attempt *at = q->ring_attempts;
 		struct linnos_read *r = at->read;
 
-		observer_ended(&a->drives[at->replica], &at->observed, now_ns, OBSERVED_TAKEN_BACK);
-		a->stats.in_flight--;
+		linnos_note_ended(q->chooser, &at->sending, LINNOS_TAKEN_BACK, now_ns);
+		count(&q->counts.landed, 1);
 		if (r) {
 			land(r, at);
-			if (!r->flying[0])
-				read_forget(a, r);
+			if (!r->flying[0]) {
+				read_unlist(q, r);
+				read_put(q, r);
+			}
 		}
 		bounce_forsake(at->bounce);
 		at->bounce = NULL;
-		attempt_put(a, at);
+		attempt_put(at);
 	}
-	array_unlock(a);
 }
 
-void attempts_free(struct linnos_array *a)
+void reads_free(struct linnos_queue *q)
 {
-	while (a->free_attempts) {
-		struct attempt *at = a->free_attempts;
+	while (q->free_reads) {
+		struct linnos_read *r = q->free_reads;
 
-		a->free_attempts = at->next;
+		q->free_reads = r->later;
+		free(r);
+	}
+	while (q->free_attempts) {
+		struct attempt *at = q->free_attempts;
+
+		q->free_attempts = at->next;
 		free(at);
 	}
 }

@@ -8,48 +8,42 @@ in, objects out; what is used is imported when it is first named.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import typing as _typing
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from linnapp.drive.uploading import upload
     from linnapp.errors import LinnappError
-    from linnapp.learn.evaluation import evaluate
-    from linnapp.learn.options import LabellingOptions, Recipe
-    from linnapp.learn.recipe import fit, inflection_point
-    from linnapp.learn.training import TrainingOptions
-    from linnapp.model import Model
+    from linnapp.learn.fitted import fit_latency, fit_network, inflection_point
+    from linnapp.learn.judging.evaluation import evaluate
+    from linnapp.model import load_model
     from linnapp.trace.recorded import load
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "LabellingOptions",
-    "LinnappError",
-    "Model",
-    "Recipe",
-    "TrainingOptions",
-    "evaluate",
-    "fit",
-    "inflection_point",
-    "load",
-    "upload",
-]
-
 _HOMES = {
-    "LabellingOptions": "linnapp.learn.options",
     "LinnappError": "linnapp.errors",
-    "Model": "linnapp.model",
-    "Recipe": "linnapp.learn.options",
-    "TrainingOptions": "linnapp.learn.training",
-    "evaluate": "linnapp.learn.evaluation",
-    "fit": "linnapp.learn.recipe",
-    "inflection_point": "linnapp.learn.recipe",
+    "evaluate": "linnapp.learn.judging.evaluation",
+    "fit_latency": "linnapp.learn.fitted",
+    "fit_network": "linnapp.learn.fitted",
+    "inflection_point": "linnapp.learn.fitted",
     "load": "linnapp.trace.recorded",
+    "load_model": "linnapp.model",
     "upload": "linnapp.drive.uploading",
 }
 
+__all__ = [
+    "LinnappError",
+    "evaluate",
+    "fit_latency",
+    "fit_network",
+    "inflection_point",
+    "load",
+    "load_model",
+    "upload",
+]
 
-def __getattr__(name: str) -> Any:
+
+def __getattr__(name: str) -> _typing.Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
@@ -60,4 +54,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*__all__, "__version__"])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
 from collections.abc import Collection, Sequence
@@ -64,6 +65,17 @@ def check_number(
         )
 
 
+def check_flag(name: str, value: Any) -> None:
+    """Refuse what is neither True nor False.
+
+    Raises
+    ------
+    TypeError
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}={value!r}: expected True or False, not {type(value).__name__}")
+
+
 def check_names(function: str, given: Collection[str], accepted: Sequence[str]) -> None:
     """Refuse keyword arguments that nobody knows.
 
@@ -73,6 +85,8 @@ def check_names(function: str, given: Collection[str], accepted: Sequence[str]) 
     """
     for name in given:
         if name not in accepted:
+            near = difflib.get_close_matches(name, accepted, n=1)
+            meant = f"did you mean {near[0]!r}? A" if near else "a"
             raise TypeError(
-                f"{function}() has no argument {name!r}; accepted are {', '.join(accepted)}"
+                f"{function}() has no argument {name!r}; {meant}ccepted are {', '.join(accepted)}"
             )

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import click
 
 from linnapp import __version__
-from linnapp.errors import LinnappError
+from linnapp.errors import LinnappError, as_options
 
 #: command: (module:attribute, one line of help), in the order of a user's way through them
 _COMMANDS = {
@@ -195,7 +195,7 @@ def _run() -> None:
         error.show()
         status = error.exit_code
     except LinnappError as error:
-        print(f"linnapp: error: {error}", file=sys.stderr)
+        print(f"linnapp: error: {as_options(str(error))}", file=sys.stderr)
         status = 1
     except BrokenPipeError:
         # The reader (`head`, `less`) has gone.

@@ -3,14 +3,31 @@
 
 Every one of them names the thing, what is wrong with it, and the remedy. The command line prints
 the message and exits with status 1; anything else is a bug and keeps its traceback.
+
+Messages name arguments as the library has them, "`allow_truncated=True`"; the command line makes
+options of these (:func:`as_options`).
 """
 
 import contextlib
 import os
+import re
 import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+#: An argument in a message, and its value.
+_ARGUMENT = re.compile(r"`(\w+)=([^`]*)`")
+
+#: Options that are named otherwise than the arguments.
+_OPTIONS = {
+    "device": "dev",
+    "models_dir": "models",
+    "source_format": "from",
+    "fit_bytes": "fit",
+    "slice_s": "slice",
+    "max_epochs": "epochs",
+}
 
 
 class LinnappError(Exception):
@@ -31,6 +48,17 @@ class ModelError(LinnappError):
 
 class DeviceError(LinnappError):
     """A drive that is missing, or whose kernel or driver cannot do what was asked."""
+
+
+def as_options(message: str) -> str:
+    """A message of the library in the words of the command line: "`device=`" is --dev there."""
+
+    def option(found: re.Match[str]) -> str:
+        name, value = found[1], found[2].strip("'\"")
+        words = [f"--{_OPTIONS.get(name, name).replace('_', '-')}"]
+        return " ".join(words + [value] * (value not in ("", "True")))
+
+    return _ARGUMENT.sub(option, message)
 
 
 @contextlib.contextmanager

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import functools
 import os
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,16 +18,19 @@ from typing import Any, Self
 from linnapp.errors import LinnappError
 from linnapp.files import AnyPath
 
-SONAME = "liblinnos.so.0"
+SONAME = "liblinnos.so.1"
 _BUILT = Path(__file__).resolve().parents[1] / "build" / "liblinnos" / SONAME
 _REPLICAS_MAX = 16
-_ERROR_BYTES = 512
 _HOME_TURNS = -1
 _BUFFERED = 1
 _HINT = 2
 _ASK = 4
 _UNGUARDED = 8
 _HEDGE_BY_GAIN = 16
+_ASK_ALL = 32
+_NEVER_HEDGE = 1
+#: `enum linnos_state`
+STATES = ("healthy", "slow", "silent", "failing", "dropped")
 
 
 class _Options(ctypes.Structure):
@@ -63,13 +68,79 @@ class _Stats(ctypes.Structure):
         ("in_flight", ctypes.c_uint64),
         ("saved_us_estimate", ctypes.c_int64),
         ("hedges_saved_us", ctypes.c_uint64),
-        ("served_by", ctypes.c_uint64 * _REPLICAS_MAX),
-        ("errors_by", ctypes.c_uint64 * _REPLICAS_MAX),
         ("asked", ctypes.c_uint64),
         ("without_ring", ctypes.c_uint64),
         ("not_choosing", ctypes.c_uint64),
         ("stayed", ctypes.c_uint64),
+        ("late", ctypes.c_uint64),
+        ("cancelled", ctypes.c_uint64),
     )
+
+
+class _ReplicaStats(ctypes.Structure):
+    """`struct linnos_replica_stats` of linnos_choose.h."""
+
+    _fields_ = (
+        ("state", ctypes.c_uint32),
+        ("chooses", ctypes.c_uint32),
+        ("served", ctypes.c_uint64),
+        ("errors", ctypes.c_uint64),
+        ("answered", ctypes.c_uint64),
+        ("in_flight", ctypes.c_uint64),
+        ("predicted_us", ctypes.c_uint64),
+        ("took_us", ctypes.c_uint64),
+        ("near", ctypes.c_uint64),
+        ("model_id", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+    )
+
+
+class _ReadOptions(ctypes.Structure):
+    """`struct linnos_read_options` of liblinnos.h."""
+
+    _fields_ = (
+        ("size", ctypes.c_size_t),
+        ("flags", ctypes.c_uint32),
+        ("home", ctypes.c_int32),
+        ("deadline_ns", ctypes.c_uint64),
+        ("sqe_flags", ctypes.c_uint32),
+        ("ioprio", ctypes.c_uint32),
+    )
+
+
+class _Iovec(ctypes.Structure):
+    """`struct iovec` of <sys/uio.h>."""
+
+    _fields_ = (("base", ctypes.c_void_p), ("len", ctypes.c_size_t))
+
+
+@dataclass(frozen=True)
+class ReplicaStats:
+    """What a replica has done; liblinnos(3) defines each number.
+
+    Attributes
+    ----------
+    state : str
+        One of `STATES`.
+    predicted_us, took_us : int
+        Over `answered`, the sums of what was predicted and of what it took.
+    near : int
+        Of `answered`, those that took between half and twice what was predicted.
+    histogram : dict of int to int
+        How many took so many ns or more, up to the next bucket; those that are empty are left out.
+    """
+
+    state: str
+    chooses: bool
+    served: int
+    errors: int
+    answered: int
+    in_flight: int
+    predicted_us: int
+    took_us: int
+    near: int
+    model_id: int
+    histogram: dict[int, int]
 
 
 @dataclass(frozen=True)
@@ -83,7 +154,7 @@ class Stats:
     hedges_saved_us : int
         Over `hedges_won`, how much later the attempt that lost was answered.
     served_by, errors_by : tuple of int
-        One a replica.
+        One a replica: `served` and `errors` of `Replicas.replica_stats`.
     """
 
     reads: int
@@ -100,12 +171,14 @@ class Stats:
     in_flight: int
     saved_us_estimate: int
     hedges_saved_us: int
-    served_by: tuple[int, ...]
-    errors_by: tuple[int, ...]
     asked: int
     without_ring: int
     not_choosing: int
     stayed: int
+    late: int
+    cancelled: int
+    served_by: tuple[int, ...]
+    errors_by: tuple[int, ...]
 
 
 @functools.cache
@@ -120,22 +193,40 @@ def _library() -> ctypes.CDLL:
             f"{path}: {error}; run `make liblinnos` in the repository, `make install-lib` for "
             "the whole system, or set LINNOS_LIB"
         ) from error
-    array = ctypes.c_void_p
+    handle = ctypes.c_void_p
     library.linnos_open.argtypes = [
-        ctypes.POINTER(array), ctypes.c_uint, ctypes.POINTER(ctypes.c_char_p),
+        ctypes.POINTER(handle), ctypes.c_uint, ctypes.POINTER(ctypes.c_char_p),
         ctypes.POINTER(ctypes.c_char_p), ctypes.POINTER(_Options),
     ]  # fmt: skip
-    library.linnos_error.argtypes = [array, ctypes.c_char_p, ctypes.c_size_t]
-    library.linnos_error.restype = None
-    library.linnos_close.argtypes = [array]
-    library.linnos_get_stats.argtypes = [array, ctypes.POINTER(_Stats), ctypes.c_size_t]
+    library.linnos_error.argtypes = []
+    library.linnos_error.restype = ctypes.c_char_p
+    library.linnos_close.argtypes = [handle]
+    library.linnos_queue_create.argtypes = [ctypes.POINTER(handle), handle, ctypes.c_void_p]
+    library.linnos_queue_close.argtypes = [handle]
+    library.linnos_get_stats.argtypes = [handle, ctypes.POINTER(_Stats), ctypes.c_size_t]
     library.linnos_get_stats.restype = None
-    library.linnos_size.argtypes = [array]
+    library.linnos_get_replica_stats.argtypes = [
+        handle, ctypes.c_uint, ctypes.POINTER(_ReplicaStats), ctypes.c_size_t,
+    ]  # fmt: skip
+    library.linnos_array_known.argtypes = [handle]
+    library.linnos_array_known.restype = handle
+    library.linnos_known_histogram.argtypes = [
+        handle, ctypes.c_uint, ctypes.POINTER(ctypes.c_uint64), ctypes.c_uint,
+    ]  # fmt: skip
+    library.linnos_bucket_ns.argtypes = [ctypes.c_uint]
+    library.linnos_bucket_ns.restype = ctypes.c_uint64
+    library.linnos_drop.argtypes = [handle, ctypes.c_uint]
+    library.linnos_restore.argtypes = [handle, ctypes.c_uint]
+    library.linnos_set_model.argtypes = [handle, ctypes.c_uint, ctypes.c_char_p]
+    library.linnos_size.argtypes = [handle]
     library.linnos_size.restype = ctypes.c_uint64
-    library.linnos_hint_is_used.argtypes = [array]
-    library.linnos_asking_is_used.argtypes = [array]
-    library.linnos_pread.argtypes = [array, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64]
-    library.linnos_pread.restype = ctypes.c_ssize_t
+    library.linnos_hint_is_used.argtypes = [handle]
+    library.linnos_asking_is_used.argtypes = [handle]
+    library.linnos_preadv.argtypes = [
+        handle, ctypes.POINTER(_Iovec), ctypes.c_int, ctypes.c_int64,
+        ctypes.POINTER(_ReadOptions),
+    ]  # fmt: skip
+    library.linnos_preadv.restype = ctypes.c_ssize_t
     library.linnos_best.argtypes = [
         ctypes.c_uint, ctypes.POINTER(ctypes.c_int), ctypes.c_size_t,
         ctypes.POINTER(ctypes.c_uint32),
@@ -188,8 +279,16 @@ def _paths(paths: Sequence[AnyPath | None]) -> Any:
     )
 
 
+def _failure(error: int) -> OSError:
+    """What the call of this thread that failed last says."""
+    return OSError(-error, os.fsdecode(_library().linnos_error()))
+
+
 class Replicas:
     """An array of replicas, opened; any number of threads may read from it at once.
+
+    Each thread has a queue of its own, from its first read until the array is closed or, if that is
+    sooner, the thread has ended and another one reads for the first time.
 
     Parameters
     ----------
@@ -223,6 +322,9 @@ class Replicas:
         Let a kernel that knows RWF_LATCRIT refuse reads that it predicts to be slow.
     ask : bool
         Ask a kernel with LinnOS where a read goes first; it knows of writes and others' reads.
+    ask_all : bool
+        Have every replica's model predict each read; otherwise one whose home is idle, and
+        predicted as low as the others lately were, stays without asking them.
     unguarded : bool
         Follow predictions whatever comes of it; otherwise of the reads that would leave home some
         stay, by lot, and more of them the less those gain that leave.
@@ -252,9 +354,12 @@ class Replicas:
         buffered: bool = False,
         hint: bool = False,
         ask: bool = False,
+        ask_all: bool = False,
         unguarded: bool = False,
     ) -> None:
         self._handle = ctypes.c_void_p()
+        self._queues: dict[threading.Thread, ctypes.c_void_p] = {}
+        self._lock = threading.Lock()
         self._n = len(paths)
         if models is not None and len(models) != len(paths):
             raise ValueError(f"{len(models)} models for {len(paths)} replicas; give one for each")
@@ -276,6 +381,7 @@ class Replicas:
             _BUFFERED * buffered
             | _HINT * hint
             | _ASK * ask
+            | _ASK_ALL * ask_all
             | _UNGUARDED * unguarded
             | _HEDGE_BY_GAIN * hedge_by_gain,
             _HOME_TURNS if home is None else home,
@@ -295,22 +401,37 @@ class Replicas:
             ctypes.byref(options),
         )
         if error:
-            try:
-                raise self._error(error)
-            finally:
-                self.close()
-
-    def _error(self, error: int) -> OSError:
-        text = ctypes.create_string_buffer(_ERROR_BYTES)
-        _library().linnos_error(self._handle, text, _ERROR_BYTES)
-        return OSError(-error, os.fsdecode(text.value))
+            raise _failure(error)
 
     def _open(self) -> ctypes.c_void_p:
         if not self._handle:
             raise ValueError("the array is closed")
         return self._handle
 
-    def pread(self, size: int, offset: int) -> bytes:
+    def _queue(self) -> ctypes.c_void_p:
+        array = self._open()
+        thread = threading.current_thread()
+        with self._lock:
+            if thread in self._queues:
+                return self._queues[thread]
+            for ended in [one for one in self._queues if not one.is_alive()]:
+                _library().linnos_queue_close(self._queues.pop(ended))
+            queue = ctypes.c_void_p()
+            error = _library().linnos_queue_create(ctypes.byref(queue), array, None)
+            if error:
+                raise _failure(error)
+            self._queues[thread] = queue
+            return queue
+
+    def pread(
+        self,
+        size: int,
+        offset: int,
+        *,
+        deadline_us: int = 0,
+        home: int | None = None,
+        never_hedge: bool = False,
+    ) -> bytes:
         """Read bytes; as many as asked for, fewer only where the replicas end.
 
         Parameters
@@ -319,17 +440,22 @@ class Replicas:
             In bytes.
         offset : int
             In bytes.
+        deadline_us, home, never_hedge
+            As for `preadv`.
 
         Raises
         ------
         OSError
-            If all replicas failed.
+            If all replicas failed; TimeoutError at the deadline.
         """
         buffer = bytearray(size)
-        return bytes(memoryview(buffer)[: self.preadinto(buffer, offset)])
+        n = self.preadv(
+            [buffer], offset, deadline_us=deadline_us, home=home, never_hedge=never_hedge
+        )
+        return bytes(memoryview(buffer)[:n])
 
     def preadinto(self, buffer: Any, offset: int) -> int:
-        """Read into a writable buffer, such as a numpy array or a bytearray.
+        """Read into a writable buffer, such as a numpy array or a bytearray: `preadv` of one.
 
         Parameters
         ----------
@@ -342,26 +468,122 @@ class Replicas:
         -------
         int
             Bytes read; fewer than the buffer holds only where the replicas end.
+        """
+        return self.preadv([buffer], offset)
+
+    def preadv(
+        self,
+        buffers: Sequence[Any],
+        offset: int,
+        *,
+        deadline_us: int = 0,
+        home: int | None = None,
+        never_hedge: bool = False,
+    ) -> int:
+        """Read into writable buffers, one after the other.
+
+        Parameters
+        ----------
+        buffers : sequence of writable, C-contiguous buffers
+            All of them are to be filled.
+        offset : int
+            In bytes.
+        deadline_us : int
+            After so many us the read is over, with TimeoutError, if there is no answer; 0: never.
+        home : int, optional
+            The replica that this read stays at when predictions hardly differ.
+        never_hedge : bool
+            Send it to one replica at a time.
+
+        Returns
+        -------
+        int
+            Bytes read; fewer than the buffers hold only where the replicas end.
 
         Raises
         ------
         OSError
-            If all replicas failed.
+            If all replicas failed; TimeoutError at the deadline.
         """
-        array = self._open()
+        queue = self._queue()
         if not 0 <= offset < 1 << 63:
             raise OSError(errno.EINVAL, f"read at {offset}: no such offset")
-        with memoryview(buffer) as view:
-            if view.nbytes == 0:
+        options = _ReadOptions(
+            ctypes.sizeof(_ReadOptions),
+            _NEVER_HEDGE * never_hedge,
+            _HOME_TURNS if home is None else home,
+            1000 * deadline_us,
+        )
+        with contextlib.ExitStack() as views:
+            given = [views.enter_context(memoryview(buffer)) for buffer in buffers]
+            given = [view for view in given if view.nbytes]
+            if not given:
                 return 0
-            if view.readonly:
+            if any(view.readonly for view in given):
                 raise TypeError("the buffer to read into is read-only")
-            place = (ctypes.c_char * view.nbytes).from_buffer(view.cast("B"))
-            n: int = _library().linnos_pread(array, ctypes.addressof(place), view.nbytes, offset)
-            del place
+            places = [
+                (ctypes.c_char * view.nbytes).from_buffer(views.enter_context(view.cast("B")))
+                for view in given
+            ]
+            iov = (_Iovec * len(places))(
+                *(_Iovec(ctypes.addressof(place), len(place)) for place in places)
+            )
+            n: int = _library().linnos_preadv(
+                queue, iov, len(places), offset, ctypes.byref(options)
+            )
+            del places
+        if n == -errno.ETIME:
+            raise TimeoutError(errno.ETIME, os.fsdecode(_library().linnos_error()))
         if n < 0:
-            raise self._error(n)
+            raise _failure(n)
         return n
+
+    def drop(self, replica: int) -> None:
+        """Leave a replica out from now on: what it holds is out of date.
+
+        Parameters
+        ----------
+        replica : int
+            From 0.
+
+        Raises
+        ------
+        OSError
+            There is no such replica, or it is the last one.
+        """
+        self._change(_library().linnos_drop(self._open(), replica))
+
+    def restore(self, replica: int) -> None:
+        """Take a dropped replica back, when it holds what the others hold.
+
+        Parameters
+        ----------
+        replica : int
+            From 0.
+        """
+        self._change(_library().linnos_restore(self._open(), replica))
+
+    def set_model(self, replica: int, model: AnyPath | None) -> None:
+        """Exchange a replica's model, while others read, too.
+
+        Parameters
+        ----------
+        replica : int
+            From 0.
+        model : path or None
+            As in `models`.
+
+        Raises
+        ------
+        OSError
+            It is none; the old one stays.
+        """
+        path = None if model is None else os.fsencode(model)
+        self._change(_library().linnos_set_model(self._open(), replica, path))
+
+    def _change(self, error: int) -> None:
+        if error:
+            raise _failure(error)
 
     @property
     def size(self) -> int:
@@ -382,16 +604,55 @@ class Replicas:
         """What the array has done until now."""
         raw = _Stats()
         _library().linnos_get_stats(self._open(), ctypes.byref(raw), ctypes.sizeof(raw))
-        values = {name: getattr(raw, name) for name, _ in _Stats._fields_}
-        for name in ("served_by", "errors_by"):
-            values[name] = tuple(values[name])[: self._n]
-        return Stats(**values)
+        by = [self._replica(k) for k in range(self._n)]
+        return Stats(
+            **{name: getattr(raw, name) for name, _ in _Stats._fields_},
+            served_by=tuple(one.served for one in by),
+            errors_by=tuple(one.errors for one in by),
+        )
+
+    def _replica(self, replica: int) -> _ReplicaStats:
+        raw = _ReplicaStats()
+        self._change(
+            _library().linnos_get_replica_stats(
+                self._open(), replica, ctypes.byref(raw), ctypes.sizeof(raw)
+            )
+        )
+        return raw
+
+    def replica_stats(self, replica: int) -> ReplicaStats:
+        """What a replica has done until now.
+
+        Parameters
+        ----------
+        replica : int
+            From 0.
+        """
+        library, raw = _library(), self._replica(replica)
+        known = library.linnos_array_known(self._open())
+        counts = (ctypes.c_uint64 * library.linnos_known_histogram(known, replica, None, 0))()
+        library.linnos_known_histogram(known, replica, counts, len(counts))
+        values = {name: getattr(raw, name) for name, _ in _ReplicaStats._fields_}
+        del values["reserved"]
+        values["state"] = STATES[raw.state]
+        values["chooses"] = bool(raw.chooses)
+        histogram = {
+            int(library.linnos_bucket_ns(bucket)): n for bucket, n in enumerate(counts) if n
+        }
+        return ReplicaStats(**values, histogram=histogram)
 
     def close(self) -> None:
-        """Give the array back; waits for attempts that have lost their race. May be repeated."""
-        if self._handle:
-            handle, self._handle = self._handle, ctypes.c_void_p()
-            _library().linnos_close(handle)
+        """Give the array back; waits for attempts that have lost their race. May be repeated.
+
+        No other thread may be reading.
+        """
+        if not self._handle:
+            return
+        handle, self._handle = self._handle, ctypes.c_void_p()
+        for queue in self._queues.values():
+            _library().linnos_queue_close(queue)
+        self._queues.clear()
+        _library().linnos_close(handle)
 
     def __enter__(self) -> Self:
         return self

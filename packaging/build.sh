@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Builds the Debian packages linnos-tools, linnos-dkms, linnos-agent, liblinnos0 and liblinnos-dev:
+# Builds the Debian packages linnos-tools, linnos-dkms, linnos-agent, liblinnos1 and liblinnos-dev:
 # `packaging/build.sh OUT` leaves them in OUT. Needs dpkg-dev, and a Python with pip and the network or a wheel cache for
 # the wheel's build; installs nothing and asks for no root.
 set -euo pipefail
@@ -51,7 +51,7 @@ finish() {
 		[ -z "$depends" ] || printf 'Depends: %s\n' "$depends"
 		[ -z "$4" ] || printf 'Recommends: %s\n' "$4"
 		[ -z "$5" ] || printf 'Suggests: %s\n' "$5"
-		[ "$1" != liblinnos0 ] || printf 'Multi-Arch: same\n'
+		[ "$1" != liblinnos1 ] || printf 'Multi-Arch: same\n'
 		printf 'Description: %s\n%s\n' "$6" "$7"
 	} >"$root/DEBIAN/control"
 	(cd "$root" && find . -path ./DEBIAN -prune -o -type f -printf '%P\0' | sort -z |
@@ -80,25 +80,25 @@ library() {
 	local root=$work/library lib=usr/lib/$multiarch
 	make -s -C liblinnos OUT="$work/lib" CFLAGS="$CFLAGS" DESTDIR="$root" PREFIX=/usr install \
 		>/dev/null
-	install -d "$work/liblinnos0/$lib" "$work/liblinnos-dev/$lib/pkgconfig"
-	mv "$root"/usr/lib/liblinnos.so.* "$work/liblinnos0/$lib/"
-	strip --strip-unneeded "$work/liblinnos0/$lib"/liblinnos.so.*.*
-	chmod 644 "$work/liblinnos0/$lib"/liblinnos.so.*.*
+	install -d "$work/liblinnos1/$lib" "$work/liblinnos-dev/$lib/pkgconfig"
+	mv "$root"/usr/lib/liblinnos.so.* "$work/liblinnos1/$lib/"
+	strip --strip-unneeded "$work/liblinnos1/$lib"/liblinnos.so.*.*
+	chmod 644 "$work/liblinnos1/$lib"/liblinnos.so.*.*
 	mv "$root"/usr/lib/liblinnos.so "$root"/usr/lib/liblinnos.a "$work/liblinnos-dev/$lib/"
 	strip --strip-debug "$work/liblinnos-dev/$lib/liblinnos.a"
 	sed "s|/lib\$|/lib/$multiarch|" "$root/usr/lib/pkgconfig/liblinnos.pc" \
 		>"$work/liblinnos-dev/$lib/pkgconfig/liblinnos.pc"
 	mv "$root/usr/include" "$root/usr/share" "$work/liblinnos-dev/usr/"
-	install -d "$work/liblinnos0/DEBIAN"
-	echo "liblinnos 0 liblinnos0" >"$work/liblinnos0/DEBIAN/shlibs"
-	echo "activate-noawait ldconfig" >"$work/liblinnos0/DEBIAN/triggers"
-	finish liblinnos0 libs "" "" "" \
+	install -d "$work/liblinnos1/DEBIAN"
+	echo "liblinnos 1 liblinnos1" >"$work/liblinnos1/DEBIAN/shlibs"
+	echo "activate-noawait ldconfig" >"$work/liblinnos1/DEBIAN/triggers"
+	finish liblinnos1 libs "" "" "" \
 		"reads from the replica that is predicted to answer first" \
 		" A program that has its data on several drives opens them as an array. Each
  read goes to the drive whose model of latencies predicts the shortest time;
  errors fail over, and late reads are hedged under a cap. Works on any kernel."
 	# pkg-config finds no library whose own needs it does not find.
-	finish liblinnos-dev libdevel "liblinnos0 (= $version), liburing-dev" "" "" \
+	finish liblinnos-dev libdevel "liblinnos1 (= $version), liburing-dev" "" "" \
 		"reads from the replica that is predicted to answer first: development" \
 		" Header, static library, pkg-config file and manual pages of liblinnos."
 }
@@ -197,7 +197,7 @@ agent() {
  enabled; only the addresses that it names are answered."
 }
 
-rm -f "$out"/{linnos-tools,linnos-dkms,linnos-agent,liblinnos0,liblinnos-dev}_*.deb
+rm -f "$out"/{linnos-tools,linnos-dkms,linnos-agent,liblinnos1,liblinnos-dev}_*.deb
 library
 dkms
 agent

@@ -5,9 +5,10 @@ A module for each of what is measured: the admission path (`kernel`, whose progr
 kernel/bench), the same in the lab's kernel (`in_kernel`), what it costs those who do not use it
 (`off_cost`), what the module costs on a kernel without the patch (`module_cost`), those who ask
 before they read (`asking`), the mirror as a block device beside md's
-(`ublk_cost`), the replayer beside fio (`replayer`), what `linnapp watch` costs those it watches
-(`watching`) and what `linnapp top` takes itself (`top`), and `linnapp` on made-up recordings
-(`linnapp`, `recordings`).
+(`ublk_cost`), liblinnos beside pread(2) (`library`), the replayer beside fio
+(`replayer`), what `linnapp watch` costs those it watches (`watching`) and what
+`linnapp top` takes itself (`top`), and `linnapp` on made-up recordings (`linnapp`,
+`recordings`).
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from eval.bench import (
     asking,
     in_kernel,
     kernel,
+    library,
     linnapp,
     module_cost,
     off_cost,
@@ -74,6 +75,7 @@ BENCHMARKS = {
         module_cost.module_cost, needs="`make kernel-debian`, and its headers", when_named=True
     ),
     "ublk-cost": Benchmark(ublk_cost.ublk_cost, needs="`make kernel-debian`"),
+    "library": Benchmark(library.library, "eval/bench/library.c"),
     "replayer": Benchmark(replayer.compare, needs="fio, and root for a loop device"),
     "reader": Benchmark(linnapp.reader, needs="what `make demo` records"),
     "train": Benchmark(linnapp.train),

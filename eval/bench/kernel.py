@@ -69,7 +69,7 @@ def latency_model(name: str = "latency.linnos", refuse_us: int = 100) -> Path:
     """
     import numpy as np
 
-    from linnapp.learn.latency_training import N_TREES
+    from linnapp.learn.trees.training import N_TREES
     from linnapp.model.latency_model import N_FEATURES, N_LEAVES, N_SPLITS, LatencyModel
 
     # What it costs does not depend on where its splits lead.

@@ -180,13 +180,18 @@ def labelling() -> None:
 
 def text() -> None:
     """Text traces: I/Os and bytes a second of `convert`, beside the same lines split in Python."""
-    from linnapp.trace.conversion import TEXT_FORMATS, convert, output_formats, read_workload
+    from linnapp.trace.formats.conversion import (
+        TEXT_FORMATS,
+        convert,
+        output_formats,
+        read_workload,
+    )
 
     result: dict[str, Any] = {"ios": TEXT_IOS, "formats": {}}
     with _directory() as name:
         source, target = Path(name) / "source", Path(name) / "target"
         iolog = Path(name) / "w.iolog"
-        from linnapp.trace.iolog import write
+        from linnapp.trace.formats.iolog import write
 
         write(iolog, workload(TEXT_IOS, 1), "/dev/flash0")
         for kind in output_formats():

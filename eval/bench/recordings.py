@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from linnapp.trace.iolog import Workload
+from linnapp.trace.formats.iolog import Workload
 
 EVENT = np.dtype(
     [

@@ -32,7 +32,7 @@ from eval.bench.watching import cpu_s
 from eval.cache import ROOT
 from eval.files import write_json
 from eval.intervals import of_values
-from linnapp.drive.latencies import LOWEST_US, N_BUCKETS
+from linnapp.drive.counters.latencies import LOWEST_US, N_BUCKETS
 
 N_DRIVES = (3, 8)
 IOS_PER_S = 100_000

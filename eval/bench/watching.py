@@ -42,8 +42,8 @@ from eval.bench import OUT, BenchError
 from eval.files import write_json
 from eval.intervals import of_values
 from linnapp.errors import LinnappError
-from linnapp.trace.watch_reader import Reader, Wanted, call_names
-from linnapp.trace.watching import check_can_watch
+from linnapp.watch.reader import Reader, Wanted, call_names
+from linnapp.watch.watching import check_can_watch
 
 PAIRS = 20
 #: With strace a run takes ten times as long.

@@ -16,7 +16,7 @@ from eval.cells import N_DRIVES, WORKLOADS, recorded, trained
 from eval.experiment import Context, Experiment, Table
 from eval.intervals import Interval, of_seeds
 from eval.metrics import percent
-from linnapp.trace import iolog
+from linnapp.trace.formats import iolog
 
 #: Whose share is given by workload: the one that every processor can run.
 ENGINE = "scalar"

@@ -14,8 +14,12 @@ from eval import figures, grid, scores
 from eval.cells import N_DRIVES, WORKLOADS, recorded
 from eval.experiment import Context, Experiment, Table
 from eval.intervals import of_values
-from linnapp.learn.dataset import load_reads
-from linnapp.learn.inflection import FAILOVER_US, LatencyDistribution, find_inflection_points
+from linnapp.learn.features.dataset import load_reads
+from linnapp.learn.labelling.inflection import (
+    FAILOVER_US,
+    LatencyDistribution,
+    find_inflection_points,
+)
 
 #: Percentiles that stand for a point far too low and far too high.
 TOO_LOW, TOO_HIGH = 50.0, 99.9

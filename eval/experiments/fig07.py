@@ -21,8 +21,8 @@ from eval.cells import N_DRIVES, REPLAYER_OPTIONS, WORKLOADS, read_log
 from eval.experiment import Context, Experiment, Table
 from eval.intervals import of_seeds
 from eval.metrics import percent
-from linnapp.learn.inflection import LatencyDistribution, find_inflection_points
-from linnapp.trace import iolog
+from linnapp.learn.labelling.inflection import LatencyDistribution, find_inflection_points
+from linnapp.trace.formats import iolog
 from linnapp.trace.generation import Profile, generate, load_profile
 
 HOURS = 20

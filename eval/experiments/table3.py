@@ -139,8 +139,10 @@ def run(context: Context) -> dict[str, Any]:
 def train_shape(name: str, cell: Cell, folder: Path) -> dict[str, Any]:
     """Train a model on a drive of a recording, and judge it on reads that decided nothing."""
     # Imported here: it takes seconds, and only the workers need it.
-    from linnapp.learn.inflection import LatencyDistribution, find_inflection_points
-    from linnapp.learn.training import Confusion, TrainingOptions, split
+    from linnapp.learn.features.split import split
+    from linnapp.learn.judging.confusion import Confusion
+    from linnapp.learn.labelling.inflection import LatencyDistribution, find_inflection_points
+    from linnapp.learn.network.training import TrainingOptions
 
     shape = MODELS[name]
     digits, latency_us, others_us = features(shape, folder)
@@ -169,7 +171,7 @@ def features(
     shape: Shape, folder: Path
 ) -> tuple[NDArray[np.uint8], NDArray[Any], list[NDArray[Any]]]:
     """Digits and latencies of the reads of ``DRIVE``, and the latencies of the other drives."""
-    from linnapp.learn.dataset import load_reads
+    from linnapp.learn.features.dataset import load_reads
     from linnapp.native import HISTORY
 
     names = [folder / "record" / f"flash{k}.blk" for k in range(3)]
@@ -235,8 +237,8 @@ def _fit(
     shape: Shape, digits: NDArray[np.uint8], slow: NDArray[np.bool_], parts: Any, seed: int
 ) -> tuple[NDArray[np.bool_], int]:
     """Predictions for the last part, of the epoch that is best on the second."""
-    from linnapp.learn.network import batches, hinge, import_tensorflow, outputs_now
-    from linnapp.learn.training import batch_size
+    from linnapp.learn.network.floats import batches, hinge, import_tensorflow, outputs_now
+    from linnapp.learn.network.training import batch_size
 
     tf = import_tensorflow()
     keras = tf.keras
@@ -247,7 +249,7 @@ def _fit(
 
     layers = [keras.Input((digits.shape[1],))]
     for i, size in enumerate(shape.hidden):
-        # Digits average 4.5, not 0: as in linnapp.learn.network.
+        # Digits average 4.5, not 0: as in linnapp.learn.network.floats.
         layers.append(
             keras.layers.Dense(size, "relu", kernel_initializer=glorot(1.0 if i else 1 / 4.5**2))
         )

@@ -462,6 +462,8 @@ static void linnos_test_expects_us(struct kunit *test)
 	for (i = 0; i < 9; i++)
 		KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns + 5000000),
 				BLK_LINNOS_US | 200);
+	/* heard of lately: who asks writes nothing that all who ask read */
+	KUNIT_EXPECT_EQ(test, atomic_read(&linnos->drive.look[0].refused), 0);
 	ns += 5000001;
 	for (i = 0; i < 3; i++)
 		KUNIT_EXPECT_EQ(test, expected_of(linnos, 4096, ns),

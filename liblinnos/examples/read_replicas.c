@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #define BLOCK_BYTES 4096
+#define REPLICAS_MAX 16
 #define HELP                                                                                       \
 	"usage: read_replicas [options] REPLICA[=MODEL] REPLICA[=MODEL] ...\n"                     \
 	"Reads random 4 KiB blocks of replicas that hold the same, and prints the latencies.\n\n"  \
@@ -131,8 +132,9 @@ static ssize_t read_best(const int *fds, unsigned int n, unsigned long i, void *
 }
 
 /* Returns how many have been read. */
-static unsigned long read_all(const struct settings *s, struct linnos_array *array, const int *fds,
-			      unsigned int n, uint64_t *ns)
+static unsigned long read_all(const struct settings *s, struct linnos_array *array,
+			      struct linnos_queue *queue, const int *fds, unsigned int n,
+			      uint64_t *ns)
 {
 	uint64_t state = s->seed, blocks = linnos_size(array) / BLOCK_BYTES, due_ns = now_ns();
 	void *buf;
@@ -154,14 +156,12 @@ static unsigned long read_all(const struct settings *s, struct linnos_array *arr
 		else if (s->home_only)
 			bytes = read_home(fds, n, i, buf, offset);
 		else
-			bytes = linnos_pread(array, buf, BLOCK_BYTES, offset);
+			bytes = linnos_pread(queue, buf, BLOCK_BYTES, offset);
 		ns[i] = now_ns() - start_ns;
 		if (bytes != BLOCK_BYTES) {
-			char text[512] = "";
-
-			linnos_error(array, text, sizeof(text));
 			fprintf(stderr, "read_replicas: %s\n",
-				bytes < 0 && !*text ? strerror((int)-bytes) : text);
+				bytes < 0 && !*linnos_error() ? strerror((int)-bytes)
+							      : linnos_error());
 			free(buf);
 			return i;
 		}
@@ -172,13 +172,13 @@ static unsigned long read_all(const struct settings *s, struct linnos_array *arr
 
 static int run(const struct settings *s, char **arguments, unsigned int n)
 {
-	const char *paths[LINNOS_REPLICAS_MAX], *models[LINNOS_REPLICAS_MAX];
+	const char *paths[REPLICAS_MAX], *models[REPLICAS_MAX];
 	struct linnos_options options = LINNOS_OPTIONS_INIT;
 	uint64_t *ns = calloc(s->reads, sizeof(*ns));
-	int fds[LINNOS_REPLICAS_MAX], best;
+	int fds[REPLICAS_MAX], best;
+	struct linnos_queue *queue = NULL;
 	struct linnos_array *array;
 	unsigned long n_read = 0;
-	char text[512];
 
 	for (unsigned int k = 0; k < n; k++) {
 		char *equals = strrchr(arguments[k], '=');
@@ -204,16 +204,17 @@ static int run(const struct settings *s, char **arguments, unsigned int n)
 	options.flags |= s->hedge_by_gain ? LINNOS_HEDGE_BY_GAIN : 0;
 	options.hedge_percentile = s->hedge_percentile;
 	options.extra_io_percent = s->extra_io;
-	if (linnos_open(&array, n, paths, models, &options)) {
-		linnos_error(array, text, sizeof(text));
-		fprintf(stderr, "read_replicas: %s\n", text);
+	if (linnos_open(&array, n, paths, models, &options) ||
+	    linnos_queue_create(&queue, array, NULL)) {
+		fprintf(stderr, "read_replicas: %s\n", linnos_error());
 	} else if (ns) {
-		n_read = read_all(s, array, fds, n, ns);
+		n_read = read_all(s, array, queue, fds, n, ns);
 		if (n_read)
 			tell(s, ns, n_read);
 		if (!s->home_only && !s->ask_kernel)
 			tell_stats(array);
 	}
+	linnos_queue_close(queue);
 	linnos_close(array);
 	for (unsigned int k = 0; k < n; k++)
 		if (fds[k] >= 0)
@@ -280,7 +281,7 @@ int main(int argc, char **argv)
 			fputs(HELP, stderr);
 			return 1;
 		}
-	if (argc - optind < 1 || argc - optind > LINNOS_REPLICAS_MAX || !s.reads) {
+	if (argc - optind < 1 || argc - optind > REPLICAS_MAX || !s.reads) {
 		fputs(HELP, stderr);
 		return 1;
 	}

@@ -4,6 +4,7 @@
 #ifndef LINNOS_MADE_UP_H
 #define LINNOS_MADE_UP_H
 
+#include "messages.h"
 #include "reads.h"
 
 #include <assert.h>
@@ -49,42 +50,49 @@ static inline int made_up_replica(size_t bytes)
 	return fd;
 }
 
-/* n replicas of so many bytes, and an array of them. */
+/* n replicas of so many bytes, and an array of them that has one queue. */
 static inline struct linnos_array *made_up_array(unsigned int n, size_t bytes, int *fds,
 						 const struct linnos_options *options)
 {
+	struct linnos_queue *queue;
 	struct linnos_array *a;
 	int error;
 
 	for (unsigned int k = 0; k < n; k++)
 		fds[k] = made_up_replica(bytes);
 	error = linnos_open_fds(&a, n, fds, NULL, options);
+	if (!error)
+		error = linnos_queue_create(&queue, a, NULL);
 	if (error)
-		fprintf(stderr, "%s\n", a->error);
+		fprintf(stderr, "%s\n", linnos_error());
 	assert(!error);
 	/* As if there were models with trees: of the mean it is plain what is predicted. */
-	a->chooser.chooses = (1u << n) - 1;
+	a->known->common.chooses = (1u << n) - 1;
 	return a;
 }
 
 /* Until every copy has been answered, by whichever thread hears of it. */
 static inline void settle(struct linnos_array *a)
 {
-	uint64_t n;
+	struct queue_counts n;
 
 	do {
 		sched_yield();
-		array_lock(a);
-		n = a->n_copies;
-		array_unlock(a);
-	} while (n);
+		array_count(a, &n);
+	} while (n.copies != n.copies_landed);
+}
+
+static inline void close_fds(unsigned int n, const int *fds)
+{
+	for (unsigned int k = 0; k < n; k++)
+		close(fds[k]);
 }
 
 static inline void put_away(struct linnos_array *a, unsigned int n, const int *fds)
 {
+	assert(linnos_queue_close(a->queues) == 0);
 	assert(linnos_close(a) == 0);
-	for (unsigned int k = 0; k < n; k++)
-		close(fds[k]);
+	close_fds(n, fds);
 }
 
 static inline struct linnos_stats stats_of(struct linnos_array *a)
@@ -95,14 +103,37 @@ static inline struct linnos_stats stats_of(struct linnos_array *a)
 	return stats;
 }
 
-static inline bool says(struct linnos_array *a, const char *part)
+static inline struct linnos_replica_stats replica_of(struct linnos_array *a, unsigned int k)
 {
-	char text[ERROR_BYTES];
+	struct linnos_replica_stats stats;
 
-	linnos_error(a, text, sizeof(text));
-	if (!strstr(text, part))
-		fprintf(stderr, "\"%s\" is not in \"%s\"\n", part, text);
-	return strstr(text, part);
+	assert(!linnos_get_replica_stats(a, k, &stats, sizeof(stats)));
+	return stats;
+}
+
+static inline bool says(const char *part)
+{
+	if (!strstr(linnos_error(), part))
+		fprintf(stderr, "\"%s\" is not in \"%s\"\n", part, linnos_error());
+	return strstr(linnos_error(), part);
+}
+
+static inline int prep_read(struct linnos_array *a, struct io_uring_sqe *sqe, void *buf,
+			    size_t bytes, off_t offset, void *user)
+{
+	struct iovec one = {.iov_base = buf, .iov_len = bytes};
+
+	return linnos_prep_read(a->queues, sqe, &one, 1, offset, NULL, user);
+}
+
+/* A read to be hedged; NULL: there is none. */
+static inline struct linnos_read *hedge_due(struct linnos_array *a)
+{
+	struct linnos_completion c;
+	enum linnos_outcome outcome = linnos_due(a->queues, &c);
+
+	assert(outcome != LINNOS_DONE);
+	return outcome == LINNOS_AGAIN ? c.read : NULL;
 }
 
 /* The next of a row of numbers that a seed has begun. */

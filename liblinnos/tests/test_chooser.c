@@ -17,14 +17,15 @@ static struct linnos_latency *models[N] = {&mean_of_last, &mean_of_last, &mean_o
 
 struct array {
 	struct chooser chooser;
+	struct chooser_common common;
 	struct observer drives[N];
 };
 
 static void setup(struct array *a, uint64_t explore_ns)
 {
-	chooser_init(&a->chooser, N, a->drives, models, explore_ns, 0, false);
+	chooser_init(&a->chooser, &a->common, N, a->drives, models, explore_ns, 0, false);
 	/* As if they had trees: of the mean it is plain what is predicted. */
-	a->chooser.chooses = (1 << N) - 1;
+	a->common.chooses = (1 << N) - 1;
 }
 
 /* Four reads, of which the last has just been answered. */
@@ -131,7 +132,7 @@ TEST(a_drive_that_is_gone_is_chosen_by_nobody)
 	heard(&a, 1, MS, 300);
 	heard(&a, 2, MS, 200);
 	assert(choose(&a, 0, MS) == 0);
-	a.chooser.gone = 1 << 0;
+	a.common.gone = 1 << 0;
 	assert(choose(&a, 1, MS) == 2);
 	assert(chooser_lowest(&a.chooser, 1, 0, 1, MS, 1 << 1 | 1 << 2) == -1);
 	/* However long it has been silent. */
@@ -344,7 +345,7 @@ TEST(one_user_keeps_his_rate_beside_a_drive_that_fails_or_hangs_or_takes_long)
 			setup(&a, 20 * MS);
 			a.chooser.margin_percent = 25;
 			/* Without models that choose, too. */
-			a.chooser.chooses = chooses ? (1 << N) - 1 : 0;
+			a.common.chooses = chooses ? (1 << N) - 1 : 0;
 			healthy = user_reads(&a, &now_ns, 1000 * MS, 0, OBSERVED_ANSWERED, &asked);
 			healthy *= cases[i].for_s;
 			reads = user_reads(&a, &now_ns, cases[i].for_s * 1000 * MS, cases[i].bad_us,
@@ -365,7 +366,7 @@ TEST(who_fails_in_a_row_is_left_alone_for_twice_as_long)
 	uint64_t now_ns = MS, quiet_ns = 100 * 2 * MS;
 
 	setup(&a, 20 * MS);
-	a.chooser.start_ns = now_ns;
+	a.common.start_ns = now_ns;
 	for (unsigned int i = 0; i < 20; i++) {
 		struct linnos_io beside;
 		int copy;
@@ -394,11 +395,11 @@ TEST(where_users_explore_they_leave_a_slow_drive_alone_too)
 	int copy;
 
 	setup(&a, 20 * MS);
-	a.chooser.start_ns = MS;
+	a.common.start_ns = MS;
 	observer_sent(&a.drives[1], &io, MS, 0, 1, true);
 	observer_ended(&a.drives[1], &io, 501 * MS, OBSERVED_ANSWERED);
 	for (unsigned int users = 0; users < 2; users++) {
-		a.chooser.users_explore = users;
+		a.common.users_explore = users;
 		a.chooser.budget.tokens = 10;
 		heard(&a, 0, 600 * MS, 100);
 		heard(&a, 2, 600 * MS, 100);
@@ -417,7 +418,7 @@ TEST(large_reads_may_take_longer)
 	struct linnos_io io;
 
 	setup(&a, 20 * MS);
-	a.chooser.chooses = 0;
+	a.common.chooses = 0;
 	/* 64 MiB. */
 	observer_sent(&a.drives[0], &io, MS, 0, 16384, true);
 	assert(choose(&a, 0, 1001 * MS) == 0);
@@ -475,11 +476,11 @@ TEST(guarded_reads_leave_home_where_that_is_worth_it)
 	struct array a;
 
 	setup(&a, 0);
-	a.chooser.unguarded = false;
+	a.common.unguarded = false;
 	leaves(&a, 100, 2 * OVERDUE_US, OVERDUE_US, OVERDUE_US);
 	assert(leaves(&a, 1000, 2 * OVERDUE_US, OVERDUE_US, OVERDUE_US) > 900);
 	setup(&a, 0);
-	a.chooser.unguarded = false;
+	a.common.unguarded = false;
 	leaves(&a, 100, 2 * OVERDUE_US, OVERDUE_US, 4 * OVERDUE_US);
 	assert(leaves(&a, 1000, 2 * OVERDUE_US, OVERDUE_US, 4 * OVERDUE_US) < 60);
 	/* Unguarded all leave, whatever comes of it. */
@@ -493,7 +494,7 @@ TEST(a_home_that_is_out_is_left_without_a_lot)
 	struct linnos_io io;
 
 	setup(&a, 0);
-	a.chooser.unguarded = false;
+	a.common.unguarded = false;
 	observer_sent(&a.drives[0], &io, MS, 0, 1, true);
 	observer_ended(&a.drives[0], &io, 2 * MS, OBSERVED_FAILED);
 	for (unsigned int i = 0; i < 1000; i++) {
@@ -509,7 +510,7 @@ TEST(guarded_copies_go_only_to_drives_that_reads_leave)
 	int copy;
 
 	setup(&a, 20 * MS);
-	a.chooser.unguarded = false;
+	a.common.unguarded = false;
 	a.chooser.budget.tokens = 10;
 	for (unsigned int drive = 0; drive < N; drive++)
 		heard(&a, drive, MS, 100);
@@ -527,21 +528,21 @@ TEST(a_model_that_does_not_choose_moves_no_read)
 	struct array a;
 	struct linnos_io io;
 
-	chooser_init(&a.chooser, N, a.drives, models, 20 * MS, 0, false);
-	assert(!a.chooser.chooses);
+	chooser_init(&a.chooser, &a.common, N, a.drives, models, 20 * MS, 0, false);
+	assert(!a.common.chooses);
 	heard(&a, 0, MS, 900);
 	heard(&a, 1, MS, 100);
 	heard(&a, 2, MS, 100);
 	assert(choose(&a, 0, MS) == 0);
 	/* Home's does, the other's not; and the other way round. */
-	a.chooser.chooses = 1 << 0;
+	a.common.chooses = 1 << 0;
 	assert(choose(&a, 0, MS) == 0);
-	a.chooser.chooses = 1 << 1;
+	a.common.chooses = 1 << 1;
 	assert(choose(&a, 0, MS) == 0);
-	a.chooser.chooses = 1 << 0 | 1 << 2;
+	a.common.chooses = 1 << 0 | 1 << 2;
 	assert(choose(&a, 0, MS) == 2);
 	/* Unless home fails. */
-	a.chooser.chooses = 0;
+	a.common.chooses = 0;
 	observer_sent(&a.drives[0], &io, MS, 0, 1, true);
 	observer_ended(&a.drives[0], &io, 2 * MS, OBSERVED_FAILED);
 	assert(choose(&a, 0, 2 * MS) == 1);
@@ -611,6 +612,123 @@ TEST(who_tells_says_when_to_look_at_a_drive)
 	a.drives[2].failing = true;
 	assert(chosen(&a, 0, 900 * MS, &copy) == 0 && copy == -1);
 	a.drives[2].failing = false;
-	a.chooser.gone = 1 << 2;
+	a.common.gone = 1 << 2;
 	assert(chosen(&a, 0, 900 * MS, &copy) == 0 && copy == -1);
+}
+
+/* --- Several threads, and who is asked --------------------------------------------------- */
+
+TEST(an_idle_home_is_left_alone_while_it_answers_as_predicted)
+{
+	struct array a;
+
+	setup(&a, 0);
+	a.chooser.margin_percent = 25;
+	a.chooser.look_every = 8;
+	for (unsigned int k = 0; k < N; k++)
+		heard(&a, k, MS, 100);
+	assert(choose(&a, 0, MS) == 0 && a.chooser.n_unasked == 0);
+	/* Another one becomes better: that is seen when all are asked again, and not before. */
+	heard(&a, 1, MS, 20);
+	for (unsigned int i = 1; i <= 8; i++) {
+		assert(choose(&a, 0, MS) == 0);
+		assert(a.chooser.n_unasked == i && a.chooser.us[1] == 100);
+	}
+	assert(choose(&a, 0, MS) == 1 && a.chooser.n_unasked == 0 && a.chooser.us[1] == 20);
+	/* Now home would not be stayed at by what is known of it. */
+	assert(choose(&a, 0, MS) == 1);
+}
+
+TEST(all_are_asked_when_home_is_not_as_before)
+{
+	struct linnos_io io;
+	struct array a;
+
+	setup(&a, 0);
+	a.chooser.look_every = 1000;
+	for (unsigned int k = 0; k < N; k++)
+		heard(&a, k, MS, 100);
+	assert(choose(&a, 0, MS) == 0 && choose(&a, 0, MS) == 0 && a.chooser.n_unasked == 1);
+	/* It has answered late. */
+	heard(&a, 0, 2 * MS, 300);
+	assert(choose(&a, 0, 2 * MS) == 1 && a.chooser.us[0] == 300);
+	heard(&a, 0, 2 * MS, 100);
+	heard(&a, 0, 2 * MS, 100);
+	assert(choose(&a, 0, 2 * MS) == 0);
+	/* It has something else to do. */
+	a.chooser.us[1] = 0;
+	observer_sent(&a.drives[0], &io, 2 * MS, 0, 1, true);
+	assert(choose(&a, 0, 2 * MS) == 0 && a.chooser.us[1] == 100);
+	observer_ended(&a.drives[0], &io, 2 * MS + 100 * US, OBSERVED_ANSWERED);
+	a.chooser.us[1] = 0;
+	observer_sent(&a.drives[0], &io, 3 * MS, 0, 1, false);
+	choose(&a, 0, 3 * MS);
+	assert(a.chooser.us[1] == 100);
+	observer_ended(&a.drives[0], &io, 3 * MS, OBSERVED_ANSWERED);
+	/* A read of another size is another read; and who is out is not stayed at. */
+	a.chooser.us[0] = 7;
+	chooser_read(&a.chooser, 0, 0, 2, 3 * MS);
+	assert(a.chooser.us[0] == 100);
+	a.drives[0].failing = true;
+	assert(choose(&a, 0, 3 * MS) != 0);
+}
+
+TEST(an_idle_home_is_asked_each_fourth_time)
+{
+	unsigned int n_asked = 0;
+	struct array a;
+
+	setup(&a, 0);
+	a.chooser.look_every = 1000;
+	for (unsigned int k = 0; k < N; k++)
+		heard(&a, k, MS, 100);
+	choose(&a, 0, MS);
+	for (unsigned int i = 0; i < 40; i++) {
+		a.chooser.us[0] = 99;
+		choose(&a, 0, MS);
+		n_asked += a.chooser.us[0] == 100;
+	}
+	assert(n_asked == 40 / HOME_EVERY);
+}
+
+TEST(choosers_of_one_array_share_what_is_known_and_have_budgets_of_their_own)
+{
+	struct linnos_latency with_trees = {.overdue_us = 70, .n_trees = 32};
+	struct linnos_latency *other[N] = {&mean_of_last, &mean_of_last, &mean_of_last};
+	struct chooser second;
+	struct array a;
+	int copy;
+
+	chooser_init(&a.chooser, &a.common, N, a.drives, other, 20 * MS, 0, true);
+	a.chooser.budget.tokens = 5;
+	chooser_join(&second, &a.chooser);
+	assert(second.budget.tokens == 0 && second.common == &a.common);
+	heard(&a, 0, MS, 100);
+	assert(chooser_read(&second, 0, 0, 1, MS).drive == 0 && second.us[0] == 100);
+	a.drives[2].failing = true;
+	heard(&a, 0, 99 * MS, 100);
+	heard(&a, 1, 99 * MS, 100);
+	assert(chosen(&a, 2, 100 * MS, &copy) != 2 && copy == 2);
+	assert(chooser_read(&second, 2, 0, 1, 100 * MS).copy == -1);
+	WRITE_ONCE(a.common.gone, 1u << 0);
+	assert(chooser_lowest(&second, 1, 0, 1, 100 * MS, 1 << 1) == 2);
+	/* A model is exchanged. */
+	assert(a.common.chooses == 0);
+	other[1] = &with_trees;
+	chooser_model_changed(&a.chooser, 1);
+	assert(a.common.chooses == 1 << 1 && a.drives[1].overdue_us == 70);
+}
+
+TEST(of_those_that_stayed_only_some_are_told)
+{
+	struct array a;
+
+	setup(&a, 0);
+	for (unsigned int i = 0; i < STAYED_TOLD; i++)
+		chooser_answered_maybe(&a.chooser, (struct linnos_lot){0}, (i + 1) * 1000);
+	/* The first one. */
+	assert(a.common.guard.mean_us >> 10 == 1);
+	chooser_answered_maybe(&a.chooser,
+			       (struct linnos_lot){.wish = LINNOS_HOME_USUAL, .left = true}, 1000);
+	assert(a.common.guard.took[LINNOS_HOME_USUAL][1].n);
 }

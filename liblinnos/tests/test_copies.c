@@ -81,7 +81,7 @@ static bool is_at(struct linnos_array *a, unsigned int replica, uint64_t *since_
 	uint64_t since;
 
 	array_lock(a);
-	since = linnos_oldest_ns(&a->drives[replica].drive.places);
+	since = linnos_oldest_ns(&a->known->drives[replica].drive.places);
 	array_unlock(a);
 	if (since)
 		*since_ns = since;
@@ -119,7 +119,7 @@ static unsigned int reads_in(struct linnos_array *a, struct stuck *s, uint64_t f
 	for (; s->now_ns < until_ns; done++) {
 		uint64_t offset = done % 64 * READ_BYTES;
 
-		assert(linnos_pread(a, buf, sizeof(buf), offset) == sizeof(buf));
+		assert(linnos_pread(a->queues, buf, sizeof(buf), offset) == sizeof(buf));
 		assert(is_right(buf, sizeof(buf), offset));
 		hear(a, s);
 	}
@@ -136,7 +136,7 @@ static void keeps_its_rate(uint64_t bad_us, int error, bool chooses, uint64_t fo
 
 	a = array_on(&s, fds, NULL);
 	if (!chooses)
-		a->chooser.chooses = 0;
+		a->known->common.chooses = 0;
 	healthy = reads_in(a, &s, 1000 * MS);
 	assert(stats_of(a).explored == 0 || chooses);
 	s.bad_us = bad_us;
@@ -155,7 +155,7 @@ static void keeps_its_rate(uint64_t bad_us, int error, bool chooses, uint64_t fo
 	s.now_ns += 60000 * MS;
 	reads_in(a, &s, 100 * MS);
 	reads_in(a, &s, 1000 * MS);
-	assert(stats_of(a).served_by[BAD] > healthy / 3);
+	assert(replica_of(a, BAD).served > healthy / 3);
 	settle(a);
 	put_away(a, N, fds);
 	close_pipe(&s);
@@ -211,23 +211,24 @@ TEST(the_calls_for_io_uring_have_their_copies_elsewhere)
 
 	o.home = 0;
 	a = array_on(&s, fds, &o);
-	a->chooser.chooses = 0;
+	a->known->common.chooses = 0;
 	for (unsigned int i = 0; i < 1000; i++) {
 		struct io_uring_cqe cqe;
 		int result;
 
-		assert(!linnos_prep_read(a, &sqe, buf, sizeof(buf), i, NULL));
+		assert(!prep_read(a, &sqe, buf, sizeof(buf), i, NULL));
 		cqe = (struct io_uring_cqe){.user_data = sqe.user_data};
 		result = pread(sqe.fd, (void *)(uintptr_t)sqe.addr, sqe.len, sqe.off);
 		assert(sqe.fd == fds[0]);
 		cqe.res = result;
-		assert(linnos_complete(a, &cqe, &c) == LINNOS_DONE && c.result == READ_BYTES);
+		assert(linnos_complete(cqe.user_data, cqe.res, &c) == LINNOS_DONE &&
+		       c.result == READ_BYTES);
 		s.now_ns += MS;
 		/* Of the program's ring there is nothing left to wait for. */
 		assert(stats_of(a).in_flight == 0);
 		settle(a);
 	}
-	assert(stats_of(a).explored == 9 + 1 && stats_of(a).served_by[0] == 1000);
+	assert(stats_of(a).explored == 9 + 1 && replica_of(a, 0).served == 1000);
 	put_away(a, N, fds);
 	close_pipe(&s);
 }
@@ -244,13 +245,13 @@ TEST(a_copy_has_the_beginning_of_a_large_read)
 	o.home = 0;
 	a = array_on(&s, fds, &o);
 	s.bad_us = 1000;
-	a->chooser.start_ns = 1;
-	a->chooser.budget.tokens = 10;
+	a->known->common.start_ns = 1;
+	a->queues->chooser->c.budget.tokens = 10;
 	s.now_ns += 100 * MS;
-	a->drives[2].heard_ns = s.now_ns;
-	assert(linnos_pread(a, buf, sizeof(buf), 0) == BYTES);
+	a->known->drives[2].heard_ns = s.now_ns;
+	assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == BYTES);
 	array_lock(a);
-	linnos_see_load(&a->drives[BAD].drive, &load);
+	linnos_see_load(&a->known->drives[BAD].drive, &load);
 	assert(load.read_pages == (1 << 20) / 4096);
 	array_unlock(a);
 	let_go(a, &s);
@@ -268,7 +269,7 @@ TEST(without_rings_users_look_for_themselves)
 	int fds[N];
 
 	a = array_on(&s, fds, NULL);
-	a->chooser.users_explore = true;
+	a->known->common.users_explore = true;
 	healthy = reads_in(a, &s, 1000 * MS);
 	s.bad_us = 500000;
 	for (int i = 0; i < 2; i++) {
@@ -286,6 +287,7 @@ TEST(without_rings_users_look_for_themselves)
 TEST(who_gets_no_ring_is_counted)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct linnos_queue *first, *second;
 	struct rlimit few, before;
 	struct linnos_array *a;
 	char buf[READ_BYTES];
@@ -295,31 +297,41 @@ TEST(who_gets_no_ring_is_counted)
 	o.home = 0;
 	o.hedge_us = 60000000;
 	a = array_on(&s, fds, &o);
-	a->chooser.chooses = 0;
-	assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+	a->known->common.chooses = 0;
+	first = a->queues;
+	assert(linnos_pread(first, buf, sizeof(buf), 0) == sizeof(buf));
+	assert(!linnos_queue_create(&second, a, NULL));
 	assert(stats_of(a).without_ring == 0);
 	assert(!getrlimit(RLIMIT_NOFILE, &before));
 	few = before;
 	few.rlim_cur = 3;
 	assert(!setrlimit(RLIMIT_NOFILE, &few));
-	/* A copy that hangs has the only ring that there is, and no descriptor is left for another.
-	 */
-	s.bad_us = 1000000;
-	for (unsigned int i = 1; i <= 5; i++) {
-		a->chooser.budget.tokens = a->hedge_budget.tokens = i == 1 ? 10 : 0;
-		s.now_ns += 1000 * MS;
-		assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
-		assert(stats_of(a).without_ring == i && stats_of(a).explored == 1);
+	/* The first queue has the only ring that there is: its reads go on as before, a copy cannot
+	 * be sent. */
+	first->chooser->c.budget.tokens = first->chooser->hedges.tokens = 10;
+	s.now_ns += 1000 * MS;
+	assert(linnos_pread(first, buf, sizeof(buf), 0) == sizeof(buf));
+	assert(stats_of(a).without_ring == 1 && stats_of(a).explored == 0);
+	/* No descriptor is left for the other one's. */
+	for (unsigned int i = 2; i <= 5; i++) {
+		second->chooser->c.budget.tokens = 0;
+		assert(linnos_pread(second, buf, sizeof(buf), 0) == sizeof(buf));
+		assert(stats_of(a).without_ring == i);
 	}
-	/* Nor for another copy. */
-	a->chooser.budget.tokens = a->hedge_budget.tokens = 10;
-	assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
-	assert(stats_of(a).without_ring == 7 && stats_of(a).explored == 1);
+	/* A read that must end in time is not one that may take as long as it wants. */
+	{
+		struct linnos_read_options in_time = LINNOS_READ_OPTIONS_INIT;
+		struct iovec one = {.iov_base = buf, .iov_len = sizeof(buf)};
+
+		in_time.deadline_ns = MS;
+		assert(linnos_preadv(second, &one, 1, 0, &in_time) == -EMFILE);
+		assert(says("a deadline needs io_uring") && stats_of(a).in_flight == 0);
+	}
 	assert(!setrlimit(RLIMIT_NOFILE, &before));
-	assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
-	assert(stats_of(a).without_ring == 7);
-	let_go(a, &s);
+	assert(linnos_pread(second, buf, sizeof(buf), 0) == sizeof(buf));
+	assert(stats_of(a).without_ring == 5);
 	settle(a);
+	assert(!linnos_queue_close(second));
 	put_away(a, N, fds);
 	close_pipe(&s);
 }
@@ -335,14 +347,14 @@ TEST(a_read_of_nothing_says_nothing_of_a_replica)
 	o.home = 0;
 	o.explore_ms = 0;
 	a = array_on(&s, fds, &o);
-	a->chooser.chooses = 0;
+	a->known->common.chooses = 0;
 	for (int i = 0; i < 4; i++)
-		assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+		assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == sizeof(buf));
 	for (int i = 0; i < 8; i++)
-		assert(linnos_pread(a, buf, 0, i) == 0);
+		assert(linnos_pread(a->queues, buf, 0, i) == 0);
 	assert(stats_of(a).reads == 12);
-	assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
-	assert(a->chooser.us[0] == USUAL_US);
+	assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == sizeof(buf));
+	assert(a->queues->chooser->c.us[0] == USUAL_US);
 	put_away(a, N, fds);
 	close_pipe(&s);
 }

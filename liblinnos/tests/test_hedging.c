@@ -47,12 +47,15 @@ static enum linnos_outcome complete_as(struct linnos_array *a, struct kernel *k,
 	struct io_uring_cqe cqe = {.user_data = k->pending[i].user_data, .res = result};
 	enum linnos_outcome outcome;
 
+	assert(cqe.user_data % 64 == 0);
 	k->pending[i] = k->pending[--k->n_pending];
-	assert(linnos_is_ours(&cqe));
-	outcome = linnos_complete(a, &cqe, c);
+	/* Where the caller has put marks of his own, they are not ours. */
+	cqe.user_data |= i % 64;
+	outcome = linnos_complete(cqe.user_data, cqe.res, c);
 	assert((outcome == LINNOS_AGAIN) == (c->read != NULL));
+	assert(c->queue == (k->pending[k->n_pending].user_data ? a->queues : NULL));
 	if (outcome == LINNOS_AGAIN)
-		assert(!linnos_prep_again(a, c->read, new_sqe(k)));
+		assert(!linnos_prep_again(c->read, new_sqe(k)));
 	return outcome;
 }
 
@@ -86,7 +89,7 @@ static void calm(struct linnos_array *a, struct kernel *k, unsigned int reads)
 	for (unsigned int i = 0; i < reads; i++) {
 		struct linnos_completion c;
 
-		assert(!linnos_prep_read(a, new_sqe(k), buf, sizeof(buf), 0, NULL));
+		assert(!prep_read(a, new_sqe(k), buf, sizeof(buf), 0, NULL));
 		k->now_ns += 50 * US;
 		assert(complete(a, k, k->n_pending - 1, -1, &c) == LINNOS_DONE);
 	}
@@ -99,9 +102,9 @@ static struct linnos_array *array_with_hedge(struct kernel *k, int *fds, char *b
 	struct linnos_array *a = array_on(k, fds, &o);
 
 	calm(a, k, 10);
-	assert(!linnos_prep_read(a, new_sqe(k), buf, READ_BYTES, 0, buf));
+	assert(!prep_read(a, new_sqe(k), buf, READ_BYTES, 0, buf));
 	k->now_ns += 600 * US;
-	linnos_prep_again(a, linnos_hedge_due(a), new_sqe(k));
+	linnos_prep_again(hedge_due(a), new_sqe(k));
 	return a;
 }
 
@@ -115,16 +118,16 @@ TEST(a_read_comes_back_to_whom_it_belongs)
 
 	a = array_on(&k, fds, NULL);
 	for (int i = 0; i < 8; i++)
-		assert(!linnos_prep_read(a, new_sqe(&k), bufs[i], READ_BYTES, 1000 * i, bufs[i]));
-	assert(stats_of(a).in_flight == 8 && linnos_close(a) == -EBUSY);
-	assert(says(a, "8 attempts of linnos_prep_read() are under way"));
+		assert(!prep_read(a, new_sqe(&k), bufs[i], READ_BYTES, 1000 * i, bufs[i]));
+	assert(stats_of(a).in_flight == 8 && linnos_queue_close(a->queues) == -EBUSY);
+	assert(says("8 attempts of linnos_prep_read() are under way"));
 	while (k.n_pending) {
 		assert(complete(a, &k, k.n_pending / 2, -1, &c) == LINNOS_DONE);
 		assert(c.result == READ_BYTES);
 		assert(is_right(c.user, READ_BYTES,
 				1000 * (((char *)c.user - bufs[0]) / READ_BYTES)));
 	}
-	assert(linnos_hedge_wait_ns(a) == -1 && !linnos_hedge_due(a));
+	assert(linnos_due_ns(a->queues) == -1 && !hedge_due(a));
 	put_away(a, N, fds);
 }
 
@@ -137,7 +140,7 @@ TEST(what_fails_goes_on_at_another_replica_and_what_is_short_at_the_same)
 	int fds[N], first;
 
 	a = array_on(&k, fds, NULL);
-	assert(!linnos_prep_read(a, new_sqe(&k), buf, sizeof(buf), 77, &k));
+	assert(!prep_read(a, new_sqe(&k), buf, sizeof(buf), 77, &k));
 	first = k.pending[0].fd;
 	assert(complete(a, &k, 0, 1000, &c) == LINNOS_AGAIN && c.user == &k);
 	assert(k.pending[0].fd == first && k.pending[0].off == 1077 && k.pending[0].len == 3096);
@@ -146,11 +149,11 @@ TEST(what_fails_goes_on_at_another_replica_and_what_is_short_at_the_same)
 	assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE && c.result == READ_BYTES);
 	assert(is_right(buf, sizeof(buf), 77) && fds[c.replica] != first);
 
-	assert(!linnos_prep_read(a, new_sqe(&k), buf, sizeof(buf), 0, &k));
+	assert(!prep_read(a, new_sqe(&k), buf, sizeof(buf), 0, &k));
 	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_AGAIN);
 	assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_AGAIN);
 	assert(complete_as(a, &k, 0, -ENODATA, &c) == LINNOS_DONE);
-	assert(c.result == -ENODATA && c.user == &k && says(a, "No data available"));
+	assert(c.result == -ENODATA && c.user == &k && says("No data available"));
 	put_away(a, N, fds);
 }
 
@@ -163,7 +166,7 @@ TEST(what_cannot_be_prepared_is_a_no_op)
 	int fds[N];
 
 	a = array_on(&k, fds, NULL);
-	assert(linnos_prep_read(a, new_sqe(&k), buf, sizeof(buf), -5, NULL) == -EINVAL);
+	assert(prep_read(a, new_sqe(&k), buf, sizeof(buf), -5, NULL) == -EINVAL);
 	assert(k.pending[0].opcode == IORING_OP_NOP);
 	assert(complete_as(a, &k, 0, 0, &c) == LINNOS_NOTHING);
 	put_away(a, N, fds);
@@ -181,14 +184,14 @@ TEST(a_hedge_wins_and_the_loser_harms_nobody)
 
 	a = array_on(&k, fds, &o);
 	calm(a, &k, 10);
-	assert(!linnos_prep_read(a, new_sqe(&k), buf, READ_BYTES, 4096, buf));
-	assert(linnos_hedge_wait_ns(a) == 500 * US && !linnos_hedge_due(a));
+	assert(!prep_read(a, new_sqe(&k), buf, READ_BYTES, 4096, buf));
+	assert(linnos_due_ns(a->queues) == 500 * US && !hedge_due(a));
 	k.now_ns += 499 * US;
-	assert(linnos_hedge_wait_ns(a) == 1 * US && !linnos_hedge_due(a));
+	assert(linnos_due_ns(a->queues) == 1 * US && !hedge_due(a));
 	k.now_ns += 1 * US;
-	due = linnos_hedge_due(a);
-	assert(due && !linnos_hedge_due(a) && linnos_hedge_wait_ns(a) == -1);
-	linnos_prep_again(a, due, new_sqe(&k));
+	due = hedge_due(a);
+	assert(due && !hedge_due(a) && linnos_due_ns(a->queues) == -1);
+	linnos_prep_again(due, new_sqe(&k));
 	assert(k.pending[0].fd != k.pending[1].fd && k.pending[0].addr != k.pending[1].addr);
 	k.now_ns += 80 * US;
 	assert(complete(a, &k, 1, -1, &c) == LINNOS_DONE && c.user == buf);
@@ -197,7 +200,7 @@ TEST(a_hedge_wins_and_the_loser_harms_nobody)
 	free(buf);
 	memset((void *)(uintptr_t)k.pending[0].addr, 0xff, READ_BYTES);
 	k.now_ns += 3000 * US;
-	assert(linnos_close(a) == -EBUSY);
+	assert(linnos_queue_close(a->queues) == -EBUSY);
 	assert(complete_as(a, &k, 0, READ_BYTES, &c) == LINNOS_NOTHING && !c.user);
 	assert(stats_of(a).hedges == 1 && stats_of(a).hedges_won == 1);
 	assert(stats_of(a).hedges_saved_us == 3000 && stats_of(a).in_flight == 0);
@@ -251,11 +254,11 @@ TEST(a_replica_that_has_only_refused_is_asked_again)
 		a = array_on(&k, fds, &o);
 		a->hint = true;
 		assert(!linnos_drop(a, 2));
-		assert(!linnos_prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, buf));
+		assert(!prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, buf));
 		first = k.pending[0].fd;
 		if (with_hedge) {
 			k.now_ns += 600 * US;
-			linnos_prep_again(a, linnos_hedge_due(a), new_sqe(&k));
+			linnos_prep_again(hedge_due(a), new_sqe(&k));
 		}
 		assert(complete_as(a, &k, 0, -EBUSY, &c) ==
 		       (with_hedge ? LINNOS_NOTHING : LINNOS_AGAIN));
@@ -266,7 +269,7 @@ TEST(a_replica_that_has_only_refused_is_asked_again)
 		assert(is_right(buf, READ_BYTES, 0) && !stats_of(a).failed);
 
 		/* Once: what fails then has failed. */
-		assert(!linnos_prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, buf));
+		assert(!prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, buf));
 		assert(complete_as(a, &k, 0, -EBUSY, &c) == LINNOS_AGAIN);
 		assert(complete_as(a, &k, 0, -EIO, &c) == LINNOS_AGAIN);
 		assert(complete_as(a, &k, 0, -ENODATA, &c) == LINNOS_DONE);
@@ -288,11 +291,11 @@ TEST(by_percentile_it_begins_when_enough_was_seen)
 	o.explore_ms = 0;
 	a = array_on(&k, fds, &o);
 	for (unsigned int i = 0; i < 400; i++) {
-		assert(!linnos_prep_read(a, new_sqe(&k), buf, sizeof(buf), 0, NULL));
+		assert(!prep_read(a, new_sqe(&k), buf, sizeof(buf), 0, NULL));
 		/* p90 is 100 us: of twenty reads one takes ten times as long. */
-		assert((linnos_hedge_wait_ns(a) == -1) == (i < 128));
+		assert((linnos_due_ns(a->queues) == -1) == (i < 128));
 		if (i >= 128)
-			assert(llabs(linnos_hedge_wait_ns(a) - (int64_t)(100 * US)) <
+			assert(llabs(linnos_due_ns(a->queues) - (int64_t)(100 * US)) <
 			       (int64_t)(2 * US));
 		k.now_ns += i % 20 ? 100 * US : 1000 * US;
 		assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE);
@@ -307,8 +310,8 @@ static void hear(struct linnos_array *a)
 		for (unsigned int i = 0; i < LINNOS_HISTORY; i++) {
 			struct linnos_io io;
 
-			observer_sent(&a->drives[k], &io, 10 * MS, 0, 1, true);
-			observer_ended(&a->drives[k], &io, 10 * MS + (k ? 3000 : 200) * US,
+			observer_sent(&a->known->drives[k], &io, 10 * MS, 0, 1, true);
+			observer_ended(&a->known->drives[k], &io, 10 * MS + (k ? 3000 : 200) * US,
 				       OBSERVED_ANSWERED);
 		}
 }
@@ -341,26 +344,26 @@ TEST(by_prediction_each_read_has_a_time_of_its_own)
 	for (int i = 0; i < N; i++)
 		assert(!unlink(names[i]));
 	/* Nothing is known yet: predicted is the least. */
-	assert(!linnos_prep_read(a, new_sqe(&k), bufs[0], READ_BYTES, 0, NULL));
-	assert(linnos_hedge_wait_ns(a) == 150 * US);
-	assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE && linnos_hedge_wait_ns(a) == -1);
+	assert(!prep_read(a, new_sqe(&k), bufs[0], READ_BYTES, 0, NULL));
+	assert(linnos_due_ns(a->queues) == 150 * US);
+	assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE && linnos_due_ns(a->queues) == -1);
 
 	k.now_ns = 20 * MS;
 	hear(a);
 	assert(linnos_drop(a, 0) == 0);
-	assert(!linnos_prep_read(a, new_sqe(&k), bufs[0], READ_BYTES, 0, bufs[0]));
-	assert(linnos_hedge_wait_ns(a) == 5001 * US);
-	a->chooser.gone = 0;
+	assert(!prep_read(a, new_sqe(&k), bufs[0], READ_BYTES, 0, bufs[0]));
+	assert(linnos_due_ns(a->queues) == 5001 * US);
+	a->known->common.gone = 0;
 	k.now_ns += 100 * US;
 	/* Begun later, and late earlier. */
 	for (int i = 1; i < 3; i++) {
-		assert(!linnos_prep_read(a, new_sqe(&k), bufs[i], READ_BYTES, 0, bufs[i]));
-		assert(linnos_hedge_wait_ns(a) == (int64_t)((701 - i) * US));
+		assert(!prep_read(a, new_sqe(&k), bufs[i], READ_BYTES, 0, bufs[i]));
+		assert(linnos_due_ns(a->queues) == (int64_t)((701 - i) * US));
 		k.now_ns += 1 * US;
 	}
-	a->chooser.gone = 1;
-	assert(!linnos_prep_read(a, new_sqe(&k), bufs[3], READ_BYTES, 0, bufs[3]));
-	a->chooser.gone = 0;
+	a->known->common.gone = 1;
+	assert(!prep_read(a, new_sqe(&k), bufs[3], READ_BYTES, 0, bufs[3]));
+	a->known->common.gone = 0;
 	for (int i = 0; i < 4; i++) {
 		/* In which order, and after how many us since the first began. */
 		static const struct {
@@ -368,17 +371,17 @@ TEST(by_prediction_each_read_has_a_time_of_its_own)
 			uint64_t at_us;
 		} expected[] = {{1, 800}, {2, 801}, {0, 5001}, {3, 5103}};
 
-		k.now_ns += linnos_hedge_wait_ns(a) - 1;
-		assert(!linnos_hedge_due(a));
+		k.now_ns += linnos_due_ns(a->queues) - 1;
+		assert(!hedge_due(a));
 		k.now_ns += 1;
 		assert(k.now_ns == 20 * MS + expected[i].at_us * US);
-		due = linnos_hedge_due(a);
-		assert(due && !linnos_hedge_due(a));
-		linnos_prep_again(a, due, new_sqe(&k));
+		due = hedge_due(a);
+		assert(due && !hedge_due(a));
+		linnos_prep_again(due, new_sqe(&k));
 		assert(complete(a, &k, k.n_pending - 1, -1, &c) == LINNOS_DONE);
 		assert(c.user == bufs[expected[i].read]);
 	}
-	assert(linnos_hedge_wait_ns(a) == -1);
+	assert(linnos_due_ns(a->queues) == -1);
 	while (k.n_pending)
 		complete(a, &k, 0, -1, &c);
 	put_away(a, N, fds);
@@ -394,8 +397,8 @@ TEST(large_reads_are_not_hedged)
 	int fds[N];
 
 	a = array_on(&k, fds, &o);
-	assert(!linnos_prep_read(a, new_sqe(&k), buf, sizeof(buf), 0, NULL));
-	assert(k.pending[0].addr == (uintptr_t)buf && linnos_hedge_wait_ns(a) == -1);
+	assert(!prep_read(a, new_sqe(&k), buf, sizeof(buf), 0, NULL));
+	assert(k.pending[0].addr == (uintptr_t)buf && linnos_due_ns(a->queues) == -1);
 	/* A byte more than there is: the end shows when nothing follows. */
 	assert(complete(a, &k, 0, -1, &c) == LINNOS_AGAIN);
 	assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE && c.result == 1 << 20);
@@ -424,14 +427,13 @@ static void assert_list(const struct linnos_array *a, unsigned int waiting)
 	const struct linnos_read *last = NULL;
 	unsigned int n = 0;
 
-	for (const struct linnos_read *r = a->oldest; r; r = r->later) {
+	for (const struct linnos_read *r = a->queues->in_callers_ring.first; r; r = r->later) {
 		assert(++n <= waiting && r->earlier == last);
-		assert(r->is_timed && r->flying[0] && !r->flying[1]);
-		assert(!last ||
-		       r->start_ns + r->hedge_after_ns >= last->start_ns + last->hedge_after_ns);
+		assert(r->is_listed && !r->is_done && r->flying[0] && !r->flying[1]);
+		assert(!last || read_due_ns(r) >= read_due_ns(last));
 		last = r;
 	}
-	assert(a->newest == last);
+	assert(a->queues->in_callers_ring.last == last);
 }
 
 /* One kernel's luck, from a seed: reads begin, time goes by, answers come in any order, whole, in
@@ -461,11 +463,11 @@ static uint64_t live(uint64_t seed, uint32_t flags, double percent, uint32_t bur
 			u->offset = chance(&seed) % (BYTES - READ_BYTES);
 			u->waits = true;
 			waiting++;
-			assert(!linnos_prep_read(a, new_sqe(&k), u->buf, READ_BYTES, u->offset, u));
+			assert(!prep_read(a, new_sqe(&k), u->buf, READ_BYTES, u->offset, u));
 		}
 		k.now_ns += chance(&seed) % (100 * US);
-		while ((due = linnos_hedge_due(a))) {
-			linnos_prep_again(a, due, new_sqe(&k));
+		while ((due = hedge_due(a))) {
+			linnos_prep_again(due, new_sqe(&k));
 			assert_cap(a, percent);
 		}
 		if (k.n_pending && chance(&seed) % 2) {
@@ -536,10 +538,10 @@ TEST(calm_times_save_up_no_more_than_the_burst)
 	a = array_on(&k, fds, &o);
 	calm(a, &k, 1000);
 	for (int i = 0; i < 60; i++)
-		assert(!linnos_prep_read(a, new_sqe(&k), bufs[i], READ_BYTES, 0, NULL));
+		assert(!prep_read(a, new_sqe(&k), bufs[i], READ_BYTES, 0, NULL));
 	k.now_ns += 600 * US;
-	while ((due = linnos_hedge_due(a)))
-		linnos_prep_again(a, due, new_sqe(&k));
+	while ((due = hedge_due(a)))
+		linnos_prep_again(due, new_sqe(&k));
 	assert(stats_of(a).hedges == 4 && stats_of(a).hedges_denied == 56);
 	while (k.n_pending)
 		complete(a, &k, 0, -1, &c);
@@ -562,12 +564,12 @@ static struct linnos_read *due_at_last(struct linnos_array *a, struct kernel *k)
 	struct linnos_read *due = NULL;
 
 	while (!due) {
-		int64_t wait_ns = linnos_hedge_wait_ns(a);
+		int64_t wait_ns = linnos_due_ns(a->queues);
 
 		if (wait_ns < 0)
 			return NULL;
 		k->now_ns += wait_ns;
-		due = linnos_hedge_due(a);
+		due = hedge_due(a);
 	}
 	return due;
 }
@@ -584,19 +586,19 @@ TEST(by_gain_a_read_is_hedged_once_it_is_late)
 
 	a = array_by_gain(&k, fds, 5);
 	/* Whatever is known of nothing gains nothing. */
-	assert(!linnos_prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, NULL));
-	assert(linnos_hedge_wait_ns(a) == -1);
+	assert(!prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, NULL));
+	assert(linnos_due_ns(a->queues) == -1);
 	k.now_ns += 50 * US;
 	assert(complete(a, &k, 0, -1, &c) == LINNOS_DONE);
 	calm(a, &k, 3000);
 	assert(!stats_of(a).hedges);
 
 	begun_ns = k.now_ns;
-	assert(!linnos_prep_read(a, new_sqe(&k), buf, READ_BYTES, 8192, buf));
+	assert(!prep_read(a, new_sqe(&k), buf, READ_BYTES, 8192, buf));
 	due = due_at_last(a, &k);
 	/* Later than any read of before, and not much. */
 	assert(due && k.now_ns - begun_ns > 50 * US && k.now_ns - begun_ns < 500 * US);
-	assert(!linnos_prep_again(a, due, new_sqe(&k)));
+	assert(!linnos_prep_again(due, new_sqe(&k)));
 	assert(k.n_pending == 2 && k.pending[0].fd != k.pending[1].fd);
 	k.now_ns += 50 * US;
 	assert(complete(a, &k, 1, -1, &c) == LINNOS_DONE && c.user == buf);
@@ -622,14 +624,14 @@ TEST(by_gain_no_more_reads_are_sent_twice_than_may_be)
 		struct linnos_read *due = NULL;
 		uint64_t end_ns = k.now_ns + (i % 4 ? 50 : 5000) * US;
 
-		assert(!linnos_prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, NULL));
-		while (!due && linnos_hedge_wait_ns(a) >= 0 &&
-		       k.now_ns + linnos_hedge_wait_ns(a) < end_ns) {
-			k.now_ns += linnos_hedge_wait_ns(a);
-			due = linnos_hedge_due(a);
+		assert(!prep_read(a, new_sqe(&k), buf, READ_BYTES, 0, NULL));
+		while (!due && linnos_due_ns(a->queues) >= 0 &&
+		       k.now_ns + linnos_due_ns(a->queues) < end_ns) {
+			k.now_ns += linnos_due_ns(a->queues);
+			due = hedge_due(a);
 		}
 		if (due) {
-			assert(!linnos_prep_again(a, due, new_sqe(&k)));
+			assert(!linnos_prep_again(due, new_sqe(&k)));
 			k.now_ns += 50 * US;
 			assert(complete(a, &k, 1, -1, &c) == LINNOS_DONE);
 		}
@@ -651,7 +653,7 @@ static struct io_uring_sqe *sqe_of(struct io_uring *ring)
 	return sqe;
 }
 
-/* The loop of linnos_prep_read(3). One replica's descriptor is none any more: io_uring says so, not
+/* The loop of prep_read(3). One replica's descriptor is none any more: io_uring says so, not
  * a test. */
 TEST(a_program_reads_in_its_own_ring)
 {
@@ -675,19 +677,19 @@ TEST(a_program_reads_in_its_own_ring)
 
 		for (unsigned int i = begun; begun < DEPTH; i++, begun++) {
 			offsets[i] = chance(&seed) % (BYTES - READ_BYTES);
-			assert(!linnos_prep_read(a, sqe_of(&ring), bufs[i], READ_BYTES, offsets[i],
-						 &offsets[i]));
+			assert(!prep_read(a, sqe_of(&ring), bufs[i], READ_BYTES, offsets[i],
+					  &offsets[i]));
 		}
-		wait_ns = linnos_hedge_wait_ns(a);
+		wait_ns = linnos_due_ns(a->queues);
 		ts.tv_nsec = wait_ns;
 		io_uring_submit_and_wait_timeout(&ring, &cqe, 1, wait_ns < 0 ? NULL : &ts, NULL);
 		while (!io_uring_peek_cqe(&ring, &cqe)) {
 			struct linnos_completion c;
-			enum linnos_outcome outcome = linnos_complete(a, cqe, &c);
+			enum linnos_outcome outcome = linnos_complete(cqe->user_data, cqe->res, &c);
 
 			io_uring_cqe_seen(&ring, cqe);
 			if (outcome == LINNOS_AGAIN)
-				linnos_prep_again(a, c.read, sqe_of(&ring));
+				linnos_prep_again(c.read, sqe_of(&ring));
 			if (outcome == LINNOS_DONE) {
 				uint64_t *offset = c.user, i = offset - offsets;
 
@@ -697,15 +699,15 @@ TEST(a_program_reads_in_its_own_ring)
 				if (done + DEPTH > READS)
 					continue;
 				*offset = chance(&seed) % (BYTES - READ_BYTES);
-				assert(!linnos_prep_read(a, sqe_of(&ring), bufs[i], READ_BYTES,
-							 *offset, offset));
+				assert(!prep_read(a, sqe_of(&ring), bufs[i], READ_BYTES, *offset,
+						  offset));
 			}
 		}
-		while ((due = linnos_hedge_due(a)))
-			linnos_prep_again(a, due, sqe_of(&ring));
+		while ((due = hedge_due(a)))
+			linnos_prep_again(due, sqe_of(&ring));
 	}
 	assert(done == READS && stats_of(a).reads == READS && !stats_of(a).failed);
-	assert(stats_of(a).errors_by[1] >= 1 && stats_of(a).failovers >= 1);
+	assert(replica_of(a, 1).errors >= 1 && stats_of(a).failovers >= 1);
 	io_uring_queue_exit(&ring);
 	put_away(a, N, fds);
 }
@@ -749,16 +751,18 @@ TEST(pread_is_answered_by_the_hedge_and_the_loser_is_heard_of_later)
 	o.explore_ms = 0;
 	a = made_up_array(N, BYTES, fds, &o);
 	a->hooks = (struct hooks){.answer = as_whole, .prepared = hold, .context = &h};
-	assert(linnos_pread(a, buf, sizeof(buf), 8192) == sizeof(buf));
+	/* As what a drive has begun can not be. */
+	a->backend.cancel = NULL;
+	assert(linnos_pread(a->queues, buf, sizeof(buf), 8192) == sizeof(buf));
 	assert(is_right(buf, sizeof(buf), 8192));
 	assert(stats_of(a).hedges == 1 && stats_of(a).hedges_won == 1);
-	assert(stats_of(a).in_flight == 1 && linnos_oldest_ns(&a->drives[0].drive.places));
+	assert(stats_of(a).in_flight == 1 && linnos_oldest_ns(&a->known->drives[0].drive.places));
 	/* What has not been answered is known of: the next reads do not wait for it. */
 	usleep(20000);
 	for (int i = 0; i < 100; i++)
-		assert(linnos_pread(a, buf, sizeof(buf), i) == sizeof(buf) &&
+		assert(linnos_pread(a->queues, buf, sizeof(buf), i) == sizeof(buf) &&
 		       is_right(buf, 100, i));
-	assert(stats_of(a).served_by[0] == 0 && stats_of(a).moved == 100);
+	assert(replica_of(a, 0).served == 0 && stats_of(a).moved == 100);
 	assert(write(h.pipe[1], "x", 1) == 1);
 	while (stats_of(a).in_flight)
 		sched_yield();
@@ -782,11 +786,11 @@ TEST(without_a_race_pread_in_a_ring_is_pread)
 		uint64_t offset = chance(&seed) % (BYTES - bytes);
 
 		a->replicas[i % N].align_bytes = i & 8 ? 512 : 1;
-		assert(linnos_pread(a, buf, bytes, offset) == (ssize_t)bytes);
+		assert(linnos_pread(a->queues, buf, bytes, offset) == (ssize_t)bytes);
 		assert(is_right(buf, bytes, offset));
 	}
-	assert(linnos_pread(a, buf, 100, BYTES - 10) == 10);
-	assert(linnos_pread(a, buf, 100, BYTES) == 0);
+	assert(linnos_pread(a->queues, buf, 100, BYTES - 10) == 10);
+	assert(linnos_pread(a->queues, buf, 100, BYTES) == 0);
 	assert(stats_of(a).hedges == 0 && stats_of(a).errors == 0);
 	put_away(a, N, fds);
 }
@@ -804,7 +808,9 @@ TEST(close_waits_for_the_loser)
 	o.home_margin_percent = 100;
 	a = made_up_array(N, BYTES, fds, &o);
 	a->hooks = (struct hooks){.answer = as_whole, .prepared = hold, .context = &h};
-	assert(linnos_pread(a, buf, sizeof(buf), 0) == sizeof(buf));
+	/* As what a drive has begun can not be. */
+	a->backend.cancel = NULL;
+	assert(linnos_pread(a->queues, buf, sizeof(buf), 0) == sizeof(buf));
 	/* It would wait for ever. */
 	assert(stats_of(a).in_flight == 1 && write(h.pipe[1], "x", 1) == 1);
 	put_away(a, N, fds);
@@ -817,7 +823,7 @@ static bool is_held(struct linnos_array *a)
 	struct linnos_load load;
 
 	array_lock(a);
-	linnos_see_load(&a->drives[0].drive, &load);
+	linnos_see_load(&a->known->drives[0].drive, &load);
 	array_unlock(a);
 	return load.reads;
 }
@@ -834,11 +840,13 @@ TEST(by_gain_pread_is_hedged)
 	o.flags = LINNOS_HEDGE_BY_GAIN | LINNOS_UNGUARDED;
 	a = made_up_array(N, BYTES, fds, &o);
 	for (int i = 0; i < 1000; i++)
-		assert(linnos_pread(a, buf, sizeof(buf), i) == sizeof(buf));
+		assert(linnos_pread(a->queues, buf, sizeof(buf), i) == sizeof(buf));
 	a->hooks = (struct hooks){.answer = as_whole, .prepared = hold, .context = &h};
+	/* As what a drive has begun can not be. */
+	a->backend.cancel = NULL;
 	/* What is held may also be the second attempt. */
 	for (int i = 0; !stats_of(a).hedges_won; i++) {
-		assert(linnos_pread(a, buf, sizeof(buf), i) == sizeof(buf) &&
+		assert(linnos_pread(a->queues, buf, sizeof(buf), i) == sizeof(buf) &&
 		       is_right(buf, sizeof(buf), i));
 		if (is_held(a))
 			assert(write(h.pipe[1], "x", 1) == 1);

@@ -43,6 +43,7 @@ struct drive {
 
 struct reader {
 	struct chooser chooser;
+	struct chooser_common common;
 	struct observer drives[N];
 };
 
@@ -134,8 +135,9 @@ static double mean_us(enum how how, unsigned int n_readers, double load, bool bu
 	for (unsigned int i = 0; i < n_readers; i++) {
 		struct chooser *c = &readers[i].chooser;
 
-		chooser_init(c, N, readers[i].drives, models, 0, 25, how == GUARDED);
-		c->guard.random = 7919 * i + 1;
+		chooser_init(c, &readers[i].common, N, readers[i].drives, models, 0, 25,
+			     how == GUARDED);
+		c->common->guard.random = 7919 * i + 1;
 		c->told = &told;
 	}
 	for (uint64_t now_us = 1; now_us < RUN_US; now_us++) {

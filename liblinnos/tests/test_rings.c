@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <liburing.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 
 #define N 3
@@ -18,20 +19,23 @@ static size_t wanted = 1, wanted_of_memory = 1;
 static unsigned int n_bounced;
 static const char *callers;
 
-ssize_t preadv2(int fd, const struct iovec *iov, int n, off_t offset, int flags)
+ssize_t pread(int fd, void *buf, size_t bytes, off_t offset)
 {
-	assert(n == 1);
-	if (((size_t)offset | iov->iov_len) % wanted ||
-	    (uintptr_t)iov->iov_base % wanted_of_memory) {
+	if (((size_t)offset | bytes) % wanted || (uintptr_t)buf % wanted_of_memory) {
 		errno = EINVAL;
 		return -1;
 	}
+	n_bounced += callers && ((char *)buf < callers || (char *)buf >= callers + BYTES);
+	return syscall(SYS_pread64, fd, buf, bytes, offset);
+}
+
+ssize_t preadv2(int fd, const struct iovec *iov, int n, off_t offset, int flags)
+{
+	assert(n == 1);
 	if (flags) {
 		errno = EOPNOTSUPP;
 		return -1;
 	}
-	n_bounced += callers &&
-		     ((char *)iov->iov_base < callers || (char *)iov->iov_base >= callers + BYTES);
 	return pread(fd, iov->iov_base, iov->iov_len, offset);
 }
 
@@ -62,14 +66,14 @@ TEST(drives_of_any_block_size_are_read_as_they_want_it)
 			uint64_t offset = chance(&seed) % (BYTES - bytes);
 			char *to = buf + chance(&seed) % 64;
 
-			assert(linnos_pread(a, to, bytes, offset) == (ssize_t)bytes);
+			assert(linnos_pread(a->queues, to, bytes, offset) == (ssize_t)bytes);
 			assert(is_right(to, bytes, offset));
 		}
 		/* What is aligned goes to the caller's memory at once. */
 		callers = buf;
 		n_bounced = 0;
 		for (int i = 0; i < 100; i++)
-			assert(linnos_pread(a, buf + i % 16 * wanted_of_memory, 2 * wanted,
+			assert(linnos_pread(a->queues, buf + i % 16 * wanted_of_memory, 2 * wanted,
 					    i % 8 * wanted) == (ssize_t)(2 * wanted));
 		assert(n_bounced == 0 && !stats_of(a).failovers);
 		callers = NULL;
@@ -108,6 +112,7 @@ TEST(a_drive_tells_its_blocks)
 {
 	const char *path = getenv("LINNOS_DEVICE"), *paths[2] = {path, path};
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct linnos_queue *queue;
 	struct linnos_array *a;
 	char *buf, *content;
 	uint64_t seed = 1;
@@ -125,20 +130,22 @@ TEST(a_drive_tells_its_blocks)
 	o.flags = LINNOS_HINT;
 	assert(!linnos_open(&a, 2, paths, NULL, &o) && linnos_size(a) == BYTES);
 	assert(a->replicas[0].align_bytes == block);
+	assert(!linnos_queue_create(&queue, a, NULL));
 	for (int i = 0; i < 500; i++) {
 		size_t bytes = chance(&seed) % 100000;
 		uint64_t offset = chance(&seed) % (BYTES - bytes);
 
-		assert(linnos_pread(a, buf, bytes, offset) == (ssize_t)bytes);
+		assert(linnos_pread(queue, buf, bytes, offset) == (ssize_t)bytes);
 		assert(!memcmp(buf, content + offset, bytes));
 	}
 	callers = buf;
 	n_bounced = 0;
 	for (size_t at = 0; at < BYTES; at += block)
-		assert(linnos_pread(a, buf + at, block, at) == (ssize_t)block);
+		assert(linnos_pread(queue, buf + at, block, at) == (ssize_t)block);
 	assert(!memcmp(buf, content, BYTES) && n_bounced == 0);
 	callers = NULL;
-	assert(!stats_of(a).failovers && !linnos_close(a));
+	assert(!stats_of(a).failovers && linnos_close(a) == -EBUSY);
+	assert(!linnos_queue_close(queue) && !linnos_close(a));
 	free(buf);
 	free(content);
 }
@@ -172,17 +179,17 @@ TEST(two_arrays_share_a_ring)
 	/* One of the second array's replicas is gone: its reads go on. */
 	close(fds[1][0]);
 	for (unsigned int i = 0; i < 2 * READS; i++)
-		assert(!linnos_prep_read(a[i % 2], io_uring_get_sqe(&ring), bufs[i], READ_BYTES,
-					 1000 * i, a[i % 2]));
+		assert(!prep_read(a[i % 2], io_uring_get_sqe(&ring), bufs[i], READ_BYTES, 1000 * i,
+				  a[i % 2]));
 	while (n_done[0] + n_done[1] < 2 * READS) {
 		assert(io_uring_submit_and_wait(&ring, 1) >= 0);
 		while (!io_uring_peek_cqe(&ring, &cqe)) {
 			/* To the first, whosever it is. */
-			enum linnos_outcome outcome = linnos_complete(a[0], cqe, &c);
+			enum linnos_outcome outcome = linnos_complete(cqe->user_data, cqe->res, &c);
 
 			io_uring_cqe_seen(&ring, cqe);
 			if (outcome == LINNOS_AGAIN)
-				assert(!linnos_prep_again(a[0], c.read, io_uring_get_sqe(&ring)));
+				assert(!linnos_prep_again(c.read, io_uring_get_sqe(&ring)));
 			if (outcome != LINNOS_DONE)
 				continue;
 			assert(c.result == READ_BYTES);
@@ -210,19 +217,20 @@ TEST(a_full_ring_is_said_and_nothing_is_lost)
 	int fds[N];
 
 	a = array_of(fds, 0);
-	assert(linnos_prep_read(a, NULL, buf, sizeof(buf), 0, NULL) == -EAGAIN);
+	assert(prep_read(a, NULL, buf, sizeof(buf), 0, NULL) == -EAGAIN);
 	assert(stats_of(a).reads == 0 && stats_of(a).in_flight == 0);
-	assert(!linnos_prep_read(a, &sqe, buf, sizeof(buf), 0, NULL));
+	assert(!prep_read(a, &sqe, buf, sizeof(buf), 0, NULL));
 	cqe.user_data = sqe.user_data;
-	assert(linnos_complete(a, &cqe, &c) == LINNOS_AGAIN);
-	assert(linnos_prep_again(a, c.read, NULL) == -EAGAIN);
-	assert(linnos_prep_again(a, c.read, NULL) == -EAGAIN);
+	assert(linnos_complete(cqe.user_data, cqe.res, &c) == LINNOS_AGAIN);
+	assert(linnos_prep_again(c.read, NULL) == -EAGAIN);
+	assert(linnos_prep_again(c.read, NULL) == -EAGAIN);
 	/* What has yet to be prepared is under way, too. */
-	assert(linnos_close(a) == -EBUSY);
-	assert(!linnos_prep_again(a, c.read, &sqe));
+	assert(linnos_queue_close(a->queues) == -EBUSY);
+	assert(!linnos_prep_again(c.read, &sqe));
 	cqe.user_data = sqe.user_data;
 	cqe.res = pread(sqe.fd, (void *)(uintptr_t)sqe.addr, sqe.len, sqe.off);
-	assert(linnos_complete(a, &cqe, &c) == LINNOS_DONE && c.result == READ_BYTES);
+	assert(linnos_complete(cqe.user_data, cqe.res, &c) == LINNOS_DONE &&
+	       c.result == READ_BYTES);
 	put_away(a, N, fds);
 }
 
@@ -240,14 +248,14 @@ TEST(reads_whose_ring_is_gone_are_abandoned)
 
 	a = array_of(fds, 1);
 	for (unsigned int i = 0; i < READS; i++)
-		assert(!linnos_prep_read(a, &sqes[n++], bufs[i], READ_BYTES, 0, NULL));
+		assert(!prep_read(a, &sqes[n++], bufs[i], READ_BYTES, 0, NULL));
 	usleep(1000);
 	for (unsigned int i = 0; i < READS; i++) {
-		struct linnos_read *due = linnos_hedge_due(a);
+		struct linnos_read *due = hedge_due(a);
 
 		assert(due);
 		if (i)
-			assert(!linnos_prep_again(a, due, &sqes[n++]));
+			assert(!linnos_prep_again(due, &sqes[n++]));
 	}
 	for (unsigned int i = 0; i < 4; i++) {
 		struct io_uring_cqe cqe = {.user_data = sqes[i].user_data, .res = READ_BYTES};
@@ -255,23 +263,24 @@ TEST(reads_whose_ring_is_gone_are_abandoned)
 		/* One is done, and its hedge has lost; one waits for its hedge, which fails. */
 		if (i == 3)
 			cqe.res = -EIO;
-		linnos_complete(a, &cqe, &c);
+		linnos_complete(cqe.user_data, cqe.res, &c);
 	}
 	{
 		struct io_uring_cqe cqe = {.user_data = sqes[READS + 2].user_data, .res = -EIO};
 
-		assert(linnos_complete(a, &cqe, &c) == LINNOS_AGAIN);
+		assert(linnos_complete(cqe.user_data, cqe.res, &c) == LINNOS_AGAIN);
 	}
-	assert(linnos_close(a) == -EBUSY && says(a, "linnos_abandon() when their ring is gone"));
-	linnos_abandon(a);
+	assert(linnos_queue_close(a->queues) == -EBUSY &&
+	       says("linnos_abandon() when their ring is gone"));
+	linnos_abandon(a->queues);
 	assert(stats_of(a).in_flight == 0);
 	for (unsigned int k = 0; k < N; k++)
-		assert(!linnos_read64(&a->drives[k].drive.load));
+		assert(!linnos_read64(&a->known->drives[k].drive.load));
 	/* It reads on, until it is closed. */
-	assert(linnos_hedge_wait_ns(a) == -1);
-	assert(linnos_pread(a, buf, sizeof(buf), 4096) == sizeof(buf));
+	assert(linnos_due_ns(a->queues) == -1);
+	assert(linnos_pread(a->queues, buf, sizeof(buf), 4096) == sizeof(buf));
 	assert(is_right(buf, sizeof(buf), 4096));
-	linnos_abandon(a);
+	linnos_abandon(a->queues);
 	while (stats_of(a).in_flight)
 		sched_yield();
 	put_away(a, N, fds);
@@ -287,12 +296,12 @@ TEST(what_comes_late_harms_nobody)
 
 	assert(!pipe(ends) && !io_uring_queue_init(8, &ring, 0));
 	a = array_of(fds, 1000000);
-	assert(!linnos_prep_read(a, io_uring_get_sqe(&ring), buf, READ_BYTES, 0, NULL));
-	late = a->ring_attempts->bounce->data;
-	linnos_abandon(a);
+	assert(!prep_read(a, io_uring_get_sqe(&ring), buf, READ_BYTES, 0, NULL));
+	late = a->queues->ring_attempts->bounce->data;
+	linnos_abandon(a->queues);
 	/* Any number of new ones. */
 	for (int i = 0; i < 64; i++)
-		assert(linnos_pread(a, buf, READ_BYTES, 0) == READ_BYTES);
+		assert(linnos_pread(a->queues, buf, READ_BYTES, 0) == READ_BYTES);
 	assert(write(ends[1], "late", 4) == 4);
 	assert(read(ends[0], late, 4) == -1 && errno == EFAULT);
 	put_away(a, N, fds);

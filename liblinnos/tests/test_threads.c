@@ -10,6 +10,9 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <liburing.h>
+#include <sys/ioctl.h>
+#include <time.h>
 
 #define N 3
 #define N_THREADS 4
@@ -60,7 +63,10 @@ static void *read_many(void *context)
 	struct many *m = context;
 	uint64_t seed = atomic_fetch_add(&m->answers, 1) << 32;
 	static const unsigned int all = (1u << N) - 1;
+	struct linnos_queue *queue;
 	char buf[READ_MAX];
+
+	assert(!linnos_queue_create(&queue, m->array, NULL));
 
 	for (unsigned long i = 0; i < m->n_reads / N_THREADS; i++) {
 		size_t bytes = 1 + chance(&seed) % READ_MAX;
@@ -68,7 +74,7 @@ static void *read_many(void *context)
 		ssize_t n;
 
 		failed = 0;
-		n = linnos_pread(m->array, buf, bytes, offset);
+		n = linnos_pread(queue, buf, bytes, offset);
 		if (n == (ssize_t)bytes && is_right(buf, bytes, offset)) {
 			unsigned long done = atomic_fetch_add(&m->reads_done, 1);
 
@@ -80,6 +86,7 @@ static void *read_many(void *context)
 		assert(n == -EIO && failed == all);
 		atomic_fetch_add(&m->reads_failed, 1);
 	}
+	assert(!linnos_queue_close(queue));
 	return NULL;
 }
 
@@ -107,8 +114,10 @@ static void check(struct many *m)
 
 	assert(m->reads_done + m->reads_failed == m->n_reads && s.reads == m->n_reads);
 	assert(s.failed == m->reads_failed);
-	assert(s.served_by[0] + s.served_by[1] + s.served_by[2] == m->reads_done);
-	assert((double)s.hedges * 100 <= m->array->o.extra_io_percent * (double)s.reads);
+	assert(replica_of(m->array, 0).served + replica_of(m->array, 1).served +
+		       replica_of(m->array, 2).served ==
+	       m->reads_done);
+	assert((double)s.hedges * 100 <= m->array->known->o.extra_io_percent * (double)s.reads);
 	if (getenv("LINNOS_READS"))
 		fprintf(stderr,
 			"%lu reads: %lu right, %lu failed by all %d; attempts: %llu failed, %llu "
@@ -169,6 +178,170 @@ TEST(a_replica_is_cut_short_and_another_one_goes_away_while_reads_are_under_way)
 	m.array = made_up_array(N, BYTES, fds, &o);
 	run(&m);
 	check(&m);
-	assert(!m.reads_failed && stats_of(m.array).errors_by[1] && stats_of(m.array).errors_by[2]);
+	assert(!m.reads_failed && replica_of(m.array, 1).errors && replica_of(m.array, 2).errors);
 	put_away(m.array, N, fds);
+}
+
+/* --- Whatever may happen to replicas ------------------------------------------------------- */
+
+#define DEADLINE_NS (40 * MS)
+#define TROUBLE_US 3000
+
+/* One replica after the other fails, hangs or vanishes for a while, and comes back; another one is
+ * dropped meanwhile, gets a model, and is taken back. One of the three is always as it should be.
+ */
+struct trouble {
+	struct linnos_array *array;
+	atomic_uint fails, hangs; /* by bit */
+	int pipe[2];		  /* what hangs waits for */
+	int files[N];		  /* as they were */
+	atomic_bool over;
+	atomic_ulong right, late, n_troubles;
+	_Atomic uint64_t longest_ns;
+	unsigned long n_reads;
+};
+
+static int fail_if_it_fails(void *context, unsigned int replica, uint64_t offset, int result)
+{
+	struct trouble *t = context;
+
+	(void)offset;
+	if (t->fails & 1u << replica)
+		return -EIO;
+	/* The pipe's byte: no read is so short. */
+	return result == 1 ? -EINTR : result;
+}
+
+static void hang_if_it_hangs(void *context, unsigned int replica, struct io_uring_sqe *sqe)
+{
+	struct trouble *t = context;
+	uint64_t user_data = sqe->user_data;
+
+	if (!(t->hangs & 1u << replica))
+		return;
+	io_uring_prep_read(sqe, t->pipe[0], (void *)(uintptr_t)sqe->addr, 1, 0);
+	sqe->user_data = user_data;
+}
+
+static void let_go(struct trouble *t)
+{
+	char bytes[1024] = {0};
+	int left;
+
+	t->hangs = 0;
+	assert(write(t->pipe[1], bytes, sizeof(bytes)) > 0);
+	usleep(TROUBLE_US);
+	assert(!ioctl(t->pipe[0], FIONREAD, &left));
+	assert(left <= (int)sizeof(bytes) && read(t->pipe[0], bytes, left) >= 0);
+}
+
+static void make_trouble(struct trouble *t, unsigned int replica, unsigned int kind)
+{
+	int none = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	if (kind == 0)
+		t->fails = 1u << replica;
+	if (kind == 1)
+		t->hangs = 1u << replica;
+	if (kind == 2)
+		assert(dup2(none, t->array->replicas[replica].fd) >= 0);
+	usleep(TROUBLE_US);
+	t->fails = 0;
+	if (kind == 1)
+		let_go(t);
+	if (kind == 2)
+		assert(dup2(t->files[replica], t->array->replicas[replica].fd) >= 0);
+	close(none);
+}
+
+static void *trouble_them(void *context)
+{
+	struct trouble *t = context;
+	uint64_t seed = 1;
+
+	while (!t->over) {
+		unsigned int replica = chance(&seed) % N, other = (replica + 1) % N;
+
+		assert(!linnos_drop(t->array, other));
+		make_trouble(t, replica, chance(&seed) % 3);
+		assert(!linnos_set_model(t->array, other, NULL));
+		assert(!linnos_restore(t->array, other));
+		t->n_troubles++;
+		usleep(TROUBLE_US);
+	}
+	return NULL;
+}
+
+static uint64_t clock_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 * MS + now.tv_nsec;
+}
+
+static void *read_through_it(void *context)
+{
+	struct trouble *t = context;
+	struct linnos_read_options o = LINNOS_READ_OPTIONS_INIT;
+	uint64_t seed = atomic_fetch_add(&t->right, 0) + (uintptr_t)&o;
+	struct linnos_queue *queue;
+	char buf[READ_MAX];
+
+	o.deadline_ns = DEADLINE_NS;
+	assert(!linnos_queue_create(&queue, t->array, NULL));
+	for (unsigned long i = 0; i < t->n_reads / N_THREADS; i++) {
+		struct iovec one = {.iov_base = buf, .iov_len = 2 + chance(&seed) % (READ_MAX - 2)};
+		uint64_t offset = chance(&seed) % (BYTES - one.iov_len), start_ns = clock_now_ns();
+		ssize_t n = linnos_preadv(queue, &one, 1, offset, &o);
+		uint64_t took_ns = clock_now_ns() - start_ns, longest_ns = t->longest_ns;
+
+		while (took_ns > longest_ns &&
+		       !atomic_compare_exchange_weak(&t->longest_ns, &longest_ns, took_ns))
+			;
+		assert(n == -ETIME ||
+		       (n == (ssize_t)one.iov_len && is_right(buf, one.iov_len, offset)));
+		atomic_fetch_add(n == -ETIME ? &t->late : &t->right, 1);
+	}
+	assert(!linnos_queue_close(queue));
+	return NULL;
+}
+
+TEST(replicas_fail_hang_vanish_and_come_back)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct trouble t = {.n_reads = reads_asked_for()};
+	pthread_t threads[N_THREADS], troubler;
+	int fds[N];
+
+	assert(!pipe(t.pipe));
+	o.hedge_us = 2000;
+	o.extra_io_percent = 20;
+	t.array = made_up_array(N, BYTES, fds, &o);
+	for (unsigned int k = 0; k < N; k++)
+		t.files[k] = dup(fds[k]);
+	t.array->hooks = (struct hooks){
+		.answer = fail_if_it_fails, .prepared = hang_if_it_hangs, .context = &t};
+	assert(!pthread_create(&troubler, NULL, trouble_them, &t));
+	for (unsigned int i = 0; i < N_THREADS; i++)
+		assert(!pthread_create(&threads[i], NULL, read_through_it, &t));
+	for (unsigned int i = 0; i < N_THREADS; i++)
+		pthread_join(threads[i], NULL);
+	t.over = true;
+	pthread_join(troubler, NULL);
+	assert(t.right + t.late == t.n_reads && stats_of(t.array).reads == t.n_reads);
+	assert(stats_of(t.array).late == t.late && t.late < t.n_reads / 100);
+	if (getenv("LINNOS_READS"))
+		fprintf(stderr,
+			"%lu reads: %lu right, %lu late, the longest %.1f ms; %lu troubles; "
+			"attempts: %llu failed, %llu cancelled, %llu hedges\n",
+			t.n_reads, (unsigned long)t.right, (unsigned long)t.late,
+			(double)t.longest_ns / MS, (unsigned long)t.n_troubles,
+			(unsigned long long)stats_of(t.array).errors,
+			(unsigned long long)stats_of(t.array).cancelled,
+			(unsigned long long)stats_of(t.array).hedges);
+	settle(t.array);
+	put_away(t.array, N, fds);
+	close_fds(N, t.files);
+	close_fds(2, t.pipe);
 }

@@ -25,16 +25,14 @@ static void be_of_use_without_memory(void)
 
 static void open_array(struct mirror *m, const struct options *o)
 {
-	int fds[LINNOS_REPLICAS_MAX];
+	int fds[REPLICAS_MAX];
 	struct linnos_stats stats;
-	char text[512];
 
 	for (unsigned int k = 0; k < m->n; k++)
 		fds[k] = m->replicas[k].fd;
-	if (linnos_open_fds(&m->array, m->n, fds, o->models, &o->reads)) {
-		linnos_error(m->array, text, sizeof(text));
-		die("%s", text);
-	}
+	if (linnos_open_fds(&m->array, m->n, fds, o->models, &o->reads) ||
+	    linnos_queue_create(&m->queue, m->array, NULL))
+		die("%s", linnos_error());
 	m->hedges = o->reads.hedge_us || o->reads.hedge_percentile > 0 ||
 		    o->reads.flags & LINNOS_HEDGE_BY_GAIN;
 	if (o->reads.flags & LINNOS_HINT && !linnos_hint_is_used(m->array))
@@ -76,6 +74,7 @@ int main(int argc, char **argv)
 	if (error)
 		die("/dev/ublkb%u cannot be started: %s", m.device.number, strerror(-error));
 	report(&m, "stopped", &o.json);
+	linnos_queue_close(m.queue);
 	linnos_close(m.array);
 	return __builtin_popcount(m.in) == (int)m.n ? 0 : EXIT_DEGRADED;
 }

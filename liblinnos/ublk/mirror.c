@@ -19,7 +19,7 @@
 /* Reads that no replica could answer are each told of, up to so many. */
 #define READS_TOLD 10
 
-/* What our completions are of; liblinnos' have both low bits set. */
+/* What our completions are of; those of reads are liblinnos' handles, marked by both low bits. */
 enum kind {
 	OF_FETCH,
 	OF_LEG,
@@ -27,6 +27,7 @@ enum kind {
 	OF_STOP,
 	OF_SIGNAL,
 };
+#define READ_MARK 3u
 #define KIND_SHIFT 2
 #define REPLICA_SHIFT 5
 #define TAG_SHIFT 16
@@ -41,8 +42,9 @@ struct request {
 	uint32_t sent, failed;	/* replicas, by bit */
 	uint32_t writes_zeroes; /* that cannot make holes after all */
 	uint32_t synced;	/* FUA of zeros: the sync has been sent */
-	int errors[LINNOS_REPLICAS_MAX];
-	uint32_t written[LINNOS_REPLICAS_MAX]; /* bytes */
+	int errors[REPLICAS_MAX];
+	uint32_t written[REPLICAS_MAX];		  /* bytes */
+	struct linnos_sending told[REPLICAS_MAX]; /* of writes, by which reads are predicted */
 };
 
 static uint64_t user_data(enum kind kind, unsigned int tag, unsigned int replica)
@@ -76,12 +78,9 @@ static void commit(struct mirror *m, const struct request *r, int result)
 
 static void read_failed(struct mirror *m)
 {
-	char text[512];
-
 	if (++m->stats.reads_failed > READS_TOLD)
 		return;
-	linnos_error(m->array, text, sizeof(text));
-	complain("/dev/ublkb%u: %s%s", m->device.number, text,
+	complain("/dev/ublkb%u: %s%s", m->device.number, linnos_error(),
 		 m->stats.reads_failed == READS_TOLD ? "; more of them are only counted" : "");
 }
 
@@ -99,24 +98,34 @@ static void read_done(struct mirror *m, const struct request *r, ssize_t result)
 
 static void read_begin(struct mirror *m, struct request *r)
 {
-	int error = linnos_prep_read(m->array, get_sqe(m), buffer(m, r->tag), r->bytes,
-				     (off_t)r->start, r);
+	struct iovec iov = {.iov_base = buffer(m, r->tag), .iov_len = r->bytes};
+	struct io_uring_sqe *sqe = get_sqe(m);
+	int error = linnos_prep_read(m->queue, sqe, &iov, 1, (off_t)r->start, NULL, r);
 
+	sqe->user_data |= READ_MARK;
 	m->stats.reads++;
 	if (error)
 		read_done(m, r, error);
+}
+
+static void read_again(struct mirror *m, struct linnos_read *read)
+{
+	struct io_uring_sqe *sqe = get_sqe(m);
+
+	linnos_prep_again(read, sqe);
+	sqe->user_data |= READ_MARK;
 }
 
 static void read_heard(struct mirror *m, const struct io_uring_cqe *cqe)
 {
 	struct linnos_completion c;
 
-	switch (linnos_complete(m->array, cqe, &c)) {
+	switch (linnos_complete(cqe->user_data, cqe->res, &c)) {
 	case LINNOS_DONE:
 		read_done(m, c.user, c.result);
 		break;
 	case LINNOS_AGAIN:
-		linnos_prep_again(m->array, c.read, get_sqe(m));
+		read_again(m, c.read);
 		break;
 	case LINNOS_NOTHING:
 		break;
@@ -164,6 +173,8 @@ static void send_legs(struct mirror *m, struct request *r)
 	for (unsigned int k = 0; k < m->n; k++)
 		if (r->sent & 1u << k) {
 			r->n_legs++;
+			if (r->op == UBLK_IO_OP_WRITE)
+				linnos_write_begins(m->array, &r->told[k], k, r->bytes);
 			send_leg(m, r, k);
 		}
 }
@@ -295,6 +306,8 @@ static void leg_heard(struct mirror *m, struct request *r, unsigned int k, int r
 		send_leg(m, r, k);
 		return;
 	}
+	if (r->op == UBLK_IO_OP_WRITE)
+		linnos_write_ended(m->array, &r->told[k]);
 	/* An answer of no bytes is an end that is not there for the others. */
 	if (r->op == UBLK_IO_OP_WRITE && !result)
 		result = -ENOSPC;
@@ -405,7 +418,7 @@ static void hear(struct mirror *m, const struct io_uring_cqe *cqe)
 {
 	struct request *r = &m->requests[cqe->user_data >> TAG_SHIFT];
 
-	if (linnos_is_ours(cqe)) {
+	if ((cqe->user_data & READ_MARK) == READ_MARK) {
 		read_heard(m, cqe);
 		return;
 	}
@@ -414,8 +427,7 @@ static void hear(struct mirror *m, const struct io_uring_cqe *cqe)
 		fetched(m, r, cqe->res);
 		break;
 	case OF_LEG:
-		leg_heard(m, r, cqe->user_data >> REPLICA_SHIFT & (LINNOS_REPLICAS_MAX - 1),
-			  cqe->res);
+		leg_heard(m, r, cqe->user_data >> REPLICA_SHIFT & (REPLICAS_MAX - 1), cqe->res);
 		break;
 	case OF_START:
 		started(m, cqe->res);
@@ -431,7 +443,7 @@ static void hear(struct mirror *m, const struct io_uring_cqe *cqe)
 
 static void wait_for_more(struct mirror *m)
 {
-	int64_t wait_ns = m->hedges ? linnos_hedge_wait_ns(m->array) : -1;
+	int64_t wait_ns = m->hedges ? linnos_due_ns(m->queue) : -1;
 	struct __kernel_timespec t = {wait_ns / 1000000000, wait_ns % 1000000000};
 	struct io_uring_cqe *cqe;
 
@@ -503,7 +515,7 @@ int mirror_serve(struct mirror *m)
 	send_command(m, UBLK_START);
 	while (m->n_fetching || m->n_commands || reads_in_flight(m)) {
 		struct io_uring_cqe *cqe;
-		struct linnos_read *read;
+		struct linnos_completion due;
 		unsigned int head, n = 0;
 
 		wait_for_more(m);
@@ -513,8 +525,8 @@ int mirror_serve(struct mirror *m)
 			n++;
 		}
 		io_uring_cq_advance(&m->ring, n);
-		while (m->hedges && (read = linnos_hedge_due(m->array)))
-			linnos_prep_again(m->array, read, get_sqe(m));
+		while (m->hedges && linnos_due(m->queue, &due) == LINNOS_AGAIN)
+			read_again(m, due.read);
 	}
 	return m->start_error;
 }

@@ -40,11 +40,12 @@ struct mirror_stats {
 
 struct mirror {
 	unsigned int n;
-	struct replica replicas[LINNOS_REPLICAS_MAX];
+	struct replica replicas[REPLICAS_MAX];
 	uint32_t in; /* replicas in the mirror, by bit */
-	char why_dropped[LINNOS_REPLICAS_MAX][128];
+	char why_dropped[REPLICAS_MAX][128];
 	struct geometry geometry;
 	struct linnos_array *array;
+	struct linnos_queue *queue; /* of the thread that serves */
 	bool hedges;
 	struct ublk_device device;
 	struct io_uring ring;
@@ -64,7 +65,7 @@ struct mirror {
 	void *context;
 };
 
-/* Sets up what serves; n, replicas, geometry, array, hedges, device and report are there. */
+/* Sets up what serves; n, replicas, geometry, array, queue, hedges, device and report are there. */
 void mirror_prepare(struct mirror *m);
 /* Until the device is stopped, by a signal or from elsewhere. 0, or why it could not be started. */
 int mirror_serve(struct mirror *m);

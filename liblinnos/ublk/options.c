@@ -242,8 +242,8 @@ static void take_replica(struct options *o, char *argument)
 {
 	char *equals = strrchr(argument, '=');
 
-	if (o->n == LINNOS_REPLICAS_MAX)
-		bad_usage("more than %d replicas", LINNOS_REPLICAS_MAX);
+	if (o->n == REPLICAS_MAX)
+		bad_usage("more than %d replicas", REPLICAS_MAX);
 	if (equals && access(argument, F_OK)) {
 		*equals = 0;
 		o->models[o->n] = equals + 1;
@@ -273,7 +273,7 @@ void options_parse(struct options *o, int argc, char **argv)
 	}
 	if (o->n < 2)
 		bad_usage("%u replica%s; a mirror has 2 to %d", o->n, o->n == 1 ? "" : "s",
-			  LINNOS_REPLICAS_MAX);
+			  REPLICAS_MAX);
 	if (o->assume_clean == o->compare)
 		bad_usage("%s: are the replicas equal? Nothing on them says so. --compare reads "
 			  "them and sees; "

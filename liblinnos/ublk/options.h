@@ -9,11 +9,12 @@
 #include <stdint.h>
 
 #define NO_DEVICE UINT32_MAX
+#define REPLICAS_MAX 16
 
 struct options {
 	unsigned int n; /* replicas */
-	const char *paths[LINNOS_REPLICAS_MAX];
-	const char *models[LINNOS_REPLICAS_MAX]; /* NULL: none */
+	const char *paths[REPLICAS_MAX];
+	const char *models[REPLICAS_MAX]; /* NULL: none */
 	bool assume_clean, compare;
 	bool json;
 	uint32_t device; /* N of /dev/ublkbN; NO_DEVICE: the first free one */

@@ -66,6 +66,14 @@ static void print_string(const char *text)
 	putchar('"');
 }
 
+static struct linnos_replica_stats replica_stats(const struct mirror *m, unsigned int k)
+{
+	struct linnos_replica_stats s;
+
+	linnos_get_replica_stats(m->array, k, &s, sizeof(s));
+	return s;
+}
+
 static void report_json(const struct mirror *m, const char *state, const struct linnos_stats *s)
 {
 	printf("{\"device\":\"/dev/ublkb%" PRIu32 "\",\"state\":\"%s\",\"bytes\":%" PRIu64
@@ -75,6 +83,8 @@ static void report_json(const struct mirror *m, const char *state, const struct 
 	print_counters(of_reads, N(of_reads), s, true);
 	printf(",\"saved_us_estimate\":%" PRId64 ",\"replicas\":[", s->saved_us_estimate);
 	for (unsigned int k = 0; k < m->n; k++) {
+		const struct linnos_replica_stats of = replica_stats(m, k);
+
 		printf("%s{\"path\":", k ? "," : "");
 		print_string(m->replicas[k].path);
 		printf(",\"in\":%s,\"why_dropped\":", m->in & 1u << k ? "true" : "false");
@@ -82,8 +92,8 @@ static void report_json(const struct mirror *m, const char *state, const struct 
 			printf("null");
 		else
 			print_string(m->why_dropped[k]);
-		printf(",\"reads_served\":%" PRIu64 ",\"read_errors\":%" PRIu64 "}",
-		       s->served_by[k], s->errors_by[k]);
+		printf(",\"reads_served\":%" PRIu64 ",\"read_errors\":%" PRIu64 "}", of.served,
+		       of.errors);
 	}
 	printf("]}\n");
 }
@@ -96,10 +106,13 @@ static void report_text(const struct mirror *m, const char *state, const struct 
 	printf("\n ");
 	print_counters(of_reads, N(of_reads), s, false);
 	printf(" saved_us_estimate %" PRId64 "\n", s->saved_us_estimate);
-	for (unsigned int k = 0; k < m->n; k++)
+	for (unsigned int k = 0; k < m->n; k++) {
+		const struct linnos_replica_stats of = replica_stats(m, k);
+
 		printf("  %s: reads_served %" PRIu64 " read_errors %" PRIu64 "%s%s\n",
-		       m->replicas[k].path, s->served_by[k], s->errors_by[k],
+		       m->replicas[k].path, of.served, of.errors,
 		       m->in & 1u << k ? "" : ", DROPPED: ", m->why_dropped[k]);
+	}
 }
 
 void report(const struct mirror *m, const char *state, void *context)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from linnapp.commands._terminal import printable
+from linnapp.commands.screens.terminal import printable
 
 if TYPE_CHECKING:
-    from linnapp.trace.elasticsearch import Server
-    from linnapp.trace.watch_sending import Outcome
+    from linnapp.watch.elasticsearch import Server
+    from linnapp.watch.sending import Outcome
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 #: of reasons why documents were refused
@@ -26,8 +26,8 @@ def elasticsearch_option(words: str) -> Callable[[_Command], _Command]:
 
 def ready(url: str) -> Server:
     """A server that is there and knows the fields."""
-    from linnapp.trace.elasticsearch import Server
-    from linnapp.trace.watch_sending import prepare
+    from linnapp.watch.elasticsearch import Server
+    from linnapp.watch.sending import prepare
 
     server = Server(url)
     if server.is_overheard:

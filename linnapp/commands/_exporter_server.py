@@ -18,10 +18,10 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 import click
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
-from linnapp.commands import _hour_page
-from linnapp.drive import metrics_protobuf
-from linnapp.drive.hour import Hour
-from linnapp.drive.watching import Array
+from linnapp.commands.screens import hour_page
+from linnapp.drive.counters import metrics_protobuf
+from linnapp.drive.counters.hour import Hour
+from linnapp.drive.counters.looks import WatchedArray
 from linnapp.errors import LinnappError
 
 #: The page needs nothing but itself, and may load nothing else.
@@ -102,10 +102,10 @@ def _application(
             headers = _TEXT_HEADERS
             body = b"healthy\n"
         elif path == "/":
-            body = _hour_page.page(hour, every_s).encode()
+            body = hour_page.page(hour, every_s).encode()
         elif path == "/hour.json":
             headers = _JSON_HEADERS
-            body = json.dumps(_hour_page.data(hour)).encode()
+            body = json.dumps(hour_page.data(hour)).encode()
         else:
             status, headers = "404 Not Found", _TEXT_HEADERS
             body = b"there are /, /hour.json, /metrics and /-/healthy\n"
@@ -117,7 +117,7 @@ def _application(
 
 
 def _look(hour: Hour, names: list[str], every_s: float) -> None:
-    array = Array(names)
+    array = WatchedArray(names)
     said = ""
     while True:
         try:

@@ -12,7 +12,7 @@ import click
 from linnapp.option_types import Bias, FiniteRange
 
 if TYPE_CHECKING:
-    from linnapp.learn.options import Recipe
+    from linnapp.learn.options import Kind, Recipe
 
 
 #: where :class:`BeforeACommand` leaves the command in the context's ``meta``
@@ -44,8 +44,8 @@ def reader_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of finding inflection points; their defaults are the library's."""
+def array_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add what an array is, to its inflection points; defaults are the library's."""
     from linnapp.learn.options import LabellingOptions
 
     default = LabellingOptions()
@@ -54,19 +54,6 @@ def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
             "--threshold-us",
             type=click.IntRange(1, 2**32 - 1),
             help="Take this point; do not search.",
-        ),
-        click.option(
-            "--search",
-            type=click.Choice(["wide", "paper"]),
-            default=default.search,
-            show_default=True,
-            help="How far from the CDF's knee: on while the best candidate is the last one tried, "
-            "or ten percentiles to either side, as the paper does.",
-        ),
-        click.option(
-            "--by-size",
-            is_flag=True,
-            help="Compare replicas within read sizes, as a failover does.",
         ),
         click.option(
             "--failover-us",
@@ -82,6 +69,30 @@ def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
             show_default=True,
             help="Drives that hold each block; with several traces at most as many.",
         ),
+    ):
+        command = option(command)
+    return command
+
+
+def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add all options of finding inflection points."""
+    from linnapp.learn.options import LabellingOptions
+
+    default = LabellingOptions()
+    for option in (
+        click.option(
+            "--search",
+            type=click.Choice(["wide", "paper"]),
+            default=default.search,
+            show_default=True,
+            help="How far from the CDF's knee: on while the best candidate is the last one tried, "
+            "or ten percentiles to either side, as the paper does.",
+        ),
+        click.option(
+            "--by-size",
+            is_flag=True,
+            help="Compare replicas within read sizes, as a failover does.",
+        ),
         click.option(
             "--method",
             type=click.Choice(["exact", "simulate"]),
@@ -91,7 +102,7 @@ def labelling_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
     ):
         command = option(command)
-    return command
+    return array_options(command)
 
 
 def model_option(*, required: bool) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -118,71 +129,18 @@ def conf_option(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of training, labelling and reading; :func:`recipe_from` takes them."""
-    from linnapp.learn.labels import LABELS
+    """Add what a user chooses of training, labelling and reading; :func:`recipe_from` takes it.
+
+    The rest are arguments of the library (:func:`linnapp.fit_network`).
+    """
+    from linnapp.learn.judging.refusing import MAX_REFUSED_FAST
     from linnapp.learn.options import Recipe
-    from linnapp.learn.refusing import MAX_REFUSED_FAST
 
     default = Recipe()
     for option in (
         click.option(
-            "--hidden",
-            type=click.IntRange(1, 4096),
-            default=default.training.n_hidden,
-            show_default=True,
-            help="Hidden units. The kernel runs 256.",
-        ),
-        click.option(
-            "--learning-rate",
-            type=FiniteRange(0, 10, min_open=True),
-            default=default.training.learning_rate,
-            show_default=True,
-            help="Of Adam.",
-        ),
-        click.option(
-            "--standardise",
-            is_flag=True,
-            help="Train on digits of mean 0 and deviation 1. That is folded into the weights: the "
-            "model still takes plain digits.",
-        ),
-        click.option(
-            "--weight-decay",
-            type=FiniteRange(0, 10),
-            default=default.training.weight_decay,
-            show_default=True,
-            help="By how much each step makes weights smaller, as a share, times the learning "
-            "rate.",
-        ),
-        click.option(
-            "--starts",
-            type=click.IntRange(1, 100),
-            default=default.training.starts,
-            show_default=True,
-            help="First weights to begin from; what has the lowest validation loss is kept.",
-        ),
-        click.option(
-            "--validation",
-            type=FiniteRange(0.01, 0.9),
-            default=default.training.validation_share,
-            show_default=True,
-            help="Share of the trace that chooses bias and epoch: what comes before the test's.",
-        ),
-        click.option(
-            "--test",
-            type=FiniteRange(0.01, 0.9),
-            default=default.training.test_share,
-            show_default=True,
-            help="Share of the trace, its end, that decides nothing and only judges.",
-        ),
-        click.option(
-            "--patience",
-            type=click.IntRange(1, 1_000_000),
-            default=default.training.patience_epochs,
-            show_default=True,
-            help="Stop after so many epochs without a better validation loss.",
-        ),
-        click.option(
             "--epochs",
+            "max_epochs",
             type=click.IntRange(1, 1_000_000),
             help="At most; from the trace's length if not given.",
         ),
@@ -192,23 +150,6 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
             default=default.training.seed,
             show_default=True,
             help="Equal seeds give equal models, bit for bit.",
-        ),
-        click.option(
-            "--label",
-            "labels",
-            type=click.Choice(LABELS),
-            default=default.labels,
-            show_default=True,
-            help="Teach as slow what is beyond the inflection point and longer than a failover "
-            "for the same size; or all beyond the point, as in the paper.",
-        ),
-        click.option(
-            "--bursts",
-            type=FiniteRange(0, 0.9),
-            default=default.training.burst_share,
-            show_default=True,
-            help="Share of training examples that are added bursts of continuous slowness; 0: "
-            "the recording alone, as in the paper.",
         ),
         click.option(
             "--even-if-worse",
@@ -233,48 +174,16 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
     ):
         command = option(command)
-    return labelling_options(reader_options(command))
+    return array_options(reader_options(command))
 
 
-def recipe_from(options: dict[str, Any]) -> Recipe:
-    """What :func:`recipe_options` parsed, as a recipe."""
-    from linnapp.learn.options import LabellingOptions, Recipe
-    from linnapp.learn.training import TrainingOptions
+def recipe_from(options: dict[str, Any], kind: Kind = "network") -> Recipe:
+    """What :func:`recipe_options` parsed, and options of the library by their names, as a recipe.
 
-    bias, max_refused = options["bias"], options["max_refused"]
-    if max_refused is None and bias != "auto":
-        max_refused = 1.0  # a bias that is asked for is meant
-    if options["validation"] + options["test"] > 0.95:
-        raise click.UsageError(
-            f"--validation {options['validation']:g} and --test {options['test']:g} leave too "
-            "little to train on; together they may be 0.95"
-        )
-    return Recipe(
-        labelling=LabellingOptions(
-            options["method"],
-            options["replicas"],
-            options["failover_us"],
-            options["by_size"],
-            options["threshold_us"],
-            options["search"],
-        ),
-        training=TrainingOptions(
-            bias=TrainingOptions.bias if bias == "auto" else bias,
-            seed=options["seed"],
-            n_hidden=options["hidden"],
-            max_epochs=options["epochs"],
-            patience_epochs=options["patience"],
-            validation_share=options["validation"],
-            test_share=options["test"],
-            learning_rate=options["learning_rate"],
-            burst_share=options["bursts"],
-            standardise=options["standardise"],
-            weight_decay=options["weight_decay"],
-            starts=options["starts"],
-        ),
-        labels=options["labels"],
-        auto_bias=bias == "auto",
-        reader={"device": options["device"], "allow_truncated": options["allow_truncated"]},
-        max_refused=max_refused,
-        even_if_worse=options["even_if_worse"],
-    )
+    What says nothing to a kind of model is left out.
+    """
+    from linnapp.learn.options import OPTIONS, recipe_of
+
+    known = {name: value for name, value in options.items() if name in OPTIONS[kind]}
+    reader = {name: options[name] for name in ("device", "allow_truncated")}
+    return recipe_of(kind, known, reader=reader)

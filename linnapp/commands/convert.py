@@ -54,7 +54,7 @@ def convert(
 
     IN is a blktrace recording, an iolog, or a text trace; `linnapp help formats` lists them.
     """
-    from linnapp.trace import conversion
+    from linnapp.trace.formats import conversion
 
     if target_format not in conversion.output_formats():
         raise click.UsageError(

@@ -13,7 +13,7 @@ from linnapp.commands._options import conf_option
 from linnapp.option_types import FiniteRange
 
 if TYPE_CHECKING:
-    from linnapp.drive.enabling import Seen
+    from linnapp.drive.enable.enabling import Seen
 
 
 @click.command()
@@ -46,9 +46,9 @@ def enable(
 
     DRIVE...: drives with the same data, for programs that ask themselves (BLKEXPECT, liblinnos).
     """
-    from linnapp.commands._display import TrainingDisplay
-    from linnapp.drive import enabling
-    from linnapp.drive.enable_checks import find_target
+    from linnapp.commands.screens.training import TrainingDisplay
+    from linnapp.drive.enable import enabling
+    from linnapp.drive.enable.checks import find_target
 
     target = find_target(devices)
     if dry_run:

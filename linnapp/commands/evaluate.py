@@ -12,7 +12,7 @@ import click
 from linnapp.commands._options import model_option, reader_options
 
 if TYPE_CHECKING:
-    from linnapp.learn.evaluation import Evaluation
+    from linnapp.learn.judging.evaluation import Evaluation
 
 
 @click.command()
@@ -53,8 +53,8 @@ def evaluate(
     A latency model is judged by how it ranks, by how far off its predictions are, the geometric
     mean of the factors, and, if it refuses at all, as the verdict that it makes beyond refuse_us.
     """
-    from linnapp.learn.evaluation import LatencyEvaluation
-    from linnapp.learn.evaluation import evaluate as judge
+    from linnapp.learn.judging.evaluation import LatencyEvaluation
+    from linnapp.learn.judging.evaluation import evaluate as judge
     from linnapp.model import LatencyModel, find_model, load_model
     from linnapp.model.latency_model import TREES_TO_CHOOSE
     from linnapp.trace.blktrace import trace_files
@@ -67,7 +67,7 @@ def evaluate(
     taught_by_it = _is_of_training(path, trace)
     auc_bound = None
     if bound:
-        from linnapp.learn.bound import black_box_auc
+        from linnapp.learn.judging.bound import black_box_auc
 
         auc_bound = black_box_auc(trace, result.threshold_us, **reader)
     if as_json:

@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from linnapp.commands._options import model_option, reader_options
 from linnapp.option_types import FiniteRange
+
+if TYPE_CHECKING:
+    from linnapp.learn.explanation import Choice, Looked
+    from linnapp.model import LatencyModel, Model
 
 
 @click.command()
@@ -46,13 +49,6 @@ from linnapp.option_types import FiniteRange
     help="Explain decisions that tracefs or `trace-cmd report` has printed into a file.",
 )
 @model_option(required=False)
-@click.option(
-    "--reference",
-    type=click.Choice(["typical", "zeros"]),
-    default="typical",
-    show_default=True,
-    help="What inputs are held against: the medians of the reads predicted fast; an empty history.",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @reader_options
 def explain(
@@ -63,7 +59,6 @@ def explain(
     trace: Path | None,
     events: Path | None,
     model_path: Path | None,
-    reference: str,
     as_json: bool,
     device: str | None,
     allow_truncated: bool,
@@ -73,13 +68,10 @@ def explain(
     DEV is watched as it works, through the kernel's trace event (as root). --trace and --events
     look at what was recorded, with the model that --model names.
 
-    Why: each of the numbers that the network saw has a part in its margin, the slow output less the
-    fast one, beyond what it says to the reference. The parts (Shapley values, rounded to integers)
-    and the reference's margin add up to the margin exactly. What would have turned the verdict is
-    found by trying every value of each number, the others unchanged.
-
-    A latency model says how long a read would take. Its trees add up to a logarithm,
-    in 1024ths of a doubling, and so do the parts: each multiplies the expected latency.
+    What mattered most is told by how much more slow is than fast for its being what it was, and not
+    what is usual: the median of the reads predicted fast. What would have turned the verdict is the
+    nearest other value of one number that does, the others unchanged. A latency model says how long
+    a read would take, in us.
     """
     if sum(source is not None for source in (drive, trace, events)) != 1:
         raise click.UsageError("give one of DEV, --trace FILE and --events FILE")
@@ -88,131 +80,60 @@ def explain(
     if drive is not None and device is not None:
         raise click.UsageError("--dev chooses a drive of a recording; DEV names one already")
 
-    from linnapp.commands import _decision_words as words
+    from linnapp.commands.screens import decision_words as words
     from linnapp.learn import explanation
-    from linnapp.model import LatencyModel
+    from linnapp.trace.recorded import drive_name
 
     chosen = explanation.Choice(last, slow)
-    looked: Any
     if drive is not None:
         looked = _watch(drive, chosen, duration, model_path)
     elif trace is not None:
         assert model_path is not None
-        model = _model(model_path, _drive_of(trace))
-        looked = _explanations_of(model).from_recording(
-            trace, model, chosen, device=device, allow_truncated=allow_truncated
-        )
+        looked = explanation.from_recording(
+            trace, _model(model_path, drive_name(trace)), chosen,
+            device=device, allow_truncated=allow_truncated,
+        )  # fmt: skip
     else:
-        assert events is not None
-        looked = _printed(events, chosen, model_path, device)
-    if isinstance(looked.model, LatencyModel):
-        _show_latencies(looked, reference, as_json)
-        return
-    held_against = explanation.reference_of(looked, reference)
-    _show(
-        looked, held_against, explanation.explain(looked, held_against), as_json,
-        about=f"model {looked.model.model_id}, slow above {looked.model.threshold_us} us",
-        what="decisions",
-        against=words.reference(held_against),
-        each=lambda found: words.decision(found, held_against),
-    )  # fmt: skip
-
-
-def _show(
-    looked: Any,
-    held_against: Any,
-    found: Sequence[Any],
-    as_json: bool,
-    *,
-    about: str,
-    what: str,
-    against: str,
-    each: Callable[[Any], str],
-    **also: Any,
-) -> None:
-    """Print what was looked at, what it is held against, and every explanation."""
-    if as_json:
-        click.echo(
-            json.dumps(
-                {
-                    "source": looked.source,
-                    "model_id": looked.model.model_id,
-                    "threshold_us": looked.model.threshold_us,
-                    "decisions_seen": looked.n_seen,
-                    "notes": looked.notes,
-                    **also,
-                    "reference": held_against.to_json(),
-                    "decisions": [one.to_json() for one in found],
-                },
-                indent=1,
-            )
+        assert events is not None and model_path is not None
+        looked = explanation.from_events(
+            events.read_bytes(), _model(model_path, None), chosen, str(events), device=device
         )
+    model = looked.view.model
+    usual = explanation.usual_of(looked)
+    found = explanation.explain(looked, usual)
+    if as_json:
+        shown = {
+            "source": looked.source,
+            "model_id": model.model_id,
+            "threshold_us": model.threshold_us,
+            "decisions_seen": looked.n_seen,
+            "notes": looked.notes,
+            "usual": {**vars(usual), "numbers": looked.view.named(usual.numbers)},
+            "decisions": [each.to_json(looked.view) for each in found],
+        }
+        click.echo(json.dumps(shown, indent=1))
         return
-    click.echo(f"{looked.source}: {about}; {len(found)} of {looked.n_seen} {what}")
+    click.echo(f"{looked.source}: {words.about(model)}; {len(found)} of {looked.n_seen} decisions")
     for note in looked.notes:
         click.echo(f"note: {note}")
-    click.echo(against)
-    for one in found:
-        click.echo("\n" + each(one))
+    click.echo(words.usual(model, usual))
+    for each in found:
+        click.echo("\n" + words.decision(model, each, usual))
 
 
-def _drive_of(trace: Path) -> str | None:
-    from linnapp.trace.recorded import drive_name
-
-    return drive_name(trace)
-
-
-def _model(path: Path, drive: str | None) -> Any:
+def _model(path: Path, drive: str | None) -> Model | LatencyModel:
     from linnapp.model import find_model, load_model
 
     return load_model(find_model(path, drive))
 
 
-def _explanations_of(model: Any) -> Any:
-    """The module that knows this kind of model."""
-    from linnapp.learn import explanation, latency_explanation
-    from linnapp.model import LatencyModel
-
-    return latency_explanation if isinstance(model, LatencyModel) else explanation
-
-
-def _show_latencies(looked: Any, reference: str, as_json: bool) -> None:
-    from linnapp.commands import _decision_words as words
-    from linnapp.learn import latency_explanation
-
-    model = looked.model
-    refuses = f"not worth waiting for above {model.refuse_us} us"
-    held_against = latency_explanation.reference_of(looked, reference)
-    _show(
-        looked, held_against, latency_explanation.explain(looked, held_against), as_json,
-        about=f"latency model {model.model_id}, slow above {model.threshold_us} us, "
-        + (refuses if model.refuses else "refuses nothing")
-        + ("" if model.chooses else ", does not choose: nothing is sent elsewhere by it"),
-        what="reads",
-        against=words.latency_reference(held_against),
-        each=lambda found: words.expected(found, held_against, logarithmic=model.n_trees > 0),
-        unit=looked.unit,
-    )  # fmt: skip
-
-
-def _printed(events: Path, chosen: Any, model_path: Path | None, device: str | None) -> Any:
-    from linnapp.files import explain_os_error
-
-    try:
-        text = events.read_bytes()
-    except OSError as error:
-        raise explain_os_error(error, events) from error
-    assert model_path is not None
-    model = _model(model_path, None)
-    return _explanations_of(model).from_events(text, model, chosen, str(events), device=device)
-
-
-def _watch(name: str, chosen: Any, duration_s: float, model_path: Path | None) -> Any:
+def _watch(name: str, chosen: Choice, duration_s: float, model_path: Path | None) -> Looked:
     import time
 
     from linnapp.drive import tracefs
     from linnapp.drive.sysfs import Drive
     from linnapp.errors import DeviceError
+    from linnapp.learn.explanation import from_events
     from linnapp.model import model_from_bytes
     from linnapp.trace.blktrace import format_device
 
@@ -241,6 +162,4 @@ def _watch(name: str, chosen: Any, duration_s: float, model_path: Path | None) -
             click.echo("stopped early: what was seen until here", err=True)
         recorder.stop()
         text = recorder.text()
-    return _explanations_of(model).from_events(
-        text, model, chosen, drive.name, device=format_device(device)
-    )
+    return from_events(text, model, chosen, drive.name, device=format_device(device))

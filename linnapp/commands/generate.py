@@ -84,7 +84,7 @@ def generate(
 
     from linnapp.errors import LinnappError
     from linnapp.files import explain_os_error
-    from linnapp.trace import iolog
+    from linnapp.trace.formats import iolog
     from linnapp.trace.generation import array_seeds
     from linnapp.trace.generation import generate as draw
 

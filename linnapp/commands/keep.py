@@ -41,7 +41,7 @@ def keep(conf: Path, window_s: float, every_s: float, verbose: bool) -> None:
     then on, and what to do. Needs root; goes on until it is told to end.
     """
     from linnapp.drive.drives_conf import load_filled_conf
-    from linnapp.drive.keeping import keep as go_on
+    from linnapp.drive.keep.keeping import keep as go_on
 
     # What happens to it later on is said, and waited out.
     load_filled_conf(conf)

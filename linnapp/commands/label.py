@@ -60,7 +60,7 @@ def label(
     distributions = [read_latencies(trace, recipe, whole=True) for trace in traces]
     points = label_array(distributions, options, seed)
     if figures is not None:
-        from linnapp.learn.inflection_figure import draw
+        from linnapp.learn.labelling.figure import draw
 
         for name, distribution, point in zip(names, distributions, points, strict=True):
             draw(figures / f"{name}.png", name, distribution, point)

@@ -14,7 +14,7 @@ import click
 from linnapp.commands._options import COMMAND, BeforeACommand, reader_options
 
 if TYPE_CHECKING:
-    from linnapp.trace.layers import Layers
+    from linnapp.layers.times import Layers
     from linnapp.trace.recording import Recording
     from linnapp.trace.recording_cost import RecordingCost
 
@@ -93,7 +93,7 @@ def layers(
     the kernel's function graph tracer. What tracing itself takes is measured, and taken off.
     """
     from linnapp.errors import TraceError
-    from linnapp.trace.layers import NothingServedError, changes, layers_of
+    from linnapp.layers.times import NothingServedError, changes, layers_of
 
     command: list[str] = ctx.meta[COMMAND]
     if devices and not command:
@@ -107,7 +107,8 @@ def layers(
     if compare and len(traces) != 2:
         raise click.UsageError("--compare takes two recordings, before and after")
     if output is not None:
-        from linnapp.trace.layers_figure import check_can_draw, draw
+        from linnapp.figures import check_can_draw
+        from linnapp.layers.figure import draw
 
         check_can_draw(output)
     status, are_named = 0, bool(devices)
@@ -176,7 +177,7 @@ def _recording_cost(
     recordings: Sequence[Recording], devices: Sequence[Path], found: dict[str, Layers]
 ) -> RecordingCost | str:
     """What recording takes an I/O of the drive that had most to do, or why nobody knows."""
-    from linnapp.errors import DeviceError
+    from linnapp.errors import DeviceError, as_options
     from linnapp.trace.recording_cost import measure
 
     busy = [
@@ -187,7 +188,7 @@ def _recording_cost(
     try:
         return measure(max(busy)[1])
     except DeviceError as error:
-        return str(error)
+        return as_options(str(error))
 
 
 def _show_cost(cost: RecordingCost | str) -> None:
@@ -205,8 +206,8 @@ def _show_cost(cost: RecordingCost | str) -> None:
 
 
 def _show_functions(command: Sequence[str], as_json: bool) -> int:
-    from linnapp.commands._functions_table import said, show
-    from linnapp.drive.function_recording import prepared
+    from linnapp.commands.screens.functions_table import said, show
+    from linnapp.layers.function_recording import prepared
     from linnapp.trace.command import check_command
 
     check_command(command)
@@ -234,7 +235,7 @@ def _nothing_served(kind: str, drives: Sequence[str]) -> str:
 
 
 def _show(name: str, kind: str, found: Layers) -> None:
-    from linnapp.trace.layers import LAYERS
+    from linnapp.layers.times import LAYERS
 
     click.echo(f"{name}: {found.n} {kind}, us")
     columns = ("mean", "p50", "p95", "p99", "p999", "max")

@@ -35,7 +35,7 @@ def pack(weights: Path, output: Path, threshold_us: int | None, scale: int | Non
     """
     from linnapp.commands._arrays import load_arrays
     from linnapp.errors import ModelError
-    from linnapp.learn.quantisation import quantise
+    from linnapp.learn.network.quantisation import quantise
 
     arrays = load_arrays(weights)
     if threshold_us is None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from linnapp.commands import _call_parts
 from linnapp.commands._elasticsearch import elasticsearch_option, ready, status, tell
-from linnapp.commands._terminal import printable
+from linnapp.commands.screens import call_parts
+from linnapp.commands.screens.terminal import printable
 from linnapp.option_types import FiniteRange
 
 _SHOWN = 10_000
@@ -88,7 +88,7 @@ def query(
     `result` is negative for an error: -2 is ENOENT. `describe calls` has the types, and
     docs/watch.md says what each column means.
     """
-    from linnapp.trace.watched import query as query_
+    from linnapp.watch.watched import query as query_
 
     if sum(each is not None for each in (sql, compare, timeline, url)) != 1:
         raise click.UsageError(
@@ -132,10 +132,10 @@ def query(
 def _draw(
     folder: Path, output: Path, session: str | None, window: tuple[float, float] | None
 ) -> None:
-    from linnapp.commands._timeline_page import check_can_draw, page
+    from linnapp.commands.screens.timeline_page import check_can_draw, page
     from linnapp.files import replaced_file
-    from linnapp.trace.watch_timeline import timeline
-    from linnapp.trace.watched import recording, session_folder
+    from linnapp.watch.timeline import timeline
+    from linnapp.watch.watched import recording, session_folder
 
     check_can_draw()
     shown = timeline(folder, session, window)
@@ -147,8 +147,8 @@ def _draw(
 
 
 def _send(folder: Path, url: str, session: str | None, as_json: bool) -> int:
-    from linnapp.trace.watch_sending import send
-    from linnapp.trace.watched import check_can_store
+    from linnapp.watch.sending import send
+    from linnapp.watch.watched import check_can_store
 
     check_can_store()
     server = ready(url)
@@ -160,7 +160,7 @@ def _send(folder: Path, url: str, session: str | None, as_json: bool) -> int:
 
 
 def _compare(folder: Path, sessions: tuple[str, str], by_path: bool, as_json: bool) -> None:
-    from linnapp.trace.watch_changes import changes
+    from linnapp.watch.changes import changes
 
     found = changes(folder, *sessions, by_path=by_path)
     if as_json:
@@ -185,7 +185,7 @@ def _compare(folder: Path, sessions: tuple[str, str], by_path: bool, as_json: bo
         )
         parts = [
             f"{words} {a.parts_us[part]:.1f} -> {b.parts_us[part]:.1f}"
-            for part, words in _call_parts.WORDS.items()
+            for part, words in call_parts.WORDS.items()
             if a.parts_us[part] or b.parts_us[part]
         ]
         if parts:

@@ -78,8 +78,8 @@ def recalibrate(
     again after that, but after kill -9. Drives that are in drives.conf have their new model there,
     too.
     """
-    from linnapp.drive.recalibration import recalibrate as run
-    from linnapp.errors import LinnappError
+    from linnapp.drive.recalibrate.recalibration import recalibrate as run
+    from linnapp.errors import LinnappError, as_options
 
     def log(line: str) -> None:
         click.echo(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}", err=True)
@@ -102,7 +102,7 @@ def recalibrate(
             # A loop outlives a bad night; a single run reports it.
             if every is None:
                 raise
-            log(f"failed, models stay as they are: {error}")
+            log(f"failed, models stay as they are: {as_options(str(error))}")
         if every is None:
             break
         sys.stderr.flush()

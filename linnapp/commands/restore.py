@@ -27,10 +27,10 @@ def restore(conf: Path, wait_s: float) -> None:
     Each drive on its own: one that fails is named, the others are restored, and the exit status
     is 1. What is as it is to be is left alone.
     """
-    from linnapp.drive import switched_back
     from linnapp.drive.drives_conf import load_filled_conf
+    from linnapp.drive.keep import switched_back
     from linnapp.drive.restoring import restore as give_back
-    from linnapp.drive.trial_state import put_back_left
+    from linnapp.drive.trial.state import put_back_left
     from linnapp.errors import LinnappError
 
     put_back_left(click.echo)

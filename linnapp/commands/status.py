@@ -128,7 +128,7 @@ def _looks(devices: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _to_json(devices: Sequence[str]) -> dict[str, Any]:
-    from linnapp.drive import switched_back
+    from linnapp.drive.keep import switched_back
 
     back = {
         each.shown: {"time_s": each.time_s, "why": each.why} for each in switched_back.standing()
@@ -138,7 +138,7 @@ def _to_json(devices: Sequence[str]) -> dict[str, Any]:
 
 def _look(drive: Any) -> dict[str, Any]:
     from linnapp.drive import state
-    from linnapp.drive.latencies import percentile_us
+    from linnapp.drive.counters.latencies import percentile_us
     from linnapp.errors import LinnappError
 
     stats = drive.stats
@@ -244,7 +244,7 @@ def _show(rows: list[dict[str, Any]], console: Console) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    from linnapp.drive import switched_back
+    from linnapp.drive.keep import switched_back
 
     since = max((row["since_s"] or 0 for row in rows), default=0)
     peers = any(row["peers"] for row in rows)

@@ -15,7 +15,7 @@ import click
 from linnapp.option_types import FiniteRange
 
 if TYPE_CHECKING:
-    from linnapp.drive.watching import Row
+    from linnapp.drive.counters.looks import DriveRow
 
 
 @click.command()
@@ -59,8 +59,8 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
 
     Nothing is traced. A kernel that has no latency_us_histogram shows no percentiles.
     """
+    from linnapp.drive.counters.looks import WatchedArray
     from linnapp.drive.sysfs import Drive, check_has_drives
-    from linnapp.drive.watching import Array
     from linnapp.errors import LinnappError
 
     names = [Drive(device).name for device in devices]
@@ -70,9 +70,9 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
         raise LinnappError(
             "top needs a terminal; --once prints one look, --json a line of JSON at each"
         )
-    array = Array(names)
+    array = WatchedArray(names)
     if not once and not as_json:
-        from linnapp.commands._top_screen import run
+        from linnapp.commands.screens.top import run
 
         run(array.look, interval)
         return
@@ -90,10 +90,10 @@ def top(devices: tuple[str, ...], interval: float, once: bool, as_json: bool) ->
                 return
 
 
-def _print(rows: list[Row]) -> None:
+def _print(rows: list[DriveRow]) -> None:
     from rich.console import Console
 
-    from linnapp.commands._top_screen import table
+    from linnapp.commands.screens.top import table
 
     # Nobody's terminal: whoever reads it can scroll.
     console = Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=160)

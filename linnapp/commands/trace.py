@@ -33,11 +33,11 @@ def trace(
     Traces until the duration is over, until ctrl-C, or, when `-- CMD ...` follows, until CMD
     ends; its exit status is passed on. Needs root and a kernel with blktrace.
     """
-    from linnapp.trace.recording import Progress, record
+    from linnapp.trace.recording import RecordingProgress, record
 
     live = sys.stderr.isatty()
 
-    def show(progress: Progress) -> None:
+    def show(progress: RecordingProgress) -> None:
         drops = f", {progress.dropped} DROPPED" if progress.dropped else ""
         print(
             f"\r{progress.seconds:6.1f} s  {progress.events} events  "

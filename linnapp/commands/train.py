@@ -3,29 +3,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from linnapp.commands._options import recipe_from, recipe_options
-from linnapp.option_types import FiniteRange
+
+if TYPE_CHECKING:
+    from linnapp.learn.options import Kind
 
 #: Options that say nothing to the training of a latency model.
-OF_NETWORKS = (
-    "bias",
-    "bursts",
-    "labels",
-    "epochs",
-    "patience",
-    "learning_rate",
-    "standardise",
-    "weight_decay",
-    "starts",
-    "hidden",
-)
+OF_NETWORKS = {"bias": "--bias", "max_epochs": "--epochs"}
 
 
 @click.command()
@@ -55,14 +45,6 @@ OF_NETWORKS = (
     show_default=True,
     help="What predicts: the paper's network, slow or fast; or trees, how long a read will take.",
 )
-@click.option(
-    "--hedge-percentile",
-    type=FiniteRange(0, 100, min_open=True, max_open=True),
-    default=99.0,
-    show_default=True,
-    help="With --kind latency: DIR/<trace>.hedge has for each prediction what so many percent of "
-    "the reads took at most.",
-)
 @recipe_options
 @click.pass_context
 def train(
@@ -71,13 +53,13 @@ def train(
     traces: tuple[Path, ...],
     output: Path | None,
     processes: int | None,
-    kind: Literal["network", "latency"],
-    hedge_percentile: float,
+    kind: Kind,
     **options: Any,
 ) -> None:
     """Train one model per drive, to DIR/<trace>.linnos, with a record of it in DIR/<trace>.json.
 
-    Beside a latency model DIR/<trace>.hedge says when to hedge a read by its prediction.
+    Beside a latency model DIR/<trace>.hedge says when to hedge a read by its prediction. What
+    else there is to choose the library takes (docs/library.md).
 
     Several traces are the drives of one array, each other's replicas. A single trace stands for
     its replicas too. Ctrl-C keeps the best model so far; of a latency model, none.
@@ -90,22 +72,20 @@ def train(
     if output is None and len(traces) > 1:
         raise click.UsageError("several traces: name the directory of their models with -o")
     if kind == "latency":
-        for name in OF_NETWORKS:
+        for name, option in OF_NETWORKS.items():
             if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-                option = "label" if name == "labels" else name.replace("_", "-")
-                raise click.UsageError(f"--{option} is of networks; leave it out or --kind latency")
-    elif context.get_parameter_source("hedge_percentile") is not ParameterSource.DEFAULT:
-        raise click.UsageError("--hedge-percentile is of latency models: --kind latency")
+                raise click.UsageError(f"{option} is of networks; leave it out or --kind latency")
 
-    from linnapp.commands._display import TrainingDisplay
+    from linnapp.commands.screens.training import TrainingDisplay
     from linnapp.errors import NoGainError
     from linnapp.learn.recipe import train_array
     from linnapp.trace.recorded import drive_name
 
     directory = output or Path("models") / drive_name(traces[0])
-    recipe = dataclasses.replace(recipe_from(options), kind=kind, hedge_percentile=hedge_percentile)
     display = TrainingDisplay()
-    for drive in train_array(traces, directory, recipe, observer=display, processes=processes):
+    for drive in train_array(
+        traces, directory, recipe_from(options, kind), observer=display, processes=processes
+    ):
         click.echo(directory / f"{drive}.linnos")
     if display.without_model:
         raise NoGainError(f"no model for {', '.join(display.without_model)}: see above")

@@ -16,8 +16,8 @@ import click
 from linnapp.option_types import FiniteRange
 
 if TYPE_CHECKING:
-    from linnapp.drive.trial import Outcome
-    from linnapp.learn.paired_blocks import Effect
+    from linnapp.drive.trial.blocks import TrialOutcome
+    from linnapp.learn.judging.paired_blocks import Effect
 
 _ENDED = {
     "decided": "decided, so that it ended before its time",
@@ -77,12 +77,12 @@ def trial(
     an error, and if it is killed. Reads are recorded with blktrace: it needs root, and a mirror
     with a model, as `linnapp enable` leaves it.
     """
-    from linnapp.drive.trial import Plan, run_trial
+    from linnapp.drive.trial.blocks import Plan, run_trial
 
     plan = Plan(hours, block_s, int.from_bytes(os.urandom(4)) if seed is None else seed)
     plan.check()
     if figure is not None:
-        from linnapp.trace.layers_figure import check_can_draw
+        from linnapp.figures import check_can_draw
 
         check_can_draw(figure)
     display = _Display()
@@ -90,7 +90,7 @@ def trial(
     display.show("")
     click.echo(json.dumps(to_json(found), indent=1) if as_json else to_text(found))
     if figure is not None and found.pairs:
-        from linnapp.drive.trial_figure import draw
+        from linnapp.drive.trial.figure import draw
 
         draw(found, figure)
     if found.ended == "interrupted":
@@ -116,7 +116,7 @@ class _Display:
             print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 
 
-def to_text(found: Outcome) -> str:
+def to_text(found: TrialOutcome) -> str:
     """What was found, for a screen."""
     plan, (off, on) = found.plan, found.reads
     lines = [
@@ -153,7 +153,7 @@ def in_words(effect: Effect) -> str:
     return words + ("lower" if lower else "higher") + ("" if effect.is_decided else ", undecided")
 
 
-def _verdict(found: Outcome) -> str:
+def _verdict(found: TrialOutcome) -> str:
     decided = [effect for effect in found.effects.values() if effect.is_decided]
     if not found.effects:
         return "Too few pairs, or reads, to say anything."
@@ -166,7 +166,7 @@ def _verdict(found: Outcome) -> str:
     return "It helps the one and harms the other: choose."
 
 
-def to_json(found: Outcome) -> dict[str, Any]:
+def to_json(found: TrialOutcome) -> dict[str, Any]:
     """What was found, for programs."""
     plan = found.plan
     latencies: dict[str, Any] = {}

@@ -11,13 +11,15 @@ from typing import Any
 
 import click
 
-from linnapp.commands import _call_parts
 from linnapp.commands._elasticsearch import elasticsearch_option, ready, status, tell
 from linnapp.commands._options import COMMAND, BeforeACommand
-from linnapp.commands._terminal import printable
+from linnapp.commands.screens import call_parts
+from linnapp.commands.screens.terminal import printable
 from linnapp.option_types import FiniteRange
 
 _PATH_WIDTH = 44
+#: of fewer calls one in a hundred is hardly one
+_CALLS_FOR_P99 = 100
 _LAYERS = {
     "plug_ns": "plug or a free tag",
     "scheduler_ns": "scheduler",
@@ -96,7 +98,7 @@ def _words(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> tup
     type=click.IntRange(1, 1_000_000),
     default=20,
     show_default=True,
-    help="Paths in the summary, those with most time in calls first; and tags.",
+    help="Paths in the summary, sorted by time in calls; and tags.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
@@ -148,10 +150,10 @@ def watch(
 
     With `-- CMD` its exit status is passed on. Needs root, and a kernel with BTF.
     """
-    from linnapp.trace.watch_reader import Wanted
-    from linnapp.trace.watch_sending import Sending
-    from linnapp.trace.watched import session_folder, summary
-    from linnapp.trace.watching import watch as watch_
+    from linnapp.watch.reader import Wanted
+    from linnapp.watch.sending import Sending
+    from linnapp.watch.watched import session_folder, summary
+    from linnapp.watch.watching import watch as watch_
 
     command: list[str] = ctx.meta[COMMAND]
     if (command and pids) or (every and pids) or not (command or pids or every):
@@ -199,26 +201,33 @@ def watch(
 
 
 def _show(found: dict[str, Any], output: Path | None) -> None:
-    from linnapp.trace.watch_reader import COUNTS
+    from linnapp.watch.reader import COUNTS
 
     click.echo(
-        f"{'path':{_PATH_WIDTH}} {'calls':>9} {'bytes':>14} {'p50 us':>10} {'p99 us':>10} "
+        f"{'path':{_PATH_WIDTH}} {'time ms':>10} {'calls':>9} {'bytes':>14} {'p50 us':>10} "
+        f"{'p99 us':>10} "
         f"{'I/Os':>8} {'read':>12} {'written':>12}"
     )
     for row in found["by_path"]:
         path = "(unknown)" if row["path"] is None else printable(row["path"])
         if len(path) > _PATH_WIDTH:
             path = "..." + path[3 - _PATH_WIDTH :]
+        p99_us = f"{row['p99_us']:.1f}" if row["calls"] >= _CALLS_FOR_P99 else "-"
         click.echo(
-            f"{path:{_PATH_WIDTH}} {row['calls']:>9} {row['bytes']:>14} {row['p50_us']:>10.1f} "
-            f"{row['p99_us']:>10.1f} {row['ios']:>8} "
+            f"{path:{_PATH_WIDTH}} {row['time_us'] / 1e3:>10.1f} {row['calls']:>9} "
+            f"{row['bytes']:>14} {row['p50_us']:>10.1f} {p99_us:>10} {row['ios']:>8} "
             f"{row['io_read_bytes']:>12} {row['io_written_bytes']:>12}"
         )
     shown = sum(row["path"] is not None for row in found["by_path"])
     if found["paths"] > shown:
         click.echo(f"and {found['paths'] - shown} paths more (--top)")
+    if found["on_no_file"]["calls"]:
+        click.echo(
+            f"on pipes, sockets and the like: {found['on_no_file']['calls']} calls, "
+            f"{found['on_no_file']['time_us'] / 1e3:.1f} ms"
+        )
     ios = found["ios"]
-    if parts := _call_parts.shares(found["parts_us"]):
+    if parts := call_parts.shares(found["parts_us"]):
         click.echo(f"{sum(found['parts_us'].values()) / 1e6:.3f} s in calls: {parts}")
     for op, layers in found["layers_us"].items():
         click.echo(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from linnapp.drive import journal
-from linnapp.drive.latencies import N_BUCKETS
+from linnapp.drive.counters.latencies import N_BUCKETS
 from linnapp.errors import DeviceError, ModelError
 from linnapp.model import LatencyModel, Model
 from linnapp.model.model_file import KERNEL_HIDDEN
@@ -51,14 +51,14 @@ def sysfs_root() -> Path:
 
 
 #: What observes a disk: a patched kernel, the module, a module to which it is not named, nothing.
-Observer = Literal["kernel", "module", "unnamed", "none"]
+ObservedBy = Literal["kernel", "module", "unnamed", "none"]
 
 
 def _module() -> Path:
     return sysfs_root() / "kernel" / "linnos"
 
 
-def observer_of(name: str) -> Observer:
+def observer_of(name: str) -> ObservedBy:
     """What observes the disk of this name, or would."""
     if (sysfs_root() / "block" / name / "linnos").is_dir():
         return "kernel"
@@ -245,7 +245,7 @@ class Drive:
         if self.peers is None:
             raise DeviceError(
                 f"{self._directory}/peers is missing: this kernel does not know of peers; boot a "
-                "newer one, or leave --peers out"
+                "newer one, or leave `peers=` out"
             )
         names = [Drive(device).name for device in devices]
         for name in names:
@@ -264,7 +264,7 @@ class Drive:
 
     @property
     def latency_counts(self) -> list[int] | None:
-        """Reads by how long they took, in the buckets of :mod:`linnapp.drive.latencies`.
+        """Reads by how long they took, in the buckets of :mod:`linnapp.drive.counters.latencies`.
 
         None where the kernel does not count them, or in other buckets.
         """
@@ -389,7 +389,7 @@ def _check_shape(model: Model) -> None:
     if model.n_hidden != KERNEL_HIDDEN:
         raise ModelError(
             f"the kernel does not run this model's shape (hidden units {model.n_hidden}, not "
-            f"{KERNEL_HIDDEN}); train with --hidden {KERNEL_HIDDEN}"
+            f"{KERNEL_HIDDEN}); train it with `n_hidden={KERNEL_HIDDEN}`"
         )
 
 

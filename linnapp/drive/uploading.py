@@ -28,6 +28,7 @@ def upload(
     Parameters
     ----------
     model : Model or LatencyModel
+        Or what was fitted, see :mod:`linnapp.learn.fitted`.
     device : path
         ``/dev/nvme0n1``, a partition, whose disk is then meant, or the disk's bare name.
     mode : {"off", "observe", "enforce"}, optional
@@ -49,6 +50,7 @@ def upload(
     ModelError
         If the kernel does not run such a model, or refused it; the old one is then still active.
     """
+    model = getattr(model, "model_", model)
     drive = Drive(os.fspath(device))
     # Before anything is changed.
     names = None if peers is None else drive.check_peers(peers)
@@ -77,7 +79,7 @@ def replace_model(drive: Drive, model: Model | LatencyModel, warn: Callable[[str
         try:
             state.save_previous_model(drive.name, active)
         except LinnappError as error:
-            warn(f"--previous will not work: {error}")
+            warn(f"`linnapp upload --previous` will not work: {error}")
     # Where nothing can be remembered, the model's age is shown as unknown.
     with contextlib.suppress(LinnappError):
         state.save_upload(drive.name, model.model_id)

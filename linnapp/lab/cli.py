@@ -76,7 +76,9 @@ def run_command(
     the folder given with --out. From a terminal CMD has one of its size, and reads
     what is typed; ctrl-C ends the lab. Of the network it has 127.0.0.1, its own.
     Of the environment CMD has PATH, LANG and TERM; its home folder is empty, the host
-    name is `linnos`, and the clock starts at the same moment in every run.
+    name is `linnos`, and the clock starts at the same moment in every run. It stands
+    still while anything computes: a program that spins and waits for nothing, in the
+    background too, lets nobody else run, and --timeout alone ends it.
 
     \b
     linnapp lab run -- fio --name=r --filename=/dev/flash0 --rw=randread \\

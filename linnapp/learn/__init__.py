@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""From reads to a model: features, labels, training, quantisation, judging."""
+"""From reads to a model: labelling, features, network or trees, judging."""

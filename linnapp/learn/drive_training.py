@@ -11,29 +11,25 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import NoGainError, TraceError
-from linnapp.learn import training
-from linnapp.learn.augmentation import BurstReads
-from linnapp.learn.bias import BiasChoice, choose_bias
-from linnapp.learn.burst_sampling import sample_bursts
-from linnapp.learn.dataset import ReadSet, load_reads
-from linnapp.learn.inflection import InflectionPoint
-from linnapp.learn.labels import SlowLimits
-from linnapp.learn.network import import_tensorflow, outputs_of
-from linnapp.learn.options import Observer, Recipe, SilentObserver
-from linnapp.learn.quantisation import quantise
+from linnapp.learn.features.augmentation import BurstReads
+from linnapp.learn.features.burst_sampling import sample_bursts
+from linnapp.learn.features.dataset import ReadSet, load_reads
+from linnapp.learn.features.split import Split, split
+from linnapp.learn.judging.confusion import Confusion
+from linnapp.learn.judging.refusing import ScoredReads, choose_margin
+from linnapp.learn.labelling.inflection import InflectionPoint
+from linnapp.learn.labelling.labels import SlowLimits
+from linnapp.learn.network import training
+from linnapp.learn.network.bias import BiasChoice, choose_bias
+from linnapp.learn.network.floats import import_tensorflow, outputs_of
+from linnapp.learn.network.quantisation import quantise
+from linnapp.learn.network.training import Examples, TrainedNetwork, TrainingOptions
+from linnapp.learn.options import Observer, Recipe
 from linnapp.learn.record import (
     TrainedDrive,
     record_of_point,
     record_of_trace,
     record_of_versions,
-)
-from linnapp.learn.refusing import ScoredReads, choose_margin
-from linnapp.learn.training import (
-    Confusion,
-    Examples,
-    Split,
-    TrainedNetwork,
-    TrainingOptions,
 )
 from linnapp.model import Model, engine
 from linnapp.trace.recorded import Recorded, drive_name
@@ -67,10 +63,10 @@ def train_drive(
         If admitting every read would be better than any model, and the recipe does not insist.
     """
     if recipe.kind == "latency":
-        from linnapp.learn.latency_training import train_latency
+        from linnapp.learn.trees.training import train_latency
 
         return train_latency(trace, point, recipe, observer)
-    shown = observer or SilentObserver()
+    shown = observer or Observer()
     name = drive_name(trace)
     begin = time.monotonic()
     lesson = _prepare(trace, point, recipe)
@@ -91,7 +87,7 @@ def train_drive(
         raise TraceError(f"{trace}: {error}") from error
     model = quantise(dict(network.weights), point.threshold_us)
     scored = _score(model, lesson, point, recipe)
-    parts = training.split(len(lesson.slow), options)
+    parts = split(len(lesson.slow), options)
     try:
         margin = choose_margin(
             scored.take(parts.training),
@@ -143,7 +139,7 @@ class _Lesson:
 
 def _prepare(trace: Recorded, point: InflectionPoint, recipe: Recipe) -> _Lesson:
     reads = load_reads(trace, **recipe.reader)
-    parts = training.split(len(reads), recipe.training)
+    parts = split(len(reads), recipe.training)
     limits = _limits(reads, parts.training, point, recipe)
     bursts = _sample(trace, parts, point, limits, recipe)
     if len(reads) > MAX_READS:

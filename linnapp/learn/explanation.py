@@ -1,48 +1,54 @@
 # SPDX-License-Identifier: MIT
-"""Decisions and why they were made: chosen from a recording, then taken apart."""
+"""Decisions and why they were made: what was seen, what mattered most, what would have turned it.
+
+A model is looked at from outside. What a number matters is the change of the output when it alone
+is as usual; what would turn the verdict is its nearest other value that does, the others unchanged.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
-from typing import Any, Generic, Self, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import TraceError
-from linnapp.learn.attribution import NetworkPredictor, attribute, smallest_changes, whole
-from linnapp.model import LatencyModel, Model
+from linnapp.learn.features.digits import digits
+from linnapp.model import LatencyModel, Model, engine
+from linnapp.model.latency_engine import predict_us
+from linnapp.model.latency_model import CAP, FEATURES, LATENCIES
+from linnapp.model.model_file import KERNEL_HIDDEN, LATENCY_DIGITS, PENDING_DIGITS
 from linnapp.native import HISTORY
-from linnapp.trace import decisions
 from linnapp.trace.blktrace import ERROR, REVOKED, IoChunk, format_device, parse_device
+from linnapp.trace.formats import decisions
+from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.recorded import Recorded, name_of, open_recording
 
 NOTE_ON_RECORDINGS = (
     "whether the recorded reads were latency-critical is not in a recording; each is taken for one"
 )
 
-AnyModel = TypeVar("AnyModel", Model, LatencyModel)
+#: Of a decision, as they are.
+_SHOWN = ("time_us", "sector", "n_sectors", "out_fast", "out_slow")
 
-_ORDINALS = ("last", "2nd last", "3rd last", "4th last")
+#: Values that are tried at first for a verdict that turns; most turn close by.
+_FIRST_TRIED = 128
+
+AnyModel = Model | LatencyModel
+Table = npt.NDArray[Any]
+Numbers = npt.NDArray[np.uint32]
 
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """Which decisions to explain.
-
-    Attributes
-    ----------
-    last : int
-        At most so many, the newest.
-    slow : bool
-        Of the admitted reads that took longer than the model's point, the slowest, instead.
-    """
+    """Which decisions to explain: the newest; or of the slow reads admitted, the slowest."""
 
     last: int = 10
     slow: bool = False
 
-    def take(self, table: npt.NDArray[Any], threshold_us: int) -> npt.NDArray[Any]:
+    def take(self, table: Table, threshold_us: int) -> Table:
         """The chosen rows, in order of time, or the slowest first."""
         if not self.slow:
             return table[-self.last :]
@@ -50,231 +56,236 @@ class Choice:
         return late[np.argsort(-late["latency_us"], kind="stable")[: self.last]]
 
 
+class View:
+    """A model as numbers in and two outputs out, as its trace event has them.
+
+    Slow is what has the second output larger. A network's numbers are those that its digits write;
+    a latency model's are its features, its outputs what is worth waiting for and what is expected.
+
+    Attributes
+    ----------
+    model : Model or LatencyModel
+    names : sequence of str
+        Of the numbers.
+    empty : list of int
+        They, of a read of one page on an idle drive that has read nothing yet.
+    """
+
+    _HIGHEST = np.repeat(
+        (10**PENDING_DIGITS - 1, 10**LATENCY_DIGITS - 1), (HISTORY + 1, HISTORY)
+    ).astype(np.uint32)
+
+    def __init__(self, model: AnyModel) -> None:
+        self.model = model
+        self._thresholds: list[list[int]] = [[] for _ in FEATURES]
+        if isinstance(model, LatencyModel):
+            self.names: Sequence[str] = FEATURES
+            self.empty = [CAP if name[:3] == "age" else int(name == "pages") for name in FEATURES]
+            self._drive = LoggedDrive(model.overdue_us)
+            for split in np.unique(model.splits).tolist():
+                self._thresholds[split >> 24].append(split & CAP)
+            return
+        reads = [f"{nth}last read" for nth in ("4th ", "3rd ", "2nd ", "")]
+        pending = [f"pages pending at the {read}" for read in reads]
+        self.names = [*pending, "pages pending now", *(f"us of the {read}" for read in reads)]
+        self.empty = [0] * HISTORY + [1] + [0] * HISTORY
+        # The kernel's own code where it can run the model: it needs no memory to speak of.
+        self._engine: engine.Engine = "c" if model.n_hidden == KERNEL_HIDDEN else "numpy"
+
+    def numbers(self, table: Table) -> Numbers:
+        """What the model saw of each decision, shape (n, k), as far as it can tell apart."""
+        if isinstance(self.model, LatencyModel):
+            return np.ascontiguousarray(table["features"], np.uint32)
+        now = table["pending"][:, np.newaxis]
+        seen = np.concatenate([table["hist_pending"], now, table["hist_latency_us"]], axis=1)
+        return np.asarray(np.minimum(seen, self._HIGHEST), np.uint32)
+
+    def outputs(self, numbers: Numbers) -> npt.NDArray[np.int64]:
+        """Both outputs of each row; shape (n, 2)."""
+        if isinstance(self.model, LatencyModel):
+            us = predict_us(self.model, numbers).astype(np.int64)
+            return np.stack([np.full_like(us, self.model.refuse_us), us], axis=1)
+        vectors = digits(numbers[:, HISTORY], numbers[:, :HISTORY], numbers[:, HISTORY + 1 :])
+        return engine.infer(self.model, vectors, self._engine)
+
+    def values(self, i: int, row: Numbers, n_sectors: int) -> npt.NDArray[np.int64]:
+        """Values of number `i`, rising, among which is the nearest that turns a row's verdict."""
+        if not isinstance(self.model, LatencyModel):
+            # This read itself is among what is pending.
+            own_pages = min(max(1, -(-n_sectors // 8)), int(row[HISTORY]))
+            return np.arange(own_pages if i == HISTORY else 0, int(self._HIGHEST[i]) + 1)
+        # A prediction changes only where a split's threshold is passed, the mean of the last
+        # latencies or the oldest read in flight would be too long.
+        edges, refuse_us = list(self._thresholds[i]), self.model.refuse_us
+        if FEATURES[i] == "oldest_us":
+            edges.append(refuse_us + self.model.overdue_us)
+        elif i in LATENCIES and not self.model.n_trees:
+            others = int(row[list(LATENCIES)].sum(dtype=np.int64)) - int(row[i])
+            edges.append(len(LATENCIES) * (refuse_us + 1) - 1 - others)
+        values = np.unique(np.array([edges, [edge + 1 for edge in edges]], np.int64))
+        return values[(values >= int(FEATURES[i] == "pages")) & (values <= CAP)]
+
+    def named(self, values: Sequence[Any]) -> dict[str, Any]:
+        """A value for each number, by the trace event's names, or the features'."""
+        if isinstance(self.model, LatencyModel):
+            return dict(zip(FEATURES, values, strict=True))
+        past, now, latencies = values[:HISTORY], values[HISTORY], values[HISTORY + 1 :]
+        return {"pending": now, "hist_pending": list(past), "hist_latency_us": list(latencies)}
+
+    def decided(self, chunk: IoChunk) -> Table:
+        """A recording's next reads as decisions; by a latency model, those that were answered."""
+        latency = isinstance(self.model, LatencyModel)
+        features = self._drive.features_of(chunk) if latency else 0
+        reads = chunk.take(chunk.is_served_read if latency else chunk.is_read)
+        table = np.zeros(len(reads), decisions.DECISION)
+        table["time_us"] = reads.arrival_ns // np.uint64(1000)
+        table["sector"] = reads.sector
+        table["n_sectors"] = reads.size_bytes // np.uint32(512)
+        for name in ("pending", "hist_pending", "hist_latency_us"):
+            table[name] = getattr(reads, name)
+        table["of_latency"], table["features"] = latency, features
+        table["revoked"] = (reads.flags & REVOKED) != 0
+        table["failed"] = ((reads.flags & ERROR) != 0) & ~table["revoked"]
+        served_us = reads.latency_ns // np.uint64(1000)
+        table["latency_us"] = np.where(reads.is_served_read, served_us, decisions.UNKNOWN)
+        table["soonest_us"] = decisions.UNKNOWN
+        if len(reads):
+            table["out_fast"], table["out_slow"] = self.outputs(self.numbers(table)).T
+        slow = table["out_slow"] > table["out_fast"]
+        table["reason"] = np.where(slow, decisions.SLOW, decisions.FAST)
+        return table
+
+    def made(self, table: Table) -> npt.NDArray[np.bool_]:
+        """Which decisions are this model's."""
+        made = np.asarray(table["of_latency"] == isinstance(self.model, LatencyModel))
+        said = np.stack([table["out_fast"], table["out_slow"]], axis=1)[made]
+        made[made] = (self.outputs(self.numbers(table[made])) == said).all(axis=1)
+        return made
+
+
 @dataclasses.dataclass(frozen=True)
-class Looked(Generic[AnyModel]):
-    """Decisions that were looked at.
+class Looked:
+    """Decisions that were looked at: tables of :data:`linnapp.trace.formats.decisions.DECISION`.
 
     Attributes
     ----------
     source : str
         A drive's or file's name.
-    model : Model or LatencyModel
-    chosen : structured array
-        Those to explain.
-    recent : structured array
-        All decisions, or of a long recording the last: what a reference is made of.
+    view : View
+        Of the model that made them, or would have.
+    chosen, recent : structured array
+        Those to explain; the newest, to take what is usual from.
     n_seen : int
-        How many decisions there were.
     notes : list of str
-        What one should know about them.
+        What else there was, in words.
     """
 
     source: str
-    model: AnyModel
-    chosen: npt.NDArray[Any]
-    recent: npt.NDArray[Any]
+    view: View
+    chosen: Table
+    recent: Table
     n_seen: int
     notes: list[str]
 
-    @classmethod
-    def through(
-        cls,
-        trace: Recorded,
-        model: AnyModel,
-        tables: Iterable[npt.NDArray[Any]],
-        choice: Choice,
-        what: str,
-    ) -> Self:
-        """Look at a recording's decisions, chunk by chunk.
-
-        Parameters
-        ----------
-        trace : path or IoTable
-            Where they come from.
-        model : Model or LatencyModel
-        tables : iterable of structured array
-            Of equal type, a chunk each.
-        choice : Choice
-        what : str
-            What to say was not there if there is none.
-
-        Raises
-        ------
-        TraceError
-            If there is none.
-        """
-        chosen = previous = recent = None
-        n_seen = 0
-        for table in tables:
-            n_seen += len(table)
-            met = table if chosen is None else np.concatenate([chosen, table])
-            chosen = choice.take(met, model.threshold_us)
-            if len(table):
-                previous, recent = recent, table
-        if chosen is None or recent is None:
-            raise TraceError(f"{trace}: no {what} to explain")
-        if previous is not None:
-            recent = np.concatenate([previous, recent])
-        return cls(name_of(trace), model, chosen, recent, n_seen, [NOTE_ON_RECORDINGS])
-
 
 @dataclasses.dataclass(frozen=True)
-class Reference:
-    """What inputs are held against; `numbers` as :class:`NetworkPredictor` orders them."""
+class Usual:
+    """What is usual of a model's numbers, by what, and what the model says to it."""
 
     name: str
     numbers: list[int]
-    margin: int
-
-    def to_json(self) -> dict[str, Any]:
-        """All fields by name."""
-        return {"name": self.name, **_named(self.numbers), "margin": self.margin}
+    out_fast: int
+    out_slow: int
 
 
 @dataclasses.dataclass(frozen=True)
 class Explanation:
-    """One decision, taken apart.
+    """One decision.
 
     Attributes
     ----------
-    time_us : int
-        On the recording's clock.
-    sector, n_sectors : int
-    numbers : list of int
-        What the network saw, capped at what its digits can write.
-    out_fast, out_slow : int
-        What it said.
-    parts : list of int
-        Of each number in the margin beyond the reference's; with it they add up to the margin.
+    row : structured value
+    names, numbers : sequence
+        What the model saw.
+    matters : list of int
+        By how much slow is more than fast for each number's being not as usual.
     turns : list of int or None
         For each number the nearest value that alone would turn the verdict.
-    reason : str
-        As the kernel names it.
-    revoked : bool
-    latency_us : int or None
     outcome : str
-        What happened, in words.
     """
 
-    time_us: int
-    sector: int
-    n_sectors: int
+    row: Any
+    names: Sequence[str]
     numbers: list[int]
-    out_fast: int
-    out_slow: int
-    parts: list[int]
+    matters: list[int]
     turns: list[int | None]
-    reason: str
-    revoked: bool
-    latency_us: int | None
     outcome: str
 
     @property
-    def margin(self) -> int:
-        """Slow output less fast output; slow when positive."""
-        return self.out_slow - self.out_fast
-
-    @property
     def slow(self) -> bool:
-        """The network's verdict."""
-        return self.out_slow > self.out_fast
-
-    @property
-    def names(self) -> list[str]:
-        """Of the numbers, in words."""
-        reads = [_read_name(age) for age in range(HISTORY, 0, -1)]
-        return [
-            *(f"pages pending at the {read} read" for read in reads),
-            "pages pending now",
-            *(f"us of the {read} read" for read in reads),
-        ]
+        """The verdict."""
+        return bool(self.row["out_slow"] > self.row["out_fast"])
 
     def nearest(self) -> list[tuple[str, int, int]]:
-        """The smallest change in pages and the smallest in us: name, value, and what it was."""
+        """The smallest change of a count, and of a time in us: name, value, and what it was."""
         found = []
-        for group in (slice(0, HISTORY + 1), slice(HISTORY + 1, None)):
+        for in_us in (False, True):
             changes = [
                 (abs(value - now), name, value, now)
-                for name, value, now in zip(
-                    self.names[group], self.turns[group], self.numbers[group], strict=True
-                )
-                if value is not None
+                for name, value, now in zip(self.names, self.turns, self.numbers, strict=True)
+                if value is not None and (name.startswith("us ") or "_us" in name) == in_us
             ]
             if changes:
-                _, name, value, now = min(changes)
-                found.append((name, value, now))
+                found.append(min(changes)[1:])
         return found
 
-    def to_json(self) -> dict[str, Any]:
-        """All fields by name; numbers, parts and turns under the trace event's names."""
+    def to_json(self, view: View) -> dict[str, Any]:
+        """All fields by name."""
+        row, known = self.row, self.row["latency_us"] != decisions.UNKNOWN
+        told = row["soonest_us"] != decisions.UNKNOWN
+        soonest = (format_device(int(row["soonest_peer"])), int(row["soonest_us"]))
+        named = zip(("soonest", "soonest_us"), soonest if told else (None, None), strict=True)
         return {
-            "time_us": self.time_us,
-            "sector": self.sector,
-            "n_sectors": self.n_sectors,
-            "saw": _named(self.numbers),
-            "out_fast": self.out_fast,
-            "out_slow": self.out_slow,
-            "margin": self.margin,
+            **{name: int(row[name]) for name in _SHOWN},
+            "saw": view.named(self.numbers),
             "predicted": "slow" if self.slow else "fast",
-            "parts": _named(self.parts),
-            "would_turn": _named(self.turns),
-            "reason": self.reason,
-            "revoked": self.revoked,
-            "latency_us": self.latency_us,
+            "mattered": view.named(self.matters),
+            "would_turn": view.named(self.turns),
+            "reason": decisions.REASONS[int(row["reason"])],
+            "revoked": bool(row["revoked"]),
+            "latency_us": int(row["latency_us"]) if known else None,
+            "peers": {"asked": int(row["n_peers"]), **dict(named)} if row["n_peers"] else None,
             "outcome": self.outcome,
         }
 
 
 def from_events(
-    text: bytes, model: Model, choice: Choice, source: str, *, device: str | None = None
-) -> Looked[Model]:
+    text: bytes, model: AnyModel, choice: Choice, source: str, *, device: str | None = None
+) -> Looked:
     """Choose from what the kernel's trace events say.
 
-    Parameters
-    ----------
-    text : bytes
-        As :mod:`linnapp.trace.decisions` reads it.
-    model : Model
-        That was active.
-    choice : Choice
-    source : str
-        What to call it.
-    device : str, optional
-        "major:minor" of the drive, when there are several.
+    The text is as :mod:`linnapp.trace.formats.decisions` reads it; of several drives `device`
+    chooses "major:minor".
 
     Raises
     ------
     TraceError
-        If there is no decision of the drive with this model.
+        If there is no decision of the drive with this model, or they are of several drives.
     """
-    table, notes = decided(text, source, device)
-    same = ~table["of_latency"]
-    outputs = NetworkPredictor(model).outputs(_numbers(table))
-    same &= (outputs[:, 0] == table["out_fast"]) & (outputs[:, 1] == table["out_slow"])
-    table = answered_of_model(table, same, model, source, notes)
-    return Looked(source, model, choice.take(table, model.threshold_us), table, len(table), notes)
-
-
-def decided(text: bytes, source: str, device: str | None) -> tuple[npt.NDArray[Any], list[str]]:
-    """All decisions of one drive in a text that a model made, with their answers, and notes.
-
-    Raises
-    ------
-    TraceError
-        If there is none, or they are of several drives and none is chosen.
-    """
+    view = View(model)
     table = decisions.parse_decisions(text)
     decisions.add_answers(text, table)
     notes = []
-    lost = decisions.lost_events(text)
-    if lost:
+    if lost := decisions.lost_events(text):
         notes.append(f"{lost} older events did not fit the buffer")
     if device is not None:
         table = table[table["device"] == parse_device(device)]
     found = np.unique(table["device"]).tolist()
     if len(found) > 1:
         names = ", ".join(format_device(number) for number in found)
-        raise TraceError(f"{source}: decisions of several drives ({names}); choose one with --dev")
+        raise TraceError(
+            f"{source}: decisions of several drives ({names}); choose one with `device=`"
+        )
     without = table["reason"] == decisions.NO_MODEL
     if without.any():
         notes.append(f"{np.count_nonzero(without)} decisions without a model left out")
@@ -284,31 +295,15 @@ def decided(text: bytes, source: str, device: str | None) -> tuple[npt.NDArray[A
             f"{source}: no decision seen; only reads with the hint RWF_LATCRIT are decided, while "
             "a model is active and the mode not off"
         )
-    return table, notes
-
-
-def answered_of_model(
-    table: npt.NDArray[Any],
-    same: npt.NDArray[np.bool_],
-    model: Model | LatencyModel,
-    source: str,
-    notes: list[str],
-) -> npt.NDArray[Any]:
-    """Decisions that a model made, less those whose end is still to come; adds to the notes.
-
-    Raises
-    ------
-    TraceError
-        If there is none.
-    """
+    same = view.made(table)
+    if not same.any():
+        raise TraceError(
+            f"{source}: all decisions are of another model than {model.model_id}; name the one "
+            "that was active then with `model=`"
+        )
     if not same.all():
         notes.append(f"{np.count_nonzero(~same)} decisions of another model left out")
         table = table[same]
-    if not len(table):
-        raise TraceError(
-            f"{source}: all decisions are of another model than {model.model_id}; name the one "
-            "that was active then with --model"
-        )
     # What is still in the drive has no answer yet; it would be the newest.
     answered = table["revoked"] | (table["latency_us"] != decisions.UNKNOWN)
     if answered.any() and not answered.all():
@@ -319,119 +314,92 @@ def answered_of_model(
             "no end of a read was seen; with block_rq_issue and block_rq_complete recorded too, "
             "what happened is known"
         )
-    return table
+    return Looked(source, view, choice.take(table, model.threshold_us), table, len(table), notes)
 
 
-def from_recording(
-    trace: Recorded, model: Model, choice: Choice, **reader_options: Any
-) -> Looked[Model]:
+def from_recording(trace: Recorded, model: AnyModel, choice: Choice, **reader: Any) -> Looked:
     """Choose from a recording's reads: what the model would have said to each.
 
-    Parameters
-    ----------
-    trace : path or IoTable
-        See :func:`~linnapp.trace.recorded.open_recording`, which takes `reader_options`.
-    model : Model
-    choice : Choice
+    :func:`~linnapp.trace.recorded.open_recording` takes `reader`.
 
     Raises
     ------
     TraceError
-        If the trace cannot be read or holds no read.
+        If the trace cannot be read or holds no such read.
     """
-    predictor = NetworkPredictor(model)
-    chunks = open_recording(trace, **reader_options)
-    tables = (_decided(chunk.take(chunk.is_read), predictor) for chunk in chunks)
-    return Looked.through(trace, model, tables, choice, "read")
+    view = View(model)
+    if isinstance(model, LatencyModel):
+        reader["overdue_us"] = model.overdue_us
+    empty = np.zeros(0, decisions.DECISION)
+    chosen = previous = recent = empty
+    n_seen = 0
+    for chunk in open_recording(trace, **reader):
+        table = view.decided(chunk)
+        if not len(table):
+            continue
+        n_seen += len(table)
+        chosen = choice.take(np.concatenate([chosen, table]), model.threshold_us)
+        previous, recent = recent, table
+    if not n_seen:
+        raise TraceError(f"{trace}: no read that was completed to explain")
+    recent = np.concatenate([previous, recent])
+    return Looked(name_of(trace), view, chosen, recent, n_seen, [NOTE_ON_RECORDINGS])
 
 
-def _decided(reads: IoChunk, predictor: NetworkPredictor) -> npt.NDArray[Any]:
-    table = np.zeros(len(reads), decisions.DECISION)
-    table["time_us"] = reads.arrival_ns // np.uint64(1000)
-    table["sector"] = reads.sector
-    table["n_sectors"] = reads.size_bytes // np.uint32(512)
-    for name in ("pending", "hist_pending", "hist_latency_us"):
-        table[name] = getattr(reads, name)
-    table["revoked"] = (reads.flags & REVOKED) != 0
-    table["failed"] = ((reads.flags & ERROR) != 0) & ~table["revoked"]
-    table["latency_us"] = np.where(
-        reads.is_served_read, reads.latency_ns // np.uint64(1000), decisions.UNKNOWN
-    )
-    if len(reads):
-        outputs = predictor.outputs(_numbers(table))
-        table["out_fast"], table["out_slow"] = outputs[:, 0], outputs[:, 1]
-    table["reason"] = np.where(
-        table["out_slow"] > table["out_fast"], decisions.SLOW, decisions.FAST
-    )
-    return table
-
-
-def reference_of(looked: Looked[Model], kind: str) -> Reference:
-    """What to hold the decisions against.
-
-    Parameters
-    ----------
-    looked : Looked
-    kind : {"typical", "zeros"}
-        The median of each number over the reads predicted fast, or the history that a drive starts
-        with and nothing pending but one page. Where no read was predicted fast, the latter.
-    """
-    predictor = NetworkPredictor(looked.model)
-    name = "an empty history"
-    numbers = [0] * HISTORY + [1] + [0] * HISTORY
+def usual_of(looked: Looked) -> Usual:
+    """The median of each number over the reads predicted fast; where there are none, no history."""
+    view = looked.view
+    name, numbers = "an empty history", view.empty
     fast = looked.recent[looked.recent["out_slow"] <= looked.recent["out_fast"]]
-    if kind == "typical" and len(fast):
+    if len(fast):
         name = f"the medians of {len(fast)} reads predicted fast"
-        capped = np.minimum(_numbers(fast), np.asarray(predictor.highest, np.uint32))
-        middle = (len(fast) - 1) // 2
-        numbers = np.sort(capped, axis=0)[middle].tolist()
-    (margin,) = predictor.margins(np.array([numbers], np.uint32))
-    return Reference(name, numbers, margin)
+        numbers = np.sort(view.numbers(fast), axis=0)[(len(fast) - 1) // 2].tolist()
+    ((out_fast, out_slow),) = view.outputs(np.array([numbers], np.uint32)).tolist()
+    return Usual(name, numbers, out_fast, out_slow)
 
 
-def explain(looked: Looked[Model], reference: Reference) -> list[Explanation]:
-    """Take the chosen decisions apart.
-
-    Parameters
-    ----------
-    looked : Looked
-    reference : Reference
-
-    Returns
-    -------
-    list of Explanation
-        In the order in which they were chosen.
-    """
-    predictor = NetworkPredictor(looked.model)
-    highest = predictor.highest
+def explain(looked: Looked, usual: Usual) -> list[Explanation]:
+    """Explain the chosen decisions, in the order in which they were chosen."""
+    view = looked.view
     found = []
-    for row in looked.chosen:
-        (seen,) = np.minimum(_numbers(row[np.newaxis]), np.asarray(highest, np.uint32)).tolist()
-        # This read itself is among what is pending.
-        own_pages = min(max(1, -(-int(row["n_sectors"]) // 8)), seen[HISTORY])
-        lowest = [0] * HISTORY + [own_pages] + [0] * HISTORY
-        latency_us = int(row["latency_us"])
-        found.append(
-            Explanation(
-                time_us=int(row["time_us"]),
-                sector=int(row["sector"]),
-                n_sectors=int(row["n_sectors"]),
-                numbers=seen,
-                out_fast=int(row["out_fast"]),
-                out_slow=int(row["out_slow"]),
-                parts=whole(attribute(predictor, seen, reference.numbers)),
-                turns=smallest_changes(predictor, seen, lowest, highest),
-                reason=decisions.REASONS[int(row["reason"])],
-                revoked=bool(row["revoked"]),
-                latency_us=None if latency_us == decisions.UNKNOWN else latency_us,
-                outcome=outcome(row, looked.model.threshold_us),
-            )
-        )
+    for row, numbers in zip(looked.chosen, view.numbers(looked.chosen), strict=True):
+        # A row for each number that is as usual instead, below the one that was.
+        rows = np.tile(numbers, (len(numbers) + 1, 1))
+        rows[np.arange(len(numbers)) + 1, np.arange(len(numbers))] = usual.numbers
+        margins = np.diff(view.outputs(rows))[:, 0]
+        turns = [_turn(view, numbers, i, int(row["n_sectors"])) for i in range(len(numbers))]
+        matters = (margins[0] - margins[1:]).tolist()
+        words = outcome(row, looked.view.model)
+        found.append(Explanation(row, view.names, numbers.tolist(), matters, turns, words))
     return found
 
 
-def outcome(row: Any, threshold_us: int) -> str:
-    """What became of a read that the kernel decided, in words."""
+def _turn(view: View, row: Numbers, i: int, n_sectors: int) -> int | None:
+    """The nearest other value of number `i` that alone turns a row's verdict."""
+    values = view.values(i, row, n_sectors)
+    now = int(row[i])
+    away = np.abs(values - now)
+    nearest = values[np.argsort(away, kind="stable")][np.count_nonzero(away == 0) :]
+    slow = _slow(view, row[np.newaxis])[0]
+    start, size = 0, _FIRST_TRIED
+    while start < len(nearest):
+        tried = nearest[start : start + size]
+        rows = np.tile(row, (len(tried), 1))
+        rows[:, i] = tried
+        turned = tried[_slow(view, rows) != slow]
+        if len(turned):
+            return int(turned[0])
+        start, size = start + size, 4 * size
+    return None
+
+
+def _slow(view: View, numbers: Numbers) -> npt.NDArray[np.bool_]:
+    outputs = view.outputs(numbers)
+    return np.asarray(outputs[:, 1] > outputs[:, 0])
+
+
+def outcome(row: Any, model: AnyModel) -> str:
+    """What became of a read that was decided, in words."""
     why = {
         decisions.PROBE: "admitted all the same, as a probe",
         decisions.STALLED: "stalled: reads are in flight and none has come back",
@@ -452,9 +420,10 @@ def outcome(row: Any, threshold_us: int) -> str:
         return f"{words}; failed"
     if latency_us == decisions.UNKNOWN:
         return f"{words}; its end was not seen"
-    slow = latency_us > threshold_us
+    slow = latency_us > model.threshold_us
     took = f"{words}; took {latency_us} us, {'slow' if slow else 'fast'}"
-    if row["reason"] == decisions.NO_CHOICE:
+    # Of fast and slow some models say nothing.
+    if row["reason"] == decisions.NO_CHOICE or not getattr(model, "refuses", True):
         return took
     judged = {
         (True, True): "rightly",
@@ -477,23 +446,3 @@ def _peers(row: Any) -> str:
     return (
         f" (its peer {peer} {told})" if n == 1 else f" (of {n} peers the soonest, {peer}, {told})"
     )
-
-
-def _numbers(table: npt.NDArray[Any]) -> npt.NDArray[np.uint32]:
-    """What the network saw of each decision, in its order, not capped."""
-    return np.concatenate(
-        [table["hist_pending"], table["pending"][:, np.newaxis], table["hist_latency_us"]], axis=1
-    ).astype(np.uint32)
-
-
-def _named(values: Any) -> dict[str, Any]:
-    """Values of all numbers under the trace event's names."""
-    return {
-        "pending": values[HISTORY],
-        "hist_pending": list(values[:HISTORY]),
-        "hist_latency_us": list(values[HISTORY + 1 :]),
-    }
-
-
-def _read_name(age: int) -> str:
-    return _ORDINALS[age - 1]

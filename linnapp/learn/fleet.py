@@ -19,7 +19,7 @@ from typing import Any
 from linnapp.errors import LinnappError, needs
 from linnapp.files import AnyPath, explain_os_error
 from linnapp.learn.drive_training import train_drive
-from linnapp.learn.inflection import InflectionPoint, LatencyDistribution
+from linnapp.learn.labelling.inflection import InflectionPoint, LatencyDistribution
 from linnapp.learn.options import Recipe
 from linnapp.learn.recipe import drive_names, label_array, read_latencies, save_drive
 from linnapp.learn.record import TrainedDrive

@@ -4,13 +4,20 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal, Protocol, get_args
+from collections.abc import Mapping
+from typing import Any, Literal, TypedDict, get_args
 
-from linnapp.arguments import check_choice, check_number
-from linnapp.learn.inflection import FAILOVER_US, REPLICAS, InflectionPoint, Method, Search
-from linnapp.learn.labels import LABELS, Labels
-from linnapp.learn.refusing import MAX_REFUSED_FAST
-from linnapp.learn.training import Epoch, TrainingOptions
+from linnapp.arguments import check_choice, check_flag, check_names, check_number
+from linnapp.learn.judging.refusing import MAX_REFUSED_FAST
+from linnapp.learn.labelling.inflection import (
+    FAILOVER_US,
+    REPLICAS,
+    InflectionPoint,
+    Method,
+    Search,
+)
+from linnapp.learn.labelling.labels import LABELS, Labels
+from linnapp.learn.network.training import Epoch, TrainingOptions
 from linnapp.model import LatencyModel, Model
 
 #: What is predicted: slow or fast, by the paper's network; or how long a read will take, by trees.
@@ -18,8 +25,8 @@ Kind = Literal["network", "latency"]
 KINDS: tuple[Kind, ...] = ("network", "latency")
 
 
-class Observer(Protocol):
-    """What a caller may want to show while an array is trained."""
+class Observer:
+    """What a caller may want to show while an array is trained; this one shows nothing."""
 
     def reading(self, drive: str, done_bytes: int, total_bytes: int) -> None:
         """A trace is being read."""
@@ -40,31 +47,9 @@ class Observer(Protocol):
         """A drive gets no model, for none would be better than admitting every read."""
 
 
-class SilentObserver:
-    """Shows nothing."""
-
-    def reading(self, drive: str, done_bytes: int, total_bytes: int) -> None:
-        """Nothing to show."""
-
-    def labelled(self, drive: str, point: InflectionPoint, n_reads: int) -> None:
-        """Nothing to show."""
-
-    def candidate(self, drive: str, bias: float, mean_us: float) -> None:
-        """Nothing to show."""
-
-    def epoch(self, drive: str, epoch: Epoch) -> None:
-        """Nothing to show."""
-
-    def trained(self, drive: str, model: Model | LatencyModel, record: dict[str, Any]) -> None:
-        """Nothing to show."""
-
-    def no_gain(self, drive: str, why: str) -> None:
-        """Nothing to show."""
-
-
 @dataclasses.dataclass(frozen=True)
 class LabellingOptions:
-    """How to find inflection points; see :func:`~linnapp.learn.inflection.find_inflection_points`.
+    """How to find inflection points; see :mod:`linnapp.learn.labelling.inflection`.
 
     Attributes
     ----------
@@ -92,7 +77,8 @@ class LabellingOptions:
         check_choice("method", self.method, get_args(Method))
         check_choice("search", self.search, get_args(Search))
         check_number("replicas", self.replicas, 2, whole=True)
-        check_number("failover_us", self.failover_us, 0)
+        check_number("failover_us", self.failover_us, 0, 1e9)
+        check_flag("by_size", self.by_size)
         if self.threshold_us is not None:
             check_number("threshold_us", self.threshold_us, 1, 2**32 - 1, whole=True)
 
@@ -106,9 +92,9 @@ class Recipe:
     labelling : LabellingOptions
     training : TrainingOptions
     labels : {"avoidable", "paper"}
-        What is taught as slow; see :mod:`linnapp.learn.labels`.
+        What is taught as slow; see :mod:`linnapp.learn.labelling.labels`.
     auto_bias : bool
-        Choose the bias by :func:`~linnapp.learn.bias.choose_bias`.
+        Choose the bias by :func:`~linnapp.learn.network.bias.choose_bias`.
     reader : dict
         Options of :func:`~linnapp.trace.recorded.open_recording`.
     kind : {"network", "latency"}
@@ -138,6 +124,8 @@ class Recipe:
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, KINDS)
         check_choice("labels", self.labels, LABELS)
+        check_flag("auto_bias", self.auto_bias)
+        check_flag("even_if_worse", self.even_if_worse)
         if self.max_refused is not None:
             check_number("max_refused", self.max_refused, 0, 1)
         check_number("hedge_percentile", self.hedge_percentile, 0, 100, open_ends="low high")
@@ -146,3 +134,93 @@ class Recipe:
     def refused_limit(self) -> float:
         """Which share of the fast reads a model may refuse."""
         return MAX_REFUSED_FAST[self.kind] if self.max_refused is None else self.max_refused
+
+
+class _Labelling(TypedDict, total=False):
+    method: Method
+    replicas: int
+    failover_us: float
+    by_size: bool
+    threshold_us: int | None
+    search: Search
+
+
+class _Both(_Labelling, total=False):
+    seed: int
+    validation_share: float
+    test_share: float
+    max_refused: float | None
+    observer: Observer
+
+
+class LatencyOptions(_Both, total=False):
+    """Options of a latency model: those of :class:`Recipe` and its parts that say something."""
+
+    hedge_percentile: float
+
+
+class NetworkOptions(_Both, total=False):
+    """Options of a network; `bias` is a number, or "auto", which takes the best of several."""
+
+    labels: Labels
+    even_if_worse: bool
+    bias: float | Literal["auto"]
+    n_hidden: int
+    max_epochs: int | None
+    patience_epochs: int
+    learning_rate: float
+    burst_share: float
+    standardise: bool
+    weight_decay: float
+    starts: int
+
+
+OPTIONS: dict[Kind, tuple[str, ...]] = {
+    "network": tuple(sorted(NetworkOptions.__annotations__)),
+    "latency": tuple(sorted(LatencyOptions.__annotations__)),
+}
+
+
+def recipe_of(
+    kind: Kind, given: Mapping[str, Any], *, reader: dict[str, Any] | None = None
+) -> Recipe:
+    """A recipe from options by name.
+
+    Parameters
+    ----------
+    kind : {"network", "latency"}
+    given : mapping
+        As :class:`NetworkOptions` or :class:`LatencyOptions` says; an `observer` is none of its.
+        A `bias` that is a number is meant: unless `max_refused` says else, it is not limited.
+    reader : dict, optional
+        Options of reading.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an option is not known, or its value is none.
+    """
+    check_names(f"fit_{kind}", given, OPTIONS[kind])
+    options = {name: value for name, value in given.items() if name != "observer"}
+    bias = options.pop("bias", "auto")
+    if bias != "auto":
+        check_number("bias", bias, 0, 1e6, open_ends="low")
+        options["bias"] = bias
+        if options.get("max_refused") is None:
+            options["max_refused"] = 1.0
+    parts: list[dict[str, Any]] = [
+        {
+            field.name: options.pop(field.name)
+            for field in dataclasses.fields(part)
+            if field.name in options
+        }
+        for part in (LabellingOptions, TrainingOptions)
+    ]
+    return Recipe(
+        LabellingOptions(**parts[0]),
+        TrainingOptions(**parts[1]),
+        kind=kind,
+        auto_bias=bias == "auto",
+        reader=reader or {},
+        **options,
+    )

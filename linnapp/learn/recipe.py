@@ -13,7 +13,6 @@ the work).
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,26 +21,21 @@ from linnapp.errors import NoGainError, TraceError
 from linnapp.files import (
     AnyPath,
     check_replaced_directory,
-    replace_text,
     replaced_directory,
 )
-from linnapp.learn import training
-from linnapp.learn.dataset import load_reads
 from linnapp.learn.drive_training import train_drive
-from linnapp.learn.inflection import (
+from linnapp.learn.features.dataset import load_reads
+from linnapp.learn.features.split import check_enough, split
+from linnapp.learn.labelling.inflection import (
     InflectionPoint,
     LatencyDistribution,
     find_inflection_points,
 )
-from linnapp.learn.options import LabellingOptions, Observer, Recipe, SilentObserver
+from linnapp.learn.options import LabellingOptions, Observer, Recipe
 from linnapp.learn.parallel import Task, run_tasks
-from linnapp.learn.record import TrainedDrive
-from linnapp.model import SUFFIX, LatencyModel, Model
+from linnapp.learn.record import HEDGE_SUFFIX, TrainedDrive
+from linnapp.model import SUFFIX
 from linnapp.trace.recorded import Recorded, drive_name
-from linnapp.trace.table import IoTable
-
-#: Beside a latency model: when to hedge by it.
-HEDGE_SUFFIX = ".hedge"
 
 #: Of all that a drive is trained to.
 SUFFIXES = (SUFFIX, HEDGE_SUFFIX, ".json")
@@ -75,7 +69,7 @@ def read_latencies(
     TraceError
         If it cannot be read or holds no served read.
     """
-    observer = observer or SilentObserver()
+    observer = observer or Observer()
     name = drive_name(trace)
     reads = load_reads(
         trace,
@@ -84,10 +78,10 @@ def read_latencies(
     )
     if not whole:
         try:
-            training.check_enough(len(reads))
+            check_enough(len(reads))
         except TraceError as error:
             raise TraceError(f"{trace}: {error}") from error
-    rows = slice(None) if whole else training.split(len(reads), recipe.training).training
+    rows = slice(None) if whole else split(len(reads), recipe.training).training
     if not len(reads.latency_us[rows]):
         raise TraceError(
             f"{trace}: {len(reads)} completed reads are too few to train on and to judge by; "
@@ -151,7 +145,7 @@ def train_array(
         If ctrl-C came before any drive had a model; nothing is then written.
     """
     recipe = recipe or Recipe()
-    observer = observer or SilentObserver()
+    observer = observer or Observer()
     names = drive_names(traces)
     check_replaced_directory(out_dir, SUFFIXES)
     done, _ = run_tasks(
@@ -183,7 +177,7 @@ def train_labelled(
     With `keep_interrupted` false, ctrl-C leaves `out_dir` as it was and raises KeyboardInterrupt.
     """
     out_dir = Path(out_dir)
-    observer = observer or SilentObserver()
+    observer = observer or Observer()
     names = drive_names(traces)
     with replaced_directory(out_dir, SUFFIXES) as directory:
         trained, interrupted = run_tasks(
@@ -221,11 +215,7 @@ def _train_or_why_not(
 
 def save_drive(directory: AnyPath, name: str, result: TrainedDrive) -> None:
     """Write all that a drive was trained to; the record comes last: with it there, it is done."""
-    directory = Path(directory)
-    result.model.save(directory / f"{name}{SUFFIX}")
-    if result.hedge_table is not None:
-        replace_text(directory / f"{name}{HEDGE_SUFFIX}", result.hedge_table.to_text())
-    replace_text(directory / f"{name}.json", json.dumps(result.record, indent=1) + "\n")
+    result.save(Path(directory) / f"{name}{SUFFIX}")
 
 
 def _keep_old(old: Path, new: Path, names: set[str]) -> None:
@@ -233,55 +223,3 @@ def _keep_old(old: Path, new: Path, names: set[str]) -> None:
         for suffix in SUFFIXES:
             if (old / f"{name}{suffix}").exists():
                 shutil.copy2(old / f"{name}{suffix}", new)
-
-
-def inflection_point(reads: IoTable, options: LabellingOptions | None = None) -> InflectionPoint:
-    """Find a drive's inflection point: beyond it, a read is slow. As ``linnapp label`` does.
-
-    Parameters
-    ----------
-    reads : IoTable
-        What :func:`~linnapp.trace.recorded.load` has read; the drive stands for its replicas.
-    options : LabellingOptions, optional
-
-    Returns
-    -------
-    InflectionPoint
-        From the whole recording; :func:`fit` finds one in the part that it trains on.
-    """
-    recipe = Recipe(options or LabellingOptions())
-    distribution = read_latencies(reads, recipe, whole=True)
-    return label_array([distribution], recipe.labelling, recipe.training.seed)[0]
-
-
-def fit(
-    reads: IoTable, recipe: Recipe | None = None, *, observer: Observer | None = None
-) -> Model | LatencyModel:
-    """Train a drive's model. As ``linnapp train`` does for a single trace.
-
-    Parameters
-    ----------
-    reads : IoTable
-        What :func:`~linnapp.trace.recorded.load` has read.
-    recipe : Recipe, optional
-    observer : Observer, optional
-
-    Returns
-    -------
-    Model or LatencyModel
-        By the recipe's kind. For its training record too, see
-        :func:`~linnapp.learn.drive_training.train_drive`.
-
-    Raises
-    ------
-    TraceError
-        If there is nothing to learn from.
-    NoGainError
-        If no model would be better than admitting every read.
-    """
-    recipe = recipe or Recipe()
-    observer = observer or SilentObserver()
-    distribution = read_latencies(reads, recipe, observer)
-    [point] = label_array([distribution], recipe.labelling, recipe.training.seed)
-    observer.labelled(drive_name(reads), point, len(distribution))
-    return train_drive(reads, point, recipe, observer).model

@@ -4,19 +4,26 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import platform
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from linnapp import __version__
-from linnapp.learn.hedge_table import HedgeTable
-from linnapp.learn.inflection import InflectionPoint
+from linnapp.files import AnyPath, replace_text
+from linnapp.learn.labelling.inflection import InflectionPoint
 from linnapp.learn.options import Recipe
+from linnapp.learn.trees.hedge_table import HedgeTable
 from linnapp.model import LatencyModel, Model
 from linnapp.trace.blktrace import TraceStats
 from linnapp.trace.recorded import Recorded, contents_of
+from linnapp.trace.table import IoTable
+
+#: Beside a latency model: when to hedge by it.
+HEDGE_SUFFIX = ".hedge"
 
 #: Reads of up to so many pages of 4 KiB are alike: the kernel's orders of size.
 SIZES_TO_PAGES = (16, 256, 2**32 - 1)
@@ -41,6 +48,14 @@ class TrainedDrive:
     model: Model | LatencyModel
     record: dict[str, Any]
     hedge_table: HedgeTable | None = None
+
+    def save(self, path: AnyPath) -> None:
+        """Write the model, and the rest beside it; the record comes last: with it, it is done."""
+        path = Path(path)
+        self.model.save(path)
+        if self.hedge_table is not None:
+            replace_text(path.with_suffix(HEDGE_SUFFIX), self.hedge_table.to_text())
+        replace_text(path.with_suffix(".json"), json.dumps(self.record, indent=1) + "\n")
 
     @property
     def interrupted(self) -> bool:
@@ -85,7 +100,10 @@ def record_of_predictions(
 def record_of_trace(trace: Recorded, stats: TraceStats) -> dict[str, Any]:
     """What was trained from."""
     files, sha256 = contents_of(trace)
-    return {"files": files, "sha256": sha256, **stats.counts}
+    part = {}
+    if isinstance(trace, IoTable) and not trace.whole:
+        part = {"rows": [trace.first, trace.first + len(trace)]}
+    return {"files": files, "sha256": sha256, **part, **stats.counts}
 
 
 def record_of_versions(trainer: dict[str, str]) -> dict[str, str]:

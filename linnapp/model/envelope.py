@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import abc
 import struct
 import zlib
 from pathlib import Path
 
 from linnapp.errors import ModelError
-from linnapp.files import AnyPath, explain_os_error
+from linnapp.files import AnyPath, explain_os_error, replaced_file
 
 MAGIC = b"LINNOSMD"
 HEADER_BYTES = 64
@@ -30,6 +31,32 @@ _CRC_OFFSET = 16
 _MAX_FILE_BYTES = 64 << 20
 
 REMEDY = "; make it again with `linnapp train` or `linnapp pack`"
+
+
+class Identified(abc.ABC):
+    """A model of any kind: it is what its file says, and so are two of the same id."""
+
+    @abc.abstractmethod
+    def to_bytes(self) -> bytes:
+        """Serialise, with checksum."""
+
+    @property
+    def model_id(self) -> str:
+        """CRC-32 of the file as 8 hex digits, as the kernel prints it."""
+        return f"{struct.unpack_from('<I', self.to_bytes(), _CRC_OFFSET)[0]:08x}"
+
+    def save(self, path: AnyPath) -> None:
+        """Write the model file beside `path`, then rename it into place."""
+        with replaced_file(path) as stream:
+            stream.write(self.to_bytes())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Identified):
+            return NotImplemented
+        return self.model_id == other.model_id
+
+    def __hash__(self) -> int:
+        return hash(self.model_id)
 
 
 def read(path: AnyPath) -> bytes:
@@ -112,11 +139,6 @@ def sealed(fields: bytes, body: bytes, number: int) -> bytes:
     data = bytearray(begin + fields + body)
     struct.pack_into("<I", data, _CRC_OFFSET, zlib.crc32(data))
     return bytes(data)
-
-
-def model_id(data: bytes) -> str:
-    """CRC-32 of the file as 8 hex digits, as the kernel prints it."""
-    return f"{struct.unpack_from('<I', data, _CRC_OFFSET)[0]:08x}"
 
 
 def _checksum(data: bytes) -> int:

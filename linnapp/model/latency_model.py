@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import ModelError
-from linnapp.files import AnyPath, replaced_file
+from linnapp.files import AnyPath
 from linnapp.model import envelope
 from linnapp.model.envelope import HEADER_BYTES, REMEDY
 from linnapp.native import HISTORY, N_FEATURES_MIN
@@ -70,8 +70,8 @@ NEVER = 2**32 - 1
 NO_SPLIT = CAP
 
 
-@dataclasses.dataclass(frozen=True)
-class LatencyModel:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class LatencyModel(envelope.Identified):
     """Boosted trees; without any, the mean of the last reads' latencies is the prediction.
 
     Attributes
@@ -154,10 +154,9 @@ class LatencyModel:
         """
         return self.n_trees >= TREES_TO_CHOOSE
 
-    @property
-    def model_id(self) -> str:
-        """CRC-32 of the file as 8 hex digits."""
-        return envelope.model_id(self.to_bytes())
+    def __repr__(self) -> str:
+        refuses = f"refuses above {self.refuse_us} us" if self.refuses else "refuses nothing"
+        return f"<LatencyModel {self.model_id}: {self.n_trees} trees, {refuses}>"
 
     def check(self) -> None:
         """Refuse what the C engine would refuse.
@@ -273,8 +272,3 @@ class LatencyModel:
     def load(cls, path: AnyPath) -> LatencyModel:
         """Read a model file; see :meth:`from_bytes` for the errors."""
         return cls.from_bytes(envelope.read(path), str(path))
-
-    def save(self, path: AnyPath) -> None:
-        """Write the model file beside `path`, then rename it into place."""
-        with replaced_file(path) as stream:
-            stream.write(self.to_bytes())

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import ModelError
-from linnapp.files import AnyPath, replaced_file
+from linnapp.files import AnyPath
 from linnapp.model import envelope
 from linnapp.model.envelope import HEADER_BYTES, REMEDY, SUFFIX
 from linnapp.model.latency_model import LatencyModel
@@ -53,8 +53,8 @@ class NotNarrowError(ModelError):
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Model:
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Model(envelope.Identified):
     """An integer network with the drive it belongs to described by its inflection point.
 
     Attributes
@@ -103,10 +103,8 @@ class Model:
         """Number of hidden units."""
         return int(self.hidden_weights.shape[1])
 
-    @property
-    def model_id(self) -> str:
-        """CRC-32 of the file as 8 hex digits, as the kernel prints it."""
-        return envelope.model_id(self.to_bytes())
+    def __repr__(self) -> str:
+        return f"<Model {self.model_id}: {self.n_hidden} units, slow above {self.threshold_us} us>"
 
     def check(self) -> None:
         """Refuse what the kernel would refuse.
@@ -273,11 +271,6 @@ class Model:
     def load(cls, path: AnyPath) -> Model:
         """Read a model file; see :meth:`from_bytes` for the errors."""
         return cls.from_bytes(envelope.read(path), str(path))
-
-    def save(self, path: AnyPath) -> None:
-        """Write the model file beside `path`, then rename it into place."""
-        with replaced_file(path) as stream:
-            stream.write(self.to_bytes())
 
 
 def load_model(path: AnyPath) -> Model | LatencyModel:

@@ -123,7 +123,7 @@ static void advance_one(struct lt_events *events, struct lt_source *s)
 		if (have && !events->allow_truncated)
 			lt_fail(events->failure, "%s: truncated: the event at byte %llu is cut off "
 				"after %zu bytes; record or copy the trace again, or pass "
-				"--allow-truncated to use what is there", s->path,
+				"`allow_truncated=True` to use what is there", s->path,
 				(unsigned long long)s->offset, have);
 		return;
 	}

@@ -2,7 +2,7 @@
 /*
  * Text traces, one I/O a line, to columns and back.
  *
- * The interface that linnapp/trace/text_trace.py loads through ctypes. Which column means what is told
+ * The interface that linnapp/trace/formats/text_trace.py loads through ctypes. Which column means what is told
  * by the caller; see text_reader.c and text_writer.c.
  */
 #ifndef LINNAPP_TEXT_TRACE_H

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Recording drives, and reading, converting and making traces."""
+"""I/Os: drives recorded, traces read and made; text formats are in :mod:`.formats`."""

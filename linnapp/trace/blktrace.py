@@ -193,6 +193,10 @@ class TraceStats:
     def __getitem__(self, name: str) -> int:
         return self.counts[name]
 
+    def with_counts(self, **counts: int) -> TraceStats:
+        """The same, but for these counts."""
+        return dataclasses.replace(self, counts=self.counts | counts)
+
 
 def trace_files(trace: AnyPath) -> list[Path]:
     """Find the files of a trace.
@@ -395,7 +399,7 @@ class BlktraceReader:
         if self._stats and not self.device and len(self._stats.devices) > 1:
             held = ", ".join(f"{d} ({n} events)" for d, n in self._stats.devices.items())
             raise TraceError(
-                f"{self.trace}: holds events of several drives: {held}; choose one with --dev"
+                f"{self.trace}: holds events of several drives: {held}; choose one with `device=`"
             )
 
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from linnapp.errors import LinnappError
 from linnapp.files import explain_os_error
 from linnapp.trace.arrivals import TwoState, Windowed, power_law_sizes
-from linnapp.trace.iolog import Workload
+from linnapp.trace.formats.iolog import Workload
 
 ALIGNMENT_BYTES = 4096
 

@@ -19,10 +19,11 @@ import numpy.typing as npt
 
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
-from linnapp.trace import blktrace, conversion, replay_log
+from linnapp.trace import blktrace
 from linnapp.trace.arrivals import WINDOW_S
+from linnapp.trace.formats import conversion, replay_log
+from linnapp.trace.formats.iolog import Workload
 from linnapp.trace.in_flight import QUEUE_DEPTH, AssumedService, QueueSummary
-from linnapp.trace.iolog import Workload
 from linnapp.trace.recorded import open_recording
 
 PERCENTILES = (50, 80, 90, 95, 99, 99.9, 99.99)
@@ -282,7 +283,7 @@ class Inspection:
     ----------
     trace : str
     trace_format : str
-        As :func:`linnapp.trace.conversion.detect_format` calls it, or ``replay_log``.
+        As :func:`linnapp.trace.formats.conversion.detect_format` calls it, or ``replay_log``.
     summary : dict
         Counts, rates and sizes.
     read_latency, write_latency : LatencyHistogram
@@ -370,7 +371,7 @@ def inspect(
         source_format = "replay_log" if replayed else conversion.detect_format(trace)
     if reader_options.get("device") and source_format != "blktrace":
         raise TraceError(
-            f"{trace}: --dev chooses a drive of a blktrace recording; this is {source_format}"
+            f"{trace}: `device=` chooses a drive of a blktrace recording; this is {source_format}"
         )
     if replayed:
         for chunk, records in _replayed(trace):

@@ -14,12 +14,12 @@ import numpy as np
 from linnapp.arguments import check_names, check_number
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
-from linnapp.trace import conversion
 from linnapp.trace.blktrace import COLUMNS, BlktraceReader, is_blktrace, trace_files
-from linnapp.trace.latency_log import LatencyLogReader
+from linnapp.trace.formats import conversion
+from linnapp.trace.formats.latency_log import LatencyLogReader
+from linnapp.trace.formats.text_trace import TextFormat
 from linnapp.trace.packed import SUFFIX
-from linnapp.trace.table import IoTable, TableReader
-from linnapp.trace.text_trace import TextFormat
+from linnapp.trace.table import IoTable, PartReader, TableReader
 
 #: Ends of names that say what kind of file it is, and nothing of the drive.
 _SUFFIXES = (".trace", ".csv", ".log", ".txt")
@@ -27,7 +27,7 @@ _SUFFIXES = (".trace", ".csv", ".log", ".txt")
 #: What :func:`open_recording` and :func:`load` take besides the recording.
 _OPTIONS = ("text_format", "device", "chunk_ios", "max_age_s", "allow_truncated")
 
-Reader = BlktraceReader | LatencyLogReader | TableReader
+Reader = BlktraceReader | LatencyLogReader | TableReader | PartReader
 
 #: what everything that goes through a recording takes: its path, or what :func:`load` made of it
 Recorded = AnyPath | IoTable
@@ -80,7 +80,7 @@ def open_recording(
     if text_format is None:
         return BlktraceReader(trace, overdue_us=overdue_us, **options)
     if options.get("device"):
-        raise TraceError(f"{trace}: --dev is for blktrace recordings; a log holds one drive")
+        raise TraceError(f"{trace}: `device=` is for blktrace recordings; a log holds one drive")
     chunk = {name: options[name] for name in ("chunk_ios",) if name in options}
     return LatencyLogReader(trace, text_format, **chunk)
 
@@ -106,8 +106,11 @@ def load(trace: AnyPath, **options: Any) -> IoTable:
         raise TraceError(f"{trace}: holds no read or write")
     ends = np.cumsum([len(chunk) for chunk in chunks]).tolist()
     paths = trace_files(trace)
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in COLUMNS
+    }
     return IoTable(
-        **{name: np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in COLUMNS},
+        **columns,
         ties_in_order=chunks[0].ties_in_order,
         name=Path(trace).name,
         files=tuple(path.name for path in paths),
@@ -118,7 +121,9 @@ def load(trace: AnyPath, **options: Any) -> IoTable:
     )
 
 
-def _read_again(table: IoTable, reader: BlktraceReader, overdue_us: int) -> BlktraceReader:
+def _read_again(
+    table: IoTable, reader: BlktraceReader, overdue_us: int
+) -> BlktraceReader | PartReader:
     """Requests are not in a table, and which were overdue only they tell."""
     try:
         same = digest(reader.paths) == table.sha256
@@ -128,7 +133,7 @@ def _read_again(table: IoTable, reader: BlktraceReader, overdue_us: int) -> Blkt
         raise TraceError(f"{reader.trace}: has changed since the table was read; load it again")
     again = copy.copy(reader)
     again.overdue_us = overdue_us
-    return again
+    return again if table.whole else PartReader(table, again)
 
 
 def name_of(trace: Recorded) -> str:
@@ -180,7 +185,8 @@ def _log_format(trace: Path) -> TextFormat | None:
     text_format = conversion.TEXT_FORMATS.get(name)
     if text_format is None or not text_format.has_latency:
         raise TraceError(
-            f"{trace}: a {name} trace, which does not say how long I/Os took; record the drive "
-            "with `linnapp trace`, or replay it (`linnapp convert`, `replayer`) under blktrace"
+            f"{trace}: a trace in the format {name}, of which no latencies are read; record the "
+            "drive with `linnapp trace`, or replay the trace (`linnapp convert`, `replayer`) under "
+            "blktrace"
         )
     return text_format

@@ -74,7 +74,7 @@ class Recording:
 
 
 @dataclasses.dataclass(frozen=True)
-class Progress:
+class RecordingProgress:
     """State of a running recording: seconds, events (from the size) and bytes so far."""
 
     seconds: float
@@ -132,7 +132,7 @@ def record(
     *,
     duration_s: float | None = None,
     command: Sequence[str] = (),
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[RecordingProgress], None] | None = None,
     keep_interrupted: bool = True,
     on_interrupted: Callable[[], None] | None = None,
 ) -> tuple[list[Recording], int]:
@@ -203,7 +203,7 @@ def _run_blktrace(
     scratch: Path,
     duration_s: float | None,
     command: Sequence[str],
-    on_progress: Callable[[Progress], None] | None,
+    on_progress: Callable[[RecordingProgress], None] | None,
 ) -> tuple[int, str, bool]:
     """The command's exit status, what blktrace said, and whether ctrl-C ended it."""
     arguments = ["blktrace", "-D", str(scratch), "-n", str(_BUFFERS)]
@@ -311,7 +311,7 @@ def _wait_for_end(
     tracer: subprocess.Popen[bytes],
     duration_s: float | None,
     command: Sequence[str],
-    on_progress: Callable[[Progress], None] | None,
+    on_progress: Callable[[RecordingProgress], None] | None,
 ) -> int:
     child = None
     try:
@@ -352,13 +352,13 @@ def _ends(processes: Sequence[subprocess.Popen[bytes]]) -> Iterator[select.poll]
         yield ends
 
 
-def _progress(devices: Sequence[Path], scratch: Path, seconds: float) -> Progress:
+def _progress(devices: Sequence[Path], scratch: Path, seconds: float) -> RecordingProgress:
     size = sum(path.stat().st_size for path in scratch.glob("*.blktrace.*"))
     dropped = 0
     for device in devices:
         with contextlib.suppress(OSError, ValueError):
             dropped += int((_DEBUGFS / "block" / device.resolve().name / "dropped").read_text())
-    return Progress(seconds, size // _EVENT_BYTES, size, dropped)
+    return RecordingProgress(seconds, size // _EVENT_BYTES, size, dropped)
 
 
 def _failure(output: str, status: int | None) -> str:

@@ -9,10 +9,14 @@ much, give the path.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
+from linnapp.arguments import check_number
 from linnapp.errors import needs
+from linnapp.figures import axes_for
 from linnapp.trace.blktrace import COLUMNS, IoChunk, TraceStats
 
 
@@ -33,6 +37,10 @@ class IoTable(IoChunk):
         Where each chunk that was read ends.
     reader : reader
         What it was read with.
+    first : int
+        Of a part: its first I/O's place in the recording.
+    whole : bool
+        Whether these are all I/Os of the recording.
     """
 
     name: str
@@ -41,12 +49,83 @@ class IoTable(IoChunk):
     stats: TraceStats
     chunk_ends: tuple[int, ...]
     reader: object
+    first: int = 0
+    whole: bool = True
+
+    def __getitem__(self, rows: slice) -> IoTable:
+        """Some I/Os that follow each other, ``reads[:n]``; each still knows what came before it.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is no slice, or its step is not 1.
+        """
+        if not isinstance(rows, slice):
+            raise TypeError(
+                f"reads[{rows!r}]: expected a slice as in reads[:1000]; reads.take(mask) chooses "
+                "by a mask"
+            )
+        start, stop, step = rows.indices(len(self))
+        if step != 1:
+            raise ValueError(f"a step of {step}: what is left out would be missing in the history")
+        stop = max(start, stop)
+        ends = [end - start for end in self.chunk_ends if start < end < stop]
+        part = self.take(slice(start, stop))
+        n_writes = int(np.count_nonzero(part.is_write))
+        return dataclasses.replace(
+            self,
+            **{name: getattr(part, name) for name in COLUMNS},
+            features=part.features,
+            chunk_ends=(*ends, stop - start) if stop > start else (),
+            first=self.first + start,
+            whole=self.whole and stop - start == len(self),
+            stats=self.stats.with_counts(reads=len(part) - n_writes, writes=n_writes),
+        )
+
+    def split(self, share: float = 0.5) -> tuple[IoTable, IoTable]:
+        """The I/Os up to a share of them, and those after: to train on, and to judge on.
+
+        Parameters
+        ----------
+        share : float
+            Above 0, below 1.
+        """
+        check_number("share", share, 0, 1, open_ends="low high")
+        at = round(len(self) * share)
+        return self[:at], self[at:]
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw which share of the reads took at most how long.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            New ones unless given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        LinnappError
+            If matplotlib is not installed.
+        """
+        axes = axes_for(axes)
+        latency_us = np.sort(self.latency_ns[self.is_served_read]) / 1000
+        axes.plot(latency_us, np.linspace(0, 100, len(latency_us)))
+        axes.set_xscale("log")
+        axes.set_xlabel("read latency, us")
+        axes.set_ylabel("reads, %")
+        axes.set_title(f"{self}: {len(latency_us)} reads")
+        return axes
 
     def __str__(self) -> str:
-        return self.name
+        rows = "" if self.whole else f"[{self.first}:{self.first + len(self)}]"
+        return f"{self.name}{rows}"
 
     def __repr__(self) -> str:
-        return f"<IoTable {self.name}: {len(self)} I/Os>"
+        return f"<IoTable {self}: {len(self)} I/Os>"
 
     def to_pandas(self) -> Any:
         """As a ``pandas.DataFrame``, a row per I/O; ``hist_latency_us_1`` is the latest read's.
@@ -93,3 +172,35 @@ class TableReader:
         for end in self._table.chunk_ends:
             yield self._table.take(slice(start, end))
             start = end
+
+
+class PartReader:
+    """Iterates over the I/Os of a recording that a table is a part of, by reading it again.
+
+    Parameters
+    ----------
+    table : IoTable
+    reader : iterable of IoChunk
+        Of the whole recording.
+    """
+
+    def __init__(self, table: IoTable, reader: Iterable[IoChunk]) -> None:
+        self.stats = table.stats
+        self._table = table
+        self._reader = reader
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the recording's files."""
+        return self.stats["bytes"]
+
+    def __iter__(self) -> Iterator[IoChunk]:
+        at, first = 0, self._table.first
+        last = first + len(self._table)
+        for chunk in self._reader:
+            part = chunk.take(slice(max(0, first - at), max(0, last - at)))
+            if len(part):
+                yield part
+            at += len(chunk)
+            if at >= last:
+                return

@@ -21,6 +21,7 @@ _Static_assert(MAX_DRIVES <= CHOOSER_DRIVES_MAX, "the chooser knows fewer drives
 
 struct predictor {
 	struct chooser chooser;
+	struct chooser_common common;
 	struct linnos_latency *models[MAX_DRIVES];
 	struct hedge_table *hedge_tables; /* by drive; NULL: as all others hedge, or not */
 	struct race *race;		  /* NULL: there are none */
@@ -53,11 +54,11 @@ static void setup(struct replay *r)
 		    r->o.n_latency_models, r->n_drives);
 	for (unsigned int k = 0; k < r->n_drives; k++)
 		p->models[k] = model_read(r->o.latency_models[k]);
-	chooser_init(&p->chooser, r->n_drives, r->observers, p->models, r->o.explore_ms * 1e6,
-		     r->o.home_margin, !r->o.unguarded);
-	r->guard = r->o.unguarded ? NULL : &p->chooser.guard;
+	chooser_init(&p->chooser, &p->common, r->n_drives, r->observers, p->models,
+		     r->o.explore_ms * 1e6, r->o.home_margin, !r->o.unguarded);
+	r->guard = r->o.unguarded ? NULL : &p->common.guard;
 	for (unsigned int k = 0; k < r->n_drives; k++)
-		if (!(p->chooser.chooses & 1u << k))
+		if (!(p->common.chooses & 1u << k))
 			fprintf(stderr,
 				"replayer: --latency-model %s: it has %s (too few reads to learn "
 				"from, or nothing found): reads of drive %s stay there, and no "

@@ -28,15 +28,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 from linnapp.cli import cli
-from linnapp.commands import _kibana_dashboard
 from linnapp.errors import LinnappError
-from linnapp.trace import watch_documents, watching
-from linnapp.trace.elasticsearch import Server
-from linnapp.trace.watched import query
+from linnapp.watch import documents as watch_documents
+from linnapp.watch import watching
+from linnapp.watch.elasticsearch import Server
+from linnapp.watch.watched import query
 
 pytestmark = pytest.mark.elasticsearch
 
 ROOT = Path(__file__).parents[2]
+MONITORING = ROOT / "linnapp" / "monitoring"
 USER, PASSWORD = "watcher", "it is a secret"
 #: bcrypt's
 HASH = "$2a$10$P/toOI4lpbhKLkR.jD1UPuYipOWuGqv9jnv7wnSFoM3vEdo53yKdW"
@@ -295,17 +296,30 @@ QUERIES = {
 }
 
 
-def aggregations(panel: _kibana_dashboard.Panel) -> Any:
+PANELS = [
+    each["attributes"] | {"table": each["references"][0]["id"].removeprefix("linnapp-")}
+    for each in map(json.loads, (MONITORING / "linnapp-watch.ndjson").read_text().splitlines())
+    if each["type"] == "visualization"
+]
+
+
+def aggregations_of(panel: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    """Of each its kind, what it is for, and its parameters; they are numbered from 1."""
+    found = json.loads(panel["visState"])["aggs"]
+    return [(each["type"], each["schema"], each["params"]) for each in found]
+
+
+def aggregations(panel: dict[str, Any]) -> Any:
     """As Kibana asks for a panel's: a bucket in another, the numbers in the innermost."""
     numbers: dict[str, Any] = {}
-    for n, (kind, schema, parameters) in enumerate(panel.aggregations, 1):
+    for n, (kind, schema, parameters) in enumerate(aggregations_of(panel), 1):
         if schema == "metric" and kind != "count":
             names = ("field", "percents")
             numbers[str(n)] = {
                 kind: {name: parameters[name] for name in names if name in parameters}
             }
     found = numbers
-    for n, (kind, schema, parameters) in reversed(list(enumerate(panel.aggregations, 1))):
+    for n, (kind, schema, parameters) in reversed(list(enumerate(aggregations_of(panel), 1))):
         if schema == "metric":
             continue
         if kind == "date_histogram":
@@ -319,18 +333,20 @@ def aggregations(panel: _kibana_dashboard.Panel) -> Any:
     return found
 
 
-@pytest.mark.parametrize("panel", _kibana_dashboard.PANELS, ids=lambda panel: panel.title)
-def test_every_panel_has_an_answer(url: str, seen: Path, panel: _kibana_dashboard.Panel) -> None:
-    answer = searched(url, panel.table, aggregations(panel), QUERIES[panel.query])
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
+def test_every_panel_has_an_answer(url: str, seen: Path, panel: dict[str, Any]) -> None:
+    search = json.loads(panel["kibanaSavedObjectMeta"]["searchSourceJSON"])
+    query = QUERIES[search["query"]["query"]]
+    answer = searched(url, panel["table"], aggregations(panel), query)
     assert not answer["_shards"]["failed"]
-    if panel.title in ("LinnOS' decisions", "Tags") and not answer["hits"]["total"]["value"]:
+    if panel["title"] in ("LinnOS' decisions", "Tags") and not answer["hits"]["total"]["value"]:
         return  # this machine's kernel has none: the question is understood, that is all
     inside, depth = answer["aggregations"], 0
     while True:
         [buckets] = [each["buckets"] for each in inside.values() if "buckets" in each] or [None]
         if buckets is None:
             break
-        assert buckets, panel.title
+        assert buckets, panel["title"]
         inside = {name: v for name, v in buckets[0].items() if isinstance(v, dict)}
         depth += 1
-    assert depth == sum(schema != "metric" for _, schema, _ in panel.aggregations)
+    assert depth == sum(schema != "metric" for _, schema, _ in aggregations_of(panel))

@@ -3,7 +3,7 @@
  * The reader of text traces on any bytes, and the writer on what it read: the lines, read again,
  * must be the same I/Os.
  *
- * The first byte chooses one of the formats that linnapp/trace/conversion.py and iolog.py describe.
+ * The first byte chooses one of the formats that linnapp/trace/formats/conversion.py and iolog.py describe.
  */
 #include "fuzz.h"
 #include "../../linnapp/native/text_trace.h"

@@ -28,10 +28,12 @@ from unittest import mock
 
 from linnapp import files
 from linnapp.cli import cli
-from linnapp.drive import recalibration, state
+from linnapp.drive import state
+from linnapp.drive.recalibrate import recalibration
 from linnapp.drive.sysfs import Drive
-from linnapp.learn import recipe, training
-from linnapp.learn.network import import_tensorflow
+from linnapp.learn import recipe
+from linnapp.learn.network import training
+from linnapp.learn.network.floats import import_tensorflow
 from linnapp.model import Model
 from linnapp.trace import blktrace
 

@@ -13,7 +13,7 @@ from eval.experiments.apps import lab
 from eval.experiments.apps.lab import Case, PartedArray, make_data, run_once
 from eval.experiments.apps.programs import APPLICATIONS
 from linnapp.model import Model
-from linnapp.trace import iolog
+from linnapp.trace.formats import iolog
 
 pytestmark = pytest.mark.lab
 

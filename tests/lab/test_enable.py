@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import lzma
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,9 @@ import pytest
 from linnapp.drive.drives_conf import load_conf
 from linnapp.lab.array import Array
 
-RECORDED = Path(__file__).parents[2] / "traces" / "recorded"
-UNIT = Path(__file__).parents[2] / "linnapp" / "systemd" / "linnapp-restore.service"
+ROOT = Path(__file__).parents[2]
+RECORDED = ROOT / "traces" / "recorded"
+UNIT = ROOT / "linnapp" / "systemd" / "linnapp-restore.service"
 
 #: Of programs on other drives, with enough reads to learn from.
 RECORDINGS = {"flash0": "fio", "flash1": "pgbench", "flash2": "fio"}
@@ -78,6 +81,22 @@ def bounding_set(unit: Path = UNIT) -> str:
 
 
 @pytest.mark.lab
+def test_what_the_page_says_to_try_in_the_lab(tmp_path: Path) -> None:
+    command = ["linnapp", "lab", "run", "--out", tmp_path, "--", "sh", "eval/enable.sh", tmp_path]
+    path = f"{ROOT}/.venv/bin:{os.environ['PATH']}"
+    ran = subprocess.run(
+        ["env", f"PATH={path}", *command], cwd=ROOT, check=False, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "md0: reads from the mirror that is predicted to answer first" in ran.stderr
+    assert "It is worth it: leave it on." in ran.stdout
+    assert ran.stdout.splitlines()[-4:] == [
+        "/dev/md0: linnos off", *(f"/dev/flash{k}: off" for k in range(3))
+    ]  # fmt: skip
+    assert not (tmp_path / "drives.conf").exists()
+
+
+@pytest.mark.lab
 def test_an_array_is_enabled_restored_and_disabled(boot, tmp_path: Path) -> None:
     (tmp_path / "recordings").mkdir()
     for drive, name in RECORDINGS.items():
@@ -102,5 +121,5 @@ def test_an_array_is_enabled_restored_and_disabled(boot, tmp_path: Path) -> None
     assert text("modes_disabled").split() == ["off"] * 4
     assert text("left") == ""
     refused = text("refused")
-    for why in ("no event in it", "gone.linnos", "degraded", "/dev/md7"):
+    for why in ("nobody read md0 meanwhile", "gone.linnos", "degraded", "/dev/md7"):
         assert why in refused, refused

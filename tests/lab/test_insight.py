@@ -47,11 +47,7 @@ def test_what_is_shown_is_what_the_kernel_did(boot, tmp_path: Path, queue_model:
     last = json.loads((tmp_path / "last.json").read_text())
     decisions: list[dict[str, Any]] = last["decisions"]
     assert len(decisions) == 20
-    reference = last["reference"]["margin"]
     for each in decisions:
-        parts = each["parts"]
-        total = parts["pending"] + sum(parts["hist_pending"]) + sum(parts["hist_latency_us"])
-        assert reference + total == each["margin"]
         assert each["saw"]["pending"] == 1
         assert each["would_turn"]["pending"] == 13
     # One read at a time: what a read took is the newest number that the next one saw.

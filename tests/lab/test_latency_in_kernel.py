@@ -12,15 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from linnapp.learn.explanation import Choice
-from linnapp.learn.features import digits
-from linnapp.learn.latency_explanation import explain, from_events, reference_of
+from linnapp.learn.explanation import Choice, explain, from_events, usual_of
+from linnapp.learn.features.digits import digits
 from linnapp.model import LatencyModel, Model
 from linnapp.model.engine import infer
 from linnapp.model.latency_engine import predict_us
 from linnapp.model.latency_model import CAP, FEATURES, LATENCIES, N_LEAVES, N_SPLITS
-from linnapp.trace import decisions
 from linnapp.trace.blktrace import BlktraceReader, parse_device
+from linnapp.trace.formats import decisions
 
 pytestmark = pytest.mark.lab
 
@@ -232,7 +231,7 @@ def test_all_that_it_said_is_recomputed(boot: Any, tmp_path: Path, queue_model: 
     text = (tmp_path / "decisions.txt").read_bytes()
     looked = from_events(text, trees, Choice(3), "flash0", device=device)
     assert looked.n_seen == np.count_nonzero(seen["device"] == parse_device(device))
-    assert len(explain(looked, reference_of(looked, "typical"))) == 3
+    assert len(explain(looked, usual_of(looked))) == 3
 
     swapped = decisions.parse_decisions((tmp_path / "swapped.txt").read_bytes())
     of = swapped["of_latency"]
@@ -336,7 +335,7 @@ def check_peers(folder: Path, model: LatencyModel) -> None:
     assert {each["predicted"] for each in asking} == {"slow"}
     for each in asking:
         least_us = each["peers"]["soonest_us"]
-        told_less = least_us is not None and least_us + 15 < each["predicted_us"]
+        told_less = least_us is not None and least_us + 15 < each["out_slow"]
         assert ("kept, since no peer was sooner (" in each["outcome"]) == (not told_less)
         if told_less:
             assert f", would take {least_us} us)" in each["outcome"]

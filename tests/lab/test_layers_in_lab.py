@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from linnapp.trace.layers import LAYERS, Layers, changes, layers_of
+from linnapp.layers.times import LAYERS, Layers, changes, layers_of
 
 #: In flight from fio, and what the drive is given at a time where that is limited.
 DEPTH, TAGS = 16, 4

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from linnapp.drive.latencies import LOWEST_US
+from linnapp.drive.counters.latencies import LOWEST_US
 from linnapp.lab.array import Array
 
 pytestmark = [

@@ -21,9 +21,7 @@ HERE = Path(__file__).parent
 SHIFT_PERCENTILES = 40
 
 #: A network of so few reads of a calm load is hardly ever beyond chance.
-OPTIONS = (
-    f"--duration 2 --shift {SHIFT_PERCENTILES} --epochs 2 --bias 2 --bursts 0.1 --even-if-worse"
-)
+OPTIONS = f"--duration 2 --shift {SHIFT_PERCENTILES} --epochs 2 --bias 2 --even-if-worse"
 
 RUN = """
 export LINNAPP_STATE=$OUT/state

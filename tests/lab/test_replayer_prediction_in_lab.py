@@ -14,7 +14,7 @@ from test_replayer_in_lab import DRIVES, ROTATING, write_traces
 
 from linnapp.cli import cli
 from linnapp.model.latency_model import LatencyModel
-from linnapp.trace import replay_log
+from linnapp.trace.formats import replay_log
 
 pytestmark = pytest.mark.lab
 

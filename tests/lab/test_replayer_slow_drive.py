@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linnapp.trace import replay_log
+from linnapp.trace.formats import replay_log
 
 pytestmark = pytest.mark.lab
 

@@ -18,7 +18,7 @@ import pytest
 from conftest import COMPLAINT
 from debian import BUILD, DebianKernel, debian_kernel
 
-from linnapp.drive.latencies import LOWEST_US
+from linnapp.drive.counters.latencies import LOWEST_US
 from linnapp.lab.guest import REPOSITORY
 from linnapp.model import LatencyModel
 

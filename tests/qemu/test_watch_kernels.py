@@ -19,8 +19,8 @@ from watched_calls import TIMES
 
 from linnapp.lab.guest import REPOSITORY
 from linnapp.lab.qemu import QemuGuest, run
-from linnapp.trace.watch_reader import COUNTS, PARTS
-from linnapp.trace.watched import query
+from linnapp.watch.reader import COUNTS, PARTS
+from linnapp.watch.watched import query
 
 pytestmark = pytest.mark.qemu
 

@@ -14,7 +14,7 @@ import pytest
 
 from linnapp.lab.guest import REPOSITORY
 from linnapp.lab.qemu import DEFAULT_KERNEL, QemuGuest, run
-from linnapp.trace.watched import query
+from linnapp.watch.watched import query
 
 pytestmark = pytest.mark.qemu
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from eval import cells, grid, intervals, learnt
 from eval.guests import Scenario
-from linnapp.trace import iolog, replay_log
+from linnapp.trace.formats import iolog, replay_log
 
 FAST_US, SLOW_US, FAILOVER_US = 100.0, 2000.0, 15.0
 HEDGE_US = 300.0

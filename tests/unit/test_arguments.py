@@ -11,8 +11,9 @@ import pytest
 from test_latency_log import random_log
 
 import linnapp
-from linnapp import LabellingOptions, Recipe, TrainingOptions
 from linnapp.errors import TraceError
+from linnapp.learn.network.training import TrainingOptions
+from linnapp.learn.options import LabellingOptions, Recipe
 from linnapp.model import LatencyModel
 from linnapp.model.latency_engine import predict_us
 from linnapp.model.latency_model import N_FEATURES
@@ -69,9 +70,11 @@ def test_what_is_no_option_of_a_recording_is_refused(tmp_path: Path, in_memory: 
     path = tmp_path / "az.trace"
     random_log(path, n=200)
     trace = linnapp.load(path) if in_memory else path
-    with pytest.raises(TypeError, match="no argument 'devcie'; accepted are text_format, device"):
+    with pytest.raises(
+        TypeError, match=r"'devcie'; did you mean 'device'\? Accepted are text_format, device"
+    ):
         linnapp.evaluate(MODEL, trace, devcie="8:16")
-    with pytest.raises(TraceError, match="8:16|--dev"):
+    with pytest.raises(TraceError, match="8:16|`device=`"):
         linnapp.evaluate(MODEL, trace, device="8:16")
     with pytest.raises(ValueError, match="engine_name='gpu': accepted are 'numpy', 'c'"):
         linnapp.evaluate(MODEL, trace, "gpu")

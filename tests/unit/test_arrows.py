@@ -12,10 +12,12 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "linnapp"
 
 #: Each room may import from those named; all may import from what lies at the top of the package
-#: (checks of arguments, errors, files, types of options). The lab stands beside: it may be used by
-#: commands alone.
+#: (checks of arguments, errors, axes of figures, files, types of options). The lab stands beside:
+#: it may be used by commands alone.
 MAY_IMPORT = {
-    "commands": {"drive", "learn", "model", "trace", "lab", "native"},
+    "commands": {"watch", "layers", "drive", "learn", "model", "trace", "lab", "native"},
+    "layers": {"drive", "trace", "native"},
+    "watch": {"trace", "native"},
     "drive": {"learn", "model", "trace"},
     "learn": {"trace", "model", "native"},
     "model": {"native"},
@@ -23,7 +25,7 @@ MAY_IMPORT = {
     "lab": {"trace"},
     "native": set(),
 }
-GROUND = {"arguments", "errors", "files", "option_types"}
+GROUND = {"arguments", "errors", "figures", "files", "option_types", "signals"}
 
 
 def modules() -> dict[str, Path]:
@@ -77,6 +79,31 @@ def test_arrows_point_down(room: str) -> None:
     assert not climbing
 
 
+#: The same of the shelves of `learn`, each by those below it. What stands beside them, as options
+#: and records, is of all, and may be used by the trees alone, which are trained by whole recipes.
+LEARN_MAY_IMPORT = {
+    "labelling": set(),
+    "features": {"labelling"},
+    "judging": {"labelling", "features"},
+    "network": {"labelling", "features", "judging"},
+    "trees": {"labelling", "features", "judging", "network", "options", "record"},
+}
+
+
+@pytest.mark.parametrize("shelf", sorted(LEARN_MAY_IMPORT))
+def test_arrows_point_down_in_learn(shelf: str) -> None:
+    climbing = []
+    for name, path in modules().items():
+        if not name.startswith(f"learn.{shelf}."):
+            continue
+        for target in imports(path):
+            room, _, below = target.partition(".")
+            to = below.split(".")[0]
+            if room == "learn" and to not in {"", shelf} | LEARN_MAY_IMPORT[shelf]:
+                climbing.append(f"{name} imports {target}")
+    assert not climbing
+
+
 def test_every_module_has_a_room() -> None:
     at_the_top = {name for name in modules() if name and "." not in name} - MAY_IMPORT.keys()
     # replicas is the library's binding, for programs: nothing here uses it.
@@ -96,3 +123,29 @@ def test_no_circles() -> None:
         for name in removable:
             del arrows[name]
     assert not arrows, f"in or behind a circle: {sorted(arrows)}"
+
+
+#: Modules on one shelf: more are hard to look through.
+MOST_ON_A_SHELF = 13
+
+#: Shelves of modules that are all of one kind: a command each.
+OF_ONE_KIND = {"commands"}
+
+
+def test_no_shelf_is_too_long() -> None:
+    shelves: dict[str, int] = {}
+    for path in PACKAGE.rglob("*.py"):
+        if path.name != "__init__.py":
+            shelf = ".".join(path.parent.relative_to(PACKAGE).parts)
+            shelves[shelf] = shelves.get(shelf, 0) + 1
+    too_long = {shelf for shelf, n in shelves.items() if n > MOST_ON_A_SHELF}
+    assert too_long == OF_ONE_KIND
+
+
+def test_no_two_classes_have_one_name() -> None:
+    homes: dict[str, list[str]] = {}
+    for name, path in modules().items():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(name)
+    assert not {name: places for name, places in homes.items() if len(places) > 1}

@@ -386,7 +386,7 @@ def test_several_drives_need_a_choice(tmp_path: Path) -> None:
     t.io(10, 20, 0)
     t.io(30, 45, 0, device=(8 << 20) + 16)
     path = t.write(tmp_path / "a.blk")
-    with pytest.raises(TraceError, match=r"several drives: 8:0 .* 8:16 .*--dev"):
+    with pytest.raises(TraceError, match=r"several drives: 8:0 .* 8:16 .*`device=`"):
         read_all(path)
     ios, _ = read_all(path, device="8:16")
     assert latencies_us(ios) == [15]
@@ -403,7 +403,7 @@ def test_every_truncation_is_an_error_or_allowed(tmp_path: Path) -> None:
             boundaries += 1
         except TraceError as error:
             assert f"{path}: truncated: the event at byte" in str(error)
-            assert "--allow-truncated" in str(error)
+            assert "`allow_truncated=True`" in str(error)
         list(BlktraceReader(path, allow_truncated=True))
     assert 3 <= boundaries <= 8  # only cuts between two events
 

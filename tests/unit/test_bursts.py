@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from blktrace_builder import READ, WRITE, TraceBuilder
 
-from linnapp.learn import augmentation, burst_sampling
-from linnapp.learn.burst_sampling import MAX_HELD_OUT_ROWS, _Part, sample_bursts
-from linnapp.learn.labels import SlowLimits
-from linnapp.learn.training import Split
+from linnapp.learn.features import augmentation, burst_sampling
+from linnapp.learn.features.burst_sampling import MAX_HELD_OUT_ROWS, _Part, sample_bursts
+from linnapp.learn.features.split import Split
+from linnapp.learn.labelling.labels import SlowLimits
 from linnapp.trace.blktrace import COMPLETED, ERROR, REVOKED, BlktraceReader, IoChunk
 from linnapp.trace.blktrace import WRITE as IS_WRITE
 from linnapp.trace.logged_drive import LoggedDrive

@@ -16,9 +16,9 @@ from click.testing import CliRunner
 
 from linnapp.cli import cli
 from linnapp.errors import LinnappError, TraceError
-from linnapp.trace import conversion, iolog
-from linnapp.trace.conversion import Filters, convert, detect_format
-from linnapp.trace.iolog import Workload
+from linnapp.trace.formats import conversion, iolog
+from linnapp.trace.formats.conversion import Filters, convert, detect_format
+from linnapp.trace.formats.iolog import Workload
 
 RECORDED = Path(__file__).parents[2] / "traces" / "recorded" / "nullblk.blktrace.0"
 

@@ -10,9 +10,9 @@ import pytest
 from blktrace_builder import EBUSY, READ, WRITE, C, D, Q, TraceBuilder
 
 from linnapp.errors import TraceError
-from linnapp.learn import dataset
-from linnapp.learn.dataset import load_reads
-from linnapp.learn.features import digits
+from linnapp.learn.features import dataset
+from linnapp.learn.features.dataset import load_reads
+from linnapp.learn.features.digits import digits
 from linnapp.trace.blktrace import BlktraceReader
 
 

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 KERNEL = ROOT / "kernel"
 #: a builder's own, in 2023
 BUILT_S = 1_700_000_000
-NAMES = ("liblinnos-dev", "liblinnos0", "linnos-agent", "linnos-dkms", "linnos-tools")
+NAMES = ("liblinnos-dev", "liblinnos1", "linnos-agent", "linnos-dkms", "linnos-tools")
 
 
 def said(*command: str | Path, umask: int = -1, **environment: str) -> str:
@@ -76,10 +76,13 @@ def test_they_hold_what_their_names_say(packages: dict[str, Path]) -> None:
             "./usr/lib/systemd/system/linnos-agent.service",
             "./usr/share/doc/linnos-agent/agent.conf",
         ),
-        "liblinnos-dev": ("./usr/include/liblinnos.h", "./usr/share/man/man3/linnos_pread.3.gz"),
+        "liblinnos-dev": (
+            *("./usr/include/liblinnos.h", "./usr/include/linnos_choose.h"),
+            "./usr/share/man/man3/linnos_pread.3.gz",
+        ),
     }.items():
         assert set(files) <= holds[name]
-    assert any(re.search(r"/liblinnos\.so\.0$", name) for name in holds["liblinnos0"])
+    assert any(re.search(r"/liblinnos\.so\.1$", name) for name in holds["liblinnos1"])
     for name, files in holds.items():
         assert f"./usr/share/doc/{name}/copyright" in files
         others = set().union(*(holds[other] for other in NAMES if other != name))
@@ -125,10 +128,10 @@ def test_the_wheel_s_list_of_hashes_is_left_out(unpacked: Path) -> None:
 
 def test_what_needs_a_library_says_so(packages: dict[str, Path]) -> None:
     needs = {name: said("dpkg-deb", "-f", path, "Depends") for name, path in packages.items()}
-    version = said("dpkg-deb", "-f", packages["liblinnos0"], "Version").strip()
-    assert f"liblinnos0 (= {version})" in needs["liblinnos-dev"]
+    version = said("dpkg-deb", "-f", packages["liblinnos1"], "Version").strip()
+    assert f"liblinnos1 (= {version})" in needs["liblinnos-dev"]
     for library in ("libc6", "liburing2"):
-        assert library in needs["liblinnos0"] and library in needs["linnos-tools"]
+        assert library in needs["liblinnos1"] and library in needs["linnos-tools"]
     assert "liburing-dev" in needs["liblinnos-dev"].replace(",", " ").split()
     assert "python3-click" in needs["linnos-tools"] and "libblkid1" in needs["linnos-tools"]
 
@@ -242,7 +245,7 @@ def test_a_program_is_built_against_the_library(unpacked: Path, tmp_path: Path) 
     said("cc", "-o", tmp_path / "p", tmp_path / "p.c", *flags)
     said(tmp_path / "p", LD_LIBRARY_PATH=str(config.parent))
     needed = said("objdump", "-p", tmp_path / "p")
-    assert "liblinnos.so.0" in needed
+    assert "liblinnos.so.1" in needed
 
 
 def test_no_trace_of_the_machine_that_built_them(unpacked: Path) -> None:

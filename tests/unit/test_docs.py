@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import textwrap
 from pathlib import Path
@@ -38,19 +37,6 @@ def test_the_decision_that_is_explained(recording: None) -> None:
     ran = CliRunner().invoke(cli, command)
     assert ran.exit_code == 0, ran.output
     assert ran.stdout.strip() == shown, "what stands in docs/insight.md is not what is printed"
-
-
-def test_the_way_of_the_parts_is_told_of_a_model_of_latencies(recording: None) -> None:
-    """A part multiplies: the one that the text has is one of the recording's."""
-    told = re.search(r"so a part multiplies: `([+-][\d,]+) \(x ([\d.]+)\)`", PAGE.read_text())
-    assert told
-    command = (
-        "explain --trace traces/recorded/fio.blk.xz --model models/example/latency/flash0.linnos"
-    )
-    ran = CliRunner().invoke(cli, [*command.split(), "--slow", "--last", "5", "--json"])
-    parts = [p for one in json.loads(ran.stdout)["decisions"] for p in one["parts"].values()]
-    part = int(told[1].replace(",", ""))
-    assert part in parts and f"{2 ** (part / 1024):.3g}" == told[2]
 
 
 def test_every_document_is_found_from_the_readme() -> None:

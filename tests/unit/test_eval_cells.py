@@ -11,7 +11,7 @@ import pytest
 
 from eval import cells, heimdall, learnt
 from eval.cache import Cache
-from linnapp.trace import iolog, replay_log
+from linnapp.trace.formats import iolog, replay_log
 
 
 @pytest.mark.parametrize(

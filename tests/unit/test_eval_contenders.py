@@ -14,7 +14,7 @@ from eval.cache import Cache
 from eval.cells import Replay, Replayed
 from eval.contenders import Contender
 from eval.experiments import unseen
-from linnapp.trace import replay_log
+from linnapp.trace.formats import replay_log
 
 
 def test_a_cap_is_a_contender_of_its_own() -> None:

@@ -13,7 +13,7 @@ from eval import learnt
 from eval.learnt import DriveLog, observed
 from linnapp.model.latency_model import FEATURES
 from linnapp.native import HISTORY
-from linnapp.trace import replay_log
+from linnapp.trace.formats import replay_log
 
 US, MS = 1000, 1_000_000
 PAGE = 4096

@@ -27,7 +27,7 @@ from eval.experiments.claims import (
     judge,
 )
 from eval.intervals import Interval
-from linnapp.trace import iolog, replay_log
+from linnapp.trace.formats import iolog, replay_log
 
 N_READS = 4000
 POLICIES = {

@@ -18,7 +18,7 @@ from eval.cache import Cache
 from eval.cells import ARRAY_OF, WORKLOADS
 from eval.experiment import Context
 from eval.experiments import claims, cpu, fig05, fig07, fig10, table1, table3
-from linnapp.learn.dataset import load_reads
+from linnapp.learn.features.dataset import load_reads
 
 
 def _points() -> dict[str, Any]:

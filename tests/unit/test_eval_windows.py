@@ -12,7 +12,7 @@ import pytest
 from eval.cells import Cell, Replay, Replayed
 from eval.experiments.windows import comparison, text
 from eval.experiments.windows.explanation import explain
-from linnapp.trace import replay_log
+from linnapp.trace.formats import replay_log
 
 
 def _replayed(

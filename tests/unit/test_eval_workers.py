@@ -10,9 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from eval import workers
+from eval import research, workers
+from eval.cells import PAPER_TRAINING
 from eval.errors import StepError
+from eval.experiments.probing import REPAIRED
 from eval.parallel import map_parallel
+from linnapp.learn.network.training import TrainingOptions
+from linnapp.learn.options import LabellingOptions, Recipe
 
 
 @pytest.fixture(autouse=True)
@@ -50,3 +54,26 @@ def test_a_failed_training_says_why(tmp_path: Path) -> None:
     with pytest.raises(StepError, match=r"nothing\.blk"):
         workers.train([tmp_path / "nothing.blk"], tmp_path / "models", tmp_path / "train.txt")
     assert not (tmp_path / "models").exists()
+
+
+def test_research_s_options_reach_the_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Recipe] = []
+
+    def train_array(_: object, __: object, recipe: Recipe, **more: object) -> list[str]:
+        asked.append(recipe)
+        return ["d"]
+
+    monkeypatch.setattr("linnapp.learn.recipe.train_array", train_array)
+    for options in ((), PAPER_TRAINING, (*REPAIRED, "--starts", "3")):
+        arguments = ["--trace", str(tmp_path / "d.blk"), "-o", str(tmp_path), *options]
+        research.command.main(arguments, standalone_mode=False)
+    reader = {"device": None, "allow_truncated": False}
+    assert asked[0] == Recipe(reader=reader)
+    assert asked[1] == Recipe(
+        LabellingOptions(search="paper"), TrainingOptions(bias=5.0, burst_share=0.0),
+        labels="paper", auto_bias=False, max_refused=1.0, reader=reader,
+    )  # fmt: skip
+    repaired = TrainingOptions(standardise=True, weight_decay=10.0, starts=3)
+    assert asked[2] == Recipe(training=repaired, reader=reader)

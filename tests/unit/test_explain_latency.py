@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""`linnapp explain` with a latency model: parts add up, and no nearer value turns the verdict."""
+"""`linnapp explain` with a latency model: what mattered, and what would have turned it."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -14,70 +15,33 @@ from test_explain import COMPLETE, ISSUE, Explain, decision, explain, recorded  
 from test_latency_model import one_by_one, random_features, random_trees
 
 from linnapp.errors import LinnappError
-from linnapp.learn.attribution import attribute, smallest_changes, whole
-from linnapp.learn.latency_explanation import (
-    LOG_UNIT,
-    LatencyPredictor,
-    attribute_latency,
-    tree_total,
-    turning_values,
-)
+from linnapp.learn.explanation import Looked, View, usual_of
+from linnapp.learn.explanation import explain as explain_all
 from linnapp.model import LatencyModel
-from linnapp.model.latency_engine import power, predict_us
+from linnapp.model.latency_engine import predict_us
 from linnapp.model.latency_model import CAP, FEATURES, LATENCIES, N_FEATURES, NEVER
-from linnapp.trace import decisions
+from linnapp.trace.formats import decisions
 
 
-class Totals:
-    """A latency model by what its trees add up to, as the general attribution takes it."""
-
-    def __init__(self, model: LatencyModel) -> None:
-        self._model = model
-
-    def margins(self, numbers: npt.NDArray[np.uint32]) -> list[int]:
-        return [tree_total(self._model, row) for row in numbers.tolist()]
-
-    def slow(self, numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
-        raise NotImplementedError
+def looked_at(model: LatencyModel, rows: npt.NDArray[np.uint32]) -> Looked:
+    """Reads of these features, of which the last is to be explained."""
+    table = np.zeros(len(rows), decisions.DECISION)
+    table["of_latency"], table["features"] = True, rows
+    table["out_fast"], table["out_slow"] = model.refuse_us, predict_us(model, rows)
+    return Looked("az", View(model), table[-1:], table, len(table), [])
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_parts_add_up_to_what_the_engine_says(seed: int) -> None:
-    model = random_trees(seed, overdue_us=CAP)
-    # Reads that many features tell apart.
-    x, reference = random_features(2, seed + 53).tolist()
-    parts = attribute_latency(model, x, reference)
-    total, reference_total = tree_total(model, x), tree_total(model, reference)
-    assert sum(parts) == total - reference_total
-    assert reference_total + sum(whole(parts)) == total
-    assert sum(part != 0 for part in parts) > 15
-    # The C engine's answer is the total's.
-    (us,) = predict_us(model, np.array([x], np.uint32), "c").tolist()
-    assert us == power(np.array([total]))[0] == one_by_one(model, x)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_parts_are_those_of_the_general_way(seed: int) -> None:
-    model = random_trees(seed, n_trees=12)
-    x, reference = random_features(2, seed).tolist()
-    rng = np.random.default_rng(seed)
-    for i in rng.permutation(N_FEATURES)[7:].tolist():
-        reference[i] = x[i]
-    assert attribute_latency(model, x, reference) == attribute(Totals(model), x, reference)
-
-
-def test_without_trees_parts_are_us() -> None:
-    model = LatencyModel.mean_of_last(100, 200, overdue_us=CAP)
-    x, reference = random_features(2).tolist()
-    for ago, (us, before) in enumerate(((403, 3), (104, 104), (11, 1), (2, 2)), 1):
-        i = FEATURES.index(f"latency_us_{ago}")
-        x[i], reference[i] = us, before
-    parts = attribute_latency(model, x, reference)
-    predictor = LatencyPredictor(model)
-    now, before = predictor.margins(np.array([x, reference], np.uint32))
-    assert sum(parts) == now - before
-    assert {i for i, part in enumerate(parts) if part} <= set(LATENCIES)
-    assert parts[FEATURES.index("latency_us_2")] == 0
+def test_what_mattered_is_what_the_engine_says_without_it(seed: int) -> None:
+    model = random_trees(seed, overdue_us=CAP, refuse_us=2000)
+    looked = looked_at(model, random_features(40, seed + 53))
+    usual = usual_of(looked)
+    (found,) = explain_all(looked, usual)
+    us = one_by_one(model, found.numbers)
+    for i, matters in enumerate(found.matters):
+        without = [*found.numbers[:i], usual.numbers[i], *found.numbers[i + 1 :]]
+        assert matters == us - one_by_one(model, without)
+    assert sum(part != 0 for part in found.matters) > 5
 
 
 @pytest.mark.parametrize("n_trees", [0, 20])
@@ -88,19 +52,22 @@ def test_no_nearer_value_turns_the_verdict(seed: int, n_trees: int) -> None:
         model = LatencyModel.mean_of_last(100, 130, overdue_us=900)
     rows = np.minimum(random_features(200, seed), 1100)
     us = predict_us(model, rows)
-    x = rows[np.abs(us.astype(int) - model.refuse_us).argmin()].tolist()
-    lowest = [1 if name == "pages" else 0 for name in FEATURES]
-    x[FEATURES.index("pages")] = max(1, x[FEATURES.index("pages")])
+    x = rows[np.abs(us.astype(int) - model.refuse_us).argmin()]
+    pages = FEATURES.index("pages")
+    x[pages] = max(1, x[pages])
+    looked = looked_at(model, np.array([x]))
+    (found,) = explain_all(looked, usual_of(looked))
+    assert any(value is not None for value in found.turns)
     most = 2500
-    brute = smallest_changes(LatencyPredictor(model), x, lowest, [most] * N_FEATURES)
-    found = turning_values(model, x)
-    assert any(value is not None for value in found)
-    for value, by_trying, now in zip(found, brute, x, strict=True):
+    for i, value in enumerate(found.turns):
+        tried = np.arange(int(i == pages), most + 1)
+        all_rows = np.tile(x, (len(tried), 1))
+        all_rows[:, i] = tried
+        turned = tried[(predict_us(model, all_rows) > model.refuse_us) != found.slow]
         if value is None or value > most:
-            assert by_trying is None
+            assert not len(turned)
         else:
-            assert by_trying is not None
-            assert abs(value - now) == abs(by_trying - now)
+            assert value in turned and abs(value - int(x[i])) == np.abs(turned - int(x[i])).min()
 
 
 def test_a_recording_explained(
@@ -111,13 +78,12 @@ def test_a_recording_explained(
     random_trees(1, threshold_us=200, overdue_us=CAP).save(tmp_path / "trees.linnos")
     arguments = ("--trace", recorded, "--model", tmp_path / "trees.linnos")
     shown = explain(*arguments, "--last", 3)
-    assert shown["unit"] == LOG_UNIT
     assert shown["decisions_seen"] == 230  # not the one that was revoked
-    reference = shown["reference"]["total"]
+    model = random_trees(1, threshold_us=200, overdue_us=CAP)
     for each in shown["decisions"]:
-        assert reference + sum(each["parts"].values()) == each["total"]
-        assert each["predicted_us"] == power(np.array([each["total"]]))[0]
-        assert set(each["saw"]) == set(each["would_turn"]) == set(FEATURES)
+        assert each["out_slow"] == one_by_one(model, list(each["saw"].values()))
+        assert each["out_fast"] == model.refuse_us
+        assert set(each["saw"]) == set(each["would_turn"]) == set(each["mattered"]) == set(FEATURES)
     assert shown["decisions"][-1]["saw"]["reads_in_flight"] == 29
     slowest = explain(*arguments, "--slow", "--last", 1)["decisions"]
     assert [each["latency_us"] for each in slowest] == [4131]
@@ -125,7 +91,8 @@ def test_a_recording_explained(
     never.save(tmp_path / "never.linnos")
     words = "\n".join(explain(*arguments[:-1], tmp_path / "never.linnos", as_json=False))
     assert "slow above 200 us, refuses nothing;" in words and "4294967295" not in words
-    assert "wrongly" not in words  # nothing was said of fast and slow
+    # Nothing was said of fast and slow, so nothing turns it, and nothing is right or wrong.
+    assert not re.search("rightly|let through|fast with|slow with", words)
     with pytest.raises(LinnappError, match="all decisions are of another model"):
         (tmp_path / "events.txt").write_text(decision(1.0, 8))
         explain("--events", tmp_path / "events.txt", "--model", tmp_path / "trees.linnos")
@@ -237,21 +204,20 @@ def test_an_overdue_read_is_said_to_be_the_reason(
     arguments = ("--trace", trace, "--model", tmp_path / "mean.linnos", "--last", 1)
     (last,) = explain(*arguments)["decisions"]
     assert last["saw"]["oldest_us"] == 5000
-    assert (last["predicted_us"], last["least_us"]) == (4990, 4990)
+    assert last["out_slow"] == 4990 == last["saw"]["oldest_us"] - 10
     assert last["would_turn"]["oldest_us"] == 510
     assert last["would_turn"]["latency_us_1"] is None
     assert explain(*arguments[:-1], 2)["decisions"][0]["would_turn"]["latency_us_1"] == 1704
     ran = run("explain", *arguments)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.splitlines()[-8:] == [
+    assert ran.stdout.splitlines()[-6:] == [
         "0.008000 s, read of 4 KiB at sector 808",
         "  saw       pages 1, read_pages 1, write_pages 0, reads_in_flight 1, oldest_us 5000, "
         "overdue 1, in_region 1; last reads 100 us at 1, 100 us at 1, 100 us at 1, 100 us at 1",
         "  said      4,990 us: slow, by the oldest read in flight",
-        "  happened  took 150 us, fast: wrongly",
-        "  because        +100  the reference  100 us",
-        "            +4,890 us  oldest_us      5000, not 0",
-        "  =            +4,990  the sum        4,990 us",
+        "  happened  predicted slow and admitted; took 150 us, fast: a false revoke, had it been "
+        "refused",
+        "  mattered  +4,890 us  oldest_us 5000, not 0",
         "  fast with oldest_us 510, not 5000",
     ]
 

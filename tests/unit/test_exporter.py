@@ -30,12 +30,14 @@ from test_model_format import random_model
 
 from linnapp import __version__
 from linnapp.cli import cli
-from linnapp.commands import _exporter_server, _hour_page
-from linnapp.drive import state, switched_back
-from linnapp.drive.hour import Hour
-from linnapp.drive.latencies import N_BUCKETS
+from linnapp.commands import _exporter_server
+from linnapp.commands.screens import hour_page
+from linnapp.drive import state
+from linnapp.drive.counters.hour import Hour
+from linnapp.drive.counters.latencies import N_BUCKETS
+from linnapp.drive.counters.looks import WatchedArray
+from linnapp.drive.keep import switched_back
 from linnapp.drive.sysfs import Drive
-from linnapp.drive.watching import Array
 from linnapp.errors import LinnappError
 
 MONITORING = ROOT / "linnapp" / "monitoring"
@@ -544,7 +546,7 @@ def test_the_page_shows_what_the_looks_saw(exporter: str, tree: Path) -> None:
 
 def test_a_drive_on_its_way_out_is_left_out(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its files are there, and empty: the others are looked at all the same."""
-    array = Array([])
+    array = WatchedArray([])
     array.look()
     (tree / "block" / "sda" / "linnos" / "threshold_us").write_text("")
     (tree / "block" / "sda" / "stat").write_text("")
@@ -563,20 +565,20 @@ def test_who_looks_goes_on_after_any_error(
     hour = Hour()
     looks = iter([[], RuntimeError("no luck"), RuntimeError("no luck"), [], Enough()])
 
-    def look(self: Array) -> list[Any]:
+    def look(self: WatchedArray) -> list[Any]:
         found = next(looks)
         if isinstance(found, BaseException):
             raise found
         return found
 
-    monkeypatch.setattr(Array, "look", look)
+    monkeypatch.setattr(WatchedArray, "look", look)
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     with pytest.raises(Enough):
         _exporter_server._look(hour, [], 5.0)
     assert capsys.readouterr().err.count("no look at the drives: RuntimeError: no luck") == 1
     assert hour.looked_s is not None
-    assert "The last look was" not in _hour_page.page(hour, 5.0, hour.looked_s + 14)
-    assert "The last look was 5 min ago" in _hour_page.page(hour, 5.0, hour.looked_s + 300)
+    assert "The last look was" not in hour_page.page(hour, 5.0, hour.looked_s + 14)
+    assert "The last look was 5 min ago" in hour_page.page(hour, 5.0, hour.looked_s + 300)
 
 
 def ask(address: str, request: bytes) -> tuple[bytes, bytes]:

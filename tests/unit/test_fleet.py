@@ -18,9 +18,9 @@ from linnapp.cli import cli
 from linnapp.errors import LinnappError
 from linnapp.learn import fleet
 from linnapp.learn.fleet import group_by_directory, train_fleet
+from linnapp.learn.network.training import TrainingOptions
 from linnapp.learn.options import Recipe
 from linnapp.learn.recipe import train_array
-from linnapp.learn.training import TrainingOptions
 
 pytest.importorskip("distributed")
 

@@ -14,12 +14,12 @@ import pytest
 from click.testing import CliRunner
 
 from linnapp.cli import cli
-from linnapp.commands._functions_table import said, show
+from linnapp.commands.screens.functions_table import said, show
 from linnapp.drive import tracefs
-from linnapp.drive.function_recording import _held, layout_of, overhead_of
 from linnapp.errors import DeviceError, LinnappError, TraceError
-from linnapp.trace.function_graph import FunctionTimes, Layout, Overhead, Symbols, add_up
-from linnapp.trace.function_groups import group_of, grouped, system_call
+from linnapp.layers.function_graph import FunctionTimes, Layout, Overhead, Symbols, add_up
+from linnapp.layers.function_groups import group_of, grouped, system_call
+from linnapp.layers.function_recording import _held, layout_of, overhead_of
 
 PAGE = 4096
 EXIT, OTHER = 12, 11
@@ -371,7 +371,7 @@ def test_a_process_that_is_held_begins_when_it_is_told_to(tmp_path: Path) -> Non
 def test_a_process_is_not_told_to_begin_by_the_end_of_this_one(tmp_path: Path) -> None:
     script = (
         "import os, sys\n"
-        "from linnapp.drive.function_recording import _held\n"
+        "from linnapp.layers.function_recording import _held\n"
         "with _held(lambda: os.write(1, b'began')) as (pid, begin):\n"
         "    os._exit(0)\n"
     )

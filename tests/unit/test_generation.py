@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from linnapp.cli import cli
 from linnapp.errors import LinnappError
 from linnapp.trace.arrivals import TwoState
+from linnapp.trace.formats.iolog import Workload
 from linnapp.trace.generation import Profile, array_seeds, generate, load_profile, profile_names
-from linnapp.trace.iolog import Workload
 
 
 def draw(profile: Profile, duration_s: float, seed: int, drive_bytes: int = 1 << 30) -> Workload:

@@ -10,11 +10,13 @@ import numpy as np
 from click.testing import CliRunner, Result
 from test_latency_log import random_log
 
+import linnapp
 from linnapp.cli import cli
-from linnapp.learn import hedge_table
-from linnapp.learn.hedge_table import HedgeTable, Row, learn, reads_needed
-from linnapp.learn.latency_training import load_latency_reads
-from linnapp.learn.training import TrainingOptions, split
+from linnapp.learn.features.split import split
+from linnapp.learn.network.training import TrainingOptions
+from linnapp.learn.trees import hedge_table
+from linnapp.learn.trees.hedge_table import HedgeTable, Row, learn, reads_needed
+from linnapp.learn.trees.training import load_latency_reads
 from linnapp.model import LatencyModel, load_model
 from linnapp.model.latency_engine import predict_us
 
@@ -91,17 +93,21 @@ def run(*arguments: object) -> Result:
 
 
 def test_training_keeps_it_beside_the_model(long_log: Path, tmp_path: Path) -> None:
-    out = tmp_path / "m"
-    for percentile, more in ((99, ()), (90, ("--hedge-percentile", 90))):
-        result = run("train", "--kind", "latency", "--trace", long_log, "-o", out, *more)
-        assert result.exit_code == 0, result.output
-        assert sorted(path.name for path in out.iterdir()) == ["az.hedge", "az.json", "az.linnos"]
-        record = json.loads((out / "az.json").read_text())
+    out, lower = tmp_path / "m", tmp_path / "lower"
+    result = run("train", "--kind", "latency", "--trace", long_log, "-o", out)
+    assert result.exit_code == 0, result.output
+    assert "when to hedge" not in result.stderr
+    lower.mkdir()
+    linnapp.fit_latency(long_log, hedge_percentile=90).save(lower / "az.linnos")
+    for percentile, folder in ((99, out), (90, lower)):
+        names = sorted(path.name for path in folder.iterdir())
+        assert names == ["az.hedge", "az.json", "az.linnos"]
+        record = json.loads((folder / "az.json").read_text())
         kept = record["hedge_table"]
         assert kept["percentile"] == record["options"]["hedge_percentile"] == percentile
         table = HedgeTable(percentile, tuple(Row(*row) for row in kept["rows"]))
-        assert (out / "az.hedge").read_text() == table.to_text()
-        assert kept["why_one_row"] is None and "when to hedge" not in result.stderr
+        assert (folder / "az.hedge").read_text() == table.to_text()
+        assert kept["why_one_row"] is None
     assert len(table.rows) > 1
 
     # Of the reads that did not teach, and of no others.
@@ -124,17 +130,6 @@ def test_of_few_reads_it_says_so(tmp_path: Path) -> None:
     assert "when to hedge: " in result.stderr
     assert "reads that did not teach are too few for p99 by prediction" in result.stderr
     assert len((tmp_path / "m" / "few.hedge").read_text().splitlines()) == 3
-
-
-def test_networks_have_none(long_log: Path, tmp_path: Path) -> None:
-    result = run("train", "--trace", long_log, "-o", tmp_path / "m", "--hedge-percentile", 95)
-    assert result.exit_code == 2
-    assert "--hedge-percentile is of latency models" in result.stderr
-    result = run(
-        "train", "--kind", "latency", "--trace", long_log, "-o", tmp_path / "m",
-        "--hedge-percentile", 100,
-    )  # fmt: skip
-    assert result.exit_code == 2 and "0<x<100" in result.stderr
 
 
 def test_the_first_line_is_what_the_library_expects() -> None:

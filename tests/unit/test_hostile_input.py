@@ -26,7 +26,7 @@ from linnapp import cli
 from linnapp.files import replaced_directory, replaced_file
 from linnapp.lab.faults import FaultError, parse_rules
 from linnapp.lab.guest import Result
-from linnapp.trace import replay_log
+from linnapp.trace.formats import replay_log
 from linnapp.trace.generation import load_profile
 
 Run = Callable[..., tuple[int, str]]
@@ -201,8 +201,8 @@ def test_where_models_go_is_looked_at_before_a_trace_is(
     def read(*arguments: object, **options: object) -> None:
         raise AssertionError("the trace was opened")
 
-    monkeypatch.setattr("linnapp.learn.dataset.open_recording", read)
-    monkeypatch.setattr("linnapp.learn.latency_training.open_recording", read)
+    monkeypatch.setattr("linnapp.learn.features.dataset.open_recording", read)
+    monkeypatch.setattr("linnapp.learn.trees.training.open_recording", read)
     (tmp_path / "file").write_text("kept")
     there = {tmp_path: tmp_path, tmp_path / "file" / "x": tmp_path / "file", "/proc/x/y": "/proc"}
     for kind in "network", "latency":

@@ -16,18 +16,18 @@ from typing import Any
 
 import pytest
 
-from linnapp.commands import _hour_page
-from linnapp.commands._hour_page import Scale
-from linnapp.drive.hour import MINUTES, Hour, Minute
-from linnapp.drive.latencies import MIDDLE_US, N_BUCKETS
-from linnapp.drive.watching import Row
+from linnapp.commands.screens import hour_page
+from linnapp.commands.screens.hour_page import Scale
+from linnapp.drive.counters.hour import MINUTES, Hour, Minute
+from linnapp.drive.counters.latencies import MIDDLE_US, N_BUCKETS
+from linnapp.drive.counters.looks import DriveRow
 
 NOW_S = 1_800_000_000.0 // 60 * 60 + 30
 
 
-def row(drive: str = "sda", **changes: Any) -> Row:
+def row(drive: str = "sda", **changes: Any) -> DriveRow:
     """A look at a drive in five seconds of which 50 reads completed."""
-    seen = Row(
+    seen = DriveRow(
         drive=drive,
         mode="enforce",
         interval_s=5.0,
@@ -74,7 +74,7 @@ def test_a_band_is_from_p50_to_p99() -> None:
     assert timed.band_us == (MIDDLE_US[19], MIDDLE_US[40])
     assert untimed.band_us is None
     assert timed.to_json()["p99_us"] == MIDDLE_US[40] and "latency_counts" not in timed.to_json()
-    html = _hour_page.page(hour, 5.0, NOW_S)
+    html = hour_page.page(hour, 5.0, NOW_S)
     assert "p50 to p99 of a minute&#39;s reads; where the policy timed none, means" in html
     assert 'aria-label="sda, 1 minutes: reads took 120 us on average, 104 us to ' in html
 
@@ -169,7 +169,7 @@ def an_hour() -> Hour:
 
 
 def test_the_page_is_whole_and_needs_nothing_else() -> None:
-    html = _hour_page.page(an_hour(), 5.0, NOW_S)
+    html = hour_page.page(an_hour(), 5.0, NOW_S)
     outline = Outline()
     outline.feed(html)
     assert (outline.open, outline.errors) == ([], [])
@@ -192,7 +192,7 @@ def test_now_is_p99_and_what_is_refused() -> None:
     hour = Hour()
     per_second = {"latency_critical": 10.0, "admitted": 9.8, "revoked": 0.2, "false_submits": 5.4}
     hour.add([row(per_second=per_second, read_us_percentiles={"p50": 87.0, "p99": 143.0})], NOW_S)
-    html = _hour_page.page(hour, 5.0, NOW_S)
+    html = hour_page.page(hour, 5.0, NOW_S)
     assert "<dt>p99 now</dt><dd>143 us</dd>" in html
     assert "<dt>refused</dt><dd>2.0 %</dd>" in html
     assert "false submits" not in html and "5.4" not in html
@@ -201,18 +201,18 @@ def test_now_is_p99_and_what_is_refused() -> None:
 def test_names_are_text_and_nothing_else() -> None:
     hour = Hour()
     hour.add([row("<script>x</script>", model_id='"><b>')], NOW_S)
-    html = _hour_page.page(hour, 5.0, NOW_S)
+    html = hour_page.page(hour, 5.0, NOW_S)
     assert "<script>" not in html and "<b>" not in html and "&lt;script&gt;" in html
 
 
 def test_before_the_first_numbers_the_page_says_so() -> None:
-    assert "No look at a drive yet" in _hour_page.page(Hour(), 5.0, NOW_S)
+    assert "No look at a drive yet" in hour_page.page(Hour(), 5.0, NOW_S)
 
 
 def test_the_numbers_are_json() -> None:
     hour = Hour()
     hour.add([row(read_us_mean=None, reads_per_s=0.0)], NOW_S)
-    (drive,) = json.loads(json.dumps(_hour_page.data(hour), allow_nan=False))["drives"]
+    (drive,) = json.loads(json.dumps(hour_page.data(hour), allow_nan=False))["drives"]
     assert drive["drive"] == "sda" and drive["now"]["mode"] == "enforce"
     (minute,) = drive["minutes"]
     assert minute["lowest_us"] is None and minute["revoked"] == 10
@@ -264,7 +264,7 @@ def test_a_browser_shows_it(tmp_path: Path, dark: bool, width: int) -> None:
     )
     # A frame: a window of chromium is never as narrow as a phone.
     (tmp_path / "page.html").write_text(
-        _hour_page.page(an_hour(), 5.0, NOW_S).replace("</body>", probe + "</body>")
+        hour_page.page(an_hour(), 5.0, NOW_S).replace("</body>", probe + "</body>")
     )
     (tmp_path / "frame.html").write_text(
         f'<body style="margin:0"><iframe src="page.html" style="width:{width}px;height:2000px;'

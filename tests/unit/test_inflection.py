@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from linnapp.errors import TraceError
-from linnapp.learn.inflection import (
+from linnapp.learn.labelling.inflection import (
     LatencyDistribution,
     _Exact,
     _Simulation,

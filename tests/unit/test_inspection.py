@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from linnapp.cli import cli
 from linnapp.errors import TraceError
-from linnapp.trace import iolog, replay_log
+from linnapp.trace.formats import iolog, replay_log
+from linnapp.trace.formats.iolog import Workload
 from linnapp.trace.inspection import LatencyHistogram, inspect
-from linnapp.trace.iolog import Workload
 
 
 def test_percentiles_are_within_their_bins() -> None:

@@ -22,24 +22,24 @@ from test_exporter import check_rules, needs_prometheus
 from test_latency_model import random_trees
 from test_model_format import random_model
 
-from linnapp.drive import keeping, switched_back
+from linnapp.drive.counters.latencies import LOWEST_US, N_BUCKETS
 from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
-from linnapp.drive.keeping import Keeper, passed_over, served_by
-from linnapp.drive.kept_figures import (
+from linnapp.drive.keep import keeping, switched_back
+from linnapp.drive.keep.figures import (
     MIN_LOOKS,
     MIN_SERVED,
     PASSED_OVER,
     Figure,
     Foreseen,
-    Mirror,
+    KeptMirror,
     Served,
 )
-from linnapp.drive.latencies import LOWEST_US, N_BUCKETS
+from linnapp.drive.keep.keeping import Keeper, passed_over, served_by
 from linnapp.drive.md import MdArray
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
 from linnapp.learn.record import SIZES_TO_PAGES, record_of_predictions
-from linnapp.trace.questions import Answer, Question, parse_questions
+from linnapp.trace.formats.questions import Answer, Question, parse_questions
 
 Run = Callable[..., Any]
 
@@ -193,9 +193,9 @@ def test_few_reads_are_gathered() -> None:
     assert found.beyond(30_120, 600) == ""
 
 
-def mirror(block: Path, seen: Foreseen) -> Mirror:
+def mirror(block: Path, seen: Foreseen) -> KeptMirror:
     (block / "sda" / "linnos" / "threshold_us").write_text("500\n")
-    return Mirror(Drive("sda"), seen, Figure.of_share("reads are refused", seen.refused))
+    return KeptMirror(Drive("sda"), seen, Figure.of_share("reads are refused", seen.refused))
 
 
 def test_predictions_that_are_off(block: Path) -> None:

@@ -9,10 +9,11 @@ import itertools
 import numpy as np
 import pytest
 
-from linnapp.learn import training
-from linnapp.learn.bias import choose_bias, expected_mean_us
-from linnapp.learn.labels import SlowLimits
-from linnapp.learn.training import TrainedNetwork, TrainingOptions
+from linnapp.learn.judging.expected_mean import expected_mean_us
+from linnapp.learn.labelling.labels import SlowLimits
+from linnapp.learn.network import training
+from linnapp.learn.network.bias import choose_bias
+from linnapp.learn.network.training import TrainedNetwork, TrainingOptions
 
 
 def test_paper_labels_are_the_threshold() -> None:

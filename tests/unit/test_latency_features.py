@@ -12,7 +12,7 @@ from reference_drive import walk
 from test_latency_log import line, random_log
 from test_logged_drive import ios_of
 
-from linnapp.learn.bound import observable
+from linnapp.learn.judging.bound import observable
 from linnapp.model.latency_model import CAP, FEATURES
 from linnapp.native import HISTORY
 from linnapp.trace.blktrace import IoChunk

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from linnapp.cli import cli
 from linnapp.errors import TraceError
 from linnapp.trace.blktrace import COLUMNS
-from linnapp.trace.conversion import convert, detect_format
-from linnapp.trace.iolog import read as read_iolog
-from linnapp.trace.latency_log import LatencyLogReader
+from linnapp.trace.formats.conversion import convert, detect_format
+from linnapp.trace.formats.iolog import read as read_iolog
+from linnapp.trace.formats.latency_log import LatencyLogReader
 from linnapp.trace.recorded import drive_of, open_recording
 
 #: submit_ms, latency_us, read, bytes; written below in order of completion
@@ -115,12 +115,12 @@ def test_zero_latency_is_no_completion(tmp_path: Path) -> None:
 def test_traces_without_latencies_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "heimdall.trace"
     path.write_text("0.0 0 4096 4096 1\n1.0 0 4096 4096 0\n")
-    with pytest.raises(TraceError, match="heimdall trace, which does not say how long"):
+    with pytest.raises(TraceError, match="in the format heimdall, of which no latencies are read"):
         open_recording(path)
 
 
 def test_dev_means_nothing_for_a_log(log: Path) -> None:
-    with pytest.raises(TraceError, match="--dev"):
+    with pytest.raises(TraceError, match="`device=`"):
         open_recording(log, device="8:0")
 
 

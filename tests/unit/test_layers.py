@@ -19,10 +19,10 @@ from click.testing import CliRunner, Result
 from linnapp.cli import cli
 from linnapp.drive import disks
 from linnapp.errors import DeviceError, LinnappError, TraceError
+from linnapp.layers.times import BANDS, Layers, changes, layers_of
 from linnapp.trace import recording, recording_cost
 from linnapp.trace.blktrace import BlktraceReader
 from linnapp.trace.inspection import LatencyHistogram
-from linnapp.trace.layers import BANDS, Layers, changes, layers_of
 from linnapp.trace.recording import Recording
 from linnapp.trace.recording_cost import TURNS, RecordingCost, of_turns
 
@@ -87,7 +87,7 @@ def test_only_what_the_drive_served_is_told_of(tmp_path: Path) -> None:
     assert [found.mean_us(layer) for layer in ("request", "issue", "drive")] == [1, 4, 8]
     assert layers_of(path, writes=True).mean_us("drive") == 1
     made = TraceBuilder().add(Q, 0, 0).add(C, 1, 0, error=EBUSY)
-    with pytest.raises(TraceError, match=r"no read from its issue .* try --writes"):
+    with pytest.raises(TraceError, match=r"no read from its issue .* try `writes=True`"):
         layers_of(made.write(tmp_path / "none.blk"))
 
 

@@ -10,25 +10,50 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from fake_sysfs import activate_what_is_written, make_tree
+from matplotlib.figure import Figure
 from test_training import array_trace
 
 import linnapp
 from linnapp.cli import cli
-from linnapp.errors import TraceError, install_command
-from linnapp.learn.bound import black_box_auc
+from linnapp.errors import TraceError, as_options, install_command
+from linnapp.figures import check_can_draw
 from linnapp.learn.fleet import train_fleet
-from linnapp.learn.network import import_tensorflow
+from linnapp.learn.judging.bound import black_box_auc
+from linnapp.learn.judging.evaluation import LatencyEvaluation
+from linnapp.learn.network.floats import import_tensorflow
 from linnapp.learn.options import Recipe
+from linnapp.model import LatencyModel, Model
 from linnapp.trace.blktrace import BlktraceReader
-from linnapp.trace.layers_figure import check_can_draw
 from linnapp.trace.recorded import open_recording
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "library.md"
+
+
+def python_examples() -> list[str]:
+    """What docs/library.md shows."""
+    return re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.S)
+
+
+def test_first_half_trains_and_second_judges_in_five_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    array_trace(Path("az.blk"), 1, 4000)
+    lines = [line for line in python_examples()[0].splitlines() if line]
+    assert len(lines) <= 5
+    names: dict[str, Any] = {}
+    exec("\n".join(lines), names)
+    model, second = names["model"], names["second"]
+    assert model.record_["trace"]["rows"] == [0, second.first]
+    area = linnapp.evaluate(model, second).auc
+    assert area is not None and area > 0.85
+    assert capsys.readouterr().out == f"{model.model_id}: area under ROC {area:.3f}\n"
 
 
 def test_the_documents_example_gives_what_the_commands_give(
@@ -41,9 +66,9 @@ def test_the_documents_example_gives_what_the_commands_give(
     monkeypatch.setenv("LINNAPP_STATE", str(tmp_path / "state"))
     array_trace(Path("az.blk"), 1, 1000)
     array_trace(Path("later.blk"), 2, 1000)
-    [example] = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.S)
+    example = python_examples()[1]
     assert example.count("/dev/nvme0n1") == 1
-    names: dict[str, object] = {}
+    names: dict[str, object] = {"linnapp": linnapp}
     exec(example.replace("/dev/nvme0n1", "nvme0n1"), names)
 
     def run(*arguments: str) -> str:
@@ -53,6 +78,9 @@ def test_the_documents_example_gives_what_the_commands_give(
 
     run("train", "--trace", "az.blk", "-o", "models")
     assert Path("az.linnos").read_bytes() == Path("models/az.linnos").read_bytes()
+    records = [json.loads(Path(name).read_text()) for name in ("az.json", "models/az.json")]
+    assert [record.pop("training_seconds") > 0 for record in records] == [True, True]
+    assert records[0] == records[1]
     judged = json.loads(run("evaluate", "--model", "az.linnos", "--trace", "later.blk", "--json"))
     shown = names["result"].to_json()  # type: ignore[attr-defined]
     assert {name: judged[name] for name in shown} == shown
@@ -122,7 +150,7 @@ def test_without_pandas_there_is_an_error_that_says_so(
         ("tensorflow", "training needs TensorFlow .*pip install tensorflow", import_tensorflow),
         (
             "sklearn.ensemble",
-            "--bound needs scikit-learn .*pip install scikit-learn",
+            "`bound=True` needs scikit-learn .*pip install scikit-learn",
             lambda: black_box_auc("none.blk", 1),
         ),
         (
@@ -161,6 +189,168 @@ def test_a_library_is_to_be_installed_where_it_is_looked_for(
     assert install_command("dask").endswith(" /v && sudo /v/bin/pip install dask")
 
 
+def test_parts_follow_each_other_and_know_what_came_before(tmp_path: Path) -> None:
+    path = array_trace(tmp_path / "az.blk", 1, 1000)
+    reads = linnapp.load(path, chunk_ios=300)
+    first, second = reads.split(0.6)
+    assert (len(first), len(second)) == (round(0.6 * len(reads)), len(reads) - len(first))
+    assert (str(first), str(second)) == ("az.blk[0:720]", "az.blk[720:1200]")
+    assert repr(second[10:-10]) == "<IoTable az.blk[730:1190]: 460 I/Os>"
+    assert str(reads[:]) == "az.blk"
+    for name in ("arrival_ns", "hist_latency_us", "flags"):
+        both = np.concatenate([getattr(part, name) for part in (first, second)])
+        assert np.array_equal(both, getattr(reads, name))
+    assert second.hist_latency_us[0].all()
+    assert [len(chunk) for chunk in open_recording(second)] == [180, 300]
+    assert second.stats["reads"] == np.count_nonzero(second.is_read)
+    assert second.stats["writes"] == np.count_nonzero(second.is_write) > 0
+    # What a latency model sees: as in the whole recording, for it is read again.
+    whole = [chunk.features for chunk in open_recording(reads, overdue_us=120)]
+    part = [chunk.features for chunk in open_recording(second[100:350], overdue_us=120)]
+    assert np.array_equal(np.concatenate(part), np.concatenate(whole)[820:1070])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "message"),
+    [
+        (5, TypeError, r"reads\[5\]: expected a slice"),
+        (slice(None, None, 2), ValueError, "a step of 2"),
+        (slice(None, None, -1), ValueError, "a step of -1"),
+    ],
+)
+def test_only_reads_that_follow_each_other_are_a_part(
+    tmp_path: Path, rows: slice, error: type[Exception], message: str
+) -> None:
+    reads = linnapp.load(array_trace(tmp_path / "az.blk", 1, 200))
+    with pytest.raises(error, match=message):
+        _ = reads[rows]
+    with pytest.raises(ValueError, match="share=1: accepted is above 0, below 1"):
+        reads.split(1)
+    assert len(reads[50:20]) == 0
+    with pytest.raises(TraceError, match=r"az\.blk\[50:50\]: no completed read"):
+        linnapp.inflection_point(reads[50:20])
+
+
+def test_a_fitted_network_predicts_what_is_judged(tmp_path: Path) -> None:
+    first, second = linnapp.load(array_trace(tmp_path / "az.blk", 1, 2000)).split()
+    model = linnapp.fit_network(first, bias=2, max_epochs=3, even_if_worse=True)
+    slow = model.predict(second)
+    assert (slow.dtype, slow.shape) == (bool, (np.count_nonzero(second.is_served_read),))
+    judged = linnapp.evaluate(model, second)
+    assert np.count_nonzero(slow) == judged.confusion.true_slow + judged.confusion.false_revoke
+    assert model.score(second) == judged.auc
+    assert model.record_["trace"]["rows"] == [0, len(first)]
+    assert model.record_["threshold_us"] == model.point_.threshold_us
+    assert model.record_["options"]["bias"] == 2 and model.record_["max_refused"] == 1
+    assert np.isnan(model.score(second[:1]))
+
+
+def test_a_fitted_latency_model_predicts_what_is_judged(tmp_path: Path) -> None:
+    path = array_trace(tmp_path / "az.blk", 1, 3000)
+    first, second = linnapp.load(path).split()
+    model = linnapp.fit_latency(first, hedge_percentile=90)
+    us = model.predict(second)
+    assert (us.dtype, us.shape) == (np.uint32, (np.count_nonzero(second.is_served_read),))
+    assert np.array_equal(us, model.predict(linnapp.load(path))[-len(us) :])
+    judged = linnapp.evaluate(model, second)
+    assert isinstance(judged, LatencyEvaluation) and judged.mean_predicted_us == us.mean()
+    assert model.score(second) == judged.auc
+    model.save(tmp_path / "m.linnos")
+    assert linnapp.load_model(tmp_path / "m.linnos") == model.model_
+    assert json.loads((tmp_path / "m.json").read_text()) == model.record_
+    assert (tmp_path / "m.hedge").read_text() == model.hedge_table_.to_text()
+    assert model.hedge_table_.percentile == 90
+
+
+def test_models_are_what_their_ids_say(tmp_path: Path) -> None:
+    one = LatencyModel.mean_of_last(500, 1000, 300)
+    again = LatencyModel.from_bytes(one.to_bytes())
+    other = LatencyModel.mean_of_last(501, 1000, 300)
+    assert one == again and hash(one) == hash(again) and one != other and one != "one"
+    assert len({one, again, other}) == 2
+    assert repr(one) == f"<LatencyModel {one.model_id}: 0 trees, refuses above 1000 us>"
+    network = Model(
+        *(np.zeros(shape, int) for shape in ((31, 256), (256,), (256, 2), (2,))), threshold_us=70
+    )
+    assert network == Model.from_bytes(network.to_bytes()) and network != one
+    assert repr(network) == f"<Model {network.model_id}: 256 units, slow above 70 us>"
+
+
+def test_a_point_is_one_short_line_and_compares(tmp_path: Path) -> None:
+    reads = linnapp.load(array_trace(tmp_path / "az.blk", 1, 500))
+    point = linnapp.inflection_point(reads)
+    assert len(point.candidate_percentiles) > 50
+    assert len(repr(point)) < 300 and "array" not in repr(point)
+    assert point == linnapp.inflection_point(reads) != linnapp.inflection_point(reads[:250])
+    assert linnapp.inflection_point(reads, threshold_us=77).threshold_us == 77
+
+
+@pytest.mark.parametrize(
+    ("fit", "options", "error", "message"),
+    [
+        (
+            "network",
+            {"sede": 1},
+            TypeError,
+            r"fit_network\(\) has .* 'sede'; did you mean 'seed'\?",
+        ),
+        ("network", {"hedge_percentile": 9}, TypeError, "no argument 'hedge_percentile'"),
+        ("latency", {"bias": 2}, TypeError, r"fit_latency\(\) has no argument 'bias'; accepted"),
+        ("latency", {"max_refusde": 1}, TypeError, "did you mean 'max_refused'"),
+        ("latency", {"hedge_percentile": 100}, ValueError, "hedge_percentile=100: .*below 100"),
+        ("network", {"bias": "much"}, TypeError, "bias='much': expected a number"),
+        ("network", {"bias": -1}, ValueError, "bias=-1: .*above 0"),
+        ("network", {"even_if_worse": 1}, TypeError, "even_if_worse=1: expected True or False"),
+        ("network", {"by_size": "no"}, TypeError, "by_size='no': expected True or False"),
+        ("network", {"standardise": None}, TypeError, "standardise=None: expected True or False"),
+        ("network", {"labels": "papr"}, ValueError, "labels='papr': accepted are 'avoidable'"),
+        ("latency", {"seed": -1}, ValueError, "seed=-1: accepted is at least 0"),
+    ],
+)
+def test_options_are_checked_before_anything_is_done(
+    fit: str, options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        getattr(linnapp, f"fit_{fit}")("there is no such file", **options)
+    with pytest.raises(TypeError, match=r"'serch'; did you mean 'search'\?"):
+        linnapp.inflection_point("there is no such file", serch="wide")
+
+
+def test_figures_are_drawn_where_they_are_wanted(tmp_path: Path) -> None:
+    reads = linnapp.load(array_trace(tmp_path / "az.blk", 1, 2000))
+    axes = Figure().subplots(1, 3)
+    assert reads.plot(axes[0]) is axes[0]
+    assert axes[0].get_title() == "az.blk: 2000 reads"
+    point = linnapp.inflection_point(reads)
+    assert point.plot(axes[1]) is axes[1]
+    assert len(axes[1].lines[0].get_xdata()) == len(point.candidate_percentiles)
+    model = linnapp.fit_latency(reads[:1500])
+    assert model.plot(reads[1500:], axes[2]) is axes[2]
+    mean, p95, _ = axes[2].lines
+    assert len(mean.get_xdata()) == 20
+    assert np.all(np.asarray(p95.get_ydata()) >= np.median(reads.latency_ns) / 2000)
+    with pytest.raises(TraceError, match=r"az.blk\[0:0\]: no completed read to draw"):
+        model.plot(reads[:0], axes[2])
+
+
+def test_without_axes_there_is_a_figure_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    reads = linnapp.load(array_trace(tmp_path / "az.blk", 1, 200))
+    assert reads.plot().figure is not reads.plot().figure
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(linnapp.LinnappError, match="figures need matplotlib"):
+        reads.plot()
+
+
+def test_the_command_line_says_its_own_words_for_arguments() -> None:
+    assert as_options("choose one with `device=`") == "choose one with --dev"
+    assert as_options("pass `allow_truncated=True` to") == "pass --allow-truncated to"
+    assert as_options("`kind='latency'` may") == "--kind latency may"
+    assert as_options("run `make test`: x=1") == "run `make test`: x=1"
+
+
 def test_import_is_light_and_every_name_is_there() -> None:
     heavy = subprocess.run(
         [sys.executable, "-c", "import linnapp, sys; print(*sys.modules)"],
@@ -171,5 +361,6 @@ def test_import_is_light_and_every_name_is_there() -> None:
     assert not {"numpy", "tensorflow", "click", "rich"} & set(heavy)
     for name in linnapp.__all__:
         assert getattr(linnapp, name).__name__ == name
+    assert dir(linnapp) == sorted([*linnapp.__all__, "__version__"])
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = linnapp.nothing

@@ -28,9 +28,9 @@ from test_exporter import (
     tree,
 )
 
-from linnapp.drive import metrics_protobuf
-from linnapp.drive.latencies import LOWEST_US, MIDDLE_US, N_BUCKETS
-from linnapp.drive.metrics import _histogram
+from linnapp.drive.counters import metrics_protobuf
+from linnapp.drive.counters.latencies import LOWEST_US, MIDDLE_US, N_BUCKETS
+from linnapp.drive.counters.metrics import _histogram
 
 __all__ = ["exporter", "tree"]
 

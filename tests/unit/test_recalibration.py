@@ -20,20 +20,23 @@ from fake_sysfs import activate_what_is_written, make_tree
 from test_model_format import random_model
 from test_training import array_trace
 
-from linnapp.drive import comparison, recalibration
-from linnapp.drive.comparison import MeanComparison, compare
 from linnapp.drive.drives_conf import DriveEntry, DrivesConf, load_conf, save_conf
-from linnapp.drive.kept_figures import Foreseen
-from linnapp.drive.recalibration import decide, recalibrate
+from linnapp.drive.keep.figures import Foreseen
+from linnapp.drive.recalibrate import comparison, recalibration
+from linnapp.drive.recalibrate.comparison import MeanComparison, compare
+from linnapp.drive.recalibrate.recalibration import decide, recalibrate
 from linnapp.drive.sysfs import Drive
 from linnapp.errors import LinnappError
-from linnapp.learn import drive_training, latency_training, training
-from linnapp.learn.dataset import load_reads
-from linnapp.learn.inflection import LatencyDistribution
-from linnapp.learn.latency_training import predict_newest
+from linnapp.learn import drive_training
+from linnapp.learn.features.dataset import load_reads
+from linnapp.learn.features.split import split
+from linnapp.learn.labelling.inflection import LatencyDistribution
+from linnapp.learn.network import training
+from linnapp.learn.network.training import TrainingOptions
 from linnapp.learn.options import LabellingOptions, Recipe
 from linnapp.learn.recipe import label_array
-from linnapp.learn.training import TrainingOptions
+from linnapp.learn.trees import training as latency_training
+from linnapp.learn.trees.training import predict_newest
 from linnapp.model import LatencyModel, Model
 
 RECIPE = Recipe(training=TrainingOptions(max_epochs=2), auto_bias=False)
@@ -287,7 +290,7 @@ def test_where_no_model_is_better_than_none_the_active_one_stays(
 def test_models_are_compared_on_the_test_slice_alone(array: Path) -> None:
     trace = array / "rec" / "sda.blk"
     reads = load_reads(trace)
-    newest = reads.latency_us[training.split(len(reads), RECIPE.training).test].astype(float)
+    newest = reads.latency_us[split(len(reads), RECIPE.training).test].astype(float)
     compared = compare(trace, always_fast(90), always_slow(90), RECIPE, 2)
     assert isinstance(compared, MeanComparison)
     assert compared.reads == len(newest) == 450
@@ -424,7 +427,7 @@ def test_a_mode_that_is_set_while_it_is_recorded_is_kept(
 RECORDING = """
 import sys, time
 from linnapp.cli import main
-from linnapp.drive import recalibration
+from linnapp.drive.recalibrate import recalibration
 
 def record(*_, **__):
     print("recording", flush=True)
@@ -459,7 +462,7 @@ def test_told_to_end_while_it_records_it_leaves_the_mode_as_it_was(
         (
             ["sda"],
             dataclasses.replace(RECIPE, training=TrainingOptions(n_hidden=64)),
-            "--hidden 64: the kernel does not run such networks",
+            "`n_hidden=64`: the kernel does not run such networks",
         ),
     ],
 )

@@ -18,12 +18,14 @@ from linnapp.cli import cli
 from linnapp.commands._options import recipe_from, recipe_options
 from linnapp.errors import NoGainError
 from linnapp.learn import drive_training
-from linnapp.learn.dataset import load_reads
-from linnapp.learn.evaluation import evaluate
+from linnapp.learn.features.dataset import load_reads
+from linnapp.learn.features.split import split
+from linnapp.learn.fitted import fit_network
+from linnapp.learn.judging.evaluation import evaluate
+from linnapp.learn.judging.refusing import MAX_REFUSED_FAST, ScoredReads, choose_margin
+from linnapp.learn.network.training import TrainingOptions
 from linnapp.learn.options import Recipe
-from linnapp.learn.recipe import fit, train_array
-from linnapp.learn.refusing import MAX_REFUSED_FAST, ScoredReads, choose_margin
-from linnapp.learn.training import TrainingOptions, split
+from linnapp.learn.recipe import train_array
 from linnapp.model import Model, load_model
 from linnapp.trace.recorded import load
 
@@ -69,7 +71,7 @@ def test_the_limit_is_used_where_refusing_pays() -> None:
 def test_scores_that_say_nothing_are_no_gain(knows: int) -> None:
     """Slow reads cost hardly more than a failover; the scores are wrong, or empty."""
     taught, judged = (reads(knows=knows, shift=700, slow_us=510, seed=seed) for seed in (1, 2))
-    with pytest.raises(NoGainError, match=r"mean read would take \d+\.\d us .* --even-if-worse"):
+    with pytest.raises(NoGainError, match=r"mean read would take \d+\.\d us .* `even_if_w"):
         choose_margin(taught, judged, 1.0)
     assert choose_margin(taught, judged, 1.0, even_if_worse=True) == 0
     margin = choose_margin(taught, judged, 0.12, even_if_worse=True)
@@ -192,7 +194,7 @@ def test_nothing_is_written_that_is_worse_than_admitting_all(
     assert "d: NO MODEL" in result.stderr and "--even-if-worse" in result.stderr
     assert not out.exists()
     with pytest.raises(NoGainError):
-        fit(load(trace), QUICK)
+        fit_network(load(trace), max_epochs=2, bias=2, max_refused=0.5)
     assert run(*arguments, "--even-if-worse").exit_code == 0
     record = json.loads((out / "d.json").read_text())
     assert record["margin"] == 0

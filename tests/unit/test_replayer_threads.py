@@ -24,7 +24,7 @@ from replaying import (
     write_trace,
 )
 
-from linnapp.trace import replay_log
+from linnapp.trace.formats import replay_log
 
 
 @pytest.fixture

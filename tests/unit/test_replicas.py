@@ -96,6 +96,53 @@ def test_reads_are_hedged_by_what_that_gains(paths: list[Path], models: list[Pat
         Replicas(paths, hedge_by_gain=True, hedge_us=100)
 
 
+def test_a_read_is_served_as_it_wants(paths: list[Path]) -> None:
+    content = paths[0].read_bytes()
+    first, second = bytearray(100), np.zeros(512, np.uint64)
+    with Replicas(paths, hedge_us=1, extra_io_percent=100) as array:
+        assert array.preadv([first, b"", second], 8) == 4196
+        assert bytes(first) + second.tobytes() == content[8 : 8 + 4196]
+        for _ in range(50):
+            assert array.pread(4096, 0, home=2, never_hedge=True) == content[:4096]
+        # A minute is enough.
+        assert array.pread(4096, 0, deadline_us=60_000_000) == content[:4096]
+        stats = array.stats()
+        assert stats.served_by[2] >= 50 and stats.late == 0
+        with pytest.raises(OSError, match="home 3 of 3 replicas"):
+            array.pread(8, 0, home=3)
+
+
+def test_a_replica_is_dropped_taken_back_and_counted(
+    tmp_path: Path, paths: list[Path], models: list[Path]
+) -> None:
+    with Replicas(paths, [*models[:2], None], home=1) as array:
+        assert array.replica_stats(1).state == "silent"
+        for _ in range(10):
+            array.pread(4096, 0)
+        one = array.replica_stats(1)
+        assert (one.served, one.answered, one.errors) == (10, 10, 0)
+        assert sum(one.histogram.values()) == 10 and one.chooses and one.model_id
+        array.drop(1)
+        array.pread(4096, 0)
+        assert array.replica_stats(1).state == "dropped" and array.stats().served_by[1] == 10
+        array.restore(1)
+        array.pread(4096, 0)
+        assert array.stats().served_by[1] == 11
+        array.drop(0)
+        array.drop(2)
+        with pytest.raises(OSError, match="replica 1: the last one"):
+            array.drop(1)
+        with pytest.raises(OSError, match="replica 3; there are 0 to 2"):
+            array.replica_stats(3)
+        array.set_model(2, models[0])
+        assert array.replica_stats(2).model_id == array.replica_stats(0).model_id
+        (tmp_path / "text").write_text("no model")
+        with pytest.raises(OSError, match="bad magic"):
+            array.set_model(2, tmp_path / "text")
+        array.set_model(2, None)
+        assert not array.replica_stats(2).chooses
+
+
 def test_a_replica_that_loses_its_bytes_is_left(paths: list[Path]) -> None:
     with Replicas(paths, home=1) as array:
         with paths[1].open("r+b") as file:
@@ -208,10 +255,15 @@ def test_without_the_library_the_remedy_is_told(
 
 @pytest.mark.parametrize(
     ("struct", "mirror"),
-    [("linnos_options", replicas._Options), ("linnos_stats", replicas._Stats)],
+    [
+        ("linnos_options", replicas._Options),
+        ("linnos_stats", replicas._Stats),
+        ("linnos_replica_stats", replicas._ReplicaStats),
+        ("linnos_read_options", replicas._ReadOptions),
+    ],
 )
 def test_structures_are_those_of_the_header(struct: str, mirror: type) -> None:
-    header = (LIBRARY / "liblinnos.h").read_text()
+    header = "".join((LIBRARY / name).read_text() for name in ("linnos_choose.h", "liblinnos.h"))
     body = header[header.index(f"struct {struct} {{") :]
     fields = re.findall(r"^\t(\w.*[ *])(\w+)(?:\[\w+\])?;$", body[: body.index("\n};")], re.M)
     types = {"double": "c_double", "size_t": "c_ulong", "uint64_t": "c_ulong",

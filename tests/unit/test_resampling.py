@@ -8,11 +8,11 @@ import itertools
 import numpy as np
 import pytest
 
-from linnapp.drive.recalibration import SHIFT_PERCENTILES, Decision, decide
-from linnapp.learn.inflection import LatencyDistribution
+from linnapp.drive.recalibrate.recalibration import SHIFT_PERCENTILES, Decision, decide
+from linnapp.drive.recalibrate.resampling import LatencyBlocks, sampling_percentiles
+from linnapp.learn.labelling.inflection import LatencyDistribution
 from linnapp.learn.options import LabellingOptions
 from linnapp.learn.recipe import label_array
-from linnapp.learn.resampling import LatencyBlocks, sampling_percentiles
 
 OPTIONS = LabellingOptions()
 

@@ -16,7 +16,7 @@ from test_model_format import random_model
 
 from linnapp.cli import cli
 from linnapp.drive import state
-from linnapp.drive.latencies import N_BUCKETS
+from linnapp.drive.counters.latencies import N_BUCKETS
 from linnapp.drive.sysfs import Drive, drives
 from linnapp.errors import DeviceError, LinnappError, ModelError
 from linnapp.model import LatencyModel
@@ -171,7 +171,7 @@ def test_refusal_by_the_kernel(tree: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_other_shapes_are_refused_by_name(tree: Path) -> None:
     model = random_model(n_hidden=64)
-    with pytest.raises(ModelError, match="hidden units 64, not 256.*--hidden 256"):
+    with pytest.raises(ModelError, match="hidden units 64, not 256.*`n_hidden=256`"):
         Drive("sda").upload(model)
     assert (tree / "model").read_bytes() == b""
 

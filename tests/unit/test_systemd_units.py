@@ -187,7 +187,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     (tmp_path / "etc" / "linnapp").mkdir()
     (tmp_path / "etc" / "linnapp" / "recalibrate.conf").write_text(
         "DRIVES=sda sdb\n"
-        "OPTIONS=--recordings /var/lib/linnapp/recordings --epochs 2 --bias 2 --bursts 0.1\n"
+        "OPTIONS=--recordings /var/lib/linnapp/recordings --epochs 2 --bias 2\n"
         "LINNAPP_SYSFS=/var/lib/linnapp/sys\n"
     )
     (tmp_path / "bin").mkdir()

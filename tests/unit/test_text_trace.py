@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from linnapp.errors import LinnappError, TraceError
-from linnapp.trace import iolog, text_trace
-from linnapp.trace.conversion import TEXT_FORMATS, convert, detect_format
-from linnapp.trace.iolog import Workload
-from linnapp.trace.text_trace import LineWriter, TextFormat, read_columns
+from linnapp.trace.formats import iolog, text_trace
+from linnapp.trace.formats.conversion import TEXT_FORMATS, convert, detect_format
+from linnapp.trace.formats.iolog import Workload
+from linnapp.trace.formats.text_trace import LineWriter, TextFormat, read_columns
 
 
 def in_plain_python(path: Path, fmt: TextFormat) -> list[tuple[int, int, int, bool, int]]:

@@ -15,11 +15,12 @@ from replaying import make_drives, replay, summary, write_trace
 from test_latency_log import line
 
 from eval import tuning
+from eval.heimdall import reads_of
 from eval.learnt import DriveLog, observed
-from linnapp.learn.augmentation import add_bursts
-from linnapp.learn.bound import observable
-from linnapp.trace import iolog, replay_log
+from linnapp.learn.features.augmentation import add_bursts
+from linnapp.learn.judging.bound import observable
 from linnapp.trace.blktrace import COLUMNS, IoChunk
+from linnapp.trace.formats import iolog, replay_log
 from linnapp.trace.inspection import inspect
 from linnapp.trace.logged_drive import LoggedDrive
 from linnapp.trace.recorded import load, open_recording
@@ -138,6 +139,7 @@ def records_of(ios: dict[str, NDArray[np.int64]]) -> NDArray[Any]:
     records = np.zeros(N, replay_log.RECORD)
     records["due_ns"] = ios["submit_us"] * 1000
     records["latency_ns"] = ios["latency_us"] * 1000
+    records["device_latency_us"] = ios["latency_us"]
     records["op"] = np.where(ios["read"], replay_log.READ, replay_log.WRITE)
     records["size_bytes"], records["offset_bytes"] = ios["size"], ios["offset"]
     return records
@@ -155,6 +157,12 @@ def test_records_of_a_replay_in_any_order_show_the_same(
     for other in seen[1:]:
         np.testing.assert_array_equal(other, seen[0])
     assert all(other == met[0] for other in met)
+    reads = [reads_of(records[order]) for order in orders.values()]
+    for other in reads[1:]:
+        np.testing.assert_array_equal(other.features, reads[0].features)
+    in_flight, latency_us = reads[0].features[:, 0], reads[0].latency_us
+    assert in_flight.min() >= 0
+    assert abs(np.corrcoef(in_flight, latency_us)[0, 1]) < 0.06
 
 
 def test_the_replayers_queue_limit_is_the_same_in_any_order(

@@ -33,11 +33,12 @@ from test_cli import ROOT, fails
 from test_model_format import random_model
 
 from linnapp.cli import cli
-from linnapp.commands._top_screen import Screen, age, opened, sparkline, table
-from linnapp.drive import state, watching
-from linnapp.drive.latencies import LOWEST_US, N_BUCKETS
+from linnapp.commands.screens.top import Screen, age, opened, sparkline, table
+from linnapp.drive import state
+from linnapp.drive.counters import looks as watching
+from linnapp.drive.counters.latencies import LOWEST_US, N_BUCKETS
+from linnapp.drive.counters.looks import DriveRow, WatchedArray
 from linnapp.drive.sysfs import Drive
-from linnapp.drive.watching import Array, Row
 from linnapp.errors import LinnappError
 
 COUNTERS = ("latency_critical", "admitted", "revoked", "probes", "slow", "false_submits")
@@ -117,7 +118,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 def test_rates_means_and_bursts(kernel: Kernel, clock: Callable[[float], None]) -> None:
-    array = Array([])
+    array = WatchedArray([])
     assert array.look() == []
     rows = []
     for reads, us, revoked in ((2000, 100, 0), (2000, 150, 1000), (4000, 400, 3900), (10, 100, 4)):
@@ -151,7 +152,7 @@ def test_rates_means_and_bursts(kernel: Kernel, clock: Callable[[float], None]) 
 def test_an_older_kernel_has_no_percentiles(kernel: Kernel, clock: Callable[[float], None]) -> None:
     for disk in kernel.totals:
         (kernel.root / "block" / disk / "linnos/latency_us_histogram").unlink()
-    array = Array([])
+    array = WatchedArray([])
     array.look()
     clock(1)
     rows = array.look()
@@ -166,7 +167,7 @@ def test_an_older_kernel_has_no_percentiles(kernel: Kernel, clock: Callable[[flo
 
 
 def test_what_peers_were_good_for_is_shown(kernel: Kernel, clock: Callable[[float], None]) -> None:
-    array = Array([])
+    array = WatchedArray([])
     array.look()
     clock(2)
     kernel.goes_on(100, 300, 40)
@@ -204,7 +205,7 @@ def test_a_healthy_drive_does_not_look_broken(
 ) -> None:
     """Its model's point is below the median read, as it is where a failover is cheap."""
     replaced(kernel.root / "block" / "sdb" / "linnos" / "threshold_us", "80\n")
-    array = Array([])
+    array = WatchedArray([])
     array.look()
     totals = kernel.totals["sdb"]
     totals["slow"], totals["false_submits"] = 1060, 1040
@@ -232,7 +233,7 @@ def test_an_upload_that_nobody_remembers_has_no_age(
     kernel: Kernel, clock: Callable[[float], None]
 ) -> None:
     (kernel.root / "state" / "sdb" / "upload.json").unlink()
-    array = Array([])
+    array = WatchedArray([])
     array.look()
     clock(1)
     console = Console(width=160, record=True, file=io.StringIO())
@@ -258,7 +259,7 @@ def test_reads_that_md_asks_about_are_shown(kernel: Kernel, clock: Callable[[flo
 
     below("md0", "sda/sda1", "sdb")
     below("md1", "sdb", "sdc")  # sdc has no LinnOS
-    array = Array([])
+    array = WatchedArray([])
     array.look()
     clock(2)
     kernel.goes_on(300, revoked=200)
@@ -283,7 +284,7 @@ def test_reads_that_md_asks_about_are_shown(kernel: Kernel, clock: Callable[[flo
     assert re.search(r"^sdb .* - +2500 ", text(table(rows, 160)), re.M)
     assert "in md0; of the reads of its drives: not known" in text(opened(rows[0], 160))
     # Of one of them alone nobody knows what the other serves.
-    alone = Array(["sdb"])
+    alone = WatchedArray(["sdb"])
     alone.look()
     clock(2)
     kernel.goes_on(10)
@@ -293,7 +294,7 @@ def test_reads_that_md_asks_about_are_shown(kernel: Kernel, clock: Callable[[flo
 
 def test_drives_that_go_and_come_back(kernel: Kernel, clock: Callable[[float], None]) -> None:
     kernel.goes_on(10)
-    array = Array([])
+    array = WatchedArray([])
     array.look()
     gone = kernel.root / "block" / "sdb"
     gone.rename(kernel.root / "away")
@@ -333,7 +334,7 @@ def test_age(seconds: float | None, shown: str) -> None:
 def test_a_table_fits_its_terminal(
     kernel: Kernel, clock: Callable[[float], None], width: int
 ) -> None:
-    array = Array([])
+    array = WatchedArray([])
     array.look()
     clock(1)
     kernel.goes_on(123456, 250, 70000)
@@ -349,7 +350,7 @@ def test_a_table_fits_its_terminal(
 
 
 def test_keys(kernel: Kernel, clock: Callable[[float], None]) -> None:
-    array = Array([])
+    array = WatchedArray([])
     array.look()
     clock(1)
     kernel.goes_on(100, 200, 50)
@@ -384,7 +385,7 @@ def test_keys(kernel: Kernel, clock: Callable[[float], None]) -> None:
 def test_each_sort_puts_the_worst_drive_first(
     kernel: Kernel, clock: Callable[[float], None]
 ) -> None:
-    array = Array([])
+    array = WatchedArray([])
     array.look()
     clock(1)
     kernel.goes_on(100, 200, 50)
@@ -439,14 +440,14 @@ GIVE_UP_S = 600
 TOP = """
 import os, platform, sys
 from linnapp.cli import main
-from linnapp.drive.watching import Array
+from linnapp.drive.counters.looks import WatchedArray
 ask, told = map(int, sys.argv[1:3])
-look = Array.look
+look = WatchedArray.look
 def looks(array):
     os.write(ask, b"?")
     os.read(told, 1)
     return look(array)
-Array.look = looks
+WatchedArray.look = looks
 platform.node = lambda: "storage"
 sys.argv[1:] = ["top", "--interval", "0.2"]
 main()
@@ -786,10 +787,10 @@ def _titles(picture: str) -> set[str]:
 
 
 def test_rows_are_what_is_printed(kernel: Kernel, clock: Callable[[float], None]) -> None:
-    array = Array(["sda"])
+    array = WatchedArray(["sda"])
     array.look()
     clock(1)
     (row,) = array.look()
     shown = row.to_json()
     assert "latencies_us" not in shown
-    assert set(shown) | {"latencies_us", "latency_counts"} == set(Row.__dataclass_fields__)
+    assert set(shown) | {"latencies_us", "latency_counts"} == set(DriveRow.__dataclass_fields__)

@@ -14,20 +14,22 @@ import pytest
 from blktrace_builder import WRITE, TraceBuilder
 
 from linnapp.errors import LinnappError, TraceError
-from linnapp.learn import drive_training, network, recipe, training
-from linnapp.learn.bias import choose_bias
-from linnapp.learn.network import outputs_of
-from linnapp.learn.options import Recipe
-from linnapp.learn.quantisation import quantise
-from linnapp.learn.recipe import train_array
-from linnapp.learn.training import (
+from linnapp.learn import drive_training, recipe
+from linnapp.learn.features.split import split
+from linnapp.learn.judging.confusion import Confusion
+from linnapp.learn.network import floats as network
+from linnapp.learn.network.bias import choose_bias
+from linnapp.learn.network.floats import outputs_of
+from linnapp.learn.network.quantisation import quantise
+from linnapp.learn.network.training import (
     SETTLED_EPOCHS,
-    Confusion,
     Epoch,
     TrainedNetwork,
     TrainingOptions,
     train,
 )
+from linnapp.learn.options import Recipe
+from linnapp.learn.recipe import train_array
 from linnapp.model import Model, engine
 
 RECIPE = Recipe(training=TrainingOptions(max_epochs=4))
@@ -64,7 +66,7 @@ def test_learns_and_a_bias_trades_submits_for_revokes() -> None:
 
 def test_three_slices_in_order_of_time() -> None:
     options = TrainingOptions(validation_share=0.2, test_share=0.1)
-    parts = training.split(1000, options)
+    parts = split(1000, options)
     assert (parts.training, parts.validation, parts.test) == (
         slice(0, 700),
         slice(700, 900),
@@ -83,7 +85,7 @@ def same_weights(one: TrainedNetwork, other: TrainedNetwork) -> bool:
 def test_the_validation_slice_is_not_learnt_from() -> None:
     digits, slow = noisy_reads()
     options = TrainingOptions(max_epochs=1)
-    first = training.split(len(slow), options).validation.start
+    first = split(len(slow), options).validation.start
     one, other = (train(digits, labels, options) for labels in (slow, scrambled_end(slow, first)))
     assert same_weights(one, other)
 
@@ -91,7 +93,7 @@ def test_the_validation_slice_is_not_learnt_from() -> None:
 def test_the_test_slice_decides_nothing_and_judges() -> None:
     digits, slow = noisy_reads()
     options = TrainingOptions(max_epochs=4)
-    parts = training.split(len(slow), options)
+    parts = split(len(slow), options)
     scrambled = scrambled_end(slow, parts.test.start)
     one, other = train(digits, slow, options), train(digits, scrambled, options)
     assert one.epochs == other.epochs
@@ -172,7 +174,7 @@ def test_the_best_epoch_is_kept_whatever_the_limit(limit: int) -> None:
     net = train(digits, slow, TrainingOptions(max_epochs=limit, patience_epochs=2))
     losses = [epoch.validation_loss for epoch in net.epochs]
     assert net.best.number == 1 + int(np.argmin(losses)) < len(losses)
-    parts = training.split(len(slow), TrainingOptions())
+    parts = split(len(slow), TrainingOptions())
     for part, confusion in ((parts.validation, net.best.confusion), (parts.test, net.test)):
         outputs = outputs_of(net.weights, digits[part])
         assert Confusion.of(slow[part], outputs[:, 1] > outputs[:, 0]) == confusion

@@ -15,12 +15,13 @@ from blktrace_builder import C, Q, TraceBuilder
 from test_enabling import block as block
 
 from linnapp.commands.trial import in_words, to_json, to_text
-from linnapp.drive import trial, trial_state
 from linnapp.drive.md import MdArray
-from linnapp.drive.trial import Block, Outcome, Plan, read_latencies_us, run_trial
-from linnapp.drive.trial_state import put_back_at_end, put_back_left
+from linnapp.drive.trial import blocks as trial
+from linnapp.drive.trial import state as trial_state
+from linnapp.drive.trial.blocks import Block, Plan, TrialOutcome, read_latencies_us, run_trial
+from linnapp.drive.trial.state import put_back_at_end, put_back_left
 from linnapp.errors import DeviceError, LinnappError
-from linnapp.learn.paired_blocks import Effect, bins_of
+from linnapp.learn.judging.paired_blocks import Effect, bins_of
 from linnapp.trace.recording import Recording
 
 PLAN = Plan(hours=0.01, block_s=1.0, seed=1)
@@ -203,7 +204,7 @@ def test_mirrors_shares_say_what_was_steered() -> None:
         return Block(bins_of(np.full(10, 100.0)), 1000.0, np.array(by_mirror), 0)
 
     pairs = [(side(70, 30, 0), side(50, 30, 20))]
-    found = Outcome("md0", False, PLAN, "time", pairs, 0, {})
+    found = TrialOutcome("md0", False, PLAN, "time", pairs, 0, {})
     assert found.steered == pytest.approx(0.2)
     assert "steered 20 % at the least" in to_text(found)
 
@@ -215,7 +216,7 @@ def test_who_is_harmed_is_told_how_to_end_it() -> None:
         ({"p99": harm, "mean": harm}, False, False),
         ({"p99": harm, "mean": gain}, True, False),
     ):
-        found = Outcome("md0", was_on, PLAN, "time", [], 0, effects)
+        found = TrialOutcome("md0", was_on, PLAN, "time", [], 0, effects)
         assert ("`linnapp disable` switches it off" in to_text(found)) is is_told
 
 

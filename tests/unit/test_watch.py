@@ -28,12 +28,13 @@ from starting import interrupted_as_it_starts, programs_started_by
 from linnapp.cli import cli
 from linnapp.commands.watch import _show
 from linnapp.errors import LinnappError
-from linnapp.trace import watch_reader, watched, watching
-from linnapp.trace.function_groups import GROUPS
-from linnapp.trace.layers import LAYERS
-from linnapp.trace.watch_changes import changes
-from linnapp.trace.watch_reader import NULL, Reader, Wanted, call_names
-from linnapp.trace.watched import Store, query
+from linnapp.layers.function_groups import GROUPS
+from linnapp.layers.times import LAYERS
+from linnapp.watch import reader as watch_reader
+from linnapp.watch import watched, watching
+from linnapp.watch.changes import changes
+from linnapp.watch.reader import NULL, Reader, Wanted, call_names
+from linnapp.watch.watched import Store, query
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "watch.md"
 
@@ -46,6 +47,7 @@ if platform.machine() not in ("x86_64", "aarch64"):
 FILE = struct.Struct("<QQII8x")
 DEVICE = 4095 << 20 | 1  # no drive has this number
 FOO = FILE.pack(0xFFFF0001, 12, DEVICE, stat.S_IFREG | 0o644)
+BAR = FILE.pack(0xFFFF0002, 14, DEVICE, stat.S_IFREG | 0o644)
 FOLDER = FILE.pack(0xFFFF0002, 2, DEVICE, stat.S_IFDIR | 0o755)
 NONE = FILE.pack(0, 0, 0, 0)
 
@@ -322,6 +324,29 @@ def test_the_parts_of_a_calls_time_add_up(
     _show(summary, None)
     shown = capsys.readouterr().out
     assert "in calls: on a CPU 13.7%, its own I/Os 0.1%, others' I/Os 0.2%, the journal " in shown
+
+
+def test_a_summary_is_sorted_by_the_time_it_shows_and_waits_on_pipes_are_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipe = FILE.pack(0xFFFF0003, 13, DEVICE, stat.S_IFIFO | 0o644)
+    folder = stored(
+        tmp_path / "seen",
+        *(file_record(FOO, b"foo"), file_record(BAR, b"bar"), file_record(pipe)),
+        *[call_record("read", FOO, duration_ns=100, time_ns=n) for n in range(99)],
+        *[call_record("read", BAR, duration_ns=200_000, time_ns=n) for n in range(100, 200)],
+        call_record("read", pipe, duration_ns=30_000_000, time_ns=300),
+    )
+    summary = watched.summary(folder, 5)
+    assert [row["path"] for row in summary["by_path"]] == ["/bar", "/foo"]
+    assert summary["paths"] == 2
+    assert summary["on_no_file"] == {"calls": 1, "time_us": 30_000}
+    _show(summary, None)
+    head, bar, foo, *rest = capsys.readouterr().out.splitlines()
+    assert head.split()[:3] == ["path", "time", "ms"]
+    assert bar.split()[:6] == ["/bar", "20.0", "100", "0", "200.0", "200.0"]
+    assert foo.split()[:6] == ["/foo", "0.0", "99", "0", "0.1", "-"]  # one in a hundred is none
+    assert "on pipes, sockets and the like: 1 calls, 30.0 ms" in rest
 
 
 def test_a_recording_without_the_newer_columns_is_still_asked(tmp_path: Path) -> None:

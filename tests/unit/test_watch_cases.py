@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from test_watch import DOCUMENT, asked, drive, kernel
 
-from linnapp.trace import watching
-from linnapp.trace.watched import session_folder
+from linnapp.watch import watching
+from linnapp.watch.watched import session_folder
 
 __all__ = ["drive", "kernel"]  # fixtures
 

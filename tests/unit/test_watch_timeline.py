@@ -12,8 +12,9 @@ import pytest
 from test_watch import DEVICE, FOO, call_record, file_record, run, stored
 
 from linnapp.errors import LinnappError
-from linnapp.trace import watch_timeline, watched
-from linnapp.trace.watch_reader import COMPLETED, IN_CALL, WATCHED, call_names
+from linnapp.watch import timeline as watch_timeline
+from linnapp.watch import watched
+from linnapp.watch.reader import COMPLETED, IN_CALL, WATCHED, call_names
 
 MS = 1_000_000
 

@@ -52,6 +52,12 @@ BURSTS = "bursts"
 #: Of each ten seconds of a Table 1 load its first so many: a run of seconds meets a dozen rates.
 _KEPT_S = 0.1
 
+#: Whoever gets ready from here on begins at the same second as the others.
+_WAIT_FOR_START = (
+    f"/bin/sleep $(({guests.START_EVERY_S} - $(date +%s) % {guests.START_EVERY_S}))\n"
+    f"{WAIT_FOR_FULL_SECOND}"
+)
+
 #: Added to a seed: for what models are trained on, and for what is measured.
 _TRAINING, _MEASURING = 3, 4
 
@@ -143,11 +149,13 @@ def _beside(situation: Situation, places: Places, traces: Sequence[Path]) -> str
         "replayer", "--devices", ",".join(f"/dev/flash{k}p2" for k in range(N_DRIVES)),
         "--trace", ",".join(map(places.of, traces)), "--policy", "baseline",
         "--seed", str(situation.seed), "--fit", "--unwritten", "any",
-        *REPLAYER_OPTIONS, "--json", "/run/beside.json",
+        *REPLAYER_OPTIONS, "--start-every", str(guests.START_EVERY_S), "--json", "/run/beside.json",
     ]  # fmt: skip
     # its own reads are nobody's here
     return (
         f"{shlex.join(command)} >/run/beside.txt 2>&1 & beside=$!\n"
+        # it wants its drives to itself when it looks
+        "sleep 1\n"
         "end_load() { wait $beside || { cat /run/beside.txt; exit 1; }; }\n"
     )
 
@@ -165,7 +173,7 @@ def _write_load(situation: Situation, folder: Path, seed: int, reads: int) -> li
 
 
 def _client(client: str, rule: str, situation: Situation, seed: int, reads: int, log: str) -> str:
-    words = (client, rule, seed, reads, MEAN_US, situation.probes, log)
+    words = (client, rule, seed, reads, MEAN_US, situation.probes, guests.START_EVERY_S, log)
     return shlex.join(map(str, words))
 
 
@@ -188,7 +196,7 @@ def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Pa
         places = guests.places_of(folder)
         drives = first.cluster().devices
         script = (
-            f"{places.of(client)} write {FILE_MB}\n{WAIT_FOR_FULL_SECOND}"
+            f"{places.of(client)} write {FILE_MB}\n{_WAIT_FOR_START}"
             f"{_beside(first, places, traces)}"
             f"linnapp trace {' '.join(drives)} -o {places.cwd}/record -- "
             + _client(
@@ -233,7 +241,7 @@ def measured(
         for rule in (*rules[turn:], *rules[:turn]):
             log = f"{places.cwd}/{rule}"
             script += [
-                f"disk_reads >{log}.before\n{WAIT_FOR_FULL_SECOND}",
+                f"disk_reads >{log}.before\n{_WAIT_FOR_START}",
                 _beside(situation, places, traces),
                 f"{_client(places.of(client), rule, situation, seed, READS, log)} >{log}.json\n",
                 f"end_load\ndisk_reads >{log}.after\n",

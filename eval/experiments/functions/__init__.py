@@ -33,7 +33,7 @@ EXPERIMENT = Experiment(
     "100 MB.",
     sources=(
         "eval/debian_kernel.py",
-        "linnapp/trace/function_groups.py",
-        "linnapp/drive/function_recording.py",
+        "linnapp/layers/function_groups.py",
+        "linnapp/layers/function_recording.py",
     ),
 )

@@ -30,7 +30,7 @@ from eval.cells import (
 )
 from eval.errors import StepError
 from eval.files import write_json
-from linnapp.trace import iolog
+from linnapp.trace.formats import iolog
 
 #: Built without LinnOS, and with nothing of it in its sources: only the drives and what lets a
 #: kernel run as a process in virtual time.

@@ -2,8 +2,8 @@
 /*
  * LinnOS: all that the core wants of a kernel, and the same for programs.
  *
- * A program that uses one drive from several threads has a lock around it: there
- * what is atomic in a kernel is plain arithmetic.
+ * A program is built with LINNOS_THREADS where several threads use one drive; else what
+ * is atomic in a kernel is plain arithmetic there.
  */
 #ifndef _LINNOS_SHIM_H
 #define _LINNOS_SHIM_H
@@ -52,12 +52,9 @@ typedef __INT64_TYPE__ s64;
 #define S32_MAX __INT32_MAX__
 #define U32_MAX __UINT32_MAX__
 
-#define __linnos_cacheline
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define LINNOS_BITS_PER_LONG (8 * sizeof(long))
-#define READ_ONCE(x) (x)
-#define WRITE_ONCE(x, v) ((x) = (v))
 #define div_u64(n, d) ((u64)(n) / (d))
 #define div64_u64(n, d) ((u64)(n) / (d))
 #define min_t(type, a, b) ((type)(a) < (type)(b) ? (type)(a) : (type)(b))
@@ -67,6 +64,27 @@ typedef __INT64_TYPE__ s64;
 typedef int linnos_atomic_t;
 typedef s64 linnos_atomic64_t;
 
+#ifdef LINNOS_THREADS
+#define __linnos_cacheline __attribute__((aligned(64)))
+#define READ_ONCE(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define WRITE_ONCE(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELAXED)
+#define linnos_read(v) __atomic_load_n(v, __ATOMIC_RELAXED)
+#define linnos_set(v, i) __atomic_store_n(v, i, __ATOMIC_RELAXED)
+#define linnos_add(v, i) ((void)__atomic_fetch_add(v, i, __ATOMIC_RELAXED))
+#define linnos_read64(v) __atomic_load_n(v, __ATOMIC_RELAXED)
+#define linnos_add_return64(v, i) __atomic_add_fetch(v, i, __ATOMIC_RELAXED)
+#define linnos_take_bit(bit, word)                                   \
+	(!(__atomic_fetch_or(word, 1UL << (bit), __ATOMIC_ACQUIRE) & \
+	   1UL << (bit)))
+#define linnos_leave_bit(bit, word) \
+	((void)__atomic_fetch_and(word, ~(1UL << (bit)), __ATOMIC_RELEASE))
+#define linnos_swap_if(p, old, new)                               \
+	__atomic_compare_exchange_n(p, &(u64){ old }, new, false, \
+				    __ATOMIC_RELAXED, __ATOMIC_RELAXED)
+#else
+#define __linnos_cacheline
+#define READ_ONCE(x) (x)
+#define WRITE_ONCE(x, v) ((x) = (v))
 #define linnos_read(v) (*(v))
 #define linnos_set(v, i) ((void)(*(v) = (i)))
 #define linnos_add(v, i) ((void)(*(v) += (i)))
@@ -76,16 +94,18 @@ typedef s64 linnos_atomic64_t;
 #define linnos_swap_if(p, old, new) \
 	(*(p) == (old) ? (*(p) = (new), true) : false)
 
-static inline unsigned long __ffs(unsigned long word)
-{
-	return __builtin_ctzl(word);
-}
-
 static inline bool linnos_take_bit(unsigned int bit, unsigned long *word)
 {
 	*word |= 1UL << bit;
 	return true;
 }
+#endif
+
+static inline unsigned long __ffs(unsigned long word)
+{
+	return __builtin_ctzl(word);
+}
+
 #endif
 
 /* Where all of a variable is written anyway; old kernels and programs lack it. */

@@ -4,14 +4,15 @@
  * node that a rule chooses, over the network.
  *
  *	gluster_reads write MB
- *	gluster_reads RULE SEED READS MEAN_US PROBES LOG
+ *	gluster_reads RULE SEED READS MEAN_US PROBES EVERY_S LOG
  *
  * GlusterFS is as Debian has it: for each node there is a handle (gfapi) whose volume file has that
  * node's number as read-subvolume-index, and a read through it is served there. One more handle lets
  * the engine choose, by one of its own rules.
  *
  * Reads are of 4 KiB, at places drawn from SEED, and come by a Poisson process whose mean distance is
- * MEAN_US. With rules that go by what nodes tell, PROBES of the nodes are asked whenever a read comes,
+ * MEAN_US, which begins at the next second that EVERY_S divides, as a replay with --start-every does
+ * that is beside. With rules that go by what nodes tell, PROBES of the nodes are asked whenever a read comes,
  * in turn, over UDP (linnos-agent(8)); nobody waits for the answer, which is for the reads after it.
  */
 #include <errno.h>
@@ -553,9 +554,20 @@ static void wait_until(uint64_t at_ns)
 	pthread_mutex_unlock(&lock);
 }
 
-static void run(void)
+/* On the monotonic clock, when the other one shows a second that is divided. */
+static uint64_t next_start_ns(uint64_t every_s)
 {
-	uint64_t begun = 0, oldest = 0, start_ns = now_ns() + 10000000;
+	uint64_t every_ns = every_s * 1000000000, wall_ns;
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	wall_ns = t.tv_sec * UINT64_C(1000000000) + t.tv_nsec;
+	return now_ns() + every_ns - wall_ns % every_ns;
+}
+
+static void run(uint64_t every_s)
+{
+	uint64_t begun = 0, oldest = 0, start_ns = next_start_ns(every_s);
 
 	woken_ns = start_ns;
 	for (uint64_t k = 0; k < n_reads; k++)
@@ -664,12 +676,12 @@ int main(int argc, char **argv)
 		write_file(strtoull(argv[2], NULL, 10) << 20);
 		return 0;
 	}
-	for (size_t k = 0; argc == 7 && k < sizeof(rules) / sizeof(*rules); k++)
+	for (size_t k = 0; argc == 8 && k < sizeof(rules) / sizeof(*rules); k++)
 		if (!strcmp(argv[1], rules[k].name))
 			rule = &rules[k];
 	if (!rule) {
 		fputs("usage: gluster_reads write MB\n"
-		      "       gluster_reads RULE SEED READS MEAN_US PROBES LOG\nrules:",
+		      "       gluster_reads RULE SEED READS MEAN_US PROBES EVERY_S LOG\nrules:",
 		      stderr);
 		for (size_t k = 0; k < sizeof(rules) / sizeof(*rules); k++)
 			fprintf(stderr, " %s", rules[k].name);
@@ -682,8 +694,8 @@ int main(int argc, char **argv)
 	timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	open_nodes();
 	draw_reads(strtoull(argv[2], NULL, 10), strtod(argv[4], NULL));
-	run();
-	log_reads(argv[6]);
+	run(strtoull(argv[6], NULL, 10));
+	log_reads(argv[7]);
 	printf("{\"reads\": %llu, \"wrong\": %llu, \"failed\": %llu, \"asked\": %llu, "
 	       "\"told\": %llu}\n",
 	       (unsigned long long)n_reads, (unsigned long long)wrong, (unsigned long long)failed,

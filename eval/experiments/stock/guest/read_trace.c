@@ -31,6 +31,7 @@
 /* As many users as reads are ever under way at once; the replayer has no limit. */
 #define N_THREADS 256
 #define STACK_BYTES (256 << 10)
+#define REPLICAS_MAX 16
 
 struct read {
 	uint64_t due_ns;
@@ -43,7 +44,7 @@ static struct read *reads;
 static uint64_t *latency_ns, n_reads, start_ns;
 static size_t longest;
 static atomic_ulong next_read;
-static int fds[LINNOS_REPLICAS_MAX];
+static int fds[REPLICAS_MAX];
 static unsigned int n_replicas;
 static struct linnos_array *array; /* NULL: not liblinnos */
 static int asks;
@@ -87,9 +88,12 @@ static unsigned int replica_of(const struct read *r)
 
 static void *read_some(void *unused)
 {
+	struct linnos_queue *queue = NULL;
 	void *buf;
 
 	(void)unused;
+	if (array && linnos_queue_create(&queue, array, NULL))
+		fail(linnos_error(), ENOMEM);
 	/* Not 50 us later, to be woken together with others. */
 	prctl(PR_SET_TIMERSLACK, 1);
 	if (posix_memalign(&buf, 4096, longest))
@@ -103,7 +107,7 @@ static void *read_some(void *unused)
 			break;
 		sleep_until(start_ns + r->due_ns);
 		if (array) {
-			bytes = linnos_pread(array, buf, r->bytes, r->offset);
+			bytes = linnos_pread(queue, buf, r->bytes, r->offset);
 		} else {
 			bytes = pread(fds[replica_of(r)], buf, r->bytes, r->offset);
 			bytes = bytes < 0 ? -errno : bytes;
@@ -112,6 +116,7 @@ static void *read_some(void *unused)
 		if (bytes != r->bytes)
 			fail("a read", bytes < 0 ? -bytes : EIO);
 	}
+	linnos_queue_close(queue);
 	free(buf);
 	return NULL;
 }
@@ -135,9 +140,8 @@ static void load(const char *path)
 
 static void open_replicas(char **names, const char *who)
 {
-	const char *paths[LINNOS_REPLICAS_MAX], *models[LINNOS_REPLICAS_MAX];
+	const char *paths[REPLICAS_MAX], *models[REPLICAS_MAX];
 	struct linnos_options options = LINNOS_OPTIONS_INIT;
-	char text[512];
 
 	for (unsigned int k = 0; k < n_replicas; k++) {
 		char *equals = strrchr(names[k], '=');
@@ -156,8 +160,7 @@ static void open_replicas(char **names, const char *who)
 	if (!strcmp(who, "hedged"))
 		options.hedge_percentile = 95;
 	if (linnos_open(&array, n_replicas, paths, models, &options)) {
-		linnos_error(array, text, sizeof(text));
-		fprintf(stderr, "read_trace: %s\n", text);
+		fprintf(stderr, "read_trace: %s\n", linnos_error());
 		exit(1);
 	}
 }
@@ -169,7 +172,7 @@ int main(int argc, char **argv)
 	pthread_attr_t attributes;
 	FILE *out;
 
-	if (argc < 6 || argc - 5 > LINNOS_REPLICAS_MAX)
+	if (argc < 6 || argc - 5 > REPLICAS_MAX)
 		fail("WHO START_S READS LATENCIES REPLICA[=MODEL]...", EINVAL);
 	start_ns = strtoull(argv[2], NULL, 10) * 1000000000;
 	n_replicas = argc - 5;

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: MIT
+"""`linnapp train` with options for research, which the library has and the command has not.
+
+Experiments name them in what they record, as options of a command line.
+"""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import click
+
+from linnapp.commands.train import train
+from linnapp.learn.labelling.inflection import Search
+from linnapp.learn.labelling.labels import LABELS
+from linnapp.learn.options import Recipe
+from linnapp.option_types import FiniteRange
+
+_DEFAULT = Recipe()
+
+#: Named as the arguments of `linnapp.fit_network` that they are.
+OPTIONS = (
+    click.Option(
+        ["--search"], type=click.Choice(get_args(Search)), default=_DEFAULT.labelling.search
+    ),
+    click.Option(["--label", "labels"], type=click.Choice(LABELS), default=_DEFAULT.labels),
+    click.Option(
+        ["--bursts", "burst_share"],
+        type=FiniteRange(0, 0.9),
+        default=_DEFAULT.training.burst_share,
+    ),
+    click.Option(["--standardise"], is_flag=True),
+    click.Option(
+        ["--weight-decay"], type=FiniteRange(0, 10), default=_DEFAULT.training.weight_decay
+    ),
+    click.Option(["--starts"], type=click.IntRange(1, 100), default=_DEFAULT.training.starts),
+)
+
+command = click.Command("train", params=[*train.params, *OPTIONS], callback=train.callback)

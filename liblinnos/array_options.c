@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+/* Options as a caller of any version gives them: see array_options.h. */
+#include "array_options.h"
+#include "messages.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define KNOWN_FLAGS                                                                                \
+	(LINNOS_BUFFERED | LINNOS_HINT | LINNOS_ASK | LINNOS_UNGUARDED | LINNOS_HEDGE_BY_GAIN |    \
+	 LINNOS_ASK_ALL)
+
+int sized_take(void *taken, size_t bytes, const void *given, size_t least, const char *name)
+{
+	size_t size;
+
+	if (!given)
+		return 0;
+	memcpy(&size, given, sizeof(size));
+	if (size < least)
+		return error_say(-EINVAL, "%s of %zu bytes; set .size to sizeof(it) first", name,
+				 size);
+	for (size_t i = bytes; i < size; i++)
+		if (((const char *)given)[i])
+			return error_say(-E2BIG,
+					 "%s that this liblinnos does not know (byte %zu is not "
+					 "zero); it is older than the program's header",
+					 name, i);
+	memcpy(taken, given, size < bytes ? size : bytes);
+	/* Of this library's from now on. */
+	memcpy(taken, &bytes, sizeof(bytes));
+	return 0;
+}
+
+int options_take(struct linnos_options *taken, const struct linnos_options *given)
+{
+	struct linnos_options defaults = LINNOS_OPTIONS_INIT;
+
+	*taken = defaults;
+	return sized_take(taken, sizeof(*taken), given, sizeof(defaults),
+			  "options, of LINNOS_OPTIONS_INIT,");
+}
+
+int options_check(const struct linnos_options *o, unsigned int n)
+{
+	if (!n || n > linnos_replicas_max())
+		return error_say(-EINVAL, "an array of %u replicas; 1 to %u can be", n,
+				 linnos_replicas_max());
+	if (o->flags & ~KNOWN_FLAGS)
+		return error_say(-EINVAL, "options: flags 0x%x; known are 0x%x", o->flags,
+				 KNOWN_FLAGS);
+	if (o->home != LINNOS_HOME_TURNS && (o->home < 0 || (unsigned int)o->home >= n))
+		return error_say(-EINVAL,
+				 "options: home %d of %u replicas; give 0 to %u, or "
+				 "LINNOS_HOME_TURNS",
+				 o->home, n, n - 1);
+	if (o->home_margin_percent > 100)
+		return error_say(-EINVAL, "options: home_margin_percent %u; 0 to 100 can be",
+				 o->home_margin_percent);
+	if (!(o->extra_io_percent >= 0 && o->extra_io_percent <= 100))
+		return error_say(-EINVAL, "options: extra_io_percent %g; 0 to 100 can be",
+				 o->extra_io_percent);
+	if (!(o->hedge_percentile >= 0 && o->hedge_percentile < 100))
+		return error_say(-EINVAL,
+				 "options: hedge_percentile %g; above 0 and below 100 can be, 0 is "
+				 "none",
+				 o->hedge_percentile);
+	if (!!o->hedge_us + (o->hedge_percentile > 0) + !!o->hedge_tables +
+		    !!(o->flags & LINNOS_HEDGE_BY_GAIN) >
+	    1)
+		return error_say(-EINVAL,
+				 "options: more than one of hedge_us, hedge_percentile, "
+				 "hedge_tables and LINNOS_HEDGE_BY_GAIN; give one of them");
+	return 0;
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+/* What linnos_error() says: see messages.h. */
+#include "messages.h"
+#include "linnos_choose.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static __thread char error_text[ERROR_BYTES];
+
+int error_say(int error, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(error_text, sizeof(error_text), format, args);
+	va_end(args);
+	return error;
+}
+
+const char *linnos_error(void)
+{
+	return error_text;
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+//! Links liblinnos: statically from LINNOS_LIB_DIR, else the one that is installed.
+
+fn main() {
+    println!("cargo:rerun-if-env-changed=LINNOS_LIB_DIR");
+    match std::env::var("LINNOS_LIB_DIR") {
+        Ok(folder) => {
+            println!("cargo:rerun-if-changed={folder}/liblinnos.a");
+            println!("cargo:rustc-link-search=native={folder}");
+            println!("cargo:rustc-link-lib=static=linnos");
+            println!("cargo:rustc-link-lib=uring");
+            println!("cargo:rustc-link-lib=m");
+        }
+        Err(_) => println!("cargo:rustc-link-lib=linnos"),
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+//! What of liblinnos.h and linnos_choose.h the crate uses.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::io::IoSliceMut;
+
+#[repr(C)]
+pub struct Options {
+    pub size: usize,
+    pub flags: u32,
+    pub home: i32,
+    pub home_margin_percent: u32,
+    pub explore_ms: u32,
+    pub hedge_us: u32,
+    pub extra_io_burst: u32,
+    pub hedge_percentile: f64,
+    pub extra_io_percent: f64,
+    pub hedge_tables: *const *const c_char,
+}
+
+#[repr(C)]
+pub struct ReadOptions {
+    pub size: usize,
+    pub flags: u32,
+    pub home: i32,
+    pub deadline_ns: u64,
+    pub sqe_flags: u32,
+    pub ioprio: u32,
+}
+
+/// What an array has done since it was opened; liblinnos(3) defines each number.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Stats {
+    pub reads: u64,
+    pub bytes: u64,
+    pub moved: u64,
+    pub explored: u64,
+    pub hedges: u64,
+    pub hedges_won: u64,
+    pub hedges_denied: u64,
+    pub failovers: u64,
+    pub refused: u64,
+    pub errors: u64,
+    pub failed: u64,
+    pub in_flight: u64,
+    pub saved_us_estimate: i64,
+    pub hedges_saved_us: u64,
+    pub asked: u64,
+    pub without_ring: u64,
+    pub not_choosing: u64,
+    pub stayed: u64,
+    pub late: u64,
+    pub cancelled: u64,
+}
+
+/// What a replica has done; liblinnos(3) defines each number.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct ReplicaStats {
+    pub state: u32,
+    pub chooses: u32,
+    pub served: u64,
+    pub errors: u64,
+    pub answered: u64,
+    pub in_flight: u64,
+    pub predicted_us: u64,
+    pub took_us: u64,
+    pub near: u64,
+    pub model_id: u32,
+    pub reserved: u32,
+}
+
+extern "C" {
+    pub fn linnos_open(
+        array: *mut *mut c_void,
+        n_replicas: c_uint,
+        paths: *const *const c_char,
+        models: *const *const c_char,
+        options: *const Options,
+    ) -> c_int;
+    pub fn linnos_close(array: *mut c_void) -> c_int;
+    pub fn linnos_error() -> *const c_char;
+    pub fn linnos_size(array: *const c_void) -> u64;
+    pub fn linnos_drop(array: *mut c_void, replica: c_uint) -> c_int;
+    pub fn linnos_restore(array: *mut c_void, replica: c_uint) -> c_int;
+    pub fn linnos_set_model(array: *mut c_void, replica: c_uint, model: *const c_char) -> c_int;
+    pub fn linnos_get_stats(array: *mut c_void, stats: *mut Stats, bytes: usize);
+    pub fn linnos_get_replica_stats(
+        array: *mut c_void,
+        replica: c_uint,
+        stats: *mut ReplicaStats,
+        bytes: usize,
+    ) -> c_int;
+    pub fn linnos_queue_create(
+        queue: *mut *mut c_void,
+        array: *mut c_void,
+        options: *const c_void,
+    ) -> c_int;
+    pub fn linnos_queue_close(queue: *mut c_void) -> c_int;
+    pub fn linnos_preadv(
+        queue: *mut c_void,
+        iov: *const IoSliceMut<'_>,
+        n_iov: c_int,
+        offset: i64,
+        options: *const ReadOptions,
+    ) -> isize;
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT
+//! What is read, refused, counted and shared.
+
+use std::io::{self, IoSliceMut};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{env, fs, process, thread};
+
+use linnos::{Array, Options, ReadOptions};
+
+const BYTES: usize = 1 << 20;
+
+/// Three files that hold the same, in a folder of the test's own.
+struct Replicas {
+    folder: PathBuf,
+    paths: Vec<PathBuf>,
+    content: Vec<u8>,
+}
+
+impl Replicas {
+    fn new(test: &str) -> Replicas {
+        let folder = env::temp_dir().join(format!("linnos-{}-{test}", process::id()));
+        fs::create_dir(&folder).unwrap();
+        let content: Vec<u8> = (0..BYTES).map(|i| (i * 31 % 251) as u8).collect();
+        let paths: Vec<_> = (0..3).map(|k| folder.join(format!("replica{k}"))).collect();
+        for path in &paths {
+            fs::write(path, &content).unwrap();
+        }
+        Replicas {
+            folder,
+            paths,
+            content,
+        }
+    }
+
+    fn open(&self, options: &Options) -> Array {
+        Array::open(&self.paths, &[], options).unwrap()
+    }
+}
+
+impl Drop for Replicas {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.folder).unwrap();
+    }
+}
+
+#[test]
+fn any_bytes_come_back() {
+    let replicas = Replicas::new("bytes");
+    let array = replicas.open(&Options::default());
+    let mut queue = array.queue().unwrap();
+    assert_eq!(array.size(), BYTES as u64);
+    for (bytes, offset) in [(1, 0), (4096, 4096), (5000, 77), (100, BYTES - 100)] {
+        let mut buffer = vec![0; bytes];
+        assert_eq!(queue.pread(&mut buffer, offset as u64).unwrap(), bytes);
+        assert_eq!(buffer, replicas.content[offset..offset + bytes]);
+    }
+    let mut buffer = [0; 100];
+    assert_eq!(queue.pread(&mut buffer, BYTES as u64 - 30).unwrap(), 30);
+    assert_eq!(queue.pread(&mut buffer, BYTES as u64).unwrap(), 0);
+    let error = queue.pread(&mut buffer, u64::MAX).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("read at {}: no such offset", u64::MAX)
+    );
+}
+
+#[test]
+fn a_read_is_served_as_it_wants() {
+    let replicas = Replicas::new("options");
+    let array = replicas.open(&Options {
+        hedge_us: 1,
+        extra_io_percent: 100.0,
+        ..Options::default()
+    });
+    let mut queue = array.queue().unwrap();
+    let (mut first, mut second) = ([0; 300], [0; 200]);
+    let options = ReadOptions {
+        deadline: Some(Duration::from_secs(60)),
+        home: Some(2),
+        never_hedge: true,
+    };
+    for _ in 0..20 {
+        let mut parts = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
+        assert_eq!(queue.preadv(&mut parts, 5, &options).unwrap(), 500);
+    }
+    assert_eq!(first[..], replicas.content[5..305]);
+    assert_eq!(second[..], replicas.content[305..505]);
+    assert_eq!(array.replica_stats(2).unwrap().served, 20);
+    assert_eq!(array.stats().hedges, 0);
+    let error = queue.preadv(&mut [], 0, &options).unwrap_err();
+    assert!(error.to_string().contains("0 places; 1 to 1024"), "{error}");
+}
+
+#[test]
+fn threads_read_with_queues_of_their_own() {
+    let replicas = Replicas::new("threads");
+    let array = replicas.open(&Options::default());
+    thread::scope(|scope| {
+        for t in 0..4 {
+            let (array, content) = (&array, &replicas.content);
+            scope.spawn(move || {
+                let mut queue = array.queue().unwrap();
+                let mut block = [0; 4096];
+                for i in 0..500 {
+                    let offset = (t * 7919 + i * 4096) % (BYTES - 4096);
+                    assert_eq!(queue.pread(&mut block, offset as u64).unwrap(), 4096);
+                    assert_eq!(block[..], content[offset..offset + 4096]);
+                }
+            });
+        }
+    });
+    let stats = array.stats();
+    assert_eq!((stats.reads, stats.failed, stats.in_flight), (2000, 0, 0));
+}
+
+#[test]
+fn a_replica_is_left_and_taken_back() {
+    let replicas = Replicas::new("drop");
+    let array = replicas.open(&Options {
+        home: Some(1),
+        ..Options::default()
+    });
+    let mut queue = array.queue().unwrap();
+    let mut buffer = [0; 64];
+    array.drop_replica(1).unwrap();
+    queue.pread(&mut buffer, 0).unwrap();
+    assert_eq!(array.replica_stats(1).unwrap().served, 0);
+    array.restore(1).unwrap();
+    queue.pread(&mut buffer, 0).unwrap();
+    assert_eq!(array.replica_stats(1).unwrap().served, 1);
+    array.set_model(1, None).unwrap();
+    let error = array.set_model(1, Some(Path::new("/nowhere"))).unwrap_err();
+    assert!(
+        error.to_string().contains("linnapp train --kind latency"),
+        "{error}"
+    );
+    assert_eq!(array.drop_replica(3).unwrap_err().code, 22);
+}
+
+#[test]
+fn what_cannot_be_opened_is_named() {
+    let error = Array::open(&["/nowhere"], &[], &Options::default())
+        .err()
+        .unwrap();
+    assert_eq!((error.code, error.is_late()), (2, false));
+    assert_eq!(
+        error.to_string(),
+        "replica /nowhere: No such file or directory"
+    );
+    assert_eq!(io::Error::from(error).kind(), io::ErrorKind::NotFound);
+    let error = Array::open(&["a\0b"], &[], &Options::default())
+        .err()
+        .unwrap();
+    assert!(error.to_string().contains("NUL"));
+    let error = Array::open(&["a", "b"], &[None], &Options::default())
+        .err()
+        .unwrap();
+    assert_eq!(
+        error.to_string(),
+        "1 models for 2 replicas; give one for each"
+    );
+}

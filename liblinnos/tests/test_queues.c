@@ -1,0 +1,577 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Queues over a backend in memory, whose clock is the tests': hedges, deadlines, what is cancelled,
+ * replicas that fail, hang, are dropped and taken back; and what a queue of files adds to that.
+ */
+#include "made_up.h"
+
+#include "test.h"
+
+#include <liburing.h>
+
+#define N 3
+#define BYTES (1u << 20)
+#define READ_BYTES 4096
+#define USUAL_NS 100000ull
+
+struct simulated {
+	struct linnos_memory *memory;
+	struct linnos_array *array;
+	struct linnos_queue *queue;
+};
+
+static struct simulated simulate(const struct linnos_options *o, uint32_t align)
+{
+	struct linnos_replica replicas[N];
+	struct simulated s;
+
+	assert(!linnos_memory_create(&s.memory, N, BYTES));
+	for (unsigned int k = 0; k < N; k++) {
+		uint8_t *bytes = linnos_memory_at(s.memory, k);
+
+		for (size_t i = 0; i < BYTES; i++)
+			bytes[i] = byte_at(i);
+		linnos_memory_set(s.memory, k, USUAL_NS, 0);
+		replicas[k] = (struct linnos_replica){.size = sizeof(*replicas),
+						      .bytes = BYTES,
+						      .align_bytes = align,
+						      .memory_align_bytes = align};
+	}
+	if (linnos_open_backend(&s.array, N, replicas, linnos_memory_backend(s.memory), NULL, o))
+		fprintf(stderr, "%s\n", linnos_error());
+	assert(s.array && !linnos_queue_create(&s.queue, s.array, NULL));
+	return s;
+}
+
+static void put_back(struct simulated *s)
+{
+	assert(!linnos_queue_close(s->queue));
+	assert(stats_of(s->array).in_flight == 0);
+	assert(!linnos_close(s->array));
+	linnos_memory_free(s->memory);
+}
+
+static struct linnos_options at_home_of_1(void)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+
+	o.home = 1;
+	o.explore_ms = 0;
+	return o;
+}
+
+static ssize_t read_within(struct simulated *s, void *buf, size_t bytes, off_t offset,
+			   const struct linnos_read_options *o)
+{
+	struct iovec one = {.iov_base = buf, .iov_len = bytes};
+
+	return linnos_preadv(s->queue, &one, 1, offset, o);
+}
+
+TEST(time_passes_where_somebody_waits)
+{
+	struct linnos_options o = at_home_of_1();
+	struct simulated s = simulate(&o, 1);
+	uint64_t start_ns = linnos_memory_now_ns(s.memory);
+	char buf[READ_BYTES];
+
+	for (int i = 0; i < 100; i++) {
+		assert(linnos_pread(s.queue, buf, sizeof(buf), 77 * i) == READ_BYTES);
+		assert(is_right(buf, sizeof(buf), 77 * i));
+	}
+	assert(linnos_memory_now_ns(s.memory) == start_ns + 100 * USUAL_NS);
+	assert(replica_of(s.array, 1).served == 100 && replica_of(s.array, 1).took_us == 10000);
+	linnos_memory_pass(s.memory, 5);
+	assert(linnos_memory_now_ns(s.memory) == start_ns + 100 * USUAL_NS + 5);
+	put_back(&s);
+}
+
+TEST(a_backend_is_read_as_it_wants_to_be)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	uint64_t seed = 1;
+
+	for (uint32_t align = 1; align <= 4096; align *= 64) {
+		struct simulated s = simulate(&o, align);
+		static char buf[BYTES];
+
+		for (int i = 0; i < 300; i++) {
+			size_t bytes = chance(&seed) % 20000;
+			uint64_t offset = chance(&seed) % (BYTES - bytes);
+
+			assert(linnos_pread(s.queue, buf + i, bytes, offset) == (ssize_t)bytes);
+			assert(is_right(buf + i, bytes, offset));
+		}
+		assert(linnos_pread(s.queue, buf, 100, BYTES - 30) == 30);
+		assert(linnos_pread(s.queue, buf, 100, BYTES) == 0);
+		put_back(&s);
+	}
+}
+
+TEST(a_read_goes_to_several_places)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	static char buf[60000];
+	uint64_t seed = 1;
+
+	o.explore_ms = 0;
+	for (int direct = 0; direct < 2; direct++) {
+		int fds[N];
+		struct linnos_array *a = made_up_array(N, BYTES, fds, &o);
+
+		for (unsigned int k = 0; k < N; k++)
+			a->replicas[k].align_bytes = a->replicas[k].memory_align_bytes =
+				direct ? 512 : 1;
+		for (int i = 0; i < 500; i++) {
+			uint64_t offset = 512 * (chance(&seed) % 1000);
+			struct iovec iov[8];
+			size_t at = 0, bytes;
+			int n = 1 + chance(&seed) % 8;
+
+			for (int k = 0; k < n; k++) {
+				iov[k].iov_len = (i & 2 ? 512 : 100) * (chance(&seed) % 8);
+				iov[k].iov_base = buf + at;
+				at += iov[k].iov_len + 512;
+			}
+			assert(linnos_preadv(a->queues, iov, n, offset, NULL) >= 0);
+			bytes = 0;
+			for (int k = 0; k < n; k++) {
+				assert(is_right(iov[k].iov_base, iov[k].iov_len, offset + bytes));
+				bytes += iov[k].iov_len;
+			}
+		}
+		assert(linnos_preadv(a->queues, NULL, 0, 0, NULL) == -EINVAL &&
+		       says("0 places; 1 to 1024"));
+		put_away(a, N, fds);
+	}
+}
+
+static int in_parts(void *context, unsigned int replica, uint64_t offset, int result)
+{
+	int *at_most = context;
+
+	(void)replica;
+	(void)offset;
+	return result > *at_most ? *at_most : result;
+}
+
+TEST(a_part_of_several_places_is_read_to_the_end)
+{
+	struct linnos_options o = at_home_of_1();
+	struct linnos_array *a;
+	char buf[3][2000];
+	struct iovec iov[3];
+	int fds[N], at_most = 2500;
+
+	a = made_up_array(N, BYTES, fds, &o);
+	a->hooks = (struct hooks){.answer = in_parts, .context = &at_most};
+	for (int k = 0; k < 3; k++)
+		iov[k] = (struct iovec){.iov_base = buf[k], .iov_len = sizeof(buf[k])};
+	assert(linnos_preadv(a->queues, iov, 3, 10, NULL) == 6000);
+	for (int k = 0; k < 3; k++)
+		assert(is_right(buf[k], 2000, 10 + 2000 * k));
+	assert(stats_of(a).failovers == 0 && stats_of(a).errors == 0);
+	put_away(a, N, fds);
+}
+
+TEST(a_read_is_over_by_its_deadline_and_nothing_is_written_later)
+{
+	struct linnos_options o = at_home_of_1();
+	struct simulated s = simulate(&o, 1);
+	struct linnos_read_options in_time = LINNOS_READ_OPTIONS_INIT;
+	char buf[READ_BYTES];
+	uint64_t start_ns;
+
+	linnos_memory_set(s.memory, 1, UINT64_MAX, 0);
+	in_time.deadline_ns = 3 * MS;
+	memset(buf, 'x', sizeof(buf));
+	start_ns = linnos_memory_now_ns(s.memory);
+	assert(read_within(&s, buf, sizeof(buf), 0, &in_time) == -ETIME);
+	assert(linnos_memory_now_ns(s.memory) == start_ns + 3 * MS);
+	assert(says("no answer by its deadline"));
+	assert(stats_of(s.array).late == 1 && stats_of(s.array).failed == 1);
+	linnos_memory_set(s.memory, 1, USUAL_NS, 0);
+	linnos_memory_pass(s.memory, 100 * MS);
+	assert(read_within(&s, buf + 1, 1, 1, &in_time) == 1);
+	assert(buf[0] == 'x' && buf[2] == 'x' && is_right(buf + 1, 1, 1));
+	assert(stats_of(s.array).late == 1);
+	/* Who waits for ever for what will never come is told so. */
+	linnos_memory_set(s.memory, 0, UINT64_MAX, 0);
+	linnos_memory_set(s.memory, 1, UINT64_MAX, 0);
+	linnos_memory_set(s.memory, 2, UINT64_MAX, 0);
+	assert(linnos_pread(s.queue, buf, 1, 0) == -EDEADLK);
+	put_back(&s);
+}
+
+TEST(a_failure_leaves_time_for_another_replica)
+{
+	struct linnos_options o = at_home_of_1();
+	struct simulated s = simulate(&o, 1);
+	struct linnos_read_options in_time = LINNOS_READ_OPTIONS_INIT;
+	char buf[READ_BYTES];
+
+	in_time.deadline_ns = 3 * MS;
+	linnos_memory_set(s.memory, 1, MS, -EIO);
+	assert(read_within(&s, buf, sizeof(buf), 8, &in_time) == READ_BYTES);
+	assert(is_right(buf, sizeof(buf), 8) && stats_of(s.array).failovers == 1);
+	assert(replica_of(s.array, 1).state == LINNOS_FAILING);
+	put_back(&s);
+}
+
+TEST(the_loser_is_cancelled_and_was_late)
+{
+	struct linnos_options o = at_home_of_1();
+	struct simulated s;
+	char buf[READ_BYTES];
+
+	o.hedge_us = 500;
+	o.extra_io_percent = 100;
+	s = simulate(&o, 1);
+	for (int i = 0; i < 10; i++)
+		assert(linnos_pread(s.queue, buf, sizeof(buf), 0) == READ_BYTES);
+	assert(!stats_of(s.array).hedges);
+	linnos_memory_set(s.memory, 1, UINT64_MAX, 0);
+	assert(linnos_pread(s.queue, buf, sizeof(buf), 4096) == READ_BYTES);
+	assert(is_right(buf, sizeof(buf), 4096));
+	assert(stats_of(s.array).hedges_won == 1);
+	/* It is heard of by the next call. */
+	assert(linnos_wait(s.queue, NULL, 0, 0) == 0);
+	assert(stats_of(s.array).cancelled == 1 && stats_of(s.array).in_flight == 0);
+	/* 600 us are not late where 10 ms would be; the next one is waited for until it is. */
+	assert(replica_of(s.array, 1).answered == 10);
+	s.array->known->drives[1].overdue_us = 300;
+	assert(linnos_pread(s.queue, buf, sizeof(buf), 4096) == READ_BYTES);
+	assert(linnos_wait(s.queue, NULL, 0, 0) == 0);
+	assert(replica_of(s.array, 1).answered == 11);
+	put_back(&s);
+}
+
+TEST(a_read_may_forbid_its_hedge_and_name_its_home)
+{
+	struct linnos_options o = at_home_of_1();
+	struct linnos_read_options mine = LINNOS_READ_OPTIONS_INIT;
+	struct simulated s;
+	char buf[READ_BYTES];
+
+	o.hedge_us = 500;
+	o.extra_io_percent = 100;
+	s = simulate(&o, 1);
+	linnos_memory_set(s.memory, 2, 2 * MS, 0);
+	mine.flags = LINNOS_NEVER_HEDGE;
+	mine.home = 2;
+	assert(read_within(&s, buf, sizeof(buf), 0, &mine) == READ_BYTES);
+	assert(replica_of(s.array, 2).served == 1 && !stats_of(s.array).hedges);
+	mine.flags = 0;
+	assert(read_within(&s, buf, sizeof(buf), 0, &mine) == READ_BYTES);
+	assert(stats_of(s.array).hedges_won == 1);
+	put_back(&s);
+}
+
+TEST(options_of_reads_that_cannot_be_are_named)
+{
+	const struct linnos_read_options good = LINNOS_READ_OPTIONS_INIT;
+	struct linnos_read_options o = good;
+	struct linnos_options none = at_home_of_1();
+	struct simulated s = simulate(&none, 1);
+	const unsigned int refused[] = {IOSQE_IO_LINK, IOSQE_IO_HARDLINK, IOSQE_CQE_SKIP_SUCCESS,
+					IOSQE_BUFFER_SELECT, IOSQE_FIXED_FILE};
+	char buf[16];
+
+	o.size = 4;
+	assert(read_within(&s, buf, 1, 0, &o) == -EINVAL && says("LINNOS_READ_OPTIONS_INIT"));
+	o = good, o.flags = 2;
+	assert(read_within(&s, buf, 1, 0, &o) == -EINVAL && says("flags 0x2"));
+	o = good, o.home = N;
+	assert(read_within(&s, buf, 1, 0, &o) == -EINVAL && says("home 3 of 3 replicas"));
+	for (unsigned int i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
+		o = good, o.sqe_flags = refused[i];
+		assert(read_within(&s, buf, 1, 0, &o) == -EINVAL);
+		assert(says("none is linked, skipped or of a selected buffer"));
+	}
+	assert(stats_of(s.array).reads == 0);
+	put_back(&s);
+}
+
+TEST(many_reads_of_a_queue_come_back_to_their_users)
+{
+	enum { READS = 200 };
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	static char bufs[READS][READ_BYTES];
+	struct linnos_completion c[16];
+	unsigned int n_done = 0;
+	struct simulated s;
+
+	o.hedge_us = 300;
+	o.extra_io_percent = 50;
+	s = simulate(&o, 512);
+	linnos_memory_set(s.memory, 0, 5 * MS, 0);
+	linnos_memory_set(s.memory, 2, 150000, -EIO);
+	for (unsigned int i = 0; i < READS; i++) {
+		struct iovec one = {.iov_base = bufs[i], .iov_len = READ_BYTES};
+
+		assert(!linnos_begin_read(s.queue, &one, 1, 1000 * i, NULL, bufs[i]));
+	}
+	assert(linnos_queue_close(s.queue) == -EBUSY && says("linnos_wait() until all have"));
+	while (n_done < READS) {
+		int n = linnos_wait(s.queue, c, 16, n_done % 2 ? -1 : (int64_t)(20 * MS));
+
+		assert(n > 0);
+		for (int k = 0; k < n; k++) {
+			unsigned int i = ((char *)c[k].user - bufs[0]) / READ_BYTES;
+
+			assert(c[k].queue == s.queue && c[k].result == READ_BYTES);
+			assert(is_right(bufs[i], READ_BYTES, 1000 * i));
+		}
+		n_done += n;
+	}
+	assert(linnos_wait(s.queue, c, 16, -1) == 0);
+	assert(stats_of(s.array).failovers > 0 && stats_of(s.array).hedges > 0);
+	put_back(&s);
+}
+
+TEST(a_wait_ends_with_its_time)
+{
+	struct linnos_options o = at_home_of_1();
+	struct simulated s = simulate(&o, 1);
+	struct linnos_completion c;
+	char buf[READ_BYTES];
+	struct iovec one = {.iov_base = buf, .iov_len = READ_BYTES};
+	uint64_t start_ns = linnos_memory_now_ns(s.memory);
+
+	assert(!linnos_begin_read(s.queue, &one, 1, 0, NULL, buf));
+	assert(linnos_wait(s.queue, &c, 1, 40000) == 0);
+	assert(linnos_memory_now_ns(s.memory) == start_ns + 40000);
+	assert(linnos_wait(s.queue, &c, 1, 0) == 0);
+	assert(linnos_wait(s.queue, &c, 1, MS) == 1 && c.user == buf);
+	assert(linnos_memory_now_ns(s.memory) == start_ns + USUAL_NS);
+	put_back(&s);
+}
+
+TEST(a_dropped_replica_is_taken_back_as_new)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct simulated s = simulate(&o, 1);
+	char buf[READ_BYTES];
+
+	linnos_memory_set(s.memory, 1, USUAL_NS, -EIO);
+	for (int i = 0; i < 30; i++)
+		assert(linnos_pread(s.queue, buf, sizeof(buf), 0) == READ_BYTES);
+	assert(replica_of(s.array, 1).state == LINNOS_FAILING);
+	assert(!linnos_drop(s.array, 1) && replica_of(s.array, 1).state == LINNOS_DROPPED);
+	linnos_memory_set(s.memory, 1, USUAL_NS, 0);
+	for (int i = 0; i < 3000; i++)
+		assert(linnos_pread(s.queue, buf, sizeof(buf), 0) == READ_BYTES);
+	assert(replica_of(s.array, 1).served == 0);
+	assert(!linnos_restore(s.array, 1) && replica_of(s.array, 1).state == LINNOS_SILENT);
+	for (int i = 0; i < 300; i++)
+		assert(linnos_pread(s.queue, buf, sizeof(buf), 0) == READ_BYTES);
+	assert(replica_of(s.array, 1).served >= 90);
+	assert(replica_of(s.array, 1).state == LINNOS_HEALTHY);
+	assert(linnos_restore(s.array, N) == -EINVAL && says("replica 3; there are 0 to 2"));
+	put_back(&s);
+}
+
+TEST(a_replica_tells_how_it_is_doing)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct simulated s;
+	uint64_t counts[256] = {0}, n = 0;
+	struct linnos_known *known;
+	char buf[READ_BYTES];
+	int n_buckets;
+
+	o.home = 1;
+	s = simulate(&o, 1);
+	known = linnos_array_known(s.array);
+	assert(replica_of(s.array, 1).state == LINNOS_SILENT);
+	for (int i = 0; i < 40; i++)
+		assert(linnos_pread(s.queue, buf, sizeof(buf), 0) == READ_BYTES);
+	assert(replica_of(s.array, 1).state == LINNOS_HEALTHY);
+	assert(replica_of(s.array, 1).predicted_us > 3000 && replica_of(s.array, 1).near >= 35);
+	n_buckets = linnos_known_histogram(known, 1, counts, 256);
+	assert(n_buckets > 200 && n_buckets <= 256 && linnos_bucket_ns(0) == 0);
+	for (int i = 0; i < n_buckets; i++) {
+		assert(i == n_buckets - 1 || linnos_bucket_ns(i) < linnos_bucket_ns(i + 1));
+		assert(!counts[i] ||
+		       (linnos_bucket_ns(i) <= USUAL_NS && USUAL_NS < linnos_bucket_ns(i + 1)));
+		n += counts[i];
+	}
+	assert(n == 40 && linnos_known_histogram(known, N, NULL, 0) == -EINVAL);
+	linnos_memory_set(s.memory, 1, 900 * MS, 0);
+	assert(linnos_pread(s.queue, buf, sizeof(buf), 0) == READ_BYTES);
+	assert(replica_of(s.array, 1).state == LINNOS_SLOW);
+	put_back(&s);
+}
+
+TEST(writes_that_are_told_of_are_predicted_with)
+{
+	struct linnos_options o = at_home_of_1();
+	struct simulated s = simulate(&o, 1);
+	struct linnos_sending writes[2];
+	struct linnos_load load;
+
+	assert(!linnos_write_begins(s.array, &writes[0], 1, 5000));
+	assert(!linnos_write_begins(s.array, &writes[1], 1, 1 << 20));
+	linnos_see_load(&s.array->known->drives[1].drive, &load);
+	assert(load.write_pages == 2 + 256 && load.reads == 0);
+	linnos_write_ended(s.array, &writes[1]);
+	linnos_see_load(&s.array->known->drives[1].drive, &load);
+	assert(load.write_pages == 2);
+	linnos_write_ended(s.array, &writes[0]);
+	linnos_see_load(&s.array->known->drives[1].drive, &load);
+	assert(load.write_pages == 0 && linnos_write_begins(s.array, writes, N, 1) == -EINVAL);
+	put_back(&s);
+}
+
+TEST(what_a_backend_cannot_be_is_named)
+{
+	const struct linnos_replica good = {.size = sizeof(good), .bytes = 4096};
+	struct linnos_replica r = good;
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct linnos_memory *m;
+	struct linnos_array *a;
+
+	assert(!linnos_memory_create(&m, 1, 4096));
+	r.align_bytes = 3;
+	assert(linnos_open_backend(&a, 1, &r, linnos_memory_backend(m), NULL, NULL) == -EINVAL);
+	assert(says("powers of two can be") && !a);
+	r = good, r.memory_align_bytes = 8192;
+	assert(linnos_open_backend(&a, 1, &r, linnos_memory_backend(m), NULL, NULL) == -EINVAL);
+	r = good, r.size = 8;
+	assert(linnos_open_backend(&a, 1, &r, linnos_memory_backend(m), NULL, NULL) == -EINVAL);
+	assert(says("struct linnos_replica of 8 bytes"));
+	o.flags = LINNOS_HINT;
+	assert(linnos_open_backend(&a, 1, &good, linnos_memory_backend(m), NULL, &o) == -EINVAL);
+	assert(says("not of a backend"));
+	linnos_memory_free(m);
+}
+
+/* --- Of files ------------------------------------------------------------------------------ */
+
+TEST(registered_files_and_buffers_are_read_into)
+{
+	enum { READS = 32 };
+	struct linnos_queue_options o = LINNOS_QUEUE_OPTIONS_INIT;
+	struct linnos_completion c[READS];
+	struct linnos_queue *queue;
+	struct linnos_array *a;
+	struct iovec buffers[2];
+	unsigned int n = 0;
+	char *memory;
+	int fds[N];
+
+	a = made_up_array(N, BYTES, fds, NULL);
+	assert(!posix_memalign((void **)&memory, 4096, (READS + 1) * READ_BYTES));
+	buffers[0] = (struct iovec){.iov_base = memory, .iov_len = 8 * READ_BYTES};
+	buffers[1] = (struct iovec){.iov_base = memory + 8 * READ_BYTES,
+				    .iov_len = (READS - 9) * READ_BYTES};
+	o.buffers = buffers;
+	o.n_buffers = 2;
+	o.register_files = 1;
+	assert(!linnos_queue_create(&queue, a, &o));
+	/* Some lie in them, some across their borders, and some in none. */
+	for (unsigned int i = 0; i < READS; i++) {
+		struct iovec one = {.iov_base = memory + i * READ_BYTES + (i % 3 == 2 ? 100 : 0),
+				    .iov_len = READ_BYTES - (i % 3 == 2 ? 100 : 0)};
+
+		assert(!linnos_begin_read(queue, &one, 1, 4096 * i, NULL, one.iov_base));
+	}
+	while (n < READS) {
+		int k = linnos_wait(queue, c, READS, -1);
+
+		assert(k > 0);
+		for (int i = 0; i < k; i++) {
+			unsigned int r = ((char *)c[i].user - memory) / READ_BYTES;
+
+			assert(c[i].result >= READ_BYTES - 100);
+			assert(is_right(c[i].user, c[i].result, 4096 * r));
+		}
+		n += k;
+	}
+	assert(!stats_of(a).failovers && !linnos_queue_close(queue));
+	o.buffers = NULL;
+	assert(linnos_queue_create(&queue, a, &o) == -EINVAL && says("2 buffers, and none"));
+	free(memory);
+	put_away(a, N, fds);
+}
+
+TEST(fixed_files_and_buffers_of_the_callers_ring_are_used)
+{
+	struct linnos_queue_options o = LINNOS_QUEUE_OPTIONS_INIT;
+	const int indices[N] = {5, 6, 7};
+	struct io_uring_sqe sqe;
+	struct linnos_completion c;
+	struct linnos_queue *queue;
+	struct linnos_array *a;
+	char buf[2 * READ_BYTES];
+	struct iovec buffer = {.iov_base = buf, .iov_len = READ_BYTES}, one = buffer;
+	int fds[N];
+
+	a = made_up_array(N, BYTES, fds, NULL);
+	o.fixed_files = indices;
+	o.buffers = &buffer;
+	o.n_buffers = 1;
+	o.first_buffer = 9;
+	assert(!linnos_queue_create(&queue, a, &o));
+	assert(!linnos_prep_read(queue, &sqe, &one, 1, 0, NULL, buf));
+	assert(sqe.opcode == IORING_OP_READ_FIXED && sqe.buf_index == 9);
+	assert(sqe.flags == IOSQE_FIXED_FILE && sqe.fd >= 5 && sqe.fd < 8);
+	assert(linnos_complete(sqe.user_data, READ_BYTES, &c) == LINNOS_DONE && c.user == buf);
+	one.iov_base = buf + 1;
+	assert(!linnos_prep_read(queue, &sqe, &one, 1, 0, NULL, buf));
+	assert(sqe.opcode == IORING_OP_READ);
+	assert(linnos_complete(sqe.user_data, READ_BYTES, &c) == LINNOS_DONE);
+	assert(!linnos_queue_close(queue));
+	put_away(a, N, fds);
+}
+
+TEST(a_chain_that_is_broken_ends_the_read_and_says_nothing_of_the_replica)
+{
+	struct linnos_options o = at_home_of_1();
+	struct io_uring_sqe sqe;
+	struct linnos_completion c;
+	struct linnos_array *a;
+	char buf[READ_BYTES];
+	int fds[N];
+
+	a = made_up_array(N, BYTES, fds, &o);
+	assert(!prep_read(a, &sqe, buf, sizeof(buf), 0, buf));
+	assert(linnos_complete(sqe.user_data, -ECANCELED, &c) == LINNOS_DONE);
+	assert(c.result == -ECANCELED && says("it was cancelled"));
+	assert(!stats_of(a).errors && !stats_of(a).failovers && stats_of(a).failed == 1);
+	assert(!a->known->drives[1].failing);
+	put_away(a, N, fds);
+}
+
+TEST(a_deadline_and_a_loser_in_the_callers_ring)
+{
+	struct linnos_options o = at_home_of_1();
+	struct linnos_read_options in_time = LINNOS_READ_OPTIONS_INIT;
+	struct io_uring_sqe sqe[2];
+	struct linnos_completion c;
+	struct linnos_array *a;
+	char buf[READ_BYTES];
+	struct iovec one = {.iov_base = buf, .iov_len = sizeof(buf)};
+	int fds[N];
+
+	o.hedge_us = 1;
+	o.extra_io_percent = 100;
+	a = made_up_array(N, BYTES, fds, &o);
+	in_time.deadline_ns = 20 * MS;
+	assert(!linnos_prep_read(a->queues, &sqe[0], &one, 1, 0, &in_time, buf));
+	assert(linnos_lost(a->queues) == 0);
+	while (linnos_due(a->queues, &c) != LINNOS_AGAIN)
+		usleep(100);
+	assert(!linnos_prep_again(c.read, &sqe[1]));
+	while (linnos_due_ns(a->queues) > 0)
+		usleep(linnos_due_ns(a->queues) / 1000 + 1);
+	assert(linnos_due(a->queues, &c) == LINNOS_DONE && c.result == -ETIME && c.user == buf);
+	/* Both have lost, and may be cancelled, each once. */
+	assert(linnos_lost(a->queues) + linnos_lost(a->queues) ==
+	       sqe[0].user_data + sqe[1].user_data);
+	assert(linnos_lost(a->queues) == 0 && linnos_due_ns(a->queues) == -1);
+	for (int i = 0; i < 2; i++)
+		assert(linnos_complete(sqe[i].user_data, -ECANCELED, &c) == LINNOS_NOTHING);
+	assert(stats_of(a).cancelled == 2 && stats_of(a).in_flight == 0);
+	put_away(a, N, fds);
+}

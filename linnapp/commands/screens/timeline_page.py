@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""A session's timeline as one HTML file that needs nothing else: calls by thread, I/Os by drive."""
+
+from __future__ import annotations
+
+import collections
+import time
+from collections.abc import Iterable, Iterator
+from importlib.resources import files
+from typing import Any
+
+from linnapp.commands.screens import call_parts
+from linnapp.commands.screens.terminal import printable
+from linnapp.errors import needs
+from linnapp.watch.timeline import Timeline
+
+_TEMPLATE = files("linnapp").joinpath("monitoring", "timeline.html.j2")
+_THREADS, _ROWS, _LONGEST = 24, 12, 20
+#: in percent of the panel: what is shorter would not be seen
+_LEAST = 0.05
+
+_KINDS = {
+    "read": [
+        "read",
+        "pread64",
+        "readv",
+        "preadv",
+        "preadv2",
+        "sendfile",
+        "readahead",
+        "getdents64",
+    ],
+    "write": ["write", "pwrite64", "writev", "pwritev", "pwritev2", "copy_file_range", "fallocate"],
+    "sync": ["fsync", "fdatasync", "sync", "syncfs", "sync_file_range", "msync"],
+}
+_KIND_OF = {call: kind for kind, calls in _KINDS.items() for call in calls}
+_LAYERS = ("plug_ns", "scheduler_ns", "drive_ns")
+
+#: class, left edge and width in percent, row, words
+Bar = tuple[str, float, float, int, str]
+
+
+def _us(ns: int | None) -> str:
+    return "?" if ns is None else f"{ns / 1000:,.1f} us"
+
+
+def _path(row: dict[str, Any]) -> str:
+    return "(unknown)" if row["path"] is None else printable(row["path"])
+
+
+class _Scale:
+    """From times to places in percent."""
+
+    def __init__(self, shown: Timeline) -> None:
+        self._start_ns = shown.start_ns
+        self._span_ns = shown.end_ns - shown.start_ns
+
+    def place(self, start_ns: int, length_ns: int) -> tuple[float, float]:
+        """Left edge and width, within the panel."""
+        left = 100 * (start_ns - self._start_ns) / self._span_ns
+        right = left + 100 * length_ns / self._span_ns
+        left = min(max(left, 0.0), 100 - _LEAST)
+        return left, max(min(right, 100.0) - left, _LEAST)
+
+
+def _threads(shown: Timeline, scale: _Scale) -> Iterator[tuple[str, list[Bar]]]:
+    """The threads that were in calls for longest, each with its calls."""
+    by_thread = collections.defaultdict(list)
+    for row in shown.calls:
+        by_thread[row["tid"]].append(row)
+    longest = sorted(
+        by_thread.items(), key=lambda item: -sum(row["duration_ns"] for row in item[1])
+    )
+    for tid, rows in longest[:_THREADS]:
+        bars = [
+            (
+                _KIND_OF.get(row["call"], "other"),
+                *scale.place(row["time_ns"], row["duration_ns"]),
+                0,
+                f"{row['call']} {_path(row)}: {_us(row['duration_ns'])}, returned {row['result']}"
+                + (f"; {parts}" if (parts := call_parts.shares(row)) else ""),
+            )
+            for row in rows
+        ]
+        yield f"{printable(rows[0]['process'] or '')} {tid}", bars
+
+
+def _rows_for(ios: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int]]:
+    """Each I/O, in the order of time, with the first row that is free; the last one takes all."""
+    ends = [0] * _ROWS
+    for io in sorted(ios, key=lambda io: int(io["time_ns"])):
+        free = (i for i, end in enumerate(ends) if end <= io["time_ns"])
+        row = next(free, _ROWS - 1)
+        ends[row] = io["time_ns"] + io["latency_ns"]
+        yield io, row
+
+
+def _drives(shown: Timeline, scale: _Scale) -> Iterator[tuple[str, list[Bar]]]:
+    by_drive = collections.defaultdict(list)
+    for io in shown.ios:
+        by_drive[io["drive"] or io["device"] or "?"].append(io)
+    for drive, ios in sorted(by_drive.items()):
+        bars: list[Bar] = []
+        for io, row in _rows_for(ios):
+            words = (
+                f"{io['op']} of {io['bytes']} bytes at sector {io['sector']} by "
+                f"{printable(io['process'] or '')} {io['tid']}"
+                + (f" in {io['call']}" if io["call"] else "")
+                + (f" with the tag {io['tag']}" if io["tag"] is not None else "")
+                + f": {_us(io['latency_ns'])}; plug {_us(io['plug_ns'])}, scheduler "
+                f"{_us(io['scheduler_ns'])}, drive {_us(io['drive_ns'])}"
+                + (f"; LinnOS: {io['decision']}" if io["decision"] else "")
+            )
+            if io["decision"] == "revoked" or io["drive_ns"] is None:
+                kind = "revoked" if io["decision"] == "revoked" else "whole"
+                bars.append((kind, *scale.place(io["time_ns"], io["latency_ns"]), row, words))
+                continue
+            start_ns = io["time_ns"]
+            for layer in _LAYERS:
+                if io[layer]:
+                    bars.append((layer, *scale.place(start_ns, io[layer]), row, words))
+                start_ns += io[layer]
+        yield drive, bars
+
+
+def check_can_draw() -> None:
+    """Find out whether a page can be made.
+
+    Raises
+    ------
+    LinnappError
+        If not; says how to install what is missing.
+    """
+    with needs("the timeline needs Jinja", "'linnapp[watch]'"):
+        import jinja2  # noqa: F401
+
+
+def page(shown: Timeline, said: dict[str, Any]) -> str:
+    """The page.
+
+    Parameters
+    ----------
+    shown : Timeline
+    said : dict
+        What is known of the session as a whole; see :func:`linnapp.watch.watched.recording`.
+    """
+    import jinja2
+
+    from linnapp.watch.reader import COUNTS
+
+    scale = _Scale(shown)
+    threads = list(_threads(shown, scale))
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    return environment.from_string(_TEMPLATE.read_text()).render(
+        title=printable(" ".join(said.get("command") or []) or shown.session or "linnapp watch"),
+        session=shown.session and printable(shown.session),
+        when=time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(shown.start_ns / 1e9)),
+        from_s=(shown.start_ns - shown.session_start_ns) / 1e9,
+        seconds=(shown.end_ns - shown.start_ns) / 1e9,
+        counts=[f"{said[name]} {words}" for name, words in COUNTS.items() if said.get(name)],
+        left_out_calls=shown.n_calls - sum(len(bars) for _, bars in threads),
+        left_out_ios=shown.n_ios - len(shown.ios),
+        n_calls=shown.n_calls,
+        n_ios=shown.n_ios,
+        threads=threads,
+        drives=list(_drives(shown, scale)),
+        longest=[
+            {
+                **row,
+                "path": _path(row),
+                "process": printable(row["process"] or ""),
+                "at_ms": (row["time_ns"] - shown.session_start_ns) / 1e6,
+                "took": _us(row["duration_ns"]),
+                "parts": call_parts.shares(row),
+            }
+            for row in shown.calls[:_LONGEST]
+        ],
+    )

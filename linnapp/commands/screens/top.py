@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: MIT
+"""What ``linnapp top`` draws, and the keys it listens to."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import platform
+import select
+import sys
+import termios
+import time
+import tty
+from collections.abc import Callable, Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from linnapp.drive.counters.looks import DriveRow
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+#: By how much a percentile may be off, of the kernel's histogram.
+_BIN = 1.12
+
+#: columns: title, width at least, how dispensable; the most dispensable goes first where all do
+#: not fit
+_COLUMNS = (
+    ("drive", 8, 0),
+    ("mode", 7, 5),
+    ("latency", 10, 4),
+    ("mean us", 7, 0),
+    ("p50 us", 7, 2),
+    ("p99 us", 7, 1),
+    ("refused", 7, 0),
+    ("reads/s", 8, 2),
+    ("share", 5, 4),
+    ("asked/s", 7, 3),
+    ("flight", 6, 6),
+    ("admit/s", 8, 2),
+    ("revoke/s", 8, 2),
+    ("probe/s", 7, 7),
+    ("kept/s", 6, 4),
+    ("gain us", 7, 3),
+    ("burst", 7, 3),
+    ("model", 8, 9),
+    ("age", 6, 8),
+)
+_LEFT = ("drive", "mode", "latency", "model")
+
+#: what `s` goes through: title, value
+_SORTS: tuple[tuple[str, Callable[[DriveRow], float | str]], ...] = (
+    ("drive", lambda row: row.drive),
+    ("mean us", lambda row: -(row.read_us_mean or 0)),
+    ("p99 us", lambda row: -row.read_us_percentiles.get("p99", 0)),
+    ("refused", lambda row: -(row.refused_share or 0)),
+    ("reads/s", lambda row: -row.reads_per_s),
+)
+
+
+def sparkline(values: Sequence[float | None], width: int) -> str:
+    """The last values as bars, on a logarithmic scale from the least to the most shown."""
+    shown = list(values[-width:])
+    logs = [math.log(value) if value else None for value in shown]
+    known = [log for log in logs if log is not None]
+    low, high = (min(known), max(known)) if known else (0.0, 0.0)
+    # A factor of two at least, or noise would look like bursts.
+    span = max(high - low, math.log(2))
+    bars = "".join(
+        " " if log is None else _BARS[min(7, int((log - low) / span * 8))] for log in logs
+    )
+    return bars.rjust(width)
+
+
+def age(seconds: float | None) -> str:
+    """A time in its largest unit."""
+    if seconds is None:
+        return "-"
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+
+
+def _rate(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.1f}" if 0 < value < 10 else f"{value:.0f}"
+
+
+def _choosing(row: DriveRow) -> str:
+    """What is to be said of a model by which no read is refused, or sent elsewhere."""
+    return " does not choose" if row.model_chooses is False else ""
+
+
+def _p99_us(row: DriveRow) -> float | None:
+    """The percentile; not below the mean where that is only since its bins are 12 % wide."""
+    p99, mean = row.read_us_percentiles.get("p99"), row.read_us_mean
+    return mean if p99 and mean and p99 < mean <= _BIN * p99 else p99
+
+
+def _cells(row: DriveRow) -> dict[str, str]:
+    """What a row says, but for the bars."""
+    rates = row.per_second
+    us = row.read_us_mean
+    return {
+        "drive": row.drive,
+        "mode": row.mode,
+        "mean us": "-" if us is None else f"{us:.0f}",
+        "p50 us": _rate(row.read_us_percentiles.get("p50")),
+        "p99 us": _rate(_p99_us(row)),
+        "refused": "-" if row.refused_share is None else f"{row.refused_share:.0%}",
+        "reads/s": _rate(row.reads_per_s),
+        "share": "-" if row.array_read_share is None else f"{row.array_read_share:.0%}",
+        "asked/s": _rate(rates.get("inferences")),
+        "flight": f"{row.in_flight if row.pending_pages is None else row.pending_pages}",
+        "admit/s": _rate(rates.get("admitted")),
+        "revoke/s": _rate(rates.get("revoked")),
+        "probe/s": _rate(rates.get("probes")),
+        "kept/s": _rate(rates.get("kept")),
+        "gain us": _rate(row.expected_gain_us_mean),
+        "burst": age(row.burst_s),
+        "model": (row.model_id or "none") + _choosing(row),
+        "age": age(row.model_age_s),
+    }
+
+
+def table(rows: Sequence[DriveRow], width: int, selected: str | None = None) -> Text:
+    """A row a drive, with as many columns as fit, and the rest for the bars.
+
+    Lines of plain text: a rich Table of as much takes several times as long to draw.
+
+    Parameters
+    ----------
+    rows : sequence of DriveRow
+    width : int
+        Columns of the terminal.
+    selected : str, optional
+        Drive to mark.
+    """
+    without = set()
+    if not any(row.read_us_percentiles for row in rows):
+        without |= {"p50 us", "p99 us"}
+    # Drives without peers keep none, and it is not known what they win.
+    if not any(row.totals.get("kept") or row.totals.get("expected_gain_us") for row in rows):
+        without |= {"kept/s", "gain us"}
+    if all(row.array is None for row in rows):
+        without.add("share")
+    # Else it is the hinted reads again.
+    if not any(row.is_asked for row in rows):
+        without.add("asked/s")
+    columns = [column for column in _COLUMNS if column[0] not in without]
+    cells = [_cells(row) for row in rows]
+    widths = {
+        title: max([at_least, *(len(each.get(title, "")) for each in cells)])
+        for title, at_least, _ in columns
+    }
+    while sum(widths[title] + 2 for title, _, _ in columns) > width and len(columns) > 1:
+        columns.remove(max(columns, key=lambda column: column[2]))
+    spare = width - sum(widths[title] + 2 for title, _, _ in columns)
+    widths["latency"] = max(widths["latency"], min(60, widths["latency"] + spare))
+
+    def line(values: dict[str, str]) -> str:
+        return "  ".join(
+            values[title].ljust(widths[title])
+            if title in _LEFT
+            else values[title].rjust(widths[title])
+            for title, _, _ in columns
+        )
+
+    shown = Text(no_wrap=True, overflow="ellipsis")
+    shown.append(line({title: title for title, _, _ in columns}), "bold")
+    for row, values in zip(rows, cells, strict=True):
+        values["latency"] = sparkline(row.latencies_us, widths["latency"])
+        burst = "bold red" if row.burst_s else ""
+        style = f"{burst} reverse" if row.drive == selected else burst
+        shown.append("\n")
+        shown.append(line(values), style)
+    return shown
+
+
+def opened(row: DriveRow, width: int) -> RenderableType:
+    """One drive: a wide sparkline, every counter and knob."""
+    spark = sparkline(row.latencies_us, max(10, min(len(row.latencies_us), width - 2)))
+    known = [value for value in row.latencies_us if value is not None]
+    scale = f"{min(known):.0f} to {max(known):.0f} us" if known else "no reads yet"
+    counters = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in ("counter", "total", "per second"):
+        counters.add_column(title, justify="left" if title == "counter" else "right")
+    for name, total in row.totals.items():
+        counters.add_row(name, f"{total}", _rate(row.per_second[name]))
+    gain_us, total_us = row.expected_gain_us_mean, row.totals.get("expected_gain_us")
+    won = (
+        f"predicted gain (expected_gain_us): {'-' if gain_us is None else f'{gain_us:.0f}'} us "
+        f"a revoked read since the last look, {total_us / 1e6:.3g} s in all; "
+        f"{row.totals.get('kept', 0)} slow reads kept: no peer was sooner"
+        if total_us
+        else "predicted gain: not known without peers that refused reads go to"
+    )
+    knobs = ", ".join(f"{name} {value}" for name, value in row.settings.items())
+    uploaded = (
+        "when it was uploaded is not known"
+        if row.model_age_s is None
+        else f"uploaded {age(row.model_age_s)} ago"
+    )
+    model = f"model {row.model_id}{_choosing(row)}, {uploaded}, slow above {row.threshold_us} us"
+    return Group(
+        Text(f"{row.drive}: {row.mode}, {model if row.model_id else 'no model'}"),
+        Text(f"mean read of each look, {scale}:"),
+        Text(spark),
+        Text(
+            f"{_rate(row.reads_per_s)} reads/s, {_rate(row.writes_per_s)} writes/s, "
+            f"{row.in_flight} in flight, "
+            f"pending {'-' if row.pending_pages is None else row.pending_pages} pages"
+        ),
+        *([] if row.model_id is None else [Text(_slow_words(row))]),
+        Text(won),
+        *([] if row.array is None else [Text(_of_array(row))]),
+        Text(knobs),
+        counters,
+    )
+
+
+def _slow_words(row: DriveRow) -> str:
+    """How many reads were slow, beside how many would have been whoever admitted them."""
+    # The kernel counts reads as they come, the slow ones as they complete; a refused one does not.
+    completed = row.totals.get("reads", 0) - row.totals.get("revoked", 0)
+    shares = (
+        f"{slow / reads:.1%}" if reads > 0 else "-"
+        for slow, reads in (
+            (row.totals.get("false_submits", 0), row.totals.get("admitted", 0)),
+            (row.totals.get("slow", 0), completed),
+        )
+    )
+    of_admitted, of_all = shares
+    return (
+        f"slower than {row.threshold_us} us: {of_admitted} of the admitted reads (slow admitted, "
+        f"stats/false_submits), {of_all} of all reads (stats/slow)"
+    )
+
+
+def _of_array(row: DriveRow) -> str:
+    share = "not known" if row.array_read_share is None else f"{row.array_read_share:.1%}"
+    return f"in {row.array}; of the reads of its drives: {share}"
+
+
+class Screen:
+    """What is shown, and what keys do to it."""
+
+    def __init__(self) -> None:
+        self.rows: list[DriveRow] = []
+        self.paused = False
+        self.sort = 0
+        self.reversed = False
+        self.selected: str | None = None
+        self.open = False
+        self.done = False
+
+    def ordered(self) -> list[DriveRow]:
+        """The rows as sorted."""
+        return sorted(self.rows, key=_SORTS[self.sort][1], reverse=self.reversed)
+
+    def press(self, key: bytes) -> None:
+        """React to a key; others are ignored."""
+        if key in (b"q", b"Q"):
+            self.done = True
+        elif key in (b"p", b"P", b" "):
+            self.paused = not self.paused
+        elif key == b"s":
+            self.sort = (self.sort + 1) % len(_SORTS)
+        elif key == b"r":
+            self.reversed = not self.reversed
+        elif key in (b"j", b"\x1b[B", b"\x1bOB"):
+            self._move(1)
+        elif key in (b"k", b"\x1b[A", b"\x1bOA"):
+            self._move(-1)
+        elif key in (b"\r", b"\n") and self.rows:
+            self._move(0)
+            self.open = True
+        elif key in (b"\x1b", b"\x7f", b"\x08"):
+            self.open = False
+
+    def _move(self, by: int) -> None:
+        names = [row.drive for row in self.ordered()]
+        if self.selected in names:
+            self.selected = names[(names.index(self.selected) + by) % len(names)]
+        elif names:
+            self.selected = names[0 if by >= 0 else -1]
+
+    def draw(self, width: int) -> RenderableType:
+        """The whole screen."""
+        rows = self.ordered()
+        chosen = next((row for row in rows if row.drive == self.selected), None)
+        body: RenderableType
+        if not rows:
+            body = Text("looking ...")
+        elif self.open and chosen is not None:
+            body = opened(chosen, width)
+        else:
+            body = table(rows, width, self.selected)
+        what = f"sorted by {_SORTS[self.sort][0]}" + (", reversed" if self.reversed else "")
+        state = "paused" if self.paused else what
+        keys = "q quit  p pause  s sort  r reverse  ↑↓ choose  Enter open  Esc back"
+        return Group(
+            Text(
+                f"linnapp top  {platform.node()}  {time.strftime('%H:%M:%S')}  {state}",
+                style="bold",
+                no_wrap=True,
+            ),
+            body,
+            Text(keys, style="dim", no_wrap=True),
+        )
+
+
+def _keys(data: bytes) -> Iterator[bytes]:
+    """Split what a terminal sent into keys; an arrow is an escape sequence of three bytes."""
+    while data:
+        length = 3 if data[:2] in (b"\x1b[", b"\x1bO") and len(data) > 2 else 1
+        yield data[:length]
+        data = data[length:]
+
+
+@contextlib.contextmanager
+def _keys_at_once(terminal: int) -> Iterator[None]:
+    """Have keys arrive when they are pressed, unseen; ctrl-C still interrupts."""
+    before = termios.tcgetattr(terminal)
+    tty.setcbreak(terminal)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def run(look: Callable[[], list[DriveRow]], interval_s: float) -> None:
+    """Look and draw until somebody quits.
+
+    Parameters
+    ----------
+    look : callable
+        Returns the rows since it was called last.
+    interval_s : float
+        Between looks.
+    """
+    terminal = sys.stdin.fileno()
+    screen = Screen()
+    look()
+    with (
+        _keys_at_once(terminal),
+        contextlib.suppress(KeyboardInterrupt),
+        Live(screen=True, auto_refresh=False) as live,
+    ):
+        due = time.monotonic() + interval_s
+        while not screen.done:
+            live.update(screen.draw(live.console.width), refresh=True)
+            left = max(0.0, due - time.monotonic())
+            if select.select([terminal], [], [], left)[0]:
+                data = os.read(terminal, 64)
+                if not data:
+                    return  # the terminal has gone
+                for key in _keys(data):
+                    screen.press(key)
+            if time.monotonic() >= due:
+                due = time.monotonic() + interval_s
+                rows = look()
+                if not screen.paused:
+                    screen.rows = rows

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: MIT
+"""What training shows while it runs: on a terminal a live line, in a log one line per step."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from linnapp.errors import as_options
+from linnapp.learn.options import Observer
+
+if TYPE_CHECKING:
+    from linnapp.learn.labelling.inflection import InflectionPoint
+    from linnapp.learn.network.training import Epoch
+    from linnapp.model import LatencyModel, Model
+
+
+#: Of the reads of a recording as many may have been refused without a word.
+MAY_LACK = 0.01
+
+
+def latency_quality(record: dict[str, Any]) -> str:
+    """How well a latency model ranks reads, and how far off it is: on reads that it never saw.
+
+    Whether a read is beyond the point is not what it is asked: that may lie below the median read,
+    and is not what it refuses by.
+
+    Parameters
+    ----------
+    record : dict
+        Of its training, or of an evaluation.
+    """
+    areas = ", ".join(
+        f"{name} {'-' if record[key] is None else format(record[key], '.3f')}"
+        for name, key in (
+            ("this model", "auc"),
+            ("last latencies", "auc_last_latencies"),
+            ("pending pages", "auc_pending"),
+        )
+    )
+    off, off_last = (
+        2 ** record[key] for key in ("mean_abs_log2_error", "mean_abs_log2_error_last_latencies")
+    )
+    return (
+        f"area under ROC: {areas}; off by a factor of {off:.2f}, the mean of the last latencies by "
+        f"{off_last:.2f}"
+    )
+
+
+class TrainingDisplay(Observer):
+    """Writes an array's training to stderr."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty()
+        self._start = time.monotonic()
+        #: drives that get no model
+        self.without_model: list[str] = []
+
+    def _line(self, text: str) -> None:
+        clear = "\r\x1b[K" if self._live else ""
+        print(f"{clear}{text}", file=sys.stderr, flush=True)
+
+    def reading(self, drive: str, done_bytes: int, total_bytes: int) -> None:
+        """A trace is being read."""
+        if self._live:
+            share = done_bytes / total_bytes if total_bytes else 1
+            print(f"\r{drive}: reading {share:4.0%}", end="", file=sys.stderr, flush=True)
+
+    def labelled(self, drive: str, point: InflectionPoint, n_reads: int) -> None:
+        """A drive's inflection point is known."""
+        self._line(
+            f"{drive}: {n_reads} reads to learn from; inflection point {point.threshold_us} us "
+            f"(p{point.percentile:.1f}, from p{point.start_percentile:.1f}), "
+            f"{point.slow_ratio:.2%} slow"
+        )
+
+    def candidate(self, drive: str, bias: float, mean_us: float) -> None:
+        """A bias was tried."""
+        self._line(f"{drive}: bias {bias:g}: the array's mean read would take {mean_us:.1f} us")
+
+    def epoch(self, drive: str, epoch: Epoch) -> None:
+        """An epoch is over."""
+        confusion = epoch.confusion
+        self._line(
+            f"{drive}: epoch {epoch.number:2d}  loss {epoch.loss:.4f}  "
+            f"validation {epoch.validation_loss:.4f}  "
+            f"false submits {confusion.false_submit_ratio:.2%}  "
+            f"false revokes {confusion.false_revoke_ratio:.2%}"
+            + (f"  bursts {epoch.bursts.accuracy:.1%}" if epoch.bursts.total else "")
+            + ("  *" if epoch.best else "")
+        )
+
+    def trained(self, drive: str, model: Model | LatencyModel, record: dict[str, Any]) -> None:
+        """A drive's model is ready."""
+        stopped = " (interrupted: the best epoch so far)" if record["interrupted"] else ""
+        verdicts = ""
+        recorded = record["trace"]
+        if recorded["revoked"] > MAY_LACK * recorded["reads"]:
+            self._line(
+                f"{drive}: {recorded['revoked'] / recorded['reads']:.0%} OF THE READS WERE REFUSED "
+                "while it was recorded: nobody knows what they would have taken, and the model is "
+                "of the others; record in mode observe"
+            )
+        if record.get("kind") == "latency":
+            self._latency(drive, record)
+        else:
+            self._quality(drive, record)
+            verdicts = (
+                f", accuracy {record['accuracy']:.2%}, "
+                f"false submits {record['false_submit_ratio']:.2%}, "
+                f"false revokes {record['false_revoke_ratio']:.2%}"
+            )
+        self._line(
+            f"{drive}: model {model.model_id}{stopped}{verdicts}, "
+            f"{time.monotonic() - self._start:.1f} s"
+        )
+
+    def no_gain(self, drive: str, why: str) -> None:
+        """A drive gets no model."""
+        self.without_model.append(drive)
+        self._line(f"{drive}: NO MODEL: {as_options(why)}")
+
+    def _quality(self, drive: str, record: dict[str, Any]) -> None:
+        """What a network's verdicts are worth on the validation slice."""
+        now, before = record["quality"]["validation"], record["quality"]["as_trained"]
+        if record["margin"]:
+            self._line(
+                f"{drive}: as trained it refuses {before['false_revoke_share']:.1%} of the fast "
+                f"reads of the validation slice, and the array's mean read takes "
+                f"{before['mean_us']:.1f} us; its margin is raised to refuse at most "
+                f"{record['max_refused']:.0%} and be better than refusing none"
+            )
+        self._line(
+            f"{drive}: validation: refuses {now['false_revoke_share']:.1%} of the fast reads; the "
+            f"array's mean read takes {now['mean_us']:.1f} us, {now['always_fast_mean_us']:.1f} us "
+            f"if none is refused; accuracy {now['accuracy']:.2%}, of predicting all fast "
+            f"{now['always_fast_accuracy']:.2%}"
+        )
+
+    def _latency(self, drive: str, record: dict[str, Any]) -> None:
+        """What a latency model predicts by, and how well."""
+        if record["why_no_trees"]:
+            self._line(
+                f"{drive}: {record['why_no_trees']}; the model is "
+                + (
+                    "of added bursts alone, which the replayer and liblinnos follow while it pays"
+                    if record["n_trees"]
+                    else "the mean of the last four reads' latencies"
+                )
+            )
+        else:
+            self._line(f"{drive}: {record['n_trees']} trees")
+        if not record["chooses"]:
+            self._line(
+                f"{drive}: THE MODEL DOES NOT CHOOSE: by it no read is refused or sent elsewhere"
+                f"{' in the kernel' if record['n_trees'] else ''}; {record['remedy']}"
+            )
+        refused = record["refuse_us"]
+        self._line(
+            f"{drive}: {latency_quality(record)}; "
+            + ("refuses nothing" if refused is None else f"refuses beyond {refused} us")
+        )
+        if record["hedge_table"]["why_one_row"]:
+            self._line(f"{drive}: when to hedge: {record['hedge_table']['why_one_row']}")

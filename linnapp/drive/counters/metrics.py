@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: MIT
+"""What the kernel counts of every drive, as Prometheus metrics (docs/monitoring.md)."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from linnapp import __version__
+from linnapp.drive import state
+from linnapp.drive.counters.latencies import LOWEST_US, MIDDLE_US
+from linnapp.drive.keep import switched_back
+from linnapp.drive.sysfs import MODES, Drive, drives
+from linnapp.errors import DeviceError
+
+#: counter in stats/: metric, what it is
+_COUNTERS = {
+    "reads": ("linnos_reads", "Reads, with and without the hint, while the policy counts."),
+    "latency_critical": ("linnos_latency_critical_reads", "Reads with the hint RWF_LATCRIT."),
+    "admitted": ("linnos_admitted", "Hinted reads that were admitted."),
+    "revoked": ("linnos_revoked", "Hinted reads that were refused with EBUSY."),
+    "stalled": ("linnos_stalled", "Hinted reads that the stall rule found slow."),
+    "kept": ("linnos_kept", "Slow hinted reads admitted because no peer was sooner."),
+    "probes": ("linnos_probes", "Hinted reads admitted although predicted to be slow."),
+    "slow": ("linnos_slow_reads", "Completed reads slower than the model's threshold."),
+    "false_submits": ("linnos_false_submits", "Of the slow reads, those predicted to be fast."),
+    "false_revokes": (
+        "linnos_false_revokes",
+        "Reads predicted to be slow that were fast; counted in observe mode, and of kept reads.",
+    ),
+    "inferences": ("linnos_inferences", "Times the network was asked."),
+}
+
+#: column of the disk's stat: metric, in seconds or not, what it is
+_DISK_COUNTERS = {
+    "read_ios": ("linnos_disk_reads", 1.0, "Reads that the disk completed."),
+    "read_ms": (
+        "linnos_disk_read_seconds",
+        1e-3,
+        "Time of reads from request to completion, a scheduler's included.",
+    ),
+    "read_sectors": ("linnos_disk_read_bytes", 512.0, "Bytes read."),
+    "write_ios": ("linnos_disk_writes", 1.0, "Writes that the disk completed."),
+    "write_ms": (
+        "linnos_disk_write_seconds",
+        1e-3,
+        "Time of writes from request to completion, a scheduler's included.",
+    ),
+    "write_sectors": ("linnos_disk_write_bytes", 512.0, "Bytes written."),
+    "busy_ms": ("linnos_disk_busy_seconds", 1e-3, "Time with I/O in flight."),
+}
+
+
+def _build_info() -> GaugeMetricFamily:
+    """Who answers, and on which kernel: LinnOS is part of it."""
+    family = GaugeMetricFamily(
+        "linnapp_build_info",
+        "1, labelled with the version of linnapp and the kernel's release.",
+        labels=["version", "kernel"],
+    )
+    family.add_metric([__version__, os.uname().release], 1)
+    return family
+
+
+def _switched_back() -> GaugeMetricFamily:
+    """What is not as it was switched on, and of what nobody has taken notice yet."""
+    family = GaugeMetricFamily(
+        "linnos_switched_back_timestamp_seconds",
+        "When linnapp keep switched a drive, or an array, back; while it stays so.",
+        labels=["device"],
+    )
+    for each in switched_back.standing():
+        family.add_metric([each.shown], each.time_s)
+    return family
+
+
+def _histogram(drives: dict[str, list[int]]) -> HistogramMetricFamily:
+    """Reads by latency; the kernel adds no latencies up, so the sum is that of the middles."""
+    family = HistogramMetricFamily(
+        "linnos_read_latency_seconds",
+        "Reads from issue to completion, while the policy counts; the sum is estimated from the "
+        "buckets.",
+        labels=["drive"],
+    )
+    ends = [repr(us / 1e6) for us in LOWEST_US[1:]] + ["+Inf"]
+    for name, counts in drives.items():
+        family.add_metric(
+            [name],
+            list(zip(ends, itertools.accumulate(counts), strict=True)),
+            sum(n * us for n, us in zip(counts, MIDDLE_US, strict=True)) / 1e6,
+        )
+    return family
+
+
+class DriveCollector(Collector):
+    """Reads the kernel's files anew at each scrape.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Drives; all that have LinnOS at the time when empty.
+    """
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self._names = tuple(names)
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics of all drives; a drive that has gone is left out."""
+        families: dict[str, Any] = {}
+
+        def counter(name: str, words: str, drive: str, value: float) -> None:
+            family = families.setdefault(name, CounterMetricFamily(name, words, labels=["drive"]))
+            family.add_metric([drive], value)
+
+        def gauge(name: str, words: str, drive: str, value: float, **labels: str) -> None:
+            family = families.setdefault(
+                name, GaugeMetricFamily(name, words, labels=["drive", *labels])
+            )
+            family.add_metric([drive, *labels.values()], value)
+
+        present = 0
+        latencies: dict[str, list[int]] = {}
+        for name in self._names or drives():
+            try:
+                drive = Drive(name)
+                stats, disk, mode = drive.stats, drive.disk_stat, drive.mode
+                model_id, threshold_us = drive.model_id, drive.threshold_us
+                counts = drive.latency_counts
+            except DeviceError:
+                continue
+            present += 1
+            if counts is not None:
+                latencies[drive.name] = counts
+            for column, (metric, words) in _COUNTERS.items():
+                if column in stats:
+                    counter(metric, words, drive.name, stats[column])
+            if "inference_ns" in stats:
+                counter(
+                    "linnos_inference_seconds",
+                    "Time spent on asking the network, measured on one in 64.",
+                    drive.name,
+                    stats["inference_ns"] / 1e9,
+                )
+            if "expected_gain_us" in stats:
+                counter(
+                    "linnos_expected_gain_seconds",
+                    "By how much peers were predicted to serve revoked reads sooner, without the "
+                    "failover.",
+                    drive.name,
+                    stats["expected_gain_us"] / 1e6,
+                )
+            for column, (metric, scale, words) in _DISK_COUNTERS.items():
+                counter(metric, words, drive.name, disk[column] * scale)
+            gauge("linnos_disk_in_flight", "I/Os in flight.", drive.name, disk["in_flight"])
+            if (pending := drive.pending_pages) is not None:
+                gauge(
+                    "linnos_pending_pages",
+                    "Pages of 4 KiB that the policy counts as in flight; read as root only.",
+                    drive.name,
+                    pending,
+                )
+            for each in MODES:
+                gauge(
+                    "linnos_mode",
+                    "1 for the mode that the drive is in.",
+                    drive.name,
+                    each == mode,
+                    mode=each,
+                )
+            gauge(
+                "linnos_model_loaded",
+                "1 if the drive has a model.",
+                drive.name,
+                model_id is not None,
+            )
+            if model_id is None:
+                continue
+            gauge(
+                "linnos_model_info", "1, labelled with the model.", drive.name, 1, model_id=model_id
+            )
+            gauge(
+                "linnos_threshold_seconds",
+                "The model's inflection point: slower reads are slow.",
+                drive.name,
+                threshold_us / 1e6,
+            )
+            uploaded = state.uploaded_at(drive.name, model_id)
+            if uploaded is not None:
+                gauge(
+                    "linnos_model_uploaded_timestamp_seconds",
+                    "When linnapp gave the drive its model.",
+                    drive.name,
+                    uploaded,
+                )
+        yield _build_info()
+        yield GaugeMetricFamily("linnos_drives", "Disks with LinnOS.", value=present)
+        yield from families.values()
+        yield _switched_back()
+        if latencies:
+            yield _histogram(latencies)

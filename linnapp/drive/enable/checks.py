@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: MIT
+"""What `linnapp enable` is asked to enable, and whether that can be: a sentence for each reason."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from linnapp.drive import state
+from linnapp.drive.drives_conf import DrivesConf
+from linnapp.drive.md import MdArray, cannot_ask, is_md
+from linnapp.drive.stable_ids import stable_id
+from linnapp.drive.sysfs import (
+    MAX_PEERS,
+    Drive,
+    disk_name,
+    has_module,
+    is_made_up,
+    observer_of,
+    sysfs_root,
+)
+from linnapp.errors import DeviceError
+
+#: Levels whose members hold the same data.
+_MIRRORED = ("raid1", "raid10")
+
+#: What md reads from none of: a mirror that is not whole, or is to be read last.
+_NOT_READ = frozenset({"faulty", "spare", "write_mostly"})
+
+#: A recording is written and then merged; 10,000 I/Os a second for 15 minutes are 3 GB, twice that
+#: while they are merged; of most loads it is a hundredth.
+LEAST_FREE_BYTES = 256 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """Drives that hold the same data, or the mirrors of an md array that it reads from.
+
+    Attributes
+    ----------
+    drives : tuple of str
+        Names of the disks, now.
+    array : str, optional
+        Name of the md array, now.
+    """
+
+    drives: tuple[str, ...]
+    array: str | None = None
+
+    @property
+    def key(self) -> str:
+        """A name for its files."""
+        return self.array or "+".join(self.drives)
+
+    @property
+    def shown(self) -> str:
+        """A name for messages."""
+        return self.array or ", ".join(self.drives)
+
+    @property
+    def words(self) -> str:
+        """As it is named on a command line."""
+        names = self.drives if self.array is None else (self.array,)
+        return " ".join(f"/dev/{name}" for name in names)
+
+    @property
+    def array_id(self) -> str | None:
+        """The array's name that stays."""
+        return None if self.array is None else name_to_keep(self.array)
+
+    def peers_of(self, drive: str) -> list[str]:
+        """Drives with the same data as one of them.
+
+        Of raid10 nobody says which hold a copy of which.
+        """
+        if self.array is not None and MdArray(self.array).level != "raid1":
+            return []
+        others = [name for name in self.drives if name != drive]
+        return others if len(others) <= MAX_PEERS else []
+
+
+def name_to_keep(name: str) -> str:
+    """What a disk or array is called in drives.conf: its stable id, or else its node."""
+    return stable_id(name) or f"/dev/{name}"
+
+
+def find_target(devices: Sequence[str]) -> Target:
+    """What is meant by one md array, or by drives.
+
+    Raises
+    ------
+    DeviceError
+        If a device is missing or named twice, or arrays are mixed with others.
+    """
+    arrays = [device for device in devices if is_md(device)]
+    if not arrays:
+        names = [disk_name(device) for device in devices]
+        for number, (device, name) in enumerate(zip(devices, names, strict=True)):
+            if name in names[:number]:
+                raise DeviceError(f"{device}: {name} is named twice; name each drive once")
+        return Target(tuple(names))
+    if len(devices) > 1:
+        raise DeviceError(f"{arrays[0]} is an md array: name one array, or drives without one")
+    array = MdArray(arrays[0])
+    read = [mirror.disk for mirror in array.mirrors if not mirror.states & _NOT_READ]
+    return Target(tuple(dict.fromkeys(read)), array.name)
+
+
+def check(target: Target, conf: DrivesConf) -> None:
+    """Find out what would keep it from being enabled; nothing is changed.
+
+    Parameters
+    ----------
+    target : Target
+    conf : DrivesConf
+        What is enabled now: drives of it may be on.
+
+    Raises
+    ------
+    DeviceError
+        The first reason that there is.
+    """
+    if os.geteuid() != 0:
+        raise DeviceError("recording and switching on need root; run this command with sudo")
+    for name in target.drives:
+        _check_disk(name)
+    if target.array is not None:
+        check_array(MdArray(target.array))
+    if len(target.drives) < 2:
+        raise DeviceError(
+            f"{target.shown}: a single drive to read from; there must be two with the same data "
+            "for one of them to be chosen"
+        )
+    for name in target.drives:
+        _check_observable(name)
+    _check_unused(target, conf)
+    check_state()
+    check_space()
+
+
+def _check_disk(name: str) -> None:
+    disk = sysfs_root() / "block" / name
+    if (disk / "dm").is_dir():
+        raise DeviceError(
+            f"{name} is a device-mapper volume (dm-crypt, LVM), which has no queue of its own to "
+            "predict; put md on the drives and the volume on md"
+        )
+    if (disk / "md").is_dir():
+        raise DeviceError(f"{name} is an md array inside of the other; enable the inner one")
+    if is_made_up(name):
+        raise DeviceError(f"{name} is no drive but a disk of memory or of a file; name drives")
+    if not (disk / "mq").is_dir():
+        raise DeviceError(f"{name} passes its I/Os on and serves no requests; name what is below")
+    try:
+        rotates = (disk / "queue" / "rotational").read_text().strip() == "1"
+    except OSError as error:
+        raise DeviceError(f"{disk}/queue/rotational: {error.strerror}") from error
+    if rotates:
+        raise DeviceError(
+            f"{name} says that it rotates: the models are of flash; if it is an SSD behind a "
+            f"controller, echo 0 >{disk}/queue/rotational"
+        )
+
+
+def check_array(array: MdArray) -> None:
+    """Find out what would keep an array from choosing, or from showing its usual load.
+
+    Raises
+    ------
+    DeviceError
+        The first reason that there is.
+    """
+    if array.level not in _MIRRORED:
+        raise DeviceError(
+            f"{array.name} is {array.level}: only {' and '.join(_MIRRORED)} have another copy to "
+            "read from"
+        )
+    if array.metadata.startswith("external"):
+        raise DeviceError(
+            f"{array.name} has its metadata outside ({array.metadata}), of the controller's "
+            "firmware; only arrays with md's own have been tried"
+        )
+    if array.n_mirrors < 2:
+        raise DeviceError(f"{array.name} has one mirror: there is no other to read from")
+    if array.n_missing:
+        raise DeviceError(
+            f"{array.name} is degraded, {array.n_missing} of {array.n_mirrors} mirrors are "
+            "missing: recorded now, its load would not be the usual one; repair it first (mdadm "
+            "--detail)"
+        )
+    if array.sync_action != "idle":
+        raise DeviceError(
+            f"{array.name} is busy ({array.sync_action}): recorded now, its load would not be the "
+            f"usual one; mdadm --wait /dev/{array.name}"
+        )
+    disks = [mirror.disk for mirror in array.mirrors if not mirror.states & {"faulty", "spare"}]
+    for disk in disks:
+        if disks.count(disk) > 1:
+            raise DeviceError(f"{array.name}: two of its mirrors are on {disk}, one drive")
+    if array.asks is None:
+        raise DeviceError(cannot_ask(array.name))
+
+
+def _check_observable(name: str) -> None:
+    observer = observer_of(name)
+    if observer == "none":
+        if not has_module():
+            Drive(name)  # says what is missing
+    elif observer != "unnamed":
+        Drive(name).check_runs_latency_models(f"{name}: models of latencies are trained")
+
+
+def _check_unused(target: Target, conf: DrivesConf) -> None:
+    """Refuse what somebody else has switched on: it could not be given back."""
+    for name in target.drives:
+        if observer_of(name) in ("kernel", "module") and name_to_keep(name) not in conf.drives:
+            mode = Drive(name).mode
+            if mode != "off":
+                raise DeviceError(
+                    f"{name} is in mode {mode} already, and not by drives.conf; if that is to end: "
+                    f"linnapp disable {target.words}"
+                )
+    if target.array is None or target.array_id in conf.arrays:
+        return
+    if MdArray(target.array).asks:
+        raise DeviceError(
+            f"{target.array} asks LinnOS already, and not by drives.conf; if that is to end: "
+            f"linnapp disable /dev/{target.array}"
+        )
+
+
+def check_space() -> None:
+    """Find out whether a recording has room.
+
+    Raises
+    ------
+    DeviceError
+        If it has not.
+    """
+    there = _state_is_below()
+    free = shutil.disk_usage(there).free
+    if free < LEAST_FREE_BYTES:
+        raise DeviceError(
+            f"{there}: {free >> 20} MiB are free, and the recording may need "
+            f"{LEAST_FREE_BYTES >> 20}; make room, or name another place with LINNAPP_STATE"
+        )
+
+
+def check_state() -> None:
+    """Find out whether recordings and models can be left where they are kept.
+
+    Raises
+    ------
+    DeviceError
+        If not.
+    """
+    there = _state_is_below()
+    if not os.access(there, os.W_OK):
+        raise DeviceError(
+            f"{there}: cannot be written to; recordings and models want another place: "
+            "LINNAPP_STATE"
+        )
+
+
+def _state_is_below() -> Path:
+    directory = state.state_directory().absolute()
+    return next(path for path in (directory, *directory.parents) if path.exists())
+
+
+def nodes(target: Target) -> list[Path]:
+    """The drives as they are opened."""
+    return [Path("/dev", name) for name in target.drives]

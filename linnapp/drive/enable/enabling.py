@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: MIT
+"""Has an array read from the mirror that is predicted to answer first, in one go.
+
+Its own load is recorded, a model of latencies trained for each drive and judged by reads that it
+has not seen. Only if all of them are worth it anything is changed: models are uploaded, the drives
+observe, md asks. ``drives.conf`` then has what :mod:`linnapp.drive.restoring` gives back after a
+reboot. What fails in between is taken back; :mod:`linnapp.drive.enable.disabling` undoes all of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from linnapp.drive import state
+from linnapp.drive.drives_conf import (
+    DEFAULT_CONF,
+    DriveEntry,
+    DrivesConf,
+    load_conf,
+    save_conf,
+)
+from linnapp.drive.enable.checks import Target, check, name_to_keep, nodes
+from linnapp.drive.enable.disabling import switch_off
+from linnapp.drive.enable.places import alone, home_of, remove_models
+from linnapp.drive.enable.restore_unit import KEEP_UNIT, UNIT, enable_unit, is_restored_by_systemd
+from linnapp.drive.keep import switched_back
+from linnapp.drive.md import MdArray
+from linnapp.drive.restoring import restore_drive
+from linnapp.drive.sysfs import Drive, disk_stat, observed, observer_of
+from linnapp.drive.trial.state import put_back_left
+from linnapp.drive.uploading import replace_model
+from linnapp.errors import LinnappError, NoGainError, TraceError
+from linnapp.files import AnyPath
+from linnapp.learn.options import Observer, Recipe
+from linnapp.learn.recipe import train_array
+from linnapp.learn.trees.training import MIN_READS, check_scikit_learn
+from linnapp.model import SUFFIX, load_model
+from linnapp.signals import signals_held
+from linnapp.trace.recording import RecordingProgress, check_can_trace, record
+
+#: What is recorded unless told otherwise: three of the checkpoints that databases make every five
+#: minutes, and enough reads from 1.6 a second and drive on.
+DEFAULT_S = 900.0
+
+Log = Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """How far a recording is.
+
+    Attributes
+    ----------
+    seconds, of_seconds : float
+    reads : dict of str to int
+        Of each drive.
+    reads_needed : int
+        Of each drive, to tell its reads apart.
+    dropped : int
+        Events lost.
+    """
+
+    seconds: float
+    of_seconds: float
+    reads: dict[str, int]
+    reads_needed: int
+    dropped: int
+
+
+def reads_needed(recipe: Recipe) -> int:
+    """Reads of a drive below which a model does not choose."""
+    share = 1 - recipe.training.validation_share - recipe.training.test_share
+    return math.ceil(MIN_READS / share) + 1
+
+
+def steps(
+    target: Target, conf_path: AnyPath, for_s: float, recordings: AnyPath | None = None
+) -> list[str]:
+    """What :func:`enable` would do, in words; nothing is changed."""
+    names = ", ".join(target.drives)
+    found = []
+    if recordings is None:
+        found.append(f"record {names} with blktrace for {for_s:g} s")
+    else:
+        found.append(f"read the recordings of {names} in {recordings}")
+    found.append(
+        f"train a model of latencies for each, to {home_of(target)}; if one of them does not "
+        "choose, or ranks the newest reads no better than others do, all is left as it is"
+    )
+    observers = {observer_of(name) for name in target.drives}
+    if "none" in observers:
+        found.append("modprobe linnos")
+    if observers & {"none", "unnamed"}:
+        unnamed = [n for n in target.drives if observer_of(n) in ("none", "unnamed")]
+        found.append(f"name {', '.join(unnamed)} to the module linnos")
+    for name in target.drives:
+        peers = target.peers_of(name) if observer_of(name) == "kernel" else []
+        found.append(
+            f"upload {name}'s model, mode observe" + (f", peers {' '.join(peers)}" if peers else "")
+        )
+    if target.array is not None:
+        found.append(f"echo on >/sys/block/{target.array}/md/linnos")
+    kept = [name_to_keep(name) for name in target.drives]
+    found.append(f"write {conf_path}: {', '.join(kept)}")
+    if is_restored_by_systemd(Path(conf_path)):
+        found.append(f"systemctl enable {UNIT}")
+        found.append(f"systemctl enable --now {KEEP_UNIT}")
+    return found
+
+
+def check_enabling(target: Target, conf_path: AnyPath, recordings: AnyPath | None = None) -> None:
+    """Find out what would keep :func:`enable` from working.
+
+    Raises
+    ------
+    LinnappError
+        The first reason that there is.
+    """
+    check(target, load_conf(conf_path) or DrivesConf())
+    if recordings is None:
+        check_can_trace(nodes(target))
+    check_scikit_learn()
+
+
+def enable(
+    target: Target,
+    *,
+    conf_path: AnyPath = DEFAULT_CONF,
+    for_s: float = DEFAULT_S,
+    recordings: AnyPath | None = None,
+    log: Log = print,
+    on_progress: Callable[[Seen], None] | None = None,
+    observer: Observer | None = None,
+) -> None:
+    """Record, train, judge, upload, switch on, and write that down.
+
+    Parameters
+    ----------
+    target : Target
+        As :func:`~linnapp.drive.enable.checks.find_target` found it.
+    conf_path : path
+    for_s : float
+        Length of the recording.
+    recordings : path, optional
+        Use ``<drive>.blk`` here instead of recording.
+    log : callable
+        Gets a line for each step.
+    on_progress : callable, optional
+        Called twice a second while it is recorded.
+    observer : Observer, optional
+        Of the training.
+
+    Raises
+    ------
+    NoGainError
+        If a drive's model is not worth it; nothing is then changed.
+    LinnappError
+        If there is a reason against it, or a step fails; what had been changed is taken back.
+    KeyboardInterrupt
+        If ctrl-C comes; nothing is then changed, and a recording that had begun is kept.
+    """
+    recipe = Recipe(kind="latency")
+    put_back_left(log)
+    check_enabling(target, conf_path, recordings)
+    with alone():
+        home = home_of(target)
+        own = home / "recording"
+        models = _fresh(home)
+        try:
+            if recordings is None:
+                _record(target, own, for_s, recipe, log, on_progress)
+            _train(target, Path(recordings or own), models, recipe, log, observer)
+            # Read again: the recording has taken its time.
+            conf = load_conf(conf_path) or DrivesConf()
+            check(target, conf)
+            _apply(target, models, Path(conf_path), conf, log)
+        except BaseException as error:
+            shutil.rmtree(models, ignore_errors=True)
+            if recordings is None:
+                _keep_or_remove(target, own, isinstance(error, NoGainError | TraceError), log)
+            _remove_if_empty(home)
+            raise
+        # Also what was left of a run that was killed.
+        remove_models(home, load_conf(conf_path) or DrivesConf())
+    enable_unit(Path(conf_path), log)
+
+
+def _fresh(home: Path) -> Path:
+    """A folder that is not there yet, for drives.conf may name one of the same second."""
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    names = (stamp, *(f"{stamp}-{n}" for n in range(2, 1000)))
+    return next(home / name for name in names if not (home / name).exists())
+
+
+def _record(
+    target: Target,
+    directory: Path,
+    for_s: float,
+    recipe: Recipe,
+    log: Log,
+    on_progress: Callable[[Seen], None] | None,
+) -> None:
+    begin = {name: disk_stat(name)["read_ios"] for name in target.drives}
+    needed = reads_needed(recipe)
+
+    def reads() -> dict[str, int]:
+        return {name: disk_stat(name)["read_ios"] - begin[name] for name in target.drives}
+
+    def show(progress: RecordingProgress) -> None:
+        if on_progress is not None:
+            on_progress(Seen(progress.seconds, for_s, reads(), needed, progress.dropped))
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    # One from before, of which a part may stay otherwise.
+    shutil.rmtree(directory, ignore_errors=True)
+    log(
+        f"recording {', '.join(target.drives)} for {for_s:g} s; ctrl-C ends it, and changes nothing"
+    )
+    done, _ = record(
+        nodes(target),
+        directory,
+        duration_s=for_s,
+        on_progress=show if on_progress is not None else None,
+        on_interrupted=stop,
+    )
+    if not any(reads().values()):
+        raise TraceError(
+            f"nobody read {target.shown} meanwhile: there is nothing to learn from; enable it "
+            "under its usual load"
+        )
+    for recording in done:
+        if recording.dropped:
+            log(f"{recording.drive}: {recording.dropped} events dropped in the recording")
+
+
+def _keep_or_remove(target: Target, directory: Path, useless: bool, log: Log) -> None:
+    """Say where a recording is, if there is a whole one that may still be of use."""
+    if useless or not all((directory / f"{name}.blk").exists() for name in target.drives):
+        shutil.rmtree(directory, ignore_errors=True)
+        return
+    log(
+        "nothing is changed; to train on what is recorded: linnapp enable "
+        f"{target.words} --recordings {directory}"
+    )
+
+
+def _train(
+    target: Target,
+    recordings: Path,
+    models: Path,
+    recipe: Recipe,
+    log: Log,
+    observer: Observer | None,
+) -> None:
+    log(f"training {', '.join(target.drives)}")
+    traces = [recordings / f"{name}.blk" for name in target.drives]
+    # One after the other: the machine has work of its own.
+    trained = train_array(traces, models, recipe, observer=observer, processes=1)
+    if len(trained) < len(target.drives):
+        raise KeyboardInterrupt
+    reasons = []
+    for name in target.drives:
+        record_of = json.loads((models / f"{name}.json").read_text())
+        if why := why_not(record_of):
+            reasons.append(f"{name}: {why}")
+    if reasons:
+        raise NoGainError(f"{target.shown} stays as it is. {'; '.join(reasons)}")
+
+
+def why_not(record: Mapping[str, Any]) -> str:
+    """Why a drive's model is not worth switching on; empty if it is.
+
+    Held against what would choose without it: md by what is pending, or nobody.
+
+    Parameters
+    ----------
+    record : mapping
+        Of its training. Its figures are of the newest reads, by trees that had not seen them.
+    """
+    if not record["chooses"]:
+        why = record["why_no_trees"] or "too few trees"
+        return f"its model does not choose ({why}); {record['remedy']}"
+    area = record["auc"]
+    known = {
+        "the number of pending pages": record["auc_pending"],
+        "chance": 0.5,
+    }
+    if area is None:
+        own, last = record["mean_abs_log2_error"], record["mean_abs_log2_error_last_latencies"]
+        if own <= last:
+            return ""
+        return (
+            f"its model is not worth it: it is off by a factor of {2**own:.2f} of the newest "
+            f"reads, the mean of the last latencies by {2**last:.2f}"
+        )
+    best = max(known, key=lambda name: known[name] or 0.0)
+    if area > (known[best] or 0.0):
+        return ""
+    return (
+        f"its model is not worth it: it ranks the newest reads by an area under ROC of {area:.3f}, "
+        f"{best} by {known[best]:.3f}; record longer, under the load that the drive is slow under"
+    )
+
+
+def _apply(target: Target, models: Path, conf_path: Path, conf: DrivesConf, log: Log) -> None:
+    """Switch it on, or take back what had been done of it."""
+    array = None if target.array is None else MdArray(target.array)
+    asked = array is not None and bool(array.asks)
+    named = [name for name in target.drives if observer_of(name) in ("none", "unnamed")]
+    with signals_held():  # told to end, it is whole or not at all
+        try:
+            drives = {name: observed(name) for name in target.drives}
+            entries = {}
+            for name, drive in drives.items():
+                keep = name_to_keep(name)
+                peers = [] if drive.peers is None else target.peers_of(name)
+                path = models / f"{name}{SUFFIX}"
+                _give(drive, path, peers, first=keep not in conf.drives, log=log)
+                entries[keep] = DriveEntry(
+                    "observe", path, tuple(map(name_to_keep, peers)), target.array_id
+                )
+                log(f"{name}: model {drive.model_id}, mode observe")
+                if keep == f"/dev/{name}":
+                    log(f"{name} has no stable id: after a reboot another drive may have its name")
+            arrays = {}
+            if array is not None and target.array_id is not None:
+                array.set_asks(True)
+                arrays[target.array_id] = True
+                log(f"{array.name}: reads from the mirror that is predicted to answer first")
+            save_conf(conf_path, conf.updated(entries, arrays))
+            switched_back.forget([*entries, *arrays])
+        except BaseException:
+            _take_back(target, conf, array, asked, named, log)
+            raise
+    log(f"written to {conf_path}")
+
+
+def _give(drive: Drive, path: Path, peers: list[str], *, first: bool, log: Log) -> None:
+    """Give a drive model, peers and mode; keep the model that it had, unless that was of ours."""
+    model = load_model(path)
+    if first:
+        replace_model(drive, model, log)
+    else:
+        drive.upload(model)
+        with contextlib.suppress(LinnappError):
+            state.save_upload(drive.name, model.model_id)
+    if drive.peers is not None:
+        drive.set_peers(drive.check_peers(peers))
+    drive.set_mode("observe")
+
+
+def _take_back(
+    target: Target,
+    conf: DrivesConf,
+    array: MdArray | None,
+    asked: bool,
+    named: list[str],
+    log: Log,
+) -> None:
+    """Leave drives as drives.conf has them, and off where it does not."""
+    if array is not None:
+        with _logged(log):
+            array.set_asks(asked)
+    for name in target.drives:
+        with _logged(log):
+            keep = name_to_keep(name)
+            if keep in conf.drives:
+                restore_drive(keep, conf.drives[keep])
+            elif observer_of(name) in ("kernel", "module"):
+                switch_off(Drive(name), forget=name in named)
+
+
+@contextlib.contextmanager
+def _logged(log: Log) -> Iterator[None]:
+    """What fails while something else is taken back is said, and no more."""
+    try:
+        yield
+    except LinnappError as error:
+        log(str(error))
+
+
+def _remove_if_empty(directory: Path) -> None:
+    with contextlib.suppress(OSError):
+        directory.rmdir()

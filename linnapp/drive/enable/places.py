@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT
+"""Where `linnapp enable` keeps recordings and models, a folder for each array; one at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from linnapp.drive import state
+from linnapp.drive.drives_conf import DrivesConf
+from linnapp.drive.enable.checks import Target
+from linnapp.errors import LinnappError
+from linnapp.files import AnyPath, explain_os_error
+
+
+def root_of_all() -> Path:
+    """Where models and recordings are, a folder for each array."""
+    return state.state_directory().absolute() / "enable"
+
+
+def home_of(target: Target) -> Path:
+    """An array's folder."""
+    return root_of_all() / target.key
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Keep others from enabling, disabling and trying meanwhile."""
+    root = root_of_all()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        lock = (root / ".lock").open("a")
+    except OSError as error:
+        raise explain_os_error(error, root) from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LinnappError(
+                f"{root}: another linnapp enable, disable or trial is at work; wait for its end"
+            ) from None
+        yield
+
+
+def remove_models(home: AnyPath, conf: DrivesConf) -> None:
+    """Remove an array's folder, but for models in use: its name may have been another's."""
+    in_use = {entry.model.parent for entry in conf.drives.values() if entry.model is not None}
+    with contextlib.suppress(OSError):
+        for path in Path(home).iterdir():
+            if path not in in_use:
+                shutil.rmtree(path, ignore_errors=True)
+        Path(home).rmdir()
+
+
+def remove_unused() -> None:
+    """Remove the folder of all models, and of all state, if there is nothing in it."""
+    root = root_of_all()
+    with contextlib.suppress(OSError):
+        if [path.name for path in root.iterdir()] == [".lock"]:
+            (root / ".lock").unlink()
+            root.rmdir()
+            root.parent.rmdir()

@@ -1,0 +1,442 @@
+# SPDX-License-Identifier: MIT
+"""Keeps an array's models current: records again, labels again, and retrains what has moved.
+
+A drive's model is trained for its inflection point. When the drive ages or its load changes, the
+point moves: the active threshold then lies at another percentile of the new recording than the new
+point does. A difference of five percentiles (section 4.5 of Hao et al., OSDI 2020) beyond what
+sampling explains (:mod:`linnapp.drive.recalibrate.resampling`) calls for a new model.
+
+Latency models have no such point to move: they are grown anew each time, which takes seconds.
+
+In ``enforce``, what is refused is never seen to be slow: of such a recording the point would drift
+away from the drive's, and refuse other reads, and drift again. So a drive that enforces observes
+while it is recorded, and is switched back as soon as that is over.
+
+The newest reads of the recording are kept out of training, and the new model must serve them
+better than the active one, or that stays (:mod:`linnapp.drive.recalibrate.comparison`). A drive
+always has a working model: the new one is
+trained beside, uploaded in one piece, checked, and the old one stays active whenever anything
+before that fails, is interrupted or is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from linnapp.drive import state
+from linnapp.drive.drives_conf import DriveEntry, load_conf, save_conf
+from linnapp.drive.enable.checks import name_to_keep
+from linnapp.drive.enable.places import alone
+from linnapp.drive.recalibrate.comparison import Comparison, compare
+from linnapp.drive.recalibrate.resampling import LatencyBlocks, sampling_percentiles
+from linnapp.drive.sysfs import Drive
+from linnapp.drive.uploading import replace_model
+from linnapp.errors import LinnappError, NoGainError
+from linnapp.files import AnyPath, explain_os_error
+from linnapp.learn.features.dataset import load_reads
+from linnapp.learn.features.split import split
+from linnapp.learn.labelling.inflection import InflectionPoint, LatencyDistribution
+from linnapp.learn.options import Kind, Observer, Recipe
+from linnapp.learn.recipe import label_array, train_labelled
+from linnapp.model import SUFFIX, load_model
+from linnapp.model.model_file import KERNEL_HIDDEN, model_from_bytes
+from linnapp.signals import signals_held
+from linnapp.trace.recording import record
+
+SHIFT_PERCENTILES = 5.0
+
+#: fewer reads to label by say nothing about a drive's percentiles
+MIN_READS = 1400
+
+#: directories of a run, and of a models directory not yet renamed
+_LEFT_OVER = re.compile(r"\.(recording|\d{8}-\d{6})\.")
+
+Log = Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """What was decided about a drive, and why.
+
+    Attributes
+    ----------
+    drive : str
+    retrain : bool
+    reason : str
+        For the log.
+    shift_percentiles : float or None
+        How far the point has moved; None when there is no active model.
+    sampling_percentiles : float or None
+        How far it may seem to have moved by chance; None where there is nothing to compare.
+    """
+
+    drive: str
+    retrain: bool
+    reason: str
+    shift_percentiles: float | None
+    sampling_percentiles: float | None = None
+
+
+def decide(
+    drive: str,
+    active_threshold_us: int | None,
+    distribution: LatencyDistribution,
+    point: InflectionPoint,
+    shift_percentiles: float = SHIFT_PERCENTILES,
+    sampling_percentiles: float = 0.0,
+    kind: Kind = "network",
+) -> Decision:
+    """Compare a drive's active threshold with its new inflection point.
+
+    Parameters
+    ----------
+    drive : str
+    active_threshold_us : int or None
+        Of the active model; None when there is none.
+    distribution : LatencyDistribution
+        Of the new recording.
+    point : InflectionPoint
+        Found in it.
+    shift_percentiles : float
+        Retrain from this difference on,
+    sampling_percentiles : float
+        beyond what chance alone may be.
+    kind : {"network", "latency"}
+        Of the model to be trained. A latency model is retrained wherever the point is.
+    """
+    if len(distribution) < MIN_READS:
+        return Decision(
+            drive,
+            False,
+            f"only {len(distribution)} reads recorded to label by, {MIN_READS} are needed; "
+            "kept as it is",
+            None,
+        )
+    if active_threshold_us is None:
+        return Decision(drive, True, "no model is active", None)
+    active = 100 * float(distribution.share_at_most(active_threshold_us))
+    new = 100 * float(distribution.share_at_most(point.threshold_us))
+    shift = abs(new - active)
+    if kind == "latency":
+        return Decision(
+            drive,
+            True,
+            f"latency models are trained each time (the point has moved by {shift:.1f} "
+            f"percentiles; sampling explains {sampling_percentiles:.1f})",
+            shift,
+            sampling_percentiles,
+        )
+    needed = shift_percentiles + sampling_percentiles
+    moved = shift >= needed
+    return Decision(
+        drive,
+        moved,
+        f"the active threshold, {active_threshold_us} us, is at p{active:.1f} of the recording, "
+        f"the new point, {point.threshold_us} us, at p{new:.1f}: moved by {shift:.1f} percentiles, "
+        f"{'at least' if moved else 'less than'} {needed:.1f} ({shift_percentiles:g}, and "
+        f"{sampling_percentiles:.1f} that sampling explains)",
+        shift,
+        sampling_percentiles,
+    )
+
+
+def recalibrate(
+    devices: Sequence[AnyPath],
+    models_dir: AnyPath,
+    recipe: Recipe,
+    *,
+    duration_s: float,
+    shift_percentiles: float = SHIFT_PERCENTILES,
+    kind: Kind | None = None,
+    recordings: AnyPath | None = None,
+    conf_path: AnyPath | None = None,
+    log: Log = print,
+) -> list[Decision]:
+    """Go through the array once.
+
+    Parameters
+    ----------
+    devices : sequence of path
+        The array's drives, each other's replicas.
+    models_dir : path
+        Gets a directory per retraining; the name is the time. The last one that was uploaded is
+        remembered in the drive's state. A model that is no better than the active one stays there;
+        one that is worse than none is not even written.
+    recipe : Recipe
+    duration_s : float
+        Length of the recording.
+    shift_percentiles : float
+    kind : {"network", "latency"}, optional
+        Of the new models. If not given, what is active on each drive; a network where nothing is.
+    recordings : path, optional
+        Use ``<drive>.blk`` here instead of recording.
+    conf_path : path, optional
+        Of drives.conf: drives that it names have the new model there, too, for the next boot.
+    log : callable
+        Gets one line per decision and step.
+
+    Returns
+    -------
+    list of Decision
+        In the order of the drives.
+
+    Raises
+    ------
+    LinnappError
+        If a drive is named twice, the drives have models of both kinds and none is asked for, or
+        the kernel would not run what is to be trained; or recording, training or an upload fails.
+        Drives uploaded before that keep their new model, the others their old one.
+    KeyboardInterrupt
+        If ctrl-C comes; before the uploads begin no drive gets a new model.
+    """
+    models_dir = Path(models_dir)
+    drives = [Drive(str(device)) for device in devices]
+    for number, drive in enumerate(drives):
+        if drive.name in [other.name for other in drives[:number]]:
+            raise LinnappError(
+                f"{devices[number]}: {drive.name} was named before; the drives of an array are "
+                "each other's replicas, name each once"
+            )
+    recipe = dataclasses.replace(recipe, kind=kind or _active_kind(drives))
+    if recipe.kind == "network":
+        _check_uploadable(recipe)
+    else:
+        for drive in drives:
+            drive.check_runs_latency_models()
+    with _scratch(models_dir) as scratch:
+        directory = None if recordings is None else Path(recordings)
+        if directory is None:
+            directory = scratch
+            log(f"recording {', '.join(d.name for d in drives)} for {duration_s:g} s")
+            # The disks, also where a partition or a bare name was given.
+            disks = [Path("/dev", drive.name) for drive in drives]
+            with _observing(drives, log):
+                done, _ = record(disks, directory, duration_s=duration_s, keep_interrupted=False)
+            for recording in done:
+                if recording.dropped:
+                    log(f"{recording.drive}: {recording.dropped} events dropped in the recording")
+        traces = [directory / f"{drive.name}.blk" for drive in drives]
+        blocks = [_read_blocks(trace, recipe) for trace in traces]
+        distributions = [drive.distribution() for drive in blocks]
+        points = label_array(distributions, recipe.labelling, recipe.training.seed)
+        sampling = sampling_percentiles(blocks, recipe.labelling, recipe.training.seed)
+        decisions = [
+            decide(
+                drive.name,
+                drive.threshold_us if drive.model_id is not None else None,
+                distribution,
+                point,
+                shift_percentiles,
+                by_chance,
+                recipe.kind,
+            )
+            for drive, distribution, point, by_chance in zip(
+                drives, distributions, points, sampling, strict=True
+            )
+        ]
+        for decision in decisions:
+            verdict = "retrain" if decision.retrain else "keep"
+            log(f"{decision.drive}: {verdict}: {decision.reason}")
+        retrained = [i for i, decision in enumerate(decisions) if decision.retrain]
+        uploaded: dict[str, str] = {}
+        compared: dict[str, Comparison] = {}
+        failures: list[str] = []
+        if retrained:
+            out = models_dir / time.strftime("%Y%m%d-%H%M%S")
+            log(f"training {', '.join(drives[i].name for i in retrained)}")
+            trained: list[str] = []
+            with contextlib.suppress(NoGainError):  # the log has each drive's
+                trained = train_labelled(
+                    [traces[i] for i in retrained],
+                    [points[i] for i in retrained],
+                    out,
+                    recipe,
+                    observer=_ToLog(log),
+                    keep_interrupted=False,
+                )
+            retrained = [i for i in retrained if drives[i].name in trained]
+            # All of them before the first upload: ctrl-C until here changes no drive.
+            for i in retrained:
+                new = load_model(out / f"{drives[i].name}{SUFFIX}")
+                data = drives[i].read_model()
+                active = None if data is None else model_from_bytes(data, drives[i].name)
+                if active is None and recipe.kind == "latency":
+                    continue  # predictions are better than none, whether or not it refuses reads
+                compared[drives[i].name] = compare(
+                    traces[i], new, active, recipe, points[i].replicas
+                )
+            for i in retrained:
+                comparison = compared.get(drives[i].name)
+                if comparison is not None and not comparison.new_is_better:
+                    log(f"{drives[i].name}: not uploaded, no better: {comparison}")
+                    continue
+                if comparison is not None:
+                    log(f"{drives[i].name}: better: {comparison}")
+                try:
+                    uploaded[drives[i].name] = _upload(drives[i], out, log)
+                except LinnappError as error:
+                    failures.append(f"{drives[i].name}: {error}")
+        if conf_path is not None and uploaded:
+            _write_to_conf(conf_path, uploaded, log)
+        for decision in decisions:
+            _remember(decision, uploaded.get(decision.drive), compared.get(decision.drive))
+        if failures:
+            raise LinnappError("; ".join(failures))
+    return decisions
+
+
+@contextlib.contextmanager
+def _observing(drives: Sequence[Drive], log: Log) -> Iterator[None]:
+    """Have drives that enforce observe for a while, so that no read is kept from them.
+
+    A mode that somebody else sets meanwhile is left as it is.
+    """
+    enforcing: list[Drive] = []
+    try:
+        for drive in drives:
+            if drive.mode == "enforce":
+                log(f"{drive.name}: observes while it is recorded, and refuses nothing")
+                enforcing.append(drive)
+                drive.set_mode("observe")
+        yield
+    finally:
+        failures = []
+        with signals_held():  # told to end once more, the others are still to be switched back
+            for drive in enforcing:
+                try:
+                    if drive.mode == "observe":
+                        drive.set_mode("enforce")
+                except LinnappError as error:
+                    failures.append(
+                        f"{drive.name} is left in observe, no longer in enforce: {error}"
+                    )
+        for failure in failures:
+            log(failure)
+
+
+class _ToLog(Observer):
+    """Logs which drives get no new model."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def no_gain(self, drive: str, why: str) -> None:
+        """A drive's active model stays."""
+        self._log(f"{drive}: not retrained: {why}")
+
+
+def _active_kind(drives: Sequence[Drive]) -> Kind:
+    """What is active on the drives that have a model; a network if none has one."""
+    active: dict[Kind, str] = {}
+    for drive in drives:
+        found = drive.model_kind
+        if found is not None:
+            active.setdefault(found, drive.name)
+    if len(active) > 1:
+        raise LinnappError(
+            f"{active['network']} has a network and {active['latency']} a latency model; say with "
+            "`kind=` what all of them are to have"
+        )
+    return next(iter(active), "network")
+
+
+def _check_uploadable(recipe: Recipe) -> None:
+    """Refuse networks that the kernel does not run before they are recorded for and trained."""
+    if recipe.training.n_hidden != KERNEL_HIDDEN:
+        raise LinnappError(
+            f"`n_hidden={recipe.training.n_hidden}`: the kernel does not run such networks, and "
+            "recalibrate uploads what it trains; leave it out"
+        )
+
+
+def _read_blocks(trace: Path, recipe: Recipe) -> LatencyBlocks:
+    """What labelling needs of a recording: its training slice."""
+    reads = load_reads(trace, **recipe.reader)
+    rows = split(len(reads), recipe.training).training
+    return LatencyBlocks(
+        reads.latency_us[rows], reads.pages[rows] if recipe.labelling.by_size else None
+    )
+
+
+def _upload(drive: Drive, directory: Path, log: Log) -> str:
+    path = directory / f"{drive.name}{SUFFIX}"
+    model = load_model(path)
+    replace_model(drive, model, lambda problem: log(f"{drive.name}: {problem}"))
+    log(f"{drive.name}: uploaded {path} ({model.model_id}, {model.threshold_us} us)")
+    return str(path)
+
+
+def _write_to_conf(conf_path: AnyPath, uploaded: dict[str, str], log: Log) -> None:
+    """Have drives.conf name the new models of its drives: what is restored is what is active."""
+    try:
+        conf = load_conf(conf_path)
+        if conf is None or not any(name_to_keep(drive) in conf.drives for drive in uploaded):
+            return
+        with alone():
+            conf = load_conf(conf_path) or conf
+            entries: dict[str, DriveEntry] = {}
+            for drive, path in uploaded.items():
+                if entry := conf.drives.get(name_to_keep(drive)):
+                    whole = Path(path).absolute()
+                    entries[name_to_keep(drive)] = dataclasses.replace(entry, model=whole)
+            save_conf(conf_path, conf.updated(entries, {}))
+        log(f"{conf_path}: has the new models, for the next boot")
+    except LinnappError as error:
+        log(f"{conf_path}: has the old models still, which the next boot brings back: {error}")
+
+
+@contextlib.contextmanager
+def _scratch(models_dir: Path) -> Iterator[Path]:
+    """A directory for the recordings, while no other recalibration works in `models_dir`."""
+    with contextlib.ExitStack() as stack:
+        try:
+            models_dir.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context((models_dir / ".lock").open("a"))
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise LinnappError(
+                    f"{models_dir}: another recalibration is running there; wait for its end, or "
+                    "give this one a directory of its own with `models_dir=`"
+                ) from None
+            _remove_left_over(models_dir)
+            scratch = tempfile.TemporaryDirectory(prefix=".recording.", dir=models_dir)
+        except OSError as error:
+            raise explain_os_error(error, models_dir) from error
+        yield Path(stack.enter_context(scratch))
+
+
+def _remove_left_over(models_dir: Path) -> None:
+    """Remove what runs that were killed have left: recordings, and models not yet complete.
+
+    The lock says that no one is at work on them. Whatever else is there is not ours.
+    """
+    for path in models_dir.iterdir():
+        if _LEFT_OVER.match(path.name) and path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _remember(decision: Decision, model: str | None, comparison: Comparison | None) -> None:
+    """Append to the drive's history of decisions."""
+    line: dict[str, Any] = {
+        "time": time.time(),
+        **dataclasses.asdict(decision),
+        "comparison": None if comparison is None else dataclasses.asdict(comparison),
+        "uploaded": model,
+    }
+    path = state.drive_directory(decision.drive) / "recalibration.jsonl"
+    try:
+        with path.open("a") as stream:
+            stream.write(json.dumps(line) + "\n")
+    except OSError as error:
+        raise explain_os_error(error, path) from error

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+"""How far inflection points of one steady load lie apart, by chance alone.
+
+A recording is a sample: another one of the same drive under the same load gives another point.
+Reads are not independent, slow ones come in bursts, so whole blocks of consecutive reads are drawn
+anew (the block bootstrap: Kuensch, Annals of Statistics 1989), the same blocks of time on every
+drive of the array. The points of many such recordings differ as those of real ones would.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.learn.labelling.inflection import LatencyDistribution, size_classes
+from linnapp.learn.options import LabellingOptions
+from linnapp.learn.recipe import label_array
+
+#: Long enough to hold a burst, and enough of them to draw from: 1 s each of a minute's recording.
+N_BLOCKS = 42
+N_RESAMPLES = 40
+
+#: Of two recordings of one load, so many in a hundred differ by no more than what is returned.
+CONFIDENCE_PERCENT = 95
+
+_KIND_BITS = 5
+_LATENCY_BITS = 32
+
+
+class LatencyBlocks:
+    """A drive's read latencies in blocks of consecutive reads.
+
+    Parameters
+    ----------
+    latency_us : array, shape (n,)
+        In the order of arrival.
+    pages : array, shape (n,), optional
+        As for :class:`~linnapp.learn.labelling.inflection.LatencyDistribution`.
+    n_blocks : int
+    """
+
+    def __init__(
+        self,
+        latency_us: npt.NDArray[Any],
+        pages: npt.NDArray[Any] | None = None,
+        n_blocks: int = N_BLOCKS,
+    ) -> None:
+        self.n_reads = n = len(latency_us)
+        self.n_blocks = n_blocks
+        block = np.arange(n, dtype=np.int64) * n_blocks // max(n, 1)
+        kind = np.zeros(n, np.int64) if pages is None else size_classes(pages)
+        key = (block << _KIND_BITS | kind) << _LATENCY_BITS | latency_us.astype(np.int64)
+        different, self._counts = np.unique(key, return_counts=True)
+        self._latency_us = different & ((1 << _LATENCY_BITS) - 1)
+        kinds = different >> _LATENCY_BITS & ((1 << _KIND_BITS) - 1)
+        self._pages = None if pages is None else 1 << kinds
+        self._block = different >> (_LATENCY_BITS + _KIND_BITS)
+
+    def distribution(self, times: npt.NDArray[np.int64] | None = None) -> LatencyDistribution:
+        """The latencies with each block taken so many times; shape (n_blocks,), once each.
+
+        Fewer reads than blocks are taken as they are.
+        """
+        counts = self._counts
+        if times is not None and self.n_reads >= self.n_blocks:
+            counts = counts * times[self._block]
+        return LatencyDistribution(self._latency_us, self._pages, counts)
+
+
+def sampling_percentiles(
+    drives: Sequence[LatencyBlocks], options: LabellingOptions, seed: int
+) -> list[float]:
+    """By how many percentiles the points of two recordings of this load may differ by chance.
+
+    Parameters
+    ----------
+    drives : sequence of LatencyBlocks
+        The drives of an array, with equal numbers of blocks.
+    options : LabellingOptions
+        How points are found; always in closed form here.
+    seed : int
+
+    Returns
+    -------
+    list of float
+        For each drive, what 95 of 100 pairs stay within.
+    """
+    rng = np.random.default_rng([seed, 2])
+    options = dataclasses.replace(options, method="exact")
+    whole = [drive.distribution() for drive in drives]
+    n_blocks = drives[0].n_blocks
+    found = np.empty((N_RESAMPLES, len(drives)))
+    for resample in found:
+        times = np.bincount(rng.integers(n_blocks, size=n_blocks), minlength=n_blocks)
+        points = label_array([drive.distribution(times) for drive in drives], options, seed)
+        resample[:] = [
+            100 * float(distribution.share_at_most(point.threshold_us))
+            for distribution, point in zip(whole, points, strict=True)
+        ]
+    one, other = np.triu_indices(N_RESAMPLES, 1)
+    differences = np.abs(found[one] - found[other])
+    return [float(d) for d in np.percentile(differences, CONFIDENCE_PERCENT, axis=0)]

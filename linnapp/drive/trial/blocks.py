@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: MIT
+"""Finds out what choosing mirrors is worth: md's `linnos` off and on in turn, under the usual load.
+
+Each block of time is of a minute, and each pair of blocks has its order drawn by lot. A minute is
+long beside what makes a drive slow (garbage collection and flushes, up to seconds) and beside what
+is lost of it to change over; it is short beside how a load changes in a day, and gives 720 pairs
+of one. After each change reads of two seconds are not counted: those that were sent before have
+ended by then, md's notion of where its heads are is new, and probes have been round.
+
+What readers saw is recorded with blktrace at the array, from a read's arrival (Q) to its
+completion (C). That is there wherever `linnapp enable` could record, works on all of the kernels,
+and its parser follows reads that md splits. The counters in /sys/block/md0/stat have no percentiles
+and a clock of 4 ms. BPF would ask for libbpf and the kernel's types. Histograms of trace events
+keep each read's sector for good, and are full in seconds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.drive.enable.checks import Target, check_array, check_space, find_target
+from linnapp.drive.enable.places import alone, remove_unused
+from linnapp.drive.md import MdArray
+from linnapp.drive.sysfs import Drive, disk_stat, observer_of
+from linnapp.drive.trial.state import folder_of, put_back_at_end, put_back_left, remove_folder
+from linnapp.errors import DeviceError, LinnappError
+from linnapp.files import AnyPath
+from linnapp.learn.judging.paired_blocks import (
+    DECIDING,
+    MEASURES,
+    MIN_PAIRS,
+    N_BINS,
+    Effect,
+    PairedBlocks,
+    bins_of,
+    error_of_look,
+    looks,
+)
+from linnapp.trace.blktrace import COMPLETED, ERROR, BlktraceReader
+from linnapp.trace.recording import check_can_trace, record
+
+#: Of shorter blocks a fifth.
+_WASH_S = 2.0
+
+#: Of a busier array only so much of each block is recorded: 200 MB.
+_MAX_IOS = 1_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How a trial is to be done.
+
+    Attributes
+    ----------
+    hours : float
+        Its length, at most.
+    block_s : float
+        Length of a block.
+    seed : int
+        Of the blocks' order.
+    """
+
+    hours: float
+    block_s: float
+    seed: int
+
+    @property
+    def wash_s(self) -> float:
+        """How much of the beginning of a block does not count."""
+        return min(_WASH_S, self.block_s / 5)
+
+    @property
+    def n_pairs(self) -> int:
+        """How many pairs of blocks there will be, at most."""
+        return int(self.hours * 3600 / (2 * self.block_s) + 1e-9)
+
+    def check(self) -> None:
+        """Refuse what gives nothing to decide by.
+
+        Raises
+        ------
+        LinnappError
+        """
+        if self.n_pairs < MIN_PAIRS:
+            raise LinnappError(
+                f"--hours {self.hours:g} has {self.n_pairs} pairs of blocks of {self.block_s:g} s, "
+                f"and nothing can be decided by fewer than {MIN_PAIRS}: --hours "
+                f"{1.05 * MIN_PAIRS * 2 * self.block_s / 3600:.2g}, or more"
+            )
+
+
+@dataclasses.dataclass
+class Block:
+    """What readers saw in a block.
+
+    Attributes
+    ----------
+    counts : array, shape (N_BINS,)
+        Reads by latency.
+    sum_us : float
+        Latencies added up.
+    by_mirror : array, shape (mirrors,)
+        Reads that each drive served.
+    dropped : int
+        Events lost.
+    """
+
+    counts: npt.NDArray[Any]
+    sum_us: float
+    by_mirror: npt.NDArray[Any]
+    dropped: int
+
+    @property
+    def reads(self) -> int:
+        """How many."""
+        return int(self.counts.sum())
+
+
+@dataclasses.dataclass(frozen=True)
+class TrialOutcome:
+    """What a trial found.
+
+    Attributes
+    ----------
+    array : str
+    was_on : bool
+        As the array was before, and is again.
+    plan : Plan
+    ended : str
+        Why: ``decided``, ``hopeless``, ``time``, ``interrupted``, ``failed``.
+    pairs : list of (Block, Block)
+        Off, and on.
+    disturbed : int
+        Pairs that are not among them: the array was degraded, or busy with itself.
+    effects : dict of str to Effect
+        Of p99 and mean; none if there were too few pairs.
+    """
+
+    array: str
+    was_on: bool
+    plan: Plan
+    ended: str
+    pairs: list[tuple[Block, Block]]
+    disturbed: int
+    effects: dict[str, Effect]
+
+    @property
+    def reads(self) -> tuple[int, int]:
+        """With off, and with on."""
+        off, on = (sum(pair[k].reads for pair in self.pairs) for k in (0, 1))
+        return off, on
+
+    @property
+    def latencies_us(self) -> dict[str, tuple[float, float]]:
+        """With off, and with on; none without reads of both."""
+        if not all(self.reads):
+            return {}
+        blocks = paired(self.pairs)
+        return {name: blocks.latencies_us(name) for name in MEASURES}
+
+    @property
+    def dropped(self) -> int:
+        """Events lost."""
+        return sum(block.dropped for pair in self.pairs for block in pair)
+
+    @property
+    def steered(self) -> float:
+        """Share of the reads that another mirror served than with off, at the least.
+
+        By how the mirrors' shares of all reads differ; nobody counts single reads.
+        """
+        off, on = (np.sum([pair[k].by_mirror for pair in self.pairs], axis=0) for k in (0, 1))
+        return float(np.abs(on / max(on.sum(), 1) - off / max(off.sum(), 1)).sum() / 2)
+
+
+class Display(Protocol):
+    """Where a trial says how far it is; never with latencies, so that nobody ends it by them."""
+
+    def log(self, line: str) -> None:
+        """A line that stays."""
+
+    def show(self, line: str) -> None:
+        """A line until the next one."""
+
+
+def check_trial(device: str) -> Target:
+    """Find out what would keep a trial from working.
+
+    Raises
+    ------
+    LinnappError
+        The first reason that there is.
+    """
+    array = MdArray(device)
+    target = find_target([device])
+    if os.geteuid() != 0:
+        raise DeviceError("recording and switching need root; run this command with sudo")
+    check_array(array)
+    if not any(_takes_part(name) for name in target.drives):
+        raise DeviceError(
+            f"{array.name}: no mirror has a model that chooses and a mode other than off, so that "
+            f"linnos changes nothing; linnapp enable /dev/{array.name}, or linnapp upload"
+        )
+    check_can_trace([Path("/dev", array.name)])
+    check_space()
+    return target
+
+
+def _takes_part(name: str) -> bool:
+    if observer_of(name) not in ("kernel", "module"):
+        return False
+    drive = Drive(name)
+    # None: it cannot be read here, and may.
+    return drive.mode != "off" and drive.model_id is not None and drive.model_chooses is not False
+
+
+def run_trial(device: str, plan: Plan, display: Display) -> TrialOutcome:
+    """Switch off and on until it is decided, or the time is up; ctrl-C ends it earlier.
+
+    Raises
+    ------
+    LinnappError
+        If there is a reason against it, or nobody reads. The array is then as it was.
+    """
+    plan.check()
+    put_back_left(display.log)
+    target, array = check_trial(device), MdArray(device)
+    with alone():
+        was_on = bool(array.asks)
+        trial = _Trial(target, array, plan, display)
+        try:
+            with put_back_at_end(array):
+                ended = trial.run()
+        finally:
+            remove_folder(array.name)
+            remove_unused()
+    return TrialOutcome(
+        array.name, was_on, plan, ended, trial.pairs, trial.disturbed, trial.effects
+    )
+
+
+class _Trial:
+    """A trial as it goes on."""
+
+    def __init__(self, target: Target, array: MdArray, plan: Plan, display: Display) -> None:
+        self._target = target
+        self._array = array
+        self._plan = plan
+        self._display = display
+        self._rng = np.random.default_rng(plan.seed)
+        self._looks = looks(plan.n_pairs)
+        self.folder = folder_of(array.name)
+        self.pairs: list[tuple[Block, Block]] = []
+        self.disturbed = 0
+        self.effects: dict[str, Effect] = {}
+
+    def run(self) -> str:
+        """Why it ended."""
+        ended = "time"
+        try:
+            self._display.log(f"{self._array.name}: {self._next_look()}")
+            while len(self.pairs) + self.disturbed < self._plan.n_pairs:
+                is_new = self._add_pair()
+                if is_new and len(self.pairs) in self._looks[:-1] and (why := self._decided()):
+                    return why
+        except KeyboardInterrupt:
+            # Nobody has seen what was found since the last look: this one is the last.
+            ended = "interrupted"
+        except LinnappError as error:
+            if not self.pairs:
+                raise
+            self._display.log(str(error))
+            ended = "failed"
+        self._look(last=True)
+        return ended
+
+    def _next_look(self) -> str:
+        done = len(self.pairs)
+        look = next(look for look in self._looks if look > done)
+        at = time.localtime(time.time() + 2 * self._plan.block_s * (look - done))
+        return (
+            f"next look after pair {look} of {self._plan.n_pairs}, at {time.strftime('%H:%M', at)}"
+        )
+
+    def _add_pair(self) -> bool:
+        """Whether there is one more."""
+        on_first = bool(self._rng.integers(2))
+        first, second = self._block(on_first), self._block(not on_first)
+        off, on = (second, first) if on_first else (first, second)
+        if not self.pairs and not off.reads + on.reads:
+            raise DeviceError(
+                f"{self._array.name}: nobody read from it in {2 * self._plan.block_s:g} s; begin "
+                "when it has its usual load"
+            )
+        if self._array.n_missing or self._array.sync_action != "idle":
+            self.disturbed += 1
+            self._display.log(f"{self._array.name} is degraded, or busy with itself: not counted")
+            return False
+        self.pairs.append((off, on))
+        return True
+
+    def _block(self, on: bool) -> Block:
+        plan = self._plan
+        done, reads = len(self.pairs), sum(block.reads for pair in self.pairs for block in pair)
+        state = "on" if on else "off"
+        self._display.show(f"pair {done + 1}, linnos {state}; {reads} reads; {self._next_look()}")
+        self._array.set_asks(on, noted=False)
+        before = self._ios()
+        time.sleep(plan.wash_s)
+        ios_per_s = (self._ios() - before) / max(plan.wash_s, 1e-3)
+        counted_s = plan.block_s - plan.wash_s
+        recorded_s = min(counted_s, _MAX_IOS / max(ios_per_s, 1))
+        mirrors = self._by_mirror()
+        (recording,), _ = record(
+            [Path("/dev", self._array.name)],
+            self.folder,
+            duration_s=recorded_s,
+            keep_interrupted=False,
+        )
+        mirrors = self._by_mirror() - mirrors
+        latency_us = read_latencies_us(recording.path) if recording.events else np.zeros(0)
+        recording.path.unlink()
+        time.sleep(counted_s - recorded_s)
+        return Block(bins_of(latency_us), float(latency_us.sum()), mirrors, recording.dropped)
+
+    def _ios(self) -> int:
+        counts = disk_stat(self._array.name)
+        return counts["read_ios"] + counts["write_ios"]
+
+    def _by_mirror(self) -> npt.NDArray[Any]:
+        return np.array([disk_stat(name)["read_ios"] for name in self._target.drives])
+
+    def _look(self, *, last: bool) -> None:
+        of_pairs = self._plan.n_pairs
+        if len(self.pairs) >= MIN_PAIRS and all((blocks := paired(self.pairs)).reads):
+            error = error_of_look(of_pairs, last=last)
+            self.effects = {name: blocks.effect(name, error, of_pairs) for name in DECIDING}
+
+    def _decided(self) -> str:
+        """Why it is to end at this look; empty if not."""
+        self._look(last=False)
+        found = self.effects.values()
+        if not found or not all(effect.is_done for effect in found):
+            self._display.log(f"after {len(self.pairs)} pairs: not decided; {self._next_look()}")
+            return ""
+        return "decided" if any(effect.is_decided for effect in found) else "hopeless"
+
+
+def paired(pairs: list[tuple[Block, Block]]) -> PairedBlocks:
+    """Blocks as what is counted in them."""
+    counts = np.array([[block.counts for block in pair] for pair in pairs])
+    sums_us = np.array([[block.sum_us for block in pair] for pair in pairs])
+    return PairedBlocks(counts.reshape(-1, 2, N_BINS), sums_us.reshape(-1, 2))
+
+
+def read_latencies_us(path: AnyPath) -> npt.NDArray[np.float64]:
+    """How long reads took in a recording; those that had not ended by its end, until then."""
+    ended, open_since, end_ns = [], [], 0
+    for chunk in BlktraceReader(path):
+        is_open = chunk.is_read & ((chunk.flags & (COMPLETED | ERROR)) == 0)
+        ended.append(chunk.latency_ns[chunk.is_served_read])
+        open_since.append(chunk.arrival_ns[is_open])
+        end_ns = max(end_ns, int((chunk.arrival_ns + chunk.latency_ns).max()))
+    waited = [end_ns - since.astype(np.float64) for since in open_since]
+    return np.concatenate([*(ns.astype(np.float64) for ns in ended), *waited]) / 1000

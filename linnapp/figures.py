@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+"""Where figures are drawn, and whether they can be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from linnapp.errors import LinnappError, needs
+from linnapp.files import AnyPath
+
+SUFFIXES = (".png", ".svg")
+
+
+def axes_for(axes: Any = None) -> Any:
+    """The axes that were given, or new ones, which a notebook shows.
+
+    Raises
+    ------
+    LinnappError
+        If matplotlib is not installed.
+    """
+    if axes is not None:
+        return axes
+    with needs("figures need matplotlib", "matplotlib"):
+        from matplotlib import pyplot
+    return pyplot.subplots(layout="constrained")[1]
+
+
+def check_can_draw(path: AnyPath) -> None:
+    """Find out why no picture could be had, before anything is recorded for it.
+
+    Raises
+    ------
+    LinnappError
+        When the suffix is none of ``SUFFIXES``, or matplotlib or the folder is missing.
+    """
+    path = Path(path)
+    if path.suffix not in SUFFIXES:
+        raise LinnappError(f"{path}: a picture's name ends in {' or '.join(SUFFIXES)}")
+    if not path.parent.is_dir():
+        raise LinnappError(f"{path.parent}: no such folder; {path.name} goes there")
+    with needs("figures need matplotlib", "matplotlib"):
+        import matplotlib  # noqa: F401

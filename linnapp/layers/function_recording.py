@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: MIT
+"""Runs a command under the kernel's function graph tracer, and finds out what that itself costs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from linnapp.drive.tracefs import FunctionTracer, function_tracer, traceable_functions
+from linnapp.errors import DeviceError, LinnappError
+from linnapp.layers.function_graph import FunctionTimes, Layout, Overhead, Symbols, add_up
+from linnapp.layers.function_groups import grouped
+from linnapp.trace.command import check_command, exit_status
+
+_SYMBOLS = Path("/proc/kallsyms")
+
+#: What tracing costs is found with reads of one byte of /dev/null, in batches of which the fastest
+#: counts: an interrupt makes others longer.
+_BATCHES, _BATCH = 40, 250
+_CHEAP_CALL, _CHEAP_FUNCTION = "pread64", "read_null"
+
+
+class FunctionRecording:
+    """Commands whose functions are recorded, one after the other; :func:`prepared` makes one.
+
+    Attributes
+    ----------
+    overhead : Overhead
+        What tracing a function costs.
+    """
+
+    def __init__(
+        self,
+        recorder: _Recorder,
+        groups: dict[str, str],
+        symbols: Symbols,
+        untraced_ns: float,
+    ) -> None:
+        self._recorder = recorder
+        self._groups = groups
+        self._symbols = symbols
+        traced_ns = _cheap_call_ns(recorder)
+        self.overhead = overhead_of(self._times(), traced_ns - untraced_ns)
+
+    def _times(self) -> FunctionTimes:
+        recorder = self._recorder
+        return add_up(recorder.files(), recorder.layout, self._groups, self._symbols)
+
+    def record(self, command: Sequence[str]) -> tuple[FunctionTimes, int]:
+        """Run a command; what was recorded, and its exit status, as a shell has it.
+
+        Raises
+        ------
+        LinnappError
+            If it is not there, or what was recorded cannot be kept or read.
+        """
+        check_command(command)
+        self._recorder.begin_anew()
+        status = self._recorder.run(lambda: _execute(command))
+        return self._times(), status
+
+
+@contextlib.contextmanager
+def prepared(buffer_mib: int = 64) -> Iterator[FunctionRecording]:
+    """The function graph tracer, for what reads and writes go through, until the block ends.
+
+    Parameters
+    ----------
+    buffer_mib : int
+        Size of each CPU's buffer. It is emptied into a temporary file when it is half full.
+
+    Raises
+    ------
+    LinnappError
+        If this kernel or user cannot trace functions.
+    """
+    if os.geteuid() != 0:
+        raise DeviceError("tracing needs root; run this command with sudo")
+    traceable = traceable_functions()
+    groups = grouped(traceable)
+    places = [place for place, name in enumerate(traceable) if name in groups]
+    with _SYMBOLS.open() as lines:
+        symbols = Symbols(lines, groups)
+    if not len(symbols) or symbols.name(0) is not None:
+        raise DeviceError(
+            f"{_SYMBOLS} has no addresses of functions: kernel.kptr_restrict hides them; as root: "
+            "sysctl kernel.kptr_restrict=1"
+        )
+    # Before the tracer is there: its functions take longer even while it leaves a process out.
+    untraced_ns = _cheap_call_ns()
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="linnapp-")))
+        tracer = stack.enter_context(function_tracer(places, buffer_kib=buffer_mib << 10))
+        recorder = stack.enter_context(_Recorder.opened(tracer, folder))
+        yield FunctionRecording(recorder, groups, symbols, untraced_ns)
+
+
+def overhead_of(cheap: FunctionTimes, longer_ns: float) -> Overhead:
+    """What tracing adds to a function, from calls that hardly do anything else.
+
+    Parameters
+    ----------
+    cheap : FunctionTimes
+        A recording of the cheap calls.
+    longer_ns : float
+        By how much one takes longer than without tracing.
+
+    Raises
+    ------
+    DeviceError
+        If they are not in the recording.
+    """
+    call = next((call for call in cheap.calls if call.name == _CHEAP_CALL), None)
+    leaf = next((f for f in call.functions if f.name == _CHEAP_FUNCTION), None) if call else None
+    if call is None or leaf is None:
+        raise DeviceError(
+            "what tracing costs cannot be found: the function graph tracer has not recorded "
+            f"{_CHEAP_CALL} and {_CHEAP_FUNCTION} of this program's own reads of /dev/null"
+        )
+    function_ns = longer_ns * call.calls / sum(f.calls for f in call.functions)
+    # It returns at once: nearly all of its time is the tracer's.
+    inside_ns = min(leaf.self_ns / leaf.calls, max(0.0, function_ns))
+    return Overhead(inside_ns, max(0.0, function_ns) - inside_ns)
+
+
+def layout_of(tracer: FunctionTracer) -> Layout:
+    """Where things are in what a tracer records."""
+    page = tracer.page_format()
+    number, fields = tracer.format("ftrace/funcgraph_exit")
+    try:
+        return Layout(
+            page_bytes=sum(page["data"]),
+            commit_at=page["commit"][0],
+            data_at=page["data"][0],
+            exit_type=number,
+            pid_at=fields["common_pid"][0],
+            function_at=fields["func"][0],
+            depth_at=fields["depth"][0],
+            begin_at=fields["calltime"][0],
+            end_at=fields["rettime"][0],
+            exit_bytes=max(sum(field) for field in fields.values()),
+        )
+    except KeyError as error:
+        raise DeviceError(
+            f"the kernel's function graph tracer records no {error}; its format is one that this "
+            "version of linnapp does not know"
+        ) from error
+
+
+class _Recorder:
+    """Moves what a tracer records of a process into a file for each CPU."""
+
+    def __init__(self, tracer: FunctionTracer, folder: Path, streams: list[int]) -> None:
+        self._tracer = tracer
+        self._streams = streams
+        self._paths = [folder / f"cpu{cpu}" for cpu in range(len(streams))]
+        self._files = [
+            os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600) for path in self._paths
+        ]
+        self.layout = layout_of(tracer)
+
+    @classmethod
+    @contextlib.contextmanager
+    def opened(cls, tracer: FunctionTracer, folder: Path) -> Iterator[_Recorder]:
+        """One, until the block ends."""
+        streams = tracer.streams()
+        try:
+            recorder = cls(tracer, folder, streams)
+            try:
+                yield recorder
+            finally:
+                for file in recorder._files:
+                    os.close(file)
+        finally:
+            for stream in streams:
+                os.close(stream)
+
+    def files(self) -> list[Path]:
+        """The files, those of CPUs that have recorded something."""
+        return [path for path in self._paths if path.stat().st_size]
+
+    def begin_anew(self) -> None:
+        """Forget what was recorded."""
+        self._tracer.clear()
+        for file in self._files:
+            os.ftruncate(file, 0)
+            os.lseek(file, 0, os.SEEK_SET)
+
+    def run(self, act: Callable[[], int]) -> int:
+        """Record another process that does something; its exit status, as a shell has it."""
+        with _held(act) as (pid, begin):
+            self._tracer.trace(pid)
+            begin()
+            status = self._until_end(pid)
+            self._tracer.stop()
+            for stream, file in zip(self._streams, self._files, strict=True):
+                self._move(stream, file)
+        return status
+
+    def _until_end(self, pid: int) -> int:
+        end = os.pidfd_open(pid)
+        try:
+            waiting = select.poll()
+            waiting.register(end, select.POLLIN)
+            files = dict(zip(self._streams, self._files, strict=True))
+            for stream in files:
+                # Only when it is half full, so that reading it does not disturb what is recorded.
+                waiting.register(stream, select.POLLIN)
+            while end not in (ready := [fd for fd, _ in waiting.poll()]):
+                for stream in ready:
+                    self._move(stream, files[stream])
+        finally:
+            os.close(end)
+        return exit_status(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+    def _move(self, stream: int, file: int) -> None:
+        """Whole pages; the last may have been filled in part."""
+        while True:
+            try:
+                page = os.read(stream, self.layout.page_bytes)
+            except BlockingIOError:
+                return
+            if not page:
+                return
+            try:
+                os.write(file, page.ljust(self.layout.page_bytes, b"\0"))
+            except OSError as error:
+                raise LinnappError(
+                    f"{tempfile.gettempdir()}: {error.strerror}; functions are recorded there: "
+                    "set TMPDIR to a folder with room"
+                ) from error
+
+
+@contextlib.contextmanager
+def _held(act: Callable[[], int]) -> Iterator[tuple[int, Callable[[], object]]]:
+    """A process that does something once it is told to; ended when the block is left early.
+
+    Where this program is gone before, it ends without.
+    """
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if not pid:
+        _act(act, read_end, write_end)
+    os.close(read_end)
+    has_ended = False
+    try:
+        yield pid, lambda: os.write(write_end, b"\0")
+        has_ended = True
+    finally:
+        if not has_ended:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(pid, signal.SIGTERM)
+                os.waitpid(pid, 0)
+        os.close(write_end)
+
+
+def _act(act: Callable[[], int], read_end: int, write_end: int) -> NoReturn:
+    """Be the process."""
+    status = 126
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            # nohup has one ignored, and that is handed on.
+            if callable(signal.getsignal(number)):
+                signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores
+        os.close(write_end)
+        is_told = os.read(read_end, 1)
+        os.close(read_end)
+        if is_told:
+            status = act()
+    finally:
+        os._exit(status)
+
+
+def _execute(command: Sequence[str]) -> NoReturn:
+    try:
+        os.execvp(command[0], list(command))
+    except OSError as error:
+        os.write(2, f"linnapp: {command[0]}: {error.strerror}\n".encode())
+        os._exit(127)
+
+
+def _cheap_call_ns(recorder: _Recorder | None = None) -> float:
+    """How long a read of /dev/null takes, traced or not."""
+    read_end, write_end = os.pipe()
+
+    def act() -> int:
+        null = os.open(os.devnull, os.O_RDONLY)
+        best = float("inf")
+        for _ in range(_BATCHES):
+            begin = time.perf_counter_ns()
+            for _ in range(_BATCH):
+                os.pread(null, 1, 0)
+            best = min(best, (time.perf_counter_ns() - begin) / _BATCH)
+        os.write(write_end, str(best).encode())
+        return 0
+
+    with os.fdopen(read_end) as told:
+        with os.fdopen(write_end, "w"):
+            if recorder is not None:
+                recorder.run(act)
+            else:
+                with _held(act) as (pid, begin):
+                    begin()
+                    os.waitpid(pid, 0)
+        return float(told.read())

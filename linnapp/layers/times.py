@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: MIT
+"""Where the time of the I/Os of a recording goes, layer by layer, and what changed between two."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.errors import TraceError
+from linnapp.files import AnyPath
+from linnapp.trace.blktrace import COMPLETED, ERROR, ISSUED, REVOKED, BlktraceReader
+from linnapp.trace.difference import MAX_BLOCKS, MIN_BLOCKS, Difference, resampled_means
+from linnapp.trace.inspection import LatencyHistogram
+
+#: key, what it is: between which of blktrace's events
+LAYERS = {
+    "request": "until it has a request: a free tag (Q to G)",
+    "issue": "plug, scheduler, dispatch (G to D)",
+    "drive": "driver and drive (D to C)",
+}
+
+#: The I/Os are told apart by how long they took in all: percentiles that bound the groups.
+BANDS = (0.0, 50.0, 90.0, 99.0, 99.9, 100.0)
+
+#: Means are resampled by blocks of time, since neighbours in time are alike. They are twice as long
+#: whenever there would be too many.
+_BLOCK_NS, _BLOCKS_KEPT = 1_000_000, 4096
+_RESAMPLES = 2000
+
+
+@dataclasses.dataclass(frozen=True)
+class Band:
+    """I/Os between two percentiles of the whole latency.
+
+    Attributes
+    ----------
+    low, high : float
+        Percentiles.
+    n : int
+    mean_us : dict
+        By layer.
+    """
+
+    low: float
+    high: float
+    n: int
+    mean_us: dict[str, float]
+
+
+class NothingServedError(TraceError):
+    """A recording without such an I/O that the drive served."""
+
+
+class Layers:
+    """Times of I/Os, layer by layer; of chunk after chunk."""
+
+    def __init__(self) -> None:
+        self.by_layer = {layer: LatencyHistogram() for layer in LAYERS}
+        self.total = LatencyHistogram()
+        #: of each layer in ns, by the bins of `total`
+        self._sums = np.zeros((len(LAYERS), LatencyHistogram.N_BINS))
+        #: block of time: how many I/Os, then the sum of each layer in ns
+        self._blocks: dict[int, npt.NDArray[np.float64]] = {}
+        self._block_ns = _BLOCK_NS
+        #: by the kernel's own count; the I/Os next to them may have the wrong layers, or none
+        self.lost_events = 0
+
+    @property
+    def n(self) -> int:
+        """I/Os counted."""
+        return self.total.n
+
+    def add(self, arrival_ns: npt.NDArray[np.uint64], times: npt.NDArray[np.uint64]) -> None:
+        """Count I/Os.
+
+        Parameters
+        ----------
+        arrival_ns : uint64 array, shape (n,)
+        times : uint64 array, shape (layers, n)
+            In ns.
+        """
+        if not len(arrival_ns):
+            return
+        total = np.sum(times, axis=0)
+        self.total.add(total)
+        bins = LatencyHistogram.bins(total)
+        first, block = np.unique(arrival_ns // self._block_ns, return_inverse=True)
+        sums = np.empty((1 + len(LAYERS), len(first)))
+        sums[0] = np.bincount(block)
+        for i, (layer, time_ns) in enumerate(zip(LAYERS, times, strict=True)):
+            self.by_layer[layer].add(time_ns)
+            self._sums[i] += np.bincount(bins, time_ns, minlength=LatencyHistogram.N_BINS)
+            sums[1 + i] = np.bincount(block, time_ns)
+        for key, column in zip(first, sums.T, strict=True):
+            self._blocks[int(key)] = self._blocks.get(int(key), 0.0) + column
+        while len(self._blocks) > _BLOCKS_KEPT:
+            self._block_ns *= 2
+            every, self._blocks = self._blocks, {}
+            for number, column in every.items():
+                self._blocks[number // 2] = self._blocks.get(number // 2, 0.0) + column
+
+    def mean_us(self, layer: str) -> float:
+        """Mean time in a layer."""
+        return self.by_layer[layer].mean_us
+
+    def bands(self) -> list[Band]:
+        """Fast I/Os, slow ones and the slowest: the mean of each layer; empty bands left out.
+
+        An I/O belongs to the band in which the end of its bin is: bins are within 1.6 % of it.
+        """
+        below = np.cumsum(self.total.counts)
+        found = []
+        start = 0
+        for low, high in itertools.pairwise(BANDS):
+            rank = int(np.ceil(high / 100 * self.n - 1e-9))
+            end = int(np.searchsorted(below, max(rank, 1))) + 1
+            n = int(self.total.counts[start:end].sum())
+            if end > start and n:
+                sums = self._sums[:, start:end].sum(axis=1) / n / 1000
+                found.append(Band(low, high, n, dict(zip(LAYERS, sums.tolist(), strict=True))))
+            start = max(start, end)
+        return found
+
+    def resampled_us(self, seed: int) -> npt.NDArray[np.float64] | None:
+        """Means of the layers of resampled stretches of the recording.
+
+        Parameters
+        ----------
+        seed : int
+            Another for every recording.
+
+        Returns
+        -------
+        array, shape (resamples, layers), or None
+            None of a recording with I/Os in too few blocks of time.
+        """
+        every = np.array([self._blocks[key] for key in sorted(self._blocks)])
+        if len(every) < MIN_BLOCKS:
+            return None
+        # Neighbours joined, so that few and long blocks remain of a long recording.
+        joined = np.add.reduceat(
+            every,
+            np.linspace(0, len(every), min(len(every), MAX_BLOCKS), endpoint=False, dtype=int),
+        )
+        return resampled_means(joined, seed, _RESAMPLES) / 1000
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, latencies in us."""
+        whole = self.total.mean_us
+        return {
+            "ios": self.n,
+            "lost_events": self.lost_events,
+            "total": self.total.to_json(),
+            "layers": {
+                layer: {
+                    **histogram.to_json(),
+                    "share": histogram.mean_us / whole if whole else 0.0,
+                }
+                for layer, histogram in self.by_layer.items()
+            },
+            "doublings": [{"from_us": low_us, "n": n} for low_us, n in self.total.doublings()],
+            "bands": [dataclasses.asdict(band) for band in self.bands()],
+        }
+
+
+def layers_of(trace: AnyPath, *, writes: bool = False, **reader: Any) -> Layers:
+    """Read a recording.
+
+    Parameters
+    ----------
+    trace : path
+        Of blktrace; no other format says when a request was issued.
+    writes : bool
+        Writes, not reads.
+    **reader
+        Options of :class:`BlktraceReader`.
+
+    Raises
+    ------
+    TraceError
+        Not a blktrace recording, or damaged.
+    NothingServedError
+        Without such an I/O that the drive served.
+    """
+    found = Layers()
+    blktrace = BlktraceReader(trace, **reader)
+    for chunk, times in blktrace.with_layers():
+        served = (chunk.flags & (COMPLETED | ISSUED | ERROR | REVOKED)) == COMPLETED | ISSUED
+        served &= chunk.is_write if writes else chunk.is_read
+        # An issue that was lost, or handed back: where the time went is not known.
+        served &= times.any(axis=0)
+        found.add(chunk.arrival_ns[served], times[:, served])
+    if not found.n:
+        kind, other = (
+            ("write", "leave `writes=True` away") if writes else ("read", "try `writes=True`")
+        )
+        raise NothingServedError(
+            f"{trace}: no {kind} from its issue (D) to its completion (C); {other}, or record anew"
+        )
+    found.lost_events = blktrace.stats["lost_events"]
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Change(Difference):
+    """How a layer's mean differs between two recordings.
+
+    Attributes
+    ----------
+    layer : str
+    us : float
+        By how much the second's mean is longer.
+    low_us, high_us : float or None
+        95 % interval, by resampling blocks of time; None where a recording is too short.
+    """
+
+    layer: str
+    us: float
+    low_us: float | None
+    high_us: float | None
+
+
+def changes(before: Layers, after: Layers) -> list[Change]:
+    """Of every layer how its mean changed, most first."""
+    drawn = before.resampled_us(1), after.resampled_us(2)
+    found = []
+    for i, layer in enumerate(LAYERS):
+        low = high = None
+        if drawn[0] is not None and drawn[1] is not None:
+            low, high = np.quantile(drawn[1][:, i] - drawn[0][:, i], (0.025, 0.975))
+            low, high = float(low), float(high)
+        found.append(Change(layer, after.mean_us(layer) - before.mean_us(layer), low, high))
+    return sorted(found, key=lambda change: -abs(change.us))

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: MIT
+"""Collects examples of added bursts from the three parts of a trace, in chunks.
+
+Training examples come from the training part alone, and those for validation and for testing each
+from their own, so that what judges a network was made from reads that it never saw. The passes go
+through the trace in chunks; a short trace is gone over again with new draws until there are enough
+bursts and examples.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from linnapp.learn.features.augmentation import (
+    COVERED,
+    BurstReads,
+    add_bursts,
+    burst_count,
+    no_reads,
+)
+from linnapp.learn.features.split import Split
+from linnapp.learn.labelling.labels import SlowLimits
+from linnapp.trace.blktrace import IoChunk
+from linnapp.trace.recorded import Recorded, name_of, open_recording
+
+#: enough to learn from, whatever the length of the trace
+MAX_ROWS = 500_000
+MAX_HELD_OUT_ROWS = 100_000
+
+#: A burst's added latency is one point on a scale of three decades, and a network learns the
+#: scale only from many: a short trace is gone over until so many bursts have been drawn.
+MIN_BURSTS = 2000
+MAX_PASSES = 100
+
+#: I/Os of a part that stay in memory from one pass to the next, at some 70 bytes each: short traces
+#: are gone over a hundred times, and reading them takes longer than making bursts of them.
+KEPT_IOS = 1_000_000
+
+
+def sample_bursts(
+    trace: Recorded,
+    parts: Split,
+    share: float,
+    threshold_us: int,
+    seed: int,
+    limits: SlowLimits | None = None,
+    **reader_options: Any,
+) -> tuple[BurstReads, BurstReads, BurstReads]:
+    """Make the examples that training, validation and test add to a trace's own reads.
+
+    Parameters
+    ----------
+    trace : path or IoTable
+    parts : Split
+        Of the trace's served reads.
+    share : float
+        Share of added examples among all training examples, 0 to below 1.
+    threshold_us : int
+        The drive's inflection point.
+    seed : int
+    limits : SlowLimits, optional
+        What to label slow.
+    **reader_options
+        Those of :func:`~linnapp.trace.recorded.open_recording`.
+
+    Returns
+    -------
+    BurstReads
+        For training; fewer than asked for where the trace is very short.
+    BurstReads
+        For validation.
+    BurstReads
+        For testing.
+    """
+    # The drive's name is part of the seed: drives of one array get different bursts.
+    drive = zlib.crc32(name_of(trace).encode())
+    n_train = parts.training.stop
+    wanted = min(MAX_ROWS, round(n_train * share / (1 - share)))
+    made = []
+    for number, (part, limit) in enumerate(
+        (
+            (parts.training, wanted),
+            (parts.validation, MAX_HELD_OUT_ROWS),
+            (parts.test, MAX_HELD_OUT_ROWS),
+        )
+    ):
+        rng = np.random.default_rng([seed, drive, number])
+        found = [no_reads()]
+        n_found = 0
+        # What one pass over a long trace yields is thinned evenly, not cut off.
+        expected = max(1.0, COVERED * n_train)
+        keep = min(1.0, 2 * limit / expected)
+        n_bursts = 0
+        ios = _Part(trace, part, reader_options)
+        for _ in range(MAX_PASSES):
+            for chunk in ios:
+                n_bursts += burst_count(chunk)
+                reads = add_bursts(chunk, threshold_us, rng, limits)
+                if keep < 1:
+                    reads = reads.take(rng.random(len(reads)) < keep)
+                found.append(reads)
+                n_found += len(reads)
+            if n_bursts >= MIN_BURSTS and (number > 0 or n_found >= limit):
+                break
+        every = BurstReads(
+            *(
+                np.concatenate([getattr(reads, field.name) for reads in found])
+                for field in dataclasses.fields(BurstReads)
+            )
+        )
+        if n_found > limit:
+            every = every.take(np.sort(rng.choice(n_found, limit, replace=False)))
+        made.append(every)
+    return made[0], made[1], made[2]
+
+
+class _Part:
+    """The I/Os of a part, in chunks, to be gone over again and again.
+
+    They are those from the part's first served read, or the trace's begin, up to the next part's.
+    """
+
+    def __init__(self, trace: Recorded, part: slice, reader_options: dict[str, Any]) -> None:
+        self._trace = trace
+        self._part = part
+        self._options = reader_options
+        self._kept: list[IoChunk] | None = None
+
+    def __iter__(self) -> Iterator[IoChunk]:
+        if self._kept is not None:
+            yield from self._kept
+            return
+        kept: list[IoChunk] = []
+        n_ios = 0
+        for chunk in self._read():
+            n_ios += len(chunk)
+            if n_ios <= KEPT_IOS:
+                kept.append(chunk.copy())
+            else:
+                kept.clear()
+            yield chunk
+        if n_ios <= KEPT_IOS:
+            self._kept = kept
+
+    def _read(self) -> Iterator[IoChunk]:
+        seen = 0
+        for chunk in open_recording(self._trace, **self._options):
+            served = np.cumsum(chunk.is_served_read)
+            # Served read number `index` and all I/Os after it begin at this row of the chunk.
+            begin, end = (
+                int(np.searchsorted(served, index - seen, side="right")) if index else 0
+                for index in (self._part.start, self._part.stop)
+            )
+            n_served = int(served[-1]) if len(served) else 0
+            seen += n_served
+            inside = chunk.take(slice(begin, end))
+            if len(inside):
+                yield inside
+            if seen > self._part.stop:
+                return

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: MIT
+"""The served reads of a trace, compact enough to hold a day of them in memory."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.errors import TraceError
+from linnapp.learn.features.digits import DigitArray, digits
+from linnapp.model.model_file import LATENCY_DIGITS, N_INPUTS, PENDING_DIGITS
+from linnapp.trace.blktrace import IoChunk, TraceStats
+from linnapp.trace.recorded import Reader, Recorded, open_recording
+
+#: reads whose digits are made at a time
+_DIGIT_ROWS = 1 << 18
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadSet:
+    """Reads that the drive answered, in arrival order, with what the kernel knew of each.
+
+    Attributes
+    ----------
+    latency_us : uint32 array, shape (n,)
+        Not capped.
+    pages : uint16 array, shape (n,)
+        4 KiB pages of the read, rounded up.
+    pending : unsigned array, shape (n,)
+        Pending 4 KiB pages at arrival; capped at what its digits can hold, as are the others.
+    hist_pending, hist_latency_us : unsigned array, shape (n, HISTORY)
+        Of the last completed reads, oldest first.
+    stats : TraceStats
+        Of the whole trace.
+    """
+
+    latency_us: npt.NDArray[np.uint32]
+    pages: npt.NDArray[np.uint16]
+    pending: npt.NDArray[Any]
+    hist_pending: npt.NDArray[Any]
+    hist_latency_us: npt.NDArray[Any]
+    stats: TraceStats
+
+    def __len__(self) -> int:
+        return len(self.latency_us)
+
+    def every(self, step: int) -> ReadSet:
+        """Every `step`-th read."""
+        return dataclasses.replace(
+            self,
+            **{
+                name: getattr(self, name)[::step].copy()
+                for name in ("latency_us", "pages", "pending", "hist_pending", "hist_latency_us")
+            },
+        )
+
+    def digits(self, rows: slice | npt.NDArray[np.intp] = slice(None)) -> DigitArray:
+        """Feature vectors of the selected reads; shape (n, N_INPUTS)."""
+        pending = self.pending[rows]
+        n = len(pending)
+        hist_pending, hist_latency_us = self.hist_pending[rows], self.hist_latency_us[rows]
+        out = np.empty((n, N_INPUTS), np.uint8)
+        for start in range(0, n, _DIGIT_ROWS):
+            part = slice(start, start + _DIGIT_ROWS)
+            out[part] = digits(
+                pending[part].astype(np.uint32),
+                hist_pending[part].astype(np.uint32),
+                hist_latency_us[part].astype(np.uint32),
+            )
+        return out
+
+
+def _capped(array: npt.NDArray[np.uint32], n_digits: int) -> npt.NDArray[Any]:
+    """Cap at the largest number of `n_digits` digits, in 16 bits where that is enough."""
+    cap = 10**n_digits - 1
+    capped = np.minimum(array, np.uint32(min(cap, 2**32 - 1)))
+    return capped.astype(np.uint16) if cap < 1 << 16 else capped
+
+
+def load_reads(
+    trace: Recorded,
+    *,
+    on_progress: Callable[[int, int], None] | None = None,
+    **options: Any,
+) -> ReadSet:
+    """Read a trace's served reads.
+
+    Parameters
+    ----------
+    trace : path or IoTable
+        See :func:`~linnapp.trace.recorded.open_recording`.
+    on_progress : callable, optional
+        Called with bytes read so far and in all.
+    **options
+        Those of :func:`~linnapp.trace.recorded.open_recording`.
+
+    Raises
+    ------
+    TraceError
+        If the trace cannot be read or holds no served read.
+    """
+    reader = open_recording(trace, **options)
+    parts: list[list[npt.NDArray[Any]]] = [[] for _ in range(5)]
+    for chunk in _reported(reader, on_progress):
+        for column, part in zip(parts, _compact(chunk), strict=True):
+            column.append(part)
+    n_reads = sum(len(part) for part in parts[0])
+    if not n_reads:
+        stats = reader.stats
+        raise TraceError(
+            f"{trace}: no completed read to learn from ({stats['reads']} reads and "
+            f"{stats['writes']} writes were submitted, {stats['revoked']} revoked); "
+            "trace longer, or while the drive is in use"
+        )
+    columns = []
+    for column in parts:
+        columns.append(np.concatenate(column))
+        column.clear()  # never hold all columns twice
+    latency_us, pages, pending, hist_pending, hist_latency_us = columns
+    return ReadSet(latency_us, pages, pending, hist_pending, hist_latency_us, reader.stats)
+
+
+def _reported(reader: Reader, on_progress: Callable[[int, int], None] | None) -> Iterator[IoChunk]:
+    total = reader.size_bytes
+    for chunk in reader:
+        if on_progress is not None:
+            on_progress(reader.stats["bytes"], total)
+        yield chunk
+
+
+def _compact(chunk: IoChunk) -> tuple[npt.NDArray[Any], ...]:
+    served = chunk.take(chunk.is_served_read)
+    latency_us = np.minimum(served.latency_ns // np.uint64(1000), np.uint64(2**32 - 1))
+    return (
+        latency_us.astype(np.uint32),
+        np.minimum(-(-served.size_bytes.astype(np.int64) // 4096), 65535).astype(np.uint16),
+        _capped(served.pending, PENDING_DIGITS),
+        _capped(served.hist_pending, PENDING_DIGITS),
+        _capped(served.hist_latency_us, LATENCY_DIGITS),
+    )

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT
+"""A drive's inflection point as a figure: CDF and point above, candidates and areas below."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from linnapp.errors import needs
+from linnapp.files import AnyPath, explain_os_error, replaced_file
+from linnapp.learn.labelling.inflection import InflectionPoint, LatencyDistribution
+
+
+def draw(
+    path: AnyPath, drive: str, distribution: LatencyDistribution, point: InflectionPoint
+) -> None:
+    """Draw a PNG.
+
+    Raises
+    ------
+    LinnappError
+        If matplotlib is missing or the file cannot be written.
+    """
+    path = Path(path)
+    with needs("figures need matplotlib", "matplotlib"):
+        from matplotlib.figure import Figure
+    percentiles = np.concatenate((np.arange(1, 99, 0.25), np.arange(99, 99.99, 0.01)))
+    figure = Figure(figsize=(6.4, 6.4), layout="constrained")
+    cdf, areas = figure.subplots(2, 1)
+    cdf.plot(distribution.percentile_us(percentiles), percentiles, color="tab:blue")
+    start_us = float(distribution.percentile_us(point.start_percentile))
+    cdf.plot(start_us, point.start_percentile, "o", color="tab:gray", label="slope one")
+    cdf.axvline(
+        point.threshold_us,
+        color="tab:red",
+        label=f"inflection point, {point.threshold_us} us (p{point.percentile:.1f})",
+    )
+    cdf.set_xscale("log")
+    cdf.set_xlabel("read latency, us")
+    cdf.set_ylabel("reads, %")
+    cdf.set_title(f"{drive}: {len(distribution)} reads")
+    cdf.legend(loc="lower right")
+    point.plot(areas)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise explain_os_error(error, path.parent) from error
+    with replaced_file(path) as stream:
+        figure.savefig(stream, format="png", dpi=120)

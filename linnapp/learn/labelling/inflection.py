@@ -1,0 +1,519 @@
+# SPDX-License-Identifier: MIT
+"""Inflection points: the latency beyond which it pays to ask another replica.
+
+Section 4.2 of Hao et al., OSDI 2020. An array holds each block on several drives. A read that its
+drive would serve slower than the drive's inflection point is revoked and goes to the next
+replica, the last of which always serves it. For a candidate point, the *boost area* is the area
+between the CDFs of read latency without and with this admission control; the point with the
+largest area wins. Candidates lie within ten percentiles, in steps of 0.1, of the point where the
+CDF's slope is one. That is where the search begins: as long as the best candidate is the lowest or
+highest of those tried, ten percentiles more are tried beyond it, so that the point found lies
+between worse ones; `search="paper"` ends it there.
+
+The area between the two CDFs is the difference of their means. Draws on different replicas are
+independent, so the mean has a closed form: with A(t) the mean latency of admitted reads times
+their share, S(t) the share revoked, c the cost of a failover, and M the mean of the last replica,
+
+    mean = A1(t1) + S1(t1) (c + A2(t2) + S2(t2) (c + M3))
+
+``exact`` evaluates it over the empirical distributions; ``simulate`` draws a million random reads
+as the paper does. Both return the same quantity.
+
+The paper draws every replica's latency from all reads of that drive. A failover asks for the same
+block, though, so a large read stays large: with `by_size` the draws on the replicas come from
+reads of the same size, and a point no longer looks good because it trades large reads for small.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.errors import TraceError
+from linnapp.figures import axes_for
+
+#: what a failover costs besides the next replica's latency, the paper's figure
+FAILOVER_US = 15.0
+
+REPLICAS = 3
+
+#: How far candidates go to either side at first, as in the paper, and how far each extension goes.
+SPAN_PERCENTILES = 10.0
+STEP_PERCENTILES = 0.1
+N_SIMULATED = 1_000_000
+
+#: The latency axis is scaled by this percentile to give "slope one" a meaning that a single
+#: outlier cannot change.
+_SCALE_PERCENTILE = 99.9
+_HIGHEST_PERCENTILE = 99.9
+
+#: thresholds of different drives depend on each other a little; two or three rounds settle them
+_MAX_ROUNDS = 4
+
+#: the class of all reads, when sizes do not matter
+_ALL_SIZES = -1
+
+Method = Literal["exact", "simulate"]
+Search = Literal["wide", "paper"]
+FloatArray = npt.NDArray[np.float64]
+
+
+def size_classes(pages: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Size classes: 1, 2, 3 to 4, 5 to 8, ... pages are 0, 1, 2, 3, ..."""
+    return np.asarray(np.ceil(np.log2(np.maximum(pages, 1))), np.int64)
+
+
+class LatencyDistribution:
+    """Empirical distribution of a drive's read latencies, kept as counts of whole microseconds.
+
+    Its size is the number of different latencies, not of reads.
+
+    Parameters
+    ----------
+    latency_us : array, shape (n,)
+        In any order.
+    pages : array, shape (n,), optional
+        Sizes in 4 KiB pages. When given, replicas are compared within size classes.
+    counts : integer array, shape (n,), optional
+        How many reads each entry stands for; one unless given.
+    """
+
+    def __init__(
+        self,
+        latency_us: npt.NDArray[Any],
+        pages: npt.NDArray[Any] | None = None,
+        counts: npt.NDArray[np.int64] | None = None,
+    ) -> None:
+        if not len(latency_us) or (counts is not None and not counts.any()):
+            raise TraceError("no read latencies to find an inflection point from")
+        if counts is None:
+            self._values_us, counts = np.unique(latency_us, return_counts=True)
+            entries = np.ones(len(latency_us), np.int64)
+        else:
+            entries = counts
+            there = entries > 0
+            latency_us, entries = latency_us[there], entries[there]
+            pages = None if pages is None else pages[there]
+            self._values_us, index = np.unique(latency_us, return_inverse=True)
+            counts = np.bincount(index, weights=entries).astype(np.int64)
+        self._below = np.concatenate(([0], np.cumsum(counts)))
+        sums = np.cumsum(self._values_us * counts.astype(np.float64))
+        self._prefix_us = np.concatenate(([0.0], sums))
+        self._by_size: dict[int, LatencyDistribution] = {}
+        if pages is not None:
+            size_class = size_classes(pages)
+            for kind in np.unique(size_class).tolist():
+                self._by_size[kind] = LatencyDistribution(
+                    latency_us[size_class == kind], counts=entries[size_class == kind]
+                )
+
+    def __len__(self) -> int:
+        return int(self._below[-1])
+
+    @property
+    def min_us(self) -> float:
+        """Smallest latency."""
+        return float(self._values_us[0])
+
+    @property
+    def mean_us(self) -> float:
+        """Mean latency."""
+        return float(self._prefix_us[-1] / len(self))
+
+    def parts(self) -> list[tuple[int, float]]:
+        """Size classes and their shares of the reads; one class of all without sizes."""
+        if not self._by_size:
+            return [(_ALL_SIZES, 1.0)]
+        return [(kind, len(part) / len(self)) for kind, part in self._by_size.items()]
+
+    def of_size(self, kind: int) -> LatencyDistribution:
+        """The reads of a size class; all reads where there are none of it."""
+        return self._by_size.get(kind, self)
+
+    def percentile_us(self, percentile: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Smallest latency that at least this percentage of reads do not exceed."""
+        rank = np.ceil(np.asarray(percentile) / 100 * len(self) - 1e-9).astype(np.int64)
+        index = np.searchsorted(self._below, np.clip(rank, 1, len(self)), side="left") - 1
+        return np.asarray(self._values_us[index])
+
+    def share_at_most(self, latency_us: npt.ArrayLike) -> FloatArray:
+        """The CDF: share of reads that take at most so long."""
+        count = self._below[np.searchsorted(self._values_us, latency_us, side="right")]
+        return np.asarray(count / len(self), np.float64)
+
+    def admitted(self, threshold_us: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """A(t) in us and S(t): admitted share of the mean latency, and share revoked."""
+        index = np.searchsorted(self._values_us, threshold_us, side="right")
+        n = len(self)
+        return self._prefix_us[index] / n, 1 - self._below[index] / n
+
+    def draw(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """Latencies of `n` random reads, in us."""
+        rank = rng.integers(1, len(self) + 1, n)
+        return self._values_us[np.searchsorted(self._below, rank) - 1].astype(np.float64)
+
+
+@dataclasses.dataclass(frozen=True)
+class InflectionPoint:
+    """A drive's inflection point and how it was chosen.
+
+    Attributes
+    ----------
+    threshold_us : int
+        A read that takes longer is slow.
+    percentile : float
+        Of the drive's latencies.
+    start_percentile : float
+        Where the CDF's slope is one.
+    slow_ratio : float
+        Share of reads slower than the threshold.
+    boost_area_us : float
+        The array's mean latency without admission control minus that with it, in us, summed
+        over its drives.
+    searched_percentiles : tuple of float
+        The lowest and the highest that was tried.
+    candidate_percentiles, candidate_areas_us : float array
+        All that was tried.
+    at_edge : bool
+        Whether the search ended at an end of what can be tried, p0.1 or p99.9, with no worse
+        candidate beyond. Elsewhere the point lies between two that are worse.
+    replicas : int
+        Drives that hold each block, as the search had it.
+    """
+
+    threshold_us: int
+    percentile: float
+    start_percentile: float
+    slow_ratio: float
+    boost_area_us: float
+    searched_percentiles: tuple[float, float]
+    candidate_percentiles: FloatArray = dataclasses.field(repr=False, compare=False)
+    candidate_areas_us: FloatArray = dataclasses.field(repr=False, compare=False)
+    at_edge: bool
+    replicas: int
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw what was tried, and how much each candidate would gain.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            New ones unless given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        LinnappError
+            If matplotlib is not installed.
+        """
+        axes = axes_for(axes)
+        axes.plot(self.candidate_percentiles, self.candidate_areas_us, ".-", color="tab:blue")
+        axes.axvline(self.percentile, color="tab:red")
+        axes.set_xlabel("candidate, percentile of the drive's reads")
+        axes.set_ylabel("boost area of the array, us")
+        return axes
+
+
+def slope_one_percentile(distribution: LatencyDistribution) -> float:
+    """Where the CDF's slope is one, its latency axis scaled from the minimum to p99.9.
+
+    That is where the CDF is farthest above the diagonal: its knee.
+    """
+    percentiles = np.arange(1, 1000) / 10.0
+    latency_us = distribution.percentile_us(percentiles).astype(np.float64)
+    low = distribution.min_us
+    high = float(distribution.percentile_us(_SCALE_PERCENTILE))
+    if high <= low:
+        return _HIGHEST_PERCENTILE
+    return float(percentiles[np.argmax(percentiles / 100 - (latency_us - low) / (high - low))])
+
+
+def replica_count(n_drives: int, replicas: int) -> int:
+    """Drives that hold each block: no more than there are; a single one stands for all."""
+    return replicas if n_drives == 1 else min(replicas, n_drives)
+
+
+def find_inflection_points(
+    distributions: Sequence[LatencyDistribution],
+    *,
+    method: Method = "exact",
+    search: Search = "wide",
+    replicas: int = REPLICAS,
+    failover_us: float = FAILOVER_US,
+    span_percentiles: float = SPAN_PERCENTILES,
+    step_percentiles: float = STEP_PERCENTILES,
+    n_simulated: int = N_SIMULATED,
+    threshold_us: int | None = None,
+    seed: int = 1,
+) -> list[InflectionPoint]:
+    """Find the inflection points of an array's drives.
+
+    Parameters
+    ----------
+    distributions : sequence of LatencyDistribution
+        One per drive. A single drive stands for all its replicas.
+    method : {"exact", "simulate"}
+        Closed form, or random reads as in the paper.
+    search : {"wide", "paper"}
+        Try more while the best candidate lies at an end of what was tried, or leave it at the
+        paper's ten percentiles.
+    replicas : int
+        Drives that hold each block, at most as many as there are; drive i's replicas are the drives
+        that follow it.
+    failover_us : float
+        Cost of each revocation, in us.
+    span_percentiles, step_percentiles : float
+        Extent and spacing of the candidates around the start; a wide search goes on in steps of
+        the same extent.
+    n_simulated : int
+        Random reads per drive, for "simulate".
+    threshold_us : int, optional
+        The only candidate of every drive, instead of those around its knee.
+    seed : int
+        For "simulate".
+
+    Returns
+    -------
+    list of InflectionPoint
+        In the order of the drives.
+    """
+    if replicas < 2:
+        raise ValueError(f"{replicas} replicas: revocation needs at least 2")
+    n_drives = len(distributions)
+    replicas = replica_count(n_drives, replicas)
+    evaluate: _Exact | _Simulation
+    if method == "exact":
+        evaluate = _Exact(distributions, replicas, failover_us)
+    elif method == "simulate":
+        evaluate = _Simulation(distributions, replicas, failover_us, n_simulated, seed)
+    else:
+        raise ValueError(f"method {method!r}: expected exact or simulate")
+    if threshold_us is not None:
+        return [
+            _given_point(distributions, d, threshold_us, evaluate, replicas) for d in distributions
+        ]
+    windows = [
+        _Window(d, span_percentiles, step_percentiles, widens=search == "wide")
+        for d in distributions
+    ]
+    thresholds = [float(window.thresholds_us[window.best]) for window in windows]
+    baseline = sum(distribution.mean_us for distribution in distributions)
+    if method == "simulate":
+        baseline = evaluate.mean_sum([np.inf] * n_drives)
+
+    def areas_us(drive: int, tried_us: npt.NDArray[Any]) -> FloatArray:
+        return baseline - evaluate.mean_sums(thresholds, drive, tried_us)
+
+    for _ in range(_MAX_ROUNDS):
+        before = list(thresholds)
+        for drive, window in enumerate(windows):
+            window.search(functools.partial(areas_us, drive))
+            thresholds[drive] = float(window.thresholds_us[window.best])
+        if thresholds == before or n_drives == 1:
+            break
+    points = []
+    for window, distribution in zip(windows, distributions, strict=True):
+        best = window.best
+        threshold_us = max(1, int(window.thresholds_us[best]))
+        points.append(
+            InflectionPoint(
+                threshold_us=threshold_us,
+                percentile=float(window.percentiles[best]),
+                start_percentile=window.start,
+                slow_ratio=float(distribution.admitted(threshold_us)[1]),
+                boost_area_us=float(window.areas_us[best]),
+                searched_percentiles=(float(window.percentiles[0]), float(window.percentiles[-1])),
+                candidate_percentiles=window.percentiles,
+                candidate_areas_us=window.areas_us,
+                at_edge=window.is_at_edge,
+                replicas=replicas,
+            )
+        )
+    return points
+
+
+def _given_point(
+    distributions: Sequence[LatencyDistribution],
+    distribution: LatencyDistribution,
+    threshold_us: int,
+    evaluate: _Exact | _Simulation,
+    replicas: int,
+) -> InflectionPoint:
+    """The record of a point that was not searched for."""
+    n = len(distributions)
+    area = evaluate.mean_sum([np.inf] * n) - evaluate.mean_sum([float(threshold_us)] * n)
+    slow = float(distribution.admitted(threshold_us)[1])
+    return InflectionPoint(
+        threshold_us=threshold_us,
+        percentile=100 * (1 - slow),
+        start_percentile=slope_one_percentile(distribution),
+        slow_ratio=slow,
+        boost_area_us=area,
+        searched_percentiles=(100 * (1 - slow), 100 * (1 - slow)),
+        candidate_percentiles=np.array([100 * (1 - slow)]),
+        candidate_areas_us=np.array([area]),
+        at_edge=False,
+        replicas=replicas,
+    )
+
+
+class _Window:
+    """A drive's candidates: percentiles in even steps around the start, more where needed.
+
+    Attributes
+    ----------
+    start : float
+        Where the CDF's slope is one.
+    percentiles, thresholds_us, areas_us : array
+        Of the candidates, in rising order.
+    best : int
+        Index of the candidate of the largest area; of equals, the nearest to the start.
+    """
+
+    def __init__(
+        self, distribution: LatencyDistribution, span: float, step: float, *, widens: bool
+    ) -> None:
+        self._widens = widens
+        self.start = slope_one_percentile(distribution)
+        self._distribution = distribution
+        self._step = step
+        self._extension = max(1, round(span / step))
+        # Candidates are counted in steps from the start; rounding keeps both ends within.
+        self._lowest = -int((self.start - step / 2) / step)
+        self._highest = int((_HIGHEST_PERCENTILE - self.start) / step + 0.5)
+        self._first = max(self._lowest, -self._extension)
+        last = min(self._highest, self._extension)
+        self.percentiles, self.thresholds_us = self._candidates(self._first, last)
+        self.areas_us = np.zeros(len(self.percentiles))
+        self.best = -self._first
+
+    def _candidates(self, first: int, last: int) -> tuple[FloatArray, npt.NDArray[Any]]:
+        percentiles = np.asarray(self.start + np.arange(first, last + 1) * self._step, np.float64)
+        return percentiles, self._distribution.percentile_us(percentiles)
+
+    @property
+    def is_at_edge(self) -> bool:
+        """Whether the best candidate, or one of the same area, is the last there is."""
+        low, high = self._best_at_ends()
+        return low or high
+
+    def search(self, areas_of: Callable[[npt.NDArray[Any]], FloatArray]) -> None:
+        """Compute the areas of all candidates; if wide, of more until the best lies inside."""
+        self.areas_us = areas_of(self.thresholds_us)
+        while self._widens:
+            low, high = self._best_at_ends()
+            first = max(self._lowest, self._first - self._extension) if low else self._first
+            last = self._first + len(self.percentiles) - 1
+            new_last = min(self._highest, last + self._extension) if high else last
+            if (first, new_last) == (self._first, last):
+                break
+            below, below_us = self._candidates(first, self._first - 1)
+            above, above_us = self._candidates(last + 1, new_last)
+            self.percentiles = np.concatenate((below, self.percentiles, above))
+            self.thresholds_us = np.concatenate((below_us, self.thresholds_us, above_us))
+            self.areas_us = np.concatenate((areas_of(below_us), self.areas_us, areas_of(above_us)))
+            self._first = first
+        equals = np.flatnonzero(self.areas_us == self.areas_us.max())
+        self.best = int(equals[np.argmin(np.abs(equals + self._first))])
+
+    def _best_at_ends(self) -> tuple[bool, bool]:
+        best = self.areas_us.max()
+        return bool(self.areas_us[0] == best), bool(self.areas_us[-1] == best)
+
+
+def _ring(n_drives: int, first: int, replicas: int) -> list[int]:
+    """The drives that a read of drive `first` may visit; a single drive stands for all."""
+    return [(first + hop) % n_drives for hop in range(replicas)]
+
+
+class _Exact:
+    """The closed form."""
+
+    def __init__(
+        self, distributions: Sequence[LatencyDistribution], replicas: int, failover_us: float
+    ) -> None:
+        self._distributions = distributions
+        self._replicas = replicas
+        self._failover_us = failover_us
+
+    def mean_sum(self, thresholds: Sequence[float]) -> float:
+        """Sum over the drives of the mean latency with these thresholds."""
+        return float(self.mean_sums(thresholds, 0, np.asarray(thresholds[:1]))[0])
+
+    def mean_sums(
+        self, thresholds: Sequence[float], drive: int, candidates: npt.NDArray[Any]
+    ) -> FloatArray:
+        """The same for each candidate in place of `drive`'s threshold."""
+        n_drives = len(self._distributions)
+        total = np.zeros(len(candidates))
+        for first in range(n_drives):
+            ring = _ring(n_drives, first, self._replicas)
+            for kind, share in self._distributions[first].parts():
+                replicas = [self._distributions[i].of_size(kind) for i in ring]
+                mean: FloatArray | float = replicas[-1].mean_us
+                for hop, i in reversed(list(enumerate(ring[:-1]))):
+                    admitted_us, revoked = replicas[hop].admitted(
+                        candidates if i == drive else thresholds[i]
+                    )
+                    mean = admitted_us + revoked * (self._failover_us + mean)
+                total += share * mean
+        return total
+
+
+class _Simulation:
+    """Random reads: each replica's latency is drawn, the same draws for every candidate."""
+
+    def __init__(
+        self,
+        distributions: Sequence[LatencyDistribution],
+        replicas: int,
+        failover_us: float,
+        n_simulated: int,
+        seed: int,
+    ) -> None:
+        rng = np.random.default_rng(seed)
+        self._n_drives = len(distributions)
+        self._replicas = replicas
+        self._failover_us = failover_us
+        self._draws = []
+        for first in range(self._n_drives):
+            ring = [distributions[i] for i in _ring(self._n_drives, first, replicas)]
+            parts = ring[0].parts()
+            counts = rng.multinomial(n_simulated, [share for _, share in parts])
+            drawn: list[list[npt.NDArray[Any]]] = [[] for _ in ring]
+            for (kind, _), count in zip(parts, counts, strict=True):
+                for hop, distribution in enumerate(ring):
+                    drawn[hop].append(distribution.of_size(kind).draw(count, rng))
+            self._draws.append([np.concatenate(hop) for hop in drawn])
+
+    def mean_sum(self, thresholds: Sequence[float]) -> float:
+        """Sum over the drives of the mean latency with these thresholds."""
+        total = 0.0
+        for first, draws in enumerate(self._draws):
+            ring = _ring(self._n_drives, first, self._replicas)
+            latency_us = draws[-1]
+            for hop, drawn in zip(reversed(ring[:-1]), reversed(draws[:-1]), strict=True):
+                latency_us = np.where(
+                    drawn > thresholds[hop], self._failover_us + latency_us, drawn
+                )
+            total += float(latency_us.mean())
+        return total
+
+    def mean_sums(
+        self, thresholds: Sequence[float], drive: int, candidates: npt.NDArray[Any]
+    ) -> FloatArray:
+        """The same for each candidate in place of `drive`'s threshold."""
+        tried = list(thresholds)
+        means = np.empty(len(candidates))
+        for i, candidate in enumerate(candidates):
+            tried[drive] = float(candidate)
+            means[i] = self.mean_sum(tried)
+        return means

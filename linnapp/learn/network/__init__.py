@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""The paper's network: its floats, their training, its integers."""

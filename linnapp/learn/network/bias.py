@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT
+"""Chooses the training bias: the one that gives the array the lowest mean read latency.
+
+For each candidate a network is trained, and its decisions on the validation slice are put into the
+array's expected latency: with A the mean latency of the reads that it admits times their share, S
+the share that it revokes, c the cost of a failover and M the drive's mean latency,
+
+    mean = A + S (c + A + S (c + ... M))
+
+over the replicas, the last of which serves every read. The drive stands for its replicas, as in
+labelling with a single trace. A read that meets an added burst and is revoked takes, on a replica
+without the burst, what it took in the recording.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.learn.features.augmentation import BurstReads
+from linnapp.learn.features.split import split
+from linnapp.learn.judging.expected_mean import FLAT, expected_mean_us
+from linnapp.learn.network import training
+from linnapp.learn.network.floats import outputs_of
+from linnapp.learn.network.training import TrainingOptions
+
+#: spaced by 2: the mean is flat around its minimum
+CANDIDATES = (0.5, 1.0, 2.0, 4.0, 8.0)
+
+#: reads and epochs that tell candidates apart; the final training has no such limits
+SEARCH_READS = 100_000
+SEARCH_EPOCHS = 12
+
+#: Share of reads that are assumed to meet a burst. Drives are in one for a few percent of the time.
+BURST_PREVALENCE = 0.05
+
+
+@dataclasses.dataclass(frozen=True)
+class BiasChoice:
+    """The chosen bias, and the array's expected mean latency in us for each candidate."""
+
+    bias: float
+    expected_mean_us: dict[float, float]
+
+
+def choose_bias(
+    digits: npt.NDArray[np.uint8],
+    slow: npt.NDArray[np.bool_],
+    latency_us: npt.NDArray[np.uint32],
+    options: TrainingOptions,
+    *,
+    failover_us: float,
+    replicas: int,
+    pages: npt.NDArray[np.uint16] | None = None,
+    added: training.Examples | None = None,
+    bursts: BurstReads | None = None,
+    candidates: tuple[float, ...] = CANDIDATES,
+    on_candidate: Callable[[float, float], None] | None = None,
+) -> BiasChoice:
+    """Train with each candidate and choose.
+
+    Parameters
+    ----------
+    digits : uint8 array, shape (n, n_inputs)
+        Feature vectors in arrival order.
+    slow : bool array, shape (n,)
+        Labels.
+    latency_us : uint32 array, shape (n,)
+    options : TrainingOptions
+        Its bias is not used.
+    failover_us, replicas, pages
+        See :func:`expected_mean_us`.
+    added : Examples, optional
+        More examples to train on.
+    bursts : BurstReads, optional
+        Added bursts of the validation part; they judge with weight :data:`BURST_PREVALENCE`.
+    candidates : tuple of float
+    on_candidate : callable, optional
+        Called with each candidate and its expected mean in us.
+
+    Returns
+    -------
+    BiasChoice
+        Of candidates within 0.1 % of the best, the one nearest to 1 (in ratio) is taken.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If ctrl-C comes.
+    """
+    step = -(-len(latency_us) // SEARCH_READS)
+    digits, slow, latency_us = digits[::step], slow[::step], latency_us[::step]
+    pages = None if pages is None else pages[::step]
+    if added is not None:
+        added = training.Examples(added.digits[::step], added.slow[::step])
+    judged = split(len(slow), options).validation
+    means: dict[float, float] = {}
+    for candidate in candidates:
+        tried = dataclasses.replace(
+            options,
+            bias=candidate,
+            starts=1,
+            max_epochs=min(options.max_epochs or SEARCH_EPOCHS, SEARCH_EPOCHS),
+        )
+        network = training.train(digits, slow, tried, added=added)
+        if network.interrupted:
+            raise KeyboardInterrupt  # half a search has chosen nothing
+        outputs = outputs_of(network.weights, digits[judged])
+        means[candidate] = expected_mean_us(
+            latency_us[judged],
+            outputs[:, 1] > outputs[:, 0],
+            failover_us=failover_us,
+            replicas=replicas,
+            pages=None if pages is None else pages[judged],
+        )
+        if bursts is not None and len(bursts):
+            outputs = outputs_of(network.weights, bursts.digits)
+            refused = outputs[:, 1] > outputs[:, 0]
+            burst_us = np.where(refused, failover_us + bursts.recorded_us, bursts.latency_us)
+            means[candidate] += BURST_PREVALENCE * (float(burst_us.mean()) - means[candidate])
+        if on_candidate is not None:
+            on_candidate(candidate, means[candidate])
+    best = min(means.values())
+    good = [candidate for candidate, mean in means.items() if mean <= best * FLAT]
+    return BiasChoice(min(good, key=lambda bias: abs(np.log(bias))), means)

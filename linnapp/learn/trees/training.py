@@ -1,0 +1,660 @@
+# SPDX-License-Identifier: MIT
+"""From one drive's trace to its latency model.
+
+Gradient boosting (Friedman, Annals of Statistics 29, 2001) with gamma deviance: what is learnt is
+the mean of reads that cannot be told apart, as a logarithm, so that slow reads weigh and fast ones
+are still told apart. scikit-learn grows the trees; here they are made complete and integer.
+
+Later reads judge what earlier ones taught. Trees of the training slice show on the validation slice
+whether they tell reads apart better than one number for all of them would, and beyond which
+prediction a read is to be refused; trees of both slices show on the test slice what to expect. The
+model's own are then grown from all, the latest reads being the likest to those to come.
+
+A few trees more learn from bursts that are added to the recording
+(:mod:`linnapp.learn.trees.bursts`) by how much longer a read then takes than the others predict.
+To them a recorded read is as it was predicted: they say nothing where there is no burst. Where a
+recording is too short to tell its reads apart, or its trees are worth nothing, they stand alone,
+and multiply the mean.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.errors import LinnappError, TraceError, install_command, needs
+from linnapp.learn.features.augmentation import SlowedReads
+from linnapp.learn.features.split import Split, split
+from linnapp.learn.judging.confusion import Confusion
+from linnapp.learn.judging.ranking import area_under_roc
+from linnapp.learn.judging.refusing import ScoredReads
+from linnapp.learn.labelling.inflection import InflectionPoint
+from linnapp.learn.options import Observer, Recipe
+from linnapp.learn.record import (
+    TrainedDrive,
+    record_of_point,
+    record_of_predictions,
+    record_of_trace,
+    record_of_versions,
+)
+from linnapp.learn.trees import bursts as latency_bursts
+from linnapp.learn.trees import hedge_table
+from linnapp.model.latency_engine import leaves_of, mean_of_last_us, predict_us
+from linnapp.model.latency_model import (
+    CAP,
+    DEPTH,
+    FEATURES,
+    FRACTION_BITS,
+    LEAF_LIMIT,
+    N_FEATURES,
+    NEVER,
+    NO_SPLIT,
+    LatencyModel,
+)
+from linnapp.trace.blktrace import TraceStats
+from linnapp.trace.logged_drive import LoggedDrive
+from linnapp.trace.recorded import Recorded, drive_name, open_recording
+
+#: 128 steps a prediction. More trees, deeper ones, or several times as much of both ranked later
+#: reads no better (docs/latency-model.md); nor did a number of trees that the validation slice
+#: chose: it is small, and not like what comes after.
+N_TREES = 32
+
+#: What each tree corrects of what is left.
+LEARNING_RATE = 0.15
+
+#: Those that learn from added bursts: fewer, for there is less to tell, and they must say by how
+#: much, up to a hundredfold.
+N_BURST_TREES = 8
+BURST_LEARNING_RATE = 0.35
+
+#: Reads that a leaf must be learnt from.
+MIN_LEAF_READS = 50
+
+#: Reads to train on below which they are not told apart.
+MIN_READS = 1000
+
+#: Of more, every second, third, ... is used: trees of this size learn nothing more from more.
+MAX_READS = 2_000_000
+
+#: Every so manieth read is taught without where it is: a question may not say it.
+UNPLACED_EVERY = 10
+
+#: A read is overdue when it has taken longer than so many percent of all do.
+OVERDUE_PERCENTILE = 90
+
+#: What each slice of a trace decides, as in :data:`linnapp.learn.drive_training.DECIDED_BY`. The
+#: figures on the test slice are of trees that had not seen it.
+DECIDED_BY = {
+    "training": ["threshold_us", "overdue_us", "trees"],
+    "validation": ["prediction", "refuse_us", "trees", "hedge_table"],
+    "test": ["trees", "hedge_table"],
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class LatencyReads:
+    """A trace's served reads, in order of arrival.
+
+    Attributes
+    ----------
+    features : uint32 array, shape (n, N_FEATURES)
+    latency_us : uint32 array, shape (n,)
+    pending : uint32 array, shape (n,)
+        Pending pages at arrival.
+    """
+
+    features: npt.NDArray[np.uint32]
+    latency_us: npt.NDArray[np.uint32]
+    pending: npt.NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.latency_us)
+
+    @property
+    def pages(self) -> npt.NDArray[np.uint32]:
+        """Their sizes."""
+        return self.features[:, 0]
+
+    def take(self, rows: slice) -> LatencyReads:
+        """Some of them."""
+        return LatencyReads(self.features[rows], self.latency_us[rows], self.pending[rows])
+
+
+@dataclasses.dataclass(frozen=True)
+class Lesson:
+    """What trees are grown from.
+
+    Attributes
+    ----------
+    reads : LatencyReads
+        Every `step`-th of a recording.
+    step : int
+    bursts : SlowedReads
+        Reads of bursts added to it.
+    like : LatencyModel
+        Has what is no tree: the model's thresholds.
+    seed : int
+    level : bool
+        The recording's reads are not told apart: what each took was their mean.
+    """
+
+    reads: LatencyReads
+    step: int
+    bursts: SlowedReads
+    like: LatencyModel
+    seed: int
+    level: bool = False
+
+    def grown(self, n_reads: int | None = None) -> tuple[LatencyModel, float]:
+        """Trees of the first `n_reads`, or all: :func:`grow`."""
+        n_reads = len(self.reads) if n_reads is None else n_reads
+        recorded = self.reads.take(slice(0, n_reads))
+        added = self.bursts.before(n_reads * self.step)
+        slowed_us = np.maximum(added.latency_us, 1).astype(np.float64)
+        if self.level:
+            mean_us = max(1.0, float(recorded.latency_us.mean()))
+            base = round(math.log2(mean_us) * (1 << FRACTION_BITS))
+            calm, drift = dataclasses.replace(self.like.without_trees(), base=base), 0.0
+            # What a read took by itself is not to be told apart here either.
+            ratios = (slowed_us - added.recorded_us + mean_us) / mean_us
+        else:
+            calm, drift = grow(
+                recorded.features, np.maximum(recorded.latency_us, 1), self.like, self.seed,
+                n_trees=N_TREES, learning_rate=LEARNING_RATE,
+            )  # fmt: skip
+            ratios = slowed_us / predict_us(calm, added.features)
+        if len(recorded) + len(added) < 2 * MIN_LEAF_READS or not len(added):
+            return calm, drift
+        bursts, burst_drift = grow(
+            np.concatenate((recorded.features, added.features)),
+            np.concatenate((np.ones(len(recorded)), ratios)),
+            self.like,
+            self.seed,
+            n_trees=N_BURST_TREES,
+            learning_rate=BURST_LEARNING_RATE,
+            weights=np.repeat(
+                (1.0, latency_bursts.WEIGHT * len(recorded) / len(added)),
+                (len(recorded), len(added)),
+            ),
+        )
+        return calm.times(bursts), drift + burst_drift
+
+
+def load_latency_reads(
+    trace: Recorded, overdue_us: int, step: int = 1, **reader: Any
+) -> tuple[LatencyReads, TraceStats]:
+    """Every `step`-th served read of a trace.
+
+    Raises
+    ------
+    TraceError
+        If the trace cannot be read.
+    """
+    opened = open_recording(trace, overdue_us=overdue_us, **reader)
+    drive = LoggedDrive(overdue_us)
+    features = [np.empty((0, N_FEATURES), np.uint32)]
+    latency_us, pending = [np.empty(0, np.uint32)], [np.empty(0, np.uint32)]
+    n_seen = 0
+    for chunk in opened:
+        seen = drive.features_of(chunk)
+        served = chunk.take(chunk.is_served_read)
+        rows = slice(-n_seen % step, None, step)
+        n_seen += len(served)
+        features.append(seen[rows].copy())
+        latency_us.append(_whole_us(served.latency_ns)[rows])
+        pending.append(served.pending[rows].copy())
+    reads = LatencyReads(*(np.concatenate(part) for part in (features, latency_us, pending)))
+    return reads, opened.stats
+
+
+def _whole_us(latency_ns: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
+    whole_us = np.minimum(latency_ns // np.uint64(1000), np.uint64(2**32 - 1))
+    return np.asarray(whole_us, np.uint32)
+
+
+def train_latency(
+    trace: Recorded,
+    point: InflectionPoint,
+    recipe: Recipe,
+    observer: Observer | None = None,
+) -> TrainedDrive:
+    """Train one drive's latency model; as :func:`linnapp.learn.drive_training.train_drive`.
+
+    Raises
+    ------
+    LinnappError
+        If scikit-learn is not installed.
+    TraceError
+        If the trace cannot be read, or is too short to be split.
+    """
+    shown = observer or Observer()
+    begin = time.monotonic()
+    overdue_us, step, per_s = _overdue_us(trace, recipe)
+    reads, stats = load_latency_reads(trace, overdue_us, step, **recipe.reader)
+    parts = split(len(reads), recipe.training)
+    judged = reads.take(parts.validation)
+    simple = LatencyModel.mean_of_last(point.threshold_us, NEVER, overdue_us)
+    lesson = _lesson(trace, reads, step, simple, recipe)
+    n_training = len(reads.latency_us[parts.training])
+    lesson, chosen, tried, why = _tried(lesson, parts)
+    drift = 0.0
+    remedy = "record longer, under the load that the drive is slow under"
+    if n_training < MIN_READS:
+        remedy = _how_long(per_s, recipe)
+    if chosen.chooses:
+        refuse_us = _refuse_us(chosen, reads.take(parts.training), judged, recipe, point)
+        chosen = dataclasses.replace(chosen, refuse_us=refuse_us)
+        lesson = dataclasses.replace(lesson, like=chosen)
+    model = expected = chosen
+    # Of later reads only, each slice by trees that have not seen it.
+    predicted_us = [predict_us(chosen, judged.features)]
+    if chosen.n_trees:
+        expected, _ = lesson.grown(parts.validation.stop)
+        model, drift = lesson.grown()
+    predicted_us.append(predict_us(expected, reads.take(parts.test).features))
+    table = hedge_table.learn(
+        np.concatenate(predicted_us),
+        reads.latency_us[parts.validation.start :],
+        recipe.hedge_percentile,
+        reads.latency_us,
+    )
+    record = {
+        "model_id": model.model_id,
+        "kind": "latency",
+        "prediction": _name_of(model, lesson),
+        "why_no_trees": why or None,
+        "n_trees": model.n_trees,
+        "chooses": model.chooses,
+        "remedy": None if model.chooses else remedy,
+        "overdue_us": overdue_us,
+        "refuse_us": None if model.refuse_us == NEVER else model.refuse_us,
+        **record_of_point(point, recipe),
+        **_of_test(expected, simple, reads, parts),
+        "validation_quality": {
+            "trees": tried.to_json() if tried else None,
+            "one number": _one_number(reads, parts).to_json(),
+            "mean of the last latencies": Quality.of(simple, judged).to_json(),
+        },
+        "hedge_table": table.to_json(),
+        "decided_by": DECIDED_BY,
+        "quantisation": {"largest_difference_log2": drift},
+        "reads": len(reads),
+        **{f"{name}_reads": len(reads.latency_us[rows]) for name, rows in vars(parts).items()},
+        "options": {
+            "seed": recipe.training.seed,
+            "validation_share": recipe.training.validation_share,
+            "test_share": recipe.training.test_share,
+            "max_refused": recipe.refused_limit,
+            "hedge_percentile": recipe.hedge_percentile,
+        },
+        "interrupted": False,
+        "trace": record_of_trace(trace, stats),
+        "versions": record_of_versions(_versions() if model.n_trees else {}),
+        "training_seconds": round(time.monotonic() - begin, 3),
+    }
+    shown.trained(drive_name(trace), model, record)
+    return TrainedDrive(model, record, table)
+
+
+def _lesson(
+    trace: Recorded, reads: LatencyReads, step: int, like: LatencyModel, recipe: Recipe
+) -> Lesson:
+    seed = recipe.training.seed
+    n_reads = len(reads) * step
+    bursts = latency_bursts.sample(trace, n_reads, like.overdue_us, seed, **recipe.reader)
+    return Lesson(reads, step, bursts, like, seed)
+
+
+def _tried(lesson: Lesson, parts: Split) -> tuple[Lesson, LatencyModel, Quality | None, str]:
+    """What to learn from, what of it the training slice teaches, how good that is, and why no more.
+
+    The reads are told apart if there are enough of them, and that is worth something on the
+    validation slice. Otherwise they are not, so that is what it is held against; that the last
+    latencies' mean may tell them apart as well is no reason not to.
+    """
+    n_training = parts.training.stop
+    tried, why = None, ""
+    if n_training < MIN_READS:
+        why = (
+            f"{n_training} reads to train on are too few to tell them apart: {MIN_READS} are needed"
+        )
+    else:
+        trees, _ = lesson.grown(n_training)
+        tried = Quality.of(trees, lesson.reads.take(parts.validation))
+        why = tried.worse_than(_one_number(lesson.reads, parts))
+    if not why:
+        return lesson, trees, tried, why
+    lesson = dataclasses.replace(lesson, level=True)
+    trees, _ = lesson.grown(n_training)
+    return lesson, trees if trees.n_trees else lesson.like, tried, why
+
+
+def _one_number(reads: LatencyReads, parts: Split) -> Quality:
+    """How well the mean of the reads that teach predicts those that judge."""
+    mean_us = max(1, round(float(reads.latency_us[parts.training].mean())))
+    judged = reads.take(parts.validation)
+    return Quality.of_predicted(np.full(len(judged), mean_us, np.uint32), judged, mean_us)
+
+
+def _name_of(model: LatencyModel, lesson: Lesson) -> str:
+    if not model.n_trees:
+        return "mean of the last latencies"
+    return "trees of added bursts" if lesson.level else "trees"
+
+
+def predict_newest(
+    model: LatencyModel, trace: Recorded, recipe: Recipe, *, own: bool
+) -> tuple[LatencyReads, npt.NDArray[np.uint32]]:
+    """Predict a recording's test slice by trees that have not seen it.
+
+    Parameters
+    ----------
+    model : LatencyModel
+    trace : path
+    recipe : Recipe
+        Says which reads are the test slice.
+    own : bool
+        Whether :func:`train_latency` made the model of this recording. All of that taught its
+        trees; those of the reads before are grown again, and predict in their place.
+
+    Returns
+    -------
+    LatencyReads
+        The test slice.
+    uint32 array
+        What is predicted of each, in us.
+    """
+    _, step, _ = _overdue_us(trace, recipe)
+    reads, _ = load_latency_reads(trace, model.overdue_us, step, **recipe.reader)
+    parts = split(len(reads), recipe.training)
+    if own and model.n_trees:
+        simple = LatencyModel.mean_of_last(model.threshold_us, NEVER, model.overdue_us)
+        lesson = _lesson(trace, reads, step, simple, recipe)
+        lesson, *_ = _tried(lesson, parts)
+        model, _ = dataclasses.replace(lesson, like=model).grown(parts.validation.stop)
+    newest = reads.take(parts.test)
+    return newest, predict_us(model, newest.features)
+
+
+def _overdue_us(trace: Recorded, recipe: Recipe) -> tuple[int, int, float]:
+    """From when a read is overdue, every how manieth read is used, how many there are a second."""
+    found, ends_ns = [np.empty(0, np.uint32)], [np.empty(0, np.uint64)]
+    for chunk in open_recording(trace, **recipe.reader):
+        served = chunk.is_served_read
+        found.append(_whole_us(chunk.latency_ns[served]))
+        ends_ns.append(chunk.arrival_ns[served][[0, -1]] if served.any() else ends_ns[0])
+    latency_us, arrivals_ns = np.concatenate(found), np.concatenate(ends_ns)
+    step = max(1, -(-len(latency_us) // MAX_READS))
+    kept = latency_us[::step]
+    taught = kept[split(len(kept), recipe.training).training]
+    if not len(taught):
+        raise TraceError(
+            f"{trace}: {len(latency_us)} completed reads are too few to train on and to judge by; "
+            "record more"
+        )
+    overdue_us = int(np.percentile(taught, OVERDUE_PERCENTILE))
+    span_s = float(arrivals_ns.max() - arrivals_ns.min()) / 1e9
+    return min(max(overdue_us, 1), CAP), step, len(latency_us) / span_s if span_s else 0.0
+
+
+def _how_long(per_s: float, recipe: Recipe) -> str:
+    """What to record so that there are reads enough for trees."""
+    share = 1 - recipe.training.validation_share - recipe.training.test_share
+    reads = math.ceil(MIN_READS / share) + 1
+    if not per_s:
+        return f"record {reads} reads"
+    seconds = math.ceil(1.05 * reads / per_s)  # a little more than it takes
+    long = f"{seconds} s" if seconds <= 120 else f"{math.ceil(seconds / 60)} minutes"
+    rate = f"{per_s:.0f}" if per_s >= 10 else f"{per_s:.2g}"
+    return f"record for {long}, which at this recording's {rate} reads a second are enough"
+
+
+@dataclasses.dataclass(frozen=True)
+class Quality:
+    """How well a model predicts reads.
+
+    Attributes
+    ----------
+    deviance : float
+        Gamma deviance of the latencies, half of it: what training makes small.
+    mean_abs_log2_error : float
+        Mean distance of prediction and latency, in powers of two.
+    auc : float or None
+        Area under the ROC curve of the prediction, for slow reads; None without slow or fast ones.
+    """
+
+    deviance: float
+    mean_abs_log2_error: float
+    auc: float | None
+
+    @classmethod
+    def of(cls, model: LatencyModel, reads: LatencyReads) -> Quality:
+        """Judge a model."""
+        return cls.of_predicted(predict_us(model, reads.features), reads, model.threshold_us)
+
+    @classmethod
+    def of_predicted(
+        cls, predicted_us: npt.NDArray[np.uint32], reads: LatencyReads, threshold_us: int
+    ) -> Quality:
+        """Judge what was predicted, where a read is slow beyond `threshold_us`."""
+        return cls(
+            float(np.mean(deviances(predicted_us, reads.latency_us))),
+            mean_abs_log2_error(predicted_us, reads.latency_us),
+            area_under_roc(predicted_us, reads.latency_us > threshold_us),
+        )
+
+    def worse_than(self, one_number: Quality) -> str:
+        """In what trees are no better than one number for all reads; empty: in nothing."""
+        if self.deviance >= one_number.deviance:
+            return (
+                "trees predict the validation slice no better than one number for all reads: "
+                f"deviance {self.deviance:.3f}, not below {one_number.deviance:.3f}"
+            )
+        if self.auc is not None and self.auc <= 0.5:
+            return (
+                "trees rank the validation slice no better than chance: "
+                f"area under ROC {self.auc:.3f}"
+            )
+        return ""
+
+    def to_json(self) -> dict[str, float | None]:
+        """All figures by name."""
+        return dataclasses.asdict(self)
+
+
+def deviances(
+    predicted_us: npt.NDArray[Any], latency_us: npt.NDArray[Any]
+) -> npt.NDArray[np.float64]:
+    """Half the gamma deviance of each read; latencies count as 1 us at least."""
+    ratio = np.maximum(latency_us, 1) / predicted_us
+    return np.asarray(ratio - np.log(ratio) - 1)
+
+
+def mean_abs_log2_error(predicted_us: npt.NDArray[Any], latency_us: npt.NDArray[Any]) -> float:
+    """Mean distance in powers of two; latencies count as 1 us at least."""
+    return float(np.mean(np.abs(np.log2(np.maximum(latency_us, 1) / predicted_us))))
+
+
+def check_scikit_learn() -> None:
+    """Find out whether trees can be grown here.
+
+    Raises
+    ------
+    LinnappError
+        If scikit-learn is not installed or too old.
+    """
+    with needs("latency models need scikit-learn", "scikit-learn"):
+        import sklearn.ensemble  # noqa: F401
+        import threadpoolctl  # noqa: F401
+    version = str(_versions()["scikit-learn"])
+    if tuple(int(part) for part in version.split(".")[:2]) < (1, 3):
+        raise LinnappError(
+            f"latency models need scikit-learn 1.3 or newer, here is {version}; install one with: "
+            + install_command("'scikit-learn>=1.3'")
+        )
+
+
+def grow(
+    features: npt.NDArray[np.uint32],
+    targets: npt.NDArray[Any],
+    like: LatencyModel,
+    seed: int,
+    *,
+    n_trees: int,
+    learning_rate: float,
+    weights: npt.NDArray[np.float64] | None = None,
+) -> tuple[LatencyModel, float]:
+    """Grow trees.
+
+    Parameters
+    ----------
+    features : array, shape (n, N_FEATURES)
+    targets : array, shape (n,)
+        What each read took, or how many times as long as it might have; above 0. Of reads that
+        look alike the mean is learnt.
+    like : LatencyModel
+        Has what is no tree: the model's thresholds, and how many features it knows.
+    seed : int
+    n_trees : int
+    learning_rate : float
+        What each tree corrects of what is left.
+    weights : array, shape (n,), optional
+        How much each read counts.
+
+    Returns
+    -------
+    LatencyModel
+    float
+        The largest difference to the trees as grown, in powers of two.
+
+    Raises
+    ------
+    LinnappError
+        If scikit-learn is not installed or too old, or its trees are not what they were.
+    """
+    check_scikit_learn()
+    from sklearn.ensemble import HistGradientBoostingRegressor
+    from threadpoolctl import threadpool_limits
+
+    boosting = HistGradientBoostingRegressor(
+        loss="gamma",
+        max_iter=n_trees,
+        learning_rate=learning_rate,
+        max_depth=DEPTH,
+        max_leaf_nodes=1 << DEPTH,
+        min_samples_leaf=MIN_LEAF_READS,
+        early_stopping=False,
+        random_state=seed,
+    )
+    # Exact: no feature has more than 24 bits.
+    x = features[:, : like.n_features].astype(np.float32)
+    sample = slice(0, None, max(1, len(x) // 10_000))
+    shown = x[sample].copy()
+    x[::UNPLACED_EVERY, FEATURES.index("in_region") :] = CAP
+    # Its threads wait for each other by spinning: on a busy machine that takes minutes. And sums
+    # in another order would be other trees.
+    with threadpool_limits(1):
+        boosting.fit(x, targets.astype(np.float64), sample_weight=weights)
+        exact = np.log2(boosting.predict(shown))
+    scale = (1 << FRACTION_BITS) / math.log(2)
+    trees = [_complete(tree.nodes, scale) for [tree] in boosting._predictors]
+    model = dataclasses.replace(
+        like,
+        splits=np.stack([splits for splits, _ in trees]),
+        leaves=np.stack([leaves for _, leaves in trees]),
+        base=round(float(boosting._baseline_prediction.item()) * scale),
+    )
+    total = model.base + leaves_of(model, features[sample]).sum(axis=1, dtype=np.int64)
+    drift = float(np.abs(total / (1 << FRACTION_BITS) - exact).max())
+    if drift > (n_trees + 1) / (1 << FRACTION_BITS):
+        raise LinnappError(
+            f"the trees as integers are off by 2^{drift:.3f}: this version of scikit-learn keeps "
+            "them in another way; install the one in requirements.txt"
+        )
+    return model, drift
+
+
+def _complete(
+    nodes: npt.NDArray[Any], scale: float
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int16]]:
+    """A tree with all leaves at one depth: below a leaf, everything goes left."""
+    splits = np.full((1 << DEPTH) - 1, NO_SPLIT, np.uint32)
+    leaves = np.zeros(1 << DEPTH, np.int16)
+    waiting = [(0, 0, 0)]  # node, level, place in the level
+    while waiting:
+        at, level, place = waiting.pop()
+        node = nodes[at]
+        if node["is_leaf"]:
+            first = place << (DEPTH - level)
+            value = round(float(node["value"]) * scale)
+            leaves[first : first + (1 << (DEPTH - level))] = np.clip(
+                value, -LEAF_LIMIT, LEAF_LIMIT - 1
+            )
+            continue
+        threshold = min(math.floor(node["num_threshold"]), CAP)
+        splits[(1 << level) - 1 + place] = int(node["feature_idx"]) << 24 | threshold
+        waiting.append((int(node["left"]), level + 1, 2 * place))
+        waiting.append((int(node["right"]), level + 1, 2 * place + 1))
+    return splits, leaves
+
+
+def _refuse_us(
+    model: LatencyModel,
+    taught: LatencyReads,
+    judged: LatencyReads,
+    recipe: Recipe,
+    point: InflectionPoint,
+) -> int:
+    """Beyond which prediction refusing reads gives the array the lowest mean latency."""
+    scored, later = (
+        ScoredReads(
+            predict_us(model, reads.features),
+            reads.latency_us,
+            reads.pages,
+            model.threshold_us,
+            recipe.labelling.failover_us,
+            point.replicas,
+        )
+        for reads in (taught, judged)
+    )
+    best = later.best_cut(max(reads.least_cut(recipe.refused_limit) for reads in (scored, later)))
+    return NEVER if best is None else best
+
+
+def _versions() -> dict[str, str]:
+    import sklearn
+
+    return {"scikit-learn": sklearn.__version__}
+
+
+def _of_test(
+    model: LatencyModel, simple: LatencyModel, reads: LatencyReads, parts: Split
+) -> dict[str, Any]:
+    """Figures on the test slice, which decided nothing."""
+    test = reads.take(parts.test)
+    predicted_us = predict_us(model, test.features)
+    slow = test.latency_us > model.threshold_us
+    confusion = Confusion.of(slow, predicted_us > model.refuse_us)
+    quality, simple_quality = Quality.of(model, test), Quality.of(simple, test)
+    fast = confusion.true_fast + confusion.false_revoke
+    return {
+        "accuracy": confusion.accuracy,
+        # Not all of these a failover would have spared: no false submits, as a network's are.
+        "slow_admitted_ratio": confusion.false_submit_ratio,
+        "false_revoke_ratio": confusion.false_revoke_ratio,
+        "false_revoke_share": confusion.false_revoke / fast if fast else None,
+        "slow_recall": confusion.slow_recall,
+        "test": confusion.to_json(),
+        "auc": quality.auc,
+        "auc_last_latencies": area_under_roc(mean_of_last_us(test.features), slow),
+        "auc_pending": area_under_roc(test.pending, slow),
+        "mean_abs_log2_error": quality.mean_abs_log2_error,
+        "mean_abs_log2_error_last_latencies": simple_quality.mean_abs_log2_error,
+        "predicted_us": record_of_predictions(predicted_us, test.pages),
+    }

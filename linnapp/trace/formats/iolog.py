@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: MIT
+"""fio's iolog, version 3: the text format of workloads.
+
+``<time> <file> <action> <offset> <bytes>``; the time is in microseconds since the start, as fio
+3.33 writes and replays it. Only reads and writes are kept; other actions are passed over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.errors import LinnappError, TraceError
+from linnapp.files import AnyPath, explain_os_error, replaced_file
+from linnapp.trace.formats.text_trace import CHUNK_IOS, LineWriter, TextFormat, read_columns
+from linnapp.trace.packed import unpacked
+
+HEADER = "fio version 3 iolog"
+
+_LINES = TextFormat(
+    "'<us> <file> read|write <offset> <bytes>'",
+    None,
+    {"time": 0, "type": 2, "offset": 3, "size": 4},
+    3,
+    ("read",),
+    ("write",),
+    passed_over=("add", "open", "close", "wait", "trim", "sync", "datasync"),
+    header=HEADER,
+    since_first=False,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """I/Os to be replayed, in the order of their times.
+
+    Attributes
+    ----------
+    time_us : int64 array, shape (n,)
+        Since the start of the workload.
+    offset_bytes : int64 array, shape (n,)
+    size_bytes : int64 array, shape (n,)
+    is_write : bool array, shape (n,)
+    """
+
+    time_us: npt.NDArray[np.int64]
+    offset_bytes: npt.NDArray[np.int64]
+    size_bytes: npt.NDArray[np.int64]
+    is_write: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.time_us)
+
+    def take(self, rows: npt.NDArray[np.bool_] | npt.NDArray[np.intp] | slice) -> Workload:
+        """The I/Os that `rows` selects."""
+        return Workload(
+            self.time_us[rows], self.offset_bytes[rows], self.size_bytes[rows], self.is_write[rows]
+        )
+
+
+def write(path: AnyPath, chunks: Iterable[Workload], device: str) -> int:
+    """Write an iolog; it appears whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    chunks : iterable of Workload
+        Its I/Os, consecutive in time.
+    device : str
+        File name in the log; fio opens it, the replayer maps it to its own devices.
+
+    Returns
+    -------
+    int
+        I/Os written.
+
+    Raises
+    ------
+    LinnappError
+        If the name is not one word, or the file cannot be written.
+    """
+    try:
+        words = device.encode().split()
+    except UnicodeEncodeError as error:
+        raise LinnappError(
+            f"drive name {device!a}: holds what is no text, and an iolog is text; name the drive "
+            "otherwise"
+        ) from error
+    if words != [device.encode()]:
+        raise LinnappError(
+            f"drive name {device!r}: an iolog's is one word, for white space parts its columns; "
+            "name the drive otherwise (`device_name=`)"
+        )
+    written = 0
+    lines = LineWriter(_LINES, {1: device})
+    with replaced_file(path) as stream:
+        stream.write(f"{HEADER}\n0 {device} add\n0 {device} open\n".encode())
+        last_us = 0
+        for chunk in chunks:
+            if not len(chunk):
+                continue
+            stream.write(
+                lines.lines(chunk.time_us, chunk.offset_bytes, chunk.size_bytes, chunk.is_write)
+            )
+            last_us = int(chunk.time_us[-1])
+            written += len(chunk)
+        stream.write(f"{last_us} {device} close\n".encode())
+    return written
+
+
+def is_iolog(path: AnyPath) -> bool:
+    """Whether the file begins as an iolog does."""
+    path = Path(path)
+    try:
+        with unpacked(path).open("rb") as stream:
+            return stream.read(len("fio version")) == b"fio version"
+    except (OSError, TraceError):
+        return False
+
+
+def read(
+    path: AnyPath,
+    chunk_ios: int = CHUNK_IOS,
+    on_empty: Callable[[int], None] | None = None,
+) -> Iterator[Workload]:
+    """Read an iolog in chunks; `on_empty` as :func:`~.text_trace.read_columns` has it.
+
+    Raises
+    ------
+    TraceError
+        If it is of another version, or a line is malformed; the line is named.
+    """
+    path = Path(path)
+    try:
+        # Unbuffered: of a pipe no more than the header is gone when it is opened again.
+        with unpacked(path).open("rb", buffering=0) as stream:
+            header = stream.readline(100).decode(errors="replace").rstrip()
+    except OSError as error:
+        raise explain_os_error(error, path) from error
+    if header != HEADER:
+        raise TraceError(
+            f"{path}: {header[:40]!r} is not version 3 of fio's iolog; have fio write "
+            "it with --write_iolog"
+            if not header.startswith("fio version")
+            else f"{path}: {header}: only version 3 is known; fio 3.31 and later write it"
+        )
+    for columns in read_columns(path, _LINES, chunk_ios=chunk_ios, on_empty=on_empty):
+        yield Workload(
+            columns.time_ns // 1000, columns.offset_bytes, columns.size_bytes, columns.is_write
+        )

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: MIT
+"""Two sessions that were watched: which system calls take longer in the second than in the first.
+
+The mean duration of every kind of call is compared. Chance is told by resampling blocks of time, as
+for layers of I/Os; since many kinds are looked at, the intervals are so wide that all of them hold
+at once, at 95 %.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from linnapp.errors import TraceError
+from linnapp.files import AnyPath
+from linnapp.trace.difference import MAX_BLOCKS, MIN_BLOCKS, Difference, resampled_means
+from linnapp.watch.reader import PARTS
+from linnapp.watch.watched import ask, opened
+
+if TYPE_CHECKING:
+    import duckdb
+
+_RESAMPLES = 20_000
+_CHANCE = 0.05
+
+#: Of every kind of call and every block of time: how many, ns in them, in waiting of their I/Os and
+#: at the drive. An I/O that a driver passed on is there once more, below.
+_BLOCKS = f"""
+with bounds as (
+  select min(time_ns) as first, max(time_ns) - min(time_ns) + 1 as span
+  from calls where session = $session
+), of_calls as (
+  select tid, call_time_ns, count(*) as ios, sum(plug_ns + scheduler_ns) as wait_ns,
+    sum(drive_ns) as drive_ns
+  from ios where session = $session and call is not null and not below group by all
+)
+select call, case when $by_path then path end as path,
+  ((time_ns - first) * $blocks // span)::integer as block, count(*) as calls,
+  sum(duration_ns)::double as duration_ns, coalesce(sum(ios), 0)::double as ios,
+  coalesce(sum(wait_ns), 0)::double as wait_ns, coalesce(sum(drive_ns), 0)::double as drive_ns,
+  {", ".join(f"coalesce(sum({part}), 0)::double" for part in PARTS)}
+from calls cross join bounds
+  left join of_calls on calls.tid = of_calls.tid and calls.time_ns = of_calls.call_time_ns
+where session = $session group by 1, 2, 3 order by 1, 2, 3
+"""
+_PERCENTILES = """
+select call, case when $by_path then path end as path,
+  quantile_cont(duration_ns, 0.5) / 1e3 as p50_us, quantile_cont(duration_ns, 0.99) / 1e3 as p99_us
+from calls where session = $session group by 1, 2
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """A kind of call in one session; times in us.
+
+    Attributes
+    ----------
+    calls : int
+    mean_us, p50_us, p99_us : float
+        From call to return.
+    ios, wait_us, drive_us : float
+        Of each call, on average: I/Os that it queued, what they waited for the driver, and what
+        they took from there on. I/Os at the same time count one after another.
+    parts_us : dict
+        What the mean is made of, by the names of :data:`linnapp.watch.reader.PARTS`.
+    """
+
+    calls: int
+    mean_us: float
+    p50_us: float
+    p99_us: float
+    ios: float
+    wait_us: float
+    drive_us: float
+    parts_us: dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class CallChange(Difference):
+    """How the mean duration of a kind of call differs.
+
+    Attributes
+    ----------
+    call : str
+    path : str or None
+        None unless paths are told apart.
+    before, after : Side
+    us : float
+        By how much the second's mean is longer.
+    low_us, high_us : float or None
+        Interval; None where either session has such calls in too few blocks of time.
+    """
+
+    call: str
+    path: str | None
+    before: Side
+    after: Side
+    us: float
+    low_us: float | None
+    high_us: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        return {**dataclasses.asdict(self), "beyond_chance": self.is_beyond_chance}
+
+
+def changes(folder: AnyPath, before: str, after: str, *, by_path: bool = False) -> list[CallChange]:
+    """Compare two sessions of a folder.
+
+    Parameters
+    ----------
+    folder : path
+    before, after : str
+        Sessions.
+    by_path : bool
+        Tell calls of one kind on different files apart.
+
+    Returns
+    -------
+    list of CallChange
+        Of what both sessions have, that which changed most first.
+
+    Raises
+    ------
+    TraceError
+        If the folder has no such session, or one without calls.
+    """
+    with opened(folder) as database:
+        kept = {row["session"] for row in ask(database, "select distinct session from calls")}
+        for session in (before, after):
+            if session not in kept:
+                names = ", ".join(sorted(name for name in kept if name is not None))
+                raise TraceError(
+                    f"{folder}: no session {session} with calls; it has {names or 'none'}: "
+                    "`linnapp watch -o FOLDER --session NAME` records one"
+                )
+        sides = [_session(database, session, by_path) for session in (before, after)]
+    common = [kind for kind in sides[0] if kind in sides[1]]
+    # All intervals are to hold at once.
+    tail = _CHANCE / 2 / max(1, len(common))
+    found = [_change(kind, sides[0][kind], sides[1][kind], tail) for kind in common]
+    return sorted(
+        found,
+        key=lambda change: (not change.is_beyond_chance, -abs(change.us), change.call),
+    )
+
+
+_Kind = tuple[str, str | None]
+_Blocks = npt.NDArray[np.float64]
+
+
+def _session(
+    database: duckdb.DuckDBPyConnection, session: str, by_path: bool
+) -> dict[_Kind, tuple[Side, _Blocks]]:
+    given = {"session": session, "by_path": by_path}
+    rows = database.execute(_BLOCKS, {**given, "blocks": MAX_BLOCKS}).fetchall()
+    blocks: dict[_Kind, list[tuple[float, ...]]] = {}
+    for call, path, _, *sums in rows:
+        blocks.setdefault((call, path), []).append(tuple(sums))
+    percentiles = {(row["call"], row["path"]): row for row in ask(database, _PERCENTILES, given)}
+    found = {}
+    for kind, sums in blocks.items():
+        columns = np.array(sums, dtype=np.float64)
+        calls, *totals = columns.sum(axis=0).tolist()
+        duration_ns, ios, wait_ns, drive_ns, *parts_ns = (total / calls for total in totals)
+        side = Side(
+            calls=int(calls),
+            mean_us=duration_ns / 1000,
+            p50_us=percentiles[kind]["p50_us"],
+            p99_us=percentiles[kind]["p99_us"],
+            ios=ios,
+            wait_us=wait_ns / 1000,
+            drive_us=drive_ns / 1000,
+            parts_us=dict(zip(PARTS, (ns / 1000 for ns in parts_ns), strict=True)),
+        )
+        found[kind] = side, columns[:, :2]
+    return found
+
+
+def _change(
+    kind: _Kind, before: tuple[Side, _Blocks], after: tuple[Side, _Blocks], tail: float
+) -> CallChange:
+    low_us = high_us = None
+    if min(len(before[1]), len(after[1])) >= MIN_BLOCKS:
+        drawn = [
+            resampled_means(blocks, seed, _RESAMPLES)[:, 0] / 1000
+            for seed, (_, blocks) in enumerate((before, after), start=1)
+        ]
+        low_us, high_us = np.quantile(drawn[1] - drawn[0], (tail, 1 - tail)).tolist()
+    return CallChange(
+        *kind,
+        before=before[0],
+        after=after[0],
+        us=after[0].mean_us - before[0].mean_us,
+        low_us=low_us,
+        high_us=high_us,
+    )
