@@ -43,7 +43,7 @@ from eval.parallel import Step
 from linnapp.lab.cluster import CLUSTER_KERNEL
 
 #: Of each load the networks that it is met over, one way.
-NETWORKS_US = {BURSTS: (20, 50, 200)}
+NETWORKS_US = {BURSTS: (20, 50, 200), "bi-e": (50,)}
 N_SEEDS = 3
 
 #: A percentile of a cell, and of whom each rule is held against.
