@@ -558,7 +558,8 @@ def test_a_latency_model_takes_the_place_of_a_network_that_serves_worse(array: P
 def test_kinds_are_not_mixed_by_accident(array: Path) -> None:
     run(array, kind="latency")
     Drive("sdb").upload(always_fast(90))
-    with pytest.raises(LinnappError, match="sdb has a network and sda a latency model; say with `kind=`"):
+    told = "sdb has a network and sda a latency model; say with `kind=`"
+    with pytest.raises(LinnappError, match=told):
         run(array)
 
 
