@@ -3,7 +3,10 @@
 #ifndef LINNOS_UBLK_DIE_H
 #define LINNOS_UBLK_DIE_H
 
+/* Another program that ends in this way says what it is called. */
+#ifndef PROGRAM
 #define PROGRAM "linnos-ublk"
+#endif
 
 /* Exit statuses. */
 #define EXIT_NOT_STARTED 1
