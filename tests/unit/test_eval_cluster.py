@@ -32,7 +32,7 @@ def made_up(seed: int, takes: dict[str, float], n: int = 4000) -> dict[str, Meas
         reads = np.zeros(n, READ)
         reads["due_ns"] = due_ns
         reads["latency_ns"] = 1e3 * takes.get(rule, takes["round-robin"]) * hard
-        reads["attempts"] = 2 if rule == "clone" else 1
+        reads["attempts"] = 1
         found[rule] = Measured(reads, (n, 0, 0), {"asked": 3 * n if rule == "prediction" else 0})
     return found
 
@@ -50,7 +50,6 @@ def test_means_shares_and_costs_are_those_of_the_reads() -> None:
     assert cell["below"]["prediction"]["own-latency"] == pytest.approx([1 / 3] * 3)
     assert cell["below"]["pending"]["own-latency"] == pytest.approx([-0.2] * 3)
     assert rules["prediction"]["share_of_gain"] == pytest.approx([100 / 120] * 3)
-    assert rules["clone"]["extra_io_ratio"] == 1 and rules["pending"]["extra_io_ratio"] == 0
     assert rules["prediction"]["asked"] == 3 and rules["prediction"]["disk_reads"] == [12_000, 0, 0]
     mean, low, high = rules["own-latency"]["mean_us"]
     assert low < mean < high and 140 < mean < 160

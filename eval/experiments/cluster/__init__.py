@@ -114,9 +114,8 @@ def score(seeds: list[dict[str, Measured]]) -> dict[str, Any]:
     -------
     dict
         ``rules``: {name: {``mean_us``, ``p99_us`` as [value, low, high], ``share_of_gain`` of what
-        the oracle gains over taking turns, ``disk_reads`` by node, ``extra_io_ratio``, ``asked`` a
-        read}}; ``below``: {name: {other: [share, low, high]}} of means,
-        of the rules that ask.
+        the oracle gains over taking turns, ``disk_reads`` by node, ``asked`` a read}}; ``below``:
+        {name: {other: [share, low, high]}} of means, of the rules that ask.
     """
     blocks = []
     pooled: dict[str, list[np.ndarray[Any, Any]]] = {}
@@ -141,7 +140,6 @@ def score(seeds: list[dict[str, Measured]]) -> dict[str, Any]:
             "p99_us": drawn.percentile(name, PERCENT, p99_us).to_json(),
             "share_of_gain": drawn.share(name, "oracle", "round-robin").to_json(),
             "disk_reads": np.sum([run.disk_reads for run in runs], axis=0).tolist(),
-            "extra_io_ratio": float(sum(run.reads["attempts"].sum() for run in runs) / n - 1),
             "asked": sum(run.counted["asked"] for run in runs) / n,
         }
     return {

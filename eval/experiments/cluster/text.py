@@ -13,27 +13,22 @@ from eval.experiment import Table
 from eval.intervals import Interval
 from eval.metrics import percent
 
-#: As gluster_reads.c calls them, and what tables say.
+#: As gluster_reads.c calls them, which has others, and what tables say.
 RULES = {
     "round-robin": "in turn",
     "own-queue": "shortest own queue",
     "own-latency": "lowest own last latency",
-    "two-choices": "the shorter own queue of two",
     "pending": "shipped: what is in flight at the drive",
     "prediction": "shipped: the prediction",
     "oracle": "oracle",
-    "hedge": "in turn, hedged at p95",
-    "clone": "two at once",
-    "engine-1": "GlusterFS 1, its default: by the file",
     "engine-3": "GlusterFS 3: shortest own queue",
-    "engine-5": "GlusterFS 5: queue and ping",
 }
 
 #: Those that go by what nodes tell.
 SHIPPED = ("pending", "prediction")
 
-#: Those that ask nobody, send no read twice and know nothing that cannot be known.
-ASK_NOBODY = tuple(rule for rule in RULES if rule not in (*SHIPPED, "oracle", "hedge", "clone"))
+#: Those that ask nobody, and know nothing that cannot be known.
+ASK_NOBODY = tuple(rule for rule in RULES if rule not in (*SHIPPED, "oracle"))
 
 #: What a shipped prediction must be below the best of those by, to be worth shipping.
 WORTH = 0.10
@@ -55,10 +50,10 @@ def _share(numbers: list[float | None]) -> str:
 
 
 def table(data: dict[str, Any]) -> dict[str, Table]:
-    """A table a cell: what reads took, against whom, who served, and at what price."""
+    """A table a cell: what reads took, against whom, who served, and how many were asked."""
     header = (
         "rule", "mean us", "p99 us", "in-flight's mean below its by",
-        "prediction's mean below its by", "of the oracle's gain", "disk reads by node", "extra I/O",
+        "prediction's mean below its by", "of the oracle's gain", "disk reads by node",
         "questions a read",
     )  # fmt: skip
     tables = {}
@@ -77,7 +72,6 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
                     ),
                     "" if rule == "round-robin" else percent(numbers["share_of_gain"][0], 0),
                     " / ".join(map(str, numbers["disk_reads"])),
-                    percent(numbers["extra_io_ratio"]),
                     f"{numbers['asked']:.1f}",
                 )
             )
