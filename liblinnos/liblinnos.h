@@ -281,7 +281,7 @@ int linnos_asking_is_used(const struct linnos_array *array);
  * @first_buffer: of the caller's ring, the index of the first of them
  * @register_files: 1: files and devices are registered in its own ring
  * @reserved: zero
- * @fixed_files: NULL, or for each replica its index in the caller's ring's registered files
+ * @fixed_files: NULL, or for each replica its index in the caller's ring's registered files; copied
  */
 struct linnos_queue_options {
 	size_t size;

@@ -26,6 +26,10 @@ int queue_new(struct linnos_queue **queue, struct linnos_array *a,
 	memset(q, 0, sizeof(*q));
 	q->array = a;
 	q->o = o ? *o : defaults;
+	if (q->o.fixed_files) {
+		memcpy(q->fixed_files, q->o.fixed_files, a->n * sizeof(*q->fixed_files));
+		q->o.fixed_files = q->fixed_files;
+	}
 	error = linnos_chooser_create(&q->chooser, a->known);
 	if (error)
 		free(q);

@@ -498,7 +498,7 @@ TEST(registered_files_and_buffers_are_read_into)
 TEST(fixed_files_and_buffers_of_the_callers_ring_are_used)
 {
 	struct linnos_queue_options o = LINNOS_QUEUE_OPTIONS_INIT;
-	const int indices[N] = {5, 6, 7};
+	int indices[N] = {5, 6, 7};
 	struct io_uring_sqe sqe;
 	struct linnos_completion c;
 	struct linnos_queue *queue;
@@ -513,6 +513,8 @@ TEST(fixed_files_and_buffers_of_the_callers_ring_are_used)
 	o.n_buffers = 1;
 	o.first_buffer = 9;
 	assert(!linnos_queue_create(&queue, a, &o));
+	/* The queue has a copy of the indices. */
+	memset(indices, 0, sizeof(indices));
 	assert(!linnos_prep_read(queue, &sqe, &one, 1, 0, NULL, buf));
 	assert(sqe.opcode == IORING_OP_READ_FIXED && sqe.buf_index == 9);
 	assert(sqe.flags == IOSQE_FIXED_FILE && sqe.fd >= 5 && sqe.fd < 8);
