@@ -7,6 +7,7 @@
 #include "array_options.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <liburing.h>
 #include <stdlib.h>
 #include <string.h>
@@ -353,6 +354,10 @@ static int total_bytes(const struct iovec *iov, int n_iov, size_t *bytes)
 	for (int i = 0; i < n_iov; i++) {
 		size_t room = READ_BYTES_MAX - *bytes;
 
+		/* The kernel would refuse it at every replica. */
+		if (n_iov > 1 && iov[i].iov_len > SSIZE_MAX)
+			return error_say(-EINVAL, "a read into %zu bytes at one place",
+					 iov[i].iov_len);
 		*bytes += iov[i].iov_len < room ? iov[i].iov_len : room;
 	}
 	return 0;
