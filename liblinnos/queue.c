@@ -162,8 +162,9 @@ static ssize_t read_plainly(struct linnos_read *r)
 static ssize_t read_in_lane(struct linnos_queue *q, struct linnos_read *r)
 {
 	q->n_live++;
-	lane_send(q->lane, read_take_next(r));
+	/* It may be over when it has been sent. */
 	read_list(q, r);
+	lane_send(q->lane, read_take_next(r));
 	while (!r->is_done) {
 		int error = lane_wait(q, -1);
 

@@ -203,6 +203,32 @@ TEST(a_read_is_over_by_its_deadline_and_nothing_is_written_later)
 	put_back(&s);
 }
 
+static int refuse(void *queue, const struct linnos_request *request)
+{
+	(void)queue;
+	(void)request;
+	return -ECONNREFUSED;
+}
+
+/* It would be looked at when its deadline comes, on a stack that is another's by then. */
+TEST(a_read_that_every_replica_refuses_at_once_waits_for_no_deadline)
+{
+	struct linnos_options o = at_home_of_1();
+	struct simulated s = simulate(&o, 1);
+	struct linnos_read_options in_time = LINNOS_READ_OPTIONS_INIT;
+	struct linnos_completion c;
+	char buf[READ_BYTES];
+
+	s.array->backend.submit = refuse;
+	in_time.deadline_ns = MS;
+	assert(read_within(&s, buf, sizeof(buf), 0, &in_time) == -ECONNREFUSED);
+	assert(!s.queue->in_own.first);
+	linnos_memory_pass(s.memory, 2 * MS);
+	assert(linnos_wait(s.queue, &c, 1, 0) == 0);
+	assert(!stats_of(s.array).late && stats_of(s.array).failed == 1);
+	put_back(&s);
+}
+
 TEST(a_failure_leaves_time_for_another_replica)
 {
 	struct linnos_options o = at_home_of_1();
