@@ -116,7 +116,7 @@ static void done(struct linnos_read *r)
 	struct linnos_queue *q = r->queue;
 
 	q->n_live--;
-	if (!r->is_kept)
+	if (r->where != READ_LATER)
 		return;
 	r->later = NULL;
 	*(q->last_done ? &q->last_done->later : &q->first_done) = r;

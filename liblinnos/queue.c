@@ -202,7 +202,7 @@ static ssize_t preadv_now(struct linnos_queue *q, const struct iovec *iov, int n
 			  const struct linnos_read_options *o)
 {
 	struct linnos_read r;
-	int error = read_begin(q, &r, iov, n_iov, offset, o, READ_OWN);
+	int error = read_begin(q, &r, iov, n_iov, offset, o, READ_NOW);
 
 	if (error)
 		return error;
@@ -241,7 +241,7 @@ int linnos_begin_read(struct linnos_queue *q, const struct iovec *iov, int n_iov
 	if (!lane_of(q, &error))
 		return error_say(error, "a queue's own ring: %s", strerror(-error));
 	r = read_new(q);
-	error = r ? read_begin(q, r, iov, n_iov, offset, &o, READ_OWN)
+	error = r ? read_begin(q, r, iov, n_iov, offset, &o, READ_LATER)
 		  : error_say(-ENOMEM, "out of memory");
 	if (error) {
 		if (r)
@@ -249,7 +249,6 @@ int linnos_begin_read(struct linnos_queue *q, const struct iovec *iov, int n_iov
 		return error;
 	}
 	r->user = user;
-	r->is_kept = true;
 	if (r->copy)
 		lanes_send_copy(r->copy);
 	q->n_live++;

@@ -165,8 +165,10 @@ static struct attempt *attempt_new(struct linnos_read *r, unsigned int replica,
 				   enum linnos_kind kind, uint64_t now_ns)
 {
 	struct linnos_queue *q = r->queue;
-	/* The other attempt of a race may answer while this one still reads. */
-	bool may_outlive = read_is_timed(r) || r->flying[0];
+	/* The other attempt of a race may answer while this one still reads; and a backend may be
+	 * unable to wait, while the caller waits for nothing else. */
+	bool may_outlive =
+		read_is_timed(r) || r->flying[0] || (r->where == READ_NOW && !q->array->is_files);
 	struct attempt *at = attempt_of(q, r, &r->choice, replica, kind, may_outlive, now_ns);
 
 	if (!at)

@@ -48,7 +48,8 @@ struct attempt {
 };
 
 enum read_where {
-	READ_OWN, /* in the queue's lane, or in the calling thread, which waits for nothing else */
+	READ_NOW,   /* in the queue's lane or the calling thread, which waits for nothing else */
+	READ_LATER, /* in the queue's lane; linnos_wait() tells of it */
 	READ_CALLERS_RING,
 };
 
@@ -66,7 +67,7 @@ struct linnos_read {
 	uint32_t sqe_flags, ioprio;
 	uint32_t refused;     /* replicas, by bit: because of the hint */
 	unsigned int replica; /* that has answered or failed last */
-	bool is_listed, is_done, is_kept;
+	bool is_listed, is_done;
 	bool is_plain; /* without the hint from now on */
 	size_t got;    /* bytes for the caller */
 	int error;     /* of the last attempt; 0: its replica ends too early */

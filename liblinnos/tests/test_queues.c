@@ -229,6 +229,49 @@ TEST(a_read_that_every_replica_refuses_at_once_waits_for_no_deadline)
 	put_back(&s);
 }
 
+TEST(what_nobody_can_wait_for_writes_to_nobodys_memory)
+{
+	struct linnos_options o = at_home_of_1();
+	struct simulated s = simulate(&o, 1);
+	char left[READ_BYTES], buf[READ_BYTES];
+
+	/* This backend takes nothing back. */
+	s.array->backend.cancel = NULL;
+	linnos_memory_set(s.memory, 1, UINT64_MAX, 0);
+	memset(left, 'x', sizeof(left));
+	assert(linnos_pread(s.queue, left, sizeof(left), 0) == -EDEADLK);
+	linnos_memory_set(s.memory, 1, USUAL_NS, 0);
+	assert(linnos_pread(s.queue, buf, sizeof(buf), 0) == READ_BYTES);
+	assert(is_right(buf, sizeof(buf), 0));
+	for (size_t i = 0; i < sizeof(left); i++)
+		assert(left[i] == 'x');
+	put_back(&s);
+}
+
+static int (*submit_to_memory)(void *queue, const struct linnos_request *request);
+static const char *read_into;
+
+static int note_and_submit(void *queue, const struct linnos_request *request)
+{
+	read_into = request->buf;
+	return submit_to_memory(queue, request);
+}
+
+TEST(a_read_that_comes_back_by_linnos_wait_goes_to_its_memory_at_once)
+{
+	struct linnos_options o = at_home_of_1();
+	struct simulated s = simulate(&o, 1);
+	struct linnos_completion c;
+	char buf[READ_BYTES];
+	struct iovec one = {.iov_base = buf, .iov_len = sizeof(buf)};
+
+	submit_to_memory = s.array->backend.submit;
+	s.array->backend.submit = note_and_submit;
+	assert(!linnos_begin_read(s.queue, &one, 1, 0, NULL, buf) && read_into == buf);
+	assert(linnos_wait(s.queue, &c, 1, -1) == 1 && is_right(buf, sizeof(buf), 0));
+	put_back(&s);
+}
+
 TEST(a_failure_leaves_time_for_another_replica)
 {
 	struct linnos_options o = at_home_of_1();
