@@ -95,8 +95,9 @@ static bool is_out(const struct chooser *c, unsigned int drive, uint64_t now_ns)
 
 	if (c->told && c->told->last & 1u << drive)
 		return true;
-	/* That it was slow is forgotten by who looks again. */
+	/* That it was slow, or taken back, is forgotten by who looks again. */
 	return READ_ONCE(o->failing) || (READ_ONCE(o->slow) && c->explore_ns) ||
+	       (READ_ONCE(o->unheard) && c->explore_ns && c->budget.share > 0) ||
 	       observer_is_stalled(o, now_ns);
 }
 

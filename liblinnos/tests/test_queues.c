@@ -440,6 +440,61 @@ TEST(a_dropped_replica_is_taken_back_as_new)
 	put_back(&s);
 }
 
+static uint64_t time_of_a_read(struct simulated *s)
+{
+	uint64_t start_ns = linnos_memory_now_ns(s->memory);
+	char buf[READ_BYTES];
+
+	assert(linnos_pread(s->queue, buf, sizeof(buf), 0) == READ_BYTES);
+	return linnos_memory_now_ns(s->memory) - start_ns;
+}
+
+/* What it answered before is forgotten, so it is predicted to be the fastest. */
+TEST(reads_leave_a_replica_that_was_taken_back_to_a_copy_until_that_has_been_answered)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct simulated s;
+
+	o.home = 1;
+	s = simulate(&o, 1);
+	for (int i = 0; i < 300; i++)
+		assert(time_of_a_read(&s) == USUAL_NS);
+	assert(!linnos_drop(s.array, 1));
+	for (int i = 0; i < 300; i++)
+		assert(time_of_a_read(&s) == USUAL_NS);
+	linnos_memory_set(s.memory, 1, 900 * MS, 0);
+	assert(!linnos_restore(s.array, 1));
+	for (int i = 0; i < 3000; i++)
+		assert(time_of_a_read(&s) == USUAL_NS);
+	assert(replica_of(s.array, 1).state == LINNOS_SLOW);
+	assert(replica_of(s.array, 1).in_flight == 1 && replica_of(s.array, 1).served == 300);
+	linnos_memory_set(s.memory, 1, USUAL_NS, 0);
+	linnos_memory_pass(s.memory, 1000 * MS);
+	for (int i = 0; i < 3000; i++)
+		assert(time_of_a_read(&s) == USUAL_NS);
+	assert(replica_of(s.array, 1).served > 2500);
+	put_back(&s);
+}
+
+TEST(a_replica_that_was_taken_back_is_read_where_no_copy_will_be_sent)
+{
+	for (int never = 0; never < 2; never++) {
+		struct linnos_options o = LINNOS_OPTIONS_INIT;
+		struct simulated s;
+
+		o.home = 1;
+		if (never)
+			o.explore_ms = 0;
+		else
+			o.extra_io_percent = 0;
+		s = simulate(&o, 1);
+		assert(!linnos_drop(s.array, 1) && time_of_a_read(&s) == USUAL_NS);
+		assert(!linnos_restore(s.array, 1) && time_of_a_read(&s) == USUAL_NS);
+		assert(replica_of(s.array, 1).served == 1);
+		put_back(&s);
+	}
+}
+
 TEST(a_replica_tells_how_it_is_doing)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
