@@ -161,6 +161,13 @@ bool read_is_timed(const struct linnos_read *r)
 	return read_due_ns(r) != UINT64_MAX;
 }
 
+/* Before one that waits to be sent already: a hedge for which the caller had no entry. */
+static void send_next(struct linnos_read *r, struct attempt *at)
+{
+	at->next = r->next;
+	r->next = at;
+}
+
 static struct attempt *attempt_new(struct linnos_read *r, unsigned int replica,
 				   enum linnos_kind kind, uint64_t now_ns)
 {
@@ -181,7 +188,7 @@ static struct attempt *attempt_new(struct linnos_read *r, unsigned int replica,
 	/* The last one has nobody after it. */
 	at->hinted = q->array->hint && !r->is_plain && kind == LINNOS_FIRST && !is_last(r);
 	r->flying[r->flying[0] ? 1 : 0] = at;
-	r->next = at;
+	send_next(r, at);
 	return at;
 }
 
@@ -422,7 +429,8 @@ struct attempt *read_take_next(struct linnos_read *r)
 {
 	struct attempt *at = r->next;
 
-	r->next = NULL;
+	r->next = at->next;
+	at->next = NULL;
 	return at;
 }
 
@@ -472,10 +480,12 @@ static void read_unlist(struct linnos_queue *q, struct linnos_read *r)
 /* It goes on without the read. */
 static void lose(struct linnos_queue *q, struct attempt *at)
 {
+	bool is_sent = at != at->read->next;
+
 	at->read = NULL;
 	at->is_lost = true;
-	at->is_unwanted = true;
-	if (at->in_callers_ring)
+	at->is_unwanted = is_sent;
+	if (at->in_callers_ring && is_sent)
 		q->n_lost++;
 }
 
@@ -682,7 +692,7 @@ enum linnos_outcome attempt_ended(struct attempt *at, ssize_t result, struct lin
 		result = a->hooks.answer(a->hooks.context, at->replica, at->offset + at->from,
 					 (int)result);
 	if (goes_on(at, result) && r) {
-		r->next = at;
+		send_next(r, at);
 		return LINNOS_AGAIN;
 	}
 	how = how_ended(at, result);
@@ -706,6 +716,12 @@ void read_cannot_be_sent(struct linnos_read *r, struct attempt *at, int error)
 	attempt_put(at);
 }
 
+void attempt_take_back(struct attempt *at)
+{
+	account(at, UNFINISHED, queue_time(at->queue));
+	attempt_put(at);
+}
+
 void attempts_forsake(struct linnos_queue *q)
 {
 	uint64_t now_ns = queue_time(q);
@@ -723,6 +739,8 @@ void attempts_forsake(struct linnos_queue *q)
 				read_put(q, r);
 			}
 		}
+		if (at->held)
+			read_put(q, at->held);
 		bounce_forsake(at->bounce);
 		at->bounce = NULL;
 		attempt_put(at);
