@@ -19,6 +19,7 @@ struct lane {
 	void *part; /* of the backend */
 	struct attempt *attempts;
 	unsigned int in_flight;
+	bool has_new; /* since the last wait, which sends it */
 };
 
 struct lanes {
@@ -106,6 +107,7 @@ void lane_send(struct lane *lane, struct attempt *at)
 		attempt_join(&lane->attempts, at);
 	at->lane = lane;
 	lane->in_flight++;
+	lane->has_new = true;
 	error = backend->submit(lane->part, &request);
 	if (error)
 		linnos_ended(request.handle, error);
@@ -163,12 +165,15 @@ void lane_cancel_lost(struct linnos_queue *q)
 	for (struct attempt *at = q->lane->attempts; at && backend->cancel; at = at->later)
 		if (at->is_unwanted) {
 			at->is_unwanted = false;
+			q->lane->has_new = true;
 			backend->cancel(q->lane->part, attempt_handle(at));
 		}
 }
 
 int lane_wait(struct linnos_queue *q, int64_t timeout_ns)
 {
+	const struct linnos_backend *backend = &q->array->backend;
+	struct lane *lane = q->lane;
 	int error;
 
 	if (q->in_own.first) {
@@ -178,9 +183,16 @@ int lane_wait(struct linnos_queue *q, int64_t timeout_ns)
 		if (timeout_ns < 0 || due_in_ns < timeout_ns)
 			timeout_ns = due_in_ns;
 	}
-	error = q->array->backend.wait(q->lane->part, timeout_ns);
+	lane->has_new = false;
+	error = backend->wait(lane->part, timeout_ns);
 	serve_due(q);
 	lane_cancel_lost(q);
+	/* Failovers, hedges and cancels: the caller may not come back for long. */
+	while (!error && lane->has_new) {
+		lane->has_new = false;
+		error = backend->wait(lane->part, 0);
+		lane_cancel_lost(q);
+	}
 	return error;
 }
 

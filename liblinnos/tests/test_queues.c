@@ -398,6 +398,63 @@ TEST(many_reads_of_a_queue_come_back_to_their_users)
 	put_back(&s);
 }
 
+/* A backend that sends what was submitted as it waits, as a ring does. */
+static int (*wait_of_memory)(void *queue, int64_t timeout_ns);
+static struct linnos_request unsent[4];
+static unsigned int n_unsent;
+
+static int submit_later(void *queue, const struct linnos_request *request)
+{
+	(void)queue;
+	assert(n_unsent < sizeof(unsent) / sizeof(*unsent));
+	unsent[n_unsent++] = *request;
+	return 0;
+}
+
+static int send_and_wait(void *queue, int64_t timeout_ns)
+{
+	while (n_unsent)
+		assert(!submit_to_memory(queue, &unsent[--n_unsent]));
+	return wait_of_memory(queue, timeout_ns);
+}
+
+TEST(what_a_wait_has_to_send_is_sent_when_it_returns)
+{
+	struct linnos_options o = at_home_of_1();
+	struct linnos_read_options at_2 = LINNOS_READ_OPTIONS_INIT;
+	struct linnos_completion c;
+	char buf[2][READ_BYTES];
+	struct iovec iov[2];
+	struct simulated s;
+
+	o.hedge_us = 500;
+	o.extra_io_percent = 100;
+	s = simulate(&o, 1);
+	submit_to_memory = s.array->backend.submit;
+	wait_of_memory = s.array->backend.wait;
+	s.array->backend.submit = submit_later;
+	s.array->backend.wait = send_and_wait;
+	at_2.home = 2;
+	for (int i = 0; i < 2; i++)
+		iov[i] = (struct iovec){.iov_base = buf[i], .iov_len = READ_BYTES};
+	/* At once the one fails, and goes on elsewhere, and the other one is answered. */
+	linnos_memory_set(s.memory, 1, USUAL_NS, -EIO);
+	assert(!linnos_begin_read(s.queue, &iov[0], 1, 0, NULL, buf[0]));
+	assert(!linnos_begin_read(s.queue, &iov[1], 1, 0, &at_2, buf[1]));
+	assert(linnos_wait(s.queue, &c, 1, -1) == 1 && c.user == buf[1]);
+	assert(stats_of(s.array).failovers == 1 && !n_unsent);
+	assert(linnos_wait(s.queue, &c, 1, -1) == 1 && c.user == buf[0]);
+	/* A hedge, whose time comes while the caller waits for nothing. */
+	linnos_memory_set(s.memory, 2, UINT64_MAX, 0);
+	assert(!linnos_begin_read(s.queue, &iov[0], 1, 0, &at_2, buf[0]));
+	assert(linnos_wait(s.queue, &c, 1, 0) == 0 && !n_unsent);
+	linnos_memory_pass(s.memory, MS);
+	assert(linnos_wait(s.queue, &c, 1, 0) == 0);
+	assert(stats_of(s.array).hedges == 1 && !n_unsent);
+	assert(linnos_wait(s.queue, &c, 1, -1) == 1 && is_right(buf[0], READ_BYTES, 0));
+	put_back(&s);
+}
+
 TEST(a_wait_ends_with_its_time)
 {
 	struct linnos_options o = at_home_of_1();
