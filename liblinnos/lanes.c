@@ -218,16 +218,15 @@ static void lane_put(struct lane **list, struct lane *lane)
 	*list = lane;
 }
 
-/* All attempts in it are the waiter's from now on. False: there is no waiter. */
+/* All attempts in it are the waiter's from now on, who sends what was not sent. False: there is no
+ * waiter. */
 static bool hand_over(struct lane *lane)
 {
 	struct linnos_array *a = lane->array;
+	const bool waits = lane->in_flight;
 	const char *why;
-	bool can, waits;
+	bool can;
 
-	/* What is prepared goes on its way: the waiter only waits. */
-	a->backend.wait(lane->part, 0);
-	waits = lane->in_flight;
 	if (!waits && is_registered(lane)) {
 		lane_free(lane);
 		return true;
@@ -252,6 +251,8 @@ void lane_leave(struct linnos_queue *q)
 
 	if (!lane || q->n_live || !lane->in_flight || !can_be_left(lane))
 		return;
+	/* What has ended is heard of here; and cancels need nobody to wake up. */
+	q->array->backend.wait(lane->part, 0);
 	if (hand_over(lane))
 		q->lane = NULL;
 }
@@ -380,6 +381,9 @@ static void *wait_for_the_lost(void *array)
 	for (;;) {
 		bool stopping = take_lost(a, &w);
 
+		/* Copies are sent here: the kernel tells of an answer in the thread that has sent,
+		 * which it does not while that waits for a drive in pread(2). */
+		give_free(a, &w);
 		if (stopping && !w.n)
 			break;
 		if (!make_room(&w, w.n)) {
@@ -393,7 +397,6 @@ static void *wait_for_the_lost(void *array)
 		poll(w.fds, w.n + 1, -1);
 		if (w.fds[w.n].revents && read(a->lanes->wake_fd, &calls, sizeof(calls)) < 0)
 			continue;
-		give_free(a, &w);
 	}
 	free(w.lanes);
 	free(w.fds);
