@@ -117,6 +117,19 @@ TEST(nothing_beside_the_bytes_asked_for_is_touched)
 	put_away(a, N, fds);
 }
 
+/* Counts are read while others count: an end may be there before its beginning. */
+TEST(fewer_than_none_are_never_in_flight)
+{
+	int fds[N];
+	struct linnos_array *a = made_up_array(N, BYTES, fds, NULL);
+
+	read_often(a, 3);
+	a->queues->counts.landed++;
+	assert(stats_of(a).in_flight == 0);
+	a->queues->counts.landed--;
+	put_away(a, N, fds);
+}
+
 /* The kernel takes no such size among several places, whatever the replica. */
 TEST(a_place_that_no_memory_has_is_refused_before_any_replica_is_asked)
 {
