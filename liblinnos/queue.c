@@ -208,7 +208,8 @@ static ssize_t preadv_now(struct linnos_queue *q, const struct iovec *iov, int n
 		return error;
 	if (r.copy)
 		lanes_send_copy(r.copy);
-	if (q->array->is_files && !read_is_timed(&r))
+	/* A priority is of an entry of a ring only. */
+	if (q->array->is_files && !read_is_timed(&r) && !r.ioprio)
 		return read_plainly(&r);
 	return lane_of(q, &error) ? read_in_lane(q, &r) : read_without_lane(q, &r, error);
 }

@@ -708,6 +708,34 @@ TEST(fixed_files_and_buffers_of_the_callers_ring_are_used)
 	put_away(a, N, fds);
 }
 
+static void note_ioprio(void *context, unsigned int replica, struct io_uring_sqe *sqe)
+{
+	uint32_t *ioprio = context;
+
+	(void)replica;
+	*ioprio = sqe->ioprio;
+}
+
+/* pread(2) knows none. */
+TEST(a_read_of_a_priority_goes_by_the_ring_and_has_it)
+{
+	struct linnos_options o = at_home_of_1();
+	struct linnos_read_options best_effort = LINNOS_READ_OPTIONS_INIT;
+	const uint32_t best_effort_5 = 2 << 13 | 5;
+	struct linnos_array *a;
+	char buf[READ_BYTES];
+	struct iovec one = {.iov_base = buf, .iov_len = sizeof(buf)};
+	uint32_t ioprio = 0;
+	int fds[N];
+
+	a = made_up_array(N, BYTES, fds, &o);
+	a->hooks = (struct hooks){.prepared = note_ioprio, .context = &ioprio};
+	best_effort.ioprio = best_effort_5;
+	assert(linnos_preadv(a->queues, &one, 1, 8, &best_effort) == READ_BYTES);
+	assert(ioprio == best_effort_5 && is_right(buf, sizeof(buf), 8));
+	put_away(a, N, fds);
+}
+
 TEST(a_chain_that_is_broken_ends_the_read_and_says_nothing_of_the_replica)
 {
 	struct linnos_options o = at_home_of_1();
