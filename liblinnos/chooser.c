@@ -66,8 +66,8 @@ static uint32_t predicted_us(struct chooser *c, unsigned int drive, uint64_t off
 	if (c->told && c->told->known & 1u << drive)
 		return c->told->us[drive];
 	observer_features(&c->drives[drive], offset_bytes, pages, now_ns, features);
-	/* Who has exchanged it has written it before. */
-	return linnos_latency_us(__atomic_load_n(&c->models[drive], __ATOMIC_ACQUIRE), features);
+	/* Not before begin_choosing() has said that it may be in use. */
+	return linnos_latency_us(__atomic_load_n(&c->models[drive], __ATOMIC_SEQ_CST), features);
 }
 
 /* How long a drive has been silent; 0 while nobody should look at it: a read is under way that will
