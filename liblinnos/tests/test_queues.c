@@ -473,6 +473,24 @@ TEST(a_wait_ends_with_its_time)
 	put_back(&s);
 }
 
+TEST(a_queue_whose_wait_fails_is_closed_when_its_reads_have_come_back)
+{
+	struct linnos_options o = at_home_of_1();
+	struct simulated s = simulate(&o, 1);
+	struct linnos_completion c;
+	char buf[READ_BYTES];
+	struct iovec one = {.iov_base = buf, .iov_len = READ_BYTES};
+
+	linnos_memory_set(s.memory, 1, UINT64_MAX, 0);
+	assert(!linnos_begin_read(s.queue, &one, 1, 0, NULL, buf));
+	assert(linnos_wait(s.queue, &c, 1, -1) == -EDEADLK);
+	assert(linnos_queue_close(s.queue) == -EBUSY);
+	/* Its memory was the replica's until now. */
+	linnos_memory_set(s.memory, 1, USUAL_NS, 0);
+	assert(linnos_wait(s.queue, &c, 1, -1) == 1 && c.result == READ_BYTES);
+	put_back(&s);
+}
+
 TEST(a_dropped_replica_is_taken_back_as_new)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;
