@@ -109,19 +109,19 @@ def reads_of(here: NDArray[Any]) -> Reads:
         What the drive was given, under a policy that sends each read to one drive.
     """
     start = (here["due_ns"] + here["lag_ns"]).astype(np.int64)
-    # Of one moment by size and place: the lines stand in the order in which I/Os ended.
+    # Of one moment by size and place, one after the other: the lines stand in the order in which
+    # I/Os ended, which nobody knew then.
     order = np.lexsort((here["op"], here["offset_bytes"], here["size_bytes"], start))
     here, start = here[order], start[order]
     end = start + here["latency_ns"].astype(np.int64)
-    # Before an I/O: those submitted so far, none of its own moment, less those that have ended.
-    submitted = np.searchsorted(start, start)
-    in_flight = submitted - np.searchsorted(np.sort(end), start, side="right")
+    # Before an I/O: those submitted so far, as the policy counts them, less those that have ended.
+    in_flight = np.arange(len(start)) - np.searchsorted(np.sort(end), start, side="right")
     read = here["op"] == replay_log.READ
     start, end, in_flight, here = start[read], end[read], in_flight[read], here[read]
     size = here["size_bytes"].astype(np.int64)
     latency_us = here["device_latency_us"].astype(np.int64)
     bytes_per_us = size // np.maximum(latency_us, 1)
-    by_end = np.lexsort((latency_us, size, end))
+    by_end = np.lexsort((in_flight, latency_us, size, end))
     answered = np.searchsorted(end[by_end], start, side="right")
     columns = [in_flight]
     for values in (in_flight, latency_us, bytes_per_us):
