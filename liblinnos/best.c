@@ -50,6 +50,8 @@ static bool is_block_device(int fd)
 static int ask_kernel(union question *q, const int *fds, unsigned int n_drives,
 		      uint64_t offset_bytes, size_t bytes, uint32_t flags)
 {
+	int error;
+
 	q->ask = (struct blk_expect){
 		.flags = flags,
 		.n_drives = n_drives,
@@ -62,7 +64,11 @@ static int ask_kernel(union question *q, const int *fds, unsigned int n_drives,
 		};
 	if (!ioctl(fds[0], BLKEXPECT, &q->ask))
 		return 0;
-	return errno == ENOTTY && is_block_device(fds[0]) ? ask_module(&q->ask) : -errno;
+	error = errno;
+	/* some SCSI hosts say EINVAL to what they do not know; what is asked here is valid */
+	if ((error == ENOTTY || error == EINVAL) && is_block_device(fds[0]))
+		return ask_module(&q->ask);
+	return -error;
 }
 
 static uint32_t latency_of(const struct blk_expect_drive *drive)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* The cheapest refusal comes first: who may not ask costs no hash, and who asks too often neither.
+/*
+ * Who may not ask costs no hash. What is no question, or not signed, takes nothing of the rate of
+ * those who ask rightly: else anybody who can send in their name would silence them.
  */
 #include "agent.h"
 
@@ -17,8 +19,6 @@ size_t agent_answer(struct agent *agent, struct rate *rate, uint64_t now_ns,
 
 	if (!rate)
 		return ignore(agent, IGNORED_STRANGER);
-	if (!rate_take(rate, now_ns))
-		return ignore(agent, IGNORED_TOO_MANY);
 	switch (question_read(&question, agent->key, agent->key_bytes, datagram, bytes)) {
 	case DATAGRAM_MALFORMED:
 		return ignore(agent, IGNORED_MALFORMED);
@@ -27,6 +27,8 @@ size_t agent_answer(struct agent *agent, struct rate *rate, uint64_t now_ns,
 	case DATAGRAM_GOOD:
 		break;
 	}
+	if (!rate_take(rate, now_ns))
+		return ignore(agent, IGNORED_TOO_MANY);
 	if (question.drive >= agent->n_drives)
 		return ignore(agent, IGNORED_NO_DRIVE);
 	answer = (struct answer){

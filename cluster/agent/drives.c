@@ -90,16 +90,17 @@ void drive_open(struct drive *drive, const char *path)
 	open_pending(drive);
 }
 
-static void tell_pending(const struct drive *drive, struct answer *answer)
+/* Returns false if the drive is there no more. */
+static bool tell_pending(const struct drive *drive, struct answer *answer)
 {
 	char text[64], *second;
 	ssize_t bytes;
 
 	if (drive->pending_fd < 0)
-		return;
+		return true;
 	bytes = pread(drive->pending_fd, text, sizeof(text) - 1, 0);
 	if (bytes <= 0)
-		return;
+		return bytes == 0 || errno != ENODEV;
 	text[bytes] = 0;
 	/* "N pages, M reads", or "reads writes" of every block device */
 	answer->pending = strtoul(text, &second, 10);
@@ -108,13 +109,16 @@ static void tell_pending(const struct drive *drive, struct answer *answer)
 		answer->state |= STATE_PENDING_PAGES;
 	else
 		answer->pending += strtoul(second, NULL, 10);
+	return true;
 }
 
+/* What a driver does not know is ENOTTY, but EINVAL with some SCSI hosts. */
 static bool ask_kernel(const struct drive *drive, union expect *e)
 {
 	if (!ioctl(drive->fd, BLKEXPECT, &e->ask))
 		return true;
-	return errno == ENOTTY && module_fd() >= 0 && !ioctl(module_fd(), BLKEXPECT, &e->ask);
+	return (errno == ENOTTY || errno == EINVAL) && module_fd() >= 0 &&
+	       !ioctl(module_fd(), BLKEXPECT, &e->ask);
 }
 
 void drive_ask(struct drive *drive, const struct question *question, uint64_t now_ns,
@@ -150,5 +154,11 @@ void drive_ask(struct drive *drive, const struct question *question, uint64_t no
 	if (answer->known != drive->known)
 		open_pending(drive);
 	drive->known = answer->known;
-	tell_pending(drive, answer);
+	if (tell_pending(drive, answer))
+		return;
+	/* a kernel without LinnOS does not say that a drive is gone, but its file is */
+	close_both(drive);
+	answer->known = BLK_EXPECT_GONE;
+	answer->state = 0;
+	answer->latency_us = 0;
 }

@@ -56,16 +56,16 @@ static void compress(struct hash *hash)
 	}
 	memcpy(s, hash->state, sizeof(s));
 	for (unsigned int k = 0; k < ROUNDS; k++) {
-		uint32_t choice = (s[4] & s[5]) ^ (~s[4] & s[6]);
-		uint32_t majority = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
-		uint32_t first = s[7] + choice + constants[k] + words[k] +
-				 (rotated(s[4], 6) ^ rotated(s[4], 11) ^ rotated(s[4], 25));
-		uint32_t second =
-			majority + (rotated(s[0], 2) ^ rotated(s[0], 13) ^ rotated(s[0], 22));
+		/* the words stay where they are, and each is called as the next one was */
+		uint32_t a = s[-k & 7], b = s[(1 - k) & 7], c = s[(2 - k) & 7];
+		uint32_t e = s[(4 - k) & 7], f = s[(5 - k) & 7], g = s[(6 - k) & 7];
+		uint32_t *d = &s[(3 - k) & 7], *h = &s[(7 - k) & 7];
+		uint32_t first = *h + ((e & f) ^ (~e & g)) + constants[k] + words[k] +
+				 (rotated(e, 6) ^ rotated(e, 11) ^ rotated(e, 25));
 
-		memmove(s + 1, s, sizeof(s) - sizeof(*s));
-		s[4] += first;
-		s[0] = first + second;
+		*d += first;
+		*h = first + ((a & b) ^ (a & c) ^ (b & c)) +
+		     (rotated(a, 2) ^ rotated(a, 13) ^ rotated(a, 22));
 	}
 	for (unsigned int k = 0; k < 8; k++)
 		hash->state[k] += s[k];

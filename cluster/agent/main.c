@@ -79,16 +79,29 @@ static int listen_on(const struct sockaddr_in6 *address)
 	return fd;
 }
 
-/* One that an agent before left behind is in the way. */
+/*
+ * One that an agent before left behind is in the way, and one that is answered is another agent's.
+ */
+static void remove_left_behind(const struct sockaddr_un *address)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct stat s;
+
+	if (fd >= 0 && !connect(fd, (const struct sockaddr *)address, sizeof(*address)))
+		die("%s: another agent answers there", address->sun_path);
+	if (fd >= 0)
+		close(fd);
+	if (!lstat(address->sun_path, &s) && S_ISSOCK(s.st_mode))
+		unlink(address->sun_path);
+}
+
 static int listen_locally(const char *path)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct stat s;
 
 	strcpy(address.sun_path, path);
-	if (!lstat(path, &s) && S_ISSOCK(s.st_mode))
-		unlink(path);
+	remove_left_behind(&address);
 	if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)))
 		die("%s: %s", path, strerror(errno));
 	if (chmod(path, 0660))
@@ -199,8 +212,12 @@ static void open_drives(struct agent *agent)
 		drive_open(&drives[k], configuration.drives[k]);
 		if (drives[k].fd >= 0)
 			continue;
-		/* one that is not there keeps nobody from the others, one that is no drive does */
-		if (errno == ENOTBLK || errno == EACCES)
+		/*
+		 * One that is not there keeps nobody from the others; one that is no drive does,
+		 * and one that must not be opened: by its mode, or by the unit's DeviceAllow
+		 * (EPERM).
+		 */
+		if (errno == ENOTBLK || errno == EACCES || errno == EPERM)
 			die("%s: %s", configuration.drives[k], strerror(errno));
 		complain("%s: %s; it is told to be gone until it is there", configuration.drives[k],
 			 strerror(errno));

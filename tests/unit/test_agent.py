@@ -195,6 +195,74 @@ def test_with_a_key_both_are_signed(program: Path, tmp_path: Path) -> None:
         assert "2 not signed" in agent.ended()
 
 
+def test_another_agent_does_not_take_the_socket_of_one_that_answers(
+    program: Path, tmp_path: Path
+) -> None:
+    with running(program, tmp_path) as agent:
+        second = subprocess.run(
+            [program, "--config", tmp_path / "agent.conf"],
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        assert second.returncode == 1
+        assert f"{agent.socket}: another agent answers there" in second.stderr
+        assert ANSWER.unpack(locally(agent, tmp_path, question(cookie=8)))[4] == 8
+        agent.process.kill()
+        agent.process.communicate()
+    # what one left behind that was killed is in nobody's way
+    assert agent.socket.exists()
+    process = subprocess.Popen(
+        [program, "--config", tmp_path / "agent.conf"], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stderr is not None
+        assert "told to be gone" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate()[1]
+        assert process.returncode == 0 and "answered 0" in said
+    finally:
+        process.kill()
+
+
+#: What a device cgroup answers, for a path.
+REFUSES = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/types.h>
+int open(const char *path, int flags, ...)
+{
+    int (*next)(const char *, int, ...) = dlsym(RTLD_NEXT, "open");
+    va_list rest;
+    va_start(rest, flags);
+    mode_t mode = va_arg(rest, mode_t);
+    va_end(rest);
+    if (strcmp(path, "/dev/refused"))
+        return next(path, flags, mode);
+    errno = EPERM;
+    return -1;
+}
+"""
+
+
+def test_a_drive_that_the_unit_must_not_open_keeps_it_from_starting(
+    program: Path, tmp_path: Path
+) -> None:
+    library = tmp_path / "refuses.so"
+    subprocess.run(
+        ["gcc", "-shared", "-fPIC", "-o", library, "-x", "c", "-"],
+        input=REFUSES, check=True, text=True,
+    )  # fmt: skip
+    place = tmp_path / "agent.conf"
+    place.write_text(f"drive /dev/refused\nsocket {tmp_path}/socket\n")
+    ran = subprocess.run(
+        [program, "--config", place],
+        env={"LD_PRELOAD": str(library)}, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert ran.returncode == 1 and "/dev/refused: Operation not permitted" in ran.stderr
+
+
 @pytest.mark.parametrize(
     ("configuration", "says"),
     [
@@ -236,6 +304,11 @@ def test_the_unit_is_well_formed_and_hardened(program: Path, tmp_path: Path) -> 
     unit = tmp_path / "linnos-agent.service"
     text = (SOURCE / "linnos-agent.service.in").read_text()
     unit.write_text(text.replace("@SBIN@", str(program.parent)))
+    values = dict(re.findall(r"^(\w+)=(.*)$", text, re.MULTILINE))
+    # systemd itself is in the unit too while it sets credentials up
+    assert int(values["TasksMax"]) >= 4
+    # whom the socket is for: its group is the process' own
+    assert values["Group"] == "disk" and "SupplementaryGroups" not in values
     # 30 is an exposure of 3.0
     for check in (["verify", "--man=no"], ["security", "--offline=true", "--threshold=30"]):
         ran = subprocess.run(

@@ -68,6 +68,26 @@ TEST(who_is_not_named_and_who_asks_too_often_is_ignored_and_asks_no_drive)
 	assert(agent.ignored[IGNORED_TOO_MANY] == 1 && asked == 1);
 }
 
+TEST(what_is_ignored_takes_nothing_from_who_asks_rightly)
+{
+	static const char key[] = "0123456789abcdef";
+	struct question question = {.bytes = 4096};
+	struct agent agent = agent_of(key);
+	uint8_t datagram[DATAGRAM_BYTES_MAX] = {0};
+	struct rate rate;
+	size_t bytes;
+
+	rate_set(&rate, 1);
+	for (unsigned int k = 0; k < 10; k++) {
+		assert(!agent_answer(&agent, &rate, 1, datagram, 1));
+		bytes = question_write(&question, "another key, as long", 20, datagram);
+		assert(!agent_answer(&agent, &rate, 1, datagram, bytes));
+	}
+	assert(agent.ignored[IGNORED_MALFORMED] == 10 && agent.ignored[IGNORED_NOT_SIGNED] == 10);
+	bytes = question_write(&question, key, strlen(key), datagram);
+	assert(agent_answer(&agent, &rate, 1, datagram, bytes) == bytes && asked == 1);
+}
+
 TEST(what_is_not_signed_is_ignored_where_there_is_a_key)
 {
 	static const char key[] = "0123456789abcdef";

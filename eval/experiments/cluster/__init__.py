@@ -8,8 +8,9 @@ Not among what `make eval` runs: it needs a kernel of its own (`make kernel-clus
 
 Three nodes keep a file three times. A client reads from it over a network that takes 20, 50 or
 200 us one way, while a burst wanders over the nodes' drives, or a Table 1 load is beside. Where a
-read goes is told by rules that know what the client itself has in flight, by what the nodes' agents
-tell (how much is in flight at the drive, or what the kernel predicts), and by the engine's own.
+read goes is told by rules that ask nobody (they know what the client itself has in flight, or what
+its last reads took), by what the nodes' agents tell (how much is in flight at the drive, or what
+the kernel predicts), and by the engine's own.
 """
 
 from __future__ import annotations
@@ -20,15 +21,17 @@ from typing import Any
 import numpy as np
 
 from eval import guests
+from eval.cells import N_DRIVES
 from eval.experiment import NOT_AVAILABLE, Context, Experiment
 from eval.experiments.cluster.lab import (
     BURST_US,
     BURSTS,
     FILE_MB,
     MEAN_US,
+    MEASURED_MS,
     PROBES,
-    READS,
-    RECORDED_READS,
+    RECORDED_MS,
+    ROUNDS,
     TURN_US,
     Measured,
     Situation,
@@ -37,8 +40,8 @@ from eval.experiments.cluster.lab import (
     measured,
     recorded_and_trained,
 )
-from eval.experiments.cluster.text import RULES, draw, reading, table
-from eval.intervals import BLOCKS, LEVEL, RESAMPLES, Blocks, Resamples
+from eval.experiments.cluster.text import RULES, SHIPPED, draw, reading, table
+from eval.intervals import LEVEL, RESAMPLES, Blocks, Resamples
 from eval.parallel import Step
 from linnapp.lab.cluster import CLUSTER_KERNEL
 
@@ -46,24 +49,25 @@ from linnapp.lab.cluster import CLUSTER_KERNEL
 NETWORKS_US = {BURSTS: (20, 50, 200), "bi-e": (50,)}
 N_SEEDS = 3
 
-#: A percentile of a cell, and of whom each rule is held against.
 PERCENT = 99.0
-REFERENCES = ("pending", "round-robin", "own-queue", "engine-1")
+
+#: What is drawn: whole turns of the burst, which have their fate in common.
+N_BLOCKS = ROUNDS * N_DRIVES
 
 PARAMETERS: dict[str, Any] = {
     "loads, and networks one way in us": NETWORKS_US,
     "rules": tuple(RULES),
     "file, MB": FILE_MB,
-    "reads": READS,
+    "reads for, ms": MEASURED_MS,
     "mean distance of reads, us": MEAN_US,
     "nodes asked a read": PROBES,
-    "reads recorded to train on": RECORDED_READS,
+    "recorded to train on, ms": RECORDED_MS,
     "burst, us": BURST_US,
     "turn, us": TURN_US,
     "seeds": N_SEEDS,
     "level": LEVEL,
     "resamples": RESAMPLES,
-    "blocks": BLOCKS,
+    "blocks": N_BLOCKS,
 }
 
 
@@ -111,13 +115,14 @@ def score(seeds: list[dict[str, Measured]]) -> dict[str, Any]:
     dict
         ``rules``: {name: {``mean_us``, ``p99_us`` as [value, low, high], ``share_of_gain`` of what
         the oracle gains over taking turns, ``disk_reads`` by node, ``extra_io_ratio``, ``asked`` a
-        read}}; ``below``: {name: {other: [share, low, high]}} of means.
+        read}}; ``below``: {name: {other: [share, low, high]}} of means,
+        of the rules that ask.
     """
     blocks = []
     pooled: dict[str, list[np.ndarray[Any, Any]]] = {}
     for by_rule in seeds:
         due_us = next(iter(by_rule.values())).reads["due_ns"] / 1e3
-        one = Blocks(due_us, float(due_us[-1]) + 1)
+        one = Blocks(due_us, MEASURED_MS * 1e3, N_BLOCKS)
         for name, done in by_rule.items():
             if not np.array_equal(done.reads["due_ns"] / 1e3, due_us):
                 raise ValueError(f"{name}: not the reads of the others")
@@ -144,10 +149,8 @@ def score(seeds: list[dict[str, Measured]]) -> dict[str, Any]:
         "reads": n,
         "rules": rules,
         "below": {
-            name: {
-                other: drawn.below(name, other).to_json() for other in REFERENCES if other != name
-            }
-            for name in rules
+            name: {other: drawn.below(name, other).to_json() for other in rules if other != name}
+            for name in SHIPPED
         },
     }
 
@@ -164,7 +167,8 @@ EXPERIMENT = Experiment(
     paper=NOT_AVAILABLE,
     differs="Nodes are network namespaces of one kernel, in virtual time: processors cost nothing, "
     "neither the engine's nor the client's nor the agents'; the network has no jitter and loses "
-    "nothing. One client. Rules read the same file one after the other on the same drives.",
+    "nothing. One client, whose own count in `bursts` is the drives' queue. Rules "
+    "read the same file one after the other on the same drives.",
     sources=(
         "eval/intervals.py",
         "cluster/agent",

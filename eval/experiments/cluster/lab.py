@@ -37,11 +37,15 @@ FILE_MB, DRIVE_MB, BESIDE_MB = 64, 1024, 480
 
 #: The client's reads: 4 KiB each, by a Poisson process.
 MEAN_US = 500
-RECORDED_READS, READS = 6_000, 1_000
+RECORDED_MS = 3_000
 MEMORY_MB = 5 * 1024
 
 #: A burst: each drive in its turn takes so much longer for every read, for so long.
 BURST_US, TURN_US = 2000, 100_000
+
+#: Turns of every drive that reads are measured for: whole rounds, or a drive would have more.
+ROUNDS = 5
+MEASURED_MS = ROUNDS * N_DRIVES * TURN_US // 1000
 
 #: Nodes asked a read: each once.
 PROBES = N_DRIVES
@@ -160,20 +164,18 @@ def _beside(situation: Situation, places: Places, traces: Sequence[Path]) -> str
     )
 
 
-def _lasts_s(reads: int) -> float:
-    return reads * MEAN_US / 1e6
-
-
-def _write_load(situation: Situation, folder: Path, seed: int, reads: int) -> list[Path]:
+def _write_load(situation: Situation, folder: Path, seed: int, lasts_ms: int) -> list[Path]:
     if situation.load != BURSTS:
         # a little longer than the reads, so that none is without it
-        slices = [(folder, 0.0, 1.1 * _lasts_s(reads) + 0.2)]
+        slices = [(folder, 0.0, 1.1 * lasts_ms / 1e3 + 0.2)]
         write_workload(situation.load, slices, seed, kept_s=_KEPT_S, size_mb=BESIDE_MB)
     return [folder / f"flash{k}.iolog" for k in range(N_DRIVES)]
 
 
-def _client(client: str, rule: str, situation: Situation, seed: int, reads: int, log: str) -> str:
-    words = (client, rule, seed, reads, MEAN_US, situation.probes, guests.START_EVERY_S, log)
+def _client(
+    client: str, rule: str, situation: Situation, seed: int, lasts_ms: int, log: str
+) -> str:
+    words = (client, rule, seed, lasts_ms, MEAN_US, situation.probes, guests.START_EVERY_S, log)
     return shlex.join(map(str, words))
 
 
@@ -192,16 +194,14 @@ def recorded_and_trained(cache: Cache, client: Path, situation: Situation) -> Pa
     first = Situation(load, seed, None)
 
     def make(folder: Path) -> None:
-        traces = _write_load(first, folder / "load", seed + _TRAINING, RECORDED_READS)
+        traces = _write_load(first, folder / "load", seed + _TRAINING, RECORDED_MS)
         places = guests.places_of(folder)
         drives = first.cluster().devices
         script = (
             f"{places.of(client)} write {FILE_MB}\n{_WAIT_FOR_START}"
             f"{_beside(first, places, traces)}"
             f"linnapp trace {' '.join(drives)} -o {places.cwd}/record -- "
-            + _client(
-                places.of(client), "random", first, seed + _TRAINING, RECORDED_READS, "/run/log"
-            )
+            + _client(places.of(client), "random", first, seed + _TRAINING, RECORDED_MS, "/run/log")
             + "\nend_load\n"
         )
         guests.run_in_guest(
@@ -230,11 +230,12 @@ def measured(
     turn = seed % len(rules)
 
     def make(folder: Path) -> None:
-        traces = _write_load(situation, folder / "load", seed, READS)
+        traces = _write_load(situation, folder / "load", seed, MEASURED_MS)
         places = guests.places_of(folder)
         files = [places.of(models / f"flash{k}.linnos") for k in range(N_DRIVES)]
+        program = places.of(client)
         script = [
-            f"{places.of(client)} write {FILE_MB}\n",
+            f"{program} write {FILE_MB}\n",
             guests.upload(situation.cluster().devices, files, "observe"),
             "disk_reads() { cat /sys/block/flash?/flash?p1/stat | awk '{ print $1 }'; }\n",
         ]
@@ -243,7 +244,7 @@ def measured(
             script += [
                 f"disk_reads >{log}.before\n{_WAIT_FOR_START}",
                 _beside(situation, places, traces),
-                f"{_client(places.of(client), rule, situation, seed, READS, log)} >{log}.json\n",
+                f"{_client(program, rule, situation, seed, MEASURED_MS, log)} >{log}.json\n",
                 f"end_load\ndisk_reads >{log}.after\n",
             ]
         guests.run_in_guest(
@@ -252,7 +253,7 @@ def measured(
         )  # fmt: skip
 
     parameters = {
-        **asdict(situation), "rules": rules, "reads": READS, "recipe": code_version(*_SOURCES),
+        **asdict(situation), "rules": rules, "ms": MEASURED_MS, "recipe": code_version(*_SOURCES),
     }  # fmt: skip
     folder = cache.get("cluster", parameters, make)
     return {rule: _read(folder / rule) for rule in rules}

@@ -17,6 +17,7 @@ from eval.metrics import percent
 RULES = {
     "round-robin": "in turn",
     "own-queue": "shortest own queue",
+    "own-latency": "lowest own last latency",
     "two-choices": "the shorter own queue of two",
     "pending": "shipped: what is in flight at the drive",
     "prediction": "shipped: the prediction",
@@ -28,10 +29,13 @@ RULES = {
     "engine-5": "GlusterFS 5: queue and ping",
 }
 
-#: Those that send no read twice and know nothing that cannot be known.
-PLAIN = tuple(rule for rule in RULES if rule not in ("oracle", "hedge", "clone", "prediction"))
+#: Those that go by what nodes tell.
+SHIPPED = ("pending", "prediction")
 
-#: What a shipped prediction must be below shipped queues by, to be worth shipping.
+#: Those that ask nobody, send no read twice and know nothing that cannot be known.
+ASK_NOBODY = tuple(rule for rule in RULES if rule not in (*SHIPPED, "oracle", "hedge", "clone"))
+
+#: What a shipped prediction must be below the best of those by, to be worth shipping.
 WORTH = 0.10
 
 
@@ -53,8 +57,9 @@ def _share(numbers: list[float | None]) -> str:
 def table(data: dict[str, Any]) -> dict[str, Table]:
     """A table a cell: what reads took, against whom, who served, and at what price."""
     header = (
-        "rule", "mean us", "p99 us", "mean below in-flight's by", "of the oracle's gain",
-        "disk reads by node", "extra I/O", "questions a read",
+        "rule", "mean us", "p99 us", "in-flight's mean below its by",
+        "prediction's mean below its by", "of the oracle's gain", "disk reads by node", "extra I/O",
+        "questions a read",
     )  # fmt: skip
     tables = {}
     for cell in data["cells"]:
@@ -66,7 +71,10 @@ def table(data: dict[str, Any]) -> dict[str, Table]:
                     title,
                     _interval(numbers["mean_us"], 1),
                     _interval(numbers["p99_us"]),
-                    "" if rule == "pending" else _share(cell["below"][rule]["pending"]),
+                    *(
+                        "" if rule == shipped else _share(cell["below"][shipped][rule])
+                        for shipped in SHIPPED
+                    ),
                     "" if rule == "round-robin" else percent(numbers["share_of_gain"][0], 0),
                     " / ".join(map(str, numbers["disk_reads"])),
                     percent(numbers["extra_io_ratio"]),
@@ -88,17 +96,17 @@ def _verdict(below: Interval) -> str:
 
 
 def reading(data: dict[str, Any]) -> str:
-    """Where a shipped prediction is worth it, cell by cell."""
+    """Where a shipped prediction is worth it, cell by cell: against the best that asks nobody."""
     lines = []
     for cell in data["cells"]:
-        below = Interval.from_json(cell["below"]["prediction"]["pending"])
-        rival = min(PLAIN, key=lambda rule: cell["rules"][rule]["mean_us"][0])
+        rival = min(ASK_NOBODY, key=lambda rule: cell["rules"][rule]["mean_us"][0])
         mine, theirs = (cell["rules"][rule]["mean_us"][0] for rule in ("prediction", rival))
+        below = cell["below"]["prediction"]
         lines.append(
-            f"{heading(cell)}: the shipped prediction is "
-            f"{_share(cell['below']['prediction']['pending'])} below shipped queues: "
-            f"{_verdict(below)}. Best without a prediction or a second read: {RULES[rival]}, "
-            f"{theirs:.1f} us; prediction {mine:.1f} us."
+            f"{heading(cell)}: the best rule that asks nobody is {RULES[rival]}, {theirs:.1f} us. "
+            f"The shipped prediction, {mine:.1f} us, is {_share(below[rival])} below it: "
+            f"{_verdict(Interval.from_json(below[rival]))}. It is {_share(below['pending'])} below "
+            "shipped queues."
         )
     return "\n".join(lines)
 

@@ -4,15 +4,15 @@
  * node that a rule chooses, over the network.
  *
  *	gluster_reads write MB
- *	gluster_reads RULE SEED READS MEAN_US PROBES EVERY_S LOG
+ *	gluster_reads RULE SEED MS MEAN_US PROBES EVERY_S LOG
  *
  * GlusterFS is as Debian has it: for each node there is a handle (gfapi) whose volume file has that
  * node's number as read-subvolume-index, and a read through it is served there. One more handle lets
  * the engine choose, by one of its own rules.
  *
- * Reads are of 4 KiB, at places drawn from SEED, and come by a Poisson process whose mean distance is
- * MEAN_US, which begins at the next second that EVERY_S divides, as a replay with --start-every does
- * that is beside. With rules that go by what nodes tell, PROBES of the nodes are asked whenever a read comes,
+ * Reads are of 4 KiB, at places drawn from SEED, and come for MS by a Poisson process whose mean
+ * distance is MEAN_US, which begins at the next second that EVERY_S divides, as a replay with
+ * --start-every does that is beside. With rules that go by what nodes tell, PROBES of the nodes are asked whenever a read comes,
  * in turn, over UDP (linnos-agent(8)); nobody waits for the answer, which is for the reads after it.
  */
 #include <errno.h>
@@ -41,10 +41,16 @@
 #include "flashsim_ioctl.h"
 #include "linux/blk-linnos.h"
 
-enum { NODES_MAX = 16, BLOCK = 4096, EXTENTS = 512, AGENT_PORT = 7316, CHUNK = 1 << 20 };
+enum { NODES_MAX = 16, LOOKED_BACK = 64, BLOCK = 4096, EXTENTS = 512, AGENT_PORT = 7316, CHUNK = 1 << 20 };
 
-/* What a node told longer ago counts no more: nothing is known of it, and it is as the others are. */
+/*
+ * What a node told longer ago counts no more: nothing is known of it, and it is as the others are.
+ * No more does what a read there took: it is tried again.
+ */
 #define TOLD_FOR_NS UINT64_C(50000000)
+
+/* A read in flight is taken to make the next one there longer by so much. */
+#define QUEUED_NS 100000.0
 
 /* As BLKEXPECT has it: those that the lowest does not undercut by more. */
 #define NEARLY_BEST 1.25
@@ -68,6 +74,8 @@ struct node {
 	uint64_t first_sector;
 	unsigned int in_flight;
 	uint64_t sent, served;
+	/* what the last read that it answered took, and when that was */
+	uint64_t own_ns, own_at_ns;
 	/* what it told last */
 	bool is_told;
 	uint64_t told_ns, sent_when_asked;
@@ -344,6 +352,29 @@ static unsigned int by_own_queue(const struct read *read)
 	return lowest(score, known, 1);
 }
 
+/*
+ * What the client's own last read there took, or one that is there has waited already: what a client
+ * that asks nobody may know of a drive.
+ */
+static unsigned int by_own_latency(const struct read *read)
+{
+	const struct read *first = read - reads > LOOKED_BACK ? read - LOOKED_BACK : reads;
+	double score[NODES_MAX];
+	bool known[NODES_MAX];
+
+	for (unsigned int k = 0; k < n_nodes; k++) {
+		const struct node *node = &nodes[k];
+		uint64_t ns = node->own_at_ns + TOLD_FOR_NS > woken_ns ? node->own_ns : 0;
+
+		for (const struct read *r = first; r < read; r++)
+			if (!r->is_done && r->attempts[0].node == k && woken_ns - r->sent_ns > ns)
+				ns = woken_ns - r->sent_ns;
+		known[k] = true;
+		score[k] = ns + QUEUED_NS * node->in_flight;
+	}
+	return lowest(score, known, NEARLY_BEST);
+}
+
 static unsigned int another_than(unsigned int node)
 {
 	return (node + 1 + draw_below(n_nodes - 1)) % n_nodes;
@@ -413,6 +444,7 @@ static const struct rule {
 	{ .name = "round-robin", .choose = in_turn },
 	{ .name = "random", .choose = at_random },
 	{ .name = "own-queue", .choose = by_own_queue },
+	{ .name = "own-latency", .choose = by_own_latency },
 	{ .name = "two-choices", .choose = by_two_choices },
 	{ .name = "pending", .choose = by_pending, .asks = true, .looks = true },
 	{ .name = "prediction", .choose = by_prediction, .asks = true },
@@ -445,6 +477,8 @@ static void on_end(glfs_fd_t *file, ssize_t bytes, struct glfs_stat *before, str
 	pthread_mutex_lock(&lock);
 	attempt->answered_ns = end_ns;
 	nodes[attempt->node].in_flight--;
+	nodes[attempt->node].own_ns = end_ns - read->sent_ns;
+	nodes[attempt->node].own_at_ns = end_ns;
 	in_flight--;
 	if (bytes != BLOCK)
 		failed++;
@@ -484,11 +518,12 @@ static void begin(struct read *read)
 	node = rule->choose ? rule->choose(read) : 0;
 	pthread_mutex_unlock(&lock);
 	read->sent_ns = woken_ns;
+	/* before the read, which is then none of those that the node has seen, but one sent since */
+	for (unsigned int k = 0; rule->asks && k < n_probes; k++)
+		ask(&nodes[next++ % n_nodes], rule->looks);
 	send_to(read, node);
 	if (rule->clones)
 		send_to(read, another_than(node));
-	for (unsigned int k = 0; rule->asks && k < n_probes; k++)
-		ask(&nodes[next++ % n_nodes], rule->looks);
 }
 
 static int compare(const void *one, const void *other)
@@ -641,17 +676,18 @@ static void open_nodes(void)
 	sleep(1);
 }
 
-static void draw_reads(uint64_t seed, double mean_us)
+static void draw_reads(uint64_t seed, double lasts_ms, double mean_us)
 {
+	uint64_t room = 2 * lasts_ms * 1000 / mean_us + 1000;
 	double due_ns = 0;
 
 	draws = seed;
-	reads = calloc(n_reads, sizeof(*reads));
-	for (uint64_t k = 0; k < n_reads; k++) {
-		due_ns += draw_exponential() * mean_us * 1000;
-		reads[k].due_ns = due_ns;
-		reads[k].block = draw_below(n_blocks);
-	}
+	reads = calloc(room, sizeof(*reads));
+	while (n_reads < room && (due_ns += draw_exponential() * mean_us * 1000) < lasts_ms * 1e6)
+		reads[n_reads++] = (struct read){
+			.due_ns = due_ns,
+			.block = draw_below(n_blocks),
+		};
 }
 
 static void log_reads(const char *path)
@@ -681,19 +717,18 @@ int main(int argc, char **argv)
 			rule = &rules[k];
 	if (!rule) {
 		fputs("usage: gluster_reads write MB\n"
-		      "       gluster_reads RULE SEED READS MEAN_US PROBES EVERY_S LOG\nrules:",
+		      "       gluster_reads RULE SEED MS MEAN_US PROBES EVERY_S LOG\nrules:",
 		      stderr);
 		for (size_t k = 0; k < sizeof(rules) / sizeof(*rules); k++)
 			fprintf(stderr, " %s", rules[k].name);
 		fputc('\n', stderr);
 		return 2;
 	}
-	n_reads = strtoull(argv[3], NULL, 10);
 	n_probes = strtoul(argv[5], NULL, 10);
 	ended_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	open_nodes();
-	draw_reads(strtoull(argv[2], NULL, 10), strtod(argv[4], NULL));
+	draw_reads(strtoull(argv[2], NULL, 10), strtod(argv[3], NULL), strtod(argv[4], NULL));
 	run(strtoull(argv[6], NULL, 10));
 	log_reads(argv[7]);
 	printf("{\"reads\": %llu, \"wrong\": %llu, \"failed\": %llu, \"asked\": %llu, "

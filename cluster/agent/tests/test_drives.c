@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+/* Drives of kernels without LinnOS: one that is pulled, and one whose host knows no question. */
+#include "../../../liblinnos/tests/test.h"
+#include "drives.h"
+
+#include <errno.h>
+#include <linux/blk-linnos.h>
+#include <stdarg.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SECOND_NS UINT64_C(1000000000)
+
+/* Descriptors of what is opened below. */
+enum { DRIVE = 1000, MODULE, IN_FLIGHT };
+
+static bool is_pulled, has_module;
+static int drives_error;
+
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_ioctl(int fd, unsigned long command, ...);
+int __wrap_fstat(int fd, struct stat *s);
+ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t at);
+
+int __wrap_open(const char *path, int flags, ...)
+{
+	(void)flags;
+	if (!strcmp(path, "/dev/drive") && !is_pulled)
+		return DRIVE;
+	if (!strcmp(path, "/dev/linnos") && has_module)
+		return MODULE;
+	if (strstr(path, "/inflight") && !is_pulled)
+		return IN_FLIGHT;
+	errno = ENOENT;
+	return -1;
+}
+
+int __wrap_ioctl(int fd, unsigned long command, ...)
+{
+	struct blk_expect *ask;
+	va_list arguments;
+
+	va_start(arguments, command);
+	ask = va_arg(arguments, struct blk_expect *);
+	va_end(arguments);
+	assert(command == BLKEXPECT);
+	if (fd == MODULE) {
+		ask->drives[0].known = BLK_EXPECT_LATENCY;
+		ask->drives[0].latency_us = 90;
+		return 0;
+	}
+	errno = drives_error;
+	return -1;
+}
+
+int __wrap_fstat(int fd, struct stat *s)
+{
+	(void)fd;
+	*s = (struct stat){.st_mode = S_IFBLK};
+	return 0;
+}
+
+/* As kernfs has it: a file that is open of a device that has been removed. */
+ssize_t __wrap_pread(int fd, void *to, size_t bytes, off_t at)
+{
+	(void)bytes;
+	assert(fd == IN_FLIGHT && !at);
+	if (is_pulled) {
+		errno = ENODEV;
+		return -1;
+	}
+	memcpy(to, "3 1\n", 4);
+	return 4;
+}
+
+static struct answer told_of(struct drive *drive, uint64_t now_ns)
+{
+	struct question question = {.bytes = 4096};
+	struct answer answer = {0};
+
+	drive_ask(drive, &question, now_ns, &answer);
+	return answer;
+}
+
+/* The module is opened once and for all: this comes first. */
+TEST(a_drive_that_is_pulled_is_gone_without_linnos_too_and_comes_back)
+{
+	struct drive drive;
+	struct answer answer;
+
+	drives_error = ENOTTY;
+	drive_open(&drive, "/dev/drive");
+	answer = told_of(&drive, 0);
+	assert(answer.known == KNOWN_NO_KERNEL && answer.pending == 4);
+	is_pulled = true;
+	answer = told_of(&drive, SECOND_NS);
+	assert(answer.known == BLK_EXPECT_GONE && !answer.state && drive.fd < 0);
+	answer = told_of(&drive, 3 * SECOND_NS);
+	assert(answer.known == BLK_EXPECT_GONE);
+	is_pulled = false;
+	answer = told_of(&drive, 5 * SECOND_NS);
+	assert(answer.known == KNOWN_NO_KERNEL && answer.state & STATE_PENDING_KNOWN);
+}
+
+TEST(the_module_is_asked_whatever_a_driver_says_that_knows_no_question)
+{
+	static const int errors[] = {ENOTTY, EINVAL};
+	struct drive drive;
+
+	has_module = true;
+	drive_open(&drive, "/dev/drive");
+	for (unsigned int k = 0; k < 2; k++) {
+		struct answer answer;
+
+		drives_error = errors[k];
+		answer = told_of(&drive, 0);
+		assert(answer.known == BLK_EXPECT_LATENCY && answer.latency_us == 90);
+	}
+	drives_error = EBADF;
+	assert(told_of(&drive, 0).known == KNOWN_NO_KERNEL);
+}

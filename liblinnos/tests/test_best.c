@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+/* linnos_best() on kernels without the patch: who is asked, and what is said when nobody can tell.
+ */
+#include "best.h"
+#include "test.h"
+
+#include <errno.h>
+#include <linux/blk-linnos.h>
+#include <stdarg.h>
+#include <sys/stat.h>
+
+enum { DRIVE = 1000, MODULE };
+
+static bool has_module;
+static int drives_error;
+
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_ioctl(int fd, unsigned long command, ...);
+int __wrap_fstat(int fd, struct stat *s);
+
+int __wrap_open(const char *path, int flags, ...)
+{
+	(void)flags;
+	if (!strcmp(path, "/dev/linnos") && has_module)
+		return MODULE;
+	errno = ENOENT;
+	return -1;
+}
+
+int __wrap_ioctl(int fd, unsigned long command, ...)
+{
+	struct blk_expect *ask;
+	va_list arguments;
+
+	va_start(arguments, command);
+	ask = va_arg(arguments, struct blk_expect *);
+	va_end(arguments);
+	assert(command == BLKEXPECT);
+	if (fd == MODULE) {
+		ask->best = 1;
+		return 0;
+	}
+	errno = drives_error;
+	return -1;
+}
+
+int __wrap_fstat(int fd, struct stat *s)
+{
+	(void)fd;
+	*s = (struct stat){.st_mode = S_IFBLK};
+	return 0;
+}
+
+/* The module is opened once and for all: this comes first. */
+TEST(a_kernel_that_cannot_tell_says_so_whatever_its_drivers_say)
+{
+	static const int fds[] = {DRIVE};
+
+	drives_error = ENOTTY;
+	assert(linnos_best(1, fds, 4096, NULL) == -ENOTTY);
+	/* some SCSI hosts */
+	drives_error = EINVAL;
+	assert(linnos_best(1, fds, 4096, NULL) == -ENOTTY);
+	drives_error = EBADF;
+	assert(linnos_best(1, fds, 4096, NULL) == -EBADF);
+	assert(linnos_best(1, fds, 0, NULL) == -EINVAL);
+}
+
+TEST(the_module_is_asked_whatever_a_driver_says_that_knows_no_question)
+{
+	static const int fds[] = {DRIVE};
+
+	has_module = true;
+	drives_error = ENOTTY;
+	assert(linnos_best(1, fds, 4096, NULL) == 1);
+	drives_error = EINVAL;
+	assert(linnos_best(1, fds, 4096, NULL) == 1);
+}

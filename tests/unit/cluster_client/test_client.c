@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT
+/* The client of eval's cluster, all of it: when it asks, what it remembers, and how long it reads. */
+#define main client_main
+#include "gluster_reads.c"
+#undef main
+#include "../../../liblinnos/tests/test.h"
+
+/* The nodes' ends of the sockets, and how many questions had come when a read was sent. */
+static int asked_at[NODES_MAX];
+static unsigned int came_before_the_read;
+static uint64_t cookie;
+static struct read two[2];
+
+static void unexpected(void)
+{
+	assert(!"called");
+}
+
+/* What no test here gets to. */
+glfs_t *glfs_new(const char *volume)
+{
+	(void)volume;
+	unexpected();
+	return NULL;
+}
+int glfs_set_volfile(glfs_t *fs, const char *path)
+{
+	(void)fs;
+	(void)path;
+	return -1;
+}
+int glfs_set_logging(glfs_t *fs, const char *path, int level)
+{
+	(void)fs;
+	(void)path;
+	return level;
+}
+int glfs_init(glfs_t *fs)
+{
+	(void)fs;
+	return -1;
+}
+glfs_fd_t *glfs_open(glfs_t *fs, const char *path, int flags)
+{
+	(void)fs;
+	(void)path;
+	(void)flags;
+	return NULL;
+}
+glfs_fd_t *glfs_creat(glfs_t *fs, const char *path, int flags, mode_t mode)
+{
+	(void)mode;
+	return glfs_open(fs, path, flags);
+}
+ssize_t glfs_pwrite(glfs_fd_t *file, const void *data, size_t bytes, off_t at, int flags,
+		    struct glfs_stat *before, struct glfs_stat *after)
+{
+	(void)file;
+	(void)data;
+	(void)bytes;
+	(void)at;
+	(void)flags;
+	(void)before;
+	(void)after;
+	return -1;
+}
+int glfs_fsync(glfs_fd_t *file, struct glfs_stat *before, struct glfs_stat *after)
+{
+	(void)file;
+	(void)before;
+	(void)after;
+	return -1;
+}
+int glfs_close(glfs_fd_t *file)
+{
+	(void)file;
+	return -1;
+}
+
+/* A read is sent: looks at what the nodes have been asked by then. */
+int glfs_pread_async(glfs_fd_t *file, void *data, size_t bytes, off_t at, int flags,
+		     glfs_io_cbk done, void *of)
+{
+	uint8_t datagram[DATAGRAM_BYTES_MAX];
+	struct question question;
+	ssize_t came;
+
+	(void)file;
+	(void)data;
+	(void)bytes;
+	(void)at;
+	(void)flags;
+	(void)done;
+	(void)of;
+	for (unsigned int k = 0; k < n_nodes; k++)
+		while ((came = recv(asked_at[k], datagram, sizeof(datagram), MSG_DONTWAIT)) > 0) {
+			assert(!question_read(&question, NULL, 0, datagram, came));
+			came_before_the_read++;
+			cookie = question.cookie;
+		}
+	return 0;
+}
+
+static const struct rule *rule_of(const char *name)
+{
+	for (size_t k = 0; k < sizeof(rules) / sizeof(*rules); k++)
+		if (!strcmp(rules[k].name, name))
+			return &rules[k];
+	unexpected();
+	return NULL;
+}
+
+static void have_nodes(unsigned int n)
+{
+	memset(nodes, 0, sizeof(nodes));
+	memset(two, 0, sizeof(two));
+	reads = two;
+	n_nodes = n_probes = n;
+	for (unsigned int k = 0; k < n; k++) {
+		int ends[2];
+
+		assert(!socketpair(AF_UNIX, SOCK_DGRAM, 0, ends));
+		nodes[k].agent = ends[0];
+		asked_at[k] = ends[1];
+	}
+}
+
+TEST(nodes_are_asked_before_the_read_that_counts_as_sent_since)
+{
+	have_nodes(3);
+	rule = rule_of("pending");
+	came_before_the_read = 0;
+	begin(&two[0]);
+	/* or a read that its question has overtaken would be counted neither there nor here */
+	assert(came_before_the_read == 3 && cookie == 0);
+	nodes[two[0].attempts[0].node].sent_when_asked = cookie;
+	assert(sent_since(&nodes[two[0].attempts[0].node]) == 1);
+}
+
+TEST(who_asks_nobody_goes_where_its_last_read_took_least)
+{
+	have_nodes(3);
+	woken_ns = 1000000000;
+	for (unsigned int k = 0; k < 3; k++) {
+		nodes[k].own_ns = k == 1 ? 80000 : 2080000;
+		nodes[k].own_at_ns = woken_ns - 1;
+	}
+	for (unsigned int k = 0; k < 20; k++)
+		assert(by_own_latency(&two[0]) == 1);
+	/* one is there and waits already longer than reads have taken elsewhere */
+	two[0].sent_ns = woken_ns - 3000000;
+	two[0].attempts[0].node = 1;
+	nodes[1].in_flight = 1;
+	for (unsigned int k = 0; k < 20; k++)
+		assert(by_own_latency(&two[1]) != 1);
+	/* what is long ago counts no more */
+	two[0].is_done = true;
+	nodes[1].in_flight = 0;
+	nodes[2].own_at_ns = 0;
+	for (unsigned int k = 0; k < 20; k++)
+		assert(by_own_latency(&two[1]) == 2);
+}
+
+TEST(what_a_read_took_is_remembered_of_its_node)
+{
+	char buffer[BLOCK] = {0};
+	struct attempt attempt = {&two[0], 1, buffer, 0};
+
+	have_nodes(2);
+	ended_fd = eventfd(0, EFD_NONBLOCK);
+	two[0].sent_ns = now_ns() - 5000;
+	nodes[1].in_flight = in_flight = 1;
+	on_end(NULL, BLOCK, NULL, NULL, &attempt);
+	assert(nodes[1].own_ns >= 5000 && nodes[1].own_at_ns == two[0].sent_ns + nodes[1].own_ns);
+	assert(!nodes[0].own_ns && !nodes[1].in_flight);
+}
+
+TEST(reads_come_for_as_long_as_is_said)
+{
+	n_blocks = 100;
+	n_reads = 0;
+	draw_reads(7, 300, 500);
+	assert(n_reads > 500 && n_reads < 700);
+	assert(reads[n_reads - 1].due_ns < 300000000 && reads[n_reads - 1].due_ns > 290000000);
+	assert(!reads[n_reads - 1].is_done && reads[n_reads - 1].block < 100);
+}

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: MIT
+"""The client of eval's cluster, with a GlusterFS that is none."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from eval.cache import ROOT
+from eval.experiments.cluster.lab import PROGRAM
+
+SOURCE = Path(__file__).parent / "cluster_client"
+
+
+def test_the_client_asks_remembers_and_ends_as_it_says(tmp_path: Path) -> None:
+    agent = ROOT / "cluster" / "agent"
+    uapi = ROOT / "kernel" / "linnos" / "include" / "uapi"
+    folders = (SOURCE, PROGRAM.parent, agent, ROOT / "kernel" / "flashsim", uapi)
+    built = subprocess.run(
+        ["gcc", "-O1", "-g", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
+         "-Wno-unused-function", *(f"-I{folder}" for folder in folders),
+         "-o", tmp_path / "test", SOURCE / "test_client.c",
+         agent / "datagram.c", agent / "hmac.c", "-pthread"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stderr
+    ran = subprocess.run([tmp_path / "test"], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
