@@ -358,7 +358,8 @@ void linnos_get_stats(struct linnos_array *a, struct linnos_stats *stats, size_t
 	s.refused = q.refused;
 	s.errors = c.errors;
 	s.failed = q.failed;
-	s.in_flight = q.sent - q.landed;
+	/* An end may have been counted after its beginning was looked at. */
+	s.in_flight = q.sent > q.landed ? q.sent - q.landed : 0;
 	s.saved_us_estimate = c.saved_us;
 	s.hedges_saved_us = c.hedges_saved_us;
 	s.asked = c.asked;

@@ -66,8 +66,8 @@ static uint32_t predicted_us(struct chooser *c, unsigned int drive, uint64_t off
 	if (c->told && c->told->known & 1u << drive)
 		return c->told->us[drive];
 	observer_features(&c->drives[drive], offset_bytes, pages, now_ns, features);
-	/* Who has exchanged it has written it before. */
-	return linnos_latency_us(__atomic_load_n(&c->models[drive], __ATOMIC_ACQUIRE), features);
+	/* Not before begin_choosing() has said that it may be in use. */
+	return linnos_latency_us(__atomic_load_n(&c->models[drive], __ATOMIC_SEQ_CST), features);
 }
 
 /* How long a drive has been silent; 0 while nobody should look at it: a read is under way that will
@@ -95,8 +95,9 @@ static bool is_out(const struct chooser *c, unsigned int drive, uint64_t now_ns)
 
 	if (c->told && c->told->last & 1u << drive)
 		return true;
-	/* That it was slow is forgotten by who looks again. */
+	/* That it was slow, or taken back, is forgotten by who looks again. */
 	return READ_ONCE(o->failing) || (READ_ONCE(o->slow) && c->explore_ns) ||
+	       (READ_ONCE(o->unheard) && c->explore_ns && c->budget.share > 0) ||
 	       observer_is_stalled(o, now_ns);
 }
 

@@ -19,6 +19,7 @@ struct lane {
 	void *part; /* of the backend */
 	struct attempt *attempts;
 	unsigned int in_flight;
+	bool has_new; /* since the last wait, which sends it */
 };
 
 struct lanes {
@@ -106,6 +107,7 @@ void lane_send(struct lane *lane, struct attempt *at)
 		attempt_join(&lane->attempts, at);
 	at->lane = lane;
 	lane->in_flight++;
+	lane->has_new = true;
 	error = backend->submit(lane->part, &request);
 	if (error)
 		linnos_ended(request.handle, error);
@@ -116,7 +118,7 @@ static void done(struct linnos_read *r)
 	struct linnos_queue *q = r->queue;
 
 	q->n_live--;
-	if (!r->is_kept)
+	if (r->where != READ_LATER)
 		return;
 	r->later = NULL;
 	*(q->last_done ? &q->last_done->later : &q->first_done) = r;
@@ -163,12 +165,15 @@ void lane_cancel_lost(struct linnos_queue *q)
 	for (struct attempt *at = q->lane->attempts; at && backend->cancel; at = at->later)
 		if (at->is_unwanted) {
 			at->is_unwanted = false;
+			q->lane->has_new = true;
 			backend->cancel(q->lane->part, attempt_handle(at));
 		}
 }
 
 int lane_wait(struct linnos_queue *q, int64_t timeout_ns)
 {
+	const struct linnos_backend *backend = &q->array->backend;
+	struct lane *lane = q->lane;
 	int error;
 
 	if (q->in_own.first) {
@@ -178,9 +183,16 @@ int lane_wait(struct linnos_queue *q, int64_t timeout_ns)
 		if (timeout_ns < 0 || due_in_ns < timeout_ns)
 			timeout_ns = due_in_ns;
 	}
-	error = q->array->backend.wait(q->lane->part, timeout_ns);
+	lane->has_new = false;
+	error = backend->wait(lane->part, timeout_ns);
 	serve_due(q);
 	lane_cancel_lost(q);
+	/* Failovers, hedges and cancels: the caller may not come back for long. */
+	while (!error && lane->has_new) {
+		lane->has_new = false;
+		error = backend->wait(lane->part, 0);
+		lane_cancel_lost(q);
+	}
 	return error;
 }
 
@@ -206,16 +218,15 @@ static void lane_put(struct lane **list, struct lane *lane)
 	*list = lane;
 }
 
-/* All attempts in it are the waiter's from now on. False: there is no waiter. */
+/* All attempts in it are the waiter's from now on, who sends what was not sent. False: there is no
+ * waiter. */
 static bool hand_over(struct lane *lane)
 {
 	struct linnos_array *a = lane->array;
+	const bool waits = lane->in_flight;
 	const char *why;
-	bool can, waits;
+	bool can;
 
-	/* What is prepared goes on its way: the waiter only waits. */
-	a->backend.wait(lane->part, 0);
-	waits = lane->in_flight;
 	if (!waits && is_registered(lane)) {
 		lane_free(lane);
 		return true;
@@ -240,6 +251,8 @@ void lane_leave(struct linnos_queue *q)
 
 	if (!lane || q->n_live || !lane->in_flight || !can_be_left(lane))
 		return;
+	/* What has ended is heard of here; and cancels need nobody to wake up. */
+	q->array->backend.wait(lane->part, 0);
 	if (hand_over(lane))
 		q->lane = NULL;
 }
@@ -368,6 +381,9 @@ static void *wait_for_the_lost(void *array)
 	for (;;) {
 		bool stopping = take_lost(a, &w);
 
+		/* Copies are sent here: the kernel tells of an answer in the thread that has sent,
+		 * which it does not while that waits for a drive in pread(2). */
+		give_free(a, &w);
 		if (stopping && !w.n)
 			break;
 		if (!make_room(&w, w.n)) {
@@ -381,7 +397,6 @@ static void *wait_for_the_lost(void *array)
 		poll(w.fds, w.n + 1, -1);
 		if (w.fds[w.n].revents && read(a->lanes->wake_fd, &calls, sizeof(calls)) < 0)
 			continue;
-		give_free(a, &w);
 	}
 	free(w.lanes);
 	free(w.fds);

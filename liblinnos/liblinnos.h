@@ -281,7 +281,7 @@ int linnos_asking_is_used(const struct linnos_array *array);
  * @first_buffer: of the caller's ring, the index of the first of them
  * @register_files: 1: files and devices are registered in its own ring
  * @reserved: zero
- * @fixed_files: NULL, or for each replica its index in the caller's ring's registered files
+ * @fixed_files: NULL, or for each replica its index in the caller's ring's registered files; copied
  */
 struct linnos_queue_options {
 	size_t size;
@@ -479,7 +479,7 @@ enum linnos_outcome linnos_complete(uint64_t handle, int result,
  * @sqe: as for linnos_prep_read()
  *
  * Return: 0; -%EAGAIN when @sqe is NULL: it is to be called again with the same read, when what the
- * ring has was submitted.
+ * ring has was submitted. When the read is over by then, @sqe is a no-op, and @read gone.
  */
 int linnos_prep_again(struct linnos_read *read, struct io_uring_sqe *sqe);
 

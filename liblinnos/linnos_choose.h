@@ -153,7 +153,8 @@ int linnos_known_drop(struct linnos_known *known, unsigned int replica);
  * @known: what is known
  * @replica: from 0; it holds what the others hold
  *
- * What it answered before is forgotten: it is looked at by a copy before reads leave home for it.
+ * What it answered before is forgotten: it is looked at by a copy before reads go there, where
+ * @explore_ms and @extra_io_percent of the options allow copies.
  *
  * Return: 0; -%EINVAL: no such replica.
  */

@@ -74,6 +74,7 @@ void observer_forget(struct observer *o)
 	publish_end(o);
 	WRITE_ONCE(o->failing, false);
 	WRITE_ONCE(o->slow, false);
+	WRITE_ONCE(o->unheard, true);
 	WRITE_ONCE(o->quiet_ns, 0);
 	WRITE_ONCE(o->heard_ns, 0);
 	leave(o);
@@ -148,6 +149,7 @@ static void judge(struct observer *o, const struct linnos_io *io, uint64_t now_n
 		WRITE_ONCE(o->quiet_ns, 0);
 	WRITE_ONCE(o->failing, failing);
 	WRITE_ONCE(o->slow, slow);
+	WRITE_ONCE(o->unheard, false);
 	if (now_ns > o->heard_ns)
 		WRITE_ONCE(o->heard_ns, now_ns);
 }

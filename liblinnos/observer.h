@@ -38,6 +38,7 @@ struct observer {
 	uint64_t heard_ns;
 	bool failing;		    /* the last read that ended did so with an error */
 	bool slow;		    /* it took longer than any does of a drive in order */
+	bool unheard;		    /* forgotten, and nothing was heard of it since */
 	uint64_t quiet_ns;	    /* how long no user should wait for it, from heard_ns on */
 	struct linnos_history seen; /* as drive.history, for everybody */
 };

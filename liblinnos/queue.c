@@ -26,6 +26,10 @@ int queue_new(struct linnos_queue **queue, struct linnos_array *a,
 	memset(q, 0, sizeof(*q));
 	q->array = a;
 	q->o = o ? *o : defaults;
+	if (q->o.fixed_files) {
+		memcpy(q->fixed_files, q->o.fixed_files, a->n * sizeof(*q->fixed_files));
+		q->o.fixed_files = q->fixed_files;
+	}
 	error = linnos_chooser_create(&q->chooser, a->known);
 	if (error)
 		free(q);
@@ -158,8 +162,9 @@ static ssize_t read_plainly(struct linnos_read *r)
 static ssize_t read_in_lane(struct linnos_queue *q, struct linnos_read *r)
 {
 	q->n_live++;
-	lane_send(q->lane, read_take_next(r));
+	/* It may be over when it has been sent. */
 	read_list(q, r);
+	lane_send(q->lane, read_take_next(r));
 	while (!r->is_done) {
 		int error = lane_wait(q, -1);
 
@@ -197,13 +202,14 @@ static ssize_t preadv_now(struct linnos_queue *q, const struct iovec *iov, int n
 			  const struct linnos_read_options *o)
 {
 	struct linnos_read r;
-	int error = read_begin(q, &r, iov, n_iov, offset, o, READ_OWN);
+	int error = read_begin(q, &r, iov, n_iov, offset, o, READ_NOW);
 
 	if (error)
 		return error;
 	if (r.copy)
 		lanes_send_copy(r.copy);
-	if (q->array->is_files && !read_is_timed(&r))
+	/* A priority is of an entry of a ring only. */
+	if (q->array->is_files && !read_is_timed(&r) && !r.ioprio)
 		return read_plainly(&r);
 	return lane_of(q, &error) ? read_in_lane(q, &r) : read_without_lane(q, &r, error);
 }
@@ -236,7 +242,7 @@ int linnos_begin_read(struct linnos_queue *q, const struct iovec *iov, int n_iov
 	if (!lane_of(q, &error))
 		return error_say(error, "a queue's own ring: %s", strerror(-error));
 	r = read_new(q);
-	error = r ? read_begin(q, r, iov, n_iov, offset, &o, READ_OWN)
+	error = r ? read_begin(q, r, iov, n_iov, offset, &o, READ_LATER)
 		  : error_say(-ENOMEM, "out of memory");
 	if (error) {
 		if (r)
@@ -244,7 +250,6 @@ int linnos_begin_read(struct linnos_queue *q, const struct iovec *iov, int n_iov
 		return error;
 	}
 	r->user = user;
-	r->is_kept = true;
 	if (r->copy)
 		lanes_send_copy(r->copy);
 	q->n_live++;

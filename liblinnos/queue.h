@@ -19,7 +19,8 @@ struct linnos_queue {
 	struct linnos_chooser *chooser;
 	struct linnos_queue *next; /* of the array's */
 	struct linnos_queue_options o;
-	uint64_t now_ns; /* never goes back */
+	int fixed_files[CHOOSER_DRIVES_MAX]; /* what o's are, if it has any */
+	uint64_t now_ns;		     /* never goes back */
 	struct bounces bounces;
 	bool is_waiters; /* keeps nothing: what it hears of was others' */
 	struct attempt *free_attempts;

@@ -7,6 +7,7 @@
 #include "array_options.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <liburing.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,12 +161,21 @@ bool read_is_timed(const struct linnos_read *r)
 	return read_due_ns(r) != UINT64_MAX;
 }
 
+/* Before one that waits to be sent already: a hedge for which the caller had no entry. */
+static void send_next(struct linnos_read *r, struct attempt *at)
+{
+	at->next = r->next;
+	r->next = at;
+}
+
 static struct attempt *attempt_new(struct linnos_read *r, unsigned int replica,
 				   enum linnos_kind kind, uint64_t now_ns)
 {
 	struct linnos_queue *q = r->queue;
-	/* The other attempt of a race may answer while this one still reads. */
-	bool may_outlive = read_is_timed(r) || r->flying[0];
+	/* The other attempt of a race may answer while this one still reads; and a backend may be
+	 * unable to wait, while the caller waits for nothing else. */
+	bool may_outlive =
+		read_is_timed(r) || r->flying[0] || (r->where == READ_NOW && !q->array->is_files);
 	struct attempt *at = attempt_of(q, r, &r->choice, replica, kind, may_outlive, now_ns);
 
 	if (!at)
@@ -178,7 +188,7 @@ static struct attempt *attempt_new(struct linnos_read *r, unsigned int replica,
 	/* The last one has nobody after it. */
 	at->hinted = q->array->hint && !r->is_plain && kind == LINNOS_FIRST && !is_last(r);
 	r->flying[r->flying[0] ? 1 : 0] = at;
-	r->next = at;
+	send_next(r, at);
 	return at;
 }
 
@@ -353,6 +363,10 @@ static int total_bytes(const struct iovec *iov, int n_iov, size_t *bytes)
 	for (int i = 0; i < n_iov; i++) {
 		size_t room = READ_BYTES_MAX - *bytes;
 
+		/* The kernel would refuse it at every replica. */
+		if (n_iov > 1 && iov[i].iov_len > SSIZE_MAX)
+			return error_say(-EINVAL, "a read into %zu bytes at one place",
+					 iov[i].iov_len);
 		*bytes += iov[i].iov_len < room ? iov[i].iov_len : room;
 	}
 	return 0;
@@ -415,7 +429,8 @@ struct attempt *read_take_next(struct linnos_read *r)
 {
 	struct attempt *at = r->next;
 
-	r->next = NULL;
+	r->next = at->next;
+	at->next = NULL;
 	return at;
 }
 
@@ -465,10 +480,12 @@ static void read_unlist(struct linnos_queue *q, struct linnos_read *r)
 /* It goes on without the read. */
 static void lose(struct linnos_queue *q, struct attempt *at)
 {
+	bool is_sent = at != at->read->next;
+
 	at->read = NULL;
 	at->is_lost = true;
-	at->is_unwanted = true;
-	if (at->in_callers_ring)
+	at->is_unwanted = is_sent;
+	if (at->in_callers_ring && is_sent)
 		q->n_lost++;
 }
 
@@ -675,7 +692,7 @@ enum linnos_outcome attempt_ended(struct attempt *at, ssize_t result, struct lin
 		result = a->hooks.answer(a->hooks.context, at->replica, at->offset + at->from,
 					 (int)result);
 	if (goes_on(at, result) && r) {
-		r->next = at;
+		send_next(r, at);
 		return LINNOS_AGAIN;
 	}
 	how = how_ended(at, result);
@@ -699,6 +716,12 @@ void read_cannot_be_sent(struct linnos_read *r, struct attempt *at, int error)
 	attempt_put(at);
 }
 
+void attempt_take_back(struct attempt *at)
+{
+	account(at, UNFINISHED, queue_time(at->queue));
+	attempt_put(at);
+}
+
 void attempts_forsake(struct linnos_queue *q)
 {
 	uint64_t now_ns = queue_time(q);
@@ -716,6 +739,8 @@ void attempts_forsake(struct linnos_queue *q)
 				read_put(q, r);
 			}
 		}
+		if (at->held)
+			read_put(q, at->held);
 		bounce_forsake(at->bounce);
 		at->bounce = NULL;
 		attempt_put(at);

@@ -23,11 +23,12 @@
 #define ATTEMPT_ALIGN 64
 
 struct attempt {
-	_Alignas(ATTEMPT_ALIGN) struct attempt *next; /* of the free list */
+	_Alignas(ATTEMPT_ALIGN) struct attempt *next; /* of the free list, or to be sent after it */
 	/* Of those in a place: a caller's ring, or a lane. */
 	struct attempt *earlier, *later, **list;
 	struct linnos_queue *queue;
 	struct linnos_read *read; /* NULL: over without this attempt, or a copy */
+	struct linnos_read *held; /* is over; the caller has it until this attempt is prepared */
 	struct lane *lane;	  /* NULL: in a caller's ring, or in none */
 	struct bounce *bounce;	  /* NULL: reads into the caller's memory */
 	char *data;		  /* NULL: iov */
@@ -48,7 +49,8 @@ struct attempt {
 };
 
 enum read_where {
-	READ_OWN, /* in the queue's lane, or in the calling thread, which waits for nothing else */
+	READ_NOW,   /* in the queue's lane or the calling thread, which waits for nothing else */
+	READ_LATER, /* in the queue's lane; linnos_wait() tells of it */
 	READ_CALLERS_RING,
 };
 
@@ -66,13 +68,13 @@ struct linnos_read {
 	uint32_t sqe_flags, ioprio;
 	uint32_t refused;     /* replicas, by bit: because of the hint */
 	unsigned int replica; /* that has answered or failed last */
-	bool is_listed, is_done, is_kept;
+	bool is_listed, is_done;
 	bool is_plain; /* without the hint from now on */
 	size_t got;    /* bytes for the caller */
 	int error;     /* of the last attempt; 0: its replica ends too early */
 	ssize_t result;
 	struct attempt *flying[2];
-	struct attempt *next; /* to be sent */
+	struct attempt *next; /* to be sent: one, or its rest and a hedge */
 	struct attempt *copy; /* likewise, by lanes_send_copy(); NULL: none */
 	struct linnos_choice choice;
 };
@@ -117,6 +119,8 @@ void attempt_join(struct attempt **list, struct attempt *at);
 void attempt_part(struct attempt *at);
 /* It cannot be sent; without_ring: for want of one; for_ever: there will be none. */
 void copy_take_back(struct attempt *copy, bool for_ever);
+/* Its read was over before it was sent. */
+void attempt_take_back(struct attempt *at);
 /* Forgets all attempts in the caller's ring, and their reads: no completion will come. */
 void attempts_forsake(struct linnos_queue *q);
 void reads_free(struct linnos_queue *q);

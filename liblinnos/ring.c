@@ -16,6 +16,12 @@ static void prepare(struct linnos_read *r, struct io_uring_sqe *sqe)
 			q->o.n_buffers ? (int)q->o.first_buffer : -1);
 }
 
+static void prepare_nothing(struct io_uring_sqe *sqe)
+{
+	io_uring_prep_nop(sqe);
+	sqe->user_data = 0;
+}
+
 static int begin(struct linnos_queue *q, struct linnos_read **r, const struct iovec *iov, int n_iov,
 		 off_t offset, const struct linnos_read_options *options)
 {
@@ -47,8 +53,7 @@ int linnos_prep_read(struct linnos_queue *q, struct io_uring_sqe *sqe, const str
 	if (error) {
 		if (r)
 			read_put(q, r);
-		io_uring_prep_nop(sqe);
-		sqe->user_data = 0;
+		prepare_nothing(sqe);
 		return error;
 	}
 	r->user = user;
@@ -63,6 +68,12 @@ int linnos_prep_again(struct linnos_read *r, struct io_uring_sqe *sqe)
 {
 	if (!sqe)
 		return -EAGAIN;
+	if (r->is_done) {
+		attempt_take_back(read_take_next(r));
+		read_put(r->queue, r);
+		prepare_nothing(sqe);
+		return 0;
+	}
 	prepare(r, sqe);
 	read_list(r->queue, r);
 	return 0;
@@ -80,7 +91,11 @@ static enum linnos_outcome tell(enum linnos_outcome outcome, struct linnos_read 
 	}
 	c->result = r->result;
 	c->replica = r->replica;
-	read_put(r->queue, r);
+	/* The caller still has it, for linnos_prep_again(). */
+	if (r->next)
+		r->next->held = r;
+	else
+		read_put(r->queue, r);
 	return outcome;
 }
 

@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 
 #define N 3
@@ -113,6 +114,35 @@ TEST(nothing_beside_the_bytes_asked_for_is_touched)
 	assert(is_right(buf + 100, 100, 4050));
 	for (int i = 0; i < 100; i++)
 		assert(buf[i] == 'x' && buf[200 + i] == 'x');
+	put_away(a, N, fds);
+}
+
+/* Counts are read while others count: an end may be there before its beginning. */
+TEST(fewer_than_none_are_never_in_flight)
+{
+	int fds[N];
+	struct linnos_array *a = made_up_array(N, BYTES, fds, NULL);
+
+	read_often(a, 3);
+	a->queues->counts.landed++;
+	assert(stats_of(a).in_flight == 0);
+	a->queues->counts.landed--;
+	put_away(a, N, fds);
+}
+
+/* The kernel takes no such size among several places, whatever the replica. */
+TEST(a_place_that_no_memory_has_is_refused_before_any_replica_is_asked)
+{
+	int fds[N];
+	struct linnos_array *a = made_up_array(N, BYTES, fds, NULL);
+	char buf[READ_BYTES];
+	struct iovec iov[2] = {{.iov_base = buf, .iov_len = sizeof(buf)},
+			       {.iov_base = buf, .iov_len = (size_t)SSIZE_MAX + 1}};
+
+	assert(linnos_preadv(a->queues, iov, 2, 0, NULL) == -EINVAL && says("at one place"));
+	assert(!stats_of(a).reads && !stats_of(a).errors);
+	for (unsigned int k = 0; k < N; k++)
+		assert(replica_of(a, k).state != LINNOS_FAILING);
 	put_away(a, N, fds);
 }
 

@@ -233,6 +233,42 @@ TEST(the_calls_for_io_uring_have_their_copies_elsewhere)
 	close_pipe(&s);
 }
 
+static int (*wait_in_ring)(void *queue, int64_t timeout_ns);
+static pthread_t reader;
+static atomic_uint n_readers_waits, n_others_waits;
+
+static int note_and_wait(void *queue, int64_t timeout_ns)
+{
+	if (pthread_equal(pthread_self(), reader))
+		n_readers_waits++;
+	else
+		n_others_waits++;
+	return wait_in_ring(queue, timeout_ns);
+}
+
+/* The kernel tells of an answer in the thread that has sent, which it does not while that waits for
+ * a drive: the replica would seem to take as long as the reader's own next read. */
+TEST(a_copy_is_sent_by_the_thread_that_waits_for_it)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct linnos_array *a;
+	struct stuck s;
+	int fds[N];
+
+	o.home = 0;
+	a = array_on(&s, fds, &o);
+	a->known->common.chooses = 0;
+	reader = pthread_self();
+	wait_in_ring = a->backend.wait;
+	a->backend.wait = note_and_wait;
+	reads_in(a, &s, 1000 * MS);
+	settle(a);
+	assert(stats_of(a).explored > 0);
+	assert(n_readers_waits == 0 && n_others_waits > 0);
+	put_away(a, N, fds);
+	close_pipe(&s);
+}
+
 TEST(a_copy_has_the_beginning_of_a_large_read)
 {
 	struct linnos_options o = LINNOS_OPTIONS_INIT;

@@ -203,6 +203,75 @@ TEST(a_read_is_over_by_its_deadline_and_nothing_is_written_later)
 	put_back(&s);
 }
 
+static int refuse(void *queue, const struct linnos_request *request)
+{
+	(void)queue;
+	(void)request;
+	return -ECONNREFUSED;
+}
+
+/* It would be looked at when its deadline comes, on a stack that is another's by then. */
+TEST(a_read_that_every_replica_refuses_at_once_waits_for_no_deadline)
+{
+	struct linnos_options o = at_home_of_1();
+	struct simulated s = simulate(&o, 1);
+	struct linnos_read_options in_time = LINNOS_READ_OPTIONS_INIT;
+	struct linnos_completion c;
+	char buf[READ_BYTES];
+
+	s.array->backend.submit = refuse;
+	in_time.deadline_ns = MS;
+	assert(read_within(&s, buf, sizeof(buf), 0, &in_time) == -ECONNREFUSED);
+	assert(!s.queue->in_own.first);
+	linnos_memory_pass(s.memory, 2 * MS);
+	assert(linnos_wait(s.queue, &c, 1, 0) == 0);
+	assert(!stats_of(s.array).late && stats_of(s.array).failed == 1);
+	put_back(&s);
+}
+
+TEST(what_nobody_can_wait_for_writes_to_nobodys_memory)
+{
+	struct linnos_options o = at_home_of_1();
+	struct simulated s = simulate(&o, 1);
+	char left[READ_BYTES], buf[READ_BYTES];
+
+	/* This backend takes nothing back. */
+	s.array->backend.cancel = NULL;
+	linnos_memory_set(s.memory, 1, UINT64_MAX, 0);
+	memset(left, 'x', sizeof(left));
+	assert(linnos_pread(s.queue, left, sizeof(left), 0) == -EDEADLK);
+	linnos_memory_set(s.memory, 1, USUAL_NS, 0);
+	assert(linnos_pread(s.queue, buf, sizeof(buf), 0) == READ_BYTES);
+	assert(is_right(buf, sizeof(buf), 0));
+	for (size_t i = 0; i < sizeof(left); i++)
+		assert(left[i] == 'x');
+	put_back(&s);
+}
+
+static int (*submit_to_memory)(void *queue, const struct linnos_request *request);
+static const char *read_into;
+
+static int note_and_submit(void *queue, const struct linnos_request *request)
+{
+	read_into = request->buf;
+	return submit_to_memory(queue, request);
+}
+
+TEST(a_read_that_comes_back_by_linnos_wait_goes_to_its_memory_at_once)
+{
+	struct linnos_options o = at_home_of_1();
+	struct simulated s = simulate(&o, 1);
+	struct linnos_completion c;
+	char buf[READ_BYTES];
+	struct iovec one = {.iov_base = buf, .iov_len = sizeof(buf)};
+
+	submit_to_memory = s.array->backend.submit;
+	s.array->backend.submit = note_and_submit;
+	assert(!linnos_begin_read(s.queue, &one, 1, 0, NULL, buf) && read_into == buf);
+	assert(linnos_wait(s.queue, &c, 1, -1) == 1 && is_right(buf, sizeof(buf), 0));
+	put_back(&s);
+}
+
 TEST(a_failure_leaves_time_for_another_replica)
 {
 	struct linnos_options o = at_home_of_1();
@@ -329,6 +398,63 @@ TEST(many_reads_of_a_queue_come_back_to_their_users)
 	put_back(&s);
 }
 
+/* A backend that sends what was submitted as it waits, as a ring does. */
+static int (*wait_of_memory)(void *queue, int64_t timeout_ns);
+static struct linnos_request unsent[4];
+static unsigned int n_unsent;
+
+static int submit_later(void *queue, const struct linnos_request *request)
+{
+	(void)queue;
+	assert(n_unsent < sizeof(unsent) / sizeof(*unsent));
+	unsent[n_unsent++] = *request;
+	return 0;
+}
+
+static int send_and_wait(void *queue, int64_t timeout_ns)
+{
+	while (n_unsent)
+		assert(!submit_to_memory(queue, &unsent[--n_unsent]));
+	return wait_of_memory(queue, timeout_ns);
+}
+
+TEST(what_a_wait_has_to_send_is_sent_when_it_returns)
+{
+	struct linnos_options o = at_home_of_1();
+	struct linnos_read_options at_2 = LINNOS_READ_OPTIONS_INIT;
+	struct linnos_completion c;
+	char buf[2][READ_BYTES];
+	struct iovec iov[2];
+	struct simulated s;
+
+	o.hedge_us = 500;
+	o.extra_io_percent = 100;
+	s = simulate(&o, 1);
+	submit_to_memory = s.array->backend.submit;
+	wait_of_memory = s.array->backend.wait;
+	s.array->backend.submit = submit_later;
+	s.array->backend.wait = send_and_wait;
+	at_2.home = 2;
+	for (int i = 0; i < 2; i++)
+		iov[i] = (struct iovec){.iov_base = buf[i], .iov_len = READ_BYTES};
+	/* At once the one fails, and goes on elsewhere, and the other one is answered. */
+	linnos_memory_set(s.memory, 1, USUAL_NS, -EIO);
+	assert(!linnos_begin_read(s.queue, &iov[0], 1, 0, NULL, buf[0]));
+	assert(!linnos_begin_read(s.queue, &iov[1], 1, 0, &at_2, buf[1]));
+	assert(linnos_wait(s.queue, &c, 1, -1) == 1 && c.user == buf[1]);
+	assert(stats_of(s.array).failovers == 1 && !n_unsent);
+	assert(linnos_wait(s.queue, &c, 1, -1) == 1 && c.user == buf[0]);
+	/* A hedge, whose time comes while the caller waits for nothing. */
+	linnos_memory_set(s.memory, 2, UINT64_MAX, 0);
+	assert(!linnos_begin_read(s.queue, &iov[0], 1, 0, &at_2, buf[0]));
+	assert(linnos_wait(s.queue, &c, 1, 0) == 0 && !n_unsent);
+	linnos_memory_pass(s.memory, MS);
+	assert(linnos_wait(s.queue, &c, 1, 0) == 0);
+	assert(stats_of(s.array).hedges == 1 && !n_unsent);
+	assert(linnos_wait(s.queue, &c, 1, -1) == 1 && is_right(buf[0], READ_BYTES, 0));
+	put_back(&s);
+}
+
 TEST(a_wait_ends_with_its_time)
 {
 	struct linnos_options o = at_home_of_1();
@@ -344,6 +470,24 @@ TEST(a_wait_ends_with_its_time)
 	assert(linnos_wait(s.queue, &c, 1, 0) == 0);
 	assert(linnos_wait(s.queue, &c, 1, MS) == 1 && c.user == buf);
 	assert(linnos_memory_now_ns(s.memory) == start_ns + USUAL_NS);
+	put_back(&s);
+}
+
+TEST(a_queue_whose_wait_fails_is_closed_when_its_reads_have_come_back)
+{
+	struct linnos_options o = at_home_of_1();
+	struct simulated s = simulate(&o, 1);
+	struct linnos_completion c;
+	char buf[READ_BYTES];
+	struct iovec one = {.iov_base = buf, .iov_len = READ_BYTES};
+
+	linnos_memory_set(s.memory, 1, UINT64_MAX, 0);
+	assert(!linnos_begin_read(s.queue, &one, 1, 0, NULL, buf));
+	assert(linnos_wait(s.queue, &c, 1, -1) == -EDEADLK);
+	assert(linnos_queue_close(s.queue) == -EBUSY);
+	/* Its memory was the replica's until now. */
+	linnos_memory_set(s.memory, 1, USUAL_NS, 0);
+	assert(linnos_wait(s.queue, &c, 1, -1) == 1 && c.result == READ_BYTES);
 	put_back(&s);
 }
 
@@ -369,6 +513,61 @@ TEST(a_dropped_replica_is_taken_back_as_new)
 	assert(replica_of(s.array, 1).state == LINNOS_HEALTHY);
 	assert(linnos_restore(s.array, N) == -EINVAL && says("replica 3; there are 0 to 2"));
 	put_back(&s);
+}
+
+static uint64_t time_of_a_read(struct simulated *s)
+{
+	uint64_t start_ns = linnos_memory_now_ns(s->memory);
+	char buf[READ_BYTES];
+
+	assert(linnos_pread(s->queue, buf, sizeof(buf), 0) == READ_BYTES);
+	return linnos_memory_now_ns(s->memory) - start_ns;
+}
+
+/* What it answered before is forgotten, so it is predicted to be the fastest. */
+TEST(reads_leave_a_replica_that_was_taken_back_to_a_copy_until_that_has_been_answered)
+{
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	struct simulated s;
+
+	o.home = 1;
+	s = simulate(&o, 1);
+	for (int i = 0; i < 300; i++)
+		assert(time_of_a_read(&s) == USUAL_NS);
+	assert(!linnos_drop(s.array, 1));
+	for (int i = 0; i < 300; i++)
+		assert(time_of_a_read(&s) == USUAL_NS);
+	linnos_memory_set(s.memory, 1, 900 * MS, 0);
+	assert(!linnos_restore(s.array, 1));
+	for (int i = 0; i < 3000; i++)
+		assert(time_of_a_read(&s) == USUAL_NS);
+	assert(replica_of(s.array, 1).state == LINNOS_SLOW);
+	assert(replica_of(s.array, 1).in_flight == 1 && replica_of(s.array, 1).served == 300);
+	linnos_memory_set(s.memory, 1, USUAL_NS, 0);
+	linnos_memory_pass(s.memory, 1000 * MS);
+	for (int i = 0; i < 3000; i++)
+		assert(time_of_a_read(&s) == USUAL_NS);
+	assert(replica_of(s.array, 1).served > 2500);
+	put_back(&s);
+}
+
+TEST(a_replica_that_was_taken_back_is_read_where_no_copy_will_be_sent)
+{
+	for (int never = 0; never < 2; never++) {
+		struct linnos_options o = LINNOS_OPTIONS_INIT;
+		struct simulated s;
+
+		o.home = 1;
+		if (never)
+			o.explore_ms = 0;
+		else
+			o.extra_io_percent = 0;
+		s = simulate(&o, 1);
+		assert(!linnos_drop(s.array, 1) && time_of_a_read(&s) == USUAL_NS);
+		assert(!linnos_restore(s.array, 1) && time_of_a_read(&s) == USUAL_NS);
+		assert(replica_of(s.array, 1).served == 1);
+		put_back(&s);
+	}
 }
 
 TEST(a_replica_tells_how_it_is_doing)
@@ -498,7 +697,7 @@ TEST(registered_files_and_buffers_are_read_into)
 TEST(fixed_files_and_buffers_of_the_callers_ring_are_used)
 {
 	struct linnos_queue_options o = LINNOS_QUEUE_OPTIONS_INIT;
-	const int indices[N] = {5, 6, 7};
+	int indices[N] = {5, 6, 7};
 	struct io_uring_sqe sqe;
 	struct linnos_completion c;
 	struct linnos_queue *queue;
@@ -513,6 +712,8 @@ TEST(fixed_files_and_buffers_of_the_callers_ring_are_used)
 	o.n_buffers = 1;
 	o.first_buffer = 9;
 	assert(!linnos_queue_create(&queue, a, &o));
+	/* The queue has a copy of the indices. */
+	memset(indices, 0, sizeof(indices));
 	assert(!linnos_prep_read(queue, &sqe, &one, 1, 0, NULL, buf));
 	assert(sqe.opcode == IORING_OP_READ_FIXED && sqe.buf_index == 9);
 	assert(sqe.flags == IOSQE_FIXED_FILE && sqe.fd >= 5 && sqe.fd < 8);
@@ -522,6 +723,34 @@ TEST(fixed_files_and_buffers_of_the_callers_ring_are_used)
 	assert(sqe.opcode == IORING_OP_READ);
 	assert(linnos_complete(sqe.user_data, READ_BYTES, &c) == LINNOS_DONE);
 	assert(!linnos_queue_close(queue));
+	put_away(a, N, fds);
+}
+
+static void note_ioprio(void *context, unsigned int replica, struct io_uring_sqe *sqe)
+{
+	uint32_t *ioprio = context;
+
+	(void)replica;
+	*ioprio = sqe->ioprio;
+}
+
+/* pread(2) knows none. */
+TEST(a_read_of_a_priority_goes_by_the_ring_and_has_it)
+{
+	struct linnos_options o = at_home_of_1();
+	struct linnos_read_options best_effort = LINNOS_READ_OPTIONS_INIT;
+	const uint32_t best_effort_5 = 2 << 13 | 5;
+	struct linnos_array *a;
+	char buf[READ_BYTES];
+	struct iovec one = {.iov_base = buf, .iov_len = sizeof(buf)};
+	uint32_t ioprio = 0;
+	int fds[N];
+
+	a = made_up_array(N, BYTES, fds, &o);
+	a->hooks = (struct hooks){.prepared = note_ioprio, .context = &ioprio};
+	best_effort.ioprio = best_effort_5;
+	assert(linnos_preadv(a->queues, &one, 1, 8, &best_effort) == READ_BYTES);
+	assert(ioprio == best_effort_5 && is_right(buf, sizeof(buf), 8));
 	put_away(a, N, fds);
 }
 

@@ -234,6 +234,86 @@ TEST(a_full_ring_is_said_and_nothing_is_lost)
 	put_away(a, N, fds);
 }
 
+/* Its time has come, and the ring is full: the hedge has yet to be prepared. */
+static struct linnos_read *hedge_of_a_full_ring(struct linnos_array *a)
+{
+	struct linnos_read *due;
+
+	while (!(due = hedge_due(a)))
+		usleep(100);
+	assert(linnos_prep_again(due, NULL) == -EAGAIN);
+	return due;
+}
+
+TEST(a_read_that_is_over_before_its_hedge_is_prepared_stays_until_it_is)
+{
+	struct linnos_completion c;
+	struct linnos_array *a;
+	struct io_uring_sqe first, hedge, next;
+	struct linnos_read *due;
+	char buf[READ_BYTES], other[READ_BYTES];
+	int fds[N];
+
+	a = array_of(fds, 1000);
+	assert(!prep_read(a, &first, buf, sizeof(buf), 0, buf));
+	due = hedge_of_a_full_ring(a);
+	assert(linnos_complete(first.user_data, READ_BYTES, &c) == LINNOS_DONE && c.user == buf);
+	/* There is nothing to be cancelled, and the next read has its own. */
+	assert(!linnos_lost(a->queues));
+	assert(!prep_read(a, &next, other, sizeof(other), 0, other));
+	assert(linnos_queue_close(a->queues) == -EBUSY);
+	assert(!linnos_prep_again(due, &hedge));
+	assert(hedge.opcode == IORING_OP_NOP && !hedge.user_data);
+	assert(linnos_complete(hedge.user_data, 0, &c) == LINNOS_NOTHING);
+	assert(linnos_complete(next.user_data, READ_BYTES, &c) == LINNOS_DONE && c.user == other);
+	assert(linnos_due_ns(a->queues) == -1 && stats_of(a).in_flight == 0);
+	put_away(a, N, fds);
+}
+
+TEST(the_rest_of_a_read_and_its_hedge_are_prepared_each_once)
+{
+	struct linnos_completion c;
+	struct linnos_array *a;
+	struct io_uring_sqe first, sqe[2];
+	struct linnos_read *due;
+	char buf[READ_BYTES];
+	unsigned int rest;
+	int fds[N];
+
+	a = array_of(fds, 1000);
+	assert(!prep_read(a, &first, buf, sizeof(buf), 0, buf));
+	due = hedge_of_a_full_ring(a);
+	assert(linnos_complete(first.user_data, 512, &c) == LINNOS_AGAIN && c.read == due);
+	for (int i = 0; i < 2; i++)
+		assert(!linnos_prep_again(due, &sqe[i]));
+	rest = sqe[0].user_data == first.user_data ? 0 : 1;
+	assert(sqe[rest].user_data == first.user_data);
+	assert(sqe[rest].off == 512 && sqe[rest].len == READ_BYTES - 512);
+	assert(sqe[!rest].fd != first.fd && sqe[!rest].len == READ_BYTES);
+	assert(linnos_complete(sqe[rest].user_data, READ_BYTES - 512, &c) == LINNOS_DONE);
+	assert(c.user == buf && c.result == READ_BYTES);
+	assert(linnos_lost(a->queues) == sqe[!rest].user_data);
+	assert(linnos_complete(sqe[!rest].user_data, -ECANCELED, &c) == LINNOS_NOTHING);
+	put_away(a, N, fds);
+}
+
+TEST(a_read_that_is_over_before_its_hedge_is_prepared_is_abandoned_too)
+{
+	struct linnos_completion c;
+	struct linnos_array *a;
+	struct io_uring_sqe first;
+	char buf[READ_BYTES];
+	int fds[N];
+
+	a = array_of(fds, 1000);
+	assert(!prep_read(a, &first, buf, sizeof(buf), 0, buf));
+	hedge_of_a_full_ring(a);
+	assert(linnos_complete(first.user_data, READ_BYTES, &c) == LINNOS_DONE);
+	linnos_abandon(a->queues);
+	assert(stats_of(a).in_flight == 0);
+	put_away(a, N, fds);
+}
+
 /* Reads, hedges, losers, and one that nobody has prepared again: with the ring all are gone. */
 TEST(reads_whose_ring_is_gone_are_abandoned)
 {
