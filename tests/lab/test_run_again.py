@@ -24,6 +24,7 @@ RUN = {
     "liblinnos": (),
     "install-lib": ("DESTDIR=installed",),
     "ublk": (),
+    "agent": (),
     "fuzz": ("FUZZ_SECONDS=1",),
 }
 
@@ -37,6 +38,7 @@ ASKED = {
     "bench": "minutes, and measures",
     "docs": "fetches what makes a site of pages",
     "eval": "hours",
+    "eval-cluster": "wants packages and a kernel of its own; many minutes",
     "eval-functions": "unpacks Debian's kernel and boots it under emulation",
     "eval-filesystems": "hours",
     "eval-apps": "wants packages of its own",
