@@ -44,6 +44,20 @@ class LabError(RuntimeError):
     """The guest could not be booted, or died before its command ended."""
 
 
+class CrashError(LabError):
+    """The program that is the machine died of a signal.
+
+    Attributes
+    ----------
+    began : bool
+        Whether the command had begun.
+    """
+
+    def __init__(self, message: str, *, began: bool) -> None:
+        super().__init__(message)
+        self.began = began
+
+
 @dataclass(frozen=True)
 class Folder:
     """A folder of the host that a guest is to see.
@@ -237,8 +251,8 @@ def boot(
             )
             os.close(out_write)
             os.close(err_write)
-            _wait_for(process, [(out_read, out), (err_read, err)], guest.timeout_s)
-        return _read_result(control)
+            ended = _wait_for(process, [(out_read, out), (err_read, err)], guest.timeout_s)
+        return _read_result(control, ended)
 
 
 @contextlib.contextmanager
@@ -286,7 +300,7 @@ def _wait_for(
     process: subprocess.Popen[bytes],
     outputs: Sequence[tuple[int, BinaryIO]],
     timeout_s: float | None,
-) -> None:
+) -> int:
     """Copy the guest's output while it runs, wait for it, leave nothing of it behind.
 
     Parameters
@@ -297,6 +311,11 @@ def _wait_for(
         Read end of a pipe from the guest, and where its content goes.
     timeout_s : float or None
         Seconds after which it is stopped.
+
+    Returns
+    -------
+    int
+        Its exit status, or minus the signal that it died of.
 
     Raises
     ------
@@ -310,7 +329,7 @@ def _wait_for(
         pump.start()
         pumps.append((pump, source))
     try:
-        process.wait(timeout=timeout_s)
+        return process.wait(timeout=timeout_s)
     except subprocess.TimeoutExpired:
         raise LabError(f"the guest did not finish within {timeout_s:g} s: stopped") from None
     finally:
@@ -325,8 +344,15 @@ def _wait_for(
             source.close()
 
 
-def _read_result(control: Path) -> Result:
+def _read_result(control: Path, ended: int) -> Result:
     """Read how the command ended from the control folder.
+
+    Parameters
+    ----------
+    control : Path
+        The control folder.
+    ended : int
+        Exit status of the machine, or minus the signal that it died of.
 
     Raises
     ------
@@ -341,9 +367,14 @@ def _read_result(control: Path) -> Result:
         logs = [control / "machine.log", control / "console"]
         words = [log.read_text(errors="replace") for log in logs if log.exists()]
         tail = "\n".join("\n".join(words).splitlines()[-30:])
-        raise LabError(
-            f"the guest died before its command ended; its last words:\n{tail}"
-        ) from None
+        died = "the guest died before its command ended"
+        if ended < 0:
+            by = signal.Signals(-ended).name
+            raise CrashError(
+                f"{died} (its machine by {by}); its last words:\n{tail}",
+                began=(control / "began").exists(),
+            ) from None
+        raise LabError(f"{died}; its last words:\n{tail}") from None
     if status == "setup":
         raise LabError("the lab could not be set up; see the message above")
     return Result(int(status), dmesg)

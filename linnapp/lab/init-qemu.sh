@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # First process of the QEMU lab's guest. The host shares a folder for this one
 # boot under the 9p tag `control`: setup.sh (before the command), command.sh
-# (what the user asked for), status and dmesg (how it ended, written here).
+# (what the user asked for); began, status and dmesg (how far it came, and how it
+# ended, written here).
 . "${0%/*}/init-mounts.sh"
 options=trans=virtio,version=9p2000.L
 
@@ -18,6 +19,7 @@ stdout_cat=$!
 cat </run/stderr >/run/port-stderr &
 stderr_cat=$!
 if env -i PATH="$PATH" sh -eu /run/control/setup.sh >/run/setup.log 2>&1; then
+	: >/run/control/began
 	sh /run/control/command.sh </dev/null >/run/stdout 2>/run/stderr
 	status=$?
 else

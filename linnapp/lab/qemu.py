@@ -13,12 +13,23 @@ import functools
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from linnapp.lab.guest import ERR_FD, OUT_FD, REPOSITORY, Folder, Guest, LabError, Result, boot
+from linnapp.lab.guest import (
+    ERR_FD,
+    OUT_FD,
+    REPOSITORY,
+    Folder,
+    Guest,
+    LabError,
+    CrashError,
+    Result,
+    boot,
+)
 from linnapp.lab.initrd import initrd
 
 INIT = Path(__file__).with_name("init-qemu.sh")
@@ -27,6 +38,9 @@ DEFAULT_KERNEL = REPOSITORY / "build" / "linux-x86" / "bzImage"
 
 #: What drives, and what is on them, need of a kernel that has it as modules.
 _MODULES = ("crc32c_generic", "nvme", "ext4", "xfs", "virtio_console", "virtio_rng")
+
+#: QEMU 7.2's translator crashes now and then, about once in some hundred boots.
+_BOOTS = 3
 
 #: 9p options that a guest needs to see the files as they are, in big messages.
 _9P = "trans=virtio,version=9p2000.L,msize=262144"
@@ -216,22 +230,31 @@ def run(
     ------
     LabError
         When QEMU or the kernel is missing, the guest does not boot, crashes,
-        or does not finish within ``guest.timeout_s``.
+        or does not finish within ``guest.timeout_s``. A QEMU that itself crashes before the
+        command begins is started again, `_BOOTS` times in all.
     """
     if shutil.which(QEMU) is None:
         raise LabError(f"{QEMU} is not installed: apt-get install qemu-system-x86")
     if not guest.kernel.is_file():
         raise LabError(f"{guest.kernel}: no QEMU lab kernel there; `make kernel-x86` builds it")
     guest = replace(guest, environment={**_ENVIRONMENT, **guest.environment})
-    return boot(
-        command,
-        guest,
-        lambda control: (_arguments(guest, control), os.environ),
-        lambda name, _: f"mount -t 9p -o {_9P},cache=mmap {name}",
-        cwd=cwd,
-        stdout=stdout,
-        stderr=stderr,
-    )
+    for left in reversed(range(_BOOTS)):
+        try:
+            return boot(
+                command,
+                guest,
+                lambda control: (_arguments(guest, control), os.environ),
+                lambda name, _: f"mount -t 9p -o {_9P},cache=mmap {name}",
+                cwd=cwd,
+                stdout=stdout,
+                stderr=stderr,
+            )
+        except CrashError as crash:
+            # No guest can have done that, and of a command that had begun nobody knows how much.
+            if crash.began or not left:
+                raise
+            print(f"linnapp: {QEMU} crashed while the guest booted: once more", file=sys.stderr)
+    raise AssertionError("unreachable")
 
 
 def _access(folder: Folder) -> str:

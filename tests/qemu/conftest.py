@@ -7,13 +7,16 @@ import io
 import os
 import re
 import shlex
+import shutil
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from linnapp.lab.guest import CrashError
 from linnapp.lab.qemu import DEFAULT_KERNEL, QemuGuest, run
 
 #: What no test may leave in the log: the kernel found fault with itself.
@@ -96,7 +99,16 @@ def boot_qemu(tmp_path: Path) -> BootQemu:
             kernel_args=kernel_args,
             timeout_s=timeout_s * patience,
         )
-        result = run(["sh", "-ec", script], guest, stdout=stdout, stderr=stderr)
+        before = set(tmp_path.iterdir())
+        try:
+            result = run(["sh", "-ec", script], guest, stdout=stdout, stderr=stderr)
+        except CrashError as crash:
+            # QEMU itself, which is not what is tested.
+            warnings.warn(f"once more: {crash}", stacklevel=1)
+            for left in set(tmp_path.iterdir()) - before:
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+            stdout, stderr = io.BytesIO(), io.BytesIO()
+            result = run(["sh", "-ec", script], guest, stdout=stdout, stderr=stderr)
         ran = Ran(
             result.status,
             stdout.getvalue().decode(errors="replace"),
