@@ -23,10 +23,10 @@ from linnapp.lab.guest import (
     ERR_FD,
     OUT_FD,
     REPOSITORY,
+    CrashError,
     Folder,
     Guest,
     LabError,
-    CrashError,
     Result,
     boot,
 )
