@@ -228,7 +228,8 @@ static int open_array(struct linnos_array **array, unsigned int n, const struct 
 	if (!a)
 		return error_say(-ENOMEM, "out of memory");
 	pthread_mutex_init(&a->lock, NULL);
-	error = options_take(&o, options);
+	error = what->paths || what->fds || what->replicas ? options_take(&o, options)
+							   : error_null("list of replicas");
 	if (!error)
 		error = options_check(&o, n);
 	if (!error)
@@ -265,6 +266,9 @@ int linnos_open_backend(struct linnos_array **array, unsigned int n_replicas,
 			const struct linnos_replica *replicas, const struct linnos_backend *backend,
 			const char *const *models, const struct linnos_options *options)
 {
+	*array = NULL;
+	if (!backend)
+		return error_null("backend");
 	return open_array(array, n_replicas,
 			  &(struct what){.replicas = replicas, .backend = backend}, models,
 			  options);
@@ -283,22 +287,22 @@ int linnos_close(struct linnos_array *a)
 
 struct linnos_known *linnos_array_known(struct linnos_array *a)
 {
-	return a->known;
+	return a ? a->known : NULL;
 }
 
 int linnos_drop(struct linnos_array *a, unsigned int replica)
 {
-	return linnos_known_drop(a->known, replica);
+	return linnos_known_drop(linnos_array_known(a), replica);
 }
 
 int linnos_restore(struct linnos_array *a, unsigned int replica)
 {
-	return linnos_known_restore(a->known, replica);
+	return linnos_known_restore(linnos_array_known(a), replica);
 }
 
 int linnos_set_model(struct linnos_array *a, unsigned int replica, const char *model)
 {
-	return linnos_known_set_model(a->known, replica, model);
+	return linnos_known_set_model(linnos_array_known(a), replica, model);
 }
 
 int linnos_write_begins(struct linnos_array *a, struct linnos_sending *write, unsigned int replica,
@@ -306,6 +310,8 @@ int linnos_write_begins(struct linnos_array *a, struct linnos_sending *write, un
 {
 	struct linnos_choice c = {.bytes = bytes};
 
+	if (!a)
+		return error_null("array");
 	if (replica >= a->n)
 		return error_say(-EINVAL, "write to replica %u; there are 0 to %u", replica,
 				 a->n - 1);
@@ -315,7 +321,8 @@ int linnos_write_begins(struct linnos_array *a, struct linnos_sending *write, un
 
 void linnos_write_ended(struct linnos_array *a, struct linnos_sending *write)
 {
-	linnos_note_ended(a->writer, write, LINNOS_ANSWERED, array_clock_ns(a));
+	if (a)
+		linnos_note_ended(a->writer, write, LINNOS_ANSWERED, array_clock_ns(a));
 }
 
 static void add_queue(struct queue_counts *sum, const struct linnos_queue *q)
@@ -340,11 +347,15 @@ void array_count(struct linnos_array *a, struct queue_counts *sum)
 
 void linnos_get_stats(struct linnos_array *a, struct linnos_stats *stats, size_t bytes)
 {
-	uint32_t choosing = READ_ONCE(a->known->common.chooses);
 	struct linnos_stats s = {0};
 	struct queue_counts q;
+	uint32_t choosing;
 	struct counts c;
 
+	memset(stats, 0, bytes);
+	if (!a)
+		return;
+	choosing = READ_ONCE(a->known->common.chooses);
 	array_count(a, &q);
 	known_count(a->known, &c);
 	s.reads = c.reads;
@@ -368,27 +379,28 @@ void linnos_get_stats(struct linnos_array *a, struct linnos_stats *stats, size_t
 	s.stayed = c.stayed;
 	s.late = q.late;
 	s.cancelled = q.cancelled;
-	memset(stats, 0, bytes);
 	memcpy(stats, &s, bytes < sizeof(s) ? bytes : sizeof(s));
 }
 
 int linnos_get_replica_stats(struct linnos_array *a, unsigned int replica,
 			     struct linnos_replica_stats *stats, size_t bytes)
 {
+	if (!a)
+		return error_null("array");
 	return linnos_known_replica(a->known, replica, array_clock_ns(a), stats, bytes);
 }
 
 uint64_t linnos_size(const struct linnos_array *a)
 {
-	return a->size_bytes;
+	return a ? a->size_bytes : 0;
 }
 
 int linnos_asking_is_used(const struct linnos_array *a)
 {
-	return a->asks;
+	return a && a->asks;
 }
 
 int linnos_hint_is_used(const struct linnos_array *a)
 {
-	return a->hint;
+	return a && a->hint;
 }

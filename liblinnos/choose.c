@@ -150,6 +150,8 @@ void linnos_known_free(struct linnos_known *known)
 
 static int no_such_replica(const struct linnos_known *known, unsigned int replica)
 {
+	if (!known)
+		return error_null("array, or what is known of one");
 	return replica < known->n
 		       ? 0
 		       : error_say(-EINVAL, "replica %u; there are 0 to %u", replica, known->n - 1);
@@ -318,10 +320,14 @@ uint64_t linnos_bucket_ns(unsigned int bucket)
 
 int linnos_chooser_create(struct linnos_chooser **chooser, struct linnos_known *known)
 {
-	struct linnos_chooser *ch = aligned_alloc(64, (sizeof(*ch) + 63) / 64 * 64);
-	double share = known->o.extra_io_percent / 100;
+	struct linnos_chooser *ch;
+	double share;
 
 	*chooser = NULL;
+	if (!known)
+		return error_null("struct linnos_known");
+	share = known->o.extra_io_percent / 100;
+	ch = aligned_alloc(64, (sizeof(*ch) + 63) / 64 * 64);
 	if (ch)
 		memset(ch, 0, sizeof(*ch));
 	if (ch)

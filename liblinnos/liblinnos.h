@@ -10,8 +10,9 @@
  * docs/liblinnos.md has the whole of it. The choice without the I/O is linnos_choose.h.
  *
  * Errors are negative errno values, and linnos_error() has the text: which thing, what is wrong
- * with it, what to do. The library prints nothing, ends nothing, and has no state but its arrays
- * and each thread's last error.
+ * with it, what to do. NULL in the place of an array or a queue that could not be made is such an
+ * error, or means nothing to do, or zeros. The library prints nothing, ends nothing, and has no
+ * state but its arrays and each thread's last error.
  *
  * Threads: an array may be used by any number of threads at once, a queue by one at a time: each
  * has its own. Reading needs no lock of others. linnos_close() and linnos_queue_close() want what

@@ -215,7 +215,7 @@ void linnos_memory_free(struct linnos_memory *m)
 
 const struct linnos_backend *linnos_memory_backend(struct linnos_memory *m)
 {
-	return &m->backend;
+	return m ? &m->backend : NULL;
 }
 
 void *linnos_memory_at(struct linnos_memory *m, unsigned int replica)

@@ -3,6 +3,7 @@
 #include "messages.h"
 #include "linnos_choose.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -16,6 +17,14 @@ int error_say(int error, const char *format, ...)
 	vsnprintf(error_text, sizeof(error_text), format, args);
 	va_end(args);
 	return error;
+}
+
+int error_null(const char *thing)
+{
+	return error_say(-EINVAL,
+			 "no %s, but NULL: the call that makes it has failed, or was not made; "
+			 "look at what it returned",
+			 thing);
 }
 
 const char *linnos_error(void)

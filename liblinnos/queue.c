@@ -63,8 +63,9 @@ int linnos_queue_create(struct linnos_queue **queue, struct linnos_array *a,
 			const struct linnos_queue_options *options)
 {
 	struct linnos_queue_options o = LINNOS_QUEUE_OPTIONS_INIT;
-	int error = sized_take(&o, sizeof(o), options, sizeof(o),
-			       "queue options, of LINNOS_QUEUE_OPTIONS_INIT,");
+	int error = a ? sized_take(&o, sizeof(o), options, sizeof(o),
+				   "queue options, of LINNOS_QUEUE_OPTIONS_INIT,")
+		      : error_null("array");
 
 	*queue = NULL;
 	if (!error)
@@ -202,7 +203,7 @@ static ssize_t preadv_now(struct linnos_queue *q, const struct iovec *iov, int n
 			  const struct linnos_read_options *o)
 {
 	struct linnos_read r;
-	int error = read_begin(q, &r, iov, n_iov, offset, o, READ_NOW);
+	int error = q ? read_begin(q, &r, iov, n_iov, offset, o, READ_NOW) : error_null("queue");
 
 	if (error)
 		return error;
@@ -279,9 +280,12 @@ static unsigned int take_done(struct linnos_queue *q, struct linnos_completion *
 int linnos_wait(struct linnos_queue *q, struct linnos_completion *completions, unsigned int n,
 		int64_t timeout_ns)
 {
-	uint64_t end_ns = timeout_ns > 0 ? queue_time(q) + (uint64_t)timeout_ns : 0;
+	uint64_t end_ns;
 	int error = 0;
 
+	if (!q)
+		return error_null("queue");
+	end_ns = timeout_ns > 0 ? queue_time(q) + (uint64_t)timeout_ns : 0;
 	/* What is there at once is taken with it. */
 	if (q->lane)
 		error = lane_wait(q, 0);

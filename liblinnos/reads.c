@@ -333,6 +333,8 @@ int read_options_take(const struct linnos_queue *q, struct linnos_read_options *
 	int error;
 
 	*taken = defaults;
+	if (!q)
+		return error_null("queue");
 	if (!given)
 		return 0;
 	error = sized_take(taken, sizeof(*taken), given, sizeof(defaults),

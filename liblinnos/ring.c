@@ -68,6 +68,10 @@ int linnos_prep_again(struct linnos_read *r, struct io_uring_sqe *sqe)
 {
 	if (!sqe)
 		return -EAGAIN;
+	if (!r) {
+		prepare_nothing(sqe);
+		return error_null("read");
+	}
 	if (r->is_done) {
 		attempt_take_back(read_take_next(r));
 		read_put(r->queue, r);
@@ -117,7 +121,7 @@ int64_t linnos_due_ns(struct linnos_queue *q)
 {
 	uint64_t now_ns, due_ns;
 
-	if (!q->in_callers_ring.first)
+	if (!q || !q->in_callers_ring.first)
 		return -1;
 	now_ns = queue_time(q);
 	due_ns = read_due_ns(q->in_callers_ring.first);
@@ -127,16 +131,19 @@ int64_t linnos_due_ns(struct linnos_queue *q)
 enum linnos_outcome linnos_due(struct linnos_queue *q, struct linnos_completion *c)
 {
 	struct linnos_read *r = NULL;
-	enum linnos_outcome outcome = read_due(q, &q->in_callers_ring, &r);
+	enum linnos_outcome outcome;
 
 	memset(c, 0, sizeof(*c));
+	if (!q)
+		return LINNOS_NOTHING;
+	outcome = read_due(q, &q->in_callers_ring, &r);
 	c->queue = q;
 	return tell(outcome, r, c);
 }
 
 uint64_t linnos_lost(struct linnos_queue *q)
 {
-	for (struct attempt *at = q->n_lost ? q->ring_attempts : NULL; at; at = at->later)
+	for (struct attempt *at = q && q->n_lost ? q->ring_attempts : NULL; at; at = at->later)
 		if (at->is_unwanted) {
 			at->is_unwanted = false;
 			q->n_lost--;
@@ -147,5 +154,6 @@ uint64_t linnos_lost(struct linnos_queue *q)
 
 void linnos_abandon(struct linnos_queue *q)
 {
-	attempts_forsake(q);
+	if (q)
+		attempts_forsake(q);
 }

@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include <fcntl.h>
+#include <liburing.h>
 #include <limits.h>
 #include <math.h>
 
@@ -539,4 +540,49 @@ TEST(older_programs_get_the_statistics_they_know)
 	linnos_get_stats(a, (struct linnos_stats *)many, sizeof(many));
 	assert(many[0] == 1 && many[199] == 0);
 	put_away(a, N, fds);
+}
+
+/* What was to make it has failed, and its caller went on. */
+TEST(null_in_the_place_of_what_was_not_made_is_refused_by_name)
+{
+	struct linnos_sending write;
+	struct linnos_replica_stats one;
+	struct linnos_completion c;
+	struct io_uring_sqe sqe;
+	struct linnos_chooser *ch;
+	struct linnos_stats stats;
+	struct linnos_array *a;
+	struct linnos_queue *q;
+	char buf[16];
+	struct iovec iov = {.iov_base = buf, .iov_len = sizeof(buf)};
+
+	assert(linnos_open(&a, 1, NULL, NULL, NULL) == -EINVAL && says("no list of replicas"));
+	assert(linnos_open_fds(&a, 1, NULL, NULL, NULL) == -EINVAL && !a);
+	assert(linnos_open_backend(&a, 1,
+				   &(struct linnos_replica){.size = sizeof(struct linnos_replica)},
+				   linnos_memory_backend(NULL), NULL, NULL) == -EINVAL);
+	assert(says("no backend, but NULL") && !a);
+	assert(linnos_queue_create(&q, a, NULL) == -EINVAL && says("no array, but NULL") && !q);
+	assert(linnos_drop(a, 0) == -EINVAL && says("no array"));
+	assert(linnos_restore(a, 0) == -EINVAL && linnos_set_model(a, 0, NULL) == -EINVAL);
+	assert(linnos_write_begins(a, &write, 0, 1) == -EINVAL);
+	linnos_write_ended(a, &write);
+	memset(&stats, 7, sizeof(stats));
+	linnos_get_stats(a, &stats, sizeof(stats));
+	assert(!stats.reads && !stats.cancelled);
+	assert(linnos_get_replica_stats(a, 0, &one, sizeof(one)) == -EINVAL);
+	assert(!linnos_size(a) && !linnos_hint_is_used(a) && !linnos_asking_is_used(a));
+	assert(!linnos_array_known(a));
+	assert(linnos_known_replica(NULL, 0, 1, &one, sizeof(one)) == -EINVAL);
+	assert(linnos_known_histogram(NULL, 0, NULL, 0) == -EINVAL);
+	assert(linnos_chooser_create(&ch, NULL) == -EINVAL && !ch);
+	assert(linnos_pread(q, buf, 1, 0) == -EINVAL && says("no queue, but NULL"));
+	assert(linnos_preadv(q, &iov, 1, 0, NULL) == -EINVAL);
+	assert(linnos_begin_read(q, &iov, 1, 0, NULL, NULL) == -EINVAL);
+	assert(linnos_wait(q, &c, 1, -1) == -EINVAL);
+	assert(linnos_prep_read(q, &sqe, &iov, 1, 0, NULL, NULL) == -EINVAL && !sqe.user_data);
+	assert(linnos_prep_again(NULL, &sqe) == -EINVAL && !sqe.user_data);
+	assert(linnos_due_ns(q) == -1 && linnos_due(q, &c) == LINNOS_NOTHING && !linnos_lost(q));
+	linnos_abandon(q);
+	assert(!linnos_queue_close(q) && !linnos_close(a));
 }
