@@ -21,7 +21,7 @@ KERNELS = {"lab": DEFAULT_KERNEL, "stock": REPOSITORY / "build" / "linux-um-unpa
 
 EXAMPLE = REPOSITORY / "build" / "liblinnos" / "examples" / "read_replicas"
 #: To learn from: more than a thousand reads of each drive. Of some seeds' trees are no better than
-#: the mean of the last latencies, and models without trees move no read.
+#: one number for all, and added bursts alone are the model.
 RECORDED, READS = 6000, 3000
 #: Slowness wanders: in each 100 ms another drive takes 2 ms longer for every read.
 BURSTS = """

@@ -124,8 +124,8 @@ def test_few_reads_teach_bursts_alone(tmp_path: Path) -> None:
     assert isinstance(model, LatencyModel) and model.n_trees == 8
     assert not model.chooses and model.refuse_us == NEVER
     said = re.search(
-        r"few: THE MODEL DOES NOT CHOOSE: by it no read is refused or sent elsewhere in the "
-        r"kernel; record for (\d+) (s|minutes), which at this recording's ([\d.]+) reads a second "
+        r"few: IN THE KERNEL THE MODEL DOES NOT CHOOSE: by it no read is refused or sent "
+        r"elsewhere; record for (\d+) (s|minutes), which at this recording's ([\d.]+) reads a second "
         r"are enough",
         result.stderr,
     )

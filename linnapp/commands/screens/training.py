@@ -153,8 +153,8 @@ class TrainingDisplay(Observer):
             self._line(f"{drive}: {record['n_trees']} trees")
         if not record["chooses"]:
             self._line(
-                f"{drive}: THE MODEL DOES NOT CHOOSE: by it no read is refused or sent elsewhere"
-                f"{' in the kernel' if record['n_trees'] else ''}; {record['remedy']}"
+                f"{drive}: {'IN THE KERNEL ' if record['n_trees'] else ''}THE MODEL DOES NOT "
+                f"CHOOSE: by it no read is refused or sent elsewhere; {record['remedy']}"
             )
         refused = record["refuse_us"]
         self._line(
