@@ -62,7 +62,9 @@ static int open_path(const struct linnos_options *o, struct replica *r, const ch
 		return 0;
 	}
 	return error_say(-errno, "replica %s: %s%s", path, strerror(errno),
-			 errno == EACCES ? "; drives are read by root and the group disk" : "");
+			 errno == EACCES   ? "; drives are read by root and the group disk"
+			 : errno == ENOENT ? "; NULL in its place opens the array without it"
+					   : "");
 }
 
 static int look_at(struct linnos_array *a, struct replica *r)
@@ -107,6 +109,11 @@ static int name_it(struct replica *r, const char *name, const char *kind, int nu
 	return r->name ? 0 : error_say(-ENOMEM, "out of memory");
 }
 
+static bool is_there(const struct replica *r)
+{
+	return r->fd != -1;
+}
+
 static int open_file(struct linnos_array *a, const struct linnos_options *o, const char *path,
 		     int fd)
 {
@@ -116,6 +123,10 @@ static int open_file(struct linnos_array *a, const struct linnos_options *o, con
 	r->fd = fd;
 	if (!error && path)
 		error = open_path(o, r, path);
+	if (!error && !is_there(r)) {
+		r->align_bytes = r->memory_align_bytes = 1;
+		return 0;
+	}
 	return error ? error : look_at(a, r);
 }
 
@@ -146,19 +157,64 @@ static int take_replica(struct linnos_array *a, const struct linnos_replica *giv
 	return 0;
 }
 
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+	if (S_ISBLK(a->st_mode) || S_ISBLK(b->st_mode))
+		return S_ISBLK(a->st_mode) && S_ISBLK(b->st_mode) && a->st_rdev == b->st_rdev;
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Of files and devices: each is one of its own, and holds something if the others do. */
+static int check_files(const struct linnos_array *a, uint32_t *missing)
+{
+	struct stat stats[CHOOSER_DRIVES_MAX];
+
+	for (unsigned int k = 0; k < a->n; k++) {
+		const struct replica *r = &a->replicas[k];
+
+		if (!is_there(r)) {
+			*missing |= 1u << k;
+			continue;
+		}
+		if (fstat(r->fd, &stats[k]))
+			return error_say(-errno, "replica %s: %s", r->name, strerror(errno));
+		for (unsigned int i = 0; i < k; i++)
+			if (is_there(&a->replicas[i]) && is_same(&stats[i], &stats[k]))
+				return error_say(-EINVAL,
+						 "replica %s: the same as replica %s; each needs a "
+						 "drive or a file of its own",
+						 r->name, a->replicas[i].name);
+		if (!r->size_bytes && a->size_bytes)
+			return error_say(-EINVAL,
+					 "replica %s: it is empty, where another holds %llu bytes; "
+					 "copy them there, or open the array without it",
+					 r->name, (unsigned long long)a->size_bytes);
+	}
+	if (*missing == (1u << a->n) - 1)
+		return error_say(-EINVAL, "none of %u replicas is there; at least one must be",
+				 a->n);
+	return 0;
+}
+
 /* All that needs the replicas to be there. */
 static int set_up(struct linnos_array *a, const char *const *models, const struct linnos_options *o)
 {
+	uint32_t missing = 0;
 	const char *why;
-	int error = linnos_known_create(&a->known, a->n, models, o);
+	int error = a->is_files ? check_files(a, &missing) : 0;
 
+	if (!error)
+		error = linnos_known_create(&a->known, a->n, models, o);
 	if (!error)
 		error = linnos_chooser_create(&a->writer, a->known);
 	if (error)
 		return error;
+	a->known->missing = a->known->common.gone = missing;
 	a->hint = a->is_files && o->flags & LINNOS_HINT;
 	for (unsigned int k = 0; k < a->n; k++)
-		a->hint = a->hint && latcrit_is_known(a->replicas[k].fd, a->replicas[k].size_bytes);
+		if (!(missing & 1u << k))
+			a->hint = a->hint &&
+				  latcrit_is_known(a->replicas[k].fd, a->replicas[k].size_bytes);
 	a->asks = a->is_files && o->flags & LINNOS_ASK && best_is_known(a);
 	if (!a->is_files || !a->known->hedging)
 		return 0;

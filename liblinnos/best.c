@@ -96,10 +96,12 @@ int linnos_best(unsigned int n_drives, const int *fds, size_t bytes, uint32_t *l
 static int ask_of_array(union question *q, const struct linnos_array *a, uint64_t offset_bytes,
 			size_t bytes, uint32_t flags)
 {
+	unsigned int there = (unsigned int)__builtin_ctz(~a->known->missing);
 	int fds[BLK_EXPECT_DRIVES_MAX];
 
+	/* Of one that is missing any other's answer will do: it is not read. */
 	for (unsigned int k = 0; k < a->n; k++)
-		fds[k] = a->replicas[k].fd;
+		fds[k] = a->replicas[a->known->missing & 1u << k ? there : k].fd;
 	return ask_kernel(q, fds, a->n, offset_bytes, bytes, flags | BLK_EXPECT_AT);
 }
 

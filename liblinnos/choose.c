@@ -181,6 +181,11 @@ int linnos_known_restore(struct linnos_known *known, unsigned int replica)
 
 	if (error)
 		return error;
+	if (known->missing & 1u << replica)
+		return error_say(-ENODEV,
+				 "replica %u was not there when the array was opened; open another "
+				 "array with it",
+				 replica);
 	pthread_mutex_lock(&known->lock);
 	if (known->common.gone & 1u << replica)
 		observer_forget(&known->drives[replica]);

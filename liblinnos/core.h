@@ -42,6 +42,7 @@ struct linnos_known {
 	struct linnos_latency *models[CHOOSER_DRIVES_MAX];
 	unsigned int n;
 	struct linnos_options o;
+	uint32_t missing; /* were not there when the array was opened, by bit; gone for good */
 	bool hedging, races;
 	struct hedge_table *hedge_tables; /* by replica; NULL: not hedged by prediction */
 	uint64_t hedge_ns; /* 0: not hedged, not enough seen yet, by prediction or by gain */

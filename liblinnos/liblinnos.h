@@ -44,7 +44,10 @@ struct linnos_begin_read;
  * linnos_open() - open an array
  * @array: set; NULL on failure
  * @n_replicas: 1 to linnos_replicas_max()
- * @paths: block devices or regular files, opened for reading, with O_DIRECT if that can be
+ * @paths: block devices or regular files, opened for reading, with O_DIRECT if that can be; NULL:
+ *	that replica is not there, and counts as dropped for good; at least one is there. No two
+ *	are the same. A shorter one is asked, and what it does not have is read from another;
+ *	an empty one is refused
  * @models: a file for each, or NULL in its place, or NULL for all of them: as for
  *	linnos_known_create()
  * @options: NULL for the defaults
@@ -58,7 +61,7 @@ int linnos_open(struct linnos_array **array, unsigned int n_replicas, const char
  * linnos_open_fds() - open an array by descriptors
  * @array: as for linnos_open()
  * @n_replicas: likewise
- * @fds: open for reading; the caller's, who closes them after the array
+ * @fds: open for reading; the caller's, who closes them after the array; -1: it is not there
  * @models: as for linnos_open()
  * @options: likewise; %LINNOS_BUFFERED is of no effect
  *
@@ -137,7 +140,7 @@ int linnos_drop(struct linnos_array *array, unsigned int replica);
  * @array: an array
  * @replica: from 0
  *
- * Return: 0; -%EINVAL: no such replica.
+ * Return: 0; -%EINVAL: no such replica; -%ENODEV: it was not there when the array was opened.
  */
 int linnos_restore(struct linnos_array *array, unsigned int replica);
 

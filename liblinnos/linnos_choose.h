@@ -156,7 +156,7 @@ int linnos_known_drop(struct linnos_known *known, unsigned int replica);
  * What it answered before is forgotten: it is looked at by a copy before reads go there, where
  * @explore_ms and @extra_io_percent of the options allow copies.
  *
- * Return: 0; -%EINVAL: no such replica.
+ * Return: 0; -%EINVAL: no such replica; -%ENODEV: an array's, which was opened without it.
  */
 int linnos_known_restore(struct linnos_known *known, unsigned int replica);
 
@@ -176,7 +176,7 @@ int linnos_known_set_model(struct linnos_known *known, unsigned int replica, con
  * @LINNOS_SLOW: that took longer than any does of a drive in order, or one is in flight for so long
  * @LINNOS_SILENT: in order, but nothing was heard of it for longer than &linnos_options.explore_ms
  * @LINNOS_FAILING: its last read failed
- * @LINNOS_DROPPED: by linnos_known_drop()
+ * @LINNOS_DROPPED: by linnos_known_drop(), or an array was opened without it
  */
 enum linnos_state {
 	LINNOS_HEALTHY,

@@ -508,7 +508,8 @@ TEST(what_cannot_be_opened_is_named)
 	struct linnos_array *a;
 
 	assert(linnos_open(&a, 1, none, NULL, NULL) == -ENOENT);
-	assert(says("replica /nowhere/replica: No such file") && !linnos_close(a));
+	assert(says("replica /nowhere/replica: No such file") && says("NULL in its place"));
+	assert(!linnos_close(a));
 	assert(linnos_open(&a, 1, folder, NULL, NULL) == -EINVAL);
 	assert(says("/tmp: neither a block device nor a regular file") && !linnos_close(a));
 	assert(linnos_open(&a, 1, pipe_, NULL, NULL) == -EINVAL && !linnos_close(a));
@@ -521,8 +522,8 @@ TEST(what_cannot_be_opened_is_named)
 	assert(linnos_open(&a, 1, self, self, NULL) == -EINVAL);
 	assert(says("model of replica 0: /proc/self/exe: bad magic, not a model file") &&
 	       !linnos_close(a));
-	assert(linnos_open_fds(&a, 1, (int[]){-1}, NULL, NULL) == -EBADF);
-	assert(says("descriptor -1: Bad file descriptor") && !linnos_close(a));
+	assert(linnos_open_fds(&a, 1, (int[]){-2}, NULL, NULL) == -EBADF);
+	assert(says("descriptor -2: Bad file descriptor") && !linnos_close(a));
 	assert(!linnos_close(NULL));
 }
 
@@ -585,4 +586,55 @@ TEST(null_in_the_place_of_what_was_not_made_is_refused_by_name)
 	assert(linnos_due_ns(q) == -1 && linnos_due(q, &c) == LINNOS_NOTHING && !linnos_lost(q));
 	linnos_abandon(q);
 	assert(!linnos_queue_close(q) && !linnos_close(a));
+}
+
+/* A mirror that lost a drive starts without it. */
+TEST(a_replica_that_is_not_there_is_dropped_from_the_start)
+{
+	int fds[N] = {made_up_replica(BYTES), -1, made_up_replica(BYTES)};
+	struct linnos_queue_options registered = LINNOS_QUEUE_OPTIONS_INIT;
+	struct linnos_options o = LINNOS_OPTIONS_INIT;
+	const char *none[N] = {NULL};
+	struct linnos_replica_stats one;
+	struct linnos_array *a;
+	struct linnos_queue *q;
+	char buf[READ_BYTES];
+
+	o.home = 1;
+	o.hedge_us = 1;
+	o.extra_io_percent = 100;
+	o.flags = LINNOS_HINT | LINNOS_ASK;
+	registered.register_files = 1;
+	assert(!linnos_open_fds(&a, N, fds, NULL, &o) && linnos_size(a) == BYTES);
+	assert(!linnos_queue_create(&q, a, &registered));
+	for (int i = 0; i < 50; i++)
+		assert(linnos_pread(q, buf, sizeof(buf), 4096) == sizeof(buf) &&
+		       is_right(buf, sizeof(buf), 4096));
+	assert(!linnos_get_replica_stats(a, 1, &one, sizeof(one)));
+	assert(one.state == LINNOS_DROPPED && !one.answered && !one.errors);
+	assert(linnos_restore(a, 1) == -ENODEV);
+	assert(says("replica 1 was not there when the array was opened; open another array"));
+	assert(!linnos_drop(a, 0) && linnos_drop(a, 2) == -EBUSY && !linnos_restore(a, 0));
+	assert(!linnos_queue_close(q) && !linnos_close(a));
+	assert(linnos_open(&a, N, none, NULL, NULL) == -EINVAL);
+	assert(says("none of 3 replicas is there; at least one must be") && !a);
+	close(fds[0]);
+	close(fds[2]);
+}
+
+TEST(twins_and_empty_replicas_are_refused)
+{
+	const char *twins[] = {"/proc/self/exe", NULL, "/proc/self/exe"};
+	int fds[2] = {made_up_replica(BYTES), made_up_replica(0)};
+	struct linnos_array *a;
+
+	assert(linnos_open(&a, 3, twins, NULL, NULL) == -EINVAL);
+	assert(says("replica /proc/self/exe: the same as replica /proc/self/exe; each needs") &&
+	       !a);
+	assert(linnos_open_fds(&a, 2, fds, NULL, NULL) == -EINVAL);
+	assert(says("it is empty, where another holds 1048576 bytes; copy them there") && !a);
+	/* Files that are yet to grow. */
+	assert(!linnos_open_fds(&a, 1, fds + 1, NULL, NULL) && !linnos_close(a));
+	close(fds[0]);
+	close(fds[1]);
 }

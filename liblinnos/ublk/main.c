@@ -30,15 +30,11 @@ static void open_array(struct mirror *m, const struct options *o)
 	int fds[REPLICAS_MAX];
 	struct linnos_stats stats;
 
-	/* A dropped one's is any other's: it is not read. */
 	for (unsigned int k = 0; k < m->n; k++)
-		fds[k] = m->replicas[m->in & 1u << k ? k : (unsigned int)__builtin_ctz(m->in)].fd;
+		fds[k] = m->in & 1u << k ? m->replicas[k].fd : -1;
 	if (linnos_open_fds(&m->array, m->n, fds, o->models, &o->reads) ||
 	    linnos_queue_create(&m->queue, m->array, NULL))
 		die("%s", linnos_error());
-	for (unsigned int k = 0; k < m->n; k++)
-		if (!(m->in & 1u << k))
-			linnos_drop(m->array, k);
 	m->hedges = o->reads.hedge_us || o->reads.hedge_percentile > 0 ||
 		    o->reads.flags & LINNOS_HEDGE_BY_GAIN;
 	if (o->reads.flags & LINNOS_HINT && !linnos_hint_is_used(m->array))

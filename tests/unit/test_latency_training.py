@@ -125,8 +125,8 @@ def test_few_reads_teach_bursts_alone(tmp_path: Path) -> None:
     assert not model.chooses and model.refuse_us == NEVER
     said = re.search(
         r"few: IN THE KERNEL THE MODEL DOES NOT CHOOSE: by it no read is refused or sent "
-        r"elsewhere; record for (\d+) (s|minutes), which at this recording's ([\d.]+) reads a second "
-        r"are enough",
+        r"elsewhere; record for (\d+) (s|minutes), which at this recording's ([\d.]+) reads a "
+        r"second are enough",
         result.stderr,
     )
     assert said is not None, result.stderr
