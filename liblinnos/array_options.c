@@ -66,6 +66,9 @@ int options_check(const struct linnos_options *o, unsigned int n)
 				 "options: hedge_percentile %g; above 0 and below 100 can be, 0 is "
 				 "none",
 				 o->hedge_percentile);
+	if (o->hedge_percentile > 0 && o->hedge_percentile < 1)
+		return error_say(-EINVAL, "options: hedge_percentile %g; it is in percent: %g?",
+				 o->hedge_percentile, 100 * o->hedge_percentile);
 	if (!!o->hedge_us + (o->hedge_percentile > 0) + !!o->hedge_tables +
 		    !!(o->flags & LINNOS_HEDGE_BY_GAIN) >
 	    1)

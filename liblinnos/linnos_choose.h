@@ -70,9 +70,10 @@ extern "C" {
  *	fixed time
  * @extra_io_burst: hedges that calm times save up at most, in each thread
  * @hedge_percentile: the same, after this percentile of the latencies that have been seen, as
- *	soon as enough were; above 0 and below 100, 0: not by a percentile
+ *	soon as enough were; in percent: 95, not 0.95; 1 and above, below 100, 0: not by a
+ *	percentile
  * @extra_io_percent: hedges and copies at any moment are at most so many percent of the reads begun
- *	until then, in each thread and so in all, 0 to 100
+ *	until then, in each thread and so in all, 0 to 100; 5, not 0.05
  * @hedge_tables: a file for each replica that `linnapp train --kind latency` writes beside its
  *	model: a read is hedged once it has taken longer than nearly all do that were predicted to
  *	take as long; NULL: not by prediction; read when the array is opened

@@ -292,8 +292,9 @@ class Replicas:
 
     Parameters
     ----------
-    paths : sequence of path
-        Block devices or files that hold the same bytes.
+    paths : sequence of path or None
+        Block devices or files that hold the same bytes. None: that replica is not there, and counts
+        as dropped; at least one is.
     models : sequence of path or None, optional
         A model of latencies for each, by `linnapp train --kind latency`. None: no read leaves that
         replica, nor home for it, unless one fails.
@@ -306,14 +307,15 @@ class Replicas:
     hedge_us : int
         Ask a second replica after so many us; 0: not by a fixed time.
     hedge_percentile : float
-        The same after a percentile of the latencies seen; 0: not by a percentile.
+        The same after a percentile of the latencies seen, in percent: 95, not 0.95; 0: not by a
+        percentile.
     hedge_tables : sequence of path, optional
         The same by each read's prediction: what `linnapp train --kind latency` writes beside each
         replica's model.
     hedge_by_gain : bool
         At once, later or never, by what that is expected to gain and what it costs other reads.
     extra_io_percent : float
-        Hedges are at most so many percent of the reads.
+        Hedges are at most so many percent of the reads: 5, not 0.05.
     extra_io_burst : int
         Hedges that calm times save up at most.
     buffered : bool
@@ -333,13 +335,15 @@ class Replicas:
     ------
     OSError
         What the operating system, a model or an option does not allow, with the remedy.
+    TypeError
+        If one path is given where a sequence is wanted.
     LinnappError
         If the library is not built.
     """
 
     def __init__(
         self,
-        paths: Sequence[AnyPath],
+        paths: Sequence[AnyPath | None],
         models: Sequence[AnyPath | None] | None = None,
         *,
         home: int | None = None,
@@ -357,6 +361,11 @@ class Replicas:
         ask_all: bool = False,
         unguarded: bool = False,
     ) -> None:
+        for name, given in (("paths", paths), ("models", models), ("hedge_tables", hedge_tables)):
+            if isinstance(given, (str, bytes, os.PathLike)):
+                raise TypeError(
+                    f"{name} {os.fspath(given)!r}: a list of paths is wanted, one for each replica"
+                )
         self._handle = ctypes.c_void_p()
         self._queues: dict[threading.Thread, ctypes.c_void_p] = {}
         self._lock = threading.Lock()

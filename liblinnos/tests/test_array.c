@@ -483,6 +483,8 @@ TEST(options_that_cannot_be_are_named)
 	assert(refused(&o, -EINVAL, "extra_io_percent"));
 	o = good, o.hedge_percentile = 100;
 	assert(refused(&o, -EINVAL, "hedge_percentile 100"));
+	o = good, o.hedge_percentile = 0.95;
+	assert(refused(&o, -EINVAL, "hedge_percentile 0.95; it is in percent: 95?"));
 	o = good, o.hedge_percentile = 95, o.hedge_us = 100;
 	assert(refused(&o, -EINVAL, "more than one of hedge_us, hedge_percentile"));
 	o = good, o.hedge_percentile = 95, o.hedge_tables = nowhere;

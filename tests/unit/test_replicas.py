@@ -219,6 +219,26 @@ def test_what_cannot_be_opened_is_named(tmp_path: Path, paths: list[Path]) -> No
         Replicas([])
 
 
+def test_one_path_is_no_list_and_percent_no_share(paths: list[Path]) -> None:
+    for one in (str(paths[0]), paths[0]):
+        with pytest.raises(TypeError, match=r"paths '.*': a list of paths is wanted"):
+            Replicas(one)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="models 'm': a list of paths is wanted"):
+        Replicas(paths, "m")
+    with pytest.raises(OSError, match=r"hedge_percentile 0.95; it is in percent: 95"):
+        Replicas(paths, hedge_percentile=0.95)
+
+
+def test_a_mirror_opens_without_the_replica_that_it_lost(paths: list[Path]) -> None:
+    with Replicas([paths[0], None, paths[2]], home=1) as array:
+        assert array.pread(4096, 0) == paths[0].read_bytes()[:4096]
+        assert array.replica_stats(1).state == "dropped"
+        with pytest.raises(OSError, match="was not there when the array was opened"):
+            array.restore(1)
+    with pytest.raises(OSError, match="the same as replica"):
+        Replicas([paths[0], paths[0]])
+
+
 def test_drives_that_cannot_be_asked_are_named(paths: list[Path]) -> None:
     """What they answer on a kernel that can tell is tested in the lab."""
     with paths[0].open() as file:

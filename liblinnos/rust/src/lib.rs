@@ -102,9 +102,9 @@ pub struct Options {
     pub explore_ms: u32,
     /// Ask a second replica after so many us; 0: not by a fixed time.
     pub hedge_us: u32,
-    /// The same after a percentile of the latencies seen; 0: not by a percentile.
+    /// The same after a percentile of the latencies seen, in percent (95.0); 0: not by a percentile.
     pub hedge_percentile: f64,
-    /// Hedges and copies are at most so many percent of the reads.
+    /// Hedges and copies are at most so many percent of the reads (5.0, not 0.05).
     pub extra_io_percent: f64,
     /// Hedges that calm times save up at most, in each queue.
     pub extra_io_burst: u32,
