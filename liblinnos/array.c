@@ -61,10 +61,12 @@ static int open_path(const struct linnos_options *o, struct replica *r, const ch
 		r->is_ours = true;
 		return 0;
 	}
-	return error_say(-errno, "replica %s: %s%s", path, strerror(errno),
-			 errno == EACCES   ? "; drives are read by root and the group disk"
-			 : errno == ENOENT ? "; NULL in its place opens the array without it"
-					   : "");
+	return error_say(
+		-errno, "replica %s: %s%s", path, strerror(errno),
+		errno == EACCES ? "; drives are read by root and the group disk"
+		: errno == ENOENT
+			? "; NULL in its place (None in Python, Rust) opens the array without it"
+			: "");
 }
 
 static int look_at(struct linnos_array *a, struct replica *r)

@@ -5,8 +5,12 @@
 //!
 //! ```no_run
 //! # fn main() -> Result<(), linnos::Error> {
+//! use std::path::Path;
+//!
 //! let drives = ["/dev/nvme0n1", "/dev/nvme1n1", "/dev/nvme2n1"];
-//! let array = linnos::Array::open(&drives, &[], &linnos::Options::default())?;
+//! let models = ["nvme0n1", "nvme1n1", "nvme2n1"].map(|name| format!("models/{name}.linnos"));
+//! let models: Vec<_> = models.iter().map(|model| Some(Path::new(model))).collect();
+//! let array = linnos::Array::open(&drives, &models, &linnos::Options::default())?;
 //! let mut queue = array.queue()?;
 //! let mut block = [0; 4096];
 //! let n = queue.pread(&mut block, 0)?;
@@ -169,9 +173,20 @@ unsafe impl Send for Array {}
 unsafe impl Sync for Array {}
 
 impl Array {
-    /// Opens block devices or files, each with a model, or none where `models` has none or is empty.
+    /// Opens block devices or files, each with a model, or none where `models` has none or is empty:
+    /// reads stay at such a home unless it fails or hangs.
     pub fn open<P: AsRef<Path>>(
         paths: &[P],
+        models: &[Option<&Path>],
+        options: &Options,
+    ) -> Result<Array, Error> {
+        let paths: Vec<_> = paths.iter().map(|path| Some(path.as_ref())).collect();
+        Array::open_some(&paths, models, options)
+    }
+
+    /// Likewise; `None` is a replica that is not there, and counts as dropped: at least one is.
+    pub fn open_some(
+        paths: &[Option<&Path>],
         models: &[Option<&Path>],
         options: &Options,
     ) -> Result<Array, Error> {
@@ -183,13 +198,16 @@ impl Array {
         }
         let paths = paths
             .iter()
-            .map(|path| c_path(path.as_ref()))
+            .map(|path| path.map(c_path).transpose())
             .collect::<Result<Vec<_>, _>>()?;
         let models = models
             .iter()
             .map(|model| model.map(c_path).transpose())
             .collect::<Result<Vec<_>, _>>()?;
-        let path_pointers: Vec<_> = paths.iter().map(|path| path.as_ptr()).collect();
+        let path_pointers: Vec<_> = paths
+            .iter()
+            .map(|path| path.as_ref().map_or(ptr::null(), |path| path.as_ptr()))
+            .collect();
         let model_pointers: Vec<_> = models
             .iter()
             .map(|model| model.as_ref().map_or(ptr::null(), |model| model.as_ptr()))

@@ -149,11 +149,13 @@ fn what_cannot_be_opened_is_named() {
         .err()
         .unwrap();
     assert_eq!((error.code, error.is_late()), (2, false));
-    assert_eq!(
-        error.to_string(),
-        "replica /nowhere: No such file or directory"
-    );
+    let text = error.to_string();
+    assert!(text.starts_with("replica /nowhere: No such file or directory; "));
     assert_eq!(io::Error::from(error).kind(), io::ErrorKind::NotFound);
+    let error = Array::open_some(&[None, None], &[], &Options::default())
+        .err()
+        .unwrap();
+    assert!(error.to_string().starts_with("none of 2 replicas is there"));
     let error = Array::open(&["a\0b"], &[], &Options::default())
         .err()
         .unwrap();
