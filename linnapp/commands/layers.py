@@ -29,7 +29,8 @@ _BAR = 56
     "--device",
     "devices",
     multiple=True,
-    type=click.Path(path_type=Path),
+    # As in trace.
+    type=click.Path(path_type=Path, readable=False),
     metavar="DEV",
     help="A drive to record while `-- CMD ...` runs; may be given several times. Without it all "
     "are, and those shown that served something.",

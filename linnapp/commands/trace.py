@@ -14,7 +14,12 @@ from linnapp.option_types import FiniteRange
 
 @click.command(cls=BeforeACommand, options_metavar="[OPTIONS]")
 @click.argument(
-    "devices", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DEV..."
+    "devices",
+    nargs=-1,
+    required=True,
+    # Who may not read it is told what to do by the check for root.
+    type=click.Path(path_type=Path, readable=False),
+    metavar="DEV...",
 )
 @click.option(
     "-o",

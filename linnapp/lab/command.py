@@ -26,6 +26,12 @@ class HasDevices(Protocol):
     def devices(self) -> list[str]: ...
 
 
+def _tell_of_new_folder(_: click.Context, __: click.Parameter, out_dir: Path | None) -> Path | None:
+    if out_dir is not None and not out_dir.exists():
+        click.echo(f"--out {out_dir}: there is no such folder yet; it is made", err=True)
+    return out_dir
+
+
 def guest_options(
     default_kernel: Path, made_by: str, memory_mb: int
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -46,6 +52,7 @@ def guest_options(
             "--out",
             "out_dir",
             type=click.Path(path_type=Path, file_okay=False),
+            callback=_tell_of_new_folder,
             help="The one folder CMD may write to, besides tmpfs. Default: none.",
         ),
         click.option(

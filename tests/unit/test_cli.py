@@ -15,9 +15,11 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from test_model_format import random_model
 from test_training import array_trace
 
+from linnapp.cli import cli
 from linnapp.commands.train import train
 from linnapp.learn.features.dataset import load_reads
 from linnapp.model import Model, engine
@@ -51,6 +53,26 @@ def test_what_is_mistyped_is_told_what_is_near() -> None:
     fails("'--trace'", "train", "--trase", "x")
     said = run("xyzzy").stderr
     assert "No such command 'xyzzy'." in said and "mean" not in said
+
+
+def test_a_drive_that_may_not_be_read_is_left_to_the_check_for_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drive = tmp_path / "drive"
+    drive.touch()
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    for arguments in (["trace", drive], ["recalibrate", drive], ["layers", "--device", drive]):
+        said = CliRunner().invoke(cli, [*map(str, arguments), "-o", str(tmp_path / "out")]).output
+        assert "is not readable" not in said
+
+
+def test_a_folder_that_the_lab_makes_is_told_of(tmp_path: Path) -> None:
+    out, none = tmp_path / "out", tmp_path / "kernel"
+    said = run("lab", "run", "--out", out, "--kernel", none, "--", "true").stderr
+    assert f"--out {out}: there is no such folder yet; it is made" in said
+    out.mkdir(exist_ok=True)
+    said = run("lab", "run", "--out", out, "--kernel", none, "--", "true").stderr
+    assert "no such folder" not in said
 
 
 def test_help_of_what_is_mistyped_names_what_is_near() -> None:
