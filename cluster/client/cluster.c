@@ -10,7 +10,7 @@
  * those take decides how many leave.
  *
  * A node that was slow is looked at by one read at a time: a copy that nobody waits for, within
- * their share of the reads, or else, some time later, a user's read.
+ * their share of the reads, or else, some time later, a user's read whose home it is.
  */
 #include "cluster.h"
 
@@ -44,7 +44,7 @@ struct own {
 	struct linnos_lot lot;
 	uint32_t home_us, best_us;
 	uint8_t n, order;
-	bool moved, would_move;
+	bool moved, would_move, blind;
 };
 
 _Static_assert(sizeof(struct own) <= sizeof(((struct linnos_choice *)0)->own), "it has room");
@@ -214,7 +214,7 @@ static int near_best(struct linnos_cluster *c, const struct field *f)
 
 /* The candidate for which it is time to be looked at, and longest; -1: none. */
 static int to_look_at(struct linnos_cluster *c, const struct linnos_choice *choice,
-		      const struct field *f, unsigned int patience, uint64_t now_ns)
+		      const struct field *f, uint64_t now_ns)
 {
 	int longest = -1;
 
@@ -222,7 +222,7 @@ static int to_look_at(struct linnos_cluster *c, const struct linnos_choice *choi
 		const struct node *n = node_of(c, choice, k);
 
 		if (k == choice->replica ||
-		    !node_wants_a_look(&c->knowing, n, f->ratio[k], patience, now_ns))
+		    !node_wants_a_look(&c->knowing, n, f->ratio[k], 1, now_ns))
 			continue;
 		if (longest < 0 || n->heard_ns < node_of(c, choice, longest)->heard_ns)
 			longest = k;
@@ -235,7 +235,7 @@ static void explore(struct linnos_cluster *c, struct linnos_choice *choice, cons
 		    uint64_t now_ns)
 {
 	struct own *own = own_of(choice);
-	int k = to_look_at(c, choice, f, 1, now_ns);
+	int k = to_look_at(c, choice, f, now_ns);
 
 	if (k < 0)
 		return;
@@ -246,8 +246,10 @@ static void explore(struct linnos_cluster *c, struct linnos_choice *choice, cons
 		choice->copy = k;
 		return;
 	}
-	k = to_look_at(c, choice, f, PATIENCE, now_ns);
-	if (k < 0)
+	/* Its engine would have sent it there anyway. */
+	k = choice->home;
+	if (!own->moved ||
+	    !node_wants_a_look(&c->knowing, node_of(c, choice, k), f->ratio[k], PATIENCE, now_ns))
 		return;
 	c->stats.looked++;
 	choice->replica = k;
@@ -326,6 +328,7 @@ int64_t linnos_cluster_choose(struct linnos_cluster *c, struct linnos_choice *ch
 	if (choice->home == LINNOS_HOME_TURNS)
 		choice->home = c->next_home++ % n;
 	look(c, choice, &f, now_ns);
+	own->blind = !node_is_known(&c->knowing, node_of(c, choice, choice->home), now_ns);
 	choice->replica = near_best(c, &f);
 	kept = 1 - c->o.home_margin_percent / 100.0;
 	own->home_us = us_of(&f, choice->home);
@@ -480,6 +483,8 @@ void linnos_cluster_answered(struct linnos_cluster *c, const struct linnos_choic
 
 	pthread_mutex_lock(&c->lock);
 	linnos_guard_learn(&c->guard, own->lot, us);
+	if (own->blind && !own->moved)
+		news_were_missed(c, us - usual_us(&c->knowing.usual, own->order));
 	if (own->moved)
 		c->stats.saved_us += own->home_us - us;
 	if (w && w->kind == LINNOS_HEDGE)

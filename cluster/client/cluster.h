@@ -23,6 +23,11 @@ struct linnos_cluster {
 	struct linnos_guard guard;
 	struct budget extra, copies, questions;
 	uint64_t random, next_home;
+	/* By what reads take longer than usual whose home was not known, and what questions take.
+	 */
+	double blind_us, way_us;
+	uint32_t n_blind;
+	bool asks_first;	     /* its user does */
 	double took_us, expected_us; /* sums over first attempts, fading */
 	uint32_t to_ask[TO_ASK], n_to_ask;
 	struct linnos_cluster_stats stats;
@@ -30,6 +35,8 @@ struct linnos_cluster {
 };
 
 uint64_t cluster_draw(struct linnos_cluster *c);
+/* A read of which nothing was known took longer than usual by so much. */
+void news_were_missed(struct linnos_cluster *c, double us);
 /* Of one of a read's candidates to which it does not go the agent may be worth a question. */
 void news_consider(struct linnos_cluster *c, const uint32_t *candidates, unsigned int n,
 		   unsigned int chosen, uint64_t now_ns);

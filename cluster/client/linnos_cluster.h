@@ -14,7 +14,7 @@
  *	      └───────► linnos_cluster_hedge ───────┴──────────────── linnos_cluster_choose_next
  *	                                                                  │
  *	linnos_cluster_next_probe ──► linnos_cluster_question             ▼
- *	                  ──► send ──► linnos_cluster_news      linnos_cluster_answered
+ *	linnos_cluster_ask_first      ──► send ──► _news        linnos_cluster_answered
  *
  * Any number of threads may use one; a call has a lock for less than a microsecond. Times are
  * absolute, in ns of one clock, not 0. Errors are negative errno values, and
@@ -204,6 +204,25 @@ void linnos_cluster_answered(struct linnos_cluster *cluster, const struct linnos
 /* --- What agents tell ---------------------------------------------------------------------- */
 
 /**
+ * linnos_cluster_ask_first() - is a read worth to ask before it is sent?
+ * @cluster: what is known
+ * @candidates: of a read that linnos_cluster_choose() will be called for
+ * @n_candidates: likewise
+ * @home: likewise
+ * @now_ns: the time
+ * @until_ns: set: no use to wait for longer
+ *
+ * It is where nothing is known of its home, and reads of which that is so take longer than usual by
+ * more than a question takes, as they do in a cluster with far more nodes than a client reads from.
+ * Who would rather not wait need not call it.
+ *
+ * Return: the node to ask, whose answer is to be waited for, or until then; -1: send it at once.
+ */
+int64_t linnos_cluster_ask_first(struct linnos_cluster *cluster, const uint32_t *candidates,
+				 unsigned int n_candidates, int32_t home, uint64_t now_ns,
+				 uint64_t *until_ns);
+
+/**
  * linnos_cluster_next_probe() - whose agent should be asked now?
  * @cluster: what is known
  * @now_ns: the time
@@ -261,6 +280,7 @@ int linnos_cluster_news(struct linnos_cluster *cluster, uint32_t node, const uin
  * @sent: attempts, copies and hedges among them
  * @ended: attempts
  * @errors: attempts that failed
+ * @asked_first: reads that were worth to ask first
  * @questions: asked
  * @answers: listened to
  * @refused: datagrams that were not
@@ -282,6 +302,7 @@ struct linnos_cluster_stats {
 	uint64_t sent;
 	uint64_t ended;
 	uint64_t errors;
+	uint64_t asked_first;
 	uint64_t questions;
 	uint64_t answers;
 	uint64_t refused;

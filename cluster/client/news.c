@@ -22,6 +22,17 @@
 #define SILENT 3
 #define SILENT_EVERY_NS (1000 * NS_PER_MS)
 
+/* To ask first must be worth so many times what it takes. So many reads decide that, of each one
+ * counts for so much, and of those that are worth it one in so many is sent at once, to see what it
+ * takes. */
+#define WORTH 1.5
+#define BLIND_ENOUGH 32
+#define BLIND_SHARE (1.0 / 32)
+#define ONE_BLIND_IN 16
+#define WAY_SHARE (1.0 / 16)
+/* An answer is waited for so many times as long as they usually take. */
+#define PATIENCE 3
+
 /* A node that only says how much it has in flight: so much longer for each. */
 #define CROWDING 0.1
 
@@ -60,11 +71,53 @@ void news_consider(struct linnos_cluster *c, const uint32_t *candidates, unsigne
 		c->to_ask[c->n_to_ask++ % TO_ASK] = which;
 }
 
+void news_were_missed(struct linnos_cluster *c, double us)
+{
+	double share = c->n_blind < BLIND_ENOUGH ? 1.0 / ++c->n_blind : BLIND_SHARE;
+
+	c->blind_us += (us - c->blind_us) * fmax(share, BLIND_SHARE);
+}
+
+/* It takes less to ask first than reads lose that do not know. */
+static bool asking_first_is_worth_it(const struct linnos_cluster *c)
+{
+	return c->o.mode != LINNOS_CLUSTER_OBSERVE && c->n_blind >= BLIND_ENOUGH && c->way_us > 0 &&
+	       c->blind_us > WORTH * c->way_us;
+}
+
+int64_t linnos_cluster_ask_first(struct linnos_cluster *c, const uint32_t *candidates,
+				 unsigned int n, int32_t home, uint64_t now_ns, uint64_t *until_ns)
+{
+	int64_t found = -1;
+
+	if (home < 0 || (unsigned int)home >= n || candidates[home] >= c->n_nodes)
+		return -1;
+	pthread_mutex_lock(&c->lock);
+	c->asks_first = true;
+	if (asking_first_is_worth_it(c) && c->o.news_for_ms && n > 1 &&
+	    budget_allows(&c->questions)) {
+		const struct node *node = &c->nodes[candidates[home]];
+
+		if (!node_is_known(&c->knowing, node, now_ns) && node_is_trusted(node) &&
+		    may_be_asked(c, node, now_ns) && cluster_draw(c) % ONE_BLIND_IN)
+			found = candidates[home];
+	}
+	if (found >= 0) {
+		*until_ns = now_ns + (uint64_t)(PATIENCE * c->way_us * NS_PER_US);
+		c->stats.asked_first++;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return found;
+}
+
 int64_t linnos_cluster_next_probe(struct linnos_cluster *c, uint64_t now_ns)
 {
 	int64_t found = -1;
 
 	pthread_mutex_lock(&c->lock);
+	/* Else none would be left. */
+	if (asking_first_is_worth_it(c) && c->asks_first)
+		c->n_to_ask = 0;
 	while (found < 0 && c->n_to_ask && budget_allows(&c->questions)) {
 		uint32_t node = c->to_ask[--c->n_to_ask % TO_ASK];
 
@@ -134,6 +187,8 @@ int linnos_cluster_news(struct linnos_cluster *c, uint32_t node, const uint8_t *
 		error = -ENOMSG;
 		if (n->cookie && answer.cookie == n->cookie && now_ns >= n->asked_ns) {
 			error = 0;
+			c->way_us += ((now_ns - n->asked_ns) / (double)NS_PER_US - c->way_us) *
+				     (c->way_us > 0 ? WAY_SHARE : 1);
 			n->cookie = 0;
 			n->unanswered = 0;
 			n->told = ratio_of(c, n, &answer, now_ns);

@@ -7,6 +7,8 @@
 
 /* What own reads took says half as much after so long. */
 #define HALF_NS (50 * NS_PER_MS)
+/* Who was heard of within so long is known: to ask him first tells little. */
+#define KNOWN_FOR_NS (10 * NS_PER_MS)
 /* A read in flight is taken to make the next one longer by so much: drives serve many at once. */
 #define CROWDING 0.1
 /* Of two that tell the one that knows it longer counts so much. */
@@ -81,6 +83,14 @@ bool node_is_told(const struct knowing *k, const struct node *n, uint64_t now_ns
 {
 	return n->told > 0 && n->told_uses < k->news_uses &&
 	       since(n->told_of_ns, now_ns) < k->news_for_ns;
+}
+
+bool node_is_known(const struct knowing *k, const struct node *n, uint64_t now_ns)
+{
+	uint64_t last_ns = node_is_told(k, n, now_ns) && n->told_of_ns > n->heard_ns ? n->told_of_ns
+										     : n->heard_ns;
+
+	return n->in_flight || (last_ns && since(last_ns, now_ns) < KNOWN_FOR_NS);
 }
 
 bool node_is_trusted(const struct node *n)

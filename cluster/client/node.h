@@ -97,6 +97,8 @@ void node_learn(struct knowing *k, struct node *n, const struct sending *s, doub
 		uint64_t now_ns);
 void node_fail(struct node *n, uint64_t now_ns);
 bool node_is_told(const struct knowing *k, const struct node *n, uint64_t now_ns);
+/* Was anything heard of it lately, by whomever? */
+bool node_is_known(const struct knowing *k, const struct node *n, uint64_t now_ns);
 bool node_is_trusted(const struct node *n);
 /* Should somebody look whether it is still slow? With patience: is it time for a user's read? */
 bool node_wants_a_look(const struct knowing *k, const struct node *n, double ratio,

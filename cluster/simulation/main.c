@@ -36,6 +36,7 @@
 
 enum event_type {
 	READ_COMES,
+	READ_BEGINS,
 	AT_DRIVE,
 	DRIVE_DONE,
 	ANSWER_COMES,
@@ -46,6 +47,7 @@ enum event_type {
 };
 
 struct question_sent {
+	struct read *read;
 	uint32_t client, node, sent_when_asked;
 	uint32_t us, pending;
 	uint8_t bytes;
@@ -76,6 +78,7 @@ static struct logged *log_of;
 static uint64_t n_reads, log_room, n_attempts, n_asked, n_answered, begin_ns, end_ns;
 static struct histogram first_latencies;
 static uint64_t n_first, hedge_ns;
+static bool asks_first = true;
 static uint64_t to_slow[BINS_MAX], in_bin[BINS_MAX], *in_second, most_in_second, second_total,
 	second;
 static double worst_share;
@@ -144,6 +147,15 @@ static struct event next_event(void)
 	return first;
 }
 
+/* Attempts, questions and what may be due later have it. */
+static void let_go(struct read *read)
+{
+	if (!--read->n_holders)
+		free(read);
+}
+
+static void begin_once(struct read *read);
+
 /* --- Agents -------------------------------------------------------------------------------- */
 
 /* By what its drive's last reads took, all clients': what a black box knows without a model. */
@@ -159,12 +171,15 @@ static uint32_t predicted_us(const struct drive *d)
 	return n ? sum_ns / n / NS_PER_US : 0;
 }
 
-static void ask(uint32_t client, uint32_t node)
+/* The read waits for it, if there is one. */
+static void ask(uint32_t client, uint32_t node, struct read *read)
 {
 	struct question_sent *q = got(1, sizeof(*q));
 	struct client *c = &clients[client];
 
-	*q = (struct question_sent){.client = client, .node = node};
+	*q = (struct question_sent){.client = client, .node = node, .read = read};
+	if (read)
+		read->n_holders++;
 	if (c->cluster)
 		q->bytes = linnos_cluster_question(c->cluster, node, 0, 4096, now_ns, q->datagram);
 	else
@@ -179,6 +194,8 @@ static void at_agent(struct question_sent *q)
 	struct question question;
 
 	if (!strcmp(scenario.agents, "dead")) {
+		if (q->read)
+			let_go(q->read);
 		free(q);
 		return;
 	}
@@ -222,6 +239,10 @@ static void news_comes(struct question_sent *q)
 		p->told_ns = now_ns;
 		p->told_uses = 0;
 		p->sent_when_asked = q->sent_when_asked;
+	}
+	if (q->read) {
+		begin_once(q->read);
+		let_go(q->read);
 	}
 	free(q);
 }
@@ -324,13 +345,6 @@ static void learn(struct pair *p, struct attempt *a)
 	p->snitch_us = first ? us : 0.9f * p->snitch_us + 0.1f * us;
 }
 
-/* Attempts, and a hedge that may be due later, have it. */
-static void let_go(struct read *read)
-{
-	if (!--read->n_holders)
-		free(read);
-}
-
 static void answer_comes(struct attempt *a)
 {
 	struct read *read = a->read;
@@ -403,7 +417,7 @@ static void begin(struct read *read)
 		linnos_cluster_choose(c->cluster, &read->choice, read->nodes, N_REPLICAS, now_ns);
 		probe = linnos_cluster_next_probe(c->cluster, now_ns);
 		if (probe >= 0)
-			ask(read->client, probe);
+			ask(read->client, probe, NULL);
 		send_read(read, read->choice.replica, LINNOS_FIRST);
 		if (read->choice.copy >= 0)
 			send_read(read, read->choice.copy, LINNOS_COPY);
@@ -413,12 +427,37 @@ static void begin(struct read *read)
 	}
 	replica = rule->choose(c, read);
 	for (unsigned int k = 0; k < rule->asked; k++)
-		ask(read->client, read->nodes[k]);
+		ask(read->client, read->nodes[k], NULL);
 	send_read(read, replica, LINNOS_FIRST);
 	for (unsigned int k = 1; k < rule->at_once; k++)
 		send_read(read, (replica + k) % N_REPLICAS, LINNOS_HEDGE);
 	if (rule->hedges && hedge_ns)
 		hedge_later(read, now_ns + hedge_ns);
+}
+
+static void begin_once(struct read *read)
+{
+	if (!read->is_begun)
+		begin(read);
+	read->is_begun = true;
+}
+
+static void ask_first_or_begin(struct read *read)
+{
+	struct client *c = &clients[read->client];
+	uint64_t until_ns;
+	int64_t node = -1;
+
+	if (c->cluster && asks_first)
+		node = linnos_cluster_ask_first(c->cluster, read->nodes, N_REPLICAS, 0, now_ns,
+						&until_ns);
+	if (node < 0) {
+		begin_once(read);
+		return;
+	}
+	read->n_holders++;
+	at(until_ns, READ_BEGINS, read);
+	ask(read->client, node, read);
 }
 
 static void read_comes(struct read *read)
@@ -441,7 +480,7 @@ static void read_comes(struct read *read)
 	}
 	at(now_ns + (uint64_t)(exponential(&arrivals) * NS_PER_S / scenario.reads_per_s),
 	   READ_COMES, got(1, sizeof(struct read)));
-	begin(read);
+	ask_first_or_begin(read);
 }
 
 static void flush(struct drive *d)
@@ -499,6 +538,10 @@ static void run(void)
 		switch (e.type) {
 		case READ_COMES:
 			read_comes(e.of);
+			break;
+		case READ_BEGINS:
+			begin_once(e.of);
+			let_go(e.of);
 			break;
 		case AT_DRIVE:
 			at_drive(e.of);
@@ -563,6 +606,7 @@ static void print_library(void)
 	PRINTED(hedges_denied);
 	PRINTED(sent);
 	PRINTED(ended);
+	PRINTED(asked_first);
 	PRINTED(answers);
 	PRINTED(refused);
 	PRINTED(saved_us);
@@ -666,6 +710,8 @@ static bool take(const char *name, const char *value)
 		options.extra_io_percent = number;
 	else if (!strcmp(name, "questions"))
 		options.questions_percent = number;
+	else if (!strcmp(name, "first"))
+		asks_first = number;
 	else if (!strcmp(name, "unguarded"))
 		options.flags = number ? LINNOS_CLUSTER_UNGUARDED : 0;
 	else

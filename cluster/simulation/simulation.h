@@ -25,7 +25,7 @@ struct read {
 	uint64_t number, place, due_ns;
 	uint32_t client, nodes[N_REPLICAS];
 	uint8_t n_attempts, n_holders;
-	bool is_answered;
+	bool is_begun, is_answered;
 	struct linnos_choice choice;
 	struct attempt attempts[N_REPLICAS];
 };

@@ -5,6 +5,7 @@
 #include "linux/blk-linnos.h"
 
 #include <errno.h>
+#include <stdbool.h>
 
 static uint8_t datagram[LINNOS_CLUSTER_DATAGRAM];
 
@@ -191,6 +192,57 @@ TEST(who_does_not_answer_is_asked_once_a_second)
 			linnos_cluster_question(cluster, to, 0, PAGE, now_ns, datagram);
 	}
 	assert(n >= 20 && n <= 30);
+	close_client();
+}
+
+/* A read of a home of which nothing is known; was it worth to ask first? */
+static bool blind_read(uint64_t home_takes_us)
+{
+	uint64_t until_ns = 0;
+	int64_t first;
+
+	now_ns += 100 * MS;
+	takes_us[0] = home_takes_us;
+	first = linnos_cluster_ask_first(cluster, nodes, N, 0, now_ns, &until_ns);
+	if (first >= 0) {
+		assert(first == 0 && until_ns > now_ns && until_ns < now_ns + MS);
+		linnos_cluster_question(cluster, 0, 0, PAGE, now_ns, datagram);
+		now_ns += 40 * US;
+		assert(!linnos_cluster_news(cluster, 0, datagram, answered(home_takes_us, NULL),
+					    now_ns));
+	}
+	read_once(0, PAGE);
+	return first >= 0;
+}
+
+TEST(to_ask_first_is_worth_it_where_reads_lose_more_that_do_not_know)
+{
+	unsigned int asked = 0, slow_before;
+
+	open_client(NULL);
+	warm_up();
+	/* so that it is known how long a question takes */
+	linnos_cluster_question(cluster, 1, 0, PAGE, now_ns, datagram);
+	assert(!linnos_cluster_news(cluster, 1, datagram, answered(100, NULL), now_ns + 40 * US));
+	for (int k = 0; k < 200; k++)
+		asked += blind_read(100);
+	assert(!asked);
+	for (int k = 0; k < 200; k++)
+		blind_read(k % 5 ? 100 : 3000);
+	slow_before = stats().moved;
+	for (int k = 0; k < 200; k++)
+		asked += blind_read(k % 5 ? 100 : 3000);
+	/* some are sent at once, to see what that takes */
+	assert(asked > 160 && asked < 200);
+	assert(stats().moved - slow_before > 25);
+	/* and not where something is known */
+	assert(linnos_cluster_ask_first(cluster, nodes, N, 0, now_ns, &(uint64_t){0}) == -1);
+	for (int k = 0; k < 2000; k++)
+		blind_read(100);
+	asked = 0;
+	for (int k = 0; k < 200; k++)
+		asked += blind_read(100);
+	assert(!asked);
 	close_client();
 }
 
