@@ -145,7 +145,6 @@ int linnos_cluster_create(struct linnos_cluster **cluster, uint32_t n_nodes,
 	c->knowing.news_for_ns = o.news_for_ms * NS_PER_MS;
 	c->knowing.news_uses = o.news_uses;
 	c->knowing.explore_ns = o.explore_ms * NS_PER_MS;
-	c->knowing.told_scale = 1;
 	c->extra = (struct budget){.share = o.extra_io_percent / 100, .burst = EXTRA_BURST};
 	c->copies = (struct budget){.share = o.copies_percent / 100, .burst = COPIES_BURST};
 	c->questions =

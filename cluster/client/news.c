@@ -156,17 +156,19 @@ size_t linnos_cluster_question(struct linnos_cluster *c, uint32_t node, uint16_t
 	return question_write(&question, c->o.key, c->o.key_bytes, datagram);
 }
 
-/* What an answer says of a read, in proportion to what is usual; 0: nothing. */
-static double ratio_of(const struct linnos_cluster *c, const struct node *n, const struct answer *a,
-		       uint64_t now_ns)
+/*
+ * What an answer says of a read, in proportion to what is usual; 0: nothing. How long the answer
+ * was on its way is no part of it: questions may be late where reads are not.
+ */
+static double ratio_of(const struct linnos_cluster *c, const struct node *n, const struct answer *a)
 {
 	double usual = usual_us(&c->knowing.usual, order_of(n->asked_bytes));
-	double way_us = (double)(now_ns - n->asked_ns) / NS_PER_US;
 
 	if (a->known == BLK_EXPECT_GONE || a->state & BLK_EXPECT_STALLED)
 		return FAILED;
 	if (a->known == BLK_EXPECT_LATENCY)
-		return usual > 0 ? fmin((c->knowing.told_scale * a->latency_us + way_us) / usual,
+		return usual > 0 ? fmin(fmax(a->latency_us / usual + c->knowing.told_offset,
+					     RATIO_LEAST),
 					FAILED)
 				 : 0;
 	if (a->state & STATE_PENDING_KNOWN)
@@ -191,7 +193,7 @@ int linnos_cluster_news(struct linnos_cluster *c, uint32_t node, const uint8_t *
 				     (c->way_us > 0 ? WAY_SHARE : 1);
 			n->cookie = 0;
 			n->unanswered = 0;
-			n->told = ratio_of(c, n, &answer, now_ns);
+			n->told = ratio_of(c, n, &answer);
 			n->told_of_ns = n->asked_ns;
 			n->told_uses = 0;
 		}

@@ -19,8 +19,6 @@
 #define ERROR_MAX 3.0
 #define ERROR_SHARE (1.0 / 8)
 #define ERROR_LEAST 0.1
-/* Nothing takes less than so much of what is usual. */
-#define RATIO_LEAST 0.01
 /* Whose error is above so many times that of own reads, and this, is not listened to. */
 #define TRUST_TIMES 2
 #define TRUST_BEYOND 0.5
@@ -30,7 +28,8 @@
 #define FIRST_READS 16
 #define FIRST_STEP 0.2
 #define STEP 0.03
-#define SCALE_MAX 8.0
+/* Of what is usual a network and an engine take no more than so much. */
+#define OFFSET_MAX 1.0
 
 void usual_add(struct usual *u, unsigned int order, double us)
 {
@@ -154,7 +153,9 @@ void node_forget(struct node *n, struct sending *s)
 
 static void be_wrong(float *error, double expected, double ratio)
 {
-	*error += (fabs(fmin(expected, ERROR_MAX) - fmin(ratio, ERROR_MAX)) - *error) * ERROR_SHARE;
+	double by = fabs(log2(fmax(expected, RATIO_LEAST) / fmax(ratio, RATIO_LEAST)));
+
+	*error += (fmin(by, ERROR_MAX) - *error) * ERROR_SHARE;
 }
 
 void node_learn(struct knowing *k, struct node *n, const struct sending *s, double ratio,
@@ -162,16 +163,18 @@ void node_learn(struct knowing *k, struct node *n, const struct sending *s, doub
 {
 	be_wrong(&n->own_error, s->own > 0 ? s->own : 1, ratio);
 	if (s->told > 0) {
-		double scale = k->told_scale * (ratio > s->told ? 1 + STEP : 1 / (1 + STEP));
+		double step = k->n_told++ < FIRST_READS ? FIRST_STEP : STEP;
 
+		k->told_offset += ratio > s->told ? step : -step;
+		k->told_offset = fmin(fmax(k->told_offset, -OFFSET_MAX), OFFSET_MAX);
 		be_wrong(&n->told_error, s->told, ratio);
-		k->told_scale = fmin(fmax(scale, 1 / SCALE_MAX), SCALE_MAX);
 	}
 	/* Those that were under way when one was slow are one strike with it. */
 	if (ratio < SLOW)
 		n->strikes = 0;
 	else if (s->sent_ns >= n->heard_ns || !n->strikes)
 		n->strikes++;
+	ratio = fmax(ratio, RATIO_LEAST);
 	ratio = fmax(ratio, RATIO_LEAST);
 	n->own = ratio < SLOW && n->own < SLOW && n->heard_ns ? (n->own + ratio) / 2 : ratio;
 	n->failing = false;

@@ -36,6 +36,9 @@
 /* Of a node that fails, or whose agent says that its drive hangs. */
 #define FAILED 1000.0
 
+/* Nothing takes less of what is usual. */
+#define RATIO_LEAST 0.01
+
 /* How long reads of a client usually take: medians. */
 struct usual {
 	double us[N_ORDERS]; /* 0: none was seen */
@@ -79,7 +82,9 @@ struct knowing {
 	struct usual usual;
 	uint64_t news_for_ns, explore_ns;
 	uint32_t news_uses;
-	double told_scale; /* what reads took, in proportion to what agents predicted: a median */
+	double told_offset; /* what reads took beyond what agents predicted, of what is usual: a
+			       median */
+	uint32_t n_told;
 };
 
 struct expected {

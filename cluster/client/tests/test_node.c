@@ -15,7 +15,6 @@ static void begin(void)
 		.news_for_ns = 50 * NS_PER_MS,
 		.news_uses = 4,
 		.explore_ns = 10 * NS_PER_MS,
-		.told_scale = 1,
 	};
 	usual_add(&knowing.usual, 0, USUAL_US);
 	node_init(&node);
