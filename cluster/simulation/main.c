@@ -655,6 +655,7 @@ static bool take(const char *name, const char *value)
 	if (!strcmp(name, "profile"))
 		return (scenario.profile = profile_named(value)) != NULL;
 	if (!strcmp(name, "rule")) {
+		rule = NULL;
 		for (unsigned int k = 0; k < n_rules; k++)
 			if (!strcmp(rules[k].name, value))
 				rule = &rules[k];

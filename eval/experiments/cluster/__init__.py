@@ -170,6 +170,7 @@ EXPERIMENT = Experiment(
     sources=(
         "eval/intervals.py",
         "cluster/agent",
+        "cluster/client",
         "kernel/config/um-cluster.config",
         "eval/experiments/cluster/guest/gluster_reads.c",
     ),

@@ -26,6 +26,7 @@ _SOURCES = (
     "eval/experiments/cluster/lab.py",
     "eval/experiments/cluster/guest/gluster_reads.c",
     "cluster/agent",
+    "cluster/client",
     "kernel/config/um-cluster.config",
 )
 
@@ -115,12 +116,19 @@ def compiled(folder: Path) -> Path:
     """The client, in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / PROGRAM.stem
-    agent = ROOT / "cluster" / "agent"
-    includes = (agent, ROOT / "kernel" / "flashsim", ROOT / "kernel/linnos/include/uapi")
+    agent, library = ROOT / "cluster" / "agent", folder / "liblinnos-cluster"
+    includes = (
+        *(agent, ROOT / "cluster" / "client", ROOT / "liblinnos"),
+        *(ROOT / "kernel" / "flashsim", ROOT / "kernel/linnos/include/uapi"),
+    )
+    archive = library / "liblinnos-cluster.a"
+    subprocess.run(
+        ["make", "-s", "-C", ROOT / "cluster" / "client", f"OUT={library}", archive], check=True
+    )
     made = subprocess.run(
         ["gcc", "-O2", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
          *(f"-I{path}" for path in includes), "-o", program, PROGRAM,
-         agent / "datagram.c", agent / "hmac.c", "-lgfapi", "-pthread"],
+         agent / "datagram.c", agent / "hmac.c", archive, "-lgfapi", "-lm", "-pthread"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if made.returncode:
