@@ -4,7 +4,7 @@
  * parameters of its profiles, but without mapping, data or a buffer that can be full. What is left
  * of writes is what a flush leaves to the chips: programs, and erases at the rate of the profile.
  * How many programs a page that is written costs, with collections, is the one number that is
- * fitted (cluster/simulation/README.md).
+ * fitted (docs/cluster.md#how-near-it-is).
  */
 #ifndef SIMULATION_DRIVE_H
 #define SIMULATION_DRIVE_H
