@@ -23,6 +23,9 @@
 
 #define PAGE_BYTES 4096
 
+/* Larger reads are neither hedged nor copied: whoever serves them would have to send them twice. */
+#define EXTRA_BYTES_MAX (1u << 20)
+
 /* What calm times save up: of hedges and copies together, of copies, of questions. */
 #define EXTRA_BURST 100
 #define COPIES_BURST 10
@@ -238,7 +241,8 @@ static void explore(struct linnos_cluster *c, struct linnos_choice *choice, cons
 
 	if (k < 0)
 		return;
-	if (budget_allows(&c->copies) && budget_allows(&c->extra)) {
+	if (choice->bytes <= EXTRA_BYTES_MAX && budget_allows(&c->copies) &&
+	    budget_allows(&c->extra)) {
 		budget_spend(&c->copies);
 		budget_spend(&c->extra);
 		c->stats.copies++;
@@ -279,7 +283,7 @@ static void plan_hedge(struct linnos_cluster *c, struct linnos_choice *choice,
 {
 	choice->hedge_at_ns = UINT64_MAX;
 	if (c->o.mode == LINNOS_CLUSTER_HEDGE && f->usual_us > 0 && f->n > 1 &&
-	    !(choice->flags & LINNOS_NEVER_HEDGE))
+	    !(choice->flags & LINNOS_NEVER_HEDGE) && choice->bytes <= EXTRA_BYTES_MAX)
 		choice->hedge_at_ns = now_ns + c->o.hedge_percent / 100.0 * f->usual_us *
 						       NS_PER_US *
 						       fmax(1, f->ratio[choice->replica]);

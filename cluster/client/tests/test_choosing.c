@@ -230,6 +230,28 @@ TEST(a_late_read_is_hedged_at_a_node_in_order_and_within_the_cap)
 	close_client();
 }
 
+TEST(large_reads_and_those_that_say_so_are_sent_once)
+{
+	struct linnos_cluster_options o = options(LINNOS_CLUSTER_HEDGE);
+	struct linnos_choice never = {.bytes = PAGE, .flags = LINNOS_NEVER_HEDGE};
+
+	o.extra_io_percent = o.copies_percent = 100;
+	o.flags = LINNOS_CLUSTER_UNGUARDED;
+	open_client(&o);
+	for (int k = 0; k < 30; k++)
+		read_once(k % N, PAGE);
+	takes_us[1] = 2000;
+	read_once(1, PAGE);
+	now_ns += 30 * MS;
+	assert(chosen(0, 257 * PAGE).hedge_at_ns == UINT64_MAX);
+	assert(chosen(0, 257 * PAGE).copy == -1);
+	assert(chosen(0, 256 * PAGE).hedge_at_ns < UINT64_MAX);
+	assert(chosen(0, 256 * PAGE).copy == 1);
+	assert(linnos_cluster_choose(cluster, &never, nodes, N, now_ns) == 0);
+	assert(never.hedge_at_ns == UINT64_MAX);
+	close_client();
+}
+
 TEST(where_all_are_slow_nothing_is_hedged)
 {
 	struct linnos_cluster_options o = options(LINNOS_CLUSTER_HEDGE);
