@@ -34,8 +34,7 @@
 /* Of what is usual home takes no more than so much as long as it is not unusually slow. */
 #define GUARD_USUAL 2
 
-/* A user's read looks at a node when no copy has for so many times as long as one waits. */
-#define PATIENCE 4
+#define EXPLORE_MS_MAX 250
 
 /* A sum forgets so much with each. */
 #define FORGOTTEN (1.0 / 1024)
@@ -94,8 +93,8 @@ static int check(const struct linnos_cluster_options *o, uint32_t n_nodes)
 	if (o->home_margin_percent > 100)
 		return error_say(-EINVAL, "home_margin_percent %u; 0 to 100",
 				 o->home_margin_percent);
-	if (!o->explore_ms)
-		return error_say(-EINVAL, "explore_ms 0; 1 or more");
+	if (!o->explore_ms || o->explore_ms > EXPLORE_MS_MAX)
+		return error_say(-EINVAL, "explore_ms %u; 1 to %d", o->explore_ms, EXPLORE_MS_MAX);
 	if (!is_percent(o->copies_percent) || !is_percent(o->extra_io_percent) ||
 	    !is_percent(o->questions_percent))
 		return error_say(-EINVAL,
@@ -147,7 +146,7 @@ int linnos_cluster_create(struct linnos_cluster **cluster, uint32_t n_nodes,
 	c->next_home = cluster_draw(c) % LINNOS_CLUSTER_CANDIDATES;
 	c->knowing.news_for_ns = o.news_for_ms * NS_PER_MS;
 	c->knowing.news_uses = o.news_uses;
-	c->knowing.explore_ns = o.explore_ms * NS_PER_MS;
+	c->knowing.wait_ns = o.explore_ms * NS_PER_MS;
 	c->extra = (struct budget){.share = o.extra_io_percent / 100, .burst = EXTRA_BURST};
 	c->copies = (struct budget){.share = o.copies_percent / 100, .burst = COPIES_BURST};
 	c->questions =
@@ -223,8 +222,7 @@ static int to_look_at(struct linnos_cluster *c, const struct linnos_choice *choi
 	for (unsigned int k = 0; k < f->n; k++) {
 		const struct node *n = node_of(c, choice, k);
 
-		if (k == choice->replica ||
-		    !node_wants_a_look(&c->knowing, n, f->ratio[k], 1, now_ns))
+		if (k == choice->replica || !node_wants_a_look(&c->knowing, n, f->ratio[k], now_ns))
 			continue;
 		if (longest < 0 || n->heard_ns < node_of(c, choice, longest)->heard_ns)
 			longest = k;
@@ -232,32 +230,19 @@ static int to_look_at(struct linnos_cluster *c, const struct linnos_choice *choi
 	return longest;
 }
 
-/* Sends a copy, or this very read, to look. */
+/* Has a copy look. */
 static void explore(struct linnos_cluster *c, struct linnos_choice *choice, const struct field *f,
 		    uint64_t now_ns)
 {
-	struct own *own = own_of(choice);
 	int k = to_look_at(c, choice, f, now_ns);
 
-	if (k < 0)
+	if (k < 0 || choice->bytes > EXTRA_BYTES_MAX || !budget_allows(&c->copies) ||
+	    !budget_allows(&c->extra))
 		return;
-	if (choice->bytes <= EXTRA_BYTES_MAX && budget_allows(&c->copies) &&
-	    budget_allows(&c->extra)) {
-		budget_spend(&c->copies);
-		budget_spend(&c->extra);
-		c->stats.copies++;
-		choice->copy = k;
-		return;
-	}
-	/* Its engine would have sent it there anyway. */
-	k = choice->home;
-	if (!own->moved ||
-	    !node_wants_a_look(&c->knowing, node_of(c, choice, k), f->ratio[k], PATIENCE, now_ns))
-		return;
-	c->stats.looked++;
-	choice->replica = k;
-	own->lot = (struct linnos_lot){0};
-	own->moved = false;
+	budget_spend(&c->copies);
+	budget_spend(&c->extra);
+	c->stats.copies++;
+	choice->copy = k;
 }
 
 /* The read would leave home for another: does it? */

@@ -26,6 +26,7 @@ struct linnos_cluster {
 	/* By what reads take longer than usual whose home was not known, and what questions take.
 	 */
 	double blind_us, way_us;
+	double usual_pending; /* that agents tell of */
 	uint32_t n_blind;
 	bool asks_first;	     /* its user does */
 	double took_us, expected_us; /* sums over first attempts, fading */

@@ -66,11 +66,12 @@ enum linnos_cluster_mode {
  * @news_for_ms: what an agent told counts for so long after it was asked; 0: it never does
  * @news_uses: and for so many reads
  * @explore_ms: a node that was slow is looked at again after so long, by one read at a time, and
- *	whenever that was slow again after twice as long, up to half a second; not 0
+ *	whenever that was slow again after twice as long, up to a quarter of a second; that is how
+ *	it begins, and how long nodes stay slow is learnt; 1 to 250
  * @hedge_percent: a read is hedged when it has taken so many percent of what is usual for its size,
  *	or of what it was expected to take, if that is more; 100 or more
  * @copies_percent: of the reads so many at most have a copy asked for, that looks at such a node
- *	and that nobody waits for; where none may be, a user's read looks
+ *	and that nobody waits for; where none may be, a user's read looks, some time later
  * @extra_io_percent: hedges and copies are at no moment more than so many percent of the reads
  * @questions_percent: nor are questions to agents
  * @seed: of what is decided by lot; equal seeds and calls give equal choices
@@ -271,7 +272,6 @@ int linnos_cluster_news(struct linnos_cluster *cluster, uint32_t node, const uin
  * @would_move: those of them that were expected to be answered sooner by another than home
  * @moved: that were sent there
  * @stayed: that stayed by lot
- * @looked: users' reads sent to a node that had been slow, to look at it
  * @copies: copies asked for
  * @hedges: second attempts asked for
  * @hedges_won: those of them that were the first to answer
@@ -293,7 +293,6 @@ struct linnos_cluster_stats {
 	uint64_t would_move;
 	uint64_t moved;
 	uint64_t stayed;
-	uint64_t looked;
 	uint64_t copies;
 	uint64_t hedges;
 	uint64_t hedges_won;

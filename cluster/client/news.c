@@ -35,6 +35,7 @@
 
 /* A node that only says how much it has in flight: so much longer for each. */
 #define CROWDING 0.1
+#define PENDING_STEP 0.1
 
 _Static_assert(LINNOS_CLUSTER_DATAGRAM == DATAGRAM_BYTES_MAX, "as the header says");
 
@@ -115,8 +116,8 @@ int64_t linnos_cluster_next_probe(struct linnos_cluster *c, uint64_t now_ns)
 	int64_t found = -1;
 
 	pthread_mutex_lock(&c->lock);
-	/* Else none would be left. */
-	if (asking_first_is_worth_it(c) && c->asks_first)
+	/* One is left for a read that is worth to ask first. */
+	if (asking_first_is_worth_it(c) && c->asks_first && c->questions.tokens < 2)
 		c->n_to_ask = 0;
 	while (found < 0 && c->n_to_ask && budget_allows(&c->questions)) {
 		uint32_t node = c->to_ask[--c->n_to_ask % TO_ASK];
@@ -156,24 +157,33 @@ size_t linnos_cluster_question(struct linnos_cluster *c, uint32_t node, uint16_t
 	return question_write(&question, c->o.key, c->o.key_bytes, datagram);
 }
 
+/* A median, too. */
+static double pending_beyond_usual(struct linnos_cluster *c, double pending)
+{
+	c->usual_pending += pending > c->usual_pending ? PENDING_STEP : -PENDING_STEP;
+	c->usual_pending = fmax(c->usual_pending, 0);
+	return fmax(pending - c->usual_pending, 0);
+}
+
 /*
  * What an answer says of a read, in proportion to what is usual; 0: nothing. How long the answer
  * was on its way is no part of it: questions may be late where reads are not.
  */
-static double ratio_of(const struct linnos_cluster *c, const struct node *n, const struct answer *a)
+static double ratio_of(struct linnos_cluster *c, const struct node *n, const struct answer *a)
 {
+	double ratio = 0, beyond = 0;
 	double usual = usual_us(&c->knowing.usual, order_of(n->asked_bytes));
 
 	if (a->known == BLK_EXPECT_GONE || a->state & BLK_EXPECT_STALLED)
 		return FAILED;
-	if (a->known == BLK_EXPECT_LATENCY)
-		return usual > 0 ? fmin(fmax(a->latency_us / usual + c->knowing.told_offset,
-					     RATIO_LEAST),
-					FAILED)
-				 : 0;
+	/* That little is in flight says nothing: nobody may have sent anything there. */
 	if (a->state & STATE_PENDING_KNOWN)
-		return fmin(1 + CROWDING * a->pending, FAILED);
-	return 0;
+		beyond = pending_beyond_usual(c, a->pending);
+	if (beyond > 0)
+		ratio = 1 + CROWDING * beyond;
+	if (a->known == BLK_EXPECT_LATENCY && usual > 0)
+		ratio = fmax(ratio, a->latency_us / usual + c->knowing.told_offset);
+	return fmin(ratio, FAILED);
 }
 
 int linnos_cluster_news(struct linnos_cluster *c, uint32_t node, const uint8_t *datagram,

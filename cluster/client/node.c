@@ -20,10 +20,14 @@
 #define ERROR_SHARE (1.0 / 8)
 #define ERROR_LEAST 0.1
 /* Whose error is above so many times that of own reads, and this, is not listened to. */
-#define TRUST_TIMES 2
+#define TRUST_TIMES 1
 #define TRUST_BEYOND 0.5
-/* Nobody is left alone for longer. */
-#define WAIT_MAX_NS (500 * NS_PER_MS)
+/* Nobody is left alone for longer, or not at all; a look moves that so far, if it came at about its
+ * time. */
+#define WAIT_MAX_NS (250.0 * NS_PER_MS)
+#define WAIT_MIN_NS (1.0 * NS_PER_MS)
+#define WAIT_STEP 1.1
+#define WAIT_NEAR 4
 /* The first so many reads move a median faster. */
 #define FIRST_READS 16
 #define FIRST_STEP 0.2
@@ -65,9 +69,19 @@ static uint64_t since(uint64_t then_ns, uint64_t now_ns)
 	return now_ns > then_ns ? now_ns - then_ns : 0;
 }
 
-static double faded(uint64_t age_ns)
+static double faded(uint64_t age_ns, uint64_t half_ns)
 {
-	return exp2(-(double)age_ns / HALF_NS);
+	return exp2(-(double)age_ns / half_ns);
+}
+
+/* How long nobody looks whether a node is still slow, which is also when half of it is forgotten.
+ */
+static uint64_t wait_ns(const struct knowing *k, const struct node *n)
+{
+	unsigned int doublings = n->strikes ? n->strikes - 1 : 0;
+	double ns = k->wait_ns * (1u << (doublings < 9 ? doublings : 9));
+
+	return fmin(ns, WAIT_MAX_NS);
 }
 
 /* What the oldest read in flight has waited already. */
@@ -103,11 +117,13 @@ struct expected node_expect(const struct knowing *k, const struct node *n, uint6
 	struct expected e = {0};
 
 	if (n->heard_ns) {
-		double fade = faded(since(n->heard_ns, now_ns));
+		double fade = faded(since(n->heard_ns, now_ns), HALF_NS);
 
-		/* A node in order is as others after a while; one that was slow has to show it. */
-		e.own = n->own < SLOW ? 1 + (n->own - 1) * fade : n->own;
 		own_weight = fade / (n->own_error + ERROR_LEAST);
+		/* One that was slow is so for longer, and as long as somebody looks. */
+		if (n->own >= SLOW)
+			fade = n->in_flight ? 1 : faded(since(n->heard_ns, now_ns), wait_ns(k, n));
+		e.own = 1 + (n->own - 1) * fade;
 	}
 	if (node_is_told(k, n, now_ns)) {
 		e.told = n->told * (1 + CROWDING * n->sent_since_asked);
@@ -169,6 +185,14 @@ void node_learn(struct knowing *k, struct node *n, const struct sending *s, doub
 		k->told_offset = fmin(fmax(k->told_offset, -OFFSET_MAX), OFFSET_MAX);
 		be_wrong(&n->told_error, s->told, ratio);
 	}
+	/* How long it takes until one in two is in order again. */
+	if (n->own >= SLOW && !n->failing && s->sent_ns > n->heard_ns) {
+		double age_ns = s->sent_ns - n->heard_ns, after = age_ns / wait_ns(k, n);
+
+		if (after > 1.0 / WAIT_NEAR && after < WAIT_NEAR)
+			k->wait_ns *= ratio < SLOW ? 1 / WAIT_STEP : WAIT_STEP;
+		k->wait_ns = fmin(fmax(k->wait_ns, WAIT_MIN_NS), WAIT_MAX_NS);
+	}
 	/* Those that were under way when one was slow are one strike with it. */
 	if (ratio < SLOW)
 		n->strikes = 0;
@@ -191,16 +215,7 @@ void node_fail(struct node *n, uint64_t now_ns)
 	n->n_errors++;
 }
 
-bool node_wants_a_look(const struct knowing *k, const struct node *n, double ratio,
-		       unsigned int patience, uint64_t now_ns)
+bool node_wants_a_look(const struct knowing *k, const struct node *n, double ratio, uint64_t now_ns)
 {
-	unsigned int doublings = n->strikes ? n->strikes - 1 : 0;
-	uint64_t wait_ns = k->explore_ns << (doublings < 9 ? doublings : 9);
-
-	if (wait_ns > WAIT_MAX_NS)
-		wait_ns = WAIT_MAX_NS;
-	/* Who is told needs to risk nothing. */
-	if (patience > 1 && node_is_told(k, n, now_ns) && node_is_trusted(n))
-		return false;
-	return ratio >= SLOW && !n->in_flight && since(n->heard_ns, now_ns) >= patience * wait_ns;
+	return ratio >= SLOW && !n->in_flight && since(n->heard_ns, now_ns) >= wait_ns(k, n);
 }

@@ -80,7 +80,8 @@ struct node {
 /* How to know: what of a client's options concerns a node. */
 struct knowing {
 	struct usual usual;
-	uint64_t news_for_ns, explore_ns;
+	uint64_t news_for_ns;
+	double wait_ns; /* before a node that was slow is looked at for the first time */
 	uint32_t news_uses;
 	double told_offset; /* what reads took beyond what agents predicted, of what is usual: a
 			       median */
@@ -105,8 +106,8 @@ bool node_is_told(const struct knowing *k, const struct node *n, uint64_t now_ns
 /* Was anything heard of it lately, by whomever? */
 bool node_is_known(const struct knowing *k, const struct node *n, uint64_t now_ns);
 bool node_is_trusted(const struct node *n);
-/* Should somebody look whether it is still slow? With patience: is it time for a user's read? */
+/* Should somebody look whether it is still slow? */
 bool node_wants_a_look(const struct knowing *k, const struct node *n, double ratio,
-		       unsigned int patience, uint64_t now_ns);
+		       uint64_t now_ns);
 
 #endif

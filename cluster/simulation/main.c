@@ -599,7 +599,6 @@ static void print_library(void)
 	PRINTED(would_move);
 	PRINTED(moved);
 	PRINTED(stayed);
-	PRINTED(looked);
 	PRINTED(copies);
 	PRINTED(hedges);
 	PRINTED(hedges_won);

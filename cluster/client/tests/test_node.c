@@ -14,7 +14,7 @@ static void begin(void)
 	knowing = (struct knowing){
 		.news_for_ns = 50 * NS_PER_MS,
 		.news_uses = 4,
-		.explore_ns = 10 * NS_PER_MS,
+		.wait_ns = 10 * NS_PER_MS,
 	};
 	usual_add(&knowing.usual, 0, USUAL_US);
 	node_init(&node);
@@ -53,16 +53,69 @@ TEST(who_is_not_known_is_as_usual)
 	assert(expected() == 1);
 }
 
-TEST(one_slow_read_makes_a_node_slow_and_one_that_is_not_ends_it)
+TEST(one_slow_read_makes_a_node_slow_until_another_is_not)
 {
 	begin();
 	read_takes(1);
 	read_takes(20);
-	assert(expected() >= SLOW);
-	now_ns += 10000 * NS_PER_MS;
+	now_ns += 2 * knowing.wait_ns;
 	assert(expected() >= SLOW);
 	read_takes(1.1);
 	assert(expected() < 1.2);
+}
+
+TEST(that_it_was_slow_is_forgotten_in_time_and_later_each_time)
+{
+	uint64_t after_ns[3];
+
+	begin();
+	read_takes(1);
+	for (unsigned int k = 0; k < 3; k++) {
+		uint64_t begin_ns;
+
+		read_takes(20);
+		for (begin_ns = now_ns; expected() > 1.3; now_ns += NS_PER_MS)
+			;
+		after_ns[k] = now_ns - begin_ns;
+	}
+	assert(after_ns[0] > 50 * NS_PER_MS && after_ns[0] < 70 * NS_PER_MS);
+	assert(after_ns[1] > 1.9 * after_ns[0] && after_ns[2] > 1.9 * after_ns[1]);
+}
+
+TEST(while_one_looks_nobody_else_does)
+{
+	struct sending s = {0};
+
+	begin();
+	read_takes(1);
+	read_takes(20);
+	now_ns += 1000 * NS_PER_MS;
+	assert(expected() < 1.3);
+	s.sent_ns = now_ns;
+	node_sent(&node, &s);
+	assert(expected() >= SLOW);
+	node_forget(&node, &s);
+}
+
+TEST(how_long_nodes_stay_slow_is_learnt)
+{
+	double first_ns;
+
+	begin();
+	first_ns = knowing.wait_ns;
+	for (unsigned int k = 0; k < 20; k++) {
+		read_takes(20);
+		now_ns += knowing.wait_ns;
+		read_takes(1);
+	}
+	assert(knowing.wait_ns < first_ns / 5);
+	for (unsigned int k = 0; k < 200; k++) {
+		read_takes(20);
+		now_ns += knowing.wait_ns;
+		read_takes(20);
+		read_takes(1);
+	}
+	assert(knowing.wait_ns > 10 * first_ns && knowing.wait_ns <= 250 * NS_PER_MS);
 }
 
 TEST(a_node_in_order_is_as_usual_after_a_while)
@@ -164,27 +217,30 @@ TEST(a_lone_slow_read_does_not_end_trust)
 	assert(node_is_trusted(&node));
 }
 
-TEST(a_slow_node_is_looked_at_by_one_after_twice_as_long_each_time)
+TEST(a_slow_node_is_looked_at_by_one_and_later_each_time)
 {
 	struct sending s = {0};
-	uint64_t wait_ns;
+	uint64_t heard_ns;
 
 	begin();
 	read_takes(1);
-	assert(!node_wants_a_look(&knowing, &node, expected(), 1, now_ns + NS_PER_MS * 1000));
-	for (wait_ns = knowing.explore_ns; wait_ns < 500 * NS_PER_MS; wait_ns *= 2) {
-		read_takes(20);
-		assert(!node_wants_a_look(&knowing, &node, expected(), 1, now_ns + wait_ns - 1));
-		assert(node_wants_a_look(&knowing, &node, expected(), 1, now_ns + wait_ns));
-		now_ns += wait_ns;
-	}
+	assert(!node_wants_a_look(&knowing, &node, expected(), now_ns + NS_PER_MS * 1000));
+	read_takes(20);
+	heard_ns = now_ns;
+	assert(!node_wants_a_look(&knowing, &node, SLOW, heard_ns + 10 * NS_PER_MS - 1));
+	assert(node_wants_a_look(&knowing, &node, SLOW, heard_ns + 10 * NS_PER_MS));
+	/* at once, so that it says nothing of how long that lasts */
+	read_takes(20);
+	heard_ns = now_ns;
+	assert(!node_wants_a_look(&knowing, &node, SLOW, heard_ns + 20 * NS_PER_MS - 1));
+	assert(node_wants_a_look(&knowing, &node, SLOW, heard_ns + 20 * NS_PER_MS));
 	for (unsigned int k = 0; k < 10; k++)
 		read_takes(20);
-	now_ns += 500 * NS_PER_MS;
-	assert(node_wants_a_look(&knowing, &node, expected(), 1, now_ns));
+	now_ns += 250 * NS_PER_MS;
+	assert(node_wants_a_look(&knowing, &node, SLOW, now_ns));
 	s.sent_ns = now_ns;
 	node_sent(&node, &s);
-	assert(!node_wants_a_look(&knowing, &node, expected(), 1, now_ns));
+	assert(!node_wants_a_look(&knowing, &node, SLOW, now_ns));
 	node_forget(&node, &s);
 }
 

@@ -65,7 +65,7 @@ class Cell:
 
 
 def _clients(n: int, **more: int | float | str) -> dict[str, int | float | str]:
-    return {"burst_us": BURST_US, "clients": n, "reads_per_s": 6000, "seconds": 3, **more}
+    return {"burst_us": BURST_US, "clients": n, "reads_per_s": 6000, "seconds": 6, **more}
 
 
 def _nodes(nodes: int, clients: int, reads_per_s: int, seconds: float) -> Options:
@@ -82,6 +82,11 @@ CELLS = (
         for us in (5, 50, 200)
     ),
     *(Cell(f"{n} clients", _clients(n), FEWER if n != 16 else tuple(RULES)) for n in (4, 16, 64)),
+    *(
+        Cell(f"{n} client{'s' * (n > 1)}, bursts of {ms} ms", {**options, "turn_ms": ms}, FEWER)
+        for n, options in ((1, {"burst_us": BURST_US, "seconds": 6}), (16, _clients(16)))
+        for ms in (10, 30)
+    ),
     *(
         Cell(
             f"16 clients, news {us / 1000:g} ms older",
