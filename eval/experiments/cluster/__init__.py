@@ -40,7 +40,7 @@ from eval.experiments.cluster.lab import (
     measured,
     recorded_and_trained,
 )
-from eval.experiments.cluster.text import RULES, SHIPPED, draw, reading, table
+from eval.experiments.cluster.text import LIBRARY, RULES, SHIPPED, draw, reading, table
 from eval.intervals import LEVEL, RESAMPLES, Blocks, Resamples
 from eval.parallel import Step
 from linnapp.lab.cluster import CLUSTER_KERNEL
@@ -148,7 +148,7 @@ def score(seeds: list[dict[str, Measured]]) -> dict[str, Any]:
         "rules": rules,
         "below": {
             name: {other: drawn.below(name, other).to_json() for other in rules if other != name}
-            for name in SHIPPED
+            for name in (*SHIPPED, *LIBRARY)
         },
     }
 
