@@ -111,7 +111,7 @@ cluster_library() {
 	stage_library liblinnos-cluster cluster/client
 	# liblinnos-dev has it.
 	rm "$work/liblinnos-cluster-dev/usr/include/linnos_choose.h"
-	finish liblinnos-cluster1 libs "" "linnos-agent" "" \
+	finish liblinnos-cluster1 libs "" "" "linnos-agent" \
 		"chooses the node of a cluster that is expected to answer first" \
 		" A client that has its data on several nodes asks where each read should go. It
  is told by what its own reads took on each node and, where nodes run
