@@ -145,6 +145,7 @@ int linnos_cluster_create(struct linnos_cluster **cluster, uint32_t n_nodes,
 	c->guard.random = cluster_draw(c);
 	c->next_home = cluster_draw(c) % LINNOS_CLUSTER_CANDIDATES;
 	c->knowing.news_for_ns = o.news_for_ms * NS_PER_MS;
+	c->telling = 1;
 	c->knowing.news_uses = o.news_uses;
 	c->knowing.wait_ns = o.explore_ms * NS_PER_MS;
 	c->extra = (struct budget){.share = o.extra_io_percent / 100, .burst = EXTRA_BURST};

@@ -23,9 +23,10 @@ struct linnos_cluster {
 	struct linnos_guard guard;
 	struct budget extra, copies, questions;
 	uint64_t random, next_home;
-	/* By what reads take longer than usual whose home was not known, and what questions take.
+	/* By what reads take longer than usual whose home was not known; what questions take, and
+	 * how many of their answers say something.
 	 */
-	double blind_us, way_us;
+	double blind_us, way_us, telling;
 	double usual_pending; /* that agents tell of */
 	uint32_t n_blind;
 	bool asks_first;	     /* its user does */

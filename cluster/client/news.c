@@ -30,6 +30,8 @@
 #define BLIND_SHARE (1.0 / 32)
 #define ONE_BLIND_IN 16
 #define WAY_SHARE (1.0 / 16)
+/* And of the answers so many must say something. */
+#define TELLING_LEAST 0.5
 /* An answer is waited for so many times as long as they usually take. */
 #define PATIENCE 3
 
@@ -83,7 +85,7 @@ void news_were_missed(struct linnos_cluster *c, double us)
 static bool asking_first_is_worth_it(const struct linnos_cluster *c)
 {
 	return c->o.mode != LINNOS_CLUSTER_OBSERVE && c->n_blind >= BLIND_ENOUGH && c->way_us > 0 &&
-	       c->blind_us > WORTH * c->way_us;
+	       c->blind_us > WORTH * c->way_us && c->telling >= TELLING_LEAST;
 }
 
 int64_t linnos_cluster_ask_first(struct linnos_cluster *c, const uint32_t *candidates,
@@ -204,6 +206,7 @@ int linnos_cluster_news(struct linnos_cluster *c, uint32_t node, const uint8_t *
 			n->cookie = 0;
 			n->unanswered = 0;
 			n->told = ratio_of(c, n, &answer);
+			c->telling += ((n->told > 0) - c->telling) * WAY_SHARE;
 			n->told_of_ns = n->asked_ns;
 			n->told_uses = 0;
 		}

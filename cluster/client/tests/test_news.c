@@ -195,7 +195,10 @@ TEST(who_does_not_answer_is_asked_once_a_second)
 	close_client();
 }
 
-/* A read of a home of which nothing is known; was it worth to ask first? */
+/* A read of a home of which nothing is known; was it worth to ask first? Its agent predicts, or
+ * has no model. */
+static bool agent_predicts = true;
+
 static bool blind_read(uint64_t home_takes_us)
 {
 	uint64_t until_ns = 0;
@@ -208,7 +211,8 @@ static bool blind_read(uint64_t home_takes_us)
 		assert(first == 0 && until_ns > now_ns && until_ns < now_ns + MS);
 		linnos_cluster_question(cluster, 0, 0, PAGE, now_ns, datagram);
 		now_ns += 40 * US;
-		assert(!linnos_cluster_news(cluster, 0, datagram, answered(home_takes_us, NULL),
+		assert(!linnos_cluster_news(cluster, 0, datagram,
+					    answered(agent_predicts ? home_takes_us : 0, NULL),
 					    now_ns));
 	}
 	read_once(0, PAGE);
@@ -243,6 +247,22 @@ TEST(to_ask_first_is_worth_it_where_reads_lose_more_that_do_not_know)
 	for (int k = 0; k < 200; k++)
 		asked += blind_read(100);
 	assert(!asked);
+	close_client();
+}
+
+TEST(who_has_nothing_to_say_is_not_asked_first)
+{
+	unsigned int asked = 0;
+
+	open_client(NULL);
+	warm_up();
+	agent_predicts = false;
+	linnos_cluster_question(cluster, 1, 0, PAGE, now_ns, datagram);
+	assert(!linnos_cluster_news(cluster, 1, datagram, answered(100, NULL), now_ns + 40 * US));
+	for (int k = 0; k < 400; k++)
+		asked += blind_read(k % 5 ? 100 : 3000);
+	assert(asked > 0 && asked < 20);
+	agent_predicts = true;
 	close_client();
 }
 

@@ -28,7 +28,10 @@ RULES = {
 }
 
 #: What the lab has measured, too.
-OF_THE_LAB = ("round-robin", "own-queue", "own-latency", "pending", "prediction", "oracle")
+OF_THE_LAB = (
+    "round-robin", "own-queue", "own-latency", "pending", "prediction", "library",
+    "library-hedge", "oracle",
+)  # fmt: skip
 
 #: Where every read costs: those that the others tell about.
 FEWER = (
