@@ -19,8 +19,7 @@
 #define ERROR_MAX 3.0
 #define ERROR_SHARE (1.0 / 8)
 #define ERROR_LEAST 0.1
-/* Whose error is above so many times that of own reads, and this, is not listened to. */
-#define TRUST_TIMES 1
+/* Who is off by so much more than own reads are is not listened to. */
 #define TRUST_BEYOND 0.5
 /* Nobody is left alone for longer, or not at all; a look moves that so far, if it came at about its
  * time. */
@@ -108,7 +107,7 @@ bool node_is_known(const struct knowing *k, const struct node *n, uint64_t now_n
 
 bool node_is_trusted(const struct node *n)
 {
-	return n->told_error <= TRUST_TIMES * n->own_error + TRUST_BEYOND;
+	return n->told_error <= n->own_error + TRUST_BEYOND;
 }
 
 struct expected node_expect(const struct knowing *k, const struct node *n, uint64_t now_ns)
@@ -135,12 +134,12 @@ struct expected node_expect(const struct knowing *k, const struct node *n, uint6
 			weight *= OLDER;
 	}
 	/* In doublings, as errors are. */
-	if (weight > 0)
+	if (weight > 0) {
 		sum = (e.own > 0 ? own_weight * log2(e.own) : 0) + weight * log2(fmax(e.told, 1));
-	if (weight > 0)
 		e.ratio = exp2(sum / (own_weight + weight));
-	else
+	} else {
 		e.ratio = e.own > 0 ? e.own : 1;
+	}
 	e.ratio = fmax(e.ratio, waited(k, n, now_ns)) * (1 + CROWDING * n->in_flight);
 	return e;
 }
@@ -198,7 +197,6 @@ void node_learn(struct knowing *k, struct node *n, const struct sending *s, doub
 		n->strikes = 0;
 	else if (s->sent_ns >= n->heard_ns || !n->strikes)
 		n->strikes++;
-	ratio = fmax(ratio, RATIO_LEAST);
 	ratio = fmax(ratio, RATIO_LEAST);
 	n->own = ratio < SLOW && n->own < SLOW && n->heard_ns ? (n->own + ratio) / 2 : ratio;
 	n->failing = false;
