@@ -359,12 +359,7 @@ def _means(total: Any, count: Any) -> Floats:
 
 
 def _percentiles(histograms: NDArray[Any], percents: Sequence[float]) -> Floats:
-    """Percentiles of each histogram, shape (n, _N_BINS); evenly spread within a bin.
-
-    Returns
-    -------
-    float64 array, shape (len(percents), n)
-    """
+    """Percentiles of each histogram, shape (n, _N_BINS); evenly spread within a bin."""
     upto = np.cumsum(histograms, axis=1, dtype=np.float64)
     rows = np.arange(len(upto))
     found = np.empty((len(percents), len(upto)))

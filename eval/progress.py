@@ -68,12 +68,7 @@ def counting(totals: Mapping[str, int]) -> Iterator[Counting]:
 
 
 class Steps:
-    """Announces each of some steps on stdout, and how long it took.
-
-    Parameters
-    ----------
-    total : int
-    """
+    """Announces each of some steps on stdout, and how long it took."""
 
     def __init__(self, total: int) -> None:
         self.total = total

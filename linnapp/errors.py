@@ -4,6 +4,10 @@
 Every one of them names the thing, what is wrong with it, and the remedy. The command line prints
 the message and exits with status 1; anything else is a bug and keeps its traceback.
 
+Whatever reads, writes or asks a kernel raises one when it cannot. Docstrings name them where that
+is not all there is to say: of the library's own functions, and of what leaves something behind.
+What is called `check_...` raises the first reason that there is.
+
 Messages name arguments as the library has them, "`allow_truncated=True`"; the command line makes
 options of these (:func:`as_options`).
 """

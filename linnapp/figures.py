@@ -13,13 +13,7 @@ SUFFIXES = (".png", ".svg")
 
 
 def axes_for(axes: Any = None) -> Any:
-    """The axes that were given, or new ones, which a notebook shows.
-
-    Raises
-    ------
-    LinnappError
-        If matplotlib is not installed.
-    """
+    """The axes that were given, or new ones, which a notebook shows."""
     if axes is not None:
         return axes
     with needs("figures need matplotlib", "matplotlib"):

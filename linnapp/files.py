@@ -108,11 +108,6 @@ def check_replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Path:
     -------
     Path
         What `path` really names, a link followed.
-
-    Raises
-    ------
-    LinnappError
-        As that has them.
     """
     path = _replaceable(Path(path), directory=True)
     try:

@@ -121,13 +121,7 @@ class DrivesConf:
 
 
 def load_conf(path: AnyPath) -> DrivesConf | None:
-    """Read the file; None if there is none.
-
-    Raises
-    ------
-    LinnappError
-        If it cannot be read, or a line is not understood: the message names file and line.
-    """
+    """Read the file; None if there is none."""
     try:
         text = Path(path).read_text("utf-8")
     except FileNotFoundError:
@@ -140,13 +134,7 @@ def load_conf(path: AnyPath) -> DrivesConf | None:
 
 
 def load_filled_conf(path: AnyPath) -> DrivesConf:
-    """Read the file, which is to be there and to name something.
-
-    Raises
-    ------
-    LinnappError
-        If it is not, or does not; or as :func:`load_conf`.
-    """
+    """Read the file, which is to be there and to name something."""
     found = load_conf(path)
     if found is None:
         raise LinnappError(f"{path}: no such file; `linnapp enable` writes it")
@@ -194,11 +182,6 @@ def parse(text: str, source: str) -> DrivesConf:
     text : str
     source : str
         Its name, for errors.
-
-    Raises
-    ------
-    LinnappError
-        If a line is not understood.
     """
     sections = list(_sections(text, source))
     drives = {s.name: _drive(s, source) for s in sections if s.kind == "drive"}

@@ -38,11 +38,6 @@ class MdArray:
     ----------
     device : str
         ``/dev/md0``, ``md0``, or a partition of it.
-
-    Raises
-    ------
-    DeviceError
-        If there is no such device, or it is no md array.
     """
 
     def __init__(self, device: str) -> None:
@@ -115,11 +110,6 @@ class MdArray:
         on : bool
         noted : bool
             Whether it is to be in the journal.
-
-        Raises
-        ------
-        DeviceError
-            If this md cannot, or refuses.
         """
         before = self.asks
         try:

@@ -60,13 +60,7 @@ def restore(conf: DrivesConf, *, wait_s: float = 0.0, log: Log = print) -> list[
 
 
 def restore_drive(name: str, entry: DriveEntry) -> Drive:
-    """Give a drive its model, peers and mode.
-
-    Raises
-    ------
-    LinnappError
-        If the drive is not there, its kernel has no LinnOS, the model cannot be read or is refused.
-    """
+    """Give a drive its model, peers and mode."""
     drive = observed(name)
     if entry.model is not None:
         model = load_model(entry.model)

@@ -21,13 +21,7 @@ _OF_ROOT = Path("/var/lib/linnapp")
 
 
 def state_directory() -> Path:
-    """Where state is kept; it need not exist yet.
-
-    Raises
-    ------
-    LinnappError
-        If this user has no home, as in a container that runs as nobody in particular.
-    """
+    """Where state is kept; it need not exist yet."""
     if "LINNAPP_STATE" in os.environ:
         return Path(os.environ["LINNAPP_STATE"])
     if os.geteuid() == 0:
@@ -44,13 +38,7 @@ def state_directory() -> Path:
 
 
 def drive_directory(drive: str) -> Path:
-    """The directory of one drive's state, made if needed.
-
-    Raises
-    ------
-    LinnappError
-        If it cannot be made.
-    """
+    """The directory of one drive's state, made if needed."""
     directory = state_directory() / drive
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -66,13 +54,7 @@ def save_previous_model(drive: str, data: bytes) -> None:
 
 
 def previous_model(drive: str) -> Path:
-    """The model before the last upload.
-
-    Raises
-    ------
-    LinnappError
-        If there is none.
-    """
+    """The model before the last upload."""
     path = state_directory() / drive / "previous.linnos"
     if not path.exists():
         raise LinnappError(f"{drive}: no model before the active one is known ({path} is missing)")

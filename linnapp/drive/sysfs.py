@@ -77,13 +77,7 @@ def has_module() -> bool:
 
 
 def observed(device: str) -> Drive:
-    """A drive, named to the module, and that loaded, if the kernel has no LinnOS itself.
-
-    Raises
-    ------
-    DeviceError
-        As of :class:`Drive`, or if the module refuses the disk.
-    """
+    """A drive, named to the module, and that loaded, if the kernel has no LinnOS itself."""
     name = disk_name(device)
     if observer_of(name) == "none":
         with contextlib.suppress(OSError):  # there is no modprobe
@@ -235,12 +229,6 @@ class Drive:
         ----------
         devices : sequence of str
             Each as the class takes it. None, to have no peers.
-
-        Raises
-        ------
-        DeviceError
-            If one is not a disk with LinnOS, is this one, or comes twice, if there are more than
-            `MAX_PEERS`, or the kernel does not know of peers.
         """
         if self.peers is None:
             raise DeviceError(
@@ -369,13 +357,7 @@ class Drive:
             self.check_runs_latency_models(f"model {model.model_id} is a latency model")
 
     def check_runs_latency_models(self, what: str = "latency models are asked for") -> None:
-        """Refuse what needs a kernel that knows the second kind of model.
-
-        Raises
-        ------
-        ModelError
-            If this one does not.
-        """
+        """Refuse what needs a kernel that knows the second kind of model."""
         if not self.runs_latency_models:
             raise ModelError(
                 f"{what}, which this kernel does not run ({self._directory}/model_kind is "
@@ -403,13 +385,7 @@ def drives() -> list[str]:
 
 
 def check_has_drives() -> None:
-    """Find out whether any drive is meant where none is named.
-
-    Raises
-    ------
-    DeviceError
-        If not.
-    """
+    """Find out whether any drive is meant where none is named."""
     if drives():
         return
     if others := _with_linnos():
@@ -468,13 +444,7 @@ def _disk_of(member: Path) -> str:
 
 
 def disk_name(device: str) -> str:
-    """Name of the disk that a device is, or is a partition of.
-
-    Raises
-    ------
-    DeviceError
-        If there is none.
-    """
+    """Name of the disk that a device is, or is a partition of."""
     path = Path(device)
     name = path.name
     if "/" in device:

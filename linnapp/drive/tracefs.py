@@ -67,11 +67,6 @@ def recording(events: Sequence[str], *devices: int) -> Iterator[Recorder]:
         "subsystem/event", each with a field `dev`.
     *devices : int
         The drives' numbers, as the kernel keeps them.
-
-    Raises
-    ------
-    DeviceError
-        If this kernel lacks an event, or this user may not trace.
     """
     root = _tracing_directory()
     for event in events:
@@ -151,11 +146,6 @@ def function_tracer(functions: Collection[int], *, buffer_kib: int) -> Iterator[
         the kernel a search through all that it has for each.
     buffer_kib : int
         Size of the buffer of each CPU; when it is full the oldest go, and that is marked.
-
-    Raises
-    ------
-    DeviceError
-        If this kernel has no such tracer, somebody else has it, or this user may not trace.
     """
     root = _tracing_directory()
     if "function_graph" not in _text(root / "available_tracers").split():

@@ -39,10 +39,6 @@ def upload(
     warn : callable
         Told when the model that was active cannot be kept for ``linnapp upload --previous``.
 
-    Returns
-    -------
-    Drive
-
     Raises
     ------
     DeviceError

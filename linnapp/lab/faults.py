@@ -196,11 +196,6 @@ def parse_rules(document: object) -> list[FaultRule]:
     -------
     list of FaultRule
         In the order of the file, `write` and `read` as they come.
-
-    Raises
-    ------
-    FaultError
-        When the document is not of the form; names the place in it.
     """
     if not isinstance(document, Mapping) or not document:
         raise FaultError("a rule file is an object with the keys write and read")
@@ -238,15 +233,6 @@ def load_rules(path: AnyPath) -> list[FaultRule]:
     ----------
     path : path
         The JSON file.
-
-    Returns
-    -------
-    list of FaultRule
-
-    Raises
-    ------
-    FaultError
-        When it cannot be read or is not of the form.
     """
     path = Path(path)
     try:
@@ -325,12 +311,6 @@ def resolve(file_name: str) -> Extents:
     -------
     Extents
         Of a partition given by name, its one range.
-
-    Raises
-    ------
-    FaultError
-        When it does not exist, has no blocks, or its blocks' places are
-        unknown.
     """
     try:
         fd = os.open(file_name, os.O_RDONLY)
@@ -393,13 +373,6 @@ def install(rules: Iterable[FaultRule], prefix: str = "faults") -> list[Path]:
     list of Path
         The rules' directories in configfs; ``matched`` and ``injected`` in
         them count.
-
-    Raises
-    ------
-    FaultError
-        When a file cannot be resolved.
-    DeviceError
-        When a file is not on a flashsim drive, or the drive refuses a rule.
     """
     placed = [(rule, resolve(rule.file_name)) for rule in rules]
     for _, extents in placed:
@@ -445,11 +418,6 @@ def installed(disk: str) -> list[Path]:
     -------
     list of Path
         Sorted by name.
-
-    Raises
-    ------
-    DeviceError
-        When it is not a flashsim drive.
     """
     return sorted(path for path in _drive_rules(disk).iterdir() if path.is_dir())
 
@@ -466,11 +434,6 @@ def remove(disk: str) -> int:
     -------
     int
         How many there were.
-
-    Raises
-    ------
-    DeviceError
-        When it is not a flashsim drive.
     """
     rules = installed(disk)
     for directory in rules:

@@ -213,16 +213,6 @@ def boot(
     stdout, stderr : binary file, optional
         Where the command's output goes while it runs, by default to this
         process's own.
-
-    Returns
-    -------
-    Result
-
-    Raises
-    ------
-    LabError
-        When the guest does not boot, crashes, or does not finish within
-        ``guest.timeout_s``.
     """
     out = stdout if stdout is not None else sys.stdout.buffer
     err = stderr if stderr is not None else sys.stderr.buffer
@@ -316,11 +306,6 @@ def _wait_for(
     -------
     int
         Its exit status, or minus the signal that it died of.
-
-    Raises
-    ------
-    LabError
-        When the guest did not finish in time.
     """
     pumps = []
     for fd, sink in outputs:
@@ -353,11 +338,6 @@ def _read_result(control: Path, ended: int) -> Result:
         The control folder.
     ended : int
         Exit status of the machine, or minus the signal that it died of.
-
-    Raises
-    ------
-    LabError
-        When the guest died, or could not be set up.
     """
     try:
         status = (control / "status").read_text().strip()

@@ -221,17 +221,6 @@ def run(
     stdout, stderr : binary file, optional
         Where the command's output goes while it runs, by default to this
         process's own.
-
-    Returns
-    -------
-    Result
-
-    Raises
-    ------
-    LabError
-        When QEMU or the kernel is missing, the guest does not boot, crashes,
-        or does not finish within ``guest.timeout_s``. A QEMU that itself crashes before the
-        command begins is started again, `_BOOTS` times in all.
     """
     if shutil.which(QEMU) is None:
         raise LabError(f"{QEMU} is not installed: apt-get install qemu-system-x86")

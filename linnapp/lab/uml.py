@@ -69,16 +69,6 @@ def run(
         Where the command's output goes while it runs, by default to this
         process's own. Where that is a terminal the command has one of its size, and reads what is
         typed there.
-
-    Returns
-    -------
-    Result
-
-    Raises
-    ------
-    LabError
-        When the kernel is missing, does not boot, crashes, or does not
-        finish within ``guest.timeout_s``.
     """
     if not os.access(guest.kernel, os.X_OK):
         raise LabError(f"{guest.kernel}: no lab kernel there; `make kernel` builds it")

@@ -246,11 +246,6 @@ def add_up(
     groups : mapping
         Function to group, of all that were traced.
     symbols : Symbols
-
-    Raises
-    ------
-    TraceError
-        If they cannot be read, or are not what the layout says.
     """
     library = _library()
     paths = (ctypes.c_char_p * len(recordings))(*(os.fsencode(path) for path in recordings))

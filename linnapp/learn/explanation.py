@@ -266,11 +266,6 @@ def from_events(
 
     The text is as :mod:`linnapp.trace.formats.decisions` reads it; of several drives `device`
     chooses "major:minor".
-
-    Raises
-    ------
-    TraceError
-        If there is no decision of the drive with this model, or they are of several drives.
     """
     view = View(model)
     table = decisions.parse_decisions(text)
@@ -321,11 +316,6 @@ def from_recording(trace: Recorded, model: AnyModel, choice: Choice, **reader: A
     """Choose from a recording's reads: what the model would have said to each.
 
     :func:`~linnapp.trace.recorded.open_recording` takes `reader`.
-
-    Raises
-    ------
-    TraceError
-        If the trace cannot be read or holds no such read.
     """
     view = View(model)
     if isinstance(model, LatencyModel):

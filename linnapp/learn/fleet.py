@@ -77,11 +77,6 @@ def train_fleet(
     -------
     list of Progress
         One per drive that was to be trained.
-
-    Raises
-    ------
-    LinnappError
-        If Dask is not installed or the scheduler cannot be reached.
     """
     out_dir = Path(out_dir)
     with needs("a fleet needs Dask", "distributed"):

@@ -107,13 +107,7 @@ def library() -> ctypes.CDLL:
 
 
 def check_kernel_accepts(data: bytes, name: str = "model") -> ctypes.Array[ctypes.c_char]:
-    """Have the kernel's own parser look at a network's file; what it made of it.
-
-    Raises
-    ------
-    ModelError
-        With the kernel's word for the check that failed.
-    """
+    """Have the kernel's own parser look at a network's file; what it made of it."""
     engine = library()
     network = ctypes.create_string_buffer(engine.linnos_network_sizeof())
     error = engine.linnos_network_parse(network, data, len(data))

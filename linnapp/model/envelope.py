@@ -60,13 +60,7 @@ class Identified(abc.ABC):
 
 
 def read(path: AnyPath) -> bytes:
-    """Read a model file.
-
-    Raises
-    ------
-    ModelError
-        If it cannot be read.
-    """
+    """Read a model file."""
     path = Path(path)
     try:
         with path.open("rb") as stream:
@@ -76,13 +70,7 @@ def read(path: AnyPath) -> bytes:
 
 
 def version(data: bytes, name: str) -> int:
-    """The version of a model file's content; nothing behind it is looked at.
-
-    Raises
-    ------
-    ModelError
-        If it is too short, does not begin as a model does, or is of a version not known.
-    """
+    """The version of a model file's content; nothing behind it is looked at."""
     if len(data) < HEADER_BYTES:
         raise ModelError(
             f"{name}: {len(data)} bytes, shorter than a model's header of {HEADER_BYTES}" + REMEDY
@@ -107,11 +95,6 @@ def check(data: bytes, wanted: int, name: str) -> None:
         The version that it must have.
     name : str
         What to call it in errors.
-
-    Raises
-    ------
-    ModelError
-        Which check failed.
     """
     number = version(data, name)
     if number != wanted:

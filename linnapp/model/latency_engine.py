@@ -145,13 +145,7 @@ def _library() -> ctypes.CDLL:
 
 
 def parse_in_c(data: bytes, name: str = "model") -> Any:
-    """Have the C engine look at a model file; what it made of it.
-
-    Raises
-    ------
-    ModelError
-        With the engine's word for the check that failed.
-    """
+    """Have the C engine look at a model file; what it made of it."""
     library = _library()
     parsed = ctypes.create_string_buffer(library.linnos_latency_sizeof(len(data)))
     error = library.linnos_latency_parse(parsed, data, len(data))

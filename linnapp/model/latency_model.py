@@ -159,13 +159,7 @@ class LatencyModel(envelope.Identified):
         return f"<LatencyModel {self.model_id}: {self.n_trees} trees, {refuses}>"
 
     def check(self) -> None:
-        """Refuse what the C engine would refuse.
-
-        Raises
-        ------
-        ModelError
-            If shapes disagree, a field is out of range, or a split names no feature.
-        """
+        """Refuse what the C engine would refuse."""
         expected = (self.n_trees, N_SPLITS), (self.n_trees, N_LEAVES)
         if (self.splits.shape, self.leaves.shape) != expected:
             raise ModelError(

@@ -294,11 +294,6 @@ def find_model(path: AnyPath, drive: str | None = None) -> Path:
         A ``.linnos`` file, or a directory of them.
     drive : str, optional
         Disk name; in a directory of several models, the one of that name is meant.
-
-    Raises
-    ------
-    ModelError
-        If nothing, or more than one thing, matches.
     """
     path = Path(path)
     if not path.is_dir():

@@ -30,13 +30,7 @@ def library_path(name: str, variable: str) -> Path:
 
 
 def load_library(name: str, variable: str) -> ctypes.CDLL:
-    """Load a compiled library.
-
-    Raises
-    ------
-    LinnappError
-        If it is missing or unusable; the message says how to build it.
-    """
+    """Load a compiled library."""
     path = library_path(name, variable)
     try:
         return ctypes.CDLL(str(path))

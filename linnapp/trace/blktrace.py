@@ -211,11 +211,6 @@ def trace_files(trace: AnyPath) -> list[Path]:
     -------
     list of Path
         One merged file, or all per-CPU files in the order of the CPUs.
-
-    Raises
-    ------
-    TraceError
-        If there is no such trace.
     """
     trace = Path(trace)
     match = _PER_CPU.match(trace.name)

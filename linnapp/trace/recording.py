@@ -84,13 +84,7 @@ class RecordingProgress:
 
 
 def check_can_trace(devices: Sequence[AnyPath]) -> None:
-    """Find out why blktrace would not work, before it fails with less to say.
-
-    Raises
-    ------
-    DeviceError
-        If a device is missing or no block device, or this kernel or user may not trace.
-    """
+    """Find out why blktrace would not work, before it fails with less to say."""
     for device in devices:
         try:
             mode = Path(device).stat().st_mode
@@ -161,11 +155,6 @@ def record(
         In the order of `devices`.
     int
         The command's exit status, as a shell has it; 0 without a command.
-
-    Raises
-    ------
-    DeviceError
-        If blktrace cannot work here, or failed; its own words are in the message.
     """
     out_dir = Path(out_dir)
     drives = [Path(device) for device in devices]

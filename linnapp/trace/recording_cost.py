@@ -101,11 +101,6 @@ def measure(device: AnyPath) -> RecordingCost:
 
     In turn, so that what else the machine does meets both. Nothing is written, and what was
     recorded is thrown away. The reader is not there: what it takes is of another processor.
-
-    Raises
-    ------
-    DeviceError
-        If the drive cannot be read or recorded here.
     """
     device = Path(device)
     check_can_trace([device])

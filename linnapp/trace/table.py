@@ -101,15 +101,6 @@ class IoTable(IoChunk):
         ----------
         axes : matplotlib.axes.Axes, optional
             New ones unless given.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-
-        Raises
-        ------
-        LinnappError
-            If matplotlib is not installed.
         """
         axes = axes_for(axes)
         latency_us = np.sort(self.latency_ns[self.is_served_read]) / 1000
@@ -151,12 +142,7 @@ class IoTable(IoChunk):
 
 
 class TableReader:
-    """Iterates over a table's I/Os in the chunks in which they were read.
-
-    Parameters
-    ----------
-    table : IoTable
-    """
+    """Iterates over a table's I/Os in the chunks in which they were read."""
 
     def __init__(self, table: IoTable) -> None:
         self.stats = table.stats

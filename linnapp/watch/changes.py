@@ -123,11 +123,6 @@ def changes(folder: AnyPath, before: str, after: str, *, by_path: bool = False) 
     -------
     list of CallChange
         Of what both sessions have, that which changed most first.
-
-    Raises
-    ------
-    TraceError
-        If the folder has no such session, or one without calls.
     """
     with opened(folder) as database:
         kept = {row["session"] for row in ask(database, "select distinct session from calls")}

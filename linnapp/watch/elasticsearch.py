@@ -100,11 +100,6 @@ class Server:
         Whether a password is sent to another machine as it stands.
     given_up : threading.Event
         Set by whoever does not want to wait any more: waits end then.
-
-    Raises
-    ------
-    ElasticsearchError
-        If that is no such URL.
     """
 
     def __init__(self, url: str, environment: Mapping[str, str] = os.environ) -> None:
@@ -148,13 +143,7 @@ class Server:
             self._connection = None
 
     def check(self) -> None:
-        """Find out whether it is there, lets us in, and is Elasticsearch or its kin.
-
-        Raises
-        ------
-        ElasticsearchError
-            If not.
-        """
+        """Find out whether it is there, lets us in, and is Elasticsearch or its kin."""
         status, headers, body = self._once("GET", "/")
         said = _parsed(body)
         self._check_status(status, body, may_fail=True)
@@ -185,11 +174,6 @@ class Server:
         -------
         bool
             False in case of that error.
-
-        Raises
-        ------
-        ElasticsearchError
-            If the server refuses, or is not there.
         """
         status, answer = self._patiently("PUT", path, json.dumps(body).encode())
         if status >= 300 and unless is not None and _kind_of_error(answer) == unless:

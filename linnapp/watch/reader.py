@@ -97,13 +97,7 @@ class _Counts(ctypes.Structure):
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The reader's library; loaded once.
-
-    Raises
-    ------
-    LinnappError
-        If it was not built.
-    """
+    """The reader's library; loaded once."""
     try:
         loaded = load_library("liblinnapp_watch.so", "LINNAPP_WATCH_LIB")
     except LinnappError as error:
@@ -221,13 +215,7 @@ class Reader:
         return str(self._library.lw_error(self._handle).decode(errors="replace"))
 
     def choose(self, wanted: Wanted) -> None:
-        """Leave out what is not wanted; before :meth:`attach`.
-
-        Raises
-        ------
-        LinnappError
-            Without such a call, with too many names, or one that is too long.
-        """
+        """Leave out what is not wanted; before :meth:`attach`."""
         names = call_names()
         for call in wanted.calls:
             if call not in names:
@@ -260,11 +248,6 @@ class Reader:
         ----------
         buffer_bytes : int
             Of what waits to be read; a power of two.
-
-        Raises
-        ------
-        DeviceError
-            If this kernel or this user cannot.
         """
         if self._library.lw_attach(self._handle, buffer_bytes):
             raise DeviceError(f"the kernel does not let itself be watched: {self._explained()}")

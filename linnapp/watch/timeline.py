@@ -82,11 +82,6 @@ def timeline(
         Which one; not needed where there is one.
     window_s : tuple of float, optional
         From when to when, in seconds since the session's first call.
-
-    Raises
-    ------
-    TraceError
-        Without such a session, or without calls in that time.
     """
     with opened(folder) as database:
         kept = [row["session"] for row in ask(database, "select distinct session from calls")]

@@ -63,13 +63,7 @@ MOVES_BYTES = (
 
 
 def check_can_store() -> None:
-    """Find out whether Parquet and SQL are there.
-
-    Raises
-    ------
-    LinnappError
-        If not; says how to install them.
-    """
+    """Find out whether Parquet and SQL are there."""
     with needs(
         "what is watched is stored as Parquet and asked in SQL, which needs pyarrow and duckdb",
         "'linnapp[watch]'",
@@ -289,13 +283,7 @@ def this_host() -> str:
 
 
 def session_folder(folder: AnyPath, session: str) -> Path:
-    """Where a session is kept.
-
-    Raises
-    ------
-    LinnappError
-        If that is no name for a folder.
-    """
+    """Where a session is kept."""
     if not session.isprintable() or "/" in session or session.startswith(".") or not session:
         raise LinnappError(
             f"--session {session!r}: it names a folder: printable, without /, not with a dot first"
@@ -318,13 +306,7 @@ def recordings(folder: AnyPath) -> list[Path]:
 
 @contextlib.contextmanager
 def opened(folder: AnyPath) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A database with the tables `calls` and `ios` of a folder's recordings.
-
-    Raises
-    ------
-    TraceError
-        If the folder is none that was watched into.
-    """
+    """A database with the tables `calls` and `ios` of a folder's recordings."""
     check_can_store()
     import duckdb
 
@@ -440,11 +422,6 @@ def query(folder: AnyPath, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...
         The columns.
     iterator of tuple
         The rows, fetched as they are asked for.
-
-    Raises
-    ------
-    TraceError
-        If the folder is none, or the database refuses the query.
     """
     stack = contextlib.ExitStack()
     try:

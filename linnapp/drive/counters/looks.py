@@ -143,12 +143,7 @@ class DriveRow:
 
 
 class WatchedDrive:
-    """A drive and what was seen of it.
-
-    Parameters
-    ----------
-    name : str
-    """
+    """A drive and what was seen of it."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -132,10 +132,6 @@ def encoded(metrics: Iterable[Metric]) -> bytes:
     metrics : iterable of Metric
         Counters, gauges and histograms; a histogram is of reads by latency in seconds, in the
         kernel's buckets (:mod:`linnapp.drive.counters.latencies`), and is both classic and native.
-
-    Returns
-    -------
-    bytes
     """
     families = map(_family, metrics)
     return b"".join(_varint(len(family)) + family for family in families)

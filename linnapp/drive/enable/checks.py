@@ -117,11 +117,6 @@ def check(target: Target, conf: DrivesConf) -> None:
     target : Target
     conf : DrivesConf
         What is enabled now: drives of it may be on.
-
-    Raises
-    ------
-    DeviceError
-        The first reason that there is.
     """
     if os.geteuid() != 0:
         raise DeviceError("recording and switching on need root; run this command with sudo")
@@ -166,13 +161,7 @@ def _check_disk(name: str) -> None:
 
 
 def check_array(array: MdArray) -> None:
-    """Find out what would keep an array from choosing, or from showing its usual load.
-
-    Raises
-    ------
-    DeviceError
-        The first reason that there is.
-    """
+    """Find out what would keep an array from choosing, or from showing its usual load."""
     if array.level not in _MIRRORED:
         raise DeviceError(
             f"{array.name} is {array.level}: only {' and '.join(_MIRRORED)} have another copy to "
@@ -233,13 +222,7 @@ def _check_unused(target: Target, conf: DrivesConf) -> None:
 
 
 def check_space() -> None:
-    """Find out whether a recording has room.
-
-    Raises
-    ------
-    DeviceError
-        If it has not.
-    """
+    """Find out whether a recording has room."""
     there = _state_is_below()
     free = shutil.disk_usage(there).free
     if free < LEAST_FREE_BYTES:
@@ -250,13 +233,7 @@ def check_space() -> None:
 
 
 def check_state() -> None:
-    """Find out whether recordings and models can be left where they are kept.
-
-    Raises
-    ------
-    DeviceError
-        If not.
-    """
+    """Find out whether recordings and models can be left where they are kept."""
     there = _state_is_below()
     if not os.access(there, os.W_OK):
         raise DeviceError(

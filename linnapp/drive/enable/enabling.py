@@ -117,13 +117,7 @@ def steps(
 
 
 def check_enabling(target: Target, conf_path: AnyPath, recordings: AnyPath | None = None) -> None:
-    """Find out what would keep :func:`enable` from working.
-
-    Raises
-    ------
-    LinnappError
-        The first reason that there is.
-    """
+    """Find out what would keep :func:`enable` from working."""
     check(target, load_conf(conf_path) or DrivesConf())
     if recordings is None:
         check_can_trace(nodes(target))

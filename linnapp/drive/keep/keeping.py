@@ -301,15 +301,7 @@ def served_by(device: int, questions: Sequence[Question]) -> list[Served]:
 
 
 class Keeper:
-    """Looks at all that drives.conf names.
-
-    Parameters
-    ----------
-    conf_path : path
-    window_s, every_s : float
-    log : callable
-    verbose : bool
-    """
+    """Looks at all that drives.conf names."""
 
     def __init__(
         self, conf_path: AnyPath, window_s: float, every_s: float, log: Log, *, verbose: bool

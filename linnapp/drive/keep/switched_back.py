@@ -72,13 +72,7 @@ def standing() -> list[SwitchedBack]:
 
 
 def remember(name: str, why: str) -> None:
-    """Note one.
-
-    Raises
-    ------
-    LinnappError
-        If it cannot be written.
-    """
+    """Note one."""
     _save({**_load(), name: SwitchedBack(name, time.time(), why)})
 
 

@@ -82,12 +82,7 @@ class Plan:
         return int(self.hours * 3600 / (2 * self.block_s) + 1e-9)
 
     def check(self) -> None:
-        """Refuse what gives nothing to decide by.
-
-        Raises
-        ------
-        LinnappError
-        """
+        """Refuse what gives nothing to decide by."""
         if self.n_pairs < MIN_PAIRS:
             raise LinnappError(
                 f"--hours {self.hours:g} has {self.n_pairs} pairs of blocks of {self.block_s:g} s, "
@@ -191,13 +186,7 @@ class Display(Protocol):
 
 
 def check_trial(device: str) -> Target:
-    """Find out what would keep a trial from working.
-
-    Raises
-    ------
-    LinnappError
-        The first reason that there is.
-    """
+    """Find out what would keep a trial from working."""
     array = MdArray(device)
     target = find_target([device])
     if os.geteuid() != 0:

@@ -91,13 +91,7 @@ def put_back_at_end(array: MdArray) -> Iterator[None]:
 
 
 def put_back_left(log: Log) -> None:
-    """Put back what trials left behind that were killed.
-
-    Raises
-    ------
-    LinnappError
-        If a trial is at work, or an array cannot be switched.
-    """
+    """Put back what trials left behind that were killed."""
     for path in sorted(RUN.glob(f"{_PREFIX}*.json")):
         name = path.stem.removeprefix(_PREFIX)
         try:

@@ -97,11 +97,6 @@ def load_reads(
         Called with bytes read so far and in all.
     **options
         Those of :func:`~linnapp.trace.recorded.open_recording`.
-
-    Raises
-    ------
-    TraceError
-        If the trace cannot be read or holds no served read.
     """
     reader = open_recording(trace, **options)
     parts: list[list[npt.NDArray[Any]]] = [[] for _ in range(5)]

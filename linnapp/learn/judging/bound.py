@@ -114,13 +114,6 @@ def black_box_auc(trace: AnyPath, threshold_us: int, **reader_options: Any) -> f
     -------
     float or None
         None where all reads are slow, or all fast.
-
-    Raises
-    ------
-    LinnappError
-        If scikit-learn is not installed.
-    TraceError
-        If the trace cannot be read or is too short.
     """
     with needs("`bound=True` needs scikit-learn", "scikit-learn"):
         from sklearn.ensemble import HistGradientBoostingClassifier

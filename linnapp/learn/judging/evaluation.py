@@ -174,13 +174,7 @@ class _Tally:
         return latency_us
 
     def result(self, model_id: str, trace: Recorded) -> Evaluation:
-        """What came of it.
-
-        Raises
-        ------
-        TraceError
-            If there was no read.
-        """
+        """What came of it."""
         confusion = Confusion(*(int(count) for count in self._counts))
         if not confusion.total:
             raise TraceError(f"{trace}: no completed read to evaluate on")

@@ -15,13 +15,7 @@ from linnapp.learn.labelling.inflection import InflectionPoint, LatencyDistribut
 def draw(
     path: AnyPath, drive: str, distribution: LatencyDistribution, point: InflectionPoint
 ) -> None:
-    """Draw a PNG.
-
-    Raises
-    ------
-    LinnappError
-        If matplotlib is missing or the file cannot be written.
-    """
+    """Draw a PNG."""
     path = Path(path)
     with needs("figures need matplotlib", "matplotlib"):
         from matplotlib.figure import Figure

@@ -204,15 +204,6 @@ class InflectionPoint:
         ----------
         axes : matplotlib.axes.Axes, optional
             New ones unless given.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-
-        Raises
-        ------
-        LinnappError
-            If matplotlib is not installed.
         """
         axes = axes_for(axes)
         axes.plot(self.candidate_percentiles, self.candidate_areas_us, ".-", color="tab:blue")

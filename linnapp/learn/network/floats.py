@@ -86,13 +86,7 @@ class Scaling:
 
 
 def import_tensorflow() -> Any:
-    """Import TensorFlow, quietly, with the threads and determinism that training needs.
-
-    Raises
-    ------
-    LinnappError
-        If it is not installed.
-    """
+    """Import TensorFlow, quietly, with the threads and determinism that training needs."""
     # Read once at import: no banner on each start, no oneDNN path that differs between CPUs.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
@@ -163,10 +157,6 @@ def build(
         Of the digits, before the first weights; as they are unless given.
     weight_decay : float
         Share by which each step, at a learning rate of 1, makes weights smaller; biases keep.
-
-    Returns
-    -------
-    keras.Sequential
     """
     tf = import_tensorflow()
     keras = tf.keras

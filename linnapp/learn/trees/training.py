@@ -189,13 +189,7 @@ class Lesson:
 def load_latency_reads(
     trace: Recorded, overdue_us: int, step: int = 1, **reader: Any
 ) -> tuple[LatencyReads, TraceStats]:
-    """Every `step`-th served read of a trace.
-
-    Raises
-    ------
-    TraceError
-        If the trace cannot be read.
-    """
+    """Every `step`-th served read of a trace."""
     opened = open_recording(trace, overdue_us=overdue_us, **reader)
     drive = LoggedDrive(overdue_us)
     features = [np.empty((0, N_FEATURES), np.uint32)]
@@ -224,15 +218,7 @@ def train_latency(
     recipe: Recipe,
     observer: Observer | None = None,
 ) -> TrainedDrive:
-    """Train one drive's latency model; as :func:`linnapp.learn.drive_training.train_drive`.
-
-    Raises
-    ------
-    LinnappError
-        If scikit-learn is not installed.
-    TraceError
-        If the trace cannot be read, or is too short to be split.
-    """
+    """Train one drive's latency model; as :func:`linnapp.learn.drive_training.train_drive`."""
     shown = observer or Observer()
     begin = time.monotonic()
     overdue_us, step, per_s = _overdue_us(trace, recipe)
@@ -482,13 +468,7 @@ def mean_abs_log2_error(predicted_us: npt.NDArray[Any], latency_us: npt.NDArray[
 
 
 def check_scikit_learn() -> None:
-    """Find out whether trees can be grown here.
-
-    Raises
-    ------
-    LinnappError
-        If scikit-learn is not installed or too old.
-    """
+    """Find out whether trees can be grown here."""
     with needs("latency models need scikit-learn", "scikit-learn"):
         import sklearn.ensemble  # noqa: F401
         import threadpoolctl  # noqa: F401
@@ -532,11 +512,6 @@ def grow(
     LatencyModel
     float
         The largest difference to the trees as grown, in powers of two.
-
-    Raises
-    ------
-    LinnappError
-        If scikit-learn is not installed or too old, or its trees are not what they were.
     """
     check_scikit_learn()
     from sklearn.ensemble import HistGradientBoostingRegressor

@@ -119,13 +119,7 @@ def output_formats() -> list[str]:
 
 
 def detect_format(path: AnyPath) -> str:
-    """Tell a trace's format from its content.
-
-    Raises
-    ------
-    TraceError
-        If it is missing, empty, or none of the known formats.
-    """
+    """Tell a trace's format from its content."""
     path = Path(path)
     if blktrace.is_blktrace(path):
         return "blktrace"
@@ -180,11 +174,6 @@ def read_workload(
         For blktrace those of :class:`~linnapp.trace.blktrace.BlktraceReader`; for text formats
         ``volume``, the one to keep; for these and iologs ``on_empty``, which
         :func:`linnapp.trace.formats.text_trace.read_columns` calls.
-
-    Raises
-    ------
-    TraceError
-        If the trace cannot be read; a malformed line is named.
     """
     path = Path(path)
     source_format = source_format or detect_format(path)

@@ -78,11 +78,6 @@ def write(path: AnyPath, chunks: Iterable[Workload], device: str) -> int:
     -------
     int
         I/Os written.
-
-    Raises
-    ------
-    LinnappError
-        If the name is not one word, or the file cannot be written.
     """
     try:
         words = device.encode().split()
@@ -128,13 +123,7 @@ def read(
     chunk_ios: int = CHUNK_IOS,
     on_empty: Callable[[int], None] | None = None,
 ) -> Iterator[Workload]:
-    """Read an iolog in chunks; `on_empty` as :func:`~.text_trace.read_columns` has it.
-
-    Raises
-    ------
-    TraceError
-        If it is of another version, or a line is malformed; the line is named.
-    """
+    """Read an iolog in chunks; `on_empty` as :func:`~.text_trace.read_columns` has it."""
     path = Path(path)
     try:
         # Unbuffered: of a pipe no more than the header is gone when it is opened again.

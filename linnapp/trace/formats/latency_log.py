@@ -118,11 +118,6 @@ def sorted_columns(
     ties_as_lines : bool
         Leave I/Os of one instant in the order of their lines; else they are in order of size and
         place, whatever that was.
-
-    Raises
-    ------
-    TraceError
-        If an I/O stands more than `chunk_ios` lines behind a later one.
     """
     held: Columns | None = None
     last_ns: int | None = None

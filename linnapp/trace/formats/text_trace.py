@@ -238,13 +238,6 @@ def read_columns(
         Called after each chunk with the bytes of the file that have been read.
     on_empty : callable, optional
         Called at the end, with how many I/Os of no length were left out.
-
-    Raises
-    ------
-    TraceError
-        If a line is malformed; it is named.
-    LinnappError
-        If the file cannot be read.
     """
     path = Path(path)
     library = _library()
