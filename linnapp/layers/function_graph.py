@@ -17,7 +17,7 @@ from typing import Any
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath
 from linnapp.layers.function_groups import GROUPS, system_call
-from linnapp.native import native
+from linnapp.native import declared, native, of_one_kind
 
 #: A recorded address is that of the call to the tracer, at most so far into its function.
 _MOST_INTO = 32
@@ -26,45 +26,35 @@ _MOST_INTO = 32
 class Layout(ctypes.Structure):
     """Where things are in a recording: ``struct lg_layout``."""
 
-    _fields_ = [
-        (name, ctypes.c_uint32)
-        for name in (
-            *("page_bytes", "commit_at", "data_at", "exit_type", "pid_at", "function_at"),
-            *("depth_at", "begin_at", "end_at", "exit_bytes"),
-        )
-    ]
+    _fields_ = of_one_kind(
+        ctypes.c_uint32,
+        *("page_bytes", "commit_at", "data_at", "exit_type", "pid_at", "function_at"),
+        *("depth_at", "begin_at", "end_at", "exit_bytes"),
+    )
 
 
 class _Row(ctypes.Structure):
-    _fields_ = [
-        ("call", ctypes.c_uint64),
-        ("function", ctypes.c_uint64),
-        ("calls", ctypes.c_uint64),
-        ("total_ns", ctypes.c_uint64),
+    _fields_ = (
+        *of_one_kind(ctypes.c_uint64, "call", "function", "calls", "total_ns"),
         ("self_ns", ctypes.c_int64),
         ("children", ctypes.c_uint64),
-    ]
+    )
 
 
 class _Counts(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_uint64) for name in ("events", "missed", "cut", "rows")]
+    _fields_ = of_one_kind(ctypes.c_uint64, "events", "missed", "cut", "rows")
 
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    library = native()
-    library.lg_add_up.restype = ctypes.c_void_p
-    library.lg_add_up.argtypes = (
-        ctypes.POINTER(ctypes.c_char_p),
-        ctypes.c_int32,
-        ctypes.POINTER(Layout),
-        ctypes.POINTER(_Counts),
+    sums, names = ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)
+    layout, counts = ctypes.POINTER(Layout), ctypes.POINTER(_Counts)
+    return declared(
+        native(),
+        lg_add_up=(sums, names, ctypes.c_int32, layout, counts),
+        lg_rows=(None, sums, ctypes.POINTER(_Row)),
+        lg_free=(None, sums),
     )
-    library.lg_rows.restype = None
-    library.lg_rows.argtypes = (ctypes.c_void_p, ctypes.POINTER(_Row))
-    library.lg_free.restype = None
-    library.lg_free.argtypes = (ctypes.c_void_p,)
-    return library
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from linnapp.errors import TraceError
 from linnapp.files import AnyPath, explain_os_error
-from linnapp.native import HISTORY, N_FEATURES, native
+from linnapp.native import HISTORY, N_FEATURES, declared, native, of_one_kind
 from linnapp.trace.packed import shown, unpacked
 
 WRITE, COMPLETED, ERROR, REVOKED, MERGED, SPLIT, REQUEUED, ISSUED = (1 << bit for bit in range(8))
@@ -61,42 +61,21 @@ _BLOCK_ROWS = 4096
 class _Options(ctypes.Structure):
     _fields_ = (
         ("max_age_ns", ctypes.c_uint64),
-        ("device", ctypes.c_uint32),
-        ("overdue_us", ctypes.c_uint32),
-        ("allow_truncated", ctypes.c_uint32),
+        *of_one_kind(ctypes.c_uint32, "device", "overdue_us", "allow_truncated"),
     )
 
 
 _COUNTERS = (
-    "events",
-    "bytes",
-    "notes",
-    "queued",
-    "issued",
-    "completed",
-    "back_merges",
-    "front_merges",
-    "splits",
-    "remaps",
-    "requeues",
-    "other_device",
-    "not_counted",
-    "unmatched_completions",
-    "missing_completions",
-    "revoked",
-    "errors",
-    "out_of_order",
-    "lost_events",
-    "reads",
-    "writes",
+    *("events", "bytes", "notes", "queued", "issued", "completed", "back_merges", "front_merges"),
+    *("splits", "remaps", "requeues", "other_device", "not_counted", "unmatched_completions"),
+    *("missing_completions", "revoked", "errors", "out_of_order", "lost_events", "reads", "writes"),
 )
 
 
 class _Stats(ctypes.Structure):
     _fields_ = (
-        *((name, ctypes.c_uint64) for name in _COUNTERS),
-        ("big_endian", ctypes.c_uint32),
-        ("n_devices", ctypes.c_uint32),
+        *of_one_kind(ctypes.c_uint64, *_COUNTERS),
+        *of_one_kind(ctypes.c_uint32, "big_endian", "n_devices"),
         ("devices", ctypes.c_uint32 * _MAX_DEVICES),
         ("device_events", ctypes.c_uint64 * _MAX_DEVICES),
     )
@@ -257,24 +236,16 @@ def format_device(device: int) -> str:
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    library = native()
-    library.lt_open.restype = ctypes.c_void_p
-    library.lt_open.argtypes = (
-        ctypes.POINTER(ctypes.c_char_p),
-        ctypes.c_int,
-        ctypes.POINTER(_Options),
+    parser, names = ctypes.c_void_p, ctypes.POINTER(ctypes.c_char_p)
+    return declared(
+        native(),
+        lt_open=(parser, names, ctypes.c_int, ctypes.POINTER(_Options)),
+        lt_read=(ctypes.c_int64, parser, ctypes.c_int64, ctypes.c_void_p),
+        lt_merge=(ctypes.c_int64, parser, ctypes.c_char_p),
+        lt_stats=(None, parser, ctypes.POINTER(_Stats)),
+        lt_error=(ctypes.c_char_p, parser),
+        lt_close=(None, parser),
     )
-    library.lt_read.restype = ctypes.c_int64
-    library.lt_read.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
-    library.lt_merge.restype = ctypes.c_int64
-    library.lt_merge.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
-    library.lt_stats.restype = None
-    library.lt_stats.argtypes = (ctypes.c_void_p, ctypes.POINTER(_Stats))
-    library.lt_error.restype = ctypes.c_char_p
-    library.lt_error.argtypes = (ctypes.c_void_p,)
-    library.lt_close.restype = None
-    library.lt_close.argtypes = (ctypes.c_void_p,)
-    return library
 
 
 class BlktraceReader:

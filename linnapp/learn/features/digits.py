@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
-
 import numpy as np
 import numpy.typing as npt
 
@@ -43,9 +41,5 @@ def digits(
         np.ascontiguousarray(array, np.uint32) for array in (pending, hist_pending, hist_latency_us)
     ]
     out = np.empty((n, N_INPUTS), np.uint8)
-    library().linnos_features_batch(
-        *(ctypes.c_void_p(column.ctypes.data) for column in columns),
-        ctypes.c_void_p(out.ctypes.data),
-        ctypes.c_long(n),
-    )
+    library().linnos_features_batch(*(column.ctypes.data for column in columns), out.ctypes.data, n)
     return out

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from linnapp.errors import LinnappError, TraceError
 from linnapp.files import AnyPath, explain_os_error
-from linnapp.native import native
+from linnapp.native import declared, native, of_one_kind
 from linnapp.trace.packed import unpacked
 
 SECTOR_BYTES = 512
@@ -108,46 +108,24 @@ class Columns(NamedTuple):
 
 class _Format(ctypes.Structure):
     _fields_ = (
-        ("delimiter", ctypes.c_int32),
-        ("time_at", ctypes.c_int32),
-        ("offset_at", ctypes.c_int32),
-        ("size_at", ctypes.c_int32),
-        ("type_at", ctypes.c_int32),
-        ("volume_at", ctypes.c_int32),
-        ("time_decimals", ctypes.c_int32),
-        ("since_first", ctypes.c_int32),
-        ("offset_unit_bytes", ctypes.c_int32),
-        ("size_unit_bytes", ctypes.c_int32),
-        ("reads", ctypes.c_char_p),
-        ("writes", ctypes.c_char_p),
-        ("passed_over", ctypes.c_char_p),
-        ("header", ctypes.c_char_p),
-        ("volume", ctypes.c_char_p),
-        ("has_latency", ctypes.c_int32),
-        ("latency_at", ctypes.c_int32),
-        ("latency_decimals", ctypes.c_int32),
+        *of_one_kind(ctypes.c_int32, "delimiter", "time_at", "offset_at", "size_at", "type_at"),
+        *of_one_kind(ctypes.c_int32, "volume_at", "time_decimals", "since_first"),
+        *of_one_kind(ctypes.c_int32, "offset_unit_bytes", "size_unit_bytes"),
+        *of_one_kind(ctypes.c_char_p, "reads", "writes", "passed_over", "header", "volume"),
+        *of_one_kind(ctypes.c_int32, "has_latency", "latency_at", "latency_decimals"),
     )
 
 
 class _Columns(ctypes.Structure):
-    _fields_ = (
-        ("time", ctypes.c_void_p),
-        ("offset", ctypes.c_void_p),
-        ("size", ctypes.c_void_p),
-        ("is_write", ctypes.c_void_p),
-        ("latency", ctypes.c_void_p),
-    )
+    _fields_ = of_one_kind(ctypes.c_void_p, "time", "offset", "size", "is_write", "latency")
 
 
 class _Line(ctypes.Structure):
     _fields_ = (
-        ("separator", ctypes.c_int32),
-        ("n_fields", ctypes.c_int32),
-        ("time_decimals", ctypes.c_int32),
+        *of_one_kind(ctypes.c_int32, "separator", "n_fields", "time_decimals"),
         ("fields", ctypes.c_int32 * _MAX_FIELDS),
         ("literals", ctypes.c_char_p * _MAX_FIELDS),
-        ("read", ctypes.c_char_p),
-        ("write", ctypes.c_char_p),
+        *of_one_kind(ctypes.c_char_p, "read", "write"),
     )
 
 
@@ -163,28 +141,19 @@ def _library() -> ctypes.CDLL:
         _Format
     ):
         raise LinnappError("the compiled trace reader is of an older version; run `make native`")
-    library.lt_text_open.restype = ctypes.c_void_p
-    library.lt_text_open.argtypes = (ctypes.c_int, ctypes.POINTER(_Format))
-    library.lt_text_read.restype = ctypes.c_int64
-    library.lt_text_read.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.POINTER(_Columns))
-    library.lt_text_line_number.restype = ctypes.c_int64
-    library.lt_text_line_number.argtypes = (ctypes.c_void_p,)
-    library.lt_text_line_text.restype = ctypes.c_char_p
-    library.lt_text_line_text.argtypes = (ctypes.c_void_p,)
-    library.lt_text_empty.restype = ctypes.c_int64
-    library.lt_text_empty.argtypes = (ctypes.c_void_p,)
-    library.lt_text_close.restype = None
-    library.lt_text_close.argtypes = (ctypes.c_void_p,)
-    library.lt_text_line_bytes.restype = ctypes.c_int64
-    library.lt_text_line_bytes.argtypes = (ctypes.POINTER(_Line),)
-    library.lt_text_write.restype = ctypes.c_int64
-    library.lt_text_write.argtypes = (
-        ctypes.POINTER(_Line),
-        ctypes.c_int64,
-        ctypes.POINTER(_Columns),
-        ctypes.c_char_p,
+    reader, columns, n = ctypes.c_void_p, ctypes.POINTER(_Columns), ctypes.c_int64
+    line = ctypes.POINTER(_Line)
+    return declared(
+        library,
+        lt_text_open=(reader, ctypes.c_int, ctypes.POINTER(_Format)),
+        lt_text_read=(n, reader, n, columns),
+        lt_text_line_number=(n, reader),
+        lt_text_line_text=(ctypes.c_char_p, reader),
+        lt_text_empty=(n, reader),
+        lt_text_close=(None, reader),
+        lt_text_line_bytes=(n, line),
+        lt_text_write=(n, line, n, columns, ctypes.c_char_p),
     )
-    return library
 
 
 def _format_of(text_format: TextFormat, volume: str | None) -> _Format:
