@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from linnapp.commands._options import conf_option
-from linnapp.option_types import FiniteRange
+from linnapp.option_types import FOLDER, FiniteRange
 
 if TYPE_CHECKING:
     from linnapp.drive.enable.enabling import Seen
@@ -23,13 +23,10 @@ if TYPE_CHECKING:
     "for_s",
     type=FiniteRange(0, 1e6, min_open=True),
     default=900.0,
-    show_default=True,
     help="Seconds to record: under the usual load, and with what makes the drives slow in it.",
 )
 @click.option(
-    "--recordings",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Use <drive>.blk in this directory instead of recording.",
+    "--recordings", type=FOLDER, help="Use <drive>.blk in this directory instead of recording."
 )
 @conf_option
 @click.option("--dry-run", is_flag=True, help="Check, say what would be done, and do nothing.")

@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from linnapp.commands._options import recipe_from, recipe_options
+from linnapp.option_types import FOLDER, PATH
 
 if TYPE_CHECKING:
     from linnapp.learn.options import Kind
@@ -22,7 +23,7 @@ OF_NETWORKS = {"bias": "--bias", "max_epochs": "--epochs"}
 @click.option(
     "--trace",
     "traces",
-    type=click.Path(path_type=Path),
+    type=PATH,
     multiple=True,
     required=True,
     help="A drive's blktrace recording; once per drive of the array.",
@@ -30,7 +31,7 @@ OF_NETWORKS = {"bias": "--bias", "max_epochs": "--epochs"}
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=FOLDER,
     help="Directory for the models; models/<trace> for a single trace.",
 )
 @click.option(
@@ -42,7 +43,6 @@ OF_NETWORKS = {"bias": "--bias", "max_epochs": "--epochs"}
     "--kind",
     type=click.Choice(["network", "latency"]),
     default="network",
-    show_default=True,
     help="What predicts: the paper's network, slow or fast; or trees, how long a read will take.",
 )
 @recipe_options

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from linnapp.option_types import FiniteRange
+from linnapp.option_types import FILE, FiniteRange
 
 if TYPE_CHECKING:
     from linnapp.drive.trial.blocks import TrialOutcome
@@ -34,21 +34,17 @@ _ENDED = {
     "--hours",
     type=FiniteRange(0, 1e4, min_open=True),
     default=24.0,
-    show_default=True,
     help="How long, at most; it ends when it is decided, or will not be.",
 )
 @click.option(
     "--block-s",
     type=FiniteRange(0.1, 86400),
     default=60.0,
-    show_default=True,
     help="Seconds with linnos off, or on, at a time.",
 )
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Of the order of off and on.")
 @click.option(
-    "--figure",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Also a picture; its suffix says of which kind, .png or .svg.",
+    "--figure", type=FILE, help="Also a picture; its suffix says of which kind, .png or .svg."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context

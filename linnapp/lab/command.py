@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 import click
 
 from linnapp.lab.guest import REPOSITORY, LabError, Result
-from linnapp.option_types import FiniteRange
+from linnapp.option_types import FILE, FOLDER, FiniteRange
 
 #: Besides PATH, what of the caller's environment a command in the lab has too.
 _KEPT = ("LANG", "TERM")
@@ -26,10 +28,35 @@ class HasDevices(Protocol):
     def devices(self) -> list[str]: ...
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What every lab command is given: the options of :func:`guest_options`, and the command."""
+
+    size_mb: int
+    out_dir: Path | None
+    mem_mb: int
+    kernel: Path
+    dmesg: Path | None
+    timeout: float | None
+    kernel_arg: tuple[str, ...]
+    command: tuple[str, ...]
+
+    @property
+    def of_guest(self) -> dict[str, Any]:
+        """What a guest of any kind takes of it."""
+        return {
+            "kernel": self.kernel,
+            "memory_mb": self.mem_mb,
+            "out_dir": self.out_dir,
+            "kernel_args": self.kernel_arg,
+            "timeout_s": self.timeout,
+        }
+
+
 def guest_options(
     default_kernel: Path, made_by: str, memory_mb: int
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the options and the argument that every lab command takes.
+    """Add the options and the argument that every lab command takes, as its first, an `Asked`.
 
     Parameters
     ----------
@@ -41,28 +68,23 @@ def guest_options(
         Default of the guest's memory.
     """
     options = [
-        click.option("--size-mb", default=1024, show_default=True, help="Size of each drive."),
+        click.option("--size-mb", default=1024, help="Size of each drive."),
         click.option(
             "--out",
             "out_dir",
-            type=click.Path(path_type=Path, file_okay=False),
+            type=FOLDER,
             help="The one folder CMD may write to, besides tmpfs. Default: none.",
         ),
         click.option(
-            "--mem-mb",
-            default=memory_mb,
-            show_default=True,
-            help="Guest memory, emulated drives' content included.",
+            "--mem-mb", default=memory_mb, help="Guest memory, emulated drives' content included."
         ),
         click.option(
             "--kernel",
-            type=click.Path(path_type=Path, dir_okay=False),
+            type=FILE,
             default=default_kernel,
             help=f"Kernel to boot. Default: the one `{made_by}` built.",
         ),
-        click.option(
-            "--dmesg", type=click.Path(path_type=Path, dir_okay=False), help="Save the kernel log."
-        ),
+        click.option("--dmesg", type=FILE, help="Save the kernel log."),
         click.option(
             "--timeout",
             type=FiniteRange(0, 1e9, min_open=True),
@@ -74,9 +96,15 @@ def guest_options(
     ]
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def called(**given: Any) -> None:
+            asked = Asked(**{field.name: given.pop(field.name) for field in fields(Asked)})
+            function(asked, **given)
+
+        command: Callable[..., Any] = called
         for option in reversed(options):
-            function = option(function)
-        return function
+            command = option(command)
+        return command
 
     return add
 
