@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -20,6 +20,17 @@ def explain_os_error(error: OSError, path: AnyPath) -> LinnappError:
     """Turn an ``OSError`` on `path` into an error that names the file and the reason."""
     reason = error.strerror or str(error)
     return LinnappError(f"{error.filename or path}: {reason}")
+
+
+@contextlib.contextmanager
+def os_errors(
+    path: AnyPath, explained: Callable[[OSError, AnyPath], LinnappError] = explain_os_error
+) -> Iterator[None]:
+    """Explain what the system refuses of `path` in the block."""
+    try:
+        yield
+    except OSError as error:
+        raise explained(error, path) from error
 
 
 @contextlib.contextmanager
@@ -110,14 +121,12 @@ def check_replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Path:
         What `path` really names, a link followed.
     """
     path = _replaceable(Path(path), directory=True)
-    try:
+    with os_errors(path):
         others = sorted(
             entry.name
             for entry in (path.iterdir() if path.exists() else ())
             if not _is_made_of(entry, suffixes)
         )
-    except OSError as error:
-        raise explain_os_error(error, path) from error
     if others:
         raise LinnappError(
             f"{path}: holds {others[0]}, which is none of {', '.join(suffixes)}; it would be "
@@ -159,10 +168,8 @@ def replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Iterator[Pat
     """
     path = check_replaced_directory(path, suffixes)
     parent = path.parent
-    try:
+    with os_errors(parent):
         parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise explain_os_error(error, parent) from error
     temporary = _beside(path)
     try:
         try:

@@ -68,7 +68,7 @@ def generate(
     import dataclasses
 
     from linnapp.errors import LinnappError
-    from linnapp.files import explain_os_error
+    from linnapp.files import os_errors
     from linnapp.trace.formats import iolog
     from linnapp.trace.generation import array_seeds
     from linnapp.trace.generation import generate as draw
@@ -84,10 +84,8 @@ def generate(
             f"{max(largest, chosen.region_bytes)}"
         )
     chosen.check_regions(size)
-    try:
+    with os_errors(output):
         output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise explain_os_error(error, output) from error
     own, shared = array_seeds(seed, drives)
     for drive, child in enumerate(own):
         name = names.replace("{}", str(drive))

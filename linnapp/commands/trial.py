@@ -7,12 +7,12 @@ import dataclasses
 import json
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from linnapp.commands.screens.terminal import StatusLine
 from linnapp.option_types import FILE, FiniteRange
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def trial(
         from linnapp.figures import check_can_draw
 
         check_can_draw(figure)
-    display = _Display()
+    display = StatusLine()
     found = run_trial(device, plan, display)
     display.show("")
     click.echo(json.dumps(to_json(found), indent=1) if as_json else to_text(found))
@@ -93,23 +93,6 @@ def trial(
         ctx.exit(128 + signal.SIGINT)
     if found.ended == "failed":
         ctx.exit(1)
-
-
-class _Display:
-    """On a terminal, a line that is written again below those that stay."""
-
-    def __init__(self) -> None:
-        self._live = sys.stderr.isatty()
-
-    def log(self, line: str) -> None:
-        """A line that stays."""
-        self.show("")
-        print(line, file=sys.stderr, flush=True)
-
-    def show(self, line: str) -> None:
-        """A line until the next one."""
-        if self._live:
-            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 
 
 def to_text(found: TrialOutcome) -> str:

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from linnapp.drive.sysfs import MAX_PEERS, MODES
 from linnapp.errors import LinnappError
-from linnapp.files import AnyPath, explain_os_error, replace_text
+from linnapp.files import AnyPath, explain_os_error, os_errors, replace_text
 
 DEFAULT_CONF = Path("/etc/linnapp/drives.conf")
 
@@ -152,15 +152,13 @@ def save_conf(path: AnyPath, conf: DrivesConf) -> None:
         If it cannot be written; it is then as it was.
     """
     path = Path(path)
-    try:
+    with os_errors(path):
         if conf.is_empty:
             path.unlink(missing_ok=True)
             if path == DEFAULT_CONF and path.parent.is_dir() and not any(path.parent.iterdir()):
                 path.parent.rmdir()
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise explain_os_error(error, path) from error
     replace_text(path, conf.to_text())
 
 

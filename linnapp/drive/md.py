@@ -8,8 +8,9 @@ import dataclasses
 from pathlib import Path
 
 from linnapp.drive import journal
-from linnapp.drive.sysfs import disk_name, sysfs_root
+from linnapp.drive.sysfs import disk_name, explained, sysfs_root
 from linnapp.errors import DeviceError
+from linnapp.files import os_errors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,10 +49,8 @@ class MdArray:
 
     def _text(self, name: str) -> str:
         path = self._directory / name
-        try:
+        with os_errors(path, explained):
             return path.read_text(errors="replace").strip()
-        except OSError as error:
-            raise DeviceError(f"{path}: {error.strerror}") from error
 
     @property
     def level(self) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from linnapp.errors import LinnappError
-from linnapp.files import explain_os_error, replace_text, replaced_file
+from linnapp.files import os_errors, replace_text, replaced_file
 
 _OF_ROOT = Path("/var/lib/linnapp")
 
@@ -40,10 +40,8 @@ def state_directory() -> Path:
 def drive_directory(drive: str) -> Path:
     """The directory of one drive's state, made if needed."""
     directory = state_directory() / drive
-    try:
+    with os_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise explain_os_error(error, directory) from error
     return directory
 
 

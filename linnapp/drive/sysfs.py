@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from linnapp.drive import journal
 from linnapp.drive.counters.latencies import N_BUCKETS
 from linnapp.errors import DeviceError, ModelError
+from linnapp.files import AnyPath, os_errors
 from linnapp.model import LatencyModel, Model
 from linnapp.model.model_file import KERNEL_HIDDEN
 
@@ -109,7 +110,7 @@ class Drive:
             self._directory = self._disk / "linnos"
             self.observer = observer_of(self.name)
         except OSError as error:
-            raise _explained(Path(error.filename or device), error) from error
+            raise explained(error, error.filename or device) from error
         if self.observer == "module":
             self._directory = _module() / self.name
         elif self.observer == "unnamed":
@@ -268,10 +269,8 @@ class Drive:
     def stats(self) -> dict[str, int]:
         """Every counter under ``stats/``."""
         directory = self._directory / "stats"
-        try:
+        with os_errors(directory, explained):
             names = sorted(path.name for path in directory.iterdir() if path.is_file())
-        except OSError as error:
-            raise _explained(directory, error) from error
         counters = {}
         for name in names:
             text = self._read(f"stats/{name}")
@@ -311,7 +310,7 @@ class Drive:
         except OSError as error:
             if error.errno in (errno.ENODATA, errno.ENOENT):
                 return None
-            raise _explained(path, error) from error
+            raise explained(error, path) from error
         return data or None
 
     def upload(self, model: Model | LatencyModel) -> None:
@@ -340,7 +339,7 @@ class Drive:
                     f"{path}: the kernel refused the model ({error.strerror}); `dmesg` says which "
                     f"check failed. Still active: {before or 'no model'}"
                 ) from error
-            raise _explained(path, error) from error
+            raise explained(error, path) from error
         active = self.model_id
         if active != model.model_id or self.read_model() != data:
             raise ModelError(
@@ -474,18 +473,14 @@ def disk_stat(name: str) -> dict[str, int]:
 
 
 def _write(path: Path, text: str) -> None:
-    try:
+    with os_errors(path, explained):
         path.write_text(text)
-    except OSError as error:
-        raise _explained(path, error) from error
 
 
 def _text(path: Path) -> str:
     """What one of the kernel's files says."""
-    try:
+    with os_errors(path, explained):
         return path.read_text(errors="replace").strip()
-    except OSError as error:
-        raise _explained(path, error) from error
 
 
 def _numbers(path: Path, n: int, separator: str | None = None) -> list[int]:
@@ -503,12 +498,13 @@ def _numbers(path: Path, n: int, separator: str | None = None) -> list[int]:
     return found[:n]
 
 
-def _explained(path: Path, error: OSError) -> DeviceError:
+def explained(error: OSError, path: AnyPath) -> DeviceError:
+    """What went wrong with one of the kernel's files, and what to do about it."""
     reason = error.strerror or str(error)
     if error.errno in (errno.EACCES, errno.EPERM):
         reason += "; run as root"
     elif error.errno == errno.EINVAL:
         reason += "; the kernel refused the value, `dmesg` may say why"
-    elif error.errno == errno.ENODEV and path.name == "peers":
+    elif error.errno == errno.ENODEV and Path(path).name == "peers":
         reason += "; a drive has gone, `linnapp status` lists those that are there"
     return DeviceError(f"{path}: {reason}")

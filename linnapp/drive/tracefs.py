@@ -15,7 +15,7 @@ from pathlib import Path
 
 from linnapp.drive.sysfs import sysfs_root
 from linnapp.errors import DeviceError
-from linnapp.files import AnyPath
+from linnapp.files import AnyPath, os_errors
 from linnapp.trace.recording import lockdown
 
 DECISION = "linnos/linnos_decision"
@@ -47,10 +47,8 @@ class Recorder:
     def text(self) -> bytes:
         """What is in the buffer, oldest first."""
         path = self._instance / "trace"
-        try:
+        with os_errors(path, explained):
             return path.read_bytes()
-        except OSError as error:
-            raise _explained(path, error) from error
 
     def clear(self) -> None:
         """Empty the buffer."""
@@ -78,7 +76,7 @@ def recording(events: Sequence[str], *devices: int) -> Iterator[Recorder]:
                     f"{root}/events/{event} is missing: this kernel has no such event; boot the "
                     "patched kernel, with CONFIG_BLK_DEV_IO_TRACE or another user of event tracing"
                 ) from error
-            raise _explained(root, error) from error
+            raise explained(error, root) from error
     theirs = " || ".join(f"dev == {device}" for device in devices)
     with _instance(root, f"linnapp-{os.getpid()}-{devices[0]}") as instance:
         recorder = Recorder(instance, events)
@@ -181,10 +179,8 @@ def _instance(root: Path, name: str) -> Iterator[Path]:
     """A buffer of one's own, gone when the block ends."""
     instance = root / "instances" / name
     try:
-        try:
+        with os_errors(instance, explained):
             instance.mkdir()
-        except OSError as error:
-            raise _explained(instance, error) from error
         yield instance
     finally:
         with contextlib.suppress(OSError):
@@ -235,17 +231,13 @@ def _fields(text: str) -> dict[str, tuple[int, int]]:
 
 
 def _text(path: Path) -> str:
-    try:
+    with os_errors(path, explained):
         return path.read_text()
-    except OSError as error:
-        raise _explained(path, error) from error
 
 
 def _written(path: Path, text: str) -> None:
-    try:
+    with os_errors(path, explained):
         path.write_text(text)
-    except OSError as error:
-        raise _explained(path, error) from error
 
 
 def _tracing_directory() -> Path:
@@ -259,7 +251,7 @@ def _tracing_directory() -> Path:
             next(path.iterdir(), None)
         except OSError as error:
             if error.errno in (errno.EACCES, errno.EPERM):
-                raise _explained(path, error) from error
+                raise explained(error, path) from error
     raise DeviceError(
         f"{sysfs_root()}/kernel/tracing is empty: tracefs is not mounted (mount -t tracefs none "
         f"{sysfs_root()}/kernel/tracing), or this kernel has none; trace in the lab: linnapp lab "
@@ -267,7 +259,8 @@ def _tracing_directory() -> Path:
     )
 
 
-def _explained(path: Path, error: OSError) -> DeviceError:
+def explained(error: OSError, path: AnyPath) -> DeviceError:
+    """What went wrong with one of the kernel's files, and what to do about it."""
     reason = error.strerror or str(error)
     if error.errno in (errno.EACCES, errno.EPERM):
         state = lockdown()

@@ -207,21 +207,9 @@ def layers_of(trace: AnyPath, *, writes: bool = False, **reader: Any) -> Layers:
 
 @dataclasses.dataclass(frozen=True)
 class Change(Difference):
-    """How a layer's mean differs between two recordings.
-
-    Attributes
-    ----------
-    layer : str
-    us : float
-        By how much the second's mean is longer.
-    low_us, high_us : float or None
-        95 % interval, by resampling blocks of time; None where a recording is too short.
-    """
+    """How a layer's mean differs between two recordings, at 95 %."""
 
     layer: str
-    us: float
-    low_us: float | None
-    high_us: float | None
 
 
 def changes(before: Layers, after: Layers) -> list[Change]:
@@ -233,5 +221,6 @@ def changes(before: Layers, after: Layers) -> list[Change]:
         if drawn[0] is not None and drawn[1] is not None:
             low, high = np.quantile(drawn[1][:, i] - drawn[0][:, i], (0.025, 0.975))
             low, high = float(low), float(high)
-        found.append(Change(layer, after.mean_us(layer) - before.mean_us(layer), low, high))
+        us = after.mean_us(layer) - before.mean_us(layer)
+        found.append(Change(layer, us=us, low_us=low, high_us=high))
     return sorted(found, key=lambda change: -abs(change.us))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from linnapp.errors import LinnappError, needs
-from linnapp.files import AnyPath, explain_os_error
+from linnapp.files import AnyPath, os_errors
 from linnapp.learn.drive_training import train_drive
 from linnapp.learn.labelling.inflection import InflectionPoint, LatencyDistribution
 from linnapp.learn.options import Recipe
@@ -187,8 +187,6 @@ def _missing(out_dir: Path, array: str, traces: Sequence[AnyPath]) -> bool:
 
 
 def _save(directory: Path, drive: str, result: TrainedDrive) -> None:
-    try:
+    with os_errors(directory):
         directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise explain_os_error(error, directory) from error
     save_drive(directory, drive, result)

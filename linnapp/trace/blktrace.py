@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import TraceError
-from linnapp.files import AnyPath, explain_os_error
+from linnapp.files import AnyPath, os_errors
 from linnapp.native import HISTORY, N_FEATURES, declared, native, of_one_kind
 from linnapp.trace.packed import shown, unpacked
 
@@ -401,10 +401,8 @@ def merge(trace: AnyPath, target: AnyPath) -> int:
 
 
 def _open(paths: list[Path], options: _Options) -> int:
-    try:
+    with os_errors(paths[0]):
         files = [str(unpacked(path)).encode() for path in paths]
-    except OSError as error:
-        raise explain_os_error(error, paths[0]) from error
     names = (ctypes.c_char_p * len(paths))(*files)
     parser: int | None = _library().lt_open(names, len(paths), ctypes.byref(options))
     if not parser:

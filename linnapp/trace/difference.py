@@ -6,6 +6,8 @@ Neighbours in time are alike, so blocks of time are resampled, not I/Os or calls
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,6 +15,7 @@ import numpy.typing as npt
 MIN_BLOCKS, MAX_BLOCKS = 10, 20
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Difference:
     """Of two means, in us.
 
@@ -31,11 +34,8 @@ class Difference:
     @property
     def is_beyond_chance(self) -> bool:
         """Whether the interval leaves out zero."""
-        return (
-            self.low_us is not None
-            and self.high_us is not None
-            and (self.low_us > 0 or self.high_us < 0)
-        )
+        low_us, high_us = self.low_us, self.high_us
+        return low_us is not None and high_us is not None and (low_us > 0 or high_us < 0)
 
 
 def resampled_means(

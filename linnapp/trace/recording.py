@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from linnapp.errors import DeviceError
-from linnapp.files import AnyPath, explain_os_error
+from linnapp.files import AnyPath, os_errors
 from linnapp.signals import signals_held
 from linnapp.trace import blktrace
 from linnapp.trace.command import exit_status, started
@@ -161,11 +161,9 @@ def record(
     check_can_trace(drives)
     scratch = out_dir / f".blktrace.{os.urandom(4).hex()}"
     try:
-        try:
+        with os_errors(out_dir):
             out_dir.mkdir(parents=True, exist_ok=True)
             scratch.mkdir(0o700)
-        except OSError as error:
-            raise explain_os_error(error, out_dir) from error
         status, output, interrupted = _run_blktrace(
             drives, scratch, duration_s, command, on_progress
         )

@@ -89,19 +89,12 @@ class CallChange(Difference):
     path : str or None
         None unless paths are told apart.
     before, after : Side
-    us : float
-        By how much the second's mean is longer.
-    low_us, high_us : float or None
-        Interval; None where either session has such calls in too few blocks of time.
     """
 
     call: str
     path: str | None
     before: Side
     after: Side
-    us: float
-    low_us: float | None
-    high_us: float | None
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import LinnappError, TraceError, needs
-from linnapp.files import AnyPath, explain_os_error
+from linnapp.files import AnyPath, explain_os_error, os_errors
 from linnapp.watch import arguments as watch_arguments
 from linnapp.watch import reader as watch_reader
 from linnapp.watch.arguments import words as _words
@@ -152,28 +152,24 @@ class Store:
     def finish(self, said: dict[str, Any]) -> None:
         """Close the tables, and write what is to be known of the recording beside them."""
         said = {"recording": self.recording, "host": this_host(), **said}
-        try:
+        with os_errors(self._folder):
             for writer in self._writers.values():
                 writer.close()
             self._writers.clear()
             place = self._folder / _RECORDING
             place.write_text(json.dumps(said, indent=1) + "\n")
             place.chmod(0o600)
-        except OSError as error:
-            raise explain_os_error(error, self._folder) from error
 
     def _write(self, name: str, table: pa.Table) -> None:
         import pyarrow.parquet as parquet
 
         path = self._folder / f"{name}.parquet"
-        try:
+        with os_errors(path):
             if name not in self._writers:
                 # Names of files that others may not list are in it.
                 path.touch(0o600)
                 self._writers[name] = parquet.ParquetWriter(path, table.schema, compression="zstd")
             self._writers[name].write_table(table)
-        except OSError as error:
-            raise explain_os_error(error, path) from error
         if self._on_rows is not None and len(table):
             self._on_rows(self.recording, name, self._n_rows[name], table)
         self._n_rows[name] += len(table)

@@ -42,7 +42,7 @@ from linnapp.drive.recalibrate.resampling import LatencyBlocks, sampling_percent
 from linnapp.drive.sysfs import Drive
 from linnapp.drive.uploading import replace_model
 from linnapp.errors import LinnappError, NoGainError
-from linnapp.files import AnyPath, explain_os_error
+from linnapp.files import AnyPath, os_errors
 from linnapp.learn.features.dataset import load_reads
 from linnapp.learn.features.split import split
 from linnapp.learn.labelling.inflection import InflectionPoint, LatencyDistribution
@@ -399,7 +399,7 @@ def _write_to_conf(conf_path: AnyPath, uploaded: dict[str, str], log: Log) -> No
 def _scratch(models_dir: Path) -> Iterator[Path]:
     """A directory for the recordings, while no other recalibration works in `models_dir`."""
     with contextlib.ExitStack() as stack:
-        try:
+        with os_errors(models_dir):
             models_dir.mkdir(parents=True, exist_ok=True)
             lock = stack.enter_context((models_dir / ".lock").open("a"))
             try:
@@ -411,8 +411,6 @@ def _scratch(models_dir: Path) -> Iterator[Path]:
                 ) from None
             _remove_left_over(models_dir)
             scratch = tempfile.TemporaryDirectory(prefix=".recording.", dir=models_dir)
-        except OSError as error:
-            raise explain_os_error(error, models_dir) from error
         yield Path(stack.enter_context(scratch))
 
 
@@ -435,8 +433,5 @@ def _remember(decision: Decision, model: str | None, comparison: Comparison | No
         "uploaded": model,
     }
     path = state.drive_directory(decision.drive) / "recalibration.jsonl"
-    try:
-        with path.open("a") as stream:
-            stream.write(json.dumps(line) + "\n")
-    except OSError as error:
-        raise explain_os_error(error, path) from error
+    with os_errors(path), path.open("a") as stream:
+        stream.write(json.dumps(line) + "\n")

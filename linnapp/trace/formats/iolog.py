@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import LinnappError, TraceError
-from linnapp.files import AnyPath, explain_os_error, replaced_file
+from linnapp.files import AnyPath, os_errors, replaced_file
 from linnapp.trace.formats.text_trace import CHUNK_IOS, LineWriter, TextFormat, read_columns
 from linnapp.trace.packed import unpacked
 
@@ -125,12 +125,9 @@ def read(
 ) -> Iterator[Workload]:
     """Read an iolog in chunks; `on_empty` as :func:`~.text_trace.read_columns` has it."""
     path = Path(path)
-    try:
-        # Unbuffered: of a pipe no more than the header is gone when it is opened again.
-        with unpacked(path).open("rb", buffering=0) as stream:
-            header = stream.readline(100).decode(errors="replace").rstrip()
-    except OSError as error:
-        raise explain_os_error(error, path) from error
+    # Unbuffered: of a pipe no more than the header is gone when it is opened again.
+    with os_errors(path), unpacked(path).open("rb", buffering=0) as stream:
+        header = stream.readline(100).decode(errors="replace").rstrip()
     if header != HEADER:
         raise TraceError(
             f"{path}: {header[:40]!r} is not version 3 of fio's iolog; have fio write "

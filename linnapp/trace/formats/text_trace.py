@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from linnapp.errors import LinnappError, TraceError
-from linnapp.files import AnyPath, explain_os_error
+from linnapp.files import AnyPath, explain_os_error, os_errors
 from linnapp.native import declared, native, of_one_kind
 from linnapp.trace.packed import unpacked
 
@@ -211,10 +211,8 @@ def read_columns(
     path = Path(path)
     library = _library()
     description = _format_of(text_format, volume)
-    try:
+    with os_errors(path):
         stream = unpacked(path).open("rb", buffering=0)
-    except OSError as error:
-        raise explain_os_error(error, path) from error
     with stream:
         reader = library.lt_text_open(stream.fileno(), ctypes.byref(description))
         if not reader:
