@@ -102,7 +102,6 @@ def choose_bias(
         tried = dataclasses.replace(
             options,
             bias=candidate,
-            starts=1,
             max_epochs=min(options.max_epochs or SEARCH_EPOCHS, SEARCH_EPOCHS),
         )
         network = training.train(digits, slow, tried, added=added)
