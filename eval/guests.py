@@ -104,34 +104,23 @@ def on_kernel(kernel: Path, target: str, programs: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is replayed, and on what.
+    """What is replayed, and on what."""
 
-    Attributes
-    ----------
-    name : str
-        Stands in every run's record.
-    array : Array
-        The drives.
-    traces : tuple of Path
-        One fio iolog (version 3) a drive.
-    seed : int
-        Of the replayer: the content written, and policies that draw.
-    inject : str or None
-        The replayer's `--inject`.
-    options : tuple of str or Path
-        More options of the replayer; a file of the host as a Path.
-    memory_mb : int
-        Of the guest; the drives' data are in it.
-    """
-
+    #: Stands in every run's record.
     name: str
+    #: The drives.
     array: Array
+    #: One fio iolog (version 3) a drive.
     traces: tuple[Path, ...]
+    #: Of the replayer: the content written, and policies that draw.
     seed: int = 1
+    #: The replayer's `--inject`.
     inject: str | None = None
+    #: More options of the replayer; a file of the host as a Path.
     options: tuple[str | Path, ...] = ()
     inference_ns: int = INFERENCE_NS
     failover_us: int = FAILOVER_US
+    #: Of the guest; the drives' data are in it.
     memory_mb: int = Guest.memory_mb
 
     def config(self) -> dict[str, Any]:

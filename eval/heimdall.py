@@ -83,16 +83,11 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Reads:
-    """A drive's reads in the order of their submission.
+    """A drive's reads in the order of their submission."""
 
-    Attributes
-    ----------
-    features : int64 array, shape (n, N_INPUTS)
-        What the policy sees of each.
-    latency_us, bytes_per_us : int64 array, shape (n,)
-    """
-
+    #: int64 array, shape (n, N_INPUTS); what the policy sees of each.
     features: Int64
+    #: `latency_us`, `bytes_per_us`: int64 array, shape (n,)
     latency_us: Int64
     bytes_per_us: Int64
 
@@ -193,17 +188,12 @@ def _split(latency_us: Int64, slow: Bools) -> float:
 
 @dataclass(frozen=True)
 class Labels:
-    """What a drive's reads are taken to be.
+    """What a drive's reads are taken to be."""
 
-    Attributes
-    ----------
-    slow, noise : bool array, shape (n,)
-    chosen : dict
-        The percentiles, and what they are of this drive.
-    """
-
+    #: `slow`, `noise`: bool array, shape (n,)
     slow: Bools
     noise: Bools
+    #: The percentiles, and what they are of this drive.
     chosen: dict[str, float]
 
 
@@ -230,20 +220,14 @@ def label(reads: Reads) -> Labels:
 
 @dataclass(frozen=True)
 class Network:
-    """A network in whole numbers.
+    """A network in whole numbers."""
 
-    Attributes
-    ----------
-    low, high : int64 array, shape (N_INPUTS,)
-        Each feature's range.
-    weights : list of int64 array, shapes (inputs, neurons)
-        Of the layers, times ``WEIGHT_SCALE``.
-    biases : list of int64 array, shapes (neurons,)
-    """
-
+    #: `low`, `high`: int64 array, shape (N_INPUTS,); each feature's range.
     low: Int64
     high: Int64
+    #: list of int64 array, shapes (inputs, neurons); of the layers, times ``WEIGHT_SCALE``.
     weights: list[Int64]
+    #: list of int64 array, shapes (neurons,)
     biases: list[Int64]
 
     def logit(self, features: Int64) -> Int64:

@@ -60,22 +60,14 @@ SIZES = "4k/50:8k/15:16k/15:32k/10:64k/10"
 
 @dataclass(frozen=True)
 class Load:
-    """A load; Poisson arrivals.
-
-    Attributes
-    ----------
-    name : str
-    write_iops : mapping of str to int
-        Writes per second, by class of drive.
-    read_iops : mapping of str to int
-        Reads per second.
-    sizes : str
-        fio's `bssplit`.
-    """
+    """A load; Poisson arrivals."""
 
     name: str
+    #: Reads per second.
     read_iops: dict[str, int]
+    #: Writes per second, by class of drive.
     write_iops: dict[str, int]
+    #: fio's `bssplit`.
     sizes: str = SIZES
 
 
@@ -94,15 +86,9 @@ LOADS = (
 
 @dataclass(frozen=True)
 class Range:
-    """A published range.
+    """A published range."""
 
-    Attributes
-    ----------
-    text : str
-        As it is written.
-    low, high : float
-    """
-
+    #: As it is written.
     text: str
     low: float
     high: float

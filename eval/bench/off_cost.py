@@ -57,26 +57,17 @@ _POLICY = "/sys/block/nullb0/linnos"
 
 @dataclass
 class Case:
-    """One kernel in one mode.
+    """One kernel in one mode."""
 
-    Attributes
-    ----------
-    name : str
-        As printed.
-    kernel : str
-        A key of `KERNELS`.
-    mode : str or None
-        What is written to the drive's `mode`, one after the other; None where there is none.
-    ns : dict of int to list of float
-        Nanoseconds a read, one a round, by the number of reads in a batch.
-    instructions : dict of int to list of float
-        Of a read in each counted call, by the number of reads of the call.
-    """
-
+    #: As printed.
     name: str
+    #: A key of `KERNELS`.
     kernel: str
+    #: What is written to the drive's `mode`, one after the other; None where there is none.
     mode: str | None
+    #: Nanoseconds a read, one a round, by the number of reads in a batch.
     ns: dict[int, list[float]] = field(default_factory=lambda: {n: [] for n in BATCHES})
+    #: Of a read in each counted call, by the number of reads of the call.
     instructions: dict[int, list[float]] = field(default_factory=dict)
 
 

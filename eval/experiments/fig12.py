@@ -85,23 +85,15 @@ def prepare(source: Path, folder: Path) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Source:
-    """A trace on an array, recorded and learnt from.
+    """A trace on an array, recorded and learnt from."""
 
-    Attributes
-    ----------
-    name : str
-        The trace's.
-    seed : int
-        Of the drives, the training and the replays.
-    made_from : mapping
-        What is in the keys of its replays.
-    folder : Path
-        Its models, and the part to be replayed.
-    """
-
+    #: The trace's.
     name: str
+    #: Of the drives, the training and the replays.
     seed: int
+    #: What is in the keys of its replays.
     made_from: dict[str, Any]
+    #: Its models, and the part to be replayed.
     folder: Path
 
     @property

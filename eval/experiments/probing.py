@@ -36,24 +36,16 @@ from eval.parallel import Step
 
 
 class Variant(NamedTuple):
-    """A contender with other settings.
+    """A contender with other settings."""
 
-    Attributes
-    ----------
-    of : str
-        The contender.
-    after_us, after_revokes : int
-        ``probe_after_us`` and ``probe_after_revokes`` of the drives.
-    train_options : tuple of str
-        Of its models.
-    peers : bool
-        The drives are told of each other.
-    """
-
+    #: The contender.
     of: str
+    #: `after_us`, `after_revokes`: ``probe_after_us`` and ``probe_after_revokes`` of the drives.
     after_us: int
     after_revokes: int
+    #: Of its models.
     train_options: tuple[str, ...] = ()
+    #: The drives are told of each other.
     peers: bool = False
 
     @property

@@ -22,19 +22,12 @@ from eval.metrics import percent
 
 
 class Kind(NamedTuple):
-    """A kind of slowness.
-
-    Attributes
-    ----------
-    name : str
-    spec : str or None
-        The replayer's `--inject`; ``{...}`` stands for what depends on the cell.
-    seen : bool
-        Whether training adds bursts of this kind.
-    """
+    """A kind of slowness."""
 
     name: str
+    #: The replayer's `--inject`; ``{...}`` stands for what depends on the cell.
     spec: str | None
+    #: Whether training adds bursts of this kind.
     seen: bool
 
 

@@ -47,37 +47,24 @@ _NEEDED = {"drive": "mode", "array": "linnos"}
 
 @dataclasses.dataclass(frozen=True)
 class DriveEntry:
-    """What a drive is to have.
+    """What a drive is to have."""
 
-    Attributes
-    ----------
-    mode : {"off", "observe", "enforce"}
-    model : Path, optional
-    peers : tuple of str
-        Drives with the same data.
-    array : str, optional
-        The md array that it is in.
-    """
-
+    #: {"off", "observe", "enforce"}
     mode: str
     model: Path | None = None
+    #: Drives with the same data.
     peers: tuple[str, ...] = ()
+    #: The md array that it is in.
     array: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class DrivesConf:
-    """The file's content.
+    """The file's content."""
 
-    Attributes
-    ----------
-    drives : mapping of str to DriveEntry
-        By a name that stays, a path.
-    arrays : mapping of str to bool
-        Whether md asks, by the array's name.
-    """
-
+    #: By a name that stays, a path.
     drives: Mapping[str, DriveEntry] = dataclasses.field(default_factory=dict)
+    #: Whether md asks, by the array's name.
     arrays: Mapping[str, bool] = dataclasses.field(default_factory=dict)
 
     @property

@@ -15,20 +15,13 @@ from linnapp.files import os_errors
 
 @dataclasses.dataclass(frozen=True)
 class Mirror:
-    """A member of an array.
+    """A member of an array."""
 
-    Attributes
-    ----------
-    part : str
-        What md was given: a disk, or a partition.
-    disk : str
-        The disk that it is on.
-    states : frozenset of str
-        ``in_sync``, ``faulty``, ``write_mostly``, ``spare`` and what else md says.
-    """
-
+    #: What md was given: a disk, or a partition.
     part: str
+    #: The disk that it is on.
     disk: str
+    #: ``in_sync``, ``faulty``, ``write_mostly``, ``spare`` and what else md says.
     states: frozenset[str]
 
 

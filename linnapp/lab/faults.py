@@ -81,34 +81,21 @@ class FaultError(LinnappError):
 
 @dataclass(frozen=True)
 class FaultRule:
-    """One entry of a rule file.
+    """One entry of a rule file."""
 
-    Attributes
-    ----------
-    file_name : str
-        File whose blocks it is for, or a drive itself.
-    knobs : mapping
-        Attributes of the drive's rule, name to value, but for its ranges.
-    """
-
+    #: File whose blocks it is for, or a drive itself.
     file_name: str
+    #: Attributes of the drive's rule, name to value, but for its ranges.
     knobs: Mapping[str, str]
 
 
 @dataclass(frozen=True)
 class Extents:
-    """Where a file lies.
+    """Where a file lies."""
 
-    Attributes
-    ----------
-    disk : str
-        Name of the disk, such as ``flash0``.
-    ranges : tuple of (int, int)
-        First sector and length, in 512-byte sectors of the disk; empty for
-        the whole disk.
-    """
-
+    #: Name of the disk, such as ``flash0``.
     disk: str
+    #: First sector and length, in 512-byte sectors of the disk; empty for the whole disk.
     ranges: tuple[tuple[int, int], ...]
 
 

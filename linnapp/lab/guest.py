@@ -60,17 +60,11 @@ class CrashError(LabError):
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of the host that a guest is to see.
+    """A folder of the host that a guest is to see."""
 
-    Attributes
-    ----------
-    source : Path
-        Where it is on the host.
-    writable : bool
-        Whether the guest may write to it.
-    """
-
+    #: Where it is on the host.
     source: Path
+    #: Whether the guest may write to it.
     writable: bool = False
 
 
@@ -122,17 +116,11 @@ class Guest:
 
 @dataclass(frozen=True)
 class Result:
-    """How a command in the guest ended.
+    """How a command in the guest ended."""
 
-    Attributes
-    ----------
-    status : int
-        Its exit status.
-    dmesg : str
-        The guest's kernel log.
-    """
-
+    #: Its exit status.
     status: int
+    #: The guest's kernel log.
     dmesg: str
 
 

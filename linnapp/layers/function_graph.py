@@ -59,17 +59,11 @@ def _library() -> ctypes.CDLL:
 
 @dataclasses.dataclass(frozen=True)
 class Overhead:
-    """What the tracer adds to each function that it traces.
+    """What the tracer adds to each function that it traces."""
 
-    Attributes
-    ----------
-    inside_ns : float
-        To the function's own time, as recorded.
-    outside_ns : float
-        To that of the function that called it.
-    """
-
+    #: To the function's own time, as recorded.
     inside_ns: float
+    #: To that of the function that called it.
     outside_ns: float
 
     @property
@@ -80,25 +74,16 @@ class Overhead:
 
 @dataclasses.dataclass(frozen=True)
 class Function:
-    """A function within one kind of system call.
-
-    Attributes
-    ----------
-    name, group : str
-    calls : int
-    total_ns : int
-        In it and in what it called.
-    self_ns : int
-        Of that, outside of the traced functions that it called.
-    children : int
-        Traced functions that it called itself.
-    """
+    """A function within one kind of system call."""
 
     name: str
     group: str
     calls: int
+    #: In it and in what it called.
     total_ns: int
+    #: Of that, outside of the traced functions that it called.
     self_ns: int
+    #: Traced functions that it called itself.
     children: int
 
     def own_ns(self, overhead: Overhead) -> float:
@@ -108,41 +93,26 @@ class Function:
 
 @dataclasses.dataclass(frozen=True)
 class GroupTime:
-    """A group's part in a system call, of all its calls together.
+    """A group's part in a system call, of all its calls together."""
 
-    Attributes
-    ----------
-    calls : int
-        Of its functions.
-    us : float
-        Without what tracing has added.
-    measured_us : float
-        With it.
-    share, measured_share : float
-        Of the system call's time, each of its own kind.
-    """
-
+    #: Of its functions.
     calls: int
+    #: Without what tracing has added.
     us: float
+    #: With it.
     measured_us: float
+    #: `share`, `measured_share`: of the system call's time, each of its own kind.
     share: float
     measured_share: float
 
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """A kind of system call.
-
-    Attributes
-    ----------
-    name : str
-    calls : int
-    functions : list of Function
-        By time of their own, longest first.
-    """
+    """A kind of system call."""
 
     name: str
     calls: int
+    #: By time of their own, longest first.
     functions: list[Function]
 
     @property
@@ -199,26 +169,17 @@ class Call:
 
 @dataclasses.dataclass(frozen=True)
 class FunctionTimes:
-    """What a recording came to.
+    """What a recording came to."""
 
-    Attributes
-    ----------
-    calls : list of Call
-        System calls, longest first.
-    outside_us : float
-        In traced functions outside of these: page faults, exec, other system calls.
-    events : int
-        Functions that returned.
-    missed : int
-        Times that events were lost, the buffer being full.
-    cut : int
-        Calls left out, as a part of them was lost.
-    """
-
+    #: System calls, longest first.
     calls: list[Call]
+    #: In traced functions outside of these: page faults, exec, other system calls.
     outside_us: float
+    #: Functions that returned.
     events: int
+    #: Times that events were lost, the buffer being full.
     missed: int
+    #: Calls left out, as a part of them was lost.
     cut: int
 
 

@@ -34,20 +34,13 @@ _RESAMPLES = 2000
 
 @dataclasses.dataclass(frozen=True)
 class Band:
-    """I/Os between two percentiles of the whole latency.
+    """I/Os between two percentiles of the whole latency."""
 
-    Attributes
-    ----------
-    low, high : float
-        Percentiles.
-    n : int
-    mean_us : dict
-        By layer.
-    """
-
+    #: `low`, `high`: Percentiles.
     low: float
     high: float
     n: int
+    #: By layer.
     mean_us: dict[str, float]
 
 

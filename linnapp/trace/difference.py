@@ -17,17 +17,11 @@ MIN_BLOCKS, MAX_BLOCKS = 10, 20
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Of two means, in us.
+    """Of two means, in us."""
 
-    Attributes
-    ----------
-    us : float
-        By how much the second is longer.
-    low_us, high_us : float or None
-        Its interval; None where there were too few blocks of time.
-    """
-
+    #: By how much the second is longer.
     us: float
+    #: `low_us`, `high_us`: its interval; None where there were too few blocks of time.
     low_us: float | None
     high_us: float | None
 

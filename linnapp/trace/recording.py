@@ -53,23 +53,15 @@ _TOTAL = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Recording:
-    """What was recorded of one drive.
+    """What was recorded of one drive."""
 
-    Attributes
-    ----------
-    drive : str
-        Disk name.
-    path : Path
-        The merged trace.
-    events : int
-        Events in it.
-    dropped : int
-        Events lost because the buffers were full.
-    """
-
+    #: Disk name.
     drive: str
+    #: The merged trace.
     path: Path
+    #: Events in it.
     events: int
+    #: Events lost because the buffers were full.
     dropped: int
 
 

@@ -41,22 +41,16 @@ _BUFFER_BYTES, _BUFFERS = 64 << 10, 2
 
 @dataclasses.dataclass(frozen=True)
 class RecordingCost:
-    """What it takes, in us.
+    """What it takes, in us."""
 
-    Attributes
-    ----------
-    drive : str
-        Whose first 4 KiB were read.
-    us, low_us, high_us : float
-        By how much a read took longer while it was recorded: median over turns, 95 % interval.
-    read_us : float
-        What it took without; median.
-    """
-
+    #: Whose first 4 KiB were read.
     drive: str
+    #: `us`, `low_us`, `high_us`: by how much a read took longer while it was recorded: median over
+    #: turns, 95 % interval.
     us: float
     low_us: float
     high_us: float
+    #: What it took without; median.
     read_us: float
 
     @property

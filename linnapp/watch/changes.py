@@ -55,43 +55,29 @@ from calls where session = $session group by 1, 2
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """A kind of call in one session; times in us.
-
-    Attributes
-    ----------
-    calls : int
-    mean_us, p50_us, p99_us : float
-        From call to return.
-    ios, wait_us, drive_us : float
-        Of each call, on average: I/Os that it queued, what they waited for the driver, and what
-        they took from there on. I/Os at the same time count one after another.
-    parts_us : dict
-        What the mean is made of, by the names of :data:`linnapp.watch.reader.PARTS`.
-    """
+    """A kind of call in one session; times in us."""
 
     calls: int
+    #: `mean_us`, `p50_us`, `p99_us`: from call to return.
     mean_us: float
     p50_us: float
     p99_us: float
+    #: `ios`, `wait_us`, `drive_us`: of each call, on average: I/Os that it queued, what they waited
+    #: for the driver, and what they took from there on. I/Os at the same time count one after
+    #: another.
     ios: float
     wait_us: float
     drive_us: float
+    #: What the mean is made of, by the names of :data:`linnapp.watch.reader.PARTS`.
     parts_us: dict[str, float]
 
 
 @dataclasses.dataclass(frozen=True)
 class CallChange(Difference):
-    """How the mean duration of a kind of call differs.
-
-    Attributes
-    ----------
-    call : str
-    path : str or None
-        None unless paths are told apart.
-    before, after : Side
-    """
+    """How the mean duration of a kind of call differs."""
 
     call: str
+    #: None unless paths are told apart.
     path: str | None
     before: Side
     after: Side

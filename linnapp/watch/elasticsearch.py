@@ -59,19 +59,12 @@ class GivenUpError(Exception):
 
 @dataclasses.dataclass
 class Sent:
-    """What became of documents.
-
-    Attributes
-    ----------
-    created : int
-    there_already : int
-        With the same name, and so sent before.
-    refused : Counter
-        How many, by the reason that the server gave.
-    """
+    """What became of documents."""
 
     created: int = 0
+    #: With the same name, and so sent before.
     there_already: int = 0
+    #: How many, by the reason that the server gave.
     refused: Counter[str] = dataclasses.field(default_factory=Counter)
 
     def add(self, other: Sent) -> None:

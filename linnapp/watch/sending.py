@@ -53,19 +53,12 @@ def prepare(server: Server) -> None:
 
 @dataclasses.dataclass
 class Outcome:
-    """What sending came to.
-
-    Attributes
-    ----------
-    sent : Sent
-    left : int
-        Rows that were not sent.
-    why : str or None
-        Why not.
-    """
+    """What sending came to."""
 
     sent: Sent
+    #: Rows that were not sent.
     left: int = 0
+    #: Why not.
     why: str | None = None
 
     def to_json(self) -> dict[str, Any]:

@@ -30,19 +30,12 @@ _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 
 @dataclasses.dataclass(frozen=True)
 class Watched:
-    """What a recording came to.
+    """What a recording came to."""
 
-    Attributes
-    ----------
-    status : int
-        The command's exit status, as a shell has it; 0 without a command.
-    seconds : float
-    counts : dict
-        Of what is not in the tables; see :data:`linnapp.watch.reader.COUNTS`.
-    """
-
+    #: The command's exit status, as a shell has it; 0 without a command.
     status: int
     seconds: float
+    #: Of what is not in the tables; see :data:`linnapp.watch.reader.COUNTS`.
     counts: dict[str, int]
 
 

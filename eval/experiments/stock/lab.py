@@ -81,16 +81,10 @@ def compiled(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Reading:
-    """A cell's reads by `read_trace` once.
-
-    Attributes
-    ----------
-    cell : Cell
-    who : str
-        Says where a read goes: see guest/read_trace.c.
-    """
+    """A cell's reads by `read_trace` once."""
 
     cell: Cell
+    #: Says where a read goes: see guest/read_trace.c.
     who: str
 
 

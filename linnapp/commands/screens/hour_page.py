@@ -33,14 +33,9 @@ _TEMPLATE = files("linnapp").joinpath("monitoring", "hour.html.j2")
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """A logarithmic axis of latencies, the same for all drives.
+    """A logarithmic axis of latencies, the same for all drives."""
 
-    Attributes
-    ----------
-    low_us, high_us : float
-        At the bottom and at the top.
-    """
-
+    #: `low_us`, `high_us`: at the bottom and at the top.
     low_us: float
     high_us: float
 

@@ -37,17 +37,11 @@ LEAST_FREE_BYTES = 256 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """Drives that hold the same data, or the mirrors of an md array that it reads from.
+    """Drives that hold the same data, or the mirrors of an md array that it reads from."""
 
-    Attributes
-    ----------
-    drives : tuple of str
-        Names of the disks, now.
-    array : str, optional
-        Name of the md array, now.
-    """
-
+    #: Names of the disks, now.
     drives: tuple[str, ...]
+    #: Name of the md array, now.
     array: str | None = None
 
     @property

@@ -55,23 +55,15 @@ Log = Callable[[str], None]
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """How far a recording is.
-
-    Attributes
-    ----------
-    seconds, of_seconds : float
-    reads : dict of str to int
-        Of each drive.
-    reads_needed : int
-        Of each drive, to tell its reads apart.
-    dropped : int
-        Events lost.
-    """
+    """How far a recording is."""
 
     seconds: float
     of_seconds: float
+    #: Of each drive.
     reads: dict[str, int]
+    #: Of each drive, to tell its reads apart.
     reads_needed: int
+    #: Events lost.
     dropped: int
 
 

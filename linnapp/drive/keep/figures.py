@@ -40,24 +40,16 @@ _LEAST_OLD_S = 60.0
 
 @dataclasses.dataclass(frozen=True)
 class Foreseen:
-    """What the training record of a model says of reads to come.
-
-    Attributes
-    ----------
-    model_id : str
-    refused : float
-        Share of the reads.
-    off : float
-        By how much predictions are off; of a network the share of slow reads among those that it
-        called fast.
-    predicted_us : mapping of int to (float, sequence of int)
-        Of each order of size (by its pages): share of the reads, percentiles of the predictions.
-        None of a network.
-    """
+    """What the training record of a model says of reads to come."""
 
     model_id: str
+    #: Share of the reads.
     refused: float
+    #: By how much predictions are off; of a network the share of slow reads among those that it
+    #: called fast.
     off: float
+    #: Of each order of size (by its pages): share of the reads, percentiles of the predictions.
+    #: None of a network.
     predicted_us: Mapping[int, tuple[float, Sequence[int]]]
 
     @classmethod
@@ -224,18 +216,11 @@ class Figure:
 
 @dataclasses.dataclass(frozen=True)
 class Served:
-    """A read that a drive served, and what was predicted of it.
+    """A read that a drive served, and what was predicted of it."""
 
-    Attributes
-    ----------
-    predicted_us : int
-        0 by a network.
-    is_slow : bool
-        Predicted to be.
-    latency_us : int
-    """
-
+    #: 0 by a network.
     predicted_us: int
+    #: Predicted to be.
     is_slow: bool
     latency_us: int
 

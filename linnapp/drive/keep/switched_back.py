@@ -20,18 +20,11 @@ _FILE = "switched-back.json"
 
 @dataclasses.dataclass(frozen=True)
 class SwitchedBack:
-    """A drive or array that was switched back.
+    """A drive or array that was switched back."""
 
-    Attributes
-    ----------
-    name : str
-        Its name that stays, as in drives.conf.
-    time_s : float
-        When, in seconds since 1970.
-    why : str
-    """
-
+    #: Its name that stays, as in drives.conf.
     name: str
+    #: When, in seconds since 1970.
     time_s: float
     why: str
 

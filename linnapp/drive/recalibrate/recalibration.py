@@ -66,24 +66,15 @@ Log = Callable[[str], None]
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What was decided about a drive, and why.
-
-    Attributes
-    ----------
-    drive : str
-    retrain : bool
-    reason : str
-        For the log.
-    shift_percentiles : float or None
-        How far the point has moved; None when there is no active model.
-    sampling_percentiles : float or None
-        How far it may seem to have moved by chance; None where there is nothing to compare.
-    """
+    """What was decided about a drive, and why."""
 
     drive: str
     retrain: bool
+    #: For the log.
     reason: str
+    #: How far the point has moved; None when there is no active model.
     shift_percentiles: float | None
+    #: How far it may seem to have moved by chance; None where there is nothing to compare.
     sampling_percentiles: float | None = None
 
 

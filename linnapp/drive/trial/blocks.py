@@ -55,20 +55,13 @@ _MAX_IOS = 1_000_000
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """How a trial is to be done.
+    """How a trial is to be done."""
 
-    Attributes
-    ----------
-    hours : float
-        Its length, at most.
-    block_s : float
-        Length of a block.
-    seed : int
-        Of the blocks' order.
-    """
-
+    #: Its length, at most.
     hours: float
+    #: Length of a block.
     block_s: float
+    #: Of the blocks' order.
     seed: int
 
     @property
@@ -93,23 +86,15 @@ class Plan:
 
 @dataclasses.dataclass
 class Block:
-    """What readers saw in a block.
+    """What readers saw in a block."""
 
-    Attributes
-    ----------
-    counts : array, shape (N_BINS,)
-        Reads by latency.
-    sum_us : float
-        Latencies added up.
-    by_mirror : array, shape (mirrors,)
-        Reads that each drive served.
-    dropped : int
-        Events lost.
-    """
-
+    #: array, shape (N_BINS,); reads by latency.
     counts: npt.NDArray[Any]
+    #: Latencies added up.
     sum_us: float
+    #: array, shape (mirrors,); reads that each drive served.
     by_mirror: npt.NDArray[Any]
+    #: Events lost.
     dropped: int
 
     @property
@@ -120,30 +105,19 @@ class Block:
 
 @dataclasses.dataclass(frozen=True)
 class TrialOutcome:
-    """What a trial found.
-
-    Attributes
-    ----------
-    array : str
-    was_on : bool
-        As the array was before, and is again.
-    plan : Plan
-    ended : str
-        Why: ``decided``, ``hopeless``, ``time``, ``interrupted``, ``failed``.
-    pairs : list of (Block, Block)
-        Off, and on.
-    disturbed : int
-        Pairs that are not among them: the array was degraded, or busy with itself.
-    effects : dict of str to Effect
-        Of p99 and mean; none if there were too few pairs.
-    """
+    """What a trial found."""
 
     array: str
+    #: As the array was before, and is again.
     was_on: bool
     plan: Plan
+    #: Why: ``decided``, ``hopeless``, ``time``, ``interrupted``, ``failed``.
     ended: str
+    #: Off, and on.
     pairs: list[tuple[Block, Block]]
+    #: Pairs that are not among them: the array was degraded, or busy with itself.
     disturbed: int
+    #: Of p99 and mean; none if there were too few pairs.
     effects: dict[str, Effect]
 
     @property

@@ -101,24 +101,17 @@ class Refusals:
     """Reads in order of time, and which of several ways to refuse refuses each.
 
     The ways refuse ever fewer reads: what one refuses, all before it refuse.
-
-    Attributes
-    ----------
-    latency_us, pages : array, shape (n,)
-    level : integer array, shape (n,)
-        By how many ways a read is refused.
-    ways : int
-    failover_us : float
-        Cost of a failover.
-    replicas : int
-        Drives that hold each block.
     """
 
+    #: `latency_us`, `pages`: array, shape (n,)
     latency_us: npt.NDArray[Any]
     pages: npt.NDArray[Any]
+    #: integer array, shape (n,); by how many ways a read is refused.
     level: npt.NDArray[Any]
     ways: int
+    #: Cost of a failover.
     failover_us: float
+    #: Drives that hold each block.
     replicas: int
 
     def means_us(self) -> Floats:

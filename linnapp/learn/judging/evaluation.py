@@ -181,21 +181,14 @@ class _Tally:
 
 @dataclasses.dataclass(frozen=True)
 class Predictions:
-    """What a model says of a chunk's served reads.
+    """What a model says of a chunk's served reads."""
 
-    Attributes
-    ----------
-    served : IoChunk
-        The reads.
-    refused : bool array, shape (n,)
-        What it would refuse.
-    score : integer array, shape (n,)
-        How slow it takes them to be: of a network the margin of slow over fast, of a latency model
-        the prediction in us.
-    """
-
+    #: The reads.
     served: IoChunk
+    #: bool array, shape (n,); what it would refuse.
     refused: npt.NDArray[np.bool_]
+    #: integer array, shape (n,); how slow it takes them to be: of a network the margin of slow over
+    #: fast, of a latency model the prediction in us.
     score: npt.NDArray[Any]
 
 

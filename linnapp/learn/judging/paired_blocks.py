@@ -88,21 +88,14 @@ def error_of_look(n_pairs: int, *, last: bool) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Effect:
-    """By which factor the switch changes a latency.
-
-    Attributes
-    ----------
-    off_us, on_us : float
-    low, high : float
-        The interval of on / off.
-    power : float
-        The chance to leave out 1 by the last look if it is at the far end of what is likely.
-    """
+    """By which factor the switch changes a latency."""
 
     off_us: float
     on_us: float
+    #: `low`, `high`: the interval of on / off.
     low: float
     high: float
+    #: The chance to leave out 1 by the last look if it is at the far end of what is likely.
     power: float
 
     @property

@@ -51,13 +51,9 @@ _NAMES = ("hidden_weights", "hidden_bias", "output_weights", "output_bias")
 
 @dataclasses.dataclass(frozen=True)
 class Scaling:
-    """What a digit is to the first weights while they are trained: (digit - mean) * factor.
+    """What a digit is to the first weights while they are trained: (digit - mean) * factor."""
 
-    Attributes
-    ----------
-    mean, factor : float32 array, shape (n_inputs,)
-    """
-
+    #: `mean`, `factor`: float32 array, shape (n_inputs,)
     mean: npt.NDArray[np.float32]
     factor: npt.NDArray[np.float32]
 

@@ -69,48 +69,32 @@ _MAX_BATCH = 4096
 
 @dataclasses.dataclass(frozen=True)
 class Epoch:
-    """One line of a training's history.
+    """One line of a training's history."""
 
-    Attributes
-    ----------
-    number : int
-        From 1.
-    loss, validation_loss : float
-        Per example; that on validation weighs recorded reads and added bursts.
-    confusion : Confusion
-        On the validation slice of the recording.
-    bursts : Confusion
-        On the added bursts of the validation slice; empty without them.
-    best : bool
-        Whether no earlier epoch had a lower validation loss.
-    """
-
+    #: From 1.
     number: int
+    #: `loss`, `validation_loss`: per example; that on validation weighs recorded reads and added
+    #: bursts.
     loss: float
     validation_loss: float
+    #: On the validation slice of the recording.
     confusion: Confusion
+    #: On the added bursts of the validation slice; empty without them.
     bursts: Confusion
+    #: Whether no earlier epoch had a lower validation loss.
     best: bool
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainedNetwork:
-    """Float weights of the best epoch, and how training went.
+    """Float weights of the best epoch, and how training went."""
 
-    Attributes
-    ----------
-    weights : dict of str to float32 array
-        As :func:`linnapp.learn.network.quantisation.quantise` takes them.
-    epochs : list of Epoch
-    interrupted : bool
-        Whether ctrl-C ended training early.
-    test : Confusion
-        Of these weights on the test slice.
-    """
-
+    #: As :func:`linnapp.learn.network.quantisation.quantise` takes them.
     weights: Weights
     epochs: list[Epoch]
+    #: Whether ctrl-C ended training early.
     interrupted: bool
+    #: Of these weights on the test slice.
     test: Confusion = dataclasses.field(default_factory=lambda: Confusion(0, 0, 0, 0))
 
     @property

@@ -99,18 +99,13 @@ DECIDED_BY = {
 
 @dataclasses.dataclass(frozen=True)
 class LatencyReads:
-    """A trace's served reads, in order of arrival.
+    """A trace's served reads, in order of arrival."""
 
-    Attributes
-    ----------
-    features : uint32 array, shape (n, N_FEATURES)
-    latency_us : uint32 array, shape (n,)
-    pending : uint32 array, shape (n,)
-        Pending pages at arrival.
-    """
-
+    #: uint32 array, shape (n, N_FEATURES)
     features: npt.NDArray[np.uint32]
+    #: uint32 array, shape (n,)
     latency_us: npt.NDArray[np.uint32]
+    #: uint32 array, shape (n,); pending pages at arrival.
     pending: npt.NDArray[np.uint32]
 
     def __len__(self) -> int:
@@ -128,27 +123,17 @@ class LatencyReads:
 
 @dataclasses.dataclass(frozen=True)
 class Lesson:
-    """What trees are grown from.
+    """What trees are grown from."""
 
-    Attributes
-    ----------
-    reads : LatencyReads
-        Every `step`-th of a recording.
-    step : int
-    bursts : SlowedReads
-        Reads of bursts added to it.
-    like : LatencyModel
-        Has what is no tree: the model's thresholds.
-    seed : int
-    level : bool
-        The recording's reads are not told apart: what each took was their mean.
-    """
-
+    #: Every `step`-th of a recording.
     reads: LatencyReads
     step: int
+    #: Reads of bursts added to it.
     bursts: SlowedReads
+    #: Has what is no tree: the model's thresholds.
     like: LatencyModel
     seed: int
+    #: The recording's reads are not told apart: what each took was their mean.
     level: bool = False
 
     def grown(self, n_reads: int | None = None) -> tuple[LatencyModel, float]:
@@ -403,20 +388,13 @@ def _how_long(per_s: float, recipe: Recipe) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Quality:
-    """How well a model predicts reads.
+    """How well a model predicts reads."""
 
-    Attributes
-    ----------
-    deviance : float
-        Gamma deviance of the latencies, half of it: what training makes small.
-    mean_abs_log2_error : float
-        Mean distance of prediction and latency, in powers of two.
-    auc : float or None
-        Area under the ROC curve of the prediction, for slow reads; None without slow or fast ones.
-    """
-
+    #: Gamma deviance of the latencies, half of it: what training makes small.
     deviance: float
+    #: Mean distance of prediction and latency, in powers of two.
     mean_abs_log2_error: float
+    #: Area under the ROC curve of the prediction, for slow reads; None without slow or fast ones.
     auc: float | None
 
     @classmethod

@@ -91,20 +91,13 @@ TEXT_FORMATS = {
 
 @dataclasses.dataclass(frozen=True)
 class Filters:
-    """What to do with the I/Os on their way.
+    """What to do with the I/Os on their way."""
 
-    Attributes
-    ----------
-    slice_s : (float, float), optional
-        Keep this part of the input's own time, in seconds; it then starts at 0.
-    rerate : float
-        Multiply the rate of arrivals, after slicing.
-    fit_bytes : int, optional
-        Wrap offsets into a drive of so many bytes, and align offsets and sizes to 4 KiB.
-    """
-
+    #: Keep this part of the input's own time, in seconds; it then starts at 0.
     slice_s: tuple[float, float] | None = None
+    #: Multiply the rate of arrivals, after slicing.
     rerate: float = 1.0
+    #: Wrap offsets into a drive of so many bytes, and align offsets and sizes to 4 KiB.
     fit_bytes: int | None = None
 
 

@@ -36,20 +36,15 @@ _LINES = TextFormat(
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """I/Os to be replayed, in the order of their times.
+    """I/Os to be replayed, in the order of their times."""
 
-    Attributes
-    ----------
-    time_us : int64 array, shape (n,)
-        Since the start of the workload.
-    offset_bytes : int64 array, shape (n,)
-    size_bytes : int64 array, shape (n,)
-    is_write : bool array, shape (n,)
-    """
-
+    #: int64 array, shape (n,); since the start of the workload.
     time_us: npt.NDArray[np.int64]
+    #: int64 array, shape (n,)
     offset_bytes: npt.NDArray[np.int64]
+    #: int64 array, shape (n,)
     size_bytes: npt.NDArray[np.int64]
+    #: bool array, shape (n,)
     is_write: npt.NDArray[np.bool_]
 
     def __len__(self) -> int:

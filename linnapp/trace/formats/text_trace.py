@@ -33,47 +33,32 @@ _MAX_FIELDS = 32
 
 @dataclasses.dataclass(frozen=True)
 class TextFormat:
-    """A text trace with one I/O a line.
+    """A text trace with one I/O a line."""
 
-    Attributes
-    ----------
-    description : str
-        Columns, for help and errors.
-    delimiter : str or None
-        None: white space.
-    columns : dict of str to int
-        Where ``time``, ``offset``, ``size``, ``type`` and, if there are such, ``volume`` and
-        ``latency`` are.
-    time_unit_log10_ns : int
-        The unit of the time column is ten to this power nanoseconds.
-    read_types, write_types : tuple of str
-        Values of the type column; the first one is written.
-    passed_over : tuple of str
-        Values of the type column in lines that hold no I/O.
-    offset_unit_bytes, size_unit_bytes : int
-        Units of the two columns.
-    header : str
-        Start of a header line that may come first.
-    n_columns : int
-        Columns of a line.
-    since_first : bool
-        Whether times are taken from the first I/O on, not as they stand.
-    latency_unit_log10_ns : int
-        As `time_unit_log10_ns`, of the latency column.
-    """
-
+    #: Columns, for help and errors.
     description: str
+    #: None: white space.
     delimiter: str | None
+    #: Where ``time``, ``offset``, ``size``, ``type`` and, if there are such, ``volume`` and
+    #: ``latency`` are.
     columns: dict[str, int]
+    #: The unit of the time column is ten to this power nanoseconds.
     time_unit_log10_ns: int
+    #: `read_types`, `write_types`: values of the type column; the first one is written.
     read_types: tuple[str, ...]
     write_types: tuple[str, ...]
+    #: Values of the type column in lines that hold no I/O.
     passed_over: tuple[str, ...] = ()
+    #: `offset_unit_bytes`, `size_unit_bytes`: units of the two columns.
     offset_unit_bytes: int = 1
     size_unit_bytes: int = 1
+    #: Start of a header line that may come first.
     header: str = ""
+    #: Columns of a line.
     n_columns: int = 5
+    #: Whether times are taken from the first I/O on, not as they stand.
     since_first: bool = True
+    #: As `time_unit_log10_ns`, of the latency column.
     latency_unit_log10_ns: int = 0
 
     @property
@@ -83,22 +68,16 @@ class TextFormat:
 
 
 class Columns(NamedTuple):
-    """Consecutive I/Os of a text trace.
+    """Consecutive I/Os of a text trace."""
 
-    Attributes
-    ----------
-    time_ns : int64 array, shape (n,)
-        As the lines have it; it may go back.
-    offset_bytes, size_bytes : int64 array, shape (n,)
-    is_write : bool array, shape (n,)
-    latency_ns : int64 array, shape (n,)
-        0 where the line does not say.
-    """
-
+    #: int64 array, shape (n,); as the lines have it; it may go back.
     time_ns: npt.NDArray[np.int64]
+    #: `offset_bytes`, `size_bytes`: int64 array, shape (n,)
     offset_bytes: npt.NDArray[np.int64]
     size_bytes: npt.NDArray[np.int64]
+    #: bool array, shape (n,)
     is_write: npt.NDArray[np.bool_]
+    #: int64 array, shape (n,); 0 where the line does not say.
     latency_ns: npt.NDArray[np.int64]
 
     def take(self, rows: npt.NDArray[np.intp]) -> Columns:
