@@ -139,15 +139,7 @@ def guest_environment(drives: HasDevices, out_dir: Path | None) -> dict[str, str
 
 
 def run_and_exit(boot: Callable[[], Result], dmesg: Path | None) -> NoReturn:
-    """Boot a guest for a command of the user's, and end as it ended.
-
-    Parameters
-    ----------
-    boot : callable
-        Boots the guest and waits for it.
-    dmesg : Path or None
-        Where to save the kernel log.
-    """
+    """Boot a guest for a command of the user's, save the kernel log, and end as it ended."""
     if dmesg is not None:
         _check_writable(dmesg)
     # Asked to end, take the guest and its temporary files along.

@@ -214,13 +214,7 @@ def parse_rules(document: object) -> list[FaultRule]:
 
 
 def load_rules(path: AnyPath) -> list[FaultRule]:
-    """Read a rule file.
-
-    Parameters
-    ----------
-    path : path
-        The JSON file.
-    """
+    """Read a rule file, which is JSON."""
     path = Path(path)
     try:
         return parse_rules(json.loads(path.read_text(encoding="utf-8")))
@@ -394,34 +388,12 @@ def install(rules: Iterable[FaultRule], prefix: str = "faults") -> list[Path]:
 
 
 def installed(disk: str) -> list[Path]:
-    """Rules of a drive, as directories in configfs.
-
-    Parameters
-    ----------
-    disk : str
-        Name of the drive, such as ``flash0``.
-
-    Returns
-    -------
-    list of Path
-        Sorted by name.
-    """
+    """Rules of a drive (``flash0``), as directories in configfs, sorted by name."""
     return sorted(path for path in _drive_rules(disk).iterdir() if path.is_dir())
 
 
 def remove(disk: str) -> int:
-    """Remove all rules of a drive.
-
-    Parameters
-    ----------
-    disk : str
-        Name of the drive, such as ``flash0``.
-
-    Returns
-    -------
-    int
-        How many there were.
-    """
+    """Remove all rules of a drive; how many there were."""
     rules = installed(disk)
     for directory in rules:
         directory.rmdir()

@@ -127,21 +127,7 @@ class Result:
 def _write_control(
     control: Path, command: Sequence[str], guest: Guest, cwd: Path, mounts: Sequence[str]
 ) -> None:
-    """Write what the guest's first process will run into the control folder.
-
-    Parameters
-    ----------
-    control : Path
-        The control folder.
-    command : sequence of str
-        Program and arguments.
-    guest : Guest
-        What will be booted.
-    cwd : Path
-        Working folder of the command.
-    mounts : sequence of str
-        Shell commands that mount the guest's folders.
-    """
+    """Write what the guest's first process will run; `mounts` are commands that mount folders."""
     environment = {
         "PATH": DEFAULT_PATH,
         "HOME": "/run/home",
@@ -288,7 +274,6 @@ def _wait_for(
     outputs : sequence of (int, binary file)
         Read end of a pipe from the guest, and where its content goes.
     timeout_s : float or None
-        Seconds after which it is stopped.
 
     Returns
     -------
@@ -318,15 +303,7 @@ def _wait_for(
 
 
 def _read_result(control: Path, ended: int) -> Result:
-    """Read how the command ended from the control folder.
-
-    Parameters
-    ----------
-    control : Path
-        The control folder.
-    ended : int
-        Exit status of the machine, or minus the signal that it died of.
-    """
+    """Read how the command ended from the control folder; `ended` as :func:`_wait_for` has it."""
     try:
         status = (control / "status").read_text().strip()
         dmesg = (control / "dmesg").read_text(errors="replace")

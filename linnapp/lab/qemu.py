@@ -199,17 +199,7 @@ def run(
 ) -> Result:
     """Run a command in a freshly booted guest and wait for it.
 
-    Parameters
-    ----------
-    command : sequence of str
-        Program and arguments, found through the PATH of ``guest.environment``.
-    guest : QemuGuest
-        What to boot.
-    cwd : Path, optional
-        Working folder of the command, by default the caller's.
-    stdout, stderr : binary file, optional
-        Where the command's output goes while it runs, by default to this
-        process's own.
+    `cwd`, `stdout` and `stderr` are as :func:`~linnapp.lab.guest.boot` has them.
     """
     if shutil.which(QEMU) is None:
         raise LabError(f"{QEMU} is not installed: apt-get install qemu-system-x86")
