@@ -21,6 +21,13 @@ Done = TypeVar("Done")
 NOT_AVAILABLE = "not available here"
 
 
+#: What decides who is compared over many cells, and how.
+GRID_SOURCES = (
+    *("eval/grid.py", "eval/contenders.py", "eval/heimdall.py", "eval/scores.py"),
+    "eval/intervals.py",
+)
+
+
 @dataclass(frozen=True)
 class Context:
     """What an experiment is given."""
@@ -81,19 +88,19 @@ class Experiment:
     #: As in `make eval-NAME`.
     name: str
     title: str
-    #: The figure or table it stands for.
-    source: str
     #: What it is run with, besides the seeds.
     parameters: Mapping[str, Any]
-    #: callable; does the work; its return value, JSON, is the data file. A list under "runs"
+    #: Does the work; its return value, JSON, is the data file. A list under "runs"
     #: becomes the experiment's summary.json.
     run: Callable[[Context], dict[str, Any]]
-    #: callable; the data as tables, by heading.
+    #: The data as tables, by heading.
     table: Callable[[dict[str, Any]], dict[str, Table]]
-    #: callable; the data in words.
+    #: The data in words.
     reading: Callable[[dict[str, Any]], str]
-    #: callable; the data, and where its figure goes.
+    #: The data, and where its figure goes.
     draw: Callable[[dict[str, Any], Path], None]
+    #: The figure or table it stands for.
+    source: str = "not in the papers"
     #: What the paper reports, as far as it is known here.
     paper: str = NOT_AVAILABLE
     #: What is different here, and why.

@@ -36,7 +36,7 @@ from linnapp.lab.guest import LabError
 class Benchmark:
     """A benchmark."""
 
-    #: callable; measures, prints, and leaves its numbers in ``OUT``; its first line says what.
+    #: Measures, prints, and leaves its numbers in ``OUT``; its first line says what.
     run: Callable[[], None]
     #: What it runs, relative to the repository; its module unless given.
     program: str = ""

@@ -41,7 +41,7 @@ class Claim:
     high: float
     #: The experiment that measures it.
     source: str
-    #: callable; that experiment's data as {case: interval}.
+    #: That experiment's data as {case: interval}.
     measure: Callable[[dict[str, Any]], dict[str, Interval]]
     more_is_better: bool = True
     unit: str = "%"

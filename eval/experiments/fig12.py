@@ -35,7 +35,7 @@ from eval.cells import (
     write_reads,
 )
 from eval.contenders import Contender
-from eval.experiment import NOT_AVAILABLE, Context, Experiment, Table
+from eval.experiment import Context, Experiment, Table
 from eval.experiments.fig08 import cell_table
 from eval.files import write_json
 from eval.host import linnapp
@@ -296,7 +296,6 @@ EXPERIMENT = Experiment(
     table=table,
     reading=reading,
     draw=draw,
-    paper=NOT_AVAILABLE,
     differs="Public traces are not part of this repository; they are given by path. They were "
     "recorded on disks, so they are sped up until they load the array. The heuristics have the "
     "replayer's own thresholds. A seed has drives of its own, the stretch of the trace is the "

@@ -193,7 +193,6 @@ class Usual:
 class Explanation:
     """One decision."""
 
-    #: structured value
     row: Any
     #: `names`, `numbers`: what the model saw.
     names: Sequence[str]

@@ -40,7 +40,7 @@ class Application:
     seconds: float
     #: What it is measured doing: name and title.
     loads: Mapping[str, str]
-    #: callable; reads its reports in a folder: {load: operations}.
+    #: Reads its reports in a folder: {load: operations}.
     operations: Callable[[Application, Path], dict[str, Operations]]
 
     def missing(self) -> list[tuple[str, str]]:
