@@ -185,7 +185,6 @@ def write_workload(
         The profile.
     folders : sequence of (Path, float, float)
         Where a slice goes, and its first and last second.
-    seed : int
     kept_s : float
         See :class:`Cell`.
     size_mb : int

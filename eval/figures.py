@@ -77,7 +77,6 @@ def latency_cdf(
         Sorted read latencies of each policy.
     path : Path
         The figure to write; its suffix says in which format.
-    title : str
     """
     figure, axes = plt.subplots(figsize=(8, 5))
     axes.set_xscale("log")

@@ -62,14 +62,7 @@ _programs: Path | None = None
 
 
 def use_copies(kernel: Path, programs: Path) -> None:
-    """Boot this kernel, and look here first for programs; not in what `make` built.
-
-    Parameters
-    ----------
-    kernel : Path
-    programs : Path
-        A folder that comes first in the guests' PATH.
-    """
+    """Boot this kernel, and look for programs first in this folder; not in what `make` built."""
     global _kernel, _programs
     _kernel, _programs = kernel, programs
 
@@ -80,7 +73,6 @@ def on_kernel(kernel: Path, target: str, programs: Path) -> Iterator[None]:
 
     Parameters
     ----------
-    kernel : Path
     target : str
         Of make, that builds it.
     programs : Path
@@ -154,8 +146,6 @@ def run_in_guest(
 
     Parameters
     ----------
-    command : sequence of str
-    places : Places
     log : Path
         Gets the command's output; beside it goes ``.dmesg``, the guest's kernel log.
     array : Array or Cluster
@@ -290,7 +280,6 @@ def replay(
 
     Parameters
     ----------
-    scenario : Scenario
     policy : str
         A policy of the replayer.
     out_dir : Path

@@ -98,10 +98,7 @@ class Reads:
 def reads_of(here: NDArray[Any]) -> Reads:
     """What the policy would have seen of each read of a drive.
 
-    Parameters
-    ----------
-    here : array of replay_log.RECORD
-        What the drive was given, under a policy that sends each read to one drive.
+    `here` is what the drive was given, under a policy that sends each read to one drive.
     """
     start = (here["due_ns"] + here["lag_ns"]).astype(np.int64)
     # Of one moment by size and place, one after the other: the lines stand in the order in which
@@ -330,7 +327,6 @@ def train(served: Sequence[NDArray[Any]], folder: Path, seed: int) -> list[Path]
         Of each drive, what it was given.
     folder : Path
         Gets flashK.heimdall, and flashK.json beside it.
-    seed : int
 
     Returns
     -------

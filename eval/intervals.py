@@ -120,10 +120,7 @@ def of_values(
 def of_seeds(values: Mapping[int, Sequence[float]]) -> Interval:
     """The interval of a mean over drives: drives of one seed share a workload, so seeds are drawn.
 
-    Parameters
-    ----------
-    values : mapping
-        By seed, of its drives (or blocks of time). Of one seed alone these are what is drawn.
+    The values are by seed, of its drives (or blocks of time). Of one seed alone these are drawn.
     """
     if len(values) == 1:
         return of_values(next(iter(values.values())))
@@ -165,7 +162,6 @@ class Blocks:
         When the workload wants each read.
     length_us : float
         Of the replay.
-    n_blocks : int
     """
 
     def __init__(self, due_us: NDArray[Any], length_us: float, n_blocks: int = BLOCKS) -> None:
@@ -184,7 +180,6 @@ class Blocks:
 
         Parameters
         ----------
-        policy : str
         latency_us : array, shape (n,)
             In the order of ``due_us``.
         among : bool array, shape (n,), optional
@@ -233,11 +228,7 @@ def _weights(
 def tail(n: int, level: float = LEVEL) -> float:
     """The share of the resamples that lies beyond each end of an interval.
 
-    Parameters
-    ----------
-    n : int
-        What is drawn independently: seeds, or the blocks of a single one.
-    level : float
+    So many are drawn independently: seeds, or the blocks of a single one.
     """
     if n < 2:
         return 0.0

@@ -55,13 +55,7 @@ class Counting:
 
 @contextmanager
 def counting(totals: Mapping[str, int]) -> Iterator[Counting]:
-    """Show on stderr how many of a number of things are done, and how long the rest may take.
-
-    Parameters
-    ----------
-    totals : mapping
-        By kind, how many there are.
-    """
+    """Show on stderr how many of each kind of things are done, and how long the rest may take."""
     count = Counting(totals)
     with count.progress:
         yield count

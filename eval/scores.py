@@ -232,7 +232,6 @@ def best_rival(
     ----------
     cell : mapping
         A scored cell.
-    field : str
     most_extra : float
         Only of those that send at most this share of the reads twice.
     """

@@ -52,7 +52,6 @@ def queue_pages(
     ----------
     records : array of replay_log.RECORD
         Of a run in which home drives served all I/Os.
-    percents : sequence of float
     replicate_writes : bool
         Each write went to all drives.
     """

@@ -29,8 +29,6 @@ def check_number(
 
     Parameters
     ----------
-    name : str
-    value : object
     low, high : float
         The ends, which are accepted,
     whole : bool

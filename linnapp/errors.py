@@ -89,20 +89,10 @@ def needs(what: str, install: str) -> Iterator[None]:
 
 
 def install_command(libraries: str) -> str:
-    """What installs libraries where this program finds them.
+    """For a shell, what installs libraries, named as pip knows them, where this program finds them.
 
     Debian's own pip installs nothing outside of a virtual environment. The packaged command says in
     ``LINNAPP_ENVIRONMENT`` which one it looks for; a clone has one that `make venv` makes.
-
-    Parameters
-    ----------
-    libraries : str
-        As pip is to be given them.
-
-    Returns
-    -------
-    str
-        For a shell.
     """
     if sys.prefix != sys.base_prefix:
         return f"{shlex.quote(str(Path(sys.prefix, 'bin', 'pip')))} install {libraries}"

@@ -37,10 +37,7 @@ def os_errors(
 def replaced_file(path: AnyPath) -> Iterator[IO[bytes]]:
     """Open a temporary file beside `path`; rename it onto `path` when the block succeeds.
 
-    Parameters
-    ----------
-    path : path
-        Where the file shall appear. Its directory must exist.
+    Its directory must exist.
 
     Raises
     ------
@@ -152,14 +149,8 @@ def replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Iterator[Pat
     """Yield a temporary directory beside `path`; it takes the place of `path` on success.
 
     A previous `path` is moved aside first and removed last, so that a complete directory exists
-    under one of the two names at every moment.
-
-    Parameters
-    ----------
-    path : path
-    suffixes : tuple of str
-        Of the files that a previous `path` may hold. One with others is somebody's own. Folders of
-        nothing but such files are kept, as made by another run.
+    under one of the two names at every moment. It may hold files with these suffixes only, and
+    folders of such files, as made by another run, which are kept; else it is somebody's own.
 
     Raises
     ------

@@ -216,12 +216,9 @@ def measure(cases: Sequence[Case], ticks_per_ns: float, rounds: int = ROUNDS) ->
 
 
 def report(cases: Sequence[Case]) -> None:
-    """Print a table of the cases, compared with the first, and write off_cost.json.
+    """Print a table of the measured cases, compared with the first, and write off_cost.json.
 
-    Parameters
-    ----------
-    cases : sequence of Case
-        With their measurements; the second is the first once more, whose differences are noise.
+    The second case is the first once more, whose differences are noise.
     """
     base = cases[0]
     rows: list[dict[str, object]] = [{"case": case.name} for case in cases]

@@ -141,7 +141,6 @@ def serve(
 
     Parameters
     ----------
-    registry : CollectorRegistry
     listen : (str, int)
         Address and port; port 0 is any that is free.
     looks : (list of str, float) or None

@@ -160,14 +160,7 @@ class _Section:
 
 
 def parse(text: str, source: str) -> DrivesConf:
-    """Understand the file's text.
-
-    Parameters
-    ----------
-    text : str
-    source : str
-        Its name, for errors.
-    """
+    """Understand the text of a file, which errors call `source`."""
     sections = list(_sections(text, source))
     drives = {s.name: _drive(s, source) for s in sections if s.kind == "drive"}
     arrays = {s.name: _choice(s, "linnos", ("on", "off"), source) == "on"

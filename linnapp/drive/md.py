@@ -26,13 +26,7 @@ class Mirror:
 
 
 class MdArray:
-    """An md array.
-
-    Parameters
-    ----------
-    device : str
-        ``/dev/md0``, ``md0``, or a partition of it.
-    """
+    """An md array: ``/dev/md0``, ``md0``, or a partition of it."""
 
     def __init__(self, device: str) -> None:
         self.name = disk_name(device)
@@ -95,14 +89,7 @@ class MdArray:
         return {"on": True, "off": False}.get(self._text("linnos"))
 
     def set_asks(self, on: bool, *, noted: bool = True) -> None:
-        """Switch that.
-
-        Parameters
-        ----------
-        on : bool
-        noted : bool
-            Whether it is to be in the journal.
-        """
+        """Switch that, and note it in the journal unless told not to."""
         before = self.asks
         try:
             if before is None:

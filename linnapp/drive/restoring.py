@@ -27,7 +27,6 @@ def restore(conf: DrivesConf, *, wait_s: float = 0.0, log: Log = print) -> list[
 
     Parameters
     ----------
-    conf : DrivesConf
     wait_s : float
         How long to wait for drives that are not there yet, all in all.
     log : callable

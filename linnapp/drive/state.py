@@ -65,20 +65,10 @@ def save_upload(drive: str, model_id: str) -> None:
 
 
 def uploaded_at(drive: str, model_id: str) -> float | None:
-    """When a drive was given a model, in seconds since 1970.
+    """When a drive was given its active model, in seconds since 1970.
 
-    Only root uploads, but everybody may ask: root's state is looked at too.
-
-    Parameters
-    ----------
-    drive : str
-    model_id : str
-        The active model; another one's upload is not its.
-
-    Returns
-    -------
-    float or None
-        None when it was not `linnapp` that uploaded it, or it could not remember it.
+    Only root uploads, but everybody may ask: root's state is looked at too. None when it was not
+    `linnapp` that uploaded it, or it could not remember it.
     """
     for directory in _directories():
         upload = _load(directory / drive / "upload.json")

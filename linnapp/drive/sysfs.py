@@ -90,12 +90,7 @@ def observed(device: str) -> Drive:
 
 
 class Drive:
-    """A disk whose kernel has LinnOS.
-
-    Parameters
-    ----------
-    device : str
-        ``/dev/nvme0n1``, ``nvme0n1``, or a partition, whose disk is then meant.
+    """A disk whose kernel has LinnOS: ``/dev/nvme0n1``, ``nvme0n1``, or a partition's.
 
     Raises
     ------
@@ -224,13 +219,7 @@ class Drive:
         return self._number("failover_us")
 
     def check_peers(self, devices: Sequence[str]) -> list[str]:
-        """Names of drives that this one can have as its peers.
-
-        Parameters
-        ----------
-        devices : sequence of str
-            Each as the class takes it. None, to have no peers.
-        """
+        """Names of drives that this can have as peers, each as the class takes it; or of none."""
         if self.peers is None:
             raise DeviceError(
                 f"{self._directory}/peers is missing: this kernel does not know of peers; boot a "

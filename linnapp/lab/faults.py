@@ -172,18 +172,7 @@ def _encodes(name: str) -> bool:
 
 
 def parse_rules(document: object) -> list[FaultRule]:
-    """Rules of a parsed rule file.
-
-    Parameters
-    ----------
-    document : object
-        What ``json.load`` gave.
-
-    Returns
-    -------
-    list of FaultRule
-        In the order of the file, `write` and `read` as they come.
-    """
+    """Rules of a rule file that ``json.load`` has read, in its order, `write` and `read` mixed."""
     if not isinstance(document, Mapping) or not document:
         raise FaultError("a rule file is an object with the keys write and read")
     _only("a rule file is an object with the keys write and read", document, "write", "read")
@@ -279,19 +268,10 @@ def _file_extents(file_name: str, fd: int) -> Iterable[tuple[int, int]]:
 
 
 def resolve(file_name: str) -> Extents:
-    """Where a file lies.
+    """Where a file or block device lies; of a partition given by name, its one range.
 
-    Parameters
-    ----------
-    file_name : str
-        A file on a file system on a disk or its partition, with its blocks
-        allocated (`fallocate` does that for a file yet to be written), or a
-        block device.
-
-    Returns
-    -------
-    Extents
-        Of a partition given by name, its one range.
+    A file is on a file system on a disk or its partition, with its blocks allocated (`fallocate`
+    does that for a file yet to be written).
     """
     try:
         fd = os.open(file_name, os.O_RDONLY)

@@ -273,7 +273,6 @@ def _wait_for(
         The guest, leader of a session of its own.
     outputs : sequence of (int, binary file)
         Read end of a pipe from the guest, and where its content goes.
-    timeout_s : float or None
 
     Returns
     -------

@@ -196,7 +196,6 @@ def add_up(
         Of what is in them.
     groups : mapping
         Function to group, of all that were traced.
-    symbols : Symbols
     """
     library = _library()
     paths = (ctypes.c_char_p * len(recordings))(*(os.fsencode(path) for path in recordings))

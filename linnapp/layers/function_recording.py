@@ -65,10 +65,7 @@ class FunctionRecording:
 def prepared(buffer_mib: int = 64) -> Iterator[FunctionRecording]:
     """The function graph tracer, for what reads and writes go through, until the block ends.
 
-    Parameters
-    ----------
-    buffer_mib : int
-        Size of each CPU's buffer. It is emptied into a temporary file when it is half full.
+    Each CPU has a buffer of `buffer_mib`, emptied into a temporary file when it is half full.
     """
     if os.geteuid() != 0:
         raise DeviceError("tracing needs root; run this command with sudo")

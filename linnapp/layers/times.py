@@ -119,17 +119,9 @@ class Layers:
         return found
 
     def resampled_us(self, seed: int) -> npt.NDArray[np.float64] | None:
-        """Means of the layers of resampled stretches of the recording.
+        """Means of the layers of resampled stretches of the recording, shape (resamples, layers).
 
-        Parameters
-        ----------
-        seed : int
-            Another for every recording.
-
-        Returns
-        -------
-        array, shape (resamples, layers), or None
-            None of a recording with I/Os in too few blocks of time.
+        None of a recording with I/Os in too few blocks of time. Recordings have seeds of their own.
         """
         every = np.array([self._blocks[key] for key in sorted(self._blocks)])
         if len(every) < MIN_BLOCKS:

@@ -66,12 +66,10 @@ def train_fleet(
         The traces of each array, each other's replicas, on storage that every worker sees.
     out_dir : path
         Gets ``<array>/<drive>.linnos`` and ``.json``. Drives that have both are left alone.
-    recipe : Recipe
     scheduler : str, optional
         Address of a Dask scheduler; a local cluster unless given.
     workers : int, optional
         Processes of the local cluster; the number of CPUs unless given.
-    on_progress : callable, optional
 
     Returns
     -------

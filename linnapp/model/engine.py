@@ -33,7 +33,6 @@ def infer(
 
     Parameters
     ----------
-    model : Model
     digits : integer array, shape (n, model.n_inputs)
         Digits 0 to 9.
     engine : {"numpy", "c"}

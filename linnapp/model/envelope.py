@@ -140,13 +140,7 @@ Known = Mapping[str, tuple[int, str]]
 
 
 class Layout:
-    """The fields of a kind, between the checksum and the header's end.
-
-    Parameters
-    ----------
-    **fields : str
-        Of each its format, as of :mod:`struct`.
-    """
+    """A kind's fields, from the checksum to the header's end, in formats of :mod:`struct`."""
 
     def __init__(self, **fields: str) -> None:
         self._names = tuple(fields)

@@ -44,7 +44,6 @@ def predict_us(
 
     Parameters
     ----------
-    model : LatencyModel
     features : integer array, shape (n, N_FEATURES)
         0 to `CAP`; those that the model does not know may be missing.
     engine : {"numpy", "c"}

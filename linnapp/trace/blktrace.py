@@ -178,18 +178,10 @@ class TraceStats:
 
 
 def trace_files(trace: AnyPath) -> list[Path]:
-    """Find the files of a trace.
+    """Find the files of a trace: one merged file, or all per-CPU files in the order of the CPUs.
 
-    Parameters
-    ----------
-    trace : path
-        A merged file (``blkparse -d``), which xz may have packed, one of blktrace's per-CPU
-        files, or their base name.
-
-    Returns
-    -------
-    list of Path
-        One merged file, or all per-CPU files in the order of the CPUs.
+    Named is a merged file (``blkparse -d``), which xz may have packed, one of blktrace's per-CPU
+    files, or their base name.
     """
     trace = Path(trace)
     match = _PER_CPU.match(trace.name)

@@ -41,7 +41,6 @@ def resampled_means(
     ----------
     blocks : array, shape (blocks, 1 + columns)
         How many there are in a block, at least one; then sums over them.
-    seed, resamples : int
     """
     n = len(blocks)
     drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), resamples)

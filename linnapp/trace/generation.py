@@ -248,7 +248,6 @@ def generate(
 
     Parameters
     ----------
-    profile : Profile
     duration_s : float
         Length in seconds.
     seed : numpy.random.SeedSequence

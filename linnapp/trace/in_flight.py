@@ -15,12 +15,7 @@ QUEUE_DEPTH = 32
 
 
 class QueueSummary:
-    """How many I/Os find a drive idle for long, and how many find its queue full.
-
-    Parameters
-    ----------
-    queue_depth : int
-        I/Os that the drive takes at once.
+    """How many I/Os find a drive idle for long, and how many find all that it takes at once queued.
 
     Attributes
     ----------

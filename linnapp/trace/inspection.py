@@ -329,7 +329,6 @@ def inspect(
 
     Parameters
     ----------
-    trace : path
     source_format : str, optional
         Found out when not given.
     queue_depth : int

@@ -62,10 +62,7 @@ def _library() -> ctypes.CDLL:
 class LoggedDrive:
     """A drive that is told of I/Os, chunk by chunk; it has done nothing yet.
 
-    Parameters
-    ----------
-    overdue_us : int
-        A read in flight for longer is overdue; for ``features``.
+    For ``features``, a read in flight for longer than `overdue_us` is overdue.
     """
 
     def __init__(self, overdue_us: int = 0) -> None:

@@ -68,14 +68,7 @@ class RecordingCost:
 
 
 def of_turns(drive: str, with_ns: list[list[int]], without_ns: list[list[int]]) -> RecordingCost:
-    """What it takes, from the reads of each turn.
-
-    Parameters
-    ----------
-    drive : str
-    with_ns, without_ns : list of list of int
-        ``TURNS`` times what reads took, while they were recorded and while not.
-    """
+    """What it takes, from the reads of ``TURNS`` turns while they were recorded and while not."""
     medians = [
         (statistics.median(recorded), statistics.median(bare))
         for recorded, bare in zip(with_ns, without_ns, strict=True)

@@ -92,7 +92,6 @@ def changes(folder: AnyPath, before: str, after: str, *, by_path: bool = False) 
 
     Parameters
     ----------
-    folder : path
     before, after : str
         Sessions.
     by_path : bool

@@ -83,13 +83,10 @@ def bulk_lines(
 
     Parameters
     ----------
-    table : str
-    rows : pyarrow.Table
     first_row : int
         The number of the first of them.
     recording : str
         Its name.
-    host : str or None
 
     Notes
     -----

@@ -154,20 +154,7 @@ class Server:
             )
 
     def put(self, path: str, body: Any, *, unless: str | None = None) -> bool:
-        """Make or change something.
-
-        Parameters
-        ----------
-        path : str
-        body : for JSON
-        unless : str, optional
-            An error that is none, but what is to be found out.
-
-        Returns
-        -------
-        bool
-            False in case of that error.
-        """
+        """Make or change something; False in case of the error `unless`, which is a finding."""
         status, answer = self._patiently("PUT", path, json.dumps(body).encode())
         if status >= 300 and unless is not None and _kind_of_error(answer) == unless:
             return False

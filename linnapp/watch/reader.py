@@ -230,13 +230,7 @@ class Reader:
             raise LinnappError(f"{option}: {self._explained()}")
 
     def attach(self, buffer_bytes: int) -> None:
-        """Record from now on.
-
-        Parameters
-        ----------
-        buffer_bytes : int
-            Of what waits to be read; a power of two.
-        """
+        """Record from now on; the buffer of what waits to be read is of a power of two."""
         if self._library.lw_attach(self._handle, buffer_bytes):
             raise DeviceError(f"the kernel does not let itself be watched: {self._explained()}")
 

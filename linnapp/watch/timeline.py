@@ -68,7 +68,6 @@ def timeline(
 
     Parameters
     ----------
-    folder : path
     session : str, optional
         Which one; not needed where there is one.
     window_s : tuple of float, optional

@@ -87,7 +87,6 @@ class Store:
 
     Parameters
     ----------
-    folder : path
     call_names : sequence of str
         By the number in a row.
     name : callable
@@ -511,21 +510,10 @@ _WHOSE = {
 
 
 def summary(folder: AnyPath, top: int) -> dict[str, Any]:
-    """Calls and I/Os by path, those that took most of the time first; I/Os by tag.
+    """Calls and I/Os by so many paths, those that took most of the time first; I/Os by tag.
 
-    Pipes, sockets and the like are counted apart: what waits there waits for no drive.
-
-    Parameters
-    ----------
-    folder : path
-    top : int
-        So many paths, and tags.
-
-    Returns
-    -------
-    dict
-        For JSON. I/Os that a driver passed on to drives below it are counted apart, since they
-        are parts of others.
+    Pipes, sockets and the like are counted apart: what waits there waits for no drive. I/Os that a
+    driver passed on to drives below it are counted apart, since they are parts of others.
     """
     with opened(folder) as database:
         n_paths, n_calls, without = ask(

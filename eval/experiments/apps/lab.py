@@ -232,7 +232,6 @@ def run_once(
     ----------
     app : Application
         The one that the case names, or with less to do.
-    case : Case
     array : PartedArray
     tar : Path
         The application's files.

@@ -66,7 +66,6 @@ def of_pgbench(log: Path, start_s: float, seconds: float) -> Operations:
 
     Parameters
     ----------
-    log : Path
     start_s : float
         The clock when pgbench was started.
     seconds : float

@@ -59,7 +59,6 @@ def run_once(case: Case, seed: int, folder: Path) -> list[dict[str, Any]]:
 
     Parameters
     ----------
-    case : Case
     seed : int
         Of the drive's dice, and of what the mix does.
     folder : Path

@@ -44,14 +44,7 @@ READ = np.dtype([("due_ns", "<u8"), ("offset_bytes", "<u8"), ("bytes", "<u4"), (
 
 
 class OfKernel(Cache):
-    """The same cache, in which some of what there is was made on another kernel.
-
-    Parameters
-    ----------
-    cache : Cache
-    kinds : tuple of str
-        Kinds of what was; all else is as it is without this.
-    """
+    """The same cache, in which all of these kinds was made on another kernel."""
 
     def __init__(self, cache: Cache, *kinds: str) -> None:
         super().__init__(cache.folder, any_version=cache.any_version)

@@ -195,7 +195,6 @@ def page(hour: Hour, every_s: float, now_s: float | None = None) -> str:
 
     Parameters
     ----------
-    hour : Hour
     every_s : float
         Between two looks; the page asks for itself anew as often.
     now_s : float, optional

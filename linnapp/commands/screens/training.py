@@ -23,13 +23,8 @@ MAY_LACK = 0.01
 def latency_quality(record: dict[str, Any]) -> str:
     """How well a latency model ranks reads, and how far off it is: on reads that it never saw.
 
-    Whether a read is beyond the point is not what it is asked: that may lie below the median read,
-    and is not what it refuses by.
-
-    Parameters
-    ----------
-    record : dict
-        Of its training, or of an evaluation.
+    The record is of its training, or of an evaluation. Whether a read is beyond the point is not
+    what it is asked: that may lie below the median read, and is not what it refuses by.
     """
     areas = ", ".join(
         f"{name} {'-' if record[key] is None else format(record[key], '.3f')}"

@@ -190,13 +190,7 @@ def _percentiles(counts: list[int]) -> dict[str, float]:
 
 
 class WatchedArray:
-    """Drives that come and go.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Those to watch; all that have LinnOS at the time when empty.
-    """
+    """Drives that come and go: those that are named, else all that have LinnOS at the time."""
 
     def __init__(self, names: list[str]) -> None:
         self._names = names

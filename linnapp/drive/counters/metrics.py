@@ -103,13 +103,7 @@ def _histogram(drives: dict[str, list[int]]) -> HistogramMetricFamily:
 
 
 class DriveCollector(Collector):
-    """Reads the kernel's files anew at each scrape.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Drives; all that have LinnOS at the time when empty.
-    """
+    """Reads the kernel's files anew at each scrape, of named drives or of all with LinnOS."""
 
     def __init__(self, names: Sequence[str] = ()) -> None:
         self._names = tuple(names)

@@ -106,11 +106,7 @@ def find_target(devices: Sequence[str]) -> Target:
 def check(target: Target, conf: DrivesConf) -> None:
     """Find out what would keep it from being enabled; nothing is changed.
 
-    Parameters
-    ----------
-    target : Target
-    conf : DrivesConf
-        What is enabled now: drives of it may be on.
+    `conf` is what is enabled now: drives of it may be on.
     """
     if os.geteuid() != 0:
         raise DeviceError("recording and switching on need root; run this command with sudo")

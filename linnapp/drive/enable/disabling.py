@@ -41,8 +41,6 @@ def disable(
     ----------
     devices : list of str
         An md array, or drives; none for all that drives.conf has.
-    conf_path : path
-    log : callable
 
     Returns
     -------

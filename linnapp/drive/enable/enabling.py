@@ -132,7 +132,6 @@ def enable(
     ----------
     target : Target
         As :func:`~linnapp.drive.enable.checks.find_target` found it.
-    conf_path : path
     for_s : float
         Length of the recording.
     recordings : path, optional
@@ -266,12 +265,8 @@ def _train(
 def why_not(record: Mapping[str, Any]) -> str:
     """Why a drive's model is not worth switching on; empty if it is.
 
-    Held against what would choose without it: md by what is pending, or nobody.
-
-    Parameters
-    ----------
-    record : mapping
-        Of its training. Its figures are of the newest reads, by trees that had not seen them.
+    Held against what would choose without it: md by what is pending, or nobody. The record of its
+    training has figures of the newest reads, by trees that had not seen them.
     """
     if not record["chooses"]:
         why = record["why_no_trees"] or "too few trees"

@@ -129,11 +129,7 @@ class Foreseen:
 class Figure:
     """A mean of reads, found anew at each look, and for how long it has been beyond its bound.
 
-    Parameters
-    ----------
-    foreseen, bound : float
-    words : callable
-        Says the three of them: seen, foreseen, bound.
+    `words` says the three of them: seen, foreseen, bound.
     """
 
     def __init__(
@@ -184,7 +180,6 @@ class Figure:
 
         Parameters
         ----------
-        now_s, window_s : float
         rightly : bool
             What is beyond the bound is no fault.
         """
@@ -231,15 +226,7 @@ class Served:
 
 
 class KeptMirror:
-    """A drive, what was foreseen of it, and what is seen.
-
-    Parameters
-    ----------
-    drive : Drive
-    foreseen : Foreseen
-    away : Figure
-        The share of its reads that it is not sent.
-    """
+    """A drive, what was foreseen of it and is seen, and the share of its reads it is not sent."""
 
     def __init__(self, drive: Drive, foreseen: Foreseen, away: Figure) -> None:
         self.drive = drive
@@ -279,7 +266,6 @@ class KeptMirror:
 
         Parameters
         ----------
-        now_s, window_s : float
         is_slow : bool
             What it serves is found to be slow.
         """

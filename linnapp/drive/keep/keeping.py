@@ -105,14 +105,7 @@ def keep(
 
 
 class _Kept:
-    """What is switched back as one: a drive that enforces, or an array that asks.
-
-    Parameters
-    ----------
-    name : str
-        As in drives.conf.
-    mirrors : sequence of KeptMirror
-    """
+    """What drives.conf names and is switched back as one: a drive that enforces, or an array."""
 
     events: tuple[str, ...]
 
@@ -124,12 +117,7 @@ class _Kept:
         self._reads = 0
 
     def look(self, window_s: float, sample_s: float) -> None:
-        """Look, and judge what has been seen.
-
-        Parameters
-        ----------
-        window_s, sample_s : float
-            Reads are traced for so long, at the most.
+        """Look, and judge what has been seen; reads are traced for `sample_s` at the most.
 
         Raises
         ------

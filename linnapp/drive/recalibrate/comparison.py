@@ -88,10 +88,8 @@ def compare(
 
     Parameters
     ----------
-    trace : path
     new : Model or LatencyModel
         Trained on this recording.
-    active : Model or LatencyModel, optional
     recipe : Recipe
         That the new one was trained by.
     replicas : int

@@ -91,7 +91,6 @@ def decide(
 
     Parameters
     ----------
-    drive : str
     active_threshold_us : int or None
         Of the active model; None when there is none.
     distribution : LatencyDistribution
@@ -163,10 +162,8 @@ def recalibrate(
         Gets a directory per retraining; the name is the time. The last one that was uploaded is
         remembered in the drive's state. A model that is no better than the active one stays there;
         one that is worse than none is not even written.
-    recipe : Recipe
     duration_s : float
         Length of the recording.
-    shift_percentiles : float
     kind : {"network", "latency"}, optional
         Of the new models. If not given, what is active on each drive; a network where nothing is.
     recordings : path, optional

@@ -40,7 +40,6 @@ class LatencyBlocks:
         In the order of arrival.
     pages : array, shape (n,), optional
         As for :class:`~linnapp.learn.labelling.inflection.LatencyDistribution`.
-    n_blocks : int
     """
 
     def __init__(
@@ -82,7 +81,6 @@ def sampling_percentiles(
         The drives of an array, with equal numbers of blocks.
     options : LabellingOptions
         How points are found; always in closed form here.
-    seed : int
 
     Returns
     -------

@@ -145,7 +145,6 @@ def add_bursts(
         Consecutive I/Os of one drive, in arrival order.
     threshold_us : int
         The drive's inflection point; added latencies start there.
-    rng : numpy.random.Generator
     limits : SlowLimits, optional
         What to label slow; all beyond the inflection point unless given.
 

@@ -55,14 +55,12 @@ def sample_bursts(
 
     Parameters
     ----------
-    trace : path or IoTable
     parts : Split
         Of the trace's served reads.
     share : float
         Share of added examples among all training examples, 0 to below 1.
     threshold_us : int
         The drive's inflection point.
-    seed : int
     limits : SlowLimits, optional
         What to label slow.
     **reader_options

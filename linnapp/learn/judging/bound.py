@@ -104,7 +104,6 @@ def black_box_auc(trace: AnyPath, threshold_us: int, **reader_options: Any) -> f
 
     Parameters
     ----------
-    trace : path
     threshold_us : int
         Reads that take longer are slow.
     **reader_options

@@ -52,8 +52,6 @@ def array_means_us(sums: Floats, failover_us: float, replicas: int) -> Floats:
     sums : array, shape (..., kinds, 1 + ways, 2)
         By size class: the number of reads and their latencies added up, of all reads first, then
         of those that each way refuses.
-    failover_us : float
-    replicas : int
 
     Returns
     -------
@@ -73,18 +71,7 @@ def array_means_us(sums: Floats, failover_us: float, replicas: int) -> Floats:
 
 
 def resampled_means_us(blocks: Floats, failover_us: float, replicas: int) -> Floats:
-    """The same of blocks of time that are drawn anew, always the same ones.
-
-    Parameters
-    ----------
-    blocks : array, shape (blocks, kinds, 1 + ways, 2)
-    failover_us, replicas
-        As for :func:`array_means_us`.
-
-    Returns
-    -------
-    array, shape (resamples, 1 + ways)
-    """
+    """The same of blocks of time, the first axis, that are drawn anew, always the same ones."""
     n = len(blocks)
     times = np.random.default_rng(_SEED).multinomial(n, np.full(n, 1 / n), N_RESAMPLES)
     sums = (times @ blocks.reshape(n, -1)).reshape(N_RESAMPLES, *blocks.shape[1:])

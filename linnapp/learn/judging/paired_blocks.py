@@ -156,13 +156,9 @@ class PairedBlocks:
         return 2.0**off, 2.0**on
 
     def p_value(self, measure: str, octaves: float = 0.0) -> float:
-        """How often exchanging blocks makes as large a difference, by chance.
+        """How often exchanging blocks makes as large a difference in p99, mean or p50, by chance.
 
-        Parameters
-        ----------
-        measure : {"p99", "mean", "p50"}
-        octaves : float
-            Suppose that latencies with on are longer by that many.
+        Latencies with on are supposed to be longer by `octaves`.
         """
         found, exchanged = self._differences(measure, octaves)
         as_large = np.abs(exchanged) >= abs(found) - 1e-9
@@ -244,8 +240,6 @@ def _made_alike(off: Floats, on: Floats, share: float, octaves: float) -> Floats
     ----------
     off, on : array, shape (pairs, N_BINS)
         Cumulative.
-    share : float
-    octaves : float
     """
     sides = np.stack([off.sum(axis=0), on.sum(axis=0)])
     medians, quantiles = _quantile_logs(sides, 0.5), _quantile_logs(sides, share)
@@ -287,7 +281,6 @@ def _power(octaves: float, error: float, done: float, of_pairs: int) -> float:
         The difference so far, and its standard error.
     done : float
         Share of the pairs that are done.
-    of_pairs : int
     """
     if done >= 1:
         return 0.0

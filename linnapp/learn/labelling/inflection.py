@@ -198,13 +198,7 @@ class InflectionPoint:
     replicas: int
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw what was tried, and how much each candidate would gain.
-
-        Parameters
-        ----------
-        axes : matplotlib.axes.Axes, optional
-            New ones unless given.
-        """
+        """Draw what was tried, and how much each candidate would gain; on new axes unless given."""
         axes = axes_for(axes)
         axes.plot(self.candidate_percentiles, self.candidate_areas_us, ".-", color="tab:blue")
         axes.axvline(self.percentile, color="tab:red")

@@ -142,7 +142,6 @@ def build(
 
     Parameters
     ----------
-    n_inputs, n_hidden : int
     bias : float
         Multiplies the loss of truly slow reads.
     learning_rate : float
@@ -222,7 +221,6 @@ def batches(
     slow : bool array, shape (n,)
     size : int
         Reads per batch, at most n.
-    seed : int
 
     Returns
     -------

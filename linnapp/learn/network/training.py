@@ -200,7 +200,6 @@ def train(
         Feature vectors in arrival order; :func:`split` says what each serves for.
     slow : bool array, shape (n,)
         Labels.
-    options : TrainingOptions, optional
     on_epoch : callable, optional
         Called after each epoch.
     added, added_validation : Examples, optional
@@ -255,11 +254,8 @@ def _train(
 
     Parameters
     ----------
-    taught : Examples
     judged : list of Examples
         What validates: recorded reads, then added bursts if there are any.
-    options : TrainingOptions
-    on_epoch : callable, optional
     let_in : callable
         Where ctrl-C may come: between two steps.
     """

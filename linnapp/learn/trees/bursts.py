@@ -36,12 +36,10 @@ def sample(trace: Recorded, n_reads: int, overdue_us: int, seed: int, **reader: 
 
     Parameters
     ----------
-    trace : path or IoTable
     n_reads : int
         Served reads in it.
     overdue_us : int
         A read in flight for longer is overdue; the least that a burst adds.
-    seed : int
 
     Returns
     -------

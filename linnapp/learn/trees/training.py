@@ -326,8 +326,6 @@ def predict_newest(
 
     Parameters
     ----------
-    model : LatencyModel
-    trace : path
     recipe : Recipe
         Says which reads are the test slice.
     own : bool
@@ -478,8 +476,6 @@ def grow(
         look alike the mean is learnt.
     like : LatencyModel
         Has what is no tree: the model's thresholds, and how many features it knows.
-    seed : int
-    n_trees : int
     learning_rate : float
         What each tree corrects of what is left.
     weights : array, shape (n,), optional

@@ -160,7 +160,6 @@ def read_workload(
 
     Parameters
     ----------
-    path : path
     source_format : str, optional
         One of :func:`input_formats`; found out when not given.
     **options
@@ -305,14 +304,12 @@ def convert(
 
     Parameters
     ----------
-    source, target : path
     source_format : str, optional
         Found out when not given.
     target_format : str
         One of :func:`output_formats`.
     device_name : str
         The drive's name in the target.
-    filters : Filters, optional
 
     Returns
     -------

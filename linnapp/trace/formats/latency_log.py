@@ -31,7 +31,6 @@ class LatencyLogReader:
 
     Parameters
     ----------
-    trace : path
     text_format : TextFormat
         One with latencies.
     chunk_ios : int

@@ -176,8 +176,6 @@ def read_columns(
 
     Parameters
     ----------
-    path : path
-    text_format : TextFormat
     volume : str, optional
         The only one to keep.
     chunk_ios : int
@@ -227,11 +225,7 @@ def read_columns(
 class LineWriter:
     """Turns I/Os into the lines of a text trace.
 
-    Parameters
-    ----------
-    text_format : TextFormat
-    literals : dict of int to str
-        What columns that hold nothing of an I/O are filled with; "0" where not given.
+    Columns that hold nothing of an I/O are filled with `literals`, else with "0".
     """
 
     def __init__(self, text_format: TextFormat, literals: dict[int, str]) -> None:
