@@ -69,14 +69,9 @@ def use_copies(kernel: Path, programs: Path) -> None:
 
 @contextmanager
 def on_kernel(kernel: Path, target: str, programs: Path) -> Iterator[None]:
-    """Boot another kernel, a copy of it, for as long as this lasts.
+    """Boot another kernel, a copy of what this target of make builds, for as long as this lasts.
 
-    Parameters
-    ----------
-    target : str
-        Of make, that builds it.
-    programs : Path
-        Folder with the programs of the run: see `eval.programs`.
+    `programs` is the folder with the programs of the run: see `eval.programs`.
 
     Raises
     ------

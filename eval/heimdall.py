@@ -127,14 +127,9 @@ def reads_of(here: NDArray[Any]) -> Reads:
 def slow_periods(
     latency_us: Int64, bytes_per_us: Int64, long_us: float, low_bytes_per_us: float
 ) -> NDArray[np.intp]:
-    """The slow period that each read is in, from 1; 0: none.
+    """The slow period that each read, in the order of submission, is in, from 1; 0: none.
 
-    Parameters
-    ----------
-    latency_us, bytes_per_us : array, shape (n,)
-        In the order of submission.
-    long_us, low_bytes_per_us : float
-        A period is from a read that is beyond both to another, or to itself.
+    A period is from a read that is beyond both limits to another, or to itself.
     """
     long = (latency_us > long_us) & (bytes_per_us < low_bytes_per_us)
     calm = _is_calm(latency_us, bytes_per_us)
@@ -319,19 +314,9 @@ def learn(reads: Reads, seed: int) -> tuple[Network, dict[str, Any]]:
 
 
 def train(served: Sequence[NDArray[Any]], folder: Path, seed: int) -> list[Path]:
-    """Train a network for each drive of a baseline run.
+    """Train a network for each drive of a baseline run, by what it was given.
 
-    Parameters
-    ----------
-    served : sequence of array of replay_log.RECORD
-        Of each drive, what it was given.
-    folder : Path
-        Gets flashK.heimdall, and flashK.json beside it.
-
-    Returns
-    -------
-    list of Path
-        One network a drive.
+    The folder gets flashK.heimdall, which are returned, and flashK.json beside it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     paths = []

@@ -131,12 +131,7 @@ def of_seeds(values: Mapping[int, Sequence[float]]) -> Interval:
 def of_ratio(parts: Sequence[float], wholes: Sequence[float], *, seed: int = 1) -> Interval:
     """The interval of a share, counted by blocks of time: sum of the parts over sum of the wholes.
 
-    Parameters
-    ----------
-    parts, wholes : sequence of float
-        One a block; blocks are drawn.
-    seed : int
-        Of the drawing.
+    Blocks are drawn.
     """
     part, whole = np.asarray(parts, float), np.asarray(wholes, float)
     # A block without any of the whole says nothing of the share, and is no block to draw.
@@ -156,12 +151,7 @@ def of_ratio(parts: Sequence[float], wholes: Sequence[float], *, seed: int = 1) 
 class Blocks:
     """The reads of one seed's replays, added up by block of time and policy.
 
-    Parameters
-    ----------
-    due_us : array, shape (n,)
-        When the workload wants each read.
-    length_us : float
-        Of the replay.
+    `due_us` says when the workload wants each read, `length_us` how long the replay is.
     """
 
     def __init__(self, due_us: NDArray[Any], length_us: float, n_blocks: int = BLOCKS) -> None:
@@ -176,15 +166,7 @@ class Blocks:
     def add(
         self, policy: str, latency_us: NDArray[Any], among: NDArray[np.bool_] | None = None
     ) -> None:
-        """Add a policy's latencies of these reads.
-
-        Parameters
-        ----------
-        latency_us : array, shape (n,)
-            In the order of ``due_us``.
-        among : bool array, shape (n,), optional
-            The reads that tell of the policy; all, unless given.
-        """
+        """Add a policy's latencies of the reads ``due_us``, or of those `among` them that count."""
         if len(latency_us) != len(self.block):
             raise ValueError(
                 f"{policy}: {len(latency_us)} latencies of {len(self.block)} reads; policies can "

@@ -168,15 +168,7 @@ cp /sys/kernel/debug/flashsim/flash0/counters {places.of(target.with_suffix(".co
 
 
 def describe(rows: FloatArray, alone: bool) -> dict[str, float]:
-    """The measures of one run.
-
-    Parameters
-    ----------
-    rows : array, shape (n, 2)
-        What `measure` returns.
-    alone : bool
-        Reads alone: nothing to say about a tail.
-    """
+    """The measures of what `measure` returns; of reads `alone` nothing is said about a tail."""
     time_ms, latency_us = rows.T
     mean = float(latency_us.mean())
     levels = np.percentile(latency_us, np.arange(1000) / 10)

@@ -67,14 +67,10 @@ def as_options(message: str) -> str:
 
 @contextlib.contextmanager
 def needs(what: str, install: str) -> Iterator[None]:
-    """Import libraries that not everybody has installed.
+    """Import libraries that not everybody has installed, or say that `what` needs them.
 
-    Parameters
-    ----------
-    what : str
-        What needs which library, in the words of the message: "figures need matplotlib".
-    install : str
-        What pip is to install.
+    That is in the words of the message: "figures need matplotlib". `install` is what pip is to
+    install.
 
     Raises
     ------

@@ -335,14 +335,9 @@ def redis(
 
 
 def turns(n: int, *, tests: str | None = None, requests: int | None = None) -> None:
-    """What `linnapp watch --path` costs one server that is watched every other time.
+    """What `linnapp watch --path` costs one server in `n` turns with it and as many without.
 
-    Parameters
-    ----------
-    n : int
-        Turns: times that it is watched, and times that it is not.
-    tests, requests
-        As for :func:`redis`.
+    `tests` and `requests` are as for :func:`redis`.
     """
     _check("redis-server", "redis-cli", "redis-benchmark")
     requests = requests or 1_000

@@ -59,12 +59,7 @@ class Recorder:
 def recording(events: Sequence[str], *devices: int) -> Iterator[Recorder]:
     """Record events of drives until the block ends; when the buffer is full the oldest go.
 
-    Parameters
-    ----------
-    events : sequence of str
-        "subsystem/event", each with a field `dev`.
-    *devices : int
-        The drives' numbers, as the kernel keeps them.
+    Events are "subsystem/event", each with a field `dev`, a number as the kernel keeps it.
     """
     root = _tracing_directory()
     for event in events:
@@ -135,15 +130,10 @@ class FunctionTracer:
 def function_tracer(functions: Collection[int], *, buffer_kib: int) -> Iterator[FunctionTracer]:
     """Have the function graph tracer at hand until the block ends; nothing is traced yet.
 
-    Kernels before 6.12 have one such tracer for all; that is taken if nobody uses it.
-
-    Parameters
-    ----------
-    functions : collection of int
-        Trace these, by their places in :func:`traceable_functions`. By their names it would take
-        the kernel a search through all that it has for each.
-    buffer_kib : int
-        Size of the buffer of each CPU; when it is full the oldest go, and that is marked.
+    Kernels before 6.12 have one such tracer for all; that is taken if nobody uses it. Functions are
+    given by their places in :func:`traceable_functions`: by their names it would take the kernel a
+    search through all that it has for each. When the buffer of a CPU is full the oldest go, and
+    that is marked.
     """
     root = _tracing_directory()
     if "function_graph" not in _text(root / "available_tracers").split():

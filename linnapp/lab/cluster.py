@@ -189,15 +189,7 @@ def _written(path: str, text: str) -> str:
 
 
 def missing(engine: str, path: str) -> list[str]:
-    """Programs that an engine needs and that are not there.
-
-    Parameters
-    ----------
-    engine : str
-        One of `ENGINES`.
-    path : str
-        Where to look, as $PATH has it.
-    """
+    """Programs that one of `ENGINES` needs and that are not in this $PATH."""
     folders = [Path(folder) for folder in path.split(":") if folder]
     return [
         program

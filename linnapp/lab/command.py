@@ -112,16 +112,9 @@ def guest_options(
 def guest_environment(drives: HasDevices, out_dir: Path | None) -> dict[str, str]:
     """Environment of a user's command in the lab: the drives, and where commands are.
 
-    Commands are found as the caller would find them, and this project's besides.
-    What must come out the same for everyone runs at fixed places instead, see
-    :mod:`linnapp.lab.places`.
-
-    Parameters
-    ----------
-    drives : HasDevices
-        The guest's drives.
-    out_dir : Path or None
-        The folder that the guest may write to.
+    Commands are found as the caller would find them, and this project's besides. What must come out
+    the same for everyone runs at fixed places instead, see :mod:`linnapp.lab.places`. The guest may
+    write to `out_dir`.
     """
     path = [
         str(Path(sys.executable).parent),

@@ -317,23 +317,11 @@ def _write(path: Path, value: str) -> None:
 
 
 def install(rules: Iterable[FaultRule], prefix: str = "faults") -> list[Path]:
-    """Make and enable the drives' rules, all or none.
+    """Make and enable the drives' rules, all or none, and tell their directories in configfs.
 
-    Every file is resolved before the first rule is made, and rules are enabled
-    only when all of them have been made.
-
-    Parameters
-    ----------
-    rules : iterable of FaultRule
-        What `load_rules` gave.
-    prefix : str, optional
-        Rules are called ``<prefix>0``, ``<prefix>1``, ...
-
-    Returns
-    -------
-    list of Path
-        The rules' directories in configfs; ``matched`` and ``injected`` in
-        them count.
+    Every file is resolved before the first rule is made, and rules are enabled only when all of
+    them have been made. They are called ``<prefix>0``, ``<prefix>1``, ...; ``matched`` and
+    ``injected`` in their directories count.
     """
     placed = [(rule, resolve(rule.file_name)) for rule in rules]
     for _, extents in placed:

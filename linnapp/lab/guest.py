@@ -267,17 +267,8 @@ def _wait_for(
 ) -> int:
     """Copy the guest's output while it runs, wait for it, leave nothing of it behind.
 
-    Parameters
-    ----------
-    process : Popen
-        The guest, leader of a session of its own.
-    outputs : sequence of (int, binary file)
-        Read end of a pipe from the guest, and where its content goes.
-
-    Returns
-    -------
-    int
-        Its exit status, or minus the signal that it died of.
+    The process leads a session of its own. An output is the read end of a pipe from the guest, and
+    where its content goes. Returned is the exit status, or minus the signal that it died of.
     """
     pumps = []
     for fd, sink in outputs:

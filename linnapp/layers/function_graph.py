@@ -236,15 +236,7 @@ def add_up(
 
 
 class Symbols:
-    """Names of functions by their addresses.
-
-    Parameters
-    ----------
-    lines : iterable of str
-        As in ``/proc/kallsyms``.
-    names : container of str
-        Those wanted.
-    """
+    """Names, of those wanted, of functions by their addresses: lines as in ``/proc/kallsyms``."""
 
     def __init__(self, lines: Iterable[str], names: Mapping[str, str]) -> None:
         found = []

@@ -89,14 +89,9 @@ def prepared(buffer_mib: int = 64) -> Iterator[FunctionRecording]:
 
 
 def overhead_of(cheap: FunctionTimes, longer_ns: float) -> Overhead:
-    """What tracing adds to a function, from calls that hardly do anything else.
+    """What tracing adds to a function, from a recording of calls that hardly do anything else.
 
-    Parameters
-    ----------
-    cheap : FunctionTimes
-        A recording of the cheap calls.
-    longer_ns : float
-        By how much one takes longer than without tracing.
+    One of these takes longer by `longer_ns` than without tracing.
     """
     call = next((call for call in cheap.calls if call.name == _CHEAP_CALL), None)
     leaf = next((f for f in call.functions if f.name == _CHEAP_FUNCTION), None) if call else None

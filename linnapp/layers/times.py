@@ -68,14 +68,7 @@ class Layers:
         return self.total.n
 
     def add(self, arrival_ns: npt.NDArray[np.uint64], times: npt.NDArray[np.uint64]) -> None:
-        """Count I/Os.
-
-        Parameters
-        ----------
-        arrival_ns : uint64 array, shape (n,)
-        times : uint64 array, shape (layers, n)
-            In ns.
-        """
+        """Count I/Os, of each its layers' times in ns: shape (layers, n)."""
         if not len(arrival_ns):
             return
         total = np.sum(times, axis=0)

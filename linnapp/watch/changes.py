@@ -88,19 +88,9 @@ class CallChange(Difference):
 
 
 def changes(folder: AnyPath, before: str, after: str, *, by_path: bool = False) -> list[CallChange]:
-    """Compare two sessions of a folder.
+    """Compare two sessions of a folder: what both have, that which changed most first.
 
-    Parameters
-    ----------
-    before, after : str
-        Sessions.
-    by_path : bool
-        Tell calls of one kind on different files apart.
-
-    Returns
-    -------
-    list of CallChange
-        Of what both sessions have, that which changed most first.
+    `by_path` tells calls of one kind on different files apart.
     """
     with opened(folder) as database:
         kept = {row["session"] for row in ask(database, "select distinct session from calls")}

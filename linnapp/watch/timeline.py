@@ -64,14 +64,9 @@ class Timeline:
 def timeline(
     folder: AnyPath, session: str | None = None, window_s: tuple[float, float] | None = None
 ) -> Timeline:
-    """Find what there is to draw.
+    """Find what there is to draw of a session, which may be left out where there is one.
 
-    Parameters
-    ----------
-    session : str, optional
-        Which one; not needed where there is one.
-    window_s : tuple of float, optional
-        From when to when, in seconds since the session's first call.
+    The window is from when to when, in seconds since the session's first call.
     """
     with opened(folder) as database:
         kept = [row["session"] for row in ask(database, "select distinct session from calls")]

@@ -402,21 +402,10 @@ def chunks(folder: AnyPath) -> Iterator[tuple[str, int, int, Callable[[], pa.Tab
 
 
 def query(folder: AnyPath, sql: str) -> tuple[list[str], Iterator[tuple[Any, ...]]]:
-    """Ask a recording.
+    """Ask a recording for columns, and for rows, which are fetched as they are asked for.
 
-    Parameters
-    ----------
-    folder : path
-        That :func:`linnapp.watch.watching.watch` has written.
-    sql : str
-        In the words of DuckDB; of the tables `calls` and `ios`.
-
-    Returns
-    -------
-    list of str
-        The columns.
-    iterator of tuple
-        The rows, fetched as they are asked for.
+    In DuckDB's SQL, of the tables `calls` and `ios` that :func:`linnapp.watch.watching.watch`
+    wrote.
     """
     stack = contextlib.ExitStack()
     try:

@@ -60,16 +60,9 @@ def of_client(path: Path, seconds: float) -> Operations:
 
 
 def of_pgbench(log: Path, start_s: float, seconds: float) -> Operations:
-    """Transactions of a log of `pgbench -l -R`.
+    """Transactions of a log of `pgbench -l -R`, started at `start_s` of the clock.
 
     Latencies count from when a transaction was scheduled, as pgbench has it.
-
-    Parameters
-    ----------
-    start_s : float
-        The clock when pgbench was started.
-    seconds : float
-        For how long it ran.
     """
     table = _columns(log, "a log of pgbench", 7, None)
     latency_us = table[:, 2]

@@ -82,19 +82,9 @@ class Reading:
 
 
 def reads_and_writes(source: Path, folder: Path) -> np.ndarray[Any, Any]:
-    """A cell's replayed part in two: its reads, and iologs of its writes alone.
+    """A cell's replayed part in two: reads in `eval.cells.due_order`, and iologs of its writes.
 
-    Parameters
-    ----------
-    source : Path
-        See `eval.cells.recorded`.
-    folder : Path
-        Gets the iologs.
-
-    Returns
-    -------
-    ndarray of READ
-        In the order of `eval.cells.due_order`.
+    The source is of `eval.cells.recorded`; the folder gets the iologs.
     """
     reads = []
     folder.mkdir(parents=True, exist_ok=True)

@@ -90,15 +90,7 @@ class Hour:
         self.looked_s: float | None = None
 
     def add(self, rows: Iterable[DriveRow], time_s: float) -> None:
-        """Count looks in.
-
-        Parameters
-        ----------
-        rows : iterable of DriveRow
-            Of one look at the array.
-        time_s : float
-            When that was, since the epoch.
-        """
+        """Count the rows of one look at the array in, at a time since the epoch."""
         now = int(time_s // 60)
         with self._lock:
             self.looked_s = time_s

@@ -273,14 +273,8 @@ def _power(octaves: float, error: float, done: float, of_pairs: int) -> float:
     """The chance that the last look decides (stochastic curtailment).
 
     Lan, Simon and Halperin, Sequential Analysis 1:3, 1982: what comes is supposed to be the
-    difference that was found, and one standard error more.
-
-    Parameters
-    ----------
-    octaves, error : float
-        The difference so far, and its standard error.
-    done : float
-        Share of the pairs that are done.
+    difference that was found, and one standard error more. `done` is the share of the pairs that
+    are.
     """
     if done >= 1:
         return 0.0

@@ -252,12 +252,8 @@ def _train(
 ) -> TrainedNetwork:
     """Train and keep the best epoch; the test slice is still to come.
 
-    Parameters
-    ----------
-    judged : list of Examples
-        What validates: recorded reads, then added bursts if there are any.
-    let_in : callable
-        Where ctrl-C may come: between two steps.
+    What validates are recorded reads, then added bursts if there are any. Ctrl-C may come where
+    `let_in` is called: between two steps.
     """
     scaling = Scaling.of(taught.digits) if options.standardise else None
     keras = import_tensorflow().keras

@@ -322,22 +322,10 @@ def _name_of(model: LatencyModel, lesson: Lesson) -> str:
 def predict_newest(
     model: LatencyModel, trace: Recorded, recipe: Recipe, *, own: bool
 ) -> tuple[LatencyReads, npt.NDArray[np.uint32]]:
-    """Predict a recording's test slice by trees that have not seen it.
+    """Predict the test slice, by the recipe, of a recording by trees that have not seen it, in us.
 
-    Parameters
-    ----------
-    recipe : Recipe
-        Says which reads are the test slice.
-    own : bool
-        Whether :func:`train_latency` made the model of this recording. All of that taught its
-        trees; those of the reads before are grown again, and predict in their place.
-
-    Returns
-    -------
-    LatencyReads
-        The test slice.
-    uint32 array
-        What is predicted of each, in us.
+    If :func:`train_latency` made the model of this recording, as `own` says, all of that taught its
+    trees; those of the reads before are grown again, and predict in their place.
     """
     _, step, _ = _overdue_us(trace, recipe)
     reads, _ = load_latency_reads(trace, model.overdue_us, step, **recipe.reader)
