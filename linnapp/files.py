@@ -112,10 +112,7 @@ def _replaceable(path: Path, *, directory: bool) -> Path:
 def check_replaced_directory(path: AnyPath, suffixes: tuple[str, ...]) -> Path:
     """Find out whether :func:`replaced_directory` would work, before hours of work for it.
 
-    Returns
-    -------
-    Path
-        What `path` really names, a link followed.
+    Returned is what `path` really names, a link followed.
     """
     path = _replaceable(Path(path), directory=True)
     with os_errors(path):

@@ -58,7 +58,7 @@ def train_fleet(
     workers: int | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> list[Progress]:
-    """Train all drives of all arrays.
+    """Train all drives of all arrays that have no model yet.
 
     Parameters
     ----------
@@ -70,11 +70,6 @@ def train_fleet(
         Address of a Dask scheduler; a local cluster unless given.
     workers : int, optional
         Processes of the local cluster; the number of CPUs unless given.
-
-    Returns
-    -------
-    list of Progress
-        One per drive that was to be trained.
     """
     out_dir = Path(out_dir)
     with needs("a fleet needs Dask", "distributed"):

@@ -362,7 +362,7 @@ class BlktraceReader:
 
 
 def merge(trace: AnyPath, target: AnyPath) -> int:
-    """Merge per-CPU files into one file in time order; notes (process names) are left out.
+    """Merge per-CPU files into one in time order, without notes (process names); how many events.
 
     Parameters
     ----------
@@ -370,11 +370,6 @@ def merge(trace: AnyPath, target: AnyPath) -> int:
         See :func:`trace_files`.
     target : path
         The file to write; the caller renames it into place.
-
-    Returns
-    -------
-    int
-        Number of events.
 
     Raises
     ------

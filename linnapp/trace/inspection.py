@@ -249,13 +249,9 @@ class ArrivalCounts:
 
 
 def burst_correlations(inspections: Sequence[Inspection]) -> list[dict[str, float | None] | None]:
-    """How each drive's bursts correlate with the others', on average.
+    """How each drive's bursts correlate with the others', on average, by scale of time.
 
-    Returns
-    -------
-    list
-        An element per inspection: by scale of time; None for traces whose times have no origin in
-        common with another's, all but iologs.
+    None for traces whose times have no origin in common with another's, all but iologs.
     """
     shown: list[dict[str, float | None] | None] = []
     for one in inspections:

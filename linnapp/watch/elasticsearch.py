@@ -167,12 +167,7 @@ class Server:
         self._check_status(status, answer)
 
     def bulk(self, index: str, lines: list[bytes]) -> Sent:
-        """Send documents: of each two lines, what to do and the document.
-
-        Returns
-        -------
-        Sent
-            Of every one, what became of it.
+        """Send documents, of each two lines, what to do and the document; what became of each.
 
         Raises
         ------

@@ -152,7 +152,7 @@ def recalibrate(
     conf_path: AnyPath | None = None,
     log: Log = print,
 ) -> list[Decision]:
-    """Go through the array once.
+    """Go through the array once; a decision for each drive.
 
     Parameters
     ----------
@@ -172,11 +172,6 @@ def recalibrate(
         Of drives.conf: drives that it names have the new model there, too, for the next boot.
     log : callable
         Gets one line per decision and step.
-
-    Returns
-    -------
-    list of Decision
-        In the order of the drives.
 
     Raises
     ------

@@ -137,7 +137,7 @@ def add_bursts(
     rng: np.random.Generator,
     limits: SlowLimits | None = None,
 ) -> BurstReads:
-    """Make examples of continuous slowness from recorded I/Os.
+    """Make examples, or none, of continuous slowness from recorded I/Os, in their order.
 
     Parameters
     ----------
@@ -147,11 +147,6 @@ def add_bursts(
         The drive's inflection point; added latencies start there.
     limits : SlowLimits, optional
         What to label slow; all beyond the inflection point unless given.
-
-    Returns
-    -------
-    BurstReads
-        In arrival order; may be empty.
     """
     limits = limits or SlowLimits.of_paper(threshold_us)
     slowed = _slow_down(chunk, threshold_us, rng, ("pending", "hist_pending", "hist_latency_us"))

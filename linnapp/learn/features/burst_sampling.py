@@ -53,6 +53,8 @@ def sample_bursts(
 ) -> tuple[BurstReads, BurstReads, BurstReads]:
     """Make the examples that training, validation and test add to a trace's own reads.
 
+    For training there are fewer than asked for where the trace is very short.
+
     Parameters
     ----------
     parts : Split
@@ -65,15 +67,6 @@ def sample_bursts(
         What to label slow.
     **reader_options
         Those of :func:`~linnapp.trace.recorded.open_recording`.
-
-    Returns
-    -------
-    BurstReads
-        For training; fewer than asked for where the trace is very short.
-    BurstReads
-        For validation.
-    BurstReads
-        For testing.
     """
     # The drive's name is part of the seed: drives of one array get different bursts.
     drive = zlib.crc32(name_of(trace).encode())

@@ -19,7 +19,9 @@ def digits(
     hist_pending: UInt32Array,
     hist_latency_us: UInt32Array,
 ) -> DigitArray:
-    """Write features as digits, most significant first.
+    """Write features as digits from 0 to 9, most significant first; shape (n, N_INPUTS).
+
+    Past pending counts come first, then pending now, then past latencies.
 
     Parameters
     ----------
@@ -27,11 +29,6 @@ def digits(
         Pending pages at arrival, the read's own included.
     hist_pending, hist_latency_us : uint32 array, shape (n, HISTORY)
         Pending pages at arrival, and latencies in us, of the last completed reads, oldest first.
-
-    Returns
-    -------
-    uint8 array, shape (n, N_INPUTS)
-        Digits 0 to 9: past pending counts, pending now, past latencies.
     """
     n = len(pending)
     for name, array in (("hist_pending", hist_pending), ("hist_latency_us", hist_latency_us)):

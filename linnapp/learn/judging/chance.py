@@ -47,16 +47,13 @@ Floats = npt.NDArray[np.float64]
 def array_means_us(sums: Floats, failover_us: float, replicas: int) -> Floats:
     """The mean latency of an array whose drives all behave like this one, for each way to refuse.
 
+    Of shape (..., 1 + ways), the first that of refusing none.
+
     Parameters
     ----------
     sums : array, shape (..., kinds, 1 + ways, 2)
         By size class: the number of reads and their latencies added up, of all reads first, then
         of those that each way refuses.
-
-    Returns
-    -------
-    array, shape (..., 1 + ways)
-        In us; the first is that of refusing none.
     """
     refused = sums.copy()
     refused[..., 0, :] = 0.0

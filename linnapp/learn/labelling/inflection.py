@@ -239,7 +239,7 @@ def find_inflection_points(
     threshold_us: int | None = None,
     seed: int = 1,
 ) -> list[InflectionPoint]:
-    """Find the inflection points of an array's drives.
+    """Find the inflection points of an array's drives, in their order.
 
     Parameters
     ----------
@@ -264,11 +264,6 @@ def find_inflection_points(
         The only candidate of every drive, instead of those around its knee.
     seed : int
         For "simulate".
-
-    Returns
-    -------
-    list of InflectionPoint
-        In the order of the drives.
     """
     if replicas < 2:
         raise ValueError(f"{replicas} replicas: revocation needs at least 2")

@@ -212,8 +212,9 @@ def batches(
 ) -> Any:
     """A dataset of batches, in another order in each epoch; what fills no batch waits for the next.
 
-    The arrays stay where they are. (Keras shuffles arrays itself, but copies them first, and with
-    a seed repeats one order in all epochs.)
+    The digits and labels are floats, of shape (size, n_inputs) and (size,). The arrays stay where
+    they are. (Keras shuffles arrays itself, but copies them first, and with a seed repeats one
+    order in all epochs.)
 
     Parameters
     ----------
@@ -221,11 +222,6 @@ def batches(
     slow : bool array, shape (n,)
     size : int
         Reads per batch, at most n.
-
-    Returns
-    -------
-    tf.data.Dataset
-        Of digits, shape (size, n_inputs), and labels, shape (size,), as floats.
     """
     tf = import_tensorflow()
     rng = np.random.default_rng(seed)

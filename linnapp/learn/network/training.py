@@ -192,7 +192,7 @@ def train(
     added: Examples | None = None,
     added_validation: Examples | None = None,
 ) -> TrainedNetwork:
-    """Train a network on a drive's reads.
+    """Train a network on a drive's reads; when interrupted by ctrl-C, what was best so far.
 
     Parameters
     ----------
@@ -204,11 +204,6 @@ def train(
         Called after each epoch.
     added, added_validation : Examples, optional
         More examples to train on, and to validate on.
-
-    Returns
-    -------
-    TrainedNetwork
-        When interrupted by ctrl-C, what was best so far.
 
     Raises
     ------

@@ -454,7 +454,7 @@ def grow(
     learning_rate: float,
     weights: npt.NDArray[np.float64] | None = None,
 ) -> tuple[LatencyModel, float]:
-    """Grow trees.
+    """Grow trees, and tell the largest difference to them as grown, in powers of two.
 
     Parameters
     ----------
@@ -468,12 +468,6 @@ def grow(
         What each tree corrects of what is left.
     weights : array, shape (n,), optional
         How much each read counts.
-
-    Returns
-    -------
-    LatencyModel
-    float
-        The largest difference to the trees as grown, in powers of two.
     """
     check_scikit_learn()
     from sklearn.ensemble import HistGradientBoostingRegressor

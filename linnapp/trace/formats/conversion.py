@@ -300,7 +300,7 @@ def convert(
     filters: Filters | None = None,
     **options: Any,
 ) -> int:
-    """Convert a trace; the target appears whole or not at all.
+    """Convert a trace, and tell how many I/Os; the target appears whole or not at all.
 
     Parameters
     ----------
@@ -310,11 +310,6 @@ def convert(
         One of :func:`output_formats`.
     device_name : str
         The drive's name in the target.
-
-    Returns
-    -------
-    int
-        I/Os written.
 
     Raises
     ------

@@ -58,7 +58,7 @@ class Workload:
 
 
 def write(path: AnyPath, chunks: Iterable[Workload], device: str) -> int:
-    """Write an iolog; it appears whole or not at all.
+    """Write an iolog, and tell how many I/Os; it appears whole or not at all.
 
     Parameters
     ----------
@@ -68,11 +68,6 @@ def write(path: AnyPath, chunks: Iterable[Workload], device: str) -> int:
         Its I/Os, consecutive in time.
     device : str
         File name in the log; fio opens it, the replayer maps it to its own devices.
-
-    Returns
-    -------
-    int
-        I/Os written.
     """
     try:
         words = device.encode().split()
