@@ -96,8 +96,7 @@ def latency_cdf(
     axes.xaxis.set_major_formatter(
         FuncFormatter(lambda us, _: f"{us / 1000:g} ms" if us >= 1000 else f"{us:g} us")
     )
-    axes.set_xlabel("read latency")
-    axes.set_ylabel("percentile")
+    axes.set(xlabel="read latency", ylabel="percentile")
     axes.grid(alpha=0.3, which="both")
     if title:
         figure.suptitle(title, y=1.12)

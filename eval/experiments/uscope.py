@@ -256,8 +256,7 @@ def draw(data: dict[str, Any], path: Path) -> None:
                     list(curve), [float(np.mean(values)) for values in curve.values()],
                     label=policy, marker=".", **figures.style(policy),
                 )  # fmt: skip
-            axes.set_xscale("log")
-            axes.set_yscale("log")
+            axes.set(xscale="log", yscale="log")
             axes.set_title(f"{array}: {pattern}, {ratio} % of the first drive's reads", fontsize=9)
             axes.set_xlabel("added latency (us)", fontsize=8)
             axes.set_ylabel("mean read latency (us)", fontsize=8)
