@@ -74,42 +74,27 @@ class Folder:
 
 @dataclass
 class Guest:
-    """What to boot.
+    """What to boot."""
 
-    Attributes
-    ----------
-    kernel : Path
-        The guest's kernel.
-    memory_mb : int
-        Guest memory.
-    out_dir : Path or None
-        A folder of the host that the guest may write to, seen there under
-        the same path; made if it is not there.
-    folders : mapping
-        More folders of the host, by where the guest sees them.
-    setup : str
-        Shell commands that run before the user's; the first failure ends the
-        boot.
-    environment : mapping
-        The command's environment, besides a few variables that are the same
-        in every run.
-    kernel_args : sequence of str
-        More kernel parameters.
-    timeout_s : float or None
-        Host seconds after which the guest is stopped.
-    virtual_time : bool
-        Where there is a choice, the UML lab: time stands still while something runs. Otherwise the
-        guest has the host's clock, for who wants to know how long the kernel takes.
-    """
-
+    #: The guest's kernel.
     kernel: Path
+    #: Guest memory.
     memory_mb: int = 3072
+    #: A folder of the host that the guest may write to, seen there under the same path; made if it
+    #: is not there.
     out_dir: Path | None = None
+    #: More folders of the host, by where the guest sees them.
     folders: Mapping[str, Folder] = field(default_factory=dict)
+    #: Shell commands that run before the user's; the first failure ends the boot.
     setup: str = ""
+    #: The command's environment, besides a few variables that are the same in every run.
     environment: Mapping[str, str] = field(default_factory=dict)
+    #: More kernel parameters.
     kernel_args: Sequence[str] = ()
+    #: Host seconds after which the guest is stopped.
     timeout_s: float | None = None
+    #: Where there is a choice, the UML lab: time stands still while something runs. Otherwise the
+    #: guest has the host's clock, for who wants to know how long the kernel takes.
     virtual_time: bool = True
 
     def shared(self) -> dict[str, Folder]:

@@ -83,41 +83,29 @@ class _Stats(ctypes.Structure):
 
 @dataclasses.dataclass(frozen=True)
 class IoChunk:
-    """Counted I/Os (reads and writes with data) in arrival order, one array per column.
+    """Counted I/Os (reads and writes with data) in arrival order, one array per column."""
 
-    Attributes
-    ----------
-    arrival_ns : uint64 array, shape (n,)
-        Time of the Q event.
-    latency_ns : uint64 array, shape (n,)
-        The drive's: from D to C, of the part that took longest; from Q where no D was traced;
-        0 when the C of its last sector is missing.
-    sector : uint64 array, shape (n,)
-        First sector of 512 bytes.
-    size_bytes : uint32 array, shape (n,)
-    pending : uint32 array, shape (n,)
-        Pending 4 KiB pages at arrival, its own included.
-    flags : uint8 array, shape (n,)
-        ``WRITE``, ``COMPLETED``, ``ERROR``, ``REVOKED``, ``MERGED``, ``SPLIT``, ``REQUEUED``,
-        ``ISSUED``.
-    hist_pending, hist_latency_us : uint32 array, shape (n, HISTORY)
-        The last completed reads when this one arrived, oldest first; zeros for writes.
-    features : uint32 array, shape (n, N_FEATURES), optional
-        What a model of latencies sees of each read, where that was asked for; zeros for writes.
-    ties_in_order : bool
-        I/Os with the same `arrival_ns` stand in the order in which they arrived, as events do.
-        Lines of a log do not: there those of one instant do not see each other.
-    """
-
+    #: Time of the Q event.
     arrival_ns: npt.NDArray[np.uint64]
+    #: The drive's: from D to C, of the part that took longest; from Q where no D was traced; 0 when
+    #: the C of its last sector is missing.
     latency_ns: npt.NDArray[np.uint64]
+    #: First sector of 512 bytes.
     sector: npt.NDArray[np.uint64]
     size_bytes: npt.NDArray[np.uint32]
+    #: Pending 4 KiB pages at arrival, its own included.
     pending: npt.NDArray[np.uint32]
+    #: `WRITE`, `COMPLETED`, `ERROR`, `REVOKED`, `MERGED`, `SPLIT`, `REQUEUED`, `ISSUED`.
     flags: npt.NDArray[np.uint8]
+    #: `hist_pending`, `hist_latency_us`: shape (n, HISTORY); the last completed reads
+    #: when this one arrived, oldest first; zeros for writes.
     hist_pending: npt.NDArray[np.uint32]
     hist_latency_us: npt.NDArray[np.uint32]
+    #: Shape (n, N_FEATURES); what a model of latencies sees of each read, where that was asked for;
+    #: zeros for writes.
     features: npt.NDArray[np.uint32] | None = dataclasses.field(default=None, kw_only=True)
+    #: I/Os with the same `arrival_ns` stand in the order in which they arrived, as events do. Lines
+    #: of a log do not: there those of one instant do not see each other.
     ties_in_order: bool = dataclasses.field(default=True, kw_only=True)
 
     def __len__(self) -> int:

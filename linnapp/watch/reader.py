@@ -135,22 +135,15 @@ class Wanted:
     """What is to be recorded of the processes that are followed; all of it where nothing is named.
 
     What is left out costs no place in the buffer, and is counted.
-
-    Attributes
-    ----------
-    calls : sequence of str
-        System calls, as in :func:`call_names`.
-    paths : sequence of str
-        Files, and folders with all in them.
-    processes : sequence of str
-        Names of processes; the kernel keeps 15 bytes of one.
-    threads : sequence of str
-        Names or numbers of threads.
     """
 
+    #: System calls, as in :func:`call_names`.
     calls: Sequence[str] = ()
+    #: Files, and folders with all in them.
     paths: Sequence[str] = ()
+    #: Names of processes; the kernel keeps 15 bytes of one.
     processes: Sequence[str] = ()
+    #: Names or numbers of threads.
     threads: Sequence[str] = ()
 
 
