@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 from blktrace_builder import EBUSY, C, Q, TraceBuilder
-from click.testing import CliRunner, Result
+from running import run
 from test_latency_log import line, random_log
 
-from linnapp.cli import cli
 from linnapp.errors import LinnappError, TraceError
 from linnapp.learn.drive_training import train_drive
 from linnapp.learn.features.split import split
@@ -40,10 +39,6 @@ def trained(path: Path, recipe: Recipe = RECIPE) -> tuple[LatencyModel, dict[str
     drive = train_drive(path, point, recipe)
     assert isinstance(drive.model, LatencyModel)
     return drive.model, drive.record
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(cli, [str(argument) for argument in arguments])
 
 
 def test_same_seed_same_bytes_and_it_learns(long_log: Path) -> None:
