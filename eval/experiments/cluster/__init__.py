@@ -22,7 +22,7 @@ import numpy as np
 
 from eval import guests
 from eval.cells import N_DRIVES
-from eval.experiment import NOT_AVAILABLE, Context, Experiment
+from eval.experiment import Context, Experiment
 from eval.experiments.cluster.lab import (
     BURST_US,
     BURSTS,
@@ -156,13 +156,11 @@ def score(seeds: list[dict[str, Measured]]) -> dict[str, Any]:
 EXPERIMENT = Experiment(
     name="cluster",
     title="Reading from the node whose drive is predicted to answer first",
-    source="not in the papers",
     parameters=PARAMETERS,
     run=run,
     table=table,
     reading=reading,
     draw=draw,
-    paper=NOT_AVAILABLE,
     differs="Nodes are network namespaces of one kernel, in virtual time: processors cost nothing, "
     "neither the engine's nor the client's nor the agents'; the network has no jitter and loses "
     "nothing. One client, whose own count in `bursts` is the drives' queue. Rules "

@@ -69,23 +69,15 @@ _TRAINING, _MEASURING = 3, 4
 
 @dataclass(frozen=True)
 class Situation:
-    """What the client meets.
+    """What the client meets."""
 
-    Attributes
-    ----------
-    load : str
-        What its nodes' drives have to do besides: ``BURSTS``, or a Table 1 load.
-    seed : int
-        Of the drives, the load and the reads.
-    one_way_us : int or None
-        Of the network, if there is one.
-    probes : int
-        Nodes asked a read.
-    """
-
+    #: What its nodes' drives have to do besides: ``BURSTS``, or a Table 1 load.
     load: str
+    #: Of the drives, the load and the reads.
     seed: int
+    #: Of the network, if there is one.
     one_way_us: int | None
+    #: Nodes asked a read.
     probes: int = PROBES
 
     def cluster(self) -> Cluster:
@@ -96,19 +88,13 @@ class Situation:
 
 @dataclass(frozen=True)
 class Measured:
-    """Reads under one rule.
+    """Reads under one rule."""
 
-    Attributes
-    ----------
-    reads : ndarray of READ
-    disk_reads : tuple of int
-        By node, of the file system with the brick: who served, whatever the engine says.
-    counted : dict
-        What the client counted.
-    """
-
+    #: ndarray of READ
     reads: np.ndarray[Any, Any]
+    #: By node, of the file system with the brick: who served, whatever the engine says.
     disk_reads: tuple[int, ...]
+    #: What the client counted.
     counted: dict[str, int]
 
 
