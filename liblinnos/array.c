@@ -49,7 +49,8 @@ uint64_t array_size_now(const struct linnos_array *a)
 	return largest;
 }
 
-static int open_path(const struct linnos_options *o, struct replica *r, const char *path)
+static int open_path(const struct linnos_options *o, struct replica *r, const char *path,
+		     bool has_others)
 {
 	int flags = O_RDONLY | O_CLOEXEC;
 
@@ -64,7 +65,7 @@ static int open_path(const struct linnos_options *o, struct replica *r, const ch
 	return error_say(
 		-errno, "replica %s: %s%s", path, strerror(errno),
 		errno == EACCES ? "; drives are read by root and the group disk"
-		: errno == ENOENT
+		: errno == ENOENT && has_others
 			? "; NULL in its place (None in Python, Rust) opens the array without it"
 			: "");
 }
@@ -117,14 +118,14 @@ static bool is_there(const struct replica *r)
 }
 
 static int open_file(struct linnos_array *a, const struct linnos_options *o, const char *path,
-		     int fd)
+		     int fd, bool has_others)
 {
 	struct replica *r = &a->replicas[a->n++];
 	int error = name_it(r, path, "descriptor", fd);
 
 	r->fd = fd;
 	if (!error && path)
-		error = open_path(o, r, path);
+		error = open_path(o, r, path, has_others);
 	if (!error && !is_there(r)) {
 		r->align_bytes = r->memory_align_bytes = 1;
 		return 0;
@@ -243,6 +244,7 @@ static void give_back(struct linnos_array *a)
 /* What is to be opened: one of these. */
 struct what {
 	const char *const *paths;
+	bool has_others; /* paths: one may be left out */
 	const int *fds;
 	const struct linnos_replica *replicas;
 	const struct linnos_backend *backend;
@@ -257,7 +259,7 @@ static int open_replica(struct linnos_array *a, const struct linnos_options *o,
 
 	if (!at)
 		return open_file(a, o, what->paths ? what->paths[k] : NULL,
-				 what->fds ? what->fds[k] : -1);
+				 what->fds ? what->fds[k] : -1, what->has_others);
 	error = sized_take(&given, sizeof(given), at + k * what->replicas->size, sizeof(given),
 			   "struct linnos_replica");
 	return error ? error : take_replica(a, &given);
@@ -311,7 +313,9 @@ static int open_array(struct linnos_array **array, unsigned int n, const struct 
 int linnos_open(struct linnos_array **array, unsigned int n_replicas, const char *const *paths,
 		const char *const *models, const struct linnos_options *options)
 {
-	return open_array(array, n_replicas, &(struct what){.paths = paths}, models, options);
+	return open_array(array, n_replicas,
+			  &(struct what){.paths = paths, .has_others = n_replicas > 1}, models,
+			  options);
 }
 
 int linnos_open_fds(struct linnos_array **array, unsigned int n_replicas, const int *fds,

@@ -510,6 +510,9 @@ TEST(what_cannot_be_opened_is_named)
 	struct linnos_array *a;
 
 	assert(linnos_open(&a, 1, none, NULL, NULL) == -ENOENT);
+	assert(says("replica /nowhere/replica: No such file") && !says("NULL"));
+	assert(linnos_open(&a, 2, (const char *[]){"/proc/self/exe", *none}, NULL, NULL) ==
+	       -ENOENT);
 	assert(says("replica /nowhere/replica: No such file") && says("NULL in its place"));
 	assert(!linnos_close(a));
 	assert(linnos_open(&a, 1, folder, NULL, NULL) == -EINVAL);
