@@ -231,6 +231,28 @@ TEST(who_took_longer_than_home_was_called_stays)
 	}
 }
 
+/* Nineteen times in twenty the difference is within two of its standard errors. */
+TEST(how_sure_it_is_of_the_difference_is_told)
+{
+	unsigned int within = 0;
+
+	for (unsigned int seed = 0; seed < 200; seed++) {
+		struct linnos_guard g = {0};
+		struct linnos_worth worth;
+		double off_us;
+
+		srand(seed);
+		linnos_guard_worth(&g, LINNOS_HOME_SLOW, &worth);
+		assert(!worth.known && !worth.error);
+		leave(&g, LINNOS_HOME_SLOW, 2000, 200, 150, exponential);
+		linnos_guard_worth(&g, LINNOS_HOME_SLOW, &worth);
+		assert(worth.known && worth.error);
+		off_us = (double)worth.stayed_us - worth.left_us - 50;
+		within += fabs(off_us) <= 2 * sqrt(worth.error);
+	}
+	assert(within >= 180);
+}
+
 TEST(latencies_of_a_year_do_not_overflow)
 {
 	struct linnos_guard g = {0};

@@ -112,6 +112,11 @@ static u64 linnos_error_of(const struct linnos_took *took)
 	return div64_u64(spread * LINNOS_GUARD_ONE, took->n);
 }
 
+static bool linnos_is_known(const struct linnos_took took[2])
+{
+	return took[0].n >= ENOUGH && took[1].n >= ENOUGH;
+}
+
 /* By how many eighths of a standard error leaving is better, or, below 0, worse. */
 static int linnos_better_by(const struct linnos_took took[2])
 {
@@ -122,8 +127,8 @@ static int linnos_better_by(const struct linnos_took took[2])
 					  left_us - stayed_us;
 	u64 eighths = 0;
 
-	/* by / sqrt(error), without a root */
-	while (eighths < 4 * EIGHTHS &&
+	/* by / sqrt(error), without a root; more makes no difference */
+	while (eighths < EIGHTHS + BAD_AFTER &&
 	       error * (eighths + 1) * (eighths + 1) < 64 * by_us * by_us)
 		eighths++;
 	return stayed_us > left_us ? (int)eighths : -(int)eighths;
@@ -160,7 +165,7 @@ static u32 linnos_share(const struct linnos_guard *guard, enum linnos_wish wish)
 	int eighths = wish == LINNOS_HOME_BAD ? BAD_AFTER : USUAL_AFTER;
 	u32 share, stay_most = ALL - STAY_LEAST, stay_least = STAY_LEAST;
 
-	if (took[0].n >= ENOUGH && took[1].n >= ENOUGH) {
+	if (linnos_is_known(took)) {
 		int better_by = linnos_better_by(took);
 
 		eighths += better_by;
@@ -286,4 +291,8 @@ void linnos_guard_worth(const struct linnos_guard *guard, enum linnos_wish wish,
 	worth->stayed_us = took[0].n ? div64_u64(took[0].sum_us, took[0].n) : 0;
 	worth->left_us = took[1].n ? div64_u64(took[1].sum_us, took[1].n) : 0;
 	worth->share = linnos_share(guard, wish);
+	worth->known = linnos_is_known(took);
+	worth->error = worth->known ? linnos_error_of(&took[0]) +
+					      linnos_error_of(&took[1]) :
+				      0;
 }

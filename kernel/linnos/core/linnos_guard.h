@@ -82,11 +82,15 @@ struct linnos_lot {
  * @stayed_us: mean of the reads that stayed, 0: none did lately
  * @left_us: of those that left, likewise
  * @share: of 1024 that wish so many leave
+ * @known: enough have stayed and left to compare them, and
+ * @error: the square of the standard error of the difference, in us
  */
 struct linnos_worth {
 	u32 stayed_us;
 	u32 left_us;
 	u32 share;
+	bool known;
+	u64 error;
 };
 
 enum linnos_wish linnos_wish_of(u32 home_us, u32 usual_us);
