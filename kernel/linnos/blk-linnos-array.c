@@ -8,13 +8,22 @@
  * (core/linnos_guard.c). So an array whose disks' models mislead is soon read as if it
  * did not ask.
  *
- * An array has one guard, with a lock: what a few reads taught is of use to all, and on
- * a guard a CPU each would have to learn it anew. Reads that would leave take it twice,
- * for less than a microsecond. Of the others, which it tells no more than the mean, one
- * in %STAYED_TOLD does when it is answered, and not even that if it would have to wait.
+ * A read that leaves also takes another disk's time, and one that stays finds home
+ * less busy than if all did: of that a lot knows nothing. So time is cut in slices, and
+ * in one of %OFF_ONCE, by lot, nobody is asked. Slices with and without asking tell
+ * what it is worth to all reads. If that is shown to be less than nothing, or is not
+ * known yet and of no kind of reads most leave, the array stays: it asks in one slice
+ * of %ON_ONCE only, to notice when that changes. So even looking at disks costs little
+ * then.
+ *
+ * An array has one guard, with a lock: what a few reads taught is of use to all, and a
+ * guard a CPU would have to learn it many times. Reads that would leave take it twice,
+ * for less than a microsecond. Of the others, who tell no more than a mean, one in
+ * %TOLD_ONCE does when it is answered, and not even that if it would have to wait; but
+ * each in slices of the rarer sort.
  *
  * Nobody stays at a disk that is stalled, by the rule that says so, to see what that
- * takes; nor do reads that probe a disk take part: these are sent to learn of it.
+ * takes; nor do reads that probe a disk draw a lot: these are sent to learn of it.
  */
 #include <linux/bitfield.h>
 #include <linux/blk-linnos.h>
@@ -22,6 +31,7 @@
 #include <linux/hash.h>
 #include <linux/ktime.h>
 #include <linux/math64.h>
+#include <linux/prandom.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
@@ -29,13 +39,17 @@
 
 #include "linnos_guard.h"
 
-#define STAYED_TOLD_SHIFT 3
-#define STAYED_TOLD (1 << STAYED_TOLD_SHIFT)
-/* What leaving was worth is told of the last so many reads, or half of them. */
-#define LATELY (1 << 17)
-/* Shares are in 1/4096: with a squared error of 2^38 us^2 a square fits 64 bits. */
-#define SHARE_SHIFT 12
-#define ERROR_MAX (1ULL << 38)
+/* 16.8 ms: longer than reads take, shorter than most bursts */
+#define SLICE_SHIFT 24
+#define OFF_ONCE 64
+#define ON_ONCE 8
+/* What slices tell is remembered for 2^13 of them, two minutes. */
+#define FORGET_SLICES 13
+#define SLICES_ENOUGH (4 * LINNOS_GUARD_ONE)
+/* Means of slices, in us: sums of their squares stay below 2^64. */
+#define SLICE_MAX_US 0x7ffff
+#define TOLD_SHIFT 3
+#define TOLD_ONCE (1 << TOLD_SHIFT)
 
 enum { LINNOS_ARRAY_OFF, LINNOS_ARRAY_ON, LINNOS_ARRAY_UNGUARDED };
 
@@ -44,20 +58,97 @@ static const char *const linnos_wishes[] = { NULL, "usual", "slow", "slower",
 					     "bad" };
 
 /**
- * struct blk_linnos_guard - what reads that left home took, and those that stayed
+ * struct linnos_slices - slices of one sort, with asking or without
+ * @last: the number of the last one
+ * @reads: of it, and what they took together
+ * @us: that
+ * @took: means of the slices before
+ */
+struct linnos_slices {
+	u64 last;
+	u64 reads;
+	u64 us;
+	struct linnos_took took;
+};
+
+/**
+ * struct blk_linnos_guard - what reads took that asked, left home, stayed
  * @lock: taken in process context and by completions, on PREEMPT_RT too
- * @core: decides
- * @reads: lately answered, and
- * @us: what they took, and
- * @left: how many of these had left home, by what they wished
+ * @core: decides of single reads
+ * @slice: number of the present slice
+ * @asks: in it
+ * @stays: asking is not worth it
+ * @slices: without asking, and with
+ * @random: of the slices' lots
  */
 struct blk_linnos_guard {
 	raw_spinlock_t lock;
 	struct linnos_guard core;
-	u64 reads;
-	u64 us;
-	u64 left[LINNOS_N_WISHES];
+	u64 slice;
+	bool asks;
+	bool stays;
+	struct linnos_slices slices[2];
+	struct rnd_state random;
 };
+
+/* What asking gains, in us of a slice's mean, and the square of its standard error. */
+struct linnos_gain {
+	s64 us;
+	u64 error;
+};
+
+/* False until it is known. */
+static bool linnos_gain_of(const struct blk_linnos_guard *guard,
+			   struct linnos_gain *gain)
+{
+	const struct linnos_took *off = &guard->slices[0].took;
+	const struct linnos_took *on = &guard->slices[1].took;
+
+	if (off->n < SLICES_ENOUGH || on->n < SLICES_ENOUGH)
+		return false;
+	gain->us = (s64)div_u64(off->sum_us, off->n) -
+		   (s64)div_u64(on->sum_us, on->n);
+	gain->error = linnos_took_error(off) + linnos_took_error(on);
+	return true;
+}
+
+/*
+ * Is it not worth it to ask? By what all reads took, if that is known by more than two
+ * standard errors; else if no kind of reads leaves.
+ */
+static bool linnos_should_stay(const struct blk_linnos_guard *guard)
+{
+	bool leaves = false, wished = false;
+	struct linnos_gain gain;
+	int i;
+
+	if (linnos_gain_of(guard, &gain) &&
+	    (u64)(gain.us * gain.us) > 4 * gain.error)
+		return gain.us < 0;
+	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++) {
+		wished |= guard->core.wished[i];
+		leaves |= guard->core.wished[i] &&
+			  linnos_guard_leaves(&guard->core, i);
+	}
+	return wished && !leaves;
+}
+
+static noinline void linnos_next_slice(struct blk_linnos_guard *guard,
+				       u64 slice)
+{
+	unsigned long flags;
+	u32 random;
+
+	raw_spin_lock_irqsave(&guard->lock, flags);
+	if (guard->slice != slice) {
+		guard->stays = linnos_should_stay(guard);
+		random = prandom_u32_state(&guard->random);
+		WRITE_ONCE(guard->asks, guard->stays ? !(random % ON_ONCE) :
+						       random % OFF_ONCE);
+		WRITE_ONCE(guard->slice, slice);
+	}
+	raw_spin_unlock_irqrestore(&guard->lock, flags);
+}
 
 /**
  * blk_linnos_array_init() - an array that does not ask, yet
@@ -85,12 +176,42 @@ static enum linnos_wish linnos_wish_at(enum blk_linnos_expected answer)
 }
 
 /**
+ * __blk_linnos_array_asks() - should disks be asked about a read?
+ * @array: its mode is not off
+ * @lot: to be kept for blk_linnos_learn()
+ *
+ * Context: Any. Does not sleep.
+ * Return: true if so.
+ */
+bool __blk_linnos_array_asks(struct blk_linnos_array *array,
+			     struct blk_linnos_lot *lot)
+{
+	struct blk_linnos_guard *guard = array->guard;
+	u64 now_ns, slice;
+	bool is_rare;
+
+	if (READ_ONCE(array->mode) != LINNOS_ARRAY_ON)
+		return true;
+	now_ns = ktime_get_ns();
+	slice = now_ns >> SLICE_SHIFT;
+	if (READ_ONCE(guard->slice) != slice)
+		linnos_next_slice(guard, slice);
+	lot->asked = READ_ONCE(guard->asks);
+	is_rare = lot->asked == READ_ONCE(guard->stays);
+	lot->weight = is_rare ? 1 : TOLD_ONCE;
+	if (is_rare || !hash_64(now_ns, TOLD_SHIFT))
+		lot->start_ns = now_ns;
+	return lot->asked;
+}
+EXPORT_SYMBOL_GPL(__blk_linnos_array_asks);
+
+/**
  * blk_linnos_leave() - which disks should serve a read, rather than its home
  * @array: asks
  * @answers: what blk_linnos_expect() has told of each disk
  * @n: how many disks, up to %BITS_PER_LONG
  * @home: which of them would serve it otherwise
- * @lot: to be kept for blk_linnos_learn(), of the reads for which it says so
+ * @lot: of blk_linnos_array_asks()
  *
  * Context: Any. Does not sleep.
  * Return: a bit for each disk that should; 0 if home should.
@@ -102,78 +223,81 @@ unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 {
 	unsigned long best = blk_linnos_best(answers, n);
 	struct blk_linnos_guard *guard = array->guard;
-	enum linnos_wish wish = LINNOS_STAY;
-	struct linnos_lot drawn = {};
+	enum linnos_wish wish = linnos_wish_at(answers[home]);
+	struct linnos_lot drawn;
 	unsigned long flags;
-	u64 now_ns;
 	u32 us;
 
 	if (best & BIT(home))
-		best = 0;
-	if (READ_ONCE(array->mode) != LINNOS_ARRAY_ON)
-		return best;
-	now_ns = ktime_get_ns();
+		return 0;
 	/* only a model of latencies says how long */
 	us = answers[home] & BLK_LINNOS_US ?
 		     answers[home] & BLK_LINNOS_US_MASK :
 		     U32_MAX;
-	if (best)
-		wish = linnos_wish_at(answers[home]);
-	if (wish == LINNOS_STAY || us == BLK_LINNOS_US_MASK) {
-		if (!best && hash_64(now_ns, STAYED_TOLD_SHIFT) == 0)
-			lot->start_ns = now_ns;
+	if (!best || wish == LINNOS_STAY || us == BLK_LINNOS_US_MASK ||
+	    READ_ONCE(array->mode) != LINNOS_ARRAY_ON)
 		return best;
-	}
 	raw_spin_lock_irqsave(&guard->lock, flags);
 	drawn = linnos_guard_draw(&guard->core, wish, us);
 	raw_spin_unlock_irqrestore(&guard->lock, flags);
-	*lot = (struct blk_linnos_lot){
-		.start_ns = now_ns,
-		.home_us = us,
-		.wish = wish,
-		.left = drawn.left,
-	};
+	lot->start_ns = lot->start_ns ?: ktime_get_ns();
+	lot->weight = 1;
+	lot->home_us = us;
+	lot->wish = wish;
+	lot->left = drawn.left;
 	return drawn.left ? best : 0;
 }
 EXPORT_SYMBOL_GPL(blk_linnos_leave);
 
-/* Context: @guard->lock held. */
-static void linnos_guard_add(struct blk_linnos_guard *guard,
-			     struct linnos_lot lot, u64 us)
+/* A slice begins; those of both sorts before are forgotten alike. */
+static void linnos_begin_slice(struct blk_linnos_guard *guard,
+			       struct linnos_slices *slices, u64 slice)
 {
-	u32 weight = lot.wish == LINNOS_STAY ? STAYED_TOLD : 1;
-	int i;
-
-	linnos_guard_learn(&guard->core, lot, us);
-	guard->reads += weight;
-	guard->us += us * weight;
-	guard->left[lot.wish] += lot.left;
-	if (guard->reads < LATELY)
-		return;
-	guard->reads /= 2;
-	guard->us /= 2;
-	for (i = 0; i < LINNOS_N_WISHES; i++)
-		guard->left[i] /= 2;
+	linnos_took_fade(&guard->slices[0].took, FORGET_SLICES);
+	linnos_took_fade(&guard->slices[1].took, FORGET_SLICES);
+	if (slices->reads)
+		linnos_took_add(&slices->took,
+				min_t(u64, SLICE_MAX_US,
+				      div64_u64(slices->us, slices->reads)));
+	slices->last = slice;
+	slices->reads = 0;
+	slices->us = 0;
 }
 
-/* blk_linnos_learn() of one for which a lot was drawn. */
-void __blk_linnos_learn(struct blk_linnos_array *array,
-			const struct blk_linnos_lot *lot)
+/* Context: @guard->lock held. */
+static void linnos_guard_tell(struct blk_linnos_guard *guard,
+			      const struct blk_linnos_lot *lot, u64 us)
 {
-	struct blk_linnos_guard *guard = array->guard;
-	u64 us = div_u64(ktime_get_ns() - lot->start_ns, NSEC_PER_USEC);
+	struct linnos_slices *slices = &guard->slices[lot->asked];
+	u64 slice = lot->start_ns >> SLICE_SHIFT;
 	struct linnos_lot drawn = {
 		.home_us = lot->home_us,
 		.wish = lot->wish,
 		.left = lot->left,
 	};
+
+	/* late ones count in the next of their sort */
+	if (slice > slices->last)
+		linnos_begin_slice(guard, slices, slice);
+	slices->reads += lot->weight;
+	slices->us += us * lot->weight;
+	if (lot->asked)
+		linnos_guard_learn(&guard->core, drawn, us);
+}
+
+/* blk_linnos_learn() of one that the guard wants to know of. */
+void __blk_linnos_learn(struct blk_linnos_array *array,
+			const struct blk_linnos_lot *lot)
+{
+	struct blk_linnos_guard *guard = array->guard;
+	u64 us = div_u64(ktime_get_ns() - lot->start_ns, NSEC_PER_USEC);
 	unsigned long flags;
 
 	if (lot->wish != LINNOS_STAY)
 		raw_spin_lock_irqsave(&guard->lock, flags);
 	else if (!raw_spin_trylock_irqsave(&guard->lock, flags))
 		return;
-	linnos_guard_add(guard, drawn, us);
+	linnos_guard_tell(guard, lot, us);
 	raw_spin_unlock_irqrestore(&guard->lock, flags);
 }
 EXPORT_SYMBOL_GPL(__blk_linnos_learn);
@@ -210,53 +334,33 @@ int blk_linnos_array_store(struct blk_linnos_array *array, const char *word)
 	if (mode < 0)
 		return mode;
 	raw_spin_lock_irqsave(&guard->lock, flags);
-	if (mode == LINNOS_ARRAY_ON && array->mode != mode)
+	if (mode == LINNOS_ARRAY_ON && array->mode != mode) {
 		memset_after(guard, 0, lock);
+		guard->asks = true;
+		prandom_seed_state(&guard->random, 1);
+	}
 	WRITE_ONCE(array->mode, mode);
 	raw_spin_unlock_irqrestore(&guard->lock, flags);
 	return 0;
 }
 EXPORT_SYMBOL_GPL(blk_linnos_array_store);
 
-/* Percent of what reads would take at home, rounded. */
-static int linnos_percent(s64 us, u64 home_us)
-{
-	s64 percent = div64_s64(200 * us + (us < 0 ? -1 : 1) * (s64)home_us,
-				2 * (s64)home_us);
-
-	return clamp_t(s64, percent, -1000, 100);
-}
-
-/* What leaving was worth to all reads, and between what it is 19 times in 20. */
+/* What asking is worth to all reads, and between what it is 19 times in 20. */
 static int linnos_emit_gain(const struct blk_linnos_guard *guard, char *page,
 			    int at)
 {
-	u64 error = 0, home_us, error_us;
-	struct linnos_worth worth;
-	bool known = false;
-	s64 gain_us = 0;
-	u64 share;
-	int i;
+	const struct linnos_took *off = &guard->slices[0].took;
+	struct linnos_gain gain;
+	s64 off_us, error_us;
 
-	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++) {
-		linnos_guard_worth(&guard->core, i, &worth);
-		if (!guard->left[i] || !worth.known)
-			continue;
-		known = true;
-		share = div64_u64(guard->left[i] << SHARE_SHIFT, guard->reads);
-		gain_us += (s64)share * ((s64)worth.stayed_us - worth.left_us);
-		error += share * share * min_t(u64, worth.error, ERROR_MAX);
-	}
-	home_us = guard->us << SHARE_SHIFT;
-	home_us = guard->reads ? div64_u64(home_us, guard->reads) : 0;
-	if (!known || (s64)home_us + gain_us <= 0)
+	if (!linnos_gain_of(guard, &gain))
 		return sysfs_emit_at(page, at, "gain_percent n/a\n");
-	home_us += gain_us;
-	error_us = 2 * int_sqrt64(error);
-	return sysfs_emit_at(page, at, "gain_percent %d %d %d\n",
-			     linnos_percent(gain_us, home_us),
-			     linnos_percent(gain_us - error_us, home_us),
-			     linnos_percent(gain_us + error_us, home_us));
+	off_us = max_t(s64, div_u64(off->sum_us, off->n), 1);
+	error_us = 2 * int_sqrt64(gain.error);
+	return sysfs_emit_at(page, at, "gain_percent %lld %lld %lld\n",
+			     div64_s64(100 * gain.us, off_us),
+			     div64_s64(100 * (gain.us - error_us), off_us),
+			     div64_s64(100 * (gain.us + error_us), off_us));
 }
 
 /**
@@ -268,7 +372,7 @@ static int linnos_emit_gain(const struct blk_linnos_guard *guard, char *page,
  */
 ssize_t blk_linnos_array_worth(struct blk_linnos_array *array, char *page)
 {
-	bool leaves = false, wished = false;
+	u8 mode = READ_ONCE(array->mode);
 	struct blk_linnos_guard guard;
 	struct linnos_worth worth;
 	unsigned long flags;
@@ -278,17 +382,12 @@ ssize_t blk_linnos_array_worth(struct blk_linnos_array *array, char *page)
 	raw_spin_lock_irqsave(&array->guard->lock, flags);
 	guard = *array->guard;
 	raw_spin_unlock_irqrestore(&array->guard->lock, flags);
-	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++) {
+	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++)
 		steered += guard.core.left[i];
-		wished |= guard.core.wished[i];
-		leaves |= guard.core.wished[i] &&
-			  linnos_guard_leaves(&guard.core, i);
-	}
 	at = sysfs_emit(page, "state %s\nsteered %llu\n",
-			READ_ONCE(array->mode) != LINNOS_ARRAY_ON ?
-				linnos_array_modes[READ_ONCE(array->mode)] :
-			leaves || !wished ? "choosing" :
-					    "staying",
+			mode != LINNOS_ARRAY_ON ? linnos_array_modes[mode] :
+			guard.stays		? "staying" :
+						  "choosing",
 			steered);
 	at += linnos_emit_gain(&guard, page, at);
 	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++) {

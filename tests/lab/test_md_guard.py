@@ -5,7 +5,6 @@ goes on to choose."""
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from md_arrays import (
 )
 from trees_by_hand import last_four
 
+from linnapp.drive.md import Guard
 from linnapp.lab.array import Array
 from linnapp.model import Model
 
@@ -69,12 +69,29 @@ def test_choosing_does_no_harm(boot: Any, tmp_path: Path, kernel: str) -> None:
             script += f"bursts 1\n{READS} {N} {EVERY_US} >$OUT/{model}_{state}\nbursts 0\n"
             script += f"cat $md/linnos_guard >$OUT/{model}_{state}_guard\n"
     ran = boot(script, Array(size_mb=96, precondition=False), kernel=built(kernel))
-    mean_us = {}
+    mean_us: dict[tuple[str, str], float] = {}
+    guards = {}
     for model in MODELS:
         for state in STATES:
-            run = result(tmp_path / f"{model}_{state}")
-            mean_us[model, state] = run["mean_us"]
-            print(model, state, {k: v for k, v in run.items() if k not in ("wrong", "errors")})
-            print((tmp_path / f"{model}_{state}_guard").read_text())
-    print(json.dumps({" ".join(k): v for k, v in mean_us.items()}))
+            mean_us[model, state] = result(tmp_path / f"{model}_{state}")["mean_us"]
+            text = (tmp_path / f"{model}_{state}_guard").read_text()
+            guards[model, state] = Guard.parse("md0", text)
+        off, unguarded, on = (mean_us[model, state] for state in STATES)
+        print(f"{kernel}: {model}: {off:.1f}, {unguarded:.1f}, {on:.1f}")
+        print(guards[model, "on"].words)
+
+    for model in MODELS:
+        assert guards[model, "off"].state == "off"
+        assert guards[model, "unguarded"].state == "unguarded"
+        off, unguarded, on = (mean_us[model, state] for state in STATES)
+        gain = guards[model, "on"].gain_percent
+        assert gain is not None and gain[1] <= 100 * (off - on) / off <= gain[2], model
+    for model in ("recent", "latency"):
+        off, unguarded, on = (mean_us[model, state] for state in STATES)
+        assert off - on > 0.9 * (off - unguarded) > 0.4 * off, model
+        assert guards[model, "on"].state == "choosing" and guards[model, "on"].steered > N / 4
+    off, unguarded, on = (mean_us["opposite_latency", state] for state in STATES)
+    assert unguarded > 2 * off and on < 1.03 * off
+    misled = guards["opposite_latency", "on"]
+    assert misled.state == "staying" and misled.steered < N / 100
     assert_clean(ran.dmesg)

@@ -100,8 +100,14 @@ enum linnos_wish linnos_wish_of(u32 home_us, u32 usual_us)
 	return LINNOS_HOME_BAD;
 }
 
-/* Of the square of a standard error, in us: what few reads would have is added. */
-static u64 linnos_error_of(const struct linnos_took *took)
+/**
+ * linnos_took_error() - how sure is the mean of what reads took?
+ * @took: what they took, at least one
+ *
+ * Return: the square of its standard error, in us; as if %PRIOR more reads had been
+ * seen that vary as widely as their mean.
+ */
+u64 linnos_took_error(const struct linnos_took *took)
 {
 	u64 mean_us = div64_u64(took->sum_us, took->n);
 	u64 square = mean_us * mean_us;
@@ -112,17 +118,12 @@ static u64 linnos_error_of(const struct linnos_took *took)
 	return div64_u64(spread * LINNOS_GUARD_ONE, took->n);
 }
 
-static bool linnos_is_known(const struct linnos_took took[2])
-{
-	return took[0].n >= ENOUGH && took[1].n >= ENOUGH;
-}
-
 /* By how many eighths of a standard error leaving is better, or, below 0, worse. */
 static int linnos_better_by(const struct linnos_took took[2])
 {
 	u64 stayed_us = div64_u64(took[0].sum_us, took[0].n);
 	u64 left_us = div64_u64(took[1].sum_us, took[1].n);
-	u64 error = linnos_error_of(&took[0]) + linnos_error_of(&took[1]);
+	u64 error = linnos_took_error(&took[0]) + linnos_took_error(&took[1]);
 	u64 by_us = stayed_us > left_us ? stayed_us - left_us :
 					  left_us - stayed_us;
 	u64 eighths = 0;
@@ -165,7 +166,7 @@ static u32 linnos_share(const struct linnos_guard *guard, enum linnos_wish wish)
 	int eighths = wish == LINNOS_HOME_BAD ? BAD_AFTER : USUAL_AFTER;
 	u32 share, stay_most = ALL - STAY_LEAST, stay_least = STAY_LEAST;
 
-	if (linnos_is_known(took)) {
+	if (took[0].n >= ENOUGH && took[1].n >= ENOUGH) {
 		int better_by = linnos_better_by(took);
 
 		eighths += better_by;
@@ -220,16 +221,33 @@ struct linnos_lot linnos_guard_draw(struct linnos_guard *guard,
 	return lot;
 }
 
-static u64 linnos_faded(u64 value)
+static u64 linnos_faded(u64 value, u32 shift)
 {
-	return value - ((value + (1 << (FORGET_SHIFT - 1))) >> FORGET_SHIFT);
+	return value - ((value + (1 << (shift - 1))) >> shift);
 }
 
-static void linnos_took_fade(struct linnos_took *took)
+/**
+ * linnos_took_fade() - what reads took was a while ago
+ * @took: that
+ * @shift: of what is remembered 1/2^@shift is forgotten
+ */
+void linnos_took_fade(struct linnos_took *took, u32 shift)
 {
-	took->n = linnos_faded(took->n);
-	took->sum_us = linnos_faded(took->sum_us);
-	took->square = linnos_faded(took->square);
+	took->n = linnos_faded(took->n, shift);
+	took->sum_us = linnos_faded(took->sum_us, shift);
+	took->square = linnos_faded(took->square, shift);
+}
+
+/**
+ * linnos_took_add() - one more read
+ * @took: what others took
+ * @us: what this one did
+ */
+void linnos_took_add(struct linnos_took *took, u64 us)
+{
+	took->n += LINNOS_GUARD_ONE;
+	took->sum_us += us * LINNOS_GUARD_ONE;
+	took->square += us * us * LINNOS_GUARD_ONE;
 }
 
 /**
@@ -252,18 +270,16 @@ void linnos_guard_learn(struct linnos_guard *guard, struct linnos_lot lot,
 	guard->mean_us += latency_us - (guard->mean_us >> MEAN_SHIFT);
 	if (lot.wish == LINNOS_STAY)
 		return;
-	if (linnos_faded(took[0].n) >= ENOUGH)
-		linnos_took_fade(&took[0]);
-	linnos_took_fade(&took[1]);
-	guard->claimed_us[lot.wish] = linnos_faded(guard->claimed_us[lot.wish]);
+	if (linnos_faded(took[0].n, FORGET_SHIFT) >= ENOUGH)
+		linnos_took_fade(&took[0], FORGET_SHIFT);
+	linnos_took_fade(&took[1], FORGET_SHIFT);
+	guard->claimed_us[lot.wish] =
+		linnos_faded(guard->claimed_us[lot.wish], FORGET_SHIFT);
 	if (lot.left)
 		guard->claimed_us[lot.wish] +=
 			(u64)min_t(u32, lot.home_us, TOOK_MAX_US) *
 			LINNOS_GUARD_ONE;
-	took += lot.left;
-	took->n += LINNOS_GUARD_ONE;
-	took->sum_us += latency_us * LINNOS_GUARD_ONE;
-	took->square += latency_us * latency_us * LINNOS_GUARD_ONE;
+	linnos_took_add(took + lot.left, latency_us);
 }
 
 /**
@@ -291,8 +307,4 @@ void linnos_guard_worth(const struct linnos_guard *guard, enum linnos_wish wish,
 	worth->stayed_us = took[0].n ? div64_u64(took[0].sum_us, took[0].n) : 0;
 	worth->left_us = took[1].n ? div64_u64(took[1].sum_us, took[1].n) : 0;
 	worth->share = linnos_share(guard, wish);
-	worth->known = linnos_is_known(took);
-	worth->error = worth->known ? linnos_error_of(&took[0]) +
-					      linnos_error_of(&took[1]) :
-				      0;
 }

@@ -82,17 +82,16 @@ struct linnos_lot {
  * @stayed_us: mean of the reads that stayed, 0: none did lately
  * @left_us: of those that left, likewise
  * @share: of 1024 that wish so many leave
- * @known: enough have stayed and left to compare them, and
- * @error: the square of the standard error of the difference, in us
  */
 struct linnos_worth {
 	u32 stayed_us;
 	u32 left_us;
 	u32 share;
-	bool known;
-	u64 error;
 };
 
+void linnos_took_fade(struct linnos_took *took, u32 shift);
+void linnos_took_add(struct linnos_took *took, u64 us);
+u64 linnos_took_error(const struct linnos_took *took);
 enum linnos_wish linnos_wish_of(u32 home_us, u32 usual_us);
 struct linnos_lot linnos_guard_draw(struct linnos_guard *guard,
 				    enum linnos_wish wish, u32 home_us);

@@ -160,6 +160,8 @@ struct blk_linnos_array {
 /**
  * struct blk_linnos_lot - what was drawn for a read, to be kept until it is answered
  * @start_ns: when; 0: the guard does not want to know what it took
+ * @asked: disks were asked about it
+ * @weight: it stands for so many
  * @home_us: what it was expected to take at home
  * @wish: why it would have left home, an enum linnos_wish
  * @left: it did
@@ -169,12 +171,16 @@ struct blk_linnos_lot {
 	u32 home_us;
 	u8 wish;
 	bool left;
+	bool asked;
+	u8 weight;
 };
 
 int blk_linnos_array_init(struct blk_linnos_array *array);
 ssize_t blk_linnos_array_show(struct blk_linnos_array *array, char *page);
 int blk_linnos_array_store(struct blk_linnos_array *array, const char *word);
 ssize_t blk_linnos_array_worth(struct blk_linnos_array *array, char *page);
+bool __blk_linnos_array_asks(struct blk_linnos_array *array,
+			     struct blk_linnos_lot *lot);
 unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 			       const enum blk_linnos_expected *answers,
 			       unsigned int n, unsigned int home,
@@ -182,7 +188,16 @@ unsigned long blk_linnos_leave(struct blk_linnos_array *array,
 void __blk_linnos_learn(struct blk_linnos_array *array,
 			const struct blk_linnos_lot *lot);
 
-/* An array's guard is freed by kfree(). */
+/* A read begins: should disks be asked about it? */
+static inline bool blk_linnos_array_asks(struct blk_linnos_array *array,
+					 struct blk_linnos_lot *lot)
+{
+	*lot = (struct blk_linnos_lot){};
+	return IS_ENABLED(CONFIG_BLK_LINNOS) && READ_ONCE(array->mode) &&
+	       __blk_linnos_array_asks(array, lot);
+}
+
+/* It was answered. */
 static inline void blk_linnos_learn(struct blk_linnos_array *array,
 				    const struct blk_linnos_lot *lot)
 {
