@@ -73,20 +73,20 @@ struct linnos_slices {
 
 /**
  * struct blk_linnos_guard - what reads took that asked, left home, stayed
- * @lock: taken in process context and by completions, on PREEMPT_RT too
- * @core: decides of single reads
- * @slice: number of the present slice
+ * @slice: number of the present slice; each read looks at this line
  * @asks: in it
  * @stays: asking is not worth it
+ * @lock: of the rest, taken in process context and by completions, on PREEMPT_RT too
+ * @core: decides of single reads
  * @slices: without asking, and with
  * @random: of the slices' lots
  */
 struct blk_linnos_guard {
-	raw_spinlock_t lock;
-	struct linnos_guard core;
 	u64 slice;
 	bool asks;
 	bool stays;
+	raw_spinlock_t lock ____cacheline_aligned_in_smp;
+	struct linnos_guard core;
 	struct linnos_slices slices[2];
 	struct rnd_state random;
 };
@@ -113,8 +113,8 @@ static bool linnos_gain_of(const struct blk_linnos_guard *guard,
 }
 
 /*
- * Is it not worth it to ask? By what all reads took, if that is known by more than two
- * standard errors; else if no kind of reads leaves.
+ * Is it not worth it to ask? By what all reads took, if that is known by more than three
+ * standard errors, for it is looked at often; else if no kind of reads leaves.
  */
 static bool linnos_should_stay(const struct blk_linnos_guard *guard)
 {
@@ -123,7 +123,7 @@ static bool linnos_should_stay(const struct blk_linnos_guard *guard)
 	int i;
 
 	if (linnos_gain_of(guard, &gain) &&
-	    (u64)(gain.us * gain.us) > 4 * gain.error)
+	    (u64)(gain.us * gain.us) > 9 * gain.error)
 		return gain.us < 0;
 	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++) {
 		wished |= guard->core.wished[i];
@@ -141,7 +141,7 @@ static noinline void linnos_next_slice(struct blk_linnos_guard *guard,
 
 	raw_spin_lock_irqsave(&guard->lock, flags);
 	if (guard->slice != slice) {
-		guard->stays = linnos_should_stay(guard);
+		WRITE_ONCE(guard->stays, linnos_should_stay(guard));
 		random = prandom_u32_state(&guard->random);
 		WRITE_ONCE(guard->asks, guard->stays ? !(random % ON_ONCE) :
 						       random % OFF_ONCE);
@@ -335,8 +335,9 @@ int blk_linnos_array_store(struct blk_linnos_array *array, const char *word)
 		return mode;
 	raw_spin_lock_irqsave(&guard->lock, flags);
 	if (mode == LINNOS_ARRAY_ON && array->mode != mode) {
+		WRITE_ONCE(guard->slice, 0);
+		WRITE_ONCE(guard->stays, false);
 		memset_after(guard, 0, lock);
-		guard->asks = true;
 		prandom_seed_state(&guard->random, 1);
 	}
 	WRITE_ONCE(array->mode, mode);
@@ -357,10 +358,11 @@ static int linnos_emit_gain(const struct blk_linnos_guard *guard, char *page,
 		return sysfs_emit_at(page, at, "gain_percent n/a\n");
 	off_us = max_t(s64, div_u64(off->sum_us, off->n), 1);
 	error_us = 2 * int_sqrt64(gain.error);
-	return sysfs_emit_at(page, at, "gain_percent %lld %lld %lld\n",
-			     div64_s64(100 * gain.us, off_us),
-			     div64_s64(100 * (gain.us - error_us), off_us),
-			     div64_s64(100 * (gain.us + error_us), off_us));
+	return sysfs_emit_at(
+		page, at, "gain_percent %lld %lld %lld\n",
+		div64_s64(100 * gain.us, off_us),
+		div64_s64(100 * (gain.us - error_us), off_us),
+		min_t(s64, div64_s64(100 * (gain.us + error_us), off_us), 100));
 }
 
 /**

@@ -177,5 +177,6 @@ def test_raid1_reads_from_a_mirror_that_is_not_slow(boot: Any, tmp_path: Path, k
         assert all(per_s == 0 if state == "off" else 1900 < per_s < 2100 for per_s in asked_per_s)
     for row in json.loads(text("status"))["drives"]:
         asked = row["per_second"]["inferences"] * row["since_s"]
-        assert 3900 < asked < 4100
+        # But for slices in which nobody is asked, one in 64.
+        assert 3750 < asked < 4050
     assert_clean(ran.dmesg)
