@@ -19,8 +19,7 @@
  * An array has one guard, with a lock: what a few reads taught is of use to all, and a
  * guard a CPU would have to learn it many times. Reads that would leave take it twice,
  * for less than a microsecond. Of the others, who tell no more than a mean, one in
- * %TOLD_ONCE does when it is answered, and not even that if it would have to wait; but
- * each in slices of the rarer sort.
+ * %TOLD_ONCE does when it is answered; but each in slices of the rarer sort.
  *
  * Nobody stays at a disk that is stalled, by the rule that says so, to see what that
  * takes; nor do reads that probe a disk draw a lot: these are sent to learn of it.
@@ -49,7 +48,7 @@
 /* Means of slices, in us: sums of their squares stay below 2^64. */
 #define SLICE_MAX_US 0x7ffff
 #define TOLD_SHIFT 3
-#define TOLD_ONCE (1 << TOLD_SHIFT)
+#define TOLD_ONCE 8
 
 enum { LINNOS_ARRAY_OFF, LINNOS_ARRAY_ON, LINNOS_ARRAY_UNGUARDED };
 
@@ -264,18 +263,22 @@ static void linnos_begin_slice(struct blk_linnos_guard *guard,
 	slices->us = 0;
 }
 
-/* Context: @guard->lock held. */
-static void linnos_guard_tell(struct blk_linnos_guard *guard,
-			      const struct blk_linnos_lot *lot, u64 us)
+/* blk_linnos_learn() of one that the guard wants to know of. */
+void __blk_linnos_learn(struct blk_linnos_array *array,
+			const struct blk_linnos_lot *lot)
 {
+	struct blk_linnos_guard *guard = array->guard;
 	struct linnos_slices *slices = &guard->slices[lot->asked];
+	u64 us = div_u64(ktime_get_ns() - lot->start_ns, NSEC_PER_USEC);
 	u64 slice = lot->start_ns >> SLICE_SHIFT;
 	struct linnos_lot drawn = {
 		.home_us = lot->home_us,
 		.wish = lot->wish,
 		.left = lot->left,
 	};
+	unsigned long flags;
 
+	raw_spin_lock_irqsave(&guard->lock, flags);
 	/* late ones count in the next of their sort */
 	if (slice > slices->last)
 		linnos_begin_slice(guard, slices, slice);
@@ -283,21 +286,6 @@ static void linnos_guard_tell(struct blk_linnos_guard *guard,
 	slices->us += us * lot->weight;
 	if (lot->asked)
 		linnos_guard_learn(&guard->core, drawn, us);
-}
-
-/* blk_linnos_learn() of one that the guard wants to know of. */
-void __blk_linnos_learn(struct blk_linnos_array *array,
-			const struct blk_linnos_lot *lot)
-{
-	struct blk_linnos_guard *guard = array->guard;
-	u64 us = div_u64(ktime_get_ns() - lot->start_ns, NSEC_PER_USEC);
-	unsigned long flags;
-
-	if (lot->wish != LINNOS_STAY)
-		raw_spin_lock_irqsave(&guard->lock, flags);
-	else if (!raw_spin_trylock_irqsave(&guard->lock, flags))
-		return;
-	linnos_guard_tell(guard, lot, us);
 	raw_spin_unlock_irqrestore(&guard->lock, flags);
 }
 EXPORT_SYMBOL_GPL(__blk_linnos_learn);
@@ -356,13 +344,12 @@ static int linnos_emit_gain(const struct blk_linnos_guard *guard, char *page,
 
 	if (!linnos_gain_of(guard, &gain))
 		return sysfs_emit_at(page, at, "gain_percent n/a\n");
-	off_us = max_t(s64, div_u64(off->sum_us, off->n), 1);
-	error_us = 2 * int_sqrt64(gain.error);
-	return sysfs_emit_at(
-		page, at, "gain_percent %lld %lld %lld\n",
-		div64_s64(100 * gain.us, off_us),
-		div64_s64(100 * (gain.us - error_us), off_us),
-		min_t(s64, div64_s64(100 * (gain.us + error_us), off_us), 100));
+	off_us = div_u64(off->sum_us, off->n) + 1;
+	gain.us *= 100;
+	error_us = 200 * int_sqrt64(gain.error);
+	return sysfs_emit_at(page, at, "gain_percent %lld %lld %lld\n",
+			     gain.us / off_us, (gain.us - error_us) / off_us,
+			     min_t(s64, (gain.us + error_us) / off_us, 100));
 }
 
 /**
@@ -375,6 +362,7 @@ static int linnos_emit_gain(const struct blk_linnos_guard *guard, char *page,
 ssize_t blk_linnos_array_worth(struct blk_linnos_array *array, char *page)
 {
 	u8 mode = READ_ONCE(array->mode);
+	const char *state = linnos_array_modes[mode];
 	struct blk_linnos_guard guard;
 	struct linnos_worth worth;
 	unsigned long flags;
@@ -386,20 +374,19 @@ ssize_t blk_linnos_array_worth(struct blk_linnos_array *array, char *page)
 	raw_spin_unlock_irqrestore(&array->guard->lock, flags);
 	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++)
 		steered += guard.core.left[i];
-	at = sysfs_emit(page, "state %s\nsteered %llu\n",
-			mode != LINNOS_ARRAY_ON ? linnos_array_modes[mode] :
-			guard.stays		? "staying" :
-						  "choosing",
-			steered);
+	if (mode == LINNOS_ARRAY_ON)
+		state = guard.stays ? "staying" : "choosing";
+	at = sysfs_emit(page, "state %s\nsteered %llu\n", state, steered);
 	at += linnos_emit_gain(&guard, page, at);
 	for (i = LINNOS_STAY + 1; i < LINNOS_N_WISHES; i++) {
 		linnos_guard_worth(&guard.core, i, &worth);
-		at += sysfs_emit_at(
-			page, at,
-			"%s wished %llu left %llu stayed_us %u left_us %u share %u\n",
-			linnos_wishes[i], guard.core.wished[i],
-			guard.core.left[i], worth.stayed_us, worth.left_us,
-			worth.share);
+		at += sysfs_emit_at(page, at, "%s wished %llu left %llu ",
+				    linnos_wishes[i], guard.core.wished[i],
+				    guard.core.left[i]);
+		at += sysfs_emit_at(page, at,
+				    "stayed_us %u left_us %u share %u\n",
+				    worth.stayed_us, worth.left_us,
+				    worth.share);
 	}
 	return at;
 }
