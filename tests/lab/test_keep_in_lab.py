@@ -89,8 +89,8 @@ ls $OUT/state/enable $OUT/state/switched-back.json >$OUT/left 2>/dev/null || tru
 
 
 #: Models by hand: 2 ms are predicted for all reads of the first mirror, 90 us of the other. That is
-#: what they take, so that it is rightly left, whatever was foreseen; then it is not. md's guard would stay
-#: there by itself, so it is off.
+#: what they take, so that it is rightly left, whatever was foreseen; then it is not. md's guard
+#: would stay there by itself, so it is off.
 STEERED = """
 cat $OUT/late.linnos >/sys/block/flash0/linnos/model
 cat $OUT/early.linnos >/sys/block/flash1/linnos/model
