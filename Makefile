@@ -24,7 +24,7 @@ TEST := $(PYTEST_PARALLEL) -m "not qemu and not linux61 and not debug and not el
 RUNS ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help deps venv deps-gluster kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk agent install-lib install-ublk build deb demo tour test test-busy \
+.PHONY: help deps venv deps-gluster kernel kernel-debug kernel-cluster kernel-unpatched kernel-x86 kernel-6.1 kernel-deb kernel-debian kernel-debian-6.1 module module-debian native replayer liblinnos ublk rocksdb agent install-lib install-ublk build deb demo tour test test-busy \
 	kernel-x86-kasan kernel-x86-kcsan kernel-x86-functions test-elasticsearch test-machine test-machine-patched test-versions machine-kernel test-unit test-lab test-debug test-debug-smp test-qemu test-6.1 test-stock fuzz bench eval report docs lint clean
 
 help: ## this list
@@ -43,7 +43,8 @@ $(BUILD)/.deps-elasticsearch: debian-packages-elasticsearch.txt
 $(BUILD)/.deps-machine: debian-packages-machine.txt
 $(BUILD)/.deps-module: debian-packages-module.txt
 $(BUILD)/.deps-gluster: debian-packages-gluster.txt
-$(BUILD)/.deps $(BUILD)/.deps-qemu $(BUILD)/.deps-6.1 $(BUILD)/.deps-kernel-deb $(BUILD)/.deps-elasticsearch $(BUILD)/.deps-machine $(BUILD)/.deps-module $(BUILD)/.deps-gluster:
+$(BUILD)/.deps-rocksdb: debian-packages-rocksdb.txt
+$(BUILD)/.deps $(BUILD)/.deps-qemu $(BUILD)/.deps-6.1 $(BUILD)/.deps-kernel-deb $(BUILD)/.deps-elasticsearch $(BUILD)/.deps-machine $(BUILD)/.deps-module $(BUILD)/.deps-gluster $(BUILD)/.deps-rocksdb:
 	@mkdir -p $(BUILD)
 	@missing=; for package in $$(sed 's/#.*//' $<); do \
 	  [ "$$(dpkg-query -W -f '$${db:Status-Status}' $$package 2>/dev/null)" = installed ] \
@@ -126,6 +127,9 @@ ublk: $(BUILD)/.deps ## the mirror as a block device of any kernel, on liblinnos
 
 agent: $(BUILD)/.deps ## what tells other nodes what this one's drives are predicted to take
 	@$(MAKE) --no-print-directory -C cluster/agent OUT=$(CURDIR)/$(BUILD)/agent
+
+rocksdb: $(BUILD)/.deps $(BUILD)/.deps-rocksdb ## a plug-in for RocksDB, on liblinnos
+	@$(MAKE) --no-print-directory -C liblinnos/rocksdb OUT=$(CURDIR)/$(BUILD)/rocksdb
 
 build: venv kernel native replayer liblinnos ublk agent ## all of the above
 

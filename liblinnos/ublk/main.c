@@ -4,8 +4,10 @@
  * any kernel that has ublk. docs/ublk.md says what it promises, mirror.h how that is kept.
  */
 #include "die.h"
+#include "record.h"
 #include "report.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -28,11 +30,15 @@ static void open_array(struct mirror *m, const struct options *o)
 	int fds[REPLICAS_MAX];
 	struct linnos_stats stats;
 
+	/* A dropped one's is any other's: it is not read. */
 	for (unsigned int k = 0; k < m->n; k++)
-		fds[k] = m->replicas[k].fd;
+		fds[k] = m->replicas[m->in & 1u << k ? k : (unsigned int)__builtin_ctz(m->in)].fd;
 	if (linnos_open_fds(&m->array, m->n, fds, o->models, &o->reads) ||
 	    linnos_queue_create(&m->queue, m->array, NULL))
 		die("%s", linnos_error());
+	for (unsigned int k = 0; k < m->n; k++)
+		if (!(m->in & 1u << k))
+			linnos_drop(m->array, k);
 	m->hedges = o->reads.hedge_us || o->reads.hedge_percentile > 0 ||
 		    o->reads.flags & LINNOS_HEDGE_BY_GAIN;
 	if (o->reads.flags & LINNOS_HINT && !linnos_hint_is_used(m->array))
@@ -45,29 +51,69 @@ static void open_array(struct mirror *m, const struct options *o)
 			 (unsigned long long)stats.not_choosing, m->n);
 }
 
+/* What its server's successor needs to know is not less than what that knows. */
+static void keep_record(struct mirror *m)
+{
+	int error = record_write(m->device.number, m->recorded, m->n, m->in);
+
+	if (!error)
+		return;
+	ublk_give_up(&m->device);
+	die("--recover: /run/linnos-ublk/%u cannot be written: %s", m->device.number,
+	    strerror(-error));
+}
+
+/* A device whose server was killed is served again, without the replicas that it had dropped. */
+static bool is_recovered(struct mirror *m, const struct options *o)
+{
+	if (!o->recover || !ublk_is_left(&m->device, o->device))
+		return false;
+	m->in = record_read(o->device, o->paths, o->n);
+	for (unsigned int k = 0; k < m->n; k++)
+		if (!(m->in & 1u << k)) {
+			snprintf(m->why_dropped[k], sizeof(m->why_dropped[k]),
+				 "before the device was recovered");
+			complain("/dev/ublkb%u: %s was DROPPED before; it is out of date",
+				 o->device, o->paths[k]);
+		}
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	static struct mirror m;
 	struct options o;
+	bool recovered;
 	int error;
 
 	options_parse(&o, argc, argv);
 	if (o.remove != NO_DEVICE) {
 		ublk_remove(o.remove);
+		record_remove(o.remove);
 		return 0;
 	}
 	m.n = o.n;
+	m.in = (1u << m.n) - 1;
 	ublk_open_control(&m.device);
-	replicas_open(m.replicas, &m.geometry, &o);
+	recovered = is_recovered(&m, &o);
+	replicas_open(m.replicas, &m.geometry, &o, m.in, recovered);
 	open_array(&m, &o);
-	if (o.compare)
+	if (o.compare && !recovered)
 		replicas_compare(m.replicas, m.n, m.geometry.bytes);
 	be_of_use_without_memory();
-	ublk_add(&m.device, o.device, o.queue_depth, &m.geometry);
+	if (!recovered)
+		ublk_add(&m.device, o.device, o.queue_depth, &m.geometry, o.recover);
 	m.report = report;
 	m.context = &o.json;
+	m.recorded = o.recover ? o.paths : NULL;
 	mirror_prepare(&m);
+	if (recovered)
+		ublk_take_over(&m.device, &m.geometry);
+	else if (o.recover)
+		keep_record(&m);
 	error = mirror_serve(&m);
+	if (o.recover)
+		record_remove(m.device.number);
 	if (ublk_delete(&m.device))
 		complain("/dev/ublkb%u stays behind; %s --remove %u takes it away", m.device.number,
 			 PROGRAM, m.device.number);

@@ -2,6 +2,7 @@
 /* Serves the device's requests: see mirror.h. */
 #include "mirror.h"
 #include "die.h"
+#include "record.h"
 #include "ublk_abi.h"
 
 #include <errno.h>
@@ -215,6 +216,8 @@ static const char *name_of(const struct request *r)
 
 static void drop(struct mirror *m, unsigned int k, const struct request *r)
 {
+	int error;
+
 	m->in &= ~(1u << k);
 	linnos_drop(m->array, k);
 	snprintf(m->why_dropped[k], sizeof(m->why_dropped[k]), "%s of %llu bytes at %llu: %s",
@@ -224,6 +227,14 @@ static void drop(struct mirror *m, unsigned int k, const struct request *r)
 		 "date: copy it anew before it is in a mirror again; %d of %u replicas left",
 		 m->device.number, m->replicas[k].path, m->why_dropped[k],
 		 __builtin_popcount(m->in), m->n);
+	if (!m->recorded)
+		return;
+	error = record_write(m->device.number, m->recorded, m->n, m->in);
+	if (error)
+		complain("/dev/ublkb%u: that cannot be recorded: %s; it is not recovered should "
+			 "this "
+			 "server be killed",
+			 m->device.number, strerror(-error));
 }
 
 /* All legs have ended: who is dropped, and what the device answers. */
@@ -495,10 +506,9 @@ void mirror_prepare(struct mirror *m)
 	if (!error && (!m->requests || m->buffers == MAP_FAILED || m->signals < 0))
 		error = -ENOMEM;
 	if (error) {
-		ublk_delete(d);
+		ublk_give_up(d);
 		die("/dev/ublkb%u cannot be served: %s", d->number, strerror(-error));
 	}
-	m->in = (1u << m->n) - 1;
 }
 
 int mirror_serve(struct mirror *m)

@@ -20,6 +20,10 @@
  * Writes that touch the same blocks are done one after the other, in the order in which they came,
  * for on one replica the one could be last and on another the other: so replicas are equal wherever
  * no write is under way. A flush goes to all replicas, and covers what has been committed.
+ *
+ * A server that takes the place of a killed one is given again what that had not committed. A write
+ * of these may be on some of the replicas; done once more it is on all. None of the dead server's
+ * own comes later: the replicas can be opened only when it has let go of them, after its last I/O.
  */
 #ifndef LINNOS_UBLK_MIRROR_H
 #define LINNOS_UBLK_MIRROR_H
@@ -43,6 +47,9 @@ struct mirror {
 	struct replica replicas[REPLICAS_MAX];
 	uint32_t in; /* replicas in the mirror, by bit */
 	char why_dropped[REPLICAS_MAX][128];
+	/* Who is in is recorded, for a server that takes the place of a killed one; NULL: it is
+	 * not. */
+	const char *const *recorded;
 	struct geometry geometry;
 	struct linnos_array *array;
 	struct linnos_queue *queue; /* of the thread that serves */
@@ -65,7 +72,8 @@ struct mirror {
 	void *context;
 };
 
-/* Sets up what serves; n, replicas, geometry, array, queue, hedges, device and report are there. */
+/* Sets up what serves; n, replicas, in, geometry, array, queue, hedges, device and report are
+ * there. */
 void mirror_prepare(struct mirror *m);
 /* Until the device is stopped, by a signal or from elsewhere. 0, or why it could not be started. */
 int mirror_serve(struct mirror *m);

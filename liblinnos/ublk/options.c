@@ -43,6 +43,10 @@ static const char help[] =
 	"  --size BYTES          use so much of each replica (all, which must be of one size); "
 	"suffixes K M G T\n"
 	"  --queue-depth N       I/Os in flight at most, 1 to 1024 (128)\n"
+	"  --recover             with --device: should the server be killed, I/O waits for the "
+	"same "
+	"command,\n"
+	"                        which takes the device over (Linux 6.1 or later)\n"
 	"  --remove N            stop /dev/ublkbN and take it away, also when its server has been "
 	"killed\n"
 	"\n"
@@ -83,6 +87,7 @@ enum {
 	SIZE,
 	QUEUE,
 	REMOVE,
+	RECOVER,
 	HOME,
 	HOME_MARGIN,
 	EXPLORE,
@@ -104,6 +109,7 @@ static const struct option known[] = {
 	{"size", required_argument, NULL, SIZE},
 	{"queue-depth", required_argument, NULL, QUEUE},
 	{"remove", required_argument, NULL, REMOVE},
+	{"recover", no_argument, NULL, RECOVER},
 	{"home", required_argument, NULL, HOME},
 	{"home-margin", required_argument, NULL, HOME_MARGIN},
 	{"explore-ms", required_argument, NULL, EXPLORE},
@@ -194,6 +200,9 @@ static void take(struct options *o, int option, const char *text)
 	case REMOVE:
 		o->remove = whole("remove", text, 0, NO_DEVICE - 1);
 		break;
+	case RECOVER:
+		o->recover = true;
+		break;
 	case HOME:
 		r->home = strcmp(text, "turns") ? (int)whole("home", text, 0, INT32_MAX)
 						: LINNOS_HOME_TURNS;
@@ -271,6 +280,8 @@ void options_parse(struct options *o, int argc, char **argv)
 			bad_usage("--remove %u and replicas: one or the other", o->remove);
 		return;
 	}
+	if (o->recover && o->device == NO_DEVICE)
+		bad_usage("--recover: which device? --device N says it");
 	if (o->n < 2)
 		bad_usage("%u replica%s; a mirror has 2 to %d", o->n, o->n == 1 ? "" : "s",
 			  REPLICAS_MAX);

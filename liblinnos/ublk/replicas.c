@@ -14,10 +14,13 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BLOCK_BYTES 4096u
 #define COMPARED_BYTES (1u << 20) /* at a time */
+#define END_WAIT_MS 10
+#define END_WAITS 1000
 
 /* Of a queue's attribute; 0 when the kernel has none of this name. A partition has no queue of its
  * own, its drive's is one folder up. */
@@ -81,12 +84,31 @@ static const char *remedy(int error)
 	}
 }
 
-static void open_one(struct replica *r, const char *path)
+/* Whoever else has it may let go of it: a server that was killed does after its last I/O. */
+static int open_alone(const char *path, int flags, bool is_block, unsigned int patience)
+{
+	struct timespec pause = {.tv_nsec = END_WAIT_MS * 1000000};
+
+	for (;; patience--) {
+		int fd = open(path, flags);
+
+		/* As O_EXCL keeps others from a drive. */
+		if (fd >= 0 && !is_block && flock(fd, LOCK_EX | LOCK_NB)) {
+			close(fd);
+			errno = errno == EWOULDBLOCK ? EBUSY : errno;
+			fd = -1;
+		}
+		if (fd >= 0 || errno != EBUSY || !patience)
+			return fd;
+		nanosleep(&pause, NULL);
+	}
+}
+
+static void open_one(struct replica *r, const char *path, unsigned int patience)
 {
 	int flags = O_RDWR | O_CLOEXEC | O_DIRECT;
 	struct stat st;
 
-	r->path = path;
 	if (stat(path, &st))
 		die("%s: %s", path, strerror(errno));
 	r->is_block = S_ISBLK(st.st_mode);
@@ -95,18 +117,14 @@ static void open_one(struct replica *r, const char *path)
 	r->device = st.st_rdev;
 	if (r->is_block)
 		flags |= O_EXCL;
-	r->fd = open(path, flags);
+	r->fd = open_alone(path, flags, r->is_block, patience);
 	/* A file system without O_DIRECT. */
 	if (r->fd < 0 && errno == EINVAL && !r->is_block)
-		r->fd = open(path, flags & ~O_DIRECT);
+		r->fd = open_alone(path, flags & ~O_DIRECT, r->is_block, patience);
+	if (r->fd < 0 && errno == EBUSY && !r->is_block)
+		die("%s: another linnos-ublk, or another program with a lock, has it", path);
 	if (r->fd < 0)
 		die("%s: %s%s", path, strerror(errno), remedy(errno));
-	/* As O_EXCL keeps others from a drive. */
-	if (!r->is_block && flock(r->fd, LOCK_EX | LOCK_NB))
-		die("%s: %s", path,
-		    errno == EWOULDBLOCK
-			    ? "another linnos-ublk, or another program with a lock, has it"
-			    : strerror(errno));
 	if (r->is_block)
 		look_at_drive(r);
 	else
@@ -133,11 +151,14 @@ static void refuse_twins(const struct options *o)
 		}
 }
 
-static void fit_size(const struct replica *replicas, struct geometry *g, const struct options *o)
+static void fit_size(const struct replica *replicas, struct geometry *g, const struct options *o,
+		     uint32_t in)
 {
-	const struct replica *smallest = replicas, *largest = replicas;
+	const struct replica *smallest = &replicas[__builtin_ctz(in)], *largest = smallest;
 
-	for (unsigned int k = 1; k < o->n; k++) {
+	for (unsigned int k = 0; k < o->n; k++) {
+		if (!(in & 1u << k))
+			continue;
 		if (replicas[k].bytes < smallest->bytes)
 			smallest = &replicas[k];
 		if (replicas[k].bytes > largest->bytes)
@@ -158,14 +179,18 @@ static void fit_size(const struct replica *replicas, struct geometry *g, const s
 		    (unsigned long long)smallest->bytes, g->logical_bytes);
 }
 
-void replicas_open(struct replica *replicas, struct geometry *g, const struct options *o)
+void replicas_open(struct replica *replicas, struct geometry *g, const struct options *o,
+		   uint32_t in, bool is_ending)
 {
 	*g = (struct geometry){.can_zero = true};
 	refuse_twins(o);
 	for (unsigned int k = 0; k < o->n; k++) {
 		struct replica *r = &replicas[k];
 
-		open_one(r, o->paths[k]);
+		r->path = o->paths[k];
+		if (!(in & 1u << k))
+			continue;
+		open_one(r, r->path, is_ending ? END_WAITS : 0);
 		if (r->logical_bytes > g->logical_bytes)
 			g->logical_bytes = r->logical_bytes;
 		if (r->physical_bytes > g->physical_bytes)
@@ -174,7 +199,7 @@ void replicas_open(struct replica *replicas, struct geometry *g, const struct op
 	}
 	if (g->logical_bytes > BLOCK_BYTES)
 		die("blocks of %u bytes; ublk has at most %u", g->logical_bytes, BLOCK_BYTES);
-	fit_size(replicas, g, o);
+	fit_size(replicas, g, o, in);
 }
 
 static void read_whole(const struct replica *r, char *buf, size_t bytes, uint64_t offset)

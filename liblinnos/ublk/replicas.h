@@ -23,8 +23,10 @@ struct geometry {
 	bool can_zero;
 };
 
-/* Both die when a replica is not fit for it. */
-void replicas_open(struct replica *replicas, struct geometry *g, const struct options *o);
+/* Both die when a replica is not fit for it. in: by bit, those to be opened. is_ending: a killed
+ * server is about to let go of them. */
+void replicas_open(struct replica *replicas, struct geometry *g, const struct options *o,
+		   uint32_t in, bool is_ending);
 void replicas_compare(const struct replica *replicas, unsigned int n, uint64_t bytes);
 
 #endif

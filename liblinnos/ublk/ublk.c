@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,12 +20,17 @@
 /* Until udev has made the node of a new device. */
 #define NODE_WAIT_MS 10
 #define NODE_WAITS 300
+/* Until the kernel has cleared up behind a server that was killed, and until one that is there is
+ * believed. */
+#define END_WAITS 1000
+#define ALIVE_WAITS 100
 
 static uint32_t encoded(const struct ublk_device *d, uint32_t legacy, uint32_t encoding)
 {
 	return d->is_legacy ? legacy : encoding;
 }
 #define COMMAND(d, name) encoded(d, UBLK_CMD_##name, UBLK_U_CMD_##name)
+#define RECOVERY (UBLK_F_USER_RECOVERY | UBLK_F_USER_RECOVERY_REISSUE)
 #define IO_COMMAND(d, name) encoded(d, UBLK_IO_##name, UBLK_U_IO_##name)
 
 static void prep_control(const struct ublk_device *d, struct io_uring_sqe *sqe, uint32_t op,
@@ -118,7 +124,7 @@ static int first_control(struct ublk_device *d, uint32_t legacy, uint32_t encodi
 	return control(d, legacy, 0, info, sizeof(*info));
 }
 
-static int set_params(struct ublk_device *d, const struct geometry *g)
+static struct ublk_params params_of(const struct ublk_device *d, const struct geometry *g)
 {
 	struct ublk_params p = {
 		.len = sizeof(p),
@@ -144,12 +150,18 @@ static int set_params(struct ublk_device *d, const struct geometry *g)
 		p.discard.max_write_zeroes_sectors = ZEROED_BYTES_MAX >> SECTOR_SHIFT;
 		p.discard.max_discard_segments = 1;
 	}
-	return control(d, COMMAND(d, SET_PARAMS), 0, &p, sizeof(p));
+	return p;
+}
+
+static void pause_a_little(void)
+{
+	struct timespec pause = {.tv_nsec = NODE_WAIT_MS * 1000000};
+
+	nanosleep(&pause, NULL);
 }
 
 static int open_node(uint32_t number)
 {
-	struct timespec pause = {.tv_nsec = NODE_WAIT_MS * 1000000};
 	char path[32];
 	int fd;
 
@@ -158,7 +170,7 @@ static int open_node(uint32_t number)
 		fd = open(path, O_RDWR | O_CLOEXEC);
 		if (fd >= 0 || (errno != ENOENT && errno != EACCES) || i == NODE_WAITS)
 			return fd < 0 ? -errno : fd;
-		nanosleep(&pause, NULL);
+		pause_a_little();
 	}
 }
 
@@ -169,13 +181,10 @@ static size_t requests_bytes(const struct ublk_device *d)
 	return (d->depth * sizeof(*d->requests) + page_bytes - 1) / page_bytes * page_bytes;
 }
 
-static int set_up(struct ublk_device *d, const struct geometry *g)
+static int open_requests(struct ublk_device *d)
 {
 	void *requests;
-	int error = set_params(d, g);
 
-	if (error)
-		return error;
 	d->fd = open_node(d->number);
 	if (d->fd < 0)
 		return d->fd;
@@ -187,14 +196,17 @@ static int set_up(struct ublk_device *d, const struct geometry *g)
 	return 0;
 }
 
-void ublk_add(struct ublk_device *d, uint32_t number, unsigned int depth, const struct geometry *g)
+void ublk_add(struct ublk_device *d, uint32_t number, unsigned int depth, const struct geometry *g,
+	      bool can_recover)
 {
 	struct ublksrv_ctrl_dev_info info = {
 		.nr_hw_queues = 1,
 		.queue_depth = depth,
 		.max_io_buf_bytes = REQUEST_BYTES_MAX,
 		.dev_id = number,
+		.flags = can_recover ? RECOVERY : 0,
 	};
+	struct ublk_params p;
 	int error;
 
 	d->number = number;
@@ -206,11 +218,76 @@ void ublk_add(struct ublk_device *d, uint32_t number, unsigned int depth, const 
 	d->number = info.dev_id;
 	d->depth = info.queue_depth;
 	d->request_bytes_max = info.max_io_buf_bytes;
-	error = set_up(d, g);
+	p = params_of(d, g);
+	error = control(d, COMMAND(d, SET_PARAMS), 0, &p, sizeof(p));
+	if (!error)
+		error = open_requests(d);
+	if (!error && can_recover && (info.flags & RECOVERY) != RECOVERY)
+		error = -EOPNOTSUPP;
 	if (error) {
 		ublk_delete(d);
 		die("/dev/ublkb%u cannot be set up: %s", d->number, strerror(-error));
 	}
+}
+
+bool ublk_is_left(struct ublk_device *d, uint32_t number)
+{
+	struct ublksrv_ctrl_dev_info info;
+	int error, waits = 0;
+
+	d->number = number;
+	error = first_control(d, UBLK_CMD_GET_DEV_INFO, UBLK_U_CMD_GET_DEV_INFO, &info);
+	if (error == -ENODEV)
+		return false;
+	while (!error && info.state == UBLK_S_DEV_LIVE && waits++ < END_WAITS) {
+		if (waits > ALIVE_WAITS && !kill(info.ublksrv_pid, 0))
+			die("/dev/ublkb%u: it has a server, process %d", number, info.ublksrv_pid);
+		pause_a_little();
+		error = control(d, COMMAND(d, GET_DEV_INFO), 0, &info, sizeof(info));
+	}
+	if (error)
+		die("/dev/ublkb%u: %s%s", number, strerror(-error), why_not_added(error));
+	if (info.state != UBLK_S_DEV_QUIESCED || (info.flags & RECOVERY) != RECOVERY ||
+	    info.nr_hw_queues != 1)
+		die("/dev/ublkb%u is none that can be recovered: --remove %u takes it away", number,
+		    number);
+	d->is_taken_over = true;
+	d->depth = info.queue_depth;
+	d->request_bytes_max = info.max_io_buf_bytes;
+	return true;
+}
+
+/* The last step before it is served: it can be done once, so all else is in order by now. */
+void ublk_take_over(struct ublk_device *d, const struct geometry *g)
+{
+	const struct ublk_params want = params_of(d, g);
+	struct ublk_params have = {.len = sizeof(have)};
+	int error = control(d, COMMAND(d, GET_PARAMS), 0, &have, sizeof(have)), waits = 0;
+
+	if (!error && (have.basic.dev_sectors != want.basic.dev_sectors ||
+		       have.basic.logical_bs_shift != want.basic.logical_bs_shift ||
+		       (have.types & ~want.types & UBLK_PARAM_TYPE_DISCARD)))
+		die("--recover: /dev/ublkb%u has %llu sectors; what is given has %llu, or other "
+		    "blocks",
+		    d->number, (unsigned long long)have.basic.dev_sectors,
+		    (unsigned long long)want.basic.dev_sectors);
+	while (!error &&
+	       (error = control(d, COMMAND(d, START_USER_RECOVERY), 0, NULL, 0)) == -EBUSY &&
+	       waits++ < END_WAITS) {
+		pause_a_little();
+		error = 0;
+	}
+	if (!error)
+		error = open_requests(d);
+	if (error)
+		die("/dev/ublkb%u cannot be recovered: %s; --remove %u takes it away", d->number,
+		    strerror(-error), d->number);
+}
+
+void ublk_give_up(struct ublk_device *d)
+{
+	if (!d->is_taken_over)
+		ublk_delete(d);
 }
 
 int ublk_delete(struct ublk_device *d)
@@ -249,7 +326,9 @@ void ublk_remove(uint32_t number)
 void ublk_prep_command(const struct ublk_device *d, struct io_uring_sqe *sqe,
 		       enum ublk_command command)
 {
-	if (command == UBLK_START)
+	if (command == UBLK_START && d->is_taken_over)
+		prep_control(d, sqe, COMMAND(d, END_USER_RECOVERY), getpid(), NULL, 0);
+	else if (command == UBLK_START)
 		prep_control(d, sqe, COMMAND(d, START_DEV), getpid(), NULL, 0);
 	else
 		prep_control(d, sqe, COMMAND(d, STOP_DEV), 0, NULL, 0);

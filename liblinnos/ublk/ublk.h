@@ -6,8 +6,14 @@
  *   ublk_add ──► commands that fetch requests, one a tag ──► START ──► /dev/ublkbN
  *   STOP ──► every fetch comes back aborted ──► ublk_delete
  *
- * START reads the partition table, and STOP waits for requests, so both are submitted to the ring
- * that serves the requests, and waited for in between; the rest is done when a call returns.
+ * A device that can be recovered outlives a server that is killed. It keeps its requests, also
+ * those that the server had, until another has taken it over; what that has is done once more:
+ *
+ *   ublk_is_left ──► ublk_take_over ──► commands that fetch requests ──► RECOVER ──► /dev/ublkbN
+ *
+ * START reads the partition table, RECOVER waits for the fetches, and STOP waits for requests, so
+ * both are submitted to the ring that serves the requests, and waited for in between; the rest is
+ * done when a call returns.
  */
 #ifndef LINNOS_UBLK_UBLK_H
 #define LINNOS_UBLK_UBLK_H
@@ -22,6 +28,7 @@ struct ublk_device {
 	uint32_t number;
 	int control_fd, fd; /* fd: of /dev/ublkcN; < 0: not open */
 	bool is_legacy;	    /* the driver knows the commands' first encoding only */
+	bool is_taken_over;
 	struct io_uring control;
 	unsigned int depth;
 	unsigned int request_bytes_max;
@@ -29,13 +36,19 @@ struct ublk_device {
 };
 
 enum ublk_command {
-	UBLK_START,
+	UBLK_START, /* or RECOVER, of a device that was taken over */
 	UBLK_STOP,
 };
 
 /* Die when there is no driver, no right, or no such device. */
 void ublk_open_control(struct ublk_device *d);
-void ublk_add(struct ublk_device *d, uint32_t number, unsigned int depth, const struct geometry *g);
+void ublk_add(struct ublk_device *d, uint32_t number, unsigned int depth, const struct geometry *g,
+	      bool can_recover);
+/* Whether there is such a device without a server; waits for one that is ending. */
+bool ublk_is_left(struct ublk_device *d, uint32_t number);
+void ublk_take_over(struct ublk_device *d, const struct geometry *g);
+/* It cannot be served: a device of our own goes, one that was taken over waits for another. */
+void ublk_give_up(struct ublk_device *d);
 /* Stops what still runs, and takes the device away; of any process. 0 or a negative errno. */
 int ublk_delete(struct ublk_device *d);
 void ublk_remove(uint32_t number);

@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from linnapp.option_types import Bias, FiniteRange
 
 if TYPE_CHECKING:
     from linnapp.learn.options import Kind, Recipe
 
+
+#: Options that say nothing to the training of a latency model.
+OF_NETWORKS = {"bias": "--bias", "max_epochs": "--epochs"}
 
 #: where :class:`BeforeACommand` leaves the command in the context's ``meta``
 COMMAND = "linnapp.command"
@@ -175,6 +179,32 @@ def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
     ):
         command = option(command)
     return array_options(reader_options(command))
+
+
+def kind_option(command: Callable[..., None]) -> Callable[..., None]:
+    """Add ``--kind``, of which kind the models are; :func:`check_kind` holds the others to it."""
+    return click.option(
+        "--kind",
+        type=click.Choice(["network", "latency"]),
+        default="network",
+        show_default=True,
+        help="What predicts: the paper's network, slow or fast; or trees, how long a read will "
+        "take.",
+    )(command)
+
+
+def check_kind(context: click.Context, kind: Kind) -> None:
+    """Refuse options that say nothing to a kind of model.
+
+    Raises
+    ------
+    click.UsageError
+        If one is given.
+    """
+    if kind == "latency":
+        for name, option in OF_NETWORKS.items():
+            if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+                raise click.UsageError(f"{option} is of networks; leave it out or --kind latency")
 
 
 def recipe_from(options: dict[str, Any], kind: Kind = "network") -> Recipe:

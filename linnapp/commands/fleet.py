@@ -6,11 +6,14 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from linnapp.commands._options import recipe_from, recipe_options
+from linnapp.commands._options import check_kind, kind_option, recipe_from, recipe_options
+
+if TYPE_CHECKING:
+    from linnapp.learn.options import Kind
 
 
 @click.command()
@@ -31,32 +34,41 @@ from linnapp.commands._options import recipe_from, recipe_options
 @click.option(
     "--alone", is_flag=True, help="Every trace is an array of its own, not those of a directory."
 )
+@kind_option
 @recipe_options
+@click.pass_context
 def fleet(
+    context: click.Context,
+    /,
     traces: tuple[Path, ...],
     output: Path,
     scheduler: str | None,
     workers: int | None,
     alone: bool,
+    kind: Kind,
     **options: Any,
 ) -> None:
     """Train the drives of many arrays; the traces of one directory are one array.
 
-    TRACE is a .blk file, or a directory that is searched for them. Drives that have a model and
-    a record in DIR are left alone, so a fleet that was stopped goes on where it was.
+    TRACE is a .blk file, or a directory that is searched for them and for .blk.xz. Drives that
+    have a model and a record in DIR are left alone, so a fleet that was stopped goes on where it
+    was. A drive for which no model would be better gets none, as with `linnapp train`.
     """
+    check_kind(context, kind)
     if scheduler is not None and workers is not None:
         raise click.UsageError("--workers are those of a local cluster; --scheduler has its own")
 
     from linnapp.errors import LinnappError
     from linnapp.learn.fleet import Progress, group_by_directory, train_fleet
+    from linnapp.trace.recorded import drive_name
 
     found: list[Path] = []
     for path in traces:
-        found += sorted(path.rglob("*.blk")) if path.is_dir() else [path]
+        named = [*path.rglob("*.blk"), *path.rglob("*.blk.xz")] if path.is_dir() else [path]
+        found += sorted(named)
     if not found:
         raise LinnappError(f"{', '.join(map(str, traces))}: no .blk file there")
-    arrays = {path.stem: [path] for path in found} if alone else group_by_directory(found)
+    arrays = {drive_name(path): [path] for path in found} if alone else group_by_directory(found)
     if alone and len(arrays) < len(found):
         raise LinnappError("two traces have the same name; rename one, or drop --alone")
     start = time.monotonic()
@@ -65,7 +77,9 @@ def fleet(
     def show(progress: Progress) -> None:
         nonlocal done
         done += 1
-        what = f"model {progress.model_id}" if progress.model_id else f"FAILED: {progress.error}"
+        what = f"model {progress.model_id}"
+        if progress.error:
+            what = f"{'FAILED' if progress.failed else 'no model'}: {progress.error}"
         print(
             f"[{done}/{len(found)}] {time.monotonic() - start:7.1f} s  "
             f"{progress.array}/{progress.drive}: {what}",
@@ -74,13 +88,19 @@ def fleet(
         )
 
     results = train_fleet(
-        arrays, output, recipe_from(options), scheduler=scheduler, workers=workers, on_progress=show
+        arrays,
+        output,
+        recipe_from(options, kind),
+        scheduler=scheduler,
+        workers=workers,
+        on_progress=show,
     )
-    failed = sum(1 for progress in results if progress.error)
+    trained = sum(1 for progress in results if progress.model_id)
+    failed = sum(progress.failed for progress in results)
     click.echo(
-        f"{len(results) - failed} of {len(found)} drives trained in "
-        f"{time.monotonic() - start:.1f} s, {len(found) - len(results)} had a model, "
-        f"{failed} failed"
+        f"{trained} of {len(found)} drives trained in {time.monotonic() - start:.1f} s, "
+        f"{len(found) - len(results)} had a model, of {len(results) - trained - failed} none is "
+        f"better, {failed} failed"
     )
     if failed:
         raise LinnappError(f"{failed} drives failed; run the same command again for these")

@@ -7,15 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
-from linnapp.commands._options import recipe_from, recipe_options
+from linnapp.commands._options import check_kind, kind_option, recipe_from, recipe_options
 
 if TYPE_CHECKING:
     from linnapp.learn.options import Kind
-
-#: Options that say nothing to the training of a latency model.
-OF_NETWORKS = {"bias": "--bias", "max_epochs": "--epochs"}
 
 
 @click.command()
@@ -38,13 +34,7 @@ OF_NETWORKS = {"bias": "--bias", "max_epochs": "--epochs"}
     type=click.IntRange(1, 1024),
     help="Drives at once; the number of CPUs if not given.",
 )
-@click.option(
-    "--kind",
-    type=click.Choice(["network", "latency"]),
-    default="network",
-    show_default=True,
-    help="What predicts: the paper's network, slow or fast; or trees, how long a read will take.",
-)
+@kind_option
 @recipe_options
 @click.pass_context
 def train(
@@ -71,10 +61,7 @@ def train(
     """
     if output is None and len(traces) > 1:
         raise click.UsageError("several traces: name the directory of their models with -o")
-    if kind == "latency":
-        for name, option in OF_NETWORKS.items():
-            if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-                raise click.UsageError(f"{option} is of networks; leave it out or --kind latency")
+    check_kind(context, kind)
 
     from linnapp.commands.screens.training import TrainingDisplay
     from linnapp.errors import NoGainError

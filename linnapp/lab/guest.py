@@ -34,7 +34,11 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: File descriptors of the machine that the command's keys come from, and its output and errors go
 #: to, the same in every run: their numbers stand in what the guest can read.
 KEYS_FD, OUT_FD, ERR_FD = 7, 8, 9
-_REDIRECT = f'exec {KEYS_FD}<&0 {OUT_FD}>&1 {ERR_FD}>&2 0</dev/null 1>machine.log 2>&1; exec "$@"'
+#: The machine ends with who started it, also when that was killed.
+_REDIRECT = (
+    f"exec {KEYS_FD}<&0 {OUT_FD}>&1 {ERR_FD}>&2 0</dev/null 1>machine.log 2>&1; "
+    'exec setpriv --pdeathsig TERM "$@"'
+)
 
 #: Between two looks whether a guest that is sent keys has ended.
 _KEYS_LOOK_S = 0.2

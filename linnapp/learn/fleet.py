@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from linnapp.errors import LinnappError, needs
+from linnapp.errors import LinnappError, NoGainError, needs
 from linnapp.files import AnyPath, explain_os_error
 from linnapp.learn.drive_training import train_drive
 from linnapp.learn.labelling.inflection import InflectionPoint, LatencyDistribution
@@ -31,12 +31,23 @@ CONNECT_TIMEOUT_S = 20.0
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """One step of the fleet: a drive trained, or what failed."""
+    """One step of the fleet: a drive trained, or why there is no model of it.
+
+    Attributes
+    ----------
+    array, drive : str
+    model_id : str or None
+    error : str or None
+        What failed, or why no model would be better than admitting every read.
+    failed : bool
+        Whether training again may give a model.
+    """
 
     array: str
     drive: str
     model_id: str | None
-    error: str | None
+    error: str | None = None
+    failed: bool = False
 
 
 def group_by_directory(traces: Iterable[AnyPath]) -> dict[str, list[Path]]:
@@ -136,15 +147,18 @@ def train_fleet(
             drive = drive_names([trace])[0]
             try:
                 result = future.result()
+            except NoGainError as error:
+                report(Progress(name, drive, None, str(error)))
+                continue
             except Exception as error:  # a worker's error may be anything; it is reported
                 failed.add(name)
-                report(Progress(name, drive, None, str(error)))
+                report(Progress(name, drive, None, str(error), failed=True))
                 continue
             finally:
                 future.release()
             if step == "train":
                 _save(out_dir / name, drive, result)
-                report(Progress(name, drive, result.model.model_id, None))
+                report(Progress(name, drive, result.model.model_id))
                 continue
             waiting[name][drive] = result
             traces = todo[name]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -13,6 +14,7 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 from pathlib import Path
 
 import pytest
@@ -203,6 +205,37 @@ def test_errors_name_the_thing(arguments: tuple[str, ...], message: str) -> None
     assert ran.returncode != 0
     assert message in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_no_guest_outlives_who_started_it(tmp_path: Path) -> None:
+    """Not even when that is killed, and can do nothing about it."""
+    began = tmp_path / "began"
+    arguments = ["--drives", "0", "--out", str(tmp_path), "--"]
+    arguments += ["sh", "-c", f": >{began}; while :; do :; done"]
+    lab = subprocess.Popen([sys.executable, "-m", "linnapp", "lab", "run", *arguments])
+    while not began.exists():
+        assert lab.poll() is None
+        time.sleep(0.1)
+    machine = int(Path(f"/proc/{lab.pid}/task/{lab.pid}/children").read_text())
+    session = os.getsid(machine)
+    assert _processes_of(session)
+    lab.kill()
+    lab.wait()
+    patience = time.monotonic() + 300
+    while left := _processes_of(session):
+        assert time.monotonic() < patience, left
+        time.sleep(0.1)
+
+
+def _processes_of(session: int) -> list[int]:
+    """Processes of a session that have not ended."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, _, of = stat.read_text().rpartition(")")[2].split()[:4]
+            if int(of) == session and state != "Z":
+                found.append(int(stat.parent.name))
+    return found
 
 
 def test_a_crashing_guest_is_an_error() -> None:

@@ -254,6 +254,92 @@ def test_a_killed_server_leaves_nothing_that_cannot_be_removed(
     assert lines(tmp_path / "live")[-1]["state"] == "stopped"
 
 
+def test_a_file_system_outlives_servers_that_are_killed(
+    boot: Any, folder: Path, tmp_path: Path
+) -> None:
+    """Three times, under reads, writes and flushes of a file system: nothing fails or is lost."""
+    run(
+        boot,
+        folder,
+        f"""
+        same="--recover --device 0 --assume-clean --hedge-percentile 90 {DRIVES}"
+        start 0 $same
+        mkfs.ext4 -q /dev/ublkb0; mkdir /run/m; mount /dev/ublkb0 /run/m
+        fio --directory=/run/m --ioengine=libaio --direct=1 --clocksource=clock_gettime \\
+            --time_based --runtime=2 --rate_iops=1500 --verify=crc32c --verify_fatal=1 \\
+            --output=$OUT/fio --output-format=json \\
+            --name=mixed --rw=randrw --bsrange=4k-64k --iodepth=16 --size=8m --fsync=16 \\
+            --name=over --rw=randwrite --bsrange=4k-32k --iodepth=32 --size=256k \\
+            --norandommap --do_verify=0 &
+        load=$!
+        for k in 1 2 3; do
+            sleep 0.2
+            stop KILL; [ $status = 137 ]
+            [ -b /dev/ublkb0 ]
+            sleep 0.$k
+            start $k $same
+        done
+        ! linnos-ublk $same 2>$OUT/served || exit 1
+        wait $load
+        umount /run/m
+        e2fsck -fn /dev/ublkb0 >$OUT/fsck
+        [ -e /run/linnos-ublk/0 ]
+        stop; [ $status = 0 ]
+        [ ! -e /dev/ublkb0 ]; [ ! -e /run/linnos-ublk/0 ]
+        cmp /dev/flash0 /dev/flash1; cmp /dev/flash0 /dev/flash2
+        """,
+    )
+    said = (tmp_path / "fio").read_text()
+    for job in json.loads(said[said.index("{") :])["jobs"]:
+        assert job["error"] == 0 and job["write"]["runtime"] >= 1800
+    assert all((tmp_path / f"{k}.err").read_text().count("\n") == 1 for k in range(4))
+    assert "it has a server, process " in (tmp_path / "served").read_text()
+
+
+def test_who_was_dropped_is_out_after_a_recovery(boot: Any, folder: Path, tmp_path: Path) -> None:
+    run(
+        boot,
+        folder,
+        f"""
+        same="--recover --device 0 --assume-clean"
+        start first $same {DRIVES}
+        {READS} --fill
+        fail 1 write all_after 1
+        {READS} 300 500 --writes >$OUT/reads_first
+        stop KILL
+        heal 1 write
+        {READS} 300 500 >$OUT/reads_waiting & load=$!
+        ! linnos-ublk $same /dev/flash0 /dev/flash1 2>$OUT/fewer || exit 1
+        ! linnos-ublk $same /dev/flash1 /dev/flash0 /dev/flash2 2>$OUT/order || exit 1
+        before=$(reads_of 1)
+        start second $same {DRIVES}
+        wait $load
+        {READS} 300 500 --writes >$OUT/reads_second
+        [ $(reads_of 1) = $before ]
+        stop; [ $status = 3 ]
+        cmp /dev/flash0 /dev/flash2; ! cmp -s /dev/flash0 /dev/flash1 || exit 1
+
+        # Who it is of is not known any more, and a device that nobody may take over.
+        start third $same /dev/flash0 /dev/flash2
+        stop KILL; rm /run/linnos-ublk/0
+        ! linnos-ublk $same /dev/flash0 /dev/flash2 2>$OUT/unknown || exit 1
+        linnos-ublk --remove 0
+        ! linnos-ublk --recover --assume-clean {DRIVES} 2>$OUT/usage || exit 1
+        """,
+    )
+    assert well(tmp_path / "reads_waiting")["reads"] == 300
+    assert well(tmp_path / "reads_second")["written"] > 30
+    assert "/dev/flash1 was DROPPED before; it is out of date" in (
+        (tmp_path / "second.err").read_text()
+    )
+    stopped = lines(tmp_path / "second")[-1]
+    assert [one["in"] for one in stopped["replicas"]] == [True, False, True]
+    for name in ("fewer", "order"):
+        assert "/run/linnos-ublk/0: it was made of other replicas" in (tmp_path / name).read_text()
+    assert "No such file or directory; give the replicas" in (tmp_path / "unknown").read_text()
+    assert "--device N says it" in (tmp_path / "usage").read_text()
+
+
 def test_what_cannot_be_is_refused_with_its_remedy(boot: Any, folder: Path, tmp_path: Path) -> None:
     run(
         boot,

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -68,7 +71,7 @@ def test_fleet(tmp_path: Path, patience: None) -> None:
     broken.write_bytes(whole[:-5])
     out = tmp_path / "models"
     results = train_fleet(arrays, out, RECIPE, workers=2)
-    errors = {(r.array, r.drive): r.error for r in results if r.error}
+    errors = {(r.array, r.drive): r.error for r in results if r.failed}
     assert list(errors) == [("two", "d1")]
     assert "truncated" in str(errors["two", "d1"])
     assert sorted(p.name for p in (out / "one").glob("*.linnos")) == ["d0.linnos", "d1.linnos"]
@@ -84,6 +87,61 @@ def test_fleet(tmp_path: Path, patience: None) -> None:
         for model in (tmp_path / "home" / name).glob("*.linnos"):
             assert model.read_bytes() == (out / name / model.name).read_bytes()
     assert train_fleet(arrays, out, RECIPE, workers=1) == []
+
+
+def test_a_worker_is_killed_at_work(tmp_path: Path, patience: None) -> None:
+    """Another takes its drive, and nobody is told but by the time it takes."""
+    from distributed import LocalCluster
+
+    (tmp_path / "a").mkdir()
+    traces = [array_trace(tmp_path / "a" / f"d{i}.blk", i, 1500) for i in range(2)]
+    killed: list[int] = []
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+
+        def kill() -> None:
+            while not killed:
+                for worker in list(cluster.scheduler.workers.values()):
+                    if worker.processing:
+                        pid = cluster.workers[worker.name].process.pid
+                        os.kill(pid, signal.SIGKILL)
+                        killed.append(pid)
+                        return
+                time.sleep(0.01)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        try:
+            results = train_fleet(
+                {"a": traces}, tmp_path / "m", RECIPE, scheduler=cluster.scheduler_address
+            )
+        finally:
+            killed.append(0)
+            killer.join()
+    assert killed[0], "no worker was at work"
+    assert sorted(r.drive for r in results if r.model_id) == ["d0", "d1"]
+    assert not any(r.error for r in results)
+
+
+def test_latency_models_of_what_teaches_something(
+    tmp_path: Path, patience: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both kinds are trained; who gets no network because none would be better has not failed."""
+    recorded = Path(__file__).parents[2] / "traces" / "recorded" / "fio.blk.xz"
+    for array in ("one", "two"):
+        (tmp_path / array).mkdir()
+        (tmp_path / array / recorded.name).symlink_to(recorded)
+    command = ["fleet", str(tmp_path), "--workers", "1", "--seed", "3", "-o"]
+    cli.main([*command, str(tmp_path / "t"), "--kind", "latency"], standalone_mode=False)
+    assert sorted(p.parent.name for p in tmp_path.glob("t/*/fio.linnos")) == ["one", "two"]
+    assert "2 of 2 drives trained" in capsys.readouterr().out
+    refused = [*command, str(tmp_path / "n"), "--max-refused", "1e-9", "--epochs", "1"]
+    cli.main(refused, standalone_mode=False)
+    said = capsys.readouterr()
+    assert "0 of 2 drives trained" in said.out and "of 2 none is better, 0 failed" in said.out
+    assert said.err.count("no model: ") == 2
+
+    with pytest.raises(click.UsageError, match="--epochs is of networks"):
+        cli.main([*refused, "--kind", "latency"], standalone_mode=False)
 
 
 def test_no_scheduler_there(
