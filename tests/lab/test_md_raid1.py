@@ -167,11 +167,15 @@ def test_raid1_reads_from_a_mirror_that_is_not_slow(boot: Any, tmp_path: Path, k
     assert int(stats["probes"]) > 10
 
     for state in ("off", "on"):
-        seen = json.loads(text(f"top_{state}"))["drives"]
+        top = json.loads(text(f"top_{state}"))
+        seen = top["drives"]
         shares = [row["array_read_share"] for row in seen]
         asked_per_s = [row["per_second"]["inferences"] for row in seen]
         print(f"{kernel}, {state}: shares {shares}, asked/s {asked_per_s}")
         assert {row["array"] for row in seen} == {"md0"}
+        (guard,) = top["arrays"]
+        assert guard["state"] == ("choosing" if state == "on" else "off")
+        assert state == "off" or guard["steered"] > 500 < guard["homes"]["slow"]["left"]
         assert sum(shares) == pytest.approx(1)
         # Five hundred microseconds from read to read, of each mirror.
         assert all(per_s == 0 if state == "off" else 1900 < per_s < 2100 for per_s in asked_per_s)
